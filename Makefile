@@ -1,0 +1,94 @@
+# parvacuum: VACUUM in parallel
+#
+#	make demo			see it work on five million rows
+#	make check			run every test
+#
+# These two install what is missing (on Debian), build, install, and use a
+# server of their own.  The other targets are those of every extension:
+#
+#	make; make install; make installcheck		PG_CONFIG=... chooses the server
+#
+# installcheck wants a running server with test/parvacuum.conf included.
+
+EXTENSION = parvacuum
+EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.control)
+
+MODULE_big = parvacuum
+OBJS = \
+	src/parvacuum.o \
+	src/pv_compat.o \
+	src/pv_container.o \
+	src/pv_cost.o \
+	src/pv_deadtids.o \
+	src/pv_dispense.o \
+	src/pv_guc.o \
+	src/pv_hook.o \
+	src/pv_index.o \
+	src/pv_page.o \
+	src/pv_participant.o \
+	src/pv_pool.o \
+	src/pv_reap.o \
+	src/pv_report.o \
+	src/pv_runner.o \
+	src/pv_scan.o \
+	src/pv_shmem.o \
+	src/pv_truncate.o \
+	src/pv_vacuum.o \
+	src/pv_worker.o
+
+DATA = $(wildcard parvacuum--*.sql)
+PGFILEDESC = "parvacuum - VACUUM in parallel"
+PG_CPPFLAGS = -I$(srcdir)/src
+
+REGRESS = \
+	run \
+	errors \
+	oracle \
+	engine_heap \
+	engine_index \
+	engine_rounds \
+	engine_options \
+	engine_horizon
+
+ISOLATION = \
+	cleanup_lock \
+	aggressive_pin \
+	lock_conflict \
+	snapshot \
+	truncate_backoff
+ISOLATION_OPTS = --inputdir=test
+
+TAP_TESTS = 1
+PROVE_TESTS = test/t/*.pl
+
+EXTRA_CLEAN = parvacuum-*.zip
+
+PG_CONFIG ?= pg_config
+
+.PHONY: demo check check-style dist
+
+ifneq ($(filter demo check check-style,$(MAKECMDGOALS)),)
+
+# These must work before there is a server to build for.
+demo check:
+	@scripts/$@
+
+check-style:
+	@scripts/check_style
+
+else
+
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifneq ($(wildcard $(PGXS)),)
+include $(PGXS)
+else
+all install installcheck uninstall clean:
+	@echo '$(PG_CONFIG) leads to no PostgreSQL server to build for.' >&2
+	@echo 'Install its development package or say make PG_CONFIG=/path/to/pg_config.' >&2
+	@exit 1
+endif
+
+endif
+
+dist:
+	git archive --format zip --prefix=parvacuum-$(EXTVERSION)/ -o parvacuum-$(EXTVERSION).zip HEAD

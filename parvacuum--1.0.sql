@@ -1,0 +1,70 @@
+/* parvacuum--1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION parvacuum" to load this file. \quit
+
+-- Rights are checked inside, by VACUUM's rule, so everybody may execute both.
+
+CREATE FUNCTION parvacuum_run(
+    rel regclass,
+    workers int DEFAULT NULL,
+    freeze bool DEFAULT false,
+    index_cleanup text DEFAULT 'auto',
+    truncate bool DEFAULT NULL,
+    "analyze" bool DEFAULT false,
+    skip_locked bool DEFAULT false,
+    disable_page_skipping bool DEFAULT false,
+    verbose bool DEFAULT false,
+    OUT relid regclass,
+    OUT workers_planned int,
+    OUT workers_launched int,
+    OUT pages_total bigint,
+    OUT pages_scanned bigint,
+    OUT pages_removed bigint,
+    OUT tuples_removed bigint,
+    OUT tuples_remaining bigint,
+    OUT tuples_recently_dead bigint,
+    OUT dead_items bigint,
+    OUT index_rounds int,
+    OUT store_bytes bigint,
+    OUT scan_ms double precision,
+    OUT index_ms double precision,
+    OUT reap_ms double precision,
+    OUT cleanup_ms double precision,
+    OUT truncate_ms double precision,
+    OUT elapsed_ms double precision,
+    OUT wal_records bigint,
+    OUT wal_fpi bigint,
+    OUT wal_bytes numeric,
+    OUT buffers_hit bigint,
+    OUT buffers_read bigint,
+    OUT buffers_dirtied bigint,
+    OUT oldest_xmin xid,
+    OUT relfrozenxid_advanced bool,
+    OUT index_scan_bypassed bool)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_run'
+LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
+COST 1000000 ROWS 10;
+
+COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
+'vacuum a table in parallel, in a process of its own, and return a row for each table vacuumed; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
+
+CREATE PROCEDURE parvacuum(
+    rel regclass,
+    workers int DEFAULT NULL,
+    freeze bool DEFAULT false,
+    index_cleanup text DEFAULT 'auto',
+    truncate bool DEFAULT NULL,
+    "analyze" bool DEFAULT false,
+    skip_locked bool DEFAULT false,
+    disable_page_skipping bool DEFAULT false,
+    verbose bool DEFAULT false)
+AS 'MODULE_PATHNAME', 'parvacuum_call'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
+'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table vacuumed in a notice';
+
+COMMENT ON EXTENSION parvacuum IS
+'vacuum tables with several processes in every phase';

@@ -1,0 +1,652 @@
+/*-------------------------------------------------------------------------
+ *
+ * parvacuum.c
+ *	  What the server and SQL call; and the map of the engine.
+ *
+ * parvacuum vacuums ordinary heap tables with several processes in every phase.
+ * Tables, WAL and catalogs are what they were; only who does the work differs.
+ *
+ * How a vacuum comes to us.  parvacuum_run() and CALL parvacuum() start a
+ * process, the runner, which calls core's vacuum().  Core parses, checks,
+ * locks, and opens a transaction for each table, then calls the vacuum of the
+ * table's access method.  That slot is ours:
+ *
+ *		parvacuum.c		this file: the SQL functions, their checks and rows
+ *			|
+ *		pv_runner.c		starts the runner, waits; the runner; messages
+ *			|
+ *		core's vacuum() and vacuum_rel()
+ *			|
+ *		pv_hook.c		the slot; engine or core for this table
+ *			|
+ *		pv_vacuum.c		the leader's plan: the phases below, in this order
+ *
+ * One vacuum.  The leader and its workers, together the participants, run the
+ * same function; only the leader decides what comes next.
+ *
+ *		SCAN		all		pv_scan.c		prune and freeze pages, collect dead items
+ *		INDEX		all		pv_index.c		remove the index entries of dead items
+ *		REAP		all		pv_reap.c		dead items to unused, visibility map
+ *		CLEANUP		all		pv_index.c		what indexes want done at the end
+ *		TRUNCATE	leader	pv_truncate.c	empty pages at the end of the table
+ *
+ * If the store of dead items fills up, SCAN stops at a segment's border for one
+ * round of INDEX and REAP, and goes on.  Under the phases:
+ *
+ *		pv_pool.c		starts the workers; what they share; barriers
+ *		pv_worker.c		the loop of a participant
+ *		pv_dispense.c	hands out ranges of blocks; what may be skipped
+ *		pv_deadtids.c	the dead-TID store; pv_container.c: its smallest parts
+ *		pv_report.c		texts of VERBOSE and the log
+ *
+ * And for all of them:
+ *
+ *		parvacuum.h		the words: phase, segment, result
+ *		pv_guc.c		settings
+ *		pv_shmem.c		the root in shared memory; the cluster's worker count
+ *		pv_compat.c		what differs between server versions
+ *
+ * Reading order: this file, pv_hook.c, pv_vacuum.c, pv_worker.c, pv_scan.c,
+ * pv_index.c, pv_reap.c, then the rest as it is met; pv_runner.c stands apart.
+ *
+ * Who runs this file.  _PG_init() runs in the postmaster when the library is in
+ * shared_preload_libraries, and all processes inherit what it did.  Loaded
+ * later, by CREATE EXTENSION or LOAD in a session, it defines the settings and
+ * touches nothing else: functions that need more say so.  The rest of the file
+ * runs in the session that calls parvacuum_run() or CALL parvacuum(): it finds
+ * out all that can be wrong before a process is started, has the runner do it,
+ * and shows the result.  It takes no locks.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "commands/vacuum.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "postmaster/bgworker_internals.h"
+#include "pv_guc.h"
+#include "pv_hook.h"
+#include "pv_runner.h"
+#include "pv_shmem.h"
+#include "storage/lmgr.h"
+#include "tcop/pquery.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/numeric.h"
+#include "utils/rel.h"
+
+PG_MODULE_MAGIC;
+
+PG_FUNCTION_INFO_V1(parvacuum_run);
+PG_FUNCTION_INFO_V1(parvacuum_call);
+
+/* Positions of the arguments, the same in both SQL forms. */
+enum
+{
+	ARG_REL,
+	ARG_WORKERS,
+	ARG_FREEZE,
+	ARG_INDEX_CLEANUP,
+	ARG_TRUNCATE,
+	ARG_ANALYZE,
+	ARG_SKIP_LOCKED,
+	ARG_DISABLE_PAGE_SKIPPING,
+	ARG_VERBOSE
+};
+
+#define PV_RUN_COLUMNS			27
+
+/*
+ * A row of the result: a table with its TOAST table.  Sums of block numbers
+ * may not fit their type, so they stand beside the rest.
+ */
+typedef struct PvRow
+{
+	PvResult	sum;
+	int64		pages_total;
+	int64		pages_scanned;
+	int64		pages_removed;
+} PvRow;
+
+extern PGDLLEXPORT void _PG_init(void);
+
+/* Called once in each process that loads the library. */
+void
+_PG_init(void)
+{
+	pv_guc_init();
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	pv_shmem_init();
+	pv_hook_init();
+}
+
+
+/* ----------------------------------------------------------------
+ *		Checks that need no table
+ * ----------------------------------------------------------------
+ */
+
+/* Can this server do it at all? */
+static void
+check_server(const char *what)
+{
+	if (!pv_shmem_attached())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s requires parvacuum to be preloaded", what),
+				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = 'parvacuum'")));
+	if (!pv_hook_installed())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s is not available on this server", what),
+				 errdetail("%s", pv_hook_problem()),
+				 errhint("The server's log has a warning about it from the last start.")));
+	if (!IsUnderPostmaster)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s cannot be executed in single-user mode", what),
+				 errhint("Use VACUUM.")));
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot execute %s during recovery", what),
+				 errhint("Execute it on the primary server.")));
+	PreventCommandIfParallelMode(what);
+}
+
+/*
+ * Does something else than the client's own statement call us?
+ *
+ * A C function is not told.  What gives it away: PL/pgSQL and all that runs
+ * queries through SPI is connected to SPI, and a harmless request tells that;
+ * a query inside a function of language SQL runs in an executor other than the
+ * one of the active portal; a SECURITY DEFINER function has its own security
+ * context.
+ *
+ * Not caught: a SQL function (not SECURITY DEFINER) within a statement whose
+ * portal does not show its executor, as INSERT ... SELECT.  That is harmless:
+ * the vacuum's transactions are the runner's own, and the caller's are not
+ * touched.  It would only hold back the horizon for longer, or run into the
+ * caller's locks, which is checked by itself.
+ */
+static bool
+called_from_function(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			user_id;
+	int			sec_context;
+
+	if (SPI_unregister_relation("") != SPI_ERROR_UNCONNECTED)
+		return true;
+
+	GetUserIdAndSecContext(&user_id, &sec_context);
+	if (sec_context != 0)
+		return true;
+
+	return rsinfo != NULL && IsA(rsinfo, ReturnSetInfo) &&
+		ActivePortal != NULL && ActivePortal->queryDesc != NULL &&
+		ActivePortal->queryDesc->estate != rsinfo->econtext->ecxt_estate;
+}
+
+/*
+ * Refuses the function where VACUUM would be refused.
+ *
+ * Core: xact.c, PreventInTransactionBlock, which has no hints; it comes last
+ * for what it knows of pipelines.
+ */
+static void
+check_function_call(FunctionCallInfo fcinfo, const char *what)
+{
+	if (called_from_function(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot be executed from a function", what),
+				 errhint("In a procedure, use CALL parvacuum(...).")));
+	if (IsTransactionBlock() || IsSubTransaction())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block", what),
+				 errhint("End the transaction first, or use a client with autocommit.")));
+
+	PreventInTransactionBlock(true, what);
+}
+
+/* Refuses the procedure where it could not commit. */
+static void
+check_procedure_call(FunctionCallInfo fcinfo, const char *what)
+{
+	CallContext *context = (CallContext *) fcinfo->context;
+
+	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
+		IsSubTransaction())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block or a function", what),
+				 errhint("It commits the transaction, so call it where COMMIT is allowed.")));
+}
+
+/* A boolean argument; NULL stands for its default. */
+static bool
+bool_arg(FunctionCallInfo fcinfo, int arg)
+{
+	return !PG_ARGISNULL(arg) && PG_GETARG_BOOL(arg);
+}
+
+/*
+ * The number of workers as VacuumParams has it: 0 the engine decides, -1 none.
+ * A number above what the settings allow is lowered, and a notice says so.
+ */
+static int
+workers_arg(FunctionCallInfo fcinfo)
+{
+	int			workers;
+	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+
+	if (PG_ARGISNULL(ARG_WORKERS))
+		return 0;
+
+	workers = PG_GETARG_INT32(ARG_WORKERS);
+	if (workers < 0 || workers > MAX_PARALLEL_WORKER_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of workers must be between 0 and %d",
+						MAX_PARALLEL_WORKER_LIMIT),
+				 errhint("0 is a vacuum without workers.  NULL lets parvacuum decide.")));
+	if (workers > cap)
+	{
+		ereport(NOTICE,
+				(errmsg("number of workers lowered from %d to %d", workers, cap),
+				 errdetail("max_parallel_maintenance_workers is %d and parvacuum.max_workers is %d.",
+						   max_parallel_maintenance_workers,
+						   pv_guc_max_workers)));
+		workers = cap;
+	}
+
+	return workers == 0 ? -1 : workers;
+}
+
+/*
+ * The words of VACUUM's INDEX_CLEANUP.  'auto' is also the default, and the
+ * default of VACUUM asks the table's vacuum_index_cleanup first, so we leave
+ * it unspecified.
+ */
+static VacOptValue
+index_cleanup_arg(FunctionCallInfo fcinfo)
+{
+	static const struct
+	{
+		const char *word;
+		VacOptValue value;
+	}			words[] = {
+		{"auto", VACOPTVALUE_UNSPECIFIED},
+		{"on", VACOPTVALUE_ENABLED},
+		{"true", VACOPTVALUE_ENABLED},
+		{"1", VACOPTVALUE_ENABLED},
+		{"off", VACOPTVALUE_DISABLED},
+		{"false", VACOPTVALUE_DISABLED},
+		{"0", VACOPTVALUE_DISABLED},
+	};
+	char	   *given;
+
+	if (PG_ARGISNULL(ARG_INDEX_CLEANUP))
+		return VACOPTVALUE_UNSPECIFIED;
+
+	given = text_to_cstring(PG_GETARG_TEXT_PP(ARG_INDEX_CLEANUP));
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (pg_strcasecmp(given, words[i].word) == 0)
+			return words[i].value;
+	}
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for index_cleanup: \"%s\"", given),
+			 errhint("Valid values are \"auto\", \"on\", and \"off\".")));
+	return VACOPTVALUE_UNSPECIFIED; /* keep compiler quiet */
+}
+
+/*
+ * Reads the arguments.  Nothing is looked up in the catalogs here.
+ *
+ * Core: vacuum.c, ExecVacuum.
+ */
+static void
+read_request(FunctionCallInfo fcinfo, PvRequest *request)
+{
+	VacuumParams *params = &request->params;
+	bool		freeze = bool_arg(fcinfo, ARG_FREEZE);
+
+	if (PG_ARGISNULL(ARG_REL))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("table to vacuum must not be null"),
+				 errhint("Name the table as the first argument.")));
+
+	memset(request, 0, sizeof(*request));
+	request->relid = PG_GETARG_OID(ARG_REL);
+
+	params->options = VACOPT_VACUUM | VACOPT_PROCESS_TOAST;
+	if (freeze)
+		params->options |= VACOPT_FREEZE;
+	if (bool_arg(fcinfo, ARG_ANALYZE))
+		params->options |= VACOPT_ANALYZE;
+	if (bool_arg(fcinfo, ARG_SKIP_LOCKED))
+		params->options |= VACOPT_SKIP_LOCKED;
+	if (bool_arg(fcinfo, ARG_DISABLE_PAGE_SKIPPING))
+		params->options |= VACOPT_DISABLE_PAGE_SKIPPING;
+	if (bool_arg(fcinfo, ARG_VERBOSE))
+		params->options |= VACOPT_VERBOSE;
+
+	/* -1: the settings and the table's options decide */
+	params->freeze_min_age = freeze ? 0 : -1;
+	params->freeze_table_age = freeze ? 0 : -1;
+	params->multixact_freeze_min_age = freeze ? 0 : -1;
+	params->multixact_freeze_table_age = freeze ? 0 : -1;
+
+	params->is_wraparound = false;
+	params->log_min_duration = -1;
+	params->index_cleanup = index_cleanup_arg(fcinfo);
+	params->nworkers = workers_arg(fcinfo);
+
+	/* open: the engine may skip a truncation that gains little */
+	if (PG_ARGISNULL(ARG_TRUNCATE))
+		params->truncate = VACOPTVALUE_AUTO;
+	else if (PG_GETARG_BOOL(ARG_TRUNCATE))
+		params->truncate = VACOPTVALUE_ENABLED;
+	else
+		params->truncate = VACOPTVALUE_DISABLED;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Checks of the table
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Opens the table without a lock, which we must not hold while the runner
+ * works: a lock of ours could be in its way.  The runner looks again, with one.
+ */
+static Relation
+peek_relation(Oid relid)
+{
+	Relation	rel;
+
+	AcceptInvalidationMessages();
+	rel = RelationIdGetRelation(relid);
+	if (!RelationIsValid(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid),
+				 errhint("Name the table that is to be vacuumed.")));
+	return rel;
+}
+
+/* Is it something to vacuum, in another process, by this role? */
+static void
+check_relation(Oid relid)
+{
+	Relation	rel = peek_relation(relid);
+	char	   *relname = pstrdup(RelationGetRelationName(rel));
+	char		relkind = rel->rd_rel->relkind;
+
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW &&
+		relkind != RELKIND_TOASTVALUE && relkind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot vacuum \"%s\"", relname),
+				 errdetail_relkind_not_supported(relkind),
+				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot vacuum temporary table \"%s\" in another process",
+						relname),
+				 errhint("Use VACUUM.")));
+	if (!pv_runner_may_vacuum(relid, rel->rd_rel->relisshared))
+		pv_runner_refuse(relname);
+
+	RelationClose(rel);
+}
+
+/*
+ * Refuses a table that this transaction has locked against a vacuum.  Locks on
+ * its partitions or through others are found while waiting.
+ */
+static void
+check_not_locked(Oid relid)
+{
+	Relation	rel = peek_relation(relid);
+
+	if (CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot vacuum table \"%s\" because this session has locked it",
+						RelationGetRelationName(rel)),
+				 errdetail("The vacuum runs in another process, which would wait for that lock."),
+				 errhint("Release the lock first.")));
+
+	RelationClose(rel);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Results
+ * ----------------------------------------------------------------
+ */
+
+/* Adds what the vacuum of a TOAST table did to the row of its table. */
+static void
+add_toast(PvRow *row, const PvResult *toast)
+{
+	PvResult   *sum = &row->sum;
+
+	row->pages_total += toast->pages_total;
+	row->pages_scanned += toast->pages_scanned;
+	row->pages_removed += toast->pages_removed;
+
+	sum->workers_planned = Max(sum->workers_planned, toast->workers_planned);
+	sum->workers_launched = Max(sum->workers_launched, toast->workers_launched);
+	sum->tuples_removed += toast->tuples_removed;
+	sum->tuples_remaining += toast->tuples_remaining;
+	sum->tuples_recently_dead += toast->tuples_recently_dead;
+	sum->dead_items += toast->dead_items;
+	sum->index_rounds += toast->index_rounds;
+	sum->store_bytes = Max(sum->store_bytes, toast->store_bytes);
+	for (int i = 0; i < PV_NUM_PHASES; i++)
+		sum->usecs[i] += toast->usecs[i];
+	sum->elapsed_usecs += toast->elapsed_usecs;
+	sum->wal_records += toast->wal_records;
+	sum->wal_fpi += toast->wal_fpi;
+	sum->wal_bytes += toast->wal_bytes;
+	sum->buffers_hit += toast->buffers_hit;
+	sum->buffers_read += toast->buffers_read;
+	sum->buffers_dirtied += toast->buffers_dirtied;
+	sum->index_scan_bypassed |= toast->index_scan_bypassed;
+	/* oldest_xmin and relfrozenxid_advanced stay the table's own */
+}
+
+/*
+ * Makes rows of what the run did, a list of PvRow.  A TOAST table, which comes
+ * right after its table, joins its row; one vacuumed by its own name has a row.
+ */
+static List *
+make_rows(const List *entries)
+{
+	List	   *rows = NIL;
+	PvRow	   *row = NULL;
+	ListCell   *lc;
+
+	foreach(lc, entries)
+	{
+		PvRunEntry *entry = lfirst(lc);
+		PvResult   *result = &entry->result;
+
+		if (row != NULL && OidIsValid(entry->toast_parent) &&
+			row->sum.relid == entry->toast_parent)
+		{
+			add_toast(row, result);
+			continue;
+		}
+
+		row = palloc(sizeof(PvRow));
+		row->sum = *result;
+		row->pages_total = result->pages_total;
+		row->pages_scanned = result->pages_scanned;
+		row->pages_removed = result->pages_removed;
+		rows = lappend(rows, row);
+	}
+
+	return rows;
+}
+
+/*
+ * Puts one row into the result set.  Of a table that core vacuumed only the
+ * usage is known; the rest is null.
+ */
+static void
+put_row(ReturnSetInfo *rsinfo, const PvRow *row)
+{
+	const PvResult *sum = &row->sum;
+	Datum		values[PV_RUN_COLUMNS];
+	bool		nulls[PV_RUN_COLUMNS];
+	int			n = 0;
+
+	memset(nulls, 0, sizeof(nulls));
+
+/* known: always, or only of a vacuum by the engine */
+#define PUT(value, known) \
+	do { nulls[n] = !(known); values[n++] = (value); } while (0)
+#define PUT_MSECS(usecs, known) \
+	PUT(Float8GetDatum((usecs) / 1000.0), known)
+
+	PUT(ObjectIdGetDatum(sum->relid), true);
+	PUT(Int32GetDatum(sum->workers_planned), sum->by_engine);
+	PUT(Int32GetDatum(sum->workers_launched), sum->by_engine);
+	PUT(Int64GetDatum(row->pages_total), sum->by_engine);
+	PUT(Int64GetDatum(row->pages_scanned), sum->by_engine);
+	PUT(Int64GetDatum(row->pages_removed), sum->by_engine);
+	PUT(Int64GetDatum(sum->tuples_removed), sum->by_engine);
+	PUT(Int64GetDatum(sum->tuples_remaining), sum->by_engine);
+	PUT(Int64GetDatum(sum->tuples_recently_dead), sum->by_engine);
+	PUT(Int64GetDatum(sum->dead_items), sum->by_engine);
+	PUT(Int32GetDatum(sum->index_rounds), sum->by_engine);
+	PUT(Int64GetDatum(sum->store_bytes), sum->by_engine);
+	PUT_MSECS(sum->usecs[PV_PHASE_SCAN], sum->by_engine);
+	PUT_MSECS(sum->usecs[PV_PHASE_INDEX], sum->by_engine);
+	PUT_MSECS(sum->usecs[PV_PHASE_REAP], sum->by_engine);
+	PUT_MSECS(sum->usecs[PV_PHASE_CLEANUP], sum->by_engine);
+	PUT_MSECS(sum->usecs[PV_PHASE_TRUNCATE], sum->by_engine);
+	PUT_MSECS(sum->elapsed_usecs, true);
+	PUT(Int64GetDatum(sum->wal_records), true);
+	PUT(Int64GetDatum(sum->wal_fpi), true);
+	PUT(NumericGetDatum(int64_to_numeric((int64) sum->wal_bytes)), true);
+	PUT(Int64GetDatum(sum->buffers_hit), true);
+	PUT(Int64GetDatum(sum->buffers_read), true);
+	PUT(Int64GetDatum(sum->buffers_dirtied), true);
+	PUT(TransactionIdGetDatum(sum->oldest_xmin), sum->by_engine);
+	PUT(BoolGetDatum(sum->relfrozenxid_advanced), sum->by_engine);
+	PUT(BoolGetDatum(sum->index_scan_bypassed), sum->by_engine);
+#undef PUT_MSECS
+#undef PUT
+
+	Assert(n == PV_RUN_COLUMNS);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* What the procedure has in place of a row. */
+static void
+report_row(const PvRow *row)
+{
+	const PvResult *sum = &row->sum;
+	double		seconds = sum->elapsed_usecs / 1000000.0;
+
+	ereport(NOTICE,
+			(errmsg("vacuumed table \"%s\"", pv_runner_relname(sum->relid)),
+			 sum->by_engine ?
+			 errdetail("%lld rows were removed and %lld remain, with %d index rounds and %d workers, in %.3f s.",
+					   (long long) sum->tuples_removed,
+					   (long long) sum->tuples_remaining,
+					   sum->index_rounds, sum->workers_launched, seconds) :
+			 errdetail("PostgreSQL's own VACUUM took %.3f s.", seconds)));
+}
+
+
+/* ----------------------------------------------------------------
+ *		The SQL functions
+ * ----------------------------------------------------------------
+ */
+
+/* parvacuum_run(rel, ...): one row for each table vacuumed. */
+Datum
+parvacuum_run(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_run()";
+	PvRequest	request;
+	List	   *rows;
+	ListCell   *lc;
+
+	check_server(what);
+	check_function_call(fcinfo, what);
+	InitMaterializedSRF(fcinfo, 0);
+	read_request(fcinfo, &request);
+	check_relation(request.relid);
+	check_not_locked(request.relid);
+
+	rows = make_rows(pv_runner_run(&request));
+
+	foreach(lc, rows)
+		put_row((ReturnSetInfo *) fcinfo->resultinfo, lfirst(lc));
+
+	return (Datum) 0;
+}
+
+/*
+ * Ends the transaction, and with it its snapshot and locks; another one begins.
+ * SPI is the only way for a procedure.
+ */
+static void
+commit_procedure(void)
+{
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	SPI_commit();
+	SPI_finish();
+}
+
+/* CALL parvacuum(rel, ...): commits first; one notice for each table. */
+Datum
+parvacuum_call(PG_FUNCTION_ARGS)
+{
+	const char *what = "CALL parvacuum()";
+	PvRequest	request;
+	List	   *rows;
+	ListCell   *lc;
+
+	check_server(what);
+	check_procedure_call(fcinfo, what);
+	read_request(fcinfo, &request);
+	check_relation(request.relid);
+
+	commit_procedure();
+	check_not_locked(request.relid);
+
+	rows = make_rows(pv_runner_run(&request));
+
+	foreach(lc, rows)
+		report_row(lfirst(lc));
+
+	PG_RETURN_VOID();
+}

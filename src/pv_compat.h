@@ -1,0 +1,188 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_compat.h
+ *	  Everything that differs between PostgreSQL's major versions.
+ *
+ * Only this file and pv_compat.c name PG_VERSION_NUM.  Callers write the
+ * newest signature; where an older server lacks something, it is made up for
+ * here.  A difference of a few lines is an inline function below; the work on
+ * a heap page, which each major does in its own way, is in pv_compat.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_COMPAT_H
+#define PV_COMPAT_H
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/visibilitymap.h"
+#include "commands/progress.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "utils/snapmgr.h"
+
+#if PG_VERSION_NUM < 150008 || PG_VERSION_NUM >= 160000
+#error "parvacuum needs the headers of PostgreSQL 15.8 or a later 15"
+#endif
+
+/*
+ * heap_page_prune() got another argument in 15.8, and that release also cured
+ * the endless loop that a horizon moving backwards could cause.  A server
+ * older than the headers is refused at start.
+ */
+#define PV_MIN_SERVER_VERSION	150008
+
+/* PG 16 added struct VacuumCutoffs; this has the same members. */
+typedef struct PvCutoffs
+{
+	TransactionId relfrozenxid;
+	MultiXactId relminmxid;
+	TransactionId OldestXmin;
+	MultiXactId OldestMxact;
+	TransactionId FreezeLimit;
+	MultiXactId MultiXactCutoff;
+} PvCutoffs;
+
+/* What pruning and freezing found on, and did to, one heap page. */
+typedef struct PvPageResult
+{
+	int			ndeleted;		/* tuples removed by pruning */
+	int			live_tuples;
+	int			recently_dead_tuples;
+	int			nfrozen;
+	bool		hastup;			/* the page prevents truncation */
+	bool		all_visible;	/* implies lpdead_items == 0 */
+	bool		all_frozen;		/* meaningful only if all_visible */
+	TransactionId vm_conflict_horizon;	/* for visibilitymap_set() */
+	int			lpdead_items;
+	OffsetNumber deadoffsets[MaxHeapTuplesPerPage]; /* ascending */
+} PvPageResult;
+
+extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
+						   PvCutoffs *cutoffs);
+extern void pv_prune_freeze_page(Relation rel, Buffer buf,
+								 GlobalVisState *vistest,
+								 const PvCutoffs *cutoffs,
+								 PvPageResult *result, OffsetNumber *off_loc,
+								 TransactionId *new_relfrozen_xid,
+								 MultiXactId *new_relmin_mxid);
+extern void pv_log_lp_unused(Relation rel, Buffer buf,
+							 OffsetNumber *unused, int nunused);
+
+/* PG 16 split the working copies of these from the settings. */
+#define pv_vacuum_cost_delay	VacuumCostDelay
+#define pv_vacuum_cost_limit	VacuumCostLimit
+
+/* PG 18 added an argument. */
+#define pv_delay_point()		vacuum_delay_point()
+
+/*
+ * Does this tuple hold an XID or MXID that this vacuum should remove?
+ * Ratchets the trackers back.  PG 16 renamed heap_tuple_would_freeze().
+ */
+static inline bool
+pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
+					   TransactionId *NoFreezePageRelfrozenXid,
+					   MultiXactId *NoFreezePageRelminMxid)
+{
+	return heap_tuple_would_freeze(tuple, cutoffs->FreezeLimit,
+								   cutoffs->MultiXactCutoff,
+								   NoFreezePageRelfrozenXid,
+								   NoFreezePageRelminMxid);
+}
+
+static inline bool
+pv_failsafe_check(const PvCutoffs *cutoffs)
+{
+	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid,
+									 cutoffs->relminmxid);
+}
+
+/* PG 16 added GetAccessStrategyWithSize(); 15 has one size of 256 kB. */
+static inline BufferAccessStrategy
+pv_ring(void)
+{
+	return GetAccessStrategy(BAS_VACUUM);
+}
+
+static inline bool
+pv_is_autovacuum_worker(void)
+{
+	return MyBackendType == B_AUTOVAC_WORKER;
+}
+
+/* PG 16 added heaprel. */
+static inline void
+pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
+			   double num_heap_tuples, bool estimated_count,
+			   BufferAccessStrategy bstrategy)
+{
+	memset(info, 0, sizeof(*info));
+	info->index = index;
+	info->analyze_only = false;
+	info->report_progress = false;
+	info->estimated_count = estimated_count;
+	info->message_level = DEBUG2;
+	info->num_heap_tuples = num_heap_tuples;
+	info->strategy = bstrategy;
+}
+
+/* PG 18 added num_all_frozen_pages. */
+static inline void
+pv_update_relstats(Relation rel, BlockNumber num_pages, double num_tuples,
+				   BlockNumber num_all_visible_pages,
+				   BlockNumber num_all_frozen_pages, bool hasindex,
+				   TransactionId frozenxid, MultiXactId minmulti,
+				   bool *frozenxid_updated, bool *minmulti_updated)
+{
+	vac_update_relstats(rel, num_pages, num_tuples, num_all_visible_pages,
+						hasindex, frozenxid, minmulti,
+						frozenxid_updated, minmulti_updated, false);
+}
+
+/* PG 18 added the start time. */
+static inline void
+pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
+				 PgStat_Counter dead, TimestampTz starttime)
+{
+	pgstat_report_vacuum(relid, shared, live, dead);
+}
+
+/*
+ * Progress of the store.  PG 17 shows bytes and item identifiers; before, the
+ * view has numbers of dead tuples only, so the capacity is given in TIDs.
+ */
+static inline void
+pv_progress_store_limit(Size limit)
+{
+	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLES,
+								 (int64) (limit / sizeof(ItemPointerData)));
+}
+
+static inline void
+pv_progress_store(Size bytes, int64 items)
+{
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_TUPLES, items);
+}
+
+/*
+ * The dead items that an index vacuum may be skipped for must fit in 32 MB.
+ * PG 17 asks its store for bytes; before, the rule counts TIDs of six bytes.
+ */
+static inline bool
+pv_store_small_enough_to_bypass(Size bytes, int64 items)
+{
+	return items < (int64) (32 * 1024 * 1024 / sizeof(ItemPointerData));
+}
+
+/* PG 17 removed old_snapshot_threshold, which forbids truncation. */
+static inline bool
+pv_truncation_forbidden(void)
+{
+	return old_snapshot_threshold >= 0;
+}
+
+#endif							/* PV_COMPAT_H */

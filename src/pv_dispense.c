@@ -1,0 +1,407 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_dispense.c
+ *	  Hands out ranges of blocks, and the blocks to visit within a range.
+ *
+ * All participants run this.  A heap pass is one atomic counter:
+ *
+ *	 0              next                                   end
+ *	 |---------------|--------------------------------------|
+ *	  claimed ranges  | 4096 | 4096 | 2048 |...| 128 | 128 |
+ *
+ * A claim takes a share of what is left, large at first, so that neighbours
+ * seldom meet on a page of the visibility map, and small towards the end, so
+ * that all participants end together.  Ranges are whole segments.  A claimed
+ * block belongs to its claimer alone until the phase ends, look-ahead
+ * included: two processes waiting for a cleanup lock on one buffer is an
+ * error, and a pin that a peer holds for look-ahead would be waited for
+ * for ever.
+ *
+ * Within its range a participant reads the visibility map and decides which
+ * blocks to visit, a window ahead of where it is, and asks the kernel to
+ * read those:
+ *
+ *	 range  |..........SSSSSSSSSSSSSSSS........|		S: skippable run
+ *	             ^        ^
+ *	          visiting   decided, prefetched
+ *
+ * Runs of fewer than SKIP_PAGES_THRESHOLD skippable blocks are visited all
+ * the same, because it costs little and lets relfrozenxid advance.  A run that
+ * crosses the border of a range is measured beyond it, so that cutting the
+ * table into ranges changes no decision.  The map may be stale; what matters
+ * is only that every page which can hold an XID older than OldestXmin is
+ * visited, or remembered in skippedallvis.
+ * Core: access/heap/vacuumlazy.c (15), lazy_scan_skip.
+ *
+ * No locks; "next" is the only thing shared, and it only grows.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/instrument.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+#include "utils/spccache.h"
+
+#include "pv_compat.h"
+#include "pv_dispense.h"
+
+/* Shorter runs of skippable blocks are visited; as in core */
+#define SKIP_PAGES_THRESHOLD	((BlockNumber) 32)
+
+/* A claim takes this share of what would be each participant's part */
+#define CLAIM_FRACTION			4
+
+/* Size of the window, in blocks */
+#define MAX_LOOKAHEAD			128
+
+/* Reading ahead is given up after so many blocks found in shared buffers */
+#define CACHED_RUN				64
+
+struct PvBlockScan
+{
+	Relation	rel;
+	PvDispenseShared *shared;
+	bool		aggressive;
+	bool		skipwithvm;
+	bool		skippedallvis;
+
+	BlockNumber range_start;
+	BlockNumber range_end;
+	BlockNumber cur;			/* next block of the range to decide about */
+	BlockNumber visit_until;	/* blocks before this are visited, though
+								 * all-visible */
+	BlockNumber passed;			/* skipped since the last block decided for */
+	Buffer		vmbuffer;
+
+	/* Claimed and completed range, for pv_blockscan_range_done() */
+	BlockNumber done_start;
+	BlockNumber done_end;
+
+	/* Window of blocks decided for, oldest first */
+	PvLookahead ahead;
+	int			head;
+	int			nqueued;
+	PvScanBlock queue[MAX_LOOKAHEAD];
+};
+
+/*
+ * Leader, between phases: hand out units 0 .. end - 1 anew.
+ */
+void
+pv_dispense_init(PvDispenseShared *shared, uint32 end, uint32 granule,
+				 uint32 max_range, int participants)
+{
+	Assert(granule > 0 && participants > 0);
+	shared->end = end;
+	shared->granule = granule;
+	shared->max_range = Max(max_range, granule);
+	shared->participants = participants;
+	pg_atomic_init_u32(&shared->next, 0);
+}
+
+/*
+ * Claim the next range [*start, *end).  False if nothing is left.
+ */
+bool
+pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
+{
+	uint32		next = pg_atomic_read_u32(&shared->next);
+	uint32		size;
+
+	do
+	{
+		uint32		left = shared->end - next;
+
+		if (next >= shared->end)
+			return false;
+		size = left / (CLAIM_FRACTION * shared->participants);
+		size -= size % shared->granule;
+		size = Max(size, shared->granule);
+		size = Min(size, shared->max_range);
+		size = Min(size, left);
+	} while (!pg_atomic_compare_exchange_u32(&shared->next, &next, next + size));
+
+	*start = next;
+	*end = next + size;
+	return true;
+}
+
+/*
+ * Look as far ahead as the table's tablespace is said to reward, but no
+ * further than max_distance.
+ */
+void
+pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance)
+{
+	int			io_concurrency =
+	get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace);
+
+	ahead->distance = Min(Max(io_concurrency, 1), max_distance);
+	ahead->active = io_concurrency > 0;
+	ahead->cached_run = 0;
+	ahead->misses = pgBufferUsage.shared_blks_read;
+}
+
+/*
+ * A block will be visited soon: have it read in the background, if that seems
+ * worthwhile.  In a table that is in shared buffers every call would be a
+ * futile search, so we stop after a run of those, and start again when a read
+ * was needed after all.
+ */
+void
+pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
+{
+	if (ahead->distance <= 1)
+		return;
+
+	if (!ahead->active)
+	{
+		if (pgBufferUsage.shared_blks_read == ahead->misses)
+			return;
+		ahead->active = true;
+		ahead->cached_run = 0;
+	}
+
+	if (BufferIsValid(PrefetchBuffer(rel, MAIN_FORKNUM, blkno).recent_buffer))
+		ahead->cached_run++;
+	else
+		ahead->cached_run = 0;
+	if (ahead->cached_run >= CACHED_RUN)
+	{
+		ahead->active = false;
+		ahead->misses = pgBufferUsage.shared_blks_read;
+	}
+}
+
+/*
+ * A participant's view of the first heap pass.  Lives in the current context.
+ */
+PvBlockScan *
+pv_blockscan_create(Relation rel, PvDispenseShared *shared,
+					bool aggressive, bool skipwithvm)
+{
+	PvBlockScan *scan = palloc0(sizeof(PvBlockScan));
+
+	scan->rel = rel;
+	scan->shared = shared;
+	scan->aggressive = aggressive;
+	scan->skipwithvm = skipwithvm;
+	scan->vmbuffer = InvalidBuffer;
+	pv_lookahead_init(&scan->ahead, rel, MAX_LOOKAHEAD);
+	return scan;
+}
+
+/*
+ * May this block be skipped?  Sets *allvis to what the map says of it.
+ */
+static bool
+block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
+				   bool *allfrozen)
+{
+	uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
+												   &scan->vmbuffer);
+
+	*allvis = (mapbits & VISIBILITYMAP_ALL_VISIBLE) != 0;
+	*allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
+
+	/*
+	 * The table's last block is always visited: knowing whether it has tuples
+	 * spares most vacuums a futile attempt at truncation.
+	 */
+	return *allvis && scan->skipwithvm && blkno != scan->shared->end - 1 &&
+		(*allfrozen || !scan->aggressive);
+}
+
+/*
+ * How many blocks before the range's start belong to the same skippable run?
+ * Counts no further than matters.
+ */
+static BlockNumber
+run_before_range(PvBlockScan *scan)
+{
+	BlockNumber n = 0;
+	bool		allvis,
+				allfrozen;
+
+	while (n < SKIP_PAGES_THRESHOLD && n < scan->range_start &&
+		   block_is_skippable(scan, scan->range_start - n - 1,
+							  &allvis, &allfrozen))
+		n++;
+	return n;
+}
+
+/*
+ * A skippable run begins at scan->cur.  Find its end, and either skip what of
+ * it lies in our range or arrange for it to be visited.
+ */
+static void
+pass_skippable_run(PvBlockScan *scan)
+{
+	BlockNumber run_start = scan->cur;
+	BlockNumber run_end = scan->cur;
+	BlockNumber length;
+	bool		some_not_frozen = false;
+	bool		allvis,
+				allfrozen;
+
+	while (run_end < scan->range_end &&
+		   block_is_skippable(scan, run_end, &allvis, &allfrozen))
+	{
+		some_not_frozen |= !allfrozen;
+		pv_delay_point();
+		run_end++;
+	}
+
+	/* The part of the run that lies beyond our borders counts too */
+	length = run_end - run_start;
+	if (length < SKIP_PAGES_THRESHOLD && run_start == scan->range_start)
+		length += run_before_range(scan);
+	for (BlockNumber blkno = run_end;
+		 length < SKIP_PAGES_THRESHOLD && blkno >= scan->range_end &&
+		 blkno < scan->shared->end &&
+		 block_is_skippable(scan, blkno, &allvis, &allfrozen);
+		 blkno++)
+		length++;
+
+	if (length < SKIP_PAGES_THRESHOLD)
+	{
+		scan->visit_until = run_end;
+		return;
+	}
+
+	if (some_not_frozen)
+		scan->skippedallvis = true;
+	scan->passed += run_end - run_start;
+	scan->cur = run_end;
+}
+
+/*
+ * Decide for the next block to visit in the current range.  False at its end.
+ */
+static bool
+decide_next(PvBlockScan *scan, PvScanBlock *block)
+{
+	bool		allvis,
+				allfrozen;
+
+	while (scan->cur < scan->range_end)
+	{
+		bool		skippable = block_is_skippable(scan, scan->cur,
+												   &allvis, &allfrozen);
+
+		if (skippable && scan->cur >= scan->visit_until)
+		{
+			pass_skippable_run(scan);
+			continue;
+		}
+
+		block->blkno = scan->cur++;
+		block->all_visible_according_to_vm = allvis;
+		block->passed = ++scan->passed;
+		scan->passed = 0;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Keep the window full, claiming a new range when the current one is decided
+ * about to its end and every block of it has been visited.
+ */
+static void
+fill_window(PvBlockScan *scan)
+{
+	while (scan->nqueued < scan->ahead.distance)
+	{
+		PvScanBlock *slot = &scan->queue[(scan->head + scan->nqueued) % MAX_LOOKAHEAD];
+
+		if (!decide_next(scan, slot))
+		{
+			/* Look no further than our own range: the next is not ours yet */
+			if (scan->nqueued > 0)
+				return;
+			scan->done_start = scan->range_start;
+			scan->done_end = scan->range_end;
+			if (!pv_dispense_claim(scan->shared, &scan->range_start,
+								   &scan->range_end))
+			{
+				scan->range_start = scan->range_end = scan->cur = scan->shared->end;
+				return;
+			}
+			scan->cur = scan->range_start;
+			scan->visit_until = scan->range_start;
+			continue;
+		}
+		scan->nqueued++;
+		pv_lookahead_block(&scan->ahead, scan->rel, slot->blkno);
+	}
+}
+
+/*
+ * Show the next block to visit, without taking it.  False if there is none.
+ */
+bool
+pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block)
+{
+	fill_window(scan);
+	if (scan->nqueued == 0)
+		return false;
+	*block = scan->queue[scan->head];
+	return true;
+}
+
+/*
+ * Take the block that pv_blockscan_peek() showed.
+ */
+void
+pv_blockscan_advance(PvBlockScan *scan)
+{
+	Assert(scan->nqueued > 0);
+	scan->head = (scan->head + 1) % MAX_LOOKAHEAD;
+	scan->nqueued--;
+}
+
+/*
+ * Has a range been completed since the last call?  Then return its bounds.
+ */
+bool
+pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
+{
+	if (scan->done_start == scan->done_end)
+		return false;
+	*start = scan->done_start;
+	*end = scan->done_end;
+	scan->done_start = scan->done_end = 0;
+	return true;
+}
+
+/*
+ * The first block that is ours and not yet visited, or the end of the table.
+ */
+BlockNumber
+pv_blockscan_position(PvBlockScan *scan)
+{
+	return scan->nqueued > 0 ? scan->queue[scan->head].blkno : scan->cur;
+}
+
+/*
+ * Did we skip a page that is all-visible but not all-frozen?
+ */
+bool
+pv_blockscan_skippedallvis(PvBlockScan *scan)
+{
+	return scan->skippedallvis;
+}
+
+/*
+ * The phase ends: keep our place, but no pin.
+ */
+void
+pv_blockscan_pause(PvBlockScan *scan)
+{
+	if (BufferIsValid(scan->vmbuffer))
+		ReleaseBuffer(scan->vmbuffer);
+	scan->vmbuffer = InvalidBuffer;
+}

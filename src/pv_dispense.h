@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_dispense.h
+ *	  Hands out ranges of blocks, and the blocks to visit within a range.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_DISPENSE_H
+#define PV_DISPENSE_H
+
+#include "parvacuum.h"
+#include "port/atomics.h"
+#include "utils/relcache.h"
+
+/* Largest range, in blocks */
+#define PV_RANGE_MAX_BLOCKS		4096
+
+/* What all participants share: where the unclaimed part begins */
+typedef struct PvDispenseShared
+{
+	/* Set by the leader between phases, then read-only */
+	uint32		end;			/* one past the last unit */
+	uint32		granule;		/* a range is a multiple of this many units */
+	uint32		max_range;		/* and at most this many */
+	uint32		participants;	/* how many are expected to take part */
+
+	pg_atomic_uint32 next;		/* first unclaimed unit */
+} PvDispenseShared;
+
+extern void pv_dispense_init(PvDispenseShared *shared, uint32 end,
+							 uint32 granule, uint32 max_range,
+							 int participants);
+extern bool pv_dispense_claim(PvDispenseShared *shared,
+							  uint32 *start, uint32 *end);
+
+/*
+ * Reading ahead: how far to decide about blocks before visiting them, and
+ * whether asking the kernel to read them is of use just now.
+ */
+typedef struct PvLookahead
+{
+	int			distance;		/* blocks */
+	bool		active;
+	int			cached_run;		/* prefetches in a row that found the block in
+								 * shared buffers */
+	int64		misses;			/* of this process, when last looked */
+} PvLookahead;
+
+extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance);
+extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno);
+
+/* A block that the first heap pass is to visit */
+typedef struct PvScanBlock
+{
+	BlockNumber blkno;
+	bool		all_visible_according_to_vm;
+	BlockNumber passed;			/* blocks skipped before it, plus itself */
+} PvScanBlock;
+
+/* One participant's way through its ranges */
+typedef struct PvBlockScan PvBlockScan;
+
+extern PvBlockScan *pv_blockscan_create(Relation rel, PvDispenseShared *shared,
+										bool aggressive, bool skipwithvm);
+extern bool pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block);
+extern void pv_blockscan_advance(PvBlockScan *scan);
+extern bool pv_blockscan_range_done(PvBlockScan *scan,
+									BlockNumber *start, BlockNumber *end);
+extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
+extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
+extern void pv_blockscan_pause(PvBlockScan *scan);
+
+#endif							/* PV_DISPENSE_H */

@@ -1,0 +1,105 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_guc.c
+ *	  The settings of parvacuum.
+ *
+ * pv_guc_init() runs once in every process that loads the library: in the
+ * postmaster when the library is preloaded, else in the session that calls one
+ * of our functions.  No setting is PGC_POSTMASTER, so both work.  Backends,
+ * runners and parallel workers inherit the postmaster's values; a runner then
+ * takes over what its caller has SET (pv_runner.c), and a parallel worker what
+ * its leader has.
+ *
+ * Settings are plain variables of the process: no lock covers them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "postmaster/bgworker_internals.h"
+#include "pv_guc.h"
+#include "utils/guc.h"
+
+bool		pv_guc_engine = true;
+int			pv_guc_max_workers = 8;
+int			pv_guc_min_parallel_pages = 4096;
+double		pv_guc_cost_limit_scale = 1.0;
+int			pv_guc_store_limit = -1;
+
+/* What an administrator sets for the whole cluster. */
+static void
+define_cluster_settings(void)
+{
+	DefineCustomBoolVariable("parvacuum.engine",
+							 "Lets parvacuum's engine vacuum tables.",
+							 "When off, PostgreSQL's own VACUUM does all the work, whatever else is set.",
+							 &pv_guc_engine,
+							 true,
+							 PGC_SIGHUP,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.max_workers",
+							"Sets the maximum number of parallel workers of all parvacuum runs together.",
+							"They come out of max_parallel_workers and max_worker_processes.",
+							&pv_guc_max_workers,
+							8, 0, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+}
+
+/* What a session may choose for its own vacuums. */
+static void
+define_session_settings(void)
+{
+	DefineCustomIntVariable("parvacuum.min_parallel_pages",
+							"Sets the amount of work below which a vacuum starts no parallel workers.",
+							"Counted in pages to be read.  A number of workers that the caller names is not subject to it.",
+							&pv_guc_min_parallel_pages,
+							4096, 0, INT_MAX,
+							PGC_USERSET,
+							GUC_UNIT_BLOCKS,
+							NULL, NULL, NULL);
+
+	DefineCustomRealVariable("parvacuum.cost_limit_scale",
+							 "Sets the share of the vacuum cost limit that each further process of a vacuum adds.",
+							 "At 1 each process has a full limit of its own, at 0 all processes share one.",
+							 &pv_guc_cost_limit_scale,
+							 1.0, 0.0, 1.0,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+}
+
+/* What only tests and developers need. */
+static void
+define_developer_settings(void)
+{
+	DefineCustomIntVariable("parvacuum.store_limit",
+							"Sets the maximum memory for the dead row pointers of one vacuum.",
+							"-1 means that maintenance_work_mem, or autovacuum_work_mem, decides.",
+							&pv_guc_store_limit,
+							-1, -1, MAX_KILOBYTES,
+							PGC_USERSET,
+							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
+}
+
+/*
+ * Defines all settings and claims the prefix, so that a misspelled one is an
+ * error and not a placeholder.
+ */
+void
+pv_guc_init(void)
+{
+	define_cluster_settings();
+	define_session_settings();
+	define_developer_settings();
+
+	MarkGUCPrefixReserved("parvacuum");
+}

@@ -1,0 +1,30 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_guc.h
+ *	  The settings of parvacuum: parvacuum.<name> is pv_guc_<name>.
+ *
+ * Everything outside pv_guc.c only reads them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_GUC_H
+#define PV_GUC_H
+
+/* The whole cluster; a reload changes them. */
+extern bool pv_guc_engine;		/* off: core's vacuum does everything */
+extern int	pv_guc_max_workers; /* workers of all vacuums together */
+
+/* One session; SET changes them. */
+extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
+										 * workers start */
+extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
+										 * participant adds, 0..1 */
+
+/* For developers. */
+extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */
+
+extern void pv_guc_init(void);
+
+#endif							/* PV_GUC_H */

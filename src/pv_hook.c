@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_hook.c
+ *	  Takes over the relation_vacuum slot of heap tables, and dispatches.
+ *
+ * Every VACUUM command, TOAST table and autovacuum worker arrives in core's
+ * vacuum_rel(), which parses, checks rights, locks, opens the transaction and
+ * then calls one function pointer of the table's access method.  Core has no
+ * hook at this place, so we replace the pointer itself:
+ *
+ *		VACUUM, autovacuum, parvacuum_run()
+ *			vacuum() -> vacuum_rel()
+ *				heap's routine -> relation_vacuum
+ *					pv_relation_vacuum()
+ *						engine_declines()?	yes: the previous pointer
+ *											no:  pv_vacuum_rel()
+ *
+ * The routine is one constant struct of the server, in memory that the loader
+ * has made read-only.  pv_hook_init() runs in the postmaster at preload, makes
+ * that page writable, stores, and puts the protection back; all processes
+ * inherit the page by fork.  Where the system refuses this, a WARNING says so
+ * and stock vacuum goes on.  The previous pointer is the next in the chain: it
+ * is heap_vacuum_rel(), or another extension that did the same before us.
+ *
+ * The dispatcher runs in whatever process vacuums: with a run (pv_runner.c) or
+ * without.  Its caller holds ShareUpdateExclusiveLock on the relation, has set
+ * PROC_IN_VACUUM and pushed a snapshot.  All variables here are the process's
+ * own, and no lock covers them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+#ifndef WIN32
+#include <sys/mman.h>
+#endif
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/catalog.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
+#include "commands/vacuum.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "pv_guc.h"
+#include "pv_hook.h"
+#include "pv_vacuum.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+typedef void (*PvVacuumSlot) (Relation rel, struct VacuumParams *params,
+							  BufferAccessStrategy bstrategy);
+
+/* What the slot held before us; set once, in the postmaster. */
+static PvVacuumSlot previous_vacuum = NULL;
+
+/* Why the slot is not ours; NULL when it is. */
+static const char *problem = "The library was not loaded at server start.";
+
+/* The run in progress in this process, or NULL. */
+static PvRun *current_run = NULL;
+
+static void pv_relation_vacuum(Relation rel, struct VacuumParams *params,
+							   BufferAccessStrategy bstrategy);
+
+
+/* ----------------------------------------------------------------
+ *		Installing the slot
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Is this server's minor release one that the engine was compiled for?
+ *
+ * 15.8 and 16.4 gave heap_page_prune() a further argument, which the magic
+ * block does not notice: below them our calls into core would be unsafe.
+ */
+static bool
+check_minor(void)
+{
+	int			version = atoi(GetConfigOption("server_version_num",
+											   false, false));
+
+	switch (version / 10000)
+	{
+		case 15:
+			return version >= 150008;
+		case 16:
+			return version >= 160004;
+		default:
+			return true;
+	}
+}
+
+#ifndef WIN32
+/*
+ * Finds the protection of the memory at the address, from the kernel's list of
+ * our mappings.  False where there is no such list.
+ */
+static bool
+memory_protection(const void *address, int *prot)
+{
+	FILE	   *maps = AllocateFile("/proc/self/maps", "r");
+	char		line[MAXPGPATH];
+	bool		found = false;
+
+	if (maps == NULL)
+		return false;
+
+	while (!found && fgets(line, sizeof(line), maps) != NULL)
+	{
+		unsigned long start;
+		unsigned long end;
+		char		mode[5];
+
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) != 3)
+			continue;			/* the rest of a long line */
+		if ((unsigned long) address < start || (unsigned long) address >= end)
+			continue;
+
+		*prot = (mode[0] == 'r' ? PROT_READ : 0) |
+			(mode[1] == 'w' ? PROT_WRITE : 0) |
+			(mode[2] == 'x' ? PROT_EXEC : 0);
+		found = true;
+	}
+	FreeFile(maps);
+
+	return found;
+}
+
+/*
+ * Stores the pointer in the slot, if need be through read-only memory, and
+ * returns false with errno where that is refused.
+ *
+ * The page may hold other variables of the server, so its protection is put
+ * back to what it was and never to something stricter; where we cannot find
+ * out what it was, the page stays writable.
+ */
+static bool
+store_slot(PvVacuumSlot *slot, PvVacuumSlot value)
+{
+	Size		page_size = sysconf(_SC_PAGESIZE);
+	void	   *page = (void *) ((uintptr_t) slot & ~((uintptr_t) page_size - 1));
+	int			prot = PROT_READ | PROT_WRITE;
+	bool		known = memory_protection(slot, &prot);
+	bool		writable = known && (prot & PROT_WRITE) != 0;
+
+	if (!writable &&
+		mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0)
+		return false;
+
+	*slot = value;
+
+	if (known && !writable && mprotect(page, page_size, prot) != 0)
+		ereport(DEBUG1,
+				(errmsg_internal("could not protect heap's routine again: %m")));
+
+	return true;
+}
+#else
+static bool
+store_slot(PvVacuumSlot *slot, PvVacuumSlot value)
+{
+	errno = ENOSYS;
+	return false;
+}
+#endif
+
+/*
+ * Takes the slot over, or warns once why not; the server starts either way.
+ * Only while shared_preload_libraries are loaded.
+ */
+void
+pv_hook_init(void)
+{
+	TableAmRoutine *routine =
+	unconstify(TableAmRoutine *, GetHeapamTableAmRoutine());
+
+	Assert(process_shared_preload_libraries_in_progress);
+
+	if (!check_minor())
+	{
+		problem = "This minor release of PostgreSQL is older than the engine supports.";
+		ereport(WARNING,
+				(errmsg("parvacuum does not work with PostgreSQL %s",
+						GetConfigOption("server_version", false, false)),
+				 errdetail("It needs at least 15.8 or 16.4.  Tables are vacuumed by PostgreSQL's own VACUUM."),
+				 errhint("Install the newest minor release of PostgreSQL.")));
+		return;
+	}
+
+	previous_vacuum = routine->relation_vacuum;
+	if (!store_slot(&routine->relation_vacuum, pv_relation_vacuum))
+	{
+		problem = "The operating system did not let parvacuum into the vacuum of heap tables.";
+		ereport(WARNING,
+				(errmsg("parvacuum could not take over the vacuum of heap tables: %m"),
+				 errdetail("Tables are vacuumed by PostgreSQL's own VACUUM."),
+				 errhint("A security policy of the system may forbid making memory writable.")));
+		return;
+	}
+
+	problem = NULL;
+}
+
+/* Do vacuums of heap tables pass through us? */
+bool
+pv_hook_installed(void)
+{
+	return problem == NULL;
+}
+
+/* Why they do not, as a sentence; NULL when they do. */
+const char *
+pv_hook_problem(void)
+{
+	return problem;
+}
+
+
+/* ----------------------------------------------------------------
+ *		The run of this process
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * From here on the engine is engaged, and every relation vacuumed is reported
+ * to the run.  An error in between ends the process, so nothing unhooks it.
+ */
+void
+pv_hook_begin_run(PvRun *run)
+{
+	Assert(current_run == NULL);
+	Assert(pv_hook_installed());
+
+	memset(&run->last, 0, sizeof(run->last));
+	current_run = run;
+}
+
+void
+pv_hook_end_run(void)
+{
+	current_run = NULL;
+}
+
+
+/* ----------------------------------------------------------------
+ *		The dispatcher
+ * ----------------------------------------------------------------
+ */
+
+/* The TOAST table of a table, or InvalidOid; of no table, too. */
+static Oid
+toast_of(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			toast = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		toast = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid;
+		ReleaseSysCache(tuple);
+	}
+	return toast;
+}
+
+/*
+ * The table that a TOAST table belongs to, or InvalidOid.
+ *
+ * pg_class points only the other way; the internal dependency of the TOAST
+ * table is the indexed way back.  The TOAST tables of catalogs made by initdb
+ * have none; they are told from the table that the run has just done.
+ */
+static Oid
+toast_parent_of(Relation rel)
+{
+	Relation	depend;
+	ScanKeyData key[3];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
+		return InvalidOid;
+
+	ScanKeyInit(&key[0], Anum_pg_depend_classid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&key[1], Anum_pg_depend_objid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationGetRelid(rel)));
+	ScanKeyInit(&key[2], Anum_pg_depend_objsubid, BTEqualStrategyNumber,
+				F_INT4EQ, Int32GetDatum(0));
+
+	depend = table_open(DependRelationId, AccessShareLock);
+	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 3, key);
+	while (!OidIsValid(parent) && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->refclassid == RelationRelationId &&
+			form->deptype == DEPENDENCY_INTERNAL)
+			parent = form->refobjid;
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+
+	if (!OidIsValid(parent) &&
+		toast_of(current_run->last.result.relid) == RelationGetRelid(rel))
+		parent = current_run->last.result.relid;
+
+	return parent;
+}
+
+/*
+ * Whether the engine leaves this relation to core, and why: a sentence for the
+ * user, or NULL when the engine takes it.  This is the one place that decides.
+ * A vacuum outside a run must find out at once, so that comes first.
+ *
+ * Also tells the table of a TOAST table, when it has come that far: a TOAST
+ * table shares its table's fate where a catalog is concerned.
+ */
+static const char *
+engine_declines(Relation rel, Oid *toast_parent)
+{
+	*toast_parent = InvalidOid;
+
+	if (current_run == NULL)
+		return "The vacuum was not started by parvacuum_run().";
+
+	*toast_parent = toast_parent_of(rel);
+
+	if (!pv_guc_engine)
+		return "The setting parvacuum.engine is off.";
+	if (!IsUnderPostmaster)
+		return "The server runs in single-user mode.";
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
+		return "The table does not use the access method heap.";
+	if (RelationUsesLocalBuffers(rel))
+		return "The table is temporary.";
+	if (IsCatalogRelation(rel) ||
+		(OidIsValid(*toast_parent) && IsCatalogRelationOid(*toast_parent)))
+		return "The table is a system catalog.";
+
+	return NULL;
+}
+
+/*
+ * What the table's own options say about truncation, for a caller who left it
+ * open.  A table that forbids it stays untouched; core must be told yes or no,
+ * while the engine may decide by what there is to gain.
+ *
+ * Core: vacuum.c, vacuum_rel, which does this for "unspecified".
+ */
+static void
+resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
+{
+	StdRdOptions *options = (StdRdOptions *) rel->rd_options;
+
+	if (params->truncate != VACOPTVALUE_AUTO)
+		return;
+
+	if (options != NULL && !options->vacuum_truncate)
+		params->truncate = VACOPTVALUE_DISABLED;
+	else if (for_core)
+		params->truncate = VACOPTVALUE_ENABLED;
+}
+
+/*
+ * Has the next in the chain vacuum the relation, and measures from outside
+ * what that took: time in microseconds, blocks, WAL.
+ */
+static void
+vacuum_by_core(Relation rel, VacuumParams *params,
+			   BufferAccessStrategy bstrategy, PvResult *result)
+{
+	BufferUsage buffers_before = pgBufferUsage;
+	WalUsage	wal_before = pgWalUsage;
+	BufferUsage buffers;
+	WalUsage	wal;
+	instr_time	start;
+	instr_time	elapsed;
+
+	memset(&buffers, 0, sizeof(buffers));
+	memset(&wal, 0, sizeof(wal));
+	INSTR_TIME_SET_CURRENT(start);
+
+	previous_vacuum(rel, params, bstrategy);
+
+	INSTR_TIME_SET_CURRENT(elapsed);
+	INSTR_TIME_SUBTRACT(elapsed, start);
+	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &buffers_before);
+	WalUsageAccumDiff(&wal, &pgWalUsage, &wal_before);
+
+	memset(result, 0, sizeof(*result));
+	result->relid = RelationGetRelid(rel);
+	result->by_engine = false;
+	result->elapsed_usecs = INSTR_TIME_GET_MICROSEC(elapsed);
+	result->wal_records = wal.wal_records;
+	result->wal_fpi = wal.wal_fpi;
+	result->wal_bytes = wal.wal_bytes;
+	result->buffers_hit = buffers.shared_blks_hit;
+	result->buffers_read = buffers.shared_blks_read;
+	result->buffers_dirtied = buffers.shared_blks_dirtied;
+}
+
+/*
+ * Tells the run's caller that the engine declines the table: fast was promised.
+ * Of a TOAST table nothing is said when its table's notice has just said it.
+ */
+static void
+report_declined(Relation rel, Oid toast_parent, const char *reason)
+{
+	const PvResult *last = &current_run->last.result;
+	bool		told = OidIsValid(toast_parent) &&
+	last->relid == toast_parent && !last->by_engine;
+
+	ereport(told ? DEBUG1 : NOTICE,
+			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
+					RelationGetRelationName(rel)),
+			 errdetail("%s", reason)));
+}
+
+/*
+ * What stands in heap's slot: vacuums one relation, with the engine or by the
+ * next in the chain.  Locks and transaction are core's, see the top.
+ */
+static void
+pv_relation_vacuum(Relation rel, struct VacuumParams *params,
+				   BufferAccessStrategy bstrategy)
+{
+	Oid			toast_parent;
+	const char *reason = engine_declines(rel, &toast_parent);
+	PvRun	   *run = current_run;
+
+	if (run == NULL)
+	{
+		previous_vacuum(rel, params, bstrategy);
+		return;
+	}
+
+	run->begin_relation(RelationGetRelid(rel));
+	resolve_truncate(rel, params, reason != NULL);
+
+	if (reason == NULL)
+		pv_vacuum_rel(rel, params, bstrategy, &run->last.result);
+	else
+	{
+		report_declined(rel, toast_parent, reason);
+		vacuum_by_core(rel, params, bstrategy, &run->last.result);
+	}
+
+	run->last.toast_parent = toast_parent;
+	run->end_relation(&run->last);
+}

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_index.c
+ *	  Index vacuuming and index cleanup, shared out among participants.
+ *
+ * Leader and workers run this.  Every index of the table is a unit of work,
+ * and units are taken largest first, so that all participants end about
+ * together.  Taking one is setting its atomic flag; what is found is written
+ * by the taker alone, and read by the leader after the barrier that ends the
+ * phase.
+ *
+ *	 leader, between phases		wanted, leader_only set; claimed cleared
+ *	 participant				claimed set -> access method -> istat
+ *
+ * Index access methods say in which phases a worker may act for them.  What
+ * is forbidden to workers the leader does, and does first.
+ *
+ * An access method keeps its result in memory of the process that ran it,
+ * while the next round may be another's.  So the first result is copied into
+ * the unit, and from then on the access method gets the unit's to update.  An
+ * access method with more to its result than the common struct allows no
+ * worker at all.
+ * Core: commands/vacuumparallel.c, parallel_vacuum_process_one_index.
+ *
+ * Locks: RowExclusiveLock on every index, taken by each participant for
+ * itself when it opened them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "utils/rel.h"
+
+#include "pv_index.h"
+
+/* For sorting units by size */
+typedef struct UnitSize
+{
+	int			unit;
+	BlockNumber pages;
+} UnitSize;
+
+static int
+larger_unit_first(const void *a, const void *b)
+{
+	const UnitSize *left = a;
+	const UnitSize *right = b;
+
+	if (left->pages != right->pages)
+		return left->pages > right->pages ? -1 : 1;
+	return left->unit - right->unit;
+}
+
+/*
+ * Leader, before launch: decide in which order units are taken.
+ */
+void
+pv_index_order_units(PvParticipant *leader)
+{
+	UnitSize   *sizes;
+
+	if (leader->nindexes == 0)
+		return;
+
+	sizes = palloc(leader->nindexes * sizeof(UnitSize));
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		sizes[i].unit = i;
+		sizes[i].pages = RelationGetNumberOfBlocks(leader->indrels[i]);
+	}
+	qsort(sizes, leader->nindexes, sizeof(UnitSize), larger_unit_first);
+	for (int i = 0; i < leader->nindexes; i++)
+		leader->unit_order[i] = sizes[i].unit;
+	pfree(sizes);
+}
+
+/*
+ * May a worker act for this index in this phase?  An index with conditional
+ * cleanup has next to nothing to clean up once it has been vacuumed, so the
+ * leader does that, as in core.
+ */
+static bool
+worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_rounds)
+{
+	uint8		options = amroutine->amparallelvacuumoptions;
+
+	if (phase == PV_PHASE_INDEX)
+		return (options & VACUUM_OPTION_PARALLEL_BULKDEL) != 0;
+	if (options & VACUUM_OPTION_PARALLEL_CLEANUP)
+		return true;
+	return (options & VACUUM_OPTION_PARALLEL_COND_CLEANUP) != 0 &&
+		index_rounds == 0;
+}
+
+/*
+ * Leader, between phases: put all indexes up to be taken.
+ */
+void
+pv_index_prepare(PvParticipant *leader, PvPhase phase)
+{
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		PvIndexUnit *unit = &leader->units[i];
+
+		unit->wanted = true;
+		unit->leader_only = !worker_may(leader->indrels[i]->rd_indam, phase,
+										leader->shared->index_rounds);
+		pg_atomic_clear_flag(&unit->claimed);
+	}
+}
+
+/*
+ * Is this index tuple's heap item dead?  Called by access methods, for every
+ * index tuple.  Core: commands/vacuum.c, vac_tid_reaped.
+ */
+static bool
+dead_item_callback(ItemPointer tid, void *state)
+{
+	PvParticipant *self = state;
+
+	pv_cost_poll();
+	return pv_deadtids_probe(self->store, tid);
+}
+
+/*
+ * Have the access method vacuum or clean up one index.
+ */
+static void
+process_unit(PvParticipant *self, int i, PvPhase phase)
+{
+	PvShared   *shared = self->shared;
+	PvIndexUnit *unit = &self->units[i];
+	IndexBulkDeleteResult *istat = unit->istat_valid ? &unit->istat : NULL;
+	IndexBulkDeleteResult *after;
+	IndexVacuumInfo ivinfo;
+
+	pv_ivinfo_init(&ivinfo, self->indrels[i], self->rel, shared->reltuples,
+				   shared->estimated_count, self->bstrategy);
+
+	self->errinfo.indname = RelationGetRelationName(self->indrels[i]);
+	if (phase == PV_PHASE_INDEX)
+		after = index_bulk_delete(&ivinfo, istat, dead_item_callback, self);
+	else
+		after = index_vacuum_cleanup(&ivinfo, istat);
+	self->errinfo.indname = NULL;
+
+	if (after != NULL && after != &unit->istat)
+	{
+		unit->istat = *after;
+		pfree(after);
+	}
+	unit->istat_valid = (after != NULL);
+}
+
+/*
+ * Take every unit that is still to be had, of one kind.
+ */
+static void
+take_units(PvParticipant *self, PvPhase phase, bool leader_only)
+{
+	for (int i = 0; i < self->nindexes; i++)
+	{
+		PvIndexUnit *unit = &self->units[self->unit_order[i]];
+
+		if (!unit->wanted || unit->leader_only != leader_only)
+			continue;
+
+		/* A round left unfinished forbids the second heap pass */
+		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
+			return;
+
+		if (!pg_atomic_test_set_flag(&unit->claimed))
+			continue;
+		process_unit(self, self->unit_order[i], phase);
+		if (self->tick)
+			self->tick(self);
+	}
+}
+
+/*
+ * Take part in an index phase, until no unit is left.
+ */
+void
+pv_index_work(PvParticipant *self, PvPhase phase)
+{
+	if (self->is_leader)
+		take_units(self, phase, true);
+	take_units(self, phase, false);
+
+	/* Notice an emergency that arose during the last unit, too */
+	if (phase == PV_PHASE_INDEX)
+		(void) pv_check_failsafe(self);
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_index.h
+ *	  Index vacuuming and index cleanup, shared out among participants.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_INDEX_H
+#define PV_INDEX_H
+
+#include "pv_participant.h"
+
+extern void pv_index_order_units(PvParticipant *leader);
+extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
+extern void pv_index_work(PvParticipant *self, PvPhase phase);
+
+#endif							/* PV_INDEX_H */

@@ -1,0 +1,141 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_participant.h
+ *	  What the participants of one vacuum share, and what each has for itself.
+ *
+ * PvShared is the vacuum: in dynamic shared memory if there are workers, in
+ * the leader's memory otherwise.  PvParticipant is one process's view of it;
+ * leader and workers have the same.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_PARTICIPANT_H
+#define PV_PARTICIPANT_H
+
+#include "access/genam.h"
+#include "executor/instrument.h"
+#include "storage/barrier.h"
+
+#include "parvacuum.h"
+#include "pv_compat.h"
+#include "pv_cost.h"
+#include "pv_deadtids.h"
+#include "pv_dispense.h"
+#include "pv_report.h"
+
+/* What a participant counts; the leader adds them up between phases. */
+typedef struct PvCounters
+{
+	BlockNumber scanned_pages;
+	BlockNumber lpdead_item_pages;
+	BlockNumber missed_dead_pages;
+	BlockNumber nonempty_pages; /* last page with tuples, plus one */
+	int64		tuples_deleted;
+	int64		lpdead_items;
+	int64		live_tuples;
+	int64		recently_dead_tuples;
+	int64		missed_dead_tuples;
+	int64		reaped_pages;
+	int64		reaped_items;
+
+	/* Oldest XID and MXID left in what this participant scanned */
+	TransactionId NewRelfrozenXid;
+	MultiXactId NewRelminMxid;
+	bool		skippedallvis;
+} PvCounters;
+
+/*
+ * A participant's place in shared memory.  Only its owner writes it, before
+ * it arrives at a barrier; only the leader reads it, after.
+ */
+typedef struct PvSlot
+{
+	PvCounters	counters;
+	BlockNumber unvisited;		/* first block of ours that is not yet scanned */
+	BufferUsage buffer_usage;
+	WalUsage	wal_usage;
+} PvSlot;
+
+/* One index of the table, as work to be taken */
+typedef struct PvIndexUnit
+{
+	/* Set by the leader between phases */
+	bool		wanted;			/* has work in this phase */
+	bool		leader_only;	/* its access method allows no worker */
+
+	pg_atomic_flag claimed;
+
+	/* Written by whoever claimed it */
+	bool		istat_valid;
+	IndexBulkDeleteResult istat;
+} PvIndexUnit;
+
+typedef struct PvShared
+{
+	/* Set before launch, then read-only */
+	Oid			relid;
+	PvCutoffs	cutoffs;
+	bool		aggressive;
+	bool		skipwithvm;
+	BlockNumber rel_pages;
+	int			nindexes;
+	int			nslots;			/* leader and planned workers */
+	int			maintenance_work_mem_worker;	/* kB */
+	bool		use_ring;
+	BlockNumber failsafe_every; /* pages scanned by one between two checks */
+
+	/* Written by the leader between phases, read by all within them */
+	PvPhase		phase;
+	bool		collect_dead_items; /* SCAN is to fill the store */
+	int			index_rounds;	/* completed or begun */
+	double		reltuples;		/* for index access methods */
+	bool		estimated_count;
+
+	Barrier		barrier;
+
+	/* Atomics */
+	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
+	pg_atomic_uint32 nstopped;	/* participants whose scan the full store stopped */
+	pg_atomic_uint64 blocks_passed; /* progress of SCAN */
+	pg_atomic_uint64 blocks_reaped; /* progress of REAP */
+
+	PvCostShared cost;
+	PvDispenseShared scan;		/* of heap blocks */
+	PvDispenseShared reap;		/* of segments */
+} PvShared;
+
+typedef struct PvParticipant
+{
+	PvShared   *shared;
+	PvSlot	   *slot;
+	PvIndexUnit *units;			/* in the order of indrels */
+	int		   *unit_order;		/* largest first */
+	bool		is_leader;
+
+	Relation	rel;
+	int			nindexes;
+	Relation   *indrels;
+	BufferAccessStrategy bstrategy;
+	GlobalVisState *vistest;
+	PvDeadTids *store;			/* NULL if the table has no indexes */
+	PvBlockScan *blockscan;
+	PvCounters	counters;
+	PvErrorInfo errinfo;
+
+	/* Leader: called now and then while it works; NULL in workers */
+	void		(*tick) (struct PvParticipant *self);
+	void	   *tick_arg;
+} PvParticipant;
+
+/* Has the wraparound failsafe triggered, here or in a peer? */
+static inline bool
+pv_failsafe_triggered(PvParticipant *self)
+{
+	return unlikely(pg_atomic_read_u32(&self->shared->failsafe) != 0);
+}
+
+extern void pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs);
+extern void pv_counters_add(PvCounters *sum, const PvCounters *part);
+extern bool pv_check_failsafe(PvParticipant *self);
+
+#endif							/* PV_PARTICIPANT_H */

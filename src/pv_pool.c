@@ -1,0 +1,408 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_pool.c
+ *	  The processes that vacuum one table together.
+ *
+ * The leader creates the pool; workers are started once, by core's parallel
+ * infrastructure, and stay through all phases.  If there are to be none, or
+ * dynamic shared memory cannot be had, everything below lives in the leader's
+ * memory and the same code runs in one process.
+ *
+ * One barrier orders everything.  Its phase number is even while the leader is
+ * alone at work, deciding, and odd while all are in a phase:
+ *
+ *	 leader    decide ... publish |A| work ......... |B| sum up, decide ...
+ *	 worker    .................. |A| work ......... |B| ...................
+ *	 late                             attach, work . |B|
+ *	           even (idle)            odd (phase)        even (idle)
+ *
+ * The leader publishes the phase before it arrives at A, and nobody writes
+ * what others read between A and B, except atomics and what belongs to one
+ * participant; the barrier's spinlock makes all of it visible.  A worker
+ * that comes late sees by the number where it is.  Since the barrier counts
+ * those who have attached, and no others, fewer workers than planned, or none,
+ * need no special case.
+ *
+ *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | unit order |
+ *	               store's shared part | DSA in place | query text
+ *
+ * The DSA grows by segments of its own if the store outgrows the reserve.  All
+ * of it goes away with the DSM segment, on every way out: the parallel context
+ * is destroyed on success by us, on error by the end of the transaction.  The
+ * same detaching gives back what was taken from parvacuum.max_workers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/dsm.h"
+#include "storage/lwlock.h"
+#include "storage/shm_toc.h"
+#include "tcop/tcopprot.h"
+#include "utils/dsa.h"
+#include "utils/rel.h"
+
+#include "pv_pool.h"
+#include "pv_shmem.h"
+
+/* Small numbers are enough: the table of contents is ours alone */
+#define PV_KEY_SHARED		1
+#define PV_KEY_SLOTS		2
+#define PV_KEY_UNITS		3
+#define PV_KEY_UNIT_ORDER	4
+#define PV_KEY_STORE		5
+#define PV_KEY_DSA			6
+#define PV_KEY_QUERY_TEXT	7
+
+static void
+wait_for_all(PvShared *shared)
+{
+	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+}
+
+/*
+ * Set up the shared part from the plan, in whatever memory it lives.
+ */
+static void
+init_shared(PvShared *shared, const PvShared *plan)
+{
+	*shared = *plan;
+	shared->phase = PV_PHASE_IDLE;
+	BarrierInit(&shared->barrier, 0);
+	pg_atomic_init_u32(&shared->failsafe, 0);
+	pg_atomic_init_u32(&shared->nstopped, 0);
+	pg_atomic_init_u64(&shared->blocks_passed, 0);
+	pg_atomic_init_u64(&shared->blocks_reaped, 0);
+}
+
+/*
+ * A slot that nobody ever takes must not spoil the sums.
+ */
+static void
+init_slots(PvSlot *slots, const PvShared *plan)
+{
+	for (int i = 0; i < plan->nslots; i++)
+	{
+		pv_counters_init(&slots[i].counters, &plan->cutoffs);
+		slots[i].unvisited = plan->rel_pages;
+	}
+}
+
+static void
+init_units(PvIndexUnit *units, int nindexes)
+{
+	memset(units, 0, nindexes * sizeof(PvIndexUnit));
+	for (int i = 0; i < nindexes; i++)
+		pg_atomic_init_flag(&units[i].claimed);
+}
+
+/*
+ * The leader alone: the same structures in its own memory.
+ */
+static void
+create_local(PvPool *pool, const PvShared *plan, Size store_limit)
+{
+	PvParticipant *leader = pool->leader;
+	int			nindexes = plan->nindexes;
+
+	leader->shared = palloc0(sizeof(PvShared));
+	init_shared(leader->shared, plan);
+	leader->shared->nslots = 1;
+	leader->slot = palloc0(sizeof(PvSlot));
+	init_slots(leader->slot, leader->shared);
+	leader->units = palloc(Max(nindexes, 1) * sizeof(PvIndexUnit));
+	init_units(leader->units, nindexes);
+	leader->unit_order = palloc0(Max(nindexes, 1) * sizeof(int));
+	if (nindexes > 0)
+		leader->store = pv_deadtids_create_local(plan->rel_pages, store_limit);
+}
+
+/*
+ * Give workers back to parvacuum.max_workers; runs when the DSM segment is
+ * detached from, however that comes about.
+ */
+static void
+release_workers(dsm_segment *seg, Datum arg)
+{
+	pv_shmem_release_workers(DatumGetInt32(arg));
+}
+
+/*
+ * Allocate a part of the DSM segment, zeroed, and enter it under its key.
+ */
+static void *
+allocate_part(ParallelContext *pcxt, uint64 key, Size size)
+{
+	void	   *part = shm_toc_allocate(pcxt->toc, size);
+
+	memset(part, 0, size);
+	shm_toc_insert(pcxt->toc, key, part);
+	return part;
+}
+
+static void
+estimate_part(ParallelContext *pcxt, Size size)
+{
+	shm_toc_estimate_chunk(&pcxt->estimator, size);
+	shm_toc_estimate_keys(&pcxt->estimator, 1);
+}
+
+/*
+ * Fill the DSM segment.  dsa_size is what was estimated for the DSA.
+ */
+static void
+fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
+			 Size dsa_size, Size query_size)
+{
+	PvParticipant *leader = pool->leader;
+	ParallelContext *pcxt = pool->pcxt;
+	int			nindexes = plan->nindexes;
+
+	leader->shared = allocate_part(pcxt, PV_KEY_SHARED, sizeof(PvShared));
+	init_shared(leader->shared, plan);
+	leader->slot = allocate_part(pcxt, PV_KEY_SLOTS,
+								 mul_size(sizeof(PvSlot), plan->nslots));
+	init_slots(leader->slot, plan);
+	leader->units = allocate_part(pcxt, PV_KEY_UNITS,
+								  mul_size(sizeof(PvIndexUnit), nindexes));
+	init_units(leader->units, nindexes);
+	leader->unit_order = allocate_part(pcxt, PV_KEY_UNIT_ORDER,
+									   mul_size(sizeof(int), nindexes));
+	if (nindexes > 0)
+	{
+		void	   *place = shm_toc_allocate(pcxt->toc, dsa_size);
+
+		/* Not zeroed here: the DSA does that for what it uses */
+		shm_toc_insert(pcxt->toc, PV_KEY_DSA, place);
+		pool->area = dsa_create_in_place(place, dsa_size,
+										 LWTRANCHE_PARALLEL_QUERY_DSA,
+										 pcxt->seg);
+		leader->store =
+			pv_deadtids_create_shared(allocate_part(pcxt, PV_KEY_STORE,
+													pv_deadtids_shared_size()),
+									  pool->area, plan->rel_pages, store_limit);
+	}
+	if (query_size > 0)
+		memcpy(allocate_part(pcxt, PV_KEY_QUERY_TEXT, query_size),
+			   debug_query_string, query_size);
+}
+
+/*
+ * Enter parallel mode and set up everything workers need.  False if no shared
+ * memory can be had; then parallel mode has been left again.
+ */
+static bool
+create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
+			  Size store_reserve)
+{
+	ParallelContext *pcxt;
+	Size		dsa_size = Max(dsa_minimum_size(), store_reserve);
+	Size		query_size = debug_query_string ? strlen(debug_query_string) + 1 : 0;
+	int			granted;
+
+	EnterParallelMode();
+	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
+								 pool->nworkers_planned);
+	estimate_part(pcxt, sizeof(PvShared));
+	estimate_part(pcxt, mul_size(sizeof(PvSlot), plan->nslots));
+	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
+	estimate_part(pcxt, mul_size(sizeof(int), plan->nindexes));
+	if (plan->nindexes > 0)
+	{
+		estimate_part(pcxt, dsa_size);
+		estimate_part(pcxt, pv_deadtids_shared_size());
+	}
+	if (query_size > 0)
+		estimate_part(pcxt, query_size);
+	InitializeParallelDSM(pcxt);
+
+	/* Without a segment, or with interrupts held, there can be no workers */
+	if (pcxt->seg == NULL || pcxt->nworkers == 0)
+	{
+		DestroyParallelContext(pcxt);
+		ExitParallelMode();
+		return false;
+	}
+
+	pool->pcxt = pcxt;
+	fill_segment(pool, plan, store_limit, dsa_size, query_size);
+
+	granted = pv_shmem_reserve_workers(pcxt->nworkers);
+	on_dsm_detach(pcxt->seg, release_workers, Int32GetDatum(granted));
+	ReinitializeParallelWorkers(pcxt, granted);
+	return true;
+}
+
+/*
+ * Leader: create the pool for a vacuum as planned, with up to nworkers workers.
+ * store_limit and store_reserve are bytes: the most the store may take, and
+ * what is set aside for it at once.  Workers are not started yet.
+ */
+void
+pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
+			   const PvShared *plan, int nworkers, Size store_limit,
+			   Size store_reserve)
+{
+	memset(pool, 0, sizeof(*pool));
+	pool->leader = leader;
+	pool->work = work;
+	pool->nworkers_planned = nworkers;
+
+	if (nworkers == 0 ||
+		!create_shared(pool, plan, store_limit, store_reserve))
+		create_local(pool, plan, store_limit);
+	BarrierAttach(&leader->shared->barrier);
+}
+
+/*
+ * Start the workers, in the background.
+ */
+static void
+launch(PvPool *pool)
+{
+	pool->launched = true;
+	if (pool->pcxt == NULL)
+		return;
+	LaunchParallelWorkers(pool->pcxt);
+	pool->nworkers_launched = pool->pcxt->nworkers_launched;
+}
+
+/*
+ * Make sure that every worker which was started has come up.  One that did not
+ * would otherwise show only when all is done.  Core waits here for those
+ * that are still starting, so call it when there has been time for that.
+ */
+void
+pv_pool_check_attached(PvPool *pool)
+{
+	if (pool->attach_checked || pool->pcxt == NULL)
+		return;
+	pool->attach_checked = true;
+	if (pool->nworkers_launched > 0)
+		WaitForParallelWorkersToAttach(pool->pcxt);
+}
+
+/*
+ * Have all participants do one phase.  On return it is complete, and the
+ * leader is alone again.
+ */
+void
+pv_pool_run_phase(PvPool *pool, PvPhase phase)
+{
+	PvParticipant *leader = pool->leader;
+	PvShared   *shared = leader->shared;
+
+	shared->phase = phase;
+	if (!pool->launched)
+		launch(pool);
+
+	wait_for_all(shared);
+	pool->work(leader, phase);
+	pv_pool_check_attached(pool);
+	wait_for_all(shared);
+
+	shared->phase = PV_PHASE_IDLE;
+}
+
+/*
+ * Send the workers home and add what they used to what we used.
+ */
+static void
+dismiss_workers(PvPool *pool)
+{
+	PvParticipant *leader = pool->leader;
+
+	leader->shared->phase = PV_PHASE_DONE;
+	wait_for_all(leader->shared);
+	WaitForParallelWorkersToFinish(pool->pcxt);
+
+	for (int i = 0; i < pool->nworkers_launched; i++)
+		InstrAccumParallelQuery(&leader->slot[i + 1].buffer_usage,
+								&leader->slot[i + 1].wal_usage);
+}
+
+/*
+ * Leader: end the pool, and parallel mode with it.  What must outlive shared
+ * memory, the results of the indexes, is copied to local memory first.
+ */
+void
+pv_pool_end(PvPool *pool)
+{
+	PvParticipant *leader = pool->leader;
+	Size		units_size = leader->nindexes * sizeof(PvIndexUnit);
+	PvShared   *shared;
+	PvIndexUnit *units;
+
+	if (leader->store)
+		pv_deadtids_detach(leader->store);
+	leader->store = NULL;
+	if (pool->pcxt == NULL)
+		return;
+
+	dismiss_workers(pool);
+
+	units = palloc(Max(units_size, 1));
+	memcpy(units, leader->units, units_size);
+	shared = palloc(sizeof(PvShared));
+	memcpy(shared, leader->shared, sizeof(PvShared));
+
+	if (pool->area)
+		dsa_detach(pool->area);
+	DestroyParallelContext(pool->pcxt);
+	ExitParallelMode();
+
+	pool->pcxt = NULL;
+	leader->units = units;
+	leader->shared = shared;
+	leader->slot = NULL;
+}
+
+/*
+ * Worker: find everything in the DSM segment.  The caller fills in the
+ * relations.
+ */
+void
+pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
+{
+	PvSlot	   *slots = shm_toc_lookup(toc, PV_KEY_SLOTS, false);
+
+	self->shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
+	self->slot = &slots[ParallelWorkerNumber + 1];
+	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
+	self->unit_order = shm_toc_lookup(toc, PV_KEY_UNIT_ORDER, false);
+	if (self->shared->nindexes > 0)
+	{
+		dsa_area   *area;
+
+		area = dsa_attach_in_place(shm_toc_lookup(toc, PV_KEY_DSA, false), seg);
+		self->store = pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false),
+										 area);
+	}
+
+	debug_query_string = shm_toc_lookup(toc, PV_KEY_QUERY_TEXT, true);
+	pgstat_report_activity(STATE_RUNNING, debug_query_string);
+}
+
+/*
+ * Worker: take part in every phase from now on, until the leader is done.
+ */
+void
+pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work)
+{
+	PvShared   *shared = self->shared;
+	bool		in_phase = BarrierAttach(&shared->barrier) % 2 != 0;
+
+	if (!in_phase)
+		wait_for_all(shared);
+
+	while (shared->phase != PV_PHASE_DONE)
+	{
+		work(self, shared->phase);
+		wait_for_all(shared);	/* the phase ends */
+		wait_for_all(shared);	/* another begins */
+	}
+	BarrierDetach(&shared->barrier);
+}

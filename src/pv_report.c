@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_report.c
+ *	  What a vacuum says: error context, VERBOSE and log text.
+ *
+ * The error callback runs in leader and workers, so that an error names the
+ * block, phase and index it happened at wherever it happened.  The texts are
+ * the leader's.  A DBA reads here the lines known from stock VACUUM, in their
+ * order, and then those that only parallel phases have.
+ *
+ * No locks; everything read is this process's own.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "pv_report.h"
+
+/*
+ * Remember the names an error message needs, while they can still be looked
+ * up.  Allocates in the current context.
+ */
+void
+pv_errorinfo_init(PvErrorInfo *info, Relation rel)
+{
+	info->phase = PV_PHASE_IDLE;
+	info->dbname = get_database_name(MyDatabaseId);
+	info->relnamespace = get_namespace_name(RelationGetNamespace(rel));
+	info->relname = pstrdup(RelationGetRelationName(rel));
+	info->indname = NULL;
+	info->blkno = InvalidBlockNumber;
+	info->offnum = InvalidOffsetNumber;
+}
+
+/*
+ * Context for an error in one of the heap passes.
+ */
+static void
+heap_pass_context(const PvErrorInfo *info, const char *doing)
+{
+	if (!BlockNumberIsValid(info->blkno))
+		errcontext("while %s relation \"%s.%s\"", doing,
+				   info->relnamespace, info->relname);
+	else if (!OffsetNumberIsValid(info->offnum))
+		errcontext("while %s block %u of relation \"%s.%s\"", doing,
+				   info->blkno, info->relnamespace, info->relname);
+	else
+		errcontext("while %s block %u offset %u of relation \"%s.%s\"", doing,
+				   info->blkno, info->offnum,
+				   info->relnamespace, info->relname);
+}
+
+/*
+ * Error context callback of every participant.
+ */
+void
+pv_error_callback(void *arg)
+{
+	const PvErrorInfo *info = arg;
+
+	switch (info->phase)
+	{
+		case PV_PHASE_SCAN:
+			heap_pass_context(info, "scanning");
+			break;
+		case PV_PHASE_REAP:
+			heap_pass_context(info, "vacuuming");
+			break;
+		case PV_PHASE_INDEX:
+			if (info->indname)
+				errcontext("while vacuuming index \"%s\" of relation \"%s.%s\"",
+						   info->indname, info->relnamespace, info->relname);
+			break;
+		case PV_PHASE_CLEANUP:
+			if (info->indname)
+				errcontext("while cleaning up index \"%s\" of relation \"%s.%s\"",
+						   info->indname, info->relnamespace, info->relname);
+			break;
+		case PV_PHASE_TRUNCATE:
+			if (BlockNumberIsValid(info->blkno))
+				errcontext("while truncating relation \"%s.%s\" to %u blocks",
+						   info->relnamespace, info->relname, info->blkno);
+			break;
+		case PV_PHASE_IDLE:
+		case PV_PHASE_DONE:
+			break;
+	}
+}
+
+/*
+ * VACUUM (VERBOSE): say what is about to be done.
+ */
+void
+pv_report_begin(const PvErrorInfo *info, bool aggressive)
+{
+	if (aggressive)
+		ereport(INFO,
+				(errmsg("aggressively vacuuming \"%s.%s.%s\"",
+						info->dbname, info->relnamespace, info->relname)));
+	else
+		ereport(INFO,
+				(errmsg("vacuuming \"%s.%s.%s\"",
+						info->dbname, info->relnamespace, info->relname)));
+}
+
+static double
+percent_of(BlockNumber part, BlockNumber whole)
+{
+	return whole == 0 ? 100.0 : 100.0 * part / whole;
+}
+
+/*
+ * The first line: what kind of vacuum this was.
+ */
+static void
+append_headline(StringInfo buf, const PvErrorInfo *info,
+				const PvResult *result, const PvReportDetails *details)
+{
+	const char *what;
+
+	if (details->verbose)
+		what = "finished vacuuming";
+	else if (details->is_wraparound)
+		what = details->aggressive ?
+			"automatic aggressive vacuum to prevent wraparound of table" :
+			"automatic vacuum to prevent wraparound of table";
+	else
+		what = details->aggressive ?
+			"automatic aggressive vacuum of table" : "automatic vacuum of table";
+
+	appendStringInfo(buf, "%s \"%s.%s.%s\": index scans: %d\n", what,
+					 info->dbname, info->relnamespace, info->relname,
+					 result->index_rounds);
+}
+
+/*
+ * Lines about the table's pages and tuples.
+ */
+static void
+append_heap(StringInfo buf, const PvResult *result,
+			const PvReportDetails *details)
+{
+	appendStringInfo(buf, "pages: %u removed, %u remain, %u scanned (%.2f%% of total)\n",
+					 result->pages_removed, details->pages_remaining,
+					 result->pages_scanned,
+					 percent_of(result->pages_scanned, result->pages_total));
+	appendStringInfo(buf, "tuples: %lld removed, %lld remain, %lld are dead but not yet removable\n",
+					 (long long) result->tuples_removed,
+					 (long long) result->tuples_remaining,
+					 (long long) result->tuples_recently_dead);
+	if (details->missed_dead_tuples > 0)
+		appendStringInfo(buf, "tuples missed: %lld dead from %u pages not removed due to cleanup lock contention\n",
+						 (long long) details->missed_dead_tuples,
+						 details->missed_dead_pages);
+	appendStringInfo(buf, "removable cutoff: %u, which was %d XIDs old when operation ended\n",
+					 result->oldest_xmin,
+					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
+	if (TransactionIdIsValid(details->new_relfrozenxid))
+		appendStringInfo(buf, "new relfrozenxid: %u, which is %d XIDs ahead of previous value\n",
+						 details->new_relfrozenxid,
+						 (int32) (details->new_relfrozenxid - details->old_relfrozenxid));
+	if (MultiXactIdIsValid(details->new_relminmxid))
+		appendStringInfo(buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
+						 details->new_relminmxid,
+						 (int32) (details->new_relminmxid - details->old_relminmxid));
+}
+
+/*
+ * Lines about dead items and the indexes they were removed from.
+ */
+static void
+append_indexes(StringInfo buf, const PvResult *result,
+			   const PvReportDetails *details)
+{
+	const char *what;
+	const char *verb;
+
+	if (details->failsafe)
+		what = "index scan bypassed by failsafe";
+	else if (details->bypassed)
+		what = "index scan bypassed";
+	else if (result->index_rounds == 0)
+		what = "index scan not needed";
+	else
+		what = "index scan needed";
+	verb = details->failsafe || details->bypassed ?
+		"have %lld dead item identifiers\n" :
+		"had %lld dead item identifiers removed\n";
+
+	appendStringInfo(buf, "%s: %u pages from table (%.2f%% of total) ", what,
+					 details->lpdead_item_pages,
+					 percent_of(details->lpdead_item_pages, result->pages_total));
+	appendStringInfo(buf, verb, (long long) result->dead_items);
+
+	for (int i = 0; i < details->nindexes; i++)
+	{
+		IndexBulkDeleteResult *istat = details->indstats[i];
+
+		if (istat == NULL)
+			continue;
+		appendStringInfo(buf, "index \"%s\": pages: %u in total, %u newly deleted, %u currently deleted, %u reusable\n",
+						 details->indnames[i], istat->num_pages,
+						 istat->pages_newly_deleted, istat->pages_deleted,
+						 istat->pages_free);
+	}
+}
+
+/*
+ * Lines about what the vacuum used, all participants together.
+ */
+static void
+append_usage(StringInfo buf, const PvResult *result,
+			 const PvReportDetails *details)
+{
+	double		seconds = result->elapsed_usecs / 1000000.0;
+	double		mb_per_page = (double) BLCKSZ / (1024 * 1024);
+	double		read_rate = 0;
+	double		write_rate = 0;
+
+	if (seconds > 0)
+	{
+		read_rate = result->buffers_read * mb_per_page / seconds;
+		write_rate = result->buffers_dirtied * mb_per_page / seconds;
+	}
+
+	if (track_io_timing)
+		appendStringInfo(buf, "I/O timings: read: %.3f ms, write: %.3f ms\n",
+						 details->io_read_usecs / 1000.0,
+						 details->io_write_usecs / 1000.0);
+	appendStringInfo(buf, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
+					 read_rate, write_rate);
+	appendStringInfo(buf, "buffer usage: %lld hits, %lld misses, %lld dirtied\n",
+					 (long long) result->buffers_hit,
+					 (long long) result->buffers_read,
+					 (long long) result->buffers_dirtied);
+	appendStringInfo(buf, "WAL usage: %lld records, %lld full page images, %llu bytes\n",
+					 (long long) result->wal_records,
+					 (long long) result->wal_fpi,
+					 (unsigned long long) result->wal_bytes);
+}
+
+/*
+ * The lines that stock VACUUM does not have.
+ */
+static void
+append_engine(StringInfo buf, const PvResult *result,
+			  const PvReportDetails *details)
+{
+	appendStringInfo(buf, "engine: parvacuum, %d parallel workers launched (planned: %d)\n",
+					 result->workers_launched, result->workers_planned);
+	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms\n",
+					 result->usecs[PV_PHASE_SCAN] / 1000.0,
+					 result->usecs[PV_PHASE_INDEX] / 1000.0,
+					 result->usecs[PV_PHASE_REAP] / 1000.0,
+					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
+					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0);
+	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments\n",
+					 (long long) result->store_bytes,
+					 (long long) details->store_segments);
+}
+
+/*
+ * Report a finished vacuum: INFO to the one who asked with VERBOSE, LOG for
+ * autovacuum.
+ */
+void
+pv_report_end(const PvErrorInfo *info, const PvResult *result,
+			  const PvReportDetails *details)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	append_headline(&buf, info, result, details);
+	append_heap(&buf, result, details);
+	append_indexes(&buf, result, details);
+	append_usage(&buf, result, details);
+	append_engine(&buf, result, details);
+	appendStringInfo(&buf, "system usage: %s", pg_rusage_show(&details->ru0));
+
+	ereport(details->verbose ? INFO : LOG,
+			(errmsg_internal("%s", buf.data)));
+	pfree(buf.data);
+}

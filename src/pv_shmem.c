@@ -1,0 +1,172 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_shmem.c
+ *	  The root of parvacuum's shared memory.
+ *
+ * One small struct in the main segment, requested and set up by the usual two
+ * hooks, and only when the library is preloaded: a server without it has no
+ * root, and pv_shmem_attached() says so.  The postmaster runs the hooks;
+ * leaders of vacuums (runners) reserve workers.
+ *
+ * There are only atomics here, and no lock:
+ *
+ *		workers_in_use		how many workers all leaders have reserved
+ *
+ * A leader reserves before it launches and releases when its workers are gone.
+ * If it leaves by an error instead, the end of its transaction releases what is
+ * left, also when the process exits, which aborts the transaction first.  A
+ * vacuum of one relation is one transaction, so no reservation outlives it.
+ * After a crash the postmaster sets the whole segment up anew.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "pv_guc.h"
+#include "pv_shmem.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+typedef struct PvRootShared
+{
+	/* atomic */
+	pg_atomic_uint32 workers_in_use;
+} PvRootShared;
+
+static PvRootShared *root = NULL;
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+/* Our part of workers_in_use, and whether its end of transaction is watched. */
+static int	reserved_here = 0;
+static bool callback_registered = false;
+
+/* Asks for the space.  Postmaster, while it loads libraries. */
+static void
+request_shmem(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+
+	RequestAddinShmemSpace(MAXALIGN(sizeof(PvRootShared)));
+}
+
+/*
+ * Finds the root or sets it up.  AddinShmemInitLock covers the moment between
+ * the two, as for every module.
+ */
+static void
+startup_shmem(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	root = ShmemInitStruct("parvacuum", sizeof(PvRootShared), &found);
+	if (!found)
+		pg_atomic_init_u32(&root->workers_in_use, 0);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/* Installs the hooks.  Only while shared_preload_libraries are loaded. */
+void
+pv_shmem_init(void)
+{
+	Assert(process_shared_preload_libraries_in_progress);
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shmem;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shmem;
+}
+
+/* Is there a root, that is, was the library preloaded? */
+bool
+pv_shmem_attached(void)
+{
+	return root != NULL;
+}
+
+/* The transaction is over, and so is every vacuum that it ran. */
+static void
+release_at_xact_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			pv_shmem_release_workers(reserved_here);
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * Reserves up to the wanted number of workers under parvacuum.max_workers and
+ * returns how many were granted, possibly none.
+ *
+ * A limit that was lowered meanwhile takes no workers from anybody: it only
+ * grants none until enough are released.
+ */
+int
+pv_shmem_reserve_workers(int wanted)
+{
+	uint32		used;
+	int			granted;
+
+	Assert(IsTransactionState());
+
+	if (root == NULL || wanted <= 0)
+		return 0;
+
+	if (!callback_registered)
+	{
+		RegisterXactCallback(release_at_xact_end, NULL);
+		callback_registered = true;
+	}
+
+	used = pg_atomic_read_u32(&root->workers_in_use);
+	do
+	{
+		granted = Min(wanted, pv_guc_max_workers - (int) used);
+		if (granted <= 0)
+			return 0;
+	} while (!pg_atomic_compare_exchange_u32(&root->workers_in_use, &used,
+											 used + (uint32) granted));
+
+	reserved_here += granted;
+	return granted;
+}
+
+/*
+ * Gives back workers reserved here.  What the end of the transaction has
+ * already given back is not given back twice.
+ */
+void
+pv_shmem_release_workers(int n)
+{
+	n = Min(n, reserved_here);
+	if (n <= 0)
+		return;
+
+	reserved_here -= n;
+	pg_atomic_fetch_sub_u32(&root->workers_in_use, n);
+}
+
+/* How many workers the cluster's vacuums hold right now. */
+int
+pv_shmem_workers_in_use(void)
+{
+	return root ? (int) pg_atomic_read_u32(&root->workers_in_use) : 0;
+}

@@ -1,0 +1,779 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_vacuum.c
+ *	  The vacuum of one heap relation.
+ *
+ * The leader runs this, from the relation_vacuum slot of the table access
+ * method: the table is open and locked with ShareUpdateExclusiveLock, a
+ * snapshot is active, the process is marked PROC_IN_VACUUM.
+ *
+ *	 plan		cutoffs once, indexes, degree; then the pool of participants
+ *	 rounds		SCAN	all: prune, freeze, collect dead items, until the
+ *						table is through or the store is full
+ *				INDEX	all: remove the items from every index
+ *				REAP	all: free their line pointers
+ *	 CLEANUP	all: index cleanup; the pool and parallel mode end
+ *	 leader		truncate, update pg_class, report
+ *
+ * Between phases the leader is alone, so everything decided here needs no
+ * lock.  What is in pg_class changes only after parallel mode has ended, where
+ * it may not be written.
+ * Core: access/heap/vacuumlazy.c, heap_vacuum_rel.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "access/nbtree.h"
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "miscadmin.h"
+#include "optimizer/paths.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "postmaster/autovacuum.h"
+#include "storage/freespace.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "pv_guc.h"
+#include "pv_index.h"
+#include "pv_pool.h"
+#include "pv_truncate.h"
+#include "pv_vacuum.h"
+#include "pv_worker.h"
+
+/* Pages with dead items, as a fraction of the table, that may be left alone */
+#define BYPASS_THRESHOLD_PAGES	0.02
+
+/* How much of a table is scanned between two looks at the failsafe */
+#define FAILSAFE_EVERY_PAGES \
+	((BlockNumber) (((uint64) 4 * 1024 * 1024 * 1024) / BLCKSZ))
+
+/* Most bytes the store takes for one block, all told */
+#define STORE_BYTES_PER_BLOCK	48
+#define STORE_RESERVE_MIN		((Size) 256 * 1024)
+#define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
+
+/* A claim of the second pass takes at most so many segments */
+#define REAP_MAX_SEGMENTS		32
+
+/* The leader has scanned so much that its workers must have started */
+#define CHECK_ATTACHED_AFTER	1024
+
+typedef struct PvVacuum
+{
+	Relation	rel;
+	VacuumParams *params;
+	PvResult   *result;
+	bool		verbose;
+	bool		instrument;
+
+	PvShared	plan;			/* becomes the pool's shared state */
+	PvParticipant leader;
+	PvPool		pool;
+
+	bool		do_index_vacuuming;
+	bool		do_index_cleanup;
+	bool		consider_bypass;
+	int64		store_segments;
+	int64		reaped_before;	/* items freed in earlier rounds */
+	BlockNumber fsm_vacuumed;	/* the free space map is up to date below */
+
+	PvCounters	sum;			/* of all participants */
+	double		new_live_tuples;
+	double		new_rel_tuples;
+	PvReportDetails details;
+
+	/* Where we started */
+	instr_time	start;
+	TimestampTz starttime;
+	BufferUsage buffer_usage;
+	WalUsage	wal_usage;
+	PgStat_Counter read_time;
+	PgStat_Counter write_time;
+} PvVacuum;
+
+static int64
+usecs_since(instr_time since)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, since);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
+/*
+ * Leader, while it works: show how far all have come.
+ */
+static void
+update_progress(PvParticipant *leader)
+{
+	PvVacuum   *vac = leader->tick_arg;
+	PvShared   *shared = leader->shared;
+
+	switch (shared->phase)
+	{
+		case PV_PHASE_SCAN:
+			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
+										 pg_atomic_read_u64(&shared->blocks_passed));
+			if (leader->store)
+				pv_progress_store(pv_deadtids_memory(leader->store),
+								  pv_deadtids_num_items(leader->store));
+			break;
+		case PV_PHASE_REAP:
+			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+										 pg_atomic_read_u64(&shared->blocks_reaped));
+			break;
+		default:
+			break;
+	}
+
+	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
+		pv_pool_check_attached(&vac->pool);
+}
+
+/*
+ * Note where everything stands at the start.
+ */
+static void
+start_instruments(PvVacuum *vac)
+{
+	VacuumParams *params = vac->params;
+
+	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
+	vac->instrument = vac->verbose ||
+		(pv_is_autovacuum_worker() && params->log_min_duration >= 0);
+	INSTR_TIME_SET_CURRENT(vac->start);
+	vac->starttime = GetCurrentTimestamp();
+	vac->buffer_usage = pgBufferUsage;
+	vac->wal_usage = pgWalUsage;
+	vac->read_time = pgStatBlockReadTime;
+	vac->write_time = pgStatBlockWriteTime;
+	pg_rusage_init(&vac->details.ru0);
+	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
+								  RelationGetRelid(vac->rel));
+}
+
+/*
+ * Fix what this vacuum is to do: cutoffs first, and the size of the table only
+ * after them, or relfrozenxid could pass an XID on a page not seen.
+ */
+static void
+make_plan(PvVacuum *vac)
+{
+	PvShared   *plan = &vac->plan;
+	VacuumParams *params = vac->params;
+
+	plan->relid = RelationGetRelid(vac->rel);
+	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
+	plan->skipwithvm = true;
+	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
+	{
+		plan->aggressive = true;
+		plan->skipwithvm = false;
+	}
+	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
+
+	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
+	vac->do_index_cleanup = vac->do_index_vacuuming;
+	vac->consider_bypass = params->index_cleanup == VACOPTVALUE_AUTO;
+
+	vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
+					 &vac->leader.indrels);
+	plan->nindexes = vac->leader.nindexes;
+	plan->collect_dead_items = plan->nindexes > 0 && vac->do_index_vacuuming;
+}
+
+/*
+ * The pages this vacuum will have to read, by the visibility map, and those of
+ * B-trees if there are dead rows to remove from them.
+ */
+static BlockNumber
+pages_of_work(PvVacuum *vac)
+{
+	BlockNumber pages = vac->plan.rel_pages;
+	BlockNumber allvisible,
+				allfrozen,
+				skippable;
+	PgStat_StatTabEntry *stats;
+
+	if (vac->plan.skipwithvm)
+	{
+		visibilitymap_count(vac->rel, &allvisible, &allfrozen);
+		skippable = vac->plan.aggressive ? allfrozen : allvisible;
+		pages -= Min(skippable, pages);
+	}
+
+	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
+	if (!vac->do_index_vacuuming || stats == NULL || stats->n_dead_tuples == 0)
+		return pages;
+
+	for (int i = 0; i < vac->leader.nindexes; i++)
+	{
+		Relation	indrel = vac->leader.indrels[i];
+
+		if (indrel->rd_rel->relam == BTREE_AM_OID)
+			pages += RelationGetNumberOfBlocks(indrel);
+	}
+	return pages;
+}
+
+/*
+ * How many workers is this work worth?  One more for every tripling of
+ * min_parallel_table_scan_size, as for scans.
+ * Core: optimizer/path/allpaths.c, compute_parallel_worker.
+ */
+static int
+workers_for_pages(BlockNumber pages)
+{
+	uint64		threshold = Max(min_parallel_table_scan_size, 1);
+	int			nworkers = 0;
+
+	if (pages < (BlockNumber) pv_guc_min_parallel_pages)
+		return 0;
+	for (; pages >= threshold; threshold *= 3)
+		nworkers++;
+	return nworkers;
+}
+
+/*
+ * Decide how many workers to plan for.  A caller who names a number gets it,
+ * as far as the limits allow, and is told if they do not.
+ */
+static int
+plan_workers(PvVacuum *vac)
+{
+	int			named = vac->params->nworkers;
+	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+	int			nworkers;
+
+	if (named < 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
+		return 0;
+	if (pv_failsafe_check(&vac->plan.cutoffs))
+		return 0;
+
+	nworkers = named > 0 ? named : workers_for_pages(pages_of_work(vac));
+	if (nworkers <= cap)
+		return nworkers;
+
+	if (named > 0)
+		ereport(NOTICE,
+				(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
+						RelationGetRelationName(vac->rel), named, cap),
+				 errdetail("max_parallel_maintenance_workers is %d, parvacuum.max_workers is %d.",
+						   max_parallel_maintenance_workers, pv_guc_max_workers)));
+	return cap;
+}
+
+/*
+ * Bytes the dead-TID store may take.
+ */
+static Size
+store_limit(void)
+{
+	int			kb = maintenance_work_mem;
+
+	if (pv_is_autovacuum_worker() && autovacuum_work_mem != -1)
+		kb = autovacuum_work_mem;
+	if (pv_guc_store_limit >= 0)
+		kb = pv_guc_store_limit;
+	return (Size) kb * 1024;
+}
+
+/*
+ * Bytes to set aside for the store from the start, by what the statistics say
+ * of dead rows.  Having them early matters where shared memory is scarce.
+ */
+static Size
+store_reserve(PvVacuum *vac, Size limit)
+{
+	PgStat_StatTabEntry *stats;
+	uint64		blocks = vac->plan.rel_pages;
+	Size		reserve;
+
+	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
+	if (stats != NULL)
+		blocks = Min(blocks, (uint64) stats->n_dead_tuples);
+	reserve = Min(blocks * STORE_BYTES_PER_BLOCK, limit);
+	return Max(Min(reserve, STORE_RESERVE_MAX), STORE_RESERVE_MIN);
+}
+
+/*
+ * Each worker's part of maintenance_work_mem, in kB, for access methods that
+ * use it.
+ */
+static int
+worker_work_mem(PvVacuum *vac, int nworkers)
+{
+	int			users = 0;
+
+	for (int i = 0; i < vac->leader.nindexes; i++)
+		if (vac->leader.indrels[i]->rd_indam->amusemaintenanceworkmem)
+			users++;
+	users = Min(users, nworkers);
+	return users > 0 ? maintenance_work_mem / users : maintenance_work_mem;
+}
+
+/*
+ * Gather the participants, ready to be set to work.
+ */
+static void
+open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
+{
+	PvShared   *plan = &vac->plan;
+	PvParticipant *leader = &vac->leader;
+	Size		limit = store_limit();
+	int			nworkers = plan_workers(vac);
+	int			participants = nworkers + 1;
+
+	plan->nslots = participants;
+	plan->use_ring = bstrategy != NULL;
+	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
+	plan->failsafe_every = Max(FAILSAFE_EVERY_PAGES / participants, 1);
+	pv_cost_init(&plan->cost, pv_guc_cost_limit_scale);
+	pv_dispense_init(&plan->scan, plan->rel_pages, PV_SEGMENT_BLOCKS,
+					 PV_RANGE_MAX_BLOCKS, participants);
+
+	leader->is_leader = true;
+	leader->rel = vac->rel;
+	leader->bstrategy = bstrategy;
+	leader->tick = update_progress;
+	leader->tick_arg = vac;
+
+	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
+				   store_reserve(vac, limit));
+	pv_participant_init(leader, vac->rel);
+	pv_index_order_units(leader);
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, plan->rel_pages);
+	if (leader->store)
+		pv_progress_store_limit(limit);
+}
+
+/*
+ * Add up what all participants have counted so far.
+ */
+static void
+sum_up(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	pv_counters_init(&vac->sum, &shared->cutoffs);
+	for (int i = 0; i < shared->nslots; i++)
+		pv_counters_add(&vac->sum, &vac->leader.slot[i].counters);
+}
+
+/*
+ * Have all participants do one phase, showing it, timing it, and adding up
+ * what they counted.
+ */
+static void
+run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
+{
+	instr_time	start;
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, progress_phase);
+	INSTR_TIME_SET_CURRENT(start);
+	pv_pool_run_phase(&vac->pool, phase);
+	vac->result->usecs[phase] += usecs_since(start);
+	sum_up(vac);
+}
+
+static bool
+failsafe_is_on(PvVacuum *vac)
+{
+	return pg_atomic_read_u32(&vac->leader.shared->failsafe) != 0;
+}
+
+/*
+ * First heap pass, on from where it stopped.  Returns true if the full store
+ * stopped it again.
+ */
+static bool
+scan_heap(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	pg_atomic_write_u32(&shared->nstopped, 0);
+	if (failsafe_is_on(vac))
+		shared->collect_dead_items = false;
+	run_phase(vac, PV_PHASE_SCAN, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
+
+	if (vac->leader.store)
+		vac->store_segments = Max(vac->store_segments,
+								  pv_deadtids_num_segments_used(vac->leader.store));
+	return pg_atomic_read_u32(&shared->nstopped) > 0;
+}
+
+/*
+ * All pages have been seen: compute how many tuples the table has now.
+ */
+static void
+estimate_tuples(PvVacuum *vac)
+{
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
+								 vac->plan.rel_pages);
+	vac->new_live_tuples =
+		vac_estimate_reltuples(vac->rel, vac->plan.rel_pages,
+							   vac->sum.scanned_pages, vac->sum.live_tuples);
+	vac->new_rel_tuples = Max(vac->new_live_tuples, 0) +
+		vac->sum.recently_dead_tuples + vac->sum.missed_dead_tuples;
+}
+
+/*
+ * Are there so few dead items that vacuuming every index is not worth it?
+ * They stay, and the next vacuum finds them again.  What counts is how many
+ * pages cannot be made all-visible for their sake.
+ * Core: access/heap/vacuumlazy.c, lazy_vacuum.
+ */
+static bool
+bypass_indexes(PvVacuum *vac)
+{
+	double		threshold = vac->plan.rel_pages * BYPASS_THRESHOLD_PAGES;
+
+	return vac->consider_bypass &&
+		vac->sum.lpdead_item_pages < threshold &&
+		pv_store_small_enough_to_bypass(pv_deadtids_memory(vac->leader.store),
+										vac->sum.lpdead_items);
+}
+
+/*
+ * Second heap pass over everything in the store.  Every index must have been
+ * vacuumed completely.
+ */
+static void
+reap_heap(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+	int64		items = pv_deadtids_num_items(vac->leader.store);
+
+	pv_dispense_init(&shared->reap, pv_deadtids_nsegments(vac->leader.store),
+					 1, REAP_MAX_SEGMENTS, shared->nslots);
+	run_phase(vac, PV_PHASE_REAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
+
+	/* No more, no less */
+	if (vac->sum.reaped_items - vac->reaped_before != items)
+		elog(ERROR, "second heap pass freed %lld of %lld dead items",
+			 (long long) (vac->sum.reaped_items - vac->reaped_before),
+			 (long long) items);
+	vac->reaped_before = vac->sum.reaped_items;
+}
+
+/*
+ * One round: remove the items in the store from all indexes, then from the
+ * heap.  The store is empty afterwards.
+ */
+static void
+vacuum_round(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	if (bypass_indexes(vac))
+		vac->do_index_vacuuming = false;
+	else if (!pv_check_failsafe(&vac->leader))
+	{
+		shared->reltuples = vac->rel->rd_rel->reltuples;
+		shared->estimated_count = true;
+		pv_index_prepare(&vac->leader, PV_PHASE_INDEX);
+		run_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+		shared->index_rounds++;
+		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
+									 shared->index_rounds);
+
+		/* In an emergency some index may not have been vacuumed */
+		if (!failsafe_is_on(vac))
+			reap_heap(vac);
+	}
+
+	vac->result->store_bytes = pv_deadtids_max_memory(vac->leader.store);
+	pv_deadtids_reset(vac->leader.store);
+}
+
+/*
+ * Make space found so far visible in the upper levels of the free space map:
+ * everything below the first block that somebody has yet to scan.
+ */
+static void
+vacuum_free_space_map(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+	BlockNumber upto = Min(pg_atomic_read_u32(&shared->scan.next), shared->rel_pages);
+
+	for (int i = 0; i < shared->nslots; i++)
+		upto = Min(upto, vac->leader.slot[i].unvisited);
+	if (upto > vac->fsm_vacuumed)
+		FreeSpaceMapVacuumRange(vac->rel, vac->fsm_vacuumed, upto);
+	vac->fsm_vacuumed = upto;
+}
+
+/*
+ * Give every index its chance to clean up, whether or not it was vacuumed.
+ */
+static void
+clean_up_indexes(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	if (vac->plan.nindexes == 0 || !vac->do_index_cleanup || failsafe_is_on(vac))
+		return;
+
+	shared->reltuples = vac->new_rel_tuples;
+	shared->estimated_count = vac->sum.scanned_pages < vac->plan.rel_pages;
+	pv_index_prepare(&vac->leader, PV_PHASE_CLEANUP);
+	run_phase(vac, PV_PHASE_CLEANUP, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+}
+
+/*
+ * Everything that participants do together.
+ */
+static void
+vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
+{
+	bool		more;
+
+	open_pool(vac, bstrategy);
+	(void) pv_check_failsafe(&vac->leader);
+	do
+	{
+		more = scan_heap(vac);
+		if (more)
+			vac->consider_bypass = false;	/* this is not the only round */
+		else
+			estimate_tuples(vac);
+		if (vac->leader.store && pv_deadtids_num_items(vac->leader.store) > 0)
+			vacuum_round(vac);
+		vacuum_free_space_map(vac);
+	} while (more);
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+								 vac->plan.rel_pages);
+	clean_up_indexes(vac);
+
+	vac->result->workers_planned = vac->pool.nworkers_planned;
+	vac->result->workers_launched = vac->pool.nworkers_launched;
+	vac->result->index_rounds = vac->leader.shared->index_rounds;
+	pv_pool_end(&vac->pool);
+}
+
+/*
+ * Cut off empty pages at the end, if that is wanted and worthwhile.
+ */
+static void
+truncate_heap(PvVacuum *vac, BufferAccessStrategy bstrategy)
+{
+	PvTruncation trunc;
+	instr_time	start;
+
+	trunc.rel = vac->rel;
+	trunc.bstrategy = bstrategy;
+	trunc.errinfo = &vac->leader.errinfo;
+	trunc.elevel = vac->verbose ? INFO : DEBUG2;
+	trunc.rel_pages = vac->plan.rel_pages;
+	trunc.nonempty_pages = vac->sum.nonempty_pages;
+
+	/* In an emergency there may be no transaction ID left to do it with */
+	if (!failsafe_is_on(vac) &&
+		pv_truncation_worthwhile(&trunc, vac->params->truncate))
+	{
+		INSTR_TIME_SET_CURRENT(start);
+		pv_truncate_heap(&trunc);
+		vac->result->usecs[PV_PHASE_TRUNCATE] = usecs_since(start);
+	}
+	vac->details.pages_remaining = trunc.rel_pages;
+	vac->result->pages_removed = vac->plan.rel_pages - trunc.rel_pages;
+}
+
+/*
+ * Update pg_class for indexes whose numbers are exact, and keep what the
+ * report wants to know of them; then close them.
+ */
+static void
+finish_indexes(PvVacuum *vac)
+{
+	PvParticipant *leader = &vac->leader;
+	PvReportDetails *details = &vac->details;
+	int			n = leader->nindexes;
+
+	details->nindexes = n;
+	details->indnames = palloc(Max(n, 1) * sizeof(char *));
+	details->indstats = palloc0(Max(n, 1) * sizeof(IndexBulkDeleteResult *));
+
+	for (int i = 0; i < n; i++)
+	{
+		IndexBulkDeleteResult *istat = &leader->units[i].istat;
+
+		details->indnames[i] = pstrdup(RelationGetRelationName(leader->indrels[i]));
+		if (!leader->units[i].istat_valid)
+			continue;
+		details->indstats[i] = istat;
+		if (vac->do_index_cleanup && !failsafe_is_on(vac) && !istat->estimated_count)
+			pv_update_relstats(leader->indrels[i], istat->num_pages,
+							   istat->num_index_tuples, 0, 0, false,
+							   InvalidTransactionId, InvalidMultiXactId,
+							   NULL, NULL);
+	}
+	vac_close_indexes(n, leader->indrels, NoLock);
+}
+
+/*
+ * Write the table's own statistics: pg_class once, and the cumulative ones.
+ * XIDs on pages that were skipped as all-visible are not known, so then
+ * relfrozenxid and relminmxid stay as they are.
+ */
+static void
+update_statistics(PvVacuum *vac)
+{
+	PvReportDetails *details = &vac->details;
+	BlockNumber rel_pages = details->pages_remaining;
+	BlockNumber allvisible,
+				allfrozen;
+	TransactionId new_relfrozenxid = vac->sum.NewRelfrozenXid;
+	MultiXactId new_relminmxid = vac->sum.NewRelminMxid;
+	bool		frozenxid_updated,
+				minmulti_updated;
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
+								 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
+	if (vac->sum.skippedallvis)
+	{
+		Assert(!vac->plan.aggressive);
+		new_relfrozenxid = InvalidTransactionId;
+		new_relminmxid = InvalidMultiXactId;
+	}
+
+	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
+	allvisible = Min(allvisible, rel_pages);
+	allfrozen = Min(allfrozen, allvisible);
+
+	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
+					   allfrozen, details->nindexes > 0, new_relfrozenxid,
+					   new_relminmxid, &frozenxid_updated, &minmulti_updated);
+	pv_report_vacuum(RelationGetRelid(vac->rel), vac->rel->rd_rel->relisshared,
+					 Max(vac->new_live_tuples, 0),
+					 vac->sum.recently_dead_tuples + vac->sum.missed_dead_tuples,
+					 vac->starttime);
+
+	details->old_relfrozenxid = vac->plan.cutoffs.relfrozenxid;
+	details->old_relminmxid = vac->plan.cutoffs.relminmxid;
+	details->new_relfrozenxid = frozenxid_updated ? new_relfrozenxid : InvalidTransactionId;
+	details->new_relminmxid = minmulti_updated ? new_relminmxid : InvalidMultiXactId;
+	vac->result->relfrozenxid_advanced = frozenxid_updated;
+}
+
+/*
+ * Fill in what the whole vacuum did.
+ */
+static void
+fill_result(PvVacuum *vac)
+{
+	PvResult   *result = vac->result;
+	BufferUsage buffers = {0};
+	WalUsage	wal = {0};
+
+	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &vac->buffer_usage);
+	WalUsageAccumDiff(&wal, &pgWalUsage, &vac->wal_usage);
+
+	result->relid = RelationGetRelid(vac->rel);
+	result->by_engine = true;
+	result->pages_total = vac->plan.rel_pages;
+	result->pages_scanned = vac->sum.scanned_pages;
+	result->tuples_removed = vac->sum.tuples_deleted;
+	result->tuples_remaining = (int64) vac->new_rel_tuples;
+	result->tuples_recently_dead = vac->sum.recently_dead_tuples;
+	result->dead_items = vac->sum.lpdead_items;
+	result->wal_records = wal.wal_records;
+	result->wal_fpi = wal.wal_fpi;
+	result->wal_bytes = wal.wal_bytes;
+	result->buffers_hit = buffers.shared_blks_hit + buffers.local_blks_hit;
+	result->buffers_read = buffers.shared_blks_read + buffers.local_blks_read;
+	result->buffers_dirtied = buffers.shared_blks_dirtied + buffers.local_blks_dirtied;
+	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
+	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
+		vac->sum.lpdead_items > 0 &&
+		(!vac->do_index_vacuuming || failsafe_is_on(vac));
+	result->elapsed_usecs = usecs_since(vac->start);
+}
+
+/*
+ * Tell whoever wants to know.
+ */
+static void
+report(PvVacuum *vac)
+{
+	PvReportDetails *details = &vac->details;
+	int			min_duration = vac->params->log_min_duration;
+
+	if (!vac->instrument ||
+		!(vac->verbose || min_duration == 0 ||
+		  vac->result->elapsed_usecs / 1000 >= min_duration))
+		return;
+
+	details->aggressive = vac->plan.aggressive;
+	details->is_wraparound = vac->params->is_wraparound;
+	details->verbose = vac->verbose;
+	details->failsafe = failsafe_is_on(vac);
+	details->bypassed = !vac->do_index_vacuuming;
+	details->lpdead_item_pages = vac->sum.lpdead_item_pages;
+	details->missed_dead_pages = vac->sum.missed_dead_pages;
+	details->missed_dead_tuples = vac->sum.missed_dead_tuples;
+	details->store_segments = vac->store_segments;
+	details->io_read_usecs = pgStatBlockReadTime - vac->read_time;
+	details->io_write_usecs = pgStatBlockWriteTime - vac->write_time;
+	pv_report_end(&vac->leader.errinfo, vac->result, details);
+}
+
+/*
+ * Vacuum one heap relation, and say in *result what was done.
+ *
+ * Lock, snapshot and transaction are the caller's, as for the relation_vacuum
+ * slot.  params->nworkers is -1 for none, 0 to let us decide, or the number
+ * that the user named; params->truncate may be VACOPTVALUE_AUTO.  bstrategy
+ * may be NULL: no ring of buffers.  On error the transaction's abort ends
+ * workers and shared memory.
+ */
+void
+pv_vacuum_rel(Relation rel, VacuumParams *params,
+			  BufferAccessStrategy bstrategy, PvResult *result)
+{
+	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
+	ErrorContextCallback errcallback;
+
+	memset(result, 0, sizeof(*result));
+	vac->rel = rel;
+	vac->params = params;
+	vac->result = result;
+	start_instruments(vac);
+
+	pv_errorinfo_init(&vac->leader.errinfo, rel);
+	errcallback.callback = pv_error_callback;
+	errcallback.arg = &vac->leader.errinfo;
+	errcallback.previous = error_context_stack;
+	error_context_stack = &errcallback;
+
+	make_plan(vac);
+	if (vac->verbose)
+		pv_report_begin(&vac->leader.errinfo, vac->plan.aggressive);
+
+	PG_TRY();
+	{
+		vacuum_together(vac, bstrategy);
+	}
+	PG_FINALLY();
+	{
+		pv_cost_restore();
+	}
+	PG_END_TRY();
+
+	finish_indexes(vac);
+	truncate_heap(vac, bstrategy);
+	error_context_stack = errcallback.previous;
+
+	update_statistics(vac);
+	pgstat_progress_end_command();
+	fill_result(vac);
+	report(vac);
+}
