@@ -33,11 +33,14 @@
  * If the store of dead items fills up, SCAN stops at a segment's border for one
  * round of INDEX and REAP, and goes on.  Under the phases:
  *
- *		pv_pool.c		starts the workers; what they share; barriers
- *		pv_worker.c		the loop of a participant
+ *		pv_pool.c		the processes, and what they share
+ *		pv_worker.c		what a participant does in each phase
+ *		pv_participant.c	counting, and the failsafe
+ *		pv_page.c		what SCAN and REAP both do to a page
  *		pv_dispense.c	hands out ranges of blocks; what may be skipped
  *		pv_deadtids.c	the dead-TID store; pv_container.c: its smallest parts
- *		pv_report.c		texts of VERBOSE and the log
+ *		pv_cost.c		cost-based delay of several processes
+ *		pv_report.c		error context, texts of VERBOSE and the log
  *
  * And for all of them:
  *
@@ -186,14 +189,11 @@ static bool
 called_from_function(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Oid			user_id;
-	int			sec_context;
 
 	if (SPI_unregister_relation("") != SPI_ERROR_UNCONNECTED)
 		return true;
 
-	GetUserIdAndSecContext(&user_id, &sec_context);
-	if (sec_context != 0)
+	if (InLocalUserIdChange() || InSecurityRestrictedOperation())
 		return true;
 
 	return rsinfo != NULL && IsA(rsinfo, ReturnSetInfo) &&
@@ -231,7 +231,8 @@ check_procedure_call(FunctionCallInfo fcinfo, const char *what)
 	CallContext *context = (CallContext *) fcinfo->context;
 
 	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
-		IsSubTransaction())
+		IsSubTransaction() ||
+		InLocalUserIdChange() || InSecurityRestrictedOperation())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("%s cannot run inside a transaction block or a function", what),

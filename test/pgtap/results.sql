@@ -1,0 +1,142 @@
+-- The rows of parvacuum_run(), and what its arguments do.
+\ir common.psql
+
+SELECT plan(57);
+
+CREATE TEMP VIEW block_size AS SELECT current_setting('block_size')::int AS b;
+
+-- one table, with and without workers
+CREATE TABLE plain (a int, b text) WITH (autovacuum_enabled = off);
+CREATE FUNCTION fill(n int) RETURNS void LANGUAGE sql AS $$
+    TRUNCATE plain;
+    INSERT INTO plain SELECT g, repeat('x', 50) FROM generate_series(1, n) g;
+    DELETE FROM plain WHERE a % 4 = 0;
+$$;
+CREATE INDEX ON plain (a);
+CREATE INDEX ON plain USING hash (a);
+
+SELECT fill(20000) \g /dev/null
+CREATE TABLE r AS SELECT * FROM parvacuum_run('plain', workers => 0);
+SELECT is(count(*), 1::bigint, 'one row') FROM r;
+SELECT is(relid, 'plain'::regclass, 'relid') FROM r;
+SELECT is(workers_planned, 0, '0 workers: none is planned') FROM r;
+SELECT is(workers_launched, 0, '0 workers: none is launched') FROM r;
+SELECT is(pages_total, pg_relation_size('plain') / b, 'pages_total') FROM r, block_size;
+SELECT is(pages_scanned, pages_total, 'pages_scanned') FROM r;
+SELECT is(pages_removed, 0::bigint, 'pages_removed') FROM r;
+SELECT is(tuples_removed, 5000::bigint, 'tuples_removed') FROM r;
+SELECT is(tuples_remaining, 15000::bigint, 'tuples_remaining') FROM r;
+SELECT is(tuples_recently_dead, 0::bigint, 'tuples_recently_dead') FROM r;
+SELECT is(dead_items, 5000::bigint, 'dead_items') FROM r;
+SELECT is(index_rounds, 1, 'index_rounds') FROM r;
+SELECT cmp_ok(store_bytes, '>', 0::bigint, 'store_bytes') FROM r;
+SELECT ok(least(scan_ms, index_ms, reap_ms) > 0 AND least(cleanup_ms, truncate_ms) >= 0, 'times of the phases') FROM r;
+SELECT ok(scan_ms + index_ms + reap_ms + cleanup_ms + truncate_ms <= elapsed_ms * 1.01, 'elapsed_ms holds them all') FROM r;
+SELECT ok(wal_records > 0 AND wal_bytes > wal_records AND wal_fpi >= 0, 'WAL') FROM r;
+SELECT ok(buffers_hit > pages_total AND buffers_read >= 0 AND buffers_dirtied >= 0, 'buffers') FROM r;
+SELECT ok(oldest_xmin::text::bigint > 3, 'oldest_xmin') FROM r;
+SELECT ok(NOT index_scan_bypassed, 'index_scan_bypassed') FROM r;
+
+SELECT fill(20000) \g /dev/null
+CREATE TABLE r2 AS SELECT * FROM parvacuum_run('plain', workers => 2);
+SELECT is(workers_planned, 2, '2 workers: planned') FROM r2;
+SELECT cmp_ok(workers_launched, '<=', 2, '2 workers: launched') FROM r2;
+SELECT results_eq('SELECT pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_recently_dead, dead_items, index_rounds, index_scan_bypassed FROM r2',
+    'SELECT pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_recently_dead, dead_items, index_rounds, index_scan_bypassed FROM r',
+    '2 workers: the same result');
+
+-- no more workers than the settings allow
+SELECT is((SELECT workers_planned FROM parvacuum_run('plain', workers => 1024, disable_page_skipping => true)),
+    least(current_setting('max_parallel_maintenance_workers')::int, current_setting('parvacuum.max_workers')::int),
+    'more workers than allowed are lowered');
+SET max_parallel_maintenance_workers = 0;
+SELECT is((SELECT workers_planned FROM parvacuum_run('plain', workers => 2, disable_page_skipping => true)), 0, 'to none, if none are');
+RESET max_parallel_maintenance_workers;
+
+-- index_cleanup
+SELECT fill(2000) \g /dev/null
+SELECT is((SELECT array[index_rounds, dead_items] FROM parvacuum_run('plain', index_cleanup => 'off')), array[0, 500]::bigint[], 'index_cleanup off');
+SELECT is((SELECT array[index_rounds, dead_items] FROM parvacuum_run('plain', index_cleanup => 'on')), array[1, 500]::bigint[], 'index_cleanup on');
+SELECT fill(20000) \g /dev/null
+SELECT is((SELECT index_rounds FROM parvacuum_run('plain')), 1, 'many dead rows');
+DELETE FROM plain WHERE a < 3;
+SELECT ok((SELECT index_rounds = 0 AND index_scan_bypassed FROM parvacuum_run('plain', index_cleanup => 'auto')), 'index_cleanup auto: few dead rows wait');
+SELECT ok((SELECT index_rounds = 1 AND NOT index_scan_bypassed FROM parvacuum_run('plain', index_cleanup => 'on', disable_page_skipping => true)), 'index_cleanup on: they do not');
+ALTER TABLE plain SET (vacuum_index_cleanup = off);
+SELECT fill(2000) \g /dev/null
+SELECT is((SELECT index_rounds FROM parvacuum_run('plain')), 0, 'index_cleanup auto asks the table');
+ALTER TABLE plain RESET (vacuum_index_cleanup);
+
+-- truncate
+CREATE TABLE tail (a int) WITH (autovacuum_enabled = off);
+CREATE FUNCTION cut(keep int) RETURNS void LANGUAGE sql AS $$
+    TRUNCATE tail;
+    INSERT INTO tail SELECT generate_series(1, 10000);
+    DELETE FROM tail WHERE a > keep;
+$$;
+SELECT cut(1) \g /dev/null
+SELECT is((SELECT pages_removed FROM parvacuum_run('tail', truncate => false)), 0::bigint, 'truncate false');
+SELECT is((SELECT pages_total - pages_removed FROM parvacuum_run('tail', truncate => true, disable_page_skipping => true)), 1::bigint, 'truncate true');
+SELECT is(pg_relation_size('tail'), b::bigint, 'the file is shorter') FROM block_size;
+ALTER TABLE tail SET (vacuum_truncate = off);
+SELECT cut(0) \g /dev/null
+SELECT is((SELECT pages_removed FROM parvacuum_run('tail')), 0::bigint, 'truncate null asks the table');
+
+-- freeze
+CREATE TABLE fresh AS SELECT generate_series(1, 1000) a;
+SELECT is((SELECT pages_scanned FROM parvacuum_run('fresh')), (SELECT pg_relation_size('fresh') / b FROM block_size), 'pages to vacuum');
+SELECT is((SELECT relfrozenxid_advanced FROM parvacuum_run('fresh', freeze => true)), true, 'freeze');
+SELECT is(age(relfrozenxid) < 100, true, 'freezes all') FROM pg_class WHERE oid = 'fresh'::regclass;
+
+-- analyze
+SELECT is(count(*), 0::bigint, 'no statistics yet') FROM pg_stats WHERE schemaname = 't' AND tablename = 'fresh';
+SELECT is((SELECT count(*) FROM parvacuum_run('fresh', "analyze" => true)), 1::bigint, 'analyze');
+SELECT is(count(*), 1::bigint, 'statistics') FROM pg_stats WHERE schemaname = 't' AND tablename = 'fresh';
+
+-- TOAST tables: part of their table's row
+CREATE TABLE wide (a int PRIMARY KEY, b text) WITH (autovacuum_enabled = off);
+ALTER TABLE wide ALTER b SET STORAGE EXTERNAL;
+INSERT INTO wide SELECT g, repeat('abc', 2000) FROM generate_series(1, 400) g;
+DELETE FROM wide WHERE a % 2 = 0;
+CREATE TABLE w AS SELECT * FROM parvacuum_run('wide', workers => 1);
+SELECT is(count(*), 1::bigint, 'TOAST: one row') FROM w;
+SELECT is(relid, 'wide'::regclass, 'TOAST: of the table') FROM w;
+SELECT is(pages_total, (pg_relation_size('wide') + pg_relation_size(reltoastrelid)) / b, 'TOAST: pages of both') FROM w, block_size, pg_class WHERE oid = 'wide'::regclass;
+SELECT cmp_ok(tuples_removed, '>=', 200 + 200 * 3::bigint, 'TOAST: tuples of both') FROM w;
+SELECT is(index_rounds, 2, 'TOAST: index rounds of both') FROM w;
+SELECT ok(workers_planned = 1, 'TOAST: not more workers than one of them had') FROM w;
+SELECT is(count(*), 2::bigint, 'TOAST: both were vacuumed') FROM pg_class, pg_stat_all_tables s
+WHERE oid = 'wide'::regclass AND s.relid IN (oid, reltoastrelid) AND vacuum_count = 1;
+SELECT reltoastrelid::regclass AS toast FROM pg_class WHERE oid = 'wide'::regclass \gset
+SELECT is((SELECT relid FROM parvacuum_run(:'toast')), :'toast'::regclass, 'TOAST: a row of its own by its own name');
+
+-- partitions
+CREATE TABLE part (a int) PARTITION BY RANGE (a);
+CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM (0) TO (100);
+CREATE TABLE part_2 PARTITION OF part FOR VALUES FROM (100) TO (200) PARTITION BY RANGE (a);
+CREATE TABLE part_2_1 PARTITION OF part_2 FOR VALUES FROM (100) TO (150);
+CREATE TABLE part_2_2 PARTITION OF part_2 FOR VALUES FROM (150) TO (200);
+INSERT INTO part SELECT g % 200 FROM generate_series(1, 2000) g;
+DELETE FROM part WHERE a % 2 = 0;
+CREATE TABLE p AS SELECT * FROM parvacuum_run('part', "analyze" => true);
+SELECT set_eq('SELECT relid::text, tuples_removed FROM p', 'VALUES (''part_1'', 500::bigint), (''part_2_1'', 250), (''part_2_2'', 250)', 'a row for each partition that has rows');
+SELECT ok(last_analyze IS NOT NULL, 'the partitioned table is analyzed') FROM pg_stat_all_tables WHERE relid = 'part'::regclass;
+
+-- what is not the engine's
+CREATE TABLE c AS SELECT * FROM parvacuum_run('pg_proc');
+SELECT is(array_agg(relid), ARRAY['pg_proc'::regclass], 'a catalog and its TOAST table: one row') FROM c;
+SELECT ok(num_nonnulls(workers_planned, workers_launched, pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining,
+    tuples_recently_dead, dead_items, index_rounds, store_bytes, scan_ms, index_ms, reap_ms, cleanup_ms, truncate_ms, oldest_xmin,
+    relfrozenxid_advanced, index_scan_bypassed) = 0, 'a catalog: nothing is known of core''s work') FROM c;
+SELECT ok(elapsed_ms > 0 AND num_nulls(wal_records, wal_fpi, wal_bytes, buffers_hit, buffers_read, buffers_dirtied) = 0 AND buffers_hit + buffers_read > 0,
+    'a catalog: but what it took') FROM c;
+
+ALTER SYSTEM SET parvacuum.engine = off;
+SELECT ok(reloaded('parvacuum.engine', 'off'), 'the engine is off');
+SELECT is((SELECT pages_total FROM parvacuum_run('plain')), NULL, 'then core vacuums');
+ALTER SYSTEM RESET parvacuum.engine;
+SELECT ok(reloaded('parvacuum.engine', 'on'), 'the engine is on');
+SELECT cmp_ok((SELECT pages_total FROM parvacuum_run('plain')), '>', 0::bigint, 'then it vacuums');
+
+SELECT * FROM finish();
+DROP SCHEMA t CASCADE;

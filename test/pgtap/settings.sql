@@ -1,0 +1,84 @@
+-- The runner, and the workers under it, work with the settings of the caller's
+-- session; and it survives all kinds of them.
+\ir common.psql
+
+SELECT plan(20);
+
+CREATE TABLE a (x int, y text) WITH (autovacuum_enabled = off);
+CREATE FUNCTION fill(n int DEFAULT 40000) RETURNS void LANGUAGE sql AS $$
+    TRUNCATE a;
+    INSERT INTO a SELECT g, repeat('x', 200) FROM generate_series(1, n) g;
+    DELETE FROM a WHERE hashint4(x) % 3 = 0;
+$$;
+CREATE INDEX ON a (x);
+
+-- a limit of the store, of this session only, makes rounds
+SELECT fill(200000) \g /dev/null
+SELECT is((SELECT index_rounds FROM parvacuum_run('a', workers => 2)), 1, 'store_limit at its default');
+SELECT fill(200000) \g /dev/null
+SET parvacuum.store_limit = 1;
+SELECT cmp_ok((SELECT index_rounds FROM parvacuum_run('a', workers => 0)), '>', 1, 'store_limit, 0 workers');
+SELECT fill(200000) \g /dev/null
+SELECT cmp_ok((SELECT index_rounds FROM parvacuum_run('a', workers => 2)), '>', 1, 'store_limit, 2 workers');
+RESET parvacuum.store_limit;
+
+SELECT fill() \g /dev/null
+SET parvacuum.min_parallel_pages = 100000;
+SELECT is((SELECT workers_planned FROM parvacuum_run('a')), 0, 'min_parallel_pages above the work there is: no workers');
+SELECT fill() \g /dev/null
+SELECT is((SELECT workers_planned FROM parvacuum_run('a', workers => 1)), 1, 'unless a number is named');
+RESET parvacuum.min_parallel_pages;
+
+SET vacuum_freeze_min_age = 0;
+SET vacuum_freeze_table_age = 0;
+SELECT ok((SELECT relfrozenxid_advanced FROM parvacuum_run('a')), 'the freeze ages are taken over');
+RESET vacuum_freeze_min_age;
+RESET vacuum_freeze_table_age;
+
+-- cost limits slow down the runner
+SELECT fill() \g /dev/null
+SET vacuum_cost_delay = '1ms';
+SET vacuum_cost_limit = 10;
+SELECT cmp_ok((SELECT elapsed_ms FROM parvacuum_run('a', workers => 0)), '>', 100::float8, 'the cost limit is taken over');
+RESET vacuum_cost_delay;
+RESET vacuum_cost_limit;
+
+-- settings that are awkward to take over
+CREATE FUNCTION with_setting(setting text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    f record;
+BEGIN
+    PERFORM connect('s');
+    PERFORM dblink_exec('s', 'SET ' || setting);
+    f := failure('s', format('SELECT %I.parvacuum_run(''t.a'', workers => 1)::text',
+        (SELECT nspname FROM pg_namespace n JOIN pg_extension e ON e.extnamespace = n.oid WHERE extname = 'parvacuum')));
+    PERFORM dblink_disconnect('s');
+    RETURN is(f.message, NULL, 'with ' || setting);
+END $$;
+SELECT with_setting(s) FROM unnest(ARRAY['search_path = ''''', 'default_transaction_isolation = serializable', 'default_transaction_isolation = ''repeatable read''',
+    'default_transaction_read_only = on', 'an.unknown_setting = 1', 'client_encoding = latin1', 'client_min_messages = error', 'datestyle = ''german''',
+    'session_replication_role = replica', 'force_parallel_mode = on', 'application_name = ''x''''y"z''']) s;
+
+-- names that are not ASCII, in a message of the runner
+SELECT connect('s') \g /dev/null
+SELECT getdatabaseencoding() = 'UTF8' AS utf8 \gset
+\if :utf8
+SELECT dblink_exec('s', 'SET client_encoding = utf8; SET lock_timeout = ''50ms''; CREATE TABLE "été" (x int)') \g /dev/null
+SELECT connect('lock') \g /dev/null
+SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE "été" IN SHARE MODE') \g /dev/null
+SELECT matches((failure('s', 'SELECT parvacuum_run(''"été"'')')).context, 'on table "t.été"', 'a name that is not ASCII');
+SELECT dblink_disconnect('lock') \g /dev/null
+\else
+SELECT skip('the database is not in UTF-8', 1);
+\endif
+
+-- parvacuum.max_workers: the cluster's
+ALTER SYSTEM SET parvacuum.max_workers = 1;
+SELECT reloaded('parvacuum.max_workers', '1') \g /dev/null
+SELECT is((SELECT workers_planned FROM parvacuum_run('a', workers => 3, disable_page_skipping => true)), 1, 'max_workers');
+ALTER SYSTEM RESET parvacuum.max_workers;
+SELECT pg_reload_conf() \g /dev/null
+
+SELECT dblink_disconnect('s') \g /dev/null
+SELECT * FROM finish();
+DROP SCHEMA t CASCADE;

@@ -1,0 +1,81 @@
+-- What parvacuum_run() and CALL parvacuum() look like from outside.
+\ir common.psql
+
+SELECT plan(46);
+
+SELECT has_extension('parvacuum');
+SELECT ok(extrelocatable, 'the extension is relocatable')
+FROM pg_extension WHERE extname = 'parvacuum';
+
+-- the arguments, the same in both
+CREATE TEMP TABLE arg (n int, name text, type text, "default" text);
+INSERT INTO arg VALUES
+    (1, 'rel', 'regclass', NULL),
+    (2, 'workers', 'integer', 'NULL::integer'),
+    (3, 'freeze', 'boolean', 'false'),
+    (4, 'index_cleanup', 'text', '''auto''::text'),
+    (5, 'truncate', 'boolean', 'NULL::boolean'),
+    (6, 'analyze', 'boolean', 'false'),
+    (7, 'skip_locked', 'boolean', 'false'),
+    (8, 'disable_page_skipping', 'boolean', 'false'),
+    (9, 'verbose', 'boolean', 'false');
+CREATE TEMP VIEW func AS
+SELECT * FROM pg_proc WHERE proname IN ('parvacuum_run', 'parvacuum');
+
+SELECT is(count(*), 1::bigint, format('one %s', p)) FROM func RIGHT JOIN
+    unnest(ARRAY['parvacuum_run', 'parvacuum']) p ON proname = p GROUP BY p;
+SELECT is((SELECT array_agg(format_type(t, NULL) ORDER BY o)
+           FROM unnest(proargtypes::oid[]) WITH ORDINALITY x(t, o)),
+          (SELECT array_agg(type ORDER BY n) FROM arg),
+          proname || ': argument types') FROM func ORDER BY proname;
+SELECT is(proargnames[1:9], (SELECT array_agg(name ORDER BY n) FROM arg),
+          proname || ': argument names') FROM func ORDER BY proname;
+SELECT is(pg_get_function_arg_default(oid, n), "default",
+          format('%s: default of %s', proname, name))
+FROM func, arg ORDER BY proname, n;
+
+SELECT is(prokind::text, 'f', 'parvacuum_run is a function') FROM func WHERE proname = 'parvacuum_run';
+SELECT is(prokind::text, 'p', 'parvacuum is a procedure') FROM func WHERE proname = 'parvacuum';
+SELECT is(provolatile::text, 'v', proname || ' is volatile') FROM func ORDER BY proname;
+SELECT is(proparallel::text, 'u', proname || ' is parallel unsafe') FROM func ORDER BY proname;
+SELECT is(proisstrict, false, proname || ' is not strict') FROM func ORDER BY proname;
+SELECT is(proacl::text, NULL, proname || ' may be called by all; rights are checked inside') FROM func ORDER BY proname;
+
+SELECT is(
+    array(SELECT format('%s %s', proargnames[i], format_type(proallargtypes[i], NULL))
+          FROM func, generate_subscripts(proallargtypes, 1) i
+          WHERE proname = 'parvacuum_run' AND proargmodes[i] = 'o' ORDER BY i),
+    ARRAY['relid regclass', 'workers_planned integer', 'workers_launched integer',
+          'pages_total bigint', 'pages_scanned bigint', 'pages_removed bigint',
+          'tuples_removed bigint', 'tuples_remaining bigint',
+          'tuples_recently_dead bigint', 'dead_items bigint', 'index_rounds integer',
+          'store_bytes bigint', 'scan_ms double precision', 'index_ms double precision',
+          'reap_ms double precision', 'cleanup_ms double precision',
+          'truncate_ms double precision', 'elapsed_ms double precision',
+          'wal_records bigint', 'wal_fpi bigint', 'wal_bytes numeric',
+          'buffers_hit bigint', 'buffers_read bigint', 'buffers_dirtied bigint',
+          'oldest_xmin xid', 'relfrozenxid_advanced boolean',
+          'index_scan_bypassed boolean'],
+    'columns of the result');
+
+-- comments
+SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, proname || ' has a comment') FROM func ORDER BY proname;
+SELECT matches(obj_description(oid, 'pg_proc'), 'snapshot.*CALL parvacuum',
+               'the function''s comment names the other form')
+FROM func WHERE proname = 'parvacuum_run';
+SELECT ok(obj_description(oid, 'pg_extension') IS NOT NULL, 'the extension has a comment')
+FROM pg_extension WHERE extname = 'parvacuum';
+
+-- settings
+SELECT is(format('%s %s %s %s..%s %s', context, vartype, boot_val, min_val, max_val, unit),
+          expected, name)
+FROM pg_settings JOIN (VALUES
+    ('parvacuum.engine', 'sighup bool on .. '),
+    ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
+    ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
+    ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
+    ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
+ORDER BY name;
+
+SELECT * FROM finish();
+DROP SCHEMA t CASCADE;
