@@ -52,7 +52,6 @@ REGRESS = \
 
 ISOLATION = \
 	cleanup_lock \
-	aggressive_pin \
 	lock_conflict \
 	snapshot \
 	truncate_backoff

@@ -27,8 +27,6 @@
  */
 #define PV_SEGMENT_BLOCKS		128
 #define PV_SEGMENT_OF(blk)		((blk) / PV_SEGMENT_BLOCKS)
-#define PV_SEGMENTS_IN(nblocks) \
-	(((nblocks) + (BlockNumber) PV_SEGMENT_BLOCKS - 1) / PV_SEGMENT_BLOCKS)
 
 /* What all participants are doing; the leader alone changes it. */
 typedef enum PvPhase

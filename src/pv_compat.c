@@ -324,7 +324,6 @@ pv_prune_freeze_page(Relation rel, Buffer buf, GlobalVisState *vistest,
 	*new_relfrozen_xid = exam.relfrozenxid;
 	*new_relmin_mxid = exam.relminmxid;
 
-	result->nfrozen = exam.nfrozen;
 	if (exam.nfrozen > 0)
 		freeze_tuples(&exam);
 }

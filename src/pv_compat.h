@@ -52,7 +52,6 @@ typedef struct PvPageResult
 	int			ndeleted;		/* tuples removed by pruning */
 	int			live_tuples;
 	int			recently_dead_tuples;
-	int			nfrozen;
 	bool		hastup;			/* the page prevents truncation */
 	bool		all_visible;	/* implies lpdead_items == 0 */
 	bool		all_frozen;		/* meaningful only if all_visible */
@@ -153,18 +152,18 @@ pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
 
 /*
  * Progress of the store.  PG 17 shows bytes and item identifiers; before, the
- * view has numbers of dead tuples only, so the capacity is given in TIDs.
+ * view has numbers of dead tuples only, so the capacity is what the limit would
+ * hold if all were stored as tightly as those there are.
  */
 static inline void
-pv_progress_store_limit(Size limit)
+pv_progress_store(Size bytes, int64 items, Size limit)
 {
-	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLES,
-								 (int64) (limit / sizeof(ItemPointerData)));
-}
+	double		bytes_per_item = sizeof(ItemPointerData);
 
-static inline void
-pv_progress_store(Size bytes, int64 items)
-{
+	if (items > 0)
+		bytes_per_item = Min(bytes_per_item, (double) bytes / items);
+	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLES,
+								 Max((int64) (limit / bytes_per_item), items));
 	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_TUPLES, items);
 }
 

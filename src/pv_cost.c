@@ -8,12 +8,14 @@
  *
  *		limit * (1 + scale * (n - 1))
  *
- * and every one of them sleeps on its own account, under an n-th of that.  So
- * at scale 1 each adds a full share, and at scale 0 all of them together do no
- * more I/O than one process would.  A participant that runs out of work
- * says so (pv_cost_end_work), and the others notice at their next
- * pv_cost_poll() and take over its share; otherwise one large index left to
- * one process would be vacuumed at a fraction of the budget.
+ * and every one of them sleeps on its own account, under an n-th of that,
+ * which is had by sleeping longer.  So at scale 1 each adds a full share, and
+ * at scale 0 all of them together do no more I/O than one process would.  A
+ * participant that runs out of work says so (pv_cost_end_work), and the others
+ * notice at their next pv_cost_poll() and take over its share; otherwise one
+ * large index left to one process would be vacuumed at a fraction of the
+ * budget.  Within an access method only the callback of a bulk deletion polls,
+ * so in index cleanup a share is taken over from one index to the next.
  *
  * We do not use core's VacuumSharedCostBalance.  There, whoever pushed the
  * common balance over the limit sleeps off what it did itself, while its
@@ -21,8 +23,8 @@
  * into dynamic shared memory dangle after an error.
  * Core: commands/vacuum.c, compute_parallel_delay.
  *
- * No locks: one atomic counts who is at work, another tells that it changed.
- * A share that is stale for one page does no harm.
+ * No locks: one atomic counts who is at work, another, changed after it, tells
+ * that it changed.  A share that is stale for a while does no harm.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,10 +72,7 @@ pv_cost_begin_work(PvCostShared *shared)
 	pv_cost_current = shared;
 
 	if (shared->delay > 0)
-	{
-		pv_vacuum_cost_delay = shared->delay;
 		VacuumCostActive = !disabled;
-	}
 	pv_cost_take_share();
 }
 
@@ -96,15 +95,17 @@ pv_cost_take_share(void)
 {
 	PvCostShared *shared = pv_cost_current;
 	int			nactive;
-	double		share;
 
+	/* Epoch first: if the count changes after that, we shall be back */
 	pv_cost_epoch = pg_atomic_read_u32(&shared->epoch);
+	pg_read_barrier();
 	if (shared->delay <= 0)
 		return;
 
 	nactive = Max(1, (int) pg_atomic_read_u32(&shared->nactive));
-	share = shared->limit * (1.0 + shared->scale * (nactive - 1)) / nactive;
-	pv_vacuum_cost_limit = Max(1, (int) share);
+	pv_vacuum_cost_limit = shared->limit;
+	pv_vacuum_cost_delay = shared->delay * nactive /
+		(1.0 + shared->scale * (nactive - 1));
 }
 
 /*

@@ -82,6 +82,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "port/pg_bitutils.h"
 #include "pv_container.h"
 #include "pv_deadtids.h"
 #include "utils/memutils.h"
@@ -104,16 +105,18 @@
 
 /*
  * Chunk sizes.  The smallest holds the largest segment, a leaf, what probes
- * may read behind the last container, and what is lost by alignment.  A participant's chunks grow with
- * what it has taken, so that a small table's store is small; the largest is a
- * fraction of the limit, so that participants fill it about evenly.
+ * may read behind the last container, and what is lost by alignment; and an
+ * area would round up a request of less than three pages.  A participant's
+ * chunks grow with what it has taken, so that a small table's store is small;
+ * the largest is a fraction of the limit, so that participants fill it about
+ * evenly.
  */
 #define CHUNK_GRAIN			4096
 #define CHUNK_MIN_BYTES \
-	TYPEALIGN(CHUNK_GRAIN, \
-			  SEGMENT_MAX_BYTES + LEAF_BYTES + PV_CONTAINER_OVERREAD + \
-			  PG_CACHE_LINE_SIZE)
-#define CHUNK_GROWTH		4	/* a fourth of what was taken */
+	Max(TYPEALIGN(CHUNK_GRAIN, \
+				  SEGMENT_MAX_BYTES + LEAF_BYTES + PV_CONTAINER_OVERREAD + \
+				  PG_CACHE_LINE_SIZE), 3 * CHUNK_GRAIN)
+#define CHUNK_GROWTH		8	/* an eighth of what was taken */
 #define CHUNK_LIMIT_SHARE	256
 #define CHUNK_MAX_FLOOR		(64 * 1024)
 
@@ -122,6 +125,15 @@
  * the ranked one, in bytes.
  */
 #define DIRECT_SLACK		64
+
+/* Batches are looked up so many at a time. */
+#define BATCH_ITEMS			32
+
+#ifdef __GNUC__
+#define prefetch(address)	__builtin_prefetch(address)
+#else
+#define prefetch(address)	((void) (address))
+#endif
 
 /* What a container takes at most among others. */
 #define CONTAINER_ROOM		TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
@@ -142,14 +154,11 @@ struct PvSegmentBuild
 	uint8		containers[PV_SEGMENT_BLOCKS * CONTAINER_ROOM];
 };
 
-#define BATCH_GROUP 64
-#define prefetch(p) __builtin_prefetch(p)
+/* A TID of a batch that is being looked up. */
 typedef struct BatchItem
 {
-	const char *segment;
-	uint32		entry;
-	uint32		idx;
-	uint32		off;
+	uint32		entry;			/* of the directory */
+	const char *segment;		/* undefined if the entry is absent or inline */
 } BatchItem;
 
 /* What choose_layout() found. */
@@ -353,8 +362,9 @@ notice_reset(PvDeadTids *store)
 		return;
 	store->generation = generation;
 	memset(store->leaves, 0, store->shared->nleaves * sizeof(uint32 *));
-	store->arena_base = store->arena_next = store->arena_end = NULL;
-	store->arena_taken = 0;
+	memset(&store->arena, 0, sizeof(store->arena));
+	memset(&store->spare, 0, sizeof(store->spare));
+	store->taken = 0;
 }
 
 
@@ -421,30 +431,36 @@ make_chunk(PvDeadTids *store, uint32 chunkno, Size bytes)
 	return true;
 }
 
-/* The address of a chunk, which is found and remembered if need be. */
+/* Find the address of a chunk and remember it. */
 static const char *
-chunk_address(PvDeadTids *store, uint32 chunkno)
+map_chunk(PvDeadTids *store, uint32 chunkno)
 {
-	if (store->chunks[chunkno] == NULL)
-	{
-		if (!DsaPointerIsValid(store->shared->chunk[chunkno]))
-			elog(ERROR, "dead-TID store has no chunk %u", chunkno);
-		store->chunks[chunkno] = dsa_get_address(store->area,
-												 store->shared->chunk[chunkno]);
-	}
+	if (!DsaPointerIsValid(store->shared->chunk[chunkno]))
+		elog(ERROR, "dead-TID store has no chunk %u", chunkno);
+	store->chunks[chunkno] = dsa_get_address(store->area,
+											 store->shared->chunk[chunkno]);
 	return store->chunks[chunkno];
 }
 
+/* The address of a chunk. */
+static inline const char *
+chunk_address(PvDeadTids *store, uint32 chunkno)
+{
+	const char *chunk = store->chunks[chunkno];
+
+	return likely(chunk != NULL) ? chunk : map_chunk(store, chunkno);
+}
+
 /* The address of what an entry, not an inline one, refers to. */
-static const char *
+static inline const char *
 entry_address(PvDeadTids *store, uint32 entry)
 {
 	return chunk_address(store, PV_ENTRY_CHUNK(entry)) + PV_ENTRY_PLACE(entry);
 }
 
 /*
- * Take the next number, and make a chunk for it if it has none from an
- * earlier round.  Numbers without a chunk are passed over once the limit is
+ * Take the next chunk number, and make a chunk for it if it has none from an
+ * earlier round; it becomes the spare one.  Numbers without a chunk are passed over once the limit is
  * reached, as there may be chunks behind them.  Returns false if there are no
  * more; the round's first taker gets a chunk in any case, or an error.
  */
@@ -452,8 +468,9 @@ static bool
 take_chunk(PvDeadTids *store)
 {
 	PvDeadTidsShared *shared = store->shared;
-	Size		wanted = store->arena_taken / CHUNK_GROWTH;
+	Size		wanted = store->taken / CHUNK_GROWTH;
 	uint32		chunkno;
+	char	   *base;
 
 	wanted = Min(TYPEALIGN(CHUNK_GRAIN, wanted), shared->max_chunk);
 	for (;;)
@@ -478,24 +495,31 @@ take_chunk(PvDeadTids *store)
 							   bytes)));
 	}
 
-	store->arena_chunk = chunkno;
-	store->arena_base = unconstify(char *, chunk_address(store, chunkno));
-	store->arena_next = store->arena_base;
-	store->arena_end = store->arena_base + shared->chunk_bytes[chunkno] -
-		PV_CONTAINER_OVERREAD;
-	store->arena_taken += shared->chunk_bytes[chunkno];
+	base = unconstify(char *, chunk_address(store, chunkno));
+	store->spare.chunkno = chunkno;
+	store->spare.base = base;
+	store->spare.next = base;
+	store->spare.end = base + shared->chunk_bytes[chunkno] - PV_CONTAINER_OVERREAD;
+	store->taken += shared->chunk_bytes[chunkno];
 	return true;
+}
+
+/* Is there room for so many bytes in the chunk being filled? */
+static bool
+has_room(const PvDeadTids *store, Size bytes)
+{
+	return store->arena.end - store->arena.next >= bytes;
 }
 
 /* The entry for something at this place in the chunk being filled. */
 static uint32
 arena_entry(const PvDeadTids *store, const char *place, PvSegmentLayout layout)
 {
-	uint32		unit = (place - store->arena_base) / PV_UNIT_BYTES;
+	uint32		unit = (place - store->arena.base) / PV_UNIT_BYTES;
 
 	return layout |
 		unit << PV_LAYOUT_BITS |
-		store->arena_chunk << (PV_LAYOUT_BITS + PV_UNIT_NO_BITS);
+		store->arena.chunkno << (PV_LAYOUT_BITS + PV_UNIT_NO_BITS);
 }
 
 
@@ -523,16 +547,20 @@ find_leaf(PvDeadTids *store, uint32 leafno)
 	return store->leaves[leafno];
 }
 
-/* The directory's entry for a segment; any segment number may be asked for. */
-static uint32
+/*
+ * The directory's entry for a segment; any segment number may be asked for.
+ * The caller has called notice_reset().
+ */
+static inline uint32
 find_entry(PvDeadTids *store, uint32 segno)
 {
 	const uint32 *leaf;
 
-	if (segno >= store->nsegments)
+	if (unlikely(segno >= store->nsegments))
 		return 0;
-	notice_reset(store);
-	leaf = find_leaf(store, segno / PV_LEAF_SEGMENTS);
+	leaf = store->leaves[segno / PV_LEAF_SEGMENTS];
+	if (unlikely(leaf == NULL))
+		leaf = find_leaf(store, segno / PV_LEAF_SEGMENTS);
 	return leaf != NULL ? leaf[segno % PV_LEAF_SEGMENTS] : 0;
 }
 
@@ -547,25 +575,24 @@ make_leaf(PvDeadTids *store, uint32 leafno)
 	if (leaf == NULL)
 	{
 		uint32		expected = 0;
-		uint32		entry = arena_entry(store, store->arena_next, PV_SEG_DIRECT);
+		uint32		entry = arena_entry(store, store->arena.next, PV_SEG_DIRECT);
 
-		clear_entries((pg_atomic_uint32 *) store->arena_next, PV_LEAF_SEGMENTS);
+		clear_entries((pg_atomic_uint32 *) store->arena.next, PV_LEAF_SEGMENTS);
 		if (pg_atomic_compare_exchange_u32(&store->root[leafno],
 										   &expected, entry))
-			store->arena_next += LEAF_BYTES;
+			store->arena.next += LEAF_BYTES;
 		leaf = find_leaf(store, leafno);
 	}
 	return (pg_atomic_uint32 *) unconstify(uint32 *, leaf);
 }
 
-/* Enter a finished segment into the directory. */
+/* Enter a packed segment into the directory. */
 static void
 publish_segment(PvDeadTids *store, uint32 segno, uint32 entry)
 {
 	pg_atomic_uint32 *leaf = make_leaf(store, segno / PV_LEAF_SEGMENTS);
 
-	if (pg_atomic_read_u32(&leaf[segno % PV_LEAF_SEGMENTS]) != 0)
-		elog(ERROR, "segment %u was stored already", segno);
+	Assert(pg_atomic_read_u32(&leaf[segno % PV_LEAF_SEGMENTS]) == 0);
 	pg_atomic_write_u32(&leaf[segno % PV_LEAF_SEGMENTS], entry);
 }
 
@@ -597,8 +624,10 @@ pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
 		elog(ERROR, "cannot begin segment %u within segment %u", segno,
 			 build->segno);
 	notice_reset(store);
-	if (store->arena_end - store->arena_next < SEGMENT_MAX_BYTES + LEAF_BYTES &&
-		!take_chunk(store))
+	if (find_entry(store, segno) != 0)
+		elog(ERROR, "segment %u was stored already", segno);
+	if (!has_room(store, SEGMENT_MAX_BYTES + LEAF_BYTES) &&
+		store->spare.base == NULL && !take_chunk(store))
 		return false;
 
 	build->begun = true;
@@ -677,7 +706,8 @@ make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
 	PvContainerKind kind;
 	int			bytes;
 
-	if (offsets[n - 1] - offsets[0] == n - 1 && n <= PV_RUN_MAX_LENGTH)
+	if (offsets[n - 1] - offsets[0] == n - 1 && n <= PV_RUN_MAX_LENGTH &&
+		offsets[0] <= PV_RUN_MAX_START)
 		return PV_LOCATOR_RUN | offsets[0] << PV_RUN_LENGTH_BITS | n;
 	bytes = pv_container_encode(offsets, n,
 								build->containers + build->used, &kind);
@@ -755,6 +785,22 @@ choose_layout(const PvSegmentBuild *build)
 	return direct_matrix.bytes <= direct.bytes ? direct_matrix : direct;
 }
 
+/* The locator of block idx in a segment of the direct layout. */
+static inline const uint16 *
+direct_locator(const char *segment, uint32 idx)
+{
+	return &((const PvDirectSegment *) segment)->locators[idx];
+}
+
+/* The entry that is a segment of one block with one run. */
+static uint32
+inline_entry(const PvSegmentBuild *build)
+{
+	return PV_SEG_INLINE |
+		(build->locators[0] & ~PV_LOCATOR_RUN) << PV_LAYOUT_BITS |
+		(uint32) build->idx[0] << (PV_LAYOUT_BITS + 15);
+}
+
 /* Set the bits of the present blocks.  Returns how many are in the first word. */
 static int
 pack_present(const PvSegmentBuild *build, uint64 *present)
@@ -762,7 +808,7 @@ pack_present(const PvSegmentBuild *build, uint64 *present)
 	present[0] = present[1] = 0;
 	for (int i = 0; i < build->nblocks; i++)
 		present[build->idx[i] / 64] |= UINT64CONST(1) << (build->idx[i] % 64);
-	return pg_popcount64(present[0]);
+	return pv_popcount64(present[0]);
 }
 
 /* A locator of the segment being built, as it is when containers have moved. */
@@ -857,28 +903,37 @@ pack_matrix(const PvSegmentBuild *build, const PackPlan *plan, char *out)
 	}
 }
 
-/* Pack the segment being built into the chunk.  Returns its entry. */
+/*
+ * Pack the segment being built into the chunk being filled, and leave room for
+ * a leaf if there is none yet.  Returns the segment's entry.
+ */
 static uint32
 pack_segment(PvDeadTids *store)
 {
 	const PvSegmentBuild *build = store->build;
 	PackPlan	plan = choose_layout(build);
-	char	   *out = store->arena_next;
 	Size		bytes = TYPEALIGN(PV_UNIT_BYTES, plan.bytes);
+	Size		with_leaf = bytes;
+	char	   *out;
 
-	Assert(bytes <= SEGMENT_MAX_BYTES);
-	Assert(bytes <= store->arena_end - out);
+	if (find_leaf(store, build->segno / PV_LEAF_SEGMENTS) == NULL)
+		with_leaf += LEAF_BYTES;
+	if (!has_room(store, with_leaf))
+	{
+		store->arena = store->spare;
+		store->spare.base = NULL;
+	}
+	Assert(has_room(store, with_leaf));
 	if (plan.layout == PV_SEG_INLINE)
-		return PV_SEG_INLINE |
-			(build->locators[0] & ~PV_LOCATOR_RUN) << PV_LAYOUT_BITS |
-			(uint32) build->idx[0] << (PV_LAYOUT_BITS + 15);
+		return inline_entry(build);
 
+	out = store->arena.next;
+	store->arena.next += bytes;
 	memset(out, 0, bytes);
 	if (plan.head != 0)
 		pack_locators(build, &plan, out);
 	else
 		pack_matrix(build, &plan, out);
-	store->arena_next += bytes;
 	return arena_entry(store, out, plan.layout);
 }
 
@@ -922,6 +977,7 @@ pv_deadtids_nsegments(PvDeadTids *store)
 uint32
 pv_deadtids_next_segment(PvDeadTids *store, uint32 segno)
 {
+	notice_reset(store);
 	while (segno < store->nsegments)
 	{
 		uint32		leafno = segno / PV_LEAF_SEGMENTS;
@@ -944,6 +1000,7 @@ bool
 pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
 						  PvDeadTidsIter *iter)
 {
+	notice_reset(store);
 	iter->entry = find_entry(store, segno);
 	if (iter->entry == 0)
 		return false;
@@ -989,9 +1046,7 @@ decode_block(PvDeadTidsIter *iter, int idx, OffsetNumber *offsets)
 	if (layout == PV_SEG_DIRECT_MATRIX)
 		return decode_row((const PvMatrix *) segment, idx, offsets);
 	if (layout == PV_SEG_DIRECT)
-		return decode_locator(segment,
-							  ((const PvDirectSegment *) segment)->locators[idx],
-							  offsets);
+		return decode_locator(segment, *direct_locator(segment, idx), offsets);
 
 	/* all others begin with the presence bitmap */
 	if (!pv_present((const uint64 *) segment, idx))
@@ -1031,6 +1086,31 @@ pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
 }
 
 /*
+ * Get the dead items of one block, ascending, into an array with room for
+ * MaxHeapTuplesPerPage.  Returns their number, 0 if there are none.
+ */
+int
+pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
+					  OffsetNumber *offsets)
+{
+	PvDeadTidsIter iter;
+	uint32		idx = blk % PV_SEGMENT_BLOCKS;
+	PvSegmentLayout layout;
+
+	if (!pv_deadtids_segment_begin(store, PV_SEGMENT_OF(blk), &iter))
+		return 0;
+
+	layout = PV_ENTRY_LAYOUT(iter.entry);
+	if (layout == PV_SEG_RANKED || layout == PV_SEG_RANKED_MATRIX)
+	{
+		const PvRankedSegment *ranked = (const PvRankedSegment *) iter.segment;
+
+		iter.rank = pv_rank(ranked->present, ranked->below, idx);
+	}
+	return decode_block(&iter, idx, offsets);
+}
+
+/*
  * Look a TID up whatever is known already, and see to it that the next probe
  * of its segment knows all it needs.
  */
@@ -1039,8 +1119,10 @@ pv_deadtids_probe_slow(PvDeadTids *store, ItemPointer tid)
 {
 	BlockNumber blk = ItemPointerGetBlockNumberNoCheck(tid);
 	uint32		off = ItemPointerGetOffsetNumberNoCheck(tid);
-	uint32		entry = find_entry(store, PV_SEGMENT_OF(blk));
+	uint32		entry;
 
+	notice_reset(store);
+	entry = find_entry(store, PV_SEGMENT_OF(blk));
 	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
 		return pv_inline_probe(entry, blk % PV_SEGMENT_BLOCKS, off);
 	return pv_segment_probe(entry_address(store, entry), PV_ENTRY_LAYOUT(entry),
@@ -1048,7 +1130,7 @@ pv_deadtids_probe_slow(PvDeadTids *store, ItemPointer tid)
 }
 
 /*
- * First step of a batch: find the segments of n TIDs, and fetch what will be
+ * First step of a batch: find the segments of the TIDs, and fetch what will be
  * looked at first in each.
  */
 static void
@@ -1058,73 +1140,95 @@ batch_find_segments(PvDeadTids *store, const ItemPointerData *tids, int n,
 	for (int i = 0; i < n; i++)
 	{
 		BlockNumber blk = ItemPointerGetBlockNumberNoCheck(&tids[i]);
-		uint32		segno = PV_SEGMENT_OF(blk);
-		const uint32 *leaf = NULL;
-		BatchItem  *item = &items[i];
+		uint32		entry = find_entry(store, PV_SEGMENT_OF(blk));
 
-		if (likely(segno < store->nsegments))
-			leaf = store->leaves[segno / PV_LEAF_SEGMENTS];
-		item->entry = leaf ? leaf[segno % PV_LEAF_SEGMENTS] : find_entry(store, segno);
-		item->idx = blk % PV_SEGMENT_BLOCKS;
-		item->off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
-		item->segment = NULL;
-		if (PV_ENTRY_LAYOUT(item->entry) <= PV_SEG_INLINE)
+		items[i].entry = entry;
+		if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
 			continue;
-		item->segment = entry_address(store, item->entry);
-		if (PV_ENTRY_LAYOUT(item->entry) == PV_SEG_DIRECT)
-			prefetch(&((const PvDirectSegment *) item->segment)->locators[item->idx]);
+		items[i].segment = entry_address(store, entry);
+		if (PV_ENTRY_LAYOUT(entry) == PV_SEG_DIRECT)
+			prefetch(direct_locator(items[i].segment, blk % PV_SEGMENT_BLOCKS));
 		else
-			prefetch(item->segment);
+			prefetch(items[i].segment);
 	}
 }
 
-/* Second step: find the containers or rows of the blocks, and fetch them. */
+/*
+ * Second step: what was fetched tells where in the segment the row or the
+ * container of the block is; fetch that.  Where present blocks are ranked there
+ * are few of them, so mostly there is nothing to fetch; that is left out.
+ */
 static void
-batch_find_rows(BatchItem *items, int n)
+batch_find_rows(const ItemPointerData *tids, int n, const BatchItem *items)
 {
 	for (int i = 0; i < n; i++)
 	{
-		BatchItem  *item = &items[i];
-		PvSegmentLayout layout = PV_ENTRY_LAYOUT(item->entry);
+		const char *segment = items[i].segment;
+		uint32		idx = ItemPointerGetBlockNumberNoCheck(&tids[i]) % PV_SEGMENT_BLOCKS;
 
-		if (layout == PV_SEG_DIRECT)
-			prefetch(item->segment +
-					 PV_LOCATOR_POS(((const PvDirectSegment *) item->segment)->locators[item->idx]));
-		else if (layout == PV_SEG_DIRECT_MATRIX)
+		if (PV_ENTRY_LAYOUT(items[i].entry) == PV_SEG_DIRECT)
 		{
-			const PvMatrix *matrix = (const PvMatrix *) item->segment;
+			uint32		locator = *direct_locator(segment, idx);
 
-			prefetch((const uint8 *) (matrix + 1) + item->idx * matrix->stride + item->off / 8 - matrix->base);
+			if (!(locator & PV_LOCATOR_RUN))
+				prefetch(segment + PV_LOCATOR_POS(locator));
+		}
+		else if (PV_ENTRY_LAYOUT(items[i].entry) == PV_SEG_DIRECT_MATRIX)
+		{
+			uint32		off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
+			const PvMatrix *matrix = (const PvMatrix *) segment;
+
+			prefetch((const char *) (matrix + 1) + idx * matrix->stride +
+					 off / 8 - matrix->base);
 		}
 	}
+}
+
+/* Third step: the answers.  Returns how many are dead. */
+static int
+batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
+			bool *dead)
+{
+	int			found = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint32		idx = ItemPointerGetBlockNumberNoCheck(&tids[i]) % PV_SEGMENT_BLOCKS;
+		uint32		off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
+		PvSegmentLayout layout = PV_ENTRY_LAYOUT(items[i].entry);
+
+		if (layout <= PV_SEG_INLINE)
+			dead[i] = pv_inline_probe(items[i].entry, idx, off);
+		else
+			dead[i] = pv_segment_probe(items[i].segment, layout, idx, off);
+		found += dead[i];
+	}
+	return found;
 }
 
 /*
  * Look n TIDs up at once; dead[i] is set to whether tids[i] is in the store.
  * Returns the number of those that are.
+ *
+ * TIDs of an index page point anywhere in the table, and a lookup in a large
+ * store is two or three reads of memory, of which each needs the one before.
+ * So the steps are taken for many TIDs at a time, to have those reads overlap.
  */
 int
 pv_deadtids_probe_batch(PvDeadTids *store, const ItemPointerData *tids, int n,
 						bool *dead)
 {
 	int			found = 0;
-	BatchItem	items[BATCH_GROUP];
+	BatchItem	items[BATCH_ITEMS];
 
 	notice_reset(store);
-	for (; n > 0; n -= BATCH_GROUP, tids += BATCH_GROUP, dead += BATCH_GROUP)
+	for (int i = 0; i < n; i += BATCH_ITEMS)
 	{
-		int			m = Min(n, BATCH_GROUP);
+		int			some = Min(n - i, BATCH_ITEMS);
 
-		batch_find_segments(store, tids, m, items);
-		batch_find_rows(items, m);
-		for (int i = 0; i < m; i++)
-		{
-			if (PV_ENTRY_LAYOUT(items[i].entry) <= PV_SEG_INLINE)
-				dead[i] = pv_inline_probe(items[i].entry, items[i].idx, items[i].off);
-			else
-				dead[i] = pv_segment_probe(items[i].segment, PV_ENTRY_LAYOUT(items[i].entry), items[i].idx, items[i].off);
-			found += dead[i];
-		}
+		batch_find_segments(store, tids + i, some, items);
+		batch_find_rows(tids + i, some, items);
+		found += batch_probe(tids + i, some, items, dead + i);
 	}
 	return found;
 }

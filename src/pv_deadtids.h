@@ -18,7 +18,6 @@
 
 #include "parvacuum.h"
 #include "port/atomics.h"
-#include "port/pg_bitutils.h"
 #include "pv_container.h"
 #include "storage/itemptr.h"
 #include "utils/dsa.h"
@@ -56,6 +55,8 @@ extern void pv_deadtids_end_segment(PvDeadTids *store);
 extern int	pv_deadtids_probe_batch(PvDeadTids *store,
 									const ItemPointerData *tids, int n,
 									bool *dead);
+extern int	pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
+								  OffsetNumber *offsets);
 extern uint32 pv_deadtids_nsegments(PvDeadTids *store);
 extern uint32 pv_deadtids_next_segment(PvDeadTids *store, uint32 segno);
 extern bool pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
@@ -114,8 +115,9 @@ typedef enum PvSegmentLayout
  * container and its distance from the start of the segment, in steps.
  */
 #define PV_LOCATOR_RUN			0x8000
-#define PV_RUN_START_BITS		(BLCKSZ <= 8192 ? 9 : BLCKSZ <= 16384 ? 10 : 11)
+#define PV_RUN_START_BITS		(BLCKSZ <= 8192 ? 8 : BLCKSZ <= 16384 ? 9 : 10)
 #define PV_RUN_LENGTH_BITS		(15 - PV_RUN_START_BITS)
+#define PV_RUN_MAX_START		((int) PV_LOW_BITS(PV_RUN_START_BITS))
 #define PV_RUN_MAX_LENGTH		((int) PV_LOW_BITS(PV_RUN_LENGTH_BITS))
 #define PV_LOCATOR_NONE			PV_LOCATOR_RUN
 #define PV_LOCATOR_POS_BITS		13
@@ -161,15 +163,22 @@ typedef struct PvRankedMatrix
 } PvRankedMatrix;
 
 StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
-StaticAssertDecl(PV_MAX_OFFSET < (1 << PV_RUN_START_BITS),
-				 "a locator must be able to hold any offset");
 
-/*
- * The handle.  Members up to "arena" are what probes use: they cache
- * addresses of things that do not move as long as the generation lasts.
- */
+/* A chunk that this participant fills; base is NULL if there is none. */
+typedef struct PvArena
+{
+	char	   *base;
+	char	   *next;			/* free from here */
+	char	   *end;			/* to here */
+	uint32		chunkno;
+} PvArena;
+
 typedef struct PvSegmentBuild PvSegmentBuild;
 
+/*
+ * The handle.  What probes use comes first: addresses of things that do not
+ * move as long as the generation lasts.
+ */
 struct PvDeadTids
 {
 	PvDeadTidsShared *shared;	/* local memory, if the store is local */
@@ -178,12 +187,10 @@ struct PvDeadTids
 	const uint32 **leaves;		/* NULL where unknown or absent */
 	const char **chunks;		/* by number; NULL where unknown */
 
-	/* Writing */
-	char	   *arena_next;		/* free part of the chunk being filled */
-	char	   *arena_end;
-	uint32		arena_chunk;	/* its number */
-	char	   *arena_base;
-	Size		arena_taken;	/* bytes of chunks taken in this generation */
+	/* Writing.  Room for the segment begun is in one of the two. */
+	PvArena		arena;
+	PvArena		spare;			/* the next, when the first is nearly full */
+	Size		taken;			/* bytes of chunks taken in this generation */
 	PvSegmentBuild *build;		/* NULL before the first segment */
 
 	/* Memory */

@@ -9,9 +9,9 @@
  *	 |---------------|--------------------------------------|
  *	  claimed ranges  | 4096 | 4096 | 2048 |...| 128 | 128 |
  *
- * A claim takes a share of what is left, large at first, so that neighbours
- * seldom meet on a page of the visibility map, and small towards the end, so
- * that all participants end together.  Ranges are whole segments.  A claimed
+ * A claim takes a share of what is left: large at first, so that claims are
+ * few and reading is sequential, and small towards the end, so that all
+ * participants end together.  Ranges are whole segments.  A claimed
  * block belongs to its claimer alone until the phase ends, look-ahead
  * included: two processes waiting for a cleanup lock on one buffer is an
  * error, and a pin that a peer holds for look-ahead would be waited for
@@ -26,11 +26,13 @@
  *	          visiting   decided, prefetched
  *
  * Runs of fewer than SKIP_PAGES_THRESHOLD skippable blocks are visited all
- * the same, because it costs little and lets relfrozenxid advance.  A run that
- * crosses the border of a range is measured beyond it, so that cutting the
- * table into ranges changes no decision.  The map may be stale; what matters
- * is only that every page which can hold an XID older than OldestXmin is
- * visited, or remembered in skippedallvis.
+ * the same, because it costs little and lets relfrozenxid advance.  A run is
+ * measured within the range only.  Beyond its borders this very vacuum may
+ * just have set the bits, and a run that looks longer for that would be
+ * skipped where stock VACUUM visits it; cutting a run short only makes us visit
+ * some blocks more.  The map may be stale; what matters is only that every
+ * page which can hold an XID older than OldestXmin is visited, or remembered
+ * in skippedallvis.
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_skip.
  *
  * No locks; "next" is the only thing shared, and it only grows.
@@ -72,10 +74,11 @@ struct PvBlockScan
 	BlockNumber cur;			/* next block of the range to decide about */
 	BlockNumber visit_until;	/* blocks before this are visited, though
 								 * all-visible */
+	BlockNumber skipped_until;	/* where the last skipped run ended */
 	BlockNumber passed;			/* skipped since the last block decided for */
 	Buffer		vmbuffer;
 
-	/* Claimed and completed range, for pv_blockscan_range_done() */
+	/* Blocks completed, for pv_blockscan_range_done() */
 	BlockNumber done_start;
 	BlockNumber done_end;
 
@@ -189,12 +192,14 @@ pv_blockscan_create(Relation rel, PvDispenseShared *shared,
 	scan->aggressive = aggressive;
 	scan->skipwithvm = skipwithvm;
 	scan->vmbuffer = InvalidBuffer;
+	scan->skipped_until = InvalidBlockNumber;
 	pv_lookahead_init(&scan->ahead, rel, MAX_LOOKAHEAD);
 	return scan;
 }
 
 /*
- * May this block be skipped?  Sets *allvis to what the map says of it.
+ * May this block be skipped?  Sets *allvis and *allfrozen to what the map says
+ * of it.
  */
 static bool
 block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
@@ -215,24 +220,6 @@ block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
 }
 
 /*
- * How many blocks before the range's start belong to the same skippable run?
- * Counts no further than matters.
- */
-static BlockNumber
-run_before_range(PvBlockScan *scan)
-{
-	BlockNumber n = 0;
-	bool		allvis,
-				allfrozen;
-
-	while (n < SKIP_PAGES_THRESHOLD && n < scan->range_start &&
-		   block_is_skippable(scan, scan->range_start - n - 1,
-							  &allvis, &allfrozen))
-		n++;
-	return n;
-}
-
-/*
  * A skippable run begins at scan->cur.  Find its end, and either skip what of
  * it lies in our range or arrange for it to be visited.
  */
@@ -241,7 +228,6 @@ pass_skippable_run(PvBlockScan *scan)
 {
 	BlockNumber run_start = scan->cur;
 	BlockNumber run_end = scan->cur;
-	BlockNumber length;
 	bool		some_not_frozen = false;
 	bool		allvis,
 				allfrozen;
@@ -254,18 +240,9 @@ pass_skippable_run(PvBlockScan *scan)
 		run_end++;
 	}
 
-	/* The part of the run that lies beyond our borders counts too */
-	length = run_end - run_start;
-	if (length < SKIP_PAGES_THRESHOLD && run_start == scan->range_start)
-		length += run_before_range(scan);
-	for (BlockNumber blkno = run_end;
-		 length < SKIP_PAGES_THRESHOLD && blkno >= scan->range_end &&
-		 blkno < scan->shared->end &&
-		 block_is_skippable(scan, blkno, &allvis, &allfrozen);
-		 blkno++)
-		length++;
-
-	if (length < SKIP_PAGES_THRESHOLD)
+	/* What continues a run that our previous range skipped is skipped too */
+	if (run_end - run_start < SKIP_PAGES_THRESHOLD &&
+		run_start != scan->skipped_until)
 	{
 		scan->visit_until = run_end;
 		return;
@@ -274,6 +251,7 @@ pass_skippable_run(PvBlockScan *scan)
 	if (some_not_frozen)
 		scan->skippedallvis = true;
 	scan->passed += run_end - run_start;
+	scan->skipped_until = run_end;
 	scan->cur = run_end;
 }
 
@@ -299,7 +277,7 @@ decide_next(PvBlockScan *scan, PvScanBlock *block)
 
 		block->blkno = scan->cur++;
 		block->all_visible_according_to_vm = allvis;
-		block->passed = ++scan->passed;
+		block->passed = scan->passed + 1;
 		scan->passed = 0;
 		return true;
 	}
@@ -322,7 +300,8 @@ fill_window(PvBlockScan *scan)
 			/* Look no further than our own range: the next is not ours yet */
 			if (scan->nqueued > 0)
 				return;
-			scan->done_start = scan->range_start;
+			if (scan->done_end != scan->range_start)
+				scan->done_start = scan->range_start;
 			scan->done_end = scan->range_end;
 			if (!pv_dispense_claim(scan->shared, &scan->range_start,
 								   &scan->range_end))
@@ -364,7 +343,8 @@ pv_blockscan_advance(PvBlockScan *scan)
 }
 
 /*
- * Has a range been completed since the last call?  Then return its bounds.
+ * Have blocks been completed since the last call?  Then return their bounds.
+ * If they were several ranges apart from each other, it is the last.
  */
 bool
 pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
@@ -373,7 +353,7 @@ pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
 		return false;
 	*start = scan->done_start;
 	*end = scan->done_end;
-	scan->done_start = scan->done_end = 0;
+	scan->done_start = scan->done_end;
 	return true;
 }
 

@@ -52,6 +52,7 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "pv_compat.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_vacuum.h"
@@ -92,18 +93,8 @@ static void pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 static bool
 check_minor(void)
 {
-	int			version = atoi(GetConfigOption("server_version_num",
-											   false, false));
-
-	switch (version / 10000)
-	{
-		case 15:
-			return version >= 150008;
-		case 16:
-			return version >= 160004;
-		default:
-			return true;
-	}
+	return atoi(GetConfigOption("server_version_num", false, false)) >=
+		PV_MIN_SERVER_VERSION;
 }
 
 #ifndef WIN32

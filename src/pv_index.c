@@ -9,7 +9,7 @@
  * by the taker alone, and read by the leader after the barrier that ends the
  * phase.
  *
- *	 leader, between phases		wanted, leader_only set; claimed cleared
+ *	 leader, between phases		leader_only set; claimed cleared
  *	 participant				claimed set -> access method -> istat
  *
  * Index access methods say in which phases a worker may act for them.  What
@@ -19,7 +19,7 @@
  * while the next round may be another's.  So the first result is copied into
  * the unit, and from then on the access method gets the unit's to update.  An
  * access method with more to its result than the common struct allows no
- * worker at all.
+ * worker at all, and gets back what it returned.
  * Core: commands/vacuumparallel.c, parallel_vacuum_process_one_index.
  *
  * Locks: RowExclusiveLock on every index, taken by each participant for
@@ -60,6 +60,8 @@ pv_index_order_units(PvParticipant *leader)
 {
 	UnitSize   *sizes;
 
+	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
+									 sizeof(IndexBulkDeleteResult *));
 	if (leader->nindexes == 0)
 		return;
 
@@ -73,6 +75,18 @@ pv_index_order_units(PvParticipant *leader)
 	for (int i = 0; i < leader->nindexes; i++)
 		leader->unit_order[i] = sizes[i].unit;
 	pfree(sizes);
+}
+
+/*
+ * Leader, after a phase: was every index dealt with?
+ */
+bool
+pv_index_all_done(PvParticipant *leader)
+{
+	for (int i = 0; i < leader->nindexes; i++)
+		if (pg_atomic_unlocked_test_flag(&leader->units[i].claimed))
+			return false;
+	return true;
 }
 
 /*
@@ -103,11 +117,38 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 	{
 		PvIndexUnit *unit = &leader->units[i];
 
-		unit->wanted = true;
 		unit->leader_only = !worker_may(leader->indrels[i]->rd_indam, phase,
 										leader->shared->index_rounds);
 		pg_atomic_clear_flag(&unit->claimed);
 	}
+}
+
+/*
+ * What the callback keeps between two index tuples.  Where an index has the
+ * order of the heap, many of them in a row point to one heap block; then that
+ * block's dead items are taken out of the store once, as a bitmap.
+ */
+typedef struct DeadItemCheck
+{
+	PvParticipant *self;
+	BlockNumber blkno;			/* the heap block asked about last */
+	int			nasked;			/* how often in a row */
+	uint64		dead[(MaxHeapTuplesPerPage + 64) / 64];
+} DeadItemCheck;
+
+/* Taking a block out of the store costs as much as so many probes, about */
+#define PROBES_BEFORE_BITMAP	8
+
+static void
+fetch_block(DeadItemCheck *check)
+{
+	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
+	int			ndead = pv_deadtids_get_block(check->self->store, check->blkno,
+											  deadoffsets);
+
+	memset(check->dead, 0, sizeof(check->dead));
+	for (int i = 0; i < ndead; i++)
+		check->dead[deadoffsets[i] / 64] |= UINT64CONST(1) << deadoffsets[i] % 64;
 }
 
 /*
@@ -117,10 +158,44 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 static bool
 dead_item_callback(ItemPointer tid, void *state)
 {
-	PvParticipant *self = state;
+	DeadItemCheck *check = state;
+	BlockNumber blkno = ItemPointerGetBlockNumberNoCheck(tid);
+	OffsetNumber offnum = ItemPointerGetOffsetNumberNoCheck(tid);
 
-	pv_cost_poll();
-	return pv_deadtids_probe(self->store, tid);
+	if (blkno != check->blkno)
+	{
+		pv_cost_poll();
+		check->blkno = blkno;
+		check->nasked = 0;
+	}
+	if (check->nasked < PROBES_BEFORE_BITMAP)
+	{
+		if (++check->nasked == PROBES_BEFORE_BITMAP)
+			fetch_block(check);
+		return pv_deadtids_probe(check->self->store, tid);
+	}
+	return offnum <= MaxHeapTuplesPerPage &&
+		(check->dead[offnum / 64] >> offnum % 64 & 1) != 0;
+}
+
+/*
+ * Keep what an access method returned, in the unit.
+ */
+static void
+keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
+{
+	PvIndexUnit *unit = &self->units[i];
+
+	unit->istat_valid = (after != NULL);
+	if (after == NULL || after == &unit->istat)
+		return;
+
+	unit->istat = *after;
+	if (self->indrels[i]->rd_indam->amparallelvacuumoptions ==
+		VACUUM_OPTION_NO_PARALLEL)
+		self->private_istats[i] = after;
+	else
+		pfree(after);
 }
 
 /*
@@ -134,23 +209,21 @@ process_unit(PvParticipant *self, int i, PvPhase phase)
 	IndexBulkDeleteResult *istat = unit->istat_valid ? &unit->istat : NULL;
 	IndexBulkDeleteResult *after;
 	IndexVacuumInfo ivinfo;
+	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
 
+	if (self->is_leader && self->private_istats[i] != NULL)
+		istat = self->private_istats[i];
 	pv_ivinfo_init(&ivinfo, self->indrels[i], self->rel, shared->reltuples,
 				   shared->estimated_count, self->bstrategy);
 
 	self->errinfo.indname = RelationGetRelationName(self->indrels[i]);
 	if (phase == PV_PHASE_INDEX)
-		after = index_bulk_delete(&ivinfo, istat, dead_item_callback, self);
+		after = index_bulk_delete(&ivinfo, istat, dead_item_callback, &check);
 	else
 		after = index_vacuum_cleanup(&ivinfo, istat);
 	self->errinfo.indname = NULL;
 
-	if (after != NULL && after != &unit->istat)
-	{
-		unit->istat = *after;
-		pfree(after);
-	}
-	unit->istat_valid = (after != NULL);
+	keep_result(self, i, after);
 }
 
 /*
@@ -163,7 +236,7 @@ take_units(PvParticipant *self, PvPhase phase, bool leader_only)
 	{
 		PvIndexUnit *unit = &self->units[self->unit_order[i]];
 
-		if (!unit->wanted || unit->leader_only != leader_only)
+		if (unit->leader_only != leader_only)
 			continue;
 
 		/* A round left unfinished forbids the second heap pass */

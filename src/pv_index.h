@@ -12,6 +12,7 @@
 
 extern void pv_index_order_units(PvParticipant *leader);
 extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
+extern bool pv_index_all_done(PvParticipant *leader);
 extern void pv_index_work(PvParticipant *self, PvPhase phase);
 
 #endif							/* PV_INDEX_H */

@@ -125,6 +125,23 @@ page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	self->errinfo.offnum = InvalidOffsetNumber;
 }
 
+#ifdef USE_ASSERT_CHECKING
+/*
+ * Does what the first pass says of a page agree with what we would say of it?
+ * The two have shortcuts of their own, so assert-enabled servers compare.
+ */
+bool
+pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
+			   const PvPageResult *found)
+{
+	PageVisibility vis;
+
+	page_visibility(self, buf, blkno, &vis);
+	return !found->all_visible ||
+		(vis.all_visible && vis.all_frozen == found->all_frozen);
+}
+#endif
+
 /*
  * Set the bits of the visibility map that the page has earned.
  */

@@ -14,4 +14,9 @@ extern void pv_page_mark_unused(PvParticipant *self, Buffer buf,
 								BlockNumber blkno, Buffer vmbuffer,
 								OffsetNumber *deadoffsets, int ndead);
 
+#ifdef USE_ASSERT_CHECKING
+extern bool pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
+						   const PvPageResult *found);
+#endif
+
 #endif							/* PV_PAGE_H */

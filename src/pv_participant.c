@@ -4,8 +4,8 @@
  *	  What every participant does alike: counting, and the failsafe.
  *
  * Leader and workers run this.  The failsafe flag is one atomic; whoever sees
- * first that the table's XIDs are dangerously old sets it, and all others
- * notice within a page.
+ * first that the table's XIDs are dangerously old sets it, and the others
+ * notice at their next page or index.
  *
  *-------------------------------------------------------------------------
  */

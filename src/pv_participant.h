@@ -60,7 +60,6 @@ typedef struct PvSlot
 typedef struct PvIndexUnit
 {
 	/* Set by the leader between phases */
-	bool		wanted;			/* has work in this phase */
 	bool		leader_only;	/* its access method allows no worker */
 
 	pg_atomic_flag claimed;
@@ -118,9 +117,19 @@ typedef struct PvParticipant
 	BufferAccessStrategy bstrategy;
 	GlobalVisState *vistest;
 	PvDeadTids *store;			/* NULL if the table has no indexes */
+	dsa_area   *area;			/* of a worker's store */
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;
+
+	/*
+	 * Leader: results of access methods that keep more than the common struct,
+	 * or NULL; indexed as indrels
+	 */
+	IndexBulkDeleteResult **private_istats;
+
+	/* Leader: error context outside of this vacuum, for workers' messages */
+	ErrorContextCallback *outer_context;
 
 	/* Leader: called now and then while it works; NULL in workers */
 	void		(*tick) (struct PvParticipant *self);

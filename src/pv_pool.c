@@ -4,9 +4,10 @@
  *	  The processes that vacuum one table together.
  *
  * The leader creates the pool; workers are started once, by core's parallel
- * infrastructure, and stay through all phases.  If there are to be none, or
- * dynamic shared memory cannot be had, everything below lives in the leader's
- * memory and the same code runs in one process.
+ * infrastructure, and stay through all phases.  If there are to be none, or all
+ * of the server's DSM segments are in use, everything below lives in the
+ * leader's memory and the same code runs in one process.  Shared memory that
+ * the operating system refuses is an error, as everywhere in the server.
  *
  * One barrier orders everything.  Its phase number is even while the leader is
  * alone at work, deciding, and odd while all are in a phase:
@@ -26,10 +27,10 @@
  *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | unit order |
  *	               store's shared part | DSA in place | query text
  *
- * The DSA grows by segments of its own if the store outgrows the reserve.  All
- * of it goes away with the DSM segment, on every way out: the parallel context
- * is destroyed on success by us, on error by the end of the transaction.  The
- * same detaching gives back what was taken from parvacuum.max_workers.
+ * The DSA grows by segments of its own if the store outgrows the reserve, up
+ * to a limit.  All of it goes away with the DSM segment, on every way out: the
+ * parallel context is destroyed on success by us, on error by the end of the
+ * transaction, which also gives back our share of parvacuum.max_workers.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,7 +39,6 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/dsm.h"
 #include "storage/lwlock.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
@@ -56,6 +56,12 @@
 #define PV_KEY_STORE		5
 #define PV_KEY_DSA			6
 #define PV_KEY_QUERY_TEXT	7
+
+/*
+ * Bytes the DSA may take beyond the store's limit: each participant may exceed
+ * it by a piece of the store, and the DSA's own bookkeeping needs some.
+ */
+#define DSA_SLACK_PER_PARTICIPANT	((Size) 1024 * 1024)
 
 static void
 wait_for_all(PvShared *shared)
@@ -121,16 +127,6 @@ create_local(PvPool *pool, const PvShared *plan, Size store_limit)
 }
 
 /*
- * Give workers back to parvacuum.max_workers; runs when the DSM segment is
- * detached from, however that comes about.
- */
-static void
-release_workers(dsm_segment *seg, Datum arg)
-{
-	pv_shmem_release_workers(DatumGetInt32(arg));
-}
-
-/*
  * Allocate a part of the DSM segment, zeroed, and enter it under its key.
  */
 static void *
@@ -180,6 +176,8 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 		pool->area = dsa_create_in_place(place, dsa_size,
 										 LWTRANCHE_PARALLEL_QUERY_DSA,
 										 pcxt->seg);
+		dsa_set_size_limit(pool->area, dsa_size + store_limit +
+						   plan->nslots * DSA_SLACK_PER_PARTICIPANT);
 		leader->store =
 			pv_deadtids_create_shared(allocate_part(pcxt, PV_KEY_STORE,
 													pv_deadtids_shared_size()),
@@ -201,11 +199,14 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	ParallelContext *pcxt;
 	Size		dsa_size = Max(dsa_minimum_size(), store_reserve);
 	Size		query_size = debug_query_string ? strlen(debug_query_string) + 1 : 0;
-	int			granted;
 
 	EnterParallelMode();
 	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
 								 pool->nworkers_planned);
+
+	/* A worker's message has the worker's context; ours would mislead */
+	pcxt->error_context_stack = pool->leader->outer_context;
+
 	estimate_part(pcxt, sizeof(PvShared));
 	estimate_part(pcxt, mul_size(sizeof(PvSlot), plan->nslots));
 	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
@@ -230,9 +231,6 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	pool->pcxt = pcxt;
 	fill_segment(pool, plan, store_limit, dsa_size, query_size);
 
-	granted = pv_shmem_reserve_workers(pcxt->nworkers);
-	on_dsm_detach(pcxt->seg, release_workers, Int32GetDatum(granted));
-	ReinitializeParallelWorkers(pcxt, granted);
 	return true;
 }
 
@@ -258,16 +256,23 @@ pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
 }
 
 /*
- * Start the workers, in the background.
+ * Start the workers, in the background, as many as parvacuum.max_workers and
+ * the server allow.
  */
 static void
 launch(PvPool *pool)
 {
+	int			granted;
+
 	pool->launched = true;
 	if (pool->pcxt == NULL)
 		return;
+
+	granted = pv_shmem_reserve_workers(pool->pcxt->nworkers);
+	ReinitializeParallelWorkers(pool->pcxt, granted);
 	LaunchParallelWorkers(pool->pcxt);
 	pool->nworkers_launched = pool->pcxt->nworkers_launched;
+	pv_shmem_release_workers(granted - pool->nworkers_launched);
 }
 
 /*
@@ -353,6 +358,7 @@ pv_pool_end(PvPool *pool)
 		dsa_detach(pool->area);
 	DestroyParallelContext(pool->pcxt);
 	ExitParallelMode();
+	pv_shmem_release_workers(pool->nworkers_launched);
 
 	pool->pcxt = NULL;
 	leader->units = units;
@@ -375,15 +381,26 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	self->unit_order = shm_toc_lookup(toc, PV_KEY_UNIT_ORDER, false);
 	if (self->shared->nindexes > 0)
 	{
-		dsa_area   *area;
-
-		area = dsa_attach_in_place(shm_toc_lookup(toc, PV_KEY_DSA, false), seg);
+		self->area = dsa_attach_in_place(shm_toc_lookup(toc, PV_KEY_DSA, false), seg);
 		self->store = pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false),
-										 area);
+										 self->area);
 	}
 
 	debug_query_string = shm_toc_lookup(toc, PV_KEY_QUERY_TEXT, true);
 	pgstat_report_activity(STATE_RUNNING, debug_query_string);
+}
+
+/*
+ * Worker: let go of what pv_pool_attach() attached to.  Segments of the DSA
+ * that are still mapped when the worker's transaction ends count as leaked.
+ */
+void
+pv_pool_detach(PvParticipant *self)
+{
+	if (self->store == NULL)
+		return;
+	pv_deadtids_detach(self->store);
+	dsa_detach(self->area);
 }
 
 /*

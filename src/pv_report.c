@@ -232,8 +232,7 @@ append_usage(StringInfo buf, const PvResult *result,
 
 	if (track_io_timing)
 		appendStringInfo(buf, "I/O timings: read: %.3f ms, write: %.3f ms\n",
-						 details->io_read_usecs / 1000.0,
-						 details->io_write_usecs / 1000.0);
+						 details->io_read_ms, details->io_write_ms);
 	appendStringInfo(buf, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
 					 read_rate, write_rate);
 	appendStringInfo(buf, "buffer usage: %lld hits, %lld misses, %lld dirtied\n",

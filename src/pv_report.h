@@ -49,8 +49,8 @@ typedef struct PvReportDetails
 	MultiXactId old_relminmxid;
 	MultiXactId new_relminmxid; /* invalid if not advanced */
 	bool		bypassed;		/* by the 2 % rule or by INDEX_CLEANUP off */
-	int64		io_read_usecs;
-	int64		io_write_usecs;
+	double		io_read_ms;		/* if track_io_timing */
+	double		io_write_ms;
 	PGRUsage	ru0;
 } PvReportDetails;
 

@@ -230,6 +230,7 @@ scan_prune(HeapScan *scan, Buffer buf, const PvScanBlock *block)
 						 &self->errinfo.offnum, &counters->NewRelfrozenXid,
 						 &counters->NewRelminMxid);
 	self->errinfo.offnum = InvalidOffsetNumber;
+	Assert(pv_page_agrees(self, buf, block->blkno, &found));
 
 	counters->tuples_deleted += found.ndeleted;
 	counters->live_tuples += found.live_tuples;
@@ -438,7 +439,9 @@ scan_block(HeapScan *scan, const PvScanBlock *block)
 
 /*
  * Enter the segment that the block lies in, leaving the previous one.  False
- * if the store has no room for it.
+ * if the store has no room for it, or none for a peer: then there will be
+ * another round anyway, and nobody should do the rest of this one alone.
+ * Every participant that finds room does at least one segment, though.
  */
 static bool
 enter_segment(HeapScan *scan, BlockNumber blkno)
@@ -448,7 +451,12 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 	if (scan->in_segment && scan->segno == segno)
 		return true;
 	if (scan->in_segment)
+	{
 		pv_deadtids_end_segment(scan->self->store);
+		scan->in_segment = false;
+		if (pg_atomic_read_u32(&scan->self->shared->nstopped) > 0)
+			return false;
+	}
 	scan->in_segment = pv_deadtids_begin_segment(scan->self->store, segno);
 	scan->segno = segno;
 	return scan->in_segment;

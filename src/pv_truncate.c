@@ -135,7 +135,7 @@ prefetch_down_to(PvTruncation *trunc, BlockNumber blkno,
 
 /*
  * Does the page have any line pointer in use?  A dead one counts: its index
- * entries have not been removed.
+ * entries may still be there.
  */
 static bool
 page_is_in_use(PvTruncation *trunc, BlockNumber blkno)

@@ -92,8 +92,6 @@ typedef struct PvVacuum
 	TimestampTz starttime;
 	BufferUsage buffer_usage;
 	WalUsage	wal_usage;
-	PgStat_Counter read_time;
-	PgStat_Counter write_time;
 } PvVacuum;
 
 static int64
@@ -107,12 +105,11 @@ usecs_since(instr_time since)
 }
 
 /*
- * Leader, while it works: show how far all have come.
+ * Show how far all have come.
  */
 static void
 update_progress(PvParticipant *leader)
 {
-	PvVacuum   *vac = leader->tick_arg;
 	PvShared   *shared = leader->shared;
 
 	switch (shared->phase)
@@ -122,7 +119,8 @@ update_progress(PvParticipant *leader)
 										 pg_atomic_read_u64(&shared->blocks_passed));
 			if (leader->store)
 				pv_progress_store(pv_deadtids_memory(leader->store),
-								  pv_deadtids_num_items(leader->store));
+								  pv_deadtids_num_items(leader->store),
+								  pv_deadtids_limit(leader->store));
 			break;
 		case PV_PHASE_REAP:
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
@@ -131,7 +129,18 @@ update_progress(PvParticipant *leader)
 		default:
 			break;
 	}
+}
 
+/*
+ * Leader, now and then while it works.  May raise the error of a worker that
+ * could not be started.
+ */
+static void
+leader_tick(PvParticipant *leader)
+{
+	PvVacuum   *vac = leader->tick_arg;
+
+	update_progress(leader);
 	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);
 }
@@ -151,8 +160,6 @@ start_instruments(PvVacuum *vac)
 	vac->starttime = GetCurrentTimestamp();
 	vac->buffer_usage = pgBufferUsage;
 	vac->wal_usage = pgWalUsage;
-	vac->read_time = pgStatBlockReadTime;
-	vac->write_time = pgStatBlockWriteTime;
 	pg_rusage_init(&vac->details.ru0);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
 								  RelationGetRelid(vac->rel));
@@ -190,12 +197,12 @@ make_plan(PvVacuum *vac)
 
 /*
  * The pages this vacuum will have to read, by the visibility map, and those of
- * B-trees if there are dead rows to remove from them.
+ * B-trees if there are so many dead rows that indexes will be vacuumed.
  */
-static BlockNumber
+static uint64
 pages_of_work(PvVacuum *vac)
 {
-	BlockNumber pages = vac->plan.rel_pages;
+	uint64		pages = vac->plan.rel_pages;
 	BlockNumber allvisible,
 				allfrozen,
 				skippable;
@@ -209,7 +216,8 @@ pages_of_work(PvVacuum *vac)
 	}
 
 	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
-	if (!vac->do_index_vacuuming || stats == NULL || stats->n_dead_tuples == 0)
+	if (!vac->do_index_vacuuming || stats == NULL ||
+		stats->n_dead_tuples <= vac->plan.rel_pages * BYPASS_THRESHOLD_PAGES)
 		return pages;
 
 	for (int i = 0; i < vac->leader.nindexes; i++)
@@ -228,12 +236,12 @@ pages_of_work(PvVacuum *vac)
  * Core: optimizer/path/allpaths.c, compute_parallel_worker.
  */
 static int
-workers_for_pages(BlockNumber pages)
+workers_for_pages(uint64 pages)
 {
 	uint64		threshold = Max(min_parallel_table_scan_size, 1);
 	int			nworkers = 0;
 
-	if (pages < (BlockNumber) pv_guc_min_parallel_pages)
+	if (pages < pv_guc_min_parallel_pages)
 		return 0;
 	for (; pages >= threshold; threshold *= 3)
 		nworkers++;
@@ -341,17 +349,17 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	leader->is_leader = true;
 	leader->rel = vac->rel;
 	leader->bstrategy = bstrategy;
-	leader->tick = update_progress;
+	leader->tick = leader_tick;
 	leader->tick_arg = vac;
 
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   store_reserve(vac, limit));
-	pv_participant_init(leader, vac->rel);
+	pv_participant_init(leader);
 	pv_index_order_units(leader);
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, plan->rel_pages);
 	if (leader->store)
-		pv_progress_store_limit(limit);
+		pv_progress_store(0, 0, limit);
 }
 
 /*
@@ -433,7 +441,7 @@ estimate_tuples(PvVacuum *vac)
 static bool
 bypass_indexes(PvVacuum *vac)
 {
-	double		threshold = vac->plan.rel_pages * BYPASS_THRESHOLD_PAGES;
+	BlockNumber threshold = (BlockNumber) (vac->plan.rel_pages * BYPASS_THRESHOLD_PAGES);
 
 	return vac->consider_bypass &&
 		vac->sum.lpdead_item_pages < threshold &&
@@ -455,7 +463,7 @@ reap_heap(PvVacuum *vac)
 					 1, REAP_MAX_SEGMENTS, shared->nslots);
 	run_phase(vac, PV_PHASE_REAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 
-	/* No more, no less */
+	/* Each item of the round must have been freed, and nothing else */
 	if (vac->sum.reaped_items - vac->reaped_before != items)
 		elog(ERROR, "second heap pass freed %lld of %lld dead items",
 			 (long long) (vac->sum.reaped_items - vac->reaped_before),
@@ -464,11 +472,10 @@ reap_heap(PvVacuum *vac)
 }
 
 /*
- * One round: remove the items in the store from all indexes, then from the
- * heap.  The store is empty afterwards.
+ * Remove the items in the store from all indexes, then from the heap.
  */
 static void
-vacuum_round(PvVacuum *vac)
+vacuum_dead_items(PvVacuum *vac)
 {
 	PvShared   *shared = vac->leader.shared;
 
@@ -480,6 +487,9 @@ vacuum_round(PvVacuum *vac)
 		shared->estimated_count = true;
 		pv_index_prepare(&vac->leader, PV_PHASE_INDEX);
 		run_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+		if (!failsafe_is_on(vac) && !pv_index_all_done(&vac->leader))
+			elog(ERROR, "not every index of \"%s\" was vacuumed",
+				 RelationGetRelationName(vac->rel));
 		shared->index_rounds++;
 		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
 									 shared->index_rounds);
@@ -488,9 +498,23 @@ vacuum_round(PvVacuum *vac)
 		if (!failsafe_is_on(vac))
 			reap_heap(vac);
 	}
+}
 
-	vac->result->store_bytes = pv_deadtids_max_memory(vac->leader.store);
-	pv_deadtids_reset(vac->leader.store);
+/*
+ * One round, if there is anything to do.  The store is empty afterwards, and
+ * its memory is at the disposal of whoever needs it first in the next.
+ */
+static void
+vacuum_round(PvVacuum *vac)
+{
+	PvDeadTids *store = vac->leader.store;
+
+	if (store == NULL)
+		return;
+	if (pv_deadtids_num_items(store) > 0)
+		vacuum_dead_items(vac);
+	vac->result->store_bytes = pv_deadtids_max_memory(store);
+	pv_deadtids_reset(store);
 }
 
 /*
@@ -544,8 +568,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 			vac->consider_bypass = false;	/* this is not the only round */
 		else
 			estimate_tuples(vac);
-		if (vac->leader.store && pv_deadtids_num_items(vac->leader.store) > 0)
-			vacuum_round(vac);
+		vacuum_round(vac);
 		vacuum_free_space_map(vac);
 	} while (more);
 
@@ -645,6 +668,20 @@ update_statistics(PvVacuum *vac)
 		new_relminmxid = InvalidMultiXactId;
 	}
 
+	/* Aggressive or not, what we have seen cannot be older than it was */
+	Assert(!TransactionIdIsValid(new_relfrozenxid) ||
+		   new_relfrozenxid == vac->plan.cutoffs.OldestXmin ||
+		   TransactionIdPrecedesOrEquals(vac->plan.aggressive ?
+										 vac->plan.cutoffs.FreezeLimit :
+										 vac->plan.cutoffs.relfrozenxid,
+										 new_relfrozenxid));
+	Assert(!MultiXactIdIsValid(new_relminmxid) ||
+		   new_relminmxid == vac->plan.cutoffs.OldestMxact ||
+		   MultiXactIdPrecedesOrEquals(vac->plan.aggressive ?
+									   vac->plan.cutoffs.MultiXactCutoff :
+									   vac->plan.cutoffs.relminmxid,
+									   new_relminmxid));
+
 	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
 	allvisible = Min(allvisible, rel_pages);
 	allfrozen = Min(allfrozen, allvisible);
@@ -691,6 +728,8 @@ fill_result(PvVacuum *vac)
 	result->buffers_hit = buffers.shared_blks_hit + buffers.local_blks_hit;
 	result->buffers_read = buffers.shared_blks_read + buffers.local_blks_read;
 	result->buffers_dirtied = buffers.shared_blks_dirtied + buffers.local_blks_dirtied;
+	vac->details.io_read_ms = INSTR_TIME_GET_MILLISEC(buffers.blk_read_time);
+	vac->details.io_write_ms = INSTR_TIME_GET_MILLISEC(buffers.blk_write_time);
 	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
 	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
 		vac->sum.lpdead_items > 0 &&
@@ -721,8 +760,6 @@ report(PvVacuum *vac)
 	details->missed_dead_pages = vac->sum.missed_dead_pages;
 	details->missed_dead_tuples = vac->sum.missed_dead_tuples;
 	details->store_segments = vac->store_segments;
-	details->io_read_usecs = pgStatBlockReadTime - vac->read_time;
-	details->io_write_usecs = pgStatBlockWriteTime - vac->write_time;
 	pv_report_end(&vac->leader.errinfo, vac->result, details);
 }
 
@@ -753,6 +790,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	errcallback.arg = &vac->leader.errinfo;
 	errcallback.previous = error_context_stack;
 	error_context_stack = &errcallback;
+	vac->leader.outer_context = errcallback.previous;
 
 	make_plan(vac);
 	if (vac->verbose)

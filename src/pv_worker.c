@@ -31,14 +31,14 @@
  * Complete a participant whose shared part and relations are known.
  */
 void
-pv_participant_init(PvParticipant *self, Relation rel)
+pv_participant_init(PvParticipant *self)
 {
 	PvShared   *shared = self->shared;
 
 	/* Horizons are this process's own; the cutoffs are the leader's */
-	self->vistest = GlobalVisTestFor(rel);
+	self->vistest = GlobalVisTestFor(self->rel);
 	pv_counters_init(&self->counters, &shared->cutoffs);
-	self->blockscan = pv_blockscan_create(rel, &shared->scan,
+	self->blockscan = pv_blockscan_create(self->rel, &shared->scan,
 										  shared->aggressive,
 										  shared->skipwithvm);
 }
@@ -85,6 +85,7 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	PvParticipant self = {0};
 	ErrorContextCallback errcallback;
 
+	InstrStartParallelQuery();
 	pv_pool_attach(&self, seg, toc);
 
 	self.rel = table_open(self.shared->relid, ShareUpdateExclusiveLock);
@@ -95,7 +96,6 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	if (self.shared->use_ring)
 		self.bstrategy = pv_ring();
 	maintenance_work_mem = self.shared->maintenance_work_mem_worker;
-	pv_participant_init(&self, self.rel);
 
 	pv_errorinfo_init(&self.errinfo, self.rel);
 	errcallback.callback = pv_error_callback;
@@ -103,13 +103,12 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	errcallback.previous = error_context_stack;
 	error_context_stack = &errcallback;
 
-	InstrStartParallelQuery();
+	pv_participant_init(&self);
 	pv_pool_work_until_done(&self, pv_participate);
 	InstrEndParallelQuery(&self.slot->buffer_usage, &self.slot->wal_usage);
 
 	error_context_stack = errcallback.previous;
-	if (self.store)
-		pv_deadtids_detach(self.store);
+	pv_pool_detach(&self);
 	vac_close_indexes(self.nindexes, self.indrels, RowExclusiveLock);
 	table_close(self.rel, ShareUpdateExclusiveLock);
 }

@@ -14,7 +14,7 @@
 #include "pv_participant.h"
 
 extern void pv_participate(PvParticipant *self, PvPhase phase);
-extern void pv_participant_init(PvParticipant *self, Relation rel);
+extern void pv_participant_init(PvParticipant *self);
 extern PGDLLEXPORT void parvacuum_worker_main(dsm_segment *seg, shm_toc *toc);
 
 #endif							/* PV_WORKER_H */
