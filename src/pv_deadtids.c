@@ -50,9 +50,12 @@
  * not.  Not counted are the handles (fixed, about PV_MAX_CHUNKS pointers and
  * the segment being built) and eight bytes per leaf for its address.
  * pv_deadtids_begin_segment() makes sure that the largest possible segment
- * fits, so that nothing is allocated between it and the end of the segment.
- * It fails when a chunk is needed and the limit is reached.  The last chunk is
- * cut to what remains below the limit, but no smaller than the largest
+ * fits, so that nothing is allocated between it and the end of the segment: if
+ * the chunk being filled may be too small, it takes a spare one, which is
+ * turned to when a packed segment does not fit in the first any more.
+ *
+ * The store is full when a chunk is needed and the limit is reached.  The last
+ * chunk is cut to what remains below the limit, but no smaller than the largest
  * segment needs, so that is how far the limit can be exceeded.  The first chunk
  * of a round is given regardless of the limit: every round gets somewhere.
  * pv_deadtids_reset() keeps all chunks, to be taken by number again.
@@ -149,7 +152,8 @@ struct PvSegmentBuild
 	int			max_byte;
 	uint8		idx[PV_SEGMENT_BLOCKS]; /* each present block's number */
 	uint16		locators[PV_SEGMENT_BLOCKS];	/* and its locator */
-	uint16		known[2 * PV_SEGMENT_BLOCKS];	/* hash table of containers */
+	uint16		known[2 * PV_SEGMENT_BLOCKS];	/* hash table of containers:
+												 * locator + 1, or 0 */
 	int			used;			/* bytes of containers */
 	uint8		containers[PV_SEGMENT_BLOCKS * CONTAINER_ROOM];
 };
@@ -161,12 +165,12 @@ typedef struct BatchItem
 	const char *segment;		/* undefined if the entry is absent or inline */
 } BatchItem;
 
-/* What choose_layout() found. */
+/* How a segment is to be packed. */
 typedef struct PackPlan
 {
 	PvSegmentLayout layout;
 	Size		bytes;
-	int			head;			/* where containers begin, if any */
+	int			head;			/* where containers begin; 0 for a matrix */
 } PackPlan;
 
 StaticAssertDecl(PV_SEGMENT_BLOCKS * CONTAINER_ROOM +
@@ -564,9 +568,7 @@ find_entry(PvDeadTids *store, uint32 segno)
 	return leaf != NULL ? leaf[segno % PV_LEAF_SEGMENTS] : 0;
 }
 
-/*
- * Find or make a leaf.  The chunk being filled has room for it.
- */
+/* Find or make a leaf.  The chunk being filled has room for it. */
 static pg_atomic_uint32 *
 make_leaf(PvDeadTids *store, uint32 leafno)
 {
@@ -751,7 +753,27 @@ is_uniform(const PvSegmentBuild *build)
 	return true;
 }
 
-/* The smaller of two plans for the same thing, with preference to "direct". */
+/* A plan for this layout, with room for the containers behind the head. */
+static PackPlan
+plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
+{
+	PackPlan	plan = {layout, head + build->used, head};
+
+	return plan;
+}
+
+/* A plan for a matrix of so many rows behind a head of so many bytes. */
+static PackPlan
+plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
+			int nrows)
+{
+	int			stride = build->max_byte - build->min_byte + 1;
+	PackPlan	plan = {layout, head + nrows * stride, 0};
+
+	return plan;
+}
+
+/* Of two plans that differ in ranking blocks or not, the better one. */
 static PackPlan
 better_plan(PackPlan ranked, PackPlan direct)
 {
@@ -762,27 +784,24 @@ better_plan(PackPlan ranked, PackPlan direct)
 static PackPlan
 choose_layout(const PvSegmentBuild *build)
 {
-	int			n = build->nblocks;
-	int			stride = build->max_byte - build->min_byte + 1;
-	int			ranked_head = RANKED_HEAD_BYTES(n);
-	int			direct_head = sizeof(PvDirectSegment);
-	PackPlan	in_entry = {PV_SEG_INLINE, 0, 0};
-	PackPlan	uniform = {PV_SEG_UNIFORM, UNIFORM_HEAD_BYTES + build->used,
-	UNIFORM_HEAD_BYTES};
-	PackPlan	ranked = {PV_SEG_RANKED, ranked_head + build->used, ranked_head};
-	PackPlan	direct = {PV_SEG_DIRECT, direct_head + build->used, direct_head};
-	PackPlan	ranked_matrix = {PV_SEG_RANKED_MATRIX,
-	MATRIX_HEAD_BYTES + n * stride, 0};
-	PackPlan	direct_matrix = {PV_SEG_DIRECT_MATRIX,
-	sizeof(PvMatrix) + PV_SEGMENT_BLOCKS * stride, 0};
+	static const PackPlan in_entry = {PV_SEG_INLINE, 0, 0};
+	PackPlan	locators;
+	PackPlan	matrix;
 
-	if (n == 1 && (build->locators[0] & PV_LOCATOR_RUN))
+	if (build->nblocks == 1 && (build->locators[0] & PV_LOCATOR_RUN))
 		return in_entry;
 	if (is_uniform(build))
-		return uniform;
-	direct = better_plan(ranked, direct);
-	direct_matrix = better_plan(ranked_matrix, direct_matrix);
-	return direct_matrix.bytes <= direct.bytes ? direct_matrix : direct;
+		return plan_locators(build, PV_SEG_UNIFORM, UNIFORM_HEAD_BYTES);
+
+	locators = better_plan(plan_locators(build, PV_SEG_RANKED,
+										 RANKED_HEAD_BYTES(build->nblocks)),
+						   plan_locators(build, PV_SEG_DIRECT,
+										 sizeof(PvDirectSegment)));
+	matrix = better_plan(plan_matrix(build, PV_SEG_RANKED_MATRIX,
+									 MATRIX_HEAD_BYTES, build->nblocks),
+						 plan_matrix(build, PV_SEG_DIRECT_MATRIX,
+									 sizeof(PvMatrix), PV_SEGMENT_BLOCKS));
+	return matrix.bytes <= locators.bytes ? matrix : locators;
 }
 
 /* The locator of block idx in a segment of the direct layout. */

@@ -412,8 +412,14 @@ scan_heap(PvVacuum *vac)
 	run_phase(vac, PV_PHASE_SCAN, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 
 	if (vac->leader.store)
+	{
+		PvDeadTids *store = vac->leader.store;
+
+		pv_progress_store(pv_deadtids_memory(store), pv_deadtids_num_items(store),
+						  pv_deadtids_limit(store));
 		vac->store_segments = Max(vac->store_segments,
-								  pv_deadtids_num_segments_used(vac->leader.store));
+								  pv_deadtids_num_segments_used(store));
+	}
 	return pg_atomic_read_u32(&shared->nstopped) > 0;
 }
 

@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# What scripts/demo and scripts/check share; they source it.
+#
+# PostgreSQL refuses to run as root.  When root calls, as_user runs what needs
+# a server as another user; as_root is for the installation alone.  All work is
+# done on a copy of the source, in a folder that is gone when the script ends:
+# the clone may be where only its owner can read it, and stays as it was.
+
+set -euo pipefail
+
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+work=           # the folder of our own
+job=            # process group of what is running now
+
+# Neither the caller's connection settings nor his language may leak in.
+for v in "${!PG@}"; do
+    [[ $v == PG_CONFIG ]] || unset "$v"
+done
+unset v MAKEFLAGS MAKELEVEL MFLAGS
+export LC_ALL=C PSQLRC=/dev/null
+
+say() { printf '%s\n' "$@"; }
+die() { printf '%s\n' "$*" >&2; exit 1; }
+
+as_root() {
+    if ((EUID == 0)); then "$@"; else sudo "$@"; fi
+}
+
+# setpriv replaces itself by the command, so that signals reach it.
+as_user() {
+    if ((EUID == 0)); then
+        setpriv --reuid="$run_user" --regid="$(id -g "$run_user")" --clear-groups -- \
+            env HOME="$work" USER="$run_user" LOGNAME="$run_user" "$@"
+    else
+        "$@"
+    fi
+}
+
+# Run in the background, in a process group of its own: a signal to the script
+# is then acted on at once, and cleanup can end all that the command started.
+run_job() {
+    local rc=0
+    set -m
+    "$@" </dev/null &
+    job=$!
+    set +m
+    wait "$job" || rc=$?
+    job=
+    return $rc
+}
+
+stop_servers() {
+    local pidfile
+    while read -r pidfile; do
+        as_user "$bindir/pg_ctl" -D "$(dirname "$pidfile")" -m immediate -s stop || true
+    done < <(find "$work" -name postmaster.pid 2>/dev/null)
+}
+
+cleanup() {
+    trap - EXIT
+    trap '' INT TERM HUP
+    [[ -z $job ]] || kill -- -"$job" 2>/dev/null || true
+    [[ -z ${poller:-} ]] || kill -- -"$poller" 2>/dev/null || true
+    if [[ -n $work ]]; then
+        stop_servers >/dev/null 2>&1
+        rm -rf "$work"
+    fi
+}
+
+# The folder, with a copy of the source in it that as_user can read and write.
+make_workdir() {
+    run_user=$(id -un)
+    if ((EUID == 0)); then
+        run_user=nobody
+        if id postgres >/dev/null 2>&1; then run_user=postgres; fi
+    fi
+    local base=${TMPDIR:-/tmp}
+    # a socket's path may have 107 bytes
+    if ((${#base} > 40)) || ! as_user test -w "$base"; then base=/tmp; fi
+    trap cleanup EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    trap 'exit 129' HUP
+    work=$(mktemp -d "$base/parvacuum.XXXXXX")
+    mkdir "$work/source" "$work/socket"
+    tar -C "$source_dir" --exclude=.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
+        --exclude=./results --exclude=./tmp_check -cf - . | tar -C "$work/source" -xof -
+    ((EUID != 0)) || chown -R "$run_user" "$work"
+    cd "$work"
+}
+
+# Build with the server's own flags and put the library where it looks for it.
+build_and_install() {
+    local dir=${1:-.} log=$work/build.log
+    local make=(make -s -C "$work/source/$dir" PG_CONFIG="$PG_CONFIG" with_llvm=no)
+    if ! { run_job as_user "${make[@]}" -j"$(nproc)" all &&
+           install_as_needed "${make[@]}" install; } >"$log" 2>&1; then
+        cat "$log" >&2
+        die "could not build and install ${dir/#./parvacuum}"
+    fi
+    grep -E 'warning:' "$log" || true
+}
+
+install_as_needed() {
+    if [[ -w $pkglibdir && -w $sharedir/extension ]]; then "$@"; else as_root "$@"; fi
+}
+
+# Initialize and start a cluster in $work/NAME with the settings of a file.
+start_server() {
+    local name=$1 conf=$2 data=$work/$1
+    as_user "$bindir/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale -N \
+        >"$work/$name.initdb" 2>&1 || { cat "$work/$name.initdb" >&2; die "initdb failed"; }
+    { cat "$conf"; echo "unix_socket_directories = '$work/socket'"; } |
+        as_user tee -a "$data/postgresql.conf" >/dev/null
+    as_user "$bindir/pg_ctl" -D "$data" -l "$work/$name.log" -s -w -o "-p 54321" start ||
+        { tail -20 "$work/$name.log" >&2; die "the server did not start"; }
+    export PGHOST=$work/socket PGPORT=54321 PGUSER=postgres PGDATABASE=postgres
+}
+
+psql() { as_user "$bindir/psql" -XqAt -v ON_ERROR_STOP=1 "$@"; }
+
+# shellcheck source=scripts/packages.sh
+. "$source_dir/scripts/packages.sh"

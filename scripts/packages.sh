@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# Finding a server to build for, and installing on Debian what is missing.
+# Sourced after lib.sh.  A given PG_CONFIG is taken as it is.
+
+PGMAJOR=15      # installed where there is no server
+
+# Set PG_CONFIG to a server that an extension can be built for.
+find_server() {
+    local candidate
+    if [[ -n ${PG_CONFIG:-} ]]; then
+        PG_CONFIG=$(command -v "$PG_CONFIG") || die "PG_CONFIG: no such program"
+        complete_server "$PG_CONFIG" || die "$PG_CONFIG: its server or its development files are missing"
+        return 0
+    fi
+    for candidate in $(dpkg -L postgresql-server-dev-$PGMAJOR 2>/dev/null | grep '/bin/pg_config$') \
+        $(command -v pg_config); do
+        if complete_server "$candidate" &&
+            [[ $("$candidate" --version) == "PostgreSQL $PGMAJOR."* ]]; then
+            PG_CONFIG=$candidate
+            return 0
+        fi
+    done
+    return 1
+}
+
+complete_server() {
+    [[ -x $("$1" --bindir)/postgres && -e $("$1" --pgxs) ]]
+}
+
+# The packages for what cannot be found.  $1 is demo or check.
+missing_packages() {
+    command -v gcc >/dev/null && [[ -e /usr/include/stdio.h ]] || echo gcc libc6-dev
+    command -v make >/dev/null || echo make
+    if ! (find_server); then
+        dpkg -s postgresql-$PGMAJOR >/dev/null 2>&1 || echo postgresql-$PGMAJOR
+        dpkg -s postgresql-server-dev-$PGMAJOR >/dev/null 2>&1 || echo postgresql-server-dev-$PGMAJOR
+    fi
+    if [[ $1 == check ]]; then
+        command -v prove >/dev/null || echo perl
+        perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+        command -v pg_prove >/dev/null || echo libtap-parser-sourcehandler-pgtap-perl
+        find_pgtap >/dev/null || echo postgresql-$PGMAJOR-pgtap
+    fi
+}
+
+# Where the files of pgTAP are; it is SQL only, so any server can use them.
+find_pgtap() {
+    if [[ -n ${PG_CONFIG:-} && -e $("$PG_CONFIG" --sharedir)/extension/pgtap.control ]]; then
+        echo "$("$PG_CONFIG" --sharedir)/extension"
+    else
+        dirname "$(dpkg -L postgresql-$PGMAJOR-pgtap 2>/dev/null | grep '/pgtap.control$')" | grep /
+    fi
+}
+
+may_be_root() {
+    ((EUID == 0)) || sudo -n true 2>/dev/null || { [[ -t 0 ]] && command -v sudo >/dev/null; }
+}
+
+may_install() {
+    command -v apt-get >/dev/null && [[ $(. /etc/os-release && echo "$ID") == debian ]] && may_be_root
+}
+
+# PostgreSQL's package would create a cluster and start it on the standard
+# port.  Nobody asked for that, so a drop-in says no for as long as we install.
+install_packages() {
+    local dropin=/etc/postgresql-common/createcluster.d/parvacuum.conf rc=0
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+    say "Installing: $*"
+    as_root mkdir -p "${dropin%/*}"
+    echo "create_main_cluster = false" | as_root tee "$dropin" >/dev/null
+    { as_root "${apt[@]}" update && as_root "${apt[@]}" -y --no-install-recommends install "$@"; } </dev/null || rc=$?
+    as_root rm -f "$dropin"
+    as_root rmdir -p --ignore-fail-on-non-empty "${dropin%/*}"
+    ((rc == 0)) || die "could not install these packages"
+}
+
+# Have all that demo or check needs, or name what is missing and stop.
+need_for() {
+    local missing
+    read -r -a missing <<<"$(missing_packages "$1" | xargs)"
+    if ((${#missing[@]} > 0)); then
+        may_install || die "Missing packages, to be installed as root:
+    apt-get install --no-install-recommends ${missing[*]}"
+        install_packages "${missing[@]}"
+    fi
+    find_server || die "There is still no PostgreSQL $PGMAJOR to build for; name its pg_config: make $1 PG_CONFIG=..."
+    export PG_CONFIG
+    bindir=$("$PG_CONFIG" --bindir) pkglibdir=$("$PG_CONFIG" --pkglibdir) sharedir=$("$PG_CONFIG" --sharedir)
+    [[ -w $pkglibdir && -w $sharedir/extension ]] || may_be_root ||
+        die "root or sudo is needed to install the extension into $pkglibdir"
+}
