@@ -1,0 +1,74 @@
+# A server without the library preloaded is not harmed, and is told what to do;
+# nor is one where it no longer is, or where no background worker is to be had.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = PostgreSQL::Test::Cluster->new('not_preloaded');
+$node->init;
+$node->append_conf('postgresql.conf', "autovacuum = off\nlisten_addresses = ''\n");
+$node->start;
+
+# The error of a statement, with its hint.
+sub error_of
+{
+	my ($sql) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', $sql);
+	isnt($rc, 0, "$sql fails");
+	return $err;
+}
+
+# -- never preloaded
+
+$node->safe_psql('postgres',
+	'CREATE EXTENSION parvacuum; CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; DELETE FROM t WHERE i % 2 = 0');
+for my $call ("SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')")
+{
+	my $err = error_of($call);
+	like($err, qr/HINT:.*shared_preload_libraries = 'parvacuum'/, 'the hint has the line for postgresql.conf');
+}
+is($node->safe_psql('postgres', "LOAD 'parvacuum'; SELECT count(*) FROM t"), '5000', 'LOAD in a session does no harm');
+$node->safe_psql('postgres', "LOAD 'parvacuum'; VACUUM t");
+is($node->safe_psql('postgres', "SELECT relallvisible > 0 FROM pg_class WHERE relname = 't'"),
+	't', 'and stock VACUUM works in that session');
+
+# -- preloaded, used, and taken away again
+
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\n");
+$node->restart;
+is( $node->safe_psql('postgres',
+		"DELETE FROM t WHERE i % 3 = 0; SELECT tuples_removed FROM parvacuum_run('t', workers => 1)"),
+	$node->safe_psql('postgres', 'SELECT count(*) FROM generate_series(1, 10000, 2) i WHERE i % 3 = 0'),
+	'preloaded, it vacuums');
+
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+$node->restart;
+$node->safe_psql('postgres', 'DELETE FROM t WHERE i % 5 = 0; VACUUM (FREEZE) t');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM t'),
+	$node->safe_psql('postgres', 'SELECT count(*) FROM generate_series(1, 10000, 2) i WHERE i % 3 <> 0 AND i % 5 <> 0'),
+	'without the library, stock VACUUM goes on with the same table');
+like(error_of("SELECT * FROM parvacuum_run('t')"), qr/shared_preload_libraries/, 'and the function says what is missing');
+
+# -- no background worker to be had
+
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\nmax_worker_processes = 0\n");
+$node->restart;
+like(error_of("SELECT * FROM parvacuum_run('t')"), qr/HINT:.*max_worker_processes/, 'no slot: the hint names the setting');
+
+# Two: core's logical replication launcher has one of them, and the other is
+# enough for the runner, whose workers are then not to be had.
+$node->append_conf('postgresql.conf', "max_worker_processes = 2\n");
+$node->restart;
+is( $node->safe_psql('postgres',
+		"DELETE FROM t WHERE i % 7 = 0; SELECT workers_planned, workers_launched, tuples_removed > 0 FROM parvacuum_run('t', workers => 2)"),
+	'2|0|t', 'one slot to be had: the run does without workers');
+
+$node->stop;
+done_testing();
