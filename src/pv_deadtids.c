@@ -18,30 +18,25 @@
  * 70, 259 has 5 to 8, and no other block of the first 32768 has any but 384,
  * with the one offset 12.
  *
- *	root			  leaf (256 entries)
- *	+---+			  +---+
- *	| *-+------------>| 0 |  0: absent
- *	+---+			  | 0 |
- *	| 0 |			  | *-+---> layout "ranked", chunk 0, unit 32:
- *	+---+			  | *-+--+
- *	| 0 |			  | 0 |  |		present	  1001000 ... 0	  (128 bits)
- *	 ...			  | 0 |  |		below	  2
- *					   ...	 |		locators  array at 22, run 5 length 4
- *							 |		at 22	  array: count 3; 3, 9, 70
- *							 |
- *							 +----> layout "inline": block 0, run 12 length 1
+ *    root              leaf (256 entries)
+ *    +---+             +---+
+ *    | *-+------------>| 0 |  0: absent
+ *    +---+             | 0 |
+ *    | 0 |             | *-+---> layout "ranked", in chunk 0 at unit 0:
+ *    +---+             | *-+--+
+ *    | 0 |             | 0 |  |    present   1001000 ... 0    (128 bits)
+ *     ...              | 0 |  |    below     2
+ *                       ...   |    locators  array at 22; run from 5, length 4
+ *                             |    at 22     array: count 3; 3, 9, 70
+ *                             |
+ *                             +--> layout "inline": block 0; run from 12, length 1
  *
  * The TID (259,6) is found by: segment 259 / 128 = 2, root[2 / 256], leaf[2],
  * block 259 % 128 = 3 is present and is the second present one, its locator is
  * a run, and 6 is in it.
  *
- * Equal containers of a segment are stored once.  Real tables are regular, so
- * packing looks for more: if all present blocks have the same offsets, the
- * segment is "uniform", one locator and at most one container; if most have
- * many, it is a "matrix", one bitmap per block, all of the same width, and no
- * locators.  "Direct" forms of both have room for all 128 blocks instead of
- * ranking the present ones; they are larger when few are present, and faster
- * to read.  choose_layout() takes the smallest, or nearly so.
+ * How segments are packed, and that most are smaller and simpler than the one
+ * drawn, is described in pv_container.h.
  *
  * Memory.  Participants take chunks from the area (or from a memory context,
  * if the store is local), small ones at first.  A chunk gets a number; entries
@@ -84,26 +79,12 @@
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
-#include "port/pg_bitutils.h"
 #include "pv_container.h"
 #include "pv_deadtids.h"
 #include "utils/memutils.h"
 
-/* The largest packed segment: a matrix of the widest rows. */
-#define MATRIX_HEAD_BYTES	(offsetof(PvRankedMatrix, matrix) + sizeof(PvMatrix))
-#define SEGMENT_MAX_BYTES \
-	TYPEALIGN(PV_UNIT_BYTES, \
-			  MATRIX_HEAD_BYTES + PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES)
-
-/* Where containers begin in the layouts that have locators. */
-#define UNIFORM_HEAD_BYTES \
-	TYPEALIGN(PV_LOCATOR_STEP, \
-			  offsetof(PvUniformSegment, locator) + sizeof(uint16))
-#define RANKED_HEAD_BYTES(n) \
-	TYPEALIGN(PV_LOCATOR_STEP, \
-			  offsetof(PvRankedSegment, locators) + (n) * sizeof(uint16))
-
+/* Room that a packed segment takes at most. */
+#define SEGMENT_ROOM		TYPEALIGN(PV_UNIT_BYTES, PV_SEGMENT_MAX_BYTES)
 #define LEAF_BYTES			(PV_LEAF_SEGMENTS * sizeof(pg_atomic_uint32))
 
 /*
@@ -117,17 +98,11 @@
 #define CHUNK_GRAIN			4096
 #define CHUNK_MIN_BYTES \
 	Max(TYPEALIGN(CHUNK_GRAIN, \
-				  SEGMENT_MAX_BYTES + LEAF_BYTES + PV_CONTAINER_OVERREAD + \
+				  SEGMENT_ROOM + LEAF_BYTES + PV_CONTAINER_OVERREAD + \
 				  PG_CACHE_LINE_SIZE), 3 * CHUNK_GRAIN)
 #define CHUNK_GROWTH		8	/* an eighth of what was taken */
 #define CHUNK_LIMIT_SHARE	256
 #define CHUNK_MAX_FLOOR		(64 * 1024)
-
-/*
- * The direct form of a layout is taken if it is at most this much larger than
- * the ranked one, in bytes.
- */
-#define DIRECT_SLACK		64
 
 /* Batches are looked up so many at a time. */
 #define BATCH_ITEMS			32
@@ -138,26 +113,6 @@
 #define prefetch(address)	((void) (address))
 #endif
 
-/* What a container takes at most among others. */
-#define CONTAINER_ROOM		TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
-
-/* The segment being built.  Positions are relative to "containers". */
-struct PvSegmentBuild
-{
-	bool		begun;
-	uint32		segno;
-	int			nblocks;		/* present blocks so far */
-	int64		nitems;
-	int			min_byte;		/* smallest and largest offset, divided by 8 */
-	int			max_byte;
-	uint8		idx[PV_SEGMENT_BLOCKS]; /* each present block's number */
-	uint16		locators[PV_SEGMENT_BLOCKS];	/* and its locator */
-	uint16		known[2 * PV_SEGMENT_BLOCKS];	/* hash table of containers:
-												 * locator + 1, or 0 */
-	int			used;			/* bytes of containers */
-	uint8		containers[PV_SEGMENT_BLOCKS * CONTAINER_ROOM];
-};
-
 /* A TID of a batch that is being looked up. */
 typedef struct BatchItem
 {
@@ -165,20 +120,6 @@ typedef struct BatchItem
 	const char *segment;		/* undefined if the entry is absent or inline */
 } BatchItem;
 
-/* How a segment is to be packed. */
-typedef struct PackPlan
-{
-	PvSegmentLayout layout;
-	Size		bytes;
-	int			head;			/* where containers begin; 0 for a matrix */
-} PackPlan;
-
-StaticAssertDecl(PV_SEGMENT_BLOCKS * CONTAINER_ROOM +
-				 RANKED_HEAD_BYTES(PV_SEGMENT_BLOCKS) <=
-				 (1 << PV_LOCATOR_POS_BITS) * PV_LOCATOR_STEP,
-				 "a locator must reach every container");
-StaticAssertDecl(PV_LAYOUT_BITS + PV_UNIT_NO_BITS + PV_CHUNK_NO_BITS == 32,
-				 "an entry is 32 bits");
 StaticAssertDecl(sizeof(pg_atomic_uint32) == sizeof(uint32),
 				 "a leaf is read as plain numbers");
 
@@ -341,9 +282,9 @@ pv_deadtids_reset(PvDeadTids *store)
 {
 	PvDeadTidsShared *shared = store->shared;
 
-	if (store->build != NULL && store->build->begun)
+	if (store->begun)
 		elog(ERROR, "cannot reset the dead-TID store within segment %u",
-			 store->build->segno);
+			 store->segno);
 	clear_entries(store->root, shared->nleaves);
 	pg_atomic_write_u32(&shared->next_chunk, 0);
 	pg_atomic_write_u64(&shared->items, 0);
@@ -614,46 +555,40 @@ publish_segment(PvDeadTids *store, uint32 segno, uint32 entry)
 bool
 pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
 {
-	PvSegmentBuild *build = store->build;
-
 	if (segno >= store->nsegments)
 		elog(ERROR, "segment %u is beyond the last of %u", segno,
 			 store->nsegments);
-	if (build == NULL)
-		build = store->build = MemoryContextAllocZero(store->context,
-													  sizeof(PvSegmentBuild));
-	if (build->begun)
+	if (store->begun)
 		elog(ERROR, "cannot begin segment %u within segment %u", segno,
-			 build->segno);
+			 store->segno);
 	notice_reset(store);
 	if (find_entry(store, segno) != 0)
 		elog(ERROR, "segment %u was stored already", segno);
-	if (!has_room(store, SEGMENT_MAX_BYTES + LEAF_BYTES) &&
+	if (store->build == NULL)
+		store->build = MemoryContextAlloc(store->context,
+										  sizeof(PvSegmentBuild));
+
+	if (!has_room(store, SEGMENT_ROOM + LEAF_BYTES) &&
 		store->spare.base == NULL && !take_chunk(store))
 		return false;
 
-	build->begun = true;
-	build->segno = segno;
-	build->nblocks = 0;
-	build->nitems = 0;
-	build->min_byte = PV_BITMAP_MAX_BYTES;
-	build->max_byte = 0;
-	build->used = 0;
-	memset(build->known, 0, sizeof(build->known));
+	store->begun = true;
+	store->segno = segno;
+	pv_segment_start(store->build);
 	return true;
 }
 
-/* Raise an error if add_block's arguments are impossible. */
+/* Raise an error if pv_deadtids_add_block()'s arguments are impossible. */
 static void
 check_block(const PvDeadTids *store, BlockNumber blk,
 			const OffsetNumber *offsets, int n)
 {
 	const PvSegmentBuild *build = store->build;
 
-	if (build == NULL || !build->begun)
+	if (!store->begun)
 		elog(ERROR, "block %u is stored outside of a segment", blk);
-	if (PV_SEGMENT_OF(blk) != build->segno || blk >= store->shared->nblocks)
-		elog(ERROR, "block %u is not in segment %u", blk, build->segno);
+	if (PV_SEGMENT_OF(blk) != store->segno || blk >= store->shared->nblocks)
+		elog(ERROR, "block %u is not in segment %u", blk, store->segno);
 	if (build->nblocks > 0 &&
 		build->idx[build->nblocks - 1] >= blk % PV_SEGMENT_BLOCKS)
 		elog(ERROR, "block %u is stored out of order", blk);
@@ -672,51 +607,6 @@ check_block(const PvDeadTids *store, BlockNumber blk,
 }
 
 /*
- * The locator of the container that stands at the end of those collected, and
- * has so many bytes.  If an equal one is among them, the result refers to
- * that, else the new one is kept.
- */
-static uint16
-intern_container(PvSegmentBuild *build, PvContainerKind kind, int bytes)
-{
-	const uint8 *c = build->containers + build->used;
-	uint32		mask = lengthof(build->known) - 1;
-	uint32		slot = hash_bytes(c, bytes) & mask;
-	uint16		locator;
-
-	for (; build->known[slot] != 0; slot = (slot + 1) & mask)
-	{
-		const uint8 *other;
-
-		locator = build->known[slot] - 1;
-		other = build->containers + PV_LOCATOR_POS(locator);
-		if (PV_LOCATOR_KIND(locator) == kind &&
-			pv_container_bytes(kind, other) == bytes &&
-			memcmp(other, c, bytes) == 0)
-			return locator;
-	}
-	locator = kind << PV_LOCATOR_POS_BITS | build->used / PV_LOCATOR_STEP;
-	build->known[slot] = locator + 1;
-	build->used += TYPEALIGN(PV_LOCATOR_STEP, bytes);
-	return locator;
-}
-
-/* The locator for these offsets of the segment being built. */
-static uint16
-make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
-{
-	PvContainerKind kind;
-	int			bytes;
-
-	if (offsets[n - 1] - offsets[0] == n - 1 && n <= PV_RUN_MAX_LENGTH &&
-		offsets[0] <= PV_RUN_MAX_START)
-		return PV_LOCATOR_RUN | offsets[0] << PV_RUN_LENGTH_BITS | n;
-	bytes = pv_container_encode(offsets, n,
-								build->containers + build->used, &kind);
-	return intern_container(build, kind, bytes);
-}
-
-/*
  * Add a block of the begun segment, with its n >= 1 dead offsets in ascending
  * order.  Blocks must ascend too.  Never allocates.
  */
@@ -724,202 +614,8 @@ void
 pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,
 					  const OffsetNumber *offsets, int n)
 {
-	PvSegmentBuild *build = store->build;
-
 	check_block(store, blk, offsets, n);
-	build->idx[build->nblocks] = blk % PV_SEGMENT_BLOCKS;
-	build->locators[build->nblocks] = make_locator(build, offsets, n);
-	build->min_byte = Min(build->min_byte, offsets[0] / 8);
-	build->max_byte = Max(build->max_byte, offsets[n - 1] / 8);
-	build->nblocks++;
-	build->nitems += n;
-}
-
-
-/*-------------------------------------------------------------------------
- * Packing a segment
- *-------------------------------------------------------------------------
- */
-
-/* Do all present blocks have the same offsets? */
-static bool
-is_uniform(const PvSegmentBuild *build)
-{
-	for (int i = 1; i < build->nblocks; i++)
-	{
-		if (build->locators[i] != build->locators[0])
-			return false;
-	}
-	return true;
-}
-
-/* A plan for this layout, with room for the containers behind the head. */
-static PackPlan
-plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
-{
-	PackPlan	plan = {layout, head + build->used, head};
-
-	return plan;
-}
-
-/* A plan for a matrix of so many rows behind a head of so many bytes. */
-static PackPlan
-plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
-			int nrows)
-{
-	int			stride = build->max_byte - build->min_byte + 1;
-	PackPlan	plan = {layout, head + nrows * stride, 0};
-
-	return plan;
-}
-
-/* Of two plans that differ in ranking blocks or not, the better one. */
-static PackPlan
-better_plan(PackPlan ranked, PackPlan direct)
-{
-	return direct.bytes <= ranked.bytes + DIRECT_SLACK ? direct : ranked;
-}
-
-/* Decide how to pack a segment that has blocks. */
-static PackPlan
-choose_layout(const PvSegmentBuild *build)
-{
-	static const PackPlan in_entry = {PV_SEG_INLINE, 0, 0};
-	PackPlan	locators;
-	PackPlan	matrix;
-
-	if (build->nblocks == 1 && (build->locators[0] & PV_LOCATOR_RUN))
-		return in_entry;
-	if (is_uniform(build))
-		return plan_locators(build, PV_SEG_UNIFORM, UNIFORM_HEAD_BYTES);
-
-	locators = better_plan(plan_locators(build, PV_SEG_RANKED,
-										 RANKED_HEAD_BYTES(build->nblocks)),
-						   plan_locators(build, PV_SEG_DIRECT,
-										 sizeof(PvDirectSegment)));
-	matrix = better_plan(plan_matrix(build, PV_SEG_RANKED_MATRIX,
-									 MATRIX_HEAD_BYTES, build->nblocks),
-						 plan_matrix(build, PV_SEG_DIRECT_MATRIX,
-									 sizeof(PvMatrix), PV_SEGMENT_BLOCKS));
-	return matrix.bytes <= locators.bytes ? matrix : locators;
-}
-
-/* The locator of block idx in a segment of the direct layout. */
-static inline const uint16 *
-direct_locator(const char *segment, uint32 idx)
-{
-	return &((const PvDirectSegment *) segment)->locators[idx];
-}
-
-/* The entry that is a segment of one block with one run. */
-static uint32
-inline_entry(const PvSegmentBuild *build)
-{
-	return PV_SEG_INLINE |
-		(build->locators[0] & ~PV_LOCATOR_RUN) << PV_LAYOUT_BITS |
-		(uint32) build->idx[0] << (PV_LAYOUT_BITS + 15);
-}
-
-/* Set the bits of the present blocks.  Returns how many are in the first word. */
-static int
-pack_present(const PvSegmentBuild *build, uint64 *present)
-{
-	present[0] = present[1] = 0;
-	for (int i = 0; i < build->nblocks; i++)
-		present[build->idx[i] / 64] |= UINT64CONST(1) << (build->idx[i] % 64);
-	return pv_popcount64(present[0]);
-}
-
-/* A locator of the segment being built, as it is when containers have moved. */
-static uint16
-moved_locator(uint16 locator, int distance)
-{
-	return (locator & PV_LOCATOR_RUN) ? locator : locator + distance / PV_LOCATOR_STEP;
-}
-
-/* Pack a segment as locators and containers, to zeroed memory. */
-static void
-pack_locators(const PvSegmentBuild *build, const PackPlan *plan, char *out)
-{
-	bool		is_ranked = plan->layout == PV_SEG_RANKED;
-	uint16	   *locators;
-
-	memcpy(out + plan->head, build->containers, build->used);
-	if (plan->layout == PV_SEG_UNIFORM)
-	{
-		PvUniformSegment *uniform = (PvUniformSegment *) out;
-
-		pack_present(build, uniform->present);
-		uniform->locator = moved_locator(build->locators[0], plan->head);
-		return;
-	}
-	if (is_ranked)
-	{
-		PvRankedSegment *ranked = (PvRankedSegment *) out;
-
-		ranked->below = pack_present(build, ranked->present);
-		locators = ranked->locators;
-	}
-	else
-	{
-		locators = ((PvDirectSegment *) out)->locators;
-		for (int i = 0; i < PV_SEGMENT_BLOCKS; i++)
-			locators[i] = PV_LOCATOR_NONE;
-	}
-	for (int i = 0; i < build->nblocks; i++)
-	{
-		int			place = is_ranked ? i : build->idx[i];
-
-		locators[place] = moved_locator(build->locators[i], plan->head);
-	}
-}
-
-/* Write to offsets what a locator stands for.  Returns their number. */
-static int
-decode_locator(const char *segment, uint32 locator, OffsetNumber *offsets)
-{
-	int			first;
-	int			n;
-
-	if (!(locator & PV_LOCATOR_RUN))
-		return pv_container_decode(PV_LOCATOR_KIND(locator),
-								   (const uint8 *) segment + PV_LOCATOR_POS(locator),
-								   offsets);
-	first = (locator >> PV_RUN_LENGTH_BITS) & PV_LOW_BITS(PV_RUN_START_BITS);
-	n = locator & PV_LOW_BITS(PV_RUN_LENGTH_BITS);
-	for (int i = 0; i < n; i++)
-		offsets[i] = first + i;
-	return n;
-}
-
-/* Pack a segment as a matrix, to zeroed memory. */
-static void
-pack_matrix(const PvSegmentBuild *build, const PackPlan *plan, char *out)
-{
-	bool		is_ranked = plan->layout == PV_SEG_RANKED_MATRIX;
-	PvMatrix   *matrix = (PvMatrix *) out;
-	uint8	   *rows;
-
-	if (is_ranked)
-	{
-		PvRankedMatrix *ranked = (PvRankedMatrix *) out;
-
-		ranked->below = pack_present(build, ranked->present);
-		matrix = &ranked->matrix;
-	}
-	matrix->base = build->min_byte;
-	matrix->stride = build->max_byte - build->min_byte + 1;
-	rows = (uint8 *) (matrix + 1);
-	for (int i = 0; i < build->nblocks; i++)
-	{
-		OffsetNumber offsets[PV_MAX_OFFSET];
-		int			n = decode_locator((const char *) build->containers,
-									   build->locators[i], offsets);
-		uint8	   *row = rows + (is_ranked ? i : build->idx[i]) * matrix->stride;
-
-		for (int j = 0; j < n; j++)
-			row[offsets[j] / 8 - matrix->base] |= 1 << (offsets[j] % 8);
-	}
+	pv_segment_add(store->build, blk % PV_SEGMENT_BLOCKS, offsets, n);
 }
 
 /*
@@ -929,13 +625,12 @@ pack_matrix(const PvSegmentBuild *build, const PackPlan *plan, char *out)
 static uint32
 pack_segment(PvDeadTids *store)
 {
-	const PvSegmentBuild *build = store->build;
-	PackPlan	plan = choose_layout(build);
+	PvSegmentPlan plan = pv_segment_plan(store->build);
 	Size		bytes = TYPEALIGN(PV_UNIT_BYTES, plan.bytes);
 	Size		with_leaf = bytes;
 	char	   *out;
 
-	if (find_leaf(store, build->segno / PV_LEAF_SEGMENTS) == NULL)
+	if (find_leaf(store, store->segno / PV_LEAF_SEGMENTS) == NULL)
 		with_leaf += LEAF_BYTES;
 	if (!has_room(store, with_leaf))
 	{
@@ -944,15 +639,12 @@ pack_segment(PvDeadTids *store)
 	}
 	Assert(has_room(store, with_leaf));
 	if (plan.layout == PV_SEG_INLINE)
-		return inline_entry(build);
+		return PV_SEG_INLINE |
+			pv_segment_pack_inline(store->build) << PV_LAYOUT_BITS;
 
 	out = store->arena.next;
 	store->arena.next += bytes;
-	memset(out, 0, bytes);
-	if (plan.head != 0)
-		pack_locators(build, &plan, out);
-	else
-		pack_matrix(build, &plan, out);
+	pv_segment_pack(store->build, &plan, out);
 	return arena_entry(store, out, plan.layout);
 }
 
@@ -964,15 +656,13 @@ pack_segment(PvDeadTids *store)
 void
 pv_deadtids_end_segment(PvDeadTids *store)
 {
-	PvSegmentBuild *build = store->build;
-
-	if (build == NULL || !build->begun)
+	if (!store->begun)
 		elog(ERROR, "no segment to end");
-	build->begun = false;
-	if (build->nblocks == 0)
+	store->begun = false;
+	if (store->build->nblocks == 0)
 		return;
-	publish_segment(store, build->segno, pack_segment(store));
-	pg_atomic_fetch_add_u64(&store->shared->items, build->nitems);
+	publish_segment(store, store->segno, pack_segment(store));
+	pg_atomic_fetch_add_u64(&store->shared->items, store->build->nitems);
 	pg_atomic_fetch_add_u64(&store->shared->segments, 1);
 }
 
@@ -1028,58 +718,18 @@ pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
 		iter->segment = entry_address(store, iter->entry);
 	iter->segno = segno;
 	iter->next = 0;
-	iter->rank = 0;
 	return true;
-}
-
-/* Write a matrix row's offsets.  Returns their number. */
-static int
-decode_row(const PvMatrix *matrix, int row, OffsetNumber *offsets)
-{
-	const uint8 *bits = (const uint8 *) (matrix + 1) + row * matrix->stride;
-	int			n = 0;
-
-	for (int byte = 0; byte < matrix->stride; byte++)
-	{
-		for (uint8 left = bits[byte]; left != 0; left &= left - 1)
-			offsets[n++] = (matrix->base + byte) * 8 + pg_rightmost_one_pos32(left);
-	}
-	return n;
 }
 
 /* Write the offsets of block idx of a segment.  Returns their number. */
 static int
-decode_block(PvDeadTidsIter *iter, int idx, OffsetNumber *offsets)
+decode_block(const PvDeadTidsIter *iter, int idx, OffsetNumber *offsets)
 {
-	const char *segment = iter->segment;
 	PvSegmentLayout layout = PV_ENTRY_LAYOUT(iter->entry);
 
 	if (layout == PV_SEG_INLINE)
-	{
-		if (iter->entry >> (PV_LAYOUT_BITS + 15) != idx)
-			return 0;
-		return decode_locator(NULL,
-							  PV_LOCATOR_RUN | iter->entry >> PV_LAYOUT_BITS,
-							  offsets);
-	}
-	if (layout == PV_SEG_DIRECT_MATRIX)
-		return decode_row((const PvMatrix *) segment, idx, offsets);
-	if (layout == PV_SEG_DIRECT)
-		return decode_locator(segment, *direct_locator(segment, idx), offsets);
-
-	/* all others begin with the presence bitmap */
-	if (!pv_present((const uint64 *) segment, idx))
-		return 0;
-	if (layout == PV_SEG_UNIFORM)
-		return decode_locator(segment,
-							  ((const PvUniformSegment *) segment)->locator,
-							  offsets);
-	if (layout == PV_SEG_RANKED_MATRIX)
-		return decode_row(&((const PvRankedMatrix *) segment)->matrix,
-						  iter->rank++, offsets);
-	return decode_locator(segment,
-						  ((const PvRankedSegment *) segment)->locators[iter->rank++],
-						  offsets);
+		return pv_inline_decode(PV_ENTRY_INLINE(iter->entry), idx, offsets);
+	return pv_segment_decode(iter->segment, layout, idx, offsets);
 }
 
 /*
@@ -1113,20 +763,22 @@ pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
 					  OffsetNumber *offsets)
 {
 	PvDeadTidsIter iter;
-	uint32		idx = blk % PV_SEGMENT_BLOCKS;
-	PvSegmentLayout layout;
 
 	if (!pv_deadtids_segment_begin(store, PV_SEGMENT_OF(blk), &iter))
 		return 0;
+	return decode_block(&iter, blk % PV_SEGMENT_BLOCKS, offsets);
+}
 
-	layout = PV_ENTRY_LAYOUT(iter.entry);
-	if (layout == PV_SEG_RANKED || layout == PV_SEG_RANKED_MATRIX)
-	{
-		const PvRankedSegment *ranked = (const PvRankedSegment *) iter.segment;
-
-		iter.rank = pv_rank(ranked->present, ranked->below, idx);
-	}
-	return decode_block(&iter, idx, offsets);
+/*
+ * The answer for offset off of block idx of a segment, whose address is not
+ * needed if it is absent or inline.
+ */
+static inline bool
+probe_entry(uint32 entry, const char *segment, uint32 idx, uint32 off)
+{
+	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
+		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+	return pv_segment_probe(segment, PV_ENTRY_LAYOUT(entry), idx, off);
 }
 
 /*
@@ -1137,20 +789,20 @@ bool
 pv_deadtids_probe_slow(PvDeadTids *store, ItemPointer tid)
 {
 	BlockNumber blk = ItemPointerGetBlockNumberNoCheck(tid);
-	uint32		off = ItemPointerGetOffsetNumberNoCheck(tid);
+	const char *segment = NULL;
 	uint32		entry;
 
 	notice_reset(store);
 	entry = find_entry(store, PV_SEGMENT_OF(blk));
-	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
-		return pv_inline_probe(entry, blk % PV_SEGMENT_BLOCKS, off);
-	return pv_segment_probe(entry_address(store, entry), PV_ENTRY_LAYOUT(entry),
-							blk % PV_SEGMENT_BLOCKS, off);
+	if (PV_ENTRY_LAYOUT(entry) > PV_SEG_INLINE)
+		segment = entry_address(store, entry);
+	return probe_entry(entry, segment, blk % PV_SEGMENT_BLOCKS,
+					   ItemPointerGetOffsetNumberNoCheck(tid));
 }
 
 /*
  * First step of a batch: find the segments of the TIDs, and fetch what will be
- * looked at first in each.
+ * read first in each.
  */
 static void
 batch_find_segments(PvDeadTids *store, const ItemPointerData *tids, int n,
@@ -1165,41 +817,25 @@ batch_find_segments(PvDeadTids *store, const ItemPointerData *tids, int n,
 		if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
 			continue;
 		items[i].segment = entry_address(store, entry);
-		if (PV_ENTRY_LAYOUT(entry) == PV_SEG_DIRECT)
-			prefetch(direct_locator(items[i].segment, blk % PV_SEGMENT_BLOCKS));
-		else
-			prefetch(items[i].segment);
+		prefetch(pv_segment_first_read(items[i].segment,
+									   PV_ENTRY_LAYOUT(entry),
+									   blk % PV_SEGMENT_BLOCKS));
 	}
 }
 
-/*
- * Second step: what was fetched tells where in the segment the row or the
- * container of the block is; fetch that.  Where present blocks are ranked there
- * are few of them, so mostly there is nothing to fetch; that is left out.
- */
+/* Second step: fetch what will be read next. */
 static void
 batch_find_rows(const ItemPointerData *tids, int n, const BatchItem *items)
 {
 	for (int i = 0; i < n; i++)
 	{
-		const char *segment = items[i].segment;
-		uint32		idx = ItemPointerGetBlockNumberNoCheck(&tids[i]) % PV_SEGMENT_BLOCKS;
+		BlockNumber blk = ItemPointerGetBlockNumberNoCheck(&tids[i]);
+		PvSegmentLayout layout = PV_ENTRY_LAYOUT(items[i].entry);
 
-		if (PV_ENTRY_LAYOUT(items[i].entry) == PV_SEG_DIRECT)
-		{
-			uint32		locator = *direct_locator(segment, idx);
-
-			if (!(locator & PV_LOCATOR_RUN))
-				prefetch(segment + PV_LOCATOR_POS(locator));
-		}
-		else if (PV_ENTRY_LAYOUT(items[i].entry) == PV_SEG_DIRECT_MATRIX)
-		{
-			uint32		off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
-			const PvMatrix *matrix = (const PvMatrix *) segment;
-
-			prefetch((const char *) (matrix + 1) + idx * matrix->stride +
-					 off / 8 - matrix->base);
-		}
+		if (layout > PV_SEG_INLINE)
+			prefetch(pv_segment_next_read(items[i].segment, layout,
+										  blk % PV_SEGMENT_BLOCKS,
+										  ItemPointerGetOffsetNumberNoCheck(&tids[i])));
 	}
 }
 
@@ -1212,14 +848,11 @@ batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
 
 	for (int i = 0; i < n; i++)
 	{
-		uint32		idx = ItemPointerGetBlockNumberNoCheck(&tids[i]) % PV_SEGMENT_BLOCKS;
-		uint32		off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
-		PvSegmentLayout layout = PV_ENTRY_LAYOUT(items[i].entry);
+		BlockNumber blk = ItemPointerGetBlockNumberNoCheck(&tids[i]);
 
-		if (layout <= PV_SEG_INLINE)
-			dead[i] = pv_inline_probe(items[i].entry, idx, off);
-		else
-			dead[i] = pv_segment_probe(items[i].segment, layout, idx, off);
+		dead[i] = probe_entry(items[i].entry, items[i].segment,
+							  blk % PV_SEGMENT_BLOCKS,
+							  ItemPointerGetOffsetNumberNoCheck(&tids[i]));
 		found += dead[i];
 	}
 	return found;

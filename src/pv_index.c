@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "access/amapi.h"
+#include "catalog/pg_am.h"
 #include "utils/rel.h"
 
 #include "pv_index.h"
@@ -179,6 +180,32 @@ dead_item_callback(ItemPointer tid, void *state)
 }
 
 /*
+ * GIN moves the entries of its pending list into the index proper only in the
+ * first bulk deletion of a vacuum.  Later rounds can have dead items whose
+ * entries are in the list: rows that were inserted when the first round was
+ * over, by a transaction that aborted.  A bulk deletion does not look there, so
+ * their line pointers would be freed, and used again, with index entries
+ * pointing to them.  So each round has to be a first one for GIN.
+ */
+static bool
+must_begin_anew(Relation indrel, PvPhase phase)
+{
+	return phase == PV_PHASE_INDEX && indrel->rd_rel->relam == GIN_AM_OID;
+}
+
+/*
+ * What a bulk deletion that began anew has counted, and those before it.
+ */
+static void
+add_earlier_rounds(IndexBulkDeleteResult *after,
+				   const IndexBulkDeleteResult *before)
+{
+	after->tuples_removed += before->tuples_removed;
+	after->pages_newly_deleted += before->pages_newly_deleted;
+	after->pages_deleted += before->pages_deleted;
+}
+
+/*
  * Keep what an access method returned, in the unit.
  */
 static void
@@ -206,22 +233,28 @@ process_unit(PvParticipant *self, int i, PvPhase phase)
 {
 	PvShared   *shared = self->shared;
 	PvIndexUnit *unit = &self->units[i];
+	Relation	indrel = self->indrels[i];
 	IndexBulkDeleteResult *istat = unit->istat_valid ? &unit->istat : NULL;
+	bool		anew = must_begin_anew(indrel, phase);
 	IndexBulkDeleteResult *after;
 	IndexVacuumInfo ivinfo;
 	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
 
 	if (self->is_leader && self->private_istats[i] != NULL)
 		istat = self->private_istats[i];
-	pv_ivinfo_init(&ivinfo, self->indrels[i], self->rel, shared->reltuples,
+	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, self->bstrategy);
 
-	self->errinfo.indname = RelationGetRelationName(self->indrels[i]);
+	self->errinfo.indname = RelationGetRelationName(indrel);
 	if (phase == PV_PHASE_INDEX)
-		after = index_bulk_delete(&ivinfo, istat, dead_item_callback, &check);
+		after = index_bulk_delete(&ivinfo, anew ? NULL : istat,
+								  dead_item_callback, &check);
 	else
 		after = index_vacuum_cleanup(&ivinfo, istat);
 	self->errinfo.indname = NULL;
+
+	if (anew && istat != NULL && after != NULL)
+		add_earlier_rounds(after, istat);
 
 	keep_result(self, i, after);
 }
