@@ -1,0 +1,34 @@
+-- A store so small that the indexes are gone through many times, and a server
+-- that has no workers to give.
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set oracle_sql :abs_srcdir '/test/oracle.sql'
+\set ECHO none
+\i :oracle_sql
+CREATE EXTENSION IF NOT EXISTS parvacuum;
+
+\echo 'ten rounds and more'
+\o /dev/null
+SELECT oracle.trial('many ' || workers, 'scattered', 300000, workers, 'truncate small_store', ARRAY['btree', 'hash'], -1)
+FROM unnest(ARRAY[0, 1, 3]) workers \gexec
+\o
+SELECT * FROM oracle.finding;
+SELECT count(*), min((result->>'index_rounds')::int) >= 10 AS ten, sum((result->>'tuples_removed')::int) AS removed FROM oracle.run;
+
+\echo 'some rounds of each access method'
+\o /dev/null
+TRUNCATE oracle.run;
+SELECT oracle.trial(format('%s %s', indexes, workers), 'scattered', 40000, workers, 'truncate small_store', indexes, 0)
+FROM (VALUES (ARRAY['duplicates', 'gist']), (ARRAY['spgist', 'gin', 'brin'])) AS v(indexes), unnest(ARRAY[0, 2]) workers \gexec
+\o
+SELECT * FROM oracle.finding;
+SELECT count(*), min((result->>'index_rounds')::int) > 1 AS some FROM oracle.run;
+
+\echo 'workers planned and none launched'
+\o /dev/null
+TRUNCATE oracle.run;
+SELECT oracle.trial(format('%s %s', kind, wishes), kind, 8000, 3, 'truncate no_workers ' || wishes, ARRAY['btree', 'hash', 'gin'], 400)
+FROM unnest(ARRAY['scattered', 'updates', 'tail']) kind, unnest(ARRAY['', 'small_store']) wishes \gexec
+\o
+SELECT * FROM oracle.finding;
+SELECT result->>'workers_planned' AS planned, result->>'workers_launched' AS launched, count(*) FROM oracle.run GROUP BY 1, 2;
+DROP TABLE stock, ours;

@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_model.h
+ *	  A naive set of TIDs, and random blocks, to test the store with.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PVT_MODEL_H
+#define PVT_MODEL_H
+
+#include "common/pg_prng.h"
+#include "pv_deadtids.h"
+
+/* Every offset that a TID can have is probed up to here, and the largest. */
+#define PVT_PROBE_OFFSETS	(2 * PV_MAX_OFFSET)
+
+/*
+ * By how much a store's memory may exceed its limit, or what an empty store
+ * takes: by room for the largest segment, rounded up to what is allocated.
+ */
+#define PVT_OVERSHOOT \
+	Max(TYPEALIGN(4096, PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES + 2048), 3 * 4096)
+
+/* A store under test, the handles on it, and what it should contain. */
+typedef struct PvtModel PvtModel;
+
+typedef struct PvtStore
+{
+	MemoryContext context;
+	dsa_area   *area;			/* NULL if the store is local */
+	PvDeadTidsShared *shared;
+	BlockNumber nblocks;
+	int			nhandles;
+	PvDeadTids **handles;
+	PvtModel   *model;
+} PvtStore;
+
+/* How a random segment looks. */
+typedef struct PvtShape
+{
+	const char *name;
+	int			block_percent;	/* how many blocks are present */
+	void		(*block) (pg_prng_state *prng, int max_offset, bool *dead);
+	bool		same;			/* all blocks have the same offsets */
+} PvtShape;
+
+extern PvtStore *pvt_store_create(BlockNumber nblocks, Size limit, bool shared,
+								  int nhandles);
+extern void pvt_store_drop(PvtStore *store);
+extern void pvt_store_reset(PvtStore *store, int handle);
+extern void pvt_store_block(PvtStore *store, int handle, BlockNumber blk,
+							const OffsetNumber *offsets, int n);
+extern bool pvt_store_fill(PvtStore *store, int handle, const PvtShape *shape,
+						   int max_offset, uint32 segno, pg_prng_state *prng);
+extern int64 pvt_store_check(PvtStore *store, pg_prng_state *prng);
+
+extern const PvtShape *pvt_find_shape(const char *name);
+extern const PvtShape *pvt_random_shape(pg_prng_state *prng);
+
+extern void pvt_check_container(const OffsetNumber *offsets, int n,
+								PvContainerKind *kind, int *bytes);
+
+#endif							/* PVT_MODEL_H */

@@ -1,0 +1,207 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_parallel.c
+ *	  Several processes fill one store at the same time.
+ *
+ * Segments are dealt out one by one from a counter, so that neighbours are in
+ * different hands and leaves of the directory are fought over.  What a segment
+ * contains follows from its number, so every process can tell what should be
+ * in the store without having written it: each checks all of it.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pvt_model.h"
+#include "storage/barrier.h"
+#include "utils/builtins.h"
+#include "utils/wait_event.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_test_parallel);
+extern PGDLLEXPORT void parvacuum_test_worker(dsm_segment *seg, shm_toc *toc);
+
+#define KEY_SHARED		1
+#define KEY_STORE		2
+#define KEY_AREA		3
+#define ROUNDS			3
+
+typedef struct ParallelShared
+{
+	char		shape[32];
+	uint32		nsegments;
+	uint64		seed;
+	Barrier		barrier;
+	pg_atomic_uint32 next_segment;
+} ParallelShared;
+
+/* The random numbers of a segment in a round. */
+static void
+seed_segment(pg_prng_state *prng, const ParallelShared *shared, uint32 segno,
+			 int round)
+{
+	pg_prng_seed(prng, shared->seed + segno * (uint64) ROUNDS + round);
+}
+
+/* Take segments and fill them until there are none. */
+static void
+fill_segments(PvtStore *store, ParallelShared *shared, int round)
+{
+	const PvtShape *shape = pvt_find_shape(shared->shape);
+
+	for (;;)
+	{
+		uint32		segno = pg_atomic_fetch_add_u32(&shared->next_segment, 1);
+		pg_prng_state prng;
+
+		if (segno >= shared->nsegments)
+			break;
+		seed_segment(&prng, shared, segno, round);
+		if (!pvt_store_fill(store, 0, shape, PV_MAX_OFFSET, segno, &prng))
+			elog(ERROR, "store is full at segment %u", segno);
+	}
+}
+
+/*
+ * Compare the shared store with one that this process fills alone.  Both have
+ * the same model if the numbers are drawn in the same order.
+ */
+static void
+check_segments(PvtStore *store, ParallelShared *shared, int round)
+{
+	PvtStore   *alone = pvt_store_create(store->nblocks, PV_DEADTIDS_MAX_LIMIT,
+										 false, 1);
+	PvtModel   *model = store->model;
+	const PvtShape *shape = pvt_find_shape(shared->shape);
+	pg_prng_state prng;
+
+	for (uint32 segno = 0; segno < shared->nsegments; segno++)
+	{
+		seed_segment(&prng, shared, segno, round);
+		pvt_store_fill(alone, 0, shape, PV_MAX_OFFSET, segno, &prng);
+	}
+	store->model = alone->model;
+	pvt_store_check(store, &prng);
+	store->model = model;
+	pvt_store_drop(alone);
+}
+
+/* What leader and workers do: fill and check together, a few rounds. */
+static void
+participate(PvtStore *store, ParallelShared *shared, bool leader)
+{
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		fill_segments(store, shared, round);
+		BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+		check_segments(store, shared, round);
+		BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+		if (leader && round < ROUNDS - 1)
+		{
+			pv_deadtids_reset(store->handles[0]);
+			pg_atomic_write_u32(&shared->next_segment, 0);
+		}
+		BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+	}
+}
+
+/* Put a handle into a PvtStore with an empty model. */
+static PvtStore *
+wrap_handle(PvDeadTids *handle, uint32 nsegments)
+{
+	PvtStore   *store = pvt_store_create(nsegments * PV_SEGMENT_BLOCKS, 0,
+										 false, 1);
+
+	pv_deadtids_detach(store->handles[0]);
+	store->handles[0] = handle;
+	return store;
+}
+
+/* Entry point of a worker. */
+void
+parvacuum_test_worker(dsm_segment *seg, shm_toc *toc)
+{
+	ParallelShared *shared = shm_toc_lookup(toc, KEY_SHARED, false);
+	dsa_area   *area = dsa_attach_in_place(shm_toc_lookup(toc, KEY_AREA, false), seg);
+	PvDeadTids *handle;
+
+	/* one that comes after the first round has nothing to do */
+	if (BarrierAttach(&shared->barrier) == 0)
+	{
+		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), area);
+		participate(wrap_handle(handle, shared->nsegments), shared, false);
+		pv_deadtids_detach(handle);
+	}
+	BarrierDetach(&shared->barrier);
+	dsa_detach(area);
+}
+
+/* Set up what is shared; the leader's handle is the result. */
+static PvDeadTids *
+set_up(ParallelContext *pcxt, const char *shape, int nsegments, uint64 seed,
+	   ParallelShared **shared, dsa_area **area)
+{
+	Size		area_size = dsa_minimum_size();
+	void	   *place;
+	PvDeadTidsShared *store;
+
+	shm_toc_estimate_chunk(&pcxt->estimator, sizeof(ParallelShared));
+	shm_toc_estimate_chunk(&pcxt->estimator, pv_deadtids_shared_size());
+	shm_toc_estimate_chunk(&pcxt->estimator, area_size);
+	shm_toc_estimate_keys(&pcxt->estimator, 3);
+	InitializeParallelDSM(pcxt);
+
+	*shared = shm_toc_allocate(pcxt->toc, sizeof(ParallelShared));
+	strlcpy((*shared)->shape, shape, sizeof((*shared)->shape));
+	(*shared)->nsegments = nsegments;
+	(*shared)->seed = seed;
+	BarrierInit(&(*shared)->barrier, 0);
+	pg_atomic_init_u32(&(*shared)->next_segment, 0);
+	shm_toc_insert(pcxt->toc, KEY_SHARED, *shared);
+
+	place = shm_toc_allocate(pcxt->toc, area_size);
+	*area = dsa_create_in_place(place, area_size, LWTRANCHE_PARALLEL_QUERY_DSA,
+								pcxt->seg);
+	shm_toc_insert(pcxt->toc, KEY_AREA, place);
+
+	store = shm_toc_allocate(pcxt->toc, pv_deadtids_shared_size());
+	memset(store, 0, pv_deadtids_shared_size());
+	shm_toc_insert(pcxt->toc, KEY_STORE, store);
+	return pv_deadtids_create_shared(store, *area, nsegments * PV_SEGMENT_BLOCKS,
+									 PV_DEADTIDS_MAX_LIMIT);
+}
+
+/* Run it with this backend as leader.  Returns the items of the last round. */
+Datum
+parvacuum_test_parallel(PG_FUNCTION_ARGS)
+{
+	ParallelContext *pcxt;
+	ParallelShared *shared;
+	PvDeadTids *handle;
+	dsa_area   *area;
+	int64		items;
+
+	EnterParallelMode();
+	pcxt = CreateParallelContext("parvacuum_test", "parvacuum_test_worker",
+								 PG_GETARG_INT32(0));
+	handle = set_up(pcxt, text_to_cstring(PG_GETARG_TEXT_PP(1)),
+					PG_GETARG_INT32(2), PG_GETARG_INT64(3), &shared, &area);
+	BarrierAttach(&shared->barrier);
+	LaunchParallelWorkers(pcxt);
+	WaitForParallelWorkersToAttach(pcxt);
+	participate(wrap_handle(handle, shared->nsegments), shared, true);
+	BarrierDetach(&shared->barrier);
+	WaitForParallelWorkersToFinish(pcxt);
+
+	items = pv_deadtids_num_items(handle);
+	pv_deadtids_detach(handle);
+	dsa_detach(area);
+	DestroyParallelContext(pcxt);
+	ExitParallelMode();
+	PG_RETURN_INT64(items);
+}

@@ -1,0 +1,51 @@
+-- Impossible input is refused, and changes nothing.
+\set VERBOSITY terse
+SELECT parvacuum_test_create(1000, 1000000);
+
+SELECT parvacuum_test_block(0, '{1}');
+SELECT parvacuum_test_end();
+SELECT parvacuum_test_begin(8);
+SELECT parvacuum_test_begin(2);
+SELECT parvacuum_test_begin(3);
+SELECT parvacuum_test_reset();
+
+-- offsets
+SELECT parvacuum_test_block(256, '{}');
+SELECT parvacuum_test_block(256, '{0}');
+SELECT parvacuum_test_block(256, '{0,1}');
+SELECT parvacuum_test_block(256, '{292}');
+SELECT parvacuum_test_block(256, '{1,65535}');
+SELECT parvacuum_test_block(256, '{2,1}');
+SELECT parvacuum_test_block(256, '{2,2}');
+SELECT parvacuum_test_block(256, '{1,3,2,4}');
+SELECT parvacuum_test_block(256, ARRAY(SELECT i % 291 + 1 FROM generate_series(0, 291) i));
+
+-- blocks
+SELECT parvacuum_test_block(255, '{1}');
+SELECT parvacuum_test_block(384, '{1}');
+SELECT parvacuum_test_block(4294967295, '{1}');
+SELECT parvacuum_test_block(300, '{291}');
+SELECT parvacuum_test_block(300, '{1}');
+SELECT parvacuum_test_block(299, '{1}');
+SELECT parvacuum_test_end();
+SELECT parvacuum_test_end();
+
+-- beyond the end of the table, in its last segment
+SELECT parvacuum_test_begin(7);
+SELECT parvacuum_test_block(999, '{1,2}');
+SELECT parvacuum_test_block(1000, '{1}');
+SELECT parvacuum_test_end();
+
+-- the same segment again
+SELECT parvacuum_test_begin(2);
+SELECT parvacuum_test_begin(7);
+
+-- one in which nothing was found can be begun again
+SELECT parvacuum_test_begin(3);
+SELECT parvacuum_test_end();
+SELECT parvacuum_test_begin(3);
+SELECT parvacuum_test_block(500, '{1}');
+SELECT parvacuum_test_end();
+
+SELECT parvacuum_test_check();
+SELECT items, segments FROM parvacuum_test_figures();

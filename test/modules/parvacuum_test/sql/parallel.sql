@@ -1,0 +1,13 @@
+-- Several processes fill one store at the same time.  What is in it does not
+-- depend on their number; each of them checks all of it.
+SELECT workers, parvacuum_test_parallel(workers, 'mixed', 40, 1)
+	= parvacuum_test_parallel(0, 'mixed', 40, 1) AS same
+FROM unnest('{0,1,3}'::int[]) workers;
+
+-- Many leaves of the directory, little in them.
+SELECT parvacuum_test_parallel(3, 'rare one', 4000, 2)
+	= parvacuum_test_parallel(0, 'rare one', 4000, 2) AS same;
+SELECT parvacuum_test_parallel(3, 'few sparse', 600, 3)
+	= parvacuum_test_parallel(0, 'few sparse', 600, 3) AS same;
+
+DROP EXTENSION parvacuum_test;

@@ -1,0 +1,88 @@
+# Every kind of table, many combinations: a fixed matrix of histories, numbers
+# of workers and sizes of the store, and then tables made up by chance.  Each is
+# compared with a twin that stock VACUUM has done.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+# Trials by chance go on for this long; a seed repeats them.
+my $seconds = $ENV{PV_SECONDS} // 40;
+my $seed = $ENV{PV_SEED} // int(rand(1e9));
+
+my $node = pv_node('engine');
+$node->start;
+pv_setup($node);
+
+my @kinds = qw(none fifth scattered all tail gaps few updates aborted locked multixacts
+  snapshot unfinished frozen visible pages partitions);
+my @indexes = qw(btree duplicates changing partial expression hash gist spgist gin brin);
+
+# Four hundred bytes a row: 5000 of them fill three segments of 128 pages.
+for my $kind (@kinds)
+{
+	for my $workers (0, 1, 3)
+	{
+		for my $wishes ('', 'small_store')
+		{
+			my $label = join ' ', grep { $_ ne '' } $kind, $workers, $wishes;
+			is(pv_trial($node, "'$label', '$kind', 5000, $workers, '$wishes', ARRAY['btree', 'gin'], 400"),
+				'', "$label");
+		}
+	}
+}
+
+note "seed $seed";
+srand($seed);
+my $end = time + $seconds;
+my $n = 0;
+
+sub some
+{
+	my ($share, @of) = @_;
+	return grep { rand() < $share } @of;
+}
+
+sub sql_array
+{
+	return "'{" . join(',', @_) . "}'";
+}
+
+while (time < $end)
+{
+	my $kind = $kinds[ int rand @kinds ];
+	my $rows = int(10**(1 + rand 3.3));
+	my $width = (-1, 0, 10, 100, 400, 1500)[ int rand 6 ];
+	# rows without an array or a point are not for every index
+	my @mine = some(rand 0.6, $width < 0 ? grep { !/gi|gist/ } @indexes : @indexes);
+	my $fillfactor = 20 + 5 * int rand 17;
+	my $workers = ('NULL', 0, 1, 2, 3, 5)[ int rand 6 ];
+	my $unlogged = rand() < 0.2 ? 'UNLOGGED' : '';
+	# of two wishes that exclude each other, one
+	my @wishes = some(0.2, qw(freeze analyze skip_locked freeze_young aggressive small_store no_workers),
+		(qw(index_cleanup no_index_cleanup))[ int rand 2 ], (qw(truncate no_truncate))[ int rand 2 ]);
+	push @wishes, 'no_skipping' if rand() < 0.2;
+
+	# pages that can be truncated, under a transaction that holds a lock: both
+	# vacuums would try for five seconds
+	push @wishes, 'no_truncate' if $kind =~ /snapshot|unfinished/ && !grep { /truncate/ } @wishes;
+	@wishes = map { $_ eq 'truncate' && $kind =~ /snapshot|unfinished/ ? 'no_truncate' : $_ } @wishes;
+
+	my $arguments = join ', ', "'random'", "'$kind'", $rows, $workers, "'@wishes'", sql_array(@mine), $width,
+	  "'fillfactor = $fillfactor'", "'$unlogged'";
+	my $found = pv_trial($node, $arguments);
+	$n++;
+	is($found, '', "seed $seed, trial $n: $arguments") or last;
+}
+note "$n trials by chance";
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();

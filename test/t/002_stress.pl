@@ -1,0 +1,151 @@
+# Vacuums one after the other while other sessions insert, update, delete, lock
+# and read the same rows, and hold cursors on pages that the vacuum would prune.
+# No row may be lost or come back, and heap and indexes must agree.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $seconds = $ENV{PV_SECONDS} // 30;
+
+my $node = pv_node('stress');
+$node->start;
+pv_setup($node);
+
+# The sum over both tables never changes: what leaves account is put into
+# ledger by the same transaction.  Updates of note are HOT, of k and at are not.
+$node->safe_psql('postgres', q{
+	CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text, tags int[], at point)
+		WITH (autovacuum_enabled = off, fillfactor = 80);
+	CREATE TABLE ledger (id int, amount bigint, pad text) WITH (autovacuum_enabled = off);
+	INSERT INTO account SELECT i, i % 1000, 1000, repeat('n', 60), ARRAY[i % 10, i], point(i % 100, i)
+		FROM generate_series(1, 40000) i;
+	CREATE INDEX ON account (k);
+	CREATE INDEX ON account USING hash (k);
+	CREATE INDEX ON account USING gin (tags);
+	CREATE INDEX ON account USING gist (at);
+	CREATE INDEX ON ledger (id);
+});
+
+my $dir = PostgreSQL::Test::Utils::tempdir;
+my %script = (
+	transfer => q{
+\set id random(1, 40000)
+\set amount random(1, 50)
+BEGIN;
+UPDATE account SET balance = balance - :amount, k = (k + 1) % 1000 WHERE id = :id;
+INSERT INTO ledger SELECT id, :amount, repeat('p', 200) FROM account WHERE id = :id;
+COMMIT;
+},
+	settle => q{
+\set id random(1, 40000)
+BEGIN;
+WITH gone AS (DELETE FROM ledger WHERE id BETWEEN :id AND :id + 300 RETURNING amount)
+UPDATE account SET balance = balance + (SELECT coalesce(sum(amount), 0) FROM gone), note = 'settled' WHERE id = 1;
+COMMIT;
+},
+	replace => q{
+\set id random(2, 40000)
+BEGIN;
+WITH gone AS (DELETE FROM account WHERE id = :id RETURNING *)
+INSERT INTO account SELECT id, k, balance, note, tags, point(id % 100, id + 1) FROM gone;
+COMMIT;
+},
+	undone => q{
+\set id random(1, 40000)
+BEGIN;
+INSERT INTO ledger SELECT i, 1000000, repeat('u', 200) FROM generate_series(1, 20) i;
+UPDATE account SET note = 'undone' WHERE id BETWEEN :id AND :id + 20;
+ROLLBACK;
+},
+	locks => q{
+\set id random(1, 40000)
+BEGIN;
+SELECT FROM account WHERE id = :id FOR KEY SHARE;
+SAVEPOINT s;
+SELECT FROM account WHERE id = :id FOR UPDATE;
+UPDATE account SET note = repeat('l', 50) WHERE id = :id;
+COMMIT;
+},
+	cursor => q{
+\set id random(1, 30000)
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM account WHERE k > 0;
+MOVE :id IN c;
+FETCH 1 FROM c;
+SELECT pg_sleep(0.02);
+COMMIT;
+});
+my %weight = (transfer => 40, settle => 2, replace => 10, undone => 4, locks => 10, cursor => 4);
+my @files;
+for (sort keys %script)
+{
+	append_to_file("$dir/$_.sql", $script{$_});
+	push @files, '-f', "$dir/$_.sql\@$weight{$_}";
+}
+
+my ($out, $err) = ('', '');
+my $pgbench = IPC::Run::start(
+	[ 'pgbench', '-n', '-c', 5, '-j', 2, '-T', $seconds, '--max-tries=100', '-d', @files, $node->connstr('postgres') ],
+	'<', \undef, '>', \$out, '2>', '/dev/null');
+
+my @run = (
+	q{SELECT * FROM parvacuum_run('account', workers => 2)},
+	q{SELECT * FROM parvacuum_run('ledger', workers => 1)},
+	q{SELECT * FROM parvacuum_run('account', workers => 3, freeze => true)},
+	q{CALL parvacuum('account', workers => 2, disable_page_skipping => true)},
+	q{SELECT * FROM parvacuum_run('ledger', workers => 3, index_cleanup => 'on', truncate => true)},
+	q{SET parvacuum.store_limit = 1; SELECT * FROM parvacuum_run('account', workers => 2, index_cleanup => 'on')},
+	q{SELECT * FROM parvacuum_run('account', workers => 0)},
+	q{SET vacuum_freeze_min_age = 0; SELECT * FROM parvacuum_run('account', workers => 2, "analyze" => true)},
+	q{VACUUM account});
+my $end = time + $seconds - 1;
+my @failed;
+my $n = 0;
+while (time < $end)
+{
+	my $sql = $run[ $n++ % @run ];
+	my ($rc, $stdout, $stderr) = $node->psql('postgres', "SET client_min_messages = error; $sql",
+		timeout => $PostgreSQL::Test::Utils::timeout_default);
+	push @failed, "$sql: $stderr" if $rc != 0;
+	last if @failed > 3;
+}
+$pgbench->finish;
+my ($transactions) = $out =~ /actually processed: (\d+)/;
+note "$n vacuums beside " . ($transactions // 'no') . ' transactions';
+
+cmp_ok($n, '>', 10, 'vacuums ran');
+is_deeply(\@failed, [], 'none failed');
+cmp_ok($transactions // 0, '>', 200, 'transactions ran beside them');
+
+my $sums = q{SELECT count(*), sum(balance) + (SELECT sum(amount) FROM ledger) FROM account};
+is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, none came back');
+is(pv_findings($node, $_), '', "$_ is whole") for qw(account ledger);
+
+# once more when nobody is beside it: everything dead can go
+$node->safe_psql('postgres', "SELECT parvacuum_run('$_', workers => 2, index_cleanup => 'on', disable_page_skipping => true)")
+  for qw(account ledger);
+is($node->safe_psql('postgres', $sums), '40000|40000000', 'nor by the last vacuum');
+is(pv_findings($node, $_), '', "$_ is whole after it") for qw(account ledger);
+is($node->safe_psql('postgres', q{
+	SELECT count(*) FROM generate_series(0, oracle.nblocks('account') - 1) b,
+		heap_page_items(get_raw_page('account', 'main', b)) i WHERE i.lp_flags = 3}), 0, 'no dead line pointer stays');
+
+# an index finds what a scan finds
+for my $where ('id > 0', 'k = 77', 'tags @> ARRAY[3]', "at <\@ box '((10,10),(60,20000))'")
+{
+	my $count = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM account t WHERE $where";
+	my $scan = $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index where $where");
+}
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();

@@ -1,0 +1,112 @@
+# A vacuum that is cancelled or terminated in each of its phases, by each of its
+# processes, and one whose configuration is reloaded: afterwards the table is
+# whole, nothing is left behind, and the next vacuum does what stock would.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('cancel');
+$node->start;
+pv_setup($node);
+
+# A thousand heap pages, and a GIN index whose cleanup looks at each of its
+# pages: with five milliseconds a page each phase lasts long enough to be met.
+$node->safe_psql('postgres',
+	"\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 17000, ARRAY['btree', 'gin', 'hash'], 400) \\gexec\n");
+my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100);
+my $run = "SELECT workers_launched FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on'";
+
+my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+
+my %process = (
+	caller => 'application_name = \'TAG\' AND backend_type = \'client backend\'',
+	runner => 'backend_type = \'parvacuum runner\'',
+	worker => 'backend_type = \'parallel worker\'');
+my $ended = q{canceling statement due to user request|terminating|connection to client lost|server closed the connection};
+my $round = 0;
+
+# New dead rows in both twins, the same in each.  No row may be put in a place
+# that was vacuumed in one and not yet in the other, so these are only deleted.
+sub new_dead_rows
+{
+	$round++;
+	$node->safe_psql('postgres', "DELETE FROM $_ WHERE id % 97 = $round") for qw(stock ours);
+	return;
+}
+
+# Start a slow run and wait until it is seen in a phase.
+sub run_until
+{
+	my ($phase) = @_;
+	new_dead_rows();
+	my $started = pv_start_run($node, "$run)", %slow);
+	ok(pv_await($node, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase'", 1),
+		"$phase: the run is in it");
+	return $started;
+}
+
+# Nothing may be left running or holding the table.
+sub all_is_quiet
+{
+	my ($what) = @_;
+	ok(pv_await($node, q{
+		SELECT count(*) FROM (
+			SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' OR backend_type = 'parallel worker'
+			UNION ALL SELECT FROM pg_locks WHERE relation = 'ours'::regclass
+			UNION ALL SELECT FROM pg_stat_progress_vacuum) x}, 0), "$what: nothing is left")
+	  or diag pv_processes($node);
+	return;
+}
+
+for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning up indexes')
+{
+	for my $who (sort keys %process)
+	{
+		for my $how (qw(cancel terminate))
+		{
+			my $what = "$phase, $how $who";
+			my $started = run_until($phase);
+			my $where = $process{$who} =~ s{TAG}{$started->{tag}}r;
+			my $n = $node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $where LIMIT 1) x");
+			is($n, 1, "$what: it was there");
+
+			ok(!pv_finish($started), "$what: the run failed");
+			like($started->{err}, qr/$ended/, "$what: the error says why");
+			all_is_quiet($what);
+			is(pv_findings($node, 'ours'), '', "$what: the table is whole");
+		}
+	}
+
+	# the server's configuration changes under it
+	my $started = run_until($phase);
+	$node->append_conf('postgresql.conf', "work_mem = '" . (4000 + $round) . "kB'\n");
+	$node->reload;
+	ok(pv_finish($started), "$phase, reload: the run went on") or diag $started->{err};
+	is($started->{out}, 2, "$phase, reload: with its workers");
+	is($node->safe_psql('postgres', 'SHOW work_mem'), 4000 + $round . 'kB', "$phase, reload: the reload was done");
+	all_is_quiet("$phase, reload");
+	is(pv_findings($node, 'ours'), '', "$phase, reload: the table is whole");
+}
+
+# All that was interrupted is made good by one more, as stock would have it.
+new_dead_rows();
+$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) stock');
+is($node->safe_psql('postgres', "$run, disable_page_skipping => true)"), 2, 'a run after all that');
+is(pv_differences($node), '', 'and the table is what stock made of its twin');
+
+# Workers that ended badly must have given their places back: in the pool of
+# background workers and in parvacuum.max_workers.
+is($node->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('ours', workers => 8)"),
+	8, 'all workers can be had');
+is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
+pv_no_crash($node, 'the server');
+
+$node->stop;
+done_testing();

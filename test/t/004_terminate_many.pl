@@ -1,0 +1,96 @@
+# A background worker that a signal ends inside a critical section takes the
+# whole server down.  So workers and runners are terminated a thousand times
+# while they prune pages and while they reap them, with nothing that would make
+# them sleep where it is harmless.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+# Half of them in each phase, as far as the time goes
+my $wanted = $ENV{PV_TERMINATIONS} // 500;
+my $seconds = $ENV{PV_SECONDS} // 60;
+
+my $node = pv_node('many');
+$node->start;
+pv_setup($node);
+
+# Fifteen thousand pages with few rows, half of which get a new version for
+# each run: much for both passes over the heap, little for the index.
+$node->safe_psql('postgres', q{
+	CREATE TABLE t (id int, v int, pad text) WITH (autovacuum_enabled = off, fillfactor = 10);
+	INSERT INTO t SELECT i, 0, repeat('x', 100) FROM generate_series(1, 100000) i;
+	CREATE INDEX ON t (v);
+	CREATE TABLE done (phase text, n int);
+
+	-- Terminate all of a run that is seen in the phase, over and over.  The
+	-- pause before it, of random length, is so short that the phase goes on.
+	CREATE PROCEDURE terminate_in(seen text, wanted int, seconds int) LANGUAGE plpgsql AS $$
+	DECLARE
+		total int := 0;
+		hit int;
+		stop timestamptz := clock_timestamp() + make_interval(secs => seconds);
+	BEGIN
+		WHILE total < wanted AND clock_timestamp() < stop LOOP
+			PERFORM pg_stat_clear_snapshot();
+			IF EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE phase = seen AND relid = 't'::regclass) THEN
+				PERFORM pg_sleep(random() * 0.02);
+				SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) INTO hit FROM pg_stat_activity
+				WHERE backend_type = 'parallel worker' OR backend_type = 'parvacuum runner' AND random() < 0.3;
+				total := total + hit;
+			END IF;
+			COMMIT;
+			PERFORM pg_sleep(0.001);
+		END LOOP;
+		INSERT INTO done VALUES (seen, total);
+	END $$;
+});
+my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+
+# Run after run, each with new dead rows, until the file says stop.
+my $runs = join '', map {
+	"UPDATE t SET v = v + 1 WHERE id % 2 = $_ % 2;\nSELECT elapsed_ms FROM parvacuum_run('t', workers => 8, truncate => false);\n"
+} 1 .. 20;
+
+for my $phase ('scanning heap', 'vacuuming heap')
+{
+	my $killer = pv_start_run($node, "CALL terminate_in('$phase', $wanted, $seconds)");
+	my ($finished, $failed) = (0, 0);
+
+	while ($node->safe_psql('postgres', "SELECT count(*) FROM done WHERE phase = '$phase'") eq '0')
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', $runs, on_error_stop => 0);
+		$finished += () = $out =~ /^\d/mg;
+		$failed += () = $err =~ /ERROR:/g;
+
+		last if $rc != 0 && $rc != 3;    # the server has gone
+	}
+	ok(pv_finish($killer), "$phase: terminated") or diag $killer->{err};
+
+	my $n = $node->safe_psql('postgres', "SELECT n FROM done WHERE phase = '$phase'");
+	note "$phase: $n processes terminated, $failed runs ended by it, $finished not";
+	cmp_ok($n, '>=', 50, "$phase: many processes were");
+	cmp_ok($failed, '>=', 10, "$phase: runs failed by it");
+
+	ok(pv_await($node, q{
+		SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum runner', 'parallel worker')}, 0),
+		"$phase: nothing is left") or diag pv_processes($node);
+	is(pv_findings($node, 't'), '', "$phase: the table is whole");
+	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t'), '100000|5000050000', "$phase: with all its rows");
+}
+
+is($node->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('t', workers => 8)"), 8,
+	'afterwards all workers can be had');
+is(pv_findings($node, 't'), '', 'and the table is whole');
+is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
+pv_no_crash($node, 'the server');
+
+$node->stop;
+done_testing();

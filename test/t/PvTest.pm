@@ -1,0 +1,146 @@
+# What parvacuum's TAP tests share: a server with the tests' settings and the
+# oracle, trials of the oracle, vacuums that run in the background and are seen
+# in their phases, and a last look at the server's log.
+package PvTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter 'import';
+use File::Basename;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
+  pv_await pv_processes pv_no_crash pv_differences);
+
+my $test_dir = dirname(__FILE__) . '/..';
+my $await_sql = q{
+	CREATE OR REPLACE FUNCTION await(query text, answer text) RETURNS bool LANGUAGE plpgsql AS $$
+	DECLARE
+		a text;
+	BEGIN
+		FOR i IN 1 .. 6000 LOOP
+			PERFORM pg_stat_clear_snapshot();
+			EXECUTE query INTO a;
+			IF a = answer THEN
+				RETURN true;
+			END IF;
+			PERFORM pg_sleep(0.005);
+		END LOOP;
+		RETURN false;
+	END $$;
+};
+
+# A server that is initialized and configured, not started.
+sub pv_node
+{
+	my ($name, %params) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%params);
+	$node->append_conf('postgresql.conf', slurp_file("$test_dir/parvacuum.conf"));
+
+	# the last one wins: the socket must be where the test looks for it
+	$node->append_conf('postgresql.conf', "log_min_messages = warning\n");
+	return $node;
+}
+
+# Both extensions and the oracle, in the database postgres.
+sub pv_setup
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres',
+		'CREATE EXTENSION IF NOT EXISTS parvacuum; ' . slurp_file("$test_dir/oracle.sql") . $await_sql);
+	return;
+}
+
+# The arguments of oracle.trial, as SQL text.  Returns what was found amiss,
+# and the error if there was one; empty if all is well.
+sub pv_trial
+{
+	my ($node, $arguments) = @_;
+	my $timed_out = 0;
+	my ($rc, $out, $err) = $node->psql('postgres',
+		    "SET client_min_messages = error; TRUNCATE oracle.finding, oracle.run;\n"
+		  . "\\o /dev/null\nSELECT oracle.trial($arguments) \\gexec\n\\o\n"
+		  . 'SELECT * FROM oracle.finding',
+		on_error_stop => 0,
+		timeout => $PostgreSQL::Test::Utils::timeout_default,
+		timed_out => \$timed_out);
+	$err .= 'it hangs: ' . pv_processes($node) if $timed_out;
+	return join "\n", grep { $_ ne '' } $out, $err;
+}
+
+# How ours differs from stock, but for what depends on the number of vacuums.
+sub pv_differences
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', q{
+		SELECT * FROM oracle.compare('stock', 'ours', true, false)
+		WHERE what NOT IN ('vacuum_count', 'n_live_tup', 'n_dead_tup', 'index statistics', 'free space map')
+		UNION ALL SELECT * FROM oracle.check_table('ours')});
+}
+
+sub pv_findings
+{
+	my ($node, $table) = @_;
+	return $node->safe_psql('postgres', "SELECT * FROM oracle.check_table('$table')");
+}
+
+# Start a statement in a session of its own, with settings, and return at once.
+sub pv_start_run
+{
+	my ($node, $sql, %settings) = @_;
+	my %run = (out => '', err => '', tag => 'run_' . int(rand(1e9)));
+	my $options = join ' ', map { "-c $_=$settings{$_}" } sort keys %settings;
+
+	local $ENV{PGOPTIONS} = $options;
+	local $ENV{PGAPPNAME} = $run{tag};
+	$run{handle} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-c', $sql ],
+		'<', \undef, '>', \$run{out}, '2>', \$run{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	return \%run;
+}
+
+# Wait for it; true if it succeeded.
+sub pv_finish
+{
+	my ($run) = @_;
+	my $good = $run->{handle}->finish;
+	chomp $run->{out};
+	return $good;
+}
+
+# Wait until a query has the answer, as text; true if it came to have it.  The
+# server asks itself, so that short moments are not missed.
+sub pv_await
+{
+	my ($node, $query, $answer) = @_;
+	return $node->safe_psql('postgres', "SELECT await(\$\$$query\$\$, '$answer')") eq 't';
+}
+
+# What runs at all, for a message.
+sub pv_processes
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', q{
+		SELECT string_agg(format('%s %s %s %s', pid, backend_type, state, wait_event), ', ')
+		FROM pg_stat_activity
+		WHERE backend_type LIKE 'parvacuum%' OR backend_type = 'parallel worker'});
+}
+
+# The server must not have come down, nor nearly.
+sub pv_no_crash
+{
+	my ($node, $what) = @_;
+	my @bad = grep { /PANIC:|TRAP:|terminated by signal|server process .* was terminated/ }
+	  split /\n/, slurp_file($node->logfile);
+	is(scalar(@bad), 0, "no crash in the log of $what") or diag join "\n", @bad[ 0 .. ($#bad > 9 ? 9 : $#bad) ];
+	return;
+}
+
+1;
