@@ -144,6 +144,13 @@ SELECT overwrite('fsm', ':');
 \c -
 SELECT faults();
 
+-- in a new cluster no multixact could be older than the table's
+CREATE TABLE burnt AS SELECT 1 AS i;
+\o /dev/null
+SELECT format('BEGIN; SELECT FROM burnt FOR SHARE; SAVEPOINT s; UPDATE burnt SET i = %s; COMMIT', i) FROM generate_series(1, 5) i \gexec
+\o
+DROP TABLE burnt;
+
 \echo 'relfrozenxid and relminmxid too old:'
 \set kind '''locked'''
 \o /dev/null

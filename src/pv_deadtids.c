@@ -405,9 +405,10 @@ entry_address(PvDeadTids *store, uint32 entry)
 
 /*
  * Take the next chunk number, and make a chunk for it if it has none from an
- * earlier round; it becomes the spare one.  Numbers without a chunk are passed over once the limit is
- * reached, as there may be chunks behind them.  Returns false if there are no
- * more; the round's first taker gets a chunk in any case, or an error.
+ * earlier round; it becomes the spare one.  Numbers without a chunk are passed
+ * over once the limit is reached, as there may be chunks behind them.  Returns
+ * false if there are no more; the round's first taker gets a chunk in any case,
+ * or an error.
  */
 static bool
 take_chunk(PvDeadTids *store)

@@ -82,6 +82,7 @@ typedef struct PvShared
 	int			maintenance_work_mem_worker;	/* kB */
 	bool		use_ring;
 	BlockNumber failsafe_every; /* pages scanned by one between two checks */
+	int64		max_dead_items; /* a round has about as many, for tests */
 
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;

@@ -454,7 +454,9 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 	{
 		pv_deadtids_end_segment(scan->self->store);
 		scan->in_segment = false;
-		if (pg_atomic_read_u32(&scan->self->shared->nstopped) > 0)
+		if (pg_atomic_read_u32(&scan->self->shared->nstopped) > 0 ||
+			pv_deadtids_num_items(scan->self->store) >=
+			scan->self->shared->max_dead_items)
 			return false;
 	}
 	scan->in_segment = pv_deadtids_begin_segment(scan->self->store, segno);

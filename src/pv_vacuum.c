@@ -278,7 +278,9 @@ plan_workers(PvVacuum *vac)
 }
 
 /*
- * Bytes the dead-TID store may take.
+ * Bytes the dead-TID store may take.  If a developer limits it, items count as
+ * six bytes each: the store is so compact that small tables would have no
+ * second round.
  */
 static Size
 store_limit(void)
@@ -341,6 +343,8 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	plan->nslots = participants;
 	plan->use_ring = bstrategy != NULL;
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
+	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
+		(int64) (limit / sizeof(ItemPointerData));
 	plan->failsafe_every = Max(FAILSAFE_EVERY_PAGES / participants, 1);
 	pv_cost_init(&plan->cost, pv_guc_cost_limit_scale);
 	pv_dispense_init(&plan->scan, plan->rel_pages, PV_SEGMENT_BLOCKS,
