@@ -138,6 +138,9 @@ typedef struct PvCall
 	List	   *entries;		/* PvRunEntry * */
 } PvCall;
 
+/* The process of this session's previous run; it may still be exiting. */
+static BackgroundWorkerHandle *last_runner = NULL;
+
 /* The runner's caller, to see whether it is still there. */
 static PGPROC *caller_proc = NULL;
 static int	caller_pid = 0;
@@ -258,11 +261,50 @@ create_segment(PvCall *call)
 	call->queue = shm_mq_attach(queue, call->segment, NULL);
 }
 
+/*
+ * Waits until the process of this session's previous run, if there was one, has
+ * ended and so given its slot back.  False if there was none.
+ */
+static bool
+last_runner_is_gone(void)
+{
+	if (last_runner == NULL)
+		return false;
+
+	WaitForBackgroundWorkerShutdown(last_runner);
+	pfree(last_runner);
+	last_runner = NULL;
+	return true;
+}
+
+/*
+ * Waits until a runner that has told that it is done has let go of everything
+ * in the server.  What is left of its exit is the kernel's, which takes the
+ * longer the more of shared memory it had mapped, up to a tenth of a second
+ * for some gigabytes; nobody has to wait for that.
+ */
+static void
+wait_until_detached(PvCall *call)
+{
+	Size		len;
+	void	   *data;
+
+	while (shm_mq_receive(call->queue, &len, &data, false) == SHM_MQ_SUCCESS)
+		;						/* nothing is of interest any more */
+
+	if (last_runner != NULL)
+		pfree(last_runner);
+	last_runner = call->handle;
+	call->handle = NULL;
+}
+
 /* Asks the postmaster for the runner. */
 static void
 start_runner(PvCall *call)
 {
 	BackgroundWorker worker;
+	MemoryContext old_context;
+	bool		registered;
 
 	memset(&worker, 0, sizeof(worker));
 	snprintf(worker.bgw_name, BGW_MAXLEN, PV_RUNNER_TYPE " for PID %d",
@@ -277,7 +319,14 @@ start_runner(PvCall *call)
 	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(call->segment));
 	worker.bgw_notify_pid = MyProcPid;
 
-	if (!RegisterDynamicBackgroundWorker(&worker, &call->handle))
+	/* the handle outlives the call, see wait_until_detached() */
+	old_context = MemoryContextSwitchTo(TopMemoryContext);
+	registered = RegisterDynamicBackgroundWorker(&worker, &call->handle) ||
+		(last_runner_is_gone() &&
+		 RegisterDynamicBackgroundWorker(&worker, &call->handle));
+	MemoryContextSwitchTo(old_context);
+
+	if (!registered)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not start a process to vacuum table \"%s\"",
@@ -310,6 +359,8 @@ stop_runner(int code, Datum arg)
 		shm_mq_detach(call->queue);
 	call->queue = NULL;
 	WaitForBackgroundWorkerShutdown(call->handle);
+	pfree(call->handle);
+	call->handle = NULL;
 	RESUME_INTERRUPTS();
 }
 
@@ -540,7 +591,7 @@ wait_for_runner(PvCall *call)
 			check_deadlock(call);
 	}
 
-	WaitForBackgroundWorkerShutdown(call->handle);
+	wait_until_detached(call);
 	error_context_stack = context.previous;
 }
 
