@@ -39,10 +39,8 @@ my %script = (
 	transfer => q{
 \set id random(1, 40000)
 \set amount random(1, 50)
-BEGIN;
-UPDATE account SET balance = balance - :amount, k = (k + 1) % 1000 WHERE id = :id;
-INSERT INTO ledger SELECT id, :amount, repeat('p', 200) FROM account WHERE id = :id;
-COMMIT;
+WITH poorer AS (UPDATE account SET balance = balance - :amount, k = (k + 1) % 1000 WHERE id = :id RETURNING id)
+INSERT INTO ledger SELECT id, :amount, repeat('p', 200) FROM poorer;
 },
 	settle => q{
 \set id random(1, 40000)

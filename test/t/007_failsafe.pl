@@ -1,6 +1,6 @@
 # A table whose XIDs are dangerously old: the failsafe makes the vacuum leave
-# out indexes, the second pass and truncation, say so once, and advance
-# relfrozenxid.  Another vacuum, when the danger is past, does the rest.
+# out indexes, the second pass and truncation, say so, and advance relfrozenxid,
+# as stock does.  Another vacuum, when the danger is past, does the rest.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,51 +16,74 @@ my $node = pv_node('failsafe');
 $node->start;
 pv_setup($node);
 
-# Rows enough for several segments, and no TOAST table, which would warn too.
-$node->safe_psql('postgres', q{
-	CREATE TABLE old (id int, pad name, more name) WITH (autovacuum_enabled = off);
-	INSERT INTO old SELECT i, 'x', 'y' FROM generate_series(1, 60000) i;
-	CREATE INDEX ON old (id);
-	CREATE INDEX ON old USING hash (id);
-	DELETE FROM old WHERE id % 3 = 0 OR id > 50000});
-
 # The failsafe age is never below 1.05 times autovacuum_freeze_max_age, that is
 # 210 million.  XIDs are counted modulo 2^32, so a young cluster can have a table
-# that is 300 million old.
+# that is older.
 sub make_old
 {
-	$node->safe_psql('postgres', q{
-		UPDATE pg_class SET relfrozenxid =
-			((pg_current_xact_id()::text::bigint - 300000000) & 4294967295)::text::xid
-		WHERE relname = 'old'});
+	my ($age) = @_;
+	$node->safe_psql('postgres', qq{
+		UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - $age) & 4294967295)::text::xid
+		WHERE relname IN ('stock', 'ours')});
 	return;
 }
 
-for my $workers (0, 2)
+# Subtransactions that write use up transaction IDs quickest.
+sub use_up
 {
-	make_old();
-
-	my ($rc, $out, $err) = $node->psql('postgres', qq{
-		SET vacuum_failsafe_age = 0;
-		SET vacuum_cost_delay = 1;
-		SELECT tuples_removed > 0, dead_items > 0, index_rounds, index_ms, reap_ms, cleanup_ms, pages_removed,
-			index_scan_bypassed, workers_launched
-		FROM parvacuum_run('old', workers => $workers)});
-	is($rc, 0, 'the run succeeds');
-	is($out, $workers == 0 ? 't|t|0|0|0|0|0|t|0' : 'f|t|0|0|0|0|0|t|0',
-		'no indexes, no second pass, no truncation, and no workers in an emergency');
-	my @warnings = $err =~ /WARNING:.*as a failsafe/g;
-	is(scalar(@warnings), 1, 'one warning');
-	cmp_ok($node->safe_psql('postgres', "SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'old'"),
-		'<', 1000, 'relfrozenxid has advanced');
-	is(pv_findings($node, 'old'), '', 'the table is whole');
+	my ($n) = @_;
+	$node->safe_psql('postgres', "CREATE TABLE IF NOT EXISTS burnt (i int); DO \$\$ BEGIN FOR i IN 1 .. $n LOOP
+		BEGIN INSERT INTO burnt VALUES (1); EXCEPTION WHEN others THEN NULL; END; END LOOP; END \$\$");
+	return;
 }
 
-# When the danger is past
-is( $node->safe_psql('postgres',
-		"SELECT dead_items > 0, index_rounds, pages_removed > 0, index_scan_bypassed FROM parvacuum_run('old', workers => 2, freeze => true)"),
-	't|1|t|f', 'the next run does all of it');
-is(pv_findings($node, 'old'), '', 'the table is whole');
+my $items = q{SELECT count(*) FILTER (WHERE lp_flags = 3) > 0, count(*) FILTER (WHERE lp_flags = 1)
+	FROM generate_series(0, oracle.nblocks('ours') - 1) b, heap_page_items(get_raw_page('ours', 'main', b))};
+
+# middle: the danger arises only while the vacuum is on.
+sub failsafe
+{
+	my ($workers, $middle) = @_;
+	my $what = "$workers workers" . ($middle ? ', in the middle' : '');
+
+	$node->safe_psql('postgres',
+		"\\o /dev/null\nSELECT * FROM oracle.make_twins('tail', 12000, ARRAY['btree', 'gin', 'hash'], 300) \\gexec\n");
+	make_old($middle ? 209_999_000 : 300_000_000);
+	my $pages = $node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')});
+
+	my $run = pv_start_run($node, "SELECT dead_items > 0, index_rounds, index_ms, reap_ms, pages_removed, index_scan_bypassed, relfrozenxid_advanced
+		FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => true)",
+		vacuum_failsafe_age => 0, vacuum_cost_delay => $middle ? '20ms' : '1ms', vacuum_cost_page_hit => 20);
+	if ($middle)
+	{
+		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = 'scanning heap'}, 1),
+			"$what: the heap is scanned");
+		use_up(5_000);
+	}
+	ok(pv_finish($run), "$what: it runs") or diag $run->{err};
+	is($run->{out}, 't|0|0|0|0|t|t', "$what: no index, no second pass, no truncation, frozen all the same");
+	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: and says so");
+	cmp_ok($node->safe_psql('postgres', q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'ours'}),
+		'<', 20_000, "$what: relfrozenxid has advanced");
+	is($node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')}), $pages, "$what: it has all its pages");
+	is($node->safe_psql('postgres', $items), 't|4115', "$what: dead line pointers stay");
+
+	# transactions that began while the run was on are older for it
+	$node->safe_psql('postgres', 'SET vacuum_failsafe_age = 0; VACUUM stock');
+	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: the table is what stock made of its twin");
+
+	# out of danger, the next vacuum does the rest
+	$node->safe_psql('postgres', 'VACUUM (TRUNCATE) stock');
+	is($node->safe_psql('postgres', "SELECT dead_items > 0, index_rounds, pages_removed > 0, index_scan_bypassed
+		FROM parvacuum_run('ours', workers => $workers, truncate => true)"), 't|1|t|f', "$what: the next vacuum does all of it");
+	is($node->safe_psql('postgres', $items), 'f|4115', "$what: no dead line pointer is left");
+	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: again as stock does");
+	return;
+}
+
+failsafe(0);
+failsafe(3);
+failsafe(2, 1);
 
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -74,13 +74,14 @@ sub pv_trial
 	return join "\n", grep { $_ ne '' } $out, $err;
 }
 
-# How ours differs from stock, but for what depends on the number of vacuums.
+# How ours differs from stock, but for what depends on the number of vacuums,
+# and for more that the caller names.
 sub pv_differences
 {
-	my ($node) = @_;
-	return $node->safe_psql('postgres', q{
-		SELECT * FROM oracle.compare('stock', 'ours', true, false)
-		WHERE what NOT IN ('vacuum_count', 'n_live_tup', 'n_dead_tup', 'index statistics', 'free space map')
+	my ($node, @but) = @_;
+	my $but = join ', ', map { "'$_'" } qw(vacuum_count n_live_tup n_dead_tup), 'index statistics', 'free space map', @but;
+	return $node->safe_psql('postgres', qq{
+		SELECT * FROM oracle.compare('stock', 'ours', true, false) WHERE what NOT IN ($but)
 		UNION ALL SELECT * FROM oracle.check_table('ours')});
 }
 

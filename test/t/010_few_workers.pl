@@ -1,0 +1,73 @@
+# A server with too few background workers: fewer than planned start, or none,
+# or not even the runner; and two runs that share parvacuum.max_workers.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('few');
+my $made = 0;
+
+# Start with so many background workers; core's own take one.
+sub restart_with
+{
+	my ($processes, %settings) = @_;
+	$node->append_conf('postgresql.conf', join '', "max_worker_processes = $processes\n",
+		map { "$_ = $settings{$_}\n" } sort keys %settings);
+	if ($made++) { $node->restart; }
+	else { $node->start; pv_setup($node); }
+	return;
+}
+
+# One place is the logical replication launcher's, one the runner's.
+for my $free (0, 1, 2)
+{
+	restart_with(2 + $free);
+	is(pv_trial($node, "'few', 'updates', 6000, 3, 'truncate small_store', ARRAY['btree', 'gin', 'hash'], 400"),
+		'', "$free places for workers: as stock does");
+	is($node->safe_psql('postgres', q{SELECT result->>'workers_planned', result->>'workers_launched' FROM oracle.run}),
+		"3|$free", "$free places for workers: so many started");
+}
+
+restart_with(1);
+$node->safe_psql('postgres', 'DROP TABLE stock; CREATE TABLE other AS SELECT 1 AS i');
+my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT parvacuum_run('ours')");
+isnt($rc, 0, 'no place for the runner: an error');
+like($err, qr/ERROR:  53\w\w\w:/, 'of the right kind');
+like($err, qr/HINT:.*max_worker_processes/, 'with what to do');
+is($node->safe_psql('postgres', 'VACUUM ours; SELECT 1'), 1, 'stock VACUUM goes on');
+
+# Two runs, six places.
+restart_with(32, 'parvacuum.max_workers' => 6);
+$node->safe_psql('postgres', q{
+	CREATE TABLE a (id int, pad text) WITH (autovacuum_enabled = off);
+	INSERT INTO a SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
+	CREATE TABLE b (LIKE a) WITH (autovacuum_enabled = off);
+	INSERT INTO b SELECT * FROM a;
+	DELETE FROM a WHERE id % 3 = 0;
+	DELETE FROM b WHERE id % 3 = 0;
+});
+my $slow = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 4)",
+	vacuum_cost_delay => '10ms', vacuum_cost_page_hit => 50);
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 4), 'the first run has four workers');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 4)}), 2, 'the second has two');
+ok(pv_finish($slow), 'the first ends') or diag $slow->{err};
+is($slow->{out}, 4, 'with four');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6)}), 6, 'then all six can be had');
+is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
+
+# An administrator's change reaches the next run.
+$node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");
+$node->reload;
+ok(pv_await($node, 'SHOW parvacuum.max_workers', 1), 'reloaded');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6)}), 1, 'one is the most now');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
