@@ -16,6 +16,7 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.con
 MODULE_big = parvacuum
 OBJS = \
 	src/parvacuum.o \
+	src/pv_command.o \
 	src/pv_compat.o \
 	src/pv_container.o \
 	src/pv_cost.o \
@@ -24,6 +25,8 @@ OBJS = \
 	src/pv_guc.o \
 	src/pv_hook.o \
 	src/pv_index.o \
+	src/pv_launcher.o \
+	src/pv_options.o \
 	src/pv_page.o \
 	src/pv_participant.o \
 	src/pv_pool.o \

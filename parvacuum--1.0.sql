@@ -66,5 +66,42 @@ LANGUAGE C;
 COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
 'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table vacuumed in a notice';
 
+-- Options of tables.  Anybody may read them, as everybody may read reloptions.
+
+CREATE FUNCTION parvacuum_table_options(
+    rel regclass,
+    OUT buffer_usage_limit int,
+    OUT buffer_usage_limit_from text,
+    OUT enabled bool,
+    OUT enabled_from text,
+    OUT workers int,
+    OUT workers_from text,
+    OUT declined text)
+AS 'MODULE_PATHNAME', 'parvacuum_table_options'
+LANGUAGE C STABLE PARALLEL SAFE STRICT;
+
+COMMENT ON FUNCTION parvacuum_table_options(regclass) IS
+'the parvacuum options that hold for a table, where each comes from, and why parvacuum would leave the table to PostgreSQL''s own VACUUM although it is enabled';
+
+CREATE VIEW parvacuum_tables AS
+SELECT c.oid::pg_catalog.regclass AS relid,
+       o.enabled,
+       CASE o.enabled_from WHEN 'setting' THEN s.source ELSE o.enabled_from END AS enabled_from,
+       o.workers,
+       o.workers_from,
+       o.buffer_usage_limit,
+       o.buffer_usage_limit_from,
+       o.declined
+FROM pg_catalog.pg_class c
+     CROSS JOIN LATERAL parvacuum_table_options(c.oid) o
+     LEFT JOIN pg_catalog.pg_settings s ON s.name OPERATOR(pg_catalog.=) 'parvacuum.enabled'
+WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,m}'::"char"[])
+  AND c.relnamespace OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.regnamespace;
+
+COMMENT ON VIEW parvacuum_tables IS
+'every table with the parvacuum options that hold for it, and where each comes from: table, ancestor, database, another source of the setting parvacuum.enabled, or default';
+
+GRANT SELECT ON parvacuum_tables TO PUBLIC;
+
 COMMENT ON EXTENSION parvacuum IS
 'vacuum tables with several processes in every phase';

@@ -76,8 +76,11 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "postmaster/bgworker_internals.h"
+#include "pv_command.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
+#include "pv_launcher.h"
+#include "pv_options.h"
 #include "pv_runner.h"
 #include "pv_shmem.h"
 #include "storage/lmgr.h"
@@ -87,11 +90,13 @@
 #include "utils/inval.h"
 #include "utils/numeric.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(parvacuum_run);
 PG_FUNCTION_INFO_V1(parvacuum_call);
+PG_FUNCTION_INFO_V1(parvacuum_table_options);
 
 /* Positions of the arguments, the same in both SQL forms. */
 enum
@@ -108,6 +113,7 @@ enum
 };
 
 #define PV_RUN_COLUMNS			27
+#define PV_OPTIONS_COLUMNS		(2 * PV_NUM_OPTIONS + 1)
 
 /*
  * A row of the result: a table with its TOAST table.  Sums of block numbers
@@ -134,6 +140,8 @@ _PG_init(void)
 
 	pv_shmem_init();
 	pv_hook_init();
+	pv_command_init();
+	pv_launcher_init();
 }
 
 
@@ -650,4 +658,60 @@ parvacuum_call(PG_FUNCTION_ARGS)
 		report_row(lfirst(lc));
 
 	PG_RETURN_VOID();
+}
+
+/*
+ * parvacuum_table_options(rel): what holds for a table, a value and where it
+ * comes from for each option, and why the engine would decline it all the same.
+ * All null for what is no table; a table that nobody has locked may be gone.
+ */
+Datum
+parvacuum_table_options(PG_FUNCTION_ARGS)
+{
+	static const char *const origin_names[] = {
+		[PV_ORIGIN_TABLE] = "table",
+		[PV_ORIGIN_ANCESTOR] = "ancestor",
+		[PV_ORIGIN_SETTING] = "setting",
+		[PV_ORIGIN_DEFAULT] = "default",
+	};
+	Oid			relid = PG_GETARG_OID(0);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Datum		values[PV_OPTIONS_COLUMNS];
+	bool		nulls[PV_OPTIONS_COLUMNS];
+	PvEffectiveOptions effective;
+	Form_pg_class form;
+	const char *declined = NULL;
+	TupleDesc	desc;
+	int			n = 0;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!HeapTupleIsValid(tuple))
+		PG_RETURN_NULL();
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (!pv_relkind_has_options(form->relkind))
+	{
+		ReleaseSysCache(tuple);
+		PG_RETURN_NULL();
+	}
+
+	pv_options_effective(relid, form->relispartition, &effective);
+	if (form->relkind != RELKIND_PARTITIONED_TABLE)
+		declined = pv_hook_declines(form, InvalidOid);
+	ReleaseSysCache(tuple);
+
+	memset(nulls, 0, sizeof(nulls));
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		nulls[n] = effective.origin[i] == PV_ORIGIN_DEFAULT;
+		values[n++] = i == PV_OPTION_ENABLED ?
+			BoolGetDatum(effective.value[i] > 0) : Int32GetDatum(effective.value[i]);
+		values[n++] = CStringGetTextDatum(origin_names[effective.origin[i]]);
+	}
+	nulls[n] = declined == NULL || effective.value[PV_OPTION_ENABLED] <= 0;
+	values[n] = nulls[n] ? (Datum) 0 : CStringGetTextDatum(declined);
+	Assert(n == PV_OPTIONS_COLUMNS - 1);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

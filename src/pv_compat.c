@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pv_compat.c
- *	  What each major version of PostgreSQL does to a heap page in its own way.
+ *	  What each major version of PostgreSQL does in its own way, to a heap page
+ *	  above all.
  *
  * Leader and workers run this, with a cleanup lock on the page (pruning) or an
  * exclusive one (removing line pointers).
@@ -24,6 +25,7 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xloginsert.h"
+#include "utils/guc_tables.h"
 #include "utils/rel.h"
 
 #include "pv_compat.h"
@@ -350,4 +352,41 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 	/* NB: PageSetLSN() is a macro that evaluates its argument twice */
 	recptr = XLogInsert(RM_HEAP2_ID, XLOG_HEAP2_VACUUM);
 	PageSetLSN(BufferGetPage(buf), recptr);
+}
+
+/*
+ * Make a ring of about so many kilobytes, 0 for none.  A part of it is a ring
+ * of core's.  Together they take an eighth of shared buffers at most, as core
+ * has it for one.
+ */
+void
+pv_ring_create(PvRing *ring, int size_kb)
+{
+	int			most = NBuffers / 8 / (PV_DEFAULT_RING_KB * 1024 / BLCKSZ);
+
+	memset(ring, 0, sizeof(*ring));
+	if (size_kb == 0)
+		return;
+
+	ring->nparts = Max(1, Min(size_kb / PV_DEFAULT_RING_KB, most));
+	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
+	for (int i = 0; i < ring->nparts; i++)
+		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);
+}
+
+/*
+ * Is the setting the same for all databases and roles, as far as this process
+ * knows?  Then a change of the configuration files changes it here, too.
+ */
+bool
+pv_setting_is_cluster_wide(const char *name)
+{
+	struct config_generic **settings = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+	{
+		if (strcmp(settings[i]->name, name) == 0)
+			return settings[i]->reset_source < PGC_S_GLOBAL;
+	}
+	return false;
 }

@@ -21,6 +21,7 @@
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
 #include "utils/snapmgr.h"
 
@@ -75,6 +76,23 @@ extern void pv_log_lp_unused(Relation rel, Buffer buf,
 #define pv_vacuum_cost_delay	VacuumCostDelay
 #define pv_vacuum_cost_limit	VacuumCostLimit
 
+/*
+ * What core's balancing allows this autovacuum worker now.  On 15 core stores
+ * that into the variables above by itself, too, whenever the worker has slept.
+ * Takes no lock.
+ */
+#define PV_CORE_RESETS_COSTS	true
+
+static inline void
+pv_autovacuum_cost_settings(double *delay, int *limit)
+{
+	AutoVacuumUpdateDelay();
+	*delay = VacuumCostDelay;
+	*limit = VacuumCostLimit;
+}
+
+extern bool pv_setting_is_cluster_wide(const char *name);
+
 /* PG 18 added an argument. */
 #define pv_delay_point()		vacuum_delay_point()
 
@@ -100,11 +118,30 @@ pv_failsafe_check(const PvCutoffs *cutoffs)
 									 cutoffs->relminmxid);
 }
 
-/* PG 16 added GetAccessStrategyWithSize(); 15 has one size of 256 kB. */
-static inline BufferAccessStrategy
-pv_ring(void)
+/*
+ * A ring of buffers, of one participant.  PG 16 added rings of any size; 15 has
+ * one size of 256 kB, so a larger ring is several of them, used in turn.
+ */
+#define PV_DEFAULT_RING_KB		256
+
+typedef struct PvRing
 {
-	return GetAccessStrategy(BAS_VACUUM);
+	int			nparts;			/* 0: no ring */
+	int			next;
+	BufferAccessStrategy *parts;
+} PvRing;
+
+extern void pv_ring_create(PvRing *ring, int size_kb);
+
+/* What to read the next block with */
+static inline BufferAccessStrategy
+pv_ring_next(PvRing *ring)
+{
+	if (ring->nparts == 0)
+		return NULL;
+	if (++ring->next >= ring->nparts)
+		ring->next = 0;
+	return ring->parts[ring->next];
 }
 
 static inline bool

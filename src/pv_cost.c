@@ -3,8 +3,9 @@
  * pv_cost.c
  *	  Cost-based delay for several processes that vacuum one table.
  *
- * Leader and workers run this.  The budget is the leader's vacuum_cost_limit
- * per vacuum_cost_delay.  With n participants at work it becomes
+ * Leader and workers run this.  The budget is vacuum_cost_limit per
+ * vacuum_cost_delay, as the leader has them.  With n participants at work it
+ * becomes
  *
  *		limit * (1 + scale * (n - 1))
  *
@@ -23,26 +24,59 @@
  * into dynamic shared memory dangle after an error.
  * Core: commands/vacuum.c, compute_parallel_delay.
  *
- * No locks: one atomic counts who is at work, another, changed after it, tells
- * that it changed.  A share that is stale for a while does no harm.
+ * An autovacuum worker's budget changes while it works.  Core takes some of it
+ * away when another autovacuum worker starts, and gives it back.  And an
+ * administrator changes the settings: we cannot reload them in parallel mode,
+ * so the leader compares what the launcher has published with what it began
+ * with.  It looks at every page, every few index tuples, and while it waits for
+ * its workers, and publishes the new budget to them.
+ *
+ * On 15 core stores its own values over ours whenever an autovacuum worker has
+ * slept.  Polling mends that before the next sleep, but nothing polls in index
+ * cleanup; there the leader's share is taken by counting pages several times.
+ *
+ * Locks: a spinlock over the budget.  One atomic counts who is at work,
+ * another, changed after it, tells that something changed.  A share that is
+ * stale for a while does no harm.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "pv_compat.h"
+#include <math.h>
+
+#include "storage/proc.h"
+#include "utils/guc.h"
+
 #include "pv_cost.h"
+#include "pv_guc.h"
 
 PvCostShared *pv_cost_current = NULL;
 uint32		pv_cost_epoch = 0;
+bool		pv_cost_leads_autovacuum = false;
 
 /* The failsafe is on in this process: no throttling until the vacuum ends */
 static bool disabled = false;
+
+/* Does the access method that this process is about to call poll? */
+static bool polled = true;
 
 /* The leader's own settings, to be put back by pv_cost_restore() */
 static bool saved = false;
 static double saved_delay;
 static int	saved_limit;
+
+/* What a page counts, where it counts several times */
+static bool weighed = false;
+static int	page_hit;
+static int	page_miss;
+static int	page_dirty;
+
+/* If so: what the configuration was when it began, and what of it counts */
+static PvCostBudget began_with;
+static bool follows_delay;
+static bool follows_limit;
+static bool balanced;
 
 /*
  * Leader, before launch: remember the settings this vacuum runs under.
@@ -50,9 +84,10 @@ static int	saved_limit;
 void
 pv_cost_init(PvCostShared *shared, double scale)
 {
-	shared->delay = VacuumCostActive ? pv_vacuum_cost_delay : 0;
-	shared->limit = pv_vacuum_cost_limit;
-	shared->scale = scale;
+	SpinLockInit(&shared->mutex);
+	shared->budget.delay = VacuumCostActive ? pv_vacuum_cost_delay : 0;
+	shared->budget.limit = pv_vacuum_cost_limit;
+	shared->budget.scale = scale;
 	pg_atomic_init_u32(&shared->nactive, 0);
 	pg_atomic_init_u32(&shared->epoch, 1);
 
@@ -62,18 +97,139 @@ pv_cost_init(PvCostShared *shared, double scale)
 }
 
 /*
- * A participant starts work in a phase.  Paired with pv_cost_end_work().
+ * Leader, if it is an autovacuum worker: follow core's balancing and, where
+ * neither the table nor the database says otherwise, the configuration.
+ * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
 void
-pv_cost_begin_work(PvCostShared *shared)
+pv_cost_lead_autovacuum(const PvOwnCosts *own)
+{
+	bool		plain_delay = autovacuum_vac_cost_delay < 0;
+	bool		plain_limit = autovacuum_vac_cost_limit <= 0;
+
+	/* the variables of these two settings are not to be trusted here */
+	began_with.delay = !plain_delay ? autovacuum_vac_cost_delay :
+		atof(GetConfigOptionResetString("vacuum_cost_delay"));
+	began_with.limit = !plain_limit ? autovacuum_vac_cost_limit :
+		atoi(GetConfigOptionResetString("vacuum_cost_limit"));
+	began_with.scale = pv_guc_autovacuum_cost_limit_scale;
+
+	follows_delay = !own->delay &&
+		(!plain_delay || pv_setting_is_cluster_wide("vacuum_cost_delay"));
+	follows_limit = !own->limit &&
+		(!plain_limit || pv_setting_is_cluster_wide("vacuum_cost_limit"));
+	balanced = !own->delay && !own->limit;
+
+	pv_cost_leads_autovacuum = true;
+}
+
+static bool
+same_budget(const PvCostBudget *a, const PvCostBudget *b)
+{
+	return a->delay == b->delay && a->limit == b->limit && a->scale == b->scale;
+}
+
+/*
+ * How many autovacuum workers are at work on a table, this one included.  They
+ * hold a snapshot then; a process that is gone does not.  Read without a lock:
+ * off by one for a moment does no harm.
+ */
+static int
+count_autovacuum_workers(void)
+{
+	int			n = 0;
+
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+	{
+		PGPROC	   *proc = &ProcGlobal->allProcs[i];
+
+		if ((proc->statusFlags & PROC_IS_AUTOVACUUM) != 0 &&
+			TransactionIdIsValid(proc->xmin))
+			n++;
+	}
+	return Max(n, 1);
+}
+
+/*
+ * If the configuration has changed since this vacuum began, put the new values
+ * in place of what core allows: core learns of them at the next table.  A limit
+ * that autovacuum workers share is divided among those there are.
+ */
+static void
+follow_reload(PvCostBudget *budget)
+{
+	PvCostBudget now;
+
+	if (!pv_shmem_read_budget(&now) || same_budget(&now, &began_with))
+		return;
+
+	budget->scale = now.scale;
+	if (follows_delay)
+		budget->delay = now.delay;
+	if (follows_limit)
+		budget->limit = Max(1, balanced ?
+							now.limit / count_autovacuum_workers() : now.limit);
+}
+
+/*
+ * Leader of an autovacuum: find out what the budget is by now, and take a share
+ * of it, also because core may have stored its own values.  Takes no lock but
+ * spinlocks, so it may be called with a page locked.
+ */
+void
+pv_cost_refresh(PvCostShared *shared)
+{
+	PvCostBudget budget;
+
+	if (!pv_cost_leads_autovacuum)
+		return;
+
+	pv_autovacuum_cost_settings(&budget.delay, &budget.limit);
+	budget.scale = began_with.scale;
+	follow_reload(&budget);
+
+	if (!same_budget(&budget, &shared->budget))
+	{
+		SpinLockAcquire(&shared->mutex);
+		shared->budget = budget;
+		SpinLockRelease(&shared->mutex);
+		pg_atomic_fetch_add_u32(&shared->epoch, 1);
+	}
+	if (pv_cost_current != NULL)
+		pv_cost_take_share();
+}
+
+/*
+ * A participant starts work in a phase.  polls says whether pv_cost_poll() will
+ * be called in it.  Paired with pv_cost_end_work().
+ */
+void
+pv_cost_begin_work(PvCostShared *shared, bool polls)
 {
 	pg_atomic_fetch_add_u32(&shared->nactive, 1);
 	pg_atomic_fetch_add_u32(&shared->epoch, 1);
 	pv_cost_current = shared;
-
-	if (shared->delay > 0)
-		VacuumCostActive = !disabled;
+	polled = polls;
+	pv_cost_refresh(shared);
 	pv_cost_take_share();
+}
+
+/*
+ * Count pages so many times from now on, or once again.
+ */
+static void
+weigh_pages(double times)
+{
+	if (!weighed)
+	{
+		page_hit = VacuumCostPageHit;
+		page_miss = VacuumCostPageMiss;
+		page_dirty = VacuumCostPageDirty;
+	}
+	weighed = (times != 1.0);
+	VacuumCostPageHit = (int) ceil(page_hit * times);
+	VacuumCostPageMiss = (int) ceil(page_miss * times);
+	VacuumCostPageDirty = (int) ceil(page_dirty * times);
 }
 
 /*
@@ -85,6 +241,8 @@ pv_cost_end_work(void)
 	pg_atomic_fetch_sub_u32(&pv_cost_current->nactive, 1);
 	pg_atomic_fetch_add_u32(&pv_cost_current->epoch, 1);
 	pv_cost_current = NULL;
+	if (weighed)
+		weigh_pages(1.0);
 }
 
 /*
@@ -94,18 +252,30 @@ void
 pv_cost_take_share(void)
 {
 	PvCostShared *shared = pv_cost_current;
+	PvCostBudget budget;
+	double		times;			/* as long as one process alone would sleep */
 	int			nactive;
 
-	/* Epoch first: if the count changes after that, we shall be back */
+	/* Epoch first: if anything changes after that, we shall be back */
 	pv_cost_epoch = pg_atomic_read_u32(&shared->epoch);
 	pg_read_barrier();
-	if (shared->delay <= 0)
-		return;
+	SpinLockAcquire(&shared->mutex);
+	budget = shared->budget;
+	SpinLockRelease(&shared->mutex);
 
-	nactive = Max(1, (int) pg_atomic_read_u32(&shared->nactive));
-	pv_vacuum_cost_limit = shared->limit;
-	pv_vacuum_cost_delay = shared->delay * nactive /
-		(1.0 + shared->scale * (nactive - 1));
+	VacuumCostActive = budget.delay > 0 && !disabled;
+	if (VacuumCostActive)
+	{
+		nactive = Max(1, (int) pg_atomic_read_u32(&shared->nactive));
+		times = nactive / (1.0 + budget.scale * (nactive - 1));
+		if (PV_CORE_RESETS_COSTS && pv_cost_leads_autovacuum && !polled)
+		{
+			weigh_pages(times);
+			times = 1.0;
+		}
+		pv_vacuum_cost_limit = budget.limit;
+		pv_vacuum_cost_delay = budget.delay * times;
+	}
 }
 
 /*
@@ -121,15 +291,27 @@ pv_cost_disable(void)
 
 /*
  * Leader: put its own settings back, after success and after an error alike.
+ * An autovacuum worker's may have changed meanwhile, and an ANALYZE may follow.
  */
 void
 pv_cost_restore(void)
 {
+	if (weighed)
+		weigh_pages(1.0);
+	if (saved)
+	{
+		pv_vacuum_cost_delay = saved_delay;
+		pv_vacuum_cost_limit = saved_limit;
+	}
+	if (pv_cost_leads_autovacuum)
+	{
+		pv_autovacuum_cost_settings(&saved_delay, &saved_limit);
+		if (!disabled)
+			VacuumCostActive = saved_delay > 0;
+	}
+
 	pv_cost_current = NULL;
+	pv_cost_leads_autovacuum = false;
 	disabled = false;
-	if (!saved)
-		return;
-	pv_vacuum_cost_delay = saved_delay;
-	pv_vacuum_cost_limit = saved_limit;
 	saved = false;
 }

@@ -9,39 +9,61 @@
 #define PV_COST_H
 
 #include "port/atomics.h"
+#include "storage/spin.h"
+
+#include "pv_compat.h"
+#include "pv_shmem.h"
 
 typedef struct PvCostShared
 {
-	/* Set by the leader before launch, then read-only */
-	double		delay;			/* milliseconds; 0: no throttling */
-	int			limit;			/* cost units of one participant's full share */
-	double		scale;			/* 0: one budget for all; 1: one share each */
+	/* Under the mutex; only the leader writes */
+	slock_t		mutex;
+	PvCostBudget budget;
 
-	/* Atomic: how many participants are at work, and how often that changed */
+	/*
+	 * Atomic: how many participants are at work, and how often that, or the
+	 * budget, has changed
+	 */
 	pg_atomic_uint32 nactive;
 	pg_atomic_uint32 epoch;
 } PvCostShared;
 
+/* Which cost limits a table has fixed for autovacuum by its own options */
+typedef struct PvOwnCosts
+{
+	bool		delay;
+	bool		limit;
+} PvOwnCosts;
+
 extern void pv_cost_init(PvCostShared *shared, double scale);
-extern void pv_cost_begin_work(PvCostShared *shared);
+extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
+extern void pv_cost_begin_work(PvCostShared *shared, bool polls);
 extern void pv_cost_end_work(void);
 extern void pv_cost_disable(void);
 extern void pv_cost_restore(void);
 extern void pv_cost_take_share(void);
+extern void pv_cost_refresh(PvCostShared *shared);
 
-/* What this process works under, and the epoch its share was computed in */
+/* What this process works under, and the epoch that its share is of */
 extern PvCostShared *pv_cost_current;
 extern uint32 pv_cost_epoch;
 
+/* Is this process an autovacuum worker that leads? */
+extern bool pv_cost_leads_autovacuum;
+
 /*
- * Adapt this process's share if a peer has come or gone.  Cheap enough to be
- * called once per index tuple.
+ * Adapt this process's share if a peer has come or gone or the budget has
+ * changed; to be called before every delay point, as far as we have a say in
+ * that.  Cheap, and safe while a page is locked.
  */
 static inline void
 pv_cost_poll(void)
 {
-	if (unlikely(pv_cost_current != NULL &&
-				 pg_atomic_read_u32(&pv_cost_current->epoch) != pv_cost_epoch))
+	if (pv_cost_current == NULL)
+		return;
+	if (pv_cost_leads_autovacuum)
+		pv_cost_refresh(pv_cost_current);
+	else if (unlikely(pg_atomic_read_u32(&pv_cost_current->epoch) != pv_cost_epoch))
 		pv_cost_take_share();
 }
 

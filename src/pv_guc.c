@@ -26,6 +26,9 @@
 
 bool		pv_guc_engine = true;
 int			pv_guc_max_workers = 8;
+int			pv_guc_autovacuum_workers = 2;
+double		pv_guc_autovacuum_cost_limit_scale = 0.0;
+bool		pv_guc_enabled = false;
 int			pv_guc_min_parallel_pages = 4096;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_store_limit = -1;
@@ -51,12 +54,39 @@ define_cluster_settings(void)
 							PGC_SIGHUP,
 							0,
 							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.autovacuum_workers",
+							"Sets the maximum number of parallel workers that help one autovacuum worker.",
+							"At 0 an autovacuum worker vacuums alone.",
+							&pv_guc_autovacuum_workers,
+							2, 0, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomRealVariable("parvacuum.autovacuum_cost_limit_scale",
+							 "Sets the share of an autovacuum worker's cost limit that each of its parallel workers adds.",
+							 "At 1 each process has a full limit of its own, at 0 all processes share one.",
+							 &pv_guc_autovacuum_cost_limit_scale,
+							 0.0, 0.0, 1.0,
+							 PGC_SIGHUP,
+							 0,
+							 NULL, NULL, NULL);
 }
 
 /* What a session may choose for its own vacuums. */
 static void
 define_session_settings(void)
 {
+	DefineCustomBoolVariable("parvacuum.enabled",
+							 "Has tables vacuumed by parvacuum that do not say whether they want it.",
+							 "Autovacuum sees what is set for the server or the database, not for a role.",
+							 &pv_guc_enabled,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
 	DefineCustomIntVariable("parvacuum.min_parallel_pages",
 							"Sets the amount of work below which a vacuum starts no parallel workers.",
 							"Counted in pages to be read.  A number of workers that the caller names is not subject to it.",

@@ -15,8 +15,12 @@
 /* The whole cluster; a reload changes them. */
 extern bool pv_guc_engine;		/* off: core's vacuum does everything */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
+extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
+extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
+													 * autovacuum worker leads */
 
 /* One session; SET changes them. */
+extern bool pv_guc_enabled;		/* for tables that say nothing themselves */
 extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
 										 * workers start */
 extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each

@@ -12,8 +12,9 @@
  *			vacuum() -> vacuum_rel()
  *				heap's routine -> relation_vacuum
  *					pv_relation_vacuum()
- *						engine_declines()?	yes: the previous pointer
- *											no:  pv_vacuum_rel()
+ *						wanted, by a run, the table's options or the setting, and
+ *						nothing against it: pv_vacuum_rel()
+ *						otherwise: the previous pointer
  *
  * The routine is one constant struct of the server, in memory that the loader
  * has made read-only.  pv_hook_init() runs in the postmaster at preload, makes
@@ -55,11 +56,13 @@
 #include "pv_compat.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
+#include "pv_options.h"
 #include "pv_vacuum.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -308,7 +311,7 @@ toast_parent_of(Relation rel)
 	systable_endscan(scan);
 	table_close(depend, AccessShareLock);
 
-	if (!OidIsValid(parent) &&
+	if (!OidIsValid(parent) && current_run != NULL &&
 		toast_of(current_run->last.result.relid) == RelationGetRelid(rel))
 		parent = current_run->last.result.relid;
 
@@ -316,36 +319,71 @@ toast_parent_of(Relation rel)
 }
 
 /*
- * Whether the engine leaves this relation to core, and why: a sentence for the
- * user, or NULL when the engine takes it.  This is the one place that decides.
- * A vacuum outside a run must find out at once, so that comes first.
- *
- * Also tells the table of a TOAST table, when it has come that far: a TOAST
- * table shares its table's fate where a catalog is concerned.
+ * Why the engine leaves this relation to core although it is wanted: a sentence
+ * for the user, or NULL when the engine takes it.  This is the one place that
+ * decides.  A TOAST table shares its table's fate where a catalog is concerned.
  */
-static const char *
-engine_declines(Relation rel, Oid *toast_parent)
+const char *
+pv_hook_declines(Form_pg_class form, Oid toast_parent)
 {
-	*toast_parent = InvalidOid;
-
-	if (current_run == NULL)
-		return "The vacuum was not started by parvacuum_run().";
-
-	*toast_parent = toast_parent_of(rel);
-
+	if (!pv_hook_installed())
+		return pv_hook_problem();
 	if (!pv_guc_engine)
 		return "The setting parvacuum.engine is off.";
 	if (!IsUnderPostmaster)
 		return "The server runs in single-user mode.";
-	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
+	if (form->relam != HEAP_TABLE_AM_OID)
 		return "The table does not use the access method heap.";
-	if (RelationUsesLocalBuffers(rel))
+	if (form->relpersistence == RELPERSISTENCE_TEMP)
 		return "The table is temporary.";
-	if (IsCatalogRelation(rel) ||
-		(OidIsValid(*toast_parent) && IsCatalogRelationOid(*toast_parent)))
+	if (IsCatalogRelationOid(form->oid) ||
+		(OidIsValid(toast_parent) && IsCatalogRelationOid(toast_parent)))
 		return "The table is a system catalog.";
 
 	return NULL;
+}
+
+/* What is to be done with one relation. */
+typedef struct PvChoice
+{
+	Oid			toast_parent;
+	PvEffectiveOptions options; /* of the table, or of a TOAST table's table */
+	bool		wanted;			/* the engine is to vacuum it */
+	const char *declined;		/* wanted, but why not */
+} PvChoice;
+
+/*
+ * Finds out who vacuums this relation.  A run wants the engine whatever the
+ * options say.  A catalog has no options of its own, and is not asked for them:
+ * pg_seclabel and pg_depend, where we would look, are catalogs too.
+ */
+static void
+choose(Relation rel, PvChoice *choice)
+{
+	Form_pg_class form = rel->rd_rel;
+	Oid			relid = RelationGetRelid(rel);
+
+	memset(choice, 0, sizeof(*choice));
+	if (IsCatalogRelation(rel))
+	{
+		if (current_run != NULL)
+			choice->toast_parent = toast_parent_of(rel);
+		for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+			choice->options.value[i] = -1;
+		choice->wanted = current_run != NULL || pv_guc_enabled;
+	}
+	else
+	{
+		choice->toast_parent = toast_parent_of(rel);
+		if (OidIsValid(choice->toast_parent))
+			relid = choice->toast_parent;
+		pv_options_effective(relid, get_rel_relispartition(relid),
+							 &choice->options);
+		choice->wanted = current_run != NULL ||
+			choice->options.value[PV_OPTION_ENABLED] > 0;
+	}
+	if (choice->wanted)
+		choice->declined = pv_hook_declines(form, choice->toast_parent);
 }
 
 /*
@@ -408,20 +446,40 @@ vacuum_by_core(Relation rel, VacuumParams *params,
 }
 
 /*
- * Tells the run's caller that the engine declines the table: fast was promised.
- * Of a TOAST table nothing is said when its table's notice has just said it.
+ * Says that core vacuums the table although the engine was wanted, and why.
+ * The caller of a run is always told: fast was promised.  Of a TOAST table
+ * nothing is said when its table's notice has just said it.
  */
 static void
-report_declined(Relation rel, Oid toast_parent, const char *reason)
+report_declined(Relation rel, const PvChoice *choice, int elevel)
 {
-	const PvResult *last = &current_run->last.result;
-	bool		told = OidIsValid(toast_parent) &&
-	last->relid == toast_parent && !last->by_engine;
-
-	ereport(told ? DEBUG1 : NOTICE,
+	ereport(elevel,
 			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
 					RelationGetRelationName(rel)),
-			 errdetail("%s", reason)));
+			 errdetail("%s", choice->declined)));
+}
+
+/* At which level, before the vacuum begins. */
+static int
+level_of_decline(const PvChoice *choice, const VacuumParams *params)
+{
+	if (current_run != NULL)
+	{
+		const PvResult *last = &current_run->last.result;
+		bool		told = OidIsValid(choice->toast_parent) &&
+		last->relid == choice->toast_parent && !last->by_engine;
+
+		return told ? DEBUG1 : NOTICE;
+	}
+	return (params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG1;
+}
+
+/* Does autovacuum's log have a word about a vacuum that took so long? */
+static bool
+is_logged(const VacuumParams *params, const PvResult *result)
+{
+	return pv_is_autovacuum_worker() && params->log_min_duration >= 0 &&
+		result->elapsed_usecs / 1000 >= params->log_min_duration;
 }
 
 /*
@@ -432,27 +490,36 @@ static void
 pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 				   BufferAccessStrategy bstrategy)
 {
-	Oid			toast_parent;
-	const char *reason = engine_declines(rel, &toast_parent);
 	PvRun	   *run = current_run;
+	PvRunEntry	entry;
+	PvChoice	choice;
 
-	if (run == NULL)
+	choose(rel, &choice);
+	if (!choice.wanted)
 	{
 		previous_vacuum(rel, params, bstrategy);
 		return;
 	}
 
-	run->begin_relation(RelationGetRelid(rel));
-	resolve_truncate(rel, params, reason != NULL);
+	if (run != NULL)
+		run->begin_relation(RelationGetRelid(rel));
+	resolve_truncate(rel, params, choice.declined != NULL);
+	entry.toast_parent = choice.toast_parent;
 
-	if (reason == NULL)
-		pv_vacuum_rel(rel, params, bstrategy, &run->last.result);
+	if (choice.declined == NULL)
+		pv_vacuum_rel(rel, params, bstrategy, &choice.options,
+					  choice.toast_parent, &entry.result);
 	else
 	{
-		report_declined(rel, toast_parent, reason);
-		vacuum_by_core(rel, params, bstrategy, &run->last.result);
+		report_declined(rel, &choice, level_of_decline(&choice, params));
+		vacuum_by_core(rel, params, bstrategy, &entry.result);
+		if (is_logged(params, &entry.result))
+			report_declined(rel, &choice, LOG);
 	}
 
-	run->last.toast_parent = toast_parent;
-	run->end_relation(&run->last);
+	if (run != NULL)
+	{
+		run->last = entry;
+		run->end_relation(&run->last);
+	}
 }

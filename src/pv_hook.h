@@ -10,6 +10,8 @@
 #ifndef PV_HOOK_H
 #define PV_HOOK_H
 
+#include "catalog/pg_class.h"
+
 #include "parvacuum.h"
 
 /* One relation that a run has vacuumed. */
@@ -38,6 +40,7 @@ typedef struct PvRun
 extern void pv_hook_init(void);
 extern bool pv_hook_installed(void);
 extern const char *pv_hook_problem(void);
+extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);
 
 /* The run of this process. */
 extern void pv_hook_begin_run(PvRun *run);

@@ -132,10 +132,14 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 typedef struct DeadItemCheck
 {
 	PvParticipant *self;
+	uint32		ncalls;
 	BlockNumber blkno;			/* the heap block asked about last */
 	int			nasked;			/* how often in a row */
 	uint64		dead[(MaxHeapTuplesPerPage + 64) / 64];
 } DeadItemCheck;
+
+/* Often enough to come between two naps; a power of two */
+#define CALLS_PER_POLL			64
 
 /* Taking a block out of the store costs as much as so many probes, about */
 #define PROBES_BEFORE_BITMAP	8
@@ -163,9 +167,10 @@ dead_item_callback(ItemPointer tid, void *state)
 	BlockNumber blkno = ItemPointerGetBlockNumberNoCheck(tid);
 	OffsetNumber offnum = ItemPointerGetOffsetNumberNoCheck(tid);
 
+	if (++check->ncalls % CALLS_PER_POLL == 0)
+		pv_cost_poll();
 	if (blkno != check->blkno)
 	{
-		pv_cost_poll();
 		check->blkno = blkno;
 		check->nasked = 0;
 	}
@@ -243,7 +248,7 @@ process_unit(PvParticipant *self, int i, PvPhase phase)
 	if (self->is_leader && self->private_istats[i] != NULL)
 		istat = self->private_istats[i];
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
-				   shared->estimated_count, self->bstrategy);
+				   shared->estimated_count, pv_ring_next(&self->ring));
 
 	self->errinfo.indname = RelationGetRelationName(indrel);
 	if (phase == PV_PHASE_INDEX)
@@ -278,6 +283,7 @@ take_units(PvParticipant *self, PvPhase phase, bool leader_only)
 
 		if (!pg_atomic_test_set_flag(&unit->claimed))
 			continue;
+		pv_cost_poll();
 		process_unit(self, self->unit_order[i], phase);
 		if (self->tick)
 			self->tick(self);

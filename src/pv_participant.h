@@ -15,6 +15,7 @@
 #include "access/genam.h"
 #include "executor/instrument.h"
 #include "storage/barrier.h"
+#include "storage/condition_variable.h"
 
 #include "parvacuum.h"
 #include "pv_compat.h"
@@ -80,7 +81,7 @@ typedef struct PvShared
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
 	int			maintenance_work_mem_worker;	/* kB */
-	bool		use_ring;
+	int			ring_kb;		/* of each participant; 0: none */
 	BlockNumber failsafe_every; /* pages scanned by one between two checks */
 	int64		max_dead_items; /* a round has about as many, for tests */
 
@@ -92,6 +93,13 @@ typedef struct PvShared
 	bool		estimated_count;
 
 	Barrier		barrier;
+
+	/*
+	 * How many workers are in the midst of the phase, an atomic, and what the
+	 * last of them wakes the leader by
+	 */
+	pg_atomic_uint32 nbusy;
+	ConditionVariable idle;
 
 	/* Atomics */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
@@ -115,7 +123,7 @@ typedef struct PvParticipant
 	Relation	rel;
 	int			nindexes;
 	Relation   *indrels;
-	BufferAccessStrategy bstrategy;
+	PvRing		ring;
 	GlobalVisState *vistest;
 	PvDeadTids *store;			/* NULL if the table has no indexes */
 	dsa_area   *area;			/* of a worker's store */
@@ -132,7 +140,7 @@ typedef struct PvParticipant
 	/* Leader: error context outside of this vacuum, for workers' messages */
 	ErrorContextCallback *outer_context;
 
-	/* Leader: called now and then while it works; NULL in workers */
+	/* Leader: called now and then while it works or waits; NULL in workers */
 	void		(*tick) (struct PvParticipant *self);
 	void	   *tick_arg;
 } PvParticipant;

@@ -63,6 +63,9 @@
  */
 #define DSA_SLACK_PER_PARTICIPANT	((Size) 1024 * 1024)
 
+/* Milliseconds between two ticks of a leader that waits for its workers */
+#define TICK_WHILE_WAITING			100
+
 static void
 wait_for_all(PvShared *shared)
 {
@@ -78,6 +81,8 @@ init_shared(PvShared *shared, const PvShared *plan)
 	*shared = *plan;
 	shared->phase = PV_PHASE_IDLE;
 	BarrierInit(&shared->barrier, 0);
+	pg_atomic_init_u32(&shared->nbusy, 0);
+	ConditionVariableInit(&shared->idle);
 	pg_atomic_init_u32(&shared->failsafe, 0);
 	pg_atomic_init_u32(&shared->nstopped, 0);
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
@@ -291,6 +296,31 @@ pv_pool_check_attached(PvPool *pool)
 }
 
 /*
+ * Leader, with its own part of the phase done: look after the rest, progress
+ * and cost limits above all, until no worker is in the midst of its part.  A
+ * barrier cannot be left now and then, so this comes before it.  A worker that
+ * begins only now finds nothing to do, or nothing that takes long.
+ */
+static void
+tick_while_workers_work(PvPool *pool)
+{
+	PvParticipant *leader = pool->leader;
+	PvShared   *shared = leader->shared;
+
+	if (pool->nworkers_launched == 0)
+		return;
+
+	ConditionVariablePrepareToSleep(&shared->idle);
+	while (pg_atomic_read_u32(&shared->nbusy) > 0)
+	{
+		leader->tick(leader);
+		(void) ConditionVariableTimedSleep(&shared->idle, TICK_WHILE_WAITING,
+										   PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/*
  * Have all participants do one phase.  On return it is complete, and the
  * leader is alone again.
  */
@@ -307,6 +337,7 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 	wait_for_all(shared);
 	pool->work(leader, phase);
 	pv_pool_check_attached(pool);
+	tick_while_workers_work(pool);
 	wait_for_all(shared);
 
 	shared->phase = PV_PHASE_IDLE;
@@ -417,7 +448,10 @@ pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work)
 
 	while (shared->phase != PV_PHASE_DONE)
 	{
+		pg_atomic_fetch_add_u32(&shared->nbusy, 1);
 		work(self, shared->phase);
+		if (pg_atomic_sub_fetch_u32(&shared->nbusy, 1) == 0)
+			ConditionVariableBroadcast(&shared->idle);
 		wait_for_all(shared);	/* the phase ends */
 		wait_for_all(shared);	/* another begins */
 	}

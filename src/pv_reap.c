@@ -106,7 +106,7 @@ reap_block(HeapReap *reap, ReapBlock *block)
 	self->errinfo.blkno = blkno;
 	visibilitymap_pin(self->rel, blkno, &reap->vmbuffer);
 	buf = ReadBufferExtended(self->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 self->bstrategy);
+							 pv_ring_next(&self->ring));
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	pv_page_mark_unused(self, buf, blkno, reap->vmbuffer,
 						block->deadoffsets, block->ndead);

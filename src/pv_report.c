@@ -260,9 +260,10 @@ append_engine(StringInfo buf, const PvResult *result,
 					 result->usecs[PV_PHASE_REAP] / 1000.0,
 					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
 					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0);
-	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments\n",
+	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, rounds: %d\n",
 					 (long long) result->store_bytes,
-					 (long long) details->store_segments);
+					 (long long) details->store_segments,
+					 result->index_rounds);
 }
 
 /*

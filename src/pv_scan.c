@@ -419,7 +419,7 @@ scan_block(HeapScan *scan, const PvScanBlock *block)
 	/* The pin comes first: it may extend the map, which is I/O */
 	visibilitymap_pin(self->rel, blkno, &scan->vmbuffer);
 	buf = ReadBufferExtended(self->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 self->bstrategy);
+							 pv_ring_next(&self->ring));
 
 	if (!ConditionalLockBufferForCleanup(buf))
 	{

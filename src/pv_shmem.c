@@ -6,11 +6,13 @@
  * One small struct in the main segment, requested and set up by the usual two
  * hooks, and only when the library is preloaded: a server without it has no
  * root, and pv_shmem_attached() says so.  The postmaster runs the hooks;
- * leaders of vacuums (runners) reserve workers.
+ * leaders of vacuums reserve workers; the launcher publishes cost limits, and
+ * leaders of autovacuum read them.
  *
- * There are only atomics here, and no lock:
- *
- *		workers_in_use		how many workers all leaders have reserved
+ *		workers_in_use		how many workers all leaders have reserved; atomic
+ *		budget				of autovacuum, by the configuration as it is now;
+ *							under budget_mutex, a spinlock, so that it can be
+ *							read where a page is locked
  *
  * A leader reserves before it launches and releases when its workers are gone.
  * If it leaves by an error instead, the end of its transaction releases what is
@@ -32,11 +34,17 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "storage/spin.h"
 
 typedef struct PvRootShared
 {
 	/* atomic */
 	pg_atomic_uint32 workers_in_use;
+
+	/* under the mutex */
+	slock_t		budget_mutex;
+	bool		budget_known;	/* the launcher has been here */
+	PvCostBudget budget;
 } PvRootShared;
 
 static PvRootShared *root = NULL;
@@ -73,7 +81,11 @@ startup_shmem(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	root = ShmemInitStruct("parvacuum", sizeof(PvRootShared), &found);
 	if (!found)
+	{
 		pg_atomic_init_u32(&root->workers_in_use, 0);
+		SpinLockInit(&root->budget_mutex);
+		root->budget_known = false;
+	}
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -169,4 +181,31 @@ int
 pv_shmem_workers_in_use(void)
 {
 	return root ? (int) pg_atomic_read_u32(&root->workers_in_use) : 0;
+}
+
+/* The launcher has (again) read the configuration. */
+void
+pv_shmem_publish_budget(const PvCostBudget *budget)
+{
+	SpinLockAcquire(&root->budget_mutex);
+	root->budget = *budget;
+	root->budget_known = true;
+	SpinLockRelease(&root->budget_mutex);
+}
+
+/* What was published last; false if nothing was yet. */
+bool
+pv_shmem_read_budget(PvCostBudget *budget)
+{
+	bool		known;
+
+	if (root == NULL)
+		return false;
+
+	SpinLockAcquire(&root->budget_mutex);
+	known = root->budget_known;
+	*budget = root->budget;
+	SpinLockRelease(&root->budget_mutex);
+
+	return known;
 }

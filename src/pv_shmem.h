@@ -10,6 +10,15 @@
 #ifndef PV_SHMEM_H
 #define PV_SHMEM_H
 
+/* What cost-based delay allows the processes of one vacuum. */
+typedef struct PvCostBudget
+{
+	double		delay;			/* milliseconds; 0: no throttling */
+	int			limit;			/* cost units per delay, of one process */
+	double		scale;			/* what each further process adds: 0 nothing,
+								 * 1 as much again */
+} PvCostBudget;
+
 extern void pv_shmem_init(void);
 extern bool pv_shmem_attached(void);
 
@@ -17,5 +26,13 @@ extern bool pv_shmem_attached(void);
 extern int	pv_shmem_reserve_workers(int wanted);
 extern void pv_shmem_release_workers(int n);
 extern int	pv_shmem_workers_in_use(void);
+
+/*
+ * What the configuration gives autovacuum now, while a vacuum in progress may
+ * have begun with something else.  Written by the launcher at each reload; safe
+ * to read at any moment.
+ */
+extern void pv_shmem_publish_budget(const PvCostBudget *budget);
+extern bool pv_shmem_read_budget(PvCostBudget *budget);
 
 #endif							/* PV_SHMEM_H */

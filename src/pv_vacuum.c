@@ -27,8 +27,11 @@
 #include "access/amapi.h"
 #include "access/nbtree.h"
 #include "access/parallel.h"
+#include "access/reloptions.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "optimizer/paths.h"
 #include "pgstat.h"
@@ -36,6 +39,7 @@
 #include "postmaster/autovacuum.h"
 #include "storage/freespace.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pv_guc.h"
@@ -66,7 +70,9 @@
 typedef struct PvVacuum
 {
 	Relation	rel;
+	Oid			toast_parent;	/* the table of a TOAST table */
 	VacuumParams *params;
+	const PvEffectiveOptions *options;
 	PvResult   *result;
 	bool		verbose;
 	bool		instrument;
@@ -132,8 +138,8 @@ update_progress(PvParticipant *leader)
 }
 
 /*
- * Leader, now and then while it works.  May raise the error of a worker that
- * could not be started.
+ * Leader, now and then while it works or waits.  May raise the error of a
+ * worker that could not be started.
  */
 static void
 leader_tick(PvParticipant *leader)
@@ -141,6 +147,7 @@ leader_tick(PvParticipant *leader)
 	PvVacuum   *vac = leader->tick_arg;
 
 	update_progress(leader);
+	pv_cost_refresh(&leader->shared->cost);
 	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);
 }
@@ -233,6 +240,7 @@ pages_of_work(PvVacuum *vac)
 /*
  * How many workers is this work worth?  One more for every tripling of
  * min_parallel_table_scan_size, as for scans.
+ *
  * Core: optimizer/path/allpaths.c, compute_parallel_worker.
  */
 static int
@@ -241,16 +249,33 @@ workers_for_pages(uint64 pages)
 	uint64		threshold = Max(min_parallel_table_scan_size, 1);
 	int			nworkers = 0;
 
-	if (pages < pv_guc_min_parallel_pages)
-		return 0;
 	for (; pages >= threshold; threshold *= 3)
 		nworkers++;
 	return nworkers;
 }
 
 /*
+ * How many workers, if the caller has named no number?  As many as the work is
+ * worth, or as the table's option says where the work is worth any.
+ */
+static int
+workers_by_option_or_work(PvVacuum *vac)
+{
+	int			option = vac->options->value[PV_OPTION_WORKERS];
+	uint64		pages;
+
+	if (option == 0)
+		return 0;
+	pages = pages_of_work(vac);
+	if (pages < pv_guc_min_parallel_pages)
+		return 0;
+	return option > 0 ? option : workers_for_pages(pages);
+}
+
+/*
  * Decide how many workers to plan for.  A caller who names a number gets it,
- * as far as the limits allow, and is told if they do not.
+ * as far as the limits allow, and is told if they do not.  An autovacuum worker
+ * names none: core has it say that it wants no workers.
  */
 static int
 plan_workers(PvVacuum *vac)
@@ -259,12 +284,17 @@ plan_workers(PvVacuum *vac)
 	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
 	int			nworkers;
 
-	if (named < 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
+	if (pv_is_autovacuum_worker())
+	{
+		named = 0;
+		cap = Min(cap, pv_guc_autovacuum_workers);
+	}
+	if (named < 0 || cap == 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
 		return 0;
 	if (pv_failsafe_check(&vac->plan.cutoffs))
 		return 0;
 
-	nworkers = named > 0 ? named : workers_for_pages(pages_of_work(vac));
+	nworkers = named > 0 ? named : workers_by_option_or_work(vac);
 	if (nworkers <= cap)
 		return nworkers;
 
@@ -278,6 +308,17 @@ plan_workers(PvVacuum *vac)
 }
 
 /*
+ * Kilobytes that this vacuum may use.
+ */
+static int
+vacuum_work_mem(void)
+{
+	if (pv_is_autovacuum_worker() && autovacuum_work_mem != -1)
+		return autovacuum_work_mem;
+	return maintenance_work_mem;
+}
+
+/*
  * Bytes the dead-TID store may take.  If a developer limits it, items count as
  * six bytes each: the store is so compact that small tables would have no
  * second round.
@@ -285,13 +326,7 @@ plan_workers(PvVacuum *vac)
 static Size
 store_limit(void)
 {
-	int			kb = maintenance_work_mem;
-
-	if (pv_is_autovacuum_worker() && autovacuum_work_mem != -1)
-		kb = autovacuum_work_mem;
-	if (pv_guc_store_limit >= 0)
-		kb = pv_guc_store_limit;
-	return (Size) kb * 1024;
+	return (Size) (pv_guc_store_limit >= 0 ? pv_guc_store_limit : vacuum_work_mem()) * 1024;
 }
 
 /*
@@ -313,8 +348,8 @@ store_reserve(PvVacuum *vac, Size limit)
 }
 
 /*
- * Each worker's part of maintenance_work_mem, in kB, for access methods that
- * use it.
+ * Each worker's part of the memory, in kB, for access methods that use
+ * maintenance_work_mem.
  */
 static int
 worker_work_mem(PvVacuum *vac, int nworkers)
@@ -325,7 +360,68 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 		if (vac->leader.indrels[i]->rd_indam->amusemaintenanceworkmem)
 			users++;
 	users = Min(users, nworkers);
-	return users > 0 ? maintenance_work_mem / users : maintenance_work_mem;
+	return vacuum_work_mem() / Max(users, 1);
+}
+
+/*
+ * Kilobytes of each participant's ring of buffers: 0 for none, which a caller
+ * can want, or the table.
+ */
+static int
+ring_size(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
+{
+	int			option = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
+
+	if (bstrategy == NULL || option == 0)
+		return 0;
+	return option < 0 ? PV_DEFAULT_RING_KB : Max(option / participants, 1);
+}
+
+/*
+ * An autovacuum worker's cost limits: are they the table's own?  A TOAST table
+ * that has no parameters itself goes by its table's.
+ * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
+ */
+static void
+read_own_costs(PvVacuum *vac, PvOwnCosts *own)
+{
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	StdRdOptions *found = NULL;
+	Oid			relids[2] = {RelationGetRelid(vac->rel), vac->toast_parent};
+
+	for (int i = 0; i < lengthof(relids) && found == NULL; i++)
+	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		found = (StdRdOptions *) extractRelOptions(tuple,
+												   RelationGetDescr(pg_class),
+												   NULL);
+		ReleaseSysCache(tuple);
+	}
+	table_close(pg_class, AccessShareLock);
+
+	own->delay = found != NULL && found->autovacuum.vacuum_cost_delay >= 0;
+	own->limit = found != NULL && found->autovacuum.vacuum_cost_limit > 0;
+}
+
+/*
+ * The budget that all participants share.
+ */
+static void
+open_budget(PvVacuum *vac)
+{
+	PvOwnCosts	own;
+
+	if (!pv_is_autovacuum_worker())
+	{
+		pv_cost_init(&vac->plan.cost, pv_guc_cost_limit_scale);
+		return;
+	}
+	read_own_costs(vac, &own);
+	pv_cost_init(&vac->plan.cost, pv_guc_autovacuum_cost_limit_scale);
+	pv_cost_lead_autovacuum(&own);
 }
 
 /*
@@ -341,18 +437,18 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	int			participants = nworkers + 1;
 
 	plan->nslots = participants;
-	plan->use_ring = bstrategy != NULL;
+	plan->ring_kb = ring_size(vac, bstrategy, participants);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
 	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
 		(int64) (limit / sizeof(ItemPointerData));
 	plan->failsafe_every = Max(FAILSAFE_EVERY_PAGES / participants, 1);
-	pv_cost_init(&plan->cost, pv_guc_cost_limit_scale);
+	open_budget(vac);
 	pv_dispense_init(&plan->scan, plan->rel_pages, PV_SEGMENT_BLOCKS,
 					 PV_RANGE_MAX_BLOCKS, participants);
 
 	leader->is_leader = true;
 	leader->rel = vac->rel;
-	leader->bstrategy = bstrategy;
+	pv_ring_create(&leader->ring, plan->ring_kb);
 	leader->tick = leader_tick;
 	leader->tick_arg = vac;
 
@@ -596,13 +692,13 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
  * Cut off empty pages at the end, if that is wanted and worthwhile.
  */
 static void
-truncate_heap(PvVacuum *vac, BufferAccessStrategy bstrategy)
+truncate_heap(PvVacuum *vac)
 {
 	PvTruncation trunc;
 	instr_time	start;
 
 	trunc.rel = vac->rel;
-	trunc.bstrategy = bstrategy;
+	trunc.bstrategy = pv_ring_next(&vac->leader.ring);
 	trunc.errinfo = &vac->leader.errinfo;
 	trunc.elevel = vac->verbose ? INFO : DEBUG2;
 	trunc.rel_pages = vac->plan.rel_pages;
@@ -779,19 +875,24 @@ report(PvVacuum *vac)
  * Lock, snapshot and transaction are the caller's, as for the relation_vacuum
  * slot.  params->nworkers is -1 for none, 0 to let us decide, or the number
  * that the user named; params->truncate may be VACOPTVALUE_AUTO.  bstrategy
- * may be NULL: no ring of buffers.  On error the transaction's abort ends
- * workers and shared memory.
+ * may be NULL: no ring of buffers; otherwise it is replaced by rings of our own.
+ * options are the table's, of a TOAST table those of toast_parent.  On error the
+ * transaction's abort ends workers and shared memory.
  */
 void
 pv_vacuum_rel(Relation rel, VacuumParams *params,
-			  BufferAccessStrategy bstrategy, PvResult *result)
+			  BufferAccessStrategy bstrategy,
+			  const PvEffectiveOptions *options, Oid toast_parent,
+			  PvResult *result)
 {
 	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
 	ErrorContextCallback errcallback;
 
 	memset(result, 0, sizeof(*result));
 	vac->rel = rel;
+	vac->toast_parent = toast_parent;
 	vac->params = params;
+	vac->options = options;
 	vac->result = result;
 	start_instruments(vac);
 
@@ -817,7 +918,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	PG_END_TRY();
 
 	finish_indexes(vac);
-	truncate_heap(vac, bstrategy);
+	truncate_heap(vac);
 	error_context_stack = errcallback.previous;
 
 	update_statistics(vac);

@@ -12,8 +12,11 @@
 #include "utils/relcache.h"
 
 #include "parvacuum.h"
+#include "pv_options.h"
 
 extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
-						  BufferAccessStrategy bstrategy, PvResult *result);
+						  BufferAccessStrategy bstrategy,
+						  const PvEffectiveOptions *options, Oid toast_parent,
+						  PvResult *result);
 
 #endif							/* PV_VACUUM_H */

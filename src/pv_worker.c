@@ -51,7 +51,7 @@ void
 pv_participate(PvParticipant *self, PvPhase phase)
 {
 	self->errinfo.phase = phase;
-	pv_cost_begin_work(&self->shared->cost);
+	pv_cost_begin_work(&self->shared->cost, phase != PV_PHASE_CLEANUP);
 
 	switch (phase)
 	{
@@ -93,8 +93,7 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	if (self.nindexes != self.shared->nindexes)
 		elog(ERROR, "worker sees %d indexes, leader %d",
 			 self.nindexes, self.shared->nindexes);
-	if (self.shared->use_ring)
-		self.bstrategy = pv_ring();
+	pv_ring_create(&self.ring, self.shared->ring_kb);
 	maintenance_work_mem = self.shared->maintenance_work_mem_worker;
 
 	pv_errorinfo_init(&self.errinfo, self.rel);

@@ -62,9 +62,9 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\nm
 $node->restart;
 like(error_of("SELECT * FROM parvacuum_run('t')"), qr/HINT:.*max_worker_processes/, 'no slot: the hint names the setting');
 
-# Two: core's logical replication launcher has one of them, and the other is
-# enough for the runner, whose workers are then not to be had.
-$node->append_conf('postgresql.conf', "max_worker_processes = 2\n");
+# Three: core's logical replication launcher and our own have one each, and the
+# third is enough for the runner, whose workers are then not to be had.
+$node->append_conf('postgresql.conf', "max_worker_processes = 3\n");
 $node->restart;
 is( $node->safe_psql('postgres',
 		"DELETE FROM t WHERE i % 7 = 0; SELECT workers_planned, workers_launched, tuples_removed > 0 FROM parvacuum_run('t', workers => 2)"),

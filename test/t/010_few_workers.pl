@@ -14,7 +14,7 @@ use Test::More;
 my $node = pv_node('few');
 my $made = 0;
 
-# Start with so many background workers; core's own take one.
+# Start with so many background workers; core's launcher and ours take one each.
 sub restart_with
 {
 	my ($processes, %settings) = @_;
@@ -25,10 +25,11 @@ sub restart_with
 	return;
 }
 
-# One place is the logical replication launcher's, one the runner's.
+# One place is the logical replication launcher's, one our launcher's, and one
+# the runner's.
 for my $free (0, 1, 2)
 {
-	restart_with(2 + $free);
+	restart_with(3 + $free);
 	is(pv_trial($node, "'few', 'updates', 6000, 3, 'truncate small_store', ARRAY['btree', 'gin', 'hash'], 400"),
 		'', "$free places for workers: as stock does");
 	is($node->safe_psql('postgres', q{SELECT result->>'workers_planned', result->>'workers_launched' FROM oracle.run}),

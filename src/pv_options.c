@@ -1,0 +1,479 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_options.c
+ *	  The options of a table: parvacuum.enabled and its like.
+ *
+ * One table, option_table[], has every option; parsing, checking, hints and
+ * printing go by it.  pv_command.c takes the options out of ALTER TABLE and
+ * CREATE TABLE, and here they are stored as the table's security label of our
+ * provider:
+ *
+ *		SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, workers=4'
+ *
+ * That is the one place in the catalogs where a value of ours can be tied to a
+ * table: it is transactional, goes away with the table, is dumped by pg_dump,
+ * replicated, and no table of ours is needed.  The text is canonical: options
+ * in the order of their names, values printed in one way.
+ *
+ * Who runs this.  Changing: the session that executes the statement, with
+ * ShareUpdateExclusiveLock or more on the table, so two changes of one table
+ * follow each other; and with RowExclusiveLock on pg_seclabel until the
+ * transaction ends, so that a removal of all waits for them.  Reading: whoever vacuums the table, or looks at
+ * parvacuum_tables, at any time and without a lock of its own; what it reads is
+ * one row of pg_seclabel by index for the table and each of its ancestors.
+ *
+ * Core: commands/seclabel.c; access/common/reloptions.c, for the messages.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/parallel.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_seclabel.h"
+#include "commands/defrem.h"
+#include "commands/seclabel.h"
+#include "lib/stringinfo.h"
+#include "nodes/parsenodes.h"
+#include "postmaster/bgworker_internals.h"
+#include "pv_guc.h"
+#include "pv_options.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/varlena.h"
+
+/* Kilobytes; as BUFFER_USAGE_LIMIT of PostgreSQL 16. */
+#define MIN_BUFFER_USAGE_LIMIT	128
+#define MAX_BUFFER_USAGE_LIMIT	(16 * 1024 * 1024)
+
+typedef struct OptionDef
+{
+	const char *name;
+	bool		is_bool;
+	int			min;			/* of what is not a bool, and not 0 */
+	int			max;
+	int			unit;			/* GUC_UNIT_*, or 0 */
+	const char *valid;			/* for the hint */
+} OptionDef;
+
+static const OptionDef option_table[PV_NUM_OPTIONS] = {
+	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
+		"buffer_usage_limit", false, MIN_BUFFER_USAGE_LIMIT, MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB,
+		"Valid values are 0 and sizes between 128 kB and 16777216 kB."
+	},
+	[PV_OPTION_ENABLED] = {
+		"enabled", true, 0, 1, 0,
+		"Valid values are \"true\" and \"false\"."
+	},
+	[PV_OPTION_WORKERS] = {
+		"workers", false, 1, MAX_PARALLEL_WORKER_LIMIT, 0,
+		"Valid values are whole numbers between 0 and 1024."
+	},
+};
+
+StaticAssertDecl(MAX_PARALLEL_WORKER_LIMIT == 1024,
+				 "the hint of \"workers\" names its maximum");
+
+
+/* ----------------------------------------------------------------
+ *		Names and values
+ * ----------------------------------------------------------------
+ */
+
+bool
+pv_relkind_has_options(char relkind)
+{
+	return relkind == RELKIND_RELATION || relkind == RELKIND_MATVIEW ||
+		relkind == RELKIND_PARTITIONED_TABLE;
+}
+
+/* The option of that name, or PV_NUM_OPTIONS. */
+static PvOption
+find_option(const char *name)
+{
+	PvOption	i;
+
+	for (i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (strcmp(option_table[i].name, name) == 0)
+			break;
+	}
+	return i;
+}
+
+/* The names of all options, as a hint has them. */
+static char *
+valid_names(void)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+		appendStringInfo(&buf, "%s\"%s.%s\"",
+						 i == 0 ? "" : i == PV_NUM_OPTIONS - 1 ? ", and " : ", ",
+						 PV_NAMESPACE, option_table[i].name);
+	return buf.data;
+}
+
+/* The option that an element of a statement or a label names, or an error. */
+static PvOption
+known_option(const char *name)
+{
+	PvOption	i = find_option(name);
+
+	if (i == PV_NUM_OPTIONS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unrecognized parameter \"%s.%s\"", PV_NAMESPACE, name),
+				 errhint("Valid parameters are %s.", valid_names())));
+	return i;
+}
+
+/* Reads a value; false if the option cannot have it. */
+static bool
+parse_value(const OptionDef *def, const char *text, int *value)
+{
+	bool		truth;
+
+	if (def->is_bool)
+	{
+		if (!parse_bool(text, &truth))
+			return false;
+		*value = truth;
+		return true;
+	}
+	return parse_int(text, value, def->unit, NULL) &&
+		(*value == 0 || (*value >= def->min && *value <= def->max));
+}
+
+/* Enters one value, or raises an error. */
+static void
+set_value(PvOptions *options, PvOption i, const char *text)
+{
+	const OptionDef *def = &option_table[i];
+
+	if (!parse_value(def, text, &options->value[i]))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for parameter \"%s.%s\": \"%s\"",
+						PV_NAMESPACE, def->name, text),
+				 errhint("%s", def->valid)));
+	options->given[i] = true;
+}
+
+static void
+refuse_repeated(PvOption i)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("parameter \"%s.%s\" specified more than once",
+					PV_NAMESPACE, option_table[i].name),
+			 errhint("Give each parameter one value.")));
+}
+
+/*
+ * SET (...): enters what the elements of a statement say; one without a value
+ * is true, as with core's parameters.
+ */
+void
+pv_options_set(PvOptions *options, const List *defs)
+{
+	bool		seen[PV_NUM_OPTIONS] = {false};
+	ListCell   *lc;
+
+	foreach(lc, defs)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		PvOption	i = known_option(def->defname);
+
+		if (seen[i])
+			refuse_repeated(i);
+		seen[i] = true;
+		set_value(options, i, def->arg ? defGetString(def) : "true");
+	}
+}
+
+/* RESET (...): takes out what the elements name. */
+void
+pv_options_reset(PvOptions *options, const List *defs)
+{
+	ListCell   *lc;
+
+	foreach(lc, defs)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		PvOption	i = known_option(def->defname);
+
+		if (def->arg != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("RESET must not include values for parameters"),
+					 errhint("Write RESET (%s.%s).", PV_NAMESPACE, def->defname)));
+		options->given[i] = false;
+	}
+}
+
+/* Enters more, over what there is. */
+void
+pv_options_merge(PvOptions *options, const PvOptions *more)
+{
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (!more->given[i])
+			continue;
+		options->given[i] = true;
+		options->value[i] = more->value[i];
+	}
+}
+
+
+/* ----------------------------------------------------------------
+ *		The text of a label
+ * ----------------------------------------------------------------
+ */
+
+/* The canonical text, or NULL where no option is given. */
+char *
+pv_options_print(const PvOptions *options)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (!options->given[i])
+			continue;
+		appendStringInfo(&buf, "%s%s=", buf.len > 0 ? ", " : "",
+						 option_table[i].name);
+		if (option_table[i].is_bool)
+			appendStringInfoString(&buf, options->value[i] ? "true" : "false");
+		else
+			appendStringInfo(&buf, "%d", options->value[i]);
+	}
+	return buf.len > 0 ? buf.data : NULL;
+}
+
+/*
+ * Splits "name=value, name=value" and hands each pair on; false if it is no
+ * such list, or if the receiver says so.
+ */
+static bool
+split_label(const char *label,
+			bool (*take) (PvOptions *options, const char *name, const char *value),
+			PvOptions *options)
+{
+	List	   *pairs;
+	ListCell   *lc;
+
+	if (!SplitGUCList(pstrdup(label), ',', &pairs))
+		return false;
+
+	foreach(lc, pairs)
+	{
+		char	   *name = lfirst(lc);
+		char	   *value = strchr(name, '=');
+
+		if (value == NULL)
+			return false;
+		*value++ = '\0';
+		if (!take(options, name, value))
+			return false;
+	}
+	return true;
+}
+
+/* For a label that is being set: errors say what is wrong with it. */
+static bool
+take_or_fail(PvOptions *options, const char *name, const char *value)
+{
+	PvOption	i = known_option(name);
+
+	if (options->given[i])
+		refuse_repeated(i);
+	set_value(options, i, value);
+	return true;
+}
+
+/* For a label that is in the catalog. */
+static bool
+take_if_good(PvOptions *options, const char *name, const char *value)
+{
+	PvOption	i = find_option(name);
+
+	if (i == PV_NUM_OPTIONS || options->given[i] ||
+		!parse_value(&option_table[i], value, &options->value[i]))
+		return false;
+	options->given[i] = true;
+	return true;
+}
+
+/*
+ * Refuses a label that ALTER TABLE would not have made: its owner can set it
+ * by hand, and a dump does.
+ */
+void
+pv_options_check_label(const char *label)
+{
+	PvOptions	options = {{false}};
+	char	   *canonical;
+
+	if (!split_label(label, take_or_fail, &options) ||
+		(canonical = pv_options_print(&options)) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid security label for parvacuum: \"%s\"", label),
+				 errhint("Use ALTER TABLE ... SET (parvacuum.enabled), which makes such a label.")));
+
+	if (strcmp(canonical, label) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("security label for parvacuum is not in canonical form: \"%s\"",
+						label),
+				 errhint("Write \"%s\".", canonical)));
+}
+
+
+/* ----------------------------------------------------------------
+ *		The catalog
+ * ----------------------------------------------------------------
+ */
+
+static ObjectAddress
+table_address(Oid relid)
+{
+	ObjectAddress address;
+
+	ObjectAddressSet(address, RelationRelationId, relid);
+	return address;
+}
+
+/*
+ * What the table says itself.  A label that cannot be read, written into the
+ * catalog by hand or by a later version, is worth a warning but stops nobody.
+ */
+void
+pv_options_read(Oid relid, PvOptions *options)
+{
+	ObjectAddress address = table_address(relid);
+	char	   *label = GetSecurityLabel(&address, PV_NAMESPACE);
+
+	memset(options, 0, sizeof(*options));
+	if (label == NULL || split_label(label, take_if_good, options))
+		return;
+
+	memset(options, 0, sizeof(*options));
+	ereport(WARNING,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("ignoring the parvacuum options of table \"%s\"",
+					get_rel_name(relid)),
+			 errdetail("Its security label cannot be read: \"%s\".", label),
+			 errhint("Set the options again with ALTER TABLE.")));
+}
+
+/*
+ * Who is about to change a label announces that until his transaction ends, so
+ * that pv_options_remove_all() can wait for it.
+ */
+void
+pv_options_announce_change(void)
+{
+	LockRelationOid(SecLabelRelationId, RowExclusiveLock);
+}
+
+/* Stores what the table is to say; for later commands to see. */
+void
+pv_options_write(Oid relid, const PvOptions *options)
+{
+	ObjectAddress address = table_address(relid);
+
+	pv_options_announce_change();
+	SetSecurityLabel(&address, PV_NAMESPACE, pv_options_print(options));
+}
+
+/*
+ * Removes the options of all tables of this database, and returns how many
+ * tables had some.  Waits for those who are changing options, and keeps others
+ * from it until the transaction ends; locks no table.
+ */
+int
+pv_options_remove_all(void)
+{
+	Relation	seclabel = table_open(SecLabelRelationId, ShareRowExclusiveLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
+				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
+	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		CatalogTupleDelete(seclabel, &tuple->t_self);
+		n++;
+	}
+	systable_endscan(scan);
+	table_close(seclabel, NoLock);
+
+	return n;
+}
+
+/*
+ * Enters what one table says where nobody nearer has said anything.
+ */
+static void
+inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
+{
+	PvOptions	own;
+
+	pv_options_read(relid, &own);
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (effective->origin[i] != PV_ORIGIN_DEFAULT || !own.given[i])
+			continue;
+		effective->value[i] = own.value[i];
+		effective->origin[i] = origin;
+	}
+}
+
+/*
+ * What holds for a table: for each option its own word, else that of its
+ * nearest ancestor, else the setting's.  Of a TOAST table ask for its table.
+ */
+void
+pv_options_effective(Oid relid, bool is_partition,
+					 PvEffectiveOptions *effective)
+{
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		effective->value[i] = -1;
+		effective->origin[i] = PV_ORIGIN_DEFAULT;
+	}
+
+	inherit(effective, relid, PV_ORIGIN_TABLE);
+	if (is_partition)
+	{
+		ListCell   *lc;
+
+		foreach(lc, get_partition_ancestors(relid))
+			inherit(effective, lfirst_oid(lc), PV_ORIGIN_ANCESTOR);
+	}
+
+	if (effective->origin[PV_OPTION_ENABLED] == PV_ORIGIN_DEFAULT)
+	{
+		effective->value[PV_OPTION_ENABLED] = pv_guc_enabled;
+		effective->origin[PV_OPTION_ENABLED] = PV_ORIGIN_SETTING;
+	}
+}

@@ -1,0 +1,325 @@
+# Whoever has used the engine can stop at any time, by option, setting, DROP
+# EXTENSION or without the library at all: stock VACUUM goes on with the same
+# table, on the server, after a crash of it, and on its standby.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('leaving', allows_streaming => 1);
+$node->append_conf('postgresql.conf', "wal_consistency_checking = 'all'\nwal_keep_size = '1GB'\n");
+$node->start;
+pv_setup($node);
+
+my $with = "shared_preload_libraries = 'parvacuum'\n";
+my $without = "shared_preload_libraries = ''\n";
+my $options = 'ALTER TABLE ours SET (parvacuum.enabled, parvacuum.workers = 2)';
+my $round = 0;
+
+# Run with other settings, of the session or of the configuration file.
+sub restart_with
+{
+	my ($conf) = @_;
+	$node->append_conf('postgresql.conf', $conf);
+	$node->restart;
+	return;
+}
+
+# Two tables alike in each page, ours with options.
+sub make_twins
+{
+	$node->safe_psql('postgres',
+		"\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 12000, ARRAY['btree', 'gin', 'hash'], 100) \\gexec\n$options");
+	return;
+}
+
+# New dead rows in both, the same in each.
+sub new_dead_rows
+{
+	$round++;
+	$node->safe_psql('postgres', "BEGIN; DELETE FROM stock WHERE id % 97 = $round; DELETE FROM ours WHERE id % 97 = $round; COMMIT");
+	return;
+}
+
+# VACUUM (VERBOSE), in a session with settings: says who did it, and each reason
+# that is given for that.
+sub vacuum_on
+{
+	my ($where, $db, $table, %settings) = @_;
+	my $before = delete $settings{before} // '';
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=$settings{$_}" } sort keys %settings;
+	my ($rc, $out, $err) = $where->psql($db, "$before VACUUM (VERBOSE) $table");
+	my @messages = split /^psql:\S+ INFO:  /m, $err;
+	my ($report) = grep { /^finished vacuuming "$db\.\w+\.$table": / } @messages;
+	my @reasons = map { /^PostgreSQL's own VACUUM vacuums table "$table"\nDETAIL:  (.*)/ ? $1 : () } @messages;
+	push @reasons, 'something of its TOAST table' if !@reasons && $err =~ /PostgreSQL's own VACUUM/;
+
+	return $err if $rc != 0 || !$report;
+	return join ': ', $report =~ /^engine: parvacuum, /m ? 'engine' : 'core', @reasons;
+}
+
+sub vacuum { return vacuum_on($node, 'postgres', @_) }
+
+# The error of a statement.
+sub error_of
+{
+	my ($where, $sql) = @_;
+	my ($rc, $out, $err) = $where->psql('postgres', $sql);
+	isnt($rc, 0, "$sql fails");
+	return $err;
+}
+
+# Both twins have just been vacuumed and must be the same.
+sub is_same
+{
+	my ($what, $where) = @_;
+	is(pv_differences($where // $node), '', "$what: the table is what stock made of its twin");
+	return;
+}
+
+my $labels = q{SELECT objoid::regclass, label FROM pg_seclabel WHERE provider = 'parvacuum' ORDER BY 1};
+my $ours_label = 'ours|enabled=true, workers=2';
+
+make_twins();
+new_dead_rows();
+is(vacuum('ours'), 'engine', 'with its option the table is the engine\'s');
+is(vacuum('stock'), 'core', 'without option and setting a table is core\'s, and nothing is said');
+is_same('engine');
+
+#
+# The option, the setting, and what they cannot do
+#
+$node->safe_psql('postgres', 'ALTER TABLE ours SET (parvacuum.enabled = false)');
+new_dead_rows();
+is(vacuum('ours'), 'core', 'the option off: core\'s');
+is(vacuum('stock'), 'core', 'the option off: its twin');
+is_same('the option off');
+is(vacuum('ours', 'parvacuum.enabled' => 'on'), 'core', 'the option is off though the setting is on: core\'s');
+$node->safe_psql('postgres', 'ALTER TABLE ours RESET (parvacuum.enabled, parvacuum.workers)');
+is(vacuum('ours'), 'core', 'no options any more: core\'s');
+is(vacuum('ours', 'parvacuum.enabled' => 'on'), 'engine', 'the setting on: the engine\'s');
+$node->safe_psql('postgres', $options);
+
+my %on = ('parvacuum.enabled' => 'on');
+is(vacuum($_, %on), 'core: The table is a system catalog.', "the setting on: $_ is core's") for qw(pg_class pg_proc pg_database pg_seclabel);
+is(vacuum('passing', %on, before => 'CREATE TEMP TABLE passing AS SELECT 1 AS i;'), 'core: The table is temporary.', 'the setting on: a temporary table is core\'s');
+is(vacuum('passing', before => 'CREATE TEMP TABLE passing WITH (parvacuum.enabled) AS SELECT 1 AS i;'),
+	'core: The table is temporary.', 'the option on: so it is');
+is(vacuum($_), 'core', "the setting off: of $_ nothing is said") for qw(pg_class pg_seclabel);
+
+#
+# parvacuum.engine
+#
+sub set_engine
+{
+	my ($value) = @_;
+	$node->append_conf('postgresql.conf', "parvacuum.engine = $value\n");
+	$node->reload;
+	ok($node->poll_query_until('postgres', 'SHOW parvacuum.engine', $value), "parvacuum.engine = $value, by reload");
+	return;
+}
+
+my $off = 'The setting parvacuum.engine is off.';
+
+set_engine('off');
+new_dead_rows();
+my ($rc, $out, $err) = $node->psql('postgres', "VACUUM ours; SET client_min_messages = debug1; VACUUM ours");
+is_deeply([ $rc, $err =~ /VACUUM vacuums table "ours"\n(DETAIL:.*)\n/g ], [ 0, "DETAIL:  $off" ], 'engine off: VACUUM is core\'s');
+is(vacuum('stock'), 'core', 'engine off: its twin');
+is_same('engine off');
+new_dead_rows();
+is(vacuum('ours'), "core: $off", 'engine off: VACUUM (VERBOSE) is core\'s and says why');
+is(vacuum('stock'), 'core', 'engine off: its twin again');
+is_same('engine off, again');
+is($node->safe_psql('postgres', q{SELECT enabled, declined FROM parvacuum_tables WHERE relid = 'ours'::regclass}), "t|$off", 'engine off: parvacuum_tables says so');
+set_engine('on');
+new_dead_rows();
+is(vacuum('ours'), 'engine', 'engine on: the engine\'s again');
+is(vacuum('stock'), 'core', 'engine on: its twin');
+is_same('engine on');
+
+#
+# DROP EXTENSION
+#
+$node->safe_psql('postgres', 'CREATE DATABASE other; CREATE TABLE second (i int) WITH (parvacuum.workers = 1)');
+$node->safe_psql('other', 'CREATE EXTENSION parvacuum; CREATE TABLE theirs WITH (parvacuum.enabled) AS SELECT i FROM generate_series(1, 1000) i');
+
+my $of_both = "$ours_label\nsecond|workers=1";
+is($node->safe_psql('postgres', $labels), $of_both, 'two tables have options');
+$node->safe_psql('postgres', 'BEGIN; DROP EXTENSION parvacuum; ROLLBACK');
+is($node->safe_psql('postgres', $labels), $of_both, 'DROP EXTENSION, rolled back: they stay');
+($rc, $out, $err) = $node->psql('postgres', 'DROP EXTENSION parvacuum');
+is($rc, 0, 'DROP EXTENSION');
+like($err, qr/NOTICE:  parvacuum options of 2 tables removed$/, 'DROP EXTENSION says what it does');
+is($node->safe_psql('postgres', $labels), '', 'DROP EXTENSION: no options are left in this database');
+is($node->safe_psql('other', $labels), 'theirs|enabled=true', 'DROP EXTENSION: those of another are');
+new_dead_rows();
+is(vacuum($_), 'core', "DROP EXTENSION: $_ is core's") for qw(ours stock);
+is_same('DROP EXTENSION');
+is(vacuum_on($node, 'other', 'theirs'), 'engine', 'DROP EXTENSION: in another database the engine goes on');
+$node->safe_psql('postgres', 'CREATE EXTENSION parvacuum');
+is(vacuum('ours'), 'core', 'CREATE EXTENSION brings no options back');
+$node->safe_psql('postgres', $options);
+is(vacuum('ours'), 'engine', 'but they can be set again');
+($rc, $out, $err) = $node->psql('other', 'DROP EXTENSION parvacuum; CREATE EXTENSION parvacuum; DROP EXTENSION parvacuum');
+is(scalar(() = $err =~ /NOTICE:  parvacuum options of 1 table removed$/mg), 1, 'DROP EXTENSION of the other: one table');
+is($node->safe_psql('postgres', $labels), $ours_label, 'and again not those of another database');
+
+#
+# A standby, the library not preloaded
+#
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf', $without);
+$standby->start;
+
+sub standby_is_same
+{
+	my ($what) = @_;
+	my $digest = q{
+		SELECT l, oracle.rows_digest(l), md5(string_agg(oracle.line_pointers(l, blk), '' ORDER BY blk))
+		FROM unnest(ARRAY['ours', 'stock']::regclass[]) l, generate_series(0, oracle.nblocks(l) - 1) blk GROUP BY l};
+	my $map = q{SELECT l, pg_visibility_map_summary(l) FROM unnest(ARRAY['ours', 'stock']::regclass[]) l};
+
+	$node->wait_for_catchup($standby, 'replay');
+	is($standby->safe_psql('postgres', $_), $node->safe_psql('postgres', $_), "$what: the same there") for $digest, $map, $labels;
+	is($standby->safe_psql('postgres', q{
+		SELECT * FROM oracle.check_heap('ours');
+		SELECT bt_index_check(indexrelid, true)::text FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
+		WHERE indrelid = 'ours'::regclass AND relam = (SELECT oid FROM pg_am WHERE amname = 'btree')}) =~ s/\n//gr,
+		'', "$what: and whole");
+	return;
+}
+
+is($standby->safe_psql('postgres', 'SHOW shared_preload_libraries'), '', 'the standby has no library');
+make_twins();
+new_dead_rows();
+is(vacuum('ours'), 'engine', 'standby: a vacuum by the engine');
+is(vacuum('stock'), 'core', 'standby: and one of the twin');
+is_same('standby');
+standby_is_same('standby');
+is($standby->safe_psql('postgres', $labels), $ours_label, 'standby: the options are there');
+$node->safe_psql('postgres', 'ALTER TABLE ours SET (parvacuum.workers = 1); DELETE FROM ours WHERE id % 3 = 0');
+is(vacuum('ours', vacuum_freeze_min_age => 0), 'engine', 'standby: another');
+standby_is_same('standby, another');
+is($standby->safe_psql('postgres', $labels), 'ours|enabled=true, workers=1', 'standby: and the new options');
+
+# preloaded
+$standby->append_conf('postgresql.conf', $with);
+$standby->restart;
+like(error_of($standby, $_), qr/ERROR:  cannot execute [A-Z ]+ in a read-only transaction/, 'preloaded on the standby: it is read-only')
+  for 'ALTER TABLE ours SET (parvacuum.enabled)', 'ALTER TABLE ours RESET (parvacuum.workers)',
+  'CREATE TABLE t (i int) WITH (parvacuum.enabled)', q{SECURITY LABEL FOR parvacuum ON TABLE ours IS 'workers=3'}, 'DROP EXTENSION parvacuum';
+is($standby->safe_psql('postgres', q{SELECT * FROM parvacuum_tables WHERE relid = 'ours'::regclass}),
+	'ours|t|table|1|table||default|', 'preloaded on the standby: the options can be read');
+$node->safe_psql('postgres', 'DELETE FROM ours WHERE id % 3 = 1');
+is(vacuum('ours'), 'engine', 'preloaded on the standby: a vacuum by the engine');
+standby_is_same('preloaded on the standby');
+
+# promoted, without it
+$standby->append_conf('postgresql.conf', $without);
+$standby->restart;
+$node->wait_for_catchup($standby, 'replay');
+$standby->promote;
+$standby->safe_psql('postgres', 'DELETE FROM ours WHERE id % 5 = 0');
+is(vacuum_on($standby, 'postgres', 'ours'), 'core', 'promoted: the table is core\'s');
+is(pv_findings($standby, 'ours'), '', 'promoted: and whole');
+unlike(slurp_file($standby->logfile), qr/inconsistent page/, 'the standby found each page as the primary had it');
+pv_no_crash($standby, 'the standby');
+$standby->stop;
+
+#
+# The library removed
+#
+make_twins();
+$node->safe_psql('postgres', q{
+	CREATE TABLE busy (i int) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0);
+	INSERT INTO busy SELECT i FROM generate_series(1, 1000) i});
+new_dead_rows();
+is(vacuum('ours'), 'engine', 'removed: before it the engine vacuums');
+is(vacuum('stock'), 'core', 'removed: and stock its twin');
+restart_with("$without\nautovacuum = on\nautovacuum_naptime = 1\nlog_autovacuum_min_duration = 0\n");
+
+new_dead_rows();
+is(vacuum($_), 'core', "removed: stock VACUUM of $_") for qw(ours stock);
+is_same('removed');
+is(pv_findings($node, 'ours'), '', 'removed: the table is whole');
+
+my $before = -s $node->logfile;
+$node->safe_psql('postgres', 'DELETE FROM busy WHERE i <= 500');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname = 'busy' AND autovacuum_count > 0 AND n_dead_tup = 0}, 1), 'removed: autovacuum works');
+ok($node->wait_for_log(qr/automatic vacuum of table "postgres\.public\.busy": .*\n.*\n\ttuples: 500 removed/, $before),
+	'removed: its log has stock\'s words');
+unlike(substr(slurp_file($node->logfile), $before), qr/parvacuum/, 'removed: and none of ours');
+is(pv_findings($node, 'busy'), '', 'removed: that table is whole');
+
+my $unknown = qr/ERROR:  unrecognized parameter namespace "parvacuum"/;
+like(error_of($node, $_), $unknown, 'removed: the error is core\'s own')
+  for 'ALTER TABLE ours SET (parvacuum.enabled)', 'CREATE TABLE t (i int) WITH (parvacuum.enabled)';
+like(error_of($node, 'SECURITY LABEL FOR parvacuum ON TABLE ours IS NULL'),
+	qr/ERROR:  security label provider "parvacuum" is not loaded/, 'removed: the provider is not there');
+is($node->safe_psql('postgres', q{SELECT enabled, workers, declined FROM parvacuum_tables WHERE relid = 'ours'::regclass}),
+	't|2|The library was not loaded at server start.', 'removed: parvacuum_tables says what is and what is not done');
+$node->safe_psql('postgres', 'DROP TABLE busy');
+is($node->safe_psql('postgres', $labels), $ours_label, 'removed: a table takes its label with it');
+$node->safe_psql('postgres', q{DELETE FROM pg_seclabel WHERE provider = 'parvacuum'});
+is($node->safe_psql('postgres', $labels), '', 'removed: the labels can be deleted');
+
+restart_with("$with\nautovacuum = off\n");
+is(vacuum('ours'), 'core', 'back: without its options the table is core\'s');
+$node->safe_psql('postgres', $options);
+new_dead_rows();
+is(vacuum('ours'), 'engine', 'back: with them the engine\'s');
+is(vacuum('stock'), 'core', 'back: and its twin');
+is_same('back');
+
+#
+# An immediate shutdown in the middle of a vacuum by the engine, and a start
+# without the library
+#
+
+# Ten milliseconds a page, read or not, and a GIN index whose cleanup looks at
+# each of its pages: each phase is long enough to be met.
+my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 200, vacuum_cost_page_miss => 200);
+my $full = 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING)';
+
+for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning up indexes')
+{
+	my $what = "crash, $phase";
+
+	new_dead_rows();
+	my $started = pv_start_run($node, "$full ours", %slow);
+	ok(pv_await($node, qq{
+		SELECT count(*) FROM pg_stat_progress_vacuum JOIN pg_stat_activity a ON a.leader_pid = pg_stat_progress_vacuum.pid
+		WHERE relid = 'ours'::regclass AND phase = '$phase'}, 2), "$what: the engine is in it, with two workers");
+	$node->stop('immediate');
+	ok(!pv_finish($started), "$what: the vacuum failed");
+
+	my $before = -s $node->logfile;
+	$node->append_conf('postgresql.conf', $without);
+	$node->start;
+	like(substr(slurp_file($node->logfile), $before), qr/not properly shut down; automatic recovery in progress/, "$what: the server recovers");
+	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
+	is(vacuum('ours'), 'core', "$what: without the library it is core's");
+	$node->safe_psql('postgres', "$full $_") for qw(stock ours);
+	is_same($what);
+	restart_with($with);
+}
+
+# and the engine takes what stock has left, as well
+new_dead_rows();
+is(vacuum('ours'), 'engine', 'in the end the engine once more');
+is(vacuum('stock'), 'core', 'in the end its twin');
+is_same('in the end');
+
+unlike(slurp_file($node->logfile), qr/inconsistent page/, 'recovery found each page as it had been');
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
