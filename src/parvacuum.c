@@ -6,18 +6,19 @@
  * parvacuum vacuums ordinary heap tables with several processes in every phase.
  * Tables, WAL and catalogs are what they were; only who does the work differs.
  *
- * How a vacuum comes to us.  parvacuum_run() and CALL parvacuum() start a
- * process, the runner, which calls core's vacuum().  Core parses, checks,
- * locks, and opens a transaction for each table, then calls the vacuum of the
- * table's access method.  That slot is ours:
+ * How a vacuum comes to us.  Core's vacuum() parses, checks, locks, and opens a
+ * transaction for each table, then calls the vacuum of the table's access
+ * method.  That slot is ours; everybody who vacuums arrives there:
  *
- *		parvacuum.c		this file: the SQL functions, their checks and rows
- *			|
- *		pv_runner.c		starts the runner, waits; the runner; messages
- *			|
- *		core's vacuum() and vacuum_rel()
+ *		VACUUM, vacuumdb, autovacuum		parvacuum.c		this file: the SQL functions
+ *			|									|			and their checks and rows
+ *			|								pv_runner.c		starts the runner, a process
+ *			|									|			that calls core's vacuum()
+ *		core's vacuum() and vacuum_rel() <------+
  *			|
  *		pv_hook.c		the slot; engine or core for this table
+ *			|				pv_options.c	what the table says about that
+ *			|				pv_command.c	ALTER TABLE ... SET (parvacuum.enabled)
  *			|
  *		pv_vacuum.c		the leader's plan: the phases below, in this order
  *
@@ -47,6 +48,7 @@
  *		parvacuum.h		the words: phase, segment, result
  *		pv_guc.c		settings
  *		pv_shmem.c		the root in shared memory; the cluster's worker count
+ *		pv_launcher.c	the process that follows the configuration for autovacuum
  *		pv_compat.c		what differs between server versions
  *
  * Reading order: this file, pv_hook.c, pv_vacuum.c, pv_worker.c, pv_scan.c,
@@ -58,7 +60,7 @@
  * touches nothing else: functions that need more say so.  The rest of the file
  * runs in the session that calls parvacuum_run() or CALL parvacuum(): it finds
  * out all that can be wrong before a process is started, has the runner do it,
- * and shows the result.  It takes no locks.
+ * and shows the result; or that looks at parvacuum_tables.  It takes no locks.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

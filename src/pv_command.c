@@ -340,6 +340,7 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 	}
 
 	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
+	PreventCommandIfParallelMode(CreateCommandName((Node *) stmt));
 	relid = RangeVarGetRelidExtended(stmt->relation,
 									 AlterTableGetLockLevel(stmt->cmds),
 									 stmt->missing_ok ? RVR_MISSING_OK : 0,
@@ -512,6 +513,9 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	if (access == OAT_POST_CREATE && classId == RelationRelationId &&
 		subId == 0 && new_table_options != NULL)
 		label_new_table(objectId);
+
+	if (access == OAT_DROP && classId == RelationRelationId && subId == 0)
+		pv_options_announce_drop(objectId);
 
 	if (access == OAT_DROP && classId == ExtensionRelationId)
 	{

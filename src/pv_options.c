@@ -30,6 +30,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/genam.h"
 #include "access/parallel.h"
 #include "access/table.h"
@@ -71,7 +73,7 @@ typedef struct OptionDef
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
 		"buffer_usage_limit", false, MIN_BUFFER_USAGE_LIMIT, MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB,
-		"Valid values are 0 and sizes between 128 kB and 16777216 kB."
+		"Valid values are 0 and sizes between \"128kB\" and \"16GB\"."
 	},
 	[PV_OPTION_ENABLED] = {
 		"enabled", true, 0, 1, 0,
@@ -141,11 +143,15 @@ known_option(const char *name)
 	return i;
 }
 
-/* Reads a value; false if the option cannot have it. */
+/*
+ * Reads a value; false if the option cannot have it.  parse_int() would round
+ * fractions, and make 0, which has a meaning of its own, of "100B".
+ */
 static bool
 parse_value(const OptionDef *def, const char *text, int *value)
 {
 	bool		truth;
+	double		number;
 
 	if (def->is_bool)
 	{
@@ -154,8 +160,11 @@ parse_value(const OptionDef *def, const char *text, int *value)
 		*value = truth;
 		return true;
 	}
-	return parse_int(text, value, def->unit, NULL) &&
-		(*value == 0 || (*value >= def->min && *value <= def->max));
+	if (!parse_real(text, &number, def->unit, NULL) || number != rint(number) ||
+		(number != 0 && (number < def->min || number > def->max)))
+		return false;
+	*value = (int) number;
+	return true;
 }
 
 /* Enters one value, or raises an error. */
@@ -390,6 +399,16 @@ void
 pv_options_announce_change(void)
 {
 	LockRelationOid(SecLabelRelationId, RowExclusiveLock);
+}
+
+/* A relation is about to be dropped; with it goes its label, if it has one. */
+void
+pv_options_announce_drop(Oid relid)
+{
+	ObjectAddress address = table_address(relid);
+
+	if (GetSecurityLabel(&address, PV_NAMESPACE) != NULL)
+		pv_options_announce_change();
 }
 
 /* Stores what the table is to say; for later commands to see. */

@@ -62,6 +62,7 @@ extern void pv_options_check_label(const char *label);
 /* In the catalog. */
 extern void pv_options_read(Oid relid, PvOptions *options);
 extern void pv_options_announce_change(void);
+extern void pv_options_announce_drop(Oid relid);
 extern void pv_options_write(Oid relid, const PvOptions *options);
 extern int	pv_options_remove_all(void);
 extern void pv_options_effective(Oid relid, bool is_partition,

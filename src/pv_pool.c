@@ -25,7 +25,7 @@
  * need no special case.
  *
  *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | unit order |
- *	               store's shared part | DSA in place | query text
+ *	               store's shared part | DSA in place | text for activity
  *
  * The DSA grows by segments of its own if the store outgrows the reserve, up
  * to a limit.  All of it goes away with the DSM segment, on every way out: the
@@ -42,6 +42,7 @@
 #include "storage/lwlock.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
+#include "utils/backend_status.h"
 #include "utils/dsa.h"
 #include "utils/rel.h"
 
@@ -55,7 +56,8 @@
 #define PV_KEY_UNIT_ORDER	4
 #define PV_KEY_STORE		5
 #define PV_KEY_DSA			6
-#define PV_KEY_QUERY_TEXT	7
+#define PV_KEY_STATEMENT	7	/* that the leader executes, or ... */
+#define PV_KEY_ACTIVITY		8	/* ... what an autovacuum worker is doing */
 
 /*
  * Bytes the DSA may take beyond the store's limit: each participant may exceed
@@ -152,11 +154,22 @@ estimate_part(ParallelContext *pcxt, Size size)
 }
 
 /*
- * Fill the DSM segment.  dsa_size is what was estimated for the DSA.
+ * What the leader is doing, for workers to show.  An autovacuum worker has no
+ * statement, but shows something too.
+ */
+static const char *
+activity_text(void)
+{
+	return debug_query_string ? debug_query_string : MyBEEntry->st_activity_raw;
+}
+
+/*
+ * Fill the DSM segment.  dsa_size and text_size are what was estimated for the
+ * DSA and the text.
  */
 static void
 fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
-			 Size dsa_size, Size query_size)
+			 Size dsa_size, Size text_size)
 {
 	PvParticipant *leader = pool->leader;
 	ParallelContext *pcxt = pool->pcxt;
@@ -188,9 +201,9 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 													pv_deadtids_shared_size()),
 									  pool->area, plan->rel_pages, store_limit);
 	}
-	if (query_size > 0)
-		memcpy(allocate_part(pcxt, PV_KEY_QUERY_TEXT, query_size),
-			   debug_query_string, query_size);
+	memcpy(allocate_part(pcxt, debug_query_string ? PV_KEY_STATEMENT : PV_KEY_ACTIVITY,
+						 text_size),
+		   activity_text(), text_size);
 }
 
 /*
@@ -203,7 +216,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 {
 	ParallelContext *pcxt;
 	Size		dsa_size = Max(dsa_minimum_size(), store_reserve);
-	Size		query_size = debug_query_string ? strlen(debug_query_string) + 1 : 0;
+	Size		text_size = strlen(activity_text()) + 1;
 
 	EnterParallelMode();
 	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
@@ -221,8 +234,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 		estimate_part(pcxt, dsa_size);
 		estimate_part(pcxt, pv_deadtids_shared_size());
 	}
-	if (query_size > 0)
-		estimate_part(pcxt, query_size);
+	estimate_part(pcxt, text_size);
 	InitializeParallelDSM(pcxt);
 
 	/* Without a segment, or with interrupts held, there can be no workers */
@@ -234,7 +246,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	}
 
 	pool->pcxt = pcxt;
-	fill_segment(pool, plan, store_limit, dsa_size, query_size);
+	fill_segment(pool, plan, store_limit, dsa_size, text_size);
 
 	return true;
 }
@@ -417,8 +429,9 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 										 self->area);
 	}
 
-	debug_query_string = shm_toc_lookup(toc, PV_KEY_QUERY_TEXT, true);
-	pgstat_report_activity(STATE_RUNNING, debug_query_string);
+	debug_query_string = shm_toc_lookup(toc, PV_KEY_STATEMENT, true);
+	pgstat_report_activity(STATE_RUNNING, debug_query_string ? debug_query_string :
+						   shm_toc_lookup(toc, PV_KEY_ACTIVITY, true));
 }
 
 /*

@@ -205,6 +205,10 @@ for my $phase (@phases)
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 }
 
+start_slow('vacuuming heap', 'activity');
+is(sql(q{SELECT DISTINCT query FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 'autovacuum: VACUUM public.ours',
+	'activity: workers show what they do');
+
 # While it waits to truncate, autovacuum holds a lock that a VACUUM wants.
 reload_with(autovacuum_vacuum_cost_delay => 0);
 sql(q{CREATE TABLE ends (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled)}, "ALTER TABLE ends SET ($options)",
