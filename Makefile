@@ -56,6 +56,7 @@ REGRESS = \
 ISOLATION = \
 	cleanup_lock \
 	lock_conflict \
+	options \
 	snapshot \
 	truncate_backoff
 ISOLATION_OPTS = --inputdir=test

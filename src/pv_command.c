@@ -29,7 +29,7 @@
  * Who runs this.  pv_command_init() in the postmaster at preload; the rest in
  * the session that executes the statement.  Its variables are its own.  Locks:
  * on the table what AlterTableGetLockLevel() says of what core has left to do,
- * ShareUpdateExclusiveLock at least; RowExclusiveLock on pg_seclabel.
+ * ShareUpdateExclusiveLock at least; those of pv_options.c.
  *
  * Core: tcop/utility.c, ProcessUtilitySlow; commands/tablecmds.c.
  *
@@ -97,7 +97,7 @@ check_can_have_options(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid),
-				 errhint("It was dropped meanwhile.")));
+				 errdetail("It was dropped meanwhile.")));
 	if (relkind == RELKIND_TOASTVALUE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -242,7 +242,7 @@ creation_options(Node *stmt)
 	}
 }
 
-/* The next table that the new one is to be LIKE in everything, or NULL. */
+/* The element, if it says that the new table is to be LIKE one in everything. */
 static TableLikeClause *
 like_all_clause(Node *element)
 {
@@ -375,8 +375,8 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 
 /*
  * Adds the options that the tables have themselves which the new one is to be
- * LIKE in everything.  Core looks them up again, checks that the user may read
- * them, and keeps them locked as we do.
+ * LIKE in everything.  Core looks them up again, by the schema that we found
+ * them in, checks that the user may read them, and keeps them locked as we do.
  */
 static void
 add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
@@ -394,6 +394,8 @@ add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
 		relid = RangeVarGetRelid(like->relation, AccessShareLock, true);
 		if (!OidIsValid(relid))
 			continue;			/* core will say so */
+		like->relation->schemaname =
+			get_namespace_name(get_rel_namespace(relid));
 		pv_options_read(relid, &theirs);
 		pv_options_merge(options, &theirs);
 	}
@@ -413,7 +415,8 @@ create_table(PlannedStmt *pstmt, const UtilityCall *call)
 		add_options_of_likes((CreateStmt *) stmt, &options);
 	pv_options_set(&options, take_ours(creation_options(stmt)));
 
-	new_table_options = &options;
+	if (pv_options_any(&options))
+		new_table_options = &options;
 	pass_on(pstmt, call);
 }
 

@@ -356,19 +356,16 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 
 /*
  * Make a ring of about so many kilobytes, 0 for none.  A part of it is a ring
- * of core's.  Together they take an eighth of shared buffers at most, as core
- * has it for one.
+ * of core's.
  */
 void
 pv_ring_create(PvRing *ring, int size_kb)
 {
-	int			most = NBuffers / 8 / (PV_DEFAULT_RING_KB * 1024 / BLCKSZ);
-
 	memset(ring, 0, sizeof(*ring));
 	if (size_kb == 0)
 		return;
 
-	ring->nparts = Max(1, Min(size_kb / PV_DEFAULT_RING_KB, most));
+	ring->nparts = Max(1, size_kb / PV_DEFAULT_RING_KB);
 	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
 	for (int i = 0; i < ring->nparts; i++)
 		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);

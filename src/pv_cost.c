@@ -15,8 +15,13 @@
  * participant that runs out of work says so (pv_cost_end_work), and the others
  * notice at their next pv_cost_poll() and take over its share; otherwise one
  * large index left to one process would be vacuumed at a fraction of the
- * budget.  Within an access method only the callback of a bulk deletion polls,
- * so in index cleanup a share is taken over from one index to the next.
+ * budget.
+ *
+ * Within an access method only the callback of a bulk deletion polls; in index
+ * cleanup a share lasts until the index is done.  So in the index phases n is
+ * not the number of those who happen to have begun: it is that of all who can
+ * come to have an index, the participants or the indexes not done yet, whichever
+ * is less.  It only falls, so shares taken early add up to no more than one.
  *
  * We do not use core's VacuumSharedCostBalance.  There, whoever pushed the
  * common balance over the limit sleeps off what it did itself, while its
@@ -31,9 +36,10 @@
  * with.  It looks at every page, every few index tuples, and while it waits for
  * its workers, and publishes the new budget to them.
  *
- * On 15 core stores its own values over ours whenever an autovacuum worker has
- * slept.  Polling mends that before the next sleep, but nothing polls in index
- * cleanup; there the leader's share is taken by counting pages several times.
+ * On 15 core stores its own limit and delay over ours whenever an autovacuum
+ * worker has slept.  So such a leader takes its share by counting each page
+ * several times, rounded up where the scale makes a fraction of it.  What a
+ * reload has changed is put back by the next poll.
  *
  * Locks: a spinlock over the budget.  One atomic counts who is at work,
  * another, changed after it, tells that something changed.  A share that is
@@ -58,9 +64,6 @@ bool		pv_cost_leads_autovacuum = false;
 /* The failsafe is on in this process: no throttling until the vacuum ends */
 static bool disabled = false;
 
-/* Does the access method that this process is about to call poll? */
-static bool polled = true;
-
 /* The leader's own settings, to be put back by pv_cost_restore() */
 static bool saved = false;
 static double saved_delay;
@@ -72,11 +75,20 @@ static int	page_hit;
 static int	page_miss;
 static int	page_dirty;
 
-/* If so: what the configuration was when it began, and what of it counts */
+/* Of a leader of autovacuum: what it began with, and what of that may change */
 static PvCostBudget began_with;
 static bool follows_delay;
 static bool follows_limit;
 static bool balanced;
+
+/* How many autovacuum workers there are, counted now and then */
+static int	nautovacuum = 0;
+static uint32 nrefreshes = 0;
+
+#define REFRESHES_PER_COUNT		256
+
+/* Milliseconds; a setting that is printed and read again has lost some digits */
+#define SAME_DELAY				0.001
 
 /*
  * Leader, before launch: remember the settings this vacuum runs under.
@@ -88,7 +100,9 @@ pv_cost_init(PvCostShared *shared, double scale)
 	shared->budget.delay = VacuumCostActive ? pv_vacuum_cost_delay : 0;
 	shared->budget.limit = pv_vacuum_cost_limit;
 	shared->budget.scale = scale;
+	shared->nparticipants = 1;
 	pg_atomic_init_u32(&shared->nactive, 0);
+	pg_atomic_init_u32(&shared->nunits, 0);
 	pg_atomic_init_u32(&shared->epoch, 1);
 
 	saved_delay = pv_vacuum_cost_delay;
@@ -119,6 +133,7 @@ pv_cost_lead_autovacuum(const PvOwnCosts *own)
 	follows_limit = !own->limit &&
 		(!plain_limit || pv_setting_is_cluster_wide("vacuum_cost_limit"));
 	balanced = !own->delay && !own->limit;
+	nautovacuum = 0;
 
 	pv_cost_leads_autovacuum = true;
 }
@@ -160,15 +175,18 @@ follow_reload(PvCostBudget *budget)
 {
 	PvCostBudget now;
 
-	if (!pv_shmem_read_budget(&now) || same_budget(&now, &began_with))
+	if (!pv_shmem_read_budget(&now))
 		return;
 
 	budget->scale = now.scale;
-	if (follows_delay)
+	if (follows_delay && fabs(now.delay - began_with.delay) > SAME_DELAY)
 		budget->delay = now.delay;
-	if (follows_limit)
-		budget->limit = Max(1, balanced ?
-							now.limit / count_autovacuum_workers() : now.limit);
+	if (follows_limit && now.limit != began_with.limit)
+	{
+		if (nautovacuum == 0 || ++nrefreshes % REFRESHES_PER_COUNT == 0)
+			nautovacuum = count_autovacuum_workers();
+		budget->limit = Max(1, balanced ? now.limit / nautovacuum : now.limit);
+	}
 }
 
 /*
@@ -200,18 +218,37 @@ pv_cost_refresh(PvCostShared *shared)
 }
 
 /*
- * A participant starts work in a phase.  polls says whether pv_cost_poll() will
- * be called in it.  Paired with pv_cost_end_work().
+ * Leader, between phases: the next one has so many indexes to do.
  */
 void
-pv_cost_begin_work(PvCostShared *shared, bool polls)
+pv_cost_begin_indexes(PvCostShared *shared, int nindexes)
+{
+	pg_atomic_write_u32(&shared->nunits, nindexes);
+}
+
+/*
+ * Whoever has done an index.  The last one ends the counting.
+ */
+void
+pv_cost_index_done(PvCostShared *shared)
+{
+	pg_atomic_fetch_sub_u32(&shared->nunits, 1);
+	pg_atomic_fetch_add_u32(&shared->epoch, 1);
+}
+
+/*
+ * A participant starts work in a phase.  Paired with pv_cost_end_work().
+ */
+void
+pv_cost_begin_work(PvCostShared *shared)
 {
 	pg_atomic_fetch_add_u32(&shared->nactive, 1);
 	pg_atomic_fetch_add_u32(&shared->epoch, 1);
 	pv_cost_current = shared;
-	polled = polls;
-	pv_cost_refresh(shared);
-	pv_cost_take_share();
+	if (pv_cost_leads_autovacuum)
+		pv_cost_refresh(shared);
+	else
+		pv_cost_take_share();
 }
 
 /*
@@ -246,6 +283,19 @@ pv_cost_end_work(void)
 }
 
 /*
+ * Among how many is the budget divided?
+ */
+static int
+count_sharers(PvCostShared *shared)
+{
+	int			nunits = (int) pg_atomic_read_u32(&shared->nunits);
+
+	if (nunits > 0)
+		return Min(nunits, shared->nparticipants);
+	return Max(1, (int) pg_atomic_read_u32(&shared->nactive));
+}
+
+/*
  * Recompute how much this process may do before it sleeps.
  */
 void
@@ -254,7 +304,7 @@ pv_cost_take_share(void)
 	PvCostShared *shared = pv_cost_current;
 	PvCostBudget budget;
 	double		times;			/* as long as one process alone would sleep */
-	int			nactive;
+	int			n;
 
 	/* Epoch first: if anything changes after that, we shall be back */
 	pv_cost_epoch = pg_atomic_read_u32(&shared->epoch);
@@ -266,9 +316,9 @@ pv_cost_take_share(void)
 	VacuumCostActive = budget.delay > 0 && !disabled;
 	if (VacuumCostActive)
 	{
-		nactive = Max(1, (int) pg_atomic_read_u32(&shared->nactive));
-		times = nactive / (1.0 + budget.scale * (nactive - 1));
-		if (PV_CORE_RESETS_COSTS && pv_cost_leads_autovacuum && !polled)
+		n = count_sharers(shared);
+		times = n / (1.0 + budget.scale * (n - 1));
+		if (PV_CORE_RESETS_COSTS && pv_cost_leads_autovacuum)
 		{
 			weigh_pages(times);
 			times = 1.0;

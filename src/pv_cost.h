@@ -20,11 +20,15 @@ typedef struct PvCostShared
 	slock_t		mutex;
 	PvCostBudget budget;
 
+	/* Written by the leader before the first phase */
+	int			nparticipants;	/* leader and workers launched */
+
 	/*
-	 * Atomic: how many participants are at work, and how often that, or the
-	 * budget, has changed
+	 * Atomic: how many participants are at work; in the index phases, how many
+	 * indexes are not done yet; and how often any of this has changed
 	 */
 	pg_atomic_uint32 nactive;
+	pg_atomic_uint32 nunits;	/* 0: not an index phase */
 	pg_atomic_uint32 epoch;
 } PvCostShared;
 
@@ -37,7 +41,9 @@ typedef struct PvOwnCosts
 
 extern void pv_cost_init(PvCostShared *shared, double scale);
 extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
-extern void pv_cost_begin_work(PvCostShared *shared, bool polls);
+extern void pv_cost_begin_indexes(PvCostShared *shared, int nindexes);
+extern void pv_cost_index_done(PvCostShared *shared);
+extern void pv_cost_begin_work(PvCostShared *shared);
 extern void pv_cost_end_work(void);
 extern void pv_cost_disable(void);
 extern void pv_cost_restore(void);

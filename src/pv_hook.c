@@ -49,6 +49,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
+#include "commands/dbcommands.h"
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
@@ -446,20 +447,10 @@ vacuum_by_core(Relation rel, VacuumParams *params,
 }
 
 /*
- * Says that core vacuums the table although the engine was wanted, and why.
- * The caller of a run is always told: fast was promised.  Of a TOAST table
- * nothing is said when its table's notice has just said it.
+ * At which level is it said that core vacuums the table although the engine was
+ * wanted?  The caller of a run is always told: fast was promised.  Of a TOAST
+ * table nothing is said when its table's notice has just said it.
  */
-static void
-report_declined(Relation rel, const PvChoice *choice, int elevel)
-{
-	ereport(elevel,
-			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
-					RelationGetRelationName(rel)),
-			 errdetail("%s", choice->declined)));
-}
-
-/* At which level, before the vacuum begins. */
 static int
 level_of_decline(const PvChoice *choice, const VacuumParams *params)
 {
@@ -474,12 +465,38 @@ level_of_decline(const PvChoice *choice, const VacuumParams *params)
 	return (params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG1;
 }
 
-/* Does autovacuum's log have a word about a vacuum that took so long? */
+/* Is there a log of autovacuum for it? */
 static bool
-is_logged(const VacuumParams *params, const PvResult *result)
+has_log(const VacuumParams *params)
 {
-	return pv_is_autovacuum_worker() && params->log_min_duration >= 0 &&
-		result->elapsed_usecs / 1000 >= params->log_min_duration;
+	return pv_is_autovacuum_worker() && params->log_min_duration >= 0;
+}
+
+/*
+ * Has core vacuum a table that the engine was wanted for, and says why: before,
+ * to who asked for the vacuum, or beside what autovacuum's log has of it.  A
+ * log need not say of every catalog that it is one.
+ */
+static void
+vacuum_declined(Relation rel, VacuumParams *params,
+				BufferAccessStrategy bstrategy, const PvChoice *choice,
+				PvResult *result)
+{
+	ereport(level_of_decline(choice, params),
+			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
+					RelationGetRelationName(rel)),
+			 errdetail("%s", choice->declined)));
+
+	vacuum_by_core(rel, params, bstrategy, result);
+
+	if (has_log(params) && !IsCatalogRelation(rel) &&
+		result->elapsed_usecs / 1000 >= params->log_min_duration)
+		ereport(LOG,
+				(errmsg("PostgreSQL's own VACUUM has vacuumed table \"%s.%s.%s\"",
+						get_database_name(MyDatabaseId),
+						get_namespace_name(RelationGetNamespace(rel)),
+						RelationGetRelationName(rel)),
+				 errdetail("%s", choice->declined)));
 }
 
 /*
@@ -493,6 +510,14 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 	PvRun	   *run = current_run;
 	PvRunEntry	entry;
 	PvChoice	choice;
+
+	/* the switch works without a look at the catalogs, if nobody asks why */
+	if (run == NULL && !pv_guc_engine && !has_log(params) &&
+		(params->options & VACOPT_VERBOSE) == 0)
+	{
+		previous_vacuum(rel, params, bstrategy);
+		return;
+	}
 
 	choose(rel, &choice);
 	if (!choice.wanted)
@@ -510,12 +535,7 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 		pv_vacuum_rel(rel, params, bstrategy, &choice.options,
 					  choice.toast_parent, &entry.result);
 	else
-	{
-		report_declined(rel, &choice, level_of_decline(&choice, params));
-		vacuum_by_core(rel, params, bstrategy, &entry.result);
-		if (is_logged(params, &entry.result))
-			report_declined(rel, &choice, LOG);
-	}
+		vacuum_declined(rel, params, bstrategy, &choice, &entry.result);
 
 	if (run != NULL)
 	{

@@ -122,6 +122,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 										leader->shared->index_rounds);
 		pg_atomic_clear_flag(&unit->claimed);
 	}
+	pv_cost_begin_indexes(&leader->shared->cost, leader->nindexes);
 }
 
 /*
@@ -138,8 +139,8 @@ typedef struct DeadItemCheck
 	uint64		dead[(MaxHeapTuplesPerPage + 64) / 64];
 } DeadItemCheck;
 
-/* Often enough to come between two naps; a power of two */
-#define CALLS_PER_POLL			64
+/* Often enough to come between two naps, as a rule; a power of two */
+#define CALLS_PER_POLL			16
 
 /* Taking a block out of the store costs as much as so many probes, about */
 #define PROBES_BEFORE_BITMAP	8
@@ -285,6 +286,7 @@ take_units(PvParticipant *self, PvPhase phase, bool leader_only)
 			continue;
 		pv_cost_poll();
 		process_unit(self, self->unit_order[i], phase);
+		pv_cost_index_done(&self->shared->cost);
 		if (self->tick)
 			self->tick(self);
 	}

@@ -11,8 +11,8 @@
  * between two pages (pv_cost.c).
  *
  * It is one background worker, started at preload once recovery is over, and
- * sleeps until a reload.  It is connected to no database, and takes no locks
- * but a spinlock.  Without it, where max_worker_processes leaves it no place,
+ * sleeps until a reload.  It is connected to no database, only so far that
+ * pg_stat_activity shows it, and takes no locks but a spinlock.  Without it, where max_worker_processes leaves it no place,
  * new limits reach the next table only.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -32,7 +32,6 @@
 #include "pv_shmem.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "tcop/tcopprot.h"
 #include "utils/guc.h"
 
 #define PV_LAUNCHER_TYPE		"parvacuum launcher"
@@ -54,7 +53,8 @@ pv_launcher_init(void)
 	memset(&worker, 0, sizeof(worker));
 	snprintf(worker.bgw_name, BGW_MAXLEN, PV_LAUNCHER_TYPE);
 	snprintf(worker.bgw_type, BGW_MAXLEN, PV_LAUNCHER_TYPE);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_AFTER;
 	snprintf(worker.bgw_library_name, BGW_MAXLEN, "parvacuum");
@@ -81,15 +81,16 @@ publish_budget(void)
 }
 
 /*
- * The launcher.  SIGTERM becomes an interrupt before any signal can arrive;
- * the handler that background workers begin with raises FATAL at once.
+ * The launcher.  Handlers that only set flags are there before any signal can
+ * arrive; the one that background workers begin with raises FATAL at once.
  */
 void
 parvacuum_launcher_main(Datum main_arg)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
 	publish_budget();
 	for (;;)
@@ -98,6 +99,10 @@ parvacuum_launcher_main(Datum main_arg)
 						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
+
+		/* not 0, or the postmaster would forget us if somebody just ended us */
+		if (ShutdownRequestPending)
+			proc_exit(1);
 
 		if (ConfigReloadPending)
 		{

@@ -17,8 +17,8 @@
  *
  * Who runs this.  Changing: the session that executes the statement, with
  * ShareUpdateExclusiveLock or more on the table, so two changes of one table
- * follow each other; and with RowExclusiveLock on pg_seclabel until the
- * transaction ends, so that a removal of all waits for them.  Reading: whoever vacuums the table, or looks at
+ * follow each other; and with a lock of our own until the transaction ends, so
+ * that a removal of all waits for them.  Reading: whoever vacuums the table, or looks at
  * parvacuum_tables, at any time and without a lock of its own; what it reads is
  * one row of pg_seclabel by index for the table and each of its ancestors.
  *
@@ -234,6 +234,18 @@ pv_options_reset(PvOptions *options, const List *defs)
 	}
 }
 
+/* Is any option given? */
+bool
+pv_options_any(const PvOptions *options)
+{
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (options->given[i])
+			return true;
+	}
+	return false;
+}
+
 /* Enters more, over what there is. */
 void
 pv_options_merge(PvOptions *options, const PvOptions *more)
@@ -377,18 +389,31 @@ pv_options_read(Oid relid, PvOptions *options)
 {
 	ObjectAddress address = table_address(relid);
 	char	   *label = GetSecurityLabel(&address, PV_NAMESPACE);
+	char	   *relname;
 
 	memset(options, 0, sizeof(*options));
 	if (label == NULL || split_label(label, take_if_good, options))
 		return;
 
 	memset(options, 0, sizeof(*options));
+	relname = get_rel_name(relid);
 	ereport(WARNING,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("ignoring the parvacuum options of table \"%s\"",
-					get_rel_name(relid)),
+					relname ? relname : psprintf("%u", relid)),
 			 errdetail("Its security label cannot be read: \"%s\".", label),
 			 errhint("Set the options again with ALTER TABLE.")));
+}
+
+/*
+ * A lock on all labels of ours in this database, until the transaction ends.  It
+ * is a lock that nobody else takes, on an object that does not exist: one on
+ * pg_seclabel would have everybody wait who drops anything.
+ */
+static void
+lock_labels(LOCKMODE mode)
+{
+	LockDatabaseObject(SecLabelRelationId, SecLabelRelationId, 0, mode);
 }
 
 /*
@@ -398,7 +423,7 @@ pv_options_read(Oid relid, PvOptions *options)
 void
 pv_options_announce_change(void)
 {
-	LockRelationOid(SecLabelRelationId, RowExclusiveLock);
+	lock_labels(RowExclusiveLock);
 }
 
 /* A relation is about to be dropped; with it goes its label, if it has one. */
@@ -429,12 +454,14 @@ pv_options_write(Oid relid, const PvOptions *options)
 int
 pv_options_remove_all(void)
 {
-	Relation	seclabel = table_open(SecLabelRelationId, ShareRowExclusiveLock);
+	Relation	seclabel;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	int			n = 0;
 
+	lock_labels(ShareRowExclusiveLock);
+	seclabel = table_open(SecLabelRelationId, RowExclusiveLock);
 	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
 				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
 	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
@@ -444,7 +471,7 @@ pv_options_remove_all(void)
 		n++;
 	}
 	systable_endscan(scan);
-	table_close(seclabel, NoLock);
+	table_close(seclabel, RowExclusiveLock);
 
 	return n;
 }

@@ -55,6 +55,8 @@ extern void pv_options_set(PvOptions *options, const List *defs);
 extern void pv_options_reset(PvOptions *options, const List *defs);
 extern void pv_options_merge(PvOptions *options, const PvOptions *more);
 
+extern bool pv_options_any(const PvOptions *options);
+
 /* As text: canonical, or NULL where there is none; and back. */
 extern char *pv_options_print(const PvOptions *options);
 extern void pv_options_check_label(const char *label);

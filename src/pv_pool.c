@@ -289,6 +289,7 @@ launch(PvPool *pool)
 	ReinitializeParallelWorkers(pool->pcxt, granted);
 	LaunchParallelWorkers(pool->pcxt);
 	pool->nworkers_launched = pool->pcxt->nworkers_launched;
+	pool->leader->shared->cost.nparticipants = pool->nworkers_launched + 1;
 	pv_shmem_release_workers(granted - pool->nworkers_launched);
 }
 

@@ -256,15 +256,16 @@ workers_for_pages(uint64 pages)
 
 /*
  * How many workers, if the caller has named no number?  As many as the work is
- * worth, or as the table's option says where the work is worth any.
+ * worth, or as the table's option says where the work is worth any.  That takes
+ * a look around, which cap 0 saves.
  */
 static int
-workers_by_option_or_work(PvVacuum *vac)
+workers_by_option_or_work(PvVacuum *vac, int cap)
 {
 	int			option = vac->options->value[PV_OPTION_WORKERS];
 	uint64		pages;
 
-	if (option == 0)
+	if (option == 0 || cap == 0)
 		return 0;
 	pages = pages_of_work(vac);
 	if (pages < pv_guc_min_parallel_pages)
@@ -289,12 +290,12 @@ plan_workers(PvVacuum *vac)
 		named = 0;
 		cap = Min(cap, pv_guc_autovacuum_workers);
 	}
-	if (named < 0 || cap == 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
+	if (named < 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
 		return 0;
 	if (pv_failsafe_check(&vac->plan.cutoffs))
 		return 0;
 
-	nworkers = named > 0 ? named : workers_by_option_or_work(vac);
+	nworkers = named > 0 ? named : workers_by_option_or_work(vac, cap);
 	if (nworkers <= cap)
 		return nworkers;
 
@@ -365,7 +366,8 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 
 /*
  * Kilobytes of each participant's ring of buffers: 0 for none, which a caller
- * can want, or the table.
+ * can want, or the table.  All together take an eighth of shared buffers at
+ * most, as core has it for one ring.
  */
 static int
 ring_size(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
@@ -374,7 +376,9 @@ ring_size(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 
 	if (bstrategy == NULL || option == 0)
 		return 0;
-	return option < 0 ? PV_DEFAULT_RING_KB : Max(option / participants, 1);
+	if (option < 0)
+		return PV_DEFAULT_RING_KB;
+	return Max(Min(option, NBuffers / 8 * (BLCKSZ / 1024)) / participants, 1);
 }
 
 /*

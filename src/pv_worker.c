@@ -51,7 +51,7 @@ void
 pv_participate(PvParticipant *self, PvPhase phase)
 {
 	self->errinfo.phase = phase;
-	pv_cost_begin_work(&self->shared->cost, phase != PV_PHASE_CLEANUP);
+	pv_cost_begin_work(&self->shared->cost);
 
 	switch (phase)
 	{
