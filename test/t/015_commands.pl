@@ -1,0 +1,141 @@
+# Whoever asks for a vacuum of a table that opted in gets the engine: VACUUM in
+# its forms, vacuumdb, with the workers and the buffers that he or the table says.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('commands');
+$node->start;
+pv_setup($node);
+
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION pg_buffercache;
+	CREATE TABLE t (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled);
+	INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i;
+	CREATE INDEX ON t (id);
+	CREATE TABLE plain (id int) WITH (autovacuum_enabled = off);
+	INSERT INTO plain SELECT generate_series(1, 1000);
+	CREATE TABLE p (id int) PARTITION BY RANGE (id) WITH (parvacuum.enabled);
+	CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (500);
+	CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (500) TO (1001) WITH (parvacuum.enabled = false);
+	INSERT INTO p SELECT generate_series(1, 1000);
+	CREATE MATERIALIZED VIEW m WITH (parvacuum.enabled) AS SELECT * FROM plain;
+});
+
+# What VERBOSE says of each table: who did it and with how many planned.
+sub told
+{
+	my ($text) = @_;
+	my %who;
+	for (split /^(?:psql:\S+ )?(?:vacuumdb: )?INFO:  /m, $text)
+	{
+		next unless /^finished vacuuming "postgres\.public\.(\w+)"/;
+		my $table = $1;
+		$who{$table} = /^engine: parvacuum, (\d+) parallel workers launched \(planned: (\d+)\)/m ? $2 : 'core';
+	}
+	return join ' ', map { "$_:$who{$_}" } sort keys %who;
+}
+
+my $round = 0;
+
+# Some dead rows first, on every page.
+sub vacuum
+{
+	my ($command, %settings) = @_;
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=$settings{$_}" } sort keys %settings;
+	$round++;
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round");
+	my ($rc, $out, $err) = $node->psql('postgres', $command);
+	is($rc, 0, "$command succeeds") or diag $err;
+	return wantarray ? (told($err), $err) : told($err);
+}
+
+sub alter { return $node->safe_psql('postgres', "ALTER TABLE t $_[0]"); }
+
+# -- how many workers: the caller's word, the table's, the work there is
+
+like(vacuum('VACUUM (VERBOSE) t'), qr/^t:[1-8]$/, 'nobody says: by the work');
+is(vacuum('VACUUM (VERBOSE) t', 'parvacuum.min_parallel_pages' => 1000000), 't:0', 'too little work');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 3) t', 'parvacuum.min_parallel_pages' => 1000000), 't:3', 'the caller says 3');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 0) t'), 't:0', 'the caller says none');
+alter('SET (parvacuum.workers = 2)');
+is(vacuum('VACUUM (VERBOSE) t'), 't:2', 'the table says 2');
+is(vacuum('VACUUM (VERBOSE) t', 'parvacuum.min_parallel_pages' => 1000000), 't:0', 'but not for so little work');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 3) t'), 't:3', 'the caller comes first');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 0) t'), 't:0', 'also when he wants none');
+my ($who, $text) = vacuum('VACUUM (VERBOSE, PARALLEL 9) t');
+is($who, 't:8', 'max_parallel_maintenance_workers is the limit');
+like($text, qr/NOTICE:  number of parallel workers for vacuum of "t" is reduced from 9 to 8/, 'and that is said');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 2) t', max_parallel_maintenance_workers => 0), 't:0', 'even if it is none');
+alter('SET (parvacuum.workers = 100)');
+($who, $text) = vacuum('VACUUM (VERBOSE) t');
+is($who, 't:8', 'for the table too');
+unlike($text, qr/NOTICE/, 'without a word');
+alter('SET (parvacuum.workers = 0)');
+is(vacuum('VACUUM (VERBOSE) t'), 't:0', 'the table says none');
+is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t')"), 0, 'a run asks the table too');
+is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t', workers => 2)"), 2, 'unless it is told');
+alter('SET (parvacuum.workers = 1)');
+
+# -- every way to say it
+
+is(vacuum('VACUUM (VERBOSE, ANALYZE, FREEZE) t'), 't:1', 'ANALYZE and FREEZE');
+($who, $text) = vacuum('VACUUM (VERBOSE, INDEX_CLEANUP off) t');
+like($text, qr/^index scan bypassed: /m, 'INDEX_CLEANUP off');
+($who, $text) = vacuum('VACUUM (VERBOSE, FULL) t');
+unlike($text, qr/engine: parvacuum/, 'FULL is core\'s');
+like(vacuum('VACUUM (VERBOSE) p'), qr/^p1:\d p2:core$/, 'partitions by their options, and their parent\'s');
+like(vacuum('VACUUM (VERBOSE) m'), qr/^m:\d$/, 'a materialized view');
+like(vacuum('VACUUM (VERBOSE) t, plain'), qr/^plain:core t:1$/, 'one of two');
+like(vacuum('VACUUM (VERBOSE)'), qr/m:\d p1:\d p2:core plain:core .*t:1/, 'the whole database');
+like(vacuum('VACUUM (VERBOSE) plain', 'parvacuum.enabled' => 'on'), qr/^plain:\d$/, 'a session that wants it');
+like(vacuum('VACUUM (VERBOSE) p', 'parvacuum.enabled' => 'on'), qr/ p2:core$/, 'but not for a table that does not');
+
+for my $options ([ '-t', 't' ], [ '-t', 't', '-P', 2 ], ['-z'], [ '-j', 2, '-t', 't', '-t', 'plain' ])
+{
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'vacuumdb', '--verbose', @$options, '-d', $node->connstr('postgres') ], '<', \undef, '>', \$out, '2>', \$err);
+	my $workers = grep({ $_ eq '-P' } @$options) ? 2 : 1;
+	like(told($err), qr/\bt:$workers\b/, "vacuumdb @$options");
+	unlike(told($err), qr/plain:\d/, "vacuumdb @$options: not others");
+}
+
+# -- the ring of buffers: what is left of a cold table in shared buffers
+
+sub cached_after_vacuum
+{
+	my ($option) = @_;
+	alter($option);
+	$round++;
+	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round; CHECKPOINT");
+	$node->restart;
+	$node->safe_psql('postgres', 'VACUUM t');
+	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
+}
+
+alter('SET (parvacuum.workers = 0)');
+my $pages = $node->safe_psql('postgres', q{SELECT pg_relation_size('t') / current_setting('block_size')::int});
+cmp_ok($pages, '>', 2000, 'the table is large');
+my $default = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)');
+cmp_ok($default, '<=', 64, "by default a small ring: $default of $pages");
+my $small = cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 128)');
+cmp_ok($small, '<=', 64, "128 kB: $small");
+my $some = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '8MB')});
+cmp_ok($some, '>', 900, "8 MB: $some");
+cmp_ok($some, '<', 1100, '8 MB: and no more');
+my $many = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '1GB')});
+cmp_ok($many, '>', 1500, "1 GB: $many");
+is(cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 0)'), $pages, '0: all of it');
+is(pv_findings($node, 't'), '', 'the table is whole');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
