@@ -513,7 +513,8 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 
 	/* the switch works without a look at the catalogs, if nobody asks why */
 	if (run == NULL && !pv_guc_engine && !has_log(params) &&
-		(params->options & VACOPT_VERBOSE) == 0)
+		(params->options & VACOPT_VERBOSE) == 0 &&
+		!message_level_is_interesting(DEBUG1))
 	{
 		previous_vacuum(rel, params, bstrategy);
 		return;
