@@ -22,6 +22,7 @@ OBJS = \
 	src/pv_cost.o \
 	src/pv_deadtids.o \
 	src/pv_dispense.o \
+	src/pv_dsm.o \
 	src/pv_guc.o \
 	src/pv_hook.o \
 	src/pv_index.o \

@@ -49,6 +49,7 @@
  *		pv_guc.c		settings
  *		pv_shmem.c		the root in shared memory; the cluster's worker count
  *		pv_launcher.c	the process that follows the configuration for autovacuum
+ *		pv_dsm.c		whether shared memory is running out
  *		pv_compat.c		what differs between server versions
  *
  * Reading order: this file, pv_hook.c, pv_vacuum.c, pv_worker.c, pv_scan.c,

@@ -53,6 +53,8 @@
  * chunk is cut to what remains below the limit, but no smaller than the largest
  * segment needs, so that is how far the limit can be exceeded.  The first chunk
  * of a round is given regardless of the limit: every round gets somewhere.
+ * It is full, too, when the area cannot grow because shared memory is nearly
+ * used up; then the area stays as it is until the end, with what it has.
  * pv_deadtids_reset() keeps all chunks, to be taken by number again.
  *
  * Concurrency.  Any number of participants may write at the same time, each
@@ -81,6 +83,7 @@
 
 #include "pv_container.h"
 #include "pv_deadtids.h"
+#include "pv_dsm.h"
 #include "utils/memutils.h"
 
 /* Room that a packed segment takes at most. */
@@ -343,6 +346,22 @@ reserve_memory(PvDeadTidsShared *shared, Size wanted, bool regardless)
 }
 
 /*
+ * See to it that the area does not try to grow where it cannot.  The segment
+ * that it would add is as large as half of what it has, or the first ones,
+ * of one and two megabytes.
+ * Core: utils/mmgr/dsa.c, make_new_segment.
+ */
+static void
+stop_growth_without_room(PvDeadTids *store)
+{
+	Size		next_segment = Max(pg_atomic_read_u64(&store->shared->memory) / 2,
+								   2 * 1024 * 1024);
+
+	if (!pv_dsm_has_room(next_segment))
+		dsa_set_size_limit(store->area, 0);
+}
+
+/*
  * Allocate chunk number chunkno with so many bytes, which are counted already.
  * False if the area has reached a limit of its own; what was counted is given
  * back.
@@ -362,9 +381,10 @@ make_chunk(PvDeadTids *store, uint32 chunkno, Size bytes)
 	}
 	else
 	{
-		dsa_pointer chunk = dsa_allocate_extended(store->area, bytes,
-												  DSA_ALLOC_NO_OOM);
+		dsa_pointer chunk;
 
+		stop_growth_without_room(store);
+		chunk = dsa_allocate_extended(store->area, bytes, DSA_ALLOC_NO_OOM);
 		if (!DsaPointerIsValid(chunk))
 		{
 			pg_atomic_fetch_sub_u64(&shared->memory, bytes);

@@ -46,6 +46,7 @@
 #include "utils/dsa.h"
 #include "utils/rel.h"
 
+#include "pv_dsm.h"
 #include "pv_pool.h"
 #include "pv_shmem.h"
 
@@ -206,6 +207,17 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 		   activity_text(), text_size);
 }
 
+static void
+warn_of_no_room(PvPool *pool)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("not enough shared memory to vacuum table \"%s\" with parallel workers",
+					pool->leader->errinfo.relname),
+			 errdetail("It is vacuumed by one process."),
+			 errhint("Enlarge /dev/shm.  In a container it has 64 MB unless more is asked for.")));
+}
+
 /*
  * Enter parallel mode and set up everything workers need.  False if no shared
  * memory can be had; then parallel mode has been left again.
@@ -235,7 +247,10 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 		estimate_part(pcxt, pv_deadtids_shared_size());
 	}
 	estimate_part(pcxt, text_size);
-	InitializeParallelDSM(pcxt);
+	if (!pv_dsm_has_room(shm_toc_estimate(&pcxt->estimator)))
+		warn_of_no_room(pool);
+	else
+		InitializeParallelDSM(pcxt);
 
 	/* Without a segment, or with interrupts held, there can be no workers */
 	if (pcxt->seg == NULL || pcxt->nworkers == 0)

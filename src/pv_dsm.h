@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_dsm.h
+ *	  How much dynamic shared memory can still be had.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_DSM_H
+#define PV_DSM_H
+
+extern bool pv_dsm_has_room(Size bytes);
+
+#endif							/* PV_DSM_H */

@@ -1,0 +1,94 @@
+# A small /dev/shm, as in a container: the vacuum does more rounds, or does
+# without workers and says so, and leaves nothing behind.  The test runs in a
+# mount namespace of its own, and is skipped where there can be none.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use Test::More;
+
+# Before the modules below take hold of the output.
+BEGIN
+{
+	my @namespace = qw(unshare --user --mount --map-current-user --keep-caps sh -c);
+	my $mount = 'mount -t tmpfs -o size=64m tmpfs /dev/shm';
+
+	if (!$ENV{PV_OWN_SHM})
+	{
+		plan skip_all => 'no mount namespace can be had here'
+		  if system(@namespace, "($mount) >/dev/null 2>&1") != 0;
+		$ENV{PV_OWN_SHM} = 1;
+		exec @namespace, "$mount && exec \"\$@\"", 'sh', $^X, (map { "-I$_" } @INC), $0;
+	}
+}
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+
+my $node = pv_node('shm');
+$node->append_conf('postgresql.conf', "dynamic_shared_memory_type = posix\nshared_buffers = 512MB\n");
+$node->start;
+pv_setup($node);
+
+sub set_size
+{
+	my ($size) = @_;
+	is(system("mount -o remount,size=$size /dev/shm"), 0, "/dev/shm has $size now");
+	return;
+}
+
+# Dead rows with no order in them need most of the store, and without statistics
+# little is set aside for it.
+$node->safe_psql('postgres', q{
+	CREATE TABLE t (id int) WITH (autovacuum_enabled = off);
+	INSERT INTO t SELECT generate_series(1, 6000000);
+	CREATE INDEX ON t (id);
+});
+my $round = 0;
+
+sub vacuum
+{
+	$round++;
+	$node->safe_psql('postgres', "DELETE FROM t WHERE hashint4(id + $round) % 25 = 0");
+	$node->safe_psql('postgres', "SELECT pg_stat_reset_single_table_counters('t'::regclass)");
+	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT workers_launched, index_rounds, tuples_removed, store_bytes FROM parvacuum_run('t', workers => 2)});
+	is($rc, 0, 'the vacuum succeeds') or diag $err;
+	note "workers, rounds, rows, bytes: $out";
+	return split(/\|/, $out), $err;
+}
+
+sub segments { return scalar(my @files = glob '/dev/shm/*'); }
+
+vacuum();
+my $before = segments();
+my ($workers, $rounds, $rows, $bytes, $err) = vacuum();
+is("$workers|$rounds", '2|1', 'with room enough: one round');
+cmp_ok($bytes, '>', 300_000, 'the store needs to grow for it');
+is(segments(), $before, 'nothing is left behind');
+
+set_size('4m');
+($workers, $rounds, $rows, $bytes, $err) = vacuum();
+is($workers, 2, 'with little room: workers');
+cmp_ok($rounds, '>', 1, 'and more rounds');
+cmp_ok($bytes, '<', 300_000, 'with a store that did not grow');
+is($err, '', 'without a word');
+is(segments(), $before, 'nothing is left behind');
+
+set_size('2m');
+($workers, $rounds, $rows, $bytes, $err) = vacuum();
+is("$workers|$rounds", '0|1', 'with next to none: no workers');
+like($err, qr/WARNING:  not enough shared memory to vacuum table "t" with parallel workers/, 'which is said');
+like($err, qr{HINT:  Enlarge /dev/shm}, 'and what to do');
+is(segments(), $before, 'nothing is left behind');
+
+set_size('64m');
+($workers, $rounds) = vacuum();
+is("$workers|$rounds", '2|1', 'and as before when there is room again');
+is($node->safe_psql('postgres', q{SELECT bt_index_check('t_id_idx', true); SELECT count(*) FROM verify_heapam('t')}), "\n0", 'the table is whole');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
