@@ -263,8 +263,13 @@ for my $who ('parallel worker', 'autovacuum worker')
 }
 
 #
-# Cost limits in mid-vacuum
+# Cost limits in mid-vacuum, as the launcher tells them
 #
+my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
+my $pid = sql("SELECT pid $launcher");
+sql("SELECT pg_terminate_backend(pid) $launcher");
+ok(pv_await($node, "SELECT count(*) $launcher AND pid <> $pid", 1), 'a launcher that somebody ends comes back');
+
 for my $phase (@phases)
 {
 	my $what = "$phase, a reload";
