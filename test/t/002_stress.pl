@@ -34,36 +34,23 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX ON ledger (id);
 });
 
-my $dir = PostgreSQL::Test::Utils::tempdir;
-my %script = (
-	transfer => q{
-\set id random(1, 40000)
-\set amount random(1, 50)
-WITH poorer AS (UPDATE account SET balance = balance - :amount, k = (k + 1) % 1000 WHERE id = :id RETURNING id)
-INSERT INTO ledger SELECT id, :amount, repeat('p', 200) FROM poorer;
-},
-	settle => q{
-\set id random(1, 40000)
-BEGIN;
-WITH gone AS (DELETE FROM ledger WHERE id BETWEEN :id AND :id + 300 RETURNING amount)
-UPDATE account SET balance = balance + (SELECT coalesce(sum(amount), 0) FROM gone), note = 'settled' WHERE id = 1;
-COMMIT;
-},
-	replace => q{
+my %scripts = (
+	%pv_money,
+	replace => [ 10, q{
 \set id random(2, 40000)
 BEGIN;
 WITH gone AS (DELETE FROM account WHERE id = :id RETURNING *)
 INSERT INTO account SELECT id, k, balance, note, tags, point(id % 100, id + 1) FROM gone;
 COMMIT;
-},
-	undone => q{
+} ],
+	undone => [ 4, q{
 \set id random(1, 40000)
 BEGIN;
 INSERT INTO ledger SELECT i, 1000000, repeat('u', 200) FROM generate_series(1, 20) i;
 UPDATE account SET note = 'undone' WHERE id BETWEEN :id AND :id + 20;
 ROLLBACK;
-},
-	locks => q{
+} ],
+	locks => [ 10, q{
 \set id random(1, 40000)
 BEGIN;
 SELECT FROM account WHERE id = :id FOR KEY SHARE;
@@ -71,8 +58,8 @@ SAVEPOINT s;
 SELECT FROM account WHERE id = :id FOR UPDATE;
 UPDATE account SET note = repeat('l', 50) WHERE id = :id;
 COMMIT;
-},
-	cursor => q{
+} ],
+	cursor => [ 4, q{
 \set id random(1, 30000)
 BEGIN;
 DECLARE c CURSOR FOR SELECT * FROM account WHERE k > 0;
@@ -80,19 +67,8 @@ MOVE :id IN c;
 FETCH 1 FROM c;
 SELECT pg_sleep(0.02);
 COMMIT;
-});
-my %weight = (transfer => 40, settle => 2, replace => 10, undone => 4, locks => 10, cursor => 4);
-my @files;
-for (sort keys %script)
-{
-	append_to_file("$dir/$_.sql", $script{$_});
-	push @files, '-f', "$dir/$_.sql\@$weight{$_}";
-}
-
-my ($out, $err) = ('', '');
-my $pgbench = IPC::Run::start(
-	[ 'pgbench', '-n', '-c', 5, '-j', 2, '-T', $seconds, '--max-tries=100', '-d', @files, $node->connstr('postgres') ],
-	'<', \undef, '>', \$out, '2>', '/dev/null');
+} ]);
+my $pgbench = pv_start_pgbench($node, $seconds, 5, %scripts);
 
 my @run = (
 	q{SELECT * FROM parvacuum_run('account', workers => 2)},
@@ -115,8 +91,8 @@ while (time < $end)
 	push @failed, "$sql: $stderr" if $rc != 0;
 	last if @failed > 3;
 }
-$pgbench->finish;
-my ($transactions) = $out =~ /actually processed: (\d+)/;
+$pgbench->{handle}->finish;
+my ($transactions) = $pgbench->{out} =~ /actually processed: (\d+)/;
 note "$n vacuums beside " . ($transactions // 'no') . ' transactions';
 
 cmp_ok($n, '>', 10, 'vacuums ran');

@@ -46,45 +46,21 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX ON ledger (id);
 });
 
-my $dir = PostgreSQL::Test::Utils::tempdir;
-my %script = (
-	transfer => q{
-\set id random(1, 40000)
-\set amount random(1, 50)
-WITH poorer AS (UPDATE account SET balance = balance - :amount, k = (k + 1) % 1000 WHERE id = :id RETURNING id)
-INSERT INTO ledger SELECT id, :amount, repeat('p', 200) FROM poorer;
-},
-	settle => q{
-\set id random(1, 40000)
-BEGIN;
-WITH gone AS (DELETE FROM ledger WHERE id BETWEEN :id AND :id + 300 RETURNING amount)
-UPDATE account SET balance = balance + (SELECT coalesce(sum(amount), 0) FROM gone), note = 'settled' WHERE id = 1;
-COMMIT;
-},
-	undone => q{
+my %scripts = (
+	%pv_money,
+	undone => [ 4, q{
 \set id random(1, 40000)
 BEGIN;
 UPDATE account SET note = 'undone' WHERE id = :id;
 INSERT INTO ledger SELECT :id, 1000000, repeat('u', 200) FROM generate_series(1, 20) i;
 ROLLBACK;
-},
-	look => q{
+} ],
+	look => [ 4, q{
 \set k random(0, 999)
 SELECT count(*) FROM account WHERE k = :k;
 SELECT count(*) FROM account WHERE tags @> ARRAY[:k % 10];
-});
-my %weight = (transfer => 40, settle => 2, undone => 4, look => 4);
-my @files;
-for (sort keys %script)
-{
-	append_to_file("$dir/$_.sql", $script{$_});
-	push @files, '-f', "$dir/$_.sql\@$weight{$_}";
-}
-
-my ($out, $err) = ('', '');
-my $pgbench = IPC::Run::start(
-	[ 'pgbench', '-n', '-c', 4, '-j', 2, '-T', $seconds, '--max-tries=100', @files, $node->connstr('postgres') ],
-	'<', \undef, '>', \$out, '2>', \$err);
+} ]);
+my $pgbench = pv_start_pgbench($node, $seconds, 4, %scripts);
 
 # All want locks that a vacuum has.
 my @ddl = (
@@ -117,8 +93,8 @@ while (time < $end)
 	last if @failed > 3;
 	sleep 0.5;
 }
-$pgbench->finish;
-my ($transactions) = $out =~ /actually processed: (\d+)/;
+$pgbench->{handle}->finish;
+my ($transactions) = $pgbench->{out} =~ /actually processed: (\d+)/;
 note "$n statements of DDL beside " . ($transactions // 'no') . " transactions; the longest took $longest s";
 
 my $log = slurp_file($node->logfile);
@@ -129,7 +105,7 @@ note "$vacuums vacuums by the engine under autovacuum, $helped with workers, $ca
 
 is_deeply(\@failed, [], 'no statement of DDL failed');
 cmp_ok($n, '>', $seconds / 10, 'they ran');
-unlike($err, qr/error|abort/i, 'no transaction failed') or diag $err;
+unlike($pgbench->{err}, qr/error|abort/i, 'no transaction failed') or diag $pgbench->{err};
 cmp_ok($transactions // 0, '>', 200, 'transactions ran');
 cmp_ok($vacuums, '>', 3, 'autovacuum ran');
 cmp_ok($helped, '>', 3, 'with workers');

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -122,6 +122,44 @@ sub pv_await
 {
 	my ($node, $query, $answer) = @_;
 	return $node->safe_psql('postgres', "SELECT await(\$\$$query\$\$, '$answer')") eq 't';
+}
+
+# Transactions on the tables account and ledger that leave the sum over both as
+# it is: what leaves account is put into ledger, and back.
+our %pv_money = (
+	transfer => [ 40, q{
+\set id random(1, 40000)
+\set amount random(1, 50)
+WITH poorer AS (UPDATE account SET balance = balance - :amount, k = (k + 1) % 1000 WHERE id = :id RETURNING id)
+INSERT INTO ledger SELECT id, :amount, repeat('p', 200) FROM poorer;
+} ],
+	settle => [ 2, q{
+\set id random(1, 40000)
+BEGIN;
+WITH gone AS (DELETE FROM ledger WHERE id BETWEEN :id AND :id + 300 RETURNING amount)
+UPDATE account SET balance = balance + (SELECT coalesce(sum(amount), 0) FROM gone), note = 'settled' WHERE id = 1;
+COMMIT;
+} ]);
+
+# Start pgbench with scripts, each a weight and a text, for so many seconds.
+# Finish its handle; then "out" and "err" have what it said.
+sub pv_start_pgbench
+{
+	my ($node, $seconds, $clients, %scripts) = @_;
+	my %bench = (out => '', err => '');
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my @files;
+
+	for my $name (sort keys %scripts)
+	{
+		my ($weight, $text) = @{ $scripts{$name} };
+		append_to_file("$dir/$name.sql", $text);
+		push @files, '-f', "$dir/$name.sql\@$weight";
+	}
+	$bench{handle} = IPC::Run::start(
+		[ 'pgbench', '-n', '-c', $clients, '-j', 2, '-T', $seconds, '--max-tries=100', @files, $node->connstr('postgres') ],
+		'<', \undef, '>', \$bench{out}, '2>', \$bench{err});
+	return \%bench;
 }
 
 # What runs at all, for a message.
