@@ -1,0 +1,278 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvb_parallel.c
+ *	  How the store scales: one process against two.
+ *
+ * The participants, the backend that was called and a parallel worker, take
+ * ranges of segments from a counter, as those of a vacuum do, and load them;
+ * then, again by ranges, they read all of it as the second heap pass does.
+ * Barriers keep the parts apart.  If one process is to be measured the worker
+ * only looks on, so that both cases have the same memory.
+ *
+ * Two processes never halve a time, whatever they do.  So the same work can be
+ * done with a local store for each participant: nothing is shared then but the
+ * counter, and the ratio of two processes to one is what the machine gives.
+ *
+ * Who waits for a lock sleeps, and the kernel counts how often a process went
+ * to sleep.  So no wait of the loaders goes unnoticed, however short.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/resource.h>
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "parvacuum_bench.h"
+#include "pvb_contenders.h"
+#include "storage/barrier.h"
+#include "utils/wait_event.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_bench_parallel);
+extern PGDLLEXPORT void parvacuum_bench_worker(dsm_segment *seg, shm_toc *toc);
+
+#define KEY_SHARED		1
+#define KEY_STORE		2
+#define KEY_AREA		3
+
+/* Segments of a range; the largest that a vacuum hands out. */
+#define RANGE_SEGMENTS	32
+
+/* What the area has from the start, as in a vacuum that expects dead items. */
+#define STORE_BYTES_PER_BLOCK	48
+#define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
+
+typedef struct ParallelShared
+{
+	/* Set before the launch. */
+	PvbParams	params;
+	int			processes;
+	bool		own_stores;
+
+	Barrier		barrier;
+	pg_atomic_uint32 next_load; /* segments */
+	pg_atomic_uint32 next_read;
+	pg_atomic_uint64 nread;		/* items */
+	pg_atomic_uint64 waits;
+
+	/* When each participant began and ended loading, then reading. */
+	double		times[2][4];
+} ParallelShared;
+
+/* How often this process has waited for something, asleep. */
+static int64
+count_waits(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_nvcsw;
+}
+
+/* Load ranges of segments until there are none. */
+static void
+load_ranges(PvDeadTids *store, const PvbPattern *pattern, ParallelShared *shared)
+{
+	uint32		nsegments = pv_deadtids_nsegments(store);
+	int64		waits = count_waits();
+	uint32		segno;
+
+	while ((segno = pg_atomic_fetch_add_u32(&shared->next_load,
+											RANGE_SEGMENTS)) < nsegments)
+		pvb_store_load(store, pattern, segno,
+					   Min(segno + RANGE_SEGMENTS, nsegments));
+	pg_atomic_fetch_add_u64(&shared->waits, count_waits() - waits);
+}
+
+/* Read some segments.  Returns the number of items. */
+static int64
+read_segments(PvDeadTids *store, uint32 segno, uint32 end)
+{
+	int64		nitems = 0;
+
+	for (; segno < end; segno++)
+	{
+		PvDeadTidsIter iter;
+		BlockNumber blk;
+		OffsetNumber offsets[MaxHeapTuplesPerPage];
+		int			n;
+
+		if (!pv_deadtids_segment_begin(store, segno, &iter))
+			continue;
+		while (pv_deadtids_segment_next(&iter, &blk, offsets, &n))
+			nitems += n;
+	}
+	return nitems;
+}
+
+/*
+ * Read what is there: of a shared store, ranges until there are none; of one's
+ * own, all.
+ */
+static void
+read_ranges(PvDeadTids *store, ParallelShared *shared)
+{
+	uint32		nsegments = pv_deadtids_nsegments(store);
+	uint32		segno;
+	int64		nread = 0;
+
+	if (shared->own_stores)
+		nread = read_segments(store, 0, nsegments);
+	else
+	{
+		while ((segno = pg_atomic_fetch_add_u32(&shared->next_read,
+												RANGE_SEGMENTS)) < nsegments)
+			nread += read_segments(store, segno,
+								   Min(segno + RANGE_SEGMENTS, nsegments));
+	}
+	pg_atomic_fetch_add_u64(&shared->nread, nread);
+}
+
+/* What leader (0) and worker (1) do. */
+static void
+participate(PvDeadTids *store, const PvbPattern *pattern,
+			ParallelShared *shared, int me)
+{
+	bool		active = me < shared->processes;
+
+	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+	shared->times[me][0] = pvb_now();
+	if (active)
+		load_ranges(store, pattern, shared);
+	shared->times[me][1] = pvb_now();
+
+	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+	shared->times[me][2] = pvb_now();
+	if (active)
+		read_ranges(store, shared);
+	shared->times[me][3] = pvb_now();
+	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+}
+
+/* Milliseconds from when the first began, times[][i], to when the last ended. */
+static double
+elapsed(const ParallelShared *shared, int i)
+{
+	double		began = shared->times[0][i];
+	double		ended = shared->times[0][i + 1];
+
+	for (int p = 1; p < shared->processes; p++)
+	{
+		began = Min(began, shared->times[p][i]);
+		ended = Max(ended, shared->times[p][i + 1]);
+	}
+	return (ended - began) * 1000;
+}
+
+/* Entry point of the worker. */
+void
+parvacuum_bench_worker(dsm_segment *seg, shm_toc *toc)
+{
+	ParallelShared *shared = shm_toc_lookup(toc, KEY_SHARED, false);
+	PvbPattern *pattern = pvb_pattern_make(&shared->params);
+	dsa_area   *area = dsa_attach_in_place(shm_toc_lookup(toc, KEY_AREA, false), seg);
+	PvDeadTids *store;
+
+	if (shared->own_stores)
+		store = pv_deadtids_create_local(shared->params.nblocks, PVB_STORE_LIMIT);
+	else
+		store = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), area);
+	participate(store, pattern, shared, 1);
+	pv_deadtids_detach(store);
+	dsa_detach(area);
+}
+
+/* Set up what is shared; the leader's handle is the result. */
+static PvDeadTids *
+set_up(ParallelContext *pcxt, const PvbPattern *pattern, int processes,
+	   bool own_stores, ParallelShared **shared, dsa_area **area)
+{
+	Size		area_size = Max(dsa_minimum_size(),
+								Min((Size) pattern->params.nblocks * STORE_BYTES_PER_BLOCK,
+									STORE_RESERVE_MAX));
+	void	   *place;
+	PvDeadTidsShared *store;
+
+	shm_toc_estimate_chunk(&pcxt->estimator, sizeof(ParallelShared));
+	shm_toc_estimate_chunk(&pcxt->estimator, pv_deadtids_shared_size());
+	shm_toc_estimate_chunk(&pcxt->estimator, area_size);
+	shm_toc_estimate_keys(&pcxt->estimator, 3);
+	InitializeParallelDSM(pcxt);
+
+	*shared = shm_toc_allocate(pcxt->toc, sizeof(ParallelShared));
+	(*shared)->params = pattern->params;
+	(*shared)->processes = processes;
+	(*shared)->own_stores = own_stores;
+	BarrierInit(&(*shared)->barrier, 2);
+	pg_atomic_init_u32(&(*shared)->next_load, 0);
+	pg_atomic_init_u32(&(*shared)->next_read, 0);
+	pg_atomic_init_u64(&(*shared)->nread, 0);
+	pg_atomic_init_u64(&(*shared)->waits, 0);
+	shm_toc_insert(pcxt->toc, KEY_SHARED, *shared);
+
+	place = shm_toc_allocate(pcxt->toc, area_size);
+	*area = dsa_create_in_place(place, area_size, LWTRANCHE_PARALLEL_QUERY_DSA,
+								pcxt->seg);
+	shm_toc_insert(pcxt->toc, KEY_AREA, place);
+
+	store = shm_toc_allocate(pcxt->toc, pv_deadtids_shared_size());
+	memset(store, 0, pv_deadtids_shared_size());
+	shm_toc_insert(pcxt->toc, KEY_STORE, store);
+	if (own_stores)
+		return pv_deadtids_create_local(pattern->params.nblocks, PVB_STORE_LIMIT);
+	return pv_deadtids_create_shared(store, *area, pattern->params.nblocks,
+									 PVB_STORE_LIMIT);
+}
+
+/* Measure it.  The row is described in the SQL script. */
+Datum
+parvacuum_bench_parallel(PG_FUNCTION_ARGS)
+{
+	const PvbPattern *pattern = pvb_session_pattern();
+	int			processes = PG_GETARG_INT32(0);
+	ParallelContext *pcxt;
+	ParallelShared *shared;
+	PvDeadTids *store;
+	dsa_area   *area;
+	int64		nread;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+
+	if (processes < 1 || processes > 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("processes must be 1 or 2")));
+
+	EnterParallelMode();
+	pcxt = CreateParallelContext("parvacuum_bench", "parvacuum_bench_worker",
+								 1);
+	store = set_up(pcxt, pattern, processes, PG_GETARG_BOOL(1), &shared, &area);
+	LaunchParallelWorkers(pcxt);
+	if (pcxt->nworkers_launched < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("no parallel worker could be started"),
+				 errhint("You may need to increase max_worker_processes or max_parallel_workers.")));
+	participate(store, pattern, shared, 0);
+	WaitForParallelWorkersToFinish(pcxt);
+
+	nread = pg_atomic_read_u64(&shared->nread);
+	values[0] = Float8GetDatum(elapsed(shared, 0));
+	values[1] = Float8GetDatum(elapsed(shared, 2));
+	values[2] = Int64GetDatum(pg_atomic_read_u64(&shared->waits));
+	pv_deadtids_detach(store);
+	dsa_detach(area);
+	DestroyParallelContext(pcxt);
+	ExitParallelMode();
+
+	if (nread != pattern->nitems)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("the store has " INT64_FORMAT " items, of " INT64_FORMAT " loaded",
+						nread, pattern->nitems)));
+	return pvb_row(fcinfo, values, nulls);
+}
