@@ -301,20 +301,14 @@ check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 }
 
 /*
- * ALTER TABLE and its sisters, with elements of ours in it; pstmt is a copy.
- *
- * The table is looked up and locked here, with the lock that core's part will
- * want, and then named with its schema, so that core cannot find another one.
- * A subcommand with no elements left is dropped: an empty SET () would want an
- * exclusive lock.
+ * Takes our elements out of ALTER TABLE, and returns them as a list of
+ * subcommands that have nothing else.  A subcommand with no elements left is
+ * dropped: an empty SET () would want an exclusive lock.
  */
-static void
-alter_table(PlannedStmt *pstmt, const UtilityCall *call)
+static List *
+take_changes(AlterTableStmt *stmt)
 {
-	AlterTableStmt *stmt = (AlterTableStmt *) pstmt->utilityStmt;
-	List	   *changes = NIL;	/* of AlterTableCmd, with our elements only */
-	PvOptions	options;
-	Oid			relid;
+	List	   *changes = NIL;
 	ListCell   *lc;
 
 	foreach(lc, stmt->cmds)
@@ -338,6 +332,40 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 		cmd->def = (Node *) ours;
 		changes = lappend(changes, cmd);
 	}
+	return changes;
+}
+
+/* Makes the changes, in their order. */
+static void
+apply_changes(PvOptions *options, const List *changes)
+{
+	ListCell   *lc;
+
+	foreach(lc, changes)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_SetRelOptions)
+			pv_options_set(options, (List *) cmd->def);
+		else
+			pv_options_reset(options, (List *) cmd->def);
+	}
+}
+
+/*
+ * ALTER TABLE and its sisters, with elements of ours in it; pstmt is a copy.
+ *
+ * The table is looked up and locked here, with the lock that core's part will
+ * want, and then named with its schema, so that core cannot find another one.
+ * What is wrong with the options is wrong where IF EXISTS finds no table, too.
+ */
+static void
+alter_table(PlannedStmt *pstmt, const UtilityCall *call)
+{
+	AlterTableStmt *stmt = (AlterTableStmt *) pstmt->utilityStmt;
+	List	   *changes = take_changes(stmt);
+	PvOptions	options = {{false}};
+	Oid			relid;
 
 	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
 	PreventCommandIfParallelMode(CreateCommandName((Node *) stmt));
@@ -346,28 +374,17 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 									 stmt->missing_ok ? RVR_MISSING_OK : 0,
 									 check_owner, NULL);
 
-	/* what is wrong with the options is wrong with no table, too */
-	memset(&options, 0, sizeof(options));
-	if (OidIsValid(relid))
+	if (!OidIsValid(relid))
+		apply_changes(&options, changes);
+	else
 	{
 		check_can_have_options(relid);
 		pv_options_read(relid, &options);
-		stmt->relation->schemaname =
-			get_namespace_name(get_rel_namespace(relid));
-	}
-	foreach(lc, changes)
-	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
-		if (cmd->subtype == AT_SetRelOptions)
-			pv_options_set(&options, (List *) cmd->def);
-		else
-			pv_options_reset(&options, (List *) cmd->def);
-	}
-	if (OidIsValid(relid))
-	{
+		apply_changes(&options, changes);
 		pv_options_write(relid, &options);
 		CommandCounterIncrement();
+		stmt->relation->schemaname =
+			get_namespace_name(get_rel_namespace(relid));
 	}
 
 	pass_on(pstmt, call);

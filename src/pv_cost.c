@@ -87,9 +87,6 @@ static uint32 nrefreshes = 0;
 
 #define REFRESHES_PER_COUNT		256
 
-/* Milliseconds; a setting that is printed and read again has lost some digits */
-#define SAME_DELAY				0.001
-
 /*
  * Leader, before launch: remember the settings this vacuum runs under.
  */
@@ -111,27 +108,36 @@ pv_cost_init(PvCostShared *shared, double scale)
 }
 
 /*
+ * What the configuration, as this process knows it, gives autovacuum.  An
+ * autovacuum worker's variables of vacuum_cost_* have its own limits in them, so
+ * their settings are asked for instead.
+ * Core: postmaster/autovacuum.c, table_recheck_autovac.
+ */
+void
+pv_cost_of_autovacuum(PvCostBudget *budget)
+{
+	budget->delay = autovacuum_vac_cost_delay >= 0 ? autovacuum_vac_cost_delay :
+		atof(GetConfigOptionResetString("vacuum_cost_delay"));
+	budget->limit = autovacuum_vac_cost_limit > 0 ? autovacuum_vac_cost_limit :
+		atoi(GetConfigOptionResetString("vacuum_cost_limit"));
+	budget->scale = pv_guc_autovacuum_cost_limit_scale;
+}
+
+/*
  * Leader, if it is an autovacuum worker: follow core's balancing and, where
  * neither the table nor the database says otherwise, the configuration.
- * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
 void
 pv_cost_lead_autovacuum(const PvOwnCosts *own)
 {
-	bool		plain_delay = autovacuum_vac_cost_delay < 0;
-	bool		plain_limit = autovacuum_vac_cost_limit <= 0;
-
-	/* the variables of these two settings are not to be trusted here */
-	began_with.delay = !plain_delay ? autovacuum_vac_cost_delay :
-		atof(GetConfigOptionResetString("vacuum_cost_delay"));
-	began_with.limit = !plain_limit ? autovacuum_vac_cost_limit :
-		atoi(GetConfigOptionResetString("vacuum_cost_limit"));
-	began_with.scale = pv_guc_autovacuum_cost_limit_scale;
+	pv_cost_of_autovacuum(&began_with);
 
 	follows_delay = !own->delay &&
-		(!plain_delay || pv_setting_is_cluster_wide("vacuum_cost_delay"));
+		(autovacuum_vac_cost_delay >= 0 ||
+		 pv_setting_is_cluster_wide("vacuum_cost_delay"));
 	follows_limit = !own->limit &&
-		(!plain_limit || pv_setting_is_cluster_wide("vacuum_cost_limit"));
+		(autovacuum_vac_cost_limit > 0 ||
+		 pv_setting_is_cluster_wide("vacuum_cost_limit"));
 	balanced = !own->delay && !own->limit;
 	nautovacuum = 0;
 
@@ -179,7 +185,7 @@ follow_reload(PvCostBudget *budget)
 		return;
 
 	budget->scale = now.scale;
-	if (follows_delay && fabs(now.delay - began_with.delay) > SAME_DELAY)
+	if (follows_delay && now.delay != began_with.delay)
 		budget->delay = now.delay;
 	if (follows_limit && now.limit != began_with.limit)
 	{

@@ -39,6 +39,7 @@ typedef struct PvOwnCosts
 	bool		limit;
 } PvOwnCosts;
 
+extern void pv_cost_of_autovacuum(PvCostBudget *budget);
 extern void pv_cost_init(PvCostShared *shared, double scale);
 extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
 extern void pv_cost_begin_indexes(PvCostShared *shared, int nindexes);

@@ -361,30 +361,24 @@ typedef struct PvChoice
 static void
 choose(Relation rel, PvChoice *choice)
 {
-	Form_pg_class form = rel->rd_rel;
 	Oid			relid = RelationGetRelid(rel);
 
 	memset(choice, 0, sizeof(*choice));
-	if (IsCatalogRelation(rel))
-	{
-		if (current_run != NULL)
-			choice->toast_parent = toast_parent_of(rel);
-		for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
-			choice->options.value[i] = -1;
-		choice->wanted = current_run != NULL || pv_guc_enabled;
-	}
-	else
-	{
+	if (current_run != NULL || !IsCatalogRelation(rel))
 		choice->toast_parent = toast_parent_of(rel);
-		if (OidIsValid(choice->toast_parent))
-			relid = choice->toast_parent;
+	if (OidIsValid(choice->toast_parent))
+		relid = choice->toast_parent;
+
+	if (IsCatalogRelation(rel))
+		pv_options_default(&choice->options);
+	else
 		pv_options_effective(relid, get_rel_relispartition(relid),
 							 &choice->options);
-		choice->wanted = current_run != NULL ||
-			choice->options.value[PV_OPTION_ENABLED] > 0;
-	}
+
+	choice->wanted = current_run != NULL ||
+		choice->options.value[PV_OPTION_ENABLED] > 0;
 	if (choice->wanted)
-		choice->declined = pv_hook_declines(form, choice->toast_parent);
+		choice->declined = pv_hook_declines(rel->rd_rel, choice->toast_parent);
 }
 
 /*

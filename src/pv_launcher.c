@@ -23,11 +23,9 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/autovacuum.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "pv_compat.h"
-#include "pv_guc.h"
+#include "pv_cost.h"
 #include "pv_launcher.h"
 #include "pv_shmem.h"
 #include "storage/ipc.h"
@@ -62,21 +60,13 @@ pv_launcher_init(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-/*
- * Tells leaders what the configuration says now.
- *
- * Core: autovacuum.c, table_recheck_autovac, for which setting wins.
- */
+/* Tells leaders what the configuration says now. */
 static void
 publish_budget(void)
 {
 	PvCostBudget budget;
 
-	budget.delay = autovacuum_vac_cost_delay >= 0 ?
-		autovacuum_vac_cost_delay : VacuumCostDelay;
-	budget.limit = autovacuum_vac_cost_limit > 0 ?
-		autovacuum_vac_cost_limit : VacuumCostLimit;
-	budget.scale = pv_guc_autovacuum_cost_limit_scale;
+	pv_cost_of_autovacuum(&budget);
 	pv_shmem_publish_budget(&budget);
 }
 

@@ -477,7 +477,22 @@ pv_options_remove_all(void)
 }
 
 /*
- * Enters what one table says where nobody nearer has said anything.
+ * What holds where no table says anything.
+ */
+void
+pv_options_default(PvEffectiveOptions *effective)
+{
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		effective->value[i] = -1;
+		effective->origin[i] = PV_ORIGIN_DEFAULT;
+	}
+	effective->value[PV_OPTION_ENABLED] = pv_guc_enabled;
+	effective->origin[PV_OPTION_ENABLED] = PV_ORIGIN_SETTING;
+}
+
+/*
+ * Enters what one table says where no nearer one has said anything.
  */
 static void
 inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
@@ -487,7 +502,7 @@ inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
 	pv_options_read(relid, &own);
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
-		if (effective->origin[i] != PV_ORIGIN_DEFAULT || !own.given[i])
+		if (effective->origin[i] <= PV_ORIGIN_ANCESTOR || !own.given[i])
 			continue;
 		effective->value[i] = own.value[i];
 		effective->origin[i] = origin;
@@ -502,12 +517,7 @@ void
 pv_options_effective(Oid relid, bool is_partition,
 					 PvEffectiveOptions *effective)
 {
-	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
-	{
-		effective->value[i] = -1;
-		effective->origin[i] = PV_ORIGIN_DEFAULT;
-	}
-
+	pv_options_default(effective);
 	inherit(effective, relid, PV_ORIGIN_TABLE);
 	if (is_partition)
 	{
@@ -515,11 +525,5 @@ pv_options_effective(Oid relid, bool is_partition,
 
 		foreach(lc, get_partition_ancestors(relid))
 			inherit(effective, lfirst_oid(lc), PV_ORIGIN_ANCESTOR);
-	}
-
-	if (effective->origin[PV_OPTION_ENABLED] == PV_ORIGIN_DEFAULT)
-	{
-		effective->value[PV_OPTION_ENABLED] = pv_guc_enabled;
-		effective->origin[PV_OPTION_ENABLED] = PV_ORIGIN_SETTING;
 	}
 }

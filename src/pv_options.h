@@ -32,6 +32,7 @@ typedef struct PvOptions
 	int			value[PV_NUM_OPTIONS];	/* valid where given */
 } PvOptions;
 
+/* Nearest first. */
 typedef enum PvOrigin
 {
 	PV_ORIGIN_TABLE,			/* the table's own */
@@ -67,6 +68,7 @@ extern void pv_options_announce_change(void);
 extern void pv_options_announce_drop(Oid relid);
 extern void pv_options_write(Oid relid, const PvOptions *options);
 extern int	pv_options_remove_all(void);
+extern void pv_options_default(PvEffectiveOptions *effective);
 extern void pv_options_effective(Oid relid, bool is_partition,
 								 PvEffectiveOptions *effective);
 
