@@ -36,6 +36,7 @@ OBJS = \
 	src/pv_runner.o \
 	src/pv_scan.o \
 	src/pv_shmem.o \
+	src/pv_space.o \
 	src/pv_truncate.o \
 	src/pv_vacuum.o \
 	src/pv_worker.o

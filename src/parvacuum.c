@@ -39,7 +39,8 @@
  *		pv_participant.c	counting, and the failsafe
  *		pv_page.c		what SCAN and REAP both do to a page
  *		pv_dispense.c	hands out ranges of blocks; what may be skipped
- *		pv_deadtids.c	the dead-TID store; pv_container.c: its smallest parts
+ *		pv_deadtids.c	the dead-TID store; pv_container.c: its smallest parts;
+ *						pv_space.c: its memory
  *		pv_cost.c		cost-based delay of several processes
  *		pv_report.c		error context, texts of VERBOSE and the log
  *

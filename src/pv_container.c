@@ -337,6 +337,18 @@ plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 	return plan;
 }
 
+/* A plan for a locator for every block, and an empty container if need be. */
+static PvSegmentPlan
+plan_direct(const PvSegmentBuild *build)
+{
+	PvSegmentPlan	plan = plan_locators(build, PV_SEG_DIRECT,
+										 sizeof(PvDirectSegment));
+
+	if (build->nblocks < PV_SEGMENT_BLOCKS && build->used > 0)
+		plan.bytes += PV_EMPTY_BYTES;
+	return plan;
+}
+
 /* A plan for a matrix of so many rows behind a head of so many bytes. */
 static PvSegmentPlan
 plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
@@ -352,7 +364,7 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 static PvSegmentPlan
 better_plan(PvSegmentPlan ranked, PvSegmentPlan direct)
 {
-	return direct.bytes <= ranked.bytes + PV_DIRECT_SLACK ? direct : ranked;
+	return direct.bytes <= ranked.bytes + PV_DIRECT_SLACK(ranked.bytes) ? direct : ranked;
 }
 
 /* Decide how to pack a segment that has blocks. */
@@ -370,8 +382,7 @@ pv_segment_plan(const PvSegmentBuild *build)
 
 	locators = better_plan(plan_locators(build, PV_SEG_RANKED,
 										 PV_RANKED_HEAD_BYTES(build->nblocks)),
-						   plan_locators(build, PV_SEG_DIRECT,
-										 sizeof(PvDirectSegment)));
+						   plan_direct(build));
 	matrix = better_plan(plan_matrix(build, PV_SEG_RANKED_MATRIX,
 									 PV_MATRIX_HEAD_BYTES, build->nblocks),
 						 plan_matrix(build, PV_SEG_DIRECT_MATRIX,
@@ -394,6 +405,32 @@ static uint16
 moved_locator(uint16 locator, int distance)
 {
 	return (locator & PV_LOCATOR_RUN) ? locator : locator + distance / PV_LOCATOR_STEP;
+}
+
+/*
+ * The locator for absent blocks of a direct segment: of the sort that most
+ * present ones have, with the empty container that stands behind the others.
+ */
+static uint16
+absent_locator(const PvSegmentBuild *build, int head)
+{
+	int			count[PV_RUNS + 2] = {0};
+	int			most = PV_RUNS + 1; /* stands for no container */
+
+	for (int i = 0; i < build->nblocks; i++)
+	{
+		uint16		locator = build->locators[i];
+
+		count[locator & PV_LOCATOR_RUN ? PV_RUNS + 1 : PV_LOCATOR_KIND(locator)]++;
+	}
+	for (int kind = 0; kind <= PV_RUNS; kind++)
+	{
+		if (count[kind] > count[most])
+			most = kind;
+	}
+	if (most > PV_RUNS)
+		return PV_LOCATOR_NONE;
+	return most << PV_LOCATOR_POS_BITS | (head + build->used) / PV_LOCATOR_STEP;
 }
 
 /* Pack a segment as locators and containers, to zeroed memory. */
@@ -421,9 +458,11 @@ pack_locators(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 	}
 	else
 	{
+		uint16		absent = absent_locator(build, plan->head);
+
 		locators = ((PvDirectSegment *) out)->locators;
 		for (int i = 0; i < PV_SEGMENT_BLOCKS; i++)
-			locators[i] = PV_LOCATOR_NONE;
+			locators[i] = absent;
 	}
 	for (int i = 0; i < build->nblocks; i++)
 	{

@@ -33,7 +33,9 @@
  *
  * The bitmaps of a matrix are all of the same width.  The direct layouts find
  * a block without ranking the present ones, so they are faster to read, and
- * larger if few blocks are present.
+ * larger if few blocks are present.  Absent blocks have no offsets there, in
+ * the way that most others have theirs, so that a probe does not branch on
+ * which they are.
  *
  * All sizes and limits that decide between encodings stand in this file.
  *
@@ -332,7 +334,10 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
 	(PV_MATRIX_HEAD_BYTES + PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES)
 
 /* A direct layout is taken if it is at most this much larger, in bytes. */
-#define PV_DIRECT_SLACK			64
+#define PV_DIRECT_SLACK(ranked)	Max(64, (ranked) / 8)
+
+/* No offsets, as a container of any kind. */
+#define PV_EMPTY_BYTES			2
 
 /* A segment being built.  Positions are relative to "containers". */
 typedef struct PvSegmentBuild

@@ -19,8 +19,8 @@
 #include "parvacuum.h"
 #include "port/atomics.h"
 #include "pv_container.h"
+#include "pv_space.h"
 #include "storage/itemptr.h"
-#include "utils/dsa.h"
 
 /* A backend's handle on a store, local or shared. */
 typedef struct PvDeadTids PvDeadTids;
@@ -32,16 +32,21 @@ typedef struct PvDeadTidsShared PvDeadTidsShared;
 typedef struct PvDeadTidsIter PvDeadTidsIter;
 
 /* A larger limit is taken for this one; half of what an entry can address. */
-#define PV_DEADTIDS_MAX_LIMIT	((uint64) 8 << 30)
+#define PV_DEADTIDS_MAX_LIMIT	((uint64) 4 << 30)
+
+/* What a participant must have, in bytes, to begin a segment. */
+#define PV_DEADTIDS_ROOM \
+	(PV_SPACE_UNIT + PV_SEGMENT_MAX_BYTES + PV_LEAF_BYTES(PV_LEAF_SEGMENTS))
 
 /* Creation and end. */
-extern Size pv_deadtids_shared_size(void);
+extern Size pv_deadtids_shared_size(BlockNumber nblocks, Size reserve);
 extern PvDeadTids *pv_deadtids_create_local(BlockNumber nblocks, Size limit);
 extern PvDeadTids *pv_deadtids_create_shared(PvDeadTidsShared *shared,
-											 dsa_area *area,
-											 BlockNumber nblocks, Size limit);
+											 dsm_segment *seg,
+											 BlockNumber nblocks, Size reserve,
+											 Size limit);
 extern PvDeadTids *pv_deadtids_attach(PvDeadTidsShared *shared,
-									  dsa_area *area);
+									  dsm_segment *seg);
 extern void pv_deadtids_detach(PvDeadTids *store);
 extern void pv_deadtids_reset(PvDeadTids *store);
 
@@ -50,6 +55,7 @@ extern bool pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno);
 extern void pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,
 								  const OffsetNumber *offsets, int n);
 extern void pv_deadtids_end_segment(PvDeadTids *store);
+extern void pv_deadtids_publish(PvDeadTids *store);
 
 /* Reading; see also pv_deadtids_probe() below. */
 extern int	pv_deadtids_probe_batch(PvDeadTids *store,
@@ -78,63 +84,70 @@ extern Size pv_deadtids_limit(PvDeadTids *store);
  */
 
 /*
- * A directory entry is 32 bits: three for the layout of the segment, the rest
- * for where it is (chunk number and unit in the chunk), or, for PV_SEG_INLINE,
- * for the segment itself.  An absent segment's entry is 0.
+ * An entry of a leaf is 32 bits: three for the layout of the segment, the rest
+ * for its place in the space, or, for PV_SEG_INLINE, for the segment itself.
  */
 #define PV_LAYOUT_BITS			3
-#define PV_UNIT_NO_BITS			18
-#define PV_CHUNK_NO_BITS		11
-#define PV_UNIT_BYTES			32	/* alignment of segments and leaves */
-#define PV_MAX_CHUNKS			(1 << PV_CHUNK_NO_BITS)
-#define PV_CHUNK_LIMIT_BYTES	((Size) PV_UNIT_BYTES << PV_UNIT_NO_BITS)
-
 #define PV_ENTRY_LAYOUT(entry)	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
 #define PV_ENTRY_INLINE(entry)	((entry) >> PV_LAYOUT_BITS)
-#define PV_ENTRY_CHUNK(entry)	((entry) >> (PV_LAYOUT_BITS + PV_UNIT_NO_BITS))
-#define PV_ENTRY_PLACE(entry) \
-	((Size) (((entry) >> PV_LAYOUT_BITS) & PV_LOW_BITS(PV_UNIT_NO_BITS)) * PV_UNIT_BYTES)
+#define PV_ENTRY_EXTENT(entry)	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
+#define PV_ENTRY_OFFSET(entry) \
+	((Size) (((entry) >> PV_LAYOUT_BITS) & PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
 
-/* Entries in one second-level piece of the directory. */
-#define PV_LEAF_SEGMENTS		256
-
-StaticAssertDecl(PV_LAYOUT_BITS + PV_UNIT_NO_BITS + PV_CHUNK_NO_BITS == 32,
-				 "an entry is 32 bits");
+StaticAssertDecl(PV_LAYOUT_BITS + PV_PLACE_BITS == 32, "an entry is 32 bits");
 StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
 				 "an entry can be an inline segment");
 
-/* A chunk that this participant fills; base is NULL if there is none. */
-typedef struct PvArena
+/*
+ * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive segments
+ * there are, and the entries of those.  As many as the largest range that a
+ * vacuum hands out has, so that most leaves are made by one participant.
+ */
+#define PV_LEAF_SEGMENTS		32
+
+typedef struct PvLeaf
 {
-	char	   *base;
-	char	   *next;			/* free from here */
-	char	   *end;			/* to here */
-	uint32		chunkno;
-} PvArena;
+	uint32		present;
+	uint32		entries[FLEXIBLE_ARRAY_MEMBER];
+} PvLeaf;
+
+#define PV_LEAF_BYTES(n)		(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
 
 /*
- * The handle.  What probes use comes first: addresses of things that do not
- * move as long as the generation lasts.
+ * First level: where each leaf is, the number of its extent and the offset in
+ * that.  0 if there is no leaf.
+ */
+#define PV_ROOT_OFFSET_BITS		(32 - PV_EXTENT_NO_BITS)
+#define PV_ROOT_EXTENT(root)	((root) >> PV_ROOT_OFFSET_BITS)
+#define PV_ROOT_OFFSET(root) \
+	((Size) ((root) & PV_LOW_BITS(PV_ROOT_OFFSET_BITS)) * sizeof(uint32))
+
+StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <= 1 << PV_ROOT_OFFSET_BITS,
+				 "the root must reach every leaf");
+
+/*
+ * The handle.
  */
 struct PvDeadTids
 {
 	PvDeadTidsShared *shared;	/* local memory, if the store is local */
 	uint32		nsegments;
-	uint32		generation;		/* the one that "leaves" belongs to */
-	const uint32 **leaves;		/* NULL where unknown or absent */
-	const char **chunks;		/* by number; NULL where unknown */
+	uint32		generation;		/* the one that was written to last */
+	pg_atomic_uint32 *root;		/* first level of the directory */
+	PvSpace		space;
 
 	/* Writing.  Room for the segment begun is in one of the two. */
-	PvArena		arena;
-	PvArena		spare;			/* the next, when the first is nearly full */
-	Size		taken;			/* bytes of chunks taken in this generation */
+	PvChunk		chunk;			/* that is being filled */
+	PvChunk		spare;			/* the next */
 	bool		begun;			/* is there a segment begun? */
 	uint32		segno;			/* its number */
 	PvSegmentBuild *build;		/* NULL before the first segment */
 
-	/* Memory */
-	pg_atomic_uint32 *root;		/* first level of the directory */
-	dsa_area   *area;			/* NULL if the store is local */
+	/* Segments that are not in the directory yet: those of one leaf. */
+	uint32		leafno;
+	uint32		pending;		/* which ones */
+	uint32		entries[PV_LEAF_SEGMENTS];	/* by number in the leaf */
+
 	MemoryContext context;		/* of the handle; a local store's memory too */
 };
 
@@ -144,25 +157,16 @@ struct PvDeadTidsShared
 	BlockNumber nblocks;
 	uint32		nsegments;
 	uint32		nleaves;
-	Size		limit;			/* bytes */
-	Size		max_chunk;		/* bytes */
-	dsa_pointer root;			/* unused in a local store */
 
 	/* Changed by the leader while it is alone. */
 	pg_atomic_uint32 generation;
 
-	/* Counters, each added to once per segment or chunk. */
-	pg_atomic_uint32 next_chunk;	/* the number the next taker gets */
-	pg_atomic_uint64 memory;	/* bytes */
+	/* Counters, each added to once per segment. */
 	pg_atomic_uint64 items;
 	pg_atomic_uint64 segments;
 
-	/*
-	 * Chunks by number, written by the participant that got the number, and
-	 * not changed any more.  Size 0: no chunk has been made for this number.
-	 */
-	uint32		chunk_bytes[PV_MAX_CHUNKS];
-	dsa_pointer chunk[PV_MAX_CHUNKS];	/* unused in a local store */
+	/* Then the root, then the first extent, both in a shared store only. */
+	PvSpaceShared space;
 };
 
 struct PvDeadTidsIter
@@ -173,8 +177,40 @@ struct PvDeadTidsIter
 	int			next;			/* the block to look at next */
 };
 
-/* Probe when an address that it needs is not known yet. */
-extern bool pv_deadtids_probe_slow(PvDeadTids *store, ItemPointer tid);
+/*
+ * The directory's entry for a segment, 0 if it is absent.  Inline, with what a
+ * probe needs first.
+ */
+static inline uint32
+pv_deadtids_entry(PvDeadTids *store, uint32 segno)
+{
+	uint32		bit = (uint32) 1 << segno % PV_LEAF_SEGMENTS;
+	const PvLeaf *leaf;
+	uint32		root;
+
+	if (unlikely(segno >= store->nsegments))
+		return 0;
+	root = pg_atomic_read_u32(&store->root[segno / PV_LEAF_SEGMENTS]);
+	if (root == 0)
+		return 0;
+	leaf = (const PvLeaf *) (pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) +
+							 PV_ROOT_OFFSET(root));
+
+	/* where all of the table is dirty, no count is needed */
+	if (leaf->present == PG_UINT32_MAX)
+		return leaf->entries[segno % PV_LEAF_SEGMENTS];
+	if (!(leaf->present & bit))
+		return 0;
+	return leaf->entries[pv_popcount64(leaf->present & (bit - 1))];
+}
+
+/* The address of what an entry, neither absent nor inline, refers to. */
+static inline const char *
+pv_deadtids_segment(PvDeadTids *store, uint32 entry)
+{
+	return pv_space_extent(&store->space, PV_ENTRY_EXTENT(entry)) +
+		PV_ENTRY_OFFSET(entry);
+}
 
 /*
  * Is this TID in the store?  Any TID may be asked for, those of blocks beyond
@@ -185,25 +221,12 @@ pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)
 {
 	BlockNumber blk = ItemPointerGetBlockNumberNoCheck(tid);
 	uint32		off = ItemPointerGetOffsetNumberNoCheck(tid);
-	uint32		segno = PV_SEGMENT_OF(blk);
 	uint32		idx = blk % PV_SEGMENT_BLOCKS;
-	const uint32 *leaf;
-	const char *chunk;
-	uint32		entry;
+	uint32		entry = pv_deadtids_entry(store, PV_SEGMENT_OF(blk));
 
-	if (unlikely(segno >= store->nsegments))
-		return false;
-	leaf = store->leaves[segno / PV_LEAF_SEGMENTS];
-	if (unlikely(leaf == NULL || store->generation !=
-				 pg_atomic_read_u32(&store->shared->generation)))
-		return pv_deadtids_probe_slow(store, tid);
-	entry = leaf[segno % PV_LEAF_SEGMENTS];
 	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
 		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
-	chunk = store->chunks[PV_ENTRY_CHUNK(entry)];
-	if (unlikely(chunk == NULL))
-		return pv_deadtids_probe_slow(store, tid);
-	return pv_segment_probe(chunk + PV_ENTRY_PLACE(entry),
+	return pv_segment_probe(pv_deadtids_segment(store, entry),
 							PV_ENTRY_LAYOUT(entry), idx, off);
 }
 

@@ -126,7 +126,6 @@ typedef struct PvParticipant
 	PvRing		ring;
 	GlobalVisState *vistest;
 	PvDeadTids *store;			/* NULL if the table has no indexes */
-	dsa_area   *area;			/* of a worker's store */
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;

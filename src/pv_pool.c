@@ -25,10 +25,10 @@
  * need no special case.
  *
  *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | unit order |
- *	               store's shared part | DSA in place | text for activity
+ *	               store | text for activity
  *
- * The DSA grows by segments of its own if the store outgrows the reserve, up
- * to a limit.  All of it goes away with the DSM segment, on every way out: the
+ * The store grows by segments of its own if it outgrows the reserve, up to its
+ * limit.  All of it goes away with the DSM segment, on every way out: the
  * parallel context is destroyed on success by us, on error by the end of the
  * transaction, which also gives back our share of parvacuum.max_workers.
  *
@@ -39,11 +39,9 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/lwlock.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
-#include "utils/dsa.h"
 #include "utils/rel.h"
 
 #include "pv_dsm.h"
@@ -56,15 +54,8 @@
 #define PV_KEY_UNITS		3
 #define PV_KEY_UNIT_ORDER	4
 #define PV_KEY_STORE		5
-#define PV_KEY_DSA			6
-#define PV_KEY_STATEMENT	7	/* that the leader executes, or ... */
-#define PV_KEY_ACTIVITY		8	/* ... what an autovacuum worker is doing */
-
-/*
- * Bytes the DSA may take beyond the store's limit: each participant may exceed
- * it by a piece of the store, and the DSA's own bookkeeping needs some.
- */
-#define DSA_SLACK_PER_PARTICIPANT	((Size) 1024 * 1024)
+#define PV_KEY_STATEMENT	6	/* that the leader executes, or ... */
+#define PV_KEY_ACTIVITY		7	/* ... what an autovacuum worker is doing */
 
 /* Milliseconds between two ticks of a leader that waits for its workers */
 #define TICK_WHILE_WAITING			100
@@ -165,12 +156,11 @@ activity_text(void)
 }
 
 /*
- * Fill the DSM segment.  dsa_size and text_size are what was estimated for the
- * DSA and the text.
+ * Fill the DSM segment.  text_size is what was estimated for the text.
  */
 static void
 fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
-			 Size dsa_size, Size text_size)
+			 Size store_reserve, Size text_size)
 {
 	PvParticipant *leader = pool->leader;
 	ParallelContext *pcxt = pool->pcxt;
@@ -188,19 +178,15 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 									   mul_size(sizeof(int), nindexes));
 	if (nindexes > 0)
 	{
-		void	   *place = shm_toc_allocate(pcxt->toc, dsa_size);
+		/* Not zeroed: it may be large, and is mostly for later */
+		void	   *store = shm_toc_allocate(pcxt->toc,
+											 pv_deadtids_shared_size(plan->rel_pages,
+																	 store_reserve));
 
-		/* Not zeroed here: the DSA does that for what it uses */
-		shm_toc_insert(pcxt->toc, PV_KEY_DSA, place);
-		pool->area = dsa_create_in_place(place, dsa_size,
-										 LWTRANCHE_PARALLEL_QUERY_DSA,
-										 pcxt->seg);
-		dsa_set_size_limit(pool->area, dsa_size + store_limit +
-						   plan->nslots * DSA_SLACK_PER_PARTICIPANT);
-		leader->store =
-			pv_deadtids_create_shared(allocate_part(pcxt, PV_KEY_STORE,
-													pv_deadtids_shared_size()),
-									  pool->area, plan->rel_pages, store_limit);
+		shm_toc_insert(pcxt->toc, PV_KEY_STORE, store);
+		leader->store = pv_deadtids_create_shared(store, pcxt->seg,
+												  plan->rel_pages,
+												  store_reserve, store_limit);
 	}
 	memcpy(allocate_part(pcxt, debug_query_string ? PV_KEY_STATEMENT : PV_KEY_ACTIVITY,
 						 text_size),
@@ -227,7 +213,6 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 			  Size store_reserve)
 {
 	ParallelContext *pcxt;
-	Size		dsa_size = Max(dsa_minimum_size(), store_reserve);
 	Size		text_size = strlen(activity_text()) + 1;
 
 	EnterParallelMode();
@@ -242,10 +227,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
 	estimate_part(pcxt, mul_size(sizeof(int), plan->nindexes));
 	if (plan->nindexes > 0)
-	{
-		estimate_part(pcxt, dsa_size);
-		estimate_part(pcxt, pv_deadtids_shared_size());
-	}
+		estimate_part(pcxt, pv_deadtids_shared_size(plan->rel_pages, store_reserve));
 	estimate_part(pcxt, text_size);
 	if (!pv_dsm_has_room(shm_toc_estimate(&pcxt->estimator)))
 		warn_of_no_room(pool);
@@ -261,7 +243,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	}
 
 	pool->pcxt = pcxt;
-	fill_segment(pool, plan, store_limit, dsa_size, text_size);
+	fill_segment(pool, plan, store_limit, store_reserve, text_size);
 
 	return true;
 }
@@ -413,8 +395,6 @@ pv_pool_end(PvPool *pool)
 	shared = palloc(sizeof(PvShared));
 	memcpy(shared, leader->shared, sizeof(PvShared));
 
-	if (pool->area)
-		dsa_detach(pool->area);
 	DestroyParallelContext(pool->pcxt);
 	ExitParallelMode();
 	pv_shmem_release_workers(pool->nworkers_launched);
@@ -439,11 +419,8 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
 	self->unit_order = shm_toc_lookup(toc, PV_KEY_UNIT_ORDER, false);
 	if (self->shared->nindexes > 0)
-	{
-		self->area = dsa_attach_in_place(shm_toc_lookup(toc, PV_KEY_DSA, false), seg);
 		self->store = pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false),
-										 self->area);
-	}
+										 seg);
 
 	debug_query_string = shm_toc_lookup(toc, PV_KEY_STATEMENT, true);
 	pgstat_report_activity(STATE_RUNNING, debug_query_string ? debug_query_string :
@@ -451,16 +428,14 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 }
 
 /*
- * Worker: let go of what pv_pool_attach() attached to.  Segments of the DSA
+ * Worker: let go of what pv_pool_attach() attached to.  Segments of the store
  * that are still mapped when the worker's transaction ends count as leaked.
  */
 void
 pv_pool_detach(PvParticipant *self)
 {
-	if (self->store == NULL)
-		return;
-	pv_deadtids_detach(self->store);
-	dsa_detach(self->area);
+	if (self->store)
+		pv_deadtids_detach(self->store);
 }
 
 /*

@@ -21,7 +21,6 @@ typedef struct PvPool
 	PvParticipant *leader;
 	PvPhaseFunction work;
 	ParallelContext *pcxt;		/* NULL: the leader is alone */
-	dsa_area   *area;
 	int			nworkers_planned;
 	int			nworkers_launched;
 	bool		launched;

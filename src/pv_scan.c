@@ -534,6 +534,8 @@ pv_scan_heap(PvParticipant *self)
 
 	if (scan.in_segment)
 		pv_deadtids_end_segment(self->store);
+	if (self->shared->collect_dead_items)
+		pv_deadtids_publish(self->store);
 	if (BufferIsValid(scan.vmbuffer))
 		ReleaseBuffer(scan.vmbuffer);
 	pv_blockscan_pause(self->blockscan);

@@ -344,8 +344,9 @@ store_reserve(PvVacuum *vac, Size limit)
 	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
 	if (stats != NULL)
 		blocks = Min(blocks, (uint64) stats->n_dead_tuples);
-	reserve = Min(blocks * STORE_BYTES_PER_BLOCK, limit);
-	return Max(Min(reserve, STORE_RESERVE_MAX), STORE_RESERVE_MIN);
+	reserve = Max(blocks * STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
+	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
+	return Max(reserve, vac->plan.nslots * PV_DEADTIDS_ROOM);
 }
 
 /*

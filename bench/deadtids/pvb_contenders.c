@@ -19,7 +19,6 @@
 #include "lib/integerset.h"
 #include "miscadmin.h"
 #include "pvb_contenders.h"
-#include "storage/lwlock.h"
 #include "utils/memutils.h"
 
 /* TidStore came with PostgreSQL 17. */
@@ -51,12 +50,12 @@ tid_key(const ItemPointerData *tid)
  *-------------------------------------------------------------------------
  */
 
-/* A store, and the area it is in if it is shared. */
-typedef struct StoreSet
-{
-	PvDeadTids *store;
-	dsa_area   *area;
-} StoreSet;
+/*
+ * What a shared store has from the start.  A vacuum sets aside what statistics
+ * say it will need; here it is next to nothing, so that all is counted as it
+ * is needed.
+ */
+#define SHARED_RESERVE	((Size) 16 * 1024)
 
 /* Load the segments from segno to before end. */
 void
@@ -85,36 +84,35 @@ pvb_store_load(PvDeadTids *store, const PvbPattern *pattern,
 		pv_deadtids_end_segment(store);
 		CHECK_FOR_INTERRUPTS();
 	}
+	pv_deadtids_publish(store);
 }
 
 static void *
 local_load(const PvbPattern *pattern)
 {
-	StoreSet   *set = palloc0(sizeof(StoreSet));
+	PvDeadTids *store = pv_deadtids_create_local(pattern->params.nblocks,
+												 PVB_STORE_LIMIT);
 
-	set->store = pv_deadtids_create_local(pattern->params.nblocks,
-										  PVB_STORE_LIMIT);
-	pvb_store_load(set->store, pattern, 0, pv_deadtids_nsegments(set->store));
-	return set;
+	pvb_store_load(store, pattern, 0, pv_deadtids_nsegments(store));
+	return store;
 }
 
 static void *
 shared_load(const PvbPattern *pattern)
 {
-	StoreSet   *set = palloc0(sizeof(StoreSet));
+	BlockNumber nblocks = pattern->params.nblocks;
+	Size		bytes = pv_deadtids_shared_size(nblocks, SHARED_RESERVE);
+	PvDeadTids *store = pv_deadtids_create_shared(palloc(bytes), NULL, nblocks,
+												  SHARED_RESERVE, PVB_STORE_LIMIT);
 
-	set->area = dsa_create(LWTRANCHE_PARALLEL_QUERY_DSA);
-	set->store = pv_deadtids_create_shared(palloc0(pv_deadtids_shared_size()),
-										   set->area, pattern->params.nblocks,
-										   PVB_STORE_LIMIT);
-	pvb_store_load(set->store, pattern, 0, pv_deadtids_nsegments(set->store));
-	return set;
+	pvb_store_load(store, pattern, 0, pv_deadtids_nsegments(store));
+	return store;
 }
 
 static int
 store_lookup(void *set, ItemPointerData *tids, int n)
 {
-	PvDeadTids *store = ((StoreSet *) set)->store;
+	PvDeadTids *store = set;
 	int			found = 0;
 
 	for (int i = 0; i < n; i++)
@@ -127,23 +125,19 @@ store_lookup_batch(void *set, ItemPointerData *tids, int n)
 {
 	bool		dead[PVB_BATCH];
 
-	return pv_deadtids_probe_batch(((StoreSet *) set)->store, tids, n, dead);
+	return pv_deadtids_probe_batch(set, tids, n, dead);
 }
 
 static Size
 store_bytes(void *set)
 {
-	return pv_deadtids_memory(((StoreSet *) set)->store);
+	return pv_deadtids_memory(set);
 }
 
 static void
 store_drop(void *set)
 {
-	StoreSet   *s = set;
-
-	pv_deadtids_detach(s->store);
-	if (s->area != NULL)
-		dsa_detach(s->area);
+	pv_deadtids_detach(set);
 }
 
 

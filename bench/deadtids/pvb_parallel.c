@@ -37,12 +37,11 @@ extern PGDLLEXPORT void parvacuum_bench_worker(dsm_segment *seg, shm_toc *toc);
 
 #define KEY_SHARED		1
 #define KEY_STORE		2
-#define KEY_AREA		3
 
 /* Segments of a range; the largest that a vacuum hands out. */
 #define RANGE_SEGMENTS	32
 
-/* What the area has from the start, as in a vacuum that expects dead items. */
+/* What the store has from the start, as in a vacuum that expects dead items. */
 #define STORE_BYTES_PER_BLOCK	48
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
@@ -174,33 +173,30 @@ parvacuum_bench_worker(dsm_segment *seg, shm_toc *toc)
 {
 	ParallelShared *shared = shm_toc_lookup(toc, KEY_SHARED, false);
 	PvbPattern *pattern = pvb_pattern_make(&shared->params);
-	dsa_area   *area = dsa_attach_in_place(shm_toc_lookup(toc, KEY_AREA, false), seg);
 	PvDeadTids *store;
 
 	if (shared->own_stores)
 		store = pv_deadtids_create_local(shared->params.nblocks, PVB_STORE_LIMIT);
 	else
-		store = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), area);
+		store = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), seg);
 	participate(store, pattern, shared, 1);
 	pv_deadtids_detach(store);
-	dsa_detach(area);
 }
 
 /* Set up what is shared; the leader's handle is the result. */
 static PvDeadTids *
 set_up(ParallelContext *pcxt, const PvbPattern *pattern, int processes,
-	   bool own_stores, ParallelShared **shared, dsa_area **area)
+	   bool own_stores, ParallelShared **shared)
 {
-	Size		area_size = Max(dsa_minimum_size(),
-								Min((Size) pattern->params.nblocks * STORE_BYTES_PER_BLOCK,
-									STORE_RESERVE_MAX));
-	void	   *place;
+	BlockNumber nblocks = pattern->params.nblocks;
+	Size		reserve = Min((Size) nblocks * STORE_BYTES_PER_BLOCK,
+							  STORE_RESERVE_MAX);
+	Size		bytes = pv_deadtids_shared_size(nblocks, reserve);
 	PvDeadTidsShared *store;
 
 	shm_toc_estimate_chunk(&pcxt->estimator, sizeof(ParallelShared));
-	shm_toc_estimate_chunk(&pcxt->estimator, pv_deadtids_shared_size());
-	shm_toc_estimate_chunk(&pcxt->estimator, area_size);
-	shm_toc_estimate_keys(&pcxt->estimator, 3);
+	shm_toc_estimate_chunk(&pcxt->estimator, bytes);
+	shm_toc_estimate_keys(&pcxt->estimator, 2);
 	InitializeParallelDSM(pcxt);
 
 	*shared = shm_toc_allocate(pcxt->toc, sizeof(ParallelShared));
@@ -214,17 +210,11 @@ set_up(ParallelContext *pcxt, const PvbPattern *pattern, int processes,
 	pg_atomic_init_u64(&(*shared)->waits, 0);
 	shm_toc_insert(pcxt->toc, KEY_SHARED, *shared);
 
-	place = shm_toc_allocate(pcxt->toc, area_size);
-	*area = dsa_create_in_place(place, area_size, LWTRANCHE_PARALLEL_QUERY_DSA,
-								pcxt->seg);
-	shm_toc_insert(pcxt->toc, KEY_AREA, place);
-
-	store = shm_toc_allocate(pcxt->toc, pv_deadtids_shared_size());
-	memset(store, 0, pv_deadtids_shared_size());
+	store = shm_toc_allocate(pcxt->toc, bytes);
 	shm_toc_insert(pcxt->toc, KEY_STORE, store);
 	if (own_stores)
-		return pv_deadtids_create_local(pattern->params.nblocks, PVB_STORE_LIMIT);
-	return pv_deadtids_create_shared(store, *area, pattern->params.nblocks,
+		return pv_deadtids_create_local(nblocks, PVB_STORE_LIMIT);
+	return pv_deadtids_create_shared(store, pcxt->seg, nblocks, reserve,
 									 PVB_STORE_LIMIT);
 }
 
@@ -237,7 +227,6 @@ parvacuum_bench_parallel(PG_FUNCTION_ARGS)
 	ParallelContext *pcxt;
 	ParallelShared *shared;
 	PvDeadTids *store;
-	dsa_area   *area;
 	int64		nread;
 	Datum		values[3];
 	bool		nulls[3] = {false};
@@ -250,7 +239,7 @@ parvacuum_bench_parallel(PG_FUNCTION_ARGS)
 	EnterParallelMode();
 	pcxt = CreateParallelContext("parvacuum_bench", "parvacuum_bench_worker",
 								 1);
-	store = set_up(pcxt, pattern, processes, PG_GETARG_BOOL(1), &shared, &area);
+	store = set_up(pcxt, pattern, processes, PG_GETARG_BOOL(1), &shared);
 	LaunchParallelWorkers(pcxt);
 	if (pcxt->nworkers_launched < 1)
 		ereport(ERROR,
@@ -265,7 +254,6 @@ parvacuum_bench_parallel(PG_FUNCTION_ARGS)
 	values[1] = Float8GetDatum(elapsed(shared, 2));
 	values[2] = Int64GetDatum(pg_atomic_read_u64(&shared->waits));
 	pv_deadtids_detach(store);
-	dsa_detach(area);
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
 

@@ -69,7 +69,7 @@ is("$workers|$rounds", '2|1', 'with room enough: one round');
 cmp_ok($bytes, '>', 300_000, 'the store needs to grow for it');
 is(segments(), $before, 'nothing is left behind');
 
-set_size('4m');
+set_size('3500k');
 ($workers, $rounds, $rows, $bytes, $err) = vacuum();
 is($workers, 2, 'with little room: workers');
 cmp_ok($rounds, '>', 1, 'and more rounds');
@@ -88,6 +88,38 @@ set_size('64m');
 ($workers, $rounds) = vacuum();
 is("$workers|$rounds", '2|1', 'and as before when there is room again');
 is($node->safe_psql('postgres', q{SELECT bt_index_check('t_id_idx', true); SELECT count(*) FROM verify_heapam('t')}), "\n0", 'the table is whole');
+
+# What the store counts is what it has allocated.  The units it is made of are
+# an extension of the tests.
+SKIP:
+{
+	my ($rc) = $node->psql('postgres', 'CREATE EXTENSION parvacuum_test');
+	skip 'parvacuum_test is not installed', 13 if $rc != 0;
+
+	set_size('512m');
+	for my $case ([ 'half', 2, 1 ], [ 'few', 8, 4 ], [ 'half', 40, 2 ])
+	{
+		my ($shape, $mb, $handles) = @$case;
+		my $psql = $node->background_psql('postgres', on_error_stop => 1);
+		my $used = sub { my $sum = 0; $sum += -s $_ for glob '/dev/shm/*'; return $sum };
+		my $empty = $used->();
+		my $fill = "parvacuum_test_fill('$shape', h * 100000, 30000, h, h)";
+
+		$psql->query_safe("SELECT parvacuum_test_create(100000000, $mb * 1048576, true, handles => $handles)");
+		my $base = $psql->query_safe('SELECT memory FROM parvacuum_test_figures()');
+		my @filled = split /\n/, $psql->query_safe("SELECT $fill FROM generate_series(0, $handles - 1) h");
+		my $counted = $psql->query_safe('SELECT memory FROM parvacuum_test_figures()');
+		my $allocated = $used->() - $empty + $base;
+
+		note "$shape, $handles handles: $counted counted, $allocated allocated, segments of blocks: @filled";
+		cmp_ok(abs($counted - $allocated), '<=', 0.05 * $counted, "$shape, $mb MB: what is counted is what is allocated");
+		cmp_ok($counted, '<=', $mb * 1048576 + $handles * 8192, "$shape, $mb MB: the limit is kept");
+		cmp_ok($counted, '>', $mb * 1048576 * 0.9, "$shape, $mb MB: and made use of");
+		$psql->quit;
+		$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'});
+		is($used->(), $empty, 'nothing is left behind');
+	}
+}
 
 pv_no_crash($node, 'the server');
 $node->stop;

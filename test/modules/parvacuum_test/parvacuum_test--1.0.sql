@@ -16,6 +16,7 @@ AS 'MODULE_PATHNAME';
 -- One store per session, with a naive twin, and handles numbered from 0.
 CREATE FUNCTION parvacuum_test_create(blocks bigint, bytes bigint,
 									  shared boolean DEFAULT false,
+									  reserve bigint DEFAULT 0,
 									  handles int DEFAULT 1)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -37,6 +38,10 @@ CREATE FUNCTION parvacuum_test_end(handle int DEFAULT 0)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+CREATE FUNCTION parvacuum_test_publish(handle int DEFAULT 0)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- Fill segments with random blocks until done or full; returns how many.
 CREATE FUNCTION parvacuum_test_fill(shape text, first_segment bigint,
 									segments bigint, seed bigint,
@@ -44,7 +49,7 @@ CREATE FUNCTION parvacuum_test_fill(shape text, first_segment bigint,
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Compare the store with its twin, through every handle; returns the items.
+-- Publish and compare with the twin, through every handle; returns the items.
 CREATE FUNCTION parvacuum_test_check()
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';

@@ -17,6 +17,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pvt_model.h"
+#include "storage/ipc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -30,6 +31,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_reset);
 PG_FUNCTION_INFO_V1(parvacuum_test_begin);
 PG_FUNCTION_INFO_V1(parvacuum_test_block);
 PG_FUNCTION_INFO_V1(parvacuum_test_end);
+PG_FUNCTION_INFO_V1(parvacuum_test_publish);
 PG_FUNCTION_INFO_V1(parvacuum_test_fill);
 PG_FUNCTION_INFO_V1(parvacuum_test_check);
 PG_FUNCTION_INFO_V1(parvacuum_test_probe);
@@ -138,20 +140,33 @@ parvacuum_test_all_containers(PG_FUNCTION_ARGS)
  *-------------------------------------------------------------------------
  */
 
+/* Drop the session's store, if there is one; at the session's end too. */
+static void
+drop_store(int code, Datum arg)
+{
+	PvtStore   *store = session_store;
+
+	session_store = NULL;
+	if (store != NULL)
+		pvt_store_drop(store);
+}
+
 /* Replace the session's store by a new one. */
 Datum
 parvacuum_test_create(PG_FUNCTION_ARGS)
 {
+	static bool registered = false;
 	BlockNumber nblocks = PG_GETARG_INT64(0);
 	Size		limit = PG_GETARG_INT64(1);
 	bool		shared = PG_GETARG_BOOL(2);
-	int			nhandles = PG_GETARG_INT32(3);
-	PvtStore   *old = session_store;
+	Size		reserve = PG_GETARG_INT64(3);
+	int			nhandles = PG_GETARG_INT32(4);
 
-	session_store = NULL;
-	if (old != NULL)
-		pvt_store_drop(old);
-	session_store = pvt_store_create(nblocks, limit, shared, nhandles);
+	if (!registered)
+		before_shmem_exit(drop_store, 0);
+	registered = true;
+	drop_store(0, 0);
+	session_store = pvt_store_create(nblocks, limit, shared, reserve, nhandles);
 	PG_RETURN_VOID();
 }
 
@@ -195,7 +210,20 @@ parvacuum_test_end(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Fill segments at random.  Returns how many were, before the store was full. */
+/* Publish the segments that the handle has ended. */
+Datum
+parvacuum_test_publish(PG_FUNCTION_ARGS)
+{
+	int			handle = get_handle(fcinfo, 0);
+
+	pv_deadtids_publish(get_store()->handles[handle]);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Fill segments at random, and publish them.  Returns how many were filled
+ * before the store was full.
+ */
 Datum
 parvacuum_test_fill(PG_FUNCTION_ARGS)
 {
@@ -211,15 +239,17 @@ parvacuum_test_fill(PG_FUNCTION_ARGS)
 	while (done < count &&
 		   pvt_store_fill(store, handle, shape, PV_MAX_OFFSET, first + done, &prng))
 		done++;
+	pv_deadtids_publish(store->handles[handle]);
 	PG_RETURN_INT64(done);
 }
 
-/* Compare it with the model.  Returns the number of items. */
+/* Compare it, published, with the model.  Returns the number of items. */
 Datum
 parvacuum_test_check(PG_FUNCTION_ARGS)
 {
 	pg_prng_state prng;
 
+	pvt_store_publish(get_store());
 	pg_prng_seed(&prng, 0);
 	PG_RETURN_INT64(pvt_store_check(get_store(), &prng));
 }
@@ -318,7 +348,10 @@ fuzz_fill(PvtStore *store, pg_prng_state *prng)
 			break;
 		}
 		segno += pg_prng_uint64_range(prng, 1, max_gap);
+		if (pg_prng_uint64_range(prng, 0, 19) == 0)
+			pv_deadtids_publish(store->handles[handle]);
 	}
+	pvt_store_publish(store);
 }
 
 /* One store of random size and kind, filled, checked and reset a few times. */
@@ -329,7 +362,8 @@ fuzz_round(pg_prng_state *prng)
 	int			nhandles = shared ? pg_prng_uint64_range(prng, 1, 4) : 1;
 	BlockNumber nblocks = pg_prng_uint64_range(prng, 1, 20000);
 	Size		limit = pg_prng_uint64_range(prng, 0, 256) * 1024;
-	PvtStore   *store = pvt_store_create(nblocks, limit, shared, nhandles);
+	Size		reserve = shared ? pg_prng_uint64_range(prng, 0, 64 * 1024) : 0;
+	PvtStore   *store = pvt_store_create(nblocks, limit, shared, reserve, nhandles);
 	Size		empty = pv_deadtids_memory(store->handles[0]);
 	int			rounds = pg_prng_uint64_range(prng, 1, 3);
 
@@ -337,7 +371,7 @@ fuzz_round(pg_prng_state *prng)
 	{
 		fuzz_fill(store, prng);
 		pvt_store_check(store, prng);
-		if (pv_deadtids_memory(store->handles[0]) > Max(limit, empty) + PVT_OVERSHOOT)
+		if (pv_deadtids_memory(store->handles[0]) > Max(limit, empty) + nhandles * PVT_OVERSHOOT)
 			elog(ERROR, "the limit of %zu bytes is exceeded: %zu bytes", limit,
 				 pv_deadtids_memory(store->handles[0]));
 		pvt_store_reset(store, 0);

@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "pvt_model.h"
-#include "storage/lwlock.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -89,15 +88,18 @@ model_probe(const PvtModel *model, BlockNumber blk, OffsetNumber off)
 
 /*
  * Make a store for a table of nblocks blocks with a limit in bytes, and so many
- * handles on it.  It lives until pvt_store_drop(), across transactions.
+ * handles on it.  A shared one has "reserve" bytes from the start.  It lives
+ * until pvt_store_drop(), across transactions.
  */
 PvtStore *
-pvt_store_create(BlockNumber nblocks, Size limit, bool shared, int nhandles)
+pvt_store_create(BlockNumber nblocks, Size limit, bool shared, Size reserve,
+				 int nhandles)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
 												  "parvacuum_test store",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
+	ResourceOwner owner = CurrentResourceOwner;
 	PvtStore   *store = palloc0(sizeof(PvtStore));
 
 	store->context = context;
@@ -106,12 +108,13 @@ pvt_store_create(BlockNumber nblocks, Size limit, bool shared, int nhandles)
 	store->model = model_create();
 	if (shared)
 	{
-		store->area = dsa_create(LWTRANCHE_PARALLEL_QUERY_DSA);
-		dsa_pin_mapping(store->area);
-		store->shared = palloc0(pv_deadtids_shared_size());
-		store->handles[0] = pv_deadtids_create_shared(store->shared,
-													  store->area,
-													  nblocks, limit);
+		store->shared = palloc_extended(pv_deadtids_shared_size(nblocks, reserve),
+										MCXT_ALLOC_HUGE);
+
+		/* what it maps is to stay */
+		CurrentResourceOwner = NULL;
+		store->handles[0] = pv_deadtids_create_shared(store->shared, NULL,
+													  nblocks, reserve, limit);
 	}
 	else
 		store->handles[0] = pv_deadtids_create_local(nblocks, limit);
@@ -120,10 +123,10 @@ pvt_store_create(BlockNumber nblocks, Size limit, bool shared, int nhandles)
 	{
 		if (!shared)
 			elog(ERROR, "a local store has one handle");
-		store->handles[store->nhandles] = pv_deadtids_attach(store->shared,
-															 store->area);
+		store->handles[store->nhandles] = pv_deadtids_attach(store->shared, NULL);
 		store->nhandles++;
 	}
+	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(old);
 	return store;
 }
@@ -134,9 +137,15 @@ pvt_store_drop(PvtStore *store)
 {
 	for (int i = store->nhandles - 1; i >= 0; i--)
 		pv_deadtids_detach(store->handles[i]);
-	if (store->area != NULL)
-		dsa_detach(store->area);
 	MemoryContextDelete(store->context);
+}
+
+/* Have all handles publish what they have. */
+void
+pvt_store_publish(PvtStore *store)
+{
+	for (int i = 0; i < store->nhandles; i++)
+		pv_deadtids_publish(store->handles[i]);
 }
 
 /* Empty the store, through one of its handles, and the model. */

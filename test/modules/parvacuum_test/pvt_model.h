@@ -17,11 +17,11 @@
 #define PVT_PROBE_OFFSETS	(2 * PV_MAX_OFFSET)
 
 /*
- * By how much a store's memory may exceed its limit, or what an empty store
+ * By how much each handle may exceed a store's limit, or what an empty store
  * takes: by room for the largest segment, rounded up to what is allocated.
  */
 #define PVT_OVERSHOOT \
-	Max(TYPEALIGN(4096, PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES + 2048), 3 * 4096)
+	TYPEALIGN(4096, PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES + 512)
 
 /* A store under test, the handles on it, and what it should contain. */
 typedef struct PvtModel PvtModel;
@@ -29,8 +29,7 @@ typedef struct PvtModel PvtModel;
 typedef struct PvtStore
 {
 	MemoryContext context;
-	dsa_area   *area;			/* NULL if the store is local */
-	PvDeadTidsShared *shared;
+	PvDeadTidsShared *shared;	/* NULL if the store is local */
 	BlockNumber nblocks;
 	int			nhandles;
 	PvDeadTids **handles;
@@ -47,8 +46,9 @@ typedef struct PvtShape
 } PvtShape;
 
 extern PvtStore *pvt_store_create(BlockNumber nblocks, Size limit, bool shared,
-								  int nhandles);
+								  Size reserve, int nhandles);
 extern void pvt_store_drop(PvtStore *store);
+extern void pvt_store_publish(PvtStore *store);
 extern void pvt_store_reset(PvtStore *store, int handle);
 extern void pvt_store_block(PvtStore *store, int handle, BlockNumber blk,
 							const OffsetNumber *offsets, int n);

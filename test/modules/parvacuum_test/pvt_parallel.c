@@ -28,8 +28,10 @@ extern PGDLLEXPORT void parvacuum_test_worker(dsm_segment *seg, shm_toc *toc);
 
 #define KEY_SHARED		1
 #define KEY_STORE		2
-#define KEY_AREA		3
 #define ROUNDS			3
+
+/* So little that all take part in making more. */
+#define RESERVE			((Size) 8 * 1024)
 
 typedef struct ParallelShared
 {
@@ -65,6 +67,7 @@ fill_segments(PvtStore *store, ParallelShared *shared, int round)
 		if (!pvt_store_fill(store, 0, shape, PV_MAX_OFFSET, segno, &prng))
 			elog(ERROR, "store is full at segment %u", segno);
 	}
+	pvt_store_publish(store);
 }
 
 /*
@@ -75,7 +78,7 @@ static void
 check_segments(PvtStore *store, ParallelShared *shared, int round)
 {
 	PvtStore   *alone = pvt_store_create(store->nblocks, PV_DEADTIDS_MAX_LIMIT,
-										 false, 1);
+										 false, 0, 1);
 	PvtModel   *model = store->model;
 	const PvtShape *shape = pvt_find_shape(shared->shape);
 	pg_prng_state prng;
@@ -85,6 +88,7 @@ check_segments(PvtStore *store, ParallelShared *shared, int round)
 		seed_segment(&prng, shared, segno, round);
 		pvt_store_fill(alone, 0, shape, PV_MAX_OFFSET, segno, &prng);
 	}
+	pvt_store_publish(alone);
 	store->model = alone->model;
 	pvt_store_check(store, &prng);
 	store->model = model;
@@ -115,7 +119,7 @@ static PvtStore *
 wrap_handle(PvDeadTids *handle, uint32 nsegments)
 {
 	PvtStore   *store = pvt_store_create(nsegments * PV_SEGMENT_BLOCKS, 0,
-										 false, 1);
+										 false, 0, 1);
 
 	pv_deadtids_detach(store->handles[0]);
 	store->handles[0] = handle;
@@ -127,33 +131,30 @@ void
 parvacuum_test_worker(dsm_segment *seg, shm_toc *toc)
 {
 	ParallelShared *shared = shm_toc_lookup(toc, KEY_SHARED, false);
-	dsa_area   *area = dsa_attach_in_place(shm_toc_lookup(toc, KEY_AREA, false), seg);
 	PvDeadTids *handle;
 
 	/* one that comes after the first round has nothing to do */
 	if (BarrierAttach(&shared->barrier) == 0)
 	{
-		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), area);
+		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), seg);
 		participate(wrap_handle(handle, shared->nsegments), shared, false);
 		pv_deadtids_detach(handle);
 	}
 	BarrierDetach(&shared->barrier);
-	dsa_detach(area);
 }
 
 /* Set up what is shared; the leader's handle is the result. */
 static PvDeadTids *
 set_up(ParallelContext *pcxt, const char *shape, int nsegments, uint64 seed,
-	   ParallelShared **shared, dsa_area **area)
+	   ParallelShared **shared)
 {
-	Size		area_size = dsa_minimum_size();
-	void	   *place;
+	BlockNumber nblocks = nsegments * PV_SEGMENT_BLOCKS;
+	Size		bytes = pv_deadtids_shared_size(nblocks, RESERVE);
 	PvDeadTidsShared *store;
 
 	shm_toc_estimate_chunk(&pcxt->estimator, sizeof(ParallelShared));
-	shm_toc_estimate_chunk(&pcxt->estimator, pv_deadtids_shared_size());
-	shm_toc_estimate_chunk(&pcxt->estimator, area_size);
-	shm_toc_estimate_keys(&pcxt->estimator, 3);
+	shm_toc_estimate_chunk(&pcxt->estimator, bytes);
+	shm_toc_estimate_keys(&pcxt->estimator, 2);
 	InitializeParallelDSM(pcxt);
 
 	*shared = shm_toc_allocate(pcxt->toc, sizeof(ParallelShared));
@@ -164,15 +165,9 @@ set_up(ParallelContext *pcxt, const char *shape, int nsegments, uint64 seed,
 	pg_atomic_init_u32(&(*shared)->next_segment, 0);
 	shm_toc_insert(pcxt->toc, KEY_SHARED, *shared);
 
-	place = shm_toc_allocate(pcxt->toc, area_size);
-	*area = dsa_create_in_place(place, area_size, LWTRANCHE_PARALLEL_QUERY_DSA,
-								pcxt->seg);
-	shm_toc_insert(pcxt->toc, KEY_AREA, place);
-
-	store = shm_toc_allocate(pcxt->toc, pv_deadtids_shared_size());
-	memset(store, 0, pv_deadtids_shared_size());
+	store = shm_toc_allocate(pcxt->toc, bytes);
 	shm_toc_insert(pcxt->toc, KEY_STORE, store);
-	return pv_deadtids_create_shared(store, *area, nsegments * PV_SEGMENT_BLOCKS,
+	return pv_deadtids_create_shared(store, pcxt->seg, nblocks, RESERVE,
 									 PV_DEADTIDS_MAX_LIMIT);
 }
 
@@ -183,14 +178,13 @@ parvacuum_test_parallel(PG_FUNCTION_ARGS)
 	ParallelContext *pcxt;
 	ParallelShared *shared;
 	PvDeadTids *handle;
-	dsa_area   *area;
 	int64		items;
 
 	EnterParallelMode();
 	pcxt = CreateParallelContext("parvacuum_test", "parvacuum_test_worker",
 								 PG_GETARG_INT32(0));
 	handle = set_up(pcxt, text_to_cstring(PG_GETARG_TEXT_PP(1)),
-					PG_GETARG_INT32(2), PG_GETARG_INT64(3), &shared, &area);
+					PG_GETARG_INT32(2), PG_GETARG_INT64(3), &shared);
 	BarrierAttach(&shared->barrier);
 	LaunchParallelWorkers(pcxt);
 	WaitForParallelWorkersToAttach(pcxt);
@@ -200,7 +194,6 @@ parvacuum_test_parallel(PG_FUNCTION_ARGS)
 
 	items = pv_deadtids_num_items(handle);
 	pv_deadtids_detach(handle);
-	dsa_detach(area);
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
 	PG_RETURN_INT64(items);

@@ -49,3 +49,18 @@ SELECT parvacuum_test_end();
 
 SELECT parvacuum_test_check();
 SELECT items, segments FROM parvacuum_test_figures();
+
+-- what one participant has ended others see when it is published; and two
+-- cannot have the same segment
+SELECT parvacuum_test_create(10000, 1000000, true, handles => 2);
+SELECT parvacuum_test_begin(3, h) FROM generate_series(0, 1) h;
+SELECT parvacuum_test_block(400, '{1,2}', 0);
+SELECT parvacuum_test_block(401, '{3}', 1);
+SELECT parvacuum_test_end(0);
+SELECT parvacuum_test_layout(3, 0), parvacuum_test_layout(3, 1);
+SELECT parvacuum_test_begin(3, 0);
+SELECT parvacuum_test_publish(0);
+SELECT parvacuum_test_layout(3, 0), parvacuum_test_layout(3, 1);
+SELECT parvacuum_test_publish(0);
+SELECT parvacuum_test_end(1);
+SELECT parvacuum_test_publish(1);

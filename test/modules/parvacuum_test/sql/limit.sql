@@ -10,7 +10,7 @@ DECLARE
 	before bigint;
 	done bigint[] := '{}';
 BEGIN
-	PERFORM parvacuum_test_create(10000000, lim, shared, handles);
+	PERFORM parvacuum_test_create(10000000, lim, shared, handles => handles);
 	SELECT memory INTO empty FROM parvacuum_test_figures();
 	before := empty;
 	FOR round IN 1 .. 3 LOOP
@@ -19,7 +19,7 @@ BEGIN
 		progress := done[1] > 0;
 		full_store := 5000 > ALL (done);
 		checked := parvacuum_test_check() > 0;
-		SELECT memory <= greatest(lim, empty) + 12288 AND memory = max_memory, memory - before, memory
+		SELECT memory <= greatest(lim, empty) + 8192 AND memory = max_memory, memory - before, memory
 			INTO within_limit, grown, before FROM parvacuum_test_figures();
 		grown := CASE WHEN round = 1 THEN NULL ELSE grown END;
 		PERFORM parvacuum_test_reset(round % handles);
@@ -37,15 +37,15 @@ SELECT lim, r.* FROM unnest('{0,1,65536,100000,400000}'::bigint[]) lim,
 	rounds(lim, true, 4) r;
 
 -- Two participants by turns, in the same leaves of the directory.
-SELECT parvacuum_test_create(1000000, 300000, true, 2);
+SELECT parvacuum_test_create(1000000, 300000, true, handles => 2);
 SELECT sum(parvacuum_test_fill('mixed', s, 1, s, (s % 2)::int)) < 1000 AS full_store
 FROM generate_series(0, 999) s;
 SELECT parvacuum_test_check() > 0 AS checked;
 SELECT parvacuum_test_begin(1000, 0) AS first, parvacuum_test_begin(1001, 1) AS second;
-SELECT memory <= bytes_limit + 12288 AS within_limit FROM parvacuum_test_figures();
+SELECT memory <= bytes_limit + 8192 AS within_limit FROM parvacuum_test_figures();
 
 -- After a reset, either may go on, with what the other had.
-SELECT parvacuum_test_create(1000000, 300000, true, 2);
+SELECT parvacuum_test_create(1000000, 300000, true, handles => 2);
 SELECT parvacuum_test_fill('few', 0, 50, 1, 0), parvacuum_test_fill('few', 50, 50, 2, 1);
 SELECT parvacuum_test_check() > 0 AS checked;
 SELECT memory AS memory_before FROM parvacuum_test_figures() \gset
@@ -61,7 +61,7 @@ SELECT parvacuum_test_fill('one', 0, 100, 4, 0), parvacuum_test_fill('half', 300
 SELECT parvacuum_test_check() > 0 AS checked;
 
 -- The spare chunk that a participant holds is lost to it by a reset.
-SELECT parvacuum_test_create(1000000, 300000, true, 2);
+SELECT parvacuum_test_create(1000000, 300000, true, handles => 2);
 SELECT parvacuum_test_fill('half', 0, 2, 1, 1);
 SELECT parvacuum_test_begin(2, 1);
 SELECT parvacuum_test_end(1);

@@ -1,5 +1,5 @@
 -- Random blocks, compared with a naive set.
-SELECT parvacuum_test_create(20000, 100000000, shared, handles)
+SELECT parvacuum_test_create(20000, 100000000, shared, handles => handles)
 	AS created, shared,
 	parvacuum_test_fill(shape, 0, 30, 1) = 30 AS filled,
 	parvacuum_test_fill(shape, 50, 107, 2, handles - 1) = 107 AS filled_more,
