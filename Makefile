@@ -27,6 +27,7 @@ OBJS = \
 	src/pv_hook.o \
 	src/pv_index.o \
 	src/pv_launcher.o \
+	src/pv_nbtree.o \
 	src/pv_options.o \
 	src/pv_page.o \
 	src/pv_participant.o \
@@ -39,6 +40,7 @@ OBJS = \
 	src/pv_space.o \
 	src/pv_truncate.o \
 	src/pv_vacuum.o \
+	src/pv_wait.o \
 	src/pv_worker.o
 
 DATA = $(wildcard parvacuum--*.sql)

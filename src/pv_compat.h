@@ -16,6 +16,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/nbtree.h"
 #include "access/visibilitymap.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
@@ -212,6 +213,13 @@ static inline bool
 pv_store_small_enough_to_bypass(Size bytes, int64 items)
 {
 	return items < (int64) (32 * 1024 * 1024 / sizeof(ItemPointerData));
+}
+
+/* PG 16 added an argument. */
+static inline bool
+pv_btree_page_is_recyclable(Relation heaprel, Page page)
+{
+	return BTPageIsRecyclable(page);
 }
 
 /* PG 17 removed old_snapshot_threshold, which forbids truncation. */

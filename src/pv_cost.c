@@ -224,21 +224,23 @@ pv_cost_refresh(PvCostShared *shared)
 }
 
 /*
- * Leader, between phases: the next one has so many indexes to do.
+ * Leader, between phases: in the next one so many processes can work at a time,
+ * one for each index, or more where several do one together.
  */
 void
-pv_cost_begin_indexes(PvCostShared *shared, int nindexes)
+pv_cost_begin_indexes(PvCostShared *shared, int nsharers)
 {
-	pg_atomic_write_u32(&shared->nunits, nindexes);
+	pg_atomic_write_u32(&shared->nunits, nsharers);
 }
 
 /*
- * Whoever has done an index.  The last one ends the counting.
+ * Whoever has done an index, which so many could work on.  The last one ends the
+ * counting.
  */
 void
-pv_cost_index_done(PvCostShared *shared)
+pv_cost_index_done(PvCostShared *shared, int nsharers)
 {
-	pg_atomic_fetch_sub_u32(&shared->nunits, 1);
+	pg_atomic_fetch_sub_u32(&shared->nunits, nsharers);
 	pg_atomic_fetch_add_u32(&shared->epoch, 1);
 }
 

@@ -25,7 +25,8 @@ typedef struct PvCostShared
 
 	/*
 	 * Atomic: how many participants are at work; in the index phases, how many
-	 * indexes are not done yet; and how often any of this has changed
+	 * could be, by the indexes that are not done yet; and how often any of this
+	 * has changed
 	 */
 	pg_atomic_uint32 nactive;
 	pg_atomic_uint32 nunits;	/* 0: not an index phase */
@@ -42,8 +43,8 @@ typedef struct PvOwnCosts
 extern void pv_cost_of_autovacuum(PvCostBudget *budget);
 extern void pv_cost_init(PvCostShared *shared, double scale);
 extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
-extern void pv_cost_begin_indexes(PvCostShared *shared, int nindexes);
-extern void pv_cost_index_done(PvCostShared *shared);
+extern void pv_cost_begin_indexes(PvCostShared *shared, int nsharers);
+extern void pv_cost_index_done(PvCostShared *shared, int nsharers);
 extern void pv_cost_begin_work(PvCostShared *shared);
 extern void pv_cost_end_work(void);
 extern void pv_cost_disable(void);

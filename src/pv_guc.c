@@ -32,6 +32,7 @@ bool		pv_guc_enabled = false;
 int			pv_guc_min_parallel_pages = 4096;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_store_limit = -1;
+char	   *pv_guc_wait_at = "";
 
 /* What an administrator sets for the whole cluster. */
 static void
@@ -118,6 +119,15 @@ define_developer_settings(void)
 							PGC_USERSET,
 							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE,
 							NULL, NULL, NULL);
+
+	DefineCustomStringVariable("parvacuum.wait_at",
+							   "Names the place where a vacuum waits for advisory lock 28790.",
+							   "For tests only.",
+							   &pv_guc_wait_at,
+							   "",
+							   PGC_SUSET,
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   NULL, NULL, NULL);
 }
 
 /*

@@ -28,6 +28,7 @@ extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
 
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */
+extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 
 extern void pv_guc_init(void);
 

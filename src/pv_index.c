@@ -7,10 +7,12 @@
  * and units are taken largest first, so that all participants end about
  * together.  Taking one is setting its atomic flag; what is found is written
  * by the taker alone, and read by the leader after the barrier that ends the
- * phase.
+ * phase.  A B-tree that is not small all participants do together, and what is
+ * found is written by who does the last of it; see pv_nbtree.c.
  *
- *	 leader, between phases		leader_only set; claimed cleared
+ *	 leader, between phases		leader_only, together set; claimed cleared
  *	 participant				claimed set -> access method -> istat
+ *	 participants, together		pv_nbtree_work() -> istat, claimed set by the last
  *
  * Index access methods say in which phases a worker may act for them.  What
  * is forbidden to workers the leader does, and does first.
@@ -30,10 +32,24 @@
 #include "postgres.h"
 
 #include "access/amapi.h"
+#include "access/nbtree.h"
 #include "catalog/pg_am.h"
+#include "commands/progress.h"
+#include "miscadmin.h"
 #include "utils/rel.h"
 
 #include "pv_index.h"
+#include "pv_nbtree.h"
+
+/* Smaller B-trees are vacuumed by one participant each, by core's code */
+#define MIN_PAGES_TOGETHER		32
+
+/*
+ * The server has as many places for B-trees being vacuumed as it can have
+ * backends, since core needs one for each; so a vacuum takes this share of them
+ * at most, for the largest of its indexes
+ */
+#define MAX_BTREES				Max(MaxBackends / 8, 1)
 
 /* For sorting units by size */
 typedef struct UnitSize
@@ -53,13 +69,43 @@ larger_unit_first(const void *a, const void *b)
 	return left->unit - right->unit;
 }
 
+/* Could this index be vacuumed by several participants together? */
+static bool
+is_large_btree(PvParticipant *leader, int i)
+{
+	return leader->index_pages[i] >= MIN_PAGES_TOGETHER &&
+		pv_nbtree_handles(leader->indrels[i]);
+}
+
 /*
- * Leader, before launch: decide in which order units are taken.
+ * Leader, before the pool is made: see how large the indexes are.  Returns the
+ * words that the bitmaps of B-trees need.
+ */
+Size
+pv_index_plan(PvParticipant *leader)
+{
+	Size		words = 0;
+
+	leader->index_pages = palloc(Max(leader->nindexes, 1) * sizeof(BlockNumber));
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		leader->index_pages[i] = RelationGetNumberOfBlocks(leader->indrels[i]);
+		if (is_large_btree(leader, i))
+			words += pv_nbtree_bitmap_words(leader->index_pages[i]);
+	}
+	return words;
+}
+
+/*
+ * Leader, before launch: decide in which order units are taken, and which are
+ * done together.
  */
 void
 pv_index_order_units(PvParticipant *leader)
 {
 	UnitSize   *sizes;
+	Size		words = 0;
+	int			nbtrees = 0;
 
 	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
 									 sizeof(IndexBulkDeleteResult *));
@@ -70,11 +116,22 @@ pv_index_order_units(PvParticipant *leader)
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		sizes[i].unit = i;
-		sizes[i].pages = RelationGetNumberOfBlocks(leader->indrels[i]);
+		sizes[i].pages = leader->index_pages[i];
 	}
 	qsort(sizes, leader->nindexes, sizeof(UnitSize), larger_unit_first);
-	for (int i = 0; i < leader->nindexes; i++)
-		leader->unit_order[i] = sizes[i].unit;
+	for (int order = 0; order < leader->nindexes; order++)
+	{
+		int			i = sizes[order].unit;
+		PvIndexUnit *unit = &leader->units[i];
+
+		leader->unit_order[order] = i;
+		unit->is_btree = is_large_btree(leader, i) && nbtrees++ < MAX_BTREES;
+		if (unit->is_btree)
+		{
+			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);
+			words += pv_nbtree_bitmap_words(leader->index_pages[i]);
+		}
+	}
 	pfree(sizes);
 }
 
@@ -109,20 +166,86 @@ worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_rounds)
 }
 
 /*
- * Leader, between phases: put all indexes up to be taken.
+ * Is this a B-tree whose pages are all to be visited?  A cleanup does that only
+ * if there was no bulk deletion, and many deleted pages wait for recycling.
+ * Core: access/nbtree/nbtree.c, btvacuumcleanup.
+ */
+static bool
+visit_btree(PvParticipant *leader, int i, PvPhase phase)
+{
+	PvIndexUnit *unit = &leader->units[i];
+
+	if (!unit->is_btree)
+		return false;
+	return phase == PV_PHASE_INDEX ||
+		(!unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]));
+}
+
+/* How many participants can work on this index at a time? */
+static int
+count_sharers(PvParticipant *self, const PvIndexUnit *unit)
+{
+	return unit->together ? self->shared->nslots : 1;
+}
+
+/*
+ * Leader, between phases: put all indexes up to be taken.  pv_index_end() must
+ * follow, on error too.
  */
 void
 pv_index_prepare(PvParticipant *leader, PvPhase phase)
 {
+	int			nsharers = 0;
+
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		PvIndexUnit *unit = &leader->units[i];
 
-		unit->leader_only = !worker_may(leader->indrels[i]->rd_indam, phase,
-										leader->shared->index_rounds);
+		unit->together = visit_btree(leader, i, phase);
+		if (unit->together)
+			pv_nbtree_begin(leader, i, phase);
+		unit->leader_only = !unit->together &&
+			!worker_may(leader->indrels[i]->rd_indam, phase,
+						leader->shared->index_rounds);
 		pg_atomic_clear_flag(&unit->claimed);
+		nsharers += count_sharers(leader, unit);
 	}
-	pv_cost_begin_indexes(&leader->shared->cost, leader->nindexes);
+	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
+}
+
+/*
+ * Leader: the phase is over, or the vacuum has failed.
+ */
+void
+pv_index_end(PvParticipant *leader)
+{
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		if (leader->units[i].is_btree)
+			pv_nbtree_end(leader, i);
+	}
+}
+
+/*
+ * Leader: show how many pages there are of B-trees that are done together in
+ * this phase, and how many have been visited.
+ */
+void
+pv_index_progress(PvParticipant *leader)
+{
+	const int	params[] = {PROGRESS_SCAN_BLOCKS_TOTAL, PROGRESS_SCAN_BLOCKS_DONE};
+	int64		values[] = {0, 0};
+
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		PvIndexUnit *unit = &leader->units[i];
+
+		if (!unit->together)
+			continue;
+		values[0] += pg_atomic_read_u32(&unit->btree.end);
+		values[1] += pg_atomic_read_u32(&unit->btree.pages_done);
+	}
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
 }
 
 /*
@@ -235,34 +358,71 @@ keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
  * Have the access method vacuum or clean up one index.
  */
 static void
-process_unit(PvParticipant *self, int i, PvPhase phase)
+process_unit(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
 {
-	PvShared   *shared = self->shared;
 	PvIndexUnit *unit = &self->units[i];
-	Relation	indrel = self->indrels[i];
 	IndexBulkDeleteResult *istat = unit->istat_valid ? &unit->istat : NULL;
-	bool		anew = must_begin_anew(indrel, phase);
+	bool		anew = must_begin_anew(self->indrels[i], phase);
 	IndexBulkDeleteResult *after;
-	IndexVacuumInfo ivinfo;
 	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
 
 	if (self->is_leader && self->private_istats[i] != NULL)
 		istat = self->private_istats[i];
-	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
-				   shared->estimated_count, pv_ring_next(&self->ring));
 
-	self->errinfo.indname = RelationGetRelationName(indrel);
 	if (phase == PV_PHASE_INDEX)
-		after = index_bulk_delete(&ivinfo, anew ? NULL : istat,
+		after = index_bulk_delete(ivinfo, anew ? NULL : istat,
 								  dead_item_callback, &check);
 	else
-		after = index_vacuum_cleanup(&ivinfo, istat);
-	self->errinfo.indname = NULL;
+		after = index_vacuum_cleanup(ivinfo, istat);
 
 	if (anew && istat != NULL && after != NULL)
 		add_earlier_rounds(after, istat);
 
 	keep_result(self, i, after);
+}
+
+/*
+ * Take part in an index that several do together.  True to who did the last of
+ * it.  A cleanup ends with core's, which only writes down what we have counted.
+ */
+static bool
+process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
+{
+	PvIndexUnit *unit = &self->units[i];
+
+	if (!pv_nbtree_work(self, i, phase, ivinfo))
+		return false;
+	if (phase == PV_PHASE_CLEANUP)
+		keep_result(self, i, index_vacuum_cleanup(ivinfo, &unit->istat));
+	(void) pg_atomic_test_set_flag(&unit->claimed);
+	return true;
+}
+
+/*
+ * Do an index, or a part of it, if there is still something to do.  Returns
+ * whether that has completed it.
+ */
+static bool
+take_unit(PvParticipant *self, int i, PvPhase phase)
+{
+	PvShared   *shared = self->shared;
+	PvIndexUnit *unit = &self->units[i];
+	Relation	indrel = self->indrels[i];
+	IndexVacuumInfo ivinfo;
+	bool		completed = true;
+
+	if (!unit->together && !pg_atomic_test_set_flag(&unit->claimed))
+		return false;
+	pv_cost_poll();
+	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
+				   shared->estimated_count, pv_ring_next(&self->ring));
+	self->errinfo.indname = RelationGetRelationName(indrel);
+	if (unit->together)
+		completed = process_together(self, i, phase, &ivinfo);
+	else
+		process_unit(self, i, phase, &ivinfo);
+	self->errinfo.indname = NULL;
+	return completed;
 }
 
 /*
@@ -282,11 +442,8 @@ take_units(PvParticipant *self, PvPhase phase, bool leader_only)
 		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
 			return;
 
-		if (!pg_atomic_test_set_flag(&unit->claimed))
-			continue;
-		pv_cost_poll();
-		process_unit(self, self->unit_order[i], phase);
-		pv_cost_index_done(&self->shared->cost);
+		if (take_unit(self, self->unit_order[i], phase))
+			pv_cost_index_done(&self->shared->cost, count_sharers(self, unit));
 		if (self->tick)
 			self->tick(self);
 	}

@@ -16,6 +16,7 @@
 #include "executor/instrument.h"
 #include "storage/barrier.h"
 #include "storage/condition_variable.h"
+#include "storage/spin.h"
 
 #include "parvacuum.h"
 #include "pv_compat.h"
@@ -57,17 +58,53 @@ typedef struct PvSlot
 	WalUsage	wal_usage;
 } PvSlot;
 
+/* What participants count in a B-tree that they share */
+typedef struct PvBtreeCounts
+{
+	double		tuples_removed;
+	double		num_index_tuples;
+	BlockNumber pages_deleted;	/* found so, recyclable or not */
+	BlockNumber pages_free;
+} PvBtreeCounts;
+
+/* A B-tree that several participants vacuum together; see pv_nbtree.c */
+typedef struct PvBtreeShared
+{
+	/* Set by the leader before launch */
+	BlockNumber covered;		/* pages that the bitmaps have bits for */
+	Size		first_word;		/* where the bitmaps begin */
+
+	/* Set by the leader between phases */
+	uint16		cycleid;		/* 0: none, in a cleanup */
+
+	/* Atomics */
+	pg_atomic_uint32 next;		/* first page that nobody has claimed */
+	pg_atomic_uint32 end;		/* one past the last that can be claimed */
+	pg_atomic_uint32 nactive;	/* who takes part, or that nobody can */
+	pg_atomic_uint32 pages_done;	/* progress */
+
+	/* Sums of those who have left, under the mutex */
+	slock_t		mutex;
+	PvBtreeCounts counts;
+} PvBtreeShared;
+
 /* One index of the table, as work to be taken */
 typedef struct PvIndexUnit
 {
+	/* Set by the leader before launch */
+	bool		is_btree;		/* that several can vacuum together */
+
 	/* Set by the leader between phases */
+	bool		together;		/* and do so in this phase */
 	bool		leader_only;	/* its access method allows no worker */
 
-	pg_atomic_flag claimed;
+	pg_atomic_flag claimed;		/* or done, if several do it together */
 
-	/* Written by whoever claimed it */
+	/* Written by whoever claimed it, or did the last of it */
 	bool		istat_valid;
 	IndexBulkDeleteResult istat;
+
+	PvBtreeShared btree;
 } PvIndexUnit;
 
 typedef struct PvShared
@@ -80,6 +117,7 @@ typedef struct PvShared
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
+	Size		bitmap_words;	/* of the B-trees that are vacuumed together */
 	int			maintenance_work_mem_worker;	/* kB */
 	int			ring_kb;		/* of each participant; 0: none */
 	BlockNumber failsafe_every; /* pages scanned by one between two checks */
@@ -118,6 +156,7 @@ typedef struct PvParticipant
 	PvSlot	   *slot;
 	PvIndexUnit *units;			/* in the order of indrels */
 	int		   *unit_order;		/* largest first */
+	pg_atomic_uint32 *bitmaps;	/* of B-trees */
 	bool		is_leader;
 
 	Relation	rel;
@@ -135,6 +174,9 @@ typedef struct PvParticipant
 	 * or NULL; indexed as indrels
 	 */
 	IndexBulkDeleteResult **private_istats;
+
+	/* Leader: pages of each index when the vacuum began */
+	BlockNumber *index_pages;
 
 	/* Leader: error context outside of this vacuum, for workers' messages */
 	ErrorContextCallback *outer_context;

@@ -38,6 +38,7 @@
 #include "portability/instr_time.h"
 #include "postmaster/autovacuum.h"
 #include "storage/freespace.h"
+#include "storage/ipc.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -131,6 +132,10 @@ update_progress(PvParticipant *leader)
 		case PV_PHASE_REAP:
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
 										 pg_atomic_read_u64(&shared->blocks_reaped));
+			break;
+		case PV_PHASE_INDEX:
+		case PV_PHASE_CLEANUP:
+			pv_index_progress(leader);
 			break;
 		default:
 			break;
@@ -442,6 +447,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	int			participants = nworkers + 1;
 
 	plan->nslots = participants;
+	plan->bitmap_words = pv_index_plan(leader);
 	plan->ring_kb = ring_size(vac, bstrategy, participants);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
 	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
@@ -494,6 +500,30 @@ run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += usecs_since(start);
 	sum_up(vac);
+}
+
+static void
+end_index_phase(int code, Datum leader)
+{
+	pv_index_end((PvParticipant *) DatumGetPointer(leader));
+}
+
+/*
+ * The same for a phase of the indexes.  What is registered for it outside of
+ * this vacuum is taken back, also if the process ends in it.
+ */
+static void
+run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
+{
+	Datum		leader = PointerGetDatum(&vac->leader);
+
+	PG_ENSURE_ERROR_CLEANUP(end_index_phase, leader);
+	{
+		pv_index_prepare(&vac->leader, phase);
+		run_phase(vac, phase, progress_phase);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(end_index_phase, leader);
+	pv_index_end(&vac->leader);
 }
 
 static bool
@@ -596,8 +626,7 @@ vacuum_dead_items(PvVacuum *vac)
 	{
 		shared->reltuples = vac->rel->rd_rel->reltuples;
 		shared->estimated_count = true;
-		pv_index_prepare(&vac->leader, PV_PHASE_INDEX);
-		run_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+		run_index_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
 		if (!failsafe_is_on(vac) && !pv_index_all_done(&vac->leader))
 			elog(ERROR, "not every index of \"%s\" was vacuumed",
 				 RelationGetRelationName(vac->rel));
@@ -658,8 +687,7 @@ clean_up_indexes(PvVacuum *vac)
 
 	shared->reltuples = vac->new_rel_tuples;
 	shared->estimated_count = vac->sum.scanned_pages < vac->plan.rel_pages;
-	pv_index_prepare(&vac->leader, PV_PHASE_CLEANUP);
-	run_phase(vac, PV_PHASE_CLEANUP, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+	run_index_phase(vac, PV_PHASE_CLEANUP, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 }
 
 /*

@@ -1,0 +1,22 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_nbtree.h
+ *	  B-trees that several participants vacuum together.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_NBTREE_H
+#define PV_NBTREE_H
+
+#include "pv_participant.h"
+
+extern bool pv_nbtree_handles(Relation indrel);
+extern Size pv_nbtree_bitmap_words(BlockNumber pages);
+extern void pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages,
+						   Size first_word);
+extern void pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase);
+extern void pv_nbtree_end(PvParticipant *leader, int i);
+extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
+						   IndexVacuumInfo *ivinfo);
+
+#endif							/* PV_NBTREE_H */
