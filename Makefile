@@ -38,6 +38,7 @@ OBJS = \
 	src/pv_scan.o \
 	src/pv_shmem.o \
 	src/pv_space.o \
+	src/pv_sweep.o \
 	src/pv_truncate.o \
 	src/pv_vacuum.o \
 	src/pv_wait.o \

@@ -66,6 +66,50 @@ LANGUAGE C;
 COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
 'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table vacuumed in a notice';
 
+CREATE FUNCTION parvacuum_sweep(
+    index regclass,
+    workers int DEFAULT NULL,
+    OUT workers_launched int,
+    OUT pages_total bigint,
+    OUT pages_visited bigint,
+    OUT pages_changed bigint,
+    OUT tuples_deleted bigint,
+    OUT bytes_freed bigint,
+    OUT elapsed_ms double precision)
+AS 'MODULE_PATHNAME', 'parvacuum_sweep'
+LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
+COST 1000000;
+
+COMMENT ON FUNCTION parvacuum_sweep(regclass, int) IS
+'delete dead versions from the leaf pages of a B-tree, so that inserts need not split them; does without a vacuum, beside reads and writes, and leaves what this transaction''s snapshot might see';
+
+-- What vacuums are doing, with the pages of B-trees.  Not built on core's view,
+-- whose columns change between major versions, which pg_upgrade would not survive.
+
+CREATE VIEW parvacuum_progress AS
+SELECT pid,
+       datid,
+       relid,
+       CASE param1 WHEN 0 THEN 'initializing'
+                   WHEN 1 THEN 'scanning heap'
+                   WHEN 2 THEN 'vacuuming indexes'
+                   WHEN 3 THEN 'vacuuming heap'
+                   WHEN 4 THEN 'cleaning up indexes'
+                   WHEN 5 THEN 'truncating heap'
+                   WHEN 6 THEN 'performing final cleanup' END AS phase,
+       param2 AS heap_blks_total,
+       param3 AS heap_blks_scanned,
+       param4 AS heap_blks_vacuumed,
+       param5 AS index_vacuum_count,
+       param16 AS index_blks_total,
+       param17 AS index_blks_visited
+FROM pg_catalog.pg_stat_get_progress_info('VACUUM');
+
+COMMENT ON VIEW parvacuum_progress IS
+'running vacuums, as in pg_stat_progress_vacuum, and how many pages of the B-trees that several processes vacuum together have been visited in this phase';
+
+GRANT SELECT ON parvacuum_progress TO PUBLIC;
+
 -- Options of tables.  Anybody may read them, as everybody may read reloptions.
 
 CREATE FUNCTION parvacuum_table_options(

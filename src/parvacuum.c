@@ -73,12 +73,15 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/catalog.h"
+#include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "commands/vacuum.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
+#include "portability/instr_time.h"
 #include "postmaster/bgworker_internals.h"
 #include "pv_command.h"
 #include "pv_guc.h"
@@ -87,11 +90,13 @@
 #include "pv_options.h"
 #include "pv_runner.h"
 #include "pv_shmem.h"
+#include "pv_sweep.h"
 #include "storage/lmgr.h"
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -100,6 +105,7 @@ PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(parvacuum_run);
 PG_FUNCTION_INFO_V1(parvacuum_call);
+PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
 
 /* Positions of the arguments, the same in both SQL forms. */
@@ -117,6 +123,7 @@ enum
 };
 
 #define PV_RUN_COLUMNS			27
+#define PV_SWEEP_COLUMNS		7
 #define PV_OPTIONS_COLUMNS		(2 * PV_NUM_OPTIONS + 1)
 
 /*
@@ -277,7 +284,7 @@ workers_arg(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of workers must be between 0 and %d",
 						MAX_PARALLEL_WORKER_LIMIT),
-				 errhint("0 is a vacuum without workers.  NULL lets parvacuum decide.")));
+				 errhint("0 is none.  NULL lets parvacuum decide.")));
 	if (workers > cap)
 	{
 		ereport(NOTICE,
@@ -662,6 +669,81 @@ parvacuum_call(PG_FUNCTION_ARGS)
 		report_row(lfirst(lc));
 
 	PG_RETURN_VOID();
+}
+
+/* What may be swept: an index, by those who may vacuum its table. */
+static void
+check_index(Oid indexoid)
+{
+	char		relkind = get_rel_relkind(indexoid);
+	Oid			relid = IndexGetRelation(indexoid, true);
+	char	   *relname;
+
+	if (relkind == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", indexoid),
+				 errhint("pg_indexes lists the indexes that there are.")));
+	if (relkind != RELKIND_INDEX || !OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot sweep \"%s\"", get_rel_name(indexoid)),
+				 errdetail_relkind_not_supported(relkind),
+				 errhint("Only indexes can be swept, and of partitioned ones those of the partitions.")));
+	relname = get_rel_name(relid);
+	if (!pv_runner_may_vacuum(relid, IsSharedRelation(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to sweep an index of table \"%s\"", relname),
+				 errhint("Only the table's owner, the owner of the database, or a superuser can do that.")));
+}
+
+/* parvacuum_sweep(index, workers): dead versions out of a B-tree, here and now. */
+Datum
+parvacuum_sweep(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_sweep()";
+	Oid			indexoid;
+	int			workers;
+	PvSweepResult result;
+	instr_time	start;
+	instr_time	now;
+	TupleDesc	desc;
+	Datum		values[PV_SWEEP_COLUMNS];
+	bool		nulls[PV_SWEEP_COLUMNS] = {false};
+	int			n = 0;
+
+	check_server(what);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the index must not be null"),
+				 errhint("Name an index.")));
+	indexoid = PG_GETARG_OID(0);
+	check_index(indexoid);
+	workers = workers_arg(fcinfo);
+
+	/* as VacuumParams has it; for a sweep less than none is as many as it likes */
+	workers = workers == 0 ? -1 : Max(workers, 0);
+
+	INSTR_TIME_SET_CURRENT(start);
+	pv_sweep_index(indexoid, workers, &result);
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+
+	values[n++] = Int32GetDatum(result.workers_launched);
+	values[n++] = Int64GetDatum(result.pages_total);
+	values[n++] = Int64GetDatum(result.pages_visited);
+	values[n++] = Int64GetDatum(result.pages_changed);
+	values[n++] = Int64GetDatum(result.tuples_deleted);
+	values[n++] = Int64GetDatum(result.bytes_freed);
+	values[n++] = Float8GetDatum(INSTR_TIME_GET_MILLISEC(now));
+	Assert(n == PV_SWEEP_COLUMNS);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }
 
 /*

@@ -34,10 +34,10 @@ SELECT fails('e', 'SELECT parvacuum_run(''temporary'')', '0A000', 'cannot vacuum
 
 -- arguments
 SELECT fails('e', format('SELECT parvacuum_run(''good'', workers => %s)', n), '22023', 'number of workers must be between 0 and 1024',
-    '0 is a vacuum without workers.  NULL lets parvacuum decide.', format('%s workers', n))
+    '0 is none.  NULL lets parvacuum decide.', format('%s workers', n))
 FROM unnest(ARRAY[-1, -2147483648, 1025, 2147483647]) n;
 SELECT fails('e', 'CALL parvacuum(''good'', workers => -1)', '22023', 'number of workers must be between 0 and 1024',
-    '0 is a vacuum without workers.  NULL lets parvacuum decide.', 'CALL with -1 workers');
+    '0 is none.  NULL lets parvacuum decide.', 'CALL with -1 workers');
 SELECT fails('e', format('SELECT parvacuum_run(''good'', index_cleanup => %L)', word), '22023', format('invalid value for index_cleanup: "%s"', word),
     'Valid values are "auto", "on", and "off".', format('index_cleanup %L', word))
 FROM unnest(ARRAY['maybe', '', 'yes', ' on', '2', 'automatic']) word;
