@@ -22,3 +22,45 @@ median='
         for (i = 2; i <= k; i++) for (j = i; j > 1 && a[j] < a[j-1]; j--) { t = a[j]; a[j] = a[j-1]; a[j-1] = t }
         return k % 2 ? a[(k + 1) / 2] : (a[k / 2] + a[k / 2 + 1]) / 2
     }'
+
+# For vacuums of one large table, everything in shared buffers.
+vacuum_settings() {
+    cat <<CONF
+listen_addresses = ''
+shared_preload_libraries = 'parvacuum'
+shared_buffers = 3GB
+maintenance_work_mem = 256MB
+max_parallel_maintenance_workers = 4
+autovacuum = off
+fsync = off
+max_wal_size = 8GB
+checkpoint_timeout = 1h
+CONF
+}
+
+# Run SQL read from standard input with the variable "since" set to now, as an
+# expression that gives the milliseconds gone by on the server's clock.
+timed() {
+    { echo 'SELECT clock_timestamp() AS t \gset'
+      echo "\\set since '1000 * extract(epoch FROM clock_timestamp() - :''t'')'"
+      cat; } | psql -F ' '
+}
+
+# The machine's two-process ratio: a parallel count(*) of the same table, in
+# lines "load count<workers> ms 0 0 0" of the results.
+calibrate() {
+    local workers
+    on_copy "$1"
+    psql -c 'SELECT count(*) FROM test' >/dev/null      # sets hint bits
+    for workers in 0 1 0 1 0 1; do
+        timed <<SQL >>"$work/results"
+SET max_parallel_workers_per_gather = $workers;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SELECT clock_timestamp() AS t \gset
+SELECT count(*) AS n FROM test \gset
+SELECT '$1 count$workers', :since, 0, 0, 0;
+SQL
+    done
+    stop_server "$work/copy" immediate
+}

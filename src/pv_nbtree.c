@@ -75,6 +75,7 @@
 #include "access/nbtree.h"
 #include "catalog/pg_am.h"
 #include "port/pg_bitutils.h"
+#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
 #include "storage/lmgr.h"
@@ -177,6 +178,7 @@ void
 pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages, Size first_word)
 {
 	btree->cycleid = 0;
+	memset(&btree->tail, 0, sizeof(btree->tail));
 	btree->covered = covered_pages(pages);
 	btree->first_word = first_word;
 	SpinLockInit(&btree->mutex);
@@ -649,6 +651,7 @@ revisit_from(BtreeScan *scan, BlockNumber blkno, BlockNumber visited)
 		{
 			_bt_upgradelockbufcleanup(scan->indrel, buf);
 			vacuum_leaf(scan, buf, &visit);
+			scan->btree->tail.revisits++;
 		}
 		_bt_relbuf(scan->indrel, buf);
 		blkno = visit.right;
@@ -735,7 +738,10 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 	IndexBulkDeleteResult stats = {0};
 	BTVacState	vstate = {0};
 	int64		newly_deleted;
+	instr_time	start;
+	instr_time	now;
 
+	INSTR_TIME_SET_CURRENT(start);
 	if (unit->istat_valid)
 		stats = unit->istat;
 	newly_deleted = stats.pages_newly_deleted;
@@ -756,7 +762,7 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 	delete_pages(scan, &vstate);
 	MemoryContextDelete(vstate.pagedelcontext);
 
-	/* Core counts a page as deleted only if it is not to the right of ... */
+	/* _bt_pagedel() leaves it to a later visit to count pages to the right */
 	stats.num_index_tuples = scan->counts.num_index_tuples;
 	stats.tuples_removed += scan->counts.tuples_removed;
 	stats.pages_free = scan->counts.pages_free;
@@ -769,6 +775,10 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 
 	unit->istat = stats;
 	unit->istat_valid = true;
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	unit->btree.tail.alone_usecs += INSTR_TIME_GET_MICROSEC(now);
+	unit->btree.tail.finished = true;
 }
 
 /*

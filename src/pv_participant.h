@@ -86,6 +86,9 @@ typedef struct PvBtreeShared
 	/* Sums of those who have left, under the mutex */
 	slock_t		mutex;
 	PvBtreeCounts counts;
+
+	/* Of all rounds, written by who was the last to leave */
+	PvBtreeTail tail;
 } PvBtreeShared;
 
 /* One index of the table, as work to be taken */

@@ -209,6 +209,11 @@ append_indexes(StringInfo buf, const PvResult *result,
 						 details->indnames[i], istat->num_pages,
 						 istat->pages_newly_deleted, istat->pages_deleted,
 						 istat->pages_free);
+		if (details->tails[i].finished)
+			appendStringInfo(buf, "index \"%s\": finished by one process in %.3f ms, pages visited again after splits: %lld\n",
+							 details->indnames[i],
+							 details->tails[i].alone_usecs / 1000.0,
+							 (long long) details->tails[i].revisits);
 	}
 }
 

@@ -29,6 +29,14 @@ typedef struct PvErrorInfo
 	OffsetNumber offnum;
 } PvErrorInfo;
 
+/* How one process finished a B-tree that several had vacuumed together */
+typedef struct PvBtreeTail
+{
+	bool		finished;		/* else the rest says nothing */
+	int64		revisits;		/* pages visited again, after splits */
+	int64		alone_usecs;
+} PvBtreeTail;
+
 /* What the text of a finished vacuum needs beyond its PvResult */
 typedef struct PvReportDetails
 {
@@ -39,6 +47,7 @@ typedef struct PvReportDetails
 	int			nindexes;
 	char	  **indnames;
 	IndexBulkDeleteResult **indstats;	/* elements may be NULL */
+	PvBtreeTail *tails;			/* of each index */
 	BlockNumber pages_remaining;
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;

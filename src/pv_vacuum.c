@@ -763,6 +763,7 @@ finish_indexes(PvVacuum *vac)
 	details->nindexes = n;
 	details->indnames = palloc(Max(n, 1) * sizeof(char *));
 	details->indstats = palloc0(Max(n, 1) * sizeof(IndexBulkDeleteResult *));
+	details->tails = palloc0(Max(n, 1) * sizeof(PvBtreeTail));
 
 	for (int i = 0; i < n; i++)
 	{
@@ -772,6 +773,7 @@ finish_indexes(PvVacuum *vac)
 		if (!leader->units[i].istat_valid)
 			continue;
 		details->indstats[i] = istat;
+		details->tails[i] = leader->units[i].btree.tail;
 		if (vac->do_index_cleanup && !failsafe_is_on(vac) && !istat->estimated_count)
 			pv_update_relstats(leader->indrels[i], istat->num_pages,
 							   istat->num_index_tuples, 0, 0, false,
