@@ -44,9 +44,10 @@
  *
  * A page that is split after its visit moves only what was visited.  Leftovers
  * come before revisits: the length of the index is read when all ranges are
- * done, so that a page that is added later is split from a visited one.  The
- * argument does not care in which order the pages are visited; core's README
- * says that they may be visited in any.
+ * done, so that a page that is added later is split from a visited one, or from
+ * one that waits for its revisit, which goes on to the new page.  The argument
+ * does not care in which order the pages are visited; core's README says that
+ * they may be visited in any.
  * Core: access/nbtree/README, "VACUUM's linear scan"; nbtree.c, btvacuumscan.
  *
  * Core's page deletion relies on being the only one in an index, so it waits
@@ -634,12 +635,13 @@ leave(BtreeScan *scan)
 
 /*
  * Visit a page that tuples may have been moved to, and those to the right of
- * it, as long as they are stamped and not beyond what has been visited.
+ * it, as long as they are stamped and before the block end, where a visit in
+ * order is still to come.
  */
 static void
-revisit_from(BtreeScan *scan, BlockNumber blkno, BlockNumber visited)
+revisit_from(BtreeScan *scan, BlockNumber blkno, BlockNumber end)
 {
-	while (blkno != P_NONE && blkno < visited)
+	while (blkno != P_NONE && blkno < end)
 	{
 		PageVisit	visit = {.right = P_NONE};
 		BTPageOpaque opaque;
@@ -710,13 +712,18 @@ visit_leftovers(BtreeScan *scan, BTVacState *vstate)
 	return length;
 }
 
+/*
+ * Nothing is visited in order any more.  So there is no end: a page that waits
+ * here may be split, and its tuples moved to a page that the index has grown by
+ * since its length was read.
+ */
 static void
-revisit_pages(BtreeScan *scan, BlockNumber length)
+revisit_pages(BtreeScan *scan)
 {
 	BlockNumber blkno = 0;
 
 	while (take_noted_page(scan, revisit_words(scan), &blkno))
-		revisit_from(scan, blkno, length);
+		revisit_from(scan, blkno, InvalidBlockNumber);
 }
 
 static void
@@ -757,7 +764,7 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 	pv_wait_point("nbtree finish");
 	scan->counts = scan->btree->counts;
 	stats.num_pages = visit_leftovers(scan, &vstate);
-	revisit_pages(scan, stats.num_pages);
+	revisit_pages(scan);
 	pv_wait_point("nbtree deletion");
 	delete_pages(scan, &vstate);
 	MemoryContextDelete(vstate.pagedelcontext);
