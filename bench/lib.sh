@@ -5,12 +5,13 @@
 
 stop_server() { as_user "$bindir/pg_ctl" -D "$1" -s -m "$2" -w stop; }
 
-# A server on a fresh copy, everything in shared buffers.
+# A server on a fresh copy, everything in shared buffers: the relations whose
+# names begin with "test", or with what is given.
 on_copy() {
     rm -rf "$work/copy"
     as_user cp -a "$work/$1" "$work/copy"
     as_user "$bindir/pg_ctl" -D "$work/copy" -l "$work/copy.log" -s -w -o "-p 54321" start
-    psql -c "SELECT sum(pg_prewarm(oid)) FROM pg_class WHERE relname LIKE 'test%'" >/dev/null
+    psql -c "SELECT sum(pg_prewarm(oid)) FROM pg_class WHERE relname LIKE '${2:-test}%'" >/dev/null
 }
 
 # For awk: the median of column c over the n[key] lines that v[key, c, i] holds.

@@ -1,0 +1,143 @@
+# What bench/churn measured as an SVG chart: three panels over time, both
+# contenders in each.  They differ in colour, which can be read on white and on
+# black, and in the width of their lines.
+#
+# Input: "contender|line|seconds|value" for each point; the lines are "size" and
+# "splits" of 1, the primary key, and 2, the index on abalance, then "average"
+# and "maximum" latency, and as events "autovacuum" and "snapshot".
+
+BEGIN {
+    FS = "|"
+    left = 60; width = 810; top = 64; height = 150; gap = 56
+    contender("with", "with sweeps", "#2f81f7", 3)
+    contender("without", "without sweeps", "#d1720f", 1.4)
+    panel("size of the index on abalance (solid) and of the primary key (dashed), MB", "size 2", "size 1")
+    panel("leaf page splits per " every " s: index on abalance (solid), primary key (dashed)", "splits 2", "splits 1")
+    panel("latency per " every " s, ms: average (solid), maximum (dashed)", "average", "maximum")
+    logarithmic[3] = 1
+}
+
+function contender(who, text, shade, thick) {
+    known[++nknown] = who; name[who] = text; colour[who] = shade; stroke[who] = thick
+}
+
+function panel(text, solid, dashed) {
+    title[++panels] = text; panel_of[solid] = panel_of[dashed] = panels
+    dash["with", dashed] = " stroke-dasharray=\"5 4\""
+    dash["without", dashed] = dash["with", dashed] " stroke-dashoffset=\"4.5\""     # in the gaps of the other
+}
+
+function log10(value) { return log(value) / log(10) }
+
+# Remember a point, and how far the scales must reach.
+($2 in panel_of) && !(logarithmic[panel_of[$2]] && $4 <= 0) {
+    p = panel_of[$2]; i = ++n[$1, $2]
+    x[$1, $2, i] = $3; y[$1, $2, i] = logarithmic[p] ? log10($4) : $4
+    if (!(p in high) || y[$1, $2, i] > high[p]) high[p] = y[$1, $2, i]
+    if (!(p in low) || y[$1, $2, i] < low[p]) low[p] = y[$1, $2, i]
+    if ($3 > last) last = $3
+}
+
+$2 == "autovacuum" || $2 == "snapshot" { event[$1, $2, ++events[$1, $2]] = $3 }
+
+function text(px, py, anchor, words) {
+    printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", px, py, anchor, words
+}
+
+function segment(x1, y1, x2, y2, attributes) {
+    printf "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s/>\n", x1, y1, x2, y2, attributes
+}
+
+function triangle(px, py, shade) {
+    printf "<polygon points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\" fill=\"%s\"/>\n", px, py - 8, px + 5, py, px - 5, py,
+        shade
+}
+
+function bottom(p) { return top + p * height + (p - 1) * gap }
+function across(seconds) { return left + width * seconds / last }
+function up(p, value) { return bottom(p) - height * (value - low[p]) / (high[p] - low[p]) }
+
+# 1, 2 or 5 times a power of ten, so that a scale has this many lines at most.
+function step(range, most,   size) {
+    size = 10 ^ int(log10(range / most) + 9) / 1e9
+    return size * (range / size <= most ? 1 : range / size <= 2 * most ? 2 : range / size <= 5 * most ? 5 : 10)
+}
+
+function rule(p, value, label) {
+    segment(left, up(p, value), left + width, up(p, value), "#767676\" stroke-opacity=\"0.35\"")
+    text(left - 8, up(p, value) + 4, "end", label)
+}
+
+function grid(p,   value, size, digit) {
+    if (logarithmic[p])
+        for (value = int(low[p] - 1); value <= high[p]; value++)
+            for (digit = 1; digit <= 5; digit += (digit == 1 ? 1 : 3)) {
+                size = value + log10(digit)
+                if (size >= low[p] && size <= high[p] && (digit == 1 || high[p] - low[p] <= 2))
+                    rule(p, size, sprintf("%g", digit * 10 ^ value))
+            }
+    else {
+        size = step(high[p], 5)
+        for (value = 0; value <= high[p]; value += size) rule(p, value, sprintf("%g", value))
+    }
+}
+
+# Seconds go by minutes and their halves, thirds and so on.
+function time_axis(p,   size, value) {
+    size = last <= 60 ? 5 : last <= 120 ? 10 : last <= 360 ? 30 : last <= 720 ? 60 : last <= 1800 ? 120 : step(last, 12)
+    for (value = 0; value <= last; value += size) {
+        segment(across(value), bottom(p) - height, across(value), bottom(p), "#767676\" stroke-opacity=\"0.2\"")
+        text(across(value), bottom(p) + 16, "middle", sprintf("%g%s", value, value ? "" : " s"))
+    }
+}
+
+function draw(who, what,   i) {
+    if (!n[who, what]) return
+    printf "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s points=\"", colour[who], stroke[who],
+        dash[who, what]
+    for (i = 1; i <= n[who, what]; i++)
+        printf "%s%.1f,%.1f", (i > 1 ? " " : ""), across(x[who, what, i]), up(panel_of[what], y[who, what, i])
+    print "\"/>"
+}
+
+function legend(   k, px) {
+    px = left
+    for (k = 1; k <= nknown; k++) {
+        segment(px, 16, px + 28, 16, colour[known[k]] "\" stroke-width=\"" stroke[known[k]] "\"")
+        text(px + 36, 20, "start", name[known[k]])
+        px += 70 + 6.4 * length(name[known[k]])
+    }
+    triangle(px, 20, "#767676")
+    text(px + 12, 20, "start", "an autovacuum has ended")
+    px += 48 + 6.4 * length("an autovacuum has ended")
+    if (events["without", "snapshot"]) {
+        printf "<rect x=\"%.1f\" y=\"9\" width=\"28\" height=\"14\" fill-opacity=\"0.15\"/>\n", px
+        text(px + 36, 20, "start", "a snapshot is held")
+    }
+}
+
+END {
+    total = bottom(panels) + 28
+    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 %d\" width=\"900\" height=\"%d\"", total, total
+    print " font-family=\"sans-serif\" font-size=\"12\" fill=\"#767676\">"
+    legend()
+    for (p = 1; p <= panels; p++) {
+        if (logarithmic[p]) low[p] -= 0.05
+        else low[p] = 0
+        high[p] = logarithmic[p] ? high[p] + 0.05 : high[p] > 0 ? high[p] * 1.05 : 1
+        text(left + width / 2, bottom(p) - height - 12, "middle", title[p])
+        if (events["without", "snapshot"] == 2)
+            printf "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill-opacity=\"0.15\"/>\n",
+                across(event["without", "snapshot", 1]), bottom(p) - height,
+                across(event["without", "snapshot", 2]) - across(event["without", "snapshot", 1]), height
+        grid(p)
+        time_axis(p)
+        for (k = 1; k <= nknown; k++)
+            for (what in panel_of)
+                if (panel_of[what] == p) draw(known[k], what)
+    }
+    for (k = 1; k <= nknown; k++)
+        for (i = 1; i <= events[known[k], "autovacuum"]; i++)
+            triangle(across(event[known[k], "autovacuum", i]), bottom(1) - 10 * (k - 1), colour[known[k]])
+    print "</svg>"
+}
