@@ -83,6 +83,13 @@ COST 1000000;
 COMMENT ON FUNCTION parvacuum_sweep(regclass, int) IS
 'delete dead versions from the leaf pages of a B-tree, so that inserts need not split them; does without a vacuum, beside reads and writes, and leaves what this transaction''s snapshot might see';
 
+CREATE PROCEDURE parvacuum_sweep_index(index regclass)
+AS 'MODULE_PATHNAME', 'parvacuum_sweep_call'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
+'as parvacuum_sweep(), by one process; commits first and takes a new snapshot every few pages, so that a sweep of a large index, or a slow one, does not hold back the removal of dead rows';
+
 -- What vacuums are doing, with the pages of B-trees.  Not built on core's view,
 -- whose columns change between major versions, which pg_upgrade would not survive.
 

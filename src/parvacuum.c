@@ -106,6 +106,7 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(parvacuum_run);
 PG_FUNCTION_INFO_V1(parvacuum_call);
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
+PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
 
 /* Positions of the arguments, the same in both SQL forms. */
@@ -671,6 +672,17 @@ parvacuum_call(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+static Oid
+index_arg(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the index must not be null"),
+				 errhint("Name an index.")));
+	return PG_GETARG_OID(0);
+}
+
 /* What may be swept: an index, by those who may vacuum its table. */
 static void
 check_index(Oid indexoid)
@@ -698,6 +710,36 @@ check_index(Oid indexoid)
 				 errhint("Only the table's owner, the owner of the database, or a superuser can do that.")));
 }
 
+/*
+ * CALL parvacuum_sweep_index(index): the same in a transaction of its own, without
+ * a snapshot that holds anything back for long, and so without workers, who
+ * would need one.
+ */
+Datum
+parvacuum_sweep_call(PG_FUNCTION_ARGS)
+{
+	const char *what = "CALL parvacuum_sweep_index()";
+	Oid			indexoid;
+	PvSweepResult result;
+
+	check_server(what);
+	check_procedure_call(fcinfo, what);
+	indexoid = index_arg(fcinfo);
+	check_index(indexoid);
+
+	commit_procedure();
+
+	/* others keep the first snapshot to the end */
+	XactIsoLevel = XACT_READ_COMMITTED;
+	pv_sweep_index(indexoid, 0, &result);
+	ereport(NOTICE,
+			(errmsg("swept index \"%s\": " INT64_FORMAT " entries deleted from " INT64_FORMAT " of " INT64_FORMAT " pages, " INT64_FORMAT " bytes freed",
+					get_rel_name(indexoid), result.tuples_deleted,
+					result.pages_changed, result.pages_total,
+					result.bytes_freed)));
+	PG_RETURN_VOID();
+}
+
 /* parvacuum_sweep(index, workers): dead versions out of a B-tree, here and now. */
 Datum
 parvacuum_sweep(PG_FUNCTION_ARGS)
@@ -716,12 +758,7 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	check_server(what);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("the index must not be null"),
-				 errhint("Name an index.")));
-	indexoid = PG_GETARG_OID(0);
+	indexoid = index_arg(fcinfo);
 	check_index(indexoid);
 	workers = workers_arg(fcinfo);
 

@@ -38,8 +38,9 @@
  * indexes delete by hints, other access methods do not.
  *
  * Who runs this: the backend that calls parvacuum_sweep(), in its transaction,
- * and parallel workers.  Versions that its snapshot or an older one might see
- * stay.
+ * and parallel workers; versions that its snapshot or an older one might see
+ * stay.  Or the one that calls the procedure, in a transaction that has no
+ * snapshot but for each range of pages in turn.
  *
  * Locks: RowExclusiveLock on table and index, as an insert has them, which
  * VACUUM does not conflict with; page locks as drawn, and never two at a time
@@ -66,6 +67,7 @@
 #include "miscadmin.h"
 #include "optimizer/paths.h"
 #include "storage/bufmgr.h"
+#include "storage/procarray.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -379,23 +381,45 @@ sweep_page(Sweep *sweep, BlockNumber blkno)
  */
 
 /*
- * Take ranges of pages until none is left.
+ * Sweep the pages of a range, as of now: what this session knows of others'
+ * snapshots may be old.
+ */
+static void
+sweep_range(Sweep *sweep, BlockNumber start, BlockNumber end)
+{
+	BlockNumber asked = start;
+
+	(void) GetOldestNonRemovableTransactionId(sweep->heaprel);
+	sweep->vistest = GlobalVisTestFor(sweep->heaprel);
+	for (BlockNumber blkno = start; blkno < end; blkno++)
+	{
+		for (; asked < end && asked < blkno + sweep->index_ahead.distance; asked++)
+			pv_lookahead_block(&sweep->index_ahead, sweep->indrel, asked);
+		sweep_page(sweep, blkno);
+	}
+}
+
+/*
+ * Take ranges until none is left.  Where there is no snapshot, because a
+ * procedure calls us, each range gets one of its own: a long sweep then does not
+ * keep from being deleted what dies meanwhile, neither here nor elsewhere.
  */
 static void
 sweep_ranges(Sweep *sweep, SweepShared *shared)
 {
+	bool		own_snapshots = !ActiveSnapshotSet();
 	BlockNumber start,
 				end;
 
 	while (pv_dispense_claim(&shared->pages, &start, &end))
 	{
-		BlockNumber asked = start;
-
-		for (BlockNumber blkno = start; blkno < end; blkno++)
+		if (own_snapshots)
+			PushActiveSnapshot(GetTransactionSnapshot());
+		sweep_range(sweep, start, end);
+		if (own_snapshots)
 		{
-			for (; asked < end && asked < blkno + sweep->index_ahead.distance; asked++)
-				pv_lookahead_block(&sweep->index_ahead, sweep->indrel, asked);
-			sweep_page(sweep, blkno);
+			PopActiveSnapshot();
+			InvalidateCatalogSnapshot();
 		}
 	}
 }
@@ -411,7 +435,6 @@ participate(SweepShared *shared, Relation heaprel, Relation indrel)
 	sweep->heaprel = heaprel;
 	sweep->indrel = indrel;
 	sweep->ring = GetAccessStrategy(BAS_BULKREAD);
-	sweep->vistest = GlobalVisTestFor(heaprel);
 	sweep->vmbuffer = InvalidBuffer;
 	pv_lookahead_init(&sweep->index_ahead, indrel, MAX_LOOKAHEAD);
 	pv_lookahead_init(&sweep->heap_ahead, heaprel, MAX_LOOKAHEAD);
