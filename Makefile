@@ -63,6 +63,7 @@ ISOLATION = \
 	lock_conflict \
 	options \
 	snapshot \
+	sweep \
 	truncate_backoff
 ISOLATION_OPTS = --inputdir=test
 

@@ -17,7 +17,9 @@
  * A leader reserves before it launches and releases when its workers are gone.
  * If it leaves by an error instead, the end of its transaction releases what is
  * left, also when the process exits, which aborts the transaction first.  A
- * vacuum of one relation is one transaction, so no reservation outlives it.
+ * vacuum of one relation is one transaction, so no reservation outlives it.  A
+ * sweep is a part of one, so the end of a subtransaction releases as well: what
+ * catches the error may go on for long.
  * After a crash the postmaster sets the whole segment up anew.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -52,8 +54,12 @@ static PvRootShared *root = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-/* Our part of workers_in_use, and whether its end of transaction is watched. */
+/*
+ * Our part of workers_in_use, the subtransaction that reserved it, and whether
+ * its end and that of the transaction are watched.
+ */
 static int	reserved_here = 0;
+static SubTransactionId reserved_in = InvalidSubTransactionId;
 static bool callback_registered = false;
 
 /* Asks for the space.  Postmaster, while it loads libraries. */
@@ -125,6 +131,18 @@ release_at_xact_end(XactEvent event, void *arg)
 }
 
 /*
+ * A subtransaction has failed, and its workers are gone.  If it is one within
+ * that which reserved, that goes on.
+ */
+static void
+release_at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
+					   SubTransactionId parentSubid, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB && mySubid == reserved_in)
+		pv_shmem_release_workers(reserved_here);
+}
+
+/*
  * Reserves up to the wanted number of workers under parvacuum.max_workers and
  * returns how many were granted, possibly none.
  *
@@ -145,6 +163,7 @@ pv_shmem_reserve_workers(int wanted)
 	if (!callback_registered)
 	{
 		RegisterXactCallback(release_at_xact_end, NULL);
+		RegisterSubXactCallback(release_at_subxact_end, NULL);
 		callback_registered = true;
 	}
 
@@ -158,6 +177,7 @@ pv_shmem_reserve_workers(int wanted)
 											 used + (uint32) granted));
 
 	reserved_here += granted;
+	reserved_in = GetCurrentSubTransactionId();
 	return granted;
 }
 
