@@ -18,8 +18,9 @@
  *	 heap pages    share lock, each      which are dead to everybody?
  *	 index page    write lock, pin       delete those that are still there
  *
- * No heap page is read from disk under a lock of the index page: core looks at
- * the heap pages of what is deleted once more, but we have just read those.
+ * As a rule no heap page is read from disk under a lock of the index page: core
+ * looks at the heap pages of what is deleted once more, but we have just read
+ * those, and shared buffers hold more than the heap pages of one leaf.
  *
  * Why what was found dead can be deleted later: dead to everybody it remains,
  * unless its TID is given to another row in between.  For that VACUUM must have
@@ -263,6 +264,7 @@ keep_dead(Sweep *sweep)
 		{
 			if (BufferIsValid(buf))
 				UnlockReleaseBuffer(buf);
+			CHECK_FOR_INTERRUPTS();
 			buf = ReadBuffer(sweep->heaprel, ItemPointerGetBlockNumber(tid));
 			LockBuffer(buf, BUFFER_LOCK_SHARE);
 		}
