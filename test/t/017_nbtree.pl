@@ -61,7 +61,7 @@ $node->safe_psql('postgres', q{
 	-- id is at the very end of the page
 	CREATE FUNCTION stamped_pages(idx regclass) RETURNS bigint LANGUAGE sql AS $$
 		SELECT count(*) FROM generate_series(1, oracle.nblocks(idx) - 1) b, get_raw_page(idx::text, 'main', b) p
-		WHERE get_byte(p, 8190) + get_byte(p, 8191) > 0;
+		WHERE get_byte(p, length(p) - 2) + get_byte(p, length(p) - 1) > 0;
 	$$;
 
 	-- Splits pages: each row that they have gets three neighbours, right next to
@@ -97,14 +97,12 @@ sub step
 	return;
 }
 
-# A step of several is longer for some of them, if they are fast: processes of
-# one vacuum do not wait for each other's locks, so who comes back to the gate
-# while another has not yet left it passes.
+# Processes of one vacuum do not wait for each other's locks: who comes back to
+# the gate while another has not yet left it passes.  So several that are to make
+# many steps must be slow.
 my %slow = (vacuum_cost_delay => '3ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100, vacuum_cost_page_dirty => 0);
 
-sub waiting { return sql("SELECT count(*) $at_gate 'ShareLock'"); }
-
-# So many wait at the gate, and as many for a pin; all others for these.
+# So many wait at the gate, so many for a pin, and all others for them.
 sub all_stand
 {
 	my ($gate, $pin, $what) = @_;
@@ -123,7 +121,7 @@ sub until_stopped
 		SELECT count(*) FROM pg_stat_activity
 		WHERE backend_type IN ('parvacuum runner', 'parallel worker') AND coalesce(wait_event, '') NOT IN ('advisory', 'Extension')}, 0)
 	  or diag pv_processes($node);
-	return waiting();
+	return sql("SELECT count(*) $at_gate 'ShareLock'");
 }
 
 sub start_vacuum
@@ -166,9 +164,10 @@ sub pin
 
 # A table whose index has free pages at its beginning, this share of it, and then
 # rows every other of which is dead, so that a page that is split moves entries of
-# dead rows.  $width is that of entries, but for a few bytes.  Some rows are on a heap page
-# on which nothing dies; a scan that stands there pins no page of the heap.
-# It has more indexes, if they are named.  Returns the number of dead rows.
+# dead rows; a tenth of its pages has no other rows.  $width is that of entries,
+# but for a few bytes.  Some rows are on a heap page where nothing dies; a scan
+# that stands there pins no page of the heap.  More indexes may be named.  Returns
+# the number of dead rows.
 sub new_table
 {
 	my ($table, $n, $width, $share, @more) = @_;
@@ -233,8 +232,8 @@ for my $workers (2, 0)
 	open_gate();
 
 	note "$what: $stops stops, $moved pages with moved entries";
-	cmp_ok($stops, '>', 3, "$what: they were stopped several times");
-	cmp_ok($moved, '>', 5, "$what: splits have moved entries to pages that were visited");
+	cmp_ok($stops, '>', 2, "$what: they were stopped several times");
+	cmp_ok($moved, '>', 3, "$what: splits have moved entries to pages that were visited");
 	is(blocks('t_id'), $blocks, "$what: the index did not grow");
 	finish_vacuum($run, $workers, $gone, 't', $what);
 }
@@ -245,19 +244,19 @@ for my $workers (2, 0)
 #
 for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 {
-	my ($workers, $share, $row) = @$case;
+	my ($workers, $share, $row_ahead) = @$case;
 	my $what = "finish, $workers workers";
 	my $gone = new_table('t', $rows, 180, $share);
 	my $first = first_page('t_id');
 
 	# Somebody is stopped by a pin, and what is still ahead of him is split.  The
 	# right halves go to another range, or to the same.
-	my $pin = pin('t', $row);
+	my $pin = pin('t', $row_ahead);
 	close_gate();
 	my $run = start_vacuum('t', $workers, 'finish');
 	all_stand(0, 1, "$what: one waits for a pin, nobody for anything else");
 	my @ahead = dead_pages('t_id');
-	cmp_ok($ahead[0], '>', $first, "$what: what was free has been visited");
+	cmp_ok($ahead[0] // 0, '>', $first, "$what: what was free has been visited");
 	split_pages('t_id', @ahead[ 0 .. ($#ahead > 3 ? 3 : $#ahead) ]);
 	$pin->quit;
 
@@ -272,20 +271,20 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 	my $blocks = blocks('t_id');
 	sql("INSERT INTO t SELECT 20000000 + i, 0, lpad(nextval('pad')::text, 180, '0') FROM generate_series(1, 4000) i");
 	cmp_ok(blocks('t_id'), '>', $blocks, "$what: no page is free any more");
-	my @row = numbers(q{
+	my @rows_moved = numbers(q{
 		SELECT min(r.id) FROM dead_entries('t_id') d JOIN leaf_entries('t_id') e USING (blkno) JOIN t r ON r.ctid = e.t
 		WHERE r.id % 1000 = 0 GROUP BY d.blkno ORDER BY 1});
-	cmp_ok(scalar(@row), '>', 1, "$what: on several pages");
+	cmp_ok(scalar(@rows_moved), '>', 1, "$what: on several pages");
 	my $page_of = "SELECT blkno FROM leaf_entries('t_id') e JOIN t r ON r.ctid = e.t WHERE r.id =";
-	split_pages('t_id', sql("$page_of $row[-1]"));
+	split_pages('t_id', sql("$page_of $rows_moved[-1]"));
 	cmp_ok((dead_pages('t_id'))[-1], '>', $blocks, "$what: and to the end");
 
 	# The leftmost in the order of keys is not met by going to the right
-	$pin = pin('t', $row[0]);
+	$pin = pin('t', $rows_moved[0]);
 	open_gate();
 	all_stand(0, 1, "$what: a page is to be visited again, but has a pin");
 	$blocks = blocks('t_id');
-	split_pages('t_id', sql("$page_of $row[0]"));
+	split_pages('t_id', sql("$page_of $rows_moved[0]"));
 	cmp_ok((dead_pages('t_id'))[-1], '>=', $blocks, "$what: entries are moved to pages that were not there");
 	$pin->quit;
 	finish_vacuum($run, $workers, $gone, 't', $what);
@@ -310,12 +309,12 @@ for my $workers (2, 0)
 	# a few rows, and so many that the page is split
 	sql(q{INSERT INTO t SELECT 6350000 + g * 150000 + i, 0, lpad(nextval('pad')::text, 180, '0')
 		FROM generate_series(1, 5) g, generate_series(1, g * g * 3) i},
-		q{SELECT split_pages('t_id', array_agg(b)) FROM (SELECT blkno AS b FROM leaf_entries('t_id') GROUP BY 1 HAVING count(*) > 17 ORDER BY 1 LIMIT 5) x});
+		q{SELECT split_pages('t_id', array_agg(b)) FROM (
+			SELECT blkno AS b FROM leaf_entries('t_id') GROUP BY 1 HAVING count(*) > 17 ORDER BY 1 LIMIT 5) x});
 	my %still = map { $_ => 1 } numbers("SELECT empty_pages('t_id')");
 	my @filled = grep { !$still{$_} } @empty;
 	is(scalar(@filled), 5, "$what: some have rows again");
-	my $stamped = sql("SELECT stamped_pages('t_id')");
-	cmp_ok($stamped, '>', 8, "$what: pages were split");
+	cmp_ok(sql("SELECT stamped_pages('t_id')"), '>', 8, "$what: pages were split");
 	open_gate();
 	finish_vacuum($run, $workers, $gone, 't', $what);
 
@@ -390,23 +389,28 @@ for my $workers (2, 0)
 sub on_both { return map { my $s = $_; map { $s =~ s/\$T/$_/gr } qw(stock ours) } @_; }
 
 my $counts = q{
-	SELECT replace(relname, '%1$s_', ''), relpages, reltuples, page_types(oid)
+	SELECT replace(relname, '%1$s_', ''), relpages, reltuples, page_types(oid),
+		(SELECT count(*) FROM pg_freespace(oid) WHERE avail > 0), (SELECT last_cleanup_num_delpages FROM bt_metap(relname))
 	FROM pg_class WHERE relname LIKE '%1$s\_%%' AND relkind = 'i' ORDER BY 1};
 
-# Returns what stock VACUUM says of the indexes.
+# Returns what stock VACUUM says of the indexes.  The number of rounds is kept.
+my $rounds;
+
 sub vacuum_twins
 {
-	my ($workers, $what) = @_;
+	my ($workers, $what, $setting) = @_;
 	my %said;
 	my %vacuum = (
 		stock => 'VACUUM (VERBOSE, INDEX_CLEANUP on, TRUNCATE off, PARALLEL 0) stock',
-		ours => "SELECT FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => false, verbose => true)");
+		ours => ($setting // '') . "SELECT index_rounds
+			FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => false, verbose => true)");
 
 	sql('SELECT pg_current_xact_id()');
 	for my $twin (qw(stock ours))
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', $vacuum{$twin});
 		is($rc, 0, "$what: $twin is vacuumed") or diag $err;
+		$rounds = $out;
 		$said{$twin} = join "\n", sort map { /index "${twin}_(.*: pages: .*)/ ? $1 : () } split /\n/, $err;
 	}
 	is($said{ours}, $said{stock}, "$what: the same is said of all indexes");
@@ -419,22 +423,28 @@ sub vacuum_twins
 
 #
 # Nine tenths of a key range are deleted, where the keys are in order and where
-# they are in disorder and have duplicates.
+# they are in disorder and have duplicates.  In several rounds, too; these take
+# more segments of the heap than there are participants.
 #
-for my $workers (2, 0)
+for my $case ([ 2, 0, '' ], [ 0, 0, '' ], [ 2, 1000, 'SET parvacuum.store_limit = 1; ' ])
 {
-	my $what = "mass delete, $workers workers";
+	my ($workers, $width, $setting) = @$case;
+	my $what = "mass delete, $setting$workers workers";
 	sql('SET client_min_messages = warning', 'DROP TABLE IF EXISTS stock, ours', on_both(
-		'CREATE TABLE $T (id int, d text, pad text) WITH (autovacuum_enabled = off)',
+		'CREATE TABLE $T (id int, d text, pad text, more text) WITH (autovacuum_enabled = off)',
 		'CREATE INDEX $T_d ON $T (d)',
-		q{INSERT INTO $T SELECT i, lpad((abs(hashint4(i)) % 2000)::text, 100, '0'), repeat('p', 180) FROM generate_series(1, 6000) i ORDER BY hashint4(-i)},
+		"INSERT INTO \$T SELECT i, lpad((abs(hashint4(i)) % 2000)::text, 100, '0'), repeat('p', 180), repeat('m', $width)
+			FROM generate_series(1, 6000) i ORDER BY hashint4(-i)",
 		'CREATE INDEX $T_id ON $T (id, pad)',
 		q{DELETE FROM $T WHERE d::int BETWEEN 100 AND 1899}));
-	like(vacuum_twins($workers, "$what, duplicates"), qr/^d": .* [4-9]\d newly deleted, \d+ currently deleted, 0 reusable\n/, "$what, duplicates: pages are deleted");
+	like(vacuum_twins($workers, "$what, disorder", $setting), qr/^d": .* [4-9]\d newly deleted, \d+ currently deleted, 0 reusable\n/,
+		"$what, disorder: pages are deleted");
+	cmp_ok($rounds, $setting ? '>' : '==', 1, "$what, disorder: rounds");
 	sql(on_both('DELETE FROM $T WHERE id BETWEEN 300 AND 5699'));
-	like(vacuum_twins($workers, "$what, in order"), qr/^d": .* [4-9]\d reusable\nid": .* 1\d\d newly deleted/, "$what, in order: pages are deleted, others recycled");
-	sql(on_both('DELETE FROM $T WHERE id < 100'));
-	like(vacuum_twins($workers, "$what, the rest"), qr/\nid": .* 1\d\d reusable/, "$what, the rest: and these recycled, too");
+	like(vacuum_twins($workers, "$what, order", $setting), qr/^d": .* [4-9]\d reusable\nid": .* 1\d\d newly deleted/,
+		"$what, order: pages are deleted, others are recycled");
+	like(vacuum_twins($workers, "$what, no row", $setting), qr/^id": .* 1\d\d reusable/, "$what, no row: and these are recycled, too");
+	is($rounds, 0, "$what, no row: by a cleanup");
 }
 
 #
@@ -574,6 +584,7 @@ for my $place (qw(range finish deletion))
 }
 is(pv_findings($node, 't'), '', 'after all that the table is whole');
 
+unlike(slurp_file($node->logfile), qr/found deleted block|in an inconsistent state/, 'no complaint of core in the log');
 pv_no_crash($node, 'the server');
 $_->quit for @gate;
 $node->stop;
