@@ -39,7 +39,7 @@
  * limit, in pv_space.c.
  *
  * What makes it small and fast, with figures of bench/deadtids/run, for 1,000,000
- * blocks; a flat array has 6 bytes for each TID there, and takes 60 to 880 ns to
+ * blocks; a flat array has 6 bytes for each TID there, and takes 57 to 965 ns to
  * find one:
  *
  * - Blocks with equal offsets share them, and a segment in which all are equal
@@ -52,7 +52,7 @@
  *	 gives): 0.6 to 0.7 of the time that a loop takes.
  * - No branch depends on the answer, nor on whether a block is present where
  *	 half are ("direct"), and batches overlap their waits for memory: 17 ns
- *	 for each of 10 at random, 30 one by one.
+ *	 for each of 10 at random, 27 one by one.
  * - The directory has what is there and nothing else, and an entry can be a
  *	 segment ("inline"): one dead in each 1000th block takes 8.7 bytes, 2.8 of them
  *	 for the store as such.
