@@ -51,7 +51,8 @@
  * Core: access/nbtree/README, "VACUUM's linear scan"; nbtree.c, btvacuumscan.
  *
  * Core's page deletion relies on being the only one in an index, so it waits
- * until all ranges are done.  What the bitmap notes is checked again then, for
+ * until all ranges are done, and until no revisit is to come that could lead to
+ * a page which is deleted.  What the bitmap notes is checked again then, for
  * a page may have got tuples, or may have been deleted together with its left
  * sibling.
  *
@@ -261,6 +262,13 @@ note_page(pg_atomic_uint32 *words, BlockNumber blkno)
 {
 	pg_atomic_fetch_or_u32(&words[blkno / BITS_PER_WORD],
 						   (uint32) 1 << blkno % BITS_PER_WORD);
+}
+
+static void
+note_if_empty(BtreeScan *scan, BlockNumber blkno, const PageVisit *visit)
+{
+	if (visit->empty && blkno < scan->btree->covered)
+		note_page(empty_words(scan), blkno);
 }
 
 /*
@@ -560,8 +568,7 @@ scan_range(BtreeScan *scan, BlockNumber start, BlockNumber end)
 			!(visit.right > blkno && visit.right < end) &&
 			visit.right < scan->btree->covered)
 			note_page(revisit_words(scan), visit.right);
-		if (visit.empty)
-			note_page(empty_words(scan), blkno);
+		note_if_empty(scan, blkno, &visit);
 	}
 	pg_atomic_fetch_add_u32(&scan->btree->pages_done, end - start);
 }
@@ -687,11 +694,13 @@ delete_page(BtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 }
 
 /*
- * Visit the pages that the index has grown by since the last range.
+ * Visit the pages that the index has grown by since the last range.  Those that
+ * are empty stay as long as there are revisits to come: core deletes an empty
+ * right sibling along, and that could be a page to which a revisit leads.
  * Returns the length of the index.
  */
 static BlockNumber
-visit_leftovers(BtreeScan *scan, BTVacState *vstate)
+visit_leftovers(BtreeScan *scan)
 {
 	BlockNumber blkno = pg_atomic_read_u32(&scan->btree->end);
 	BlockNumber length;
@@ -705,8 +714,7 @@ visit_leftovers(BtreeScan *scan, BTVacState *vstate)
 			visit_page(scan, blkno, &visit);
 			if (visit.right < blkno)
 				revisit_from(scan, visit.right, blkno);
-			if (visit.empty)
-				delete_page(scan, blkno, vstate);
+			note_if_empty(scan, blkno, &visit);
 		}
 	}
 	return length;
@@ -726,12 +734,18 @@ revisit_pages(BtreeScan *scan)
 		revisit_from(scan, blkno, InvalidBlockNumber);
 }
 
+/*
+ * Delete the pages that were empty, and look at each of those that the bitmap
+ * does not cover, if the index has become so long.
+ */
 static void
-delete_pages(BtreeScan *scan, BTVacState *vstate)
+delete_pages(BtreeScan *scan, BlockNumber length, BTVacState *vstate)
 {
 	BlockNumber blkno = 0;
 
 	while (take_noted_page(scan, empty_words(scan), &blkno))
+		delete_page(scan, blkno, vstate);
+	for (blkno = scan->btree->covered; blkno < length; blkno++)
 		delete_page(scan, blkno, vstate);
 }
 
@@ -763,10 +777,10 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 
 	pv_wait_point("nbtree finish");
 	scan->counts = scan->btree->counts;
-	stats.num_pages = visit_leftovers(scan, &vstate);
+	stats.num_pages = visit_leftovers(scan);
 	revisit_pages(scan);
 	pv_wait_point("nbtree deletion");
-	delete_pages(scan, &vstate);
+	delete_pages(scan, stats.num_pages, &vstate);
 	MemoryContextDelete(vstate.pagedelcontext);
 
 	/* _bt_pagedel() leaves it to a later visit to count pages to the right */
