@@ -384,14 +384,6 @@ ensure_room(PvDeadTids *store, Size bytes)
  *-------------------------------------------------------------------------
  */
 
-/* The leaf that an entry of the root refers to. */
-static const PvLeaf *
-find_leaf(PvDeadTids *store, uint32 root)
-{
-	return (const PvLeaf *)
-		(pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) + PV_ROOT_OFFSET(root));
-}
-
 /*
  * Write a leaf with the segments that this participant has not published, and
  * those of an older leaf, if there is one.  Returns its size.
@@ -443,7 +435,7 @@ pv_deadtids_publish(PvDeadTids *store)
 	do
 	{
 		pg_read_barrier();		/* pairs with the exchange that wrote it */
-		bytes = merge_leaf(store, root != 0 ? find_leaf(store, root) : NULL, leaf);
+		bytes = merge_leaf(store, root != 0 ? pv_deadtids_leaf(store, root) : NULL, leaf);
 	} while (!pg_atomic_compare_exchange_u32(place, &root, new_root));
 	store->chunk.next += bytes;
 	store->pending = 0;

@@ -177,6 +177,14 @@ struct PvDeadTidsIter
 	int			next;			/* the block to look at next */
 };
 
+/* The leaf that an entry of the root refers to. */
+static inline const PvLeaf *
+pv_deadtids_leaf(PvDeadTids *store, uint32 root)
+{
+	return (const PvLeaf *) (pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) +
+							 PV_ROOT_OFFSET(root));
+}
+
 /*
  * The directory's entry for a segment, 0 if it is absent.  Inline, with what a
  * probe needs first.
@@ -193,8 +201,7 @@ pv_deadtids_entry(PvDeadTids *store, uint32 segno)
 	root = pg_atomic_read_u32(&store->root[segno / PV_LEAF_SEGMENTS]);
 	if (root == 0)
 		return 0;
-	leaf = (const PvLeaf *) (pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) +
-							 PV_ROOT_OFFSET(root));
+	leaf = pv_deadtids_leaf(store, root);
 
 	/* where all of the table is dirty, no count is needed */
 	if (leaf->present == PG_UINT32_MAX)

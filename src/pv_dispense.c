@@ -35,7 +35,8 @@
  * in skippedallvis.
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_skip.
  *
- * No locks; "next" is the only thing shared, and it only grows.
+ * No locks; "next" and "end" are all that is shared and changes, and they only
+ * grow.  In a heap pass the end stays.
  *
  *-------------------------------------------------------------------------
  */
@@ -90,18 +91,31 @@ struct PvBlockScan
 };
 
 /*
- * Leader, between phases: hand out units 0 .. end - 1 anew.
+ * Leader, between phases: hand out units start .. end - 1 anew.
  */
 void
-pv_dispense_init(PvDispenseShared *shared, uint32 end, uint32 granule,
-				 uint32 max_range, int participants)
+pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
+				 uint32 granule, uint32 max_range, int participants)
 {
 	Assert(granule > 0 && participants > 0);
-	shared->end = end;
 	shared->granule = granule;
 	shared->max_range = Max(max_range, granule);
 	shared->participants = participants;
-	pg_atomic_init_u32(&shared->next, 0);
+	pg_atomic_init_u32(&shared->next, Min(start, end));
+	pg_atomic_init_u32(&shared->end, end);
+}
+
+/*
+ * Hand out units up to this end, if it is later than the one so far.
+ */
+void
+pv_dispense_extend(PvDispenseShared *shared, uint32 end)
+{
+	uint32		before = pg_atomic_read_u32(&shared->end);
+
+	while (before < end &&
+		   !pg_atomic_compare_exchange_u32(&shared->end, &before, end))
+		 /* somebody was faster */ ;
 }
 
 /*
@@ -115,9 +129,10 @@ pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
 
 	do
 	{
-		uint32		left = shared->end - next;
+		uint32		until = pg_atomic_read_u32(&shared->end);
+		uint32		left = until - next;
 
-		if (next >= shared->end)
+		if (next >= until)
 			return false;
 		size = left / (CLAIM_FRACTION * shared->participants);
 		size -= size % shared->granule;
@@ -215,7 +230,7 @@ block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
 	 * The table's last block is always visited: knowing whether it has tuples
 	 * spares most vacuums a futile attempt at truncation.
 	 */
-	return *allvis && scan->skipwithvm && blkno != scan->shared->end - 1 &&
+	return *allvis && scan->skipwithvm && blkno != pg_atomic_read_u32(&scan->shared->end) - 1 &&
 		(*allfrozen || !scan->aggressive);
 }
 
@@ -306,7 +321,8 @@ fill_window(PvBlockScan *scan)
 			if (!pv_dispense_claim(scan->shared, &scan->range_start,
 								   &scan->range_end))
 			{
-				scan->range_start = scan->range_end = scan->cur = scan->shared->end;
+				scan->range_start = scan->range_end = scan->cur =
+					pg_atomic_read_u32(&scan->shared->end);
 				return;
 			}
 			scan->cur = scan->range_start;

@@ -19,17 +19,18 @@
 typedef struct PvDispenseShared
 {
 	/* Set by the leader between phases, then read-only */
-	uint32		end;			/* one past the last unit */
 	uint32		granule;		/* a range is a multiple of this many units */
 	uint32		max_range;		/* and at most this many */
 	uint32		participants;	/* how many are expected to take part */
 
 	pg_atomic_uint32 next;		/* first unclaimed unit */
+	pg_atomic_uint32 end;		/* one past the last unit; it only grows */
 } PvDispenseShared;
 
-extern void pv_dispense_init(PvDispenseShared *shared, uint32 end,
+extern void pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
 							 uint32 granule, uint32 max_range,
 							 int participants);
+extern void pv_dispense_extend(PvDispenseShared *shared, uint32 end);
 extern bool pv_dispense_claim(PvDispenseShared *shared,
 							  uint32 *start, uint32 *end);
 

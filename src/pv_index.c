@@ -242,7 +242,7 @@ pv_index_progress(PvParticipant *leader)
 
 		if (!unit->together)
 			continue;
-		values[0] += pg_atomic_read_u32(&unit->btree.end);
+		values[0] += pg_atomic_read_u32(&unit->btree.pages.end);
 		values[1] += pg_atomic_read_u32(&unit->btree.pages_done);
 	}
 	pgstat_progress_update_multi_param(lengthof(params), params, values);

@@ -91,14 +91,8 @@
 #define RANGE_MAX_PAGES			128
 #define RANGE_MIN_PAGES			8
 
-/* A claim takes this share of what would be each participant's part */
-#define CLAIM_FRACTION			4
-
 /* How far to read ahead, in pages */
 #define MAX_LOOKAHEAD			64
-
-/* No participant can join any more */
-#define CLOSED					PG_UINT32_MAX
 
 #define BITS_PER_WORD			32
 #define NUM_BITMAPS				2
@@ -123,8 +117,8 @@ typedef struct BtreeScan
 /* What to do with a page after the visit */
 typedef struct PageVisit
 {
-	bool		stamped;		/* it had this vacuum's cycle id */
-	BlockNumber right;			/* if so, and if tuples may have moved: to where */
+	BlockNumber right;			/* where a split in this vacuum may have moved
+								 * tuples to, or P_NONE */
 	bool		empty;			/* it is to be deleted */
 } PageVisit;
 
@@ -184,9 +178,8 @@ pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages, Size first_word)
 	btree->covered = covered_pages(pages);
 	btree->first_word = first_word;
 	SpinLockInit(&btree->mutex);
-	pg_atomic_init_u32(&btree->next, 0);
-	pg_atomic_init_u32(&btree->end, 0);
-	pg_atomic_init_u32(&btree->nactive, CLOSED);
+	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
+	pg_atomic_init_u32(&btree->gate, PV_GATE_CLOSED);
 	pg_atomic_init_u32(&btree->pages_done, 0);
 }
 
@@ -220,10 +213,11 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 	if (phase == PV_PHASE_INDEX)
 		btree->cycleid = _bt_start_vacuum(indrel);
 	memset(&btree->counts, 0, sizeof(btree->counts));
-	pg_atomic_write_u32(&btree->next, BTREE_METAPAGE + 1);
-	pg_atomic_write_u32(&btree->end, Min(index_length(indrel), btree->covered));
+	pv_dispense_init(&btree->pages, BTREE_METAPAGE + 1,
+					 Min(index_length(indrel), btree->covered),
+					 RANGE_MIN_PAGES, RANGE_MAX_PAGES, leader->shared->nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
-	pg_atomic_write_u32(&btree->nactive, 0);
+	pg_atomic_write_u32(&btree->gate, 0);
 }
 
 /*
@@ -301,32 +295,31 @@ take_noted_page(BtreeScan *scan, pg_atomic_uint32 *words, BlockNumber *blkno)
  */
 
 /*
- * List the heap TIDs of all index tuples of a page, in order.
+ * Copy the heap TIDs of all index tuples of a leaf page that is locked, in
+ * order, to an array with room for MaxTIDsPerBTreePage.  Returns their number,
+ * -1 if there are more than can be.
  */
-static void
-list_tids(BtreeScan *scan, Page page, OffsetNumber minoff, OffsetNumber maxoff)
+int
+pv_nbtree_list_tids(Page page, ItemPointerData *tids)
 {
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	int			n = 0;
 
-	for (OffsetNumber off = minoff; off <= maxoff; off = OffsetNumberNext(off))
+	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page)); off <= maxoff;
+		 off = OffsetNumberNext(off))
 	{
-		IndexTuple	itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, off));
-		int			nheap = BTreeTupleIsPosting(itup) ? BTreeTupleGetNPosting(itup) : 1;
+		ItemPointer some;
+		int			nheap = pv_nbtree_heap_tids(page, off, &some);
 
 		if (n + nheap > MaxTIDsPerBTreePage)
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("index \"%s\" has a page with too many entries",
-							RelationGetRelationName(scan->indrel)),
-					 errhint("Check the index with amcheck, and REINDEX it.")));
-		if (nheap == 1 && !BTreeTupleIsPosting(itup))
-			scan->tids[n] = itup->t_tid;
+			return -1;
+		if (nheap == 1)
+			tids[n] = *some;	/* most are, and a call would take longer */
 		else
-			memcpy(&scan->tids[n], BTreeTupleGetPosting(itup),
-				   nheap * sizeof(ItemPointerData));
+			memcpy(&tids[n], some, nheap * sizeof(ItemPointerData));
 		n += nheap;
 	}
-	scan->ntids = n;
+	return n;
 }
 
 /*
@@ -334,13 +327,13 @@ list_tids(BtreeScan *scan, Page page, OffsetNumber minoff, OffsetNumber maxoff)
  * are dead, though not all.
  */
 static BTVacuumPosting
-dead_in_posting(IndexTuple itup, OffsetNumber off, const bool *dead, int nheap,
+dead_in_posting(Page page, OffsetNumber off, const bool *dead, int nheap,
 				int ndead)
 {
 	BTVacuumPosting vacposting = palloc(offsetof(BTVacuumPostingData, deletetids) +
 										ndead * sizeof(uint16));
 
-	vacposting->itup = itup;
+	vacposting->itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, off));
 	vacposting->updatedoffset = off;
 	vacposting->ndeletedtids = 0;
 	for (int i = 0; i < nheap; i++)
@@ -367,18 +360,16 @@ remove_dead(BtreeScan *scan, Buffer buf, OffsetNumber minoff, OffsetNumber maxof
 
 	for (OffsetNumber off = minoff; off <= maxoff; off = OffsetNumberNext(off))
 	{
-		IndexTuple	itup;
-		int			nheap;
+		ItemPointer tids;
+		int			nheap = pv_nbtree_heap_tids(page, off, &tids);
 		int			ndead = 0;
 
-		itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, off));
-		nheap = BTreeTupleIsPosting(itup) ? BTreeTupleGetNPosting(itup) : 1;
 		for (int i = 0; i < nheap; i++)
 			ndead += dead[i];
 		if (ndead == nheap)
 			deletable[ndeletable++] = off;
 		else if (ndead > 0)
-			updatable[nupdatable++] = dead_in_posting(itup, off, dead, nheap, ndead);
+			updatable[nupdatable++] = dead_in_posting(page, off, dead, nheap, ndead);
 		dead += nheap;
 	}
 
@@ -400,16 +391,22 @@ vacuum_leaf(BtreeScan *scan, Buffer buf, PageVisit *visit)
 	BTPageOpaque opaque = BTPageGetOpaque(page);
 	OffsetNumber minoff = P_FIRSTDATAKEY(opaque);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	bool		stamped = cycleid != 0 && opaque->btpo_cycleid == cycleid;
 	int			ndead = 0;
 
-	visit->stamped = cycleid != 0 && opaque->btpo_cycleid == cycleid;
-	if (visit->stamped && !(opaque->btpo_flags & BTP_SPLIT_END) &&
+	if (stamped && !(opaque->btpo_flags & BTP_SPLIT_END) &&
 		!P_RIGHTMOST(opaque))
 		visit->right = opaque->btpo_next;
 
 	if (scan->bulk_delete)
 	{
-		list_tids(scan, page, minoff, maxoff);
+		scan->ntids = pv_nbtree_list_tids(page, scan->tids);
+		if (scan->ntids < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("index \"%s\" has a page with too many entries",
+							RelationGetRelationName(scan->indrel)),
+					 errhint("Check the index with amcheck, and REINDEX it.")));
 		ndead = pv_deadtids_probe_batch(scan->self->store, scan->tids,
 										scan->ntids, scan->dead);
 		scan->counts.tuples_removed += ndead;
@@ -427,7 +424,7 @@ vacuum_leaf(BtreeScan *scan, Buffer buf, PageVisit *visit)
 	}
 
 	/* So that no one comes again; a hint, like core's */
-	else if (visit->stamped)
+	else if (stamped)
 	{
 		opaque->btpo_cycleid = 0;
 		MarkBufferDirtyHint(buf, true);
@@ -437,21 +434,20 @@ vacuum_leaf(BtreeScan *scan, Buffer buf, PageVisit *visit)
 }
 
 /*
- * Read a page and lock it for reading.  Sets *opaque to NULL for a page of
- * zeroes.
+ * After a nap, if one is due, read a page and lock it for reading.  Sets *opaque
+ * to NULL for a page of zeroes.
  */
-static Buffer
-read_page(BtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
+Buffer
+pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
+					BufferAccessStrategy strategy, BTPageOpaque *opaque)
 {
-	Relation	indrel = scan->indrel;
 	Buffer		buf;
 
 	pv_cost_poll();
 	pv_delay_point();
 
 	/* _bt_getbuf() would not take a page of zeroes */
-	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 pv_ring_next(&scan->self->ring));
+	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
 	_bt_lockbuf(indrel, buf, BT_READ);
 	*opaque = NULL;
 	if (!PageIsNew(BufferGetPage(buf)))
@@ -460,6 +456,13 @@ read_page(BtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
 		*opaque = BTPageGetOpaque(BufferGetPage(buf));
 	}
 	return buf;
+}
+
+static Buffer
+read_page(BtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
+{
+	return pv_nbtree_read_page(scan->indrel, blkno,
+							   pv_ring_next(&scan->self->ring), opaque);
 }
 
 /*
@@ -472,7 +475,6 @@ visit_page(BtreeScan *scan, BlockNumber blkno, PageVisit *visit)
 	BTPageOpaque opaque;
 	Buffer		buf = read_page(scan, blkno, &opaque);
 
-	visit->stamped = false;
 	visit->right = P_NONE;
 	visit->empty = false;
 	if (opaque == NULL || pv_btree_page_is_recyclable(scan->self->rel, BufferGetPage(buf)))
@@ -500,51 +502,18 @@ visit_page(BtreeScan *scan, BlockNumber blkno, PageVisit *visit)
  */
 
 /*
- * If the index has grown, extend what is handed out.  False if it has not.
- */
-static bool
-extend_end(BtreeScan *scan, uint32 end)
-{
-	uint32		length = Min(index_length(scan->indrel), scan->btree->covered);
-
-	while (end < length)
-	{
-		if (pg_atomic_compare_exchange_u32(&scan->btree->end, &end, length))
-			return true;
-	}
-	return pg_atomic_read_u32(&scan->btree->next) < end;
-}
-
-/*
- * Claim a range [*start, *end).  False if nothing is left.
+ * Claim a range [*start, *end).  False if nothing is left, nor has the index
+ * grown.
  */
 static bool
 claim_range(BtreeScan *scan, BlockNumber *start, BlockNumber *end)
 {
 	PvBtreeShared *btree = scan->btree;
-	uint32		next = pg_atomic_read_u32(&btree->next);
-	uint32		size;
 
-	do
-	{
-		uint32		limit = pg_atomic_read_u32(&btree->end);
-
-		if (next >= limit)
-		{
-			if (!extend_end(scan, limit))
-				return false;
-			limit = pg_atomic_read_u32(&btree->end);
-			if (next >= limit)
-				return false;
-		}
-		size = (limit - next) / (CLAIM_FRACTION * scan->self->shared->nslots);
-		size = Max(Min(size, RANGE_MAX_PAGES), RANGE_MIN_PAGES);
-		size = Min(size, limit - next);
-	} while (!pg_atomic_compare_exchange_u32(&btree->next, &next, next + size));
-
-	*start = next;
-	*end = next + size;
-	return true;
+	if (pv_dispense_claim(&btree->pages, start, end))
+		return true;
+	pv_dispense_extend(&btree->pages, Min(index_length(scan->indrel), btree->covered));
+	return pv_dispense_claim(&btree->pages, start, end);
 }
 
 /*
@@ -595,30 +564,13 @@ scan_ranges(BtreeScan *scan)
 }
 
 /*
- * Take part in an index.  False if it is closed.
- */
-static bool
-join(PvBtreeShared *btree)
-{
-	uint32		nactive = pg_atomic_read_u32(&btree->nactive);
-
-	do
-	{
-		if (nactive == CLOSED)
-			return false;
-	} while (!pg_atomic_compare_exchange_u32(&btree->nactive, &nactive, nactive + 1));
-	return true;
-}
-
-/*
- * Leave it, adding what we have counted.  Returns true to the last one, who
- * has closed it.
+ * Leave the index, adding what we have counted.  Returns true to the last one,
+ * who has closed it.
  */
 static bool
 leave(BtreeScan *scan)
 {
 	PvBtreeShared *btree = scan->btree;
-	uint32		nactive;
 
 	SpinLockAcquire(&btree->mutex);
 	btree->counts.tuples_removed += scan->counts.tuples_removed;
@@ -627,11 +579,7 @@ leave(BtreeScan *scan)
 	btree->counts.pages_free += scan->counts.pages_free;
 	SpinLockRelease(&btree->mutex);
 
-	nactive = pg_atomic_read_u32(&btree->nactive);
-	while (!pg_atomic_compare_exchange_u32(&btree->nactive, &nactive,
-										   nactive > 1 ? nactive - 1 : CLOSED))
-		 /* somebody was faster */ ;
-	return nactive == 1;
+	return pv_gate_leave(&btree->gate);
 }
 
 
@@ -702,7 +650,7 @@ delete_page(BtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 static BlockNumber
 visit_leftovers(BtreeScan *scan)
 {
-	BlockNumber blkno = pg_atomic_read_u32(&scan->btree->end);
+	BlockNumber blkno = pg_atomic_read_u32(&scan->btree->pages.end);
 	BlockNumber length;
 
 	while (blkno < (length = index_length(scan->indrel)))
@@ -812,9 +760,9 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 {
 	PvIndexUnit *unit = &self->units[i];
 	BtreeScan  *scan;
-	bool		last;
+	bool		finisher;
 
-	if (!join(&unit->btree))
+	if (!pv_gate_enter(&unit->btree.gate))
 		return false;
 
 	scan = palloc0(sizeof(BtreeScan));
@@ -826,11 +774,9 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 	pv_lookahead_init(&scan->ahead, scan->indrel, MAX_LOOKAHEAD);
 
 	scan_ranges(scan);
-	last = leave(scan);
-	if (last && !pv_failsafe_triggered(self))
+	finisher = leave(scan) && !pv_failsafe_triggered(self);
+	if (finisher)
 		finish(scan, unit);
-	else if (last)
-		last = false;
 	pfree(scan);
-	return last;
+	return finisher;
 }

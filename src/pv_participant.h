@@ -23,6 +23,7 @@
 #include "pv_cost.h"
 #include "pv_deadtids.h"
 #include "pv_dispense.h"
+#include "pv_gate.h"
 #include "pv_report.h"
 
 /* What a participant counts; the leader adds them up between phases. */
@@ -78,9 +79,8 @@ typedef struct PvBtreeShared
 	uint16		cycleid;		/* 0: none, in a cleanup */
 
 	/* Atomics */
-	pg_atomic_uint32 next;		/* first page that nobody has claimed */
-	pg_atomic_uint32 end;		/* one past the last that can be claimed */
-	pg_atomic_uint32 nactive;	/* who takes part, or that nobody can */
+	PvDispenseShared pages;
+	pg_atomic_uint32 gate;		/* who takes part */
 	pg_atomic_uint32 pages_done;	/* progress */
 
 	/* Sums of those who have left, under the mutex */

@@ -276,24 +276,47 @@ pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
 }
 
 /*
- * Start the workers, in the background, as many as parvacuum.max_workers and
- * the server allow.
+ * How many workers are so many pages worth?  One more for every tripling of the
+ * threshold, which is in pages too, as for scans.
+ * Core: optimizer/path/allpaths.c, compute_parallel_worker.
+ */
+int
+pv_workers_for_pages(uint64 pages, int threshold_pages)
+{
+	uint64		threshold = Max(threshold_pages, 1);
+	int			nworkers = 0;
+
+	for (; pages >= threshold; threshold *= 3)
+		nworkers++;
+	return nworkers;
+}
+
+/*
+ * Start the workers of a parallel context, as many as parvacuum.max_workers and
+ * the server allow.  Returns how many; whoever ends them releases as many.
+ */
+int
+pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
+{
+	int			granted = pv_shmem_reserve_workers(pcxt->nworkers);
+
+	ReinitializeParallelWorkers(pcxt, granted);
+	LaunchParallelWorkers(pcxt);
+	cost->nparticipants = pcxt->nworkers_launched + 1;
+	pv_shmem_release_workers(granted - pcxt->nworkers_launched);
+	return pcxt->nworkers_launched;
+}
+
+/*
+ * Start the workers, in the background, if there are to be any.
  */
 static void
 launch(PvPool *pool)
 {
-	int			granted;
-
 	pool->launched = true;
-	if (pool->pcxt == NULL)
-		return;
-
-	granted = pv_shmem_reserve_workers(pool->pcxt->nworkers);
-	ReinitializeParallelWorkers(pool->pcxt, granted);
-	LaunchParallelWorkers(pool->pcxt);
-	pool->nworkers_launched = pool->pcxt->nworkers_launched;
-	pool->leader->shared->cost.nparticipants = pool->nworkers_launched + 1;
-	pv_shmem_release_workers(granted - pool->nworkers_launched);
+	if (pool->pcxt != NULL)
+		pool->nworkers_launched = pv_launch_workers(pool->pcxt,
+													&pool->leader->shared->cost);
 }
 
 /*

@@ -27,6 +27,9 @@ typedef struct PvPool
 	bool		attach_checked;
 } PvPool;
 
+extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
+extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
+
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
 						   PvPhaseFunction work, const PvShared *plan,
 						   int nworkers, Size store_limit, Size store_reserve);

@@ -119,30 +119,11 @@ pv_space_begin_local(PvSpace *space, PvSpaceShared *shared)
 	space->context = CurrentMemoryContext;
 }
 
-/* One process more takes part, unless the last one has left. */
-static bool
-join(PvSpaceShared *shared)
-{
-	uint32		users = pg_atomic_read_u32(&shared->users);
-
-	do
-	{
-		if (users == PV_SPACE_GONE)
-			return false;
-	} while (!pg_atomic_compare_exchange_u32(&shared->users, &users, users + 1));
-	return true;
-}
-
 /* One process less takes part.  The last one gives the segments back. */
 static void
 leave(PvSpaceShared *shared)
 {
-	uint32		users = pg_atomic_read_u32(&shared->users);
-
-	while (!pg_atomic_compare_exchange_u32(&shared->users, &users,
-										   users > 1 ? users - 1 : PV_SPACE_GONE))
-		 /* somebody was faster */ ;
-	if (users > 1)
+	if (!pv_gate_leave(&shared->users))
 		return;
 	for (int i = 0; i < PV_MAX_EXTENTS; i++)
 	{
@@ -175,7 +156,7 @@ pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
 	space->leaves_with_segment = seg != NULL;
 	if (seg != NULL)
 		on_dsm_detach(seg, leave_with_segment, PointerGetDatum(shared));
-	if (join(shared))
+	if (pv_gate_enter(&shared->users))
 		return;
 	if (seg != NULL)
 		cancel_on_dsm_detach(seg, leave_with_segment, PointerGetDatum(shared));

@@ -14,7 +14,7 @@
 #define PV_SPACE_H
 
 #include "parvacuum.h"
-#include "port/atomics.h"
+#include "pv_gate.h"
 #include "storage/dsm.h"
 #include "utils/resowner.h"
 
@@ -32,9 +32,6 @@
 /* This many bytes behind a chunk may be read, though not used. */
 #define PV_SPACE_OVERREAD		16
 
-/* The last user has left: nobody can join any more. */
-#define PV_SPACE_GONE			PG_UINT32_MAX
-
 /* An extent; what is in it is known once its size is. */
 typedef struct PvExtent
 {
@@ -48,7 +45,7 @@ typedef struct PvSpaceShared
 {
 	Size		limit;			/* bytes; read-only after creation */
 	pg_atomic_uint64 memory;	/* bytes */
-	pg_atomic_uint32 users;		/* processes that take part, or PV_SPACE_GONE */
+	pg_atomic_uint32 users;		/* a gate: processes that take part */
 	pg_atomic_uint32 nextents;	/* extents made; may exceed PV_MAX_EXTENTS */
 	PvExtent	extents[PV_MAX_EXTENTS];
 } PvSpaceShared;

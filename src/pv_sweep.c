@@ -77,6 +77,8 @@
 #include "pv_cost.h"
 #include "pv_dispense.h"
 #include "pv_guc.h"
+#include "pv_nbtree.h"
+#include "pv_pool.h"
 #include "pv_shmem.h"
 #include "pv_sweep.h"
 
@@ -156,44 +158,15 @@ is_live_leaf(Page page)
 }
 
 /*
- * The heap TIDs of an index tuple.  Returns their number.
- */
-static int
-heap_tids(IndexTuple itup, ItemPointer *tids)
-{
-	if (BTreeTupleIsPosting(itup))
-	{
-		*tids = BTreeTupleGetPosting(itup);
-		return BTreeTupleGetNPosting(itup);
-	}
-	*tids = &itup->t_tid;
-	return 1;
-}
-
-/*
  * Copy the heap TIDs of a page that is locked, if it is worth a look.
  */
 static bool
 copy_tids(Sweep *sweep, Page page)
 {
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
-
-	sweep->ntids = 0;
 	if (!is_live_leaf(page) || PageGetExactFreeSpace(page) > ENOUGH_FREE_SPACE)
 		return false;
-	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page)); off <= maxoff;
-		 off = OffsetNumberNext(off))
-	{
-		ItemPointer tids;
-		int			n = heap_tids((IndexTuple) PageGetItem(page, PageGetItemId(page, off)),
-								  &tids);
-
-		if (sweep->ntids + n > MaxTIDsPerBTreePage)
-			return false;
-		memcpy(&sweep->tids[sweep->ntids], tids, n * sizeof(ItemPointerData));
-		sweep->ntids += n;
-	}
-	return true;
+	sweep->ntids = pv_nbtree_list_tids(page, sweep->tids);
+	return sweep->ntids > 0;
 }
 
 static int
@@ -291,8 +264,7 @@ describe_deletion(Sweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
 		 off = OffsetNumberNext(off))
 	{
 		ItemPointer tids;
-		int			nheap = heap_tids((IndexTuple) PageGetItem(page, PageGetItemId(page, off)),
-									  &tids);
+		int			nheap = pv_nbtree_heap_tids(page, off, &tids);
 
 		for (int i = 0; i < nheap && n < sweep->ntids; i++)
 		{
@@ -349,20 +321,10 @@ delete_dead(Sweep *sweep, Buffer buf)
 static void
 sweep_page(Sweep *sweep, BlockNumber blkno)
 {
-	Buffer		buf;
-	bool		visit = false;
+	BTPageOpaque opaque;
+	Buffer		buf = pv_nbtree_read_page(sweep->indrel, blkno, sweep->ring, &opaque);
+	bool		visit = opaque != NULL && copy_tids(sweep, BufferGetPage(buf));
 
-	pv_cost_poll();
-	pv_delay_point();
-
-	buf = ReadBufferExtended(sweep->indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 sweep->ring);
-	_bt_lockbuf(sweep->indrel, buf, BT_READ);
-	if (!PageIsNew(BufferGetPage(buf)))
-	{
-		_bt_checkpage(sweep->indrel, buf);
-		visit = copy_tids(sweep, BufferGetPage(buf));
-	}
 	_bt_unlockbuf(sweep->indrel, buf);
 
 	if (visit)
@@ -488,10 +450,8 @@ init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
 	memset(shared, 0, sizeof(SweepShared));
 	shared->indexoid = RelationGetRelid(indrel);
 	shared->heapoid = RelationGetRelid(heaprel);
-	pv_dispense_init(&shared->pages, pages, 1, RANGE_MAX_PAGES, nworkers + 1);
-
-	/* The metapage is nobody's */
-	pg_atomic_write_u32(&shared->pages.next, Min(BTREE_METAPAGE + 1, pages));
+	pv_dispense_init(&shared->pages, BTREE_METAPAGE + 1, pages, 1,
+					 RANGE_MAX_PAGES, nworkers + 1);
 	pv_cost_init(&shared->cost, pv_guc_cost_limit_scale);
 	pg_atomic_init_u64(&shared->pages_visited, 0);
 	pg_atomic_init_u64(&shared->pages_changed, 0);
@@ -499,20 +459,29 @@ init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
 	pg_atomic_init_u64(&shared->bytes_freed, 0);
 }
 
-/*
- * Start up to nworkers workers, which parvacuum.max_workers and the server may
- * make fewer.  Returns how many there are.
- */
-static int
-launch(ParallelContext *pcxt, SweepShared *shared)
+/* What all participants have done. */
+static void
+read_sums(SweepShared *shared, PvSweepResult *result)
 {
-	int			granted = pv_shmem_reserve_workers(pcxt->nworkers);
+	result->pages_visited = pg_atomic_read_u64(&shared->pages_visited);
+	result->pages_changed = pg_atomic_read_u64(&shared->pages_changed);
+	result->tuples_deleted = pg_atomic_read_u64(&shared->tuples_deleted);
+	result->bytes_freed = pg_atomic_read_u64(&shared->bytes_freed);
+}
 
-	ReinitializeParallelWorkers(pcxt, granted);
-	LaunchParallelWorkers(pcxt);
-	pv_shmem_release_workers(granted - pcxt->nworkers_launched);
-	shared->cost.nparticipants = pcxt->nworkers_launched + 1;
-	return pcxt->nworkers_launched;
+/*
+ * Sweep without workers.  Not inline: in a PG_TRY block its loops would be
+ * taken for ones that a longjmp can disturb.
+ */
+static pg_noinline void
+sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
+			PvSweepResult *result)
+{
+	SweepShared shared;
+
+	init_shared(&shared, heaprel, indrel, pages, 0);
+	participate(&shared, heaprel, indrel);
+	read_sums(&shared, result);
 }
 
 /*
@@ -520,7 +489,7 @@ launch(ParallelContext *pcxt, SweepShared *shared)
  */
 static void
 sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
-			   int nworkers, SweepShared *sum, PvSweepResult *result)
+			   int nworkers, PvSweepResult *result)
 {
 	ParallelContext *pcxt;
 	SweepShared *shared;
@@ -542,13 +511,13 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 
 	/* There may be no segment, or no workers, and all is done here */
 	if (pcxt->nworkers > 0)
-		result->workers_launched = launch(pcxt, shared);
+		result->workers_launched = pv_launch_workers(pcxt, &shared->cost);
 	participate(shared, heaprel, indrel);
 	WaitForParallelWorkersToFinish(pcxt);
 
 	for (int i = 0; i < result->workers_launched; i++)
 		InstrAccumParallelQuery(&usage[i].buffers, &usage[i].wal);
-	memcpy(sum, shared, sizeof(SweepShared));
+	read_sums(shared, result);
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
 	pv_shmem_release_workers(result->workers_launched);
@@ -576,22 +545,6 @@ check_index(Relation heaprel, Relation indrel)
 }
 
 /*
- * One more worker for every tripling of min_parallel_index_scan_size, as for
- * scans of indexes.
- * Core: optimizer/path/allpaths.c, compute_parallel_worker.
- */
-static int
-workers_for_pages(BlockNumber pages)
-{
-	uint64		threshold = Max(min_parallel_index_scan_size, 1);
-	int			nworkers = 0;
-
-	for (; pages >= threshold; threshold *= 3)
-		nworkers++;
-	return nworkers;
-}
-
-/*
  * How many workers, if so many are wanted, or, if that is negative, as many as
  * the size is worth?
  */
@@ -601,7 +554,7 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
 	if (RelationUsesLocalBuffers(indrel) || IsInParallelMode())
 		return 0;
 	if (wanted < 0)
-		wanted = workers_for_pages(pages);
+		wanted = pv_workers_for_pages(pages, min_parallel_index_scan_size);
 	return Min(wanted, Min(max_parallel_maintenance_workers, pv_guc_max_workers));
 }
 
@@ -610,16 +563,15 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
  */
 static void
 sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
-			SweepShared *sum, PvSweepResult *result)
+			PvSweepResult *result)
 {
 	VacuumCostActive = VacuumCostDelay > 0;
-	init_shared(sum, heaprel, indrel, pages, 0);
 	PG_TRY();
 	{
 		if (nworkers > 0)
-			sweep_parallel(heaprel, indrel, pages, nworkers, sum, result);
+			sweep_parallel(heaprel, indrel, pages, nworkers, result);
 		else
-			participate(sum, heaprel, indrel);
+			sweep_alone(heaprel, indrel, pages, result);
 	}
 	PG_FINALLY();
 	{
@@ -627,11 +579,6 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 		VacuumCostActive = false;
 	}
 	PG_END_TRY();
-
-	result->pages_visited = pg_atomic_read_u64(&sum->pages_visited);
-	result->pages_changed = pg_atomic_read_u64(&sum->pages_changed);
-	result->tuples_deleted = pg_atomic_read_u64(&sum->tuples_deleted);
-	result->bytes_freed = pg_atomic_read_u64(&sum->bytes_freed);
 }
 
 /*
@@ -647,14 +594,13 @@ pv_sweep_index(Oid indexoid, int nworkers, PvSweepResult *result)
 	Relation	heaprel = table_open(heapoid, RowExclusiveLock);
 	Relation	indrel = index_open(indexoid, RowExclusiveLock);
 	BlockNumber pages = RelationGetNumberOfBlocks(indrel);
-	SweepShared sum;
 
 	memset(result, 0, sizeof(*result));
 	result->pages_total = pages;
 	check_index(heaprel, indrel);
 	if (indrel->rd_rel->relam == BTREE_AM_OID)
 		sweep_btree(heaprel, indrel, pages, plan_workers(indrel, pages, nworkers),
-					&sum, result);
+					result);
 	else
 		ereport(NOTICE,
 				(errmsg("index \"%s\" is not a B-tree, so there is nothing to sweep",

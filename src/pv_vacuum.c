@@ -243,23 +243,6 @@ pages_of_work(PvVacuum *vac)
 }
 
 /*
- * How many workers is this work worth?  One more for every tripling of
- * min_parallel_table_scan_size, as for scans.
- *
- * Core: optimizer/path/allpaths.c, compute_parallel_worker.
- */
-static int
-workers_for_pages(uint64 pages)
-{
-	uint64		threshold = Max(min_parallel_table_scan_size, 1);
-	int			nworkers = 0;
-
-	for (; pages >= threshold; threshold *= 3)
-		nworkers++;
-	return nworkers;
-}
-
-/*
  * How many workers, if the caller has named no number?  As many as the work is
  * worth, or as the table's option says where the work is worth any.  That takes
  * a look around, which cap 0 saves.
@@ -275,7 +258,8 @@ workers_by_option_or_work(PvVacuum *vac, int cap)
 	pages = pages_of_work(vac);
 	if (pages < pv_guc_min_parallel_pages)
 		return 0;
-	return option > 0 ? option : workers_for_pages(pages);
+	return option > 0 ? option :
+		pv_workers_for_pages(pages, min_parallel_table_scan_size);
 }
 
 /*
@@ -454,7 +438,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 		(int64) (limit / sizeof(ItemPointerData));
 	plan->failsafe_every = Max(FAILSAFE_EVERY_PAGES / participants, 1);
 	open_budget(vac);
-	pv_dispense_init(&plan->scan, plan->rel_pages, PV_SEGMENT_BLOCKS,
+	pv_dispense_init(&plan->scan, 0, plan->rel_pages, PV_SEGMENT_BLOCKS,
 					 PV_RANGE_MAX_BLOCKS, participants);
 
 	leader->is_leader = true;
@@ -600,7 +584,7 @@ reap_heap(PvVacuum *vac)
 	PvShared   *shared = vac->leader.shared;
 	int64		items = pv_deadtids_num_items(vac->leader.store);
 
-	pv_dispense_init(&shared->reap, pv_deadtids_nsegments(vac->leader.store),
+	pv_dispense_init(&shared->reap, 0, pv_deadtids_nsegments(vac->leader.store),
 					 1, REAP_MAX_SEGMENTS, shared->nslots);
 	run_phase(vac, PV_PHASE_REAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 

@@ -15,17 +15,6 @@ CREATE TABLE owned AS SELECT g AS a FROM generate_series(1, 1000) g;
 DELETE FROM owned WHERE a % 2 = 0;
 ALTER TABLE owned OWNER TO pv_owner;
 
--- one session per case, so that nothing of one is left for the next
-CREATE FUNCTION attempt(settings text, statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    f record;
-BEGIN
-    PERFORM connect('r');
-    PERFORM dblink_exec('r', settings);
-    f := failure('r', statement);
-    PERFORM dblink_disconnect('r');
-    RETURN coalesce(f.state || ': ' || f.message || ' / ' || f.hint, 'done');
-END $$;
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, or a superuser can vacuum a table.', name)
 $$;

@@ -37,17 +37,6 @@ CREATE INDEX owned_a ON owned (a);
 ALTER TABLE owned OWNER TO pv_owner;
 GRANT ALL ON owned TO pv_other;
 
--- one session per case, so that nothing of one is left for the next
-CREATE FUNCTION attempt(settings text, statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    f record;
-BEGIN
-    PERFORM connect('r');
-    PERFORM dblink_exec('r', settings);
-    f := failure('r', statement);
-    PERFORM dblink_disconnect('r');
-    RETURN coalesce(f.state || ': ' || f.message || ' / ' || f.hint, 'done');
-END $$;
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to sweep an index of table "%s" / Only the table''s owner, the owner of the database, or a superuser can do that.', name)
 $$;

@@ -80,23 +80,13 @@ my @run = (
 	q{SELECT * FROM parvacuum_run('account', workers => 0)},
 	q{SET vacuum_freeze_min_age = 0; SELECT * FROM parvacuum_run('account', workers => 2, "analyze" => true)},
 	q{VACUUM account});
-my $end = time + $seconds - 1;
-my @failed;
-my $n = 0;
-while (time < $end)
-{
-	my $sql = $run[ $n++ % @run ];
-	my ($rc, $stdout, $stderr) = $node->psql('postgres', "SET client_min_messages = error; $sql",
-		timeout => $PostgreSQL::Test::Utils::timeout_default);
-	push @failed, "$sql: $stderr" if $rc != 0;
-	last if @failed > 3;
-}
+my ($n, $failed) = pv_repeat_until($node, time + $seconds - 1, @run);
 $pgbench->{handle}->finish;
 my ($transactions) = $pgbench->{out} =~ /actually processed: (\d+)/;
 note "$n vacuums beside " . ($transactions // 'no') . ' transactions';
 
 cmp_ok($n, '>', 10, 'vacuums ran');
-is_deeply(\@failed, [], 'none failed');
+is_deeply($failed, [], 'none failed');
 cmp_ok($transactions // 0, '>', 200, 'transactions ran beside them');
 
 my $sums = q{SELECT count(*), sum(balance) + (SELECT sum(amount) FROM ledger) FROM account};

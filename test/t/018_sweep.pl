@@ -167,17 +167,7 @@ my @vacuum = (
 	q{VACUUM (INDEX_CLEANUP on) event, ledger},
 	q{SELECT * FROM parvacuum_run('account', workers => 1, freeze => true)},
 	q{CALL parvacuum('ledger', workers => 2, truncate => true)});
-my $end = time + $seconds - 1;
-my @failed;
-my $n = 0;
-while (time < $end)
-{
-	my $sql = $vacuum[ $n++ % @vacuum ];
-	my ($rc, $stdout, $stderr) = $node->psql('postgres', "SET client_min_messages = error; $sql",
-		timeout => $PostgreSQL::Test::Utils::timeout_default);
-	push @failed, "$sql: $stderr" if $rc != 0;
-	last if @failed > 3;
-}
+my ($n, $failed) = pv_repeat_until($node, time + $seconds - 1, @vacuum);
 ok(pv_finish($_), 'a sweeper came to its end') or diag $_->{err} for @sweepers;
 ok($pgbench->{handle}->finish, 'no scan missed anything');
 unlike($pgbench->{err}, qr/ERROR|aborted/, 'nor did anything fail');
@@ -186,7 +176,7 @@ my ($sweeps, $deleted, $launched) = split /\|/, $node->safe_psql('postgres', 'SE
 note "$sweeps sweeps with $launched workers deleted $deleted entries beside $n vacuums and " . ($transactions // 'no') . ' transactions';
 
 cmp_ok($n, '>', 5, 'vacuums ran');
-is_deeply(\@failed, [], 'none failed');
+is_deeply($failed, [], 'none failed');
 cmp_ok($transactions // 0, '>', 200, 'transactions ran beside them');
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM pg_index LEFT JOIN (SELECT index, array_agg(DISTINCT workers ORDER BY workers) w FROM swept WHERE tuples_deleted > 0 GROUP BY 1) s ON index = indexrelid
@@ -373,7 +363,7 @@ my $missing = q{SELECT count(*), bt_index_check('frozen_k', true) FROM frozen};
 my $usecs = 1000 * $session{sweeper}->query_safe(q{SELECT elapsed_ms FROM parvacuum_sweep('frozen_k', 0)});
 my %seen = (BufferPin => 0, BufferContent => 0, done => 0, missed => 0);
 my @lost;
-$end = time + 60;
+my $end = time + 60;
 for (my $round = 1; $seen{BufferPin} < 8 && time < $end; $round++)
 {
 	my ($sweep, $vacuum) = ("SELECT tuples_deleted FROM parvacuum_sweep('frozen_k', 0) /* $round */", "VACUUM frozen /* $round */");

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -140,6 +140,23 @@ WITH gone AS (DELETE FROM ledger WHERE id BETWEEN :id AND :id + 300 RETURNING am
 UPDATE account SET balance = balance + (SELECT coalesce(sum(amount), 0) FROM gone), note = 'settled' WHERE id = 1;
 COMMIT;
 } ]);
+
+# Execute statements in turn, over and over, until the time has come.  Returns
+# how many there were, and a reference to a list of those that failed.
+sub pv_repeat_until
+{
+	my ($node, $end, @sql) = @_;
+	my @failed;
+	my $n = 0;
+	while (time < $end && @failed <= 3)
+	{
+		my $sql = $sql[ $n++ % @sql ];
+		my ($rc, $stdout, $stderr) = $node->psql('postgres', "SET client_min_messages = error; $sql",
+			timeout => $PostgreSQL::Test::Utils::timeout_default);
+		push @failed, "$sql: $stderr" if $rc != 0;
+	}
+	return ($n, \@failed);
+}
 
 # Start pgbench with scripts, each a weight and a text, for so many seconds.
 # Finish its handle; then "out" and "err" have what it said.
