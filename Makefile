@@ -32,6 +32,7 @@ OBJS = \
 	src/pv_page.o \
 	src/pv_participant.o \
 	src/pv_pool.o \
+	src/pv_prune.o \
 	src/pv_reap.o \
 	src/pv_report.o \
 	src/pv_runner.o \

@@ -141,16 +141,17 @@ SELECT c.oid::pg_catalog.regclass AS relid,
        o.workers,
        o.workers_from,
        o.buffer_usage_limit,
-       o.buffer_usage_limit_from,
+       CASE o.buffer_usage_limit_from WHEN 'setting' THEN b.source ELSE o.buffer_usage_limit_from END AS buffer_usage_limit_from,
        o.declined
 FROM pg_catalog.pg_class c
      CROSS JOIN LATERAL parvacuum_table_options(c.oid) o
      LEFT JOIN pg_catalog.pg_settings s ON s.name OPERATOR(pg_catalog.=) 'parvacuum.enabled'
+     LEFT JOIN pg_catalog.pg_settings b ON b.name OPERATOR(pg_catalog.=) 'parvacuum.buffer_usage_limit'
 WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,m}'::"char"[])
   AND c.relnamespace OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.regnamespace;
 
 COMMENT ON VIEW parvacuum_tables IS
-'every table with the parvacuum options that hold for it, and where each comes from: table, ancestor, database, another source of the setting parvacuum.enabled, or default';
+'every table with the parvacuum options that hold for it, and where each comes from: table, ancestor, database, another source of the setting of the same name, or default';
 
 GRANT SELECT ON parvacuum_tables TO PUBLIC;
 

@@ -65,3 +65,10 @@ SQL
     done
     stop_server "$work/copy" immediate
 }
+
+# Nothing of any file stays in the operating system's cache.  What is to be
+# dropped must not be dirty.
+drop_caches() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+}

@@ -7,15 +7,10 @@
  * Leader and workers run this, with a cleanup lock on the page (pruning) or an
  * exclusive one (removing line pointers).
  *
- * On PostgreSQL 15 pruning and freezing are two steps with a WAL record each.
- * heap_page_prune() removes dead tuples, then we look at what it left, decide
- * what to freeze, and freeze.  Between the two looks a running transaction can
- * abort, which makes a tuple dead that pruning had to keep; such a page is
- * pruned again, because a dead tuple with storage must never be frozen nor
- * counted.
+ * On PostgreSQL 15 pruning and freezing have a WAL record each.
  *
  * What must follow the back branches: the oldest_xmin argument of
- * heap_page_prune() (15.8), and the restart on a tuple found dead.
+ * heap_page_prune() (15.8), and the format of the records written here.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,30 +24,6 @@
 #include "utils/rel.h"
 
 #include "pv_compat.h"
-
-/* The work on one page, while its tuples are looked at */
-typedef struct PageExam
-{
-	Relation	rel;
-	Buffer		buf;
-	BlockNumber blkno;
-	const PvCutoffs *cutoffs;
-	PvPageResult *result;
-
-	/* Trackers for this page; copied out once the page is through */
-	TransactionId relfrozenxid;
-	MultiXactId relminmxid;
-
-	/*
-	 * The last xmin found committed, not to be frozen, and already counted in
-	 * the trackers.  Most pages have one inserter, so nearly every tuple is
-	 * settled by comparing with this.
-	 */
-	TransactionId settled_xmin;
-
-	int			nfrozen;
-	xl_heap_freeze_tuple frozen[MaxHeapTuplesPerPage];
-} PageExam;
 
 /*
  * Compute the cutoffs of a vacuum; returns whether it is aggressive.  Leader
@@ -76,258 +47,121 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 }
 
 /*
- * A live tuple keeps the page all-visible only if its inserter is hinted
- * committed and older than every snapshot.  The hint matters: an inserter that
- * committed asynchronously may not be on disk yet.
+ * Have core prune a page, HOT chains and all.  The caller holds a cleanup lock.
+ * *off_loc follows the tuple being worked on, for error messages.  Returns the
+ * number of tuples removed.
  */
-static void
-note_live_xmin(PageExam *exam, HeapTupleHeader htup)
+int
+pv_core_prune(Relation rel, Buffer buf, TransactionId OldestXmin,
+			  GlobalVisState *vistest, OffsetNumber *off_loc)
 {
-	PvPageResult *result = exam->result;
-	TransactionId xmin;
-
-	if (!result->all_visible)
-		return;
-
-	if (!HeapTupleHeaderXminCommitted(htup))
-	{
-		result->all_visible = false;
-		return;
-	}
-
-	xmin = HeapTupleHeaderGetXmin(htup);
-	if (!TransactionIdPrecedes(xmin, exam->cutoffs->OldestXmin))
-		result->all_visible = false;
-	else if (TransactionIdFollows(xmin, result->vm_conflict_horizon))
-		result->vm_conflict_horizon = xmin;
-}
-
-/*
- * Is this tuple plainly live, with nothing in its header that freezing would
- * change?  Then it needs neither a visibility check nor a freeze plan.  False
- * only means that the tuple has to be looked at properly.
- */
-static inline bool
-tuple_is_settled(PageExam *exam, HeapTupleHeader htup)
-{
-	const uint16 mask = HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID |
-	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
-	TransactionId xmin;
-
-	if ((htup->t_infomask & mask) != (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) ||
-		HeapTupleHeaderGetRawXmax(htup) != InvalidTransactionId)
-		return false;
-
-	xmin = HeapTupleHeaderGetXmin(htup);
-	if (xmin == exam->settled_xmin)
-	{
-		exam->result->all_frozen = false;
-		return true;
-	}
-	if (!TransactionIdIsNormal(xmin))
-	{
-		/* frozen or bootstrapped: nothing to do, whatever the cutoffs are */
-		return true;
-	}
-	if (TransactionIdPrecedes(xmin, exam->cutoffs->relfrozenxid) ||
-		TransactionIdPrecedes(xmin, exam->cutoffs->FreezeLimit))
-		return false;
-
-	/* A new inserter that stays as it is */
-	note_live_xmin(exam, htup);
-	if (TransactionIdPrecedes(xmin, exam->relfrozenxid))
-		exam->relfrozenxid = xmin;
-	exam->result->all_frozen = false;
-	exam->settled_xmin = xmin;
-	return true;
-}
-
-/*
- * Decide about one tuple that pruning left with storage.  Returns false if it
- * has become dead, so that the page must be pruned again.
- * Core: access/heap/vacuumlazy.c (15), lazy_scan_prune.
- */
-static bool
-examine_tuple(PageExam *exam, ItemId itemid, OffsetNumber offnum)
-{
-	PvPageResult *result = exam->result;
-	const PvCutoffs *cutoffs = exam->cutoffs;
-	HeapTupleData tuple;
-	bool		totally_frozen;
-
-	tuple.t_data = (HeapTupleHeader) PageGetItem(BufferGetPage(exam->buf), itemid);
-	if (tuple_is_settled(exam, tuple.t_data))
-	{
-		result->live_tuples++;
-		return true;
-	}
-
-	ItemPointerSet(&tuple.t_self, exam->blkno, offnum);
-	tuple.t_len = ItemIdGetLength(itemid);
-	tuple.t_tableOid = RelationGetRelid(exam->rel);
-
-	switch (HeapTupleSatisfiesVacuum(&tuple, cutoffs->OldestXmin, exam->buf))
-	{
-		case HEAPTUPLE_DEAD:
-			return false;
-		case HEAPTUPLE_LIVE:
-			result->live_tuples++;
-			note_live_xmin(exam, tuple.t_data);
-			break;
-		case HEAPTUPLE_RECENTLY_DEAD:
-			result->recently_dead_tuples++;
-			result->all_visible = false;
-			break;
-		case HEAPTUPLE_DELETE_IN_PROGRESS:
-
-			/*
-			 * The deleter will report its deletion when it commits, so until
-			 * then the tuple counts as live, as in ANALYZE.
-			 */
-			result->live_tuples++;
-			result->all_visible = false;
-			break;
-		case HEAPTUPLE_INSERT_IN_PROGRESS:
-			/* Likewise, the inserter will report it */
-			result->all_visible = false;
-			break;
-	}
-
-	if (heap_prepare_freeze_tuple(tuple.t_data,
-								  cutoffs->relfrozenxid, cutoffs->relminmxid,
-								  cutoffs->FreezeLimit, cutoffs->MultiXactCutoff,
-								  &exam->frozen[exam->nfrozen], &totally_frozen,
-								  &exam->relfrozenxid, &exam->relminmxid))
-		exam->frozen[exam->nfrozen++].offset = offnum;
-	if (!totally_frozen)
-		result->all_frozen = false;
-	return true;
-}
-
-/*
- * Look at everything that pruning left on the page.  Returns false if the page
- * must be pruned again.
- */
-static bool
-examine_page(PageExam *exam, OffsetNumber *off_loc)
-{
-	Page		page = BufferGetPage(exam->buf);
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
-	PvPageResult *result = exam->result;
-
-	result->live_tuples = 0;
-	result->recently_dead_tuples = 0;
-	result->lpdead_items = 0;
-	result->hastup = false;
-	result->all_visible = true;
-	result->all_frozen = true;
-	result->vm_conflict_horizon = InvalidTransactionId;
-	exam->settled_xmin = InvalidTransactionId;
-	exam->nfrozen = 0;
-
-	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
-		 offnum = OffsetNumberNext(offnum))
-	{
-		ItemId		itemid = PageGetItemId(page, offnum);
-
-		if (!ItemIdIsUsed(itemid))
-			continue;
-
-		if (ItemIdIsDead(itemid))
-		{
-			/*
-			 * It will be unused by the time truncation is thought of, so it
-			 * does not count as a tuple in the page's way.
-			 */
-			result->deadoffsets[result->lpdead_items++] = offnum;
-			result->all_visible = false;
-			continue;
-		}
-
-		result->hastup = true;
-		if (ItemIdIsRedirected(itemid))
-			continue;
-
-		*off_loc = offnum;
-		if (!examine_tuple(exam, itemid, offnum))
-			return false;
-	}
-
-	*off_loc = InvalidOffsetNumber;
-	return true;
-}
-
-/*
- * Freeze what the examination planned, with one WAL record.
- */
-static void
-freeze_tuples(PageExam *exam)
-{
-	Page		page = BufferGetPage(exam->buf);
-
-	START_CRIT_SECTION();
-
-	MarkBufferDirty(exam->buf);
-	for (int i = 0; i < exam->nfrozen; i++)
-	{
-		ItemId		itemid = PageGetItemId(page, exam->frozen[i].offset);
-
-		heap_execute_freeze_tuple((HeapTupleHeader) PageGetItem(page, itemid),
-								  &exam->frozen[i]);
-	}
-
-	/* The record makes the change safe against truncation of pg_xact */
-	if (RelationNeedsWAL(exam->rel))
-	{
-		XLogRecPtr	recptr = log_heap_freeze(exam->rel, exam->buf,
-											 exam->cutoffs->FreezeLimit,
-											 exam->frozen, exam->nfrozen);
-
-		PageSetLSN(page, recptr);
-	}
-
-	END_CRIT_SECTION();
-}
-
-/*
- * Prune one heap page and freeze what is old on it.
- *
- * The caller holds a pin and a cleanup lock, and keeps both.  *off_loc follows
- * the tuple being worked on, for error messages.  The trackers
- * *new_relfrozen_xid and *new_relmin_mxid are moved back to the oldest value
- * that stays on the page.  (PG 17 has core's heap_page_prune_and_freeze() for
- * all of this.)
- */
-void
-pv_prune_freeze_page(Relation rel, Buffer buf, GlobalVisState *vistest,
-					 const PvCutoffs *cutoffs, PvPageResult *result,
-					 OffsetNumber *off_loc, TransactionId *new_relfrozen_xid,
-					 MultiXactId *new_relmin_mxid)
-{
-	PageExam	exam;
 	int			nnewlpdead;
 
-	exam.rel = rel;
-	exam.buf = buf;
-	exam.blkno = BufferGetBlockNumber(buf);
-	exam.cutoffs = cutoffs;
-	exam.result = result;
-	result->ndeleted = 0;
+	return heap_page_prune(rel, buf, OldestXmin, vistest, InvalidTransactionId, 0,
+						   &nnewlpdead, off_loc);
+}
 
-	do
+/*
+ * WAL-log changes of line pointers.  With an image, the record holds the page
+ * as it is now, whatever else was done to it.
+ */
+static void
+log_prune(Buffer buf, const PvPrunePlan *plan, TransactionId conflict_horizon,
+		  bool image)
+{
+	xl_heap_prune xlrec;
+	XLogRecPtr	recptr;
+
+	xlrec.latestRemovedXid = conflict_horizon;
+	xlrec.nredirected = plan->nredirected;
+	xlrec.ndead = plan->ndead;
+
+	XLogBeginInsert();
+	XLogRegisterData((char *) &xlrec, SizeOfHeapPrune);
+	XLogRegisterBuffer(0, buf, REGBUF_STANDARD | (image ? REGBUF_FORCE_IMAGE : 0));
+	if (plan->nredirected > 0)
+		XLogRegisterBufData(0, (char *) plan->redirected,
+							2 * plan->nredirected * sizeof(OffsetNumber));
+	if (plan->ndead > 0)
+		XLogRegisterBufData(0, (char *) plan->dead,
+							plan->ndead * sizeof(OffsetNumber));
+	if (plan->nunused > 0)
+		XLogRegisterBufData(0, (char *) plan->unused,
+							plan->nunused * sizeof(OffsetNumber));
+
+	/* NB: PageSetLSN() is a macro that evaluates its argument twice */
+	recptr = XLogInsert(RM_HEAP2_ID, XLOG_HEAP2_PRUNE);
+	PageSetLSN(BufferGetPage(buf), recptr);
+}
+
+/* Carry out freeze plans. */
+static void
+execute_freeze(Page page, PvFreezePlan *plans, int nplans)
+{
+	for (int i = 0; i < nplans; i++)
 	{
-		exam.relfrozenxid = *new_relfrozen_xid;
-		exam.relminmxid = *new_relmin_mxid;
-		result->ndeleted += heap_page_prune(rel, buf, cutoffs->OldestXmin,
-											vistest, InvalidTransactionId, 0,
-											&nnewlpdead, off_loc);
-	} while (!examine_page(&exam, off_loc));
+		ItemId		itemid = PageGetItemId(page, plans[i].offset);
 
-	*new_relfrozen_xid = exam.relfrozenxid;
-	*new_relmin_mxid = exam.relminmxid;
+		heap_execute_freeze_tuple((HeapTupleHeader) PageGetItem(page, itemid),
+								  &plans[i]);
+	}
+}
 
-	if (exam.nfrozen > 0)
-		freeze_tuples(&exam);
+/*
+ * WAL-log a page that was pruned and frozen, as an image.  Standbys conflict with
+ * both.
+ */
+static void
+log_image(Buffer buf, const PvPrunePlan *plan, TransactionId freeze_cutoff)
+{
+	TransactionId horizon = freeze_cutoff;
+
+	TransactionIdRetreat(horizon);
+	if (TransactionIdIsValid(plan->removed_xid) &&
+		TransactionIdFollows(plan->removed_xid, horizon))
+		horizon = plan->removed_xid;
+	log_prune(buf, plan, horizon, true);
+}
+
+/*
+ * Prune and freeze a page as planned, and WAL-log it, in a critical section.  The
+ * caller holds a cleanup lock and has marked the buffer dirty.
+ *
+ * Pruning and freezing have a record each, and each is logged before the next
+ * change, so that it describes the page as it is then; unless there is to be an
+ * image of the page, which shows both.  The freeze record makes the change safe
+ * against truncation of pg_xact.
+ */
+void
+pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
+					TransactionId freeze_cutoff, PvFreezePlan *frozen,
+					int nfrozen, bool image)
+{
+	Page		page = BufferGetPage(buf);
+	bool		logged = RelationNeedsWAL(rel);
+
+	Assert(CritSectionCount > 0);
+	if (pv_plan_changes_page(plan))
+	{
+		heap_page_prune_execute(buf, plan->redirected, plan->nredirected,
+								plan->dead, plan->ndead,
+								plan->unused, plan->nunused);
+		if (logged && !image)
+			log_prune(buf, plan, plan->removed_xid, false);
+	}
+	if (nfrozen > 0)
+	{
+		execute_freeze(page, frozen, nfrozen);
+		if (logged && !image)
+		{
+			XLogRecPtr	recptr = log_heap_freeze(rel, buf, freeze_cutoff,
+												 frozen, nfrozen);
+
+			PageSetLSN(page, recptr);
+		}
+	}
+	if (logged && image)
+		log_image(buf, plan, freeze_cutoff);
 }
 
 /*
@@ -349,7 +183,6 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 	XLogRegisterBuffer(0, buf, REGBUF_STANDARD);
 	XLogRegisterBufData(0, (char *) unused, nunused * sizeof(OffsetNumber));
 
-	/* NB: PageSetLSN() is a macro that evaluates its argument twice */
 	recptr = XLogInsert(RM_HEAP2_ID, XLOG_HEAP2_VACUUM);
 	PageSetLSN(BufferGetPage(buf), recptr);
 }
@@ -365,7 +198,7 @@ pv_ring_create(PvRing *ring, int size_kb)
 	if (size_kb == 0)
 		return;
 
-	ring->nparts = Max(1, size_kb / PV_DEFAULT_RING_KB);
+	ring->nparts = Max(1, size_kb / PV_RING_PART_KB);
 	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
 	for (int i = 0; i < ring->nparts; i++)
 		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);

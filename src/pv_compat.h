@@ -15,6 +15,7 @@
 
 #include "access/genam.h"
 #include "access/heapam.h"
+#include "access/heapam_xlog.h"
 #include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "access/visibilitymap.h"
@@ -48,28 +49,42 @@ typedef struct PvCutoffs
 	MultiXactId MultiXactCutoff;
 } PvCutoffs;
 
-/* What pruning and freezing found on, and did to, one heap page. */
-typedef struct PvPageResult
+/* What pruning does to the line pointers of a page. */
+typedef struct PvPrunePlan
 {
-	int			ndeleted;		/* tuples removed by pruning */
-	int			live_tuples;
-	int			recently_dead_tuples;
-	bool		hastup;			/* the page prevents truncation */
-	bool		all_visible;	/* implies lpdead_items == 0 */
-	bool		all_frozen;		/* meaningful only if all_visible */
-	TransactionId vm_conflict_horizon;	/* for visibilitymap_set() */
-	int			lpdead_items;
-	OffsetNumber deadoffsets[MaxHeapTuplesPerPage]; /* ascending */
-} PvPageResult;
+	TransactionId removed_xid;	/* newest XID that goes with the tuples */
+	int			nredirected;
+	int			ndead;
+	int			nunused;
+	OffsetNumber *dead;
+	OffsetNumber redirected[2 * MaxHeapTuplesPerPage];	/* from, to */
+	OffsetNumber unused[MaxHeapTuplesPerPage];
+} PvPrunePlan;
+
+static inline bool
+pv_plan_changes_page(const PvPrunePlan *plan)
+{
+	return plan->nredirected > 0 || plan->ndead > 0 || plan->nunused > 0;
+}
+
+static inline void
+pv_plan_redirect(PvPrunePlan *plan, OffsetNumber from, OffsetNumber to)
+{
+	plan->redirected[2 * plan->nredirected] = from;
+	plan->redirected[2 * plan->nredirected + 1] = to;
+	plan->nredirected++;
+}
+
+/* PG 16 renamed the plan to freeze one tuple. */
+typedef xl_heap_freeze_tuple PvFreezePlan;
 
 extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
 						   PvCutoffs *cutoffs);
-extern void pv_prune_freeze_page(Relation rel, Buffer buf,
-								 GlobalVisState *vistest,
-								 const PvCutoffs *cutoffs,
-								 PvPageResult *result, OffsetNumber *off_loc,
-								 TransactionId *new_relfrozen_xid,
-								 MultiXactId *new_relmin_mxid);
+extern int	pv_core_prune(Relation rel, Buffer buf, TransactionId OldestXmin,
+						  GlobalVisState *vistest, OffsetNumber *off_loc);
+extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
+								TransactionId freeze_cutoff,
+								PvFreezePlan *frozen, int nfrozen, bool image);
 extern void pv_log_lp_unused(Relation rel, Buffer buf,
 							 OffsetNumber *unused, int nunused);
 
@@ -112,6 +127,42 @@ pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 								   NoFreezePageRelminMxid);
 }
 
+/*
+ * Plan to remove from a tuple that stays all XIDs older than freeze_cutoff, and
+ * old MXIDs.  False if nothing is to be done.  Ratchets the trackers back.  PG 16
+ * decides for the whole page.
+ */
+static inline bool
+pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
+				  TransactionId freeze_cutoff, PvFreezePlan *plan,
+				  bool *totally_frozen, TransactionId *relfrozenxid,
+				  MultiXactId *relminmxid)
+{
+	return heap_prepare_freeze_tuple(tuple, cutoffs->relfrozenxid,
+									 cutoffs->relminmxid, freeze_cutoff,
+									 cutoffs->MultiXactCutoff, plan,
+									 totally_frozen, relfrozenxid, relminmxid);
+}
+
+/*
+ * The same for a tuple that has nothing but an inserter, which is committed.
+ */
+static inline void
+pv_prepare_freeze_xmin(HeapTupleHeader tuple, PvFreezePlan *plan)
+{
+	plan->xmax = InvalidTransactionId;
+	plan->t_infomask = tuple->t_infomask | HEAP_XMIN_FROZEN;
+	plan->t_infomask2 = tuple->t_infomask2;
+	plan->frzflags = 0;
+}
+
+/* PG 16 renamed this. */
+static inline void
+pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
+{
+	HeapTupleHeaderAdvanceLatestRemovedXid(htup, xid);
+}
+
 static inline bool
 pv_failsafe_check(const PvCutoffs *cutoffs)
 {
@@ -123,7 +174,7 @@ pv_failsafe_check(const PvCutoffs *cutoffs)
  * A ring of buffers, of one participant.  PG 16 added rings of any size; 15 has
  * one size of 256 kB, so a larger ring is several of them, used in turn.
  */
-#define PV_DEFAULT_RING_KB		256
+#define PV_RING_PART_KB			256
 
 typedef struct PvRing
 {
@@ -134,7 +185,9 @@ typedef struct PvRing
 
 extern void pv_ring_create(PvRing *ring, int size_kb);
 
-/* What to read the next block with */
+/*
+ * What to read the next block with: NULL for any buffer.
+ */
 static inline BufferAccessStrategy
 pv_ring_next(PvRing *ring)
 {

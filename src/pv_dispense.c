@@ -59,6 +59,9 @@
 /* Size of the window, in blocks */
 #define MAX_LOOKAHEAD			128
 
+/* A run of so many consecutive blocks is left to the kernel's reading ahead */
+#define SEQUENTIAL_RUN			128
+
 /* Reading ahead is given up after so many blocks found in shared buffers */
 #define CACHED_RUN				64
 
@@ -160,6 +163,8 @@ pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance)
 	ahead->active = io_concurrency > 0;
 	ahead->cached_run = 0;
 	ahead->misses = pgBufferUsage.shared_blks_read;
+	ahead->next = InvalidBlockNumber;
+	ahead->run = 0;
 }
 
 /*
@@ -172,6 +177,12 @@ void
 pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
 {
 	if (ahead->distance <= 1)
+		return;
+
+	/* The kernel reads ahead itself, and in larger pieces, in a long run */
+	ahead->run = blkno == ahead->next ? ahead->run + 1 : 0;
+	ahead->next = blkno + 1;
+	if (ahead->run >= SEQUENTIAL_RUN)
 		return;
 
 	if (!ahead->active)
@@ -291,7 +302,6 @@ decide_next(PvBlockScan *scan, PvScanBlock *block)
 		}
 
 		block->blkno = scan->cur++;
-		block->all_visible_according_to_vm = allvis;
 		block->passed = scan->passed + 1;
 		scan->passed = 0;
 		return true;

@@ -45,6 +45,8 @@ typedef struct PvLookahead
 	int			cached_run;		/* prefetches in a row that found the block in
 								 * shared buffers */
 	int64		misses;			/* of this process, when last looked */
+	BlockNumber next;			/* after the last block */
+	int			run;			/* consecutive blocks up to it */
 } PvLookahead;
 
 extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance);
@@ -54,7 +56,6 @@ extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blk
 typedef struct PvScanBlock
 {
 	BlockNumber blkno;
-	bool		all_visible_according_to_vm;
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
 } PvScanBlock;
 

@@ -31,8 +31,22 @@ double		pv_guc_autovacuum_cost_limit_scale = 0.0;
 bool		pv_guc_enabled = false;
 int			pv_guc_min_parallel_pages = 4096;
 double		pv_guc_cost_limit_scale = 1.0;
+int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
 int			pv_guc_store_limit = -1;
 char	   *pv_guc_wait_at = "";
+
+/*
+ * Sizes below the minimum make no ring.
+ */
+static bool
+pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
+{
+	if (*newval == 0 || *newval >= PV_MIN_BUFFER_USAGE_LIMIT)
+		return true;
+	GUC_check_errdetail("\"parvacuum.buffer_usage_limit\" must be 0 or between %d kB and %d kB.",
+						PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT);
+	return false;
+}
 
 /* What an administrator sets for the whole cluster. */
 static void
@@ -105,6 +119,15 @@ define_session_settings(void)
 							 PGC_USERSET,
 							 0,
 							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.buffer_usage_limit",
+							"Sets the shared buffers that one vacuum goes round in, all its processes together.",
+							"An eighth of shared buffers at most; 0 means as many as there are.",
+							&pv_guc_buffer_usage_limit,
+							PV_DEFAULT_BUFFER_USAGE_LIMIT, 0, PV_MAX_BUFFER_USAGE_LIMIT,
+							PGC_USERSET,
+							GUC_UNIT_KB,
+							pv_guc_check_buffer_usage_limit, NULL, NULL);
 }
 
 /* What only tests and developers need. */

@@ -26,6 +26,14 @@ extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
 extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
 										 * participant adds, 0..1 */
 
+extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
+										 * vacuum goes round in; 0: no limit */
+
+/* Of the setting and of the table option; as BUFFER_USAGE_LIMIT of PG 16. */
+#define PV_MIN_BUFFER_USAGE_LIMIT	128
+#define PV_MAX_BUFFER_USAGE_LIMIT	(16 * 1024 * 1024)
+#define PV_DEFAULT_BUFFER_USAGE_LIMIT	(8 * 1024)
+
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */

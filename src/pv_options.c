@@ -56,10 +56,6 @@
 #include "utils/rel.h"
 #include "utils/varlena.h"
 
-/* Kilobytes; as BUFFER_USAGE_LIMIT of PostgreSQL 16. */
-#define MIN_BUFFER_USAGE_LIMIT	128
-#define MAX_BUFFER_USAGE_LIMIT	(16 * 1024 * 1024)
-
 typedef struct OptionDef
 {
 	const char *name;
@@ -72,7 +68,7 @@ typedef struct OptionDef
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		"buffer_usage_limit", false, MIN_BUFFER_USAGE_LIMIT, MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB,
+		"buffer_usage_limit", false, PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB,
 		"Valid values are 0 and sizes between \"128kB\" and \"16GB\"."
 	},
 	[PV_OPTION_ENABLED] = {
@@ -489,6 +485,8 @@ pv_options_default(PvEffectiveOptions *effective)
 	}
 	effective->value[PV_OPTION_ENABLED] = pv_guc_enabled;
 	effective->origin[PV_OPTION_ENABLED] = PV_ORIGIN_SETTING;
+	effective->value[PV_OPTION_BUFFER_USAGE_LIMIT] = pv_guc_buffer_usage_limit;
+	effective->origin[PV_OPTION_BUFFER_USAGE_LIMIT] = PV_ORIGIN_SETTING;
 }
 
 /*

@@ -18,41 +18,43 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xlog.h"
 #include "storage/bufpage.h"
 #include "utils/rel.h"
 
 #include "pv_page.h"
 
-/* What the tuples of a page allow its bits in the visibility map to be */
-typedef struct PageVisibility
+/* The WAL writer is told of new WAL every so many blocks */
+#define PACE_EVERY_BLOCKS		64
+
+/* A look at a page's visibility */
+typedef struct PageLook
 {
-	bool		all_visible;
-	bool		all_frozen;
-	TransactionId conflict_horizon; /* newest xmin */
+	PvVisibility *vis;
 	TransactionId settled_xmin; /* the last inserter found visible to all */
-} PageVisibility;
+} PageLook;
 
 /*
  * Is this tuple plainly live, by its hint bits, and of an inserter that the
  * page's visibility has taken account of already?  Nearly all are.
  */
 static inline bool
-tuple_is_settled(HeapTupleHeader htup, const PageVisibility *vis)
+tuple_is_settled(HeapTupleHeader htup, const PageLook *look)
 {
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
 	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
-		HeapTupleHeaderGetRawXmin(htup) == vis->settled_xmin;
+		HeapTupleHeaderGetRawXmin(htup) == look->settled_xmin;
 }
 
 /*
  * Fold one tuple into what is known of its page.
  */
 static void
-note_tuple(PvParticipant *self, HeapTuple tuple, Buffer buf,
-		   PageVisibility *vis)
+note_tuple(PvParticipant *self, HeapTuple tuple, Buffer buf, PageLook *look)
 {
+	PvVisibility *vis = look->vis;
 	TransactionId oldest_xmin = self->shared->cutoffs.OldestXmin;
 	HeapTupleHeader htup = tuple->t_data;
 	TransactionId xmin;
@@ -77,17 +79,19 @@ note_tuple(PvParticipant *self, HeapTuple tuple, Buffer buf,
 	if (vis->all_frozen && heap_tuple_needs_eventual_freeze(htup))
 		vis->all_frozen = false;
 	if (TransactionIdIsNormal(xmin))
-		vis->settled_xmin = xmin;
+		look->settled_xmin = xmin;
 }
 
 /*
  * Is every tuple on the page visible to all transactions, now and later?
+ * The caller holds a lock on the page, a share lock at least.
  * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
  */
-static void
-page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				PageVisibility *vis)
+void
+pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   PvVisibility *vis)
 {
+	PageLook	look = {.vis = vis, .settled_xmin = InvalidTransactionId};
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	HeapTupleData tuple;
@@ -95,7 +99,6 @@ page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	vis->all_visible = true;
 	vis->all_frozen = true;
 	vis->conflict_horizon = InvalidTransactionId;
-	vis->settled_xmin = InvalidTransactionId;
 	tuple.t_tableOid = RelationGetRelid(self->rel);
 
 	for (OffsetNumber offnum = FirstOffsetNumber;
@@ -114,13 +117,13 @@ page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		}
 
 		tuple.t_data = (HeapTupleHeader) PageGetItem(page, itemid);
-		if (tuple_is_settled(tuple.t_data, vis))
+		if (tuple_is_settled(tuple.t_data, &look))
 			continue;
 
 		self->errinfo.offnum = offnum;
 		ItemPointerSet(&tuple.t_self, blkno, offnum);
 		tuple.t_len = ItemIdGetLength(itemid);
-		note_tuple(self, &tuple, buf, vis);
+		note_tuple(self, &tuple, buf, &look);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 }
@@ -132,39 +135,97 @@ page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
  */
 bool
 pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
-			   const PvPageResult *found)
+			   const PvVisibility *vis)
 {
-	PageVisibility vis;
+	PvVisibility seen;
 
-	page_visibility(self, buf, blkno, &vis);
-	return !found->all_visible ||
-		(vis.all_visible && vis.all_frozen == found->all_frozen);
+	pv_page_visibility(self, buf, blkno, &seen);
+	return !vis->all_visible ||
+		(seen.all_visible && seen.all_frozen == vis->all_frozen);
 }
 #endif
 
 /*
- * Set the bits of the visibility map that the page has earned.
+ * The map says that a page is all-visible, which the page denies, or the page
+ * itself does, which its dead items belie.  Somebody may have been told that
+ * rows are not there.  What is left to do is to tell, and to clear both.
  */
 static void
-set_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
-			   Buffer vmbuffer)
+mend_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				Buffer vmbuffer)
 {
-	PageVisibility vis;
-	uint8		flags = VISIBILITYMAP_ALL_VISIBLE;
-	uint8		old;
+	Page		page = BufferGetPage(buf);
 
-	page_visibility(self, buf, blkno, &vis);
-	if (!vis.all_visible)
+	if (PageIsAllVisible(page))
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page containing LP_DEAD items is marked as all-visible in relation \"%s\" page %u",
+						RelationGetRelationName(self->rel), blkno)));
+	else
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page is not marked all-visible but visibility map bit is set in relation \"%s\" page %u",
+						RelationGetRelationName(self->rel), blkno)));
+	PageClearAllVisible(page);
+	MarkBufferDirty(buf);
+	visibilitymap_clear(self->rel, blkno, vmbuffer, VISIBILITYMAP_VALID_BITS);
+}
+
+/*
+ * Bring the visibility map in line with what was found on a page.  The caller
+ * holds an exclusive lock on it, and a pin on the right page of the map, so what
+ * the map says now is what holds.  With has_dead_items, *vis is of a page that is
+ * not all-visible.
+ * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and lazy_vacuum_heap_page.
+ */
+void
+pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   Buffer vmbuffer, const PvVisibility *vis,
+				   bool has_dead_items)
+{
+	Page		page = BufferGetPage(buf);
+	uint8		flags = VISIBILITYMAP_ALL_VISIBLE;
+	uint8		old = visibilitymap_get_status(self->rel, blkno, &vmbuffer);
+
+	if ((old != 0 && !PageIsAllVisible(page)) ||
+		(has_dead_items && PageIsAllVisible(page)))
+	{
+		mend_visibility(self, buf, blkno, vmbuffer);
+		old = 0;
+	}
+	if (!vis->all_visible)
 		return;
 
-	/* The heap page is dirty already, so both bits go out together */
-	PageSetAllVisible(BufferGetPage(buf));
-	if (vis.all_frozen)
+	if (vis->all_frozen)
 		flags |= VISIBILITYMAP_ALL_FROZEN;
-	old = visibilitymap_get_status(self->rel, blkno, &vmbuffer);
-	if ((old & flags) != flags)
-		visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
-						  vis.conflict_horizon, flags);
+	if ((old & flags) == flags)
+		return;
+	if (!PageIsAllVisible(page))
+	{
+		PageSetAllVisible(page);
+		MarkBufferDirty(buf);
+	}
+
+	/* Setting the all-frozen bit alone conflicts with no snapshot */
+	visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
+					  old == 0 ? vis->conflict_horizon : InvalidTransactionId,
+					  flags);
+}
+
+/*
+ * Between two pages: now and then have the WAL writer write what we have logged,
+ * so that it is on disk by the time a changed page has to leave its buffer, or
+ * the WAL buffers are full, and nobody waits for it.
+ * Core: access/transam/xlog.c, XLogBackgroundFlush.
+ */
+void
+pv_page_pace_wal(PvParticipant *self)
+{
+	if (++self->blocks_unpaced < PACE_EVERY_BLOCKS)
+		return;
+	self->blocks_unpaced = 0;
+	if (RelationNeedsWAL(self->rel))
+		XLogSetAsyncXactLSN(GetXLogInsertRecPtr());
 }
 
 /*
@@ -192,17 +253,15 @@ check_items_dead(PvParticipant *self, Page page, BlockNumber blkno,
 }
 
 /*
- * Turn dead line pointers of a page into unused ones, and see whether the page
- * can be marked all-visible now.
+ * Turn dead line pointers of a page into unused ones.
  *
  * Every index must be rid of these items already (or the table have none).
- * The caller holds an exclusive lock on the heap page, keeps it, and holds a
- * pin on the right page of the visibility map.
+ * The caller holds an exclusive lock on the page, and keeps it.
  * Core: access/heap/vacuumlazy.c (15), lazy_vacuum_heap_page.
  */
 void
 pv_page_mark_unused(PvParticipant *self, Buffer buf, BlockNumber blkno,
-					Buffer vmbuffer, OffsetNumber *deadoffsets, int ndead)
+					OffsetNumber *deadoffsets, int ndead)
 {
 	Page		page = BufferGetPage(buf);
 
@@ -219,7 +278,4 @@ pv_page_mark_unused(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		pv_log_lp_unused(self->rel, buf, deadoffsets, ndead);
 
 	END_CRIT_SECTION();
-
-	/* Outside the critical section, because it may allocate and do I/O */
-	set_visibility(self, buf, blkno, vmbuffer);
 }

@@ -171,6 +171,7 @@ typedef struct PvParticipant
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;
+	int			blocks_unpaced; /* since the WAL writer was told of our WAL */
 
 	/*
 	 * Leader: results of access methods that keep more than the common struct,

@@ -100,6 +100,7 @@ reap_block(HeapReap *reap, ReapBlock *block)
 {
 	PvParticipant *self = reap->self;
 	BlockNumber blkno = block->blkno;
+	PvVisibility vis;
 	Buffer		buf;
 	Size		freespace;
 
@@ -108,8 +109,9 @@ reap_block(HeapReap *reap, ReapBlock *block)
 	buf = ReadBufferExtended(self->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
 							 pv_ring_next(&self->ring));
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	pv_page_mark_unused(self, buf, blkno, reap->vmbuffer,
-						block->deadoffsets, block->ndead);
+	pv_page_mark_unused(self, buf, blkno, block->deadoffsets, block->ndead);
+	pv_page_visibility(self, buf, blkno, &vis);
+	pv_page_update_map(self, buf, blkno, reap->vmbuffer, &vis, false);
 	freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 	UnlockReleaseBuffer(buf);
 	RecordPageWithFreeSpace(self->rel, blkno, freespace);
@@ -128,6 +130,7 @@ reap_range(HeapReap *reap)
 	{
 		pv_cost_poll();
 		pv_delay_point();
+		pv_page_pace_wal(reap->self);
 		reap_block(reap, &reap->queue[reap->head]);
 		reap->head = (reap->head + 1) % MAX_LOOKAHEAD;
 		reap->nqueued--;

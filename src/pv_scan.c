@@ -25,7 +25,7 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
-#include "pv_page.h"
+#include "pv_prune.h"
 #include "pv_scan.h"
 
 /* Progress is added up every so many blocks */
@@ -160,105 +160,45 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * Bring the visibility map in line with what pruning found.  Cleanup lock
- * held.  The map's bit seen when the block was chosen may be stale; it is read
- * again before anything is called corrupt.
- */
-static void
-update_visibility_map(HeapScan *scan, Buffer buf, const PvScanBlock *block,
-					  const PvPageResult *found)
-{
-	Relation	rel = scan->self->rel;
-	Page		page = BufferGetPage(buf);
-	BlockNumber blkno = block->blkno;
-	uint8		flags = VISIBILITYMAP_ALL_VISIBLE;
-
-	if (found->all_frozen)
-		flags |= VISIBILITYMAP_ALL_FROZEN;
-
-	if (found->all_visible && !block->all_visible_according_to_vm)
-	{
-		PageSetAllVisible(page);
-		MarkBufferDirty(buf);
-		visibilitymap_set(rel, blkno, buf, InvalidXLogRecPtr, scan->vmbuffer,
-						  found->vm_conflict_horizon, flags);
-	}
-	else if (block->all_visible_according_to_vm && !PageIsAllVisible(page) &&
-			 VM_ALL_VISIBLE(rel, blkno, &scan->vmbuffer))
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("page is not marked all-visible but visibility map bit is set in relation \"%s\" page %u",
-						RelationGetRelationName(rel), blkno)));
-		visibilitymap_clear(rel, blkno, scan->vmbuffer,
-							VISIBILITYMAP_VALID_BITS);
-	}
-	else if (found->lpdead_items > 0 && PageIsAllVisible(page))
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("page containing LP_DEAD items is marked as all-visible in relation \"%s\" page %u",
-						RelationGetRelationName(rel), blkno)));
-		PageClearAllVisible(page);
-		MarkBufferDirty(buf);
-		visibilitymap_clear(rel, blkno, scan->vmbuffer,
-							VISIBILITYMAP_VALID_BITS);
-	}
-	else if (block->all_visible_according_to_vm && found->all_visible &&
-			 found->all_frozen && PageIsAllVisible(page) &&
-			 !VM_ALL_FROZEN(rel, blkno, &scan->vmbuffer))
-	{
-		/* Setting the all-frozen bit alone conflicts with no snapshot */
-		visibilitymap_set(rel, blkno, buf, InvalidXLogRecPtr, scan->vmbuffer,
-						  InvalidTransactionId, flags);
-	}
-}
-
-/*
  * Prune, freeze and count one page.  Cleanup lock and pin held on entry,
  * neither on return.
  */
 static void
-scan_prune(HeapScan *scan, Buffer buf, const PvScanBlock *block)
+scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 {
 	PvParticipant *self = scan->self;
 	PvCounters *counters = &self->counters;
 	PvPageResult found;
+	bool		dead_items_stay;
 
-	pv_prune_freeze_page(self->rel, buf, self->vistest,
-						 &self->shared->cutoffs, &found,
-						 &self->errinfo.offnum, &counters->NewRelfrozenXid,
-						 &counters->NewRelminMxid);
-	self->errinfo.offnum = InvalidOffsetNumber;
-	Assert(pv_page_agrees(self, buf, block->blkno, &found));
+	pv_prune_freeze_page(self, buf, blkno, &found);
 
 	counters->tuples_deleted += found.ndeleted;
 	counters->live_tuples += found.live_tuples;
 	counters->recently_dead_tuples += found.recently_dead_tuples;
 	if (found.hastup)
-		remember_nonempty(self, block->blkno);
+		remember_nonempty(self, blkno);
 
 	/* Without indexes nothing points to dead items, so they can go now */
-	if (self->nindexes == 0 && found.lpdead_items > 0)
+	dead_items_stay = found.lpdead_items > 0 && self->nindexes > 0;
+	if (found.lpdead_items > 0 && !dead_items_stay)
 	{
 		counters->lpdead_item_pages++;
 		counters->lpdead_items += found.lpdead_items;
-		pv_page_mark_unused(self, buf, block->blkno, scan->vmbuffer,
-							found.deadoffsets, found.lpdead_items);
-		release_and_record_space(self, buf, block->blkno);
-		return;
+		pv_page_mark_unused(self, buf, blkno, found.deadoffsets, found.lpdead_items);
 	}
+	if (dead_items_stay)
+		found.vis.all_visible = false;
+	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
+	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis, dead_items_stay);
 
-	update_visibility_map(scan, buf, block, &found);
-
-	if (found.lpdead_items > 0 && will_reap(self))
+	if (dead_items_stay && will_reap(self))
 		UnlockReleaseBuffer(buf);	/* the second pass records its space */
 	else
-		release_and_record_space(self, buf, block->blkno);
+		release_and_record_space(self, buf, blkno);
 
-	if (found.lpdead_items > 0)
-		collect_dead_items(self, block->blkno, found.deadoffsets,
-						   found.lpdead_items);
+	if (dead_items_stay)
+		collect_dead_items(self, blkno, found.deadoffsets, found.lpdead_items);
 }
 
 /* What can be told of a page without a cleanup lock */
@@ -434,7 +374,7 @@ scan_block(HeapScan *scan, const PvScanBlock *block)
 	}
 
 	if (!scan_new_or_empty(scan, buf, blkno, false))
-		scan_prune(scan, buf, block);
+		scan_prune(scan, buf, blkno);
 }
 
 /*
@@ -481,6 +421,7 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 		scan->until_failsafe_check = self->shared->failsafe_every;
 	}
 
+	pv_page_pace_wal(self);
 	scan->unreported += passed;
 	if (scan->unreported >= PROGRESS_EVERY_BLOCKS)
 	{

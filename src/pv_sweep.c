@@ -470,10 +470,9 @@ read_sums(SweepShared *shared, PvSweepResult *result)
 }
 
 /*
- * Sweep without workers.  Not inline: in a PG_TRY block its loops would be
- * taken for ones that a longjmp can disturb.
+ * Sweep without workers.
  */
-static pg_noinline void
+static void
 sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
 			PvSweepResult *result)
 {

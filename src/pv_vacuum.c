@@ -355,20 +355,19 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 }
 
 /*
- * Kilobytes of each participant's ring of buffers: 0 for none, which a caller
- * can want, or the table.  All together take an eighth of shared buffers at
- * most, as core has it for one ring.
+ * Plan each participant's ring of buffers: none, if the caller can do without, or
+ * the table.  All together take an eighth of shared buffers at most, as core has
+ * it for one ring.
  */
-static int
-ring_size(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
+static void
+plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 {
-	int			option = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
+	int			limit = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
 
-	if (bstrategy == NULL || option == 0)
-		return 0;
-	if (option < 0)
-		return PV_DEFAULT_RING_KB;
-	return Max(Min(option, NBuffers / 8 * (BLCKSZ / 1024)) / participants, 1);
+	if (bstrategy == NULL || limit == 0)
+		return;
+	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
+	vac->plan.ring_kb = Max(limit / participants, 1);
 }
 
 /*
@@ -432,7 +431,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 
 	plan->nslots = participants;
 	plan->bitmap_words = pv_index_plan(leader);
-	plan->ring_kb = ring_size(vac, bstrategy, participants);
+	plan_ring(vac, bstrategy, participants);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
 	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
 		(int64) (limit / sizeof(ItemPointerData));

@@ -112,12 +112,12 @@ for my $options ([ '-t', 't' ], [ '-t', 't', '-P', 2 ], ['-z'], [ '-j', 2, '-t',
 
 sub cached_after_vacuum
 {
-	my ($option) = @_;
+	my ($option, $setting) = @_;
 	alter($option);
 	$round++;
 	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round; CHECKPOINT");
 	$node->restart;
-	$node->safe_psql('postgres', 'VACUUM t');
+	$node->safe_psql('postgres', ($setting // '') . '; VACUUM t');
 	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
 }
 
@@ -125,12 +125,16 @@ alter('SET (parvacuum.workers = 0)');
 my $pages = $node->safe_psql('postgres', q{SELECT pg_relation_size('t') / current_setting('block_size')::int});
 cmp_ok($pages, '>', 2000, 'the table is large');
 my $default = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)');
-cmp_ok($default, '<=', 64, "by default a small ring: $default of $pages");
+cmp_ok($default, '>', 900, "by default 8 MB: $default of $pages");
+cmp_ok($default, '<', 1100, 'by default 8 MB: and no more');
+my $set = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', q{SET parvacuum.buffer_usage_limit = '256kB'});
+cmp_ok($set, '<=', 64, "the setting: $set");
+is(cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', 'SET parvacuum.buffer_usage_limit = 0'), $pages, 'the setting 0: all of it');
 my $small = cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 128)');
 cmp_ok($small, '<=', 64, "128 kB: $small");
-my $some = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '8MB')});
-cmp_ok($some, '>', 900, "8 MB: $some");
-cmp_ok($some, '<', 1100, '8 MB: and no more');
+my $some = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '4MB')}, 'SET parvacuum.buffer_usage_limit = 0');
+cmp_ok($some, '>', 450, "4 MB, whatever the setting: $some");
+cmp_ok($some, '<', 570, '4 MB: and no more');
 my $many = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '1GB')});
 cmp_ok($many, '>', 1500, "1 GB: $many");
 is(cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 0)'), $pages, '0: all of it');

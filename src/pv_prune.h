@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_prune.h
+ *	  The first pass's work on the tuples of one page.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_PRUNE_H
+#define PV_PRUNE_H
+
+#include "pv_page.h"
+
+/* What was found on, and done to, one heap page. */
+typedef struct PvPageResult
+{
+	int			ndeleted;		/* tuples removed */
+	int			live_tuples;
+	int			recently_dead_tuples;
+	bool		hastup;			/* the page prevents truncation */
+	PvVisibility vis;			/* once its dead items are gone */
+	int			lpdead_items;
+	OffsetNumber *deadoffsets;	/* ascending; in the room for them */
+	OffsetNumber room[MaxHeapTuplesPerPage];
+} PvPageResult;
+
+extern void pv_prune_freeze_page(PvParticipant *self, Buffer buf,
+								 BlockNumber blkno, PvPageResult *result);
+
+#endif							/* PV_PRUNE_H */
