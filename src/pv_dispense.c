@@ -25,11 +25,19 @@
  *	             ^        ^
  *	          visiting   decided, prefetched
  *
- * Runs of fewer than SKIP_PAGES_THRESHOLD skippable blocks are visited all
- * the same, because it costs little and lets relfrozenxid advance.  A run is
- * measured within the range only.  Beyond its borders this very vacuum may
- * just have set the bits, and a run that looks longer for that would be
- * skipped where stock VACUUM visits it; cutting a run short only makes us visit
+ * Which blocks are skippable the leader has decided for the whole vacuum: all-
+ * frozen ones, and all-visible ones unless they are all to be read so that
+ * relfrozenxid can advance (pv_vacuum.c, plan_skipping).  Core reads all runs of
+ * fewer than 32 skippable blocks, for the kernel's reading ahead and for
+ * relfrozenxid.  With our own reading ahead the first reason is gone on most
+ * storage, and where the second does not count, every skippable block is
+ * skipped in any but small tables.  But where a jump costs much more time than reading on, as it does
+ * with few I/O operations a second, short runs are read: those for which reading
+ * on takes no longer than the jump, by what both have taken here so far, and none
+ * that core would not read.  In shared buffers nothing is read and nothing
+ * measured.
+ *
+ * A run is measured within the range only; cutting it short only makes us visit
  * some blocks more.  The map may be stale; what matters is only that every
  * page which can hold an XID older than OldestXmin is visited, or remembered
  * in skippedallvis.
@@ -50,8 +58,15 @@
 #include "pv_compat.h"
 #include "pv_dispense.h"
 
-/* Shorter runs of skippable blocks are visited; as in core */
-#define SKIP_PAGES_THRESHOLD	((BlockNumber) 32)
+/*
+ * What jumping and reading on take is believed after so many reads of the kind,
+ * and is the average of about the last COST_HISTORY
+ */
+#define ENOUGH_READS			8
+#define COST_HISTORY			16.0
+
+/* If jumps take so long, it is worth finding out what reading on would take */
+#define SLOW_JUMP_USECS			200.0
 
 /* A claim takes this share of what would be each participant's part */
 #define CLAIM_FRACTION			4
@@ -65,13 +80,22 @@
 /* Reading ahead is given up after so many blocks found in shared buffers */
 #define CACHED_RUN				64
 
+/* What visiting a block takes if it has to be read, in microseconds */
+typedef struct ReadCost
+{
+	double		usecs;
+	int			nreads;
+} ReadCost;
+
 struct PvBlockScan
 {
 	Relation	rel;
 	PvDispenseShared *shared;
-	bool		aggressive;
-	bool		skipwithvm;
+	const PvSkipping *skipping;
 	bool		skippedallvis;
+
+	ReadCost	jump;			/* after skipped blocks */
+	ReadCost	next;			/* after the block before it */
 
 	BlockNumber range_start;
 	BlockNumber range_end;
@@ -209,14 +233,13 @@ pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
  */
 PvBlockScan *
 pv_blockscan_create(Relation rel, PvDispenseShared *shared,
-					bool aggressive, bool skipwithvm)
+					const PvSkipping *skipping)
 {
 	PvBlockScan *scan = palloc0(sizeof(PvBlockScan));
 
 	scan->rel = rel;
 	scan->shared = shared;
-	scan->aggressive = aggressive;
-	scan->skipwithvm = skipwithvm;
+	scan->skipping = skipping;
 	scan->vmbuffer = InvalidBuffer;
 	scan->skipped_until = InvalidBlockNumber;
 	pv_lookahead_init(&scan->ahead, rel, MAX_LOOKAHEAD);
@@ -241,8 +264,54 @@ block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
 	 * The table's last block is always visited: knowing whether it has tuples
 	 * spares most vacuums a futile attempt at truncation.
 	 */
-	return *allvis && scan->skipwithvm && blkno != pg_atomic_read_u32(&scan->shared->end) - 1 &&
-		(*allfrozen || !scan->aggressive);
+	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
+		return false;
+	return scan->skipping->all_visible ? *allvis :
+		scan->skipping->all_frozen && *allfrozen;
+}
+
+/*
+ * Will what a visit takes tell us something?  Not in shared buffers, where
+ * nothing is read, and clocks would be most of it.
+ */
+bool
+pv_blockscan_wants_times(PvBlockScan *scan)
+{
+	return scan->ahead.active && scan->skipping->rule == PV_SKIP_ADAPTIVE;
+}
+
+/*
+ * Visiting a block that had to be read has taken so long.
+ */
+void
+pv_blockscan_note_time(PvBlockScan *scan, const PvScanBlock *block, double usecs)
+{
+	ReadCost   *cost = block->passed > 1 ? &scan->jump : &scan->next;
+	double		weight = 1.0 / Min(++cost->nreads, COST_HISTORY);
+
+	cost->usecs += (usecs - cost->usecs) * weight;
+	cost->nreads = Min(cost->nreads, COST_HISTORY);
+}
+
+/*
+ * How long must a run be to be skipped, if some of it is not all-frozen or if all
+ * is?
+ */
+static BlockNumber
+shortest_skip(PvBlockScan *scan, bool some_not_frozen)
+{
+	double		blocks;
+
+	if (scan->skipping->rule == PV_SKIP_AS_CORE ||
+		(some_not_frozen && !scan->skipping->short_unfrozen_runs))
+		return PV_CORE_SKIP_THRESHOLD;
+	if (scan->jump.nreads < ENOUGH_READS)
+		return 1;
+	if (scan->next.nreads < ENOUGH_READS)
+		return scan->jump.usecs < SLOW_JUMP_USECS ? 1 : PV_CORE_SKIP_THRESHOLD;
+
+	blocks = scan->jump.usecs / Max(scan->next.usecs, 1.0);
+	return (BlockNumber) Min(Max(blocks, 1.0), PV_CORE_SKIP_THRESHOLD);
 }
 
 /*
@@ -267,7 +336,7 @@ pass_skippable_run(PvBlockScan *scan)
 	}
 
 	/* What continues a run that our previous range skipped is skipped too */
-	if (run_end - run_start < SKIP_PAGES_THRESHOLD &&
+	if (run_end - run_start < shortest_skip(scan, some_not_frozen) &&
 		run_start != scan->skipped_until)
 	{
 		scan->visit_until = run_end;

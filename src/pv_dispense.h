@@ -10,6 +10,7 @@
 
 #include "parvacuum.h"
 #include "port/atomics.h"
+#include "pv_guc.h"
 #include "utils/relcache.h"
 
 /* Largest range, in blocks */
@@ -52,6 +53,18 @@ typedef struct PvLookahead
 extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance);
 extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno);
 
+/* Core reads runs of fewer skippable blocks than this */
+#define PV_CORE_SKIP_THRESHOLD	32
+
+/* What the first heap pass may skip; the leader decides, for all */
+typedef struct PvSkipping
+{
+	bool		all_frozen;		/* all-frozen blocks */
+	bool		all_visible;	/* those that are only all-visible, too */
+	bool		short_unfrozen_runs;	/* also in runs that core reads */
+	PvSkipRule	rule;			/* how long a run must be */
+} PvSkipping;
+
 /* A block that the first heap pass is to visit */
 typedef struct PvScanBlock
 {
@@ -63,11 +76,14 @@ typedef struct PvScanBlock
 typedef struct PvBlockScan PvBlockScan;
 
 extern PvBlockScan *pv_blockscan_create(Relation rel, PvDispenseShared *shared,
-										bool aggressive, bool skipwithvm);
+										const PvSkipping *skipping);
 extern bool pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block);
 extern void pv_blockscan_advance(PvBlockScan *scan);
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
+extern bool pv_blockscan_wants_times(PvBlockScan *scan);
+extern void pv_blockscan_note_time(PvBlockScan *scan, const PvScanBlock *block,
+								   double usecs);
 extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
 extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
 extern void pv_blockscan_pause(PvBlockScan *scan);

@@ -33,7 +33,15 @@ int			pv_guc_min_parallel_pages = 4096;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
 int			pv_guc_store_limit = -1;
+int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
 char	   *pv_guc_wait_at = "";
+
+static const struct config_enum_entry skip_rules[] = {
+	{"adaptive", PV_SKIP_ADAPTIVE, false},
+	{"core", PV_SKIP_AS_CORE, false},
+	{"all", PV_SKIP_ALL, false},
+	{NULL, 0, false}
+};
 
 /*
  * Sizes below the minimum make no ring.
@@ -142,6 +150,15 @@ define_developer_settings(void)
 							PGC_USERSET,
 							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE,
 							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("parvacuum.skip_rule",
+							 "Sets which runs of pages that need no vacuum are skipped.",
+							 "core: those of 32 pages or more, as PostgreSQL's own VACUUM; all: every one; adaptive: those that take less time to skip.",
+							 &pv_guc_skip_rule,
+							 PV_SKIP_ADAPTIVE, skip_rules,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
 
 	DefineCustomStringVariable("parvacuum.wait_at",
 							   "Names the place where a vacuum waits for advisory lock 28790.",

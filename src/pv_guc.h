@@ -12,6 +12,13 @@
 #ifndef PV_GUC_H
 #define PV_GUC_H
 
+typedef enum PvSkipRule
+{
+	PV_SKIP_ADAPTIVE,
+	PV_SKIP_AS_CORE,
+	PV_SKIP_ALL
+} PvSkipRule;
+
 /* The whole cluster; a reload changes them. */
 extern bool pv_guc_engine;		/* off: core's vacuum does everything */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
@@ -36,6 +43,7 @@ extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
 
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */
+extern int	pv_guc_skip_rule;	/* a PvSkipRule */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 
 extern void pv_guc_init(void);

@@ -116,7 +116,7 @@ typedef struct PvShared
 	Oid			relid;
 	PvCutoffs	cutoffs;
 	bool		aggressive;
-	bool		skipwithvm;
+	PvSkipping	skipping;
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */

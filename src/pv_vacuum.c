@@ -53,6 +53,15 @@
 /* Pages with dead items, as a fraction of the table, that may be left alone */
 #define BYPASS_THRESHOLD_PAGES	0.02
 
+/*
+ * All-visible pages that are not all-frozen are all read if they are at most this
+ * fraction of those that have to be read
+ */
+#define CHEAP_FRACTION			0.125
+
+/* Up to so many pages core's rule is good enough */
+#define CORES_RULE_PAGES		1024
+
 /* How much of a table is scanned between two looks at the failsafe */
 #define FAILSAFE_EVERY_PAGES \
 	((BlockNumber) (((uint64) 4 * 1024 * 1024 * 1024) / BLCKSZ))
@@ -85,6 +94,8 @@ typedef struct PvVacuum
 	bool		do_index_vacuuming;
 	bool		do_index_cleanup;
 	bool		consider_bypass;
+	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
+	BlockNumber allfrozen_before;
 	int64		store_segments;
 	int64		reaped_before;	/* items freed in earlier rounds */
 	BlockNumber fsm_vacuumed;	/* the free space map is up to date below */
@@ -178,6 +189,44 @@ start_instruments(PvVacuum *vac)
 }
 
 /*
+ * Decide what the heap scan may skip.
+ *
+ * relfrozenxid can advance if no page is skipped that is all-visible but not
+ * all-frozen.  So all of these are read, if they are few beside what has to be
+ * read anyway.  Otherwise they may be skipped.
+ *
+ * Where little time is at stake, it does not pay to fall behind core, which reads
+ * short runs: pages that it freezes, relfrozenxid if all were short, and exact
+ * counts of rows.  So small tables, and short runs of pages that are not
+ * all-frozen if these are few, are left to core's rule.
+ */
+static void
+plan_skipping(PvVacuum *vac)
+{
+	PvSkipping *skipping = &vac->plan.skipping;
+	BlockNumber rel_pages = vac->plan.rel_pages;
+	BlockNumber unfrozen;
+
+	skipping->rule = pv_guc_skip_rule;
+	if (skipping->rule == PV_SKIP_ADAPTIVE && rel_pages <= CORES_RULE_PAGES)
+		skipping->rule = PV_SKIP_AS_CORE;
+	if (vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING)
+		return;
+
+	visibilitymap_count(vac->rel, &vac->allvisible_before, &vac->allfrozen_before);
+	vac->allvisible_before = Min(vac->allvisible_before, rel_pages);
+	vac->allfrozen_before = Min(vac->allfrozen_before, vac->allvisible_before);
+	unfrozen = vac->allvisible_before - vac->allfrozen_before;
+
+	skipping->all_frozen = true;
+	skipping->all_visible = !vac->plan.aggressive &&
+		(pv_guc_skip_rule != PV_SKIP_ADAPTIVE ||
+		 unfrozen > (rel_pages - vac->allvisible_before) * CHEAP_FRACTION);
+	skipping->short_unfrozen_runs = skipping->rule == PV_SKIP_ALL ||
+		(skipping->rule == PV_SKIP_ADAPTIVE && unfrozen > CORES_RULE_PAGES);
+}
+
+/*
  * Fix what this vacuum is to do: cutoffs first, and the size of the table only
  * after them, or relfrozenxid could pass an XID on a page not seen.
  */
@@ -189,13 +238,12 @@ make_plan(PvVacuum *vac)
 
 	plan->relid = RelationGetRelid(vac->rel);
 	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
-	plan->skipwithvm = true;
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
 	{
 		plan->aggressive = true;
-		plan->skipwithvm = false;
 	}
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
+	plan_skipping(vac);
 
 	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
 	vac->do_index_cleanup = vac->do_index_vacuuming;
@@ -215,17 +263,10 @@ static uint64
 pages_of_work(PvVacuum *vac)
 {
 	uint64		pages = vac->plan.rel_pages;
-	BlockNumber allvisible,
-				allfrozen,
-				skippable;
 	PgStat_StatTabEntry *stats;
 
-	if (vac->plan.skipwithvm)
-	{
-		visibilitymap_count(vac->rel, &allvisible, &allfrozen);
-		skippable = vac->plan.aggressive ? allfrozen : allvisible;
-		pages -= Min(skippable, pages);
-	}
+	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
+		vac->allfrozen_before;
 
 	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
 	if (!vac->do_index_vacuuming || stats == NULL ||

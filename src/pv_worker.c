@@ -39,8 +39,7 @@ pv_participant_init(PvParticipant *self)
 	self->vistest = GlobalVisTestFor(self->rel);
 	pv_counters_init(&self->counters, &shared->cutoffs);
 	self->blockscan = pv_blockscan_create(self->rel, &shared->scan,
-										  shared->aggressive,
-										  shared->skipwithvm);
+										  &shared->skipping);
 }
 
 /*
