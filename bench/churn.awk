@@ -1,6 +1,6 @@
 # What bench/churn measured as an SVG chart: three panels over time, both
-# contenders in each.  They differ in colour, which can be read on white and on
-# black, and in the width of their lines.
+# contenders in each.  They differ in colour and in the width of their lines.
+# Comes after svg.awk.
 #
 # Input: "contender|line|seconds|value" for each point; the lines are "size" and
 # "splits" of 1, the primary key, and 2, the index on abalance, then "average"
@@ -17,17 +17,15 @@ BEGIN {
     logarithmic[3] = 1
 }
 
-function contender(who, text, shade, thick) {
-    known[++nknown] = who; name[who] = text; colour[who] = shade; stroke[who] = thick
+function contender(who, caption, shade, thick) {
+    known[++nknown] = who; name[who] = caption; colour[who] = shade; stroke[who] = thick
 }
 
-function panel(text, solid, dashed) {
-    title[++panels] = text; panel_of[solid] = panel_of[dashed] = panels
+function panel(caption, solid, dashed) {
+    title[++panels] = caption; panel_of[solid] = panel_of[dashed] = panels
     dash["with", dashed] = " stroke-dasharray=\"5 4\""
     dash["without", dashed] = dash["with", dashed] " stroke-dashoffset=\"4.5\""     # in the gaps of the other
 }
-
-function log10(value) { return log(value) / log(10) }
 
 # Remember a point, and how far the scales must reach.
 ($2 in panel_of) && !(logarithmic[panel_of[$2]] && $4 <= 0) {
@@ -39,14 +37,6 @@ function log10(value) { return log(value) / log(10) }
 }
 
 $2 == "autovacuum" || $2 == "snapshot" { event[$1, $2, ++events[$1, $2]] = $3 }
-
-function text(px, py, anchor, words) {
-    printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", px, py, anchor, words
-}
-
-function segment(x1, y1, x2, y2, attributes) {
-    printf "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s/>\n", x1, y1, x2, y2, attributes
-}
 
 function triangle(px, py, shade) {
     printf "<polygon points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\" fill=\"%s\"/>\n", px, py - 8, px + 5, py, px - 5, py,
@@ -118,8 +108,7 @@ function legend(   k, px) {
 
 END {
     total = bottom(panels) + 28
-    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 %d\" width=\"900\" height=\"%d\"", total, total
-    print " font-family=\"sans-serif\" font-size=\"12\" fill=\"#767676\">"
+    open_svg(900, total)
     legend()
     for (p = 1; p <= panels; p++) {
         if (logarithmic[p]) low[p] -= 0.05

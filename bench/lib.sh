@@ -5,12 +5,19 @@
 
 stop_server() { as_user "$bindir/pg_ctl" -D "$1" -s -m "$2" -w stop; }
 
+# A fresh copy of a data directory, named "copy" or as given.
+copy_data() {
+    rm -rf "$work/${2:-copy}"
+    as_user cp -a "$work/$1" "$work/${2:-copy}"
+}
+
+start_on() { as_user "$bindir/pg_ctl" -D "$work/$1" -l "$work/$1.log" -s -w -o "-p 54321" start; }
+
 # A server on a fresh copy, everything in shared buffers: the relations whose
 # names begin with "test", or with what is given.
 on_copy() {
-    rm -rf "$work/copy"
-    as_user cp -a "$work/$1" "$work/copy"
-    as_user "$bindir/pg_ctl" -D "$work/copy" -l "$work/copy.log" -s -w -o "-p 54321" start
+    copy_data "$1"
+    start_on copy
     psql -c "SELECT sum(pg_prewarm(oid)) FROM pg_class WHERE relname LIKE '${2:-test}%'" >/dev/null
 }
 
@@ -71,4 +78,49 @@ SQL
 drop_caches() {
     sync
     echo 3 >/proc/sys/vm/drop_caches
+}
+
+# A server on a fresh copy, with the table where the state says: "shared", in
+# shared buffers, "os", in the operating system's cache, or "cold".  A vacuum of
+# another table, "tiny", brings in what any vacuum needs.
+in_state() {
+    local data=$1 state=$2 table=$3 settings=$4
+    copy_data "$data"
+    sync
+    start_on copy
+    case $state in
+        shared) psql -c "SELECT pg_prewarm('$table')" >/dev/null ;;
+        cold) drop_caches ;;
+    esac
+    psql -c "$settings" -c 'VACUUM tiny'
+}
+
+# SQL that makes what in_state needs, and the table "sequential" of W3.
+sequential_table() {
+    cat <<'SQL'
+CREATE EXTENSION parvacuum;
+CREATE EXTENSION pg_prewarm;
+CREATE TABLE tiny (a int) WITH (autovacuum_enabled = off);
+CREATE TABLE sequential (a int) WITH (autovacuum_enabled = off, fillfactor = 25);
+INSERT INTO sequential SELECT i % 3 FROM generate_series(1, 200000) i;
+UPDATE sequential SET a = 5 WHERE a = 1;
+SQL
+}
+
+# For vacuums of small tables: what they write has to reach the disk.
+small_settings() {
+    cat <<CONF
+listen_addresses = ''
+shared_preload_libraries = 'parvacuum'
+shared_buffers = 128MB
+autovacuum = off
+checkpoint_timeout = 1h
+CONF
+}
+
+pgbench() {
+    if ! run_job as_user "$bindir/pgbench" "$@" >"$work/pgbench.out" 2>&1; then
+        cat "$work/pgbench.out" >&2
+        die "pgbench failed"
+    fi
 }

@@ -1,6 +1,6 @@
 # The table of bench/deadtids/run as an SVG chart: a line for each case, a mark
 # for each contender; look-up times on the left, memory on the right, both
-# logarithmic.  The colours can be read on white and on black.
+# logarithmic.  Comes after ../svg.awk.
 #
 # Input: "label|contender|items|load|look-up|batch|bytes" for each.
 
@@ -18,8 +18,8 @@ BEGIN {
     describe("roaring", "CRoaring", "#2a9d5c")
 }
 
-function describe(who, text, shade) {
-    known[++nknown] = who; name[who] = text; colour[who] = shade
+function describe(who, caption, shade) {
+    known[++nknown] = who; name[who] = caption; colour[who] = shade
 }
 
 # Remember a mark of the current row, and how far the scale must reach.
@@ -35,10 +35,6 @@ function point(p, who, value) {
     point(1, $2, $5 / array)
     if ($2 == "local") point(1, "batch", $6 / array)
     point(2, $2, $7 / $3)
-}
-
-function text(px, py, anchor, words) {
-    printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", px, py, anchor, words
 }
 
 # A mark: the shapes differ too, not only the colours.
@@ -79,9 +75,7 @@ function grid(p, bottom,   power, digit, value, px) {
 END {
     bottom = top + rows * row_height
     width = left[2] + panel + 30
-    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"", width, bottom + 28,
-        width, bottom + 28
-    print " font-family=\"sans-serif\" font-size=\"12\" fill=\"#767676\">"
+    open_svg(width, bottom + 28)
     px = left[1]
     for (k = 1; k <= nknown; k++)
         if (known[k] in present) {

@@ -1,0 +1,18 @@
+# What the charts share; it comes before each of them.  The grey and the colours
+# can be read on white and on black.
+
+function log10(value) { return log(value) / log(10) }
+
+function open_svg(wide, high) {
+    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"", wide, high,
+        wide, high
+    print " font-family=\"sans-serif\" font-size=\"12\" fill=\"#767676\">"
+}
+
+function text(px, py, anchor, words) {
+    printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", px, py, anchor, words
+}
+
+function segment(x1, y1, x2, y2, attributes) {
+    printf "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s/>\n", x1, y1, x2, y2, attributes
+}
