@@ -57,7 +57,8 @@ REGRESS = \
 	engine_index \
 	engine_rounds \
 	engine_options \
-	engine_horizon
+	engine_horizon \
+	engine_skipping
 
 ISOLATION = \
 	cleanup_lock \

@@ -31,6 +31,27 @@ median='
         return k % 2 ? a[(k + 1) / 2] : (a[k / 2] + a[k / 2 + 1]) / 2
     }'
 
+# The table "test" of a workload, of so many rows, before its vacuum: W1, W2, W2b,
+# which has a third of the rows, or mass.
+test_table() {
+    local load=$1 n=$2
+    if [[ $load == W2b ]]; then
+        ((n /= 3))
+        psql -c 'CREATE TABLE test (a int, b int, c text) WITH (autovacuum_enabled = off)' \
+            -c "INSERT INTO test SELECT i, hashint4(i), 'text ' || i FROM generate_series(1, $n) i" \
+            -c 'CREATE INDEX ON test (a)' -c 'CREATE INDEX ON test (b)'
+    else
+        psql -c 'CREATE UNLOGGED TABLE test (a int) WITH (autovacuum_enabled = off)' \
+            -c "INSERT INTO test SELECT generate_series(1, $n)"
+        [[ $load == W1 ]] || psql -c 'CREATE INDEX ON test (a)'
+    fi
+    if [[ $load == mass ]]; then
+        psql -c "DELETE FROM test WHERE a BETWEEN $n / 20 AND $n / 20 * 19"
+    else
+        psql -c 'DELETE FROM test WHERE a % 5 = 0'
+    fi
+}
+
 # For vacuums of one large table, everything in shared buffers.
 vacuum_settings() {
     cat <<CONF

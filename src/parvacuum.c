@@ -37,6 +37,7 @@
  *		pv_pool.c		the processes, and what they share
  *		pv_worker.c		what a participant does in each phase
  *		pv_participant.c	counting, and the failsafe
+ *		pv_prune.c		what SCAN does to the tuples of a page
  *		pv_page.c		what SCAN and REAP both do to a page
  *		pv_dispense.c	hands out ranges of blocks; what may be skipped
  *		pv_deadtids.c	the dead-TID store; pv_container.c: its smallest parts;

@@ -37,8 +37,9 @@
  * that core would not read.  In shared buffers nothing is read and nothing
  * measured.
  *
- * A run is measured within the range only; cutting it short only makes us visit
- * some blocks more.  The map may be stale; what matters is only that every
+ * With peers, a run is measured within the range only, because beyond its
+ * borders one of them may just have set the bits; cutting it short only makes us
+ * visit some blocks more.  The map may be stale; what matters is only that every
  * page which can hold an XID older than OldestXmin is visited, or remembered
  * in skippedallvis.
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_skip.
@@ -323,11 +324,17 @@ pass_skippable_run(PvBlockScan *scan)
 {
 	BlockNumber run_start = scan->cur;
 	BlockNumber run_end = scan->cur;
+	BlockNumber limit = scan->range_end;
 	bool		some_not_frozen = false;
 	bool		allvis,
 				allfrozen;
 
-	while (run_end < scan->range_end &&
+	/* Alone we may look on, just so far as to know whether the run is long */
+	if (scan->shared->participants == 1)
+		limit = Max(limit, Min(run_start + PV_CORE_SKIP_THRESHOLD,
+							   pg_atomic_read_u32(&scan->shared->end)));
+
+	while (run_end < limit &&
 		   block_is_skippable(scan, run_end, &allvis, &allfrozen))
 	{
 		some_not_frozen |= !allfrozen;
@@ -345,6 +352,7 @@ pass_skippable_run(PvBlockScan *scan)
 
 	if (some_not_frozen)
 		scan->skippedallvis = true;
+	run_end = Min(run_end, scan->range_end);
 	scan->passed += run_end - run_start;
 	scan->skipped_until = run_end;
 	scan->cur = run_end;

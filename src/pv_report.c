@@ -259,12 +259,13 @@ append_engine(StringInfo buf, const PvResult *result,
 {
 	appendStringInfo(buf, "engine: parvacuum, %d parallel workers launched (planned: %d)\n",
 					 result->workers_launched, result->workers_planned);
-	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms\n",
+	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms, exit of workers %.3f ms\n",
 					 result->usecs[PV_PHASE_SCAN] / 1000.0,
 					 result->usecs[PV_PHASE_INDEX] / 1000.0,
 					 result->usecs[PV_PHASE_REAP] / 1000.0,
 					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
-					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0);
+					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0,
+					 result->usecs[PV_PHASE_DONE] / 1000.0);
 	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, rounds: %d\n",
 					 (long long) result->store_bytes,
 					 (long long) details->store_segments,

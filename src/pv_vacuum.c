@@ -715,6 +715,20 @@ clean_up_indexes(PvVacuum *vac)
 }
 
 /*
+ * Let the workers go, and wait until they are gone: the kernel takes its time to
+ * unmap the shared buffers that they have touched.
+ */
+static void
+end_pool(PvVacuum *vac)
+{
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	pv_pool_end(&vac->pool);
+	vac->result->usecs[PV_PHASE_DONE] = usecs_since(start);
+}
+
+/*
  * Everything that participants do together.
  */
 static void
@@ -742,7 +756,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	vac->result->workers_planned = vac->pool.nworkers_planned;
 	vac->result->workers_launched = vac->pool.nworkers_launched;
 	vac->result->index_rounds = vac->leader.shared->index_rounds;
-	pv_pool_end(&vac->pool);
+	end_pool(vac);
 }
 
 /*
