@@ -103,7 +103,8 @@ struct PvBlockScan
 	BlockNumber cur;			/* next block of the range to decide about */
 	BlockNumber visit_until;	/* blocks before this are visited, though
 								 * all-visible */
-	BlockNumber skipped_until;	/* where the last skipped run ended */
+	BlockNumber long_run_until; /* where the last skipped run ended, if core
+								 * would have skipped it too */
 	BlockNumber passed;			/* skipped since the last block decided for */
 	Buffer		vmbuffer;
 
@@ -242,7 +243,7 @@ pv_blockscan_create(Relation rel, PvDispenseShared *shared,
 	scan->shared = shared;
 	scan->skipping = skipping;
 	scan->vmbuffer = InvalidBuffer;
-	scan->skipped_until = InvalidBlockNumber;
+	scan->long_run_until = InvalidBlockNumber;
 	pv_lookahead_init(&scan->ahead, rel, MAX_LOOKAHEAD);
 	return scan;
 }
@@ -326,6 +327,7 @@ pass_skippable_run(PvBlockScan *scan)
 	BlockNumber run_end = scan->cur;
 	BlockNumber limit = scan->range_end;
 	bool		some_not_frozen = false;
+	bool		is_long;
 	bool		allvis,
 				allfrozen;
 
@@ -342,9 +344,9 @@ pass_skippable_run(PvBlockScan *scan)
 		run_end++;
 	}
 
-	/* What continues a run that our previous range skipped is skipped too */
+	/* What continues a long run of our previous range is skipped too */
 	if (run_end - run_start < shortest_skip(scan, some_not_frozen) &&
-		run_start != scan->skipped_until)
+		run_start != scan->long_run_until)
 	{
 		scan->visit_until = run_end;
 		return;
@@ -352,9 +354,11 @@ pass_skippable_run(PvBlockScan *scan)
 
 	if (some_not_frozen)
 		scan->skippedallvis = true;
+	is_long = run_end - run_start >= PV_CORE_SKIP_THRESHOLD ||
+		run_start == scan->long_run_until;
 	run_end = Min(run_end, scan->range_end);
 	scan->passed += run_end - run_start;
-	scan->skipped_until = run_end;
+	scan->long_run_until = is_long ? run_end : InvalidBlockNumber;
 	scan->cur = run_end;
 }
 

@@ -233,12 +233,20 @@ LANGUAGE sql AS $$
                    WHERE i.lp_flags <> 0));
 $$;
 
+-- Up to 8 MB, both vacuums skip the same pages.  Beyond, ours skips more: its
+-- counts are estimates, and all-visible pages and relfrozenxid may have to stay as
+-- they are.
+CREATE FUNCTION oracle.skips_alike(rel regclass) RETURNS bool LANGUAGE sql AS $$
+    SELECT oracle.nblocks(rel) <= 1024;
+$$;
+
 CREATE FUNCTION oracle.compare_maps(stock regclass, ours regclass, nblocks bigint) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     SELECT 'visibility map',
            format('%s: %s blocks have less than the twin''s, first: %s', ours, count(*), min(s.blkno))
     FROM pg_visibility_map(stock) s JOIN pg_visibility_map(ours) o USING (blkno)
-    WHERE s.blkno < nblocks AND (s.all_visible AND NOT o.all_visible OR s.all_frozen AND NOT o.all_frozen)
+    WHERE s.blkno < nblocks AND (s.all_visible AND NOT o.all_visible OR
+          s.all_frozen AND NOT o.all_frozen AND oracle.skips_alike(ours))
     HAVING count(*) > 0
     UNION ALL
     -- the map rounds down to a 256th of a block
@@ -248,12 +256,6 @@ LANGUAGE sql AS $$
     WHERE s.blkno < nblocks AND s.avail <> o.avail AND
           (o.avail = 0 OR o.avail > CASE h.upper WHEN 0 THEN 8192 ELSE h.upper - h.lower END)
     HAVING count(*) > 0;
-$$;
-
--- Up to 8 MB, both vacuums skip the same pages.  Beyond, ours skips more: its
--- counts are estimates, and relfrozenxid may have to stay.
-CREATE FUNCTION oracle.skips_alike(rel regclass) RETURNS bool LANGUAGE sql AS $$
-    SELECT oracle.nblocks(rel) <= 1024;
 $$;
 
 CREATE FUNCTION oracle.about_as_many(rel regclass, a float8, b float8) RETURNS bool LANGUAGE sql AS $$
