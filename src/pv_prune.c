@@ -48,6 +48,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "utils/rel.h"
 
@@ -727,6 +728,19 @@ plan_freezing_all(PageExam *exam)
 }
 
 /*
+ * Will a WAL record of a change to this page hold an image of it?  Core's answer
+ * is of the process's last record, so that one which has logged nothing yet, or
+ * nothing since the last checkpoint began, is told no.  If we say yes there will
+ * be one, so nothing but its cost depends on this.
+ */
+static bool
+image_is_due(Buffer buf)
+{
+	return XLogCheckBufferNeedsBackup(buf) ||
+		(fullPageWrites && PageGetLSN(BufferGetPage(buf)) <= GetRedoRecPtr());
+}
+
+/*
  * Freeze the whole page if it costs no WAL record.  Returns whether it is for
  * the sake of an image of the page that will be logged anyway.
  */
@@ -739,7 +753,7 @@ consider_freezing_all(PageExam *exam)
 	if (!vis->all_visible || vis->all_frozen)
 		return false;
 	image_due = pv_plan_changes_page(&exam->plan) && RelationNeedsWAL(exam->self->rel) &&
-		XLogCheckBufferNeedsBackup(exam->buf);
+		image_is_due(exam->buf);
 	if (!image_due && exam->nfrozen == 0)
 		return false;
 	if (plan_freezing_all(exam))
