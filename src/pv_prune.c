@@ -254,6 +254,11 @@ note_dead_xids(PageExam *exam, HeapTupleHeader htup)
 	TransactionId *removed_xid = &exam->plan.removed_xid;
 
 	pv_advance_conflict_horizon(htup, removed_xid);
+
+	/*
+	 * This tuple's deleter may be its inserter, which nobody conflicts with, but
+	 * not that of others that it has deleted.
+	 */
 	if (tuple_is_plainly_deleted(htup))
 	{
 		exam->dead_xmax = HeapTupleHeaderGetRawXmax(htup);

@@ -42,9 +42,10 @@ my $pages_sql = q{
 
 	-- vacuumed: they were, so that ours may have more frozen tuples.  The page's
 	-- hint of what to prune may name the deleter of a tuple that stock has removed
-	-- itself, as it does where a dead version came after one that is seen.  Ours may
-	-- have more hints: who looks at a page again, as after an update in a multixact
-	-- was frozen to its XID, leaves some.
+	-- itself, as it does where a dead version came after one that is seen.  Hints may
+	-- differ: who looks at a page again, as after an update in a multixact was frozen
+	-- to its XID, leaves some.  Ours does in chains, stock in tables without indexes,
+	-- and there it is the deleter's.
 	CREATE FUNCTION pages.differences(vacuumed bool) RETURNS SETOF oracle.fault
 	LANGUAGE sql AS $$
 		WITH pair AS (
@@ -59,7 +60,7 @@ my $pages_sql = q{
 			('inserter is frozen', vacuumed OR s_frozen = o_frozen),
 			('deleter is there', (s).xmax <> '0' OR (o).xmax = '0'),
 			('header', (s).frozen <> (o).frozen OR s_frozen <> o_frozen OR
-				(s).mask = (o).mask & ~ (3328 & ~ (s).mask) AND (s).xmax = (o).xmax AND (s).mask2 = (o).mask2)
+				(s).mask & ~1024 = (o).mask & ~ (3328 & ~ (s).mask) & ~1024 AND (s).xmax = (o).xmax AND (s).mask2 = (o).mask2)
 			) AS v(what, good)
 		WHERE NOT v.good GROUP BY v.what
 		UNION ALL
