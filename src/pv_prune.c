@@ -116,7 +116,8 @@ typedef struct PageExam
 /*
  * A live tuple keeps the page all-visible only if its inserter is hinted
  * committed and older than every snapshot.  The hint matters: an inserter that
- * committed asynchronously may not be on disk yet.
+ * committed asynchronously may not be on disk yet.  It will be before the page, if
+ * the page is changed here, so then it is worth another look.
  */
 static void
 note_live_xmin(PageExam *exam, HeapTupleHeader htup)
@@ -124,8 +125,12 @@ note_live_xmin(PageExam *exam, HeapTupleHeader htup)
 	PvVisibility *vis = &exam->result->vis;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
-	if (!HeapTupleHeaderXminCommitted(htup) ||
-		!TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
+	if (!HeapTupleHeaderXminCommitted(htup))
+	{
+		vis->all_visible = false;
+		exam->result->look_again = true;
+	}
+	else if (!TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
 		vis->all_visible = false;
 	else if (TransactionIdFollows(xmin, vis->conflict_horizon))
 		vis->conflict_horizon = xmin;
@@ -388,6 +393,7 @@ begin_exam(PageExam *exam, OffsetNumber maxoff)
 	result->live_tuples = 0;
 	result->recently_dead_tuples = 0;
 	result->hastup = false;
+	result->look_again = false;
 	result->vis.all_visible = true;
 	result->vis.all_frozen = true;
 	result->vis.conflict_horizon = InvalidTransactionId;

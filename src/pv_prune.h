@@ -18,6 +18,7 @@ typedef struct PvPageResult
 	int			recently_dead_tuples;
 	bool		hastup;			/* the page prevents truncation */
 	PvVisibility vis;			/* once its dead items are gone */
+	bool		look_again;		/* for what could not be hinted yet */
 	int			lpdead_items;
 	OffsetNumber *deadoffsets;	/* ascending; in the room for them */
 	OffsetNumber room[MaxHeapTuplesPerPage];

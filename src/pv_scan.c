@@ -190,6 +190,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	}
 	if (dead_items_stay)
 		found.vis.all_visible = false;
+	else if (found.look_again)
+		pv_page_visibility(self, buf, blkno, &found.vis);
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
 	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis, dead_items_stay);
 

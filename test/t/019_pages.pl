@@ -42,10 +42,10 @@ my $pages_sql = q{
 
 	-- vacuumed: they were, so that ours may have more frozen tuples.  The page's
 	-- hint of what to prune may name the deleter of a tuple that stock has removed
-	-- itself, as it does where a dead version came after one that is seen.  Hints may
-	-- differ: who looks at a page again, as after an update in a multixact was frozen
-	-- to its XID, leaves some.  Ours does in chains, stock in tables without indexes,
-	-- and there it is the deleter's.
+	-- itself, as it does where a dead version came after one that is seen.  Hints of
+	-- what committed may differ: who looks at a page again leaves some, of an update in
+	-- a multixact that was frozen to its XID, or of a transaction that has committed
+	-- asynchronously.
 	CREATE FUNCTION pages.differences(vacuumed bool) RETURNS SETOF oracle.fault
 	LANGUAGE sql AS $$
 		WITH pair AS (
@@ -60,7 +60,7 @@ my $pages_sql = q{
 			('inserter is frozen', vacuumed OR s_frozen = o_frozen),
 			('deleter is there', (s).xmax <> '0' OR (o).xmax = '0'),
 			('header', (s).frozen <> (o).frozen OR s_frozen <> o_frozen OR
-				(s).mask & ~1024 = (o).mask & ~ (3328 & ~ (s).mask) & ~1024 AND (s).xmax = (o).xmax AND (s).mask2 = (o).mask2)
+				(s).mask & ~1280 = (o).mask & ~ (3328 & ~ (s).mask) & ~1280 AND (s).xmax = (o).xmax AND (s).mask2 = (o).mask2)
 			) AS v(what, good)
 		WHERE NOT v.good GROUP BY v.what
 		UNION ALL
@@ -395,6 +395,34 @@ while (time < $end)
 }
 note "$n trials by chance";
 disconnect_all();
+
+#
+# What has committed asynchronously and is not on disk cannot be hinted before the
+# page is changed.  The page becomes all-visible all the same.
+#
+$node->append_conf('postgresql.conf', 'wal_writer_delay = 10s');
+$node->reload;
+my %map;
+for my $enabled ('off', 'on')
+{
+	for my $index ('', 'CREATE INDEX ON late (id);')
+	{
+		$map{$enabled} .= $node->safe_psql('postgres', qq{
+			SET synchronous_commit = off;
+			SET parvacuum.enabled = $enabled;
+			DROP TABLE IF EXISTS late;
+			CREATE TABLE late (id int) WITH (autovacuum_enabled = off);
+			$index
+			INSERT INTO late SELECT generate_series(1, 5000);
+			INSERT INTO late SELECT generate_series(5001, 6000);
+			DELETE FROM late WHERE id % 3 = 0;
+			VACUUM (PARALLEL 0) late;
+			SELECT string_agg(all_visible::text, ' ' ORDER BY blkno) FROM pg_visibility_map('late');});
+	}
+}
+is($map{on}, $map{off}, 'rows that have just committed are all-visible, as after stock VACUUM');
+$node->append_conf('postgresql.conf', 'wal_writer_delay = 200ms');
+$node->reload;
 
 #
 # What freezing costs
