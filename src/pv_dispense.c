@@ -31,11 +31,12 @@
  * fewer than 32 skippable blocks, for the kernel's reading ahead and for
  * relfrozenxid.  With our own reading ahead the first reason is gone on most
  * storage, and where the second does not count, every skippable block is
- * skipped in any but small tables.  But where a jump costs much more time than reading on, as it does
- * with few I/O operations a second, short runs are read: those for which reading
- * on takes no longer than the jump, by what both have taken here so far, and none
- * that core would not read.  In shared buffers nothing is read and nothing
- * measured.
+ * skipped in any but small tables.  But where jumps cost much more time than
+ * reading on, as they do with few I/O operations a second, core's rule may still be
+ * the faster one.  So a participant measures what it takes to get through a stretch
+ * of the table with either rule, and goes by the better; now and then it tries the
+ * other one, unless that cannot be faster.  In shared buffers nothing is read and
+ * nothing measured.
  *
  * With peers, a run is measured within the range only, because beyond its
  * borders one of them may just have set the bits; cutting it short only makes us
@@ -60,14 +61,20 @@
 #include "pv_dispense.h"
 
 /*
- * What jumping and reading on take is believed after so many reads of the kind,
- * and is the average of about the last COST_HISTORY
+ * Whether to read short runs is decided anew every so many blocks, by what blocks
+ * have taken with either rule.  Now and then a stretch tries the other rule: seldom,
+ * if it was MUCH_WORSE, for a trial also sets off the kernel's reading ahead.
  */
-#define ENOUGH_READS			8
-#define COST_HISTORY			16.0
+#define STRETCH_BLOCKS			512
+#define TRIAL_EVERY				16
+#define SELDOM_EVERY			128
+#define MUCH_WORSE				1.5
 
-/* If jumps take so long, it is worth finding out what reading on would take */
-#define SLOW_JUMP_USECS			200.0
+/* An average is of about so many stretches */
+#define COST_HISTORY			8
+
+/* Reading and visiting a block that needs no vacuum hardly takes less */
+#define FASTEST_READ_USECS		5.0
 
 /* A claim takes this share of what would be each participant's part */
 #define CLAIM_FRACTION			4
@@ -81,12 +88,16 @@
 /* Reading ahead is given up after so many blocks found in shared buffers */
 #define CACHED_RUN				64
 
-/* What visiting a block takes if it has to be read, in microseconds */
-typedef struct ReadCost
+/*
+ * What a rule has cost: microseconds for each block of the table that was passed,
+ * visited or skipped.
+ */
+typedef struct RuleCost
 {
 	double		usecs;
-	int			nreads;
-} ReadCost;
+	double		fastest;
+	int			nstretches;		/* measured, up to COST_HISTORY */
+} RuleCost;
 
 struct PvBlockScan
 {
@@ -95,8 +106,20 @@ struct PvBlockScan
 	const PvSkipping *skipping;
 	bool		skippedallvis;
 
-	ReadCost	jump;			/* after skipped blocks */
-	ReadCost	next;			/* after the block before it */
+	/* Deciding: the rule of the stretch that cur is in */
+	BlockNumber stretch;
+	bool		read_short_runs;
+	int			since_trial;	/* stretches */
+	BlockNumber short_skipped;	/* in short runs, in stretches that skip them */
+	BlockNumber short_of;		/* blocks in those stretches */
+
+	/* Visiting: what is being measured, and what was */
+	RuleCost	skip_cost;		/* short runs are skipped */
+	RuleCost	read_cost;		/* short runs are read */
+	bool		measuring;
+	bool		measured_rule;
+	BlockNumber measured_blocks;
+	instr_time	measured_since;
 
 	BlockNumber range_start;
 	BlockNumber range_end;
@@ -244,6 +267,7 @@ pv_blockscan_create(Relation rel, PvDispenseShared *shared,
 	scan->skipping = skipping;
 	scan->vmbuffer = InvalidBuffer;
 	scan->long_run_until = InvalidBlockNumber;
+	scan->stretch = InvalidBlockNumber;
 	pv_lookahead_init(&scan->ahead, rel, MAX_LOOKAHEAD);
 	return scan;
 }
@@ -273,26 +297,97 @@ block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
 }
 
 /*
- * Will what a visit takes tell us something?  Not in shared buffers, where
- * nothing is read, and clocks would be most of it.
+ * Would reading short runs take more time than all that is done now, even if the
+ * storage were as fast as can be?  Then it need not be tried.  The fastest stretch
+ * counts, since any other may have waited for something else.
  */
-bool
-pv_blockscan_wants_times(PvBlockScan *scan)
+static bool
+reading_is_hopeless(PvBlockScan *scan)
 {
-	return scan->ahead.active && scan->skipping->rule == PV_SKIP_ADAPTIVE;
+	double		short_share = (double) scan->short_skipped / Max(scan->short_of, 1);
+
+	return short_share * FASTEST_READ_USECS >= scan->skip_cost.fastest;
 }
 
 /*
- * Visiting a block that had to be read has taken so long.
+ * A new stretch begins: are short runs to be read in it?  Not before it is known
+ * what skipping them takes, nor in shared buffers, where nothing is read.
  */
-void
-pv_blockscan_note_time(PvBlockScan *scan, const PvScanBlock *block, double usecs)
+static bool
+choose_rule(PvBlockScan *scan)
 {
-	ReadCost   *cost = block->passed > 1 ? &scan->jump : &scan->next;
-	double		weight = 1.0 / Min(++cost->nreads, COST_HISTORY);
+	double		reading = scan->read_cost.usecs;
+	double		skipping = scan->skip_cost.usecs;
+	bool		best = reading < skipping;
+	bool		clear = Max(reading, skipping) > MUCH_WORSE * Min(reading, skipping);
 
-	cost->usecs += (usecs - cost->usecs) * weight;
-	cost->nreads = Min(cost->nreads, COST_HISTORY);
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || !scan->ahead.active ||
+		scan->skip_cost.nstretches < COST_HISTORY || reading_is_hopeless(scan))
+		return false;
+	if (scan->read_cost.nstretches == 0)
+		return true;
+	if (++scan->since_trial < (clear ? SELDOM_EVERY : TRIAL_EVERY))
+		return best;
+	scan->since_trial = 0;
+	return !best;
+}
+
+/*
+ * Keep to one rule in a stretch.
+ */
+static void
+enter_stretch(PvBlockScan *scan)
+{
+	BlockNumber stretch = scan->cur / STRETCH_BLOCKS;
+
+	if (stretch == scan->stretch)
+		return;
+	scan->stretch = stretch;
+	scan->read_short_runs = choose_rule(scan);
+
+	/* What short runs there are now counts for more than what there were */
+	if (!scan->read_short_runs)
+	{
+		scan->short_skipped /= 2;
+		scan->short_of = scan->short_of / 2 + STRETCH_BLOCKS;
+	}
+}
+
+/*
+ * A block is about to be visited: measure what blocks take, rule by rule, as long
+ * as they are read.
+ */
+static void
+measure(PvBlockScan *scan, const PvScanBlock *block)
+{
+	instr_time	now,
+				taken;
+	RuleCost   *cost;
+	double		usecs;
+
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
+		(!scan->measuring && !scan->ahead.active))
+		return;
+	scan->measured_blocks += block->passed;
+	if (scan->measuring && scan->measured_rule == block->short_runs_read &&
+		scan->measured_blocks < STRETCH_BLOCKS)
+		return;
+
+	INSTR_TIME_SET_CURRENT(now);
+	if (scan->measuring && scan->ahead.active)
+	{
+		cost = scan->measured_rule ? &scan->read_cost : &scan->skip_cost;
+		taken = now;
+		INSTR_TIME_SUBTRACT(taken, scan->measured_since);
+		usecs = INSTR_TIME_GET_DOUBLE(taken) * 1000000.0 / scan->measured_blocks;
+		cost->fastest = cost->nstretches == 0 ? usecs : Min(cost->fastest, usecs);
+		cost->nstretches = Min(cost->nstretches + 1, COST_HISTORY);
+		cost->usecs += (usecs - cost->usecs) / cost->nstretches;
+	}
+	scan->measuring = scan->ahead.active;
+	scan->measured_rule = block->short_runs_read;
+	scan->measured_blocks = 0;
+	scan->measured_since = now;
 }
 
 /*
@@ -302,18 +397,10 @@ pv_blockscan_note_time(PvBlockScan *scan, const PvScanBlock *block, double usecs
 static BlockNumber
 shortest_skip(PvBlockScan *scan, bool some_not_frozen)
 {
-	double		blocks;
-
 	if (scan->skipping->rule == PV_SKIP_AS_CORE ||
 		(some_not_frozen && !scan->skipping->short_unfrozen_runs))
 		return PV_CORE_SKIP_THRESHOLD;
-	if (scan->jump.nreads < ENOUGH_READS)
-		return 1;
-	if (scan->next.nreads < ENOUGH_READS)
-		return scan->jump.usecs < SLOW_JUMP_USECS ? 1 : PV_CORE_SKIP_THRESHOLD;
-
-	blocks = scan->jump.usecs / Max(scan->next.usecs, 1.0);
-	return (BlockNumber) Min(Max(blocks, 1.0), PV_CORE_SKIP_THRESHOLD);
+	return scan->read_short_runs ? PV_CORE_SKIP_THRESHOLD : 1;
 }
 
 /*
@@ -357,6 +444,8 @@ pass_skippable_run(PvBlockScan *scan)
 	is_long = run_end - run_start >= PV_CORE_SKIP_THRESHOLD ||
 		run_start == scan->long_run_until;
 	run_end = Min(run_end, scan->range_end);
+	if (!is_long)
+		scan->short_skipped += run_end - run_start;
 	scan->passed += run_end - run_start;
 	scan->long_run_until = is_long ? run_end : InvalidBlockNumber;
 	scan->cur = run_end;
@@ -373,9 +462,10 @@ decide_next(PvBlockScan *scan, PvScanBlock *block)
 
 	while (scan->cur < scan->range_end)
 	{
-		bool		skippable = block_is_skippable(scan, scan->cur,
-												   &allvis, &allfrozen);
+		bool		skippable;
 
+		enter_stretch(scan);
+		skippable = block_is_skippable(scan, scan->cur, &allvis, &allfrozen);
 		if (skippable && scan->cur >= scan->visit_until)
 		{
 			pass_skippable_run(scan);
@@ -384,6 +474,7 @@ decide_next(PvBlockScan *scan, PvScanBlock *block)
 
 		block->blkno = scan->cur++;
 		block->passed = scan->passed + 1;
+		block->short_runs_read = scan->read_short_runs;
 		scan->passed = 0;
 		return true;
 	}
@@ -445,6 +536,7 @@ void
 pv_blockscan_advance(PvBlockScan *scan)
 {
 	Assert(scan->nqueued > 0);
+	measure(scan, &scan->queue[scan->head]);
 	scan->head = (scan->head + 1) % MAX_LOOKAHEAD;
 	scan->nqueued--;
 }

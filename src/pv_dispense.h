@@ -70,6 +70,7 @@ typedef struct PvScanBlock
 {
 	BlockNumber blkno;
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
+	bool		short_runs_read;	/* the rule by which it was decided for */
 } PvScanBlock;
 
 /* One participant's way through its ranges */
@@ -81,9 +82,6 @@ extern bool pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block);
 extern void pv_blockscan_advance(PvBlockScan *scan);
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
-extern bool pv_blockscan_wants_times(PvBlockScan *scan);
-extern void pv_blockscan_note_time(PvBlockScan *scan, const PvScanBlock *block,
-								   double usecs);
 extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
 extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
 extern void pv_blockscan_pause(PvBlockScan *scan);

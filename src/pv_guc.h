@@ -39,7 +39,7 @@ extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
 /* Of the setting and of the table option; as BUFFER_USAGE_LIMIT of PG 16. */
 #define PV_MIN_BUFFER_USAGE_LIMIT	128
 #define PV_MAX_BUFFER_USAGE_LIMIT	(16 * 1024 * 1024)
-#define PV_DEFAULT_BUFFER_USAGE_LIMIT	(8 * 1024)
+#define PV_DEFAULT_BUFFER_USAGE_LIMIT	(16 * 1024)
 
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */

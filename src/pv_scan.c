@@ -22,7 +22,6 @@
 #include "postgres.h"
 
 #include "access/xloginsert.h"
-#include "portability/instr_time.h"
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
@@ -354,17 +353,10 @@ scan_block(HeapScan *scan, const PvScanBlock *block)
 {
 	PvParticipant *self = scan->self;
 	BlockNumber blkno = block->blkno;
-	bool		timed = pv_blockscan_wants_times(self->blockscan);
-	int64		misses = pgBufferUsage.shared_blks_read;
-	instr_time	start,
-				end;
 	Buffer		buf;
 
 	self->counters.scanned_pages++;
 	self->errinfo.blkno = blkno;
-
-	if (timed)
-		INSTR_TIME_SET_CURRENT(start);
 
 	/* The pin comes first: it may extend the map, which is I/O */
 	visibilitymap_pin(self->rel, blkno, &scan->vmbuffer);
@@ -385,14 +377,6 @@ scan_block(HeapScan *scan, const PvScanBlock *block)
 
 	if (!scan_new_or_empty(scan, buf, blkno, false))
 		scan_prune(scan, buf, blkno);
-
-	if (timed && pgBufferUsage.shared_blks_read != misses)
-	{
-		INSTR_TIME_SET_CURRENT(end);
-		INSTR_TIME_SUBTRACT(end, start);
-		pv_blockscan_note_time(self->blockscan, block,
-							   INSTR_TIME_GET_MICROSEC(end));
-	}
 }
 
 /*

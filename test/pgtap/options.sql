@@ -37,7 +37,7 @@ $$;
 -- ALTER TABLE
 CREATE TABLE a (x int PRIMARY KEY, y text);
 SELECT is(label('a'), NULL, 'a table has no options');
-SELECT is(holds('a'), 'f default, - default, 8192 default', 'and the defaults hold');
+SELECT is(holds('a'), 'f default, - default, 16384 default', 'and the defaults hold');
 SELECT is(after('ALTER TABLE a SET (parvacuum.enabled' || value || ')'), 'enabled=true', 'enabled' || value)
 FROM unnest(ARRAY['', ' = true', ' = on', ' = 1', ' = yes', ' = ''yes''', ' = ''TRUE''', ' = ''On''', ' = t', ' = y',
     ' = "true"']) value;
@@ -157,7 +157,7 @@ FROM (VALUES ('ALTER MATERIALIZED VIEW mv SET (parvacuum.enabled, fillfactor = 6
     ('REFRESH MATERIALIZED VIEW mv', 'workers=2'),
     ('CREATE UNIQUE INDEX ON mv (x); REFRESH MATERIALIZED VIEW CONCURRENTLY mv', 'workers=2')) x(statement, label);
 SELECT is(reloptions('mv'), 'fillfactor=60', 'a materialized view: core''s option');
-SELECT is(holds('mv'), 'f default, 2 table, 8192 default', 'a materialized view in parvacuum_tables');
+SELECT is(holds('mv'), 'f default, 2 table, 16384 default', 'a materialized view in parvacuum_tables');
 
 -- partitions: each option comes from the nearest that says it
 CREATE TABLE p (x int, y int) PARTITION BY LIST (x);
@@ -172,9 +172,9 @@ FROM (VALUES ('p', 'enabled=true, workers=1'), ('p1', NULL), ('p2', NULL), ('p21
     ('p22', 'buffer_usage_limit=128')) x(rel, label);
 SELECT is(reloptions('p22'), 'fillfactor=50', 'core''s option of a partition');
 SELECT is(holds(rel), options, rel)
-FROM (VALUES ('p', 't table, 1 table, 8192 default'), ('p1', 't ancestor, 1 ancestor, 8192 default'),
-    ('p2', 't ancestor, 1 ancestor, 8192 default'),
-    ('p21', 't ancestor, 1 ancestor, 8192 default'), ('p22', 't ancestor, 1 ancestor, 128 table')) x(rel, options);
+FROM (VALUES ('p', 't table, 1 table, 16384 default'), ('p1', 't ancestor, 1 ancestor, 16384 default'),
+    ('p2', 't ancestor, 1 ancestor, 16384 default'),
+    ('p21', 't ancestor, 1 ancestor, 16384 default'), ('p22', 't ancestor, 1 ancestor, 128 table')) x(rel, options);
 ALTER TABLE p SET (parvacuum.buffer_usage_limit = 1024);
 ALTER TABLE p2 SET (parvacuum.workers = 2);
 ALTER TABLE p21 SET (parvacuum.enabled = off);
@@ -190,11 +190,11 @@ ALTER TABLE p ATTACH PARTITION p3 FOR VALUES IN (3);
 SELECT is(holds('p3'), 't ancestor, 3 table, 1024 ancestor', 'attached');
 SELECT is(label('p3'), 'workers=3', 'attaching changes no label');
 ALTER TABLE p DETACH PARTITION p3;
-SELECT is(holds('p3'), 'f default, 3 table, 8192 default', 'detached');
+SELECT is(holds('p3'), 'f default, 3 table, 16384 default', 'detached');
 ALTER TABLE p DETACH PARTITION p2;
-SELECT is(holds('p21'), 'f ancestor, - default, 8192 default', 'its ancestor detached');
+SELECT is(holds('p21'), 'f ancestor, - default, 16384 default', 'its ancestor detached');
 SELECT dblink_exec('s', 'ALTER TABLE p DETACH PARTITION p1 CONCURRENTLY') \g /dev/null
-SELECT is(holds('p1'), 'f default, - default, 8192 default', 'detached concurrently');
+SELECT is(holds('p1'), 'f default, - default, 16384 default', 'detached concurrently');
 ALTER TABLE p ATTACH PARTITION p2 FOR VALUES IN (2);
 SELECT is(holds('p21'), 'f ancestor, 1 ancestor, 1024 ancestor', 'its ancestor attached again');
 CREATE TABLE p4 PARTITION OF p FOR VALUES IN (4) WITH (parvacuum.workers = 4);
@@ -207,7 +207,7 @@ SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = 'p'::regclass), N
 -- ordinary inheritance
 CREATE TABLE parent (x int) WITH (parvacuum.enabled, parvacuum.workers = 2);
 CREATE TABLE child () INHERITS (parent);
-SELECT is(holds('child'), 'f default, - default, 8192 default', 'a child inherits nothing');
+SELECT is(holds('child'), 'f default, - default, 16384 default', 'a child inherits nothing');
 ALTER TABLE parent SET (parvacuum.buffer_usage_limit = 128);
 SELECT is(label('child'), NULL, 'also from ALTER TABLE');
 
@@ -243,11 +243,11 @@ SELECT is(label('c11'), NULL, 'and the next table does not get them');
 
 -- what core is to do all the same
 CREATE TEMP TABLE temporary (x int) WITH (parvacuum.enabled, parvacuum.workers = 2);
-SELECT is(holds('temporary'), 't table, 2 table, 8192 default', 'a temporary table');
+SELECT is(holds('temporary'), 't table, 2 table, 16384 default', 'a temporary table');
 SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = 'temporary'::regclass), 'The table is temporary.',
     'is declined');
 ALTER TABLE temporary RESET (parvacuum.enabled);
-SELECT is(holds('temporary'), 'f default, 2 table, 8192 default', 'ALTER of a temporary table');
+SELECT is(holds('temporary'), 'f default, 2 table, 16384 default', 'ALTER of a temporary table');
 SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = 'temporary'::regclass), NULL,
     'nothing is declined that is not wanted');
 DROP ACCESS METHOD IF EXISTS pv_heap;
@@ -478,15 +478,15 @@ SELECT is((SELECT count(*) FROM parvacuum_tables JOIN pg_class c ON c.oid = reli
 SELECT ok((SELECT o IS NULL FROM parvacuum_table_options(regclassin(rel::cstring)) o),
     'parvacuum_table_options(): nulls for ' || rel)
 FROM unnest(ARRAY['a_view', 'a_sequence', 'a_pkey', 'row_type', '0']) rel;
-SELECT is(o::text, '(8192,setting,f,setting,,default,)', 'parvacuum_table_options() of a catalog')
+SELECT is(o::text, '(16384,setting,f,setting,,default,)', 'parvacuum_table_options() of a catalog')
 FROM parvacuum_table_options('pg_class') o;
 
 -- the setting, where no table says anything
 SELECT is(holds('t.twin'), 'f default, 2 table, 0 table', 'enabled by default: no');
 SET parvacuum.enabled = on;
 SELECT is(holds(rel), options, 'SET: ' || rel)
-FROM (VALUES ('t.twin', 't session, 2 table, 0 table'), ('plain', 't session, - default, 8192 default'),
-    ('c1', 't table, - default, 8192 default'),
+FROM (VALUES ('t.twin', 't session, 2 table, 0 table'), ('plain', 't session, - default, 16384 default'),
+    ('c1', 't table, - default, 16384 default'),
     ('c2', 'f table, 2 table, 2048 table'), ('p4', 't ancestor, 4 table, 1024 ancestor'),
     ('p21', 'f ancestor, 1 ancestor, 1024 ancestor')) x(rel, options);
 SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = 'temporary'::regclass), 'The table is temporary.',
@@ -495,22 +495,22 @@ SELECT is(o.declined, 'The table is a system catalog.', 'and so is a catalog')
 FROM parvacuum_table_options('pg_class') o;
 SET parvacuum.enabled = off;
 SELECT is(holds(rel), options, 'SET off: ' || rel)
-FROM (VALUES ('plain', 'f session, - default, 8192 default'), ('c1', 't table, - default, 8192 default'),
+FROM (VALUES ('plain', 'f session, - default, 16384 default'), ('c1', 't table, - default, 16384 default'),
     ('p4', 't ancestor, 4 table, 1024 ancestor')) x(rel, options);
 RESET parvacuum.enabled;
-SELECT is(holds('plain'), 'f default, - default, 8192 default', 'RESET');
+SELECT is(holds('plain'), 'f default, - default, 16384 default', 'RESET');
 
 CREATE FUNCTION holds_elsewhere(rel text) RETURNS text LANGUAGE sql AS $$
     SELECT y FROM dblink(conninfo('new'), format('SELECT holds(%L)', rel)) x(y text)
 $$;
 DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET parvacuum.enabled = on', current_database()); END $$;
 SELECT is(holds_elsewhere(rel), options, 'ALTER DATABASE: ' || rel)
-FROM (VALUES ('plain', 't database, - default, 8192 default'), ('c1', 't table, - default, 8192 default'),
+FROM (VALUES ('plain', 't database, - default, 16384 default'), ('c1', 't table, - default, 16384 default'),
     ('c2', 'f table, 2 table, 2048 table'),
     ('p21', 'f ancestor, 1 ancestor, 1024 ancestor'), ('p4', 't ancestor, 4 table, 1024 ancestor')) x(rel, options);
-SELECT is(holds('plain'), 'f default, - default, 8192 default', 'not yet in a session that was there before');
+SELECT is(holds('plain'), 'f default, - default, 16384 default', 'not yet in a session that was there before');
 DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET parvacuum.enabled', current_database()); END $$;
-SELECT is(holds_elsewhere('plain'), 'f default, - default, 8192 default', 'ALTER DATABASE RESET');
+SELECT is(holds_elsewhere('plain'), 'f default, - default, 16384 default', 'ALTER DATABASE RESET');
 
 -- parvacuum.engine
 ALTER SYSTEM SET parvacuum.engine = off;
@@ -518,7 +518,7 @@ SELECT reloaded('parvacuum.engine', 'off') \g /dev/null
 SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = rel::regclass), declined, 'engine off: ' || rel)
 FROM (VALUES ('c1', 'The setting parvacuum.engine is off.'), ('as11', NULL), ('p', NULL),
     ('p4', 'The setting parvacuum.engine is off.')) x(rel, declined);
-SELECT is(holds('c1'), 't table, - default, 8192 default', 'engine off: the options hold as before');
+SELECT is(holds('c1'), 't table, - default, 16384 default', 'engine off: the options hold as before');
 ALTER SYSTEM RESET parvacuum.engine;
 SELECT reloaded('parvacuum.engine', 'on') \g /dev/null
 SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = 'c1'::regclass), NULL, 'engine on');
@@ -550,12 +550,12 @@ DROP EVENT TRIGGER pv_start;
 DROP EVENT TRIGGER pv_end;
 SELECT is((SELECT array_agg(concat_ws(' / ', event, label, holds) ORDER BY n) FROM seen WHERE tag = wanted), events,
     'event triggers: ' || wanted)
-FROM (VALUES ('ALTER TABLE', ARRAY['ddl_command_start', 'ddl_command_end / workers=1 / f default, 1 table, 8192 default',
-        'ddl_command_start', 'ddl_command_end / workers=2 / f default, 2 table, 8192 default', 'ddl_command_start',
-        'ddl_command_end / f default, - default, 8192 default']),
+FROM (VALUES ('ALTER TABLE', ARRAY['ddl_command_start', 'ddl_command_end / workers=1 / f default, 1 table, 16384 default',
+        'ddl_command_start', 'ddl_command_end / workers=2 / f default, 2 table, 16384 default', 'ddl_command_start',
+        'ddl_command_end / f default, - default, 16384 default']),
     ('CREATE TABLE', ARRAY['ddl_command_start',
-    'ddl_command_end / enabled=true, workers=3 / t table, 3 table, 8192 default']),
-    ('CREATE TABLE AS', ARRAY['ddl_command_start', 'ddl_command_end / workers=4 / f default, 4 table, 8192 default']))
+    'ddl_command_end / enabled=true, workers=3 / t table, 3 table, 16384 default']),
+    ('CREATE TABLE AS', ARRAY['ddl_command_start', 'ddl_command_end / workers=4 / f default, 4 table, 16384 default']))
     x(wanted, events);
 SELECT is(label('seen_new'), 'enabled=true, workers=3', 'a table before which a trigger has created others');
 SELECT is(created(6), ARRAY['inner6 ', 'inner_as6 ', 'inner_mv6 ', 'inner_own6 workers=100'], 'and the others');
