@@ -583,4 +583,5 @@ pv_blockscan_pause(PvBlockScan *scan)
 	if (BufferIsValid(scan->vmbuffer))
 		ReleaseBuffer(scan->vmbuffer);
 	scan->vmbuffer = InvalidBuffer;
+	scan->measuring = false;	/* other phases come between */
 }
