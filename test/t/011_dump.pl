@@ -135,7 +135,7 @@ totals|m|0|enabled=true, workers=1
 unlogged|r|0|buffer_usage_limit=0, enabled=false
 
 is($labels{archive}, 'small|r|0|enabled=false', 'and those of the other database');
-is($effective{archive}, "old_orders|t|database||default||default|\nsmall|f|table||default||default|",
+is($effective{archive}, "old_orders|t|database||default|16384|default|\nsmall|f|table||default|16384|default|",
 	'where the setting of the database matters');
 my $n_labels = () = $labels{shop} =~ /\|0\|/g;
 is(scalar(() = $dump{shop} =~ /^SECURITY LABEL FOR parvacuum ON /gm), $n_labels, 'a dump has one statement for each');
@@ -235,7 +235,7 @@ sub is_plain
 	same_text(dump_of($bare, $db), $without, "$db: all is there but the options");
 	is(labels($bare, $db), '', "$db: no label");
 	is($bare->safe_psql($db, 'SELECT DISTINCT enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from FROM parvacuum_tables'),
-		'f|default||default||default', "$db: no options hold");
+		'f|default||default|16384|default', "$db: no options hold");
 	return;
 }
 

@@ -188,7 +188,7 @@ sub standby_is_same
 		FROM unnest(ARRAY['ours', 'stock']::regclass[]) l, generate_series(0, oracle.nblocks(l) - 1) blk GROUP BY l};
 	my $map = q{SELECT l, pg_visibility_map_summary(l) FROM unnest(ARRAY['ours', 'stock']::regclass[]) l};
 
-	$node->wait_for_catchup($standby, 'replay');
+	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 	is($standby->safe_psql('postgres', $_), $node->safe_psql('postgres', $_), "$what: the same there") for $digest, $map, $labels;
 	is($standby->safe_psql('postgres', q{
 		SELECT * FROM oracle.check_heap('ours');
@@ -218,7 +218,7 @@ like(error_of($standby, $_), qr/ERROR:  cannot execute [A-Z ]+ in a read-only tr
   for 'ALTER TABLE ours SET (parvacuum.enabled)', 'ALTER TABLE ours RESET (parvacuum.workers)',
   'CREATE TABLE t (i int) WITH (parvacuum.enabled)', q{SECURITY LABEL FOR parvacuum ON TABLE ours IS 'workers=3'}, 'DROP EXTENSION parvacuum';
 is($standby->safe_psql('postgres', q{SELECT * FROM parvacuum_tables WHERE relid = 'ours'::regclass}),
-	'ours|t|table|1|table||default|', 'preloaded on the standby: the options can be read');
+	'ours|t|table|1|table|16384|default|', 'preloaded on the standby: the options can be read');
 $node->safe_psql('postgres', 'DELETE FROM ours WHERE id % 3 = 1');
 is(vacuum('ours'), 'engine', 'preloaded on the standby: a vacuum by the engine');
 standby_is_same('preloaded on the standby');
@@ -226,7 +226,7 @@ standby_is_same('preloaded on the standby');
 # promoted, without it
 $standby->append_conf('postgresql.conf', $without);
 $standby->restart;
-$node->wait_for_catchup($standby, 'replay');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $standby->promote;
 $standby->safe_psql('postgres', 'DELETE FROM ours WHERE id % 5 = 0');
 is(vacuum_on($standby, 'postgres', 'ours'), 'core', 'promoted: the table is core\'s');

@@ -117,7 +117,7 @@ sub cached_after_vacuum
 	$round++;
 	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round; CHECKPOINT");
 	$node->restart;
-	$node->safe_psql('postgres', ($setting // '') . '; VACUUM t');
+	$node->safe_psql('postgres', ($setting // '') . '; VACUUM (DISABLE_PAGE_SKIPPING) t');
 	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
 }
 
