@@ -1,8 +1,10 @@
 -- Which pages are read, by the visibility map: the rule that README states under
 -- "What is read".  Everything is in shared buffers, where nothing is read and
 -- measured, so a jump never costs anything.
+SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parvacuum;
 CREATE EXTENSION IF NOT EXISTS pg_visibility;
+RESET client_min_messages;
 
 -- one row a page, with room for another version of it; not logged, so that no
 -- page is frozen for the sake of its image
