@@ -43,14 +43,15 @@ my $pages_sql = q{
 	-- vacuumed: they were, so that ours may have more frozen tuples.  The page's
 	-- hint of what to prune may name the deleter of a tuple that stock has removed
 	-- itself, as it does where a dead version came after one that is seen.  Hints of
-	-- what committed may differ: who looks at a page again leaves some, of an update in
-	-- a multixact that was frozen to its XID, or of a transaction that has committed
-	-- asynchronously.
+	-- what committed or aborted may differ: who looks at a page again leaves some, of
+	-- an update in a multixact that was frozen to its XID, or of a transaction that has
+	-- committed asynchronously.
 	CREATE FUNCTION pages.differences(vacuumed bool) RETURNS SETOF oracle.fault
 	LANGUAGE sql AS $$
 		WITH pair AS (
 			SELECT s AS s, o AS o, s.blk, s.lp,
-				s.mask & 768 = 768 AS s_frozen, o.mask & 768 = 768 AS o_frozen
+				s.mask & 768 = 768 AS s_frozen, o.mask & 768 = 768 AS o_frozen,
+				CASE o.xmax WHEN '0' THEN 1280 ELSE 3328 END AS hints
 			FROM pages.tuples('stock') s JOIN pages.tuples('ours') o ON s.blk = o.blk AND s.lp = o.lp)
 		SELECT v.what, format('%s tuples, first %s: stock %s, ours %s', count(*), min(format('(%s,%s)', blk, lp)),
 			(array_agg((s).mask || ' ' || (s).xmax))[1], (array_agg((o).mask || ' ' || (o).xmax))[1])
@@ -60,7 +61,7 @@ my $pages_sql = q{
 			('inserter is frozen', vacuumed OR s_frozen = o_frozen),
 			('deleter is there', (s).xmax <> '0' OR (o).xmax = '0'),
 			('header', (s).frozen <> (o).frozen OR s_frozen <> o_frozen OR
-				(s).mask & ~1280 = (o).mask & ~ (3328 & ~ (s).mask) & ~1280 AND (s).xmax = (o).xmax AND (s).mask2 = (o).mask2)
+				(s).mask & ~hints = (o).mask & ~ (3328 & ~ (s).mask) & ~hints AND (s).xmax = (o).xmax AND (s).mask2 = (o).mask2)
 			) AS v(what, good)
 		WHERE NOT v.good GROUP BY v.what
 		UNION ALL
