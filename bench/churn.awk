@@ -17,10 +17,6 @@ BEGIN {
     logarithmic[3] = 1
 }
 
-function contender(who, caption, shade, thick) {
-    known[++nknown] = who; name[who] = caption; colour[who] = shade; stroke[who] = thick
-}
-
 function panel(caption, solid, dashed) {
     title[++panels] = caption; panel_of[solid] = panel_of[dashed] = panels
     dash["with", dashed] = " stroke-dasharray=\"5 4\""

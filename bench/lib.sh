@@ -52,6 +52,17 @@ test_table() {
     fi
 }
 
+# The data directory that all runs of a workload are copies of, with test_table and
+# what else the SQL of the third argument makes.
+build() {
+    start_server "$1" "$work/bench.conf"
+    psql -c 'CREATE EXTENSION parvacuum' -c 'CREATE EXTENSION pg_prewarm'
+    test_table "$1" "$2"
+    psql <<<"${3-}"
+    psql -c CHECKPOINT
+    stop_server "$work/$1" fast
+}
+
 # For vacuums of one large table, everything in shared buffers.
 vacuum_settings() {
     cat <<CONF

@@ -14,10 +14,6 @@ BEGIN {
     title["cold"] = "cold: time relative to stock VACUUM"
 }
 
-function contender(who, caption, shade, thick) {
-    known[++nknown] = who; name[who] = caption; colour[who] = shade; stroke[who] = thick
-}
-
 {
     if (!seen[$2]++) state[++panels] = $2
     if (!seen[$1]++) percent[++percents] = $1

@@ -3,6 +3,11 @@
 
 function log10(value) { return log(value) / log(10) }
 
+# A contender's name, colour, and the width of its line.
+function contender(who, caption, shade, thick) {
+    known[++nknown] = who; name[who] = caption; colour[who] = shade; stroke[who] = thick
+}
+
 function open_svg(wide, high) {
     printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"", wide, high,
         wide, high

@@ -273,17 +273,15 @@ pv_blockscan_create(Relation rel, PvDispenseShared *shared,
 }
 
 /*
- * May this block be skipped?  Sets *allvis and *allfrozen to what the map says
- * of it.
+ * May this block be skipped?  Sets *allfrozen to what the map says of it.
  */
 static bool
-block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
-				   bool *allfrozen)
+block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allfrozen)
 {
 	uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
 												   &scan->vmbuffer);
+	bool		allvis = (mapbits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 
-	*allvis = (mapbits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 	*allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
 
 	/*
@@ -292,7 +290,7 @@ block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allvis,
 	 */
 	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
 		return false;
-	return scan->skipping->all_visible ? *allvis :
+	return scan->skipping->all_visible ? allvis :
 		scan->skipping->all_frozen && *allfrozen;
 }
 
@@ -415,8 +413,7 @@ pass_skippable_run(PvBlockScan *scan)
 	BlockNumber limit = scan->range_end;
 	bool		some_not_frozen = false;
 	bool		is_long;
-	bool		allvis,
-				allfrozen;
+	bool		allfrozen;
 
 	/* Alone we may look on, just so far as to know whether the run is long */
 	if (scan->shared->participants == 1)
@@ -424,7 +421,7 @@ pass_skippable_run(PvBlockScan *scan)
 							   pg_atomic_read_u32(&scan->shared->end)));
 
 	while (run_end < limit &&
-		   block_is_skippable(scan, run_end, &allvis, &allfrozen))
+		   block_is_skippable(scan, run_end, &allfrozen))
 	{
 		some_not_frozen |= !allfrozen;
 		pv_delay_point();
@@ -457,16 +454,13 @@ pass_skippable_run(PvBlockScan *scan)
 static bool
 decide_next(PvBlockScan *scan, PvScanBlock *block)
 {
-	bool		allvis,
-				allfrozen;
+	bool		allfrozen;
 
 	while (scan->cur < scan->range_end)
 	{
-		bool		skippable;
-
 		enter_stretch(scan);
-		skippable = block_is_skippable(scan, scan->cur, &allvis, &allfrozen);
-		if (skippable && scan->cur >= scan->visit_until)
+		if (scan->cur >= scan->visit_until &&
+			block_is_skippable(scan, scan->cur, &allfrozen))
 		{
 			pass_skippable_run(scan);
 			continue;

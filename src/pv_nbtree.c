@@ -84,6 +84,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "pv_gate.h"
 #include "pv_nbtree.h"
 #include "pv_wait.h"
 

@@ -23,7 +23,6 @@
 #include "pv_cost.h"
 #include "pv_deadtids.h"
 #include "pv_dispense.h"
-#include "pv_gate.h"
 #include "pv_report.h"
 
 /* What a participant counts; the leader adds them up between phases. */

@@ -533,6 +533,17 @@ follow_chain(PageExam *exam, OffsetNumber root, OffsetNumber offnum,
 }
 
 /*
+ * The root of a chain whose first tuples go leads to what stays, if anything does.
+ */
+static void
+plan_root(PageExam *exam, OffsetNumber root, OffsetNumber stays)
+{
+	exam->fate[root] = stays ? BECOMES_REDIRECT : BECOMES_DEAD;
+	if (stays)
+		pv_plan_redirect(&exam->plan, root, stays);
+}
+
+/*
  * Plan what becomes of the chain of a root with a tuple of its own.
  */
 static bool
@@ -545,9 +556,7 @@ prune_chain(PageExam *exam, OffsetNumber root)
 	if (!follow_chain(exam, root, root, &stays))
 		return false;
 	if (exam->fate[root] == BECOMES_UNUSED)
-		exam->fate[root] = stays ? BECOMES_REDIRECT : BECOMES_DEAD;
-	if (exam->fate[root] == BECOMES_REDIRECT)
-		pv_plan_redirect(&exam->plan, root, stays);
+		plan_root(exam, root, stays);
 	return true;
 }
 
@@ -566,9 +575,7 @@ prune_redirect(PageExam *exam, OffsetNumber root, OffsetNumber target)
 	if (target > PageGetMaxOffsetNumber(BufferGetPage(exam->buf)) ||
 		exam->fate[target] != BECOMES_UNUSED)
 		return false;			/* it leads nowhere */
-	exam->fate[root] = stays ? BECOMES_REDIRECT : BECOMES_DEAD;
-	if (stays)
-		pv_plan_redirect(&exam->plan, root, stays);
+	plan_root(exam, root, stays);
 	return true;
 }
 

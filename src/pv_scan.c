@@ -349,10 +349,9 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
  * Process one block.
  */
 static void
-scan_block(HeapScan *scan, const PvScanBlock *block)
+scan_block(HeapScan *scan, BlockNumber blkno)
 {
 	PvParticipant *self = scan->self;
-	BlockNumber blkno = block->blkno;
 	Buffer		buf;
 
 	self->counters.scanned_pages++;
@@ -472,7 +471,7 @@ pv_scan_heap(PvParticipant *self)
 		}
 		pv_blockscan_advance(self->blockscan);
 		between_blocks(&scan, block.passed);
-		scan_block(&scan, &block);
+		scan_block(&scan, block.blkno);
 	}
 
 	if (scan.in_segment)

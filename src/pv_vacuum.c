@@ -239,9 +239,7 @@ make_plan(PvVacuum *vac)
 	plan->relid = RelationGetRelid(vac->rel);
 	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
-	{
 		plan->aggressive = true;
-	}
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
 	plan_skipping(vac);
 

@@ -60,7 +60,7 @@ sub standby_is_same
 		FROM unnest(ARRAY['ours', 'stock', oracle.toast_of('ours')]::regclass[]) l, generate_series(0, oracle.nblocks(l) - 1) blk
 		GROUP BY l};
 
-	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	pv_catch_up($primary, $standby);
 	is($standby->safe_psql('postgres', $digest), $primary->safe_psql('postgres', $digest),
 		"$what: the standby has the same rows and line pointers");
 	is($standby->safe_psql('postgres', q{
@@ -99,7 +99,7 @@ for my $statement ('DELETE FROM seen', 'UPDATE seen SET v = v + 1')
 	{
 		my $change = "$statement WHERE id % 10 = " . $digit++;
 
-		$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+		pv_catch_up($primary, $standby);
 		my $count = 'SELECT count(*), sum(v) FROM seen';
 		my $before = $standby->safe_psql('postgres', $count);
 		my $reader = pv_start_run($standby,
@@ -116,7 +116,7 @@ for my $statement ('DELETE FROM seen', 'UPDATE seen SET v = v + 1')
 		is($reader->{out}, "$before\n\n$before\n$before", "$change$options: it saw the same from end to end");
 	}
 }
-$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+pv_catch_up($primary, $standby);
 is($standby->safe_psql('postgres', 'SELECT count(*), sum(v) FROM seen'),
 	$primary->safe_psql('postgres', 'SELECT count(*), sum(v) FROM seen'), 'afterwards the standby has what the primary has');
 

@@ -188,7 +188,7 @@ sub standby_is_same
 		FROM unnest(ARRAY['ours', 'stock']::regclass[]) l, generate_series(0, oracle.nblocks(l) - 1) blk GROUP BY l};
 	my $map = q{SELECT l, pg_visibility_map_summary(l) FROM unnest(ARRAY['ours', 'stock']::regclass[]) l};
 
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	pv_catch_up($node, $standby);
 	is($standby->safe_psql('postgres', $_), $node->safe_psql('postgres', $_), "$what: the same there") for $digest, $map, $labels;
 	is($standby->safe_psql('postgres', q{
 		SELECT * FROM oracle.check_heap('ours');
@@ -226,7 +226,7 @@ standby_is_same('preloaded on the standby');
 # promoted, without it
 $standby->append_conf('postgresql.conf', $without);
 $standby->restart;
-$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+pv_catch_up($node, $standby);
 $standby->promote;
 $standby->safe_psql('postgres', 'DELETE FROM ours WHERE id % 5 = 0');
 is(vacuum_on($standby, 'postgres', 'ours'), 'core', 'promoted: the table is core\'s');

@@ -145,7 +145,7 @@ sub standby_is_same
 		SELECT indexrelid::regclass FROM pg_index WHERE indrelid IN ('account'::regclass, 'ledger'::regclass, 'event'::regclass)});
 	my $entries = join ' UNION ALL ', map { "SELECT '$_', count(*), sum(hashtextextended(t::text, 0)) FROM oracle.index_tids('$_') t" } @btrees;
 
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	pv_catch_up($node, $standby);
 	is($standby->safe_psql('postgres', $sums), $right, "$what: the standby has all rows");
 	is($standby->safe_psql('postgres', $entries), $node->safe_psql('postgres', $entries), "$what: and the same entries");
 	is($standby->safe_psql('postgres', join '; ', map { "SELECT bt_index_check('$_', true)" } @btrees) =~ s/\n//gr, '', "$what: its B-trees are whole");
@@ -198,7 +198,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO seen SELECT i, i % 100 FROM generate_series(1, 20000) i;
 	CREATE INDEX seen_k ON seen (k);
 });
-$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+pv_catch_up($node, $standby);
 for my $workers (0, 2)
 {
 	my $reader = $standby->background_psql('postgres');
@@ -206,13 +206,13 @@ for my $workers (0, 2)
 	$reader->query_safe("SET $_ = $by_index{$_}") for sort keys %by_index;
 	my $before = $reader->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $count");
 	$node->safe_psql('postgres', "DELETE FROM seen WHERE id % 10 = $workers");
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	pv_catch_up($node, $standby);
 	is($node->safe_psql('postgres', "SELECT tuples_deleted FROM parvacuum_sweep('seen_k', $workers)"), 2000, "standby, $workers workers: a sweep of what it sees");
 	ok($standby->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'}),
 		"standby, $workers workers: replay waits");
 	is($reader->query_safe($count), $before, "standby, $workers workers: it sees what it saw");
 	$reader->query_safe('COMMIT');
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	pv_catch_up($node, $standby);
 	isnt($reader->query_safe($count), $before, "standby, $workers workers: until it looks again");
 	$reader->quit;
 }

@@ -564,7 +564,7 @@ my $digest = q{SELECT pages.digest('ours')};
 sub standby_is_same
 {
 	my ($what) = @_;
-	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	pv_catch_up($primary, $standby);
 	is($standby->safe_psql('postgres', $digest), $primary->safe_psql('postgres', $digest), "$what: the standby's tables are the same");
 	is($standby->safe_psql('postgres', q{SELECT * FROM oracle.check_heap('ours')}), '', "$what: ours is whole there");
 	return;
@@ -596,7 +596,7 @@ sub read_beside
 	my $count = 'SELECT count(*), sum(id), sum(v) FROM ours';
 	my $reader = $standby->background_psql('postgres', on_error_stop => 1);
 
-	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	pv_catch_up($primary, $standby);
 	my $before = $reader->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $count");
 	$change->();
 	my $after = $primary->safe_psql('postgres', $count);

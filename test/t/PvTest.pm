@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -46,6 +46,14 @@ sub pv_node
 	# the last one wins: the socket must be where the test looks for it
 	$node->append_conf('postgresql.conf', "log_min_messages = warning\n");
 	return $node;
+}
+
+# Wait until a standby has replayed all that its primary has logged, flushed or not.
+sub pv_catch_up
+{
+	my ($primary, $standby) = @_;
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
 }
 
 # Both extensions and the oracle, in the database postgres.
