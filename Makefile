@@ -16,6 +16,7 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.con
 MODULE_big = parvacuum
 OBJS = \
 	src/parvacuum.o \
+	src/pv_account.o \
 	src/pv_command.o \
 	src/pv_compat.o \
 	src/pv_container.o \
@@ -27,16 +28,21 @@ OBJS = \
 	src/pv_hook.o \
 	src/pv_index.o \
 	src/pv_launcher.o \
+	src/pv_monitor.o \
 	src/pv_nbtree.o \
+	src/pv_need.o \
 	src/pv_options.o \
 	src/pv_page.o \
 	src/pv_participant.o \
+	src/pv_policy.o \
 	src/pv_pool.o \
 	src/pv_prune.o \
+	src/pv_queue.o \
 	src/pv_reap.o \
 	src/pv_report.o \
 	src/pv_runner.o \
 	src/pv_scan.o \
+	src/pv_sched.o \
 	src/pv_shmem.o \
 	src/pv_space.o \
 	src/pv_sweep.o \

@@ -155,5 +155,88 @@ COMMENT ON VIEW parvacuum_tables IS
 
 GRANT SELECT ON parvacuum_tables TO PUBLIC;
 
+-- The scheduler.
+
+CREATE FUNCTION parvacuum_queue_items(
+    OUT datid oid,
+    OUT relid oid,
+    OUT state text,
+    OUT reason text,
+    OUT since timestamptz,
+    OUT until timestamptz,
+    OUT pid int,
+    OUT action text,
+    OUT wraparound bool,
+    OUT lane text,
+    OUT score float8,
+    OUT dead_score float8,
+    OUT insert_score float8,
+    OUT analyze_score float8,
+    OUT xid_score float8,
+    OUT mxid_score float8,
+    OUT priority float8,
+    OUT pages bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_queue_items'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_queue_items() IS
+'the tables that the scheduler is to vacuum, or is at, in all databases';
+
+CREATE VIEW parvacuum_queue AS
+SELECT d.datname,
+       CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+            THEN q.relid::pg_catalog.regclass END AS "table",
+       q.*
+FROM parvacuum_queue_items() q
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
+
+COMMENT ON VIEW parvacuum_queue IS
+'the tables that the scheduler is to vacuum or is at: state, since when, by whom, what it waits for, and its score, which is the greatest of the parts, each a ratio of a count or an age to the threshold at which it has to be vacuumed; small tables have some advantage';
+
+GRANT SELECT ON parvacuum_queue TO PUBLIC;
+
+CREATE FUNCTION parvacuum_scheduler_stats(
+    OUT passes bigint,
+    OUT vacuums bigint,
+    OUT analyzes bigint,
+    OUT not_needed bigint,
+    OUT skipped_horizon bigint,
+    OUT skipped_window bigint,
+    OUT skipped_lock bigint,
+    OUT errors bigint,
+    OUT queue_full bigint,
+    OUT cost_units bigint,
+    OUT max_cost bigint)
+AS 'MODULE_PATHNAME', 'parvacuum_scheduler_stats'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_scheduler_stats() IS
+'what the scheduler has done since the server started: passes over databases, tables vacuumed and analyzed, tables that needed nothing any more when their turn came, tables put off because the dead rows may still be seen, outside of their window, or while locked, errors, passes that found the queue full, cost units used, and the cost units per second allowed now, 0 for no limit';
+
+CREATE FUNCTION parvacuum_cancel(pid int)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'parvacuum_cancel_pid'
+LANGUAGE C VOLATILE STRICT;
+
+COMMENT ON FUNCTION parvacuum_cancel(int) IS
+'has a process of parvacuum give up the table that it is at; true if it was told to';
+
+CREATE FUNCTION parvacuum_cancel(rel regclass)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'parvacuum_cancel_table'
+LANGUAGE C VOLATILE STRICT;
+
+COMMENT ON FUNCTION parvacuum_cancel(regclass) IS
+'has parvacuum give up a table: a vacuum of it in progress is cancelled, and it is taken out of the scheduler''s queue until the next pass over the database; true if there was either';
+
+CREATE FUNCTION parvacuum_enqueue(rel regclass, priority float8 DEFAULT 1000)
+RETURNS void
+AS 'MODULE_PATHNAME', 'parvacuum_enqueue'
+LANGUAGE C VOLATILE STRICT;
+
+COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
+'has the scheduler vacuum a table, or all partitions of one, whether it needs it or not and outside of its window, too, as soon as no other table has a higher score than this priority';
+
 COMMENT ON EXTENSION parvacuum IS
 'vacuum tables with several processes in every phase';

@@ -163,34 +163,6 @@ _PG_init(void)
  * ----------------------------------------------------------------
  */
 
-/* Can this server do it at all? */
-static void
-check_server(const char *what)
-{
-	if (!pv_shmem_attached())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s requires parvacuum to be preloaded", what),
-				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = 'parvacuum'")));
-	if (!pv_hook_installed())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s is not available on this server", what),
-				 errdetail("%s", pv_hook_problem()),
-				 errhint("The server's log has a warning about it from the last start.")));
-	if (!IsUnderPostmaster)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s cannot be executed in single-user mode", what),
-				 errhint("Use VACUUM.")));
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-				 errmsg("cannot execute %s during recovery", what),
-				 errhint("Execute it on the primary server.")));
-	PreventCommandIfParallelMode(what);
-}
-
 /*
  * Does something else than the client's own statement call us?
  *
@@ -621,7 +593,7 @@ parvacuum_run(PG_FUNCTION_ARGS)
 	List	   *rows;
 	ListCell   *lc;
 
-	check_server(what);
+	pv_hook_check_server(what);
 	check_function_call(fcinfo, what);
 	InitMaterializedSRF(fcinfo, 0);
 	read_request(fcinfo, &request);
@@ -657,7 +629,7 @@ parvacuum_call(PG_FUNCTION_ARGS)
 	List	   *rows;
 	ListCell   *lc;
 
-	check_server(what);
+	pv_hook_check_server(what);
 	check_procedure_call(fcinfo, what);
 	read_request(fcinfo, &request);
 	check_relation(request.relid);
@@ -723,7 +695,7 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 	Oid			indexoid;
 	PvSweepResult result;
 
-	check_server(what);
+	pv_hook_check_server(what);
 	check_procedure_call(fcinfo, what);
 	indexoid = index_arg(fcinfo);
 	check_index(indexoid);
@@ -756,7 +728,7 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	bool		nulls[PV_SWEEP_COLUMNS] = {false};
 	int			n = 0;
 
-	check_server(what);
+	pv_hook_check_server(what);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	indexoid = index_arg(fcinfo);

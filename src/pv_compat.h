@@ -204,6 +204,26 @@ pv_is_autovacuum_worker(void)
 	return MyBackendType == B_AUTOVAC_WORKER;
 }
 
+/*
+ * What the statistics have counted of a table, without waiting for anybody; false
+ * if they do not know it.  PG 16 renamed the members.
+ */
+static inline bool
+pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
+				double *modified)
+{
+	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
+
+	if (entry == NULL)
+		return false;
+	*dead = entry->n_dead_tuples;
+	*inserted = entry->inserts_since_vacuum;
+	*modified = entry->changes_since_analyze;
+	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
+		pfree(entry);
+	return true;
+}
+
 /* PG 16 added heaprel. */
 static inline void
 pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,

@@ -41,6 +41,15 @@
  * several times, rounded up where the scale makes a fraction of it.  What a
  * reload has changed is put back by the next poll.
  *
+ * The scheduler's runners, and the workers they lead, have no budget for each
+ * table but one account (pv_account.c), carried on from table to table.  They pay
+ * at every poll, once there is something worth paying, and it is core's delay
+ * point that sleeps, at the next place where that does no harm: its limit and
+ * delay are set so that it sleeps as long as the account says.  Core's code that
+ * comes to no poll of ours for long, as in ANALYZE, sleeps by a limit of several
+ * payments, of a rate divided among all runners; what was slept off so is not
+ * charged again.
+ *
  * Locks: a spinlock over the budget.  One atomic counts who is at work,
  * another, changed after it, tells that something changed.  A share that is
  * stale for a while does no harm.
@@ -53,6 +62,7 @@
 
 #include "storage/proc.h"
 #include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #include "pv_cost.h"
 #include "pv_guc.h"
@@ -60,6 +70,18 @@
 PvCostShared *pv_cost_current = NULL;
 uint32		pv_cost_epoch = 0;
 bool		pv_cost_leads_autovacuum = false;
+bool		pv_cost_on_account = false;
+bool		pv_cost_is_runner = false;
+
+/* Microseconds of the rate that are paid at a time, the shortest sleep, and what
+ * core's code may use before it sleeps by itself */
+#define PAYMENT_USECS			5000
+#define MIN_SLEEP_USECS			1000
+#define UNPAID_USECS			50000
+
+/* What was paid for is to be slept off at core's next delay point */
+static bool sleep_is_due = false;
+static int	due_balance;
 
 /* The failsafe is on in this process: no throttling until the vacuum ends */
 static bool disabled = false;
@@ -98,6 +120,7 @@ pv_cost_init(PvCostShared *shared, double scale)
 	shared->budget.limit = pv_vacuum_cost_limit;
 	shared->budget.scale = scale;
 	shared->nparticipants = 1;
+	shared->on_account = false;
 	pg_atomic_init_u32(&shared->nactive, 0);
 	pg_atomic_init_u32(&shared->nunits, 0);
 	pg_atomic_init_u32(&shared->epoch, 1);
@@ -253,7 +276,9 @@ pv_cost_begin_work(PvCostShared *shared)
 	pg_atomic_fetch_add_u32(&shared->nactive, 1);
 	pg_atomic_fetch_add_u32(&shared->epoch, 1);
 	pv_cost_current = shared;
-	if (pv_cost_leads_autovacuum)
+	if (shared->on_account)
+		pv_cost_open_account();
+	else if (pv_cost_leads_autovacuum)
 		pv_cost_refresh(shared);
 	else
 		pv_cost_take_share();
@@ -291,6 +316,94 @@ pv_cost_end_work(void)
 }
 
 /*
+ * Have core's code sleep by itself if it comes to no poll for long.
+ */
+static void
+allow_unpaid(int64 rate)
+{
+	sleep_is_due = false;
+	pv_vacuum_cost_limit = Max(rate * UNPAID_USECS / 1000000, 1);
+	pv_vacuum_cost_delay = UNPAID_USECS / 1000.0 * Max(pv_guc_scheduler_workers, 1);
+}
+
+/*
+ * From now on this process pays from the scheduler's account; it may do so
+ * already.
+ */
+void
+pv_cost_open_account(void)
+{
+	if (pv_cost_on_account)
+		return;
+	pv_cost_on_account = true;
+	VacuumCostBalance = 0;
+	VacuumCostActive = pv_shmem_rate() > 0 && !disabled;
+	allow_unpaid(pv_shmem_rate());
+}
+
+/*
+ * Leave it, for a table that has limits of its own.
+ */
+void
+pv_cost_close_account(double delay, int limit)
+{
+	pv_cost_on_account = false;
+	sleep_is_due = false;
+	VacuumCostBalance = 0;
+	pv_vacuum_cost_delay = delay;
+	pv_vacuum_cost_limit = limit;
+	VacuumCostActive = delay > 0;
+}
+
+/*
+ * Pay for what was done since the last time, if it is worth it, and arrange for
+ * the sleep that it costs.  Cheap, and safe while a page is locked.
+ */
+void
+pv_cost_pay(void)
+{
+	int64		rate = pv_shmem_rate();
+	int64		wait;
+
+	VacuumCostActive = rate > 0 && !disabled;
+	if (!VacuumCostActive)
+		return;
+	if (sleep_is_due)
+	{
+		/* core sets the balance back when it has slept */
+		if (VacuumCostBalance >= due_balance)
+			return;
+		allow_unpaid(rate);
+	}
+	if (VacuumCostBalance < rate * PAYMENT_USECS / 1000000)
+		return;
+
+	wait = pv_account_charge(pv_shmem_account(), VacuumCostBalance, rate,
+							 GetCurrentTimestamp());
+	if (wait < MIN_SLEEP_USECS)
+	{
+		VacuumCostBalance = 0;
+		return;
+	}
+	sleep_is_due = true;
+	due_balance = VacuumCostBalance;
+	pv_vacuum_cost_limit = VacuumCostBalance;
+	pv_vacuum_cost_delay = wait / 1000.0;
+}
+
+/*
+ * Before leaving: charge the rest, for the next one to wait for.
+ */
+void
+pv_cost_settle(void)
+{
+	if (pv_cost_on_account && !sleep_is_due)
+		(void) pv_account_charge(pv_shmem_account(), VacuumCostBalance,
+								 pv_shmem_rate(), GetCurrentTimestamp());
+	VacuumCostBalance = 0;
+}
+
+/*
  * Among how many is the budget divided?
  */
 static int
@@ -316,6 +429,8 @@ pv_cost_take_share(void)
 
 	/* Epoch first: if anything changes after that, we shall be back */
 	pv_cost_epoch = pg_atomic_read_u32(&shared->epoch);
+	if (shared->on_account)
+		return;
 	pg_read_barrier();
 	SpinLockAcquire(&shared->mutex);
 	budget = shared->budget;
@@ -356,7 +471,7 @@ pv_cost_restore(void)
 {
 	if (weighed)
 		weigh_pages(1.0);
-	if (saved)
+	if (saved && !pv_cost_on_account)
 	{
 		pv_vacuum_cost_delay = saved_delay;
 		pv_vacuum_cost_limit = saved_limit;

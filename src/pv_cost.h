@@ -11,6 +11,7 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
+#include "pv_account.h"
 #include "pv_compat.h"
 #include "pv_shmem.h"
 
@@ -22,6 +23,7 @@ typedef struct PvCostShared
 
 	/* Written by the leader before the first phase */
 	int			nparticipants;	/* leader and workers launched */
+	bool		on_account;		/* of the scheduler: there is no budget */
 
 	/*
 	 * Atomic: how many participants are at work; in the index phases, how many
@@ -52,6 +54,24 @@ extern void pv_cost_restore(void);
 extern void pv_cost_take_share(void);
 extern void pv_cost_refresh(PvCostShared *shared);
 
+extern void pv_cost_open_account(void);
+extern void pv_cost_close_account(double delay, int limit);
+extern void pv_cost_pay(void);
+extern void pv_cost_settle(void);
+
+/* Does this process pay from the scheduler's account, now? */
+extern bool pv_cost_on_account;
+
+/* Is this process one of the scheduler's runners? */
+extern bool pv_cost_is_runner;
+
+/* Does nobody wait for this vacuum, so that autovacuum's settings are for it? */
+static inline bool
+pv_is_automatic(void)
+{
+	return pv_cost_is_runner || pv_is_autovacuum_worker();
+}
+
 /* What this process works under, and the epoch that its share is of */
 extern PvCostShared *pv_cost_current;
 extern uint32 pv_cost_epoch;
@@ -67,6 +87,11 @@ extern bool pv_cost_leads_autovacuum;
 static inline void
 pv_cost_poll(void)
 {
+	if (pv_cost_on_account)
+	{
+		pv_cost_pay();
+		return;
+	}
 	if (pv_cost_current == NULL)
 		return;
 	if (pv_cost_leads_autovacuum)

@@ -28,12 +28,16 @@ bool		pv_guc_engine = true;
 int			pv_guc_max_workers = 8;
 int			pv_guc_autovacuum_workers = 2;
 double		pv_guc_autovacuum_cost_limit_scale = 0.0;
+bool		pv_guc_scheduler = false;
+int			pv_guc_scheduler_workers = 3;
+int			pv_guc_scheduler_max_cost = -1;
 bool		pv_guc_enabled = false;
 int			pv_guc_min_parallel_pages = 4096;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
 int			pv_guc_store_limit = -1;
 int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
+int			pv_guc_queue_limit = INT_MAX;
 char	   *pv_guc_wait_at = "";
 
 static const struct config_enum_entry skip_rules[] = {
@@ -95,6 +99,33 @@ define_cluster_settings(void)
 							 PGC_SIGHUP,
 							 0,
 							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("parvacuum.scheduler",
+							 "Has parvacuum vacuum and analyze the tables that it is enabled for when they need it.",
+							 "It does what autovacuum does, by autovacuum's settings, in autovacuum's place or beside it.",
+							 &pv_guc_scheduler,
+							 false,
+							 PGC_SIGHUP,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.scheduler_workers",
+							"Sets the number of tables that the scheduler vacuums at a time.",
+							"They come out of max_worker_processes.  With one, another process may vacuum small tables beside a large one.",
+							&pv_guc_scheduler_workers,
+							3, 1, PV_MAX_SCHEDULER_WORKERS,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.scheduler_max_cost",
+							"Sets the cost units per second that the scheduler's processes may use all together.",
+							"0 means no limit; -1 means what autovacuum_vacuum_cost_limit and autovacuum_vacuum_cost_delay allow.",
+							&pv_guc_scheduler_max_cost,
+							-1, -1, INT_MAX,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
 }
 
 /* What a session may choose for its own vacuums. */
@@ -159,6 +190,15 @@ define_developer_settings(void)
 							 PGC_USERSET,
 							 GUC_NOT_IN_SAMPLE,
 							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.queue_limit",
+							"Sets the maximum number of tables in the scheduler's queues.",
+							"There is room for so many at most as shared memory was set aside for.",
+							&pv_guc_queue_limit,
+							INT_MAX, 1, INT_MAX,
+							PGC_SIGHUP,
+							GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
 
 	DefineCustomStringVariable("parvacuum.wait_at",
 							   "Names the place where a vacuum waits for advisory lock 28790.",

@@ -25,6 +25,12 @@ extern int	pv_guc_max_workers; /* workers of all vacuums together */
 extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
 extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
 													 * autovacuum worker leads */
+extern bool pv_guc_scheduler;	/* on: vacuum the tables that opted in */
+extern int	pv_guc_scheduler_workers;	/* runners at a time */
+extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
+										 * 0 no limit, -1 as autovacuum has it */
+
+#define PV_MAX_SCHEDULER_WORKERS	64
 
 /* One session; SET changes them. */
 extern bool pv_guc_enabled;		/* for tables that say nothing themselves */
@@ -44,6 +50,7 @@ extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */
+extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 
 extern void pv_guc_init(void);

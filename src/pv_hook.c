@@ -43,6 +43,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -55,12 +56,15 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "pv_compat.h"
+#include "pv_cost.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_options.h"
+#include "pv_shmem.h"
 #include "pv_vacuum.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
+#include "tcop/utility.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -250,6 +254,35 @@ void
 pv_hook_end_run(void)
 {
 	current_run = NULL;
+}
+
+
+/* Can this server do at all what the function is for?  Otherwise an error. */
+void
+pv_hook_check_server(const char *what)
+{
+	if (!pv_shmem_attached())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s requires parvacuum to be preloaded", what),
+				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = 'parvacuum'")));
+	if (!pv_hook_installed())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s is not available on this server", what),
+				 errdetail("%s", pv_hook_problem()),
+				 errhint("The server's log has a warning about it from the last start.")));
+	if (!IsUnderPostmaster)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s cannot be executed in single-user mode", what),
+				 errhint("Use VACUUM.")));
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot execute %s during recovery", what),
+				 errhint("Execute it on the primary server.")));
+	PreventCommandIfParallelMode(what);
 }
 
 
@@ -463,7 +496,7 @@ level_of_decline(const PvChoice *choice, const VacuumParams *params)
 static bool
 has_log(const VacuumParams *params)
 {
-	return pv_is_autovacuum_worker() && params->log_min_duration >= 0;
+	return pv_is_automatic() && params->log_min_duration >= 0;
 }
 
 /*

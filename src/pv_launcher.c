@@ -1,19 +1,33 @@
 /*-------------------------------------------------------------------------
  *
  * pv_launcher.c
- *	  The process that follows the configuration for vacuums in progress.
+ *	  The process that follows the configuration, and has databases vacuumed.
+ *
+ * It is one background worker, started at preload once recovery is over.  It is
+ * connected to no database, only so far that it can read pg_database, and that
+ * pg_stat_activity shows it.  It has two tasks.
  *
  * An autovacuum worker that vacuums with parallel workers cannot reload the
  * configuration: settings must not change in parallel mode.  But a table may
  * take hours, and an administrator who finds it too slow, or too greedy, wants
  * new cost limits to reach it now.  So this process reloads in its stead, and
  * publishes the limits in shared memory (pv_shmem.c), where leaders read them
- * between two pages (pv_cost.c).
+ * between two pages (pv_cost.c).  Without it, where max_worker_processes leaves it
+ * no place, new limits reach the next table only.
  *
- * It is one background worker, started at preload once recovery is over, and
- * sleeps until a reload.  It is connected to no database, only so far that
- * pg_stat_activity shows it, and takes no locks but a spinlock.  Without it, where max_worker_processes leaves it no place,
- * new limits reach the next table only.
+ * And while parvacuum.scheduler is on, it hires runners (pv_sched.c).  Each
+ * database is looked at once in autovacuum_naptime: a runner is started there that
+ * queues what needs a vacuum and begins with it.  More are added, one by one, as
+ * long as the queue lasts, up to parvacuum.scheduler_workers in all databases
+ * together; the database that ranks highest (pv_policy.c) gets the next.  Where
+ * all are at work and a database has none although it is to be looked at, one of
+ * those that have several is called back.
+ *
+ * All that others need is in pv_queue.c.  What is here, when each database is due,
+ * is worked out again after a restart.  It sleeps until somebody wakes it, a runner
+ * is to be added, or a database is due.
+ *
+ * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -21,21 +35,41 @@
  */
 #include "postgres.h"
 
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "postmaster/autovacuum.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "pv_cost.h"
-#include "pv_launcher.h"
-#include "pv_shmem.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "pv_cost.h"
+#include "pv_guc.h"
+#include "pv_launcher.h"
+#include "pv_queue.h"
+#include "pv_sched.h"
+#include "pv_shmem.h"
 
 #define PV_LAUNCHER_TYPE		"parvacuum launcher"
 
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			5
+
+/* A database that has runners gets another one after so long, if there still is
+ * something in its queue.  Small queues are worked off sooner than a process
+ * starts. */
+#define ANOTHER_RUNNER_AFTER_MS	200
 
 /* Has the postmaster start it.  Only while it loads libraries. */
 void
@@ -60,14 +94,390 @@ pv_launcher_init(void)
 	RegisterBackgroundWorker(&worker);
 }
 
-/* Tells leaders what the configuration says now. */
+/* A database, by what we know of it */
+typedef struct Database
+{
+	Oid			oid;			/* the key */
+	bool		present;		/* when pg_database was last read */
+	bool		counted;		/* by the statistics: somebody has been there */
+	double		age;			/* as PvDatabaseState has it */
+	TimestampTz due;			/* when it is to be looked at next */
+	TimestampTz hired_at;		/* a runner, last */
+} Database;
+
+/* A runner that we have started and that has not come yet */
+typedef struct Started
+{
+	BackgroundWorkerHandle *handle; /* NULL: none */
+	uint32		token;
+} Started;
+
+static HTAB *databases = NULL;
+static TimestampTz databases_read_at = 0;
+static Started started[PV_MAX_RUNNERS];
+
+/* No slot was free when a runner was to be started; told once */
+static bool no_slot = false;
+
+
+/* ----------------------------------------------------------------
+ *		The configuration
+ * ----------------------------------------------------------------
+ */
+
+/* Tells leaders and runners what the configuration says now. */
 static void
 publish_budget(void)
 {
 	PvCostBudget budget;
+	int64		rate;
 
 	pv_cost_of_autovacuum(&budget);
 	pv_shmem_publish_budget(&budget);
+
+	if (pv_guc_scheduler_max_cost >= 0)
+		rate = pv_guc_scheduler_max_cost;
+	else
+		rate = budget.delay > 0 ? (int64) (budget.limit * 1000 / budget.delay) : 0;
+	pv_shmem_publish_rate(rate);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Databases
+ * ----------------------------------------------------------------
+ */
+
+static double
+age_share(uint32 then, uint32 next, int max_age)
+{
+	int32		age = (int32) (next - then);
+
+	return age > 0 ? age / (PV_AGE_SHARE * Max(max_age, 1)) : 0;
+}
+
+static void
+note_database(Form_pg_database form)
+{
+	bool		known;
+	Database   *database = hash_search(databases, &form->oid, HASH_ENTER, &known);
+
+	if (!known)
+	{
+		database->due = GetCurrentTimestamp();
+		database->hired_at = 0;
+	}
+	database->present = true;
+	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
+	database->age = Max(age_share(form->datfrozenxid, ReadNextTransactionId(),
+								  autovacuum_freeze_max_age),
+						age_share(form->datminmxid, ReadNextMultiXactId(),
+								  MultiXactMemberFreezeThreshold()));
+}
+
+/* What is not there any more is forgotten, here and in the queue. */
+static void
+forget_dropped(void)
+{
+	HASH_SEQ_STATUS status;
+	Database   *database;
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		if (!database->present)
+		{
+			pv_queue_drop_database(database->oid);
+			(void) hash_search(databases, &database->oid, HASH_REMOVE, NULL);
+		}
+		else
+			database->present = false;
+	}
+}
+
+/*
+ * Read pg_database.  One that a failed DROP DATABASE has left invalid cannot be
+ * connected to.
+ */
+static void
+read_databases(void)
+{
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (!database_is_invalid_form(form))
+			note_database(form);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	forget_dropped();
+	CommitTransactionCommand();
+	databases_read_at = GetCurrentTimestamp();
+}
+
+
+/* ----------------------------------------------------------------
+ *		Runners
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Runners that have ended before they came give their places back.
+ */
+static void
+look_after_started(void)
+{
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		pid_t		pid;
+		bool		has_come;
+
+		if (started[i].handle == NULL)
+			continue;
+		has_come = pv_queue_runner_started(i, started[i].token);
+		if (!has_come && GetBackgroundWorkerPid(started[i].handle, &pid) == BGWH_STOPPED)
+		{
+			pv_queue_dismiss(i, started[i].token);
+			has_come = true;
+		}
+		if (has_come)
+		{
+			pfree(started[i].handle);
+			started[i].handle = NULL;
+		}
+	}
+}
+
+/*
+ * Start a runner for a database.  False if that is not possible now.
+ */
+static bool
+hire(Oid database, bool to_scan)
+{
+	uint32		token;
+	int			runner = pv_queue_hire(database, to_scan, &token);
+	MemoryContext old_context;
+	bool		good;
+
+	if (runner < 0)
+		return false;
+	if (started[runner].handle != NULL)
+		pfree(started[runner].handle);
+	old_context = MemoryContextSwitchTo(TopMemoryContext);
+	good = pv_sched_start(database, runner, token, &started[runner].handle);
+	MemoryContextSwitchTo(old_context);
+	started[runner].token = token;
+
+	if (!good)
+	{
+		started[runner].handle = NULL;
+		pv_queue_dismiss(runner, token);
+		if (!no_slot)
+			ereport(LOG,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("parvacuum's scheduler could not start a process"),
+					 errdetail("All background worker slots are in use."),
+					 errhint("You may need to increase max_worker_processes.")));
+	}
+	no_slot = !good;
+	return good;
+}
+
+/*
+ * What the policy needs to know of a database.
+ */
+static void
+describe(const Database *database, const PvQueueSummary *summaries, int n,
+		 TimestampTz now, PvDatabaseState *state)
+{
+	memset(state, 0, sizeof(*state));
+	state->age = database->age;
+	state->overdue = database->counted || database->age > 1 ? now - database->due : -1;
+	for (int i = 0; i < n; i++)
+	{
+		if (summaries[i].database != database->oid)
+			continue;
+		state->top_score = summaries[i].top_score;
+		state->nqueued = summaries[i].nqueued;
+		state->nrunners = summaries[i].nrunners;
+		state->scan_pending = summaries[i].scan_pending;
+	}
+
+	/* one more beside others when the queue has lasted for a while, not at once */
+	if (state->nrunners > 0 &&
+		now < TimestampTzPlusMilliseconds(database->hired_at, ANOTHER_RUNNER_AFTER_MS))
+		state->nqueued = 0;
+}
+
+/* On large tables there may be all but one. */
+static int
+max_large(void)
+{
+	return Max(pv_guc_scheduler_workers - 1, 1);
+}
+
+/*
+ * The database that should have a runner next; NULL if none needs one.
+ */
+static Database *
+choose_database(TimestampTz now, PvDatabaseState *best_state)
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	HASH_SEQ_STATUS status;
+	Database   *database;
+	Database   *best = NULL;
+	double		best_rank = -1;
+	int			nrunners,
+				nlarge;
+	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		PvDatabaseState state;
+		double		rank;
+
+		describe(database, summaries, n, now, &state);
+		rank = pv_rank_database(&state);
+		if (rank > best_rank)
+		{
+			best = database;
+			best_rank = rank;
+			*best_state = state;
+		}
+	}
+	return best;
+}
+
+/*
+ * Have a runner leave the database that has the most, if it has several.
+ */
+static void
+call_one_back(const PvQueueSummary *summaries, int n, int at_least)
+{
+	const PvQueueSummary *most = NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (most == NULL || summaries[i].nrunners > most->nrunners)
+			most = &summaries[i];
+	}
+	if (most != NULL && most->nrunners >= at_least)
+		pv_queue_call_back(most->database);
+}
+
+/*
+ * How many runners may there be?  Where the only one is on a large table, another
+ * may be on small ones.
+ */
+static int
+runners_allowed(int nlarge)
+{
+	return pv_guc_scheduler_workers + (nlarge >= pv_guc_scheduler_workers ? 1 : 0);
+}
+
+/*
+ * Hire who is needed, as far as there are places.
+ */
+static void
+hire_runners(TimestampTz now, int naptime_ms)
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	PvDatabaseState state;
+	Database   *database;
+	int			nrunners,
+				nlarge;
+	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+
+	for (int i = nrunners; i > runners_allowed(nlarge); i--)
+		call_one_back(summaries, n, 1);
+
+	while ((database = choose_database(now, &state)) != NULL)
+	{
+		bool		to_scan = state.overdue >= 0 && !state.scan_pending;
+
+		if (nrunners >= runners_allowed(nlarge))
+		{
+			if (state.nrunners == 0)
+			{
+				call_one_back(summaries, n, 2);
+				break;
+			}
+			if (!to_scan)
+				break;
+			pv_queue_request_scan(database->oid);
+		}
+		else
+		{
+			if (!hire(database->oid, to_scan))
+				break;
+			nrunners++;
+			database->hired_at = now;
+		}
+		if (to_scan)
+			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
+	}
+}
+
+/*
+ * Do what is to be done now.  Returns the milliseconds after which to look again,
+ * if nobody wakes us before.
+ */
+static long
+schedule(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			naptime_ms = autovacuum_naptime * 1000;
+	TimestampTz next = TimestampTzPlusMilliseconds(now, naptime_ms);
+	HASH_SEQ_STATUS status;
+	Database   *database;
+
+	look_after_started();
+	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms))
+		read_databases();
+	hire_runners(now, naptime_ms);
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		if (database->counted || database->age > 1)
+			next = Min(next, Max(database->due,
+								 TimestampTzPlusMilliseconds(now, ANOTHER_RUNNER_AFTER_MS)));
+	}
+	if (pv_queue_is_busy())
+		next = Min(next, TimestampTzPlusMilliseconds(now, ANOTHER_RUNNER_AFTER_MS));
+	return TimestampDifferenceMilliseconds(now, next);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The launcher
+ * ----------------------------------------------------------------
+ */
+
+static void
+begin(void)
+{
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Database)};
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	databases = hash_create("databases", 64, &info, HASH_ELEM | HASH_BLOBS);
+	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
+	pv_queue_launcher_begin();
+	publish_budget();
 }
 
 /*
@@ -77,15 +487,13 @@ publish_budget(void)
 void
 parvacuum_launcher_main(Datum main_arg)
 {
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-
-	publish_budget();
+	begin();
 	for (;;)
 	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH, -1,
+		long		timeout = pv_guc_scheduler ? schedule() : -1;
+		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+
+		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
 						 PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();

@@ -52,6 +52,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/varlena.h"
@@ -470,6 +471,34 @@ pv_options_remove_all(void)
 	table_close(seclabel, RowExclusiveLock);
 
 	return n;
+}
+
+/*
+ * The OIDs of all tables that say something themselves, as a hash table for the
+ * caller to destroy.
+ */
+HTAB *
+pv_options_labelled(void)
+{
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid)};
+	HTAB	   *labelled = hash_create("tables with options of parvacuum", 64, &info,
+									   HASH_ELEM | HASH_BLOBS);
+	Relation	seclabel = table_open(SecLabelRelationId, AccessShareLock);
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key[0], Anum_pg_seclabel_provider, BTEqualStrategyNumber,
+				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
+	ScanKeyInit(&key[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		(void) hash_search(labelled, &((FormData_pg_seclabel *) GETSTRUCT(tuple))->objoid,
+						   HASH_ENTER, NULL);
+	systable_endscan(scan);
+	table_close(seclabel, AccessShareLock);
+	return labelled;
 }
 
 /*

@@ -68,6 +68,7 @@ extern void pv_options_announce_change(void);
 extern void pv_options_announce_drop(Oid relid);
 extern void pv_options_write(Oid relid, const PvOptions *options);
 extern int	pv_options_remove_all(void);
+extern struct HTAB *pv_options_labelled(void);
 extern void pv_options_default(PvEffectiveOptions *effective);
 extern void pv_options_effective(Oid relid, bool is_partition,
 								 PvEffectiveOptions *effective);

@@ -93,9 +93,6 @@
 
 #define PV_QUEUE_SIZE			((Size) 16384)
 
-/* What pg_stat_activity shows as backend_type. */
-#define PV_RUNNER_TYPE			"parvacuum runner"
-
 /* What the queue carries beside the protocol's own 'E' and 'N'. */
 #define PV_MSG_BEGIN			'b' /* Oid: a relation is begun */
 #define PV_MSG_RESULT			'r' /* PvRunEntry: and done */

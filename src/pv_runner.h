@@ -13,6 +13,9 @@
 #include "commands/vacuum.h"
 #include "nodes/pg_list.h"
 
+/* What pg_stat_activity shows as backend_type. */
+#define PV_RUNNER_TYPE			"parvacuum runner"
+
 /* What is to be done: a table, with its partitions, and VACUUM's options. */
 typedef struct PvRequest
 {

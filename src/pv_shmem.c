@@ -13,6 +13,9 @@
  *		budget				of autovacuum, by the configuration as it is now;
  *							under budget_mutex, a spinlock, so that it can be
  *							read where a page is locked
+ *		account, rate		of the scheduler's runners (pv_account.c); atomics
+ *
+ * The scheduler's queue (pv_queue.c) lies beside it.
  *
  * A leader reserves before it launches and releases when its workers are gone.
  * If it leaves by an error instead, the end of its transaction releases what is
@@ -32,6 +35,7 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "pv_guc.h"
+#include "pv_queue.h"
 #include "pv_shmem.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -42,6 +46,8 @@ typedef struct PvRootShared
 {
 	/* atomic */
 	pg_atomic_uint32 workers_in_use;
+	PvAccount	account;
+	pg_atomic_uint64 rate;
 
 	/* under the mutex */
 	slock_t		budget_mutex;
@@ -69,7 +75,9 @@ request_shmem(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 
-	RequestAddinShmemSpace(MAXALIGN(sizeof(PvRootShared)));
+	RequestAddinShmemSpace(add_size(MAXALIGN(sizeof(PvRootShared)),
+									pv_queue_shmem_size()));
+	pv_queue_request_lock();
 }
 
 /*
@@ -89,9 +97,12 @@ startup_shmem(void)
 	if (!found)
 	{
 		pg_atomic_init_u32(&root->workers_in_use, 0);
+		pv_account_init(&root->account);
+		pg_atomic_init_u64(&root->rate, 0);
 		SpinLockInit(&root->budget_mutex);
 		root->budget_known = false;
 	}
+	pv_queue_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -228,4 +239,22 @@ pv_shmem_read_budget(PvCostBudget *budget)
 	SpinLockRelease(&root->budget_mutex);
 
 	return known;
+}
+
+void
+pv_shmem_publish_rate(int64 units_per_sec)
+{
+	pg_atomic_write_u64(&root->rate, units_per_sec);
+}
+
+int64
+pv_shmem_rate(void)
+{
+	return pg_atomic_read_u64(&root->rate);
+}
+
+PvAccount *
+pv_shmem_account(void)
+{
+	return &root->account;
 }

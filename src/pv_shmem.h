@@ -10,6 +10,8 @@
 #ifndef PV_SHMEM_H
 #define PV_SHMEM_H
 
+#include "pv_account.h"
+
 /* What cost-based delay allows the processes of one vacuum. */
 typedef struct PvCostBudget
 {
@@ -34,5 +36,13 @@ extern int	pv_shmem_workers_in_use(void);
  */
 extern void pv_shmem_publish_budget(const PvCostBudget *budget);
 extern bool pv_shmem_read_budget(PvCostBudget *budget);
+
+/*
+ * The account of the scheduler's runners, and the cost units per second that it
+ * goes by, 0 for no limit; the launcher publishes them as above.
+ */
+extern void pv_shmem_publish_rate(int64 units_per_sec);
+extern int64 pv_shmem_rate(void);
+extern PvAccount *pv_shmem_account(void);
 
 #endif							/* PV_SHMEM_H */

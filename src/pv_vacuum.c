@@ -178,7 +178,7 @@ start_instruments(PvVacuum *vac)
 
 	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
 	vac->instrument = vac->verbose ||
-		(pv_is_autovacuum_worker() && params->log_min_duration >= 0);
+		(pv_is_automatic() && params->log_min_duration >= 0);
 	INSTR_TIME_SET_CURRENT(vac->start);
 	vac->starttime = GetCurrentTimestamp();
 	vac->buffer_usage = pgBufferUsage;
@@ -313,7 +313,7 @@ plan_workers(PvVacuum *vac)
 	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
 	int			nworkers;
 
-	if (pv_is_autovacuum_worker())
+	if (pv_is_automatic())
 	{
 		named = 0;
 		cap = Min(cap, pv_guc_autovacuum_workers);
@@ -342,7 +342,7 @@ plan_workers(PvVacuum *vac)
 static int
 vacuum_work_mem(void)
 {
-	if (pv_is_autovacuum_worker() && autovacuum_work_mem != -1)
+	if (pv_is_automatic() && autovacuum_work_mem != -1)
 		return autovacuum_work_mem;
 	return maintenance_work_mem;
 }
@@ -446,13 +446,19 @@ open_budget(PvVacuum *vac)
 {
 	PvOwnCosts	own;
 
-	if (!pv_is_autovacuum_worker())
+	if (!pv_is_automatic())
 	{
 		pv_cost_init(&vac->plan.cost, pv_guc_cost_limit_scale);
 		return;
 	}
-	read_own_costs(vac, &own);
 	pv_cost_init(&vac->plan.cost, pv_guc_autovacuum_cost_limit_scale);
+	if (pv_cost_is_runner)
+	{
+		/* the runner has looked at the table's own limits */
+		vac->plan.cost.on_account = pv_cost_on_account;
+		return;
+	}
+	read_own_costs(vac, &own);
 	pv_cost_lead_autovacuum(&own);
 }
 

@@ -1,0 +1,432 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_monitor.c
+ *	  Looking at the scheduler, and telling it what to do.
+ *
+ * Sessions run this: the functions behind parvacuum_queue and its like.  They take
+ * no locks but that of the queue (pv_queue.c), for a moment.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+#include <signal.h>
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "utils/acl.h"
+#include "utils/backend_status.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "pv_guc.h"
+#include "pv_hook.h"
+#include "pv_queue.h"
+#include "pv_runner.h"
+#include "pv_sched.h"
+#include "pv_shmem.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_queue_items);
+PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
+PG_FUNCTION_INFO_V1(parvacuum_cancel_pid);
+PG_FUNCTION_INFO_V1(parvacuum_cancel_table);
+PG_FUNCTION_INFO_V1(parvacuum_enqueue);
+
+#define QUEUE_COLUMNS			18
+#define STATS_COLUMNS			11
+
+
+/* ----------------------------------------------------------------
+ *		Looking
+ * ----------------------------------------------------------------
+ */
+
+/* What is to be done with it, as far as is known. */
+static const char *
+action_name(const PvItem *item)
+{
+	bool		vacuum = item->score.vacuum || item->priority > 0;
+
+	if (vacuum && item->score.analyze)
+		return "vacuum and analyze";
+	return vacuum ? "vacuum" : "analyze";
+}
+
+/* Why it is not begun with, or NULL. */
+static const char *
+reason_name(const PvItem *item, bool lane_is_full)
+{
+	static const char *const names[] = {
+		[PV_WAIT_NONE] = NULL,
+		[PV_WAIT_WINDOW] = "window",
+		[PV_WAIT_LOCK] = "lock",
+		[PV_WAIT_HORIZON] = "horizon",
+		[PV_WAIT_CANCELED] = "canceled",
+		[PV_WAIT_ERROR] = "error",
+	};
+
+	if (item->state == PV_ITEM_QUEUED && lane_is_full &&
+		item->pages >= PV_LARGE_PAGES)
+		return "large tables";
+	return names[item->reason];
+}
+
+/*
+ * One row for each table that is queued, worked on, or waits.
+ */
+Datum
+parvacuum_queue_items(PG_FUNCTION_ARGS)
+{
+	static const char *const states[] = {
+		[PV_ITEM_QUEUED] = "queued",
+		[PV_ITEM_RUNNING] = "running",
+		[PV_ITEM_WAITING] = "waiting",
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *items = NIL;
+	ListCell   *lc;
+	int			nlarge = 0;
+
+	pv_hook_check_server("parvacuum_queue");
+	InitMaterializedSRF(fcinfo, 0);
+
+	items = pv_queue_copy();
+	foreach(lc, items)
+	{
+		PvItem	   *item = lfirst(lc);
+
+		nlarge += item->state == PV_ITEM_RUNNING && item->pages >= PV_LARGE_PAGES;
+	}
+
+	foreach(lc, items)
+	{
+		PvItem	   *item = lfirst(lc);
+		bool		running = item->state == PV_ITEM_RUNNING;
+		const char *reason = reason_name(item, nlarge >= Max(pv_guc_scheduler_workers - 1, 1));
+		Datum		values[QUEUE_COLUMNS];
+		bool		nulls[QUEUE_COLUMNS] = {0};
+		int			n = 0;
+
+		values[n++] = ObjectIdGetDatum(item->key.database);
+		values[n++] = ObjectIdGetDatum(item->key.relid);
+		values[n++] = CStringGetTextDatum(states[item->state]);
+		nulls[n] = reason == NULL;
+		values[n++] = reason ? CStringGetTextDatum(reason) : (Datum) 0;
+		values[n++] = TimestampTzGetDatum(item->state_since);
+		nulls[n] = item->wait_until == 0;
+		values[n++] = TimestampTzGetDatum(item->wait_until);
+		nulls[n] = !running;
+		values[n++] = Int32GetDatum(item->runner_pid);
+		values[n++] = CStringGetTextDatum(action_name(item));
+		values[n++] = BoolGetDatum(item->score.wraparound);
+		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ? "large" : "small");
+		values[n++] = Float8GetDatum(item->score.total);
+		values[n++] = Float8GetDatum(item->score.dead);
+		values[n++] = Float8GetDatum(item->score.inserted);
+		values[n++] = Float8GetDatum(item->score.modified);
+		values[n++] = Float8GetDatum(item->score.xid);
+		values[n++] = Float8GetDatum(item->score.mxid);
+		nulls[n] = item->priority == 0;
+		values[n++] = Float8GetDatum(item->priority);
+		values[n++] = Int64GetDatum(item->pages);
+		Assert(n == QUEUE_COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * What was counted since the server started.
+ */
+Datum
+parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
+{
+	PvSchedulerCounters *counters;
+	Datum		values[STATS_COLUMNS];
+	bool		nulls[STATS_COLUMNS] = {0};
+	TupleDesc	desc;
+	int			n = 0;
+
+	pv_hook_check_server("parvacuum_scheduler_stats()");
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	counters = pv_queue_counters();
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->passes));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_window));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_lock));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->errors));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->queue_full));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&pv_shmem_account()->units));
+	values[n++] = Int64GetDatum(pv_shmem_rate());
+	Assert(n == STATS_COLUMNS);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+
+/* ----------------------------------------------------------------
+ *		Cancelling
+ * ----------------------------------------------------------------
+ */
+
+/* Has the role the right to vacuum the table, or to cancel anything? */
+static bool
+may_cancel(Oid relid)
+{
+	HeapTuple	tuple;
+	bool		may;
+
+	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND))
+		return true;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	may = pv_runner_may_vacuum(relid, ((Form_pg_class) GETSTRUCT(tuple))->relisshared);
+	ReleaseSysCache(tuple);
+	return may;
+}
+
+static void
+refuse_cancel(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a vacuum"),
+			 errhint("Only the table's owner, the owner of the database, a superuser, or a member of pg_signal_backend can cancel it.")));
+}
+
+/* Is it one of our processes that vacuum? */
+static bool
+is_runner(int pid)
+{
+	const char *type = GetBackgroundWorkerTypeByPid(pid);
+
+	return type != NULL &&
+		(strcmp(type, PV_SCHED_TYPE) == 0 || strcmp(type, PV_RUNNER_TYPE) == 0);
+}
+
+/* The table that the process vacuums, if it is one of this database. */
+static Oid
+table_of(int pid)
+{
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
+	{
+		PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+
+		if (status->st_procpid == pid && status->st_databaseid == MyDatabaseId &&
+			status->st_progress_command == PROGRESS_COMMAND_VACUUM)
+			return status->st_progress_command_target;
+	}
+	return InvalidOid;
+}
+
+/* Its table is given up; a runner of the scheduler goes on with the next. */
+static bool
+cancel_process(int pid)
+{
+	if (kill(pid, SIGINT) == 0)
+		return true;
+	ereport(WARNING,
+			(errmsg("could not send signal to process %d: %m", pid)));
+	return false;
+}
+
+Datum
+parvacuum_cancel_pid(PG_FUNCTION_ARGS)
+{
+	int			pid = PG_GETARG_INT32(0);
+	Oid			database = InvalidOid;
+	Oid			relid = InvalidOid;
+
+	pv_hook_check_server("parvacuum_cancel()");
+	if (!is_runner(pid))
+	{
+		ereport(WARNING,
+				(errmsg("PID %d is not a process of parvacuum that vacuums", pid)));
+		PG_RETURN_BOOL(false);
+	}
+	if (!pv_queue_runner_of(pid, &database, &relid))
+		relid = table_of(pid);
+	else if (database != MyDatabaseId)
+		relid = InvalidOid;
+	if (!may_cancel(relid))
+		refuse_cancel();
+	PG_RETURN_BOOL(cancel_process(pid));
+}
+
+/*
+ * Whoever of ours is at the table stops; queued, it is taken out of the queue until
+ * the next pass.
+ */
+Datum
+parvacuum_cancel_table(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	int			runner_pid;
+	bool		done;
+
+	pv_hook_check_server("parvacuum_cancel()");
+	if (!may_cancel(relid))
+		refuse_cancel();
+
+	done = pv_queue_withdraw(relid, &runner_pid);
+	if (runner_pid != 0)
+		done = cancel_process(runner_pid);
+
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
+	{
+		PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+
+		if (status->st_databaseid == MyDatabaseId &&
+			status->st_progress_command == PROGRESS_COMMAND_VACUUM &&
+			status->st_progress_command_target == relid &&
+			status->st_procpid != runner_pid && is_runner(status->st_procpid))
+			done |= cancel_process(status->st_procpid);
+	}
+	PG_RETURN_BOOL(done);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Enqueuing
+ * ----------------------------------------------------------------
+ */
+
+static void
+check_scheduler(void)
+{
+	if (!pv_guc_scheduler)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the scheduler is not running"),
+				 errhint("Set parvacuum.scheduler to on, or use parvacuum_run().")));
+}
+
+static void
+check_priority(double priority)
+{
+	if (!(priority > 0) || isinf(priority))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("priority must be a number greater than 0"),
+				 errhint("It is compared to the scores in parvacuum_queue.")));
+}
+
+static void
+enqueue_relation(Oid relid, Oid toast_parent, BlockNumber pages, double priority)
+{
+	if (!pv_queue_enqueue(relid, toast_parent, pages, priority))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("the scheduler's queue is full"),
+				 errhint("Use parvacuum_run(), or try again later.")));
+}
+
+/*
+ * Queue a table and its TOAST table; of a partition that is not the caller's, say
+ * so.  What is gone is not queued.
+ */
+static void
+enqueue_one(Oid relid, double priority, int elevel)
+{
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	toast;
+	Form_pg_class form;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (!pv_runner_may_vacuum(relid, form->relisshared))
+	{
+		ereport(elevel,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to vacuum table \"%s\"", NameStr(form->relname)),
+				 errhint("Only its owner, the owner of the database, or a superuser can vacuum a table.")));
+		return;
+	}
+	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW)
+		return;
+
+	enqueue_relation(relid, InvalidOid, form->relpages, priority);
+	if (OidIsValid(form->reltoastrelid))
+	{
+		toast = SearchSysCache1(RELOID, ObjectIdGetDatum(form->reltoastrelid));
+		if (HeapTupleIsValid(toast))
+		{
+			enqueue_relation(form->reltoastrelid, relid,
+							 ((Form_pg_class) GETSTRUCT(toast))->relpages, priority);
+			ReleaseSysCache(toast);
+		}
+	}
+}
+
+/* The kinds of relations that can be queued, and not others. */
+static void
+check_relation(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid),
+				 errhint("Name the table.")));
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW &&
+		form->relkind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table or materialized view", NameStr(form->relname)),
+				 errhint("A TOAST table is queued with its table.")));
+	if (form->relisshared || form->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the scheduler cannot vacuum table \"%s\"", NameStr(form->relname)),
+				 errdetail(form->relisshared ? "It is shared by all databases." : "It is temporary."),
+				 errhint("Use VACUUM.")));
+	ReleaseSysCache(tuple);
+}
+
+/*
+ * Have a table vacuumed as soon as its priority, as a score, comes first, whether
+ * it needs it or not.  A partitioned table stands for its partitions.
+ */
+Datum
+parvacuum_enqueue(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	double		priority = PG_GETARG_FLOAT8(1);
+
+	pv_hook_check_server("parvacuum_enqueue()");
+	check_scheduler();
+	check_priority(priority);
+	check_relation(relid);
+
+	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+	{
+		ListCell   *lc;
+
+		foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+			enqueue_one(lfirst_oid(lc), priority, WARNING);
+	}
+	else
+		enqueue_one(relid, priority, ERROR);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,375 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_need.c
+ *	  Which tables of a database need a vacuum or an analyze.
+ *
+ * A runner of the scheduler runs this: for all tables, once in a pass, and again
+ * for one table when its turn has come.  What counts is what counts for
+ * autovacuum: the cumulative statistics, the ages in pg_class, the storage
+ * parameters autovacuum_* and the settings behind them; what comes of it is
+ * decided in pv_policy.c.
+ *
+ * A database may have many thousands of tables and be looked at every minute, so
+ * for each of them there is little more than one look at the statistics.  Options
+ * of parvacuum are read only of tables that have a label, and of partitions,
+ * which may inherit them.
+ *
+ * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/multixact.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_statistic.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/hsearch.h"
+#include "utils/syscache.h"
+
+#include "pv_compat.h"
+#include "pv_guc.h"
+#include "pv_need.h"
+#include "pv_options.h"
+
+/* A table whose TOAST table may have to go by its options */
+typedef struct ToastParent
+{
+	Oid			toast;			/* the key */
+	Oid			parent;
+	bool		enabled;		/* for parvacuum */
+	bool		has_options;
+	AutoVacOpts options;
+} ToastParent;
+
+/* One look at all tables */
+typedef struct Scan
+{
+	PvFound    *found;
+	Relation	pg_class;
+	HTAB	   *labelled;		/* tables with options of parvacuum */
+	HTAB	   *toast;			/* ToastParent by TOAST table */
+	TransactionId catalog_horizon;
+	TransactionId horizon;		/* of tables that are no catalogs; invalid until
+								 * it is asked for */
+} Scan;
+
+/*
+ * How many transactions ago this was, 0 if it is no normal one or not past.
+ */
+static int64
+age_of(uint32 then, uint32 first_normal, uint32 next)
+{
+	int32		age = (int32) (next - then);
+
+	return then >= first_normal && age > 0 ? age : 0;
+}
+
+/*
+ * What settings and storage parameters say.
+ */
+static void
+get_thresholds(const AutoVacOpts *options, PvThresholds *thresholds)
+{
+	static const AutoVacOpts none = {
+		.enabled = true, .vacuum_threshold = -1, .vacuum_ins_threshold = -2,
+		.analyze_threshold = -1, .freeze_max_age = -1,
+		.multixact_freeze_max_age = -1, .vacuum_scale_factor = -1,
+		.vacuum_ins_scale_factor = -1, .analyze_scale_factor = -1
+	};
+	const AutoVacOpts *own = options ? options : &none;
+
+	thresholds->enabled = own->enabled;
+	thresholds->vacuum_base = own->vacuum_threshold >= 0 ?
+		own->vacuum_threshold : autovacuum_vac_thresh;
+	thresholds->vacuum_scale = own->vacuum_scale_factor >= 0 ?
+		own->vacuum_scale_factor : autovacuum_vac_scale;
+	thresholds->insert_base = own->vacuum_ins_threshold >= -1 ?
+		own->vacuum_ins_threshold : autovacuum_vac_ins_thresh;
+	thresholds->insert_scale = own->vacuum_ins_scale_factor >= 0 ?
+		own->vacuum_ins_scale_factor : autovacuum_vac_ins_scale;
+	thresholds->analyze_base = own->analyze_threshold >= 0 ?
+		own->analyze_threshold : autovacuum_anl_thresh;
+	thresholds->analyze_scale = own->analyze_scale_factor >= 0 ?
+		own->analyze_scale_factor : autovacuum_anl_scale;
+
+	thresholds->freeze_max_age = autovacuum_freeze_max_age;
+	if (own->freeze_max_age >= 0)
+		thresholds->freeze_max_age = Min(own->freeze_max_age, autovacuum_freeze_max_age);
+	thresholds->multixact_freeze_max_age = MultiXactMemberFreezeThreshold();
+	if (own->multixact_freeze_max_age >= 0)
+		thresholds->multixact_freeze_max_age =
+			Min(own->multixact_freeze_max_age, thresholds->multixact_freeze_max_age);
+	thresholds->failsafe_age = Max(vacuum_failsafe_age, autovacuum_freeze_max_age * 1.05);
+	thresholds->multixact_failsafe_age =
+		Max(vacuum_multixact_failsafe_age, autovacuum_multixact_freeze_max_age * 1.05);
+}
+
+/*
+ * What a table, of this pg_class row, needs now, by these storage parameters,
+ * NULL if there are none.
+ */
+void
+pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
+{
+	PvTableState state = {0};
+	PvThresholds thresholds;
+
+	state.counted = pv_fetch_counts(form->relisshared, form->oid, &state.dead,
+									&state.inserted, &state.modified);
+	state.reltuples = form->reltuples;
+	state.pages = form->relpages;
+	state.xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
+						   ReadNextTransactionId());
+	state.mxid_age = age_of(form->relminmxid, FirstMultiXactId,
+							ReadNextMultiXactId());
+	state.may_analyze = form->relkind != RELKIND_TOASTVALUE &&
+		form->oid != StatisticRelationId;
+	get_thresholds(options, &thresholds);
+	pv_score_table(&state, &thresholds, score);
+}
+
+/*
+ * The storage parameters autovacuum_* in a pg_class row.  False if it has none.
+ */
+static bool
+read_options(HeapTuple tuple, TupleDesc desc, AutoVacOpts *options)
+{
+	StdRdOptions *all;
+
+	if (heap_attisnull(tuple, Anum_pg_class_reloptions, desc))
+		return false;
+	all = (StdRdOptions *) extractRelOptions(tuple, desc, NULL);
+	if (all == NULL)
+		return false;
+	*options = all->autovacuum;
+	pfree(all);
+	return true;
+}
+
+/*
+ * The same of an open table; a TOAST table that has none goes by its table's.
+ */
+bool
+pv_need_options(Relation rel, Oid toast_parent, AutoVacOpts *options)
+{
+	Relation	pg_class;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	if (rel->rd_options != NULL)
+	{
+		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
+		return true;
+	}
+	if (!OidIsValid(toast_parent))
+		return false;
+
+	pg_class = table_open(RelationRelationId, AccessShareLock);
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
+	if (HeapTupleIsValid(tuple))
+	{
+		found = read_options(tuple, RelationGetDescr(pg_class), options);
+		ReleaseSysCache(tuple);
+	}
+	table_close(pg_class, AccessShareLock);
+	return found;
+}
+
+/*
+ * What is dead to everybody in tables that are no catalogs.  It takes an open one
+ * to ask; a table that is locked is none to wait for, the next one will do.
+ */
+static TransactionId
+horizon_of(Scan *scan, Oid relid)
+{
+	Relation	rel;
+
+	if (IsCatalogRelationOid(relid))
+		return scan->catalog_horizon;
+	if (TransactionIdIsValid(scan->horizon) ||
+		!ConditionalLockRelationOid(relid, AccessShareLock))
+		return scan->horizon;
+
+	rel = try_relation_open(relid, NoLock);
+	if (rel != NULL)
+	{
+		scan->horizon = GetOldestNonRemovableTransactionId(rel);
+		relation_close(rel, NoLock);
+	}
+	UnlockRelationOid(relid, AccessShareLock);
+	return scan->horizon;
+}
+
+/*
+ * Is the engine, or for a catalog the scheduler, wanted for this table?
+ */
+static bool
+is_enabled(Scan *scan, Form_pg_class form)
+{
+	PvEffectiveOptions options;
+
+	if (form->relisshared)
+		return false;			/* core's autovacuum looks after them */
+	if (IsCatalogRelationOid(form->oid) ||
+		hash_get_num_entries(scan->labelled) == 0)
+		return pv_guc_enabled;
+	if (!form->relispartition &&
+		hash_search(scan->labelled, &form->oid, HASH_FIND, NULL) == NULL)
+		return pv_guc_enabled;
+
+	pv_options_effective(form->oid, form->relispartition, &options);
+	return options.value[PV_OPTION_ENABLED] > 0;
+}
+
+/*
+ * Note a table if it needs something.
+ */
+static void
+consider(Scan *scan, Form_pg_class form, Oid toast_parent,
+		 const AutoVacOpts *options)
+{
+	PvFound    *found = scan->found;
+	PvScore		score;
+	PvItem	   *item;
+
+	pv_need_score(form, options, &score);
+	if (!score.vacuum && !score.analyze)
+		return;
+
+	if (found->n == found->room)
+	{
+		found->room = Max(2 * found->room, 64);
+		found->items = found->items == NULL ?
+			palloc(found->room * sizeof(PvItem)) :
+			repalloc_huge(found->items, found->room * sizeof(PvItem));
+	}
+	item = &found->items[found->n++];
+	memset(item, 0, sizeof(*item));
+	item->key.database = MyDatabaseId;
+	item->key.relid = form->oid;
+	item->toast_parent = toast_parent;
+	item->pages = form->relpages;
+	item->score = score;
+	item->horizon = horizon_of(scan, form->oid);
+}
+
+/*
+ * A TOAST table is looked at for itself, but by its table's options if it has
+ * none, and they are in a row that may come later.
+ */
+static void
+remember_toast(Scan *scan, Form_pg_class form, bool enabled,
+			   const AutoVacOpts *options)
+{
+	ToastParent *entry;
+
+	if (!OidIsValid(form->reltoastrelid))
+		return;
+	entry = hash_search(scan->toast, &form->reltoastrelid, HASH_ENTER, NULL);
+	entry->parent = form->oid;
+	entry->enabled = enabled;
+	entry->has_options = options != NULL;
+	if (options)
+		entry->options = *options;
+}
+
+static void
+consider_table(Scan *scan, HeapTuple tuple)
+{
+	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+	bool		enabled = is_enabled(scan, form);
+	AutoVacOpts options;
+	bool		has_options;
+
+	if (!enabled && !OidIsValid(form->reltoastrelid))
+		return;
+	has_options = read_options(tuple, RelationGetDescr(scan->pg_class), &options);
+	remember_toast(scan, form, enabled, has_options ? &options : NULL);
+	if (enabled)
+		consider(scan, form, InvalidOid, has_options ? &options : NULL);
+}
+
+static void
+consider_toast(Scan *scan, HeapTuple tuple)
+{
+	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+	ToastParent *entry = hash_search(scan->toast, &form->oid, HASH_FIND, NULL);
+	AutoVacOpts options;
+
+	if (entry == NULL || !entry->enabled)
+		return;
+	if (read_options(tuple, RelationGetDescr(scan->pg_class), &options))
+		consider(scan, form, entry->parent, &options);
+	else
+		consider(scan, form, entry->parent,
+				 entry->has_options ? &entry->options : NULL);
+}
+
+/*
+ * Call the function for each table, or each TOAST table, of the database.
+ */
+static void
+for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
+{
+	TableScanDesc desc = table_beginscan_catalog(scan->pg_class, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(desc, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (form->relpersistence == RELPERSISTENCE_TEMP)
+			continue;
+		if (toast ? form->relkind == RELKIND_TOASTVALUE :
+			form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW)
+			function(scan, tuple);
+	}
+	table_endscan(desc);
+}
+
+/* The most urgent first. */
+static int
+compare_found(const void *a, const void *b)
+{
+	double		x = ((const PvItem *) a)->score.total;
+	double		y = ((const PvItem *) b)->score.total;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/*
+ * Find all tables of this database that need something, the most urgent first.
+ * The caller is in a transaction; the result is in its memory context.
+ */
+void
+pv_need_scan(PvFound *found)
+{
+	Scan		scan = {.found = found};
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent)};
+
+	memset(found, 0, sizeof(*found));
+	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
+	scan.labelled = pv_options_labelled();
+	scan.toast = hash_create("TOAST tables", 256, &info, HASH_ELEM | HASH_BLOBS);
+	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
+
+	for_each_table(&scan, false, consider_table);
+	for_each_table(&scan, true, consider_toast);
+
+	hash_destroy(scan.toast);
+	hash_destroy(scan.labelled);
+	table_close(scan.pg_class, AccessShareLock);
+	if (found->n > 1)
+		qsort(found->items, found->n, sizeof(PvItem), compare_found);
+}

@@ -1,0 +1,121 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_policy.c
+ *	  Which table needs a vacuum, which first, and which database.
+ *
+ * Pure functions: no catalogs, no statistics, no clock, no settings, so that
+ * they can be tested without any of these.  The scheduler's processes call them.
+ *
+ * A table's score is the greatest of some ratios, each of a count to the
+ * threshold at which autovacuum would act on it.  That is the idea of
+ * "Prioritization of tables for autovacuum" (Nathan Bossart, pgsql-hackers,
+ * 2025).  Two things are done otherwise.  The ages count as they are up to the
+ * failsafe, and are multiplied beyond it, by a factor that begins at 1: so a
+ * score never falls as an age grows.  And where it is not about age, small
+ * tables come first among equals, since they make nobody wait.
+ *
+ * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "pv_policy.h"
+
+/* How much the score grows with an age that is twice the failsafe's */
+#define FAILSAFE_WEIGHT			1000.0
+
+/* A table of so many pages has half the advantage of an empty one: 10 MB */
+#define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
+
+/*
+ * A count in relation to its threshold, above 1 only if it exceeds it, and
+ * finite where the threshold is 0.
+ */
+static double
+ratio(double value, double threshold)
+{
+	if (value <= threshold)
+		return threshold > 0 ? value / threshold : 0;
+	if (threshold < 1)
+		return 1 + value;
+	return value / threshold;
+}
+
+/*
+ * An age in relation to that at which the table has to be vacuumed.
+ */
+static double
+age_ratio(int64 age, int64 max_age, int64 failsafe_age)
+{
+	double		score = age / (PV_AGE_SHARE * Max(max_age, 1));
+
+	if (age > failsafe_age)
+		score *= 1 + FAILSAFE_WEIGHT * (age - failsafe_age) / Max(failsafe_age, 1);
+	return score;
+}
+
+/*
+ * What is to be done with a table, and how urgently.
+ */
+void
+pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
+			   PvScore *score)
+{
+	double		reltuples = Max(state->reltuples, 0);
+	double		need = 0;
+
+	memset(score, 0, sizeof(*score));
+
+	score->xid = age_ratio(state->xid_age, thresholds->freeze_max_age,
+						   thresholds->failsafe_age);
+	score->mxid = age_ratio(state->mxid_age, thresholds->multixact_freeze_max_age,
+							thresholds->multixact_failsafe_age);
+	score->wraparound = score->xid > 1 || score->mxid > 1;
+
+	if (state->counted && thresholds->enabled)
+	{
+		score->dead = ratio(state->dead, thresholds->vacuum_base +
+							thresholds->vacuum_scale * reltuples);
+		if (thresholds->insert_base >= 0)
+			score->inserted = ratio(state->inserted, thresholds->insert_base +
+									thresholds->insert_scale * reltuples);
+		if (state->may_analyze)
+			score->modified = ratio(state->modified, thresholds->analyze_base +
+									thresholds->analyze_scale * reltuples);
+	}
+
+	score->vacuum = score->wraparound || score->dead > 1 || score->inserted > 1;
+	score->analyze = score->modified > 1;
+
+	if (score->vacuum)
+		need = Max(score->dead, score->inserted);
+	if (score->analyze)
+		need = Max(need, score->modified);
+	need *= 1 + 1 / (1 + (double) state->pages / SIZE_OF_HALF_ADVANTAGE);
+	score->total = score->vacuum ? Max(need, Max(score->xid, score->mxid)) : need;
+}
+
+/*
+ * How much a database deserves its next runner.  Negative: it needs none.
+ *
+ * First those whose age is dangerous.  Then each that is to be looked at, since
+ * what is urgent there is not known before; the longer overdue, the sooner.  Then
+ * by the most urgent table in its queue, the less the more runners are there
+ * already, so that one busy database does not keep the others waiting.
+ */
+double
+pv_rank_database(const PvDatabaseState *state)
+{
+	double		rank = -1;
+
+	if (state->nqueued > 0)
+		rank = state->top_score / (1 + state->nrunners);
+	if (state->overdue >= 0 && !state->scan_pending)
+		rank = Max(rank, 1e6 + state->overdue / 1e6);
+	if (rank >= 0 && state->age > 1 && state->nrunners == 0)
+		rank += 1e9 * state->age;
+	return rank;
+}

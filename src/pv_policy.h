@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_policy.h
+ *	  Which table needs a vacuum, which first, and which database.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_POLICY_H
+#define PV_POLICY_H
+
+#include "storage/block.h"
+
+/* What a table, or matview, or TOAST table is like at some moment. */
+typedef struct PvTableState
+{
+	bool		counted;		/* the statistics know it; else no counts */
+	double		dead;			/* rows dead by the statistics */
+	double		inserted;		/* since the last vacuum */
+	double		modified;		/* since the last analyze */
+	double		reltuples;		/* of pg_class; negative: never counted */
+	BlockNumber pages;			/* of pg_class */
+	int64		xid_age;		/* 0: none */
+	int64		mxid_age;
+	bool		may_analyze;
+} PvTableState;
+
+/* What its options and the settings say. */
+typedef struct PvThresholds
+{
+	bool		enabled;		/* else only for its age */
+	double		vacuum_base;
+	double		vacuum_scale;
+	double		insert_base;	/* negative: not for inserts */
+	double		insert_scale;
+	double		analyze_base;
+	double		analyze_scale;
+	int64		freeze_max_age;
+	int64		multixact_freeze_max_age;
+	int64		failsafe_age;
+	int64		multixact_failsafe_age;
+} PvThresholds;
+
+/* Each part is a ratio of value to threshold: above 1 there is something to do. */
+typedef struct PvScore
+{
+	double		dead;
+	double		inserted;
+	double		modified;
+	double		xid;
+	double		mxid;
+	double		total;			/* what the queue is ordered by */
+	bool		vacuum;
+	bool		analyze;
+	bool		wraparound;		/* because of its age, whatever else */
+} PvScore;
+
+/* From this share of autovacuum_freeze_max_age on, a table is vacuumed for its
+ * age, so that core's forced autovacuum has nothing to do. */
+#define PV_AGE_SHARE			0.9
+
+/* Pages of a table that is not small: 64 MB. */
+#define PV_LARGE_PAGES			(64 * 1024 * 1024 / BLCKSZ)
+
+/* A score from here on is urgent: outside a window, too. */
+#define PV_URGENT_SCORE			100.0
+
+extern void pv_score_table(const PvTableState *state,
+						   const PvThresholds *thresholds, PvScore *score);
+
+/* What the launcher knows of a database. */
+typedef struct PvDatabaseState
+{
+	double		age;			/* the greater of its ages, each as a share of the
+								 * one it is vacuumed for */
+	double		top_score;		/* of what is queued; 0: nothing is */
+	int			nqueued;
+	int			nrunners;
+	int64		overdue;		/* microseconds since its pass was due, or
+								 * negative */
+	bool		scan_pending;	/* a runner is on the way to look */
+} PvDatabaseState;
+
+extern double pv_rank_database(const PvDatabaseState *state);
+
+#endif							/* PV_POLICY_H */

@@ -1,0 +1,1016 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_queue.c
+ *	  What the scheduler's processes share: a queue of tables for each
+ *	  database, and who is at work on them.
+ *
+ *		launcher					runner						session
+ *		--------					------						-------
+ *		hire a runner	------->	attach
+ *		request a scan	------->	begin scan, offer..., end
+ *									pop, work, finish
+ *		call back		------->	should leave?				enqueue, withdraw,
+ *									(its exit gives all back)	look
+ *
+ * Everything is in main shared memory, of fixed size, under one lightweight lock
+ * that is held for a moment only; nothing under it can fail or wait.  A table is
+ * an entry of a shared hash table, by database and OID, so it is there once, and
+ * whoever pops it is the only one to work on it.  Those that are queued are also
+ * in a heap, best first: two for each database, the lanes.
+ *
+ * Lanes.  Small tables have a lane of their own, so that they are not behind
+ * large ones: only so many runners may be on large tables as leave one for small
+ * ones (pv_queue_pop).
+ *
+ * A database's queue lives as long as there is anything in it or a runner at
+ * work.  A runner that exits, whatever the reason, gives its table back: it waits
+ * for the next pass, as after an error.  After a crash the postmaster sets
+ * everything up anew, and the next pass finds all that there is to do.
+ *
+ * The queue full: what finds no place is not forgotten, since it is in the
+ * statistics.  The scan offers the best first, and if not all found a place, the
+ * runner that finds the queue empty scans again at once.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "pv_guc.h"
+#include "pv_queue.h"
+
+#define LOCK_TRANCHE			"parvacuum_queue"
+
+/* A runner that was hired and has not come after so long is not coming. */
+#define HIRED_FOR_MS			60000
+
+typedef enum PvLane
+{
+	PV_LANE_SMALL,
+	PV_LANE_LARGE,
+	PV_NUM_LANES
+} PvLane;
+
+/* An entry of the hash table; the key is the first member of the item. */
+typedef struct QueueEntry
+{
+	PvItem		item;
+	pairingheap_node heap_node; /* while queued */
+	dlist_node	node;			/* in its queue's list, always */
+} QueueEntry;
+
+typedef struct DatabaseQueue
+{
+	Oid			database;		/* invalid: free */
+	pairingheap_node *heap[PV_NUM_LANES];
+	int			nqueued[PV_NUM_LANES];
+	dlist_head	entries;
+	bool		scan_requested;
+	bool		scanning;
+	bool		incomplete;		/* the last scan found no place for all */
+	bool		vacuumed;		/* something, and pg_database does not know yet */
+	int			nrunners;
+} DatabaseQueue;
+
+typedef struct Runner
+{
+	bool		hired;			/* the slot is taken */
+	int			pid;			/* 0: it has not come yet */
+	uint32		token;			/* of this hiring */
+	TimestampTz hired_at;
+	int			queue;
+	bool		leave;			/* after the table at hand */
+	bool		scanning;
+	bool		busy;
+	bool		on_large;
+	PvItemKey	at;				/* while busy */
+} Runner;
+
+typedef struct QueueShared
+{
+	/* atomics */
+	PvSchedulerCounters counters;
+
+	/* all else is under the lock */
+	int			launcher_procno;	/* -1: none */
+	uint32		next_token;
+	int			nentries;
+	DatabaseQueue queues[PV_MAX_QUEUES];
+	Runner		runners[PV_MAX_RUNNERS];
+} QueueShared;
+
+static QueueShared *shared = NULL;
+static HTAB *entries = NULL;
+static LWLock *lock = NULL;
+
+/* This process's place, if it is a runner */
+static Runner *me = NULL;
+
+
+/* ----------------------------------------------------------------
+ *		Setting up
+ * ----------------------------------------------------------------
+ */
+
+Size
+pv_queue_shmem_size(void)
+{
+	return add_size(MAXALIGN(sizeof(QueueShared)),
+					hash_estimate_size(PV_QUEUE_SIZE, sizeof(QueueEntry)));
+}
+
+/* Postmaster, when extensions ask for shared memory. */
+void
+pv_queue_request_lock(void)
+{
+	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
+}
+
+/* Find it or set it up.  The caller holds AddinShmemInitLock. */
+void
+pv_queue_shmem_startup(void)
+{
+	HASHCTL		info;
+	bool		found;
+
+	shared = ShmemInitStruct("parvacuum queue", sizeof(QueueShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(QueueShared));
+		shared->launcher_procno = -1;
+		for (int i = 0; i < PV_MAX_QUEUES; i++)
+			dlist_init(&shared->queues[i].entries);
+		pg_atomic_init_u64(&shared->counters.passes, 0);
+		pg_atomic_init_u64(&shared->counters.vacuums, 0);
+		pg_atomic_init_u64(&shared->counters.analyzes, 0);
+		pg_atomic_init_u64(&shared->counters.not_needed, 0);
+		pg_atomic_init_u64(&shared->counters.skipped_horizon, 0);
+		pg_atomic_init_u64(&shared->counters.skipped_window, 0);
+		pg_atomic_init_u64(&shared->counters.skipped_lock, 0);
+		pg_atomic_init_u64(&shared->counters.errors, 0);
+		pg_atomic_init_u64(&shared->counters.queue_full, 0);
+	}
+
+	info.keysize = sizeof(PvItemKey);
+	info.entrysize = sizeof(QueueEntry);
+	entries = ShmemInitHash("parvacuum queue entries", PV_QUEUE_SIZE, PV_QUEUE_SIZE,
+							&info, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+}
+
+PvSchedulerCounters *
+pv_queue_counters(void)
+{
+	return &shared->counters;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Queues and their entries; the caller holds the lock
+ * ----------------------------------------------------------------
+ */
+
+static DatabaseQueue *
+find_queue(Oid database)
+{
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		if (shared->queues[i].database == database)
+			return &shared->queues[i];
+	}
+	return NULL;
+}
+
+static PvLane
+lane_of(const PvItem *item)
+{
+	return item->pages >= PV_LARGE_PAGES ? PV_LANE_LARGE : PV_LANE_SMALL;
+}
+
+/* The higher score first, among equals the one that is there for longer. */
+static int
+compare_entries(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	const PvItem *x = &pairingheap_const_container(QueueEntry, heap_node, a)->item;
+	const PvItem *y = &pairingheap_const_container(QueueEntry, heap_node, b)->item;
+
+	if (x->score.total != y->score.total)
+		return x->score.total > y->score.total ? 1 : -1;
+	if (x->state_since != y->state_since)
+		return x->state_since < y->state_since ? 1 : -1;
+	return 0;
+}
+
+/*
+ * A lane as core's heap knows it.  Only the root is shared: a pointer to a
+ * function is good in its own process only.
+ */
+static pairingheap
+open_lane(DatabaseQueue *queue, PvLane lane)
+{
+	pairingheap heap = {compare_entries, NULL, queue->heap[lane]};
+
+	return heap;
+}
+
+static void
+put_in_lane(DatabaseQueue *queue, QueueEntry *entry)
+{
+	PvLane		lane = lane_of(&entry->item);
+	pairingheap heap = open_lane(queue, lane);
+
+	pairingheap_add(&heap, &entry->heap_node);
+	queue->heap[lane] = heap.ph_root;
+	queue->nqueued[lane]++;
+}
+
+static void
+take_out_of_lane(DatabaseQueue *queue, QueueEntry *entry)
+{
+	PvLane		lane = lane_of(&entry->item);
+	pairingheap heap = open_lane(queue, lane);
+
+	pairingheap_remove(&heap, &entry->heap_node);
+	queue->heap[lane] = heap.ph_root;
+	queue->nqueued[lane]--;
+}
+
+static QueueEntry *
+first_of_lane(DatabaseQueue *queue, PvLane lane)
+{
+	if (queue->heap[lane] == NULL)
+		return NULL;
+	return pairingheap_container(QueueEntry, heap_node, queue->heap[lane]);
+}
+
+static double
+top_score(DatabaseQueue *queue)
+{
+	double		top = 0;
+
+	for (PvLane lane = 0; lane < PV_NUM_LANES; lane++)
+	{
+		QueueEntry *entry = first_of_lane(queue, lane);
+
+		if (entry)
+			top = Max(top, entry->item.score.total);
+	}
+	return top;
+}
+
+/* The moment stays that of the last change. */
+static void
+set_state(QueueEntry *entry, PvItemState state, PvWaitReason reason)
+{
+	PvItem	   *item = &entry->item;
+
+	if (item->state != state || item->reason != reason || item->state_since == 0)
+		item->state_since = GetCurrentTimestamp();
+	item->state = state;
+	item->reason = reason;
+	item->wait_until = 0;
+	item->runner_pid = 0;
+}
+
+static void
+enqueue_entry(DatabaseQueue *queue, QueueEntry *entry)
+{
+	set_state(entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
+	put_in_lane(queue, entry);
+}
+
+static void
+remove_entry(DatabaseQueue *queue, QueueEntry *entry)
+{
+	if (entry->item.state == PV_ITEM_QUEUED)
+		take_out_of_lane(queue, entry);
+	dlist_delete(&entry->node);
+	(void) hash_search(entries, &entry->item.key, HASH_REMOVE, NULL);
+	shared->nentries--;
+}
+
+static QueueEntry *
+find_entry(Oid database, Oid relid)
+{
+	PvItemKey	key = {database, relid};
+
+	return hash_search(entries, &key, HASH_FIND, NULL);
+}
+
+/*
+ * A new entry, in its queue's list and in no lane; NULL if there is no place.
+ * The setting for developers makes the place smaller.
+ */
+static QueueEntry *
+new_entry(DatabaseQueue *queue, const PvItem *item)
+{
+	QueueEntry *entry;
+
+	if (shared->nentries >= Min(PV_QUEUE_SIZE, pv_guc_queue_limit))
+		return NULL;
+	entry = hash_search(entries, &item->key, HASH_ENTER_NULL, NULL);
+	if (entry == NULL)
+		return NULL;
+	entry->item = *item;
+	entry->item.state = PV_ITEM_WAITING;
+	entry->item.state_since = 0;
+	entry->item.again = false;
+	entry->item.horizon = InvalidTransactionId;
+	dlist_push_tail(&queue->entries, &entry->node);
+	shared->nentries++;
+	return entry;
+}
+
+/*
+ * The queue of a database that may not have one yet.  If all are taken, one that
+ * has nothing to do is given up: its entries only wait, and what they wait for
+ * is found out again by the next pass.
+ */
+static DatabaseQueue *
+make_queue(Oid database)
+{
+	DatabaseQueue *queue = find_queue(database);
+
+	if (queue != NULL)
+		return queue;
+	queue = find_queue(InvalidOid);
+	for (int i = 0; queue == NULL && i < PV_MAX_QUEUES; i++)
+	{
+		DatabaseQueue *idle = &shared->queues[i];
+
+		if (idle->nrunners > 0 || idle->scan_requested ||
+			idle->nqueued[PV_LANE_SMALL] + idle->nqueued[PV_LANE_LARGE] > 0)
+			continue;
+		while (!dlist_is_empty(&idle->entries))
+			remove_entry(idle, dlist_head_element(QueueEntry, node, &idle->entries));
+		queue = idle;
+	}
+	if (queue != NULL)
+	{
+		queue->database = database;
+		queue->scan_requested = queue->scanning = false;
+		queue->incomplete = queue->vacuumed = false;
+	}
+	return queue;
+}
+
+/*
+ * Give a queue up that has nothing in it and nobody at work.
+ */
+static void
+release_queue(DatabaseQueue *queue)
+{
+	if (queue->nrunners == 0 && !queue->scan_requested &&
+		dlist_is_empty(&queue->entries))
+		queue->database = InvalidOid;
+}
+
+static void
+wake_launcher(void)
+{
+	if (shared->launcher_procno >= 0)
+		SetLatch(&ProcGlobal->allProcs[shared->launcher_procno].procLatch);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The launcher
+ * ----------------------------------------------------------------
+ */
+
+static void
+launcher_exit(int code, Datum arg)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	shared->launcher_procno = -1;
+	LWLockRelease(lock);
+}
+
+/* Be the one who is woken. */
+void
+pv_queue_launcher_begin(void)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	shared->launcher_procno = MyProc->pgprocno;
+	LWLockRelease(lock);
+	before_shmem_exit(launcher_exit, 0);
+}
+
+/*
+ * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
+ * are, and how many of them are on large tables, max_large at most.  Runners that
+ * were hired long ago and never came are counted out.
+ */
+int
+pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
+				   int *nlarge)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			n = 0;
+
+	*nrunners = *nlarge = 0;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired && runner->pid == 0 &&
+			TimestampDifferenceExceeds(runner->hired_at, now, HIRED_FOR_MS))
+		{
+			runner->hired = false;
+			shared->queues[runner->queue].nrunners--;
+		}
+		*nrunners += runner->hired;
+		*nlarge += runner->hired && runner->on_large;
+	}
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		DatabaseQueue *queue = &shared->queues[i];
+
+		if (!OidIsValid(queue->database))
+			continue;
+		summaries[n].database = queue->database;
+		summaries[n].top_score = top_score(queue);
+		summaries[n].nqueued = queue->nqueued[PV_LANE_SMALL];
+		if (*nlarge < max_large)
+			summaries[n].nqueued += queue->nqueued[PV_LANE_LARGE];
+		summaries[n].nrunners = queue->nrunners;
+		summaries[n].scan_pending = queue->scan_requested || queue->scanning;
+		n++;
+	}
+	LWLockRelease(lock);
+	return n;
+}
+
+/* Have the next runner that is free look for work, where there are runners. */
+void
+pv_queue_request_scan(Oid database)
+{
+	DatabaseQueue *queue;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	queue = find_queue(database);
+	if (queue != NULL && queue->nrunners > 0)
+		queue->scan_requested = true;
+	LWLockRelease(lock);
+}
+
+/*
+ * A place for a runner that is about to be started; -1 if there is none.  It, or
+ * another one, is to look for work first if it is hired for that.
+ */
+int
+pv_queue_hire(Oid database, bool to_scan, uint32 *token)
+{
+	DatabaseQueue *queue;
+	int			found = -1;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	queue = make_queue(database);
+	for (int i = 0; queue != NULL && found < 0 && i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired)
+			continue;
+		memset(runner, 0, sizeof(*runner));
+		runner->hired = true;
+		runner->token = *token = ++shared->next_token;
+		runner->hired_at = GetCurrentTimestamp();
+		runner->queue = queue - shared->queues;
+		queue->nrunners++;
+		queue->scan_requested |= to_scan;
+		found = i;
+	}
+	LWLockRelease(lock);
+	return found;
+}
+
+/* It could not be started, or has ended before it came. */
+void
+pv_queue_dismiss(int runner, uint32 token)
+{
+	Runner	   *it = &shared->runners[runner];
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (it->hired && it->token == token && it->pid == 0)
+	{
+		DatabaseQueue *queue = &shared->queues[it->queue];
+
+		it->hired = false;
+		queue->nrunners--;
+		if (queue->nrunners == 0)
+			queue->scan_requested = false;
+		release_queue(queue);
+	}
+	LWLockRelease(lock);
+}
+
+/* Has it come?  Also true if it has been and gone. */
+bool
+pv_queue_runner_started(int runner, uint32 token)
+{
+	Runner	   *it = &shared->runners[runner];
+	bool		started;
+
+	LWLockAcquire(lock, LW_SHARED);
+	started = !it->hired || it->token != token || it->pid != 0;
+	LWLockRelease(lock);
+	return started;
+}
+
+/* Is anything queued, or waited for? */
+bool
+pv_queue_is_busy(void)
+{
+	bool		busy = false;
+
+	LWLockAcquire(lock, LW_SHARED);
+	for (int i = 0; i < PV_MAX_QUEUES && !busy; i++)
+	{
+		DatabaseQueue *queue = &shared->queues[i];
+
+		busy = OidIsValid(queue->database) &&
+			(queue->scan_requested || queue->heap[PV_LANE_SMALL] != NULL ||
+			 queue->heap[PV_LANE_LARGE] != NULL);
+	}
+	LWLockRelease(lock);
+	return busy;
+}
+
+/* Have one runner of that database leave, for the sake of another database. */
+void
+pv_queue_call_back(Oid database)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired && !runner->leave &&
+			shared->queues[runner->queue].database == database)
+		{
+			runner->leave = true;
+			break;
+		}
+	}
+	LWLockRelease(lock);
+}
+
+/* The database is gone: so is what was queued for it. */
+void
+pv_queue_drop_database(Oid database)
+{
+	DatabaseQueue *queue;
+	dlist_mutable_iter iter;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	queue = find_queue(database);
+	if (queue != NULL)
+	{
+		dlist_foreach_modify(iter, &queue->entries)
+		{
+			QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
+
+			if (entry->item.state != PV_ITEM_RUNNING)
+				remove_entry(queue, entry);
+		}
+		queue->scan_requested = false;
+		release_queue(queue);
+	}
+	LWLockRelease(lock);
+}
+
+
+/* ----------------------------------------------------------------
+ *		A runner
+ * ----------------------------------------------------------------
+ */
+
+static DatabaseQueue *
+my_queue(void)
+{
+	return &shared->queues[me->queue];
+}
+
+/*
+ * The runner leaves, by itself or by an error that ends it.  A table that it was
+ * at waits for the next pass; so does a scan.
+ */
+static void
+runner_exit(int code, Datum arg)
+{
+	DatabaseQueue *queue = my_queue();
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (me->busy)
+	{
+		QueueEntry *entry = find_entry(me->at.database, me->at.relid);
+
+		if (entry)
+			set_state(entry, PV_ITEM_WAITING, PV_WAIT_ERROR);
+	}
+	if (me->scanning)
+		queue->scanning = false;
+	me->hired = false;
+	queue->nrunners--;
+	release_queue(queue);
+	wake_launcher();
+	LWLockRelease(lock);
+	me = NULL;
+}
+
+/* Come to one's place.  False if it was given away meanwhile. */
+bool
+pv_queue_attach(int runner, uint32 token, Oid *database)
+{
+	Runner	   *it = &shared->runners[runner];
+	bool		good;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	good = it->hired && it->token == token && it->pid == 0;
+	if (good)
+	{
+		it->pid = MyProcPid;
+		*database = shared->queues[it->queue].database;
+		me = it;
+	}
+	LWLockRelease(lock);
+	if (good)
+		before_shmem_exit(runner_exit, 0);
+	return good;
+}
+
+/*
+ * Is it on this runner to look for work now?  If so it has to end what it begins
+ * here.  That is so if the launcher wants it, or when the queue is empty and the
+ * last scan did not find place for all.
+ */
+bool
+pv_queue_begin_scan(void)
+{
+	DatabaseQueue *queue = my_queue();
+	bool		wanted;
+	dlist_iter	iter;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	wanted = queue->scan_requested ||
+		(queue->incomplete && queue->heap[PV_LANE_SMALL] == NULL &&
+		 queue->heap[PV_LANE_LARGE] == NULL);
+	if (queue->scanning)
+		wanted = false;
+	if (wanted)
+	{
+		queue->scan_requested = false;
+		queue->scanning = me->scanning = true;
+		queue->incomplete = false;
+		dlist_foreach(iter, &queue->entries)
+			dlist_container(QueueEntry, node, iter.cur)->item.seen = false;
+	}
+	LWLockRelease(lock);
+	return wanted;
+}
+
+/*
+ * One table that the scan has found, with its score, to be queued, or to wait
+ * for item->reason until item->wait_until.  What is known of it already gets the
+ * new score.  With item->horizon as before, a table whose last vacuum could not
+ * remove what is dead goes on waiting: nothing can be removed now that could not
+ * then.  *full is set if there was no place; for what only waits, some is left.
+ */
+void
+pv_queue_offer(const PvItem *item, bool *full)
+{
+	DatabaseQueue *queue = my_queue();
+	PvWaitReason reason = item->reason;
+	QueueEntry *entry;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	entry = find_entry(item->key.database, item->key.relid);
+	if (entry == NULL &&
+		(reason == PV_WAIT_NONE || shared->nentries < PV_QUEUE_SIZE / 2))
+	{
+		entry = new_entry(queue, item);
+		*full |= (entry == NULL && reason == PV_WAIT_NONE);
+	}
+	if (entry != NULL && entry->item.state == PV_ITEM_RUNNING)
+		entry->item.seen = true;
+	else if (entry != NULL)
+	{
+		PvItem	   *known = &entry->item;
+
+		if (known->state == PV_ITEM_QUEUED)
+			take_out_of_lane(queue, entry);
+		else if (known->reason == PV_WAIT_HORIZON && reason == PV_WAIT_NONE &&
+				 TransactionIdIsValid(known->horizon) &&
+				 known->horizon == item->horizon)
+		{
+			reason = PV_WAIT_HORIZON;
+			pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
+		}
+		known->seen = true;
+		known->score = item->score;
+		known->score.total = Max(known->score.total, known->priority);
+		known->pages = item->pages;
+		known->toast_parent = item->toast_parent;
+		if (reason == PV_WAIT_NONE || known->priority > 0)
+			enqueue_entry(queue, entry);
+		else
+		{
+			set_state(entry, PV_ITEM_WAITING, reason);
+			known->wait_until = item->wait_until;
+		}
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * All has been offered, and not all found place unless it is complete.  What is
+ * known and was not offered needs nothing any more, or is gone, unless somebody
+ * has asked for it.
+ */
+void
+pv_queue_end_scan(bool complete)
+{
+	DatabaseQueue *queue = my_queue();
+	dlist_mutable_iter iter;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	dlist_foreach_modify(iter, &queue->entries)
+	{
+		QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
+
+		if (!entry->item.seen && entry->item.state != PV_ITEM_RUNNING &&
+			entry->item.priority == 0)
+			remove_entry(queue, entry);
+	}
+	queue->scanning = me->scanning = false;
+	queue->incomplete = !complete;
+	pg_atomic_fetch_add_u64(&shared->counters.passes, 1);
+	if (!complete)
+		pg_atomic_fetch_add_u64(&shared->counters.queue_full, 1);
+	wake_launcher();
+	LWLockRelease(lock);
+}
+
+/*
+ * Take the table with the highest score; a large one only while less than
+ * max_large runners, of all databases, are on large ones.  False if there is
+ * nothing.
+ */
+bool
+pv_queue_pop(int max_large, PvItem *item)
+{
+	DatabaseQueue *queue = my_queue();
+	QueueEntry *small;
+	QueueEntry *large;
+	QueueEntry *best;
+	int			nlarge = 0;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
+
+	small = first_of_lane(queue, PV_LANE_SMALL);
+	large = nlarge < max_large ? first_of_lane(queue, PV_LANE_LARGE) : NULL;
+	best = small == NULL || (large != NULL &&
+							 compare_entries(&large->heap_node, &small->heap_node, NULL) > 0) ?
+		large : small;
+	if (best != NULL)
+	{
+		take_out_of_lane(queue, best);
+		set_state(best, PV_ITEM_RUNNING, PV_WAIT_NONE);
+		best->item.runner_pid = MyProcPid;
+		me->busy = true;
+		me->on_large = (best == large);
+		me->at = best->item.key;
+		*item = best->item;
+	}
+	LWLockRelease(lock);
+	return best != NULL;
+}
+
+/*
+ * The table at hand has another score than when it was queued, or has become
+ * large.  If it is not the first any more, put it back.  False if it still is.
+ */
+bool
+pv_queue_put_back(const PvItem *item)
+{
+	DatabaseQueue *queue = my_queue();
+	QueueEntry *entry;
+	bool		put_back;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	entry = find_entry(item->key.database, item->key.relid);
+	put_back = top_score(queue) > item->score.total ||
+		(item->pages >= PV_LARGE_PAGES && !me->on_large);
+	entry->item.score = item->score;
+	entry->item.pages = item->pages;
+	if (put_back)
+	{
+		enqueue_entry(queue, entry);
+		me->busy = me->on_large = false;
+	}
+	LWLockRelease(lock);
+	return put_back;
+}
+
+/*
+ * The table at hand is done, or cannot be done now.  It is forgotten, or waits: at
+ * least until the next pass.  Asked for again meanwhile, it is queued again.
+ */
+void
+pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
+				TimestampTz until, TransactionId horizon)
+{
+	DatabaseQueue *queue = my_queue();
+	QueueEntry *entry;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	entry = find_entry(item->key.database, item->key.relid);
+	if (!me->busy)
+		 /* an error came when it had been put back */ ;
+	else if (entry->item.again)
+	{
+		entry->item.again = false;
+		enqueue_entry(queue, entry);
+	}
+	else if (reason == PV_WAIT_NONE)
+		remove_entry(queue, entry);
+	else
+	{
+		set_state(entry, PV_ITEM_WAITING, reason);
+		entry->item.wait_until = until;
+		entry->item.horizon = horizon;
+		entry->item.priority = 0;
+	}
+	queue->vacuumed |= vacuumed;
+	me->busy = me->on_large = false;
+	LWLockRelease(lock);
+}
+
+/* Is this runner wanted elsewhere? */
+bool
+pv_queue_should_leave(void)
+{
+	bool		leave;
+
+	LWLockAcquire(lock, LW_SHARED);
+	leave = me->leave;
+	LWLockRelease(lock);
+	return leave;
+}
+
+/*
+ * Has the queue been worked off, and nobody is at work on the rest of it?  Then
+ * one runner is told so, if there was anything to vacuum.
+ */
+bool
+pv_queue_pass_is_over(void)
+{
+	DatabaseQueue *queue = my_queue();
+	bool		over;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	over = queue->vacuumed;
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired && runner->busy && runner->queue == me->queue)
+			over = false;
+	}
+	if (over)
+		queue->vacuumed = false;
+	LWLockRelease(lock);
+	return over;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Sessions
+ * ----------------------------------------------------------------
+ */
+
+/* All items as they are now, a list of PvItem *. */
+List *
+pv_queue_copy(void)
+{
+	PvItem	   *items = palloc_extended(PV_QUEUE_SIZE * sizeof(PvItem), MCXT_ALLOC_HUGE);
+	List	   *list = NIL;
+	int			n = 0;
+
+	LWLockAcquire(lock, LW_SHARED);
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &shared->queues[i].entries)
+			items[n++] = dlist_container(QueueEntry, node, iter.cur)->item;
+	}
+	LWLockRelease(lock);
+
+	for (int i = 0; i < n; i++)
+		list = lappend(list, &items[i]);
+	return list;
+}
+
+/*
+ * Put a table of this database in its queue, or to another place there.  False
+ * if there is no place.
+ */
+bool
+pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority)
+{
+	PvItem		item = {.key = {MyDatabaseId, relid}, .toast_parent = toast_parent,
+	.pages = pages};
+	DatabaseQueue *queue;
+	QueueEntry *entry = NULL;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	queue = make_queue(MyDatabaseId);
+	if (queue != NULL)
+	{
+		entry = find_entry(MyDatabaseId, relid);
+		if (entry == NULL)
+			entry = new_entry(queue, &item);
+	}
+	if (entry != NULL)
+	{
+		entry->item.priority = priority;
+		if (entry->item.state == PV_ITEM_RUNNING)
+			entry->item.again = true;
+		else
+		{
+			if (entry->item.state == PV_ITEM_QUEUED)
+				take_out_of_lane(queue, entry);
+			entry->item.score.total = Max(entry->item.score.total, priority);
+			enqueue_entry(queue, entry);
+		}
+		wake_launcher();
+	}
+	LWLockRelease(lock);
+	return entry != NULL;
+}
+
+/*
+ * Take a table of this database out of its queue, until the next pass finds it
+ * again.  If a runner is at it, *runner_pid says who, else it is 0.  False if the
+ * table is neither.
+ */
+bool
+pv_queue_withdraw(Oid relid, int *runner_pid)
+{
+	QueueEntry *entry;
+	bool		found = false;
+
+	*runner_pid = 0;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	entry = find_entry(MyDatabaseId, relid);
+	if (entry != NULL && entry->item.state == PV_ITEM_RUNNING)
+	{
+		*runner_pid = entry->item.runner_pid;
+		entry->item.again = false;
+		found = true;
+	}
+	else if (entry != NULL && entry->item.state == PV_ITEM_QUEUED)
+	{
+		take_out_of_lane(find_queue(MyDatabaseId), entry);
+		set_state(entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
+		entry->item.priority = 0;
+		found = true;
+	}
+	LWLockRelease(lock);
+	return found;
+}
+
+/* Is that process a runner, and what is it at?  Invalid OIDs: nothing. */
+bool
+pv_queue_runner_of(int pid, Oid *database, Oid *relid)
+{
+	bool		found = false;
+
+	LWLockAcquire(lock, LW_SHARED);
+	for (int i = 0; i < PV_MAX_RUNNERS && !found; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (!runner->hired || runner->pid != pid)
+			continue;
+		found = true;
+		*database = runner->busy ? runner->at.database : InvalidOid;
+		*relid = runner->busy ? runner->at.relid : InvalidOid;
+	}
+	LWLockRelease(lock);
+	return found;
+}

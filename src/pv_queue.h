@@ -1,0 +1,133 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_queue.h
+ *	  What the scheduler's processes share: a queue of tables for each
+ *	  database, and who is at work on them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_QUEUE_H
+#define PV_QUEUE_H
+
+#include "datatype/timestamp.h"
+#include "lib/ilist.h"
+#include "lib/pairingheap.h"
+#include "nodes/pg_list.h"
+
+#include "pv_policy.h"
+
+/* The queues of this many databases can have something in them at a time. */
+#define PV_MAX_QUEUES			128
+
+/* The most that parvacuum.scheduler_workers can be, and one. */
+#define PV_MAX_RUNNERS			65
+
+/* Tables in all queues together. */
+#define PV_QUEUE_SIZE			16384
+
+typedef enum PvItemState
+{
+	PV_ITEM_QUEUED,
+	PV_ITEM_RUNNING,
+	PV_ITEM_WAITING				/* not to be done in this pass */
+} PvItemState;
+
+/* Why an item waits. */
+typedef enum PvWaitReason
+{
+	PV_WAIT_NONE,
+	PV_WAIT_WINDOW,				/* outside of parvacuum.window */
+	PV_WAIT_LOCK,				/* somebody had it locked */
+	PV_WAIT_HORIZON,			/* what is dead may still be seen */
+	PV_WAIT_CANCELED,
+	PV_WAIT_ERROR
+} PvWaitReason;
+
+typedef struct PvItemKey
+{
+	Oid			database;
+	Oid			relid;
+} PvItemKey;
+
+/* One table in the queue.  A copy of it is what its runner works by. */
+typedef struct PvItem
+{
+	PvItemKey	key;
+	Oid			toast_parent;	/* of a TOAST table */
+	BlockNumber pages;
+	PvScore		score;
+	double		priority;		/* of parvacuum_enqueue(), else 0 */
+	TimestampTz state_since;
+	TimestampTz wait_until;		/* 0: until the next pass at least */
+	TransactionId horizon;		/* waiting: of the vacuum that left dead rows;
+								 * offered: the one of now */
+	int			runner_pid;		/* running */
+	uint8		state;			/* a PvItemState */
+	uint8		reason;			/* a PvWaitReason */
+	bool		seen;			/* by the scan that goes on */
+	bool		again;			/* enqueued while it was running */
+} PvItem;
+
+/* Counted since the server started; read without a lock. */
+typedef struct PvSchedulerCounters
+{
+	pg_atomic_uint64 passes;
+	pg_atomic_uint64 vacuums;
+	pg_atomic_uint64 analyzes;
+	pg_atomic_uint64 not_needed;	/* any more, when their turn came */
+	pg_atomic_uint64 skipped_horizon;
+	pg_atomic_uint64 skipped_window;
+	pg_atomic_uint64 skipped_lock;
+	pg_atomic_uint64 errors;
+	pg_atomic_uint64 queue_full;	/* passes that found no place for all */
+} PvSchedulerCounters;
+
+/* What the launcher sees of one database's queue. */
+typedef struct PvQueueSummary
+{
+	Oid			database;
+	double		top_score;
+	int			nqueued;		/* that could be begun with now */
+	int			nrunners;
+	bool		scan_pending;
+} PvQueueSummary;
+
+extern Size pv_queue_shmem_size(void);
+extern void pv_queue_request_lock(void);
+extern void pv_queue_shmem_startup(void);
+extern PvSchedulerCounters *pv_queue_counters(void);
+
+/* The launcher. */
+extern void pv_queue_launcher_begin(void);
+extern int	pv_queue_summaries(PvQueueSummary *summaries, int max_large,
+							   int *nrunners, int *nlarge);
+extern void pv_queue_request_scan(Oid database);
+extern int	pv_queue_hire(Oid database, bool to_scan, uint32 *token);
+extern void pv_queue_dismiss(int runner, uint32 token);
+extern bool pv_queue_runner_started(int runner, uint32 token);
+extern void pv_queue_call_back(Oid database);
+extern bool pv_queue_is_busy(void);
+extern void pv_queue_drop_database(Oid database);
+
+/* A runner. */
+extern bool pv_queue_attach(int runner, uint32 token, Oid *database);
+extern bool pv_queue_begin_scan(void);
+extern void pv_queue_offer(const PvItem *item, bool *full);
+extern void pv_queue_end_scan(bool complete);
+extern bool pv_queue_pop(int max_large, PvItem *item);
+extern bool pv_queue_put_back(const PvItem *item);
+extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
+							TimestampTz until, TransactionId horizon);
+extern bool pv_queue_should_leave(void);
+extern bool pv_queue_pass_is_over(void);
+
+/* Sessions. */
+extern List *pv_queue_copy(void);
+extern bool pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
+							 double priority);
+extern bool pv_queue_withdraw(Oid relid, int *runner_pid);
+extern bool pv_queue_runner_of(int pid, Oid *database, Oid *relid);
+
+#endif							/* PV_QUEUE_H */

@@ -1,0 +1,621 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_sched.c
+ *	  A runner of the scheduler.
+ *
+ * The launcher (pv_launcher.c) starts it for one database.  It looks for work if
+ * it is told to, takes one table after the other from the database's queue
+ * (pv_queue.c), does what the table needs, and leaves when the queue is empty or
+ * another database needs it more.
+ *
+ *		pop --> look again --> VACUUM --> ANALYZE --> finish
+ *		   not the first any more: put back
+ *		   needs nothing any more: forgotten
+ *		   locked, dead rows still to be seen, cancelled, an error: waits
+ *
+ * Tables are vacuumed one by one, each in a transaction of its own, by what does
+ * it for VACUUM too: heap's slot of the table access method, where pv_hook.c
+ * dispatches.  But not by core's vacuum(), which at each call forgets what is left
+ * to be slept off, and on 15 reads all of pg_class to find pg_database's
+ * frozenxid.  Here that is done once, when the queue has been worked off.
+ *
+ * To others a runner is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
+ * lock manager cancel it for the sake of who waits for its lock, and DROP DATABASE
+ * end it.  SIGINT cancels the table at hand only; SIGTERM ends the runner; a
+ * reload is heeded between two tables, and its cost limits between two pages.
+ *
+ * A runner acts as the bootstrap superuser, and as the table's owner where the
+ * owner's code may run, as VACUUM does.
+ *
+ * Core: postmaster/autovacuum.c, AutoVacWorkerMain, do_autovacuum;
+ * commands/vacuum.c, vacuum_rel.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/autovacuum.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "tcop/tcopprot.h"
+#include "utils/backend_status.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "pv_compat.h"
+#include "pv_cost.h"
+#include "pv_guc.h"
+#include "pv_need.h"
+#include "pv_queue.h"
+#include "pv_sched.h"
+#include "pv_shmem.h"
+
+/* What is done with one table */
+typedef struct Work
+{
+	PvItem		item;			/* a copy */
+	VacuumParams params;
+	bool		has_options;
+	AutoVacOpts options;		/* the table's autovacuum_* */
+	TransactionId horizon;		/* before the vacuum */
+	bool		vacuumed;
+	char	   *name;			/* qualified, for messages */
+} Work;
+
+/* Ages of pg_settings, or 0 where nobody can connect, as in autovacuum */
+static int	freeze_min_age;
+static int	freeze_table_age;
+static int	multixact_freeze_min_age;
+static int	multixact_freeze_table_age;
+
+/* For one table; core's ANALYZE looks for it as PortalContext */
+static MemoryContext work_context = NULL;
+
+/* A ring of buffers for what core does; the engine makes its own */
+static BufferAccessStrategy ring = NULL;
+
+
+/* ----------------------------------------------------------------
+ *		Starting
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Launcher: ask the postmaster for a runner.  False if there is no free slot.
+ */
+bool
+pv_sched_start(Oid database, int runner, uint32 token,
+			   BackgroundWorkerHandle **handle)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, PV_SCHED_TYPE);
+	snprintf(worker.bgw_type, BGW_MAXLEN, PV_SCHED_TYPE);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "parvacuum");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "parvacuum_sched_main");
+	worker.bgw_main_arg = Int32GetDatum(runner);
+	memcpy(worker.bgw_extra, &token, sizeof(token));
+	memcpy(worker.bgw_extra + sizeof(token), &database, sizeof(database));
+	worker.bgw_notify_pid = MyProcPid;
+	return RegisterDynamicBackgroundWorker(&worker, handle);
+}
+
+/*
+ * Settings of users are not for us, nor are limits on statements.
+ */
+static void
+fix_settings(void)
+{
+	static const char *const fixed[][2] = {
+		{"search_path", ""},
+		{"zero_damaged_pages", "false"},
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+		{"default_transaction_isolation", "read committed"},
+		{"stats_fetch_consistency", "none"}
+	};
+
+	for (int i = 0; i < lengthof(fixed); i++)
+		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+		SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
+ * Be seen as an autovacuum worker by who waits for a lock, or drops the database.
+ */
+static void
+look_like_autovacuum(void)
+{
+	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
+	MyProc->statusFlags |= PROC_IS_AUTOVACUUM;
+	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
+	LWLockRelease(ProcArrayLock);
+}
+
+/*
+ * A database that nobody can change is frozen whole, and then never again.
+ */
+static void
+choose_freeze_ages(void)
+{
+	HeapTuple	tuple;
+	Form_pg_database form;
+	bool		at_once;
+
+	StartTransactionCommand();
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+	form = (Form_pg_database) GETSTRUCT(tuple);
+	at_once = form->datistemplate || !form->datallowconn;
+	ReleaseSysCache(tuple);
+	CommitTransactionCommand();
+
+	freeze_min_age = at_once ? 0 : vacuum_freeze_min_age;
+	freeze_table_age = at_once ? 0 : vacuum_freeze_table_age;
+	multixact_freeze_min_age = at_once ? 0 : vacuum_multixact_freeze_min_age;
+	multixact_freeze_table_age = at_once ? 0 : vacuum_multixact_freeze_table_age;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Looking for work
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Find the tables that need something, and queue them.  What finds no place is
+ * found again when there is place, and is said once in a row.
+ */
+static void
+scan_database(void)
+{
+	static bool told = false;
+	PvFound		found;
+	bool		full = false;
+
+	pgstat_report_activity(STATE_RUNNING, "parvacuum: looking for tables to vacuum");
+	StartTransactionCommand();
+	MemoryContextSwitchTo(work_context);
+	pv_need_scan(&found);
+	for (int i = 0; i < found.n && !full; i++)
+		pv_queue_offer(&found.items[i], &full);
+	CommitTransactionCommand();
+	pv_queue_end_scan(!full);
+
+	if (full && !told)
+		ereport(LOG,
+				(errmsg("parvacuum's queue is full"),
+				 errdetail("%d tables of the database need a vacuum or an analyze.  Those that found no place are looked for again when the queue is empty.",
+						   found.n)));
+	told = full;
+	MemoryContextReset(work_context);
+}
+
+
+/* ----------------------------------------------------------------
+ *		One table
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Lock the table and open it.  Except for its age it is not waited for.  NULL with
+ * *locked set if somebody has it, or if it is gone.
+ */
+static Relation
+open_table(const PvItem *item, bool *locked)
+{
+	*locked = false;
+	if (item->score.wraparound)
+		LockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
+	else if (!ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock))
+	{
+		*locked = true;
+		return NULL;
+	}
+	return try_relation_open(item->key.relid, NoLock);
+}
+
+/*
+ * VACUUM's parameters, as autovacuum would have them.
+ */
+static void
+choose_params(Work *work, Relation rel)
+{
+	VacuumParams *params = &work->params;
+	const AutoVacOpts *own = work->has_options ? &work->options : NULL;
+	StdRdOptions *options = (StdRdOptions *) rel->rd_options;
+
+	memset(params, 0, sizeof(*params));
+	params->freeze_min_age = own && own->freeze_min_age >= 0 ?
+		own->freeze_min_age : freeze_min_age;
+	params->freeze_table_age = own && own->freeze_table_age >= 0 ?
+		own->freeze_table_age : freeze_table_age;
+	params->multixact_freeze_min_age = own && own->multixact_freeze_min_age >= 0 ?
+		own->multixact_freeze_min_age : multixact_freeze_min_age;
+	params->multixact_freeze_table_age = own && own->multixact_freeze_table_age >= 0 ?
+		own->multixact_freeze_table_age : multixact_freeze_table_age;
+	params->is_wraparound = work->item.score.wraparound;
+	params->log_min_duration = own && own->log_min_duration >= 0 ?
+		own->log_min_duration : Log_autovacuum_min_duration;
+	params->truncate = VACOPTVALUE_AUTO;
+	params->nworkers = 0;
+
+	params->index_cleanup = VACOPTVALUE_AUTO;
+	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)
+		params->index_cleanup = VACOPTVALUE_ENABLED;
+	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF)
+		params->index_cleanup = VACOPTVALUE_DISABLED;
+}
+
+/*
+ * A table with limits of its own is not on the account.
+ */
+static void
+choose_budget(const Work *work)
+{
+	PvCostBudget budget;
+
+	if (!work->has_options ||
+		(work->options.vacuum_cost_delay < 0 && work->options.vacuum_cost_limit <= 0))
+		return;
+
+	pv_cost_of_autovacuum(&budget);
+	if (work->options.vacuum_cost_delay >= 0)
+		budget.delay = work->options.vacuum_cost_delay;
+	if (work->options.vacuum_cost_limit > 0)
+		budget.limit = work->options.vacuum_cost_limit;
+	pv_cost_close_account(budget.delay, budget.limit);
+}
+
+/*
+ * Say what is going on, in pg_stat_activity.
+ */
+static void
+show_activity(const Work *work)
+{
+	const PvScore *score = &work->item.score;
+	char		activity[2 * NAMEDATALEN + 64];
+
+	snprintf(activity, sizeof(activity), "parvacuum: %s%s%s %s%s",
+			 score->vacuum ? "VACUUM" : "",
+			 score->vacuum && score->analyze ? " " : "",
+			 score->analyze ? "ANALYZE" : "",
+			 work->name,
+			 score->wraparound ? " (to prevent wraparound)" : "");
+	pgstat_report_activity(STATE_RUNNING, activity);
+}
+
+/*
+ * Look again at what the table needs now.  False if it is nothing.
+ */
+static bool
+still_needed(Work *work, Relation rel)
+{
+	PvScore    *score = &work->item.score;
+	MemoryContext old_context;
+
+	work->has_options = pv_need_options(rel, work->item.toast_parent, &work->options);
+	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
+	work->item.pages = rel->rd_rel->relpages;
+	if (work->item.priority > 0)
+	{
+		score->vacuum = true;
+		score->total = Max(score->total, work->item.priority);
+	}
+
+	old_context = MemoryContextSwitchTo(work_context);
+	work->name = psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
+						  RelationGetRelationName(rel));
+	MemoryContextSwitchTo(old_context);
+	return score->vacuum || score->analyze;
+}
+
+/*
+ * What VACUUM does with a table that it has opened and locked.
+ */
+static void
+vacuum_table(Work *work, Relation rel)
+{
+	Oid			save_userid;
+	int			save_sec_context;
+	int			save_nestlevel;
+
+	choose_params(work, rel);
+	choose_budget(work);
+	work->horizon = GetOldestNonRemovableTransactionId(rel);
+
+	/* Functions of indexes run as the owner of the table */
+	GetUserIdAndSecContext(&save_userid, &save_sec_context);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
+	save_nestlevel = NewGUCNestLevel();
+
+	table_relation_vacuum(rel, &work->params, ring);
+
+	AtEOXact_GUC(false, save_nestlevel);
+	SetUserIdAndSecContext(save_userid, save_sec_context);
+
+	pv_cost_open_account();
+	work->vacuumed = true;
+	pg_atomic_fetch_add_u64(&pv_queue_counters()->vacuums, 1);
+}
+
+/*
+ * Is there as much to do as before because what is dead may still be seen?
+ */
+static bool
+horizon_is_in_the_way(Work *work, Relation rel)
+{
+	PvScore		after;
+
+	if (work->item.score.wraparound &&
+		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * autovacuum_freeze_max_age)
+		return true;
+	if (work->item.score.dead <= 1)
+		return false;
+	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, &after);
+	return after.dead > 1;
+}
+
+/*
+ * The first transaction: look again, and vacuum.  Returns what the table is to
+ * wait for, if for anything.  *go_on is false if nothing else is to be done.
+ *
+ * PROC_IN_VACUUM is set before there is a snapshot, so that others do not heed our
+ * xmin; see core's vacuum_rel.
+ */
+static PvWaitReason
+look_and_vacuum(Work *work, bool *go_on, bool *put_back)
+{
+	PvWaitReason reason = PV_WAIT_NONE;
+	Relation	rel;
+	bool		locked;
+
+	*go_on = *put_back = false;
+	StartTransactionCommand();
+	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
+	MyProc->statusFlags |= PROC_IN_VACUUM;
+	if (work->item.score.wraparound)
+		MyProc->statusFlags |= PROC_VACUUM_FOR_WRAPAROUND;
+	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
+	LWLockRelease(ProcArrayLock);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	CHECK_FOR_INTERRUPTS();
+	MemoryContextSwitchTo(work_context);
+
+	rel = open_table(&work->item, &locked);
+	if (rel != NULL && still_needed(work, rel))
+	{
+		if (pv_queue_put_back(&work->item))
+			*put_back = true;
+		else
+		{
+			*go_on = true;
+			show_activity(work);
+			if (work->item.score.vacuum)
+			{
+				vacuum_table(work, rel);
+				if (horizon_is_in_the_way(work, rel))
+					reason = PV_WAIT_HORIZON;
+			}
+		}
+	}
+	else if (locked)
+	{
+		reason = PV_WAIT_LOCK;
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
+	}
+	else
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->not_needed, 1);
+
+	if (rel != NULL)
+		relation_close(rel, NoLock);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	return reason;
+}
+
+/*
+ * The second: ANALYZE.
+ */
+static void
+analyze_table(Work *work)
+{
+	VacuumParams params;
+
+	memset(&params, 0, sizeof(params));
+	params.options = VACOPT_ANALYZE | VACOPT_SKIP_LOCKED;
+	params.log_min_duration = work->has_options && work->options.log_min_duration >= 0 ?
+		work->options.log_min_duration : Log_autovacuum_min_duration;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(work_context);
+	choose_budget(work);
+	analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+	pv_cost_open_account();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	pg_atomic_fetch_add_u64(&pv_queue_counters()->analyzes, 1);
+}
+
+/*
+ * Do what the table needs, and pay for it when no lock is held.
+ */
+static void
+do_table(Work *work)
+{
+	PvWaitReason reason;
+	bool		go_on,
+				put_back;
+
+	reason = look_and_vacuum(work, &go_on, &put_back);
+	if (put_back)
+		return;
+	if (go_on && work->item.score.analyze)
+		analyze_table(work);
+
+	/* A late signal was for this table, which is done */
+	QueryCancelPending = false;
+	pv_queue_finish(&work->item, work->vacuumed, reason, 0, work->horizon);
+	(void) pgstat_report_stat(false);
+	pv_cost_pay();
+	pv_delay_point();
+}
+
+/*
+ * The table at hand failed, or was cancelled: tell the log, and go on with the
+ * next one.
+ */
+static void
+recover(Work *work)
+{
+	bool		canceled;
+
+	HOLD_INTERRUPTS();
+	MemoryContextSwitchTo(work_context);
+	canceled = geterrcode() == ERRCODE_QUERY_CANCELED;
+	if (work->name)
+		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
+	EmitErrorReport();
+	AbortOutOfAnyTransaction();
+	FlushErrorState();
+	QueryCancelPending = false;
+	if (!canceled)
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->errors, 1);
+	pv_queue_finish(&work->item, false, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
+					0, InvalidTransactionId);
+	pv_cost_open_account();
+	RESUME_INTERRUPTS();
+}
+
+/*
+ * Take the first table of the queue.  False if there is none for this runner.
+ */
+static bool
+next_table(void)
+{
+	Work		work = {0};
+	int			max_large = Max(pv_guc_scheduler_workers - 1, 1);
+
+	if (!pv_queue_pop(max_large, &work.item))
+		return false;
+
+	PG_TRY();
+	{
+		do_table(&work);
+	}
+	PG_CATCH();
+	{
+		recover(&work);
+	}
+	PG_END_TRY();
+	MemoryContextReset(work_context);
+	return true;
+}
+
+
+/* ----------------------------------------------------------------
+ *		The runner
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Have pg_database know how old the oldest table is now, once in a pass.
+ */
+static void
+finish_pass(void)
+{
+	if (!pv_queue_pass_is_over())
+		return;
+	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
+	StartTransactionCommand();
+	vac_update_datfrozenxid();
+	CommitTransactionCommand();
+}
+
+static void
+heed_reload(void)
+{
+	if (!ConfigReloadPending)
+		return;
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	choose_freeze_ages();
+}
+
+/*
+ * The runner.  Handlers that only set flags are there before any signal can
+ * arrive; the one that background workers begin with raises FATAL at once, in
+ * critical sections too.
+ */
+void
+parvacuum_sched_main(Datum main_arg)
+{
+	uint32		token;
+	Oid			hired_for;
+	Oid			database;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGINT, StatementCancelHandler);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+
+	memcpy(&token, MyBgworkerEntry->bgw_extra, sizeof(token));
+	memcpy(&hired_for, MyBgworkerEntry->bgw_extra + sizeof(token), sizeof(hired_for));
+	BackgroundWorkerInitializeConnectionByOid(hired_for, InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
+	if (!pv_queue_attach(DatumGetInt32(main_arg), token, &database))
+		return;
+	Assert(database == hired_for);
+
+	look_like_autovacuum();
+	fix_settings();
+	choose_freeze_ages();
+	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
+										 ALLOCSET_DEFAULT_SIZES);
+	PortalContext = work_context;
+	ring = GetAccessStrategy(BAS_VACUUM);
+	pv_cost_is_runner = true;
+	pv_cost_open_account();
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		heed_reload();
+		if (!pv_guc_scheduler || pv_queue_should_leave())
+			break;
+		if (pv_queue_begin_scan())
+			scan_database();
+		else if (!next_table())
+			break;
+	}
+	finish_pass();
+	pv_cost_settle();
+}

@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_sched.h
+ *	  A runner of the scheduler.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_SCHED_H
+#define PV_SCHED_H
+
+#include "postmaster/bgworker.h"
+
+/* What pg_stat_activity shows as backend_type. */
+#define PV_SCHED_TYPE			"parvacuum scheduler runner"
+
+extern bool pv_sched_start(Oid database, int runner, uint32 token,
+						   BackgroundWorkerHandle **handle);
+
+/* The runner; the postmaster finds it by name. */
+extern PGDLLEXPORT void parvacuum_sched_main(Datum main_arg);
+
+#endif							/* PV_SCHED_H */
