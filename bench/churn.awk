@@ -43,12 +43,6 @@ function bottom(p) { return top + p * height + (p - 1) * gap }
 function across(seconds) { return left + width * seconds / last }
 function up(p, value) { return bottom(p) - height * (value - low[p]) / (high[p] - low[p]) }
 
-# 1, 2 or 5 times a power of ten, so that a scale has this many lines at most.
-function step(range, most,   size) {
-    size = 10 ^ int(log10(range / most) + 9) / 1e9
-    return size * (range / size <= most ? 1 : range / size <= 2 * most ? 2 : range / size <= 5 * most ? 5 : 10)
-}
-
 function rule(p, value, label) {
     segment(left, up(p, value), left + width, up(p, value), "#767676\" stroke-opacity=\"0.35\"")
     text(left - 8, up(p, value) + 4, "end", label)

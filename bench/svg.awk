@@ -3,6 +3,12 @@
 
 function log10(value) { return log(value) / log(10) }
 
+# 1, 2 or 5 times a power of ten, so that a scale has this many lines at most.
+function step(range, most,   size) {
+    size = 10 ^ int(log10(range / most) + 9) / 1e9
+    return size * (range / size <= most ? 1 : range / size <= 2 * most ? 2 : range / size <= 5 * most ? 5 : 10)
+}
+
 # A contender's name, colour, and the width of its line.
 function contender(who, caption, shade, thick) {
     known[++nknown] = who; name[who] = caption; colour[who] = shade; stroke[who] = thick
