@@ -49,6 +49,7 @@ OBJS = \
 	src/pv_truncate.o \
 	src/pv_vacuum.o \
 	src/pv_wait.o \
+	src/pv_window.o \
 	src/pv_worker.o
 
 DATA = $(wildcard parvacuum--*.sql)

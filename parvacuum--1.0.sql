@@ -125,6 +125,8 @@ CREATE FUNCTION parvacuum_table_options(
     OUT buffer_usage_limit_from text,
     OUT enabled bool,
     OUT enabled_from text,
+    OUT vacuum_window text,
+    OUT vacuum_window_from text,
     OUT workers int,
     OUT workers_from text,
     OUT declined text)
@@ -142,11 +144,14 @@ SELECT c.oid::pg_catalog.regclass AS relid,
        o.workers_from,
        o.buffer_usage_limit,
        CASE o.buffer_usage_limit_from WHEN 'setting' THEN b.source ELSE o.buffer_usage_limit_from END AS buffer_usage_limit_from,
+       o.vacuum_window,
+       CASE o.vacuum_window_from WHEN 'setting' THEN w.source ELSE o.vacuum_window_from END AS vacuum_window_from,
        o.declined
 FROM pg_catalog.pg_class c
      CROSS JOIN LATERAL parvacuum_table_options(c.oid) o
      LEFT JOIN pg_catalog.pg_settings s ON s.name OPERATOR(pg_catalog.=) 'parvacuum.enabled'
      LEFT JOIN pg_catalog.pg_settings b ON b.name OPERATOR(pg_catalog.=) 'parvacuum.buffer_usage_limit'
+     LEFT JOIN pg_catalog.pg_settings w ON w.name OPERATOR(pg_catalog.=) 'parvacuum.window'
 WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,m}'::"char"[])
   AND c.relnamespace OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.regnamespace;
 

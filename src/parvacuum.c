@@ -49,6 +49,7 @@
  *
  *		parvacuum.h		the words: phase, segment, result
  *		pv_guc.c		settings
+ *		pv_window.c		hours of the week, in settings and options
  *		pv_shmem.c		the root in shared memory; the cluster's worker count
  *		pv_launcher.c	the process that follows the configuration for autovacuum
  *		pv_dsm.c		whether shared memory is running out
@@ -800,8 +801,12 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
 		nulls[n] = effective.origin[i] == PV_ORIGIN_DEFAULT;
-		values[n++] = i == PV_OPTION_ENABLED ?
-			BoolGetDatum(effective.value[i] > 0) : Int32GetDatum(effective.value[i]);
+		if (i == PV_OPTION_ENABLED)
+			values[n++] = BoolGetDatum(effective.value[i] > 0);
+		else if (effective.text[i] != NULL)
+			values[n++] = CStringGetTextDatum(effective.text[i]);
+		else
+			values[n++] = Int32GetDatum(effective.value[i]);
 		values[n++] = CStringGetTextDatum(origin_names[effective.origin[i]]);
 	}
 	nulls[n] = declined == NULL || effective.value[PV_OPTION_ENABLED] <= 0;

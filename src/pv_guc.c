@@ -35,6 +35,9 @@ bool		pv_guc_enabled = false;
 int			pv_guc_min_parallel_pages = 4096;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
+double		pv_guc_urgent_score = 100.0;
+char	   *pv_guc_window = "";
+PvWindow	pv_guc_parsed_window = {.always = true};
 int			pv_guc_store_limit = -1;
 int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
 int			pv_guc_queue_limit = INT_MAX;
@@ -58,6 +61,34 @@ pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
 	GUC_check_errdetail("\"parvacuum.buffer_usage_limit\" must be 0 or between %d kB and %d kB.",
 						PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT);
 	return false;
+}
+
+/*
+ * A window must be one; in the postmaster, too, where there are time zones from
+ * the start, but no catalogs.
+ */
+static bool
+pv_guc_check_window(char **newval, void **extra, GucSource source)
+{
+	PvWindow	window;
+	const char *detail;
+
+	if (pv_window_parse(*newval, &window, &detail))
+		return true;
+	GUC_check_errdetail("%s", detail);
+	GUC_check_errhint(PV_WINDOW_HINT);
+	return false;
+}
+
+/* The text has been checked, and its time zone is known by now. */
+static void
+pv_guc_assign_window(const char *newval, void *extra)
+{
+	PvWindow	window;
+	const char *detail;
+
+	if (pv_window_parse(newval, &window, &detail))
+		pv_guc_parsed_window = window;
 }
 
 /* What an administrator sets for the whole cluster. */
@@ -167,6 +198,24 @@ define_session_settings(void)
 							PGC_USERSET,
 							GUC_UNIT_KB,
 							pv_guc_check_buffer_usage_limit, NULL, NULL);
+
+	DefineCustomRealVariable("parvacuum.urgent_score",
+							 "Sets the score from which the scheduler vacuums a table outside of its window, too.",
+							 "Tables that have to be vacuumed to prevent wraparound never wait for a window.",
+							 &pv_guc_urgent_score,
+							 100.0, 1.0, 1e9,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomStringVariable("parvacuum.window",
+							   "Sets the hours of the week in which tables may be vacuumed without being asked for.",
+							   "As \"Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin\"; empty means always, and \"never\" never.",
+							   &pv_guc_window,
+							   "",
+							   PGC_USERSET,
+							   0,
+							   pv_guc_check_window, pv_guc_assign_window, NULL);
 }
 
 /* What only tests and developers need. */

@@ -12,6 +12,8 @@
 #ifndef PV_GUC_H
 #define PV_GUC_H
 
+#include "pv_window.h"
+
 typedef enum PvSkipRule
 {
 	PV_SKIP_ADAPTIVE,
@@ -41,6 +43,9 @@ extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
 
 extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
 										 * vacuum goes round in; 0: no limit */
+extern double pv_guc_urgent_score;	/* from which a window is not waited for */
+extern char *pv_guc_window;		/* as it was written */
+extern PvWindow pv_guc_parsed_window;
 
 /* Of the setting and of the table option; as BUFFER_USAGE_LIMIT of PG 16. */
 #define PV_MIN_BUFFER_USAGE_LIMIT	128

@@ -66,10 +66,11 @@
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			5
 
-/* A database that has runners gets another one after so long, if there still is
- * something in its queue.  Small queues are worked off sooner than a process
- * starts. */
+/* A database that has a runner gets another one after so long, if there still is
+ * something in its queue, twice as long for the next, and so on, to the longest:
+ * what a process costs to start is little beside the time the queue has lasted. */
 #define ANOTHER_RUNNER_AFTER_MS	200
+#define LONGEST_RAMP_MS			1000
 
 /* Has the postmaster start it.  Only while it loads libraries. */
 void
@@ -292,6 +293,17 @@ hire(Oid database, bool to_scan)
 	return good;
 }
 
+/* How long after the last one was hired another may be. */
+static int
+ramp_ms(int nrunners)
+{
+	int			ms = ANOTHER_RUNNER_AFTER_MS;
+
+	for (int i = 1; i < nrunners && ms < LONGEST_RAMP_MS; i++)
+		ms *= 2;
+	return Min(ms, LONGEST_RAMP_MS);
+}
+
 /*
  * What the policy needs to know of a database.
  */
@@ -314,7 +326,7 @@ describe(const Database *database, const PvQueueSummary *summaries, int n,
 
 	/* one more beside others when the queue has lasted for a while, not at once */
 	if (state->nrunners > 0 &&
-		now < TimestampTzPlusMilliseconds(database->hired_at, ANOTHER_RUNNER_AFTER_MS))
+		now < TimestampTzPlusMilliseconds(database->hired_at, ramp_ms(state->nrunners)))
 		state->nqueued = 0;
 }
 

@@ -35,6 +35,7 @@
 #include "storage/procarray.h"
 #include "utils/hsearch.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #include "pv_compat.h"
 #include "pv_guc.h"
@@ -47,6 +48,7 @@ typedef struct ToastParent
 	Oid			toast;			/* the key */
 	Oid			parent;
 	bool		enabled;		/* for parvacuum */
+	PvWindow	window;
 	bool		has_options;
 	AutoVacOpts options;
 } ToastParent;
@@ -61,6 +63,7 @@ typedef struct Scan
 	TransactionId catalog_horizon;
 	TransactionId horizon;		/* of tables that are no catalogs; invalid until
 								 * it is asked for */
+	pg_time_t	now;
 } Scan;
 
 /*
@@ -211,13 +214,16 @@ horizon_of(Scan *scan, Oid relid)
 }
 
 /*
- * Is the engine, or for a catalog the scheduler, wanted for this table?
+ * Is the engine, or for a catalog the scheduler, wanted for this table?  And
+ * when?
  */
 static bool
-is_enabled(Scan *scan, Form_pg_class form)
+is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
 {
 	PvEffectiveOptions options;
+	const char *detail;
 
+	*window = pv_guc_parsed_window;
 	if (form->relisshared)
 		return false;			/* core's autovacuum looks after them */
 	if (IsCatalogRelationOid(form->oid) ||
@@ -228,7 +234,35 @@ is_enabled(Scan *scan, Form_pg_class form)
 		return pv_guc_enabled;
 
 	pv_options_effective(form->oid, form->relispartition, &options);
+	if (!pv_window_parse(options.text[PV_OPTION_WINDOW], window, &detail))
+		*window = pv_guc_parsed_window;
 	return options.value[PV_OPTION_ENABLED] > 0;
+}
+
+/*
+ * Have it wait if it is outside of its window and can wait; otherwise note when
+ * the window closes.
+ */
+static void
+heed_window(Scan *scan, const PvWindow *window, PvItem *item)
+{
+	pg_time_t	change;
+	TimestampTz changes_at;
+
+	if (window->always || item->score.wraparound ||
+		item->score.total >= pv_guc_urgent_score)
+		return;
+
+	change = pv_window_next_change(window, scan->now);
+	changes_at = change == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(change);
+	if (pv_window_is_open(window, scan->now))
+		item->closes_at = changes_at;
+	else
+	{
+		item->reason = PV_WAIT_WINDOW;
+		item->wait_until = changes_at;
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
+	}
 }
 
 /*
@@ -236,7 +270,7 @@ is_enabled(Scan *scan, Form_pg_class form)
  */
 static void
 consider(Scan *scan, Form_pg_class form, Oid toast_parent,
-		 const AutoVacOpts *options)
+		 const AutoVacOpts *options, const PvWindow *window)
 {
 	PvFound    *found = scan->found;
 	PvScore		score;
@@ -261,6 +295,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->pages = form->relpages;
 	item->score = score;
 	item->horizon = horizon_of(scan, form->oid);
+	heed_window(scan, window, item);
 }
 
 /*
@@ -269,7 +304,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
  */
 static void
 remember_toast(Scan *scan, Form_pg_class form, bool enabled,
-			   const AutoVacOpts *options)
+			   const PvWindow *window, const AutoVacOpts *options)
 {
 	ToastParent *entry;
 
@@ -278,6 +313,7 @@ remember_toast(Scan *scan, Form_pg_class form, bool enabled,
 	entry = hash_search(scan->toast, &form->reltoastrelid, HASH_ENTER, NULL);
 	entry->parent = form->oid;
 	entry->enabled = enabled;
+	entry->window = *window;
 	entry->has_options = options != NULL;
 	if (options)
 		entry->options = *options;
@@ -287,16 +323,17 @@ static void
 consider_table(Scan *scan, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-	bool		enabled = is_enabled(scan, form);
+	PvWindow	window;
+	bool		enabled = is_enabled(scan, form, &window);
 	AutoVacOpts options;
 	bool		has_options;
 
 	if (!enabled && !OidIsValid(form->reltoastrelid))
 		return;
 	has_options = read_options(tuple, RelationGetDescr(scan->pg_class), &options);
-	remember_toast(scan, form, enabled, has_options ? &options : NULL);
+	remember_toast(scan, form, enabled, &window, has_options ? &options : NULL);
 	if (enabled)
-		consider(scan, form, InvalidOid, has_options ? &options : NULL);
+		consider(scan, form, InvalidOid, has_options ? &options : NULL, &window);
 }
 
 static void
@@ -309,10 +346,10 @@ consider_toast(Scan *scan, HeapTuple tuple)
 	if (entry == NULL || !entry->enabled)
 		return;
 	if (read_options(tuple, RelationGetDescr(scan->pg_class), &options))
-		consider(scan, form, entry->parent, &options);
+		consider(scan, form, entry->parent, &options, &entry->window);
 	else
 		consider(scan, form, entry->parent,
-				 entry->has_options ? &entry->options : NULL);
+				 entry->has_options ? &entry->options : NULL, &entry->window);
 }
 
 /*
@@ -359,6 +396,7 @@ pv_need_scan(PvFound *found)
 	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent)};
 
 	memset(found, 0, sizeof(*found));
+	scan.now = time(NULL);
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.labelled = pv_options_labelled();
 	scan.toast = hash_create("TOAST tables", 256, &info, HASH_ELEM | HASH_BLOBS);

@@ -9,11 +9,13 @@
  * provider:
  *
  *		SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, workers=4'
+ *		... IS 'enabled=true, window="Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00"'
  *
  * That is the one place in the catalogs where a value of ours can be tied to a
  * table: it is transactional, goes away with the table, is dumped by pg_dump,
  * replicated, and no table of ours is needed.  The text is canonical: options
- * in the order of their names, values printed in one way.
+ * in the order of their names, values printed in one way, in quotes if they are
+ * text.
  *
  * Who runs this.  Changing: the session that executes the statement, with
  * ShareUpdateExclusiveLock or more on the table, so two changes of one table
@@ -48,6 +50,7 @@
 #include "postmaster/bgworker_internals.h"
 #include "pv_guc.h"
 #include "pv_options.h"
+#include "pv_window.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -55,30 +58,44 @@
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/varlena.h"
+
+typedef enum OptionType
+{
+	OPTION_BOOL,
+	OPTION_NUMBER,
+	OPTION_TEXT
+} OptionType;
 
 typedef struct OptionDef
 {
 	const char *name;
-	bool		is_bool;
-	int			min;			/* of what is not a bool, and not 0 */
+	OptionType	type;
+	const char *valid;			/* for the hint */
+	int			min;			/* of a number that is not 0 */
 	int			max;
 	int			unit;			/* GUC_UNIT_*, or 0 */
-	const char *valid;			/* for the hint */
+	char	   *(*normal_form) (const char *text, const char **detail);	/* of text */
 } OptionDef;
+
+static char *window_normal_form(const char *text, const char **detail);
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		"buffer_usage_limit", false, PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB,
-		"Valid values are 0 and sizes between \"128kB\" and \"16GB\"."
+		"buffer_usage_limit", OPTION_NUMBER,
+		"Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
+		PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB
 	},
 	[PV_OPTION_ENABLED] = {
-		"enabled", true, 0, 1, 0,
+		"enabled", OPTION_BOOL,
 		"Valid values are \"true\" and \"false\"."
 	},
+	[PV_OPTION_WINDOW] = {
+		"window", OPTION_TEXT, PV_WINDOW_HINT, .normal_form = window_normal_form
+	},
 	[PV_OPTION_WORKERS] = {
-		"workers", false, 1, MAX_PARALLEL_WORKER_LIMIT, 0,
-		"Valid values are whole numbers between 0 and 1024."
+		"workers", OPTION_NUMBER,
+		"Valid values are whole numbers between 0 and 1024.",
+		1, MAX_PARALLEL_WORKER_LIMIT
 	},
 };
 
@@ -140,23 +157,36 @@ known_option(const char *name)
 	return i;
 }
 
+/* A window as it is stored, or NULL and what is wrong with it. */
+static char *
+window_normal_form(const char *text, const char **detail)
+{
+	PvWindow	window;
+
+	return pv_window_parse(text, &window, detail) ? pv_window_print(&window) : NULL;
+}
+
+/* True or false, or neither: then the result is false. */
+static bool
+parse_truth(const char *text, int *value)
+{
+	bool		truth;
+
+	if (!parse_bool(text, &truth))
+		return false;
+	*value = truth;
+	return true;
+}
+
 /*
- * Reads a value; false if the option cannot have it.  parse_int() would round
+ * A number; false if the option cannot have it.  parse_int() would round
  * fractions, and make 0, which has a meaning of its own, of "100B".
  */
 static bool
-parse_value(const OptionDef *def, const char *text, int *value)
+parse_number(const OptionDef *def, const char *text, int *value)
 {
-	bool		truth;
 	double		number;
 
-	if (def->is_bool)
-	{
-		if (!parse_bool(text, &truth))
-			return false;
-		*value = truth;
-		return true;
-	}
 	if (!parse_real(text, &number, def->unit, NULL) || number != rint(number) ||
 		(number != 0 && (number < def->min || number > def->max)))
 		return false;
@@ -164,19 +194,47 @@ parse_value(const OptionDef *def, const char *text, int *value)
 	return true;
 }
 
+/*
+ * Enters a value; false if the option cannot have it, with a detail where the
+ * hint does not say all.
+ */
+static bool
+enter_value(PvOptions *options, PvOption i, const char *text,
+			const char **detail)
+{
+	const OptionDef *def = &option_table[i];
+
+	*detail = NULL;
+	switch (def->type)
+	{
+		case OPTION_BOOL:
+			options->given[i] = parse_truth(text, &options->value[i]);
+			break;
+		case OPTION_NUMBER:
+			options->given[i] = parse_number(def, text, &options->value[i]);
+			break;
+		case OPTION_TEXT:
+			options->text[i] = def->normal_form(text, detail);
+			options->given[i] = options->text[i] != NULL;
+			break;
+	}
+	return options->given[i];
+}
+
 /* Enters one value, or raises an error. */
 static void
 set_value(PvOptions *options, PvOption i, const char *text)
 {
 	const OptionDef *def = &option_table[i];
+	const char *detail;
 
-	if (!parse_value(def, text, &options->value[i]))
+	if (!enter_value(options, i, text, &detail))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid value for parameter \"%s.%s\": \"%s\"",
 						PV_NAMESPACE, def->name, text),
+				 detail ? errdetail_internal("%s", detail) : 0,
 				 errhint("%s", def->valid)));
-	options->given[i] = true;
 }
 
 static void
@@ -253,6 +311,7 @@ pv_options_merge(PvOptions *options, const PvOptions *more)
 			continue;
 		options->given[i] = true;
 		options->value[i] = more->value[i];
+		options->text[i] = more->text[i];
 	}
 }
 
@@ -261,6 +320,20 @@ pv_options_merge(PvOptions *options, const PvOptions *more)
  *		The text of a label
  * ----------------------------------------------------------------
  */
+
+/* Text in quotes; a quote in it is doubled. */
+static void
+append_quoted(StringInfo buf, const char *text)
+{
+	appendStringInfoChar(buf, '"');
+	for (; *text != '\0'; text++)
+	{
+		if (*text == '"')
+			appendStringInfoChar(buf, '"');
+		appendStringInfoChar(buf, *text);
+	}
+	appendStringInfoChar(buf, '"');
+}
 
 /* The canonical text, or NULL where no option is given. */
 char *
@@ -275,16 +348,55 @@ pv_options_print(const PvOptions *options)
 			continue;
 		appendStringInfo(&buf, "%s%s=", buf.len > 0 ? ", " : "",
 						 option_table[i].name);
-		if (option_table[i].is_bool)
-			appendStringInfoString(&buf, options->value[i] ? "true" : "false");
-		else
-			appendStringInfo(&buf, "%d", options->value[i]);
+		switch (option_table[i].type)
+		{
+			case OPTION_BOOL:
+				appendStringInfoString(&buf, options->value[i] ? "true" : "false");
+				break;
+			case OPTION_NUMBER:
+				appendStringInfo(&buf, "%d", options->value[i]);
+				break;
+			case OPTION_TEXT:
+				append_quoted(&buf, options->text[i]);
+				break;
+		}
 	}
 	return buf.len > 0 ? buf.data : NULL;
 }
 
+#define BLANKS		" \t\n\r\f"
+
 /*
- * Splits "name=value, name=value" and hands each pair on; false if it is no
+ * Reads a value in a label, and moves *at to what follows: up to a comma or a
+ * blank, or in quotes.  NULL if the last quote is missing.
+ */
+static char *
+read_value(const char **at)
+{
+	const char *p = *at;
+	StringInfoData buf;
+
+	if (*p != '"')
+	{
+		*at += strcspn(p, "," BLANKS);
+		return pnstrdup(p, *at - p);
+	}
+
+	initStringInfo(&buf);
+	for (p++; p[0] != '"' || p[1] == '"'; p++)
+	{
+		if (*p == '\0')
+			return NULL;
+		if (*p == '"')
+			p++;
+		appendStringInfoChar(&buf, *p);
+	}
+	*at = p + 1;
+	return buf.data;
+}
+
+/*
+ * Splits 'name=value, name="value"' and hands each pair on; false if it is no
  * such list, or if the receiver says so.
  */
 static bool
@@ -292,23 +404,27 @@ split_label(const char *label,
 			bool (*take) (PvOptions *options, const char *name, const char *value),
 			PvOptions *options)
 {
-	List	   *pairs;
-	ListCell   *lc;
+	const char *at = label;
 
-	if (!SplitGUCList(pstrdup(label), ',', &pairs))
-		return false;
-
-	foreach(lc, pairs)
+	do
 	{
-		char	   *name = lfirst(lc);
-		char	   *value = strchr(name, '=');
+		char	   *name;
+		char	   *value;
+		size_t		len;
 
-		if (value == NULL)
+		at += strspn(at, BLANKS);
+		len = strcspn(at, "=,\"" BLANKS);
+		if (at[len] != '=')
 			return false;
-		*value++ = '\0';
-		if (!take(options, name, value))
+		name = pnstrdup(at, len);
+		at += len + 1;
+
+		value = read_value(&at);
+		at += strspn(at, BLANKS);
+		if (value == NULL || (*at != ',' && *at != '\0') ||
+			!take(options, name, value))
 			return false;
-	}
+	} while (*at++ == ',');
 	return true;
 }
 
@@ -329,12 +445,10 @@ static bool
 take_if_good(PvOptions *options, const char *name, const char *value)
 {
 	PvOption	i = find_option(name);
+	const char *detail;
 
-	if (i == PV_NUM_OPTIONS || options->given[i] ||
-		!parse_value(&option_table[i], value, &options->value[i]))
-		return false;
-	options->given[i] = true;
-	return true;
+	return i != PV_NUM_OPTIONS && !options->given[i] &&
+		enter_value(options, i, value, &detail);
 }
 
 /*
@@ -510,12 +624,15 @@ pv_options_default(PvEffectiveOptions *effective)
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
 		effective->value[i] = -1;
+		effective->text[i] = NULL;
 		effective->origin[i] = PV_ORIGIN_DEFAULT;
 	}
 	effective->value[PV_OPTION_ENABLED] = pv_guc_enabled;
 	effective->origin[PV_OPTION_ENABLED] = PV_ORIGIN_SETTING;
 	effective->value[PV_OPTION_BUFFER_USAGE_LIMIT] = pv_guc_buffer_usage_limit;
 	effective->origin[PV_OPTION_BUFFER_USAGE_LIMIT] = PV_ORIGIN_SETTING;
+	effective->text[PV_OPTION_WINDOW] = pv_window_print(&pv_guc_parsed_window);
+	effective->origin[PV_OPTION_WINDOW] = PV_ORIGIN_SETTING;
 }
 
 /*
@@ -532,6 +649,7 @@ inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
 		if (effective->origin[i] <= PV_ORIGIN_ANCESTOR || !own.given[i])
 			continue;
 		effective->value[i] = own.value[i];
+		effective->text[i] = own.text[i];
 		effective->origin[i] = origin;
 	}
 }

@@ -21,6 +21,7 @@ typedef enum PvOption
 {
 	PV_OPTION_BUFFER_USAGE_LIMIT,	/* kilobytes; 0: no ring of buffers */
 	PV_OPTION_ENABLED,			/* bool */
+	PV_OPTION_WINDOW,			/* text, as pv_window_print() has it */
 	PV_OPTION_WORKERS,			/* at most so many; 0: none */
 	PV_NUM_OPTIONS
 } PvOption;
@@ -30,6 +31,8 @@ typedef struct PvOptions
 {
 	bool		given[PV_NUM_OPTIONS];
 	int			value[PV_NUM_OPTIONS];	/* valid where given */
+	char	   *text[PV_NUM_OPTIONS];	/* of an option that is text, allocated
+										 * where it was set or read */
 } PvOptions;
 
 /* Nearest first. */
@@ -45,6 +48,7 @@ typedef enum PvOrigin
 typedef struct PvEffectiveOptions
 {
 	int			value[PV_NUM_OPTIONS];	/* -1 with PV_ORIGIN_DEFAULT */
+	char	   *text[PV_NUM_OPTIONS];	/* as in PvOptions, never NULL then */
 	PvOrigin	origin[PV_NUM_OPTIONS];
 } PvEffectiveOptions;
 

@@ -63,9 +63,6 @@ typedef struct PvScore
 /* Pages of a table that is not small: 64 MB. */
 #define PV_LARGE_PAGES			(64 * 1024 * 1024 / BLCKSZ)
 
-/* A score from here on is urgent: outside a window, too. */
-#define PV_URGENT_SCORE			100.0
-
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
 

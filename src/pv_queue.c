@@ -721,6 +721,7 @@ pv_queue_offer(const PvItem *item, bool *full)
 		known->score = item->score;
 		known->score.total = Max(known->score.total, known->priority);
 		known->pages = item->pages;
+		known->closes_at = item->closes_at;
 		known->toast_parent = item->toast_parent;
 		if (reason == PV_WAIT_NONE || known->priority > 0)
 			enqueue_entry(queue, entry);

@@ -61,6 +61,7 @@ typedef struct PvItem
 	double		priority;		/* of parvacuum_enqueue(), else 0 */
 	TimestampTz state_since;
 	TimestampTz wait_until;		/* 0: until the next pass at least */
+	TimestampTz closes_at;		/* its window; 0: never */
 	TransactionId horizon;		/* waiting: of the vacuum that left dead rows;
 								 * offered: the one of now */
 	int			runner_pid;		/* running */

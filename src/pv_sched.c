@@ -59,6 +59,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #include "pv_compat.h"
 #include "pv_cost.h"
@@ -398,6 +399,11 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	bool		locked;
 
 	*go_on = *put_back = false;
+	if (work->item.closes_at != 0 && GetCurrentTimestamp() >= work->item.closes_at)
+	{
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
+		return PV_WAIT_WINDOW;
+	}
 	StartTransactionCommand();
 	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
 	MyProc->statusFlags |= PROC_IN_VACUUM;

@@ -2,10 +2,13 @@
 -- that they go where the table goes and nowhere else.
 \ir common.psql
 
-SELECT plan(280);
+SELECT plan(312);
 
 DROP SCHEMA IF EXISTS pv_hides, pv_made CASCADE;
-DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET parvacuum.enabled', current_database()); END $$;
+DO $$ BEGIN
+    EXECUTE format('ALTER DATABASE %I RESET parvacuum.enabled', current_database());
+    EXECUTE format('ALTER DATABASE %I RESET parvacuum."window"', current_database());
+END $$;
 SELECT connect('s') \g /dev/null
 
 -- what a table says itself, as its label and as core's options; the table by name or OID
@@ -22,6 +25,10 @@ CREATE FUNCTION holds(rel text) RETURNS text LANGUAGE sql AS $$
     SELECT format('%s %s, %s %s, %s %s', enabled, enabled_from, coalesce(workers::text, '-'), workers_from,
         coalesce(buffer_usage_limit::text, '-'), buffer_usage_limit_from)
     FROM parvacuum_tables WHERE relid = rel::regclass
+$$;
+-- the window that holds, and where it comes from
+CREATE FUNCTION holds_window(rel text) RETURNS text LANGUAGE sql AS $$
+    SELECT format('%s / %s', vacuum_window, vacuum_window_from) FROM parvacuum_tables WHERE relid = rel::regclass
 $$;
 -- the label after a statement at the top level of the session s
 CREATE FUNCTION after(statement text, rel text DEFAULT 'a') RETURNS text LANGUAGE plpgsql AS $$
@@ -67,6 +74,26 @@ FROM (VALUES ('ALTER TABLE a SET (parvacuum.workers = 4, parvacuum.enabled, parv
     ('ALTER TABLE a * SET (parvacuum.workers = 8)', 'workers=8'),
     ('ALTER TABLE IF EXISTS a SET (parvacuum.workers = 9)', 'workers=9'),
     ('ALTER TABLE IF EXISTS a RESET (parvacuum.workers)', NULL)) x(statement, label);
+
+-- windows: text, in quotes in the label, and in its normal form
+SELECT is(holds_window('a'), ' / default', 'a table has no window');
+SELECT is(after(format('ALTER TABLE a SET (parvacuum.window = %L)', value)), format('window="%s"', label), 'window = ' || value)
+FROM (VALUES ('', ''), ('  ', ''), ('never', 'never'), ('Never ', 'never'), ('22:00-06:00', '22:00-06:00'),
+    ('6:00 - 7:00', '06:00-07:00'), ('saturday-SUN 0:00-0:00', 'Sat-Sun 00:00-24:00'),
+    ('Mon-Fri 22:00-06:00,Sat-Sun 00:00-24:00 europe/berlin', 'Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin'),
+    (repeat('Mon-Tue 01:00-02:00, ', 15) || '01:00-02:00', repeat('Mon-Tue 01:00-02:00, ', 15) || '01:00-02:00'))
+    x(value, label);
+SELECT is(after(statement), label, statement)
+FROM (VALUES ('ALTER TABLE a SET (parvacuum.workers = 2, parvacuum.window = ''Mon 01:00-02:00, 03:00-04:00 UTC'', parvacuum.enabled)',
+    'enabled=true, window="Mon 01:00-02:00, 03:00-04:00 UTC", workers=2'),
+    ('ALTER TABLE a SET (parvacuum.workers = 3)', 'enabled=true, window="Mon 01:00-02:00, 03:00-04:00 UTC", workers=3'),
+    ('ALTER TABLE a SET (parvacuum.window = never), RESET (parvacuum.enabled)', 'window="never", workers=3'),
+    ('ALTER TABLE a SET (parvacuum.window = "NEVER", fillfactor = 90)', 'window="never", workers=3'),
+    ('ALTER TABLE a RESET (parvacuum.window, fillfactor)', 'workers=3'),
+    ('ALTER TABLE a SET ("parvacuum"."window" = "01:00-02:00"), RESET (parvacuum.workers)', 'window="01:00-02:00"'))
+    x(statement, label);
+SELECT is(holds_window('a'), '01:00-02:00 / table', 'the window of the table');
+SELECT is(after('ALTER TABLE a RESET (parvacuum.window)'), NULL, 'RESET of window');
 
 -- mixed with core's options
 SELECT is(format('%s | %s', after(statement), reloptions('a')), result, statement)
@@ -204,6 +231,27 @@ SELECT is(holds('p5'), 't ancestor, 5 table, 1024 ancestor', 'a new partition th
 SELECT is((SELECT declined FROM parvacuum_tables WHERE relid = 'p'::regclass), NULL,
     'a partitioned table is not declined');
 
+-- their windows
+CREATE FUNCTION windows() RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(rel || ': ' || holds_window(rel), ', ') FROM unnest(ARRAY['p', 'p4', 'p2', 'p21']) rel
+$$;
+ALTER TABLE p SET (parvacuum.window = '22:00-06:00');
+SELECT is(windows(), 'p: 22:00-06:00 / table, p4: 22:00-06:00 / ancestor, p2: 22:00-06:00 / ancestor, p21: 22:00-06:00 / ancestor',
+    'the window of an ancestor');
+ALTER TABLE p2 SET (parvacuum.window = 'Sat 10:00-12:00 Asia/Tokyo');
+ALTER TABLE p4 SET (parvacuum.window = '');
+SELECT is(windows(),
+    'p: 22:00-06:00 / table, p4:  / table, p2: Sat 10:00-12:00 Asia/Tokyo / table, p21: Sat 10:00-12:00 Asia/Tokyo / ancestor',
+    'of the nearest, also if that says always');
+SET parvacuum."window" = 'never';
+ALTER TABLE p RESET (parvacuum.window);
+ALTER TABLE p4 RESET (parvacuum.window);
+SELECT is(windows(),
+    'p: never / session, p4: never / session, p2: Sat 10:00-12:00 Asia/Tokyo / table, p21: Sat 10:00-12:00 Asia/Tokyo / ancestor',
+    'and the setting''s where no table says anything');
+RESET parvacuum."window";
+ALTER TABLE p2 RESET (parvacuum.window);
+
 -- ordinary inheritance
 CREATE TABLE parent (x int) WITH (parvacuum.enabled, parvacuum.workers = 2);
 CREATE TABLE child () INHERITS (parent);
@@ -225,11 +273,13 @@ CREATE TABLE c7 (x int) PARTITION BY LIST (x) WITH (parvacuum.workers = 7);
 CREATE TABLE c8 () INHERITS (parent) WITH (parvacuum.workers = 8);
 CREATE TABLE c9 (x int REFERENCES c5) WITH (parvacuum.workers = 9);
 CREATE TABLE c10 (x int) WITH (fillfactor = 80);
+CREATE TABLE c12 (x int) WITH (parvacuum.window = 'monday 1:00-2:00, 3:00-4:00', fillfactor = 80);
 SELECT is(format('%s | %s', label(rel), reloptions(rel)), options, rel)
 FROM (VALUES ('c1', 'enabled=true | '), ('c2', 'buffer_usage_limit=2048, enabled=false, workers=2 | fillfactor=80'),
     ('c3', 'workers=3 | '), ('c4', 'workers=4 | '),
     ('c5', 'workers=55 | '), ('c6', 'workers=6 | '), ('c7', 'workers=7 | '), ('c8', 'workers=8 | '),
-    ('c9', 'workers=9 | '), ('c10', ' | fillfactor=80')) x(rel, options);
+    ('c9', 'workers=9 | '), ('c10', ' | fillfactor=80'),
+    ('c12', 'window="Mon 01:00-02:00, 03:00-04:00" | fillfactor=80')) x(rel, options);
 SELECT is((SELECT relpersistence FROM pg_class WHERE oid = 'c4'::regclass), 'u', 'an unlogged table is unlogged');
 SELECT is(array_agg(objoid::regclass::text ORDER BY objoid::regclass::text), ARRAY['c5'],
     'the table gets the label; not its sequences, indexes or TOAST table')
@@ -356,12 +406,14 @@ CREATE TABLE l13 (LIKE p INCLUDING ALL);
 CREATE TABLE l14 (LIKE mv INCLUDING ALL);
 CREATE TABLE l15 (LIKE a_view INCLUDING ALL, LIKE src3 INCLUDING ALL);
 CREATE TABLE l16 (LIKE c10 INCLUDING ALL);
+CREATE TABLE l17 (LIKE c12 INCLUDING ALL) WITH (parvacuum.workers = 1);
 SELECT is(label('l' || n), label, 'LIKE: l' || n)
 FROM (VALUES (1, 'enabled=true, workers=4'), (2, 'enabled=true, workers=1'),
     (3, 'buffer_usage_limit=256, enabled=true, workers=4'), (4, 'buffer_usage_limit=256'),
     (5, 'enabled=true, workers=4'), (6, 'enabled=true, workers=4'), (7, NULL), (8, NULL), (9, NULL), (10, 'workers=1'),
     (11, 'workers=4'), (12, NULL),
-    (13, 'buffer_usage_limit=1024, enabled=true, workers=1'), (14, 'workers=2'), (15, NULL), (16, NULL)) x(n, label);
+    (13, 'buffer_usage_limit=1024, enabled=true, workers=1'), (14, 'workers=2'), (15, NULL), (16, NULL),
+    (17, 'window="Mon 01:00-02:00, 03:00-04:00", workers=1')) x(n, label);
 SELECT is(reloptions('l2'), 'fillfactor=60', 'LIKE: core''s option');
 CREATE TABLE IF NOT EXISTS l7 (LIKE src INCLUDING ALL);
 SELECT is(label('l7'), NULL, 'LIKE: IF NOT EXISTS leaves the table there is');
@@ -478,7 +530,7 @@ SELECT is((SELECT count(*) FROM parvacuum_tables JOIN pg_class c ON c.oid = reli
 SELECT ok((SELECT o IS NULL FROM parvacuum_table_options(regclassin(rel::cstring)) o),
     'parvacuum_table_options(): nulls for ' || rel)
 FROM unnest(ARRAY['a_view', 'a_sequence', 'a_pkey', 'row_type', '0']) rel;
-SELECT is(o::text, '(16384,setting,f,setting,,default,)', 'parvacuum_table_options() of a catalog')
+SELECT is(o::text, '(16384,setting,f,setting,"",setting,,default,)', 'parvacuum_table_options() of a catalog')
 FROM parvacuum_table_options('pg_class') o;
 
 -- the setting, where no table says anything
@@ -511,6 +563,31 @@ FROM (VALUES ('plain', 't database, - default, 16384 default'), ('c1', 't table,
 SELECT is(holds('plain'), 'f default, - default, 16384 default', 'not yet in a session that was there before');
 DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET parvacuum.enabled', current_database()); END $$;
 SELECT is(holds_elsewhere('plain'), 'f default, - default, 16384 default', 'ALTER DATABASE RESET');
+
+-- and the setting of windows; its name is a word of SQL
+CREATE FUNCTION holds_window_elsewhere(rel text) RETURNS text LANGUAGE sql AS $$
+    SELECT y FROM dblink(conninfo('new'), format('SELECT holds_window(%L)', rel)) x(y text)
+$$;
+SET parvacuum."window" = ' saturday 1:00-2:00,3:00-4:00 utc ';
+SELECT is(current_setting('parvacuum.window'), ' saturday 1:00-2:00,3:00-4:00 utc ', 'the setting is as it was written');
+SELECT is(holds_window('plain'), 'Sat 01:00-02:00, 03:00-04:00 UTC / session', 'and holds in its normal form');
+SELECT is(holds_window('c12'), 'Mon 01:00-02:00, 03:00-04:00 / table', 'where a table does not say something else');
+BEGIN;
+SET LOCAL parvacuum."window" = 'never';
+SELECT is(holds_window('plain'), 'never / session', 'SET LOCAL');
+ROLLBACK;
+SELECT is(holds_window('plain'), 'Sat 01:00-02:00, 03:00-04:00 UTC / session', 'ROLLBACK');
+RESET parvacuum."window";
+SELECT is(holds_window('plain'), ' / default', 'RESET');
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET parvacuum."window" = ''22:00-06:00''', current_database()); END $$;
+SELECT is(holds_window_elsewhere('plain'), '22:00-06:00 / database', 'ALTER DATABASE');
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET parvacuum."window"', current_database()); END $$;
+SELECT is(holds_window_elsewhere('plain'), ' / default', 'ALTER DATABASE RESET');
+ALTER SYSTEM SET parvacuum."window" = 'Sun 00:00-24:00 UTC';
+SELECT reloaded('parvacuum."window"', 'Sun 00:00-24:00 UTC') \g /dev/null
+SELECT is(holds_window_elsewhere('plain'), 'Sun 00:00-24:00 UTC / configuration file', 'ALTER SYSTEM');
+ALTER SYSTEM RESET parvacuum."window";
+SELECT reloaded('parvacuum."window"', '') \g /dev/null
 
 -- parvacuum.engine
 ALTER SYSTEM SET parvacuum.engine = off;

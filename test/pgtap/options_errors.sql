@@ -2,7 +2,7 @@
 -- words, with which hint; that it leaves nothing behind; and who may set them.
 \ir common.psql
 
-SELECT plan(295);
+SELECT plan(350);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_outside']) r \g /dev/null
 SELECT connect('e') \g /dev/null
@@ -42,14 +42,16 @@ FROM pg_class WHERE oid = 'a'::regclass \gset
 CREATE TABLE options (name text, hint text);
 INSERT INTO options VALUES ('enabled', 'Valid values are "true" and "false".'),
     ('workers', 'Valid values are whole numbers between 0 and 1024.'),
-    ('buffer_usage_limit', 'Valid values are 0 and sizes between "128kB" and "16GB".');
+    ('buffer_usage_limit', 'Valid values are 0 and sizes between "128kB" and "16GB".'),
+    ('window', 'Write spans of time such as "Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00", then a time zone or none.');
 
 SELECT everything(), tables() \gset
 SELECT is(:'everything'::text, 'a: fillfactor=90 | enabled=true, workers=3; p:  | workers=1', 'to begin with');
 
 -- no such option
 SELECT fails('e', statement, '22023', format('unrecognized parameter "parvacuum.%s"', name),
-    'Valid parameters are "parvacuum.buffer_usage_limit", "parvacuum.enabled", and "parvacuum.workers".', statement)
+    'Valid parameters are "parvacuum.buffer_usage_limit", "parvacuum.enabled", "parvacuum.window", and "parvacuum.workers".',
+    statement)
 FROM (VALUES ('ALTER TABLE a SET (parvacuum.nonesuch = 1)', 'nonesuch'),
     ('ALTER TABLE a SET (parvacuum.nonesuch)', 'nonesuch'),
     ('ALTER TABLE a SET (parvacuum.workers = 9, parvacuum.nonesuch = 1)', 'nonesuch'),
@@ -86,11 +88,17 @@ FROM (VALUES ('enabled', ARRAY['maybe', '', ' ', '2', '-1', '01', '1.0', 'o', 't
     ('workers', ARRAY['-1', '1025', 'many', '', '4kB', '1 2', 'true', '2147483647', '2147483648', '-2147483649',
     '99999999999999999999', '1e10', 'NaN', 'Infinity', '0x401']),
     ('buffer_usage_limit', ARRAY['-1', '1', '127', '127kB', '16777217', '17GB', '2mb', '2 XB', '1TB', '-2MB', 'lots',
-    '', 'kB', '10ms', '99999999999999999999', '9999TB', 'off'])) x(name, vs),
+    '', 'kB', '10ms', '99999999999999999999', '9999TB', 'off']),
+    ('window', ARRAY['always', 'true', '22:00', '22-06', '24:00-06:00', '22:00-24:01', 'Mo 22:00-06:00', 'Mon-Fri',
+    '22:00-06:00,', '22:00-06:00 Sat 00:00-24:00', '22:00-06:00 Europe/Nowhere', '"22:00-06:00"', 'never UTC',
+    repeat('01:00-02:00, ', 16) || '01:00-02:00'])) x(name, vs),
     unnest(vs) value;
 SELECT refused(statement, name, value)
 FROM (VALUES ('ALTER TABLE a SET (parvacuum.workers)', 'workers', 'true'),
     ('ALTER TABLE a SET (parvacuum.buffer_usage_limit)', 'buffer_usage_limit', 'true'),
+    ('ALTER TABLE a SET (parvacuum.window)', 'window', 'true'),
+    ('ALTER TABLE a SET (parvacuum.window = 22)', 'window', '22'),
+    ('ALTER TABLE a SET (parvacuum.window = off)', 'window', 'off'),
     ('ALTER TABLE a SET (parvacuum.workers = -1)', 'workers', '-1'),
     ('ALTER TABLE a SET (parvacuum.workers = 1025)', 'workers', '1025'),
     ('ALTER TABLE a SET (parvacuum.workers = 9999999999)', 'workers', '9999999999'),
@@ -117,7 +125,20 @@ FROM (VALUES ('ALTER TABLE a SET (parvacuum.workers)', 'workers', 'true'),
     ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''enabled=maybe''', 'enabled', 'maybe'),
     ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''enabled=true, workers=1025''', 'workers', '1025'),
     ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''buffer_usage_limit=127''', 'buffer_usage_limit', '127'),
-    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''workers=1=2''', 'workers', '1=2')) x(statement, name, value);
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''workers=1=2''', 'workers', '1=2'),
+    ('CREATE TABLE no (x int) WITH (parvacuum.window = sometimes)', 'window', 'sometimes'),
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''window=22:00''', 'window', '22:00'),
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''enabled=true, window="Mon, Tue"''', 'window', 'Mon, Tue'),
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''window="never"""''', 'window', 'never"'),
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''window="a ""b"", c"""''', 'window', 'a "b", c"')) x(statement, name, value);
+SELECT is((failure('e', statement)).detail, 'A time from 00:00 to 24:00 is expected at "25:00".', 'the detail: ' || statement)
+FROM unnest(ARRAY['ALTER TABLE a SET (parvacuum.window = ''22:00-25:00'')',
+    'CREATE TABLE no (x int) WITH (parvacuum.window = ''22:00-25:00'')',
+    'SECURITY LABEL FOR parvacuum ON TABLE a IS ''window="22:00-25:00"''', 'SET parvacuum."window" = ''22:00-25:00''']) statement;
+SELECT is((failure('e', 'ALTER TABLE a SET (parvacuum.workers = many)')).detail, '', 'no detail where the hint says it all');
+SELECT refused(format('SET parvacuum."window" = %L', value), 'window', value)
+FROM unnest(ARRAY['always', '22:00', '22:00-25:00', '22:00-06:00 Europe/Nowhere']) value;
+SELECT refused(format('ALTER DATABASE %I SET parvacuum."window" = ''off''', current_database()), 'window', 'off');
 
 -- repeated
 SELECT fails('e', statement, '22023', format('parameter "parvacuum.%s" specified more than once', name),
@@ -127,7 +148,9 @@ FROM (VALUES ('ALTER TABLE a SET (parvacuum.workers = 1, parvacuum.workers = 2)'
     ('CREATE TABLE no (x int) WITH (parvacuum.workers = 1, parvacuum.workers = 1)', 'workers'),
     ('CREATE TABLE no WITH (parvacuum.enabled = off, parvacuum.enabled = off) AS SELECT 1', 'enabled'),
     ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''workers=1, workers=1''', 'workers'),
-    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''enabled=true, workers=1, enabled=false''', 'enabled'))
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''enabled=true, workers=1, enabled=false''', 'enabled'),
+    ('ALTER TABLE a SET (parvacuum.window = '''', parvacuum.window = '''')', 'window'),
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''window="never", window="never"''', 'window'))
     x(statement, name);
 
 -- RESET with a value
@@ -199,14 +222,19 @@ $$;
 SELECT fails('e', by_hand(label), '22023', format('invalid security label for parvacuum: "%s"', label),
     'Use ALTER TABLE ... SET (parvacuum.enabled), which makes such a label.', format('label "%s"', label))
 FROM unnest(ARRAY['', ' ', 'enabled', 'enabled=true, workers', 'enabled=true, ', ', enabled=true', ',',
-    'enabled=true,,workers=1', 'enabled=true workers=1', 'workers= 1', '"enabled=true', 'nonsense']) label;
+    'enabled=true,,workers=1', 'enabled=true workers=1', 'workers= 1', '"enabled=true', 'nonsense',
+    '"workers=1"', 'window="never', 'window="', 'window="""', 'window="never" UTC',
+    'window="never"workers=1', 'workers=1, window=Mon 22:00-06:00', 'workers=1 , , enabled=true']) label;
 SELECT fails('e', by_hand(label), '22023', format('security label for parvacuum is not in canonical form: "%s"', label),
     format('Write "%s".', canonical), format('label "%s"', label))
 FROM (VALUES ('enabled=1', 'enabled=true'), ('enabled=on', 'enabled=true'), ('enabled=TRUE', 'enabled=true'),
     ('enabled=no', 'enabled=false'), (' enabled=true', 'enabled=true'),
     ('enabled=true ', 'enabled=true'), ('enabled=true,workers=1', 'enabled=true, workers=1'),
     ('workers=1, enabled=true', 'enabled=true, workers=1'),
-    ('workers=01', 'workers=1'), ('"workers=1"', 'workers=1'),
+    ('workers=01', 'workers=1'), ('workers="1"', 'workers=1'), ('enabled="t"', 'enabled=true'),
+    ('window=never', 'window="never"'), ('window=', 'window=""'), ('window="6:00-7:00"', 'window="06:00-07:00"'),
+    ('workers=1, window="never"', 'window="never", workers=1'), ('window="06:00-07:00 utc"', 'window="06:00-07:00 UTC"'),
+    ('window="06:00-07:00,08:00-09:00"', 'window="06:00-07:00, 08:00-09:00"'),
     ('buffer_usage_limit=2MB', 'buffer_usage_limit=2048')) x(label, canonical);
 SELECT fails('e', by_hand('enabled=true', kind), '42809', 'cannot set parvacuum options for ' || object,
     'Only tables, partitioned tables, and materialized views can have them.', 'label on ' || object)
@@ -335,7 +363,9 @@ BEGIN
 END $$;
 SELECT is(after(by_hand(label)), label, format('label "%s" is accepted', label))
 FROM unnest(ARRAY['enabled=false', 'workers=0', 'workers=1024', 'buffer_usage_limit=0',
-    'buffer_usage_limit=128, enabled=true', 'buffer_usage_limit=16777216, enabled=true, workers=1', NULL]) label;
+    'buffer_usage_limit=128, enabled=true', 'buffer_usage_limit=16777216, enabled=true, workers=1',
+    'window=""', 'window="never"', 'enabled=true, window="Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin", workers=1',
+    NULL]) label;
 SELECT is(after(by_hand('enabled=true', 'TABLE p'), 'p'), 'enabled=true', 'label on a partitioned table');
 SELECT is(after(by_hand('enabled=true', 'MATERIALIZED VIEW mv'), 'mv'), 'enabled=true', 'label on a materialized view');
 SELECT is(after(by_hand(NULL, 'MATERIALIZED VIEW mv'), 'mv'), NULL, 'and none');
@@ -352,12 +382,12 @@ $$;
 SET client_min_messages = error;
 CREATE FUNCTION ignored(label text) RETURNS bool LANGUAGE sql AS $$
     SELECT write(label);
-    SELECT (SELECT format('%s %s %s', enabled_from, workers_from, buffer_usage_limit_from) FROM parvacuum_tables
-    WHERE relid = 'a'::regclass) = 'default default default'
+    SELECT (SELECT format('%s %s %s %s', enabled_from, workers_from, buffer_usage_limit_from, vacuum_window_from)
+    FROM parvacuum_tables WHERE relid = 'a'::regclass) = 'default default default default'
 $$;
 SELECT ok(ignored(label), format('label "%s" is ignored', label))
 FROM unnest(ARRAY['', 'enabled', 'enabled=maybe', 'workers=2, future=1', 'workers=9999', 'workers=1, workers=2',
-    ',']) label;
+    ',', 'window="25:00-26:00"', 'enabled=true, window="never', 'window="22:00-06:00 Europe/Nowhere"']) label;
 SELECT write('workers=2, future=1') \g /dev/null
 \set said `psql -XqAt -d :'conninfo' -v VERBOSITY=verbose -c 'SELECT count(workers) FROM parvacuum_table_options($$a$$)' 2>&1 | grep -v ^LOCATION`
 SELECT is(:'said'::text, $$WARNING:  22023: ignoring the parvacuum options of table "a"

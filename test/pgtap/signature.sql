@@ -1,7 +1,7 @@
 -- What parvacuum_run() and CALL parvacuum() look like from outside.
 \ir common.psql
 
-SELECT plan(46);
+SELECT plan(47);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -74,6 +74,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
     ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
+    ('parvacuum.window', 'user string  .. '),
     ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
 ORDER BY name;
 

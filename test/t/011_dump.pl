@@ -34,7 +34,9 @@ sub bare_node
 my $odd = q{"Odd ""schema"""."it's 100% ""odd"" \ $$ -- ; Table"};
 
 $source->safe_psql('postgres', 'CREATE ROLE clerk; CREATE DATABASE shop; CREATE DATABASE archive');
-$source->safe_psql('postgres', 'ALTER DATABASE archive SET parvacuum.enabled = on');
+$source->safe_psql('postgres', q{
+	ALTER DATABASE archive SET parvacuum.enabled = on;
+	ALTER DATABASE archive SET parvacuum."window" = 'Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin'});
 $source->safe_psql('shop', qq{
 	CREATE EXTENSION parvacuum;
 	CREATE TABLE plain AS SELECT i FROM generate_series(1, 100) i;
@@ -44,6 +46,7 @@ $source->safe_psql('shop', qq{
 	INSERT INTO clerk.orders SELECT i, repeat('x', i % 50) FROM generate_series(1, 1000) i;
 	ALTER TABLE clerk.orders OWNER TO clerk;
 	CREATE TABLE alone (i int) WITH (parvacuum.workers = 0);
+	CREATE TABLE nights (i int) WITH (parvacuum.window = 'Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin');
 	CREATE UNLOGGED TABLE unlogged AS SELECT i FROM generate_series(1, 10) i;
 	ALTER TABLE unlogged SET (parvacuum.enabled = false, parvacuum.buffer_usage_limit = 0);
 
@@ -55,7 +58,7 @@ $source->safe_psql('shop', qq{
 	CREATE TABLE days_3b PARTITION OF days_3 DEFAULT;
 	ALTER TABLE days SET (parvacuum.enabled, parvacuum.workers = 3);
 	ALTER TABLE days_2 SET (parvacuum.enabled = false);
-	ALTER TABLE days_3 SET (parvacuum.workers = 5);
+	ALTER TABLE days_3 SET (parvacuum.workers = 5, parvacuum.window = 'never');
 	ALTER TABLE days_3a SET (parvacuum.workers = 6);
 	INSERT INTO days SELECT i % 30, i FROM generate_series(1, 300) i;
 
@@ -70,7 +73,7 @@ $source->safe_psql('archive', q{
 	CREATE EXTENSION parvacuum;
 	CREATE TABLE old_orders AS SELECT i FROM generate_series(1, 100) i;
 	CREATE TABLE small AS SELECT i FROM generate_series(1, 10) i;
-	ALTER TABLE small SET (parvacuum.enabled = false);
+	ALTER TABLE small SET (parvacuum.enabled = false, parvacuum.window = '');
 });
 
 #
@@ -127,15 +130,18 @@ is($labels{shop} . "\n", <<'', 'the labels to be dumped');
 alone|r|0|workers=0
 days|p|0|enabled=true, workers=3
 days_2|r|0|enabled=false
-days_3|p|0|workers=5
+days_3|p|0|window="never", workers=5
 days_3a|r|0|workers=6
 "Odd ""schema"""."it's 100% ""odd"" \ $$ -- ; Table"|r|0|enabled=true, workers=7
+nights|r|0|window="Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin"
 clerk.orders|r|0|buffer_usage_limit=1024, enabled=true, workers=4
 totals|m|0|enabled=true, workers=1
 unlogged|r|0|buffer_usage_limit=0, enabled=false
 
-is($labels{archive}, 'small|r|0|enabled=false', 'and those of the other database');
-is($effective{archive}, "old_orders|t|database||default|16384|default|\nsmall|f|table||default|16384|default|",
+is($labels{archive}, 'small|r|0|enabled=false, window=""', 'and those of the other database');
+is($effective{archive},
+	"old_orders|t|database||default|16384|default|Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin|database|\n"
+	  . 'small|f|table||default|16384|default||table|',
 	'where the setting of the database matters');
 my $n_labels = () = $labels{shop} =~ /\|0\|/g;
 is(scalar(() = $dump{shop} =~ /^SECURITY LABEL FOR parvacuum ON /gm), $n_labels, 'a dump has one statement for each');
@@ -175,7 +181,8 @@ my ($rc, $out, $err) = $target->psql('postgres', slurp_file("$dir/all.sql"), on_
 is_deeply([ grep { /ERROR:|FATAL:|WARNING:/ && !/role ".*" already exists/ } split /\n/, $err ], [], 'pg_dumpall | psql: no error');
 is_same($target, $_, "pg_dumpall | psql, $_", $_) for qw(shop archive);
 my $settings = 'SELECT datname, setconfig FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase';
-is($target->safe_psql('postgres', $settings), 'archive|{parvacuum.enabled=on}', 'pg_dumpall | psql: the setting of the database');
+my $of_archive = 'archive|{parvacuum.enabled=on,"parvacuum.window=Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin"}';
+is($target->safe_psql('postgres', $settings), $of_archive, 'pg_dumpall | psql: the setting of the database');
 vacuumed_by($target, 'shop', $_, 'engine') for 'clerk.orders', 'totals', $odd;
 vacuumed_by($target, 'shop', $_, 'core') for qw(plain days_2);
 vacuumed_by($target, 'archive', 'old_orders', 'engine');
@@ -234,8 +241,8 @@ sub is_plain
 	my ($db) = @_;
 	same_text(dump_of($bare, $db), $without, "$db: all is there but the options");
 	is(labels($bare, $db), '', "$db: no label");
-	is($bare->safe_psql($db, 'SELECT DISTINCT enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from FROM parvacuum_tables'),
-		'f|default||default|16384|default', "$db: no options hold");
+	is($bare->safe_psql($db, 'SELECT DISTINCT enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from, vacuum_window, vacuum_window_from FROM parvacuum_tables'),
+		'f|default||default|16384|default||default', "$db: no options hold");
 	return;
 }
 
@@ -339,7 +346,7 @@ $ready->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\n
 ok($good, 'pg_upgrade works if it is') or diag $out, upgrade_logs($ready);
 $ready->start;
 is_same($ready, $_, "the new cluster, $_", $_) for qw(shop archive);
-is($ready->safe_psql('postgres', $settings), 'archive|{parvacuum.enabled=on}', 'the new cluster: the setting of the database');
+is($ready->safe_psql('postgres', $settings), $of_archive, 'the new cluster: the setting of the database');
 vacuumed_by($ready, 'shop', $_, 'engine') for 'clerk.orders', 'totals', $odd;
 vacuumed_by($ready, 'shop', $_, 'core') for qw(plain days_2);
 $ready->safe_psql('shop', 'ALTER TABLE clerk.orders SET (parvacuum.workers = 1)');

@@ -80,3 +80,17 @@ CREATE FUNCTION parvacuum_test_parallel(workers int, shape text,
 										segments int, seed bigint)
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- A window of time in its normal form, which is read back and compared, or what
+-- is wrong with it; whether it is open at a time, and when that changes.
+CREATE FUNCTION parvacuum_test_window(text)
+RETURNS text STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_window_is_open(text, timestamptz)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_window_next_change(text, timestamptz)
+RETURNS timestamptz STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
