@@ -51,7 +51,11 @@
  *		pv_guc.c		settings
  *		pv_window.c		hours of the week, in settings and options
  *		pv_shmem.c		the root in shared memory; the cluster's worker count
- *		pv_launcher.c	the process that follows the configuration for autovacuum
+ *		pv_launcher.c	the process that follows the configuration for autovacuum,
+ *						and has databases vacuumed
+ *		pv_sched.c		a runner of the scheduler; pv_need.c: what tables need;
+ *						pv_policy.c: what comes first; pv_queue.c: the queues;
+ *						pv_account.c: the budget; pv_monitor.c: functions
  *		pv_dsm.c		whether shared memory is running out
  *		pv_compat.c		what differs between server versions
  *
