@@ -47,8 +47,7 @@
  * point that sleeps, at the next place where that does no harm: its limit and
  * delay are set so that it sleeps as long as the account says.  Core's code that
  * comes to no poll of ours for long, as in ANALYZE, sleeps by a limit of several
- * payments, of a rate divided among all runners; what was slept off so is not
- * charged again.
+ * payments, of a rate divided among all runners.
  *
  * Locks: a spinlock over the budget.  One atomic counts who is at work,
  * another, changed after it, tells that something changed.  A share that is
@@ -66,6 +65,7 @@
 
 #include "pv_cost.h"
 #include "pv_guc.h"
+#include "pv_queue.h"
 
 PvCostShared *pv_cost_current = NULL;
 uint32		pv_cost_epoch = 0;
@@ -323,7 +323,7 @@ allow_unpaid(int64 rate)
 {
 	sleep_is_due = false;
 	pv_vacuum_cost_limit = Max(rate * UNPAID_USECS / 1000000, 1);
-	pv_vacuum_cost_delay = UNPAID_USECS / 1000.0 * Max(pv_guc_scheduler_workers, 1);
+	pv_vacuum_cost_delay = UNPAID_USECS / 1000.0 * Max(pv_queue_nrunners(), 1);
 }
 
 /*
@@ -391,15 +391,45 @@ pv_cost_pay(void)
 	pv_vacuum_cost_delay = wait / 1000.0;
 }
 
+/* What these blocks cost. */
+static int64
+units_of(const BufferUsage *usage)
+{
+	return usage->shared_blks_hit * VacuumCostPageHit +
+		usage->shared_blks_read * VacuumCostPageMiss +
+		usage->shared_blks_dirtied * VacuumCostPageDirty;
+}
+
 /*
- * Before leaving: charge the rest, for the next one to wait for.
+ * After code that did not poll: charge what core has slept off meanwhile, for others
+ * to know, a second of the rate at most.  *before is pgBufferUsage of the begin; the
+ * account was settled then.
+ */
+void
+pv_cost_charge_slept(const BufferUsage *before)
+{
+	int64		rate = pv_shmem_rate();
+	int64		slept;
+
+	if (!pv_cost_on_account || !VacuumCostActive || sleep_is_due)
+		return;
+	slept = units_of(&pgBufferUsage) - units_of(before) - VacuumCostBalance;
+	if (slept > 0)
+		(void) pv_account_charge(pv_shmem_account(), Min(slept, rate), rate,
+								 GetCurrentTimestamp());
+}
+
+/*
+ * Charge the rest, and leave it to the next payment to wait for it.
  */
 void
 pv_cost_settle(void)
 {
-	if (pv_cost_on_account && !sleep_is_due)
-		(void) pv_account_charge(pv_shmem_account(), VacuumCostBalance,
-								 pv_shmem_rate(), GetCurrentTimestamp());
+	int64		units = VacuumCostBalance - (sleep_is_due ? due_balance : 0);
+
+	if (pv_cost_on_account && units > 0)
+		(void) pv_account_charge(pv_shmem_account(), units, pv_shmem_rate(),
+								 GetCurrentTimestamp());
 	VacuumCostBalance = 0;
 }
 

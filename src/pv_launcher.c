@@ -144,6 +144,14 @@ publish_budget(void)
 }
 
 
+/* On large tables there may be all but one. */
+static int
+max_large(void)
+{
+	return Max(pv_guc_scheduler_workers - 1, 1);
+}
+
+
 /* ----------------------------------------------------------------
  *		Databases
  * ----------------------------------------------------------------
@@ -176,23 +184,31 @@ note_database(Form_pg_database form)
 								  MultiXactMemberFreezeThreshold()));
 }
 
-/* What is not there any more is forgotten, here and in the queue. */
+/* What is not there any more is forgotten, here and with its queue. */
 static void
 forget_dropped(void)
 {
+	PvQueueSummary summaries[PV_MAX_QUEUES];
 	HASH_SEQ_STATUS status;
 	Database   *database;
+	int			nrunners,
+				nlarge;
 
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		if (!database->present)
 		{
-			pv_queue_drop_database(database->oid);
 			(void) hash_search(databases, &database->oid, HASH_REMOVE, NULL);
 		}
 		else
 			database->present = false;
+	}
+
+	for (int i = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge); i-- > 0;)
+	{
+		if (hash_search(databases, &summaries[i].database, HASH_FIND, NULL) == NULL)
+			pv_queue_drop_database(summaries[i].database);
 	}
 }
 
@@ -330,13 +346,6 @@ describe(const Database *database, const PvQueueSummary *summaries, int n,
 		state->nqueued = 0;
 }
 
-/* On large tables there may be all but one. */
-static int
-max_large(void)
-{
-	return Max(pv_guc_scheduler_workers - 1, 1);
-}
-
 /*
  * The database that should have a runner next; NULL if none needs one.
  */
@@ -441,6 +450,26 @@ hire_runners(TimestampTz now, int naptime_ms)
 }
 
 /*
+ * Has something been queued for a database that is newer than our list?
+ */
+static bool
+knows_all_queues(void)
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	int			nrunners,
+				nlarge;
+	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (summaries[i].nqueued > 0 &&
+			hash_search(databases, &summaries[i].database, HASH_FIND, NULL) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
  * Do what is to be done now.  Returns the milliseconds after which to look again,
  * if nobody wakes us before.
  */
@@ -454,7 +483,8 @@ schedule(void)
 	Database   *database;
 
 	look_after_started();
-	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms))
+	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms) ||
+		!knows_all_queues())
 		read_databases();
 	hire_runners(now, naptime_ms);
 

@@ -97,8 +97,9 @@ typedef struct Runner
 
 typedef struct QueueShared
 {
-	/* atomics */
+	/* atomics; nrunners is written under the lock */
 	PvSchedulerCounters counters;
+	pg_atomic_uint32 nrunners;
 
 	/* all else is under the lock */
 	int			launcher_procno;	/* -1: none */
@@ -149,6 +150,7 @@ pv_queue_shmem_startup(void)
 		shared->launcher_procno = -1;
 		for (int i = 0; i < PV_MAX_QUEUES; i++)
 			dlist_init(&shared->queues[i].entries);
+		pg_atomic_init_u32(&shared->nrunners, 0);
 		pg_atomic_init_u64(&shared->counters.passes, 0);
 		pg_atomic_init_u64(&shared->counters.vacuums, 0);
 		pg_atomic_init_u64(&shared->counters.analyzes, 0);
@@ -171,6 +173,13 @@ PvSchedulerCounters *
 pv_queue_counters(void)
 {
 	return &shared->counters;
+}
+
+/* How many runners there are now; takes no lock. */
+int
+pv_queue_nrunners(void)
+{
+	return (int) pg_atomic_read_u32(&shared->nrunners);
 }
 
 
@@ -375,6 +384,14 @@ release_queue(DatabaseQueue *queue)
 }
 
 static void
+remove_runner(Runner *runner)
+{
+	runner->hired = false;
+	shared->queues[runner->queue].nrunners--;
+	pg_atomic_fetch_sub_u32(&shared->nrunners, 1);
+}
+
+static void
 wake_launcher(void)
 {
 	if (shared->launcher_procno >= 0)
@@ -426,8 +443,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		if (runner->hired && runner->pid == 0 &&
 			TimestampDifferenceExceeds(runner->hired_at, now, HIRED_FOR_MS))
 		{
-			runner->hired = false;
-			shared->queues[runner->queue].nrunners--;
+			remove_runner(runner);
 		}
 		*nrunners += runner->hired;
 		*nlarge += runner->hired && runner->on_large;
@@ -488,6 +504,7 @@ pv_queue_hire(Oid database, bool to_scan, uint32 *token)
 		runner->hired_at = GetCurrentTimestamp();
 		runner->queue = queue - shared->queues;
 		queue->nrunners++;
+		pg_atomic_fetch_add_u32(&shared->nrunners, 1);
 		queue->scan_requested |= to_scan;
 		found = i;
 	}
@@ -506,8 +523,7 @@ pv_queue_dismiss(int runner, uint32 token)
 	{
 		DatabaseQueue *queue = &shared->queues[it->queue];
 
-		it->hired = false;
-		queue->nrunners--;
+		remove_runner(it);
 		if (queue->nrunners == 0)
 			queue->scan_requested = false;
 		release_queue(queue);
@@ -621,8 +637,7 @@ runner_exit(int code, Datum arg)
 	}
 	if (me->scanning)
 		queue->scanning = false;
-	me->hired = false;
-	queue->nrunners--;
+	remove_runner(me);
 	release_queue(queue);
 	wake_launcher();
 	LWLockRelease(lock);

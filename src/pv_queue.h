@@ -99,6 +99,7 @@ extern Size pv_queue_shmem_size(void);
 extern void pv_queue_request_lock(void);
 extern void pv_queue_shmem_startup(void);
 extern PvSchedulerCounters *pv_queue_counters(void);
+extern int	pv_queue_nrunners(void);
 
 /* The launcher. */
 extern void pv_queue_launcher_begin(void);

@@ -453,6 +453,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 static void
 analyze_table(Work *work)
 {
+	BufferUsage before = pgBufferUsage;
 	VacuumParams params;
 
 	memset(&params, 0, sizeof(params));
@@ -464,7 +465,9 @@ analyze_table(Work *work)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
 	choose_budget(work);
+	pv_cost_settle();
 	analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+	pv_cost_charge_slept(&before);
 	pv_cost_open_account();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
