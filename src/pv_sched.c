@@ -48,6 +48,7 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/interrupt.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -323,7 +324,9 @@ still_needed(Work *work, Relation rel)
 
 	work->has_options = pv_need_options(rel, work->item.toast_parent, &work->options);
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
-	work->item.pages = rel->rd_rel->relpages;
+
+	/* pg_class does not know the size of what was never vacuumed */
+	work->item.pages = RelationGetNumberOfBlocks(rel);
 	if (work->item.priority > 0)
 	{
 		score->vacuum = true;
