@@ -27,6 +27,7 @@
 
 #include "pv_prune.h"
 #include "pv_scan.h"
+#include "pv_wait.h"
 
 /* Progress is added up every so many blocks */
 #define PROGRESS_EVERY_BLOCKS	32
@@ -459,6 +460,8 @@ pv_scan_heap(PvParticipant *self)
 	PvScanBlock block;
 
 	scan.until_failsafe_check = self->shared->failsafe_every;
+	if (self->is_leader)
+		pv_wait_point("leader scan");
 
 	while (pv_blockscan_peek(self->blockscan, &block))
 	{

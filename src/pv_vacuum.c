@@ -865,6 +865,11 @@ update_statistics(PvVacuum *vac)
 									   vac->plan.cutoffs.relminmxid,
 									   new_relminmxid));
 
+	/*
+	 * Workers may have made the map, or made it longer.  A process that believes
+	 * to know its length does not look again.
+	 */
+	RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
 	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
 	allvisible = Min(allvisible, rel_pages);
 	allfrozen = Min(allfrozen, allvisible);

@@ -63,6 +63,24 @@ is($slow->{out}, 4, 'with four');
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6)}), 6, 'then all six can be had');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
 
+# Workers scan the table and make its visibility map while the leader waits: what
+# pg_class has of it afterwards is what they did.
+$node->safe_psql('postgres', q{
+	CREATE TABLE c (id int, pad text) WITH (autovacuum_enabled = off);
+	INSERT INTO c SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
+});
+my $gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
+my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2)",
+	'parvacuum.wait_at' => 'leader\ scan');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event = 'advisory'}, 1),
+	'the leader waits');
+ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'workers do all of it');
+$gate->quit;
+ok(pv_finish($behind), 'it ends') or diag $behind->{err};
+is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class WHERE oid = 'c'::regclass}), 't',
+	'pg_class knows of all pages that are all-visible');
+
 # An administrator's change reaches the next run.
 $node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");
 $node->reload;
