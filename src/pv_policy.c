@@ -30,6 +30,9 @@
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
+/* Ranks of databases: what is queued is below, what is to be looked at is above */
+#define RANK_OF_DUE				1e6
+
 /*
  * A count in relation to its threshold, above 1 only if it exceeds it, and
  * finite where the threshold is 0.
@@ -112,9 +115,9 @@ pv_rank_database(const PvDatabaseState *state)
 	double		rank = -1;
 
 	if (state->nqueued > 0)
-		rank = state->top_score / (1 + state->nrunners);
+		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nrunners);
 	if (state->overdue >= 0 && !state->scan_pending)
-		rank = Max(rank, 1e6 + state->overdue / 1e6);
+		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
 	if (rank >= 0 && state->age > 1 && state->nrunners == 0)
 		rank += 1e9 * state->age;
 	return rank;
