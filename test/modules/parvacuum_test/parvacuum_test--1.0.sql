@@ -94,3 +94,63 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_window_next_change(text, timestamptz)
 RETURNS timestamptz STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- The score of a table that is like this, by such thresholds; the defaults of the
+-- latter are those of the server's settings.
+CREATE FUNCTION parvacuum_test_score(
+	dead float8 DEFAULT 0, inserted float8 DEFAULT 0, modified float8 DEFAULT 0,
+	reltuples float8 DEFAULT 1000, pages bigint DEFAULT 0,
+	xid_age bigint DEFAULT 0, mxid_age bigint DEFAULT 0,
+	counted boolean DEFAULT true, may_analyze boolean DEFAULT true,
+	enabled boolean DEFAULT true,
+	vacuum_base float8 DEFAULT 50, vacuum_scale float8 DEFAULT 0.2,
+	insert_base float8 DEFAULT 1000, insert_scale float8 DEFAULT 0.2,
+	analyze_base float8 DEFAULT 50, analyze_scale float8 DEFAULT 0.1,
+	freeze_max_age bigint DEFAULT 200000000, multixact_freeze_max_age bigint DEFAULT 400000000,
+	failsafe_age bigint DEFAULT 1600000000, multixact_failsafe_age bigint DEFAULT 1600000000,
+	OUT dead_score float8, OUT insert_score float8, OUT analyze_score float8,
+	OUT xid_score float8, OUT mxid_score float8, OUT total float8,
+	OUT vacuum boolean, OUT "analyze" boolean, OUT wraparound boolean)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- The rank of a database; ages as shares of the one to act at, overdue in
+-- microseconds, negative if it is not.
+CREATE FUNCTION parvacuum_test_rank(
+	age float8 DEFAULT 0, top_score float8 DEFAULT 0, nqueued int DEFAULT 0,
+	nrunners int DEFAULT 0, overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false)
+RETURNS float8 IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_policy(OUT age_share float8, OUT large_pages bigint)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- One account of cost units per session; times are in microseconds.
+CREATE FUNCTION parvacuum_test_account()
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_charge(units bigint, rate bigint, now bigint)
+RETURNS bigint STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_account_units()
+RETURNS bigint STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Payers beside each other, simulated: what all have paid, the one that paid
+-- least, the one that paid most, and the longest wait.
+CREATE FUNCTION parvacuum_test_payers(payers int, rate bigint, units bigint,
+									  work bigint, oversleep bigint, seconds int,
+									  OUT paid bigint, OUT lowest bigint,
+									  OUT highest bigint, OUT longest bigint)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Background workers and this session charge one account at the same time;
+-- returns by how much one charge has moved it.
+CREATE FUNCTION parvacuum_test_charge_together(workers int, charges int,
+											   units bigint, rate bigint)
+RETURNS float8 STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';

@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_policy.c
+ *	  SQL functions that score made-up tables, and rank made-up databases.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "pv_policy.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_test_score);
+PG_FUNCTION_INFO_V1(parvacuum_test_rank);
+PG_FUNCTION_INFO_V1(parvacuum_test_policy);
+
+/* All parts of the score; the arguments are those of the two structs. */
+Datum
+parvacuum_test_score(PG_FUNCTION_ARGS)
+{
+	PvTableState state = {0};
+	PvThresholds thresholds = {0};
+	PvScore		score;
+	Datum		values[9];
+	bool		nulls[9] = {0};
+	TupleDesc	desc;
+	int			arg = 0;
+	int			n = 0;
+
+	state.dead = PG_GETARG_FLOAT8(arg++);
+	state.inserted = PG_GETARG_FLOAT8(arg++);
+	state.modified = PG_GETARG_FLOAT8(arg++);
+	state.reltuples = PG_GETARG_FLOAT8(arg++);
+	state.pages = (BlockNumber) PG_GETARG_INT64(arg++);
+	state.xid_age = PG_GETARG_INT64(arg++);
+	state.mxid_age = PG_GETARG_INT64(arg++);
+	state.counted = PG_GETARG_BOOL(arg++);
+	state.may_analyze = PG_GETARG_BOOL(arg++);
+	thresholds.enabled = PG_GETARG_BOOL(arg++);
+	thresholds.vacuum_base = PG_GETARG_FLOAT8(arg++);
+	thresholds.vacuum_scale = PG_GETARG_FLOAT8(arg++);
+	thresholds.insert_base = PG_GETARG_FLOAT8(arg++);
+	thresholds.insert_scale = PG_GETARG_FLOAT8(arg++);
+	thresholds.analyze_base = PG_GETARG_FLOAT8(arg++);
+	thresholds.analyze_scale = PG_GETARG_FLOAT8(arg++);
+	thresholds.freeze_max_age = PG_GETARG_INT64(arg++);
+	thresholds.multixact_freeze_max_age = PG_GETARG_INT64(arg++);
+	thresholds.failsafe_age = PG_GETARG_INT64(arg++);
+	thresholds.multixact_failsafe_age = PG_GETARG_INT64(arg++);
+
+	/* nothing of what was there before may be left */
+	memset(&score, 0x7f, sizeof(score));
+	pv_score_table(&state, &thresholds, &score);
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[n++] = Float8GetDatum(score.dead);
+	values[n++] = Float8GetDatum(score.inserted);
+	values[n++] = Float8GetDatum(score.modified);
+	values[n++] = Float8GetDatum(score.xid);
+	values[n++] = Float8GetDatum(score.mxid);
+	values[n++] = Float8GetDatum(score.total);
+	values[n++] = BoolGetDatum(score.vacuum);
+	values[n++] = BoolGetDatum(score.analyze);
+	values[n++] = BoolGetDatum(score.wraparound);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+Datum
+parvacuum_test_rank(PG_FUNCTION_ARGS)
+{
+	PvDatabaseState state = {0};
+	int			arg = 0;
+
+	state.age = PG_GETARG_FLOAT8(arg++);
+	state.top_score = PG_GETARG_FLOAT8(arg++);
+	state.nqueued = PG_GETARG_INT32(arg++);
+	state.nrunners = PG_GETARG_INT32(arg++);
+	state.overdue = PG_GETARG_INT64(arg++);
+	state.scan_pending = PG_GETARG_BOOL(arg++);
+	PG_RETURN_FLOAT8(pv_rank_database(&state));
+}
+
+/* The constants of the policy. */
+Datum
+parvacuum_test_policy(PG_FUNCTION_ARGS)
+{
+	Datum		values[2];
+	bool		nulls[2] = {0};
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Float8GetDatum(PV_AGE_SHARE);
+	values[1] = Int64GetDatum(PV_LARGE_PAGES);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

@@ -1,0 +1,60 @@
+-- One account of cost units for all, with a clock of our own in microseconds.
+SELECT 1000000000000 AS now \gset
+
+-- At 1000 units a second 100 units take a tenth of one, of which a moment's credit
+-- is given: 50 milliseconds, also to a new account.
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(100, 1000, :now) AS after_credit, parvacuum_test_charge(100, 1000, :now) AS second,
+	parvacuum_test_charge(0, 1000, :now) AS none, parvacuum_test_account_units() AS units;
+
+-- time that passes counts, whoever waits; to the end, and beyond
+SELECT t, parvacuum_test_charge(0, 1000, :now + t) AS wait FROM unnest('{1,50000,149999,150000,150001,200000}'::bigint[]) t;
+
+-- Oversleeping is caught up with: 10 ms too long, and the next charge is that
+-- much shorter.
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(100, 1000, :now) AS wait, parvacuum_test_charge(100, 1000, :now + 60000) AS overslept,
+	parvacuum_test_charge(100, 1000, :now + 150000) AS in_time;
+
+-- Idling is not saved up, however long.
+SELECT parvacuum_test_account();
+SELECT idle, parvacuum_test_charge(100, 1000, :now + 10 * idle) AS wait, parvacuum_test_charge(100, 1000, :now + 10 * idle) AS next
+FROM unnest('{0,1000000,60000000,86400000000,31536000000000}'::bigint[]) idle;
+
+-- A rate of 0 is no limit, and leaves what is owed as it is; units are counted.
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(1000, 1000, :now) AS limited, parvacuum_test_charge(1000000, 0, :now) AS unlimited,
+	parvacuum_test_charge(1000000, -1, :now) AS negative, parvacuum_test_charge(0, 1000, :now) AS limited_again,
+	parvacuum_test_account_units() AS units;
+
+-- The rate changes: what was done costs what it cost then.
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(1000, 1000, :now) AS at_1000, parvacuum_test_charge(1000, 10000, :now) AS at_10000, parvacuum_test_charge(1000, 100, :now) AS at_100;
+
+-- great numbers, small rates
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(2147483647, 2147483647, :now) AS second, parvacuum_test_charge(2147483647, 1, :now + 950000) / 1000000 AS seconds;
+SELECT parvacuum_test_charge(2147483647, 2147483647, 9000000000000000000) AS far_in_the_future;
+
+-- n payers share one rate, as one would have it alone: what all have paid in 100
+-- seconds is what that allows, but for the credit and the last payments, and all
+-- pay nearly the same.  That is so with short work and long, and with sleeps that last
+-- longer than they should.  Nobody waits for more than one payment of each.
+CREATE FUNCTION shares(VARIADIC payers int[])
+RETURNS TABLE (rate bigint, units bigint, work bigint, oversleep bigint, n int, exact boolean, fair boolean, bounded boolean)
+LANGUAGE sql AS $$
+	SELECT rate, units, work, oversleep, n, paid BETWEEN rate * 100 - n * units AND rate * 100.05 + n * units,
+		highest - lowest <= highest / 1000 + units, longest <= n * units * 1000000 / rate
+	FROM unnest(payers) n, (VALUES (8000::bigint, 40::bigint, 100, 0), (8000, 40, 4000, 100), (8000, 40, 10, 1000),
+			(100000, 500, 1000, 3000), (1000000, 5000, 1, 60), (10, 40, 100, 0)) w(rate, units, work, oversleep),
+		parvacuum_test_payers(n, rate, units, work, oversleep, 100)
+	ORDER BY rate, units, work, n
+$$;
+SELECT * FROM shares(1, 2, 3, 10, 64);
+
+-- Work that takes longer than it costs is not slept for; two reach the rate.
+SELECT n, round(100.0 * paid / (8000 * 100)) AS "percent", longest FROM unnest('{1,2,3,10}'::int[]) n, parvacuum_test_payers(n, 8000, 40, 10000, 0, 100);
+
+-- Several processes charge at the same time and nothing is lost, while the clock
+-- stands still: each moves the account by what it costs.
+SELECT workers, parvacuum_test_charge_together(workers, 100000, 7, 1000000) AS moved FROM unnest('{0,1,3}'::int[]) workers;

@@ -1,0 +1,140 @@
+-- Which table needs what, which first, and which database.
+
+-- Nothing to do; then each count below, at, and above its threshold: dead rows
+-- 50 + 0.2 * 1000, inserted ones 1000 + 0.2 * 1000, modified ones 50 + 0.1 * 1000.
+SELECT s.* FROM parvacuum_test_score() s;
+SELECT n AS dead, dead_score, total, vacuum, "analyze" FROM unnest('{0,125,249,250,251,500,250000}'::int[]) n, parvacuum_test_score(dead => n);
+SELECT n AS inserted, insert_score, total, vacuum, "analyze" FROM unnest('{0,600,1200,1201,2400}'::int[]) n, parvacuum_test_score(inserted => n);
+SELECT n AS modified, analyze_score, total, vacuum, "analyze" FROM unnest('{0,75,150,151,300}'::int[]) n, parvacuum_test_score(modified => n);
+
+-- all at once: the greatest counts, of what is to be done only
+SELECT dead, inserted, modified, s.* FROM (VALUES (500, 1800, 600), (500, 3600, 600), (1500, 3600, 600), (200, 600, 300), (300, 600, 120))
+	x(dead, inserted, modified), parvacuum_test_score(dead => dead, inserted => inserted, modified => modified) s;
+
+-- no threshold at all: any row is one too many, and the score is finite
+SELECT n, d.dead_score, d.vacuum, i.insert_score, i.vacuum AS vacuum_i, m.analyze_score, m."analyze"
+FROM unnest('{0,1,2,1000000}'::int[]) n,
+	parvacuum_test_score(dead => n, vacuum_base => 0, vacuum_scale => 0) d,
+	parvacuum_test_score(inserted => n, insert_base => 0, insert_scale => 0) i,
+	parvacuum_test_score(modified => n, analyze_base => 0, analyze_scale => 0) m;
+
+-- a fraction of a row
+SELECT n, dead_score, vacuum FROM unnest('{0,1,2}'::int[]) n, parvacuum_test_score(dead => n, vacuum_base => 0, vacuum_scale => 0.0005);
+SELECT n, dead_score, vacuum FROM unnest('{0,1,2}'::int[]) n, parvacuum_test_score(dead => n, vacuum_base => 0, vacuum_scale => 0.001);
+
+-- not for inserts; a base of 0 is another thing
+SELECT base, insert_score, vacuum FROM unnest('{-1,0}'::int[]) base, parvacuum_test_score(inserted => 1e6, insert_base => base);
+
+-- never counted, and counted as empty: the base alone is the threshold
+SELECT n, d.dead_score, d.vacuum, i.insert_score, m.analyze_score FROM unnest('{-1,0}'::int[]) n,
+	parvacuum_test_score(dead => 51, reltuples => n) d, parvacuum_test_score(inserted => 500, reltuples => n) i,
+	parvacuum_test_score(modified => 50, reltuples => n) m;
+
+-- no statistics: whatever the counts are, only ages matter
+SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, counted => false) s;
+SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, counted => false, xid_age => 200000000) s;
+
+-- disabled: the same, but for wraparound, which is no matter of choice
+SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, enabled => false, xid_age => 180000000) s;
+SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, enabled => false, xid_age => 180000001) s;
+SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, enabled => false, mxid_age => 360000001) s;
+
+-- a TOAST table, or pg_statistic: never analyzed
+SELECT s.* FROM parvacuum_test_score(modified => 1e6, may_analyze => false) s;
+SELECT s.* FROM parvacuum_test_score(dead => 1000, modified => 1e6, may_analyze => false) s;
+
+-- Ages: up to 0.9 of the age at which core would force a vacuum there is nothing
+-- to do, from then on there is.
+SELECT age_share FROM parvacuum_test_policy();
+SELECT age, x.xid_score, x.total, x.vacuum, x.wraparound, m.mxid_score, m.total AS mxid_total, m.vacuum AS mxid_vacuum
+FROM unnest('{-1,0,1,179999999,180000000,180000001,199999999,200000000,360000000,360000001,1600000000}'::bigint[]) age,
+	parvacuum_test_score(xid_age => age) x, parvacuum_test_score(mxid_age => age) m;
+
+-- a table's own limit, and one of 0, which members of multixacts can bring about
+SELECT age, max, xid_score, wraparound FROM (VALUES (90000, 100000), (90001, 100000), (0, 0), (1, 0), (2, 1)) x(age, max), parvacuum_test_score(xid_age => age, freeze_max_age => max);
+SELECT age, max, mxid_score, wraparound FROM (VALUES (0, 0), (1, 0), (1000, 0)) x(age, max), parvacuum_test_score(mxid_age => age, multixact_freeze_max_age => max);
+
+-- Beyond the failsafe's age it grows faster, from where it was.
+SELECT age, xid_score, total FROM unnest('{1600000000,1600000001,1600001000,1601000000,1616000000,2000000000,2147483647}'::bigint[]) age,
+	parvacuum_test_score(xid_age => age);
+SELECT age, mxid_score, total FROM unnest('{1600000000,1600000001,1616000000,2147483647}'::bigint[]) age, parvacuum_test_score(mxid_age => age);
+SELECT xid_score, total FROM parvacuum_test_score(xid_age => 10, freeze_max_age => 1, failsafe_age => 0);
+
+-- Size: among equals the smaller first, at most by 2 to 1; an age needs no such help.
+SELECT pages, d.total AS dead, m.total AS modified, x.total AS age, b.total AS age_and_dead FROM unnest('{0,1,128,1280,8192,131072,4294967294}'::bigint[]) pages,
+	parvacuum_test_score(dead => 500, pages => pages) d, parvacuum_test_score(modified => 300, pages => pages) m,
+	parvacuum_test_score(xid_age => 360000000, pages => pages) x, parvacuum_test_score(xid_age => 270000000, dead => 500, pages => pages) b;
+SELECT count(*) FILTER (WHERE total > prev) AS larger_first, count(*) FILTER (WHERE total = prev) AS equal FROM (
+	SELECT total, lag(total) OVER (PARTITION BY dead ORDER BY pages) AS prev
+	FROM unnest('{251,1000,100000}'::float8[]) dead, generate_series(0, 100000, 100) pages, parvacuum_test_score(dead => dead, pages => pages)) s;
+
+-- what needs nothing has no score, however close it is
+SELECT total FROM parvacuum_test_score(dead => 250, inserted => 1200, modified => 150, xid_age => 180000000, mxid_age => 360000000);
+
+-- A score never falls as a count or an age grows: each of them is swept, over every
+-- step, with all combinations of the others.  What has something to do has a score
+-- above 1, and what has nothing a score of 0.
+CREATE FUNCTION sweep(what text, OUT scores bigint, OUT falls bigint, OUT wrong bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	steps text := '(SELECT unnest(ARRAY[0, 1, 2, 10, 49, 50, 51, 100, 149, 150, 151, 249, 250, 251, 300, 1199, 1200, 1201, 5000, 1e6, 1e9, 1e15]))';
+	age_steps text := '(SELECT unnest(ARRAY[0, 1, 1e5, 179999999, 18e7, 180000001, 2e8, 36e7, 360000001, 4e8, 1e9,
+		1599999999, 16e8, 1600000001, 1600000100, 1.7e9, 1.9e9, 2147483647]))';
+	few text := '(SELECT unnest(ARRAY[0, 200, 5000]))';
+	few_ages text := '(SELECT unnest(ARRAY[0, 181e6, 1.7e9]))';
+BEGIN
+	EXECUTE format($sql$
+		SELECT count(*), count(*) FILTER (WHERE total < before),
+			count(*) FILTER (WHERE (vacuum OR "analyze") <> (total > 1) OR NOT (vacuum OR "analyze") AND total <> 0
+				OR total IN ('NaN', 'Infinity') OR total < 0)
+		FROM (SELECT s.*, lag(s.total) OVER (PARTITION BY pages, enabled, own, %s ORDER BY %s) AS before
+			FROM %s d(dead), %s i(inserted), %s m(modified), %s x(xid), %s y(mxid),
+				unnest('{0,5000}'::int[]) pages, unnest('{true,false}'::boolean[]) enabled, unnest('{1,0.001,0}'::float8[]) own,
+				parvacuum_test_score(dead => dead::float8, inserted => inserted::float8, modified => modified::float8,
+					xid_age => xid::bigint, mxid_age => mxid::bigint, pages => pages, enabled => enabled,
+					vacuum_base => 50 * own, vacuum_scale => 0.2 * own, insert_base => 1000 * own, insert_scale => 0.2 * own,
+					analyze_base => 50 * own, analyze_scale => 0.1 * own,
+					freeze_max_age => CASE own WHEN 0 THEN 0 ELSE 200000000 END,
+					failsafe_age => CASE own WHEN 0 THEN 0 ELSE 1600000000 END) s) t$sql$,
+		(SELECT string_agg(c, ', ') FROM unnest('{dead,inserted,modified,xid,mxid}'::text[]) c WHERE c <> what), what,
+		CASE what WHEN 'dead' THEN steps ELSE few END, CASE what WHEN 'inserted' THEN steps ELSE few END,
+		CASE what WHEN 'modified' THEN steps ELSE few END, CASE what WHEN 'xid' THEN age_steps ELSE few_ages END,
+		CASE what WHEN 'mxid' THEN age_steps ELSE few_ages END) INTO scores, falls, wrong;
+END $$;
+SELECT what, s.* FROM unnest('{dead,inserted,modified,xid,mxid}'::text[]) what, sweep(what) s;
+
+-- and finely around the failsafe's age
+SELECT count(*), count(*) FILTER (WHERE total <= before) AS falls FROM (
+	SELECT total, lag(total) OVER (ORDER BY age) AS before FROM generate_series(1599999900, 1600000100) age, parvacuum_test_score(xid_age => age)) s;
+
+-- Databases.  What needs nothing has no rank.
+SELECT r.* FROM (VALUES
+	('nothing', parvacuum_test_rank()),
+	('nothing, of a dangerous age', parvacuum_test_rank(age => 5)),
+	('runners at its last tables', parvacuum_test_rank(nrunners => 3)),
+	('looked at just now', parvacuum_test_rank(overdue => 1000000, scan_pending => true)),
+	('the same, of a dangerous age', parvacuum_test_rank(overdue => 1000000, scan_pending => true, age => 5))) r(what, rank);
+
+-- Those with something to do, by rank: first by a dangerous age, then what is to
+-- be looked at, the longer overdue the sooner, then by scores.
+SELECT what FROM (VALUES
+	('dangerous, queued', parvacuum_test_rank(age => 1.5, top_score => 2, nqueued => 1)),
+	('more dangerous, queued', parvacuum_test_rank(age => 2.5, top_score => 2, nqueued => 1)),
+	('most dangerous, due', parvacuum_test_rank(age => 3.5, overdue => 0)),
+	('dangerous, but somebody is there', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nrunners => 1)),
+	('not quite dangerous', parvacuum_test_rank(age => 1, top_score => 0.75, nqueued => 1)),
+	('due', parvacuum_test_rank(overdue => 0)),
+	('due for an hour', parvacuum_test_rank(overdue => 3600000000)),
+	('due for a minute, with much to do', parvacuum_test_rank(overdue => 60000000, top_score => 100, nqueued => 1000, nrunners => 2)),
+	('a score of 10', parvacuum_test_rank(top_score => 10, nqueued => 1)),
+	('a score of 10, and due in a minute', parvacuum_test_rank(top_score => 9.9, nqueued => 1, overdue => -60000000)),
+	('a score of 12 for three runners', parvacuum_test_rank(top_score => 12, nqueued => 500, nrunners => 2)),
+	('a score of 1.5', parvacuum_test_rank(top_score => 1.5, nqueued => 1)),
+	('nothing', parvacuum_test_rank())) r(what, rank)
+ORDER BY rank DESC;
+
+-- However high a score or a priority is, another database is looked at, and what
+-- is dangerous comes first.
+SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(overdue => 1) AS due_first,
+	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1) AS dangerous_first,
+	parvacuum_test_rank(top_score => score, nqueued => 1, nrunners => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
+FROM unnest('{2,999999,2e6,1e10,1e300}'::float8[]) score;
