@@ -373,22 +373,29 @@ make_queue(Oid database)
 }
 
 /*
- * Give a queue up that has nothing in it and nobody at work.
+ * Somebody has left.  Give a queue up that has nothing in it and nobody at work.
+ * With nobody there the scan that was asked for does not come: it has to be asked
+ * for again.
  */
 static void
 release_queue(DatabaseQueue *queue)
 {
-	if (queue->nrunners == 0 && !queue->scan_requested &&
-		dlist_is_empty(&queue->entries))
+	if (queue->nrunners > 0)
+		return;
+	queue->scan_requested = false;
+	if (dlist_is_empty(&queue->entries))
 		queue->database = InvalidOid;
 }
 
 static void
 remove_runner(Runner *runner)
 {
+	DatabaseQueue *queue = &shared->queues[runner->queue];
+
 	runner->hired = false;
-	shared->queues[runner->queue].nrunners--;
+	queue->nrunners--;
 	pg_atomic_fetch_sub_u32(&shared->nrunners, 1);
+	release_queue(queue);
 }
 
 static void
@@ -442,9 +449,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 
 		if (runner->hired && runner->pid == 0 &&
 			TimestampDifferenceExceeds(runner->hired_at, now, HIRED_FOR_MS))
-		{
 			remove_runner(runner);
-		}
 		*nrunners += runner->hired;
 		*nlarge += runner->hired && runner->on_large;
 	}
@@ -520,14 +525,7 @@ pv_queue_dismiss(int runner, uint32 token)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (it->hired && it->token == token && it->pid == 0)
-	{
-		DatabaseQueue *queue = &shared->queues[it->queue];
-
 		remove_runner(it);
-		if (queue->nrunners == 0)
-			queue->scan_requested = false;
-		release_queue(queue);
-	}
 	LWLockRelease(lock);
 }
 
@@ -638,7 +636,6 @@ runner_exit(int code, Datum arg)
 	if (me->scanning)
 		queue->scanning = false;
 	remove_runner(me);
-	release_queue(queue);
 	wake_launcher();
 	LWLockRelease(lock);
 	me = NULL;
