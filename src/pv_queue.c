@@ -91,6 +91,7 @@ typedef struct Runner
 	bool		leave;			/* after the table at hand */
 	bool		scanning;
 	bool		busy;
+	bool		large_allowed;	/* when it took the table it is at */
 	bool		on_large;
 	PvItemKey	at;				/* while busy */
 } Runner;
@@ -261,19 +262,25 @@ first_of_lane(DatabaseQueue *queue, PvLane lane)
 	return pairingheap_container(QueueEntry, heap_node, queue->heap[lane]);
 }
 
-static double
-top_score(DatabaseQueue *queue)
+/* NULL if there is none. */
+static QueueEntry *
+first_of_queue(DatabaseQueue *queue, bool large_too)
 {
-	double		top = 0;
+	QueueEntry *small = first_of_lane(queue, PV_LANE_SMALL);
+	QueueEntry *large = large_too ? first_of_lane(queue, PV_LANE_LARGE) : NULL;
 
-	for (PvLane lane = 0; lane < PV_NUM_LANES; lane++)
-	{
-		QueueEntry *entry = first_of_lane(queue, lane);
+	if (small == NULL ||
+		(large != NULL && compare_entries(&large->heap_node, &small->heap_node, NULL) > 0))
+		return large;
+	return small;
+}
 
-		if (entry)
-			top = Max(top, entry->item.score.total);
-	}
-	return top;
+static double
+top_score(DatabaseQueue *queue, bool large_too)
+{
+	QueueEntry *first = first_of_queue(queue, large_too);
+
+	return first ? first->item.score.total : 0;
 }
 
 /* The moment stays that of the last change. */
@@ -460,7 +467,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		if (!OidIsValid(queue->database))
 			continue;
 		summaries[n].database = queue->database;
-		summaries[n].top_score = top_score(queue);
+		summaries[n].top_score = top_score(queue, *nlarge < max_large);
 		summaries[n].nqueued = queue->nqueued[PV_LANE_SMALL];
 		if (*nlarge < max_large)
 			summaries[n].nqueued += queue->nqueued[PV_LANE_LARGE];
@@ -784,8 +791,6 @@ bool
 pv_queue_pop(int max_large, PvItem *item)
 {
 	DatabaseQueue *queue = my_queue();
-	QueueEntry *small;
-	QueueEntry *large;
 	QueueEntry *best;
 	int			nlarge = 0;
 
@@ -793,18 +798,15 @@ pv_queue_pop(int max_large, PvItem *item)
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
 
-	small = first_of_lane(queue, PV_LANE_SMALL);
-	large = nlarge < max_large ? first_of_lane(queue, PV_LANE_LARGE) : NULL;
-	best = small == NULL || (large != NULL &&
-							 compare_entries(&large->heap_node, &small->heap_node, NULL) > 0) ?
-		large : small;
+	me->large_allowed = nlarge < max_large;
+	best = first_of_queue(queue, me->large_allowed);
 	if (best != NULL)
 	{
 		take_out_of_lane(queue, best);
 		set_state(best, PV_ITEM_RUNNING, PV_WAIT_NONE);
 		best->item.runner_pid = MyProcPid;
 		me->busy = true;
-		me->on_large = (best == large);
+		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
 		me->at = best->item.key;
 		*item = best->item;
 	}
@@ -814,7 +816,8 @@ pv_queue_pop(int max_large, PvItem *item)
 
 /*
  * The table at hand has another score than when it was queued, or has become
- * large.  If it is not the first any more, put it back.  False if it still is.
+ * large.  If it is not the first any more, put it back.  False if it still is,
+ * among those that this runner may take: else it would get it again, and again.
  */
 bool
 pv_queue_put_back(const PvItem *item)
@@ -825,7 +828,7 @@ pv_queue_put_back(const PvItem *item)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
-	put_back = top_score(queue) > item->score.total ||
+	put_back = top_score(queue, me->large_allowed) > item->score.total ||
 		(item->pages >= PV_LARGE_PAGES && !me->on_large);
 	entry->item.score = item->score;
 	entry->item.pages = item->pages;
