@@ -304,6 +304,15 @@ enqueue_entry(DatabaseQueue *queue, QueueEntry *entry)
 	put_in_lane(queue, entry);
 }
 
+/* The same for one that a runner was at, with what was asked for meanwhile. */
+static void
+enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
+{
+	entry->item.again = false;
+	entry->item.score.total = Max(entry->item.score.total, entry->item.priority);
+	enqueue_entry(queue, entry);
+}
+
 static void
 remove_entry(DatabaseQueue *queue, QueueEntry *entry)
 {
@@ -624,6 +633,30 @@ my_queue(void)
 }
 
 /*
+ * The table at hand is left.  It is forgotten, or waits: at least until the next
+ * pass.  Asked for again meanwhile, it is queued again.
+ */
+static void
+leave_table(PvWaitReason reason, TimestampTz until, TransactionId horizon)
+{
+	DatabaseQueue *queue = my_queue();
+	QueueEntry *entry = find_entry(me->at.database, me->at.relid);
+
+	if (entry->item.again)
+		enqueue_again(queue, entry);
+	else if (reason == PV_WAIT_NONE)
+		remove_entry(queue, entry);
+	else
+	{
+		set_state(entry, PV_ITEM_WAITING, reason);
+		entry->item.wait_until = until;
+		entry->item.horizon = horizon;
+		entry->item.priority = 0;
+	}
+	me->busy = me->on_large = false;
+}
+
+/*
  * The runner leaves, by itself or by an error that ends it.  A table that it was
  * at waits for the next pass; so does a scan.
  */
@@ -634,12 +667,7 @@ runner_exit(int code, Datum arg)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (me->busy)
-	{
-		QueueEntry *entry = find_entry(me->at.database, me->at.relid);
-
-		if (entry)
-			set_state(entry, PV_ITEM_WAITING, PV_WAIT_ERROR);
-	}
+		leave_table(PV_WAIT_ERROR, 0, InvalidTransactionId);
 	if (me->scanning)
 		queue->scanning = false;
 	remove_runner(me);
@@ -834,7 +862,7 @@ pv_queue_put_back(const PvItem *item)
 	entry->item.pages = item->pages;
 	if (put_back)
 	{
-		enqueue_entry(queue, entry);
+		enqueue_again(queue, entry);
 		me->busy = me->on_large = false;
 	}
 	LWLockRelease(lock);
@@ -842,36 +870,18 @@ pv_queue_put_back(const PvItem *item)
 }
 
 /*
- * The table at hand is done, or cannot be done now.  It is forgotten, or waits: at
- * least until the next pass.  Asked for again meanwhile, it is queued again.
+ * The table at hand is done, or cannot be done now.
  */
 void
 pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 				TimestampTz until, TransactionId horizon)
 {
-	DatabaseQueue *queue = my_queue();
-	QueueEntry *entry;
-
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	entry = find_entry(item->key.database, item->key.relid);
-	if (!me->busy)
-		 /* an error came when it had been put back */ ;
-	else if (entry->item.again)
-	{
-		entry->item.again = false;
-		enqueue_entry(queue, entry);
-	}
-	else if (reason == PV_WAIT_NONE)
-		remove_entry(queue, entry);
-	else
-	{
-		set_state(entry, PV_ITEM_WAITING, reason);
-		entry->item.wait_until = until;
-		entry->item.horizon = horizon;
-		entry->item.priority = 0;
-	}
-	queue->vacuumed |= vacuumed;
-	me->busy = me->on_large = false;
+	/* it may have been put back before an error came */
+	Assert(!me->busy || item->key.relid == me->at.relid);
+	if (me->busy)
+		leave_table(reason, until, horizon);
+	my_queue()->vacuumed |= vacuumed;
 	LWLockRelease(lock);
 }
 
