@@ -90,6 +90,7 @@ typedef struct Runner
 	int			queue;
 	bool		leave;			/* after the table at hand */
 	bool		scanning;
+	bool		queued_some;	/* in the scan */
 	bool		busy;
 	bool		large_allowed;	/* when it took the table it is at */
 	bool		on_large;
@@ -331,16 +332,22 @@ find_entry(Oid database, Oid relid)
 	return hash_search(entries, &key, HASH_FIND, NULL);
 }
 
+/* The setting for developers makes the place smaller. */
+static int
+places(void)
+{
+	return Min(PV_QUEUE_SIZE, pv_guc_queue_limit);
+}
+
 /*
  * A new entry, in its queue's list and in no lane; NULL if there is no place.
- * The setting for developers makes the place smaller.
  */
 static QueueEntry *
 new_entry(DatabaseQueue *queue, const PvItem *item)
 {
 	QueueEntry *entry;
 
-	if (shared->nentries >= Min(PV_QUEUE_SIZE, pv_guc_queue_limit))
+	if (shared->nentries >= places())
 		return NULL;
 	entry = hash_search(entries, &item->key, HASH_ENTER_NULL, NULL);
 	if (entry == NULL)
@@ -719,7 +726,7 @@ pv_queue_begin_scan(void)
 	{
 		queue->scan_requested = false;
 		queue->scanning = me->scanning = true;
-		queue->incomplete = false;
+		queue->incomplete = me->queued_some = false;
 		dlist_foreach(iter, &queue->entries)
 			dlist_container(QueueEntry, node, iter.cur)->item.seen = false;
 	}
@@ -744,7 +751,7 @@ pv_queue_offer(const PvItem *item, bool *full)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
 	if (entry == NULL &&
-		(reason == PV_WAIT_NONE || shared->nentries < PV_QUEUE_SIZE / 2))
+		(reason == PV_WAIT_NONE || shared->nentries < places() / 2))
 	{
 		entry = new_entry(queue, item);
 		*full |= (entry == NULL && reason == PV_WAIT_NONE);
@@ -771,7 +778,10 @@ pv_queue_offer(const PvItem *item, bool *full)
 		known->closes_at = item->closes_at;
 		known->toast_parent = item->toast_parent;
 		if (reason == PV_WAIT_NONE || known->priority > 0)
+		{
 			enqueue_entry(queue, entry);
+			me->queued_some = true;
+		}
 		else
 		{
 			set_state(entry, PV_ITEM_WAITING, reason);
@@ -784,7 +794,8 @@ pv_queue_offer(const PvItem *item, bool *full)
 /*
  * All has been offered, and not all found place unless it is complete.  What is
  * known and was not offered needs nothing any more, or is gone, unless somebody
- * has asked for it.
+ * has asked for it.  If nothing at all found place, because other databases have
+ * taken it or what waits, it is for the next pass to try again, not at once.
  */
 void
 pv_queue_end_scan(bool complete)
@@ -802,7 +813,7 @@ pv_queue_end_scan(bool complete)
 			remove_entry(queue, entry);
 	}
 	queue->scanning = me->scanning = false;
-	queue->incomplete = !complete;
+	queue->incomplete = !complete && me->queued_some;
 	pg_atomic_fetch_add_u64(&shared->counters.passes, 1);
 	if (!complete)
 		pg_atomic_fetch_add_u64(&shared->counters.queue_full, 1);
