@@ -738,8 +738,8 @@ pv_queue_begin_scan(void)
  * One table that the scan has found, with its score, to be queued, or to wait
  * for item->reason until item->wait_until.  What is known of it already gets the
  * new score.  With item->horizon as before, a table whose last vacuum could not
- * remove what is dead goes on waiting: nothing can be removed now that could not
- * then.  *full is set if there was no place; for what only waits, some is left.
+ * remove what is dead goes on waiting, unless it is to be analyzed: nothing can be
+ * removed now that could not then.  *full is set if there was no place; for what only waits, some is left.
  */
 void
 pv_queue_offer(const PvItem *item, bool *full)
@@ -766,7 +766,7 @@ pv_queue_offer(const PvItem *item, bool *full)
 			take_out_of_lane(queue, entry);
 		else if (known->reason == PV_WAIT_HORIZON && reason == PV_WAIT_NONE &&
 				 TransactionIdIsValid(known->horizon) &&
-				 known->horizon == item->horizon)
+				 known->horizon == item->horizon && !item->score.analyze)
 		{
 			reason = PV_WAIT_HORIZON;
 			pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
