@@ -775,7 +775,7 @@ pv_queue_offer(const PvItem *item, bool *full)
 		known->score = item->score;
 		known->score.total = Max(known->score.total, known->priority);
 		known->pages = item->pages;
-		known->closes_at = item->closes_at;
+		known->closes_at = known->priority > 0 ? 0 : item->closes_at;
 		known->toast_parent = item->toast_parent;
 		if (reason == PV_WAIT_NONE || known->priority > 0)
 		{
@@ -985,6 +985,7 @@ pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority
 	if (entry != NULL)
 	{
 		entry->item.priority = priority;
+		entry->item.closes_at = 0;
 		if (entry->item.state == PV_ITEM_RUNNING)
 			entry->item.again = true;
 		else
