@@ -154,3 +154,105 @@ CREATE FUNCTION parvacuum_test_charge_together(workers int, charges int,
 											   units bigint, rate bigint)
 RETURNS float8 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- One queue per session, with a clock that stands still until it is told to go
+-- on.  Runners are known by their places; those that are hired have to attach.
+CREATE FUNCTION parvacuum_test_queue(tables int DEFAULT 2147483647)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_queue_wait(seconds int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_hire(database oid, to_scan boolean DEFAULT true)
+RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_attach(runner int)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_dismiss(runner int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_exit(runner int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_begin_scan(runner int)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- True if there was no place for it.
+CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
+									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
+									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_end_scan(runner int, complete boolean DEFAULT true)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_pop(runner int, max_large int DEFAULT 1)
+RETURNS oid STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_put_back(runner int, score float8, pages bigint DEFAULT 1)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_finish(runner int, reason text DEFAULT 'none',
+									  horizon int DEFAULT 0, vacuumed boolean DEFAULT true)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_should_leave(runner int)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_pass_is_over(runner int)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, priority float8,
+									   pages bigint DEFAULT 1)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_withdraw(database oid, rel oid)
+RETURNS text STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_request_scan(database oid)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_call_back(database oid)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_drop_database(database oid)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_items(OUT database oid, OUT rel oid, OUT state text,
+									 OUT reason text, OUT score float8,
+									 OUT priority float8, OUT pid int, OUT since bigint)
+RETURNS SETOF record STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_summaries(max_large int DEFAULT 1, OUT database oid,
+										 OUT top_score float8, OUT queued int,
+										 OUT runners int, OUT scan_pending boolean,
+										 OUT all_runners int, OUT large int)
+RETURNS SETOF record STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Random steps, with everything checked after each; returns how many of them were
+-- about a table.
+CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, tables int)
+RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';

@@ -1,0 +1,255 @@
+-- The scheduler's queue: who gets which table, and when.  After each step all that
+-- is in it is checked.
+SELECT large_pages AS large FROM parvacuum_test_policy() \gset
+\pset null none
+
+-- One database, one runner: hired to look for work, it finds three tables, takes
+-- the best first, and when it is gone nothing is left.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1) AS runner, parvacuum_test_hire(1, false) AS second;
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_attach(0) AS came, parvacuum_test_attach(0) AS twice, parvacuum_test_begin_scan(0) AS wanted;
+SELECT parvacuum_test_attach(1) AS came, parvacuum_test_begin_scan(1) AS wanted_twice;
+SELECT parvacuum_test_offer(0, 11, 2), parvacuum_test_offer(0, 12, 7), parvacuum_test_offer(0, 13, 5);
+SELECT parvacuum_test_end_scan(0);
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_queue_wait(5);
+SELECT parvacuum_test_pop(0) AS first, parvacuum_test_pop(1) AS second;
+SELECT * FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_finish(0);
+SELECT parvacuum_test_pass_is_over(0) AS over_too_early;
+SELECT parvacuum_test_pop(0) AS third, parvacuum_test_finish(1);
+SELECT parvacuum_test_pop(1) AS nothing, parvacuum_test_finish(0);
+SELECT parvacuum_test_pass_is_over(1) AS over, parvacuum_test_pass_is_over(0) AS told_once;
+SELECT parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_exit(0), parvacuum_test_exit(1);
+SELECT * FROM parvacuum_test_items();
+SELECT * FROM parvacuum_test_summaries();
+
+-- a pass in which nothing was vacuumed has nothing to tell
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2), parvacuum_test_end_scan(0),
+	parvacuum_test_pop(0), parvacuum_test_finish(0, 'none', 0, false), parvacuum_test_pass_is_over(0) AS over, parvacuum_test_exit(0);
+
+-- Among equals the one that is there for longer.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_queue_wait(1), parvacuum_test_enqueue(1, 12, 5), parvacuum_test_queue_wait(1),
+	parvacuum_test_enqueue(1, 13, 5.5), parvacuum_test_queue_wait(1), parvacuum_test_enqueue(1, 14, 5);
+SELECT parvacuum_test_hire(1, false), parvacuum_test_attach(0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0) FROM generate_series(1, 5);
+
+-- Databases have queues of their own; the same OID is another table there.
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(2, 11, 9), parvacuum_test_enqueue(2, 12, 7);
+SELECT parvacuum_test_hire(2, false), parvacuum_test_attach(1);
+SELECT parvacuum_test_pop(0) AS of_1, parvacuum_test_pop(0) AS no_more, parvacuum_test_pop(1) AS of_2;
+SELECT * FROM parvacuum_test_items() ORDER BY database, rel;
+
+-- Lanes.  With two runners one may be on large tables: the other one gets a small
+-- table, however low its score is, and takes it for good.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1, n = 0), parvacuum_test_attach(n), parvacuum_test_begin_scan(n) FROM generate_series(0, 1) n;
+SELECT parvacuum_test_offer(0, 21, 100, :large), parvacuum_test_offer(0, 22, 90, :large + 1), parvacuum_test_offer(0, 11, 2, :large - 1), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0) AS large, parvacuum_test_pop(1) AS small;
+SELECT parvacuum_test_put_back(1, 1.5) AS not_the_first;
+SELECT database, top_score, queued, large FROM parvacuum_test_summaries(1);
+SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
+SELECT parvacuum_test_finish(1), parvacuum_test_pop(1) AS nothing, parvacuum_test_pop(1, 2) AS second_large;
+SELECT parvacuum_test_finish(0), parvacuum_test_pop(0) AS nothing;
+SELECT parvacuum_test_finish(1), parvacuum_test_exit(1), parvacuum_test_enqueue(1, 23, 5, :large), parvacuum_test_pop(0) AS next_large;
+
+-- and those of other databases count, too
+SELECT parvacuum_test_enqueue(2, 24, 5, :large), parvacuum_test_enqueue(2, 12, 2);
+SELECT parvacuum_test_hire(2, false), parvacuum_test_attach(1), parvacuum_test_pop(1) AS small;
+SELECT parvacuum_test_exit(0), parvacuum_test_finish(1), parvacuum_test_pop(1) AS large;
+
+-- Looked at again, a table may be another one than it was: not the first any more,
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9), parvacuum_test_offer(0, 12, 7),
+	parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0) AS first, parvacuum_test_put_back(0, 8) AS still_first, parvacuum_test_put_back(0, 7) AS still_equal,
+	parvacuum_test_put_back(0, 6.5) AS not_any_more, parvacuum_test_pop(0) AS other;
+SELECT rel, state, score FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_finish(0), parvacuum_test_pop(0) AS first, parvacuum_test_put_back(0, 0.1) AS alone, parvacuum_test_finish(0);
+
+-- or large: to the other lane; one that was large and is not is gone on with
+SELECT parvacuum_test_enqueue(1, 11, 9), parvacuum_test_pop(0) AS small, parvacuum_test_put_back(0, 9, :large) AS put_back,
+	parvacuum_test_pop(0, 0) AS not_allowed, parvacuum_test_pop(0) AS large, parvacuum_test_put_back(0, 9, :large) AS again, parvacuum_test_put_back(0, 9, 1) AS small_now;
+
+-- and a later error changes nothing
+SELECT parvacuum_test_enqueue(1, 12, 10), parvacuum_test_put_back(0, 9), parvacuum_test_finish(0, 'error');
+SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
+
+-- Tables that wait do so until the next pass, which queues them again; or forgets
+-- them, where they need nothing.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT parvacuum_test_offer(0, 11, 9), parvacuum_test_offer(0, 12, 8), parvacuum_test_offer(0, 13, 7), parvacuum_test_offer(0, 14, 6, 1, 'window'), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, reason) FROM unnest('{lock,error,canceled}'::text[]) reason;
+SELECT parvacuum_test_queue_wait(60), parvacuum_test_pop(0);
+SELECT rel, state, reason, score, since FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0);
+SELECT parvacuum_test_offer(0, 11, 5), parvacuum_test_offer(0, 13, 4), parvacuum_test_offer(0, 14, 3, 1, 'window'), parvacuum_test_end_scan(0);
+SELECT rel, state, reason, score, since FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 14, 3), parvacuum_test_offer(0, 13, 2, 1, 'window'), parvacuum_test_end_scan(0);
+SELECT rel, state, reason, score FROM parvacuum_test_items() ORDER BY rel;
+
+-- The horizon: as long as it is where it was, the table waits on; but if it is to be
+-- analyzed it is queued, and if somebody wants it.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, 1, 'none', 500), parvacuum_test_end_scan(0),
+	parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500);
+CREATE FUNCTION offered(score float8, horizon int, "analyze" boolean DEFAULT false) RETURNS TABLE (state text, reason text, new_score float8) LANGUAGE sql AS $$
+	SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, score, 1, 'none', horizon, "analyze"), parvacuum_test_end_scan(0);
+	SELECT state, reason, score FROM parvacuum_test_items();
+$$;
+SELECT * FROM offered(10, 500);
+SELECT * FROM offered(11, 500);
+SELECT parvacuum_test_pop(0) AS nothing;
+SELECT * FROM offered(12, 501);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501);
+SELECT * FROM offered(13, 501, true);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501);
+SELECT * FROM offered(14, 0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 0);
+SELECT * FROM offered(15, 0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501), parvacuum_test_enqueue(1, 11, 50);
+SELECT * FROM offered(16, 501);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'error');
+SELECT * FROM offered(17, 501);
+
+-- Enqueued by somebody: to its place by the priority, once, without regard to
+-- windows, and kept by scans that find that it needs nothing.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 6), parvacuum_test_enqueue(1, 11, 7);
+SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 12, 2, 1, 'window'), parvacuum_test_end_scan(0);
+SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock'), parvacuum_test_pop(0), parvacuum_test_finish(0);
+SELECT rel, state, reason, score, priority FROM parvacuum_test_items() ORDER BY rel;
+
+-- While a runner is at it: once again afterwards, by the new priority; whether the
+-- first vacuum goes well or not.
+SELECT reason, parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 20),
+	parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_finish(0, reason),
+	parvacuum_test_withdraw(1, 12), array(SELECT i::text FROM parvacuum_test_items() i),
+	parvacuum_test_pop(0) AS again, parvacuum_test_finish(0), parvacuum_test_pop(0) AS no_more
+FROM unnest('{none,lock,horizon,canceled,error}'::text[]) reason;
+
+-- also if the runner puts it back, or ends
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_pop(0),
+	parvacuum_test_enqueue(1, 12, 20), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_put_back(0, 5);
+SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0) AS no_more;
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_exit(0);
+SELECT rel, state, reason, score, priority, pid FROM parvacuum_test_items();
+
+-- Withdrawn: what is queued waits for the next pass; of what is worked on it is told
+-- by whom; what waits, or is not there, is not found.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9), parvacuum_test_offer(0, 12, 8),
+	parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 6);
+SELECT rel, parvacuum_test_withdraw(1, rel) FROM unnest('{11,12,12,13}'::oid[]) rel;
+SELECT parvacuum_test_withdraw(2, 11) AS other_database;
+SELECT parvacuum_test_finish(0, 'canceled');
+SELECT rel, state, reason, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_pop(0);
+
+-- The queue is full: the scan is told so, and when what found place is done, the
+-- runner that finds nothing more scans again, until all found place.
+SELECT parvacuum_test_queue(2);
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT parvacuum_test_offer(0, 11, 9) AS first, parvacuum_test_offer(0, 12, 8) AS second, parvacuum_test_offer(0, 13, 7) AS no_place,
+	parvacuum_test_offer(0, 12, 7.5) AS known, parvacuum_test_enqueue(1, 14, 1000) AS enqueued, parvacuum_test_end_scan(0, false);
+SELECT parvacuum_test_begin_scan(0) AS too_early, parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS too_early,
+	parvacuum_test_pop(0), parvacuum_test_begin_scan(0) AS wanted;
+SELECT parvacuum_test_offer(0, 13, 7) AS place, parvacuum_test_offer(0, 15, 6) AS no_place, parvacuum_test_end_scan(0, false), parvacuum_test_finish(0),
+	parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_offer(0, 15, 6) AS place, parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS no_more;
+
+-- If nothing found place, another scan at once would not either: for the sake of
+-- tables that wait, of which not more than half are windows',
+SELECT parvacuum_test_queue(4);
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT parvacuum_test_offer(0, rel, 5, 1, 'window') AS never FROM unnest('{11,12,13,14,15}'::oid[]) rel;
+SELECT parvacuum_test_offer(0, 16, 4, 1, 'none', 500) AS place, parvacuum_test_offer(0, 17, 4, 1, 'none', 500) AS last_place,
+	parvacuum_test_offer(0, 18, 4, 1, 'none', 500) AS no_place, parvacuum_test_end_scan(0, false);
+SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500) FROM generate_series(1, 2);
+SELECT parvacuum_test_begin_scan(0) AS once, parvacuum_test_offer(0, 11, 5, 1, 'window'), parvacuum_test_offer(0, 12, 5, 1, 'window'),
+	parvacuum_test_offer(0, 16, 4, 1, 'none', 500), parvacuum_test_offer(0, 17, 4, 1, 'none', 500),
+	parvacuum_test_offer(0, 18, 4, 1, 'none', 500) AS no_place, parvacuum_test_end_scan(0, false);
+SELECT parvacuum_test_begin_scan(0) AS not_again, parvacuum_test_exit(0);
+
+-- or of another database
+SELECT parvacuum_test_queue(2);
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 5), parvacuum_test_hire(2), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted,
+	parvacuum_test_offer(0, 13, 9) AS no_place, parvacuum_test_end_scan(0, false), parvacuum_test_begin_scan(0) AS not_again, parvacuum_test_exit(0);
+
+-- All queues are taken: one that only has what waits is given up.
+SELECT parvacuum_test_queue();
+SELECT count(*) FILTER (WHERE parvacuum_test_enqueue(database::oid, 11, 5)) AS queued FROM generate_series(1, 128) database;
+SELECT parvacuum_test_enqueue(129, 11, 5) AS no_queue, parvacuum_test_hire(129) AS no_place, parvacuum_test_withdraw(7, 11);
+SELECT parvacuum_test_enqueue(129, 12, 5) AS queued;
+SELECT count(*), count(DISTINCT database), min(rel) FILTER (WHERE database IN (7, 129)) FROM parvacuum_test_items();
+
+-- Runners: as many places as there are
+SELECT parvacuum_test_queue();
+SELECT count(*) FILTER (WHERE runner >= 0) AS runners, max(runner), count(*) FILTER (WHERE runner < 0) AS none
+FROM (SELECT parvacuum_test_hire(1 + n % 2) AS runner FROM generate_series(1, 70) n) r;
+
+-- One that could not be started, or that never came, is not waited for, and its
+-- scan is asked for again.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_dismiss(0);
+SELECT count(*) FROM parvacuum_test_summaries();
+SELECT parvacuum_test_hire(1), parvacuum_test_queue_wait(59);
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_queue_wait(1);
+SELECT count(*) FROM parvacuum_test_summaries();
+SELECT parvacuum_test_attach(0) AS too_late;
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_hire(1), parvacuum_test_queue_wait(61);
+SELECT * FROM parvacuum_test_summaries();
+
+-- one that has come stays, however long; and is not sent away any more
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_dismiss(0), parvacuum_test_queue_wait(1000);
+SELECT * FROM parvacuum_test_summaries();
+
+-- Ended, whatever it was at: a table waits, a scan is none that is on the way.
+SELECT parvacuum_test_pop(0), parvacuum_test_exit(0);
+SELECT rel, state, reason, priority, pid FROM parvacuum_test_items();
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 12, 5), parvacuum_test_exit(0);
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_end_scan(0), parvacuum_test_request_scan(1),
+	parvacuum_test_exit(0);
+SELECT count(*) FROM parvacuum_test_summaries();
+
+-- the other one sees to what it was hired for
+SELECT parvacuum_test_hire(1), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_attach(1), parvacuum_test_exit(0);
+SELECT scan_pending FROM parvacuum_test_summaries();
+SELECT parvacuum_test_begin_scan(1) AS wanted, parvacuum_test_end_scan(1);
+
+-- where nobody is, nobody can be asked
+SELECT parvacuum_test_exit(1), parvacuum_test_request_scan(1), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_request_scan(1);
+SELECT * FROM parvacuum_test_summaries();
+
+-- Called back: one for each call, of that database.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(database), parvacuum_test_attach(n) FROM (VALUES (0, 1), (1, 2), (2, 2)) x(n, database);
+SELECT parvacuum_test_call_back(2);
+SELECT parvacuum_test_should_leave(n) FROM generate_series(0, 2) n;
+SELECT parvacuum_test_call_back(2), parvacuum_test_call_back(2), parvacuum_test_call_back(3);
+SELECT parvacuum_test_should_leave(n) FROM generate_series(0, 2) n;
+
+-- Dropped: what is queued and what waits is forgotten; what is worked on, when its
+-- runner has ended, as DROP DATABASE has it do.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_enqueue(1, rel, 5) FROM unnest('{11,12,13}'::oid[]) rel;
+SELECT parvacuum_test_enqueue(2, 11, 5), parvacuum_test_withdraw(1, 13), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_pop(0);
+SELECT parvacuum_test_drop_database(1);
+SELECT database, rel, state FROM parvacuum_test_items() ORDER BY database, rel;
+SELECT parvacuum_test_exit(0), parvacuum_test_drop_database(1), parvacuum_test_drop_database(3);
+SELECT database, rel, state FROM parvacuum_test_items() ORDER BY database, rel;
+SELECT * FROM parvacuum_test_summaries();
+
+-- Any steps in any order.
+SELECT tables, count(*) AS runs, min(parvacuum_test_queue_fuzz(5000, seed, tables)) > 100 AS tried
+FROM unnest('{1,3,20,1000}'::int[]) tables, generate_series(1, 10) seed GROUP BY tables ORDER BY tables;
