@@ -257,15 +257,22 @@ pv_hook_end_run(void)
 }
 
 
-/* Can this server do at all what the function is for?  Otherwise an error. */
+/* Is there anything in shared memory to look at?  Otherwise an error. */
 void
-pv_hook_check_server(const char *what)
+pv_hook_check_preloaded(const char *what)
 {
 	if (!pv_shmem_attached())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s requires parvacuum to be preloaded", what),
 				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = 'parvacuum'")));
+}
+
+/* Can this server do at all what the function is for?  Otherwise an error. */
+void
+pv_hook_check_server(const char *what)
+{
+	pv_hook_check_preloaded(what);
 	if (!pv_hook_installed())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

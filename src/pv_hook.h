@@ -40,6 +40,7 @@ typedef struct PvRun
 extern void pv_hook_init(void);
 extern bool pv_hook_installed(void);
 extern const char *pv_hook_problem(void);
+extern void pv_hook_check_preloaded(const char *what);
 extern void pv_hook_check_server(const char *what);
 extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);
 

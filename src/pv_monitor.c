@@ -99,7 +99,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 	int			nlarge = 0;
 
-	pv_hook_check_server("parvacuum_queue");
+	pv_hook_check_preloaded("parvacuum_queue");
 	InitMaterializedSRF(fcinfo, 0);
 
 	items = pv_queue_copy();
@@ -159,7 +159,7 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	TupleDesc	desc;
 	int			n = 0;
 
-	pv_hook_check_server("parvacuum_scheduler_stats()");
+	pv_hook_check_preloaded("parvacuum_scheduler_stats()");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
