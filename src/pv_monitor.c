@@ -339,8 +339,8 @@ enqueue_relation(Oid relid, Oid toast_parent, BlockNumber pages, double priority
 }
 
 /*
- * Queue a table and its TOAST table; of a partition that is not the caller's, say
- * so.  What is gone is not queued.
+ * Queue a table and its TOAST table; of one that is not the caller's, say so, as
+ * an error if it was named.  What is gone is not queued.
  */
 static void
 enqueue_one(Oid relid, double priority, int elevel)
@@ -424,7 +424,7 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 		ListCell   *lc;
 
 		foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-			enqueue_one(lfirst_oid(lc), priority, WARNING);
+			enqueue_one(lfirst_oid(lc), priority, lfirst_oid(lc) == relid ? ERROR : WARNING);
 	}
 	else
 		enqueue_one(relid, priority, ERROR);
