@@ -235,6 +235,15 @@ LANGUAGE C VOLATILE STRICT;
 COMMENT ON FUNCTION parvacuum_cancel(regclass) IS
 'has parvacuum give up a table: a vacuum of it in progress is cancelled, and it is taken out of the scheduler''s queue until the next pass over the database; true if there was either';
 
+-- So that a name in quotes is a table's.
+CREATE FUNCTION parvacuum_cancel(name text)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'parvacuum_cancel_name'
+LANGUAGE C VOLATILE STRICT;
+
+COMMENT ON FUNCTION parvacuum_cancel(text) IS
+'as parvacuum_cancel(regclass), for the table of that name';
+
 CREATE FUNCTION parvacuum_enqueue(rel regclass, priority float8 DEFAULT 1000)
 RETURNS void
 AS 'MODULE_PATHNAME', 'parvacuum_enqueue'

@@ -42,6 +42,7 @@ PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 PG_FUNCTION_INFO_V1(parvacuum_cancel_pid);
 PG_FUNCTION_INFO_V1(parvacuum_cancel_table);
+PG_FUNCTION_INFO_V1(parvacuum_cancel_name);
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
 #define QUEUE_COLUMNS			18
@@ -274,10 +275,9 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
  * Whoever of ours is at the table stops; queued, it is taken out of the queue until
  * the next pass.
  */
-Datum
-parvacuum_cancel_table(PG_FUNCTION_ARGS)
+static bool
+cancel_table(Oid relid)
 {
-	Oid			relid = PG_GETARG_OID(0);
 	int			runner_pid;
 	bool		done;
 
@@ -299,7 +299,25 @@ parvacuum_cancel_table(PG_FUNCTION_ARGS)
 			status->st_procpid != runner_pid && is_runner(status->st_procpid))
 			done |= cancel_process(status->st_procpid);
 	}
-	PG_RETURN_BOOL(done);
+	return done;
+}
+
+Datum
+parvacuum_cancel_table(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(cancel_table(PG_GETARG_OID(0)));
+}
+
+/*
+ * A name in quotes could be a number as well as a table, if there were no function
+ * that takes text.
+ */
+Datum
+parvacuum_cancel_name(PG_FUNCTION_ARGS)
+{
+	Datum		relid = DirectFunctionCall1(text_regclass, PG_GETARG_DATUM(0));
+
+	PG_RETURN_BOOL(cancel_table(DatumGetObjectId(relid)));
 }
 
 
