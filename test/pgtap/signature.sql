@@ -1,7 +1,7 @@
 -- What parvacuum_run() and CALL parvacuum() look like from outside.
 \ir common.psql
 
-SELECT plan(47);
+SELECT plan(53);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -66,6 +66,18 @@ FROM func WHERE proname = 'parvacuum_run';
 SELECT ok(obj_description(oid, 'pg_extension') IS NOT NULL, 'the extension has a comment')
 FROM pg_extension WHERE extname = 'parvacuum';
 
+SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg_depend
+               WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
+                   AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
+    ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
+          'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
+          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()',
+          'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
+          'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
+          'function parvacuum_table_options(regclass)',
+          'view parvacuum_progress', 'view parvacuum_queue', 'view parvacuum_tables'],
+    'what the extension consists of');
+
 -- settings
 SELECT is(format('%s %s %s %s..%s %s', context, vartype, boot_val, min_val, max_val, unit),
           expected, name)
@@ -74,6 +86,11 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
     ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
+    ('parvacuum.scheduler', 'sighup bool off .. '),
+    ('parvacuum.scheduler_workers', 'sighup integer 3 1..64 '),
+    ('parvacuum.scheduler_max_cost', 'sighup integer -1 -1..2147483647 '),
+    ('parvacuum.urgent_score', 'user real 100 1..1e+09 '),
+    ('parvacuum.queue_limit', 'sighup integer 2147483647 1..2147483647 '),
     ('parvacuum.window', 'user string  .. '),
     ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
 ORDER BY name;

@@ -29,7 +29,9 @@ sub error_of
 
 $node->safe_psql('postgres',
 	'CREATE EXTENSION parvacuum; CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; DELETE FROM t WHERE i % 2 = 0');
-for my $call ("SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')")
+for my $call (
+	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()',
+	"SELECT parvacuum_enqueue('t')", "SELECT parvacuum_cancel('t')", 'SELECT parvacuum_cancel(pg_backend_pid())')
 {
 	my $err = error_of($call);
 	like($err, qr/HINT:.*shared_preload_libraries = 'parvacuum'/, 'the hint has the line for postgresql.conf');

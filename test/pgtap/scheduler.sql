@@ -1,0 +1,319 @@
+-- The scheduler from outside: parvacuum_queue, parvacuum_scheduler_stats(),
+-- parvacuum_enqueue() and parvacuum_cancel(); who may do what to which table, what
+-- is refused, and what its settings do at a reload.
+\ir common.psql
+
+SELECT plan(140);
+
+------------------------------------------------------------------------------
+-- Signature
+------------------------------------------------------------------------------
+
+CREATE TEMP VIEW func AS SELECT * FROM pg_proc WHERE proname ~ '^parvacuum_(queue_items|scheduler_stats|cancel|enqueue)$';
+
+SELECT set_eq($$SELECT format('%s(%s) %s', proname, pg_get_function_identity_arguments(oid), pg_get_function_result(oid)) FROM func WHERE proargmodes IS NULL$$,
+    ARRAY['parvacuum_cancel(pid integer) boolean', 'parvacuum_cancel(rel regclass) boolean', 'parvacuum_cancel(name text) boolean',
+        'parvacuum_enqueue(rel regclass, priority double precision) void'], 'the functions without a row as their result');
+SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 1000', 'the priority has a default')
+FROM func WHERE proname = 'parvacuum_enqueue';
+SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
+    'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT lane text, OUT score double precision, '
+    'OUT dead_score double precision, OUT insert_score double precision, OUT analyze_score double precision, OUT xid_score double precision, '
+    'OUT mxid_score double precision, OUT priority double precision, OUT pages bigint', 'the columns of parvacuum_queue_items()')
+FROM func WHERE proname = 'parvacuum_queue_items';
+SELECT is(pg_get_function_arguments(oid), 'OUT passes bigint, OUT vacuums bigint, OUT analyzes bigint, OUT not_needed bigint, OUT skipped_horizon bigint, '
+    'OUT skipped_window bigint, OUT skipped_lock bigint, OUT errors bigint, OUT queue_full bigint, OUT cost_units bigint, OUT max_cost bigint',
+    'the columns of parvacuum_scheduler_stats()')
+FROM func WHERE proname = 'parvacuum_scheduler_stats';
+SELECT is(format('%s %s %s %s %s', prokind, provolatile, proparallel, proisstrict, proretset),
+    CASE proname WHEN 'parvacuum_queue_items' THEN 'f v r t t' WHEN 'parvacuum_scheduler_stats' THEN 'f v r t f' ELSE 'f v u t f' END,
+    format('%s: volatile, strict, and where it only looks, beside parallel workers', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
+SELECT is(proacl::text, NULL, format('%s may be called by all', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
+SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, format('%s has a comment', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
+SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs it or not and outside of its window, too', 'the comment says what is done for the asking')
+FROM func WHERE proname = 'parvacuum_enqueue';
+
+SELECT is(array(SELECT attname::text FROM pg_attribute WHERE attrelid = 'parvacuum_queue'::regclass AND attnum > 0 ORDER BY attnum),
+    ARRAY['datname', 'table'] || array(SELECT unnest(proargnames) FROM func WHERE proname = 'parvacuum_queue_items'), 'the columns of parvacuum_queue');
+SELECT col_type_is('parvacuum_queue', 'table', 'regclass', 'the table by name');
+SELECT ok(obj_description('parvacuum_queue'::regclass, 'pg_class') IS NOT NULL, 'parvacuum_queue has a comment');
+SELECT table_privs_are('parvacuum_queue', 'public', ARRAY['SELECT'], 'all may read parvacuum_queue');
+
+------------------------------------------------------------------------------
+-- While the scheduler is off
+------------------------------------------------------------------------------
+
+CREATE FUNCTION off_and_on() RETURNS text LANGUAGE sql AS $$
+    SELECT '55000: the scheduler is not running / Set parvacuum.scheduler to on, or use parvacuum_run().'
+$$;
+CREATE TABLE owned AS SELECT g AS a FROM generate_series(1, 1000) g;
+SELECT is(current_setting('parvacuum.scheduler'), 'off', 'it is off unless somebody wants it');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'enqueue is refused, and told how to have it');
+SELECT is((SELECT count(*) FROM parvacuum_queue), 0::bigint, 'nothing is queued');
+SELECT is(parvacuum_cancel('owned'), false, 'nor is there anything to cancel');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(NULL)'), 'done', 'null is no table, and that is no error');
+SELECT is(parvacuum_cancel(NULL::regclass), NULL, 'nor a table to cancel');
+SELECT is(parvacuum_cancel(NULL::int), NULL, 'nor a process');
+SELECT is(parvacuum_cancel(NULL::text), NULL, 'nor a name');
+
+-- beside parallel workers, which the view is not for
+CREATE TABLE many AS SELECT g::oid AS a FROM generate_series(1, 20000) g;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SELECT lives_ok('SELECT count(*) FROM many LEFT JOIN parvacuum_queue ON relid = a, parvacuum_scheduler_stats()', 'the view can be joined in a parallel query');
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+
+------------------------------------------------------------------------------
+-- Settings: taken over at a reload
+------------------------------------------------------------------------------
+
+-- Sets one for the server, and waits until new sessions have it.
+CREATE PROCEDURE set_for_server(name text, value text) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM dblink_exec(conninfo('set'), format('ALTER SYSTEM SET %s = %L', name, value));
+    IF NOT reloaded(name, value) THEN
+        RAISE '% is not %', name, value;
+    END IF;
+END $$;
+CREATE FUNCTION max_cost_is(what text) RETURNS bool LANGUAGE sql AS $$
+    SELECT soon(format('(SELECT max_cost = %s FROM parvacuum_scheduler_stats())', what))
+$$;
+SELECT ok(max_cost_is('100000'), 'scheduler_max_cost at its default: what autovacuum_vacuum_cost_limit and _delay allow');
+CALL set_for_server('parvacuum.scheduler_max_cost', '777');
+SELECT ok(max_cost_is('777'), 'scheduler_max_cost, at a reload');
+CALL set_for_server('parvacuum.scheduler_max_cost', '0');
+SELECT ok(max_cost_is('0'), 'scheduler_max_cost 0: no limit');
+CALL set_for_server('parvacuum.scheduler_max_cost', '-1');
+CALL set_for_server('autovacuum_vacuum_cost_delay', '10ms');
+SELECT ok(max_cost_is('20000'), 'the delay of autovacuum');
+CALL set_for_server('autovacuum_vacuum_cost_limit', '1000');
+SELECT ok(max_cost_is('100000'), 'the limit of autovacuum');
+CALL set_for_server('autovacuum_vacuum_cost_delay', '0');
+SELECT ok(max_cost_is('0'), 'no delay: no limit');
+ALTER SYSTEM RESET autovacuum_vacuum_cost_delay;
+ALTER SYSTEM RESET autovacuum_vacuum_cost_limit;
+
+SELECT throws_ok(format('SET %s = %s', name, value), state, NULL, format('%s = %s', name, value))
+FROM (VALUES ('parvacuum.urgent_score', '0.99', '22023'), ('parvacuum.urgent_score', '1e10', '22023'),
+    ('parvacuum.scheduler', 'on', '55P02'), ('parvacuum.scheduler_workers', '2', '55P02'), ('parvacuum.scheduler_max_cost', '5', '55P02'),
+    ('parvacuum.queue_limit', '5', '55P02')) x(name, value, state);
+SELECT lives_ok('SET parvacuum.urgent_score = 1; RESET parvacuum.urgent_score', 'urgent_score is a session''s, so that ALTER DATABASE can set it');
+SELECT is(attempt('RESET ROLE', format('ALTER SYSTEM SET %s = %L', name, value)), format('22023: %s is outside the valid range for parameter "%s" (%s) / ', value, name, range),
+    format('%s = %s', name, value))
+FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.scheduler_workers', '65', '1 .. 64'),
+    ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 2147483647')) x(name, value, range);
+
+------------------------------------------------------------------------------
+-- On, with one runner, which is so slow that it is at its first table for long
+------------------------------------------------------------------------------
+
+CREATE TABLE slow AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 60000) g;
+CREATE TABLE next_slow AS SELECT * FROM slow;
+CREATE TABLE toasty (a text);
+CREATE TABLE cut AS SELECT g AS a FROM generate_series(1, 20000) g;
+CREATE TABLE kept WITH (vacuum_truncate = off) AS SELECT * FROM cut;
+DELETE FROM cut WHERE a > 100;
+DELETE FROM kept WHERE a > 100;
+CREATE MATERIALIZED VIEW mv AS SELECT 1 AS a;
+CREATE VIEW a_view AS SELECT 1 AS a;
+CREATE SEQUENCE a_sequence;
+CREATE INDEX an_index ON owned (a);
+CREATE TABLE mixed (a int) PARTITION BY LIST (a);
+CREATE TABLE mixed_ours PARTITION OF mixed FOR VALUES IN (1);
+CREATE TABLE mixed_theirs PARTITION OF mixed FOR VALUES IN (2);
+CREATE TABLE mixed_sub PARTITION OF mixed FOR VALUES IN (3, 4) PARTITION BY LIST (a);
+CREATE TABLE mixed_sub_ours PARTITION OF mixed_sub FOR VALUES IN (3);
+CREATE TEMP TABLE temporary (a int);
+SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_dba', 'pv_super', 'pv_signal']) r \g /dev/null
+CREATE ROLE pv_owner NOLOGIN;
+CREATE ROLE pv_member LOGIN IN ROLE pv_owner;
+CREATE ROLE pv_other LOGIN;
+CREATE ROLE pv_dba NOLOGIN;
+CREATE ROLE pv_super NOLOGIN SUPERUSER;
+CREATE ROLE pv_signal NOLOGIN IN ROLE pg_signal_backend;
+ALTER TABLE owned OWNER TO pv_owner;
+ALTER TABLE slow OWNER TO pv_owner;
+ALTER TABLE mixed OWNER TO pv_owner;
+ALTER TABLE mixed_ours OWNER TO pv_owner;
+ALTER TABLE mixed_sub_ours OWNER TO pv_owner;
+GRANT ALL ON owned, slow, mixed, mixed_ours, mixed_theirs, mixed_sub, mixed_sub_ours TO pv_other;
+
+CALL set_for_server('autovacuum_naptime', '1h');
+CALL set_for_server('parvacuum.scheduler_workers', '1');
+CALL set_for_server('parvacuum.scheduler_max_cost', '100');
+CALL set_for_server('parvacuum.scheduler', 'on');
+SELECT ok(max_cost_is('100'), 'all is as the tests want it');
+
+-- What is queued now, by names, but for TOAST tables: what a condition holds for.
+CREATE FUNCTION in_queue(condition text DEFAULT 'true') RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    r text;
+BEGIN
+    EXECUTE format($q$SELECT string_agg(coalesce("table"::text, '?'), ' ' ORDER BY "table"::text COLLATE "C")
+        FROM parvacuum_queue WHERE datname = current_database() AND "table"::text !~ '^pg_toast' AND (%s)$q$, condition) INTO r;
+    RETURN coalesce(r, '');
+END $$;
+SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
+SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a runner takes what was enqueued');
+SELECT is(array(SELECT format('%s %s %s %s %s', state, coalesce(reason, '-'), action, lane, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass),
+    ARRAY['running - vacuum small 1000000'], 'and is seen at it');
+SELECT is((SELECT format('%s %s', backend_type, query) FROM pg_stat_activity WHERE pid = q.pid), 'parvacuum scheduler runner parvacuum: VACUUM t.slow',
+    'pg_stat_activity shows it, by the pid of the view') FROM parvacuum_queue q WHERE relid = 'slow'::regclass;
+
+------------------------------------------------------------------------------
+-- Errors
+------------------------------------------------------------------------------
+
+SELECT connect('e') \g /dev/null
+SELECT dblink_exec('e', 'CREATE TEMP TABLE temporary_too (a int)') \g /dev/null
+SELECT fails('e', format('SELECT parvacuum_enqueue(''owned'', %L)', priority), '22003', 'priority must be a number greater than 0',
+    'It is compared to the scores in parvacuum_queue.', format('priority %s', priority))
+FROM unnest(ARRAY['NaN', '0', '-1', 'Infinity', '-Infinity', '-0']) priority;
+SELECT fails('e', format('SELECT parvacuum_enqueue(%L)', name), '42809', format('"%s" is not a table or materialized view', split_part(name, '.', greatest(1, 2 * (name ~ '\.')::int))),
+    'A TOAST table is queued with its table.', what)
+FROM (VALUES ('a_view', 'a view'), ('a_sequence', 'a sequence'), ('an_index', 'an index'),
+    ((SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'toasty'::regclass), 'a TOAST table')) x(name, what);
+SELECT fails('e', format('SELECT parvacuum_enqueue(%L)', name), '0A000', format('the scheduler cannot vacuum table "%s"', name), 'Use VACUUM.', what)
+FROM (VALUES ('pg_database', 'a shared catalog'), ('temporary_too', 'a temporary table')) x(name, what);
+SELECT is((failure('e', format('SELECT parvacuum_enqueue(%s)', 'temporary'::regclass::oid))).detail, 'It is temporary.', 'the temporary table of another session, and why not');
+SELECT is((failure('e', 'SELECT parvacuum_enqueue(''pg_authid'')')).detail, 'It is shared by all databases.', 'the detail for a shared one');
+SELECT fails('e', 'SELECT parvacuum_enqueue(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table.', 'no such OID');
+SELECT fails('e', 'SELECT parvacuum_enqueue(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
+SELECT is(in_queue(), 'slow', 'nothing of that was queued');
+SET client_min_messages = error;
+SELECT is(parvacuum_cancel(pid), false, format('no process of parvacuum to cancel: %s', what))
+FROM (VALUES (0, 'none'), (-1, 'a group of processes'), (pg_backend_pid(), 'this session'), (2147483647, 'no process')) x(pid, what);
+RESET client_min_messages;
+
+------------------------------------------------------------------------------
+-- Rights
+------------------------------------------------------------------------------
+
+CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
+    SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, or a superuser can vacuum a table.', name)
+$$;
+CREATE FUNCTION refusal() RETURNS text LANGUAGE sql AS $$
+    SELECT '42501: permission denied to cancel a vacuum / Only the table''s owner, the owner of the database, a superuser, or a member of pg_signal_backend can cancel it.'
+$$;
+CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), name);
+END $$;
+-- The answer to a question, asked by somebody else.
+CREATE FUNCTION answer(settings text, query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    r text;
+BEGIN
+    PERFORM connect('a');
+    PERFORM dblink_exec('a', settings);
+    SELECT y INTO r FROM dblink('a', format('SELECT (%s)::text', query)) AS x(y text);
+    PERFORM dblink_disconnect('a');
+    RETURN r;
+END $$;
+
+-- to enqueue: VACUUM's rule; and to cancel what is queued
+CREATE FUNCTION may_do_both(s text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN NEXT is(attempt(s, 'SELECT parvacuum_enqueue(''owned'')'), 'done', 'enqueue: ' || s);
+    RETURN NEXT is(in_queue('state = ''queued'''), 'owned', 'it is queued: ' || s);
+    RETURN NEXT is(answer(s, 'SELECT parvacuum_cancel(''owned'')'), 'true', 'cancel: ' || s);
+    RETURN NEXT is(in_queue('state = ''waiting'' AND reason = ''canceled'''), 'owned', 'it waits: ' || s);
+    RETURN NEXT is(answer(s, 'SELECT parvacuum_cancel(''owned'')'), 'false', 'cancelled already: ' || s);
+END $$;
+SELECT may_do_both(s) FROM unnest(ARRAY['SET ROLE pv_owner', 'SET SESSION AUTHORIZATION pv_member', 'SET SESSION AUTHORIZATION pv_super']) s;
+SELECT is(attempt(s, 'SELECT parvacuum_enqueue(''owned'')'), refusal('owned'), 'enqueue: ' || s)
+FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_signal', 'SET ROLE pv_dba']) s;
+SELECT is(attempt(s, 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: ' || s)
+FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_dba']) s;
+SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_cancel(0::regclass)'), refusal(), 'cancel: of what is not there');
+
+SELECT set_owner('pv_dba') \g /dev/null
+SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_enqueue(''owned'')'), 'done', 'enqueue: the owner of the database');
+SELECT is(answer('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'cancel: the owner of the database');
+SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_enqueue(''pg_type'')'), 'done', 'enqueue: the owner of the database, a catalog');
+SELECT is(answer('SET ROLE pv_signal', 'SELECT parvacuum_cancel(''pg_type'')'), 'true', 'cancel: a member of pg_signal_backend, of what is queued');
+SELECT set_owner(session_user) \g /dev/null
+SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: no longer the owner of the database');
+
+-- partitions of several owners
+SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_enqueue(''mixed'')'), refusal('mixed'), 'another''s partitioned table is an error');
+SELECT is(attempt('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT parvacuum_enqueue(''mixed'', 2)'), 'done', 'one''s own is queued');
+SELECT is(in_queue('state = ''queued'''), 'mixed_ours mixed_sub_ours', 'by those of its partitions that are one''s own');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''mixed_theirs'')'), refusal('mixed_theirs'), 'another''s partition by name is an error');
+SELECT parvacuum_enqueue('mixed', 3) \g /dev/null
+SELECT is(in_queue('state = ''queued'' AND priority = 3'), 'mixed_ours mixed_sub_ours mixed_theirs', 'a superuser queues them all');
+SELECT is(in_queue('relid IN (''mixed''::regclass, ''mixed_sub''::regclass)'), '', 'what has no storage is not queued');
+
+-- a table with its TOAST table, a materialized view, and the priority of the last time
+SELECT parvacuum_enqueue('toasty', 5), parvacuum_enqueue('toasty', 7), parvacuum_enqueue('mv') \g /dev/null
+SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason, '-'), action, lane, score) FROM parvacuum_queue WHERE priority IN (5, 7)$$,
+    (SELECT ARRAY[format('%s queued - vacuum small 7', oid), format('%s queued - vacuum small 7', reltoastrelid)] FROM pg_class WHERE oid = 'toasty'::regclass),
+    'a table and its TOAST table, each once');
+SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 1000::float8, 'a materialized view, at the default priority');
+SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock_timestamp() AND until IS NULL AND NOT wraparound) FROM parvacuum_queue
+    WHERE datname = current_database()), true, 'since when, and nothing that none of them waits for');
+SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg("table"::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all may look');
+
+-- no place
+SELECT count(*) AS queued FROM parvacuum_queue \gset
+CALL set_for_server('parvacuum.queue_limit', :'queued');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''many'')'), '53000: the scheduler''s queue is full / Use parvacuum_run(), or try again later.', 'the queue is full');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''mv'', 8)'), 'done', 'for what is in it already it is not');
+ALTER SYSTEM RESET parvacuum.queue_limit;
+SELECT reloaded('parvacuum.queue_limit', '2147483647') \g /dev/null
+
+-- one more runner, at once; what is worked on is queued again
+SELECT parvacuum_enqueue('next_slow', 1e5) \g /dev/null
+CALL set_for_server('parvacuum.scheduler_workers', '2');
+SELECT ok(soon($$in_queue('state = ''running''') = 'next_slow slow'$$), 'scheduler_workers, at a reload');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 2e6)'), 'done', 'a table that a runner is at may be enqueued');
+SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 2000000', 'it stays with that runner for now');
+
+-- to cancel what is worked on
+SELECT pid FROM parvacuum_queue WHERE relid = 'slow'::regclass \gset
+SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', arg)), refusal(), format('%s: cancel of %s', s, what))
+FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba']) s, (VALUES (:'pid', 'a runner'), ('''slow''', 'the table it is at')) x(arg, what);
+SELECT parvacuum_enqueue('slow', 5) \g /dev/null
+SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
+SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
+SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its runner goes on');
+SELECT pid FROM parvacuum_queue WHERE relid = 'next_slow'::regclass \gset
+SELECT is(answer('SET ROLE pv_signal', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'a member of pg_signal_backend cancels a runner''s table');
+SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'it waits as well');
+
+------------------------------------------------------------------------------
+-- The rest is done
+------------------------------------------------------------------------------
+
+SELECT parvacuum_enqueue('cut'), parvacuum_enqueue('kept') \g /dev/null
+CALL set_for_server('parvacuum.scheduler_max_cost', '0');
+SELECT ok(soon($$in_queue('state <> ''waiting''') = ''$$), 'all that is queued is worked off');
+SELECT ok(soon(format($$(SELECT vacuum_count + autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = %s)$$, c::regclass::oid)), c || ' is vacuumed')
+FROM unnest(ARRAY['mv', 'mixed_theirs', 'toasty']) c;
+SELECT is(pg_relation_size(c::regclass) > 8192, c = 'kept', 'vacuum_truncate is heeded: ' || c) FROM unnest(ARRAY['cut', 'kept']) c;
+
+-- somebody else has it
+SELECT connect('lock') \g /dev/null
+SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE owned IN SHARE MODE') \g /dev/null
+SELECT skipped_lock AS before FROM parvacuum_scheduler_stats() \gset
+SELECT parvacuum_enqueue('owned') \g /dev/null
+SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''lock''') = 'owned'$$), 'a table that is locked waits');
+SELECT is(skipped_lock, (:before + 1)::bigint, 'and is counted') FROM parvacuum_scheduler_stats();
+SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
+
+-- off again
+ALTER SYSTEM RESET parvacuum.scheduler;
+ALTER SYSTEM RESET parvacuum.scheduler_workers;
+ALTER SYSTEM RESET parvacuum.scheduler_max_cost;
+ALTER SYSTEM RESET autovacuum_naptime;
+SELECT reloaded('parvacuum.scheduler', 'off') \g /dev/null
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'switched off at a reload');
+SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner')$$), 'the runners leave');
+
+SELECT dblink_disconnect(c) FROM unnest(ARRAY['e', 'lock']) c \g /dev/null
+SELECT * FROM finish();
+SELECT forget_role(r) FROM unnest(ARRAY['pv_member', 'pv_owner', 'pv_other', 'pv_dba', 'pv_super', 'pv_signal']) r \g /dev/null
+DROP SCHEMA t CASCADE;
