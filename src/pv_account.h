@@ -15,9 +15,9 @@
 /* Read and written by all who pay, without a lock. */
 typedef struct PvAccount
 {
-	pg_atomic_uint64 paid_until;	/* microseconds since the epoch of
-									 * timestamps: when all that was done so
-									 * far will be paid for */
+	pg_atomic_uint64 paid_until;	/* microseconds, by the payers' clock: when
+									 * all that was done so far will be paid
+									 * for */
 	pg_atomic_uint64 units;		/* all that was ever charged */
 } PvAccount;
 

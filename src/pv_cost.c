@@ -59,9 +59,9 @@
 
 #include <math.h>
 
+#include "portability/instr_time.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
-#include "utils/timestamp.h"
 
 #include "pv_cost.h"
 #include "pv_guc.h"
@@ -315,6 +315,16 @@ pv_cost_end_work(void)
 		weigh_pages(1.0);
 }
 
+/* The account's clock, which nobody sets. */
+static int64
+now_usecs(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MICROSEC(now);
+}
+
 /*
  * Have core's code sleep by itself if it comes to no poll for long.
  */
@@ -379,7 +389,7 @@ pv_cost_pay(void)
 		return;
 
 	wait = pv_account_charge(pv_shmem_account(), VacuumCostBalance, rate,
-							 GetCurrentTimestamp());
+							 now_usecs());
 	if (wait < MIN_SLEEP_USECS)
 	{
 		VacuumCostBalance = 0;
@@ -416,7 +426,7 @@ pv_cost_charge_slept(const BufferUsage *before)
 	slept = units_of(&pgBufferUsage) - units_of(before) - VacuumCostBalance;
 	if (slept > 0)
 		(void) pv_account_charge(pv_shmem_account(), Min(slept, rate), rate,
-								 GetCurrentTimestamp());
+								 now_usecs());
 }
 
 /*
@@ -429,7 +439,7 @@ pv_cost_settle(void)
 
 	if (pv_cost_on_account && units > 0)
 		(void) pv_account_charge(pv_shmem_account(), units, pv_shmem_rate(),
-								 GetCurrentTimestamp());
+								 now_usecs());
 	VacuumCostBalance = 0;
 }
 

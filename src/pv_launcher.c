@@ -379,21 +379,36 @@ choose_database(TimestampTz now, PvDatabaseState *best_state)
 	return best;
 }
 
+/* How many runners of all databases have been called back and are still there? */
+static int
+count_leaving(const PvQueueSummary *summaries, int n)
+{
+	int			nleaving = 0;
+
+	for (int i = 0; i < n; i++)
+		nleaving += summaries[i].nleaving;
+	return nleaving;
+}
+
 /*
- * Have a runner leave the database that has the most, if it has several.
+ * Have a runner leave the database that has the most, if so many stay at least.
  */
 static void
-call_one_back(const PvQueueSummary *summaries, int n, int at_least)
+call_one_back(PvQueueSummary *summaries, int n, int at_least)
 {
-	const PvQueueSummary *most = NULL;
+	PvQueueSummary *most = NULL;
 
 	for (int i = 0; i < n; i++)
 	{
-		if (most == NULL || summaries[i].nrunners > most->nrunners)
+		if (most == NULL || summaries[i].nrunners - summaries[i].nleaving >
+			most->nrunners - most->nleaving)
 			most = &summaries[i];
 	}
-	if (most != NULL && most->nrunners >= at_least)
+	if (most != NULL && most->nrunners - most->nleaving > at_least)
+	{
 		pv_queue_call_back(most->database);
+		most->nleaving++;
+	}
 }
 
 /*
@@ -419,8 +434,10 @@ hire_runners(TimestampTz now, int naptime_ms)
 				nlarge;
 	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
 
-	for (int i = nrunners; i > runners_allowed(nlarge); i--)
-		call_one_back(summaries, n, 1);
+	int			nleaving = count_leaving(summaries, n);
+
+	for (int i = nrunners - nleaving; i > runners_allowed(nlarge); i--)
+		call_one_back(summaries, n, 0);
 
 	while ((database = choose_database(now, &state)) != NULL)
 	{
@@ -430,7 +447,8 @@ hire_runners(TimestampTz now, int naptime_ms)
 		{
 			if (state.nrunners == 0)
 			{
-				call_one_back(summaries, n, 2);
+				if (nleaving == 0)
+					call_one_back(summaries, n, 1);
 				break;
 			}
 			if (!to_scan)
@@ -470,6 +488,25 @@ knows_all_queues(void)
 }
 
 /*
+ * Nothing is due later than one naptime from now, though it was longer before, or
+ * the clock was put back.
+ */
+static void
+bring_forward(TimestampTz latest)
+{
+	HASH_SEQ_STATUS status;
+	Database   *database;
+
+	databases_read_at = Min(databases_read_at, latest);
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		database->due = Min(database->due, latest);
+		database->hired_at = Min(database->hired_at, latest);
+	}
+}
+
+/*
  * Do what is to be done now.  Returns the milliseconds after which to look again,
  * if nobody wakes us before.
  */
@@ -483,6 +520,7 @@ schedule(void)
 	Database   *database;
 
 	look_after_started();
+	bring_forward(next);
 	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms) ||
 		!knows_all_queues())
 		read_databases();

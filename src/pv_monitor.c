@@ -212,6 +212,36 @@ refuse_cancel(void)
 			 errhint("Only the table's owner, the owner of the database, a superuser, or a member of pg_signal_backend can cancel it.")));
 }
 
+static void
+refuse_cancel_run(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a run of parvacuum"),
+			 errhint("Only those who may cancel its caller can cancel it.")));
+}
+
+/*
+ * Refuse who may not cancel this process, at a table or at none.  A runner of the
+ * scheduler is nobody's; one of parvacuum_run() is its caller's, as for
+ * pg_cancel_backend().
+ */
+static void
+check_may_cancel(const PgBackendStatus *status, Oid relid)
+{
+	const char *type = GetBackgroundWorkerTypeByPid(status->st_procpid);
+
+	if (type == NULL || strcmp(type, PV_RUNNER_TYPE) != 0)
+	{
+		if (!may_cancel(relid))
+			refuse_cancel();
+	}
+	else if ((superuser_arg(status->st_userid) && !superuser()) ||
+			 (!has_privs_of_role(GetUserId(), status->st_userid) &&
+			  !has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND)))
+		refuse_cancel_run();
+}
+
 /* Is it one of our processes that vacuum? */
 static bool
 is_runner(int pid)
@@ -222,19 +252,18 @@ is_runner(int pid)
 		(strcmp(type, PV_SCHED_TYPE) == 0 || strcmp(type, PV_RUNNER_TYPE) == 0);
 }
 
-/* The table that the process vacuums, if it is one of this database. */
-static Oid
-table_of(int pid)
+/* What core knows of the process; NULL if it is gone. */
+static const PgBackendStatus *
+status_of(int pid)
 {
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
-		PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+		const PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
 
-		if (status->st_procpid == pid && status->st_databaseid == MyDatabaseId &&
-			status->st_progress_command == PROGRESS_COMMAND_VACUUM)
-			return status->st_progress_command_target;
+		if (status->st_procpid == pid)
+			return status;
 	}
-	return InvalidOid;
+	return NULL;
 }
 
 /* Its table is given up; a runner of the scheduler goes on with the next. */
@@ -252,22 +281,20 @@ Datum
 parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 {
 	int			pid = PG_GETARG_INT32(0);
+	const PgBackendStatus *status = status_of(pid);
 	Oid			database = InvalidOid;
 	Oid			relid = InvalidOid;
 
 	pv_hook_check_server("parvacuum_cancel()");
-	if (!is_runner(pid))
+	if (status == NULL || !is_runner(pid))
 	{
 		ereport(WARNING,
 				(errmsg("PID %d is not a process of parvacuum that vacuums", pid)));
 		PG_RETURN_BOOL(false);
 	}
-	if (!pv_queue_runner_of(pid, &database, &relid))
-		relid = table_of(pid);
-	else if (database != MyDatabaseId)
+	if (!pv_queue_runner_of(pid, &database, &relid) || database != MyDatabaseId)
 		relid = InvalidOid;
-	if (!may_cancel(relid))
-		refuse_cancel();
+	check_may_cancel(status, relid);
 	PG_RETURN_BOOL(cancel_process(pid));
 }
 
@@ -291,13 +318,15 @@ cancel_table(Oid relid)
 
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
-		PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+		const PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
 
-		if (status->st_databaseid == MyDatabaseId &&
-			status->st_progress_command == PROGRESS_COMMAND_VACUUM &&
-			status->st_progress_command_target == relid &&
-			status->st_procpid != runner_pid && is_runner(status->st_procpid))
-			done |= cancel_process(status->st_procpid);
+		if (status->st_databaseid != MyDatabaseId ||
+			status->st_progress_command != PROGRESS_COMMAND_VACUUM ||
+			status->st_progress_command_target != relid ||
+			status->st_procpid == runner_pid || !is_runner(status->st_procpid))
+			continue;
+		check_may_cancel(status, relid);
+		done |= cancel_process(status->st_procpid);
 	}
 	return done;
 }

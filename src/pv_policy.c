@@ -25,7 +25,7 @@
 #include "pv_policy.h"
 
 /* How much the score grows with an age that is twice the failsafe's */
-#define FAILSAFE_WEIGHT			1000.0
+#define FAILSAFE_WEIGHT			1e9
 
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)

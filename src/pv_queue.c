@@ -305,7 +305,7 @@ enqueue_entry(DatabaseQueue *queue, QueueEntry *entry)
 	put_in_lane(queue, entry);
 }
 
-/* The same for one that a runner was at, with what was asked for meanwhile. */
+/* The same for one that is asked for, or was while a runner was at it. */
 static void
 enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
 {
@@ -340,6 +340,50 @@ places(void)
 }
 
 /*
+ * An entry that can be done without for the sake of this item: one that waits and
+ * that nobody has asked for, or, if the item prevents wraparound, the last that is
+ * queued and does not.  Both are found again by a scan.
+ */
+static QueueEntry *
+least_entry(const PvItem *item)
+{
+	QueueEntry *least = NULL;
+
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		dlist_iter	iter;
+
+		dlist_foreach(iter, &shared->queues[i].entries)
+		{
+			QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
+
+			if (entry->item.priority > 0 || entry->item.state == PV_ITEM_RUNNING)
+				continue;
+			if (entry->item.state == PV_ITEM_WAITING)
+				return entry;
+			if (item->score.wraparound && !entry->item.score.wraparound &&
+				(least == NULL || entry->item.score.total < least->item.score.total))
+				least = entry;
+		}
+	}
+	return least;
+}
+
+/* Make room for an item, if it can be done. */
+static void
+displace_for(const PvItem *item)
+{
+	QueueEntry *entry = least_entry(item);
+	DatabaseQueue *queue;
+
+	if (entry == NULL)
+		return;
+	queue = find_queue(entry->item.key.database);
+	queue->incomplete |= entry->item.state == PV_ITEM_QUEUED;
+	remove_entry(queue, entry);
+}
+
+/*
  * A new entry, in its queue's list and in no lane; NULL if there is no place.
  */
 static QueueEntry *
@@ -347,6 +391,8 @@ new_entry(DatabaseQueue *queue, const PvItem *item)
 {
 	QueueEntry *entry;
 
+	if (shared->nentries == places() && item->reason == PV_WAIT_NONE)
+		displace_for(item);
 	if (shared->nentries >= places())
 		return NULL;
 	entry = hash_search(entries, &item->key, HASH_ENTER_NULL, NULL);
@@ -488,6 +534,10 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		if (*nlarge < max_large)
 			summaries[n].nqueued += queue->nqueued[PV_LANE_LARGE];
 		summaries[n].nrunners = queue->nrunners;
+		summaries[n].nleaving = 0;
+		for (int j = 0; j < PV_MAX_RUNNERS; j++)
+			summaries[n].nleaving += shared->runners[j].hired &&
+				shared->runners[j].leave && shared->runners[j].queue == i;
 		summaries[n].scan_pending = queue->scan_requested || queue->scanning;
 		n++;
 	}
@@ -658,7 +708,8 @@ leave_table(PvWaitReason reason, TimestampTz until, TransactionId horizon)
 		set_state(entry, PV_ITEM_WAITING, reason);
 		entry->item.wait_until = until;
 		entry->item.horizon = horizon;
-		entry->item.priority = 0;
+		if (reason != PV_WAIT_LOCK)
+			entry->item.priority = 0;
 	}
 	me->busy = me->on_large = false;
 }
@@ -739,7 +790,8 @@ pv_queue_begin_scan(void)
  * for item->reason until item->wait_until.  What is known of it already gets the
  * new score.  With item->horizon as before, a table whose last vacuum could not
  * remove what is dead goes on waiting, unless it is to be analyzed: nothing can be
- * removed now that could not then.  *full is set if there was no place; for what only waits, some is left.
+ * removed now that could not then.  *full is set if there was no place; for what only
+ * waits, some is left.
  */
 void
 pv_queue_offer(const PvItem *item, bool *full)
@@ -791,6 +843,16 @@ pv_queue_offer(const PvItem *item, bool *full)
 	LWLockRelease(lock);
 }
 
+/* The scan has failed: it is for the next pass to try again. */
+void
+pv_queue_abandon_scan(void)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (me->scanning)
+		my_queue()->scanning = me->scanning = false;
+	LWLockRelease(lock);
+}
+
 /*
  * All has been offered, and not all found place unless it is complete.  What is
  * known and was not offered needs nothing any more, or is gone, unless somebody
@@ -808,9 +870,12 @@ pv_queue_end_scan(bool complete)
 	{
 		QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
 
-		if (!entry->item.seen && entry->item.state != PV_ITEM_RUNNING &&
-			entry->item.priority == 0)
+		if (entry->item.seen || entry->item.state == PV_ITEM_RUNNING)
+			continue;
+		if (entry->item.priority == 0)
 			remove_entry(queue, entry);
+		else if (entry->item.state == PV_ITEM_WAITING)
+			enqueue_again(queue, entry);
 	}
 	queue->scanning = me->scanning = false;
 	queue->incomplete = !complete && me->queued_some;

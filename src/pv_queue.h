@@ -92,6 +92,7 @@ typedef struct PvQueueSummary
 	double		top_score;
 	int			nqueued;		/* that could be begun with now */
 	int			nrunners;
+	int			nleaving;		/* of them have been called back */
 	bool		scan_pending;
 } PvQueueSummary;
 
@@ -118,6 +119,7 @@ extern bool pv_queue_attach(int runner, uint32 token, Oid *database);
 extern bool pv_queue_begin_scan(void);
 extern void pv_queue_offer(const PvItem *item, bool *full);
 extern void pv_queue_end_scan(bool complete);
+extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_put_back(const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,

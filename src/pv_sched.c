@@ -502,8 +502,8 @@ do_table(Work *work)
 }
 
 /*
- * The table at hand failed, or was cancelled: tell the log, and go on with the
- * next one.
+ * The table at hand, or the scan, failed or was cancelled: tell the log, and go on
+ * with the next one.
  */
 static void
 recover(Work *work)
@@ -521,6 +521,7 @@ recover(Work *work)
 	QueryCancelPending = false;
 	if (!canceled)
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->errors, 1);
+	pv_queue_abandon_scan();
 	pv_queue_finish(&work->item, false, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
 					0, InvalidTransactionId);
 	pv_cost_open_account();
@@ -528,20 +529,24 @@ recover(Work *work)
 }
 
 /*
- * Take the first table of the queue.  False if there is none for this runner.
+ * Look for work if it is on us to do so, or take the first table of the queue.
+ * False if there is none for this runner.
  */
 static bool
-next_table(void)
+next_step(void)
 {
 	Work		work = {0};
-	int			max_large = Max(pv_guc_scheduler_workers - 1, 1);
+	bool		to_scan = pv_queue_begin_scan();
 
-	if (!pv_queue_pop(max_large, &work.item))
+	if (!to_scan && !pv_queue_pop(Max(pv_guc_scheduler_workers - 1, 1), &work.item))
 		return false;
 
 	PG_TRY();
 	{
-		do_table(&work);
+		if (to_scan)
+			scan_database();
+		else
+			do_table(&work);
 	}
 	PG_CATCH();
 	{
@@ -623,9 +628,7 @@ parvacuum_sched_main(Datum main_arg)
 		heed_reload();
 		if (!pv_guc_scheduler || pv_queue_should_leave())
 			break;
-		if (pv_queue_begin_scan())
-			scan_database();
-		else if (!next_table())
+		if (!next_step())
 			break;
 	}
 	finish_pass();

@@ -176,7 +176,7 @@ check_entry(QueueEntry *entry, int queueno)
 	check(item->state_since != 0 && item->state_since <= now_of_test);
 	check(item->state == PV_ITEM_RUNNING || !item->again);
 	check(item->state != PV_ITEM_QUEUED || item->score.total >= item->priority);
-	check(item->state != PV_ITEM_WAITING || item->priority == 0);
+	check(item->state != PV_ITEM_WAITING || item->priority == 0 || item->reason == PV_WAIT_LOCK);
 	check(item->priority == 0 || item->closes_at == 0);
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{

@@ -164,21 +164,18 @@ SELECT parvacuum_test_offer(0, 13, 7) AS place, parvacuum_test_offer(0, 15, 6) A
 	parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_offer(0, 15, 6) AS place, parvacuum_test_end_scan(0);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS no_more;
 
--- If nothing found place, another scan at once would not either: for the sake of
--- tables that wait, of which not more than half are windows',
+-- Tables that wait for their window take half of the places at most, and each gives
+-- way to one that can be begun with.
 SELECT parvacuum_test_queue(4);
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
 SELECT parvacuum_test_offer(0, rel, 5, 1, 'window') AS never FROM unnest('{11,12,13,14,15}'::oid[]) rel;
 SELECT parvacuum_test_offer(0, 16, 4, 1, 'none', 500) AS place, parvacuum_test_offer(0, 17, 4, 1, 'none', 500) AS last_place,
-	parvacuum_test_offer(0, 18, 4, 1, 'none', 500) AS no_place, parvacuum_test_end_scan(0, false);
+	parvacuum_test_offer(0, 18, 4, 1, 'none', 500) AS place_of_11;
 SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
-SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500) FROM generate_series(1, 2);
-SELECT parvacuum_test_begin_scan(0) AS once, parvacuum_test_offer(0, 11, 5, 1, 'window'), parvacuum_test_offer(0, 12, 5, 1, 'window'),
-	parvacuum_test_offer(0, 16, 4, 1, 'none', 500), parvacuum_test_offer(0, 17, 4, 1, 'none', 500),
-	parvacuum_test_offer(0, 18, 4, 1, 'none', 500) AS no_place, parvacuum_test_end_scan(0, false);
-SELECT parvacuum_test_begin_scan(0) AS not_again, parvacuum_test_exit(0);
+SELECT parvacuum_test_offer(0, 19, 3) AS place_of_12, parvacuum_test_offer(0, 20, 2) AS no_place, parvacuum_test_end_scan(0, false);
+SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
 
--- or of another database
+-- If nothing found place, another scan at once would not either.
 SELECT parvacuum_test_queue(2);
 SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 5), parvacuum_test_hire(2), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted,
 	parvacuum_test_offer(0, 13, 9) AS no_place, parvacuum_test_end_scan(0, false), parvacuum_test_begin_scan(0) AS not_again, parvacuum_test_exit(0);
