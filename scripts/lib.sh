@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What scripts/demo and scripts/check share; they source it.
+# What scripts/demo, scripts/check and test/servers share; they source it.
 #
 # PostgreSQL refuses to run as root.  When root calls, as_user runs what needs
 # a server as another user; as_root is for the installation alone.  All work is
@@ -67,6 +67,13 @@ cleanup() {
     fi
 }
 
+clean_up_at_end() {
+    trap cleanup EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    trap 'exit 129' HUP
+}
+
 # The folder, with a copy of the source in it that as_user can read and write.
 make_workdir() {
     run_user=$(id -un)
@@ -77,10 +84,7 @@ make_workdir() {
     local base=${TMPDIR:-/tmp}
     # a socket's path may have 107 bytes
     if ((${#base} > 40)) || ! as_user test -w "$base"; then base=/tmp; fi
-    trap cleanup EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
-    trap 'exit 129' HUP
+    clean_up_at_end
     work=$(mktemp -d "$base/parvacuum.XXXXXX")
     mkdir "$work/source" "$work/socket"
     tar -C "$source_dir" --exclude=.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \

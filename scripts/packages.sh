@@ -27,17 +27,26 @@ complete_server() {
     [[ -x $("$1" --bindir)/postgres && -e $("$1" --pgxs) ]]
 }
 
-# The packages for what cannot be found.  $1 is demo or check.
-missing_packages() {
+missing_compiler() {
     command -v gcc >/dev/null && [[ -e /usr/include/stdio.h ]] || echo gcc libc6-dev
     command -v make >/dev/null || echo make
+}
+
+# What PostgreSQL's own TAP tests need, and its configure asks for.
+missing_to_test() {
+    command -v prove >/dev/null || echo perl
+    perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+}
+
+# The packages for what cannot be found.  $1 is demo or check.
+missing_packages() {
+    missing_compiler
     if ! (find_server); then
         dpkg -s postgresql-$PGMAJOR >/dev/null 2>&1 || echo postgresql-$PGMAJOR
         dpkg -s postgresql-server-dev-$PGMAJOR >/dev/null 2>&1 || echo postgresql-server-dev-$PGMAJOR
     fi
     if [[ $1 == check ]]; then
-        command -v prove >/dev/null || echo perl
-        perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+        missing_to_test
         command -v pg_prove >/dev/null || echo libtap-parser-sourcehandler-pgtap-perl
         find_pgtap >/dev/null || echo postgresql-$PGMAJOR-pgtap
     fi
@@ -74,15 +83,19 @@ install_packages() {
     ((rc == 0)) || die "could not install these packages"
 }
 
-# Have all that demo or check needs, or name what is missing and stop.
-need_for() {
+# Have the packages that a command printed, or name them and stop.
+have_packages() {
     local missing
-    read -r -a missing <<<"$(missing_packages "$1" | xargs)"
-    if ((${#missing[@]} > 0)); then
-        may_install || die "Missing packages, to be installed as root:
+    read -r -a missing <<<"$("$@" | xargs)"
+    ((${#missing[@]} > 0)) || return 0
+    may_install || die "Missing packages, to be installed as root:
     apt-get install --no-install-recommends ${missing[*]}"
-        install_packages "${missing[@]}"
-    fi
+    install_packages "${missing[@]}"
+}
+
+# Have all that demo or check needs.
+need_for() {
+    have_packages missing_packages "$1"
     find_server || die "There is still no PostgreSQL $PGMAJOR to build for; name its pg_config: make $1 PG_CONFIG=..."
     export PG_CONFIG
     bindir=$("$PG_CONFIG" --bindir) pkglibdir=$("$PG_CONFIG" --pkglibdir) sharedir=$("$PG_CONFIG" --sharedir)
