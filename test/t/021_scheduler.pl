@@ -1,0 +1,227 @@
+# The scheduler: which tables it vacuums and analyzes, when, in which order and at
+# which speed, and to whom it gives way.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = pv_node('scheduler');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_vacuum_cost_delay = 0
+autovacuum_vacuum_threshold = 50
+autovacuum_vacuum_scale_factor = 0.2
+autovacuum_vacuum_insert_threshold = 1000
+autovacuum_vacuum_insert_scale_factor = 0.2
+autovacuum_analyze_threshold = 50
+autovacuum_analyze_scale_factor = 0.1
+deadlock_timeout = 100ms
+parvacuum.scheduler_workers = 3
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+sub reload_with
+{
+	my (%settings) = @_;
+	sql(map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
+	for my $name (keys %settings)
+	{
+		$node->poll_query_until('postgres', "SELECT setting = '$settings{$name}' OR current_setting(name) = '$settings{$name}' FROM pg_settings WHERE name = '$name'");
+	}
+	return;
+}
+
+# Vacuums and analyzes of a relation so far, by whomever.
+my $counts = q{(SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = %s),
+	(SELECT analyze_count + autoanalyze_count FROM pg_stat_all_tables WHERE relid = %s)};
+sub oid_of { return $_[0] =~ /^toast of (\w+)/ ? "(SELECT reltoastrelid FROM pg_class WHERE oid = '$1'::regclass)" : "'$_[0]'::regclass"; }
+sub vacuum_sql { return '(SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = ' . oid_of($_[0]) . ')'; }
+sub vacuums { return sql('SELECT ' . vacuum_sql($_[0])); }
+
+sub until_vacuumed
+{
+	my ($table, $count, $what) = @_;
+	ok(pv_await($node, 'SELECT ' . vacuum_sql($table) . " >= $count", 'true'), $what) or diag queue();
+	return;
+}
+
+# What the queue has of a table, and all that it has.
+sub item { return "(SELECT concat_ws(' ', state, reason) FROM parvacuum_queue_items() WHERE relid = " . oid_of($_[0]) . ')'; }
+sub until_item
+{
+	my ($table, $state, $what) = @_;
+	ok(pv_await($node, "SELECT " . item($table), $state), $what) or diag queue();
+	return;
+}
+sub queue { return sql('SELECT * FROM parvacuum_queue'), sql('SELECT * FROM parvacuum_scheduler_stats()'), pv_processes($node); }
+sub stat_of { return sql("SELECT $_[0] FROM parvacuum_scheduler_stats()"); }
+
+# Wait until a pass over the database that began after now is over: a table that
+# needs a vacuum from now on has been vacuumed, and nothing is left in the queue.
+my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
+my $bell = 0;
+sub round_of
+{
+	for (1 .. 2)
+	{
+		$bell++;
+		sql('UPDATE bell SET i = i + 1');
+		pv_await($node, 'SELECT ' . vacuum_sql('bell') . " >= $bell", 'true') or diag 'no pass: ', queue();
+		pv_await($node, $active, 0) or diag 'no end of the pass: ', queue();
+	}
+	return;
+}
+
+# Slower or faster: cost units for all runners together.
+sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
+
+# A table of so many pages with as many dead rows, not opted in yet.
+sub make_dead
+{
+	my ($table, $pages, $with) = @_;
+	$with = join ', ', grep { $_ } 'autovacuum_analyze_threshold = 1000000000', $with;
+	return ("CREATE TABLE $table (id int, pad char(2600)) WITH ($with)", "ALTER TABLE $table ALTER pad SET STORAGE PLAIN",
+		"INSERT INTO $table SELECT i, 'x' FROM generate_series(1, 3 * $pages) i", "VACUUM $table",
+		"DELETE FROM $table WHERE id % 3 = 0");
+}
+
+sql('CREATE TABLE bell (i int) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)',
+	'INSERT INTO bell VALUES (0)');
+is(stat_of('passes'), 0, 'the scheduler is off by default');
+
+#
+# What needs something, and what that is.  Each table has 1000 rows, just
+# vacuumed; then comes a statement, and what is expected are vacuums and analyzes.
+#
+my $in = 'parvacuum.enabled';
+my $calm = 'autovacuum_analyze_threshold = 1000000';
+my @cases = (
+	[ dead => "$in, $calm", 'DELETE FROM %s WHERE id <= 251', '1|0' ],
+	[ dead_less => "$in, $calm", 'DELETE FROM %s WHERE id <= 250', '0|0' ],
+	[ dead_own => "$in, $calm, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0", 'DELETE FROM %s WHERE id <= 11', '1|0' ],
+	[ dead_own_less => "$in, $calm, autovacuum_vacuum_scale_factor = 0.5", 'DELETE FROM %s WHERE id <= 550', '0|0' ],
+	[ dead_both => $in, 'DELETE FROM %s WHERE id <= 300', '1|1' ],
+	[ aborted => "$in, $calm", 'BEGIN; INSERT INTO %1$s SELECT * FROM %1$s; ROLLBACK', '1|0' ],
+	[ inserted => "$in, $calm", 'INSERT INTO %s SELECT i FROM generate_series(1, 1201) i', '1|0' ],
+	[ inserted_less => "$in, $calm", 'INSERT INTO %s SELECT i FROM generate_series(1, 1200) i', '0|0' ],
+	[ inserted_never => "$in, $calm, autovacuum_vacuum_insert_threshold = -1", 'INSERT INTO %s SELECT i FROM generate_series(1, 20000) i', '0|0' ],
+	[ inserted_own => "$in, $calm, autovacuum_vacuum_insert_threshold = 10, autovacuum_vacuum_insert_scale_factor = 0", 'INSERT INTO %s SELECT i FROM generate_series(1, 11) i', '1|0' ],
+	[ changed => $in, 'UPDATE %s SET k = 1 WHERE id <= 151', '0|1' ],
+	[ changed_less => $in, 'UPDATE %s SET k = 1 WHERE id <= 150', '0|0' ],
+	[ changed_own => "$in, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0", 'UPDATE %s SET k = 1 WHERE id <= 6', '0|1' ],
+	[ disabled => "$in, autovacuum_enabled = off", 'DELETE FROM %s', '0|0' ],
+	[ out => undef, 'DELETE FROM %s', '0|0' ],
+	[ no => "$in = off", 'DELETE FROM %s', '0|0' ],
+	[ logged_not => $in, 'DELETE FROM %s WHERE id <= 300', '1|1', 'UNLOGGED' ],
+	[ part => undef, 'DELETE FROM %s WHERE id <= 300', '1|1', 'PARTITION' ],
+	[ part_no => "$in = off", 'DELETE FROM %s WHERE id <= 300', '0|0', 'PARTITION' ]);
+
+sql("CREATE TABLE parted (id int, k int, name text) PARTITION BY LIST (name) WITH ($in)",
+	map {
+		my ($name, $options, $statement, $expected, $kind) = @$_;
+		(($kind // '') eq 'PARTITION' ? "CREATE TABLE $name PARTITION OF parted FOR VALUES IN ('$name')"
+			: 'CREATE ' . ($kind // '') . " TABLE $name (id int, k int, name text)",
+			"INSERT INTO $name SELECT i, 0, '$name' FROM generate_series(1, 1000) i",
+			$options ? "ALTER TABLE $name SET ($options)" : ())
+	} @cases);
+
+# TOAST tables, of a thousand chunks
+my $low = 'autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0';
+my $toast_low = 'toast.autovacuum_vacuum_threshold = 10, toast.autovacuum_vacuum_scale_factor = 0';
+my %fat = (
+	fat_inherits => [ "$low, $calm", '1|1' ],
+	fat_own => [ "$toast_low, $calm", '0|1' ],
+	fat_own_more => [ "$low, $calm, toast.autovacuum_vacuum_threshold = 100000", '1|0' ],
+	fat_off => [ 'autovacuum_enabled = off', '0|0' ],
+	fat_toast_off => [ "$low, $calm, toast.autovacuum_enabled = off", '1|0' ],
+	fat_only => [ "autovacuum_enabled = off, $toast_low, toast.autovacuum_enabled = on", '0|1' ]);
+sql(map { ("CREATE TABLE $_ (id int, pad text)", "ALTER TABLE $_ ALTER pad SET STORAGE EXTERNAL",
+		"INSERT INTO $_ SELECT i, repeat('x', 9000) FROM generate_series(1, 200) i",
+		"ALTER TABLE $_ SET ($in, $fat{$_}[0])") } sort keys %fat);
+
+# and a materialized view
+sql('CREATE TABLE base AS SELECT i, i AS k FROM generate_series(1, 1000) i',
+	'CREATE MATERIALIZED VIEW seen AS SELECT * FROM base', 'CREATE UNIQUE INDEX ON seen (i)',
+	"ALTER MATERIALIZED VIEW seen SET ($in)");
+
+# When a session ends, it has reported all that it did.
+my @all = (map({ $_->[0] } @cases), sort(keys %fat), 'seen');
+sql(map { "VACUUM ANALYZE $_" } @all);
+
+my %before = map { $_ => sql(sprintf "SELECT $counts", (oid_of($_)) x 2) } @all, map { "toast of $_" } keys %fat;
+sub gain
+{
+	my ($table) = @_;
+	my @then = split /\|/, $before{$table};
+	my @now = split /\|/, sql(sprintf "SELECT $counts", (oid_of($table)) x 2);
+	return join '|', map { $now[$_] - $then[$_] } 0 .. 1;
+}
+
+# beside all that, rows of a catalog, and of one that is shared
+sql(map { ("CREATE TABLE wide AS SELECT " . join(', ', map { "1 AS c$_" } 1 .. 400), 'DROP TABLE wide') } 1 .. 3);
+sql('CREATE ROLE noted', map { "COMMENT ON ROLE noted IS 'note $_'" } 1 .. 300);
+my $catalogs = q{SELECT coalesce(sum(vacuum_count + autovacuum_count), 0) FROM pg_stat_sys_tables WHERE schemaname = 'pg_catalog'};
+my $of_catalogs = sql($catalogs);
+my $of_shared = q{SELECT sum(vacuum_count + autovacuum_count) FROM pg_stat_all_tables WHERE relid IN (SELECT oid FROM pg_class WHERE relisshared)};
+my $shared = sql($of_shared);
+
+reload_with('parvacuum.scheduler' => 'on');
+round_of();
+sql(map({ sprintf $_->[2], $_->[0] } @cases), map({ "DELETE FROM $_ WHERE id % 3 = 0" } sort keys %fat),
+	'UPDATE base SET k = 7 WHERE i <= 300', 'REFRESH MATERIALIZED VIEW CONCURRENTLY seen');
+round_of();
+is(gain($_->[0]), $_->[3], "$_->[0]: vacuums and analyzes") for @cases;
+is(join('|', map { (split /\|/, gain($_))[0] } $_, "toast of $_"), $fat{$_}[1], "$_: vacuums of it and of its TOAST table") for sort keys %fat;
+is(gain('seen'), '1|1', 'a materialized view');
+is(sql($catalogs), $of_catalogs, 'no catalog without the setting');
+is(sql('SELECT count(*) FROM parvacuum_queue'), 0, 'nothing is left');
+is(stat_of('errors'), 0, 'and nothing failed');
+
+# what was deleted is gone, what was not is there
+is(sql('SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relname = \'dead\''), '0|749', 'the statistics know it');
+is(pv_findings($node, $_), '', "$_ is whole") for qw(dead inserted part fat_inherits fat_only seen);
+unlike(slurp_file($node->logfile), qr/PostgreSQL's own VACUUM/, 'by the engine');
+
+#
+# A whole database, catalogs included
+#
+$node->safe_psql('postgres', 'CREATE DATABASE whole');
+$node->safe_psql('postgres', 'ALTER DATABASE whole SET parvacuum.enabled = on');
+$node->safe_psql('whole', join ";\n", 'CREATE TABLE t AS SELECT i FROM generate_series(1, 1000) i', 'CREATE TABLE no (i int) WITH (parvacuum.enabled = off)',
+	'INSERT INTO no SELECT i FROM t', 'DELETE FROM no', 'DELETE FROM t WHERE i <= 600',
+	map { ("CREATE TABLE wide AS SELECT " . join(', ', map { "1 AS c$_" } 1 .. 400), 'DROP TABLE wide') } 1 .. 5);
+sub of_whole { return "SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass"; }
+ok($node->poll_query_until('whole', 'SELECT (' . of_whole($_) . ') > 0'), "a database of its own: $_") for qw(t pg_attribute);
+is($node->safe_psql('whole', of_whole('no')), 0, 'but not what opted out');
+is($node->safe_psql('whole', $of_shared), $shared, 'nor what is shared');
+$node->safe_psql('postgres', 'DROP DATABASE whole');
+
+#
+# The same as stock makes of a twin
+#
+for my $kind (qw(updates toast multixacts tail))
+{
+	sql("SET client_min_messages = warning;\n\\o /dev/null\nSELECT * FROM oracle.make_twins('$kind', 4000, ARRAY['btree', 'gin', 'hash'], 400) \\gexec\n\\o\n");
+	my $before = vacuums('ours');
+	sql('VACUUM stock');
+	sql("ALTER TABLE ours SET ($in, $low, toast.autovacuum_vacuum_threshold = 10, toast.autovacuum_vacuum_scale_factor = 0)",
+		'ALTER TABLE ours RESET (autovacuum_enabled, toast.autovacuum_enabled)');
+	until_vacuumed('ours', $before + 1, "$kind: it is vacuumed");
+	round_of();
+	is(pv_differences($node, 'relfrozenxid', 'relminmxid'), '', "$kind: as stock does it");
+	sql('DROP TABLE stock, ours');
+}
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();
