@@ -222,6 +222,114 @@ for my $kind (qw(updates toast multixacts tail))
 	sql('DROP TABLE stock, ours');
 }
 
+#
+# Ages: by the table's options, for tables that are not to be vacuumed otherwise,
+# too.  100000 transactions is the least that such an option can say.
+#
+my $ages = q{SELECT age(relfrozenxid) < 50000, mxid_age(relminmxid) < 5000 FROM pg_class WHERE oid = '%s'::regclass};
+sql(map { ("CREATE TABLE $_->[0] (id int)", "INSERT INTO $_->[0] SELECT i FROM generate_series(1, 1000) i",
+		"ALTER TABLE $_->[0] SET ($in, autovacuum_enabled = off, autovacuum_freeze_min_age = 0, autovacuum_multixact_freeze_min_age = 0, $_->[1])") }
+	[ old => 'autovacuum_freeze_max_age = 100000' ], [ old_multi => 'autovacuum_multixact_freeze_max_age = 10000' ], [ young => 'autovacuum_freeze_max_age = 1000000' ]);
+round_of();
+is(vacuums($_), 0, "$_: not yet") for qw(old old_multi young);
+my $xids = sql('SELECT txid_current()');
+sql(q{DO $$ BEGIN FOR i IN 1 .. 90100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+cmp_ok(sql('SELECT txid_current()') - $xids, '>', 90000, '90000 transactions');
+sql('CREATE TABLE shared AS SELECT i FROM generate_series(1, 9100) i');
+sql(q{DO $$ DECLARE r record; BEGIN
+	PERFORM FROM shared FOR KEY SHARE;
+	FOR r IN SELECT ctid FROM shared LOOP
+		BEGIN
+			PERFORM FROM shared WHERE ctid = r.ctid FOR SHARE;
+		EXCEPTION WHEN division_by_zero THEN NULL;
+		END;
+	END LOOP; END $$});
+for my $table (qw(old old_multi))
+{
+	until_vacuumed($table, 1, "$table: vacuumed for its age");
+	is(sql(sprintf $ages, $table), 't|t', "$table: and young again");
+}
+round_of();
+is(vacuums($_), $_ eq 'young' ? 0 : 1, "$_: once, at nine tenths of its age") for qw(old old_multi young);
+sql('DROP TABLE old, old_multi, young, shared');
+
+#
+# Beside core's autovacuum
+#
+my @many = map { "many_$_" } 1 .. 60;
+sql(map { ("CREATE TABLE $_ (id int)", "INSERT INTO $_ SELECT i FROM generate_series(1, 1000) i", "ALTER TABLE $_ SET ($in, $calm)") } @many);
+sql(map { "VACUUM $_" } @many);
+reload_with(autovacuum => 'on');
+my $of_many = q{SELECT %s FROM pg_stat_user_tables WHERE relname LIKE 'many%%'};
+for my $round (1 .. 3)
+{
+	sql(map { "DELETE FROM $_ WHERE id % 3 = $round - 1" } @many);
+	ok(pv_await($node, sprintf($of_many, sprintf 'bool_and(vacuum_count + autovacuum_count > %d)', $round), 'true'), "beside autovacuum: all are vacuumed");
+}
+round_of();
+note 'of these by autovacuum: ', sql(sprintf $of_many, 'sum(autovacuum_count)');
+is(sql(sprintf $of_many, 'sum(vacuum_count + autovacuum_count)'), 4 * @many, 'none of them twice');
+reload_with(autovacuum => 'off');
+$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'});
+
+#
+# The window
+#
+my @utc = gmtime(time + 7200);
+my $later = sprintf '%02d:%02d-%02d:%02d UTC', $utc[2], $utc[1], ($utc[2] + 1) % 24, $utc[1];
+sql(map { ("CREATE TABLE w_$_ (id int)", "INSERT INTO w_$_ SELECT i FROM generate_series(1, 1000) i", "ALTER TABLE w_$_ SET ($in, $calm)") }
+	qw(never later now urgent asked database open_database));
+sql(q{ALTER TABLE w_never SET (parvacuum."window" = 'never')}, qq{ALTER TABLE w_later SET (parvacuum."window" = '$later')},
+	map { qq{ALTER TABLE w_$_ SET (parvacuum."window" = 'Sun-Sat 00:00-24:00')} } qw(now open_database));
+sql(map { qq{ALTER TABLE w_$_ SET (parvacuum."window" = 'never')} } qw(urgent asked));
+sql(q{ALTER DATABASE postgres SET parvacuum.urgent_score = 6});
+my @windows = qw(w_never w_later w_now w_urgent w_asked);
+sql(map { "VACUUM $_" } @windows, qw(w_database w_open_database));
+my $skipped = stat_of('skipped_window');
+sql(map { "DELETE FROM $_ WHERE id <= " . ($_ eq 'w_urgent' ? 1000 : 300) } @windows);
+until_vacuumed($_, 2, "$_: it runs") for qw(w_now w_urgent);
+until_item($_, 'waiting window', "$_: it waits") for qw(w_never w_later w_asked);
+round_of();
+is(vacuums($_), 1, "$_: for longer") for qw(w_never w_later w_asked);
+cmp_ok(stat_of('skipped_window'), '>=', $skipped + 3, 'and that is counted');
+is(sql(q{SELECT until IS NULL, state FROM parvacuum_queue WHERE relid = 'w_never'::regclass}), 't|waiting', 'never: until nobody knows when');
+is(sql(q{SELECT to_char(until AT TIME ZONE 'UTC', 'HH24:MI'), reason FROM parvacuum_queue WHERE "table" = 'w_later'::regclass}),
+	substr($later, 0, 5) . '|window', 'later: until then');
+sql(q{SELECT parvacuum_enqueue('w_asked')});
+until_vacuumed('w_asked', 2, 'who asks for it does not wait');
+sql(q{ALTER TABLE w_never SET (parvacuum."window" = '')});
+until_vacuumed('w_never', 2, 'a window that opens');
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'w_later'});
+until_vacuumed('w_later', 2, 'wraparound does not wait');
+
+sql(q{ALTER DATABASE postgres SET parvacuum."window" = 'never'}, map { "DELETE FROM $_ WHERE id <= 300" } qw(w_database w_open_database));
+until_vacuumed('w_open_database', 2, "with a window of its own the database's does not count");
+until_item('w_database', 'waiting window', "the database's window");
+sql('ALTER DATABASE postgres RESET parvacuum."window"');
+until_vacuumed('w_database', 2, 'until it opens');
+sql('DROP TABLE ' . join ', ', @windows, qw(w_database w_open_database));
+
+#
+# Dead rows that somebody can still see
+#
+sql('CREATE TABLE seen_by (id int)', 'INSERT INTO seen_by SELECT i FROM generate_series(1, 1000) i', "ALTER TABLE seen_by SET ($in, $calm)");
+sql('VACUUM seen_by');
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM seen_by');
+my $by_horizon = stat_of('skipped_horizon');
+sql('DELETE FROM seen_by WHERE id <= 500');
+until_item('seen_by', 'waiting horizon', 'what is still seen waits');
+ok(pv_await($node, "SELECT skipped_horizon >= $by_horizon + 3 FROM parvacuum_scheduler_stats()", 'true'), 'pass by pass, counted');
+is(vacuums('seen_by'), 2, 'vacuumed once');
+is(sql('SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = \'seen_by\''), 500, 'in vain');
+$reader->query_safe('COMMIT');
+$reader->quit;
+until_vacuumed('seen_by', 3, 'and when nobody sees it any more');
+is(sql('SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = \'seen_by\''), 0, 'not in vain');
+sql('DROP TABLE seen_by');
+
+#
+
 $node->stop;
 pv_no_crash($node, 'the server');
 done_testing();
