@@ -543,6 +543,7 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 		(params->options & VACOPT_VERBOSE) == 0 &&
 		!message_level_is_interesting(DEBUG1))
 	{
+		resolve_truncate(rel, params, true);
 		previous_vacuum(rel, params, bstrategy);
 		return;
 	}
@@ -550,6 +551,7 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 	choose(rel, &choice);
 	if (!choice.wanted)
 	{
+		resolve_truncate(rel, params, true);
 		previous_vacuum(rel, params, bstrategy);
 		return;
 	}

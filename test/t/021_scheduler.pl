@@ -16,6 +16,9 @@ my $node = pv_node('scheduler');
 $node->append_conf('postgresql.conf', q{
 autovacuum_naptime = 1s
 autovacuum_vacuum_cost_delay = 0
+vacuum_cost_page_hit = 20
+vacuum_cost_page_miss = 20
+vacuum_cost_page_dirty = 0
 autovacuum_vacuum_threshold = 50
 autovacuum_vacuum_scale_factor = 0.2
 autovacuum_vacuum_insert_threshold = 1000
@@ -85,15 +88,37 @@ sub round_of
 # Slower or faster: cost units for all runners together.
 sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
 
-# A table of so many pages with as many dead rows, not opted in yet.
-sub make_dead
+my $in = 'parvacuum.enabled';
+my $calm = 'autovacuum_analyze_threshold = 1000000';
+
+# A page costs 20 units, so at this speed 500 pages take five seconds.
+my $slowly = 2000;
+
+# Tables of so many pages, three rows on each.  They are vacuumed when the session
+# that has filled them has ended, and all that it did is known.
+sub make_tables
 {
-	my ($table, $pages, $with) = @_;
-	$with = join ', ', grep { $_ } 'autovacuum_analyze_threshold = 1000000000', $with;
-	return ("CREATE TABLE $table (id int, pad char(2600)) WITH ($with)", "ALTER TABLE $table ALTER pad SET STORAGE PLAIN",
-		"INSERT INTO $table SELECT i, 'x' FROM generate_series(1, 3 * $pages) i", "VACUUM $table",
-		"DELETE FROM $table WHERE id % 3 = 0");
+	my ($pages, @tables) = @_;
+	sql(map { ("CREATE TABLE $_ (id int, pad char(2400))", "ALTER TABLE $_ ALTER pad SET STORAGE PLAIN",
+			"INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, 3 * $pages) i",
+			"ALTER TABLE $_ SET ($in, $calm, autovacuum_vacuum_insert_threshold = -1)") } @tables);
+	sql(map { "VACUUM $_" } @tables);
+	return;
 }
+sub make_dead { return sql(map { "DELETE FROM $_ WHERE id % 3 = 0" } @_); }
+sub runner_of { return sql("SELECT pid FROM parvacuum_queue WHERE relid = '$_[0]'::regclass AND state = 'running'"); }
+
+sub start_slow
+{
+	my ($table, $what) = @_;
+	speed($slowly);
+	make_dead($table);
+	until_item($table, 'running', "$what: a slow vacuum");
+	ok(pv_await($node, "SELECT heap_blks_scanned > 0 FROM pg_stat_progress_vacuum WHERE relid = '$table'::regclass", 'true'), "$what: in the midst");
+	return;
+}
+
+my ($count, $pid, $begun);
 
 sql('CREATE TABLE bell (i int) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)',
 	'INSERT INTO bell VALUES (0)');
@@ -103,8 +128,6 @@ is(stat_of('passes'), 0, 'the scheduler is off by default');
 # What needs something, and what that is.  Each table has 1000 rows, just
 # vacuumed; then comes a statement, and what is expected are vacuums and analyzes.
 #
-my $in = 'parvacuum.enabled';
-my $calm = 'autovacuum_analyze_threshold = 1000000';
 my @cases = (
 	[ dead => "$in, $calm", 'DELETE FROM %s WHERE id <= 251', '1|0' ],
 	[ dead_less => "$in, $calm", 'DELETE FROM %s WHERE id <= 250', '0|0' ],
@@ -120,7 +143,7 @@ my @cases = (
 	[ changed_less => $in, 'UPDATE %s SET k = 1 WHERE id <= 150', '0|0' ],
 	[ changed_own => "$in, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0", 'UPDATE %s SET k = 1 WHERE id <= 6', '0|1' ],
 	[ disabled => "$in, autovacuum_enabled = off", 'DELETE FROM %s', '0|0' ],
-	[ out => undef, 'DELETE FROM %s', '0|0' ],
+	[ out => 'vacuum_truncate = off', 'DELETE FROM %s', '0|0' ],
 	[ no => "$in = off", 'DELETE FROM %s', '0|0' ],
 	[ logged_not => $in, 'DELETE FROM %s WHERE id <= 300', '1|1', 'UNLOGGED' ],
 	[ part => undef, 'DELETE FROM %s WHERE id <= 300', '1|1', 'PARTITION' ],
@@ -329,6 +352,217 @@ is(sql('SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = \'seen_by\'')
 sql('DROP TABLE seen_by');
 
 #
+
+#
+# Who gives way
+#
+make_tables(500, qw(gives not_for_age stops));
+start_slow('gives', 'a lock');
+my $locker = $node->background_psql('postgres');
+$begun = time;
+$locker->query_safe(q{SET lock_timeout = '3s'; BEGIN; LOCK TABLE gives IN ACCESS EXCLUSIVE MODE});
+cmp_ok(time - $begun, '<', 2, 'a lock: is had soon after deadlock_timeout');
+like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "public\.gives"/, 'a lock: the log says what was cancelled');
+until_item('gives', 'waiting lock', 'a lock: it waits for whoever has it');
+my $locked = stat_of('skipped_lock');
+ok(pv_await($node, "SELECT skipped_lock > $locked FROM parvacuum_scheduler_stats()", 'true'), 'a lock: which is counted');
+is(vacuums('gives'), 1, 'a lock: not vacuumed yet');
+$locker->query_safe('COMMIT');
+speed(0);
+until_vacuumed('gives', 2, 'a lock: a later pass does it');
+is(pv_findings($node, 'gives'), '', 'a lock: and the table is whole');
+
+# a statement that needs a lock, from end to end
+start_slow('not_for_age', 'wraparound');
+is(($node->psql('postgres', q{SET lock_timeout = '3s'; ALTER TABLE not_for_age SET (fillfactor = 90, autovacuum_freeze_max_age = 150000000)}))[0], 0, 'ALTER TABLE gets through');
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'not_for_age'});
+ok(pv_await($node, q{SELECT wraparound FROM parvacuum_queue_items() WHERE relid = 'not_for_age'::regclass AND state = 'running'}, 'true'), 'wraparound: it runs');
+$pid = runner_of('not_for_age');
+like(($node->psql('postgres', q{SET lock_timeout = '500ms'; ALTER TABLE not_for_age SET (fillfactor = 100)}))[2], qr/lock timeout/, 'wraparound: others wait');
+is(runner_of('not_for_age'), $pid, 'wraparound: and it goes on');
+like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/VACUUM public\.not_for_age \(to prevent wraparound\)/, 'wraparound: pg_stat_activity says what for');
+speed(0);
+until_vacuumed('not_for_age', 2, 'wraparound: to its end');
+
+#
+# parvacuum_cancel() and parvacuum_enqueue()
+#
+sub naptime { return reload_with(autovacuum_naptime => $_[0]); }
+
+start_slow('stops', 'cancel');
+naptime(3600);
+is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 't', 'cancel: a table');
+until_item('stops', 'waiting canceled', 'cancel: it waits');
+is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 'f', 'cancel: there is nothing to cancel any more');
+sql(q{SELECT parvacuum_enqueue('stops')});
+until_item('stops', 'running', 'enqueue: it is vacuumed again at once');
+is(sql('SELECT parvacuum_cancel(' . runner_of('stops') . ')'), 't', 'cancel: a process');
+until_item('stops', 'waiting canceled', 'cancel: it waits again');
+is(stat_of('errors'), 0, 'cancel: that is no error');
+
+# asked for while it runs, it is done once more
+speed(0);
+$count = vacuums('stops');
+sql(q{SELECT parvacuum_enqueue('stops', 5)});
+until_vacuumed('stops', $count + 1, 'enqueue: it is done');
+speed($slowly / 10);
+sql(q{DELETE FROM stops WHERE id % 3 = 1}, q{SELECT parvacuum_enqueue('stops', 5)});
+until_item('stops', 'running', 'enqueue: running');
+sql(q{SELECT parvacuum_enqueue('stops', 7)});
+is(sql(q{SELECT priority, state FROM parvacuum_queue WHERE relid = 'stops'::regclass}), '7|running', 'enqueue: it stays running');
+speed(0);
+until_vacuumed('stops', $count + 3, 'enqueue: and is vacuumed twice');
+
+# with its TOAST table, all partitions, and what is not to be vacuumed otherwise
+$count = vacuums('toast of fat_off');
+my $of_part = vacuums('part');
+my $of_part_no = vacuums('part_no');
+sql(q{SELECT parvacuum_enqueue('fat_off'), parvacuum_enqueue('parted', 3), parvacuum_enqueue('out'), parvacuum_enqueue('seen')});
+until_vacuumed('toast of fat_off', $count + 1, 'enqueue: a TOAST table');
+until_vacuumed('part', $of_part + 1, 'enqueue: a partition');
+until_vacuumed('part_no', $of_part_no + 1, 'enqueue: another');
+until_vacuumed('out', 2, 'enqueue: a table that did not opt in, by core');
+cmp_ok(sql(q{SELECT pg_relation_size('out')}), '>', 0, 'enqueue: as its options say');
+reload_with('parvacuum.engine' => 'off');
+sql(q{SELECT parvacuum_enqueue('dead')});
+until_vacuumed('dead', 3, 'enqueue: the engine is off');
+reload_with('parvacuum.engine' => 'on');
+
+# queued behind another
+reload_with('parvacuum.scheduler_workers' => 1);
+speed($slowly / 10);
+sql('DELETE FROM gives WHERE id % 3 = 1', q{SELECT parvacuum_enqueue('gives', 20)});
+until_item('gives', 'running', 'cancel: the only runner is busy');
+sql(q{SELECT parvacuum_enqueue('stops', 10)});
+until_item('stops', 'queued', 'cancel: another is queued');
+is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 't', 'cancel: it can be taken out');
+until_item('stops', 'waiting canceled', 'cancel: and waits');
+speed(0);
+
+# A shorter naptime holds from now on.
+ok(pv_await($node, $active, 0), 'the queue is empty');
+my $passes = stat_of('passes');
+naptime(1);
+ok(pv_await($node, "SELECT passes > $passes FROM parvacuum_scheduler_stats()", 'true'), 'a shorter naptime holds at once');
+round_of();
+
+#
+# Reloads, while tables are queued
+#
+my @queued = map { "queued_$_" } 1 .. 8;
+my $running = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'running'};
+make_tables(200, @queued);
+speed($slowly / 5);
+make_dead(@queued);
+ok(pv_await($node, $running, 1), 'one runner');
+reload_with('parvacuum.scheduler_workers' => 4);
+ok(pv_await($node, $running, 4), 'scheduler_workers = 4: four');
+reload_with('parvacuum.scheduler_workers' => 2);
+speed($slowly * 4);
+ok(pv_await($node, $running, 2), 'scheduler_workers = 2: two, when they have done their tables');
+reload_with('parvacuum.scheduler' => 'off');
+speed(0);
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner'}, 0), 'off: all leave, after the tables at hand');
+my $of_queued = q{SELECT %s FROM pg_stat_user_tables WHERE relname LIKE 'queued%%'};
+cmp_ok(sql(sprintf $of_queued, 'sum(vacuum_count)'), '<', 2 * @queued, 'off: not after all');
+like(($node->psql('postgres', q{SELECT parvacuum_enqueue('bell')}))[2], qr/the scheduler is not running/, 'off: nothing can be enqueued');
+reload_with('parvacuum.scheduler' => 'on');
+ok(pv_await($node, sprintf($of_queued, 'min(vacuum_count)'), 2), 'on again: the rest is done');
+round_of();
+is(sql(sprintf $of_queued, 'sum(vacuum_count)'), 2 * @queued, 'on again: each once');
+sql('DROP TABLE ' . join ', ', @queued);
+
+#
+# Speed
+#
+sub units_per_second
+{
+	my ($seconds) = @_;
+	my $from = stat_of('cost_units');
+	my $begun = time;
+	sleep $seconds;
+	my $to = stat_of('cost_units');
+	return ($to - $from) / (time - $begun);
+}
+
+sub is_near
+{
+	my ($is, $should, $what) = @_;
+	note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
+	cmp_ok($is, '>', 0.88 * $should, "$what: what is allowed is used");
+	cmp_ok($is, '<', 1.12 * $should, "$what: and not more");
+	return;
+}
+
+my @payers = map { "payer_$_" } 1 .. 8;
+make_tables(400, @payers);
+reload_with('parvacuum.scheduler_max_cost' => -1, autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => 2);
+is(stat_of('max_cost'), 10000, 'the speed of autovacuum');
+reload_with('parvacuum.scheduler_workers' => 1);
+make_dead(@payers);
+for my $workers (1, 4)
+{
+	reload_with('parvacuum.scheduler_workers' => $workers);
+	ok(pv_await($node, $running, $workers), "$workers at work");
+	is_near(units_per_second(3), 10000, "$workers at work");
+}
+reload_with(autovacuum_vacuum_cost_delay => 4);
+is_near(units_per_second(1.5), 5000, 'a longer delay, reloaded');
+speed(0);
+is(stat_of('max_cost'), 0, 'no limit');
+ok(pv_await($node, $active, 0), 'no limit: and all are done');
+sql('DROP TABLE ' . join ', ', @payers);
+
+#
+# A hot table beside large ones, of more than 64 MB, that take minutes, and 200
+# others
+#
+my @large = qw(large_a large_b);
+my @others = map { "other_$_" } 1 .. 200;
+make_tables(8400, @large);
+sql(map { ("CREATE TABLE $_ (id int) WITH ($in, $calm)", "INSERT INTO $_ SELECT i FROM generate_series(1, 400) i") } @others);
+sql('CREATE TABLE hot (id int, k int) WITH (fillfactor = 50)', 'INSERT INTO hot SELECT i, 0 FROM generate_series(1, 1000) i', "ALTER TABLE hot SET ($in, $calm)");
+sql(map { "VACUUM $_" } @others, 'hot');
+my $of_others = q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'other%' AND vacuum_count = };
+my $n = 1;
+
+for my $workers (1, 2)
+{
+	my $what = "$workers at work, on a large table";
+	speed(6000);
+	reload_with('parvacuum.scheduler_workers' => $workers);
+	$count = vacuums('hot');
+	sql(map { "DELETE FROM $_ WHERE id % 3 = $workers" } @large);
+	ok(pv_await($node, q{SELECT string_agg(concat_ws(' ', state, reason, lane), ', ' ORDER BY state DESC)
+		FROM parvacuum_queue_items() WHERE relid IN ('large_a'::regclass, 'large_b'::regclass)}, 'running large, queued large tables large'), "$what: one of them") or diag queue();
+	$pid = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'});
+	sql(map { "DELETE FROM $_ WHERE id % 3 = $workers" } @others);
+	ok(pv_await($node, q{SELECT count(*) > 100 FROM parvacuum_queue WHERE state = 'queued'}, 'true'), "$what: others are queued");
+
+	# The hot table waits for the next look and the table that is in work then;
+	# that it is not last shows how many of the others are left.
+	$begun = time;
+	sql('UPDATE hot SET k = k + 1');
+	until_vacuumed('hot', $count + 1, "$what: the hot table is vacuumed");
+	my $waited = time - $begun;
+	my $done = sql("$of_others 1 + $workers");
+	note sprintf '%s: the hot table waited %.1f s, %d of the others came before', $what, $waited, $done;
+	cmp_ok($waited, '<', 5, "$what: soon");
+	cmp_ok($done, '<', @others, "$what: before the last of the others");
+	ok(pv_await($node, "$of_others 1 + $workers", scalar @others), "$what: and the others are");
+	is(sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'}), $pid, "$what: while that goes on");
+
+	# faster, and the large table's vacuum learns of it
+	if ($workers == 2)
+	{
+		is_near(units_per_second(2), 6000, "$what: slow");
+		speed(60000);
+		is_near(units_per_second(1), 60000, "$what: ten times as fast");
+	}
+	speed(0);
+	ok(pv_await($node, $active, 0), "$what: and all are done");
+}
+is(pv_findings($node, $_), '', "$_ is whole") for qw(large_a hot other_1);
 
 $node->stop;
 pv_no_crash($node, 'the server');
