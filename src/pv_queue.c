@@ -374,6 +374,19 @@ release_queue(DatabaseQueue *queue)
 		queue->database = InvalidOid;
 }
 
+/*
+ * One runner less.  What the last one was to look for is left to the next pass:
+ * nobody would come for the sake of a request that is on its way already.
+ */
+static void
+leave_queue(DatabaseQueue *queue)
+{
+	queue->nrunners--;
+	if (queue->nrunners == 0)
+		queue->scan_requested = false;
+	release_queue(queue);
+}
+
 static void
 wake_launcher(void)
 {
@@ -427,7 +440,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 			TimestampDifferenceExceeds(runner->hired_at, now, HIRED_FOR_MS))
 		{
 			runner->hired = false;
-			shared->queues[runner->queue].nrunners--;
+			leave_queue(&shared->queues[runner->queue]);
 		}
 		*nrunners += runner->hired;
 		*nlarge += runner->hired && runner->on_large;
@@ -504,13 +517,8 @@ pv_queue_dismiss(int runner, uint32 token)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (it->hired && it->token == token && it->pid == 0)
 	{
-		DatabaseQueue *queue = &shared->queues[it->queue];
-
 		it->hired = false;
-		queue->nrunners--;
-		if (queue->nrunners == 0)
-			queue->scan_requested = false;
-		release_queue(queue);
+		leave_queue(&shared->queues[it->queue]);
 	}
 	LWLockRelease(lock);
 }
@@ -622,8 +630,7 @@ runner_exit(int code, Datum arg)
 	if (me->scanning)
 		queue->scanning = false;
 	me->hired = false;
-	queue->nrunners--;
-	release_queue(queue);
+	leave_queue(queue);
 	wake_launcher();
 	LWLockRelease(lock);
 	me = NULL;
