@@ -349,8 +349,10 @@ choose_database(TimestampTz now, PvDatabaseState *best_state)
 	Database   *best = NULL;
 	double		best_rank = -1;
 	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+				nlarge,
+				nleaving;
+	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge,
+									   &nleaving);
 
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
@@ -407,10 +409,12 @@ hire_runners(TimestampTz now, int naptime_ms)
 	PvDatabaseState state;
 	Database   *database;
 	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+				nlarge,
+				nleaving;
+	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge,
+									   &nleaving);
 
-	for (int i = nrunners; i > runners_allowed(nlarge); i--)
+	for (int i = nrunners - nleaving; i > runners_allowed(nlarge); i--)
 		call_one_back(summaries, n, 1);
 
 	while ((database = choose_database(now, &state)) != NULL)
@@ -419,14 +423,14 @@ hire_runners(TimestampTz now, int naptime_ms)
 
 		if (nrunners >= runners_allowed(nlarge))
 		{
-			if (state.nrunners == 0)
+			if (state.nrunners > 0 && !to_scan)
+				break;
+			if (state.nrunners == 0 || !pv_queue_request_scan(database->oid))
 			{
-				call_one_back(summaries, n, 2);
+				if (nleaving == 0)
+					call_one_back(summaries, n, 2);
 				break;
 			}
-			if (!to_scan)
-				break;
-			pv_queue_request_scan(database->oid);
 		}
 		else
 		{

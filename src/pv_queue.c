@@ -420,17 +420,20 @@ pv_queue_launcher_begin(void)
 
 /*
  * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
- * are, and how many of them are on large tables, max_large at most.  Runners that
- * were hired long ago and never came are counted out.
+ * are, how many of them are on large tables, max_large at most, and how many have
+ * been called back.  Runners that were hired long ago and never came are counted
+ * out.  A scan that was requested is
+ * not on its way if all who might do it are on large tables.
  */
 int
 pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
-				   int *nlarge)
+				   int *nlarge, int *nleaving)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	int			nfree[PV_MAX_QUEUES] = {0};
 	int			n = 0;
 
-	*nrunners = *nlarge = 0;
+	*nrunners = *nlarge = *nleaving = 0;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
@@ -444,6 +447,9 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		}
 		*nrunners += runner->hired;
 		*nlarge += runner->hired && runner->on_large;
+		*nleaving += runner->hired && runner->leave;
+		if (runner->hired && !runner->on_large)
+			nfree[runner->queue]++;
 	}
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
@@ -457,24 +463,34 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		if (*nlarge < max_large)
 			summaries[n].nqueued += queue->nqueued[PV_LANE_LARGE];
 		summaries[n].nrunners = queue->nrunners;
-		summaries[n].scan_pending = queue->scan_requested || queue->scanning;
+		summaries[n].scan_pending = queue->scanning ||
+			(queue->scan_requested && nfree[i] > 0);
 		n++;
 	}
 	LWLockRelease(lock);
 	return n;
 }
 
-/* Have the next runner that is free look for work, where there are runners. */
-void
+/*
+ * Have the next runner of the database look for work.  False if there is none, or
+ * only such as are on large tables, which may take hours.
+ */
+bool
 pv_queue_request_scan(Oid database)
 {
-	DatabaseQueue *queue;
+	bool		requested = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	queue = find_queue(database);
-	if (queue != NULL && queue->nrunners > 0)
-		queue->scan_requested = true;
+	for (int i = 0; i < PV_MAX_RUNNERS && !requested; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+		DatabaseQueue *queue = &shared->queues[runner->queue];
+
+		if (runner->hired && !runner->on_large && queue->database == database)
+			queue->scan_requested = requested = true;
+	}
 	LWLockRelease(lock);
+	return requested;
 }
 
 /*
@@ -555,22 +571,28 @@ pv_queue_is_busy(void)
 	return busy;
 }
 
-/* Have one runner of that database leave, for the sake of another database. */
+/*
+ * Have one runner of that database leave, for the sake of another database: one
+ * that is not on a large table, so that it leaves soon, if there is any.
+ */
 void
 pv_queue_call_back(Oid database)
 {
+	Runner	   *found = NULL;
+
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
 
-		if (runner->hired && !runner->leave &&
-			shared->queues[runner->queue].database == database)
-		{
-			runner->leave = true;
-			break;
-		}
+		if (!runner->hired || runner->leave ||
+			shared->queues[runner->queue].database != database)
+			continue;
+		if (found == NULL || (found->on_large && !runner->on_large))
+			found = runner;
 	}
+	if (found != NULL)
+		found->leave = true;
 	LWLockRelease(lock);
 }
 
@@ -771,35 +793,49 @@ pv_queue_end_scan(bool complete)
 }
 
 /*
- * Take the table with the highest score; a large one only while less than
- * max_large runners, of all databases, are on large ones.  False if there is
- * nothing.
+ * The best that this runner may take; a large one only while less than max_large
+ * other runners, of all databases, are on large ones.  The caller holds the lock.
+ */
+static QueueEntry *
+first_for_me(DatabaseQueue *queue, int max_large)
+{
+	QueueEntry *small = first_of_lane(queue, PV_LANE_SMALL);
+	QueueEntry *large = first_of_lane(queue, PV_LANE_LARGE);
+	int			nlarge = 0;
+
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		nlarge += runner != me && runner->hired && runner->on_large;
+	}
+	if (large == NULL || nlarge >= max_large)
+		return small;
+	if (small == NULL ||
+		compare_entries(&large->heap_node, &small->heap_node, NULL) > 0)
+		return large;
+	return small;
+}
+
+/*
+ * Take the table with the highest score among those this runner may take.  False
+ * if there is nothing.
  */
 bool
 pv_queue_pop(int max_large, PvItem *item)
 {
 	DatabaseQueue *queue = my_queue();
-	QueueEntry *small;
-	QueueEntry *large;
 	QueueEntry *best;
-	int			nlarge = 0;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
-		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
-
-	small = first_of_lane(queue, PV_LANE_SMALL);
-	large = nlarge < max_large ? first_of_lane(queue, PV_LANE_LARGE) : NULL;
-	best = small == NULL || (large != NULL &&
-							 compare_entries(&large->heap_node, &small->heap_node, NULL) > 0) ?
-		large : small;
+	best = first_for_me(queue, max_large);
 	if (best != NULL)
 	{
 		take_out_of_lane(queue, best);
 		set_state(best, PV_ITEM_RUNNING, PV_WAIT_NONE);
 		best->item.runner_pid = MyProcPid;
 		me->busy = true;
-		me->on_large = (best == large);
+		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
 		me->at = best->item.key;
 		*item = best->item;
 	}
@@ -809,18 +845,22 @@ pv_queue_pop(int max_large, PvItem *item)
 
 /*
  * The table at hand has another score than when it was queued, or has become
- * large.  If it is not the first any more, put it back.  False if it still is.
+ * large.  If it is not the first any more, put it back.  False if it still is:
+ * what this runner may not take does not count, or it would have this table back
+ * at once, and again and again.
  */
 bool
-pv_queue_put_back(const PvItem *item)
+pv_queue_put_back(int max_large, const PvItem *item)
 {
 	DatabaseQueue *queue = my_queue();
 	QueueEntry *entry;
+	QueueEntry *next;
 	bool		put_back;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
-	put_back = top_score(queue) > item->score.total ||
+	next = first_for_me(queue, max_large);
+	put_back = (next != NULL && next->item.score.total > item->score.total) ||
 		(item->pages >= PV_LARGE_PAGES && !me->on_large);
 	entry->item.score = item->score;
 	entry->item.pages = item->pages;

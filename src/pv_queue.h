@@ -103,8 +103,8 @@ extern PvSchedulerCounters *pv_queue_counters(void);
 /* The launcher. */
 extern void pv_queue_launcher_begin(void);
 extern int	pv_queue_summaries(PvQueueSummary *summaries, int max_large,
-							   int *nrunners, int *nlarge);
-extern void pv_queue_request_scan(Oid database);
+							   int *nrunners, int *nlarge, int *nleaving);
+extern bool pv_queue_request_scan(Oid database);
 extern int	pv_queue_hire(Oid database, bool to_scan, uint32 *token);
 extern void pv_queue_dismiss(int runner, uint32 token);
 extern bool pv_queue_runner_started(int runner, uint32 token);
@@ -118,7 +118,7 @@ extern bool pv_queue_begin_scan(void);
 extern void pv_queue_offer(const PvItem *item, bool *full);
 extern void pv_queue_end_scan(bool complete);
 extern bool pv_queue_pop(int max_large, PvItem *item);
-extern bool pv_queue_put_back(const PvItem *item);
+extern bool pv_queue_put_back(int max_large, const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 							TimestampTz until, TransactionId horizon);
 extern bool pv_queue_should_leave(void);

@@ -224,6 +224,13 @@ scan_database(void)
  * ----------------------------------------------------------------
  */
 
+/* On large tables there may be all but one. */
+static int
+max_large(void)
+{
+	return Max(pv_guc_scheduler_workers - 1, 1);
+}
+
 /*
  * Lock the table and open it.  Except for its age it is not waited for.  NULL with
  * *locked set if somebody has it, or if it is gone.
@@ -418,7 +425,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	rel = open_table(&work->item, &locked);
 	if (rel != NULL && still_needed(work, rel))
 	{
-		if (pv_queue_put_back(&work->item))
+		if (pv_queue_put_back(max_large(), &work->item))
 			*put_back = true;
 		else
 		{
@@ -528,9 +535,8 @@ static bool
 next_table(void)
 {
 	Work		work = {0};
-	int			max_large = Max(pv_guc_scheduler_workers - 1, 1);
 
-	if (!pv_queue_pop(max_large, &work.item))
+	if (!pv_queue_pop(max_large(), &work.item))
 		return false;
 
 	PG_TRY();

@@ -16,9 +16,6 @@ my $node = pv_node('scheduler');
 $node->append_conf('postgresql.conf', q{
 autovacuum_naptime = 1s
 autovacuum_vacuum_cost_delay = 0
-vacuum_cost_page_hit = 20
-vacuum_cost_page_miss = 20
-vacuum_cost_page_dirty = 0
 autovacuum_vacuum_threshold = 50
 autovacuum_vacuum_scale_factor = 0.2
 autovacuum_vacuum_insert_threshold = 1000
@@ -54,7 +51,7 @@ sub vacuums { return sql('SELECT ' . vacuum_sql($_[0])); }
 sub until_vacuumed
 {
 	my ($table, $count, $what) = @_;
-	ok(pv_await($node, 'SELECT ' . vacuum_sql($table) . " >= $count", 'true'), $what) or diag queue();
+	ok(pv_await($node, 'SELECT ' . vacuum_sql($table) . " >= $count", 'true'), $what) or die join "\n", queue();
 	return;
 }
 
@@ -63,7 +60,7 @@ sub item { return "(SELECT concat_ws(' ', state, reason) FROM parvacuum_queue_it
 sub until_item
 {
 	my ($table, $state, $what) = @_;
-	ok(pv_await($node, "SELECT " . item($table), $state), $what) or diag queue();
+	ok(pv_await($node, 'SELECT ' . item($table), $state), $what) or die join "\n", queue();
 	return;
 }
 sub queue { return sql('SELECT * FROM parvacuum_queue'), sql('SELECT * FROM parvacuum_scheduler_stats()'), pv_processes($node); }
@@ -71,6 +68,7 @@ sub stat_of { return sql("SELECT $_[0] FROM parvacuum_scheduler_stats()"); }
 
 # Wait until a pass over the database that began after now is over: a table that
 # needs a vacuum from now on has been vacuumed, and nothing is left in the queue.
+my $running = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'running'};
 my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
 my $bell = 0;
 sub round_of
@@ -91,7 +89,7 @@ sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
 my $in = 'parvacuum.enabled';
 my $calm = 'autovacuum_analyze_threshold = 1000000';
 
-# A page costs 20 units, so at this speed 500 pages take five seconds.
+# A page that gets dirty costs more than 20 units, so at this speed 500 pages take five seconds.
 my $slowly = 2000;
 
 # Tables of so many pages, three rows on each.  They are vacuumed when the session
@@ -105,7 +103,16 @@ sub make_tables
 	sql(map { "VACUUM $_" } @tables);
 	return;
 }
-sub make_dead { return sql(map { "DELETE FROM $_ WHERE id % 3 = 0" } @_); }
+
+# Dead rows in clean pages, in each of a table.
+my $dead = 0;
+sub make_dead
+{
+	my (@tables) = @_;
+	$dead = ($dead + 1) % 3;
+	return sql(map({ ("ALTER TABLE $_ SET (autovacuum_enabled = off)", "UPDATE $_ SET id = id WHERE id % 3 = $dead") } @tables),
+		'CHECKPOINT', map { "ALTER TABLE $_ SET (autovacuum_enabled = on)" } @tables);
+}
 sub runner_of { return sql("SELECT pid FROM parvacuum_queue WHERE relid = '$_[0]'::regclass AND state = 'running'"); }
 
 sub start_slow
@@ -406,7 +413,8 @@ $count = vacuums('stops');
 sql(q{SELECT parvacuum_enqueue('stops', 5)});
 until_vacuumed('stops', $count + 1, 'enqueue: it is done');
 speed($slowly / 10);
-sql(q{DELETE FROM stops WHERE id % 3 = 1}, q{SELECT parvacuum_enqueue('stops', 5)});
+make_dead('stops');
+sql(q{SELECT parvacuum_enqueue('stops', 5)});
 until_item('stops', 'running', 'enqueue: running');
 sql(q{SELECT parvacuum_enqueue('stops', 7)});
 is(sql(q{SELECT priority, state FROM parvacuum_queue WHERE relid = 'stops'::regclass}), '7|running', 'enqueue: it stays running');
@@ -431,7 +439,8 @@ reload_with('parvacuum.engine' => 'on');
 # queued behind another
 reload_with('parvacuum.scheduler_workers' => 1);
 speed($slowly / 10);
-sql('DELETE FROM gives WHERE id % 3 = 1', q{SELECT parvacuum_enqueue('gives', 20)});
+make_dead('gives');
+sql(q{SELECT parvacuum_enqueue('gives', 20)});
 until_item('gives', 'running', 'cancel: the only runner is busy');
 sql(q{SELECT parvacuum_enqueue('stops', 10)});
 until_item('stops', 'queued', 'cancel: another is queued');
@@ -450,7 +459,6 @@ round_of();
 # Reloads, while tables are queued
 #
 my @queued = map { "queued_$_" } 1 .. 8;
-my $running = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'running'};
 make_tables(200, @queued);
 speed($slowly / 5);
 make_dead(@queued);
@@ -520,7 +528,7 @@ sql('DROP TABLE ' . join ', ', @payers);
 my @large = qw(large_a large_b);
 my @others = map { "other_$_" } 1 .. 200;
 make_tables(8400, @large);
-sql(map { ("CREATE TABLE $_ (id int) WITH ($in, $calm)", "INSERT INTO $_ SELECT i FROM generate_series(1, 400) i") } @others);
+sql(map { ("CREATE TABLE $_ (id int) WITH ($in, $calm)", "INSERT INTO $_ SELECT i FROM generate_series(1, 600) i") } @others);
 sql('CREATE TABLE hot (id int, k int) WITH (fillfactor = 50)', 'INSERT INTO hot SELECT i, 0 FROM generate_series(1, 1000) i', "ALTER TABLE hot SET ($in, $calm)");
 sql(map { "VACUUM $_" } @others, 'hot');
 my $of_others = q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'other%' AND vacuum_count = };
@@ -532,11 +540,12 @@ for my $workers (1, 2)
 	speed(6000);
 	reload_with('parvacuum.scheduler_workers' => $workers);
 	$count = vacuums('hot');
-	sql(map { "DELETE FROM $_ WHERE id % 3 = $workers" } @large);
+	make_dead(@large);
 	ok(pv_await($node, q{SELECT string_agg(concat_ws(' ', state, reason, lane), ', ' ORDER BY state DESC)
 		FROM parvacuum_queue_items() WHERE relid IN ('large_a'::regclass, 'large_b'::regclass)}, 'running large, queued large tables large'), "$what: one of them") or diag queue();
 	$pid = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'});
-	sql(map { "DELETE FROM $_ WHERE id % 3 = $workers" } @others);
+	sql(q{SELECT parvacuum_enqueue('large_b', 500)});
+	make_dead(@others);
 	ok(pv_await($node, q{SELECT count(*) > 100 FROM parvacuum_queue WHERE state = 'queued'}, 'true'), "$what: others are queued");
 
 	# The hot table waits for the next look and the table that is in work then;
