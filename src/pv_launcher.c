@@ -457,6 +457,11 @@ schedule(void)
 	HASH_SEQ_STATUS status;
 	Database   *database;
 
+	/* naptime may have been shortened, or the clock set back */
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+		database->due = Min(database->due, next);
+
 	look_after_started();
 	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms))
 		read_databases();
