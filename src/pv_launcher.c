@@ -433,7 +433,6 @@ hire_runners(TimestampTz now, int naptime_ms)
 	int			nrunners,
 				nlarge;
 	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
-
 	int			nleaving = count_leaving(summaries, n);
 
 	for (int i = nrunners - nleaving; i > runners_allowed(nlarge); i--)
