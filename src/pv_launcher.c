@@ -445,15 +445,14 @@ hire_runners(TimestampTz now, int naptime_ms)
 
 		if (nrunners >= runners_allowed(nlarge))
 		{
-			if (state.nrunners == 0)
+			if (state.nrunners > 0 && !to_scan)
+				break;
+			if (state.nrunners == 0 || !pv_queue_request_scan(database->oid))
 			{
 				if (nleaving == 0)
 					call_one_back(summaries, n, 1);
 				break;
 			}
-			if (!to_scan)
-				break;
-			pv_queue_request_scan(database->oid);
 		}
 		else
 		{

@@ -501,13 +501,15 @@ pv_queue_launcher_begin(void)
 /*
  * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
  * are, and how many of them are on large tables, max_large at most.  Runners that
- * were hired long ago and never came are counted out.
+ * were hired long ago and never came are counted out.  A scan that was requested is
+ * not on its way if all who might do it are on large tables.
  */
 int
 pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 				   int *nlarge)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	int			nfree[PV_MAX_QUEUES] = {0};
 	int			n = 0;
 
 	*nrunners = *nlarge = 0;
@@ -521,6 +523,8 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 			remove_runner(runner);
 		*nrunners += runner->hired;
 		*nlarge += runner->hired && runner->on_large;
+		if (runner->hired && !runner->on_large)
+			nfree[runner->queue]++;
 	}
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
@@ -538,24 +542,34 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		for (int j = 0; j < PV_MAX_RUNNERS; j++)
 			summaries[n].nleaving += shared->runners[j].hired &&
 				shared->runners[j].leave && shared->runners[j].queue == i;
-		summaries[n].scan_pending = queue->scan_requested || queue->scanning;
+		summaries[n].scan_pending = queue->scanning ||
+			(queue->scan_requested && nfree[i] > 0);
 		n++;
 	}
 	LWLockRelease(lock);
 	return n;
 }
 
-/* Have the next runner that is free look for work, where there are runners. */
-void
+/*
+ * Have the next runner of the database look for work.  False if there is none, or
+ * only such as are on large tables, which may take hours.
+ */
+bool
 pv_queue_request_scan(Oid database)
 {
-	DatabaseQueue *queue;
+	bool		requested = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	queue = find_queue(database);
-	if (queue != NULL && queue->nrunners > 0)
-		queue->scan_requested = true;
+	for (int i = 0; i < PV_MAX_RUNNERS && !requested; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+		DatabaseQueue *queue = &shared->queues[runner->queue];
+
+		if (runner->hired && !runner->on_large && queue->database == database)
+			queue->scan_requested = requested = true;
+	}
 	LWLockRelease(lock);
+	return requested;
 }
 
 /*
@@ -634,22 +648,28 @@ pv_queue_is_busy(void)
 	return busy;
 }
 
-/* Have one runner of that database leave, for the sake of another database. */
+/*
+ * Have one runner of that database leave, for the sake of another database: one
+ * that is not on a large table, so that it leaves soon, if there is any.
+ */
 void
 pv_queue_call_back(Oid database)
 {
+	Runner	   *found = NULL;
+
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
 
-		if (runner->hired && !runner->leave &&
-			shared->queues[runner->queue].database == database)
-		{
-			runner->leave = true;
-			break;
-		}
+		if (!runner->hired || runner->leave ||
+			shared->queues[runner->queue].database != database)
+			continue;
+		if (found == NULL || (found->on_large && !runner->on_large))
+			found = runner;
 	}
+	if (found != NULL)
+		found->leave = true;
 	LWLockRelease(lock);
 }
 

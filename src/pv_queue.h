@@ -106,7 +106,7 @@ extern int	pv_queue_nrunners(void);
 extern void pv_queue_launcher_begin(void);
 extern int	pv_queue_summaries(PvQueueSummary *summaries, int max_large,
 							   int *nrunners, int *nlarge);
-extern void pv_queue_request_scan(Oid database);
+extern bool pv_queue_request_scan(Oid database);
 extern int	pv_queue_hire(Oid database, bool to_scan, uint32 *token);
 extern void pv_queue_dismiss(int runner, uint32 token);
 extern bool pv_queue_runner_started(int runner, uint32 token);
