@@ -79,9 +79,12 @@ bool		pv_cost_is_runner = false;
 #define MIN_SLEEP_USECS			1000
 #define UNPAID_USECS			50000
 
-/* What was paid for is to be slept off at core's next delay point */
+/* What was paid for is to be slept off at core's next delay point.  The balance is
+ * this much until then, more than anybody uses between two polls: by that it is
+ * told whether core has slept and begun at 0 again. */
 static bool sleep_is_due = false;
-static int	due_balance;
+
+#define DUE_BALANCE				(1 << 24)
 
 /* The failsafe is on in this process: no throttling until the vacuum ends */
 static bool disabled = false;
@@ -381,7 +384,7 @@ pv_cost_pay(void)
 	if (sleep_is_due)
 	{
 		/* core sets the balance back when it has slept */
-		if (VacuumCostBalance >= due_balance)
+		if (VacuumCostBalance >= DUE_BALANCE)
 			return;
 		allow_unpaid(rate);
 	}
@@ -396,8 +399,8 @@ pv_cost_pay(void)
 		return;
 	}
 	sleep_is_due = true;
-	due_balance = VacuumCostBalance;
-	pv_vacuum_cost_limit = VacuumCostBalance;
+	VacuumCostBalance = DUE_BALANCE;
+	pv_vacuum_cost_limit = DUE_BALANCE;
 	pv_vacuum_cost_delay = wait / 1000.0;
 }
 
@@ -435,11 +438,16 @@ pv_cost_charge_slept(const BufferUsage *before)
 void
 pv_cost_settle(void)
 {
-	int64		units = VacuumCostBalance - (sleep_is_due ? due_balance : 0);
+	int64		rate = pv_shmem_rate();
+	int64		units = VacuumCostBalance;
 
-	if (pv_cost_on_account && units > 0)
-		(void) pv_account_charge(pv_shmem_account(), units, pv_shmem_rate(),
-								 now_usecs());
+	if (sleep_is_due && units >= DUE_BALANCE)
+		units -= DUE_BALANCE;
+	if (pv_cost_on_account)
+	{
+		(void) pv_account_charge(pv_shmem_account(), units, rate, now_usecs());
+		allow_unpaid(rate);
+	}
 	VacuumCostBalance = 0;
 }
 
