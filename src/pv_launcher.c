@@ -72,6 +72,10 @@
 #define ANOTHER_RUNNER_AFTER_MS	200
 #define LONGEST_RAMP_MS			1000
 
+/* After so long a runner is started again in a database where one has ended before
+ * it came, as it does where the database is gone. */
+#define START_AGAIN_AFTER_MS	1000
+
 /* Has the postmaster start it.  Only while it loads libraries. */
 void
 pv_launcher_init(void)
@@ -104,6 +108,7 @@ typedef struct Database
 	double		age;			/* as PvDatabaseState has it */
 	TimestampTz due;			/* when it is to be looked at next */
 	TimestampTz hired_at;		/* a runner, last */
+	TimestampTz not_before;		/* another, if that one never came */
 } Database;
 
 /* A runner that we have started and that has not come yet */
@@ -111,6 +116,7 @@ typedef struct Started
 {
 	BackgroundWorkerHandle *handle; /* NULL: none */
 	uint32		token;
+	Oid			database;
 } Started;
 
 static HTAB *databases = NULL;
@@ -174,7 +180,7 @@ note_database(Form_pg_database form)
 	if (!known)
 	{
 		database->due = GetCurrentTimestamp();
-		database->hired_at = 0;
+		database->hired_at = database->not_before = 0;
 	}
 	database->present = true;
 	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
@@ -248,6 +254,21 @@ read_databases(void)
  */
 
 /*
+ * A runner could not come.  See whether the database is still there, and do not
+ * try again at once.
+ */
+static void
+note_failure(Oid oid)
+{
+	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
+
+	if (database != NULL)
+		database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+														   START_AGAIN_AFTER_MS);
+	databases_read_at = 0;
+}
+
+/*
  * Runners that have ended before they came give their places back.
  */
 static void
@@ -264,6 +285,7 @@ look_after_started(void)
 		if (!has_come && GetBackgroundWorkerPid(started[i].handle, &pid) == BGWH_STOPPED)
 		{
 			pv_queue_dismiss(i, started[i].token);
+			note_failure(started[i].database);
 			has_come = true;
 		}
 		if (has_come)
@@ -293,6 +315,7 @@ hire(Oid database, bool to_scan)
 	good = pv_sched_start(database, runner, token, &started[runner].handle);
 	MemoryContextSwitchTo(old_context);
 	started[runner].token = token;
+	started[runner].database = database;
 
 	if (!good)
 	{
@@ -344,6 +367,11 @@ describe(const Database *database, const PvQueueSummary *summaries, int n,
 	if (state->nrunners > 0 &&
 		now < TimestampTzPlusMilliseconds(database->hired_at, ramp_ms(state->nrunners)))
 		state->nqueued = 0;
+	if (now < database->not_before)
+	{
+		state->nqueued = 0;
+		state->overdue = -1;
+	}
 }
 
 /*
@@ -501,6 +529,7 @@ bring_forward(TimestampTz latest)
 	{
 		database->due = Min(database->due, latest);
 		database->hired_at = Min(database->hired_at, latest);
+		database->not_before = Min(database->not_before, latest);
 	}
 }
 
