@@ -58,7 +58,10 @@ CREATE TABLE err_p2 PARTITION OF err_p FOR VALUES IN (2);
 ALTER TABLE err_p OWNER TO regress_err_role;
 ALTER TABLE err_p2 OWNER TO regress_err_role;
 SET ROLE regress_err_role;
+-- core's warning has changed since
+SET client_min_messages = error;
 SELECT relid FROM parvacuum_run('err_p');
+RESET client_min_messages;
 SELECT relid FROM parvacuum_run('err_p1');
 RESET ROLE;
 
@@ -102,7 +105,9 @@ RESET deadlock_timeout;
 SET parvacuum.engine = off;
 SET parvacuum.nonesuch = 1;
 SET parvacuum.cost_limit_scale = 2;
+\set VERBOSITY sqlstate
 SET parvacuum.store_limit = -2;
+\set VERBOSITY default
 
 -- none of this has left anything behind
 SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner';

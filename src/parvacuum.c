@@ -90,6 +90,7 @@
 #include "portability/instr_time.h"
 #include "postmaster/bgworker_internals.h"
 #include "pv_command.h"
+#include "pv_compat.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_launcher.h"
@@ -337,7 +338,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	memset(request, 0, sizeof(*request));
 	request->relid = PG_GETARG_OID(ARG_REL);
 
-	params->options = VACOPT_VACUUM | VACOPT_PROCESS_TOAST;
+	params->options = VACOPT_VACUUM | PV_VACOPT_PROCESS_ALL;
 	if (freeze)
 		params->options |= VACOPT_FREEZE;
 	if (bool_arg(fcinfo, ARG_ANALYZE))

@@ -51,6 +51,7 @@
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "pv_compat.h"
 #include "pv_command.h"
 #include "pv_options.h"
 #include "tcop/utility.h"
@@ -294,7 +295,7 @@ pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 static void
 check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 {
-	if (OidIsValid(relid) && !pg_class_ownercheck(relid, GetUserId()))
+	if (OidIsValid(relid) && !pv_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER,
 					   get_relkind_objtype(get_rel_relkind(relid)),
 					   relation->relname);

@@ -7,10 +7,12 @@
  * Leader and workers run this, with a cleanup lock on the page (pruning) or an
  * exclusive one (removing line pointers).
  *
- * On PostgreSQL 15 pruning and freezing have a WAL record each.
+ * From PG 17 on pruning and freezing have one WAL record together, which removing
+ * line pointers uses as well.  Before, each has its own, and the two must describe
+ * the page one after the other.
  *
  * What must follow the back branches: the oldest_xmin argument of
- * heap_page_prune() (15.8), and the format of the records written here.
+ * heap_page_prune() (15.8, 16.4), and the format of the records written here.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +22,8 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xloginsert.h"
+#include "postmaster/interrupt.h"
+#include "storage/latch.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
@@ -28,11 +32,14 @@
 /*
  * Compute the cutoffs of a vacuum; returns whether it is aggressive.  Leader
  * only, once, and before the relation's size is read.
- * Core: commands/vacuum.c, vacuum_set_xid_limits.
+ * Core: commands/vacuum.c, vacuum_set_xid_limits (15), vacuum_get_cutoffs.
  */
 bool
 pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 {
+#if PG_VERSION_NUM >= 160000
+	return vacuum_get_cutoffs(rel, params, cutoffs);
+#else
 	cutoffs->relfrozenxid = rel->rd_rel->relfrozenxid;
 	cutoffs->relminmxid = rel->rd_rel->relminmxid;
 
@@ -44,6 +51,7 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 								 &cutoffs->OldestXmin, &cutoffs->OldestMxact,
 								 &cutoffs->FreezeLimit,
 								 &cutoffs->MultiXactCutoff);
+#endif
 }
 
 /*
@@ -52,27 +60,108 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
  * number of tuples removed.
  */
 int
-pv_core_prune(Relation rel, Buffer buf, TransactionId OldestXmin,
+pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
 			  GlobalVisState *vistest, OffsetNumber *off_loc)
 {
+#if PG_VERSION_NUM >= 170000
+	PruneFreezeResult result;
+
+	heap_page_prune_and_freeze(rel, buf, vistest, 0, cutoffs, &result,
+							   PRUNE_VACUUM_SCAN, off_loc, NULL, NULL);
+	return result.ndeleted;
+#else
 	int			nnewlpdead;
 
-	return heap_page_prune(rel, buf, OldestXmin, vistest, InvalidTransactionId, 0,
-						   &nnewlpdead, off_loc);
+	return heap_page_prune(rel, buf, cutoffs->OldestXmin, vistest,
+						   InvalidTransactionId, 0, &nnewlpdead, off_loc);
+#endif
 }
+
+/*
+ * The newest XID that a standby's query must not see any more when all before the
+ * cutoff are frozen, and what pruning removes is gone.
+ */
+static TransactionId
+conflict_horizon_of(const PvPrunePlan *plan, TransactionId freeze_cutoff)
+{
+	TransactionId horizon = freeze_cutoff;
+
+	TransactionIdRetreat(horizon);
+	if (TransactionIdIsValid(plan->removed_xid) &&
+		TransactionIdFollows(plan->removed_xid, horizon))
+		horizon = plan->removed_xid;
+	return horizon;
+}
+
+#if PG_VERSION_NUM >= 170000
+
+/*
+ * Prune and freeze a page as planned, and WAL-log it.  The caller holds a cleanup
+ * lock.  Both are in one record, so image, that it holds the page whole, is as it
+ * is.
+ */
+void
+pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
+					TransactionId freeze_cutoff, PvFreezePlan *frozen,
+					int nfrozen, bool image)
+{
+	heap_pre_freeze_checks(buf, frozen, nfrozen);
+
+	START_CRIT_SECTION();
+
+	MarkBufferDirty(buf);
+	if (pv_plan_changes_page(plan))
+		heap_page_prune_execute(buf, false, plan->redirected, plan->nredirected,
+								plan->dead, plan->ndead,
+								plan->unused, plan->nunused);
+	if (nfrozen > 0)
+		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
+	if (RelationNeedsWAL(rel))
+		log_heap_prune_and_freeze(rel, buf,
+								  nfrozen > 0 ? conflict_horizon_of(plan, freeze_cutoff) :
+								  plan->removed_xid,
+								  true, PRUNE_VACUUM_SCAN,
+								  frozen, nfrozen,
+								  plan->redirected, plan->nredirected,
+								  plan->dead, plan->ndead,
+								  plan->unused, plan->nunused);
+
+	END_CRIT_SECTION();
+}
+
+/*
+ * WAL-log that line pointers of a page went from dead to unused.  The caller
+ * holds an exclusive lock, has made the change and marked the buffer dirty, and
+ * is still in its critical section.  The record carries no conflict horizon:
+ * the one that made the items dead did.
+ */
+void
+pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
+{
+	log_heap_prune_and_freeze(rel, buf, InvalidTransactionId, false,
+							  PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0, NULL, 0,
+							  unused, nunused);
+}
+
+#else							/* before PG 17 */
 
 /*
  * WAL-log changes of line pointers.  With an image, the record holds the page
  * as it is now, whatever else was done to it.
  */
 static void
-log_prune(Buffer buf, const PvPrunePlan *plan, TransactionId conflict_horizon,
-		  bool image)
+log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan,
+		  TransactionId conflict_horizon, bool image)
 {
 	xl_heap_prune xlrec;
 	XLogRecPtr	recptr;
 
+#if PG_VERSION_NUM >= 160000
+	xlrec.snapshotConflictHorizon = conflict_horizon;
+	xlrec.isCatalogRel = RelationIsAccessibleInLogicalDecoding(rel);
+#else
 	xlrec.latestRemovedXid = conflict_horizon;
+#endif
 	xlrec.nredirected = plan->nredirected;
 	xlrec.ndead = plan->ndead;
 
@@ -101,67 +190,83 @@ execute_freeze(Page page, PvFreezePlan *plans, int nplans)
 	for (int i = 0; i < nplans; i++)
 	{
 		ItemId		itemid = PageGetItemId(page, plans[i].offset);
+		HeapTupleHeader htup = (HeapTupleHeader) PageGetItem(page, itemid);
 
-		heap_execute_freeze_tuple((HeapTupleHeader) PageGetItem(page, itemid),
-								  &plans[i]);
+#if PG_VERSION_NUM >= 160000
+		/* What core does for it is not exported there */
+		HeapTupleHeaderSetXmax(htup, plans[i].xmax);
+		if (plans[i].frzflags & XLH_FREEZE_XVAC)
+			HeapTupleHeaderSetXvac(htup, FrozenTransactionId);
+		if (plans[i].frzflags & XLH_INVALID_XVAC)
+			HeapTupleHeaderSetXvac(htup, InvalidTransactionId);
+		htup->t_infomask = plans[i].t_infomask;
+		htup->t_infomask2 = plans[i].t_infomask2;
+#else
+		heap_execute_freeze_tuple(htup, &plans[i]);
+#endif
 	}
 }
 
 /*
- * WAL-log a page that was pruned and frozen, as an image.  Standbys conflict with
- * both.
+ * Freeze a page and WAL-log that by itself.  The record makes the change safe
+ * against truncation of pg_xact.  PG 16 has a function for all of it.
  */
 static void
-log_image(Buffer buf, const PvPrunePlan *plan, TransactionId freeze_cutoff)
+freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_cutoff,
+			   PvFreezePlan *frozen, int nfrozen)
 {
-	TransactionId horizon = freeze_cutoff;
+#if PG_VERSION_NUM >= 160000
+	TransactionIdRetreat(freeze_cutoff);
+	heap_freeze_execute_prepared(rel, buf, freeze_cutoff, frozen, nfrozen);
+#else
+	START_CRIT_SECTION();
 
-	TransactionIdRetreat(horizon);
-	if (TransactionIdIsValid(plan->removed_xid) &&
-		TransactionIdFollows(plan->removed_xid, horizon))
-		horizon = plan->removed_xid;
-	log_prune(buf, plan, horizon, true);
+	MarkBufferDirty(buf);
+	execute_freeze(BufferGetPage(buf), frozen, nfrozen);
+	if (RelationNeedsWAL(rel))
+	{
+		XLogRecPtr	recptr = log_heap_freeze(rel, buf, freeze_cutoff,
+											 frozen, nfrozen);
+
+		PageSetLSN(BufferGetPage(buf), recptr);
+	}
+
+	END_CRIT_SECTION();
+#endif
 }
 
 /*
- * Prune and freeze a page as planned, and WAL-log it, in a critical section.  The
- * caller holds a cleanup lock and has marked the buffer dirty.
+ * Prune and freeze a page as planned, and WAL-log it.  The caller holds a cleanup
+ * lock.
  *
  * Pruning and freezing have a record each, and each is logged before the next
  * change, so that it describes the page as it is then; unless there is to be an
- * image of the page, which shows both.  The freeze record makes the change safe
- * against truncation of pg_xact.
+ * image of the page, which shows both.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 					TransactionId freeze_cutoff, PvFreezePlan *frozen,
 					int nfrozen, bool image)
 {
-	Page		page = BufferGetPage(buf);
-	bool		logged = RelationNeedsWAL(rel);
-
-	Assert(CritSectionCount > 0);
 	if (pv_plan_changes_page(plan))
 	{
+		START_CRIT_SECTION();
+
+		MarkBufferDirty(buf);
 		heap_page_prune_execute(buf, plan->redirected, plan->nredirected,
 								plan->dead, plan->ndead,
 								plan->unused, plan->nunused);
-		if (logged && !image)
-			log_prune(buf, plan, plan->removed_xid, false);
-	}
-	if (nfrozen > 0)
-	{
-		execute_freeze(page, frozen, nfrozen);
-		if (logged && !image)
-		{
-			XLogRecPtr	recptr = log_heap_freeze(rel, buf, freeze_cutoff,
-												 frozen, nfrozen);
+		if (image)
+			execute_freeze(BufferGetPage(buf), frozen, nfrozen);
+		if (RelationNeedsWAL(rel))
+			log_prune(rel, buf, plan,
+					  image ? conflict_horizon_of(plan, freeze_cutoff) : plan->removed_xid,
+					  image);
 
-			PageSetLSN(page, recptr);
-		}
+		END_CRIT_SECTION();
 	}
-	if (logged && image)
-		log_image(buf, plan, freeze_cutoff);
+	if (nfrozen > 0 && !image)
+		freeze_and_log(rel, buf, freeze_cutoff, frozen, nfrozen);
 }
 
 /*
@@ -187,6 +292,8 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 	PageSetLSN(BufferGetPage(buf), recptr);
 }
 
+#endif							/* before PG 17 */
+
 /*
  * Make a ring of about so many kilobytes, 0 for none.  A part of it is a ring
  * of core's.
@@ -198,10 +305,16 @@ pv_ring_create(PvRing *ring, int size_kb)
 	if (size_kb == 0)
 		return;
 
+#if PG_VERSION_NUM >= 160000
+	ring->nparts = 1;
+	ring->parts = palloc(sizeof(BufferAccessStrategy));
+	ring->parts[0] = GetAccessStrategyWithSize(BAS_VACUUM, size_kb);
+#else
 	ring->nparts = Max(1, size_kb / PV_RING_PART_KB);
 	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
 	for (int i = 0; i < ring->nparts; i++)
 		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);
+#endif
 }
 
 /*
@@ -211,12 +324,57 @@ pv_ring_create(PvRing *ring, int size_kb)
 bool
 pv_setting_is_cluster_wide(const char *name)
 {
-	struct config_generic **settings = get_guc_variables();
+	struct config_generic **settings;
+	int			nsettings;
 
-	for (int i = 0; i < GetNumConfigOptions(); i++)
+#if PG_VERSION_NUM >= 160000
+	settings = get_guc_variables(&nsettings);
+#else
+	settings = get_guc_variables();
+	nsettings = GetNumConfigOptions();
+#endif
+	for (int i = 0; i < nsettings; i++)
 	{
 		if (strcmp(settings[i]->name, name) == 0)
 			return settings[i]->reset_source < PGC_S_GLOBAL;
 	}
 	return false;
 }
+
+#if PG_VERSION_NUM >= 160000
+
+static volatile sig_atomic_t reload_deferred = false;
+
+static void
+note_reload(SIGNAL_ARGS)
+{
+	reload_deferred = true;
+	SetLatch(MyLatch);
+}
+
+void
+pv_defer_reload(void)
+{
+	pqsignal(SIGHUP, note_reload);
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		reload_deferred = true;
+	}
+}
+
+/*
+ * Also after an error, when the parallel mode ends with the transaction.
+ */
+void
+pv_resume_reload(void)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	if (reload_deferred)
+	{
+		reload_deferred = false;
+		ConfigReloadPending = true;
+	}
+}
+
+#endif

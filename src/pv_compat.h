@@ -19,25 +19,43 @@
 #include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "access/visibilitymap.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
+#include "utils/acl.h"
+#include "utils/backend_status.h"
+#include "utils/guc.h"
 #include "utils/snapmgr.h"
-
-#if PG_VERSION_NUM < 150008 || PG_VERSION_NUM >= 160000
-#error "parvacuum needs the headers of PostgreSQL 15.8 or a later 15"
-#endif
+#include "utils/wait_event.h"
 
 /*
- * heap_page_prune() got another argument in 15.8, and that release also cured
- * the endless loop that a horizon moving backwards could cause.  A server
+ * heap_page_prune() got another argument in 15.8 and 16.4, and these releases also
+ * cured the endless loop that a horizon moving backwards could cause.  A server
  * older than the headers is refused at start.
  */
+#if PG_VERSION_NUM < 150008 || (PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
+#error "parvacuum needs the headers of PostgreSQL 15.8, 16.4, 17 or 18, or of a later minor release"
+#elif PG_VERSION_NUM >= 190000
+#error "parvacuum does not know this major version of PostgreSQL"
+#elif PG_VERSION_NUM >= 180000
+#define PV_MIN_SERVER_VERSION	180000
+#elif PG_VERSION_NUM >= 170000
+#define PV_MIN_SERVER_VERSION	170000
+#elif PG_VERSION_NUM >= 160000
+#define PV_MIN_SERVER_VERSION	160004
+#else
 #define PV_MIN_SERVER_VERSION	150008
+#endif
 
+#if PG_VERSION_NUM >= 160000
+typedef struct VacuumCutoffs PvCutoffs;
+#else
 /* PG 16 added struct VacuumCutoffs; this has the same members. */
 typedef struct PvCutoffs
 {
@@ -48,6 +66,7 @@ typedef struct PvCutoffs
 	TransactionId FreezeLimit;
 	MultiXactId MultiXactCutoff;
 } PvCutoffs;
+#endif
 
 /* What pruning does to the line pointers of a page. */
 typedef struct PvPrunePlan
@@ -76,11 +95,37 @@ pv_plan_redirect(PvPrunePlan *plan, OffsetNumber from, OffsetNumber to)
 }
 
 /* PG 16 renamed the plan to freeze one tuple. */
+#if PG_VERSION_NUM >= 160000
+typedef HeapTupleFreeze PvFreezePlan;
+#else
 typedef xl_heap_freeze_tuple PvFreezePlan;
+#endif
+
+/*
+ * From PG 16 on core freezes all that it can on a page where it has to freeze
+ * something; before, only that.
+ */
+#define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
+
+/*
+ * From PG 17 on the line pointers of a table without indexes become unused with
+ * the pruning, in one record.
+ */
+#define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
+
+/*
+ * XIDs before this may be frozen where not the whole page is; standbys conflict
+ * with who may still see them.
+ */
+static inline TransactionId
+pv_freeze_horizon(const PvCutoffs *cutoffs)
+{
+	return PV_FREEZES_WHOLE_PAGES ? cutoffs->OldestXmin : cutoffs->FreezeLimit;
+}
 
 extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
 						   PvCutoffs *cutoffs);
-extern int	pv_core_prune(Relation rel, Buffer buf, TransactionId OldestXmin,
+extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
 						  GlobalVisState *vistest, OffsetNumber *off_loc);
 extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 								TransactionId freeze_cutoff,
@@ -89,28 +134,66 @@ extern void pv_log_lp_unused(Relation rel, Buffer buf,
 							 OffsetNumber *unused, int nunused);
 
 /* PG 16 split the working copies of these from the settings. */
+#if PG_VERSION_NUM >= 160000
+#define pv_vacuum_cost_delay	vacuum_cost_delay
+#define pv_vacuum_cost_limit	vacuum_cost_limit
+#else
 #define pv_vacuum_cost_delay	VacuumCostDelay
 #define pv_vacuum_cost_limit	VacuumCostLimit
+#endif
 
 /*
  * What core's balancing allows this autovacuum worker now.  On 15 core stores
  * that into the variables above by itself, too, whenever the worker has slept.
- * Takes no lock.
+ * Takes no lock, or, to log at DEBUG2, a shared one.
  */
-#define PV_CORE_RESETS_COSTS	true
+#define PV_CORE_RESETS_COSTS	(PG_VERSION_NUM < 160000)
 
 static inline void
 pv_autovacuum_cost_settings(double *delay, int *limit)
 {
+#if PG_VERSION_NUM >= 160000
+	bool		active = VacuumCostActive;
+
+	VacuumUpdateCosts();
+	VacuumCostActive = active;
+#else
 	AutoVacuumUpdateDelay();
-	*delay = VacuumCostDelay;
-	*limit = VacuumCostLimit;
+#endif
+	*delay = pv_vacuum_cost_delay;
+	*limit = pv_vacuum_cost_limit;
+}
+
+/* PG 16 has a flag of its own for the failsafe. */
+static inline void
+pv_set_failsafe(bool active)
+{
+#if PG_VERSION_NUM >= 160000
+	VacuumFailsafeActive = active;
+#endif
 }
 
 extern bool pv_setting_is_cluster_wide(const char *name);
 
+/*
+ * From PG 16 on an autovacuum worker reloads the configuration at a delay point,
+ * which is an error in parallel mode.  While it leads, it only notes that it has
+ * to.
+ */
+#if PG_VERSION_NUM >= 160000
+extern void pv_defer_reload(void);
+extern void pv_resume_reload(void);
+#else
+#define pv_defer_reload()		((void) 0)
+#define pv_resume_reload()		((void) 0)
+#endif
+
 /* PG 18 added an argument. */
+#if PG_VERSION_NUM >= 180000
+#define pv_delay_point()		vacuum_delay_point(false)
+#else
 #define pv_delay_point()		vacuum_delay_point()
+#endif
 
 /*
  * Does this tuple hold an XID or MXID that this vacuum should remove?
@@ -121,16 +204,24 @@ pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 					   TransactionId *NoFreezePageRelfrozenXid,
 					   MultiXactId *NoFreezePageRelminMxid)
 {
+#if PG_VERSION_NUM >= 160000
+	return heap_tuple_should_freeze(tuple, cutoffs, NoFreezePageRelfrozenXid,
+									NoFreezePageRelminMxid);
+#else
 	return heap_tuple_would_freeze(tuple, cutoffs->FreezeLimit,
 								   cutoffs->MultiXactCutoff,
 								   NoFreezePageRelfrozenXid,
 								   NoFreezePageRelminMxid);
+#endif
 }
 
 /*
- * Plan to remove from a tuple that stays all XIDs older than freeze_cutoff, and
- * old MXIDs.  False if nothing is to be done.  Ratchets the trackers back.  PG 16
- * decides for the whole page.
+ * Plan to remove from a tuple that stays all XIDs older than freeze_cutoff, which
+ * is FreezeLimit or OldestXmin, and old MXIDs.  False if nothing is to be done.
+ * Ratchets the trackers back.
+ *
+ * PG 16 plans for OldestXmin in any case, says whether the plan has to be carried
+ * out, and has trackers for both cases.
  */
 static inline bool
 pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
@@ -138,10 +229,33 @@ pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 				  bool *totally_frozen, TransactionId *relfrozenxid,
 				  MultiXactId *relminmxid)
 {
+#if PG_VERSION_NUM >= 160000
+	HeapPageFreeze page = {
+		.FreezePageRelfrozenXid = *relfrozenxid,
+		.FreezePageRelminMxid = *relminmxid,
+		.NoFreezePageRelfrozenXid = *relfrozenxid,
+		.NoFreezePageRelminMxid = *relminmxid
+	};
+	bool		planned = heap_prepare_freeze_tuple(tuple, cutoffs, &page, plan,
+													totally_frozen);
+
+	if (page.freeze_required || freeze_cutoff == cutoffs->OldestXmin)
+	{
+		*relfrozenxid = page.FreezePageRelfrozenXid;
+		*relminmxid = page.FreezePageRelminMxid;
+		return planned;
+	}
+	*relfrozenxid = page.NoFreezePageRelfrozenXid;
+	*relminmxid = page.NoFreezePageRelminMxid;
+	if (planned)
+		*totally_frozen = false;
+	return false;
+#else
 	return heap_prepare_freeze_tuple(tuple, cutoffs->relfrozenxid,
 									 cutoffs->relminmxid, freeze_cutoff,
 									 cutoffs->MultiXactCutoff, plan,
 									 totally_frozen, relfrozenxid, relminmxid);
+#endif
 }
 
 /*
@@ -154,20 +268,31 @@ pv_prepare_freeze_xmin(HeapTupleHeader tuple, PvFreezePlan *plan)
 	plan->t_infomask = tuple->t_infomask | HEAP_XMIN_FROZEN;
 	plan->t_infomask2 = tuple->t_infomask2;
 	plan->frzflags = 0;
+#if PG_VERSION_NUM >= 160000
+	plan->checkflags = 0;
+#endif
 }
 
 /* PG 16 renamed this. */
 static inline void
 pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
 {
+#if PG_VERSION_NUM >= 160000
+	HeapTupleHeaderAdvanceConflictHorizon(htup, xid);
+#else
 	HeapTupleHeaderAdvanceLatestRemovedXid(htup, xid);
+#endif
 }
 
 static inline bool
 pv_failsafe_check(const PvCutoffs *cutoffs)
 {
+#if PG_VERSION_NUM >= 160000
+	return vacuum_xid_failsafe_check(cutoffs);
+#else
 	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid,
 									 cutoffs->relminmxid);
+#endif
 }
 
 /*
@@ -184,6 +309,28 @@ typedef struct PvRing
 } PvRing;
 
 extern void pv_ring_create(PvRing *ring, int size_kb);
+
+/*
+ * Kilobytes of the ring that the caller of a vacuum has asked for, by
+ * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; -1 if nobody has, and before
+ * PG 16, where nobody can.
+ */
+static inline int
+pv_ring_asked_for(BufferAccessStrategy bstrategy)
+{
+#if PG_VERSION_NUM >= 170000
+	const int	default_kb = 2048;
+#elif PG_VERSION_NUM >= 160000
+	const int	default_kb = 256;
+#endif
+#if PG_VERSION_NUM >= 160000
+	int			kb = GetAccessStrategyBufferCount(bstrategy) * (BLCKSZ / 1024);
+
+	if (bstrategy != NULL && kb != Min(default_kb, NBuffers / 8 * (BLCKSZ / 1024)))
+		return kb;
+#endif
+	return -1;
+}
 
 /*
  * What to read the next block with: NULL for any buffer.
@@ -216,9 +363,15 @@ pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 
 	if (entry == NULL)
 		return false;
+#if PG_VERSION_NUM >= 160000
+	*dead = entry->dead_tuples;
+	*inserted = entry->ins_since_vacuum;
+	*modified = entry->mod_since_analyze;
+#else
 	*dead = entry->n_dead_tuples;
 	*inserted = entry->inserts_since_vacuum;
 	*modified = entry->changes_since_analyze;
+#endif
 	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
 		pfree(entry);
 	return true;
@@ -232,6 +385,9 @@ pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
 {
 	memset(info, 0, sizeof(*info));
 	info->index = index;
+#if PG_VERSION_NUM >= 160000
+	info->heaprel = heaprel;
+#endif
 	info->analyze_only = false;
 	info->report_progress = false;
 	info->estimated_count = estimated_count;
@@ -249,6 +405,9 @@ pv_update_relstats(Relation rel, BlockNumber num_pages, double num_tuples,
 				   bool *frozenxid_updated, bool *minmulti_updated)
 {
 	vac_update_relstats(rel, num_pages, num_tuples, num_all_visible_pages,
+#if PG_VERSION_NUM >= 180000
+						num_all_frozen_pages,
+#endif
 						hasindex, frozenxid, minmulti,
 						frozenxid_updated, minmulti_updated, false);
 }
@@ -258,7 +417,11 @@ static inline void
 pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
 				 PgStat_Counter dead, TimestampTz starttime)
 {
+#if PG_VERSION_NUM >= 180000
+	pgstat_report_vacuum(relid, shared, live, dead, starttime);
+#else
 	pgstat_report_vacuum(relid, shared, live, dead);
+#endif
 }
 
 /*
@@ -269,6 +432,11 @@ pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
 static inline void
 pv_progress_store(Size bytes, int64 items, Size limit)
 {
+#if PG_VERSION_NUM >= 170000
+	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES, limit);
+	pgstat_progress_update_param(PROGRESS_VACUUM_DEAD_TUPLE_BYTES, bytes);
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS, items);
+#else
 	double		bytes_per_item = sizeof(ItemPointerData);
 
 	if (items > 0)
@@ -276,6 +444,7 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLES,
 								 Max((int64) (limit / bytes_per_item), items));
 	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_TUPLES, items);
+#endif
 }
 
 /*
@@ -285,21 +454,121 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 static inline bool
 pv_store_small_enough_to_bypass(Size bytes, int64 items)
 {
+#if PG_VERSION_NUM >= 170000
+	return bytes < (Size) 32 * 1024 * 1024;
+#else
 	return items < (int64) (32 * 1024 * 1024 / sizeof(ItemPointerData));
+#endif
 }
 
 /* PG 16 added an argument. */
 static inline bool
 pv_btree_page_is_recyclable(Relation heaprel, Page page)
 {
+#if PG_VERSION_NUM >= 160000
+	return BTPageIsRecyclable(page, heaprel);
+#else
 	return BTPageIsRecyclable(page);
+#endif
 }
 
 /* PG 17 removed old_snapshot_threshold, which forbids truncation. */
 static inline bool
 pv_truncation_forbidden(void)
 {
+#if PG_VERSION_NUM >= 170000
+	return false;
+#else
 	return old_snapshot_threshold >= 0;
+#endif
 }
+
+/* PG 16 has one function for the owners of all objects. */
+static inline bool
+pv_owns_relation(Oid relid, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, role);
+#else
+	return pg_class_ownercheck(relid, role);
+#endif
+}
+
+static inline bool
+pv_owns_database(Oid database, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, database, role);
+#else
+	return pg_database_ownercheck(database, role);
+#endif
+}
+
+/* PG 17 tells reads of shared blocks from those of local ones. */
+static inline instr_time
+pv_block_read_time(const BufferUsage *usage)
+{
+#if PG_VERSION_NUM >= 170000
+	return usage->shared_blk_read_time;
+#else
+	return usage->blk_read_time;
+#endif
+}
+
+static inline instr_time
+pv_block_write_time(const BufferUsage *usage)
+{
+#if PG_VERSION_NUM >= 170000
+	return usage->shared_blk_write_time;
+#else
+	return usage->blk_write_time;
+#endif
+}
+
+/* A table and its TOAST table; PG 16 lets the table be left out. */
+#if PG_VERSION_NUM >= 160000
+#define PV_VACOPT_PROCESS_ALL	(VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST)
+#else
+#define PV_VACOPT_PROCESS_ALL	VACOPT_PROCESS_TOAST
+#endif
+
+/* PG 16 added vac_context: what lives until the end of the command. */
+static inline void
+pv_vacuum(List *relations, VacuumParams *params, BufferAccessStrategy bstrategy,
+		  MemoryContext vac_context)
+{
+#if PG_VERSION_NUM >= 160000
+	vacuum(relations, params, bstrategy, vac_context, true);
+#else
+	vacuum(relations, params, bstrategy, true);
+#endif
+}
+
+/* PG 16 renamed this.  The first is 1. */
+static inline PgBackendStatus *
+pv_backend_status(int i)
+{
+#if PG_VERSION_NUM >= 160000
+	return &pgstat_get_local_beentry_by_index(i)->backendStatus;
+#else
+	return &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+#endif
+}
+
+/* PG 17 has code of users run with a search path that is safe. */
+static inline void
+pv_restrict_search_path(void)
+{
+#if PG_VERSION_NUM >= 170000
+	RestrictSearchPath();
+#endif
+}
+
+/* PG 17 renamed this. */
+#if PG_VERSION_NUM >= 170000
+#define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFERPIN
+#else
+#define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFER_PIN
+#endif
 
 #endif							/* PV_COMPAT_H */

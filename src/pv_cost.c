@@ -167,6 +167,7 @@ pv_cost_lead_autovacuum(const PvOwnCosts *own)
 	balanced = !own->delay && !own->limit;
 	nautovacuum = 0;
 
+	pv_defer_reload();
 	pv_cost_leads_autovacuum = true;
 }
 
@@ -506,6 +507,7 @@ void
 pv_cost_disable(void)
 {
 	disabled = true;
+	pv_set_failsafe(true);
 	VacuumCostActive = false;
 	VacuumCostBalance = 0;
 }
@@ -526,6 +528,7 @@ pv_cost_restore(void)
 	}
 	if (pv_cost_leads_autovacuum)
 	{
+		pv_resume_reload();
 		pv_autovacuum_cost_settings(&saved_delay, &saved_limit);
 		if (!disabled)
 			VacuumCostActive = saved_delay > 0;
@@ -533,6 +536,8 @@ pv_cost_restore(void)
 
 	pv_cost_current = NULL;
 	pv_cost_leads_autovacuum = false;
+	if (disabled)
+		pv_set_failsafe(false);
 	disabled = false;
 	saved = false;
 }

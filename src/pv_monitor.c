@@ -31,6 +31,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "pv_compat.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_queue.h"
@@ -258,7 +259,7 @@ status_of(int pid)
 {
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
-		const PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+		const PgBackendStatus *status = pv_backend_status(i);
 
 		if (status->st_procpid == pid)
 			return status;
@@ -318,7 +319,7 @@ cancel_table(Oid relid)
 
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
-		const PgBackendStatus *status = &pgstat_fetch_stat_local_beentry(i)->backendStatus;
+		const PgBackendStatus *status = pv_backend_status(i);
 
 		if (status->st_databaseid != MyDatabaseId ||
 			status->st_progress_command != PROGRESS_COMMAND_VACUUM ||

@@ -23,6 +23,9 @@
  *	 dead in between				line pointers of tuples that only the chain
  *									leads to become unused
  *
+ * Where no index leads to a dead tuple, PG 17 makes its line pointer unused with
+ * the same record.
+ *
  * Changes are made with the WAL record that core has for them.  A page with
  * anything out of the ordinary is core's to prune, and looked at again after
  * that: a chain with a dead tuple after one that somebody may still see, a dead
@@ -38,7 +41,7 @@
  * all-frozen and costs no WAL record of its own.  That is so if something on it
  * has to be frozen anyway, or if pruning will log an image of the whole page,
  * which then shows the tuples frozen.  Otherwise only what is older than
- * FreezeLimit.
+ * FreezeLimit; from PG 16 on, if there is any such, all that can be frozen.
  *
  * Core: access/heap/pruneheap.c, heap_page_prune; access/heap/vacuumlazy.c
  * (15), lazy_scan_prune.
@@ -380,7 +383,7 @@ examine_tuple(PageExam *exam, ItemId itemid, HeapTupleHeader htup,
 	}
 
 	result->hastup = true;
-	if (!plan_freezing(exam, htup, offnum, exam->freeze_cutoff))
+	if (!plan_freezing(exam, htup, offnum, exam->self->shared->cutoffs.FreezeLimit))
 		result->vis.all_frozen = false;
 }
 
@@ -413,7 +416,7 @@ begin_exam(PageExam *exam, OffsetNumber maxoff)
 	exam->plan.dead = exam->room + lengthof(exam->room);
 	exam->prune_xid = InvalidTransactionId;
 	exam->nfrozen = 0;
-	exam->freeze_cutoff = self->shared->cutoffs.FreezeLimit;
+	exam->freeze_cutoff = pv_freeze_horizon(&self->shared->cutoffs);
 }
 
 /*
@@ -684,7 +687,7 @@ judge_page(PageExam *exam)
 							self->errinfo.relname),
 					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
 		exam->result->ndeleted +=
-			pv_core_prune(self->rel, exam->buf, self->shared->cutoffs.OldestXmin,
+			pv_core_prune(self->rel, exam->buf, &self->shared->cutoffs,
 						  self->vistest, &self->errinfo.offnum);
 		exam->core_pruned = true;
 	}
@@ -746,6 +749,35 @@ plan_freezing_all(PageExam *exam)
 }
 
 /*
+ * Plan to freeze all that can be on a page where something has to be, as core does
+ * from PG 16 on.
+ */
+static void
+plan_freezing_more(PageExam *exam)
+{
+	PvParticipant *self = exam->self;
+	Page		page = BufferGetPage(exam->buf);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+
+	exam->relfrozenxid = self->counters.NewRelfrozenXid;
+	exam->relminmxid = self->counters.NewRelminMxid;
+	exam->nfrozen = 0;
+
+	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
+		 offnum = OffsetNumberNext(offnum))
+	{
+		ItemId		itemid = PageGetItemId(page, offnum);
+
+		if (!ItemIdIsNormal(itemid) || exam->fate[offnum] >= DEAD_IN_CHAIN)
+			continue;
+		self->errinfo.offnum = offnum;
+		(void) plan_freezing(exam, (HeapTupleHeader) PageGetItem(page, itemid), offnum,
+							 self->shared->cutoffs.OldestXmin);
+	}
+	self->errinfo.offnum = InvalidOffsetNumber;
+}
+
+/*
  * Will a WAL record of a change to this page hold an image of it?  Core's answer
  * is of the process's last record, so that one which has logged nothing yet, or
  * nothing since the last checkpoint began, is told no.  If we say yes there will
@@ -768,7 +800,13 @@ consider_freezing_all(PageExam *exam)
 	PvVisibility *vis = &exam->result->vis;
 	bool		image_due;
 
-	if (!vis->all_visible || vis->all_frozen)
+	if (!vis->all_visible)
+	{
+		if (PV_FREEZES_WHOLE_PAGES && exam->nfrozen > 0)
+			plan_freezing_more(exam);
+		return false;
+	}
+	if (vis->all_frozen)
 		return false;
 	image_due = pv_plan_changes_page(&exam->plan) && RelationNeedsWAL(exam->self->rel) &&
 		image_is_due(exam->buf);
@@ -778,7 +816,25 @@ consider_freezing_all(PageExam *exam)
 		return image_due;
 
 	judge_page(exam);
+	if (PV_FREEZES_WHOLE_PAGES && exam->nfrozen > 0)
+		plan_freezing_more(exam);
 	return false;
+}
+
+/*
+ * Where no index leads to them, dead items need not stay dead for a moment.
+ */
+static void
+plan_to_unused(PageExam *exam)
+{
+	PvPageResult *result = exam->result;
+	PvPrunePlan *plan = &exam->plan;
+
+	memcpy(plan->unused + plan->nunused, result->deadoffsets,
+		   result->lpdead_items * sizeof(OffsetNumber));
+	plan->nunused += result->lpdead_items;
+	plan->ndead = 0;
+	result->marked_unused = true;
 }
 
 /*
@@ -803,14 +859,9 @@ update_hints(PageExam *exam, Page page)
 static void
 change_page(PageExam *exam, bool image)
 {
-	START_CRIT_SECTION();
-
-	MarkBufferDirty(exam->buf);
 	(void) update_hints(exam, BufferGetPage(exam->buf));
 	pv_prune_and_freeze(exam->self->rel, exam->buf, &exam->plan,
 						exam->freeze_cutoff, exam->frozen, exam->nfrozen, image);
-
-	END_CRIT_SECTION();
 }
 
 /*
@@ -836,6 +887,9 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 
 	judge_page(&exam);
 	image = consider_freezing_all(&exam);
+	result->marked_unused = false;
+	if (PV_PRUNES_TO_UNUSED && self->nindexes == 0 && result->lpdead_items > 0)
+		plan_to_unused(&exam);
 	if (pv_plan_changes_page(&exam.plan) || exam.nfrozen > 0)
 		change_page(&exam, image);
 	else if (update_hints(&exam, BufferGetPage(buf)))

@@ -20,6 +20,7 @@ typedef struct PvPageResult
 	PvVisibility vis;			/* once its dead items are gone */
 	bool		look_again;		/* for what could not be hinted yet */
 	int			lpdead_items;
+	bool		marked_unused;	/* the dead items are unused already */
 	OffsetNumber *deadoffsets;	/* ascending; in the room for them */
 	OffsetNumber room[MaxHeapTuplesPerPage];
 } PvPageResult;

@@ -104,7 +104,7 @@ typedef struct QueueShared
 	pg_atomic_uint32 nrunners;
 
 	/* all else is under the lock */
-	int			launcher_procno;	/* -1: none */
+	Latch	   *launcher_latch; /* in shared memory; NULL: no launcher */
 	uint32		next_token;
 	int			nentries;
 	DatabaseQueue queues[PV_MAX_QUEUES];
@@ -149,7 +149,6 @@ pv_queue_shmem_startup(void)
 	if (!found)
 	{
 		memset(shared, 0, sizeof(QueueShared));
-		shared->launcher_procno = -1;
 		for (int i = 0; i < PV_MAX_QUEUES; i++)
 			dlist_init(&shared->queues[i].entries);
 		pg_atomic_init_u32(&shared->nrunners, 0);
@@ -470,8 +469,8 @@ remove_runner(Runner *runner)
 static void
 wake_launcher(void)
 {
-	if (shared->launcher_procno >= 0)
-		SetLatch(&ProcGlobal->allProcs[shared->launcher_procno].procLatch);
+	if (shared->launcher_latch != NULL)
+		SetLatch(shared->launcher_latch);
 }
 
 
@@ -484,7 +483,7 @@ static void
 launcher_exit(int code, Datum arg)
 {
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	shared->launcher_procno = -1;
+	shared->launcher_latch = NULL;
 	LWLockRelease(lock);
 }
 
@@ -493,7 +492,7 @@ void
 pv_queue_launcher_begin(void)
 {
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	shared->launcher_procno = MyProc->pgprocno;
+	shared->launcher_latch = &MyProc->procLatch;
 	LWLockRelease(lock);
 	before_shmem_exit(launcher_exit, 0);
 }

@@ -59,6 +59,7 @@
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
+#include "pv_compat.h"
 #include "pv_hook.h"
 #include "pv_runner.h"
 #include "storage/dsm.h"
@@ -157,8 +158,8 @@ static int	caller_pid = 0;
 bool
 pv_runner_may_vacuum(Oid relid, bool is_shared)
 {
-	return pg_class_ownercheck(relid, GetUserId()) ||
-		(!is_shared && pg_database_ownercheck(MyDatabaseId, GetUserId()));
+	return pv_owns_relation(relid, GetUserId()) ||
+		(!is_shared && pv_owns_database(MyDatabaseId, GetUserId()));
 }
 
 void
@@ -496,7 +497,7 @@ waits_for_our_pin(int runner_pid, Oid relid)
 		PGPROC	   *proc = &ProcGlobal->allProcs[i];
 
 		waiting = (proc == runner || proc->lockGroupLeader == runner) &&
-			(proc->wait_event_info & 0xFF000000) == PG_WAIT_BUFFER_PIN;
+			(proc->wait_event_info & 0xFF000000) == PV_WAIT_BUFFER_PIN_EVENT;
 	}
 	if (!waiting)
 		return false;
@@ -890,7 +891,7 @@ vacuum_relations(const PvRequest *request)
 	if (relations != NIL)
 	{
 		pv_hook_begin_run(&run);
-		vacuum(relations, &params, NULL, true);
+		pv_vacuum(relations, &params, NULL, PortalContext);
 		pv_hook_end_run();
 	}
 

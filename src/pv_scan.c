@@ -186,7 +186,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	{
 		counters->lpdead_item_pages++;
 		counters->lpdead_items += found.lpdead_items;
-		pv_page_mark_unused(self, buf, blkno, found.deadoffsets, found.lpdead_items);
+		if (!found.marked_unused)
+			pv_page_mark_unused(self, buf, blkno, found.deadoffsets, found.lpdead_items);
 	}
 	if (dead_items_stay)
 		found.vis.all_visible = false;

@@ -359,6 +359,7 @@ vacuum_table(Work *work, Relation rel)
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
 	save_nestlevel = NewGUCNestLevel();
+	pv_restrict_search_path();
 
 	table_relation_vacuum(rel, &work->params, ring);
 

@@ -261,14 +261,17 @@ static uint64
 pages_of_work(PvVacuum *vac)
 {
 	uint64		pages = vac->plan.rel_pages;
-	PgStat_StatTabEntry *stats;
+	double		dead,
+				inserted,
+				modified;
 
 	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
 		vac->allfrozen_before;
 
-	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
-	if (!vac->do_index_vacuuming || stats == NULL ||
-		stats->n_dead_tuples <= vac->plan.rel_pages * BYPASS_THRESHOLD_PAGES)
+	if (!vac->do_index_vacuuming ||
+		!pv_fetch_counts(vac->rel->rd_rel->relisshared, RelationGetRelid(vac->rel),
+						 &dead, &inserted, &modified) ||
+		dead <= vac->plan.rel_pages * BYPASS_THRESHOLD_PAGES)
 		return pages;
 
 	for (int i = 0; i < vac->leader.nindexes; i++)
@@ -365,13 +368,15 @@ store_limit(void)
 static Size
 store_reserve(PvVacuum *vac, Size limit)
 {
-	PgStat_StatTabEntry *stats;
 	uint64		blocks = vac->plan.rel_pages;
+	double		dead,
+				inserted,
+				modified;
 	Size		reserve;
 
-	stats = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
-	if (stats != NULL)
-		blocks = Min(blocks, (uint64) stats->n_dead_tuples);
+	if (pv_fetch_counts(vac->rel->rd_rel->relisshared, RelationGetRelid(vac->rel),
+						&dead, &inserted, &modified))
+		blocks = Min(blocks, (uint64) dead);
 	reserve = Max(blocks * STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
 	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
 	return Max(reserve, vac->plan.nslots * PV_DEADTIDS_ROOM);
@@ -395,14 +400,16 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 
 /*
  * Plan each participant's ring of buffers: none, if the caller can do without, or
- * the table.  All together take an eighth of shared buffers at most, as core has
+ * the table.  A size that the caller names comes before the table's.  All together take an eighth of shared buffers at most, as core has
  * it for one ring.
  */
 static void
 plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 {
-	int			limit = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
+	int			limit = pv_ring_asked_for(bstrategy);
 
+	if (limit < 0)
+		limit = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
 	if (bstrategy == NULL || limit == 0)
 		return;
 	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
@@ -916,8 +923,8 @@ fill_result(PvVacuum *vac)
 	result->buffers_hit = buffers.shared_blks_hit + buffers.local_blks_hit;
 	result->buffers_read = buffers.shared_blks_read + buffers.local_blks_read;
 	result->buffers_dirtied = buffers.shared_blks_dirtied + buffers.local_blks_dirtied;
-	vac->details.io_read_ms = INSTR_TIME_GET_MILLISEC(buffers.blk_read_time);
-	vac->details.io_write_ms = INSTR_TIME_GET_MILLISEC(buffers.blk_write_time);
+	vac->details.io_read_ms = INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers));
+	vac->details.io_write_ms = INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
 	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
 	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
 		vac->sum.lpdead_items > 0 &&

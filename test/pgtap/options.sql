@@ -347,20 +347,20 @@ SELECT is(label(rel), NULL, 'the next table does not get them: ' || rel) FROM un
 -- statements within the statement
 CREATE FUNCTION creates(n int) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('CREATE TABLE inner%s (x serial PRIMARY KEY)', n);
-    EXECUTE format('CREATE TABLE inner_as%s AS SELECT 1 AS x', n);
-    EXECUTE format('CREATE MATERIALIZED VIEW inner_mv%s AS SELECT 1 AS x', n);
-    EXECUTE format('REFRESH MATERIALIZED VIEW inner_mv%s', n);
-    EXECUTE format('CREATE TABLE inner_own%s (x int) WITH (parvacuum.workers = 100)', n);
+    EXECUTE format('CREATE TABLE t.inner%s (x serial PRIMARY KEY)', n);
+    EXECUTE format('CREATE TABLE t.inner_as%s AS SELECT 1 AS x', n);
+    EXECUTE format('CREATE MATERIALIZED VIEW t.inner_mv%s AS SELECT 1 AS x', n);
+    EXECUTE format('REFRESH MATERIALIZED VIEW t.inner_mv%s', n);
+    EXECUTE format('CREATE TABLE t.inner_own%s (x int) WITH (parvacuum.workers = 100)', n);
     BEGIN
-        EXECUTE format('CREATE TABLE inner_bad%s (x int) WITH (parvacuum.workers = 100, fillfactor = 1)', n);
+        EXECUTE format('CREATE TABLE t.inner_bad%s (x int) WITH (parvacuum.workers = 100, fillfactor = 1)', n);
     EXCEPTION WHEN invalid_parameter_value THEN
         NULL;
     END;
     RETURN n;
 END $$;
 -- called when the query is planned, before the table is there
-CREATE FUNCTION creates_early(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN creates(n); END';
+CREATE FUNCTION creates_early(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN t.creates(n); END';
 CREATE TABLE outer1 WITH (parvacuum.workers = 1) AS SELECT creates(1);
 CREATE TABLE outer2 WITH (parvacuum.workers = 2) AS SELECT creates_early(2);
 CREATE MATERIALIZED VIEW outer3 WITH (parvacuum.workers = 3) AS SELECT creates_early(3);

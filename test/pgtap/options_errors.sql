@@ -308,10 +308,10 @@ SELECT dblink_exec('e', 'SET default_transaction_read_only = off') \g /dev/null
 -- in a parallel worker
 CREATE FUNCTION in_worker() RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS
     'BEGIN ALTER TABLE t.a SET (parvacuum.workers = 9); RETURN 1; END';
-SELECT dblink_exec('e', 'SET force_parallel_mode = on') \g /dev/null
+SELECT dblink_exec('e', format('SET %s = on', in_workers())) \g /dev/null
 SELECT fails('e', 'SELECT in_worker()', '25000', 'cannot execute ALTER TABLE during a parallel operation', '',
     'in a parallel worker');
-SELECT dblink_exec('e', 'RESET force_parallel_mode') \g /dev/null
+SELECT dblink_exec('e', 'RESET ' || in_workers()) \g /dev/null
 
 -- fractions are not rounded, least of all to 0
 SELECT fails('e', format('ALTER TABLE a SET (parvacuum.%s = %L)', o.name, value), '22023',

@@ -57,7 +57,7 @@ BEGIN
 END $$;
 SELECT with_setting(s) FROM unnest(ARRAY['search_path = ''''', 'default_transaction_isolation = serializable', 'default_transaction_isolation = ''repeatable read''',
     'default_transaction_read_only = on', 'an.unknown_setting = 1', 'client_encoding = latin1', 'client_min_messages = error', 'datestyle = ''german''',
-    'session_replication_role = replica', 'force_parallel_mode = on', 'application_name = ''x''''y"z''']) s;
+    'session_replication_role = replica', in_workers() || ' = on', 'application_name = ''x''''y"z''']) s;
 
 -- names that are not ASCII, in a message of the runner
 SELECT connect('s') \g /dev/null

@@ -28,7 +28,8 @@ $node->safe_psql('postgres', q{
 	CREATE FUNCTION of_worker() RETURNS text LANGUAGE sql PARALLEL SAFE AS $$SELECT current_setting('parvacuum.window')$$});
 is($holds->(), "$nights|configuration file", 'the postmaster has read it');
 like($show->(), qr/^mon-fri/, 'and shows it as it was written');
-is($node->safe_psql('postgres', q{SET force_parallel_mode = on; SET parvacuum."window" = 'never'; SELECT of_worker()}),
+is($node->safe_psql('postgres', q{SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query') \\g /dev/null
+SET parvacuum."window" = 'never'; SELECT of_worker()}),
 	'never', 'a parallel worker has it from its leader');
 is($node->safe_psql('postgres', q{SET parvacuum."window" = '6:00-7:00'; SELECT count(*) FROM parvacuum_run('t', workers => 1)}),
 	'1', 'and the runner from its caller');

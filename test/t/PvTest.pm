@@ -40,7 +40,10 @@ sub pv_node
 	my ($name, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(%params);
+	# PG 18 has checksums by default; the oracle writes pages without
+	my $extra = $params{extra} || [];
+	$extra = [ @$extra, '--no-data-checksums' ] if $node->pg_version >= 18;
+	$node->init(%params, extra => $extra);
 	$node->append_conf('postgresql.conf', slurp_file("$test_dir/parvacuum.conf"));
 
 	# the last one wins: the socket must be where the test looks for it
