@@ -483,6 +483,45 @@ pv_truncation_forbidden(void)
 #endif
 }
 
+/*
+ * May a vacuum that leaves it open truncate this table?  PG 18 asks a setting where
+ * the table says nothing.
+ */
+static inline bool
+pv_may_truncate(Relation rel)
+{
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+
+#if PG_VERSION_NUM >= 180000
+	if (options == NULL || !options->vacuum_truncate_set)
+		return vacuum_truncate;
+#endif
+	return options == NULL || options->vacuum_truncate;
+}
+
+/* PG 18 limits the threshold of dead rows; -1 is no limit.  NULL: no options. */
+static inline int
+pv_vacuum_max_threshold(const AutoVacOpts *options)
+{
+#if PG_VERSION_NUM >= 180000
+	return options != NULL && options->vacuum_max_threshold >= -1 ?
+		options->vacuum_max_threshold : autovacuum_vac_max_thresh;
+#else
+	return -1;
+#endif
+}
+
+/* PG 18 counts inserts by the share of the table that is not frozen. */
+static inline double
+pv_unfrozen_share(Form_pg_class form)
+{
+#if PG_VERSION_NUM >= 180000
+	if (form->relpages > 0 && form->relallfrozen > 0)
+		return 1 - Min(form->relallfrozen, form->relpages) / (double) form->relpages;
+#endif
+	return 1;
+}
+
 /* PG 16 has one function for the owners of all objects. */
 static inline bool
 pv_owns_relation(Oid relid, Oid role)

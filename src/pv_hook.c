@@ -431,12 +431,10 @@ choose(Relation rel, PvChoice *choice)
 static void
 resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
 {
-	StdRdOptions *options = (StdRdOptions *) rel->rd_options;
-
 	if (params->truncate != VACOPTVALUE_AUTO)
 		return;
 
-	if (options != NULL && !options->vacuum_truncate)
+	if (!pv_may_truncate(rel))
 		params->truncate = VACOPTVALUE_DISABLED;
 	else if (for_core)
 		params->truncate = VACOPTVALUE_ENABLED;

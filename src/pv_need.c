@@ -81,7 +81,8 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
  * What settings and storage parameters say.
  */
 static void
-get_thresholds(const AutoVacOpts *options, PvThresholds *thresholds)
+get_thresholds(Form_pg_class form, const AutoVacOpts *options,
+			   PvThresholds *thresholds)
 {
 	static const AutoVacOpts none = {
 		.enabled = true, .vacuum_threshold = -1, .vacuum_ins_threshold = -2,
@@ -90,16 +91,24 @@ get_thresholds(const AutoVacOpts *options, PvThresholds *thresholds)
 		.vacuum_ins_scale_factor = -1, .analyze_scale_factor = -1
 	};
 	const AutoVacOpts *own = options ? options : &none;
+	int			most = pv_vacuum_max_threshold(options);
 
 	thresholds->enabled = own->enabled;
 	thresholds->vacuum_base = own->vacuum_threshold >= 0 ?
 		own->vacuum_threshold : autovacuum_vac_thresh;
 	thresholds->vacuum_scale = own->vacuum_scale_factor >= 0 ?
 		own->vacuum_scale_factor : autovacuum_vac_scale;
+	if (most >= 0 && thresholds->vacuum_base +
+		thresholds->vacuum_scale * Max(form->reltuples, 0) > most)
+	{
+		thresholds->vacuum_base = most;
+		thresholds->vacuum_scale = 0;
+	}
 	thresholds->insert_base = own->vacuum_ins_threshold >= -1 ?
 		own->vacuum_ins_threshold : autovacuum_vac_ins_thresh;
 	thresholds->insert_scale = own->vacuum_ins_scale_factor >= 0 ?
 		own->vacuum_ins_scale_factor : autovacuum_vac_ins_scale;
+	thresholds->insert_scale *= pv_unfrozen_share(form);
 	thresholds->analyze_base = own->analyze_threshold >= 0 ?
 		own->analyze_threshold : autovacuum_anl_thresh;
 	thresholds->analyze_scale = own->analyze_scale_factor >= 0 ?
@@ -137,7 +146,7 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 							ReadNextMultiXactId());
 	state.may_analyze = form->relkind != RELKIND_TOASTVALUE &&
 		form->oid != StatisticRelationId;
-	get_thresholds(options, &thresholds);
+	get_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
 }
 
