@@ -73,16 +73,19 @@ bool		pv_cost_leads_autovacuum = false;
 bool		pv_cost_on_account = false;
 bool		pv_cost_is_runner = false;
 
-/* Microseconds of the rate that are paid at a time, the shortest sleep, and what
- * core's code may use before it sleeps by itself */
+/* Microseconds of the rate that are paid at a time, the shortest sleep, what core's
+ * code may use before it sleeps by itself, and the longest sleep: who has to sleep
+ * longer asks again, since the rate may have changed */
 #define PAYMENT_USECS			5000
 #define MIN_SLEEP_USECS			1000
 #define UNPAID_USECS			50000
+#define MAX_SLEEP_USECS			1000000
 
 /* What was paid for is to be slept off at core's next delay point.  The balance is
  * this much until then, more than anybody uses between two polls: by that it is
  * told whether core has slept and begun at 0 again. */
 static bool sleep_is_due = false;
+static bool more_is_due = false;
 
 #define DUE_BALANCE				(1 << 24)
 
@@ -389,11 +392,12 @@ pv_cost_pay(void)
 			return;
 		allow_unpaid(rate);
 	}
-	if (VacuumCostBalance < rate * PAYMENT_USECS / 1000000)
+	if (!more_is_due && VacuumCostBalance < rate * PAYMENT_USECS / 1000000)
 		return;
 
 	wait = pv_account_charge(pv_shmem_account(), VacuumCostBalance, rate,
 							 now_usecs());
+	more_is_due = wait > MAX_SLEEP_USECS;
 	if (wait < MIN_SLEEP_USECS)
 	{
 		VacuumCostBalance = 0;
@@ -402,7 +406,7 @@ pv_cost_pay(void)
 	sleep_is_due = true;
 	VacuumCostBalance = DUE_BALANCE;
 	pv_vacuum_cost_limit = DUE_BALANCE;
-	pv_vacuum_cost_delay = wait / 1000.0;
+	pv_vacuum_cost_delay = Min(wait, MAX_SLEEP_USECS) / 1000.0;
 }
 
 /* What these blocks cost. */

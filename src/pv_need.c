@@ -384,14 +384,16 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 	table_endscan(desc);
 }
 
-/* The most urgent first. */
+/* The most urgent first, as the queue wants it. */
 static int
 compare_found(const void *a, const void *b)
 {
-	double		x = ((const PvItem *) a)->score.total;
-	double		y = ((const PvItem *) b)->score.total;
+	const PvItem *x = a;
+	const PvItem *y = b;
 
-	return x < y ? 1 : x > y ? -1 : 0;
+	if (x->score.total != y->score.total)
+		return x->score.total < y->score.total ? 1 : -1;
+	return x->key.relid < y->key.relid ? -1 : x->key.relid > y->key.relid;
 }
 
 /*

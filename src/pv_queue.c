@@ -42,6 +42,7 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
+#include "utils/float.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
@@ -77,6 +78,9 @@ typedef struct DatabaseQueue
 	bool		scan_requested;
 	bool		scanning;
 	bool		incomplete;		/* the last scan found no place for all */
+	bool		goes_on;		/* the scan goes on after the cursor */
+	double		cursor_score;	/* of the last that found place in this pass */
+	Oid			cursor_relid;
 	bool		vacuumed;		/* something, and pg_database does not know yet */
 	int			nrunners;
 } DatabaseQueue;
@@ -775,7 +779,8 @@ pv_queue_attach(int runner, uint32 token, Oid *database)
 /*
  * Is it on this runner to look for work now?  If so it has to end what it begins
  * here.  That is so if the launcher wants it, or when the queue is empty and the
- * last scan did not find place for all.
+ * last scan did not find place for all.  Then it goes on after the last that did:
+ * what came before was done, or in vain, and has its turn in the next pass.
  */
 bool
 pv_queue_begin_scan(void)
@@ -792,6 +797,12 @@ pv_queue_begin_scan(void)
 		wanted = false;
 	if (wanted)
 	{
+		queue->goes_on = !queue->scan_requested;
+		if (!queue->goes_on)
+		{
+			queue->cursor_score = get_float8_infinity();
+			queue->cursor_relid = InvalidOid;
+		}
 		queue->scan_requested = false;
 		queue->scanning = me->scanning = true;
 		queue->incomplete = me->queued_some = false;
@@ -800,6 +811,15 @@ pv_queue_begin_scan(void)
 	}
 	LWLockRelease(lock);
 	return wanted;
+}
+
+/* Offers come in this order: by score, then by OID. */
+static bool
+is_after_cursor(const DatabaseQueue *queue, const PvItem *item)
+{
+	if (item->score.total != queue->cursor_score)
+		return item->score.total < queue->cursor_score;
+	return item->key.relid > queue->cursor_relid;
 }
 
 /*
@@ -819,11 +839,23 @@ pv_queue_offer(const PvItem *item, bool *full)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
+	if (queue->goes_on && !is_after_cursor(queue, item))
+	{
+		if (entry != NULL)
+			entry->item.seen = true;
+		LWLockRelease(lock);
+		return;
+	}
 	if (entry == NULL &&
 		(reason == PV_WAIT_NONE || shared->nentries < places() / 2))
 	{
 		entry = new_entry(queue, item);
 		*full |= (entry == NULL && reason == PV_WAIT_NONE);
+	}
+	if (!*full)
+	{
+		queue->cursor_score = item->score.total;
+		queue->cursor_relid = item->key.relid;
 	}
 	if (entry != NULL && entry->item.state == PV_ITEM_RUNNING)
 		entry->item.seen = true;
@@ -991,11 +1023,11 @@ pv_queue_should_leave(void)
 }
 
 /*
- * Has the queue been worked off, and nobody is at work on the rest of it?  Then
- * one runner is told so, if there was anything to vacuum.
+ * Has the queue been worked off, and nobody is at work on the rest of it, or does
+ * that not matter?  Then one runner is told so, if there was anything to vacuum.
  */
 bool
-pv_queue_pass_is_over(void)
+pv_queue_pass_is_over(bool even_if_busy)
 {
 	DatabaseQueue *queue = my_queue();
 	bool		over;
@@ -1006,7 +1038,7 @@ pv_queue_pass_is_over(void)
 	{
 		Runner	   *runner = &shared->runners[i];
 
-		if (runner->hired && runner->busy && runner->queue == me->queue)
+		if (!even_if_busy && runner->hired && runner->busy && runner->queue == me->queue)
 			over = false;
 	}
 	if (over)

@@ -125,7 +125,7 @@ extern bool pv_queue_put_back(const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 							TimestampTz until, TransactionId horizon);
 extern bool pv_queue_should_leave(void);
-extern bool pv_queue_pass_is_over(void);
+extern bool pv_queue_pass_is_over(bool even_if_busy);
 
 /* Sessions. */
 extern List *pv_queue_copy(void);

@@ -379,8 +379,12 @@ horizon_is_in_the_way(Work *work, Relation rel)
 {
 	PvScore		after;
 
+	int			max_age = autovacuum_freeze_max_age;
+
+	if (work->has_options && work->options.freeze_max_age >= 0)
+		max_age = Min(max_age, work->options.freeze_max_age);
 	if (work->item.score.wraparound &&
-		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * autovacuum_freeze_max_age)
+		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * max_age)
 		return true;
 	if (work->item.score.dead <= 1)
 		return false;
@@ -523,10 +527,25 @@ recover(Work *work)
 	if (!canceled)
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->errors, 1);
 	pv_queue_abandon_scan();
-	pv_queue_finish(&work->item, false, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
+	pv_queue_finish(&work->item, work->vacuumed, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
 					0, InvalidTransactionId);
 	pv_cost_open_account();
 	RESUME_INTERRUPTS();
+}
+
+/*
+ * Have pg_database know how old the oldest table is now, once in a pass: when the
+ * queue has been worked off, or, if that takes long, when the next pass begins.
+ */
+static void
+finish_pass(bool even_if_busy)
+{
+	if (!pv_queue_pass_is_over(even_if_busy))
+		return;
+	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
+	StartTransactionCommand();
+	vac_update_datfrozenxid();
+	CommitTransactionCommand();
 }
 
 /*
@@ -545,7 +564,10 @@ next_step(void)
 	PG_TRY();
 	{
 		if (to_scan)
+		{
+			finish_pass(true);
 			scan_database();
+		}
 		else
 			do_table(&work);
 	}
@@ -563,20 +585,6 @@ next_step(void)
  *		The runner
  * ----------------------------------------------------------------
  */
-
-/*
- * Have pg_database know how old the oldest table is now, once in a pass.
- */
-static void
-finish_pass(void)
-{
-	if (!pv_queue_pass_is_over())
-		return;
-	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
-	StartTransactionCommand();
-	vac_update_datfrozenxid();
-	CommitTransactionCommand();
-}
 
 static void
 heed_reload(void)
@@ -625,6 +633,8 @@ parvacuum_sched_main(Datum main_arg)
 
 	for (;;)
 	{
+		/* A cancel is for a table, and there is none at hand */
+		QueryCancelPending = false;
 		CHECK_FOR_INTERRUPTS();
 		heed_reload();
 		if (!pv_guc_scheduler || pv_queue_should_leave())
@@ -632,6 +642,6 @@ parvacuum_sched_main(Datum main_arg)
 		if (!next_step())
 			break;
 	}
-	finish_pass();
+	finish_pass(false);
 	pv_cost_settle();
 }

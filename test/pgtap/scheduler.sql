@@ -110,7 +110,7 @@ FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.schedu
 -- On, with one runner, which is so slow that it is at its first table for long
 ------------------------------------------------------------------------------
 
-CREATE TABLE slow AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 60000) g;
+CREATE TABLE slow AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
 CREATE TABLE next_slow AS SELECT * FROM slow;
 CREATE TABLE toasty (a text);
 CREATE TABLE cut AS SELECT g AS a FROM generate_series(1, 20000) g;
@@ -143,9 +143,9 @@ GRANT ALL ON owned, slow, mixed, mixed_ours, mixed_theirs, mixed_sub, mixed_sub_
 
 CALL set_for_server('autovacuum_naptime', '1h');
 CALL set_for_server('parvacuum.scheduler_workers', '1');
-CALL set_for_server('parvacuum.scheduler_max_cost', '100');
+CALL set_for_server('parvacuum.scheduler_max_cost', '1000');
 CALL set_for_server('parvacuum.scheduler', 'on');
-SELECT ok(max_cost_is('100'), 'all is as the tests want it');
+SELECT ok(max_cost_is('1000'), 'all is as the tests want it');
 
 -- What is queued now, by names, but for TOAST tables: what a condition holds for.
 CREATE FUNCTION in_queue(condition text DEFAULT 'true') RETURNS text LANGUAGE plpgsql AS $$

@@ -508,7 +508,7 @@ Datum
 parvacuum_test_pass_is_over(PG_FUNCTION_ARGS)
 {
 	be(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(pv_queue_pass_is_over());
+	PG_RETURN_BOOL(pv_queue_pass_is_over(false));
 }
 
 Datum
