@@ -438,7 +438,8 @@ pv_cost_charge_slept(const BufferUsage *before)
 }
 
 /*
- * Charge the rest, and leave it to the next payment to wait for it.
+ * Charge the rest, and leave it to the next payment to wait for it, however small
+ * that is.
  */
 void
 pv_cost_settle(void)
@@ -450,7 +451,8 @@ pv_cost_settle(void)
 		units -= DUE_BALANCE;
 	if (pv_cost_on_account)
 	{
-		(void) pv_account_charge(pv_shmem_account(), units, rate, now_usecs());
+		more_is_due = pv_account_charge(pv_shmem_account(), units, rate,
+										now_usecs()) >= MIN_SLEEP_USECS;
 		allow_unpaid(rate);
 	}
 	VacuumCostBalance = 0;

@@ -502,6 +502,24 @@ sub is_near
 	return;
 }
 
+# Small tables, none of which is worth a sleep, each vacuumed and analyzed.
+my @tiny = map { "tiny_$_" } 1 .. 200;
+reload_with('parvacuum.scheduler' => 'off');
+sql(map { ("CREATE TABLE $_ (a int) WITH ($in)", "INSERT INTO $_ SELECT generate_series(1, 100)", "DELETE FROM $_ WHERE a > 10") } @tiny);
+speed(10000);
+{
+	my $from = stat_of('cost_units');
+	my $begun = time;
+	reload_with('parvacuum.scheduler' => 'on');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'tiny%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @tiny),
+		'small tables: all are done');
+	my $speed = (stat_of('cost_units') - $from) / (time - $begun);
+	note sprintf 'small tables: %.0f units a second of 10000', $speed;
+	cmp_ok($speed, '<', 11000, 'small tables: not more than is allowed');
+}
+speed(0);
+sql('DROP TABLE ' . join ', ', @tiny);
+
 my @payers = map { "payer_$_" } 1 .. 8;
 make_tables(400, @payers);
 reload_with('parvacuum.scheduler_max_cost' => -1, autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => 2);
