@@ -143,9 +143,9 @@ GRANT ALL ON owned, slow, mixed, mixed_ours, mixed_theirs, mixed_sub, mixed_sub_
 
 CALL set_for_server('autovacuum_naptime', '1h');
 CALL set_for_server('parvacuum.scheduler_workers', '1');
-CALL set_for_server('parvacuum.scheduler_max_cost', '1000');
+CALL set_for_server('parvacuum.scheduler_max_cost', '200');
 CALL set_for_server('parvacuum.scheduler', 'on');
-SELECT ok(max_cost_is('1000'), 'all is as the tests want it');
+SELECT ok(max_cost_is('200'), 'all is as the tests want it');
 
 -- What is queued now, by names, but for TOAST tables: what a condition holds for.
 CREATE FUNCTION in_queue(condition text DEFAULT 'true') RETURNS text LANGUAGE plpgsql AS $$

@@ -582,9 +582,10 @@ for my $workers (1, 2)
 	# faster, and the large table's vacuum learns of it
 	if ($workers == 2)
 	{
-		is_near(units_per_second(2), 6000, "$what: slow", 0.8);
+		# what the others have used may still have to be waited for
+		is_near(units_per_second(4), 6000, "$what: slow", 0.3);
 		speed(60000);
-		is_near(units_per_second(1), 60000, "$what: ten times as fast", 0.8);
+		is_near(units_per_second(1), 60000, "$what: ten times as fast", 0.5);
 	}
 	speed(0);
 	ok(pv_await($node, $active, 0), "$what: and all are done");
