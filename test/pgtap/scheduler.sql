@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(140);
+SELECT plan(138);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -279,9 +279,6 @@ SELECT parvacuum_enqueue('slow', 5) \g /dev/null
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
 SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its runner goes on');
-SELECT pid FROM parvacuum_queue WHERE relid = 'next_slow'::regclass \gset
-SELECT is(answer('SET ROLE pv_signal', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'a member of pg_signal_backend cancels a runner''s table');
-SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'it waits as well');
 
 ------------------------------------------------------------------------------
 -- The rest is done
