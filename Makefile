@@ -36,6 +36,7 @@ OBJS = \
 	src/pv_participant.o \
 	src/pv_policy.o \
 	src/pv_pool.o \
+	src/pv_process.o \
 	src/pv_prune.o \
 	src/pv_queue.o \
 	src/pv_reap.o \

@@ -484,8 +484,6 @@ pv_cost_take_share(void)
 
 	/* Epoch first: if anything changes after that, we shall be back */
 	pv_cost_epoch = pg_atomic_read_u32(&shared->epoch);
-	if (shared->on_account)
-		return;
 	pg_read_barrier();
 	SpinLockAcquire(&shared->mutex);
 	budget = shared->budget;

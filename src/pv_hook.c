@@ -441,6 +441,17 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
 }
 
 /*
+ * Has the next in the chain vacuum the relation.  It must be told whether to
+ * truncate.
+ */
+static void
+call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+{
+	resolve_truncate(rel, params, true);
+	previous_vacuum(rel, params, bstrategy);
+}
+
+/*
  * Has the next in the chain vacuum the relation, and measures from outside
  * what that took: time in microseconds, blocks, WAL.
  */
@@ -459,7 +470,7 @@ vacuum_by_core(Relation rel, VacuumParams *params,
 	memset(&wal, 0, sizeof(wal));
 	INSTR_TIME_SET_CURRENT(start);
 
-	previous_vacuum(rel, params, bstrategy);
+	call_previous(rel, params, bstrategy);
 
 	INSTR_TIME_SET_CURRENT(elapsed);
 	INSTR_TIME_SUBTRACT(elapsed, start);
@@ -548,27 +559,27 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 		(params->options & VACOPT_VERBOSE) == 0 &&
 		!message_level_is_interesting(DEBUG1))
 	{
-		resolve_truncate(rel, params, true);
-		previous_vacuum(rel, params, bstrategy);
+		call_previous(rel, params, bstrategy);
 		return;
 	}
 
 	choose(rel, &choice);
 	if (!choice.wanted)
 	{
-		resolve_truncate(rel, params, true);
-		previous_vacuum(rel, params, bstrategy);
+		call_previous(rel, params, bstrategy);
 		return;
 	}
 
 	if (run != NULL)
 		run->begin_relation(RelationGetRelid(rel));
-	resolve_truncate(rel, params, choice.declined != NULL);
 	entry.toast_parent = choice.toast_parent;
 
 	if (choice.declined == NULL)
+	{
+		resolve_truncate(rel, params, false);
 		pv_vacuum_rel(rel, params, bstrategy, &choice.options,
 					  choice.toast_parent, &entry.result);
+	}
 	else
 		vacuum_declined(rel, params, bstrategy, &choice, &entry.result);
 

@@ -57,6 +57,7 @@
 #include "pv_cost.h"
 #include "pv_guc.h"
 #include "pv_launcher.h"
+#include "pv_process.h"
 #include "pv_queue.h"
 #include "pv_sched.h"
 #include "pv_shmem.h"
@@ -87,15 +88,8 @@ pv_launcher_init(void)
 	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
 		return;
 
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, PV_LAUNCHER_TYPE);
-	snprintf(worker.bgw_type, BGW_MAXLEN, PV_LAUNCHER_TYPE);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	pv_process_describe(&worker, PV_LAUNCHER_TYPE, "parvacuum_launcher_main");
 	worker.bgw_restart_time = RESTART_AFTER;
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "parvacuum");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "parvacuum_launcher_main");
 	RegisterBackgroundWorker(&worker);
 }
 
@@ -149,15 +143,6 @@ publish_budget(void)
 	pv_shmem_publish_rate(rate);
 }
 
-
-/* On large tables there may be all but one. */
-static int
-max_large(void)
-{
-	return Max(pv_guc_scheduler_workers - 1, 1);
-}
-
-
 /* ----------------------------------------------------------------
  *		Databases
  * ----------------------------------------------------------------
@@ -204,14 +189,13 @@ forget_dropped(void)
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		if (!database->present)
-		{
 			(void) hash_search(databases, &database->oid, HASH_REMOVE, NULL);
-		}
 		else
 			database->present = false;
 	}
 
-	for (int i = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge); i-- > 0;)
+	for (int i = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
+									&nrunners, &nlarge); i-- > 0;)
 	{
 		if (hash_search(databases, &summaries[i].database, HASH_FIND, NULL) == NULL)
 			pv_queue_drop_database(summaries[i].database);
@@ -387,7 +371,8 @@ choose_database(TimestampTz now, PvDatabaseState *best_state)
 	double		best_rank = -1;
 	int			nrunners,
 				nlarge;
-	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
+									   &nrunners, &nlarge);
 
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
@@ -460,7 +445,8 @@ hire_runners(TimestampTz now, int naptime_ms)
 	Database   *database;
 	int			nrunners,
 				nlarge;
-	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
+									   &nrunners, &nlarge);
 	int			nleaving = count_leaving(summaries, n);
 
 	for (int i = nrunners - nleaving; i > runners_allowed(nlarge); i--)
@@ -502,7 +488,8 @@ knows_all_queues(void)
 	PvQueueSummary summaries[PV_MAX_QUEUES];
 	int			nrunners,
 				nlarge;
-	int			n = pv_queue_summaries(summaries, max_large(), &nrunners, &nlarge);
+	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
+									   &nrunners, &nlarge);
 
 	for (int i = 0; i < n; i++)
 	{

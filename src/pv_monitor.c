@@ -116,7 +116,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	{
 		PvItem	   *item = lfirst(lc);
 		bool		running = item->state == PV_ITEM_RUNNING;
-		const char *reason = reason_name(item, nlarge >= Max(pv_guc_scheduler_workers - 1, 1));
+		const char *reason = reason_name(item, nlarge >= pv_max_large(pv_guc_scheduler_workers));
 		Datum		values[QUEUE_COLUMNS];
 		bool		nulls[QUEUE_COLUMNS] = {0};
 		int			n = 0;

@@ -24,7 +24,6 @@
 
 #include "access/genam.h"
 #include "access/multixact.h"
-#include "access/reloptions.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
@@ -148,53 +147,6 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 		form->oid != StatisticRelationId;
 	get_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
-}
-
-/*
- * The storage parameters autovacuum_* in a pg_class row.  False if it has none.
- */
-static bool
-read_options(HeapTuple tuple, TupleDesc desc, AutoVacOpts *options)
-{
-	StdRdOptions *all;
-
-	if (heap_attisnull(tuple, Anum_pg_class_reloptions, desc))
-		return false;
-	all = (StdRdOptions *) extractRelOptions(tuple, desc, NULL);
-	if (all == NULL)
-		return false;
-	*options = all->autovacuum;
-	pfree(all);
-	return true;
-}
-
-/*
- * The same of an open table; a TOAST table that has none goes by its table's.
- */
-bool
-pv_need_options(Relation rel, Oid toast_parent, AutoVacOpts *options)
-{
-	Relation	pg_class;
-	HeapTuple	tuple;
-	bool		found = false;
-
-	if (rel->rd_options != NULL)
-	{
-		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
-		return true;
-	}
-	if (!OidIsValid(toast_parent))
-		return false;
-
-	pg_class = table_open(RelationRelationId, AccessShareLock);
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
-	if (HeapTupleIsValid(tuple))
-	{
-		found = read_options(tuple, RelationGetDescr(pg_class), options);
-		ReleaseSysCache(tuple);
-	}
-	table_close(pg_class, AccessShareLock);
-	return found;
 }
 
 /*
@@ -339,7 +291,7 @@ consider_table(Scan *scan, HeapTuple tuple)
 
 	if (!enabled && !OidIsValid(form->reltoastrelid))
 		return;
-	has_options = read_options(tuple, RelationGetDescr(scan->pg_class), &options);
+	has_options = pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options);
 	remember_toast(scan, form, enabled, &window, has_options ? &options : NULL);
 	if (enabled)
 		consider(scan, form, InvalidOid, has_options ? &options : NULL, &window);
@@ -354,7 +306,7 @@ consider_toast(Scan *scan, HeapTuple tuple)
 
 	if (entry == NULL || !entry->enabled)
 		return;
-	if (read_options(tuple, RelationGetDescr(scan->pg_class), &options))
+	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options))
 		consider(scan, form, entry->parent, &options, &entry->window);
 	else
 		consider(scan, form, entry->parent,

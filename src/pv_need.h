@@ -26,6 +26,5 @@ typedef struct PvFound
 extern void pv_need_scan(PvFound *found);
 extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
 						  PvScore *score);
-extern bool pv_need_options(Relation rel, Oid toast_parent, AutoVacOpts *options);
 
 #endif							/* PV_NEED_H */

@@ -36,6 +36,7 @@
 
 #include "access/genam.h"
 #include "access/parallel.h"
+#include "access/reloptions.h"
 #include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -58,6 +59,7 @@
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 typedef enum OptionType
 {
@@ -671,4 +673,58 @@ pv_options_effective(Oid relid, bool is_partition,
 		foreach(lc, get_partition_ancestors(relid))
 			inherit(effective, lfirst_oid(lc), PV_ORIGIN_ANCESTOR);
 	}
+}
+
+
+/* ----------------------------------------------------------------
+ *		Core's, for autovacuum
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The storage parameters autovacuum_* in a pg_class row.  False if it has none.
+ */
+bool
+pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc, AutoVacOpts *options)
+{
+	StdRdOptions *all;
+
+	if (heap_attisnull(tuple, Anum_pg_class_reloptions, desc))
+		return false;
+	all = (StdRdOptions *) extractRelOptions(tuple, desc, NULL);
+	if (all == NULL)
+		return false;
+	*options = all->autovacuum;
+	pfree(all);
+	return true;
+}
+
+/*
+ * The same of an open table; a TOAST table that has none goes by its table's.
+ * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
+ */
+bool
+pv_options_autovacuum(Relation rel, Oid toast_parent, AutoVacOpts *options)
+{
+	Relation	pg_class;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	if (rel->rd_options != NULL)
+	{
+		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
+		return true;
+	}
+	if (!OidIsValid(toast_parent))
+		return false;
+
+	pg_class = table_open(RelationRelationId, AccessShareLock);
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
+	if (HeapTupleIsValid(tuple))
+	{
+		found = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class), options);
+		ReleaseSysCache(tuple);
+	}
+	table_close(pg_class, AccessShareLock);
+	return found;
 }

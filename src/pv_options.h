@@ -12,6 +12,7 @@
 
 #include "access/htup.h"
 #include "nodes/pg_list.h"
+#include "utils/rel.h"
 
 /* The prefix of options and settings, and the provider of the labels. */
 #define PV_NAMESPACE			"parvacuum"
@@ -76,5 +77,11 @@ extern struct HTAB *pv_options_labelled(void);
 extern void pv_options_default(PvEffectiveOptions *effective);
 extern void pv_options_effective(Oid relid, bool is_partition,
 								 PvEffectiveOptions *effective);
+
+/* The storage parameters autovacuum_*; false if there are none. */
+extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
+									   AutoVacOpts *options);
+extern bool pv_options_autovacuum(Relation rel, Oid toast_parent,
+								  AutoVacOpts *options);
 
 #endif							/* PV_OPTIONS_H */

@@ -102,6 +102,15 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 }
 
 /*
+ * Of so many runners how many may be on large tables: all but one, for small ones.
+ */
+int
+pv_max_large(int nworkers)
+{
+	return Max(nworkers - 1, 1);
+}
+
+/*
  * How much a database deserves its next runner.  Negative: it needs none.
  *
  * First those whose age is dangerous.  Then each that is to be looked at, since

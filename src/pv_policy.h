@@ -66,6 +66,8 @@ typedef struct PvScore
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
 
+extern int	pv_max_large(int nworkers);
+
 /* What the launcher knows of a database. */
 typedef struct PvDatabaseState
 {

@@ -387,6 +387,15 @@ examine_tuple(PageExam *exam, ItemId itemid, HeapTupleHeader htup,
 		result->vis.all_frozen = false;
 }
 
+/* Begin anew with the plan to freeze, and with what it leaves as the oldest. */
+static void
+forget_freezing(PageExam *exam)
+{
+	exam->relfrozenxid = exam->self->counters.NewRelfrozenXid;
+	exam->relminmxid = exam->self->counters.NewRelminMxid;
+	exam->nfrozen = 0;
+}
+
 static void
 begin_exam(PageExam *exam, OffsetNumber maxoff)
 {
@@ -408,14 +417,12 @@ begin_exam(PageExam *exam, OffsetNumber maxoff)
 	exam->hinted = false;
 	exam->settled_xmin = InvalidTransactionId;
 	exam->dead_xmax = InvalidTransactionId;
-	exam->relfrozenxid = self->counters.NewRelfrozenXid;
-	exam->relminmxid = self->counters.NewRelminMxid;
+	forget_freezing(exam);
 	exam->plan.removed_xid = InvalidTransactionId;
 	exam->plan.nredirected = 0;
 	exam->plan.nunused = 0;
 	exam->plan.dead = exam->room + lengthof(exam->room);
 	exam->prune_xid = InvalidTransactionId;
-	exam->nfrozen = 0;
 	exam->freeze_cutoff = pv_freeze_horizon(&self->shared->cutoffs);
 }
 
@@ -694,6 +701,20 @@ judge_page(PageExam *exam)
 }
 
 /*
+ * The tuple at an offset, if it stays; otherwise NULL.
+ */
+static inline HeapTupleHeader
+staying_tuple(PageExam *exam, OffsetNumber offnum)
+{
+	Page		page = BufferGetPage(exam->buf);
+	ItemId		itemid = PageGetItemId(page, offnum);
+
+	if (!ItemIdIsNormal(itemid) || exam->fate[offnum] >= DEAD_IN_CHAIN)
+		return NULL;
+	return (HeapTupleHeader) PageGetItem(page, itemid);
+}
+
+/*
  * Plan to freeze every tuple that stays.  False if not all can be frozen, or
  * if there are multixacts, which are not worth resolving for this.
  *
@@ -706,23 +727,16 @@ plan_freezing_all(PageExam *exam)
 {
 	PvParticipant *self = exam->self;
 	PvVisibility *vis = &exam->result->vis;
-	Page		page = BufferGetPage(exam->buf);
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(exam->buf));
 
-	exam->relfrozenxid = self->counters.NewRelfrozenXid;
-	exam->relminmxid = self->counters.NewRelminMxid;
-	exam->nfrozen = 0;
-
+	forget_freezing(exam);
 	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
 		 offnum = OffsetNumberNext(offnum))
 	{
-		ItemId		itemid = PageGetItemId(page, offnum);
-		HeapTupleHeader htup;
+		HeapTupleHeader htup = staying_tuple(exam, offnum);
 
-		if (!ItemIdIsNormal(itemid) || exam->fate[offnum] >= DEAD_IN_CHAIN)
+		if (htup == NULL)
 			continue;
-
-		htup = (HeapTupleHeader) PageGetItem(page, itemid);
 		if (tuple_is_plainly_live(htup))
 		{
 			if (!HeapTupleHeaderXminFrozen(htup))
@@ -756,23 +770,18 @@ static void
 plan_freezing_more(PageExam *exam)
 {
 	PvParticipant *self = exam->self;
-	Page		page = BufferGetPage(exam->buf);
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(exam->buf));
 
-	exam->relfrozenxid = self->counters.NewRelfrozenXid;
-	exam->relminmxid = self->counters.NewRelminMxid;
-	exam->nfrozen = 0;
-
+	forget_freezing(exam);
 	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
 		 offnum = OffsetNumberNext(offnum))
 	{
-		ItemId		itemid = PageGetItemId(page, offnum);
+		HeapTupleHeader htup = staying_tuple(exam, offnum);
 
-		if (!ItemIdIsNormal(itemid) || exam->fate[offnum] >= DEAD_IN_CHAIN)
+		if (htup == NULL)
 			continue;
 		self->errinfo.offnum = offnum;
-		(void) plan_freezing(exam, (HeapTupleHeader) PageGetItem(page, itemid), offnum,
-							 self->shared->cutoffs.OldestXmin);
+		(void) plan_freezing(exam, htup, offnum, self->shared->cutoffs.OldestXmin);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 }

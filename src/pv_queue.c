@@ -715,7 +715,7 @@ my_queue(void)
  * pass.  Asked for again meanwhile, it is queued again.
  */
 static void
-leave_table(PvWaitReason reason, TimestampTz until, TransactionId horizon)
+leave_table(PvWaitReason reason, TransactionId horizon)
 {
 	DatabaseQueue *queue = my_queue();
 	QueueEntry *entry = find_entry(me->at.database, me->at.relid);
@@ -727,7 +727,6 @@ leave_table(PvWaitReason reason, TimestampTz until, TransactionId horizon)
 	else
 	{
 		set_state(entry, PV_ITEM_WAITING, reason);
-		entry->item.wait_until = until;
 		entry->item.horizon = horizon;
 		if (reason != PV_WAIT_LOCK)
 			entry->item.priority = 0;
@@ -746,7 +745,7 @@ runner_exit(int code, Datum arg)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (me->busy)
-		leave_table(PV_WAIT_ERROR, 0, InvalidTransactionId);
+		leave_table(PV_WAIT_ERROR, InvalidTransactionId);
 	if (me->scanning)
 		queue->scanning = false;
 	remove_runner(me);
@@ -999,13 +998,13 @@ pv_queue_put_back(const PvItem *item)
  */
 void
 pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
-				TimestampTz until, TransactionId horizon)
+				TransactionId horizon)
 {
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	/* it may have been put back before an error came */
 	Assert(!me->busy || item->key.relid == me->at.relid);
 	if (me->busy)
-		leave_table(reason, until, horizon);
+		leave_table(reason, horizon);
 	my_queue()->vacuumed |= vacuumed;
 	LWLockRelease(lock);
 }
@@ -1106,8 +1105,7 @@ pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority
 		{
 			if (entry->item.state == PV_ITEM_QUEUED)
 				take_out_of_lane(queue, entry);
-			entry->item.score.total = Max(entry->item.score.total, priority);
-			enqueue_entry(queue, entry);
+			enqueue_again(queue, entry);
 		}
 		wake_launcher();
 	}

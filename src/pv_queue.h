@@ -123,7 +123,7 @@ extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_put_back(const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
-							TimestampTz until, TransactionId horizon);
+							TransactionId horizon);
 extern bool pv_queue_should_leave(void);
 extern bool pv_queue_pass_is_over(bool even_if_busy);
 

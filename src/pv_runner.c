@@ -61,6 +61,7 @@
 #include "postmaster/bgworker.h"
 #include "pv_compat.h"
 #include "pv_hook.h"
+#include "pv_process.h"
 #include "pv_runner.h"
 #include "storage/dsm.h"
 #include "storage/ipc.h"
@@ -304,16 +305,9 @@ start_runner(PvCall *call)
 	MemoryContext old_context;
 	bool		registered;
 
-	memset(&worker, 0, sizeof(worker));
+	pv_process_describe(&worker, PV_RUNNER_TYPE, "parvacuum_runner_main");
 	snprintf(worker.bgw_name, BGW_MAXLEN, PV_RUNNER_TYPE " for PID %d",
 			 MyProcPid);
-	snprintf(worker.bgw_type, BGW_MAXLEN, PV_RUNNER_TYPE);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "parvacuum");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "parvacuum_runner_main");
 	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(call->segment));
 	worker.bgw_notify_pid = MyProcPid;
 

@@ -56,7 +56,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -66,7 +65,10 @@
 #include "pv_cost.h"
 #include "pv_guc.h"
 #include "pv_need.h"
+#include "pv_options.h"
+#include "pv_process.h"
 #include "pv_queue.h"
+#include "pv_runner.h"
 #include "pv_sched.h"
 #include "pv_shmem.h"
 
@@ -109,15 +111,7 @@ pv_sched_start(Oid database, int runner, uint32 token,
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, PV_SCHED_TYPE);
-	snprintf(worker.bgw_type, BGW_MAXLEN, PV_SCHED_TYPE);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "parvacuum");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "parvacuum_sched_main");
+	pv_process_describe(&worker, PV_SCHED_TYPE, "parvacuum_sched_main");
 	worker.bgw_main_arg = Int32GetDatum(runner);
 	memcpy(worker.bgw_extra, &token, sizeof(token));
 	memcpy(worker.bgw_extra + sizeof(token), &database, sizeof(database));
@@ -320,9 +314,8 @@ static bool
 still_needed(Work *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
-	MemoryContext old_context;
 
-	work->has_options = pv_need_options(rel, work->item.toast_parent, &work->options);
+	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent, &work->options);
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
 
 	/* pg_class does not know the size of what was never vacuumed */
@@ -333,10 +326,7 @@ still_needed(Work *work, Relation rel)
 		score->total = Max(score->total, work->item.priority);
 	}
 
-	old_context = MemoryContextSwitchTo(work_context);
-	work->name = psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
-						  RelationGetRelationName(rel));
-	MemoryContextSwitchTo(old_context);
+	work->name = pv_runner_relname(RelationGetRelid(rel));
 	return score->vacuum || score->analyze;
 }
 
@@ -378,7 +368,6 @@ static bool
 horizon_is_in_the_way(Work *work, Relation rel)
 {
 	PvScore		after;
-
 	int			max_age = autovacuum_freeze_max_age;
 
 	if (work->has_options && work->options.freeze_max_age >= 0)
@@ -500,7 +489,7 @@ do_table(Work *work)
 
 	/* A late signal was for this table, which is done */
 	QueryCancelPending = false;
-	pv_queue_finish(&work->item, work->vacuumed, reason, 0, work->horizon);
+	pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
 	(void) pgstat_report_stat(false);
 	pv_cost_pay();
 	pv_delay_point();
@@ -528,7 +517,7 @@ recover(Work *work)
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->errors, 1);
 	pv_queue_abandon_scan();
 	pv_queue_finish(&work->item, work->vacuumed, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
-					0, InvalidTransactionId);
+					InvalidTransactionId);
 	pv_cost_open_account();
 	RESUME_INTERRUPTS();
 }
@@ -558,7 +547,7 @@ next_step(void)
 	Work		work = {0};
 	bool		to_scan = pv_queue_begin_scan();
 
-	if (!to_scan && !pv_queue_pop(Max(pv_guc_scheduler_workers - 1, 1), &work.item))
+	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers), &work.item))
 		return false;
 
 	PG_TRY();

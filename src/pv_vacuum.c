@@ -27,8 +27,6 @@
 #include "access/amapi.h"
 #include "access/nbtree.h"
 #include "access/parallel.h"
-#include "access/reloptions.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -40,7 +38,6 @@
 #include "storage/freespace.h"
 #include "storage/ipc.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pv_guc.h"
@@ -417,32 +414,16 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 }
 
 /*
- * An autovacuum worker's cost limits: are they the table's own?  A TOAST table
- * that has no parameters itself goes by its table's.
- * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
+ * An autovacuum worker's cost limits: are they the table's own?
  */
 static void
 read_own_costs(PvVacuum *vac, PvOwnCosts *own)
 {
-	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
-	StdRdOptions *found = NULL;
-	Oid			relids[2] = {RelationGetRelid(vac->rel), vac->toast_parent};
+	AutoVacOpts options;
+	bool		found = pv_options_autovacuum(vac->rel, vac->toast_parent, &options);
 
-	for (int i = 0; i < lengthof(relids) && found == NULL; i++)
-	{
-		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relids[i]));
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		found = (StdRdOptions *) extractRelOptions(tuple,
-												   RelationGetDescr(pg_class),
-												   NULL);
-		ReleaseSysCache(tuple);
-	}
-	table_close(pg_class, AccessShareLock);
-
-	own->delay = found != NULL && found->autovacuum.vacuum_cost_delay >= 0;
-	own->limit = found != NULL && found->autovacuum.vacuum_cost_limit > 0;
+	own->delay = found && options.vacuum_cost_delay >= 0;
+	own->limit = found && options.vacuum_cost_limit > 0;
 }
 
 /*

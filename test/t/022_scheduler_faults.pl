@@ -27,16 +27,7 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-sub reload_with
-{
-	my (%settings) = @_;
-	sql(map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
-	for my $name (keys %settings)
-	{
-		$node->poll_query_until('postgres', "SELECT setting = '$settings{$name}' OR current_setting(name) = '$settings{$name}' FROM pg_settings WHERE name = '$name'");
-	}
-	return;
-}
+sub reload_with { return pv_reload_with($node, @_); }
 
 # Cost units for all runners together.
 sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }

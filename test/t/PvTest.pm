@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -56,6 +56,18 @@ sub pv_catch_up
 {
 	my ($primary, $standby) = @_;
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
+}
+
+# Change settings of the server, and wait until sessions have them.
+sub pv_reload_with
+{
+	my ($node, %settings) = @_;
+	$node->safe_psql('postgres', join ";\n", map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
+	for my $name (keys %settings)
+	{
+		$node->poll_query_until('postgres', "SELECT setting = '$settings{$name}' OR current_setting(name) = '$settings{$name}' FROM pg_settings WHERE name = '$name'");
+	}
 	return;
 }
 

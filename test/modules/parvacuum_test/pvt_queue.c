@@ -492,7 +492,7 @@ parvacuum_test_finish(PG_FUNCTION_ARGS)
 	PvtRunner  *it = be(PG_GETARG_INT32(0));
 
 	pv_queue_finish(&it->item, PG_GETARG_BOOL(3), get_reason(text_to_cstring(PG_GETARG_TEXT_PP(1))),
-					0, (TransactionId) PG_GETARG_INT32(2));
+					(TransactionId) PG_GETARG_INT32(2));
 	check_all();
 	PG_RETURN_VOID();
 }
@@ -709,7 +709,7 @@ fuzz_table(int runner, int max_large)
 		(void) pv_queue_put_back(&it->item);
 	}
 	else
-		pv_queue_finish(&it->item, up_to(1), up_to(1) ? PV_WAIT_NONE : PV_WAIT_LOCK + up_to(3), 0, 100 + up_to(1));
+		pv_queue_finish(&it->item, up_to(1), up_to(1) ? PV_WAIT_NONE : PV_WAIT_LOCK + up_to(3), 100 + up_to(1));
 }
 
 /* What a launcher, or a session, may do. */
@@ -800,7 +800,7 @@ fuzz_end(void)
 		pv_queue_end_scan(true);
 		while (pop(runner, 1))
 		{
-			pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0, 0);
+			pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0);
 			check(++steps <= FUZZ_TABLES);
 		}
 		check(!pv_queue_begin_scan());
