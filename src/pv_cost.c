@@ -44,10 +44,10 @@
  * The scheduler's runners, and the workers they lead, have no budget for each
  * table but one account (pv_account.c), carried on from table to table.  They pay
  * at every poll, once there is something worth paying, and it is core's delay
- * point that sleeps, at the next place where that does no harm: its limit and
- * delay are set so that it sleeps as long as the account says.  Core's code that
- * comes to no poll of ours for long, as in ANALYZE, sleeps by a limit of several
- * payments, of a rate divided among all runners.
+ * point that sleeps, at the next place where that does no harm: its balance and
+ * delay are set so that it sleeps as long as the account says.  After that, and
+ * where core's code comes to no poll of ours, as in ANALYZE, core sleeps by its
+ * limit, at a rate divided among all runners.
  *
  * Locks: a spinlock over the budget.  One atomic counts who is at work,
  * another, changed after it, tells that something changed.  A share that is
@@ -73,13 +73,17 @@ bool		pv_cost_leads_autovacuum = false;
 bool		pv_cost_on_account = false;
 bool		pv_cost_is_runner = false;
 
-/* Microseconds of the rate that are paid at a time, the shortest sleep, what core's
- * code may use before it sleeps by itself, and the longest sleep: who has to sleep
+/* Microseconds of the rate that are paid at a time, the shortest sleep, each sleep
+ * of core's code that comes to no poll, and the longest sleep: who has to sleep
  * longer asks again, since the rate may have changed */
 #define PAYMENT_USECS			5000
 #define MIN_SLEEP_USECS			1000
-#define UNPAID_USECS			50000
+#define UNPOLLED_USECS			50000
 #define MAX_SLEEP_USECS			1000000
+
+/* However far its limit is exceeded, core sleeps no more than so many delays.
+ * Core: commands/vacuum.c, vacuum_delay_point. */
+#define MAX_SLEEP_FACTOR		4
 
 /* What was paid for is to be slept off at core's next delay point.  The balance is
  * this much until then, more than anybody uses between two polls: by that it is
@@ -333,14 +337,28 @@ now_usecs(void)
 }
 
 /*
- * Have core's code sleep by itself if it comes to no poll for long.
+ * From its next sleep on core's code, if it comes to no poll, is to sleep so long
+ * each time that it keeps to a runner's part of the rate.
  */
 static void
-allow_unpaid(int64 rate)
+sleep_unpolled(int64 rate, int64 usecs)
+{
+	int64		limit = rate * usecs / 1000000 / Max(pv_queue_nrunners(), 1);
+
+	pv_vacuum_cost_limit = Min(Max(limit, 1), DUE_BALANCE / MAX_SLEEP_FACTOR);
+	pv_vacuum_cost_delay = usecs / 1000.0;
+}
+
+/*
+ * All that was done is paid for.
+ */
+static void
+begin_payment(int64 rate)
 {
 	sleep_is_due = false;
-	pv_vacuum_cost_limit = Max(rate * UNPAID_USECS / 1000000, 1);
-	pv_vacuum_cost_delay = UNPAID_USECS / 1000.0 * Max(pv_queue_nrunners(), 1);
+	VacuumCostBalance = 0;
+	VacuumCostActive = rate > 0 && !disabled;
+	sleep_unpolled(rate, UNPOLLED_USECS);
 }
 
 /*
@@ -353,9 +371,7 @@ pv_cost_open_account(void)
 	if (pv_cost_on_account)
 		return;
 	pv_cost_on_account = true;
-	VacuumCostBalance = 0;
-	VacuumCostActive = pv_shmem_rate() > 0 && !disabled;
-	allow_unpaid(pv_shmem_rate());
+	begin_payment(pv_shmem_rate());
 }
 
 /*
@@ -390,7 +406,8 @@ pv_cost_pay(void)
 		/* core sets the balance back when it has slept */
 		if (VacuumCostBalance >= DUE_BALANCE)
 			return;
-		allow_unpaid(rate);
+		sleep_is_due = false;
+		sleep_unpolled(rate, UNPOLLED_USECS);
 	}
 	if (!more_is_due && VacuumCostBalance < rate * PAYMENT_USECS / 1000000)
 		return;
@@ -405,8 +422,7 @@ pv_cost_pay(void)
 	}
 	sleep_is_due = true;
 	VacuumCostBalance = DUE_BALANCE;
-	pv_vacuum_cost_limit = DUE_BALANCE;
-	pv_vacuum_cost_delay = Min(wait, MAX_SLEEP_USECS) / 1000.0;
+	sleep_unpolled(rate, Min(wait, MAX_SLEEP_USECS) / MAX_SLEEP_FACTOR);
 }
 
 /* What these blocks cost. */
@@ -447,15 +463,13 @@ pv_cost_settle(void)
 	int64		rate = pv_shmem_rate();
 	int64		units = VacuumCostBalance;
 
+	if (!pv_cost_on_account)
+		return;
 	if (sleep_is_due && units >= DUE_BALANCE)
 		units -= DUE_BALANCE;
-	if (pv_cost_on_account)
-	{
-		more_is_due = pv_account_charge(pv_shmem_account(), units, rate,
-										now_usecs()) >= MIN_SLEEP_USECS;
-		allow_unpaid(rate);
-	}
-	VacuumCostBalance = 0;
+	more_is_due = pv_account_charge(pv_shmem_account(), units, rate,
+									now_usecs()) >= MIN_SLEEP_USECS;
+	begin_payment(rate);
 }
 
 /*

@@ -442,13 +442,19 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
 
 /*
  * Has the next in the chain vacuum the relation.  It must be told whether to
- * truncate.
+ * truncate.  It polls nowhere, so the scheduler's account is told afterwards what
+ * was slept for in there.
  */
 static void
 call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
+	BufferUsage before;
+
 	resolve_truncate(rel, params, true);
+	pv_cost_settle();
+	before = pgBufferUsage;
 	previous_vacuum(rel, params, bstrategy);
+	pv_cost_charge_slept(&before);
 }
 
 /*

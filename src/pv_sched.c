@@ -450,7 +450,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 static void
 analyze_table(Work *work)
 {
-	BufferUsage before = pgBufferUsage;
+	BufferUsage before;
 	VacuumParams params;
 
 	memset(&params, 0, sizeof(params));
@@ -463,6 +463,7 @@ analyze_table(Work *work)
 	MemoryContextSwitchTo(work_context);
 	choose_budget(work);
 	pv_cost_settle();
+	before = pgBufferUsage;
 	analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
 	pv_cost_charge_slept(&before);
 	pv_cost_open_account();

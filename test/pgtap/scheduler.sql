@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(138);
+SELECT plan(140);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -279,12 +279,16 @@ SELECT parvacuum_enqueue('slow', 5) \g /dev/null
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
 SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its runner goes on');
+SELECT pid FROM parvacuum_queue WHERE relid = 'next_slow'::regclass \gset
+SELECT is(answer('SET ROLE pv_signal', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'a member of pg_signal_backend cancels a runner''s table');
+SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'it waits as well');
 
 ------------------------------------------------------------------------------
 -- The rest is done
 ------------------------------------------------------------------------------
 
-SELECT parvacuum_enqueue('cut'), parvacuum_enqueue('kept') \g /dev/null
+-- what ours does not take part in, too
+SELECT parvacuum_enqueue(c) FROM unnest(ARRAY['cut', 'kept', 'next_slow']) c \g /dev/null
 CALL set_for_server('parvacuum.scheduler_max_cost', '0');
 SELECT ok(soon($$in_queue('state <> ''waiting''') = ''$$), 'all that is queued is worked off');
 SELECT ok(soon(format($$(SELECT vacuum_count + autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = %s)$$, c::regclass::oid)), c || ' is vacuumed')

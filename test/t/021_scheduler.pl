@@ -574,9 +574,9 @@ for my $workers (1, 2)
 	if ($workers == 2)
 	{
 		# what the others have used may still have to be waited for
-		is_near(units_per_second(4), 6000, "$what: slow", 0.3);
+		is_near(units_per_second(4), 6000, "$what: slow", 0.7);
 		speed(60000);
-		is_near(units_per_second(1), 60000, "$what: ten times as fast", 0.5);
+		is_near(units_per_second(4), 60000, "$what: ten times as fast", 0.7);
 	}
 	speed(0);
 	ok(pv_await($node, $active, 0), "$what: and all are done");
