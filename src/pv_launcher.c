@@ -529,15 +529,19 @@ schedule(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int			naptime_ms = autovacuum_naptime * 1000;
-	TimestampTz next = TimestampTzPlusMilliseconds(now, naptime_ms);
+	TimestampTz next;
 	HASH_SEQ_STATUS status;
 	Database   *database;
 
 	look_after_started();
-	bring_forward(next);
+	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
 	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms) ||
 		!knows_all_queues())
+	{
 		read_databases();
+		now = GetCurrentTimestamp();	/* what is new there is due already */
+	}
+	next = TimestampTzPlusMilliseconds(now, naptime_ms);
 	hire_runners(now, naptime_ms);
 
 	hash_seq_init(&status, databases);

@@ -287,9 +287,10 @@ SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'ne
 -- The rest is done
 ------------------------------------------------------------------------------
 
--- what ours does not take part in, too
-SELECT parvacuum_enqueue(c) FROM unnest(ARRAY['cut', 'kept', 'next_slow']) c \g /dev/null
+SELECT parvacuum_enqueue('cut'), parvacuum_enqueue('kept') \g /dev/null
 CALL set_for_server('parvacuum.scheduler_max_cost', '0');
+-- by core, which learns of another limit only at the next table
+SELECT parvacuum_enqueue('next_slow') \g /dev/null
 SELECT ok(soon($$in_queue('state <> ''waiting''') = ''$$), 'all that is queued is worked off');
 SELECT ok(soon(format($$(SELECT vacuum_count + autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = %s)$$, c::regclass::oid)), c || ' is vacuumed')
 FROM unnest(ARRAY['mv', 'mixed_theirs', 'toasty']) c;
