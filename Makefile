@@ -2,6 +2,7 @@
 #
 #	make demo			see it work on five million rows
 #	make check			run every test
+#	make check-all			run them on servers of every major version
 #
 # These two install what is missing (on Debian), build, install, and use a
 # server of their own.  The other targets are those of every extension:
@@ -24,6 +25,7 @@ OBJS = \
 	src/pv_deadtids.o \
 	src/pv_dispense.o \
 	src/pv_dsm.o \
+	src/pv_eager.o \
 	src/pv_guc.o \
 	src/pv_hook.o \
 	src/pv_index.o \
@@ -84,13 +86,17 @@ EXTRA_CLEAN = parvacuum-*.zip
 
 PG_CONFIG ?= pg_config
 
-.PHONY: demo check check-style dist
+.PHONY: demo check check-all check-style dist
 
-ifneq ($(filter demo check check-style,$(MAKECMDGOALS)),)
+ifneq ($(filter demo check check-all check-style,$(MAKECMDGOALS)),)
 
 # These must work before there is a server to build for.
 demo check:
 	@scripts/$@
+
+# SERVERS="15 17:regress,isolation" says which, and with what parts
+check-all:
+	@scripts/check-all $(SERVERS)
 
 check-style:
 	@scripts/check_style

@@ -196,6 +196,29 @@ extern void pv_resume_reload(void);
 #endif
 
 /*
+ * PG 18 shows how long a vacuum has slept, if it is told to.  A parallel worker
+ * reports that to its leader now and then, and the rest when it ends.
+ */
+#if PG_VERSION_NUM >= 180000
+#define pv_tracks_delays()		track_cost_delay_timing
+#define pv_delay_ms() \
+	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
+#else
+#define pv_tracks_delays()		false
+#define pv_delay_ms()			0.0
+#endif
+
+static inline void
+pv_report_rest_of_delays(void)
+{
+#if PG_VERSION_NUM >= 180000
+	if (track_cost_delay_timing)
+		pgstat_progress_parallel_incr_param(PROGRESS_VACUUM_DELAY_TIME,
+											parallel_vacuum_worker_delay_ns);
+#endif
+}
+
+/*
  * Does this tuple hold an XID or MXID that this vacuum should remove?
  * Ratchets the trackers back.  PG 16 renamed heap_tuple_would_freeze().
  */
@@ -497,6 +520,36 @@ pv_may_truncate(Relation rel)
 		return vacuum_truncate;
 #endif
 	return options == NULL || options->vacuum_truncate;
+}
+
+/*
+ * PG 18 has a normal vacuum read some all-visible pages, until so large a share of
+ * a region's pages could not be frozen.
+ */
+#define PV_SCANS_EAGERLY		(PG_VERSION_NUM >= 180000)
+
+static inline double
+pv_eager_failure_rate(const VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 180000
+	return params->max_eager_freeze_failure_rate;
+#else
+	return 0;
+#endif
+}
+
+/* The same, set as the table or the server has it. */
+static inline void
+pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
+{
+#if PG_VERSION_NUM >= 180000
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+
+	params->max_eager_freeze_failure_rate =
+		options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0 ?
+		options->vacuum_max_eager_freeze_failure_rate :
+		vacuum_max_eager_freeze_failure_rate;
+#endif
 }
 
 /* PG 18 limits the threshold of dead rows; -1 is no limit.  NULL: no options. */

@@ -47,7 +47,8 @@
  * point that sleeps, at the next place where that does no harm: its balance and
  * delay are set so that it sleeps as long as the account says.  After that, and
  * where core's code comes to no poll of ours, as in ANALYZE, core sleeps by its
- * limit, at a rate divided among all runners.
+ * limit, at a rate divided among all runners; a change of the rate reaches it at
+ * the next poll, which may be the next table.
  *
  * Locks: a spinlock over the budget.  One atomic counts who is at work,
  * another, changed after it, tells that something changed.  A share that is

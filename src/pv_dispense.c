@@ -31,7 +31,7 @@
  * fewer than 32 skippable blocks, for the kernel's reading ahead and for
  * relfrozenxid.  With our own reading ahead the first reason is gone on most
  * storage, and where the second does not count, every skippable block is
- * skipped in any but small tables.  But where jumps cost much more time than
+ * skipped in any but small tables, unless it is to be frozen early (pv_eager.c).  But where jumps cost much more time than
  * reading on, as they do with few I/O operations a second, core's rule may still be
  * the faster one.  So a participant measures what it takes to get through a stretch
  * of the table with either rule, and goes by the better; now and then it tries the
@@ -104,6 +104,7 @@ struct PvBlockScan
 	Relation	rel;
 	PvDispenseShared *shared;
 	const PvSkipping *skipping;
+	const PvEager *eager;
 	bool		skippedallvis;
 
 	/* Deciding: the rule of the stretch that cur is in */
@@ -258,13 +259,14 @@ pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
  */
 PvBlockScan *
 pv_blockscan_create(Relation rel, PvDispenseShared *shared,
-					const PvSkipping *skipping)
+					const PvSkipping *skipping, const PvEager *eager)
 {
 	PvBlockScan *scan = palloc0(sizeof(PvBlockScan));
 
 	scan->rel = rel;
 	scan->shared = shared;
 	scan->skipping = skipping;
+	scan->eager = eager;
 	scan->vmbuffer = InvalidBuffer;
 	scan->long_run_until = InvalidBlockNumber;
 	scan->stretch = InvalidBlockNumber;
@@ -273,16 +275,19 @@ pv_blockscan_create(Relation rel, PvDispenseShared *shared,
 }
 
 /*
- * May this block be skipped?  Sets *allfrozen to what the map says of it.
+ * May this block be skipped?  Sets *allfrozen to what the map says of it, and *eager
+ * if it may not only because it is to be frozen early.
  */
 static bool
-block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allfrozen)
+block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allfrozen,
+				   bool *eager)
 {
 	uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
 												   &scan->vmbuffer);
 	bool		allvis = (mapbits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 
 	*allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
+	*eager = false;
 
 	/*
 	 * The table's last block is always visited: knowing whether it has tuples
@@ -290,8 +295,10 @@ block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allfrozen)
 	 */
 	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
 		return false;
-	return scan->skipping->all_visible ? allvis :
-		scan->skipping->all_frozen && *allfrozen;
+	if (!scan->skipping->all_visible)
+		return scan->skipping->all_frozen && *allfrozen;
+	*eager = allvis && !*allfrozen && pv_eager_wants(scan->eager, blkno);
+	return allvis && !*eager;
 }
 
 /*
@@ -413,7 +420,8 @@ pass_skippable_run(PvBlockScan *scan)
 	BlockNumber limit = scan->range_end;
 	bool		some_not_frozen = false;
 	bool		is_long;
-	bool		allfrozen;
+	bool		allfrozen,
+				eager;
 
 	/* Alone we may look on, just so far as to know whether the run is long */
 	if (scan->shared->participants == 1)
@@ -421,7 +429,7 @@ pass_skippable_run(PvBlockScan *scan)
 							   pg_atomic_read_u32(&scan->shared->end)));
 
 	while (run_end < limit &&
-		   block_is_skippable(scan, run_end, &allfrozen))
+		   block_is_skippable(scan, run_end, &allfrozen, &eager))
 	{
 		some_not_frozen |= !allfrozen;
 		pv_delay_point();
@@ -454,13 +462,15 @@ pass_skippable_run(PvBlockScan *scan)
 static bool
 decide_next(PvBlockScan *scan, PvScanBlock *block)
 {
-	bool		allfrozen;
+	bool		allfrozen,
+				eager;
 
 	while (scan->cur < scan->range_end)
 	{
+		eager = false;
 		enter_stretch(scan);
 		if (scan->cur >= scan->visit_until &&
-			block_is_skippable(scan, scan->cur, &allfrozen))
+			block_is_skippable(scan, scan->cur, &allfrozen, &eager))
 		{
 			pass_skippable_run(scan);
 			continue;
@@ -469,6 +479,7 @@ decide_next(PvBlockScan *scan, PvScanBlock *block)
 		block->blkno = scan->cur++;
 		block->passed = scan->passed + 1;
 		block->short_runs_read = scan->read_short_runs;
+		block->eager = eager;
 		scan->passed = 0;
 		return true;
 	}

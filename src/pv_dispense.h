@@ -10,6 +10,7 @@
 
 #include "parvacuum.h"
 #include "port/atomics.h"
+#include "pv_eager.h"
 #include "pv_guc.h"
 #include "utils/relcache.h"
 
@@ -71,13 +72,15 @@ typedef struct PvScanBlock
 	BlockNumber blkno;
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
 	bool		short_runs_read;	/* the rule by which it was decided for */
+	bool		eager;			/* skippable, but to be frozen if it can be */
 } PvScanBlock;
 
 /* One participant's way through its ranges */
 typedef struct PvBlockScan PvBlockScan;
 
 extern PvBlockScan *pv_blockscan_create(Relation rel, PvDispenseShared *shared,
-										const PvSkipping *skipping);
+										const PvSkipping *skipping,
+										const PvEager *eager);
 extern bool pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block);
 extern void pv_blockscan_advance(PvBlockScan *scan);
 extern bool pv_blockscan_range_done(PvBlockScan *scan,

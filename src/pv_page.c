@@ -210,6 +210,9 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
 					  old == 0 ? vis->conflict_horizon : InvalidTransactionId,
 					  flags);
+	self->counters.new_visible_pages += old == 0;
+	self->counters.new_visible_frozen_pages += old == 0 && vis->all_frozen;
+	self->counters.new_frozen_pages += old != 0;
 }
 
 /*

@@ -33,10 +33,16 @@ void
 pv_counters_add(PvCounters *sum, const PvCounters *part)
 {
 	sum->scanned_pages += part->scanned_pages;
+	sum->eager_pages += part->eager_pages;
+	sum->frozen_pages += part->frozen_pages;
+	sum->new_visible_pages += part->new_visible_pages;
+	sum->new_visible_frozen_pages += part->new_visible_frozen_pages;
+	sum->new_frozen_pages += part->new_frozen_pages;
 	sum->lpdead_item_pages += part->lpdead_item_pages;
 	sum->missed_dead_pages += part->missed_dead_pages;
 	sum->nonempty_pages = Max(sum->nonempty_pages, part->nonempty_pages);
 	sum->tuples_deleted += part->tuples_deleted;
+	sum->tuples_frozen += part->tuples_frozen;
 	sum->lpdead_items += part->lpdead_items;
 	sum->live_tuples += part->live_tuples;
 	sum->recently_dead_tuples += part->recently_dead_tuples;

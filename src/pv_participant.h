@@ -29,10 +29,16 @@
 typedef struct PvCounters
 {
 	BlockNumber scanned_pages;
+	BlockNumber eager_pages;	/* of them, read only to be frozen early */
+	BlockNumber frozen_pages;
+	BlockNumber new_visible_pages;	/* newly set in the map: all-visible, ... */
+	BlockNumber new_visible_frozen_pages;	/* ... both bits at once, ... */
+	BlockNumber new_frozen_pages;	/* ... and all-frozen after all-visible */
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;
 	BlockNumber nonempty_pages; /* last page with tuples, plus one */
 	int64		tuples_deleted;
+	int64		tuples_frozen;
 	int64		lpdead_items;
 	int64		live_tuples;
 	int64		recently_dead_tuples;
@@ -148,6 +154,7 @@ typedef struct PvShared
 	pg_atomic_uint64 blocks_reaped; /* progress of REAP */
 
 	PvCostShared cost;
+	PvEagerShared eager;
 	PvDispenseShared scan;		/* of heap blocks */
 	PvDispenseShared reap;		/* of segments */
 } PvShared;
@@ -167,6 +174,7 @@ typedef struct PvParticipant
 	PvRing		ring;
 	GlobalVisState *vistest;
 	PvDeadTids *store;			/* NULL if the table has no indexes */
+	PvEager		eager;
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;

@@ -25,7 +25,7 @@
  * need no special case.
  *
  *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | unit order |
- *	               bitmaps of B-trees | store | text for activity
+ *	               bitmaps of B-trees | regions | store | text for activity
  *
  * The store grows by segments of its own if it outgrows the reserve, up to its
  * limit.  All of it goes away with the DSM segment, on every way out: the
@@ -57,6 +57,7 @@
 #define PV_KEY_STATEMENT	6	/* that the leader executes, or ... */
 #define PV_KEY_ACTIVITY		7	/* ... what an autovacuum worker is doing */
 #define PV_KEY_BITMAPS		8
+#define PV_KEY_REGIONS		9	/* of eager scanning */
 
 /* Milliseconds between two ticks of a leader that waits for its workers */
 #define TICK_WHILE_WAITING			100
@@ -124,6 +125,9 @@ create_local(PvPool *pool, const PvShared *plan, Size store_limit)
 	leader->unit_order = palloc0(Max(nindexes, 1) * sizeof(int));
 	leader->bitmaps = palloc_extended(Max(plan->bitmap_words, 1) * sizeof(pg_atomic_uint32),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	leader->eager.shared = &leader->shared->eager;
+	leader->eager.failures_left = palloc(Max(plan->eager.nregions, 1) * sizeof(pg_atomic_uint32));
+	pv_eager_init_regions(&leader->eager);
 	if (nindexes > 0)
 		leader->store = pv_deadtids_create_local(plan->rel_pages, store_limit);
 }
@@ -181,6 +185,10 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 									   mul_size(sizeof(int), nindexes));
 	leader->bitmaps = allocate_part(pcxt, PV_KEY_BITMAPS,
 									mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
+	leader->eager.shared = &leader->shared->eager;
+	leader->eager.failures_left = allocate_part(pcxt, PV_KEY_REGIONS,
+												mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions));
+	pv_eager_init_regions(&leader->eager);
 	if (nindexes > 0)
 	{
 		/* Not zeroed: it may be large, and is mostly for later */
@@ -232,6 +240,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
 	estimate_part(pcxt, mul_size(sizeof(int), plan->nindexes));
 	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
+	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions));
 	if (plan->nindexes > 0)
 		estimate_part(pcxt, pv_deadtids_shared_size(plan->rel_pages, store_reserve));
 	estimate_part(pcxt, text_size);
@@ -448,6 +457,8 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
 	self->unit_order = shm_toc_lookup(toc, PV_KEY_UNIT_ORDER, false);
 	self->bitmaps = shm_toc_lookup(toc, PV_KEY_BITMAPS, false);
+	self->eager.shared = &self->shared->eager;
+	self->eager.failures_left = shm_toc_lookup(toc, PV_KEY_REGIONS, false);
 	if (self->shared->nindexes > 0)
 		self->store = pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false),
 										 seg);

@@ -905,6 +905,8 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		MarkBufferDirtyHint(buf, true);
 
 	result->ndeleted += exam.ndead_tuples;
+	self->counters.frozen_pages += exam.nfrozen > 0;
+	self->counters.tuples_frozen += exam.nfrozen;
 	self->counters.NewRelfrozenXid = exam.relfrozenxid;
 	self->counters.NewRelminMxid = exam.relminmxid;
 }

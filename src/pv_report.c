@@ -17,6 +17,7 @@
 #include "access/transam.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
+#include "pv_compat.h"
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -147,10 +148,13 @@ static void
 append_heap(StringInfo buf, const PvResult *result,
 			const PvReportDetails *details)
 {
-	appendStringInfo(buf, "pages: %u removed, %u remain, %u scanned (%.2f%% of total)\n",
+	appendStringInfo(buf, "pages: %u removed, %u remain, %u scanned (%.2f%% of total)",
 					 result->pages_removed, details->pages_remaining,
 					 result->pages_scanned,
 					 percent_of(result->pages_scanned, result->pages_total));
+	if (PV_SCANS_EAGERLY)
+		appendStringInfo(buf, ", %u eagerly scanned", details->eager_pages);
+	appendStringInfoChar(buf, '\n');
 	appendStringInfo(buf, "tuples: %lld removed, %lld remain, %lld are dead but not yet removable\n",
 					 (long long) result->tuples_removed,
 					 (long long) result->tuples_remaining,
@@ -170,6 +174,14 @@ append_heap(StringInfo buf, const PvResult *result,
 		appendStringInfo(buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
 						 details->new_relminmxid,
 						 (int32) (details->new_relminmxid - details->old_relminmxid));
+	appendStringInfo(buf, "frozen: %u pages from table (%.2f%% of total) had %lld tuples frozen\n",
+					 details->frozen_pages,
+					 percent_of(details->frozen_pages, result->pages_total),
+					 (long long) details->tuples_frozen);
+	appendStringInfo(buf, "visibility map: %u pages set all-visible, %u pages set all-frozen (%u were all-visible)\n",
+					 details->new_visible_pages,
+					 details->new_visible_frozen_pages + details->new_frozen_pages,
+					 details->new_frozen_pages);
 }
 
 /*
@@ -238,6 +250,8 @@ append_usage(StringInfo buf, const PvResult *result,
 	if (track_io_timing)
 		appendStringInfo(buf, "I/O timings: read: %.3f ms, write: %.3f ms\n",
 						 details->io_read_ms, details->io_write_ms);
+	if (pv_tracks_delays())
+		appendStringInfo(buf, "delay time: %.3f ms\n", pv_delay_ms());
 	appendStringInfo(buf, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
 					 read_rate, write_rate);
 	appendStringInfo(buf, "buffer usage: %lld hits, %lld misses, %lld dirtied\n",

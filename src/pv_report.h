@@ -49,6 +49,12 @@ typedef struct PvReportDetails
 	IndexBulkDeleteResult **indstats;	/* elements may be NULL */
 	PvBtreeTail *tails;			/* of each index */
 	BlockNumber pages_remaining;
+	BlockNumber eager_pages;	/* these as in PvCounters */
+	BlockNumber frozen_pages;
+	int64		tuples_frozen;
+	BlockNumber new_visible_pages;
+	BlockNumber new_visible_frozen_pages;
+	BlockNumber new_frozen_pages;
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;
 	int64		missed_dead_tuples;

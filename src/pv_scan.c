@@ -126,6 +126,8 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 						  VISIBILITYMAP_ALL_VISIBLE | VISIBILITYMAP_ALL_FROZEN);
 
 		END_CRIT_SECTION();
+		self->counters.new_visible_pages++;
+		self->counters.new_visible_frozen_pages++;
 	}
 	release_and_record_space(self, buf, blkno);
 }
@@ -162,9 +164,9 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 
 /*
  * Prune, freeze and count one page.  Cleanup lock and pin held on entry,
- * neither on return.
+ * neither on return.  Says whether it is all-frozen now.
  */
-static void
+static bool
 scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 {
 	PvParticipant *self = scan->self;
@@ -203,6 +205,7 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 
 	if (dead_items_stay)
 		collect_dead_items(self, blkno, found.deadoffsets, found.lpdead_items);
+	return found.vis.all_visible && found.vis.all_frozen;
 }
 
 /* What can be told of a page without a cleanup lock */
@@ -351,12 +354,15 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
  * Process one block.
  */
 static void
-scan_block(HeapScan *scan, BlockNumber blkno)
+scan_block(HeapScan *scan, const PvScanBlock *block)
 {
 	PvParticipant *self = scan->self;
+	BlockNumber blkno = block->blkno;
 	Buffer		buf;
+	bool		all_frozen;
 
 	self->counters.scanned_pages++;
+	self->counters.eager_pages += block->eager;
 	self->errinfo.blkno = blkno;
 
 	/* The pin comes first: it may extend the map, which is I/O */
@@ -376,8 +382,11 @@ scan_block(HeapScan *scan, BlockNumber blkno)
 		LockBufferForCleanup(buf);
 	}
 
-	if (!scan_new_or_empty(scan, buf, blkno, false))
-		scan_prune(scan, buf, blkno);
+	if (scan_new_or_empty(scan, buf, blkno, false))
+		return;
+	all_frozen = scan_prune(scan, buf, blkno);
+	if (block->eager)
+		pv_eager_count(&self->eager, blkno, all_frozen);
 }
 
 /*
@@ -475,7 +484,7 @@ pv_scan_heap(PvParticipant *self)
 		}
 		pv_blockscan_advance(self->blockscan);
 		between_blocks(&scan, block.passed);
-		scan_block(&scan, block.blkno);
+		scan_block(&scan, &block);
 	}
 
 	if (scan.in_segment)

@@ -120,7 +120,9 @@ pv_sched_start(Oid database, int runner, uint32 token,
 }
 
 /*
- * Settings of users are not for us, nor are limits on statements.
+ * Settings of users are not for us, nor are limits on statements.  Commits wait for
+ * their WAL, or the hints of others, whose XIDs share a place in the commit log with
+ * ours, could not be set, and pages not become all-visible for their sake.
  */
 static void
 fix_settings(void)
@@ -222,10 +224,16 @@ scan_database(void)
 /*
  * Lock the table and open it.  Except for its age it is not waited for.  NULL with
  * *locked set if somebody has it, or if it is gone.
+ *
+ * With the lock held, the relation cache itself can tell whether it is still there;
+ * try_relation_open() asks another cache first, which for each table is as much
+ * work again.
  */
 static Relation
 open_table(const PvItem *item, bool *locked)
 {
+	Relation	rel;
+
 	*locked = false;
 	if (item->score.wraparound)
 		LockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
@@ -234,7 +242,11 @@ open_table(const PvItem *item, bool *locked)
 		*locked = true;
 		return NULL;
 	}
-	return try_relation_open(item->key.relid, NoLock);
+	rel = RelationIdGetRelation(item->key.relid);
+	if (!RelationIsValid(rel))
+		return NULL;
+	pgstat_init_relation(rel);
+	return rel;
 }
 
 /*
@@ -261,6 +273,7 @@ choose_params(Work *work, Relation rel)
 		own->log_min_duration : Log_autovacuum_min_duration;
 	params->truncate = VACOPTVALUE_AUTO;
 	params->nworkers = 0;
+	pv_choose_eager_failure_rate(params, rel);
 
 	params->index_cleanup = VACOPTVALUE_AUTO;
 	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)

@@ -180,7 +180,8 @@ start_instruments(PvVacuum *vac)
 	vac->starttime = GetCurrentTimestamp();
 	vac->buffer_usage = pgBufferUsage;
 	vac->wal_usage = pgWalUsage;
-	pg_rusage_init(&vac->details.ru0);
+	if (vac->instrument)
+		pg_rusage_init(&vac->details.ru0);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
 								  RelationGetRelid(vac->rel));
 }
@@ -191,6 +192,8 @@ start_instruments(PvVacuum *vac)
  * relfrozenxid can advance if no page is skipped that is all-visible but not
  * all-frozen.  So all of these are read, if they are few beside what has to be
  * read anyway.  Otherwise they may be skipped.
+ *
+ * A table too short for core to skip anything need not be asked for its map.
  *
  * Where little time is at stake, it does not pay to fall behind core, which reads
  * short runs: pages that it freezes, relfrozenxid if all were short, and exact
@@ -207,7 +210,8 @@ plan_skipping(PvVacuum *vac)
 	skipping->rule = pv_guc_skip_rule;
 	if (skipping->rule == PV_SKIP_ADAPTIVE && rel_pages <= CORES_RULE_PAGES)
 		skipping->rule = PV_SKIP_AS_CORE;
-	if (vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING)
+	if ((vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING) ||
+		(skipping->rule == PV_SKIP_AS_CORE && rel_pages < PV_CORE_SKIP_THRESHOLD))
 		return;
 
 	visibilitymap_count(vac->rel, &vac->allvisible_before, &vac->allfrozen_before);
@@ -221,6 +225,9 @@ plan_skipping(PvVacuum *vac)
 		 unfrozen > (rel_pages - vac->allvisible_before) * CHEAP_FRACTION);
 	skipping->short_unfrozen_runs = skipping->rule == PV_SKIP_ALL ||
 		(skipping->rule == PV_SKIP_ADAPTIVE && unfrozen > CORES_RULE_PAGES);
+	if (skipping->all_visible)
+		pv_eager_plan(&vac->plan.eager, &vac->plan.cutoffs,
+					  pv_eager_failure_rate(vac->params), rel_pages, unfrozen);
 }
 
 /*
@@ -244,8 +251,10 @@ make_plan(PvVacuum *vac)
 	vac->do_index_cleanup = vac->do_index_vacuuming;
 	vac->consider_bypass = params->index_cleanup == VACOPTVALUE_AUTO;
 
-	vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
-					 &vac->leader.indrels);
+	/* to ask pg_index costs something; nobody can add one now */
+	if (vac->rel->rd_rel->relhasindex)
+		vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
+						 &vac->leader.indrels);
 	plan->nindexes = vac->leader.nindexes;
 	plan->collect_dead_items = plan->nindexes > 0 && vac->do_index_vacuuming;
 }
@@ -397,8 +406,8 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 
 /*
  * Plan each participant's ring of buffers: none, if the caller can do without, or
- * the table.  A size that the caller names comes before the table's.  All together take an eighth of shared buffers at most, as core has
- * it for one ring.
+ * the table.  A size that the caller names comes before the table's.  All together
+ * take an eighth of shared buffers at most, as core has it for one ring.
  */
 static void
 plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
@@ -410,6 +419,10 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 	if (bstrategy == NULL || limit == 0)
 		return;
 	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
+
+	/* A small one costs less to make, and is enough for a small table */
+	if (vac->plan.nindexes == 0 && vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
+		limit = Min(limit, PV_RING_PART_KB);
 	vac->plan.ring_kb = Max(limit / participants, 1);
 }
 
@@ -932,6 +945,12 @@ report(PvVacuum *vac)
 	details->verbose = vac->verbose;
 	details->failsafe = failsafe_is_on(vac);
 	details->bypassed = !vac->do_index_vacuuming;
+	details->eager_pages = vac->sum.eager_pages;
+	details->frozen_pages = vac->sum.frozen_pages;
+	details->tuples_frozen = vac->sum.tuples_frozen;
+	details->new_visible_pages = vac->sum.new_visible_pages;
+	details->new_visible_frozen_pages = vac->sum.new_visible_frozen_pages;
+	details->new_frozen_pages = vac->sum.new_frozen_pages;
 	details->lpdead_item_pages = vac->sum.lpdead_item_pages;
 	details->missed_dead_pages = vac->sum.missed_dead_pages;
 	details->missed_dead_tuples = vac->sum.missed_dead_tuples;

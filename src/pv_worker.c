@@ -39,7 +39,7 @@ pv_participant_init(PvParticipant *self)
 	self->vistest = GlobalVisTestFor(self->rel);
 	pv_counters_init(&self->counters, &shared->cutoffs);
 	self->blockscan = pv_blockscan_create(self->rel, &shared->scan,
-										  &shared->skipping);
+										  &shared->skipping, &self->eager);
 }
 
 /*
@@ -103,6 +103,7 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 
 	pv_participant_init(&self);
 	pv_pool_work_until_done(&self, pv_participate);
+	pv_report_rest_of_delays();
 	InstrEndParallelQuery(&self.slot->buffer_usage, &self.slot->wal_usage);
 
 	error_context_stack = errcallback.previous;

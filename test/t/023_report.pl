@@ -1,0 +1,167 @@
+# What VACUUM (VERBOSE) says of a table: each line that stock VACUUM has, ours has
+# too, with the same numbers, and in its order.  From 18 on also the pages that are
+# read only to be frozen early, with the budgets of both kinds, and the time slept.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('report');
+$node->append_conf('postgresql.conf', 'autovacuum_naptime = 1s');
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+# What a vacuum says, after settings that are made for it.
+sub said
+{
+	my ($table, $options, @settings) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', join ";\n", @settings, "VACUUM (VERBOSE $options) $table");
+	is($rc, 0, "$table is vacuumed") or diag $err;
+	return $err;
+}
+
+# The lines that say what was done, but for what differs between any two vacuums.
+sub facts
+{
+	my ($said) = @_;
+	my @lines = grep { /^(?:INFO:  finished|pages|tuples|removable|new relminmxid|new relfrozenxid|frozen|visibility map|index scan|index ".*: pages)/ } split /\n/, $said;
+	@lines = map { s/\b(?:stock|ours)/it/gr } @lines;
+	s/^(removable cutoff|new rel\w+): .*/$1/ for @lines;
+
+	# from 17 on, stock does not count the items of a table without indexes
+	s/^(index scan not needed): .*/$1/ for @lines;
+	return @lines;
+}
+
+sub same_lines
+{
+	my ($what, $before, $options, @settings) = @_;
+	for my $twin (qw(stock ours))
+	{
+		sql(map { s/%s/$twin/gr } 'DROP TABLE IF EXISTS %s', @$before);
+	}
+	sql('ALTER TABLE ours SET (parvacuum.enabled)');
+	my @stock = facts(said('stock', $options, @settings));
+	my @all = facts(said('ours', $options, @settings));
+	my %stock = map { s/:.*//r => 1 } @stock;
+	my @ours = grep { $stock{s/:.*//r} } @all;
+	cmp_ok(scalar @stock, '>=', 4, "$what: stock says something");
+	is_deeply(\@ours, \@stock, "$what: the same in each line") or diag join "\n", @all;
+	like(join("\n", @all), qr/^frozen: .*\nvisibility map: /m, "$what: ours says more on older servers");
+	return @all;
+}
+
+my @rows = ('CREATE TABLE %s (a int, b int) WITH (autovacuum_enabled = off)', 'INSERT INTO %s SELECT i, i FROM generate_series(1, 20000) i');
+same_lines('rows deleted, no index', [ @rows, 'DELETE FROM %s WHERE a % 3 = 0' ], '');
+same_lines('rows deleted, two indexes', [ @rows, 'CREATE INDEX %s_a ON %s (a)', 'CREATE INDEX %s_b ON %s USING hash (b)', 'DELETE FROM %s WHERE a % 3 = 0' ], '');
+same_lines('few of them', [ @rows, 'CREATE INDEX %s_a ON %s (a)', 'DELETE FROM %s WHERE a = 3' ], '');
+same_lines('the indexes left out', [ @rows, 'CREATE INDEX %s_a ON %s (a)', 'DELETE FROM %s WHERE a % 3 = 0' ], ', INDEX_CLEANUP off');
+same_lines('the end cut off', [ @rows, 'DELETE FROM %s WHERE a > 5000' ], '');
+same_lines('workers', [ @rows, 'CREATE INDEX %s_a ON %s (a)', 'DELETE FROM %s WHERE a % 3 = 0' ], ', PARALLEL 2');
+same_lines('an empty table', [ $rows[0] ], '');
+my @all = same_lines('FREEZE', \@rows, ', FREEZE');
+ok((grep { /^frozen: .*had 20000 tuples frozen/ } @all), 'FREEZE: each row is counted');
+@all = same_lines('FREEZE after all-visible', [ @rows, 'VACUUM %s' ], ', FREEZE');
+ok((grep { /^visibility map: 0 pages set all-visible, (\d+) pages set all-frozen \(\1 were all-visible\)/ } @all), 'FREEZE after all-visible: so the bits are counted');
+
+#
+# Pages that are frozen early
+#
+
+# 12000 pages of one row each, all-visible.  Those of the first five thousand are
+# older than what is called old, or all are.
+sub make_pages
+{
+	my ($table, $old) = @_;
+	my $burn = 'DO $$ BEGIN FOR i IN 1 .. %d LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$';
+
+	# the commits of these wait for no WAL, and no hint of their neighbours is set
+	# before it is on disk, so another commit follows that does
+	my @flush = ('DROP TABLE IF EXISTS flushed', 'CREATE TABLE flushed ()');
+	sql("CREATE TABLE $table (a int, b text) WITH (fillfactor = 10, autovacuum_enabled = off, parvacuum.enabled)",
+		"INSERT INTO $table SELECT i, repeat('x', 500) FROM generate_series(1, $old) i",
+		sprintf($burn, 200),
+		"INSERT INTO $table SELECT i, repeat('x', 500) FROM generate_series($old + 1, 12000) i",
+		@flush, "VACUUM $table", sprintf($burn, 20), @flush);
+	return;
+}
+
+sub all_frozen { return sql("SELECT count(*) FILTER (WHERE all_frozen) FROM pg_visibility_map('$_[0]')"); }
+
+# A page is decided for some time before it is visited.
+my $ahead = 32;
+
+SKIP:
+{
+	skip 'eager scanning came with 18', 1 if $node->pg_version < 18;
+	my @old = ('SET vacuum_freeze_min_age = 100');
+	my $eager = qr/ (\d+) eagerly scanned/;
+
+	for my $workers (0, 2)
+	{
+		my $what = "$workers workers";
+		my $most = $ahead * ($workers + 1);
+
+		make_pages('early', 12000);
+		is(all_frozen('early'), 0, "$what: nothing is frozen yet");
+		is(sql(q{SELECT count(*) FILTER (WHERE all_visible) FROM pg_visibility_map('early')}), 12000, "$what: all is visible");
+		said('early', ", PARALLEL $workers", @old) =~ $eager or die 'nothing is said of it';
+		cmp_ok($1, '>=', 2400, "$what: a fifth is read");
+		cmp_ok($1, '<=', 2400 + $most, "$what: and not more");
+		is(all_frozen('early'), $1 + 1, "$what: and frozen, and the last page, which is always read");
+		is(sql(q{SELECT relallfrozen FROM pg_class WHERE relname = 'early'}), $1 + 1, "$what: as pg_class says");
+		is(sql(q{SELECT * FROM oracle.check_table('early')}), '', "$what: the table is whole");
+
+		make_pages('late', 10);
+		said('late', ", PARALLEL $workers", @old) =~ $eager or die 'nothing is said of it';
+
+		# three per cent of a region of 4096 pages, and of such two are whole
+		cmp_ok($1, '>=', 2 * 122, "$what: of what cannot be frozen some is tried");
+		cmp_ok($1, '<=', 4 * (122 + $most), "$what: but not much");
+		cmp_ok(all_frozen('late'), '<=', 10, "$what: and is not frozen");
+
+		said('late', ", PARALLEL $workers", @old, 'SET vacuum_max_eager_freeze_failure_rate = 0') =~ $eager or die 'nothing is said of it';
+		is($1, 0, "$what: none at a rate of 0");
+		sql('DROP TABLE early, late');
+	}
+
+	make_pages('option', 12000);
+	sql('ALTER TABLE option SET (vacuum_max_eager_freeze_failure_rate = 0)');
+	said('option', '', @old) =~ $eager or die 'nothing is said of it';
+	is($1, 0, "the table's option is heeded");
+
+	# by the scheduler, whether or not ours does it
+	make_pages($_, 12000) for qw(scheduled stock_engine);
+	sql('ALTER TABLE stock_engine SET (parvacuum.enabled = off)',
+		map({ "ALTER TABLE $_ SET (autovacuum_freeze_min_age = 100)" } qw(scheduled stock_engine)));
+	pv_reload_with($node, 'parvacuum.scheduler' => 'on');
+	for my $table (qw(scheduled stock_engine))
+	{
+		sql("SELECT parvacuum_enqueue('$table')");
+		ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE relid = '$table'::regclass", 0), "$table: is done");
+		cmp_ok(all_frozen($table), '>=', 2400, "$table: a fifth is frozen");
+		cmp_ok(all_frozen($table), '<', 2400 + 1000, "$table: and not all");
+	}
+	pv_reload_with($node, 'parvacuum.scheduler' => 'off');
+
+	# the time that was slept, by all
+	for my $workers (0, 2)
+	{
+		said('option', ", FREEZE, DISABLE_PAGE_SKIPPING, PARALLEL $workers", 'SET track_cost_delay_timing = on', 'SET vacuum_cost_delay = 1', 'SET vacuum_cost_limit = 500')
+		  =~ /^delay time: (\d+\.\d+) ms$/m or die 'nothing is said of it';
+		cmp_ok($1, '>', 20, "$workers workers: the time that all have slept");
+	}
+	unlike(said('option', ''), qr/delay time/, 'not without the setting');
+}
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();
