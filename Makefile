@@ -41,6 +41,7 @@ OBJS = \
 	src/pv_process.o \
 	src/pv_prune.o \
 	src/pv_queue.o \
+	src/pv_reader.o \
 	src/pv_reap.o \
 	src/pv_report.o \
 	src/pv_runner.o \

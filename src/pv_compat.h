@@ -28,6 +28,9 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/read_stream.h"
+#endif
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
@@ -367,6 +370,14 @@ pv_ring_next(PvRing *ring)
 		ring->next = 0;
 	return ring->parts[ring->next];
 }
+
+/* PG 17 has read streams, which PG 18 lets submit several reads at once. */
+#define PV_HAS_READ_STREAMS		(PG_VERSION_NUM >= 170000)
+#if PG_VERSION_NUM >= 180000
+#define PV_READ_STREAM_BATCHES	READ_STREAM_USE_BATCHING
+#else
+#define PV_READ_STREAM_BATCHES	0
+#endif
 
 static inline bool
 pv_is_autovacuum_worker(void)

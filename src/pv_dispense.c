@@ -18,12 +18,12 @@
  * for ever.
  *
  * Within its range a participant reads the visibility map and decides which
- * blocks to visit, a window ahead of where it is, and asks the kernel to
- * read those:
+ * blocks to visit, some way ahead of where it is, as the reader (pv_reader.c) asks
+ * for them:
  *
  *	 range  |..........SSSSSSSSSSSSSSSS........|		S: skippable run
  *	             ^        ^
- *	          visiting   decided, prefetched
+ *	          visiting   decided, being read
  *
  * Which blocks are skippable the leader has decided for the whole vacuum: all-
  * frozen ones, and all-visible ones unless they are all to be read so that
@@ -52,10 +52,9 @@
  */
 #include "postgres.h"
 
-#include "executor/instrument.h"
+#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
-#include "utils/spccache.h"
 
 #include "pv_compat.h"
 #include "pv_dispense.h"
@@ -79,14 +78,8 @@
 /* A claim takes this share of what would be each participant's part */
 #define CLAIM_FRACTION			4
 
-/* Size of the window, in blocks */
+/* Furthest look ahead, in blocks */
 #define MAX_LOOKAHEAD			128
-
-/* A run of so many consecutive blocks is left to the kernel's reading ahead */
-#define SEQUENTIAL_RUN			128
-
-/* Reading ahead is given up after so many blocks found in shared buffers */
-#define CACHED_RUN				64
 
 /*
  * What a rule has cost: microseconds for each block of the table that was passed,
@@ -136,11 +129,8 @@ struct PvBlockScan
 	BlockNumber done_start;
 	BlockNumber done_end;
 
-	/* Window of blocks decided for, oldest first */
-	PvLookahead ahead;
-	int			head;
-	int			nqueued;
-	PvScanBlock queue[MAX_LOOKAHEAD];
+	PvRing	   *ring;
+	PvReader   *reader;			/* of the blocks decided for; NULL between phases */
 };
 
 /*
@@ -200,77 +190,22 @@ pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
 }
 
 /*
- * Look as far ahead as the table's tablespace is said to reward, but no
- * further than max_distance.
- */
-void
-pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance)
-{
-	int			io_concurrency =
-	get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace);
-
-	ahead->distance = Min(Max(io_concurrency, 1), max_distance);
-	ahead->active = io_concurrency > 0;
-	ahead->cached_run = 0;
-	ahead->misses = pgBufferUsage.shared_blks_read;
-	ahead->next = InvalidBlockNumber;
-	ahead->run = 0;
-}
-
-/*
- * A block will be visited soon: have it read in the background, if that seems
- * worthwhile.  In a table that is in shared buffers every call would be a
- * futile search, so we stop after a run of those, and start again when a read
- * was needed after all.
- */
-void
-pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
-{
-	if (ahead->distance <= 1)
-		return;
-
-	/* The kernel reads ahead itself, and in larger pieces, in a long run */
-	ahead->run = blkno == ahead->next ? ahead->run + 1 : 0;
-	ahead->next = blkno + 1;
-	if (ahead->run >= SEQUENTIAL_RUN)
-		return;
-
-	if (!ahead->active)
-	{
-		if (pgBufferUsage.shared_blks_read == ahead->misses)
-			return;
-		ahead->active = true;
-		ahead->cached_run = 0;
-	}
-
-	if (BufferIsValid(PrefetchBuffer(rel, MAIN_FORKNUM, blkno).recent_buffer))
-		ahead->cached_run++;
-	else
-		ahead->cached_run = 0;
-	if (ahead->cached_run >= CACHED_RUN)
-	{
-		ahead->active = false;
-		ahead->misses = pgBufferUsage.shared_blks_read;
-	}
-}
-
-/*
  * A participant's view of the first heap pass.  Lives in the current context.
  */
 PvBlockScan *
-pv_blockscan_create(Relation rel, PvDispenseShared *shared,
+pv_blockscan_create(Relation rel, PvRing *ring, PvDispenseShared *shared,
 					const PvSkipping *skipping, const PvEager *eager)
 {
 	PvBlockScan *scan = palloc0(sizeof(PvBlockScan));
 
 	scan->rel = rel;
+	scan->ring = ring;
 	scan->shared = shared;
 	scan->skipping = skipping;
 	scan->eager = eager;
 	scan->vmbuffer = InvalidBuffer;
 	scan->long_run_until = InvalidBlockNumber;
 	scan->stretch = InvalidBlockNumber;
-	pv_lookahead_init(&scan->ahead, rel, MAX_LOOKAHEAD);
 	return scan;
 }
 
@@ -326,7 +261,7 @@ choose_rule(PvBlockScan *scan)
 	bool		best = reading < skipping;
 	bool		clear = Max(reading, skipping) > MUCH_WORSE * Min(reading, skipping);
 
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || !scan->ahead.active ||
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || !pv_reader_reads(scan->reader) ||
 		scan->skip_cost.nstretches < COST_HISTORY || reading_is_hopeless(scan))
 		return false;
 	if (scan->read_cost.nstretches == 0)
@@ -369,9 +304,9 @@ measure(PvBlockScan *scan, const PvScanBlock *block)
 				taken;
 	RuleCost   *cost;
 	double		usecs;
+	bool		reads = pv_reader_reads(scan->reader);
 
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
-		(!scan->measuring && !scan->ahead.active))
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || (!scan->measuring && !reads))
 		return;
 	scan->measured_blocks += block->passed;
 	if (scan->measuring && scan->measured_rule == block->short_runs_read &&
@@ -379,7 +314,7 @@ measure(PvBlockScan *scan, const PvScanBlock *block)
 		return;
 
 	INSTR_TIME_SET_CURRENT(now);
-	if (scan->measuring && scan->ahead.active)
+	if (scan->measuring && reads)
 	{
 		cost = scan->measured_rule ? &scan->read_cost : &scan->skip_cost;
 		taken = now;
@@ -389,7 +324,7 @@ measure(PvBlockScan *scan, const PvScanBlock *block)
 		cost->nstretches = Min(cost->nstretches + 1, COST_HISTORY);
 		cost->usecs += (usecs - cost->usecs) / cost->nstretches;
 	}
-	scan->measuring = scan->ahead.active;
+	scan->measuring = reads;
 	scan->measured_rule = block->short_runs_read;
 	scan->measured_blocks = 0;
 	scan->measured_since = now;
@@ -457,11 +392,14 @@ pass_skippable_run(PvBlockScan *scan)
 }
 
 /*
- * Decide for the next block to visit in the current range.  False at its end.
+ * Decide for the next block to visit in the current range, some time before it is.
+ * None at its end: the next range is not ours yet.
  */
-static bool
-decide_next(PvBlockScan *scan, PvScanBlock *block)
+static BlockNumber
+decide_next(void *arg, void *about_block)
 {
+	PvBlockScan *scan = arg;
+	PvScanBlock *block = about_block;
 	bool		allfrozen,
 				eager;
 
@@ -481,69 +419,60 @@ decide_next(PvBlockScan *scan, PvScanBlock *block)
 		block->short_runs_read = scan->read_short_runs;
 		block->eager = eager;
 		scan->passed = 0;
-		return true;
+		return block->blkno;
 	}
-	return false;
+	return InvalidBlockNumber;
 }
 
 /*
- * Keep the window full, claiming a new range when the current one is decided
- * about to its end and every block of it has been visited.
+ * All of the current range has been visited: claim the next one.
  */
-static void
-fill_window(PvBlockScan *scan)
+static bool
+claim_range(PvBlockScan *scan)
 {
-	while (scan->nqueued < scan->ahead.distance)
-	{
-		PvScanBlock *slot = &scan->queue[(scan->head + scan->nqueued) % MAX_LOOKAHEAD];
+	bool		more;
 
-		if (!decide_next(scan, slot))
-		{
-			/* Look no further than our own range: the next is not ours yet */
-			if (scan->nqueued > 0)
-				return;
-			if (scan->done_end != scan->range_start)
-				scan->done_start = scan->range_start;
-			scan->done_end = scan->range_end;
-			if (!pv_dispense_claim(scan->shared, &scan->range_start,
-								   &scan->range_end))
-			{
-				scan->range_start = scan->range_end = scan->cur =
-					pg_atomic_read_u32(&scan->shared->end);
-				return;
-			}
-			scan->cur = scan->range_start;
-			scan->visit_until = scan->range_start;
-			continue;
-		}
-		scan->nqueued++;
-		pv_lookahead_block(&scan->ahead, scan->rel, slot->blkno);
-	}
+	if (scan->done_end != scan->range_start)
+		scan->done_start = scan->range_start;
+	scan->done_end = scan->range_end;
+	more = pv_dispense_claim(scan->shared, &scan->range_start, &scan->range_end);
+	if (!more)
+		scan->range_start = scan->range_end = pg_atomic_read_u32(&scan->shared->end);
+	scan->cur = scan->visit_until = scan->range_start;
+	return more;
 }
 
 /*
- * Show the next block to visit, without taking it.  False if there is none.
+ * The next block to visit, pinned.  False if there is none.
  */
 bool
-pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block)
+pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
 {
-	fill_window(scan);
-	if (scan->nqueued == 0)
-		return false;
-	*block = scan->queue[scan->head];
+	void	   *about;
+
+	if (scan->reader == NULL)
+		scan->reader = pv_reader_create(scan->rel, scan->ring, MAX_LOOKAHEAD,
+										sizeof(PvScanBlock), false, decide_next, scan);
+	while (!pv_reader_next(scan->reader, buf, &about))
+	{
+		if (!claim_range(scan))
+			return false;
+		pv_reader_restart(scan->reader);
+	}
+	*block = *(PvScanBlock *) about;
+	measure(scan, block);
 	return true;
 }
 
 /*
- * Take the block that pv_blockscan_peek() showed.
+ * Not now: the block is the first of those that are yet to be visited.
  */
 void
-pv_blockscan_advance(PvBlockScan *scan)
+pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
 {
-	Assert(scan->nqueued > 0);
-	measure(scan, &scan->queue[scan->head]);
-	scan->head = (scan->head + 1) % MAX_LOOKAHEAD;
-	scan->nqueued--;
+	ReleaseBuffer(buf);
+	scan->cur = block->blkno;
+	scan->passed = block->passed - 1;
 }
 
 /*
@@ -562,12 +491,13 @@ pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
 }
 
 /*
- * The first block that is ours and not yet visited, or the end of the table.
+ * The first block that is ours and not yet visited, or the end of the table; when
+ * no further one was found or the last one was put back.
  */
 BlockNumber
 pv_blockscan_position(PvBlockScan *scan)
 {
-	return scan->nqueued > 0 ? scan->queue[scan->head].blkno : scan->cur;
+	return scan->cur;
 }
 
 /*
@@ -588,5 +518,8 @@ pv_blockscan_pause(PvBlockScan *scan)
 	if (BufferIsValid(scan->vmbuffer))
 		ReleaseBuffer(scan->vmbuffer);
 	scan->vmbuffer = InvalidBuffer;
+	if (scan->reader != NULL)
+		pv_reader_free(scan->reader);
+	scan->reader = NULL;
 	scan->measuring = false;	/* other phases come between */
 }

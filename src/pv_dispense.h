@@ -12,6 +12,7 @@
 #include "port/atomics.h"
 #include "pv_eager.h"
 #include "pv_guc.h"
+#include "pv_reader.h"
 #include "utils/relcache.h"
 
 /* Largest range, in blocks */
@@ -35,24 +36,6 @@ extern void pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
 extern void pv_dispense_extend(PvDispenseShared *shared, uint32 end);
 extern bool pv_dispense_claim(PvDispenseShared *shared,
 							  uint32 *start, uint32 *end);
-
-/*
- * Reading ahead: how far to decide about blocks before visiting them, and
- * whether asking the kernel to read them is of use just now.
- */
-typedef struct PvLookahead
-{
-	int			distance;		/* blocks */
-	bool		active;
-	int			cached_run;		/* prefetches in a row that found the block in
-								 * shared buffers */
-	int64		misses;			/* of this process, when last looked */
-	BlockNumber next;			/* after the last block */
-	int			run;			/* consecutive blocks up to it */
-} PvLookahead;
-
-extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance);
-extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno);
 
 /* Core reads runs of fewer skippable blocks than this */
 #define PV_CORE_SKIP_THRESHOLD	32
@@ -78,11 +61,13 @@ typedef struct PvScanBlock
 /* One participant's way through its ranges */
 typedef struct PvBlockScan PvBlockScan;
 
-extern PvBlockScan *pv_blockscan_create(Relation rel, PvDispenseShared *shared,
+extern PvBlockScan *pv_blockscan_create(Relation rel, PvRing *ring,
+										PvDispenseShared *shared,
 										const PvSkipping *skipping,
 										const PvEager *eager);
-extern bool pv_blockscan_peek(PvBlockScan *scan, PvScanBlock *block);
-extern void pv_blockscan_advance(PvBlockScan *scan);
+extern bool pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf);
+extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
+								  Buffer buf);
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(PvBlockScan *scan);

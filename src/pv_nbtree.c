@@ -106,7 +106,9 @@ typedef struct BtreeScan
 	IndexVacuumInfo *ivinfo;
 	Relation	indrel;
 	bool		bulk_delete;	/* else only empty and deleted pages matter */
-	PvLookahead ahead;
+	PvReader   *reader;
+	BlockNumber to_read;		/* next of the current range */
+	BlockNumber range_end;
 	PvBtreeCounts counts;
 
 	/* Heap TIDs of the page at hand, and which of them are dead */
@@ -435,8 +437,22 @@ vacuum_leaf(BtreeScan *scan, Buffer buf, PageVisit *visit)
 }
 
 /*
- * After a nap, if one is due, read a page and lock it for reading.  Sets *opaque
- * to NULL for a page of zeroes.
+ * Lock a page for reading.  Sets *opaque to NULL for a page of zeroes.
+ */
+static void
+lock_page(Relation indrel, Buffer buf, BTPageOpaque *opaque)
+{
+	_bt_lockbuf(indrel, buf, BT_READ);
+	*opaque = NULL;
+	if (!PageIsNew(BufferGetPage(buf)))
+	{
+		_bt_checkpage(indrel, buf);
+		*opaque = BTPageGetOpaque(BufferGetPage(buf));
+	}
+}
+
+/*
+ * After a nap, if one is due, read a page and lock it.
  */
 Buffer
 pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
@@ -449,14 +465,16 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 
 	/* _bt_getbuf() would not take a page of zeroes */
 	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
-	_bt_lockbuf(indrel, buf, BT_READ);
-	*opaque = NULL;
-	if (!PageIsNew(BufferGetPage(buf)))
-	{
-		_bt_checkpage(indrel, buf);
-		*opaque = BTPageGetOpaque(BufferGetPage(buf));
-	}
+	lock_page(indrel, buf, opaque);
 	return buf;
+}
+
+/* A page out of order, pinned. */
+static Buffer
+read_buffer(BtreeScan *scan, BlockNumber blkno)
+{
+	return ReadBufferExtended(scan->indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
+							  pv_ring_next(&scan->self->ring));
 }
 
 static Buffer
@@ -467,15 +485,16 @@ read_page(BtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
 }
 
 /*
- * Visit a page of any kind for the first time.
+ * Visit a page of any kind for the first time.  It is pinned on entry, not on
+ * return.
  * Core: access/nbtree/nbtree.c, btvacuumpage.
  */
 static void
-visit_page(BtreeScan *scan, BlockNumber blkno, PageVisit *visit)
+visit_page(BtreeScan *scan, BlockNumber blkno, Buffer buf, PageVisit *visit)
 {
 	BTPageOpaque opaque;
-	Buffer		buf = read_page(scan, blkno, &opaque);
 
+	lock_page(scan->indrel, buf, &opaque);
 	visit->right = P_NONE;
 	visit->empty = false;
 	if (opaque == NULL || pv_btree_page_is_recyclable(scan->self->rel, BufferGetPage(buf)))
@@ -517,21 +536,35 @@ claim_range(BtreeScan *scan, BlockNumber *start, BlockNumber *end)
 	return pv_dispense_claim(&btree->pages, start, end);
 }
 
+/* The reader is some pages ahead. */
+static BlockNumber
+next_of_range(void *arg, void *about_block)
+{
+	BtreeScan  *scan = arg;
+
+	return scan->to_read < scan->range_end ? scan->to_read++ : InvalidBlockNumber;
+}
+
 /*
  * Visit the pages of a range, in order.
  */
 static void
 scan_range(BtreeScan *scan, BlockNumber start, BlockNumber end)
 {
-	BlockNumber asked = start;
+	BlockNumber blkno = start;
+	Buffer		buf;
+	void	   *about;
 
-	for (BlockNumber blkno = start; blkno < end; blkno++)
+	scan->to_read = start;
+	scan->range_end = end;
+	pv_reader_restart(scan->reader);
+	for (; pv_reader_next(scan->reader, &buf, &about); blkno++)
 	{
 		PageVisit	visit;
 
-		for (; asked < end && asked < blkno + scan->ahead.distance; asked++)
-			pv_lookahead_block(&scan->ahead, scan->indrel, asked);
-		visit_page(scan, blkno, &visit);
+		visit_page(scan, blkno, buf, &visit);
+		pv_cost_poll();
+		pv_delay_point();
 
 		/* Ahead in this range: we shall come there */
 		if (visit.right != P_NONE &&
@@ -660,7 +693,9 @@ visit_leftovers(BtreeScan *scan)
 		{
 			PageVisit	visit;
 
-			visit_page(scan, blkno, &visit);
+			visit_page(scan, blkno, read_buffer(scan, blkno), &visit);
+			pv_cost_poll();
+			pv_delay_point();
 			if (visit.right < blkno)
 				revisit_from(scan, visit.right, blkno);
 			note_if_empty(scan, blkno, &visit);
@@ -772,9 +807,11 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 	scan->ivinfo = ivinfo;
 	scan->indrel = self->indrels[i];
 	scan->bulk_delete = phase == PV_PHASE_INDEX;
-	pv_lookahead_init(&scan->ahead, scan->indrel, MAX_LOOKAHEAD);
+	scan->reader = pv_reader_create(scan->indrel, &self->ring, MAX_LOOKAHEAD, 0,
+									true, next_of_range, scan);
 
 	scan_ranges(scan);
+	pv_reader_free(scan->reader);
 	finisher = leave(scan) && !pv_failsafe_triggered(self);
 	if (finisher)
 		finish(scan, unit);

@@ -21,7 +21,7 @@
 #include "pv_page.h"
 #include "pv_reap.h"
 
-/* Most pages decided for ahead of the one being worked on */
+/* Most pages read ahead of the one being worked on */
 #define MAX_LOOKAHEAD	32
 
 /* A page to visit, and what to free on it */
@@ -43,20 +43,18 @@ typedef struct HeapReap
 	uint32		end;
 	bool		in_segment;
 	PvDeadTidsIter iter;
-
-	/* Window of blocks read from the store and asked for, oldest first */
-	PvLookahead ahead;
-	int			head;
-	int			nqueued;
-	ReapBlock	queue[MAX_LOOKAHEAD];
+	PvReader   *reader;
 } HeapReap;
 
 /*
- * Get the next block with dead items in the claimed segments.
+ * Get the next block with dead items in the claimed segments.  This waits for
+ * nothing, and reads nothing but the store.
  */
-static bool
-next_block(HeapReap *reap, ReapBlock *block)
+static BlockNumber
+next_block(void *arg, void *about_block)
 {
+	HeapReap   *reap = arg;
+	ReapBlock  *block = about_block;
 	PvDeadTids *store = reap->self->store;
 
 	for (;;)
@@ -64,11 +62,11 @@ next_block(HeapReap *reap, ReapBlock *block)
 		if (reap->in_segment &&
 			pv_deadtids_segment_next(&reap->iter, &block->blkno,
 									 block->deadoffsets, &block->ndead))
-			return true;
+			return block->blkno;
 		if (reap->segno >= reap->end)
 		{
 			reap->in_segment = false;
-			return false;
+			return InvalidBlockNumber;
 		}
 		reap->in_segment = pv_deadtids_segment_begin(store, reap->segno++,
 													 &reap->iter);
@@ -76,38 +74,18 @@ next_block(HeapReap *reap, ReapBlock *block)
 }
 
 /*
- * Keep the window full, as far as the claimed segments go.
+ * Free the dead items of one page, pinned on entry, not on return.
  */
 static void
-fill_window(HeapReap *reap)
-{
-	while (reap->nqueued < reap->ahead.distance)
-	{
-		ReapBlock  *block = &reap->queue[(reap->head + reap->nqueued) % MAX_LOOKAHEAD];
-
-		if (!next_block(reap, block))
-			return;
-		reap->nqueued++;
-		pv_lookahead_block(&reap->ahead, reap->self->rel, block->blkno);
-	}
-}
-
-/*
- * Free the dead items of one page.
- */
-static void
-reap_block(HeapReap *reap, ReapBlock *block)
+reap_block(HeapReap *reap, ReapBlock *block, Buffer buf)
 {
 	PvParticipant *self = reap->self;
 	BlockNumber blkno = block->blkno;
 	PvVisibility vis;
-	Buffer		buf;
 	Size		freespace;
 
 	self->errinfo.blkno = blkno;
 	visibilitymap_pin(self->rel, blkno, &reap->vmbuffer);
-	buf = ReadBufferExtended(self->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 pv_ring_next(&self->ring));
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	pv_page_mark_unused(self, buf, blkno, block->deadoffsets, block->ndead);
 	pv_page_visibility(self, buf, blkno, &vis);
@@ -126,14 +104,15 @@ reap_block(HeapReap *reap, ReapBlock *block)
 static void
 reap_range(HeapReap *reap)
 {
-	for (fill_window(reap); reap->nqueued > 0; fill_window(reap))
+	Buffer		buf;
+	void	   *about;
+
+	while (pv_reader_next(reap->reader, &buf, &about))
 	{
+		reap_block(reap, about, buf);
 		pv_cost_poll();
 		pv_delay_point();
 		pv_page_pace_wal(reap->self);
-		reap_block(reap, &reap->queue[reap->head]);
-		reap->head = (reap->head + 1) % MAX_LOOKAHEAD;
-		reap->nqueued--;
 	}
 }
 
@@ -147,12 +126,14 @@ pv_reap_heap(PvParticipant *self)
 
 	reap->self = self;
 	reap->vmbuffer = InvalidBuffer;
-	pv_lookahead_init(&reap->ahead, self->rel, MAX_LOOKAHEAD);
+	reap->reader = pv_reader_create(self->rel, &self->ring, MAX_LOOKAHEAD,
+									sizeof(ReapBlock), true, next_block, reap);
 
 	while (pv_dispense_claim(&self->shared->reap, &reap->segno, &reap->end))
 	{
 		int64		before = self->counters.reaped_pages;
 
+		pv_reader_restart(reap->reader);
 		reap_range(reap);
 		pg_atomic_fetch_add_u64(&self->shared->blocks_reaped,
 								self->counters.reaped_pages - before);
@@ -162,6 +143,7 @@ pv_reap_heap(PvParticipant *self)
 
 	if (BufferIsValid(reap->vmbuffer))
 		ReleaseBuffer(reap->vmbuffer);
+	pv_reader_free(reap->reader);
 	pfree(reap);
 	self->errinfo.blkno = InvalidBlockNumber;
 }

@@ -351,24 +351,21 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * Process one block.
+ * Process one block, pinned on entry, not on return.
  */
 static void
-scan_block(HeapScan *scan, const PvScanBlock *block)
+scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 {
 	PvParticipant *self = scan->self;
 	BlockNumber blkno = block->blkno;
-	Buffer		buf;
 	bool		all_frozen;
 
 	self->counters.scanned_pages++;
 	self->counters.eager_pages += block->eager;
 	self->errinfo.blkno = blkno;
 
-	/* The pin comes first: it may extend the map, which is I/O */
+	/* Before the lock: it may extend the map, which is I/O */
 	visibilitymap_pin(self->rel, blkno, &scan->vmbuffer);
-	buf = ReadBufferExtended(self->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 pv_ring_next(&self->ring));
 
 	if (!ConditionalLockBufferForCleanup(buf))
 	{
@@ -468,23 +465,24 @@ pv_scan_heap(PvParticipant *self)
 {
 	HeapScan	scan = {.self = self, .vmbuffer = InvalidBuffer};
 	PvScanBlock block;
+	Buffer		buf;
 
 	scan.until_failsafe_check = self->shared->failsafe_every;
 	if (self->is_leader)
 		pv_wait_point("leader scan");
 
-	while (pv_blockscan_peek(self->blockscan, &block))
+	while (pv_blockscan_next(self->blockscan, &block, &buf))
 	{
 		vacuum_fsm_of_range(self);
 		if (self->shared->collect_dead_items &&
 			!enter_segment(&scan, block.blkno))
 		{
+			pv_blockscan_put_back(self->blockscan, &block, buf);
 			pg_atomic_fetch_add_u32(&self->shared->nstopped, 1);
 			break;
 		}
-		pv_blockscan_advance(self->blockscan);
+		scan_block(&scan, &block, buf);
 		between_blocks(&scan, block.passed);
-		scan_block(&scan, &block);
 	}
 
 	if (scan.in_segment)

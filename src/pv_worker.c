@@ -38,7 +38,7 @@ pv_participant_init(PvParticipant *self)
 	/* Horizons are this process's own; the cutoffs are the leader's */
 	self->vistest = GlobalVisTestFor(self->rel);
 	pv_counters_init(&self->counters, &shared->cutoffs);
-	self->blockscan = pv_blockscan_create(self->rel, &shared->scan,
+	self->blockscan = pv_blockscan_create(self->rel, &self->ring, &shared->scan,
 										  &shared->skipping, &self->eager);
 }
 
