@@ -764,13 +764,15 @@ plan_freezing_all(PageExam *exam)
 
 /*
  * Plan to freeze all that can be on a page where something has to be, as core does
- * from PG 16 on.
+ * from PG 16 on.  That may turn out to be everything.
  */
 static void
 plan_freezing_more(PageExam *exam)
 {
 	PvParticipant *self = exam->self;
+	PvVisibility *vis = &exam->result->vis;
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(exam->buf));
+	bool		all_frozen = true;
 
 	forget_freezing(exam);
 	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
@@ -781,9 +783,10 @@ plan_freezing_more(PageExam *exam)
 		if (htup == NULL)
 			continue;
 		self->errinfo.offnum = offnum;
-		(void) plan_freezing(exam, htup, offnum, self->shared->cutoffs.OldestXmin);
+		all_frozen &= plan_freezing(exam, htup, offnum, self->shared->cutoffs.OldestXmin);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
+	vis->all_frozen = vis->all_visible && all_frozen;
 }
 
 /*

@@ -44,19 +44,30 @@ sub facts
 sub same_lines
 {
 	my ($what, $before, $options, @settings) = @_;
+	my %facts;
 	for my $twin (qw(stock ours))
 	{
 		sql(map { s/%s/$twin/gr } 'DROP TABLE IF EXISTS %s', @$before);
+		sql('ALTER TABLE ours SET (parvacuum.enabled)') if $twin eq 'ours';
+		$facts{$twin} = [ facts(said($twin, $options, @settings)) ];
 	}
-	sql('ALTER TABLE ours SET (parvacuum.enabled)');
-	my @stock = facts(said('stock', $options, @settings));
-	my @all = facts(said('ours', $options, @settings));
+	my @stock = @{ $facts{stock} };
+	my @all = @{ $facts{ours} };
 	my %stock = map { s/:.*//r => 1 } @stock;
 	my @ours = grep { $stock{s/:.*//r} } @all;
 	cmp_ok(scalar @stock, '>=', 4, "$what: stock says something");
 	is_deeply(\@ours, \@stock, "$what: the same in each line") or diag join "\n", @all;
 	like(join("\n", @all), qr/^frozen: .*\nvisibility map: /m, "$what: ours says more on older servers");
 	return @all;
+}
+
+# Use up transaction IDs.  Their commits wait for no WAL, and no hint of their
+# neighbours is set before it is on disk, so another commit follows that does.
+sub burn
+{
+	my ($n) = @_;
+	return ("DO \$\$ BEGIN FOR i IN 1 .. $n LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END \$\$",
+		'DROP TABLE IF EXISTS flushed', 'CREATE TABLE flushed ()');
 }
 
 my @rows = ('CREATE TABLE %s (a int, b int) WITH (autovacuum_enabled = off)', 'INSERT INTO %s SELECT i, i FROM generate_series(1, 20000) i');
@@ -72,6 +83,12 @@ ok((grep { /^frozen: .*had 20000 tuples frozen/ } @all), 'FREEZE: each row is co
 @all = same_lines('FREEZE after all-visible', [ @rows, 'VACUUM %s' ], ', FREEZE');
 ok((grep { /^visibility map: 0 pages set all-visible, (\d+) pages set all-frozen \(\1 were all-visible\)/ } @all), 'FREEZE after all-visible: so the bits are counted');
 
+# From 16 on a page is frozen whole if something on it has to be, multixacts too.
+same_lines('an old row and a multixact',
+	[ $rows[0], 'INSERT INTO %s VALUES (1)', burn(200), 'INSERT INTO %s VALUES (2), (3)',
+		'BEGIN', 'SELECT FROM %s WHERE a = 3 FOR KEY SHARE', 'SAVEPOINT s', 'SELECT FROM %s WHERE a = 3 FOR UPDATE', 'COMMIT' ],
+	'', 'SET vacuum_freeze_min_age = 100');
+
 #
 # Pages that are frozen early
 #
@@ -81,16 +98,11 @@ ok((grep { /^visibility map: 0 pages set all-visible, (\d+) pages set all-frozen
 sub make_pages
 {
 	my ($table, $old) = @_;
-	my $burn = 'DO $$ BEGIN FOR i IN 1 .. %d LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$';
-
-	# the commits of these wait for no WAL, and no hint of their neighbours is set
-	# before it is on disk, so another commit follows that does
-	my @flush = ('DROP TABLE IF EXISTS flushed', 'CREATE TABLE flushed ()');
 	sql("CREATE TABLE $table (a int, b text) WITH (fillfactor = 10, autovacuum_enabled = off, parvacuum.enabled)",
 		"INSERT INTO $table SELECT i, repeat('x', 500) FROM generate_series(1, $old) i",
-		sprintf($burn, 200),
+		burn(200),
 		"INSERT INTO $table SELECT i, repeat('x', 500) FROM generate_series($old + 1, 12000) i",
-		@flush, "VACUUM $table", sprintf($burn, 20), @flush);
+		"VACUUM $table", burn(20));
 	return;
 }
 
