@@ -305,7 +305,7 @@ index_cleanup_arg(FunctionCallInfo fcinfo)
 		return VACOPTVALUE_UNSPECIFIED;
 
 	given = text_to_cstring(PG_GETARG_TEXT_PP(ARG_INDEX_CLEANUP));
-	for (int i = 0; i < lengthof(words); i++)
+	for (size_t i = 0; i < lengthof(words); i++)
 	{
 		if (pg_strcasecmp(given, words[i].word) == 0)
 			return words[i].value;

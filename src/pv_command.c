@@ -365,7 +365,7 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 {
 	AlterTableStmt *stmt = (AlterTableStmt *) pstmt->utilityStmt;
 	List	   *changes = take_changes(stmt);
-	PvOptions	options = {{false}};
+	PvOptions	options = {0};
 	Oid			relid;
 
 	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
@@ -427,7 +427,7 @@ static void
 create_table(PlannedStmt *pstmt, const UtilityCall *call)
 {
 	Node	   *stmt = pstmt->utilityStmt;
-	PvOptions	options = {{false}};
+	PvOptions	options = {0};
 
 	if (is_like_all(stmt))
 		add_options_of_likes((CreateStmt *) stmt, &options);

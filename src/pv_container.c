@@ -480,7 +480,7 @@ decode_locator(const char *segment, uint32 locator, OffsetNumber *offsets)
 		return pv_container_decode(PV_LOCATOR_KIND(locator),
 								   (const uint8 *) segment + PV_LOCATOR_POS(locator),
 								   offsets);
-	for (int i = 0; i < PV_RUN_LENGTH(locator); i++)
+	for (uint32 i = 0; i < PV_RUN_LENGTH(locator); i++)
 		offsets[i] = PV_RUN_START(locator) + i;
 	return PV_RUN_LENGTH(locator);
 }

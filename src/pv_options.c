@@ -83,21 +83,23 @@ static char *window_normal_form(const char *text, const char **detail);
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		"buffer_usage_limit", OPTION_NUMBER,
-		"Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
-		PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT, GUC_UNIT_KB
+		.name = "buffer_usage_limit", .type = OPTION_NUMBER,
+		.valid = "Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
+		.min = PV_MIN_BUFFER_USAGE_LIMIT, .max = PV_MAX_BUFFER_USAGE_LIMIT,
+		.unit = GUC_UNIT_KB
 	},
 	[PV_OPTION_ENABLED] = {
-		"enabled", OPTION_BOOL,
-		"Valid values are \"true\" and \"false\"."
+		.name = "enabled", .type = OPTION_BOOL,
+		.valid = "Valid values are \"true\" and \"false\"."
 	},
 	[PV_OPTION_WINDOW] = {
-		"window", OPTION_TEXT, PV_WINDOW_HINT, .normal_form = window_normal_form
+		.name = "window", .type = OPTION_TEXT, .valid = PV_WINDOW_HINT,
+		.normal_form = window_normal_form
 	},
 	[PV_OPTION_WORKERS] = {
-		"workers", OPTION_NUMBER,
-		"Valid values are whole numbers between 0 and 1024.",
-		1, MAX_PARALLEL_WORKER_LIMIT
+		.name = "workers", .type = OPTION_NUMBER,
+		.valid = "Valid values are whole numbers between 0 and 1024.",
+		.min = 1, .max = MAX_PARALLEL_WORKER_LIMIT
 	},
 };
 
@@ -460,7 +462,7 @@ take_if_good(PvOptions *options, const char *name, const char *value)
 void
 pv_options_check_label(const char *label)
 {
-	PvOptions	options = {{false}};
+	PvOptions	options = {0};
 	char	   *canonical;
 
 	if (!split_label(label, take_or_fail, &options) ||

@@ -137,7 +137,7 @@ fix_settings(void)
 		{"stats_fetch_consistency", "none"}
 	};
 
-	for (int i = 0; i < lengthof(fixed); i++)
+	for (size_t i = 0; i < lengthof(fixed); i++)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
 		SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);

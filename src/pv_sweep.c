@@ -557,6 +557,13 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
 	return Min(wanted, Min(max_parallel_maintenance_workers, pv_guc_max_workers));
 }
 
+static void
+end_budget(void)
+{
+	pv_cost_restore();
+	VacuumCostActive = false;
+}
+
 /*
  * Sweep a B-tree, under the session's cost limits.
  */
@@ -572,12 +579,13 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 		else
 			sweep_alone(heaprel, indrel, pages, result);
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
-		pv_cost_restore();
-		VacuumCostActive = false;
+		end_budget();
+		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	end_budget();
 }
 
 /*

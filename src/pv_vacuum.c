@@ -304,7 +304,7 @@ workers_by_option_or_work(PvVacuum *vac, int cap)
 	if (option == 0 || cap == 0)
 		return 0;
 	pages = pages_of_work(vac);
-	if (pages < pv_guc_min_parallel_pages)
+	if (pages < (uint64) pv_guc_min_parallel_pages)
 		return 0;
 	return option > 0 ? option :
 		pv_workers_for_pages(pages, min_parallel_table_scan_size);

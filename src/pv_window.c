@@ -370,7 +370,7 @@ minutes_to_edge(const PvWindow *window, int minute)
 
 			edges[0] = begin;
 			edges[1] = begin + span_minutes(span);
-			for (int e = 0; e < lengthof(edges); e++)
+			for (size_t e = 0; e < lengthof(edges); e++)
 			{
 				int			wait = minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
 

@@ -174,7 +174,7 @@ parvacuum_test_charge_together(PG_FUNCTION_ARGS)
 	after = pv_account_charge(&shared->account, 0, shared->rate, 0);
 
 	ncharges = (pcxt->nworkers_launched + 1) * (int64) shared->ncharges;
-	if (pg_atomic_read_u64(&shared->account.units) != ncharges * shared->units)
+	if (pg_atomic_read_u64(&shared->account.units) != (uint64) (ncharges * shared->units))
 		elog(ERROR, "units are lost");
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();

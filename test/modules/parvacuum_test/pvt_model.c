@@ -284,7 +284,7 @@ static const PvtShape shapes[] = {
 const PvtShape *
 pvt_find_shape(const char *name)
 {
-	for (int i = 0; i < lengthof(shapes); i++)
+	for (size_t i = 0; i < lengthof(shapes); i++)
 	{
 		if (strcmp(shapes[i].name, name) == 0)
 			return &shapes[i];
@@ -333,7 +333,7 @@ pvt_store_fill(PvtStore *store, int handle, const PvtShape *shape,
 
 		if (blk >= store->nblocks)
 			break;
-		if (pg_prng_uint64_range(prng, 0, 99) >= shape->block_percent)
+		if (pg_prng_uint64_range(prng, 0, 99) >= (uint64) shape->block_percent)
 			continue;
 		if (!shape->same)
 		{
@@ -427,7 +427,7 @@ check_batches(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
 	ItemPointerData tids[1358];
 	bool		dead[1358];
 
-	for (int s = 0; s < lengthof(sizes); s++)
+	for (size_t s = 0; s < lengthof(sizes); s++)
 	{
 		int			n = sizes[s];
 		int			expected = 0;

@@ -287,7 +287,7 @@ be(int runner)
 static PvWaitReason
 get_reason(const char *name)
 {
-	for (int i = 0; i < lengthof(reason_names); i++)
+	for (size_t i = 0; i < lengthof(reason_names); i++)
 	{
 		if (strcmp(name, reason_names[i]) == 0)
 			return i;
