@@ -74,12 +74,13 @@ note_tuple(PvParticipant *self, HeapTuple tuple, Buffer buf, PageLook *look)
 		return;
 	}
 
-	if (TransactionIdFollows(xmin, vis->conflict_horizon))
-		vis->conflict_horizon = xmin;
 	if (vis->all_frozen && heap_tuple_needs_eventual_freeze(htup))
 		vis->all_frozen = false;
-	if (TransactionIdIsNormal(xmin))
-		look->settled_xmin = xmin;
+	if (!TransactionIdIsNormal(xmin))
+		return;					/* frozen: nobody conflicts with it */
+	if (TransactionIdFollows(xmin, vis->conflict_horizon))
+		vis->conflict_horizon = xmin;
+	look->settled_xmin = xmin;
 }
 
 /*

@@ -135,7 +135,8 @@ note_live_xmin(PageExam *exam, HeapTupleHeader htup)
 	}
 	else if (!TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
 		vis->all_visible = false;
-	else if (TransactionIdFollows(xmin, vis->conflict_horizon))
+	else if (TransactionIdIsNormal(xmin) &&
+			 TransactionIdFollows(xmin, vis->conflict_horizon))
 		vis->conflict_horizon = xmin;
 }
 

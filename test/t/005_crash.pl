@@ -44,8 +44,11 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap')
 	$primary->start;
 	is(pv_findings($primary, 'ours'), '', "$phase: after recovery the table is whole");
 }
-$primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) stock');
-is($primary->safe_psql('postgres', $run), 2, 'a run after the crashes');
+
+# Frozen, as otherwise, from 16 on, stock freezes pages that it has something to prune
+# on, which the table has no more.
+$primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on, FREEZE, DISABLE_PAGE_SKIPPING) stock');
+is($primary->safe_psql('postgres', $run =~ s/\)$/, freeze => true)/r), 2, 'a run after the crashes');
 is(pv_differences($primary), '', 'and the table is what stock made of its twin');
 
 #

@@ -79,11 +79,13 @@ for my $workers (0, 2)
 #
 new_table();
 my @cursors = map { start_cursor($_ * 300) } 1 .. 5;
-is($node->safe_psql('postgres', q{SELECT tuples_removed, tuples_remaining FROM parvacuum_run('t', workers => 2)}),
-	'595|1805', 'five pinned pages keep their dead rows');
+my ($removed, $remaining) = split /\|/, $node->safe_psql('postgres', q{SELECT tuples_removed, tuples_remaining FROM parvacuum_run('t', workers => 2)});
+cmp_ok($removed, '<=', 595, 'five pinned pages keep their dead rows');
+cmp_ok($removed, '>=', 550, 'and few others, which the cursors have read ahead, from 17 on');
+is($remaining, 2400 - $removed, 'all others are removed');
 $_->quit for @cursors;
 is($node->safe_psql('postgres', q{SELECT tuples_removed, tuples_remaining FROM parvacuum_run('t', workers => 2, index_cleanup => 'on')}),
-	'5|1800', 'until they can be had');
+	(600 - $removed) . '|1800', 'until they can be had');
 is(pv_findings($node, 't'), '', 'the table is whole');
 
 #
