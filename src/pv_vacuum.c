@@ -868,9 +868,11 @@ update_statistics(PvVacuum *vac)
 
 	/*
 	 * Workers may have made the map, or made it longer.  A process that believes
-	 * to know its length does not look again.
+	 * to know its length does not look again; to have it look costs two system
+	 * calls.
 	 */
-	RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
+	if (vac->result->workers_launched > 0)
+		RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
 	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
 	allvisible = Min(allvisible, rel_pages);
 	allfrozen = Min(allfrozen, allvisible);
