@@ -80,6 +80,7 @@ typedef struct Work
 	bool		has_options;
 	AutoVacOpts options;		/* the table's autovacuum_* */
 	TransactionId horizon;		/* before the vacuum */
+	bool		nobody_looks;	/* then there was no older snapshot or transaction */
 	bool		vacuumed;
 	char	   *name;			/* qualified, for messages */
 } Work;
@@ -352,10 +353,13 @@ vacuum_table(Work *work, Relation rel)
 	Oid			save_userid;
 	int			save_sec_context;
 	int			save_nestlevel;
+	TransactionId next_xid;
 
 	choose_params(work, rel);
 	choose_budget(work);
+	next_xid = ReadNextTransactionId();
 	work->horizon = GetOldestNonRemovableTransactionId(rel);
+	work->nobody_looks = work->horizon == next_xid;
 
 	/* Functions of indexes run as the owner of the table */
 	GetUserIdAndSecContext(&save_userid, &save_sec_context);
@@ -388,7 +392,7 @@ horizon_is_in_the_way(Work *work, Relation rel)
 	if (work->item.score.wraparound &&
 		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * max_age)
 		return true;
-	if (work->item.score.dead <= 1)
+	if (work->item.score.dead <= 1 || work->nobody_looks)
 		return false;
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, &after);
 	return after.dead > 1;
