@@ -94,6 +94,9 @@ static bool more_is_due = false;
 
 #define DUE_BALANCE				(1 << 24)
 
+/* What this process had used when its account was settled last */
+static BufferUsage settled_usage;
+
 /* The failsafe is on in this process: no throttling until the vacuum ends */
 static bool disabled = false;
 
@@ -437,18 +440,17 @@ units_of(const BufferUsage *usage)
 
 /*
  * After code that did not poll: charge what core has slept off meanwhile, for others
- * to know, a second of the rate at most.  *before is pgBufferUsage of the begin; the
- * account was settled then.
+ * to know, a second of the rate at most.  The account was settled before it.
  */
 void
-pv_cost_charge_slept(const BufferUsage *before)
+pv_cost_charge_slept(void)
 {
 	int64		rate = pv_shmem_rate();
 	int64		slept;
 
 	if (!pv_cost_on_account || !VacuumCostActive || sleep_is_due)
 		return;
-	slept = units_of(&pgBufferUsage) - units_of(before) - VacuumCostBalance;
+	slept = units_of(&pgBufferUsage) - units_of(&settled_usage) - VacuumCostBalance;
 	if (slept > 0)
 		(void) pv_account_charge(pv_shmem_account(), Min(slept, rate), rate,
 								 now_usecs());
@@ -471,6 +473,7 @@ pv_cost_settle(void)
 	more_is_due = pv_account_charge(pv_shmem_account(), units, rate,
 									now_usecs()) >= MIN_SLEEP_USECS;
 	begin_payment(rate);
+	settled_usage = pgBufferUsage;
 }
 
 /*

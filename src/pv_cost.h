@@ -59,7 +59,7 @@ extern void pv_cost_open_account(void);
 extern void pv_cost_close_account(double delay, int limit);
 extern void pv_cost_pay(void);
 extern void pv_cost_settle(void);
-extern void pv_cost_charge_slept(const BufferUsage *before);
+extern void pv_cost_charge_slept(void);
 
 /* Does this process pay from the scheduler's account, now? */
 extern bool pv_cost_on_account;

@@ -31,12 +31,12 @@
  * fewer than 32 skippable blocks, for the kernel's reading ahead and for
  * relfrozenxid.  With our own reading ahead the first reason is gone on most
  * storage, and where the second does not count, every skippable block is
- * skipped in any but small tables, unless it is to be frozen early (pv_eager.c).  But where jumps cost much more time than
- * reading on, as they do with few I/O operations a second, core's rule may still be
- * the faster one.  So a participant measures what it takes to get through a stretch
- * of the table with either rule, and goes by the better; now and then it tries the
- * other one, unless that cannot be faster.  In shared buffers nothing is read and
- * nothing measured.
+ * skipped in any but small tables, unless it is to be frozen early (pv_eager.c).
+ * But where jumps cost much more time than reading on, as they do with few I/O
+ * operations a second, core's rule may still be the faster one.  So a participant
+ * measures what it takes to get through a stretch of the table with either rule, and
+ * goes by the better; now and then it tries the other one, unless that cannot be
+ * faster.  In shared buffers nothing is read and nothing measured.
  *
  * With peers, a run is measured within the range only, because beyond its
  * borders one of them may just have set the bits; cutting it short only makes us

@@ -448,13 +448,10 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
 static void
 call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
-	BufferUsage before;
-
 	resolve_truncate(rel, params, true);
 	pv_cost_settle();
-	before = pgBufferUsage;
 	previous_vacuum(rel, params, bstrategy);
-	pv_cost_charge_slept(&before);
+	pv_cost_charge_slept();
 }
 
 /*

@@ -485,8 +485,8 @@ read_page(BtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
 }
 
 /*
- * Visit a page of any kind for the first time.  It is pinned on entry, not on
- * return.
+ * Visit a page of any kind for the first time, and nap, if one is due.  It is
+ * pinned on entry, not on return.
  * Core: access/nbtree/nbtree.c, btvacuumpage.
  */
 static void
@@ -513,6 +513,8 @@ visit_page(BtreeScan *scan, BlockNumber blkno, Buffer buf, PageVisit *visit)
 		vacuum_leaf(scan, buf, visit);
 	}
 	_bt_relbuf(scan->indrel, buf);
+	pv_cost_poll();
+	pv_delay_point();
 }
 
 
@@ -563,8 +565,6 @@ scan_range(BtreeScan *scan, BlockNumber start, BlockNumber end)
 		PageVisit	visit;
 
 		visit_page(scan, blkno, buf, &visit);
-		pv_cost_poll();
-		pv_delay_point();
 
 		/* Ahead in this range: we shall come there */
 		if (visit.right != P_NONE &&
@@ -694,8 +694,6 @@ visit_leftovers(BtreeScan *scan)
 			PageVisit	visit;
 
 			visit_page(scan, blkno, read_buffer(scan, blkno), &visit);
-			pv_cost_poll();
-			pv_delay_point();
 			if (visit.right < blkno)
 				revisit_from(scan, visit.right, blkno);
 			note_if_empty(scan, blkno, &visit);

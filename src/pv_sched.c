@@ -467,7 +467,6 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 static void
 analyze_table(Work *work)
 {
-	BufferUsage before;
 	VacuumParams params;
 
 	memset(&params, 0, sizeof(params));
@@ -480,9 +479,8 @@ analyze_table(Work *work)
 	MemoryContextSwitchTo(work_context);
 	choose_budget(work);
 	pv_cost_settle();
-	before = pgBufferUsage;
 	analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
-	pv_cost_charge_slept(&before);
+	pv_cost_charge_slept();
 	pv_cost_open_account();
 	PopActiveSnapshot();
 	CommitTransactionCommand();

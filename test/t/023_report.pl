@@ -93,8 +93,8 @@ same_lines('an old row and a multixact',
 # Pages that are frozen early
 #
 
-# 12000 pages of one row each, all-visible.  Those of the first five thousand are
-# older than what is called old, or all are.
+# 12000 pages of one row each, all-visible.  The first so many are older than what is
+# called old.
 sub make_pages
 {
 	my ($table, $old) = @_;
