@@ -56,7 +56,9 @@
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -68,7 +70,6 @@
 #include "pv_options.h"
 #include "pv_process.h"
 #include "pv_queue.h"
-#include "pv_runner.h"
 #include "pv_sched.h"
 #include "pv_shmem.h"
 
@@ -340,7 +341,9 @@ still_needed(Work *work, Relation rel)
 		score->total = Max(score->total, work->item.priority);
 	}
 
-	work->name = pv_runner_relname(RelationGetRelid(rel));
+	/* rel has its name at hand; the cache that others would ask has it not */
+	work->name = psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
+						  RelationGetRelationName(rel));
 	return score->vacuum || score->analyze;
 }
 
