@@ -401,18 +401,18 @@ typedef struct PvChoice
 static void
 choose(Relation rel, PvChoice *choice)
 {
-	Oid			relid = RelationGetRelid(rel);
-
 	memset(choice, 0, sizeof(*choice));
 	if (current_run != NULL || !IsCatalogRelation(rel))
 		choice->toast_parent = toast_parent_of(rel);
-	if (OidIsValid(choice->toast_parent))
-		relid = choice->toast_parent;
 
 	if (IsCatalogRelation(rel))
 		pv_options_default(&choice->options);
+	else if (OidIsValid(choice->toast_parent))
+		pv_options_effective(choice->toast_parent,
+							 get_rel_relispartition(choice->toast_parent),
+							 &choice->options);
 	else
-		pv_options_effective(relid, get_rel_relispartition(relid),
+		pv_options_effective(RelationGetRelid(rel), rel->rd_rel->relispartition,
 							 &choice->options);
 
 	choice->wanted = current_run != NULL ||
