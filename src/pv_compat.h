@@ -146,6 +146,21 @@ extern void pv_log_lp_unused(Relation rel, Buffer buf,
 #endif
 
 /*
+ * Have what follows in this session, which is no VACUUM, delayed as its settings
+ * say.  Core: commands/vacuum.c, vacuum().
+ */
+static inline void
+pv_heed_cost_settings(void)
+{
+#if PG_VERSION_NUM >= 160000
+	VacuumFailsafeActive = false;
+	VacuumUpdateCosts();
+#else
+	VacuumCostActive = VacuumCostDelay > 0;
+#endif
+}
+
+/*
  * What core's balancing allows this autovacuum worker now.  On 15 core stores
  * that into the variables above by itself, too, whenever the worker has slept.
  * Takes no lock, or, to log at DEBUG2, a shared one.

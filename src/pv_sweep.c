@@ -571,7 +571,7 @@ static void
 sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 			PvSweepResult *result)
 {
-	VacuumCostActive = VacuumCostDelay > 0;
+	pv_heed_cost_settings();
 	PG_TRY();
 	{
 		if (nworkers > 0)

@@ -20,9 +20,8 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 sub bare_node
 {
 	my ($name) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = pv_bare_node($name);
 
-	$node->init;
 	$node->append_conf('postgresql.conf', "autovacuum = off\nlisten_addresses = ''\nfsync = off\n");
 	return $node;
 }

@@ -506,8 +506,9 @@ for my $workers (2, 0)
 #
 {
 	my $what = 'many';
-	my $cap = sql(q{SELECT (sum(setting::int) + 1) / 8 FROM pg_settings
-		WHERE name IN ('max_connections', 'autovacuum_max_workers', 'max_worker_processes', 'max_wal_senders')});
+	my ($autovacuum, $special) = $node->pg_version >= 18 ? ('autovacuum_worker_slots', 2) : ('autovacuum_max_workers', $node->pg_version >= 17 ? 2 : 1);
+	my $cap = sql(qq{SELECT (sum(setting::int) + $special) / 8 FROM pg_settings
+		WHERE name IN ('max_connections', '$autovacuum', 'max_worker_processes', 'max_wal_senders')});
 	cmp_ok($cap, '<', 20, "$what: the limit is in reach");
 	sql('SET client_min_messages = warning', 'DROP TABLE IF EXISTS stock, ours', on_both(
 		'CREATE TABLE $T (id int, pad text) WITH (autovacuum_enabled = off)',

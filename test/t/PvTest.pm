@@ -13,7 +13,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
+our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
   pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
@@ -34,8 +34,8 @@ my $await_sql = q{
 	END $$;
 };
 
-# A server that is initialized and configured, not started.
-sub pv_node
+# A server that is initialized, with core's settings.
+sub pv_bare_node
 {
 	my ($name, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
@@ -44,6 +44,14 @@ sub pv_node
 	my $extra = $params{extra} || [];
 	$extra = [ @$extra, '--no-data-checksums' ] if $node->pg_version >= 18;
 	$node->init(%params, extra => $extra);
+	return $node;
+}
+
+# A server that is initialized and configured, not started.
+sub pv_node
+{
+	my ($name, %params) = @_;
+	my $node = pv_bare_node($name, %params);
 	$node->append_conf('postgresql.conf', slurp_file("$test_dir/parvacuum.conf"));
 
 	# the last one wins: the socket must be where the test looks for it
