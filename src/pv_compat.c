@@ -55,23 +55,34 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 }
 
 /*
- * Have core prune a page, HOT chains and all.  The caller holds a cleanup lock.
- * *off_loc follows the tuple being worked on, for error messages.  Returns the
- * number of tuples removed.
+ * Have core prune a page, HOT chains and all; from PG 17 on freeze what it finds
+ * worth it as well, and where there are no indexes leave nothing dead, as that goes
+ * into the same record.  The caller holds a cleanup lock.  *off_loc follows the tuple
+ * being worked on, for error messages.  Returns the number of tuples removed, and
+ * sets *nfrozen to that of those frozen.
  */
 int
 pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
-			  GlobalVisState *vistest, OffsetNumber *off_loc)
+			  GlobalVisState *vistest, bool has_indexes, int *nfrozen,
+			  OffsetNumber *off_loc)
 {
 #if PG_VERSION_NUM >= 170000
 	PruneFreezeResult result;
+	TransactionId relfrozenxid = cutoffs->OldestXmin;
+	MultiXactId relminmxid = cutoffs->OldestMxact;
+	int			options = HEAP_PAGE_PRUNE_FREEZE;
 
-	heap_page_prune_and_freeze(rel, buf, vistest, 0, cutoffs, &result,
-							   PRUNE_VACUUM_SCAN, off_loc, NULL, NULL);
+	if (!has_indexes)
+		options |= HEAP_PAGE_PRUNE_MARK_UNUSED_NOW;
+	heap_page_prune_and_freeze(rel, buf, vistest, options, cutoffs, &result,
+							   PRUNE_VACUUM_SCAN, off_loc, &relfrozenxid,
+							   &relminmxid);
+	*nfrozen = result.nfrozen;
 	return result.ndeleted;
 #else
 	int			nnewlpdead;
 
+	*nfrozen = 0;
 	return heap_page_prune(rel, buf, cutoffs->OldestXmin, vistest,
 						   InvalidTransactionId, 0, &nnewlpdead, off_loc);
 #endif

@@ -129,7 +129,8 @@ pv_freeze_horizon(const PvCutoffs *cutoffs)
 extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
 						   PvCutoffs *cutoffs);
 extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
-						  GlobalVisState *vistest, OffsetNumber *off_loc);
+						  GlobalVisState *vistest, bool has_indexes,
+						  int *nfrozen, OffsetNumber *off_loc);
 extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 								TransactionId freeze_cutoff,
 								PvFreezePlan *frozen, int nfrozen, bool image);

@@ -39,9 +39,11 @@
  *
  * Freezing is decided for the page, as in PG 16: all of it, if that makes it
  * all-frozen and costs no WAL record of its own.  That is so if something on it
- * has to be frozen anyway, or if pruning will log an image of the whole page,
- * which then shows the tuples frozen.  Otherwise only what is older than
- * FreezeLimit; from PG 16 on, if there is any such, all that can be frozen.
+ * has to be frozen anyway, or if pruning, or with checksums a new hint in its
+ * header, will log an image of the whole page, which then shows the tuples frozen.
+ * Otherwise only what is older than FreezeLimit.  From PG 16 on core spends a small
+ * record on it where hints have just had the page logged whole, and freezes all
+ * that can be frozen where there is anything old; so do we there.
  *
  * Core: access/heap/pruneheap.c, heap_page_prune; access/heap/vacuumlazy.c
  * (15), lazy_scan_prune.
@@ -53,6 +55,7 @@
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "executor/instrument.h"
 #include "utils/rel.h"
 
 #include "pv_prune.h"
@@ -88,6 +91,10 @@ typedef struct PageExam
 	 * that core's pruning keeps.
 	 */
 	bool		core_pruned;
+	int			core_frozen;	/* tuples that it has frozen */
+
+	/* An image of the page was logged meanwhile, for the sake of a hint, say */
+	bool		imaged;
 
 	/* What becomes of each line pointer, by offset */
 	uint8		fate[MaxHeapTuplesPerPage + 1];
@@ -683,6 +690,7 @@ static void
 judge_page(PageExam *exam)
 {
 	PvParticipant *self = exam->self;
+	int			nfrozen;
 
 	for (int tries = 0; !examine_page(exam); tries++)
 	{
@@ -696,8 +704,10 @@ judge_page(PageExam *exam)
 					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
 		exam->result->ndeleted +=
 			pv_core_prune(self->rel, exam->buf, &self->shared->cutoffs,
-						  self->vistest, &self->errinfo.offnum);
+						  self->vistest, self->nindexes > 0, &nfrozen,
+						  &self->errinfo.offnum);
 		exam->core_pruned = true;
+		exam->core_frozen += nfrozen;
 	}
 }
 
@@ -716,8 +726,9 @@ staying_tuple(PageExam *exam, OffsetNumber offnum)
 }
 
 /*
- * Plan to freeze every tuple that stays.  False if not all can be frozen, or
- * if there are multixacts, which are not worth resolving for this.
+ * Plan to freeze every tuple that stays.  False if not all can be frozen, or,
+ * before PG 16, if there are multixacts: there a plan would replace them even by
+ * new ones.
  *
  * The page is all-visible but for its dead items.  So every inserter is older
  * than OldestXmin, and standbys conflict with no more than they will when the
@@ -748,7 +759,7 @@ plan_freezing_all(PageExam *exam)
 			continue;
 		}
 		self->errinfo.offnum = offnum;
-		if ((htup->t_infomask & HEAP_XMAX_IS_MULTI) ||
+		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) && !PV_FREEZES_WHOLE_PAGES) ||
 			!plan_freezing(exam, htup, offnum, self->shared->cutoffs.OldestXmin))
 			return false;
 	}
@@ -804,8 +815,30 @@ image_is_due(Buffer buf)
 }
 
 /*
- * Freeze the whole page if it costs no WAL record.  Returns whether it is for
- * the sake of an image of the page that will be logged anyway.
+ * Do the page's hints say something else than they will?
+ */
+static inline bool
+hints_change(PageExam *exam)
+{
+	Page		page = BufferGetPage(exam->buf);
+
+	return ((PageHeader) page)->pd_prune_xid != exam->prune_xid || PageIsFull(page);
+}
+
+/*
+ * Will the page be logged, for what is planned or for its hints?
+ */
+static bool
+page_will_be_logged(PageExam *exam)
+{
+	return RelationNeedsWAL(exam->self->rel) &&
+		(pv_plan_changes_page(&exam->plan) ||
+		 (XLogHintBitIsNeeded() && hints_change(exam)));
+}
+
+/*
+ * Freeze the whole page if it costs no WAL record, or none to speak of.  Returns
+ * whether it is for the sake of an image that pruning will log anyway.
  */
 static bool
 consider_freezing_all(PageExam *exam)
@@ -821,12 +854,11 @@ consider_freezing_all(PageExam *exam)
 	}
 	if (vis->all_frozen)
 		return false;
-	image_due = pv_plan_changes_page(&exam->plan) && RelationNeedsWAL(exam->self->rel) &&
-		image_is_due(exam->buf);
-	if (!image_due && exam->nfrozen == 0)
+	image_due = page_will_be_logged(exam) && image_is_due(exam->buf);
+	if (!image_due && !exam->imaged && exam->nfrozen == 0)
 		return false;
 	if (plan_freezing_all(exam))
-		return image_due;
+		return image_due && pv_plan_changes_page(&exam->plan);
 
 	judge_page(exam);
 	if (PV_FREEZES_WHOLE_PAGES && exam->nfrozen > 0)
@@ -852,18 +884,15 @@ plan_to_unused(PageExam *exam)
 
 /*
  * Have the page's hints say what a later visitor might prune, and that it may
- * be worth it.  Returns whether that changed anything.
+ * be worth it.
  */
-static bool
-update_hints(PageExam *exam, Page page)
+static void
+update_hints(PageExam *exam)
 {
-	PageHeader	header = (PageHeader) page;
+	Page		page = BufferGetPage(exam->buf);
 
-	if (header->pd_prune_xid == exam->prune_xid && !PageIsFull(page))
-		return false;
-	header->pd_prune_xid = exam->prune_xid;
+	((PageHeader) page)->pd_prune_xid = exam->prune_xid;
 	PageClearFull(page);
-	return true;
 }
 
 /*
@@ -872,7 +901,7 @@ update_hints(PageExam *exam, Page page)
 static void
 change_page(PageExam *exam, bool image)
 {
-	(void) update_hints(exam, BufferGetPage(exam->buf));
+	update_hints(exam);
 	pv_prune_and_freeze(exam->self->rel, exam->buf, &exam->plan,
 						exam->freeze_cutoff, exam->frozen, exam->nfrozen, image);
 }
@@ -889,6 +918,7 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					 PvPageResult *result)
 {
 	PageExam	exam;
+	int64		images = pgWalUsage.wal_fpi;
 	bool		image;
 
 	exam.self = self;
@@ -896,21 +926,26 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	exam.blkno = blkno;
 	exam.result = result;
 	exam.core_pruned = false;
+	exam.core_frozen = 0;
 	result->ndeleted = 0;
 
 	judge_page(&exam);
+	exam.imaged = PV_FREEZES_WHOLE_PAGES && pgWalUsage.wal_fpi != images;
 	image = consider_freezing_all(&exam);
 	result->marked_unused = false;
 	if (PV_PRUNES_TO_UNUSED && self->nindexes == 0 && result->lpdead_items > 0)
 		plan_to_unused(&exam);
 	if (pv_plan_changes_page(&exam.plan) || exam.nfrozen > 0)
 		change_page(&exam, image);
-	else if (update_hints(&exam, BufferGetPage(buf)))
+	else if (hints_change(&exam))
+	{
+		update_hints(&exam);
 		MarkBufferDirtyHint(buf, true);
+	}
 
 	result->ndeleted += exam.ndead_tuples;
-	self->counters.frozen_pages += exam.nfrozen > 0;
-	self->counters.tuples_frozen += exam.nfrozen;
+	self->counters.frozen_pages += exam.nfrozen + exam.core_frozen > 0;
+	self->counters.tuples_frozen += exam.nfrozen + exam.core_frozen;
 	self->counters.NewRelfrozenXid = exam.relfrozenxid;
 	self->counters.NewRelminMxid = exam.relminmxid;
 }

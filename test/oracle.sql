@@ -522,6 +522,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
     index text;
 BEGIN
+    -- one that began on its own in the midst would have stock, from 16 on, freeze
+    -- other pages of one twin than of the other
+    RETURN NEXT 'CHECKPOINT';
     RETURN QUERY SELECT * FROM oracle.create_sql(kind, options, persistence);
     RETURN NEXT oracle.on_both(oracle.fill_sql(1, nrows, width));
     -- built by one process, so that twins are alike: PG 18 builds GIN in parallel
