@@ -644,6 +644,17 @@ pv_block_write_time(const BufferUsage *usage)
 #endif
 }
 
+/* How often the WAL buffers were full, which PG 18 counts; before, -1. */
+static inline int64
+pv_wal_buffers_full(const WalUsage *usage)
+{
+#if PG_VERSION_NUM >= 180000
+	return usage->wal_buffers_full;
+#else
+	return -1;
+#endif
+}
+
 /* A table and its TOAST table; PG 16 lets the table be left out. */
 #if PG_VERSION_NUM >= 160000
 #define PV_VACOPT_PROCESS_ALL	(VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST)

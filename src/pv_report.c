@@ -258,10 +258,14 @@ append_usage(StringInfo buf, const PvResult *result,
 					 (long long) result->buffers_hit,
 					 (long long) result->buffers_read,
 					 (long long) result->buffers_dirtied);
-	appendStringInfo(buf, "WAL usage: %lld records, %lld full page images, %llu bytes\n",
+	appendStringInfo(buf, "WAL usage: %lld records, %lld full page images, %llu bytes",
 					 (long long) result->wal_records,
 					 (long long) result->wal_fpi,
 					 (unsigned long long) result->wal_bytes);
+	if (details->wal_buffers_full >= 0)
+		appendStringInfo(buf, ", %lld buffers full",
+						 (long long) details->wal_buffers_full);
+	appendStringInfoChar(buf, '\n');
 }
 
 /*

@@ -66,6 +66,7 @@ typedef struct PvReportDetails
 	bool		bypassed;		/* by the 2 % rule or by INDEX_CLEANUP off */
 	double		io_read_ms;		/* if track_io_timing */
 	double		io_write_ms;
+	int64		wal_buffers_full;	/* -1 if that is not counted */
 	PGRUsage	ru0;
 } PvReportDetails;
 

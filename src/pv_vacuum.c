@@ -921,6 +921,7 @@ fill_result(PvVacuum *vac)
 	result->buffers_dirtied = buffers.shared_blks_dirtied + buffers.local_blks_dirtied;
 	vac->details.io_read_ms = INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers));
 	vac->details.io_write_ms = INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
+	vac->details.wal_buffers_full = pv_wal_buffers_full(&wal);
 	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
 	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
 		vac->sum.lpdead_items > 0 &&

@@ -32,9 +32,10 @@ sub said
 sub facts
 {
 	my ($said) = @_;
-	my @lines = grep { /^(?:INFO:  finished|pages|tuples|removable|new relminmxid|new relfrozenxid|frozen|visibility map|index scan|index ".*: pages)/ } split /\n/, $said;
+	my @lines = grep { /^(?:INFO:  finished|pages|tuples|removable|new relminmxid|new relfrozenxid|frozen|visibility map|index scan|index ".*: pages|WAL usage)/ } split /\n/, $said;
 	@lines = map { s/\b(?:stock|ours)/it/gr } @lines;
 	s/^(removable cutoff|new rel\w+): .*/$1/ for @lines;
+	s/\d+/some/g for grep { /^WAL usage/ } @lines;
 
 	# from 17 on, stock does not count the items of a table without indexes
 	s/^(index scan not needed): .*/$1/ for @lines;
