@@ -649,21 +649,72 @@ revisit_from(BtreeScan *scan, BlockNumber blkno, BlockNumber end)
 	}
 }
 
+static bool
+page_is_empty(Buffer buf, BTPageOpaque opaque)
+{
+	return P_FIRSTDATAKEY(opaque) > PageGetMaxOffsetNumber(BufferGetPage(buf));
+}
+
+/*
+ * If a page is half-dead, as an interrupted deletion has left it: the first to its
+ * right that is not, if that is empty and may be deleted.  Otherwise P_NONE.
+ */
+static BlockNumber
+empty_page_after(BtreeScan *scan, BlockNumber blkno)
+{
+	BlockNumber at = blkno;
+
+	for (;;)
+	{
+		BlockNumber next = P_NONE;
+		bool		half_dead = false;
+		bool		empty = false;
+		BTPageOpaque opaque;
+		Buffer		buf;
+
+		CHECK_FOR_INTERRUPTS();
+		buf = read_page(scan, at, &opaque);
+		if (opaque != NULL && P_ISLEAF(opaque))
+		{
+			half_dead = P_ISHALFDEAD(opaque);
+			empty = !P_IGNORE(opaque) && !P_RIGHTMOST(opaque) && page_is_empty(buf, opaque);
+			next = opaque->btpo_next;
+		}
+		_bt_relbuf(scan->indrel, buf);
+		if (!half_dead)
+			return empty && at != blkno ? at : P_NONE;
+		at = next;
+	}
+}
+
 /*
  * Delete a page, if it is still empty.
+ *
+ * Core goes on with an empty right sibling, but assert-enabled it does not expect to
+ * have begun with a half-dead page then.  So the sibling of such a page is deleted
+ * first, and if that cannot be, the page waits for the next vacuum.
+ * Core: access/nbtree/nbtpage.c, _bt_pagedel.
  */
 static void
 delete_page(BtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 {
+	BlockNumber sibling = empty_page_after(scan, blkno);
 	BTPageOpaque opaque;
-	Buffer		buf = read_page(scan, blkno, &opaque);
+	Buffer		buf;
 	MemoryContext old;
 
+	if (sibling != P_NONE)
+	{
+		delete_page(scan, sibling, vstate);
+		if (empty_page_after(scan, blkno) != P_NONE)
+			return;
+	}
+
+	buf = read_page(scan, blkno, &opaque);
 	if (opaque != NULL && P_ISLEAF(opaque) && !P_ISDELETED(opaque))
 	{
 		_bt_upgradelockbufcleanup(scan->indrel, buf);
-		if (P_ISHALFDEAD(opaque) ||
-			P_FIRSTDATAKEY(opaque) > PageGetMaxOffsetNumber(BufferGetPage(buf)))
+		if (P_ISHALFDEAD(opaque) || page_is_empty(buf, opaque))
 		{
 			MemoryContextReset(vstate->pagedelcontext);
 			old = MemoryContextSwitchTo(vstate->pagedelcontext);

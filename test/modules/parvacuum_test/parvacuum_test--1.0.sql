@@ -256,3 +256,8 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, tables int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- A page of a B-tree, empty and in use, as a cancelled deletion leaves it.  Fails always.
+CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
