@@ -112,27 +112,14 @@ drop_caches() {
     echo 3 >/proc/sys/vm/drop_caches
 }
 
-# Have all shared buffers used once, by a table that is gone then, as they are
-# where a server has been up for a while.  On one that has just started each costs
-# its first user page faults, and most whoever uses most.
-use_all_buffers() {
-    psql <<'SQL'
-CREATE UNLOGGED TABLE filler AS
-    SELECT repeat('x', 1000) FROM generate_series(1, 7 * (SELECT setting::int FROM pg_settings WHERE name = 'shared_buffers'));
-SELECT pg_prewarm('filler') AS n \gset
-DROP TABLE filler;
-SQL
-}
-
 # A server on a fresh copy, with the table where the state says: "shared", in
 # shared buffers, "os", in the operating system's cache, or "cold".  A vacuum of
 # another table, "tiny", brings in what any vacuum needs.
 in_state() {
     local data=$1 state=$2 table=$3 settings=$4
     copy_data "$data"
-    start_on copy
-    [[ ${used_buffers:-} != yes ]] || use_all_buffers
     sync
+    start_on copy
     case $state in
         shared) psql -c "SELECT pg_prewarm('$table')" >/dev/null ;;
         cold) drop_caches ;;

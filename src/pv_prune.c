@@ -826,13 +826,23 @@ hints_change(PageExam *exam)
 }
 
 /*
+ * Where no index leads to them, dead items need not stay dead for a moment.
+ */
+static inline bool
+frees_dead_items(PageExam *exam)
+{
+	return PV_PRUNES_TO_UNUSED && exam->self->nindexes == 0 &&
+		exam->result->lpdead_items > 0;
+}
+
+/*
  * Will the page be logged, for what is planned or for its hints?
  */
 static bool
 page_will_be_logged(PageExam *exam)
 {
 	return RelationNeedsWAL(exam->self->rel) &&
-		(pv_plan_changes_page(&exam->plan) ||
+		(pv_plan_changes_page(&exam->plan) || frees_dead_items(exam) ||
 		 (XLogHintBitIsNeeded() && hints_change(exam)));
 }
 
@@ -867,7 +877,7 @@ consider_freezing_all(PageExam *exam)
 }
 
 /*
- * Where no index leads to them, dead items need not stay dead for a moment.
+ * The dead items become unused with the rest.
  */
 static void
 plan_to_unused(PageExam *exam)
@@ -933,7 +943,7 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	exam.imaged = PV_FREEZES_WHOLE_PAGES && pgWalUsage.wal_fpi != images;
 	image = consider_freezing_all(&exam);
 	result->marked_unused = false;
-	if (PV_PRUNES_TO_UNUSED && self->nindexes == 0 && result->lpdead_items > 0)
+	if (frees_dead_items(&exam))
 		plan_to_unused(&exam);
 	if (pv_plan_changes_page(&exam.plan) || exam.nfrozen > 0)
 		change_page(&exam, image);

@@ -78,6 +78,7 @@ typedef struct DatabaseQueue
 	bool		scan_requested;
 	bool		scanning;
 	bool		incomplete;		/* the last scan found no place for all */
+	bool		told_full;		/* that was said, and has not changed since */
 	bool		goes_on;		/* the scan goes on after the cursor */
 	double		cursor_score;	/* of the last that found place in this pass */
 	Oid			cursor_relid;
@@ -439,7 +440,7 @@ make_queue(Oid database)
 	{
 		queue->database = database;
 		queue->scan_requested = queue->scanning = false;
-		queue->incomplete = queue->vacuumed = false;
+		queue->incomplete = queue->vacuumed = queue->told_full = false;
 	}
 	return queue;
 }
@@ -906,12 +907,15 @@ pv_queue_abandon_scan(void)
  * known and was not offered needs nothing any more, or is gone, unless somebody
  * has asked for it.  If nothing at all found place, because other databases have
  * taken it or what waits, it is for the next pass to try again, not at once.
+ * Returns whether the log is to be told that the queue is full: once in a row,
+ * whichever runners find it so.
  */
-void
+bool
 pv_queue_end_scan(bool complete)
 {
 	DatabaseQueue *queue = my_queue();
 	dlist_mutable_iter iter;
+	bool		tell;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	dlist_foreach_modify(iter, &queue->entries)
@@ -927,11 +931,14 @@ pv_queue_end_scan(bool complete)
 	}
 	queue->scanning = me->scanning = false;
 	queue->incomplete = !complete && me->queued_some;
+	tell = !complete && !queue->told_full;
+	queue->told_full = !complete;
 	pg_atomic_fetch_add_u64(&shared->counters.passes, 1);
 	if (!complete)
 		pg_atomic_fetch_add_u64(&shared->counters.queue_full, 1);
 	wake_launcher();
 	LWLockRelease(lock);
+	return tell;
 }
 
 /*

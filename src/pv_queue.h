@@ -118,7 +118,7 @@ extern void pv_queue_drop_database(Oid database);
 extern bool pv_queue_attach(int runner, uint32 token, Oid *database);
 extern bool pv_queue_begin_scan(void);
 extern void pv_queue_offer(const PvItem *item, bool *full);
-extern void pv_queue_end_scan(bool complete);
+extern bool pv_queue_end_scan(bool complete);
 extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_put_back(const PvItem *item);

@@ -190,12 +190,11 @@ choose_freeze_ages(void)
 
 /*
  * Find the tables that need something, and queue them.  What finds no place is
- * found again when there is place, and is said once in a row.
+ * found again when there is place.
  */
 static void
 scan_database(void)
 {
-	static bool told = false;
 	PvFound		found;
 	bool		full = false;
 
@@ -206,14 +205,11 @@ scan_database(void)
 	for (int i = 0; i < found.n && !full; i++)
 		pv_queue_offer(&found.items[i], &full);
 	CommitTransactionCommand();
-	pv_queue_end_scan(!full);
-
-	if (full && !told)
+	if (pv_queue_end_scan(!full))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database need a vacuum or an analyze.  Those that found no place are looked for again when the queue is empty.",
 						   found.n)));
-	told = full;
 	MemoryContextReset(work_context);
 }
 

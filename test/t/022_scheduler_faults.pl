@@ -74,7 +74,7 @@ my $slowly = 500;
 sub create { return map { ("CREATE TABLE $_ (id int PRIMARY KEY, pad char(2400)) WITH ($low)", "ALTER TABLE $_ ALTER pad SET STORAGE PLAIN", "INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, 300) i") } @_; }
 sub make_tables { sql(create(@_)); sql(map { "VACUUM $_" } @_); return; }
 sub make_dead { return sql(map({ ("ALTER TABLE $_ SET (autovacuum_enabled = off)", "UPDATE $_ SET pad = 'y' WHERE id % 3 = 1") } @_),
-		'CHECKPOINT', map { "ALTER TABLE $_ SET (autovacuum_enabled = on)" } @_); }
+		'CHECKPOINT', 'BEGIN', map({ "ALTER TABLE $_ SET (autovacuum_enabled = on)" } @_), 'COMMIT'); }
 
 # Have the only runner busy.
 sub keep_busy

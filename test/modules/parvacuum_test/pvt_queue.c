@@ -456,7 +456,7 @@ Datum
 parvacuum_test_end_scan(PG_FUNCTION_ARGS)
 {
 	be(PG_GETARG_INT32(0));
-	pv_queue_end_scan(PG_GETARG_BOOL(1));
+	(void) pv_queue_end_scan(PG_GETARG_BOOL(1));
 	check_all();
 	PG_RETURN_VOID();
 }
@@ -680,7 +680,7 @@ fuzz_scan(int runner)
 	if (up_to(9) == 0)
 		leave(runner);
 	else
-		pv_queue_end_scan(!full);
+		(void) pv_queue_end_scan(!full);
 }
 
 /*
@@ -797,7 +797,7 @@ fuzz_end(void)
 		check(attach(runner));
 		be(runner);
 		check(pv_queue_begin_scan());
-		pv_queue_end_scan(true);
+		(void) pv_queue_end_scan(true);
 		while (pop(runner, 1))
 		{
 			pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0);
