@@ -672,7 +672,6 @@ empty_page_after(BtreeScan *scan, BlockNumber blkno)
 		BTPageOpaque opaque;
 		Buffer		buf;
 
-		CHECK_FOR_INTERRUPTS();
 		buf = read_page(scan, at, &opaque);
 		if (opaque != NULL && P_ISLEAF(opaque))
 		{
@@ -698,19 +697,25 @@ empty_page_after(BtreeScan *scan, BlockNumber blkno)
 static void
 delete_page(BtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 {
-	BlockNumber sibling = empty_page_after(scan, blkno);
 	BTPageOpaque opaque;
-	Buffer		buf;
+	Buffer		buf = read_page(scan, blkno, &opaque);
 	MemoryContext old;
 
-	if (sibling != P_NONE)
+	if (opaque != NULL && P_ISLEAF(opaque) && P_ISHALFDEAD(opaque))
 	{
-		delete_page(scan, sibling, vstate);
-		if (empty_page_after(scan, blkno) != P_NONE)
-			return;
+		BlockNumber sibling;
+
+		_bt_relbuf(scan->indrel, buf);
+		sibling = empty_page_after(scan, blkno);
+		if (sibling != P_NONE)
+		{
+			delete_page(scan, sibling, vstate);
+			if (empty_page_after(scan, blkno) != P_NONE)
+				return;
+		}
+		buf = read_page(scan, blkno, &opaque);
 	}
 
-	buf = read_page(scan, blkno, &opaque);
 	if (opaque != NULL && P_ISLEAF(opaque) && !P_ISDELETED(opaque))
 	{
 		_bt_upgradelockbufcleanup(scan->indrel, buf);
