@@ -86,6 +86,12 @@ my $pages_sql = q{
 		WHERE w.block_ref ~ format('#0: rel \d+/\d+/%s fork main', pg_relation_filenode(rel)) GROUP BY 1
 	$$;
 
+	CREATE FUNCTION pages.sums(rel regclass, since pg_lsn, upto pg_lsn, OUT records bigint, OUT images bigint, OUT second bigint)
+	LANGUAGE sql AS $$
+		SELECT coalesce(sum(r.records), 0), coalesce(sum(r.images), 0), coalesce(sum(r.records) FILTER (WHERE kind = 'VACUUM'), 0)
+		FROM pages.records(rel, since, upto) r
+	$$;
+
 	-- What is on disk of a table, in one number.  Hints are not logged, nor, from 16 on,
 	-- are the pages by which COPY makes a table longer than it needs.
 	CREATE FUNCTION pages.digest(rel regclass) RETURNS text
@@ -119,13 +125,10 @@ my $records_sql = $version < 17 ? q{
 	FROM pages.records('stock', :'l1', :'l2') s FULL JOIN pages.records('ours', :'l2', :'l3') o USING (kind)
 	WHERE kind IN ('PRUNE', 'VACUUM') AND (s.records, s.images) IS DISTINCT FROM (o.records, o.images)
 		OR kind = 'FREEZE_PAGE' AND (coalesce(s.records, 0) < o.records OR coalesce(s.images, 0) < o.images)} : q{
-	WITH s AS (SELECT sum(records) AS records, sum(images) AS images, sum(records) FILTER (WHERE kind = 'VACUUM') AS second
-			FROM pages.records('stock', :'l1', :'l2')),
-		o AS (SELECT sum(records) AS records, sum(images) AS images, sum(records) FILTER (WHERE kind = 'VACUUM') AS second
-			FROM pages.records('ours', :'l2', :'l3'))
+	WITH s AS (SELECT * FROM pages.sums('stock', :'l1', :'l2')), o AS (SELECT * FROM pages.sums('ours', :'l2', :'l3'))
 	SELECT format('stock logs %s records, %s with images, %s of the second pass, ours %s, %s, %s',
 		s.records, s.images, s.second, o.records, o.images, o.second)
-	FROM s, o WHERE o.records > s.records OR o.images > s.images OR s.second IS DISTINCT FROM o.second};
+	FROM s, o WHERE o.records > s.records OR o.images > s.images OR s.second <> o.second};
 
 #
 # Histories
@@ -326,10 +329,13 @@ sub vacuum_twins
 		vacuum_multixact_freeze_min_age => one_of(5000000, 0, int rand 4),
 		vacuum_freeze_table_age => one_of(150000000, 0));
 	my $cleanup = one_of('auto', 'on', 'on', 'off');
+	my $next_xid = 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint';
 	my $sql = join "\n", (map { "SET $_ = $set{$_};" } sort keys %set), "\\o /dev/null",
-	  "SELECT pg_current_wal_insert_lsn() AS l1 \\gset",
+	  "SELECT pg_current_wal_insert_lsn() AS l1, $next_xid AS next_xid \\gset",
 	  "VACUUM (VERBOSE, PARALLEL 0, TRUNCATE $truncate, INDEX_CLEANUP $cleanup"
 	  . ($freeze ? ', FREEZE' : '') . ($skip ? '' : ', DISABLE_PAGE_SKIPPING') . ") stock;",
+	  # stock takes an XID to truncate; ours is to freeze what is before the same one
+	  "SELECT set_config('vacuum_freeze_min_age', ($set{vacuum_freeze_min_age} + $next_xid - :next_xid)::text, false);",
 	  "SELECT pg_logical_emit_message(false, 'pages', 'x'), pg_current_wal_insert_lsn() AS l2 \\gset",
 	  "\\o", "SELECT format('%s removed, %s remain, %s are dead but not yet removable', tuples_removed, tuples_remaining, tuples_recently_dead), pages_total = pages_scanned
 	  FROM parvacuum_run('ours', workers => $workers, truncate => $truncate, index_cleanup => '$cleanup', freeze => "
