@@ -111,9 +111,10 @@ typedef xl_heap_freeze_tuple PvFreezePlan;
 #define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
 
 /*
- * From PG 17 on the line pointers of a table without indexes become unused with
- * the pruning, in one record.
+ * From PG 17 on core's pruning freezes as well, and the line pointers of a table
+ * without indexes become unused with it, all in one record.
  */
+#define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
 #define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
 
 /*

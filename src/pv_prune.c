@@ -93,7 +93,10 @@ typedef struct PageExam
 	bool		core_pruned;
 	int			core_frozen;	/* tuples that it has frozen */
 
-	/* An image of the page was logged meanwhile, for the sake of a hint, say */
+	/*
+	 * An image of the page was logged meanwhile, for the sake of a hint, or by
+	 * core's pruning.  Where that freezes as well, it has heeded its own.
+	 */
 	bool		imaged;
 
 	/* What becomes of each line pointer, by offset */
@@ -690,10 +693,13 @@ static void
 judge_page(PageExam *exam)
 {
 	PvParticipant *self = exam->self;
+	int64		images = pgWalUsage.wal_fpi;
 	int			nfrozen;
 
 	for (int tries = 0; !examine_page(exam); tries++)
 	{
+		exam->imaged |= pgWalUsage.wal_fpi != images;
+
 		/* Each time some transaction may have aborted, but not for ever */
 		if (tries > MaxHeapTuplesPerPage)
 			ereport(ERROR,
@@ -708,7 +714,10 @@ judge_page(PageExam *exam)
 						  &self->errinfo.offnum);
 		exam->core_pruned = true;
 		exam->core_frozen += nfrozen;
+		if (PV_PRUNING_FREEZES)
+			images = pgWalUsage.wal_fpi;
 	}
+	exam->imaged |= pgWalUsage.wal_fpi != images;
 }
 
 /*
@@ -865,7 +874,7 @@ consider_freezing_all(PageExam *exam)
 	if (vis->all_frozen)
 		return false;
 	image_due = page_will_be_logged(exam) && image_is_due(exam->buf);
-	if (!image_due && !exam->imaged && exam->nfrozen == 0)
+	if (!image_due && !(PV_FREEZES_WHOLE_PAGES && exam->imaged) && exam->nfrozen == 0)
 		return false;
 	if (plan_freezing_all(exam))
 		return image_due && pv_plan_changes_page(&exam->plan);
@@ -928,7 +937,6 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					 PvPageResult *result)
 {
 	PageExam	exam;
-	int64		images = pgWalUsage.wal_fpi;
 	bool		image;
 
 	exam.self = self;
@@ -937,10 +945,10 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	exam.result = result;
 	exam.core_pruned = false;
 	exam.core_frozen = 0;
+	exam.imaged = false;
 	result->ndeleted = 0;
 
 	judge_page(&exam);
-	exam.imaged = PV_FREEZES_WHOLE_PAGES && pgWalUsage.wal_fpi != images;
 	image = consider_freezing_all(&exam);
 	result->marked_unused = false;
 	if (frees_dead_items(&exam))

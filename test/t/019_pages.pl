@@ -76,20 +76,29 @@ my $pages_sql = q{
 		HAVING count(*) > 0
 	$$;
 
-	-- The records of the table itself, and how many have an image, by kind.  From 17 on
-	-- those that prune freeze as well, and have other names.
-	CREATE FUNCTION pages.records(rel regclass, since pg_lsn, upto pg_lsn) RETURNS TABLE (kind text, records bigint, images bigint)
+	-- The records of the table itself, by kind, and how many have an image that is not
+	-- there for wal_consistency_checking.  From 17 on those that prune freeze as well, and
+	-- have other names.
+	CREATE FUNCTION pages.log(rel regclass, since pg_lsn, upto pg_lsn) RETURNS TABLE (kind text, blk text, image bool, description text)
 	LANGUAGE sql AS $$
 		SELECT CASE w.record_type WHEN 'PRUNE_VACUUM_SCAN' THEN 'PRUNE' WHEN 'PRUNE_VACUUM_CLEANUP' THEN 'VACUUM' ELSE w.record_type END,
-			count(*), count(*) FILTER (WHERE w.fpi_length > 0)
+			substring(w.block_ref FROM 'blk (\d+)'), w.block_ref LIKE '%(FPW)%', w.description
 		FROM pg_get_wal_records_info(since, upto) w
-		WHERE w.block_ref ~ format('#0: rel \d+/\d+/%s fork main', pg_relation_filenode(rel)) GROUP BY 1
+		WHERE w.block_ref ~ format('#0: rel \d+/\d+/%s fork main', pg_relation_filenode(rel))
 	$$;
+	CREATE FUNCTION pages.records(rel regclass, since pg_lsn, upto pg_lsn) RETURNS TABLE (kind text, records bigint, images bigint)
+	LANGUAGE sql AS $$ SELECT kind, count(*), count(*) FILTER (WHERE image) FROM pages.log(rel, since, upto) GROUP BY 1 $$;
 
+	-- From 17 on, all together.  A page that core prunes for us has had its hints from us.
+	-- If they were logged, core does not know it, and freezing is a record of ours, which
+	-- is not counted here.
 	CREATE FUNCTION pages.sums(rel regclass, since pg_lsn, upto pg_lsn, OUT records bigint, OUT images bigint, OUT second bigint)
 	LANGUAGE sql AS $$
-		SELECT coalesce(sum(r.records), 0), coalesce(sum(r.images), 0), coalesce(sum(r.records) FILTER (WHERE kind = 'VACUUM'), 0)
-		FROM pages.records(rel, since, upto) r
+		WITH log AS MATERIALIZED (SELECT * FROM pages.log(rel, since, upto))
+		SELECT count(*) - (SELECT count(*) FROM (SELECT FROM log GROUP BY blk
+				HAVING bool_or(kind = 'FPI_FOR_HINT') AND bool_or(kind = 'PRUNE' AND description LIKE '% nplans: 0,%')
+					AND bool_or(description ~ 'nplans: [1-9]\d*, nredirected: 0, ndead: 0, nunused: 0')) x),
+			count(*) FILTER (WHERE image), count(*) FILTER (WHERE kind = 'VACUUM') FROM log
 	$$;
 
 	-- What is on disk of a table, in one number.  Hints are not logged, nor, from 16 on,
