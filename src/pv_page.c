@@ -220,6 +220,10 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
  * Between two pages: now and then have the WAL writer write what we have logged,
  * so that it is on disk by the time a changed page has to leave its buffer, or
  * the WAL buffers are full, and nobody waits for it.
+ *
+ * The end of our last record it must be.  The place where the next one would begin
+ * may be past a page's header that nobody has written yet, and to be told to write
+ * that ends the WAL writer in PANIC.
  * Core: access/transam/xlog.c, XLogBackgroundFlush.
  */
 void
@@ -228,8 +232,8 @@ pv_page_pace_wal(PvParticipant *self)
 	if (++self->blocks_unpaced < PACE_EVERY_BLOCKS)
 		return;
 	self->blocks_unpaced = 0;
-	if (RelationNeedsWAL(self->rel))
-		XLogSetAsyncXactLSN(GetXLogInsertRecPtr());
+	if (XactLastRecEnd != InvalidXLogRecPtr)
+		XLogSetAsyncXactLSN(XactLastRecEnd);
 }
 
 /*

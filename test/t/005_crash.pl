@@ -143,4 +143,29 @@ like($standby->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run
 
 $standby->stop;
 $primary->stop;
+
+#
+# A vacuum that logs nothing, just after a switch to another segment: the WAL writer
+# must not be sent for what is not there.
+#
+my $quiet = pv_node('quiet');
+$quiet->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\nwal_buffers = 1MB\n");
+$quiet->start;
+$quiet->safe_psql('postgres', q{
+	CREATE EXTENSION parvacuum;
+	CREATE TABLE t AS SELECT i, repeat('x', 500) AS pad FROM generate_series(1, 5000) i;
+	VACUUM (FREEZE) t;
+	CHECKPOINT});
+for (1 .. 5)
+{
+	my ($rc, $out, $err) = $quiet->psql('postgres', q{
+		SET parvacuum.enabled = on;
+		SELECT pg_switch_wal() \g /dev/null
+		VACUUM (PARALLEL 0, DISABLE_PAGE_SKIPPING) t;
+		SELECT pg_sleep(0.4)}, on_error_stop => 1);
+	is($rc, 0, 'a vacuum that logs nothing') or last;
+}
+unlike(slurp_file($quiet->logfile), qr/past end of|PANIC/, 'and the WAL writer is content');
+pv_no_crash($quiet, 'the server');
+$quiet->stop;
 done_testing();
