@@ -201,11 +201,10 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		flags |= VISIBILITYMAP_ALL_FROZEN;
 	if ((old & flags) == flags)
 		return;
-	if (!PageIsAllVisible(page))
-	{
-		PageSetAllVisible(page);
-		MarkBufferDirty(buf);
-	}
+
+	/* With checksums the map's record changes the page's LSN */
+	PageSetAllVisible(page);
+	MarkBufferDirty(buf);
 
 	/* Setting the all-frozen bit alone conflicts with no snapshot */
 	visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
@@ -232,8 +231,11 @@ pv_page_pace_wal(PvParticipant *self)
 	if (++self->blocks_unpaced < PACE_EVERY_BLOCKS)
 		return;
 	self->blocks_unpaced = 0;
-	if (XactLastRecEnd != InvalidXLogRecPtr)
+	if (XactLastRecEnd > self->paced_upto)
+	{
+		self->paced_upto = XactLastRecEnd;
 		XLogSetAsyncXactLSN(XactLastRecEnd);
+	}
 }
 
 /*

@@ -179,6 +179,7 @@ typedef struct PvParticipant
 	PvCounters	counters;
 	PvErrorInfo errinfo;
 	int			blocks_unpaced; /* since the WAL writer was told of our WAL */
+	XLogRecPtr	paced_upto;		/* the last of it that it was told of */
 
 	/*
 	 * Leader: results of access methods that keep more than the common struct,

@@ -672,6 +672,18 @@ read_beside('frozen with others', sub { run(transaction('COMMIT', $young)) },
 	vacuum_freeze_min_age => 30);
 is($node->safe_psql('postgres', $of_ages =~ s/\$T/ours/gr), 't t t', 'frozen with others: they are');
 
+# The map is gone, which the pages do not know, and which is all there is to change.
+fixed(2000, 50);
+run('VACUUM (FREEZE) ours');
+for my $workers (0, 2)
+{
+	run(q{SELECT pg_truncate_visibility_map('ours'); CHECKPOINT});
+	$primary->safe_psql('postgres', "SELECT parvacuum_run('ours', workers => $workers)");
+	like(frozen_pages('ours'), qr/^(\d+) of \1$/, "$workers workers: the map is made anew");
+	is(pv_findings($primary, 'ours'), '', "$workers workers: with the map made anew the table is whole");
+	standby_is_same("$workers workers: the map made anew");
+}
+
 pv_no_crash($_, $_->name) for $primary, $standby;
 unlike(slurp_file($standby->logfile), qr/inconsistent page/, 'each page was replayed as the primary had it');
 $standby->stop;
