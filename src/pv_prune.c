@@ -212,6 +212,7 @@ tuple_is_settled_but_hint(PageExam *exam, HeapTupleHeader htup)
 
 	if ((htup->t_infomask & mask) != HEAP_XMAX_INVALID ||
 		HeapTupleHeaderGetRawXmax(htup) != InvalidTransactionId ||
+		!TransactionIdIsValid(exam->settled_xmin) ||
 		HeapTupleHeaderGetRawXmin(htup) != exam->settled_xmin)
 		return false;
 	htup->t_infomask |= HEAP_XMIN_COMMITTED;
@@ -475,6 +476,7 @@ examine_tuples(PageExam *exam)
 			result->hastup = true;
 		}
 		else if (tuple_is_plainly_deleted(htup) &&
+				 TransactionIdIsValid(exam->dead_xmax) &&
 				 HeapTupleHeaderGetRawXmax(htup) == exam->dead_xmax)
 			note_dead_tuple(exam, htup, offnum);
 		else
