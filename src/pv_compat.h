@@ -208,6 +208,12 @@ extern void pv_resume_reload(void);
 #define pv_resume_reload()		((void) 0)
 #endif
 
+/* PG 18 vacuums a table's children with it, not only a partitioned table's. */
+#define PV_VACUUMS_CHILDREN		(PG_VERSION_NUM >= 180000)
+
+/* PG 17 added a setting. */
+#define PV_HAS_TRANSACTION_TIMEOUT	(PG_VERSION_NUM >= 170000)
+
 /* PG 18 added an argument. */
 #if PG_VERSION_NUM >= 180000
 #define pv_delay_point()		vacuum_delay_point(false)

@@ -454,7 +454,7 @@ check_relation(Oid relid)
 
 /*
  * Have a table vacuumed as soon as its priority, as a score, comes first, whether
- * it needs it or not.  A partitioned table stands for its partitions.
+ * it needs it or not.  A table stands for its partitions or children as in VACUUM.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)
@@ -467,7 +467,7 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 	check_priority(priority);
 	check_relation(relid);
 
-	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
 	{
 		ListCell   *lc;
 

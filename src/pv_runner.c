@@ -804,11 +804,11 @@ vacuum_item(Oid relid)
 }
 
 /*
- * Lists what to vacuum: the table, and all partitions of a partitioned one,
- * which vacuum() would not look for itself when it is given an OID.  The
- * partitioned table stays in the list, for ANALYZE.  Looks with an
- * AccessShareLock on the table and gives it back: what changes then is found
- * by vacuum(), table by table.
+ * Lists what to vacuum: the table, and all partitions of a partitioned one, from
+ * PG 18 on all children of any, which vacuum() would not look for itself when it is
+ * given an OID.  The partitioned table stays in the list, for ANALYZE.  Looks with
+ * an AccessShareLock on the table and gives it back: what changes then is found by
+ * vacuum(), table by table.
  *
  * The table named must exist and be the caller's to vacuum; a partition that
  * is not is left out with core's warning.
@@ -838,7 +838,7 @@ list_relations(const PvRequest *request)
 	if (!pv_runner_may_vacuum(request->relid, form->relisshared))
 		pv_runner_refuse(NameStr(form->relname));
 
-	if (form->relkind == RELKIND_PARTITIONED_TABLE)
+	if (form->relkind == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
 		oids = find_all_inheritors(request->relid, NoLock, NULL);
 	else
 		oids = list_make1_oid(request->relid);

@@ -1,7 +1,7 @@
 -- The rows of parvacuum_run(), and what its arguments do.
 \ir common.psql
 
-SELECT plan(57);
+SELECT plan(59);
 
 CREATE TEMP VIEW block_size AS SELECT current_setting('block_size')::int AS b;
 
@@ -137,6 +137,16 @@ SELECT is((SELECT pages_total FROM parvacuum_run('plain')), NULL, 'then core vac
 ALTER SYSTEM RESET parvacuum.engine;
 SELECT ok(reloaded('parvacuum.engine', 'on'), 'the engine is on');
 SELECT cmp_ok((SELECT pages_total FROM parvacuum_run('plain')), '>', 0::bigint, 'then it vacuums');
+
+-- children, as in VACUUM
+CREATE TABLE heir_of (a int) WITH (autovacuum_enabled = off);
+CREATE TABLE heir () INHERITS (heir_of) WITH (autovacuum_enabled = off);
+INSERT INTO heir VALUES (1);
+SELECT relid::text INTO heirs FROM parvacuum_run('heir_of');
+SELECT relid::text INTO heirs_alone FROM parvacuum_run('heir');
+SELECT set_eq('SELECT relid FROM heirs',
+    CASE WHEN current_setting('server_version_num')::int >= 180000 THEN ARRAY['heir_of', 'heir'] ELSE ARRAY['heir_of'] END, 'from 18 on with its children');
+SELECT set_eq('SELECT relid FROM heirs_alone', ARRAY['heir'], 'a child alone');
 
 SELECT * FROM finish();
 DROP SCHEMA t CASCADE;

@@ -583,6 +583,23 @@ for my $workers (1, 2)
 }
 is(pv_findings($node, $_), '', "$_ is whole") for qw(large_a hot other_1);
 
+#
+# What limits users' statements does not limit it: the vacuum takes five seconds.
+#
+my @limits = ('statement_timeout', $node->pg_version >= 17 ? 'transaction_timeout' : ());
+make_tables(500, 'limited');
+sql(map { "ALTER DATABASE postgres SET $_ = '1s'" } @limits);
+{
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=0" } @limits;
+	reload_with('parvacuum.scheduler' => 'off');
+	reload_with('parvacuum.scheduler' => 'on');
+	$count = vacuums('limited');
+	start_slow('limited', 'limits');
+	until_vacuumed('limited', $count + 1, 'limits: the vacuum ends');
+	is(stat_of('errors'), 0, 'limits: without an error');
+	sql(map { "ALTER DATABASE postgres RESET $_" } @limits);
+}
+
 $node->stop;
 pv_no_crash($node, 'the server');
 done_testing();
