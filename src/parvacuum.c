@@ -686,7 +686,7 @@ check_index(Oid indexoid)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to sweep an index of table \"%s\"", relname),
-				 errhint("Only the table's owner, the owner of the database, or a superuser can do that.")));
+				 errhint("Only who may vacuum the table can do that.")));
 }
 
 /*

@@ -620,6 +620,20 @@ pv_owns_relation(Oid relid, Oid role)
 #endif
 }
 
+/*
+ * PG 17 made it a privilege to vacuum a table, which its owner has unless it was
+ * revoked.
+ */
+static inline bool
+pv_may_maintain(Oid relid, Oid role)
+{
+#if PG_VERSION_NUM >= 170000
+	return pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK;
+#else
+	return pv_owns_relation(relid, role);
+#endif
+}
+
 static inline bool
 pv_owns_database(Oid database, Oid role)
 {

@@ -210,7 +210,7 @@ refuse_cancel(void)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied to cancel a vacuum"),
-			 errhint("Only the table's owner, the owner of the database, a superuser, or a member of pg_signal_backend can cancel it.")));
+			 errhint("Only who may vacuum the table, or a member of pg_signal_backend, can cancel it.")));
 }
 
 static void
@@ -405,7 +405,7 @@ enqueue_one(Oid relid, double priority, int elevel)
 		ereport(elevel,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to vacuum table \"%s\"", NameStr(form->relname)),
-				 errhint("Only its owner, the owner of the database, or a superuser can vacuum a table.")));
+				 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
 		return;
 	}
 	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW)

@@ -151,15 +151,17 @@ static int	caller_pid = 0;
  */
 
 /*
- * May the current role vacuum the table?  VACUUM's rule: its owner, the
- * database's owner unless the table belongs to the whole cluster, a superuser.
+ * May the current role vacuum the table?  VACUUM's rule: its owner, from PG 17 on
+ * who has the privilege MAINTAIN, the database's owner unless the table belongs to
+ * the whole cluster, a superuser.
  *
- * Core: vacuum.c, vacuum_is_relation_owner, which warns where we raise errors.
+ * Core: vacuum.c, vacuum_is_permitted_for_relation, which warns where we raise
+ * errors.
  */
 bool
 pv_runner_may_vacuum(Oid relid, bool is_shared)
 {
-	return pv_owns_relation(relid, GetUserId()) ||
+	return pv_may_maintain(relid, GetUserId()) ||
 		(!is_shared && pv_owns_database(MyDatabaseId, GetUserId()));
 }
 
@@ -169,7 +171,7 @@ pv_runner_refuse(const char *relname)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied to vacuum table \"%s\"", relname),
-			 errhint("Only its owner, the owner of the database, or a superuser can vacuum a table.")));
+			 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
 }
 
 /* The qualified name, for messages; of a table that is gone, its OID. */

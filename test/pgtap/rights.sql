@@ -2,7 +2,7 @@
 -- warning for a partition; and as whom the runner works.
 \ir common.psql
 
-SELECT plan(24);
+SELECT plan(26);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_dba', 'pv_super']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -16,7 +16,7 @@ DELETE FROM owned WHERE a % 2 = 0;
 ALTER TABLE owned OWNER TO pv_owner;
 
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
-    SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, or a superuser can vacuum a table.', name)
+    SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.', name)
 $$;
 
 SELECT is(attempt(s, 'SELECT parvacuum_run(''owned'')'), 'done', s)
@@ -60,6 +60,15 @@ SELECT set_eq('SELECT relid::text FROM rows_of_owner', ARRAY['mixed_ours', 'mixe
 SELECT is((SELECT count(*) FROM parvacuum_run('mixed')), 3::bigint, 'a superuser gets all rows');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_run(''mixed_theirs'')'), refusal('mixed_theirs'), 'another''s partition by name is an error');
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_run(''mixed'')'), refusal('mixed'), 'another''s partitioned table is an error');
+
+-- from 17 on it is a privilege of its own
+SELECT current_setting('server_version_num')::int >= 170000 AS maintain \gset
+\if :maintain
+GRANT MAINTAIN ON owned TO pv_other;
+REVOKE MAINTAIN ON mixed_ours FROM pv_owner;
+\endif
+SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_run(''owned'')'), CASE WHEN :'maintain' THEN 'done' ELSE refusal('owned') END, 'who has the privilege');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_run(''mixed_ours'')'), CASE WHEN :'maintain' THEN refusal('mixed_ours') ELSE 'done' END, 'an owner who has it no more');
 
 -- the runner works as its caller, and as its caller may it be seen and stopped
 SELECT connect('lock') \g /dev/null

@@ -139,7 +139,7 @@ ALTER TABLE slow OWNER TO pv_owner;
 ALTER TABLE mixed OWNER TO pv_owner;
 ALTER TABLE mixed_ours OWNER TO pv_owner;
 ALTER TABLE mixed_sub_ours OWNER TO pv_owner;
-GRANT ALL ON owned, slow, mixed, mixed_ours, mixed_theirs, mixed_sub, mixed_sub_ours TO pv_other;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON owned, slow, mixed, mixed_ours, mixed_theirs, mixed_sub, mixed_sub_ours TO pv_other;
 
 CALL set_for_server('autovacuum_naptime', '1h');
 CALL set_for_server('parvacuum.scheduler_workers', '1');
@@ -193,10 +193,10 @@ RESET client_min_messages;
 ------------------------------------------------------------------------------
 
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
-    SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, or a superuser can vacuum a table.', name)
+    SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.', name)
 $$;
 CREATE FUNCTION refusal() RETURNS text LANGUAGE sql AS $$
-    SELECT '42501: permission denied to cancel a vacuum / Only the table''s owner, the owner of the database, a superuser, or a member of pg_signal_backend can cancel it.'
+    SELECT '42501: permission denied to cancel a vacuum / Only who may vacuum the table, or a member of pg_signal_backend, can cancel it.'
 $$;
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
