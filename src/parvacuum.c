@@ -355,6 +355,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	params->freeze_table_age = freeze ? 0 : -1;
 	params->multixact_freeze_min_age = freeze ? 0 : -1;
 	params->multixact_freeze_table_age = freeze ? 0 : -1;
+	pv_default_eager_failure_rate(params);
 
 	params->is_wraparound = false;
 	params->log_min_duration = -1;

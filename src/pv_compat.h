@@ -357,7 +357,28 @@ typedef struct PvRing
 	BufferAccessStrategy *parts;
 } PvRing;
 
+/*
+ * The ring that vacuum() is called with where no caller has asked for one: none, if
+ * vacuum_buffer_usage_limit says so, which PG 16 added.
+ */
+static inline BufferAccessStrategy
+pv_vacuum_strategy(void)
+{
+#if PG_VERSION_NUM >= 160000
+	return GetAccessStrategyWithSize(BAS_VACUUM, VacuumBufferUsageLimit);
+#else
+	return GetAccessStrategy(BAS_VACUUM);
+#endif
+}
+
 extern void pv_ring_create(PvRing *ring, int size_kb);
+
+/* Any buffer from now on. */
+static inline void
+pv_ring_drop(PvRing *ring)
+{
+	ring->nparts = 0;
+}
 
 /*
  * Kilobytes of the ring that the caller of a vacuum has asked for, by
@@ -572,7 +593,16 @@ pv_eager_failure_rate(const VacuumParams *params)
 #endif
 }
 
-/* The same, set as the table or the server has it. */
+/* The same, as the server has it; vacuum() asks the table. */
+static inline void
+pv_default_eager_failure_rate(VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 180000
+	params->max_eager_freeze_failure_rate = vacuum_max_eager_freeze_failure_rate;
+#endif
+}
+
+/* And as the table or the server has it. */
 static inline void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 {

@@ -58,7 +58,8 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 
 /*
  * Is the failsafe on, or does it have to be switched on now?  If so, this
- * process no longer sleeps for cost reasons.  One participant tells the user.
+ * process no longer sleeps for cost reasons, and takes any buffer for what it begins
+ * to read from now on.  One participant tells the user.
  * Core: access/heap/vacuumlazy.c, lazy_check_wraparound_failsafe.
  */
 bool
@@ -83,5 +84,6 @@ pv_check_failsafe(PvParticipant *self)
 	}
 
 	pv_cost_disable();
+	pv_ring_drop(&self->ring);
 	return true;
 }

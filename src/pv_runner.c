@@ -871,6 +871,7 @@ vacuum_relations(const PvRequest *request)
 	PvRun		run = {.begin_relation = begin_relation,
 	.end_relation = end_relation};
 	MemoryContext old_context;
+	BufferAccessStrategy strategy;
 	List	   *relations;
 
 	PortalContext = AllocSetContextCreate(TopMemoryContext,
@@ -882,12 +883,13 @@ vacuum_relations(const PvRequest *request)
 
 	old_context = MemoryContextSwitchTo(PortalContext);
 	relations = list_relations(request);
+	strategy = pv_vacuum_strategy();
 	MemoryContextSwitchTo(old_context);
 
 	if (relations != NIL)
 	{
 		pv_hook_begin_run(&run);
-		pv_vacuum(relations, &params, NULL, PortalContext);
+		pv_vacuum(relations, &params, strategy, PortalContext);
 		pv_hook_end_run();
 	}
 

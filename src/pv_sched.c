@@ -633,7 +633,7 @@ parvacuum_sched_main(Datum main_arg)
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	PortalContext = work_context;
-	ring = GetAccessStrategy(BAS_VACUUM);
+	ring = pv_vacuum_strategy();
 	pv_cost_is_runner = true;
 	pv_cost_open_account();
 

@@ -423,7 +423,9 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 	/* A small one costs less to make, and is enough for a small table */
 	if (vac->plan.nindexes == 0 && vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
 		limit = Min(limit, PV_RING_PART_KB);
-	vac->plan.ring_kb = Max(limit / participants, 1);
+
+	/* of less than a block core makes none */
+	vac->plan.ring_kb = Max(limit / participants, BLCKSZ / 1024);
 }
 
 /*

@@ -112,12 +112,12 @@ for my $options ([ '-t', 't' ], [ '-t', 't', '-P', 2 ], ['-z'], [ '-j', 2, '-t',
 
 sub cached_after_vacuum
 {
-	my ($option, $setting) = @_;
+	my ($option, $setting, $vacuum) = @_;
 	alter($option);
 	$round++;
 	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round; CHECKPOINT");
 	$node->restart;
-	$node->safe_psql('postgres', ($setting // '') . '; VACUUM (DISABLE_PAGE_SKIPPING) t');
+	$node->safe_psql('postgres', ($setting // '') . ';' . ($vacuum // 'VACUUM (DISABLE_PAGE_SKIPPING) t'));
 	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
 }
 
@@ -138,6 +138,11 @@ cmp_ok($some, '<', 570, '4 MB: and no more');
 my $many = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '1GB')});
 cmp_ok($many, '>', 1500, "1 GB: $many");
 is(cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 0)'), $pages, '0: all of it');
+my $run = q{SELECT parvacuum_run('t', workers => 0, disable_page_skipping => true)};
+my $by_run = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', '', $run);
+cmp_ok($by_run, '<', 2150, "parvacuum_run(): as much as VACUUM: $by_run");
+$by_run = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '256kB')}, '', $run);
+cmp_ok($by_run, '<=', 64, "parvacuum_run(), 256 kB: $by_run");
 is(pv_findings($node, 't'), '', 'the table is whole');
 
 pv_no_crash($node, 'the server');

@@ -146,6 +146,10 @@ SKIP:
 		sql('DROP TABLE early, late');
 	}
 
+	make_pages('by_run', 12000);
+	sql(@old, q{SELECT parvacuum_run('by_run', workers => 0)});
+	cmp_ok(all_frozen('by_run'), '>=', 2400, 'parvacuum_run() does it, too');
+
 	make_pages('option', 12000);
 	sql('ALTER TABLE option SET (vacuum_max_eager_freeze_failure_rate = 0)');
 	said('option', '', @old) =~ $eager or die 'nothing is said of it';
