@@ -691,7 +691,8 @@ empty_page_after(BtreeScan *scan, BlockNumber blkno)
  *
  * Core goes on with an empty right sibling, but assert-enabled it does not expect to
  * have begun with a half-dead page then.  So the sibling of such a page is deleted
- * first, and if that cannot be, the page waits for the next vacuum.
+ * first, and if that cannot be, an assert-enabled server leaves the page for the next
+ * vacuum.
  * Core: access/nbtree/nbtpage.c, _bt_pagedel.
  */
 static void
@@ -710,8 +711,10 @@ delete_page(BtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 		if (sibling != P_NONE)
 		{
 			delete_page(scan, sibling, vstate);
+#ifdef USE_ASSERT_CHECKING
 			if (empty_page_after(scan, blkno) != P_NONE)
 				return;
+#endif
 		}
 		buf = read_page(scan, blkno, &opaque);
 	}
