@@ -525,6 +525,18 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 #endif
 }
 
+/* PG 17 shows how many indexes a phase has, and has done. */
+static inline void
+pv_progress_indexes(int64 total, int64 done)
+{
+#if PG_VERSION_NUM >= 170000
+	const int	params[] = {PROGRESS_VACUUM_INDEXES_TOTAL, PROGRESS_VACUUM_INDEXES_PROCESSED};
+	int64		values[] = {total, done};
+
+	pgstat_progress_update_multi_param(lengthof(params), params, values);
+#endif
+}
+
 /*
  * The dead items that an index vacuum may be skipped for must fit in 32 MB.
  * PG 17 asks its store for bytes; before, the rule counts TIDs of six bytes.

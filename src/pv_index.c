@@ -197,6 +197,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 {
 	int			nsharers = 0;
 
+	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		PvIndexUnit *unit = &leader->units[i];
@@ -227,8 +228,8 @@ pv_index_end(PvParticipant *leader)
 }
 
 /*
- * Leader: show how many pages there are of B-trees that are done together in
- * this phase, and how many have been visited.
+ * Leader: show how many indexes there are and are done in this phase, and how many
+ * pages there are and have been visited of B-trees that are done together.
  */
 void
 pv_index_progress(PvParticipant *leader)
@@ -246,6 +247,8 @@ pv_index_progress(PvParticipant *leader)
 		values[1] += pg_atomic_read_u32(&unit->btree.pages_done);
 	}
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
+	pv_progress_indexes(leader->nindexes,
+						pg_atomic_read_u32(&leader->shared->indexes_done));
 }
 
 /*
@@ -443,7 +446,10 @@ take_units(PvParticipant *self, PvPhase phase, bool leader_only)
 			return;
 
 		if (take_unit(self, self->unit_order[i], phase))
+		{
+			pg_atomic_fetch_add_u32(&self->shared->indexes_done, 1);
 			pv_cost_index_done(&self->shared->cost, count_sharers(self, unit));
+		}
 		if (self->tick)
 			self->tick(self);
 	}

@@ -152,6 +152,7 @@ typedef struct PvShared
 	pg_atomic_uint32 nstopped;	/* participants whose scan the full store stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of SCAN */
 	pg_atomic_uint64 blocks_reaped; /* progress of REAP */
+	pg_atomic_uint32 indexes_done;	/* in this phase */
 
 	PvCostShared cost;
 	PvEagerShared eager;

@@ -83,6 +83,7 @@ init_shared(PvShared *shared, const PvShared *plan)
 	pg_atomic_init_u32(&shared->nstopped, 0);
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
 	pg_atomic_init_u64(&shared->blocks_reaped, 0);
+	pg_atomic_init_u32(&shared->indexes_done, 0);
 }
 
 /*

@@ -551,10 +551,12 @@ run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	PG_ENSURE_ERROR_CLEANUP(end_index_phase, leader);
 	{
 		pv_index_prepare(&vac->leader, phase);
+		pv_index_progress(&vac->leader);
 		run_phase(vac, phase, progress_phase);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(end_index_phase, leader);
 	pv_index_end(&vac->leader);
+	pv_progress_indexes(0, 0);
 }
 
 static bool

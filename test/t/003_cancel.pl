@@ -49,6 +49,8 @@ sub run_until
 	my $started = pv_start_run($node, "$run)", %slow);
 	ok(pv_await($node, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase'", 1),
 		"$phase: the run is in it");
+	is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM pg_index WHERE indrelid = 'ours'::regclass) - indexes_total
+		FROM pg_stat_progress_vacuum}), 0, "$phase: it shows how many indexes it has") if $phase =~ /indexes/ && $node->pg_version >= 17;
 	return $started;
 }
 
