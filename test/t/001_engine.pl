@@ -13,9 +13,10 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-# Trials by chance go on for this long; a seed repeats them.
+# Trials by chance go on for this long.  They are the same each time, so that a
+# failure comes from what was changed; PV_SEED=$RANDOM tries others.
 my $seconds = $ENV{PV_SECONDS} // 40;
-my $seed = $ENV{PV_SEED} // int(rand(1e9));
+my $seed = $ENV{PV_SEED} // 1;
 
 my $node = pv_node('engine');
 $node->start;

@@ -15,9 +15,10 @@ use Test::More;
 use Time::HiRes qw(time);
 
 # Trials by chance go on for this long.  Each has a seed, the next number, and is
-# the first if the test is started with it.
+# the first if the test is started with it.  They are the same each time, so that
+# a failure comes from what was changed; PV_SEED=$RANDOM tries others.
 my $seconds = $ENV{PV_SECONDS} // 30;
-my $seed = $ENV{PV_SEED} // int(rand(1e9));
+my $seed = $ENV{PV_SEED} // 1;
 
 # A page that somebody has pinned is left for the next vacuum, by both; the
 # background writer must not be that somebody.
