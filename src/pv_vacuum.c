@@ -72,7 +72,7 @@
 #define REAP_MAX_SEGMENTS		32
 
 /* The leader has scanned so much that its workers must have started */
-#define CHECK_ATTACHED_AFTER	1024
+#define CHECK_ATTACHED_AFTER	16384
 
 typedef struct PvVacuum
 {
