@@ -35,21 +35,14 @@
 #include "access/nbtree.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
-#include "miscadmin.h"
 #include "utils/rel.h"
 
 #include "pv_index.h"
 #include "pv_nbtree.h"
+#include "pv_shmem.h"
 
 /* Smaller B-trees are vacuumed by one participant each, by core's code */
 #define MIN_PAGES_TOGETHER		32
-
-/*
- * The server has as many places for B-trees being vacuumed as it can have
- * backends, since core needs one for each; so a vacuum takes this share of them
- * at most, for the largest of its indexes
- */
-#define MAX_BTREES				Max(MaxBackends / 8, 1)
 
 /* For sorting units by size */
 typedef struct UnitSize
@@ -106,6 +99,7 @@ pv_index_order_units(PvParticipant *leader)
 	UnitSize   *sizes;
 	Size		words = 0;
 	int			nbtrees = 0;
+	int			places;
 
 	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
 									 sizeof(IndexBulkDeleteResult *));
@@ -117,7 +111,9 @@ pv_index_order_units(PvParticipant *leader)
 	{
 		sizes[i].unit = i;
 		sizes[i].pages = leader->index_pages[i];
+		nbtrees += is_large_btree(leader, i);
 	}
+	places = pv_shmem_reserve_btrees(nbtrees);
 	qsort(sizes, leader->nindexes, sizeof(UnitSize), larger_unit_first);
 	for (int order = 0; order < leader->nindexes; order++)
 	{
@@ -125,7 +121,7 @@ pv_index_order_units(PvParticipant *leader)
 		PvIndexUnit *unit = &leader->units[i];
 
 		leader->unit_order[order] = i;
-		unit->is_btree = is_large_btree(leader, i) && nbtrees++ < MAX_BTREES;
+		unit->is_btree = is_large_btree(leader, i) && places-- > 0;
 		if (unit->is_btree)
 		{
 			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);

@@ -46,6 +46,7 @@ typedef struct PvRootShared
 {
 	/* atomic */
 	pg_atomic_uint32 workers_in_use;
+	pg_atomic_uint32 btrees_in_use;
 	PvAccount	account;
 	pg_atomic_uint64 rate;
 
@@ -59,6 +60,17 @@ static PvRootShared *root = NULL;
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+/*
+ * The server has as many places for B-trees that are being vacuumed as it can have
+ * backends, since core needs one for each.  A vacuum that registers several at a
+ * time takes this share of them at most, and all such vacuums together this.
+ */
+#define BTREES_OF_ONE			Max(MaxBackends / 8, 1)
+#define BTREES_OF_ALL			(MaxBackends / 2)
+
+/* Our part of btrees_in_use */
+static int	btrees_here = 0;
 
 /*
  * Our part of workers_in_use, the subtransaction that reserved it, and whether
@@ -97,6 +109,7 @@ startup_shmem(void)
 	if (!found)
 	{
 		pg_atomic_init_u32(&root->workers_in_use, 0);
+		pg_atomic_init_u32(&root->btrees_in_use, 0);
 		pv_account_init(&root->account);
 		pg_atomic_init_u64(&root->rate, 0);
 		SpinLockInit(&root->budget_mutex);
@@ -125,6 +138,14 @@ pv_shmem_attached(void)
 	return root != NULL;
 }
 
+static void
+release_btrees(void)
+{
+	if (btrees_here > 0)
+		pg_atomic_fetch_sub_u32(&root->btrees_in_use, btrees_here);
+	btrees_here = 0;
+}
+
 /* The transaction is over, and so is every vacuum that it ran. */
 static void
 release_at_xact_end(XactEvent event, void *arg)
@@ -135,6 +156,7 @@ release_at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			pv_shmem_release_workers(reserved_here);
+			release_btrees();
 			break;
 		default:
 			break;
@@ -153,6 +175,55 @@ release_at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
 		pv_shmem_release_workers(reserved_here);
 }
 
+static void
+watch_transaction(void)
+{
+	if (callback_registered)
+		return;
+	RegisterXactCallback(release_at_xact_end, NULL);
+	RegisterSubXactCallback(release_at_subxact_end, NULL);
+	callback_registered = true;
+}
+
+/*
+ * Adds to a count what is wanted, or what the limit allows, and returns that.
+ */
+static int
+reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
+{
+	uint32		used = pg_atomic_read_u32(in_use);
+	int			granted;
+
+	do
+	{
+		granted = Min(wanted, limit - (int) used);
+		if (granted <= 0)
+			return 0;
+	} while (!pg_atomic_compare_exchange_u32(in_use, &used,
+											 used + (uint32) granted));
+	return granted;
+}
+
+/*
+ * Reserves places for up to the wanted number of B-trees, and returns for how many,
+ * possibly none.  They are given back when the transaction ends: a vacuum has one of
+ * its own.
+ */
+int
+pv_shmem_reserve_btrees(int wanted)
+{
+	int			granted;
+
+	Assert(IsTransactionState());
+
+	if (root == NULL)
+		return 0;
+	watch_transaction();
+	granted = reserve(&root->btrees_in_use, Min(wanted, BTREES_OF_ONE), BTREES_OF_ALL);
+	btrees_here += granted;
+	return granted;
+}
+
 /*
  * Reserves up to the wanted number of workers under parvacuum.max_workers and
  * returns how many were granted, possibly none.
@@ -163,29 +234,16 @@ release_at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
 int
 pv_shmem_reserve_workers(int wanted)
 {
-	uint32		used;
 	int			granted;
 
 	Assert(IsTransactionState());
 
 	if (root == NULL || wanted <= 0)
 		return 0;
-
-	if (!callback_registered)
-	{
-		RegisterXactCallback(release_at_xact_end, NULL);
-		RegisterSubXactCallback(release_at_subxact_end, NULL);
-		callback_registered = true;
-	}
-
-	used = pg_atomic_read_u32(&root->workers_in_use);
-	do
-	{
-		granted = Min(wanted, pv_guc_max_workers - (int) used);
-		if (granted <= 0)
-			return 0;
-	} while (!pg_atomic_compare_exchange_u32(&root->workers_in_use, &used,
-											 used + (uint32) granted));
+	watch_transaction();
+	granted = reserve(&root->workers_in_use, wanted, pv_guc_max_workers);
+	if (granted == 0)
+		return 0;
 
 	reserved_here += granted;
 	reserved_in = GetCurrentSubTransactionId();

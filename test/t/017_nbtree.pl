@@ -627,4 +627,32 @@ unlike(slurp_file($node->logfile), qr/found deleted block|in an inconsistent sta
 pv_no_crash($node, 'the server');
 $_->quit for @gate;
 $node->stop;
+
+#
+# The server has one place for a B-tree being vacuumed for each process that it may
+# have.  More vacuums with more B-trees than that leave enough to one another.
+#
+$node = pv_node('places');
+$node->append_conf('postgresql.conf', "max_connections = 26\nmax_worker_processes = 2\nmax_wal_senders = 0\nautovacuum_max_workers = 1\n"
+	. ($node->pg_version >= 18 ? "autovacuum_worker_slots = 1\n" : ''));
+$node->start;
+pv_setup($node);
+my @tables = map { "t$_" } 1 .. 14;
+sql(map { ("CREATE TABLE $_ (a int) WITH (autovacuum_enabled = off, parvacuum.enabled)", "INSERT INTO $_ SELECT generate_series(1, 13000)",
+	("CREATE INDEX ON $_ (a)") x 4, "DELETE FROM $_ WHERE a % 3 = 0") } @tables);
+@gate = ($node->background_psql('postgres'));
+close_gate();
+my @runs = map { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_", 'parvacuum.wait_at' => 'nbtree\ range') } @tables;
+ok(pv_await($node, "SELECT (SELECT sum(vacuum_count) FROM pg_stat_user_tables) + (SELECT count(*) $at_gate 'ShareLock')", scalar @tables),
+	'places: all are done or on their way') or diag pv_processes($node);
+my $waiting = sql("SELECT count(*) $at_gate 'ShareLock'");
+cmp_ok($waiting, '>=', 3, "places: some have got places: $waiting");
+open_gate();
+ok(pv_finish($runs[$_]), "places: $tables[$_] is vacuumed") or diag $runs[$_]->{err} for 0 .. $#runs;
+is(pv_findings($node, $_), '', "places: $_ is whole") for @tables[ 0, -1 ];
+@runs = map { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_", 'parvacuum.wait_at' => 'nbtree\ range') } 't1';
+ok(pv_finish($runs[0]), 'places: and again');
+$_->quit for @gate;
+pv_no_crash($node, 'the server of few places');
+$node->stop;
 done_testing();
