@@ -148,7 +148,7 @@ SELECT c.oid::pg_catalog.regclass AS relid,
        CASE o.vacuum_window_from WHEN 'setting' THEN w.source ELSE o.vacuum_window_from END AS vacuum_window_from,
        o.declined
 FROM pg_catalog.pg_class c
-     CROSS JOIN LATERAL parvacuum_table_options(c.oid) o
+     CROSS JOIN LATERAL parvacuum_table_options(c.oid::pg_catalog.regclass) o
      LEFT JOIN pg_catalog.pg_settings s ON s.name OPERATOR(pg_catalog.=) 'parvacuum.enabled'
      LEFT JOIN pg_catalog.pg_settings b ON b.name OPERATOR(pg_catalog.=) 'parvacuum.buffer_usage_limit'
      LEFT JOIN pg_catalog.pg_settings w ON w.name OPERATOR(pg_catalog.=) 'parvacuum.window'

@@ -145,6 +145,17 @@ $by_run = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '256kB')}, '
 cmp_ok($by_run, '<=', 64, "parvacuum_run(), 256 kB: $by_run");
 is(pv_findings($node, 't'), '', 'the table is whole');
 
+# Another's function of the same name, there before the extension, gets into no view.
+$node->safe_psql('postgres', 'CREATE DATABASE planted');
+my ($rc, $out, $err) = $node->psql('planted', q{
+	CREATE FUNCTION parvacuum_table_options(oid, OUT buffer_usage_limit int, OUT buffer_usage_limit_from text, OUT enabled bool,
+		OUT enabled_from text, OUT vacuum_window text, OUT vacuum_window_from text, OUT workers int, OUT workers_from text, OUT declined text)
+		LANGUAGE sql RETURN (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	CREATE EXTENSION parvacuum;
+	DROP FUNCTION parvacuum_table_options(oid);
+	SELECT count(*) FROM parvacuum_tables}, on_error_stop => 1);
+is("$rc $err", '0 ', 'a function that was planted');
+
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();
