@@ -717,6 +717,9 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 					get_rel_name(indexoid), result.tuples_deleted,
 					result.pages_changed, result.pages_total,
 					result.bytes_freed)));
+
+	/* and what follows in a procedure is to have its own */
+	commit_procedure();
 	PG_RETURN_VOID();
 }
 

@@ -4,7 +4,7 @@
 \ir common.psql
 \ir ../oracle.sql
 
-SELECT plan(278);
+SELECT plan(279);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -437,6 +437,18 @@ SELECT untouched('a prepared transaction', 'kept_k', w) FROM unnest(ARRAY[0, 2])
 COMMIT PREPARED 'pv_sweep';
 SELECT swept('it is committed', 'kept_k', 0, 2000);
 SELECT is((SELECT string_agg(f::text, ', ') FROM oracle.check_table('kept') f), NULL, 'the table is whole');
+
+-- what follows the CALL in a procedure is in a transaction as the session has them
+CREATE TABLE levels (level text);
+CREATE PROCEDURE sweep_and_look() LANGUAGE plpgsql AS $$
+BEGIN
+    CALL parvacuum_sweep_index('kept_k');
+    INSERT INTO levels VALUES (current_setting('transaction_isolation'));
+END $$;
+SET default_transaction_isolation = 'repeatable read';
+CALL sweep_and_look();
+RESET default_transaction_isolation;
+SELECT is(level, 'repeatable read', 'the isolation level after a CALL in a procedure') FROM levels;
 
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['e', 'old']) c \g /dev/null
 SELECT * FROM finish();
