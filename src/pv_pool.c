@@ -219,6 +219,36 @@ warn_of_no_room(PvPool *pool)
 }
 
 /*
+ * Have core copy our state for the workers.  Before PG 16 what a cost delay goes by
+ * are the settings themselves; a runner has stored there what no setting may be, and
+ * workers, who are told what to go by, would refuse it.
+ */
+static void
+init_segment(ParallelContext *pcxt)
+{
+	double		delay = pv_vacuum_cost_delay;
+	int			limit = pv_vacuum_cost_limit;
+
+	if (!PV_CORE_RESETS_COSTS || !pv_cost_on_account)
+	{
+		InitializeParallelDSM(pcxt);
+		return;
+	}
+	pv_vacuum_cost_delay = 0;
+	pv_vacuum_cost_limit = 1;
+	PG_TRY();
+	{
+		InitializeParallelDSM(pcxt);
+	}
+	PG_FINALLY();
+	{
+		pv_vacuum_cost_delay = delay;
+		pv_vacuum_cost_limit = limit;
+	}
+	PG_END_TRY();
+}
+
+/*
  * Enter parallel mode and set up everything workers need.  False if no shared
  * memory can be had; then parallel mode has been left again.
  */
@@ -248,7 +278,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	if (!pv_dsm_has_room(shm_toc_estimate(&pcxt->estimator)))
 		warn_of_no_room(pool);
 	else
-		InitializeParallelDSM(pcxt);
+		init_segment(pcxt);
 
 	/* Without a segment, or with interrupts held, there can be no workers */
 	if (pcxt->seg == NULL || pcxt->nworkers == 0)

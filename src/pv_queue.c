@@ -867,7 +867,8 @@ pv_queue_offer(const PvItem *item, bool *full)
 			take_out_of_lane(queue, entry);
 		else if (known->reason == PV_WAIT_HORIZON && reason == PV_WAIT_NONE &&
 				 TransactionIdIsValid(known->horizon) &&
-				 known->horizon == item->horizon && !item->score.analyze)
+				 known->horizon == item->horizon && !item->score.analyze &&
+				 !item->score.wraparound)
 		{
 			reason = PV_WAIT_HORIZON;
 			pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);

@@ -269,10 +269,16 @@ choose_params(Work *work, Relation rel)
 	params->multixact_freeze_table_age = own && own->multixact_freeze_table_age >= 0 ?
 		own->multixact_freeze_table_age : multixact_freeze_table_age;
 	params->is_wraparound = work->item.score.wraparound;
+
+	/* what core starts that late is aggressive whatever the settings are */
+	if (params->is_wraparound)
+		params->freeze_table_age = params->multixact_freeze_table_age = 0;
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 	params->truncate = VACOPTVALUE_AUTO;
-	params->nworkers = 0;
+
+	/* of core's engine, no more than autovacuum asks for; ours makes up its own mind */
+	params->nworkers = -1;
 	pv_choose_eager_failure_rate(params, rel);
 
 	params->index_cleanup = VACOPTVALUE_AUTO;

@@ -600,6 +600,32 @@ sql(map { "ALTER DATABASE postgres SET $_ = '1s'" } @limits);
 	sql(map { "ALTER DATABASE postgres RESET $_" } @limits);
 }
 
+#
+# A rate that no setting of a cost limit can say; workers are started all the same.
+#
+reload_with('parvacuum.scheduler' => 'off', vacuum_cost_limit => 300, vacuum_cost_delay => 1);
+reload_with('parvacuum.scheduler' => 'on', 'log_autovacuum_min_duration' => 0);
+speed(2000000);
+$count = vacuums('limited');
+my $from = -s $node->logfile;
+make_dead('limited');
+until_vacuumed('limited', $count + 1, 'a high rate: the vacuum ends');
+is(stat_of('errors'), 0, 'a high rate: without an error');
+ok($node->wait_for_log(qr/vacuum of table "postgres\.public\.limited"/, $from), 'a high rate: it is logged');
+unlike(slurp_file($node->logfile, $from), qr/outside the valid range/, 'a high rate: workers are content');
+
+#
+# Core's engine gets no workers from it, whom no limit would hold.
+#
+sql('CREATE TABLE stocks (a int, b int) WITH (autovacuum_enabled = off)', 'INSERT INTO stocks SELECT i, i FROM generate_series(1, 20000) i',
+	'CREATE INDEX ON stocks (a)', 'CREATE INDEX ON stocks (b)', 'DELETE FROM stocks WHERE a % 2 = 0');
+reload_with(log_min_messages => 'debug2');
+$from = -s $node->logfile;
+sql(q{SELECT parvacuum_enqueue('stocks', 10)});
+until_vacuumed('stocks', 1, 'core\'s engine: the table is vacuumed');
+reload_with(log_min_messages => 'warning');
+unlike(slurp_file($node->logfile, $from), qr/launched \d+ parallel vacuum workers? for index vacuuming/, 'core\'s engine: by one process');
+
 $node->stop;
 pv_no_crash($node, 'the server');
 done_testing();
