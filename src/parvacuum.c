@@ -418,7 +418,7 @@ check_relation(Oid relid)
 						relname),
 				 errhint("Use VACUUM.")));
 	if (!pv_runner_may_vacuum(relid, rel->rd_rel->relisshared))
-		pv_runner_refuse(relname);
+		pv_runner_refuse(ERROR, relname);
 
 	RelationClose(rel);
 }

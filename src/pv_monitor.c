@@ -19,7 +19,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -402,10 +401,7 @@ enqueue_one(Oid relid, double priority, int elevel)
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (!pv_runner_may_vacuum(relid, form->relisshared))
 	{
-		ereport(elevel,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to vacuum table \"%s\"", NameStr(form->relname)),
-				 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
+		pv_runner_refuse(elevel, NameStr(form->relname));
 		return;
 	}
 	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW)
@@ -461,20 +457,14 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 	double		priority = PG_GETARG_FLOAT8(1);
+	ListCell   *lc;
 
 	pv_hook_check_server("parvacuum_enqueue()");
 	check_scheduler();
 	check_priority(priority);
 	check_relation(relid);
 
-	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
-	{
-		ListCell   *lc;
-
-		foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-			enqueue_one(lfirst_oid(lc), priority, lfirst_oid(lc) == relid ? ERROR : WARNING);
-	}
-	else
-		enqueue_one(relid, priority, ERROR);
+	foreach(lc, pv_runner_expand(relid, get_rel_relkind(relid)))
+		enqueue_one(lfirst_oid(lc), priority, lfirst_oid(lc) == relid ? ERROR : WARNING);
 	PG_RETURN_VOID();
 }

@@ -166,12 +166,24 @@ pv_runner_may_vacuum(Oid relid, bool is_shared)
 }
 
 void
-pv_runner_refuse(const char *relname)
+pv_runner_refuse(int elevel, const char *relname)
 {
-	ereport(ERROR,
+	ereport(elevel,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied to vacuum table \"%s\"", relname),
 			 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
+}
+
+/*
+ * The table and what VACUUM does with it: all partitions of a partitioned one, from
+ * PG 18 on all children of any.
+ */
+List *
+pv_runner_expand(Oid relid, char relkind)
+{
+	if (relkind == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
+		return find_all_inheritors(relid, NoLock, NULL);
+	return list_make1_oid(relid);
 }
 
 /* The qualified name, for messages; of a table that is gone, its OID. */
@@ -806,11 +818,10 @@ vacuum_item(Oid relid)
 }
 
 /*
- * Lists what to vacuum: the table, and all partitions of a partitioned one, from
- * PG 18 on all children of any, which vacuum() would not look for itself when it is
- * given an OID.  The partitioned table stays in the list, for ANALYZE.  Looks with
- * an AccessShareLock on the table and gives it back: what changes then is found by
- * vacuum(), table by table.
+ * Lists what to vacuum: the table, and its partitions or children, which vacuum()
+ * would not look for itself when it is given an OID.  The partitioned table stays in
+ * the list, for ANALYZE.  Looks with an AccessShareLock on the table and gives it
+ * back: what changes then is found by vacuum(), table by table.
  *
  * The table named must exist and be the caller's to vacuum; a partition that
  * is not is left out with core's warning.
@@ -838,12 +849,9 @@ list_relations(const PvRequest *request)
 				 errhint("It was dropped when the vacuum was about to begin.")));
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (!pv_runner_may_vacuum(request->relid, form->relisshared))
-		pv_runner_refuse(NameStr(form->relname));
+		pv_runner_refuse(ERROR, NameStr(form->relname));
 
-	if (form->relkind == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
-		oids = find_all_inheritors(request->relid, NoLock, NULL);
-	else
-		oids = list_make1_oid(request->relid);
+	oids = pv_runner_expand(request->relid, form->relkind);
 	ReleaseSysCache(tuple);
 
 	foreach(lc, oids)

@@ -28,7 +28,8 @@ extern List *pv_runner_run(const PvRequest *request);
 
 /* In both processes. */
 extern bool pv_runner_may_vacuum(Oid relid, bool is_shared);
-extern void pv_runner_refuse(const char *relname);
+extern void pv_runner_refuse(int elevel, const char *relname);
+extern List *pv_runner_expand(Oid relid, char relkind);
 extern char *pv_runner_relname(Oid relid);
 
 /* The runner; the postmaster finds it by name. */
