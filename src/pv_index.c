@@ -98,8 +98,6 @@ pv_index_order_units(PvParticipant *leader)
 {
 	UnitSize   *sizes;
 	Size		words = 0;
-	int			nbtrees = 0;
-	int			places;
 
 	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
 									 sizeof(IndexBulkDeleteResult *));
@@ -111,9 +109,7 @@ pv_index_order_units(PvParticipant *leader)
 	{
 		sizes[i].unit = i;
 		sizes[i].pages = leader->index_pages[i];
-		nbtrees += is_large_btree(leader, i);
 	}
-	places = pv_shmem_reserve_btrees(nbtrees);
 	qsort(sizes, leader->nindexes, sizeof(UnitSize), larger_unit_first);
 	for (int order = 0; order < leader->nindexes; order++)
 	{
@@ -121,7 +117,7 @@ pv_index_order_units(PvParticipant *leader)
 		PvIndexUnit *unit = &leader->units[i];
 
 		leader->unit_order[order] = i;
-		unit->is_btree = is_large_btree(leader, i) && places-- > 0;
+		unit->is_btree = is_large_btree(leader, i) && pv_shmem_reserve_btree();
 		if (unit->is_btree)
 		{
 			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);

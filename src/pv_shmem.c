@@ -205,23 +205,21 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 }
 
 /*
- * Reserves places for up to the wanted number of B-trees, and returns for how many,
- * possibly none.  They are given back when the transaction ends: a vacuum has one of
- * its own.
+ * Reserves a place for one more B-tree of this vacuum, if there is one.  It is given
+ * back when the transaction ends: a vacuum has one of its own.
  */
-int
-pv_shmem_reserve_btrees(int wanted)
+bool
+pv_shmem_reserve_btree(void)
 {
-	int			granted;
-
 	Assert(IsTransactionState());
 
-	if (root == NULL)
-		return 0;
+	if (root == NULL || btrees_here >= BTREES_OF_ONE)
+		return false;
 	watch_transaction();
-	granted = reserve(&root->btrees_in_use, Min(wanted, BTREES_OF_ONE), BTREES_OF_ALL);
-	btrees_here += granted;
-	return granted;
+	if (reserve(&root->btrees_in_use, 1, BTREES_OF_ALL) == 0)
+		return false;
+	btrees_here++;
+	return true;
 }
 
 /*

@@ -29,8 +29,8 @@ extern int	pv_shmem_reserve_workers(int wanted);
 extern void pv_shmem_release_workers(int n);
 extern int	pv_shmem_workers_in_use(void);
 
-/* B-trees that may be registered as being vacuumed until the transaction ends. */
-extern int	pv_shmem_reserve_btrees(int wanted);
+/* A B-tree that may be registered as being vacuumed until the transaction ends. */
+extern bool pv_shmem_reserve_btree(void);
 
 /*
  * What the configuration gives autovacuum now, while a vacuum in progress may

@@ -642,7 +642,8 @@ sql(map { ("CREATE TABLE $_ (a int) WITH (autovacuum_enabled = off, parvacuum.en
 	("CREATE INDEX ON $_ (a)") x 4, "DELETE FROM $_ WHERE a % 3 = 0") } @tables);
 @gate = ($node->background_psql('postgres'));
 close_gate();
-my @runs = map { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_", 'parvacuum.wait_at' => 'nbtree\ range') } @tables;
+my $start = sub { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_[0]", 'parvacuum.wait_at' => 'nbtree\ range') };
+my @runs = map { $start->($_) } @tables;
 ok(pv_await($node, "SELECT (SELECT sum(vacuum_count) FROM pg_stat_user_tables) + (SELECT count(*) $at_gate 'ShareLock')", scalar @tables),
 	'places: all are done or on their way') or diag pv_processes($node);
 my $waiting = sql("SELECT count(*) $at_gate 'ShareLock'");
@@ -650,8 +651,7 @@ cmp_ok($waiting, '>=', 3, "places: some have got places: $waiting");
 open_gate();
 ok(pv_finish($runs[$_]), "places: $tables[$_] is vacuumed") or diag $runs[$_]->{err} for 0 .. $#runs;
 is(pv_findings($node, $_), '', "places: $_ is whole") for @tables[ 0, -1 ];
-@runs = map { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_", 'parvacuum.wait_at' => 'nbtree\ range') } 't1';
-ok(pv_finish($runs[0]), 'places: and again');
+ok(pv_finish($start->('t1')), 'places: and again');
 $_->quit for @gate;
 pv_no_crash($node, 'the server of few places');
 $node->stop;
