@@ -621,10 +621,9 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 #if PG_VERSION_NUM >= 180000
 	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
 
-	params->max_eager_freeze_failure_rate =
-		options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0 ?
-		options->vacuum_max_eager_freeze_failure_rate :
-		vacuum_max_eager_freeze_failure_rate;
+	pv_default_eager_failure_rate(params);
+	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
+		params->max_eager_freeze_failure_rate = options->vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 

@@ -129,8 +129,9 @@ my $version = $node->pg_version;
 
 # What should not be: other records to prune and to free line pointers than stock's,
 # more to freeze, more images in all; which record has a page's image also depends on
-# hints, where those are logged.  From 17 on a page that we freeze may have a record that prunes where
-# stock logs its image for the sake of a hint, so there it is all records together.
+# hints, where those are logged.  From 17 on a page that we freeze may have a record
+# that prunes where stock logs its image for the sake of a hint, so there it is all
+# records together.
 my $records_sql = $version < 17 ? q{
 	SELECT format('%s: stock logs %s of them, %s with images, ours %s and %s', kind, s.records, s.images, o.records, o.images)
 	FROM pages.records('stock', :'l1', :'l2') s FULL JOIN pages.records('ours', :'l2', :'l3') o USING (kind),
