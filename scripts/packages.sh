@@ -23,8 +23,10 @@ find_server() {
     return 1
 }
 
+# PGXS alone says nothing: Debian has it in the client's package.
 complete_server() {
-    [[ -x $("$1" --bindir)/postgres && -e $("$1" --pgxs) ]]
+    [[ -x $("$1" --bindir)/postgres && -e $("$1" --pgxs) &&
+        -e $("$1" --includedir-server)/postgres.h ]]
 }
 
 missing_compiler() {
