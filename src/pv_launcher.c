@@ -20,8 +20,8 @@
  * queues what needs a vacuum and begins with it.  More are added, one by one, as
  * long as the queue lasts, up to parvacuum.scheduler_workers in all databases
  * together; the database that ranks highest (pv_policy.c) gets the next.  Where
- * all are at work and a database has none although it is to be looked at, one of
- * those that have several is called back.
+ * all are at work and a database needs one and has none, one of those that have
+ * several is called back, or the only one of a database that needs it much less.
  *
  * All that others need is in pv_queue.c.  What is here, when each database is due,
  * is worked out again after a restart.  It sleeps until somebody wakes it, a runner
@@ -74,7 +74,7 @@
 #define LONGEST_RAMP_MS			1000
 
 /* After so long a runner is started again in a database where one has ended before
- * it came, as it does where the database is gone. */
+ * it came, as it does where the database is gone, or that could have no queue. */
 #define START_AGAIN_AFTER_MS	1000
 
 /* Has the postmaster start it.  Only while it loads libraries. */
@@ -104,6 +104,14 @@ typedef struct Database
 	TimestampTz hired_at;		/* a runner, last */
 	TimestampTz not_before;		/* another, if that one never came */
 } Database;
+
+/* What has come of the wish for a runner */
+typedef enum HireResult
+{
+	HIRED,
+	PUT_OFF,					/* for this database; others may have more luck */
+	NO_SLOT						/* nor is there one for others */
+} HireResult;
 
 /* A runner that we have started and that has not come yet */
 typedef struct Started
@@ -237,6 +245,14 @@ read_databases(void)
  * ----------------------------------------------------------------
  */
 
+/* Others first. */
+static void
+put_off(Database *database)
+{
+	database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													   START_AGAIN_AFTER_MS);
+}
+
 /*
  * A runner could not come.  See whether the database is still there, and do not
  * try again at once.
@@ -247,8 +263,7 @@ note_failure(Oid oid)
 	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
 
 	if (database != NULL)
-		database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-														   START_AGAIN_AFTER_MS);
+		put_off(database);
 	databases_read_at = 0;
 }
 
@@ -281,39 +296,52 @@ look_after_started(void)
 }
 
 /*
- * Start a runner for a database.  False if that is not possible now.
+ * The runner that was to be started has no place in the server.
  */
-static bool
-hire(Oid database, bool to_scan)
+static void
+tell_no_slot(void)
+{
+	if (!no_slot)
+		ereport(LOG,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("parvacuum's scheduler could not start a process"),
+				 errdetail("All background worker slots are in use."),
+				 errhint("You may need to increase max_worker_processes.")));
+}
+
+/*
+ * Start a runner for a database, if the server has a place for it.  Where all queues
+ * are in use by other databases, this one has to wait until one of them is through.
+ */
+static HireResult
+hire(Database *database, bool to_scan)
 {
 	uint32		token;
-	int			runner = pv_queue_hire(database, to_scan, &token);
+	int			runner = pv_queue_hire(database->oid, to_scan, &token);
 	MemoryContext old_context;
 	bool		good;
 
 	if (runner < 0)
-		return false;
+	{
+		put_off(database);
+		return PUT_OFF;
+	}
 	if (started[runner].handle != NULL)
 		pfree(started[runner].handle);
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(database, runner, token, &started[runner].handle);
+	good = pv_sched_start(database->oid, runner, token, &started[runner].handle);
 	MemoryContextSwitchTo(old_context);
 	started[runner].token = token;
-	started[runner].database = database;
+	started[runner].database = database->oid;
 
 	if (!good)
 	{
 		started[runner].handle = NULL;
 		pv_queue_dismiss(runner, token);
-		if (!no_slot)
-			ereport(LOG,
-					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-					 errmsg("parvacuum's scheduler could not start a process"),
-					 errdetail("All background worker slots are in use."),
-					 errhint("You may need to increase max_worker_processes.")));
+		tell_no_slot();
 	}
 	no_slot = !good;
-	return good;
+	return good ? HIRED : NO_SLOT;
 }
 
 /* How long after the last one was hired another may be. */
@@ -334,6 +362,8 @@ static void
 describe(const Database *database, const PvQueueSummary *summaries, int n,
 		 TimestampTz now, PvDatabaseState *state)
 {
+	int			nexpected = 0;
+
 	memset(state, 0, sizeof(*state));
 	state->age = database->age;
 	state->overdue = database->counted || database->age > 1 ? now - database->due : -1;
@@ -345,13 +375,16 @@ describe(const Database *database, const PvQueueSummary *summaries, int n,
 		state->nqueued = summaries[i].nqueued;
 		state->nrunners = summaries[i].nrunners;
 		state->scan_pending = summaries[i].scan_pending;
+		nexpected = summaries[i].nexpected;
 	}
 
 	/* one more beside others when the queue has lasted for a while, not at once */
 	if (state->nrunners > 0 &&
 		now < TimestampTzPlusMilliseconds(database->hired_at, ramp_ms(state->nrunners)))
 		state->nqueued = 0;
-	if (now < database->not_before)
+
+	/* What one waits for before it comes, another would wait for as well */
+	if (nexpected > 0 || now < database->not_before)
 	{
 		state->nqueued = 0;
 		state->overdue = -1;
@@ -404,10 +437,10 @@ count_leaving(const PvQueueSummary *summaries, int n)
 }
 
 /*
- * Have a runner leave the database that has the most, if so many stay at least.
+ * Have a runner leave the database that has the most.
  */
 static void
-call_one_back(PvQueueSummary *summaries, int n, int at_least)
+call_one_back(PvQueueSummary *summaries, int n)
 {
 	PvQueueSummary *most = NULL;
 
@@ -417,11 +450,51 @@ call_one_back(PvQueueSummary *summaries, int n, int at_least)
 			most->nrunners - most->nleaving)
 			most = &summaries[i];
 	}
-	if (most != NULL && most->nrunners - most->nleaving > at_least)
+	if (most != NULL && most->nrunners > most->nleaving)
 	{
 		pv_queue_call_back(most->database);
 		most->nleaving++;
 	}
+}
+
+/*
+ * There is no place for a runner that a database needs: have one leave that can do
+ * so soon, unless one does already.  It comes from where there are several, or else
+ * from where it is needed least.
+ */
+static void
+make_place(const PvDatabaseState *wanting, const PvQueueSummary *summaries, int n,
+		   TimestampTz now, int naptime_ms)
+{
+	const PvQueueSummary *most = NULL;
+	const PvQueueSummary *least = NULL;
+	PvDatabaseState state,
+				least_state;
+
+	for (int i = 0; i < n; i++)
+	{
+		const PvQueueSummary *summary = &summaries[i];
+		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
+
+		if (summary->nleaving_soon > 0)
+			return;
+		if (summary->nmovable == 0 || database == NULL)
+			continue;
+		if (most == NULL || summary->nrunners > most->nrunners)
+			most = summary;
+		describe(database, summaries, n, now, &state);
+		if (least == NULL || pv_urgency(&state) < pv_urgency(&least_state))
+		{
+			least = summary;
+			least_state = state;
+		}
+	}
+	if (most == NULL)
+		return;
+	if (most->nrunners > 1)
+		pv_queue_call_back(most->database);
+	else if (pv_displaces(wanting, &least_state, naptime_ms * INT64CONST(1000)))
+		pv_queue_call_back(least->database);
 }
 
 /*
@@ -450,7 +523,7 @@ hire_runners(TimestampTz now, int naptime_ms)
 	int			nleaving = count_leaving(summaries, n);
 
 	for (int i = nrunners - nleaving; i > runners_allowed(nlarge); i--)
-		call_one_back(summaries, n, 0);
+		call_one_back(summaries, n);
 
 	while ((database = choose_database(now, &state)) != NULL)
 	{
@@ -462,15 +535,18 @@ hire_runners(TimestampTz now, int naptime_ms)
 				break;
 			if (state.nrunners == 0 || !pv_queue_request_scan(database->oid))
 			{
-				if (nleaving == 0)
-					call_one_back(summaries, n, 1);
+				make_place(&state, summaries, n, now, naptime_ms);
 				break;
 			}
 		}
 		else
 		{
-			if (!hire(database->oid, to_scan))
+			HireResult	result = hire(database, to_scan);
+
+			if (result == NO_SLOT)
 				break;
+			if (result == PUT_OFF)
+				continue;
 			nrunners++;
 			database->hired_at = now;
 		}

@@ -30,8 +30,14 @@
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
+/* One database takes the only runner of another if it is so many times as urgent */
+#define DISPLACING_FACTOR		2
+
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6
+
+/* and above both a dangerous age */
+#define RANK_OF_AGE				1e9
 
 /*
  * A count in relation to its threshold, above 1 only if it exceeds it, and
@@ -128,6 +134,29 @@ pv_rank_database(const PvDatabaseState *state)
 	if (state->overdue >= 0 && !state->scan_pending)
 		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
 	if (rank >= 0 && state->age > 1 && state->nrunners == 0)
-		rank += 1e9 * state->age;
+		rank += RANK_OF_AGE * state->age;
 	return rank;
+}
+
+/*
+ * How badly a database needs the only runner that it has, or would have: by a
+ * dangerous age, or by the most urgent table that is queued.
+ */
+double
+pv_urgency(const PvDatabaseState *state)
+{
+	return state->age > 1 ? RANK_OF_AGE * state->age : Min(state->top_score, RANK_OF_AGE);
+}
+
+/*
+ * Does a database that has no runner take the only one that another has?  To change
+ * costs the start of a process, so it does if it is clearly more urgent.  Or if it
+ * should have been looked at more than naptime microseconds ago.
+ */
+bool
+pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
+			 int64 naptime)
+{
+	return (state->overdue > naptime && !state->scan_pending) ||
+		pv_urgency(state) > DISPLACING_FACTOR * pv_urgency(other);
 }

@@ -20,12 +20,15 @@
  *
  * Lanes.  Small tables have a lane of their own, so that they are not behind
  * large ones: only so many runners may be on large tables as leave one for small
- * ones (pv_queue_pop).
+ * ones (pv_queue_pop).  The last of these places goes to the large table with the
+ * highest score of all databases, or one database would keep them while it has any.
  *
  * A database's queue lives as long as there is anything in it or a runner at
  * work.  A runner that exits, whatever the reason, gives its table back: it waits
- * for the next pass, as after an error.  After a crash the postmaster sets
- * everything up anew, and the next pass finds all that there is to do.
+ * for the next pass, as after an error.  One that ends before it came is told of by
+ * the launcher; those of a launcher that is gone, the next one does without.  After
+ * a crash the postmaster sets everything up anew, and the next pass finds all that
+ * there is to do.
  *
  * The queue full: what finds no place is not forgotten, since it is in the
  * statistics.  The scan offers the best first, and if not all found a place, the
@@ -51,8 +54,13 @@
 
 #define LOCK_TRANCHE			"parvacuum_queue"
 
-/* A runner that was hired and has not come after so long is not coming. */
-#define HIRED_FOR_MS			60000
+/* A runner that has not come after so long waits for something, and takes no place
+ * from others meanwhile: for its database's lock, which ALTER DATABASE may have. */
+#define LATE_AFTER_MS			10000
+
+/* The last place for a large table is kept for the database with the highest score
+ * for so long, in which a runner can come there. */
+#define KEEP_PLACE_MS			10000
 
 typedef enum PvLane
 {
@@ -112,6 +120,9 @@ typedef struct QueueShared
 	Latch	   *launcher_latch; /* in shared memory; NULL: no launcher */
 	uint32		next_token;
 	int			nentries;
+	Oid			kept_for;		/* the last place for a large table; invalid: it
+								 * is not free, or nobody waits for it */
+	TimestampTz kept_since;
 	DatabaseQueue queues[PV_MAX_QUEUES];
 	Runner		runners[PV_MAX_RUNNERS];
 } QueueShared;
@@ -288,6 +299,50 @@ top_score(DatabaseQueue *queue, bool large_too)
 	return first ? first->item.score.total : 0;
 }
 
+/* Of a lane's first table; -1 if it is empty, which is less than any score. */
+static double
+lane_score(DatabaseQueue *queue, PvLane lane)
+{
+	QueueEntry *first = first_of_lane(queue, lane);
+
+	return first ? first->item.score.total : -1;
+}
+
+/*
+ * May a runner of this queue begin with a large table if it has one, or is the place
+ * kept for another database?  That is not for long, as nobody may come there.
+ */
+static bool
+large_is_allowed(DatabaseQueue *queue, int nlarge, int max_large)
+{
+	double		score = lane_score(queue, PV_LANE_LARGE);
+	DatabaseQueue *first = queue;
+	TimestampTz now;
+
+	if (score < 0)
+		return nlarge < max_large;
+	if (nlarge != max_large - 1)
+	{
+		shared->kept_for = InvalidOid;
+		return nlarge < max_large;
+	}
+
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		if (lane_score(&shared->queues[i], PV_LANE_LARGE) > lane_score(first, PV_LANE_LARGE))
+			first = &shared->queues[i];
+	}
+	if (first == queue)
+		return true;
+	now = GetCurrentTimestamp();
+	if (shared->kept_for != first->database)
+	{
+		shared->kept_for = first->database;
+		shared->kept_since = now;
+	}
+	return TimestampDifferenceExceeds(shared->kept_since, now, KEEP_PLACE_MS);
+}
+
 /* The moment stays that of the last change. */
 static void
 set_state(QueueEntry *entry, PvItemState state, PvWaitReason reason)
@@ -336,7 +391,7 @@ find_entry(Oid database, Oid relid)
 	return hash_search(entries, &key, HASH_FIND, NULL);
 }
 
-/* The setting for developers makes the place smaller. */
+/* The setting for developers makes the place smaller; there are no more queues. */
 static int
 places(void)
 {
@@ -425,7 +480,9 @@ make_queue(Oid database)
 	if (queue != NULL)
 		return queue;
 	queue = find_queue(InvalidOid);
-	for (int i = 0; queue == NULL && i < PV_MAX_QUEUES; i++)
+	if (queue >= shared->queues + places())
+		queue = NULL;
+	for (int i = 0; queue == NULL && i < Min(PV_MAX_QUEUES, places()); i++)
 	{
 		DatabaseQueue *idle = &shared->queues[i];
 
@@ -492,29 +549,45 @@ launcher_exit(int code, Datum arg)
 	LWLockRelease(lock);
 }
 
-/* Be the one who is woken. */
+/*
+ * Be the one who is woken.  Runners that the launcher before us has hired and that
+ * have not come may have ended, which nobody would tell us of.  Should one come
+ * later, it finds its place given away.
+ */
 void
 pv_queue_launcher_begin(void)
 {
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->launcher_latch = &MyProc->procLatch;
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		if (shared->runners[i].hired && shared->runners[i].pid == 0)
+			remove_runner(&shared->runners[i]);
+	}
 	LWLockRelease(lock);
 	before_shmem_exit(launcher_exit, 0);
 }
 
+static bool
+is_late(const Runner *runner, TimestampTz now)
+{
+	return runner->hired && runner->pid == 0 &&
+		TimestampDifferenceExceeds(runner->hired_at, now, LATE_AFTER_MS);
+}
+
 /*
  * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
- * are, and how many of them are on large tables, max_large at most.  Runners that
- * were hired long ago and never came are counted out.  A scan that was requested is
- * not on its way if all who might do it are on large tables.
+ * are but for the late ones, and how many of them are on large tables, max_large at
+ * most.  A scan that was requested is not on its way if all who might do it are on
+ * large tables.
  */
 int
 pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 				   int *nlarge)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	PvQueueSummary of_queue[PV_MAX_QUEUES] = {0};
 	int			nfree[PV_MAX_QUEUES] = {0};
-	int			nleaving[PV_MAX_QUEUES] = {0};
 	int			n = 0;
 
 	*nrunners = *nlarge = 0;
@@ -522,31 +595,40 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
+		PvQueueSummary *summary = &of_queue[runner->queue];
 
-		if (runner->hired && runner->pid == 0 &&
-			TimestampDifferenceExceeds(runner->hired_at, now, HIRED_FOR_MS))
-			remove_runner(runner);
-		*nrunners += runner->hired;
-		*nlarge += runner->hired && runner->on_large;
-		nfree[runner->queue] += runner->hired && !runner->on_large;
-		nleaving[runner->queue] += runner->hired && runner->leave;
+		if (!runner->hired)
+			continue;
+		nfree[runner->queue] += !runner->on_large;
+		summary->nexpected += runner->pid == 0;
+		if (is_late(runner, now))
+			continue;
+		*nlarge += runner->on_large;
+		*nrunners += 1;
+		summary->nrunners++;
+		summary->nleaving += runner->leave;
+		summary->nleaving_soon += runner->leave && !runner->on_large;
+		summary->nmovable += !runner->leave && !runner->on_large && runner->pid != 0;
 	}
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
 		DatabaseQueue *queue = &shared->queues[i];
+		PvQueueSummary *summary = &of_queue[i];
+		bool		large_allowed;
 
 		if (!OidIsValid(queue->database))
 			continue;
-		summaries[n].database = queue->database;
-		summaries[n].top_score = top_score(queue, *nlarge < max_large);
-		summaries[n].nqueued = queue->nqueued[PV_LANE_SMALL];
-		if (*nlarge < max_large)
-			summaries[n].nqueued += queue->nqueued[PV_LANE_LARGE];
-		summaries[n].nrunners = queue->nrunners;
-		summaries[n].nleaving = nleaving[i];
-		summaries[n].scan_pending = queue->scanning ||
+		large_allowed = large_is_allowed(queue, *nlarge, max_large);
+		summary->database = queue->database;
+		summary->top_score = top_score(queue, large_allowed);
+		summary->nqueued = queue->nqueued[PV_LANE_SMALL];
+		if (large_allowed)
+			summary->nqueued += queue->nqueued[PV_LANE_LARGE];
+		summary->scan_pending = queue->scanning ||
 			(queue->scan_requested && nfree[i] > 0);
-		n++;
+		if (summary->scan_pending)
+			summary->nmovable = 0;	/* it is to end the scan first */
+		summaries[n++] = *summary;
 	}
 	LWLockRelease(lock);
 	return n;
@@ -657,6 +739,7 @@ pv_queue_is_busy(void)
 void
 pv_queue_call_back(Oid database)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	Runner	   *found = NULL;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -664,7 +747,7 @@ pv_queue_call_back(Oid database)
 	{
 		Runner	   *runner = &shared->runners[i];
 
-		if (!runner->hired || runner->leave ||
+		if (!runner->hired || runner->leave || is_late(runner, now) ||
 			shared->queues[runner->queue].database != database)
 			continue;
 		if (found == NULL || (found->on_large && !runner->on_large))
@@ -944,8 +1027,8 @@ pv_queue_end_scan(bool complete)
 
 /*
  * Take the table with the highest score; a large one only while less than
- * max_large runners, of all databases, are on large ones.  False if there is
- * nothing.
+ * max_large runners, of all databases, are on large ones, and the last place for
+ * such is not for another database.  False if there is nothing.
  */
 bool
 pv_queue_pop(int max_large, PvItem *item)
@@ -958,7 +1041,7 @@ pv_queue_pop(int max_large, PvItem *item)
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
 
-	me->large_allowed = nlarge < max_large;
+	me->large_allowed = large_is_allowed(queue, nlarge, max_large);
 	best = first_of_queue(queue, me->large_allowed);
 	if (best != NULL)
 	{
@@ -967,6 +1050,8 @@ pv_queue_pop(int max_large, PvItem *item)
 		best->item.runner_pid = MyProcPid;
 		me->busy = true;
 		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
+		if (me->on_large)
+			shared->kept_for = InvalidOid;
 		me->at = best->item.key;
 		*item = best->item;
 	}

@@ -91,8 +91,11 @@ typedef struct PvQueueSummary
 	Oid			database;
 	double		top_score;
 	int			nqueued;		/* that could be begun with now */
-	int			nrunners;
-	int			nleaving;		/* of them have been called back */
+	int			nrunners;		/* but for late ones */
+	int			nleaving;		/* of them have been called back, ... */
+	int			nleaving_soon;	/* ... and are not on a large table */
+	int			nmovable;		/* of them could be called back, and leave soon */
+	int			nexpected;		/* have not come yet, late ones too */
 	bool		scan_pending;
 } PvQueueSummary;
 

@@ -182,6 +182,39 @@ for my $statement ('DROP DATABASE visited', 'CREATE DATABASE another TEMPLATE vi
 	}
 }
 
+# one that nobody can connect to for some time: who waits there is in nobody's way
+make_database('locked');
+reload_with('parvacuum.scheduler_workers' => 1);
+my $owner = $node->background_psql('postgres');
+$owner->query_safe('BEGIN; ALTER DATABASE locked RENAME TO locked_out');
+my $waiting = q{SELECT count(*) FROM pg_locks WHERE classid = 'pg_database'::regclass AND objid <> 0 AND NOT granted};
+until_answer($waiting, 1, 'a locked database: the only runner waits for it');
+my $begun = time;
+my $count = vacuums('t_last');
+make_dead('t_last');
+until_vacuumed('t_last', $count + 1, 'a locked database: others do not wait');
+cmp_ok(time - $begun, '<', 30, 'a locked database: for long');
+sleep 3;
+is(sql($waiting), 1, 'a locked database: nobody else is sent there');
+$owner->query_safe('ROLLBACK');
+$owner->quit;
+ok($node->poll_query_until('locked', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'a locked database: it has its turn');
+sql('DROP DATABASE locked');
+reload_with('parvacuum.scheduler_workers' => 3);
+
+# one that is much more urgent than the one that has the only runner
+keep_busy('an urgent database');
+my @less = qw(t_ended t_last t_truncated);
+sql(map { "SELECT parvacuum_enqueue('$_', 50)" } @less);
+my $of_less = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'queued' AND priority = 50};
+my $nless = sql($of_less);
+$oid = make_database('urgent');
+$node->safe_psql('urgent', q{SELECT parvacuum_enqueue('t', 1000)});
+ok($node->poll_query_until('urgent', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'an urgent database: it is vacuumed');
+is(sql($of_less), $nless, 'an urgent database: before what is queued elsewhere');
+go_on('an urgent database');
+sql('DROP DATABASE urgent');
+
 # one that a DROP has left invalid, with something queued
 keep_busy('an invalid database');
 $oid = make_database('invalid');
@@ -211,6 +244,24 @@ for my $how (qw(pg_terminate_backend pg_cancel_backend))
 	make_dead('t_last');
 	until_vacuumed('t_last', $count + 2, "$how: and there are new ones");
 }
+
+# More databases than queues: those that have one are served, then the others.  A new
+# launcher looks at databases in the order in which they were made.
+sub make_small_table { return $node->safe_psql($_[0], 'CREATE EXTENSION parvacuum; CREATE TABLE small AS SELECT 1 AS i'); }
+sql("CREATE DATABASE $_"), make_small_table($_) for qw(queue_1 queue_2);
+reload_with('parvacuum.queue_limit' => 2);
+my $gone = sql("SELECT pid $launcher");
+sql("SELECT pg_terminate_backend($gone)");
+until_answer("SELECT count(*) $runners", 0, 'more databases than queues: nobody is at work');
+$node->safe_psql($_, q{SELECT parvacuum_enqueue('small', 50)}) for qw(queue_1 queue_2);
+is(sql(q{SELECT count(DISTINCT datid) FROM parvacuum_queue_items() WHERE state = 'queued'}), 2, 'more databases than queues: all are taken');
+until_answer("SELECT count(*) $launcher AND pid <> $gone", 1, 'more databases than queues: the launcher comes back');
+$count = vacuums('t_last');
+make_dead('t_last');
+until_vacuumed('t_last', $count + 1, 'more databases than queues: all have their turn');
+ok($node->poll_query_until($_, 'SELECT vacuum_count > 0 FROM pg_stat_user_tables'), "more databases than queues: $_") for qw(queue_1 queue_2);
+sql('DROP DATABASE queue_1', 'DROP DATABASE queue_2');
+reload_with('parvacuum.queue_limit' => 16384);
 
 #
 # An error in one table is none of the others' business

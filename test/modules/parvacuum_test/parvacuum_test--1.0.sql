@@ -122,6 +122,13 @@ CREATE FUNCTION parvacuum_test_rank(
 RETURNS float8 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Does a database take the only runner of another?  The naptime is in microseconds, too.
+CREATE FUNCTION parvacuum_test_displaces(
+	other_top_score float8, other_age float8 DEFAULT 0, top_score float8 DEFAULT 0, age float8 DEFAULT 0,
+	overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false, naptime bigint DEFAULT 60000000)
+RETURNS boolean IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION parvacuum_test_policy(OUT age_share float8, OUT large_pages bigint)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -174,6 +181,10 @@ RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_dismiss(runner int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_launcher()
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -246,7 +257,8 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_summaries(max_large int DEFAULT 1, OUT database oid,
 										 OUT top_score float8, OUT queued int,
-										 OUT runners int, OUT scan_pending boolean,
+										 OUT runners int, OUT movable int, OUT expected int,
+										 OUT scan_pending boolean,
 										 OUT all_runners int, OUT large int)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';

@@ -15,6 +15,7 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_test_score);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
+PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
 /* All parts of the score; the arguments are those of the two structs. */
@@ -82,6 +83,22 @@ parvacuum_test_rank(PG_FUNCTION_ARGS)
 	state.overdue = PG_GETARG_INT64(arg++);
 	state.scan_pending = PG_GETARG_BOOL(arg++);
 	PG_RETURN_FLOAT8(pv_rank_database(&state));
+}
+
+Datum
+parvacuum_test_displaces(PG_FUNCTION_ARGS)
+{
+	PvDatabaseState state = {0};
+	PvDatabaseState other = {0};
+	int			arg = 0;
+
+	other.top_score = PG_GETARG_FLOAT8(arg++);
+	other.age = PG_GETARG_FLOAT8(arg++);
+	state.top_score = PG_GETARG_FLOAT8(arg++);
+	state.age = PG_GETARG_FLOAT8(arg++);
+	state.overdue = PG_GETARG_INT64(arg++);
+	state.scan_pending = PG_GETARG_BOOL(arg++);
+	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg++)));
 }
 
 /* The constants of the policy. */

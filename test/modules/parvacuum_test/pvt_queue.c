@@ -87,6 +87,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_queue_wait);
 PG_FUNCTION_INFO_V1(parvacuum_test_hire);
 PG_FUNCTION_INFO_V1(parvacuum_test_attach);
 PG_FUNCTION_INFO_V1(parvacuum_test_dismiss);
+PG_FUNCTION_INFO_V1(parvacuum_test_launcher);
 PG_FUNCTION_INFO_V1(parvacuum_test_exit);
 PG_FUNCTION_INFO_V1(parvacuum_test_begin_scan);
 PG_FUNCTION_INFO_V1(parvacuum_test_offer);
@@ -316,24 +317,56 @@ leave(int runner)
 }
 
 /*
+ * The highest score of a large table that is queued, of all databases if NULL; -1 if
+ * there is none.
+ */
+static double
+best_large(DatabaseQueue *queue)
+{
+	double		best = -1;
+
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		dlist_iter	iter;
+
+		if (queue != NULL && queue != &shared->queues[i])
+			continue;
+		dlist_foreach(iter, &shared->queues[i].entries)
+		{
+			PvItem	   *item = &dlist_container(QueueEntry, node, iter.cur)->item;
+
+			if (item->state == PV_ITEM_QUEUED && item->pages >= PV_LARGE_PAGES)
+				best = Max(best, item->score.total);
+		}
+	}
+	return best;
+}
+
+/*
  * The best of what the runner may take, found by looking at everything; NULL if
  * there is nothing.
  */
 static QueueEntry *
 find_best(int runner, int max_large)
 {
+	DatabaseQueue *queue = &shared->queues[shared->runners[runner].queue];
 	dlist_iter	iter;
 	QueueEntry *best = NULL;
 	int			nlarge = 0;
+	bool		allowed;
 
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
-	dlist_foreach(iter, &shared->queues[shared->runners[runner].queue].entries)
+	allowed = large_is_allowed(queue, nlarge, max_large);
+	check(!allowed || nlarge < max_large);
+	check(allowed || nlarge >= max_large ||
+		  (nlarge == max_large - 1 && best_large(queue) < best_large(NULL)));
+	dlist_foreach(iter, &queue->entries)
 	{
 		QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
 
 		if (entry->item.state == PV_ITEM_QUEUED &&
-			(entry->item.pages < PV_LARGE_PAGES || nlarge < max_large) &&
+			(entry->item.pages < PV_LARGE_PAGES || allowed) &&
 			(best == NULL || entry->item.score.total > best->item.score.total))
 			best = entry;
 	}
@@ -409,6 +442,15 @@ parvacuum_test_dismiss(PG_FUNCTION_ARGS)
 	int			runner = PG_GETARG_INT32(0);
 
 	pv_queue_dismiss(runner, runners[runner].token);
+	check_all();
+	PG_RETURN_VOID();
+}
+
+/* Another launcher comes. */
+Datum
+parvacuum_test_launcher(PG_FUNCTION_ARGS)
+{
+	pv_queue_launcher_begin();
 	check_all();
 	PG_RETURN_VOID();
 }
@@ -599,16 +641,18 @@ parvacuum_test_summaries(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < n; i++)
 	{
-		bool		nulls[7] = {0};
-		Datum		values[7];
+		bool		nulls[9] = {0};
+		Datum		values[9];
 
 		values[0] = ObjectIdGetDatum(summaries[i].database);
 		values[1] = Float8GetDatum(summaries[i].top_score);
 		values[2] = Int32GetDatum(summaries[i].nqueued);
 		values[3] = Int32GetDatum(summaries[i].nrunners);
-		values[4] = BoolGetDatum(summaries[i].scan_pending);
-		values[5] = Int32GetDatum(nrunners);
-		values[6] = Int32GetDatum(nlarge);
+		values[4] = Int32GetDatum(summaries[i].nmovable);
+		values[5] = Int32GetDatum(summaries[i].nexpected);
+		values[6] = BoolGetDatum(summaries[i].scan_pending);
+		values[7] = Int32GetDatum(nrunners);
+		values[8] = Int32GetDatum(nlarge);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -761,7 +805,10 @@ fuzz_others(void)
 			(void) pv_queue_withdraw(relid, &pid);
 			break;
 		case 8:
+			if (up_to(9) == 0)
+				pv_queue_launcher_begin();
 			(void) pv_queue_summaries(summaries, up_to(3), &nrunners, &nlarge);
+			check(nrunners <= pv_queue_nrunners() && nlarge <= nrunners);
 			break;
 		case 9:
 			now_of_test += up_to(10) * USECS_PER_SEC;
@@ -770,8 +817,38 @@ fuzz_others(void)
 }
 
 /*
- * Everybody goes, those who are at a table too.  What is left is for others to
- * find: each queue can be worked off by one runner, and is forgotten then.
+ * Work a database's queue off, as far as its runner may: the last place for a large
+ * table can be another database's.
+ */
+static void
+fuzz_work_off(Oid database)
+{
+	uint32		token;
+	int			steps = 0;
+	int			runner = pv_queue_hire(database, true, &token);
+
+	if (runner < 0)
+	{
+		check(find_queue(database) == NULL && find_queue(InvalidOid) - shared->queues >= places());
+		return;
+	}
+	runners[runner].token = token;
+	check(attach(runner));
+	be(runner);
+	check(pv_queue_begin_scan());
+	(void) pv_queue_end_scan(true);
+	while (pop(runner, 1))
+	{
+		pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0);
+		check(++steps <= FUZZ_TABLES);
+	}
+	check(!pv_queue_begin_scan());
+	leave(runner);
+}
+
+/*
+ * Everybody goes, those who are at a table too, and the launcher.  What is left is
+ * for others to find: the queues can be worked off, and are forgotten then.
  */
 static void
 fuzz_end(void)
@@ -783,28 +860,14 @@ fuzz_end(void)
 
 	while ((runner = random_runner(true)) >= 0)
 		leave(runner);
-	now_of_test += 2 * HIRED_FOR_MS * INT64CONST(1000);
+	pv_queue_launcher_begin();
 	(void) pv_queue_summaries(summaries, 1, &nrunners, &nlarge);
 	check_all();
 	check(nrunners == 0 && nlarge == 0);
-	for (Oid database = 1; database <= FUZZ_DATABASES; database++)
+	for (int round = 0; round < FUZZ_DATABASES; round++)
 	{
-		uint32		token;
-		int			steps = 0;
-
-		runner = pv_queue_hire(database, true, &token);
-		runners[runner].token = token;
-		check(attach(runner));
-		be(runner);
-		check(pv_queue_begin_scan());
-		(void) pv_queue_end_scan(true);
-		while (pop(runner, 1))
-		{
-			pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0);
-			check(++steps <= FUZZ_TABLES);
-		}
-		check(!pv_queue_begin_scan());
-		leave(runner);
+		for (Oid database = 1; database <= FUZZ_DATABASES; database++)
+			fuzz_work_off(database);
 	}
 	check_all();
 	check(shared->nentries == 0 && pv_queue_summaries(summaries, 1, &nrunners, &nlarge) == 0);

@@ -138,3 +138,19 @@ SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_
 	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1) AS dangerous_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1, nrunners => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
 FROM unnest('{2,999999,2e6,1e10,1e300}'::float8[]) score;
+
+-- A database without a runner takes the only one of another if it is much more
+-- urgent, or was to be looked at long ago.
+SELECT * FROM (VALUES
+	('twice as urgent', parvacuum_test_displaces(3, top_score => 6)),
+	('more than that', parvacuum_test_displaces(3, top_score => 6.1)),
+	('the other has nothing left', parvacuum_test_displaces(0, top_score => 1.1)),
+	('so has this one', parvacuum_test_displaces(0)),
+	('of a dangerous age', parvacuum_test_displaces(50, age => 1.1, top_score => 2)),
+	('both', parvacuum_test_displaces(2, 1.1, age => 1.1, top_score => 50)),
+	('this one much more so', parvacuum_test_displaces(2, 1.1, age => 2.5, top_score => 2)),
+	('the other is', parvacuum_test_displaces(2, 1.1, top_score => 50)),
+	('due for a minute', parvacuum_test_displaces(50, overdue => 60000000)),
+	('due for longer', parvacuum_test_displaces(50, overdue => 60000001)),
+	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
+d(what, displaces);

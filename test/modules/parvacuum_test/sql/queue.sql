@@ -60,6 +60,23 @@ SELECT parvacuum_test_enqueue(2, 24, 5, :large), parvacuum_test_enqueue(2, 12, 2
 SELECT parvacuum_test_hire(2, false), parvacuum_test_attach(1), parvacuum_test_pop(1) AS small;
 SELECT parvacuum_test_exit(0), parvacuum_test_finish(1), parvacuum_test_pop(1) AS large;
 
+-- The last place for a large table is for the one with the highest score of all: the
+-- runner of another database takes a small one, or goes.  But it is kept for so long only
+-- as somebody may need to come there, and then again when it is free the next time.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_enqueue(1, 21, 5, :large), parvacuum_test_enqueue(1, 22, 4, :large), parvacuum_test_enqueue(1, 11, 3), parvacuum_test_enqueue(2, 23, 6, :large),
+	parvacuum_test_enqueue(2, 24, 4, :large), parvacuum_test_hire(1, false), parvacuum_test_attach(0);
+SELECT parvacuum_test_pop(0) AS small, parvacuum_test_finish(0), parvacuum_test_pop(0) AS kept, parvacuum_test_pop(0, 2) AS not_the_last_place;
+SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
+SELECT parvacuum_test_finish(0), parvacuum_test_hire(2, false), parvacuum_test_attach(1), parvacuum_test_pop(1) AS taken, parvacuum_test_pop(0) AS none;
+SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
+SELECT parvacuum_test_finish(1), parvacuum_test_pop(1) AS equal, parvacuum_test_finish(1);
+SELECT parvacuum_test_enqueue(2, 25, 9, :large), parvacuum_test_exit(1), parvacuum_test_pop(0) AS kept, parvacuum_test_queue_wait(9), parvacuum_test_pop(0) AS still,
+	parvacuum_test_queue_wait(1);
+SELECT database, top_score, queued, large FROM parvacuum_test_summaries();
+SELECT parvacuum_test_enqueue(1, 26, 2, :large), parvacuum_test_pop(0) AS nobody_came, parvacuum_test_finish(0), parvacuum_test_pop(0) AS kept,
+	parvacuum_test_drop_database(2), parvacuum_test_pop(0) AS for_nobody;
+
 -- Looked at again, a table may be another one than it was: not the first any more,
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9), parvacuum_test_offer(0, 12, 7),
@@ -187,22 +204,34 @@ SELECT parvacuum_test_enqueue(129, 11, 5) AS no_queue, parvacuum_test_hire(129) 
 SELECT parvacuum_test_enqueue(129, 12, 5) AS queued;
 SELECT count(*), count(DISTINCT database), min(rel) FILTER (WHERE database IN (7, 129)) FROM parvacuum_test_items();
 
+-- The setting for developers allows no more queues than tables.
+SELECT parvacuum_test_queue(2);
+SELECT parvacuum_test_hire(1), parvacuum_test_hire(2), parvacuum_test_hire(3) AS no_queue, parvacuum_test_dismiss(0), parvacuum_test_hire(3) AS free_again;
+
 -- Runners: as many places as there are
 SELECT parvacuum_test_queue();
 SELECT count(*) FILTER (WHERE runner >= 0) AS runners, max(runner), count(*) FILTER (WHERE runner < 0) AS none
 FROM (SELECT parvacuum_test_hire(1 + n % 2) AS runner FROM generate_series(1, 70) n) r;
 
--- One that could not be started, or that never came, is not waited for, and its
--- scan is asked for again.
+-- One that could not be started is not waited for, and its scan is asked for again.
+-- One that does not come takes nobody's place, but nobody else is sent there.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1), parvacuum_test_dismiss(0);
 SELECT count(*) FROM parvacuum_test_summaries();
-SELECT parvacuum_test_hire(1), parvacuum_test_queue_wait(59);
+SELECT parvacuum_test_hire(1), parvacuum_test_queue_wait(9);
 SELECT * FROM parvacuum_test_summaries();
-SELECT parvacuum_test_queue_wait(1);
-SELECT count(*) FROM parvacuum_test_summaries();
-SELECT parvacuum_test_attach(0) AS too_late;
-SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_hire(1), parvacuum_test_queue_wait(61);
+SELECT parvacuum_test_queue_wait(1), parvacuum_test_call_back(1);
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_attach(0) AS late, parvacuum_test_should_leave(0), parvacuum_test_begin_scan(0), parvacuum_test_end_scan(0);
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_call_back(1);
+SELECT * FROM parvacuum_test_summaries();
+
+-- The next launcher knows nothing of those that have not come.
+SELECT parvacuum_test_hire(1), parvacuum_test_hire(2), parvacuum_test_launcher();
+SELECT * FROM parvacuum_test_summaries();
+SELECT parvacuum_test_attach(1) AS too_late, parvacuum_test_exit(0);
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_hire(1), parvacuum_test_launcher();
 SELECT * FROM parvacuum_test_summaries();
 
 -- one that has come stays, however long; and is not sent away any more
