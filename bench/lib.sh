@@ -11,7 +11,19 @@ copy_data() {
     as_user cp -a "$work/$1" "$work/${2:-copy}"
 }
 
-start_on() { as_user "$bindir/pg_ctl" -D "$work/$1" -l "$work/$1.log" -s -w -o "-p 54321" start; }
+start_on() { as_user env "${disk[@]}" "$bindir/pg_ctl" -D "$work/$1" -l "$work/$1.log" -s -w -o "-p 54321" start; }
+
+# With FLUSH_US set, each flush of WAL takes so many microseconds at least in the
+# servers that start_on starts: on this disk it may be so fast that waiting for it
+# does not show.
+disk=()
+slow_flushes() {
+    [[ -n ${FLUSH_US:-} ]] || return 0
+    gcc -O2 -shared -fPIC -o "$work/slow_flush.so" "$source_dir/bench/slow_flush.c" -ldl
+    chmod a+rx "$work/slow_flush.so"
+    disk=("FLUSH_US=$FLUSH_US" "LD_PRELOAD=$work/slow_flush.so")
+    say "Each flush takes $FLUSH_US us at least."
+}
 
 # A server on a fresh copy, everything in shared buffers: the relations whose
 # names begin with "test", or with what is given.
