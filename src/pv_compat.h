@@ -18,7 +18,9 @@
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
 #include "access/nbtree.h"
+#include "access/rmgr.h"
 #include "access/visibilitymap.h"
+#include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/progress.h"
@@ -116,6 +118,13 @@ typedef xl_heap_freeze_tuple PvFreezePlan;
  */
 #define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
 #define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
+
+/*
+ * In PG 16 core freezes where pruning has logged an image for whatever reason, to
+ * check the record by, too.
+ */
+#define PV_FREEZES_FOR_CHECKED_IMAGE \
+	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
 
 /*
  * XIDs before this may be frozen where not the whole page is; standbys conflict

@@ -858,6 +858,21 @@ page_will_be_logged(PageExam *exam)
 }
 
 /*
+ * Is there an image for whose sake core freezes a page, in a record of its own?  One
+ * that has just been logged; or one that the record of pruning will have, to be
+ * checked by.
+ */
+static bool
+has_image_of_core(PageExam *exam)
+{
+	if (!PV_FREEZES_WHOLE_PAGES)
+		return false;
+	return exam->imaged ||
+		(PV_FREEZES_FOR_CHECKED_IMAGE && RelationNeedsWAL(exam->self->rel) &&
+		 pv_plan_changes_page(&exam->plan));
+}
+
+/*
  * Freeze the whole page if it costs no WAL record, or none to speak of.  Returns
  * whether it is for the sake of an image that pruning will log anyway.
  */
@@ -876,7 +891,7 @@ consider_freezing_all(PageExam *exam)
 	if (vis->all_frozen)
 		return false;
 	image_due = page_will_be_logged(exam) && image_is_due(exam->buf);
-	if (!image_due && !(PV_FREEZES_WHOLE_PAGES && exam->imaged) && exam->nfrozen == 0)
+	if (!image_due && !has_image_of_core(exam) && exam->nfrozen == 0)
 		return false;
 	if (plan_freezing_all(exam))
 		return image_due && pv_plan_changes_page(&exam->plan);
