@@ -350,6 +350,9 @@ until_answer($active, 0, 'nothing is left in the queue');
 reload_with('parvacuum.scheduler' => 'off');
 sql('CREATE DATABASE closed');
 $node->safe_psql('closed', 'CREATE TABLE t AS SELECT 1 AS i');
+# a table with pages that only an aggressive vacuum reads, where nothing else asks for one
+sql('SET vacuum_freeze_min_age = 1000000', "CREATE TABLE aged WITH ($low) AS SELECT i, repeat('x', 1000) FROM generate_series(1, 2000) i", 'VACUUM aged');
+is(sql(q{SELECT all_visible > 200 AND all_frozen < 100 FROM pg_visibility_map_summary('aged')}), 't', 'an old table: its pages are not frozen');
 sql(q{DO $$ BEGIN FOR i IN 1 .. 92000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 $node->safe_psql('closed', join ";\n", map { "VACUUM (FREEZE) $_" }
 	split /\n/, $node->safe_psql('closed', q{SELECT oid::regclass FROM pg_class WHERE relisshared AND relkind = 'r'}));
@@ -359,6 +362,7 @@ reload_with('parvacuum.enabled' => 'on', 'parvacuum.scheduler' => 'on');
 until_answer(q{SELECT age(datfrozenxid) < 10000 FROM pg_database WHERE datname = 'closed'}, 'true', 'a closed database: and is young after a pass');
 ok($node->poll_query_until('template1', q{SELECT max(age(relfrozenxid)) < 10000 FROM pg_class WHERE relkind IN ('r', 't') AND NOT relisshared}), 'so is a template');
 reload_with('parvacuum.enabled' => 'off');
+until_answer(q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true', 'an old table: so is that');
 
 #
 # Recovery: nothing is done on a standby, until it is promoted
