@@ -247,10 +247,9 @@ read_databases(void)
 
 /* Others first. */
 static void
-put_off(Database *database)
+put_off(Database *database, TimestampTz now)
 {
-	database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													   START_AGAIN_AFTER_MS);
+	database->not_before = TimestampTzPlusMilliseconds(now, START_AGAIN_AFTER_MS);
 }
 
 /*
@@ -263,7 +262,7 @@ note_failure(Oid oid)
 	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
 
 	if (database != NULL)
-		put_off(database);
+		put_off(database, GetCurrentTimestamp());
 	databases_read_at = 0;
 }
 
@@ -314,7 +313,7 @@ tell_no_slot(void)
  * are in use by other databases, this one has to wait until one of them is through.
  */
 static HireResult
-hire(Database *database, bool to_scan)
+hire(Database *database, bool to_scan, TimestampTz now)
 {
 	uint32		token;
 	int			runner = pv_queue_hire(database->oid, to_scan, &token);
@@ -323,7 +322,7 @@ hire(Database *database, bool to_scan)
 
 	if (runner < 0)
 	{
-		put_off(database);
+		put_off(database, now);
 		return PUT_OFF;
 	}
 	if (started[runner].handle != NULL)
@@ -458,43 +457,67 @@ call_one_back(PvQueueSummary *summaries, int n)
 }
 
 /*
- * There is no place for a runner that a database needs: have one leave that can do
- * so soon, unless one does already.  It comes from where there are several, or else
- * from where it is needed least.
+ * Would one of these two databases rather give a runner away?  That with more, or by
+ * what is queued.
+ */
+static bool
+needs_runner_less(const PvDatabaseState *a, const PvDatabaseState *b)
+{
+	if (a->nrunners != b->nrunners)
+		return a->nrunners > b->nrunners;
+	if ((a->age > 1) != (b->age > 1))
+		return b->age > 1;
+	return a->top_score < b->top_score;
+}
+
+/*
+ * No place is left for those who need a runner, "wanting" above all: have one leave
+ * that can do so soon, unless one does already.  It comes from where there are
+ * several, or else from where it is needed least, if anybody without a runner needs it
+ * much more.
  */
 static void
-make_place(const PvDatabaseState *wanting, const PvQueueSummary *summaries, int n,
-		   TimestampTz now, int naptime_ms)
+make_place(const Database *wanting, TimestampTz now, int naptime_ms)
 {
-	const PvQueueSummary *most = NULL;
-	const PvQueueSummary *least = NULL;
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	const Database *victim = NULL;
 	PvDatabaseState state,
-				least_state;
+				victim_state;
+	HASH_SEQ_STATUS status;
+	Database   *database;
+	bool		found = false;
+	int			nrunners,
+				nlarge;
+	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
+									   &nrunners, &nlarge);
 
 	for (int i = 0; i < n; i++)
 	{
-		const PvQueueSummary *summary = &summaries[i];
-		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
-
-		if (summary->nleaving_soon > 0)
+		if (summaries[i].nleaving_soon > 0)
 			return;
-		if (summary->nmovable == 0 || database == NULL)
+		database = hash_search(databases, &summaries[i].database, HASH_FIND, NULL);
+		if (summaries[i].nmovable == 0 || database == NULL)
 			continue;
-		if (most == NULL || summary->nrunners > most->nrunners)
-			most = summary;
 		describe(database, summaries, n, now, &state);
-		if (least == NULL || pv_urgency(&state) < pv_urgency(&least_state))
+		if (victim == NULL || needs_runner_less(&state, &victim_state))
 		{
-			least = summary;
-			least_state = state;
+			victim = database;
+			victim_state = state;
 		}
 	}
-	if (most == NULL)
+	if (victim == NULL)
 		return;
-	if (most->nrunners > 1)
-		pv_queue_call_back(most->database);
-	else if (pv_displaces(wanting, &least_state, naptime_ms * INT64CONST(1000)))
-		pv_queue_call_back(least->database);
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		describe(database, summaries, n, now, &state);
+		if (state.nrunners == 0 || database == wanting)
+			found |= pv_displaces(&state, &victim_state, now - victim->hired_at,
+								  naptime_ms * INT64CONST(1000));
+	}
+	if (found)
+		pv_queue_call_back(victim->oid);
 }
 
 /*
@@ -531,17 +554,16 @@ hire_runners(TimestampTz now, int naptime_ms)
 
 		if (nrunners >= runners_allowed(nlarge))
 		{
-			if (state.nrunners > 0 && !to_scan)
-				break;
-			if (state.nrunners == 0 || !pv_queue_request_scan(database->oid))
+			if (!to_scan || state.nrunners == 0 || !pv_queue_request_scan(database->oid))
 			{
-				make_place(&state, summaries, n, now, naptime_ms);
+				if (to_scan || state.nrunners == 0)
+					make_place(database, now, naptime_ms);
 				break;
 			}
 		}
 		else
 		{
-			HireResult	result = hire(database, to_scan);
+			HireResult	result = hire(database, to_scan, now);
 
 			if (result == NO_SLOT)
 				break;

@@ -30,8 +30,10 @@
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/* One database takes the only runner of another if it is so many times as urgent */
+/* One database takes the only runner of another if it is so many times as urgent; or
+ * for a look, after such a part of a naptime */
 #define DISPLACING_FACTOR		2
+#define LEAST_STAY				0.25
 
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6
@@ -139,24 +141,25 @@ pv_rank_database(const PvDatabaseState *state)
 }
 
 /*
- * How badly a database needs the only runner that it has, or would have: by a
- * dangerous age, or by the most urgent table that is queued.
- */
-double
-pv_urgency(const PvDatabaseState *state)
-{
-	return state->age > 1 ? RANK_OF_AGE * state->age : Min(state->top_score, RANK_OF_AGE);
-}
-
-/*
- * Does a database that has no runner take the only one that another has?  To change
- * costs the start of a process, so it does if it is clearly more urgent.  Or if it
- * should have been looked at more than naptime microseconds ago.
+ * Does a database that needs a runner take one that another has, for stayed
+ * microseconds now?  If it ranks higher than the other will without it: else that
+ * would have it back at once.  The only one it must rank clearly higher for, since to
+ * change costs the start of a process; and that it is to be looked at counts then only
+ * if it should have been more than a naptime ago, and the other has had some time.
  */
 bool
 pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
-			 int64 naptime)
+			 int64 stayed, int64 naptime)
 {
-	return (state->overdue > naptime && !state->scan_pending) ||
-		pv_urgency(state) > DISPLACING_FACTOR * pv_urgency(other);
+	PvDatabaseState wanting = *state;
+	PvDatabaseState without = *other;
+	bool		only_one = other->nrunners == 1;
+
+	if (only_one && (state->overdue <= naptime || stayed < naptime * LEAST_STAY))
+		wanting.overdue = -1;
+	without.nrunners--;
+	without.nqueued = without.top_score > 0;
+	without.overdue = -1;
+	return pv_rank_database(&wanting) >
+		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
 }

@@ -82,8 +82,8 @@ typedef struct PvDatabaseState
 } PvDatabaseState;
 
 extern double pv_rank_database(const PvDatabaseState *state);
-extern double pv_urgency(const PvDatabaseState *state);
 extern bool pv_displaces(const PvDatabaseState *state,
-						 const PvDatabaseState *other, int64 naptime);
+						 const PvDatabaseState *other, int64 stayed,
+						 int64 naptime);
 
 #endif							/* PV_POLICY_H */

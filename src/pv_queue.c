@@ -192,7 +192,7 @@ pv_queue_counters(void)
 	return &shared->counters;
 }
 
-/* How many runners there are now; takes no lock. */
+/* How many runners have come and are there now; takes no lock. */
 int
 pv_queue_nrunners(void)
 {
@@ -335,12 +335,22 @@ large_is_allowed(DatabaseQueue *queue, int nlarge, int max_large)
 	if (first == queue)
 		return true;
 	now = GetCurrentTimestamp();
-	if (shared->kept_for != first->database)
+	if (shared->kept_for != first->database || shared->kept_since > now)
 	{
 		shared->kept_for = first->database;
 		shared->kept_since = now;
 	}
 	return TimestampDifferenceExceeds(shared->kept_since, now, KEEP_PLACE_MS);
+}
+
+/* What the place was kept for may be gone, and be there again some day. */
+static void
+forget_kept_place(void)
+{
+	DatabaseQueue *queue = OidIsValid(shared->kept_for) ? find_queue(shared->kept_for) : NULL;
+
+	if (queue == NULL || queue->heap[PV_LANE_LARGE] == NULL)
+		shared->kept_for = InvalidOid;
 }
 
 /* The moment stays that of the last change. */
@@ -524,7 +534,8 @@ remove_runner(Runner *runner)
 
 	runner->hired = false;
 	queue->nrunners--;
-	pg_atomic_fetch_sub_u32(&shared->nrunners, 1);
+	if (runner->pid != 0)
+		pg_atomic_fetch_sub_u32(&shared->nrunners, 1);
 	release_queue(queue);
 }
 
@@ -579,7 +590,7 @@ is_late(const Runner *runner, TimestampTz now)
  * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
  * are but for the late ones, and how many of them are on large tables, max_large at
  * most.  A scan that was requested is not on its way if all who might do it are on
- * large tables.
+ * large tables or about to leave.
  */
 int
 pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
@@ -592,6 +603,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 
 	*nrunners = *nlarge = 0;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
+	forget_kept_place();
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
@@ -599,7 +611,8 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 
 		if (!runner->hired)
 			continue;
-		nfree[runner->queue] += !runner->on_large;
+		runner->hired_at = Min(runner->hired_at, now);	/* the clock was put back */
+		nfree[runner->queue] += !runner->on_large && !runner->leave;
 		summary->nexpected += runner->pid == 0;
 		if (is_late(runner, now))
 			continue;
@@ -636,7 +649,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 
 /*
  * Have the next runner of the database look for work.  False if there is none, or
- * only such as are on large tables, which may take hours.
+ * only such as are on large tables, which may take hours, or are about to leave.
  */
 bool
 pv_queue_request_scan(Oid database)
@@ -649,7 +662,8 @@ pv_queue_request_scan(Oid database)
 		Runner	   *runner = &shared->runners[i];
 		DatabaseQueue *queue = &shared->queues[runner->queue];
 
-		if (runner->hired && !runner->on_large && queue->database == database)
+		if (runner->hired && !runner->on_large && !runner->leave &&
+			queue->database == database)
 			queue->scan_requested = requested = true;
 	}
 	LWLockRelease(lock);
@@ -680,7 +694,6 @@ pv_queue_hire(Oid database, bool to_scan, uint32 *token)
 		runner->hired_at = GetCurrentTimestamp();
 		runner->queue = queue - shared->queues;
 		queue->nrunners++;
-		pg_atomic_fetch_add_u32(&shared->nrunners, 1);
 		queue->scan_requested |= to_scan;
 		found = i;
 	}
@@ -850,6 +863,7 @@ pv_queue_attach(int runner, uint32 token, Oid *database)
 	if (good)
 	{
 		it->pid = MyProcPid;
+		pg_atomic_fetch_add_u32(&shared->nrunners, 1);
 		*database = shared->queues[it->queue].database;
 		me = it;
 	}

@@ -125,7 +125,8 @@ AS 'MODULE_PATHNAME';
 -- Does a database take the only runner of another?  The naptime is in microseconds, too.
 CREATE FUNCTION parvacuum_test_displaces(
 	other_top_score float8, other_age float8 DEFAULT 0, top_score float8 DEFAULT 0, age float8 DEFAULT 0,
-	overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false, naptime bigint DEFAULT 60000000)
+	overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
+	other_nrunners int DEFAULT 1, stayed bigint DEFAULT 30000000, naptime bigint DEFAULT 60000000)
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

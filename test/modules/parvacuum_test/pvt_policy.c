@@ -98,7 +98,9 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	state.age = PG_GETARG_FLOAT8(arg++);
 	state.overdue = PG_GETARG_INT64(arg++);
 	state.scan_pending = PG_GETARG_BOOL(arg++);
-	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg++)));
+	state.nqueued = state.top_score > 0;
+	other.nrunners = PG_GETARG_INT32(arg++);
+	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
 }
 
 /* The constants of the policy. */

@@ -139,8 +139,8 @@ SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_
 	parvacuum_test_rank(top_score => score, nqueued => 1, nrunners => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
 FROM unnest('{2,999999,2e6,1e10,1e300}'::float8[]) score;
 
--- A database without a runner takes the only one of another if it is much more
--- urgent, or was to be looked at long ago.
+-- A database without a runner takes one of another, the only one if it is much more
+-- urgent, or was to be looked at long ago; never if it would be given back at once.
 SELECT * FROM (VALUES
 	('twice as urgent', parvacuum_test_displaces(3, top_score => 6)),
 	('more than that', parvacuum_test_displaces(3, top_score => 6.1)),
@@ -148,9 +148,16 @@ SELECT * FROM (VALUES
 	('so has this one', parvacuum_test_displaces(0)),
 	('of a dangerous age', parvacuum_test_displaces(50, age => 1.1, top_score => 2)),
 	('both', parvacuum_test_displaces(2, 1.1, age => 1.1, top_score => 50)),
+	('both, and due for longer', parvacuum_test_displaces(2, 1.1, age => 1.05, overdue => 60000001)),
 	('this one much more so', parvacuum_test_displaces(2, 1.1, age => 2.5, top_score => 2)),
 	('the other is', parvacuum_test_displaces(2, 1.1, top_score => 50)),
 	('due for a minute', parvacuum_test_displaces(50, overdue => 60000000)),
 	('due for longer', parvacuum_test_displaces(50, overdue => 60000001)),
+	('but the other has just begun', parvacuum_test_displaces(50, overdue => 60000001, stayed => 14999999)),
+	('and is of a dangerous age', parvacuum_test_displaces(50, 1.1, overdue => 60000001)),
+	('scores beyond any that tables have', parvacuum_test_displaces(2e6, top_score => 1e7)),
+	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 0)),
+	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 2)),
+	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 3)),
 	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
 d(what, displaces);
