@@ -183,12 +183,12 @@ my @phases = ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning 
 
 sub start_slow
 {
-	my ($phase, $what) = @_;
+	my ($phase, $what, $begin) = @_;
 	calm('ours');
 	new_dead_rows(qw(stock ours));
 	reload_with(%slow);
 	new_log();
-	wake('ours');
+	$begin ? $begin->() : wake('ours');
 	until_phase($phase, $what);
 	return;
 }
@@ -224,7 +224,7 @@ $reader->query_safe('COMMIT');
 $reader->quit;
 sql('DROP TABLE ends');
 
-# Against wraparound it does not give way.
+# Against wraparound it does not give way.  Nor does it wait for being allowed to begin.
 sub make_old
 {
 	return sql(q{UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 210000000) & 4294967295)::text::xid
@@ -233,9 +233,7 @@ sub make_old
 for my $phase ('scanning heap', 'vacuuming indexes')
 {
 	my $what = "$phase, against wraparound";
-	calm('ours');
-	make_old();
-	start_slow($phase, $what);
+	start_slow($phase, $what, \&make_old);
 	my $pid = sql('SELECT pid ' . sprintf($progress, 'ours'));
 	my ($rc, $out, $err) = $node->psql('postgres', q{SET lock_timeout = '500ms'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE});
 	like($err, qr/lock timeout/, "$what: others wait");
