@@ -471,21 +471,41 @@ needs_runner_less(const PvDatabaseState *a, const PvDatabaseState *b)
 }
 
 /*
- * No place is left for those who need a runner, "wanting" above all: have one leave
- * that can do so soon, unless one does already.  It comes from where there are
- * several, or else from where it is needed least, if anybody without a runner needs it
- * much more.
+ * Is there a database that a runner is to be taken from this one for?  One without any;
+ * or one that is to be looked at, and those it has have no time.
  */
-static void
-make_place(const Database *wanting, TimestampTz now, int naptime_ms)
+static bool
+somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
+				   const PvQueueSummary *summaries, int n, TimestampTz now,
+				   int naptime_ms)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	const Database *victim = NULL;
-	PvDatabaseState state,
-				victim_state;
 	HASH_SEQ_STATUS status;
 	Database   *database;
 	bool		found = false;
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		PvDatabaseState state;
+
+		describe(database, summaries, n, now, &state);
+		if (state.nrunners == 0 || (state.overdue >= 0 && !state.scan_pending))
+			found |= pv_displaces(&state, victim_state, now - victim->hired_at,
+								  naptime_ms * INT64CONST(1000));
+	}
+	return found;
+}
+
+/*
+ * No place is left for those who need a runner: have one leave that can do so soon,
+ * unless one does already.
+ */
+static void
+make_place(TimestampTz now, int naptime_ms)
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	const Database *victim = NULL;
+	PvDatabaseState victim_state;
 	int			nrunners,
 				nlarge;
 	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
@@ -493,31 +513,50 @@ make_place(const Database *wanting, TimestampTz now, int naptime_ms)
 
 	for (int i = 0; i < n; i++)
 	{
+		Database   *database = hash_search(databases, &summaries[i].database, HASH_FIND, NULL);
+		PvDatabaseState state;
+
 		if (summaries[i].nleaving_soon > 0)
 			return;
-		database = hash_search(databases, &summaries[i].database, HASH_FIND, NULL);
 		if (summaries[i].nmovable == 0 || database == NULL)
 			continue;
 		describe(database, summaries, n, now, &state);
-		if (victim == NULL || needs_runner_less(&state, &victim_state))
+		if ((victim == NULL || needs_runner_less(&state, &victim_state)) &&
+			somebody_displaces(database, &state, summaries, n, now, naptime_ms))
 		{
 			victim = database;
 			victim_state = state;
 		}
 	}
-	if (victim == NULL)
-		return;
-
-	hash_seq_init(&status, databases);
-	while ((database = hash_seq_search(&status)) != NULL)
-	{
-		describe(database, summaries, n, now, &state);
-		if (state.nrunners == 0 || database == wanting)
-			found |= pv_displaces(&state, &victim_state, now - victim->hired_at,
-								  naptime_ms * INT64CONST(1000));
-	}
-	if (found)
+	if (victim != NULL)
 		pv_queue_call_back(victim->oid);
+}
+
+/*
+ * No place is left: whoever is to be looked at and has runners that have time is
+ * looked at by one of those.
+ */
+static void
+request_scans(TimestampTz now, int naptime_ms)
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	int			nrunners,
+				nlarge;
+	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
+									   &nrunners, &nlarge);
+
+	for (int i = 0; i < n; i++)
+	{
+		Database   *database = hash_search(databases, &summaries[i].database, HASH_FIND, NULL);
+		PvDatabaseState state;
+
+		if (database == NULL)
+			continue;
+		describe(database, summaries, n, now, &state);
+		if (state.overdue >= 0 && !state.scan_pending &&
+			pv_queue_request_scan(database->oid))
+			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
+	}
 }
 
 /*
@@ -551,27 +590,21 @@ hire_runners(TimestampTz now, int naptime_ms)
 	while ((database = choose_database(now, &state)) != NULL)
 	{
 		bool		to_scan = state.overdue >= 0 && !state.scan_pending;
+		HireResult	result;
 
 		if (nrunners >= runners_allowed(nlarge))
 		{
-			if (!to_scan || state.nrunners == 0 || !pv_queue_request_scan(database->oid))
-			{
-				if (to_scan || state.nrunners == 0)
-					make_place(database, now, naptime_ms);
-				break;
-			}
+			request_scans(now, naptime_ms);
+			make_place(now, naptime_ms);
+			break;
 		}
-		else
-		{
-			HireResult	result = hire(database, to_scan, now);
-
-			if (result == NO_SLOT)
-				break;
-			if (result == PUT_OFF)
-				continue;
-			nrunners++;
-			database->hired_at = now;
-		}
+		result = hire(database, to_scan, now);
+		if (result == NO_SLOT)
+			break;
+		if (result == PUT_OFF)
+			continue;
+		nrunners++;
+		database->hired_at = now;
 		if (to_scan)
 			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
 	}

@@ -30,10 +30,13 @@
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/* One database takes the only runner of another if it is so many times as urgent; or
- * for a look, after such a part of a naptime */
+/* One database takes the only runner of another if it is so many times as urgent, and
+ * unless of a dangerous age after such a part of a naptime */
 #define DISPLACING_FACTOR		2
 #define LEAST_STAY				0.25
+
+/* Microseconds that are as bad to wait for a look as an age that is dangerous */
+#define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6
@@ -121,8 +124,9 @@ pv_max_large(int nworkers)
 /*
  * How much a database deserves its next runner.  Negative: it needs none.
  *
- * First those whose age is dangerous.  Then each that is to be looked at, since
- * what is urgent there is not known before; the longer overdue, the sooner.  Then
+ * First those whose age is dangerous, or that have waited for a look for as long as
+ * is.  Then each that is to be looked at, since what is urgent there is not known
+ * before; the longer overdue, the sooner.  Then
  * by the most urgent table in its queue, the less the more runners are there
  * already, so that one busy database does not keep the others waiting.
  */
@@ -135,8 +139,15 @@ pv_rank_database(const PvDatabaseState *state)
 		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nrunners);
 	if (state->overdue >= 0 && !state->scan_pending)
 		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
-	if (rank >= 0 && state->age > 1 && state->nrunners == 0)
-		rank += RANK_OF_AGE * state->age;
+	if (rank >= 0 && state->nrunners == 0)
+	{
+		double		danger = state->age;
+
+		if (!state->scan_pending)
+			danger = Max(danger, (double) state->overdue / LONGEST_WAIT);
+		if (danger > 1)
+			rank += RANK_OF_AGE * danger;
+	}
 	return rank;
 }
 
@@ -144,8 +155,8 @@ pv_rank_database(const PvDatabaseState *state)
  * Does a database that needs a runner take one that another has, for stayed
  * microseconds now?  If it ranks higher than the other will without it: else that
  * would have it back at once.  The only one it must rank clearly higher for, since to
- * change costs the start of a process; and that it is to be looked at counts then only
- * if it should have been more than a naptime ago, and the other has had some time.
+ * change costs the start of a process, and not before the other has had some time; and
+ * that it is to be looked at counts only if it should have been more than a naptime ago.
  */
 bool
 pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
@@ -155,7 +166,9 @@ pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
 	PvDatabaseState without = *other;
 	bool		only_one = other->nrunners == 1;
 
-	if (only_one && (state->overdue <= naptime || stayed < naptime * LEAST_STAY))
+	if (only_one && state->age <= 1 && stayed < naptime * LEAST_STAY)
+		return false;
+	if (only_one && state->overdue <= naptime)
 		wanting.overdue = -1;
 	without.nrunners--;
 	without.nqueued = without.top_score > 0;

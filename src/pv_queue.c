@@ -55,7 +55,8 @@
 #define LOCK_TRANCHE			"parvacuum_queue"
 
 /* A runner that has not come after so long waits for something, and takes no place
- * from others meanwhile: for its database's lock, which ALTER DATABASE may have. */
+ * from others meanwhile: for its database's lock, which ALTER DATABASE may have.  One
+ * that is at a small table for so long may wait for a lock, too. */
 #define LATE_AFTER_MS			10000
 
 /* The last place for a large table is kept for the database with the highest score
@@ -105,6 +106,7 @@ typedef struct Runner
 	bool		scanning;
 	bool		queued_some;	/* in the scan */
 	bool		busy;
+	TimestampTz busy_since;
 	bool		large_allowed;	/* when it took the table it is at */
 	bool		on_large;
 	PvItemKey	at;				/* while busy */
@@ -586,11 +588,19 @@ is_late(const Runner *runner, TimestampTz now)
 		TimestampDifferenceExceeds(runner->hired_at, now, LATE_AFTER_MS);
 }
 
+/* Will it have time soon, or leave soon if it is called back? */
+static bool
+is_free_soon(const Runner *runner, TimestampTz now)
+{
+	return !runner->on_large &&
+		!(runner->busy && TimestampDifferenceExceeds(runner->busy_since, now, LATE_AFTER_MS));
+}
+
 /*
  * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
  * are but for the late ones, and how many of them are on large tables, max_large at
- * most.  A scan that was requested is not on its way if all who might do it are on
- * large tables or about to leave.
+ * most.  A scan that was requested is not on its way if all who might do it are at
+ * what takes long, or about to leave.
  */
 int
 pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
@@ -612,7 +622,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		if (!runner->hired)
 			continue;
 		runner->hired_at = Min(runner->hired_at, now);	/* the clock was put back */
-		nfree[runner->queue] += !runner->on_large && !runner->leave;
+		nfree[runner->queue] += is_free_soon(runner, now) && !runner->leave;
 		summary->nexpected += runner->pid == 0;
 		if (is_late(runner, now))
 			continue;
@@ -620,8 +630,8 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		*nrunners += 1;
 		summary->nrunners++;
 		summary->nleaving += runner->leave;
-		summary->nleaving_soon += runner->leave && !runner->on_large;
-		summary->nmovable += !runner->leave && !runner->on_large && runner->pid != 0;
+		summary->nleaving_soon += runner->leave && is_free_soon(runner, now);
+		summary->nmovable += !runner->leave && is_free_soon(runner, now) && runner->pid != 0;
 	}
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
@@ -649,11 +659,12 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 
 /*
  * Have the next runner of the database look for work.  False if there is none, or
- * only such as are on large tables, which may take hours, or are about to leave.
+ * only such as are at what takes long, or about to leave.
  */
 bool
 pv_queue_request_scan(Oid database)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	bool		requested = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -662,7 +673,7 @@ pv_queue_request_scan(Oid database)
 		Runner	   *runner = &shared->runners[i];
 		DatabaseQueue *queue = &shared->queues[runner->queue];
 
-		if (runner->hired && !runner->on_large && !runner->leave &&
+		if (runner->hired && is_free_soon(runner, now) && !runner->leave &&
 			queue->database == database)
 			queue->scan_requested = requested = true;
 	}
@@ -747,7 +758,7 @@ pv_queue_is_busy(void)
 
 /*
  * Have one runner of that database leave, for the sake of another database: one
- * that is not on a large table, so that it leaves soon, if there is any.
+ * that leaves soon, if there is any.
  */
 void
 pv_queue_call_back(Oid database)
@@ -763,7 +774,7 @@ pv_queue_call_back(Oid database)
 		if (!runner->hired || runner->leave || is_late(runner, now) ||
 			shared->queues[runner->queue].database != database)
 			continue;
-		if (found == NULL || (found->on_large && !runner->on_large))
+		if (found == NULL || (!is_free_soon(found, now) && is_free_soon(runner, now)))
 			found = runner;
 	}
 	if (found != NULL)
@@ -1063,6 +1074,7 @@ pv_queue_pop(int max_large, PvItem *item)
 		set_state(best, PV_ITEM_RUNNING, PV_WAIT_NONE);
 		best->item.runner_pid = MyProcPid;
 		me->busy = true;
+		me->busy_since = GetCurrentTimestamp();
 		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
 		if (me->on_large)
 			shared->kept_for = InvalidOid;

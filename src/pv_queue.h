@@ -93,7 +93,7 @@ typedef struct PvQueueSummary
 	int			nqueued;		/* that could be begun with now */
 	int			nrunners;		/* but for late ones */
 	int			nleaving;		/* of them have been called back, ... */
-	int			nleaving_soon;	/* ... and are not on a large table */
+	int			nleaving_soon;	/* ... and are not at what takes long */
 	int			nmovable;		/* of them could be called back, and leave soon */
 	int			nexpected;		/* have not come yet, late ones too */
 	bool		scan_pending;

@@ -265,6 +265,17 @@ SELECT parvacuum_test_should_leave(n) FROM generate_series(0, 2) n;
 SELECT parvacuum_test_call_back(2), parvacuum_test_call_back(2), parvacuum_test_call_back(3);
 SELECT parvacuum_test_should_leave(n) FROM generate_series(0, 2) n;
 
+-- First those who leave soon: who is at a large table does not, nor who is at any for
+-- long, maybe waiting for a lock; nor has that one time to look for work.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 4), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_pop(0),
+	parvacuum_test_request_scan(1), parvacuum_test_queue_wait(9);
+SELECT runners, movable, scan_pending FROM parvacuum_test_summaries();
+SELECT parvacuum_test_queue_wait(1);
+SELECT runners, movable, scan_pending FROM parvacuum_test_summaries();
+SELECT parvacuum_test_hire(1, false), parvacuum_test_attach(1), parvacuum_test_pop(1), parvacuum_test_call_back(1), parvacuum_test_should_leave(0) AS stuck,
+	parvacuum_test_should_leave(1) AS free_soon;
+
 -- Dropped: what is queued and what waits is forgotten; what is worked on, when its
 -- runner has ended, as DROP DATABASE has it do.
 SELECT parvacuum_test_queue();
