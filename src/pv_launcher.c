@@ -105,6 +105,15 @@ typedef struct Database
 	TimestampTz not_before;		/* another, if that one never came */
 } Database;
 
+/* What is in all queues at a moment */
+typedef struct QueueView
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	int			n;
+	int			nrunners;		/* but for late ones */
+	int			nlarge;			/* on large tables */
+} QueueView;
+
 /* What has come of the wish for a runner */
 typedef enum HireResult
 {
@@ -156,6 +165,13 @@ publish_budget(void)
  * ----------------------------------------------------------------
  */
 
+static void
+view_queues(QueueView *view)
+{
+	view->n = pv_queue_summaries(view->summaries, pv_max_large(pv_guc_scheduler_workers),
+								 &view->nrunners, &view->nlarge);
+}
+
 static double
 age_share(uint32 then, uint32 next, int max_age)
 {
@@ -187,11 +203,9 @@ note_database(Form_pg_database form)
 static void
 forget_dropped(void)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
+	QueueView	view;
 	HASH_SEQ_STATUS status;
 	Database   *database;
-	int			nrunners,
-				nlarge;
 
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
@@ -202,11 +216,11 @@ forget_dropped(void)
 			database->present = false;
 	}
 
-	for (int i = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
-									&nrunners, &nlarge); i-- > 0;)
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
 	{
-		if (hash_search(databases, &summaries[i].database, HASH_FIND, NULL) == NULL)
-			pv_queue_drop_database(summaries[i].database);
+		if (hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL) == NULL)
+			pv_queue_drop_database(view.summaries[i].database);
 	}
 }
 
@@ -358,23 +372,25 @@ ramp_ms(int nrunners)
  * What the policy needs to know of a database.
  */
 static void
-describe(const Database *database, const PvQueueSummary *summaries, int n,
-		 TimestampTz now, PvDatabaseState *state)
+describe(const Database *database, const QueueView *view, TimestampTz now,
+		 PvDatabaseState *state)
 {
 	int			nexpected = 0;
 
 	memset(state, 0, sizeof(*state));
 	state->age = database->age;
 	state->overdue = database->counted || database->age > 1 ? now - database->due : -1;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < view->n; i++)
 	{
-		if (summaries[i].database != database->oid)
+		const PvQueueSummary *summary = &view->summaries[i];
+
+		if (summary->database != database->oid)
 			continue;
-		state->top_score = summaries[i].top_score;
-		state->nqueued = summaries[i].nqueued;
-		state->nrunners = summaries[i].nrunners;
-		state->scan_pending = summaries[i].scan_pending;
-		nexpected = summaries[i].nexpected;
+		state->top_score = summary->top_score;
+		state->nqueued = summary->nqueued;
+		state->nrunners = summary->nrunners;
+		state->scan_pending = summary->scan_pending;
+		nexpected = summary->nexpected;
 	}
 
 	/* one more beside others when the queue has lasted for a while, not at once */
@@ -396,23 +412,20 @@ describe(const Database *database, const PvQueueSummary *summaries, int n,
 static Database *
 choose_database(TimestampTz now, PvDatabaseState *best_state)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
+	QueueView	view;
 	HASH_SEQ_STATUS status;
 	Database   *database;
 	Database   *best = NULL;
 	double		best_rank = -1;
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
-									   &nrunners, &nlarge);
 
+	view_queues(&view);
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		PvDatabaseState state;
 		double		rank;
 
-		describe(database, summaries, n, now, &state);
+		describe(database, &view, now, &state);
 		rank = pv_rank_database(&state);
 		if (rank > best_rank)
 		{
@@ -426,12 +439,12 @@ choose_database(TimestampTz now, PvDatabaseState *best_state)
 
 /* How many runners of all databases have been called back and are still there? */
 static int
-count_leaving(const PvQueueSummary *summaries, int n)
+count_leaving(const QueueView *view)
 {
 	int			nleaving = 0;
 
-	for (int i = 0; i < n; i++)
-		nleaving += summaries[i].nleaving;
+	for (int i = 0; i < view->n; i++)
+		nleaving += view->summaries[i].nleaving;
 	return nleaving;
 }
 
@@ -439,15 +452,17 @@ count_leaving(const PvQueueSummary *summaries, int n)
  * Have a runner leave the database that has the most.
  */
 static void
-call_one_back(PvQueueSummary *summaries, int n)
+call_one_back(QueueView *view)
 {
 	PvQueueSummary *most = NULL;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < view->n; i++)
 	{
-		if (most == NULL || summaries[i].nrunners - summaries[i].nleaving >
-			most->nrunners - most->nleaving)
-			most = &summaries[i];
+		PvQueueSummary *summary = &view->summaries[i];
+
+		if (most == NULL ||
+			summary->nrunners - summary->nleaving > most->nrunners - most->nleaving)
+			most = summary;
 	}
 	if (most != NULL && most->nrunners > most->nleaving)
 	{
@@ -476,8 +491,7 @@ needs_runner_less(const PvDatabaseState *a, const PvDatabaseState *b)
  */
 static bool
 somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
-				   const PvQueueSummary *summaries, int n, TimestampTz now,
-				   int naptime_ms)
+				   const QueueView *view, TimestampTz now, int naptime_ms)
 {
 	HASH_SEQ_STATUS status;
 	Database   *database;
@@ -488,7 +502,7 @@ somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
 	{
 		PvDatabaseState state;
 
-		describe(database, summaries, n, now, &state);
+		describe(database, view, now, &state);
 		if (state.nrunners == 0 || (state.overdue >= 0 && !state.scan_pending))
 			found |= pv_displaces(&state, victim_state, now - victim->hired_at,
 								  naptime_ms * INT64CONST(1000));
@@ -503,26 +517,24 @@ somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
 static void
 make_place(TimestampTz now, int naptime_ms)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
+	QueueView	view;
 	const Database *victim = NULL;
 	PvDatabaseState victim_state;
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
-									   &nrunners, &nlarge);
 
-	for (int i = 0; i < n; i++)
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
 	{
-		Database   *database = hash_search(databases, &summaries[i].database, HASH_FIND, NULL);
+		const PvQueueSummary *summary = &view.summaries[i];
+		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
 		PvDatabaseState state;
 
-		if (summaries[i].nleaving_soon > 0)
+		if (summary->nleaving_soon > 0)
 			return;
-		if (summaries[i].nmovable == 0 || database == NULL)
+		if (summary->nmovable == 0 || database == NULL)
 			continue;
-		describe(database, summaries, n, now, &state);
+		describe(database, &view, now, &state);
 		if ((victim == NULL || needs_runner_less(&state, &victim_state)) &&
-			somebody_displaces(database, &state, summaries, n, now, naptime_ms))
+			somebody_displaces(database, &state, &view, now, naptime_ms))
 		{
 			victim = database;
 			victim_state = state;
@@ -539,20 +551,17 @@ make_place(TimestampTz now, int naptime_ms)
 static void
 request_scans(TimestampTz now, int naptime_ms)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
-									   &nrunners, &nlarge);
+	QueueView	view;
 
-	for (int i = 0; i < n; i++)
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
 	{
-		Database   *database = hash_search(databases, &summaries[i].database, HASH_FIND, NULL);
+		Database   *database = hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL);
 		PvDatabaseState state;
 
 		if (database == NULL)
 			continue;
-		describe(database, summaries, n, now, &state);
+		describe(database, &view, now, &state);
 		if (state.overdue >= 0 && !state.scan_pending &&
 			pv_queue_request_scan(database->oid))
 			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
@@ -575,24 +584,22 @@ runners_allowed(int nlarge)
 static void
 hire_runners(TimestampTz now, int naptime_ms)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
+	QueueView	view;
 	PvDatabaseState state;
 	Database   *database;
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
-									   &nrunners, &nlarge);
-	int			nleaving = count_leaving(summaries, n);
+	int			allowed;
 
-	for (int i = nrunners - nleaving; i > runners_allowed(nlarge); i--)
-		call_one_back(summaries, n);
+	view_queues(&view);
+	allowed = runners_allowed(view.nlarge);
+	for (int i = view.nrunners - count_leaving(&view); i > allowed; i--)
+		call_one_back(&view);
 
 	while ((database = choose_database(now, &state)) != NULL)
 	{
 		bool		to_scan = state.overdue >= 0 && !state.scan_pending;
 		HireResult	result;
 
-		if (nrunners >= runners_allowed(nlarge))
+		if (view.nrunners >= allowed)
 		{
 			request_scans(now, naptime_ms);
 			make_place(now, naptime_ms);
@@ -603,7 +610,7 @@ hire_runners(TimestampTz now, int naptime_ms)
 			break;
 		if (result == PUT_OFF)
 			continue;
-		nrunners++;
+		view.nrunners++;
 		database->hired_at = now;
 		if (to_scan)
 			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
@@ -616,16 +623,13 @@ hire_runners(TimestampTz now, int naptime_ms)
 static bool
 knows_all_queues(void)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, pv_max_large(pv_guc_scheduler_workers),
-									   &nrunners, &nlarge);
+	QueueView	view;
 
-	for (int i = 0; i < n; i++)
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
 	{
-		if (summaries[i].nqueued > 0 &&
-			hash_search(databases, &summaries[i].database, HASH_FIND, NULL) == NULL)
+		if (view.summaries[i].nqueued > 0 &&
+			hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL) == NULL)
 			return false;
 	}
 	return true;
