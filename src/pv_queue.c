@@ -581,10 +581,11 @@ pv_queue_launcher_begin(void)
 	before_shmem_exit(launcher_exit, 0);
 }
 
+/* Has it been hired so long ago, and not come? */
 static bool
 is_late(const Runner *runner, TimestampTz now)
 {
-	return runner->hired && runner->pid == 0 &&
+	return runner->pid == 0 &&
 		TimestampDifferenceExceeds(runner->hired_at, now, LATE_AFTER_MS);
 }
 
@@ -1074,7 +1075,7 @@ pv_queue_pop(int max_large, PvItem *item)
 		set_state(best, PV_ITEM_RUNNING, PV_WAIT_NONE);
 		best->item.runner_pid = MyProcPid;
 		me->busy = true;
-		me->busy_since = GetCurrentTimestamp();
+		me->busy_since = best->item.state_since;
 		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
 		if (me->on_large)
 			shared->kept_for = InvalidOid;
