@@ -16,12 +16,13 @@
  * no place, new limits reach the next table only.
  *
  * And while parvacuum.scheduler is on, it hires runners (pv_sched.c).  Each
- * database is looked at once in autovacuum_naptime: a runner is started there that
- * queues what needs a vacuum and begins with it.  More are added, one by one, as
- * long as the queue lasts, up to parvacuum.scheduler_workers in all databases
- * together; the database that ranks highest (pv_policy.c) gets the next.  Where
- * all are at work and a database needs one and has none, one of those that have
- * several is called back, or the only one of a database that needs it much less.
+ * database is looked at once in autovacuum_naptime, or less often if that takes
+ * long: a runner is started there that queues what needs a vacuum and begins with
+ * it.  More are added, one by one, as long as the queue lasts, up to
+ * parvacuum.scheduler_workers in all databases together; the database that ranks
+ * highest (pv_policy.c) gets the next.  Where all are at work and a database needs
+ * one and has none, one of those that have several is called back, or the only one
+ * of a database that needs it much less.
  *
  * All that others need is in pv_queue.c.  What is here, when each database is due,
  * is worked out again after a restart.  It sleeps until somebody wakes it, a runner
@@ -637,7 +638,7 @@ knows_all_queues(void)
 
 /*
  * Nothing is due later than one naptime from now, though it was longer before, or
- * the clock was put back.
+ * the clock was put back, unless it rests.
  */
 static void
 bring_forward(TimestampTz latest)
@@ -652,6 +653,25 @@ bring_forward(TimestampTz latest)
 		database->due = Min(database->due, latest);
 		database->hired_at = Min(database->hired_at, latest);
 		database->not_before = Min(database->not_before, latest);
+	}
+}
+
+/*
+ * Where a pass takes long, the next one is due later.
+ */
+static void
+let_rest(void)
+{
+	QueueView	view;
+
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
+	{
+		const PvQueueSummary *summary = &view.summaries[i];
+		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
+
+		if (database != NULL)
+			database->due = Max(database->due, summary->rests_until);
 	}
 }
 
@@ -676,6 +696,7 @@ schedule(void)
 		read_databases();
 		now = GetCurrentTimestamp();	/* what is new there is due already */
 	}
+	let_rest();
 	next = TimestampTzPlusMilliseconds(now, naptime_ms);
 	hire_runners(now, naptime_ms);
 

@@ -38,6 +38,9 @@
 /* Microseconds that are as bad to wait for a look as an age that is dangerous */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
+/* After a pass there is none for so many times what it has used */
+#define REST_FACTOR				20
+
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6
 
@@ -149,6 +152,17 @@ pv_rank_database(const PvDatabaseState *state)
 			rank += RANK_OF_AGE * danger;
 	}
 	return rank;
+}
+
+/*
+ * For how long after a pass, which has used the processor for so long, is there to be no
+ * other?  Both in microseconds.  What passes use is lost for vacuums, and where tables are
+ * very many a naptime may be little beside it.
+ */
+int64
+pv_rest_after_pass(int64 used)
+{
+	return Min(Max(used, 0), LONGEST_WAIT / REST_FACTOR) * REST_FACTOR;
 }
 
 /*

@@ -82,6 +82,7 @@ typedef struct PvDatabaseState
 } PvDatabaseState;
 
 extern double pv_rank_database(const PvDatabaseState *state);
+extern int64 pv_rest_after_pass(int64 used);
 extern bool pv_displaces(const PvDatabaseState *state,
 						 const PvDatabaseState *other, int64 stayed,
 						 int64 naptime);

@@ -86,6 +86,8 @@ typedef struct DatabaseQueue
 	dlist_head	entries;
 	bool		scan_requested;
 	bool		scanning;
+	TimestampTz scanned_at;		/* when the last pass's scan ended; 0: none did */
+	int64		scan_used;		/* of the processor, microseconds */
 	bool		incomplete;		/* the last scan found no place for all */
 	bool		told_full;		/* that was said, and has not changed since */
 	bool		goes_on;		/* the scan goes on after the cursor */
@@ -510,12 +512,20 @@ make_queue(Oid database)
 		queue->database = database;
 		queue->scan_requested = queue->scanning = false;
 		queue->incomplete = queue->vacuumed = queue->told_full = false;
+		queue->scanned_at = queue->scan_used = 0;
 	}
 	return queue;
 }
 
+static TimestampTz
+rests_until(const DatabaseQueue *queue)
+{
+	return queue->scanned_at + pv_rest_after_pass(queue->scan_used);
+}
+
 /*
- * Somebody has left.  Give a queue up that has nothing in it and nobody at work.
+ * Somebody has left.  Give a queue up that has nothing in it and nobody at work, and
+ * that need not remember when to look again.
  * With nobody there the scan that was asked for does not come: it has to be asked
  * for again.
  */
@@ -525,7 +535,7 @@ release_queue(DatabaseQueue *queue)
 	if (queue->nrunners > 0)
 		return;
 	queue->scan_requested = false;
-	if (dlist_is_empty(&queue->entries))
+	if (dlist_is_empty(&queue->entries) && rests_until(queue) <= GetCurrentTimestamp())
 		queue->database = InvalidOid;
 }
 
@@ -652,6 +662,8 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 			(queue->scan_requested && nfree[i] > 0);
 		if (summary->scan_pending)
 			summary->nmovable = 0;	/* it is to end the scan first */
+		queue->scanned_at = Min(queue->scanned_at, now);
+		summary->rests_until = rests_until(queue);
 		summaries[n++] = *summary;
 	}
 	LWLockRelease(lock);
@@ -802,6 +814,7 @@ pv_queue_drop_database(Oid database)
 				remove_entry(queue, entry);
 		}
 		queue->scan_requested = false;
+		queue->scanned_at = queue->scan_used = 0;
 		release_queue(queue);
 	}
 	LWLockRelease(lock);
@@ -1017,11 +1030,13 @@ pv_queue_abandon_scan(void)
  * known and was not offered needs nothing any more, or is gone, unless somebody
  * has asked for it.  If nothing at all found place, because other databases have
  * taken it or what waits, it is for the next pass to try again, not at once.
+ * The scan has used so many microseconds of the processor; if it has only gone on, it
+ * is no new pass, and puts none off.
  * Returns whether the log is to be told that the queue is full: once in a row,
  * whichever runners find it so.
  */
 bool
-pv_queue_end_scan(bool complete)
+pv_queue_end_scan(bool complete, int64 used)
 {
 	DatabaseQueue *queue = my_queue();
 	dlist_mutable_iter iter;
@@ -1040,6 +1055,11 @@ pv_queue_end_scan(bool complete)
 			enqueue_again(queue, entry);
 	}
 	queue->scanning = me->scanning = false;
+	if (!queue->goes_on)
+	{
+		queue->scanned_at = GetCurrentTimestamp();
+		queue->scan_used = used;
+	}
 	queue->incomplete = !complete && me->queued_some;
 	tell = !complete && !queue->told_full;
 	queue->told_full = !complete;

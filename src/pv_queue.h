@@ -97,6 +97,7 @@ typedef struct PvQueueSummary
 	int			nmovable;		/* of them could be called back, and leave soon */
 	int			nexpected;		/* have not come yet, late ones too */
 	bool		scan_pending;
+	TimestampTz rests_until;	/* there should be no other scan before */
 } PvQueueSummary;
 
 extern Size pv_queue_shmem_size(void);
@@ -121,7 +122,7 @@ extern void pv_queue_drop_database(Oid database);
 extern bool pv_queue_attach(int runner, uint32 token, Oid *database);
 extern bool pv_queue_begin_scan(void);
 extern void pv_queue_offer(const PvItem *item, bool *full);
-extern bool pv_queue_end_scan(bool complete);
+extern bool pv_queue_end_scan(bool complete, int64 used);
 extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_put_back(const PvItem *item);

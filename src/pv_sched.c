@@ -36,6 +36,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
@@ -197,6 +199,7 @@ choose_freeze_ages(void)
 static void
 scan_database(void)
 {
+	clock_t		begun = clock();	/* waiting does not count */
 	PvFound		found;
 	bool		full = false;
 
@@ -207,7 +210,7 @@ scan_database(void)
 	for (int i = 0; i < found.n && !full; i++)
 		pv_queue_offer(&found.items[i], &full);
 	CommitTransactionCommand();
-	if (pv_queue_end_scan(!full))
+	if (pv_queue_end_scan(!full, (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database need a vacuum or an analyze.  Those that found no place are looked for again when the queue is empty.",
@@ -577,8 +580,8 @@ next_step(void)
 	{
 		if (to_scan)
 		{
-			finish_pass(true);
 			scan_database();
+			finish_pass(true);
 		}
 		else
 			do_table(&work);

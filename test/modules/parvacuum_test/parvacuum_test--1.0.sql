@@ -130,6 +130,11 @@ CREATE FUNCTION parvacuum_test_displaces(
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- In microseconds.
+CREATE FUNCTION parvacuum_test_rest(used bigint)
+RETURNS bigint IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION parvacuum_test_policy(OUT age_share float8, OUT large_pages bigint)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -204,7 +209,8 @@ CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_end_scan(runner int, complete boolean DEFAULT true)
+CREATE FUNCTION parvacuum_test_end_scan(runner int, complete boolean DEFAULT true,
+										used float8 DEFAULT 0)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -261,6 +267,11 @@ CREATE FUNCTION parvacuum_test_summaries(max_large int DEFAULT 1, OUT database o
 										 OUT runners int, OUT movable int, OUT expected int,
 										 OUT scan_pending boolean,
 										 OUT all_runners int, OUT large int)
+RETURNS SETOF record STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- For how many seconds there should be no pass.
+CREATE FUNCTION parvacuum_test_rests(OUT database oid, OUT seconds bigint)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

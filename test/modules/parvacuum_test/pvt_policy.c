@@ -16,6 +16,7 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_score);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
+PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
 /* All parts of the score; the arguments are those of the two structs. */
@@ -101,6 +102,12 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	state.nqueued = state.top_score > 0;
 	other.nrunners = PG_GETARG_INT32(arg++);
 	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
+}
+
+Datum
+parvacuum_test_rest(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(pv_rest_after_pass(PG_GETARG_INT64(0)));
 }
 
 /* The constants of the policy. */

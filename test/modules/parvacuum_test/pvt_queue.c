@@ -104,6 +104,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
 PG_FUNCTION_INFO_V1(parvacuum_test_drop_database);
 PG_FUNCTION_INFO_V1(parvacuum_test_items);
 PG_FUNCTION_INFO_V1(parvacuum_test_summaries);
+PG_FUNCTION_INFO_V1(parvacuum_test_rests);
 PG_FUNCTION_INFO_V1(parvacuum_test_queue_fuzz);
 
 /* What a runner's own process knows. */
@@ -499,7 +500,7 @@ Datum
 parvacuum_test_end_scan(PG_FUNCTION_ARGS)
 {
 	be(PG_GETARG_INT32(0));
-	(void) pv_queue_end_scan(PG_GETARG_BOOL(1));
+	(void) pv_queue_end_scan(PG_GETARG_BOOL(1), (int64) (PG_GETARG_FLOAT8(2) * USECS_PER_SEC));
 	check_all();
 	PG_RETURN_VOID();
 }
@@ -659,6 +660,29 @@ parvacuum_test_summaries(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+Datum
+parvacuum_test_rests(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	int			nrunners,
+				nlarge;
+	int			n = pv_queue_summaries(summaries, 1, &nrunners, &nlarge);
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < n; i++)
+	{
+		bool		nulls[2] = {0};
+		Datum		values[2];
+
+		values[0] = ObjectIdGetDatum(summaries[i].database);
+		values[1] = Int64GetDatum((summaries[i].rests_until - now_of_test) / USECS_PER_SEC);
+		nulls[1] = summaries[i].rests_until <= now_of_test;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
 
 /* ----------------------------------------------------------------
  *		Random steps
@@ -725,7 +749,7 @@ fuzz_scan(int runner)
 	if (up_to(9) == 0)
 		leave(runner);
 	else
-		(void) pv_queue_end_scan(!full);
+		(void) pv_queue_end_scan(!full, up_to(3) * USECS_PER_SEC);
 }
 
 /*
@@ -837,7 +861,7 @@ fuzz_work_off(Oid database)
 	check(attach(runner));
 	be(runner);
 	check(pv_queue_begin_scan());
-	(void) pv_queue_end_scan(true);
+	(void) pv_queue_end_scan(true, 0);
 	while (pop(runner, 1))
 	{
 		pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0);

@@ -165,3 +165,6 @@ SELECT * FROM (VALUES
 	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 3)),
 	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
 d(what, displaces);
+
+-- After a pass there is none for twenty times what it has used, ten minutes at most.
+SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,29999999,30000000,30000001,9223372036854775807}'::bigint[]) used;

@@ -257,6 +257,32 @@ SELECT parvacuum_test_begin_scan(1) AS wanted, parvacuum_test_end_scan(1);
 SELECT parvacuum_test_exit(1), parvacuum_test_request_scan(1), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_request_scan(1);
 SELECT * FROM parvacuum_test_summaries();
 
+-- A pass that has used much is followed by a rest, also when nothing is left in the queue.
+-- One that fails brings none, nor does one that goes on with what found no place.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_queue_wait(7);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_offer(0, 11, 2), parvacuum_test_end_scan(0, false, 0.5);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_queue_wait(3), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS goes_on,
+	parvacuum_test_offer(0, 12, 1), parvacuum_test_end_scan(0, true, 5);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_queue_wait(3), parvacuum_test_exit(0);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_exit(0);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_queue_wait(4), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_exit(0);
+SELECT count(*) FROM parvacuum_test_rests();
+
+-- not if the clock was put back, and not for a database that is dropped
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_end_scan(0, true, 2), parvacuum_test_exit(0),
+	parvacuum_test_queue_wait(-3600);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_queue_wait(30);
+SELECT * FROM parvacuum_test_rests();
+SELECT parvacuum_test_drop_database(1);
+SELECT count(*) FROM parvacuum_test_rests();
+
 -- Called back: one for each call, of that database.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(database), parvacuum_test_attach(n) FROM (VALUES (0, 1), (1, 2), (2, 2)) x(n, database);
