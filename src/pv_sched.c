@@ -13,11 +13,14 @@
  *		   needs nothing any more: forgotten
  *		   locked, dead rows still to be seen, cancelled, an error: waits
  *
- * Tables are vacuumed one by one, each in a transaction of its own, by what does
- * it for VACUUM too: heap's slot of the table access method, where pv_hook.c
- * dispatches.  But not by core's vacuum(), which at each call forgets what is left
- * to be slept off, and on 15 reads all of pg_class to find pg_database's
- * frozenxid.  Here that is done once, when the queue has been worked off.
+ * VACUUM is one transaction and ANALYZE another.  A small table has both in one,
+ * since there the commit, for which the WAL writer is woken, is a good part of all.
+ *
+ * Tables are vacuumed one by one, by what does it for VACUUM too: heap's slot of the
+ * table access method, where pv_hook.c dispatches.  But not by core's vacuum(), which
+ * at each call forgets what is left to be slept off, and on 15 reads all of pg_class
+ * to find pg_database's frozenxid.  Here that is done once, when the queue has been
+ * worked off.
  *
  * To others a runner is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
  * lock manager cancel it for the sake of who waits for its lock, and DROP DATABASE
@@ -42,6 +45,7 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
@@ -55,9 +59,12 @@
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "storage/sinval.h"
+#include "storage/standby.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -75,6 +82,9 @@
 #include "pv_sched.h"
 #include "pv_shmem.h"
 
+/* A table that has no more pages is vacuumed and analyzed in one transaction: 1 MB */
+#define PAGES_AT_ONCE			(1024 * 1024 / BLCKSZ)
+
 /* What is done with one table */
 typedef struct Work
 {
@@ -85,6 +95,7 @@ typedef struct Work
 	TransactionId horizon;		/* before the vacuum */
 	bool		nobody_looks;	/* then there was no older snapshot or transaction */
 	bool		vacuumed;
+	bool		in_transaction;	/* the ANALYZE, in the vacuum's */
 	char	   *name;			/* qualified, for messages */
 } Work;
 
@@ -150,13 +161,13 @@ fix_settings(void)
 }
 
 /*
- * Be seen as an autovacuum worker by who waits for a lock, or drops the database.
+ * Change what others see of us in the process array.
  */
 static void
-look_like_autovacuum(void)
+change_status(uint8 set, uint8 clear)
 {
 	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
-	MyProc->statusFlags |= PROC_IS_AUTOVACUUM;
+	MyProc->statusFlags = (MyProc->statusFlags | set) & ~clear;
 	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
 	LWLockRelease(ProcArrayLock);
 }
@@ -409,6 +420,56 @@ horizon_is_in_the_way(Work *work, Relation rel)
 }
 
 /*
+ * Can the transaction of the vacuum be the ANALYZE's too?
+ *
+ * Not for long, since somebody may wait for the lock; nor if it prevents wraparound, as
+ * who has waited for that does not cancel what comes after it.  Not if it has an XID:
+ * others have left that out of their snapshots, and to them what it writes now would
+ * look aborted; and standbys keep the lock for a truncation until it commits.  Nor for
+ * a catalog, whose vacuum may have to remove the relation cache's file.
+ */
+static bool
+is_analyzed_at_once(const Work *work)
+{
+	return work->item.score.analyze && !work->item.score.wraparound &&
+		work->item.pages <= PAGES_AT_ONCE &&
+		!TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
+		!IsCatalogRelationOid(work->item.key.relid);
+}
+
+/*
+ * Have the transaction be an ordinary one from here on.  Others did not heed our xmin, so
+ * there must be none while that changes.
+ *
+ * Rows of pg_class were updated in place, and stay so, whatever becomes of the transaction.
+ * Others are told when it commits.  It might fail now, so they are told here as well: else
+ * standbys would not be before 18, and before 15.16, 16.12 and 17.8 nobody would.
+ *
+ * Core: xact.c, RecordTransactionCommit and AtEOXact_Inval, for a transaction without an XID.
+ */
+static void
+end_vacuum_in_transaction(void)
+{
+	SharedInvalidationMessage *messages;
+	bool		init_file;
+	int			n;
+
+	InvalidateCatalogSnapshot();
+	Assert(!TransactionIdIsValid(MyProc->xmin) && !TransactionIdIsValid(MyProc->xid));
+	change_status(0, PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND);
+
+	n = xactGetCommittedInvalidationMessages(&messages, &init_file);
+	Assert(!init_file);
+	if (n > 0)
+	{
+		if (XLogStandbyInfoActive())
+			LogStandbyInvalidations(n, messages, false);
+		SendSharedInvalidMessages(messages, n);
+		CommandEndInvalidationMessages();
+	}
+}
+
+/*
  * The first transaction: look again, and vacuum.  Returns what the table is to
  * wait for, if for anything.  *go_on is false if nothing else is to be done.
  *
@@ -429,12 +490,9 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 		return PV_WAIT_WINDOW;
 	}
 	StartTransactionCommand();
-	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
-	MyProc->statusFlags |= PROC_IN_VACUUM;
+	change_status(PROC_IN_VACUUM, 0);
 	if (work->item.score.wraparound)
-		MyProc->statusFlags |= PROC_VACUUM_FOR_WRAPAROUND;
-	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
-	LWLockRelease(ProcArrayLock);
+		change_status(PROC_VACUUM_FOR_WRAPAROUND, 0);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
@@ -467,12 +525,16 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
-	CommitTransactionCommand();
+	work->in_transaction = *go_on && is_analyzed_at_once(work);
+	if (work->in_transaction)
+		end_vacuum_in_transaction();
+	else
+		CommitTransactionCommand();
 	return reason;
 }
 
 /*
- * The second: ANALYZE.
+ * The second, or the rest of the first: ANALYZE.
  */
 static void
 analyze_table(Work *work)
@@ -484,7 +546,8 @@ analyze_table(Work *work)
 	params.log_min_duration = work->has_options && work->options.log_min_duration >= 0 ?
 		work->options.log_min_duration : Log_autovacuum_min_duration;
 
-	StartTransactionCommand();
+	if (!work->in_transaction)
+		StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
 	choose_budget(work);
@@ -536,6 +599,10 @@ recover(Work *work)
 	if (work->name)
 		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
 	EmitErrorReport();
+
+	/* have the WAL writer flush what a vacuum has logged, as its commit would */
+	if (XactLastRecEnd != 0)
+		XLogSetAsyncXactLSN(XactLastRecEnd);
 	AbortOutOfAnyTransaction();
 	FlushErrorState();
 	QueryCancelPending = false;
@@ -636,7 +703,8 @@ parvacuum_sched_main(Datum main_arg)
 		return;
 	Assert(database == hired_for);
 
-	look_like_autovacuum();
+	/* for who waits for a lock of ours, or drops the database */
+	change_status(PROC_IS_AUTOVACUUM, 0);
 	fix_settings();
 	choose_freeze_ages();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",

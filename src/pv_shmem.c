@@ -206,7 +206,7 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 
 /*
  * Reserves a place for one more B-tree of this vacuum, if there is one.  It is given
- * back when the transaction ends: a vacuum has one of its own.
+ * back when the vacuum's transaction ends.
  */
 bool
 pv_shmem_reserve_btree(void)

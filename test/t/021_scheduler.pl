@@ -383,6 +383,52 @@ speed(0);
 until_vacuumed('not_for_age', 2, 'wraparound: to its end');
 
 #
+# VACUUM and ANALYZE in one transaction, if the table is small and not too old: then ANALYZE's snapshot
+# is one that others heed, and its lock one that it gives up.
+#
+sub create_function { return 'CREATE OR REPLACE FUNCTION waits(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN ' . $_[0] . ' RETURN i; END$$'; }
+my %of_size = (at_once => 10, for_age => 10, one_by_one => 5000);
+sql(create_function(''), 'CREATE TABLE removed (i int)');
+sql(map { ("CREATE TABLE $_ (id int, pad char(500))", "ALTER TABLE $_ ALTER pad SET STORAGE PLAIN", "INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, $of_size{$_}) i",
+		"CREATE INDEX ${_}_idx ON $_ (waits(id))", "VACUUM ANALYZE $_") } sort keys %of_size);
+sql(create_function('PERFORM pg_advisory_xact_lock_shared(1);'));
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(1)');
+for my $table (sort keys %of_size)
+{
+	my $statistics = "SELECT reltuples, (SELECT analyze_count FROM pg_stat_user_tables WHERE relid = '$table'::regclass) FROM pg_class WHERE oid = '$table'::regclass";
+	my $left = $of_size{$table} / 5;
+
+	sql("ALTER TABLE $table SET ($in, autovacuum_vacuum_threshold = 5, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0)",
+		'BEGIN', "DELETE FROM $table WHERE id % 5 > 0",
+		q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = '} . ($table eq 'for_age' ? $table : '') . q{'},
+		'SELECT pg_stat_force_next_flush()', 'COMMIT');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 1), "$table: ANALYZE is in the midst");
+	$pid = runner_of($table);
+	is(sql("SELECT count(*) FROM pg_locks WHERE pid = $pid AND relation = '${table}_idx'::regclass AND mode = 'RowExclusiveLock'"), $table eq 'at_once' ? 1 : 0,
+		"$table: in whose transaction the index was vacuumed");
+	is(sql($statistics), "$left|1", "$table: the vacuum is done");
+	sql('INSERT INTO removed VALUES (1)', 'DELETE FROM removed');
+	sql('VACUUM removed');
+	is(sql(q{SELECT pg_relation_size('removed') > 0}), 't', "$table: what its snapshot sees is not removed");
+	is(($node->psql('postgres', "BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE $table; COMMIT"))[0], 0, "$table: whoever wants the lock has it");
+	is(sql($statistics), "$left|1", "$table: the vacuum stays done");
+	sql("ALTER TABLE $table SET (autovacuum_enabled = off)");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 0), "$table: nobody waits any more");
+	sql('VACUUM removed');
+	is(sql(q{SELECT pg_relation_size('removed')}), 0, "$table: and then it is removed");
+}
+$holder->query_safe('SELECT pg_advisory_unlock(1)');
+$holder->quit;
+sql(map { "ALTER TABLE $_ SET (autovacuum_enabled = on)" } sort keys %of_size);
+for my $table (sort keys %of_size)
+{
+	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_user_tables WHERE relid = '$table'::regclass", 2), "$table: a later pass analyzes it");
+	is(pv_findings($node, $table), '', "$table: is whole");
+}
+sql('DROP TABLE removed, ' . join(', ', sort keys %of_size));
+
+#
 # parvacuum_cancel() and parvacuum_enqueue()
 #
 sub naptime { return reload_with(autovacuum_naptime => $_[0]); }

@@ -372,6 +372,21 @@ $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 pv_catch_up($node, $standby);
 is($standby->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'recovery: no process of the scheduler');
+
+# its sessions are told what a vacuum has changed, though the ANALYZE in its transaction failed
+sub estimate { return $_[0]->query_safe('EXPLAIN SELECT * FROM e_function') =~ /rows=(\d+)/ ? $1 : ''; }
+my $session = $standby->background_psql('postgres');
+is(estimate($session), sql(q{SELECT reltuples FROM pg_class WHERE relname = 'e_function'}), 'recovery: rows, as a session of the standby knows');
+$count = vacuums('e_function');
+my $failed = stat_of('errors');
+sql('CREATE OR REPLACE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RAISE EXCEPTION \'broken\'; END$$', 'DELETE FROM e_function WHERE id % 3 = 1');
+until_vacuumed('e_function', $count + 1, 'recovery: some less');
+until_answer("SELECT errors > $failed FROM parvacuum_scheduler_stats()", 'true', 'recovery: the ANALYZE failed');
+pv_catch_up($node, $standby);
+is(sql(q{SELECT reltuples FROM pg_class WHERE relname = 'e_function'}), 100, 'recovery: as the vacuum counts');
+is(estimate($session), 100, 'recovery: and as that session does');
+$session->quit;
+sql('ALTER TABLE e_function SET (autovacuum_enabled = off)');
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM parvacuum_queue'), 0, 'recovery: an empty queue');
 isnt(($standby->psql('postgres', q{SELECT parvacuum_enqueue('t_last')}))[0], 0, 'recovery: nothing can be enqueued');
 $node->stop;
