@@ -580,6 +580,22 @@ runners_allowed(int nlarge)
 }
 
 /*
+ * Where a pass takes long, the next one is due later.
+ */
+static void
+let_rest(const QueueView *view)
+{
+	for (int i = 0; i < view->n; i++)
+	{
+		const PvQueueSummary *summary = &view->summaries[i];
+		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
+
+		if (database != NULL)
+			database->due = Max(database->due, summary->rests_until);
+	}
+}
+
+/*
  * Hire who is needed, as far as there are places.
  */
 static void
@@ -591,6 +607,7 @@ hire_runners(TimestampTz now, int naptime_ms)
 	int			allowed;
 
 	view_queues(&view);
+	let_rest(&view);
 	allowed = runners_allowed(view.nlarge);
 	for (int i = view.nrunners - count_leaving(&view); i > allowed; i--)
 		call_one_back(&view);
@@ -657,25 +674,6 @@ bring_forward(TimestampTz latest)
 }
 
 /*
- * Where a pass takes long, the next one is due later.
- */
-static void
-let_rest(void)
-{
-	QueueView	view;
-
-	view_queues(&view);
-	for (int i = 0; i < view.n; i++)
-	{
-		const PvQueueSummary *summary = &view.summaries[i];
-		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
-
-		if (database != NULL)
-			database->due = Max(database->due, summary->rests_until);
-	}
-}
-
-/*
  * Do what is to be done now.  Returns the milliseconds after which to look again,
  * if nobody wakes us before.
  */
@@ -696,7 +694,6 @@ schedule(void)
 		read_databases();
 		now = GetCurrentTimestamp();	/* what is new there is due already */
 	}
-	let_rest();
 	next = TimestampTzPlusMilliseconds(now, naptime_ms);
 	hire_runners(now, naptime_ms);
 

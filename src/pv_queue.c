@@ -525,9 +525,8 @@ rests_until(const DatabaseQueue *queue)
 
 /*
  * Somebody has left.  Give a queue up that has nothing in it and nobody at work, and
- * that need not remember when to look again.
- * With nobody there the scan that was asked for does not come: it has to be asked
- * for again.
+ * that need not remember when to look again.  With nobody there the scan that was
+ * asked for does not come: it has to be asked for again.
  */
 static void
 release_queue(DatabaseQueue *queue)

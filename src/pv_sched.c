@@ -95,7 +95,6 @@ typedef struct Work
 	TransactionId horizon;		/* before the vacuum */
 	bool		nobody_looks;	/* then there was no older snapshot or transaction */
 	bool		vacuumed;
-	bool		in_transaction;	/* the ANALYZE, in the vacuum's */
 	char	   *name;			/* qualified, for messages */
 } Work;
 
@@ -490,9 +489,8 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 		return PV_WAIT_WINDOW;
 	}
 	StartTransactionCommand();
-	change_status(PROC_IN_VACUUM, 0);
-	if (work->item.score.wraparound)
-		change_status(PROC_VACUUM_FOR_WRAPAROUND, 0);
+	change_status(work->item.score.wraparound ?
+				  PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND : PROC_IN_VACUUM, 0);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
@@ -525,8 +523,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
-	work->in_transaction = *go_on && is_analyzed_at_once(work);
-	if (work->in_transaction)
+	if (*go_on && is_analyzed_at_once(work))
 		end_vacuum_in_transaction();
 	else
 		CommitTransactionCommand();
@@ -546,7 +543,7 @@ analyze_table(Work *work)
 	params.log_min_duration = work->has_options && work->options.log_min_duration >= 0 ?
 		work->options.log_min_duration : Log_autovacuum_min_duration;
 
-	if (!work->in_transaction)
+	if (!IsTransactionState())
 		StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);

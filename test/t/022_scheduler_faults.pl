@@ -266,8 +266,9 @@ reload_with('parvacuum.queue_limit' => 16384);
 # An error in one table is none of the others' business
 #
 make_tables(qw(e_function e_file e_other));
+my $break = 'CREATE OR REPLACE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RAISE EXCEPTION \'broken\'; END$$';
 sql('CREATE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN i; END$$', 'CREATE INDEX ON e_function (broken(id))');
-sql('CREATE OR REPLACE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RAISE EXCEPTION \'broken\'; END$$');
+sql($break);
 sql('ALTER TABLE e_function SET (autovacuum_analyze_threshold = 10, autovacuum_analyze_scale_factor = 0)');
 my $file = $node->data_dir . '/' . sql(q{SELECT pg_relation_filepath('e_file')});
 $errors = stat_of('errors');
@@ -379,7 +380,7 @@ my $session = $standby->background_psql('postgres');
 is(estimate($session), sql(q{SELECT reltuples FROM pg_class WHERE relname = 'e_function'}), 'recovery: rows, as a session of the standby knows');
 $count = vacuums('e_function');
 my $failed = stat_of('errors');
-sql('CREATE OR REPLACE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RAISE EXCEPTION \'broken\'; END$$', 'DELETE FROM e_function WHERE id % 3 = 1');
+sql($break, 'DELETE FROM e_function WHERE id % 3 = 1');
 until_vacuumed('e_function', $count + 1, 'recovery: some less');
 until_answer("SELECT errors > $failed FROM parvacuum_scheduler_stats()", 'true', 'recovery: the ANALYZE failed');
 pv_catch_up($node, $standby);
