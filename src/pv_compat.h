@@ -223,6 +223,9 @@ extern void pv_resume_reload(void);
 /* PG 17 added a setting. */
 #define PV_HAS_TRANSACTION_TIMEOUT	(PG_VERSION_NUM >= 170000)
 
+/* Does a commit without an XID wake the WAL writer for each page of WAL? */
+#define PV_COMMIT_WAKES_WAL_WRITER	(PG_VERSION_NUM < 170000)
+
 /* PG 18 added an argument. */
 #if PG_VERSION_NUM >= 180000
 #define pv_delay_point()		vacuum_delay_point(false)

@@ -14,7 +14,7 @@
  *		   locked, dead rows still to be seen, cancelled, an error: waits
  *
  * VACUUM is one transaction and ANALYZE another.  A small table has both in one,
- * since there the commit, for which the WAL writer is woken, is a good part of all.
+ * since there a transaction is a good part of all.
  *
  * Tables are vacuumed one by one, by what does it for VACUUM too: heap's slot of the
  * table access method, where pv_hook.c dispatches.  But not by core's vacuum(), which
@@ -54,6 +54,7 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/interrupt.h"
+#include "postmaster/walwriter.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -106,6 +107,12 @@ static int	multixact_freeze_table_age;
 
 /* For one table; core's ANALYZE looks for it as PortalContext */
 static MemoryContext work_context = NULL;
+
+/* What vacuums have logged, up to where the WAL writer knows of it, and since when; see
+ * commit_vacuum() */
+static XLogRecPtr logged = InvalidXLogRecPtr;
+static XLogRecPtr told = InvalidXLogRecPtr;
+static TimestampTz told_at = 0;
 
 /* A ring of buffers for what core does; the engine makes its own */
 static BufferAccessStrategy ring = NULL;
@@ -437,35 +444,76 @@ is_analyzed_at_once(const Work *work)
 }
 
 /*
+ * Tell others and standbys now of rows of catalogs that were updated in place, which the
+ * commit would.  Then there is nothing left for it to tell.
+ *
+ * Core: xact.c, RecordTransactionCommit, for a transaction without an XID, and inval.c,
+ * AtEOXact_Inval.
+ */
+static void
+send_invalidations(void)
+{
+	SharedInvalidationMessage *messages;
+	bool		init_file;
+	int			n = xactGetCommittedInvalidationMessages(&messages, &init_file);
+
+	if (n > 0)
+	{
+		if (XLogLogicalInfoActive())
+			LogLogicalInvalidations();
+		if (XLogStandbyInfoActive())
+			LogStandbyInvalidations(n, messages, init_file);
+		AtEOXact_Inval(true);
+	}
+}
+
+/*
  * Have the transaction be an ordinary one from here on.  Others did not heed our xmin, so
  * there must be none while that changes.
  *
  * Rows of pg_class were updated in place, and stay so, whatever becomes of the transaction.
- * Others are told when it commits.  It might fail now, so they are told here as well: else
- * standbys would not be before 18, and before 15.16, 16.12 and 17.8 nobody would.
- *
- * Core: xact.c, RecordTransactionCommit and AtEOXact_Inval, for a transaction without an XID.
+ * It might fail now, so others are told here: else standbys would not be before 18, and
+ * before 15.16, 16.12 and 17.8 nobody would.
  */
 static void
 end_vacuum_in_transaction(void)
 {
-	SharedInvalidationMessage *messages;
-	bool		init_file;
-	int			n;
-
 	InvalidateCatalogSnapshot();
 	Assert(!TransactionIdIsValid(MyProc->xmin) && !TransactionIdIsValid(MyProc->xid));
 	change_status(0, PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND);
+	send_invalidations();
+	AcceptInvalidationMessages();
+}
 
-	n = xactGetCommittedInvalidationMessages(&messages, &init_file);
-	Assert(!init_file);
-	if (n > 0)
+/*
+ * Commit a vacuum.
+ *
+ * Without an XID nobody waits for its WAL to be flushed, but before 17 each such commit
+ * wakes the WAL writer if a page of WAL is full: for a small table that is a tenth of all.
+ * So the WAL writer hears of it, as since then, when there is as much as it flushes at one
+ * time, and also when it is to look by itself; and of the rest when this process ends.
+ *
+ * Core: xlog.c, XLogSetAsyncXactLSN of 17.
+ */
+static void
+commit_vacuum(void)
+{
+	if (PV_COMMIT_WAKES_WAL_WRITER && !TransactionIdIsValid(GetTopTransactionIdIfAny()))
 	{
-		if (XLogStandbyInfoActive())
-			LogStandbyInvalidations(n, messages, false);
-		SendSharedInvalidMessages(messages, n);
-		CommandEndInvalidationMessages();
+		TimestampTz now = GetCurrentTimestamp();
+
+		send_invalidations();
+		logged = Max(logged, XactLastRecEnd);
+		XactLastRecEnd = 0;
+		if (logged > told &&
+			(logged - told >= (uint64) WalWriterFlushAfter * XLOG_BLCKSZ ||
+			 TimestampDifferenceExceeds(told_at, now, WalWriterDelay)))
+		{
+			XactLastRecEnd = told = logged;
+			told_at = now;
+		}
 	}
+	CommitTransactionCommand();
 }
 
 /*
@@ -526,7 +574,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	if (*go_on && is_analyzed_at_once(work))
 		end_vacuum_in_transaction();
 	else
-		CommitTransactionCommand();
+		commit_vacuum();
 	return reason;
 }
 
@@ -597,7 +645,7 @@ recover(Work *work)
 		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
 	EmitErrorReport();
 
-	/* have the WAL writer flush what a vacuum has logged, as its commit would */
+	/* have the WAL writer flush what a vacuum has logged */
 	if (XactLastRecEnd != 0)
 		XLogSetAsyncXactLSN(XactLastRecEnd);
 	AbortOutOfAnyTransaction();
@@ -722,6 +770,8 @@ parvacuum_sched_main(Datum main_arg)
 		if (!next_step())
 			break;
 	}
+	if (logged > told)
+		XLogSetAsyncXactLSN(logged);
 	finish_pass(false);
 	pv_cost_settle();
 }
