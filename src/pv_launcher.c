@@ -75,7 +75,7 @@
 #define LONGEST_RAMP_MS			1000
 
 /* After so long a runner is started again in a database where one has ended before
- * it came, as it does where the database is gone, or that could have no queue. */
+ * it came, as it does where the database is gone. */
 #define START_AGAIN_AFTER_MS	1000
 
 /* Has the postmaster start it.  Only while it loads libraries. */
@@ -105,23 +105,6 @@ typedef struct Database
 	TimestampTz hired_at;		/* a runner, last */
 	TimestampTz not_before;		/* another, if that one never came */
 } Database;
-
-/* What is in all queues at a moment */
-typedef struct QueueView
-{
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	int			n;
-	int			nrunners;		/* but for late ones */
-	int			nlarge;			/* on large tables */
-} QueueView;
-
-/* What has come of the wish for a runner */
-typedef enum HireResult
-{
-	HIRED,
-	PUT_OFF,					/* for this database; others may have more luck */
-	NO_SLOT						/* nor is there one for others */
-} HireResult;
 
 /* A runner that we have started and that has not come yet */
 typedef struct Started
@@ -167,10 +150,9 @@ publish_budget(void)
  */
 
 static void
-view_queues(QueueView *view)
+view_queues(PvQueueView *view)
 {
-	view->n = pv_queue_summaries(view->summaries, pv_max_large(pv_guc_scheduler_workers),
-								 &view->nrunners, &view->nlarge);
+	pv_queue_view(view, pv_max_large(pv_guc_scheduler_workers));
 }
 
 static double
@@ -204,7 +186,7 @@ note_database(Form_pg_database form)
 static void
 forget_dropped(void)
 {
-	QueueView	view;
+	PvQueueView view;
 	HASH_SEQ_STATUS status;
 	Database   *database;
 
@@ -260,13 +242,6 @@ read_databases(void)
  * ----------------------------------------------------------------
  */
 
-/* Others first. */
-static void
-put_off(Database *database, TimestampTz now)
-{
-	database->not_before = TimestampTzPlusMilliseconds(now, START_AGAIN_AFTER_MS);
-}
-
 /*
  * A runner could not come.  See whether the database is still there, and do not
  * try again at once.
@@ -277,7 +252,8 @@ note_failure(Oid oid)
 	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
 
 	if (database != NULL)
-		put_off(database, GetCurrentTimestamp());
+		database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+														   START_AGAIN_AFTER_MS);
 	databases_read_at = 0;
 }
 
@@ -324,11 +300,11 @@ tell_no_slot(void)
 }
 
 /*
- * Start a runner for a database, if the server has a place for it.  Where all queues
- * are in use by other databases, this one has to wait until one of them is through.
+ * Start a runner for a database.  False if there is no place for it, nor then for
+ * another.
  */
-static HireResult
-hire(Database *database, bool to_scan, TimestampTz now)
+static bool
+hire(Database *database, bool to_scan)
 {
 	uint32		token;
 	int			runner = pv_queue_hire(database->oid, to_scan, &token);
@@ -336,10 +312,7 @@ hire(Database *database, bool to_scan, TimestampTz now)
 	bool		good;
 
 	if (runner < 0)
-	{
-		put_off(database, now);
-		return PUT_OFF;
-	}
+		return false;
 	if (started[runner].handle != NULL)
 		pfree(started[runner].handle);
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
@@ -355,7 +328,7 @@ hire(Database *database, bool to_scan, TimestampTz now)
 		tell_no_slot();
 	}
 	no_slot = !good;
-	return good ? HIRED : NO_SLOT;
+	return good;
 }
 
 /* How long after the last one was hired another may be. */
@@ -373,9 +346,10 @@ ramp_ms(int nrunners)
  * What the policy needs to know of a database.
  */
 static void
-describe(const Database *database, const QueueView *view, TimestampTz now,
+describe(const Database *database, const PvQueueView *view, TimestampTz now,
 		 PvDatabaseState *state)
 {
+	bool		has_queue = false;
 	int			nexpected = 0;
 
 	memset(state, 0, sizeof(*state));
@@ -392,6 +366,7 @@ describe(const Database *database, const QueueView *view, TimestampTz now,
 		state->nrunners = summary->nrunners;
 		state->scan_pending = summary->scan_pending;
 		nexpected = summary->nexpected;
+		has_queue = true;
 	}
 
 	/* one more beside others when the queue has lasted for a while, not at once */
@@ -399,8 +374,9 @@ describe(const Database *database, const QueueView *view, TimestampTz now,
 		now < TimestampTzPlusMilliseconds(database->hired_at, ramp_ms(state->nrunners)))
 		state->nqueued = 0;
 
-	/* What one waits for before it comes, another would wait for as well */
-	if (nexpected > 0 || now < database->not_before)
+	/* What one waits for before it comes, another would wait for as well.  And where
+	 * others have all queues, who has none waits until one of them is through. */
+	if (nexpected > 0 || now < database->not_before || (view->full && !has_queue))
 	{
 		state->nqueued = 0;
 		state->overdue = -1;
@@ -413,7 +389,7 @@ describe(const Database *database, const QueueView *view, TimestampTz now,
 static Database *
 choose_database(TimestampTz now, PvDatabaseState *best_state)
 {
-	QueueView	view;
+	PvQueueView view;
 	HASH_SEQ_STATUS status;
 	Database   *database;
 	Database   *best = NULL;
@@ -440,7 +416,7 @@ choose_database(TimestampTz now, PvDatabaseState *best_state)
 
 /* How many runners of all databases have been called back and are still there? */
 static int
-count_leaving(const QueueView *view)
+count_leaving(const PvQueueView *view)
 {
 	int			nleaving = 0;
 
@@ -453,7 +429,7 @@ count_leaving(const QueueView *view)
  * Have a runner leave the database that has the most.
  */
 static void
-call_one_back(QueueView *view)
+call_one_back(PvQueueView *view)
 {
 	PvQueueSummary *most = NULL;
 
@@ -473,26 +449,12 @@ call_one_back(QueueView *view)
 }
 
 /*
- * Would one of these two databases rather give a runner away?  That with more, or by
- * what is queued.
- */
-static bool
-needs_runner_less(const PvDatabaseState *a, const PvDatabaseState *b)
-{
-	if (a->nrunners != b->nrunners)
-		return a->nrunners > b->nrunners;
-	if ((a->age > 1) != (b->age > 1))
-		return b->age > 1;
-	return a->top_score < b->top_score;
-}
-
-/*
  * Is there a database that a runner is to be taken from this one for?  One without any;
  * or one that is to be looked at, and those it has have no time.
  */
 static bool
 somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
-				   const QueueView *view, TimestampTz now, int naptime_ms)
+				   const PvQueueView *view, TimestampTz now, int naptime_ms)
 {
 	HASH_SEQ_STATUS status;
 	Database   *database;
@@ -518,7 +480,7 @@ somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
 static void
 make_place(TimestampTz now, int naptime_ms)
 {
-	QueueView	view;
+	PvQueueView view;
 	const Database *victim = NULL;
 	PvDatabaseState victim_state;
 
@@ -534,7 +496,7 @@ make_place(TimestampTz now, int naptime_ms)
 		if (summary->nmovable == 0 || database == NULL)
 			continue;
 		describe(database, &view, now, &state);
-		if ((victim == NULL || needs_runner_less(&state, &victim_state)) &&
+		if ((victim == NULL || pv_gives_rather(&state, &victim_state)) &&
 			somebody_displaces(database, &state, &view, now, naptime_ms))
 		{
 			victim = database;
@@ -552,7 +514,7 @@ make_place(TimestampTz now, int naptime_ms)
 static void
 request_scans(TimestampTz now, int naptime_ms)
 {
-	QueueView	view;
+	PvQueueView view;
 
 	view_queues(&view);
 	for (int i = 0; i < view.n; i++)
@@ -583,7 +545,7 @@ runners_allowed(int nlarge)
  * Where a pass takes long, the next one is due later.
  */
 static void
-let_rest(const QueueView *view)
+let_rest(const PvQueueView *view)
 {
 	for (int i = 0; i < view->n; i++)
 	{
@@ -601,7 +563,7 @@ let_rest(const QueueView *view)
 static void
 hire_runners(TimestampTz now, int naptime_ms)
 {
-	QueueView	view;
+	PvQueueView view;
 	PvDatabaseState state;
 	Database   *database;
 	int			allowed;
@@ -615,7 +577,6 @@ hire_runners(TimestampTz now, int naptime_ms)
 	while ((database = choose_database(now, &state)) != NULL)
 	{
 		bool		to_scan = state.overdue >= 0 && !state.scan_pending;
-		HireResult	result;
 
 		if (view.nrunners >= allowed)
 		{
@@ -623,11 +584,8 @@ hire_runners(TimestampTz now, int naptime_ms)
 			make_place(now, naptime_ms);
 			break;
 		}
-		result = hire(database, to_scan, now);
-		if (result == NO_SLOT)
+		if (!hire(database, to_scan))
 			break;
-		if (result == PUT_OFF)
-			continue;
 		view.nrunners++;
 		database->hired_at = now;
 		if (to_scan)
@@ -641,7 +599,7 @@ hire_runners(TimestampTz now, int naptime_ms)
 static bool
 knows_all_queues(void)
 {
-	QueueView	view;
+	PvQueueView view;
 
 	view_queues(&view);
 	for (int i = 0; i < view.n; i++)

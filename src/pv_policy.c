@@ -190,3 +190,17 @@ pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
 	return pv_rank_database(&wanting) >
 		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
 }
+
+/*
+ * Would one of these two databases rather give a runner away?  That with more, or by
+ * what is queued.
+ */
+bool
+pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b)
+{
+	if (a->nrunners != b->nrunners)
+		return a->nrunners > b->nrunners;
+	if ((a->age > 1) != (b->age > 1))
+		return b->age > 1;
+	return a->top_score < b->top_score;
+}

@@ -86,5 +86,6 @@ extern int64 pv_rest_after_pass(int64 used);
 extern bool pv_displaces(const PvDatabaseState *state,
 						 const PvDatabaseState *other, int64 stayed,
 						 int64 naptime);
+extern bool pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b);
 
 #endif							/* PV_POLICY_H */

@@ -482,9 +482,31 @@ new_entry(DatabaseQueue *queue, const PvItem *item)
 }
 
 /*
- * The queue of a database that may not have one yet.  If all are taken, one that
- * has nothing to do is given up: its entries only wait, and what they wait for
- * is found out again by the next pass.
+ * A queue for a database that has none.  If all are taken, one that has nothing to do
+ * can be given up: its entries only wait, and what they wait for is found out again by
+ * the next pass.  NULL if there is none.
+ */
+static DatabaseQueue *
+find_free_queue(void)
+{
+	int			n = Min(PV_MAX_QUEUES, places());
+	DatabaseQueue *idle = NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		DatabaseQueue *queue = &shared->queues[i];
+
+		if (!OidIsValid(queue->database))
+			return queue;
+		if (idle == NULL && queue->nrunners == 0 && !queue->scan_requested &&
+			queue->nqueued[PV_LANE_SMALL] + queue->nqueued[PV_LANE_LARGE] == 0)
+			idle = queue;
+	}
+	return idle;
+}
+
+/*
+ * The queue of a database that may not have one yet.
  */
 static DatabaseQueue *
 make_queue(Oid database)
@@ -493,22 +515,11 @@ make_queue(Oid database)
 
 	if (queue != NULL)
 		return queue;
-	queue = find_queue(InvalidOid);
-	if (queue >= shared->queues + places())
-		queue = NULL;
-	for (int i = 0; queue == NULL && i < Min(PV_MAX_QUEUES, places()); i++)
-	{
-		DatabaseQueue *idle = &shared->queues[i];
-
-		if (idle->nrunners > 0 || idle->scan_requested ||
-			idle->nqueued[PV_LANE_SMALL] + idle->nqueued[PV_LANE_LARGE] > 0)
-			continue;
-		while (!dlist_is_empty(&idle->entries))
-			remove_entry(idle, dlist_head_element(QueueEntry, node, &idle->entries));
-		queue = idle;
-	}
+	queue = find_free_queue();
 	if (queue != NULL)
 	{
+		while (!dlist_is_empty(&queue->entries))
+			remove_entry(queue, dlist_head_element(QueueEntry, node, &queue->entries));
 		queue->database = database;
 		queue->scan_requested = queue->scanning = false;
 		queue->incomplete = queue->vacuumed = queue->told_full = false;
@@ -607,21 +618,18 @@ is_free_soon(const Runner *runner, TimestampTz now)
 }
 
 /*
- * The state of all queues, into an array of PV_MAX_QUEUES; how many runners there
- * are but for the late ones, and how many of them are on large tables, max_large at
- * most.  A scan that was requested is not on its way if all who might do it are at
- * what takes long, or about to leave.
+ * The state of all queues, where max_large runners at most may be on large tables.  A
+ * scan that was requested is not on its way if all who might do it are at what takes
+ * long, or about to leave.
  */
-int
-pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
-				   int *nlarge)
+void
+pv_queue_view(PvQueueView *view, int max_large)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	PvQueueSummary of_queue[PV_MAX_QUEUES] = {0};
 	int			nfree[PV_MAX_QUEUES] = {0};
-	int			n = 0;
 
-	*nrunners = *nlarge = 0;
+	view->n = view->nrunners = view->nlarge = 0;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	forget_kept_place();
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
@@ -636,8 +644,8 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 		summary->nexpected += runner->pid == 0;
 		if (is_late(runner, now))
 			continue;
-		*nlarge += runner->on_large;
-		*nrunners += 1;
+		view->nlarge += runner->on_large;
+		view->nrunners++;
 		summary->nrunners++;
 		summary->nleaving += runner->leave;
 		summary->nleaving_soon += runner->leave && is_free_soon(runner, now);
@@ -651,7 +659,7 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 
 		if (!OidIsValid(queue->database))
 			continue;
-		large_allowed = large_is_allowed(queue, *nlarge, max_large);
+		large_allowed = large_is_allowed(queue, view->nlarge, max_large);
 		summary->database = queue->database;
 		summary->top_score = top_score(queue, large_allowed);
 		summary->nqueued = queue->nqueued[PV_LANE_SMALL];
@@ -663,10 +671,10 @@ pv_queue_summaries(PvQueueSummary *summaries, int max_large, int *nrunners,
 			summary->nmovable = 0;	/* it is to end the scan first */
 		queue->scanned_at = Min(queue->scanned_at, now);
 		summary->rests_until = rests_until(queue);
-		summaries[n++] = *summary;
+		view->summaries[view->n++] = *summary;
 	}
+	view->full = find_free_queue() == NULL;
 	LWLockRelease(lock);
-	return n;
 }
 
 /*

@@ -100,6 +100,16 @@ typedef struct PvQueueSummary
 	TimestampTz rests_until;	/* there should be no other scan before */
 } PvQueueSummary;
 
+/* All queues at a moment. */
+typedef struct PvQueueView
+{
+	PvQueueSummary summaries[PV_MAX_QUEUES];
+	int			n;
+	int			nrunners;		/* but for late ones */
+	int			nlarge;			/* on large tables */
+	bool		full;			/* who has no queue can have none */
+} PvQueueView;
+
 extern Size pv_queue_shmem_size(void);
 extern void pv_queue_request_lock(void);
 extern void pv_queue_shmem_startup(void);
@@ -108,8 +118,7 @@ extern int	pv_queue_nrunners(void);
 
 /* The launcher. */
 extern void pv_queue_launcher_begin(void);
-extern int	pv_queue_summaries(PvQueueSummary *summaries, int max_large,
-							   int *nrunners, int *nlarge);
+extern void pv_queue_view(PvQueueView *view, int max_large);
 extern bool pv_queue_request_scan(Oid database);
 extern int	pv_queue_hire(Oid database, bool to_scan, uint32 *token);
 extern void pv_queue_dismiss(int runner, uint32 token);

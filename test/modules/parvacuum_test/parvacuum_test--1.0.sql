@@ -130,6 +130,11 @@ CREATE FUNCTION parvacuum_test_displaces(
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+CREATE FUNCTION parvacuum_test_gives_rather(
+	a_nrunners int, a_age float8, a_top_score float8, b_nrunners int, b_age float8, b_top_score float8)
+RETURNS boolean IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- In microseconds.
 CREATE FUNCTION parvacuum_test_rest(used bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C

@@ -16,6 +16,7 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_score);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
+PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
@@ -102,6 +103,15 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	state.nqueued = state.top_score > 0;
 	other.nrunners = PG_GETARG_INT32(arg++);
 	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
+}
+
+Datum
+parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
+{
+	PvDatabaseState a = {.nrunners = PG_GETARG_INT32(0),.age = PG_GETARG_FLOAT8(1),.top_score = PG_GETARG_FLOAT8(2)};
+	PvDatabaseState b = {.nrunners = PG_GETARG_INT32(3),.age = PG_GETARG_FLOAT8(4),.top_score = PG_GETARG_FLOAT8(5)};
+
+	PG_RETURN_BOOL(pv_gives_rather(&a, &b));
 }
 
 Datum

@@ -634,27 +634,25 @@ Datum
 parvacuum_test_summaries(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, PG_GETARG_INT32(0), &nrunners, &nlarge);
+	PvQueueView view;
 
+	pv_queue_view(&view, PG_GETARG_INT32(0));
 	check_all();
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < view.n; i++)
 	{
 		bool		nulls[9] = {0};
 		Datum		values[9];
 
-		values[0] = ObjectIdGetDatum(summaries[i].database);
-		values[1] = Float8GetDatum(summaries[i].top_score);
-		values[2] = Int32GetDatum(summaries[i].nqueued);
-		values[3] = Int32GetDatum(summaries[i].nrunners);
-		values[4] = Int32GetDatum(summaries[i].nmovable);
-		values[5] = Int32GetDatum(summaries[i].nexpected);
-		values[6] = BoolGetDatum(summaries[i].scan_pending);
-		values[7] = Int32GetDatum(nrunners);
-		values[8] = Int32GetDatum(nlarge);
+		values[0] = ObjectIdGetDatum(view.summaries[i].database);
+		values[1] = Float8GetDatum(view.summaries[i].top_score);
+		values[2] = Int32GetDatum(view.summaries[i].nqueued);
+		values[3] = Int32GetDatum(view.summaries[i].nrunners);
+		values[4] = Int32GetDatum(view.summaries[i].nmovable);
+		values[5] = Int32GetDatum(view.summaries[i].nexpected);
+		values[6] = BoolGetDatum(view.summaries[i].scan_pending);
+		values[7] = Int32GetDatum(view.nrunners);
+		values[8] = Int32GetDatum(view.nlarge);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -664,20 +662,18 @@ Datum
 parvacuum_test_rests(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	int			nrunners,
-				nlarge;
-	int			n = pv_queue_summaries(summaries, 1, &nrunners, &nlarge);
+	PvQueueView view;
 
+	pv_queue_view(&view, 1);
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < view.n; i++)
 	{
 		bool		nulls[2] = {0};
 		Datum		values[2];
 
-		values[0] = ObjectIdGetDatum(summaries[i].database);
-		values[1] = Int64GetDatum((summaries[i].rests_until - now_of_test) / USECS_PER_SEC);
-		nulls[1] = summaries[i].rests_until <= now_of_test;
+		values[0] = ObjectIdGetDatum(view.summaries[i].database);
+		values[1] = Int64GetDatum((view.summaries[i].rests_until - now_of_test) / USECS_PER_SEC);
+		nulls[1] = view.summaries[i].rests_until <= now_of_test;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -720,6 +716,17 @@ random_runner(bool attached)
 			return runner;
 	}
 	return -1;
+}
+
+static bool
+has_place_for_runner(void)
+{
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		if (!shared->runners[i].hired)
+			return true;
+	}
+	return false;
 }
 
 /* A scan of a few tables, the best first; not always to its end. */
@@ -785,21 +792,25 @@ fuzz_table(int runner, int max_large)
 static void
 fuzz_others(void)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
+	PvQueueView view;
 	Oid			database = 1 + up_to(FUZZ_DATABASES - 1);
 	Oid			relid = 1 + up_to(FUZZ_TABLES - 1);
 	int			runner;
-	int			nrunners,
-				nlarge,
-				pid;
+	int			pid;
 	uint32		token;
+	bool		has_queue,
+				has_place;
 
 	database_of_test = database;
 	switch (up_to(9))
 	{
 		case 0:
 		case 1:
+			pv_queue_view(&view, up_to(3));
+			has_queue = find_queue(database) != NULL;
+			has_place = has_place_for_runner();
 			runner = pv_queue_hire(database, up_to(1), &token);
+			check((runner >= 0) == (has_place && (has_queue || !view.full)));
 			if (runner >= 0)
 			{
 				memset(&runners[runner], 0, sizeof(PvtRunner));
@@ -832,8 +843,8 @@ fuzz_others(void)
 		case 8:
 			if (up_to(9) == 0)
 				pv_queue_launcher_begin();
-			(void) pv_queue_summaries(summaries, up_to(3), &nrunners, &nlarge);
-			check(nlarge <= nrunners);
+			pv_queue_view(&view, up_to(3));
+			check(view.nlarge <= view.nrunners);
 			break;
 		case 9:
 			now_of_test += up_to(10) * USECS_PER_SEC;
@@ -854,7 +865,7 @@ fuzz_work_off(Oid database)
 
 	if (runner < 0)
 	{
-		check(find_queue(database) == NULL && find_queue(InvalidOid) - shared->queues >= places());
+		check(find_queue(database) == NULL && find_free_queue() == NULL);
 		return;
 	}
 	runners[runner].token = token;
@@ -878,24 +889,23 @@ fuzz_work_off(Oid database)
 static void
 fuzz_end(void)
 {
-	PvQueueSummary summaries[PV_MAX_QUEUES];
+	PvQueueView view;
 	int			runner;
-	int			nrunners,
-				nlarge;
 
 	while ((runner = random_runner(true)) >= 0)
 		leave(runner);
 	pv_queue_launcher_begin();
-	(void) pv_queue_summaries(summaries, 1, &nrunners, &nlarge);
+	pv_queue_view(&view, 1);
 	check_all();
-	check(nrunners == 0 && nlarge == 0);
+	check(view.nrunners == 0 && view.nlarge == 0);
 	for (int round = 0; round < FUZZ_DATABASES; round++)
 	{
 		for (Oid database = 1; database <= FUZZ_DATABASES; database++)
 			fuzz_work_off(database);
 	}
 	check_all();
-	check(shared->nentries == 0 && pv_queue_summaries(summaries, 1, &nrunners, &nlarge) == 0);
+	pv_queue_view(&view, 1);
+	check(shared->nentries == 0 && view.n == 0);
 }
 
 /*

@@ -166,5 +166,16 @@ SELECT * FROM (VALUES
 	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
 d(what, displaces);
 
+-- Who gives a runner away: who has more, then who is of no dangerous age, then who has
+-- the lower score; nobody rather than its like.
+SELECT what, parvacuum_test_gives_rather(nrunners, age, score, 2, 1.5, 10) AS gives, parvacuum_test_gives_rather(2, 1.5, 10, nrunners, age, score) AS is_given
+FROM (VALUES
+	('its like', 2, 1.5, 10),
+	('more runners, though older and more urgent', 3, 2, 20),
+	('fewer runners', 1, 0.5, 1),
+	('of no dangerous age, though more urgent', 2, 1, 20),
+	('older, but less urgent', 2, 2.5, 9),
+	('nothing left', 2, 1.5, 0)) d(what, nrunners, age, score);
+
 -- After a pass there is none for twenty times what it has used, ten minutes at most.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,29999999,30000000,30000001,9223372036854775807}'::bigint[]) used;
