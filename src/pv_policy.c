@@ -39,7 +39,7 @@
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
 /* After a pass there is none for so many times what it has used */
-#define REST_FACTOR				20
+#define REST_FACTOR				50
 
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6

@@ -177,5 +177,5 @@ FROM (VALUES
 	('older, but less urgent', 2, 2.5, 9),
 	('nothing left', 2, 1.5, 0)) d(what, nrunners, age, score);
 
--- After a pass there is none for twenty times what it has used, ten minutes at most.
-SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,29999999,30000000,30000001,9223372036854775807}'::bigint[]) used;
+-- After a pass there is none for fifty times what it has used, ten minutes at most.
+SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;

@@ -262,7 +262,7 @@ SELECT * FROM parvacuum_test_summaries();
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_queue_wait(7);
 SELECT * FROM parvacuum_test_rests();
-SELECT parvacuum_test_offer(0, 11, 2), parvacuum_test_end_scan(0, false, 0.5);
+SELECT parvacuum_test_offer(0, 11, 2), parvacuum_test_end_scan(0, false, 0.2);
 SELECT * FROM parvacuum_test_rests();
 SELECT parvacuum_test_queue_wait(3), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS goes_on,
 	parvacuum_test_offer(0, 12, 1), parvacuum_test_end_scan(0, true, 5);
@@ -275,7 +275,7 @@ SELECT parvacuum_test_queue_wait(4), parvacuum_test_hire(1, false), parvacuum_te
 SELECT count(*) FROM parvacuum_test_rests();
 
 -- not if the clock was put back, and not for a database that is dropped
-SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_end_scan(0, true, 2), parvacuum_test_exit(0),
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_end_scan(0, true, 0.8), parvacuum_test_exit(0),
 	parvacuum_test_queue_wait(-3600);
 SELECT * FROM parvacuum_test_rests();
 SELECT parvacuum_test_queue_wait(30);
