@@ -90,7 +90,9 @@ typedef struct DatabaseQueue
 	int64		scan_used;		/* of the processor, microseconds */
 	bool		incomplete;		/* the last scan found no place for all */
 	bool		told_full;		/* that was said, and has not changed since */
-	bool		goes_on;		/* the scan goes on after the cursor */
+	bool		goes_on;		/* the scan goes on with what found no place */
+	bool		forgotten;		/* what was in vain, for the sake of others: then the
+								 * scan goes on after the cursor */
 	double		cursor_score;	/* of the last that found place in this pass */
 	Oid			cursor_relid;
 	bool		vacuumed;		/* something, and pg_database does not know yet */
@@ -442,6 +444,14 @@ least_entry(const PvItem *item)
 	return least;
 }
 
+/* Has it had its turn in this pass, and is to wait for the next?  What waits for its
+ * window has not. */
+static bool
+was_in_vain(const PvItem *item)
+{
+	return item->state == PV_ITEM_WAITING && item->reason != PV_WAIT_WINDOW;
+}
+
 /* Make room for an item, if it can be done. */
 static void
 displace_for(const PvItem *item)
@@ -453,6 +463,7 @@ displace_for(const PvItem *item)
 		return;
 	queue = find_queue(entry->item.key.database);
 	queue->incomplete |= entry->item.state == PV_ITEM_QUEUED;
+	queue->forgotten |= was_in_vain(&entry->item);
 	remove_entry(queue, entry);
 }
 
@@ -523,6 +534,7 @@ make_queue(Oid database)
 		queue->database = database;
 		queue->scan_requested = queue->scanning = false;
 		queue->incomplete = queue->vacuumed = queue->told_full = false;
+		queue->forgotten = false;
 		queue->scanned_at = queue->scan_used = 0;
 	}
 	return queue;
@@ -908,8 +920,7 @@ pv_queue_attach(int runner, uint32 token, Oid *database)
 /*
  * Is it on this runner to look for work now?  If so it has to end what it begins
  * here.  That is so if the launcher wants it, or when the queue is empty and the
- * last scan did not find place for all.  Then it goes on after the last that did:
- * what came before was done, or in vain, and has its turn in the next pass.
+ * last scan did not find place for all.  Then it goes on with those that did not.
  */
 bool
 pv_queue_begin_scan(void)
@@ -929,6 +940,7 @@ pv_queue_begin_scan(void)
 		queue->goes_on = !queue->scan_requested;
 		if (!queue->goes_on)
 		{
+			queue->forgotten = false;
 			queue->cursor_score = get_float8_infinity();
 			queue->cursor_relid = InvalidOid;
 		}
@@ -942,13 +954,24 @@ pv_queue_begin_scan(void)
 	return wanted;
 }
 
-/* Offers come in this order: by score, then by OID. */
+/*
+ * The scan goes on: is the table to wait for the next pass?  If it has been in vain in this
+ * one, and if that may have been forgotten, because it comes before the last that found
+ * place.  Only then, as it is also true of those whose score has grown since: of all that
+ * are left, where ages do.
+ */
 static bool
-is_after_cursor(const DatabaseQueue *queue, const PvItem *item)
+had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *entry)
 {
+	if (!queue->goes_on)
+		return false;
+	if (entry != NULL)
+		return was_in_vain(&entry->item);
+	if (!queue->forgotten)
+		return false;
 	if (item->score.total != queue->cursor_score)
-		return item->score.total < queue->cursor_score;
-	return item->key.relid > queue->cursor_relid;
+		return item->score.total > queue->cursor_score;
+	return item->key.relid <= queue->cursor_relid;
 }
 
 /*
@@ -968,7 +991,7 @@ pv_queue_offer(const PvItem *item, bool *full)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
-	if (queue->goes_on && !is_after_cursor(queue, item))
+	if (had_its_turn(queue, item, entry))
 	{
 		if (entry != NULL)
 			entry->item.seen = true;

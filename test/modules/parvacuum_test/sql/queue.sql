@@ -181,6 +181,19 @@ SELECT parvacuum_test_offer(0, 13, 7) AS place, parvacuum_test_offer(0, 15, 6) A
 	parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_offer(0, 15, 6) AS place, parvacuum_test_end_scan(0);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS no_more;
 
+-- Then a table is not left out because its score has grown, as ages do, but because it
+-- was in vain; also if that had to be forgotten.
+SELECT parvacuum_test_queue(2);
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT parvacuum_test_offer(0, 11, 9), parvacuum_test_offer(0, 12, 8), parvacuum_test_offer(0, 13, 7) AS no_place, parvacuum_test_end_scan(0, false);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock'), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS goes_on,
+	parvacuum_test_offer(0, 11, 9.5) AS waits, parvacuum_test_offer(0, 13, 8.5) AS place;
+SELECT rel, state, reason, score FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_offer(0, 14, 6) AS place_of_11, parvacuum_test_offer(0, 15, 5) AS no_place, parvacuum_test_end_scan(0, false);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS goes_on,
+	parvacuum_test_offer(0, 11, 9.5) AS left_out, parvacuum_test_offer(0, 15, 5) AS place, parvacuum_test_end_scan(0), parvacuum_test_pop(0);
+SELECT rel, state, reason, score FROM parvacuum_test_items() ORDER BY rel;
+
 -- Tables that wait for their window take half of the places at most, and each gives
 -- way to one that can be begun with.
 SELECT parvacuum_test_queue(4);
