@@ -534,7 +534,6 @@ make_queue(Oid database)
 		queue->database = database;
 		queue->scan_requested = queue->scanning = false;
 		queue->incomplete = queue->vacuumed = queue->told_full = false;
-		queue->forgotten = false;
 		queue->scanned_at = queue->scan_used = 0;
 	}
 	return queue;
