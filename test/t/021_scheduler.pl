@@ -247,7 +247,7 @@ for my $kind (qw(updates toast multixacts tail))
 # Ages: by the table's options, for tables that are not to be vacuumed otherwise,
 # too.  100000 transactions is the least that such an option can say.
 #
-my %is_young = (old => 'age(relfrozenxid) < 50000', old_multi => 'mxid_age(relminmxid) < 5000');
+my %is_young = (old => 'age(relfrozenxid) < 50000', old_multi => 'age(relfrozenxid) < 50000 AND mxid_age(relminmxid) < 5000');
 sql(map { ("CREATE TABLE $_->[0] (id int)", "INSERT INTO $_->[0] SELECT i FROM generate_series(1, 1000) i",
 		"ALTER TABLE $_->[0] SET ($in, autovacuum_enabled = off, autovacuum_freeze_min_age = 0, autovacuum_multixact_freeze_min_age = 0, $_->[1])") }
 	[ old => 'autovacuum_freeze_max_age = 100000' ], [ old_multi => 'autovacuum_multixact_freeze_max_age = 10000' ], [ young => 'autovacuum_freeze_max_age = 1000000' ]);
