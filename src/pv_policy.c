@@ -35,6 +35,9 @@
 #define DISPLACING_FACTOR		2
 #define LEAST_STAY				0.25
 
+/* and of so many microseconds, as a process costs some 50 ms from its start to its end */
+#define SHORTEST_STAY			(5 * INT64CONST(1000000))
+
 /* Microseconds that are as bad to wait for a look as an age that is dangerous */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
@@ -180,7 +183,7 @@ pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
 	PvDatabaseState without = *other;
 	bool		only_one = other->nrunners == 1;
 
-	if (only_one && state->age <= 1 && stayed < naptime * LEAST_STAY)
+	if (only_one && state->age <= 1 && stayed < Max(naptime * LEAST_STAY, SHORTEST_STAY))
 		return false;
 	if (only_one && state->overdue <= naptime)
 		wanting.overdue = -1;

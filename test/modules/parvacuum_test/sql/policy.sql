@@ -156,6 +156,8 @@ SELECT * FROM (VALUES
 	('due for longer', parvacuum_test_displaces(50, overdue => 60000001)),
 	('but the other has just begun', parvacuum_test_displaces(50, overdue => 60000001, stayed => 14999999)),
 	('so it has for what is urgent', parvacuum_test_displaces(3, top_score => 60, stayed => 14999999)),
+	('a quarter of a short naptime', parvacuum_test_displaces(50, overdue => 2000001, stayed => 4999999, naptime => 1000000)),
+	('five seconds of it', parvacuum_test_displaces(50, overdue => 2000001, stayed => 5000000, naptime => 1000000)),
 	('but not for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, stayed => 14999999)),
 	('and is of a dangerous age', parvacuum_test_displaces(50, 1.1, overdue => 60000001)),
 	('due for as long as is dangerous', parvacuum_test_displaces(50, 1.1, overdue => 1320000001)),
