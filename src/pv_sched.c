@@ -141,9 +141,9 @@ pv_sched_start(Oid database, int runner, uint32 token,
 }
 
 /*
- * Settings of users are not for us, nor are limits on statements.  Commits wait for
- * their WAL, or the hints of others, whose XIDs share a place in the commit log with
- * ours, could not be set, and pages not become all-visible for their sake.
+ * Settings of users are not for us, nor are limits on statements.  No commit waits for its
+ * WAL, which would be most of the time on a disk that takes a millisecond.  What a crash
+ * then takes are new statistics; it takes the counts that had asked for them anyway.
  */
 static void
 fix_settings(void)
@@ -155,6 +155,7 @@ fix_settings(void)
 		{"lock_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
+		{"synchronous_commit", "off"},
 		{"stats_fetch_consistency", "none"}
 	};
 
@@ -162,8 +163,6 @@ fix_settings(void)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	if (PV_HAS_TRANSACTION_TIMEOUT)
 		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
-		SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /*
@@ -488,17 +487,22 @@ end_vacuum_in_transaction(void)
 /*
  * Commit a vacuum.
  *
- * Without an XID nobody waits for its WAL to be flushed, but before 17 each such commit
- * wakes the WAL writer if a page of WAL is full: for a small table that is a tenth of all.
- * So the WAL writer hears of it, as since then, when there is as much as it flushes at one
- * time, and also when it is to look by itself; and of the rest when this process ends.
+ * With an XID, standbys hold the lock for a truncation until they have the commit, so it
+ * is flushed at once.
+ *
+ * Without one, before 17 each such commit wakes the WAL writer if a page of WAL is full:
+ * for a small table that is a tenth of all.  So the WAL writer hears of it, as since then,
+ * when there is as much as it flushes at one time, and also when it is to look by itself;
+ * and of the rest when this process ends.
  *
  * Core: xlog.c, XLogSetAsyncXactLSN of 17.
  */
 static void
 commit_vacuum(void)
 {
-	if (PV_COMMIT_WAKES_WAL_WRITER && !TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ForceSyncCommit();
+	else if (PV_COMMIT_WAKES_WAL_WRITER)
 	{
 		TimestampTz now = GetCurrentTimestamp();
 

@@ -661,6 +661,24 @@ ok($node->wait_for_log(qr/vacuum of table "postgres\.public\.limited"/, $from), 
 unlike(slurp_file($node->logfile, $from), qr/outside the valid range/, 'a high rate: workers are content');
 
 #
+# On a slow disk waiting for it would be most of the time: of 100 tables nearly none is
+# flushed for itself.
+#
+my $flushes = $node->pg_version >= 18 ? q{SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'} : 'SELECT wal_sync FROM pg_stat_wal';
+my $gone = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner'};
+my @unflushed = map { "unflushed_$_" } 1 .. 100;
+reload_with('parvacuum.scheduler' => 'off', fsync => 'on');
+sql(map { ("CREATE TABLE $_ WITH ($in) AS SELECT i FROM generate_series(1, 100) i", "DELETE FROM $_ WHERE i > 10") } @unflushed);
+my $flushed = sql('CHECKPOINT', $flushes);
+reload_with('parvacuum.scheduler' => 'on', 'parvacuum.scheduler_workers' => 1);
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'unflushed%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @unflushed), 'flushes: 100 tables');
+reload_with('parvacuum.scheduler' => 'off');
+ok(pv_await($node, $gone, 0), 'flushes: and what the runner has done is known');
+cmp_ok(sql($flushes) - $flushed, '<', @unflushed / 2, 'flushes: fewer than tables');
+reload_with('parvacuum.scheduler' => 'on', fsync => 'off');
+sql('DROP TABLE ' . join ', ', @unflushed);
+
+#
 # Core's engine gets no workers from it, whom no limit would hold.
 #
 sql('CREATE TABLE stocks (a int, b int) WITH (autovacuum_enabled = off)', 'INSERT INTO stocks SELECT i, i FROM generate_series(1, 20000) i',
