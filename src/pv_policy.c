@@ -30,13 +30,14 @@
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/* One database takes the only runner of another if it is so many times as urgent, and
- * unless of a dangerous age after such a part of a naptime */
-#define DISPLACING_FACTOR		2
-#define LEAST_STAY				0.25
+/* To take a runner from a database costs some 100 ms, for two processes from start to end;
+ * so unless it is for a dangerous age not before so many microseconds */
+#define LEAST_STAY				(5 * INT64CONST(1000000))
 
-/* and of so many microseconds, as a process costs some 50 ms from its start to its end */
-#define SHORTEST_STAY			(5 * INT64CONST(1000000))
+/* The only one is taken by a database that is so many times as urgent, and not before such
+ * a part of a naptime */
+#define DISPLACING_FACTOR		2
+#define LEAST_STAY_OF_ONLY		0.25
 
 /* Microseconds that are as bad to wait for a look as an age that is dangerous */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
@@ -171,9 +172,9 @@ pv_rest_after_pass(int64 used)
 /*
  * Does a database that needs a runner take one that another has, for stayed
  * microseconds now?  If it ranks higher than the other will without it: else that
- * would have it back at once.  The only one it must rank clearly higher for, since to
- * change costs the start of a process, and not before the other has had some time; and
- * that it is to be looked at counts only if it should have been more than a naptime ago.
+ * would have it back at once; and not before the other has had some time, since to change
+ * costs the start of a process.  The only one it must rank clearly higher for, and that it
+ * is to be looked at counts only if it should have been more than a naptime ago.
  */
 bool
 pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
@@ -183,7 +184,7 @@ pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
 	PvDatabaseState without = *other;
 	bool		only_one = other->nrunners == 1;
 
-	if (only_one && state->age <= 1 && stayed < Max(naptime * LEAST_STAY, SHORTEST_STAY))
+	if (state->age <= 1 && stayed < (only_one ? Max(naptime * LEAST_STAY_OF_ONLY, LEAST_STAY) : LEAST_STAY))
 		return false;
 	if (only_one && state->overdue <= naptime)
 		wanting.overdue = -1;

@@ -141,9 +141,12 @@ pv_sched_start(Oid database, int runner, uint32 token,
 }
 
 /*
- * Settings of users are not for us, nor are limits on statements.  No commit waits for its
- * WAL, which would be most of the time on a disk that takes a millisecond.  What a crash
- * then takes are new statistics; it takes the counts that had asked for them anyway.
+ * Settings of users are not for us, nor are limits on statements.
+ *
+ * No commit waits for its WAL, which would be most of the time on a disk that takes a
+ * millisecond.  What a crash then takes are new statistics; it takes the counts that had
+ * asked for them anyway.  Until the WAL writer comes, within a second by default, nobody can
+ * set hints for XIDs that share a place in the commit log with ours.
  */
 static void
 fix_settings(void)

@@ -162,7 +162,9 @@ SELECT * FROM (VALUES
 	('and is of a dangerous age', parvacuum_test_displaces(50, 1.1, overdue => 60000001)),
 	('due for as long as is dangerous', parvacuum_test_displaces(50, 1.1, overdue => 1320000001)),
 	('scores beyond any that tables have', parvacuum_test_displaces(2e6, top_score => 1e7)),
-	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 0)),
+	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 5000000)),
+	('one of two, which has just come', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 4999999)),
+	('though for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, other_nrunners => 2, stayed => 0)),
 	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 2)),
 	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 3)),
 	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
