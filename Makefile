@@ -30,6 +30,7 @@ OBJS = \
 	src/pv_hook.o \
 	src/pv_index.o \
 	src/pv_launcher.o \
+	src/pv_map.o \
 	src/pv_monitor.o \
 	src/pv_nbtree.o \
 	src/pv_need.o \

@@ -30,6 +30,7 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
+#include "storage/smgr.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
@@ -146,6 +147,41 @@ extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 								PvFreezePlan *frozen, int nfrozen, bool image);
 extern void pv_log_lp_unused(Relation rel, Buffer buf,
 							 OffsetNumber *unused, int nunused);
+
+/* PG 16 renamed what identifies a table's files. */
+#if PG_VERSION_NUM >= 160000
+typedef RelFileLocatorBackend PvRelFileBackend;
+#define pv_smgr_file(reln)		((reln)->smgr_rlocator)
+#else
+typedef RelFileNodeBackend PvRelFileBackend;
+#define pv_smgr_file(reln)		((reln)->smgr_rnode)
+#endif
+
+/*
+ * Add a page of zeroes to a fork, and pin it.  The caller holds the lock for extension.
+ */
+static inline Buffer
+pv_extend_fork(Relation rel, ForkNumber fork)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExtendBufferedRel(BMR_REL(rel), fork, NULL, EB_SKIP_EXTENSION_LOCK);
+#else
+	return ReadBufferExtended(rel, fork, P_NEW, RBM_NORMAL, NULL);
+#endif
+}
+
+/*
+ * Have the table's files stay open until the transaction ends when the entry of the
+ * relation cache is made anew, as from PG 17 on they do.
+ */
+static inline void
+pv_keep_files_open(Relation rel)
+{
+#if PG_VERSION_NUM < 170000
+	if (rel->rd_smgr != NULL)
+		smgrclearowner(&rel->rd_smgr, rel->rd_smgr);
+#endif
+}
 
 /* PG 16 split the working copies of these from the settings. */
 #if PG_VERSION_NUM >= 160000

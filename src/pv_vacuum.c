@@ -42,6 +42,7 @@
 
 #include "pv_guc.h"
 #include "pv_index.h"
+#include "pv_map.h"
 #include "pv_pool.h"
 #include "pv_truncate.h"
 #include "pv_vacuum.h"
@@ -246,6 +247,7 @@ make_plan(PvVacuum *vac)
 		plan->aggressive = true;
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
 	plan_skipping(vac);
+	pv_map_make(vac->rel, plan->rel_pages);
 
 	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
 	vac->do_index_cleanup = vac->do_index_vacuuming;
@@ -881,6 +883,8 @@ update_statistics(PvVacuum *vac)
 	allvisible = Min(allvisible, rel_pages);
 	allfrozen = Min(allfrozen, allvisible);
 
+	/* or this and ANALYZE would open them again */
+	pv_keep_files_open(vac->rel);
 	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
 					   allfrozen, details->nindexes > 0, new_relfrozenxid,
 					   new_relminmxid, &frozenxid_updated, &minmulti_updated);

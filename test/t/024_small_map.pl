@@ -1,0 +1,74 @@
+# The visibility map of a small table is made without all sessions being told at once:
+# who believes meanwhile that there is none changes the table, and learns of it when the
+# vacuum is over, however it ends.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('small_map');
+$node->start;
+pv_setup($node);
+
+# Two seconds for a table
+my %slow = (vacuum_cost_delay => '40ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100);
+my $scanned = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE heap_blks_scanned > 50};
+my $index_only = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
+
+# 30 rows on each of 100 pages; and a session that has seen that there is no map
+sub make_table
+{
+	my ($table) = @_;
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE $table (id int PRIMARY KEY, v int, pad char(220)) WITH (autovacuum_enabled = off);
+		ALTER TABLE $table SET (parvacuum.enabled);
+		INSERT INTO $table SELECT i, 0, 'x' FROM generate_series(1, 3000) i;
+		ANALYZE $table});
+	my $session = $node->background_psql('postgres');
+	$session->query_safe($index_only);
+	is(rows_of($session, $table), 20, "$table: rows without a map");
+	isnt(fetches_of($session, $table), 0, "$table: they are fetched");
+	return $session;
+}
+
+sub rows_of { return $_[0]->query_safe("SELECT count(*) FROM $_[1] WHERE id BETWEEN 11 AND 30"); }
+sub fetches_of
+{
+	my $plan = $_[0]->query_safe("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM $_[1] WHERE id BETWEEN 11 AND 30");
+	return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan;
+}
+sub is_visible { return $node->safe_psql('postgres', "SELECT all_visible FROM pg_visibility_map('$_[0]', $_[1])"); }
+
+my $session = make_table('changed');
+my $run = pv_start_run($node, 'VACUUM changed', %slow);
+ok(pv_await($node, $scanned, 1), 'changed: in the midst of a vacuum');
+is(is_visible('changed', 1), 't', 'changed: pages are all-visible');
+$session->query_safe('UPDATE changed SET v = 1 WHERE id = 1');
+$session->query_safe('DELETE FROM changed WHERE id = 11');
+is(rows_of($session, 'changed'), 19, 'changed: the session sees what it did');
+is($node->safe_psql('postgres', $scanned), 1, 'changed: and that goes on');
+ok(pv_finish($run), 'changed: the vacuum ends') or diag $run->{err};
+is(is_visible('changed', 0), 'f', 'changed: the page is not all-visible');
+is(is_visible('changed', 1), 't', 'changed: others are');
+is($node->safe_psql('postgres', "$index_only SELECT count(*) FROM changed WHERE id BETWEEN 11 AND 30"), 19, 'changed: others see it too');
+is(pv_findings($node, 'changed'), '', 'changed: the table is whole');
+$session->quit;
+
+$session = make_table('cancelled');
+$run = pv_start_run($node, 'VACUUM cancelled', %slow);
+ok(pv_await($node, $scanned, 1), 'cancelled: in the midst of a vacuum');
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
+ok(!pv_finish($run), 'cancelled: it ends with an error');
+is(fetches_of($session, 'cancelled'), 0, 'cancelled: the session knows of the map');
+is(pv_findings($node, 'cancelled'), '', 'cancelled: the table is whole');
+$session->quit;
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();
