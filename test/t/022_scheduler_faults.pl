@@ -407,12 +407,14 @@ pv_no_crash($standby, 'the standby');
 # No place for a process: one is left, and taken
 #
 $node->append_conf('postgresql.conf', "max_worker_processes = 3\nrestart_after_crash = on\n");
+$node->append_conf('postgresql.auto.conf', "parvacuum.scheduler = off\n");	# or it has it itself
 $node->start;
 my $locker = $node->background_psql('postgres');
 $locker->query_safe('BEGIN; LOCK TABLE busy');
 my $run = pv_start_run($node, q{SELECT parvacuum_run('busy')});
 until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type LIKE 'parvacuum%'}, 1, 'no place: somebody has the last one');
 $from = log_length();
+reload_with('parvacuum.scheduler' => 'on');
 sql(q{UPDATE t_last SET pad = 'z' WHERE id % 3 = 1});
 ok($node->wait_for_log(qr/LOG: .*parvacuum's scheduler could not start a process/, $from), 'no place: the log says so');
 sleep 2.5;
