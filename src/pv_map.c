@@ -33,9 +33,6 @@
 #include "pv_compat.h"
 #include "pv_map.h"
 
-/* A table that has no more pages is done soon: 1 MB */
-#define SMALL_PAGES				(1024 * 1024 / BLCKSZ)
-
 /* The table whose map nobody knows of yet */
 static bool untold = false;
 static PvRelFileBackend untold_file;
@@ -80,7 +77,7 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 	const ForkNumber fork = VISIBILITYMAP_FORKNUM;
 	SMgrRelation reln = RelationGetSmgr(rel);
 
-	if (rel_pages == 0 || rel_pages > SMALL_PAGES || RelationUsesLocalBuffers(rel))
+	if (rel_pages == 0 || rel_pages > PV_SMALL_PAGES || RelationUsesLocalBuffers(rel))
 		return;
 	if (reln->smgr_cached_nblocks[fork] == InvalidBlockNumber && smgrexists(reln, fork))
 		(void) smgrnblocks(reln, fork); /* core would ask next */

@@ -13,6 +13,9 @@
 #include "storage/block.h"
 #include "utils/relcache.h"
 
+/* A table that has no more pages is done soon: 1 MB */
+#define PV_SMALL_PAGES			(1024 * 1024 / BLCKSZ)
+
 extern void pv_map_make(Relation rel, BlockNumber rel_pages);
 
 #endif							/* PV_MAP_H */

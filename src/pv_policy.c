@@ -184,7 +184,8 @@ pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
 	PvDatabaseState without = *other;
 	bool		only_one = other->nrunners == 1;
 
-	if (state->age <= 1 && stayed < (only_one ? Max(naptime * LEAST_STAY_OF_ONLY, LEAST_STAY) : LEAST_STAY))
+	if (state->age <= 1 &&
+		stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0))
 		return false;
 	if (only_one && state->overdue <= naptime)
 		wanting.overdue = -1;

@@ -76,15 +76,13 @@
 #include "pv_compat.h"
 #include "pv_cost.h"
 #include "pv_guc.h"
+#include "pv_map.h"
 #include "pv_need.h"
 #include "pv_options.h"
 #include "pv_process.h"
 #include "pv_queue.h"
 #include "pv_sched.h"
 #include "pv_shmem.h"
-
-/* A table that has no more pages is vacuumed and analyzed in one transaction: 1 MB */
-#define PAGES_AT_ONCE			(1024 * 1024 / BLCKSZ)
 
 /* What is done with one table */
 typedef struct Work
@@ -440,7 +438,7 @@ static bool
 is_analyzed_at_once(const Work *work)
 {
 	return work->item.score.analyze && !work->item.score.wraparound &&
-		work->item.pages <= PAGES_AT_ONCE &&
+		work->item.pages <= PV_SMALL_PAGES &&
 		!TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
 		!IsCatalogRelationOid(work->item.key.relid);
 }
