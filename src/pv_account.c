@@ -30,11 +30,35 @@
 /* Microseconds of idling that may be caught up with */
 #define MAX_CREDIT				50000
 
+/* and that a change of the rate leaves at most to be waited for: an hour */
+#define LONGEST_DEBT			3.6e9
+
 void
 pv_account_init(PvAccount *account)
 {
 	pg_atomic_init_u64(&account->paid_until, 0);
 	pg_atomic_init_u64(&account->units, 0);
+}
+
+/*
+ * From now on another rate holds, in units per second: also for what is still to be
+ * paid for, or who has a slow rate behind him would wait at a fast one.  The clock is
+ * that of pv_account_charge(); 0 is no limit.
+ */
+void
+pv_account_change_rate(PvAccount *account, int64 old_rate, int64 new_rate, int64 now)
+{
+	uint64		old = pg_atomic_read_u64(&account->paid_until);
+	double		owed;
+
+	do
+	{
+		owed = (int64) old - now;
+		if (owed <= 0)
+			return;
+		owed = old_rate > 0 && new_rate > 0 ? owed * old_rate / new_rate : 0;
+	} while (!pg_atomic_compare_exchange_u64(&account->paid_until, &old,
+											 now + (int64) Min(owed, LONGEST_DEBT)));
 }
 
 /*

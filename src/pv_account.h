@@ -22,6 +22,8 @@ typedef struct PvAccount
 } PvAccount;
 
 extern void pv_account_init(PvAccount *account);
+extern void pv_account_change_rate(PvAccount *account, int64 old_rate,
+								   int64 new_rate, int64 now);
 extern int64 pv_account_charge(PvAccount *account, int64 units,
 							   int64 units_per_sec, int64 now);
 

@@ -341,6 +341,21 @@ now_usecs(void)
 }
 
 /*
+ * Launcher: have the scheduler's runners work at another rate, in units per second; 0 is
+ * no limit.
+ */
+void
+pv_cost_set_rate(int64 rate)
+{
+	int64		old_rate = pv_shmem_rate();
+
+	if (rate == old_rate)
+		return;
+	pv_shmem_publish_rate(rate);
+	pv_account_change_rate(pv_shmem_account(), old_rate, rate, now_usecs());
+}
+
+/*
  * From its next sleep on core's code, if it comes to no poll, is to sleep so long
  * each time that it keeps to a runner's part of the rate.
  */
@@ -392,6 +407,13 @@ pv_cost_close_account(double delay, int limit)
 	VacuumCostActive = delay > 0;
 }
 
+/* Core sets the balance back when it has slept. */
+static bool
+is_still_to_sleep(void)
+{
+	return sleep_is_due && VacuumCostBalance >= DUE_BALANCE;
+}
+
 /*
  * Pay for what was done since the last time, if it is worth it, and arrange for
  * the sleep that it costs.  Cheap, and safe while a page is locked.
@@ -404,11 +426,13 @@ pv_cost_pay(void)
 
 	VacuumCostActive = rate > 0 && !disabled;
 	if (!VacuumCostActive)
+	{
+		more_is_due = false;
 		return;
+	}
 	if (sleep_is_due)
 	{
-		/* core sets the balance back when it has slept */
-		if (VacuumCostBalance >= DUE_BALANCE)
+		if (is_still_to_sleep())
 			return;
 		sleep_is_due = false;
 		sleep_unpolled(rate, UNPOLLED_USECS);
@@ -427,6 +451,21 @@ pv_cost_pay(void)
 	sleep_is_due = true;
 	VacuumCostBalance = DUE_BALANCE;
 	sleep_unpolled(rate, Min(wait, MAX_SLEEP_USECS) / MAX_SLEEP_FACTOR);
+}
+
+/*
+ * Sleep on until nothing is owed any more, after a delay point with no page locked: where
+ * the rate is low a page may cost more than the longest sleep.  Not where core would not
+ * sleep, because it has an interrupt to serve first.
+ */
+void
+pv_cost_sleep_on(void)
+{
+	while (more_is_due && pv_cost_on_account && !is_still_to_sleep())
+	{
+		pv_cost_pay();
+		pv_delay_point();
+	}
 }
 
 /* What these blocks cost. */
@@ -468,7 +507,7 @@ pv_cost_settle(void)
 
 	if (!pv_cost_on_account)
 		return;
-	if (sleep_is_due && units >= DUE_BALANCE)
+	if (is_still_to_sleep())
 		units -= DUE_BALANCE;
 	more_is_due = pv_account_charge(pv_shmem_account(), units, rate,
 									now_usecs()) >= MIN_SLEEP_USECS;

@@ -57,7 +57,9 @@ extern void pv_cost_refresh(PvCostShared *shared);
 
 extern void pv_cost_open_account(void);
 extern void pv_cost_close_account(double delay, int limit);
+extern void pv_cost_set_rate(int64 rate);
 extern void pv_cost_pay(void);
+extern void pv_cost_sleep_on(void);
 extern void pv_cost_settle(void);
 extern void pv_cost_charge_slept(void);
 
@@ -100,6 +102,19 @@ pv_cost_poll(void)
 		pv_cost_refresh(pv_cost_current);
 	else if (unlikely(pg_atomic_read_u32(&pv_cost_current->epoch) != pv_cost_epoch))
 		pv_cost_take_share();
+}
+
+/*
+ * The same, and a delay point: only where no page is locked, so that all that is due is
+ * slept off.
+ */
+static inline void
+pv_cost_delay(void)
+{
+	pv_cost_poll();
+	pv_delay_point();
+	if (pv_cost_on_account)
+		pv_cost_sleep_on();
 }
 
 #endif							/* PV_COST_H */

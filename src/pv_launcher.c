@@ -141,7 +141,25 @@ publish_budget(void)
 		rate = pv_guc_scheduler_max_cost;
 	else
 		rate = budget.delay > 0 ? (int64) (budget.limit * 1000 / budget.delay) : 0;
-	pv_shmem_publish_rate(rate);
+	pv_cost_set_rate(rate);
+}
+
+/*
+ * Where nothing is counted, only ages say what needs a vacuum; said once.
+ */
+static void
+tell_of_counts(void)
+{
+	static bool told = false;
+	bool		missing = pv_guc_scheduler && !pgstat_track_counts;
+
+	if (missing && !told)
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("parvacuum's scheduler vacuums tables only for their age"),
+				 errdetail("Dead rows and changes are not counted."),
+				 errhint("Enable the \"track_counts\" setting.")));
+	told = missing;
 }
 
 /* ----------------------------------------------------------------
@@ -532,16 +550,6 @@ request_scans(TimestampTz now, int naptime_ms)
 }
 
 /*
- * How many runners may there be?  Where the only one is on a large table, another
- * may be on small ones.
- */
-static int
-runners_allowed(int nlarge)
-{
-	return pv_guc_scheduler_workers + (nlarge >= pv_guc_scheduler_workers ? 1 : 0);
-}
-
-/*
  * Where a pass takes long, the next one is due later.
  */
 static void
@@ -570,7 +578,7 @@ hire_runners(TimestampTz now, int naptime_ms)
 
 	view_queues(&view);
 	let_rest(&view);
-	allowed = runners_allowed(view.nlarge);
+	allowed = pv_runners_allowed(pv_guc_scheduler_workers, view.nlarge);
 	for (int i = view.nrunners - count_leaving(&view); i > allowed; i--)
 		call_one_back(&view);
 
@@ -688,6 +696,7 @@ begin(void)
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();
 	publish_budget();
+	tell_of_counts();
 }
 
 /*
@@ -717,6 +726,7 @@ parvacuum_launcher_main(Datum main_arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			publish_budget();
+			tell_of_counts();
 		}
 	}
 }

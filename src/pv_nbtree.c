@@ -460,8 +460,7 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 {
 	Buffer		buf;
 
-	pv_cost_poll();
-	pv_delay_point();
+	pv_cost_delay();
 
 	/* _bt_getbuf() would not take a page of zeroes */
 	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
@@ -513,8 +512,7 @@ visit_page(BtreeScan *scan, BlockNumber blkno, Buffer buf, PageVisit *visit)
 		vacuum_leaf(scan, buf, visit);
 	}
 	_bt_relbuf(scan->indrel, buf);
-	pv_cost_poll();
-	pv_delay_point();
+	pv_cost_delay();
 }
 
 

@@ -135,8 +135,10 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 	PvTableState state = {0};
 	PvThresholds thresholds;
 
-	state.counted = pv_fetch_counts(form->relisshared, form->oid, &state.dead,
-									&state.inserted, &state.modified);
+	/* where nothing is counted, old counts are not set back by a vacuum either */
+	state.counted = pgstat_track_counts &&
+		pv_fetch_counts(form->relisshared, form->oid, &state.dead,
+						&state.inserted, &state.modified);
 	state.reltuples = form->reltuples;
 	state.pages = form->relpages;
 	state.xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,

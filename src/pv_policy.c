@@ -159,6 +159,17 @@ pv_rank_database(const PvDatabaseState *state)
 }
 
 /*
+ * How many runners may there be while so many are on large tables?  One for small ones
+ * always: also where the only one is on a large table, and where several are and the
+ * setting was lowered.
+ */
+int
+pv_runners_allowed(int nworkers, int nlarge)
+{
+	return Max(nworkers, nlarge + 1);
+}
+
+/*
  * For how long after a pass, which has used the processor for so long, is there to be no
  * other?  Both in microseconds.  What passes use is lost for vacuums, and where tables are
  * very many a naptime may be little beside it.

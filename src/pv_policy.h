@@ -65,8 +65,10 @@ typedef struct PvScore
 
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
+extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
 
 extern int	pv_max_large(int nworkers);
+extern int	pv_runners_allowed(int nworkers, int nlarge);
 
 /* What the launcher knows of a database. */
 typedef struct PvDatabaseState

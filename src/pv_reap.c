@@ -110,8 +110,7 @@ reap_range(HeapReap *reap)
 	while (pv_reader_next(reap->reader, &buf, &about))
 	{
 		reap_block(reap, about, buf);
-		pv_cost_poll();
-		pv_delay_point();
+		pv_cost_delay();
 		pv_page_pace_wal(reap->self);
 	}
 }

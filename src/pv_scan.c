@@ -421,8 +421,7 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 {
 	PvParticipant *self = scan->self;
 
-	pv_cost_poll();
-	pv_delay_point();
+	pv_cost_delay();
 
 	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self))
 	{

@@ -630,8 +630,7 @@ do_table(Work *work)
 	QueryCancelPending = false;
 	pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
 	(void) pgstat_report_stat(false);
-	pv_cost_pay();
-	pv_delay_point();
+	pv_cost_delay();
 }
 
 /*

@@ -571,6 +571,15 @@ for my $workers (1, 4)
 }
 reload_with(autovacuum_vacuum_cost_delay => 4);
 is_near(units_per_second(1.5), 5000, 'a longer delay, reloaded');
+
+# At a rate at which a page takes longer than a runner sleeps at a time; then what is owed
+# is waited for at the new rate.
+speed(20);
+my $slow = units_per_second(6);
+note sprintf 'a very low rate: %.0f units a second of 20', $slow;
+cmp_ok($slow, '<', 45, 'a very low rate is kept to');
+speed(10000);
+is_near(units_per_second(3), 10000, 'a higher one is had within a second', 0.4);
 speed(0);
 is(stat_of('max_cost'), 0, 'no limit');
 ok(pv_await($node, $active, 0), 'no limit: and all are done');
@@ -677,6 +686,23 @@ ok(pv_await($node, $gone, 0), 'flushes: and what the runner has done is known');
 cmp_ok(sql($flushes) - $flushed, '<', @unflushed / 2, 'flushes: fewer than tables');
 reload_with('parvacuum.scheduler' => 'on', fsync => 'off');
 sql('DROP TABLE ' . join ', ', @unflushed);
+
+#
+# Nothing is counted: then only ages say what needs a vacuum.
+#
+sql("CREATE TABLE uncounted WITH ($in) AS SELECT i FROM generate_series(1, 1000) i", 'ALTER TABLE uncounted SET (autovacuum_enabled = off)');
+sql('DELETE FROM uncounted');
+$from = -s $node->logfile;
+reload_with(track_counts => 'off');
+ok($node->wait_for_log(qr/WARNING: .*parvacuum's scheduler vacuums tables only for their age/, $from), 'nothing is counted: the log says what that means');
+sql('ALTER TABLE uncounted SET (autovacuum_enabled = on)');
+my $until = stat_of('passes + 3');
+my $so_far = stat_of('vacuums');
+ok(pv_await($node, "SELECT passes >= $until FROM parvacuum_scheduler_stats()", 'true'), 'nothing is counted: passes go on');
+is(stat_of('vacuums'), $so_far, 'nothing is counted: nothing is vacuumed by old counts');
+reload_with(track_counts => 'on');
+until_vacuumed('uncounted', 1, 'it is counted again, and what was then counts');
+is(() = slurp_file($node->logfile, $from) =~ /only for their age/g, 1, 'nothing is counted: said once');
 
 #
 # Core's engine gets no workers from it, whom no limit would hold.

@@ -136,6 +136,10 @@ RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- In microseconds.
+CREATE FUNCTION parvacuum_test_runners(workers int, large int, OUT max_large int, OUT allowed int)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION parvacuum_test_rest(used bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -146,6 +150,10 @@ AS 'MODULE_PATHNAME';
 
 -- One account of cost units per session; times are in microseconds.
 CREATE FUNCTION parvacuum_test_account()
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_change_rate(old_rate bigint, new_rate bigint, now bigint)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

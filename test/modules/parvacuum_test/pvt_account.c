@@ -20,6 +20,7 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_test_account);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge);
+PG_FUNCTION_INFO_V1(parvacuum_test_change_rate);
 PG_FUNCTION_INFO_V1(parvacuum_test_account_units);
 PG_FUNCTION_INFO_V1(parvacuum_test_payers);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge_together);
@@ -44,6 +45,15 @@ parvacuum_test_charge(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(pv_account_charge(&session_account, PG_GETARG_INT64(0),
 									  PG_GETARG_INT64(1), PG_GETARG_INT64(2)));
+}
+
+/* The rate until now, that from now on, the time in microseconds. */
+Datum
+parvacuum_test_change_rate(PG_FUNCTION_ARGS)
+{
+	pv_account_change_rate(&session_account, PG_GETARG_INT64(0),
+						   PG_GETARG_INT64(1), PG_GETARG_INT64(2));
+	PG_RETURN_VOID();
 }
 
 Datum

@@ -17,6 +17,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_score);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
 PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
+PG_FUNCTION_INFO_V1(parvacuum_test_runners);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
@@ -112,6 +113,21 @@ parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
 	PvDatabaseState b = {.nrunners = PG_GETARG_INT32(3),.age = PG_GETARG_FLOAT8(4),.top_score = PG_GETARG_FLOAT8(5)};
 
 	PG_RETURN_BOOL(pv_gives_rather(&a, &b));
+}
+
+/* Of so many, while so many are on large tables. */
+Datum
+parvacuum_test_runners(PG_FUNCTION_ARGS)
+{
+	Datum		values[2];
+	bool		nulls[2] = {0};
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int32GetDatum(pv_max_large(PG_GETARG_INT32(0)));
+	values[1] = Int32GetDatum(pv_runners_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
 Datum

@@ -31,6 +31,22 @@ SELECT parvacuum_test_charge(1000, 1000, :now) AS limited, parvacuum_test_charge
 SELECT parvacuum_test_account();
 SELECT parvacuum_test_charge(1000, 1000, :now) AS at_1000, parvacuum_test_charge(1000, 10000, :now) AS at_10000, parvacuum_test_charge(1000, 100, :now) AS at_100;
 
+-- When it is changed for all, what is owed is paid for at the new rate from then on: the
+-- same number of units, in another time.
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(1000, 100, :now) AS owed, parvacuum_test_change_rate(100, 1000, :now), parvacuum_test_charge(0, 1000, :now) AS faster,
+	parvacuum_test_change_rate(1000, 500, :now + 495000), parvacuum_test_charge(0, 500, :now + 495000) AS half_of_it_slower;
+SELECT parvacuum_test_change_rate(500, 2000, :now + 2000000), parvacuum_test_charge(0, 2000, :now + 2000000) AS paid_before,
+	parvacuum_test_charge(200, 2000, :now + 2000000) AS credit_as_ever;
+
+-- Nothing is owed where there is no limit, nor after that; and however slow it gets,
+-- nobody waits for more than an hour.
+SELECT parvacuum_test_account();
+SELECT parvacuum_test_charge(1000, 100, :now) AS owed, parvacuum_test_change_rate(100, 0, :now), parvacuum_test_charge(0, 100, :now) AS none;
+SELECT parvacuum_test_charge(1000, 100, :now) AS owed, parvacuum_test_change_rate(0, 100, :now), parvacuum_test_charge(0, 100, :now) AS none;
+SELECT parvacuum_test_charge(2147483647, 2147483647, :now) AS owed, parvacuum_test_change_rate(2147483647, 1, :now),
+	parvacuum_test_charge(0, 1, :now) AS an_hour;
+
 -- great numbers, small rates
 SELECT parvacuum_test_account();
 SELECT parvacuum_test_charge(2147483647, 2147483647, :now) AS second, parvacuum_test_charge(2147483647, 1, :now + 950000) / 1000000 AS seconds;

@@ -181,5 +181,10 @@ FROM (VALUES
 	('older, but less urgent', 2, 2.5, 9),
 	('nothing left', 2, 1.5, 0)) d(what, nrunners, age, score);
 
+-- Runners: all but one may be on large tables, and there is always one for small ones,
+-- though the only one is on a large table, or more are than the setting says by now.
+SELECT workers, large, r.* FROM (VALUES (1, 0), (1, 1), (1, 2), (1, 7), (2, 0), (2, 1), (2, 2), (3, 0), (3, 2), (3, 3), (8, 1), (8, 7), (8, 12)) v(workers, large),
+	parvacuum_test_runners(workers, large) r;
+
 -- After a pass there is none for fifty times what it has used, ten minutes at most.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;
