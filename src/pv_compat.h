@@ -172,14 +172,19 @@ pv_extend_fork(Relation rel, ForkNumber fork)
 
 /*
  * Have the table's files stay open until the transaction ends when the entry of the
- * relation cache is made anew, as from PG 17 on they do.
+ * relation cache is made anew: it finds them again.
+ * Core: utils/rel.h, RelationCloseSmgr, which closes them.
  */
 static inline void
 pv_keep_files_open(Relation rel)
 {
-#if PG_VERSION_NUM < 170000
-	if (rel->rd_smgr != NULL)
-		smgrclearowner(&rel->rd_smgr, rel->rd_smgr);
+	if (rel->rd_smgr == NULL)
+		return;
+#if PG_VERSION_NUM >= 170000
+	smgrunpin(rel->rd_smgr);
+	rel->rd_smgr = NULL;
+#else
+	smgrclearowner(&rel->rd_smgr, rel->rd_smgr);
 #endif
 }
 

@@ -56,13 +56,9 @@ tell_at_xact_end(XactEvent event, void *arg)
 static void
 tell_later(SMgrRelation reln)
 {
-	static bool registered = false;
-
 	if (untold)
 		CacheInvalidateSmgr(untold_file);
-	if (!registered)
-		RegisterXactCallback(tell_at_xact_end, NULL);
-	registered = untold = true;
+	untold = true;
 	untold_file = pv_smgr_file(reln);
 }
 
@@ -74,6 +70,7 @@ tell_later(SMgrRelation reln)
 void
 pv_map_make(Relation rel, BlockNumber rel_pages)
 {
+	static bool registered = false;
 	const ForkNumber fork = VISIBILITYMAP_FORKNUM;
 	SMgrRelation reln = RelationGetSmgr(rel);
 
@@ -84,6 +81,11 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 	if (reln->smgr_cached_nblocks[fork] != InvalidBlockNumber &&
 		reln->smgr_cached_nblocks[fork] > 0)
 		return;
+
+	/* this may fail, and after what follows they must be told */
+	if (!registered)
+		RegisterXactCallback(tell_at_xact_end, NULL);
+	registered = true;
 
 	LockRelationForExtension(rel, ExclusiveLock);
 	reln = RelationGetSmgr(rel);

@@ -129,8 +129,9 @@ typedef struct PageExam
 /*
  * A live tuple keeps the page all-visible only if its inserter is hinted
  * committed and older than every snapshot.  The hint matters: an inserter that
- * committed asynchronously may not be on disk yet.  It will be before the page, if
- * the page is changed here, so then it is worth another look.
+ * committed asynchronously, or shares a place in the commit log with one that did, may
+ * not be on disk yet.  It will be before the page, if the page is changed here; else it
+ * can be had there.  So if that is all, it is worth another look.
  */
 static void
 note_live_xmin(PageExam *exam, HeapTupleHeader htup)
@@ -138,10 +139,13 @@ note_live_xmin(PageExam *exam, HeapTupleHeader htup)
 	PvVisibility *vis = &exam->result->vis;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
-	if (!HeapTupleHeaderXminCommitted(htup))
+	if (!HeapTupleHeaderXminCommitted(htup) &&
+		TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
 	{
 		vis->all_visible = false;
 		exam->result->look_again = true;
+		exam->result->commits_end = Max(exam->result->commits_end,
+										TransactionIdGetCommitLSN(xmin));
 	}
 	else if (!TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
 		vis->all_visible = false;
@@ -418,6 +422,7 @@ begin_exam(PageExam *exam, OffsetNumber maxoff)
 	result->recently_dead_tuples = 0;
 	result->hastup = false;
 	result->look_again = false;
+	result->commits_end = InvalidXLogRecPtr;
 	result->vis.all_visible = true;
 	result->vis.all_frozen = true;
 	result->vis.conflict_horizon = InvalidTransactionId;

@@ -18,7 +18,8 @@ typedef struct PvPageResult
 	int			recently_dead_tuples;
 	bool		hastup;			/* the page prevents truncation */
 	PvVisibility vis;			/* once its dead items are gone */
-	bool		look_again;		/* for what could not be hinted yet */
+	bool		look_again;		/* for what could not be hinted yet ... */
+	XLogRecPtr	commits_end;	/* ... before WAL is on disk up to here */
 	int			lpdead_items;
 	bool		marked_unused;	/* the dead items are unused already */
 	OffsetNumber *deadoffsets;	/* ascending; in the room for them */

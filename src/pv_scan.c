@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "storage/freespace.h"
 #include "utils/rel.h"
@@ -163,6 +164,23 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 }
 
 /*
+ * Look at a page again on which some inserters could not be hinted committed, since their
+ * commits may not be on disk yet: have them there, or the page would wait for its place in
+ * the visibility map until its table changes again.  This is for the scheduler's runners,
+ * who do not wait for the commits of their ANALYZEs; those of sessions with
+ * synchronous_commit off gain as well.  It is rarely needed more than once in a table, as
+ * it is only for transactions that had ended when the vacuum began.
+ */
+static void
+look_again(PvParticipant *self, Buffer buf, BlockNumber blkno, PvPageResult *found)
+{
+	if (XLogNeedsFlush(found->commits_end) &&
+		BufferGetLSNAtomic(buf) < found->commits_end)
+		XLogFlush(found->commits_end);
+	pv_page_visibility(self, buf, blkno, &found->vis);
+}
+
+/*
  * Prune, freeze and count one page.  Cleanup lock and pin held on entry,
  * neither on return.  Says whether it is all-frozen now.
  */
@@ -194,7 +212,7 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (dead_items_stay)
 		found.vis.all_visible = false;
 	else if (found.look_again)
-		pv_page_visibility(self, buf, blkno, &found.vis);
+		look_again(self, buf, blkno, &found);
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
 	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis, dead_items_stay);
 

@@ -144,7 +144,8 @@ pv_sched_start(Oid database, int runner, uint32 token,
  * No commit waits for its WAL, which would be most of the time on a disk that takes a
  * millisecond.  What a crash then takes are new statistics; it takes the counts that had
  * asked for them anyway.  Until the WAL writer comes, within a second by default, nobody can
- * set hints for XIDs that share a place in the commit log with ours.
+ * set hints for XIDs that share a place in the commit log with ours: sessions that read set
+ * them later, and our engine does not go on without them (look_again() in pv_scan.c).
  */
 static void
 fix_settings(void)
