@@ -83,6 +83,11 @@ static const char *problem = "The library was not loaded at server start.";
 /* The run in progress in this process, or NULL. */
 static PvRun *current_run = NULL;
 
+/* What the caller of the slot has told us of a table, or invalid */
+static Oid	told_relid = InvalidOid;
+static Oid	told_toast_parent;
+static const PvEffectiveOptions *told_options;
+
 static void pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 							   BufferAccessStrategy bstrategy);
 
@@ -257,6 +262,25 @@ pv_hook_end_run(void)
 }
 
 
+/*
+ * Who is about to call the slot, and knows the options of that table, saves us a look
+ * into the catalogs.  They stay the caller's; he has them forgotten, after an error too.
+ */
+void
+pv_hook_tell_options(Oid relid, Oid toast_parent, const PvEffectiveOptions *options)
+{
+	told_relid = relid;
+	told_toast_parent = toast_parent;
+	told_options = options;
+}
+
+void
+pv_hook_forget_options(void)
+{
+	told_relid = InvalidOid;
+}
+
+
 /* Is there anything in shared memory to look at?  Otherwise an error. */
 void
 pv_hook_check_preloaded(const char *what)
@@ -402,10 +426,14 @@ static void
 choose(Relation rel, PvChoice *choice)
 {
 	memset(choice, 0, sizeof(*choice));
-	if (current_run != NULL || !IsCatalogRelation(rel))
+	if (told_relid == RelationGetRelid(rel))
+		choice->toast_parent = told_toast_parent;
+	else if (current_run != NULL || !IsCatalogRelation(rel))
 		choice->toast_parent = toast_parent_of(rel);
 
-	if (IsCatalogRelation(rel))
+	if (told_relid == RelationGetRelid(rel))
+		choice->options = *told_options;
+	else if (IsCatalogRelation(rel))
 		pv_options_default(&choice->options);
 	else if (OidIsValid(choice->toast_parent))
 		pv_options_effective(choice->toast_parent,

@@ -13,6 +13,7 @@
 #include "catalog/pg_class.h"
 
 #include "parvacuum.h"
+#include "pv_options.h"
 
 /* One relation that a run has vacuumed. */
 typedef struct PvRunEntry
@@ -43,6 +44,9 @@ extern const char *pv_hook_problem(void);
 extern void pv_hook_check_preloaded(const char *what);
 extern void pv_hook_check_server(const char *what);
 extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);
+extern void pv_hook_tell_options(Oid relid, Oid toast_parent,
+								 const PvEffectiveOptions *options);
+extern void pv_hook_forget_options(void);
 
 /* The run of this process. */
 extern void pv_hook_begin_run(PvRun *run);

@@ -252,10 +252,11 @@ is_runner(int pid)
 		(strcmp(type, PV_SCHED_TYPE) == 0 || strcmp(type, PV_RUNNER_TYPE) == 0);
 }
 
-/* What core knows of the process; NULL if it is gone. */
+/* What core knows of the process now; NULL if it is gone. */
 static const PgBackendStatus *
 status_of(int pid)
 {
+	pgstat_clear_backend_activity_snapshot();
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
 		const PgBackendStatus *status = pv_backend_status(i);
@@ -316,6 +317,7 @@ cancel_table(Oid relid)
 	if (runner_pid != 0)
 		done = cancel_process(runner_pid);
 
+	pgstat_clear_backend_activity_snapshot();
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
 		const PgBackendStatus *status = pv_backend_status(i);

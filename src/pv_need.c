@@ -176,6 +176,25 @@ horizon_of(Scan *scan, Oid relid)
 	return scan->horizon;
 }
 
+/* The window that a table's options come to. */
+void
+pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
+{
+	const char *detail;
+
+	if (options->origin[PV_OPTION_WINDOW] > PV_ORIGIN_ANCESTOR ||
+		!pv_window_parse(options->text[PV_OPTION_WINDOW], window, &detail))
+		*window = pv_guc_parsed_window;
+}
+
+/* Is it to wait for that?  Not with what is urgent. */
+bool
+pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
+{
+	return !window->always && !score->wraparound &&
+		score->total < pv_guc_urgent_score && !pv_window_is_open(window, now);
+}
+
 /*
  * Is the engine, or for a catalog the scheduler, wanted for this table?  And
  * when?
@@ -184,7 +203,6 @@ static bool
 is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
 {
 	PvEffectiveOptions options;
-	const char *detail;
 
 	*window = pv_guc_parsed_window;
 	if (form->relisshared)
@@ -197,35 +215,25 @@ is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
 		return pv_guc_enabled;
 
 	pv_options_effective(form->oid, form->relispartition, &options);
-	if (!pv_window_parse(options.text[PV_OPTION_WINDOW], window, &detail))
-		*window = pv_guc_parsed_window;
+	pv_need_window(&options, window);
 	return options.value[PV_OPTION_ENABLED] > 0;
 }
 
 /*
- * Have it wait if it is outside of its window and can wait; otherwise note when
- * the window closes.
+ * Have it wait if it is outside of its window and can wait.
  */
 static void
 heed_window(Scan *scan, const PvWindow *window, PvItem *item)
 {
-	pg_time_t	change;
-	TimestampTz changes_at;
+	pg_time_t	opens;
 
-	if (window->always || item->score.wraparound ||
-		item->score.total >= pv_guc_urgent_score)
+	if (!pv_need_is_outside(window, &item->score, scan->now))
 		return;
 
-	change = pv_window_next_change(window, scan->now);
-	changes_at = change == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(change);
-	if (pv_window_is_open(window, scan->now))
-		item->closes_at = changes_at;
-	else
-	{
-		item->reason = PV_WAIT_WINDOW;
-		item->wait_until = changes_at;
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
-	}
+	opens = pv_window_next_change(window, scan->now);
+	item->reason = PV_WAIT_WINDOW;
+	item->wait_until = opens == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(opens);
+	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 }
 
 /*

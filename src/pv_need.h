@@ -13,7 +13,9 @@
 #include "catalog/pg_class.h"
 #include "utils/rel.h"
 
+#include "pv_options.h"
 #include "pv_queue.h"
+#include "pv_window.h"
 
 /* A table found by a scan, as an item for the queue. */
 typedef struct PvFound
@@ -26,5 +28,7 @@ typedef struct PvFound
 extern void pv_need_scan(PvFound *found);
 extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
 						  PvScore *score);
+extern void pv_need_window(const PvEffectiveOptions *options, PvWindow *window);
+extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now);
 
 #endif							/* PV_NEED_H */

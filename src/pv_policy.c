@@ -79,6 +79,22 @@ age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 }
 
 /*
+ * How urgent is what is to be done?
+ */
+static double
+total_score(const PvScore *score, BlockNumber pages)
+{
+	double		need = 0;
+
+	if (score->vacuum)
+		need = Max(score->dead, score->inserted);
+	if (score->analyze)
+		need = Max(need, score->modified);
+	need *= 1 + 1 / (1 + (double) pages / SIZE_OF_HALF_ADVANTAGE);
+	return score->vacuum ? Max(need, Max(score->xid, score->mxid)) : need;
+}
+
+/*
  * What is to be done with a table, and how urgently.
  */
 void
@@ -86,7 +102,6 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 			   PvScore *score)
 {
 	double		reltuples = Max(state->reltuples, 0);
-	double		need = 0;
 
 	memset(score, 0, sizeof(*score));
 
@@ -110,13 +125,17 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 
 	score->vacuum = score->wraparound || score->dead > 1 || score->inserted > 1;
 	score->analyze = score->modified > 1;
+	score->total = total_score(score, state->pages);
+}
 
-	if (score->vacuum)
-		need = Max(score->dead, score->inserted);
-	if (score->analyze)
-		need = Max(need, score->modified);
-	need *= 1 + 1 / (1 + (double) state->pages / SIZE_OF_HALF_ADVANTAGE);
-	score->total = score->vacuum ? Max(need, Max(score->xid, score->mxid)) : need;
+/*
+ * A vacuum of it would be in vain: it is only to be analyzed, if that.
+ */
+void
+pv_score_only_analyze(PvScore *score, BlockNumber pages)
+{
+	score->vacuum = score->wraparound = false;
+	score->total = total_score(score, pages);
 }
 
 /*
@@ -126,6 +145,17 @@ int
 pv_max_large(int nworkers)
 {
 	return Max(nworkers - 1, 1);
+}
+
+/*
+ * How many runners may there be while so many are on large tables?  One for small ones
+ * always: also where the only one is on a large table, and where several are and the
+ * setting was lowered.
+ */
+int
+pv_runners_allowed(int nworkers, int nlarge)
+{
+	return Max(nworkers, nlarge + 1);
 }
 
 /*
@@ -156,17 +186,6 @@ pv_rank_database(const PvDatabaseState *state)
 			rank += RANK_OF_AGE * danger;
 	}
 	return rank;
-}
-
-/*
- * How many runners may there be while so many are on large tables?  One for small ones
- * always: also where the only one is on a large table, and where several are and the
- * setting was lowered.
- */
-int
-pv_runners_allowed(int nworkers, int nlarge)
-{
-	return Max(nworkers, nlarge + 1);
 }
 
 /*

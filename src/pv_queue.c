@@ -59,6 +59,10 @@
  * that is at a small table for so long may wait for a lock, too. */
 #define LATE_AFTER_MS			10000
 
+/* A runner stays no longer than this where there always is something to do: settings of
+ * databases and roles are only read by who comes. */
+#define LONGEST_STAY_MS			(10 * 60 * 1000)
+
 /* The last place for a large table is kept for the database with the highest score
  * for so long, in which a runner can come there. */
 #define KEEP_PLACE_MS			10000
@@ -386,6 +390,8 @@ enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
 {
 	entry->item.again = false;
 	entry->item.score.total = Max(entry->item.score.total, entry->item.priority);
+	if (entry->item.priority > 0)
+		entry->item.only_analyze = false;
 	enqueue_entry(queue, entry);
 }
 
@@ -417,7 +423,8 @@ places(void)
 /*
  * An entry that can be done without for the sake of this item: one that waits and
  * that nobody has asked for, or, if the item prevents wraparound, the last that is
- * queued and does not.  Both are found again by a scan.
+ * queued and does not.  Both are found again by a scan; what somebody has asked for,
+ * and does not need a vacuum, is not, but such tables must not keep that one out.
  */
 static QueueEntry *
 least_entry(const PvItem *item)
@@ -432,9 +439,10 @@ least_entry(const PvItem *item)
 		{
 			QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
 
-			if (entry->item.priority > 0 || entry->item.state == PV_ITEM_RUNNING)
+			if (entry->item.state == PV_ITEM_RUNNING ||
+				(entry->item.priority > 0 && !item->score.wraparound))
 				continue;
-			if (entry->item.state == PV_ITEM_WAITING)
+			if (entry->item.state == PV_ITEM_WAITING && entry->item.priority == 0)
 				return entry;
 			if (item->score.wraparound && !entry->item.score.wraparound &&
 				(least == NULL || entry->item.score.total < least->item.score.total))
@@ -485,7 +493,7 @@ new_entry(DatabaseQueue *queue, const PvItem *item)
 	entry->item = *item;
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.state_since = 0;
-	entry->item.again = false;
+	entry->item.again = entry->item.only_analyze = entry->item.was_for_age = false;
 	entry->item.horizon = InvalidTransactionId;
 	dlist_push_tail(&queue->entries, &entry->node);
 	shared->nentries++;
@@ -868,6 +876,9 @@ leave_table(PvWaitReason reason, TransactionId horizon)
 	{
 		set_state(entry, PV_ITEM_WAITING, reason);
 		entry->item.horizon = horizon;
+		if (!entry->item.only_analyze)
+			entry->item.was_for_age = entry->item.score.wraparound;
+		entry->item.only_analyze = false;
 		if (reason != PV_WAIT_LOCK)
 			entry->item.priority = 0;
 	}
@@ -974,12 +985,23 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 }
 
 /*
+ * Would a vacuum of it be in vain?  With the horizon where it was, nothing can be removed
+ * now that the last one could not remove, nor anything be frozen; but one that was not to
+ * prevent wraparound may not have looked everywhere, and multixacts go by another horizon.
+ */
+static bool
+is_in_vain(const PvItem *known, const PvItem *item)
+{
+	return (known->reason == PV_WAIT_HORIZON || known->only_analyze) &&
+		TransactionIdIsValid(known->horizon) && known->horizon == item->horizon &&
+		(!item->score.wraparound || (known->was_for_age && item->score.mxid <= 1));
+}
+
+/*
  * One table that the scan has found, with its score, to be queued, or to wait
  * for item->reason until item->wait_until.  What is known of it already gets the
- * new score.  With item->horizon as before, a table whose last vacuum could not
- * remove what is dead goes on waiting, unless it is to be analyzed: nothing can be
- * removed now that could not then.  *full is set if there was no place; for what only
- * waits, some is left.
+ * new score.  What would be vacuumed in vain goes on waiting, or is only analyzed.
+ * *full is set if there was no place; for what only waits, some is left.
  */
 void
 pv_queue_offer(const PvItem *item, bool *full)
@@ -1013,22 +1035,21 @@ pv_queue_offer(const PvItem *item, bool *full)
 	else if (entry != NULL)
 	{
 		PvItem	   *known = &entry->item;
+		bool		in_vain = reason == PV_WAIT_NONE && is_in_vain(known, item);
 
 		if (known->state == PV_ITEM_QUEUED)
 			take_out_of_lane(queue, entry);
-		else if (known->reason == PV_WAIT_HORIZON && reason == PV_WAIT_NONE &&
-				 TransactionIdIsValid(known->horizon) &&
-				 known->horizon == item->horizon && !item->score.analyze &&
-				 !item->score.wraparound)
-		{
-			reason = PV_WAIT_HORIZON;
-			pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
-		}
 		known->seen = true;
 		known->score = item->score;
+		known->only_analyze = in_vain && item->score.analyze && known->priority == 0;
+		if (known->only_analyze)
+			pv_score_only_analyze(&known->score, item->pages);
+		else if (in_vain)
+			reason = PV_WAIT_HORIZON;
+		if (in_vain)
+			pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
 		known->score.total = Max(known->score.total, known->priority);
 		known->pages = item->pages;
-		known->closes_at = known->priority > 0 ? 0 : item->closes_at;
 		known->toast_parent = item->toast_parent;
 		if (reason == PV_WAIT_NONE || known->priority > 0)
 		{
@@ -1153,6 +1174,7 @@ pv_queue_put_back(const PvItem *item)
 		(item->pages >= PV_LARGE_PAGES && !me->on_large);
 	entry->item.score = item->score;
 	entry->item.pages = item->pages;
+	entry->item.only_analyze = item->only_analyze;
 	if (put_back)
 	{
 		enqueue_again(queue, entry);
@@ -1178,14 +1200,19 @@ pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 	LWLockRelease(lock);
 }
 
-/* Is this runner wanted elsewhere? */
+/*
+ * Is this runner wanted elsewhere, or has it been here for long?  Then another one, with the
+ * database's settings of now, goes on; it, or somebody who is here, sees to a scan first.
+ */
 bool
 pv_queue_should_leave(void)
 {
 	bool		leave;
 
 	LWLockAcquire(lock, LW_SHARED);
-	leave = me->leave;
+	leave = me->leave ||
+		(!my_queue()->scan_requested &&
+		 TimestampDifferenceExceeds(me->hired_at, GetCurrentTimestamp(), LONGEST_STAY_MS));
 	LWLockRelease(lock);
 	return leave;
 }
@@ -1267,7 +1294,6 @@ pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority
 	if (entry != NULL)
 	{
 		entry->item.priority = priority;
-		entry->item.closes_at = 0;
 		if (entry->item.state == PV_ITEM_RUNNING)
 			entry->item.again = true;
 		else
@@ -1307,6 +1333,7 @@ pv_queue_withdraw(Oid relid, int *runner_pid)
 		take_out_of_lane(find_queue(MyDatabaseId), entry);
 		set_state(entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
 		entry->item.priority = 0;
+		entry->item.only_analyze = false;
 		found = true;
 	}
 	LWLockRelease(lock);

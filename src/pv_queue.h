@@ -61,14 +61,15 @@ typedef struct PvItem
 	double		priority;		/* of parvacuum_enqueue(), else 0 */
 	TimestampTz state_since;
 	TimestampTz wait_until;		/* 0: until the next pass at least */
-	TimestampTz closes_at;		/* its window; 0: never */
-	TransactionId horizon;		/* waiting: of the vacuum that left dead rows;
-								 * offered: the one of now */
+	TransactionId horizon;		/* waiting, or only to be analyzed: of the vacuum
+								 * that left dead rows; offered: the one of now */
 	int			runner_pid;		/* running */
 	uint8		state;			/* a PvItemState */
 	uint8		reason;			/* a PvWaitReason */
 	bool		seen;			/* by the scan that goes on */
 	bool		again;			/* enqueued while it was running */
+	bool		was_for_age;	/* that vacuum was to prevent wraparound */
+	bool		only_analyze;	/* as long as the horizon is the same */
 } PvItem;
 
 /* Counted since the server started; read without a lock. */

@@ -41,12 +41,15 @@
 
 #include <time.h>
 
+#include "access/genam.h"
+#include "access/gin.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/vacuum.h"
@@ -64,6 +67,7 @@
 #include "storage/standby.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -76,6 +80,7 @@
 #include "pv_compat.h"
 #include "pv_cost.h"
 #include "pv_guc.h"
+#include "pv_hook.h"
 #include "pv_map.h"
 #include "pv_need.h"
 #include "pv_options.h"
@@ -91,6 +96,7 @@ typedef struct Work
 	VacuumParams params;
 	bool		has_options;
 	AutoVacOpts options;		/* the table's autovacuum_* */
+	PvEffectiveOptions effective;	/* and those of parvacuum */
 	TransactionId horizon;		/* before the vacuum */
 	bool		nobody_looks;	/* then there was no older snapshot or transaction */
 	bool		vacuumed;
@@ -243,8 +249,28 @@ scan_database(void)
  */
 
 /*
- * Lock the table and open it.  Except for its age it is not waited for.  NULL with
- * *locked set if somebody has it, or if it is gone.
+ * Somebody has the table locked.
+ */
+static void
+note_locked(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+
+	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
+	if (Log_autovacuum_min_duration >= 0 && name != NULL)
+		ereport(LOG,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("parvacuum's scheduler skipped table \"%s\"", name),
+				 errdetail("Somebody has it locked.")));
+}
+
+/*
+ * Lock the table and open it.  NULL with *locked set if somebody has it, or if it is
+ * gone.
+ *
+ * It is not waited for, not for its age either: there is a next pass, and as many locked
+ * tables as there are runners would have all others wait.  Core's forced autovacuum, which
+ * comes a tenth of the age later, does wait.
  *
  * With the lock held, the relation cache itself can tell whether it is still there;
  * try_relation_open() asks another cache first, which for each table is as much
@@ -255,12 +281,10 @@ open_table(const PvItem *item, bool *locked)
 {
 	Relation	rel;
 
-	*locked = false;
-	if (item->score.wraparound)
-		LockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
-	else if (!ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock))
+	*locked = !ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
+	if (*locked)
 	{
-		*locked = true;
+		note_locked(item->key.relid);
 		return NULL;
 	}
 	rel = RelationIdGetRelation(item->key.relid);
@@ -296,7 +320,10 @@ choose_params(Work *work, Relation rel)
 		params->freeze_table_age = params->multixact_freeze_table_age = 0;
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
-	params->truncate = VACOPTVALUE_AUTO;
+
+	/* where our engine is not in between, core must be told yes or no */
+	params->truncate = pv_hook_installed() ? VACOPTVALUE_AUTO :
+		pv_may_truncate(rel) ? VACOPTVALUE_ENABLED : VACOPTVALUE_DISABLED;
 
 	/* of core's engine, no more than autovacuum asks for; ours makes up its own mind */
 	params->nworkers = -1;
@@ -310,7 +337,8 @@ choose_params(Work *work, Relation rel)
 }
 
 /*
- * A table with limits of its own is not on the account.
+ * A table with limits of its own is not on the account.  But a limit without a delay
+ * says nothing.
  */
 static void
 choose_budget(const Work *work)
@@ -324,6 +352,8 @@ choose_budget(const Work *work)
 	pv_cost_of_autovacuum(&budget);
 	if (work->options.vacuum_cost_delay >= 0)
 		budget.delay = work->options.vacuum_cost_delay;
+	else if (budget.delay <= 0)
+		return;
 	if (work->options.vacuum_cost_limit > 0)
 		budget.limit = work->options.vacuum_cost_limit;
 	pv_cost_close_account(budget.delay, budget.limit);
@@ -348,18 +378,60 @@ show_activity(const Work *work)
 }
 
 /*
- * Look again at what the table needs now.  False if it is nothing.
+ * What the table says of parvacuum, or the table of a TOAST table.  A catalog says nothing.
+ */
+static void
+read_options(Work *work, Relation rel)
+{
+	Oid			parent = work->item.toast_parent;
+
+	if (IsCatalogRelation(rel))
+		pv_options_default(&work->effective);
+	else if (OidIsValid(parent))
+		pv_options_effective(parent, get_rel_relispartition(parent), &work->effective);
+	else
+		pv_options_effective(RelationGetRelid(rel), rel->rd_rel->relispartition,
+							 &work->effective);
+}
+
+/*
+ * Has its window closed, or was it given another?  Who has asked for the table does not
+ * mind.
+ */
+static bool
+is_outside_window(const Work *work)
+{
+	PvWindow	window;
+
+	if (work->item.priority > 0)
+		return false;
+	pv_need_window(&work->effective, &window);
+	return pv_need_is_outside(&window, &work->item.score, time(NULL));
+}
+
+/*
+ * Look again at what the table needs now.  False if it is nothing, or has opted out.
  */
 static bool
 still_needed(Work *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
 
+	read_options(work, rel);
+	if (work->item.priority == 0 && work->effective.value[PV_OPTION_ENABLED] <= 0)
+		return false;
 	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent, &work->options);
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
 
 	/* pg_class does not know the size of what was never vacuumed */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
+	if (work->item.only_analyze)
+		work->item.only_analyze = GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
+	if (work->item.only_analyze)
+	{
+		work->horizon = work->item.horizon;
+		pv_score_only_analyze(score, work->item.pages);
+	}
 	if (work->item.priority > 0)
 	{
 		score->vacuum = true;
@@ -396,7 +468,9 @@ vacuum_table(Work *work, Relation rel)
 	save_nestlevel = NewGUCNestLevel();
 	pv_restrict_search_path();
 
+	pv_hook_tell_options(RelationGetRelid(rel), work->item.toast_parent, &work->effective);
 	table_relation_vacuum(rel, &work->params, ring);
+	pv_hook_forget_options();
 
 	AtEOXact_GUC(false, save_nestlevel);
 	SetUserIdAndSecContext(save_userid, save_sec_context);
@@ -415,6 +489,10 @@ horizon_is_in_the_way(Work *work, Relation rel)
 	PvScore		after;
 	int			max_age = autovacuum_freeze_max_age;
 
+	if (work->item.only_analyze)
+		return true;
+	if (!work->vacuumed)
+		return false;
 	if (work->has_options && work->options.freeze_max_age >= 0)
 		max_age = Min(max_age, work->options.freeze_max_age);
 	if (work->item.score.wraparound &&
@@ -537,11 +615,6 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	bool		locked;
 
 	*go_on = *put_back = false;
-	if (work->item.closes_at != 0 && GetCurrentTimestamp() >= work->item.closes_at)
-	{
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
-		return PV_WAIT_WINDOW;
-	}
 	StartTransactionCommand();
 	change_status(work->item.score.wraparound ?
 				  PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND : PROC_IN_VACUUM, 0);
@@ -550,29 +623,30 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 	MemoryContextSwitchTo(work_context);
 
 	rel = open_table(&work->item, &locked);
-	if (rel != NULL && still_needed(work, rel))
-	{
-		if (pv_queue_put_back(&work->item))
-			*put_back = true;
-		else
-		{
-			*go_on = true;
-			show_activity(work);
-			if (work->item.score.vacuum)
-			{
-				vacuum_table(work, rel);
-				if (horizon_is_in_the_way(work, rel))
-					reason = PV_WAIT_HORIZON;
-			}
-		}
-	}
-	else if (locked)
-	{
+	if (locked)
 		reason = PV_WAIT_LOCK;
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
-	}
-	else
+	else if (rel == NULL || !still_needed(work, rel))
+	{
+		if (rel != NULL && work->item.only_analyze)
+			reason = PV_WAIT_HORIZON;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->not_needed, 1);
+	}
+	else if (is_outside_window(work))
+	{
+		reason = PV_WAIT_WINDOW;
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
+	}
+	else if (pv_queue_put_back(&work->item))
+		*put_back = true;
+	else
+	{
+		*go_on = true;
+		show_activity(work);
+		if (work->item.score.vacuum)
+			vacuum_table(work, rel);
+		if (horizon_is_in_the_way(work, rel))
+			reason = PV_WAIT_HORIZON;
+	}
 
 	if (rel != NULL)
 		relation_close(rel, NoLock);
@@ -585,15 +659,53 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 }
 
 /*
- * The second, or the rest of the first: ANALYZE.
+ * What was inserted into a GIN index may wait in its pending list.  A vacuum empties that;
+ * so does autovacuum's ANALYZE, but core does not know that we are like it.
+ *
+ * Core: access/gin/ginvacuum.c, ginvacuumcleanup.
  */
 static void
+empty_pending_lists(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, NoLock);
+	Oid			save_userid;
+	int			save_sec_context;
+	int			save_nestlevel;
+	ListCell   *lc;
+
+	if (rel == NULL)
+		return;
+	GetUserIdAndSecContext(&save_userid, &save_sec_context);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
+	save_nestlevel = NewGUCNestLevel();
+	pv_restrict_search_path();
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
+		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID && indrel->rd_index->indisvalid;
+
+		index_close(indrel, AccessShareLock);
+		if (is_gin)
+			DirectFunctionCall1(gin_clean_pending_list, ObjectIdGetDatum(lfirst_oid(lc)));
+	}
+	AtEOXact_GUC(false, save_nestlevel);
+	SetUserIdAndSecContext(save_userid, save_sec_context);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * The second, or the rest of the first: ANALYZE.  False if somebody has the table locked
+ * meanwhile.
+ */
+static bool
 analyze_table(Work *work)
 {
 	VacuumParams params;
+	bool		locked;
 
 	memset(&params, 0, sizeof(params));
-	params.options = VACOPT_ANALYZE | VACOPT_SKIP_LOCKED;
+	params.options = VACOPT_ANALYZE;
 	params.log_min_duration = work->has_options && work->options.log_min_duration >= 0 ?
 		work->options.log_min_duration : Log_autovacuum_min_duration;
 
@@ -601,14 +713,23 @@ analyze_table(Work *work)
 		StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
-	choose_budget(work);
-	pv_cost_settle();
-	analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
-	pv_cost_charge_slept();
-	pv_cost_open_account();
+	locked = !ConditionalLockRelationOid(work->item.key.relid, ShareUpdateExclusiveLock);
+	if (locked)
+		note_locked(work->item.key.relid);
+	else
+	{
+		choose_budget(work);
+		pv_cost_settle();
+		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+		if (!work->vacuumed)
+			empty_pending_lists(work->item.key.relid);
+		pv_cost_charge_slept();
+		pv_cost_open_account();
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->analyzes, 1);
+	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->analyzes, 1);
+	return !locked;
 }
 
 /*
@@ -624,8 +745,8 @@ do_table(Work *work)
 	reason = look_and_vacuum(work, &go_on, &put_back);
 	if (put_back)
 		return;
-	if (go_on && work->item.score.analyze)
-		analyze_table(work);
+	if (go_on && work->item.score.analyze && !analyze_table(work) && reason == PV_WAIT_NONE)
+		reason = PV_WAIT_LOCK;
 
 	/* A late signal was for this table, which is done */
 	QueryCancelPending = false;
@@ -662,6 +783,7 @@ recover(Work *work)
 	pv_queue_finish(&work->item, work->vacuumed, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
 					InvalidTransactionId);
 	pv_cost_open_account();
+	pv_hook_forget_options();
 	RESUME_INTERRUPTS();
 }
 
@@ -718,6 +840,19 @@ next_step(void)
  * ----------------------------------------------------------------
  */
 
+/*
+ * What core's code does here is to have as much memory as autovacuum.
+ */
+static void
+choose_work_mem(void)
+{
+	const char *value = autovacuum_work_mem >= 0 ?
+		GetConfigOption("autovacuum_work_mem", false, false) :
+		GetConfigOptionResetString("maintenance_work_mem");
+
+	SetConfigOption("maintenance_work_mem", value, PGC_SUSET, PGC_S_SESSION);
+}
+
 static void
 heed_reload(void)
 {
@@ -726,6 +861,7 @@ heed_reload(void)
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
 	choose_freeze_ages();
+	choose_work_mem();
 }
 
 /*
@@ -757,6 +893,7 @@ parvacuum_sched_main(Datum main_arg)
 	change_status(PROC_IS_AUTOVACUUM, 0);
 	fix_settings();
 	choose_freeze_ages();
+	choose_work_mem();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	PortalContext = work_context;

@@ -253,9 +253,19 @@ sql(map { ("CREATE TABLE $_->[0] (id int)", "INSERT INTO $_->[0] SELECT i FROM g
 	[ old => 'autovacuum_freeze_max_age = 100000' ], [ old_multi => 'autovacuum_multixact_freeze_max_age = 10000' ], [ young => 'autovacuum_freeze_max_age = 1000000' ]);
 round_of();
 is(vacuums($_), 0, "$_: not yet") for qw(old old_multi young);
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM bell');
 my $xids = sql('SELECT txid_current()');
 sql(q{DO $$ BEGIN FOR i IN 1 .. 90100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 cmp_ok(sql('SELECT txid_current()') - $xids, '>', 90000, '90000 transactions');
+
+# once in vain, since somebody may still see what was then; not before that changes again
+until_item('old', 'waiting horizon', 'old: vacuumed for its age, in vain');
+my $by_horizon = stat_of('skipped_horizon');
+ok(pv_await($node, "SELECT skipped_horizon >= $by_horizon + 3 FROM parvacuum_scheduler_stats()", 'true'), 'old: pass by pass it waits');
+is(vacuums('old'), 1, 'old: it was once');
+$reader->query_safe('COMMIT');
+$reader->quit;
 sql('CREATE TABLE shared AS SELECT i FROM generate_series(1, 9100) i');
 sql(q{DO $$ DECLARE r record; BEGIN
 	PERFORM FROM shared FOR KEY SHARE;
@@ -267,11 +277,11 @@ sql(q{DO $$ DECLARE r record; BEGIN
 	END LOOP; END $$});
 for my $table (qw(old old_multi))
 {
-	until_vacuumed($table, 1, "$table: vacuumed for its age");
+	until_vacuumed($table, $table eq 'old' ? 2 : 1, "$table: vacuumed for its age");
 	is(sql("SELECT $is_young{$table} FROM pg_class WHERE oid = '$table'::regclass"), 't', "$table: and young again");
 }
 round_of();
-is(vacuums($_), $_ eq 'young' ? 0 : 1, "$_: once, at nine tenths of its age") for qw(old old_multi young);
+is(vacuums($_), { old => 2, old_multi => 1, young => 0 }->{$_}, "$_: once, at nine tenths of its age") for qw(old old_multi young);
 sql('DROP TABLE old, old_multi, young, shared');
 
 #
@@ -334,20 +344,32 @@ sql('DROP TABLE ' . join ', ', @windows, qw(w_database w_open_database));
 # Dead rows that somebody can still see
 #
 sql('CREATE TABLE seen_by (id int)', 'INSERT INTO seen_by SELECT i FROM generate_series(1, 1000) i', "ALTER TABLE seen_by SET ($in, $calm)");
-sql('VACUUM seen_by');
-my $reader = $node->background_psql('postgres');
+sql('CREATE TABLE seen_hot (id int)', 'INSERT INTO seen_hot SELECT i FROM generate_series(1, 1000) i',
+	"ALTER TABLE seen_hot SET ($in, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0)");
+sql('VACUUM seen_by', 'VACUUM ANALYZE seen_hot');
+$reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM seen_by');
-my $by_horizon = stat_of('skipped_horizon');
+$by_horizon = stat_of('skipped_horizon');
 sql('DELETE FROM seen_by WHERE id <= 500');
 until_item('seen_by', 'waiting horizon', 'what is still seen waits');
 ok(pv_await($node, "SELECT skipped_horizon >= $by_horizon + 3 FROM parvacuum_scheduler_stats()", 'true'), 'pass by pass, counted');
 is(vacuums('seen_by'), 2, 'vacuumed once');
 is(sql('SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = \'seen_by\''), 500, 'in vain');
+for my $times (1 .. 3)
+{
+	sql('DELETE FROM seen_hot WHERE id <= 500 + 10 * ' . $times);
+	ok(pv_await($node, q{SELECT analyze_count FROM pg_stat_user_tables WHERE relname = 'seen_hot'}, 1 + $times), "what is changed meanwhile is analyzed, $times");
+	until_item('seen_hot', 'waiting horizon', "and waits, $times");
+}
+is(vacuums('seen_hot'), 2, 'vacuumed once');
 $reader->query_safe('COMMIT');
 $reader->quit;
-until_vacuumed('seen_by', 3, 'and when nobody sees it any more');
-is(sql('SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = \'seen_by\''), 0, 'not in vain');
-sql('DROP TABLE seen_by');
+for my $table (qw(seen_by seen_hot))
+{
+	until_vacuumed($table, 3, "$table: and when nobody sees it any more");
+	is(sql("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = '$table'"), 0, "$table: not in vain");
+}
+sql('DROP TABLE seen_by, seen_hot');
 
 #
 
@@ -381,6 +403,19 @@ is(runner_of('not_for_age'), $pid, 'wraparound: and it goes on');
 like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/VACUUM public\.not_for_age \(to prevent wraparound\)/, 'wraparound: pg_stat_activity says what for');
 speed(0);
 until_vacuumed('not_for_age', 2, 'wraparound: to its end');
+
+# which is not waited for either, by the only runner
+reload_with('parvacuum.scheduler_workers' => 1);
+$locker->query_safe('BEGIN; LOCK TABLE not_for_age IN SHARE UPDATE EXCLUSIVE MODE');
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'not_for_age'});
+until_item('not_for_age', 'waiting lock', 'wraparound: a locked table');
+make_dead('gives');
+until_vacuumed('gives', 3, 'wraparound: nobody waits with it');
+like(slurp_file($node->logfile), qr/LOG: .*parvacuum's scheduler skipped table "not_for_age"/, 'wraparound: the log says that it was locked');
+$locker->query_safe('COMMIT');
+$locker->quit;
+until_vacuumed('not_for_age', 3, 'wraparound: and then it is vacuumed');
+reload_with('parvacuum.scheduler_workers' => 3);
 
 #
 # VACUUM and ANALYZE in one transaction, if the table is small and not too old: then ANALYZE's snapshot
@@ -438,9 +473,12 @@ naptime(3600);
 is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 't', 'cancel: a table');
 until_item('stops', 'waiting canceled', 'cancel: it waits');
 is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 'f', 'cancel: there is nothing to cancel any more');
+my $stale = $node->background_psql('postgres');
+$stale->query_safe('BEGIN; SELECT count(*) FROM pg_stat_activity');
 sql(q{SELECT parvacuum_enqueue('stops')});
 until_item('stops', 'running', 'enqueue: it is vacuumed again at once');
-is(sql('SELECT parvacuum_cancel(' . runner_of('stops') . ')'), 't', 'cancel: a process');
+is($stale->query_safe('SELECT parvacuum_cancel(' . runner_of('stops') . ')'), 't', 'cancel: a process, newer than what the transaction knows');
+$stale->quit;
 until_item('stops', 'waiting canceled', 'cancel: it waits again');
 is(stat_of('errors'), 0, 'cancel: that is no error');
 
@@ -491,6 +529,26 @@ my $passes = stat_of('passes');
 naptime(1);
 ok(pv_await($node, "SELECT passes > $passes FROM parvacuum_scheduler_stats()", 'true'), 'a shorter naptime holds at once');
 round_of();
+
+#
+# What changes while tables are queued, and no scan sees it
+#
+my @changes = map { "changes_$_" } 1 .. 3;
+make_tables(200, @changes);
+speed($slowly / 5);
+make_dead(@changes);
+ok(pv_await($node, $running, 1), 'changes: one is in work');
+naptime(3600);
+ok(pv_await($node, $active, 3), 'changes: two are queued');
+my ($out, $shut) = split /\n/, sql(q{SELECT "table" FROM parvacuum_queue WHERE state = 'queued'});
+sql("ALTER TABLE $out SET ($in = off)", qq{ALTER TABLE $shut SET (parvacuum."window" = 'never')});
+speed(0);
+ok(pv_await($node, $active, 0), 'changes: nothing is left');
+is(join('|', map { vacuums($_) } $out, $shut), '1|1', 'changes: neither who opted out is vacuumed, nor who got a window');
+is(sql('SELECT ' . item($out)), '', 'changes: the one is forgotten');
+is(sql('SELECT ' . item($shut)), 'waiting window', 'changes: the other waits');
+naptime(1);
+sql('DROP TABLE ' . join ', ', @changes);
 
 #
 # Reloads, while tables are queued
@@ -556,6 +614,15 @@ speed(10000);
 }
 speed(0);
 sql('DROP TABLE ' . join ', ', @tiny);
+
+# A limit of the table's own says nothing where there is no delay.
+make_tables(200, 'own_limit');
+sql('ALTER TABLE own_limit SET (autovacuum_vacuum_cost_limit = 1000)');
+start_slow('own_limit', 'a limit without a delay');
+is_near(units_per_second(1.2), $slowly, 'a limit without a delay', 0.7);
+speed(0);
+ok(pv_await($node, $active, 0), 'a limit without a delay: the table is done');
+sql('DROP TABLE own_limit');
 
 my @payers = map { "payer_$_" } 1 .. 8;
 make_tables(400, @payers);
@@ -638,6 +705,28 @@ for my $workers (1, 2)
 }
 is(pv_findings($node, $_), '', "$_ is whole") for qw(large_a hot other_1);
 
+# Fewer workers than large tables in work: there still is one for small tables.
+speed(6000);
+reload_with('parvacuum.scheduler_workers' => 3);
+make_dead(@large);
+my $on_large = q{SELECT string_agg(pid::text, ' ' ORDER BY relid) FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'};
+ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'", 2), 'fewer workers: two are on large tables');
+my @pids = sql($on_large);
+for my $workers (1, 2)
+{
+	reload_with('parvacuum.scheduler_workers' => $workers);
+	for (1 .. 2)
+	{
+		$count = vacuums('hot');
+		sql('UPDATE hot SET k = k + 1');
+		until_vacuumed('hot', $count + 1, "fewer workers, $workers: the hot table is vacuumed");
+	}
+}
+is_deeply([ sql($on_large) ], \@pids, 'fewer workers: while both go on');
+reload_with('parvacuum.scheduler_workers' => 2);
+speed(0);
+ok(pv_await($node, $active, 0), 'fewer workers: and all are done');
+
 #
 # What limits users' statements does not limit it: the vacuum takes five seconds.
 #
@@ -698,6 +787,18 @@ ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE
 is(sql(q{SELECT count(*) FROM pg_class WHERE relname LIKE 'fresh%' AND relallvisible = relpages}), scalar @fresh, 'fresh tables: and all-visible');
 reload_with(wal_writer_delay => 200);
 sql('DROP TABLE ' . join ', ', @fresh);
+
+#
+# New entries of a GIN index are put in their place, though there is nothing to vacuum.
+#
+sql('CREATE TABLE entries (a int[])', 'CREATE INDEX entries_gin ON entries USING gin (a)', 'CREATE INDEX entries_btree ON entries (a)');
+sql('INSERT INTO entries SELECT ARRAY[i, i + 1] FROM generate_series(1, 500) i');
+my $pending = q{SELECT n_pending_pages FROM gin_metapage_info(get_raw_page('entries_gin', 0))};
+cmp_ok(sql($pending), '>', 0, 'a GIN index: entries are pending');
+sql("ALTER TABLE entries SET ($in, autovacuum_vacuum_insert_threshold = -1)");
+ok(pv_await($node, $pending, 0), 'a GIN index: and are not any more');
+is(sql(q{SELECT vacuum_count, analyze_count FROM pg_stat_user_tables WHERE relname = 'entries'}), '0|1', 'a GIN index: by an ANALYZE');
+is(pv_findings($node, 'entries'), '', 'a GIN index: and is whole');
 
 #
 # Nothing is counted: then only ages say what needs a vacuum.

@@ -218,7 +218,8 @@ AS 'MODULE_PATHNAME';
 -- True if there was no place for it.
 CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
 									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
-									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false)
+									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
+									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -271,7 +272,8 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_items(OUT database oid, OUT rel oid, OUT state text,
 									 OUT reason text, OUT score float8,
-									 OUT priority float8, OUT pid int, OUT since bigint)
+									 OUT priority float8, OUT pid int, OUT since bigint,
+									 OUT only_analyze boolean)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

@@ -179,7 +179,9 @@ check_entry(QueueEntry *entry, int queueno)
 	check(item->state == PV_ITEM_RUNNING || !item->again);
 	check(item->state != PV_ITEM_QUEUED || item->score.total >= item->priority);
 	check(item->state != PV_ITEM_WAITING || item->priority == 0 || item->reason == PV_WAIT_LOCK);
-	check(item->priority == 0 || item->closes_at == 0);
+	check(!item->only_analyze || (item->state != PV_ITEM_WAITING && TransactionIdIsValid(item->horizon)));
+	check(!item->only_analyze || item->state == PV_ITEM_RUNNING || item->priority == 0);
+	check(!item->only_analyze || (item->score.analyze && !item->score.vacuum));
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
@@ -491,6 +493,9 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.horizon = (TransactionId) PG_GETARG_INT32(5);
 	item.score.vacuum = true;
 	item.score.analyze = PG_GETARG_BOOL(6);
+	item.score.modified = item.score.analyze ? item.score.total / 10 : 0;
+	item.score.wraparound = PG_GETARG_BOOL(7);
+	item.score.mxid = PG_GETARG_FLOAT8(8);
 	pv_queue_offer(&item, &full);
 	check_all();
 	PG_RETURN_BOOL(full);
@@ -614,8 +619,8 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 	foreach(lc, pv_queue_copy())
 	{
 		PvItem	   *item = lfirst(lc);
-		bool		nulls[8] = {0};
-		Datum		values[8];
+		bool		nulls[9] = {0};
+		Datum		values[9];
 
 		values[0] = ObjectIdGetDatum(item->key.database);
 		values[1] = ObjectIdGetDatum(item->key.relid);
@@ -625,6 +630,7 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 		values[5] = Float8GetDatum(item->priority);
 		values[6] = Int32GetDatum(item->runner_pid);
 		values[7] = Int64GetDatum((now_of_test - item->state_since) / USECS_PER_SEC);
+		values[8] = BoolGetDatum(item->only_analyze);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -746,9 +752,10 @@ fuzz_scan(int runner)
 		score -= up_to(1) * 0.25;
 		item.score.total = score;
 		item.score.vacuum = true;
+		item.score.analyze = up_to(2) == 0;
+		item.score.wraparound = up_to(9) == 0;
 		item.pages = random_pages();
 		item.reason = up_to(5) == 0 ? PV_WAIT_WINDOW : PV_WAIT_NONE;
-		item.closes_at = up_to(1) ? now_of_test : 0;
 		item.horizon = 100 + up_to(1);
 		pv_queue_offer(&item, &full);
 		check_all();

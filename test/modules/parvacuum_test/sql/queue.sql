@@ -108,29 +108,69 @@ SELECT rel, state, reason, score, since FROM parvacuum_test_items() ORDER BY rel
 SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 14, 3), parvacuum_test_offer(0, 13, 2, 1, 'window'), parvacuum_test_end_scan(0);
 SELECT rel, state, reason, score FROM parvacuum_test_items() ORDER BY rel;
 
--- The horizon: as long as it is where it was, the table waits on; but if it is to be
--- analyzed it is queued, and if somebody wants it.
+-- The horizon: as long as it is where it was, the table waits on.  If it is to be analyzed
+-- it is queued for that, with the score of that; and for all if somebody wants it.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, 1, 'none', 500), parvacuum_test_end_scan(0),
 	parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500);
-CREATE FUNCTION offered(score float8, horizon int, "analyze" boolean DEFAULT false) RETURNS TABLE (state text, reason text, new_score float8) LANGUAGE sql AS $$
-	SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, score, 1, 'none', horizon, "analyze"), parvacuum_test_end_scan(0);
-	SELECT state, reason, score FROM parvacuum_test_items();
+CREATE FUNCTION offered(score float8, horizon int, "analyze" boolean DEFAULT false, wraparound boolean DEFAULT false, mxid float8 DEFAULT 0)
+RETURNS TABLE (state text, reason text, new_score float8, only_analyze boolean) LANGUAGE sql AS $$
+	SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, score, 1, 'none', horizon, "analyze", wraparound, mxid),
+		parvacuum_test_end_scan(0);
+	SELECT state, reason, round(score::numeric, 2), only_analyze FROM parvacuum_test_items();
 $$;
 SELECT * FROM offered(10, 500);
 SELECT * FROM offered(11, 500);
 SELECT parvacuum_test_pop(0) AS nothing;
 SELECT * FROM offered(12, 501);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501);
-SELECT * FROM offered(13, 501, true);
-SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501);
-SELECT * FROM offered(14, 0);
+SELECT * FROM offered(13, 0);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 0);
-SELECT * FROM offered(15, 0);
+SELECT * FROM offered(14, 0);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501), parvacuum_test_enqueue(1, 11, 50);
-SELECT * FROM offered(16, 501);
+SELECT * FROM offered(15, 501);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'error');
+SELECT * FROM offered(16, 501);
+
+-- again and again, until it has been, does not need it any more, or the horizon moves
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501);
+SELECT * FROM offered(13, 501, true);
+SELECT * FROM offered(14, 501, true);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 501);
+SELECT * FROM offered(15, 501);
+SELECT * FROM offered(16, 501, true);
 SELECT * FROM offered(17, 501);
+SELECT * FROM offered(18, 501, true);
+SELECT * FROM offered(19, 502, true);
+SELECT * FROM offered(20, 502, true);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+
+-- enqueued, queued or in work, or taken out: that is not for ANALYZE alone
+SELECT * FROM offered(21, 502, true);
+SELECT parvacuum_test_enqueue(1, 11, 5);
+SELECT state, score, only_analyze FROM parvacuum_test_items();
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+SELECT * FROM offered(22, 502, true);
+SELECT parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_put_back(0, 1), parvacuum_test_finish(0, 'horizon', 502);
+SELECT state, score, only_analyze FROM parvacuum_test_items();
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+SELECT * FROM offered(23, 502, true);
+SELECT parvacuum_test_withdraw(1, 11);
+SELECT state, reason, only_analyze FROM parvacuum_test_items();
+SELECT * FROM offered(24, 502, true);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+
+-- To prevent wraparound it is vacuumed once more, which reads all, and then not before the
+-- horizon moves; but for the age of its multixacts each time.
+SELECT * FROM offered(25, 502, true, wraparound => true);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+SELECT * FROM offered(26, 502, false, wraparound => true);
+SELECT * FROM offered(27, 502, true, wraparound => true);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+SELECT * FROM offered(28, 502, false, wraparound => true);
+SELECT * FROM offered(29, 502, false, wraparound => true, mxid => 1.1);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
+SELECT * FROM offered(30, 503, true, wraparound => true);
 
 -- Enqueued by somebody: to its place by the priority, once, without regard to
 -- windows, and kept by scans that find that it needs nothing.
@@ -204,6 +244,16 @@ SELECT parvacuum_test_offer(0, 16, 4, 1, 'none', 500) AS place, parvacuum_test_o
 SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_offer(0, 19, 3) AS place_of_12, parvacuum_test_offer(0, 20, 2) AS no_place, parvacuum_test_end_scan(0, false);
 SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
+
+-- What prevents wraparound displaces what is queued for less, and what somebody has asked
+-- for as well, the lowest first; not what is in work, nor its like.
+SELECT parvacuum_test_queue(4);
+SELECT parvacuum_test_enqueue(1, 11, 50), parvacuum_test_enqueue(1, 12, 40), parvacuum_test_enqueue(1, 13, 60), parvacuum_test_hire(1), parvacuum_test_attach(0),
+	parvacuum_test_pop(0) AS in_work, parvacuum_test_hire(1), parvacuum_test_attach(1), parvacuum_test_begin_scan(1), parvacuum_test_offer(1, 14, 45);
+SELECT parvacuum_test_offer(1, 15, 90) AS no_place, parvacuum_test_offer(1, 16, 2, wraparound => true) AS place_of_12,
+	parvacuum_test_offer(1, 17, 2, wraparound => true) AS place_of_14, parvacuum_test_offer(1, 18, 2, wraparound => true) AS place_of_11,
+	parvacuum_test_offer(1, 19, 2, wraparound => true) AS no_place, parvacuum_test_end_scan(1, false);
+SELECT rel, state, score FROM parvacuum_test_items() ORDER BY rel;
 
 -- If nothing found place, another scan at once would not either.
 SELECT parvacuum_test_queue(2);
@@ -303,6 +353,12 @@ SELECT parvacuum_test_call_back(2);
 SELECT parvacuum_test_should_leave(n) FROM generate_series(0, 2) n;
 SELECT parvacuum_test_call_back(2), parvacuum_test_call_back(2), parvacuum_test_call_back(3);
 SELECT parvacuum_test_should_leave(n) FROM generate_series(0, 2) n;
+
+-- Who has been here for ten minutes leaves, unless a scan waits for him.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_queue_wait(601), parvacuum_test_should_leave(0) AS to_scan,
+	parvacuum_test_begin_scan(0), parvacuum_test_end_scan(0), parvacuum_test_should_leave(0) AS after_it;
+SELECT parvacuum_test_exit(0), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_queue_wait(599), parvacuum_test_should_leave(0) AS not_yet,
+	parvacuum_test_queue_wait(1), parvacuum_test_should_leave(0) AS long_enough;
 
 -- First those who leave soon: who is at a large table does not, nor who is at any for
 -- long, maybe waiting for a lock; nor has that one time to look for work.
