@@ -454,18 +454,18 @@ pv_cost_pay(void)
 }
 
 /*
- * Sleep on until nothing is owed any more, after a delay point with no page locked: where
- * the rate is low a page may cost more than the longest sleep.  Not where core would not
- * sleep, because it has an interrupt to serve first.
+ * Sleep on, after a delay point with no page locked, if still something is owed: where the
+ * rate is low a page may cost more than the longest sleep.  False if nothing is, or if core
+ * would not sleep, because it has an interrupt to serve first.
  */
-void
+bool
 pv_cost_sleep_on(void)
 {
-	while (more_is_due && pv_cost_on_account && !is_still_to_sleep())
-	{
-		pv_cost_pay();
-		pv_delay_point();
-	}
+	if (!more_is_due || !pv_cost_on_account || is_still_to_sleep())
+		return false;
+	pv_cost_pay();
+	pv_delay_point();
+	return true;
 }
 
 /* What these blocks cost. */

@@ -59,7 +59,7 @@ extern void pv_cost_open_account(void);
 extern void pv_cost_close_account(double delay, int limit);
 extern void pv_cost_set_rate(int64 rate);
 extern void pv_cost_pay(void);
-extern void pv_cost_sleep_on(void);
+extern bool pv_cost_sleep_on(void);
 extern void pv_cost_settle(void);
 extern void pv_cost_charge_slept(void);
 
@@ -113,8 +113,8 @@ pv_cost_delay(void)
 {
 	pv_cost_poll();
 	pv_delay_point();
-	if (pv_cost_on_account)
-		pv_cost_sleep_on();
+	while (pv_cost_on_account && pv_cost_sleep_on())
+		;
 }
 
 #endif							/* PV_COST_H */

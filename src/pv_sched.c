@@ -752,7 +752,8 @@ do_table(Work *work)
 	QueryCancelPending = false;
 	pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
 	(void) pgstat_report_stat(false);
-	pv_cost_delay();
+	pv_cost_poll();
+	pv_delay_point();
 }
 
 /*
@@ -909,7 +910,7 @@ parvacuum_sched_main(Datum main_arg)
 		heed_reload();
 		if (!pv_guc_scheduler || pv_queue_should_leave())
 			break;
-		if (!next_step())
+		if (!pv_cost_sleep_on() && !next_step())
 			break;
 	}
 	if (logged > told)
