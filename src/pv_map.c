@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pv_map.c
- *	  Making the visibility map of a small table that has none.
+ *	  The visibility map of a small table: making it, and counting its bits.
  *
  * Core makes it when the first page is looked at, and tells all sessions at once that
  * it has.  They close the table's files then, this one too, in the midst of its work,
@@ -23,6 +23,7 @@
  */
 #include "postgres.h"
 
+#include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -96,4 +97,32 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 		tell_later(RelationGetSmgr(rel));
 	}
 	UnlockRelationForExtension(rel, ExclusiveLock);
+}
+
+/*
+ * How many pages of a table with so many are all-visible, and how many of those
+ * all-frozen?  Where they are few, only their bits are looked at: core counts those of a
+ * whole page of the map, which for a small table is more work than to read it.
+ */
+void
+pv_map_count(Relation rel, BlockNumber rel_pages,
+			 BlockNumber *all_visible, BlockNumber *all_frozen)
+{
+	Buffer		vmbuffer = InvalidBuffer;
+
+	if (rel_pages > PV_SMALL_PAGES)
+	{
+		visibilitymap_count(rel, all_visible, all_frozen);
+		return;
+	}
+	*all_visible = *all_frozen = 0;
+	for (BlockNumber blkno = 0; blkno < rel_pages; blkno++)
+	{
+		uint8		status = visibilitymap_get_status(rel, blkno, &vmbuffer);
+
+		*all_visible += (status & VISIBILITYMAP_ALL_VISIBLE) != 0;
+		*all_frozen += (status & VISIBILITYMAP_ALL_FROZEN) != 0;
+	}
+	if (BufferIsValid(vmbuffer))
+		ReleaseBuffer(vmbuffer);
 }

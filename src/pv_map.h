@@ -17,5 +17,7 @@
 #define PV_SMALL_PAGES			(1024 * 1024 / BLCKSZ)
 
 extern void pv_map_make(Relation rel, BlockNumber rel_pages);
+extern void pv_map_count(Relation rel, BlockNumber rel_pages,
+						 BlockNumber *all_visible, BlockNumber *all_frozen);
 
 #endif							/* PV_MAP_H */

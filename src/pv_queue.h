@@ -25,7 +25,7 @@
 #define PV_MAX_RUNNERS			65
 
 /* Tables in all queues together. */
-#define PV_QUEUE_SIZE			16384
+#define PV_QUEUE_SIZE			32768
 
 typedef enum PvItemState
 {

@@ -145,13 +145,23 @@ pv_sched_start(Oid database, int runner, uint32 token,
 }
 
 /*
- * Settings of users are not for us, nor are limits on statements.
- *
  * No commit waits for its WAL, which would be most of the time on a disk that takes a
  * millisecond.  What a crash then takes are new statistics; it takes the counts that had
  * asked for them anyway.  Until the WAL writer comes, within a second by default, nobody can
  * set hints for XIDs that share a place in the commit log with ours: sessions that read set
  * them later, and our engine does not go on without them (look_again() in pv_scan.c).
+ *
+ * Where nothing is flushed, it costs less to write WAL than to wake the WAL writer.
+ */
+static void
+choose_synchronous_commit(void)
+{
+	SetConfigOption("synchronous_commit", enableFsync ? "off" : "local",
+					PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
+ * Settings of users are not for us, nor are limits on statements.
  */
 static void
 fix_settings(void)
@@ -163,7 +173,6 @@ fix_settings(void)
 		{"lock_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
-		{"synchronous_commit", "off"},
 		{"stats_fetch_consistency", "none"}
 	};
 
@@ -863,6 +872,7 @@ heed_reload(void)
 	ProcessConfigFile(PGC_SIGHUP);
 	choose_freeze_ages();
 	choose_work_mem();
+	choose_synchronous_commit();
 }
 
 /*
@@ -895,6 +905,7 @@ parvacuum_sched_main(Datum main_arg)
 	fix_settings();
 	choose_freeze_ages();
 	choose_work_mem();
+	choose_synchronous_commit();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	PortalContext = work_context;

@@ -215,7 +215,7 @@ plan_skipping(PvVacuum *vac)
 		(skipping->rule == PV_SKIP_AS_CORE && rel_pages < PV_CORE_SKIP_THRESHOLD))
 		return;
 
-	visibilitymap_count(vac->rel, &vac->allvisible_before, &vac->allfrozen_before);
+	pv_map_count(vac->rel, vac->plan.rel_pages, &vac->allvisible_before, &vac->allfrozen_before);
 	vac->allvisible_before = Min(vac->allvisible_before, rel_pages);
 	vac->allfrozen_before = Min(vac->allfrozen_before, vac->allvisible_before);
 	unfrozen = vac->allvisible_before - vac->allfrozen_before;
@@ -879,7 +879,7 @@ update_statistics(PvVacuum *vac)
 	 */
 	if (vac->result->workers_launched > 0)
 		RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
-	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
+	pv_map_count(vac->rel, rel_pages, &allvisible, &allfrozen);
 	allvisible = Min(allvisible, rel_pages);
 	allfrozen = Min(allfrozen, allvisible);
 

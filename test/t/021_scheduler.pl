@@ -74,8 +74,14 @@ sub round_of
 	return;
 }
 
-# Slower or faster: cost units for all runners together.
-sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
+# Slower or faster: cost units for all runners together, once the launcher has told them.
+sub speed
+{
+	my ($rate) = @_;
+	reload_with('parvacuum.scheduler_max_cost' => $rate);
+	ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', $rate), "speed: $rate");
+	return;
+}
 
 my $in = 'parvacuum.enabled';
 my $calm = 'autovacuum_analyze_threshold = 1000000';

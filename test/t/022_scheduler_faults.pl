@@ -260,7 +260,7 @@ make_dead('t_last');
 until_vacuumed('t_last', $count + 1, 'more databases than queues: all have their turn');
 ok($node->poll_query_until($_, 'SELECT vacuum_count > 0 FROM pg_stat_user_tables'), "more databases than queues: $_") for qw(queue_1 queue_2);
 sql('DROP DATABASE queue_1', 'DROP DATABASE queue_2');
-reload_with('parvacuum.queue_limit' => 16384);
+reload_with('parvacuum.queue_limit' => 32768);
 
 #
 # An error in one table is none of the others' business
@@ -316,7 +316,7 @@ cmp_ok(stat_of('passes') - $passes, '<', 30, 'queue full, of tables that wait: n
 $reader->query_safe('COMMIT');
 $reader->quit;
 until_answer(q{SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'many%'}, 0, 'queue full, of tables that wait: and again when they can be');
-reload_with('parvacuum.queue_limit' => 16384);
+reload_with('parvacuum.queue_limit' => 32768);
 
 #
 # Terminated at random, a hundred times
