@@ -408,6 +408,8 @@ enqueue_one(Oid relid, double priority, int elevel)
 	}
 	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW)
 		return;
+	if (form->relpersistence == RELPERSISTENCE_TEMP)
+		return;					/* a child of the one that was named; only its session can */
 
 	enqueue_relation(relid, InvalidOid, form->relpages, priority);
 	if (OidIsValid(form->reltoastrelid))

@@ -985,9 +985,10 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 }
 
 /*
- * Would a vacuum of it be in vain?  With the horizon where it was, nothing can be removed
- * now that the last one could not remove, nor anything be frozen; but one that was not to
- * prevent wraparound may not have looked everywhere, and multixacts go by another horizon.
+ * Would a vacuum of it be in vain?  With the horizon where it was, nothing that the last one
+ * has left can be removed now, nor anything be frozen; what aborted since can wait as well.
+ * But one that was not to prevent wraparound may not have looked everywhere, and multixacts
+ * go by another horizon.
  */
 static bool
 is_in_vain(const PvItem *known, const PvItem *item)
