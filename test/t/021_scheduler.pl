@@ -305,7 +305,11 @@ for my $round (1 .. 3)
 }
 round_of();
 note 'of these by autovacuum: ', sql(sprintf $of_many, 'sum(autovacuum_count)');
-is(sql(sprintf $of_many, 'sum(vacuum_count + autovacuum_count)'), 4 * @many, 'none of them twice');
+
+# core looks at the statistics, and then takes the lock: a vacuum may just have ended between
+my $vacuums_of_many = sql(sprintf $of_many, 'sum(vacuum_count + autovacuum_count)');
+cmp_ok($vacuums_of_many, '>=', 4 * @many, 'all of them');
+cmp_ok($vacuums_of_many, '<=', 4 * @many + 2, 'and none twice, but for what core has begun with');
 reload_with(autovacuum => 'off');
 $node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'});
 
