@@ -793,13 +793,13 @@ sql('DROP TABLE ' . join ', ', @unflushed);
 # But what the WAL writer has still to flush keeps no table from being all-visible: here eight
 # are loaded by transactions that share a place in the commit log with the ANALYZEs.
 my @fresh = map { "fresh_$_" } 1 .. 8;
-reload_with('parvacuum.scheduler' => 'off', wal_writer_delay => 10000);
+reload_with('parvacuum.scheduler' => 'off', fsync => 'on', wal_writer_delay => 10000);
 sql(map { "CREATE TABLE $_ (i int) WITH ($in)" } @fresh);
 sql('DO $$ BEGIN WHILE txid_current() % 32 < 31 LOOP COMMIT; END LOOP; END $$', map { "INSERT INTO $_ SELECT generate_series(1, 1500)" } @fresh);
 reload_with('parvacuum.scheduler' => 'on');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'fresh%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @fresh), 'fresh tables: all are done');
 is(sql(q{SELECT count(*) FROM pg_class WHERE relname LIKE 'fresh%' AND relallvisible = relpages}), scalar @fresh, 'fresh tables: and all-visible');
-reload_with(wal_writer_delay => 200);
+reload_with(fsync => 'off', wal_writer_delay => 200);
 sql('DROP TABLE ' . join ', ', @fresh);
 
 #
