@@ -110,19 +110,21 @@ pv_map_count(Relation rel, BlockNumber rel_pages,
 {
 	Buffer		vmbuffer = InvalidBuffer;
 
-	if (rel_pages > PV_SMALL_PAGES)
-	{
-		visibilitymap_count(rel, all_visible, all_frozen);
-		return;
-	}
 	*all_visible = *all_frozen = 0;
-	for (BlockNumber blkno = 0; blkno < rel_pages; blkno++)
+	if (rel_pages > PV_SMALL_PAGES)
+		visibilitymap_count(rel, all_visible, all_frozen);
+	else
 	{
-		uint8		status = visibilitymap_get_status(rel, blkno, &vmbuffer);
+		for (BlockNumber blkno = 0; blkno < rel_pages; blkno++)
+		{
+			uint8		status = visibilitymap_get_status(rel, blkno, &vmbuffer);
 
-		*all_visible += (status & VISIBILITYMAP_ALL_VISIBLE) != 0;
-		*all_frozen += (status & VISIBILITYMAP_ALL_FROZEN) != 0;
+			*all_visible += (status & VISIBILITYMAP_ALL_VISIBLE) != 0;
+			*all_frozen += (status & VISIBILITYMAP_ALL_FROZEN) != 0;
+		}
+		if (BufferIsValid(vmbuffer))
+			ReleaseBuffer(vmbuffer);
 	}
-	if (BufferIsValid(vmbuffer))
-		ReleaseBuffer(vmbuffer);
+	*all_visible = Min(*all_visible, rel_pages);
+	*all_frozen = Min(*all_frozen, *all_visible);
 }

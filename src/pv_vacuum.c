@@ -215,9 +215,7 @@ plan_skipping(PvVacuum *vac)
 		(skipping->rule == PV_SKIP_AS_CORE && rel_pages < PV_CORE_SKIP_THRESHOLD))
 		return;
 
-	pv_map_count(vac->rel, vac->plan.rel_pages, &vac->allvisible_before, &vac->allfrozen_before);
-	vac->allvisible_before = Min(vac->allvisible_before, rel_pages);
-	vac->allfrozen_before = Min(vac->allfrozen_before, vac->allvisible_before);
+	pv_map_count(vac->rel, rel_pages, &vac->allvisible_before, &vac->allfrozen_before);
 	unfrozen = vac->allvisible_before - vac->allfrozen_before;
 
 	skipping->all_frozen = true;
@@ -880,8 +878,6 @@ update_statistics(PvVacuum *vac)
 	if (vac->result->workers_launched > 0)
 		RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
 	pv_map_count(vac->rel, rel_pages, &allvisible, &allfrozen);
-	allvisible = Min(allvisible, rel_pages);
-	allfrozen = Min(allfrozen, allvisible);
 
 	/* or this and ANALYZE would open them again */
 	pv_keep_files_open(vac->rel);
