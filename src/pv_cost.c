@@ -430,10 +430,10 @@ pv_cost_pay(void)
 		more_is_due = false;
 		return;
 	}
+	if (is_still_to_sleep())
+		return;
 	if (sleep_is_due)
 	{
-		if (is_still_to_sleep())
-			return;
 		sleep_is_due = false;
 		sleep_unpolled(rate, UNPOLLED_USECS);
 	}
