@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "pv_policy.h"
@@ -21,6 +22,18 @@ PG_FUNCTION_INFO_V1(parvacuum_test_runners);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
+/* A row of the function's type; nothing in it is NULL. */
+static Datum
+row_of(FunctionCallInfo fcinfo, Datum *values)
+{
+	bool		nulls[MaxTupleAttributeNumber] = {0};
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
 /* All parts of the score; the arguments are those of the two structs. */
 Datum
 parvacuum_test_score(PG_FUNCTION_ARGS)
@@ -29,8 +42,6 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	PvThresholds thresholds = {0};
 	PvScore		score;
 	Datum		values[9];
-	bool		nulls[9] = {0};
-	TupleDesc	desc;
 	int			arg = 0;
 	int			n = 0;
 
@@ -59,8 +70,6 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	memset(&score, 0x7f, sizeof(score));
 	pv_score_table(&state, &thresholds, &score);
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[n++] = Float8GetDatum(score.dead);
 	values[n++] = Float8GetDatum(score.inserted);
 	values[n++] = Float8GetDatum(score.modified);
@@ -70,7 +79,7 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	values[n++] = BoolGetDatum(score.vacuum);
 	values[n++] = BoolGetDatum(score.analyze);
 	values[n++] = BoolGetDatum(score.wraparound);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	return row_of(fcinfo, values);
 }
 
 Datum
@@ -120,14 +129,10 @@ Datum
 parvacuum_test_runners(PG_FUNCTION_ARGS)
 {
 	Datum		values[2];
-	bool		nulls[2] = {0};
-	TupleDesc	desc;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[0] = Int32GetDatum(pv_max_large(PG_GETARG_INT32(0)));
 	values[1] = Int32GetDatum(pv_runners_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	return row_of(fcinfo, values);
 }
 
 Datum
@@ -141,12 +146,8 @@ Datum
 parvacuum_test_policy(PG_FUNCTION_ARGS)
 {
 	Datum		values[2];
-	bool		nulls[2] = {0};
-	TupleDesc	desc;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[0] = Float8GetDatum(PV_AGE_SHARE);
 	values[1] = Int64GetDatum(PV_LARGE_PAGES);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	return row_of(fcinfo, values);
 }
