@@ -419,29 +419,24 @@ typedef struct PvChoice
 
 /*
  * Finds out who vacuums this relation.  A run wants the engine whatever the
- * options say.  A catalog has no options of its own, and is not asked for them:
- * pg_seclabel and pg_depend, where we would look, are catalogs too.
+ * options say.  Whose TOAST table that of a catalog is only a run wants to know:
+ * pg_depend, where we would look, is a catalog too.
  */
 static void
 choose(Relation rel, PvChoice *choice)
 {
 	memset(choice, 0, sizeof(*choice));
 	if (told_relid == RelationGetRelid(rel))
+	{
 		choice->toast_parent = told_toast_parent;
-	else if (current_run != NULL || !IsCatalogRelation(rel))
-		choice->toast_parent = toast_parent_of(rel);
-
-	if (told_relid == RelationGetRelid(rel))
 		choice->options = *told_options;
-	else if (IsCatalogRelation(rel))
-		pv_options_default(&choice->options);
-	else if (OidIsValid(choice->toast_parent))
-		pv_options_effective(choice->toast_parent,
-							 get_rel_relispartition(choice->toast_parent),
-							 &choice->options);
+	}
 	else
-		pv_options_effective(RelationGetRelid(rel), rel->rd_rel->relispartition,
-							 &choice->options);
+	{
+		if (current_run != NULL || !IsCatalogRelation(rel))
+			choice->toast_parent = toast_parent_of(rel);
+		pv_options_of(rel, choice->toast_parent, &choice->options);
+	}
 
 	choice->wanted = current_run != NULL ||
 		choice->options.value[PV_OPTION_ENABLED] > 0;
@@ -456,8 +451,8 @@ choose(Relation rel, PvChoice *choice)
  *
  * Core: vacuum.c, vacuum_rel, which does this for "unspecified".
  */
-static void
-resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
+void
+pv_hook_resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
 {
 	if (params->truncate != VACOPTVALUE_AUTO)
 		return;
@@ -476,7 +471,7 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
 static void
 call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
-	resolve_truncate(rel, params, true);
+	pv_hook_resolve_truncate(rel, params, true);
 	pv_cost_settle();
 	previous_vacuum(rel, params, bstrategy);
 	pv_cost_charge_slept();
@@ -607,7 +602,7 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 
 	if (choice.declined == NULL)
 	{
-		resolve_truncate(rel, params, false);
+		pv_hook_resolve_truncate(rel, params, false);
 		pv_vacuum_rel(rel, params, bstrategy, &choice.options,
 					  choice.toast_parent, &entry.result);
 	}

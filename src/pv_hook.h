@@ -11,6 +11,7 @@
 #define PV_HOOK_H
 
 #include "catalog/pg_class.h"
+#include "commands/vacuum.h"
 
 #include "parvacuum.h"
 #include "pv_options.h"
@@ -44,6 +45,7 @@ extern const char *pv_hook_problem(void);
 extern void pv_hook_check_preloaded(const char *what);
 extern void pv_hook_check_server(const char *what);
 extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);
+extern void pv_hook_resolve_truncate(Relation rel, VacuumParams *params, bool for_core);
 extern void pv_hook_tell_options(Oid relid, Oid toast_parent,
 								 const PvEffectiveOptions *options);
 extern void pv_hook_forget_options(void);

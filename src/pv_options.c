@@ -38,6 +38,7 @@
 #include "access/parallel.h"
 #include "access/reloptions.h"
 #include "access/table.h"
+#include "catalog/catalog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/objectaddress.h"
@@ -675,6 +676,21 @@ pv_options_effective(Oid relid, bool is_partition,
 		foreach(lc, get_partition_ancestors(relid))
 			inherit(effective, lfirst_oid(lc), PV_ORIGIN_ANCESTOR);
 	}
+}
+
+/*
+ * The same of an open table; a TOAST table goes by its table's.  A catalog has no options,
+ * and is not asked for them: pg_seclabel, where we would look, is a catalog too.
+ */
+void
+pv_options_of(Relation rel, Oid toast_parent, PvEffectiveOptions *effective)
+{
+	if (IsCatalogRelation(rel))
+		pv_options_default(effective);
+	else if (OidIsValid(toast_parent))
+		pv_options_effective(toast_parent, get_rel_relispartition(toast_parent), effective);
+	else
+		pv_options_effective(RelationGetRelid(rel), rel->rd_rel->relispartition, effective);
 }
 
 

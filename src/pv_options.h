@@ -77,6 +77,8 @@ extern struct HTAB *pv_options_labelled(void);
 extern void pv_options_default(PvEffectiveOptions *effective);
 extern void pv_options_effective(Oid relid, bool is_partition,
 								 PvEffectiveOptions *effective);
+extern void pv_options_of(Relation rel, Oid toast_parent,
+						  PvEffectiveOptions *effective);
 
 /* The storage parameters autovacuum_*; false if there are none. */
 extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,

@@ -329,10 +329,9 @@ choose_params(Work *work, Relation rel)
 		params->freeze_table_age = params->multixact_freeze_table_age = 0;
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
-
-	/* where our engine is not in between, core must be told yes or no */
-	params->truncate = pv_hook_installed() ? VACOPTVALUE_AUTO :
-		pv_may_truncate(rel) ? VACOPTVALUE_ENABLED : VACOPTVALUE_DISABLED;
+	params->truncate = VACOPTVALUE_AUTO;
+	if (!pv_hook_installed())
+		pv_hook_resolve_truncate(rel, params, true);
 
 	/* of core's engine, no more than autovacuum asks for; ours makes up its own mind */
 	params->nworkers = -1;
@@ -387,23 +386,6 @@ show_activity(const Work *work)
 }
 
 /*
- * What the table says of parvacuum, or the table of a TOAST table.  A catalog says nothing.
- */
-static void
-read_options(Work *work, Relation rel)
-{
-	Oid			parent = work->item.toast_parent;
-
-	if (IsCatalogRelation(rel))
-		pv_options_default(&work->effective);
-	else if (OidIsValid(parent))
-		pv_options_effective(parent, get_rel_relispartition(parent), &work->effective);
-	else
-		pv_options_effective(RelationGetRelid(rel), rel->rd_rel->relispartition,
-							 &work->effective);
-}
-
-/*
  * Has its window closed, or was it given another?  Who has asked for the table does not
  * mind.
  */
@@ -426,7 +408,7 @@ still_needed(Work *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
 
-	read_options(work, rel);
+	pv_options_of(rel, work->item.toast_parent, &work->effective);
 	if (work->item.priority == 0 && work->effective.value[PV_OPTION_ENABLED] <= 0)
 		return false;
 	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent, &work->options);
@@ -453,15 +435,41 @@ still_needed(Work *work, Relation rel)
 	return score->vacuum || score->analyze;
 }
 
+/* Who we are while we act as the owner of a table */
+typedef struct OwnIdentity
+{
+	Oid			userid;
+	int			sec_context;
+	int			nestlevel;
+} OwnIdentity;
+
+/*
+ * Functions of indexes run as the owner of the table, who can change no setting of ours.
+ */
+static void
+become_owner(Relation rel, OwnIdentity *own)
+{
+	GetUserIdAndSecContext(&own->userid, &own->sec_context);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   own->sec_context | SECURITY_RESTRICTED_OPERATION);
+	own->nestlevel = NewGUCNestLevel();
+	pv_restrict_search_path();
+}
+
+static void
+become_oneself(const OwnIdentity *own)
+{
+	AtEOXact_GUC(false, own->nestlevel);
+	SetUserIdAndSecContext(own->userid, own->sec_context);
+}
+
 /*
  * What VACUUM does with a table that it has opened and locked.
  */
 static void
 vacuum_table(Work *work, Relation rel)
 {
-	Oid			save_userid;
-	int			save_sec_context;
-	int			save_nestlevel;
+	OwnIdentity own;
 	TransactionId next_xid;
 
 	choose_params(work, rel);
@@ -470,19 +478,11 @@ vacuum_table(Work *work, Relation rel)
 	work->horizon = GetOldestNonRemovableTransactionId(rel);
 	work->nobody_looks = work->horizon == next_xid;
 
-	/* Functions of indexes run as the owner of the table */
-	GetUserIdAndSecContext(&save_userid, &save_sec_context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
-	save_nestlevel = NewGUCNestLevel();
-	pv_restrict_search_path();
-
+	become_owner(rel, &own);
 	pv_hook_tell_options(RelationGetRelid(rel), work->item.toast_parent, &work->effective);
 	table_relation_vacuum(rel, &work->params, ring);
 	pv_hook_forget_options();
-
-	AtEOXact_GUC(false, save_nestlevel);
-	SetUserIdAndSecContext(save_userid, save_sec_context);
+	become_oneself(&own);
 
 	pv_cost_open_account();
 	work->vacuumed = true;
@@ -677,18 +677,12 @@ static void
 empty_pending_lists(Oid relid)
 {
 	Relation	rel = try_relation_open(relid, NoLock);
-	Oid			save_userid;
-	int			save_sec_context;
-	int			save_nestlevel;
+	OwnIdentity own;
 	ListCell   *lc;
 
 	if (rel == NULL)
 		return;
-	GetUserIdAndSecContext(&save_userid, &save_sec_context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
-	save_nestlevel = NewGUCNestLevel();
-	pv_restrict_search_path();
+	become_owner(rel, &own);
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
@@ -698,8 +692,7 @@ empty_pending_lists(Oid relid)
 		if (is_gin)
 			DirectFunctionCall1(gin_clean_pending_list, ObjectIdGetDatum(lfirst_oid(lc)));
 	}
-	AtEOXact_GUC(false, save_nestlevel);
-	SetUserIdAndSecContext(save_userid, save_sec_context);
+	become_oneself(&own);
 	relation_close(rel, NoLock);
 }
 
@@ -863,6 +856,15 @@ choose_work_mem(void)
 	SetConfigOption("maintenance_work_mem", value, PGC_SUSET, PGC_S_SESSION);
 }
 
+/* All that follows from the configuration; when it is reloaded, again. */
+static void
+heed_configuration(void)
+{
+	choose_freeze_ages();
+	choose_work_mem();
+	choose_synchronous_commit();
+}
+
 static void
 heed_reload(void)
 {
@@ -870,9 +872,7 @@ heed_reload(void)
 		return;
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
-	choose_freeze_ages();
-	choose_work_mem();
-	choose_synchronous_commit();
+	heed_configuration();
 }
 
 /*
@@ -903,9 +903,7 @@ parvacuum_sched_main(Datum main_arg)
 	/* for who waits for a lock of ours, or drops the database */
 	change_status(PROC_IS_AUTOVACUUM, 0);
 	fix_settings();
-	choose_freeze_ages();
-	choose_work_mem();
-	choose_synchronous_commit();
+	heed_configuration();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	PortalContext = work_context;
