@@ -49,6 +49,7 @@
  *
  *		parvacuum.h		the words: phase, segment, result
  *		pv_guc.c		settings
+ *		pv_guard.c		no vacuum is started from inside another
  *		pv_window.c		hours of the week, in settings and options
  *		pv_shmem.c		the root in shared memory; the cluster's worker count
  *		pv_launcher.c	the process that follows the configuration for autovacuum,

@@ -53,6 +53,7 @@
 #include "nodes/parsenodes.h"
 #include "pv_compat.h"
 #include "pv_command.h"
+#include "pv_guard.h"
 #include "pv_options.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
@@ -441,7 +442,8 @@ create_table(PlannedStmt *pstmt, const UtilityCall *call)
 /*
  * The hook.  Statements within statements come here too, those of functions and
  * event triggers among them; they must not take what is meant for the table of
- * an outer one, which gets its own back whatever happens.
+ * an outer one, which gets its own back whatever happens.  Nor may they vacuum or
+ * analyze inside a vacuum.
  */
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
@@ -458,6 +460,9 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	alter_is_ours((AlterTableStmt *) stmt);
 	bool		creates = creation != NULL &&
 	(has_ours(*creation) || is_like_all(stmt));
+
+	if (IsA(stmt, VacuumStmt))
+		pv_guard_check_command(((VacuumStmt *) stmt)->is_vacuumcmd ? "VACUUM" : "ANALYZE");
 
 	if (!alters && !creates && outer == NULL)
 	{

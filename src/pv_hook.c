@@ -57,6 +57,7 @@
 #include "portability/instr_time.h"
 #include "pv_compat.h"
 #include "pv_cost.h"
+#include "pv_guard.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_options.h"
@@ -264,7 +265,8 @@ pv_hook_end_run(void)
 
 /*
  * Who is about to call the slot, and knows the options of that table, saves us a look
- * into the catalogs.  They stay the caller's; he has them forgotten, after an error too.
+ * into the catalogs.  They stay the caller's, and hold for one call; the caller has them
+ * forgotten if that may not have come here, after an error too.
  */
 void
 pv_hook_tell_options(Oid relid, Oid toast_parent, const PvEffectiveOptions *options)
@@ -292,11 +294,12 @@ pv_hook_check_preloaded(const char *what)
 				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = 'parvacuum'")));
 }
 
-/* Can this server do at all what the function is for?  Otherwise an error. */
+/* Can the function do what it is for, on this server and in this place?  Otherwise an error. */
 void
 pv_hook_check_server(const char *what)
 {
 	pv_hook_check_preloaded(what);
+	pv_guard_check_function(what);
 	if (!pv_hook_installed())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -430,6 +433,7 @@ choose(Relation rel, PvChoice *choice)
 	{
 		choice->toast_parent = told_toast_parent;
 		choice->options = *told_options;
+		pv_hook_forget_options();
 	}
 	else
 	{
@@ -569,12 +573,10 @@ vacuum_declined(Relation rel, VacuumParams *params,
 }
 
 /*
- * What stands in heap's slot: vacuums one relation, with the engine or by the
- * next in the chain.  Locks and transaction are core's, see the top.
+ * Vacuum one relation, with the engine or by the next in the chain.
  */
 static void
-pv_relation_vacuum(Relation rel, struct VacuumParams *params,
-				   BufferAccessStrategy bstrategy)
+vacuum_relation(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
 	PvRun	   *run = current_run;
 	PvRunEntry	entry;
@@ -614,4 +616,24 @@ pv_relation_vacuum(Relation rel, struct VacuumParams *params,
 		run->last = entry;
 		run->end_relation(&run->last);
 	}
+}
+
+/*
+ * What stands in heap's slot.  Locks and transaction are core's, see the top.
+ */
+static void
+pv_relation_vacuum(Relation rel, struct VacuumParams *params,
+				   BufferAccessStrategy bstrategy)
+{
+	bool		before = pv_guard_enter();
+
+	PG_TRY();
+	{
+		vacuum_relation(rel, params, bstrategy);
+	}
+	PG_FINALLY();
+	{
+		pv_guard_leave(before);
+	}
+	PG_END_TRY();
 }

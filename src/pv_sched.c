@@ -20,7 +20,11 @@
  * table access method, where pv_hook.c dispatches.  But not by core's vacuum(), which
  * at each call forgets what is left to be slept off, and on 15 reads all of pg_class
  * to find pg_database's frozenxid.  Here that is done once, when the queue has been
- * worked off.
+ * worked off.  Nor are they analyzed by vacuum(): it sets the cost balance to 0 before and
+ * after, takes the limits of vacuum_cost_* for those of the account (from 16 on by
+ * VacuumUpdateCosts()), and turns the delay off when it is done.  What vacuum() has against
+ * being entered from code of users is here the guard (pv_guard.c), which holds for
+ * the whole process.
  *
  * To others a runner is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
  * lock manager cancel it for the sake of who waits for its lock, and DROP DATABASE
@@ -79,6 +83,7 @@
 
 #include "pv_compat.h"
 #include "pv_cost.h"
+#include "pv_guard.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_map.h"
@@ -698,7 +703,7 @@ empty_pending_lists(Oid relid)
 
 /*
  * The second, or the rest of the first: ANALYZE.  False if somebody has the table locked
- * meanwhile.
+ * meanwhile.  The guard is what analyze_rel() needs instead of core's vacuum() around it.
  */
 static bool
 analyze_table(Work *work)
@@ -899,6 +904,9 @@ parvacuum_sched_main(Datum main_arg)
 	if (!pv_queue_attach(DatumGetInt32(main_arg), token, &database))
 		return;
 	Assert(database == hired_for);
+
+	/* functions of indexes are to start nothing here */
+	pv_guard_process();
 
 	/* for who waits for a lock of ours, or drops the database */
 	change_status(PROC_IS_AUTOVACUUM, 0);

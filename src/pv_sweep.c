@@ -76,6 +76,7 @@
 #include "pv_compat.h"
 #include "pv_cost.h"
 #include "pv_dispense.h"
+#include "pv_guard.h"
 #include "pv_guc.h"
 #include "pv_nbtree.h"
 #include "pv_pool.h"
@@ -429,6 +430,7 @@ parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc)
 	Relation	indrel = index_open(shared->indexoid, RowExclusiveLock);
 
 	usage += ParallelWorkerNumber;
+	pv_guard_process();
 	InstrStartParallelQuery();
 	participate(shared, heaprel, indrel);
 	InstrEndParallelQuery(&usage->buffers, &usage->wal);
@@ -557,13 +559,6 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
 	return Min(wanted, Min(max_parallel_maintenance_workers, pv_guc_max_workers));
 }
 
-static void
-end_budget(void)
-{
-	pv_cost_restore();
-	VacuumCostActive = false;
-}
-
 /*
  * Sweep a B-tree, under the session's cost limits.
  */
@@ -571,6 +566,8 @@ static void
 sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 			PvSweepResult *result)
 {
+	bool		before = pv_guard_enter();
+
 	pv_heed_cost_settings();
 	PG_TRY();
 	{
@@ -579,13 +576,13 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 		else
 			sweep_alone(heaprel, indrel, pages, result);
 	}
-	PG_CATCH();
+	PG_FINALLY();
 	{
-		end_budget();
-		PG_RE_THROW();
+		pv_cost_restore();
+		VacuumCostActive = false;
+		pv_guard_leave(before);
 	}
 	PG_END_TRY();
-	end_budget();
 }
 
 /*

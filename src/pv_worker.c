@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
+#include "pv_guard.h"
 #include "pv_index.h"
 #include "pv_pool.h"
 #include "pv_reap.h"
@@ -84,6 +85,7 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	PvParticipant self = {0};
 	ErrorContextCallback errcallback;
 
+	pv_guard_process();
 	InstrStartParallelQuery();
 	pv_pool_attach(&self, seg, toc);
 
