@@ -77,7 +77,9 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/parallel.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
@@ -363,9 +365,9 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	params->index_cleanup = index_cleanup_arg(fcinfo);
 	params->nworkers = workers_arg(fcinfo);
 
-	/* open: the engine may skip a truncation that gains little */
+	/* open: core asks the table, and the engine may skip one that gains little */
 	if (PG_ARGISNULL(ARG_TRUNCATE))
-		params->truncate = VACOPTVALUE_AUTO;
+		params->truncate = VACOPTVALUE_UNSPECIFIED;
 	else if (PG_GETARG_BOOL(ARG_TRUNCATE))
 		params->truncate = VACOPTVALUE_ENABLED;
 	else
@@ -692,6 +694,38 @@ check_index(Oid indexoid)
 }
 
 /*
+ * Sweep an index.  It is checked before it is locked, since nobody may lock what he has no
+ * right to, and again with the locks, since it may have been another one's by then, or
+ * another kind of relation under the same OID.
+ *
+ * Core: access/brin/brin.c, brin_summarize_range.
+ */
+static void
+sweep(Oid indexoid, int workers, PvSweepResult *result)
+{
+	Oid			heapoid;
+	Relation	heaprel;
+	Relation	indrel;
+
+	check_index(indexoid);
+	heapoid = IndexGetRelation(indexoid, false);
+	heaprel = table_open(heapoid, RowExclusiveLock);
+	indrel = index_open(indexoid, RowExclusiveLock);
+	check_index(indexoid);
+	if (IndexGetRelation(indexoid, false) != heapoid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not find the table of index \"%s\"",
+						RelationGetRelationName(indrel)),
+				 errdetail("The index was dropped meanwhile, and another one created."),
+				 errhint("Try again.")));
+
+	pv_sweep_index(heaprel, indrel, workers, result);
+	index_close(indrel, RowExclusiveLock);
+	table_close(heaprel, RowExclusiveLock);
+}
+
+/*
  * CALL parvacuum_sweep_index(index): the same in a transaction of its own, without
  * a snapshot that holds anything back for long, and so without workers, who
  * would need one.
@@ -712,7 +746,7 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 
 	/* others keep the first snapshot to the end */
 	XactIsoLevel = XACT_READ_COMMITTED;
-	pv_sweep_index(indexoid, 0, &result);
+	sweep(indexoid, 0, &result);
 	ereport(NOTICE,
 			(errmsg("swept index \"%s\": " INT64_FORMAT " entries deleted from " INT64_FORMAT " of " INT64_FORMAT " pages, " INT64_FORMAT " bytes freed",
 					get_rel_name(indexoid), result.tuples_deleted,
@@ -750,7 +784,7 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	workers = workers == 0 ? -1 : Max(workers, 0);
 
 	INSTR_TIME_SET_CURRENT(start);
-	pv_sweep_index(indexoid, workers, &result);
+	sweep(indexoid, workers, &result);
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, start);
 

@@ -229,6 +229,16 @@ pv_hook_installed(void)
 	return problem == NULL;
 }
 
+/*
+ * Is it ours that vacuums this relation, or that chooses who does?  Another access method
+ * may have a function of its own, which knows nothing of us.
+ */
+bool
+pv_hook_is_called_for(Relation rel)
+{
+	return rel->rd_tableam->relation_vacuum == pv_relation_vacuum;
+}
+
 /* Why they do not, as a sentence; NULL when they do. */
 const char *
 pv_hook_problem(void)
@@ -604,6 +614,8 @@ vacuum_relation(Relation rel, VacuumParams *params, BufferAccessStrategy bstrate
 
 	if (choice.declined == NULL)
 	{
+		if (run != NULL && run->truncate_is_open && params->truncate == VACOPTVALUE_ENABLED)
+			params->truncate = VACOPTVALUE_AUTO;
 		pv_hook_resolve_truncate(rel, params, false);
 		pv_vacuum_rel(rel, params, bstrategy, &choice.options,
 					  choice.toast_parent, &entry.result);

@@ -34,6 +34,9 @@ typedef struct PvRun
 	void		(*begin_relation) (Oid relid);
 	void		(*end_relation) (const PvRunEntry *entry);
 
+	/* the caller said nothing of truncation */
+	bool		truncate_is_open;
+
 	/* the newest entry, for the TOAST table that may follow its table */
 	PvRunEntry	last;
 } PvRun;
@@ -42,6 +45,7 @@ typedef struct PvRun
 extern void pv_hook_init(void);
 extern bool pv_hook_installed(void);
 extern const char *pv_hook_problem(void);
+extern bool pv_hook_is_called_for(Relation rel);
 extern void pv_hook_check_preloaded(const char *what);
 extern void pv_hook_check_server(const char *what);
 extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);

@@ -877,7 +877,8 @@ vacuum_relations(const PvRequest *request)
 {
 	VacuumParams params = request->params;
 	PvRun		run = {.begin_relation = begin_relation,
-	.end_relation = end_relation};
+		.end_relation = end_relation,
+	.truncate_is_open = params.truncate == VACOPTVALUE_UNSPECIFIED};
 	MemoryContext old_context;
 	BufferAccessStrategy strategy;
 	List	   *relations;

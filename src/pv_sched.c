@@ -24,7 +24,7 @@
  * after, takes the limits of vacuum_cost_* for those of the account (from 16 on by
  * VacuumUpdateCosts()), and turns the delay off when it is done.  What vacuum() has against
  * being entered from code of users is here the guard (pv_guard.c), which holds for
- * the whole process.
+ * the whole process; and what vacuum_rel() checks once it has a lock is in open_table().
  *
  * To others a runner is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
  * lock manager cancel it for the sake of who waits for its lock, and DROP DATABASE
@@ -279,8 +279,62 @@ note_locked(Oid relid)
 }
 
 /*
+ * Does the TOAST table belong to that table, and is it one?  A table has no parent.
+ */
+static bool
+is_toast_of(Relation rel, Oid toast_parent)
+{
+	HeapTuple	tuple;
+	bool		result = false;
+
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE || !OidIsValid(toast_parent))
+		return rel->rd_rel->relkind != RELKIND_TOASTVALUE && !OidIsValid(toast_parent);
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid == RelationGetRelid(rel);
+		ReleaseSysCache(tuple);
+	}
+	return result;
+}
+
+/*
+ * Is the relation still what was queued, now that it is locked?  A table can have become
+ * a view under the same OID on 15, by a rule _RETURN, and has no access method then; and
+ * an OID that was given up can be given to anything.
+ *
+ * Core checks after locking, in vacuum_rel (V) and analyze_rel (A) of commands/, or just
+ * before, in autovacuum's table_recheck_autovac (R):
+ *
+ *		it exists				V A R	open_table()
+ *		rights of the caller	V A		not here, as in an autovacuum worker, which is a
+ *										superuser; parvacuum_enqueue() checks the caller's
+ *		kind of relation		V A		here
+ *		partitioned tables		V		here: no work
+ *		foreign tables			A		here: autovacuum leaves them alone
+ *		temporary tables		V A		here: all of them are other sessions'
+ *		shared catalogs			R		here: core's autovacuum vacuums them
+ *		pg_statistic			A		analyze_rel() itself
+ *		needs it, storage parameters	R		still_needed()
+ *		index_cleanup, truncate, eager freezing	V	choose_params()
+ *		the parent of a TOAST table	V	here, where V keeps a lock on the parent
+ */
+static bool
+is_as_queued(Relation rel, const PvItem *item)
+{
+	Form_pg_class form = rel->rd_rel;
+
+	return (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW ||
+			form->relkind == RELKIND_TOASTVALUE) &&
+		rel->rd_tableam != NULL &&
+		form->relpersistence != RELPERSISTENCE_TEMP &&
+		!form->relisshared &&
+		is_toast_of(rel, item->toast_parent);
+}
+
+/*
  * Lock the table and open it.  NULL with *locked set if somebody has it, or if it is
- * gone.
+ * gone, or not what was queued.
  *
  * It is not waited for, not for its age either: there is a next pass, and as many locked
  * tables as there are runners would have all others wait.  Core's forced autovacuum, which
@@ -304,6 +358,11 @@ open_table(const PvItem *item, bool *locked)
 	rel = RelationIdGetRelation(item->key.relid);
 	if (!RelationIsValid(rel))
 		return NULL;
+	if (!is_as_queued(rel, item))
+	{
+		RelationClose(rel);
+		return NULL;
+	}
 	pgstat_init_relation(rel);
 	return rel;
 }
@@ -335,7 +394,7 @@ choose_params(Work *work, Relation rel)
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 	params->truncate = VACOPTVALUE_AUTO;
-	if (!pv_hook_installed())
+	if (!pv_hook_is_called_for(rel))
 		pv_hook_resolve_truncate(rel, params, true);
 
 	/* of core's engine, no more than autovacuum asks for; ours makes up its own mind */
@@ -478,6 +537,8 @@ vacuum_table(Work *work, Relation rel)
 	TransactionId next_xid;
 
 	choose_params(work, rel);
+	if (work->params.is_wraparound)
+		change_status(PROC_VACUUM_FOR_WRAPAROUND, 0);
 	choose_budget(work);
 	next_xid = ReadNextTransactionId();
 	work->horizon = GetOldestNonRemovableTransactionId(rel);
@@ -619,7 +680,8 @@ commit_vacuum(void)
  * wait for, if for anything.  *go_on is false if nothing else is to be done.
  *
  * PROC_IN_VACUUM is set before there is a snapshot, so that others do not heed our
- * xmin; see core's vacuum_rel.
+ * xmin; see core's vacuum_rel.  Whether it is to prevent wraparound, so that others do not
+ * cancel it, is known only after the look.
  */
 static PvWaitReason
 look_and_vacuum(Work *work, bool *go_on, bool *put_back)
@@ -630,8 +692,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 
 	*go_on = *put_back = false;
 	StartTransactionCommand();
-	change_status(work->item.score.wraparound ?
-				  PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND : PROC_IN_VACUUM, 0);
+	change_status(PROC_IN_VACUUM, 0);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
@@ -679,14 +740,11 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
  * Core: access/gin/ginvacuum.c, ginvacuumcleanup.
  */
 static void
-empty_pending_lists(Oid relid)
+empty_pending_lists(Relation rel)
 {
-	Relation	rel = try_relation_open(relid, NoLock);
 	OwnIdentity own;
 	ListCell   *lc;
 
-	if (rel == NULL)
-		return;
 	become_owner(rel, &own);
 	foreach(lc, RelationGetIndexList(rel))
 	{
@@ -698,7 +756,6 @@ empty_pending_lists(Oid relid)
 			DirectFunctionCall1(gin_clean_pending_list, ObjectIdGetDatum(lfirst_oid(lc)));
 	}
 	become_oneself(&own);
-	relation_close(rel, NoLock);
 }
 
 /*
@@ -709,6 +766,7 @@ static bool
 analyze_table(Work *work)
 {
 	VacuumParams params;
+	Relation	rel;
 	bool		locked;
 
 	memset(&params, 0, sizeof(params));
@@ -720,16 +778,15 @@ analyze_table(Work *work)
 		StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
-	locked = !ConditionalLockRelationOid(work->item.key.relid, ShareUpdateExclusiveLock);
-	if (locked)
-		note_locked(work->item.key.relid);
-	else
+	rel = open_table(&work->item, &locked);
+	if (rel != NULL)
 	{
 		choose_budget(work);
 		pv_cost_settle();
 		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
 		if (!work->vacuumed)
-			empty_pending_lists(work->item.key.relid);
+			empty_pending_lists(rel);
+		relation_close(rel, NoLock);
 		pv_cost_charge_slept();
 		pv_cost_open_account();
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->analyzes, 1);

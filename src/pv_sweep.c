@@ -588,15 +588,12 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 /*
  * Remove dead versions from a B-tree, with so many workers, or if that is
  * negative as many as its size is worth, as far as the limits allow.  The caller
- * has checked that it may.  Another kind of index is left as it is, with a
- * notice.
+ * has locked the table and the index with RowExclusiveLock, and checked with these
+ * locks that it may.  Another kind of index is left as it is, with a notice.
  */
 void
-pv_sweep_index(Oid indexoid, int nworkers, PvSweepResult *result)
+pv_sweep_index(Relation heaprel, Relation indrel, int nworkers, PvSweepResult *result)
 {
-	Oid			heapoid = IndexGetRelation(indexoid, false);
-	Relation	heaprel = table_open(heapoid, RowExclusiveLock);
-	Relation	indrel = index_open(indexoid, RowExclusiveLock);
 	BlockNumber pages = RelationGetNumberOfBlocks(indrel);
 
 	memset(result, 0, sizeof(*result));
@@ -611,6 +608,4 @@ pv_sweep_index(Oid indexoid, int nworkers, PvSweepResult *result)
 						RelationGetRelationName(indrel)),
 				 errdetail("Its access method, \"%s\", has no deletion outside of VACUUM.",
 						   get_am_name(indrel->rd_rel->relam))));
-	index_close(indrel, RowExclusiveLock);
-	table_close(heaprel, RowExclusiveLock);
 }

@@ -9,6 +9,7 @@
 #define PV_SWEEP_H
 
 #include "access/parallel.h"
+#include "utils/rel.h"
 
 /* What one sweep of one index did. */
 typedef struct PvSweepResult
@@ -21,7 +22,8 @@ typedef struct PvSweepResult
 	int64		bytes_freed;
 } PvSweepResult;
 
-extern void pv_sweep_index(Oid indexoid, int nworkers, PvSweepResult *result);
+extern void pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,
+						   PvSweepResult *result);
 
 /* A worker; the parallel infrastructure finds it by name. */
 extern PGDLLEXPORT void parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc);

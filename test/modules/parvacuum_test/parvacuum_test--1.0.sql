@@ -300,3 +300,8 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- Heap, but for a vacuum of its own, which says what it was asked for.
+CREATE FUNCTION parvacuum_test_tableam(internal)
+RETURNS table_am_handler STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';

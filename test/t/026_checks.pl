@@ -1,0 +1,164 @@
+# What is checked once a table is locked, since it may have become another thing
+# meanwhile: by the scheduler, and by a sweep.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('checks');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_vacuum_cost_delay = 0
+deadlock_timeout = 100ms
+parvacuum.scheduler = on
+parvacuum.scheduler_workers = 1
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub vacuum_sql { return "SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass"; }
+sub item { return "SELECT coalesce((SELECT concat_ws(' ', state, reason) FROM parvacuum_queue_items() WHERE relid = $_[0]), 'none')"; }
+sub until_vacuumed
+{
+	my ($table, $count, $what) = @_;
+	ok(pv_await($node, 'SELECT (' . vacuum_sql($table) . ") >= $count", 'true'), $what)
+	  or die join "\n", $what, sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+	return;
+}
+
+my $quiet = 'parvacuum.enabled, autovacuum_enabled = off';
+sql("CREATE TABLE witness (i int) WITH ($quiet)", 'INSERT INTO witness VALUES (1)');
+my $witnessed = 0;
+sub next_one
+{
+	my ($what) = @_;
+	sql("SELECT parvacuum_enqueue('witness')");
+	until_vacuumed('witness', ++$witnessed, "$what: and the next table is vacuumed");
+	is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, "$what: no error");
+	return;
+}
+
+#
+# Before 16, a table can become a view
+#
+SKIP:
+{
+	skip 'tables stay tables', 4 if $node->pg_version >= 16;
+
+	sql("CREATE TABLE viewed (i int, t text) WITH ($quiet)");
+	my $oid = sql("SELECT 'viewed'::regclass::oid");
+	my $session = $node->background_psql('postgres');
+	$session->query_safe('BEGIN; LOCK TABLE viewed IN ACCESS EXCLUSIVE MODE');
+	sql("SELECT parvacuum_enqueue('viewed', 50)");
+	ok(pv_await($node, item($oid), 'waiting lock'), 'a table waits, with a priority') or diag sql('SELECT * FROM parvacuum_queue_items()');
+	$session->query_safe('CREATE RULE "_RETURN" AS ON SELECT TO viewed DO INSTEAD SELECT 1 AS i, \'x\'::text AS t; COMMIT');
+	$session->quit;
+	ok(pv_await($node, item($oid), 'none'), 'it has become a view, and is forgotten');
+	next_one('a view');
+}
+
+#
+# Gone, with a priority
+#
+sql("CREATE TABLE dropped (i int) WITH ($quiet)");
+my $gone = sql("SELECT 'dropped'::regclass::oid");
+my $session = $node->background_psql('postgres');
+$session->query_safe('BEGIN; LOCK TABLE dropped IN ACCESS EXCLUSIVE MODE');
+sql("SELECT parvacuum_enqueue('dropped', 50)");
+ok(pv_await($node, item($gone), 'waiting lock'), 'another waits');
+$session->query_safe('DROP TABLE dropped; COMMIT');
+ok(pv_await($node, item($gone), 'none'), 'it is gone, and forgotten');
+next_one('a table that is gone');
+
+#
+# A table that has come into danger since it was queued is not given up for a lock
+#
+sub make_table
+{
+	my ($table, $options) = @_;
+	sql("CREATE TABLE $table (id int, pad char(2400)) WITH ($options)", "ALTER TABLE $table ALTER pad SET STORAGE PLAIN",
+		"INSERT INTO $table SELECT i, 'x' FROM generate_series(1, 300) i");
+	sql("VACUUM $table");
+	sql("UPDATE $table SET id = id WHERE id % 3 = 1", 'CHECKPOINT');
+	return;
+}
+make_table('busy', $quiet);
+make_table('danger', "$quiet, autovacuum_freeze_max_age = 1000000, autovacuum_freeze_min_age = 0");
+sql(q{DO $$ BEGIN FOR i IN 1 .. 100100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 500, autovacuum_naptime => 1000);	# no scan in between
+ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', 500), 'slowly');
+sql("SELECT parvacuum_enqueue('busy', 60)");
+ok(pv_await($node, item("'busy'::regclass"), 'running'), 'the only process is busy');
+sql("SELECT parvacuum_enqueue('danger', 60)", 'ALTER TABLE danger SET (autovacuum_freeze_max_age = 100000)');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'danger'::regclass AND heap_blks_scanned > 0}, 1), 'then it is at the other');
+my $waiter = pv_start_run($node, 'ALTER TABLE danger ADD COLUMN n int');
+ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'danger'::regclass AND NOT granted}, 1), 'somebody waits for its lock');
+ok(pv_finish($waiter), 'until it is done');
+unlike(slurp_file($node->logfile), qr/canceling/, 'nothing was canceled');
+is(sql("SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'danger'::regclass"), 't', 'and it is out of danger');
+pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 0, autovacuum_naptime => 1);
+next_one('a table in danger');
+
+#
+# An access method with a vacuum of its own is told yes or no
+#
+SKIP:
+{
+	my ($rc) = $node->psql('postgres', 'CREATE EXTENSION parvacuum_test');
+	skip 'parvacuum_test is not installed', 8 if $rc != 0;
+
+	sql('CREATE ACCESS METHOD foreign_heap TYPE TABLE HANDLER parvacuum_test_tableam',
+		"CREATE TABLE theirs (i int) USING foreign_heap WITH ($quiet)",
+		"CREATE TABLE theirs_not (i int) USING foreign_heap WITH ($quiet, vacuum_truncate = off)");
+	my %expected = (theirs => 'enabled', theirs_not => 'disabled');
+	for my $table (sort keys %expected)
+	{
+		my $said = qr/vacuum of "$table": index_cleanup auto, truncate $expected{$table}/;
+		for my $statement ("VACUUM $table", "SELECT FROM parvacuum_run('$table')")
+		{
+			my ($rc, $out, $err) = $node->psql('postgres', $statement);
+			like($err, $said, "$statement: truncate is $expected{$table}");
+		}
+		my $offset = -s $node->logfile;
+		sql("SELECT parvacuum_enqueue('$table')");
+		ok($node->wait_for_log($said, $offset), "$table, by the scheduler: too");
+	}
+
+	# what the engine vacuums may leave a small truncation alone, and does what it was told
+	sql("CREATE TABLE ours (i int, pad char(2400)) WITH ($quiet)", 'ALTER TABLE ours ALTER pad SET STORAGE PLAIN',
+		"INSERT INTO ours SELECT i, 'x' FROM generate_series(1, 15) i", 'DELETE FROM ours WHERE i > 3');
+	is(sql("SELECT pages_removed FROM parvacuum_run('ours')"), 0, 'parvacuum_run(): a few pages are not cut off');
+	is(sql(q{SELECT pages_removed FROM parvacuum_run('ours', "truncate" => true)}), 4, 'but if that is asked for');
+	sql('DROP TABLE theirs, theirs_not');
+}
+
+#
+# A sweep looks again when it has its locks
+#
+sql('CREATE ROLE old_owner LOGIN', 'CREATE ROLE new_owner', 'CREATE TABLE sold (i int)', 'CREATE INDEX sold_i ON sold (i)',
+	'CREATE INDEX sold_j ON sold (i)', 'ALTER TABLE sold OWNER TO old_owner');
+for my $call ("SELECT * FROM parvacuum_sweep('sold_i')", "CALL parvacuum_sweep_index('sold_i')", "SELECT * FROM parvacuum_sweep('sold_j')")
+{
+	my $change = $call =~ /sold_j/ ? 'DROP INDEX sold_j' : 'ALTER TABLE sold OWNER TO new_owner';
+	my $said = $call =~ /sold_j/ ? qr/ERROR:.*could not open relation with OID|ERROR:.*relation with OID \d+ does not exist/ : qr/ERROR:  permission denied to sweep an index of table "sold"/;
+
+	sql('ALTER TABLE sold OWNER TO old_owner');
+	$session->query_safe('BEGIN; LOCK TABLE sold IN ACCESS EXCLUSIVE MODE');
+	my $sweep = pv_start_run($node, $call, role => 'old_owner');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'sold'::regclass AND NOT granted}, 1), "$call: waits");
+	$session->query_safe("$change; COMMIT");
+	ok(!pv_finish($sweep), "$change: it fails");
+	like($sweep->{err}, $said, 'as it should');
+}
+$session->quit;
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
