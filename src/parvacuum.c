@@ -836,7 +836,7 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	}
 
-	pv_options_effective(relid, form->relispartition, &effective);
+	pv_options_look_up(relid, form->relispartition, &effective);
 	if (form->relkind != RELKIND_PARTITIONED_TABLE)
 		declined = pv_hook_declines(form, InvalidOid);
 	ReleaseSysCache(tuple);

@@ -39,17 +39,11 @@
 #include <sys/mman.h>
 #endif
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
-#include "catalog/dependency.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_depend.h"
 #include "commands/dbcommands.h"
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
@@ -66,11 +60,9 @@
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "tcop/utility.h"
-#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 typedef void (*PvVacuumSlot) (Relation rel, struct VacuumParams *params,
 							  BufferAccessStrategy bstrategy);
@@ -335,67 +327,6 @@ pv_hook_check_server(const char *what)
  * ----------------------------------------------------------------
  */
 
-/* The TOAST table of a table, or InvalidOid; of no table, too. */
-static Oid
-toast_of(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			toast = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		toast = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid;
-		ReleaseSysCache(tuple);
-	}
-	return toast;
-}
-
-/*
- * The table that a TOAST table belongs to, or InvalidOid.
- *
- * pg_class points only the other way; the internal dependency of the TOAST
- * table is the indexed way back.  The TOAST tables of catalogs made by initdb
- * have none; they are told from the table that the run has just done.
- */
-static Oid
-toast_parent_of(Relation rel)
-{
-	Relation	depend;
-	ScanKeyData key[3];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			parent = InvalidOid;
-
-	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
-		return InvalidOid;
-
-	ScanKeyInit(&key[0], Anum_pg_depend_classid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
-	ScanKeyInit(&key[1], Anum_pg_depend_objid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(RelationGetRelid(rel)));
-	ScanKeyInit(&key[2], Anum_pg_depend_objsubid, BTEqualStrategyNumber,
-				F_INT4EQ, Int32GetDatum(0));
-
-	depend = table_open(DependRelationId, AccessShareLock);
-	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 3, key);
-	while (!OidIsValid(parent) && HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
-
-		if (form->refclassid == RelationRelationId &&
-			form->deptype == DEPENDENCY_INTERNAL)
-			parent = form->refobjid;
-	}
-	systable_endscan(scan);
-	table_close(depend, AccessShareLock);
-
-	if (!OidIsValid(parent) && current_run != NULL &&
-		toast_of(current_run->last.result.relid) == RelationGetRelid(rel))
-		parent = current_run->last.result.relid;
-
-	return parent;
-}
-
 /*
  * Why the engine leaves this relation to core although it is wanted: a sentence
  * for the user, or NULL when the engine takes it.  This is the one place that
@@ -417,6 +348,8 @@ pv_hook_declines(Form_pg_class form, Oid toast_parent)
 	if (IsCatalogRelationOid(form->oid) ||
 		(OidIsValid(toast_parent) && IsCatalogRelationOid(toast_parent)))
 		return "The table is a system catalog.";
+	if (form->relkind == RELKIND_TOASTVALUE && !OidIsValid(toast_parent))
+		return "The table that this TOAST table belongs to cannot be found.";
 
 	return NULL;
 }
@@ -445,12 +378,10 @@ choose(Relation rel, PvChoice *choice)
 		choice->options = *told_options;
 		pv_hook_forget_options();
 	}
+	else if (current_run == NULL && IsCatalogRelation(rel))
+		pv_options_default(&choice->options);
 	else
-	{
-		if (current_run != NULL || !IsCatalogRelation(rel))
-			choice->toast_parent = toast_parent_of(rel);
-		pv_options_of(rel, choice->toast_parent, &choice->options);
-	}
+		pv_options_find(rel, &choice->toast_parent, &choice->options);
 
 	choice->wanted = current_run != NULL ||
 		choice->options.value[PV_OPTION_ENABLED] > 0;
@@ -592,10 +523,8 @@ vacuum_relation(Relation rel, VacuumParams *params, BufferAccessStrategy bstrate
 	PvRunEntry	entry;
 	PvChoice	choice;
 
-	/* the switch works without a look at the catalogs, if nobody asks why */
-	if (run == NULL && !pv_guc_engine && !has_log(params) &&
-		(params->options & VACOPT_VERBOSE) == 0 &&
-		!message_level_is_interesting(DEBUG1))
+	/* the switch works without a look at the catalogs; a run is to hear why */
+	if (run == NULL && !pv_guc_engine)
 	{
 		call_previous(rel, params, bstrategy);
 		return;

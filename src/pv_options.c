@@ -24,6 +24,11 @@
  * parvacuum_tables, at any time and without a lock of its own; what it reads is
  * one row of pg_seclabel by index for the table and each of its ancestors.
  *
+ * A vacuum must not fail or wait for the sake of its options: it may be the one that
+ * prevents wraparound, and without parvacuum it would not read these catalogs.  So who
+ * vacuums takes locks on them only if they are free, and has any error ended in a
+ * subtransaction; see read_safely().
+ *
  * Core: commands/seclabel.c; access/common/reloptions.c, for the messages.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -38,15 +43,19 @@
 #include "access/parallel.h"
 #include "access/reloptions.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/objectaddress.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_seclabel.h"
 #include "commands/defrem.h"
 #include "commands/seclabel.h"
+#include "common/hashfn.h"
 #include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
 #include "postmaster/bgworker_internals.h"
@@ -59,7 +68,9 @@
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/syscache.h"
 
 typedef enum OptionType
@@ -77,10 +88,9 @@ typedef struct OptionDef
 	int			min;			/* of a number that is not 0 */
 	int			max;
 	int			unit;			/* GUC_UNIT_*, or 0 */
-	char	   *(*normal_form) (const char *text, const char **detail);	/* of text */
+	char	   *(*normal_form) (const char *text, bool *usable,
+								const char **detail);	/* of text */
 } OptionDef;
-
-static char *window_normal_form(const char *text, const char **detail);
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
@@ -95,7 +105,7 @@ static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	},
 	[PV_OPTION_WINDOW] = {
 		.name = "window", .type = OPTION_TEXT, .valid = PV_WINDOW_HINT,
-		.normal_form = window_normal_form
+		.normal_form = pv_window_normal_form
 	},
 	[PV_OPTION_WORKERS] = {
 		.name = "workers", .type = OPTION_NUMBER,
@@ -162,15 +172,6 @@ known_option(const char *name)
 	return i;
 }
 
-/* A window as it is stored, or NULL and what is wrong with it. */
-static char *
-window_normal_form(const char *text, const char **detail)
-{
-	PvWindow	window;
-
-	return pv_window_parse(text, &window, detail) ? pv_window_print(&window) : NULL;
-}
-
 /* True or false, or neither: then the result is false. */
 static bool
 parse_truth(const char *text, int *value)
@@ -201,7 +202,8 @@ parse_number(const OptionDef *def, const char *text, int *value)
 
 /*
  * Enters a value; false if the option cannot have it, with a detail where the
- * hint does not say all.
+ * hint does not say all.  One that another server could use is entered as unusable, with
+ * a detail.
  */
 static bool
 enter_value(PvOptions *options, PvOption i, const char *text,
@@ -210,6 +212,7 @@ enter_value(PvOptions *options, PvOption i, const char *text,
 	const OptionDef *def = &option_table[i];
 
 	*detail = NULL;
+	options->unusable[i] = false;
 	switch (def->type)
 	{
 		case OPTION_BOOL:
@@ -219,27 +222,44 @@ enter_value(PvOptions *options, PvOption i, const char *text,
 			options->given[i] = parse_number(def, text, &options->value[i]);
 			break;
 		case OPTION_TEXT:
-			options->text[i] = def->normal_form(text, detail);
-			options->given[i] = options->text[i] != NULL;
-			break;
+			{
+				bool		usable;
+
+				options->text[i] = def->normal_form(text, &usable, detail);
+				options->given[i] = options->text[i] != NULL;
+				options->unusable[i] = options->given[i] && !usable;
+				break;
+			}
 	}
 	return options->given[i];
 }
 
-/* Enters one value, or raises an error. */
+/*
+ * Enters one value, or raises an error.  A value that this server cannot use is an error
+ * in ALTER TABLE.  A label may have come from another server, by a dump, and must not keep
+ * it from being restored; so there it is worth a warning.
+ */
 static void
-set_value(PvOptions *options, PvOption i, const char *text)
+set_value(PvOptions *options, PvOption i, const char *text, bool from_label)
 {
 	const OptionDef *def = &option_table[i];
 	const char *detail;
+	bool		valid = enter_value(options, i, text, &detail);
 
-	if (!enter_value(options, i, text, &detail))
+	if (!valid || (options->unusable[i] && !from_label))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid value for parameter \"%s.%s\": \"%s\"",
 						PV_NAMESPACE, def->name, text),
 				 detail ? errdetail_internal("%s", detail) : 0,
 				 errhint("%s", def->valid)));
+	if (options->unusable[i])
+		ereport(WARNING,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("parameter \"%s.%s\" has no effect on this server: \"%s\"",
+						PV_NAMESPACE, def->name, text),
+				 errdetail_internal("%s", detail),
+				 errhint("Set it again with ALTER TABLE.")));
 }
 
 static void
@@ -270,7 +290,7 @@ pv_options_set(PvOptions *options, const List *defs)
 		if (seen[i])
 			refuse_repeated(i);
 		seen[i] = true;
-		set_value(options, i, def->arg ? defGetString(def) : "true");
+		set_value(options, i, def->arg ? defGetString(def) : "true", false);
 	}
 }
 
@@ -317,6 +337,7 @@ pv_options_merge(PvOptions *options, const PvOptions *more)
 		options->given[i] = true;
 		options->value[i] = more->value[i];
 		options->text[i] = more->text[i];
+		options->unusable[i] = more->unusable[i];
 	}
 }
 
@@ -441,7 +462,7 @@ take_or_fail(PvOptions *options, const char *name, const char *value)
 
 	if (options->given[i])
 		refuse_repeated(i);
-	set_value(options, i, value);
+	set_value(options, i, value, true);
 	return true;
 }
 
@@ -496,9 +517,65 @@ table_address(Oid relid)
 	return address;
 }
 
+/* A label that this process has warned of */
+typedef struct WarnedOf
+{
+	Oid			relid;			/* the key */
+	uint32		hash;			/* of the label */
+} WarnedOf;
+
+static HTAB *warned_of = NULL;
+
+/*
+ * Is the table's label another one than this process has last warned of?  It is from now
+ * on what it has warned of.
+ */
+static bool
+is_news(Oid relid, const char *label)
+{
+	uint32		hash = DatumGetUInt32(hash_any((const unsigned char *) label, strlen(label)));
+	WarnedOf   *entry;
+	bool		found;
+
+	if (warned_of == NULL)
+	{
+		HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(WarnedOf)};
+
+		warned_of = hash_create("labels of parvacuum that were warned of", 16, &info,
+								HASH_ELEM | HASH_BLOBS);
+	}
+	entry = hash_search(warned_of, &relid, HASH_ENTER, &found);
+	if (found && entry->hash == hash)
+		return false;
+	entry->hash = hash;
+	return true;
+}
+
+static void
+forget_news(Oid relid)
+{
+	if (warned_of != NULL)
+		(void) hash_search(warned_of, &relid, HASH_REMOVE, NULL);
+}
+
+/* The first option that this server cannot use, or PV_NUM_OPTIONS. */
+static PvOption
+first_unusable(const PvOptions *options)
+{
+	PvOption	i;
+
+	for (i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (options->unusable[i])
+			break;
+	}
+	return i;
+}
+
 /*
  * What the table says itself.  A label that cannot be read, written into the
- * catalog by hand or by a later version, is worth a warning but stops nobody.
+ * catalog by hand or by a later version, or an option in it that this server cannot
+ * use, is worth a warning but stops nobody.
  */
 void
 pv_options_read(Oid relid, PvOptions *options)
@@ -506,19 +583,34 @@ pv_options_read(Oid relid, PvOptions *options)
 	ObjectAddress address = table_address(relid);
 	char	   *label = GetSecurityLabel(&address, PV_NAMESPACE);
 	char	   *relname;
+	PvOption	i;
+	bool		readable;
 
 	memset(options, 0, sizeof(*options));
-	if (label == NULL || split_label(label, take_if_good, options))
+	if (label == NULL)
 		return;
-
-	memset(options, 0, sizeof(*options));
-	relname = get_rel_name(relid);
-	ereport(WARNING,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("ignoring the parvacuum options of table \"%s\"",
-					relname ? relname : psprintf("%u", relid)),
-			 errdetail("Its security label cannot be read: \"%s\".", label),
-			 errhint("Set the options again with ALTER TABLE.")));
+	readable = split_label(label, take_if_good, options);
+	if (!readable)
+		memset(options, 0, sizeof(*options));
+	i = first_unusable(options);
+	if (readable && i == PV_NUM_OPTIONS)
+		forget_news(relid);
+	else if (is_news(relid, label))
+	{
+		relname = get_rel_name(relid);
+		if (relname == NULL)
+			relname = psprintf("%u", relid);
+		ereport(WARNING,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 readable ?
+				 errmsg("ignoring the parvacuum option \"%s\" of table \"%s\"",
+						option_table[i].name, relname) :
+				 errmsg("ignoring the parvacuum options of table \"%s\"", relname),
+				 readable ?
+				 errdetail("This server cannot use its value: \"%s\".", options->text[i]) :
+				 errdetail("Its security label cannot be read: \"%s\".", label),
+				 errhint("Set the options again with ALTER TABLE.")));
+	}
 }
 
 /*
@@ -593,34 +685,6 @@ pv_options_remove_all(void)
 }
 
 /*
- * The OIDs of all tables that say something themselves, as a hash table for the
- * caller to destroy.
- */
-HTAB *
-pv_options_labelled(void)
-{
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid)};
-	HTAB	   *labelled = hash_create("tables with options of parvacuum", 64, &info,
-									   HASH_ELEM | HASH_BLOBS);
-	Relation	seclabel = table_open(SecLabelRelationId, AccessShareLock);
-	ScanKeyData key[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	ScanKeyInit(&key[0], Anum_pg_seclabel_provider, BTEqualStrategyNumber,
-				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
-	ScanKeyInit(&key[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
-	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		(void) hash_search(labelled, &((FormData_pg_seclabel *) GETSTRUCT(tuple))->objoid,
-						   HASH_ENTER, NULL);
-	systable_endscan(scan);
-	table_close(seclabel, AccessShareLock);
-	return labelled;
-}
-
-/*
  * What holds where no table says anything.
  */
 void
@@ -651,7 +715,7 @@ inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
 	pv_options_read(relid, &own);
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
-		if (effective->origin[i] <= PV_ORIGIN_ANCESTOR || !own.given[i])
+		if (effective->origin[i] <= PV_ORIGIN_ANCESTOR || !own.given[i] || own.unusable[i])
 			continue;
 		effective->value[i] = own.value[i];
 		effective->text[i] = own.text[i];
@@ -664,8 +728,7 @@ inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
  * nearest ancestor, else the setting's.  Of a TOAST table ask for its table.
  */
 void
-pv_options_effective(Oid relid, bool is_partition,
-					 PvEffectiveOptions *effective)
+pv_options_look_up(Oid relid, bool is_partition, PvEffectiveOptions *effective)
 {
 	pv_options_default(effective);
 	inherit(effective, relid, PV_ORIGIN_TABLE);
@@ -676,6 +739,128 @@ pv_options_effective(Oid relid, bool is_partition,
 		foreach(lc, get_partition_ancestors(relid))
 			inherit(effective, lfirst_oid(lc), PV_ORIGIN_ANCESTOR);
 	}
+}
+
+
+/* ----------------------------------------------------------------
+ *		Reading for a vacuum, which must neither wait nor fail
+ * ----------------------------------------------------------------
+ */
+
+/* The last attempt to read these failed, and this process has said so */
+static bool labels_unreadable = false;
+static bool parents_unreadable = false;
+
+/*
+ * Call the reader; false if it fails, with a warning unless it failed the last time, too.
+ * Any error is as good as another: a catalog that is damaged, or locked, see
+ * lock_if_free().  Only a cancel is passed on.
+ *
+ * It runs in a subtransaction, which is always rolled back: that releases what an error
+ * leaves behind (locks, pins, open relations, LWLocks), and the locks on catalogs, which a
+ * long vacuum must not keep.  The result is allocated in the caller's memory context.
+ *
+ * This is sound where a vacuum reads its options, on all versions.  Core's vacuum_rel()
+ * has begun a transaction that is no block, pushed a snapshot, opened and locked the table;
+ * all of this is the outer transaction's, and a subtransaction's end leaves it alone.  The
+ * status flags that hide our xmin are the top transaction's, too, and are not touched.  The
+ * reader writes nothing, so there is no XID.  Parallel mode, where subtransactions are
+ * forbidden, begins later, and so does the progress report, which a rollback would end.
+ *
+ * Core: pl/plpgsql/src/pl_exec.c, exec_stmt_block; access/transam/xact.c,
+ * AbortSubTransaction.
+ */
+static bool
+read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		reader(arg);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+
+	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	if (error != NULL && !*unreadable)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not read the parvacuum options of tables"),
+				 errdetail_internal("%s", error->message),
+				 errhint("Tables are vacuumed as if they had none until they can be read.")));
+	*unreadable = error != NULL;
+	return error == NULL;
+}
+
+/*
+ * Lock a catalog and the index by which it is read, or fail if somebody has locked them
+ * against that.
+ */
+static void
+lock_if_free(Oid catalog, Oid index, const char *name)
+{
+	if (!ConditionalLockRelationOid(catalog, AccessShareLock) ||
+		(OidIsValid(index) && !ConditionalLockRelationOid(index, AccessShareLock)))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("catalog \"%s\" is locked", name),
+				 errhint("Wait until it is free.")));
+}
+
+static void
+lock_labels_if_free(void)
+{
+	lock_if_free(SecLabelRelationId, SecLabelObjectIndexId, "pg_seclabel");
+}
+
+/* What is asked of a reader, and its answer */
+typedef struct Question
+{
+	Relation	rel;			/* or NULL */
+	Oid			relid;			/* of a TOAST table: its table, perhaps invalid */
+	bool		is_partition;
+	PvEffectiveOptions *effective;
+	HTAB	   *labelled;
+} Question;
+
+static void
+read_effective(void *arg)
+{
+	Question   *question = arg;
+
+	lock_labels_if_free();
+	if (question->is_partition)
+		lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId, "pg_inherits");
+	pv_options_look_up(question->relid, question->is_partition, question->effective);
+}
+
+/*
+ * The same as pv_options_look_up(), but for who vacuums; as if there were no options if they
+ * cannot be read.
+ */
+void
+pv_options_effective(Oid relid, bool is_partition,
+					 PvEffectiveOptions *effective)
+{
+	Question	question = {.relid = relid,.is_partition = is_partition,
+	.effective = effective};
+
+	if (!read_safely(read_effective, &question, &labels_unreadable))
+		pv_options_default(effective);
 }
 
 /*
@@ -691,6 +876,146 @@ pv_options_of(Relation rel, Oid toast_parent, PvEffectiveOptions *effective)
 		pv_options_effective(toast_parent, get_rel_relispartition(toast_parent), effective);
 	else
 		pv_options_effective(RelationGetRelid(rel), rel->rd_rel->relispartition, effective);
+}
+
+/*
+ * The table that a TOAST table belongs to by its dependency, or InvalidOid.  pg_class
+ * points only the other way.
+ */
+static Oid
+parent_by_dependency(Oid toast)
+{
+	Relation	depend;
+	ScanKeyData key[3];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	ScanKeyInit(&key[0], Anum_pg_depend_classid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&key[1], Anum_pg_depend_objid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(toast));
+	ScanKeyInit(&key[2], Anum_pg_depend_objsubid, BTEqualStrategyNumber,
+				F_INT4EQ, Int32GetDatum(0));
+
+	depend = table_open(DependRelationId, AccessShareLock);
+	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 3, key);
+	while (!OidIsValid(parent) && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->refclassid == RelationRelationId &&
+			form->deptype == DEPENDENCY_INTERNAL)
+			parent = form->refobjid;
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+	return parent;
+}
+
+/*
+ * The same by a look at all tables.  Nothing depends on catalogs that initdb has made, so
+ * their TOAST tables have no dependency.
+ */
+static Oid
+parent_by_scan(Oid toast)
+{
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_class_reltoastrelid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(toast));
+	scan = systable_beginscan(pg_class, InvalidOid, false, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		parent = ((Form_pg_class) GETSTRUCT(tuple))->oid;
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	return parent;
+}
+
+static void
+read_parent(void *arg)
+{
+	Question   *question = arg;
+	Oid			toast = RelationGetRelid(question->rel);
+
+	lock_if_free(DependRelationId, DependDependerIndexId, "pg_depend");
+	question->relid = parent_by_dependency(toast);
+	if (!OidIsValid(question->relid))
+		question->relid = parent_by_scan(toast);
+}
+
+/*
+ * The same of an open table of which nothing is known yet.  *toast_parent is the table that a
+ * TOAST table belongs to, InvalidOid of other tables and if that cannot be found.
+ */
+void
+pv_options_find(Relation rel, Oid *toast_parent, PvEffectiveOptions *effective)
+{
+	bool		is_toast = rel->rd_rel->relkind == RELKIND_TOASTVALUE;
+	Question	question = {.rel = rel};
+
+	*toast_parent = InvalidOid;
+	if (is_toast && read_safely(read_parent, &question, &parents_unreadable))
+		*toast_parent = question.relid;
+
+	if (is_toast && (!OidIsValid(*toast_parent) || IsCatalogRelationOid(*toast_parent)))
+		pv_options_default(effective);
+	else
+		pv_options_of(rel, *toast_parent, effective);
+}
+
+static void
+read_labelled(void *arg)
+{
+	Question   *question = arg;
+	Relation	seclabel;
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	lock_labels_if_free();
+	seclabel = table_open(SecLabelRelationId, AccessShareLock);
+	ScanKeyInit(&key[0], Anum_pg_seclabel_provider, BTEqualStrategyNumber,
+				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
+	ScanKeyInit(&key[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		(void) hash_search(question->labelled,
+						   &((FormData_pg_seclabel *) GETSTRUCT(tuple))->objoid,
+						   HASH_ENTER, NULL);
+	systable_endscan(scan);
+	table_close(seclabel, AccessShareLock);
+}
+
+static HTAB *
+make_table_of_oids(void)
+{
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid)};
+
+	return hash_create("tables with options of parvacuum", 64, &info, HASH_ELEM | HASH_BLOBS);
+}
+
+/*
+ * The OIDs of all tables that say something themselves, as a hash table for the
+ * caller to destroy; none if that cannot be read.
+ */
+HTAB *
+pv_options_labelled(void)
+{
+	Question	question = {.labelled = make_table_of_oids()};
+
+	if (!read_safely(read_labelled, &question, &labels_unreadable))
+	{
+		hash_destroy(question.labelled);
+		question.labelled = make_table_of_oids();
+	}
+	return question.labelled;
 }
 
 

@@ -34,6 +34,8 @@ typedef struct PvOptions
 	int			value[PV_NUM_OPTIONS];	/* valid where given */
 	char	   *text[PV_NUM_OPTIONS];	/* of an option that is text, allocated
 										 * where it was set or read */
+	bool		unusable[PV_NUM_OPTIONS];	/* given, but this server can do
+											 * nothing with it */
 } PvOptions;
 
 /* Nearest first. */
@@ -73,12 +75,18 @@ extern void pv_options_announce_change(void);
 extern void pv_options_announce_drop(Oid relid);
 extern void pv_options_write(Oid relid, const PvOptions *options);
 extern int	pv_options_remove_all(void);
-extern struct HTAB *pv_options_labelled(void);
 extern void pv_options_default(PvEffectiveOptions *effective);
+extern void pv_options_look_up(Oid relid, bool is_partition,
+							   PvEffectiveOptions *effective);
+
+/* The same for who vacuums: never waits for a lock, and never fails. */
+extern struct HTAB *pv_options_labelled(void);
 extern void pv_options_effective(Oid relid, bool is_partition,
 								 PvEffectiveOptions *effective);
 extern void pv_options_of(Relation rel, Oid toast_parent,
 						  PvEffectiveOptions *effective);
+extern void pv_options_find(Relation rel, Oid *toast_parent,
+							PvEffectiveOptions *effective);
 
 /* The storage parameters autovacuum_*; false if there are none. */
 extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,

@@ -181,14 +181,13 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 }
 
 /*
- * A time zone, up to the end of the text.  PostgreSQL takes almost any letters
- * with a number after them for a zone, "Sat 8" too, which is rather a span after
- * a forgotten comma; so it must be one word.
+ * What may be the name of a time zone, up to the end of the text.  PostgreSQL takes
+ * almost any letters with a number after them for a zone, "Sat 8" too, which is
+ * rather a span after a forgotten comma; so it must be one word.
  */
 static bool
-read_zone(const char *at, pg_tz **zone)
+read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
 {
-	char		name[TZ_STRLEN_MAX + 1];
 	size_t		len = 0;
 
 	if (!is_letter(*at))
@@ -196,17 +195,23 @@ read_zone(const char *at, pg_tz **zone)
 	while (is_letter(at[len]) || is_digit(at[len]) ||
 		   (at[len] != '\0' && strchr("_/+-", at[len]) != NULL))
 		len++;
-	if (len >= sizeof(name))
+	if (len > TZ_STRLEN_MAX)
 		return false;
 	memcpy(name, at, len);
 	name[len] = '\0';
 
 	at += len;
 	skip_blanks(&at);
-	if (*at != '\0')
-		return false;
-	*zone = pg_tzset(name);
-	return *zone != NULL && pg_tz_acceptable(*zone);
+	return *at == '\0';
+}
+
+/* The time zone of that name, or NULL if this server has none. */
+static pg_tz *
+find_zone(const char *name)
+{
+	pg_tz	   *zone = pg_tzset(name);
+
+	return zone != NULL && pg_tz_acceptable(zone) ? zone : NULL;
 }
 
 /* Is the word all that there is? */
@@ -221,12 +226,14 @@ is_word(const char *text, const char *word)
 }
 
 /*
- * Reads the text of a window.  Of a text that is none it says why, in a sentence
- * that is translated and allocated, and leaves *window undefined.
+ * Reads the text of a window but for its time zone, whose name is copied, empty if
+ * there is none.
  */
-bool
-pv_window_parse(const char *text, PvWindow *window, const char **detail)
+static bool
+read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
+			const char **detail)
 {
+	zone[0] = '\0';
 	memset(window, 0, sizeof(*window));
 
 	skip_blanks(&text);
@@ -246,8 +253,28 @@ pv_window_parse(const char *text, PvWindow *window, const char **detail)
 			return false;
 	} while (read_char(&text, ','));
 
-	if (*text != '\0' && !read_zone(text, &window->zone))
+	if (*text != '\0' && !read_zone(text, zone))
 		return complain(_("A comma or the name of a time zone"), text, detail);
+	return true;
+}
+
+/*
+ * Reads the text of a window.  Of a text that is none it says why, in a sentence
+ * that is translated and allocated, and leaves *window undefined.
+ */
+bool
+pv_window_parse(const char *text, PvWindow *window, const char **detail)
+{
+	char		zone[TZ_STRLEN_MAX + 1];
+
+	if (!read_window(text, window, zone, detail))
+		return false;
+	if (zone[0] != '\0')
+	{
+		window->zone = find_zone(zone);
+		if (window->zone == NULL)
+			return complain(_("A comma or the name of a time zone"), zone, detail);
+	}
 	return true;
 }
 
@@ -257,12 +284,9 @@ pv_window_parse(const char *text, PvWindow *window, const char **detail)
  * ----------------------------------------------------------------
  */
 
-/*
- * The window as text again, allocated: always the same for what was written in
- * different ways, and read back to the same window.
- */
-char *
-pv_window_print(const PvWindow *window)
+/* The window as text, allocated, with that name of a time zone or none. */
+static char *
+print_with_zone(const PvWindow *window, const char *zone)
 {
 	StringInfoData buf;
 
@@ -285,9 +309,47 @@ pv_window_print(const PvWindow *window)
 						 span->begin / MINS_PER_HOUR, span->begin % MINS_PER_HOUR,
 						 span->end / MINS_PER_HOUR, span->end % MINS_PER_HOUR);
 	}
-	if (window->zone != NULL)
-		appendStringInfo(&buf, " %s", pg_get_timezone_name(window->zone));
+	if (zone != NULL)
+		appendStringInfo(&buf, " %s", zone);
 	return buf.data;
+}
+
+/*
+ * The window as text again, allocated: always the same for what was written in
+ * different ways, and read back to the same window.
+ */
+char *
+pv_window_print(const PvWindow *window)
+{
+	return print_with_zone(window, window->zone != NULL ?
+						   pg_get_timezone_name(window->zone) : NULL);
+}
+
+/*
+ * What pv_window_print() makes of the text; NULL, and why, if it is no window.  A
+ * window with a time zone that this server does not know, but another may, keeps the
+ * name as it is written; it is not usable, and *detail says why.
+ */
+char *
+pv_window_normal_form(const char *text, bool *usable, const char **detail)
+{
+	PvWindow	window;
+	char		zone[TZ_STRLEN_MAX + 1];
+
+	*usable = false;
+	if (!read_window(text, &window, zone, detail))
+		return NULL;
+	if (zone[0] != '\0')
+	{
+		window.zone = find_zone(zone);
+		if (window.zone == NULL)
+		{
+			*detail = psprintf(_("This server has no time zone \"%s\"."), zone);
+			return print_with_zone(&window, zone);
+		}
+	}
+	*usable = true;
+	return pv_window_print(&window);
 }
 
 

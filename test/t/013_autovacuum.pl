@@ -143,7 +143,7 @@ sql('ALTER DATABASE postgres RESET parvacuum.enabled', 'ALTER TABLE ours SET (pa
 reload_with('parvacuum.engine' => 'off');
 ($entry, $log) = autovacuum_of('ours');
 unlike($log, qr/engine: parvacuum/, 'engine = off: core does it');
-like($log, qr/PostgreSQL's own VACUUM has vacuumed table "postgres\.public\.ours"\n.*DETAIL:  The setting parvacuum.engine is off\./, 'engine = off: and says why');
+unlike($log, qr/PostgreSQL's own VACUUM has vacuumed/, 'engine = off: and nothing is said of it');
 reload_with('parvacuum.engine' => 'on');
 
 # a TOAST table follows its table

@@ -1,0 +1,144 @@
+# The catalogs that have the options of tables are locked, or damaged: no vacuum waits or
+# fails for that, least of all one that prevents wraparound, nor does the scheduler.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('unreadable');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_vacuum_cost_delay = 0
+parvacuum.scheduler_workers = 1
+log_autovacuum_min_duration = 0
+log_error_verbosity = default
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+my $warning = qr/WARNING:  could not read the parvacuum options of tables\n/;
+sub count_warnings { my $n = () = $_[0] =~ /$warning/g; return $n; }
+
+# Vacuums of tables in one session; who does them, and how often it was warned.
+sub vacuum
+{
+	my @statements = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', join(";\n", q{SET lock_timeout = '60s'}, @statements));
+	return "$rc " . ($err =~ /engine: parvacuum/ ? 'engine' : 'core') . ' ' . count_warnings($err);
+}
+
+sql('CREATE TABLE ours (i int, t text) WITH (parvacuum.enabled, autovacuum_enabled = off)',
+	'CREATE TABLE plain (i int, t text) WITH (autovacuum_enabled = off)',
+	'CREATE TABLE parted (i int) PARTITION BY LIST (i) WITH (parvacuum.enabled)',
+	'CREATE TABLE part PARTITION OF parted FOR VALUES IN (1)',
+	map { "INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, 1000) i" } qw(ours plain));
+sql('INSERT INTO part VALUES (1)');
+is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', 'to begin with: the engine');
+is(vacuum('VACUUM (VERBOSE) part'), '0 engine 0', 'to begin with: of a partition, too');
+is(vacuum('VACUUM (VERBOSE) plain'), '0 core 0', 'to begin with: core');
+
+#
+# Locked
+#
+my $session = $node->background_psql('postgres');
+my %locks = (
+	'LOCK TABLE pg_seclabel IN ACCESS EXCLUSIVE MODE' => [ 1, 1, 1 ],
+	'REINDEX INDEX pg_seclabel_object_index' => [ 1, 1, 1 ],
+	'LOCK TABLE pg_depend IN ACCESS EXCLUSIVE MODE' => [ 0, 1, 0 ],
+	'LOCK TABLE pg_inherits IN ACCESS EXCLUSIVE MODE' => [ 0, 0, 1 ]);
+for my $lock (sort keys %locks)
+{
+	my ($table, $toast, $part) = @{ $locks{$lock} };
+	$session->query_safe("BEGIN; $lock");
+	is(vacuum('VACUUM (VERBOSE, PROCESS_TOAST false) ours'), $table ? '0 core 1' : '0 engine 0', "$lock: VACUUM");
+	is(vacuum('VACUUM ours', 'VACUUM plain'), $toast ? '0 core 1' : '0 core 0', "$lock: one warning in a session, if any");
+	is(vacuum('VACUUM (VERBOSE) part'), $part ? '0 core 1' : '0 engine 0', "$lock: of a partition");
+	is(vacuum('SET parvacuum.enabled = on', 'VACUUM (VERBOSE, PROCESS_TOAST false) plain'), $table ? '0 engine 1' : '0 engine 0', "$lock: the setting holds");
+	my ($rc, $out, $err) = $node->psql('postgres', q{SET lock_timeout = '60s'; SELECT count(*) FROM parvacuum_run('plain')});
+	is($rc, 0, "$lock: parvacuum_run()");
+	$session->query_safe('COMMIT');
+	is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', "$lock, and free again: the engine");
+}
+
+# A cancel is one, also there
+$session->query_safe('BEGIN; LOCK TABLE pg_seclabel IN ACCESS EXCLUSIVE MODE');
+pv_reload_with($node, 'parvacuum.engine' => 'off');
+is(vacuum('VACUUM (VERBOSE) ours', 'SET client_min_messages = debug1', 'VACUUM ours', 'VACUUM plain'), '0 core 0', 'the engine is off: nothing is read');
+pv_reload_with($node, 'parvacuum.engine' => 'on');
+
+# To prevent wraparound
+sql('CREATE TABLE aged (i int) WITH (autovacuum_freeze_max_age = 100000, autovacuum_freeze_min_age = 0, autovacuum_enabled = off)',
+	'INSERT INTO aged VALUES (1)');
+sql(q{DO $$ BEGIN FOR i IN 1 .. 100100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+pv_reload_with($node, autovacuum => 'on');
+ok(pv_await($node, q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true'), 'autovacuum to prevent wraparound does not wait');
+pv_reload_with($node, autovacuum => 'off');
+like(slurp_file($node->logfile), qr/automatic (aggressive )?vacuum to prevent wraparound of table "postgres\.public\.aged"/, 'as the log says');
+
+# The scheduler
+pv_reload_with($node, 'parvacuum.scheduler' => 'on');
+my $passes = sql('SELECT passes FROM parvacuum_scheduler_stats()');
+ok(pv_await($node, "SELECT passes >= $passes + 2 FROM parvacuum_scheduler_stats()", 'true'), 'the scheduler goes on');
+sql("SELECT parvacuum_enqueue('plain', 10)");
+ok(pv_await($node, 'SELECT vacuums > 0 FROM parvacuum_scheduler_stats()', 'true'), 'and vacuums what was asked for');
+is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'without an error');
+sql('ALTER TABLE aged RESET (autovacuum_freeze_max_age)');
+$session->query_safe('COMMIT');
+sql('ALTER TABLE ours SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)', 'DELETE FROM ours WHERE i <= 300');
+ok(pv_await($node, q{SELECT n_dead_tup = 0 AND vacuum_count + autovacuum_count > 0 FROM pg_stat_user_tables WHERE relid = 'ours'::regclass}, 'true'), 'when all is free, what has opted in again');
+pv_reload_with($node, 'parvacuum.scheduler' => 'off');
+$session->quit;
+
+#
+# Damaged: the index, then the catalog itself
+#
+my $index = sql("CHECKPOINT", "SELECT pg_relation_filepath('pg_seclabel_object_index')");
+my $heap = sql("SELECT pg_relation_filepath('pg_seclabel')");
+sub damage
+{
+	my ($file, $what) = @_;
+	my $path = $node->data_dir . "/$file";
+	$node->stop;
+	my $size = -s $path;
+	open my $out, '>', $path or die "$path: $!";
+	print $out pack('C*', map { $_ * 7 % 251 + 1 } 1 .. 8192) x ($size / 8192) if $what eq 'garbage';
+	close $out;
+	$node->start;
+	return;
+}
+for my $case ([ $index, 'empty' ], [ $index, 'garbage' ], [ $heap, 'garbage' ])
+{
+	my ($file, $what) = @$case;
+	my $name = ($file eq $index ? 'the index' : 'pg_seclabel') . ": $what";
+	damage(@$case);
+	isnt(($node->psql('postgres', q{SET enable_seqscan = off; SELECT label FROM pg_seclabel WHERE objoid = 'ours'::regclass AND classoid = 'pg_class'::regclass AND objsubid = 0 AND provider = 'parvacuum'}))[0], 0, "$name: it cannot be read");
+	is(vacuum('VACUUM (VERBOSE) ours'), '0 core 1', "$name: VACUUM");
+	is(vacuum('VACUUM ours', 'VACUUM plain', 'VACUUM ours'), '0 core 1', "$name: one warning in a session");
+	is(vacuum('SET parvacuum.enabled = on', 'VACUUM (VERBOSE) ours'), '0 engine 1', "$name: the setting holds");
+	pv_reload_with($node, 'parvacuum.engine' => 'off');
+	is(vacuum('VACUUM (VERBOSE) ours', 'VACUUM plain'), '0 core 0', "$name: nothing is read while the engine is off");
+	pv_reload_with($node, 'parvacuum.engine' => 'on');
+}
+
+my $log_length = -s $node->logfile;
+sql('ALTER TABLE aged SET (autovacuum_freeze_max_age = 100000)',
+	q{DO $$ BEGIN FOR i IN 1 .. 100100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+pv_reload_with($node, autovacuum => 'on');
+ok(pv_await($node, q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true'), 'damaged: autovacuum to prevent wraparound does not fail');
+pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'on');
+sql('UPDATE plain SET i = i');
+sql("SELECT parvacuum_enqueue('plain', 10)");
+ok(pv_await($node, q{SELECT n_dead_tup = 0 FROM pg_stat_user_tables WHERE relid = 'plain'::regclass}, 'true'), 'damaged: the scheduler goes on');
+like(substr(slurp_file($node->logfile), $log_length), $warning, 'damaged: with a warning');
+is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'and no error');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
