@@ -99,7 +99,8 @@ typedef struct DatabaseQueue
 								 * scan goes on after the cursor */
 	double		cursor_score;	/* of the last that found place in this pass */
 	Oid			cursor_relid;
-	bool		vacuumed;		/* something, and pg_database does not know yet */
+	bool		vacuumed;		/* something, or looked at all tables, and
+								 * pg_database does not know yet */
 	int			nrunners;
 } DatabaseQueue;
 
@@ -1108,6 +1109,7 @@ pv_queue_end_scan(bool complete, int64 used)
 	queue->scanning = me->scanning = false;
 	if (!queue->goes_on)
 	{
+		queue->vacuumed = true;
 		queue->scanned_at = GetCurrentTimestamp();
 		queue->scan_used = used;
 	}
@@ -1220,7 +1222,8 @@ pv_queue_should_leave(void)
 
 /*
  * Has the queue been worked off, and nobody is at work on the rest of it, or does
- * that not matter?  Then one runner is told so, if there was anything to vacuum.
+ * that not matter?  Then one runner is told so, also if there was nothing to vacuum: the
+ * oldest table may have been dropped.
  */
 bool
 pv_queue_pass_is_over(bool even_if_busy)
@@ -1241,6 +1244,15 @@ pv_queue_pass_is_over(bool even_if_busy)
 		queue->vacuumed = false;
 	LWLockRelease(lock);
 	return over;
+}
+
+/* Who was told so could not end the pass; it is left to the next one. */
+void
+pv_queue_pass_is_not_over(void)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	my_queue()->vacuumed = true;
+	LWLockRelease(lock);
 }
 
 

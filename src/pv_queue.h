@@ -140,6 +140,7 @@ extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reas
 							TransactionId horizon);
 extern bool pv_queue_should_leave(void);
 extern bool pv_queue_pass_is_over(bool even_if_busy);
+extern void pv_queue_pass_is_not_over(void);
 
 /* Sessions. */
 extern List *pv_queue_copy(void);

@@ -821,19 +821,14 @@ do_table(Work *work)
 }
 
 /*
- * The table at hand, or the scan, failed or was cancelled: tell the log, and go on
- * with the next one.
+ * Something failed or was cancelled: tell the log, and be ready to go on.  Returns whether it
+ * was cancelled.  The caller has interrupts held.
  */
-static void
-recover(Work *work)
+static bool
+clean_up_after_error(void)
 {
-	bool		canceled;
+	bool		canceled = geterrcode() == ERRCODE_QUERY_CANCELED;
 
-	HOLD_INTERRUPTS();
-	MemoryContextSwitchTo(work_context);
-	canceled = geterrcode() == ERRCODE_QUERY_CANCELED;
-	if (work->name)
-		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
 	EmitErrorReport();
 
 	/* have the WAL writer flush what a vacuum has logged */
@@ -844,6 +839,22 @@ recover(Work *work)
 	QueryCancelPending = false;
 	if (!canceled)
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->errors, 1);
+	return canceled;
+}
+
+/*
+ * The table at hand, or the scan, failed or was cancelled: go on with the next one.
+ */
+static void
+recover(Work *work)
+{
+	bool		canceled;
+
+	HOLD_INTERRUPTS();
+	MemoryContextSwitchTo(work_context);
+	if (work->name)
+		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
+	canceled = clean_up_after_error();
 	pv_queue_abandon_scan();
 	pv_queue_finish(&work->item, work->vacuumed, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
 					InvalidTransactionId);
@@ -855,6 +866,8 @@ recover(Work *work)
 /*
  * Have pg_database know how old the oldest table is now, once in a pass: when the
  * queue has been worked off, or, if that takes long, when the next pass begins.
+ *
+ * That may fail or be cancelled.  Then the next pass does it, and this process goes on.
  */
 static void
 finish_pass(bool even_if_busy)
@@ -862,9 +875,21 @@ finish_pass(bool even_if_busy)
 	if (!pv_queue_pass_is_over(even_if_busy))
 		return;
 	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
-	StartTransactionCommand();
-	vac_update_datfrozenxid();
-	CommitTransactionCommand();
+	PG_TRY();
+	{
+		StartTransactionCommand();
+		vac_update_datfrozenxid();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(work_context);
+		(void) clean_up_after_error();
+		pv_queue_pass_is_not_over();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
 }
 
 /*
@@ -880,13 +905,14 @@ next_step(void)
 	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers), &work.item))
 		return false;
 
+	/* what the pass before has left to do */
+	if (to_scan)
+		finish_pass(true);
+
 	PG_TRY();
 	{
 		if (to_scan)
-		{
 			scan_database();
-			finish_pass(true);
-		}
 		else
 			do_table(&work);
 	}
