@@ -8,8 +8,10 @@
  * exclusive one (removing line pointers).
  *
  * From PG 17 on pruning and freezing have one WAL record together, which removing
- * line pointers uses as well.  Before, each has its own, and the two must describe
- * the page one after the other.
+ * line pointers uses as well.  Before, each has its own, and the two describe the page
+ * one after the other.  A record that has an image of the page must suffice without it:
+ * where no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that images may
+ * be taken out of the archive.
  *
  * What must follow the back branches: the oldest_xmin argument of
  * heap_page_prune() (15.8, 16.4), and the format of the records written here.
@@ -88,34 +90,22 @@ pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
 #endif
 }
 
-/*
- * The newest XID that a standby's query must not see any more when all before the
- * cutoff are frozen, and what pruning removes is gone.
- */
-static TransactionId
-conflict_horizon_of(const PvPrunePlan *plan, TransactionId freeze_cutoff)
-{
-	TransactionId horizon = freeze_cutoff;
-
-	TransactionIdRetreat(horizon);
-	if (TransactionIdIsValid(plan->removed_xid) &&
-		TransactionIdFollows(plan->removed_xid, horizon))
-		horizon = plan->removed_xid;
-	return horizon;
-}
-
 #if PG_VERSION_NUM >= 170000
 
 /*
  * Prune and freeze a page as planned, and WAL-log it.  The caller holds a cleanup
- * lock.  Both are in one record, so image, that it holds the page whole, is as it
- * is.
+ * lock.  Both are in one record, with the newer one of the two conflict horizons.
+ * freeze_horizon counts only if there is something to freeze.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-					TransactionId freeze_cutoff, PvFreezePlan *frozen,
-					int nfrozen, bool image)
+					TransactionId freeze_horizon, PvFreezePlan *frozen,
+					int nfrozen)
 {
+	TransactionId horizon = plan->removed_xid;
+
+	if (nfrozen > 0 && TransactionIdFollows(freeze_horizon, horizon))
+		horizon = freeze_horizon;
 	heap_pre_freeze_checks(buf, frozen, nfrozen);
 
 	START_CRIT_SECTION();
@@ -128,10 +118,7 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 	if (nfrozen > 0)
 		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
 	if (RelationNeedsWAL(rel))
-		log_heap_prune_and_freeze(rel, buf,
-								  nfrozen > 0 ? conflict_horizon_of(plan, freeze_cutoff) :
-								  plan->removed_xid,
-								  true, PRUNE_VACUUM_SCAN,
+		log_heap_prune_and_freeze(rel, buf, horizon, true, PRUNE_VACUUM_SCAN,
 								  frozen, nfrozen,
 								  plan->redirected, plan->nredirected,
 								  plan->dead, plan->ndead,
@@ -157,28 +144,26 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 #else							/* before PG 17 */
 
 /*
- * WAL-log changes of line pointers.  With an image, the record holds the page
- * as it is now, whatever else was done to it.
+ * WAL-log changes of line pointers.
  */
 static void
-log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan,
-		  TransactionId conflict_horizon, bool image)
+log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 {
 	xl_heap_prune xlrec;
 	XLogRecPtr	recptr;
 
 #if PG_VERSION_NUM >= 160000
-	xlrec.snapshotConflictHorizon = conflict_horizon;
+	xlrec.snapshotConflictHorizon = plan->removed_xid;
 	xlrec.isCatalogRel = RelationIsAccessibleInLogicalDecoding(rel);
 #else
-	xlrec.latestRemovedXid = conflict_horizon;
+	xlrec.latestRemovedXid = plan->removed_xid;
 #endif
 	xlrec.nredirected = plan->nredirected;
 	xlrec.ndead = plan->ndead;
 
 	XLogBeginInsert();
 	XLogRegisterData((char *) &xlrec, SizeOfHeapPrune);
-	XLogRegisterBuffer(0, buf, REGBUF_STANDARD | (image ? REGBUF_FORCE_IMAGE : 0));
+	XLogRegisterBuffer(0, buf, REGBUF_STANDARD);
 	if (plan->nredirected > 0)
 		XLogRegisterBufData(0, (char *) plan->redirected,
 							2 * plan->nredirected * sizeof(OffsetNumber));
@@ -194,52 +179,38 @@ log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan,
 	PageSetLSN(BufferGetPage(buf), recptr);
 }
 
-/* Carry out freeze plans. */
-static void
-execute_freeze(Page page, PvFreezePlan *plans, int nplans)
-{
-	for (int i = 0; i < nplans; i++)
-	{
-		ItemId		itemid = PageGetItemId(page, plans[i].offset);
-		HeapTupleHeader htup = (HeapTupleHeader) PageGetItem(page, itemid);
-
-#if PG_VERSION_NUM >= 160000
-		/* What core does for it is not exported there */
-		HeapTupleHeaderSetXmax(htup, plans[i].xmax);
-		if (plans[i].frzflags & XLH_FREEZE_XVAC)
-			HeapTupleHeaderSetXvac(htup, FrozenTransactionId);
-		if (plans[i].frzflags & XLH_INVALID_XVAC)
-			HeapTupleHeaderSetXvac(htup, InvalidTransactionId);
-		htup->t_infomask = plans[i].t_infomask;
-		htup->t_infomask2 = plans[i].t_infomask2;
-#else
-		heap_execute_freeze_tuple(htup, &plans[i]);
-#endif
-	}
-}
-
 /*
  * Freeze a page and WAL-log that by itself.  The record makes the change safe
- * against truncation of pg_xact.  PG 16 has a function for all of it.
+ * against truncation of pg_xact.  PG 16 has a function for all of it.  The record of
+ * PG 15 has the XID after the conflict horizon.
  */
 static void
-freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_cutoff,
+freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 			   PvFreezePlan *frozen, int nfrozen)
 {
 #if PG_VERSION_NUM >= 160000
-	TransactionIdRetreat(freeze_cutoff);
-	heap_freeze_execute_prepared(rel, buf, freeze_cutoff, frozen, nfrozen);
+	heap_freeze_execute_prepared(rel, buf, freeze_horizon, frozen, nfrozen);
 #else
+	Page		page = BufferGetPage(buf);
+	TransactionId cutoff = freeze_horizon;
+
+	TransactionIdAdvance(cutoff);
+
 	START_CRIT_SECTION();
 
 	MarkBufferDirty(buf);
-	execute_freeze(BufferGetPage(buf), frozen, nfrozen);
+	for (int i = 0; i < nfrozen; i++)
+	{
+		ItemId		itemid = PageGetItemId(page, frozen[i].offset);
+
+		heap_execute_freeze_tuple((HeapTupleHeader) PageGetItem(page, itemid),
+								  &frozen[i]);
+	}
 	if (RelationNeedsWAL(rel))
 	{
-		XLogRecPtr	recptr = log_heap_freeze(rel, buf, freeze_cutoff,
-											 frozen, nfrozen);
+		XLogRecPtr	recptr = log_heap_freeze(rel, buf, cutoff, frozen, nfrozen);
 
-		PageSetLSN(BufferGetPage(buf), recptr);
+		PageSetLSN(page, recptr);
 	}
 
 	END_CRIT_SECTION();
@@ -251,13 +222,12 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_cutoff,
  * lock.
  *
  * Pruning and freezing have a record each, and each is logged before the next
- * change, so that it describes the page as it is then; unless there is to be an
- * image of the page, which shows both.
+ * change, so that it describes the page as it is then.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-					TransactionId freeze_cutoff, PvFreezePlan *frozen,
-					int nfrozen, bool image)
+					TransactionId freeze_horizon, PvFreezePlan *frozen,
+					int nfrozen)
 {
 	if (pv_plan_changes_page(plan))
 	{
@@ -267,17 +237,13 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 		heap_page_prune_execute(buf, plan->redirected, plan->nredirected,
 								plan->dead, plan->ndead,
 								plan->unused, plan->nunused);
-		if (image)
-			execute_freeze(BufferGetPage(buf), frozen, nfrozen);
 		if (RelationNeedsWAL(rel))
-			log_prune(rel, buf, plan,
-					  image ? conflict_horizon_of(plan, freeze_cutoff) : plan->removed_xid,
-					  image);
+			log_prune(rel, buf, plan);
 
 		END_CRIT_SECTION();
 	}
-	if (nfrozen > 0 && !image)
-		freeze_and_log(rel, buf, freeze_cutoff, frozen, nfrozen);
+	if (nfrozen > 0)
+		freeze_and_log(rel, buf, freeze_horizon, frozen, nfrozen);
 }
 
 /*

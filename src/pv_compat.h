@@ -128,13 +128,43 @@ typedef xl_heap_freeze_tuple PvFreezePlan;
 	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
 
 /*
- * XIDs before this may be frozen where not the whole page is; standbys conflict
- * with who may still see them.
+ * From PG 16 on the record that marks a page all-frozen in the map has no conflict
+ * horizon, since the one that froze the page had it.
+ */
+#define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
+
+/*
+ * The conflict horizon of a record that freezes tuples of a page: the newest XID that
+ * a query on a standby must not take for running any more, or InvalidTransactionId
+ * if freezing conflicts with no query.
+ *
+ * From PG 16 on it is newest_xmin, the newest inserter that was not frozen before, if
+ * the page is all-visible and all-frozen with this record, apart from its dead items.
+ * That is InvalidTransactionId if nothing but xmax is frozen.  Otherwise it is the
+ * last XID before OldestXmin.
+ *
+ * PG 15 freezes what is before FreezeLimit, and logs that.  A page that is frozen whole
+ * has newer inserters as well.  Their horizon is the one that core logs when it marks
+ * the page all-visible.
+ * Core: access/heap/vacuumlazy.c (15, 16), lazy_scan_prune;
+ * access/heap/pruneheap.c (17), heap_page_prune_and_freeze.
  */
 static inline TransactionId
-pv_freeze_horizon(const PvCutoffs *cutoffs)
+pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
+				  TransactionId newest_xmin)
 {
-	return PV_FREEZES_WHOLE_PAGES ? cutoffs->OldestXmin : cutoffs->FreezeLimit;
+#if PG_VERSION_NUM >= 160000
+	TransactionId horizon = cutoffs->OldestXmin;
+
+	TransactionIdRetreat(horizon);
+	return all_frozen ? newest_xmin : horizon;
+#else
+	TransactionId horizon = cutoffs->FreezeLimit;
+
+	TransactionIdRetreat(horizon);
+	return all_frozen && TransactionIdFollows(newest_xmin, horizon) ?
+		newest_xmin : horizon;
+#endif
 }
 
 extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
@@ -143,8 +173,8 @@ extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
 						  GlobalVisState *vistest, bool has_indexes,
 						  int *nfrozen, OffsetNumber *off_loc);
 extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-								TransactionId freeze_cutoff,
-								PvFreezePlan *frozen, int nfrozen, bool image);
+								TransactionId freeze_horizon,
+								PvFreezePlan *frozen, int nfrozen);
 extern void pv_log_lp_unused(Relation rel, Buffer buf,
 							 OffsetNumber *unused, int nunused);
 

@@ -187,6 +187,7 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	Page		page = BufferGetPage(buf);
 	uint8		flags = VISIBILITYMAP_ALL_VISIBLE;
 	uint8		old = visibilitymap_get_status(self->rel, blkno, &vmbuffer);
+	TransactionId horizon = vis->conflict_horizon;
 
 	if ((old != 0 && !PageIsAllVisible(page)) ||
 		(has_dead_items && PageIsAllVisible(page)))
@@ -207,9 +208,10 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	MarkBufferDirty(buf);
 
 	/* Setting the all-frozen bit alone conflicts with no snapshot */
+	if (old != 0 || (vis->all_frozen && PV_FREEZING_COVERS_MAP))
+		horizon = InvalidTransactionId;
 	visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
-					  old == 0 ? vis->conflict_horizon : InvalidTransactionId,
-					  flags);
+					  horizon, flags);
 	self->counters.new_visible_pages += old == 0;
 	self->counters.new_visible_frozen_pages += old == 0 && vis->all_frozen;
 	self->counters.new_frozen_pages += old != 0;

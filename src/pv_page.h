@@ -15,7 +15,7 @@ typedef struct PvVisibility
 {
 	bool		all_visible;
 	bool		all_frozen;		/* meaningful only if all_visible */
-	TransactionId conflict_horizon; /* newest xmin that is not frozen */
+	TransactionId conflict_horizon; /* newest xmin that was not frozen */
 } PvVisibility;
 
 extern void pv_page_mark_unused(PvParticipant *self, Buffer buf,

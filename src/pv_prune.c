@@ -37,13 +37,16 @@
  * being all-visible.  The next vacuum removes it.  (PG 17 does the same; before,
  * core pruned such a page once more.)
  *
- * Freezing is decided for the page, as in PG 16: all of it, if that makes it
- * all-frozen and costs no WAL record of its own.  That is so if something on it
- * has to be frozen anyway, or if pruning, or with checksums a new hint in its
- * header, will log an image of the whole page, which then shows the tuples frozen.
- * Otherwise only what is older than FreezeLimit.  From PG 16 on core spends a small
- * record on it where hints have just had the page logged whole, and freezes all
- * that can be frozen where there is anything old; so do we there.
+ * Freezing is decided for the page.  From PG 16 on all of it is frozen if that makes
+ * it all-frozen, and something on it has to be frozen anyway, or an image of the page
+ * was logged just now or will be, for pruning or, with checksums, for a hint.  This is
+ * core's rule.  The plans of many tuples have a few bytes of WAL together there.  Core
+ * also freezes all that can be frozen where there is anything old; so do we.
+ *
+ * In PG 15 the plan of each tuple takes twelve bytes of WAL, but a record that has an
+ * image of the page has no plans.  So where something has to be frozen, the whole page is
+ * only if its record will have the image, because nothing is pruned before it.  Otherwise
+ * what is older than FreezeLimit is frozen, as by core.
  *
  * Core: access/heap/pruneheap.c, heap_page_prune; access/heap/vacuumlazy.c
  * (15), lazy_scan_prune.
@@ -107,7 +110,8 @@ typedef struct PageExam
 
 	/* The XIDs whose fate is known */
 	TransactionId settled_xmin; /* committed, taken account of, stays as it is */
-	TransactionId dead_xmax;	/* committed, removable, taken account of */
+	TransactionId dead_xmax;	/* committed, removable, taken account of in
+								 * the conflict horizon */
 
 	/* Trackers for this page; copied out once the page is through */
 	TransactionId relfrozenxid;
@@ -122,7 +126,6 @@ typedef struct PageExam
 	TransactionId prune_xid;	/* oldest XID that may make more tuples dead */
 
 	int			nfrozen;
-	TransactionId freeze_cutoff;	/* XIDs before it are frozen */
 	PvFreezePlan frozen[MaxHeapTuplesPerPage];
 } PageExam;
 
@@ -270,25 +273,17 @@ note_dead_tuple(PageExam *exam, HeapTupleHeader htup, OffsetNumber offnum)
 
 /*
  * A dead tuple: standbys conflict with who may see it, and others of the same
- * deleter are dead, too.
+ * deleter are dead, too.  Nobody has ever seen a tuple that was deleted by its own
+ * inserter, so its deleter is no conflict, and is not remembered: others that it has
+ * deleted may be one.
  */
 static void
 note_dead_xids(PageExam *exam, HeapTupleHeader htup)
 {
-	TransactionId *removed_xid = &exam->plan.removed_xid;
-
-	pv_advance_conflict_horizon(htup, removed_xid);
-
-	/*
-	 * This tuple's deleter may be its inserter, which nobody conflicts with, but
-	 * not that of others that it has deleted.
-	 */
-	if (tuple_is_plainly_deleted(htup))
-	{
+	pv_advance_conflict_horizon(htup, &exam->plan.removed_xid);
+	if (tuple_is_plainly_deleted(htup) &&
+		HeapTupleHeaderGetXmin(htup) != HeapTupleHeaderGetRawXmax(htup))
 		exam->dead_xmax = HeapTupleHeaderGetRawXmax(htup);
-		if (TransactionIdFollows(exam->dead_xmax, *removed_xid))
-			*removed_xid = exam->dead_xmax;
-	}
 }
 
 /*
@@ -416,7 +411,6 @@ static void
 begin_exam(PageExam *exam, OffsetNumber maxoff)
 {
 	PvPageResult *result = exam->result;
-	PvParticipant *self = exam->self;
 
 	result->live_tuples = 0;
 	result->recently_dead_tuples = 0;
@@ -440,7 +434,6 @@ begin_exam(PageExam *exam, OffsetNumber maxoff)
 	exam->plan.nunused = 0;
 	exam->plan.dead = exam->room + lengthof(exam->room);
 	exam->prune_xid = InvalidTransactionId;
-	exam->freeze_cutoff = pv_freeze_horizon(&self->shared->cutoffs);
 }
 
 /*
@@ -746,15 +739,13 @@ staying_tuple(PageExam *exam, OffsetNumber offnum)
  * before PG 16, if there are multixacts: there a plan would replace them even by
  * new ones.
  *
- * The page is all-visible but for its dead items.  So every inserter is older
- * than OldestXmin, and standbys conflict with no more than they will when the
- * page is marked all-visible.
+ * The page is all-visible but for its dead items, so every inserter is older than
+ * OldestXmin.
  */
 static bool
 plan_freezing_all(PageExam *exam)
 {
 	PvParticipant *self = exam->self;
-	PvVisibility *vis = &exam->result->vis;
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(exam->buf));
 
 	forget_freezing(exam);
@@ -780,13 +771,7 @@ plan_freezing_all(PageExam *exam)
 			return false;
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
-
-	if (TransactionIdIsNormal(vis->conflict_horizon))
-	{
-		exam->freeze_cutoff = vis->conflict_horizon;
-		TransactionIdAdvance(exam->freeze_cutoff);
-	}
-	vis->all_frozen = true;
+	exam->result->vis.all_frozen = true;
 	return true;
 }
 
@@ -818,10 +803,10 @@ plan_freezing_more(PageExam *exam)
 }
 
 /*
- * Will a WAL record of a change to this page hold an image of it?  Core's answer
+ * Will the next WAL record of a change to this page hold an image of it?  Core's answer
  * is of the process's last record, so that one which has logged nothing yet, or
- * nothing since the last checkpoint began, is told no.  If we say yes there will
- * be one, so nothing but its cost depends on this.
+ * nothing since the last checkpoint began, is told no.  Nothing but the number of bytes
+ * depends on this.
  */
 static bool
 image_is_due(Buffer buf)
@@ -878,33 +863,40 @@ has_image_of_core(PageExam *exam)
 }
 
 /*
- * Freeze the whole page if it costs no WAL record, or none to speak of.  Returns
- * whether it is for the sake of an image that pruning will log anyway.
+ * Is it cheap to freeze the whole page, rather than nothing or a part of it?  The rules
+ * are at the top of this file.
  */
 static bool
-consider_freezing_all(PageExam *exam)
+freezing_all_is_cheap(PageExam *exam)
+{
+	bool		must_freeze = exam->nfrozen > 0;
+
+	if (PV_FREEZES_WHOLE_PAGES)
+		return must_freeze || has_image_of_core(exam) ||
+			(page_will_be_logged(exam) && image_is_due(exam->buf));
+
+	return must_freeze &&
+		(!RelationNeedsWAL(exam->self->rel) ||
+		 (!pv_plan_changes_page(&exam->plan) && image_is_due(exam->buf)));
+}
+
+/*
+ * Plan to freeze the whole page if that is cheap, and otherwise, from PG 16 on, as much
+ * as can be where something has to be frozen.
+ */
+static void
+consider_freezing_more(PageExam *exam)
 {
 	PvVisibility *vis = &exam->result->vis;
-	bool		image_due;
 
-	if (!vis->all_visible)
+	if (vis->all_visible)
 	{
-		if (PV_FREEZES_WHOLE_PAGES && exam->nfrozen > 0)
-			plan_freezing_more(exam);
-		return false;
+		if (vis->all_frozen || !freezing_all_is_cheap(exam) || plan_freezing_all(exam))
+			return;
+		judge_page(exam);
 	}
-	if (vis->all_frozen)
-		return false;
-	image_due = page_will_be_logged(exam) && image_is_due(exam->buf);
-	if (!image_due && !has_image_of_core(exam) && exam->nfrozen == 0)
-		return false;
-	if (plan_freezing_all(exam))
-		return image_due && pv_plan_changes_page(&exam->plan);
-
-	judge_page(exam);
 	if (PV_FREEZES_WHOLE_PAGES && exam->nfrozen > 0)
 		plan_freezing_more(exam);
-	return false;
 }
 
 /*
@@ -940,11 +932,17 @@ update_hints(PageExam *exam)
  * Do what is planned.
  */
 static void
-change_page(PageExam *exam, bool image)
+change_page(PageExam *exam)
 {
+	const PvVisibility *vis = &exam->result->vis;
+	TransactionId freeze_horizon;
+
+	freeze_horizon = pv_freeze_horizon(&exam->self->shared->cutoffs,
+									   vis->all_visible && vis->all_frozen,
+									   vis->conflict_horizon);
 	update_hints(exam);
 	pv_prune_and_freeze(exam->self->rel, exam->buf, &exam->plan,
-						exam->freeze_cutoff, exam->frozen, exam->nfrozen, image);
+						freeze_horizon, exam->frozen, exam->nfrozen);
 }
 
 /*
@@ -959,7 +957,6 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					 PvPageResult *result)
 {
 	PageExam	exam;
-	bool		image;
 
 	exam.self = self;
 	exam.buf = buf;
@@ -971,12 +968,12 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	result->ndeleted = 0;
 
 	judge_page(&exam);
-	image = consider_freezing_all(&exam);
+	consider_freezing_more(&exam);
 	result->marked_unused = false;
 	if (frees_dead_items(&exam))
 		plan_to_unused(&exam);
 	if (pv_plan_changes_page(&exam.plan) || exam.nfrozen > 0)
-		change_page(&exam, image);
+		change_page(&exam);
 	else if (hints_change(&exam))
 	{
 		update_hints(&exam);
