@@ -463,6 +463,13 @@ pv_ring_drop(PvRing *ring)
 	ring->nparts = 0;
 }
 
+/* The same as if there had never been a ring. */
+static inline bool
+pv_ring_is_dropped(const PvRing *ring)
+{
+	return ring->nparts == 0;
+}
+
 /*
  * Kilobytes of the ring that the caller of a vacuum has asked for, by
  * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; -1 if nobody has, and before

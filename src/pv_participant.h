@@ -128,7 +128,6 @@ typedef struct PvShared
 	Size		bitmap_words;	/* of the B-trees that are vacuumed together */
 	int			maintenance_work_mem_worker;	/* kB */
 	int			ring_kb;		/* of each participant; 0: none */
-	BlockNumber failsafe_every; /* pages scanned by one between two checks */
 	int64		max_dead_items; /* a round has about as many, for tests */
 
 	/* Written by the leader between phases, read by all within them */

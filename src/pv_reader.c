@@ -16,6 +16,10 @@
  * Blocks must belong to this process alone until they have been worked on: a pin
  * that was taken ahead would be waited for for ever by who wants a cleanup lock.
  *
+ * When the ring is dropped, any buffer will do from then on.  A read stream keeps the
+ * strategy that it began with, so it is brought to its end first: it gets no more blocks,
+ * and those that it has are worked on.  Then another one goes on without a ring.
+ *
  * No locks.
  * Core: storage/aio/read_stream.c; storage/buffer/bufmgr.c, PrefetchBuffer.
  *
@@ -27,6 +31,7 @@
 
 #include "executor/instrument.h"
 #include "storage/bufmgr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
@@ -49,6 +54,7 @@ struct PvReader
 
 #if PV_HAS_READ_STREAMS
 	ReadStream *stream;
+	bool		in_ring;		/* the stream reads into a ring */
 	int64		misses;			/* of this process, when last looked */
 	int			cached_run;		/* blocks since there was one */
 #else
@@ -120,29 +126,68 @@ pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
 
 #if PV_HAS_READ_STREAMS
 
+/*
+ * Does the stream read into a ring that was dropped meanwhile?
+ */
+static inline bool
+stream_must_end(const PvReader *reader)
+{
+	return reader->in_ring && pv_ring_is_dropped(reader->ring);
+}
+
 static BlockNumber
 next_of_stream(ReadStream *stream, void *private_data, void *per_buffer_data)
 {
 	PvReader   *reader = private_data;
 
+	if (unlikely(stream_must_end(reader)))
+		return InvalidBlockNumber;
 	return reader->next_block(reader->arg, per_buffer_data);
+}
+
+static void
+begin_stream(PvReader *reader)
+{
+	BufferAccessStrategy strategy = pv_ring_next(reader->ring);
+
+	reader->in_ring = strategy != NULL;
+	reader->stream =
+		read_stream_begin_relation(READ_STREAM_MAINTENANCE |
+								   (reader->batches ? PV_READ_STREAM_BATCHES : 0),
+								   strategy, reader->rel, MAIN_FORKNUM,
+								   next_of_stream, reader, reader->about_size);
 }
 
 static void
 begin(PvReader *reader, int max_distance)
 {
-	reader->stream =
-		read_stream_begin_relation(READ_STREAM_MAINTENANCE |
-								   (reader->batches ? PV_READ_STREAM_BATCHES : 0),
-								   pv_ring_next(reader->ring), reader->rel, MAIN_FORKNUM,
-								   next_of_stream, reader, reader->about_size);
+	begin_stream(reader);
 	reader->misses = pgBufferUsage.shared_blks_read;
+}
+
+/*
+ * Go on with another stream, of which next_block() is asked for what comes after
+ * the blocks that it has given.
+ */
+static void
+replace_stream(PvReader *reader)
+{
+	MemoryContext oldcontext = MemoryContextSwitchTo(GetMemoryChunkContext(reader));
+
+	read_stream_end(reader->stream);
+	begin_stream(reader);
+	MemoryContextSwitchTo(oldcontext);
 }
 
 bool
 pv_reader_next(PvReader *reader, Buffer *buf, void **about_block)
 {
 	*buf = read_stream_next_buffer(reader->stream, about_block);
+	if (unlikely(!BufferIsValid(*buf) && stream_must_end(reader)))
+	{
+		replace_stream(reader);
+		*buf = read_stream_next_buffer(reader->stream, about_block);
+	}
 	if (pgBufferUsage.shared_blks_read == reader->misses)
 		reader->cached_run++;
 	else
@@ -156,7 +201,10 @@ pv_reader_next(PvReader *reader, Buffer *buf, void **about_block)
 void
 pv_reader_restart(PvReader *reader)
 {
-	read_stream_reset(reader->stream);
+	if (stream_must_end(reader))
+		replace_stream(reader);
+	else
+		read_stream_reset(reader->stream);
 }
 
 bool

@@ -33,6 +33,9 @@
 /* Progress is added up every so many blocks */
 #define PROGRESS_EVERY_BLOCKS	32
 
+/* A participant looks at the table's age every so many blocks; core each 4 GB */
+#define FAILSAFE_EVERY_BLOCKS	1024
+
 /* What happens within one call of pv_scan_heap() */
 typedef struct HeapScan
 {
@@ -444,7 +447,7 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self))
 	{
 		(void) pv_check_failsafe(self);
-		scan->until_failsafe_check = self->shared->failsafe_every;
+		scan->until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
 	}
 
 	pv_page_pace_wal(self);
@@ -484,9 +487,10 @@ pv_scan_heap(PvParticipant *self)
 	PvScanBlock block;
 	Buffer		buf;
 
-	scan.until_failsafe_check = self->shared->failsafe_every;
+	scan.until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
 	if (self->is_leader)
 		pv_wait_point("leader scan");
+	pv_wait_point("scan");
 
 	while (pv_blockscan_next(self->blockscan, &block, &buf))
 	{

@@ -60,10 +60,6 @@
 /* Up to so many pages core's rule is good enough */
 #define CORES_RULE_PAGES		1024
 
-/* How much of a table is scanned between two looks at the failsafe */
-#define FAILSAFE_EVERY_PAGES \
-	((BlockNumber) (((uint64) 4 * 1024 * 1024 * 1024) / BLCKSZ))
-
 /* Most bytes the store takes for one block, all told */
 #define STORE_BYTES_PER_BLOCK	48
 #define STORE_RESERVE_MIN		((Size) 256 * 1024)
@@ -483,7 +479,6 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
 	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
 		(int64) (limit / sizeof(ItemPointerData));
-	plan->failsafe_every = Max(FAILSAFE_EVERY_PAGES / participants, 1);
 	open_budget(vac);
 	pv_dispense_init(&plan->scan, 0, plan->rel_pages, PV_SEGMENT_BLOCKS,
 					 PV_RANGE_MAX_BLOCKS, participants);

@@ -85,6 +85,38 @@ failsafe(0);
 failsafe(3);
 failsafe(2, 1);
 
+#
+# In the midst of the heap scan: what is read from then on goes to any buffers, not to
+# those of the ring.  All participants begin to scan when the danger is there.
+$node->safe_psql('postgres', q{
+	CREATE EXTENSION pg_buffercache;
+	DROP TABLE IF EXISTS stock, ours;
+	CREATE TABLE ours (id int, pad text) WITH (autovacuum_enabled = off);
+	ALTER TABLE ours ALTER pad SET STORAGE PLAIN;
+	INSERT INTO ours SELECT i, repeat('x', 5000) FROM generate_series(1, 8192) i});
+for my $workers (0, 2)
+{
+	my $what = "$workers workers, in the midst of the scan";
+	$node->restart;
+	make_old(209_999_900);
+	my $gate = $node->background_psql('postgres', on_error_stop => 1);
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $run = pv_start_run($node, "SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('ours', workers => $workers, disable_page_skipping => true)",
+		vacuum_failsafe_age => 0, 'parvacuum.wait_at' => 'scan', 'parvacuum.buffer_usage_limit' => '256kB');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: all are there");
+	use_up(300);
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	ok(pv_finish($run), "$what: it runs") or diag $run->{err};
+	is($run->{out}, '8192|t', "$what: each page is scanned");
+	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: and says so");
+
+	# each participant may have read 1024 blocks before, and some ahead
+	cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('ours') AND relforknumber = 0}),
+		'>', 4096, "$what: the ring is left");
+	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
+	$gate->quit;
+}
+
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();
