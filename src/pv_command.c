@@ -440,10 +440,32 @@ create_table(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
+ * The name of a command that maintains tables and that PostgreSQL allows in a read-only
+ * transaction, or NULL.
+ *
+ * Core: tcop/utility.c, ClassifyUtilityCommandAsReadOnly.
+ */
+static const char *
+maintenance_command(Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_VacuumStmt:
+			return ((VacuumStmt *) stmt)->is_vacuumcmd ? "VACUUM" : "ANALYZE";
+		case T_ReindexStmt:
+			return "REINDEX";
+		case T_ClusterStmt:
+			return "CLUSTER";
+		default:
+			return NULL;
+	}
+}
+
+/*
  * The hook.  Statements within statements come here too, those of functions and
  * event triggers among them; they must not take what is meant for the table of
- * an outer one, which gets its own back whatever happens.  Nor may they vacuum or
- * analyze inside a vacuum.
+ * an outer one, which gets its own back whatever happens.  Nor may they maintain
+ * tables inside a vacuum.
  */
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
@@ -460,9 +482,11 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	alter_is_ours((AlterTableStmt *) stmt);
 	bool		creates = creation != NULL &&
 	(has_ours(*creation) || is_like_all(stmt));
+	const char *maintenance;
 
-	if (IsA(stmt, VacuumStmt))
-		pv_guard_check_command(((VacuumStmt *) stmt)->is_vacuumcmd ? "VACUUM" : "ANALYZE");
+	maintenance = maintenance_command(stmt);
+	if (maintenance != NULL)
+		pv_guard_check_command(maintenance);
 
 	if (!alters && !creates && outer == NULL)
 	{

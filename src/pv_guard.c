@@ -18,8 +18,10 @@
  * So a process is guarded while it vacuums or analyzes a table for parvacuum, and
  * while it is:
  *
- *		VACUUM, ANALYZE					are refused, in the ProcessUtility hook
- *		parvacuum_run() and its like	refuse by themselves
+ *		VACUUM, ANALYZE, REINDEX, CLUSTER	are refused, in the ProcessUtility hook
+ *		parvacuum_run() and its like		refuse by themselves
+ *		whatever else writes				is refused inside a vacuum by the engine, whose
+ *											transaction is read-only for statements
  *
  * All these functions refuse within any other operation that core runs as the owner of
  * a table as well: core's own ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW.

@@ -40,6 +40,7 @@
 #endif
 
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
@@ -514,6 +515,29 @@ vacuum_declined(Relation rel, VacuumParams *params,
 }
 
 /*
+ * Have the engine vacuum the relation.
+ *
+ * The transaction is made a read-only one meanwhile, as far as statements are concerned.
+ * The cleanup of a BRIN index runs functions of the table's owner.  If one of these wrote
+ * anything, the transaction would get an XID, which the snapshots of others leave out,
+ * since the process has PROC_IN_VACUUM set: they would take what it wrote for aborted,
+ * and leave hints that say so for ever.  An error ends the transaction, and with it this.
+ *
+ * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,
+ * ExecCheckXactReadOnly; tcop/utility.c, PreventCommandIfReadOnly.
+ */
+static void
+vacuum_by_engine(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy,
+				 const PvChoice *choice, PvResult *result)
+{
+	bool		read_only = XactReadOnly;
+
+	XactReadOnly = true;
+	pv_vacuum_rel(rel, params, bstrategy, &choice->options, choice->toast_parent, result);
+	XactReadOnly = read_only;
+}
+
+/*
  * Vacuum one relation, with the engine or by the next in the chain.
  */
 static void
@@ -546,8 +570,7 @@ vacuum_relation(Relation rel, VacuumParams *params, BufferAccessStrategy bstrate
 		if (run != NULL && run->truncate_is_open && params->truncate == VACOPTVALUE_ENABLED)
 			params->truncate = VACOPTVALUE_AUTO;
 		pv_hook_resolve_truncate(rel, params, false);
-		pv_vacuum_rel(rel, params, bstrategy, &choice.options,
-					  choice.toast_parent, &entry.result);
+		vacuum_by_engine(rel, params, bstrategy, &choice, &entry.result);
 	}
 	else
 		vacuum_declined(rel, params, bstrategy, &choice, &entry.result);
