@@ -1,0 +1,227 @@
+# What a table owner without any other right can try against the processes that vacuum
+# for everybody: expressions that do forbidden things, labels, priorities, cancels,
+# names, locks, and tables that change their kind.  Whatever he does, the server stays
+# up, nothing runs with more rights than his, and the tables of others are vacuumed.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('hostile_owner');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_max_workers = 2
+autovacuum_vacuum_cost_delay = 0
+autovacuum_vacuum_threshold = 50
+autovacuum_vacuum_scale_factor = 0
+autovacuum_vacuum_insert_threshold = -1
+autovacuum_analyze_threshold = 50
+autovacuum_analyze_scale_factor = 0
+log_autovacuum_min_duration = 0
+deadlock_timeout = 100ms
+parvacuum.scheduler_workers = 2
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+# A statement of the hostile owner; returns its output and its errors.
+sub hostile
+{
+	my ($rc, $out, $err) = $node->psql('postgres', join(";\n", 'SET SESSION AUTHORIZATION mallory', @_), on_error_stop => 1);
+	return "$out$err";
+}
+
+sql('CREATE ROLE mallory', 'CREATE ROLE victim', 'CREATE SCHEMA mallory AUTHORIZATION mallory', 'CREATE SCHEMA victim AUTHORIZATION victim',
+	'CREATE TABLE seen (who text, session text)', 'GRANT INSERT ON seen TO mallory',
+	'GRANT USAGE ON SCHEMA victim TO mallory', 'SET ROLE victim',
+	'CREATE TABLE victim.plain (id int) WITH (parvacuum.enabled)', 'INSERT INTO victim.plain SELECT i FROM generate_series(1, 1000) i');
+
+# Vacuums, and analyzes, of a table so far.
+sub count_of { return "SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass"; }
+
+# The scheduler still does its work for others.
+my $rounds = 0;
+sub others_are_served
+{
+	my ($what) = @_;
+	my $before = sql(count_of('victim.plain'));
+	$rounds++;
+	sql('UPDATE victim.plain SET id = id WHERE id <= 100');
+	my $good = pv_await($node, 'SELECT (' . count_of('victim.plain') . ") > $before", 'true');
+	ok($good, "$what: the tables of others are vacuumed") or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+	return $good;
+}
+
+#
+# Expressions.  Each deed has a table of its own, whose indexes and statistics call a
+# function that is replaced once those exist: by one that does the deed, and by one that
+# does it and catches the error.
+#
+my @deeds = (
+	'ANALYZE mallory.other', 'ANALYZE mallory.%1$s', 'ANALYZE', 'VACUUM mallory.other', 'VACUUM ANALYZE mallory.%1$s',
+	q{PERFORM parvacuum_run('mallory.other')}, q{CALL parvacuum('mallory.other')},
+	q{PERFORM parvacuum_sweep('mallory.other_i')}, q{PERFORM parvacuum_sweep('mallory.%1$s_btree')}, q{CALL parvacuum_sweep_index('mallory.other_i')},
+	q{PERFORM parvacuum_enqueue('mallory.%1$s')}, q{PERFORM parvacuum_cancel('mallory.%1$s')}, 'PERFORM parvacuum_cancel(pg_backend_pid())',
+	'PERFORM pg_cancel_backend(pg_backend_pid())', 'PERFORM pg_terminate_backend(pg_backend_pid())',
+	'ALTER TABLE mallory.%1$s SET (parvacuum.enabled = off)', 'DROP TABLE mallory.%1$s', 'DROP INDEX mallory.%1$s_brin', 'TRUNCATE mallory.%1$s',
+	'INSERT INTO mallory.diary SELECT 1', q{PERFORM nextval('mallory.counter')}, 'CREATE TABLE mallory.made_by_%1$s (id int)',
+	'REINDEX TABLE mallory.%1$s', 'REINDEX TABLE mallory.other', 'CLUSTER mallory.other USING other_i', 'CREATE INDEX ON mallory.%1$s (id)', 'LOCK TABLE victim.plain', 'SET ROLE postgres', 'RESET SESSION AUTHORIZATION',
+	q{PERFORM set_config('parvacuum.wait_at', 'scan', false)}, q{PERFORM set_config('vacuum_cost_delay', '100', false)},
+	q{PERFORM set_config('search_path', 'mallory', false)},
+	q{RAISE EXCEPTION 'stop' USING ERRCODE = 'query_canceled'}, q{RAISE EXCEPTION 'stop' USING ERRCODE = 'admin_shutdown'},
+	'PERFORM mallory.deeper()', 'COMMIT', 'PERFORM 1 / 0');
+
+my $out = hostile('CREATE TABLE mallory.diary (id int)', 'CREATE SEQUENCE mallory.counter', 'CREATE TABLE mallory.other (id int)', 'CREATE INDEX other_i ON mallory.other (id)', 'INSERT INTO mallory.other SELECT i FROM generate_series(1, 1000) i',
+	'CREATE FUNCTION mallory.deeper() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN mallory.deeper(); END $$');
+unlike($out, qr/ERROR/, 'the hostile owner has a table');
+
+# The tables of one way, each with rows to remove and pages that BRIN has not summarized.
+# The function says in the log that it runs, and as whom, now and then.
+my %tables;
+sub make_tables
+{
+	my ($way) = @_;
+	my @sql;
+	%tables = ();
+	for my $i (0 .. 2 * @deeds - 1)
+	{
+		my $table = "${way}_$i";
+		my $deed = $deeds[ $i / 2 ] =~ s/%1\$s/$table/gr;
+		my $body = $i % 2 ? "BEGIN $deed; EXCEPTION WHEN OTHERS THEN NULL; END;" : "$deed;";
+		$tables{$table} = $deed;
+		push @sql, "CREATE FUNCTION mallory.f_$table(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \$\$ BEGIN RETURN i; END \$\$",
+		  "CREATE TABLE mallory.$table (id int, pad text) WITH (parvacuum.enabled, parvacuum.workers = 1, autovacuum_enabled = off)",
+		  "INSERT INTO mallory.$table SELECT i, repeat('x', 400) FROM generate_series(1, 2500) i",
+		  "CREATE INDEX ${table}_btree ON mallory.$table (mallory.f_$table(id))", "CREATE INDEX ON mallory.$table (id) WHERE mallory.f_$table(id) > 10",
+		  "CREATE INDEX ${table}_brin ON mallory.$table USING brin (mallory.f_$table(id)) WITH (pages_per_range = 1)",
+		  "CREATE STATISTICS mallory.${table}_stat ON mallory.f_$table(id), (id + 1) FROM mallory.$table",
+		  "DELETE FROM mallory.$table WHERE id % 10 = 3", "INSERT INTO mallory.$table SELECT 10 * i + 3, repeat('x', 400) FROM generate_series(1, 250) i",
+		  "CREATE OR REPLACE FUNCTION mallory.f_$table(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF i % 1000 = 3 THEN RAISE LOG '% by % as %', '$table', session_user, current_user; $body END IF; RETURN i; END \$\$";
+	}
+	my $out = hostile(@sql);
+	unlike($out, qr/ERROR/, "$way: the tables are there") or diag $out;
+	return;
+}
+
+# How the tables come to be vacuumed and analyzed.
+my %ways = (
+	session => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 2) mallory.$_[0]") },
+	alone => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 0) mallory.$_[0]") },
+	stock => sub { $node->psql('postgres', "ANALYZE mallory.$_[0]") },
+	run => sub { $node->psql('postgres', qq{SET SESSION AUTHORIZATION mallory; SELECT count(*) FROM parvacuum_run('mallory.$_[0]', workers => 1, "analyze" => true)}) },
+	scheduler => undef,
+	autovacuum => undef);
+
+sub try_deeds
+{
+	my ($way) = @_;
+	make_tables($way);
+	my $from = -s $node->logfile;
+	my @names = sort keys %tables;
+	if ($ways{$way})
+	{
+		$ways{$way}->($_) for @names;
+	}
+	else
+	{
+		hostile(map { "ALTER TABLE mallory.$_ SET (autovacuum_enabled = on)" } @names);
+		$node->wait_for_log(qr/LOG: .*$_ by /, $from) for @names;
+	}
+	my $log = substr slurp_file($node->logfile), $from;
+	my @not = grep { $log !~ /LOG: .*$_ by / } @names;
+	is(scalar(@not), 0, "$way: each deed was tried") or diag map { "$_: $tables{$_}\n" } @not;
+	my @others = grep { !/ as mallory$/ } $log =~ /LOG: .*(${way}_\d+ by .*)/g;
+	is(scalar(@others), 0, "$way: with no more rights than the owner's") or diag join "\n", @others;
+	is($node->psql('postgres', 'SELECT 1'), 0, "$way: the server is up") or BAIL_OUT('the server is gone');
+	hostile(map { "DROP TABLE IF EXISTS mallory.$_" } @names);
+	return;
+}
+
+try_deeds($_) for qw(session alone stock run);
+pv_reload_with($node, 'parvacuum.scheduler' => 'on');
+others_are_served('before');
+try_deeds('scheduler');
+others_are_served('after deeds under the scheduler');
+pv_reload_with($node, 'parvacuum.scheduler' => 'off', 'autovacuum' => 'on');
+try_deeds('autovacuum');
+pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'autovacuum' => 'off');
+
+hostile('CREATE TABLE mallory.self (id int) WITH (parvacuum.enabled)', 'INSERT INTO mallory.self SELECT i FROM generate_series(1, 1000) i');
+
+#
+# Labels: what cannot be an option is refused, and does no harm
+#
+my %labels = (
+	'a riddle' => "'what?'", 'twice' => "'enabled=true, enabled=false'", 'too many workers' => "'workers=99999999999999999999'",
+	'no value' => "'workers='", 'a long text' => "repeat('x', 1000000)", 'a long window' => q{'window="' || repeat('00:00-01:00, ', 10000) || '02:00-03:00"'},
+	'an open quote' => q{'window="22:00-06:00'}, 'formats' => "'%s%n%d=%s'", 'another engine' => "'enabled=true, engine=off'");
+for my $name (sort keys %labels)
+{
+	like(hostile("DO \$\$ BEGIN EXECUTE format('SECURITY LABEL FOR parvacuum ON TABLE mallory.self IS %L', $labels{$name}); END \$\$"),
+		qr/ERROR/, "labels: $name");
+}
+like(hostile("SECURITY LABEL FOR parvacuum ON TABLE victim.plain IS 'enabled=false'"), qr/ERROR:  must be owner/, "labels: not on a table of others");
+like(hostile("SECURITY LABEL FOR parvacuum ON ROLE mallory IS 'enabled=true'"), qr/ERROR/, 'labels: not on a role');
+like(hostile('ALTER TABLE victim.plain SET (parvacuum.enabled = off)'), qr/ERROR:  .*must be owner/, 'options: not of a table of others');
+others_are_served('labels');
+
+#
+# Names, of tables and indexes, that formats and logs might stumble over
+#
+my @names = ('%s%n%d', q{a"b'c}, "two\nlines", '$1 \\\\', 'x' x 63, "\x{c3}\x{a9}" x 31);
+for my $name (@names)
+{
+	(my $quoted = $name) =~ s/"/""/g;
+	hostile(qq{CREATE TABLE mallory."$quoted" (id int) WITH (parvacuum.enabled)}, qq{CREATE INDEX ON mallory."$quoted" (abs(id))},
+		qq{INSERT INTO mallory."$quoted" SELECT i FROM generate_series(1, 1000) i}, qq{DELETE FROM mallory."$quoted" WHERE id <= 500});
+}
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE schemaname = 'mallory' AND vacuum_count > 0 AND relname NOT IN ('self', 'other')}, scalar @names),
+	'names: all tables are vacuumed') or diag sql('SELECT * FROM parvacuum_queue');
+others_are_served('names');
+
+#
+# Tables that change while they wait, or are worked on
+#
+for my $round (1 .. 10)
+{
+	hostile('CREATE TABLE mallory.shifty (id int) WITH (parvacuum.enabled)', 'INSERT INTO mallory.shifty SELECT i FROM generate_series(1, 1000) i',
+		'DELETE FROM mallory.shifty', q{SELECT parvacuum_enqueue('mallory.shifty')},
+		('DROP TABLE mallory.shifty', 'TRUNCATE mallory.shifty', 'ALTER TABLE mallory.shifty RENAME TO shifted',
+			'CREATE RULE "_RETURN" AS ON SELECT TO mallory.shifty DO INSTEAD SELECT 1 AS id', 'ALTER TABLE mallory.shifty SET UNLOGGED')[ $round % 5 ]);
+	hostile("DROP $_ mallory.shifty") for qw(TABLE VIEW);
+	hostile('DROP TABLE mallory.shifted');
+}
+others_are_served('tables that change');
+
+#
+# Requests: for tables of others they are refused, and many of them keep nobody waiting
+#
+like(hostile("SELECT parvacuum_$_('victim.plain')"), qr/ERROR:  permission denied/, "requests: no $_ of a table of others") for qw(enqueue cancel run);
+like(hostile("SELECT parvacuum_enqueue('mallory.self', '$_')"), qr/ERROR/, "requests: no priority $_") for qw(0 -1 NaN Infinity);
+hostile('CREATE TABLE mallory.parts (id int) PARTITION BY RANGE (id)',
+	q{DO $$ BEGIN FOR i IN 1 .. 500 LOOP EXECUTE format('CREATE TABLE mallory.part_%s PARTITION OF mallory.parts FOR VALUES FROM (%s) TO (%s) WITH (autovacuum_vacuum_threshold = 0)', i, i, i + 1); END LOOP; END $$});
+my $flood = pv_start_run($node, q{DO $$ BEGIN FOR i IN 1 .. 300 LOOP
+	BEGIN PERFORM parvacuum_enqueue('mallory.parts'); EXCEPTION WHEN insufficient_resources OR configuration_limit_exceeded THEN NULL; END; COMMIT; END LOOP; END $$}, role => 'mallory');
+others_are_served("requests $_") for 1 .. 3;
+ok(pv_finish($flood), 'requests: a flood of them') or diag $flood->{err};
+
+#
+# Locks and cancels: who keeps his own tables from being vacuumed keeps nobody else
+#
+my $locker = pv_start_run($node, q{SET SESSION AUTHORIZATION mallory; BEGIN; LOCK TABLE mallory.self, mallory.parts; SELECT pg_sleep(5)});
+others_are_served("locks $_") for 1 .. 2;
+my $canceller = pv_start_run($node, q{DO $$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM parvacuum_cancel('mallory.self'); COMMIT; END LOOP; END $$}, role => 'mallory');
+others_are_served("cancels $_") for 1 .. 2;
+ok(pv_finish($_), 'locks and cancels: to the end') or diag $_->{err} for $locker, $canceller;
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
