@@ -26,6 +26,7 @@ OBJS = \
 	src/pv_dispense.o \
 	src/pv_dsm.o \
 	src/pv_eager.o \
+	src/pv_enqueue.o \
 	src/pv_guard.o \
 	src/pv_guc.o \
 	src/pv_hook.o \

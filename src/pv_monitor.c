@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
 #include <signal.h>
 
 #include "access/htup_details.h"
@@ -43,7 +42,6 @@ PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 PG_FUNCTION_INFO_V1(parvacuum_cancel_pid);
 PG_FUNCTION_INFO_V1(parvacuum_cancel_table);
 PG_FUNCTION_INFO_V1(parvacuum_cancel_name);
-PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
 #define QUEUE_COLUMNS			18
 #define STATS_COLUMNS			11
@@ -349,126 +347,4 @@ parvacuum_cancel_name(PG_FUNCTION_ARGS)
 	Datum		relid = DirectFunctionCall1(text_regclass, PG_GETARG_DATUM(0));
 
 	PG_RETURN_BOOL(cancel_table(DatumGetObjectId(relid)));
-}
-
-
-/* ----------------------------------------------------------------
- *		Enqueuing
- * ----------------------------------------------------------------
- */
-
-static void
-check_scheduler(void)
-{
-	if (!pv_guc_scheduler)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the scheduler is not running"),
-				 errhint("Set parvacuum.scheduler to on, or use parvacuum_run().")));
-}
-
-static void
-check_priority(double priority)
-{
-	if (!(priority > 0) || isinf(priority))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("priority must be a number greater than 0"),
-				 errhint("It is compared to the scores in parvacuum_queue.")));
-}
-
-static void
-enqueue_relation(Oid relid, Oid toast_parent, BlockNumber pages, double priority)
-{
-	if (!pv_queue_enqueue(relid, toast_parent, pages, priority))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("the scheduler's queue is full"),
-				 errhint("Use parvacuum_run(), or try again later.")));
-}
-
-/*
- * Queue a table and its TOAST table; of one that is not the caller's, say so, as
- * an error if it was named.  What is gone is not queued.
- */
-static void
-enqueue_one(Oid relid, double priority, int elevel)
-{
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
-	HeapTuple	toast;
-	Form_pg_class form;
-
-	if (!HeapTupleIsValid(tuple))
-		return;
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_runner_may_vacuum(relid, form->relisshared))
-	{
-		pv_runner_refuse(elevel, NameStr(form->relname));
-		return;
-	}
-	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW)
-		return;
-	if (form->relpersistence == RELPERSISTENCE_TEMP)
-		return;					/* a child of the one that was named; only its session can */
-
-	enqueue_relation(relid, InvalidOid, form->relpages, priority);
-	if (OidIsValid(form->reltoastrelid))
-	{
-		toast = SearchSysCache1(RELOID, ObjectIdGetDatum(form->reltoastrelid));
-		if (HeapTupleIsValid(toast))
-		{
-			enqueue_relation(form->reltoastrelid, relid,
-							 ((Form_pg_class) GETSTRUCT(toast))->relpages, priority);
-			ReleaseSysCache(toast);
-		}
-	}
-}
-
-/* The kinds of relations that can be queued, and not others. */
-static void
-check_relation(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class form;
-
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid),
-				 errhint("Name the table.")));
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW &&
-		form->relkind != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table or materialized view", NameStr(form->relname)),
-				 errhint("A TOAST table is queued with its table.")));
-	if (form->relisshared || form->relpersistence == RELPERSISTENCE_TEMP)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the scheduler cannot vacuum table \"%s\"", NameStr(form->relname)),
-				 errdetail(form->relisshared ? "It is shared by all databases." : "It is temporary."),
-				 errhint("Use VACUUM.")));
-	ReleaseSysCache(tuple);
-}
-
-/*
- * Have a table vacuumed as soon as its priority, as a score, comes first, whether
- * it needs it or not.  A table stands for its partitions or children as in VACUUM.
- */
-Datum
-parvacuum_enqueue(PG_FUNCTION_ARGS)
-{
-	Oid			relid = PG_GETARG_OID(0);
-	double		priority = PG_GETARG_FLOAT8(1);
-	ListCell   *lc;
-
-	pv_hook_check_server("parvacuum_enqueue()");
-	check_scheduler();
-	check_priority(priority);
-	check_relation(relid);
-
-	foreach(lc, pv_runner_expand(relid, get_rel_relkind(relid)))
-		enqueue_one(lfirst_oid(lc), priority, lfirst_oid(lc) == relid ? ERROR : WARNING);
-	PG_RETURN_VOID();
 }
