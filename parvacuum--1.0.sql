@@ -244,13 +244,13 @@ LANGUAGE C VOLATILE STRICT;
 COMMENT ON FUNCTION parvacuum_cancel(text) IS
 'as parvacuum_cancel(regclass), for the table of that name';
 
-CREATE FUNCTION parvacuum_enqueue(rel regclass, priority float8 DEFAULT 1000)
+CREATE FUNCTION parvacuum_enqueue(rel regclass, priority float8 DEFAULT 100)
 RETURNS void
 AS 'MODULE_PATHNAME', 'parvacuum_enqueue'
 LANGUAGE C VOLATILE STRICT;
 
 COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
-'has the scheduler vacuum a table, or all partitions of one, whether it needs it or not and outside of its window, too, as soon as no other table has a higher score than this priority';
+'has the scheduler vacuum a table, or all partitions of one, whether it needs it or not and outside of its window, too, as if this priority were its score; tables in danger of wraparound come first';
 
 COMMENT ON EXTENSION parvacuum IS
 'vacuum tables with several processes in every phase';

@@ -520,12 +520,12 @@ pv_is_autovacuum_worker(void)
 }
 
 /*
- * What the statistics have counted of a table, without waiting for anybody; false
- * if they do not know it.  PG 16 renamed the members.
+ * What the statistics have counted of a table, and when it was vacuumed or analyzed last, 0 if
+ * never, without waiting for anybody; false if they do not know it.  PG 16 renamed the members.
  */
 static inline bool
-pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
-				double *modified)
+pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
+						 double *modified, TimestampTz *done_at)
 {
 	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
 
@@ -535,14 +535,27 @@ pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 	*dead = entry->dead_tuples;
 	*inserted = entry->ins_since_vacuum;
 	*modified = entry->mod_since_analyze;
+	*done_at = Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
+				   Max(entry->last_analyze_time, entry->last_autoanalyze_time));
 #else
 	*dead = entry->n_dead_tuples;
 	*inserted = entry->inserts_since_vacuum;
 	*modified = entry->changes_since_analyze;
+	*done_at = Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
+				   Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
 #endif
 	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
 		pfree(entry);
 	return true;
+}
+
+static inline bool
+pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
+				double *modified)
+{
+	TimestampTz done_at;
+
+	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified, &done_at);
 }
 
 /* PG 16 added heaprel. */
@@ -762,6 +775,20 @@ pv_may_maintain(Oid relid, Oid role)
 	return pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK;
 #else
 	return pv_owns_relation(relid, role);
+#endif
+}
+
+/*
+ * May the role maintain all tables?  PG 17 has a predefined role for that; before, it is a
+ * matter of superusers.
+ */
+static inline bool
+pv_may_maintain_all(Oid role)
+{
+#if PG_VERSION_NUM >= 170000
+	return has_privs_of_role(role, ROLE_PG_MAINTAIN);
+#else
+	return superuser_arg(role);
 #endif
 }
 

@@ -17,9 +17,11 @@
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "pv_compat.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_queue.h"
@@ -38,23 +40,45 @@ check_scheduler(void)
 }
 
 static void
-check_priority(double priority)
+check_priority(double priority, bool limited)
 {
 	if (!(priority > 0) || isinf(priority))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("priority must be a number greater than 0"),
 				 errhint("It is compared to the scores in parvacuum_queue.")));
+	if (limited && priority > PV_MOST_PRIORITY)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to give a priority above %d", PV_MOST_PRIORITY),
+				 errhint("Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.")));
 }
 
 static void
 enqueue_relation(Oid relid, Oid toast_parent, BlockNumber pages, double priority)
 {
-	if (!pv_queue_enqueue(relid, toast_parent, pages, priority))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("the scheduler's queue is full"),
-				 errhint("Use parvacuum_run(), or try again later.")));
+	bool		limited = !pv_may_maintain_all(GetUserId());
+
+	switch (pv_queue_enqueue(relid, toast_parent, pages, priority, GetUserId(), limited))
+	{
+		case PV_ENQUEUED:
+			break;
+		case PV_ENQUEUE_FULL:
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("the scheduler's queue is full"),
+					 errhint("Use parvacuum_run(), or try again later.")));
+			break;
+		case PV_ENQUEUE_SHARE:
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("too many tables enqueued by role \"%s\"",
+							GetUserNameFromId(GetUserId(), false)),
+					 errdetail("A role can have %d tables of a database in the scheduler's queue at a time, counting TOAST tables.",
+							   pv_queue_share_of_role()),
+					 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
+			break;
+	}
 }
 
 /*
@@ -135,10 +159,13 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 
 	pv_hook_check_server("parvacuum_enqueue()");
 	check_scheduler();
-	check_priority(priority);
+	check_priority(priority, !pv_may_maintain_all(GetUserId()));
 	check_relation(relid);
 
 	foreach(lc, pv_runner_expand(relid, get_rel_relkind(relid)))
+	{
+		CHECK_FOR_INTERRUPTS();
 		enqueue_one(lfirst_oid(lc), priority, lfirst_oid(lc) == relid ? ERROR : WARNING);
+	}
 	PG_RETURN_VOID();
 }

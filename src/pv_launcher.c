@@ -74,6 +74,9 @@
 #define ANOTHER_RUNNER_AFTER_MS	200
 #define LONGEST_RAMP_MS			1000
 
+/* Where all places are taken it looks so often whether somebody is to leave. */
+#define LOOK_FOR_PLACE_MS		1000
+
 /* After so long a runner is started again in a database where one has ended before
  * it came, as it does where the database is gone. */
 #define START_AGAIN_AFTER_MS	1000
@@ -322,10 +325,10 @@ tell_no_slot(void)
  * another.
  */
 static bool
-hire(Database *database, bool to_scan)
+hire(Database *database, bool to_scan, bool takes_queue)
 {
 	uint32		token;
-	int			runner = pv_queue_hire(database->oid, to_scan, &token);
+	int			runner = pv_queue_hire(database->oid, to_scan, takes_queue, &token);
 	MemoryContext old_context;
 	bool		good;
 
@@ -380,6 +383,7 @@ describe(const Database *database, const PvQueueView *view, TimestampTz now,
 		if (summary->database != database->oid)
 			continue;
 		state->top_score = summary->top_score;
+		state->top_danger = summary->top_danger;
 		state->nqueued = summary->nqueued;
 		state->nrunners = summary->nrunners;
 		state->scan_pending = summary->scan_pending;
@@ -393,8 +397,10 @@ describe(const Database *database, const PvQueueView *view, TimestampTz now,
 		state->nqueued = 0;
 
 	/* What one waits for before it comes, another would wait for as well.  And where
-	 * others have all queues, who has none waits until one of them is through. */
-	if (nexpected > 0 || now < database->not_before || (view->full && !has_queue))
+	 * others have all queues, who has none waits until one of them is through, or until it
+	 * may take one. */
+	if (nexpected > 0 || now < database->not_before ||
+		(!has_queue && view->full && (view->none_to_take || !pv_takes_queue(state))))
 	{
 		state->nqueued = 0;
 		state->overdue = -1;
@@ -566,9 +572,9 @@ let_rest(const PvQueueView *view)
 }
 
 /*
- * Hire who is needed, as far as there are places.
+ * Hire who is needed, as far as there are places.  False if somebody is and there are none.
  */
-static void
+static bool
 hire_runners(TimestampTz now, int naptime_ms)
 {
 	PvQueueView view;
@@ -590,15 +596,16 @@ hire_runners(TimestampTz now, int naptime_ms)
 		{
 			request_scans(now, naptime_ms);
 			make_place(now, naptime_ms);
-			break;
+			return false;
 		}
-		if (!hire(database, to_scan))
-			break;
+		if (!hire(database, to_scan, pv_takes_queue(&state)))
+			return false;
 		view.nrunners++;
 		database->hired_at = now;
 		if (to_scan)
 			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
 	}
+	return true;
 }
 
 /*
@@ -649,6 +656,7 @@ schedule(void)
 	TimestampTz now = GetCurrentTimestamp();
 	int			naptime_ms = autovacuum_naptime * 1000;
 	TimestampTz next;
+	TimestampTz soon;
 	HASH_SEQ_STATUS status;
 	Database   *database;
 
@@ -661,17 +669,17 @@ schedule(void)
 		now = GetCurrentTimestamp();	/* what is new there is due already */
 	}
 	next = TimestampTzPlusMilliseconds(now, naptime_ms);
-	hire_runners(now, naptime_ms);
+	soon = TimestampTzPlusMilliseconds(now, hire_runners(now, naptime_ms) ?
+									   ANOTHER_RUNNER_AFTER_MS : LOOK_FOR_PLACE_MS);
 
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		if (database->counted || database->age > 1)
-			next = Min(next, Max(database->due,
-								 TimestampTzPlusMilliseconds(now, ANOTHER_RUNNER_AFTER_MS)));
+			next = Min(next, Max(database->due, soon));
 	}
-	if (pv_queue_is_busy())
-		next = Min(next, TimestampTzPlusMilliseconds(now, ANOTHER_RUNNER_AFTER_MS));
+	if (pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers)))
+		next = Min(next, soon);
 	return TimestampDifferenceMilliseconds(now, next);
 }
 

@@ -116,7 +116,9 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 	thresholds->freeze_max_age = autovacuum_freeze_max_age;
 	if (own->freeze_max_age >= 0)
 		thresholds->freeze_max_age = Min(own->freeze_max_age, autovacuum_freeze_max_age);
-	thresholds->multixact_freeze_max_age = MultiXactMemberFreezeThreshold();
+	thresholds->danger_age = autovacuum_freeze_max_age;
+	thresholds->multixact_danger_age = MultiXactMemberFreezeThreshold();
+	thresholds->multixact_freeze_max_age = thresholds->multixact_danger_age;
 	if (own->multixact_freeze_max_age >= 0)
 		thresholds->multixact_freeze_max_age =
 			Min(own->multixact_freeze_max_age, thresholds->multixact_freeze_max_age);
@@ -127,18 +129,20 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 
 /*
  * What a table, of this pg_class row, needs now, by these storage parameters,
- * NULL if there are none.
+ * NULL if there are none; and when it was vacuumed or analyzed last, 0 if that is not known.
  */
-void
-pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
+static void
+score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
+			TimestampTz *done_at)
 {
 	PvTableState state = {0};
 	PvThresholds thresholds;
 
+	*done_at = 0;
 	/* where nothing is counted, old counts are not set back by a vacuum either */
 	state.counted = pgstat_track_counts &&
-		pv_fetch_counts(form->relisshared, form->oid, &state.dead,
-						&state.inserted, &state.modified);
+		pv_fetch_counts_and_time(form->relisshared, form->oid, &state.dead,
+								 &state.inserted, &state.modified, done_at);
 	state.reltuples = form->reltuples;
 	state.pages = form->relpages;
 	state.xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
@@ -149,6 +153,15 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 		form->oid != StatisticRelationId;
 	get_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
+}
+
+/* The same, where it does not matter when. */
+void
+pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
+{
+	TimestampTz done_at;
+
+	score_table(form, options, score, &done_at);
 }
 
 /*
@@ -245,9 +258,10 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 {
 	PvFound    *found = scan->found;
 	PvScore		score;
+	TimestampTz done_at;
 	PvItem	   *item;
 
-	pv_need_score(form, options, &score);
+	score_table(form, options, &score, &done_at);
 	if (!score.vacuum && !score.analyze)
 		return;
 
@@ -265,6 +279,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->toast_parent = toast_parent;
 	item->pages = form->relpages;
 	item->score = score;
+	item->done_at = done_at;
 	item->horizon = horizon_of(scan, form->oid);
 	heed_window(scan, window, item);
 }
@@ -346,13 +361,15 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 	table_endscan(desc);
 }
 
-/* The most urgent first, as the queue wants it. */
+/* In the order that the queue wants them in, pv_queue.c, is_before_cursor(). */
 static int
 compare_found(const void *a, const void *b)
 {
 	const PvItem *x = a;
 	const PvItem *y = b;
 
+	if (x->score.danger != y->score.danger)
+		return x->score.danger ? -1 : 1;
 	if (x->score.total != y->score.total)
 		return x->score.total < y->score.total ? 1 : -1;
 	return x->key.relid < y->key.relid ? -1 : x->key.relid > y->key.relid;

@@ -14,6 +14,24 @@
  * score never falls as an age grows.  And where it is not about age, small
  * tables come first among equals, since they make nobody wait.
  *
+ * The order.  Tables in danger of wraparound come first.  Among others the score, or the
+ * priority that somebody has asked for, is a lead: every doubling of it is worth five
+ * minutes of waiting, and twelve doublings are the most.  So each table has a moment that
+ * does not change while it waits, when its turn is: that since when it needs a vacuum, less
+ * its lead.  The earliest goes first.  What follows is the guarantee that owners can
+ * neither by thresholds nor by priorities take from others:
+ *
+ *	  A table is begun before every other of its database that came to need a vacuum, or
+ *	  that was last begun, more than an hour later; and, if it is past nine tenths of
+ *	  autovacuum_freeze_max_age, before all that are not.
+ *
+ * One in danger that was begun and could not be done (locked, cancelled, failed, or held back by an
+ * old snapshot) is in the order of the others, with the greatest lead, until it
+ * is done: otherwise tables that always fail would come first in each pass.
+ *
+ * How old is dangerous is the server's setting.  A table's own autovacuum_freeze_max_age
+ * says when it is to be vacuumed for its age, but does not put it before others.
+ *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -21,6 +39,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <math.h>
 
 #include "pv_policy.h"
 
@@ -44,6 +64,11 @@
 
 /* After a pass there is none for so many times what it has used */
 #define REST_FACTOR				50
+
+/* Of a database's share of the queue, the part that can be asked for; of the whole queue, the
+ * part that one role can ask for in one database */
+#define PART_OF_REQUESTS		2
+#define PART_OF_ROLE			16
 
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6
@@ -110,6 +135,10 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 	score->mxid = age_ratio(state->mxid_age, thresholds->multixact_freeze_max_age,
 							thresholds->multixact_failsafe_age);
 	score->wraparound = score->xid > 1 || score->mxid > 1;
+	score->danger = age_ratio(state->xid_age, thresholds->danger_age,
+							  thresholds->failsafe_age) > 1 ||
+		age_ratio(state->mxid_age, thresholds->multixact_danger_age,
+				  thresholds->multixact_failsafe_age) > 1;
 
 	if (state->counted && thresholds->enabled)
 	{
@@ -134,8 +163,76 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 void
 pv_score_only_analyze(PvScore *score, BlockNumber pages)
 {
-	score->vacuum = score->wraparound = false;
+	score->vacuum = score->wraparound = score->danger = false;
 	score->total = total_score(score, pages);
+}
+
+/*
+ * When is a table's turn that has needed something since then?  in_vain says that it was
+ * begun at that moment and could not be done.
+ */
+void
+pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
+			  bool in_vain, PvRank *rank)
+{
+	double		lead = Max(score->total, priority);
+
+	if (score->danger)
+		lead = in_vain ? PV_MOST_SCORE : Max(score->xid, score->mxid);
+	rank->danger = score->danger && !in_vain;
+	rank->turn = needed_since;
+	if (lead > 1)
+		rank->turn -= (int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
+}
+
+/*
+ * Which table goes first?  Above 0: a; below: b.
+ *
+ * This is the order everywhere: of what is begun, of what gives way where the queue is full,
+ * and of databases among which one has to be chosen.
+ */
+int
+pv_compare_ranks(const PvRank *a, const PvRank *b)
+{
+	if (a->danger != b->danger)
+		return a->danger ? 1 : -1;
+	if (a->turn != b->turn)
+		return a->turn < b->turn ? 1 : -1;
+	return 0;
+}
+
+/*
+ * The score that a table would have to have, needed only now, to be in the place of this
+ * one: its own score, doubled for each five minutes.
+ */
+double
+pv_urgency(const PvRank *rank, TimestampTz now)
+{
+	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0), 1000));
+}
+
+/*
+ * Of a queue with so many places, in which so many databases have something: how many are
+ * a database's where they do not suffice for all?
+ */
+int
+pv_share_of_database(int places, int ndatabases)
+{
+	return Max(places / Max(ndatabases, 1), 1);
+}
+
+/* How many of those are for what somebody has asked for, where all are taken? */
+int
+pv_share_of_requests(int share_of_database)
+{
+	return Max(share_of_database / PART_OF_REQUESTS, 1);
+}
+
+/* How many can a role ask for in one database, unless it may do maintenance for all? */
+int
+pv_share_of_role(int places)
+{
+	return Max(places / PART_OF_ROLE, 1);
 }
 
 /*
@@ -159,33 +256,50 @@ pv_runners_allowed(int nworkers, int nlarge)
 }
 
 /*
+ * How dangerous is it that nobody is there?  Above 1 it is.
+ */
+static double
+danger_of_database(const PvDatabaseState *state)
+{
+	double		waited = state->scan_pending ? 0 : (double) state->overdue / LONGEST_WAIT;
+
+	return Max(state->age, waited);
+}
+
+/*
  * How much a database deserves its next runner.  Negative: it needs none.
  *
  * First those whose age is dangerous, or that have waited for a look for as long as
- * is.  Then each that is to be looked at, since what is urgent there is not known
- * before; the longer overdue, the sooner.  Then
- * by the most urgent table in its queue, the less the more runners are there
+ * is, and those where a table in danger waits.  Then each that is to be looked at, since
+ * what is urgent there is not known before; the longer overdue, the sooner.  Then
+ * by the first table in its queue, the less the more runners are there
  * already, so that one busy database does not keep the others waiting.
  */
 double
 pv_rank_database(const PvDatabaseState *state)
 {
+	double		danger = danger_of_database(state);
 	double		rank = -1;
 
 	if (state->nqueued > 0)
 		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nrunners);
 	if (state->overdue >= 0 && !state->scan_pending)
 		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
-	if (rank >= 0 && state->nrunners == 0)
-	{
-		double		danger = state->age;
-
-		if (!state->scan_pending)
-			danger = Max(danger, (double) state->overdue / LONGEST_WAIT);
-		if (danger > 1)
-			rank += RANK_OF_AGE * danger;
-	}
+	if (rank >= 0 && state->nrunners == 0 && danger > 1)
+		rank += RANK_OF_AGE * danger;
+	else if (state->nqueued > 0 && state->top_danger)
+		rank += RANK_OF_AGE * Max(state->age, 1) / (1 + state->nrunners);
 	return rank;
+}
+
+/*
+ * All places in the list of queues are taken: may a database have that of another one, which
+ * has something queued and no runner?
+ */
+bool
+pv_takes_queue(const PvDatabaseState *state)
+{
+	return danger_of_database(state) > 1;
 }
 
 /*
@@ -214,13 +328,14 @@ pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
 	PvDatabaseState without = *other;
 	bool		only_one = other->nrunners == 1;
 
-	if (state->age <= 1 &&
+	if (state->age <= 1 && !(state->nqueued > 0 && state->top_danger) &&
 		stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0))
 		return false;
 	if (only_one && state->overdue <= naptime)
 		wanting.overdue = -1;
 	without.nrunners--;
 	without.nqueued = without.top_score > 0;
+	without.top_danger &= without.nqueued > 0;
 	without.overdue = -1;
 	return pv_rank_database(&wanting) >
 		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
@@ -235,7 +350,7 @@ pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b)
 {
 	if (a->nrunners != b->nrunners)
 		return a->nrunners > b->nrunners;
-	if ((a->age > 1) != (b->age > 1))
-		return b->age > 1;
+	if ((a->age > 1 || a->top_danger) != (b->age > 1 || b->top_danger))
+		return b->age > 1 || b->top_danger;
 	return a->top_score < b->top_score;
 }

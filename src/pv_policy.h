@@ -10,6 +10,7 @@
 #ifndef PV_POLICY_H
 #define PV_POLICY_H
 
+#include "datatype/timestamp.h"
 #include "storage/block.h"
 
 /* What a table, or matview, or TOAST table is like at some moment. */
@@ -40,6 +41,8 @@ typedef struct PvThresholds
 	int64		multixact_freeze_max_age;
 	int64		failsafe_age;
 	int64		multixact_failsafe_age;
+	int64		danger_age;		/* the server's freeze_max_age, whatever the table's is */
+	int64		multixact_danger_age;
 } PvThresholds;
 
 /* Each part is a ratio of value to threshold: above 1 there is something to do. */
@@ -50,11 +53,21 @@ typedef struct PvScore
 	double		modified;
 	double		xid;
 	double		mxid;
-	double		total;			/* what the queue is ordered by */
+	double		total;			/* the greatest of what is to be done */
 	bool		vacuum;
 	bool		analyze;
 	bool		wraparound;		/* because of its age, whatever else */
+	bool		danger;			/* and that by the server's settings, too */
 } PvScore;
+
+/*
+ * A table's place in the order in which tables are vacuumed.
+ */
+typedef struct PvRank
+{
+	bool		danger;			/* before all that are not in danger of wraparound */
+	TimestampTz turn;			/* among the others of its class: the earlier, the sooner */
+} PvRank;
 
 /* From this share of autovacuum_freeze_max_age on, a table is vacuumed for its
  * age, so that core's forced autovacuum has nothing to do. */
@@ -67,6 +80,28 @@ extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
 extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
 
+/* A score, or a priority, counts for no more than this ... */
+#define PV_MOST_SCORE			4096
+
+/* ... and so often doubled for this, in microseconds, by waiting.  So no table is overtaken
+ * by one that came to need a vacuum more than PV_LONGEST_LEAD later. */
+#define PV_DOUBLED_AFTER		(5 * INT64CONST(60000000))
+#define PV_LONGEST_LEAD			(12 * PV_DOUBLED_AFTER)	/* 4096 is 2 to the power of 12 */
+
+/* The priority of who names none, and the highest for who may not do maintenance for all. */
+#define PV_DEFAULT_PRIORITY		100
+#define PV_MOST_PRIORITY		100
+
+extern void pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
+						  bool in_vain, PvRank *rank);
+extern int	pv_compare_ranks(const PvRank *a, const PvRank *b);
+extern double pv_urgency(const PvRank *rank, TimestampTz now);
+
+/* Shares of the queue, in entries. */
+extern int	pv_share_of_database(int places, int ndatabases);
+extern int	pv_share_of_requests(int share_of_database);
+extern int	pv_share_of_role(int places);
+
 extern int	pv_max_large(int nworkers);
 extern int	pv_runners_allowed(int nworkers, int nlarge);
 
@@ -75,7 +110,9 @@ typedef struct PvDatabaseState
 {
 	double		age;			/* the greater of its ages, each as a share of the
 								 * one it is vacuumed for */
-	double		top_score;		/* of what is queued; 0: nothing is */
+	double		top_score;		/* the urgency of the first that is queued; 0: nothing
+								 * is */
+	bool		top_danger;		/* that one is in danger of wraparound */
 	int			nqueued;
 	int			nrunners;
 	int64		overdue;		/* microseconds since its pass was due, or
@@ -84,6 +121,7 @@ typedef struct PvDatabaseState
 } PvDatabaseState;
 
 extern double pv_rank_database(const PvDatabaseState *state);
+extern bool pv_takes_queue(const PvDatabaseState *state);
 extern int64 pv_rest_after_pass(int64 used);
 extern bool pv_displaces(const PvDatabaseState *state,
 						 const PvDatabaseState *other, int64 stayed,

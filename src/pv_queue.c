@@ -12,16 +12,21 @@
  *		call back		------->	should leave?				enqueue, withdraw,
  *									(its exit gives all back)	look
  *
- * Everything is in main shared memory, of fixed size, under one lightweight lock
- * that is held for a moment only; nothing under it can fail or wait.  A table is
- * an entry of a shared hash table, by database and OID, so it is there once, and
+ * Everything is in main shared memory, of fixed size, under one lightweight lock; nothing
+ * under it can fail or wait.  It is held for a moment: for one entry, or for BATCH of them
+ * where many are to go; what is added or taken costs the logarithm of what is there, on
+ * average.  Only pv_queue_copy() looks at all entries of a database while it shares the lock.
+ *
+ * A table is an entry of a shared hash table, by database and OID, so it is there once, and
  * whoever pops it is the only one to work on it.  Those that are queued are also
- * in a heap, best first: two for each database, the lanes.
+ * in a heap, in the order of pv_compare_ranks(): two for each database, the lanes.
  *
  * Lanes.  Small tables have a lane of their own, so that they are not behind
  * large ones: only so many runners may be on large tables as leave one for small
- * ones (pv_queue_pop).  The last of these places goes to the large table with the
- * highest score of all databases, or one database would keep them while it has any.
+ * ones (pv_queue_pop).  The last of these places goes to the large table that is first
+ * of all databases, or one database would keep them while it has any.  A large table in danger of
+ * wraparound does not wait for those that are not: such tables have as many places for
+ * themselves, whatever the others are used for.
  *
  * A database's queue lives as long as there is anything in it or a runner at
  * work.  A runner that exits, whatever the reason, gives its table back: it waits
@@ -30,9 +35,17 @@
  * a crash the postmaster sets everything up anew, and the next pass finds all that
  * there is to do.
  *
- * The queue full: what finds no place is not forgotten, since it is in the
- * statistics.  The scan offers the best first, and if not all found a place, the
- * runner that finds the queue empty scans again at once.
+ * Shares.  Each entry has a holder: what the scan of a database has found there, or the role
+ * that has asked for it there.  Where the queue is full, an entry gives way only if its database has
+ * more than its share, or to one of the same database.  Within a database, what is asked for
+ * may have half of its share; of it the role that has most gives way.  What gives way is the least of its
+ * holder: what waits, else the last in the order.  It is never in danger of wraparound, but for
+ * the sake of one that is.  The shares are in pv_policy.c.
+ *
+ * The queue full: what the scan has found and what finds no place is not forgotten, since
+ * it is in the statistics.  The scan offers the first first.  If not all found a place, those that
+ * follow go on where it ended, one when the queue is empty and one each naptime, until all have had
+ * their turn: then it begins anew.  Meanwhile only what is in danger has a second turn.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -67,6 +80,12 @@
  * for so long, in which a runner can come there. */
 #define KEEP_PLACE_MS			10000
 
+/* So many entries are dealt with while the lock is held at most, some ten microseconds. */
+#define BATCH					64
+
+/* Roles that have something in the queue, each counted once for each database. */
+#define MAX_REQUESTERS			1024
+
 typedef enum PvLane
 {
 	PV_LANE_SMALL,
@@ -74,11 +93,31 @@ typedef enum PvLane
 	PV_NUM_LANES
 } PvLane;
 
+typedef struct HolderKey
+{
+	Oid			database;
+	Oid			role;			/* invalid: what the scan has found */
+} HolderKey;
+
+/* Who holds entries of a database's queue. */
+typedef struct Holder
+{
+	HolderKey	key;
+	int			nentries;
+	pairingheap_node *least;	/* those that are not in work, the first to give way on top */
+	dlist_node	node;			/* of a role: in its queue's list */
+} Holder;
+
 /* An entry of the hash table; the key is the first member of the item. */
 typedef struct QueueEntry
 {
 	PvItem		item;
-	pairingheap_node heap_node; /* while queued */
+	uint32		seen;			/* the last scan of its queue that has */
+	bool		placed;			/* it is in the heaps that it belongs to, by state, lane, rank
+								 * and holder: none of these is changed then */
+	Holder	   *holder;
+	pairingheap_node lane_node; /* while queued */
+	pairingheap_node least_node;	/* while not in work */
 	dlist_node	node;			/* in its queue's list, always */
 } QueueEntry;
 
@@ -87,17 +126,25 @@ typedef struct DatabaseQueue
 	Oid			database;		/* invalid: free */
 	pairingheap_node *heap[PV_NUM_LANES];
 	int			nqueued[PV_NUM_LANES];
-	dlist_head	entries;
+	dlist_head	entries;		/* what the scan that goes on has seen is behind the rest */
+	int			nentries;
+	int			nrequests;		/* of them have been asked for */
+	Holder		found;			/* the scan, as a holder */
+	dlist_head	requesters;		/* the roles that hold anything */
 	bool		scan_requested;
 	bool		scanning;
+	uint32		scan;			/* the number of the last one */
 	TimestampTz scanned_at;		/* when the last pass's scan ended; 0: none did */
 	int64		scan_used;		/* of the processor, microseconds */
 	bool		incomplete;		/* the last scan found no place for all */
 	bool		told_full;		/* that was said, and has not changed since */
 	bool		goes_on;		/* the scan goes on with what found no place */
+	bool		new_pass;		/* it was asked for */
 	bool		forgotten;		/* what was in vain, for the sake of others: then the
 								 * scan goes on after the cursor */
-	double		cursor_score;	/* of the last that found place in this pass */
+	TimestampTz cycle_since;	/* when the first of the scans that go on began */
+	bool		cursor_danger;	/* of the last that found place in them */
+	double		cursor_score;
 	Oid			cursor_relid;
 	bool		vacuumed;		/* something, or looked at all tables, and
 								 * pg_database does not know yet */
@@ -114,10 +161,12 @@ typedef struct Runner
 	bool		leave;			/* after the table at hand */
 	bool		scanning;
 	bool		queued_some;	/* in the scan */
+	bool		has_begun;		/* any table */
 	bool		busy;
 	TimestampTz busy_since;
 	bool		large_allowed;	/* when it took the table it is at */
 	bool		on_large;
+	bool		on_danger;		/* it is at one in danger of wraparound */
 	PvItemKey	at;				/* while busy */
 } Runner;
 
@@ -140,6 +189,7 @@ typedef struct QueueShared
 
 static QueueShared *shared = NULL;
 static HTAB *entries = NULL;
+static HTAB *requesters = NULL; /* holders that are roles */
 static LWLock *lock = NULL;
 
 /* This process's place, if it is a runner */
@@ -154,8 +204,9 @@ static Runner *me = NULL;
 Size
 pv_queue_shmem_size(void)
 {
-	return add_size(MAXALIGN(sizeof(QueueShared)),
-					hash_estimate_size(PV_QUEUE_SIZE, sizeof(QueueEntry)));
+	return add_size(add_size(MAXALIGN(sizeof(QueueShared)),
+							 hash_estimate_size(PV_QUEUE_SIZE, sizeof(QueueEntry))),
+					hash_estimate_size(MAX_REQUESTERS, sizeof(Holder)));
 }
 
 /* Postmaster, when extensions ask for shared memory. */
@@ -177,7 +228,10 @@ pv_queue_shmem_startup(void)
 	{
 		memset(shared, 0, sizeof(QueueShared));
 		for (int i = 0; i < PV_MAX_QUEUES; i++)
+		{
 			dlist_init(&shared->queues[i].entries);
+			dlist_init(&shared->queues[i].requesters);
+		}
 		pg_atomic_init_u32(&shared->nrunners, 0);
 		pg_atomic_init_u64(&shared->counters.passes, 0);
 		pg_atomic_init_u64(&shared->counters.vacuums, 0);
@@ -194,6 +248,10 @@ pv_queue_shmem_startup(void)
 	info.entrysize = sizeof(QueueEntry);
 	entries = ShmemInitHash("parvacuum queue entries", PV_QUEUE_SIZE, PV_QUEUE_SIZE,
 							&info, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	info.keysize = sizeof(HolderKey);
+	info.entrysize = sizeof(Holder);
+	requesters = ShmemInitHash("parvacuum queue requesters", MAX_REQUESTERS, MAX_REQUESTERS,
+							   &info, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
 }
 
@@ -233,52 +291,109 @@ lane_of(const PvItem *item)
 	return item->pages >= PV_LARGE_PAGES ? PV_LANE_LARGE : PV_LANE_SMALL;
 }
 
-/* The higher score first, among equals the one that is there for longer. */
+/* What goes first is on top. */
 static int
 compare_entries(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
-	const PvItem *x = &pairingheap_const_container(QueueEntry, heap_node, a)->item;
-	const PvItem *y = &pairingheap_const_container(QueueEntry, heap_node, b)->item;
+	return pv_compare_ranks(&pairingheap_const_container(QueueEntry, lane_node, a)->item.rank,
+							&pairingheap_const_container(QueueEntry, lane_node, b)->item.rank);
+}
 
-	if (x->score.total != y->score.total)
-		return x->score.total > y->score.total ? 1 : -1;
-	if (x->state_since != y->state_since)
-		return x->state_since < y->state_since ? 1 : -1;
-	return 0;
+/* What gives way first is on top: what waits, then the last in the order. */
+static int
+compare_least(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	const PvItem *x = &pairingheap_const_container(QueueEntry, least_node, a)->item;
+	const PvItem *y = &pairingheap_const_container(QueueEntry, least_node, b)->item;
+
+	if (x->state != y->state)
+		return x->state == PV_ITEM_WAITING ? 1 : -1;
+	return pv_compare_ranks(&y->rank, &x->rank);
 }
 
 /*
- * A lane as core's heap knows it.  Only the root is shared: a pointer to a
- * function is good in its own process only.
+ * Core's heap, of which only the root is shared: a pointer to a function is good in its own
+ * process only.
  */
-static pairingheap
-open_lane(DatabaseQueue *queue, PvLane lane)
+static void
+add_to_heap(pairingheap_node **root, pairingheap_comparator compare, pairingheap_node *node)
 {
-	pairingheap heap = {compare_entries, NULL, queue->heap[lane]};
+	pairingheap heap = {compare, NULL, *root};
 
-	return heap;
+	pairingheap_add(&heap, node);
+	*root = heap.ph_root;
 }
 
 static void
-put_in_lane(DatabaseQueue *queue, QueueEntry *entry)
+remove_from_heap(pairingheap_node **root, pairingheap_comparator compare, pairingheap_node *node)
 {
-	PvLane		lane = lane_of(&entry->item);
-	pairingheap heap = open_lane(queue, lane);
+	pairingheap heap = {compare, NULL, *root};
 
-	pairingheap_add(&heap, &entry->heap_node);
-	queue->heap[lane] = heap.ph_root;
-	queue->nqueued[lane]++;
+	pairingheap_remove(&heap, node);
+	*root = heap.ph_root;
 }
 
+/* Take it out of its heaps, before anything is changed that its places there depend on. */
 static void
-take_out_of_lane(DatabaseQueue *queue, QueueEntry *entry)
+unplace(DatabaseQueue *queue, QueueEntry *entry)
 {
 	PvLane		lane = lane_of(&entry->item);
-	pairingheap heap = open_lane(queue, lane);
 
-	pairingheap_remove(&heap, &entry->heap_node);
-	queue->heap[lane] = heap.ph_root;
-	queue->nqueued[lane]--;
+	if (!entry->placed)
+		return;
+	if (entry->item.state == PV_ITEM_QUEUED)
+	{
+		remove_from_heap(&queue->heap[lane], compare_entries, &entry->lane_node);
+		queue->nqueued[lane]--;
+	}
+	remove_from_heap(&entry->holder->least, compare_least, &entry->least_node);
+	entry->placed = false;
+}
+
+/* The moment stays that of the last change. */
+static void
+set_state(QueueEntry *entry, PvItemState state, PvWaitReason reason)
+{
+	PvItem	   *item = &entry->item;
+
+	if (item->state != state || item->reason != reason || item->state_since == 0)
+		item->state_since = GetCurrentTimestamp();
+	item->state = state;
+	item->reason = reason;
+	item->wait_until = 0;
+	item->runner_pid = 0;
+}
+
+/* Give it its state, and put it in the heaps that it belongs to then. */
+static void
+place(DatabaseQueue *queue, QueueEntry *entry, PvItemState state, PvWaitReason reason)
+{
+	PvItem	   *item = &entry->item;
+	PvLane		lane = lane_of(item);
+
+	Assert(!entry->placed);
+	set_state(entry, state, reason);
+	pv_rank_table(&item->score, item->priority, item->needed_since, item->in_vain, &item->rank);
+	if (state == PV_ITEM_RUNNING)
+		return;
+	if (state == PV_ITEM_QUEUED)
+	{
+		add_to_heap(&queue->heap[lane], compare_entries, &entry->lane_node);
+		queue->nqueued[lane]++;
+	}
+	add_to_heap(&entry->holder->least, compare_least, &entry->least_node);
+	entry->placed = true;
+}
+
+/* Queue one that is asked for, or was while a runner was at it.  It is in no heap. */
+static void
+enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
+{
+	entry->item.again = false;
+	entry->item.score.total = Max(entry->item.score.total, entry->item.priority);
+	if (entry->item.priority > 0)
+		entry->item.only_analyze = false;
+	place(queue, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
 }
 
 static QueueEntry *
@@ -286,7 +401,15 @@ first_of_lane(DatabaseQueue *queue, PvLane lane)
 {
 	if (queue->heap[lane] == NULL)
 		return NULL;
-	return pairingheap_container(QueueEntry, heap_node, queue->heap[lane]);
+	return pairingheap_container(QueueEntry, lane_node, queue->heap[lane]);
+}
+
+/* Does a go before b?  Each may be NULL. */
+static bool
+goes_before(const QueueEntry *a, const QueueEntry *b)
+{
+	return a != NULL &&
+		(b == NULL || pv_compare_ranks(&a->item.rank, &b->item.rank) > 0);
 }
 
 /* NULL if there is none. */
@@ -296,52 +419,64 @@ first_of_queue(DatabaseQueue *queue, bool large_too)
 	QueueEntry *small = first_of_lane(queue, PV_LANE_SMALL);
 	QueueEntry *large = large_too ? first_of_lane(queue, PV_LANE_LARGE) : NULL;
 
-	if (small == NULL ||
-		(large != NULL && compare_entries(&large->heap_node, &small->heap_node, NULL) > 0))
-		return large;
-	return small;
+	return goes_before(large, small) ? large : small;
 }
 
-static double
-top_score(DatabaseQueue *queue, bool large_too)
+/* The queue whose first large table is the first of all; NULL if there is none. */
+static DatabaseQueue *
+first_with_large(void)
 {
-	QueueEntry *first = first_of_queue(queue, large_too);
+	DatabaseQueue *first = NULL;
 
-	return first ? first->item.score.total : 0;
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		DatabaseQueue *queue = &shared->queues[i];
+
+		if (goes_before(first_of_lane(queue, PV_LANE_LARGE),
+						first ? first_of_lane(first, PV_LANE_LARGE) : NULL))
+			first = queue;
+	}
+	return first;
 }
 
-/* Of a lane's first table; -1 if it is empty, which is less than any score. */
-static double
-lane_score(DatabaseQueue *queue, PvLane lane)
+/* Runners on large tables; of them those on one in danger of wraparound. */
+static int
+count_large(int *ndanger)
 {
-	QueueEntry *first = first_of_lane(queue, lane);
+	int			nlarge = 0;
 
-	return first ? first->item.score.total : -1;
+	*ndanger = 0;
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		nlarge += runner->hired && runner->on_large;
+		*ndanger += runner->hired && runner->on_large && runner->on_danger;
+	}
+	return nlarge;
 }
 
 /*
- * May a runner of this queue begin with a large table if it has one, or is the place
- * kept for another database?  That is not for long, as nobody may come there.
+ * May a runner of this queue begin with a large table if it has one?  That is so if a place is
+ * free, and the last one is not kept for another database, of which first is.  It is not
+ * kept for long, as nobody may come there.  One in danger of wraparound has
+ * a place if those that are as well have not taken as many as there are.
  */
 static bool
-large_is_allowed(DatabaseQueue *queue, int nlarge, int max_large)
+large_is_allowed(DatabaseQueue *queue, DatabaseQueue *first, int nlarge, int ndanger,
+				 int max_large)
 {
-	double		score = lane_score(queue, PV_LANE_LARGE);
-	DatabaseQueue *first = queue;
+	QueueEntry *large = first_of_lane(queue, PV_LANE_LARGE);
 	TimestampTz now;
 
-	if (score < 0)
+	if (large == NULL)
 		return nlarge < max_large;
+	if (large->item.rank.danger && ndanger < max_large)
+		return true;
 	if (nlarge != max_large - 1)
 	{
 		shared->kept_for = InvalidOid;
 		return nlarge < max_large;
-	}
-
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-	{
-		if (lane_score(&shared->queues[i], PV_LANE_LARGE) > lane_score(first, PV_LANE_LARGE))
-			first = &shared->queues[i];
 	}
 	if (first == queue)
 		return true;
@@ -364,44 +499,94 @@ forget_kept_place(void)
 		shared->kept_for = InvalidOid;
 }
 
-/* The moment stays that of the last change. */
-static void
-set_state(QueueEntry *entry, PvItemState state, PvWaitReason reason)
-{
-	PvItem	   *item = &entry->item;
 
-	if (item->state != state || item->reason != reason || item->state_since == 0)
-		item->state_since = GetCurrentTimestamp();
-	item->state = state;
-	item->reason = reason;
-	item->wait_until = 0;
-	item->runner_pid = 0;
+/* ----------------------------------------------------------------
+ *		Holders and shares; the caller holds the lock
+ * ----------------------------------------------------------------
+ */
+
+/* The setting for developers makes the place smaller; there are no more queues. */
+static int
+places(void)
+{
+	return Min(PV_QUEUE_SIZE, pv_guc_queue_limit);
+}
+
+/* NULL if that role has nothing there. */
+static Holder *
+find_holder(DatabaseQueue *queue, Oid role)
+{
+	HolderKey	key = {queue->database, role};
+
+	if (!OidIsValid(role))
+		return &queue->found;
+	return hash_search(requesters, &key, HASH_FIND, NULL);
+}
+
+/* Is there a place for it among the holders? */
+static bool
+can_hold(DatabaseQueue *queue, Oid role)
+{
+	return find_holder(queue, role) != NULL ||
+		hash_get_num_entries(requesters) < MAX_REQUESTERS;
 }
 
 static void
-enqueue_entry(DatabaseQueue *queue, QueueEntry *entry)
+join_holder(DatabaseQueue *queue, QueueEntry *entry, Oid role)
 {
-	set_state(entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
-	put_in_lane(queue, entry);
+	Holder	   *holder = find_holder(queue, role);
+
+	if (holder == NULL)
+	{
+		HolderKey	key = {queue->database, role};
+
+		holder = hash_search(requesters, &key, HASH_ENTER_NULL, NULL);
+		Assert(holder != NULL); /* can_hold() */
+		holder->nentries = 0;
+		holder->least = NULL;
+		dlist_push_tail(&queue->requesters, &holder->node);
+	}
+	holder->nentries++;
+	queue->nrequests += OidIsValid(role);
+	entry->holder = holder;
+	entry->item.role = role;
 }
 
-/* The same for one that is asked for, or was while a runner was at it. */
 static void
-enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
+leave_holder(DatabaseQueue *queue, QueueEntry *entry)
 {
-	entry->item.again = false;
-	entry->item.score.total = Max(entry->item.score.total, entry->item.priority);
-	if (entry->item.priority > 0)
-		entry->item.only_analyze = false;
-	enqueue_entry(queue, entry);
+	Holder	   *holder = entry->holder;
+
+	holder->nentries--;
+	queue->nrequests -= OidIsValid(holder->key.role);
+	if (holder->nentries == 0 && holder != &queue->found)
+	{
+		dlist_delete(&holder->node);
+		(void) hash_search(requesters, &holder->key, HASH_REMOVE, NULL);
+	}
+	entry->holder = NULL;
+}
+
+/* It is asked for by that role, or by nobody any more.  It is in no heap. */
+static void
+set_request(DatabaseQueue *queue, QueueEntry *entry, Oid role, double priority)
+{
+	Assert(!entry->placed && OidIsValid(role) == (priority > 0));
+	if (entry->item.role != role)
+	{
+		leave_holder(queue, entry);
+		join_holder(queue, entry, role);
+	}
+	entry->item.priority = priority;
 }
 
 static void
 remove_entry(DatabaseQueue *queue, QueueEntry *entry)
 {
-	if (entry->item.state == PV_ITEM_QUEUED)
-		take_out_of_lane(queue, entry);
+	unplace(queue, entry);
+	leave_holder(queue, entry);
 	dlist_delete(&entry->node);
+	queue->nentries--;
 	(void) hash_search(entries, &entry->item.key, HASH_REMOVE, NULL);
 	shared->nentries--;
 }
@@ -414,43 +599,56 @@ find_entry(Oid database, Oid relid)
 	return hash_search(entries, &key, HASH_FIND, NULL);
 }
 
-/* The setting for developers makes the place smaller; there are no more queues. */
-static int
-places(void)
+/* Of the roles that hold something of a queue that can give way, the one that holds most. */
+static Holder *
+largest_requester(DatabaseQueue *queue)
 {
-	return Min(PV_QUEUE_SIZE, pv_guc_queue_limit);
+	Holder	   *largest = NULL;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &queue->requesters)
+	{
+		Holder	   *holder = dlist_container(Holder, node, iter.cur);
+
+		if (holder->least != NULL && (largest == NULL || holder->nentries > largest->nentries))
+			largest = holder;
+	}
+	return largest;
 }
 
 /*
- * An entry that can be done without for the sake of this item: one that waits and
- * that nobody has asked for, or, if the item prevents wraparound, the last that is
- * queued and does not.  Both are found again by a scan; what somebody has asked for,
- * and does not need a vacuum, is not, but such tables must not keep that one out.
+ * The queue is full, and there is a table for this one that a role, or the scan, wants
+ * to add.  Who is to give an entry?  NULL if nobody can.  *anyway is set if that is so
+ * wherever in the order the two are, since it holds more than its share.
  */
-static QueueEntry *
-least_entry(const PvItem *item)
+static Holder *
+find_giver(DatabaseQueue *queue, Oid role, bool *anyway)
 {
-	QueueEntry *least = NULL;
+	DatabaseQueue *from = queue;
+	Holder	   *giver;
+	int			ndatabases = 0;
+	int			share;
+	bool		too_many;
 
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
+		ndatabases += shared->queues[i].nentries > 0 || &shared->queues[i] == queue;
+	share = pv_share_of_database(places(), ndatabases);
+	if (queue->nentries < share)
 	{
-		dlist_iter	iter;
-
-		dlist_foreach(iter, &shared->queues[i].entries)
+		for (int i = 0; i < PV_MAX_QUEUES; i++)
 		{
-			QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
-
-			if (entry->item.state == PV_ITEM_RUNNING ||
-				(entry->item.priority > 0 && !item->score.wraparound))
-				continue;
-			if (entry->item.state == PV_ITEM_WAITING && entry->item.priority == 0)
-				return entry;
-			if (item->score.wraparound && !entry->item.score.wraparound &&
-				(least == NULL || entry->item.score.total < least->item.score.total))
-				least = entry;
+			if (shared->queues[i].nentries > Max(share, from->nentries))
+				from = &shared->queues[i];
 		}
 	}
-	return least;
+
+	too_many = from->nrequests + (from == queue && OidIsValid(role)) > pv_share_of_requests(share);
+	giver = too_many || from->found.least == NULL ? largest_requester(from) : &from->found;
+	if (giver == NULL)
+		giver = &from->found;
+	*anyway = from != queue ||
+		(giver->key.role != role && (too_many || giver == &from->found));
+	return giver->least != NULL ? giver : NULL;
 }
 
 /* Has it had its turn in this pass, and is to wait for the next?  What waits for its
@@ -461,32 +659,47 @@ was_in_vain(const PvItem *item)
 	return item->state == PV_ITEM_WAITING && item->reason != PV_WAIT_WINDOW;
 }
 
-/* Make room for an item, if it can be done. */
+/*
+ * Make room for an item of this rank, if it can be done.  What gives way and was found by
+ * a scan is found again.
+ */
 static void
-displace_for(const PvItem *item)
+displace_for(DatabaseQueue *queue, const PvRank *rank, Oid role)
 {
-	QueueEntry *entry = least_entry(item);
-	DatabaseQueue *queue;
+	bool		anyway;
+	Holder	   *giver = find_giver(queue, role, &anyway);
+	DatabaseQueue *from;
+	QueueEntry *entry;
 
-	if (entry == NULL)
+	if (giver == NULL)
 		return;
-	queue = find_queue(entry->item.key.database);
-	queue->incomplete |= entry->item.state == PV_ITEM_QUEUED;
-	queue->forgotten |= was_in_vain(&entry->item);
-	remove_entry(queue, entry);
+	entry = pairingheap_container(QueueEntry, least_node, giver->least);
+	if (entry->item.state == PV_ITEM_QUEUED &&
+		(anyway ? entry->item.rank.danger && !rank->danger :
+		 pv_compare_ranks(rank, &entry->item.rank) <= 0))
+		return;
+	from = find_queue(entry->item.key.database);
+	from->incomplete |= entry->item.state == PV_ITEM_QUEUED && !OidIsValid(entry->item.role);
+	from->forgotten |= was_in_vain(&entry->item);
+	remove_entry(from, entry);
 }
 
 /*
- * A new entry, in its queue's list and in no lane; NULL if there is no place.
+ * A new entry, in its queue's list and in no heap; NULL if there is no place.
  */
 static QueueEntry *
 new_entry(DatabaseQueue *queue, const PvItem *item)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	QueueEntry *entry;
+	PvRank		rank;
 
 	if (shared->nentries == places() && item->reason == PV_WAIT_NONE)
-		displace_for(item);
-	if (shared->nentries >= places())
+	{
+		pv_rank_table(&item->score, item->priority, now, false, &rank);
+		displace_for(queue, &rank, item->role);
+	}
+	if (shared->nentries >= places() || !can_hold(queue, item->role))
 		return NULL;
 	entry = hash_search(entries, &item->key, HASH_ENTER_NULL, NULL);
 	if (entry == NULL)
@@ -494,58 +707,103 @@ new_entry(DatabaseQueue *queue, const PvItem *item)
 	entry->item = *item;
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.state_since = 0;
+	entry->item.needed_since = now;
 	entry->item.again = entry->item.only_analyze = entry->item.was_for_age = false;
+	entry->item.in_vain = false;
 	entry->item.horizon = InvalidTransactionId;
+	entry->placed = false;
+	entry->seen = queue->scan;
+	join_holder(queue, entry, item->role);
 	dlist_push_tail(&queue->entries, &entry->node);
+	queue->nentries++;
 	shared->nentries++;
 	return entry;
 }
 
 /*
+ * Forget up to BATCH entries of a queue that nobody is at.  False if there are none left.
+ */
+static bool
+forget_some(DatabaseQueue *queue)
+{
+	for (int i = 0; i < BATCH && !dlist_is_empty(&queue->entries); i++)
+		remove_entry(queue, dlist_head_element(QueueEntry, node, &queue->entries));
+	return !dlist_is_empty(&queue->entries);
+}
+
+/*
  * A queue for a database that has none.  If all are taken, one that has nothing to do
  * can be given up: its entries only wait, and what they wait for is found out again by
- * the next pass.  NULL if there is none.
+ * the next pass.  For a database that may take one, so can that of another database where nobody is
+ * at work, of those the one whose first table is the last in the order, but is not in
+ * danger.  NULL if there is none.
  */
 static DatabaseQueue *
-find_free_queue(void)
+find_free_queue(bool takes)
 {
 	int			n = Min(PV_MAX_QUEUES, places());
 	DatabaseQueue *idle = NULL;
+	DatabaseQueue *last = NULL;
 
 	for (int i = 0; i < n; i++)
 	{
 		DatabaseQueue *queue = &shared->queues[i];
+		QueueEntry *first = first_of_queue(queue, true);
 
 		if (!OidIsValid(queue->database))
 			return queue;
-		if (idle == NULL && queue->nrunners == 0 && !queue->scan_requested &&
-			queue->nqueued[PV_LANE_SMALL] + queue->nqueued[PV_LANE_LARGE] == 0)
+		if (queue->nrunners > 0 || queue->scan_requested)
+			continue;
+		if (first == NULL && idle == NULL)
 			idle = queue;
+		else if (first != NULL && !first->item.rank.danger &&
+				 (last == NULL || goes_before(first_of_queue(last, true), first)))
+			last = queue;
 	}
-	return idle;
+	return idle != NULL || !takes ? idle : last;
 }
 
 /*
- * The queue of a database that may not have one yet.
+ * The queue of a database that may not have one yet; NULL if there is none, or, with *again
+ * set, not yet.
  */
 static DatabaseQueue *
-make_queue(Oid database)
+make_queue(Oid database, bool takes, bool *again)
 {
 	DatabaseQueue *queue = find_queue(database);
 
+	*again = false;
 	if (queue != NULL)
 		return queue;
-	queue = find_free_queue();
-	if (queue != NULL)
-	{
-		while (!dlist_is_empty(&queue->entries))
-			remove_entry(queue, dlist_head_element(QueueEntry, node, &queue->entries));
-		queue->database = database;
-		queue->scan_requested = queue->scanning = false;
-		queue->incomplete = queue->vacuumed = queue->told_full = false;
-		queue->scanned_at = queue->scan_used = 0;
-	}
+	queue = find_free_queue(takes);
+	if (queue == NULL)
+		return NULL;
+	*again = forget_some(queue);
+	if (*again)
+		return NULL;
+	queue->database = queue->found.key.database = database;
+	queue->scan_requested = queue->scanning = false;
+	queue->incomplete = queue->forgotten = queue->vacuumed = queue->told_full = false;
+	queue->cycle_since = 0;
+	queue->scanned_at = queue->scan_used = 0;
 	return queue;
+}
+
+/* The same; it acquires the lock, and lets others have it while there is much to forget. */
+static DatabaseQueue *
+lock_and_make_queue(Oid database, bool takes)
+{
+	for (;;)
+	{
+		DatabaseQueue *queue;
+		bool		again;
+
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		queue = make_queue(database, takes, &again);
+		if (!again)
+			return queue;
+		LWLockRelease(lock);
+	}
 }
 
 static TimestampTz
@@ -648,10 +906,13 @@ pv_queue_view(PvQueueView *view, int max_large)
 	TimestampTz now = GetCurrentTimestamp();
 	PvQueueSummary of_queue[PV_MAX_QUEUES] = {0};
 	int			nfree[PV_MAX_QUEUES] = {0};
+	DatabaseQueue *first_large;
+	int			ndanger = 0;
 
 	view->n = view->nrunners = view->nlarge = 0;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	forget_kept_place();
+	first_large = first_with_large();
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
@@ -665,6 +926,7 @@ pv_queue_view(PvQueueView *view, int max_large)
 		if (is_late(runner, now))
 			continue;
 		view->nlarge += runner->on_large;
+		ndanger += runner->on_large && runner->on_danger;
 		view->nrunners++;
 		summary->nrunners++;
 		summary->nleaving += runner->leave;
@@ -675,13 +937,16 @@ pv_queue_view(PvQueueView *view, int max_large)
 	{
 		DatabaseQueue *queue = &shared->queues[i];
 		PvQueueSummary *summary = &of_queue[i];
+		QueueEntry *first;
 		bool		large_allowed;
 
 		if (!OidIsValid(queue->database))
 			continue;
-		large_allowed = large_is_allowed(queue, view->nlarge, max_large);
+		large_allowed = large_is_allowed(queue, first_large, view->nlarge, ndanger, max_large);
+		first = first_of_queue(queue, large_allowed);
 		summary->database = queue->database;
-		summary->top_score = top_score(queue, large_allowed);
+		summary->top_score = first ? pv_urgency(&first->item.rank, now) : 0;
+		summary->top_danger = first != NULL && first->item.rank.danger;
 		summary->nqueued = queue->nqueued[PV_LANE_SMALL];
 		if (large_allowed)
 			summary->nqueued += queue->nqueued[PV_LANE_LARGE];
@@ -693,7 +958,8 @@ pv_queue_view(PvQueueView *view, int max_large)
 		summary->rests_until = rests_until(queue);
 		view->summaries[view->n++] = *summary;
 	}
-	view->full = find_free_queue() == NULL;
+	view->full = find_free_queue(false) == NULL;
+	view->none_to_take = find_free_queue(true) == NULL;
 	LWLockRelease(lock);
 }
 
@@ -723,16 +989,15 @@ pv_queue_request_scan(Oid database)
 
 /*
  * A place for a runner that is about to be started; -1 if there is none.  It, or
- * another one, is to look for work first if it is hired for that.
+ * another one, is to look for work first if it is hired for that.  The database may
+ * take the queue of another one, as pv_takes_queue() has it.
  */
 int
-pv_queue_hire(Oid database, bool to_scan, uint32 *token)
+pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token)
 {
-	DatabaseQueue *queue;
+	DatabaseQueue *queue = lock_and_make_queue(database, takes_queue);
 	int			found = -1;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	queue = make_queue(database);
 	for (int i = 0; queue != NULL && found < 0 && i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
@@ -777,20 +1042,29 @@ pv_queue_runner_started(int runner, uint32 token)
 	return started;
 }
 
-/* Is anything queued, or waited for? */
+/*
+ * Is there anything that another runner could begin with before long, where max_large runners
+ * at most may be on large tables?  A large table that waits for one of them to end is
+ * nothing: who ends wakes the launcher.
+ */
 bool
-pv_queue_is_busy(void)
+pv_queue_is_busy(int max_large)
 {
 	bool		busy = false;
+	int			ndanger;
+	int			nlarge;
 
 	LWLockAcquire(lock, LW_SHARED);
+	nlarge = count_large(&ndanger);
 	for (int i = 0; i < PV_MAX_QUEUES && !busy; i++)
 	{
 		DatabaseQueue *queue = &shared->queues[i];
+		QueueEntry *large = first_of_lane(queue, PV_LANE_LARGE);
 
 		busy = OidIsValid(queue->database) &&
 			(queue->scan_requested || queue->heap[PV_LANE_SMALL] != NULL ||
-			 queue->heap[PV_LANE_LARGE] != NULL);
+			 (large != NULL && (nlarge < max_large ||
+								(large->item.rank.danger && ndanger < max_large))));
 	}
 	LWLockRelease(lock);
 	return busy;
@@ -822,29 +1096,53 @@ pv_queue_call_back(Oid database)
 	LWLockRelease(lock);
 }
 
+/*
+ * Forget up to BATCH entries of a database that nobody is at; those in work go to the end of the
+ * list.  Returns how many it has looked at.
+ */
+static int
+drop_some(DatabaseQueue *queue)
+{
+	int			n = Min(BATCH, queue->nentries);
+
+	for (int i = 0; i < n; i++)
+	{
+		QueueEntry *entry = dlist_head_element(QueueEntry, node, &queue->entries);
+
+		if (entry->item.state != PV_ITEM_RUNNING)
+			remove_entry(queue, entry);
+		else
+		{
+			dlist_delete(&entry->node);
+			dlist_push_tail(&queue->entries, &entry->node);
+		}
+	}
+	return n;
+}
+
 /* The database is gone: so is what was queued for it. */
 void
 pv_queue_drop_database(Oid database)
 {
 	DatabaseQueue *queue;
-	dlist_mutable_iter iter;
+	int			left = PV_QUEUE_SIZE;
+	int			n = 0;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	queue = find_queue(database);
-	if (queue != NULL)
+	do
 	{
-		dlist_foreach_modify(iter, &queue->entries)
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		queue = find_queue(database);
+		if (queue != NULL)
 		{
-			QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
-
-			if (entry->item.state != PV_ITEM_RUNNING)
-				remove_entry(queue, entry);
+			left = Min(left, queue->nentries);
+			n = drop_some(queue);
+			left -= n;
+			queue->scan_requested = false;
+			queue->scanned_at = queue->scan_used = 0;
+			release_queue(queue);
 		}
-		queue->scan_requested = false;
-		queue->scanned_at = queue->scan_used = 0;
-		release_queue(queue);
-	}
-	LWLockRelease(lock);
+		LWLockRelease(lock);
+	} while (queue != NULL && n > 0 && left > 0);
 }
 
 
@@ -861,29 +1159,37 @@ my_queue(void)
 
 /*
  * The table at hand is left.  It is forgotten, or waits: at least until the next
- * pass.  Asked for again meanwhile, it is queued again.
+ * pass.  Asked for again meanwhile, it is queued again.  Where it waits, and is needed again,
+ * it is as one that has come to need something now.
  */
 static void
 leave_table(PvWaitReason reason, TransactionId horizon)
 {
 	DatabaseQueue *queue = my_queue();
 	QueueEntry *entry = find_entry(me->at.database, me->at.relid);
+	PvItem	   *item = &entry->item;
 
-	if (entry->item.again)
+	item->needed_since = GetCurrentTimestamp();
+	item->in_vain = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW;
+	if (item->again)
 		enqueue_again(queue, entry);
 	else if (reason == PV_WAIT_NONE)
 		remove_entry(queue, entry);
 	else
 	{
-		set_state(entry, PV_ITEM_WAITING, reason);
-		entry->item.horizon = horizon;
-		if (!entry->item.only_analyze)
-			entry->item.was_for_age = entry->item.score.wraparound;
-		entry->item.only_analyze = false;
+		item->horizon = horizon;
+		if (!item->only_analyze)
+			item->was_for_age = item->score.wraparound;
+		item->only_analyze = false;
 		if (reason != PV_WAIT_LOCK)
-			entry->item.priority = 0;
+			set_request(queue, entry, InvalidOid, 0);
+		place(queue, entry, PV_ITEM_WAITING, reason);
 	}
-	me->busy = me->on_large = false;
+
+	/* the launcher does not look by itself who waits for a place for large tables */
+	if (me->on_large)
+		wake_launcher();
+	me->busy = me->on_large = me->on_danger = false;
 }
 
 /*
@@ -931,14 +1237,14 @@ pv_queue_attach(int runner, uint32 token, Oid *database)
 /*
  * Is it on this runner to look for work now?  If so it has to end what it begins
  * here.  That is so if the launcher wants it, or when the queue is empty and the
- * last scan did not find place for all.  Then it goes on with those that did not.
+ * last scan did not find place for all.  Where it did not, this one goes on with those
+ * that had none.
  */
 bool
 pv_queue_begin_scan(void)
 {
 	DatabaseQueue *queue = my_queue();
 	bool		wanted;
-	dlist_iter	iter;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	wanted = queue->scan_requested ||
@@ -948,28 +1254,50 @@ pv_queue_begin_scan(void)
 		wanted = false;
 	if (wanted)
 	{
-		queue->goes_on = !queue->scan_requested;
+		queue->goes_on = queue->incomplete;
 		if (!queue->goes_on)
 		{
 			queue->forgotten = false;
+			queue->cycle_since = GetCurrentTimestamp();
+			queue->cursor_danger = true;
 			queue->cursor_score = get_float8_infinity();
 			queue->cursor_relid = InvalidOid;
 		}
+		queue->new_pass = queue->scan_requested;
 		queue->scan_requested = false;
 		queue->scanning = me->scanning = true;
 		queue->incomplete = me->queued_some = false;
-		dlist_foreach(iter, &queue->entries)
-			dlist_container(QueueEntry, node, iter.cur)->item.seen = false;
+		queue->scan++;
 	}
 	LWLockRelease(lock);
 	return wanted;
 }
 
+/* The scan that goes on has seen it. */
+static void
+see(DatabaseQueue *queue, QueueEntry *entry)
+{
+	entry->seen = queue->scan;
+	dlist_delete(&entry->node);
+	dlist_push_tail(&queue->entries, &entry->node);
+}
+
+/* Is an item before, or at, the last that found place? */
+static bool
+is_before_cursor(const DatabaseQueue *queue, const PvItem *item)
+{
+	if (item->score.danger != queue->cursor_danger)
+		return item->score.danger;
+	if (item->score.total != queue->cursor_score)
+		return item->score.total > queue->cursor_score;
+	return item->key.relid <= queue->cursor_relid;
+}
+
 /*
- * The scan goes on: is the table to wait for the next pass?  If it has been in vain in this
- * one, and if that may have been forgotten, because it comes before the last that found
- * place.  Only then, as it is also true of those whose score has grown since: of all that
- * are left, where ages do.
+ * The scan goes on: is the table to wait until it begins anew?  If it was done since it began, or
+ * has been in vain; also if that may have been forgotten, because it comes before the last that
+ * found place.  Only then, as it is also true of those whose score has grown since: of all that
+ * are left, where ages do.  One in danger waits only where it is known to have been in vain.
  */
 static bool
 had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *entry)
@@ -978,11 +1306,10 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 		return false;
 	if (entry != NULL)
 		return was_in_vain(&entry->item);
-	if (!queue->forgotten)
+	if (item->score.danger)
 		return false;
-	if (item->score.total != queue->cursor_score)
-		return item->score.total > queue->cursor_score;
-	return item->key.relid <= queue->cursor_relid;
+	return (item->done_at != 0 && item->done_at >= queue->cycle_since) ||
+		(queue->forgotten && is_before_cursor(queue, item));
 }
 
 /*
@@ -1000,70 +1327,77 @@ is_in_vain(const PvItem *known, const PvItem *item)
 }
 
 /*
+ * What is known already is offered again, and gets the new score.  What would be vacuumed in
+ * vain goes on waiting, or is only analyzed.
+ */
+static void
+update_entry(DatabaseQueue *queue, QueueEntry *entry, const PvItem *item)
+{
+	PvItem	   *known = &entry->item;
+	PvWaitReason reason = item->reason;
+	bool		in_vain = reason == PV_WAIT_NONE && is_in_vain(known, item);
+
+	unplace(queue, entry);
+	known->score = item->score;
+	known->only_analyze = in_vain && item->score.analyze && known->priority == 0;
+	if (known->only_analyze)
+		pv_score_only_analyze(&known->score, item->pages);
+	else if (in_vain)
+		reason = PV_WAIT_HORIZON;
+	if (in_vain)
+		pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
+	known->score.total = Max(known->score.total, known->priority);
+	known->pages = item->pages;
+	known->toast_parent = item->toast_parent;
+	if (reason == PV_WAIT_NONE || known->priority > 0)
+	{
+		/* it does not wait for its turn while it waits for its window */
+		if (known->reason == PV_WAIT_WINDOW)
+			known->needed_since = GetCurrentTimestamp();
+		place(queue, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
+		me->queued_some = true;
+	}
+	else
+	{
+		place(queue, entry, PV_ITEM_WAITING, reason);
+		known->wait_until = item->wait_until;
+	}
+}
+
+/*
  * One table that the scan has found, with its score, to be queued, or to wait
- * for item->reason until item->wait_until.  What is known of it already gets the
- * new score.  What would be vacuumed in vain goes on waiting, or is only analyzed.
- * *full is set if there was no place; for what only waits, some is left.
+ * for item->reason until item->wait_until.  *full is set if there was no place, and then none
+ * is looked for any more; for what only waits, some is left.
  */
 void
 pv_queue_offer(const PvItem *item, bool *full)
 {
 	DatabaseQueue *queue = my_queue();
-	PvWaitReason reason = item->reason;
 	QueueEntry *entry;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
+	if (entry != NULL)
+		see(queue, entry);
 	if (had_its_turn(queue, item, entry))
 	{
-		if (entry != NULL)
-			entry->item.seen = true;
 		LWLockRelease(lock);
 		return;
 	}
-	if (entry == NULL &&
-		(reason == PV_WAIT_NONE || shared->nentries < places() / 2))
+	if (entry == NULL && !*full &&
+		(item->reason == PV_WAIT_NONE || shared->nentries < places() / 2))
 	{
 		entry = new_entry(queue, item);
-		*full |= (entry == NULL && reason == PV_WAIT_NONE);
+		*full |= (entry == NULL && item->reason == PV_WAIT_NONE);
 	}
 	if (!*full)
 	{
+		queue->cursor_danger = item->score.danger;
 		queue->cursor_score = item->score.total;
 		queue->cursor_relid = item->key.relid;
 	}
-	if (entry != NULL && entry->item.state == PV_ITEM_RUNNING)
-		entry->item.seen = true;
-	else if (entry != NULL)
-	{
-		PvItem	   *known = &entry->item;
-		bool		in_vain = reason == PV_WAIT_NONE && is_in_vain(known, item);
-
-		if (known->state == PV_ITEM_QUEUED)
-			take_out_of_lane(queue, entry);
-		known->seen = true;
-		known->score = item->score;
-		known->only_analyze = in_vain && item->score.analyze && known->priority == 0;
-		if (known->only_analyze)
-			pv_score_only_analyze(&known->score, item->pages);
-		else if (in_vain)
-			reason = PV_WAIT_HORIZON;
-		if (in_vain)
-			pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
-		known->score.total = Max(known->score.total, known->priority);
-		known->pages = item->pages;
-		known->toast_parent = item->toast_parent;
-		if (reason == PV_WAIT_NONE || known->priority > 0)
-		{
-			enqueue_entry(queue, entry);
-			me->queued_some = true;
-		}
-		else
-		{
-			set_state(entry, PV_ITEM_WAITING, reason);
-			known->wait_until = item->wait_until;
-		}
-	}
+	if (entry != NULL && entry->item.state != PV_ITEM_RUNNING)
+		update_entry(queue, entry, item);
 	LWLockRelease(lock);
 }
 
@@ -1078,11 +1412,41 @@ pv_queue_abandon_scan(void)
 }
 
 /*
- * All has been offered, and not all found place unless it is complete.  What is
- * known and was not offered needs nothing any more, or is gone, unless somebody
- * has asked for it.  If nothing at all found place, because other databases have
+ * What is known and was not offered needs nothing any more, or is gone, unless somebody has
+ * asked for it.  Of such entries, which come first in the list, up to BATCH are looked at.
+ * False if there are none left.
+ */
+static bool
+forget_unseen(DatabaseQueue *queue)
+{
+	for (int i = 0; i < BATCH; i++)
+	{
+		QueueEntry *entry;
+
+		if (dlist_is_empty(&queue->entries))
+			return false;
+		entry = dlist_head_element(QueueEntry, node, &queue->entries);
+		if (entry->seen == queue->scan)
+			return false;
+		see(queue, entry);
+		if (entry->item.state == PV_ITEM_RUNNING)
+			continue;
+		if (entry->item.priority == 0)
+			remove_entry(queue, entry);
+		else if (entry->item.state == PV_ITEM_WAITING)
+		{
+			unplace(queue, entry);
+			enqueue_again(queue, entry);
+		}
+	}
+	return true;
+}
+
+/*
+ * All has been offered, and not all found place unless it is complete.  If nothing at all
+ * found place, because other databases have
  * taken it or what waits, it is for the next pass to try again, not at once.
- * The scan has used so many microseconds of the processor; if it has only gone on, it
+ * The scan has used so many microseconds of the processor; if nobody had asked for it, it
  * is no new pass, and puts none off.
  * Returns whether the log is to be told that the queue is full: once in a row,
  * whichever runners find it so.
@@ -1091,29 +1455,22 @@ bool
 pv_queue_end_scan(bool complete, int64 used)
 {
 	DatabaseQueue *queue = my_queue();
-	dlist_mutable_iter iter;
 	bool		tell;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	dlist_foreach_modify(iter, &queue->entries)
+	while (forget_unseen(queue))
 	{
-		QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
-
-		if (entry->item.seen || entry->item.state == PV_ITEM_RUNNING)
-			continue;
-		if (entry->item.priority == 0)
-			remove_entry(queue, entry);
-		else if (entry->item.state == PV_ITEM_WAITING)
-			enqueue_again(queue, entry);
+		LWLockRelease(lock);
+		LWLockAcquire(lock, LW_EXCLUSIVE);
 	}
 	queue->scanning = me->scanning = false;
-	if (!queue->goes_on)
+	if (queue->new_pass)
 	{
 		queue->vacuumed = true;
 		queue->scanned_at = GetCurrentTimestamp();
 		queue->scan_used = used;
 	}
-	queue->incomplete = !complete && me->queued_some;
+	queue->incomplete |= !complete && me->queued_some;
 	tell = !complete && !queue->told_full;
 	queue->told_full = !complete;
 	pg_atomic_fetch_add_u64(&shared->counters.passes, 1);
@@ -1125,31 +1482,31 @@ pv_queue_end_scan(bool complete, int64 used)
 }
 
 /*
- * Take the table with the highest score; a large one only while less than
+ * Take the first table in the order; a large one only while less than
  * max_large runners, of all databases, are on large ones, and the last place for
- * such is not for another database.  False if there is nothing.
+ * such is not for another database, or if it is in danger.  False if there is nothing.
  */
 bool
 pv_queue_pop(int max_large, PvItem *item)
 {
 	DatabaseQueue *queue = my_queue();
 	QueueEntry *best;
-	int			nlarge = 0;
+	int			nlarge;
+	int			ndanger;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
-		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
-
-	me->large_allowed = large_is_allowed(queue, nlarge, max_large);
+	nlarge = count_large(&ndanger);
+	me->large_allowed = large_is_allowed(queue, first_with_large(), nlarge, ndanger, max_large);
 	best = first_of_queue(queue, me->large_allowed);
 	if (best != NULL)
 	{
-		take_out_of_lane(queue, best);
-		set_state(best, PV_ITEM_RUNNING, PV_WAIT_NONE);
+		unplace(queue, best);
+		place(queue, best, PV_ITEM_RUNNING, PV_WAIT_NONE);
 		best->item.runner_pid = MyProcPid;
-		me->busy = true;
+		me->busy = me->has_begun = true;
 		me->busy_since = best->item.state_since;
 		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
+		me->on_danger = best->item.rank.danger;
 		if (me->on_large)
 			shared->kept_for = InvalidOid;
 		me->at = best->item.key;
@@ -1169,19 +1526,27 @@ pv_queue_put_back(const PvItem *item)
 {
 	DatabaseQueue *queue = my_queue();
 	QueueEntry *entry;
+	QueueEntry *first;
+	PvRank		rank;
 	bool		put_back;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
-	put_back = top_score(queue, me->large_allowed) > item->score.total ||
-		(item->pages >= PV_LARGE_PAGES && !me->on_large);
+	first = first_of_queue(queue, me->large_allowed);
 	entry->item.score = item->score;
 	entry->item.pages = item->pages;
 	entry->item.only_analyze = item->only_analyze;
+
+	/* by the runner's copy: what was asked for since does not make this vacuum more urgent */
+	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.in_vain,
+				  &rank);
+	me->on_danger = rank.danger;
+	put_back = (first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
+		(item->pages >= PV_LARGE_PAGES && !me->on_large);
 	if (put_back)
 	{
 		enqueue_again(queue, entry);
-		me->busy = me->on_large = false;
+		me->busy = me->on_large = me->on_danger = false;
 	}
 	LWLockRelease(lock);
 	return put_back;
@@ -1206,6 +1571,7 @@ pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 /*
  * Is this runner wanted elsewhere, or has it been here for long?  Then another one, with the
  * database's settings of now, goes on; it, or somebody who is here, sees to a scan first.
+ * It begins with one table at least, so that whoever comes brings the queue on.
  */
 bool
 pv_queue_should_leave(void)
@@ -1213,7 +1579,8 @@ pv_queue_should_leave(void)
 	bool		leave;
 
 	LWLockAcquire(lock, LW_SHARED);
-	leave = me->leave ||
+	leave = (me->leave &&
+			 (me->has_begun || first_of_queue(my_queue(), true) == NULL)) ||
 		(!my_queue()->scan_requested &&
 		 TimestampDifferenceExceeds(me->hired_at, GetCurrentTimestamp(), LONGEST_STAY_MS));
 	LWLockRelease(lock);
@@ -1261,7 +1628,7 @@ pv_queue_pass_is_not_over(void)
  * ----------------------------------------------------------------
  */
 
-/* All items as they are now, a list of PvItem *. */
+/* All items, a list of PvItem *; those of one database as they are at one moment. */
 List *
 pv_queue_copy(void)
 {
@@ -1269,56 +1636,79 @@ pv_queue_copy(void)
 	List	   *list = NIL;
 	int			n = 0;
 
-	LWLockAcquire(lock, LW_SHARED);
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
 		dlist_iter	iter;
 
+		LWLockAcquire(lock, LW_SHARED);
 		dlist_foreach(iter, &shared->queues[i].entries)
-			items[n++] = dlist_container(QueueEntry, node, iter.cur)->item;
+		{
+			if (n < PV_QUEUE_SIZE)
+				items[n++] = dlist_container(QueueEntry, node, iter.cur)->item;
+		}
+		LWLockRelease(lock);
 	}
-	LWLockRelease(lock);
 
 	for (int i = 0; i < n; i++)
 		list = lappend(list, &items[i]);
 	return list;
 }
 
+/* What pv_queue_enqueue() does under the lock, in the queue of this database. */
+static PvEnqueueResult
+request(DatabaseQueue *queue, const PvItem *item, bool limited)
+{
+	QueueEntry *entry = find_entry(item->key.database, item->key.relid);
+	Holder	   *holder = find_holder(queue, item->role);
+
+	if (limited && holder != NULL && (entry == NULL || entry->holder != holder) &&
+		holder->nentries >= pv_share_of_role(places()))
+		return PV_ENQUEUE_SHARE;
+	if (!can_hold(queue, item->role))
+		return PV_ENQUEUE_FULL;
+	if (entry == NULL)
+		entry = new_entry(queue, item);
+	if (entry == NULL)
+		return PV_ENQUEUE_FULL;
+
+	unplace(queue, entry);
+	set_request(queue, entry, item->role, item->priority);
+	if (entry->item.state == PV_ITEM_RUNNING)
+		entry->item.again = true;
+	else
+		enqueue_again(queue, entry);
+	wake_launcher();
+	return PV_ENQUEUED;
+}
+
 /*
- * Put a table of this database in its queue, or to another place there.  False
- * if there is no place.
+ * A role asks for a table of this database: put it in its queue, or to another place there.
+ * If it is limited it can have no more than its share.
  */
-bool
-pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority)
+PvEnqueueResult
+pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority, Oid role,
+				 bool limited)
 {
 	PvItem		item = {.key = {MyDatabaseId, relid}, .toast_parent = toast_parent,
-	.pages = pages};
-	DatabaseQueue *queue;
-	QueueEntry *entry = NULL;
+	.pages = pages, .priority = priority, .role = role};
+	DatabaseQueue *queue = lock_and_make_queue(MyDatabaseId, false);
+	PvEnqueueResult result = PV_ENQUEUE_FULL;
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	queue = make_queue(MyDatabaseId);
 	if (queue != NULL)
 	{
-		entry = find_entry(MyDatabaseId, relid);
-		if (entry == NULL)
-			entry = new_entry(queue, &item);
-	}
-	if (entry != NULL)
-	{
-		entry->item.priority = priority;
-		if (entry->item.state == PV_ITEM_RUNNING)
-			entry->item.again = true;
-		else
-		{
-			if (entry->item.state == PV_ITEM_QUEUED)
-				take_out_of_lane(queue, entry);
-			enqueue_again(queue, entry);
-		}
-		wake_launcher();
+		result = request(queue, &item, limited);
+		if (result != PV_ENQUEUED)
+			release_queue(queue);
 	}
 	LWLockRelease(lock);
-	return entry != NULL;
+	return result;
+}
+
+/* How many tables of a database a role can ask for at a time, if it is limited. */
+int
+pv_queue_share_of_role(void)
+{
+	return pv_share_of_role(places());
 }
 
 /*
@@ -1343,10 +1733,12 @@ pv_queue_withdraw(Oid relid, int *runner_pid)
 	}
 	else if (entry != NULL && entry->item.state == PV_ITEM_QUEUED)
 	{
-		take_out_of_lane(find_queue(MyDatabaseId), entry);
-		set_state(entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
-		entry->item.priority = 0;
+		DatabaseQueue *queue = find_queue(MyDatabaseId);
+
+		unplace(queue, entry);
+		set_request(queue, entry, InvalidOid, 0);
 		entry->item.only_analyze = false;
+		place(queue, entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
 		found = true;
 	}
 	LWLockRelease(lock);

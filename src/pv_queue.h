@@ -59,6 +59,10 @@ typedef struct PvItem
 	BlockNumber pages;
 	PvScore		score;
 	double		priority;		/* of parvacuum_enqueue(), else 0 */
+	Oid			role;			/* that has asked for it; invalid: the scan found it */
+	PvRank		rank;			/* its place in the order, as long as it is queued */
+	TimestampTz needed_since;	/* or since it was begun last */
+	TimestampTz done_at;		/* offered: vacuumed or analyzed last; 0: never */
 	TimestampTz state_since;
 	TimestampTz wait_until;		/* 0: until the next pass at least */
 	TransactionId horizon;		/* waiting, or only to be analyzed: of the vacuum
@@ -66,8 +70,8 @@ typedef struct PvItem
 	int			runner_pid;		/* running */
 	uint8		state;			/* a PvItemState */
 	uint8		reason;			/* a PvWaitReason */
-	bool		seen;			/* by the scan that goes on */
 	bool		again;			/* enqueued while it was running */
+	bool		in_vain;		/* begun at needed_since, and could not be done */
 	bool		was_for_age;	/* that vacuum was to prevent wraparound */
 	bool		only_analyze;	/* as long as the horizon is the same */
 } PvItem;
@@ -90,7 +94,8 @@ typedef struct PvSchedulerCounters
 typedef struct PvQueueSummary
 {
 	Oid			database;
-	double		top_score;
+	double		top_score;		/* the urgency of the first of them */
+	bool		top_danger;		/* that one is in danger of wraparound */
 	int			nqueued;		/* that could be begun with now */
 	int			nrunners;		/* but for late ones */
 	int			nleaving;		/* of them have been called back, ... */
@@ -108,8 +113,17 @@ typedef struct PvQueueView
 	int			n;
 	int			nrunners;		/* but for late ones */
 	int			nlarge;			/* on large tables */
-	bool		full;			/* who has no queue can have none */
+	bool		full;			/* who has no queue can have none ... */
+	bool		none_to_take;	/* ... not even that of another database */
 } PvQueueView;
+
+/* What becomes of a table that somebody asks for. */
+typedef enum PvEnqueueResult
+{
+	PV_ENQUEUED,
+	PV_ENQUEUE_FULL,			/* there is no place for it */
+	PV_ENQUEUE_SHARE			/* the role has asked for as many as it may */
+} PvEnqueueResult;
 
 extern Size pv_queue_shmem_size(void);
 extern void pv_queue_request_lock(void);
@@ -121,11 +135,11 @@ extern int	pv_queue_nrunners(void);
 extern void pv_queue_launcher_begin(void);
 extern void pv_queue_view(PvQueueView *view, int max_large);
 extern bool pv_queue_request_scan(Oid database);
-extern int	pv_queue_hire(Oid database, bool to_scan, uint32 *token);
+extern int	pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token);
 extern void pv_queue_dismiss(int runner, uint32 token);
 extern bool pv_queue_runner_started(int runner, uint32 token);
 extern void pv_queue_call_back(Oid database);
-extern bool pv_queue_is_busy(void);
+extern bool pv_queue_is_busy(int max_large);
 extern void pv_queue_drop_database(Oid database);
 
 /* A runner. */
@@ -144,8 +158,9 @@ extern void pv_queue_pass_is_not_over(void);
 
 /* Sessions. */
 extern List *pv_queue_copy(void);
-extern bool pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
-							 double priority);
+extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
+										double priority, Oid role, bool limited);
+extern int	pv_queue_share_of_role(void);
 extern bool pv_queue_withdraw(Oid relid, int *runner_pid);
 extern bool pv_queue_runner_of(int pid, Oid *database, Oid *relid);
 

@@ -245,7 +245,7 @@ scan_database(void)
 	StartTransactionCommand();
 	MemoryContextSwitchTo(work_context);
 	pv_need_scan(&found);
-	for (int i = 0; i < found.n && !full; i++)
+	for (int i = 0; i < found.n; i++)
 		pv_queue_offer(&found.items[i], &full);
 	CommitTransactionCommand();
 	if (pv_queue_end_scan(!full, (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))

@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(140);
+SELECT plan(155);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -14,7 +14,7 @@ CREATE TEMP VIEW func AS SELECT * FROM pg_proc WHERE proname ~ '^parvacuum_(queu
 SELECT set_eq($$SELECT format('%s(%s) %s', proname, pg_get_function_identity_arguments(oid), pg_get_function_result(oid)) FROM func WHERE proargmodes IS NULL$$,
     ARRAY['parvacuum_cancel(pid integer) boolean', 'parvacuum_cancel(rel regclass) boolean', 'parvacuum_cancel(name text) boolean',
         'parvacuum_enqueue(rel regclass, priority double precision) void'], 'the functions without a row as their result');
-SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 1000', 'the priority has a default')
+SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100', 'the priority has a default')
 FROM func WHERE proname = 'parvacuum_enqueue';
 SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
     'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT lane text, OUT score double precision, '
@@ -238,6 +238,19 @@ SELECT is(answer('SET ROLE pv_signal', 'SELECT parvacuum_cancel(''pg_type'')'), 
 SELECT set_owner(session_user) \g /dev/null
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: no longer the owner of the database');
 
+-- a higher priority than that of all needs more rights
+CREATE FUNCTION refusal(priority int) RETURNS text LANGUAGE sql AS $$
+    SELECT format('42501: permission denied to give a priority above %s / Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.', priority)
+$$;
+SELECT is(attempt(s, format('SELECT parvacuum_enqueue(''owned'', %s)', priority)), refusal(100), format('priority %s: %s', priority, s))
+FROM unnest(ARRAY['SET ROLE pv_owner', 'SET SESSION AUTHORIZATION pv_member', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_owner']) s, unnest('{100.001,1e300}'::float8[]) priority;
+SELECT is(attempt('SET SESSION AUTHORIZATION pv_super', 'SELECT parvacuum_enqueue(''owned'', 1e300)'), 'done', 'any priority: a superuser');
+SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 THEN dblink_exec(conninfo('maintain'), 'GRANT pg_maintain TO pv_other') END \g /dev/null
+SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_enqueue(''owned'', 101)'), CASE WHEN current_setting('server_version_num')::int >= 170000 THEN 'done' ELSE refusal(100) END,
+    'any priority: a member of pg_maintain, where there is one');
+SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 THEN dblink_exec(conninfo('maintain'), 'REVOKE pg_maintain FROM pv_other') END \g /dev/null
+SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels what a superuser has asked for');
+
 -- partitions of several owners
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_enqueue(''mixed'')'), refusal('mixed'), 'another''s partitioned table is an error');
 SELECT is(attempt('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT parvacuum_enqueue(''mixed'', 2)'), 'done', 'one''s own is queued');
@@ -252,7 +265,7 @@ SELECT parvacuum_enqueue('toasty', 5), parvacuum_enqueue('toasty', 7), parvacuum
 SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason, '-'), action, lane, score) FROM parvacuum_queue WHERE priority IN (5, 7)$$,
     (SELECT ARRAY[format('%s queued - vacuum small 7', oid), format('%s queued - vacuum small 7', reltoastrelid)] FROM pg_class WHERE oid = 'toasty'::regclass),
     'a table and its TOAST table, each once');
-SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 1000::float8, 'a materialized view, at the default priority');
+SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 100::float8, 'a materialized view, at the default priority');
 SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock_timestamp() AND until IS NULL AND NOT wraparound) FROM parvacuum_queue
     WHERE datname = current_database()), true, 'since when, and nothing that none of them waits for');
 SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg("table"::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all may look');
@@ -261,6 +274,16 @@ SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg("table"::text, '' '') F
 CALL set_for_server('parvacuum.queue_limit', '1');
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''many'')'), '53000: the scheduler''s queue is full / Use parvacuum_run(), or try again later.', 'the queue is full');
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''mv'', 8)'), 'done', 'for what is in it already it is not');
+
+-- a sixteenth of all places for a role, whoever else has asked for the table before
+CALL set_for_server('parvacuum.queue_limit', '16');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 100)'), 'done', 'the owner enqueues a table, at the highest priority that is for all');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''mixed_ours'')'),
+    '53400: too many tables enqueued by role "pv_owner" / Use parvacuum_run(), or try again when some of them have been vacuumed.', 'another one is too many');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 99)'), 'done', 'the same is not');
+SELECT is(attempt('SET SESSION AUTHORIZATION pv_super', format('SELECT parvacuum_enqueue(%L, 7)', c)), 'done', format('%s: nor is any for a superuser', c))
+FROM unnest('{mixed_ours,mixed_sub_ours}'::text[]) c;
+SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels it');
 ALTER SYSTEM RESET parvacuum.queue_limit;
 SELECT reloaded('parvacuum.queue_limit', '2147483647') \g /dev/null
 
@@ -268,8 +291,8 @@ SELECT reloaded('parvacuum.queue_limit', '2147483647') \g /dev/null
 SELECT parvacuum_enqueue('next_slow', 1e5) \g /dev/null
 CALL set_for_server('parvacuum.scheduler_workers', '2');
 SELECT ok(soon($$in_queue('state = ''running''') = 'next_slow slow'$$), 'scheduler_workers, at a reload');
-SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 2e6)'), 'done', 'a table that a runner is at may be enqueued');
-SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 2000000', 'it stays with that runner for now');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 90)'), 'done', 'a table that a runner is at may be enqueued');
+SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 90', 'it stays with that runner for now');
 
 -- to cancel what is worked on
 SELECT pid FROM parvacuum_queue WHERE relid = 'slow'::regclass \gset

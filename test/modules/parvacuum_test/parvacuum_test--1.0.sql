@@ -118,7 +118,8 @@ AS 'MODULE_PATHNAME';
 -- microseconds, negative if it is not.
 CREATE FUNCTION parvacuum_test_rank(
 	age float8 DEFAULT 0, top_score float8 DEFAULT 0, nqueued int DEFAULT 0,
-	nrunners int DEFAULT 0, overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false)
+	nrunners int DEFAULT 0, overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
+	top_danger boolean DEFAULT false)
 RETURNS float8 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -126,13 +127,46 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_displaces(
 	other_top_score float8, other_age float8 DEFAULT 0, top_score float8 DEFAULT 0, age float8 DEFAULT 0,
 	overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
-	other_nrunners int DEFAULT 1, stayed bigint DEFAULT 30000000, naptime bigint DEFAULT 60000000)
+	other_nrunners int DEFAULT 1, stayed bigint DEFAULT 30000000, naptime bigint DEFAULT 60000000,
+	top_danger boolean DEFAULT false)
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_gives_rather(
 	a_nrunners int, a_age float8, a_top_score float8, b_nrunners int, b_age float8, b_top_score float8)
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- A table's own limits, and those of the server.
+CREATE FUNCTION parvacuum_test_danger(
+	xid_age bigint DEFAULT 0, mxid_age bigint DEFAULT 0,
+	own_freeze_max_age bigint DEFAULT 200000000, own_multixact_freeze_max_age bigint DEFAULT 400000000,
+	freeze_max_age bigint DEFAULT 200000000, multixact_freeze_max_age bigint DEFAULT 400000000,
+	OUT wraparound boolean, OUT danger boolean)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Since when a table counts as waiting, and which score would bring it there at that time;
+-- times are in minutes.
+CREATE FUNCTION parvacuum_test_turn(
+	score float8 DEFAULT 0, priority float8 DEFAULT 0, since float8 DEFAULT 0,
+	danger boolean DEFAULT false, age float8 DEFAULT 1.1, in_vain boolean DEFAULT false,
+	now float8 DEFAULT 0, OUT in_danger boolean, OUT turn float8, OUT urgency float8)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_goes_first(
+	score float8 DEFAULT 0, priority float8 DEFAULT 0, since float8 DEFAULT 0,
+	danger boolean DEFAULT false, age float8 DEFAULT 1.1, in_vain boolean DEFAULT false,
+	other_score float8 DEFAULT 0, other_priority float8 DEFAULT 0, other_since float8 DEFAULT 0,
+	other_danger boolean DEFAULT false, other_age float8 DEFAULT 1.1, other_in_vain boolean DEFAULT false)
+RETURNS int IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Of the places of a queue: a database's, where so many have something; of these, what can
+-- be asked for; what one role can ask for.
+CREATE FUNCTION parvacuum_test_shares(places int, databases int, OUT database int, OUT requests int, OUT role int)
+IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- In microseconds.
@@ -191,7 +225,8 @@ CREATE FUNCTION parvacuum_test_queue_wait(seconds int)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_hire(database oid, to_scan boolean DEFAULT true)
+CREATE FUNCTION parvacuum_test_hire(database oid, to_scan boolean DEFAULT true,
+									takes_queue boolean DEFAULT false)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -219,7 +254,8 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
 									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
 									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
-									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0)
+									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0,
+									 danger boolean DEFAULT false, done boolean DEFAULT false)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -250,8 +286,9 @@ RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, priority float8,
-									   pages bigint DEFAULT 1)
-RETURNS boolean STRICT LANGUAGE C
+									   pages bigint DEFAULT 1, role oid DEFAULT 10,
+									   limited boolean DEFAULT false)
+RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_withdraw(database oid, rel oid)

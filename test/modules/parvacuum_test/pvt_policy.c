@@ -15,6 +15,10 @@
 #include "pv_policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_score);
+PG_FUNCTION_INFO_V1(parvacuum_test_danger);
+PG_FUNCTION_INFO_V1(parvacuum_test_turn);
+PG_FUNCTION_INFO_V1(parvacuum_test_goes_first);
+PG_FUNCTION_INFO_V1(parvacuum_test_shares);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
 PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
@@ -82,6 +86,74 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
+/* Is a table of these ages in danger, whose own limits are these and the server's those? */
+Datum
+parvacuum_test_danger(PG_FUNCTION_ARGS)
+{
+	PvTableState state = {.xid_age = PG_GETARG_INT64(0),.mxid_age = PG_GETARG_INT64(1)};
+	PvThresholds thresholds = {.failsafe_age = 1600000000,.multixact_failsafe_age = 1600000000};
+	PvScore		score;
+	Datum		values[2];
+
+	thresholds.freeze_max_age = PG_GETARG_INT64(2);
+	thresholds.multixact_freeze_max_age = PG_GETARG_INT64(3);
+	thresholds.danger_age = PG_GETARG_INT64(4);
+	thresholds.multixact_danger_age = PG_GETARG_INT64(5);
+	pv_score_table(&state, &thresholds, &score);
+	values[0] = BoolGetDatum(score.wraparound);
+	values[1] = BoolGetDatum(score.danger);
+	return row_of(fcinfo, values);
+}
+
+/* A rank from the arguments, beginning with that one; times are in minutes. */
+static PvRank
+rank_of(FunctionCallInfo fcinfo, int arg)
+{
+	PvScore		score = {0};
+	PvRank		rank;
+
+	score.total = PG_GETARG_FLOAT8(arg);
+	score.danger = PG_GETARG_BOOL(arg + 3);
+	score.xid = score.danger ? PG_GETARG_FLOAT8(arg + 4) : 0;
+	pv_rank_table(&score, PG_GETARG_FLOAT8(arg + 1),
+				  (TimestampTz) (PG_GETARG_FLOAT8(arg + 2) * 60e6), PG_GETARG_BOOL(arg + 5), &rank);
+	return rank;
+}
+
+Datum
+parvacuum_test_turn(PG_FUNCTION_ARGS)
+{
+	PvRank		rank = rank_of(fcinfo, 0);
+	Datum		values[3];
+
+	values[0] = BoolGetDatum(rank.danger);
+	values[1] = Float8GetDatum(rank.turn / 60e6);
+	values[2] = Float8GetDatum(pv_urgency(&rank, (TimestampTz) (PG_GETARG_FLOAT8(6) * 60e6)));
+	return row_of(fcinfo, values);
+}
+
+/* Which of two goes first: 1, or -1, or 0 if neither must. */
+Datum
+parvacuum_test_goes_first(PG_FUNCTION_ARGS)
+{
+	PvRank		a = rank_of(fcinfo, 0);
+	PvRank		b = rank_of(fcinfo, 6);
+
+	PG_RETURN_INT32(pv_compare_ranks(&a, &b));
+}
+
+Datum
+parvacuum_test_shares(PG_FUNCTION_ARGS)
+{
+	Datum		values[3];
+	int			share = pv_share_of_database(PG_GETARG_INT32(0), PG_GETARG_INT32(1));
+
+	values[0] = Int32GetDatum(share);
+	values[1] = Int32GetDatum(pv_share_of_requests(share));
+	values[2] = Int32GetDatum(pv_share_of_role(PG_GETARG_INT32(0)));
+	return row_of(fcinfo, values);
+}
+
 Datum
 parvacuum_test_rank(PG_FUNCTION_ARGS)
 {
@@ -94,6 +166,7 @@ parvacuum_test_rank(PG_FUNCTION_ARGS)
 	state.nrunners = PG_GETARG_INT32(arg++);
 	state.overdue = PG_GETARG_INT64(arg++);
 	state.scan_pending = PG_GETARG_BOOL(arg++);
+	state.top_danger = PG_GETARG_BOOL(arg++);
 	PG_RETURN_FLOAT8(pv_rank_database(&state));
 }
 
@@ -112,6 +185,7 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	state.scan_pending = PG_GETARG_BOOL(arg++);
 	state.nqueued = state.top_score > 0;
 	other.nrunners = PG_GETARG_INT32(arg++);
+	state.top_danger = PG_GETARG_BOOL(arg + 2);
 	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
 }
 

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include <limits.h>
+#include <math.h>
 
 #include "common/pg_prng.h"
 #include "fmgr.h"
@@ -53,21 +54,22 @@ allocate_entries(Size size)
 	return MemoryContextAlloc(TopMemoryContext, size);
 }
 
-/* The first one serves all queues of this session: it cannot be destroyed. */
+/* The first ones serve all queues of this session: they cannot be destroyed. */
 static HTAB *
 create_hash(const char *name, long size, HASHCTL *info)
 {
-	static HTAB *hash = NULL;
+	static HTAB *hashes[2] = {NULL};
+	HTAB	  **hash = &hashes[strstr(name, "requesters") != NULL];
 	HASH_SEQ_STATUS status;
 	void	   *entry;
 
 	info->alloc = allocate_entries;
-	if (hash == NULL)
-		hash = hash_create(name, size, info, HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
-	hash_seq_init(&status, hash);
+	if (*hash == NULL)
+		*hash = hash_create(name, size, info, HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
+	hash_seq_init(&status, *hash);
 	while ((entry = hash_seq_search(&status)) != NULL)
-		(void) hash_search(hash, entry, HASH_REMOVE, NULL);
-	return hash;
+		(void) hash_search(*hash, entry, HASH_REMOVE, NULL);
+	return *hash;
 }
 
 #define GetCurrentTimestamp() now_of_test
@@ -152,7 +154,7 @@ check_heap(pairingheap_node *node, PvLane lane, Oid database)
 
 	for (; node != NULL; node = node->next_sibling)
 	{
-		QueueEntry *entry = pairingheap_container(QueueEntry, heap_node, node);
+		QueueEntry *entry = pairingheap_container(QueueEntry, lane_node, node);
 
 		check(entry->item.state == PV_ITEM_QUEUED);
 		check(entry->item.key.database == database);
@@ -161,6 +163,70 @@ check_heap(pairingheap_node *node, PvLane lane, Oid database)
 			check(compare_entries(node, child, NULL) >= 0);
 		n += 1 + check_heap(node->first_child, lane, database);
 	}
+	return n;
+}
+
+/* The same for the heap of a holder. */
+static int
+check_least(pairingheap_node *node, const Holder *holder)
+{
+	int			n = 0;
+
+	for (; node != NULL; node = node->next_sibling)
+	{
+		QueueEntry *entry = pairingheap_container(QueueEntry, least_node, node);
+
+		check(entry->item.state != PV_ITEM_RUNNING && entry->holder == holder);
+		for (pairingheap_node *child = node->first_child; child; child = child->next_sibling)
+			check(compare_least(node, child, NULL) >= 0);
+		n += 1 + check_least(node->first_child, holder);
+	}
+	return n;
+}
+
+/* What a holder has is what there is of it. */
+static void
+check_holder(DatabaseQueue *queue, Holder *holder)
+{
+	dlist_iter	iter;
+	int			n = 0,
+				nrunning = 0;
+
+	dlist_foreach(iter, &queue->entries)
+	{
+		QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
+
+		if (entry->holder != holder)
+			continue;
+		check(entry->item.role == holder->key.role);
+		nrunning += entry->item.state == PV_ITEM_RUNNING;
+		n++;
+	}
+	check(n == holder->nentries);
+	check(check_least(holder->least, holder) == n - nrunning);
+	check(!OidIsValid(queue->database) || holder->key.database == queue->database);
+}
+
+/* Returns how many there are. */
+static int
+check_holders(DatabaseQueue *queue)
+{
+	dlist_iter	iter;
+	int			n = 0,
+				nrequests = 0;
+
+	check_holder(queue, &queue->found);
+	dlist_foreach(iter, &queue->requesters)
+	{
+		Holder	   *holder = dlist_container(Holder, node, iter.cur);
+
+		check(find_holder(queue, holder->key.role) == holder && holder->nentries > 0);
+		check_holder(queue, holder);
+		nrequests += holder->nentries;
+		n++;
+	}
+	check(queue->nrequests == nrequests);
+	check(queue->nentries == nrequests + queue->found.nentries);
 	return n;
 }
 
@@ -178,6 +244,9 @@ check_entry(QueueEntry *entry, int queueno)
 	check(item->state_since != 0 && item->state_since <= now_of_test);
 	check(item->state == PV_ITEM_RUNNING || !item->again);
 	check(item->state != PV_ITEM_QUEUED || item->score.total >= item->priority);
+	check((item->priority > 0) == OidIsValid(item->role));
+	check(entry->placed == (item->state != PV_ITEM_RUNNING));
+	check(item->needed_since <= now_of_test);
 	check(item->state != PV_ITEM_WAITING || item->priority == 0 || item->reason == PV_WAIT_LOCK);
 	check(!item->only_analyze || (item->state != PV_ITEM_WAITING && TransactionIdIsValid(item->horizon)));
 	check(!item->only_analyze || item->state == PV_ITEM_RUNNING || item->priority == 0);
@@ -232,6 +301,7 @@ check_queue(int queueno)
 	/* there must be somebody to do what others rely upon */
 	check(nrunners > 0 || !queue->scan_requested);
 	check(OidIsValid(queue->database) || (n == 0 && nrunners == 0));
+	check(n == queue->nentries);
 	return n;
 }
 
@@ -240,9 +310,11 @@ check_all(void)
 {
 	int			n = 0;
 	int			nrunners = 0;
+	int			nholders = 0;
 
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
+		nholders += check_holders(&shared->queues[i]);
 		for (int j = 0; j < i; j++)
 			check(!OidIsValid(shared->queues[i].database) ||
 				  shared->queues[i].database != shared->queues[j].database);
@@ -251,6 +323,7 @@ check_all(void)
 	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 		nrunners += shared->runners[i].hired && shared->runners[i].pid != 0;
 	check(n == shared->nentries && n == hash_get_num_entries(entries));
+	check(nholders == hash_get_num_entries(requesters));
 	check(n <= Min(PV_QUEUE_SIZE, pv_guc_queue_limit));
 	check(nrunners == pv_queue_nrunners());
 }
@@ -321,13 +394,12 @@ leave(int runner)
 }
 
 /*
- * The highest score of a large table that is queued, of all databases if NULL; -1 if
- * there is none.
+ * The first large table that is queued, of all databases if NULL; NULL if there is none.
  */
-static double
+static QueueEntry *
 best_large(DatabaseQueue *queue)
 {
-	double		best = -1;
+	QueueEntry *best = NULL;
 
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
@@ -337,10 +409,11 @@ best_large(DatabaseQueue *queue)
 			continue;
 		dlist_foreach(iter, &shared->queues[i].entries)
 		{
-			PvItem	   *item = &dlist_container(QueueEntry, node, iter.cur)->item;
+			QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
 
-			if (item->state == PV_ITEM_QUEUED && item->pages >= PV_LARGE_PAGES)
-				best = Max(best, item->score.total);
+			if (entry->item.state == PV_ITEM_QUEUED && entry->item.pages >= PV_LARGE_PAGES &&
+				goes_before(entry, best))
+				best = entry;
 		}
 	}
 	return best;
@@ -356,22 +429,23 @@ find_best(int runner, int max_large)
 	DatabaseQueue *queue = &shared->queues[shared->runners[runner].queue];
 	dlist_iter	iter;
 	QueueEntry *best = NULL;
-	int			nlarge = 0;
-	bool		allowed;
+	int			ndanger;
+	int			nlarge = count_large(&ndanger);
+	bool		allowed = large_is_allowed(queue, first_with_large(), nlarge, ndanger, max_large);
+	QueueEntry *large = best_large(queue);
 
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
-		nlarge += shared->runners[i].hired && shared->runners[i].on_large;
-	allowed = large_is_allowed(queue, nlarge, max_large);
-	check(!allowed || nlarge < max_large);
+	check(!allowed || nlarge < max_large ||
+		  (large != NULL && large->item.rank.danger && ndanger < max_large));
 	check(allowed || nlarge >= max_large ||
-		  (nlarge == max_large - 1 && best_large(queue) < best_large(NULL)));
+		  (nlarge == max_large - 1 && !goes_before(large, best_large(NULL))));
+	check(allowed || large == NULL || !large->item.rank.danger || ndanger >= max_large);
 	dlist_foreach(iter, &queue->entries)
 	{
 		QueueEntry *entry = dlist_container(QueueEntry, node, iter.cur);
 
 		if (entry->item.state == PV_ITEM_QUEUED &&
 			(entry->item.pages < PV_LARGE_PAGES || allowed) &&
-			(best == NULL || entry->item.score.total > best->item.score.total))
+			goes_before(entry, best))
 			best = entry;
 	}
 	return best;
@@ -383,14 +457,16 @@ pop(int runner, int max_large)
 {
 	PvtRunner  *it = be(runner);
 	QueueEntry *best = find_best(runner, max_large);
-	double		score = best ? best->item.score.total : 0;
+	PvRank		rank = {0};
 
+	if (best != NULL)
+		rank = best->item.rank;
 	if (!pv_queue_pop(max_large, &it->item))
 	{
 		check(best == NULL);
 		return false;
 	}
-	check(best != NULL && it->item.score.total == score);
+	check(best != NULL && pv_compare_ranks(&it->item.rank, &rank) == 0);
 	return true;
 }
 
@@ -420,7 +496,7 @@ Datum
 parvacuum_test_hire(PG_FUNCTION_ARGS)
 {
 	uint32		token;
-	int			runner = pv_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1), &token);
+	int			runner = pv_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1), PG_GETARG_BOOL(2), &token);
 
 	check_all();
 	if (runner >= 0)
@@ -496,6 +572,8 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.modified = item.score.analyze ? item.score.total / 10 : 0;
 	item.score.wraparound = PG_GETARG_BOOL(7);
 	item.score.mxid = PG_GETARG_FLOAT8(8);
+	item.score.danger = PG_GETARG_BOOL(9);
+	item.done_at = PG_GETARG_BOOL(10) ? now_of_test : 0;
 	pv_queue_offer(&item, &full);
 	check_all();
 	PG_RETURN_BOOL(full);
@@ -563,13 +641,18 @@ parvacuum_test_pass_is_over(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 {
-	bool		good;
+	static const char *const results[] = {
+		[PV_ENQUEUED] = "queued",
+		[PV_ENQUEUE_FULL] = "full",
+		[PV_ENQUEUE_SHARE] = "share",
+	};
+	PvEnqueueResult result;
 
 	database_of_test = PG_GETARG_OID(0);
-	good = pv_queue_enqueue(PG_GETARG_OID(1), InvalidOid, (BlockNumber) PG_GETARG_INT64(3),
-							PG_GETARG_FLOAT8(2));
+	result = pv_queue_enqueue(PG_GETARG_OID(1), InvalidOid, (BlockNumber) PG_GETARG_INT64(3),
+							  PG_GETARG_FLOAT8(2), PG_GETARG_OID(4), PG_GETARG_BOOL(5));
 	check_all();
-	PG_RETURN_BOOL(good);
+	PG_RETURN_TEXT_P(cstring_to_text(results[result]));
 }
 
 /* True if it was queued or is worked on; who is at it, or 0. */
@@ -651,7 +734,7 @@ parvacuum_test_summaries(PG_FUNCTION_ARGS)
 		Datum		values[9];
 
 		values[0] = ObjectIdGetDatum(view.summaries[i].database);
-		values[1] = Float8GetDatum(view.summaries[i].top_score);
+		values[1] = Float8GetDatum(rint(view.summaries[i].top_score * 100) / 100);
 		values[2] = Int32GetDatum(view.summaries[i].nqueued);
 		values[3] = Int32GetDatum(view.summaries[i].nrunners);
 		values[4] = Int32GetDatum(view.summaries[i].nmovable);
@@ -754,6 +837,8 @@ fuzz_scan(int runner)
 		item.score.vacuum = true;
 		item.score.analyze = up_to(2) == 0;
 		item.score.wraparound = up_to(9) == 0;
+		item.score.danger = item.score.wraparound && up_to(1) == 0;
+		item.done_at = up_to(5) == 0 ? now_of_test : 0;
 		item.pages = random_pages();
 		item.reason = up_to(5) == 0 ? PV_WAIT_WINDOW : PV_WAIT_NONE;
 		item.horizon = 100 + up_to(1);
@@ -806,7 +891,8 @@ fuzz_others(void)
 	int			pid;
 	uint32		token;
 	bool		has_queue,
-				has_place;
+				has_place,
+				takes;
 
 	database_of_test = database;
 	switch (up_to(9))
@@ -816,8 +902,10 @@ fuzz_others(void)
 			pv_queue_view(&view, up_to(3));
 			has_queue = find_queue(database) != NULL;
 			has_place = has_place_for_runner();
-			runner = pv_queue_hire(database, up_to(1), &token);
-			check((runner >= 0) == (has_place && (has_queue || !view.full)));
+			takes = up_to(3) == 0;
+			runner = pv_queue_hire(database, up_to(1), takes, &token);
+			check((runner >= 0) ==
+				  (has_place && (has_queue || !view.full || (takes && !view.none_to_take))));
 			if (runner >= 0)
 			{
 				memset(&runners[runner], 0, sizeof(PvtRunner));
@@ -842,7 +930,8 @@ fuzz_others(void)
 				pv_queue_drop_database(database);
 			break;
 		case 6:
-			(void) pv_queue_enqueue(relid, InvalidOid, random_pages(), 1 + up_to(20));
+			(void) pv_queue_enqueue(relid, InvalidOid, random_pages(), 1 + up_to(20),
+									10 + up_to(3), up_to(1));
 			break;
 		case 7:
 			(void) pv_queue_withdraw(relid, &pid);
@@ -868,11 +957,11 @@ fuzz_work_off(Oid database)
 {
 	uint32		token;
 	int			steps = 0;
-	int			runner = pv_queue_hire(database, true, &token);
+	int			runner = pv_queue_hire(database, true, false, &token);
 
 	if (runner < 0)
 	{
-		check(find_queue(database) == NULL && find_free_queue() == NULL);
+		check(find_queue(database) == NULL && find_free_queue(false) == NULL);
 		return;
 	}
 	runners[runner].token = token;

@@ -106,6 +106,38 @@ SELECT what, s.* FROM unnest('{dead,inserted,modified,xid,mxid}'::text[]) what, 
 SELECT count(*), count(*) FILTER (WHERE total <= before) AS falls FROM (
 	SELECT total, lag(total) OVER (ORDER BY age) AS before FROM generate_series(1599999900, 1600000100) age, parvacuum_test_score(xid_age => age)) s;
 
+-- Danger is by the server's limits: a table's own, which its owner can lower, says when it is
+-- vacuumed for its age, but does not put it before others.
+SELECT what, d AS wraparound_and_danger FROM (VALUES ('young', parvacuum_test_danger(179999999)), ('old', parvacuum_test_danger(180000001)), ('old multixacts', parvacuum_test_danger(0, 360000001)),
+	('old by its own limit', parvacuum_test_danger(179999999, 0, 100000)), ('by its own for multixacts', parvacuum_test_danger(0, 359999999, 200000000, 10000)),
+	('old by both', parvacuum_test_danger(180000001, 0, 100000))) v(what, d);
+
+-- The order.  A doubling of the score is worth five minutes, twelve of them are the most; of
+-- a score and a priority the greater counts; a danger comes first, by its age, but not again after it
+-- was begun in vain.
+SELECT score, t.* FROM unnest('{0,0.5,1,2,4,64,4096,4097,1e9,1e300}'::float8[]) score, parvacuum_test_turn(score) t;
+SELECT t AS turn FROM (VALUES (parvacuum_test_turn(2, 8)), (parvacuum_test_turn(8, 2)), (parvacuum_test_turn(1e9, 0, 0, true, 2)), (parvacuum_test_turn(1e9, 1e9, 10, true, 4)),
+	(parvacuum_test_turn(2, 0, 0, true, 2, true)), (parvacuum_test_turn(2, 0, 0, true, 1e9))) v(t);
+SELECT now, CASE WHEN urgency > 1e50 THEN 'finite' ELSE urgency::text END AS urgency FROM unnest('{-100,0,5,10,60,1000,1e7}'::float8[]) now, parvacuum_test_turn(2, now => now)
+WHERE urgency < 'Infinity';
+SELECT what, first FROM (VALUES
+	('the higher score', parvacuum_test_goes_first(score => 3, other_score => 2)),
+	('the same', parvacuum_test_goes_first(score => 3, other_score => 3)),
+	('beyond what counts', parvacuum_test_goes_first(score => 4096, other_score => 1e15)),
+	('twice the score, four minutes later', parvacuum_test_goes_first(score => 4, since => 4, other_score => 2)),
+	('twice the score, six minutes later', parvacuum_test_goes_first(score => 4, since => 6, other_score => 2)),
+	('any score, an hour later', parvacuum_test_goes_first(score => 1e300, since => 60.001, other_score => 1)),
+	('any priority, an hour later', parvacuum_test_goes_first(priority => 1e300, since => 60.001, other_score => 1)),
+	('danger against any priority', parvacuum_test_goes_first(danger => true, since => 1e6, other_priority => 1e300)),
+	('the older of two in danger', parvacuum_test_goes_first(danger => true, age => 1.5, other_danger => true, other_age => 1.2)),
+	('a threshold of 0 does not count there', parvacuum_test_goes_first(score => 1e9, danger => true, age => 1.1, other_danger => true, other_age => 1.2)),
+	('begun in vain, against danger', parvacuum_test_goes_first(danger => true, in_vain => true, other_danger => true, other_since => 1e6)),
+	('begun in vain, an hour earlier', parvacuum_test_goes_first(danger => true, in_vain => true, other_score => 4096, other_since => 0.001)),
+	('begun in vain, an hour later', parvacuum_test_goes_first(danger => true, in_vain => true, since => 60.001, other_score => 1))) v(what, first);
+
+-- Shares of the queue: none is empty.
+SELECT places, databases, s.* FROM (VALUES (32768, 0), (32768, 1), (32768, 3), (32768, 128), (4, 1), (4, 3), (1, 1), (1, 5)) v(places, databases), parvacuum_test_shares(places, databases) s;
+
 -- Databases.  What needs nothing has no rank.
 SELECT r.* FROM (VALUES
 	('nothing', parvacuum_test_rank()),
@@ -123,6 +155,9 @@ SELECT what FROM (VALUES
 	('dangerous, but somebody is there', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nrunners => 1)),
 	('not quite dangerous', parvacuum_test_rank(age => 1, top_score => 0.75, nqueued => 1)),
 	('due', parvacuum_test_rank(overdue => 0)),
+	('a table in danger waits, nobody is there', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, top_danger => true)),
+	('the same, somebody is', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nrunners => 1, top_danger => true)),
+	('the same, at the last tables', parvacuum_test_rank(age => 1.01, nrunners => 1, top_danger => true)),
 	('due for ten minutes', parvacuum_test_rank(overdue => 600000000)),
 	('due for an hour', parvacuum_test_rank(overdue => 3600000000)),
 	('due for a minute, with much to do', parvacuum_test_rank(overdue => 60000000, top_score => 100, nqueued => 1000, nrunners => 2)),
@@ -164,6 +199,7 @@ SELECT * FROM (VALUES
 	('scores beyond any that tables have', parvacuum_test_displaces(2e6, top_score => 1e7)),
 	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 5000000)),
 	('one of two, which has just come', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 4999999)),
+	('though for a table in danger', parvacuum_test_displaces(3, top_score => 2, other_nrunners => 2, stayed => 0, top_danger => true)),
 	('though for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, other_nrunners => 2, stayed => 0)),
 	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 2)),
 	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 3)),

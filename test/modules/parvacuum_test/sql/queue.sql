@@ -70,7 +70,7 @@ SELECT parvacuum_test_pop(0) AS small, parvacuum_test_finish(0), parvacuum_test_
 SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
 SELECT parvacuum_test_finish(0), parvacuum_test_hire(2, false), parvacuum_test_attach(1), parvacuum_test_pop(1) AS taken, parvacuum_test_pop(0) AS none;
 SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
-SELECT parvacuum_test_finish(1), parvacuum_test_pop(1) AS equal, parvacuum_test_finish(1);
+SELECT parvacuum_test_finish(1), parvacuum_test_pop(1) AS not_before_its_like, parvacuum_test_finish(1);
 SELECT parvacuum_test_enqueue(2, 25, 9, :large), parvacuum_test_exit(1), parvacuum_test_pop(0) AS kept, parvacuum_test_queue_wait(9), parvacuum_test_pop(0) AS still,
 	parvacuum_test_queue_wait(1);
 SELECT database, top_score, queued, large FROM parvacuum_test_summaries();
@@ -245,24 +245,24 @@ SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_offer(0, 19, 3) AS place_of_12, parvacuum_test_offer(0, 20, 2) AS no_place, parvacuum_test_end_scan(0, false);
 SELECT rel, state, reason FROM parvacuum_test_items() ORDER BY rel;
 
--- What prevents wraparound displaces what is queued for less, and what somebody has asked
--- for as well, the lowest first; not what is in work, nor its like.
+-- What is in danger of wraparound displaces what is not, and what somebody has asked
+-- for as well, the last in the order first; not what is in work, nor its like.
 SELECT parvacuum_test_queue(4);
 SELECT parvacuum_test_enqueue(1, 11, 50), parvacuum_test_enqueue(1, 12, 40), parvacuum_test_enqueue(1, 13, 60), parvacuum_test_hire(1), parvacuum_test_attach(0),
 	parvacuum_test_pop(0) AS in_work, parvacuum_test_hire(1), parvacuum_test_attach(1), parvacuum_test_begin_scan(1), parvacuum_test_offer(1, 14, 45);
-SELECT parvacuum_test_offer(1, 15, 90) AS no_place, parvacuum_test_offer(1, 16, 2, wraparound => true) AS place_of_12,
-	parvacuum_test_offer(1, 17, 2, wraparound => true) AS place_of_14, parvacuum_test_offer(1, 18, 2, wraparound => true) AS place_of_11,
-	parvacuum_test_offer(1, 19, 2, wraparound => true) AS no_place, parvacuum_test_end_scan(1, false);
+SELECT parvacuum_test_offer(1, 15, 44) AS place_of_12, parvacuum_test_offer(1, 16, 2, wraparound => true) AS no_place,
+	parvacuum_test_offer(1, 17, 2, danger => true) AS place_of_15, parvacuum_test_offer(1, 18, 2, danger => true) AS place_of_14,
+	parvacuum_test_offer(1, 19, 2, danger => true) AS place_of_11, parvacuum_test_offer(1, 20, 2, danger => true) AS no_place, parvacuum_test_end_scan(1, false);
 SELECT rel, state, score FROM parvacuum_test_items() ORDER BY rel;
 
 -- If nothing found place, another scan at once would not either.
-SELECT parvacuum_test_queue(2);
-SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 5), parvacuum_test_hire(2), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted,
-	parvacuum_test_offer(0, 13, 9) AS no_place, parvacuum_test_end_scan(0, false), parvacuum_test_begin_scan(0) AS not_again, parvacuum_test_exit(0);
+SELECT parvacuum_test_queue(1);
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted,
+	parvacuum_test_offer(0, 13, 4) AS no_place, parvacuum_test_end_scan(0, false), parvacuum_test_begin_scan(0) AS not_again, parvacuum_test_exit(0);
 
 -- All queues are taken: one that only has what waits is given up.
 SELECT parvacuum_test_queue();
-SELECT count(*) FILTER (WHERE parvacuum_test_enqueue(database::oid, 11, 5)) AS queued FROM generate_series(1, 128) database;
+SELECT count(*) FILTER (WHERE parvacuum_test_enqueue(database::oid, 11, 5) = 'queued') AS queued FROM generate_series(1, 128) database;
 SELECT parvacuum_test_enqueue(129, 11, 5) AS no_queue, parvacuum_test_hire(129) AS no_place, parvacuum_test_withdraw(7, 11);
 SELECT parvacuum_test_enqueue(129, 12, 5) AS queued;
 SELECT count(*), count(DISTINCT database), min(rel) FILTER (WHERE database IN (7, 129)) FROM parvacuum_test_items();
@@ -381,6 +381,94 @@ SELECT database, rel, state FROM parvacuum_test_items() ORDER BY database, rel;
 SELECT parvacuum_test_exit(0), parvacuum_test_drop_database(1), parvacuum_test_drop_database(3);
 SELECT database, rel, state FROM parvacuum_test_items() ORDER BY database, rel;
 SELECT * FROM parvacuum_test_summaries();
+
+-- Danger of wraparound goes first, whatever the priority; among others five minutes of waiting
+-- are worth twice the score.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_enqueue(1, 11, 1e300),
+	parvacuum_test_offer(0, 12, 1.1, danger => true), parvacuum_test_offer(0, 13, 4), parvacuum_test_queue_wait(301), parvacuum_test_offer(0, 14, 8),
+	parvacuum_test_offer(0, 15, 8.1), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0) AS in_turn, parvacuum_test_finish(0) FROM generate_series(1, 5);
+
+-- In danger, and done in vain: it is not the first again, but before all that came less than
+-- an hour before.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
+	parvacuum_test_offer(0, 12, 2), parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_finish(0, 'error');
+SELECT parvacuum_test_queue_wait(60), parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
+	parvacuum_test_offer(0, 12, 2), parvacuum_test_offer(0, 13, 1.5, danger => true), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0) AS new_one, parvacuum_test_finish(0), parvacuum_test_pop(0) AS in_vain, parvacuum_test_finish(0, 'error'),
+	parvacuum_test_queue_wait(3300), parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
+	parvacuum_test_offer(0, 12, 2), parvacuum_test_offer(0, 13, 2), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_pop(0) AS in_vain, parvacuum_test_finish(0, 'error'), parvacuum_test_pop(0) AS longer, parvacuum_test_finish(0), parvacuum_test_pop(0) AS last;
+
+-- A large table in danger does not wait for those that are not; such tables have as many places.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 21, 100, :large),
+	parvacuum_test_offer(0, 22, 90, :large), parvacuum_test_end_scan(0), parvacuum_test_pop(0) AS large;
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(1), parvacuum_test_pop(1) AS no_place, parvacuum_test_begin_scan(1),
+	parvacuum_test_offer(1, 22, 90, :large), parvacuum_test_offer(1, 23, 2, :large, danger => true), parvacuum_test_offer(1, 24, 2, :large, danger => true),
+	parvacuum_test_end_scan(1);
+SELECT top_score, queued, large FROM parvacuum_test_summaries();
+SELECT parvacuum_test_pop(1) AS at_once, parvacuum_test_hire(1, false), parvacuum_test_attach(2), parvacuum_test_pop(2) AS behind_its_like,
+	parvacuum_test_finish(1), parvacuum_test_pop(2) AS next_one, parvacuum_test_finish(0), parvacuum_test_pop(0) AS behind_both;
+
+-- Shares.  Four databases of which one has taken all: the others get a quarter each, of what it
+-- has the last first; not more.
+SELECT parvacuum_test_queue(16);
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT bool_or(parvacuum_test_offer(0, rel::oid, 100 - rel)) AS no_place FROM generate_series(1, 16) rel;
+SELECT parvacuum_test_end_scan(0);
+SELECT parvacuum_test_hire(db), parvacuum_test_attach(db - 1), parvacuum_test_begin_scan(db - 1) FROM generate_series(2, 4) db;
+SELECT db, count(*) FILTER (WHERE parvacuum_test_offer(db - 1, rel::oid, 2)) AS no_place FROM generate_series(2, 4) db, generate_series(1, 6) rel GROUP BY db ORDER BY db;
+SELECT database, count(*), min(score), max(score) FROM parvacuum_test_items() GROUP BY 1 ORDER BY 1;
+
+-- What gave way is found again, when the queue is empty.
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0) FROM generate_series(1, 5);
+SELECT parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_offer(0, 4, 96, done => true) AS done_meanwhile, parvacuum_test_offer(0, 5, 95) AS place, parvacuum_test_end_scan(0);
+SELECT rel, score FROM parvacuum_test_items() WHERE database = 1 ORDER BY rel;
+
+-- A role has a sixteenth of all, unless it may do maintenance for all.
+SELECT parvacuum_test_queue(32);
+SELECT rel, parvacuum_test_enqueue(1, rel::oid, 5, role => 20, limited => true), parvacuum_test_enqueue(1, (rel + 10)::oid, 5, role => 21, limited => true),
+	parvacuum_test_enqueue(1, (rel + 20)::oid, 5, role => 22) FROM generate_series(1, 3) rel;
+SELECT parvacuum_test_enqueue(1, 2, 7, role => 20, limited => true) AS known, parvacuum_test_enqueue(1, 11, 7, role => 20, limited => true) AS of_other,
+	parvacuum_test_enqueue(2, 1, 5, role => 20, limited => true) AS elsewhere;
+SELECT parvacuum_test_withdraw(1, 2), parvacuum_test_enqueue(1, 3, 5, role => 20, limited => true);
+
+-- What is asked for takes half of a database's share: beyond, the role that has most of it gives way,
+-- of its own only to what comes before.
+SELECT parvacuum_test_queue(8);
+SELECT parvacuum_test_enqueue(1, rel::oid, 5 + rel, role => CASE WHEN rel < 7 THEN 20 ELSE 21 END) FROM generate_series(1, 8) rel;
+SELECT parvacuum_test_enqueue(1, 9, 6, role => 20) AS no_place, parvacuum_test_enqueue(1, 10, 7, role => 20) AS place_of_1, parvacuum_test_enqueue(1, 11, 1, role => 21) AS place_of_2;
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT rel, parvacuum_test_offer(0, rel::oid, 1.1) AS no_place FROM generate_series(12, 16) rel;
+SELECT parvacuum_test_end_scan(0, false);
+SELECT rel, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_enqueue(1, 17, 1, role => 22) AS place_of_the_largest, parvacuum_test_enqueue(1, 18, 0.5, role => 22) AS of_the_other,
+	parvacuum_test_enqueue(1, 19, 0.1, role => 22) AS no_place;
+SELECT rel, score, priority FROM parvacuum_test_items() ORDER BY rel;
+
+-- A database that may take a queue has that of another one where nobody is, whose first table is the
+-- last in the order and not in danger.
+SELECT parvacuum_test_queue(3);
+SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(2, 11, 4), parvacuum_test_enqueue(3, 11, 3), parvacuum_test_hire(4) AS no_queue,
+	parvacuum_test_hire(3, false), parvacuum_test_hire(4, true, true) AS queue_of_2;
+SELECT database, rel FROM parvacuum_test_items() ORDER BY database;
+SELECT parvacuum_test_attach(1), parvacuum_test_begin_scan(1), parvacuum_test_offer(1, 11, 1.1, danger => true), parvacuum_test_exit(1),
+	parvacuum_test_hire(5, true, true) AS queue_of_1, parvacuum_test_hire(6, true, true) AS no_queue;
+SELECT database, rel FROM parvacuum_test_items() ORDER BY database;
+
+-- Many are forgotten in several steps.
+SELECT parvacuum_test_queue(1000), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
+SELECT count(*) FILTER (WHERE parvacuum_test_offer(0, rel::oid, 5)) AS no_place FROM generate_series(1, 500) rel;
+SELECT parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_request_scan(1);
+SELECT parvacuum_test_finish(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 400, 5), parvacuum_test_enqueue(1, 300, 5), parvacuum_test_end_scan(0);
+SELECT rel, state, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT count(*) FILTER (WHERE parvacuum_test_enqueue(1, rel::oid, 5) = 'queued') FROM generate_series(1, 300) rel;
+SELECT parvacuum_test_pop(0), parvacuum_test_drop_database(1);
+SELECT rel, state FROM parvacuum_test_items();
+
+-- Whoever comes begins with one table at least, though called back before.
+SELECT parvacuum_test_queue(), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 5), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_call_back(1),
+	parvacuum_test_should_leave(0) AS not_yet, parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_should_leave(0) AS now;
 
 -- Any steps in any order.
 SELECT tables, count(*) AS runs, min(parvacuum_test_queue_fuzz(5000, seed, tables)) > 100 AS tried
