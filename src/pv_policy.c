@@ -73,8 +73,13 @@
 /* Ranks of databases: what is queued is below, what is to be looked at is above */
 #define RANK_OF_DUE				1e6
 
-/* and above both a dangerous age */
+/* and above both a dangerous age, and a wait that is as bad; so is the wait of a database of a
+ * dangerous age after so many times less */
 #define RANK_OF_AGE				1e9
+#define FACTOR_OF_AGE			10
+
+/* and above all a table in danger that could be begun with now */
+#define RANK_OF_DANGER			1e15
 
 /*
  * A count in relation to its threshold, above 1 only if it exceeds it, and
@@ -256,24 +261,33 @@ pv_runners_allowed(int nworkers, int nlarge)
 }
 
 /*
- * How dangerous is it that nobody is there?  Above 1 it is.
+ * How dangerous is it that nobody is there?  Above 1 it is: that is also where the first table
+ * has waited for longer than the lead that any other can have.
  */
 static double
 danger_of_database(const PvDatabaseState *state)
 {
 	double		waited = state->scan_pending ? 0 : (double) state->overdue / LONGEST_WAIT;
+	double		danger = Max(state->age, waited);
 
-	return Max(state->age, waited);
+	/* nobody knows how many tables there are in danger; but they may all wait for an old
+	 * snapshot to end, so others are not behind such databases for ever */
+	if (state->age > 1 && waited > 0)
+		danger = state->age + FACTOR_OF_AGE * waited;
+	if (state->nqueued > 0 && state->top_score > 1)
+		danger = Max(danger, log2(state->top_score) * PV_DOUBLED_AFTER /
+					 (PV_LONGEST_LEAD + LONGEST_WAIT));
+	return danger;
 }
 
 /*
  * How much a database deserves its next runner.  Negative: it needs none.
  *
- * First those whose age is dangerous, or that have waited for a look for as long as
- * is, and those where a table in danger waits.  Then each that is to be looked at, since
- * what is urgent there is not known before; the longer overdue, the sooner.  Then
- * by the first table in its queue, the less the more runners are there
- * already, so that one busy database does not keep the others waiting.
+ * First those where a table in danger waits.  Then those whose age is dangerous, or that
+ * have waited for a look, or a table of theirs for a runner, for as long as is.  Then
+ * each that is to be looked at, since what is urgent there is not known before; the
+ * longer overdue, the sooner.  Then by the first table in its queue, the less the more
+ * runners are there already, so that one busy database does not keep the others waiting.
  */
 double
 pv_rank_database(const PvDatabaseState *state)
@@ -287,8 +301,8 @@ pv_rank_database(const PvDatabaseState *state)
 		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
 	if (rank >= 0 && state->nrunners == 0 && danger > 1)
 		rank += RANK_OF_AGE * danger;
-	else if (state->nqueued > 0 && state->top_danger)
-		rank += RANK_OF_AGE * Max(state->age, 1) / (1 + state->nrunners);
+	if (state->nqueued > 0 && state->top_danger)
+		rank += RANK_OF_DANGER * Max(state->age, 1) / (1 + state->nrunners);
 	return rank;
 }
 

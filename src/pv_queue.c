@@ -21,12 +21,12 @@
  * whoever pops it is the only one to work on it.  Those that are queued are also
  * in a heap, in the order of pv_compare_ranks(): two for each database, the lanes.
  *
- * Lanes.  Small tables have a lane of their own, so that they are not behind
- * large ones: only so many runners may be on large tables as leave one for small
- * ones (pv_queue_pop).  The last of these places goes to the large table that is first
- * of all databases, or one database would keep them while it has any.  A large table in danger of
- * wraparound does not wait for those that are not: such tables have as many places for
- * themselves, whatever the others are used for.
+ * Lanes.  Small tables have a lane of their own, so that they are not behind large ones:
+ * only so many runners may be on large tables as leave one for small ones (pv_queue_pop).
+ * The last of these places goes to the large table that is first of all databases, or one
+ * database would keep them while it has any.  A large table in danger of wraparound does
+ * not wait for those that are not: such tables have as many places for themselves,
+ * whatever the others are used for.
  *
  * A database's queue lives as long as there is anything in it or a runner at
  * work.  A runner that exits, whatever the reason, gives its table back: it waits
@@ -35,17 +35,21 @@
  * a crash the postmaster sets everything up anew, and the next pass finds all that
  * there is to do.
  *
- * Shares.  Each entry has a holder: what the scan of a database has found there, or the role
- * that has asked for it there.  Where the queue is full, an entry gives way only if its database has
- * more than its share, or to one of the same database.  Within a database, what is asked for
- * may have half of its share; of it the role that has most gives way.  What gives way is the least of its
- * holder: what waits, else the last in the order.  It is never in danger of wraparound, but for
- * the sake of one that is.  The shares are in pv_policy.c.
+ * Shares.  Each entry has a holder: what the scan of a database has found there, or the
+ * role that has asked for it there.  Where the queue is full, an entry gives way only if
+ * its database has more than its share, or to one of the same database.  Within a
+ * database, what is asked for may have half of its share; of it the role that has most
+ * gives way.  What gives way is the least of its holder: what waits, else the last in the
+ * order.  It is never in danger of wraparound, but for the sake of one that is.  The
+ * shares are in pv_policy.c.
  *
  * The queue full: what the scan has found and what finds no place is not forgotten, since
- * it is in the statistics.  The scan offers the first first.  If not all found a place, those that
- * follow go on where it ended, one when the queue is empty and one each naptime, until all have had
- * their turn: then it begins anew.  Meanwhile only what is in danger has a second turn.
+ * it is in the statistics.  The scan offers the first first.  If not all found a place,
+ * those that follow go on where it ended, one when the queue is empty and one each
+ * naptime, until all have had their turn: then it begins anew.  Meanwhile only what is in
+ * danger, or asked for, has a second turn, and what finds a place late counts as waiting
+ * since these scans began.  This is kept, too, of a database that loses its place in the
+ * list of queues (Cycle).
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -78,10 +82,13 @@
 
 /* The last place for a large table is kept for the database with the highest score
  * for so long, in which a runner can come there. */
-#define KEEP_PLACE_MS			10000
+#define KEEP_PLACE_MS			30000
 
 /* So many entries are dealt with while the lock is held at most, some ten microseconds. */
 #define BATCH					64
+
+/* So many databases that have lost their queue can go on where the last scan ended. */
+#define MAX_CYCLES				1024
 
 /* Roles that have something in the queue, each counted once for each database. */
 #define MAX_REQUESTERS			1024
@@ -121,6 +128,18 @@ typedef struct QueueEntry
 	dlist_node	node;			/* in its queue's list, always */
 } QueueEntry;
 
+/* How far the scans of a database have come that go on where the last one ended. */
+typedef struct Cycle
+{
+	Oid			database;		/* invalid: none */
+	bool		forgotten;		/* what was in vain, for the sake of others: then the
+								 * scan goes on after the cursor */
+	TimestampTz since;			/* when the first of these scans began; 0: there was none */
+	bool		cursor_danger;	/* of the last that found place in them */
+	double		cursor_score;
+	Oid			cursor_relid;
+} Cycle;
+
 typedef struct DatabaseQueue
 {
 	Oid			database;		/* invalid: free */
@@ -140,12 +159,7 @@ typedef struct DatabaseQueue
 	bool		told_full;		/* that was said, and has not changed since */
 	bool		goes_on;		/* the scan goes on with what found no place */
 	bool		new_pass;		/* it was asked for */
-	bool		forgotten;		/* what was in vain, for the sake of others: then the
-								 * scan goes on after the cursor */
-	TimestampTz cycle_since;	/* when the first of the scans that go on began */
-	bool		cursor_danger;	/* of the last that found place in them */
-	double		cursor_score;
-	Oid			cursor_relid;
+	Cycle		cycle;
 	bool		vacuumed;		/* something, or looked at all tables, and
 								 * pg_database does not know yet */
 	int			nrunners;
@@ -183,6 +197,8 @@ typedef struct QueueShared
 	Oid			kept_for;		/* the last place for a large table; invalid: it
 								 * is not free, or nobody waits for it */
 	TimestampTz kept_since;
+	int			next_cycle;		/* the place to be used next */
+	Cycle		cycles[MAX_CYCLES]; /* of those that have no queue */
 	DatabaseQueue queues[PV_MAX_QUEUES];
 	Runner		runners[PV_MAX_RUNNERS];
 } QueueShared;
@@ -660,6 +676,23 @@ was_in_vain(const PvItem *item)
 }
 
 /*
+ * It is about to give way.  The scan is to find it again, unless it has had its turn, and what
+ * it has waited is not lost: what was done since then comes after it.
+ */
+static void
+note_loss(DatabaseQueue *queue, const QueueEntry *entry)
+{
+	const PvItem *item = &entry->item;
+
+	queue->cycle.forgotten |= was_in_vain(item);
+	if (item->state == PV_ITEM_QUEUED && !OidIsValid(item->role))
+	{
+		queue->incomplete = true;
+		queue->cycle.since = Min(queue->cycle.since, item->needed_since);
+	}
+}
+
+/*
  * Make room for an item of this rank, if it can be done.  What gives way and was found by
  * a scan is found again.
  */
@@ -679,24 +712,23 @@ displace_for(DatabaseQueue *queue, const PvRank *rank, Oid role)
 		 pv_compare_ranks(rank, &entry->item.rank) <= 0))
 		return;
 	from = find_queue(entry->item.key.database);
-	from->incomplete |= entry->item.state == PV_ITEM_QUEUED && !OidIsValid(entry->item.role);
-	from->forgotten |= was_in_vain(&entry->item);
+	note_loss(from, entry);
 	remove_entry(from, entry);
 }
 
 /*
- * A new entry, in its queue's list and in no heap; NULL if there is no place.
+ * A new entry, in its queue's list and in no heap, that needs something since then; NULL if
+ * there is no place.
  */
 static QueueEntry *
-new_entry(DatabaseQueue *queue, const PvItem *item)
+new_entry(DatabaseQueue *queue, const PvItem *item, TimestampTz since)
 {
-	TimestampTz now = GetCurrentTimestamp();
 	QueueEntry *entry;
 	PvRank		rank;
 
 	if (shared->nentries == places() && item->reason == PV_WAIT_NONE)
 	{
-		pv_rank_table(&item->score, item->priority, now, false, &rank);
+		pv_rank_table(&item->score, item->priority, since, false, &rank);
 		displace_for(queue, &rank, item->role);
 	}
 	if (shared->nentries >= places() || !can_hold(queue, item->role))
@@ -707,7 +739,7 @@ new_entry(DatabaseQueue *queue, const PvItem *item)
 	entry->item = *item;
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.state_since = 0;
-	entry->item.needed_since = now;
+	entry->item.needed_since = since;
 	entry->item.again = entry->item.only_analyze = entry->item.was_for_age = false;
 	entry->item.in_vain = false;
 	entry->item.horizon = InvalidTransactionId;
@@ -721,13 +753,49 @@ new_entry(DatabaseQueue *queue, const PvItem *item)
 }
 
 /*
+ * A database gives its queue up.  If not all that its scans have found had their turn, note how
+ * far they have come; if there is no place for that, what was noted first is forgotten.
+ */
+static void
+save_cycle(DatabaseQueue *queue)
+{
+	if (!queue->incomplete)
+		return;
+	queue->cycle.database = queue->database;
+	shared->cycles[shared->next_cycle] = queue->cycle;
+	shared->next_cycle = (shared->next_cycle + 1) % MAX_CYCLES;
+	queue->incomplete = false;
+}
+
+/* It has a queue again. */
+static void
+restore_cycle(DatabaseQueue *queue)
+{
+	memset(&queue->cycle, 0, sizeof(Cycle));
+	queue->incomplete = false;
+	for (int i = 0; i < MAX_CYCLES; i++)
+	{
+		if (shared->cycles[i].database != queue->database)
+			continue;
+		queue->cycle = shared->cycles[i];
+		shared->cycles[i].database = InvalidOid;
+		queue->incomplete = true;
+	}
+}
+
+/*
  * Forget up to BATCH entries of a queue that nobody is at.  False if there are none left.
  */
 static bool
 forget_some(DatabaseQueue *queue)
 {
 	for (int i = 0; i < BATCH && !dlist_is_empty(&queue->entries); i++)
-		remove_entry(queue, dlist_head_element(QueueEntry, node, &queue->entries));
+	{
+		QueueEntry *entry = dlist_head_element(QueueEntry, node, &queue->entries);
+
+		note_loss(queue, entry);
+		remove_entry(queue, entry);
+	}
 	return !dlist_is_empty(&queue->entries);
 }
 
@@ -781,10 +849,12 @@ make_queue(Oid database, bool takes, bool *again)
 	*again = forget_some(queue);
 	if (*again)
 		return NULL;
+	if (OidIsValid(queue->database))
+		save_cycle(queue);
 	queue->database = queue->found.key.database = database;
 	queue->scan_requested = queue->scanning = false;
-	queue->incomplete = queue->forgotten = queue->vacuumed = queue->told_full = false;
-	queue->cycle_since = 0;
+	queue->vacuumed = queue->told_full = false;
+	restore_cycle(queue);
 	queue->scanned_at = queue->scan_used = 0;
 	return queue;
 }
@@ -824,7 +894,10 @@ release_queue(DatabaseQueue *queue)
 		return;
 	queue->scan_requested = false;
 	if (dlist_is_empty(&queue->entries) && rests_until(queue) <= GetCurrentTimestamp())
+	{
+		save_cycle(queue);
 		queue->database = InvalidOid;
+	}
 }
 
 static void
@@ -1125,7 +1198,7 @@ void
 pv_queue_drop_database(Oid database)
 {
 	DatabaseQueue *queue;
-	int			left = PV_QUEUE_SIZE;
+	int			left = PV_QUEUE_SIZE;	/* to be looked at */
 	int			n = 0;
 
 	do
@@ -1139,6 +1212,7 @@ pv_queue_drop_database(Oid database)
 			left -= n;
 			queue->scan_requested = false;
 			queue->scanned_at = queue->scan_used = 0;
+			queue->incomplete = false;
 			release_queue(queue);
 		}
 		LWLockRelease(lock);
@@ -1257,11 +1331,11 @@ pv_queue_begin_scan(void)
 		queue->goes_on = queue->incomplete;
 		if (!queue->goes_on)
 		{
-			queue->forgotten = false;
-			queue->cycle_since = GetCurrentTimestamp();
-			queue->cursor_danger = true;
-			queue->cursor_score = get_float8_infinity();
-			queue->cursor_relid = InvalidOid;
+			queue->cycle.forgotten = false;
+			queue->cycle.since = GetCurrentTimestamp();
+			queue->cycle.cursor_danger = true;
+			queue->cycle.cursor_score = get_float8_infinity();
+			queue->cycle.cursor_relid = InvalidOid;
 		}
 		queue->new_pass = queue->scan_requested;
 		queue->scan_requested = false;
@@ -1284,13 +1358,13 @@ see(DatabaseQueue *queue, QueueEntry *entry)
 
 /* Is an item before, or at, the last that found place? */
 static bool
-is_before_cursor(const DatabaseQueue *queue, const PvItem *item)
+is_before_cursor(const Cycle *cycle, const PvItem *item)
 {
-	if (item->score.danger != queue->cursor_danger)
+	if (item->score.danger != cycle->cursor_danger)
 		return item->score.danger;
-	if (item->score.total != queue->cursor_score)
-		return item->score.total > queue->cursor_score;
-	return item->key.relid <= queue->cursor_relid;
+	if (item->score.total != cycle->cursor_score)
+		return item->score.total > cycle->cursor_score;
+	return item->key.relid <= cycle->cursor_relid;
 }
 
 /*
@@ -1308,8 +1382,8 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 		return was_in_vain(&entry->item);
 	if (item->score.danger)
 		return false;
-	return (item->done_at != 0 && item->done_at >= queue->cycle_since) ||
-		(queue->forgotten && is_before_cursor(queue, item));
+	return (item->done_at != 0 && item->done_at >= queue->cycle.since) ||
+		(queue->cycle.forgotten && is_before_cursor(&queue->cycle, item));
 }
 
 /*
@@ -1387,14 +1461,19 @@ pv_queue_offer(const PvItem *item, bool *full)
 	if (entry == NULL && !*full &&
 		(item->reason == PV_WAIT_NONE || shared->nentries < places() / 2))
 	{
-		entry = new_entry(queue, item);
+		TimestampTz since = GetCurrentTimestamp();
+
+		/* it may have found no place for so long, or lost it */
+		if (queue->goes_on && queue->cycle.since != 0)
+			since = Min(since, queue->cycle.since);
+		entry = new_entry(queue, item, since);
 		*full |= (entry == NULL && item->reason == PV_WAIT_NONE);
 	}
 	if (!*full)
 	{
-		queue->cursor_danger = item->score.danger;
-		queue->cursor_score = item->score.total;
-		queue->cursor_relid = item->key.relid;
+		queue->cycle.cursor_danger = item->score.danger;
+		queue->cycle.cursor_score = item->score.total;
+		queue->cycle.cursor_relid = item->key.relid;
 	}
 	if (entry != NULL && entry->item.state != PV_ITEM_RUNNING)
 		update_entry(queue, entry, item);
@@ -1667,7 +1746,7 @@ request(DatabaseQueue *queue, const PvItem *item, bool limited)
 	if (!can_hold(queue, item->role))
 		return PV_ENQUEUE_FULL;
 	if (entry == NULL)
-		entry = new_entry(queue, item);
+		entry = new_entry(queue, item, GetCurrentTimestamp());
 	if (entry == NULL)
 		return PV_ENQUEUE_FULL;
 

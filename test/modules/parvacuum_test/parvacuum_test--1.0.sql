@@ -333,6 +333,16 @@ CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, tables int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- A server with so many databases and runners for so many hours, simulated: how many tables
+-- were begun; the longest that one waited until it was, in seconds, of those in danger of wraparound, of the
+-- others in databases without and with hot tables; and how often one was begun before another that
+-- had to be before it.
+CREATE FUNCTION parvacuum_test_simulate(databases int, hot_databases int, workers int, hours int,
+										places int DEFAULT 32768, OUT begun bigint, OUT danger int, OUT quiet int,
+										OUT beside_hot int, OUT never int, OUT out_of_order int)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- A page of a B-tree, empty and in use, as a cancelled deletion leaves it.  Fails always.
 CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
 RETURNS void STRICT LANGUAGE C

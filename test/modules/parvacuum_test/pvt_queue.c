@@ -32,6 +32,8 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "pvt_queue.h"
+
 /* What stands for the server. */
 static TimestampTz now_of_test;
 static Oid	database_of_test;
@@ -468,6 +470,62 @@ pop(int runner, int max_large)
 	}
 	check(best != NULL && pv_compare_ranks(&it->item.rank, &rank) == 0);
 	return true;
+}
+
+
+/* ----------------------------------------------------------------
+ *		The same for other files
+ * ----------------------------------------------------------------
+ */
+
+void
+pvt_queue_set_up(int limit)
+{
+	set_up(limit);
+}
+
+void
+pvt_queue_check(void)
+{
+	check_all();
+}
+
+TimestampTz
+pvt_queue_now(void)
+{
+	return now_of_test;
+}
+
+void
+pvt_queue_advance(int64 microseconds)
+{
+	now_of_test += microseconds;
+}
+
+void
+pvt_queue_be_session(Oid database)
+{
+	database_of_test = database;
+}
+
+void
+pvt_queue_be(int runner)
+{
+	be(runner);
+}
+
+bool
+pvt_queue_attach(int runner, uint32 token)
+{
+	memset(&runners[runner], 0, sizeof(PvtRunner));
+	runners[runner].token = token;
+	return attach(runner);
+}
+
+void
+pvt_queue_leave(int runner)
+{
+	leave(runner);
 }
 
 

@@ -158,6 +158,8 @@ SELECT what FROM (VALUES
 	('a table in danger waits, nobody is there', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, top_danger => true)),
 	('the same, somebody is', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nrunners => 1, top_danger => true)),
 	('the same, at the last tables', parvacuum_test_rank(age => 1.01, nrunners => 1, top_danger => true)),
+	('due for two minutes, and of a dangerous age', parvacuum_test_rank(age => 1.01, overdue => 120000000)),
+	('due for twenty minutes', parvacuum_test_rank(overdue => 1200000000)),
 	('due for ten minutes', parvacuum_test_rank(overdue => 600000000)),
 	('due for an hour', parvacuum_test_rank(overdue => 3600000000)),
 	('due for a minute, with much to do', parvacuum_test_rank(overdue => 60000000, top_score => 100, nqueued => 1000, nrunners => 2)),
@@ -169,11 +171,13 @@ SELECT what FROM (VALUES
 ORDER BY rank DESC;
 
 -- However high a score or a priority is, another database is looked at, and what
--- is dangerous comes first.
+-- is dangerous comes first; until that table has waited for more than an hour, which is as dangerous
+-- as an age that is.  Danger of wraparound itself comes before any of these.
 SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(overdue => 1) AS due_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1) AS dangerous_first,
+	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1, top_danger => true) AS wraparound_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1, nrunners => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
-FROM unnest('{2,999999,2e6,1e10,1e300}'::float8[]) score;
+FROM unnest('{2,4096,16000,17000,999999,1e10,1e300}'::float8[]) score;
 
 -- A database without a runner takes one of another, the only one if it is much more
 -- urgent, or was to be looked at long ago; never if it would be given back at once.

@@ -71,7 +71,7 @@ SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
 SELECT parvacuum_test_finish(0), parvacuum_test_hire(2, false), parvacuum_test_attach(1), parvacuum_test_pop(1) AS taken, parvacuum_test_pop(0) AS none;
 SELECT database, top_score, queued, large FROM parvacuum_test_summaries(2);
 SELECT parvacuum_test_finish(1), parvacuum_test_pop(1) AS not_before_its_like, parvacuum_test_finish(1);
-SELECT parvacuum_test_enqueue(2, 25, 9, :large), parvacuum_test_exit(1), parvacuum_test_pop(0) AS kept, parvacuum_test_queue_wait(9), parvacuum_test_pop(0) AS still,
+SELECT parvacuum_test_enqueue(2, 25, 9, :large), parvacuum_test_exit(1), parvacuum_test_pop(0) AS kept, parvacuum_test_queue_wait(29), parvacuum_test_pop(0) AS still,
 	parvacuum_test_queue_wait(1);
 SELECT database, top_score, queued, large FROM parvacuum_test_summaries();
 SELECT parvacuum_test_enqueue(1, 26, 2, :large), parvacuum_test_pop(0) AS nobody_came, parvacuum_test_finish(0), parvacuum_test_pop(0) AS kept,

@@ -1,0 +1,589 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_simulate.c
+ *	  The scheduler for some hours, with many databases and hostile owners.
+ *
+ * The queue and the policy are the real ones.  What is simulated are the clock, which
+ * advances by a second at a time, the tables with what they need, the time that a
+ * vacuum takes, and the launcher's loop, which follows pv_launcher.c.  Nothing is
+ * random, so that the same happens each time.
+ *
+ * Databases are of two kinds.  In a quiet one a few tables come to need a vacuum at times, with the
+ * lowest score there is, and one comes to a dangerous age.  In a hot one there are the same tables,
+ * and those of an owner who does what he can: their threshold is 0 and
+ * their scores are huge, their own freeze_max_age is the lowest, each needs a vacuum again
+ * when it was vacuumed, some fail always, some are large and take ten minutes, and
+ * each minute he asks for all of them at the highest priority that he may give.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+
+#include "pv_policy.h"
+#include "pv_queue.h"
+#include "pvt_queue.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
+
+#define SECOND					INT64CONST(1000000)
+#define NAPTIME					(60 * SECOND)
+#define MAX_AGE					INT64CONST(200000000)
+
+#define QUIET_TABLES			4	/* of each database; the first comes to a dangerous age */
+#define HOT_TABLES				40
+#define FAILING_TABLES			5	/* of them */
+#define LARGE_TABLES			2	/* of them, others */
+
+#define SMALL_TAKES				2	/* seconds */
+#define LARGE_TAKES				600
+#define ADVERSARY				20	/* his role */
+
+typedef struct SimTable
+{
+	Oid			relid;
+	bool		hot;
+	bool		failing;
+	BlockNumber pages;
+	double		dead;
+	int64		age;
+	TimestampTz comes;			/* to need a vacuum, next */
+	TimestampTz needed;			/* since then; 0: it does not */
+	TimestampTz done;			/* last; 0: never */
+} SimTable;
+
+typedef struct SimDatabase
+{
+	Oid			oid;
+	bool		hot;
+	int			ntables;
+	SimTable   *tables;
+	TimestampTz due;
+	TimestampTz hired_at;
+	const PvQueueSummary *summary;	/* of the view at hand */
+} SimDatabase;
+
+typedef struct SimRunner
+{
+	bool		there;
+	SimDatabase *database;
+	bool		busy;
+	TimestampTz until;
+	PvItem		item;
+} SimRunner;
+
+typedef struct Sim
+{
+	int			ndatabases;
+	SimDatabase *databases;
+	int			nworkers;
+	TimestampTz begin;
+	PvQueueView view;
+	SimRunner	runners[PV_MAX_RUNNERS];
+
+	/* what comes of it; in microseconds */
+	int64		begun;
+	int64		danger;
+	int64		quiet;
+	int64		beside_hot;
+	int64		out_of_order;
+} Sim;
+
+static TimestampTz
+now(void)
+{
+	return pvt_queue_now();
+}
+
+
+/* ----------------------------------------------------------------
+ *		Tables
+ * ----------------------------------------------------------------
+ */
+
+static void
+make_database(SimDatabase *database, int n, bool hot)
+{
+	database->oid = n + 1;
+	database->hot = hot;
+	database->ntables = QUIET_TABLES + (hot ? HOT_TABLES : 0);
+	database->tables = palloc0(database->ntables * sizeof(SimTable));
+	database->due = now() + n % 60 * SECOND;
+	for (int i = 0; i < database->ntables; i++)
+	{
+		SimTable   *table = &database->tables[i];
+
+		table->relid = 100 + i;
+		table->hot = i >= QUIET_TABLES;
+		table->failing = i >= database->ntables - FAILING_TABLES && table->hot;
+		table->pages = 10;
+		if (table->hot && i < QUIET_TABLES + LARGE_TABLES)
+			table->pages = PV_LARGE_PAGES;
+		if (!hot && i == 1 && n % 7 == 0)
+			table->pages = PV_LARGE_PAGES;
+		if (i == 0 && n % 5 == 0)
+			table->pages = PV_LARGE_PAGES;	/* in danger, and large */
+		table->comes = now();
+		if (!table->hot)
+			table->comes += (600 + (n * 37 + i * 1201) % 5000) * SECOND;
+	}
+}
+
+/* What it needs now. */
+static void
+score_table(const SimTable *table, PvScore *score)
+{
+	PvTableState state = {.counted = true,.reltuples = 1000,.pages = table->pages,
+	.dead = table->dead,.xid_age = table->age};
+	PvThresholds thresholds = {.enabled = true,.vacuum_base = 50,.insert_base = -1,
+		.vacuum_scale = 0.2,.analyze_base = 1e9,.freeze_max_age = MAX_AGE,
+		.multixact_freeze_max_age = MAX_AGE,.failsafe_age = 8 * MAX_AGE,
+	.multixact_failsafe_age = 8 * MAX_AGE,.danger_age = MAX_AGE,.multixact_danger_age = MAX_AGE};
+
+	if (table->hot)
+	{
+		thresholds.vacuum_base = thresholds.vacuum_scale = 0;
+		thresholds.freeze_max_age = 100000;
+	}
+	pv_score_table(&state, &thresholds, score);
+}
+
+/* Time goes on: some come to need a vacuum. */
+static void
+change_tables(SimDatabase *database)
+{
+	for (int i = 0; i < database->ntables; i++)
+	{
+		SimTable   *table = &database->tables[i];
+
+		if (table->needed != 0 || table->comes > now())
+			continue;
+		table->needed = now();
+		if (table->hot)
+		{
+			table->dead = 1e9;
+			table->age = 95000;
+		}
+		else if (i == 0)
+			table->age = (int64) (MAX_AGE * (PV_AGE_SHARE + 0.01));
+		else
+			table->dead = 251;
+	}
+}
+
+/* The owner asks for all that is his. */
+static void
+enqueue_all(SimDatabase *database)
+{
+	pvt_queue_be_session(database->oid);
+	for (int i = QUIET_TABLES; i < database->ntables; i++)
+		(void) pv_queue_enqueue(database->tables[i].relid, InvalidOid, database->tables[i].pages,
+								PV_MOST_PRIORITY, ADVERSARY, true);
+}
+
+static SimTable *
+find_table(SimDatabase *database, Oid relid)
+{
+	return &database->tables[relid - 100];
+}
+
+
+/* ----------------------------------------------------------------
+ *		A runner
+ * ----------------------------------------------------------------
+ */
+
+static int
+compare_items(const void *a, const void *b)
+{
+	const PvItem *x = a;
+	const PvItem *y = b;
+
+	if (x->score.danger != y->score.danger)
+		return x->score.danger ? -1 : 1;
+	if (x->score.total != y->score.total)
+		return x->score.total < y->score.total ? 1 : -1;
+	return x->key.relid < y->key.relid ? -1 : x->key.relid > y->key.relid;
+}
+
+static void
+scan(SimDatabase *database)
+{
+	PvItem	   *items = palloc0(database->ntables * sizeof(PvItem));
+	int			n = 0;
+	bool		full = false;
+
+	for (int i = 0; i < database->ntables; i++)
+	{
+		SimTable   *table = &database->tables[i];
+
+		score_table(table, &items[n].score);
+		items[n].key.database = database->oid;
+		items[n].key.relid = table->relid;
+		items[n].pages = table->pages;
+		items[n].done_at = table->done;
+		if (items[n].score.vacuum)
+			n++;
+	}
+	qsort(items, n, sizeof(PvItem), compare_items);
+	for (int i = 0; i < n; i++)
+		pv_queue_offer(&items[i], &full);
+	(void) pv_queue_end_scan(!full, 50000);
+	pfree(items);
+}
+
+/*
+ * A table is begun: it must not be before one of the same database that is to be before it.
+ * A large one may have to wait for its place.
+ */
+static void
+check_order(Sim *sim, const PvItem *begun)
+{
+	ListCell   *lc;
+	List	   *items = pv_queue_copy();
+
+	foreach(lc, items)
+	{
+		PvItem	   *other = lfirst(lc);
+
+		if (other->key.database != begun->key.database || other->state != PV_ITEM_QUEUED ||
+			(other->pages >= PV_LARGE_PAGES && begun->pages < PV_LARGE_PAGES))
+			continue;
+		if (other->score.danger && !other->in_vain)
+			sim->out_of_order += !begun->score.danger || begun->in_vain;
+		else if (!begun->score.danger)
+			sim->out_of_order += begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
+	}
+	if (items != NIL)
+		pfree(linitial(items));
+	list_free(items);
+}
+
+static void
+note_begin(Sim *sim, SimRunner *runner)
+{
+	SimTable   *table = find_table(runner->database, runner->item.key.relid);
+	int64	   *longest = &sim->quiet;
+
+	sim->begun++;
+	if (table->hot)
+		return;
+	if (runner->item.score.danger)
+		longest = &sim->danger;
+	else if (runner->database->hot)
+		longest = &sim->beside_hot;
+	if (table->needed != 0)
+		*longest = Max(*longest, now() - table->needed);
+}
+
+/* Take a table, if there is one. */
+static bool
+begin_table(Sim *sim, SimRunner *runner)
+{
+	PvScore		score;
+	SimTable   *table;
+
+	if (!pv_queue_pop(pv_max_large(sim->nworkers), &runner->item))
+		return false;
+	table = find_table(runner->database, runner->item.key.relid);
+	score_table(table, &score);
+	runner->item.score = score;
+	if (runner->item.priority > 0)
+		runner->item.score.vacuum = true;
+	if (!runner->item.score.vacuum)
+		pv_queue_finish(&runner->item, false, PV_WAIT_NONE, InvalidTransactionId);
+	else if (!pv_queue_put_back(&runner->item))
+	{
+		check_order(sim, &runner->item);
+		note_begin(sim, runner);
+		runner->busy = true;
+		runner->until = now() + (table->hot && table->pages >= PV_LARGE_PAGES ?
+								 LARGE_TAKES : SMALL_TAKES) * SECOND;
+	}
+	return true;
+}
+
+static void
+end_table(SimRunner *runner)
+{
+	SimTable   *table = find_table(runner->database, runner->item.key.relid);
+
+	runner->busy = false;
+	if (!table->failing)
+	{
+		table->needed = 0;
+		table->done = now();
+		table->dead = table->age = 0;
+		table->comes = table->hot ? now() : now() + 7200 * SECOND;
+	}
+	pv_queue_finish(&runner->item, !table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
+					InvalidTransactionId);
+}
+
+/* What a runner does in a second; more than one table if they need nothing any more. */
+static void
+run(Sim *sim, int n)
+{
+	SimRunner  *runner = &sim->runners[n];
+	bool		leaves = false;
+
+	if (!runner->there || (runner->busy && runner->until > now()))
+		return;
+	pvt_queue_be(n);
+	if (runner->busy)
+		end_table(runner);
+	while (!runner->busy && !leaves)
+	{
+		leaves = pv_queue_should_leave();
+		if (leaves)
+			break;
+		if (pv_queue_begin_scan())
+			scan(runner->database);
+		else
+			leaves = !begin_table(sim, runner);
+	}
+	if (leaves)
+	{
+		pvt_queue_leave(n);
+		runner->there = false;
+	}
+}
+
+
+/* ----------------------------------------------------------------
+ *		The launcher, after pv_launcher.c
+ * ----------------------------------------------------------------
+ */
+
+static void
+look(Sim *sim)
+{
+	pv_queue_view(&sim->view, pv_max_large(sim->nworkers));
+	for (int i = 0; i < sim->ndatabases; i++)
+		sim->databases[i].summary = NULL;
+	for (int i = 0; i < sim->view.n; i++)
+		sim->databases[sim->view.summaries[i].database - 1].summary = &sim->view.summaries[i];
+}
+
+static void
+describe(const Sim *sim, const SimDatabase *database, PvDatabaseState *state)
+{
+	const PvQueueSummary *summary = database->summary;
+
+	memset(state, 0, sizeof(*state));
+	for (int i = 0; i < database->ntables; i++)
+	{
+		if (!database->tables[i].hot)
+			state->age = Max(state->age, database->tables[i].age / (PV_AGE_SHARE * MAX_AGE));
+	}
+	state->overdue = now() - database->due;
+	if (summary != NULL)
+	{
+		state->top_score = summary->top_score;
+		state->top_danger = summary->top_danger;
+		state->nqueued = summary->nqueued;
+		state->nrunners = summary->nrunners;
+		state->scan_pending = summary->scan_pending;
+	}
+	if (state->nrunners > 0 && now() < database->hired_at + SECOND)
+		state->nqueued = 0;
+	if (summary == NULL && sim->view.full && (sim->view.none_to_take || !pv_takes_queue(state)))
+	{
+		state->nqueued = 0;
+		state->overdue = -1;
+	}
+}
+
+static bool
+somebody_displaces(const Sim *sim, const SimDatabase *victim, const PvDatabaseState *victim_state)
+{
+	for (int i = 0; i < sim->ndatabases; i++)
+	{
+		PvDatabaseState state;
+
+		describe(sim, &sim->databases[i], &state);
+		if ((state.nrunners == 0 || (state.overdue >= 0 && !state.scan_pending)) &&
+			pv_displaces(&state, victim_state, now() - victim->hired_at, NAPTIME))
+			return true;
+	}
+	return false;
+}
+
+static void
+make_place(Sim *sim)
+{
+	SimDatabase *victim = NULL;
+	PvDatabaseState victim_state;
+
+	look(sim);
+	for (int i = 0; i < sim->view.n; i++)
+	{
+		const PvQueueSummary *summary = &sim->view.summaries[i];
+		SimDatabase *database = &sim->databases[summary->database - 1];
+		PvDatabaseState state;
+
+		if (summary->nleaving_soon > 0)
+			return;
+		if (summary->nmovable == 0)
+			continue;
+		describe(sim, database, &state);
+		if ((victim == NULL || pv_gives_rather(&state, &victim_state)) &&
+			somebody_displaces(sim, database, &state))
+		{
+			victim = database;
+			victim_state = state;
+		}
+	}
+	if (victim != NULL)
+		pv_queue_call_back(victim->oid);
+}
+
+static void
+request_scans(Sim *sim)
+{
+	look(sim);
+	for (int i = 0; i < sim->ndatabases; i++)
+	{
+		SimDatabase *database = &sim->databases[i];
+		PvDatabaseState state;
+
+		if (database->summary == NULL)
+			continue;
+		describe(sim, database, &state);
+		if (state.overdue >= 0 && !state.scan_pending && pv_queue_request_scan(database->oid))
+			database->due = now() + NAPTIME;
+	}
+}
+
+static bool
+hire(Sim *sim, SimDatabase *database, const PvDatabaseState *state)
+{
+	bool		to_scan = state->overdue >= 0 && !state->scan_pending;
+	uint32		token;
+	int			n = pv_queue_hire(database->oid, to_scan, pv_takes_queue(state), &token);
+
+	if (n < 0 || !pvt_queue_attach(n, token))
+		return false;
+	memset(&sim->runners[n], 0, sizeof(SimRunner));
+	sim->runners[n].there = true;
+	sim->runners[n].database = database;
+	database->hired_at = now();
+	if (to_scan)
+		database->due = now() + NAPTIME;
+	return true;
+}
+
+static void
+launch(Sim *sim)
+{
+	for (;;)
+	{
+		SimDatabase *best = NULL;
+		PvDatabaseState best_state;
+		double		best_rank = -1;
+
+		look(sim);
+		for (int i = 0; i < sim->ndatabases; i++)
+		{
+			PvDatabaseState state;
+			double		rank;
+
+			describe(sim, &sim->databases[i], &state);
+			rank = pv_rank_database(&state);
+			if (rank > best_rank)
+			{
+				best = &sim->databases[i];
+				best_rank = rank;
+				best_state = state;
+			}
+		}
+		if (best == NULL)
+			return;
+		if (sim->view.nrunners >= pv_runners_allowed(sim->nworkers, sim->view.nlarge))
+		{
+			request_scans(sim);
+			make_place(sim);
+			return;
+		}
+		if (!hire(sim, best, &best_state))
+			return;
+	}
+}
+
+
+/* ----------------------------------------------------------------
+ *		All together
+ * ----------------------------------------------------------------
+ */
+
+/* Tables that need a vacuum and have waited for longer than any that was begun. */
+static int
+count_never_begun(const Sim *sim)
+{
+	int			n = 0;
+
+	for (int i = 0; i < sim->ndatabases; i++)
+	{
+		SimDatabase *database = &sim->databases[i];
+
+		for (int j = 0; j < QUIET_TABLES; j++)
+		{
+			SimTable   *table = &database->tables[j];
+			int64		longest = j == 0 ? sim->danger : database->hot ? sim->beside_hot : sim->quiet;
+
+			n += table->needed != 0 && now() - table->needed > longest;
+		}
+	}
+	return n;
+}
+
+Datum
+parvacuum_test_simulate(PG_FUNCTION_ARGS)
+{
+	Sim		   *sim = palloc0(sizeof(Sim));
+	int			nhot = PG_GETARG_INT32(1);
+	int64		seconds = PG_GETARG_INT32(3) * 3600;
+	Datum		values[6];
+	bool		nulls[6] = {0};
+	TupleDesc	desc;
+
+	sim->ndatabases = PG_GETARG_INT32(0);
+	sim->nworkers = PG_GETARG_INT32(2);
+	pvt_queue_set_up(PG_GETARG_INT32(4));
+	sim->databases = palloc0(sim->ndatabases * sizeof(SimDatabase));
+	for (int i = 0; i < sim->ndatabases; i++)
+		make_database(&sim->databases[i], i, i < nhot);
+
+	for (int64 second = 0; second < seconds; second++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < sim->ndatabases; i++)
+		{
+			change_tables(&sim->databases[i]);
+			if (sim->databases[i].hot && second % 60 == 0)
+				enqueue_all(&sim->databases[i]);
+		}
+		launch(sim);
+		for (int i = 0; i < PV_MAX_RUNNERS; i++)
+			run(sim, i);
+		if (second % 3600 == 0)
+			pvt_queue_check();
+		pvt_queue_advance(SECOND);
+	}
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int64GetDatum(sim->begun);
+	values[1] = Int32GetDatum(sim->danger / SECOND);
+	values[2] = Int32GetDatum(sim->quiet / SECOND);
+	values[3] = Int32GetDatum(sim->beside_hot / SECOND);
+	values[4] = Int32GetDatum(count_never_begun(sim));
+	values[5] = Int32GetDatum(sim->out_of_order);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
