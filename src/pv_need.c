@@ -376,7 +376,8 @@ compare_found(const void *a, const void *b)
 }
 
 /*
- * Find all tables of this database that need something, the most urgent first.
+ * Find all tables of this database that need something, the most urgent first.  Where nothing
+ * has opted in, pg_class is not read.
  * The caller is in a transaction; the result is in its memory context.
  */
 void
@@ -387,8 +388,14 @@ pv_need_scan(PvFound *found)
 
 	memset(found, 0, sizeof(*found));
 	scan.now = time(NULL);
-	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.labelled = pv_options_labelled();
+	if (!pv_guc_enabled && hash_get_num_entries(scan.labelled) == 0)
+	{
+		hash_destroy(scan.labelled);
+		pv_queue_note_nothing();
+		return;
+	}
+	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.toast = hash_create("TOAST tables", 256, &info, HASH_ELEM | HASH_BLOBS);
 	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
 

@@ -62,8 +62,10 @@
 /* Microseconds that are as bad to wait for a look as an age that is dangerous */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
-/* After a pass there is none for so many times what it has used */
+/* After a pass there is none for so many times what it has used; where nothing has opted
+ * in, for so many naptimes */
 #define REST_FACTOR				50
+#define NAPTIMES_WHERE_NOTHING	10
 
 /* Of a database's share of the queue, the part that can be asked for; of the whole queue, the
  * part that one role can ask for in one database */
@@ -241,6 +243,18 @@ pv_share_of_role(int places)
 }
 
 /*
+ * A vacuum has left dead rows that may still be seen; both are ratios to the threshold.  Is it worth another one
+ * with the horizon where it was?  What has died since may be of transactions that
+ * have aborted, which nobody sees.  If it is not, that was in vain, and so often as
+ * the dead rows double.
+ */
+bool
+pv_has_died_anew(double dead, double left_dead)
+{
+	return dead - left_dead > Max(left_dead, 1);
+}
+
+/*
  * Of so many runners how many may be on large tables: all but one, for small ones.
  */
 int
@@ -325,6 +339,16 @@ int64
 pv_rest_after_pass(int64 used)
 {
 	return Min(Max(used, 0), LONGEST_WAIT / REST_FACTOR) * REST_FACTOR;
+}
+
+/*
+ * The same after a pass that has found a database in which nothing has opted in.  So late it
+ * is noticed at most that something has.
+ */
+int64
+pv_rest_where_nothing(int64 naptime)
+{
+	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_WAIT), naptime);
 }
 
 /*

@@ -102,6 +102,7 @@ extern int	pv_share_of_database(int places, int ndatabases);
 extern int	pv_share_of_requests(int share_of_database);
 extern int	pv_share_of_role(int places);
 
+extern bool pv_has_died_anew(double dead, double left_dead);
 extern int	pv_max_large(int nworkers);
 extern int	pv_runners_allowed(int nworkers, int nlarge);
 
@@ -123,6 +124,7 @@ typedef struct PvDatabaseState
 extern double pv_rank_database(const PvDatabaseState *state);
 extern bool pv_takes_queue(const PvDatabaseState *state);
 extern int64 pv_rest_after_pass(int64 used);
+extern int64 pv_rest_where_nothing(int64 naptime);
 extern bool pv_displaces(const PvDatabaseState *state,
 						 const PvDatabaseState *other, int64 stayed,
 						 int64 naptime);

@@ -58,6 +58,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "postmaster/autovacuum.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
@@ -155,6 +156,7 @@ typedef struct DatabaseQueue
 	uint32		scan;			/* the number of the last one */
 	TimestampTz scanned_at;		/* when the last pass's scan ended; 0: none did */
 	int64		scan_used;		/* of the processor, microseconds */
+	bool		nothing;		/* it found that nothing there has opted in */
 	bool		incomplete;		/* the last scan found no place for all */
 	bool		told_full;		/* that was said, and has not changed since */
 	bool		goes_on;		/* the scan goes on with what found no place */
@@ -175,6 +177,7 @@ typedef struct Runner
 	bool		leave;			/* after the table at hand */
 	bool		scanning;
 	bool		queued_some;	/* in the scan */
+	bool		nothing;		/* found by it to have opted in */
 	bool		has_begun;		/* any table */
 	bool		busy;
 	TimestampTz busy_since;
@@ -853,7 +856,7 @@ make_queue(Oid database, bool takes, bool *again)
 		save_cycle(queue);
 	queue->database = queue->found.key.database = database;
 	queue->scan_requested = queue->scanning = false;
-	queue->vacuumed = queue->told_full = false;
+	queue->vacuumed = queue->told_full = queue->nothing = false;
 	restore_cycle(queue);
 	queue->scanned_at = queue->scan_used = 0;
 	return queue;
@@ -879,7 +882,9 @@ lock_and_make_queue(Oid database, bool takes)
 static TimestampTz
 rests_until(const DatabaseQueue *queue)
 {
-	return queue->scanned_at + pv_rest_after_pass(queue->scan_used);
+	return queue->scanned_at +
+		(queue->nothing ? pv_rest_where_nothing(autovacuum_naptime * USECS_PER_SEC) :
+		 pv_rest_after_pass(queue->scan_used));
 }
 
 /*
@@ -1212,6 +1217,7 @@ pv_queue_drop_database(Oid database)
 			left -= n;
 			queue->scan_requested = false;
 			queue->scanned_at = queue->scan_used = 0;
+			queue->nothing = false;
 			queue->incomplete = false;
 			release_queue(queue);
 		}
@@ -1253,7 +1259,10 @@ leave_table(PvWaitReason reason, TransactionId horizon)
 	{
 		item->horizon = horizon;
 		if (!item->only_analyze)
+		{
 			item->was_for_age = item->score.wraparound;
+			item->left_dead = item->score.dead;
+		}
 		item->only_analyze = false;
 		if (reason != PV_WAIT_LOCK)
 			set_request(queue, entry, InvalidOid, 0);
@@ -1340,7 +1349,7 @@ pv_queue_begin_scan(void)
 		queue->new_pass = queue->scan_requested;
 		queue->scan_requested = false;
 		queue->scanning = me->scanning = true;
-		queue->incomplete = me->queued_some = false;
+		queue->incomplete = me->queued_some = me->nothing = false;
 		queue->scan++;
 	}
 	LWLockRelease(lock);
@@ -1388,7 +1397,8 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 
 /*
  * Would a vacuum of it be in vain?  With the horizon where it was, nothing that the last one
- * has left can be removed now, nor anything be frozen; what aborted since can wait as well.
+ * has left can be removed now, nor anything be frozen; unless much has died since, which may be
+ * of transactions that have aborted.
  * But one that was not to prevent wraparound may not have looked everywhere, and multixacts
  * go by another horizon.
  */
@@ -1397,6 +1407,7 @@ is_in_vain(const PvItem *known, const PvItem *item)
 {
 	return (known->reason == PV_WAIT_HORIZON || known->only_analyze) &&
 		TransactionIdIsValid(known->horizon) && known->horizon == item->horizon &&
+		!pv_has_died_anew(item->score.dead, known->left_dead) &&
 		(!item->score.wraparound || (known->was_for_age && item->score.mxid <= 1));
 }
 
@@ -1419,7 +1430,10 @@ update_entry(DatabaseQueue *queue, QueueEntry *entry, const PvItem *item)
 	else if (in_vain)
 		reason = PV_WAIT_HORIZON;
 	if (in_vain)
+	{
+		known->left_dead = Min(known->left_dead, item->score.dead);
 		pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
+	}
 	known->score.total = Max(known->score.total, known->priority);
 	known->pages = item->pages;
 	known->toast_parent = item->toast_parent;
@@ -1478,6 +1492,13 @@ pv_queue_offer(const PvItem *item, bool *full)
 	if (entry != NULL && entry->item.state != PV_ITEM_RUNNING)
 		update_entry(queue, entry, item);
 	LWLockRelease(lock);
+}
+
+/* The scan finds that nothing in this database has opted in, so there is nothing to look for. */
+void
+pv_queue_note_nothing(void)
+{
+	me->nothing = true;			/* only this process looks at it */
 }
 
 /* The scan has failed: it is for the next pass to try again. */
@@ -1548,6 +1569,7 @@ pv_queue_end_scan(bool complete, int64 used)
 		queue->vacuumed = true;
 		queue->scanned_at = GetCurrentTimestamp();
 		queue->scan_used = used;
+		queue->nothing = me->nothing;
 	}
 	queue->incomplete |= !complete && me->queued_some;
 	tell = !complete && !queue->told_full;

@@ -67,6 +67,7 @@ typedef struct PvItem
 	TimestampTz wait_until;		/* 0: until the next pass at least */
 	TransactionId horizon;		/* waiting, or only to be analyzed: of the vacuum
 								 * that left dead rows; offered: the one of now */
+	double		left_dead;		/* waiting for the horizon: score.dead then, or less */
 	int			runner_pid;		/* running */
 	uint8		state;			/* a PvItemState */
 	uint8		reason;			/* a PvWaitReason */
@@ -147,6 +148,7 @@ extern bool pv_queue_attach(int runner, uint32 token, Oid *database);
 extern bool pv_queue_begin_scan(void);
 extern void pv_queue_offer(const PvItem *item, bool *full);
 extern bool pv_queue_end_scan(bool complete, int64 used);
+extern void pv_queue_note_nothing(void);
 extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_put_back(const PvItem *item);

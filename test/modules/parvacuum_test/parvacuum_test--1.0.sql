@@ -255,12 +255,13 @@ CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
 									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
 									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
 									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0,
-									 danger boolean DEFAULT false, done boolean DEFAULT false)
+									 danger boolean DEFAULT false, done boolean DEFAULT false,
+									 dead float8 DEFAULT 0)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_end_scan(runner int, complete boolean DEFAULT true,
-										used float8 DEFAULT 0)
+										used float8 DEFAULT 0, nothing boolean DEFAULT false)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

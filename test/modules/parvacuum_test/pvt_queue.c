@@ -632,6 +632,7 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.mxid = PG_GETARG_FLOAT8(8);
 	item.score.danger = PG_GETARG_BOOL(9);
 	item.done_at = PG_GETARG_BOOL(10) ? now_of_test : 0;
+	item.score.dead = PG_GETARG_FLOAT8(11);
 	pv_queue_offer(&item, &full);
 	check_all();
 	PG_RETURN_BOOL(full);
@@ -641,6 +642,8 @@ Datum
 parvacuum_test_end_scan(PG_FUNCTION_ARGS)
 {
 	be(PG_GETARG_INT32(0));
+	if (PG_GETARG_BOOL(3))
+		pv_queue_note_nothing();
 	(void) pv_queue_end_scan(PG_GETARG_BOOL(1), (int64) (PG_GETARG_FLOAT8(2) * USECS_PER_SEC));
 	check_all();
 	PG_RETURN_VOID();

@@ -337,6 +337,12 @@ SELECT * FROM parvacuum_test_rests();
 SELECT parvacuum_test_queue_wait(4), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_exit(0);
 SELECT count(*) FROM parvacuum_test_rests();
 
+-- where nothing has opted in there is none for ten naptimes; until something has
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_end_scan(0, true, 0, true), parvacuum_test_exit(0);
+SELECT database, seconds = least(10 * setting::int, 600) AS ten_naptimes FROM parvacuum_test_rests(), pg_settings WHERE name = 'autovacuum_naptime';
+SELECT parvacuum_test_queue_wait(600), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_end_scan(0), parvacuum_test_exit(0);
+SELECT count(*) FROM parvacuum_test_rests();
+
 -- not if the clock was put back, and not for a database that is dropped
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_end_scan(0, true, 0.8), parvacuum_test_exit(0),
 	parvacuum_test_queue_wait(-3600);
@@ -469,6 +475,18 @@ SELECT rel, state FROM parvacuum_test_items();
 -- Whoever comes begins with one table at least, though called back before.
 SELECT parvacuum_test_queue(), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 5), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_call_back(1),
 	parvacuum_test_should_leave(0) AS not_yet, parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_should_leave(0) AS now;
+
+CREATE FUNCTION state_now() RETURNS text LANGUAGE sql VOLATILE AS 'SELECT state FROM parvacuum_test_items()';
+-- In vain, unless as much has died since as was left, and more than a threshold: that may be of
+-- transactions that have aborted.  What was left is what the statistics have after the vacuum.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, horizon => 500, dead => 9),
+	parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500);
+SELECT dead, parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, dead, horizon => 500, dead => dead), parvacuum_test_end_scan(0),
+	state_now() FROM unnest('{3,4,6,6.1}'::float8[]) dead;
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500), parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 0.5, horizon => 500, dead => 0.5),
+	parvacuum_test_end_scan(0);
+SELECT dead, parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, dead, horizon => 500, dead => dead), parvacuum_test_end_scan(0),
+	state_now() FROM unnest('{1.2,1.5,1.6}'::float8[]) dead;
 
 -- Any steps in any order.
 SELECT tables, count(*) AS runs, min(parvacuum_test_queue_fuzz(5000, seed, tables)) > 100 AS tried

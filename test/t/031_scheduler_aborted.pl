@@ -1,0 +1,67 @@
+# While an old snapshot holds the horizon, rows of transactions that have aborted are removed all the
+# same, and those that it may still see are not vacuumed for in vain.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('scheduler_aborted');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_vacuum_cost_delay = 0
+parvacuum.scheduler = on
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub described { return join "\n", sql('SELECT * FROM parvacuum_queue LIMIT 50'), sql('SELECT * FROM pg_stat_user_tables'), pv_processes($node); }
+
+sub until_answer
+{
+	my ($query, $answer, $what) = @_;
+	ok(pv_await($node, $query, $answer), $what) or die "$what: ", described();
+	return;
+}
+my $of_t = q{FROM pg_stat_user_tables WHERE relname = 't'};
+my $item = q{SELECT (SELECT concat_ws(' ', state, reason) FROM parvacuum_queue WHERE relid = 't'::regclass)};
+
+sql('CREATE TABLE t (id int) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0,
+	autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000000)', 'INSERT INTO t SELECT generate_series(1, 10000)', 'VACUUM t');
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t');
+sql('DELETE FROM t WHERE id <= 2000');
+until_answer($item, 'waiting horizon', 'deleted: it is vacuumed in vain, and waits');
+is(sql("SELECT vacuum_count $of_t"), 2, 'deleted: once');
+
+# twice as much, and more than the threshold
+sql('BEGIN', 'INSERT INTO t SELECT generate_series(1, 5000)', 'ROLLBACK');
+until_answer("SELECT vacuum_count $of_t", 3, 'aborted: it is vacuumed again');
+until_answer("SELECT n_dead_tup $of_t", 2000, 'aborted: these rows are gone');
+until_answer($item, 'waiting horizon', 'aborted: and it waits for the rest');
+$reader->query_safe('COMMIT');
+$reader->quit;
+until_answer("SELECT n_dead_tup $of_t", 0, 'at last all are gone');
+is(pv_findings($node, 't'), '', 'and the table is whole');
+
+#
+# Nothing is opted in in this database, until something is.
+#
+sql('CREATE DATABASE later');
+$node->safe_psql('later', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 1000) i');
+$node->safe_psql('later', 'DELETE FROM t WHERE i <= 600');
+my $passes = sql('SELECT passes FROM parvacuum_scheduler_stats()');
+until_answer("SELECT passes > $passes + 3 FROM parvacuum_scheduler_stats()", 'true', 'passes go on');
+is($node->safe_psql('later', q{SELECT vacuum_count FROM pg_stat_user_tables}), 0, 'not opted in: it is left alone');
+$node->safe_psql('later', 'ALTER TABLE t SET (parvacuum.enabled)');
+ok($node->poll_query_until('later', q{SELECT vacuum_count > 0 FROM pg_stat_user_tables}), 'opted in: that is noticed');
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();
