@@ -21,6 +21,7 @@
 #include "access/rmgr.h"
 #include "access/visibilitymap.h"
 #include "access/xlog.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/progress.h"
