@@ -162,7 +162,7 @@ typedef struct DatabaseQueue
 	bool		goes_on;		/* the scan goes on with what found no place */
 	bool		new_pass;		/* it was asked for */
 	Cycle		cycle;
-	bool		vacuumed;		/* something, or looked at all tables, and
+	bool		vacuumed;		/* something, or looked at tables, and
 								 * pg_database does not know yet */
 	int			nrunners;
 } DatabaseQueue;
@@ -1566,7 +1566,7 @@ pv_queue_end_scan(bool complete, int64 used)
 	queue->scanning = me->scanning = false;
 	if (queue->new_pass)
 	{
-		queue->vacuumed = true;
+		queue->vacuumed |= !me->nothing;
 		queue->scanned_at = GetCurrentTimestamp();
 		queue->scan_used = used;
 		queue->nothing = me->nothing;

@@ -25,7 +25,7 @@ SELECT parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_exit(0), parvacuum
 SELECT * FROM parvacuum_test_items();
 SELECT * FROM parvacuum_test_summaries();
 
--- a pass in which nothing was vacuumed has nothing to tell
+-- a pass in which nothing was vacuumed is over as well: tables may have been dropped
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2), parvacuum_test_end_scan(0),
 	parvacuum_test_pop(0), parvacuum_test_finish(0, 'none', 0, false), parvacuum_test_pass_is_over(0) AS over, parvacuum_test_exit(0);
 
