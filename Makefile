@@ -46,6 +46,7 @@ OBJS = \
 	src/pv_queue.o \
 	src/pv_reader.o \
 	src/pv_reap.o \
+	src/pv_reload.o \
 	src/pv_report.o \
 	src/pv_runner.o \
 	src/pv_scan.o \

@@ -24,8 +24,6 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xloginsert.h"
-#include "postmaster/interrupt.h"
-#include "storage/latch.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
@@ -295,63 +293,22 @@ pv_ring_create(PvRing *ring, int size_kb)
 }
 
 /*
- * Is the setting the same for all databases and roles, as far as this process
- * knows?  Then a change of the configuration files changes it here, too.
+ * A setting, or NULL if the server does not know the name.  PG 16 has a function for
+ * that; on 15 the two settings that had other names long ago are not found by these.
  */
-bool
-pv_setting_is_cluster_wide(const char *name)
+struct config_generic *
+pv_find_setting(const char *name)
 {
-	struct config_generic **settings;
-	int			nsettings;
-
 #if PG_VERSION_NUM >= 160000
-	settings = get_guc_variables(&nsettings);
+	return find_option(name, false, true, DEBUG5);
 #else
-	settings = get_guc_variables();
-	nsettings = GetNumConfigOptions();
+	struct config_generic **settings = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+	{
+		if (pg_strcasecmp(settings[i]->name, name) == 0)
+			return settings[i];
+	}
+	return NULL;
 #endif
-	for (int i = 0; i < nsettings; i++)
-	{
-		if (strcmp(settings[i]->name, name) == 0)
-			return settings[i]->reset_source < PGC_S_GLOBAL;
-	}
-	return false;
 }
-
-#if PG_VERSION_NUM >= 160000
-
-static volatile sig_atomic_t reload_deferred = false;
-
-static void
-note_reload(SIGNAL_ARGS)
-{
-	reload_deferred = true;
-	SetLatch(MyLatch);
-}
-
-void
-pv_defer_reload(void)
-{
-	pqsignal(SIGHUP, note_reload);
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		reload_deferred = true;
-	}
-}
-
-/*
- * Also after an error, when the parallel mode ends with the transaction.
- */
-void
-pv_resume_reload(void)
-{
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	if (reload_deferred)
-	{
-		reload_deferred = false;
-		ConfigReloadPending = true;
-	}
-}
-
-#endif

@@ -244,9 +244,11 @@ pv_heed_cost_settings(void)
 }
 
 /*
- * What core's balancing allows this autovacuum worker now.  On 15 core stores
- * that into the variables above by itself, too, whenever the worker has slept.
- * Takes no lock, or, to log at DEBUG2, a shared one.
+ * What this autovacuum worker's cost limits are, by the settings and core's
+ * balancing.  Takes no lock, or, to log at DEBUG2, a shared one.
+ *
+ * On 15 core knows the limits as they were when the worker came to the table, and
+ * stores them into the variables above by itself, too, whenever it has slept.
  */
 #define PV_CORE_RESETS_COSTS	(PG_VERSION_NUM < 160000)
 
@@ -265,6 +267,20 @@ pv_autovacuum_cost_settings(double *delay, int *limit)
 	*limit = pv_vacuum_cost_limit;
 }
 
+/*
+ * The limit alone, which changes as other autovacuum workers come and go.
+ */
+static inline int
+pv_autovacuum_cost_limit(void)
+{
+#if PG_VERSION_NUM >= 160000
+	AutoVacuumUpdateCostLimit();
+#else
+	AutoVacuumUpdateDelay();
+#endif
+	return pv_vacuum_cost_limit;
+}
+
 /* PG 16 has a flag of its own for the failsafe. */
 static inline void
 pv_set_failsafe(bool active)
@@ -274,20 +290,8 @@ pv_set_failsafe(bool active)
 #endif
 }
 
-extern bool pv_setting_is_cluster_wide(const char *name);
-
-/*
- * From PG 16 on an autovacuum worker reloads the configuration at a delay point,
- * which is an error in parallel mode.  While it leads, it only notes that it has
- * to.
- */
-#if PG_VERSION_NUM >= 160000
-extern void pv_defer_reload(void);
-extern void pv_resume_reload(void);
-#else
-#define pv_defer_reload()		((void) 0)
-#define pv_resume_reload()		((void) 0)
-#endif
+/* A setting, or NULL if the server does not know the name. */
+extern struct config_generic *pv_find_setting(const char *name);
 
 /* PG 18 vacuums a table's children with it, not only a partitioned table's. */
 #define PV_VACUUMS_CHILDREN		(PG_VERSION_NUM >= 180000)
@@ -310,10 +314,12 @@ extern void pv_resume_reload(void);
  * reports that to its leader now and then, and the rest when it ends.
  */
 #if PG_VERSION_NUM >= 180000
+#define PV_TRACK_DELAYS			(&track_cost_delay_timing)
 #define pv_tracks_delays()		track_cost_delay_timing
 #define pv_delay_ms() \
 	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
 #else
+#define PV_TRACK_DELAYS			NULL
 #define pv_tracks_delays()		false
 #define pv_delay_ms()			0.0
 #endif
@@ -322,7 +328,7 @@ static inline void
 pv_report_rest_of_delays(void)
 {
 #if PG_VERSION_NUM >= 180000
-	if (track_cost_delay_timing)
+	if (parallel_vacuum_worker_delay_ns > 0)
 		pgstat_progress_parallel_incr_param(PROGRESS_VACUUM_DELAY_TIME,
 											parallel_vacuum_worker_delay_ns);
 #endif

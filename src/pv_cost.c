@@ -31,15 +31,16 @@
  *
  * An autovacuum worker's budget changes while it works.  Core takes some of it
  * away when another autovacuum worker starts, and gives it back.  And an
- * administrator changes the settings: we cannot reload them in parallel mode,
- * so the leader compares what the launcher has published with what it began
- * with.  It looks at every page, every few index tuples, and while it waits for
- * its workers, and publishes the new budget to them.
+ * administrator changes the settings, which the leader then reads by itself
+ * (pv_reload.c); one that the scheduler has sent does, too.  The leader looks at
+ * every page, every few index tuples, and while it waits for its workers, and tells
+ * them the new budget and settings.
  *
  * On 15 core stores its own limit and delay over ours whenever an autovacuum
- * worker has slept.  So such a leader takes its share by counting each page
- * several times, rounded up where the scale makes a fraction of it.  What a
- * reload has changed is put back by the next poll.
+ * worker has slept, and knows nothing of a reload before the next table.  So such a
+ * leader takes its share by counting each page several times, rounded up where the
+ * scale makes a fraction of it.  What a reload has changed is put back by the next
+ * poll; a limit that autovacuum workers share is divided among those there are.
  *
  * The scheduler's runners, and the workers they lead, have no budget for each
  * table but one account (pv_account.c), carried on from table to table.  They pay
@@ -70,7 +71,8 @@
 
 PvCostShared *pv_cost_current = NULL;
 uint32		pv_cost_epoch = 0;
-bool		pv_cost_leads_autovacuum = false;
+bool		pv_cost_follows_reloads = false;
+uint32		pv_cost_nreloads = 0;
 bool		pv_cost_on_account = false;
 bool		pv_cost_is_runner = false;
 
@@ -111,13 +113,17 @@ static int	page_hit;
 static int	page_miss;
 static int	page_dirty;
 
-/* Of a leader of autovacuum: what it began with, and what of that may change */
-static PvCostBudget began_with;
-static bool follows_delay;
-static bool follows_limit;
-static bool balanced;
+/* Is this process an autovacuum worker that leads? */
+static bool leads_autovacuum = false;
 
-/* How many autovacuum workers there are, counted now and then */
+/* Its delay, by the settings */
+static double autovacuum_delay;
+
+/* On 15: by the settings, when it came to the table and now; which of them its
+ * table has fixed, and how many autovacuum workers there are, counted now and then */
+static PvCostBudget began_with;
+static PvCostBudget configured;
+static PvOwnCosts owns;
 static int	nautovacuum = 0;
 static uint32 nrefreshes = 0;
 
@@ -135,6 +141,8 @@ pv_cost_init(PvCostShared *shared, double scale)
 	shared->budget.scale = scale;
 	shared->nparticipants = 1;
 	shared->on_account = false;
+	shared->nreloads = 0;
+	pv_cost_nreloads = 0;
 	pg_atomic_init_u32(&shared->nactive, 0);
 	pg_atomic_init_u32(&shared->nunits, 0);
 	pg_atomic_init_u32(&shared->epoch, 1);
@@ -161,25 +169,32 @@ pv_cost_of_autovacuum(PvCostBudget *budget)
 }
 
 /*
- * Leader, if it is an autovacuum worker: follow core's balancing and, where
- * neither the table nor the database says otherwise, the configuration.
+ * Leader of a vacuum that nobody waits for: have reloads reach it.
+ */
+void
+pv_cost_follow_reloads(void)
+{
+	pv_reload_defer();
+	pv_cost_follows_reloads = true;
+}
+
+/*
+ * The same, and it is an autovacuum worker: follow core's balancing as well.  own
+ * says what no reload changes.
  */
 void
 pv_cost_lead_autovacuum(const PvOwnCosts *own)
 {
-	pv_cost_of_autovacuum(&began_with);
+	int			limit;
 
-	follows_delay = !own->delay &&
-		(autovacuum_vac_cost_delay >= 0 ||
-		 pv_setting_is_cluster_wide("vacuum_cost_delay"));
-	follows_limit = !own->limit &&
-		(autovacuum_vac_cost_limit > 0 ||
-		 pv_setting_is_cluster_wide("vacuum_cost_limit"));
-	balanced = !own->delay && !own->limit;
+	owns = *own;
 	nautovacuum = 0;
+	pv_cost_of_autovacuum(&began_with);
+	configured = began_with;
+	pv_autovacuum_cost_settings(&autovacuum_delay, &limit);
 
-	pv_defer_reload();
-	pv_cost_leads_autovacuum = true;
+	pv_cost_follow_reloads();
+	leads_autovacuum = true;
 }
 
 static bool
@@ -189,9 +204,11 @@ same_budget(const PvCostBudget *a, const PvCostBudget *b)
 }
 
 /*
- * How many autovacuum workers are at work on a table, this one included.  They
- * hold a snapshot then; a process that is gone does not.  Read without a lock:
- * off by one for a moment does no harm.
+ * How many of core's autovacuum workers are at work on a table, this one included.
+ * They hold a snapshot then; a process that is gone does not.  The scheduler's runners
+ * are marked as autovacuum's as well, but are background workers, and which of
+ * these a process is shows by the list that its PGPROC came from.  Read without a
+ * lock: off by one for a moment does no harm.
  */
 static int
 count_autovacuum_workers(void)
@@ -203,6 +220,7 @@ count_autovacuum_workers(void)
 		PGPROC	   *proc = &ProcGlobal->allProcs[i];
 
 		if ((proc->statusFlags & PROC_IS_AUTOVACUUM) != 0 &&
+			proc->procgloballist == &ProcGlobal->autovacFreeProcs &&
 			TransactionIdIsValid(proc->xmin))
 			n++;
 	}
@@ -210,45 +228,82 @@ count_autovacuum_workers(void)
 }
 
 /*
- * If the configuration has changed since this vacuum began, put the new values
- * in place of what core allows: core learns of them at the next table.  A limit
- * that autovacuum workers share is divided among those there are.
+ * On 15, where core learns of a reload at the next table: put what it has changed in
+ * place of what core allows.  A limit that autovacuum workers share is divided among
+ * those there are.
  */
 static void
-follow_reload(PvCostBudget *budget)
+correct_budget(PvCostBudget *budget)
 {
-	PvCostBudget now;
-
-	if (!pv_shmem_read_budget(&now))
-		return;
-
-	budget->scale = now.scale;
-	if (follows_delay && now.delay != began_with.delay)
-		budget->delay = now.delay;
-	if (follows_limit && now.limit != began_with.limit)
+	if (!owns.delay && configured.delay != began_with.delay)
+		budget->delay = configured.delay;
+	if (!owns.limit && configured.limit != began_with.limit)
 	{
 		if (nautovacuum == 0 || ++nrefreshes % REFRESHES_PER_COUNT == 0)
 			nautovacuum = count_autovacuum_workers();
-		budget->limit = Max(1, balanced ? now.limit / nautovacuum : now.limit);
+		budget->limit = owns.delay ? configured.limit :
+			Max(1, configured.limit / nautovacuum);
 	}
 }
 
 /*
- * Leader of an autovacuum: find out what the budget is by now, and take a share
- * of it, also because core may have stored its own values.  Takes no lock but
- * spinlocks, so it may be called with a page locked.
+ * Count pages so many times from now on, or once again.
  */
-void
-pv_cost_refresh(PvCostShared *shared)
+static void
+weigh_pages(double times)
+{
+	if (!weighed)
+	{
+		page_hit = VacuumCostPageHit;
+		page_miss = VacuumCostPageMiss;
+		page_dirty = VacuumCostPageDirty;
+	}
+	weighed = (times != 1.0);
+	VacuumCostPageHit = (int) ceil(page_hit * times);
+	VacuumCostPageMiss = (int) ceil(page_miss * times);
+	VacuumCostPageDirty = (int) ceil(page_dirty * times);
+}
+
+/*
+ * Leader: read what has changed in the configuration, and tell the workers.
+ */
+static void
+take_reload(PvCostShared *shared)
+{
+	PvSettings	settings;
+	int			limit;
+
+	/* Settings are not to be taken for what they were weighed to, nor left so */
+	if (weighed)
+		weigh_pages(1.0);
+	pv_reload_now(&settings);
+
+	SpinLockAcquire(&shared->mutex);
+	shared->settings = settings;
+	pv_cost_nreloads = ++shared->nreloads;
+	SpinLockRelease(&shared->mutex);
+	pg_atomic_fetch_add_u32(&shared->epoch, 1);
+
+	if (leads_autovacuum)
+	{
+		pv_cost_of_autovacuum(&configured);
+		pv_autovacuum_cost_settings(&autovacuum_delay, &limit);
+	}
+}
+
+/*
+ * Leader that is an autovacuum worker: find out what the budget is by now.
+ */
+static void
+refresh_budget(PvCostShared *shared)
 {
 	PvCostBudget budget;
 
-	if (!pv_cost_leads_autovacuum)
-		return;
-
-	pv_autovacuum_cost_settings(&budget.delay, &budget.limit);
-	budget.scale = began_with.scale;
-	follow_reload(&budget);
+	budget.delay = autovacuum_delay;
+	budget.limit = pv_autovacuum_cost_limit();
+	budget.scale = pv_guc_autovacuum_cost_limit_scale;
+	if (PV_CORE_RESETS_COSTS)
+		correct_budget(&budget);
 
 	if (!same_budget(&budget, &shared->budget))
 	{
@@ -257,7 +312,24 @@ pv_cost_refresh(PvCostShared *shared)
 		SpinLockRelease(&shared->mutex);
 		pg_atomic_fetch_add_u32(&shared->epoch, 1);
 	}
-	if (pv_cost_current != NULL)
+}
+
+/*
+ * Leader of a vacuum that nobody waits for: find out what holds for it by now, and
+ * take its share, also because core may have stored its own values.  Takes no lock
+ * but spinlocks, so it may be called with a page locked.
+ */
+void
+pv_cost_refresh(PvCostShared *shared)
+{
+	if (!pv_cost_follows_reloads)
+		return;
+	if (unlikely(pv_reload_is_due))
+		take_reload(shared);
+	if (leads_autovacuum)
+		refresh_budget(shared);
+	if (pv_cost_current != NULL &&
+		(leads_autovacuum || pg_atomic_read_u32(&shared->epoch) != pv_cost_epoch))
 		pv_cost_take_share();
 }
 
@@ -293,28 +365,8 @@ pv_cost_begin_work(PvCostShared *shared)
 	pv_cost_current = shared;
 	if (shared->on_account)
 		pv_cost_open_account();
-	else if (pv_cost_leads_autovacuum)
-		pv_cost_refresh(shared);
-	else
-		pv_cost_take_share();
-}
-
-/*
- * Count pages so many times from now on, or once again.
- */
-static void
-weigh_pages(double times)
-{
-	if (!weighed)
-	{
-		page_hit = VacuumCostPageHit;
-		page_miss = VacuumCostPageMiss;
-		page_dirty = VacuumCostPageDirty;
-	}
-	weighed = (times != 1.0);
-	VacuumCostPageHit = (int) ceil(page_hit * times);
-	VacuumCostPageMiss = (int) ceil(page_miss * times);
-	VacuumCostPageDirty = (int) ceil(page_dirty * times);
+	pv_cost_refresh(shared);
+	pv_cost_take_share();
 }
 
 /*
@@ -529,13 +581,16 @@ count_sharers(PvCostShared *shared)
 }
 
 /*
- * Recompute how much this process may do before it sleeps.
+ * Have the settings that the leader has, and recompute how much this process may do
+ * before it sleeps.
  */
 void
 pv_cost_take_share(void)
 {
 	PvCostShared *shared = pv_cost_current;
 	PvCostBudget budget;
+	PvSettings	settings;
+	uint32		nreloads;
 	double		times;			/* as long as one process alone would sleep */
 	int			n;
 
@@ -544,14 +599,23 @@ pv_cost_take_share(void)
 	pg_read_barrier();
 	SpinLockAcquire(&shared->mutex);
 	budget = shared->budget;
+	nreloads = shared->nreloads;
+	if (nreloads != pv_cost_nreloads)
+		settings = shared->settings;
 	SpinLockRelease(&shared->mutex);
+
+	if (nreloads != pv_cost_nreloads)
+		pv_reload_adopt(&settings);
+	pv_cost_nreloads = nreloads;
+	if (pv_cost_on_account)
+		return;
 
 	VacuumCostActive = budget.delay > 0 && !disabled;
 	if (VacuumCostActive)
 	{
 		n = count_sharers(shared);
 		times = n / (1.0 + budget.scale * (n - 1));
-		if (PV_CORE_RESETS_COSTS && pv_cost_leads_autovacuum)
+		if (PV_CORE_RESETS_COSTS && leads_autovacuum)
 		{
 			weigh_pages(times);
 			times = 1.0;
@@ -562,11 +626,15 @@ pv_cost_take_share(void)
 }
 
 /*
- * The failsafe is on: no more sleeping in this process.
+ * The failsafe is on: no more sleeping in this process, and others are to notice.
  */
 void
 pv_cost_disable(void)
 {
+	/* Who has a long time to sleep wakes up */
+	if (!disabled && pv_cost_current != NULL)
+		pg_atomic_fetch_add_u32(&pv_cost_current->epoch, 1);
+
 	disabled = true;
 	pv_set_failsafe(true);
 	VacuumCostActive = false;
@@ -587,16 +655,18 @@ pv_cost_restore(void)
 		pv_vacuum_cost_delay = saved_delay;
 		pv_vacuum_cost_limit = saved_limit;
 	}
-	if (pv_cost_leads_autovacuum)
+	if (pv_cost_follows_reloads)
+		pv_reload_resume();
+	if (leads_autovacuum)
 	{
-		pv_resume_reload();
 		pv_autovacuum_cost_settings(&saved_delay, &saved_limit);
 		if (!disabled)
 			VacuumCostActive = saved_delay > 0;
 	}
 
 	pv_cost_current = NULL;
-	pv_cost_leads_autovacuum = false;
+	pv_cost_follows_reloads = false;
+	leads_autovacuum = false;
 	if (disabled)
 		pv_set_failsafe(false);
 	disabled = false;

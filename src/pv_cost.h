@@ -14,13 +14,25 @@
 
 #include "pv_account.h"
 #include "pv_compat.h"
+#include "pv_reload.h"
 #include "pv_shmem.h"
+
+/* What cost-based delay allows the processes of one vacuum. */
+typedef struct PvCostBudget
+{
+	double		delay;			/* milliseconds; 0: no throttling */
+	int			limit;			/* cost units per delay, of one process */
+	double		scale;			/* what each further process adds: 0 nothing,
+								 * 1 as much again */
+} PvCostBudget;
 
 typedef struct PvCostShared
 {
 	/* Under the mutex; only the leader writes */
 	slock_t		mutex;
 	PvCostBudget budget;
+	uint32		nreloads;		/* since the vacuum began */
+	PvSettings	settings;		/* as the last of them left them */
 
 	/* Written by the leader before the first phase */
 	int			nparticipants;	/* leader and workers launched */
@@ -45,6 +57,7 @@ typedef struct PvOwnCosts
 
 extern void pv_cost_of_autovacuum(PvCostBudget *budget);
 extern void pv_cost_init(PvCostShared *shared, double scale);
+extern void pv_cost_follow_reloads(void);
 extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
 extern void pv_cost_begin_indexes(PvCostShared *shared, int nsharers);
 extern void pv_cost_index_done(PvCostShared *shared, int nsharers);
@@ -80,41 +93,55 @@ pv_is_automatic(void)
 extern PvCostShared *pv_cost_current;
 extern uint32 pv_cost_epoch;
 
-/* Is this process an autovacuum worker that leads? */
-extern bool pv_cost_leads_autovacuum;
+/* Does this process lead a vacuum that reloads of the configuration reach? */
+extern bool pv_cost_follows_reloads;
+
+/* Of so many reloads since the vacuum began this process has the settings */
+extern uint32 pv_cost_nreloads;
 
 /*
  * Adapt this process's share if a peer has come or gone or the budget has
- * changed; to be called before every delay point, as far as we have a say in
- * that.  Cheap, and safe while a page is locked.
+ * changed, and have the settings of now; to be called before every delay point, as
+ * far as we have a say in that.  Cheap, and safe while a page is locked.
  */
 static inline void
 pv_cost_poll(void)
 {
 	if (pv_cost_on_account)
-	{
 		pv_cost_pay();
-		return;
-	}
 	if (pv_cost_current == NULL)
 		return;
-	if (pv_cost_leads_autovacuum)
+	if (pv_cost_follows_reloads)
 		pv_cost_refresh(pv_cost_current);
 	else if (unlikely(pg_atomic_read_u32(&pv_cost_current->epoch) != pv_cost_epoch))
 		pv_cost_take_share();
 }
 
 /*
+ * Is there something that pv_cost_poll() would notice?
+ */
+static inline bool
+pv_cost_has_news(void)
+{
+	return pv_cost_current != NULL &&
+		(pv_reload_is_due ||
+		 pg_atomic_read_u32(&pv_cost_current->epoch) != pv_cost_epoch);
+}
+
+/*
  * The same, and a delay point: only where no page is locked, so that all that is due is
- * slept off.
+ * slept off.  There may be a long time to sleep, so news interrupt it; what is left of
+ * it is for the next time.
  */
 static inline void
 pv_cost_delay(void)
 {
 	pv_cost_poll();
 	pv_delay_point();
-	while (pv_cost_on_account && pv_cost_sleep_on())
+	while (pv_cost_on_account && pv_cost_sleep_on() && !pv_cost_has_news())
 		;
+	if (pv_cost_has_news())
+		pv_cost_poll();
 }
 
 #endif							/* PV_COST_H */

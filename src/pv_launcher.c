@@ -5,15 +5,8 @@
  *
  * It is one background worker, started at preload once recovery is over.  It is
  * connected to no database, only so far that it can read pg_database, and that
- * pg_stat_activity shows it.  It has two tasks.
- *
- * An autovacuum worker that vacuums with parallel workers cannot reload the
- * configuration: settings must not change in parallel mode.  But a table may
- * take hours, and an administrator who finds it too slow, or too greedy, wants
- * new cost limits to reach it now.  So this process reloads in its stead, and
- * publishes the limits in shared memory (pv_shmem.c), where leaders read them
- * between two pages (pv_cost.c).  Without it, where max_worker_processes leaves it
- * no place, new limits reach the next table only.
+ * pg_stat_activity shows it.  It publishes the cost units per second that all of the
+ * scheduler's runners may use together, by the configuration as it is now.
  *
  * And while parvacuum.scheduler is on, it hires runners (pv_sched.c).  Each
  * database is looked at once in autovacuum_naptime, or less often if that takes
@@ -130,16 +123,14 @@ static bool no_slot = false;
  * ----------------------------------------------------------------
  */
 
-/* Tells leaders and runners what the configuration says now. */
+/* Tells runners what the configuration allows them now. */
 static void
-publish_budget(void)
+publish_rate(void)
 {
 	PvCostBudget budget;
 	int64		rate;
 
 	pv_cost_of_autovacuum(&budget);
-	pv_shmem_publish_budget(&budget);
-
 	if (pv_guc_scheduler_max_cost >= 0)
 		rate = pv_guc_scheduler_max_cost;
 	else
@@ -703,7 +694,7 @@ begin(void)
 	databases = hash_create("databases", 64, &info, HASH_ELEM | HASH_BLOBS);
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();
-	publish_budget();
+	publish_rate();
 	tell_of_counts();
 }
 
@@ -733,7 +724,7 @@ parvacuum_launcher_main(Datum main_arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
-			publish_budget();
+			publish_rate();
 			tell_of_counts();
 		}
 	}

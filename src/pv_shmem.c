@@ -6,13 +6,10 @@
  * One small struct in the main segment, requested and set up by the usual two
  * hooks, and only when the library is preloaded: a server without it has no
  * root, and pv_shmem_attached() says so.  The postmaster runs the hooks;
- * leaders of vacuums reserve workers; the launcher publishes cost limits, and
- * leaders of autovacuum read them.
+ * leaders of vacuums reserve workers; the launcher publishes the rate that the
+ * scheduler's runners share.
  *
  *		workers_in_use		how many workers all leaders have reserved; atomic
- *		budget				of autovacuum, by the configuration as it is now;
- *							under budget_mutex, a spinlock, so that it can be
- *							read where a page is locked
  *		account, rate		of the scheduler's runners (pv_account.c); atomics
  *
  * The scheduler's queue (pv_queue.c) lies beside it.
@@ -40,7 +37,6 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
-#include "storage/spin.h"
 
 typedef struct PvRootShared
 {
@@ -49,11 +45,6 @@ typedef struct PvRootShared
 	pg_atomic_uint32 btrees_in_use;
 	PvAccount	account;
 	pg_atomic_uint64 rate;
-
-	/* under the mutex */
-	slock_t		budget_mutex;
-	bool		budget_known;	/* the launcher has been here */
-	PvCostBudget budget;
 } PvRootShared;
 
 static PvRootShared *root = NULL;
@@ -112,8 +103,6 @@ startup_shmem(void)
 		pg_atomic_init_u32(&root->btrees_in_use, 0);
 		pv_account_init(&root->account);
 		pg_atomic_init_u64(&root->rate, 0);
-		SpinLockInit(&root->budget_mutex);
-		root->budget_known = false;
 	}
 	pv_queue_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
@@ -268,33 +257,6 @@ int
 pv_shmem_workers_in_use(void)
 {
 	return root ? (int) pg_atomic_read_u32(&root->workers_in_use) : 0;
-}
-
-/* The launcher has (again) read the configuration. */
-void
-pv_shmem_publish_budget(const PvCostBudget *budget)
-{
-	SpinLockAcquire(&root->budget_mutex);
-	root->budget = *budget;
-	root->budget_known = true;
-	SpinLockRelease(&root->budget_mutex);
-}
-
-/* What was published last; false if nothing was yet. */
-bool
-pv_shmem_read_budget(PvCostBudget *budget)
-{
-	bool		known;
-
-	if (root == NULL)
-		return false;
-
-	SpinLockAcquire(&root->budget_mutex);
-	known = root->budget_known;
-	*budget = root->budget;
-	SpinLockRelease(&root->budget_mutex);
-
-	return known;
 }
 
 void

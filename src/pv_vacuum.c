@@ -455,6 +455,7 @@ open_budget(PvVacuum *vac)
 	{
 		/* the runner has looked at the table's own limits */
 		vac->plan.cost.on_account = pv_cost_on_account;
+		pv_cost_follow_reloads();
 		return;
 	}
 	read_own_costs(vac, &own);

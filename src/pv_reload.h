@@ -1,0 +1,31 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_reload.h
+ *	  Settings that are changed while a table is being vacuumed.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_RELOAD_H
+#define PV_RELOAD_H
+
+#include <signal.h>
+
+/* What a leader tells its workers after a reload; see the table in pv_reload.c */
+#define PV_MAX_TOLD				16
+
+typedef struct PvSettings
+{
+	double		value[PV_MAX_TOLD];
+} PvSettings;
+
+/* The configuration has changed since the leader read it last */
+extern volatile sig_atomic_t pv_reload_is_due;
+
+extern void pv_reload_defer(void);
+extern void pv_reload_resume(void);
+extern void pv_reload_now(PvSettings *settings);
+extern void pv_reload_adopt(const PvSettings *settings);
+
+#endif							/* PV_RELOAD_H */

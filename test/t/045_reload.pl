@@ -1,0 +1,164 @@
+# A reload of the configuration reaches a vacuum that nobody waits for while it is at a
+# table, with parallel workers: the failsafe, cost limits, what is measured.  It does so
+# whether or not the launcher is there, for autovacuum and for the scheduler.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('reload');
+
+# A page counts 100 units, of which there are 200 each 20 ms: 10 ms for a page.
+my %slow = (autovacuum_vacuum_cost_limit => 200, autovacuum_vacuum_cost_delay => '20ms');
+$node->append_conf('postgresql.conf', q{
+autovacuum = on
+autovacuum_naptime = 1s
+log_autovacuum_min_duration = 0
+vacuum_cost_page_hit = 100
+vacuum_cost_page_miss = 100
+vacuum_cost_page_dirty = 0
+parvacuum.min_parallel_pages = 0
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+my $log_seen = 0;
+sub new_log
+{
+	my $log = slurp_file($node->logfile);
+	my $new = substr $log, $log_seen;
+	$log_seen = length $log;
+	return $new;
+}
+
+# What the log has of the table, once it is there.
+sub entry
+{
+	my ($table) = @_;
+	my $log = '';
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		$log .= new_log();
+		last if $log =~ /of table "postgres\.public\.$table".*?system usage/s;
+		select undef, undef, undef, 0.1;
+	}
+	return $log;
+}
+
+my $progress = q{FROM pg_stat_progress_vacuum WHERE relid = '%s'::regclass};
+
+# The failsafe age is never below 1.05 times autovacuum_freeze_max_age, that is 210
+# million.  XIDs are counted modulo 2^32, so a young cluster can have an older table.
+sub make_table
+{
+	my ($table, $rows) = @_;
+	sql("CREATE TABLE $table (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled, parvacuum.workers = 2)",
+		"INSERT INTO $table SELECT i, repeat('x', 900) FROM generate_series(1, $rows) i",
+		"CREATE INDEX ${table}_id ON $table (id)", "CREATE INDEX ${table}_hash ON $table USING hash (id)",
+		"DELETE FROM $table WHERE id % 3 = 0",
+		"UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 300000000) & 4294967295)::text::xid WHERE relname = '$table'");
+	return;
+}
+
+sub launcher { return sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'}); }
+
+# who: the backend type that does it.  phase: where it is when the reload comes.
+sub failsafe
+{
+	my ($what, $who, $phase) = @_;
+	my $table = 'old_' . ($what =~ s/\W+/_/gr);
+	new_log();
+	pv_reload_with($node, %slow);
+	make_table($table, 8000);
+	ok(pv_await($node, "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_progress_vacuum p USING (pid)
+		WHERE relid = '$table'::regclass AND backend_type = '$who' AND phase = '$phase'", 1), "$what: it is at the table");
+	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 2, "$what: with its workers");
+
+	# soon: but for the failsafe, the rest would take half a minute
+	sql('ALTER SYSTEM SET vacuum_failsafe_age = 0', 'SELECT pg_reload_conf()');
+	my $log = entry($table);
+	like($log, qr/WARNING:.*"postgres\.public\.$table" as a failsafe after \d index scans/, "$what: the failsafe begins");
+	like($log, qr/table "postgres\.public\.$table": index scans: \d.*?index scan bypassed by failsafe.*?engine: parvacuum, 2 parallel workers/s,
+		"$what: and indexes are left out");
+	my $items = sql("SELECT count(*) > 0 FROM generate_series(0, oracle.nblocks('$table') - 1) b, heap_page_items(get_raw_page('$table', 'main', b)) WHERE lp_flags = 3");
+	is($items, 't', "$what: dead line pointers stay");
+	cmp_ok(sql("SELECT age(relfrozenxid) FROM pg_class WHERE relname = '$table'"), '<', 100_000, "$what: relfrozenxid has advanced");
+	is(pv_findings($node, $table), '', "$what: the table is whole");
+
+	sql('ALTER SYSTEM RESET vacuum_failsafe_age');
+	pv_reload_with($node, autovacuum_vacuum_cost_delay => 0);
+	sql("DROP TABLE $table");
+	return;
+}
+
+failsafe('autovacuum', 'autovacuum worker', 'scanning heap');
+failsafe('autovacuum in an index', 'autovacuum worker', 'vacuuming indexes');
+
+# A launcher that does nothing is as good as none, and cannot be started again.
+my $launcher = launcher();
+END { kill 'CONT', $launcher if $launcher; }
+kill 'STOP', $launcher;
+failsafe('no launcher', 'autovacuum worker', 'scanning heap');
+
+#
+# Everything else that follows, and its way back to the default
+#
+
+# A table that keeps its workers busy for long.
+pv_reload_with($node, %slow);
+sql(q{CREATE TABLE long (id int, pad text) WITH (autovacuum_enabled = off, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, parvacuum.enabled, parvacuum.workers = 2)},
+	q{INSERT INTO long SELECT i, repeat('x', 900) FROM generate_series(1, 16000) i}, 'DELETE FROM long WHERE id % 3 = 0',
+	'ALTER TABLE long SET (autovacuum_enabled = on)');
+my $passed = 'SELECT heap_blks_scanned ' . sprintf($progress, 'long');
+ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'long') . q{ AND heap_blks_scanned > 0}, 1), 'autovacuum is at the table');
+new_log();
+
+sub advance
+{
+	my ($blocks, $what) = @_;
+	my $from = sql($passed) || 0;
+	ok(pv_await($node, "SELECT coalesce((SELECT heap_blks_scanned >= $from + $blocks " . sprintf($progress, 'long') . '), true)', 'true'), $what);
+	return;
+}
+
+# An error in a file, and what is not there any more: nothing changes, and nothing breaks.
+advance(32, 'it goes on');
+$node->append_conf('postgresql.conf', "no_such_setting = 1\nautovacuum_vacuum_cost_delay = 100ms\n");
+$node->reload;
+advance(32, 'after a reload of a file with an error, too');
+$node->adjust_conf('postgresql.conf', 'no_such_setting', undef);
+$node->adjust_conf('postgresql.conf', 'autovacuum_vacuum_cost_delay', undef);
+
+sql(q{ALTER SYSTEM SET track_io_timing = on}, q{ALTER SYSTEM SET wal_compression = on}, q{ALTER SYSTEM SET maintenance_io_concurrency = 3},
+	$node->pg_version >= 18 ? q{ALTER SYSTEM SET track_cost_delay_timing = on} : 'SELECT 1', q{SELECT pg_reload_conf()});
+advance(64, 'what is measured is changed');
+sql('ALTER SYSTEM RESET autovacuum_vacuum_cost_limit', 'SELECT pg_reload_conf()');
+
+# 200 units are the default of vacuum_cost_limit, so nothing is faster; but pages that
+# cost nothing are.
+sql('ALTER SYSTEM SET vacuum_cost_page_hit = 0', 'ALTER SYSTEM SET vacuum_cost_page_miss = 0', 'SELECT pg_reload_conf()');
+my $log = entry('long');
+like($log, qr/of table "postgres\.public\.long".*I\/O timings: read: .*system usage/s, 'times of reading are measured from then on');
+like($log, qr/^\s*delay time: (?!0\.000)/m, 'and times slept') if $node->pg_version >= 18;
+is(sql('SHOW track_io_timing'), 'on', 'sessions have the setting, too');
+is(pv_findings($node, 'long'), '', 'the table is whole');
+kill 'CONT', $launcher;
+
+#
+# The scheduler
+#
+sql("ALTER SYSTEM RESET $_") for qw(vacuum_cost_page_hit vacuum_cost_page_miss);
+pv_reload_with($node, 'autovacuum' => 'off', 'parvacuum.scheduler' => 'on');
+failsafe('scheduler', 'parvacuum scheduler runner', 'scanning heap');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
