@@ -324,6 +324,14 @@ extern struct config_generic *pv_find_setting(const char *name);
 #define pv_delay_ms()			0.0
 #endif
 
+/*
+ * What a report of a vacuum has: PG 16 added what was frozen, PG 18 what was set in
+ * the visibility map, and another word for reading a page.
+ */
+#define PV_REPORTS_FROZEN		(PG_VERSION_NUM >= 160000)
+#define PV_REPORTS_MAP			(PG_VERSION_NUM >= 180000)
+#define PV_READS_ARE_CALLED		(PG_VERSION_NUM >= 180000 ? "reads" : "misses")
+
 static inline void
 pv_report_rest_of_delays(void)
 {

@@ -5,8 +5,8 @@
  *
  * The error callback runs in leader and workers, so that an error names the
  * block, phase and index it happened at wherever it happened.  The texts are
- * the leader's.  A DBA reads here the lines known from stock VACUUM, in their
- * order, and then those that only parallel phases have.
+ * the leader's.  First come the lines that stock VACUUM has on this version, in
+ * their order, so that what reads logs goes on to work, and then ours.
  *
  * No locks; everything read is this process's own.
  *
@@ -17,11 +17,11 @@
 #include "access/transam.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
-#include "pv_compat.h"
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "pv_compat.h"
 #include "pv_report.h"
 
 /*
@@ -141,6 +141,25 @@ append_headline(StringInfo buf, const PvErrorInfo *info,
 					 result->index_rounds);
 }
 
+static void
+append_frozen(StringInfo buf, const PvResult *result,
+			  const PvReportDetails *details)
+{
+	appendStringInfo(buf, "frozen: %u pages from table (%.2f%% of total) had %lld tuples frozen\n",
+					 details->frozen_pages,
+					 percent_of(details->frozen_pages, result->pages_total),
+					 (long long) details->tuples_frozen);
+}
+
+static void
+append_map(StringInfo buf, const PvReportDetails *details)
+{
+	appendStringInfo(buf, "visibility map: %u pages set all-visible, %u pages set all-frozen (%u were all-visible)\n",
+					 details->new_visible_pages,
+					 details->new_visible_frozen_pages + details->new_frozen_pages,
+					 details->new_frozen_pages);
+}
+
 /*
  * Lines about the table's pages and tuples.
  */
@@ -174,14 +193,10 @@ append_heap(StringInfo buf, const PvResult *result,
 		appendStringInfo(buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
 						 details->new_relminmxid,
 						 (int32) (details->new_relminmxid - details->old_relminmxid));
-	appendStringInfo(buf, "frozen: %u pages from table (%.2f%% of total) had %lld tuples frozen\n",
-					 details->frozen_pages,
-					 percent_of(details->frozen_pages, result->pages_total),
-					 (long long) details->tuples_frozen);
-	appendStringInfo(buf, "visibility map: %u pages set all-visible, %u pages set all-frozen (%u were all-visible)\n",
-					 details->new_visible_pages,
-					 details->new_visible_frozen_pages + details->new_frozen_pages,
-					 details->new_frozen_pages);
+	if (PV_REPORTS_FROZEN)
+		append_frozen(buf, result, details);
+	if (PV_REPORTS_MAP)
+		append_map(buf, details);
 }
 
 /*
@@ -193,6 +208,12 @@ append_indexes(StringInfo buf, const PvResult *result,
 {
 	const char *what;
 	const char *verb;
+	BlockNumber pages = details->lpdead_item_pages;
+	int64		items = result->dead_items;
+
+	/* Where pruning leaves nothing dead behind, there is nothing to count */
+	if (details->nindexes == 0 && PV_PRUNES_TO_UNUSED)
+		pages = items = 0;
 
 	if (details->failsafe)
 		what = "index scan bypassed by failsafe";
@@ -207,9 +228,8 @@ append_indexes(StringInfo buf, const PvResult *result,
 		"had %lld dead item identifiers removed\n";
 
 	appendStringInfo(buf, "%s: %u pages from table (%.2f%% of total) ", what,
-					 details->lpdead_item_pages,
-					 percent_of(details->lpdead_item_pages, result->pages_total));
-	appendStringInfo(buf, verb, (long long) result->dead_items);
+					 pages, percent_of(pages, result->pages_total));
+	appendStringInfo(buf, verb, (long long) items);
 
 	for (int i = 0; i < details->nindexes; i++)
 	{
@@ -221,11 +241,6 @@ append_indexes(StringInfo buf, const PvResult *result,
 						 details->indnames[i], istat->num_pages,
 						 istat->pages_newly_deleted, istat->pages_deleted,
 						 istat->pages_free);
-		if (details->tails[i].finished)
-			appendStringInfo(buf, "index \"%s\": finished by one process in %.3f ms, pages visited again after splits: %lld\n",
-							 details->indnames[i],
-							 details->tails[i].alone_usecs / 1000.0,
-							 (long long) details->tails[i].revisits);
 	}
 }
 
@@ -247,16 +262,16 @@ append_usage(StringInfo buf, const PvResult *result,
 		write_rate = result->buffers_dirtied * mb_per_page / seconds;
 	}
 
+	if (pv_tracks_delays())
+		appendStringInfo(buf, "delay time: %.3f ms\n", pv_delay_ms());
 	if (track_io_timing)
 		appendStringInfo(buf, "I/O timings: read: %.3f ms, write: %.3f ms\n",
 						 details->io_read_ms, details->io_write_ms);
-	if (pv_tracks_delays())
-		appendStringInfo(buf, "delay time: %.3f ms\n", pv_delay_ms());
 	appendStringInfo(buf, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
 					 read_rate, write_rate);
-	appendStringInfo(buf, "buffer usage: %lld hits, %lld misses, %lld dirtied\n",
+	appendStringInfo(buf, "buffer usage: %lld hits, %lld %s, %lld dirtied\n",
 					 (long long) result->buffers_hit,
-					 (long long) result->buffers_read,
+					 (long long) result->buffers_read, PV_READS_ARE_CALLED,
 					 (long long) result->buffers_dirtied);
 	appendStringInfo(buf, "WAL usage: %lld records, %lld full page images, %llu bytes",
 					 (long long) result->wal_records,
@@ -265,16 +280,28 @@ append_usage(StringInfo buf, const PvResult *result,
 	if (details->wal_buffers_full >= 0)
 		appendStringInfo(buf, ", %lld buffers full",
 						 (long long) details->wal_buffers_full);
-	appendStringInfoChar(buf, '\n');
+	appendStringInfo(buf, "\nsystem usage: %s\n", pg_rusage_show(&details->ru0));
 }
 
 /*
- * The lines that stock VACUUM does not have.
+ * The lines that stock VACUUM does not have, or not on this version.
  */
 static void
 append_engine(StringInfo buf, const PvResult *result,
 			  const PvReportDetails *details)
 {
+	if (!PV_REPORTS_FROZEN)
+		append_frozen(buf, result, details);
+	if (!PV_REPORTS_MAP)
+		append_map(buf, details);
+	for (int i = 0; i < details->nindexes; i++)
+	{
+		if (details->indstats[i] != NULL && details->tails[i].finished)
+			appendStringInfo(buf, "index \"%s\": finished by one process in %.3f ms, pages visited again after splits: %lld\n",
+							 details->indnames[i],
+							 details->tails[i].alone_usecs / 1000.0,
+							 (long long) details->tails[i].revisits);
+	}
 	appendStringInfo(buf, "engine: parvacuum, %d parallel workers launched (planned: %d)\n",
 					 result->workers_launched, result->workers_planned);
 	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms, exit of workers %.3f ms\n",
@@ -284,7 +311,7 @@ append_engine(StringInfo buf, const PvResult *result,
 					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
 					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0,
 					 result->usecs[PV_PHASE_DONE] / 1000.0);
-	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, rounds: %d\n",
+	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, rounds: %d",
 					 (long long) result->store_bytes,
 					 (long long) details->store_segments,
 					 result->index_rounds);
@@ -306,7 +333,6 @@ pv_report_end(const PvErrorInfo *info, const PvResult *result,
 	append_indexes(&buf, result, details);
 	append_usage(&buf, result, details);
 	append_engine(&buf, result, details);
-	appendStringInfo(&buf, "system usage: %s", pg_rusage_show(&details->ru0));
 
 	ereport(details->verbose ? INFO : LOG,
 			(errmsg_internal("%s", buf.data)));

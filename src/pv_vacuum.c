@@ -91,7 +91,9 @@ typedef struct PvVacuum
 	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
 	BlockNumber allfrozen_before;
 	int64		store_segments;
-	int64		reaped_before;	/* items freed in earlier rounds */
+	int64		reaped_before;	/* items freed in earlier rounds ... */
+	int64		reaped_pages_before;	/* ... and the pages they were on */
+	bool		told_of_eager;	/* that no more pages are read early */
 	BlockNumber fsm_vacuumed;	/* the free space map is up to date below */
 
 	PvCounters	sum;			/* of all participants */
@@ -148,6 +150,25 @@ update_progress(PvParticipant *leader)
 }
 
 /*
+ * Enough pages have been frozen early: say so once.
+ */
+static void
+tell_of_eager_end(PvVacuum *vac)
+{
+	PvEagerShared *eager = &vac->leader.shared->eager;
+
+	if (vac->told_of_eager || eager->nregions == 0 ||
+		pg_atomic_read_u32(&eager->successes_left) > 0)
+		return;
+	vac->told_of_eager = true;
+	ereport(vac->verbose ? INFO : DEBUG2,
+			(errmsg("disabling eager scanning after freezing %u eagerly scanned blocks of relation \"%s.%s.%s\"",
+					pg_atomic_read_u32(&vac->plan.eager.successes_left),
+					vac->leader.errinfo.dbname, vac->leader.errinfo.relnamespace,
+					vac->leader.errinfo.relname)));
+}
+
+/*
  * Leader, now and then while it works or waits.  May raise the error of a
  * worker that could not be started.
  */
@@ -158,6 +179,7 @@ leader_tick(PvParticipant *leader)
 
 	update_progress(leader);
 	pv_cost_refresh(&leader->shared->cost);
+	tell_of_eager_end(vac);
 	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);
 }
@@ -574,6 +596,7 @@ scan_heap(PvVacuum *vac)
 	if (failsafe_is_on(vac))
 		shared->collect_dead_items = false;
 	run_phase(vac, PV_PHASE_SCAN, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
+	tell_of_eager_end(vac);
 
 	if (vac->leader.store)
 	{
@@ -638,7 +661,13 @@ reap_heap(PvVacuum *vac)
 		elog(ERROR, "second heap pass freed %lld of %lld dead items",
 			 (long long) (vac->sum.reaped_items - vac->reaped_before),
 			 (long long) items);
+
+	ereport(DEBUG2,
+			(errmsg("table \"%s\": removed %lld dead item identifiers in %u pages",
+					vac->leader.errinfo.relname, (long long) items,
+					(BlockNumber) (vac->sum.reaped_pages - vac->reaped_pages_before))));
 	vac->reaped_before = vac->sum.reaped_items;
+	vac->reaped_pages_before = vac->sum.reaped_pages;
 }
 
 /*

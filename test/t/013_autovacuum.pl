@@ -92,7 +92,7 @@ sub autovacuum_of
 	  or diag "no autovacuum of $table";
 	calm($table);
 	my $log = new_log();
-	my ($entry) = $log =~ /(automatic [a-z ]*vacuum [a-z ]*of table "postgres\.public\.$table".*?system usage)/s;
+	my ($entry) = $log =~ /(automatic [a-z ]*vacuum [a-z ]*of table "postgres\.public\.$table".*?system usage[^\n]*\n(?:\t[^\n]*\n)*)/s;
 	return wantarray ? ($entry // '', $log) : $entry // '';
 }
 
