@@ -32,7 +32,7 @@ bool		pv_guc_scheduler = false;
 int			pv_guc_scheduler_workers = 3;
 int			pv_guc_scheduler_max_cost = -1;
 bool		pv_guc_enabled = false;
-int			pv_guc_min_parallel_pages = 4096;
+int			pv_guc_min_parallel_pages = PV_DEFAULT_MIN_PARALLEL_PAGES;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
 double		pv_guc_urgent_score = 100.0;
@@ -151,7 +151,7 @@ define_cluster_settings(void)
 
 	DefineCustomIntVariable("parvacuum.scheduler_max_cost",
 							"Sets the cost units per second that the scheduler's processes may use all together.",
-							"0 means no limit; -1 means what autovacuum_vacuum_cost_limit and autovacuum_vacuum_cost_delay allow.",
+							"0 means no limit; -1 means what autovacuum_vacuum_cost_limit and autovacuum_vacuum_cost_delay allow.  What autovacuum itself uses comes on top.",
 							&pv_guc_scheduler_max_cost,
 							-1, -1, INT_MAX,
 							PGC_SIGHUP,
@@ -176,7 +176,7 @@ define_session_settings(void)
 							"Sets the amount of work below which a vacuum starts no parallel workers.",
 							"Counted in pages to be read.  A number of workers that the caller names is not subject to it.",
 							&pv_guc_min_parallel_pages,
-							4096, 0, INT_MAX,
+							PV_DEFAULT_MIN_PARALLEL_PAGES, 0, INT_MAX,
 							PGC_USERSET,
 							GUC_UNIT_BLOCKS,
 							NULL, NULL, NULL);
@@ -224,7 +224,7 @@ define_developer_settings(void)
 {
 	DefineCustomIntVariable("parvacuum.store_limit",
 							"Sets the maximum memory for the dead row pointers of one vacuum.",
-							"-1 means that maintenance_work_mem, or autovacuum_work_mem, decides.",
+							"maintenance_work_mem, or autovacuum_work_mem, is the most in any case; -1 means just that.",
 							&pv_guc_store_limit,
 							-1, -1, MAX_KILOBYTES,
 							PGC_USERSET,

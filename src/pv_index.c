@@ -32,6 +32,7 @@
 #include "postgres.h"
 
 #include "access/amapi.h"
+#include "access/gin_private.h"
 #include "access/nbtree.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
@@ -304,29 +305,43 @@ dead_item_callback(ItemPointer tid, void *state)
 }
 
 /*
- * GIN moves the entries of its pending list into the index proper only in the
- * first bulk deletion of a vacuum.  Later rounds can have dead items whose
- * entries are in the list: rows that were inserted when the first round was
- * over, by a transaction that aborted.  A bulk deletion does not look there, so
- * their line pointers would be freed, and used again, with index entries
- * pointing to them.  So each round has to be a first one for GIN.
+ * Is the pending list of a GIN index to be emptied now?  GIN does it by itself the
+ * first time that a vacuum comes to the index, be it for bulk deletion or, where there
+ * was none, for cleanup.  We do it in its place, and in later rounds, too.
+ *
+ * Later rounds can have dead items whose entries are in the list: rows that were
+ * inserted when the first round was over, by a transaction that aborted.  A bulk
+ * deletion does not look there, so their line pointers would be freed, and used
+ * again, with index entries pointing to them.
  */
 static bool
-must_begin_anew(Relation indrel, PvPhase phase)
+must_empty_pending_list(Relation indrel, PvPhase phase, const IndexBulkDeleteResult *istat)
 {
-	return phase == PV_PHASE_INDEX && indrel->rd_rel->relam == GIN_AM_OID;
+	return indrel->rd_rel->relam == GIN_AM_OID &&
+		(phase == PV_PHASE_INDEX || istat == NULL);
 }
 
 /*
- * What a bulk deletion that began anew has counted, and those before it.
+ * Empty it.  All that is in the list by now has to go; what is inserted meanwhile need
+ * not.  GIN's own code goes after that as well, until the list is empty, unless it is
+ * in an autovacuum worker.  That may be without end, where somebody inserts as fast.  So
+ * we do it only where core does: for a VACUUM that somebody waits for, the first time.
+ * What autovacuum's and the scheduler's parallel workers do is as what autovacuum does.
+ *
+ * Returns what GIN is to go on counting from, so that it does not begin anew.
+ * Core: access/gin/ginfast.c, ginInsertCleanup; ginvacuum.c, ginbulkdelete.
  */
-static void
-add_earlier_rounds(IndexBulkDeleteResult *after,
-				   const IndexBulkDeleteResult *before)
+static IndexBulkDeleteResult *
+empty_pending_list(PvParticipant *self, Relation indrel, IndexBulkDeleteResult *istat)
 {
-	after->tuples_removed += before->tuples_removed;
-	after->pages_newly_deleted += before->pages_newly_deleted;
-	after->pages_deleted += before->pages_deleted;
+	bool		full_clean = istat == NULL && !self->shared->automatic;
+	GinState	ginstate;
+
+	if (istat == NULL)
+		istat = palloc0(sizeof(IndexBulkDeleteResult));
+	initGinState(&ginstate, indrel);
+	ginInsertCleanup(&ginstate, full_clean, false, true, istat);
+	return istat;
 }
 
 /*
@@ -357,21 +372,18 @@ process_unit(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
 {
 	PvIndexUnit *unit = &self->units[i];
 	IndexBulkDeleteResult *istat = unit->istat_valid ? &unit->istat : NULL;
-	bool		anew = must_begin_anew(self->indrels[i], phase);
 	IndexBulkDeleteResult *after;
 	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
 
 	if (self->is_leader && self->private_istats[i] != NULL)
 		istat = self->private_istats[i];
 
+	if (must_empty_pending_list(self->indrels[i], phase, istat))
+		istat = empty_pending_list(self, self->indrels[i], istat);
 	if (phase == PV_PHASE_INDEX)
-		after = index_bulk_delete(ivinfo, anew ? NULL : istat,
-								  dead_item_callback, &check);
+		after = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
 	else
 		after = index_vacuum_cleanup(ivinfo, istat);
-
-	if (anew && istat != NULL && after != NULL)
-		add_earlier_rounds(after, istat);
 
 	keep_result(self, i, after);
 }

@@ -121,6 +121,7 @@ typedef struct PvShared
 	Oid			relid;
 	PvCutoffs	cutoffs;
 	bool		aggressive;
+	bool		automatic;		/* nobody waits for it */
 	PvSkipping	skipping;
 	BlockNumber rel_pages;
 	int			nindexes;

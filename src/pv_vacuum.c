@@ -37,6 +37,7 @@
 #include "postmaster/autovacuum.h"
 #include "storage/freespace.h"
 #include "storage/ipc.h"
+#include "utils/guc_tables.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -258,6 +259,7 @@ make_plan(PvVacuum *vac)
 	VacuumParams *params = vac->params;
 
 	plan->relid = RelationGetRelid(vac->rel);
+	plan->automatic = pv_is_automatic();
 	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
 		plan->aggressive = true;
@@ -309,6 +311,20 @@ pages_of_work(PvVacuum *vac)
 }
 
 /*
+ * The least work that is worth any worker.  Workers come out of what all databases
+ * share, so the owner of one does not have autovacuum or the scheduler start them for
+ * less than they would by default.
+ */
+static uint64
+min_parallel_pages(void)
+{
+	if (pv_is_automatic() && pv_guc_min_parallel_pages < PV_DEFAULT_MIN_PARALLEL_PAGES &&
+		pv_find_setting("parvacuum.min_parallel_pages")->source >= PGC_S_DATABASE)
+		return PV_DEFAULT_MIN_PARALLEL_PAGES;
+	return pv_guc_min_parallel_pages;
+}
+
+/*
  * How many workers, if the caller has named no number?  As many as the work is
  * worth, or as the table's option says where the work is worth any.  That takes
  * a look around, which cap 0 saves.
@@ -322,7 +338,7 @@ workers_by_option_or_work(PvVacuum *vac, int cap)
 	if (option == 0 || cap == 0)
 		return 0;
 	pages = pages_of_work(vac);
-	if (pages < (uint64) pv_guc_min_parallel_pages)
+	if (pages < min_parallel_pages())
 		return 0;
 	return option > 0 ? option :
 		pv_workers_for_pages(pages, min_parallel_table_scan_size);
@@ -375,14 +391,18 @@ vacuum_work_mem(void)
 }
 
 /*
- * Bytes the dead-TID store may take.  If a developer limits it, items count as
- * six bytes each: the store is so compact that small tables would have no
+ * Bytes the dead-TID store may take.  If a developer limits it further, items count
+ * as six bytes each: the store is so compact that small tables would have no
  * second round.
  */
 static Size
 store_limit(void)
 {
-	return (Size) (pv_guc_store_limit >= 0 ? pv_guc_store_limit : vacuum_work_mem()) * 1024;
+	int			kilobytes = vacuum_work_mem();
+
+	if (pv_guc_store_limit >= 0)
+		kilobytes = Min(kilobytes, pv_guc_store_limit);
+	return (Size) kilobytes * 1024;
 }
 
 /*

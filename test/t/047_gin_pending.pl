@@ -1,0 +1,107 @@
+# Rows come to a GIN index's pending list faster than a throttled vacuum moves them into
+# the index proper.  Where nobody waits for the vacuum, be it autovacuum's or the
+# scheduler's, it does what was there when it came, and ends.  Then, what the owner of a
+# database cannot have from the others' share by settings.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('pending');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+log_autovacuum_min_duration = 0
+vacuum_cost_page_hit = 100
+vacuum_cost_page_miss = 100
+vacuum_cost_page_dirty = 100
+autovacuum_vacuum_cost_limit = 1000
+autovacuum_vacuum_cost_delay = 5ms
+parvacuum.min_parallel_pages = 0
+max_parallel_maintenance_workers = 4
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+# The list is never emptied by those who insert.  Each of two clients adds 800 keys a
+# second, and the vacuum can move some hundreds.
+sub make
+{
+	my ($table) = @_;
+	sql("CREATE TABLE $table (id int, a int[]) WITH (autovacuum_enabled = off, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
+			autovacuum_vacuum_insert_threshold = -1, parvacuum.enabled, parvacuum.workers = 2)",
+		"INSERT INTO $table SELECT i, ARRAY[i % 100, i] FROM generate_series(1, 3000) i",
+		"CREATE INDEX ${table}_a ON $table USING gin (a) WITH (fastupdate = on, gin_pending_list_limit = 1000000)",
+		"CREATE INDEX ${table}_b ON $table USING gin (a) WITH (fastupdate = on, gin_pending_list_limit = 1000000)",
+		"DELETE FROM $table WHERE id % 3 = 0");
+	return;
+}
+
+my $seconds = 2 * $PostgreSQL::Test::Utils::timeout_default;
+
+for my $who (qw(autovacuum scheduler))
+{
+	my $table = "by_$who";
+	make($table);
+	my $bench = pv_start_pgbench($node, $seconds, 2,
+		insert => [ 1, "INSERT INTO $table SELECT 0, ARRAY[random() * 1e9, random() * 1e9, random() * 1e9, random() * 1e9]::int[] FROM generate_series(1, 10);
+			SELECT pg_sleep(0.05);" ]);
+	ok(pv_await($node, "SELECT count(*) > 20 FROM $table WHERE id = 0", 'true'), "$who: rows come");
+	pv_reload_with($node, $who eq 'autovacuum' ? ('autovacuum' => 'on') : ('autovacuum' => 'off', 'parvacuum.scheduler' => 'on'));
+	sql("ALTER TABLE $table SET (autovacuum_enabled = on)");
+	ok(pv_await($node, "SELECT autovacuum_count + vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = '$table'", 'true'),
+		"$who: the vacuum ends") or diag $node->safe_psql('postgres', 'SELECT * FROM pg_stat_progress_vacuum');
+	ok($bench->{handle}->pumpable, "$who: while they come");
+	sql("ALTER TABLE $table SET (autovacuum_enabled = off)");
+	$bench->{handle}->kill_kill(grace => 0);
+	like(slurp_file($node->logfile), qr/of table "postgres\.public\.$table": index scans: 1\n/, "$who: it vacuumed the index");
+	pv_reload_with($node, 'autovacuum' => 'off', 'parvacuum.scheduler' => 'off');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum}, 0), "$who: all is calm");
+	is(pv_findings($node, $table), '', "$who: the table is whole");
+
+	# a VACUUM that somebody asks for empties the list, as stock's does
+	sql("VACUUM (INDEX_CLEANUP on) $table");
+	is(sql("SELECT n_pending_pages FROM gin_metapage_info(get_raw_page('${table}_a', 0))"), 0, "$who: VACUUM empties the list");
+	sql("DROP TABLE $table");
+}
+
+#
+# What the owner of a database can set
+#
+
+# More memory than the administrator allows
+sql(q{CREATE TABLE small (id int PRIMARY KEY) WITH (autovacuum_enabled = off, parvacuum.enabled)},
+	'INSERT INTO small SELECT generate_series(1, 2000000)', 'DELETE FROM small WHERE hashint4(id) % 3 = 0');
+my $rounds = sql(q{SET parvacuum.store_limit = '1GB'; SET maintenance_work_mem = '1MB'; SELECT index_rounds FROM parvacuum_run('small', workers => 0)});
+cmp_ok($rounds, '>', 3, 'store_limit cannot raise what the store takes');
+
+# Workers for next to nothing
+sub workers_by_autovacuum
+{
+	my ($table) = @_;
+	sql("CREATE TABLE $table (id int) WITH (autovacuum_enabled = off, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, parvacuum.enabled, parvacuum.workers = 2)",
+		"INSERT INTO $table SELECT generate_series(1, 3000)", "DELETE FROM $table WHERE id % 2 = 0", "ALTER TABLE $table SET (autovacuum_enabled = on)");
+	my $entry = qr/of table "postgres\.public\.$table"[^"]*engine: parvacuum, (\d) parallel workers/;
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return $1 if slurp_file($node->logfile) =~ $entry;
+		select undef, undef, undef, 0.1;
+	}
+	return 'none came';
+}
+pv_reload_with($node, 'autovacuum' => 'on');
+is(workers_by_autovacuum('by_file'), 2, 'what the administrator sets is heeded');
+pv_reload_with($node, 'parvacuum.min_parallel_pages' => 5000);
+sql('ALTER DATABASE postgres SET parvacuum.min_parallel_pages = 0');
+is(workers_by_autovacuum('by_database'), 0, "but a database's owner gets no workers for small tables");
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
