@@ -65,27 +65,27 @@ typedef struct Followed
 
 static const Followed followed[] = {
 	/* what the cost limits of this vacuum follow from; see pv_cost.c */
-	{"autovacuum_vacuum_cost_delay"},
-	{"autovacuum_vacuum_cost_limit"},
-	{"vacuum_cost_delay"},
-	{"vacuum_cost_limit"},
-	{"parvacuum.autovacuum_cost_limit_scale"},
-	{"vacuum_cost_page_hit", .number = &VacuumCostPageHit},
-	{"vacuum_cost_page_miss", .number = &VacuumCostPageMiss},
-	{"vacuum_cost_page_dirty", .number = &VacuumCostPageDirty},
+	{.name = "autovacuum_vacuum_cost_delay"},
+	{.name = "autovacuum_vacuum_cost_limit"},
+	{.name = "vacuum_cost_delay"},
+	{.name = "vacuum_cost_limit"},
+	{.name = "parvacuum.autovacuum_cost_limit_scale"},
+	{.name = "vacuum_cost_page_hit", .number = &VacuumCostPageHit},
+	{.name = "vacuum_cost_page_miss", .number = &VacuumCostPageMiss},
+	{.name = "vacuum_cost_page_dirty", .number = &VacuumCostPageDirty},
 
 	/* when the wraparound failsafe begins */
-	{"vacuum_failsafe_age", .number = &vacuum_failsafe_age},
-	{"vacuum_multixact_failsafe_age", .number = &vacuum_multixact_failsafe_age},
+	{.name = "vacuum_failsafe_age", .number = &vacuum_failsafe_age},
+	{.name = "vacuum_multixact_failsafe_age", .number = &vacuum_multixact_failsafe_age},
 
 	/* how it reads and writes */
-	{"maintenance_io_concurrency", .number = &maintenance_io_concurrency},
-	{"wal_compression", .number = &wal_compression},
+	{.name = "maintenance_io_concurrency", .number = &maintenance_io_concurrency},
+	{.name = "wal_compression", .number = &wal_compression},
 
 	/* what is measured */
-	{"track_io_timing", .flag = &track_io_timing},
-	{"track_wal_io_timing", .flag = &track_wal_io_timing},
-	{"track_cost_delay_timing", .flag = PV_TRACK_DELAYS},
+	{.name = "track_io_timing", .flag = &track_io_timing},
+	{.name = "track_wal_io_timing", .flag = &track_wal_io_timing},
+	{.name = "track_cost_delay_timing", .flag = PV_TRACK_DELAYS},
 };
 
 StaticAssertDecl(lengthof(followed) <= PV_MAX_TOLD, "there is a place for each setting");
@@ -206,7 +206,7 @@ follow(const char *name, const ConfigVariable *items)
 static void
 take_down(PvSettings *settings)
 {
-	for (int i = 0; i < lengthof(followed); i++)
+	for (size_t i = 0; i < lengthof(followed); i++)
 	{
 		if (followed[i].number != NULL)
 			settings->value[i] = *followed[i].number;
@@ -239,7 +239,7 @@ pv_reload_now(PvSettings *settings)
 		ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG2, &head, &tail) &&
 		knows_all_names(head))
 	{
-		for (int i = 0; i < lengthof(followed); i++)
+		for (size_t i = 0; i < lengthof(followed); i++)
 			follow(followed[i].name, head);
 	}
 
@@ -255,7 +255,7 @@ pv_reload_now(PvSettings *settings)
 void
 pv_reload_adopt(const PvSettings *settings)
 {
-	for (int i = 0; i < lengthof(followed); i++)
+	for (size_t i = 0; i < lengthof(followed); i++)
 	{
 		if (followed[i].number != NULL)
 			*followed[i].number = (int) settings->value[i];
