@@ -18,6 +18,7 @@ MODULE_big = parvacuum
 OBJS = \
 	src/parvacuum.o \
 	src/pv_account.o \
+	src/pv_cancel.o \
 	src/pv_command.o \
 	src/pv_compat.o \
 	src/pv_container.o \
