@@ -225,7 +225,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_cancel_pid'
 LANGUAGE C VOLATILE STRICT;
 
 COMMENT ON FUNCTION parvacuum_cancel(int) IS
-'has a process of parvacuum give up the table that it is at; true if it was told to';
+'has a process of parvacuum give up the table that it is at: a runner of the scheduler, which goes on with another table, or the process that vacuums for parvacuum_run() or CALL parvacuum(); true if it was at something and was told to';
 
 CREATE FUNCTION parvacuum_cancel(rel regclass)
 RETURNS bool
@@ -233,7 +233,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_cancel_table'
 LANGUAGE C VOLATILE STRICT;
 
 COMMENT ON FUNCTION parvacuum_cancel(regclass) IS
-'has parvacuum give up a table: a vacuum of it in progress is cancelled, and it is taken out of the scheduler''s queue until the next pass over the database; true if there was either';
+'has the scheduler give up a table, and cancels a parvacuum_run() or CALL parvacuum() that is at it: a vacuum in progress is cancelled, and the table is taken out of the scheduler''s queue until the next pass over the database; true if there was either.  VACUUM and autovacuum workers are left alone';
 
 -- So that a name in quotes is a table's.
 CREATE FUNCTION parvacuum_cancel(name text)

@@ -817,6 +817,27 @@ pv_owns_database(Oid database, Oid role)
 #endif
 }
 
+/*
+ * May the current role cancel an autovacuum worker?  PG 18 has a role for that.
+ * Core: signalfuncs.c, pg_signal_backend.
+ */
+static inline bool
+pv_may_signal_autovacuum(void)
+{
+#if PG_VERSION_NUM >= 180000
+	return has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER);
+#else
+	return superuser();
+#endif
+}
+
+/* Who that is, for messages. */
+#if PG_VERSION_NUM >= 180000
+#define PV_MAY_SIGNAL_AUTOVACUUM "roles with privileges of pg_signal_autovacuum_worker"
+#else
+#define PV_MAY_SIGNAL_AUTOVACUUM "superusers"
+#endif
+
 /* PG 17 tells reads of shared blocks from those of local ones. */
 static inline instr_time
 pv_block_read_time(const BufferUsage *usage)

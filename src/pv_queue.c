@@ -57,6 +57,9 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
+#include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/ipc.h"
@@ -185,6 +188,8 @@ typedef struct Runner
 	bool		on_large;
 	bool		on_danger;		/* it is at one in danger of wraparound */
 	PvItemKey	at;				/* while busy */
+	bool		looked;			/* the item's score is what it found itself */
+	bool		cancel_asked;	/* before that; not for what prevents wraparound */
 } Runner;
 
 typedef struct QueueShared
@@ -1238,6 +1243,25 @@ my_queue(void)
 }
 
 /*
+ * This runner has left its table, or has ended its scan: a cancel that is still to come was
+ * for that, and must not hit another table.  The lock has been released.
+ *
+ * Who cancels a table sends SIGINT while he holds the lock and sees there that the runner is
+ * at this table.  The runner has left it with the lock held.  So for each such signal kill()
+ * had returned when the runner got the lock, and no other comes before the runner takes
+ * another table, under the lock again.  kill() leaves the signal pending, which the kernel may
+ * deliver a moment later; but a pending signal that is not blocked is delivered before
+ * sigprocmask() returns (POSIX), so its handler has set the flag that is cleared here.
+ * Nothing heeds the flag in between.
+ */
+static void
+forget_cancel(void)
+{
+	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
+	QueryCancelPending = false;
+}
+
+/*
  * The table at hand is left.  It is forgotten, or waits: at least until the next
  * pass.  Asked for again meanwhile, it is queued again.  Where it waits, and is needed again,
  * it is as one that has come to need something now.
@@ -1579,6 +1603,7 @@ pv_queue_end_scan(bool complete, int64 used)
 		pg_atomic_fetch_add_u64(&shared->counters.queue_full, 1);
 	wake_launcher();
 	LWLockRelease(lock);
+	forget_cancel();
 	return tell;
 }
 
@@ -1611,6 +1636,7 @@ pv_queue_pop(int max_large, PvItem *item)
 		if (me->on_large)
 			shared->kept_for = InvalidOid;
 		me->at = best->item.key;
+		me->looked = me->cancel_asked = false;
 		*item = best->item;
 	}
 	LWLockRelease(lock);
@@ -1621,6 +1647,8 @@ pv_queue_pop(int max_large, PvItem *item)
  * The table at hand has another score than when it was queued, or has become
  * large.  If it is not the first any more, put it back.  False if it still is,
  * among those that this runner may take: else it would get it again, and again.
+ * If it was to be cancelled, and it turns out that it may be, it is at the next check for
+ * interrupts.
  */
 bool
 pv_queue_put_back(const PvItem *item)
@@ -1629,11 +1657,13 @@ pv_queue_put_back(const PvItem *item)
 	QueueEntry *entry;
 	QueueEntry *first;
 	PvRank		rank;
+	bool		cancel;
 	bool		put_back;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
 	first = first_of_queue(queue, me->large_allowed);
+	cancel = me->cancel_asked && !item->score.wraparound;
 	entry->item.score = item->score;
 	entry->item.pages = item->pages;
 	entry->item.only_analyze = item->only_analyze;
@@ -1642,14 +1672,20 @@ pv_queue_put_back(const PvItem *item)
 	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.in_vain,
 				  &rank);
 	me->on_danger = rank.danger;
-	put_back = (first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
-		(item->pages >= PV_LARGE_PAGES && !me->on_large);
+	put_back = !cancel &&
+		((first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
+		 (item->pages >= PV_LARGE_PAGES && !me->on_large));
 	if (put_back)
 	{
 		enqueue_again(queue, entry);
 		me->busy = me->on_large = me->on_danger = false;
 	}
+	me->looked = true;
 	LWLockRelease(lock);
+	if (put_back)
+		forget_cancel();
+	else if (cancel)
+		InterruptPending = QueryCancelPending = true;
 	return put_back;
 }
 
@@ -1667,6 +1703,7 @@ pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 		leave_table(reason, horizon);
 	my_queue()->vacuumed |= vacuumed;
 	LWLockRelease(lock);
+	forget_cancel();
 }
 
 /*
@@ -1813,56 +1850,83 @@ pv_queue_share_of_role(void)
 }
 
 /*
- * Take a table of this database out of its queue, until the next pass finds it
- * again.  If a runner is at it, *runner_pid says who, else it is 0.  False if the
- * table is neither.
+ * Cancel what a runner does with its table.  False if its process has just died, which
+ * restarts the server.  The caller holds the lock exclusively; see forget_cancel().
+ *
+ * What is queued may have become older since, which the runner sees when it looks again.
+ * Before that, who may not cancel what prevents wraparound has the runner cancel itself if
+ * it finds that it does not (pv_queue_put_back).
  */
-bool
-pv_queue_withdraw(Oid relid, int *runner_pid)
+static bool
+cancel_running(QueueEntry *entry, bool wraparound_too)
 {
-	QueueEntry *entry;
-	bool		found = false;
-
-	*runner_pid = 0;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	entry = find_entry(MyDatabaseId, relid);
-	if (entry != NULL && entry->item.state == PV_ITEM_RUNNING)
-	{
-		*runner_pid = entry->item.runner_pid;
-		entry->item.again = false;
-		found = true;
-	}
-	else if (entry != NULL && entry->item.state == PV_ITEM_QUEUED)
-	{
-		DatabaseQueue *queue = find_queue(MyDatabaseId);
-
-		unplace(queue, entry);
-		set_request(queue, entry, InvalidOid, 0);
-		entry->item.only_analyze = false;
-		place(queue, entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
-		found = true;
-	}
-	LWLockRelease(lock);
-	return found;
-}
-
-/* Is that process a runner, and what is it at?  Invalid OIDs: nothing. */
-bool
-pv_queue_runner_of(int pid, Oid *database, Oid *relid)
-{
-	bool		found = false;
-
-	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < PV_MAX_RUNNERS && !found; i++)
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
 	{
 		Runner	   *runner = &shared->runners[i];
 
-		if (!runner->hired || runner->pid != pid)
+		if (!runner->hired || runner->pid != entry->item.runner_pid)
 			continue;
-		found = true;
-		*database = runner->busy ? runner->at.database : InvalidOid;
-		*relid = runner->busy ? runner->at.relid : InvalidOid;
+		if (!runner->looked && !wraparound_too)
+			runner->cancel_asked = true;
+		else if (kill(runner->pid, SIGINT) != 0)
+			return false;
+	}
+	entry->item.again = false;
+	return true;
+}
+
+/*
+ * Have a table of this database given up: take it out of its queue, until the next pass
+ * finds it again, or cancel what a runner does with it.  What prevents wraparound is left
+ * alone unless the caller may give that up, too.
+ */
+PvWithdrawn
+pv_queue_withdraw(Oid relid, bool wraparound_too)
+{
+	QueueEntry *entry;
+	PvWithdrawn result = PV_WITHDRAWN_NOTHING;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	entry = find_entry(MyDatabaseId, relid);
+	if (entry != NULL && entry->item.state != PV_ITEM_WAITING)
+	{
+		if (entry->item.score.wraparound && !wraparound_too)
+			result = PV_WITHDRAWN_REFUSED;
+		else if (entry->item.state == PV_ITEM_RUNNING)
+			result = cancel_running(entry, wraparound_too) ?
+				PV_WITHDRAWN_DONE : PV_WITHDRAWN_NOTHING;
+		else
+		{
+			DatabaseQueue *queue = find_queue(MyDatabaseId);
+
+			unplace(queue, entry);
+			set_request(queue, entry, InvalidOid, 0);
+			entry->item.only_analyze = false;
+			place(queue, entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
+			result = PV_WITHDRAWN_DONE;
+		}
 	}
 	LWLockRelease(lock);
-	return found;
+	return result;
+}
+
+/*
+ * Cancel what that runner does, with a table or looking for tables.  False if it does
+ * neither, or is no runner.
+ */
+bool
+pv_queue_cancel_runner(int pid)
+{
+	bool		result = false;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired && runner->pid == pid && (runner->busy || runner->scanning))
+			result = kill(pid, SIGINT) == 0;
+	}
+	LWLockRelease(lock);
+	return result;
 }

@@ -77,6 +77,14 @@ typedef struct PvItem
 	bool		only_analyze;	/* as long as the horizon is the same */
 } PvItem;
 
+/* What has become of a request to have something given up. */
+typedef enum PvWithdrawn
+{
+	PV_WITHDRAWN_NOTHING,		/* there was nothing to give up */
+	PV_WITHDRAWN_DONE,
+	PV_WITHDRAWN_REFUSED		/* it prevents wraparound */
+} PvWithdrawn;
+
 /* Counted since the server started; read without a lock. */
 typedef struct PvSchedulerCounters
 {
@@ -163,7 +171,7 @@ extern List *pv_queue_copy(void);
 extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
 										double priority, Oid role, bool limited);
 extern int	pv_queue_share_of_role(void);
-extern bool pv_queue_withdraw(Oid relid, int *runner_pid);
-extern bool pv_queue_runner_of(int pid, Oid *database, Oid *relid);
+extern PvWithdrawn pv_queue_withdraw(Oid relid, bool wraparound_too);
+extern bool pv_queue_cancel_runner(int pid);
 
 #endif							/* PV_QUEUE_H */

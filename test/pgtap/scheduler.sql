@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(155);
+SELECT plan(160);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -127,13 +127,19 @@ CREATE TABLE mixed_theirs PARTITION OF mixed FOR VALUES IN (2);
 CREATE TABLE mixed_sub PARTITION OF mixed FOR VALUES IN (3, 4) PARTITION BY LIST (a);
 CREATE TABLE mixed_sub_ours PARTITION OF mixed_sub FOR VALUES IN (3);
 CREATE TEMP TABLE temporary (a int);
-SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_dba', 'pv_super', 'pv_signal']) r \g /dev/null
+SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_dba', 'pv_super', 'pv_signal', 'pv_signal_all']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
 CREATE ROLE pv_member LOGIN IN ROLE pv_owner;
 CREATE ROLE pv_other LOGIN;
 CREATE ROLE pv_dba NOLOGIN;
 CREATE ROLE pv_super NOLOGIN SUPERUSER;
 CREATE ROLE pv_signal NOLOGIN IN ROLE pg_signal_backend;
+SELECT current_setting('server_version_num')::int >= 180000 AS has_role_for_all \gset
+\set may_all pv_super
+\if :has_role_for_all
+CREATE ROLE pv_signal_all NOLOGIN IN ROLE pg_signal_autovacuum_worker;
+\set may_all pv_signal_all
+\endif
 ALTER TABLE owned OWNER TO pv_owner;
 ALTER TABLE slow OWNER TO pv_owner;
 ALTER TABLE mixed OWNER TO pv_owner;
@@ -195,8 +201,15 @@ RESET client_min_messages;
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.', name)
 $$;
+-- Who may cancel autovacuum workers.
+CREATE FUNCTION those_for_all() RETURNS text LANGUAGE sql AS $$
+    SELECT CASE WHEN current_setting('server_version_num')::int >= 180000 THEN 'roles with privileges of pg_signal_autovacuum_worker' ELSE 'superusers' END
+$$;
 CREATE FUNCTION refusal() RETURNS text LANGUAGE sql AS $$
-    SELECT '42501: permission denied to cancel a vacuum / Only who may vacuum the table, or a member of pg_signal_backend, can cancel it.'
+    SELECT format('42501: permission denied to cancel a vacuum / Only roles that may vacuum the table, and %s, can cancel it.', those_for_all())
+$$;
+CREATE FUNCTION refusal_of_runner() RETURNS text LANGUAGE sql AS $$
+    SELECT format('42501: permission denied to cancel a process of parvacuum''s scheduler / Only %s can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.', those_for_all())
 $$;
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -227,14 +240,15 @@ SELECT may_do_both(s) FROM unnest(ARRAY['SET ROLE pv_owner', 'SET SESSION AUTHOR
 SELECT is(attempt(s, 'SELECT parvacuum_enqueue(''owned'')'), refusal('owned'), 'enqueue: ' || s)
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_signal', 'SET ROLE pv_dba']) s;
 SELECT is(attempt(s, 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: ' || s)
-FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_dba']) s;
+FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal']) s;
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_cancel(0::regclass)'), refusal(), 'cancel: of what is not there');
 
 SELECT set_owner('pv_dba') \g /dev/null
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_enqueue(''owned'')'), 'done', 'enqueue: the owner of the database');
 SELECT is(answer('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'cancel: the owner of the database');
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_enqueue(''pg_type'')'), 'done', 'enqueue: the owner of the database, a catalog');
-SELECT is(answer('SET ROLE pv_signal', 'SELECT parvacuum_cancel(''pg_type'')'), 'true', 'cancel: a member of pg_signal_backend, of what is queued');
+SELECT is(attempt('SET ROLE pv_signal', 'SELECT parvacuum_cancel(''pg_type'')'), refusal(), 'cancel: a member of pg_signal_backend, of what is queued');
+SELECT is(answer('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''pg_type'')'), 'true', 'cancel: the owner of the database, a catalog');
 SELECT set_owner(session_user) \g /dev/null
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: no longer the owner of the database');
 
@@ -296,14 +310,16 @@ SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE re
 
 -- to cancel what is worked on
 SELECT pid FROM parvacuum_queue WHERE relid = 'slow'::regclass \gset
-SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', arg)), refusal(), format('%s: cancel of %s', s, what))
-FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba']) s, (VALUES (:'pid', 'a runner'), ('''slow''', 'the table it is at')) x(arg, what);
+SELECT is(attempt(s, 'SELECT parvacuum_cancel(''slow'')'), refusal(), s || ': cancel of the table that a runner is at')
+FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal']) s;
+SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', :pid)), refusal_of_runner(), s || ': cancel of a runner')
+FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal', 'SET ROLE pv_owner']) s;
 SELECT parvacuum_enqueue('slow', 5) \g /dev/null
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
 SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its runner goes on');
 SELECT pid FROM parvacuum_queue WHERE relid = 'next_slow'::regclass \gset
-SELECT is(answer('SET ROLE pv_signal', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'a member of pg_signal_backend cancels a runner''s table');
+SELECT is(answer('SET ROLE ' || :'may_all', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'who may cancel autovacuum workers cancels a runner''s table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'it waits as well');
 
 ------------------------------------------------------------------------------
@@ -339,5 +355,5 @@ SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = '
 
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['e', 'lock']) c \g /dev/null
 SELECT * FROM finish();
-SELECT forget_role(r) FROM unnest(ARRAY['pv_member', 'pv_owner', 'pv_other', 'pv_dba', 'pv_super', 'pv_signal']) r \g /dev/null
+SELECT forget_role(r) FROM unnest(ARRAY['pv_member', 'pv_owner', 'pv_other', 'pv_dba', 'pv_super', 'pv_signal', 'pv_signal_all']) r \g /dev/null
 DROP SCHEMA t CASCADE;

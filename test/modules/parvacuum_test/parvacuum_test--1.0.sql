@@ -269,7 +269,8 @@ CREATE FUNCTION parvacuum_test_pop(runner int, max_large int DEFAULT 1)
 RETURNS oid STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_put_back(runner int, score float8, pages bigint DEFAULT 1)
+CREATE FUNCTION parvacuum_test_put_back(runner int, score float8, pages bigint DEFAULT 1,
+										wraparound boolean DEFAULT false)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -292,8 +293,17 @@ CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, priority float8,
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_withdraw(database oid, rel oid)
+CREATE FUNCTION parvacuum_test_withdraw(database oid, rel oid,
+										wraparound_too boolean DEFAULT true)
 RETURNS text STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_cancel(pid int)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_is_canceled()
+RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_request_scan(database oid)

@@ -39,6 +39,8 @@ static TimestampTz now_of_test;
 static Oid	database_of_test;
 static int	pid_of_test;
 static int	wakes_of_test;
+static int	canceled_of_test;	/* who got SIGINT last, or 0 */
+static bool cancel_pending_of_test; /* a runner that has cancelled itself */
 static LWLockPadded lock_of_test;
 
 int			pv_guc_queue_limit = INT_MAX;
@@ -78,6 +80,8 @@ create_hash(const char *name, long size, HASHCTL *info)
 #define MyDatabaseId database_of_test
 #define MyProcPid pid_of_test
 #define SetLatch(latch) (wakes_of_test++)
+#define QueryCancelPending cancel_pending_of_test
+#define kill(pid, sig) (canceled_of_test = (pid), 0)
 #define before_shmem_exit(function, arg) ((void) (function))
 #define ShmemInitStruct(name, size, found) allocate(size, found)
 #define ShmemInitHash(name, least, most, info, flags) create_hash(name, most, info)
@@ -85,6 +89,8 @@ create_hash(const char *name, long size, HASHCTL *info)
 #include "pv_queue.c"
 #undef MyDatabaseId
 #undef MyProcPid
+#undef kill
+#undef QueryCancelPending
 
 PG_FUNCTION_INFO_V1(parvacuum_test_queue);
 PG_FUNCTION_INFO_V1(parvacuum_test_queue_wait);
@@ -103,6 +109,8 @@ PG_FUNCTION_INFO_V1(parvacuum_test_should_leave);
 PG_FUNCTION_INFO_V1(parvacuum_test_pass_is_over);
 PG_FUNCTION_INFO_V1(parvacuum_test_enqueue);
 PG_FUNCTION_INFO_V1(parvacuum_test_withdraw);
+PG_FUNCTION_INFO_V1(parvacuum_test_cancel);
+PG_FUNCTION_INFO_V1(parvacuum_test_is_canceled);
 PG_FUNCTION_INFO_V1(parvacuum_test_request_scan);
 PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
 PG_FUNCTION_INFO_V1(parvacuum_test_drop_database);
@@ -669,6 +677,7 @@ parvacuum_test_put_back(PG_FUNCTION_ARGS)
 
 	it->item.score.total = PG_GETARG_FLOAT8(1);
 	it->item.pages = (BlockNumber) PG_GETARG_INT64(2);
+	it->item.score.wraparound |= PG_GETARG_BOOL(3);
 	put_back = pv_queue_put_back(&it->item);
 	check_all();
 	PG_RETURN_BOOL(put_back);
@@ -716,17 +725,45 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(results[result]));
 }
 
-/* True if it was queued or is worked on; who is at it, or 0. */
+/* What has become of it; and who got a signal, or 0. */
 Datum
 parvacuum_test_withdraw(PG_FUNCTION_ARGS)
 {
-	int			pid;
-	bool		found;
+	static const char *const names[] = {
+		[PV_WITHDRAWN_NOTHING] = "nothing",
+		[PV_WITHDRAWN_DONE] = "done",
+		[PV_WITHDRAWN_REFUSED] = "refused",
+	};
+	PvWithdrawn result;
 
 	database_of_test = PG_GETARG_OID(0);
-	found = pv_queue_withdraw(PG_GETARG_OID(1), &pid);
+	canceled_of_test = 0;
+	result = pv_queue_withdraw(PG_GETARG_OID(1), PG_GETARG_BOOL(2));
 	check_all();
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d", found ? "found" : "not found", pid)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d", names[result], canceled_of_test)));
+}
+
+/* By its runner. */
+Datum
+parvacuum_test_cancel(PG_FUNCTION_ARGS)
+{
+	bool		done;
+
+	canceled_of_test = 0;
+	done = pv_queue_cancel_runner(PG_GETARG_INT32(0));
+	check_all();
+	check(canceled_of_test == (done ? PG_GETARG_INT32(0) : 0));
+	PG_RETURN_BOOL(done);
+}
+
+/* Has the runner that has looked again cancelled itself? */
+Datum
+parvacuum_test_is_canceled(PG_FUNCTION_ARGS)
+{
+	bool		canceled = cancel_pending_of_test;
+
+	cancel_pending_of_test = false;
+	PG_RETURN_BOOL(canceled);
 }
 
 Datum
@@ -949,7 +986,6 @@ fuzz_others(void)
 	Oid			database = 1 + up_to(FUZZ_DATABASES - 1);
 	Oid			relid = 1 + up_to(FUZZ_TABLES - 1);
 	int			runner;
-	int			pid;
 	uint32		token;
 	bool		has_queue,
 				has_place,
@@ -995,7 +1031,7 @@ fuzz_others(void)
 									10 + up_to(3), up_to(1));
 			break;
 		case 7:
-			(void) pv_queue_withdraw(relid, &pid);
+			(void) pv_queue_withdraw(relid, up_to(1));
 			break;
 		case 8:
 			if (up_to(9) == 0)

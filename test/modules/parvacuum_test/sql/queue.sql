@@ -198,8 +198,8 @@ SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), p
 SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_exit(0);
 SELECT rel, state, reason, score, priority, pid FROM parvacuum_test_items();
 
--- Withdrawn: what is queued waits for the next pass; of what is worked on it is told
--- by whom; what waits, or is not there, is not found.
+-- Withdrawn: what is queued waits for the next pass; who is at it gets a signal; what
+-- waits, or is not there, is nothing to give up.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9), parvacuum_test_offer(0, 12, 8),
 	parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 6);
@@ -208,6 +208,27 @@ SELECT parvacuum_test_withdraw(2, 11) AS other_database;
 SELECT parvacuum_test_finish(0, 'canceled');
 SELECT rel, state, reason, score, priority FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_pop(0);
+
+-- What prevents wraparound is not given up for everybody, neither queued nor worked on.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, wraparound => true),
+	parvacuum_test_offer(0, 12, 8), parvacuum_test_offer(0, 13, 7), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_withdraw(1, 11, false), parvacuum_test_pop(0), parvacuum_test_withdraw(1, 11, false), parvacuum_test_withdraw(1, 11, true),
+	parvacuum_test_put_back(0, 9), parvacuum_test_withdraw(1, 11, false), parvacuum_test_withdraw(1, 11, true), parvacuum_test_is_canceled();
+SELECT parvacuum_test_finish(0, 'canceled');
+
+-- Nor if the runner that is at it finds only now that it does.  It cancels itself if it
+-- does not, rather than put it back; once it has looked, it gets the signal.
+SELECT parvacuum_test_pop(0), parvacuum_test_withdraw(1, 12, false), parvacuum_test_put_back(0, 8, 1, true), parvacuum_test_is_canceled(), parvacuum_test_finish(0);
+SELECT parvacuum_test_pop(0), parvacuum_test_enqueue(1, 14, 50), parvacuum_test_withdraw(1, 13, false), parvacuum_test_put_back(0, 7), parvacuum_test_is_canceled(),
+	parvacuum_test_withdraw(1, 13, false), parvacuum_test_finish(0, 'canceled');
+
+-- but what was asked of one table is not asked of the next
+SELECT parvacuum_test_pop(0), parvacuum_test_put_back(0, 50), parvacuum_test_is_canceled();
+
+-- By its process: while it is at a table, or looks for some.
+SELECT parvacuum_test_cancel(1000), parvacuum_test_cancel(1001), parvacuum_test_finish(0), parvacuum_test_cancel(1000) AS idle;
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_cancel(1000), parvacuum_test_end_scan(0), parvacuum_test_cancel(1000) AS idle;
 
 -- The queue is full: the scan is told so, and when what found place is done, the
 -- runner that finds nothing more scans again, until all found place.
