@@ -23,6 +23,7 @@
 #include "pv_cost.h"
 #include "pv_deadtids.h"
 #include "pv_dispense.h"
+#include "pv_process.h"
 #include "pv_report.h"
 
 /* What a participant counts; the leader adds them up between phases. */
@@ -126,6 +127,7 @@ typedef struct PvShared
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
+	PvIdentity	leader_identity;
 	Size		bitmap_words;	/* of the B-trees that are vacuumed together */
 	int			maintenance_work_mem_worker;	/* kB */
 	int			ring_kb;		/* of each participant; 0: none */

@@ -46,6 +46,7 @@
 
 #include "pv_dsm.h"
 #include "pv_pool.h"
+#include "pv_process.h"
 #include "pv_shmem.h"
 
 /* Small numbers are enough: the table of contents is ours alone */
@@ -76,6 +77,7 @@ init_shared(PvShared *shared, const PvShared *plan)
 {
 	*shared = *plan;
 	shared->phase = PV_PHASE_IDLE;
+	pv_process_identity(&shared->leader_identity);
 	BarrierInit(&shared->barrier, 0);
 	pg_atomic_init_u32(&shared->nbusy, 0);
 	ConditionVariableInit(&shared->idle);
@@ -475,8 +477,8 @@ pv_pool_end(PvPool *pool)
 }
 
 /*
- * Worker: find everything in the DSM segment.  The caller fills in the
- * relations.
+ * Worker: find everything in the DSM segment, and show whom the leader acts for.  The
+ * caller fills in the relations.
  */
 void
 pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
@@ -484,6 +486,7 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	PvSlot	   *slots = shm_toc_lookup(toc, PV_KEY_SLOTS, false);
 
 	self->shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
+	pv_process_show_identity(&self->shared->leader_identity);
 	self->slot = &slots[ParallelWorkerNumber + 1];
 	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
 	self->unit_order = shm_toc_lookup(toc, PV_KEY_UNIT_ORDER, false);

@@ -12,7 +12,16 @@
 
 #include "postmaster/bgworker.h"
 
+/* Whom a process acts for, as others see it; an invalid OID stands for nobody. */
+typedef struct PvIdentity
+{
+	Oid			role;			/* who may signal it goes by that */
+	Oid			shown_role;		/* in pg_stat_activity */
+} PvIdentity;
+
 extern void pv_process_describe(BackgroundWorker *worker, const char *type,
 								const char *function);
+extern void pv_process_identity(PvIdentity *identity);
+extern void pv_process_show_identity(const PvIdentity *identity);
 
 #endif							/* PV_PROCESS_H */

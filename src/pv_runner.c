@@ -673,22 +673,6 @@ attach_queue(shm_toc *toc, dsm_segment *segment)
 }
 
 /*
- * Shows the caller's role as ours, to those who list processes and to those
- * who ask whether they may cancel us.  We are connected as the bootstrap
- * superuser, which nobody but a superuser could.
- */
-static void
-show_role(Oid role_id)
-{
-	/* an aligned word, read without a lock by others, as core writes it */
-	MyProc->roleId = role_id;
-
-	PGSTAT_BEGIN_WRITE_ACTIVITY(MyBEEntry);
-	MyBEEntry->st_userid = role_id;
-	PGSTAT_END_WRITE_ACTIVITY(MyBEEntry);
-}
-
-/*
  * Connects to the database, and takes over the caller's roles and settings.
  *
  * We connect as the bootstrap superuser and without the check of datallowconn:
@@ -702,13 +686,15 @@ show_role(Oid role_id)
 static void
 become_caller(shm_toc *toc, const PvRunnerShared *shared)
 {
+	PvIdentity	caller = {shared->session_user_id, shared->session_user_id};
+
 	BackgroundWorkerInitializeConnectionByOid(shared->database_id, InvalidOid,
 											  BGWORKER_BYPASS_ALLOWCONN);
 
 	SetSessionAuthorization(shared->session_user_id,
 							shared->session_user_is_superuser);
 	SetCurrentRoleId(shared->role_id, shared->role_is_superuser);
-	show_role(shared->session_user_id);
+	pv_process_show_identity(&caller);
 
 	StartTransactionCommand();
 	RestoreLibraryState(shm_toc_lookup(toc, PV_KEY_LIBRARIES, false));

@@ -80,6 +80,7 @@
 #include "pv_guc.h"
 #include "pv_nbtree.h"
 #include "pv_pool.h"
+#include "pv_process.h"
 #include "pv_shmem.h"
 #include "pv_sweep.h"
 
@@ -101,6 +102,7 @@ typedef struct SweepShared
 	/* Set before launch, then read-only */
 	Oid			indexoid;
 	Oid			heapoid;
+	PvIdentity	leader_identity;
 	PvDispenseShared pages;
 
 	PvCostShared cost;
@@ -426,11 +428,14 @@ parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc)
 {
 	SweepShared *shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
 	SweepUsage *usage = shm_toc_lookup(toc, PV_KEY_USAGE, false);
-	Relation	heaprel = table_open(shared->heapoid, RowExclusiveLock);
-	Relation	indrel = index_open(shared->indexoid, RowExclusiveLock);
+	Relation	heaprel;
+	Relation	indrel;
 
 	usage += ParallelWorkerNumber;
+	pv_process_show_identity(&shared->leader_identity);
 	pv_guard_process();
+	heaprel = table_open(shared->heapoid, RowExclusiveLock);
+	indrel = index_open(shared->indexoid, RowExclusiveLock);
 	InstrStartParallelQuery();
 	participate(shared, heaprel, indrel);
 	InstrEndParallelQuery(&usage->buffers, &usage->wal);
@@ -452,6 +457,7 @@ init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
 	memset(shared, 0, sizeof(SweepShared));
 	shared->indexoid = RelationGetRelid(indrel);
 	shared->heapoid = RelationGetRelid(heaprel);
+	pv_process_identity(&shared->leader_identity);
 	pv_dispense_init(&shared->pages, BTREE_METAPAGE + 1, pages, 1,
 					 RANGE_MAX_PAGES, nworkers + 1);
 	pv_cost_init(&shared->cost, pv_guc_cost_limit_scale);

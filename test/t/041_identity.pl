@@ -1,0 +1,108 @@
+# Whom parallel workers act for: whoever may signal their leader may signal them, and
+# DROP DATABASE ... WITH (FORCE) meets no other obstacle than with core's autovacuum.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('identity');
+
+# A page counts 20 at least, so a table of 1000 pages takes half a minute and more.
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_vacuum_cost_limit = 100
+autovacuum_vacuum_cost_delay = 100ms
+vacuum_cost_page_hit = 20
+parvacuum.scheduler_workers = 2
+parvacuum.autovacuum_workers = 2
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+# The error of a statement as somebody, empty if there is none.
+sub error_of
+{
+	my ($role, @statements) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', join(";\n", "SET SESSION AUTHORIZATION $role", @statements), timeout => $PostgreSQL::Test::Utils::timeout_default);
+	return $err =~ /ERROR:\s+(.*)/ ? $1 : '';
+}
+
+sql('CREATE ROLE pv_owner LOGIN', 'CREATE ROLE pv_signal LOGIN IN ROLE pg_signal_backend', 'CREATE ROLE pv_other LOGIN');
+
+my $who = q{SELECT string_agg(DISTINCT format('%s as %s', backend_type, coalesce(usename, '-')), ', ' ORDER BY format('%s as %s', backend_type, coalesce(usename, '-')))
+	FROM pg_stat_activity WHERE datname = 'visited'};
+my $superuser = sql('SELECT rolname FROM pg_roles WHERE oid = 10');
+
+# A database of somebody's, with a table that takes long.
+sub make_database
+{
+	my ($owner, $options) = @_;
+	sql("CREATE DATABASE visited OWNER $owner");
+	$node->safe_psql('visited', join ";\n", 'CREATE EXTENSION parvacuum',
+		"CREATE TABLE t (id int PRIMARY KEY, pad char(2400)) WITH ($options, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_enabled = off)",
+		'ALTER TABLE t ALTER pad SET STORAGE PLAIN', q{INSERT INTO t SELECT i, 'x' FROM generate_series(1, 3000) i}, 'CREATE INDEX ON t (id)',
+		'DELETE FROM t WHERE id % 3 = 0', 'ALTER TABLE t SET (autovacuum_enabled = on)');
+	return;
+}
+
+#
+# DROP DATABASE by its owner, who is no superuser, while it is vacuumed.  Core lets a member
+# of pg_signal_backend end what acts for nobody, and others not.
+#
+my %refused = (pv_signal => '', pv_owner => $node->pg_version >= 16 ? 'permission denied to terminate process' :
+	  'must be a member of the role whose process is being terminated or member of pg_signal_backend');
+my @cases = (
+	[ 'stock autovacuum', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled = off', 'autovacuum worker as -' ],
+	[ 'autovacuum with our workers', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled', 'autovacuum worker as -, parallel worker as -' ],
+	[ 'the scheduler', { autovacuum => 'off', 'parvacuum.scheduler' => 'on' }, 'parvacuum.enabled',
+		"parallel worker as $superuser, parvacuum scheduler runner as $superuser" ]);
+for my $case (@cases)
+{
+	my ($what, $settings, $options, $processes) = @$case;
+	pv_reload_with($node, %$settings);
+	for my $owner ('pv_signal', 'pv_owner')
+	{
+		make_database($owner, $options);
+		ok(pv_await($node, $who, $processes), "$what, $owner: $processes") or diag sql($who);
+		my @pids = split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE datname = 'visited'});
+		like(error_of('pv_owner', "SELECT pg_cancel_backend($_)"), qr/superuser|SUPERUSER|permission denied/, "$what, $owner: nobody's process cannot be cancelled by the owner") for @pids;
+		is(error_of($owner, 'DROP DATABASE visited WITH (FORCE)'), $refused{$owner}, "$what, $owner: DROP DATABASE WITH (FORCE)");
+		is(error_of($owner, 'DROP DATABASE IF EXISTS visited'), '', "$what, $owner: DROP DATABASE");
+	}
+}
+pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'off');
+
+#
+# The workers of one's own run
+#
+sql('CREATE TABLE run (id int PRIMARY KEY, pad char(2400))', 'ALTER TABLE run ALTER pad SET STORAGE PLAIN',
+	q{INSERT INTO run SELECT i, 'x' FROM generate_series(1, 3000) i}, 'CREATE INDEX ON run (id)', 'DELETE FROM run WHERE id % 3 = 0', 'ALTER TABLE run OWNER TO pv_owner');
+my $workers = q{FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
+my %told = (pg_cancel_backend => qr/canceling statement due to user request/, pg_terminate_backend => qr/terminating connection due to administrator command|terminating background worker/);
+for my $function (sort keys %told)
+{
+	local $ENV{PGUSER} = 'pv_owner';
+	my $run = pv_start_run($node, q{SELECT parvacuum_run('run', workers => 2)}, vacuum_cost_delay => 100, vacuum_cost_limit => 100);
+	delete local $ENV{PGUSER};
+	ok(pv_await($node, "SELECT string_agg(DISTINCT usename, ', ') $workers HAVING count(*) = 2", 'pv_owner'), "$function: workers of the run show its caller") or diag pv_processes($node);
+	my $pid = sql("SELECT min(pid) $workers");
+	isnt(error_of('pv_other', "SELECT $function($pid)"), '', "$function: somebody else cannot signal one");
+	is(sql("SELECT count(*) $workers"), 2, "$function: both are still there");
+	is(error_of('pv_owner', "SELECT $function($pid)"), '', "$function: the caller can");
+	ok(!pv_finish($run), "$function: that ends the run");
+	like($run->{err}, $told{$function}, "$function: as its caller is told");
+	ok(pv_await($node, "SELECT count(*) $workers", 0), "$function: no worker is left");
+}
+is(pv_findings($node, 'run'), '', 'the table is whole');
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();
