@@ -101,6 +101,43 @@ for my $function (sort keys %told)
 	like($run->{err}, $told{$function}, "$function: as its caller is told");
 	ok(pv_await($node, "SELECT count(*) $workers", 0), "$function: no worker is left");
 }
+
+#
+# Who may cancel a run: its caller, and by the rules of pg_cancel_backend() others, whoever
+# the table belongs to
+#
+my $denied = 'permission denied to cancel a run of parvacuum';
+my $no_right = 'permission denied to cancel a vacuum';
+my %cancels = (
+	pv_owner => [ [ 'pv_other', $no_right, $denied ], [ 'pv_owner', '', '' ], [ 'pv_signal', '', '' ], [ $superuser, '', '' ] ],
+	$superuser => [ [ 'pv_other', $no_right, $denied ], [ 'pv_owner', $denied, $denied ], [ 'pv_signal', $no_right, $denied ], [ $superuser, '', '' ] ]);
+my $at_it = q{FROM pg_stat_progress_vacuum p JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'parvacuum runner' AND p.relid = 'run'::regclass};
+for my $caller (sort keys %cancels)
+{
+	my $run;
+	for my $cancel (@{ $cancels{$caller} })
+	{
+		my ($role, @expected) = @$cancel;
+		for my $by ('table', 'process')
+		{
+			my $expected = $by eq 'table' ? $expected[0] : $expected[1];
+			if (!$run)
+			{
+				local $ENV{PGUSER} = $caller;
+				$run = pv_start_run($node, q{SELECT parvacuum_run('run', workers => 0)}, vacuum_cost_delay => 100, vacuum_cost_limit => 100);
+			}
+			ok(pv_await($node, "SELECT count(*) $at_it", 1), "a run of $caller") or diag pv_processes($node);
+			my $what = $by eq 'table' ? q{'run'} : sql("SELECT pid $at_it");
+			is(error_of($role, "SELECT parvacuum_cancel($what)"), $expected, "a run of $caller, cancelled by $role by its $by");
+			next if $expected ne '';
+			ok(!pv_finish($run), 'it is over');
+			like($run->{err}, qr/canceling statement due to user request/, 'as its caller is told');
+			undef $run;
+		}
+	}
+}
+is(error_of('pv_signal', q{SELECT parvacuum_cancel('run')}), $no_right, 'a member of pg_signal_backend cannot have the scheduler give a table up');
+is(error_of('pv_owner', q{SELECT parvacuum_cancel('run')}), '', 'the owner may ask for that, if there is nothing to give up');
 is(pv_findings($node, 'run'), '', 'the table is whole');
 
 $node->stop;
