@@ -113,7 +113,7 @@ SELECT pid,
 FROM pg_catalog.pg_stat_get_progress_info('VACUUM');
 
 COMMENT ON VIEW parvacuum_progress IS
-'running vacuums, as in pg_stat_progress_vacuum, and how many pages of the B-trees that several processes vacuum together have been visited in this phase';
+'running vacuums, as in pg_stat_progress_vacuum, and how many pages of the B-trees that several processes vacuum together have been visited in this phase; of vacuums by other roles only members of pg_read_all_stats see more than pid and datid';
 
 GRANT SELECT ON parvacuum_progress TO PUBLIC;
 
@@ -186,7 +186,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_queue_items'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_queue_items() IS
-'the tables that the scheduler is to vacuum, or is at, in all databases';
+'the tables that the scheduler is to vacuum, or is at: for members of pg_read_all_stats in all databases, for others in the current one and without pid';
 
 CREATE VIEW parvacuum_queue AS
 SELECT d.datname,
@@ -197,7 +197,7 @@ FROM parvacuum_queue_items() q
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
 
 COMMENT ON VIEW parvacuum_queue IS
-'the tables that the scheduler is to vacuum or is at: state, since when, by whom, what it waits for, and its score, which is the greatest of the parts, each a ratio of a count or an age to the threshold at which it has to be vacuumed; small tables have some advantage';
+'the tables that the scheduler is to vacuum or is at: state, since when, by whom, what it waits for, and its score, which is the greatest of the parts, each a ratio of a count or an age to the threshold at which it has to be vacuumed; small tables have some advantage; only members of pg_read_all_stats see other databases'' tables, and pid';
 
 GRANT SELECT ON parvacuum_queue TO PUBLIC;
 

@@ -13,7 +13,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_authid.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -65,7 +68,24 @@ reason_name(const PvItem *item, bool lane_is_full)
 }
 
 /*
+ * May the current role see what the scheduler does in all databases?  The rule by which
+ * core's statistics views show other roles' sessions.
+ *
+ * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
+ */
+static bool
+may_see_all(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/*
  * One row for each table that is queued, worked on, or waits.
+ *
+ * Others than members of pg_read_all_stats get the rows of their own database, since
+ * pg_class and pg_stat_all_tables show everybody the sizes, ages and counts of all tables
+ * there, of which scores are made.  They do not get the pid, since pg_stat_progress_vacuum
+ * does not tell them either which process is at which table.
  */
 Datum
 parvacuum_queue_items(PG_FUNCTION_ARGS)
@@ -76,21 +96,15 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		[PV_ITEM_WAITING] = "waiting",
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *items = NIL;
+	bool		sees_all = may_see_all();
+	List	   *items;
 	ListCell   *lc;
-	int			nlarge = 0;
+	int			nlarge;
 
 	pv_hook_check_preloaded("parvacuum_queue");
 	InitMaterializedSRF(fcinfo, 0);
 
-	items = pv_queue_copy();
-	foreach(lc, items)
-	{
-		PvItem	   *item = lfirst(lc);
-
-		nlarge += item->state == PV_ITEM_RUNNING && item->pages >= PV_LARGE_PAGES;
-	}
-
+	items = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &nlarge);
 	foreach(lc, items)
 	{
 		PvItem	   *item = lfirst(lc);
@@ -108,7 +122,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = TimestampTzGetDatum(item->state_since);
 		nulls[n] = item->wait_until == 0;
 		values[n++] = TimestampTzGetDatum(item->wait_until);
-		nulls[n] = !running;
+		nulls[n] = !running || !sees_all;
 		values[n++] = Int32GetDatum(item->runner_pid);
 		values[n++] = CStringGetTextDatum(action_name(item));
 		values[n++] = BoolGetDatum(item->score.wraparound);
@@ -129,7 +143,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 }
 
 /*
- * What was counted since the server started.
+ * What was counted since the server started.  Everybody may see it, as pg_stat_database:
+ * there are sums over the cluster only, and nothing of a table or a process.
  */
 Datum
 parvacuum_scheduler_stats(PG_FUNCTION_ARGS)

@@ -1766,25 +1766,66 @@ pv_queue_pass_is_not_over(void)
  * ----------------------------------------------------------------
  */
 
-/* All items, a list of PvItem *; those of one database as they are at one moment. */
-List *
-pv_queue_copy(void)
+/*
+ * Copies the items of one database, or of all if the OID is invalid, as far as whole
+ * queues fit, and returns how many there are.  Those of one database are as they are at one
+ * moment: the lock is taken for each queue by itself, so that nobody waits for all of them.
+ */
+static int
+copy_items(Oid database, PvItem *items, int size, int *nlarge)
 {
-	PvItem	   *items = palloc_extended(PV_QUEUE_SIZE * sizeof(PvItem), MCXT_ALLOC_HUGE);
-	List	   *list = NIL;
 	int			n = 0;
 
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
+		DatabaseQueue *queue = &shared->queues[i];
 		dlist_iter	iter;
 
 		LWLockAcquire(lock, LW_SHARED);
-		dlist_foreach(iter, &shared->queues[i].entries)
+		if (!OidIsValid(database) || queue->database == database)
 		{
-			if (n < PV_QUEUE_SIZE)
-				items[n++] = dlist_container(QueueEntry, node, iter.cur)->item;
+			if (n + queue->nentries <= size)
+			{
+				int			at = n;
+
+				dlist_foreach(iter, &queue->entries)
+					items[at++] = dlist_container(QueueEntry, node, iter.cur)->item;
+			}
+			n += queue->nentries;
 		}
 		LWLockRelease(lock);
+	}
+
+	*nlarge = 0;
+	LWLockAcquire(lock, LW_SHARED);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+		*nlarge += shared->runners[i].hired && shared->runners[i].on_large;
+	LWLockRelease(lock);
+	return n;
+}
+
+/*
+ * The items of one database, or of all if the OID is invalid, as they are now: a list
+ * of PvItem *.  Also the number of runners at large tables, in all databases.
+ *
+ * The first look only counts, so that memory is allocated without the lock, and for no
+ * more than there is.  A queue that has grown by more than the margin meanwhile is
+ * looked at again.
+ */
+List *
+pv_queue_copy(Oid database, int *nlarge)
+{
+	PvItem	   *items = NULL;
+	List	   *list = NIL;
+	int			size = 0;
+	int			n;
+
+	while ((n = copy_items(database, items, size, nlarge)) > size)
+	{
+		if (items != NULL)
+			pfree(items);
+		size = n + n / 8 + 8;
+		items = palloc(size * sizeof(PvItem));
 	}
 
 	for (int i = 0; i < n; i++)

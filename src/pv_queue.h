@@ -167,7 +167,7 @@ extern bool pv_queue_pass_is_over(bool even_if_busy);
 extern void pv_queue_pass_is_not_over(void);
 
 /* Sessions. */
-extern List *pv_queue_copy(void);
+extern List *pv_queue_copy(Oid database, int *nlarge);
 extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
 										double priority, Oid role, bool limited);
 extern int	pv_queue_share_of_role(void);
