@@ -794,10 +794,11 @@ Datum
 parvacuum_test_items(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nlarge;
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, pv_queue_copy())
+	foreach(lc, pv_queue_copy(InvalidOid, &nlarge))
 	{
 		PvItem	   *item = lfirst(lc);
 		bool		nulls[9] = {0};
