@@ -50,6 +50,7 @@ OBJS = \
 	src/pv_reload.o \
 	src/pv_report.o \
 	src/pv_runner.o \
+	src/pv_runs.o \
 	src/pv_scan.o \
 	src/pv_sched.o \
 	src/pv_shmem.o \

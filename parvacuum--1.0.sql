@@ -212,12 +212,14 @@ CREATE FUNCTION parvacuum_scheduler_stats(
     OUT errors bigint,
     OUT queue_full bigint,
     OUT cost_units bigint,
-    OUT max_cost bigint)
+    OUT max_cost bigint,
+    OUT no_process bigint,
+    OUT runs_refused bigint)
 AS 'MODULE_PATHNAME', 'parvacuum_scheduler_stats'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_scheduler_stats() IS
-'what the scheduler has done since the server started: passes over databases, tables vacuumed and analyzed, tables that needed nothing any more when their turn came, tables put off because the dead rows may still be seen, outside of their window, or while locked, errors, passes that found the queue full, cost units used, and the cost units per second allowed now, 0 for no limit';
+'what the scheduler has done since the server started: passes over databases, tables vacuumed and analyzed, tables that needed nothing any more when their turn came, tables put off because the dead rows may still be seen, outside of their window, or while locked, errors, passes that found the queue full, cost units used, and the cost units per second allowed now, 0 for no limit; how often max_worker_processes left no place for one of its processes, and how many runs of parvacuum_run() and CALL parvacuum() were refused for want of one or by parvacuum.max_runs';
 
 CREATE FUNCTION parvacuum_cancel(pid int)
 RETURNS bool

@@ -24,6 +24,7 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xloginsert.h"
+#include "postmaster/bgworker_internals.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
@@ -311,4 +312,31 @@ pv_find_setting(const char *name)
 	}
 	return NULL;
 #endif
+}
+
+/*
+ * Has the postmaster a background worker of that type?  RegisterBackgroundWorker()
+ * does not tell.  Postmaster only.
+ */
+bool
+pv_is_registered(const char *type)
+{
+#if PG_VERSION_NUM >= 180000
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &BackgroundWorkerList)
+	{
+		RegisteredBgWorker *worker = dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
+#else
+	slist_iter	iter;
+
+	slist_foreach(iter, &BackgroundWorkerList)
+	{
+		RegisteredBgWorker *worker = slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
+#endif
+
+		if (strcmp(worker->rw_worker.bgw_type, type) == 0)
+			return true;
+	}
+	return false;
 }

@@ -293,6 +293,8 @@ pv_set_failsafe(bool active)
 /* A setting, or NULL if the server does not know the name. */
 extern struct config_generic *pv_find_setting(const char *name);
 
+extern bool pv_is_registered(const char *type);
+
 /* PG 18 vacuums a table's children with it, not only a partitioned table's. */
 #define PV_VACUUMS_CHILDREN		(PG_VERSION_NUM >= 180000)
 

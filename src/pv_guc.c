@@ -26,6 +26,7 @@
 
 bool		pv_guc_engine = true;
 int			pv_guc_max_workers = 8;
+int			pv_guc_max_runs = 4;
 int			pv_guc_autovacuum_workers = 2;
 double		pv_guc_autovacuum_cost_limit_scale = 0.0;
 bool		pv_guc_scheduler = false;
@@ -109,6 +110,15 @@ define_cluster_settings(void)
 							"They come out of max_parallel_workers and max_worker_processes.",
 							&pv_guc_max_workers,
 							8, 0, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.max_runs",
+							"Sets the maximum number of concurrent runs of parvacuum_run() and CALL parvacuum().",
+							"They come out of max_worker_processes.  A role that is not a superuser has one less at most, where there are several.",
+							&pv_guc_max_runs,
+							4, 0, PV_MAX_RUNS,
 							PGC_SIGHUP,
 							0,
 							NULL, NULL, NULL);

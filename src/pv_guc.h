@@ -24,6 +24,7 @@ typedef enum PvSkipRule
 /* The whole cluster; a reload changes them. */
 extern bool pv_guc_engine;		/* off: core's vacuum does everything */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
+extern int	pv_guc_max_runs;	/* of parvacuum_run() and CALL parvacuum() */
 extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
 extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
 													 * autovacuum worker leads */
@@ -33,6 +34,7 @@ extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
 										 * 0 no limit, -1 as autovacuum has it */
 
 #define PV_MAX_SCHEDULER_WORKERS	64
+#define PV_MAX_RUNS					256
 
 /* One session; SET changes them. */
 extern bool pv_guc_enabled;		/* for tables that say nothing themselves */

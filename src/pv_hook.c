@@ -562,7 +562,7 @@ vacuum_relation(Relation rel, VacuumParams *params, BufferAccessStrategy bstrate
 	}
 
 	if (run != NULL)
-		run->begin_relation(RelationGetRelid(rel));
+		run->begin_relation(RelationGetRelid(rel), choice.toast_parent);
 	entry.toast_parent = choice.toast_parent;
 
 	if (choice.declined == NULL)

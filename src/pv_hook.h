@@ -31,7 +31,7 @@ typedef struct PvRunEntry
 typedef struct PvRun
 {
 	/* who wants to know, and is called in the vacuum's transaction */
-	void		(*begin_relation) (Oid relid);
+	void		(*begin_relation) (Oid relid, Oid toast_parent);
 	void		(*end_relation) (const PvRunEntry *entry);
 
 	/* the caller said nothing of truncation */

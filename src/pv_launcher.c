@@ -40,6 +40,7 @@
 #include "postmaster/autovacuum.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "replication/logicallauncher.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
@@ -48,6 +49,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "pv_compat.h"
 #include "pv_cost.h"
 #include "pv_guc.h"
 #include "pv_launcher.h"
@@ -73,22 +75,6 @@
 /* After so long a runner is started again in a database where one has ended before
  * it came, as it does where the database is gone. */
 #define START_AGAIN_AFTER_MS	1000
-
-/* Has the postmaster start it.  Only while it loads libraries. */
-void
-pv_launcher_init(void)
-{
-	BackgroundWorker worker;
-
-	Assert(process_shared_preload_libraries_in_progress);
-
-	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
-		return;
-
-	pv_process_describe(&worker, PV_LAUNCHER_TYPE, "parvacuum_launcher_main");
-	worker.bgw_restart_time = RESTART_AFTER;
-	RegisterBackgroundWorker(&worker);
-}
 
 /* A database, by what we know of it */
 typedef struct Database
@@ -155,6 +141,91 @@ tell_of_counts(void)
 				 errhint("Enable the \"track_counts\" setting.")));
 	told = missing;
 }
+
+/*
+ * The least that max_worker_processes must be so that nobody starves by the settings as
+ * they are: all come out of it, who comes first gets a place, and the server keeps none
+ * for anybody.  Core's logical replication launcher and this one are there all the
+ * time.  Parallel queries may have max_parallel_workers of them, our own parallel workers
+ * included.  The scheduler has one runner more than its setting says, where large
+ * tables take all others (pv_runners_allowed).  Other extensions and subscriptions,
+ * of which we do not know, come on top.
+ */
+static int
+processes_wanted(void)
+{
+	int			n = 1 + (max_logical_replication_workers > 0);
+
+	n += max_parallel_workers;
+	n += pv_guc_max_runs;
+	if (pv_guc_scheduler)
+		n += pv_guc_scheduler_workers + 1;
+	return n;
+}
+
+/*
+ * Where there are fewer processes than that, say so: once, and again when a reload
+ * has changed the number.
+ */
+static void
+tell_of_processes(void)
+{
+	static int	told = 0;
+	int			wanted = processes_wanted();
+
+	if (wanted <= max_worker_processes)
+		told = 0;
+	else if (wanted != told)
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
+				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
+						   max_worker_processes, wanted, max_parallel_workers, pv_guc_max_runs,
+						   pv_guc_scheduler ? pv_guc_scheduler_workers + 1 : 0),
+				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
+		told = wanted;
+	}
+}
+
+/*
+ * Has the postmaster start it.  Only while it loads libraries.
+ *
+ * Where there is no place for it the postmaster says what all that needs, since nobody
+ * else will; core itself only logs that there are too many background workers.
+ *
+ * The launcher alone has a place that is kept for it.  Dynamic background workers, as
+ * runners are, cannot have one.  A static worker, registered here, could wait
+ * for a database and run there, but it cannot leave a database without exiting, and one
+ * that exits keeps its place only if it exits with an error: a line in the
+ * log for each pass over a database.  It would be there whether the
+ * scheduler is on, which a reload decides, or not.  So the places of others are
+ * bounded instead, by max_parallel_workers and parvacuum.max_runs, and it is said when
+ * these sums do not fit.
+ */
+void
+pv_launcher_init(void)
+{
+	BackgroundWorker worker;
+
+	Assert(process_shared_preload_libraries_in_progress);
+
+	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
+		return;
+
+	pv_process_describe(&worker, PV_LAUNCHER_TYPE, "parvacuum_launcher_main");
+	worker.bgw_restart_time = RESTART_AFTER;
+	RegisterBackgroundWorker(&worker);
+
+	if (!pv_is_registered(PV_LAUNCHER_TYPE))
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("parvacuum's launcher cannot be started"),
+				 errdetail("\"max_worker_processes\" is %d, and should be %d at least for the settings as they are.  Without the launcher there is no scheduler.",
+						   max_worker_processes, processes_wanted()),
+				 errhint("Increase \"max_worker_processes\" and restart the server.")));
+}
+
 
 /* ----------------------------------------------------------------
  *		Databases
@@ -337,6 +408,7 @@ hire(Database *database, bool to_scan, bool takes_queue)
 	{
 		started[runner].handle = NULL;
 		pv_queue_dismiss(runner, token);
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->no_process, 1);
 		tell_no_slot();
 	}
 	no_slot = !good;
@@ -696,6 +768,7 @@ begin(void)
 	pv_queue_launcher_begin();
 	publish_rate();
 	tell_of_counts();
+	tell_of_processes();
 }
 
 /*
@@ -726,6 +799,7 @@ parvacuum_launcher_main(Datum main_arg)
 			ProcessConfigFile(PGC_SIGHUP);
 			publish_rate();
 			tell_of_counts();
+			tell_of_processes();
 		}
 	}
 }

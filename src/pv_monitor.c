@@ -23,13 +23,14 @@
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_queue.h"
+#include "pv_runs.h"
 #include "pv_shmem.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 
 #define QUEUE_COLUMNS			18
-#define STATS_COLUMNS			11
+#define STATS_COLUMNS			13
 
 
 /* ----------------------------------------------------------------
@@ -171,6 +172,8 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->queue_full));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&pv_shmem_account()->units));
 	values[n++] = Int64GetDatum(pv_shmem_rate());
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->no_process));
+	values[n++] = Int64GetDatum(pv_runs_refused());
 	Assert(n == STATS_COLUMNS);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

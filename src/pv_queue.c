@@ -266,6 +266,7 @@ pv_queue_shmem_startup(void)
 		pg_atomic_init_u64(&shared->counters.skipped_lock, 0);
 		pg_atomic_init_u64(&shared->counters.errors, 0);
 		pg_atomic_init_u64(&shared->counters.queue_full, 0);
+		pg_atomic_init_u64(&shared->counters.no_process, 0);
 	}
 
 	info.keysize = sizeof(PvItemKey);

@@ -97,6 +97,7 @@ typedef struct PvSchedulerCounters
 	pg_atomic_uint64 skipped_lock;
 	pg_atomic_uint64 errors;
 	pg_atomic_uint64 queue_full;	/* passes that found no place for all */
+	pg_atomic_uint64 no_process;	/* runners that the server had no slot for */
 } PvSchedulerCounters;
 
 /* What the launcher sees of one database's queue. */

@@ -60,9 +60,11 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "pv_compat.h"
+#include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_process.h"
 #include "pv_runner.h"
+#include "pv_runs.h"
 #include "storage/dsm.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -117,6 +119,7 @@ typedef struct PvRunnerShared
 	Oid			role_id;		/* of SET ROLE, or invalid */
 	bool		role_is_superuser;
 	uint64		query_id;
+	PvRunPlace	place;
 	PvRequest	request;
 } PvRunnerShared;
 
@@ -125,6 +128,7 @@ typedef struct PvCall
 {
 	const PvRequest *request;
 	char	   *relname;		/* qualified, for messages */
+	PvRunPlace	place;
 	dsm_segment *segment;
 	BackgroundWorkerHandle *handle; /* NULL before the start */
 	shm_mq_handle *queue;		/* NULL when detached */
@@ -209,7 +213,7 @@ pv_runner_relname(Oid relid)
  * that of SET ROLE, or the session's: called_from_function() has refused others.
  */
 static void
-fill_shared(PvRunnerShared *shared, const PvRequest *request)
+fill_shared(PvRunnerShared *shared, const PvCall *call)
 {
 	Assert(GetUserId() == GetOuterUserId());
 
@@ -221,7 +225,35 @@ fill_shared(PvRunnerShared *shared, const PvRequest *request)
 	shared->role_is_superuser = OidIsValid(shared->role_id) &&
 		superuser_arg(shared->role_id);
 	shared->query_id = pgstat_get_my_query_id();
-	shared->request = *request;
+	shared->place = call->place;
+	shared->request = *call->request;
+}
+
+/*
+ * Takes a place among the runs of the cluster, which is kept until the runner is gone.
+ */
+static void
+take_place(PvCall *call)
+{
+	Oid			role = GetSessionUserId();
+	PvRunAnswer answer = pv_runs_enter(role, superuser_arg(role), call->request->relid,
+									   &call->place);
+
+	if (answer == PV_RUN_GRANTED)
+		return;
+	pv_runs_count_refused();
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many runs of parvacuum to vacuum table \"%s\"",
+					call->relname),
+			 answer == PV_RUN_ALL_TAKEN ?
+			 errdetail("\"parvacuum.max_runs\" allows %d at a time in all databases together.",
+					   pv_guc_max_runs) :
+			 errdetail("The last of %d places is left to other roles than \"%s\".",
+					   pv_guc_max_runs, GetUserNameFromId(role, true)),
+			 pv_guc_max_runs > 0 ?
+			 errhint("Wait until another run has ended, use VACUUM, or increase \"parvacuum.max_runs\".") :
+			 errhint("Use VACUUM, or increase \"parvacuum.max_runs\".")));
 }
 
 /* Creates and fills the segment; the transaction's end removes it on error. */
@@ -252,7 +284,7 @@ create_segment(PvCall *call)
 						 size);
 
 	space = shm_toc_allocate(toc, sizeof(PvRunnerShared));
-	fill_shared((PvRunnerShared *) space, call->request);
+	fill_shared((PvRunnerShared *) space, call);
 	shm_toc_insert(toc, PV_KEY_SHARED, space);
 
 	space = shm_toc_allocate(toc, guc_size);
@@ -333,20 +365,23 @@ start_runner(PvCall *call)
 	MemoryContextSwitchTo(old_context);
 
 	if (!registered)
+	{
+		pv_runs_count_refused();
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not start a process to vacuum table \"%s\"",
 						call->relname),
 				 errdetail("All background worker slots are in use."),
 				 errhint("You may need to increase max_worker_processes.")));
+	}
 
 	/* so that a runner that never comes counts as detached */
 	shm_mq_set_handle(call->queue, call->handle);
 }
 
 /*
- * Ends the runner and waits until it is gone; called when the wait ends early,
- * by an error or by the exit of this process.
+ * Ends the runner, waits until it is gone, and lets go of its place; called when the
+ * run ends early, by an error or by the exit of this process.
  *
  * The queue is detached first: a runner that reports its end into a full queue
  * may be past the point where a signal would stop it.
@@ -356,17 +391,18 @@ stop_runner(int code, Datum arg)
 {
 	PvCall	   *call = (PvCall *) DatumGetPointer(arg);
 
-	if (call->handle == NULL)
-		return;
-
 	HOLD_INTERRUPTS();
-	TerminateBackgroundWorker(call->handle);
-	if (call->queue)
-		shm_mq_detach(call->queue);
-	call->queue = NULL;
-	WaitForBackgroundWorkerShutdown(call->handle);
-	pfree(call->handle);
-	call->handle = NULL;
+	if (call->handle != NULL)
+	{
+		TerminateBackgroundWorker(call->handle);
+		if (call->queue)
+			shm_mq_detach(call->queue);
+		call->queue = NULL;
+		WaitForBackgroundWorkerShutdown(call->handle);
+		pfree(call->handle);
+		call->handle = NULL;
+	}
+	pv_runs_leave(&call->place);
 	RESUME_INTERRUPTS();
 }
 
@@ -615,15 +651,18 @@ pv_runner_run(const PvRequest *request)
 	call->message_context = AllocSetContextCreate(CurrentMemoryContext,
 												  "parvacuum message",
 												  ALLOCSET_SMALL_SIZES);
-	create_segment(call);
-
-	/* do not let a catalog lookup of ours hold back the horizon */
-	InvalidateCatalogSnapshot();
 
 	PG_ENSURE_ERROR_CLEANUP(stop_runner, PointerGetDatum(call));
 	{
+		take_place(call);
+		create_segment(call);
+
+		/* do not let a catalog lookup of ours hold back the horizon */
+		InvalidateCatalogSnapshot();
+
 		start_runner(call);
 		wait_for_runner(call);
+		pv_runs_leave(&call->place);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(stop_runner, PointerGetDatum(call));
 
@@ -641,6 +680,16 @@ pv_runner_run(const PvRequest *request)
  * ----------------------------------------------------------------
  */
 
+/* The run is over before it began. */
+static void
+refuse_to_run(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("could not map the shared memory of a parvacuum run"),
+			 errhint("The session that asked for it may have ended.")));
+}
+
 /* Maps the segment; it stays mapped until the process ends. */
 static shm_toc *
 attach_segment(Datum main_arg, dsm_segment **segment)
@@ -651,10 +700,7 @@ attach_segment(Datum main_arg, dsm_segment **segment)
 	if (*segment)
 		toc = shm_toc_attach(PV_RUNNER_MAGIC, dsm_segment_address(*segment));
 	if (toc == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("could not map the shared memory of a parvacuum run"),
-				 errhint("The session that asked for it may have ended.")));
+		refuse_to_run();
 	return toc;
 }
 
@@ -756,14 +802,16 @@ send_message(char type, const void *body, Size len)
 }
 
 static void
-begin_relation(Oid relid)
+begin_relation(Oid relid, Oid toast_parent)
 {
+	pv_runs_begin_relation(relid, toast_parent);
 	send_message(PV_MSG_BEGIN, &relid, sizeof(relid));
 }
 
 static void
 end_relation(const PvRunEntry *entry)
 {
+	pv_runs_end_relation();
 	send_message(PV_MSG_RESULT, entry, sizeof(*entry));
 }
 
@@ -915,8 +963,10 @@ parvacuum_runner_main(Datum main_arg)
 												 ALLOCSET_DEFAULT_SIZES);
 
 	toc = attach_segment(main_arg, &segment);
-	attach_queue(toc, segment);
 	shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
+	if (!pv_runs_attach(&shared->place))
+		refuse_to_run();
+	attach_queue(toc, segment);
 
 	become_caller(toc, shared);
 	show_activity(toc, shared);

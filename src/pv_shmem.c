@@ -12,7 +12,7 @@
  *		workers_in_use		how many workers all leaders have reserved; atomic
  *		account, rate		of the scheduler's runners (pv_account.c); atomics
  *
- * The scheduler's queue (pv_queue.c) lies beside it.
+ * The scheduler's queue (pv_queue.c) and the runs (pv_runs.c) lie beside it.
  *
  * A leader reserves before it launches and releases when its workers are gone.
  * If it leaves by an error instead, the end of its transaction releases what is
@@ -33,6 +33,7 @@
 #include "port/atomics.h"
 #include "pv_guc.h"
 #include "pv_queue.h"
+#include "pv_runs.h"
 #include "pv_shmem.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -79,8 +80,10 @@ request_shmem(void)
 		prev_shmem_request_hook();
 
 	RequestAddinShmemSpace(add_size(MAXALIGN(sizeof(PvRootShared)),
-									pv_queue_shmem_size()));
+									add_size(pv_queue_shmem_size(),
+											 pv_runs_shmem_size())));
 	pv_queue_request_lock();
+	pv_runs_request_lock();
 }
 
 /*
@@ -105,6 +108,7 @@ startup_shmem(void)
 		pg_atomic_init_u64(&root->rate, 0);
 	}
 	pv_queue_shmem_startup();
+	pv_runs_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 }
 

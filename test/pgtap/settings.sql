@@ -2,7 +2,7 @@
 -- session; and it survives all kinds of them.
 \ir common.psql
 
-SELECT plan(20);
+SELECT plan(26);
 
 CREATE TABLE a (x int, y text) WITH (autovacuum_enabled = off);
 CREATE FUNCTION fill(n int DEFAULT 40000) RETURNS void LANGUAGE sql AS $$
@@ -77,6 +77,19 @@ ALTER SYSTEM SET parvacuum.max_workers = 1;
 SELECT reloaded('parvacuum.max_workers', '1') \g /dev/null
 SELECT is((SELECT workers_planned FROM parvacuum_run('a', workers => 3, disable_page_skipping => true)), 1, 'max_workers');
 ALTER SYSTEM RESET parvacuum.max_workers;
+SELECT pg_reload_conf() \g /dev/null
+
+-- parvacuum.max_runs: the cluster's
+SELECT throws_ok('SET parvacuum.max_runs = 1', '55P02', NULL, 'max_runs is not a session''s');
+SELECT is(attempt('RESET ROLE', format('ALTER SYSTEM SET parvacuum.max_runs = %s', n)), format('22023: %s is outside the valid range for parameter "parvacuum.max_runs" (0 .. 256) / ', n),
+    format('max_runs = %s', n)) FROM unnest(ARRAY[-1, 257]) n;
+ALTER SYSTEM SET parvacuum.max_runs = 0;
+SELECT reloaded('parvacuum.max_runs', '0') \g /dev/null
+SELECT runs_refused AS before FROM parvacuum_scheduler_stats() \gset
+SELECT is(attempt('RESET ROLE', statement), '53400: too many runs of parvacuum to vacuum table "t.a" / Use VACUUM, or increase "parvacuum.max_runs".', 'max_runs: ' || statement)
+FROM unnest(ARRAY['SELECT parvacuum_run(''a'')', 'CALL parvacuum(''a'')']) statement;
+SELECT is(runs_refused, :before + 2::bigint, 'and what is refused is counted') FROM parvacuum_scheduler_stats();
+ALTER SYSTEM RESET parvacuum.max_runs;
 SELECT pg_reload_conf() \g /dev/null
 
 SELECT dblink_disconnect('s') \g /dev/null

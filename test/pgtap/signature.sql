@@ -1,7 +1,7 @@
 -- What parvacuum_run() and CALL parvacuum() look like from outside.
 \ir common.psql
 
-SELECT plan(53);
+SELECT plan(54);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -85,6 +85,7 @@ SELECT is(format('%s %s %s %s..%s %s', context, vartype, boot_val, min_val, max_
 FROM pg_settings JOIN (VALUES
     ('parvacuum.engine', 'sighup bool on .. '),
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
+    ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
     ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
     ('parvacuum.scheduler', 'sighup bool off .. '),

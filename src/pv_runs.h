@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_runs.h
+ *	  The runs of parvacuum_run() and CALL parvacuum() that are in progress.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_RUNS_H
+#define PV_RUNS_H
+
+/* A place among the runs, and the run that it was given to. */
+typedef struct PvRunPlace
+{
+	int			slot;
+	uint64		token;			/* of this run, never given to another; 0: none */
+} PvRunPlace;
+
+/* Whether a run gets a place. */
+typedef enum PvRunAnswer
+{
+	PV_RUN_GRANTED,
+	PV_RUN_ALL_TAKEN,			/* all places of parvacuum.max_runs */
+	PV_RUN_SHARE_TAKEN			/* all that one role may have of them */
+} PvRunAnswer;
+
+/* What others see of a run. */
+typedef struct PvRunSeen
+{
+	uint64		token;
+	int			pid;			/* of the runner */
+	Oid			role;			/* the caller's session user */
+} PvRunSeen;
+
+extern Size pv_runs_shmem_size(void);
+extern void pv_runs_request_lock(void);
+extern void pv_runs_shmem_startup(void);
+
+/* The caller. */
+extern PvRunAnswer pv_runs_enter(Oid role, bool is_superuser, Oid relid,
+								 PvRunPlace *place);
+extern void pv_runs_leave(PvRunPlace *place);
+extern void pv_runs_count_refused(void);
+
+/* The runner. */
+extern bool pv_runs_attach(const PvRunPlace *place);
+extern void pv_runs_begin_relation(Oid relid, Oid toast_parent);
+extern void pv_runs_end_relation(void);
+
+/* Others. */
+extern uint64 pv_runs_refused(void);
+extern int	pv_runs_find(Oid database, Oid relid, PvRunSeen **seen);
+extern bool pv_runs_find_process(int pid, PvRunSeen *seen);
+extern bool pv_runs_cancel(uint64 token, Oid database, Oid relid);
+
+#endif							/* PV_RUNS_H */

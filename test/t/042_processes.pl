@@ -1,0 +1,191 @@
+# max_worker_processes, and who may have how many of them: runs and their places in every
+# way that a run can end, the scheduler without a process, and what is said of it.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('processes');
+my $made = 0;
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub restart_with
+{
+	my (%settings) = @_;
+	$node->append_conf('postgresql.conf', join '', map { "$_ = $settings{$_}\n" } sort keys %settings);
+	if ($made++) { $node->restart; }
+	else { $node->start; pv_setup($node); }
+	return;
+}
+
+# How a run of a role fails; nothing if it does not.
+sub failure_of
+{
+	my ($role, $table) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION $role;\n\\set VERBOSITY verbose\nSELECT parvacuum_run('$table')");
+	return join ' ', $err =~ /^(?:.*ERROR|DETAIL|HINT): +(.*)/mg;
+}
+sub refused { return sql('SELECT runs_refused FROM parvacuum_scheduler_stats()'); }
+
+# A table that is locked, so that a run of it waits as long as we like.
+my $lock;
+sub lock_table
+{
+	$lock = $node->background_psql('postgres');
+	$lock->query_safe('BEGIN; LOCK TABLE held IN SHARE MODE');
+	return;
+}
+my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock'};
+my $runners = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner'};
+sub start_as
+{
+	my ($role) = @_;
+	local $ENV{PGUSER} = $role;
+	return pv_start_run($node, q{SELECT 1 FROM parvacuum_run('held')});
+}
+sub log_has
+{
+	my ($what, $from) = @_;
+	my @lines = grep { /$what/ } split /\n/, substr(slurp_file($node->logfile), $from);
+	return scalar @lines;
+}
+
+#
+# What is said at the start, and at a reload
+#
+my $too_low = qr/WARNING:  .*"max_worker_processes" is too low for parvacuum's settings/;
+restart_with(max_worker_processes => 9, max_parallel_workers => 2, 'parvacuum.max_runs' => 2, 'parvacuum.scheduler_workers' => 2);
+my $begun;
+ok(pv_await($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'", 1), 'the launcher is there');
+sub reload_and_look
+{
+	my ($what, $number, $times, %settings) = @_;
+	my $from = -s $node->logfile;
+	pv_reload_with($node, %settings);
+	# the launcher has published after it has warned
+	my $cost = 1000 + int(rand(1e6));
+	pv_reload_with($node, 'parvacuum.scheduler_max_cost' => $cost);
+	ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', $cost), "$what: the launcher has reloaded");
+	# it has warned when it comes to wait for the next reload
+	$cost++;
+	pv_reload_with($node, 'parvacuum.scheduler_max_cost' => $cost);
+	ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', $cost), "$what: and again");
+	is(log_has($too_low, $from), $times, "$what: warned $times times");
+	is(log_has("DETAIL:  It is 9, and should be $number at least", $from), $times, "$what: of $number") if $times;
+	return;
+}
+is(log_has($too_low, 0), 0, 'all fits at the start');
+reload_and_look('the scheduler fits', 0, 0, 'parvacuum.scheduler' => 'on');
+reload_and_look('one more run does not', 10, 1, 'parvacuum.max_runs' => 3);
+reload_and_look('the same again is not said', 0, 0, 'vacuum_cost_limit' => 300);
+reload_and_look('more runs are', 12, 1, 'parvacuum.max_runs' => 5);
+reload_and_look('without the scheduler', 0, 0, 'parvacuum.scheduler' => 'off');
+
+#
+# Places
+#
+sql('CREATE ROLE one LOGIN', 'CREATE ROLE two LOGIN', 'CREATE ROLE owners', 'GRANT owners TO one, two',
+	'CREATE TABLE held AS SELECT 1 AS i', 'ALTER TABLE held OWNER TO owners', 'CREATE TABLE free AS SELECT 1 AS i', 'ALTER TABLE free OWNER TO owners',
+	'GRANT USAGE ON SCHEMA public TO PUBLIC', 'ALTER TABLE held SET (autovacuum_enabled = off)');
+pv_reload_with($node, 'parvacuum.max_runs' => 3);
+my $superuser = sql('SELECT session_user');
+
+my $share = qr/^53400: too many runs of parvacuum to vacuum table "public.free" The last of 3 places is left to other roles than "one"\. Wait .*"parvacuum.max_runs"/;
+my $all = qr/^53400: too many runs of parvacuum to vacuum table "public.free" "parvacuum.max_runs" allows 3 at a time in all databases together\. Wait .*"parvacuum.max_runs"/;
+lock_table();
+my @runs = (start_as('one'), start_as('one'));
+ok(pv_await($node, $waiting, 2), 'one role has two of three places');
+like(failure_of('one', 'free'), $share, 'it does not get the last one');
+is(failure_of('two', 'free'), '', 'another role does, more than once');
+is(failure_of('two', 'free'), '', 'which it gives back');
+is(failure_of($superuser, 'free'), '', 'a superuser does');
+push @runs, start_as('two');
+ok(pv_await($node, $waiting, 3), 'all are taken');
+my $before = refused();
+like(failure_of($_, 'free'), $all, "none is left: $_") for 'one', 'two', $superuser;
+is(refused(), $before + 3, 'which is counted');
+$lock->query_safe('COMMIT');
+ok(pv_finish($_), 'a run ends') or diag $_->{err} for @runs;
+is(failure_of('one', 'free'), '', 'then there are places again');
+
+pv_reload_with($node, 'parvacuum.max_runs' => 1);
+is(failure_of('one', 'free'), '', 'the only place is for all') for 1 .. 3;
+pv_reload_with($node, 'parvacuum.max_runs' => 0);
+like(failure_of($_, 'free'), qr/^53400: .* allows 0 at a time in all databases together\. Use VACUUM, or increase "parvacuum.max_runs"/, "none is allowed: $_")
+  for 'one', $superuser;
+
+#
+# Every way that a run can end gives its one place back, and not before the runner is gone
+#
+pv_reload_with($node, 'parvacuum.max_runs' => 1);
+my $of_caller = q{SELECT pid FROM pg_stat_activity WHERE query ~ 'parvacuum_run' AND backend_type = 'client backend' AND pid <> pg_backend_pid()};
+my $of_runner = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum runner'};
+my %ends = (
+	'the caller is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_caller) x",
+	'the caller is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_caller) x",
+	'the runner is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_runner) x",
+	'the runner is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_runner) x",
+	'both are terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_runner UNION ALL $of_caller) x");
+for my $what (sort keys %ends)
+{
+	lock_table();
+	my $run = start_as('one');
+	ok(pv_await($node, $waiting, 1), "$what: a run waits");
+	like(failure_of('two', 'free'), qr/allows 1 at a time/, "$what: the place is taken");
+	sql($ends{$what});
+	ok(!pv_finish($run), "$what: it fails");
+	$lock->query_safe('COMMIT');
+	ok(pv_await($node, $runners, 0), "$what: the runner is gone");
+	is(failure_of('two', 'free'), '', "$what: the place is free");
+}
+
+# while the runner exits, in mid-vacuum, and without a segment
+sql('CREATE TABLE busy (i int) WITH (autovacuum_enabled = off)', 'INSERT INTO busy SELECT generate_series(1, 200000)', 'DELETE FROM busy WHERE i % 3 = 0');
+for my $n (1 .. 5)
+{
+	my $run = pv_start_run($node, "SELECT 1 FROM parvacuum_run('busy', disable_page_skipping => true)", vacuum_cost_delay => '10ms', vacuum_cost_limit => 50);
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE phase = 'scanning heap'}, 1), "in mid-vacuum, $n");
+	sql("SELECT pg_terminate_backend(pid) FROM ($of_caller) x");
+	ok(!pv_finish($run), "ended, $n");
+	# a session that goes is gone from pg_stat_activity before its exit is over
+	ok($node->poll_query_until('postgres', q{SELECT count(*) FROM parvacuum_run('free')}, 1), "and the place is free, $n");
+}
+is($node->safe_psql('postgres', join "\n", map { "SELECT count(*) FROM parvacuum_run('free');" } 1 .. 5), join("\n", (1) x 5), 'one run right after the other');
+
+#
+# No process for a run, nor for the scheduler: counted, and what is said
+#
+$begun = -s $node->logfile;
+restart_with(max_worker_processes => 2, autovacuum_naptime => '1s', max_parallel_workers => 2);
+pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'parvacuum.max_runs' => 4);
+sql('CREATE TABLE needy (i int) WITH (parvacuum.enabled)', 'INSERT INTO needy SELECT generate_series(1, 10000)', 'DELETE FROM needy');
+ok(pv_await($node, 'SELECT no_process > 1 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler has no process');
+$before = refused();
+like(failure_of('one', 'free'), qr/^53000: could not start a process to vacuum table "public.free" .*max_worker_processes/, 'nor has a run');
+is(refused(), $before + 1, 'which is counted');
+is(log_has(q{parvacuum's scheduler could not start a process}, $begun), 1, 'it is said once');
+ok(log_has($too_low, $begun) > 0, 'and that there should be more');
+is(sql('SELECT vacuums FROM parvacuum_scheduler_stats()'), 0, 'nothing is vacuumed by the scheduler');
+pv_reload_with($node, 'autovacuum' => 'on');
+ok(pv_await($node, q{SELECT autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 'needy'::regclass}, 'true'), q{core's autovacuum does it});
+
+# not even the launcher
+$begun = -s $node->logfile;
+restart_with(max_worker_processes => 1);
+is(log_has(q{WARNING:  .*parvacuum's launcher cannot be started}, $begun), 1, 'no launcher: the postmaster says so');
+is(log_has('DETAIL:  "max_worker_processes" is 1, and should be 11 at least', $begun), 1, 'and what there should be');
+restart_with(max_worker_processes => 11);
+$begun = -s $node->logfile;
+ok(pv_await($node, 'SELECT passes > 1 FROM parvacuum_scheduler_stats()', 'true'), 'with as many as that the scheduler works');
+is(log_has($too_low, $begun), 0, 'and nothing is said');
+is(sql('SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'nor counted');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
