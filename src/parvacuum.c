@@ -52,6 +52,7 @@
  *		pv_guard.c		no vacuum is started from inside another
  *		pv_window.c		hours of the week, in settings and options
  *		pv_shmem.c		the root in shared memory; the cluster's worker count
+ *		pv_runs.c		the runs of parvacuum_run() in progress, and how many may be
  *		pv_launcher.c	the process that follows the configuration for autovacuum,
  *						and has databases vacuumed
  *		pv_sched.c		a runner of the scheduler; pv_need.c: what tables need;
