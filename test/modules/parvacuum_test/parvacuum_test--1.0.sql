@@ -363,3 +363,44 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_tableam(internal)
 RETURNS table_am_handler STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- The registry of runs: begins with none, and so many allowed.
+CREATE FUNCTION parvacuum_test_runs(max_runs int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- A caller takes a place: the token, 0 if all are taken, -1 if the role's are.
+CREATE FUNCTION parvacuum_test_run_enter(pid int, database oid, role oid,
+										 is_superuser boolean, rel oid)
+RETURNS bigint STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_run_leave(pid int, token bigint)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_run_attach(pid int, token bigint)
+RETURNS boolean STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- A runner begins with a table; 0: has ended with it.
+CREATE FUNCTION parvacuum_test_run_at(pid int, rel oid, toast_parent oid DEFAULT 0)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_run_exit(pid int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_runs_find(database oid, rel oid)
+RETURNS text STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_runs_process(pid int)
+RETURNS bigint STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- The PID that was signalled; null: none.
+CREATE FUNCTION parvacuum_test_run_cancel(token bigint, database oid, rel oid)
+RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
