@@ -246,7 +246,8 @@ static void
 check_order(Sim *sim, const PvItem *begun)
 {
 	ListCell   *lc;
-	List	   *items = pv_queue_copy();
+	int			nlarge;
+	List	   *items = pv_queue_copy(InvalidOid, &nlarge);
 
 	foreach(lc, items)
 	{
