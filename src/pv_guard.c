@@ -21,7 +21,8 @@
  *		VACUUM, ANALYZE, REINDEX, CLUSTER	are refused, in the ProcessUtility hook
  *		parvacuum_run() and its like		refuse by themselves
  *		whatever else writes				is refused inside a vacuum by the engine, whose
- *											transaction is read-only for statements
+ *											transaction is read-only for statements, and
+ *											must not have got an XID (pv_index.c)
  *
  * All these functions refuse within any other operation that core runs as the owner of
  * a table as well: core's own ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW.

@@ -521,7 +521,8 @@ vacuum_declined(Relation rel, VacuumParams *params,
  * The cleanup of a BRIN index runs functions of the table's owner.  If one of these wrote
  * anything, the transaction would get an XID, which the snapshots of others leave out,
  * since the process has PROC_IN_VACUUM set: they would take what it wrote for aborted,
- * and leave hints that say so for ever.  An error ends the transaction, and with it this.
+ * and leave hints that say so for ever.  What can write even so is found by its XID, in
+ * pv_index.c.  An error ends the transaction, and with it this.
  *
  * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,
  * ExecCheckXactReadOnly; tcop/utility.c, PreventCommandIfReadOnly.

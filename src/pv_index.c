@@ -34,6 +34,8 @@
 #include "access/amapi.h"
 #include "access/gin_private.h"
 #include "access/nbtree.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
 #include "utils/rel.h"
@@ -365,6 +367,25 @@ keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
 }
 
 /*
+ * Raise an error if a function of the index has written anything.
+ *
+ * The transaction is read-only for statements (pv_hook.c), but not for all functions
+ * of the server that write.  What has got an XID here must not be committed: see there.
+ * Access methods of core assign none while they vacuum.
+ */
+static void
+check_nothing_written(Relation indrel)
+{
+	if (indrel->rd_rel->relam < FirstNormalObjectId &&
+		TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("functions of index \"%s\" must not write during VACUUM",
+						RelationGetRelationName(indrel)),
+				 errhint("Have the expressions and the predicate of the index call functions that are immutable.")));
+}
+
+/*
  * Have the access method vacuum or clean up one index.
  */
 static void
@@ -384,6 +405,7 @@ process_unit(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
 		after = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
 	else
 		after = index_vacuum_cleanup(ivinfo, istat);
+	check_nothing_written(self->indrels[i]);
 
 	keep_result(self, i, after);
 }

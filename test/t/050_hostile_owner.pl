@@ -72,6 +72,8 @@ my @deeds = (
 	q{PERFORM parvacuum_enqueue('mallory.%1$s')}, q{PERFORM parvacuum_cancel('mallory.%1$s')}, 'PERFORM parvacuum_cancel(pg_backend_pid())',
 	'PERFORM pg_cancel_backend(pg_backend_pid())', 'PERFORM pg_terminate_backend(pg_backend_pid())',
 	'ALTER TABLE mallory.%1$s SET (parvacuum.enabled = off)', 'DROP TABLE mallory.%1$s', 'DROP INDEX mallory.%1$s_brin', 'TRUNCATE mallory.%1$s',
+	q{PERFORM lo_from_bytea(0, 'abc')}, q{PERFORM lo_create(0)}, 'NOTIFY mallory',
+	$node->pg_version >= 18 ? q{PERFORM pg_restore_relation_stats('schemaname', 'mallory', 'relname', 'other', 'reltuples', 4242::real)} : (),
 	'INSERT INTO mallory.diary SELECT 1', q{PERFORM nextval('mallory.counter')}, 'CREATE TABLE mallory.made_by_%1$s (id int)',
 	'REINDEX TABLE mallory.%1$s', 'REINDEX TABLE mallory.other', 'CLUSTER mallory.other USING other_i', 'CREATE INDEX ON mallory.%1$s (id)', 'LOCK TABLE victim.plain', 'SET ROLE postgres', 'RESET SESSION AUTHORIZATION',
 	q{PERFORM set_config('parvacuum.wait_at', 'scan', false)}, q{PERFORM set_config('vacuum_cost_delay', '100', false)},
