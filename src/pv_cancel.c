@@ -16,8 +16,7 @@
  *
  * Exactness.  A request names a table, and must not hit a process that is at another one by the
  * time the signal comes.  How that is excluded for runners is said in pv_queue.c, forget_cancel().
- * A process that vacuums for a caller ends when it is cancelled, whatever table it is at,
- * since its caller gets the error; see cancel_run() for what is left to chance there.
+ * For processes that vacuum for a caller, pv_runs.c says it.
  *
  * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
  *
@@ -27,16 +26,12 @@
  */
 #include "postgres.h"
 
-#include <signal.h>
-
 #include "access/htup_details.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "utils/acl.h"
-#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
 
@@ -44,6 +39,7 @@
 #include "pv_hook.h"
 #include "pv_queue.h"
 #include "pv_runner.h"
+#include "pv_runs.h"
 #include "pv_sched.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_cancel_pid);
@@ -71,15 +67,15 @@ may_vacuum(Oid relid)
 }
 
 /*
- * May the current role cancel a process that vacuums for a caller?
+ * May the current role cancel what vacuums for a session of that role?
  * Core: signalfuncs.c, pg_signal_backend.
  */
 static bool
-may_cancel_run(const PgBackendStatus *status)
+may_cancel_run(Oid role)
 {
-	if (superuser_arg(status->st_userid))
+	if (superuser_arg(role))
 		return superuser();
-	return has_privs_of_role(GetUserId(), status->st_userid) ||
+	return has_privs_of_role(GetUserId(), role) ||
 		has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND);
 }
 
@@ -127,63 +123,25 @@ refuse_run(int elevel)
  * ----------------------------------------------------------------
  */
 
-/* Is it our background worker of that type? */
+/* Is it a process of the scheduler? */
 static bool
-is_of_type(int pid, const char *type)
+is_scheduler(int pid)
 {
-	const char *its_type = GetBackgroundWorkerTypeByPid(pid);
+	const char *type = GetBackgroundWorkerTypeByPid(pid);
 
-	return its_type != NULL && strcmp(its_type, type) == 0;
-}
-
-/* What core knows of the process now; NULL if it is gone. */
-static const PgBackendStatus *
-status_of(int pid)
-{
-	pgstat_clear_backend_activity_snapshot();
-	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
-	{
-		const PgBackendStatus *status = pv_backend_status(i);
-
-		if (status->st_procpid == pid)
-			return status;
-	}
-	return NULL;
-}
-
-static bool
-is_at(const PgBackendStatus *status, Oid relid)
-{
-	return status->st_databaseid == MyDatabaseId &&
-		status->st_progress_command == PROGRESS_COMMAND_VACUUM &&
-		status->st_progress_command_target == relid;
+	return type != NULL && strcmp(type, PV_SCHED_TYPE) == 0;
 }
 
 /*
- * Cancel a run, if it is one and at the table; an invalid OID stands for any.  *refused is set
+ * Cancel a run, if it is still at the table; an invalid OID stands for any.  *refused is set
  * if it is not the current role's to cancel.
- *
- * Looked at right before the signal, as in pg_cancel_backend(), and with the same gap: what ends
- * between the look and the signal may be another process by then, if the system gives its PID
- * away that soon; and a run of several tables may be at the next one.
  */
 static bool
-cancel_run(int pid, Oid relid, bool *refused)
+cancel_run(const PvRunSeen *seen, Oid relid, bool *refused)
 {
-	const PgBackendStatus *status = status_of(pid);
-
-	if (status == NULL || !is_of_type(pid, PV_RUNNER_TYPE) ||
-		(OidIsValid(relid) && !is_at(status, relid)))
-		return false;
-	if (!may_cancel_run(status))
-	{
-		*refused = true;
-		return false;
-	}
-	if (kill(pid, SIGINT) == 0)
-		return true;
-	ereport(WARNING,
-			(errmsg("could not send signal to process %d: %m", pid)));
+	if (may_cancel_run(seen->role))
+		return pv_runs_cancel(seen->token, MyDatabaseId, relid);
+	*refused = true;
 	return false;
 }
 
@@ -191,20 +149,12 @@ cancel_run(int pid, Oid relid, bool *refused)
 static bool
 cancel_runs(Oid relid, bool *refused)
 {
-	List	   *pids = NIL;
-	ListCell   *lc;
+	PvRunSeen  *seen;
+	int			n = pv_runs_find(MyDatabaseId, relid, &seen);
 	bool		done = false;
 
-	pgstat_clear_backend_activity_snapshot();
-	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
-	{
-		const PgBackendStatus *status = pv_backend_status(i);
-
-		if (is_at(status, relid))
-			pids = lappend_int(pids, status->st_procpid);
-	}
-	foreach(lc, pids)
-		done |= cancel_run(lfirst_int(lc), relid, refused);
+	for (int i = 0; i < n; i++)
+		done |= cancel_run(&seen[i], relid, refused);
 	return done;
 }
 
@@ -218,23 +168,24 @@ Datum
 parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 {
 	int			pid = PG_GETARG_INT32(0);
+	PvRunSeen	seen;
 	bool		refused = false;
 	bool		done;
 
 	pv_hook_check_server("parvacuum_cancel()");
-	if (is_of_type(pid, PV_SCHED_TYPE))
+	if (is_scheduler(pid))
 	{
 		if (!pv_may_signal_autovacuum())
 			refuse_scheduler();
 		PG_RETURN_BOOL(pv_queue_cancel_runner(pid));
 	}
-	if (!is_of_type(pid, PV_RUNNER_TYPE))
+	if (!pv_runs_find_process(pid, &seen))
 	{
 		ereport(WARNING,
 				(errmsg("PID %d is not a process of parvacuum that vacuums", pid)));
 		PG_RETURN_BOOL(false);
 	}
-	done = cancel_run(pid, InvalidOid, &refused);
+	done = cancel_run(&seen, InvalidOid, &refused);
 	if (refused)
 		refuse_run(ERROR);
 	PG_RETURN_BOOL(done);

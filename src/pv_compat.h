@@ -36,7 +36,6 @@
 #include "storage/read_stream.h"
 #endif
 #include "utils/acl.h"
-#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
@@ -888,17 +887,6 @@ pv_vacuum(List *relations, VacuumParams *params, BufferAccessStrategy bstrategy,
 	vacuum(relations, params, bstrategy, vac_context, true);
 #else
 	vacuum(relations, params, bstrategy, true);
-#endif
-}
-
-/* PG 16 renamed this.  The first is 1. */
-static inline PgBackendStatus *
-pv_backend_status(int i)
-{
-#if PG_VERSION_NUM >= 160000
-	return &pgstat_get_local_beentry_by_index(i)->backendStatus;
-#else
-	return &pgstat_fetch_stat_local_beentry(i)->backendStatus;
 #endif
 }
 
