@@ -123,6 +123,8 @@ static XLogRecPtr logged = InvalidXLogRecPtr;
 static XLogRecPtr told = InvalidXLogRecPtr;
 static TimestampTz told_at = 0;
 
+static emit_log_hook_type prev_emit_log = NULL;
+
 /* A ring of buffers for what core does; the engine makes its own */
 static BufferAccessStrategy ring = NULL;
 
@@ -185,6 +187,22 @@ fix_settings(void)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	if (PV_HAS_TRANSACTION_TIMEOUT)
 		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
+ * ANALYZE warns of each statistics object that it cannot compute, for instance because a
+ * column has a statistics target of 0, but not in an autovacuum worker: nobody reads that
+ * who could do anything about it, and the log would have it in each pass.
+ *
+ * Core: statistics/extended_stats.c, BuildRelationExtStatistics.
+ */
+static void
+leave_out_statistics_warning(ErrorData *edata)
+{
+	if (edata->elevel == WARNING && edata->sqlerrcode == ERRCODE_INVALID_OBJECT_DEFINITION)
+		edata->output_to_server = false;
+	if (prev_emit_log)
+		prev_emit_log(edata);
 }
 
 /*
@@ -990,6 +1008,8 @@ parvacuum_sched_main(Datum main_arg)
 
 	/* functions of indexes are to start nothing here */
 	pv_guard_process();
+	prev_emit_log = emit_log_hook;
+	emit_log_hook = leave_out_statistics_warning;
 
 	/* for who waits for a lock of ours, or drops the database */
 	change_status(PROC_IS_AUTOVACUUM, 0);
