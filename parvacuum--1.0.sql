@@ -235,7 +235,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_cancel_table'
 LANGUAGE C VOLATILE STRICT;
 
 COMMENT ON FUNCTION parvacuum_cancel(regclass) IS
-'has the scheduler give up a table, and cancels a parvacuum_run() or CALL parvacuum() that is at it: a vacuum in progress is cancelled, and the table is taken out of the scheduler''s queue until the next pass over the database; true if there was either.  VACUUM and autovacuum workers are left alone';
+'has the scheduler give up a table, and cancels a parvacuum_run() or CALL parvacuum() that is at it or was asked for it: a vacuum in progress is cancelled, and the table is taken out of the scheduler''s queue until the next pass over the database; true if there was either.  VACUUM and autovacuum workers are left alone';
 
 -- So that a name in quotes is a table's.
 CREATE FUNCTION parvacuum_cancel(name text)

@@ -136,6 +136,25 @@ for my $caller (sort keys %cancels)
 		}
 	}
 }
+# one that only waits for the table, and one of a partitioned table that is at a partition
+sql('CREATE TABLE parent (LIKE run) PARTITION BY RANGE (id)', 'CREATE TABLE part PARTITION OF parent FOR VALUES FROM (0) TO (10000)',
+	'ALTER TABLE part ALTER pad SET STORAGE PLAIN', q{INSERT INTO parent SELECT i, 'x' FROM generate_series(1, 3000) i}, map { "ALTER TABLE $_ OWNER TO pv_owner" } qw(parent part));
+my $lock = $node->background_psql('postgres');
+$lock->query_safe('BEGIN; LOCK TABLE run');
+my %state_of = (run => q{FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock'},
+	parent => q{FROM pg_stat_progress_vacuum WHERE relid = 'part'::regclass});
+for my $table (sort keys %state_of)
+{
+	local $ENV{PGUSER} = 'pv_owner';
+	my $run = pv_start_run($node, "SELECT parvacuum_run('$table', workers => 0)", vacuum_cost_delay => 100, vacuum_cost_limit => 100);
+	delete local $ENV{PGUSER};
+	ok(pv_await($node, "SELECT count(*) $state_of{$table}", 1), "a run of $table") or diag pv_processes($node);
+	is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION pv_owner; SELECT parvacuum_cancel('$table')"), 't', 'is found by that table');
+	ok(!pv_finish($run), 'it is over');
+	like($run->{err}, qr/canceling statement due to user request/, 'as its caller is told');
+}
+$lock->query_safe('COMMIT');
+$lock->quit;
 is(error_of('pv_signal', q{SELECT parvacuum_cancel('run')}), $no_right, 'a member of pg_signal_backend cannot have the scheduler give a table up');
 is(error_of('pv_owner', q{SELECT parvacuum_cancel('run')}), '', 'the owner may ask for that, if there is nothing to give up');
 is(pv_findings($node, 'run'), '', 'the table is whole');
