@@ -271,12 +271,21 @@ static void
 take_reload(PvCostShared *shared)
 {
 	PvSettings	settings;
+	double		working_delay = pv_vacuum_cost_delay;
+	int			working_limit = pv_vacuum_cost_limit;
 	int			limit;
 
 	/* Settings are not to be taken for what they were weighed to, nor left so */
 	if (weighed)
 		weigh_pages(1.0);
 	pv_reload_now(&settings);
+
+	/* On 15 these are settings as well; a sleep may be arranged in them */
+	if (pv_cost_on_account)
+	{
+		pv_vacuum_cost_delay = working_delay;
+		pv_vacuum_cost_limit = working_limit;
+	}
 
 	SpinLockAcquire(&shared->mutex);
 	shared->settings = settings;
@@ -408,13 +417,28 @@ pv_cost_set_rate(int64 rate)
 }
 
 /*
+ * Among how many is the budget divided?
+ */
+static int
+count_sharers(PvCostShared *shared)
+{
+	int			nunits = (int) pg_atomic_read_u32(&shared->nunits);
+
+	if (nunits > 0)
+		return Min(nunits, shared->nparticipants);
+	return Max(1, (int) pg_atomic_read_u32(&shared->nactive));
+}
+
+/*
  * From its next sleep on core's code, if it comes to no poll, is to sleep so long
- * each time that it keeps to a runner's part of the rate.
+ * each time that it keeps to its part of the rate: a runner's, which the processes of
+ * its vacuum divide among themselves.
  */
 static void
 sleep_unpolled(int64 rate, int64 usecs)
 {
-	int64		limit = rate * usecs / 1000000 / Max(pv_queue_nrunners(), 1);
+	int			nsharers = pv_cost_current != NULL ? count_sharers(pv_cost_current) : 1;
+	int64		limit = rate * usecs / 1000000 / Max(pv_queue_nrunners(), 1) / nsharers;
 
 	pv_vacuum_cost_limit = Min(Max(limit, 1), DUE_BALANCE / MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
@@ -565,19 +589,6 @@ pv_cost_settle(void)
 									now_usecs()) >= MIN_SLEEP_USECS;
 	begin_payment(rate);
 	settled_usage = pgBufferUsage;
-}
-
-/*
- * Among how many is the budget divided?
- */
-static int
-count_sharers(PvCostShared *shared)
-{
-	int			nunits = (int) pg_atomic_read_u32(&shared->nunits);
-
-	if (nunits > 0)
-		return Min(nunits, shared->nparticipants);
-	return Max(1, (int) pg_atomic_read_u32(&shared->nactive));
 }
 
 /*

@@ -73,8 +73,10 @@
 #define LOOK_FOR_PLACE_MS		1000
 
 /* After so long a runner is started again in a database where one has ended before
- * it came, as it does where the database is gone. */
+ * it came, as it does where the database is gone; twice as long after the next one, and so
+ * on, to the longest. */
 #define START_AGAIN_AFTER_MS	1000
+#define LONGEST_START_AGAIN_MS	60000
 
 /* A database, by what we know of it */
 typedef struct Database
@@ -86,6 +88,7 @@ typedef struct Database
 	TimestampTz due;			/* when it is to be looked at next */
 	TimestampTz hired_at;		/* a runner, last */
 	TimestampTz not_before;		/* another, if that one never came */
+	int			nfailures;		/* that have not come, one after the other */
 } Database;
 
 /* A runner that we have started and that has not come yet */
@@ -94,6 +97,8 @@ typedef struct Started
 	BackgroundWorkerHandle *handle; /* NULL: none */
 	uint32		token;
 	Oid			database;
+	TimestampTz started_at;
+	bool		ended;			/* by us */
 } Started;
 
 static HTAB *databases = NULL;
@@ -256,6 +261,7 @@ note_database(Form_pg_database form)
 	{
 		database->due = GetCurrentTimestamp();
 		database->hired_at = database->not_before = 0;
+		database->nfailures = 0;
 	}
 	database->present = true;
 	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
@@ -335,9 +341,42 @@ note_failure(Oid oid)
 	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
 
 	if (database != NULL)
+	{
+		int			ms = START_AGAIN_AFTER_MS;
+
+		for (int i = 0; i < database->nfailures && ms < LONGEST_START_AGAIN_MS; i++)
+			ms *= 2;
+		database->nfailures++;
 		database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-														   START_AGAIN_AFTER_MS);
+														   Min(ms, LONGEST_START_AGAIN_MS));
+	}
 	databases_read_at = 0;
+}
+
+/*
+ * A runner has come.
+ */
+static void
+note_success(Oid oid)
+{
+	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
+
+	if (database != NULL)
+		database->nfailures = 0;
+}
+
+/*
+ * End a runner that has not come for long.  It waits for the lock of its database, which a
+ * session holds that renames it, for instance; meanwhile it has a place of the server's,
+ * which its owner could take from all others with a few databases.
+ */
+static void
+end_late(Started *it, TimestampTz now)
+{
+	if (it->ended || !TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
+		return;
+	TerminateBackgroundWorker(it->handle);
+	it->ended = true;
 }
 
 /*
@@ -360,12 +399,28 @@ look_after_started(void)
 			note_failure(started[i].database);
 			has_come = true;
 		}
+		else if (has_come)
+			note_success(started[i].database);
+		else
+			end_late(&started[i], GetCurrentTimestamp());
 		if (has_come)
 		{
 			pfree(started[i].handle);
 			started[i].handle = NULL;
 		}
 	}
+}
+
+/* Has a runner been started that has not come yet? */
+static bool
+is_any_to_come(void)
+{
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		if (started[i].handle != NULL)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -403,6 +458,8 @@ hire(Database *database, bool to_scan, bool takes_queue)
 	MemoryContextSwitchTo(old_context);
 	started[runner].token = token;
 	started[runner].database = database->oid;
+	started[runner].started_at = GetCurrentTimestamp();
+	started[runner].ended = false;
 
 	if (!good)
 	{
@@ -743,6 +800,8 @@ schedule(void)
 	}
 	if (pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers)))
 		next = Min(next, soon);
+	if (is_any_to_come())
+		next = Min(next, TimestampTzPlusMilliseconds(now, LOOK_FOR_PLACE_MS));
 	return TimestampDifferenceMilliseconds(now, next);
 }
 

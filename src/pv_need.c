@@ -384,7 +384,8 @@ void
 pv_need_scan(PvFound *found)
 {
 	Scan		scan = {.found = found};
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent)};
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent),
+	.hcxt = CurrentMemoryContext};
 
 	memset(found, 0, sizeof(*found));
 	scan.now = time(NULL);
@@ -396,7 +397,8 @@ pv_need_scan(PvFound *found)
 		return;
 	}
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
-	scan.toast = hash_create("TOAST tables", 256, &info, HASH_ELEM | HASH_BLOBS);
+	scan.toast = hash_create("TOAST tables", 256, &info,
+							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
 
 	for_each_table(&scan, false, consider_table);

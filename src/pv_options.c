@@ -996,9 +996,11 @@ read_labelled(void *arg)
 static HTAB *
 make_table_of_oids(void)
 {
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid)};
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid),
+	.hcxt = CurrentMemoryContext};
 
-	return hash_create("tables with options of parvacuum", 64, &info, HASH_ELEM | HASH_BLOBS);
+	return hash_create("tables with options of parvacuum", 64, &info,
+					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 /*

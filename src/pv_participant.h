@@ -181,6 +181,7 @@ typedef struct PvParticipant
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;
+	uint32		nreloads_checked;	/* reloads known when the failsafe was last looked for */
 	int			blocks_unpaced; /* since the WAL writer was told of our WAL */
 	XLogRecPtr	paced_upto;		/* the last of it that it was told of */
 

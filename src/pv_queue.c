@@ -75,11 +75,6 @@
 
 #define LOCK_TRANCHE			"parvacuum_queue"
 
-/* A runner that has not come after so long waits for something, and takes no place
- * from others meanwhile: for its database's lock, which ALTER DATABASE may have.  One
- * that is at a small table for so long may wait for a lock, too. */
-#define LATE_AFTER_MS			10000
-
 /* A runner stays no longer than this where there always is something to do: settings of
  * databases and roles are only read by who comes. */
 #define LONGEST_STAY_MS			(10 * 60 * 1000)
@@ -968,7 +963,7 @@ static bool
 is_late(const Runner *runner, TimestampTz now)
 {
 	return runner->pid == 0 &&
-		TimestampDifferenceExceeds(runner->hired_at, now, LATE_AFTER_MS);
+		TimestampDifferenceExceeds(runner->hired_at, now, PV_LATE_AFTER_MS);
 }
 
 /* Will it have time soon, or leave soon if it is called back? */
@@ -976,7 +971,7 @@ static bool
 is_free_soon(const Runner *runner, TimestampTz now)
 {
 	return !runner->on_large &&
-		!(runner->busy && TimestampDifferenceExceeds(runner->busy_since, now, LATE_AFTER_MS));
+		!(runner->busy && TimestampDifferenceExceeds(runner->busy_since, now, PV_LATE_AFTER_MS));
 }
 
 /*
@@ -1405,7 +1400,8 @@ is_before_cursor(const Cycle *cycle, const PvItem *item)
  * The scan goes on: is the table to wait until it begins anew?  If it was done since it began, or
  * has been in vain; also if that may have been forgotten, because it comes before the last that
  * found place.  Only then, as it is also true of those whose score has grown since: of all that
- * are left, where ages do.  One in danger waits only where it is known to have been in vain.
+ * are left, where ages do.  One in danger waits only where it is known to have been begun in
+ * vain, and what was asked for does not wait.
  */
 static bool
 had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *entry)
@@ -1413,7 +1409,8 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 	if (!queue->goes_on)
 		return false;
 	if (entry != NULL)
-		return was_in_vain(&entry->item);
+		return was_in_vain(&entry->item) && entry->item.priority == 0 &&
+			(entry->item.in_vain || !item->score.danger);
 	if (item->score.danger)
 		return false;
 	return (item->done_at != 0 && item->done_at >= queue->cycle.since) ||
@@ -1646,20 +1643,21 @@ pv_queue_pop(int max_large, PvItem *item)
 
 /*
  * The table at hand has another score than when it was queued, or has become
- * large.  If it is not the first any more, put it back.  False if it still is,
+ * large.  Is it not the first any more?  Then it is to be put back, once it is not locked
+ * any more, or who takes it next would find it locked.  False if it still is the first
  * among those that this runner may take: else it would get it again, and again.
  * If it was to be cancelled, and it turns out that it may be, it is at the next check for
  * interrupts.
  */
 bool
-pv_queue_put_back(const PvItem *item)
+pv_queue_gives_way(const PvItem *item)
 {
 	DatabaseQueue *queue = my_queue();
 	QueueEntry *entry;
 	QueueEntry *first;
 	PvRank		rank;
 	bool		cancel;
-	bool		put_back;
+	bool		gives_way;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = find_entry(item->key.database, item->key.relid);
@@ -1673,21 +1671,25 @@ pv_queue_put_back(const PvItem *item)
 	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.in_vain,
 				  &rank);
 	me->on_danger = rank.danger;
-	put_back = !cancel &&
+	gives_way = !cancel &&
 		((first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
 		 (item->pages >= PV_LARGE_PAGES && !me->on_large));
-	if (put_back)
-	{
-		enqueue_again(queue, entry);
-		me->busy = me->on_large = me->on_danger = false;
-	}
 	me->looked = true;
 	LWLockRelease(lock);
-	if (put_back)
-		forget_cancel();
-	else if (cancel)
+	if (cancel)
 		InterruptPending = QueryCancelPending = true;
-	return put_back;
+	return gives_way;
+}
+
+/* Put the table at hand back into the queue. */
+void
+pv_queue_put_back(const PvItem *item)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	enqueue_again(my_queue(), find_entry(item->key.database, item->key.relid));
+	me->busy = me->on_large = me->on_danger = false;
+	LWLockRelease(lock);
+	forget_cancel();
 }
 
 /*
@@ -1897,7 +1899,7 @@ pv_queue_share_of_role(void)
  *
  * What is queued may have become older since, which the runner sees when it looks again.
  * Before that, who may not cancel what prevents wraparound has the runner cancel itself if
- * it finds that it does not (pv_queue_put_back).
+ * it finds that it does not (pv_queue_gives_way).
  */
 static bool
 cancel_running(QueueEntry *entry, bool wraparound_too)

@@ -24,6 +24,13 @@
 /* The most that parvacuum.scheduler_workers can be, and one. */
 #define PV_MAX_RUNNERS			65
 
+/*
+ * Milliseconds after which a runner that has not come waits for something, such as its
+ * database's lock, which ALTER DATABASE may have: the launcher ends it.  One that is at a
+ * small table for so long may wait for a lock, too.
+ */
+#define PV_LATE_AFTER_MS		10000
+
 /* Tables in all queues together. */
 #define PV_QUEUE_SIZE			32768
 
@@ -160,7 +167,8 @@ extern bool pv_queue_end_scan(bool complete, int64 used);
 extern void pv_queue_note_nothing(void);
 extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
-extern bool pv_queue_put_back(const PvItem *item);
+extern bool pv_queue_gives_way(const PvItem *item);
+extern void pv_queue_put_back(const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 							TransactionId horizon);
 extern bool pv_queue_should_leave(void);

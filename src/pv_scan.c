@@ -45,7 +45,6 @@ typedef struct HeapScan
 	uint32		segno;
 	BlockNumber unreported;		/* blocks passed since progress was added up */
 	BlockNumber until_failsafe_check;
-	uint32		nreloads;		/* there were at the last check */
 } HeapScan;
 
 /*
@@ -447,11 +446,10 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 
 	/* A reload may have been made for the failsafe's sake */
 	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self) ||
-		scan->nreloads != pv_cost_nreloads)
+		self->nreloads_checked != pv_cost_nreloads)
 	{
 		(void) pv_check_failsafe(self);
 		scan->until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
-		scan->nreloads = pv_cost_nreloads;
 	}
 
 	pv_page_pace_wal(self);
@@ -492,7 +490,6 @@ pv_scan_heap(PvParticipant *self)
 	Buffer		buf;
 
 	scan.until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
-	scan.nreloads = pv_cost_nreloads;
 	if (self->is_leader)
 		pv_wait_point("leader scan");
 	pv_wait_point("scan");

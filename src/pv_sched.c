@@ -729,7 +729,7 @@ look_and_vacuum(Work *work, bool *go_on, bool *put_back)
 		reason = PV_WAIT_WINDOW;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 	}
-	else if (pv_queue_put_back(&work->item))
+	else if (pv_queue_gives_way(&work->item))
 		*put_back = true;
 	else
 	{
@@ -826,7 +826,10 @@ do_table(Work *work)
 
 	reason = look_and_vacuum(work, &go_on, &put_back);
 	if (put_back)
+	{
+		pv_queue_put_back(&work->item);
 		return;
+	}
 	if (go_on && work->item.score.analyze && !analyze_table(work) && reason == PV_WAIT_NONE)
 		reason = PV_WAIT_LOCK;
 
@@ -974,10 +977,19 @@ heed_configuration(void)
 static void
 heed_reload(void)
 {
+	double		cost_delay;
+	int			cost_limit;
+
 	if (!ConfigReloadPending)
 		return;
 	ConfigReloadPending = false;
+
+	/* On 15 these are settings as well; a sleep may be arranged in them */
+	cost_delay = pv_vacuum_cost_delay;
+	cost_limit = pv_vacuum_cost_limit;
 	ProcessConfigFile(PGC_SIGHUP);
+	pv_vacuum_cost_delay = cost_delay;
+	pv_vacuum_cost_limit = cost_limit;
 	heed_configuration();
 }
 

@@ -70,7 +70,7 @@ reload_with('parvacuum.scheduler' => 'on');
 my $bench;
 {
 	local $ENV{PGUSER} = 'hostile';
-	$bench = pv_start_pgbench($node, 600, 1, annoy => [ 1, join "\n", '\set i random(1, 15)', 'UPDATE hot_:i SET id = id WHERE id <= 45;', 'SELECT parvacuum_enqueue(\'hot_:i\', 100);', '' ]);
+	$bench = pv_start_pgbench($node, 600, 1, annoy => [ 1, join "\n", '\set i random(1, 15)', 'UPDATE hot_:i SET id = id WHERE id <= 45;', 'SELECT parvacuum_enqueue(\'hot_:i\', 100);', '\sleep 10 ms', '' ]);
 }
 my $hot_queued = q{SELECT count(*) >= 10 FROM parvacuum_queue WHERE state = 'queued' AND "table"::text LIKE 'hot%' AND score > 20};
 until_answer($hot_queued, 'true', 'his tables are queued, with high scores');

@@ -46,7 +46,14 @@ sub make
 
 my $seconds = 2 * $PostgreSQL::Test::Utils::timeout_default;
 
-for my $who (qw(autovacuum scheduler))
+# Later minor releases empty the list in each bulk deletion by themselves, and so as they do in
+# a process that is no autovacuum worker.
+my %last_without = (15 => 150018, 16 => 160014, 17 => 170011, 18 => 180006);
+my $version = sql('SHOW server_version_num');
+my $ours = $version <= $last_without{ int($version / 10000) };
+note 'left out: who empties the list, which this minor release does by itself' if !$ours;
+
+for my $who ($ours ? qw(autovacuum scheduler) : ())
 {
 	my $table = "by_$who";
 	make($table);

@@ -678,7 +678,9 @@ parvacuum_test_put_back(PG_FUNCTION_ARGS)
 	it->item.score.total = PG_GETARG_FLOAT8(1);
 	it->item.pages = (BlockNumber) PG_GETARG_INT64(2);
 	it->item.score.wraparound |= PG_GETARG_BOOL(3);
-	put_back = pv_queue_put_back(&it->item);
+	put_back = pv_queue_gives_way(&it->item);
+	if (put_back)
+		pv_queue_put_back(&it->item);
 	check_all();
 	PG_RETURN_BOOL(put_back);
 }
@@ -966,14 +968,15 @@ fuzz_table(int runner, int max_large)
 		{
 			PvItem		same = it->item;
 
-			check(!pv_queue_put_back(&same));
+			check(!pv_queue_gives_way(&same));
 		}
 	}
 	else if (up_to(3) == 0)
 	{
 		it->item.pages = random_pages();
 		it->item.score.total = Max(up_to(40) / 4.0, it->item.priority);
-		(void) pv_queue_put_back(&it->item);
+		if (pv_queue_gives_way(&it->item))
+			pv_queue_put_back(&it->item);
 	}
 	else
 		pv_queue_finish(&it->item, up_to(1), up_to(1) ? PV_WAIT_NONE : PV_WAIT_LOCK + up_to(3), 100 + up_to(1));

@@ -299,7 +299,9 @@ begin_table(Sim *sim, SimRunner *runner)
 		runner->item.score.vacuum = true;
 	if (!runner->item.score.vacuum)
 		pv_queue_finish(&runner->item, false, PV_WAIT_NONE, InvalidTransactionId);
-	else if (!pv_queue_put_back(&runner->item))
+	else if (pv_queue_gives_way(&runner->item))
+		pv_queue_put_back(&runner->item);
+	else
 	{
 		check_order(sim, &runner->item);
 		note_begin(sim, runner);

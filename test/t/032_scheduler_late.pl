@@ -1,0 +1,62 @@
+# Databases that nobody can connect to for a while, because their owner is renaming them:
+# the processes that wait for them are ended, and keep no places from other databases.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('scheduler_late');
+$node->append_conf('postgresql.conf', q{
+autovacuum_naptime = 1s
+autovacuum_vacuum_threshold = 10
+autovacuum_vacuum_scale_factor = 0
+max_worker_processes = 8
+max_parallel_workers = 2
+parvacuum.scheduler_workers = 3
+});
+$node->start;
+pv_setup($node);
+
+my $n = 8;
+$node->safe_psql('postgres', 'CREATE ROLE mallory LOGIN CREATEDB');
+for my $i (1 .. $n)
+{
+	$node->safe_psql('postgres', "CREATE DATABASE locked_$i OWNER mallory");
+	$node->safe_psql("locked_$i", 'CREATE TABLE t (i int); INSERT INTO t SELECT 1');
+}
+$node->safe_psql('postgres', 'CREATE TABLE t (i int) WITH (parvacuum.enabled)');
+
+my $owner = $node->background_psql('postgres');
+$owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
+$owner->query_safe("ALTER DATABASE locked_$_ RENAME TO renamed_$_") for 1 .. $n;
+
+my $waiting = q{SELECT count(*) FROM pg_locks WHERE NOT granted AND classid = 'pg_database'::regclass};
+pv_reload_with($node, 'parvacuum.scheduler' => 'on');
+ok(pv_await($node, "SELECT ($waiting) >= 3", 'true'), 'all places are taken by processes that wait');
+my $most = 0;
+for my $second (1 .. 25)
+{
+	sleep 1;
+	my $now = $node->safe_psql('postgres', $waiting);
+	$most = $now if $now > $most;
+}
+cmp_ok($most, '<=', 4, 'there are never more than the setting allows, and one for small tables');
+
+$node->safe_psql('postgres', 'INSERT INTO t SELECT generate_series(1, 1000); DELETE FROM t');
+ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 't'::regclass}, 'true'), 'another database is served meanwhile');
+is($node->safe_psql('postgres', 'SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'the server has places left');
+
+$owner->query_safe('ROLLBACK');
+$owner->quit;
+$node->safe_psql("locked_1", 'CREATE TABLE wanted (i int) WITH (parvacuum.enabled); INSERT INTO wanted SELECT generate_series(1, 1000); DELETE FROM wanted');
+ok($node->poll_query_until('locked_1', q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 'wanted'::regclass}), 'so is one that was locked, later');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
