@@ -431,14 +431,12 @@ count_sharers(PvCostShared *shared)
 
 /*
  * From its next sleep on core's code, if it comes to no poll, is to sleep so long
- * each time that it keeps to its part of the rate: a runner's, which the processes of
- * its vacuum divide among themselves.
+ * each time that it keeps to a runner's part of the rate.
  */
 static void
 sleep_unpolled(int64 rate, int64 usecs)
 {
-	int			nsharers = pv_cost_current != NULL ? count_sharers(pv_cost_current) : 1;
-	int64		limit = rate * usecs / 1000000 / Max(pv_queue_nrunners(), 1) / nsharers;
+	int64		limit = rate * usecs / 1000000 / Max(pv_queue_nrunners(), 1);
 
 	pv_vacuum_cost_limit = Min(Max(limit, 1), DUE_BALANCE / MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
