@@ -49,6 +49,7 @@ OBJS = \
 	src/pv_reap.o \
 	src/pv_reload.o \
 	src/pv_report.o \
+	src/pv_reserve.o \
 	src/pv_runner.o \
 	src/pv_runs.o \
 	src/pv_scan.o \

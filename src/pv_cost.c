@@ -63,11 +63,11 @@
 
 #include "portability/instr_time.h"
 #include "storage/proc.h"
+#include "storage/shmem.h"
 #include "utils/guc.h"
 
 #include "pv_cost.h"
 #include "pv_guc.h"
-#include "pv_queue.h"
 
 PvCostShared *pv_cost_current = NULL;
 uint32		pv_cost_epoch = 0;
@@ -75,6 +75,19 @@ bool		pv_cost_follows_reloads = false;
 uint32		pv_cost_nreloads = 0;
 bool		pv_cost_on_account = false;
 bool		pv_cost_is_runner = false;
+PvCountRunners pv_cost_count_runners = NULL;
+
+/*
+ * The account of the scheduler's runners, and the cost units per second that it
+ * goes by, 0 for no limit.  Atomics.  The launcher writes the rate at each reload.
+ */
+typedef struct AccountShared
+{
+	PvAccount	account;
+	pg_atomic_uint64 rate;
+} AccountShared;
+
+static AccountShared *shared_account = NULL;
 
 /* Microseconds of the rate that are paid at a time, the shortest sleep, each sleep
  * of core's code that comes to no poll, and the longest sleep: who has to sleep
@@ -128,6 +141,40 @@ static int	nautovacuum = 0;
 static uint32 nrefreshes = 0;
 
 #define REFRESHES_PER_COUNT		256
+
+Size
+pv_cost_shmem_size(void)
+{
+	return MAXALIGN(sizeof(AccountShared));
+}
+
+/* Finds the account or sets it up.  The caller holds AddinShmemInitLock. */
+void
+pv_cost_shmem_startup(void)
+{
+	bool		found;
+
+	shared_account = ShmemInitStruct("parvacuum account", sizeof(AccountShared), &found);
+	if (!found)
+	{
+		pv_account_init(&shared_account->account);
+		pg_atomic_init_u64(&shared_account->rate, 0);
+	}
+}
+
+/* The cost units per second that the scheduler may use; 0: no limit. */
+int64
+pv_cost_rate(void)
+{
+	return pg_atomic_read_u64(&shared_account->rate);
+}
+
+/* The cost units that the scheduler has used since the server started. */
+int64
+pv_cost_units(void)
+{
+	return pg_atomic_read_u64(&shared_account->account.units);
+}
 
 /*
  * Leader, before launch: remember the settings this vacuum runs under.
@@ -408,12 +455,12 @@ now_usecs(void)
 void
 pv_cost_set_rate(int64 rate)
 {
-	int64		old_rate = pv_shmem_rate();
+	int64		old_rate = pv_cost_rate();
 
 	if (rate == old_rate)
 		return;
-	pv_shmem_publish_rate(rate);
-	pv_account_change_rate(pv_shmem_account(), old_rate, rate, now_usecs());
+	pg_atomic_write_u64(&shared_account->rate, rate);
+	pv_account_change_rate(&shared_account->account, old_rate, rate, now_usecs());
 }
 
 /*
@@ -436,7 +483,7 @@ count_sharers(PvCostShared *shared)
 static void
 sleep_unpolled(int64 rate, int64 usecs)
 {
-	int64		limit = rate * usecs / 1000000 / Max(pv_queue_nrunners(), 1);
+	int64		limit = rate * usecs / 1000000 / Max(pv_cost_count_runners(), 1);
 
 	pv_vacuum_cost_limit = Min(Max(limit, 1), DUE_BALANCE / MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
@@ -464,7 +511,7 @@ pv_cost_open_account(void)
 	if (pv_cost_on_account)
 		return;
 	pv_cost_on_account = true;
-	begin_payment(pv_shmem_rate());
+	begin_payment(pv_cost_rate());
 }
 
 /*
@@ -495,7 +542,7 @@ is_still_to_sleep(void)
 void
 pv_cost_pay(void)
 {
-	int64		rate = pv_shmem_rate();
+	int64		rate = pv_cost_rate();
 	int64		wait;
 
 	VacuumCostActive = rate > 0 && !disabled;
@@ -514,7 +561,7 @@ pv_cost_pay(void)
 	if (!more_is_due && VacuumCostBalance < rate * PAYMENT_USECS / 1000000)
 		return;
 
-	wait = pv_account_charge(pv_shmem_account(), VacuumCostBalance, rate,
+	wait = pv_account_charge(&shared_account->account, VacuumCostBalance, rate,
 							 now_usecs());
 	more_is_due = wait > MAX_SLEEP_USECS;
 	if (wait < MIN_SLEEP_USECS)
@@ -558,14 +605,14 @@ units_of(const BufferUsage *usage)
 void
 pv_cost_charge_slept(void)
 {
-	int64		rate = pv_shmem_rate();
+	int64		rate = pv_cost_rate();
 	int64		slept;
 
 	if (!pv_cost_on_account || !VacuumCostActive || sleep_is_due)
 		return;
 	slept = units_of(&pgBufferUsage) - units_of(&settled_usage) - VacuumCostBalance;
 	if (slept > 0)
-		(void) pv_account_charge(pv_shmem_account(), Min(slept, rate), rate,
+		(void) pv_account_charge(&shared_account->account, Min(slept, rate), rate,
 								 now_usecs());
 }
 
@@ -576,14 +623,14 @@ pv_cost_charge_slept(void)
 void
 pv_cost_settle(void)
 {
-	int64		rate = pv_shmem_rate();
+	int64		rate = pv_cost_rate();
 	int64		units = VacuumCostBalance;
 
 	if (!pv_cost_on_account)
 		return;
 	if (is_still_to_sleep())
 		units -= DUE_BALANCE;
-	more_is_due = pv_account_charge(pv_shmem_account(), units, rate,
+	more_is_due = pv_account_charge(&shared_account->account, units, rate,
 									now_usecs()) >= MIN_SLEEP_USECS;
 	begin_payment(rate);
 	settled_usage = pgBufferUsage;

@@ -15,7 +15,6 @@
 #include "pv_account.h"
 #include "pv_compat.h"
 #include "pv_reload.h"
-#include "pv_shmem.h"
 
 /* What cost-based delay allows the processes of one vacuum. */
 typedef struct PvCostBudget
@@ -71,6 +70,10 @@ extern void pv_cost_refresh(PvCostShared *shared);
 extern void pv_cost_open_account(void);
 extern void pv_cost_close_account(double delay, int limit);
 extern void pv_cost_set_rate(int64 rate);
+extern int64 pv_cost_rate(void);
+extern int64 pv_cost_units(void);
+extern Size pv_cost_shmem_size(void);
+extern void pv_cost_shmem_startup(void);
 extern void pv_cost_pay(void);
 extern bool pv_cost_sleep_on(void);
 extern void pv_cost_settle(void);
@@ -78,6 +81,10 @@ extern void pv_cost_charge_slept(void);
 
 /* Does this process pay from the scheduler's account, now? */
 extern bool pv_cost_on_account;
+
+/* How many runners the scheduler has; set when the library is loaded. */
+typedef int (*PvCountRunners) (void);
+extern PvCountRunners pv_cost_count_runners;
 
 /* Is this process one of the scheduler's runners? */
 extern bool pv_cost_is_runner;

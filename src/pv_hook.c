@@ -515,6 +515,27 @@ vacuum_declined(Relation rel, VacuumParams *params,
 }
 
 /*
+ * What the options of the table mean for the engine; of a TOAST table, those of
+ * its parent.  An autovacuum worker goes by the cost limits that the table's own
+ * storage parameters fix.
+ */
+static void
+set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *options)
+{
+	AutoVacOpts parameters;
+
+	memset(options, 0, sizeof(*options));
+	options->workers = choice->options.value[PV_OPTION_WORKERS];
+	options->buffer_usage_limit = choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
+	if (pv_is_autovacuum_worker() &&
+		pv_options_autovacuum(rel, choice->toast_parent, &parameters))
+	{
+		options->own_costs.delay = parameters.vacuum_cost_delay >= 0;
+		options->own_costs.limit = parameters.vacuum_cost_limit > 0;
+	}
+}
+
+/*
  * Have the engine vacuum the relation.
  *
  * The transaction is made a read-only one meanwhile, as far as statements are concerned.
@@ -532,9 +553,11 @@ vacuum_by_engine(Relation rel, VacuumParams *params, BufferAccessStrategy bstrat
 				 const PvChoice *choice, PvResult *result)
 {
 	bool		read_only = XactReadOnly;
+	PvVacuumOptions options;
 
+	set_vacuum_options(rel, choice, &options);
 	XactReadOnly = true;
-	pv_vacuum_rel(rel, params, bstrategy, &choice->options, choice->toast_parent, result);
+	pv_vacuum_rel(rel, params, bstrategy, &options, result);
 	XactReadOnly = read_only;
 }
 

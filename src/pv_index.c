@@ -42,7 +42,7 @@
 
 #include "pv_index.h"
 #include "pv_nbtree.h"
-#include "pv_shmem.h"
+#include "pv_reserve.h"
 
 /* Smaller B-trees are vacuumed by one participant each, by core's code */
 #define MIN_PAGES_TOGETHER		32
@@ -120,7 +120,7 @@ pv_index_order_units(PvParticipant *leader)
 		PvIndexUnit *unit = &leader->units[i];
 
 		leader->unit_order[order] = i;
-		unit->is_btree = is_large_btree(leader, i) && pv_shmem_reserve_btree();
+		unit->is_btree = is_large_btree(leader, i) && pv_reserve_btree();
 		if (unit->is_btree)
 		{
 			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);

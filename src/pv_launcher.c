@@ -56,7 +56,6 @@
 #include "pv_process.h"
 #include "pv_queue.h"
 #include "pv_sched.h"
-#include "pv_shmem.h"
 
 #define PV_LAUNCHER_TYPE		"parvacuum launcher"
 

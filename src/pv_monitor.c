@@ -20,11 +20,11 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "pv_cost.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_queue.h"
 #include "pv_runs.h"
-#include "pv_shmem.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
@@ -170,8 +170,8 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_lock));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->errors));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->queue_full));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&pv_shmem_account()->units));
-	values[n++] = Int64GetDatum(pv_shmem_rate());
+	values[n++] = Int64GetDatum(pv_cost_units());
+	values[n++] = Int64GetDatum(pv_cost_rate());
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->no_process));
 	values[n++] = Int64GetDatum(pv_runs_refused());
 	Assert(n == STATS_COLUMNS);

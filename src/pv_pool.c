@@ -47,7 +47,7 @@
 #include "pv_dsm.h"
 #include "pv_pool.h"
 #include "pv_process.h"
-#include "pv_shmem.h"
+#include "pv_reserve.h"
 
 /* Small numbers are enough: the table of contents is ours alone */
 #define PV_KEY_SHARED		1
@@ -340,12 +340,12 @@ pv_workers_for_pages(uint64 pages, int threshold_pages)
 int
 pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
 {
-	int			granted = pv_shmem_reserve_workers(pcxt->nworkers);
+	int			granted = pv_reserve_workers(pcxt->nworkers);
 
 	ReinitializeParallelWorkers(pcxt, granted);
 	LaunchParallelWorkers(pcxt);
 	cost->nparticipants = pcxt->nworkers_launched + 1;
-	pv_shmem_release_workers(granted - pcxt->nworkers_launched);
+	pv_release_workers(granted - pcxt->nworkers_launched);
 	return pcxt->nworkers_launched;
 }
 
@@ -468,7 +468,7 @@ pv_pool_end(PvPool *pool)
 
 	DestroyParallelContext(pool->pcxt);
 	ExitParallelMode();
-	pv_shmem_release_workers(pool->nworkers_launched);
+	pv_release_workers(pool->nworkers_launched);
 
 	pool->pcxt = NULL;
 	leader->units = units;

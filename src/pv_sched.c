@@ -92,7 +92,6 @@
 #include "pv_process.h"
 #include "pv_queue.h"
 #include "pv_sched.h"
-#include "pv_shmem.h"
 
 /* What is done with one table */
 typedef struct Work

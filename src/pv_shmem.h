@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pv_shmem.h
- *	  What the cluster's parvacuum processes share, and the count of workers.
+ *	  The parts of the main shared memory segment that parvacuum has.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -10,25 +10,17 @@
 #ifndef PV_SHMEM_H
 #define PV_SHMEM_H
 
-#include "pv_account.h"
+/* One module's part. */
+typedef struct PvShmemPart
+{
+	Size		(*size) (void);
+	void		(*request_lock) (void); /* NULL: it wants none */
+	void		(*startup) (void);	/* called with AddinShmemInitLock held */
+} PvShmemPart;
 
+extern void pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
+							  void (*startup) (void));
 extern void pv_shmem_init(void);
 extern bool pv_shmem_attached(void);
-
-/* Shares of parvacuum.max_workers; see pv_shmem.c for when they lapse. */
-extern int	pv_shmem_reserve_workers(int wanted);
-extern void pv_shmem_release_workers(int n);
-extern int	pv_shmem_workers_in_use(void);
-
-/* A B-tree that may be registered as being vacuumed until the transaction ends. */
-extern bool pv_shmem_reserve_btree(void);
-
-/*
- * The account of the scheduler's runners, and the cost units per second that it
- * goes by, 0 for no limit.  The launcher writes that at each reload.
- */
-extern void pv_shmem_publish_rate(int64 units_per_sec);
-extern int64 pv_shmem_rate(void);
-extern PvAccount *pv_shmem_account(void);
 
 #endif							/* PV_SHMEM_H */

@@ -81,7 +81,7 @@
 #include "pv_nbtree.h"
 #include "pv_pool.h"
 #include "pv_process.h"
-#include "pv_shmem.h"
+#include "pv_reserve.h"
 #include "pv_sweep.h"
 
 #define PV_KEY_SHARED			1
@@ -527,7 +527,7 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 	read_sums(shared, result);
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
-	pv_shmem_release_workers(result->workers_launched);
+	pv_release_workers(result->workers_launched);
 }
 
 /*

@@ -75,9 +75,8 @@
 typedef struct PvVacuum
 {
 	Relation	rel;
-	Oid			toast_parent;	/* the table of a TOAST table */
 	VacuumParams *params;
-	const PvEffectiveOptions *options;
+	const PvVacuumOptions *options;
 	PvResult   *result;
 	bool		verbose;
 	bool		instrument;
@@ -332,7 +331,7 @@ min_parallel_pages(void)
 static int
 workers_by_option_or_work(PvVacuum *vac, int cap)
 {
-	int			option = vac->options->value[PV_OPTION_WORKERS];
+	int			option = vac->options->workers;
 	uint64		pages;
 
 	if (option == 0 || cap == 0)
@@ -453,7 +452,7 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 	int			limit = pv_ring_asked_for(bstrategy);
 
 	if (limit < 0)
-		limit = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
+		limit = vac->options->buffer_usage_limit;
 	if (bstrategy == NULL || limit == 0)
 		return;
 	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
@@ -467,26 +466,11 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 }
 
 /*
- * An autovacuum worker's cost limits: are they the table's own?
- */
-static void
-read_own_costs(PvVacuum *vac, PvOwnCosts *own)
-{
-	AutoVacOpts options;
-	bool		found = pv_options_autovacuum(vac->rel, vac->toast_parent, &options);
-
-	own->delay = found && options.vacuum_cost_delay >= 0;
-	own->limit = found && options.vacuum_cost_limit > 0;
-}
-
-/*
  * The budget that all participants share.
  */
 static void
 open_budget(PvVacuum *vac)
 {
-	PvOwnCosts	own;
-
 	if (!pv_is_automatic())
 	{
 		pv_cost_init(&vac->plan.cost, pv_guc_cost_limit_scale);
@@ -500,8 +484,7 @@ open_budget(PvVacuum *vac)
 		pv_cost_follow_reloads();
 		return;
 	}
-	read_own_costs(vac, &own);
-	pv_cost_lead_autovacuum(&own);
+	pv_cost_lead_autovacuum(&vac->options->own_costs);
 }
 
 /*
@@ -1017,21 +1000,18 @@ report(PvVacuum *vac)
  * slot.  params->nworkers is -1 for none, 0 to let us decide, or the number
  * that the user named; params->truncate may be VACOPTVALUE_AUTO.  bstrategy
  * may be NULL: no ring of buffers; otherwise it is replaced by rings of our own.
- * options are the table's, of a TOAST table those of toast_parent.  On error the
- * transaction's abort ends workers and shared memory.
+ * On error the transaction's abort ends workers and shared memory.
  */
 void
 pv_vacuum_rel(Relation rel, VacuumParams *params,
 			  BufferAccessStrategy bstrategy,
-			  const PvEffectiveOptions *options, Oid toast_parent,
-			  PvResult *result)
+			  const PvVacuumOptions *options, PvResult *result)
 {
 	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
 	ErrorContextCallback errcallback;
 
 	memset(result, 0, sizeof(*result));
 	vac->rel = rel;
-	vac->toast_parent = toast_parent;
 	vac->params = params;
 	vac->options = options;
 	vac->result = result;

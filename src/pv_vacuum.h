@@ -12,11 +12,18 @@
 #include "utils/relcache.h"
 
 #include "parvacuum.h"
-#include "pv_options.h"
+#include "pv_cost.h"
+
+/* What the table, or its owner's settings, say of its vacuum. */
+typedef struct PvVacuumOptions
+{
+	int			workers;		/* -1: as many as the work is worth */
+	int			buffer_usage_limit; /* kilobytes; 0: no ring of buffers */
+	PvOwnCosts	own_costs;		/* under an autovacuum worker */
+} PvVacuumOptions;
 
 extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
 						  BufferAccessStrategy bstrategy,
-						  const PvEffectiveOptions *options, Oid toast_parent,
-						  PvResult *result);
+						  const PvVacuumOptions *options, PvResult *result);
 
 #endif							/* PV_VACUUM_H */
