@@ -53,6 +53,7 @@ OBJS = \
 	src/sched/launcher.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
+	src/sched/table.o \
 	src/sched/worker.o \
 	src/sql/cancel.o \
 	src/sql/enqueue.o \

@@ -72,3 +72,17 @@ pv_process_show_identity(const PvIdentity *identity)
 	MyBEEntry->st_userid = identity->shown_role;
 	PGSTAT_END_WRITE_ACTIVITY(MyBEEntry);
 }
+
+/*
+ * Change what others see of this process in the process array.  The flags are copied
+ * there under the lock that those who compute snapshots and horizons hold.
+ * Core: commands/vacuum.c, vacuum_rel.
+ */
+void
+pv_process_change_status(uint8 set, uint8 clear)
+{
+	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
+	MyProc->statusFlags = (MyProc->statusFlags | set) & ~clear;
+	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
+	LWLockRelease(ProcArrayLock);
+}

@@ -24,4 +24,7 @@ extern void pv_process_describe(BackgroundWorker *worker, const char *type,
 extern void pv_process_identity(PvIdentity *identity);
 extern void pv_process_show_identity(const PvIdentity *identity);
 
+/* Changes what others see of this process in the process array: PROC_* flags. */
+extern void pv_process_change_status(uint8 set, uint8 clear);
+
 #endif							/* PV_PROCESS_H */
