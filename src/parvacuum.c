@@ -51,7 +51,7 @@
  *		pv_guc.c		settings
  *		pv_guard.c		no vacuum is started from inside another
  *		pv_window.c		hours of the week, in settings and options
- *		pv_shmem.c		the root in shared memory; the cluster's worker count
+ *		pv_shmem.c		the parts of shared memory, which are registered here
  *		pv_runs.c		the runs of parvacuum_run() in progress, and how many may be
  *		pv_launcher.c	the process that follows the configuration for autovacuum,
  *						and has databases vacuumed
@@ -93,15 +93,19 @@
 #include "optimizer/optimizer.h"
 #include "portability/instr_time.h"
 #include "postmaster/bgworker_internals.h"
-#include "pv_command.h"
-#include "pv_compat.h"
-#include "pv_guc.h"
-#include "pv_hook.h"
-#include "pv_launcher.h"
-#include "pv_options.h"
-#include "pv_runner.h"
-#include "pv_shmem.h"
-#include "pv_sweep.h"
+#include "base/compat.h"
+#include "base/settings.h"
+#include "base/shmem.h"
+#include "engine/reserve.h"
+#include "engine/sweep.h"
+#include "entry/command.h"
+#include "entry/dispatch.h"
+#include "entry/options.h"
+#include "entry/run.h"
+#include "entry/runs.h"
+#include "sched/launcher.h"
+#include "sched/queue.h"
+#include "throttle/cost.h"
 #include "storage/lmgr.h"
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
@@ -161,7 +165,12 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);
+	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
+	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock, pv_queue_shmem_startup);
+	pv_shmem_register(pv_runs_shmem_size, pv_runs_request_lock, pv_runs_shmem_startup);
 	pv_shmem_init();
+	pv_cost_count_runners = pv_queue_nrunners;
 	pv_hook_init();
 	pv_command_init();
 	pv_launcher_init();

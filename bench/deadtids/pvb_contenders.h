@@ -10,7 +10,7 @@
 #ifndef PVB_CONTENDERS_H
 #define PVB_CONTENDERS_H
 
-#include "pv_deadtids.h"
+#include "store/deadtids.h"
 #include "pvb_pattern.h"
 
 typedef struct PvbContender

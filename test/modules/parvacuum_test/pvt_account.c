@@ -16,7 +16,7 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "pv_account.h"
+#include "throttle/account.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_account);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge);

@@ -11,7 +11,7 @@
 #define PVT_MODEL_H
 
 #include "common/pg_prng.h"
-#include "pv_deadtids.h"
+#include "store/deadtids.h"
 
 /* Every offset that a TID can have is probed up to here, and the largest. */
 #define PVT_PROBE_OFFSETS	(2 * PV_MAX_OFFSET)

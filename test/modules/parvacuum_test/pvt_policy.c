@@ -12,7 +12,7 @@
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "pv_policy.h"
+#include "sched/policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_score);
 PG_FUNCTION_INFO_V1(parvacuum_test_danger);

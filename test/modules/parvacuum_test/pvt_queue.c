@@ -86,7 +86,7 @@ create_hash(const char *name, long size, HASHCTL *info)
 #define ShmemInitStruct(name, size, found) allocate(size, found)
 #define ShmemInitHash(name, least, most, info, flags) create_hash(name, most, info)
 #define GetNamedLWLockTranche(name) (&lock_of_test)
-#include "pv_queue.c"
+#include "sched/queue.c"
 #undef MyDatabaseId
 #undef MyProcPid
 #undef kill

@@ -42,7 +42,7 @@ allocate(Size size, bool *found)
 #define before_shmem_exit(function, arg) ((void) (function))
 #define ShmemInitStruct(name, size, found) allocate(size, found)
 #define GetNamedLWLockTranche(name) (&lock_of_test)
-#include "pv_runs.c"
+#include "entry/runs.c"
 #undef MyDatabaseId
 #undef MyProcPid
 

@@ -26,8 +26,8 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 
-#include "pv_policy.h"
-#include "pv_queue.h"
+#include "sched/policy.h"
+#include "sched/queue.h"
 #include "pvt_queue.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_simulate);

@@ -10,7 +10,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "pv_window.h"
+#include "base/window.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 

@@ -1,0 +1,265 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_reload.c
+ *	  Settings that are changed while a table is being vacuumed.
+ *
+ * The vacuum of a table may take hours, and nobody waits for one that autovacuum
+ * or the scheduler does.  An administrator who finds it too slow or too greedy, or
+ * who wants the wraparound failsafe to cut it short, changes the configuration and
+ * reloads.  From PG 16 on core's delay point has an autovacuum worker read the
+ * files again in the middle of a table.  A leader cannot do it so: in parallel mode
+ * ProcessConfigFile() fails, since it also sets what no file says, such as
+ * client_encoding.  On 15 core reads them between two tables only.
+ *
+ * So the leader reads the files by itself, on all versions: as every process of the
+ * server does, and independently of all others.  It depends on no process that
+ * publishes settings, which might not run when it is needed most.  It parses the
+ * files with core's parser, and gives the values to core's set_config_option(),
+ * which knows what is a valid value and what comes before a file: a setting of the
+ * command line, of the database, of the role.  That is what ProcessConfigFile() does
+ * with each value as well.  Only the action differs: GUC_ACTION_SAVE is what parallel
+ * mode allows, and for a value from a file it means the same as GUC_ACTION_SET.
+ *
+ * Only the settings in the table below are read.  A change of them matters while a
+ * table is vacuumed, and to check and assign them takes no catalog, no lock and no
+ * time.  That is needed because within an access method nothing of ours is called
+ * but the callback of a bulk deletion, which has a page locked.  Memory is not among
+ * them, because it was divided among the participants at the start.
+ *
+ * Workers ignore SIGHUP.  The leader tells them the values in shared memory, and they
+ * put them into the variables (pv_cost.c says when).
+ *
+ * Meanwhile core must not see that there is something to reload.  Once parallel
+ * mode is over, by an error too, it is told, and reads everything.
+ *
+ * Core: utils/misc/guc-file.l (15), guc.c, ProcessConfigFileInternal.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "postmaster/interrupt.h"
+#include "storage/bufmgr.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+#include "utils/memutils.h"
+
+#include "base/compat.h"
+#include "base/reload.h"
+
+/* A setting that is read again */
+typedef struct Followed
+{
+	const char *name;
+
+	/* The variable that workers are told: one of these, or none */
+	int		   *number;
+	bool	   *flag;
+} Followed;
+
+static const Followed followed[] = {
+	/* what the cost limits of this vacuum follow from; see pv_cost.c */
+	{.name = "autovacuum_vacuum_cost_delay"},
+	{.name = "autovacuum_vacuum_cost_limit"},
+	{.name = "vacuum_cost_delay"},
+	{.name = "vacuum_cost_limit"},
+	{.name = "parvacuum.autovacuum_cost_limit_scale"},
+	{.name = "vacuum_cost_page_hit", .number = &VacuumCostPageHit},
+	{.name = "vacuum_cost_page_miss", .number = &VacuumCostPageMiss},
+	{.name = "vacuum_cost_page_dirty", .number = &VacuumCostPageDirty},
+
+	/* when the wraparound failsafe begins */
+	{.name = "vacuum_failsafe_age", .number = &vacuum_failsafe_age},
+	{.name = "vacuum_multixact_failsafe_age", .number = &vacuum_multixact_failsafe_age},
+
+	/* how it reads and writes */
+	{.name = "maintenance_io_concurrency", .number = &maintenance_io_concurrency},
+	{.name = "wal_compression", .number = &wal_compression},
+
+	/* what is measured */
+	{.name = "track_io_timing", .flag = &track_io_timing},
+	{.name = "track_wal_io_timing", .flag = &track_wal_io_timing},
+	{.name = "track_cost_delay_timing", .flag = PV_TRACK_DELAYS},
+};
+
+StaticAssertDecl(lengthof(followed) <= PV_MAX_TOLD, "there is a place for each setting");
+
+volatile sig_atomic_t pv_reload_is_due = false;
+
+/* Core has not seen a reload that there was */
+static volatile sig_atomic_t owed_to_core = false;
+
+/* Handler of SIGHUP, while a leader is at work. */
+static void
+note_reload(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	pv_reload_is_due = true;
+	owed_to_core = true;
+	SetLatch(MyLatch);
+
+	errno = save_errno;
+}
+
+/*
+ * Leader: from now on reloads are ours to serve.
+ */
+void
+pv_reload_defer(void)
+{
+	pqsignal(SIGHUP, note_reload);
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		pv_reload_is_due = true;
+		owed_to_core = true;
+	}
+}
+
+/*
+ * Leader: from now on they are core's, and those there were as well.  Called after
+ * an error, too, when parallel mode ends with the transaction.
+ */
+void
+pv_reload_resume(void)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pv_reload_is_due = false;
+	if (owed_to_core)
+	{
+		owed_to_core = false;
+		ConfigReloadPending = true;
+	}
+}
+
+/* The default of a setting, as text. */
+static char *
+boot_value(struct config_generic *setting)
+{
+	switch (setting->vartype)
+	{
+		case PGC_BOOL:
+			return ((struct config_bool *) setting)->boot_val ? "on" : "off";
+		case PGC_INT:
+			return psprintf("%d", ((struct config_int *) setting)->boot_val);
+		case PGC_REAL:
+			return psprintf("%.17g", ((struct config_real *) setting)->boot_val);
+		case PGC_ENUM:
+			return pstrdup(config_enum_lookup_by_value((struct config_enum *) setting,
+													   ((struct config_enum *) setting)->boot_val));
+		case PGC_STRING:
+			break;
+	}
+	elog(ERROR, "setting \"%s\" has an unexpected type", setting->name);
+}
+
+/*
+ * A name that the server does not know is an error, for which it leaves all the
+ * files' values aside.  Names with a dot are an extension's, and may be unknown.
+ */
+static bool
+knows_all_names(const ConfigVariable *items)
+{
+	for (const ConfigVariable *item = items; item != NULL; item = item->next)
+	{
+		if (!item->ignore && strchr(item->name, '.') == NULL &&
+			pv_find_setting(item->name) == NULL &&
+			GetConfigOption(item->name, true, false) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Give a setting the value that the files have for it, the last if there are
+ * several.  If they have none any more, it goes back to its default.  A value that
+ * is not valid changes nothing.  Older servers do not have all settings.
+ */
+static void
+follow(const char *name, const ConfigVariable *items)
+{
+	struct config_generic *setting = pv_find_setting(name);
+	const char *value = NULL;
+
+	for (const ConfigVariable *item = items; item != NULL; item = item->next)
+	{
+		if (!item->ignore && pg_strcasecmp(item->name, name) == 0)
+			value = item->value;
+	}
+	if (setting == NULL)
+		return;
+	if (value == NULL && setting->reset_source == PGC_S_FILE)
+		value = boot_value(setting);
+	if (value != NULL)
+		(void) set_config_option(name, value, PGC_SIGHUP, PGC_S_FILE,
+								 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* What the settings are now. */
+static void
+take_down(PvSettings *settings)
+{
+	for (size_t i = 0; i < lengthof(followed); i++)
+	{
+		if (followed[i].number != NULL)
+			settings->value[i] = *followed[i].number;
+		else if (followed[i].flag != NULL)
+			settings->value[i] = *followed[i].flag;
+	}
+}
+
+/*
+ * Leader: read the configuration, and say what to tell the workers.  A page may be
+ * locked, so neither an interrupt is served nor a catalog read.  Files with errors
+ * change nothing; the postmaster logs what is wrong with them.
+ */
+void
+pv_reload_now(PvSettings *settings)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "parvacuum reload",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old_context = MemoryContextSwitchTo(context);
+	ConfigVariable *head = NULL;
+	ConfigVariable *tail = NULL;
+
+	Assert(CritSectionCount == 0);
+
+	/* First of all: what comes from now on is for another time */
+	pv_reload_is_due = false;
+
+	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head, &tail) &&
+		ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG2, &head, &tail) &&
+		knows_all_names(head))
+	{
+		for (size_t i = 0; i < lengthof(followed); i++)
+			follow(followed[i].name, head);
+	}
+
+	MemoryContextSwitchTo(old_context);
+	MemoryContextDelete(context);
+
+	take_down(settings);
+}
+
+/*
+ * Worker: have the settings that the leader has.  A page may be locked.
+ */
+void
+pv_reload_adopt(const PvSettings *settings)
+{
+	for (size_t i = 0; i < lengthof(followed); i++)
+	{
+		if (followed[i].number != NULL)
+			*followed[i].number = (int) settings->value[i];
+		else if (followed[i].flag != NULL)
+			*followed[i].flag = settings->value[i] != 0;
+	}
+}

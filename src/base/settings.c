@@ -1,0 +1,284 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_guc.c
+ *	  The settings of parvacuum.
+ *
+ * pv_guc_init() runs once in every process that loads the library: in the
+ * postmaster when the library is preloaded, else in the session that calls one
+ * of our functions.  No setting is PGC_POSTMASTER, so both work.  Backends,
+ * runners and parallel workers inherit the postmaster's values; a runner then
+ * takes over what its caller has SET (pv_runner.c), and a parallel worker what
+ * its leader has.
+ *
+ * Settings are plain variables of the process: no lock covers them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "postmaster/bgworker_internals.h"
+#include "base/settings.h"
+#include "utils/guc.h"
+
+bool		pv_guc_engine = true;
+int			pv_guc_max_workers = 8;
+int			pv_guc_max_runs = 4;
+int			pv_guc_autovacuum_workers = 2;
+double		pv_guc_autovacuum_cost_limit_scale = 0.0;
+bool		pv_guc_scheduler = false;
+int			pv_guc_scheduler_workers = 3;
+int			pv_guc_scheduler_max_cost = -1;
+bool		pv_guc_enabled = false;
+int			pv_guc_min_parallel_pages = PV_DEFAULT_MIN_PARALLEL_PAGES;
+double		pv_guc_cost_limit_scale = 1.0;
+int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
+double		pv_guc_urgent_score = 100.0;
+char	   *pv_guc_window = "";
+PvWindow	pv_guc_parsed_window = {.always = true};
+int			pv_guc_store_limit = -1;
+int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
+int			pv_guc_queue_limit = INT_MAX;
+char	   *pv_guc_wait_at = "";
+
+static const struct config_enum_entry skip_rules[] = {
+	{"adaptive", PV_SKIP_ADAPTIVE, false},
+	{"core", PV_SKIP_AS_CORE, false},
+	{"all", PV_SKIP_ALL, false},
+	{NULL, 0, false}
+};
+
+/*
+ * Sizes below the minimum make no ring.
+ */
+static bool
+pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
+{
+	if (*newval == 0 || *newval >= PV_MIN_BUFFER_USAGE_LIMIT)
+		return true;
+	GUC_check_errdetail("\"parvacuum.buffer_usage_limit\" must be 0 or between %d kB and %d kB.",
+						PV_MIN_BUFFER_USAGE_LIMIT, PV_MAX_BUFFER_USAGE_LIMIT);
+	return false;
+}
+
+/*
+ * A window must be one; in the postmaster, too, where there are time zones from
+ * the start, but no catalogs.
+ */
+static bool
+pv_guc_check_window(char **newval, void **extra, GucSource source)
+{
+	PvWindow	window;
+	const char *detail;
+
+	if (pv_window_parse(*newval, &window, &detail))
+		return true;
+	GUC_check_errdetail("%s", detail);
+	GUC_check_errhint(PV_WINDOW_HINT);
+	return false;
+}
+
+/* The text has been checked, and its time zone is known by now. */
+static void
+pv_guc_assign_window(const char *newval, void *extra)
+{
+	PvWindow	window;
+	const char *detail;
+
+	if (pv_window_parse(newval, &window, &detail))
+		pv_guc_parsed_window = window;
+}
+
+/* What an administrator sets for the whole cluster. */
+static void
+define_cluster_settings(void)
+{
+	DefineCustomBoolVariable("parvacuum.engine",
+							 "Lets parvacuum's engine vacuum tables.",
+							 "When off, PostgreSQL's own VACUUM does all the work, whatever else is set.",
+							 &pv_guc_engine,
+							 true,
+							 PGC_SIGHUP,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.max_workers",
+							"Sets the maximum number of parallel workers of all parvacuum runs together.",
+							"They come out of max_parallel_workers and max_worker_processes.",
+							&pv_guc_max_workers,
+							8, 0, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.max_runs",
+							"Sets the maximum number of concurrent runs of parvacuum_run() and CALL parvacuum().",
+							"They come out of max_worker_processes.  A role that is not a superuser has one less at most, where there are several.",
+							&pv_guc_max_runs,
+							4, 0, PV_MAX_RUNS,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.autovacuum_workers",
+							"Sets the maximum number of parallel workers that help one autovacuum worker.",
+							"At 0 an autovacuum worker vacuums alone.",
+							&pv_guc_autovacuum_workers,
+							2, 0, MAX_PARALLEL_WORKER_LIMIT,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomRealVariable("parvacuum.autovacuum_cost_limit_scale",
+							 "Sets the share of an autovacuum worker's cost limit that each of its parallel workers adds.",
+							 "At 1 each process has a full limit of its own, at 0 all processes share one.",
+							 &pv_guc_autovacuum_cost_limit_scale,
+							 0.0, 0.0, 1.0,
+							 PGC_SIGHUP,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("parvacuum.scheduler",
+							 "Has parvacuum vacuum and analyze the tables that it is enabled for when they need it.",
+							 "It does what autovacuum does, by autovacuum's settings, in autovacuum's place or beside it.",
+							 &pv_guc_scheduler,
+							 false,
+							 PGC_SIGHUP,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.scheduler_workers",
+							"Sets the number of tables that the scheduler vacuums at a time.",
+							"They come out of max_worker_processes.  With one, another process may vacuum small tables beside a large one.",
+							&pv_guc_scheduler_workers,
+							3, 1, PV_MAX_SCHEDULER_WORKERS,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.scheduler_max_cost",
+							"Sets the cost units per second that the scheduler's processes may use all together.",
+							"0 means no limit; -1 means what autovacuum_vacuum_cost_limit and autovacuum_vacuum_cost_delay allow.  What autovacuum itself uses comes on top.",
+							&pv_guc_scheduler_max_cost,
+							-1, -1, INT_MAX,
+							PGC_SIGHUP,
+							0,
+							NULL, NULL, NULL);
+}
+
+/* What a session may choose for its own vacuums. */
+static void
+define_session_settings(void)
+{
+	DefineCustomBoolVariable("parvacuum.enabled",
+							 "Has tables vacuumed by parvacuum that do not say whether they want it.",
+							 "Autovacuum sees what is set for the server or the database, not for a role.",
+							 &pv_guc_enabled,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.min_parallel_pages",
+							"Sets the amount of work below which a vacuum starts no parallel workers.",
+							"Counted in pages to be read.  A number of workers that the caller names is not subject to it.",
+							&pv_guc_min_parallel_pages,
+							PV_DEFAULT_MIN_PARALLEL_PAGES, 0, INT_MAX,
+							PGC_USERSET,
+							GUC_UNIT_BLOCKS,
+							NULL, NULL, NULL);
+
+	DefineCustomRealVariable("parvacuum.cost_limit_scale",
+							 "Sets the share of the vacuum cost limit that each further process of a vacuum adds.",
+							 "At 1 each process has a full limit of its own, at 0 all processes share one.",
+							 &pv_guc_cost_limit_scale,
+							 1.0, 0.0, 1.0,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.buffer_usage_limit",
+							"Sets the shared buffers that one vacuum goes round in, all its processes together.",
+							"An eighth of shared buffers at most; 0 means as many as there are.",
+							&pv_guc_buffer_usage_limit,
+							PV_DEFAULT_BUFFER_USAGE_LIMIT, 0, PV_MAX_BUFFER_USAGE_LIMIT,
+							PGC_USERSET,
+							GUC_UNIT_KB,
+							pv_guc_check_buffer_usage_limit, NULL, NULL);
+
+	DefineCustomRealVariable("parvacuum.urgent_score",
+							 "Sets the score from which the scheduler vacuums a table outside of its window, too.",
+							 "Tables that have to be vacuumed to prevent wraparound never wait for a window.",
+							 &pv_guc_urgent_score,
+							 100.0, 1.0, 1e9,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomStringVariable("parvacuum.window",
+							   "Sets the hours of the week in which tables may be vacuumed without being asked for.",
+							   "As \"Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin\"; empty means always, and \"never\" never.",
+							   &pv_guc_window,
+							   "",
+							   PGC_USERSET,
+							   0,
+							   pv_guc_check_window, pv_guc_assign_window, NULL);
+}
+
+/* What only tests and developers need. */
+static void
+define_developer_settings(void)
+{
+	DefineCustomIntVariable("parvacuum.store_limit",
+							"Sets the maximum memory for the dead row pointers of one vacuum.",
+							"maintenance_work_mem, or autovacuum_work_mem, is the most in any case; -1 means just that.",
+							&pv_guc_store_limit,
+							-1, -1, MAX_KILOBYTES,
+							PGC_USERSET,
+							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("parvacuum.skip_rule",
+							 "Sets which runs of pages that need no vacuum are skipped.",
+							 "core: those of 32 pages or more, as PostgreSQL's own VACUUM; all: every one; adaptive: those that take less time to skip.",
+							 &pv_guc_skip_rule,
+							 PV_SKIP_ADAPTIVE, skip_rules,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.queue_limit",
+							"Sets the maximum number of tables in the scheduler's queues.",
+							"There is room for so many at most as shared memory was set aside for.",
+							&pv_guc_queue_limit,
+							INT_MAX, 1, INT_MAX,
+							PGC_SIGHUP,
+							GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
+
+	DefineCustomStringVariable("parvacuum.wait_at",
+							   "Names the place where a vacuum waits for advisory lock 28790.",
+							   "For tests only.",
+							   &pv_guc_wait_at,
+							   "",
+							   PGC_SUSET,
+							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   NULL, NULL, NULL);
+}
+
+/*
+ * Defines all settings and claims the prefix, so that a misspelled one is an
+ * error and not a placeholder.
+ */
+void
+pv_guc_init(void)
+{
+	define_cluster_settings();
+	define_session_settings();
+	define_developer_settings();
+
+	MarkGUCPrefixReserved("parvacuum");
+}

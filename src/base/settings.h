@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_guc.h
+ *	  The settings of parvacuum: parvacuum.<name> is pv_guc_<name>.
+ *
+ * Everything outside pv_guc.c only reads them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_GUC_H
+#define PV_GUC_H
+
+#include "base/window.h"
+
+typedef enum PvSkipRule
+{
+	PV_SKIP_ADAPTIVE,
+	PV_SKIP_AS_CORE,
+	PV_SKIP_ALL
+} PvSkipRule;
+
+/* The whole cluster; a reload changes them. */
+extern bool pv_guc_engine;		/* off: core's vacuum does everything */
+extern int	pv_guc_max_workers; /* workers of all vacuums together */
+extern int	pv_guc_max_runs;	/* of parvacuum_run() and CALL parvacuum() */
+extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
+extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
+													 * autovacuum worker leads */
+extern bool pv_guc_scheduler;	/* on: vacuum the tables that opted in */
+extern int	pv_guc_scheduler_workers;	/* runners at a time */
+extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
+										 * 0 no limit, -1 as autovacuum has it */
+
+#define PV_MAX_SCHEDULER_WORKERS	64
+#define PV_MAX_RUNS					256
+
+/* One session; SET changes them. */
+extern bool pv_guc_enabled;		/* for tables that say nothing themselves */
+extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
+										 * workers start */
+extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
+										 * participant adds, 0..1 */
+
+extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
+										 * vacuum goes round in; 0: no limit */
+extern double pv_guc_urgent_score;	/* from which a window is not waited for */
+extern char *pv_guc_window;		/* as it was written */
+extern PvWindow pv_guc_parsed_window;
+
+/* Of the setting and of the table option; as BUFFER_USAGE_LIMIT of PG 16. */
+#define PV_MIN_BUFFER_USAGE_LIMIT	128
+#define PV_MAX_BUFFER_USAGE_LIMIT	(16 * 1024 * 1024)
+#define PV_DEFAULT_BUFFER_USAGE_LIMIT	(16 * 1024)
+
+#define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
+
+/* For developers. */
+extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which is
+								 * the most in any case */
+extern int	pv_guc_skip_rule;	/* a PvSkipRule */
+extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
+extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
+
+extern void pv_guc_init(void);
+
+#endif							/* PV_GUC_H */

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_shmem.h
+ *	  The parts of the main shared memory segment that parvacuum has.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_SHMEM_H
+#define PV_SHMEM_H
+
+/* One module's part. */
+typedef struct PvShmemPart
+{
+	Size		(*size) (void);
+	void		(*request_lock) (void); /* NULL: it wants none */
+	void		(*startup) (void);	/* called with AddinShmemInitLock held */
+} PvShmemPart;
+
+extern void pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
+							  void (*startup) (void));
+extern void pv_shmem_init(void);
+extern bool pv_shmem_attached(void);
+
+#endif							/* PV_SHMEM_H */

@@ -1,0 +1,480 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_window.c
+ *	  Hours of the week in which work may be done without being asked for.
+ *
+ * The text of a window is a list of spans, with a time zone for all of them:
+ *
+ *		Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin
+ *
+ * A span is what a wall clock shows: it is open from the minute in which the
+ * clock begins to show the first time, to the one in which it shows the second.
+ * One that does not end later than it begins runs into the next day, and belongs
+ * to the day on which it begins.  When the clock is put forward, what it does
+ * not show is not open; when it is put back, what it shows twice is open twice.
+ * No days: every day.  No time zone: log_timezone, which is one for the whole
+ * server, while TimeZone is each session's own.  No text at all: always open;
+ * "never": never.
+ *
+ * Who runs this.  The postmaster and every other process, when they read
+ * settings; sessions that set options of tables, or look at them; and whoever
+ * waits for a window to open.  Nothing here looks at a clock, a catalog or shared
+ * memory, takes a lock, or raises an error but for want of memory.  Time zones
+ * are read from files, each once in a process.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "lib/stringinfo.h"
+#include "parser/scansup.h"
+#include "base/window.h"
+
+#define DAYS_PER_WEEK		7
+#define MINUTES_PER_DAY		(HOURS_PER_DAY * MINS_PER_HOUR)
+#define MINUTES_PER_WEEK	(DAYS_PER_WEEK * MINUTES_PER_DAY)
+
+/*
+ * A span of one day in the week may fall, once, into an hour that is left out,
+ * so from one change to the next it can be two weeks, and an hour.
+ */
+#define LONGEST_WAIT		(15 * SECS_PER_DAY)
+
+static const char *const day_names[DAYS_PER_WEEK] = {
+	"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"
+};
+
+
+/* ----------------------------------------------------------------
+ *		From text
+ *
+ * Each of these reads at *at, moves it to what comes next, and returns false
+ * where there is something else.
+ * ----------------------------------------------------------------
+ */
+
+static void
+skip_blanks(const char **at)
+{
+	while (scanner_isspace(**at))
+		(*at)++;
+}
+
+static bool
+is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* For want of what is expected there. */
+static bool
+complain(const char *expected, const char *at, const char **detail)
+{
+	if (*at == '\0')
+		*detail = psprintf(_("%s is expected at its end."), expected);
+	else
+		*detail = psprintf(_("%s is expected at \"%s\"."), expected, at);
+	return false;
+}
+
+/* A character, with or without blanks around it. */
+static bool
+read_char(const char **at, char c)
+{
+	skip_blanks(at);
+	if (**at != c)
+		return false;
+	(*at)++;
+	skip_blanks(at);
+	return true;
+}
+
+/* A day by its English name, or the first three letters of that. */
+static bool
+read_day(const char **at, int *day)
+{
+	const char *end = *at;
+	size_t		len;
+
+	while (is_letter(*end))
+		end++;
+	len = end - *at;
+
+	for (*day = 0; *day < DAYS_PER_WEEK; (*day)++)
+	{
+		const char *name = day_names[*day];
+
+		if ((len == 3 || len == strlen(name)) &&
+			pg_strncasecmp(*at, name, len) == 0)
+		{
+			*at = end;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A time of day as a minute, which is last at most. */
+static bool
+read_time(const char **at, int *minute, int last)
+{
+	const char *p = *at;
+	int			hours = 0;
+
+	while (is_digit(*p) && p - *at < 2)
+		hours = hours * 10 + (*p++ - '0');
+	if (p == *at || p[0] != ':' ||
+		!is_digit(p[1]) || !is_digit(p[2]) || is_digit(p[3]))
+		return false;
+	*minute = (p[1] - '0') * 10 + (p[2] - '0');
+	if (*minute >= MINS_PER_HOUR)
+		return false;
+	*minute += hours * MINS_PER_HOUR;
+	*at = p + 3;
+	return *minute <= last;
+}
+
+/* Days, if there are any, and times. */
+static bool
+read_span(const char **at, PvWindowSpan *span, const char **detail)
+{
+	const char *start;
+
+	span->first_day = 0;
+	span->days = DAYS_PER_WEEK;
+	if (is_letter(**at))
+	{
+		int			last_day;
+
+		if (!read_day(at, &span->first_day))
+			return complain(_("A day of the week"), *at, detail);
+		last_day = span->first_day;
+		if (read_char(at, '-') && !read_day(at, &last_day))
+			return complain(_("A day of the week"), *at, detail);
+		skip_blanks(at);
+		span->days = (last_day - span->first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
+		if (span->days == DAYS_PER_WEEK)
+			span->first_day = 0;
+	}
+
+	start = *at;
+	if (!read_time(at, &span->begin, MINUTES_PER_DAY - 1))
+		return complain(_("A time from 00:00 to 23:59"), start, detail);
+	if (!read_char(at, '-'))
+		return complain(_("A hyphen"), *at, detail);
+	start = *at;
+	if (!read_time(at, &span->end, MINUTES_PER_DAY))
+		return complain(_("A time from 00:00 to 24:00"), start, detail);
+	if (span->end == 0)
+		span->end = MINUTES_PER_DAY;
+	skip_blanks(at);
+	return true;
+}
+
+/*
+ * What may be the name of a time zone, up to the end of the text.  PostgreSQL takes
+ * almost any letters with a number after them for a zone, "Sat 8" too, which is
+ * rather a span after a forgotten comma; so it must be one word.
+ */
+static bool
+read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
+{
+	size_t		len = 0;
+
+	if (!is_letter(*at))
+		return false;
+	while (is_letter(at[len]) || is_digit(at[len]) ||
+		   (at[len] != '\0' && strchr("_/+-", at[len]) != NULL))
+		len++;
+	if (len > TZ_STRLEN_MAX)
+		return false;
+	memcpy(name, at, len);
+	name[len] = '\0';
+
+	at += len;
+	skip_blanks(&at);
+	return *at == '\0';
+}
+
+/* The time zone of that name, or NULL if this server has none. */
+static pg_tz *
+find_zone(const char *name)
+{
+	pg_tz	   *zone = pg_tzset(name);
+
+	return zone != NULL && pg_tz_acceptable(zone) ? zone : NULL;
+}
+
+/* Is the word all that there is? */
+static bool
+is_word(const char *text, const char *word)
+{
+	if (pg_strncasecmp(text, word, strlen(word)) != 0)
+		return false;
+	text += strlen(word);
+	skip_blanks(&text);
+	return *text == '\0';
+}
+
+/*
+ * Reads the text of a window but for its time zone, whose name is copied, empty if
+ * there is none.
+ */
+static bool
+read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
+			const char **detail)
+{
+	zone[0] = '\0';
+	memset(window, 0, sizeof(*window));
+
+	skip_blanks(&text);
+	window->always = *text == '\0';
+	if (window->always || is_word(text, "never"))
+		return true;
+
+	do
+	{
+		if (window->nspans == PV_WINDOW_MAX_SPANS)
+		{
+			*detail = psprintf(_("It has more than %d spans."),
+							   PV_WINDOW_MAX_SPANS);
+			return false;
+		}
+		if (!read_span(&text, &window->spans[window->nspans++], detail))
+			return false;
+	} while (read_char(&text, ','));
+
+	if (*text != '\0' && !read_zone(text, zone))
+		return complain(_("A comma or the name of a time zone"), text, detail);
+	return true;
+}
+
+/*
+ * Reads the text of a window.  Of a text that is none it says why, in a sentence
+ * that is translated and allocated, and leaves *window undefined.
+ */
+bool
+pv_window_parse(const char *text, PvWindow *window, const char **detail)
+{
+	char		zone[TZ_STRLEN_MAX + 1];
+
+	if (!read_window(text, window, zone, detail))
+		return false;
+	if (zone[0] != '\0')
+	{
+		window->zone = find_zone(zone);
+		if (window->zone == NULL)
+			return complain(_("A comma or the name of a time zone"), zone, detail);
+	}
+	return true;
+}
+
+
+/* ----------------------------------------------------------------
+ *		To text
+ * ----------------------------------------------------------------
+ */
+
+/* The window as text, allocated, with that name of a time zone or none. */
+static char *
+print_with_zone(const PvWindow *window, const char *zone)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	if (!window->always && window->nspans == 0)
+		appendStringInfoString(&buf, "never");
+	for (int i = 0; i < window->nspans; i++)
+	{
+		const PvWindowSpan *span = &window->spans[i];
+		int			last_day = (span->first_day + span->days - 1) % DAYS_PER_WEEK;
+
+		if (i > 0)
+			appendStringInfoString(&buf, ", ");
+		if (span->days == 1)
+			appendStringInfo(&buf, "%.3s ", day_names[span->first_day]);
+		else if (span->days < DAYS_PER_WEEK)
+			appendStringInfo(&buf, "%.3s-%.3s ", day_names[span->first_day],
+							 day_names[last_day]);
+		appendStringInfo(&buf, "%02d:%02d-%02d:%02d",
+						 span->begin / MINS_PER_HOUR, span->begin % MINS_PER_HOUR,
+						 span->end / MINS_PER_HOUR, span->end % MINS_PER_HOUR);
+	}
+	if (zone != NULL)
+		appendStringInfo(&buf, " %s", zone);
+	return buf.data;
+}
+
+/*
+ * The window as text again, allocated: always the same for what was written in
+ * different ways, and read back to the same window.
+ */
+char *
+pv_window_print(const PvWindow *window)
+{
+	return print_with_zone(window, window->zone != NULL ?
+						   pg_get_timezone_name(window->zone) : NULL);
+}
+
+/*
+ * What pv_window_print() makes of the text; NULL, and why, if it is no window.  A
+ * window with a time zone that this server does not know, but another may, keeps the
+ * name as it is written; it is not usable, and *detail says why.
+ */
+char *
+pv_window_normal_form(const char *text, bool *usable, const char **detail)
+{
+	PvWindow	window;
+	char		zone[TZ_STRLEN_MAX + 1];
+
+	*usable = false;
+	if (!read_window(text, &window, zone, detail))
+		return NULL;
+	if (zone[0] != '\0')
+	{
+		window.zone = find_zone(zone);
+		if (window.zone == NULL)
+		{
+			*detail = psprintf(_("This server has no time zone \"%s\"."), zone);
+			return print_with_zone(&window, zone);
+		}
+	}
+	*usable = true;
+	return pv_window_print(&window);
+}
+
+
+/* ----------------------------------------------------------------
+ *		At a time
+ * ----------------------------------------------------------------
+ */
+
+static const pg_tz *
+zone_of(const PvWindow *window)
+{
+	return window->zone != NULL ? window->zone : log_timezone;
+}
+
+/* How many minutes one span is open. */
+static int
+span_minutes(const PvWindowSpan *span)
+{
+	return span->end - span->begin +
+		(span->end > span->begin ? 0 : MINUTES_PER_DAY);
+}
+
+/* The minute of the week, from Sunday on, that the clock on the wall shows. */
+static int
+minute_of_week(const struct pg_tm *tm)
+{
+	return (tm->tm_wday * HOURS_PER_DAY + tm->tm_hour) * MINS_PER_HOUR +
+		tm->tm_min;
+}
+
+/* How many minutes after the second the first comes, within a week. */
+static int
+minutes_after(int minute, int earlier)
+{
+	return (minute - earlier + MINUTES_PER_WEEK) % MINUTES_PER_WEEK;
+}
+
+/* Is the window open at that time? */
+bool
+pv_window_is_open(const PvWindow *window, pg_time_t now)
+{
+	int			minute;
+
+	if (window->always || window->nspans == 0)
+		return window->always;
+	minute = minute_of_week(pg_localtime(&now, zone_of(window)));
+
+	for (int i = 0; i < window->nspans; i++)
+	{
+		const PvWindowSpan *span = &window->spans[i];
+
+		for (int day = span->first_day; day < span->first_day + span->days; day++)
+		{
+			int			begin = day * MINUTES_PER_DAY + span->begin;
+
+			if (minutes_after(minute, begin % MINUTES_PER_WEEK) < span_minutes(span))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * In how many minutes, one at least, the clock shows a time at which some span
+ * begins or ends.
+ */
+static int
+minutes_to_edge(const PvWindow *window, int minute)
+{
+	int			result = MINUTES_PER_WEEK;
+
+	for (int i = 0; i < window->nspans; i++)
+	{
+		const PvWindowSpan *span = &window->spans[i];
+
+		for (int day = span->first_day; day < span->first_day + span->days; day++)
+		{
+			int			begin = day * MINUTES_PER_DAY + span->begin;
+			int			edges[2];
+
+			edges[0] = begin;
+			edges[1] = begin + span_minutes(span);
+			for (size_t e = 0; e < lengthof(edges); e++)
+			{
+				int			wait = minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
+
+				if (wait > 0)
+					result = Min(result, wait);
+			}
+		}
+	}
+	return result;
+}
+
+/*
+ * When the window opens, if it is closed now, or closes, if it is open;
+ * PV_WINDOW_NO_CHANGE if it does not.  Goes from one time to the next at which
+ * that may be: an edge of a span, by a clock that runs evenly, or the clock being
+ * put forward or back before that.
+ */
+pg_time_t
+pv_window_next_change(const PvWindow *window, pg_time_t now)
+{
+	const pg_tz *zone = zone_of(window);
+	bool		open = pv_window_is_open(window, now);
+	pg_time_t	t = now;
+
+	if (window->nspans == 0)
+		return PV_WINDOW_NO_CHANGE;
+
+	while (t < now + LONGEST_WAIT)
+	{
+		struct pg_tm *tm = pg_localtime(&t, zone);
+		pg_time_t	edge = t - tm->tm_sec +
+		(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) * SECS_PER_MINUTE;
+		pg_time_t	boundary;
+		long int	gmtoff;
+		int			isdst;
+
+		if (pg_next_dst_boundary(&t, &gmtoff, &isdst, &boundary,
+								 &gmtoff, &isdst, zone) == 1)
+			edge = Min(edge, boundary);
+		t = edge;
+		if (pv_window_is_open(window, t) != open)
+			return t;
+	}
+	return PV_WINDOW_NO_CHANGE;
+}

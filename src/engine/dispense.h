@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_dispense.h
+ *	  Hands out ranges of blocks, and the blocks to visit within a range.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_DISPENSE_H
+#define PV_DISPENSE_H
+
+#include "store/segment.h"
+#include "port/atomics.h"
+#include "base/settings.h"
+#include "engine/eager.h"
+#include "engine/reader.h"
+#include "utils/relcache.h"
+
+/* Largest range, in blocks */
+#define PV_RANGE_MAX_BLOCKS		4096
+
+/* What all participants share: where the unclaimed part begins */
+typedef struct PvDispenseShared
+{
+	/* Set by the leader between phases, then read-only */
+	uint32		granule;		/* a range is a multiple of this many units */
+	uint32		max_range;		/* and at most this many */
+	uint32		participants;	/* how many are expected to take part */
+
+	pg_atomic_uint32 next;		/* first unclaimed unit */
+	pg_atomic_uint32 end;		/* one past the last unit; it only grows */
+} PvDispenseShared;
+
+extern void pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
+							 uint32 granule, uint32 max_range,
+							 int participants);
+extern void pv_dispense_extend(PvDispenseShared *shared, uint32 end);
+extern bool pv_dispense_claim(PvDispenseShared *shared,
+							  uint32 *start, uint32 *end);
+
+/* Core reads runs of fewer skippable blocks than this */
+#define PV_CORE_SKIP_THRESHOLD	32
+
+/* What the first heap pass may skip; the leader decides, for all */
+typedef struct PvSkipping
+{
+	bool		all_frozen;		/* all-frozen blocks */
+	bool		all_visible;	/* those that are only all-visible, too */
+	bool		short_unfrozen_runs;	/* also in runs that core reads */
+	PvSkipRule	rule;			/* how long a run must be */
+} PvSkipping;
+
+/* A block that the first heap pass is to visit */
+typedef struct PvScanBlock
+{
+	BlockNumber blkno;
+	BlockNumber passed;			/* blocks skipped before it, plus itself */
+	bool		short_runs_read;	/* the rule by which it was decided for */
+	bool		eager;			/* skippable, but to be frozen if it can be */
+} PvScanBlock;
+
+/* One participant's way through its ranges */
+typedef struct PvBlockScan PvBlockScan;
+
+extern PvBlockScan *pv_blockscan_create(Relation rel, PvRing *ring,
+										PvDispenseShared *shared,
+										const PvSkipping *skipping,
+										const PvEager *eager);
+extern bool pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf);
+extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
+								  Buffer buf);
+extern bool pv_blockscan_range_done(PvBlockScan *scan,
+									BlockNumber *start, BlockNumber *end);
+extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
+extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
+extern void pv_blockscan_pause(PvBlockScan *scan);
+
+#endif							/* PV_DISPENSE_H */

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_index.h
+ *	  Index vacuuming and index cleanup, shared out among participants.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_INDEX_H
+#define PV_INDEX_H
+
+#include "engine/participant.h"
+
+extern Size pv_index_plan(PvParticipant *leader);
+extern void pv_index_order_units(PvParticipant *leader);
+extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
+extern void pv_index_end(PvParticipant *leader);
+extern bool pv_index_all_done(PvParticipant *leader);
+extern void pv_index_progress(PvParticipant *leader);
+extern void pv_index_work(PvParticipant *self, PvPhase phase);
+
+#endif							/* PV_INDEX_H */

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_participant.c
+ *	  What every participant does alike: counting, and the failsafe.
+ *
+ * Leader and workers run this.  The failsafe flag is one atomic; whoever sees
+ * first that the table's XIDs are dangerously old sets it, and the others
+ * notice at their next page or index.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/multixact.h"
+#include "access/transam.h"
+
+#include "engine/participant.h"
+
+/*
+ * Begin counting.  The trackers start at the newest value that could be
+ * right and are only ever moved back.
+ */
+void
+pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs)
+{
+	memset(counters, 0, sizeof(*counters));
+	counters->NewRelfrozenXid = cutoffs->OldestXmin;
+	counters->NewRelminMxid = cutoffs->OldestMxact;
+}
+
+/*
+ * Add what a participant has counted: sums, but the maximum of nonempty_pages
+ * and the oldest of the trackers.
+ */
+void
+pv_counters_add(PvCounters *sum, const PvCounters *part)
+{
+	sum->scanned_pages += part->scanned_pages;
+	sum->eager_pages += part->eager_pages;
+	sum->frozen_pages += part->frozen_pages;
+	sum->new_visible_pages += part->new_visible_pages;
+	sum->new_visible_frozen_pages += part->new_visible_frozen_pages;
+	sum->new_frozen_pages += part->new_frozen_pages;
+	sum->lpdead_item_pages += part->lpdead_item_pages;
+	sum->missed_dead_pages += part->missed_dead_pages;
+	sum->nonempty_pages = Max(sum->nonempty_pages, part->nonempty_pages);
+	sum->tuples_deleted += part->tuples_deleted;
+	sum->tuples_frozen += part->tuples_frozen;
+	sum->lpdead_items += part->lpdead_items;
+	sum->live_tuples += part->live_tuples;
+	sum->recently_dead_tuples += part->recently_dead_tuples;
+	sum->missed_dead_tuples += part->missed_dead_tuples;
+	sum->reaped_pages += part->reaped_pages;
+	sum->reaped_items += part->reaped_items;
+	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
+		sum->NewRelfrozenXid = part->NewRelfrozenXid;
+	if (MultiXactIdPrecedes(part->NewRelminMxid, sum->NewRelminMxid))
+		sum->NewRelminMxid = part->NewRelminMxid;
+	sum->skippedallvis |= part->skippedallvis;
+}
+
+/*
+ * Is the failsafe on, or does it have to be switched on now?  If so, this
+ * process no longer sleeps for cost reasons, and takes any buffer for what it begins
+ * to read from now on.  One participant tells the user.
+ * Core: access/heap/vacuumlazy.c, lazy_check_wraparound_failsafe.
+ */
+bool
+pv_check_failsafe(PvParticipant *self)
+{
+	PvShared   *shared = self->shared;
+	uint32		expected = 0;
+
+	self->nreloads_checked = pv_cost_nreloads;
+	if (!pv_failsafe_triggered(self))
+	{
+		if (likely(!pv_failsafe_check(&shared->cutoffs)))
+			return false;
+
+		if (pg_atomic_compare_exchange_u32(&shared->failsafe, &expected, 1))
+			ereport(WARNING,
+					(errmsg("bypassing nonessential maintenance of table \"%s.%s.%s\" as a failsafe after %d index scans",
+							self->errinfo.dbname, self->errinfo.relnamespace,
+							self->errinfo.relname, shared->index_rounds),
+					 errdetail("The table's relfrozenxid or relminmxid is too far in the past."),
+					 errhint("Consider increasing configuration parameter \"maintenance_work_mem\" or \"autovacuum_work_mem\".\n"
+							 "You might also need to consider other ways for VACUUM to keep up with the allocation of transaction IDs.")));
+	}
+
+	pv_cost_disable();
+	pv_ring_drop(&self->ring);
+	return true;
+}

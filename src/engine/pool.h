@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_pool.h
+ *	  The processes that vacuum one table together.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_POOL_H
+#define PV_POOL_H
+
+#include "access/parallel.h"
+
+#include "engine/participant.h"
+
+/* What a participant does in a phase; the pool does not care */
+typedef void (*PvPhaseFunction) (PvParticipant *self, PvPhase phase);
+
+/* The leader's handle */
+typedef struct PvPool
+{
+	PvParticipant *leader;
+	PvPhaseFunction work;
+	ParallelContext *pcxt;		/* NULL: the leader is alone */
+	int			nworkers_planned;
+	int			nworkers_launched;
+	bool		launched;
+	bool		attach_checked;
+} PvPool;
+
+extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
+extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
+
+extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
+						   PvPhaseFunction work, const PvShared *plan,
+						   int nworkers, Size store_limit, Size store_reserve);
+extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
+extern void pv_pool_check_attached(PvPool *pool);
+extern void pv_pool_end(PvPool *pool);
+
+extern void pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc);
+extern void pv_pool_detach(PvParticipant *self);
+extern void pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work);
+
+#endif							/* PV_POOL_H */

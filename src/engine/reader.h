@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_reader.h
+ *	  Reads blocks ahead of the one that is worked on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_READER_H
+#define PV_READER_H
+
+#include "base/compat.h"
+#include "store/segment.h"
+
+/*
+ * Reading ahead by hints to the kernel: how far, and whether that is of use just
+ * now.
+ */
+typedef struct PvLookahead
+{
+	int			distance;		/* blocks */
+	bool		active;
+	int			cached_run;		/* prefetches in a row that found the block in
+								 * shared buffers */
+	int64		misses;			/* of this process, when last looked */
+	BlockNumber next;			/* after the last block */
+	int			run;			/* consecutive blocks up to it */
+} PvLookahead;
+
+extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance);
+extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno);
+
+/*
+ * Says which block comes next, or InvalidBlockNumber for none, and fills in what
+ * the one who works on it is to know.  It is called some time before that, with
+ * no lock held.
+ */
+typedef BlockNumber (*PvNextBlock) (void *arg, void *about_block);
+
+typedef struct PvReader PvReader;
+
+extern PvReader *pv_reader_create(Relation rel, PvRing *ring, int max_distance,
+								  Size about_size, bool batches,
+								  PvNextBlock next_block, void *arg);
+extern bool pv_reader_next(PvReader *reader, Buffer *buf, void **about_block);
+extern void pv_reader_restart(PvReader *reader);
+extern bool pv_reader_reads(const PvReader *reader);
+extern void pv_reader_free(PvReader *reader);
+
+#endif							/* PV_READER_H */

@@ -1,0 +1,79 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_report.h
+ *	  What a vacuum says: error context, VERBOSE and log text.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_REPORT_H
+#define PV_REPORT_H
+
+#include "access/genam.h"
+#include "lib/stringinfo.h"
+#include "storage/block.h"
+#include "storage/off.h"
+#include "utils/pg_rusage.h"
+#include "utils/relcache.h"
+
+#include "engine/result.h"
+
+/* Where a participant is, for the context line of an error */
+typedef struct PvErrorInfo
+{
+	PvPhase		phase;
+	char	   *dbname;
+	char	   *relnamespace;
+	char	   *relname;
+	const char *indname;		/* in the index phases */
+	BlockNumber blkno;
+	OffsetNumber offnum;
+} PvErrorInfo;
+
+/* How one process finished a B-tree that several had vacuumed together */
+typedef struct PvBtreeTail
+{
+	bool		finished;		/* else the rest says nothing */
+	int64		revisits;		/* pages visited again, after splits */
+	int64		alone_usecs;
+} PvBtreeTail;
+
+/* What the text of a finished vacuum needs beyond its PvResult */
+typedef struct PvReportDetails
+{
+	bool		aggressive;
+	bool		is_wraparound;
+	bool		verbose;		/* INFO; otherwise LOG */
+	bool		failsafe;
+	int			nindexes;
+	char	  **indnames;
+	IndexBulkDeleteResult **indstats;	/* elements may be NULL */
+	PvBtreeTail *tails;			/* of each index */
+	BlockNumber pages_remaining;
+	BlockNumber eager_pages;	/* these as in PvCounters */
+	BlockNumber frozen_pages;
+	int64		tuples_frozen;
+	BlockNumber new_visible_pages;
+	BlockNumber new_visible_frozen_pages;
+	BlockNumber new_frozen_pages;
+	BlockNumber lpdead_item_pages;
+	BlockNumber missed_dead_pages;
+	int64		missed_dead_tuples;
+	int64		store_segments;
+	TransactionId old_relfrozenxid;
+	TransactionId new_relfrozenxid; /* invalid if not advanced */
+	MultiXactId old_relminmxid;
+	MultiXactId new_relminmxid; /* invalid if not advanced */
+	bool		bypassed;		/* by the 2 % rule or by INDEX_CLEANUP off */
+	double		io_read_ms;		/* if track_io_timing */
+	double		io_write_ms;
+	int64		wal_buffers_full;	/* -1 if that is not counted */
+	PGRUsage	ru0;
+} PvReportDetails;
+
+extern void pv_errorinfo_init(PvErrorInfo *info, Relation rel);
+extern void pv_error_callback(void *arg);
+extern void pv_report_begin(const PvErrorInfo *info, bool aggressive);
+extern void pv_report_end(const PvErrorInfo *info, const PvResult *result,
+						  const PvReportDetails *details);
+
+#endif							/* PV_REPORT_H */

@@ -1,0 +1,63 @@
+/*-------------------------------------------------------------------------
+ *
+ * result.h
+ *	  The phases of a vacuum, and what a vacuum tells of itself when it is done.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_RESULT_H
+#define PV_RESULT_H
+
+#include "storage/block.h"
+
+/* What all participants are doing; the leader alone changes it. */
+typedef enum PvPhase
+{
+	PV_PHASE_IDLE = 0,			/* between phases, or not begun */
+	PV_PHASE_SCAN,				/* first heap pass */
+	PV_PHASE_INDEX,				/* bulk deletion in indexes */
+	PV_PHASE_REAP,				/* second heap pass */
+	PV_PHASE_CLEANUP,			/* index cleanup */
+	PV_PHASE_TRUNCATE,			/* leader only */
+	PV_PHASE_DONE				/* workers leave */
+} PvPhase;
+
+/* Time spent in each phase, in microseconds; index by PvPhase. */
+#define PV_NUM_PHASES			(PV_PHASE_DONE + 1)
+
+/*
+ * What one vacuum of one heap relation did.  Filled by pv_vacuum_rel(), shown
+ * by parvacuum_run() as a row and by VERBOSE as text.  Block and tuple counts
+ * are whole numbers, times are microseconds, memory is bytes.
+ */
+typedef struct PvResult
+{
+	Oid			relid;			/* the relation vacuumed */
+	bool		by_engine;		/* false: core did it, only usage is known */
+	int			workers_planned;
+	int			workers_launched;
+	BlockNumber pages_total;	/* when the vacuum began */
+	BlockNumber pages_scanned;
+	BlockNumber pages_removed;	/* by truncation */
+	int64		tuples_removed;
+	int64		tuples_remaining;	/* estimate when pages were skipped */
+	int64		tuples_recently_dead;
+	int64		dead_items;		/* LP_DEAD items collected */
+	int			index_rounds;
+	int64		store_bytes;	/* most memory the dead-TID store held */
+	int64		usecs[PV_NUM_PHASES];
+	int64		elapsed_usecs;
+	int64		wal_records;
+	int64		wal_fpi;
+	uint64		wal_bytes;
+	int64		buffers_hit;
+	int64		buffers_read;
+	int64		buffers_dirtied;
+	TransactionId oldest_xmin;
+	bool		relfrozenxid_advanced;
+	bool		index_scan_bypassed;
+} PvResult;
+
+#endif							/* PV_RESULT_H */

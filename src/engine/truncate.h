@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_truncate.h
+ *	  Giving empty pages at the end of a table back to the file system.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_TRUNCATE_H
+#define PV_TRUNCATE_H
+
+#include "commands/vacuum.h"
+#include "engine/report.h"
+
+/* A truncation on trial */
+typedef struct PvTruncation
+{
+	Relation	rel;
+	BufferAccessStrategy bstrategy;
+	PvErrorInfo *errinfo;
+	int			elevel;			/* of messages about giving up */
+	BlockNumber rel_pages;		/* now; shrinks as pages are cut off */
+	BlockNumber nonempty_pages; /* pages that must stay */
+} PvTruncation;
+
+extern bool pv_truncation_worthwhile(const PvTruncation *trunc,
+									 VacOptValue wanted);
+extern void pv_truncate_heap(PvTruncation *trunc);
+
+#endif							/* PV_TRUNCATE_H */

@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_worker.c
+ *	  What a participant does in each phase, and where a worker begins.
+ *
+ * pv_participate() is the one function that leader and workers both run.  A
+ * worker is started by core's parallel infrastructure, which has given it the
+ * leader's snapshot, settings, user and lock group, and PROC_IN_VACUUM, so
+ * that its xmin holds back no other vacuum.
+ *
+ * Locks: ShareUpdateExclusiveLock on the table and RowExclusiveLock on its
+ * indexes, as the leader has; members of a lock group do not conflict.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "commands/vacuum.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+
+#include "base/guard.h"
+#include "engine/heap_scan.h"
+#include "engine/heap_vacuum.h"
+#include "engine/index_vacuum.h"
+#include "engine/pool.h"
+#include "engine/worker.h"
+
+/*
+ * Complete a participant whose shared part and relations are known.
+ */
+void
+pv_participant_init(PvParticipant *self)
+{
+	PvShared   *shared = self->shared;
+
+	/* Horizons are this process's own; the cutoffs are the leader's */
+	self->vistest = GlobalVisTestFor(self->rel);
+	pv_counters_init(&self->counters, &shared->cutoffs);
+	self->blockscan = pv_blockscan_create(self->rel, &self->ring, &shared->scan,
+										  &shared->skipping, &self->eager);
+}
+
+/*
+ * Do this participant's part of a phase, then leave what it has counted where
+ * the leader finds it.
+ */
+void
+pv_participate(PvParticipant *self, PvPhase phase)
+{
+	self->errinfo.phase = phase;
+	pv_cost_begin_work(&self->shared->cost);
+
+	switch (phase)
+	{
+		case PV_PHASE_SCAN:
+			pv_scan_heap(self);
+			break;
+		case PV_PHASE_INDEX:
+		case PV_PHASE_CLEANUP:
+			pv_index_work(self, phase);
+			break;
+		case PV_PHASE_REAP:
+			pv_reap_heap(self);
+			break;
+		case PV_PHASE_IDLE:
+		case PV_PHASE_TRUNCATE:
+		case PV_PHASE_DONE:
+			elog(ERROR, "unexpected vacuum phase %d", (int) phase);
+	}
+
+	pv_cost_end_work();
+	self->slot->counters = self->counters;
+	self->errinfo.phase = PV_PHASE_IDLE;
+}
+
+/*
+ * Entry point of a worker.
+ */
+void
+parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
+{
+	PvParticipant self = {0};
+	ErrorContextCallback errcallback;
+
+	pv_guard_process();
+	InstrStartParallelQuery();
+	pv_pool_attach(&self, seg, toc);
+
+	self.rel = table_open(self.shared->relid, ShareUpdateExclusiveLock);
+	vac_open_indexes(self.rel, RowExclusiveLock, &self.nindexes, &self.indrels);
+	if (self.nindexes != self.shared->nindexes)
+		elog(ERROR, "worker sees %d indexes, leader %d",
+			 self.nindexes, self.shared->nindexes);
+	pv_ring_create(&self.ring, self.shared->ring_kb);
+	maintenance_work_mem = self.shared->maintenance_work_mem_worker;
+
+	pv_errorinfo_init(&self.errinfo, self.rel);
+	errcallback.callback = pv_error_callback;
+	errcallback.arg = &self.errinfo;
+	errcallback.previous = error_context_stack;
+	error_context_stack = &errcallback;
+
+	pv_participant_init(&self);
+	pv_pool_work_until_done(&self, pv_participate);
+	pv_report_rest_of_delays();
+	InstrEndParallelQuery(&self.slot->buffer_usage, &self.slot->wal_usage);
+
+	error_context_stack = errcallback.previous;
+	pv_pool_detach(&self);
+	vac_close_indexes(self.nindexes, self.indrels, RowExclusiveLock);
+	table_close(self.rel, ShareUpdateExclusiveLock);
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_worker.h
+ *	  What a participant does in each phase, and where a worker begins.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_WORKER_H
+#define PV_WORKER_H
+
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
+
+#include "engine/participant.h"
+
+extern void pv_participate(PvParticipant *self, PvPhase phase);
+extern void pv_participant_init(PvParticipant *self);
+extern PGDLLEXPORT void parvacuum_worker_main(dsm_segment *seg, shm_toc *toc);
+
+#endif							/* PV_WORKER_H */

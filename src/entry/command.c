@@ -1,0 +1,593 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_command.c
+ *	  Options of parvacuum in ALTER TABLE, CREATE TABLE and SECURITY LABEL.
+ *
+ * Core's parser takes "SET (parvacuum.enabled, fillfactor = 90)", and core's
+ * execution then refuses a namespace that it does not know.  So between the
+ * two, in the ProcessUtility hook, we take our elements out of a copy of the
+ * statement and pass on what is left:
+ *
+ *		ALTER TABLE		the options are stored first, under the lock that the
+ *						statement will take anyway, then core does its part,
+ *						also if there is nothing left to do: it checks rights,
+ *						fires event triggers, and says what IF EXISTS skips
+ *		CREATE TABLE	core does its part; at the moment the new table is
+ *		(AS), matview	there, an object access hook stores the options
+ *		LIKE			a table made LIKE another one INCLUDING ALL gets the
+ *						options that one has itself
+ *
+ * A new table is known by that hook and not looked up by its name, so that
+ * IF NOT EXISTS changes no table that was there before.  All is one
+ * transaction with the statement: any error undoes it.
+ *
+ * The same hook sees DROP EXTENSION, which removes the database's options.
+ *
+ * The label provider is for those who set the label by hand, and for restored
+ * dumps; it accepts what ALTER TABLE would have made and nothing else.
+ *
+ * Who runs this.  pv_command_init() in the postmaster at preload; the rest in
+ * the session that executes the statement.  Its variables are its own.  Locks:
+ * on the table what AlterTableGetLockLevel() says of what core has left to do,
+ * ShareUpdateExclusiveLock at least; those of pv_options.c.
+ *
+ * Core: tcop/utility.c, ProcessUtilitySlow; commands/tablecmds.c.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/catalog.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "commands/extension.h"
+#include "commands/seclabel.h"
+#include "commands/tablecmds.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "base/compat.h"
+#include "base/guard.h"
+#include "entry/command.h"
+#include "entry/options.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static object_access_hook_type prev_object_access = NULL;
+
+/*
+ * The options of the table that the statement in progress is about to create;
+ * NULL if it creates none, or has done so.
+ */
+static const PvOptions *new_table_options = NULL;
+
+/* What all of ProcessUtility's arguments but the statement are. */
+typedef struct UtilityCall
+{
+	const char *queryString;
+	bool		readOnlyTree;
+	ProcessUtilityContext context;
+	ParamListInfo params;
+	QueryEnvironment *queryEnv;
+	DestReceiver *dest;
+	QueryCompletion *qc;
+} UtilityCall;
+
+
+/* ----------------------------------------------------------------
+ *		Which tables can have options
+ * ----------------------------------------------------------------
+ */
+
+/* Refuses what parvacuum never vacuums.  The relation is locked. */
+static void
+check_can_have_options(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+	char	   *relname = get_rel_name(relid);
+
+	if (relname == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid),
+				 errdetail("It was dropped meanwhile.")));
+	if (relkind == RELKIND_TOASTVALUE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot set parvacuum options for TOAST table \"%s\"",
+						relname),
+				 errhint("A TOAST table follows its table.  Set the options of that.")));
+	if (!pv_relkind_has_options(relkind))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot set parvacuum options for \"%s\"", relname),
+				 errdetail_relkind_not_supported(relkind),
+				 errhint("Only tables, partitioned tables, and materialized views can have them.")));
+	if (IsCatalogRelationOid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied: \"%s\" is a system catalog", relname),
+				 errhint("PostgreSQL's own VACUUM vacuums system catalogs.")));
+}
+
+/*
+ * The label provider: refuses what ALTER TABLE would have refused.  The caller
+ * has checked that the object is the user's, and has locked it.
+ */
+static void
+check_label(const ObjectAddress *object, const char *label)
+{
+	pv_options_announce_change();
+	if (label == NULL)
+		return;					/* it is being removed */
+
+	if (object->classId != RelationRelationId || object->objectSubId != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot set parvacuum options for %s",
+						getObjectDescription(object, false)),
+				 errhint("Only tables, partitioned tables, and materialized views can have them.")));
+	check_can_have_options(object->objectId);
+	pv_options_check_label(label);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Taking our elements out of a statement
+ * ----------------------------------------------------------------
+ */
+
+/* Is it ours?  "toast.parvacuum" is nobody's, and a mistake worth a hint. */
+static bool
+is_ours(const DefElem *def)
+{
+	if (def->defnamespace == NULL)
+		return false;
+	if (strcmp(def->defnamespace, "toast") == 0 &&
+		strncmp(def->defname, PV_NAMESPACE, strlen(PV_NAMESPACE)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("parvacuum has no options for TOAST tables"),
+				 errhint("A TOAST table follows its table.  Leave out \"toast.\".")));
+	return strcmp(def->defnamespace, PV_NAMESPACE) == 0;
+}
+
+static bool
+has_ours(const List *defs)
+{
+	ListCell   *lc;
+
+	foreach(lc, defs)
+	{
+		if (is_ours(lfirst_node(DefElem, lc)))
+			return true;
+	}
+	return false;
+}
+
+/* Takes our elements out of the list, and returns them as another. */
+static List *
+take_ours(List **defs)
+{
+	List	   *ours = NIL;
+	ListCell   *lc;
+
+	foreach(lc, *defs)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (!is_ours(def))
+			continue;
+		ours = lappend(ours, def);
+		*defs = foreach_delete_current(*defs, lc);
+	}
+	return ours;
+}
+
+/* Does the subcommand of ALTER TABLE set or reset options of relations? */
+static bool
+has_options(const AlterTableCmd *cmd)
+{
+	return cmd->subtype == AT_SetRelOptions ||
+		cmd->subtype == AT_ResetRelOptions;
+}
+
+static bool
+alter_is_ours(const AlterTableStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (has_options(cmd) && has_ours((List *) cmd->def))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The option list of a statement that creates a table, for reading and for
+ * taking ours out; NULL for every other statement.  EXPLAIN may have such a
+ * statement in it.
+ */
+static List **
+creation_options(Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_CreateStmt:
+			return &((CreateStmt *) stmt)->options;
+		case T_CreateTableAsStmt:
+			return &((CreateTableAsStmt *) stmt)->into->options;
+		case T_ExplainStmt:
+			{
+				Node	   *query = ((ExplainStmt *) stmt)->query;
+
+				if (query != NULL && IsA(query, Query) &&
+					((Query *) query)->utilityStmt != NULL)
+					return creation_options(((Query *) query)->utilityStmt);
+				return NULL;
+			}
+		default:
+			return NULL;
+	}
+}
+
+/* The element, if it says that the new table is to be LIKE one in everything. */
+static TableLikeClause *
+like_all_clause(Node *element)
+{
+	TableLikeClause *like = (TableLikeClause *) element;
+
+	return IsA(element, TableLikeClause) &&
+		(like->options & CREATE_TABLE_LIKE_ALL) == CREATE_TABLE_LIKE_ALL ?
+		like : NULL;
+}
+
+static bool
+is_like_all(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (!IsA(stmt, CreateStmt))
+		return false;
+	foreach(lc, ((CreateStmt *) stmt)->tableElts)
+	{
+		if (like_all_clause(lfirst(lc)))
+			return true;
+	}
+	return false;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Executing statements
+ * ----------------------------------------------------------------
+ */
+
+/* The next in the chain, or core. */
+static void
+pass_on(PlannedStmt *pstmt, const UtilityCall *call)
+{
+	ProcessUtility_hook_type next =
+	prev_process_utility ? prev_process_utility : standard_ProcessUtility;
+
+	next(pstmt, call->queryString, call->readOnlyTree, call->context,
+		 call->params, call->queryEnv, call->dest, call->qc);
+}
+
+/*
+ * Nobody may lock a table that is not his.
+ *
+ * Core: tablecmds.c, RangeVarCallbackForAlterRelation, which will check the
+ * rest when it is core's turn.
+ */
+static void
+check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
+{
+	if (OidIsValid(relid) && !pv_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER,
+					   get_relkind_objtype(get_rel_relkind(relid)),
+					   relation->relname);
+}
+
+/*
+ * Takes our elements out of ALTER TABLE, and returns them as a list of
+ * subcommands that have nothing else.  A subcommand with no elements left is
+ * dropped: an empty SET () would want an exclusive lock.
+ */
+static List *
+take_changes(AlterTableStmt *stmt)
+{
+	List	   *changes = NIL;
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		List	   *rest = (List *) cmd->def;
+		List	   *ours;
+
+		if (!has_options(cmd) || (ours = take_ours(&rest)) == NIL)
+			continue;
+
+		if (rest == NIL)
+			stmt->cmds = foreach_delete_current(stmt->cmds, lc);
+		else
+		{
+			AlterTableCmd *core_cmd = copyObject(cmd);
+
+			core_cmd->def = (Node *) rest;
+			lfirst(lc) = core_cmd;
+		}
+		cmd->def = (Node *) ours;
+		changes = lappend(changes, cmd);
+	}
+	return changes;
+}
+
+/* Makes the changes, in their order. */
+static void
+apply_changes(PvOptions *options, const List *changes)
+{
+	ListCell   *lc;
+
+	foreach(lc, changes)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_SetRelOptions)
+			pv_options_set(options, (List *) cmd->def);
+		else
+			pv_options_reset(options, (List *) cmd->def);
+	}
+}
+
+/*
+ * ALTER TABLE and its sisters, with elements of ours in it; pstmt is a copy.
+ *
+ * The table is looked up and locked here, with the lock that core's part will
+ * want, and then named with its schema, so that core cannot find another one.
+ * What is wrong with the options is wrong where IF EXISTS finds no table, too.
+ */
+static void
+alter_table(PlannedStmt *pstmt, const UtilityCall *call)
+{
+	AlterTableStmt *stmt = (AlterTableStmt *) pstmt->utilityStmt;
+	List	   *changes = take_changes(stmt);
+	PvOptions	options = {0};
+	Oid			relid;
+
+	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
+	PreventCommandIfParallelMode(CreateCommandName((Node *) stmt));
+	relid = RangeVarGetRelidExtended(stmt->relation,
+									 AlterTableGetLockLevel(stmt->cmds),
+									 stmt->missing_ok ? RVR_MISSING_OK : 0,
+									 check_owner, NULL);
+
+	if (!OidIsValid(relid))
+		apply_changes(&options, changes);
+	else
+	{
+		check_can_have_options(relid);
+		pv_options_read(relid, &options);
+		apply_changes(&options, changes);
+		pv_options_write(relid, &options);
+		CommandCounterIncrement();
+		stmt->relation->schemaname =
+			get_namespace_name(get_rel_namespace(relid));
+	}
+
+	pass_on(pstmt, call);
+}
+
+/*
+ * Adds the options that the tables have themselves which the new one is to be
+ * LIKE in everything.  Core looks them up again, by the schema that we found
+ * them in, checks that the user may read them, and keeps them locked as we do.
+ */
+static void
+add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->tableElts)
+	{
+		TableLikeClause *like = like_all_clause(lfirst(lc));
+		PvOptions	theirs;
+		Oid			relid;
+
+		if (like == NULL)
+			continue;
+		relid = RangeVarGetRelid(like->relation, AccessShareLock, true);
+		if (!OidIsValid(relid))
+			continue;			/* core will say so */
+		like->relation->schemaname =
+			get_namespace_name(get_rel_namespace(relid));
+		pv_options_read(relid, &theirs);
+		pv_options_merge(options, &theirs);
+	}
+}
+
+/*
+ * A statement that creates a table, with elements of ours in it, or LIKE a
+ * table that may have options; pstmt is a copy.
+ */
+static void
+create_table(PlannedStmt *pstmt, const UtilityCall *call)
+{
+	Node	   *stmt = pstmt->utilityStmt;
+	PvOptions	options = {0};
+
+	if (is_like_all(stmt))
+		add_options_of_likes((CreateStmt *) stmt, &options);
+	pv_options_set(&options, take_ours(creation_options(stmt)));
+
+	if (pv_options_any(&options))
+		new_table_options = &options;
+	pass_on(pstmt, call);
+}
+
+/*
+ * The name of a command that maintains tables and that PostgreSQL allows in a read-only
+ * transaction, or NULL.
+ *
+ * Core: tcop/utility.c, ClassifyUtilityCommandAsReadOnly.
+ */
+static const char *
+maintenance_command(Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_VacuumStmt:
+			return ((VacuumStmt *) stmt)->is_vacuumcmd ? "VACUUM" : "ANALYZE";
+		case T_ReindexStmt:
+			return "REINDEX";
+		case T_ClusterStmt:
+			return "CLUSTER";
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * The hook.  Statements within statements come here too, those of functions and
+ * event triggers among them; they must not take what is meant for the table of
+ * an outer one, which gets its own back whatever happens.  Nor may they maintain
+ * tables inside a vacuum.
+ */
+static void
+process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *queryEnv, DestReceiver *dest,
+				QueryCompletion *qc)
+{
+	UtilityCall call = {queryString, readOnlyTree, context, params, queryEnv,
+	dest, qc};
+	Node	   *stmt = pstmt->utilityStmt;
+	List	  **creation = creation_options(stmt);
+	const PvOptions *outer = new_table_options;
+	bool		alters = IsA(stmt, AlterTableStmt) &&
+	alter_is_ours((AlterTableStmt *) stmt);
+	bool		creates = creation != NULL &&
+	(has_ours(*creation) || is_like_all(stmt));
+	const char *maintenance;
+
+	maintenance = maintenance_command(stmt);
+	if (maintenance != NULL)
+		pv_guard_check_command(maintenance);
+
+	if (!alters && !creates && outer == NULL)
+	{
+		pass_on(pstmt, &call);
+		return;
+	}
+
+	new_table_options = NULL;
+	PG_TRY();
+	{
+		if (alters)
+			alter_table(copyObject(pstmt), &call);
+		else if (creates)
+			create_table(copyObject(pstmt), &call);
+		else
+			pass_on(pstmt, &call);
+	}
+	PG_FINALLY();
+	{
+		new_table_options = outer;
+	}
+	PG_END_TRY();
+}
+
+
+/* ----------------------------------------------------------------
+ *		What happens to objects
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A relation has come into being, in the statement that has options for the
+ * new table: the first that can have options is that table.  Its row in
+ * pg_class is not visible yet, but the relation cache has it.
+ */
+static void
+label_new_table(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	bool		is_table;
+
+	if (!RelationIsValid(rel))
+		return;
+	is_table = pv_relkind_has_options(rel->rd_rel->relkind);
+	RelationClose(rel);
+
+	if (is_table)
+	{
+		pv_options_write(relid, new_table_options);
+		new_table_options = NULL;
+	}
+}
+
+/* Our extension is dropped from this database, and its options go with it. */
+static void
+forget_options(void)
+{
+	int			n = pv_options_remove_all();
+
+	if (n > 0)
+		ereport(NOTICE,
+				(errmsg_plural("parvacuum options of %d table removed",
+							   "parvacuum options of %d tables removed",
+							   n, n)));
+}
+
+static void
+object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
+			  void *arg)
+{
+	if (prev_object_access)
+		prev_object_access(access, classId, objectId, subId, arg);
+
+	if (access == OAT_POST_CREATE && classId == RelationRelationId &&
+		subId == 0 && new_table_options != NULL)
+		label_new_table(objectId);
+
+	if (access == OAT_DROP && classId == RelationRelationId && subId == 0)
+		pv_options_announce_drop(objectId);
+
+	if (access == OAT_DROP && classId == ExtensionRelationId)
+	{
+		char	   *name = get_extension_name(objectId);
+
+		if (name != NULL && strcmp(name, PV_NAMESPACE) == 0)
+			forget_options();
+	}
+}
+
+/*
+ * Installs the hooks and the label provider.  Only while
+ * shared_preload_libraries are loaded.
+ */
+void
+pv_command_init(void)
+{
+	Assert(process_shared_preload_libraries_in_progress);
+
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+	prev_object_access = object_access_hook;
+	object_access_hook = object_access;
+	register_label_provider(PV_NAMESPACE, check_label);
+}

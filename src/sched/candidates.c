@@ -1,0 +1,412 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_need.c
+ *	  Which tables of a database need a vacuum or an analyze.
+ *
+ * A runner of the scheduler runs this: for all tables, once in a pass, and again
+ * for one table when its turn has come.  What counts is what counts for
+ * autovacuum: the cumulative statistics, the ages in pg_class, the storage
+ * parameters autovacuum_* and the settings behind them; what comes of it is
+ * decided in pv_policy.c.
+ *
+ * A database may have many thousands of tables and be looked at every minute, so
+ * for each of them there is little more than one look at the statistics.  Options
+ * of parvacuum are read only of tables that have a label, and of partitions,
+ * which may inherit them.
+ *
+ * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_statistic.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/hsearch.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "base/settings.h"
+#include "entry/options.h"
+#include "sched/candidates.h"
+
+/* A table whose TOAST table may have to go by its options */
+typedef struct ToastParent
+{
+	Oid			toast;			/* the key */
+	Oid			parent;
+	bool		enabled;		/* for parvacuum */
+	PvWindow	window;
+	bool		has_options;
+	AutoVacOpts options;
+} ToastParent;
+
+/* One look at all tables */
+typedef struct Scan
+{
+	PvFound    *found;
+	Relation	pg_class;
+	HTAB	   *labelled;		/* tables with options of parvacuum */
+	HTAB	   *toast;			/* ToastParent by TOAST table */
+	TransactionId catalog_horizon;
+	TransactionId horizon;		/* of tables that are no catalogs; invalid until
+								 * it is asked for */
+	pg_time_t	now;
+} Scan;
+
+/*
+ * How many transactions ago this was, 0 if it is no normal one or not past.
+ */
+static int64
+age_of(uint32 then, uint32 first_normal, uint32 next)
+{
+	int32		age = (int32) (next - then);
+
+	return then >= first_normal && age > 0 ? age : 0;
+}
+
+/*
+ * What settings and storage parameters say.
+ */
+static void
+get_thresholds(Form_pg_class form, const AutoVacOpts *options,
+			   PvThresholds *thresholds)
+{
+	static const AutoVacOpts none = {
+		.enabled = true, .vacuum_threshold = -1, .vacuum_ins_threshold = -2,
+		.analyze_threshold = -1, .freeze_max_age = -1,
+		.multixact_freeze_max_age = -1, .vacuum_scale_factor = -1,
+		.vacuum_ins_scale_factor = -1, .analyze_scale_factor = -1
+	};
+	const AutoVacOpts *own = options ? options : &none;
+	int			most = pv_vacuum_max_threshold(options);
+
+	thresholds->enabled = own->enabled;
+	thresholds->vacuum_base = own->vacuum_threshold >= 0 ?
+		own->vacuum_threshold : autovacuum_vac_thresh;
+	thresholds->vacuum_scale = own->vacuum_scale_factor >= 0 ?
+		own->vacuum_scale_factor : autovacuum_vac_scale;
+	if (most >= 0 && thresholds->vacuum_base +
+		thresholds->vacuum_scale * Max(form->reltuples, 0) > most)
+	{
+		thresholds->vacuum_base = most;
+		thresholds->vacuum_scale = 0;
+	}
+	thresholds->insert_base = own->vacuum_ins_threshold >= -1 ?
+		own->vacuum_ins_threshold : autovacuum_vac_ins_thresh;
+	thresholds->insert_scale = own->vacuum_ins_scale_factor >= 0 ?
+		own->vacuum_ins_scale_factor : autovacuum_vac_ins_scale;
+	thresholds->insert_scale *= pv_unfrozen_share(form);
+	thresholds->analyze_base = own->analyze_threshold >= 0 ?
+		own->analyze_threshold : autovacuum_anl_thresh;
+	thresholds->analyze_scale = own->analyze_scale_factor >= 0 ?
+		own->analyze_scale_factor : autovacuum_anl_scale;
+
+	thresholds->freeze_max_age = autovacuum_freeze_max_age;
+	if (own->freeze_max_age >= 0)
+		thresholds->freeze_max_age = Min(own->freeze_max_age, autovacuum_freeze_max_age);
+	thresholds->danger_age = autovacuum_freeze_max_age;
+	thresholds->multixact_danger_age = MultiXactMemberFreezeThreshold();
+	thresholds->multixact_freeze_max_age = thresholds->multixact_danger_age;
+	if (own->multixact_freeze_max_age >= 0)
+		thresholds->multixact_freeze_max_age =
+			Min(own->multixact_freeze_max_age, thresholds->multixact_freeze_max_age);
+	thresholds->failsafe_age = Max(vacuum_failsafe_age, autovacuum_freeze_max_age * 1.05);
+	thresholds->multixact_failsafe_age =
+		Max(vacuum_multixact_failsafe_age, autovacuum_multixact_freeze_max_age * 1.05);
+}
+
+/*
+ * What a table, of this pg_class row, needs now, by these storage parameters,
+ * NULL if there are none; and when it was vacuumed or analyzed last, 0 if that is not known.
+ */
+static void
+score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
+			TimestampTz *done_at)
+{
+	PvTableState state = {0};
+	PvThresholds thresholds;
+
+	*done_at = 0;
+	/* where nothing is counted, old counts are not set back by a vacuum either */
+	state.counted = pgstat_track_counts &&
+		pv_fetch_counts_and_time(form->relisshared, form->oid, &state.dead,
+								 &state.inserted, &state.modified, done_at);
+	state.reltuples = form->reltuples;
+	state.pages = form->relpages;
+	state.xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
+						   ReadNextTransactionId());
+	state.mxid_age = age_of(form->relminmxid, FirstMultiXactId,
+							ReadNextMultiXactId());
+	state.may_analyze = form->relkind != RELKIND_TOASTVALUE &&
+		form->oid != StatisticRelationId;
+	get_thresholds(form, options, &thresholds);
+	pv_score_table(&state, &thresholds, score);
+}
+
+/* The same, where it does not matter when. */
+void
+pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
+{
+	TimestampTz done_at;
+
+	score_table(form, options, score, &done_at);
+}
+
+/*
+ * What is dead to everybody in tables that are no catalogs.  It takes an open one
+ * to ask; a table that is locked is none to wait for, the next one will do.
+ */
+static TransactionId
+horizon_of(Scan *scan, Oid relid)
+{
+	Relation	rel;
+
+	if (IsCatalogRelationOid(relid))
+		return scan->catalog_horizon;
+	if (TransactionIdIsValid(scan->horizon) ||
+		!ConditionalLockRelationOid(relid, AccessShareLock))
+		return scan->horizon;
+
+	rel = try_relation_open(relid, NoLock);
+	if (rel != NULL)
+	{
+		scan->horizon = GetOldestNonRemovableTransactionId(rel);
+		relation_close(rel, NoLock);
+	}
+	UnlockRelationOid(relid, AccessShareLock);
+	return scan->horizon;
+}
+
+/* The window that a table's options come to. */
+void
+pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
+{
+	const char *detail;
+
+	if (options->origin[PV_OPTION_WINDOW] > PV_ORIGIN_ANCESTOR ||
+		!pv_window_parse(options->text[PV_OPTION_WINDOW], window, &detail))
+		*window = pv_guc_parsed_window;
+}
+
+/* Is it to wait for that?  Not with what is urgent. */
+bool
+pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
+{
+	return !window->always && !score->wraparound &&
+		score->total < pv_guc_urgent_score && !pv_window_is_open(window, now);
+}
+
+/*
+ * Is the engine, or for a catalog the scheduler, wanted for this table?  And
+ * when?
+ */
+static bool
+is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
+{
+	PvEffectiveOptions options;
+
+	*window = pv_guc_parsed_window;
+	if (form->relisshared)
+		return false;			/* core's autovacuum looks after them */
+	if (IsCatalogRelationOid(form->oid) ||
+		hash_get_num_entries(scan->labelled) == 0)
+		return pv_guc_enabled;
+	if (!form->relispartition &&
+		hash_search(scan->labelled, &form->oid, HASH_FIND, NULL) == NULL)
+		return pv_guc_enabled;
+
+	pv_options_effective(form->oid, form->relispartition, &options);
+	pv_need_window(&options, window);
+	return options.value[PV_OPTION_ENABLED] > 0;
+}
+
+/*
+ * Have it wait if it is outside of its window and can wait.
+ */
+static void
+heed_window(Scan *scan, const PvWindow *window, PvItem *item)
+{
+	pg_time_t	opens;
+
+	if (!pv_need_is_outside(window, &item->score, scan->now))
+		return;
+
+	opens = pv_window_next_change(window, scan->now);
+	item->reason = PV_WAIT_WINDOW;
+	item->wait_until = opens == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(opens);
+	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
+}
+
+/*
+ * Note a table if it needs something.
+ */
+static void
+consider(Scan *scan, Form_pg_class form, Oid toast_parent,
+		 const AutoVacOpts *options, const PvWindow *window)
+{
+	PvFound    *found = scan->found;
+	PvScore		score;
+	TimestampTz done_at;
+	PvItem	   *item;
+
+	score_table(form, options, &score, &done_at);
+	if (!score.vacuum && !score.analyze)
+		return;
+
+	if (found->n == found->room)
+	{
+		found->room = Max(2 * found->room, 64);
+		found->items = found->items == NULL ?
+			palloc(found->room * sizeof(PvItem)) :
+			repalloc_huge(found->items, found->room * sizeof(PvItem));
+	}
+	item = &found->items[found->n++];
+	memset(item, 0, sizeof(*item));
+	item->key.database = MyDatabaseId;
+	item->key.relid = form->oid;
+	item->toast_parent = toast_parent;
+	item->pages = form->relpages;
+	item->score = score;
+	item->done_at = done_at;
+	item->horizon = horizon_of(scan, form->oid);
+	heed_window(scan, window, item);
+}
+
+/*
+ * A TOAST table is looked at for itself, but by its table's options if it has
+ * none, and they are in a row that may come later.
+ */
+static void
+remember_toast(Scan *scan, Form_pg_class form, bool enabled,
+			   const PvWindow *window, const AutoVacOpts *options)
+{
+	ToastParent *entry;
+
+	if (!OidIsValid(form->reltoastrelid))
+		return;
+	entry = hash_search(scan->toast, &form->reltoastrelid, HASH_ENTER, NULL);
+	entry->parent = form->oid;
+	entry->enabled = enabled;
+	entry->window = *window;
+	entry->has_options = options != NULL;
+	if (options)
+		entry->options = *options;
+}
+
+static void
+consider_table(Scan *scan, HeapTuple tuple)
+{
+	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+	PvWindow	window;
+	bool		enabled = is_enabled(scan, form, &window);
+	AutoVacOpts options;
+	bool		has_options;
+
+	if (!enabled && !OidIsValid(form->reltoastrelid))
+		return;
+	has_options = pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options);
+	remember_toast(scan, form, enabled, &window, has_options ? &options : NULL);
+	if (enabled)
+		consider(scan, form, InvalidOid, has_options ? &options : NULL, &window);
+}
+
+static void
+consider_toast(Scan *scan, HeapTuple tuple)
+{
+	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+	ToastParent *entry = hash_search(scan->toast, &form->oid, HASH_FIND, NULL);
+	AutoVacOpts options;
+
+	if (entry == NULL || !entry->enabled)
+		return;
+	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options))
+		consider(scan, form, entry->parent, &options, &entry->window);
+	else
+		consider(scan, form, entry->parent,
+				 entry->has_options ? &entry->options : NULL, &entry->window);
+}
+
+/*
+ * Call the function for each table, or each TOAST table, of the database.
+ */
+static void
+for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
+{
+	TableScanDesc desc = table_beginscan_catalog(scan->pg_class, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(desc, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (form->relpersistence == RELPERSISTENCE_TEMP)
+			continue;
+		if (toast ? form->relkind == RELKIND_TOASTVALUE :
+			form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW)
+			function(scan, tuple);
+	}
+	table_endscan(desc);
+}
+
+/* In the order that the queue wants them in, pv_queue.c, is_before_cursor(). */
+static int
+compare_found(const void *a, const void *b)
+{
+	const PvItem *x = a;
+	const PvItem *y = b;
+
+	if (x->score.danger != y->score.danger)
+		return x->score.danger ? -1 : 1;
+	if (x->score.total != y->score.total)
+		return x->score.total < y->score.total ? 1 : -1;
+	return x->key.relid < y->key.relid ? -1 : x->key.relid > y->key.relid;
+}
+
+/*
+ * Find all tables of this database that need something, the most urgent first.  Where nothing
+ * has opted in, pg_class is not read.
+ * The caller is in a transaction; the result is in its memory context.
+ */
+void
+pv_need_scan(PvFound *found)
+{
+	Scan		scan = {.found = found};
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent),
+	.hcxt = CurrentMemoryContext};
+
+	memset(found, 0, sizeof(*found));
+	scan.now = time(NULL);
+	scan.labelled = pv_options_labelled();
+	if (!pv_guc_enabled && hash_get_num_entries(scan.labelled) == 0)
+	{
+		hash_destroy(scan.labelled);
+		pv_queue_note_nothing();
+		return;
+	}
+	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
+	scan.toast = hash_create("TOAST tables", 256, &info,
+							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
+
+	for_each_table(&scan, false, consider_table);
+	for_each_table(&scan, true, consider_toast);
+
+	hash_destroy(scan.toast);
+	hash_destroy(scan.labelled);
+	table_close(scan.pg_class, AccessShareLock);
+	if (found->n > 1)
+		qsort(found->items, found->n, sizeof(PvItem), compare_found);
+}

@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_need.h
+ *	  Which tables of a database need a vacuum or an analyze.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_NEED_H
+#define PV_NEED_H
+
+#include "catalog/pg_class.h"
+#include "utils/rel.h"
+
+#include "base/window.h"
+#include "entry/options.h"
+#include "sched/queue.h"
+
+/* A table found by a scan, as an item for the queue. */
+typedef struct PvFound
+{
+	int			n;
+	int			room;
+	PvItem	   *items;
+} PvFound;
+
+extern void pv_need_scan(PvFound *found);
+extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
+						  PvScore *score);
+extern void pv_need_window(const PvEffectiveOptions *options, PvWindow *window);
+extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now);
+
+#endif							/* PV_NEED_H */

@@ -1,0 +1,863 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_launcher.c
+ *	  The process that follows the configuration, and has databases vacuumed.
+ *
+ * It is one background worker, started at preload once recovery is over.  It is
+ * connected to no database, only so far that it can read pg_database, and that
+ * pg_stat_activity shows it.  It publishes the cost units per second that all of the
+ * scheduler's runners may use together, by the configuration as it is now.
+ *
+ * And while parvacuum.scheduler is on, it hires runners (pv_sched.c).  Each
+ * database is looked at once in autovacuum_naptime, or less often if that takes
+ * long: a runner is started there that queues what needs a vacuum and begins with
+ * it.  More are added, one by one, as long as the queue lasts, up to
+ * parvacuum.scheduler_workers in all databases together; the database that ranks
+ * highest (pv_policy.c) gets the next.  Where all are at work and a database needs
+ * one and has none, one of those that have several is called back, or the only one
+ * of a database that needs it much less.
+ *
+ * All that others need is in pv_queue.c.  What is here, when each database is due,
+ * is worked out again after a restart.  It sleeps until somebody wakes it, a runner
+ * is to be added, or a database is due.
+ *
+ * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/autovacuum.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "replication/logicallauncher.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "base/process.h"
+#include "base/settings.h"
+#include "sched/launcher.h"
+#include "sched/queue.h"
+#include "sched/worker.h"
+#include "throttle/cost.h"
+
+#define PV_LAUNCHER_TYPE		"parvacuum launcher"
+
+/* Seconds until the postmaster starts it again, should it fail. */
+#define RESTART_AFTER			5
+
+/* A database that has a runner gets another one after so long, if there still is
+ * something in its queue, twice as long for the next, and so on, to the longest:
+ * what a process costs to start is little beside the time the queue has lasted. */
+#define ANOTHER_RUNNER_AFTER_MS	200
+#define LONGEST_RAMP_MS			1000
+
+/* Where all places are taken it looks so often whether somebody is to leave. */
+#define LOOK_FOR_PLACE_MS		1000
+
+/* After so long a runner is started again in a database where one has ended before
+ * it came, as it does where the database is gone; twice as long after the next one, and so
+ * on, to the longest. */
+#define START_AGAIN_AFTER_MS	1000
+#define LONGEST_START_AGAIN_MS	60000
+
+/* A database, by what we know of it */
+typedef struct Database
+{
+	Oid			oid;			/* the key */
+	bool		present;		/* when pg_database was last read */
+	bool		counted;		/* by the statistics: somebody has been there */
+	double		age;			/* as PvDatabaseState has it */
+	TimestampTz due;			/* when it is to be looked at next */
+	TimestampTz hired_at;		/* a runner, last */
+	TimestampTz not_before;		/* another, if that one never came */
+	int			nfailures;		/* that have not come, one after the other */
+} Database;
+
+/* A runner that we have started and that has not come yet */
+typedef struct Started
+{
+	BackgroundWorkerHandle *handle; /* NULL: none */
+	uint32		token;
+	Oid			database;
+	TimestampTz started_at;
+	bool		ended;			/* by us */
+} Started;
+
+static HTAB *databases = NULL;
+static TimestampTz databases_read_at = 0;
+static Started started[PV_MAX_RUNNERS];
+
+/* No slot was free when a runner was to be started; told once */
+static bool no_slot = false;
+
+
+/* ----------------------------------------------------------------
+ *		The configuration
+ * ----------------------------------------------------------------
+ */
+
+/* Tells runners what the configuration allows them now. */
+static void
+publish_rate(void)
+{
+	PvCostBudget budget;
+	int64		rate;
+
+	pv_cost_of_autovacuum(&budget);
+	if (pv_guc_scheduler_max_cost >= 0)
+		rate = pv_guc_scheduler_max_cost;
+	else
+		rate = budget.delay > 0 ? (int64) (budget.limit * 1000 / budget.delay) : 0;
+	pv_cost_set_rate(rate);
+}
+
+/*
+ * Where nothing is counted, only ages say what needs a vacuum; said once.
+ */
+static void
+tell_of_counts(void)
+{
+	static bool told = false;
+	bool		missing = pv_guc_scheduler && !pgstat_track_counts;
+
+	if (missing && !told)
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("parvacuum's scheduler vacuums tables only for their age"),
+				 errdetail("Dead rows and changes are not counted."),
+				 errhint("Enable the \"track_counts\" setting.")));
+	told = missing;
+}
+
+/*
+ * The least that max_worker_processes must be so that nobody starves by the settings as
+ * they are: all come out of it, who comes first gets a place, and the server keeps none
+ * for anybody.  Core's logical replication launcher and this one are there all the
+ * time.  Parallel queries may have max_parallel_workers of them, our own parallel workers
+ * included.  The scheduler has one runner more than its setting says, where large
+ * tables take all others (pv_runners_allowed).  Other extensions and subscriptions,
+ * of which we do not know, come on top.
+ */
+static int
+processes_wanted(void)
+{
+	int			n = 1 + (max_logical_replication_workers > 0);
+
+	n += max_parallel_workers;
+	n += pv_guc_max_runs;
+	if (pv_guc_scheduler)
+		n += pv_guc_scheduler_workers + 1;
+	return n;
+}
+
+/*
+ * Where there are fewer processes than that, say so: once, and again when a reload
+ * has changed the number.
+ */
+static void
+tell_of_processes(void)
+{
+	static int	told = 0;
+	int			wanted = processes_wanted();
+
+	if (wanted <= max_worker_processes)
+		told = 0;
+	else if (wanted != told)
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
+				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
+						   max_worker_processes, wanted, max_parallel_workers, pv_guc_max_runs,
+						   pv_guc_scheduler ? pv_guc_scheduler_workers + 1 : 0),
+				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
+		told = wanted;
+	}
+}
+
+/*
+ * Has the postmaster start it.  Only while it loads libraries.
+ *
+ * Where there is no place for it the postmaster says what all that needs, since nobody
+ * else will; core itself only logs that there are too many background workers.
+ *
+ * The launcher alone has a place that is kept for it.  Dynamic background workers, as
+ * runners are, cannot have one.  A static worker, registered here, could wait
+ * for a database and run there, but it cannot leave a database without exiting, and one
+ * that exits keeps its place only if it exits with an error: a line in the
+ * log for each pass over a database.  It would be there whether the
+ * scheduler is on, which a reload decides, or not.  So the places of others are
+ * bounded instead, by max_parallel_workers and parvacuum.max_runs, and it is said when
+ * these sums do not fit.
+ */
+void
+pv_launcher_init(void)
+{
+	BackgroundWorker worker;
+
+	Assert(process_shared_preload_libraries_in_progress);
+
+	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
+		return;
+
+	pv_process_describe(&worker, PV_LAUNCHER_TYPE, "parvacuum_launcher_main");
+	worker.bgw_restart_time = RESTART_AFTER;
+	RegisterBackgroundWorker(&worker);
+
+	if (!pv_is_registered(PV_LAUNCHER_TYPE))
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("parvacuum's launcher cannot be started"),
+				 errdetail("\"max_worker_processes\" is %d, and should be %d at least for the settings as they are.  Without the launcher there is no scheduler.",
+						   max_worker_processes, processes_wanted()),
+				 errhint("Increase \"max_worker_processes\" and restart the server.")));
+}
+
+
+/* ----------------------------------------------------------------
+ *		Databases
+ * ----------------------------------------------------------------
+ */
+
+static void
+view_queues(PvQueueView *view)
+{
+	pv_queue_view(view, pv_max_large(pv_guc_scheduler_workers));
+}
+
+static double
+age_share(uint32 then, uint32 next, int max_age)
+{
+	int32		age = (int32) (next - then);
+
+	return age > 0 ? age / (PV_AGE_SHARE * Max(max_age, 1)) : 0;
+}
+
+static void
+note_database(Form_pg_database form)
+{
+	bool		known;
+	Database   *database = hash_search(databases, &form->oid, HASH_ENTER, &known);
+
+	if (!known)
+	{
+		database->due = GetCurrentTimestamp();
+		database->hired_at = database->not_before = 0;
+		database->nfailures = 0;
+	}
+	database->present = true;
+	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
+	database->age = Max(age_share(form->datfrozenxid, ReadNextTransactionId(),
+								  autovacuum_freeze_max_age),
+						age_share(form->datminmxid, ReadNextMultiXactId(),
+								  MultiXactMemberFreezeThreshold()));
+}
+
+/* What is not there any more is forgotten, here and with its queue. */
+static void
+forget_dropped(void)
+{
+	PvQueueView view;
+	HASH_SEQ_STATUS status;
+	Database   *database;
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		if (!database->present)
+			(void) hash_search(databases, &database->oid, HASH_REMOVE, NULL);
+		else
+			database->present = false;
+	}
+
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
+	{
+		if (hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL) == NULL)
+			pv_queue_drop_database(view.summaries[i].database);
+	}
+}
+
+/*
+ * Read pg_database.  One that a failed DROP DATABASE has left invalid cannot be
+ * connected to.
+ */
+static void
+read_databases(void)
+{
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (!database_is_invalid_form(form))
+			note_database(form);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	forget_dropped();
+	CommitTransactionCommand();
+	databases_read_at = GetCurrentTimestamp();
+}
+
+
+/* ----------------------------------------------------------------
+ *		Runners
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A runner could not come.  See whether the database is still there, and do not
+ * try again at once.
+ */
+static void
+note_failure(Oid oid)
+{
+	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
+
+	if (database != NULL)
+	{
+		int			ms = START_AGAIN_AFTER_MS;
+
+		for (int i = 0; i < database->nfailures && ms < LONGEST_START_AGAIN_MS; i++)
+			ms *= 2;
+		database->nfailures++;
+		database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+														   Min(ms, LONGEST_START_AGAIN_MS));
+	}
+	databases_read_at = 0;
+}
+
+/*
+ * A runner has come.
+ */
+static void
+note_success(Oid oid)
+{
+	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
+
+	if (database != NULL)
+		database->nfailures = 0;
+}
+
+/*
+ * End a runner that has not come for long.  It waits for the lock of its database, which a
+ * session holds that renames it, for instance; meanwhile it has a place of the server's,
+ * which its owner could take from all others with a few databases.
+ */
+static void
+end_late(Started *it, TimestampTz now)
+{
+	if (it->ended || !TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
+		return;
+	TerminateBackgroundWorker(it->handle);
+	it->ended = true;
+}
+
+/*
+ * Runners that have ended before they came give their places back.
+ */
+static void
+look_after_started(void)
+{
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		pid_t		pid;
+		bool		has_come;
+
+		if (started[i].handle == NULL)
+			continue;
+		has_come = pv_queue_runner_started(i, started[i].token);
+		if (!has_come && GetBackgroundWorkerPid(started[i].handle, &pid) == BGWH_STOPPED)
+		{
+			pv_queue_dismiss(i, started[i].token);
+			note_failure(started[i].database);
+			has_come = true;
+		}
+		else if (has_come)
+			note_success(started[i].database);
+		else
+			end_late(&started[i], GetCurrentTimestamp());
+		if (has_come)
+		{
+			pfree(started[i].handle);
+			started[i].handle = NULL;
+		}
+	}
+}
+
+/* Has a runner been started that has not come yet? */
+static bool
+is_any_to_come(void)
+{
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		if (started[i].handle != NULL)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The runner that was to be started has no place in the server.
+ */
+static void
+tell_no_slot(void)
+{
+	if (!no_slot)
+		ereport(LOG,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("parvacuum's scheduler could not start a process"),
+				 errdetail("All background worker slots are in use."),
+				 errhint("You may need to increase max_worker_processes.")));
+}
+
+/*
+ * Start a runner for a database.  False if there is no place for it, nor then for
+ * another.
+ */
+static bool
+hire(Database *database, bool to_scan, bool takes_queue)
+{
+	uint32		token;
+	int			runner = pv_queue_hire(database->oid, to_scan, takes_queue, &token);
+	MemoryContext old_context;
+	bool		good;
+
+	if (runner < 0)
+		return false;
+	if (started[runner].handle != NULL)
+		pfree(started[runner].handle);
+	old_context = MemoryContextSwitchTo(TopMemoryContext);
+	good = pv_sched_start(database->oid, runner, token, &started[runner].handle);
+	MemoryContextSwitchTo(old_context);
+	started[runner].token = token;
+	started[runner].database = database->oid;
+	started[runner].started_at = GetCurrentTimestamp();
+	started[runner].ended = false;
+
+	if (!good)
+	{
+		started[runner].handle = NULL;
+		pv_queue_dismiss(runner, token);
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->no_process, 1);
+		tell_no_slot();
+	}
+	no_slot = !good;
+	return good;
+}
+
+/* How long after the last one was hired another may be. */
+static int
+ramp_ms(int nrunners)
+{
+	int			ms = ANOTHER_RUNNER_AFTER_MS;
+
+	for (int i = 1; i < nrunners && ms < LONGEST_RAMP_MS; i++)
+		ms *= 2;
+	return Min(ms, LONGEST_RAMP_MS);
+}
+
+/*
+ * What the policy needs to know of a database.
+ */
+static void
+describe(const Database *database, const PvQueueView *view, TimestampTz now,
+		 PvDatabaseState *state)
+{
+	bool		has_queue = false;
+	int			nexpected = 0;
+
+	memset(state, 0, sizeof(*state));
+	state->age = database->age;
+	state->overdue = database->counted || database->age > 1 ? now - database->due : -1;
+	for (int i = 0; i < view->n; i++)
+	{
+		const PvQueueSummary *summary = &view->summaries[i];
+
+		if (summary->database != database->oid)
+			continue;
+		state->top_score = summary->top_score;
+		state->top_danger = summary->top_danger;
+		state->nqueued = summary->nqueued;
+		state->nrunners = summary->nrunners;
+		state->scan_pending = summary->scan_pending;
+		nexpected = summary->nexpected;
+		has_queue = true;
+	}
+
+	/* one more beside others when the queue has lasted for a while, not at once */
+	if (state->nrunners > 0 &&
+		now < TimestampTzPlusMilliseconds(database->hired_at, ramp_ms(state->nrunners)))
+		state->nqueued = 0;
+
+	/* What one waits for before it comes, another would wait for as well.  And where
+	 * others have all queues, who has none waits until one of them is through, or until it
+	 * may take one. */
+	if (nexpected > 0 || now < database->not_before ||
+		(!has_queue && view->full && (view->none_to_take || !pv_takes_queue(state))))
+	{
+		state->nqueued = 0;
+		state->overdue = -1;
+	}
+}
+
+/*
+ * The database that should have a runner next; NULL if none needs one.
+ */
+static Database *
+choose_database(TimestampTz now, PvDatabaseState *best_state)
+{
+	PvQueueView view;
+	HASH_SEQ_STATUS status;
+	Database   *database;
+	Database   *best = NULL;
+	double		best_rank = -1;
+
+	view_queues(&view);
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		PvDatabaseState state;
+		double		rank;
+
+		describe(database, &view, now, &state);
+		rank = pv_rank_database(&state);
+		if (rank > best_rank)
+		{
+			best = database;
+			best_rank = rank;
+			*best_state = state;
+		}
+	}
+	return best;
+}
+
+/* How many runners of all databases have been called back and are still there? */
+static int
+count_leaving(const PvQueueView *view)
+{
+	int			nleaving = 0;
+
+	for (int i = 0; i < view->n; i++)
+		nleaving += view->summaries[i].nleaving;
+	return nleaving;
+}
+
+/*
+ * Have a runner leave the database that has the most.
+ */
+static void
+call_one_back(PvQueueView *view)
+{
+	PvQueueSummary *most = NULL;
+
+	for (int i = 0; i < view->n; i++)
+	{
+		PvQueueSummary *summary = &view->summaries[i];
+
+		if (most == NULL ||
+			summary->nrunners - summary->nleaving > most->nrunners - most->nleaving)
+			most = summary;
+	}
+	if (most != NULL && most->nrunners > most->nleaving)
+	{
+		pv_queue_call_back(most->database);
+		most->nleaving++;
+	}
+}
+
+/*
+ * Is there a database that a runner is to be taken from this one for?  One without any;
+ * or one that is to be looked at, and those it has have no time.
+ */
+static bool
+somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
+				   const PvQueueView *view, TimestampTz now, int naptime_ms)
+{
+	HASH_SEQ_STATUS status;
+	Database   *database;
+	bool		found = false;
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		PvDatabaseState state;
+
+		describe(database, view, now, &state);
+		if (state.nrunners == 0 || (state.overdue >= 0 && !state.scan_pending))
+			found |= pv_displaces(&state, victim_state, now - victim->hired_at,
+								  naptime_ms * INT64CONST(1000));
+	}
+	return found;
+}
+
+/*
+ * No place is left for those who need a runner: have one leave that can do so soon,
+ * unless one does already.
+ */
+static void
+make_place(TimestampTz now, int naptime_ms)
+{
+	PvQueueView view;
+	const Database *victim = NULL;
+	PvDatabaseState victim_state;
+
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
+	{
+		const PvQueueSummary *summary = &view.summaries[i];
+		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
+		PvDatabaseState state;
+
+		if (summary->nleaving_soon > 0)
+			return;
+		if (summary->nmovable == 0 || database == NULL)
+			continue;
+		describe(database, &view, now, &state);
+		if ((victim == NULL || pv_gives_rather(&state, &victim_state)) &&
+			somebody_displaces(database, &state, &view, now, naptime_ms))
+		{
+			victim = database;
+			victim_state = state;
+		}
+	}
+	if (victim != NULL)
+		pv_queue_call_back(victim->oid);
+}
+
+/*
+ * No place is left: whoever is to be looked at and has runners that have time is
+ * looked at by one of those.
+ */
+static void
+request_scans(TimestampTz now, int naptime_ms)
+{
+	PvQueueView view;
+
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
+	{
+		Database   *database = hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL);
+		PvDatabaseState state;
+
+		if (database == NULL)
+			continue;
+		describe(database, &view, now, &state);
+		if (state.overdue >= 0 && !state.scan_pending &&
+			pv_queue_request_scan(database->oid))
+			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
+	}
+}
+
+/*
+ * Where a pass takes long, the next one is due later.
+ */
+static void
+let_rest(const PvQueueView *view)
+{
+	for (int i = 0; i < view->n; i++)
+	{
+		const PvQueueSummary *summary = &view->summaries[i];
+		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
+
+		if (database != NULL)
+			database->due = Max(database->due, summary->rests_until);
+	}
+}
+
+/*
+ * Hire who is needed, as far as there are places.  False if somebody is and there are none.
+ */
+static bool
+hire_runners(TimestampTz now, int naptime_ms)
+{
+	PvQueueView view;
+	PvDatabaseState state;
+	Database   *database;
+	int			allowed;
+
+	view_queues(&view);
+	let_rest(&view);
+	allowed = pv_runners_allowed(pv_guc_scheduler_workers, view.nlarge);
+	for (int i = view.nrunners - count_leaving(&view); i > allowed; i--)
+		call_one_back(&view);
+
+	while ((database = choose_database(now, &state)) != NULL)
+	{
+		bool		to_scan = state.overdue >= 0 && !state.scan_pending;
+
+		if (view.nrunners >= allowed)
+		{
+			request_scans(now, naptime_ms);
+			make_place(now, naptime_ms);
+			return false;
+		}
+		if (!hire(database, to_scan, pv_takes_queue(&state)))
+			return false;
+		view.nrunners++;
+		database->hired_at = now;
+		if (to_scan)
+			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
+	}
+	return true;
+}
+
+/*
+ * Has something been queued for a database that is newer than our list?
+ */
+static bool
+knows_all_queues(void)
+{
+	PvQueueView view;
+
+	view_queues(&view);
+	for (int i = 0; i < view.n; i++)
+	{
+		if (view.summaries[i].nqueued > 0 &&
+			hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Nothing is due later than one naptime from now, though it was longer before, or
+ * the clock was put back, unless it rests.
+ */
+static void
+bring_forward(TimestampTz latest)
+{
+	HASH_SEQ_STATUS status;
+	Database   *database;
+
+	databases_read_at = Min(databases_read_at, latest);
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		database->due = Min(database->due, latest);
+		database->hired_at = Min(database->hired_at, latest);
+		database->not_before = Min(database->not_before, latest);
+	}
+}
+
+/*
+ * Do what is to be done now.  Returns the milliseconds after which to look again,
+ * if nobody wakes us before.
+ */
+static long
+schedule(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			naptime_ms = autovacuum_naptime * 1000;
+	TimestampTz next;
+	TimestampTz soon;
+	HASH_SEQ_STATUS status;
+	Database   *database;
+
+	look_after_started();
+	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
+	if (TimestampDifferenceExceeds(databases_read_at, now, naptime_ms) ||
+		!knows_all_queues())
+	{
+		read_databases();
+		now = GetCurrentTimestamp();	/* what is new there is due already */
+	}
+	next = TimestampTzPlusMilliseconds(now, naptime_ms);
+	soon = TimestampTzPlusMilliseconds(now, hire_runners(now, naptime_ms) ?
+									   ANOTHER_RUNNER_AFTER_MS : LOOK_FOR_PLACE_MS);
+
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+	{
+		if (database->counted || database->age > 1)
+			next = Min(next, Max(database->due, soon));
+	}
+	if (pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers)))
+		next = Min(next, soon);
+	if (is_any_to_come())
+		next = Min(next, TimestampTzPlusMilliseconds(now, LOOK_FOR_PLACE_MS));
+	return TimestampDifferenceMilliseconds(now, next);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The launcher
+ * ----------------------------------------------------------------
+ */
+
+static void
+begin(void)
+{
+	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Database)};
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGINT, SIG_IGN);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	databases = hash_create("databases", 64, &info, HASH_ELEM | HASH_BLOBS);
+	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
+	pv_queue_launcher_begin();
+	publish_rate();
+	tell_of_counts();
+	tell_of_processes();
+}
+
+/*
+ * The launcher.  Handlers that only set flags are there before any signal can
+ * arrive; the one that background workers begin with raises FATAL at once.
+ */
+void
+parvacuum_launcher_main(Datum main_arg)
+{
+	begin();
+	for (;;)
+	{
+		long		timeout = pv_guc_scheduler ? schedule() : -1;
+		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+
+		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+
+		/* not 0, or the postmaster would forget us if somebody just ended us */
+		if (ShutdownRequestPending)
+			proc_exit(1);
+
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			publish_rate();
+			tell_of_counts();
+			tell_of_processes();
+		}
+	}
+}

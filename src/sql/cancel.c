@@ -1,0 +1,242 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_cancel.c
+ *	  Having a vacuum given up: parvacuum_cancel().
+ *
+ * Two kinds of processes can be cancelled: runners of the scheduler, and the processes that
+ * vacuum for parvacuum_run() and CALL parvacuum().  VACUUM and core's autovacuum are left
+ * alone; pg_cancel_backend() is for them.
+ *
+ * Rights.  A runner of the scheduler is to the server what an autovacuum worker is: it acts for
+ * nobody, and what it prevents is everybody's loss.  So its process can be cancelled by those who
+ * may cancel autovacuum workers.  Who may vacuum a table may also have the scheduler give that
+ * table up, as he could have it give way to a lock; but not a vacuum that prevents wraparound,
+ * which does not give way to a lock either.  A process that vacuums for a caller is the
+ * caller's, and the rules of pg_cancel_backend() hold.
+ *
+ * Exactness.  A request names a table, and must not hit a process that is at another one by the
+ * time the signal comes.  How that is excluded for runners is said in pv_queue.c, forget_cancel().
+ * For processes that vacuum for a caller, pv_runs.c says it.
+ *
+ * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "entry/dispatch.h"
+#include "entry/run.h"
+#include "entry/runs.h"
+#include "sched/queue.h"
+#include "sched/worker.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_cancel_pid);
+PG_FUNCTION_INFO_V1(parvacuum_cancel_table);
+PG_FUNCTION_INFO_V1(parvacuum_cancel_name);
+
+
+/* ----------------------------------------------------------------
+ *		Rights
+ * ----------------------------------------------------------------
+ */
+
+/* May the current role vacuum the table?  Nobody can if it is gone. */
+static bool
+may_vacuum(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		may;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	may = pv_runner_may_vacuum(relid, ((Form_pg_class) GETSTRUCT(tuple))->relisshared);
+	ReleaseSysCache(tuple);
+	return may;
+}
+
+/*
+ * May the current role cancel what vacuums for a session of that role?
+ * Core: signalfuncs.c, pg_signal_backend.
+ */
+static bool
+may_cancel_run(Oid role)
+{
+	if (superuser_arg(role))
+		return superuser();
+	return has_privs_of_role(GetUserId(), role) ||
+		has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND);
+}
+
+static void
+refuse_table(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a vacuum"),
+			 errhint("Only roles that may vacuum the table, and " PV_MAY_SIGNAL_AUTOVACUUM ", can cancel it.")));
+}
+
+static void
+refuse_wraparound(int elevel, Oid relid)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel the vacuum of table \"%s\"",
+					pv_runner_relname(relid)),
+			 errdetail("It prevents transaction ID wraparound."),
+			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
+}
+
+static void
+refuse_scheduler(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a process of parvacuum's scheduler"),
+			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.")));
+}
+
+static void
+refuse_run(int elevel)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a run of parvacuum"),
+			 errhint("Only those who may cancel its caller can cancel it.")));
+}
+
+
+/* ----------------------------------------------------------------
+ *		Processes that vacuum for a caller
+ * ----------------------------------------------------------------
+ */
+
+/* Is it a process of the scheduler? */
+static bool
+is_scheduler(int pid)
+{
+	const char *type = GetBackgroundWorkerTypeByPid(pid);
+
+	return type != NULL && strcmp(type, PV_SCHED_TYPE) == 0;
+}
+
+/*
+ * Cancel a run, if it is still at the table; an invalid OID stands for any.  *refused is set
+ * if it is not the current role's to cancel.
+ */
+static bool
+cancel_run(const PvRunSeen *seen, Oid relid, bool *refused)
+{
+	if (may_cancel_run(seen->role))
+		return pv_runs_cancel(seen->token, MyDatabaseId, relid);
+	*refused = true;
+	return false;
+}
+
+/* Cancel the runs that are at the table. */
+static bool
+cancel_runs(Oid relid, bool *refused)
+{
+	PvRunSeen  *seen;
+	int			n = pv_runs_find(MyDatabaseId, relid, &seen);
+	bool		done = false;
+
+	for (int i = 0; i < n; i++)
+		done |= cancel_run(&seen[i], relid, refused);
+	return done;
+}
+
+
+/* ----------------------------------------------------------------
+ *		SQL functions
+ * ----------------------------------------------------------------
+ */
+
+Datum
+parvacuum_cancel_pid(PG_FUNCTION_ARGS)
+{
+	int			pid = PG_GETARG_INT32(0);
+	PvRunSeen	seen;
+	bool		refused = false;
+	bool		done;
+
+	pv_hook_check_server("parvacuum_cancel()");
+	if (is_scheduler(pid))
+	{
+		if (!pv_may_signal_autovacuum())
+			refuse_scheduler();
+		PG_RETURN_BOOL(pv_queue_cancel_runner(pid));
+	}
+	if (!pv_runs_find_process(pid, &seen))
+	{
+		ereport(WARNING,
+				(errmsg("PID %d is not a process of parvacuum that vacuums", pid)));
+		PG_RETURN_BOOL(false);
+	}
+	done = cancel_run(&seen, InvalidOid, &refused);
+	if (refused)
+		refuse_run(ERROR);
+	PG_RETURN_BOOL(done);
+}
+
+/*
+ * Whoever of ours is at the table stops; queued, it is taken out of the queue until
+ * the next pass.  What the current role may not cancel is an error; where it could cancel
+ * something else, a warning.
+ */
+static bool
+cancel_table(Oid relid)
+{
+	bool		may_all = pv_may_signal_autovacuum();
+	bool		may_withdraw = may_all || may_vacuum(relid);
+	PvWithdrawn withdrawn = PV_WITHDRAWN_NOTHING;
+	bool		refused = false;
+	bool		done;
+
+	pv_hook_check_server("parvacuum_cancel()");
+	if (!may_withdraw && !has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND))
+		refuse_table();
+
+	done = cancel_runs(relid, &refused);
+	if (may_withdraw)
+		withdrawn = pv_queue_withdraw(relid, may_all);
+	done |= withdrawn == PV_WITHDRAWN_DONE;
+
+	if (!done && !may_withdraw)
+		refuse_table();
+	if (withdrawn == PV_WITHDRAWN_REFUSED)
+		refuse_wraparound(done ? WARNING : ERROR, relid);
+	if (refused)
+		refuse_run(done ? WARNING : ERROR);
+	return done;
+}
+
+Datum
+parvacuum_cancel_table(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(cancel_table(PG_GETARG_OID(0)));
+}
+
+/*
+ * A name in quotes could be a number as well as a table, if there were no function
+ * that takes text.
+ */
+Datum
+parvacuum_cancel_name(PG_FUNCTION_ARGS)
+{
+	Datum		relid = DirectFunctionCall1(text_regclass, PG_GETARG_DATUM(0));
+
+	PG_RETURN_BOOL(cancel_table(DatumGetObjectId(relid)));
+}

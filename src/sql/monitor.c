@@ -1,0 +1,179 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_monitor.c
+ *	  Looking at the scheduler.
+ *
+ * Sessions run this: the functions behind parvacuum_queue and its like.  They take
+ * no locks but that of the queue (pv_queue.c), for a moment.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_authid.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/settings.h"
+#include "entry/dispatch.h"
+#include "entry/runs.h"
+#include "sched/queue.h"
+#include "throttle/cost.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_queue_items);
+PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
+
+#define QUEUE_COLUMNS			18
+#define STATS_COLUMNS			13
+
+
+/* ----------------------------------------------------------------
+ *		Looking
+ * ----------------------------------------------------------------
+ */
+
+/* What is to be done with it, as far as is known. */
+static const char *
+action_name(const PvItem *item)
+{
+	bool		vacuum = item->score.vacuum || item->priority > 0;
+
+	if (vacuum && item->score.analyze)
+		return "vacuum and analyze";
+	return vacuum ? "vacuum" : "analyze";
+}
+
+/* Why it is not begun with, or NULL. */
+static const char *
+reason_name(const PvItem *item, bool lane_is_full)
+{
+	static const char *const names[] = {
+		[PV_WAIT_NONE] = NULL,
+		[PV_WAIT_WINDOW] = "window",
+		[PV_WAIT_LOCK] = "lock",
+		[PV_WAIT_HORIZON] = "horizon",
+		[PV_WAIT_CANCELED] = "canceled",
+		[PV_WAIT_ERROR] = "error",
+	};
+
+	if (item->state == PV_ITEM_QUEUED && lane_is_full &&
+		item->pages >= PV_LARGE_PAGES)
+		return "large tables";
+	return names[item->reason];
+}
+
+/*
+ * May the current role see what the scheduler does in all databases?  The rule by which
+ * core's statistics views show other roles' sessions.
+ *
+ * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
+ */
+static bool
+may_see_all(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/*
+ * One row for each table that is queued, worked on, or waits.
+ *
+ * Others than members of pg_read_all_stats get the rows of their own database, since
+ * pg_class and pg_stat_all_tables show everybody the sizes, ages and counts of all tables
+ * there, of which scores are made.  They do not get the pid, since pg_stat_progress_vacuum
+ * does not tell them either which process is at which table.
+ */
+Datum
+parvacuum_queue_items(PG_FUNCTION_ARGS)
+{
+	static const char *const states[] = {
+		[PV_ITEM_QUEUED] = "queued",
+		[PV_ITEM_RUNNING] = "running",
+		[PV_ITEM_WAITING] = "waiting",
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		sees_all = may_see_all();
+	List	   *items;
+	ListCell   *lc;
+	int			nlarge;
+
+	pv_hook_check_preloaded("parvacuum_queue");
+	InitMaterializedSRF(fcinfo, 0);
+
+	items = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &nlarge);
+	foreach(lc, items)
+	{
+		PvItem	   *item = lfirst(lc);
+		bool		running = item->state == PV_ITEM_RUNNING;
+		const char *reason = reason_name(item, nlarge >= pv_max_large(pv_guc_scheduler_workers));
+		Datum		values[QUEUE_COLUMNS];
+		bool		nulls[QUEUE_COLUMNS] = {0};
+		int			n = 0;
+
+		values[n++] = ObjectIdGetDatum(item->key.database);
+		values[n++] = ObjectIdGetDatum(item->key.relid);
+		values[n++] = CStringGetTextDatum(states[item->state]);
+		nulls[n] = reason == NULL;
+		values[n++] = reason ? CStringGetTextDatum(reason) : (Datum) 0;
+		values[n++] = TimestampTzGetDatum(item->state_since);
+		nulls[n] = item->wait_until == 0;
+		values[n++] = TimestampTzGetDatum(item->wait_until);
+		nulls[n] = !running || !sees_all;
+		values[n++] = Int32GetDatum(item->runner_pid);
+		values[n++] = CStringGetTextDatum(action_name(item));
+		values[n++] = BoolGetDatum(item->score.wraparound);
+		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ? "large" : "small");
+		values[n++] = Float8GetDatum(item->score.total);
+		values[n++] = Float8GetDatum(item->score.dead);
+		values[n++] = Float8GetDatum(item->score.inserted);
+		values[n++] = Float8GetDatum(item->score.modified);
+		values[n++] = Float8GetDatum(item->score.xid);
+		values[n++] = Float8GetDatum(item->score.mxid);
+		nulls[n] = item->priority == 0;
+		values[n++] = Float8GetDatum(item->priority);
+		values[n++] = Int64GetDatum(item->pages);
+		Assert(n == QUEUE_COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * What was counted since the server started.  Everybody may see it, as pg_stat_database:
+ * there are sums over the cluster only, and nothing of a table or a process.
+ */
+Datum
+parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
+{
+	PvSchedulerCounters *counters;
+	Datum		values[STATS_COLUMNS];
+	bool		nulls[STATS_COLUMNS] = {0};
+	TupleDesc	desc;
+	int			n = 0;
+
+	pv_hook_check_preloaded("parvacuum_scheduler_stats()");
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	counters = pv_queue_counters();
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->passes));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_window));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_lock));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->errors));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->queue_full));
+	values[n++] = Int64GetDatum(pv_cost_units());
+	values[n++] = Int64GetDatum(pv_cost_rate());
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->no_process));
+	values[n++] = Int64GetDatum(pv_runs_refused());
+	Assert(n == STATS_COLUMNS);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

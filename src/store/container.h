@@ -1,0 +1,501 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_container.h
+ *	  How dead items are encoded: the offsets of a block, and the blocks of a
+ *	  segment.
+ *
+ * A container holds the dead offsets of one heap block.  There are three
+ * kinds; the encoder takes whichever needs the fewest bytes:
+ *
+ *	array	count, then the offsets themselves
+ *	bitmap	first byte of the map, number of bytes, then the bytes
+ *	runs	count, then the first offset of every run, then the last of every run
+ *
+ * Offsets in arrays and runs take one byte each ("narrow") when the largest of
+ * the set fits, else two ("wide", marked by a bit of the count).  A container
+ * does not say which kind it is, and has no alignment.
+ *
+ * A locator, 16 bits, says which offsets a block has: it either is a short run,
+ * or it tells kind and place of a container.
+ *
+ * A segment holds the blocks of PV_SEGMENT_BLOCKS consecutive ones that have
+ * dead items.  It is built from private memory in one go, and never changed.
+ * Equal containers are stored once.  Its layout is not stored in it either;
+ * the smallest is taken, or nearly so:
+ *
+ *	inline			one block with one run: 22 bits, and no memory
+ *	uniform			all blocks have the same offsets: which blocks are present,
+ *					one locator, at most one container
+ *	ranked			which blocks are present, a locator for each, containers
+ *	direct			a locator for every block, containers
+ *	ranked matrix	which blocks are present, a bitmap for each
+ *	direct matrix	a bitmap for every block
+ *
+ * The bitmaps of a matrix are all of the same width.  The direct layouts find
+ * a block without ranking the present ones, so they are faster to read, and
+ * larger if few blocks are present.  Absent blocks have no offsets there, in
+ * the way that most others have theirs, so that a probe does not branch on
+ * which they are.
+ *
+ * All sizes and limits that decide between encodings stand in this file.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_CONTAINER_H
+#define PV_CONTAINER_H
+
+#include "access/htup_details.h"
+#include "store/segment.h"
+#include "storage/off.h"
+
+/* PV_NO_SIMD builds the portable code where SSE2 would be used. */
+#if defined(__SSE2__) && !defined(PV_NO_SIMD)
+#include <emmintrin.h>
+#define PV_USE_SSE2 1
+#endif
+
+#define PV_LOW_BITS(n)			(((uint32) 1 << (n)) - 1)
+
+
+/*-------------------------------------------------------------------------
+ * Containers
+ *-------------------------------------------------------------------------
+ */
+
+typedef enum PvContainerKind
+{
+	PV_ARRAY,
+	PV_BITMAP,
+	PV_RUNS
+} PvContainerKind;
+
+/* The largest offset a heap page can have; larger ones are refused. */
+#define PV_MAX_OFFSET			((int) MaxHeapTuplesPerPage)
+
+/* The largest offset of narrow arrays and runs. */
+#define PV_NARROW_MAX			255
+
+/* Marks a wide array or wide runs; the other bits of the byte are the count. */
+#define PV_WIDE					0x80
+
+/* Offset n is bit n % 8 of byte n / 8, so that byte 0 has 7 useful bits. */
+#define PV_BITMAP_BYTES(first, last)	((last) / 8 - (first) / 8 + 1)
+#define PV_BITMAP_MAX_BYTES		(PV_MAX_OFFSET / 8 + 1)
+
+/* What each kind costs for a set of n offsets in r runs, in bytes. */
+#define PV_WIDTH(last)			((last) <= PV_NARROW_MAX ? 1 : 2)
+#define PV_ARRAY_COST(n, last)	(1 + (n) * PV_WIDTH(last))
+#define PV_RUNS_COST(r, last)	(1 + 2 * (r) * PV_WIDTH(last))
+#define PV_BITMAP_COST(first, last) (2 + PV_BITMAP_BYTES(first, last))
+
+/* No container is larger: a bitmap of everything is always possible. */
+#define PV_CONTAINER_MAX_BYTES	PV_BITMAP_COST(1, PV_MAX_OFFSET)
+
+/*
+ * A probe loads whole vectors, so it may read, but never use, this many bytes
+ * behind a container.
+ */
+#define PV_CONTAINER_OVERREAD	16
+
+extern int	pv_container_encode(const OffsetNumber *offsets, int n,
+								uint8 *out, PvContainerKind *kind);
+extern int	pv_container_decode(PvContainerKind kind, const uint8 *c,
+								OffsetNumber *offsets);
+extern int	pv_container_bytes(PvContainerKind kind, const uint8 *c);
+extern bool pv_container_probe_wide(PvContainerKind kind, const uint8 *c,
+									uint32 off);
+
+/*
+ * Is off in this bitmap?  Any off may be asked for.  There is no branch on the
+ * outcome, because the outcome is what a branch predictor cannot know.
+ */
+static inline bool
+pv_bitmap_probe(const uint8 *c, uint32 off)
+{
+	uint32		byte = off / 8 - c[0];
+	bool		inside = byte < c[1];
+
+	return inside & ((c[2 + (inside ? byte : 0)] >> (off % 8)) & 1);
+}
+
+#ifdef PV_USE_SSE2
+
+/*
+ * A vector with the low byte of off in every place.  The multiplication spreads
+ * it faster than a sequence of unpacking instructions.
+ */
+static inline __m128i
+pv_spread(uint32 off)
+{
+	return _mm_set1_epi32((int) ((off & 0xFF) * 0x01010101U));
+}
+
+/* A mask of those of the count bytes at p, at most 16, that equal off. */
+static inline uint32
+pv_bytes_equal(const uint8 *p, uint32 count, uint32 off)
+{
+	__m128i		have = _mm_loadu_si128((const __m128i *) p);
+	__m128i		want = pv_spread(off);
+
+	return _mm_movemask_epi8(_mm_cmpeq_epi8(have, want)) &
+		((1U << count) - 1);
+}
+
+/* Is off in this narrow array? */
+static inline bool
+pv_array_probe_narrow(const uint8 *c, uint32 off)
+{
+	uint32		n = c[0];
+	uint32		hits = pv_bytes_equal(c + 1, Min(n, 16), off);
+
+	for (uint32 i = 16; unlikely(i < n); i += 16)
+		hits |= pv_bytes_equal(c + 1 + i, Min(n - i, 16), off);
+	return (off <= PV_NARROW_MAX) & (hits != 0);
+}
+
+/*
+ * Is off in these narrow runs?  There are at most 16 of them, because a bitmap
+ * of all narrow offsets is smaller than 17.
+ */
+static inline bool
+pv_runs_probe_narrow(const uint8 *c, uint32 off)
+{
+	uint32		n = c[0];
+	__m128i		first = _mm_loadu_si128((const __m128i *) (c + 1));
+	__m128i		last = _mm_loadu_si128((const __m128i *) (c + 1 + n));
+	__m128i		want = pv_spread(off);
+	__m128i		begun = _mm_cmpeq_epi8(_mm_min_epu8(first, want), first);
+	__m128i		open = _mm_cmpeq_epi8(_mm_max_epu8(last, want), last);
+	uint32		hits = _mm_movemask_epi8(_mm_and_si128(begun, open));
+
+	return (off <= PV_NARROW_MAX) & ((hits & ((1U << n) - 1)) != 0);
+}
+
+#else							/* !PV_USE_SSE2 */
+
+/* Is off in this narrow array? */
+static inline bool
+pv_array_probe_narrow(const uint8 *c, uint32 off)
+{
+	bool		found = false;
+
+	for (uint32 i = 1; i <= c[0]; i++)
+		found |= (c[i] == off);
+	return found;
+}
+
+/* Is off in these narrow runs? */
+static inline bool
+pv_runs_probe_narrow(const uint8 *c, uint32 off)
+{
+	uint32		n = c[0];
+	bool		found = false;
+
+	for (uint32 i = 1; i <= n; i++)
+		found |= (c[i] <= off) & (off <= c[n + i]);
+	return found;
+}
+
+#endif							/* PV_USE_SSE2 */
+
+/* Is off in container c of this kind?  Any off may be asked for. */
+static inline bool
+pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
+{
+	if (kind == PV_BITMAP)
+		return pv_bitmap_probe(c, off);
+	if (unlikely(c[0] & PV_WIDE))
+		return pv_container_probe_wide(kind, c, off);
+	if (kind == PV_ARRAY)
+		return pv_array_probe_narrow(c, off);
+	return pv_runs_probe_narrow(c, off);
+}
+
+
+/*-------------------------------------------------------------------------
+ * Locators
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * With PV_LOCATOR_RUN, the rest is the start and the length of a run; length 0
+ * stands for a block without dead items.  Else it is the container's kind and
+ * its distance from the segment's beginning, in steps.
+ */
+#define PV_LOCATOR_RUN			0x8000
+#define PV_LOCATOR_NONE			PV_LOCATOR_RUN
+#define PV_RUN_START_BITS		(BLCKSZ <= 8192 ? 8 : BLCKSZ <= 16384 ? 9 : 10)
+#define PV_RUN_LENGTH_BITS		(15 - PV_RUN_START_BITS)
+#define PV_RUN_MAX_START		((int) PV_LOW_BITS(PV_RUN_START_BITS))
+#define PV_RUN_MAX_LENGTH		((int) PV_LOW_BITS(PV_RUN_LENGTH_BITS))
+#define PV_RUN_START(loc)		(((loc) >> PV_RUN_LENGTH_BITS) & PV_LOW_BITS(PV_RUN_START_BITS))
+#define PV_RUN_LENGTH(loc)		((loc) & PV_LOW_BITS(PV_RUN_LENGTH_BITS))
+
+#define PV_LOCATOR_POS_BITS		13
+#define PV_LOCATOR_STEP			(BLCKSZ <= 8192 ? 1 : BLCKSZ / 8192)
+#define PV_LOCATOR_KIND(loc)	((PvContainerKind) (((loc) >> PV_LOCATOR_POS_BITS) & 3))
+#define PV_LOCATOR_POS(loc)		(((loc) & PV_LOW_BITS(PV_LOCATOR_POS_BITS)) * PV_LOCATOR_STEP)
+
+/* What a container takes at most among others that locators refer to. */
+#define PV_CONTAINER_ROOM		TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
+
+/* Is off in the run that this locator is? */
+static inline bool
+pv_run_probe(uint32 locator, uint32 off)
+{
+	return off - PV_RUN_START(locator) < PV_RUN_LENGTH(locator);
+}
+
+/* Is off among the offsets that this locator of a segment stands for? */
+static inline bool
+pv_locator_probe(const char *segment, uint32 locator, uint32 off)
+{
+	if (locator & PV_LOCATOR_RUN)
+		return pv_run_probe(locator, off);
+	return pv_container_probe(PV_LOCATOR_KIND(locator),
+							  (const uint8 *) segment + PV_LOCATOR_POS(locator),
+							  off);
+}
+
+
+/*-------------------------------------------------------------------------
+ * Segments
+ *-------------------------------------------------------------------------
+ */
+
+typedef enum PvSegmentLayout
+{
+	PV_SEG_ABSENT = 0,			/* no blocks, no segment */
+	PV_SEG_INLINE,
+	PV_SEG_UNIFORM,
+	PV_SEG_RANKED_MATRIX,
+	PV_SEG_DIRECT_MATRIX,
+	PV_SEG_RANKED,
+	PV_SEG_DIRECT
+} PvSegmentLayout;
+
+/* An inline segment: the block's number, then its locator without the flag. */
+#define PV_INLINE_RUN_BITS		15
+#define PV_INLINE_BITS			(PV_INLINE_RUN_BITS + 7)
+
+/*
+ * What the other layouts begin with.  "present" has a bit for each block;
+ * "below" is the number of bits in its first word, so that a rank needs only
+ * one count.  The first byte of each row of a matrix holds offsets base * 8 and
+ * up.
+ */
+typedef struct PvUniformSegment
+{
+	uint64		present[2];
+	uint16		locator;		/* then the container, if it has one */
+} PvUniformSegment;
+
+typedef struct PvRankedSegment
+{
+	uint64		present[2];
+	uint16		below;
+	uint16		locators[FLEXIBLE_ARRAY_MEMBER];	/* then the containers */
+} PvRankedSegment;
+
+typedef struct PvDirectSegment
+{
+	uint16		locators[PV_SEGMENT_BLOCKS];	/* then the containers */
+} PvDirectSegment;
+
+typedef struct PvMatrix
+{
+	uint8		base;
+	uint8		stride;			/* bytes of a row; then the rows */
+} PvMatrix;
+
+typedef struct PvRankedMatrix
+{
+	uint64		present[2];
+	uint16		below;
+	PvMatrix	matrix;
+} PvRankedMatrix;
+
+StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
+
+/* Where containers or rows begin. */
+#define PV_UNIFORM_HEAD_BYTES \
+	TYPEALIGN(PV_LOCATOR_STEP, \
+			  offsetof(PvUniformSegment, locator) + sizeof(uint16))
+#define PV_RANKED_HEAD_BYTES(n) \
+	TYPEALIGN(PV_LOCATOR_STEP, \
+			  offsetof(PvRankedSegment, locators) + (n) * sizeof(uint16))
+#define PV_MATRIX_HEAD_BYTES \
+	(offsetof(PvRankedMatrix, matrix) + sizeof(PvMatrix))
+
+/* No segment is larger: a matrix of the widest rows is always possible. */
+#define PV_SEGMENT_MAX_BYTES \
+	(PV_MATRIX_HEAD_BYTES + PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES)
+
+/* A direct layout is taken if it is at most this much larger, in bytes. */
+#define PV_DIRECT_SLACK(ranked)	Max(64, (ranked) / 8)
+
+/* No offsets, as a container of any kind. */
+#define PV_EMPTY_BYTES			2
+
+/* A segment being built.  Positions are relative to "containers". */
+typedef struct PvSegmentBuild
+{
+	int			nblocks;		/* present blocks so far */
+	int64		nitems;
+	int			min_byte;		/* smallest and largest offset, divided by 8 */
+	int			max_byte;
+	uint8		idx[PV_SEGMENT_BLOCKS]; /* each present block's number */
+	uint16		locators[PV_SEGMENT_BLOCKS];	/* and its locator */
+	uint16		known[2 * PV_SEGMENT_BLOCKS];	/* hash table of containers:
+												 * locator + 1, or 0 */
+	int			used;			/* bytes of containers */
+	uint8		containers[PV_SEGMENT_BLOCKS * PV_CONTAINER_ROOM];
+} PvSegmentBuild;
+
+/* How a segment is to be packed. */
+typedef struct PvSegmentPlan
+{
+	PvSegmentLayout layout;
+	int			bytes;
+	int			head;			/* where containers begin; 0 for a matrix */
+} PvSegmentPlan;
+
+extern void pv_segment_start(PvSegmentBuild *build);
+extern void pv_segment_add(PvSegmentBuild *build, uint32 idx,
+						   const OffsetNumber *offsets, int n);
+extern PvSegmentPlan pv_segment_plan(const PvSegmentBuild *build);
+extern void pv_segment_pack(const PvSegmentBuild *build,
+							const PvSegmentPlan *plan, char *out);
+extern uint32 pv_segment_pack_inline(const PvSegmentBuild *build);
+extern int	pv_segment_decode(const char *segment, PvSegmentLayout layout,
+							  uint32 idx, OffsetNumber *offsets);
+extern int	pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets);
+
+/* Is this block of a segment present? */
+static inline bool
+pv_present(const uint64 *present, uint32 idx)
+{
+	return (present[idx / 64] >> (idx % 64)) & 1;
+}
+
+/*
+ * The number of bits in a word.  Inline, because with a call in the midst of
+ * it a probe of any layout would have to save its registers.
+ */
+static inline uint32
+pv_popcount64(uint64 word)
+{
+	word -= (word >> 1) & UINT64CONST(0x5555555555555555);
+	word = (word & UINT64CONST(0x3333333333333333)) +
+		((word >> 2) & UINT64CONST(0x3333333333333333));
+	word = (word + (word >> 4)) & UINT64CONST(0x0F0F0F0F0F0F0F0F);
+	return (word * UINT64CONST(0x0101010101010101)) >> 56;
+}
+
+/* The number of present blocks before this one. */
+static inline uint32
+pv_rank(const uint64 *present, uint32 below, uint32 idx)
+{
+	uint64		word = present[idx / 64] & ((UINT64CONST(1) << (idx % 64)) - 1);
+
+	return pv_popcount64(word) + (idx < 64 ? 0 : below);
+}
+
+/* A row of a matrix. */
+static inline const uint8 *
+pv_matrix_row(const PvMatrix *matrix, uint32 row)
+{
+	return (const uint8 *) (matrix + 1) + row * matrix->stride;
+}
+
+/* Is off in this row of a matrix?  No branch on the outcome. */
+static inline bool
+pv_matrix_probe(const PvMatrix *matrix, uint32 row, uint32 off)
+{
+	uint32		byte = off / 8 - matrix->base;
+	bool		inside = byte < matrix->stride;
+	const uint8 *bits = pv_matrix_row(matrix, row);
+
+	return inside & ((bits[inside ? byte : 0] >> (off % 8)) & 1);
+}
+
+/* Is off of block idx in this inline segment? */
+static inline bool
+pv_inline_probe(uint32 bits, uint32 idx, uint32 off)
+{
+	return (bits >> PV_INLINE_RUN_BITS == idx) & pv_run_probe(bits, off);
+}
+
+/*
+ * Is offset off of block idx, counted from the segment's first, among those of
+ * this segment?  Its layout is not inline.  Any offset may be asked for.
+ */
+static inline bool
+pv_segment_probe(const char *segment, PvSegmentLayout layout, uint32 idx,
+				 uint32 off)
+{
+	const uint64 *present = (const uint64 *) segment;
+	uint32		locator;
+	bool		found = true;
+
+	if (layout == PV_SEG_DIRECT)
+		locator = ((const PvDirectSegment *) segment)->locators[idx];
+	else if (layout == PV_SEG_DIRECT_MATRIX)
+		return pv_matrix_probe((const PvMatrix *) segment, idx, off);
+	else if (layout == PV_SEG_UNIFORM)
+	{
+		locator = ((const PvUniformSegment *) segment)->locator;
+		found = pv_present(present, idx);
+	}
+	else if (!pv_present(present, idx))
+		return false;
+	else
+	{
+		const PvRankedSegment *ranked = (const PvRankedSegment *) segment;
+		uint32		rank = pv_rank(present, ranked->below, idx);
+
+		if (layout == PV_SEG_RANKED_MATRIX)
+			return pv_matrix_probe(&((const PvRankedMatrix *) segment)->matrix,
+								   rank, off);
+		locator = ranked->locators[rank];
+	}
+	return found & pv_locator_probe(segment, locator, off);
+}
+
+/* What pv_segment_probe() reads first, for a caller who prefetches it. */
+static inline const void *
+pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
+{
+	if (layout == PV_SEG_DIRECT)
+		return &((const PvDirectSegment *) segment)->locators[idx];
+	return segment;
+}
+
+/*
+ * What it reads next, as can be told when the first read is done.  Where
+ * present blocks are ranked there are few of them, so mostly there is nothing
+ * more; that is left out.
+ */
+static inline const void *
+pv_segment_next_read(const char *segment, PvSegmentLayout layout, uint32 idx,
+					 uint32 off)
+{
+	if (layout == PV_SEG_DIRECT)
+	{
+		uint32		locator = ((const PvDirectSegment *) segment)->locators[idx];
+
+		if (!(locator & PV_LOCATOR_RUN))
+			return segment + PV_LOCATOR_POS(locator);
+	}
+	else if (layout == PV_SEG_DIRECT_MATRIX)
+	{
+		const PvMatrix *matrix = (const PvMatrix *) segment;
+
+		return pv_matrix_row(matrix, idx) + off / 8 - matrix->base;
+	}
+	return segment;
+}
+
+#endif							/* PV_CONTAINER_H */

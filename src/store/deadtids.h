@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * pv_deadtids.h
+ *	  The dead-TID store: which line pointers of which heap blocks are dead.
+ *
+ * See pv_deadtids.c for the structure and its rules.  The store knows nothing
+ * of vacuum; it is tested and benchmarked on its own.
+ *
+ * The first part is what callers need.  The second part is the layout, which
+ * is here only because a probe must be inline to be fast.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_DEADTIDS_H
+#define PV_DEADTIDS_H
+
+#include "store/segment.h"
+#include "port/atomics.h"
+#include "store/container.h"
+#include "store/space.h"
+#include "storage/itemptr.h"
+
+/* A backend's handle on a store, local or shared. */
+typedef struct PvDeadTids PvDeadTids;
+
+/* The part that lives in shared memory, inside the caller's own struct. */
+typedef struct PvDeadTidsShared PvDeadTidsShared;
+
+/* Where an iteration over one segment stands; a stack variable. */
+typedef struct PvDeadTidsIter PvDeadTidsIter;
+
+/* A larger limit is taken for this one; half of what an entry can address. */
+#define PV_DEADTIDS_MAX_LIMIT	((uint64) 4 << 30)
+
+/* What a participant must have, in bytes, to begin a segment. */
+#define PV_DEADTIDS_ROOM \
+	(PV_SPACE_UNIT + PV_SEGMENT_MAX_BYTES + PV_LEAF_BYTES(PV_LEAF_SEGMENTS))
+
+/* Creation and end. */
+extern Size pv_deadtids_shared_size(BlockNumber nblocks, Size reserve);
+extern PvDeadTids *pv_deadtids_create_local(BlockNumber nblocks, Size limit);
+extern PvDeadTids *pv_deadtids_create_shared(PvDeadTidsShared *shared,
+											 dsm_segment *seg,
+											 BlockNumber nblocks, Size reserve,
+											 Size limit);
+extern PvDeadTids *pv_deadtids_attach(PvDeadTidsShared *shared,
+									  dsm_segment *seg);
+extern void pv_deadtids_detach(PvDeadTids *store);
+extern void pv_deadtids_reset(PvDeadTids *store);
+
+/* Writing, segment by segment. */
+extern bool pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno);
+extern void pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,
+								  const OffsetNumber *offsets, int n);
+extern void pv_deadtids_end_segment(PvDeadTids *store);
+extern void pv_deadtids_publish(PvDeadTids *store);
+
+/* Reading; see also pv_deadtids_probe() below. */
+extern int	pv_deadtids_probe_batch(PvDeadTids *store,
+									const ItemPointerData *tids, int n,
+									bool *dead);
+extern int	pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
+								  OffsetNumber *offsets);
+extern uint32 pv_deadtids_nsegments(PvDeadTids *store);
+extern uint32 pv_deadtids_next_segment(PvDeadTids *store, uint32 segno);
+extern bool pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
+									  PvDeadTidsIter *iter);
+extern bool pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
+									 OffsetNumber *offsets, int *n);
+
+/* Figures. */
+extern int64 pv_deadtids_num_items(PvDeadTids *store);
+extern int64 pv_deadtids_num_segments_used(PvDeadTids *store);
+extern Size pv_deadtids_memory(PvDeadTids *store);
+extern Size pv_deadtids_max_memory(PvDeadTids *store);
+extern Size pv_deadtids_limit(PvDeadTids *store);
+
+
+/*-------------------------------------------------------------------------
+ * The layout.  Nothing below concerns callers.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * An entry of a leaf is 32 bits: three for the layout of the segment, the rest
+ * for its place in the space, or, for PV_SEG_INLINE, for the segment itself.
+ */
+#define PV_LAYOUT_BITS			3
+#define PV_ENTRY_LAYOUT(entry)	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
+#define PV_ENTRY_INLINE(entry)	((entry) >> PV_LAYOUT_BITS)
+#define PV_ENTRY_EXTENT(entry)	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
+#define PV_ENTRY_OFFSET(entry) \
+	((Size) (((entry) >> PV_LAYOUT_BITS) & PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
+
+StaticAssertDecl(PV_LAYOUT_BITS + PV_PLACE_BITS == 32, "an entry is 32 bits");
+StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
+				 "an entry can be an inline segment");
+
+/*
+ * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive segments
+ * there are, and the entries of those.  As many as the largest range that a
+ * vacuum hands out has, so that most leaves are made by one participant.
+ */
+#define PV_LEAF_SEGMENTS		32
+
+typedef struct PvLeaf
+{
+	uint32		present;
+	uint32		entries[FLEXIBLE_ARRAY_MEMBER];
+} PvLeaf;
+
+#define PV_LEAF_BYTES(n)		(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
+
+/*
+ * First level: where each leaf is, the number of its extent and the offset in
+ * that.  0 if there is no leaf.
+ */
+#define PV_ROOT_OFFSET_BITS		(32 - PV_EXTENT_NO_BITS)
+#define PV_ROOT_EXTENT(root)	((root) >> PV_ROOT_OFFSET_BITS)
+#define PV_ROOT_OFFSET(root) \
+	((Size) ((root) & PV_LOW_BITS(PV_ROOT_OFFSET_BITS)) * sizeof(uint32))
+
+StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <= 1 << PV_ROOT_OFFSET_BITS,
+				 "the root must reach every leaf");
+
+/*
+ * The handle.
+ */
+struct PvDeadTids
+{
+	PvDeadTidsShared *shared;	/* local memory, if the store is local */
+	uint32		nsegments;
+	uint32		generation;		/* the one that was written to last */
+	pg_atomic_uint32 *root;		/* first level of the directory */
+	PvSpace		space;
+
+	/* Writing.  Room for the segment begun is in one of the two. */
+	PvChunk		chunk;			/* that is being filled */
+	PvChunk		spare;			/* the next */
+	bool		begun;			/* is there a segment begun? */
+	uint32		segno;			/* its number */
+	PvSegmentBuild *build;		/* NULL before the first segment */
+
+	/* Segments that are not in the directory yet: those of one leaf. */
+	uint32		leafno;
+	uint32		pending;		/* which ones */
+	uint32		entries[PV_LEAF_SEGMENTS];	/* by number in the leaf */
+
+	MemoryContext context;		/* of the handle; a local store's memory too */
+};
+
+struct PvDeadTidsShared
+{
+	/* Set at creation, then read-only. */
+	BlockNumber nblocks;
+	uint32		nsegments;
+	uint32		nleaves;
+
+	/* Changed by the leader while it is alone. */
+	pg_atomic_uint32 generation;
+
+	/* Counters, each added to once per segment. */
+	pg_atomic_uint64 items;
+	pg_atomic_uint64 segments;
+
+	/* Then the root, then the first extent, both in a shared store only. */
+	PvSpaceShared space;
+};
+
+struct PvDeadTidsIter
+{
+	const char *segment;		/* NULL for PV_SEG_INLINE */
+	uint32		entry;
+	uint32		segno;
+	int			next;			/* the block to look at next */
+};
+
+/* The leaf that an entry of the root refers to. */
+static inline const PvLeaf *
+pv_deadtids_leaf(PvDeadTids *store, uint32 root)
+{
+	return (const PvLeaf *) (pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) +
+							 PV_ROOT_OFFSET(root));
+}
+
+/*
+ * The directory's entry for a segment, 0 if it is absent.  Inline, with what a
+ * probe needs first.
+ */
+static inline uint32
+pv_deadtids_entry(PvDeadTids *store, uint32 segno)
+{
+	uint32		bit = (uint32) 1 << segno % PV_LEAF_SEGMENTS;
+	const PvLeaf *leaf;
+	uint32		root;
+
+	if (unlikely(segno >= store->nsegments))
+		return 0;
+	root = pg_atomic_read_u32(&store->root[segno / PV_LEAF_SEGMENTS]);
+	if (root == 0)
+		return 0;
+	leaf = pv_deadtids_leaf(store, root);
+
+	/* where all of the table is dirty, no count is needed */
+	if (leaf->present == PG_UINT32_MAX)
+		return leaf->entries[segno % PV_LEAF_SEGMENTS];
+	if (!(leaf->present & bit))
+		return 0;
+	return leaf->entries[pv_popcount64(leaf->present & (bit - 1))];
+}
+
+/* The address of what an entry, neither absent nor inline, refers to. */
+static inline const char *
+pv_deadtids_segment(PvDeadTids *store, uint32 entry)
+{
+	return pv_space_extent(&store->space, PV_ENTRY_EXTENT(entry)) +
+		PV_ENTRY_OFFSET(entry);
+}
+
+/*
+ * Is this TID in the store?  Any TID may be asked for, those of blocks beyond
+ * the table's end too.  Only after all writers are done.
+ */
+static inline bool
+pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)
+{
+	BlockNumber blk = ItemPointerGetBlockNumberNoCheck(tid);
+	uint32		off = ItemPointerGetOffsetNumberNoCheck(tid);
+	uint32		idx = blk % PV_SEGMENT_BLOCKS;
+	uint32		entry = pv_deadtids_entry(store, PV_SEGMENT_OF(blk));
+
+	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
+		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+	return pv_segment_probe(pv_deadtids_segment(store, entry),
+							PV_ENTRY_LAYOUT(entry), idx, off);
+}
+
+#endif							/* PV_DEADTIDS_H */
