@@ -147,12 +147,22 @@ tell_of_counts(void)
 }
 
 /*
+ * The processes that the scheduler can have by its settings, the launcher left out.
+ */
+static int
+scheduler_processes(void)
+{
+	return pv_guc_scheduler ?
+		Min(pv_runners_at_most(pv_guc_scheduler_workers), PV_MAX_RUNNERS) : 0;
+}
+
+/*
  * The least that max_worker_processes must be so that nobody starves by the settings as
  * they are: all come out of it, who comes first gets a place, and the server keeps none
  * for anybody.  Core's logical replication launcher and this one are there all the
  * time.  Parallel queries may have max_parallel_workers of them, our own parallel workers
- * included.  The scheduler has one runner more than its setting says, where large
- * tables take all others (pv_runners_allowed).  Other extensions and subscriptions,
+ * included.  The scheduler can have more runners than its setting says, where large
+ * tables take all others (pv_runners_at_most).  Other extensions and subscriptions,
  * of which we do not know, come on top.
  */
 static int
@@ -162,8 +172,7 @@ processes_wanted(void)
 
 	n += max_parallel_workers;
 	n += pv_guc_max_runs;
-	if (pv_guc_scheduler)
-		n += pv_guc_scheduler_workers + 1;
+	n += scheduler_processes();
 	return n;
 }
 
@@ -186,7 +195,7 @@ tell_of_processes(void)
 				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
 				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
 						   max_worker_processes, wanted, max_parallel_workers, pv_guc_max_runs,
-						   pv_guc_scheduler ? pv_guc_scheduler_workers + 1 : 0),
+						   scheduler_processes()),
 				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
 		told = wanted;
 	}

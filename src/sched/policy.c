@@ -275,6 +275,16 @@ pv_runners_allowed(int nworkers, int nlarge)
 }
 
 /*
+ * How many runners can there be at most?  All but one are on large tables, as many again
+ * on large tables in danger of wraparound, and there is one for small ones.
+ */
+int
+pv_runners_at_most(int nworkers)
+{
+	return pv_runners_allowed(nworkers, 2 * pv_max_large(nworkers));
+}
+
+/*
  * How dangerous is it that nobody is there?  Above 1 it is: that is also where the first table
  * has waited for longer than the lead that any other can have.
  */

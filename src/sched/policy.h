@@ -105,6 +105,7 @@ extern int	pv_share_of_role(int places);
 extern bool pv_has_died_anew(double dead, double left_dead);
 extern int	pv_max_large(int nworkers);
 extern int	pv_runners_allowed(int nworkers, int nlarge);
+extern int	pv_runners_at_most(int nworkers);
 
 /* What the launcher knows of a database. */
 typedef struct PvDatabaseState

@@ -170,7 +170,7 @@ IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- In microseconds.
-CREATE FUNCTION parvacuum_test_runners(workers int, large int, OUT max_large int, OUT allowed int)
+CREATE FUNCTION parvacuum_test_runners(workers int, large int, OUT max_large int, OUT allowed int, OUT at_most int)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

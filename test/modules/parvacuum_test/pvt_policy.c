@@ -202,10 +202,11 @@ parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_runners(PG_FUNCTION_ARGS)
 {
-	Datum		values[2];
+	Datum		values[3];
 
 	values[0] = Int32GetDatum(pv_max_large(PG_GETARG_INT32(0)));
 	values[1] = Int32GetDatum(pv_runners_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
+	values[2] = Int32GetDatum(pv_runners_at_most(PG_GETARG_INT32(0)));
 	return row_of(fcinfo, values);
 }
 
