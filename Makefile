@@ -51,6 +51,7 @@ OBJS = \
 	src/parvacuum.o \
 	src/sched/candidates.o \
 	src/sched/launcher.o \
+	src/sched/plan.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
 	src/sched/table.o \

@@ -62,11 +62,8 @@
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			5
 
-/* A database that has a runner gets another one after so long, if there still is
- * something in its queue, twice as long for the next, and so on, to the longest:
- * what a process costs to start is little beside the time the queue has lasted. */
-#define ANOTHER_RUNNER_AFTER_MS	200
-#define LONGEST_RAMP_MS			1000
+/* A database that has a runner may get another one after so long: see plan.c. */
+#define LOOK_AGAIN_MS			200
 
 /* Where all places are taken it looks so often whether somebody is to leave. */
 #define LOOK_FOR_PLACE_MS		1000
@@ -80,14 +77,9 @@
 /* A database, by what we know of it */
 typedef struct Database
 {
-	Oid			oid;			/* the key */
+	PvPlanDatabase known;		/* begins with the OID, which is the key */
 	bool		present;		/* when pg_database was last read */
-	bool		counted;		/* by the statistics: somebody has been there */
-	double		age;			/* as PvDatabaseState has it */
-	TimestampTz due;			/* when it is to be looked at next */
-	TimestampTz hired_at;		/* a runner, last */
-	TimestampTz not_before;		/* another, if that one never came */
-	int			nfailures;		/* that have not come, one after the other */
+	int			nfailures;		/* runners that have not come, one after the other */
 } Database;
 
 /* A runner that we have started and that has not come yet */
@@ -245,6 +237,12 @@ pv_launcher_init(void)
  * ----------------------------------------------------------------
  */
 
+static Database *
+find_database(Oid oid)
+{
+	return hash_search(databases, &oid, HASH_FIND, NULL);
+}
+
 static void
 view_queues(PvQueueView *view)
 {
@@ -267,16 +265,18 @@ note_database(Form_pg_database form)
 
 	if (!known)
 	{
-		database->due = GetCurrentTimestamp();
-		database->hired_at = database->not_before = 0;
+		database->known.due = GetCurrentTimestamp();
+		database->known.hired_at = database->known.not_before = 0;
+		database->known.failed = false;
 		database->nfailures = 0;
 	}
 	database->present = true;
-	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
-	database->age = Max(age_share(form->datfrozenxid, ReadNextTransactionId(),
-								  autovacuum_freeze_max_age),
-						age_share(form->datminmxid, ReadNextMultiXactId(),
-								  MultiXactMemberFreezeThreshold()));
+	database->known.counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
+	database->known.age =
+		Max(age_share(form->datfrozenxid, ReadNextTransactionId(),
+					  autovacuum_freeze_max_age),
+			age_share(form->datminmxid, ReadNextMultiXactId(),
+					  MultiXactMemberFreezeThreshold()));
 }
 
 /* What is not there any more is forgotten, here and with its queue. */
@@ -291,7 +291,7 @@ forget_dropped(void)
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		if (!database->present)
-			(void) hash_search(databases, &database->oid, HASH_REMOVE, NULL);
+			(void) hash_search(databases, &database->known.oid, HASH_REMOVE, NULL);
 		else
 			database->present = false;
 	}
@@ -299,7 +299,7 @@ forget_dropped(void)
 	view_queues(&view);
 	for (int i = 0; i < view.n; i++)
 	{
-		if (hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL) == NULL)
+		if (find_database(view.summaries[i].database) == NULL)
 			pv_queue_drop_database(view.summaries[i].database);
 	}
 }
@@ -346,7 +346,7 @@ read_databases(void)
 static void
 note_failure(Oid oid)
 {
-	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
+	Database   *database = find_database(oid);
 
 	if (database != NULL)
 	{
@@ -355,8 +355,10 @@ note_failure(Oid oid)
 		for (int i = 0; i < database->nfailures && ms < LONGEST_START_AGAIN_MS; i++)
 			ms *= 2;
 		database->nfailures++;
-		database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-														   Min(ms, LONGEST_START_AGAIN_MS));
+		database->known.failed = true;
+		database->known.not_before =
+			TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+										Min(ms, LONGEST_START_AGAIN_MS));
 	}
 	databases_read_at = 0;
 }
@@ -367,10 +369,13 @@ note_failure(Oid oid)
 static void
 note_success(Oid oid)
 {
-	Database   *database = hash_search(databases, &oid, HASH_FIND, NULL);
+	Database   *database = find_database(oid);
 
 	if (database != NULL)
+	{
 		database->nfailures = 0;
+		database->known.failed = false;
+	}
 }
 
 /*
@@ -453,7 +458,7 @@ static bool
 hire(Database *database, bool to_scan, bool takes_queue)
 {
 	uint32		token;
-	int			runner = pv_queue_hire(database->oid, to_scan, takes_queue, &token);
+	int			runner = pv_queue_hire(database->known.oid, to_scan, takes_queue, &token);
 	MemoryContext old_context;
 	bool		good;
 
@@ -462,10 +467,10 @@ hire(Database *database, bool to_scan, bool takes_queue)
 	if (started[runner].handle != NULL)
 		pfree(started[runner].handle);
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(database->oid, runner, token, &started[runner].handle);
+	good = pv_sched_start(database->known.oid, runner, token, &started[runner].handle);
 	MemoryContextSwitchTo(old_context);
 	started[runner].token = token;
-	started[runner].database = database->oid;
+	started[runner].database = database->known.oid;
 	started[runner].started_at = GetCurrentTimestamp();
 	started[runner].ended = false;
 
@@ -480,209 +485,6 @@ hire(Database *database, bool to_scan, bool takes_queue)
 	return good;
 }
 
-/* How long after the last one was hired another may be. */
-static int
-ramp_ms(int nrunners)
-{
-	int			ms = ANOTHER_RUNNER_AFTER_MS;
-
-	for (int i = 1; i < nrunners && ms < LONGEST_RAMP_MS; i++)
-		ms *= 2;
-	return Min(ms, LONGEST_RAMP_MS);
-}
-
-/*
- * What the policy needs to know of a database.
- */
-static void
-describe(const Database *database, const PvQueueView *view, TimestampTz now,
-		 PvDatabaseState *state)
-{
-	bool		has_queue = false;
-	int			nexpected = 0;
-
-	memset(state, 0, sizeof(*state));
-	state->age = database->age;
-	state->overdue = database->counted || database->age > 1 ? now - database->due : -1;
-	for (int i = 0; i < view->n; i++)
-	{
-		const PvQueueSummary *summary = &view->summaries[i];
-
-		if (summary->database != database->oid)
-			continue;
-		state->top_score = summary->top_score;
-		state->top_danger = summary->top_danger;
-		state->nqueued = summary->nqueued;
-		state->nrunners = summary->nrunners;
-		state->scan_pending = summary->scan_pending;
-		nexpected = summary->nexpected;
-		has_queue = true;
-	}
-
-	/* one more beside others when the queue has lasted for a while, not at once */
-	if (state->nrunners > 0 &&
-		now < TimestampTzPlusMilliseconds(database->hired_at, ramp_ms(state->nrunners)))
-		state->nqueued = 0;
-
-	/* What one waits for before it comes, another would wait for as well.  And where
-	 * others have all queues, who has none waits until one of them is through, or until it
-	 * may take one. */
-	if (nexpected > 0 || now < database->not_before ||
-		(!has_queue && view->full && (view->none_to_take || !pv_takes_queue(state))))
-	{
-		state->nqueued = 0;
-		state->overdue = -1;
-	}
-}
-
-/*
- * The database that should have a runner next; NULL if none needs one.
- */
-static Database *
-choose_database(TimestampTz now, PvDatabaseState *best_state)
-{
-	PvQueueView view;
-	HASH_SEQ_STATUS status;
-	Database   *database;
-	Database   *best = NULL;
-	double		best_rank = -1;
-
-	view_queues(&view);
-	hash_seq_init(&status, databases);
-	while ((database = hash_seq_search(&status)) != NULL)
-	{
-		PvDatabaseState state;
-		double		rank;
-
-		describe(database, &view, now, &state);
-		rank = pv_rank_database(&state);
-		if (rank > best_rank)
-		{
-			best = database;
-			best_rank = rank;
-			*best_state = state;
-		}
-	}
-	return best;
-}
-
-/* How many runners of all databases have been called back and are still there? */
-static int
-count_leaving(const PvQueueView *view)
-{
-	int			nleaving = 0;
-
-	for (int i = 0; i < view->n; i++)
-		nleaving += view->summaries[i].nleaving;
-	return nleaving;
-}
-
-/*
- * Have a runner leave the database that has the most.
- */
-static void
-call_one_back(PvQueueView *view)
-{
-	PvQueueSummary *most = NULL;
-
-	for (int i = 0; i < view->n; i++)
-	{
-		PvQueueSummary *summary = &view->summaries[i];
-
-		if (most == NULL ||
-			summary->nrunners - summary->nleaving > most->nrunners - most->nleaving)
-			most = summary;
-	}
-	if (most != NULL && most->nrunners > most->nleaving)
-	{
-		pv_queue_call_back(most->database);
-		most->nleaving++;
-	}
-}
-
-/*
- * Is there a database that a runner is to be taken from this one for?  One without any;
- * or one that is to be looked at, and those it has have no time.
- */
-static bool
-somebody_displaces(const Database *victim, const PvDatabaseState *victim_state,
-				   const PvQueueView *view, TimestampTz now, int naptime_ms)
-{
-	HASH_SEQ_STATUS status;
-	Database   *database;
-	bool		found = false;
-
-	hash_seq_init(&status, databases);
-	while ((database = hash_seq_search(&status)) != NULL)
-	{
-		PvDatabaseState state;
-
-		describe(database, view, now, &state);
-		if (state.nrunners == 0 || (state.overdue >= 0 && !state.scan_pending))
-			found |= pv_displaces(&state, victim_state, now - victim->hired_at,
-								  naptime_ms * INT64CONST(1000));
-	}
-	return found;
-}
-
-/*
- * No place is left for those who need a runner: have one leave that can do so soon,
- * unless one does already.
- */
-static void
-make_place(TimestampTz now, int naptime_ms)
-{
-	PvQueueView view;
-	const Database *victim = NULL;
-	PvDatabaseState victim_state;
-
-	view_queues(&view);
-	for (int i = 0; i < view.n; i++)
-	{
-		const PvQueueSummary *summary = &view.summaries[i];
-		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
-		PvDatabaseState state;
-
-		if (summary->nleaving_soon > 0)
-			return;
-		if (summary->nmovable == 0 || database == NULL)
-			continue;
-		describe(database, &view, now, &state);
-		if ((victim == NULL || pv_gives_rather(&state, &victim_state)) &&
-			somebody_displaces(database, &state, &view, now, naptime_ms))
-		{
-			victim = database;
-			victim_state = state;
-		}
-	}
-	if (victim != NULL)
-		pv_queue_call_back(victim->oid);
-}
-
-/*
- * No place is left: whoever is to be looked at and has runners that have time is
- * looked at by one of those.
- */
-static void
-request_scans(TimestampTz now, int naptime_ms)
-{
-	PvQueueView view;
-
-	view_queues(&view);
-	for (int i = 0; i < view.n; i++)
-	{
-		Database   *database = hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL);
-		PvDatabaseState state;
-
-		if (database == NULL)
-			continue;
-		describe(database, &view, now, &state);
-		if (state.overdue >= 0 && !state.scan_pending &&
-			pv_queue_request_scan(database->oid))
-			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
-	}
-}
-
 /*
  * Where a pass takes long, the next one is due later.
  */
@@ -692,48 +494,95 @@ let_rest(const PvQueueView *view)
 	for (int i = 0; i < view->n; i++)
 	{
 		const PvQueueSummary *summary = &view->summaries[i];
-		Database   *database = hash_search(databases, &summary->database, HASH_FIND, NULL);
+		Database   *database = find_database(summary->database);
 
 		if (database != NULL)
-			database->due = Max(database->due, summary->rests_until);
+			database->known.due = Max(database->known.due, summary->rests_until);
 	}
 }
 
+static int
+compare_oids(const void *a, const void *b)
+{
+	Oid			left = ((const PvPlanDatabase *) a)->oid;
+	Oid			right = ((const PvPlanDatabase *) b)->oid;
+
+	return left == right ? 0 : left < right ? -1 : 1;
+}
+
 /*
- * Hire who is needed, as far as there are places.  False if somebody is and there are none.
+ * What there is now.  The list of databases is allocated.
+ */
+static void
+take_snapshot(PvSnapshot *snapshot, TimestampTz now, int naptime_ms)
+{
+	HASH_SEQ_STATUS status;
+	Database   *database;
+	PvPlanDatabase *list;
+	int			n = 0;
+
+	snapshot->now = now;
+	snapshot->naptime = naptime_ms * INT64CONST(1000);
+	snapshot->nworkers = pv_guc_scheduler_workers;
+	view_queues(&snapshot->view);
+	let_rest(&snapshot->view);
+
+	list = palloc(Max(hash_get_num_entries(databases), 1) * sizeof(PvPlanDatabase));
+	hash_seq_init(&status, databases);
+	while ((database = hash_seq_search(&status)) != NULL)
+		list[n++] = database->known;
+	qsort(list, n, sizeof(PvPlanDatabase), compare_oids);
+	snapshot->databases = list;
+	snapshot->ndatabases = n;
+}
+
+/*
+ * Carry out one action.  False if there is no place for a runner, nor then for
+ * another.
  */
 static bool
-hire_runners(TimestampTz now, int naptime_ms)
+carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 {
-	PvQueueView view;
-	PvDatabaseState state;
-	Database   *database;
-	int			allowed;
+	Database   *database = find_database(action->database);
+	TimestampTz next = TimestampTzPlusMilliseconds(now, naptime_ms);
 
-	view_queues(&view);
-	let_rest(&view);
-	allowed = pv_runners_allowed(pv_guc_scheduler_workers, view.nlarge);
-	for (int i = view.nrunners - count_leaving(&view); i > allowed; i--)
-		call_one_back(&view);
-
-	while ((database = choose_database(now, &state)) != NULL)
+	switch (action->kind)
 	{
-		bool		to_scan = state.overdue >= 0 && !state.scan_pending;
-
-		if (view.nrunners >= allowed)
-		{
-			request_scans(now, naptime_ms);
-			make_place(now, naptime_ms);
-			return false;
-		}
-		if (!hire(database, to_scan, pv_takes_queue(&state)))
-			return false;
-		view.nrunners++;
-		database->hired_at = now;
-		if (to_scan)
-			database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
+		case PV_ACTION_ASK_TO_LEAVE:
+			pv_queue_call_back(action->database);
+			break;
+		case PV_ACTION_REQUEST_SCAN:
+			if (pv_queue_request_scan(action->database))
+				database->known.due = next;
+			break;
+		case PV_ACTION_LAUNCH:
+			if (!hire(database, action->to_scan, action->takes_queue))
+				return false;
+			database->known.hired_at = now;
+			if (action->to_scan)
+				database->known.due = next;
+			break;
 	}
 	return true;
+}
+
+/*
+ * Start runners where they are needed, and have others leave.  False if a database
+ * needs one and there is no place for it.
+ */
+static bool
+distribute_runners(TimestampTz now, int naptime_ms)
+{
+	PvSnapshot	snapshot;
+	PvPlan		plan;
+	bool		good = true;
+
+	take_snapshot(&snapshot, now, naptime_ms);
+	pv_plan(&snapshot, &plan);
+	for (int i = 0; i < plan.n && good; i++)
+		good = carry_out(&plan.actions[i], now, naptime_ms);
+	pfree(unconstify(PvPlanDatabase *, snapshot.databases));
+	return good && plan.satisfied;
 }
 
 /*
@@ -748,7 +597,7 @@ knows_all_queues(void)
 	for (int i = 0; i < view.n; i++)
 	{
 		if (view.summaries[i].nqueued > 0 &&
-			hash_search(databases, &view.summaries[i].database, HASH_FIND, NULL) == NULL)
+			find_database(view.summaries[i].database) == NULL)
 			return false;
 	}
 	return true;
@@ -768,9 +617,9 @@ bring_forward(TimestampTz latest)
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
-		database->due = Min(database->due, latest);
-		database->hired_at = Min(database->hired_at, latest);
-		database->not_before = Min(database->not_before, latest);
+		database->known.due = Min(database->known.due, latest);
+		database->known.hired_at = Min(database->known.hired_at, latest);
+		database->known.not_before = Min(database->known.not_before, latest);
 	}
 }
 
@@ -797,14 +646,14 @@ schedule(void)
 		now = GetCurrentTimestamp();	/* what is new there is due already */
 	}
 	next = TimestampTzPlusMilliseconds(now, naptime_ms);
-	soon = TimestampTzPlusMilliseconds(now, hire_runners(now, naptime_ms) ?
-									   ANOTHER_RUNNER_AFTER_MS : LOOK_FOR_PLACE_MS);
+	soon = TimestampTzPlusMilliseconds(now, distribute_runners(now, naptime_ms) ?
+									   LOOK_AGAIN_MS : LOOK_FOR_PLACE_MS);
 
 	hash_seq_init(&status, databases);
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
-		if (database->counted || database->age > 1)
-			next = Min(next, Max(database->due, soon));
+		if (database->known.counted || database->known.age > 1)
+			next = Min(next, Max(database->known.due, soon));
 	}
 	if (pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers)))
 		next = Min(next, soon);

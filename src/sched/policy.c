@@ -362,30 +362,51 @@ pv_rest_where_nothing(int64 naptime)
 }
 
 /*
- * Does a database that needs a runner take one that another has, for stayed
+ * A database wants a runner that another one has: remember it, if it ranks higher than
+ * those so far.  Where it would take the only one, that it is due counts only if it
+ * should have been scanned more than a naptime ago.
+ */
+void
+pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
+{
+	PvDatabaseState hardly_due = *state;
+	bool		urgent = state->age > 1 || (state->nqueued > 0 && state->top_danger);
+	double		rank[2];
+
+	if (state->overdue <= naptime)
+		hardly_due.overdue = -1;
+	rank[false] = pv_rank_database(state);
+	rank[true] = pv_rank_database(&hardly_due);
+	for (int of_only_one = 0; of_only_one < 2; of_only_one++)
+	{
+		double	   *best = wanting->rank[of_only_one];
+
+		best[false] = Max(best[false], rank[of_only_one]);
+		if (urgent)
+			best[true] = Max(best[true], rank[of_only_one]);
+	}
+}
+
+/*
+ * Does one of the databases that want a runner take one that another has, for stayed
  * microseconds now?  If it ranks higher than the other will without it: else that
  * would have it back at once; and not before the other has had some time, since to change
- * costs the start of a process.  The only one it must rank clearly higher for, and that it
- * is to be looked at counts only if it should have been more than a naptime ago.
+ * costs the start of a process, unless it is urgent.  The only one it must rank clearly
+ * higher for.
  */
 bool
-pv_displaces(const PvDatabaseState *state, const PvDatabaseState *other,
-			 int64 stayed, int64 naptime)
+pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 stayed,
+			 int64 naptime)
 {
-	PvDatabaseState wanting = *state;
 	PvDatabaseState without = *other;
 	bool		only_one = other->nrunners == 1;
+	bool		must_be_urgent = stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0);
 
-	if (state->age <= 1 && !(state->nqueued > 0 && state->top_danger) &&
-		stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0))
-		return false;
-	if (only_one && state->overdue <= naptime)
-		wanting.overdue = -1;
 	without.nrunners--;
 	without.nqueued = without.top_score > 0;
 	without.top_danger &= without.nqueued > 0;
 	without.overdue = -1;
-	return pv_rank_database(&wanting) >
+	return wanting->rank[only_one][must_be_urgent] >
 		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
 }
 

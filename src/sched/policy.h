@@ -126,9 +126,20 @@ extern double pv_rank_database(const PvDatabaseState *state);
 extern bool pv_takes_queue(const PvDatabaseState *state);
 extern int64 pv_rest_after_pass(int64 used);
 extern int64 pv_rest_where_nothing(int64 naptime);
-extern bool pv_displaces(const PvDatabaseState *state,
-						 const PvDatabaseState *other, int64 stayed,
-						 int64 naptime);
+
+/*
+ * The highest ranks of the databases that want a runner which another one has: where
+ * it is the only one there, or not; of all of them, or of the urgent ones.  Begins
+ * with zeroes.
+ */
+typedef struct PvWanting
+{
+	double		rank[2][2];
+} PvWanting;
+
+extern void pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime);
+extern bool pv_displaces(const PvWanting *wanting, const PvDatabaseState *other,
+						 int64 stayed, int64 naptime);
 extern bool pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b);
 
 #endif							/* PV_POLICY_H */

@@ -958,12 +958,17 @@ pv_queue_launcher_begin(void)
 	before_shmem_exit(launcher_exit, 0);
 }
 
-/* Has it been hired so long ago, and not come? */
+/*
+ * Was it hired long ago, and has neither come nor gone?  The launcher has ended it, since it
+ * was late; so it cannot be ended, and does not count.  Until then it counts, or there
+ * would be more processes than are allowed while those that are ended go.
+ */
 static bool
-is_late(const Runner *runner, TimestampTz now)
+is_stuck(const Runner *runner, TimestampTz now)
 {
 	return runner->pid == 0 &&
-		TimestampDifferenceExceeds(runner->hired_at, now, PV_LATE_AFTER_MS);
+		TimestampDifferenceExceeds(runner->hired_at, now,
+								   PV_LATE_AFTER_MS + PV_GONE_WITHIN_MS);
 }
 
 /* Will it have time soon, or leave soon if it is called back? */
@@ -984,7 +989,6 @@ pv_queue_view(PvQueueView *view, int max_large)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	PvQueueSummary of_queue[PV_MAX_QUEUES] = {0};
-	int			nfree[PV_MAX_QUEUES] = {0};
 	DatabaseQueue *first_large;
 	int			ndanger = 0;
 
@@ -1000,9 +1004,9 @@ pv_queue_view(PvQueueView *view, int max_large)
 		if (!runner->hired)
 			continue;
 		runner->hired_at = Min(runner->hired_at, now);	/* the clock was put back */
-		nfree[runner->queue] += is_free_soon(runner, now) && !runner->leave;
+		summary->nfree += is_free_soon(runner, now) && !runner->leave;
 		summary->nexpected += runner->pid == 0;
-		if (is_late(runner, now))
+		if (is_stuck(runner, now))
 			continue;
 		view->nlarge += runner->on_large;
 		ndanger += runner->on_large && runner->on_danger;
@@ -1030,7 +1034,7 @@ pv_queue_view(PvQueueView *view, int max_large)
 		if (large_allowed)
 			summary->nqueued += queue->nqueued[PV_LANE_LARGE];
 		summary->scan_pending = queue->scanning ||
-			(queue->scan_requested && nfree[i] > 0);
+			(queue->scan_requested && summary->nfree > 0);
 		if (summary->scan_pending)
 			summary->nmovable = 0;	/* it is to end the scan first */
 		queue->scanned_at = Min(queue->scanned_at, now);
@@ -1164,7 +1168,7 @@ pv_queue_call_back(Oid database)
 	{
 		Runner	   *runner = &shared->runners[i];
 
-		if (!runner->hired || runner->leave || is_late(runner, now) ||
+		if (!runner->hired || runner->leave || is_stuck(runner, now) ||
 			shared->queues[runner->queue].database != database)
 			continue;
 		if (found == NULL || (!is_free_soon(found, now) && is_free_soon(runner, now)))

@@ -16,13 +16,8 @@
 #include "lib/pairingheap.h"
 #include "nodes/pg_list.h"
 
+#include "sched/plan.h"
 #include "sched/policy.h"
-
-/* The queues of this many databases can have something in them at a time. */
-#define PV_MAX_QUEUES			128
-
-/* The most that parvacuum.scheduler_workers can be, and one. */
-#define PV_MAX_RUNNERS			65
 
 /*
  * Milliseconds after which a runner that has not come waits for something, such as its
@@ -30,6 +25,9 @@
  * small table for so long may wait for a lock, too.
  */
 #define PV_LATE_AFTER_MS		10000
+
+/* Milliseconds in which a runner that was ended before it came is gone. */
+#define PV_GONE_WITHIN_MS		5000
 
 /* Tables in all queues together. */
 #define PV_QUEUE_SIZE			32768
@@ -106,33 +104,6 @@ typedef struct PvSchedulerCounters
 	pg_atomic_uint64 queue_full;	/* passes that found no place for all */
 	pg_atomic_uint64 no_process;	/* runners that the server had no slot for */
 } PvSchedulerCounters;
-
-/* What the launcher sees of one database's queue. */
-typedef struct PvQueueSummary
-{
-	Oid			database;
-	double		top_score;		/* the urgency of the first of them */
-	bool		top_danger;		/* that one is in danger of wraparound */
-	int			nqueued;		/* that could be begun with now */
-	int			nrunners;		/* but for late ones */
-	int			nleaving;		/* of them have been called back, ... */
-	int			nleaving_soon;	/* ... and are not at what takes long */
-	int			nmovable;		/* of them could be called back, and leave soon */
-	int			nexpected;		/* have not come yet, late ones too */
-	bool		scan_pending;
-	TimestampTz rests_until;	/* there should be no other scan before */
-} PvQueueSummary;
-
-/* All queues at a moment. */
-typedef struct PvQueueView
-{
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	int			n;
-	int			nrunners;		/* but for late ones */
-	int			nlarge;			/* on large tables */
-	bool		full;			/* who has no queue can have none ... */
-	bool		none_to_take;	/* ... not even that of another database */
-} PvQueueView;
 
 /* What becomes of a table that somebody asks for. */
 typedef enum PvEnqueueResult

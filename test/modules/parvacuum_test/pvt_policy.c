@@ -175,6 +175,7 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 {
 	PvDatabaseState state = {0};
 	PvDatabaseState other = {0};
+	PvWanting	wanting = {{{0}}};
 	int			arg = 0;
 
 	other.top_score = PG_GETARG_FLOAT8(arg++);
@@ -186,7 +187,8 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	state.nqueued = state.top_score > 0;
 	other.nrunners = PG_GETARG_INT32(arg++);
 	state.top_danger = PG_GETARG_BOOL(arg + 2);
-	PG_RETURN_BOOL(pv_displaces(&state, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
+	pv_want(&wanting, &state, PG_GETARG_INT64(arg + 1));
+	PG_RETURN_BOOL(pv_displaces(&wanting, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
 }
 
 Datum

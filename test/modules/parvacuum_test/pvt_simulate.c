@@ -3,10 +3,10 @@
  * pvt_simulate.c
  *	  The scheduler for some hours, with many databases and hostile owners.
  *
- * The queue and the policy are the real ones.  What is simulated are the clock, which
- * advances by a second at a time, the tables with what they need, the time that a
- * vacuum takes, and the launcher's loop, which follows pv_launcher.c.  Nothing is
- * random, so that the same happens each time.
+ * The queue, the policy and the launcher's plans are the real ones.  What is simulated are
+ * the clock, which advances by a second at a time, the tables with what they need, the
+ * time that a vacuum takes, and the processes.  Nothing is random, so that the same
+ * happens each time.
  *
  * Databases are of two kinds.  In a quiet one a few tables come to need a vacuum at times, with the
  * lowest score there is, and one comes to a dangerous age.  In a hot one there are the same tables,
@@ -66,7 +66,6 @@ typedef struct SimDatabase
 	SimTable   *tables;
 	TimestampTz due;
 	TimestampTz hired_at;
-	const PvQueueSummary *summary;	/* of the view at hand */
 } SimDatabase;
 
 typedef struct SimRunner
@@ -84,7 +83,7 @@ typedef struct Sim
 	SimDatabase *databases;
 	int			nworkers;
 	TimestampTz begin;
-	PvQueueView view;
+	PvPlanDatabase *known;		/* to the launcher */
 	SimRunner	runners[PV_MAX_RUNNERS];
 
 	/* what comes of it; in microseconds */
@@ -360,116 +359,52 @@ run(Sim *sim, int n)
 
 
 /* ----------------------------------------------------------------
- *		The launcher, after pv_launcher.c
+ *		The launcher, after launcher.c
  * ----------------------------------------------------------------
  */
 
-static void
-look(Sim *sim)
+static double
+age_of(const SimDatabase *database)
 {
-	pv_queue_view(&sim->view, pv_max_large(sim->nworkers));
-	for (int i = 0; i < sim->ndatabases; i++)
-		sim->databases[i].summary = NULL;
-	for (int i = 0; i < sim->view.n; i++)
-		sim->databases[sim->view.summaries[i].database - 1].summary = &sim->view.summaries[i];
-}
+	double		age = 0;
 
-static void
-describe(const Sim *sim, const SimDatabase *database, PvDatabaseState *state)
-{
-	const PvQueueSummary *summary = database->summary;
-
-	memset(state, 0, sizeof(*state));
 	for (int i = 0; i < database->ntables; i++)
 	{
 		if (!database->tables[i].hot)
-			state->age = Max(state->age, database->tables[i].age / (PV_AGE_SHARE * MAX_AGE));
+			age = Max(age, database->tables[i].age / (PV_AGE_SHARE * MAX_AGE));
 	}
-	state->overdue = now() - database->due;
-	if (summary != NULL)
+	return age;
+}
+
+/* The OIDs of the databases are 1 and so on, so they are in order. */
+static void
+take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
+{
+	snapshot->now = now();
+	snapshot->naptime = NAPTIME;
+	snapshot->nworkers = sim->nworkers;
+	pv_queue_view(&snapshot->view, pv_max_large(sim->nworkers));
+	for (int i = 0; i < sim->ndatabases; i++)
 	{
-		state->top_score = summary->top_score;
-		state->top_danger = summary->top_danger;
-		state->nqueued = summary->nqueued;
-		state->nrunners = summary->nrunners;
-		state->scan_pending = summary->scan_pending;
+		const SimDatabase *database = &sim->databases[i];
+
+		databases[i].oid = database->oid;
+		databases[i].counted = true;
+		databases[i].age = age_of(database);
+		databases[i].due = database->due;
+		databases[i].hired_at = database->hired_at;
+		databases[i].not_before = 0;
+		databases[i].failed = false;
 	}
-	if (state->nrunners > 0 && now() < database->hired_at + SECOND)
-		state->nqueued = 0;
-	if (summary == NULL && sim->view.full && (sim->view.none_to_take || !pv_takes_queue(state)))
-	{
-		state->nqueued = 0;
-		state->overdue = -1;
-	}
+	snapshot->databases = databases;
+	snapshot->ndatabases = sim->ndatabases;
 }
 
 static bool
-somebody_displaces(const Sim *sim, const SimDatabase *victim, const PvDatabaseState *victim_state)
+hire(Sim *sim, SimDatabase *database, bool to_scan, bool takes_queue)
 {
-	for (int i = 0; i < sim->ndatabases; i++)
-	{
-		PvDatabaseState state;
-
-		describe(sim, &sim->databases[i], &state);
-		if ((state.nrunners == 0 || (state.overdue >= 0 && !state.scan_pending)) &&
-			pv_displaces(&state, victim_state, now() - victim->hired_at, NAPTIME))
-			return true;
-	}
-	return false;
-}
-
-static void
-make_place(Sim *sim)
-{
-	SimDatabase *victim = NULL;
-	PvDatabaseState victim_state;
-
-	look(sim);
-	for (int i = 0; i < sim->view.n; i++)
-	{
-		const PvQueueSummary *summary = &sim->view.summaries[i];
-		SimDatabase *database = &sim->databases[summary->database - 1];
-		PvDatabaseState state;
-
-		if (summary->nleaving_soon > 0)
-			return;
-		if (summary->nmovable == 0)
-			continue;
-		describe(sim, database, &state);
-		if ((victim == NULL || pv_gives_rather(&state, &victim_state)) &&
-			somebody_displaces(sim, database, &state))
-		{
-			victim = database;
-			victim_state = state;
-		}
-	}
-	if (victim != NULL)
-		pv_queue_call_back(victim->oid);
-}
-
-static void
-request_scans(Sim *sim)
-{
-	look(sim);
-	for (int i = 0; i < sim->ndatabases; i++)
-	{
-		SimDatabase *database = &sim->databases[i];
-		PvDatabaseState state;
-
-		if (database->summary == NULL)
-			continue;
-		describe(sim, database, &state);
-		if (state.overdue >= 0 && !state.scan_pending && pv_queue_request_scan(database->oid))
-			database->due = now() + NAPTIME;
-	}
-}
-
-static bool
-hire(Sim *sim, SimDatabase *database, const PvDatabaseState *state)
-{
-	bool		to_scan = state->overdue >= 0 && !state->scan_pending;
 	uint32		token;
-	int			n = pv_queue_hire(database->oid, to_scan, pv_takes_queue(state), &token);
+	int			n = pv_queue_hire(database->oid, to_scan, takes_queue, &token);
 
 	if (n < 0 || !pvt_queue_attach(n, token))
 		return false;
@@ -482,41 +417,30 @@ hire(Sim *sim, SimDatabase *database, const PvDatabaseState *state)
 	return true;
 }
 
+static bool
+carry_out(Sim *sim, const PvAction *action)
+{
+	SimDatabase *database = &sim->databases[action->database - 1];
+
+	if (action->kind == PV_ACTION_LAUNCH)
+		return hire(sim, database, action->to_scan, action->takes_queue);
+	if (action->kind == PV_ACTION_ASK_TO_LEAVE)
+		pv_queue_call_back(database->oid);
+	else if (pv_queue_request_scan(database->oid))
+		database->due = now() + NAPTIME;
+	return true;
+}
+
 static void
 launch(Sim *sim)
 {
-	for (;;)
-	{
-		SimDatabase *best = NULL;
-		PvDatabaseState best_state;
-		double		best_rank = -1;
+	PvSnapshot	snapshot;
+	PvPlan		plan;
 
-		look(sim);
-		for (int i = 0; i < sim->ndatabases; i++)
-		{
-			PvDatabaseState state;
-			double		rank;
-
-			describe(sim, &sim->databases[i], &state);
-			rank = pv_rank_database(&state);
-			if (rank > best_rank)
-			{
-				best = &sim->databases[i];
-				best_rank = rank;
-				best_state = state;
-			}
-		}
-		if (best == NULL)
-			return;
-		if (sim->view.nrunners >= pv_runners_allowed(sim->nworkers, sim->view.nlarge))
-		{
-			request_scans(sim);
-			make_place(sim);
-			return;
-		}
-		if (!hire(sim, best, &best_state))
-			return;
-	}
+	take_snapshot(sim, &snapshot, sim->known);
+	pv_plan(&snapshot, &plan);
+	for (int i = 0; i < plan.n && carry_out(sim, &plan.actions[i]); i++)
+		 /* until there is no place */ ;
 }
 
 
@@ -560,6 +484,7 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 	sim->nworkers = PG_GETARG_INT32(2);
 	pvt_queue_set_up(PG_GETARG_INT32(4));
 	sim->databases = palloc0(sim->ndatabases * sizeof(SimDatabase));
+	sim->known = palloc(sim->ndatabases * sizeof(PvPlanDatabase));
 	for (int i = 0; i < sim->ndatabases; i++)
 		make_database(&sim->databases[i], i, i < nhot);
 

@@ -298,11 +298,12 @@ SELECT count(*) FILTER (WHERE runner >= 0) AS runners, max(runner), count(*) FIL
 FROM (SELECT parvacuum_test_hire(1 + n % 2) AS runner FROM generate_series(1, 70) n) r;
 
 -- One that could not be started is not waited for, and its scan is asked for again.
--- One that does not come takes nobody's place, but nobody else is sent there.
+-- One that does not come, and is not gone either five seconds after it was ended for that,
+-- takes nobody's place, but nobody else is sent there.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1), parvacuum_test_dismiss(0);
 SELECT count(*) FROM parvacuum_test_summaries();
-SELECT parvacuum_test_hire(1), parvacuum_test_queue_wait(9);
+SELECT parvacuum_test_hire(1), parvacuum_test_queue_wait(14);
 SELECT * FROM parvacuum_test_summaries();
 SELECT parvacuum_test_queue_wait(1), parvacuum_test_call_back(1);
 SELECT * FROM parvacuum_test_summaries();
