@@ -93,6 +93,16 @@
 #include "optimizer/optimizer.h"
 #include "portability/instr_time.h"
 #include "postmaster/bgworker_internals.h"
+#include "storage/lmgr.h"
+#include "tcop/pquery.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/numeric.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
@@ -106,15 +116,6 @@
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "throttle/cost.h"
-#include "storage/lmgr.h"
-#include "tcop/pquery.h"
-#include "tcop/utility.h"
-#include "utils/builtins.h"
-#include "utils/inval.h"
-#include "utils/lsyscache.h"
-#include "utils/numeric.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 
 PG_MODULE_MAGIC;
 
@@ -169,6 +170,7 @@ _PG_init(void)
 	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
 	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock, pv_queue_shmem_startup);
 	pv_shmem_register(pv_runs_shmem_size, pv_runs_request_lock, pv_runs_shmem_startup);
+	pv_shmem_register(pv_options_shmem_size, NULL, pv_options_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_runners = pv_queue_nrunners;
 	pv_hook_init();

@@ -22,8 +22,9 @@
 #include <sys/statvfs.h>
 #endif
 
-#include "base/dsm.h"
 #include "storage/dsm_impl.h"
+
+#include "base/dsm.h"
 
 /* Where the C library keeps POSIX shared memory on Linux */
 #define POSIX_SHM_DIR			"/dev/shm"

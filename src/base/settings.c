@@ -21,8 +21,9 @@
 #include <limits.h>
 
 #include "postmaster/bgworker_internals.h"
-#include "base/settings.h"
 #include "utils/guc.h"
+
+#include "base/settings.h"
 
 bool		pv_guc_engine = true;
 int			pv_guc_max_workers = 8;

@@ -8,12 +8,13 @@
 #ifndef PV_DISPENSE_H
 #define PV_DISPENSE_H
 
-#include "store/segment.h"
 #include "port/atomics.h"
+#include "utils/relcache.h"
+
 #include "base/settings.h"
 #include "engine/eager.h"
 #include "engine/reader.h"
-#include "utils/relcache.h"
+#include "store/segment.h"
 
 /* Largest range, in blocks */
 #define PV_RANGE_MAX_BLOCKS		4096

@@ -8,9 +8,10 @@
 #ifndef PV_EAGER_H
 #define PV_EAGER_H
 
-#include "store/segment.h"
 #include "port/atomics.h"
+
 #include "base/compat.h"
+#include "store/segment.h"
 
 /* The plan of a vacuum; see pv_eager.c */
 typedef struct PvEagerShared

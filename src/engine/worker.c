@@ -86,6 +86,10 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	ErrorContextCallback errcallback;
 
 	pv_guard_process();
+
+	/* as in the leader (entry/dispatch.c); before 18 it is not inherited */
+	XactReadOnly = true;
+
 	InstrStartParallelQuery();
 	pv_pool_attach(&self, seg, toc);
 

@@ -51,15 +51,16 @@
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "base/compat.h"
-#include "base/guard.h"
-#include "entry/command.h"
-#include "entry/options.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/guard.h"
+#include "entry/command.h"
+#include "entry/options.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static object_access_hook_type prev_object_access = NULL;

@@ -50,6 +50,14 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "tcop/utility.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
 #include "base/compat.h"
 #include "base/guard.h"
 #include "base/settings.h"
@@ -58,12 +66,6 @@
 #include "entry/dispatch.h"
 #include "entry/options.h"
 #include "throttle/cost.h"
-#include "storage/bufmgr.h"
-#include "storage/fd.h"
-#include "tcop/utility.h"
-#include "utils/guc.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 typedef void (*PvVacuumSlot) (Relation rel, struct VacuumParams *params,
 							  BufferAccessStrategy bstrategy);
@@ -514,10 +516,34 @@ vacuum_declined(Relation rel, VacuumParams *params,
 				 errdetail("%s", choice->declined)));
 }
 
+/* The lower of two limits of kilobytes, of which 0 is none. */
+static int
+lower_limit(int a, int b)
+{
+	if (a == 0 || b == 0)
+		return Max(a, b);
+	return Min(a, b);
+}
+
+/*
+ * The most of shared buffers that a vacuum goes round in which nobody waits for, in
+ * kilobytes.  What the owner of a database sets for it can only lower the default.
+ */
+static int
+automatic_limit(void)
+{
+	if (pv_find_setting("parvacuum.buffer_usage_limit")->source < PGC_S_DATABASE)
+		return pv_guc_buffer_usage_limit;
+	return lower_limit(pv_guc_buffer_usage_limit, PV_DEFAULT_BUFFER_USAGE_LIMIT);
+}
+
 /*
  * What the options of the table mean for the engine; of a TOAST table, those of
  * its parent.  An autovacuum worker goes by the cost limits that the table's own
  * storage parameters fix.
+ *
+ * A vacuum that nobody waits for takes no more of shared buffers from others than the
+ * setting allows, whatever the owner of the table says.
  */
 static void
 set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *options)
@@ -527,6 +553,9 @@ set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *option
 	memset(options, 0, sizeof(*options));
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit = choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
+	if (pv_is_automatic())
+		options->buffer_usage_limit = lower_limit(options->buffer_usage_limit,
+												  automatic_limit());
 	if (pv_is_autovacuum_worker() &&
 		pv_options_autovacuum(rel, choice->toast_parent, &parameters))
 	{

@@ -57,12 +57,12 @@
 #include "commands/seclabel.h"
 #include "common/hashfn.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "port/atomics.h"
 #include "postmaster/bgworker_internals.h"
-#include "base/settings.h"
-#include "base/window.h"
-#include "entry/options.h"
 #include "storage/lmgr.h"
+#include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -72,6 +72,11 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
+
+#include "base/settings.h"
+#include "base/window.h"
+#include "entry/options.h"
+#include "throttle/cost.h"
 
 typedef enum OptionType
 {
@@ -527,6 +532,57 @@ typedef struct WarnedOf
 static HTAB *warned_of = NULL;
 
 /*
+ * What autovacuum and the scheduler have warned of.  Each of their processes looks at
+ * many tables and soon ends, so what one has warned of is kept for the others in main
+ * shared memory.  When that is full no more is warned of, or an owner could fill the log.
+ */
+#define MAX_WARNINGS			256
+
+typedef struct WarningsShared
+{
+	/* atomics; 0: free */
+	pg_atomic_uint32 hashes[MAX_WARNINGS];
+} WarningsShared;
+
+static WarningsShared *warnings = NULL;
+
+Size
+pv_options_shmem_size(void)
+{
+	return MAXALIGN(sizeof(WarningsShared));
+}
+
+/* Finds it or sets it up.  The caller holds AddinShmemInitLock. */
+void
+pv_options_shmem_startup(void)
+{
+	bool		found;
+
+	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared), &found);
+	for (int i = 0; i < MAX_WARNINGS && !found; i++)
+		pg_atomic_init_u32(&warnings->hashes[i], 0);
+}
+
+/* Has no process of autovacuum or of the scheduler warned of that?  It has now. */
+static bool
+is_news_to_all(Oid relid, uint32 hash_of_label)
+{
+	uint32		hash = hash_combine(hash_combine(MyDatabaseId, relid), hash_of_label);
+
+	hash = Max(hash, 1);
+	for (int i = 0; warnings != NULL && i < MAX_WARNINGS; i++)
+	{
+		uint32		there = 0;
+
+		if (pg_atomic_compare_exchange_u32(&warnings->hashes[i], &there, hash))
+			return true;
+		if (there == hash)
+			return false;
+	}
+	return false;
+}
+
+/*
  * Is the table's label another one than this process has last warned of?  It is from now
  * on what it has warned of.
  */
@@ -537,6 +593,8 @@ is_news(Oid relid, const char *label)
 	WarnedOf   *entry;
 	bool		found;
 
+	if (pv_is_automatic())
+		return is_news_to_all(relid, hash);
 	if (warned_of == NULL)
 	{
 		HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(WarnedOf)};

@@ -55,6 +55,9 @@ typedef struct PvEffectiveOptions
 	PvOrigin	origin[PV_NUM_OPTIONS];
 } PvEffectiveOptions;
 
+extern Size pv_options_shmem_size(void);
+extern void pv_options_shmem_startup(void);
+
 /* Can a relation of this kind have options? */
 extern bool pv_relkind_has_options(char relkind);
 

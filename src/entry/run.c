@@ -59,12 +59,6 @@
 #include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "base/compat.h"
-#include "base/process.h"
-#include "base/settings.h"
-#include "entry/dispatch.h"
-#include "entry/run.h"
-#include "entry/runs.h"
 #include "storage/dsm.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -86,6 +80,13 @@
 #include "utils/syscache.h"
 #include "utils/timeout.h"
 #include "utils/wait_event.h"
+
+#include "base/compat.h"
+#include "base/process.h"
+#include "base/settings.h"
+#include "entry/dispatch.h"
+#include "entry/run.h"
+#include "entry/runs.h"
 
 /* The segment's table of contents. */
 #define PV_RUNNER_MAGIC			0x70767231

@@ -45,11 +45,12 @@
 
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "base/settings.h"
-#include "entry/runs.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+
+#include "base/settings.h"
+#include "entry/runs.h"
 
 #define LOCK_TRANCHE			"parvacuum_runs"
 

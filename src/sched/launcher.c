@@ -510,6 +510,12 @@ compare_oids(const void *a, const void *b)
 	return left == right ? 0 : left < right ? -1 : 1;
 }
 
+static int64
+longest_at_small(void)
+{
+	return pv_longest_at_small(pv_cost_rate(), pv_guc_scheduler_workers);
+}
+
 /*
  * What there is now.  The list of databases is allocated.
  */
@@ -524,6 +530,7 @@ take_snapshot(PvSnapshot *snapshot, TimestampTz now, int naptime_ms)
 	snapshot->now = now;
 	snapshot->naptime = naptime_ms * INT64CONST(1000);
 	snapshot->nworkers = pv_guc_scheduler_workers;
+	snapshot->longest_at_small = longest_at_small();
 	view_queues(&snapshot->view);
 	let_rest(&snapshot->view);
 
@@ -554,6 +561,9 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 		case PV_ACTION_REQUEST_SCAN:
 			if (pv_queue_request_scan(action->database))
 				database->known.due = next;
+			break;
+		case PV_ACTION_CANCEL_LONGEST:
+			pv_queue_cancel_longest(action->database, now - longest_at_small());
 			break;
 		case PV_ACTION_LAUNCH:
 			if (!hire(database, action->to_scan, action->takes_queue))
@@ -699,6 +709,10 @@ parvacuum_launcher_main(Datum main_arg)
 	{
 		long		timeout = pv_guc_scheduler ? schedule() : -1;
 		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+
+		/* whether the scheduler is on or not */
+		if (pv_queue_end_unheeding())
+			timeout = timeout < 0 ? LOOK_FOR_PLACE_MS : Min(timeout, LOOK_FOR_PLACE_MS);
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
 						 PG_WAIT_EXTENSION);

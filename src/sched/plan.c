@@ -12,7 +12,9 @@
  *								that runners cannot get to, one at a time
  *		no place is left		databases that are due are scanned by the runners
  *								that they have; and one runner is asked to leave
- *								its database, if another one displaces it
+ *								its database, if another one displaces it; or, if
+ *								none will have time soon, one gives up a small
+ *								table that takes too long
  *
  * A plan is a function of its snapshot.  It asks no clock and no other process, and
  * changes nothing; the unit tests drive it with snapshots of their own.  Its time
@@ -314,6 +316,32 @@ make_place(Planner *planner)
 }
 
 /*
+ * No runner has time soon.  One that has been at a small table for too long gives it up:
+ * the table's owner may have written functions that never end, and may have as many such
+ * tables as there are runners.
+ */
+static void
+end_longest(Planner *planner)
+{
+	const PvSnapshot *snapshot = planner->snapshot;
+	const PvQueueSummary *longest = NULL;
+
+	for (int i = 0; i < snapshot->view.n; i++)
+	{
+		const PvQueueSummary *summary = &planner->summaries[i];
+
+		if (summary->nfree > 0 || summary->nleaving_soon > 0 || summary->nexpected > 0)
+			return;
+		if (summary->small_since != 0 &&
+			(longest == NULL || summary->small_since < longest->small_since))
+			longest = summary;
+	}
+	if (longest != NULL &&
+		snapshot->now - longest->small_since > snapshot->longest_at_small)
+		add_action(planner, PV_ACTION_CANCEL_LONGEST, longest->database, false, false);
+}
+
+/*
  * Make a plan.
  */
 void
@@ -345,7 +373,10 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 
 		request_scans(&planner);
 		if (!some_leave)
+		{
 			make_place(&planner);
+			end_longest(&planner);
+		}
 		plan->satisfied = false;
 	}
 	else if (planner.failed_is_tried)

@@ -32,6 +32,7 @@ typedef struct PvQueueSummary
 	int			nfree;			/* stay, and have time for a scan soon */
 	int			nexpected;		/* have not come yet */
 	bool		scan_pending;
+	TimestampTz small_since;	/* one has been at a small table, for longest; 0: none */
 	TimestampTz rests_until;	/* there should be no other scan before */
 } PvQueueSummary;
 
@@ -64,6 +65,7 @@ typedef struct PvSnapshot
 	TimestampTz now;
 	int64		naptime;		/* microseconds */
 	int			nworkers;		/* parvacuum.scheduler_workers */
+	int64		longest_at_small;	/* as pv_longest_at_small() has it */
 	PvQueueView view;
 	int			ndatabases;
 	const PvPlanDatabase *databases;	/* in the order of their OIDs */
@@ -73,7 +75,8 @@ typedef enum PvActionKind
 {
 	PV_ACTION_LAUNCH,			/* start a runner for the database */
 	PV_ACTION_REQUEST_SCAN,		/* have a runner that is there scan it */
-	PV_ACTION_ASK_TO_LEAVE		/* have one of its runners leave */
+	PV_ACTION_ASK_TO_LEAVE,		/* have one of its runners leave */
+	PV_ACTION_CANCEL_LONGEST	/* cancel the small table that takes the longest */
 } PvActionKind;
 
 typedef struct PvAction

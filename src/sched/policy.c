@@ -62,6 +62,10 @@
 /* Microseconds that are as bad to wait for a look as an age that is dangerous */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
+/* The vacuum of a small table with its indexes takes hardly more cost units: fifty times
+ * what it takes to read all pages of the table */
+#define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
+
 /* After a pass there is none for so many times what it has used; where nothing has opted
  * in, for so many naptimes */
 #define REST_FACTOR				50
@@ -282,6 +286,19 @@ int
 pv_runners_at_most(int nworkers)
 {
 	return pv_runners_allowed(nworkers, 2 * pv_max_large(nworkers));
+}
+
+/*
+ * For how many microseconds may a runner be at a small table while others wait and no runner
+ * has time?  For ten minutes; and, where the rate, in cost units per second, is so low that
+ * this is not long, for what all small tables of so many runners should be done in.
+ */
+int64
+pv_longest_at_small(int64 rate, int nworkers)
+{
+	double		by_rate = rate > 0 ? MOST_UNITS_OF_SMALL * 1e6 * nworkers / rate : 0;
+
+	return Max((int64) by_rate, LONGEST_WAIT);
 }
 
 /*

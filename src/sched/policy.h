@@ -106,6 +106,7 @@ extern bool pv_has_died_anew(double dead, double left_dead);
 extern int	pv_max_large(int nworkers);
 extern int	pv_runners_allowed(int nworkers, int nlarge);
 extern int	pv_runners_at_most(int nworkers);
+extern int64 pv_longest_at_small(int64 rate, int nworkers);
 
 /* What the launcher knows of a database. */
 typedef struct PvDatabaseState

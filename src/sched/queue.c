@@ -185,6 +185,7 @@ typedef struct Runner
 	PvItemKey	at;				/* while busy */
 	bool		looked;			/* the item's score is what it found itself */
 	bool		cancel_asked;	/* before that; not for what prevents wraparound */
+	TimestampTz canceled_at;	/* what it is at; 0: it was not */
 } Runner;
 
 typedef struct QueueShared
@@ -979,6 +980,13 @@ is_free_soon(const Runner *runner, TimestampTz now)
 		!(runner->busy && TimestampDifferenceExceeds(runner->busy_since, now, PV_LATE_AFTER_MS));
 }
 
+/* Is it at a small table, and not to give it up already? */
+static bool
+is_at_small(const Runner *runner)
+{
+	return runner->busy && !runner->on_large && runner->canceled_at == 0;
+}
+
 /*
  * The state of all queues, where max_large runners at most may be on large tables.  A
  * scan that was requested is not on its way if all who might do it are at what takes
@@ -1012,6 +1020,9 @@ pv_queue_view(PvQueueView *view, int max_large)
 		ndanger += runner->on_large && runner->on_danger;
 		view->nrunners++;
 		summary->nrunners++;
+		if (is_at_small(runner) &&
+			(summary->small_since == 0 || runner->busy_since < summary->small_since))
+			summary->small_since = runner->busy_since;
 		summary->nleaving += runner->leave;
 		summary->nleaving_soon += runner->leave && is_free_soon(runner, now);
 		summary->nmovable += !runner->leave && is_free_soon(runner, now) && runner->pid != 0;
@@ -1297,6 +1308,7 @@ leave_table(PvWaitReason reason, TransactionId horizon)
 	if (me->on_large)
 		wake_launcher();
 	me->busy = me->on_large = me->on_danger = false;
+	me->canceled_at = 0;
 }
 
 /*
@@ -1639,6 +1651,7 @@ pv_queue_pop(int max_large, PvItem *item)
 			shared->kept_for = InvalidOid;
 		me->at = best->item.key;
 		me->looked = me->cancel_asked = false;
+		me->canceled_at = 0;
 		*item = best->item;
 	}
 	LWLockRelease(lock);
@@ -1692,6 +1705,7 @@ pv_queue_put_back(const PvItem *item)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	enqueue_again(my_queue(), find_entry(item->key.database, item->key.relid));
 	me->busy = me->on_large = me->on_danger = false;
+	me->canceled_at = 0;
 	LWLockRelease(lock);
 	forget_cancel();
 }
@@ -1898,6 +1912,73 @@ pv_queue_share_of_role(void)
 }
 
 /*
+ * Cancel what a runner is at.  A function of the table's owner may catch that and go on,
+ * so the launcher is told, and ends the process if it is still there after a while.  The
+ * caller holds the lock exclusively.
+ */
+static bool
+cancel_runner(Runner *runner)
+{
+	if (kill(runner->pid, SIGINT) != 0)
+		return false;
+	if (runner->canceled_at == 0)
+		runner->canceled_at = GetCurrentTimestamp();
+	wake_launcher();
+	return true;
+}
+
+/*
+ * Launcher: end the runners that still are at what was cancelled some time ago.  Returns
+ * whether any is left that is to be ended later.
+ */
+bool
+pv_queue_end_unheeding(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		any = false;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (!runner->hired || runner->pid == 0 || runner->canceled_at == 0 ||
+			!(runner->busy || runner->scanning))
+			continue;
+		any = true;
+		if (TimestampDifferenceExceeds(runner->canceled_at, now, PV_LATE_AFTER_MS))
+			(void) kill(runner->pid, SIGTERM);
+	}
+	LWLockRelease(lock);
+	return any;
+}
+
+/*
+ * Launcher: cancel the small table of that database that a runner has been at for longest, if
+ * that is since this time or before.
+ */
+void
+pv_queue_cancel_longest(Oid database, TimestampTz since)
+{
+	Runner	   *longest = NULL;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired && is_at_small(runner) &&
+			shared->queues[runner->queue].database == database &&
+			runner->busy_since <= since &&
+			(longest == NULL || runner->busy_since < longest->busy_since))
+			longest = runner;
+	}
+	if (longest != NULL)
+		(void) cancel_runner(longest);
+	LWLockRelease(lock);
+}
+
+/*
  * Cancel what a runner does with its table.  False if its process has just died, which
  * restarts the server.  The caller holds the lock exclusively; see forget_cancel().
  *
@@ -1916,7 +1997,7 @@ cancel_running(QueueEntry *entry, bool wraparound_too)
 			continue;
 		if (!runner->looked && !wraparound_too)
 			runner->cancel_asked = true;
-		else if (kill(runner->pid, SIGINT) != 0)
+		else if (!cancel_runner(runner))
 			return false;
 	}
 	entry->item.again = false;
@@ -1973,7 +2054,7 @@ pv_queue_cancel_runner(int pid)
 		Runner	   *runner = &shared->runners[i];
 
 		if (runner->hired && runner->pid == pid && (runner->busy || runner->scanning))
-			result = kill(pid, SIGINT) == 0;
+			result = cancel_runner(runner);
 	}
 	LWLockRelease(lock);
 	return result;

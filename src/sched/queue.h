@@ -22,7 +22,8 @@
 /*
  * Milliseconds after which a runner that has not come waits for something, such as its
  * database's lock, which ALTER DATABASE may have: the launcher ends it.  One that is at a
- * small table for so long may wait for a lock, too.
+ * small table for so long may wait for a lock, too; it waits for a lock no longer than this.
+ * One that goes on for so long with what was cancelled is ended as well.
  */
 #define PV_LATE_AFTER_MS		10000
 
@@ -129,6 +130,8 @@ extern bool pv_queue_runner_started(int runner, uint32 token);
 extern void pv_queue_call_back(Oid database);
 extern bool pv_queue_is_busy(int max_large);
 extern void pv_queue_drop_database(Oid database);
+extern bool pv_queue_end_unheeding(void);
+extern void pv_queue_cancel_longest(Oid database, TimestampTz since);
 
 /* A runner. */
 extern bool pv_queue_attach(int runner, uint32 token, Oid *database);

@@ -53,6 +53,9 @@
 #include "sched/worker.h"
 #include "throttle/cost.h"
 
+/* Milliseconds for which the row of pg_database is waited for */
+#define LONGEST_FOR_DATABASE_MS	1000
+
 /* For one table; core's ANALYZE looks for it as PortalContext */
 static MemoryContext work_context = NULL;
 
@@ -98,6 +101,20 @@ choose_synchronous_commit(void)
 }
 
 /*
+ * Wait for a lock no longer than so many milliseconds.  The table itself is not waited for
+ * at all; but its indexes, and rows of pg_database, can be locked as well, by owners who have
+ * as many of them as there are runners.
+ */
+static void
+wait_for_locks(int ms)
+{
+	char		value[16];
+
+	snprintf(value, sizeof(value), "%d", ms);
+	SetConfigOption("lock_timeout", value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
  * Settings of users are not for us, nor are limits on statements.
  */
 static void
@@ -107,7 +124,8 @@ fix_settings(void)
 		{"search_path", ""},
 		{"zero_damaged_pages", "false"},
 		{"statement_timeout", "0"},
-		{"lock_timeout", "0"},
+		{"role", "none"},
+		{"default_transaction_read_only", "off"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"stats_fetch_consistency", "none"}
@@ -115,6 +133,7 @@ fix_settings(void)
 
 	for (size_t i = 0; i < lengthof(fixed); i++)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	wait_for_locks(PV_LATE_AFTER_MS);
 	if (PV_HAS_TRANSACTION_TIMEOUT)
 		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 }
@@ -174,15 +193,22 @@ scan_database(void)
  */
 
 /*
- * Something failed or was cancelled: tell the log, and be ready to go on.  Returns whether it
- * was cancelled.  The caller has interrupts held.
+ * Something failed or was cancelled: tell the log, and be ready to go on.  Returns what a table
+ * is to wait for then.  The caller has interrupts held.
  */
-static bool
-clean_up_after_error(void)
+static PvWaitReason
+clean_up_after_error(bool tell_of_locks)
 {
-	bool		canceled = geterrcode() == ERRCODE_QUERY_CANCELED;
+	int			code = geterrcode();
+	PvWaitReason reason = PV_WAIT_ERROR;
 
-	EmitErrorReport();
+	if (code == ERRCODE_QUERY_CANCELED)
+		reason = PV_WAIT_CANCELED;
+	else if (code == ERRCODE_LOCK_NOT_AVAILABLE)
+		reason = PV_WAIT_LOCK;
+
+	if (reason != PV_WAIT_LOCK || tell_of_locks)
+		EmitErrorReport();
 
 	/* have the WAL writer flush what a vacuum has logged */
 	if (XactLastRecEnd != 0)
@@ -190,9 +216,19 @@ clean_up_after_error(void)
 	AbortOutOfAnyTransaction();
 	FlushErrorState();
 	QueryCancelPending = false;
-	if (!canceled)
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->errors, 1);
-	return canceled;
+	return reason;
+}
+
+/* Count what has become of a table, or of a scan. */
+static void
+count_failure(PvWaitReason reason)
+{
+	PvSchedulerCounters *counters = pv_queue_counters();
+
+	if (reason == PV_WAIT_LOCK)
+		pg_atomic_fetch_add_u64(&counters->skipped_lock, 1);
+	else if (reason == PV_WAIT_ERROR)
+		pg_atomic_fetch_add_u64(&counters->errors, 1);
 }
 
 /*
@@ -201,16 +237,16 @@ clean_up_after_error(void)
 static void
 recover(PvTableWork *work)
 {
-	bool		canceled;
+	PvWaitReason reason;
 
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
 	if (work->name)
 		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
-	canceled = clean_up_after_error();
+	reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
+	count_failure(reason);
 	pv_queue_abandon_scan();
-	pv_queue_finish(&work->item, work->vacuumed, canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR,
-					InvalidTransactionId);
+	pv_queue_finish(&work->item, work->vacuumed, reason, InvalidTransactionId);
 	pv_cost_open_account();
 	pv_hook_forget_options();
 	RESUME_INTERRUPTS();
@@ -220,7 +256,8 @@ recover(PvTableWork *work)
  * Have pg_database know how old the oldest table is now, once in a pass: when the
  * queue has been worked off, or, if that takes long, when the next pass begins.
  *
- * That may fail or be cancelled.  Then the next pass does it, and this process goes on.
+ * That may fail or be cancelled, or the database's row may be locked.  Then the next pass does
+ * it, and this process goes on.
  */
 static void
 finish_pass(bool even_if_busy)
@@ -228,6 +265,7 @@ finish_pass(bool even_if_busy)
 	if (!pv_queue_pass_is_over(even_if_busy))
 		return;
 	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
+	wait_for_locks(LONGEST_FOR_DATABASE_MS);
 	PG_TRY();
 	{
 		StartTransactionCommand();
@@ -238,11 +276,12 @@ finish_pass(bool even_if_busy)
 	{
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(work_context);
-		(void) clean_up_after_error();
+		count_failure(clean_up_after_error(false));
 		pv_queue_pass_is_not_over();
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	wait_for_locks(PV_LATE_AFTER_MS);
 }
 
 /*

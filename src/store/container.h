@@ -47,12 +47,13 @@
 #define PV_CONTAINER_H
 
 #include "access/htup_details.h"
-#include "store/segment.h"
 #include "storage/off.h"
 
 /* PV_NO_SIMD builds the portable code where SSE2 would be used. */
 #if defined(__SSE2__) && !defined(PV_NO_SIMD)
 #include <emmintrin.h>
+
+#include "store/segment.h"
 #define PV_USE_SSE2 1
 #endif
 

@@ -89,9 +89,10 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "store/container.h"
 #include "store/deadtids.h"
-#include "utils/memutils.h"
 
 /* Batches are looked up so many at a time. */
 #define BATCH_ITEMS			32

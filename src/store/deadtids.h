@@ -16,11 +16,12 @@
 #ifndef PV_DEADTIDS_H
 #define PV_DEADTIDS_H
 
-#include "store/segment.h"
 #include "port/atomics.h"
-#include "store/container.h"
-#include "store/space.h"
 #include "storage/itemptr.h"
+
+#include "store/container.h"
+#include "store/segment.h"
+#include "store/space.h"
 
 /* A backend's handle on a store, local or shared. */
 typedef struct PvDeadTids PvDeadTids;

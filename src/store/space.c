@@ -42,9 +42,10 @@
  */
 #include "postgres.h"
 
+#include "utils/memutils.h"
+
 #include "base/dsm.h"
 #include "store/space.h"
-#include "utils/memutils.h"
 
 /* Sizes of extents are multiples of these; and small segments are a nuisance. */
 #define LOCAL_GRAIN			((Size) 2048)

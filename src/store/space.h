@@ -13,10 +13,11 @@
 #ifndef PV_SPACE_H
 #define PV_SPACE_H
 
-#include "base/use_count.h"
-#include "store/segment.h"
 #include "storage/dsm.h"
 #include "utils/resowner.h"
+
+#include "base/use_count.h"
+#include "store/segment.h"
 
 /*
  * A place is the number of an extent and an offset in it, in units.  No place

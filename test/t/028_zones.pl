@@ -74,6 +74,7 @@ $node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'a dum
 sql('CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'and its restore');
 is($node->safe_psql('restored', sprintf $label_of, 't'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'the label is there');
+sql('DROP DATABASE restored');
 
 # The scheduler: no window is a window that is always open.
 sql(q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, window="00:00-00:01 Mars/Olympus"'});
@@ -83,6 +84,15 @@ my $offset = -s $node->logfile;
 pv_reload_with($node, 'autovacuum_naptime' => 1, 'parvacuum.scheduler' => 'on');
 ok(pv_await($node, qq{SELECT vacuum_count + autovacuum_count > $before FROM pg_stat_user_tables WHERE relname = 't'}, 'true'), 'the scheduler vacuums it');
 like(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/, 'with a warning');
+
+# Each pass is a process of its own, and autovacuum's are others; all together warn once.
+$before = sql('SELECT passes FROM parvacuum_scheduler_stats()');
+ok(pv_await($node, "SELECT passes >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'some passes later');
+is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'that was said once');
+$offset = -s $node->logfile;
+sql(q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, window="00:00-00:02 Mars/Olympus"'});
+ok(pv_await($node, "SELECT passes >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'some passes after a change');
+is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'it was said once more');
 
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -75,7 +75,7 @@ my @deeds = (
 	q{PERFORM lo_from_bytea(0, 'abc')}, q{PERFORM lo_create(0)}, 'NOTIFY mallory',
 	$node->pg_version >= 18 ? q{PERFORM pg_restore_relation_stats('schemaname', 'mallory', 'relname', 'other', 'reltuples', 4242::real)} : (),
 	'INSERT INTO mallory.diary SELECT 1', q{PERFORM nextval('mallory.counter')}, 'CREATE TABLE mallory.made_by_%1$s (id int)',
-	'REINDEX TABLE mallory.%1$s', 'REINDEX TABLE mallory.other', 'CLUSTER mallory.other USING other_i', 'CREATE INDEX ON mallory.%1$s (id)', 'LOCK TABLE victim.plain', 'SET ROLE postgres', 'RESET SESSION AUTHORIZATION',
+	'REINDEX TABLE mallory.%1$s', 'REINDEX TABLE mallory.other', 'CLUSTER mallory.other USING other_i', 'CREATE INDEX ON mallory.%1$s (id)', 'LOCK TABLE victim.plain', 'PERFORM * FROM mallory.other WHERE id < 10 FOR UPDATE', 'SET ROLE postgres', 'RESET SESSION AUTHORIZATION',
 	q{PERFORM set_config('parvacuum.wait_at', 'scan', false)}, q{PERFORM set_config('vacuum_cost_delay', '100', false)},
 	q{PERFORM set_config('search_path', 'mallory', false)},
 	q{RAISE EXCEPTION 'stop' USING ERRCODE = 'query_canceled'}, q{RAISE EXCEPTION 'stop' USING ERRCODE = 'admin_shutdown'},
@@ -223,6 +223,53 @@ others_are_served("locks $_") for 1 .. 2;
 my $canceller = pv_start_run($node, q{DO $$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM parvacuum_cancel('mallory.self'); COMMIT; END LOOP; END $$}, role => 'mallory');
 others_are_served("cancels $_") for 1 .. 2;
 ok(pv_finish($_), 'locks and cancels: to the end') or diag $_->{err} for $locker, $canceller;
+
+#
+# Processes that cannot go on: as many as there are.  Locked indexes, of tables that are not
+# locked themselves;
+#
+my $at_tables = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner' AND query ~ 'mallory\.stuck'};
+hostile(map { ("CREATE TABLE mallory.stuck_$_ (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)", "INSERT INTO mallory.stuck_$_ SELECT i FROM generate_series(1, 1000) i",
+			"CREATE INDEX stuck_i_$_ ON mallory.stuck_$_ (id)", "DELETE FROM mallory.stuck_$_ WHERE id <= 500") } 1, 2);
+my $owner = $node->background_psql('postgres');
+$owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
+$owner->query_safe("ALTER INDEX mallory.stuck_i_$_ SET TABLESPACE pg_default") for 1, 2;
+hostile("ALTER TABLE mallory.stuck_$_ SET (autovacuum_enabled = on)") for 1, 2;
+ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text ~ 'stuck_i_'}, 2), 'indexes: both processes wait');
+others_are_served('indexes that are locked');
+$owner->query_safe('ROLLBACK');
+$owner->quit;
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relname ~ '^stuck_[12]$' AND vacuum_count > 0}, 2), 'indexes: later these tables are vacuumed');
+
+# functions that sleep, and do not heed a cancel;
+hostile(q{CREATE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'},
+	map({ ("CREATE INDEX ON mallory.stuck_$_ (mallory.stuck(id))", "VACUUM ANALYZE mallory.stuck_$_", "INSERT INTO mallory.stuck_$_ SELECT i FROM generate_series(1, 1000) i") } 1, 2),
+	q{CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+		BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$});
+ok(pv_await($node, $at_tables, 2), 'functions: both processes sleep');
+is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is cancelled") for 1, 2;
+hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE sql AS $$SELECT i$$');
+others_are_served('functions that do not heed a cancel');
+like(slurp_file($node->logfile), qr/parvacuum scheduler runner FATAL:  .*terminating /, 'functions: the processes were ended');
+
+# rows of pg_database
+sql("CREATE DATABASE mallory_$_ OWNER mallory") for 1 .. 4;
+$node->safe_psql("mallory_$_", 'SET SESSION AUTHORIZATION mallory; CREATE SCHEMA mallory; CREATE TABLE mallory.t (id int) WITH (parvacuum.enabled); INSERT INTO mallory.t SELECT generate_series(1, 1000)') for 1 .. 4;
+$owner = $node->background_psql('postgres');
+$owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
+$owner->query_safe("ALTER DATABASE mallory_$_ CONNECTION LIMIT 50") for 1 .. 4;
+$node->safe_psql("mallory_$_", 'DELETE FROM mallory.t WHERE id <= 500') for 1 .. 4;
+ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner' AND query ~ 'updating pg_database' AND wait_event_type = 'Lock'}, 'true'),
+	'databases: the end of a pass waits');
+others_are_served('databases that are locked');
+$node->safe_psql("mallory_$_", q{SELECT 1 / (vacuum_count > 0)::int FROM pg_stat_all_tables WHERE relid = 'mallory.t'::regclass}) for 1 .. 4;
+$owner->query_safe('ROLLBACK');
+$owner->quit;
+
+# settings of a database
+$node->safe_psql('postgres', "ALTER DATABASE mallory_1 SET $_") for q{role = 'mallory'}, 'default_transaction_read_only = on';
+$node->safe_psql('mallory_1', 'SET default_transaction_read_only = off; SET ROLE postgres; CREATE TABLE of_others (id int) WITH (parvacuum.enabled); INSERT INTO of_others SELECT generate_series(1, 1000)');
+ok($node->poll_query_until('mallory_1', q{SELECT analyze_count > 0 FROM pg_stat_all_tables WHERE relid = 'of_others'::regclass}), 'settings: a table of others in his database is analyzed');
 
 pv_no_crash($node, 'the server');
 $node->stop;

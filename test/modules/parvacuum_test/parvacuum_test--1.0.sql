@@ -170,6 +170,9 @@ IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- In microseconds.
+CREATE FUNCTION parvacuum_test_longest_at_small(rate int8, workers int) RETURNS float8
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
 CREATE FUNCTION parvacuum_test_runners(workers int, large int, OUT max_large int, OUT allowed int, OUT at_most int)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -408,7 +411,7 @@ AS 'MODULE_PATHNAME';
 -- The launcher's plan.  Times are seconds before the snapshot, negative ones after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, stayed float8, may_since float8, failed bool);
 CREATE TYPE parvacuum_test_summary AS (database int, top_score float8, top_danger bool, queued int, runners int, leaving int, movable int, free int,
-	expected int, scan_pending bool);
+	expected int, scan_pending bool, at_small float8);
 
 CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0.1, stayed float8 DEFAULT 100,
 	may_since float8 DEFAULT 100, failed bool DEFAULT false, counted bool DEFAULT true)
@@ -416,10 +419,10 @@ RETURNS parvacuum_test_database LANGUAGE sql IMMUTABLE
 RETURN ROW(database, counted, age, overdue, stayed, may_since, failed)::parvacuum_test_database;
 
 CREATE FUNCTION parvacuum_test_summary(database int, top_score float8 DEFAULT 0, runners int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
-	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false)
+	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false, at_small float8 DEFAULT 0)
 RETURNS parvacuum_test_summary LANGUAGE sql IMMUTABLE
 RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::int), runners, leaving, coalesce(movable, runners),
-	coalesce(free, runners), expected, scan_pending)::parvacuum_test_summary;
+	coalesce(free, runners), expected, scan_pending, at_small)::parvacuum_test_summary;
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, OUT actions text[], OUT satisfied bool)

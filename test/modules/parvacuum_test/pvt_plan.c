@@ -22,6 +22,7 @@
 #include "utils/lsyscache.h"
 
 #include "sched/plan.h"
+#include "sched/policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_plan);
 
@@ -99,6 +100,8 @@ read_queues(ArrayType *array, PvQueueView *view)
 		summary->nfree = DatumGetInt32(field(rows[i], "free"));
 		summary->nexpected = DatumGetInt32(field(rows[i], "expected"));
 		summary->scan_pending = DatumGetBool(field(rows[i], "scan_pending"));
+		if (DatumGetFloat8(field(rows[i], "at_small")) > 0)
+			summary->small_since = ago(rows[i], "at_small");
 		view->nrunners += summary->nrunners;
 	}
 }
@@ -107,7 +110,8 @@ read_queues(ArrayType *array, PvQueueView *view)
 Datum
 parvacuum_test_plan(PG_FUNCTION_ARGS)
 {
-	static const char *const names[] = {"launch", "request scan", "ask to leave"};
+	static const char *const names[] = {"launch", "request scan", "ask to leave",
+	"cancel longest"};
 	PvSnapshot	snapshot = {0};
 	PvPlan		plan;
 	ArrayBuildState *actions = NULL;
@@ -118,6 +122,7 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 	snapshot.now = NOW;
 	snapshot.naptime = PG_GETARG_INT32(3) * SECOND;
 	snapshot.nworkers = PG_GETARG_INT32(2);
+	snapshot.longest_at_small = pv_longest_at_small(0, snapshot.nworkers);
 	snapshot.databases = read_databases(PG_GETARG_ARRAYTYPE_P(0), &snapshot.ndatabases);
 	read_queues(PG_GETARG_ARRAYTYPE_P(1), &snapshot.view);
 	snapshot.view.nlarge = PG_GETARG_INT32(4);

@@ -21,6 +21,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_goes_first);
 PG_FUNCTION_INFO_V1(parvacuum_test_shares);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
+PG_FUNCTION_INFO_V1(parvacuum_test_longest_at_small);
 PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
 PG_FUNCTION_INFO_V1(parvacuum_test_runners);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
@@ -210,6 +211,13 @@ parvacuum_test_runners(PG_FUNCTION_ARGS)
 	values[1] = Int32GetDatum(pv_runners_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
 	values[2] = Int32GetDatum(pv_runners_at_most(PG_GETARG_INT32(0)));
 	return row_of(fcinfo, values);
+}
+
+/* Seconds. */
+Datum
+parvacuum_test_longest_at_small(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(pv_longest_at_small(PG_GETARG_INT64(0), PG_GETARG_INT32(1)) / 1e6);
 }
 
 Datum

@@ -3,9 +3,9 @@ CREATE FUNCTION d(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0
 	failed bool DEFAULT false, counted bool DEFAULT true) RETURNS parvacuum_test_database LANGUAGE sql
 AS 'SELECT parvacuum_test_database(database, overdue, age, stayed, may_since, failed, counted)';
 CREATE FUNCTION q(database int, top_score float8 DEFAULT 0, runners int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
-	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false)
+	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false, at_small float8 DEFAULT 0)
 RETURNS parvacuum_test_summary LANGUAGE sql
-AS 'SELECT parvacuum_test_summary(database, top_score, runners, queued, movable, top_danger, leaving, free, expected, scan_pending)';
+AS 'SELECT parvacuum_test_summary(database, top_score, runners, queued, movable, top_danger, leaving, free, expected, scan_pending, at_small)';
 
 -- Nothing to do, or there is nobody
 SELECT * FROM parvacuum_test_plan('{}');
@@ -54,6 +54,17 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed 
 
 -- All queues in use: only the dangerous may take one
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2), d(3, 5, age => 1.5)], ARRAY[q(2, 3)], queues_full => true);
+
+-- No runner has time: one that has been at a small table for more than ten minutes gives that up, the one that has for longest;
+-- not while another one has time, leaves or is about to come, nor if nobody waits
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, runners => 3, free => 0, movable => 0, at_small => 599)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, runners => 3, free => 0, movable => 0, at_small => 601)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 2, free => 0, movable => 0, at_small => 601), q(2, runners => 1, free => 0, movable => 0, at_small => 700)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 2, free => 0, movable => 0, at_small => 601), q(2, runners => 1, free => 1, movable => 0)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 2, free => 0, movable => 0, at_small => 601), q(2, runners => 1, free => 0, movable => 0, expected => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 3, free => 0, movable => 0, leaving => 1, at_small => 601)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, runners => 3, free => 0, movable => 0, at_small => 601)]);
+SELECT rate, workers, parvacuum_test_longest_at_small(rate, workers) FROM (VALUES (0, 3), (100000, 1), (100000, 3), (10000, 3), (100, 3)) v(rate, workers);
 
 -- A queue of a database that is not known yet
 SELECT * FROM parvacuum_test_plan(ARRAY[d(2, 5)], ARRAY[q(1, 3, runners => 3)]);
