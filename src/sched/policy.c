@@ -62,8 +62,8 @@
 /* Microseconds that are as bad to wait for a look as an age that is dangerous */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
-/* The vacuum of a small table with its indexes takes hardly more cost units: fifty times
- * what it takes to read all pages of the table */
+/* The vacuum of a small table with its indexes takes hardly more cost units: forty times
+ * what it takes to read and dirty all pages of the table */
 #define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
 
 /* After a pass there is none for so many times what it has used; where nothing has opted
