@@ -23,7 +23,9 @@ CREATE FUNCTION parvacuum_run(
     OUT pages_removed bigint,
     OUT tuples_removed bigint,
     OUT tuples_remaining bigint,
+    OUT tuples_remaining_estimated bool,
     OUT tuples_recently_dead bigint,
+    OUT tuples_missed bigint,
     OUT dead_items bigint,
     OUT index_rounds int,
     OUT store_bytes bigint,
@@ -48,7 +50,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own, and return a row for each table vacuumed; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
+'vacuum a table in parallel, in a process of its own, and return a row for each table and TOAST table vacuumed; tuples_remaining does not count dead rows, which are in tuples_recently_dead and tuples_missed, and is an estimate where tuples_remaining_estimated says so; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
 
 CREATE PROCEDURE parvacuum(
     rel regclass,
@@ -64,7 +66,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table vacuumed in a notice';
+'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table and TOAST table vacuumed in a notice';
 
 CREATE FUNCTION parvacuum_sweep(
     index regclass,
