@@ -32,6 +32,7 @@ OBJS = \
 	src/pv_guc.o \
 	src/pv_hook.o \
 	src/pv_index.o \
+	src/pv_inprogress.o \
 	src/pv_launcher.o \
 	src/pv_map.o \
 	src/pv_monitor.o \

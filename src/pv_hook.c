@@ -55,7 +55,9 @@
 #include "pv_guard.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
+#include "pv_inprogress.h"
 #include "pv_options.h"
+#include "pv_queue.h"
 #include "pv_shmem.h"
 #include "pv_vacuum.h"
 #include "storage/bufmgr.h"
@@ -515,6 +517,16 @@ vacuum_declined(Relation rel, VacuumParams *params,
 }
 
 /*
+ * Is this vacuum to be found by parvacuum_cancel() among those of VACUUM and autovacuum?
+ * Runs and the scheduler's vacuums are found in other ways.
+ */
+static bool
+is_of_core(void)
+{
+	return current_run == NULL && !pv_queue_is_runner();
+}
+
+/*
  * Have the engine vacuum the relation.
  *
  * The transaction is made a read-only one meanwhile, as far as statements are concerned.
@@ -533,9 +545,22 @@ vacuum_by_engine(Relation rel, VacuumParams *params, BufferAccessStrategy bstrat
 {
 	bool		read_only = XactReadOnly;
 
-	XactReadOnly = true;
-	pv_vacuum_rel(rel, params, bstrategy, &choice->options, choice->toast_parent, result);
-	XactReadOnly = read_only;
+	if (is_of_core())
+		pv_inprogress_begin(RelationGetRelid(rel), choice->toast_parent,
+							MyBackendType == B_AUTOVAC_WORKER);
+	PG_TRY();
+	{
+		XactReadOnly = true;
+		pv_vacuum_rel(rel, params, bstrategy, &choice->options, choice->toast_parent, result);
+		XactReadOnly = read_only;
+		pv_inprogress_end(RelationGetRelationName(rel));
+	}
+	PG_CATCH();
+	{
+		pv_inprogress_abandon();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /*

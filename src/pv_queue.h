@@ -138,6 +138,9 @@ typedef struct PvQueueView
 typedef enum PvEnqueueResult
 {
 	PV_ENQUEUED,
+	PV_ENQUEUED_BEFORE,			/* it is in the queue at no lower a place */
+	PV_ENQUEUED_HIGHER,			/* it was in the queue at a lower place */
+	PV_ENQUEUED_AGAIN,			/* it is being vacuumed, and queued again then */
 	PV_ENQUEUE_FULL,			/* there is no place for it */
 	PV_ENQUEUE_SHARE			/* the role has asked for as many as it may */
 } PvEnqueueResult;
@@ -172,6 +175,7 @@ extern void pv_queue_put_back(const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 							TransactionId horizon);
 extern bool pv_queue_should_leave(void);
+extern bool pv_queue_is_runner(void);
 extern bool pv_queue_pass_is_over(bool even_if_busy);
 extern void pv_queue_pass_is_not_over(void);
 

@@ -32,6 +32,7 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "pv_guc.h"
+#include "pv_inprogress.h"
 #include "pv_queue.h"
 #include "pv_runs.h"
 #include "pv_shmem.h"
@@ -79,9 +80,11 @@ request_shmem(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 
-	RequestAddinShmemSpace(add_size(MAXALIGN(sizeof(PvRootShared)),
-									add_size(pv_queue_shmem_size(),
-											 pv_runs_shmem_size())));
+	RequestAddinShmemSpace(MAXALIGN(sizeof(PvRootShared)));
+	RequestAddinShmemSpace(pv_inprogress_shmem_size());
+	RequestAddinShmemSpace(pv_queue_shmem_size());
+	RequestAddinShmemSpace(pv_runs_shmem_size());
+	pv_inprogress_request_lock();
 	pv_queue_request_lock();
 	pv_runs_request_lock();
 }
@@ -107,6 +110,7 @@ startup_shmem(void)
 		pv_account_init(&root->account);
 		pg_atomic_init_u64(&root->rate, 0);
 	}
+	pv_inprogress_shmem_startup();
 	pv_queue_shmem_startup();
 	pv_runs_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
