@@ -529,9 +529,9 @@ describe_rows(const PvResult *result)
 	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
 					 result->oldest_xmin,
 					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
-	appendStringInfo(&buf, "  It took %d index scans and %d workers, and %.3f s.",
-					 result->index_rounds, result->workers_launched,
-					 result->elapsed_usecs / 1000000.0);
+	appendStringInfo(&buf, "  It took %.3f s, with %d workers and %d index scans.",
+					 result->elapsed_usecs / 1000000.0,
+					 result->workers_launched, result->index_rounds);
 	return buf.data;
 }
 

@@ -238,7 +238,7 @@ pv_inprogress_find(Oid database, Oid relid)
 	int			n = 0;
 
 	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < MAX_IN_PROGRESS && n < lengthof(found); i++)
+	for (int i = 0; i < MAX_IN_PROGRESS && n < (int) lengthof(found); i++)
 	{
 		if (is_at(&shared->places[i], database, relid))
 			found[n++] = shared->places[i].vacuum;
