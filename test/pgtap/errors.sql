@@ -1,7 +1,7 @@
 -- What is refused, with which code, in which words, with which hint.
 \ir common.psql
 
-SELECT plan(57);
+SELECT plan(58);
 SELECT connect('e') \g /dev/null
 
 CREATE TABLE good (a int PRIMARY KEY, b text);
@@ -81,6 +81,10 @@ SELECT is((failure('e', 'SELECT parvacuum_run(''good'', workers => NULL, truncat
 SELECT fails('e', 'CALL parvacuum(''temporary'')', '0A000', 'cannot vacuum temporary table "temporary" in another process', 'Use VACUUM.', 'CALL of a temporary table');
 SELECT is((failure('e', 'SELECT parvacuum_run(''temporary'')')).detail, 'Only the session that has created it can vacuum it.', 'the detail says why');
 SELECT is((failure('e', 'VACUUM temporary')).message, NULL, 'and the hint works');
+CREATE TABLE heir_of (a int);
+SELECT dblink_exec('e', 'CREATE TEMP TABLE heir () INHERITS (heir_of)') \g /dev/null
+CREATE TABLE heirs AS SELECT relid FROM parvacuum_run('heir_of');
+SELECT results_eq('SELECT relid FROM heirs', $$VALUES ('heir_of'::regclass)$$, 'a temporary child is passed over');
 
 SELECT dblink_disconnect('e') \g /dev/null
 SELECT * FROM finish();
