@@ -45,6 +45,7 @@ OBJS = \
 	src/engine/worker.o \
 	src/entry/command.o \
 	src/entry/dispatch.o \
+	src/entry/inprogress.o \
 	src/entry/options.o \
 	src/entry/run.o \
 	src/entry/runs.o \

@@ -23,7 +23,9 @@ CREATE FUNCTION parvacuum_run(
     OUT pages_removed bigint,
     OUT tuples_removed bigint,
     OUT tuples_remaining bigint,
+    OUT tuples_remaining_estimated bool,
     OUT tuples_recently_dead bigint,
+    OUT tuples_missed bigint,
     OUT dead_items bigint,
     OUT index_rounds int,
     OUT store_bytes bigint,
@@ -48,7 +50,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own, and return a row for each table vacuumed; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
+'vacuum a table in parallel, in a process of its own, and return a row for each table and TOAST table vacuumed; tuples_remaining does not count dead rows, which are in tuples_recently_dead and tuples_missed, and is an estimate where tuples_remaining_estimated says so; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
 
 CREATE PROCEDURE parvacuum(
     rel regclass,
@@ -64,7 +66,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table vacuumed in a notice';
+'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table and TOAST table vacuumed in a notice';
 
 CREATE FUNCTION parvacuum_sweep(
     index regclass,
@@ -224,7 +226,7 @@ COMMENT ON FUNCTION parvacuum_scheduler_stats() IS
 CREATE FUNCTION parvacuum_cancel(pid int)
 RETURNS bool
 AS 'MODULE_PATHNAME', 'parvacuum_cancel_pid'
-LANGUAGE C VOLATILE STRICT;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(int) IS
 'has a process of parvacuum give up the table that it is at: a runner of the scheduler, which goes on with another table, or the process that vacuums for parvacuum_run() or CALL parvacuum(); true if it was at something and was told to';
@@ -232,27 +234,32 @@ COMMENT ON FUNCTION parvacuum_cancel(int) IS
 CREATE FUNCTION parvacuum_cancel(rel regclass)
 RETURNS bool
 AS 'MODULE_PATHNAME', 'parvacuum_cancel_table'
-LANGUAGE C VOLATILE STRICT;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(regclass) IS
-'has the scheduler give up a table, and cancels a parvacuum_run() or CALL parvacuum() that is at it or was asked for it: a vacuum in progress is cancelled, and the table is taken out of the scheduler''s queue until the next pass over the database; true if there was either.  VACUUM and autovacuum workers are left alone';
+'cancels any vacuum of a table by parvacuum: of the scheduler, out of whose queue the table is taken until the next pass over the database, of a parvacuum_run() or CALL parvacuum() that is at the table or was asked for it, and of a VACUUM command or an autovacuum worker, for which the rights of pg_cancel_backend() are needed; true if there was any.  What PostgreSQL''s own code vacuums is left alone';
 
 -- So that a name in quotes is a table's.
 CREATE FUNCTION parvacuum_cancel(name text)
 RETURNS bool
 AS 'MODULE_PATHNAME', 'parvacuum_cancel_name'
-LANGUAGE C VOLATILE STRICT;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(text) IS
 'as parvacuum_cancel(regclass), for the table of that name';
 
-CREATE FUNCTION parvacuum_enqueue(rel regclass, priority float8 DEFAULT 100)
-RETURNS void
+CREATE FUNCTION parvacuum_enqueue(
+    rel regclass,
+    priority float8 DEFAULT 100,
+    OUT relid regclass,
+    OUT result text)
+RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'parvacuum_enqueue'
-LANGUAGE C VOLATILE STRICT;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT
+ROWS 2;
 
 COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
-'has the scheduler vacuum a table, or all partitions of one, whether it needs it or not and outside of its window, too, as if this priority were its score; tables in danger of wraparound come first';
+'has the scheduler vacuum a table, or all partitions of one, whether it needs it or not and outside of its window, too, as if this priority were its score; tables in danger of wraparound come first.  A row for each table and TOAST table says what became of it: queued, already queued (a higher priority is not lowered), priority raised, being vacuumed and queued again, no place, permission denied, temporary';
 
 COMMENT ON EXTENSION parvacuum IS
 'vacuum tables with several processes in every phase';

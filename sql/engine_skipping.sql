@@ -24,20 +24,20 @@ VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
 SELECT * FROM map;
-SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 SELECT * FROM map;
 SELECT fill(3000);
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
-SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 2);
+SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 2) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 2 WHERE id % 10 = 0;
 SELECT pg_current_xact_id() \g /dev/null
 SET parvacuum.skip_rule = 'core';
-SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 RESET parvacuum.skip_rule;
 UPDATE pages SET v = 3 WHERE id % 10 = 0;
-SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0, disable_page_skipping => true);
+SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0, disable_page_skipping => true) WHERE relid = 'pages'::regclass;
 
 -- A hundred pages in a row are not frozen; the row that holds relfrozenxid back
 -- is on a page that was changed.  The hundred are few beside those that have to be
@@ -47,38 +47,38 @@ VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 1 WHERE id = 1;
 UPDATE pages SET v = 1 WHERE id BETWEEN 101 AND 200;
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 2 WHERE id = 1 OR id > 200;
 SELECT * FROM map;
 SET parvacuum.skip_rule = 'core';
-SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 RESET parvacuum.skip_rule;
 UPDATE pages SET v = 3 WHERE id = 1 OR id > 200;
-SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
 -- Nearly all pages are not frozen.  Reading them to advance relfrozenxid would
 -- cost much, and they are skipped, in short runs too; core reads them.
 SELECT fill(3000);
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
 SELECT * FROM map;
-SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 2 WHERE id % 10 = 0;
-SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 2);
+SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 2) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 3 WHERE id % 10 = 0;
 SET parvacuum.skip_rule = 'core';
-SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 RESET parvacuum.skip_rule;
 
 -- An aggressive vacuum reads them, whatever it costs, and skips what is frozen.
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 4 WHERE id <= 1500;
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 5 WHERE id % 500 = 0;
 SET vacuum_freeze_table_age = 0;
 SELECT * FROM map;
-SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 RESET vacuum_freeze_table_age;
 
 -- Some megabytes are not frozen, more than an eighth of what has to be read.
@@ -87,26 +87,26 @@ VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 6 WHERE id = 1;
 UPDATE pages SET v = 6 WHERE id % 6 = 0;
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 7 WHERE id % 20 = 1;
 SELECT * FROM map;
-SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 8 WHERE id % 50 = 1;
-SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
 -- In a table of up to 8 MB core's rule holds, for exact counts.
 SELECT fill(1000);
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
-SELECT pages_scanned, tuples_remaining FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned, tuples_remaining FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 2 WHERE id % 50 = 0;
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
 -- Frozen pages are skipped at the end too, but for the last.
 SELECT fill(3000);
 VACUUM (FREEZE) pages;
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
 SELECT * FROM pg_check_visible('pages');
 SELECT * FROM pg_check_frozen('pages');

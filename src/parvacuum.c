@@ -53,6 +53,7 @@
  *		pv_window.c		hours of the week, in settings and options
  *		pv_shmem.c		the parts of shared memory, which are registered here
  *		pv_runs.c		the runs of parvacuum_run() in progress, and how many may be
+ *		pv_inprogress.c	the vacuums by the engine that VACUUM and autovacuum have begun
  *		pv_launcher.c	the process that follows the configuration for autovacuum,
  *						and has databases vacuumed
  *		pv_sched.c		a runner of the scheduler; pv_need.c: what tables need;
@@ -110,6 +111,7 @@
 #include "engine/sweep.h"
 #include "entry/command.h"
 #include "entry/dispatch.h"
+#include "entry/inprogress.h"
 #include "entry/options.h"
 #include "entry/run.h"
 #include "entry/runs.h"
@@ -139,21 +141,9 @@ enum
 	ARG_VERBOSE
 };
 
-#define PV_RUN_COLUMNS			27
+#define PV_RUN_COLUMNS			29
 #define PV_SWEEP_COLUMNS		7
 #define PV_OPTIONS_COLUMNS		(2 * PV_NUM_OPTIONS + 1)
-
-/*
- * A row of the result: a table with its TOAST table.  Sums of block numbers
- * may not fit their type, so they stand beside the rest.
- */
-typedef struct PvRow
-{
-	PvResult	sum;
-	int64		pages_total;
-	int64		pages_scanned;
-	int64		pages_removed;
-} PvRow;
 
 extern PGDLLEXPORT void _PG_init(void);
 
@@ -170,6 +160,7 @@ _PG_init(void)
 	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
 	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock, pv_queue_shmem_startup);
 	pv_shmem_register(pv_runs_shmem_size, pv_runs_request_lock, pv_runs_shmem_startup);
+	pv_shmem_register(pv_inprogress_shmem_size, pv_inprogress_request_lock, pv_inprogress_shmem_startup);
 	pv_shmem_register(pv_options_shmem_size, NULL, pv_options_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_runners = pv_queue_nrunners;
@@ -253,11 +244,22 @@ check_procedure_call(FunctionCallInfo fcinfo, const char *what)
 				 errhint("It commits the transaction, so call it where COMMIT is allowed.")));
 }
 
-/* A boolean argument; NULL stands for its default. */
-static bool
-bool_arg(FunctionCallInfo fcinfo, int arg)
+/* An argument that has no meaning for NULL must not be NULL. */
+static void
+check_not_null(FunctionCallInfo fcinfo, int arg, const char *name)
 {
-	return !PG_ARGISNULL(arg) && PG_GETARG_BOOL(arg);
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", name),
+				 errhint("Leave it out to have its default.")));
+}
+
+static bool
+bool_arg(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	check_not_null(fcinfo, arg, name);
+	return PG_GETARG_BOOL(arg);
 }
 
 /*
@@ -316,9 +318,7 @@ index_cleanup_arg(FunctionCallInfo fcinfo)
 	};
 	char	   *given;
 
-	if (PG_ARGISNULL(ARG_INDEX_CLEANUP))
-		return VACOPTVALUE_UNSPECIFIED;
-
+	check_not_null(fcinfo, ARG_INDEX_CLEANUP, "index_cleanup");
 	given = text_to_cstring(PG_GETARG_TEXT_PP(ARG_INDEX_CLEANUP));
 	for (size_t i = 0; i < lengthof(words); i++)
 	{
@@ -342,7 +342,7 @@ static void
 read_request(FunctionCallInfo fcinfo, PvRequest *request)
 {
 	VacuumParams *params = &request->params;
-	bool		freeze = bool_arg(fcinfo, ARG_FREEZE);
+	bool		freeze;
 
 	if (PG_ARGISNULL(ARG_REL))
 		ereport(ERROR,
@@ -352,17 +352,18 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 
 	memset(request, 0, sizeof(*request));
 	request->relid = PG_GETARG_OID(ARG_REL);
+	freeze = bool_arg(fcinfo, ARG_FREEZE, "freeze");
 
 	params->options = VACOPT_VACUUM | PV_VACOPT_PROCESS_ALL;
 	if (freeze)
 		params->options |= VACOPT_FREEZE;
-	if (bool_arg(fcinfo, ARG_ANALYZE))
+	if (bool_arg(fcinfo, ARG_ANALYZE, "analyze"))
 		params->options |= VACOPT_ANALYZE;
-	if (bool_arg(fcinfo, ARG_SKIP_LOCKED))
+	if (bool_arg(fcinfo, ARG_SKIP_LOCKED, "skip_locked"))
 		params->options |= VACOPT_SKIP_LOCKED;
-	if (bool_arg(fcinfo, ARG_DISABLE_PAGE_SKIPPING))
+	if (bool_arg(fcinfo, ARG_DISABLE_PAGE_SKIPPING, "disable_page_skipping"))
 		params->options |= VACOPT_DISABLE_PAGE_SKIPPING;
-	if (bool_arg(fcinfo, ARG_VERBOSE))
+	if (bool_arg(fcinfo, ARG_VERBOSE, "verbose"))
 		params->options |= VACOPT_VERBOSE;
 
 	/* -1: the settings and the table's options decide */
@@ -431,6 +432,7 @@ check_relation(Oid relid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot vacuum temporary table \"%s\" in another process",
 						relname),
+				 errdetail("Only the session that has created it can vacuum it."),
 				 errhint("Use VACUUM.")));
 	if (!pv_runner_may_vacuum(relid, rel->rd_rel->relisshared))
 		pv_runner_refuse(ERROR, relname);
@@ -464,81 +466,16 @@ check_not_locked(Oid relid)
  * ----------------------------------------------------------------
  */
 
-/* Adds what the vacuum of a TOAST table did to the row of its table. */
-static void
-add_toast(PvRow *row, const PvResult *toast)
-{
-	PvResult   *sum = &row->sum;
-
-	row->pages_total += toast->pages_total;
-	row->pages_scanned += toast->pages_scanned;
-	row->pages_removed += toast->pages_removed;
-
-	sum->workers_planned = Max(sum->workers_planned, toast->workers_planned);
-	sum->workers_launched = Max(sum->workers_launched, toast->workers_launched);
-	sum->tuples_removed += toast->tuples_removed;
-	sum->tuples_remaining += toast->tuples_remaining;
-	sum->tuples_recently_dead += toast->tuples_recently_dead;
-	sum->dead_items += toast->dead_items;
-	sum->index_rounds += toast->index_rounds;
-	sum->store_bytes = Max(sum->store_bytes, toast->store_bytes);
-	for (int i = 0; i < PV_NUM_PHASES; i++)
-		sum->usecs[i] += toast->usecs[i];
-	sum->elapsed_usecs += toast->elapsed_usecs;
-	sum->wal_records += toast->wal_records;
-	sum->wal_fpi += toast->wal_fpi;
-	sum->wal_bytes += toast->wal_bytes;
-	sum->buffers_hit += toast->buffers_hit;
-	sum->buffers_read += toast->buffers_read;
-	sum->buffers_dirtied += toast->buffers_dirtied;
-	sum->index_scan_bypassed |= toast->index_scan_bypassed;
-	/* oldest_xmin and relfrozenxid_advanced stay the table's own */
-}
-
-/*
- * Makes rows of what the run did, a list of PvRow.  A TOAST table, which comes
- * right after its table, joins its row; one vacuumed by its own name has a row.
- */
-static List *
-make_rows(const List *entries)
-{
-	List	   *rows = NIL;
-	PvRow	   *row = NULL;
-	ListCell   *lc;
-
-	foreach(lc, entries)
-	{
-		PvRunEntry *entry = lfirst(lc);
-		PvResult   *result = &entry->result;
-
-		if (row != NULL && OidIsValid(entry->toast_parent) &&
-			row->sum.relid == entry->toast_parent)
-		{
-			add_toast(row, result);
-			continue;
-		}
-
-		row = palloc(sizeof(PvRow));
-		row->sum = *result;
-		row->pages_total = result->pages_total;
-		row->pages_scanned = result->pages_scanned;
-		row->pages_removed = result->pages_removed;
-		rows = lappend(rows, row);
-	}
-
-	return rows;
-}
-
 /*
  * Puts one row into the result set.  Of a table that core vacuumed only the
  * usage is known; the rest is null.
  */
 static void
-put_row(ReturnSetInfo *rsinfo, const PvRow *row)
+put_row(ReturnSetInfo *rsinfo, const PvResult *result)
 {
-	const PvResult *sum = &row->sum;
 	Datum		values[PV_RUN_COLUMNS];
 	bool		nulls[PV_RUN_COLUMNS];
+	bool		ours = result->by_engine;
 	int			n = 0;
 
 	memset(nulls, 0, sizeof(nulls));
@@ -549,33 +486,35 @@ put_row(ReturnSetInfo *rsinfo, const PvRow *row)
 #define PUT_MSECS(usecs, known) \
 	PUT(Float8GetDatum((usecs) / 1000.0), known)
 
-	PUT(ObjectIdGetDatum(sum->relid), true);
-	PUT(Int32GetDatum(sum->workers_planned), sum->by_engine);
-	PUT(Int32GetDatum(sum->workers_launched), sum->by_engine);
-	PUT(Int64GetDatum(row->pages_total), sum->by_engine);
-	PUT(Int64GetDatum(row->pages_scanned), sum->by_engine);
-	PUT(Int64GetDatum(row->pages_removed), sum->by_engine);
-	PUT(Int64GetDatum(sum->tuples_removed), sum->by_engine);
-	PUT(Int64GetDatum(sum->tuples_remaining), sum->by_engine);
-	PUT(Int64GetDatum(sum->tuples_recently_dead), sum->by_engine);
-	PUT(Int64GetDatum(sum->dead_items), sum->by_engine);
-	PUT(Int32GetDatum(sum->index_rounds), sum->by_engine);
-	PUT(Int64GetDatum(sum->store_bytes), sum->by_engine);
-	PUT_MSECS(sum->usecs[PV_PHASE_SCAN], sum->by_engine);
-	PUT_MSECS(sum->usecs[PV_PHASE_INDEX], sum->by_engine);
-	PUT_MSECS(sum->usecs[PV_PHASE_REAP], sum->by_engine);
-	PUT_MSECS(sum->usecs[PV_PHASE_CLEANUP], sum->by_engine);
-	PUT_MSECS(sum->usecs[PV_PHASE_TRUNCATE], sum->by_engine);
-	PUT_MSECS(sum->elapsed_usecs, true);
-	PUT(Int64GetDatum(sum->wal_records), true);
-	PUT(Int64GetDatum(sum->wal_fpi), true);
-	PUT(NumericGetDatum(int64_to_numeric((int64) sum->wal_bytes)), true);
-	PUT(Int64GetDatum(sum->buffers_hit), true);
-	PUT(Int64GetDatum(sum->buffers_read), true);
-	PUT(Int64GetDatum(sum->buffers_dirtied), true);
-	PUT(TransactionIdGetDatum(sum->oldest_xmin), sum->by_engine);
-	PUT(BoolGetDatum(sum->relfrozenxid_advanced), sum->by_engine);
-	PUT(BoolGetDatum(sum->index_scan_bypassed), sum->by_engine);
+	PUT(ObjectIdGetDatum(result->relid), true);
+	PUT(Int32GetDatum(result->workers_planned), ours);
+	PUT(Int32GetDatum(result->workers_launched), ours);
+	PUT(Int64GetDatum((int64) result->pages_total), ours);
+	PUT(Int64GetDatum((int64) result->pages_scanned), ours);
+	PUT(Int64GetDatum((int64) result->pages_removed), ours);
+	PUT(Int64GetDatum(result->tuples_removed), ours);
+	PUT(Int64GetDatum(result->tuples_remaining), ours);
+	PUT(BoolGetDatum(result->remaining_estimated), ours);
+	PUT(Int64GetDatum(result->tuples_recently_dead), ours);
+	PUT(Int64GetDatum(result->tuples_missed), ours);
+	PUT(Int64GetDatum(result->dead_items), ours);
+	PUT(Int32GetDatum(result->index_rounds), ours);
+	PUT(Int64GetDatum(result->store_bytes), ours);
+	PUT_MSECS(result->usecs[PV_PHASE_SCAN], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_INDEX], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_REAP], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_CLEANUP], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_TRUNCATE], ours);
+	PUT_MSECS(result->elapsed_usecs, true);
+	PUT(Int64GetDatum(result->wal_records), true);
+	PUT(Int64GetDatum(result->wal_fpi), true);
+	PUT(NumericGetDatum(int64_to_numeric((int64) result->wal_bytes)), true);
+	PUT(Int64GetDatum(result->buffers_hit), true);
+	PUT(Int64GetDatum(result->buffers_read), true);
+	PUT(Int64GetDatum(result->buffers_dirtied), true);
+	PUT(TransactionIdGetDatum(result->oldest_xmin), ours);
+	PUT(BoolGetDatum(result->relfrozenxid_advanced), ours);
+	PUT(BoolGetDatum(result->index_scan_bypassed), ours);
 #undef PUT_MSECS
 #undef PUT
 
@@ -583,21 +522,50 @@ put_row(ReturnSetInfo *rsinfo, const PvRow *row)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/*
+ * What became of the rows, and why some of them may have stayed, in full sentences.
+ */
+static char *
+describe_rows(const PvResult *result)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%lld rows were removed, %s%lld remain, and %lld are dead but not yet removable.",
+					 (long long) result->tuples_removed,
+					 result->remaining_estimated ? "about " : "",
+					 (long long) result->tuples_remaining,
+					 (long long) result->tuples_recently_dead);
+	if (result->tuples_missed > 0)
+		appendStringInfo(&buf, "  %lld dead rows were left on pages that were in use.",
+						 (long long) result->tuples_missed);
+	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
+					 result->oldest_xmin,
+					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
+	appendStringInfo(&buf, "  It took %.3f s, with %d workers and %d index scans.",
+					 result->elapsed_usecs / 1000000.0,
+					 result->workers_launched, result->index_rounds);
+	return buf.data;
+}
+
 /* What the procedure has in place of a row. */
 static void
-report_row(const PvRow *row)
+report_entry(const PvRunEntry *entry)
 {
-	const PvResult *sum = &row->sum;
-	double		seconds = sum->elapsed_usecs / 1000000.0;
+	const PvResult *result = &entry->result;
+	char	   *relname = pv_runner_relname(result->relid);
 
 	ereport(NOTICE,
-			(errmsg("vacuumed table \"%s\"", pv_runner_relname(sum->relid)),
-			 sum->by_engine ?
-			 errdetail("%lld rows were removed and %lld remain, with %d index rounds and %d workers, in %.3f s.",
-					   (long long) sum->tuples_removed,
-					   (long long) sum->tuples_remaining,
-					   sum->index_rounds, sum->workers_launched, seconds) :
-			 errdetail("PostgreSQL's own VACUUM took %.3f s.", seconds)));
+			(OidIsValid(entry->toast_parent) ?
+			 errmsg("vacuumed TOAST table \"%s\" of table \"%s\"", relname,
+					pv_runner_relname(entry->toast_parent)) :
+			 errmsg("vacuumed table \"%s\"", relname),
+			 result->by_engine ?
+			 errdetail("%s", describe_rows(result)) :
+			 errdetail("PostgreSQL's own VACUUM took %.3f s.",
+					   result->elapsed_usecs / 1000000.0),
+			 result->by_engine && result->tuples_recently_dead > 0 ?
+			 errhint("Old transactions, prepared transactions, replication slots, and standbys can hold back the removable cutoff.") : 0));
 }
 
 
@@ -612,7 +580,6 @@ parvacuum_run(PG_FUNCTION_ARGS)
 {
 	const char *what = "parvacuum_run()";
 	PvRequest	request;
-	List	   *rows;
 	ListCell   *lc;
 
 	pv_hook_check_server(what);
@@ -622,10 +589,12 @@ parvacuum_run(PG_FUNCTION_ARGS)
 	check_relation(request.relid);
 	check_not_locked(request.relid);
 
-	rows = make_rows(pv_runner_run(&request));
+	foreach(lc, pv_runner_run(&request))
+	{
+		PvRunEntry *entry = lfirst(lc);
 
-	foreach(lc, rows)
-		put_row((ReturnSetInfo *) fcinfo->resultinfo, lfirst(lc));
+		put_row((ReturnSetInfo *) fcinfo->resultinfo, &entry->result);
+	}
 
 	return (Datum) 0;
 }
@@ -648,7 +617,6 @@ parvacuum_call(PG_FUNCTION_ARGS)
 {
 	const char *what = "CALL parvacuum()";
 	PvRequest	request;
-	List	   *rows;
 	ListCell   *lc;
 
 	pv_hook_check_server(what);
@@ -659,10 +627,8 @@ parvacuum_call(PG_FUNCTION_ARGS)
 	commit_procedure();
 	check_not_locked(request.relid);
 
-	rows = make_rows(pv_runner_run(&request));
-
-	foreach(lc, rows)
-		report_row(lfirst(lc));
+	foreach(lc, pv_runner_run(&request))
+		report_entry(lfirst(lc));
 
 	PG_RETURN_VOID();
 }

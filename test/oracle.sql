@@ -563,13 +563,28 @@ LANGUAGE sql AS $$
     WHERE v.name = $1;
 $$;
 
+-- The rows of a table and its TOAST table, in this order, as one.
+CREATE FUNCTION oracle.add_up(results jsonb[]) RETURNS jsonb
+LANGUAGE sql AS $$
+    SELECT results[1] || (
+        SELECT jsonb_object_agg(key, CASE WHEN key IN ('workers_planned', 'workers_launched', 'store_bytes') THEN most ELSE total END)
+        FROM (SELECT key, max(value::text::numeric) AS most, sum(value::text::numeric) AS total
+              FROM unnest(results) AS r, jsonb_each(r) WHERE jsonb_typeof(value) = 'number' GROUP BY key) AS n) || (
+        SELECT jsonb_build_object('index_scan_bypassed', bool_or((r->>'index_scan_bypassed')::bool)) FROM unnest(results) AS r);
+$$;
+
+CREATE FUNCTION oracle.table_of(rel regclass) RETURNS oid
+LANGUAGE sql AS $$
+    SELECT coalesce((SELECT oid FROM pg_class WHERE reltoastrelid = rel), rel);
+$$;
+
 -- What the run said of itself, against the table.  If it skipped pages, its rows
 -- are an estimate, which ANALYZE replaces by another.
 CREATE FUNCTION oracle.compare_figures(label text, ours regclass, analyzed bool DEFAULT false) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     WITH r AS (
         SELECT count(*) AS rows, sum((result->>'pages_total')::bigint) AS total, sum((result->>'pages_removed')::bigint) AS removed,
-               sum((result->>'pages_scanned')::bigint) AS scanned, sum((result->>'tuples_remaining')::bigint - (result->>'tuples_recently_dead')::bigint) AS remaining
+               sum((result->>'pages_scanned')::bigint) AS scanned, sum((result->>'tuples_remaining')::bigint) AS remaining
         FROM oracle.run WHERE run.label = $1),
     t AS (
         SELECT count(*) AS rows,
@@ -656,7 +671,7 @@ BEGIN
         END IF;
         RETURN NEXT 'SELECT pg_stat_force_next_flush()';
         RETURN NEXT format('VACUUM (%s) stock', w.stock);
-        RETURN NEXT format('INSERT INTO oracle.run SELECT %L, to_jsonb(r) FROM parvacuum_run(%s) r', name, w.ours);
+        RETURN NEXT format('INSERT INTO oracle.run SELECT %L, oracle.add_up(array_agg(to_jsonb(r))) FROM parvacuum_run(%s) r GROUP BY oracle.table_of(r.relid)', name, w.ours);
         RETURN NEXT format('INSERT INTO oracle.finding SELECT %L, * FROM oracle.compare(''stock'', ''ours'', %s, %s)',
                            name, ends_may_differ::text, alike::text);
         RETURN NEXT format('INSERT INTO oracle.finding SELECT %L, * FROM oracle.compare_figures(%1$L, ''ours'', %s)',

@@ -38,6 +38,7 @@
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
+#include "portability/instr_time.h"
 #include "utils/rel.h"
 
 #include "engine/index_vacuum.h"
@@ -120,6 +121,8 @@ pv_index_order_units(PvParticipant *leader)
 		PvIndexUnit *unit = &leader->units[i];
 
 		leader->unit_order[order] = i;
+		unit->usecs = 0;
+		pg_atomic_init_u64(&unit->began, 0);
 		unit->is_btree = is_large_btree(leader, i) && pv_reserve_btree();
 		if (unit->is_btree)
 		{
@@ -204,6 +207,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 			!worker_may(leader->indrels[i]->rd_indam, phase,
 						leader->shared->index_rounds);
 		pg_atomic_clear_flag(&unit->claimed);
+		pg_atomic_write_u64(&unit->began, 0);
 		nsharers += count_sharers(leader, unit);
 	}
 	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
@@ -430,6 +434,32 @@ process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivi
 	return true;
 }
 
+static uint64
+now_usecs(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MICROSEC(now);
+}
+
+/* This process begins with the index; the first of those that share it counts. */
+static void
+note_begin(PvIndexUnit *unit)
+{
+	uint64		unset = 0;
+
+	if (pg_atomic_read_u64(&unit->began) == 0)
+		(void) pg_atomic_compare_exchange_u64(&unit->began, &unset, now_usecs());
+}
+
+/* This process has done the last of the index. */
+static void
+note_end(PvIndexUnit *unit)
+{
+	unit->usecs += now_usecs() - pg_atomic_read_u64(&unit->began);
+}
+
 /*
  * Do an index, or a part of it, if there is still something to do.  Returns
  * whether that has completed it.
@@ -449,10 +479,13 @@ take_unit(PvParticipant *self, int i, PvPhase phase)
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);
+	note_begin(unit);
 	if (unit->together)
 		completed = process_together(self, i, phase, &ivinfo);
 	else
 		process_unit(self, i, phase, &ivinfo);
+	if (completed)
+		note_end(unit);
 	self->errinfo.indname = NULL;
 	return completed;
 }

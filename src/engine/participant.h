@@ -108,10 +108,13 @@ typedef struct PvIndexUnit
 	bool		leader_only;	/* its access method allows no worker */
 
 	pg_atomic_flag claimed;		/* or done, if several do it together */
+	pg_atomic_uint64 began;		/* in this phase, in microseconds of the clock
+								 * that all processes have; 0: not yet */
 
 	/* Written by whoever claimed it, or did the last of it */
 	bool		istat_valid;
 	IndexBulkDeleteResult istat;
+	int64		usecs;			/* that it took, in all phases */
 
 	PvBtreeShared btree;
 } PvIndexUnit;

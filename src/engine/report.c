@@ -175,13 +175,17 @@ append_heap(StringInfo buf, const PvResult *result,
 	if (PV_SCANS_EAGERLY)
 		appendStringInfo(buf, ", %u eagerly scanned", details->eager_pages);
 	appendStringInfoChar(buf, '\n');
+
+	/* what stock calls remaining is all that is left, dead or alive */
 	appendStringInfo(buf, "tuples: %lld removed, %lld remain, %lld are dead but not yet removable\n",
 					 (long long) result->tuples_removed,
-					 (long long) result->tuples_remaining,
+					 (long long) (result->tuples_remaining +
+								  result->tuples_recently_dead +
+								  result->tuples_missed),
 					 (long long) result->tuples_recently_dead);
-	if (details->missed_dead_tuples > 0)
+	if (result->tuples_missed > 0)
 		appendStringInfo(buf, "tuples missed: %lld dead from %u pages not removed due to cleanup lock contention\n",
-						 (long long) details->missed_dead_tuples,
+						 (long long) result->tuples_missed,
 						 details->missed_dead_pages);
 	appendStringInfo(buf, "removable cutoff: %u, which was %d XIDs old when operation ended\n",
 					 result->oldest_xmin,
@@ -285,6 +289,25 @@ append_usage(StringInfo buf, const PvResult *result,
 }
 
 /*
+ * What one index took, over all index scans and the cleanup.  Where several processes
+ * shared it, the end of that is one process's, and is part of the time.
+ */
+static void
+append_index(StringInfo buf, const PvReportDetails *details, int i)
+{
+	const IndexBulkDeleteResult *istat = details->indstats[i];
+	const PvBtreeTail *tail = &details->tails[i];
+
+	appendStringInfo(buf, "index \"%s\": %.0f entries removed, %u pages, took %.3f ms",
+					 details->indnames[i], istat->tuples_removed, istat->num_pages,
+					 details->indusecs[i] / 1000.0);
+	if (tail->finished)
+		appendStringInfo(buf, ", shared by several processes, the last %.3f ms of it by one, pages visited again after splits: %lld",
+						 tail->alone_usecs / 1000.0, (long long) tail->revisits);
+	appendStringInfoChar(buf, '\n');
+}
+
+/*
  * The lines that stock VACUUM does not have, or not on this version.
  */
 static void
@@ -297,11 +320,8 @@ append_engine(StringInfo buf, const PvResult *result,
 		append_map(buf, details);
 	for (int i = 0; i < details->nindexes; i++)
 	{
-		if (details->indstats[i] != NULL && details->tails[i].finished)
-			appendStringInfo(buf, "index \"%s\": finished by one process in %.3f ms, pages visited again after splits: %lld\n",
-							 details->indnames[i],
-							 details->tails[i].alone_usecs / 1000.0,
-							 (long long) details->tails[i].revisits);
+		if (details->indstats[i] != NULL)
+			append_index(buf, details, i);
 	}
 	appendStringInfo(buf, "engine: parvacuum, %d parallel workers launched (planned: %d)\n",
 					 result->workers_launched, result->workers_planned);

@@ -47,6 +47,8 @@ typedef struct PvReportDetails
 	int			nindexes;
 	char	  **indnames;
 	IndexBulkDeleteResult **indstats;	/* elements may be NULL */
+	int64	   *indusecs;		/* that each took, from its first process's
+								 * begin to its last one's end */
 	PvBtreeTail *tails;			/* of each index */
 	BlockNumber pages_remaining;
 	BlockNumber eager_pages;	/* these as in PvCounters */
@@ -57,7 +59,6 @@ typedef struct PvReportDetails
 	BlockNumber new_frozen_pages;
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;
-	int64		missed_dead_tuples;
 	int64		store_segments;
 	TransactionId old_relfrozenxid;
 	TransactionId new_relfrozenxid; /* invalid if not advanced */

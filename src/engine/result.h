@@ -42,8 +42,10 @@ typedef struct PvResult
 	BlockNumber pages_scanned;
 	BlockNumber pages_removed;	/* by truncation */
 	int64		tuples_removed;
-	int64		tuples_remaining;	/* estimate when pages were skipped */
-	int64		tuples_recently_dead;
+	int64		tuples_remaining;	/* that are alive */
+	bool		remaining_estimated;	/* since pages were skipped */
+	int64		tuples_recently_dead;	/* some snapshot may still see them */
+	int64		tuples_missed;	/* dead, on pages that others had pinned */
 	int64		dead_items;		/* LP_DEAD items collected */
 	int			index_rounds;
 	int64		store_bytes;	/* most memory the dead-TID store held */

@@ -839,6 +839,7 @@ finish_indexes(PvVacuum *vac)
 	details->nindexes = n;
 	details->indnames = palloc(Max(n, 1) * sizeof(char *));
 	details->indstats = palloc0(Max(n, 1) * sizeof(IndexBulkDeleteResult *));
+	details->indusecs = palloc0(Max(n, 1) * sizeof(int64));
 	details->tails = palloc0(Max(n, 1) * sizeof(PvBtreeTail));
 
 	for (int i = 0; i < n; i++)
@@ -849,6 +850,7 @@ finish_indexes(PvVacuum *vac)
 		if (!leader->units[i].istat_valid)
 			continue;
 		details->indstats[i] = istat;
+		details->indusecs[i] = leader->units[i].usecs;
 		details->tails[i] = leader->units[i].btree.tail;
 		if (vac->do_index_cleanup && !failsafe_is_on(vac) && !istat->estimated_count)
 			pv_update_relstats(leader->indrels[i], istat->num_pages,
@@ -943,8 +945,10 @@ fill_result(PvVacuum *vac)
 	result->pages_total = vac->plan.rel_pages;
 	result->pages_scanned = vac->sum.scanned_pages;
 	result->tuples_removed = vac->sum.tuples_deleted;
-	result->tuples_remaining = (int64) vac->new_rel_tuples;
+	result->tuples_remaining = (int64) Max(vac->new_live_tuples, 0);
+	result->remaining_estimated = vac->sum.scanned_pages < vac->plan.rel_pages;
 	result->tuples_recently_dead = vac->sum.recently_dead_tuples;
+	result->tuples_missed = vac->sum.missed_dead_tuples;
 	result->dead_items = vac->sum.lpdead_items;
 	result->wal_records = wal.wal_records;
 	result->wal_fpi = wal.wal_fpi;
@@ -989,7 +993,6 @@ report(PvVacuum *vac)
 	details->new_frozen_pages = vac->sum.new_frozen_pages;
 	details->lpdead_item_pages = vac->sum.lpdead_item_pages;
 	details->missed_dead_pages = vac->sum.missed_dead_pages;
-	details->missed_dead_tuples = vac->sum.missed_dead_tuples;
 	details->store_segments = vac->store_segments;
 	pv_report_end(&vac->leader.errinfo, vac->result, details);
 }

@@ -64,6 +64,7 @@
 #include "base/shmem.h"
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
+#include "entry/inprogress.h"
 #include "entry/options.h"
 #include "throttle/cost.h"
 
@@ -565,6 +566,16 @@ set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *option
 }
 
 /*
+ * Is this vacuum to be found by parvacuum_cancel() among those of VACUUM and autovacuum?
+ * Runs and the scheduler's vacuums are found in other ways.
+ */
+static bool
+is_of_core(void)
+{
+	return current_run == NULL && !pv_cost_is_runner;
+}
+
+/*
  * Have the engine vacuum the relation.
  *
  * The transaction is made a read-only one meanwhile, as far as statements are concerned.
@@ -585,9 +596,22 @@ vacuum_by_engine(Relation rel, VacuumParams *params, BufferAccessStrategy bstrat
 	PvVacuumOptions options;
 
 	set_vacuum_options(rel, choice, &options);
-	XactReadOnly = true;
-	pv_vacuum_rel(rel, params, bstrategy, &options, result);
-	XactReadOnly = read_only;
+	if (is_of_core())
+		pv_inprogress_begin(RelationGetRelid(rel), choice->toast_parent,
+							MyBackendType == B_AUTOVAC_WORKER);
+	PG_TRY();
+	{
+		XactReadOnly = true;
+		pv_vacuum_rel(rel, params, bstrategy, &options, result);
+		XactReadOnly = read_only;
+		pv_inprogress_end(RelationGetRelationName(rel));
+	}
+	PG_CATCH();
+	{
+		pv_inprogress_abandon();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /*

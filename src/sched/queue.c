@@ -1854,31 +1854,82 @@ pv_queue_copy(Oid database, int *nlarge)
 	return list;
 }
 
-/* What pv_queue_enqueue() does under the lock, in the queue of this database. */
+/* The runner that is at the entry's table, if one is. */
+static Runner *
+runner_of(const QueueEntry *entry)
+{
+	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	{
+		Runner	   *runner = &shared->runners[i];
+
+		if (runner->hired && runner->busy && runner->pid == entry->item.runner_pid)
+			return runner;
+	}
+	return NULL;
+}
+
+/*
+ * Is it still to come what somebody has asked for?  A request that is being done is none
+ * any more, once the runner has seen that it does not have to give way.
+ */
+static bool
+is_requested(const QueueEntry *entry)
+{
+	const Runner *runner;
+
+	if (entry->item.priority == 0)
+		return false;
+	if (entry->item.state != PV_ITEM_RUNNING || entry->item.again)
+		return true;
+	runner = runner_of(entry);
+	return runner != NULL && !runner->looked;
+}
+
+/* What is to be told of a request for a table that is in the queue. */
+static PvEnqueueResult
+describe_request(const QueueEntry *entry, double priority)
+{
+	if (entry->item.state == PV_ITEM_RUNNING)
+		return PV_ENQUEUED_AGAIN;
+	if (entry->item.state == PV_ITEM_WAITING)
+		return PV_ENQUEUED;
+	return priority > entry->item.score.total ? PV_ENQUEUED_HIGHER : PV_ENQUEUED_BEFORE;
+}
+
+/*
+ * What pv_queue_enqueue() does under the lock, in the queue of this database.  A higher
+ * priority that somebody has asked for remains, and with it who has asked.
+ */
 static PvEnqueueResult
 request(DatabaseQueue *queue, const PvItem *item, bool limited)
 {
 	QueueEntry *entry = find_entry(item->key.database, item->key.relid);
 	Holder	   *holder = find_holder(queue, item->role);
+	bool		keep = entry != NULL && is_requested(entry) &&
+		entry->item.priority >= item->priority;
+	PvEnqueueResult result = PV_ENQUEUED;
 
-	if (limited && holder != NULL && (entry == NULL || entry->holder != holder) &&
+	if (!keep && limited && holder != NULL && (entry == NULL || entry->holder != holder) &&
 		holder->nentries >= pv_share_of_role(places()))
 		return PV_ENQUEUE_SHARE;
-	if (!can_hold(queue, item->role))
+	if (!keep && !can_hold(queue, item->role))
 		return PV_ENQUEUE_FULL;
-	if (entry == NULL)
+	if (entry != NULL)
+		result = describe_request(entry, item->priority);
+	else
 		entry = new_entry(queue, item, GetCurrentTimestamp());
 	if (entry == NULL)
 		return PV_ENQUEUE_FULL;
 
 	unplace(queue, entry);
-	set_request(queue, entry, item->role, item->priority);
+	if (!keep)
+		set_request(queue, entry, item->role, item->priority);
 	if (entry->item.state == PV_ITEM_RUNNING)
 		entry->item.again = true;
 	else
 		enqueue_again(queue, entry);
 	wake_launcher();
-	return PV_ENQUEUED;
+	return result;
 }
 
 /*
@@ -1897,7 +1948,7 @@ pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority
 	if (queue != NULL)
 	{
 		result = request(queue, &item, limited);
-		if (result != PV_ENQUEUED)
+		if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
 			release_queue(queue);
 	}
 	LWLockRelease(lock);

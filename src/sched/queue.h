@@ -110,6 +110,9 @@ typedef struct PvSchedulerCounters
 typedef enum PvEnqueueResult
 {
 	PV_ENQUEUED,
+	PV_ENQUEUED_BEFORE,			/* it is in the queue at no lower a place */
+	PV_ENQUEUED_HIGHER,			/* it was in the queue at a lower place */
+	PV_ENQUEUED_AGAIN,			/* it is being vacuumed, and queued again then */
 	PV_ENQUEUE_FULL,			/* there is no place for it */
 	PV_ENQUEUE_SHARE			/* the role has asked for as many as it may */
 } PvEnqueueResult;

@@ -3,20 +3,22 @@
  * pv_cancel.c
  *	  Having a vacuum given up: parvacuum_cancel().
  *
- * Two kinds of processes can be cancelled: runners of the scheduler, and the processes that
- * vacuum for parvacuum_run() and CALL parvacuum().  VACUUM and core's autovacuum are left
- * alone; pg_cancel_backend() is for them.
+ * By its table any vacuum by the engine can be cancelled, whoever has begun it: the scheduler,
+ * parvacuum_run() and CALL parvacuum(), a VACUUM command, core's autovacuum.  By its PID a process
+ * of the scheduler, or one that vacuums for parvacuum_run() or CALL parvacuum(); for sessions and
+ * autovacuum workers there is pg_cancel_backend().
  *
  * Rights.  A runner of the scheduler is to the server what an autovacuum worker is: it acts for
  * nobody, and what it prevents is everybody's loss.  So its process can be cancelled by those who
  * may cancel autovacuum workers.  Who may vacuum a table may also have the scheduler give that
  * table up, as he could have it give way to a lock; but not a vacuum that prevents wraparound,
  * which does not give way to a lock either.  A process that vacuums for a caller is the
- * caller's, and the rules of pg_cancel_backend() hold.
+ * caller's, and the rules of pg_cancel_backend() hold.  They hold for a VACUUM command and for an
+ * autovacuum worker, too, as they are: who owns the table has no right to another's session.
  *
  * Exactness.  A request names a table, and must not hit a process that is at another one by the
  * time the signal comes.  How that is excluded for runners is said in pv_queue.c, forget_cancel().
- * For processes that vacuum for a caller, pv_runs.c says it.
+ * For processes that vacuum for a caller, pv_runs.c says it, for all others pv_inprogress.c.
  *
  * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
  *
@@ -37,6 +39,7 @@
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
+#include "entry/inprogress.h"
 #include "entry/run.h"
 #include "entry/runs.h"
 #include "sched/queue.h"
@@ -67,11 +70,11 @@ may_vacuum(Oid relid)
 }
 
 /*
- * May the current role cancel what vacuums for a session of that role?
+ * May the current role cancel a session of that role, and what vacuums for it?
  * Core: signalfuncs.c, pg_signal_backend.
  */
 static bool
-may_cancel_run(Oid role)
+may_cancel_session(Oid role)
 {
 	if (superuser_arg(role))
 		return superuser();
@@ -117,6 +120,25 @@ refuse_run(int elevel)
 			 errhint("Only those who may cancel its caller can cancel it.")));
 }
 
+static void
+refuse_command(int elevel)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a VACUUM command"),
+			 errhint("Only those who may cancel its session can cancel it.")));
+}
+
+static void
+refuse_autovacuum(int elevel, Oid relid)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel the autovacuum of table \"%s\"",
+					pv_runner_relname(relid)),
+			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
+}
+
 
 /* ----------------------------------------------------------------
  *		Processes that vacuum for a caller
@@ -139,7 +161,7 @@ is_scheduler(int pid)
 static bool
 cancel_run(const PvRunSeen *seen, Oid relid, bool *refused)
 {
-	if (may_cancel_run(seen->role))
+	if (may_cancel_session(seen->role))
 		return pv_runs_cancel(seen->token, MyDatabaseId, relid);
 	*refused = true;
 	return false;
@@ -160,19 +182,68 @@ cancel_runs(Oid relid, bool *refused)
 
 
 /* ----------------------------------------------------------------
+ *		VACUUM commands and autovacuum workers
+ * ----------------------------------------------------------------
+ */
+
+/* What the current role may not cancel. */
+typedef struct Refused
+{
+	bool		run;
+	bool		command;
+	bool		autovacuum;
+} Refused;
+
+/* Cancel those that are at the table with the engine. */
+static bool
+cancel_in_progress(Oid relid, Refused *refused)
+{
+	List	   *vacuums = pv_inprogress_find(MyDatabaseId, relid);
+	bool		done = false;
+	ListCell   *lc;
+
+	foreach(lc, vacuums)
+	{
+		PvInProgress *vacuum = lfirst(lc);
+
+		if (vacuum->autovacuum ? pv_may_signal_autovacuum() :
+			may_cancel_session(vacuum->role))
+			done |= pv_inprogress_cancel(vacuum);
+		else if (vacuum->autovacuum)
+			refused->autovacuum = true;
+		else
+			refused->command = true;
+	}
+	return done;
+}
+
+
+/* ----------------------------------------------------------------
  *		SQL functions
  * ----------------------------------------------------------------
  */
 
+static void
+check_not_null(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("what to cancel must not be null"),
+				 errhint("Name a table, or give the PID of a process.")));
+}
+
 Datum
 parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 {
-	int			pid = PG_GETARG_INT32(0);
+	int			pid;
 	PvRunSeen	seen;
 	bool		refused = false;
 	bool		done;
 
 	pv_hook_check_server("parvacuum_cancel()");
+	check_not_null(fcinfo);
+	pid = PG_GETARG_INT32(0);
 	if (is_scheduler(pid))
 	{
 		if (!pv_may_signal_autovacuum())
@@ -202,14 +273,11 @@ cancel_table(Oid relid)
 	bool		may_all = pv_may_signal_autovacuum();
 	bool		may_withdraw = may_all || may_vacuum(relid);
 	PvWithdrawn withdrawn = PV_WITHDRAWN_NOTHING;
-	bool		refused = false;
+	Refused		refused = {false};
 	bool		done;
 
-	pv_hook_check_server("parvacuum_cancel()");
-	if (!may_withdraw && !has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND))
-		refuse_table();
-
-	done = cancel_runs(relid, &refused);
+	done = cancel_runs(relid, &refused.run);
+	done |= cancel_in_progress(relid, &refused);
 	if (may_withdraw)
 		withdrawn = pv_queue_withdraw(relid, may_all);
 	done |= withdrawn == PV_WITHDRAWN_DONE;
@@ -218,14 +286,20 @@ cancel_table(Oid relid)
 		refuse_table();
 	if (withdrawn == PV_WITHDRAWN_REFUSED)
 		refuse_wraparound(done ? WARNING : ERROR, relid);
-	if (refused)
+	if (refused.run)
 		refuse_run(done ? WARNING : ERROR);
+	if (refused.command)
+		refuse_command(done ? WARNING : ERROR);
+	if (refused.autovacuum)
+		refuse_autovacuum(done ? WARNING : ERROR, relid);
 	return done;
 }
 
 Datum
 parvacuum_cancel_table(PG_FUNCTION_ARGS)
 {
+	pv_hook_check_server("parvacuum_cancel()");
+	check_not_null(fcinfo);
 	PG_RETURN_BOOL(cancel_table(PG_GETARG_OID(0)));
 }
 
@@ -236,7 +310,10 @@ parvacuum_cancel_table(PG_FUNCTION_ARGS)
 Datum
 parvacuum_cancel_name(PG_FUNCTION_ARGS)
 {
-	Datum		relid = DirectFunctionCall1(text_regclass, PG_GETARG_DATUM(0));
+	Datum		relid;
 
+	pv_hook_check_server("parvacuum_cancel()");
+	check_not_null(fcinfo);
+	relid = DirectFunctionCall1(text_regclass, PG_GETARG_DATUM(0));
 	PG_RETURN_BOOL(cancel_table(DatumGetObjectId(relid)));
 }

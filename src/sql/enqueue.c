@@ -17,7 +17,10 @@
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -54,31 +57,73 @@ check_priority(double priority, bool limited)
 				 errhint("Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.")));
 }
 
-static void
-enqueue_relation(Oid relid, Oid toast_parent, BlockNumber pages, double priority)
+/* One call of parvacuum_enqueue(). */
+typedef struct Request
 {
-	bool		limited = !pv_may_maintain_all(GetUserId());
+	ReturnSetInfo *rsinfo;
+	double		priority;
+	bool		limited;		/* the role has a share of the queue */
+	bool		has_place;		/* a relation has been given one */
+	bool		told;			/* that another has found none */
+} Request;
 
-	switch (pv_queue_enqueue(relid, toast_parent, pages, priority, GetUserId(), limited))
-	{
-		case PV_ENQUEUED:
-			break;
-		case PV_ENQUEUE_FULL:
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-					 errmsg("the scheduler's queue is full"),
-					 errhint("Use parvacuum_run(), or try again later.")));
-			break;
-		case PV_ENQUEUE_SHARE:
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("too many tables enqueued by role \"%s\"",
-							GetUserNameFromId(GetUserId(), false)),
-					 errdetail("A role can have %d tables of a database in the scheduler's queue at a time, counting TOAST tables.",
-							   pv_queue_share_of_role()),
-					 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
-			break;
-	}
+/* A row of the result. */
+static void
+put_row(Request *request, Oid relid, const char *result)
+{
+	Datum		values[] = {ObjectIdGetDatum(relid), CStringGetTextDatum(result)};
+	bool		nulls[lengthof(values)] = {false};
+
+	tuplestore_putvalues(request->rsinfo->setResult, request->rsinfo->setDesc,
+						 values, nulls);
+}
+
+/*
+ * There is no place.  That is an error if there was none for any relation before, and
+ * nothing has been queued; then the rest is queued if it can be, after a warning.
+ */
+static void
+tell_no_place(Request *request, PvEnqueueResult why)
+{
+	int			elevel = request->has_place ? WARNING : ERROR;
+
+	if (request->told)
+		return;
+	request->told = true;
+	if (why == PV_ENQUEUE_FULL)
+		ereport(elevel,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("the scheduler's queue is full"),
+				 errhint("Use parvacuum_run(), or try again later.")));
+	else
+		ereport(elevel,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many tables enqueued by role \"%s\"",
+						GetUserNameFromId(GetUserId(), false)),
+				 errdetail("A role can have %d tables of a database in the scheduler's queue at a time, counting TOAST tables.",
+						   pv_queue_share_of_role()),
+				 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
+}
+
+static void
+enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber pages)
+{
+	static const char *const words[] = {
+		[PV_ENQUEUED] = "queued",
+		[PV_ENQUEUED_BEFORE] = "already queued",
+		[PV_ENQUEUED_HIGHER] = "priority raised",
+		[PV_ENQUEUED_AGAIN] = "being vacuumed, queued again",
+		[PV_ENQUEUE_FULL] = "no place",
+		[PV_ENQUEUE_SHARE] = "no place",
+	};
+	PvEnqueueResult result = pv_queue_enqueue(relid, toast_parent, pages, request->priority,
+											  GetUserId(), request->limited);
+
+	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
+		tell_no_place(request, result);
+	else
+		request->has_place = true;
+	put_row(request, relid, words[result]);
 }
 
 /*
@@ -86,7 +131,7 @@ enqueue_relation(Oid relid, Oid toast_parent, BlockNumber pages, double priority
  * an error if it was named.  What is gone is not queued.
  */
 static void
-enqueue_one(Oid relid, double priority, int elevel)
+enqueue_one(Request *request, Oid relid, int elevel)
 {
 	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
 	HeapTuple	toast;
@@ -98,21 +143,26 @@ enqueue_one(Oid relid, double priority, int elevel)
 	if (!pv_runner_may_vacuum(relid, form->relisshared))
 	{
 		pv_runner_refuse(elevel, NameStr(form->relname));
+		put_row(request, relid, "permission denied");
 		return;
 	}
 	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW)
 		return;
 	if (form->relpersistence == RELPERSISTENCE_TEMP)
-		return;					/* a child of the one that was named; only its session can */
+	{
+		/* a child of the one that was named; only its session can vacuum it */
+		put_row(request, relid, "temporary");
+		return;
+	}
 
-	enqueue_relation(relid, InvalidOid, form->relpages, priority);
+	enqueue_relation(request, relid, InvalidOid, form->relpages);
 	if (OidIsValid(form->reltoastrelid))
 	{
 		toast = SearchSysCache1(RELOID, ObjectIdGetDatum(form->reltoastrelid));
 		if (HeapTupleIsValid(toast))
 		{
-			enqueue_relation(form->reltoastrelid, relid,
-							 ((Form_pg_class) GETSTRUCT(toast))->relpages, priority);
+			enqueue_relation(request, form->reltoastrelid, relid,
+							 ((Form_pg_class) GETSTRUCT(toast))->relpages);
 			ReleaseSysCache(toast);
 		}
 	}
@@ -146,26 +196,43 @@ check_relation(Oid relid)
 	ReleaseSysCache(tuple);
 }
 
+static void
+check_not_null(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", name),
+				 errhint("Name a table.  The priority can be left out.")));
+}
+
 /*
  * Have a table vacuumed as soon as its priority, as a score, comes first, whether
  * it needs it or not.  A table stands for its partitions or children as in VACUUM.
+ * Returns a row for each of them, and for their TOAST tables.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)
 {
-	Oid			relid = PG_GETARG_OID(0);
-	double		priority = PG_GETARG_FLOAT8(1);
+	Request		request = {.limited = !pv_may_maintain_all(GetUserId())};
+	Oid			relid;
 	ListCell   *lc;
 
 	pv_hook_check_server("parvacuum_enqueue()");
+	check_not_null(fcinfo, 0, "rel");
+	check_not_null(fcinfo, 1, "priority");
+	relid = PG_GETARG_OID(0);
+	request.priority = PG_GETARG_FLOAT8(1);
 	check_scheduler();
-	check_priority(priority, !pv_may_maintain_all(GetUserId()));
+	check_priority(request.priority, request.limited);
 	check_relation(relid);
+	InitMaterializedSRF(fcinfo, 0);
+	request.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	foreach(lc, pv_runner_expand(relid, get_rel_relkind(relid)))
 	{
 		CHECK_FOR_INTERRUPTS();
-		enqueue_one(lfirst_oid(lc), priority, lfirst_oid(lc) == relid ? ERROR : WARNING);
+		enqueue_one(&request, lfirst_oid(lc), lfirst_oid(lc) == relid ? ERROR : WARNING);
 	}
-	PG_RETURN_VOID();
+	return (Datum) 0;
 }

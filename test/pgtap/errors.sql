@@ -1,7 +1,7 @@
 -- What is refused, with which code, in which words, with which hint.
 \ir common.psql
 
-SELECT plan(42);
+SELECT plan(58);
 SELECT connect('e') \g /dev/null
 
 CREATE TABLE good (a int PRIMARY KEY, b text);
@@ -71,9 +71,20 @@ SELECT fails('e', statement, '25001', 'CALL parvacuum() cannot run inside a tran
 FROM (VALUES ('SELECT call_in_function()', 'CALL in a function'), ('CALL call_in_definer()', 'CALL in a SECURITY DEFINER procedure'),
     ('CALL call_in_block()', 'CALL in a block with an exception handler')) x(statement, what);
 
--- and what is not
-SELECT is((failure('e', 'SELECT parvacuum_run(''good'', freeze => NULL, index_cleanup => NULL, "analyze" => NULL, skip_locked => NULL, disable_page_skipping => NULL, verbose => NULL)')).message,
-    NULL, 'null stands for the default in all other arguments');
+-- null, where it has no meaning, and where it has one
+SELECT fails('e', format('%s parvacuum%s(''good'', %I => NULL)', verb, suffix, name), '22004', format('argument "%s" must not be null', name), 'Leave it out to have its default.',
+    format('%s: %s null', verb, name))
+FROM (VALUES ('SELECT', '_run'), ('CALL', '')) f(verb, suffix), unnest('{freeze,index_cleanup,analyze,skip_locked,disable_page_skipping,verbose}'::text[]) name;
+SELECT is((failure('e', 'SELECT parvacuum_run(''good'', workers => NULL, truncate => NULL)')).message, NULL, 'workers and truncate null: parvacuum decides');
+
+-- another process cannot see temporary tables
+SELECT fails('e', 'CALL parvacuum(''temporary'')', '0A000', 'cannot vacuum temporary table "temporary" in another process', 'Use VACUUM.', 'CALL of a temporary table');
+SELECT is((failure('e', 'SELECT parvacuum_run(''temporary'')')).detail, 'Only the session that has created it can vacuum it.', 'the detail says why');
+SELECT is((failure('e', 'VACUUM temporary')).message, NULL, 'and the hint works');
+CREATE TABLE heir_of (a int);
+SELECT dblink_exec('e', 'CREATE TEMP TABLE heir () INHERITS (heir_of)') \g /dev/null
+CREATE TABLE heirs AS SELECT relid FROM parvacuum_run('heir_of');
+SELECT results_eq('SELECT relid FROM heirs', $$VALUES ('heir_of'::regclass)$$, 'a temporary child is passed over');
 
 SELECT dblink_disconnect('e') \g /dev/null
 SELECT * FROM finish();

@@ -1,12 +1,12 @@
 -- The rows of parvacuum_run(), and what its arguments do.
 \ir common.psql
 
-SELECT plan(59);
+SELECT plan(68);
 
 CREATE TEMP VIEW block_size AS SELECT current_setting('block_size')::int AS b;
 
 -- one table, with and without workers
-CREATE TABLE plain (a int, b text) WITH (autovacuum_enabled = off);
+CREATE TABLE plain (a int, b varchar(50)) WITH (autovacuum_enabled = off);
 CREATE FUNCTION fill(n int) RETURNS void LANGUAGE sql AS $$
     TRUNCATE plain;
     INSERT INTO plain SELECT g, repeat('x', 50) FROM generate_series(1, n) g;
@@ -26,7 +26,9 @@ SELECT is(pages_scanned, pages_total, 'pages_scanned') FROM r;
 SELECT is(pages_removed, 0::bigint, 'pages_removed') FROM r;
 SELECT is(tuples_removed, 5000::bigint, 'tuples_removed') FROM r;
 SELECT is(tuples_remaining, 15000::bigint, 'tuples_remaining') FROM r;
+SELECT is(tuples_remaining_estimated, false, 'tuples_remaining_estimated: every page was read') FROM r;
 SELECT is(tuples_recently_dead, 0::bigint, 'tuples_recently_dead') FROM r;
+SELECT is(tuples_missed, 0::bigint, 'tuples_missed') FROM r;
 SELECT is(dead_items, 5000::bigint, 'dead_items') FROM r;
 SELECT is(index_rounds, 1, 'index_rounds') FROM r;
 SELECT cmp_ok(store_bytes, '>', 0::bigint, 'store_bytes') FROM r;
@@ -93,22 +95,36 @@ SELECT is(count(*), 0::bigint, 'no statistics yet') FROM pg_stats WHERE schemana
 SELECT is((SELECT count(*) FROM parvacuum_run('fresh', "analyze" => true)), 1::bigint, 'analyze');
 SELECT is(count(*), 1::bigint, 'statistics') FROM pg_stats WHERE schemaname = 't' AND tablename = 'fresh';
 
--- TOAST tables: part of their table's row
+-- TOAST tables: a row of their own
 CREATE TABLE wide (a int PRIMARY KEY, b text) WITH (autovacuum_enabled = off);
 ALTER TABLE wide ALTER b SET STORAGE EXTERNAL;
 INSERT INTO wide SELECT g, repeat('abc', 2000) FROM generate_series(1, 400) g;
 DELETE FROM wide WHERE a % 2 = 0;
-CREATE TABLE w AS SELECT * FROM parvacuum_run('wide', workers => 1);
-SELECT is(count(*), 1::bigint, 'TOAST: one row') FROM w;
-SELECT is(relid, 'wide'::regclass, 'TOAST: of the table') FROM w;
-SELECT is(pages_total, (pg_relation_size('wide') + pg_relation_size(reltoastrelid)) / b, 'TOAST: pages of both') FROM w, block_size, pg_class WHERE oid = 'wide'::regclass;
-SELECT cmp_ok(tuples_removed, '>=', 200 + 200 * 3::bigint, 'TOAST: tuples of both') FROM w;
-SELECT is(index_rounds, 2, 'TOAST: index rounds of both') FROM w;
-SELECT ok(workers_planned = 1, 'TOAST: not more workers than one of them had') FROM w;
+SELECT reltoastrelid::regclass AS toast FROM pg_class WHERE oid = 'wide'::regclass \gset
+CREATE TABLE w AS SELECT row_number() OVER () AS n, r.* FROM parvacuum_run('wide', workers => 1) r;
+SELECT results_eq('SELECT relid FROM w ORDER BY n', format('VALUES (''wide''::regclass), (%L::regclass)', :'toast'), 'TOAST: a row for the table, then one for its TOAST table');
+SELECT is(pages_total, pg_relation_size(relid) / b, format('TOAST: pages of row %s', n)) FROM w, block_size ORDER BY n;
+SELECT is(tuples_removed, (ARRAY[200, 200 * 4])[n]::bigint, format('TOAST: tuples removed of row %s', n)) FROM w ORDER BY n;
+SELECT is(tuples_remaining, (ARRAY[200, 200 * 4])[n]::bigint, format('TOAST: tuples remaining of row %s', n)) FROM w ORDER BY n;
+SELECT is(index_rounds, 1, format('TOAST: index rounds of row %s', n)) FROM w ORDER BY n;
+SELECT ok(workers_planned <= 1, format('TOAST: workers of row %s', n)) FROM w ORDER BY n;
 SELECT is(count(*), 2::bigint, 'TOAST: both were vacuumed') FROM pg_class, pg_stat_all_tables s
 WHERE oid = 'wide'::regclass AND s.relid IN (oid, reltoastrelid) AND vacuum_count = 1;
-SELECT reltoastrelid::regclass AS toast FROM pg_class WHERE oid = 'wide'::regclass \gset
-SELECT is((SELECT relid FROM parvacuum_run(:'toast')), :'toast'::regclass, 'TOAST: a row of its own by its own name');
+SELECT is((SELECT relid FROM parvacuum_run(:'toast')), :'toast'::regclass, 'TOAST: one row by its own name');
+
+-- rows that a snapshot still sees are dead, and do not remain
+SELECT connect('sees') \g /dev/null
+SELECT fill(20000) \g /dev/null
+SELECT 1 FROM parvacuum_run('plain') \g /dev/null
+SELECT dblink_exec('sees', 'BEGIN ISOLATION LEVEL REPEATABLE READ; DECLARE c CURSOR FOR SELECT FROM t.plain') \g /dev/null
+DELETE FROM plain WHERE a % 4 = 1;
+SELECT is(ARRAY[tuples_removed, tuples_remaining, tuples_recently_dead, tuples_missed], '{0,10000,5000,0}'::bigint[], 'a snapshot: what is removed, alive, kept, missed')
+FROM parvacuum_run('plain', disable_page_skipping => true);
+SELECT dblink_exec('sees', 'ROLLBACK') \g /dev/null
+SELECT 1 FROM parvacuum_run('plain', index_cleanup => 'on') \g /dev/null
+DELETE FROM plain WHERE a < 100;
+SELECT is(tuples_remaining_estimated, true, 'tuples_remaining_estimated: pages were skipped') FROM parvacuum_run('plain');
+SELECT dblink_disconnect('sees') \g /dev/null
 
 -- partitions
 CREATE TABLE part (a int) PARTITION BY RANGE (a);
@@ -124,9 +140,10 @@ SELECT ok(last_analyze IS NOT NULL, 'the partitioned table is analyzed') FROM pg
 
 -- what is not the engine's
 CREATE TABLE c AS SELECT * FROM parvacuum_run('pg_proc');
-SELECT is(array_agg(relid), ARRAY['pg_proc'::regclass], 'a catalog and its TOAST table: one row') FROM c;
-SELECT ok(num_nonnulls(workers_planned, workers_launched, pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining,
-    tuples_recently_dead, dead_items, index_rounds, store_bytes, scan_ms, index_ms, reap_ms, cleanup_ms, truncate_ms, oldest_xmin,
+SELECT set_eq('SELECT relid FROM c', ARRAY['pg_proc'::regclass, (SELECT reltoastrelid FROM pg_class WHERE oid = 'pg_proc'::regclass)], 'a catalog and its TOAST table: two rows');
+DELETE FROM c WHERE relid <> 'pg_proc'::regclass;
+SELECT ok(num_nonnulls(workers_planned, workers_launched, pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_remaining_estimated,
+    tuples_recently_dead, tuples_missed, dead_items, index_rounds, store_bytes, scan_ms, index_ms, reap_ms, cleanup_ms, truncate_ms, oldest_xmin,
     relfrozenxid_advanced, index_scan_bypassed) = 0, 'a catalog: nothing is known of core''s work') FROM c;
 SELECT ok(elapsed_ms > 0 AND num_nulls(wal_records, wal_fpi, wal_bytes, buffers_hit, buffers_read, buffers_dirtied) = 0 AND buffers_hit + buffers_read > 0,
     'a catalog: but what it took') FROM c;

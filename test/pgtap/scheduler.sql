@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(160);
+SELECT plan(172);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -12,9 +12,8 @@ SELECT plan(160);
 CREATE TEMP VIEW func AS SELECT * FROM pg_proc WHERE proname ~ '^parvacuum_(queue_items|scheduler_stats|cancel|enqueue)$';
 
 SELECT set_eq($$SELECT format('%s(%s) %s', proname, pg_get_function_identity_arguments(oid), pg_get_function_result(oid)) FROM func WHERE proargmodes IS NULL$$,
-    ARRAY['parvacuum_cancel(pid integer) boolean', 'parvacuum_cancel(rel regclass) boolean', 'parvacuum_cancel(name text) boolean',
-        'parvacuum_enqueue(rel regclass, priority double precision) void'], 'the functions without a row as their result');
-SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100', 'the priority has a default')
+    ARRAY['parvacuum_cancel(pid integer) boolean', 'parvacuum_cancel(rel regclass) boolean', 'parvacuum_cancel(name text) boolean'], 'the functions without a row as their result');
+SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100, OUT relid regclass, OUT result text', 'the priority has a default, and a row says what was done')
 FROM func WHERE proname = 'parvacuum_enqueue';
 SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
     'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT lane text, OUT score double precision, '
@@ -27,8 +26,8 @@ SELECT is(pg_get_function_arguments(oid), 'OUT passes bigint, OUT vacuums bigint
     'the columns of parvacuum_scheduler_stats()')
 FROM func WHERE proname = 'parvacuum_scheduler_stats';
 SELECT is(format('%s %s %s %s %s', prokind, provolatile, proparallel, proisstrict, proretset),
-    CASE proname WHEN 'parvacuum_queue_items' THEN 'f v r t t' WHEN 'parvacuum_scheduler_stats' THEN 'f v r t f' ELSE 'f v u t f' END,
-    format('%s: volatile, strict, and where it only looks, beside parallel workers', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
+    CASE proname WHEN 'parvacuum_queue_items' THEN 'f v r t t' WHEN 'parvacuum_scheduler_stats' THEN 'f v r t f' WHEN 'parvacuum_enqueue' THEN 'f v u f t' ELSE 'f v u f f' END,
+    format('%s: volatile, and strict where it only looks, beside parallel workers', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT is(proacl::text, NULL, format('%s may be called by all', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, format('%s has a comment', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs it or not and outside of its window, too', 'the comment says what is done for the asking')
@@ -52,10 +51,12 @@ SELECT is(current_setting('parvacuum.scheduler'), 'off', 'it is off unless someb
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'enqueue is refused, and told how to have it');
 SELECT is((SELECT count(*) FROM parvacuum_queue), 0::bigint, 'nothing is queued');
 SELECT is(parvacuum_cancel('owned'), false, 'nor is there anything to cancel');
-SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(NULL)'), 'done', 'null is no table, and that is no error');
-SELECT is(parvacuum_cancel(NULL::regclass), NULL, 'nor a table to cancel');
-SELECT is(parvacuum_cancel(NULL::int), NULL, 'nor a process');
-SELECT is(parvacuum_cancel(NULL::text), NULL, 'nor a name');
+SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_enqueue(%s)', arguments)), format('22004: argument "%s" must not be null / Name a table.  The priority can be left out.', name),
+    format('enqueue(%s) is refused', arguments))
+FROM (VALUES ('NULL', 'rel'), ('NULL, 5', 'rel'), ('''owned'', NULL', 'priority')) x(arguments, name);
+SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_cancel(NULL::%s)', type)), '22004: what to cancel must not be null / Name a table, or give the PID of a process.',
+    format('cancel(NULL::%s) is refused', type))
+FROM unnest('{regclass,int,text}'::text[]) type;
 
 -- beside parallel workers, which the view is not for
 CREATE TABLE many AS SELECT g::oid AS a FROM generate_series(1, 20000) g;
@@ -271,7 +272,12 @@ SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_enqueue(''mixed'')'), r
 SELECT is(attempt('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT parvacuum_enqueue(''mixed'', 2)'), 'done', 'one''s own is queued');
 SELECT is(in_queue('state = ''queued'''), 'mixed_ours mixed_sub_ours', 'by those of its partitions that are one''s own');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''mixed_theirs'')'), refusal('mixed_theirs'), 'another''s partition by name is an error');
-SELECT parvacuum_enqueue('mixed', 3) \g /dev/null
+SELECT set_eq('SELECT relid, result FROM parvacuum_enqueue(''mixed'', 3)', $$VALUES ('mixed_ours'::regclass, 'priority raised'), ('mixed_theirs', 'queued'), ('mixed_sub_ours', 'priority raised')$$,
+    'the answer has a row for each partition');
+SELECT set_eq('SELECT result, count(*) FROM parvacuum_enqueue(''mixed'', 3) GROUP BY 1', $$VALUES ('already queued', 3::bigint)$$, 'the same again changes nothing');
+SELECT set_eq('SELECT result, count(*) FROM parvacuum_enqueue(''mixed'', 2) GROUP BY 1', $$VALUES ('already queued', 3::bigint)$$, 'a lower priority neither');
+SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(relid || '' '' || result, '', '' ORDER BY relid::text COLLATE "C") FROM parvacuum_enqueue(''mixed'', 1)'),
+    'mixed_ours already queued, mixed_sub permission denied, mixed_sub_ours already queued, mixed_theirs permission denied', 'nor that of another role; what is not one''s own is said');
 SELECT is(in_queue('state = ''queued'' AND priority = 3'), 'mixed_ours mixed_sub_ours mixed_theirs', 'a superuser queues them all');
 SELECT is(in_queue('relid IN (''mixed''::regclass, ''mixed_sub''::regclass)'), '', 'what has no storage is not queued');
 
@@ -280,6 +286,9 @@ SELECT parvacuum_enqueue('toasty', 5), parvacuum_enqueue('toasty', 7), parvacuum
 SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason, '-'), action, lane, score) FROM parvacuum_queue WHERE priority IN (5, 7)$$,
     (SELECT ARRAY[format('%s queued - vacuum small 7', oid), format('%s queued - vacuum small 7', reltoastrelid)] FROM pg_class WHERE oid = 'toasty'::regclass),
     'a table and its TOAST table, each once');
+SELECT is(array(SELECT result FROM parvacuum_enqueue('toasty', 6)), ARRAY['already queued', 'already queued'], 'a row for the TOAST table, too');
+SELECT is((SELECT min(priority) FROM parvacuum_queue WHERE "table"::text IN ('toasty', (SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'toasty'::regclass))), 7::float8,
+    'a higher priority is not lowered');
 SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 100::float8, 'a materialized view, at the default priority');
 SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock_timestamp() AND until IS NULL AND NOT wraparound) FROM parvacuum_queue
     WHERE datname = current_database()), true, 'since when, and nothing that none of them waits for');
@@ -296,9 +305,12 @@ SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 100)
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''mixed_ours'')'),
     '53400: too many tables enqueued by role "pv_owner" / Use parvacuum_run(), or try again when some of them have been vacuumed.', 'another one is too many');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 99)'), 'done', 'the same is not');
+SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'owned'::regclass), 100::float8, 'and keeps its priority');
 SELECT is(attempt('SET SESSION AUTHORIZATION pv_super', format('SELECT parvacuum_enqueue(%L, 7)', c)), 'done', format('%s: nor is any for a superuser', c))
 FROM unnest('{mixed_ours,mixed_sub_ours}'::text[]) c;
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels it');
+SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(relid || '' '' || result, '', '' ORDER BY relid::text COLLATE "C") FROM parvacuum_enqueue(''mixed'', 50)'),
+    'mixed_ours priority raised, mixed_sub permission denied, mixed_sub_ours no place, mixed_theirs permission denied', 'a partition has a place, the next one none, and both are told');
 ALTER SYSTEM RESET parvacuum.queue_limit;
 SELECT reloaded('parvacuum.queue_limit', '2147483647') \g /dev/null
 
@@ -315,7 +327,8 @@ SELECT is(attempt(s, 'SELECT parvacuum_cancel(''slow'')'), refusal(), s || ': ca
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal']) s;
 SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', :pid)), refusal_of_runner(), s || ': cancel of a runner')
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal', 'SET ROLE pv_owner']) s;
-SELECT parvacuum_enqueue('slow', 5) \g /dev/null
+SELECT is((SELECT result FROM parvacuum_enqueue('slow', 5) LIMIT 1), 'being vacuumed, queued again', 'and the answer says so');
+SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'slow'::regclass), 90::float8, 'what is to come then keeps its priority');
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
 SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its runner goes on');

@@ -4,7 +4,7 @@
 
 SELECT plan(26);
 
-CREATE TABLE a (x int, y text) WITH (autovacuum_enabled = off);
+CREATE TABLE a (x int, y varchar(200)) WITH (autovacuum_enabled = off);
 CREATE FUNCTION fill(n int DEFAULT 40000) RETURNS void LANGUAGE sql AS $$
     TRUNCATE a;
     INSERT INTO a SELECT g, repeat('x', 200) FROM generate_series(1, n) g;

@@ -1,7 +1,7 @@
 -- What parvacuum_run() and CALL parvacuum() look like from outside.
 \ir common.psql
 
-SELECT plan(54);
+SELECT plan(55);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -47,8 +47,8 @@ SELECT is(
           WHERE proname = 'parvacuum_run' AND proargmodes[i] = 'o' ORDER BY i),
     ARRAY['relid regclass', 'workers_planned integer', 'workers_launched integer',
           'pages_total bigint', 'pages_scanned bigint', 'pages_removed bigint',
-          'tuples_removed bigint', 'tuples_remaining bigint',
-          'tuples_recently_dead bigint', 'dead_items bigint', 'index_rounds integer',
+          'tuples_removed bigint', 'tuples_remaining bigint', 'tuples_remaining_estimated boolean',
+          'tuples_recently_dead bigint', 'tuples_missed bigint', 'dead_items bigint', 'index_rounds integer',
           'store_bytes bigint', 'scan_ms double precision', 'index_ms double precision',
           'reap_ms double precision', 'cleanup_ms double precision',
           'truncate_ms double precision', 'elapsed_ms double precision',
@@ -62,6 +62,9 @@ SELECT is(
 SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, proname || ' has a comment') FROM func ORDER BY proname;
 SELECT matches(obj_description(oid, 'pg_proc'), 'snapshot.*CALL parvacuum',
                'the function''s comment names the other form')
+FROM func WHERE proname = 'parvacuum_run';
+SELECT matches(obj_description(oid, 'pg_proc'), 'TOAST table vacuumed; tuples_remaining does not count dead rows.*is an estimate where tuples_remaining_estimated says so',
+               'and says what is counted and what is estimated')
 FROM func WHERE proname = 'parvacuum_run';
 SELECT ok(obj_description(oid, 'pg_extension') IS NOT NULL, 'the extension has a comment')
 FROM pg_extension WHERE extname = 'parvacuum';

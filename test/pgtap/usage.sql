@@ -5,7 +5,7 @@ SELECT count(*) = 1 AS preloaded FROM regexp_split_to_table(current_setting('sha
 CREATE EXTENSION IF NOT EXISTS pg_stat_statements;
 SELECT plan(12);
 
-CREATE TABLE a (x int, y text) WITH (autovacuum_enabled = off);
+CREATE TABLE a (x int, y varchar(100)) WITH (autovacuum_enabled = off);
 CREATE INDEX ON a (x);
 CREATE INDEX ON a (y);
 INSERT INTO a SELECT g, md5(g::text) FROM generate_series(1, 50000) g;

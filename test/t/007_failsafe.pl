@@ -52,7 +52,7 @@ sub failsafe
 	my $pages = $node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')});
 
 	my $run = pv_start_run($node, "SELECT dead_items > 0, index_rounds, index_ms, reap_ms, pages_removed, index_scan_bypassed, relfrozenxid_advanced
-		FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => true)",
+		FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => true) WHERE relid = 'ours'::regclass",
 		vacuum_failsafe_age => 0, vacuum_cost_delay => $middle ? '20ms' : '1ms', vacuum_cost_page_hit => 20);
 	if ($middle)
 	{
@@ -75,7 +75,7 @@ sub failsafe
 	# out of danger, the next vacuum does the rest
 	$node->safe_psql('postgres', 'VACUUM (TRUNCATE) stock');
 	is($node->safe_psql('postgres', "SELECT dead_items > 0, index_rounds, pages_removed > 0, index_scan_bypassed
-		FROM parvacuum_run('ours', workers => $workers, truncate => true)"), 't|1|t|f', "$what: the next vacuum does all of it");
+		FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"), 't|1|t|f', "$what: the next vacuum does all of it");
 	is($node->safe_psql('postgres', $items), 'f|4115', "$what: no dead line pointer is left");
 	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: again as stock does");
 	return;
@@ -101,7 +101,7 @@ for my $workers (0, 2)
 	make_old(209_999_900);
 	my $gate = $node->background_psql('postgres', on_error_stop => 1);
 	$gate->query_safe('SELECT pg_advisory_lock(28790)');
-	my $run = pv_start_run($node, "SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('ours', workers => $workers, disable_page_skipping => true)",
+	my $run = pv_start_run($node, "SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('ours', workers => $workers, disable_page_skipping => true) WHERE relid = 'ours'::regclass",
 		vacuum_failsafe_age => 0, 'parvacuum.wait_at' => 'scan', 'parvacuum.buffer_usage_limit' => '256kB');
 	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: all are there");
 	use_up(300);

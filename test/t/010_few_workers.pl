@@ -54,13 +54,13 @@ $node->safe_psql('postgres', q{
 	DELETE FROM a WHERE id % 3 = 0;
 	DELETE FROM b WHERE id % 3 = 0;
 });
-my $slow = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 4)",
+my $slow = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 4) WHERE relid = 'a'::regclass",
 	vacuum_cost_delay => '10ms', vacuum_cost_page_hit => 50);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 4), 'the first run has four workers');
-is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 4)}), 2, 'the second has two');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 4) WHERE relid = 'b'::regclass}), 2, 'the second has two');
 ok(pv_finish($slow), 'the first ends') or diag $slow->{err};
 is($slow->{out}, 4, 'with four');
-is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6)}), 6, 'then all six can be had');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'then all six can be had');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
 
 # Workers scan the table and make its visibility map while the leader waits: what
@@ -71,7 +71,7 @@ $node->safe_psql('postgres', q{
 });
 my $gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(28790)');
-my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2)",
+my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2) WHERE relid = 'c'::regclass",
 	'parvacuum.wait_at' => 'leader\ scan');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event = 'advisory'}, 1),
 	'the leader waits');
@@ -85,7 +85,7 @@ is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class 
 $node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");
 $node->reload;
 ok(pv_await($node, 'SHOW parvacuum.max_workers', 1), 'reloaded');
-is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6)}), 1, 'one is the most now');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 1, 'one is the most now');
 
 pv_no_crash($node, 'the server');
 $node->stop;

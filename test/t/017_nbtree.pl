@@ -128,7 +128,7 @@ sub start_vacuum
 {
 	my ($table, $workers, $place, %settings) = @_;
 	return pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('$table', workers => $workers,
-		index_cleanup => 'on', truncate => false, disable_page_skipping => true)",
+		index_cleanup => 'on', truncate => false, disable_page_skipping => true) WHERE relid = '$table'::regclass",
 		'parvacuum.wait_at' => defined $place ? "nbtree\\ $place" : "''", %settings);
 }
 
@@ -441,7 +441,7 @@ sub vacuum_twins
 	my %vacuum = (
 		stock => 'VACUUM (VERBOSE, INDEX_CLEANUP on, TRUNCATE off, PARALLEL 0) stock',
 		ours => ($setting // '') . "SELECT index_rounds
-			FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => false, verbose => true)");
+			FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => false, verbose => true) WHERE relid = 'ours'::regclass");
 
 	sql('SELECT pg_current_xact_id()');
 	for my $twin (qw(stock ours))

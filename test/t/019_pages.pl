@@ -358,9 +358,9 @@ sub vacuum_twins
 	  "SELECT set_config('vacuum_freeze_min_age', ($set{vacuum_freeze_min_age} + $next_xid - :next_xid)::text, false),
 		  $same AND $next_xid = :next_xid AS alike \\gset",
 	  "SELECT pg_logical_emit_message(false, 'pages', 'x'), pg_current_wal_insert_lsn() AS l2 \\gset",
-	  "\\o", "SELECT format('%s removed, %s remain, %s are dead but not yet removable', tuples_removed, tuples_remaining, tuples_recently_dead), pages_total = pages_scanned
+	  "\\o", "SELECT format('%s removed, %s remain, %s are dead but not yet removable', tuples_removed, tuples_remaining + tuples_recently_dead + tuples_missed, tuples_recently_dead), pages_total = pages_scanned
 	  FROM parvacuum_run('ours', workers => $workers, truncate => $truncate, index_cleanup => '$cleanup', freeze => "
-	  . ($freeze ? 'true' : 'false') . ', disable_page_skipping => ' . ($skip ? 'false' : 'true') . ");\n\\o /dev/null",
+	  . ($freeze ? 'true' : 'false') . ', disable_page_skipping => ' . ($skip ? 'false' : 'true') . ") WHERE relid = 'ours'::regclass;\n\\o /dev/null",
 	  "SELECT pg_logical_emit_message(true, 'pages', 'x'), pg_current_wal_insert_lsn() AS l3 \\gset", "\\o",
 	  "SELECT * FROM pages.differences(true);",
 	  "SELECT * FROM oracle.compare('stock', 'ours', false, true) WHERE what NOT IN ('n_live_tup', 'n_dead_tup', 'vacuum_count');",
@@ -492,7 +492,7 @@ sub vacuum_for_wal
 		SELECT pg_current_wal_insert_lsn() AS l1 \gset
 		VACUUM (VERBOSE, INDEX_CLEANUP on) stock;
 		SELECT pg_current_wal_insert_lsn() AS l2 \gset
-		SELECT wal_records, wal_bytes FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on');
+		SELECT wal_records, wal_bytes FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on') WHERE relid = 'ours'::regclass;
 		SELECT pg_logical_emit_message(true, 'pages', 'x'), pg_current_wal_insert_lsn() AS l3 \gset
 		SELECT string_agg(format('%s %s/%s', kind, records, images), ', ' ORDER BY kind) FROM pages.records('ours', :'l2', :'l3')
 			WHERE kind IN ('PRUNE', 'VACUUM', 'FREEZE_PAGE');

@@ -88,6 +88,70 @@ same_lines('an old row and a multixact',
 	'', 'SET vacuum_freeze_min_age = 100');
 
 #
+# What each index took
+#
+sub index_lines
+{
+	my %index;
+	$index{$1} = { entries => $2, pages => $3, ms => $4, rest => $5 }
+	  while $_[0] =~ /^index "(\w+)": (\d+) entries removed, (\d+) pages, took (\d+\.\d+) ms(.*)$/mg;
+	return %index;
+}
+
+sql('CREATE TABLE timed (a int, b int, c int[]) WITH (autovacuum_enabled = off, parvacuum.enabled)', 'CREATE INDEX timed_a ON timed (a)', 'CREATE INDEX timed_b ON timed USING hash (b)',
+	'CREATE INDEX timed_c ON timed USING gin (c)', 'CREATE INDEX timed_d ON timed (a) WHERE a < 10');
+for my $workers (0, 2)
+{
+	my $what = "indexes, $workers workers";
+	sql('TRUNCATE timed', 'INSERT INTO timed SELECT i, i, ARRAY[i] FROM generate_series(1, 60000) i', q{SELECT gin_clean_pending_list('timed_c')}, 'DELETE FROM timed WHERE a % 3 = 0');
+	my $said = said('timed', ", PARALLEL $workers", 'SET vacuum_cost_delay = 5', 'SET vacuum_cost_limit = 200', 'SET vacuum_cost_page_hit = 5', 'SET vacuum_cost_page_dirty = 20');
+	my %index = index_lines($said);
+	my ($vacuum, $cleanup) = $said =~ /^phases: .*index vacuum (\S+) ms.*index cleanup (\S+) ms/m;
+	my $sum = 0;
+	$sum += $_->{ms} for values %index;
+
+	is(join(' ', map { "$_:$index{$_}{entries}" } sort keys %index), 'timed_a:20000 timed_b:20000 timed_c:20000 timed_d:3', "$what: a line for each, with its entries");
+	is($index{$_}{pages}, sql("SELECT pg_relation_size('$_') / 8192"), "$what: pages of $_") for qw(timed_a timed_b timed_c);
+	like($index{timed_a}{rest}, qr/^, shared by several processes, the last \d+\.\d+ ms of it by one, pages visited again after splits: 0$/, "$what: one was shared");
+	is($index{$_}{rest}, '', "$what: $_ was not") for qw(timed_b timed_c timed_d);
+	for my $index (qw(timed_a timed_b timed_c))
+	{
+		cmp_ok($index{$index}{ms}, '>', 20, "$what: real time of $index");
+		cmp_ok($index{$index}{ms}, '<=', $vacuum + $cleanup, "$what: within the phases");
+	}
+	cmp_ok($sum, '>', ($vacuum + $cleanup) * 0.7, "$what: together no less than the phases");
+	cmp_ok($sum, '<=', $vacuum + $cleanup, "$what: one after the other as long as the phases") if $workers == 0;
+}
+sql('DROP TABLE timed');
+
+#
+# What CALL says: rows that stay, and why
+#
+{
+	sql('CREATE TABLE called (a int, b text) WITH (autovacuum_enabled = off)', 'INSERT INTO called SELECT generate_series(1, 1000)');
+	my $sees = $node->background_psql('postgres');
+	$sees->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM called');
+	sql('DELETE FROM called WHERE a <= 300', burn(5));
+	my ($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('called')});
+	like($err, qr/NOTICE:  vacuumed table "public\.called"\nDETAIL:  0 rows were removed, 700 remain, and 300 are dead but not yet removable\.  The removable cutoff was transaction ID \d+, which is \d+ XIDs old now\./,
+		'CALL: the rows that stay');
+	my ($age) = $err =~ /which is (\d+) XIDs old/;
+	cmp_ok($age // 0, '>=', 6, 'CALL: the age of the horizon');
+	like($err, qr/HINT:  Old transactions, prepared transactions, replication slots, and standbys/, 'CALL: what may hold it back');
+	my $toast = sql(q{SELECT reltoastrelid::regclass FROM pg_class WHERE relname = 'called'});
+	like($err, qr/NOTICE:  vacuumed TOAST table "\Q$toast\E" of table "public\.called"\nDETAIL:  0 rows were removed, 0 remain, and 0 are dead/, 'CALL: a message for the TOAST table');
+	$sees->query_safe('COMMIT');
+	$sees->quit;
+	($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('called')});
+	like($err, qr/DETAIL:  300 rows were removed, 700 remain, and 0 are dead but not yet removable\./, 'CALL: then they go');
+	unlike($err, qr/HINT:/, 'CALL: and there is no hint');
+	sql('INSERT INTO called SELECT generate_series(1001, 60000)', 'VACUUM called', 'DELETE FROM called WHERE a = 999');
+	($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('called')});
+	like($err, qr/DETAIL:  1 rows were removed, about \d+ remain/, 'CALL: an estimate is called one');
+	sql('DROP TABLE called');
+}
+
+#
 # Pages that are frozen early
 #
 

@@ -1,5 +1,6 @@
 # parvacuum_cancel(): it hits the table that it names and no other, and nobody keeps
-# a vacuum that prevents wraparound from its end who may only vacuum the table.
+# a vacuum that prevents wraparound from its end who may only vacuum the table.  It hits
+# VACUUM commands and autovacuum workers that are at the table with the engine, too.
 
 use strict;
 use warnings FATAL => 'all';
@@ -131,6 +132,113 @@ is(sql('SELECT ' . state_of('old')), 'waiting canceled', 'until the next pass');
 my $runner = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
 is(sql("SELECT parvacuum_cancel($runner)"), 't', 'nor is there anything against cancelling what the runner does');
 ok(pv_await($node, 'SELECT ' . state_of('slow'), 'waiting canceled'), 'which is given up') or diag described();
+
+pv_reload_with($node, 'parvacuum.scheduler' => 'off');
+
+#
+# VACUUM commands and autovacuum workers
+#
+my %slow = (vacuum_cost_delay => 100, vacuum_cost_limit => 100);
+sql('CREATE ROLE pv_signal IN ROLE pg_signal_backend', 'GRANT USAGE ON SCHEMA public TO pv_signal',
+	'CREATE TABLE big (id int, pad char(2400)) WITH (parvacuum.enabled)', 'ALTER TABLE big ALTER pad SET STORAGE PLAIN',
+	q{INSERT INTO big SELECT i, 'x' FROM generate_series(1, 3000) i}, 'DELETE FROM big WHERE id % 3 = 0', 'ALTER TABLE big OWNER TO pv_owner',
+	'CREATE TABLE wide (id int, pad text) WITH (parvacuum.enabled)', 'ALTER TABLE wide ALTER pad SET STORAGE EXTERNAL',
+	q{INSERT INTO wide SELECT i, repeat('x', 100000) FROM generate_series(1, 100) i}, 'DELETE FROM wide WHERE id % 3 = 0', 'ALTER TABLE wide OWNER TO pv_owner',
+	'CREATE TABLE left_alone (LIKE big INCLUDING STORAGE)', q{INSERT INTO left_alone SELECT i, 'x' FROM generate_series(1, 3000) i}, 'DELETE FROM left_alone');
+sub at { return "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = $_[0]"; }
+my $big = q{'big'::regclass};
+my $refused = 'permission denied to cancel a VACUUM command';
+sub cancel_as { return sql("SET ROLE $_[0]", "SELECT try(\$\$parvacuum_cancel('$_[1]')\$\$)"); }
+
+for my $workers (0, 2)
+{
+	my $what = "VACUUM, $workers workers";
+	my $vacuum = pv_start_run($node, "VACUUM (PARALLEL $workers) big", %slow, max_parallel_maintenance_workers => 2);
+	ok(pv_await($node, at($big), 1), "$what: it is under way");
+	is(cancel_as('pv_owner', 'big'), $refused, "$what: whose table it is may not cancel what a superuser does");
+	is(cancel_as('pv_signal', 'big'), 'permission denied to cancel a vacuum', "$what: nor may a member of pg_signal_backend");
+	is(sql(q{SELECT parvacuum_cancel('wide')}), 'f', "$what: it is not at another table");
+	is(sql(at($big)), 1, "$what: none of that has hit it");
+	is(sql(q{SELECT parvacuum_cancel('big')}), 't', "$what: a superuser cancels it");
+	ok(!pv_finish($vacuum), "$what: it fails");
+	like($vacuum->{err}, qr/canceling statement due to user request/, "$what: as after pg_cancel_backend()");
+	is(sql(q{SELECT parvacuum_cancel('big')}), 'f', "$what: nobody is at the table any more");
+}
+
+# one's own, and one of a role that is no superuser
+sql('CREATE ROLE pv_vacuums LOGIN IN ROLE pv_owner');
+for my $role (qw(pv_vacuums pv_signal))
+{
+	local $ENV{PGUSER} = 'pv_vacuums';
+	my $vacuum = pv_start_run($node, 'VACUUM big', %slow);
+	delete $ENV{PGUSER};
+	ok(pv_await($node, at($big), 1), "VACUUM of a role: it is under way");
+	is(cancel_as('pv_owner', 'big'), $refused, 'VACUUM of a role: the owner has no right to a session of a member') if $role eq 'pv_signal';
+	is(cancel_as($role, 'big'), 'true', "VACUUM of a role: cancelled by $role");
+	ok(!pv_finish($vacuum), "VACUUM of a role: it fails");
+}
+
+# of a TOAST table, by the name of its table
+my $vacuum = pv_start_run($node, 'VACUUM wide', %slow);
+ok(pv_await($node, at(q{(SELECT reltoastrelid FROM pg_class WHERE relname = 'wide')}), 1), 'VACUUM is at the TOAST table');
+is(sql(q{SELECT parvacuum_cancel('wide')}), 't', 'TOAST: it is cancelled by its table');
+ok(!pv_finish($vacuum), 'TOAST: it fails');
+
+# by core's code it is none of ours
+$vacuum = pv_start_run($node, 'VACUUM left_alone', %slow);
+ok(pv_await($node, at(q{'left_alone'::regclass}), 1), 'VACUUM by core is under way');
+is(sql(q{SELECT parvacuum_cancel('left_alone')}), 'f', 'which is left alone');
+is(sql(at(q{'left_alone'::regclass})), 1, 'and goes on');
+sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum});
+pv_finish($vacuum);
+
+# what ends otherwise leaves nothing behind
+for my $end (qw(pg_cancel_backend pg_terminate_backend))
+{
+	$vacuum = pv_start_run($node, 'VACUUM big', %slow);
+	ok(pv_await($node, at($big), 1), "$end: it is under way");
+	sql("SELECT $end(pid) FROM pg_stat_progress_vacuum");
+	pv_finish($vacuum);
+	is(sql(q{SELECT parvacuum_cancel('big')}), 'f', "$end: nobody is at the table any more");
+}
+
+# A session that vacuums several tables in turn, while one of them is cancelled all the
+# time: what fails are statements for that table.
+sql(map { "ALTER TABLE $_ SET (parvacuum.enabled)" } 'hit', @others[ 0 .. 3 ]);
+{
+	my @statements = map { ('VACUUM (DISABLE_PAGE_SKIPPING) hit', map({ "VACUUM $_" } @others[ 0 .. 1 ]), 'SELECT 1') } 1 .. 500;
+	my @loops = map { start_loop(sql('SELECT current_user'), q{SELECT parvacuum_cancel('hit');}) } 1 .. 2;
+	my ($rc, $out, $err) = $node->psql('postgres', join(";\n", @statements) . ';', on_error_stop => 0);
+	stop_loop($_) for @loops;
+	my @failed = map { $statements[ $_ - 1 ] } $err =~ /^psql:<stdin>:(\d+): ERROR:/mg;
+	cmp_ok(scalar(@failed), '>', 0, 'commands in turn: some are cancelled: ' . @failed);
+	is(join("\n", grep { !/ hit$/ } @failed), '', 'commands in turn: and no other ones') or diag $err;
+	my @errors = grep { !/canceling (statement|vacuum of table "hit") due to user request/ } $err =~ /ERROR: (.*)/g;
+	is(join("\n", @errors), '', 'commands in turn: nothing else goes wrong');
+}
+
+# autovacuum, with the rights that core has for it
+my $by_autovacuum = q{SELECT count(*) FROM pg_stat_progress_vacuum p JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker' AND p.relid = 'big'::regclass};
+sql('ALTER TABLE big SET (autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 100)',
+	'UPDATE big SET id = id WHERE id < 100', 'SELECT pg_stat_force_next_flush()');
+pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => 1);
+ok(pv_await($node, $by_autovacuum, 1), 'autovacuum is under way') or diag pv_processes($node);
+my $denied = 'permission denied to cancel the autovacuum of table "public.big"';
+is(cancel_as('pv_owner', 'big'), $denied, 'autovacuum: whose table it is may not cancel it');
+is(cancel_as('pv_signal', 'big'), 'permission denied to cancel a vacuum', 'autovacuum: nor may a member of pg_signal_backend');
+is(sql($by_autovacuum), 1, 'autovacuum: it goes on');
+if ($node->pg_version >= 18)
+{
+	sql('GRANT pg_signal_autovacuum_worker TO pv_signal');
+	is(cancel_as('pv_signal', 'big'), 'true', 'autovacuum: a member of pg_signal_autovacuum_worker cancels it');
+}
+else
+{
+	is(sql(q{SELECT parvacuum_cancel('big')}), 't', 'autovacuum: a superuser cancels it');
+}
+my $canceled_task = qr/canceling autovacuum task.*?automatic vacuum of table "postgres\.public\.big"/s;
+ok((grep { slurp_file($node->logfile) =~ $canceled_task or (select(undef, undef, undef, 0.1), 0)[1] } 1 .. 100), 'autovacuum: the log says so');
+pv_reload_with($node, autovacuum => 'off');
 
 $node->stop;
 pv_no_crash($node, 'the server');

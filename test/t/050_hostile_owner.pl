@@ -118,7 +118,7 @@ my %ways = (
 	session => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 2) mallory.$_[0]") },
 	alone => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 0) mallory.$_[0]") },
 	stock => sub { $node->psql('postgres', "ANALYZE mallory.$_[0]") },
-	run => sub { $node->psql('postgres', qq{SET SESSION AUTHORIZATION mallory; SELECT count(*) FROM parvacuum_run('mallory.$_[0]', workers => 1, "analyze" => true)}) },
+	run => sub { $node->psql('postgres', qq{SET SESSION AUTHORIZATION mallory; SELECT count(*) FROM parvacuum_run('mallory.$_[0]', workers => 1, "analyze" => true) WHERE relid = 'mallory.$_[0]'::regclass}) },
 	scheduler => undef,
 	autovacuum => undef);
 
