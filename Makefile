@@ -51,6 +51,7 @@ OBJS = \
 	src/pv_report.o \
 	src/pv_runner.o \
 	src/pv_runs.o \
+	src/pv_sample.o \
 	src/pv_scan.o \
 	src/pv_sched.o \
 	src/pv_shmem.o \

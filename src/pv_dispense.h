@@ -13,6 +13,7 @@
 #include "pv_eager.h"
 #include "pv_guc.h"
 #include "pv_reader.h"
+#include "pv_sample.h"
 #include "utils/relcache.h"
 
 /* Largest range, in blocks */
@@ -47,6 +48,7 @@ typedef struct PvSkipping
 	bool		all_visible;	/* those that are only all-visible, too */
 	bool		short_unfrozen_runs;	/* also in runs that core reads */
 	PvSkipRule	rule;			/* how long a run must be */
+	PvSamplePlan sample;		/* what is visited of runs that core reads */
 } PvSkipping;
 
 /* A block that the first heap pass is to visit */
@@ -56,6 +58,10 @@ typedef struct PvScanBlock
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
 	bool		short_runs_read;	/* the rule by which it was decided for */
 	bool		eager;			/* skippable, but to be frozen if it can be */
+	bool		sampled;		/* skippable, but tuples are to be counted */
+	PvSampleSize sample_size;	/* if sampled: what sample it is in, and its */
+	uint8		space;			/* space by the free space map */
+	PvSkippedPages skipped;		/* those before it that core would read */
 } PvScanBlock;
 
 /* One participant's way through its ranges */
@@ -72,6 +78,8 @@ extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
 extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
+extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
+extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);
 
 #endif							/* PV_DISPENSE_H */
