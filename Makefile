@@ -38,6 +38,7 @@ OBJS = \
 	src/engine/reader.o \
 	src/engine/report.o \
 	src/engine/reserve.o \
+	src/engine/sample.o \
 	src/engine/sweep.o \
 	src/engine/truncate.o \
 	src/engine/vacuum.o \

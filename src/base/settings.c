@@ -42,6 +42,7 @@ char	   *pv_guc_window = "";
 PvWindow	pv_guc_parsed_window = {.always = true};
 int			pv_guc_store_limit = -1;
 int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
+int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
 int			pv_guc_queue_limit = INT_MAX;
 char	   *pv_guc_wait_at = "";
 
@@ -250,6 +251,15 @@ define_developer_settings(void)
 							 PGC_USERSET,
 							 GUC_NOT_IN_SAMPLE,
 							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.sample_pages",
+							"Sets how many skipped pages are read, at most, to estimate the number of rows on the others.",
+							"Of pages that PostgreSQL's own VACUUM would read; 0: none, which gives wrong estimates.",
+							&pv_guc_sample_pages,
+							PV_DEFAULT_SAMPLE_PAGES, 0, INT_MAX,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.queue_limit",
 							"Sets the maximum number of tables in the scheduler's queues.",

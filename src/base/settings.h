@@ -55,11 +55,13 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_BUFFER_USAGE_LIMIT	(16 * 1024)
 
 #define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
+#define PV_DEFAULT_SAMPLE_PAGES			4096
 
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which is
 								 * the most in any case */
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */
+extern int	pv_guc_sample_pages;	/* see pv_sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 

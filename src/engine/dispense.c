@@ -38,6 +38,9 @@
  * goes by the better; now and then it tries the other one, unless that cannot be
  * faster.  In shared buffers nothing is read and nothing measured.
  *
+ * Some pages of short runs that are skipped are visited as a sample, so that the number
+ * of tuples on the others can be estimated (pv_sample.c).
+ *
  * With peers, a run is measured within the range only, because beyond its
  * borders one of them may just have set the bits; cutting it short only makes us
  * visit some blocks more.  The map may be stale; what matters is only that every
@@ -120,9 +123,13 @@ struct PvBlockScan
 	BlockNumber cur;			/* next block of the range to decide about */
 	BlockNumber visit_until;	/* blocks before this are visited, though
 								 * all-visible */
+	BlockNumber skip_until;		/* blocks before this are skipped, but for a
+								 * sample: a run that core would read */
 	BlockNumber long_run_until; /* where the last skipped run ended, if core
 								 * would have skipped it too */
 	BlockNumber passed;			/* skipped since the last block decided for */
+	PvSkippedPages skipped;		/* of them, those that core would read */
+	PvSampler  *sampler;
 	Buffer		vmbuffer;
 
 	/* Blocks completed, for pv_blockscan_range_done() */
@@ -204,6 +211,7 @@ pv_blockscan_create(Relation rel, PvRing *ring, PvDispenseShared *shared,
 	scan->skipping = skipping;
 	scan->eager = eager;
 	scan->vmbuffer = InvalidBuffer;
+	scan->sampler = pv_sampler_create(rel, &skipping->sample);
 	scan->long_run_until = InvalidBlockNumber;
 	scan->stretch = InvalidBlockNumber;
 	return scan;
@@ -273,7 +281,7 @@ choose_rule(PvBlockScan *scan)
 }
 
 /*
- * Keep to one rule in a stretch.
+ * Keep to one rule in a stretch, and to its end in a short run.
  */
 static void
 enter_stretch(PvBlockScan *scan)
@@ -345,7 +353,7 @@ shortest_skip(PvBlockScan *scan, bool some_not_frozen)
 
 /*
  * A skippable run begins at scan->cur.  Find its end, and either skip what of
- * it lies in our range or arrange for it to be visited.
+ * it lies in our range or arrange for it to be visited, all or as a sample.
  */
 static void
 pass_skippable_run(PvBlockScan *scan)
@@ -384,11 +392,35 @@ pass_skippable_run(PvBlockScan *scan)
 	is_long = run_end - run_start >= PV_CORE_SKIP_THRESHOLD ||
 		run_start == scan->long_run_until;
 	run_end = Min(run_end, scan->range_end);
-	if (!is_long)
-		scan->short_skipped += run_end - run_start;
-	scan->passed += run_end - run_start;
 	scan->long_run_until = is_long ? run_end : InvalidBlockNumber;
+	if (!is_long)
+	{
+		scan->short_skipped += run_end - run_start;
+		scan->skip_until = run_end;
+		return;
+	}
+	scan->passed += run_end - run_start;
 	scan->cur = run_end;
+}
+
+/*
+ * Go on in a short run that is skipped, to its end or to a block of the sample.  True
+ * if there is one: scan->cur.
+ */
+static bool
+pass_short_run(PvBlockScan *scan)
+{
+	for (; scan->cur < scan->skip_until; scan->cur++)
+	{
+		PvSampleSize size = pv_sampler_size(scan->sampler);
+
+		if (pv_sampler_wants(scan->sampler, scan->cur))
+			return true;
+		scan->passed++;
+		scan->skipped.pages[size]++;
+		scan->skipped.space[size] += pv_sampler_space(scan->sampler, scan->cur);
+	}
+	return false;
 }
 
 /*
@@ -401,27 +433,38 @@ decide_next(void *arg, void *about_block)
 	PvBlockScan *scan = arg;
 	PvScanBlock *block = about_block;
 	bool		allfrozen,
-				eager;
+				eager,
+				sampled;
 
-	while (scan->cur < scan->range_end)
+	for (;;)
 	{
 		eager = false;
-		enter_stretch(scan);
-		if (scan->cur >= scan->visit_until &&
-			block_is_skippable(scan, scan->cur, &allfrozen, &eager))
+		sampled = pass_short_run(scan);
+		if (scan->cur >= scan->range_end)
+			return InvalidBlockNumber;
+		if (!sampled)
 		{
-			pass_skippable_run(scan);
-			continue;
+			enter_stretch(scan);
+			if (scan->cur >= scan->visit_until &&
+				block_is_skippable(scan, scan->cur, &allfrozen, &eager))
+			{
+				pass_skippable_run(scan);
+				continue;
+			}
 		}
 
+		block->sampled = sampled;
+		block->sample_size = pv_sampler_size(scan->sampler);
+		block->space = sampled ? pv_sampler_space(scan->sampler, scan->cur) : 0;
 		block->blkno = scan->cur++;
 		block->passed = scan->passed + 1;
 		block->short_runs_read = scan->read_short_runs;
 		block->eager = eager;
+		block->skipped = scan->skipped;
 		scan->passed = 0;
+		memset(&scan->skipped, 0, sizeof(scan->skipped));
 		return block->blkno;
 	}
-	return InvalidBlockNumber;
 }
 
 /*
@@ -438,7 +481,7 @@ claim_range(PvBlockScan *scan)
 	more = pv_dispense_claim(scan->shared, &scan->range_start, &scan->range_end);
 	if (!more)
 		scan->range_start = scan->range_end = pg_atomic_read_u32(&scan->shared->end);
-	scan->cur = scan->visit_until = scan->range_start;
+	scan->cur = scan->visit_until = scan->skip_until = scan->range_start;
 	return more;
 }
 
@@ -465,14 +508,16 @@ pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
 }
 
 /*
- * Not now: the block is the first of those that are yet to be visited.
+ * Not now: the block is the first of those that are yet to be visited.  What was
+ * decided for those after it is forgotten.
  */
 void
 pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
 {
 	ReleaseBuffer(buf);
-	scan->cur = block->blkno;
+	scan->cur = scan->skip_until = block->blkno;
 	scan->passed = block->passed - 1;
+	scan->skipped = block->skipped;
 }
 
 /*
@@ -510,6 +555,27 @@ pv_blockscan_skippedallvis(PvBlockScan *scan)
 }
 
 /*
+ * Add what was skipped, of what core would read, after the last block that was
+ * visited.  When no further one was found or the last one was put back.
+ */
+void
+pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum)
+{
+	pv_sample_add_skipped(sum, &scan->skipped);
+	memset(&scan->skipped, 0, sizeof(scan->skipped));
+}
+
+/*
+ * A page was visited that has so many bytes of free space and so many tuples: what is
+ * learned of the table bears on how many pages are visited as a sample.
+ */
+void
+pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples)
+{
+	pv_sampler_learn(scan->sampler, space, tuples);
+}
+
+/*
  * The phase ends: keep our place, but no pin.
  */
 void
@@ -518,6 +584,7 @@ pv_blockscan_pause(PvBlockScan *scan)
 	if (BufferIsValid(scan->vmbuffer))
 		ReleaseBuffer(scan->vmbuffer);
 	scan->vmbuffer = InvalidBuffer;
+	pv_sampler_pause(scan->sampler);
 	if (scan->reader != NULL)
 		pv_reader_free(scan->reader);
 	scan->reader = NULL;

@@ -14,6 +14,7 @@
 #include "base/settings.h"
 #include "engine/eager.h"
 #include "engine/reader.h"
+#include "engine/sample.h"
 #include "store/segment.h"
 
 /* Largest range, in blocks */
@@ -48,6 +49,7 @@ typedef struct PvSkipping
 	bool		all_visible;	/* those that are only all-visible, too */
 	bool		short_unfrozen_runs;	/* also in runs that core reads */
 	PvSkipRule	rule;			/* how long a run must be */
+	PvSamplePlan sample;		/* what is visited of runs that core reads */
 } PvSkipping;
 
 /* A block that the first heap pass is to visit */
@@ -57,6 +59,10 @@ typedef struct PvScanBlock
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
 	bool		short_runs_read;	/* the rule by which it was decided for */
 	bool		eager;			/* skippable, but to be frozen if it can be */
+	bool		sampled;		/* skippable, but tuples are to be counted */
+	PvSampleSize sample_size;	/* if sampled: what sample it is in, and its */
+	uint8		space;			/* space by the free space map */
+	PvSkippedPages skipped;		/* those before it that core would read */
 } PvScanBlock;
 
 /* One participant's way through its ranges */
@@ -73,6 +79,8 @@ extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
 extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
+extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
+extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);
 
 #endif							/* PV_DISPENSE_H */

@@ -219,6 +219,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
 	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis, dead_items_stay);
 
+	pv_blockscan_learn(self->blockscan, PageGetHeapFreeSpace(BufferGetPage(buf)),
+					   found.live_tuples + found.recently_dead_tuples);
 	if (dead_items_stay && will_reap(self))
 		UnlockReleaseBuffer(buf);	/* the second pass records its space */
 	else
@@ -375,7 +377,7 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
  * Process one block, pinned on entry, not on return.
  */
 static void
-scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
+visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 {
 	PvParticipant *self = scan->self;
 	BlockNumber blkno = block->blkno;
@@ -405,6 +407,23 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 	all_frozen = scan_prune(scan, buf, blkno);
 	if (block->eager)
 		pv_eager_count(&self->eager, blkno, all_frozen);
+}
+
+/*
+ * The same, and count it where the number of tuples is to be estimated, with the
+ * blocks that were skipped before it.
+ */
+static void
+scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
+{
+	PvCounters *counters = &scan->self->counters;
+	int64		before = counters->live_tuples;
+
+	visit_block(scan, block, buf);
+	pv_sample_add_skipped(&counters->sample.skipped, &block->skipped);
+	if (block->sampled)
+		pv_sample_add_page(&counters->sample.visited[block->sample_size],
+						   block->space, counters->live_tuples - before);
 }
 
 /*
@@ -514,6 +533,7 @@ pv_scan_heap(PvParticipant *self)
 		pv_deadtids_publish(self->store);
 	if (BufferIsValid(scan.vmbuffer))
 		ReleaseBuffer(scan.vmbuffer);
+	pv_blockscan_skipped_rest(self->blockscan, &self->counters.sample.skipped);
 	pv_blockscan_pause(self->blockscan);
 
 	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan.unreported);

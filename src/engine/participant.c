@@ -52,6 +52,7 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 	sum->missed_dead_tuples += part->missed_dead_tuples;
 	sum->reaped_pages += part->reaped_pages;
 	sum->reaped_items += part->reaped_items;
+	pv_sample_add(&sum->sample, &part->sample);
 	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
 		sum->NewRelfrozenXid = part->NewRelfrozenXid;
 	if (MultiXactIdPrecedes(part->NewRelminMxid, sum->NewRelminMxid))

@@ -46,6 +46,7 @@ typedef struct PvCounters
 	int64		missed_dead_tuples;
 	int64		reaped_pages;
 	int64		reaped_items;
+	PvSample	sample;			/* of pages that are skipped, but not by core */
 
 	/* Oldest XID and MXID left in what this participant scanned */
 	TransactionId NewRelfrozenXid;

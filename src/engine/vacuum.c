@@ -243,6 +243,12 @@ plan_skipping(PvVacuum *vac)
 		 unfrozen > (rel_pages - vac->allvisible_before) * CHEAP_FRACTION);
 	skipping->short_unfrozen_runs = skipping->rule == PV_SKIP_ALL ||
 		(skipping->rule == PV_SKIP_ADAPTIVE && unfrozen > CORES_RULE_PAGES);
+
+	/* Where all would be in the sample nothing is gained by deciding page by page */
+	pv_sample_plan(&skipping->sample, pv_guc_sample_pages, rel_pages,
+				   skipping->all_visible ? vac->allvisible_before : vac->allfrozen_before);
+	if (skipping->sample.every[PV_SAMPLE_SMALL] == 1 && skipping->rule == PV_SKIP_ADAPTIVE)
+		skipping->rule = PV_SKIP_AS_CORE;
 	if (skipping->all_visible)
 		pv_eager_plan(&vac->plan.eager, &vac->plan.cutoffs,
 					  pv_eager_failure_rate(vac->params), rel_pages, unfrozen);
@@ -616,15 +622,29 @@ scan_heap(PvVacuum *vac)
 
 /*
  * All pages have been seen: compute how many tuples the table has now.
+ *
+ * Pages that are skipped, but that core would read, count as read, with what the sample
+ * of them says.  Without a sample, as they are so few, they count as core counts those
+ * that it skips.
  */
 static void
 estimate_tuples(PvVacuum *vac)
 {
+	BlockNumber pages = vac->sum.scanned_pages;
+	double		tuples = vac->sum.live_tuples;
+	BlockNumber skipped;
+	double		on_skipped;
+
+	if (pv_sample_estimate(&vac->sum.sample, &skipped, &on_skipped))
+	{
+		pages += skipped;
+		tuples += on_skipped;
+	}
+	Assert(vac->sum.scanned_pages + skipped <= vac->plan.rel_pages);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
 								 vac->plan.rel_pages);
 	vac->new_live_tuples =
-		vac_estimate_reltuples(vac->rel, vac->plan.rel_pages,
-							   vac->sum.scanned_pages, vac->sum.live_tuples);
+		vac_estimate_reltuples(vac->rel, vac->plan.rel_pages, pages, tuples);
 	vac->new_rel_tuples = Max(vac->new_live_tuples, 0) +
 		vac->sum.recently_dead_tuples + vac->sum.missed_dead_tuples;
 }

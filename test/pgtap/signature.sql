@@ -90,6 +90,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
+    ('parvacuum.sample_pages', 'user integer 4096 0..2147483647 '),
     ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
     ('parvacuum.scheduler', 'sighup bool off .. '),
     ('parvacuum.scheduler_workers', 'sighup integer 3 1..64 '),
