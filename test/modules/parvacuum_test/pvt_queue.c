@@ -715,6 +715,9 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 {
 	static const char *const results[] = {
 		[PV_ENQUEUED] = "queued",
+		[PV_ENQUEUED_BEFORE] = "before",
+		[PV_ENQUEUED_HIGHER] = "higher",
+		[PV_ENQUEUED_AGAIN] = "again",
 		[PV_ENQUEUE_FULL] = "full",
 		[PV_ENQUEUE_SHARE] = "share",
 	};

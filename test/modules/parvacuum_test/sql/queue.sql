@@ -198,6 +198,21 @@ SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), p
 SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_exit(0);
 SELECT rel, state, reason, score, priority, pid FROM parvacuum_test_items();
 
+-- A higher priority is not lowered, whoever asks: neither in the queue nor when a runner
+-- has taken the table and may yet give way.  A request that is being done is none any more.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_enqueue(1, 11, 50, role => 20) AS first,
+	parvacuum_test_enqueue(1, 11, 5, role => 21) AS lower, parvacuum_test_enqueue(1, 11, 50, role => 21) AS same;
+SELECT rel, state, score, priority FROM parvacuum_test_items();
+SELECT parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 5) AS lower, parvacuum_test_enqueue(1, 12, 1000);
+SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_put_back(0, 1);
+SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), parvacuum_test_put_back(0, 50), parvacuum_test_enqueue(1, 11, 7) AS next,
+	parvacuum_test_enqueue(1, 11, 6) AS lower;
+SELECT rel, state, score, priority FROM parvacuum_test_items();
+SELECT parvacuum_test_finish(0);
+SELECT rel, state, score, priority FROM parvacuum_test_items();
+
 -- Withdrawn: what is queued waits for the next pass; who is at it gets a signal; what
 -- waits, or is not there, is nothing to give up.
 SELECT parvacuum_test_queue();
@@ -490,7 +505,7 @@ SELECT count(*) FILTER (WHERE parvacuum_test_offer(0, rel::oid, 5)) AS no_place 
 SELECT parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_request_scan(1);
 SELECT parvacuum_test_finish(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 400, 5), parvacuum_test_enqueue(1, 300, 5), parvacuum_test_end_scan(0);
 SELECT rel, state, priority FROM parvacuum_test_items() ORDER BY rel;
-SELECT count(*) FILTER (WHERE parvacuum_test_enqueue(1, rel::oid, 5) = 'queued') FROM generate_series(1, 300) rel;
+SELECT count(*) FILTER (WHERE parvacuum_test_enqueue(1, rel::oid, 5) IN ('queued', 'before')) FROM generate_series(1, 300) rel;
 SELECT parvacuum_test_pop(0), parvacuum_test_drop_database(1);
 SELECT rel, state FROM parvacuum_test_items();
 
