@@ -72,7 +72,7 @@ for my $setting ('sample_pages = 0', 'sample_pages = 4096', "skip_rule = 'core'"
 {
 	push @read, $node->safe_psql('postgres', qq{
 		SET parvacuum.$setting;
-		SELECT pages_scanned, tuples_remaining FROM parvacuum_run('reading', workers => 0);
+		SELECT pages_scanned, tuples_remaining FROM parvacuum_run('reading', workers => 0) WHERE relid = 'reading'::regclass;
 		UPDATE reading SET v = v + 1 WHERE id % 20 = 1});
 }
 my ($none, $sample, $core) = map { (split /\|/)[0] } @read;
