@@ -88,7 +88,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_sweep_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
-'as parvacuum_sweep(), by one process; commits first and takes a new snapshot every few pages, so that a sweep of a large index, or a slow one, does not hold back the removal of dead rows';
+'as parvacuum_sweep(), by one process; commits first, takes a new snapshot every few pages, and has none while vacuum_cost_delay lets it sleep, so that a sweep of a large index, or a slow one, does not hold back the removal of dead rows';
 
 -- What vacuums are doing, with the pages of B-trees.  Not built on core's view,
 -- whose columns change between major versions, which pg_upgrade would not survive.

@@ -444,26 +444,18 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 
 /*
  * Plan each participant's ring of buffers: none, if the caller can do without, or
- * the table.  A size that the caller names comes before the table's.  All together
- * take an eighth of shared buffers at most, as core has it for one ring.
+ * the table.  A size that the caller names comes before the table's.
  */
 static void
 plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 {
-	int			limit = pv_ring_asked_for(bstrategy);
-
-	if (limit < 0)
-		limit = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
-	if (bstrategy == NULL || limit == 0)
-		return;
-	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
+	int			limit = vac->options->value[PV_OPTION_BUFFER_USAGE_LIMIT];
+	int			ring_kb = pv_ring_plan(bstrategy, limit, participants);
 
 	/* A small one costs less to make, and is enough for a small table */
 	if (vac->plan.nindexes == 0 && vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
-		limit = Min(limit, PV_RING_PART_KB);
-
-	/* of less than a block core makes none */
-	vac->plan.ring_kb = Max(limit / participants, BLCKSZ / 1024);
+		ring_kb = Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
+	vac->plan.ring_kb = ring_kb;
 }
 
 /*
