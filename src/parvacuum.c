@@ -95,6 +95,7 @@
 #include "postmaster/bgworker_internals.h"
 #include "pv_command.h"
 #include "pv_compat.h"
+#include "pv_guard.h"
 #include "pv_guc.h"
 #include "pv_hook.h"
 #include "pv_launcher.h"
@@ -119,6 +120,8 @@ PG_FUNCTION_INFO_V1(parvacuum_call);
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
+PG_FUNCTION_INFO_V1(parvacuum_reset_options);
+PG_FUNCTION_INFO_V1(parvacuum_check_preloaded);
 
 /* Positions of the arguments, the same in both SQL forms. */
 enum
@@ -868,4 +871,34 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
+}
+
+/*
+ * parvacuum_reset_options(): remove the options of all tables of this database, and
+ * return how many tables had some.  It is for those who may vacuum all of them: the
+ * owner of the database, and superusers.  Owners of some have ALTER TABLE for these.
+ * It needs no preloaded library, and is what remains to be done without one.
+ */
+Datum
+parvacuum_reset_options(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_reset_options()";
+
+	PreventCommandIfReadOnly(what);
+	PreventCommandIfParallelMode(what);
+	pv_guard_check_function(what);
+	if (!pv_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to reset the parvacuum options of all tables"),
+				 errhint("Only the owner of the database and superusers can do that.  The owner of a table can use ALTER TABLE ... RESET.")));
+	PG_RETURN_INT32(pv_options_remove_all());
+}
+
+/* For the script of CREATE EXTENSION, which drops it again. */
+Datum
+parvacuum_check_preloaded(PG_FUNCTION_ARGS)
+{
+	pv_hook_warn_if_not_preloaded();
+	PG_RETURN_VOID();
 }

@@ -72,7 +72,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
                    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
     ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
-          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()',
+          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
           'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
