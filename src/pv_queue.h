@@ -16,6 +16,7 @@
 #include "lib/pairingheap.h"
 #include "nodes/pg_list.h"
 
+#include "pv_guc.h"
 #include "pv_policy.h"
 
 /* The queues of this many databases can have something in them at a time. */
@@ -32,7 +33,7 @@
 #define PV_LATE_AFTER_MS		10000
 
 /* Tables in all queues together. */
-#define PV_QUEUE_SIZE			32768
+#define PV_QUEUE_SIZE			PV_MAX_QUEUE_LIMIT
 
 typedef enum PvItemState
 {

@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(160);
+SELECT plan(162);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -105,7 +105,7 @@ SELECT lives_ok('SET parvacuum.urgent_score = 1; RESET parvacuum.urgent_score', 
 SELECT is(attempt('RESET ROLE', format('ALTER SYSTEM SET %s = %L', name, value)), format('22023: %s is outside the valid range for parameter "%s" (%s) / ', value, name, range),
     format('%s = %s', name, value))
 FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.scheduler_workers', '65', '1 .. 64'),
-    ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 2147483647')) x(name, value, range);
+    ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 32768'), ('parvacuum.queue_limit', '32769', '1 .. 32768')) x(name, value, range);
 
 ------------------------------------------------------------------------------
 -- On, with one runner, which is so slow that it is at its first table for long
@@ -300,7 +300,8 @@ SELECT is(attempt('SET SESSION AUTHORIZATION pv_super', format('SELECT parvacuum
 FROM unnest('{mixed_ours,mixed_sub_ours}'::text[]) c;
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels it');
 ALTER SYSTEM RESET parvacuum.queue_limit;
-SELECT reloaded('parvacuum.queue_limit', '2147483647') \g /dev/null
+SELECT reloaded('parvacuum.queue_limit', '32768') \g /dev/null
+SELECT is(current_setting('parvacuum.queue_limit'), '32768', 'the default of parvacuum.queue_limit is what there is room for');
 
 -- one more runner, at once; what is worked on is queued again
 SELECT parvacuum_enqueue('next_slow', 1e5) \g /dev/null
