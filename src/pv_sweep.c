@@ -129,6 +129,9 @@ typedef struct SweepShared
 	pg_atomic_uint64 hold_reads;
 	pg_atomic_uint64 usecs_slept;
 
+	/* See pv_process.c */
+	pg_atomic_uint32 leader_gave_up;
+
 	/* The maximum over all participants */
 	pg_atomic_uint32 pages_per_hold;
 } SweepShared;
@@ -563,6 +566,21 @@ participate(SweepShared *shared, Relation heaprel, Relation indrel)
 }
 
 /*
+ * All that a worker does once it has found what it shares with its leader.
+ */
+static void
+work_in_sweep(void *arg)
+{
+	SweepShared *shared = arg;
+	Relation	heaprel = table_open(shared->heapoid, RowExclusiveLock);
+	Relation	indrel = index_open(shared->indexoid, RowExclusiveLock);
+
+	participate(shared, heaprel, indrel);
+	index_close(indrel, RowExclusiveLock);
+	table_close(heaprel, RowExclusiveLock);
+}
+
+/*
  * Entry point of a worker.
  */
 void
@@ -570,20 +588,13 @@ parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc)
 {
 	SweepShared *shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
 	SweepUsage *usage = shm_toc_lookup(toc, PV_KEY_USAGE, false);
-	Relation	heaprel;
-	Relation	indrel;
 
 	usage += ParallelWorkerNumber;
 	pv_process_show_identity(&shared->leader_identity);
 	pv_guard_process();
-	heaprel = table_open(shared->heapoid, RowExclusiveLock);
-	indrel = index_open(shared->indexoid, RowExclusiveLock);
 	InstrStartParallelQuery();
-	participate(shared, heaprel, indrel);
+	pv_process_work(&shared->leader_gave_up, work_in_sweep, shared);
 	InstrEndParallelQuery(&usage->buffers, &usage->wal);
-
-	index_close(indrel, RowExclusiveLock);
-	table_close(heaprel, RowExclusiveLock);
 }
 
 
@@ -631,6 +642,7 @@ init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
 	pg_atomic_init_u64(&shared->holds, 0);
 	pg_atomic_init_u64(&shared->hold_reads, 0);
 	pg_atomic_init_u64(&shared->usecs_slept, 0);
+	pg_atomic_init_u32(&shared->leader_gave_up, 0);
 	pg_atomic_init_u32(&shared->pages_per_hold, 0);
 }
 
@@ -688,10 +700,12 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 	shm_toc_insert(pcxt->toc, PV_KEY_USAGE, usage);
 
 	/* There may be no segment, or no workers, and all is done here */
+	pv_process_lead(&shared->leader_gave_up);
 	if (pcxt->nworkers > 0)
 		result->workers_launched = pv_launch_workers(pcxt, &shared->cost);
 	participate(shared, heaprel, indrel);
 	WaitForParallelWorkersToFinish(pcxt);
+	pv_process_lead(NULL);
 
 	for (int i = 0; i < result->workers_launched; i++)
 		InstrAccumParallelQuery(&usage[i].buffers, &usage[i].wal);
@@ -756,6 +770,7 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 	}
 	PG_FINALLY();
 	{
+		pv_process_give_up();
 		pv_cost_restore();
 		VacuumCostActive = false;
 		pv_guard_leave(before);

@@ -45,6 +45,7 @@
 #include "pv_index.h"
 #include "pv_map.h"
 #include "pv_pool.h"
+#include "pv_process.h"
 #include "pv_truncate.h"
 #include "pv_vacuum.h"
 #include "pv_worker.h"
@@ -1046,6 +1047,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	}
 	PG_FINALLY();
 	{
+		pv_process_give_up();
 		pv_cost_restore();
 	}
 	PG_END_TRY();
