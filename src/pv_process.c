@@ -3,23 +3,26 @@
  * pv_process.c
  *	  What all our background workers have in common.
  *
- * A leader that fails, or is cancelled or ended, has core end its parallel workers: the end
- * of its transaction sends each of them SIGTERM, and waits.  In core such a worker says
- * "terminating connection due to administrator command" in the log, though nobody has
- * told it to.  An autovacuum that gives way to a lock does that every time.
+ * A leader that fails, or is cancelled or ended, has core end its parallel
+ * workers: the end of its transaction sends each of them SIGTERM, and waits.  In
+ * core such a worker says "terminating connection due to administrator command"
+ * in the log, though nobody has told it to.  An autovacuum that gives way to a
+ * lock would cause that every time.
  *
- * So our leaders say that they have given up, by a flag in shared memory, before the
- * error leaves our code, or the process begins to end.  A worker of ours has a SIGTERM handler that looks at the flag.
- * If it is set, the worker behaves as if it had been cancelled: at the next place where
- * interrupts are served an error unwinds its stack.  That error is ours to catch, and the
- * worker ends without a word.  Without the flag SIGTERM is what it is in core.
+ * So our leaders say that they have given up, by a flag in shared memory, before
+ * the error leaves our code or the process begins to end.  A worker of ours has
+ * a SIGTERM handler that looks at the flag.  If it is set, the worker behaves as
+ * if it had been cancelled: at the next place where interrupts are served an
+ * error unwinds its stack.  pv_process_work() catches that error, and the worker
+ * ends without a word.  Without the flag SIGTERM is what it is in core.
  *
- * Nobody waits for anything new by that.  The leader sets a flag and goes on; core sends
- * the signal and waits as ever.  A worker is reached wherever it would be by SIGTERM, also
- * while it waits for a lock, for a cleanup lock or at a barrier, since a cancel interrupts
- * all of these.  Should code of users catch the cancel, a second SIGTERM ends the worker as
- * in core.  An error that is not this cancel is reported as ever.  A worker that has not
- * come to our code yet ends as in core, too.
+ * Nobody waits for anything new by that.  The leader sets a flag and goes on;
+ * core sends the signal and waits as ever.  A worker is reached wherever SIGTERM
+ * would reach it, also while it waits for a lock, for a cleanup lock or at a
+ * barrier, since a cancel interrupts all of these.  An error that is not this
+ * cancel is reported as ever.  Should code of users catch the cancel, the worker
+ * ends where it would next wait for others, or by a second SIGTERM.  A worker
+ * that has not come to our code yet ends as in core.
  *
  * Core: access/transam/parallel.c, DestroyParallelContext; tcop/postgres.c,
  * ProcessInterrupts; postmaster/bgworker.c, StartBackgroundWorker.
