@@ -144,6 +144,14 @@ sql('ALTER TABLE spread SET (parvacuum.buffer_usage_limit = 256)');
 $node->restart;
 sweep('spread_k', 0);
 cmp_ok(cached(), '<=', 32 + 4, "the table's own option holds");
+SKIP:
+{
+	skip 'there is no vacuum_buffer_usage_limit', 2 if $node->pg_version < 16;
+	$node->restart;
+	sweep('spread_k', 0, vacuum_buffer_usage_limit => '512kB');
+	cmp_ok(cached(), '<=', 64 + 4, 'vacuum_buffer_usage_limit comes first');
+	cmp_ok(cached(), '>', 32 + 4, 'and is used');
+}
 
 # With so few that others must have some, a leaf's heap pages cannot all be kept.
 $node->append_conf('postgresql.conf', "shared_buffers = 2MB\n");
