@@ -3,6 +3,14 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION parvacuum" to load this file. \quit
 
+-- A warning where the library is not preloaded, with the line for postgresql.conf
+
+CREATE FUNCTION parvacuum_check_preloaded() RETURNS void
+AS 'MODULE_PATHNAME', 'parvacuum_check_preloaded'
+LANGUAGE C;
+SELECT parvacuum_check_preloaded();
+DROP FUNCTION parvacuum_check_preloaded();
+
 -- Rights are checked inside, by VACUUM's rule, so everybody may execute both.
 
 CREATE FUNCTION parvacuum_run(
@@ -90,7 +98,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_sweep_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
-'as parvacuum_sweep(), by one process; commits first and takes a new snapshot every few pages, so that a sweep of a large index, or a slow one, does not hold back the removal of dead rows';
+'as parvacuum_sweep(), by one process; commits first, takes a new snapshot every few pages, and has none while vacuum_cost_delay lets it sleep, so that a sweep of a large index, or a slow one, does not hold back the removal of dead rows';
 
 -- What vacuums are doing, with the pages of B-trees.  Not built on core's view,
 -- whose columns change between major versions, which pg_upgrade would not survive.
@@ -161,6 +169,13 @@ COMMENT ON VIEW parvacuum_tables IS
 'every table with the parvacuum options that hold for it, and where each comes from: table, ancestor, database, another source of the setting of the same name, or default';
 
 GRANT SELECT ON parvacuum_tables TO PUBLIC;
+
+CREATE FUNCTION parvacuum_reset_options() RETURNS int
+AS 'MODULE_PATHNAME', 'parvacuum_reset_options'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION parvacuum_reset_options() IS
+'remove the parvacuum options of all tables of this database, and return how many tables had some; for the owner of the database and superusers';
 
 -- The scheduler.
 

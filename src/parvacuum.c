@@ -105,6 +105,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
+#include "base/guard.h"
 #include "base/settings.h"
 #include "base/shmem.h"
 #include "engine/reserve.h"
@@ -126,6 +127,8 @@ PG_FUNCTION_INFO_V1(parvacuum_call);
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
+PG_FUNCTION_INFO_V1(parvacuum_reset_options);
+PG_FUNCTION_INFO_V1(parvacuum_check_preloaded);
 
 /* Positions of the arguments, the same in both SQL forms. */
 enum
@@ -644,8 +647,8 @@ index_arg(FunctionCallInfo fcinfo)
 	return PG_GETARG_OID(0);
 }
 
-/* What may be swept: an index, by those who may vacuum its table. */
-static void
+/* What may be swept: an index, by those who may vacuum its table, which is returned. */
+static Oid
 check_index(Oid indexoid)
 {
 	char		relkind = get_rel_relkind(indexoid);
@@ -669,36 +672,46 @@ check_index(Oid indexoid)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to sweep an index of table \"%s\"", relname),
 				 errhint("Only who may vacuum the table can do that.")));
+	return relid;
+}
+
+/* The same, and that it is still the index of that table. */
+static void
+check_index_again(Oid indexoid, Oid heapoid)
+{
+	if (check_index(indexoid) != heapoid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not find the table of index \"%s\"",
+						get_rel_name(indexoid)),
+				 errdetail("The index was dropped meanwhile, and another one created."),
+				 errhint("Try again.")));
 }
 
 /*
- * Sweep an index.  It is checked before it is locked, since nobody may lock what he has no
- * right to, and again with the locks, since it may have been another one's by then, or
- * another kind of relation under the same OID.
+ * Sweep an index, which has been found to be that of the table.  That may have been in
+ * another transaction, so all is checked again before anything is locked, since nobody
+ * may lock what he has no right to.  And once more with the locks, since it may have been
+ * another one's by then, or another kind of relation under the same OID.
  *
  * Core: access/brin/brin.c, brin_summarize_range.
  */
 static void
-sweep(Oid indexoid, int workers, PvSweepResult *result)
+sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
 {
-	Oid			heapoid;
 	Relation	heaprel;
 	Relation	indrel;
+	PvEffectiveOptions options;
 
-	check_index(indexoid);
-	heapoid = IndexGetRelation(indexoid, false);
+	check_index_again(indexoid, heapoid);
 	heaprel = table_open(heapoid, RowExclusiveLock);
 	indrel = index_open(indexoid, RowExclusiveLock);
-	check_index(indexoid);
-	if (IndexGetRelation(indexoid, false) != heapoid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not find the table of index \"%s\"",
-						RelationGetRelationName(indrel)),
-				 errdetail("The index was dropped meanwhile, and another one created."),
-				 errhint("Try again.")));
+	check_index_again(indexoid, heapoid);
 
-	pv_sweep_index(heaprel, indrel, workers, result);
+	/* a TOAST table has no options of its own, so the setting holds for it */
+	pv_options_look_up(heapoid, heaprel->rd_rel->relispartition, &options);
+	pv_sweep_index(heaprel, indrel, workers,
+				   options.value[PV_OPTION_BUFFER_USAGE_LIMIT], result);
 	index_close(indrel, RowExclusiveLock);
 	table_close(heaprel, RowExclusiveLock);
 }
@@ -713,18 +726,19 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 {
 	const char *what = "CALL parvacuum_sweep_index()";
 	Oid			indexoid;
+	Oid			heapoid;
 	PvSweepResult result;
 
 	pv_hook_check_server(what);
 	check_procedure_call(fcinfo, what);
 	indexoid = index_arg(fcinfo);
-	check_index(indexoid);
+	heapoid = check_index(indexoid);
 
 	commit_procedure();
 
 	/* others keep the first snapshot to the end */
 	XactIsoLevel = XACT_READ_COMMITTED;
-	sweep(indexoid, 0, &result);
+	sweep(indexoid, heapoid, 0, &result);
 	ereport(NOTICE,
 			(errmsg("swept index \"%s\": " INT64_FORMAT " entries deleted from " INT64_FORMAT " of " INT64_FORMAT " pages, " INT64_FORMAT " bytes freed",
 					get_rel_name(indexoid), result.tuples_deleted,
@@ -742,6 +756,7 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 {
 	const char *what = "parvacuum_sweep()";
 	Oid			indexoid;
+	Oid			heapoid;
 	int			workers;
 	PvSweepResult result;
 	instr_time	start;
@@ -755,14 +770,14 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	indexoid = index_arg(fcinfo);
-	check_index(indexoid);
+	heapoid = check_index(indexoid);
 	workers = workers_arg(fcinfo);
 
 	/* as VacuumParams has it; for a sweep less than none is as many as it likes */
 	workers = workers == 0 ? -1 : Max(workers, 0);
 
 	INSTR_TIME_SET_CURRENT(start);
-	sweep(indexoid, workers, &result);
+	sweep(indexoid, heapoid, workers, &result);
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, start);
 
@@ -837,4 +852,34 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
+}
+
+/*
+ * parvacuum_reset_options(): remove the options of all tables of this database, and
+ * return how many tables had some.  It is for those who may vacuum all of them: the
+ * owner of the database, and superusers.  Owners of some have ALTER TABLE for these.
+ * It needs no preloaded library, and is what remains to be done without one.
+ */
+Datum
+parvacuum_reset_options(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_reset_options()";
+
+	PreventCommandIfReadOnly(what);
+	PreventCommandIfParallelMode(what);
+	pv_guard_check_function(what);
+	if (!pv_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to reset the parvacuum options of all tables"),
+				 errhint("Only the owner of the database and superusers can do that.  The owner of a table can use ALTER TABLE ... RESET.")));
+	PG_RETURN_INT32(pv_options_remove_all());
+}
+
+/* For the script of CREATE EXTENSION, which drops it again. */
+Datum
+parvacuum_check_preloaded(PG_FUNCTION_ARGS)
+{
+	pv_hook_warn_if_not_preloaded();
+	PG_RETURN_VOID();
 }

@@ -271,6 +271,27 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 #endif							/* before PG 17 */
 
 /*
+ * Plan each participant's ring of buffers, in kilobytes; 0 for none.  bstrategy is what
+ * the caller of a vacuum has, and limit what holds for the table where the caller has
+ * not asked for a size.  All together take an eighth of shared buffers at most, as core
+ * has it for one ring.
+ */
+int
+pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)
+{
+	int			asked = pv_ring_asked_for(bstrategy);
+
+	if (asked >= 0)
+		limit = asked;
+	if (bstrategy == NULL || limit == 0)
+		return 0;
+	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
+
+	/* of less than a block core makes none */
+	return Max(limit / participants, BLCKSZ / 1024);
+}
+
+/*
  * Make a ring of about so many kilobytes, 0 for none.  A part of it is a ring
  * of core's.
  */

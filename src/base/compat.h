@@ -470,6 +470,8 @@ pv_vacuum_strategy(void)
 #endif
 }
 
+extern int	pv_ring_plan(BufferAccessStrategy bstrategy, int limit,
+						 int participants);
 extern void pv_ring_create(PvRing *ring, int size_kb);
 
 /* Any buffer from now on. */

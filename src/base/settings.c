@@ -43,7 +43,7 @@ PvWindow	pv_guc_parsed_window = {.always = true};
 int			pv_guc_store_limit = -1;
 int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
 int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
-int			pv_guc_queue_limit = INT_MAX;
+int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
 char	   *pv_guc_wait_at = "";
 
 static const struct config_enum_entry skip_rules[] = {
@@ -263,9 +263,9 @@ define_developer_settings(void)
 
 	DefineCustomIntVariable("parvacuum.queue_limit",
 							"Sets the maximum number of tables in the scheduler's queues.",
-							"There is room for so many at most as shared memory was set aside for.",
+							NULL,
 							&pv_guc_queue_limit,
-							INT_MAX, 1, INT_MAX,
+							PV_MAX_QUEUE_LIMIT, 1, PV_MAX_QUEUE_LIMIT,
 							PGC_SIGHUP,
 							GUC_NOT_IN_SAMPLE,
 							NULL, NULL, NULL);

@@ -57,6 +57,10 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
 #define PV_DEFAULT_SAMPLE_PAGES			4096
 
+/* The most that parvacuum.queue_limit can be, and its default; shared memory is set aside
+ * for so many. */
+#define PV_MAX_QUEUE_LIMIT			32768
+
 /* For developers. */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which is
 								 * the most in any case */

@@ -154,6 +154,7 @@ typedef struct PvShared
 	ConditionVariable idle;
 
 	/* Atomics */
+	pg_atomic_uint32 leader_gave_up;	/* see pv_process.c */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
 	pg_atomic_uint32 nstopped;	/* participants whose scan the full store stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of SCAN */

@@ -66,6 +66,7 @@
 static void
 wait_for_all(PvShared *shared)
 {
+	pv_process_check_leader();
 	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
 }
 
@@ -81,6 +82,7 @@ init_shared(PvShared *shared, const PvShared *plan)
 	BarrierInit(&shared->barrier, 0);
 	pg_atomic_init_u32(&shared->nbusy, 0);
 	ConditionVariableInit(&shared->idle);
+	pg_atomic_init_u32(&shared->leader_gave_up, 0);
 	pg_atomic_init_u32(&shared->failsafe, 0);
 	pg_atomic_init_u32(&shared->nstopped, 0);
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
@@ -356,9 +358,11 @@ static void
 launch(PvPool *pool)
 {
 	pool->launched = true;
-	if (pool->pcxt != NULL)
-		pool->nworkers_launched = pv_launch_workers(pool->pcxt,
-													&pool->leader->shared->cost);
+	if (pool->pcxt == NULL)
+		return;
+	pv_process_lead(&pool->leader->shared->leader_gave_up);
+	pool->nworkers_launched = pv_launch_workers(pool->pcxt,
+												&pool->leader->shared->cost);
 }
 
 /*
@@ -466,6 +470,7 @@ pv_pool_end(PvPool *pool)
 	shared = palloc(sizeof(PvShared));
 	memcpy(shared, leader->shared, sizeof(PvShared));
 
+	pv_process_lead(NULL);
 	DestroyParallelContext(pool->pcxt);
 	ExitParallelMode();
 	pv_release_workers(pool->nworkers_launched);

@@ -42,6 +42,7 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
+#include "base/process.h"
 #include "base/settings.h"
 #include "engine/index_vacuum.h"
 #include "engine/pool.h"
@@ -450,26 +451,18 @@ worker_work_mem(PvVacuum *vac, int nworkers)
 
 /*
  * Plan each participant's ring of buffers: none, if the caller can do without, or
- * the table.  A size that the caller names comes before the table's.  All together
- * take an eighth of shared buffers at most, as core has it for one ring.
+ * the table.  A size that the caller names comes before the table's.
  */
 static void
 plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 {
-	int			limit = pv_ring_asked_for(bstrategy);
-
-	if (limit < 0)
-		limit = vac->options->buffer_usage_limit;
-	if (bstrategy == NULL || limit == 0)
-		return;
-	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
+	int			ring_kb = pv_ring_plan(bstrategy, vac->options->buffer_usage_limit,
+									   participants);
 
 	/* A small one costs less to make, and is enough for a small table */
 	if (vac->plan.nindexes == 0 && vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
-		limit = Min(limit, PV_RING_PART_KB);
-
-	/* of less than a block core makes none */
-	vac->plan.ring_kb = Max(limit / participants, BLCKSZ / 1024);
+		ring_kb = Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
+	vac->plan.ring_kb = ring_kb;
 }
 
 /*
@@ -1058,6 +1051,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	}
 	PG_FINALLY();
 	{
+		pv_process_give_up();
 		pv_cost_restore();
 	}
 	PG_END_TRY();

@@ -22,6 +22,7 @@
 #include "utils/rel.h"
 
 #include "base/guard.h"
+#include "base/process.h"
 #include "engine/heap_scan.h"
 #include "engine/heap_vacuum.h"
 #include "engine/index_vacuum.h"
@@ -77,13 +78,46 @@ pv_participate(PvParticipant *self, PvPhase phase)
 }
 
 /*
+ * All that a worker does once it has found what it shares with its leader.
+ */
+static void
+work_in_pool(void *arg)
+{
+	PvParticipant *self = arg;
+	ErrorContextCallback errcallback;
+
+	self->rel = table_open(self->shared->relid, ShareUpdateExclusiveLock);
+	vac_open_indexes(self->rel, RowExclusiveLock, &self->nindexes, &self->indrels);
+	if (self->nindexes != self->shared->nindexes)
+		elog(ERROR, "worker sees %d indexes, leader %d",
+			 self->nindexes, self->shared->nindexes);
+	pv_ring_create(&self->ring, self->shared->ring_kb);
+	maintenance_work_mem = self->shared->maintenance_work_mem_worker;
+
+	pv_errorinfo_init(&self->errinfo, self->rel);
+	errcallback.callback = pv_error_callback;
+	errcallback.arg = &self->errinfo;
+	errcallback.previous = error_context_stack;
+	error_context_stack = &errcallback;
+
+	pv_participant_init(self);
+	pv_pool_work_until_done(self, pv_participate);
+	pv_report_rest_of_delays();
+	InstrEndParallelQuery(&self->slot->buffer_usage, &self->slot->wal_usage);
+
+	error_context_stack = errcallback.previous;
+	pv_pool_detach(self);
+	vac_close_indexes(self->nindexes, self->indrels, RowExclusiveLock);
+	table_close(self->rel, ShareUpdateExclusiveLock);
+}
+
+/*
  * Entry point of a worker.
  */
 void
 parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 {
 	PvParticipant self = {0};
-	ErrorContextCallback errcallback;
 
 	pv_guard_process();
 
@@ -92,28 +126,5 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 
 	InstrStartParallelQuery();
 	pv_pool_attach(&self, seg, toc);
-
-	self.rel = table_open(self.shared->relid, ShareUpdateExclusiveLock);
-	vac_open_indexes(self.rel, RowExclusiveLock, &self.nindexes, &self.indrels);
-	if (self.nindexes != self.shared->nindexes)
-		elog(ERROR, "worker sees %d indexes, leader %d",
-			 self.nindexes, self.shared->nindexes);
-	pv_ring_create(&self.ring, self.shared->ring_kb);
-	maintenance_work_mem = self.shared->maintenance_work_mem_worker;
-
-	pv_errorinfo_init(&self.errinfo, self.rel);
-	errcallback.callback = pv_error_callback;
-	errcallback.arg = &self.errinfo;
-	errcallback.previous = error_context_stack;
-	error_context_stack = &errcallback;
-
-	pv_participant_init(&self);
-	pv_pool_work_until_done(&self, pv_participate);
-	pv_report_rest_of_delays();
-	InstrEndParallelQuery(&self.slot->buffer_usage, &self.slot->wal_usage);
-
-	error_context_stack = errcallback.previous;
-	pv_pool_detach(&self);
-	vac_close_indexes(self.nindexes, self.indrels, RowExclusiveLock);
-	table_close(self.rel, ShareUpdateExclusiveLock);
+	pv_process_work(&self.shared->leader_gave_up, work_in_pool, &self);
 }

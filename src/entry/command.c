@@ -21,7 +21,8 @@
  * IF NOT EXISTS changes no table that was there before.  All is one
  * transaction with the statement: any error undoes it.
  *
- * The same hook sees DROP EXTENSION, which removes the database's options.
+ * The same hook sees DROP EXTENSION, which leaves the options, since whoever installs the
+ * extension anew wants them, and says so.
  *
  * The label provider is for those who set the label by hand, and for restored
  * dumps; it accepts what ALTER TABLE would have made and nothing else.
@@ -541,17 +542,19 @@ label_new_table(Oid relid)
 	}
 }
 
-/* Our extension is dropped from this database, and its options go with it. */
+/* Our extension is dropped from this database, and its options stay. */
 static void
-forget_options(void)
+say_options_stay(void)
 {
-	int			n = pv_options_remove_all();
+	int			n = pv_options_count();
 
 	if (n > 0)
 		ereport(NOTICE,
-				(errmsg_plural("parvacuum options of %d table removed",
-							   "parvacuum options of %d tables removed",
-							   n, n)));
+				(errmsg_plural("parvacuum options of %d table stay",
+							   "parvacuum options of %d tables stay",
+							   n, n),
+				 errdetail("They hold as long as the library is preloaded, and are there when the extension is created again."),
+				 errhint("To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.")));
 }
 
 static void
@@ -573,7 +576,7 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		char	   *name = get_extension_name(objectId);
 
 		if (name != NULL && strcmp(name, PV_NAMESPACE) == 0)
-			forget_options();
+			say_options_stay();
 	}
 }
 

@@ -44,6 +44,7 @@
 #include "access/xlog.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
 #include "commands/vacuum.h"
@@ -53,6 +54,7 @@
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/lsyscache.h"
@@ -289,6 +291,36 @@ pv_hook_forget_options(void)
 }
 
 
+/*
+ * What to do so that parvacuum is preloaded: a hint with the line for postgresql.conf.
+ * The line keeps what is preloaded now, which only some may know.
+ * Core: utils/misc/guc.c, GUC_SUPERUSER_ONLY.
+ */
+static int
+hint_to_preload(void)
+{
+	const char *present = shared_preload_libraries_string;
+	StringInfoData list;
+
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS))
+		return errhint("Add parvacuum to shared_preload_libraries in postgresql.conf, behind what is there, and restart the server.");
+
+	/* The list is text within quotes there */
+	initStringInfo(&list);
+	for (; present != NULL && *present != '\0'; present++)
+	{
+		if (*present == '\'' || *present == '\\')
+			appendStringInfoChar(&list, *present);
+		appendStringInfoChar(&list, *present);
+	}
+	if (strspn(list.data, " ") < (size_t) list.len)
+		appendStringInfoString(&list, ", ");
+	else
+		resetStringInfo(&list);
+	return errhint("Have this line in postgresql.conf and restart the server: shared_preload_libraries = '%sparvacuum'",
+				   list.data);
+}
+
 /* Is there anything in shared memory to look at?  Otherwise an error. */
 void
 pv_hook_check_preloaded(const char *what)
@@ -297,7 +329,19 @@ pv_hook_check_preloaded(const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s requires parvacuum to be preloaded", what),
-				 errhint("Add this line to postgresql.conf and restart the server: shared_preload_libraries = 'parvacuum'")));
+				 hint_to_preload()));
+}
+
+/* The same for CREATE EXTENSION, which is no error: the rest can be done later. */
+void
+pv_hook_warn_if_not_preloaded(void)
+{
+	if (!pv_shmem_attached())
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("parvacuum is not preloaded"),
+				 errdetail("Until it is, its functions raise an error, and all tables are vacuumed by PostgreSQL's own VACUUM."),
+				 hint_to_preload()));
 }
 
 /* Can the function do what it is for, on this server and in this place?  Otherwise an error. */

@@ -47,6 +47,7 @@ extern bool pv_hook_installed(void);
 extern const char *pv_hook_problem(void);
 extern bool pv_hook_is_called_for(Relation rel);
 extern void pv_hook_check_preloaded(const char *what);
+extern void pv_hook_warn_if_not_preloaded(void);
 extern void pv_hook_check_server(const char *what);
 extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);
 extern void pv_hook_resolve_truncate(Relation rel, VacuumParams *params, bool for_core);

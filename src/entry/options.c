@@ -713,6 +713,41 @@ pv_options_write(Oid relid, const PvOptions *options)
 }
 
 /*
+ * How many tables of this database have options?  They may be deleted in passing.
+ */
+static int
+visit_labels(bool remove)
+{
+	LOCKMODE	lockmode = remove ? RowExclusiveLock : AccessShareLock;
+	Relation	seclabel = table_open(SecLabelRelationId, lockmode);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
+				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
+	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (remove)
+			CatalogTupleDelete(seclabel, &tuple->t_self);
+		n++;
+	}
+	systable_endscan(scan);
+	table_close(seclabel, lockmode);
+
+	return n;
+}
+
+/* How many tables of this database have options, as far as this transaction sees. */
+int
+pv_options_count(void)
+{
+	return visit_labels(false);
+}
+
+/*
  * Removes the options of all tables of this database, and returns how many
  * tables had some.  Waits for those who are changing options, and keeps others
  * from it until the transaction ends; locks no table.
@@ -720,26 +755,8 @@ pv_options_write(Oid relid, const PvOptions *options)
 int
 pv_options_remove_all(void)
 {
-	Relation	seclabel;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	int			n = 0;
-
 	lock_labels(ShareRowExclusiveLock);
-	seclabel = table_open(SecLabelRelationId, RowExclusiveLock);
-	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
-				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
-	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		CatalogTupleDelete(seclabel, &tuple->t_self);
-		n++;
-	}
-	systable_endscan(scan);
-	table_close(seclabel, RowExclusiveLock);
-
-	return n;
+	return visit_labels(true);
 }
 
 /*

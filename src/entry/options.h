@@ -77,6 +77,7 @@ extern void pv_options_read(Oid relid, PvOptions *options);
 extern void pv_options_announce_change(void);
 extern void pv_options_announce_drop(Oid relid);
 extern void pv_options_write(Oid relid, const PvOptions *options);
+extern int	pv_options_count(void);
 extern int	pv_options_remove_all(void);
 extern void pv_options_default(PvEffectiveOptions *effective);
 extern void pv_options_look_up(Oid relid, bool is_partition,

@@ -16,6 +16,7 @@
 #include "lib/pairingheap.h"
 #include "nodes/pg_list.h"
 
+#include "base/settings.h"
 #include "sched/plan.h"
 #include "sched/policy.h"
 
@@ -31,7 +32,7 @@
 #define PV_GONE_WITHIN_MS		5000
 
 /* Tables in all queues together. */
-#define PV_QUEUE_SIZE			32768
+#define PV_QUEUE_SIZE			PV_MAX_QUEUE_LIMIT
 
 typedef enum PvItemState
 {

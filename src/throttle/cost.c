@@ -51,6 +51,10 @@
  * limit, at a rate divided among all runners; a change of the rate reaches it at
  * the next poll, which may be the next table.
  *
+ * A sweep (pv_sweep.c) pays for each leaf when it has let go of it.  What one leaf costs
+ * may be many times the limit, and core's delay point would forgive most of that, so
+ * pv_cost_delay_in_full() sleeps in its place.
+ *
  * Locks: a spinlock over the budget.  One atomic counts who is at work,
  * another, changed after it, tells that something changed.  A share that is
  * stale for a while does no harm.
@@ -61,7 +65,10 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
+#include "pgstat.h"
 #include "portability/instr_time.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
@@ -111,6 +118,13 @@ static bool more_is_due = false;
 
 /* What this process had used when its account was settled last */
 static BufferUsage settled_usage;
+
+/* A sleep that pays in full: the longest before the settings and the postmaster are
+ * looked at again, and how much more than was owed it may have taken and still count
+ * for the next one.  A process that was stopped for an hour must not go on for an hour
+ * without a sleep. */
+#define MAX_NAP_USECS			50000
+#define MAX_CREDIT_USECS		100000
 
 /* The failsafe is on in this process: no throttling until the vacuum ends */
 static bool disabled = false;
@@ -695,6 +709,56 @@ pv_cost_disable(void)
 	pv_set_failsafe(true);
 	VacuumCostActive = false;
 	VacuumCostBalance = 0;
+}
+
+/*
+ * Sleep once for what is owed, and take off the balance what the time slept is worth.
+ * It is measured, since a signal ends a sleep early and the kernel lets it last longer.
+ * So the balance may become negative.  Returns the microseconds slept.
+ */
+static int64
+nap(double usecs_per_unit)
+{
+	int64		begin = now_usecs();
+	double		owed = VacuumCostBalance * usecs_per_unit;
+	double		paid;			/* in cost units */
+	int64		slept;
+
+	pgstat_report_wait_start(WAIT_EVENT_VACUUM_DELAY);
+	pg_usleep((long) Max(Min(owed, MAX_NAP_USECS), 1));
+	pgstat_report_wait_end();
+
+	/* As core's delay point; a sleep of microseconds cannot wait for a latch */
+	if (IsUnderPostmaster && !PostmasterIsAlive())
+		exit(1);
+
+	slept = now_usecs() - begin;
+	paid = Min(slept, owed + MAX_CREDIT_USECS) / usecs_per_unit;
+	VacuumCostBalance -= (int) Min(paid, VacuumCostBalance + DUE_BALANCE);
+	return slept;
+}
+
+/*
+ * A delay point that forgives nothing: sleep until all cost units used so far are paid
+ * for, however many.  Core's sleeps for four delays at most, which is too little where
+ * a process comes to no delay point for long, as it holds a pin.  For a process that
+ * has a budget, not the scheduler's account.  Only where no page is locked or pinned
+ * that others wait for.  Returns the microseconds slept.
+ */
+int64
+pv_cost_delay_in_full(void)
+{
+	int64		slept = 0;
+
+	Assert(!pv_cost_on_account);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		pv_cost_poll();
+		if (!pv_cost_is_owing())
+			return slept;
+		slept += nap(pv_vacuum_cost_delay * 1000 / pv_vacuum_cost_limit);
+	}
 }
 
 /*

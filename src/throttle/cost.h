@@ -67,6 +67,8 @@ extern void pv_cost_restore(void);
 extern void pv_cost_take_share(void);
 extern void pv_cost_refresh(PvCostShared *shared);
 
+extern int64 pv_cost_delay_in_full(void);
+
 extern void pv_cost_open_account(void);
 extern void pv_cost_close_account(double delay, int limit);
 extern void pv_cost_set_rate(int64 rate);
@@ -122,6 +124,15 @@ pv_cost_poll(void)
 		pv_cost_refresh(pv_cost_current);
 	else if (unlikely(pg_atomic_read_u32(&pv_cost_current->epoch) != pv_cost_epoch))
 		pv_cost_take_share();
+}
+
+/*
+ * Has this process used so many cost units that it has to sleep?
+ */
+static inline bool
+pv_cost_is_owing(void)
+{
+	return VacuumCostActive && VacuumCostBalance >= pv_vacuum_cost_limit;
 }
 
 /*

@@ -2,7 +2,7 @@
 -- that they go where the table goes and nowhere else.
 \ir common.psql
 
-SELECT plan(312);
+SELECT plan(325);
 
 DROP SCHEMA IF EXISTS pv_hides, pv_made CASCADE;
 DO $$ BEGIN
@@ -678,10 +678,19 @@ SELECT count(*) AS labels, md5(string_agg(objoid || label, ' ' ORDER BY objoid))
     WHERE provider = 'parvacuum' \gset
 BEGIN;
 DROP EXTENSION parvacuum;
+SELECT is((SELECT md5(string_agg(objoid || label, ' ' ORDER BY objoid)) FROM pg_seclabel WHERE provider = 'parvacuum'),
+    :'sum', 'DROP EXTENSION leaves the options');
+CREATE EXTENSION parvacuum;
+SELECT is((SELECT md5(string_agg(objoid || label, ' ' ORDER BY objoid)) FROM pg_seclabel WHERE provider = 'parvacuum'),
+    :'sum', 'and they are there when it is created again');
+SELECT is(parvacuum_reset_options(), :labels, 'parvacuum_reset_options() says of how many tables it removes them');
 SELECT is((SELECT count(*) FROM pg_seclabel WHERE provider = 'parvacuum'), 0::bigint,
-    'DROP EXTENSION removes the options');
+    'and removes them');
+DROP EXTENSION parvacuum;
 ALTER TABLE plain SET (parvacuum.workers = 7);
 SELECT is(label('plain'), 'workers=7', 'they can be set without the extension');
+ALTER TABLE plain RESET (parvacuum.workers);
+SELECT is(label('plain'), NULL, 'and reset');
 ROLLBACK;
 SELECT is((SELECT md5(string_agg(objoid || label, ' ' ORDER BY objoid)) FROM pg_seclabel WHERE provider = 'parvacuum'),
     :'sum', 'and a rollback brings them back');
@@ -692,11 +701,35 @@ SELECT is((SELECT count(*) FROM pg_seclabel WHERE provider = 'parvacuum'), :labe
 ROLLBACK;
 -- the notice
 \set said `psql -XqAt -d :'conninfo' -c 'BEGIN; DROP EXTENSION parvacuum; ROLLBACK' 2>&1`
-SELECT is(:'said'::text, format('NOTICE:  parvacuum options of %s tables removed', :labels), 'of all tables');
+SELECT is(:'said'::text, concat_ws(E'\n', format('NOTICE:  parvacuum options of %s tables stay', :labels),
+    'DETAIL:  They hold as long as the library is preloaded, and are there when the extension is created again.',
+    'HINT:  To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.'), 'of all tables');
 \set said `psql -XqAt -d :'conninfo' -c 'BEGIN; DELETE FROM pg_seclabel; ALTER TABLE a SET (parvacuum.enabled); DROP EXTENSION parvacuum; ROLLBACK' 2>&1`
-SELECT is(:'said'::text, 'NOTICE:  parvacuum options of 1 table removed', 'of one table');
+SELECT is(split_part(:'said', E'\n', 1), 'NOTICE:  parvacuum options of 1 table stay', 'of one table');
 \set said `psql -XqAt -d :'conninfo' -c 'BEGIN; DELETE FROM pg_seclabel; DROP EXTENSION parvacuum; SELECT $$dropped$$; ROLLBACK' 2>&1`
 SELECT is(:'said'::text, 'dropped', 'of none');
+
+-- who may reset them all
+SELECT is(obj_description('parvacuum_reset_options()'::regprocedure, 'pg_proc') ~ 'parvacuum options of all tables', true, 'parvacuum_reset_options() has a comment');
+SELECT is(format('%s %s %s', provolatile, proparallel, proacl), 'v u ', 'it is volatile, parallel unsafe, and may be called by all; rights are checked inside')
+FROM pg_proc WHERE oid = 'parvacuum_reset_options()'::regprocedure;
+SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_dba', 'pv_super']) r \g /dev/null
+CREATE ROLE pv_owner NOLOGIN;
+CREATE ROLE pv_dba NOLOGIN;
+CREATE ROLE pv_super NOLOGIN SUPERUSER;
+CREATE TABLE of_owner (i int) WITH (parvacuum.workers = 2);
+ALTER TABLE of_owner OWNER TO pv_owner;
+SELECT is(attempt('SET ROLE ' || r, 'SELECT parvacuum_reset_options()'),
+    '42501: permission denied to reset the parvacuum options of all tables / Only the owner of the database and superusers can do that.  The owner of a table can use ALTER TABLE ... RESET.', r || ': not permitted')
+FROM unnest(ARRAY['pv_owner', 'pv_dba']) r;
+SELECT is(attempt('SET ROLE pv_owner', 'ALTER TABLE of_owner RESET (parvacuum.workers)'), 'done', 'an owner resets those of his table');
+SELECT is(attempt('SET ROLE pv_super', 'BEGIN; SELECT parvacuum_reset_options(); ROLLBACK'), 'done', 'a superuser can');
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO pv_dba', current_database()); END $$;
+SELECT is(attempt('SET ROLE pv_dba', 'BEGIN; SELECT parvacuum_reset_options(); ROLLBACK'), 'done', 'and the owner of the database');
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), session_user); END $$;
+SELECT is((failure('s', 'BEGIN READ ONLY; SELECT parvacuum_reset_options()')).message, 'cannot execute parvacuum_reset_options() in a read-only transaction', 'not in a read-only transaction');
+SELECT cmp_ok(count(*), '>', 10::bigint, 'the options are what they were') FROM pg_seclabel WHERE provider = 'parvacuum';
+DROP TABLE of_owner;
 
 SELECT dblink_disconnect('s') \g /dev/null
 SELECT * FROM finish();

@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(172);
+SELECT plan(173);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -106,7 +106,7 @@ SELECT lives_ok('SET parvacuum.urgent_score = 1; RESET parvacuum.urgent_score', 
 SELECT is(attempt('RESET ROLE', format('ALTER SYSTEM SET %s = %L', name, value)), format('22023: %s is outside the valid range for parameter "%s" (%s) / ', value, name, range),
     format('%s = %s', name, value))
 FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.scheduler_workers', '65', '1 .. 64'),
-    ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 2147483647')) x(name, value, range);
+    ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 32768'), ('parvacuum.queue_limit', '32769', '1 .. 32768')) x(name, value, range);
 
 ------------------------------------------------------------------------------
 -- On, with one runner, which is so slow that it is at its first table for long
@@ -312,7 +312,8 @@ SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'tr
 SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(relid || '' '' || result, '', '' ORDER BY relid::text COLLATE "C") FROM parvacuum_enqueue(''mixed'', 50)'),
     'mixed_ours priority raised, mixed_sub permission denied, mixed_sub_ours no place, mixed_theirs permission denied', 'a partition has a place, the next one none, and both are told');
 ALTER SYSTEM RESET parvacuum.queue_limit;
-SELECT reloaded('parvacuum.queue_limit', '2147483647') \g /dev/null
+SELECT reloaded('parvacuum.queue_limit', '32768') \g /dev/null
+SELECT is(current_setting('parvacuum.queue_limit'), '32768', 'the default of parvacuum.queue_limit is what there is room for');
 
 -- one more runner, at once; what is worked on is queued again
 SELECT parvacuum_enqueue('next_slow', 1e5) \g /dev/null

@@ -75,7 +75,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
                    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
     ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
-          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()',
+          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
           'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
@@ -96,7 +96,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.scheduler_workers', 'sighup integer 3 1..64 '),
     ('parvacuum.scheduler_max_cost', 'sighup integer -1 -1..2147483647 '),
     ('parvacuum.urgent_score', 'user real 100 1..1e+09 '),
-    ('parvacuum.queue_limit', 'sighup integer 2147483647 1..2147483647 '),
+    ('parvacuum.queue_limit', 'sighup integer 32768 1..32768 '),
     ('parvacuum.window', 'user string  .. '),
     ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
 ORDER BY name;

@@ -25,10 +25,61 @@ sub error_of
 	return $err;
 }
 
+# What CREATE EXTENSION and the functions say to have, as quoted in postgresql.conf.
+my @calls = (
+	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()',
+	"SELECT parvacuum_enqueue('t')", "SELECT parvacuum_cancel('t')", 'SELECT parvacuum_cancel(pg_backend_pid())',
+	"SELECT parvacuum_sweep('t_i')", "CALL parvacuum_sweep_index('t_i')");
+sub hints_are
+{
+	my ($list) = @_;
+	my $line = "shared_preload_libraries = '$list'";
+	my ($rc, $out, $err) = $node->psql('postgres', 'DROP EXTENSION IF EXISTS parvacuum; CREATE EXTENSION parvacuum');
+	is($rc, 0, "$list: CREATE EXTENSION without the library");
+	like($err, qr/^(psql:[^ ]* )?WARNING:  parvacuum is not preloaded$/m, "$list: it warns");
+	like($err, qr/^HINT:.* \Q$line\E$/m, "$list: with the line for postgresql.conf");
+	like(error_of($_), qr/^HINT:.* \Q$line\E$/m, "$list: so does $_") for @calls;
+
+	# what the line says is what it takes
+	$node->append_conf('postgresql.conf', "$line\n");
+	$node->restart;
+	is($node->safe_psql('postgres', q{SELECT vacuumed FROM (SELECT count(*) > 0 AS vacuumed FROM parvacuum_run('t')) x}), 't', "$list: with the line it works");
+	($rc, $out, $err) = $node->psql('postgres', 'DROP EXTENSION parvacuum; CREATE EXTENSION parvacuum');
+	is($err, '', "$list: and nothing is said");
+	return;
+}
+
 # -- never preloaded
 
-$node->safe_psql('postgres',
-	'CREATE EXTENSION parvacuum; CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; DELETE FROM t WHERE i % 2 = 0');
+$node->safe_psql('postgres', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; CREATE INDEX t_i ON t (i); CREATE ROLE clerk');
+for my $case ([ '', 'parvacuum' ], [ 'auto_explain', 'auto_explain, parvacuum' ], [ q{ "auto_explain",pg_stat_statements}, q{ "auto_explain",pg_stat_statements, parvacuum} ],
+	[ q{auto_explain, "$libdir/pg_stat_statements" }, q{auto_explain, "$libdir/pg_stat_statements" , parvacuum} ])
+{
+	my ($present, $hint) = @$case;
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = '$present'\n");
+	$node->restart;
+	hints_are($hint);
+}
+
+# The list is for those who may see it.
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'auto_explain'\n");
+$node->restart;
+my $unseen = error_of('SET ROLE clerk; SELECT parvacuum_scheduler_stats()');
+like($unseen, qr/HINT:  Add parvacuum to shared_preload_libraries in postgresql\.conf/, 'who may not see the list is told where it is');
+unlike($unseen, qr/auto_explain/, 'and not what is in it');
+like(error_of('GRANT pg_read_all_settings TO clerk; SET ROLE clerk; SELECT parvacuum_scheduler_stats()'), qr/'auto_explain, parvacuum'/, 'but who may is');
+
+# parvacuum_reset_options() needs no library.
+is($node->safe_psql('postgres', 'SELECT parvacuum_reset_options()'), 0, 'no options to reset');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\n");
+$node->restart;
+$node->safe_psql('postgres', 'ALTER TABLE t SET (parvacuum.workers = 1)');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+$node->restart;
+is($node->safe_psql('postgres', 'SELECT parvacuum_reset_options()'), 1, 'options are reset without the library');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_seclabel'), 0, 'and no label is left');
+
+$node->safe_psql('postgres', 'DROP EXTENSION parvacuum; DROP TABLE t; CREATE EXTENSION parvacuum; CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; DELETE FROM t WHERE i % 2 = 0');
 for my $call (
 	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()',
 	"SELECT parvacuum_enqueue('t')", "SELECT parvacuum_cancel('t')", 'SELECT parvacuum_cancel(pg_backend_pid())')

@@ -158,19 +158,44 @@ $node->safe_psql('postgres', 'BEGIN; DROP EXTENSION parvacuum; ROLLBACK');
 is($node->safe_psql('postgres', $labels), $of_both, 'DROP EXTENSION, rolled back: they stay');
 ($rc, $out, $err) = $node->psql('postgres', 'DROP EXTENSION parvacuum');
 is($rc, 0, 'DROP EXTENSION');
-like($err, qr/NOTICE:  parvacuum options of 2 tables removed$/, 'DROP EXTENSION says what it does');
-is($node->safe_psql('postgres', $labels), '', 'DROP EXTENSION: no options are left in this database');
-is($node->safe_psql('other', $labels), 'theirs|enabled=true', 'DROP EXTENSION: those of another are');
+like($err, qr/NOTICE:  parvacuum options of 2 tables stay$/m, 'DROP EXTENSION says that the options stay');
+like($err, qr/^HINT:.* parvacuum_reset_options\(\) before DROP EXTENSION, or after another CREATE EXTENSION parvacuum\.$/m, 'and what removes them');
+is($node->safe_psql('postgres', $labels), $of_both, 'DROP EXTENSION: they stay');
 new_dead_rows();
-is(vacuum($_), 'core', "DROP EXTENSION: $_ is core's") for qw(ours stock);
+is(vacuum('ours'), 'engine', 'DROP EXTENSION: the table is the engine\'s still');
+is(vacuum('stock'), 'core', 'DROP EXTENSION: and its twin is core\'s');
 is_same('DROP EXTENSION');
-is(vacuum_on($node, 'other', 'theirs'), 'engine', 'DROP EXTENSION: in another database the engine goes on');
+$node->safe_psql('postgres', 'ALTER TABLE second RESET (parvacuum.workers)');
+is($node->safe_psql('postgres', $labels), $ours_label, 'DROP EXTENSION: they can be reset one by one');
+$node->safe_psql('postgres', 'ALTER TABLE second SET (parvacuum.workers = 1)');
+is($node->safe_psql('postgres', $labels), $of_both, 'DROP EXTENSION: and set');
+$node->safe_psql('postgres', 'CREATE EXTENSION parvacuum');
+is($node->safe_psql('postgres', $labels), $of_both, 'CREATE EXTENSION finds them');
+is(vacuum('ours'), 'engine', 'CREATE EXTENSION: the table is the engine\'s');
+($rc, $out, $err) = $node->psql('other', 'DROP EXTENSION parvacuum; CREATE EXTENSION parvacuum');
+like($err, qr/NOTICE:  parvacuum options of 1 table stay$/m, 'DROP EXTENSION of the other: one table');
+
+#
+# parvacuum_reset_options()
+#
+$node->safe_psql('postgres', 'BEGIN; SELECT parvacuum_reset_options(); ROLLBACK');
+is($node->safe_psql('postgres', $labels), $of_both, 'reset, rolled back: they stay');
+is($node->safe_psql('postgres', 'SELECT parvacuum_reset_options()'), 2, 'reset: it says of how many tables');
+is($node->safe_psql('postgres', $labels), '', 'reset: no options are left in this database');
+is($node->safe_psql('other', $labels), 'theirs|enabled=true', 'reset: those of another are');
+is($node->safe_psql('postgres', 'SELECT parvacuum_reset_options()'), 0, 'reset again: of none');
+new_dead_rows();
+is(vacuum($_), 'core', "reset: $_ is core's") for qw(ours stock);
+is_same('reset');
+is(vacuum_on($node, 'other', 'theirs'), 'engine', 'reset: in another database the engine goes on');
+($rc, $out, $err) = $node->psql('postgres', 'DROP EXTENSION parvacuum');
+is($err, '', 'DROP EXTENSION says nothing if there are none');
 $node->safe_psql('postgres', 'CREATE EXTENSION parvacuum');
 is(vacuum('ours'), 'core', 'CREATE EXTENSION brings no options back');
 $node->safe_psql('postgres', $options);
 is(vacuum('ours'), 'engine', 'but they can be set again');
-($rc, $out, $err) = $node->psql('other', 'DROP EXTENSION parvacuum; CREATE EXTENSION parvacuum; DROP EXTENSION parvacuum');
-is(scalar(() = $err =~ /NOTICE:  parvacuum options of 1 table removed$/mg), 1, 'DROP EXTENSION of the other: one table');
+is($node->safe_psql('other', 'SELECT parvacuum_reset_options()'), 1, 'reset in the other database');
+is($node->safe_psql('other', $labels), '', 'which it removes from there');
 is($node->safe_psql('postgres', $labels), $ours_label, 'and again not those of another database');
 
 #
@@ -219,6 +244,7 @@ $standby->restart;
 like(error_of($standby, $_), qr/ERROR:  cannot execute [A-Z ]+ in a read-only transaction/, 'preloaded on the standby: it is read-only')
   for 'ALTER TABLE ours SET (parvacuum.enabled)', 'ALTER TABLE ours RESET (parvacuum.workers)',
   'CREATE TABLE t (i int) WITH (parvacuum.enabled)', q{SECURITY LABEL FOR parvacuum ON TABLE ours IS 'workers=3'}, 'DROP EXTENSION parvacuum';
+like(error_of($standby, 'SELECT parvacuum_reset_options()'), qr/ERROR:  cannot execute parvacuum_reset_options\(\) in a read-only transaction/, 'and the options stay');
 is($standby->safe_psql('postgres', q{SELECT relid, enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from, declined FROM parvacuum_tables WHERE relid = 'ours'::regclass}),
 	'ours|t|table|1|table|16384|default|', 'preloaded on the standby: the options can be read');
 $node->safe_psql('postgres', 'DELETE FROM ours WHERE id % 3 = 1');

@@ -157,6 +157,27 @@ for my $call ("SELECT * FROM parvacuum_sweep('sold_i')", "CALL parvacuum_sweep_i
 	ok(!pv_finish($sweep), "$change: it fails");
 	like($sweep->{err}, $said, 'as it should');
 }
+
+# So does the procedure where the right was given, and is taken back between its commit
+# and the sweep.  Its lock is what it waits for there.
+sql('ALTER TABLE sold OWNER TO new_owner');
+my @rights = ([ 'GRANT new_owner TO old_owner', 'REVOKE new_owner FROM old_owner' ]);
+push @rights, [ 'GRANT MAINTAIN ON sold TO old_owner', 'REVOKE MAINTAIN ON sold FROM old_owner' ] if $node->pg_version >= 17;
+for my $right (@rights)
+{
+	my ($grant, $revoke) = @$right;
+	for my $revoked (0, 1)
+	{
+		sql($grant);
+		$session->query_safe('BEGIN; LOCK TABLE sold IN ACCESS EXCLUSIVE MODE');
+		my $call = pv_start_run($node, "CALL parvacuum_sweep_index('sold_i')", role => 'old_owner');
+		ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'sold'::regclass AND NOT granted}, 1), "$grant: a procedure waits");
+		$session->query_safe($revoke) if $revoked;
+		$session->query_safe('COMMIT');
+		is(pv_finish($call) ? 'done' : 'refused', $revoked ? 'refused' : 'done', $revoked ? "$revoke: it is refused" : "$grant: it is done");
+		like($call->{err}, $revoked ? qr/ERROR:  permission denied to sweep an index of table "sold"/ : qr/NOTICE:  swept index "sold_i"/, 'and says so');
+	}
+}
 $session->quit;
 
 pv_no_crash($node, 'the server');

@@ -1,0 +1,163 @@
+# Workers whose leader gives up end without a word in the log: where an autovacuum gives
+# way to a lock, where a VACUUM, a run or a sweep is cancelled, and where another worker
+# has failed.  A worker that somebody ends himself, or that has an error of its own, says so.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('give_way');
+$node->append_conf('postgresql.conf', q{
+autovacuum = on
+autovacuum_naptime = 1s
+deadlock_timeout = 100ms
+vacuum_cost_page_hit = 100
+vacuum_cost_page_miss = 100
+vacuum_cost_page_dirty = 0
+autovacuum_vacuum_cost_limit = 200
+autovacuum_vacuum_cost_delay = 10ms
+});
+$node->start;
+pv_setup($node);
+
+my $round = 0;
+my $log_seen = 0;
+
+sub sql { return $node->safe_psql('postgres', join '; ', @_); }
+
+sub new_log
+{
+	my $log = slurp_file($node->logfile);
+	my $new = substr $log, $log_seen;
+	$log_seen = length $log;
+	return $new;
+}
+
+my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
+
+# All have ended.  Of those that must not be mentioned nothing may have been said.
+sub ended
+{
+	my ($what, %said) = @_;
+	my $whose = $said{whose} // '';
+	ok(pv_await($node, $workers, 0), "$what: no worker is left") or diag pv_processes($node);
+	my $log = new_log();
+	my @fatal = grep { /$whose FATAL:/ } split /\n/, $log;
+	my @exits = grep { /background worker "parallel worker" .*exited with/ } split /\n/, $log;
+	my @errors = grep { /parallel worker .*ERROR:/ } split /\n/, $log;
+	is(scalar @fatal, $said{fatal} // 0, "$what: FATAL in the log") or diag $log;
+	is(scalar @exits, $said{exits} // 0, "$what: workers that did not exit well") or diag $log;
+	is(scalar @errors, $said{errors} // 0, "$what: errors of workers") or diag $log;
+	return $log;
+}
+
+sub new_dead_rows
+{
+	$round++;
+	return sql("DELETE FROM ours WHERE id % 50 = $round");
+}
+
+sql("\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 17000, ARRAY['btree', 'gin', 'hash'], 400) \\gexec\n\\o\n");
+sql(map { "ALTER TABLE $_ SET (autovacuum_enabled = off)" } qw(stock ours));
+sql('ALTER TABLE ours SET (parvacuum.enabled, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)');
+my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, max_parallel_maintenance_workers => 2);
+my $progress = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '%s'};
+
+#
+# In each phase
+#
+for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning up indexes')
+{
+	my $what = "$phase, autovacuum";
+	new_dead_rows();
+	new_log();
+	sql('ALTER TABLE ours SET (autovacuum_enabled = on)');
+	ok(pv_await($node, sprintf($progress, $phase), 1), "$what: it is there");
+	ok(pv_await($node, $workers, 2), "$what: with its workers");
+	is(($node->psql('postgres', q{SET lock_timeout = '5s'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE; COMMIT}))[0], 0, "$what: it gives way");
+	sql('ALTER TABLE ours SET (autovacuum_enabled = off)');
+	like(ended($what), qr/ERROR:.*canceling autovacuum task/, "$what: that is in the log");
+
+	for my $command ('VACUUM (PARALLEL 2, INDEX_CLEANUP on) ours', q{SELECT FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on')})
+	{
+		$what = "$phase, $command";
+		new_dead_rows();
+		new_log();
+		my $run = pv_start_run($node, $command, %slow);
+		ok(pv_await($node, sprintf($progress, $phase), 1), "$what: it is there");
+		ok(pv_await($node, $workers, 2), "$what: with its workers");
+		sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
+		ok(!pv_finish($run), "$what: it is cancelled");
+
+		# a runner is ended by SIGTERM, and says so
+		ended($what, whose => $command =~ /^VACUUM/ ? '' : 'parallel worker');
+	}
+}
+is(pv_findings($node, 'ours'), '', 'the table is whole');
+
+#
+# A leader that is ended itself
+#
+for my $command ('VACUUM (PARALLEL 2) ours', q{SELECT FROM parvacuum_sweep('ours_id_idx', 2)})
+{
+	new_dead_rows();
+	new_log();
+	my $run = pv_start_run($node, $command, %slow);
+	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$command, terminated: it has its workers");
+	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
+	ok(!pv_finish($run), "$command, terminated: it is");
+	ended("$command, terminated", fatal => 1);
+}
+
+#
+# A sweep
+#
+sql('CREATE TABLE swept AS SELECT i FROM generate_series(1, 50000) i', 'CREATE INDEX swept_i ON swept (i)', 'DELETE FROM swept WHERE i % 5 = 0');
+my $sweep = pv_start_run($node, q{SELECT parvacuum_sweep('swept_i', 2)}, %slow);
+ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), 'a sweep with its workers');
+sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$sweep->{tag}' AND backend_type = 'client backend'");
+ok(!pv_finish($sweep), 'a sweep is cancelled');
+ended('a sweep');
+
+#
+# Workers that wait for a page to be unpinned: so many pages are pinned that they are
+# not all the leader's
+#
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN');
+for my $n (1 .. 7) { $reader->query_safe("DECLARE c$n CURSOR FOR SELECT id FROM ours WHERE ctid >= '(" . ($n * 128 + 5) . ",0)'; FETCH 1 FROM c$n"); }
+new_log();
+my $freeze = pv_start_run($node, 'VACUUM (PARALLEL 2, FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP off) ours', max_parallel_maintenance_workers => 2);
+ok(pv_await($node, "$workers AND wait_event = 'BufferPin'", 2), 'workers wait for a pin') or diag pv_processes($node);
+sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$freeze->{tag}' AND backend_type = 'client backend'");
+ok(!pv_finish($freeze), 'they do not keep the leader from giving up');
+ended('a pin');
+$reader->quit;
+
+#
+# What must be said
+#
+for my $case ([ terminate => qr/FATAL:  .*terminating .*due to administrator command/, fatal => 1, exits => 1, errors => 0 ],
+	[ cancel => qr/ERROR:  .*canceling statement due to user request/, fatal => 0, exits => 1, errors => 1 ])
+{
+	my ($how, $expected, %said) = @$case;
+	my $what = "a worker, $how";
+	new_log();
+	my $run = pv_start_run($node, 'VACUUM (PARALLEL 2, DISABLE_PAGE_SKIPPING) ours', %slow);
+	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$what: it is there");
+	is(sql("SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1) x"), 1, "$what: it gets a signal");
+	ok(!pv_finish($run), "$what: the vacuum fails");
+	like(ended($what, %said), $expected, "$what: and it says why, alone");
+}
+
+is(sql(q{SELECT workers_launched FROM parvacuum_run('ours', workers => 8)}), 8, 'all workers can be had');
+is(pv_findings($node, 'ours'), '', 'the table is whole');
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
