@@ -38,6 +38,7 @@ OBJS = \
 	src/pv_nbtree.o \
 	src/pv_need.o \
 	src/pv_options.o \
+	src/pv_order.o \
 	src/pv_page.o \
 	src/pv_participant.o \
 	src/pv_policy.o \

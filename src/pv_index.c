@@ -3,16 +3,17 @@
  * pv_index.c
  *	  Index vacuuming and index cleanup, shared out among participants.
  *
- * Leader and workers run this.  Every index of the table is a unit of work,
- * and units are taken largest first, so that all participants end about
- * together.  Taking one is setting its atomic flag; what is found is written
- * by the taker alone, and read by the leader after the barrier that ends the
- * phase.  A B-tree that is not small all participants do together, and what is
- * found is written by who does the last of it; see pv_nbtree.c.
+ * Leader and workers run this.  Every index of the table is a unit of work.  In
+ * which order units are taken is decided in pv_order.c.  Who begins one sets its
+ * atomic flag; what is found is written by the one who began it alone, and read by
+ * the leader after the barrier that ends the phase.  A B-tree that is not small
+ * all participants can do together, and what is found is written by who does the
+ * last of it; see pv_nbtree.c.
  *
- *	 leader, between phases		leader_only, together set; claimed cleared
- *	 participant				claimed set -> access method -> istat
- *	 participants, together		pv_nbtree_work() -> istat, claimed set by the last
+ *	 leader, between phases		kind, pages set; begun, done cleared
+ *	 participant				begun set -> access method -> istat, done set
+ *	 participants, together		begun set by the first -> pv_nbtree_work() ->
+ *								istat, done set by the last
  *
  * Index access methods say in which phases a worker may act for them.  What
  * is forbidden to workers the leader does, and does first.
@@ -93,11 +94,11 @@ pv_index_plan(PvParticipant *leader)
 }
 
 /*
- * Leader, before launch: decide in which order units are taken, and which are
- * done together.
+ * Leader, before launch: decide which B-trees can be done together, the largest
+ * first, as there may not be places for all.
  */
 void
-pv_index_order_units(PvParticipant *leader)
+pv_index_plan_together(PvParticipant *leader)
 {
 	UnitSize   *sizes;
 	Size		words = 0;
@@ -119,7 +120,6 @@ pv_index_order_units(PvParticipant *leader)
 		int			i = sizes[order].unit;
 		PvIndexUnit *unit = &leader->units[i];
 
-		leader->unit_order[order] = i;
 		unit->is_btree = is_large_btree(leader, i) && pv_shmem_reserve_btree();
 		if (unit->is_btree)
 		{
@@ -137,7 +137,7 @@ bool
 pv_index_all_done(PvParticipant *leader)
 {
 	for (int i = 0; i < leader->nindexes; i++)
-		if (pg_atomic_unlocked_test_flag(&leader->units[i].claimed))
+		if (!leader->units[i].done)
 			return false;
 	return true;
 }
@@ -176,11 +176,32 @@ visit_btree(PvParticipant *leader, int i, PvPhase phase)
 		(!unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]));
 }
 
+/* Do several participants do this index together, in this phase? */
+static bool
+is_shared(const PvIndexUnit *unit)
+{
+	return unit->kind == PV_UNIT_SHARED;
+}
+
 /* How many participants can work on this index at a time? */
 static int
 count_sharers(PvParticipant *self, const PvIndexUnit *unit)
 {
-	return unit->together ? self->shared->nslots : 1;
+	return is_shared(unit) ? self->shared->nslots : 1;
+}
+
+/*
+ * About how many pages are visited for an index?  Those that it has.  But a BRIN
+ * index, which has few, reads in its cleanup what it has not summarized of the
+ * heap.  That may be all of it; if it is little, to have begun early does no harm.
+ */
+static BlockNumber
+pages_to_visit(PvParticipant *leader, int i, PvPhase phase)
+{
+	if (phase == PV_PHASE_CLEANUP &&
+		leader->indrels[i]->rd_rel->relam == BRIN_AM_OID)
+		return leader->shared->rel_pages;
+	return leader->index_pages[i];
 }
 
 /*
@@ -197,13 +218,19 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 	{
 		PvIndexUnit *unit = &leader->units[i];
 
-		unit->together = visit_btree(leader, i, phase);
-		if (unit->together)
+		if (visit_btree(leader, i, phase))
+		{
+			unit->kind = PV_UNIT_SHARED;
 			pv_nbtree_begin(leader, i, phase);
-		unit->leader_only = !unit->together &&
-			!worker_may(leader->indrels[i]->rd_indam, phase,
-						leader->shared->index_rounds);
-		pg_atomic_clear_flag(&unit->claimed);
+		}
+		else if (worker_may(leader->indrels[i]->rd_indam, phase,
+							leader->shared->index_rounds))
+			unit->kind = PV_UNIT_SINGLE;
+		else
+			unit->kind = PV_UNIT_LEADER_ONLY;
+		unit->pages = pages_to_visit(leader, i, phase);
+		unit->done = false;
+		pg_atomic_clear_flag(&unit->begun);
 		nsharers += count_sharers(leader, unit);
 	}
 	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
@@ -236,7 +263,7 @@ pv_index_progress(PvParticipant *leader)
 	{
 		PvIndexUnit *unit = &leader->units[i];
 
-		if (!unit->together)
+		if (!is_shared(unit))
 			continue;
 		values[0] += pg_atomic_read_u32(&unit->btree.pages.end);
 		values[1] += pg_atomic_read_u32(&unit->btree.pages_done);
@@ -426,16 +453,14 @@ process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivi
 		return false;
 	if (phase == PV_PHASE_CLEANUP)
 		keep_result(self, i, index_vacuum_cleanup(ivinfo, &unit->istat));
-	(void) pg_atomic_test_set_flag(&unit->claimed);
 	return true;
 }
 
 /*
- * Do an index, or a part of it, if there is still something to do.  Returns
- * whether that has completed it.
+ * Do an index, or a part of it, and note it if that completes the index.
  */
-static bool
-take_unit(PvParticipant *self, int i, PvPhase phase)
+static void
+do_unit(PvParticipant *self, int i, PvPhase phase)
 {
 	PvShared   *shared = self->shared;
 	PvIndexUnit *unit = &self->units[i];
@@ -443,56 +468,67 @@ take_unit(PvParticipant *self, int i, PvPhase phase)
 	IndexVacuumInfo ivinfo;
 	bool		completed = true;
 
-	if (!unit->together && !pg_atomic_test_set_flag(&unit->claimed))
-		return false;
 	pv_cost_delay();
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);
-	if (unit->together)
+	if (is_shared(unit))
 		completed = process_together(self, i, phase, &ivinfo);
 	else
 		process_unit(self, i, phase, &ivinfo);
 	self->errinfo.indname = NULL;
-	return completed;
+	if (!completed)
+		return;					/* one of those who are still at it will */
+
+	unit->done = true;
+	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
+	pv_cost_index_done(&shared->cost, count_sharers(self, unit));
 }
 
 /*
- * Take every unit that is still to be had, of one kind.
+ * What is this participant to take next?  -1 if there is nothing.  states has room
+ * for all indexes.
  */
-static void
-take_units(PvParticipant *self, PvPhase phase, bool leader_only)
+static int
+next_unit(PvParticipant *self, PvUnitState *states)
 {
 	for (int i = 0; i < self->nindexes; i++)
 	{
-		PvIndexUnit *unit = &self->units[self->unit_order[i]];
+		PvIndexUnit *unit = &self->units[i];
+		PvUnitState *state = &states[i];
 
-		if (unit->leader_only != leader_only)
-			continue;
-
-		/* A round left unfinished forbids the second heap pass */
-		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
-			return;
-
-		if (take_unit(self, self->unit_order[i], phase))
-		{
-			pg_atomic_fetch_add_u32(&self->shared->indexes_done, 1);
-			pv_cost_index_done(&self->shared->cost, count_sharers(self, unit));
-		}
-		if (self->tick)
-			self->tick(self);
+		state->kind = unit->kind;
+		state->begun = !pg_atomic_unlocked_test_flag(&unit->begun);
+		state->pages = unit->pages;
+		if (is_shared(unit) && state->begun)
+			state->pages = pv_nbtree_pages_left(self, i);
 	}
+	return pv_order_next(states, self->nindexes, self->is_leader);
 }
 
 /*
- * Take part in an index phase, until no unit is left.
+ * Take part in an index phase, until nothing is left to be taken.
  */
 void
 pv_index_work(PvParticipant *self, PvPhase phase)
 {
-	if (self->is_leader)
-		take_units(self, phase, true);
-	take_units(self, phase, false);
+	PvUnitState *states = palloc(Max(self->nindexes, 1) * sizeof(PvUnitState));
+	int			i;
+
+	while ((i = next_unit(self, states)) >= 0)
+	{
+		/* A round left unfinished forbids the second heap pass */
+		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
+			break;
+
+		/* Somebody may have been faster; then ask again */
+		if (!states[i].begun && !pg_atomic_test_set_flag(&self->units[i].begun))
+			continue;
+		do_unit(self, i, phase);
+		if (self->tick)
+			self->tick(self);
+	}
+	pfree(states);
 
 	/* Notice an emergency that arose during the last unit, too */
 	if (phase == PV_PHASE_INDEX)

@@ -11,7 +11,7 @@
 #include "pv_participant.h"
 
 extern Size pv_index_plan(PvParticipant *leader);
-extern void pv_index_order_units(PvParticipant *leader);
+extern void pv_index_plan_together(PvParticipant *leader);
 extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
 extern void pv_index_end(PvParticipant *leader);
 extern bool pv_index_all_done(PvParticipant *leader);

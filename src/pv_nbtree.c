@@ -842,6 +842,23 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 }
 
 /*
+ * Pages of an index that nobody has claimed yet, so that one more could be of use.
+ */
+BlockNumber
+pv_nbtree_pages_left(PvParticipant *self, int i)
+{
+	PvBtreeShared *btree = &self->units[i].btree;
+	BlockNumber next = pg_atomic_read_u32(&btree->pages.next);
+	BlockNumber end = pg_atomic_read_u32(&btree->pages.end);
+
+	/* In an emergency nobody claims any more */
+	if (pv_failsafe_triggered(self) ||
+		pg_atomic_read_u32(&btree->gate) == PV_GATE_CLOSED)
+		return 0;
+	return end > next ? end - next : 0;
+}
+
+/*
  * Take part in vacuuming a B-tree that the leader has put up.  Returns true to
  * who has finished it.
  */

@@ -23,6 +23,7 @@
 #include "pv_cost.h"
 #include "pv_deadtids.h"
 #include "pv_dispense.h"
+#include "pv_order.h"
 #include "pv_process.h"
 #include "pv_report.h"
 
@@ -104,12 +105,13 @@ typedef struct PvIndexUnit
 	bool		is_btree;		/* that several can vacuum together */
 
 	/* Set by the leader between phases */
-	bool		together;		/* and do so in this phase */
-	bool		leader_only;	/* its access method allows no worker */
+	PvUnitKind	kind;			/* who can work on it in this phase */
+	BlockNumber pages;			/* about as many are to be visited */
 
-	pg_atomic_flag claimed;		/* or done, if several do it together */
+	pg_atomic_flag begun;
 
-	/* Written by whoever claimed it, or did the last of it */
+	/* Written by the one who did it, or the last of it */
+	bool		done;
 	bool		istat_valid;
 	IndexBulkDeleteResult istat;
 
@@ -167,7 +169,6 @@ typedef struct PvParticipant
 	PvShared   *shared;
 	PvSlot	   *slot;
 	PvIndexUnit *units;			/* in the order of indrels */
-	int		   *unit_order;		/* largest first */
 	pg_atomic_uint32 *bitmaps;	/* of B-trees */
 	bool		is_leader;
 

@@ -535,7 +535,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   store_reserve(vac, limit));
 	pv_participant_init(leader);
-	pv_index_order_units(leader);
+	pv_index_plan_together(leader);
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, plan->rel_pages);
 	if (leader->store)

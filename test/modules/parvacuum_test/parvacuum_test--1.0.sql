@@ -95,6 +95,21 @@ CREATE FUNCTION parvacuum_test_window_next_change(text, timestamptz)
 RETURNS timestamptz STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Processes work on indexes of so many pages, each kind being l (leader only), s
+-- (single) or b (a B-tree that is shared, of which one process does the end alone).
+-- Says which indexes each process has worked on, the leader first, and when the last
+-- one is done.  A page takes one unit of time, and so does each unit of an end.
+CREATE FUNCTION parvacuum_test_order(kinds text, pages int[], ends int[], processes int,
+									 OUT work text, OUT ends_at int)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- When they are done if each index is one process's, and they are taken in the order
+-- given.
+CREATE FUNCTION parvacuum_test_order_of_core(kinds text, pages int[], ends int[], processes int)
+RETURNS int IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- The score of a table that is like this, by such thresholds; the defaults of the
 -- latter are those of the server's settings.
 CREATE FUNCTION parvacuum_test_score(
