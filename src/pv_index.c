@@ -18,6 +18,11 @@
  * Index access methods say in which phases a worker may act for them.  What
  * is forbidden to workers the leader does, and does first.
  *
+ * An access method that allows no worker in any phase may do what parallel mode
+ * forbids even the leader, such as getting a transaction ID.  Its cleanup waits
+ * until the workers are gone and parallel mode has ended.  Its bulk deletion cannot
+ * wait: see pv_index_allows_workers().
+ *
  * An access method keeps its result in memory of the process that ran it,
  * while the next round may be another's.  So the first result is copied into
  * the unit, and from then on the access method gets the unit's to update.  An
@@ -39,6 +44,7 @@
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
+#include "optimizer/paths.h"
 #include "utils/rel.h"
 
 #include "pv_index.h"
@@ -72,6 +78,69 @@ is_large_btree(PvParticipant *leader, int i)
 {
 	return leader->index_pages[i] >= MIN_PAGES_TOGETHER &&
 		pv_nbtree_handles(leader->indrels[i]);
+}
+
+/*
+ * Has the access method been written with parallel vacuum in mind at all?  That it
+ * has not is what one gets by saying nothing.
+ */
+static bool
+knows_parallel_vacuum(Relation indrel)
+{
+	return indrel->rd_indam->amparallelvacuumoptions != VACUUM_OPTION_NO_PARALLEL;
+}
+
+/*
+ * Would core's VACUUM command start workers for these indexes, if it is given no
+ * number?  It does if there are two that it could have one each.
+ * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
+ */
+static bool
+core_would_start_workers(PvParticipant *leader)
+{
+	int			nbulkdel = 0;
+	int			ncleanup = 0;
+
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		Relation	indrel = leader->indrels[i];
+		uint8		options = indrel->rd_indam->amparallelvacuumoptions;
+
+		if (RelationGetNumberOfBlocks(indrel) < min_parallel_index_scan_size)
+			continue;
+		if (options & VACUUM_OPTION_PARALLEL_BULKDEL)
+			nbulkdel++;
+		if (options & (VACUUM_OPTION_PARALLEL_CLEANUP |
+					   VACUUM_OPTION_PARALLEL_COND_CLEANUP))
+			ncleanup++;
+	}
+	return Max(nbulkdel, ncleanup) > 1;
+}
+
+/*
+ * Leader, before anything is planned: may there be workers in a vacuum that comes to
+ * the indexes?  If not, *because_of is the index that forbids it.
+ *
+ * Workers mean parallel mode, from the first heap pass to the index cleanup.  What
+ * is forbidden then fails, and it may be part of the bulk deletion of an access method
+ * that knows nothing of parallel vacuum.  There is no way around: the dead items are
+ * in memory that ends with the workers, so parallel mode cannot be left between two
+ * phases.  So we do as core does, and what succeeds with core succeeds with us.  Core
+ * has no workers under autovacuum at all.  Otherwise, it is in parallel mode if other
+ * indexes are worth workers.
+ */
+bool
+pv_index_allows_workers(PvParticipant *leader, bool automatic,
+						const char **because_of)
+{
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		if (knows_parallel_vacuum(leader->indrels[i]))
+			continue;
+		*because_of = RelationGetRelationName(leader->indrels[i]);
+		return !automatic && core_would_start_workers(leader);
+	}
+	return true;
 }
 
 /*
@@ -223,6 +292,9 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 			unit->kind = PV_UNIT_SHARED;
 			pv_nbtree_begin(leader, i, phase);
 		}
+		else if (phase == PV_PHASE_CLEANUP &&
+				 !knows_parallel_vacuum(leader->indrels[i]))
+			unit->kind = PV_UNIT_LATER;
 		else if (worker_may(leader->indrels[i]->rd_indam, phase,
 							leader->shared->index_rounds))
 			unit->kind = PV_UNIT_SINGLE;
@@ -231,7 +303,8 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		unit->pages = pages_to_visit(leader, i, phase);
 		unit->done = false;
 		pg_atomic_clear_flag(&unit->begun);
-		nsharers += count_sharers(leader, unit);
+		if (unit->kind != PV_UNIT_LATER)
+			nsharers += count_sharers(leader, unit);
 	}
 	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
 }
@@ -386,8 +459,7 @@ keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
 		return;
 
 	unit->istat = *after;
-	if (self->indrels[i]->rd_indam->amparallelvacuumoptions ==
-		VACUUM_OPTION_NO_PARALLEL)
+	if (!knows_parallel_vacuum(self->indrels[i]))
 		self->private_istats[i] = after;
 	else
 		pfree(after);
@@ -533,4 +605,36 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 	/* Notice an emergency that arose during the last unit, too */
 	if (phase == PV_PHASE_INDEX)
 		(void) pv_check_failsafe(self);
+}
+
+/*
+ * Leader, when parallel mode has ended: clean up the indexes that had to wait for
+ * that, if the cleanup has come to indexes at all.
+ */
+void
+pv_index_clean_up_later(PvParticipant *leader)
+{
+	PvShared   *shared = leader->shared;
+	int			nlater = 0;
+
+	for (int i = 0; i < leader->nindexes; i++)
+		nlater += leader->units[i].kind == PV_UNIT_LATER;
+	if (nlater == 0)
+		return;
+
+	/* The whole budget is ours now */
+	shared->cost.nparticipants = 1;
+	pv_cost_begin_indexes(&shared->cost, nlater);
+	pv_cost_begin_work(&shared->cost);
+	leader->errinfo.phase = PV_PHASE_CLEANUP;
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		if (leader->units[i].kind != PV_UNIT_LATER)
+			continue;
+		pv_index_progress(leader);
+		do_unit(leader, i, PV_PHASE_CLEANUP);
+	}
+	leader->errinfo.phase = PV_PHASE_IDLE;
+	pv_cost_end_work();
+	pv_progress_indexes(0, 0);
 }

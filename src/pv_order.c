@@ -54,6 +54,8 @@ rank_of(const PvUnitState *unit, bool is_leader)
 			if (!unit->begun)
 				return 3;
 			return unit->pages > 0 ? 4 : 0;
+		case PV_UNIT_LATER:
+			return 0;
 	}
 	return 0;
 }

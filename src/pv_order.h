@@ -13,7 +13,8 @@ typedef enum PvUnitKind
 {
 	PV_UNIT_LEADER_ONLY,		/* one process, and that is the leader */
 	PV_UNIT_SINGLE,				/* one process, whoever it is */
-	PV_UNIT_SHARED				/* any number of processes */
+	PV_UNIT_SHARED,				/* any number of processes */
+	PV_UNIT_LATER				/* nobody; the leader does it afterwards */
 } PvUnitKind;
 
 typedef struct PvUnitState

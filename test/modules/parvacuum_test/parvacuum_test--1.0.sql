@@ -95,6 +95,16 @@ CREATE FUNCTION parvacuum_test_window_next_change(text, timestamptz)
 RETURNS timestamptz STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Index access methods that know nothing of parallel vacuum, and find nothing.  Each
+-- gets a transaction ID when it is cleaned up, the second in bulk deletions, too.
+CREATE FUNCTION parvacuum_test_xid_in_cleanup(internal)
+RETURNS index_am_handler LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_xid_in_bulkdelete(internal)
+RETURNS index_am_handler LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- Processes work on indexes of so many pages, each kind being l (leader only), s
 -- (single) or b (a B-tree that is shared, of which one process does the end alone).
 -- Says which indexes each process has worked on, the leader first, and when the last
