@@ -106,7 +106,7 @@ core_would_start_workers(PvParticipant *leader)
 		Relation	indrel = leader->indrels[i];
 		uint8		options = indrel->rd_indam->amparallelvacuumoptions;
 
-		if (RelationGetNumberOfBlocks(indrel) < min_parallel_index_scan_size)
+		if ((int64) RelationGetNumberOfBlocks(indrel) < min_parallel_index_scan_size)
 			continue;
 		if (options & VACUUM_OPTION_PARALLEL_BULKDEL)
 			nbulkdel++;
@@ -163,8 +163,7 @@ pv_index_plan(PvParticipant *leader)
 }
 
 /*
- * Leader, before launch: decide which B-trees can be done together, the largest
- * first, as there may not be places for all.
+ * Leader, before launch: set up the B-trees that could be done together.
  */
 void
 pv_index_plan_together(PvParticipant *leader)
@@ -172,6 +171,7 @@ pv_index_plan_together(PvParticipant *leader)
 	UnitSize   *sizes;
 	Size		words = 0;
 
+	leader->units_by_size = palloc(Max(leader->nindexes, 1) * sizeof(int));
 	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
 									 sizeof(IndexBulkDeleteResult *));
 	if (leader->nindexes == 0)
@@ -189,7 +189,8 @@ pv_index_plan_together(PvParticipant *leader)
 		int			i = sizes[order].unit;
 		PvIndexUnit *unit = &leader->units[i];
 
-		unit->is_btree = is_large_btree(leader, i) && pv_shmem_reserve_btree();
+		leader->units_by_size[order] = i;
+		unit->is_btree = is_large_btree(leader, i);
 		if (unit->is_btree)
 		{
 			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);
@@ -230,8 +231,10 @@ worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_rounds)
 }
 
 /*
- * Is this a B-tree whose pages are all to be visited?  A cleanup does that only
- * if there was no bulk deletion, and many deleted pages wait for recycling.
+ * Is this a B-tree whose pages are all to be visited, and by several?  A cleanup
+ * visits them only if there was no bulk deletion, and many deleted pages wait for
+ * recycling.  In a bulk deletion the B-tree needs a place among those whose splits
+ * core watches, which may all be taken.  Then one process does it, by core's code.
  * Core: access/nbtree/nbtree.c, btvacuumcleanup.
  */
 static bool
@@ -241,8 +244,9 @@ visit_btree(PvParticipant *leader, int i, PvPhase phase)
 
 	if (!unit->is_btree)
 		return false;
-	return phase == PV_PHASE_INDEX ||
-		(!unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]));
+	if (phase == PV_PHASE_INDEX)
+		return pv_shmem_reserve_btree();
+	return !unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]);
 }
 
 /* Do several participants do this index together, in this phase? */
@@ -283,8 +287,11 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 	int			nsharers = 0;
 
 	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
-	for (int i = 0; i < leader->nindexes; i++)
+
+	/* The largest first: there may not be places for all */
+	for (int order = 0; order < leader->nindexes; order++)
 	{
+		int			i = leader->units_by_size[order];
 		PvIndexUnit *unit = &leader->units[i];
 
 		if (visit_btree(leader, i, phase))
@@ -320,6 +327,7 @@ pv_index_end(PvParticipant *leader)
 		if (leader->units[i].is_btree)
 			pv_nbtree_end(leader, i);
 	}
+	pv_shmem_release_btrees();
 }
 
 /*

@@ -79,7 +79,7 @@ typedef struct PvBtreeCounts
 typedef struct PvBtreeShared
 {
 	/* Set by the leader before launch */
-	BlockNumber covered;		/* pages that the bitmaps have bits for */
+	BlockNumber nbits;			/* of each of its bitmaps */
 	Size		first_word;		/* where the bitmaps begin */
 
 	/* Set by the leader between phases */
@@ -192,8 +192,9 @@ typedef struct PvParticipant
 	 */
 	IndexBulkDeleteResult **private_istats;
 
-	/* Leader: pages of each index when the vacuum began */
+	/* Leader: pages of each index when the vacuum began, and the largest first */
 	BlockNumber *index_pages;
+	int		   *units_by_size;
 
 	/* Leader: error context outside of this vacuum, for workers' messages */
 	ErrorContextCallback *outer_context;

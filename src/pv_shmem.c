@@ -131,8 +131,9 @@ pv_shmem_attached(void)
 	return root != NULL;
 }
 
-static void
-release_btrees(void)
+/* Gives the places of this vacuum's B-trees back, if it has any. */
+void
+pv_shmem_release_btrees(void)
 {
 	if (btrees_here > 0)
 		pg_atomic_fetch_sub_u32(&root->btrees_in_use, btrees_here);
@@ -149,7 +150,7 @@ release_at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			pv_shmem_release_workers(reserved_here);
-			release_btrees();
+			pv_shmem_release_btrees();
 			break;
 		default:
 			break;
@@ -198,8 +199,8 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 }
 
 /*
- * Reserves a place for one more B-tree of this vacuum, if there is one.  It is given
- * back when the vacuum's transaction ends.
+ * Reserves a place for one more B-tree of this vacuum, if there is one.  All are given
+ * back by pv_shmem_release_btrees(), or when the vacuum's transaction ends.
  */
 bool
 pv_shmem_reserve_btree(void)

@@ -22,6 +22,7 @@ extern int	pv_shmem_workers_in_use(void);
 
 /* A B-tree that may be registered as being vacuumed until the transaction ends. */
 extern bool pv_shmem_reserve_btree(void);
+extern void pv_shmem_release_btrees(void);
 
 /*
  * The account of the scheduler's runners, and the cost units per second that it
