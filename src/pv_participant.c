@@ -49,6 +49,7 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 	sum->missed_dead_tuples += part->missed_dead_tuples;
 	sum->reaped_pages += part->reaped_pages;
 	sum->reaped_items += part->reaped_items;
+	pv_tidstore_add(&sum->tidstore, &part->tidstore);
 	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
 		sum->NewRelfrozenXid = part->NewRelfrozenXid;
 	if (MultiXactIdPrecedes(part->NewRelminMxid, sum->NewRelminMxid))

@@ -47,6 +47,7 @@ typedef struct PvCounters
 	int64		missed_dead_tuples;
 	int64		reaped_pages;
 	int64		reaped_items;
+	PvTidStoreUse tidstore;		/* what core would take for the dead items */
 
 	/* Oldest XID and MXID left in what this participant scanned */
 	TransactionId NewRelfrozenXid;

@@ -670,8 +670,8 @@ bypass_indexes(PvVacuum *vac)
 
 	return vac->consider_bypass &&
 		vac->sum.lpdead_item_pages < threshold &&
-		pv_store_small_enough_to_bypass(pv_deadtids_memory(vac->leader.store),
-										vac->sum.lpdead_items);
+		pv_few_enough_to_bypass(&vac->sum.tidstore, vac->sum.lpdead_items,
+								(Size) vacuum_work_mem() * 1024);
 }
 
 /*

@@ -105,6 +105,14 @@ CREATE FUNCTION parvacuum_test_xid_in_bulkdelete(internal)
 RETURNS index_am_handler LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Blocks come, one in so many, each with so many dead items, the last at an offset, or at
+-- some offset up to it.  Says how many blocks are too many for a bypass of indexes, by
+-- what core's own store takes, and by our rule.  Before 17, core counts items.
+CREATE FUNCTION parvacuum_test_bypass(every int, ndead int, last int, jitter boolean, work_mem_mb int,
+									  OUT core bigint, OUT ours bigint)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- Processes work on indexes of so many pages, each kind being l (leader only), s
 -- (single) or b (a B-tree that is shared, of which one process does the end alone).
 -- Says which indexes each process has worked on, the leader first, and when the last
