@@ -42,7 +42,7 @@ sub new_table
 	my ($am, $nbtrees, $options) = @_;
 	sql('SET client_min_messages = warning; DROP TABLE IF EXISTS t',
 		'CREATE TABLE t (id int, pad text) WITH (autovacuum_enabled = off' . ($options // '') . ')',
-		q{INSERT INTO t SELECT i, repeat('p', 50) FROM generate_series(1, 30000) i},
+		q{INSERT INTO t SELECT i, repeat('p', 50) FROM generate_series(1, 70000) i},
 		"CREATE INDEX t_x ON t USING $am (id)", ('CREATE INDEX ON t (id)') x $nbtrees,
 		'DELETE FROM t WHERE id % 3 = 0');
 	return;

@@ -81,6 +81,12 @@ CREATE FUNCTION parvacuum_test_parallel(workers int, shape text,
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Processes take a chunk each from one empty space, all at the same moment, so many times.
+-- Four chunks fit in an extent.  Returns the number of extents made.
+CREATE FUNCTION parvacuum_test_run_dry(workers int, times int)
+RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- A window of time in its normal form, which is read back and compared, or what
 -- is wrong with it; whether it is open at a time, and when that changes.
 CREATE FUNCTION parvacuum_test_window(text)
