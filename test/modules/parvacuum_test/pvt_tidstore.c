@@ -23,13 +23,13 @@ PG_FUNCTION_INFO_V1(parvacuum_test_bypass);
 static OffsetNumber
 last_offset(int n, int ndead, int last, bool jitter)
 {
-	return jitter ? ndead + (uint64) n * 7919 % (last - ndead + 1) : last;
+	return jitter ? ndead + (int) ((int64) n * 7919 % (last - ndead + 1)) : last;
 }
 
 static BlockNumber
 block_number(int n, int every, bool jitter)
 {
-	return (BlockNumber) n * every + (jitter ? (uint64) n * 104729 % every : 0);
+	return (BlockNumber) (n * every + (jitter ? (int) ((int64) n * 104729 % every) : 0));
 }
 
 #if PG_VERSION_NUM >= 170000
