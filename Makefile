@@ -29,6 +29,7 @@ OBJS = \
 	src/engine/eager.o \
 	src/engine/heap_scan.o \
 	src/engine/heap_vacuum.o \
+	src/engine/index_order.o \
 	src/engine/index_vacuum.o \
 	src/engine/nbtree.o \
 	src/engine/page.o \

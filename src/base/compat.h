@@ -659,16 +659,136 @@ pv_progress_indexes(int64 total, int64 done)
 }
 
 /*
- * The dead items that an index vacuum may be skipped for must fit in 32 MB.
- * PG 17 asks its store for bytes; before, the rule counts TIDs of six bytes.
+ * What PG 17's TidStore would take for the same dead items.  Its memory decides whether
+ * indexes are bypassed; ours is so compact that they would be bypassed too often.
+ *
+ * It is a radix tree.  A node of its lowest level stands for 256 blocks, one of the next
+ * for 256 of these nodes.  It has one of five sizes, by the number of its children; a
+ * block without dead items is no child.  Up to three dead offsets of a block lie in the
+ * node; more are a bitmap, as long as the last one needs.  What each process counts,
+ * of blocks in ascending order, is added up.  Levels above these two are next to
+ * nothing.  Machines are taken to have 64 bits, and the index vacuum to have one
+ * process.
+ * Core: access/common/tidstore.c, lib/radixtree.h.
  */
-static inline bool
-pv_store_small_enough_to_bypass(Size bytes, int64 items)
+#define PV_TIDSTORE_LEVELS		2
+#define PV_TIDSTORE_SIZES		5
+#define PV_TIDSTORE_CHILDREN	256
+
+typedef struct PvTidStoreUse
+{
+	BlockNumber node[PV_TIDSTORE_LEVELS];	/* the last one's number ... */
+	int			nchildren[PV_TIDSTORE_LEVELS];	/* ... and what it has so far */
+	int64		nnodes[PV_TIDSTORE_SIZES];
+	int64		bitmap_bytes;
+} PvTidStoreUse;
+
+#if PG_VERSION_NUM >= 170000
+
+/* What a chunk has besides its contents */
+#ifdef MEMORY_CONTEXT_CHECKING
+#define PV_TIDSTORE_PER_NODE	24
+#define PV_TIDSTORE_PER_BITMAP	24
+#else
+#define PV_TIDSTORE_PER_NODE	8
+#define PV_TIDSTORE_PER_BITMAP	0
+#endif
+
+/* The smallest size of a node for so many children */
+static inline int
+pv_tidstore_size(int nchildren)
+{
+	return nchildren <= 4 ? 0 : nchildren <= 16 ? 1 : nchildren <= 32 ? 2 :
+		nchildren <= 64 ? 3 : 4;
+}
+
+/* Memory for so many nodes of one size, which is allocated in blocks */
+static inline int64
+pv_tidstore_node_bytes(int size, int64 nnodes)
+{
+	static const int node_size[] = {40, 168, 296, 784, 2088};
+	static const int block_size[] = {8192, 8192, 16384, 32768, 131072};
+	int			per_block = (block_size[size] - 40) /
+		(node_size[size] + PV_TIDSTORE_PER_NODE);
+
+	return (nnodes + per_block - 1) / per_block * block_size[size];
+}
+
+/* Memory for bitmaps: each block is twice as large as the one before, up to a limit */
+static inline int64
+pv_tidstore_bitmap_bytes(int64 needed, Size work_mem)
+{
+	int64		bytes = 0;
+	int64		block = 8 * 1024;
+	int64		max_block = 8 * 1024 * 1024;
+
+	while (16 * max_block > (int64) work_mem && max_block > block)
+		max_block /= 2;
+	while (bytes < needed)
+	{
+		bytes += block;
+		block = Min(2 * block, max_block);
+	}
+	return bytes;
+}
+#endif
+
+/* A block has so many dead items, the last of them at this offset. */
+static inline void
+pv_tidstore_count(PvTidStoreUse *use, BlockNumber blkno, int ndead,
+				  OffsetNumber last)
 {
 #if PG_VERSION_NUM >= 170000
-	return bytes < (Size) 32 * 1024 * 1024;
+	BlockNumber child = blkno;
+
+	for (int level = 0; level < PV_TIDSTORE_LEVELS; level++)
+	{
+		BlockNumber node = child / PV_TIDSTORE_CHILDREN;
+		bool		is_new = use->nchildren[level] == 0 || use->node[level] != node;
+
+		if (is_new)
+		{
+			use->node[level] = node;
+			use->nchildren[level] = 0;
+		}
+		else
+			use->nnodes[pv_tidstore_size(use->nchildren[level])]--;
+		use->nnodes[pv_tidstore_size(++use->nchildren[level])]++;
+		if (!is_new)
+			break;
+		child = node;
+	}
+	if (ndead > 3)
+		use->bitmap_bytes += 8 + 8 * (last / 64 + 1) + PV_TIDSTORE_PER_BITMAP;
+#endif
+}
+
+static inline void
+pv_tidstore_add(PvTidStoreUse *sum, const PvTidStoreUse *part)
+{
+	for (int i = 0; i < PV_TIDSTORE_SIZES; i++)
+		sum->nnodes[i] += part->nnodes[i];
+	sum->bitmap_bytes += part->bitmap_bytes;
+}
+
+/*
+ * The dead items that an index vacuum may be skipped for must fit in 32 MB.
+ * PG 17 asks its store for bytes; before, the rule counts TIDs of six bytes.
+ * work_mem is what the vacuum may use, in bytes.
+ */
+#define PV_BYPASS_BYTES			(32 * 1024 * 1024)
+
+static inline bool
+pv_few_enough_to_bypass(const PvTidStoreUse *use, int64 items, Size work_mem)
+{
+#if PG_VERSION_NUM >= 170000
+	int64		bytes = pv_tidstore_bitmap_bytes(use->bitmap_bytes, work_mem);
+
+	for (int i = 0; i < PV_TIDSTORE_SIZES; i++)
+		bytes += pv_tidstore_node_bytes(i, use->nnodes[i]);
+	return bytes < PV_BYPASS_BYTES;
 #else
-	return items < (int64) (32 * 1024 * 1024 / sizeof(ItemPointerData));
+	return items < (int64) (PV_BYPASS_BYTES / sizeof(ItemPointerData));
 #endif
 }
 

@@ -73,6 +73,8 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
 {
 	self->counters.lpdead_item_pages++;
 	self->counters.lpdead_items += ndead;
+	pv_tidstore_count(&self->counters.tidstore, blkno, ndead,
+					  deadoffsets[ndead - 1]);
 	if (will_reap(self))
 		pv_deadtids_add_block(self->store, blkno, deadoffsets, ndead);
 }

@@ -3,19 +3,25 @@
  * pv_index.c
  *	  Index vacuuming and index cleanup, shared out among participants.
  *
- * Leader and workers run this.  Every index of the table is a unit of work,
- * and units are taken largest first, so that all participants end about
- * together.  Taking one is setting its atomic flag; what is found is written
- * by the taker alone, and read by the leader after the barrier that ends the
- * phase.  A B-tree that is not small all participants do together, and what is
- * found is written by who does the last of it; see pv_nbtree.c.
+ * Leader and workers run this.  Every index of the table is a unit of work.  In
+ * which order units are taken is decided in pv_order.c.  Who begins one sets its
+ * atomic flag; what is found is written by the one who began it alone, and read by
+ * the leader after the barrier that ends the phase.  A B-tree that is not small
+ * all participants can do together, and what is found is written by who does the
+ * last of it; see pv_nbtree.c.
  *
- *	 leader, between phases		leader_only, together set; claimed cleared
- *	 participant				claimed set -> access method -> istat
- *	 participants, together		pv_nbtree_work() -> istat, claimed set by the last
+ *	 leader, between phases		kind, pages set; begun, done cleared
+ *	 participant				begun set -> access method -> istat, done set
+ *	 participants, together		begun set by the first -> pv_nbtree_work() ->
+ *								istat, done set by the last
  *
  * Index access methods say in which phases a worker may act for them.  What
  * is forbidden to workers the leader does, and does first.
+ *
+ * An access method that allows no worker in any phase may do what parallel mode
+ * forbids even the leader, such as getting a transaction ID.  Its cleanup waits
+ * until the workers are gone and parallel mode has ended.  Its bulk deletion cannot
+ * wait: see pv_index_allows_workers().
  *
  * An access method keeps its result in memory of the process that ran it,
  * while the next round may be another's.  So the first result is copied into
@@ -39,6 +45,7 @@
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
 #include "portability/instr_time.h"
+#include "optimizer/paths.h"
 #include "utils/rel.h"
 
 #include "engine/index_vacuum.h"
@@ -75,6 +82,100 @@ is_large_btree(PvParticipant *leader, int i)
 }
 
 /*
+ * Has the access method been written with parallel vacuum in mind at all?  That it
+ * has not is what one gets by saying nothing.
+ */
+static bool
+knows_parallel_vacuum(Relation indrel)
+{
+	return indrel->rd_indam->amparallelvacuumoptions != VACUUM_OPTION_NO_PARALLEL;
+}
+
+/*
+ * Does the cleanup run functions of the table's owner?  BRIN computes the expressions of
+ * the index, and its predicate, for what it summarizes; of access methods that are not
+ * core's nobody knows.  Such functions may do what parallel mode forbids, and before
+ * version 18 a block of PL/pgSQL with an EXCEPTION clause is enough.  What they are
+ * declared as is their owner's word only.
+ */
+static bool
+cleanup_runs_functions(Relation indrel)
+{
+	switch (indrel->rd_rel->relam)
+	{
+		case BTREE_AM_OID:
+		case HASH_AM_OID:
+		case GIST_AM_OID:
+		case GIN_AM_OID:
+		case SPGIST_AM_OID:
+			return false;
+		default:
+			return RelationGetIndexExpressions(indrel) != NIL ||
+				RelationGetIndexPredicate(indrel) != NIL;
+	}
+}
+
+/* Must the cleanup of the index wait until parallel mode has ended? */
+static bool
+cleanup_must_wait(Relation indrel)
+{
+	return !knows_parallel_vacuum(indrel) || cleanup_runs_functions(indrel);
+}
+
+/*
+ * Would core's VACUUM command start workers for these indexes, if it is given no
+ * number?  It does if there are two that it could have one each.
+ * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
+ */
+static bool
+core_would_start_workers(PvParticipant *leader)
+{
+	int			nbulkdel = 0;
+	int			ncleanup = 0;
+
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		Relation	indrel = leader->indrels[i];
+		uint8		options = indrel->rd_indam->amparallelvacuumoptions;
+
+		if ((int64) RelationGetNumberOfBlocks(indrel) < min_parallel_index_scan_size)
+			continue;
+		if (options & VACUUM_OPTION_PARALLEL_BULKDEL)
+			nbulkdel++;
+		if (options & (VACUUM_OPTION_PARALLEL_CLEANUP |
+					   VACUUM_OPTION_PARALLEL_COND_CLEANUP))
+			ncleanup++;
+	}
+	return Max(nbulkdel, ncleanup) > 1;
+}
+
+/*
+ * Leader, before anything is planned: may there be workers in a vacuum that comes to
+ * the indexes?  If not, *because_of is the index that forbids it.
+ *
+ * Workers mean parallel mode, from the first heap pass to the index cleanup.  What
+ * is forbidden then fails, and it may be part of the bulk deletion of an access method
+ * that knows nothing of parallel vacuum.  There is no way around: the dead items are
+ * in memory that ends with the workers, so parallel mode cannot be left between two
+ * phases.  So we do as core does, and what succeeds with core succeeds with us.  Core
+ * has no workers under autovacuum at all.  Otherwise, it is in parallel mode if other
+ * indexes are worth workers.
+ */
+bool
+pv_index_allows_workers(PvParticipant *leader, bool automatic,
+						const char **because_of)
+{
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		if (knows_parallel_vacuum(leader->indrels[i]))
+			continue;
+		*because_of = RelationGetRelationName(leader->indrels[i]);
+		return !automatic && core_would_start_workers(leader);
+	}
+	return true;
+}
+
+/*
  * Leader, before the pool is made: see how large the indexes are.  Returns the
  * words that the bitmaps of B-trees need.
  */
@@ -94,15 +195,15 @@ pv_index_plan(PvParticipant *leader)
 }
 
 /*
- * Leader, before launch: decide in which order units are taken, and which are
- * done together.
+ * Leader, before launch: set up the B-trees that could be done together.
  */
 void
-pv_index_order_units(PvParticipant *leader)
+pv_index_plan_together(PvParticipant *leader)
 {
 	UnitSize   *sizes;
 	Size		words = 0;
 
+	leader->units_by_size = palloc(Max(leader->nindexes, 1) * sizeof(int));
 	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
 									 sizeof(IndexBulkDeleteResult *));
 	if (leader->nindexes == 0)
@@ -120,10 +221,10 @@ pv_index_order_units(PvParticipant *leader)
 		int			i = sizes[order].unit;
 		PvIndexUnit *unit = &leader->units[i];
 
-		leader->unit_order[order] = i;
+		leader->units_by_size[order] = i;
 		unit->usecs = 0;
-		pg_atomic_init_u64(&unit->began, 0);
-		unit->is_btree = is_large_btree(leader, i) && pv_reserve_btree();
+		pg_atomic_init_u64(&unit->began_at, 0);
+		unit->is_btree = is_large_btree(leader, i);
 		if (unit->is_btree)
 		{
 			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);
@@ -140,7 +241,7 @@ bool
 pv_index_all_done(PvParticipant *leader)
 {
 	for (int i = 0; i < leader->nindexes; i++)
-		if (pg_atomic_unlocked_test_flag(&leader->units[i].claimed))
+		if (!leader->units[i].done)
 			return false;
 	return true;
 }
@@ -164,8 +265,10 @@ worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_rounds)
 }
 
 /*
- * Is this a B-tree whose pages are all to be visited?  A cleanup does that only
- * if there was no bulk deletion, and many deleted pages wait for recycling.
+ * Is this a B-tree whose pages are all to be visited, and by several?  A cleanup
+ * visits them only if there was no bulk deletion, and many deleted pages wait for
+ * recycling.  In a bulk deletion the B-tree needs a place among those whose splits
+ * core watches, which may all be taken.  Then one process does it, by core's code.
  * Core: access/nbtree/nbtree.c, btvacuumcleanup.
  */
 static bool
@@ -175,15 +278,37 @@ visit_btree(PvParticipant *leader, int i, PvPhase phase)
 
 	if (!unit->is_btree)
 		return false;
-	return phase == PV_PHASE_INDEX ||
-		(!unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]));
+	if (phase == PV_PHASE_INDEX)
+		return pv_reserve_btree();
+	return !unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]);
+}
+
+/* Do several participants do this index together, in this phase? */
+static bool
+is_shared(const PvIndexUnit *unit)
+{
+	return unit->kind == PV_UNIT_SHARED;
 }
 
 /* How many participants can work on this index at a time? */
 static int
 count_sharers(PvParticipant *self, const PvIndexUnit *unit)
 {
-	return unit->together ? self->shared->nslots : 1;
+	return is_shared(unit) ? self->shared->nslots : 1;
+}
+
+/*
+ * About how many pages are visited for an index?  Those that it has.  But a BRIN
+ * index, which has few, reads in its cleanup what it has not summarized of the
+ * heap.  That may be all of it; if it is little, to have begun early does no harm.
+ */
+static BlockNumber
+pages_to_visit(PvParticipant *leader, int i, PvPhase phase)
+{
+	if (phase == PV_PHASE_CLEANUP &&
+		leader->indrels[i]->rd_rel->relam == BRIN_AM_OID)
+		return leader->shared->rel_pages;
+	return leader->index_pages[i];
 }
 
 /*
@@ -196,19 +321,31 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 	int			nsharers = 0;
 
 	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
-	for (int i = 0; i < leader->nindexes; i++)
+
+	/* The largest first: there may not be places for all */
+	for (int order = 0; order < leader->nindexes; order++)
 	{
+		int			i = leader->units_by_size[order];
 		PvIndexUnit *unit = &leader->units[i];
 
-		unit->together = visit_btree(leader, i, phase);
-		if (unit->together)
+		if (visit_btree(leader, i, phase))
+		{
+			unit->kind = PV_UNIT_SHARED;
 			pv_nbtree_begin(leader, i, phase);
-		unit->leader_only = !unit->together &&
-			!worker_may(leader->indrels[i]->rd_indam, phase,
-						leader->shared->index_rounds);
-		pg_atomic_clear_flag(&unit->claimed);
-		pg_atomic_write_u64(&unit->began, 0);
-		nsharers += count_sharers(leader, unit);
+		}
+		else if (phase == PV_PHASE_CLEANUP && cleanup_must_wait(leader->indrels[i]))
+			unit->kind = PV_UNIT_LATER;
+		else if (worker_may(leader->indrels[i]->rd_indam, phase,
+							leader->shared->index_rounds))
+			unit->kind = PV_UNIT_SINGLE;
+		else
+			unit->kind = PV_UNIT_LEADER_ONLY;
+		unit->pages = pages_to_visit(leader, i, phase);
+		unit->done = false;
+		pg_atomic_clear_flag(&unit->begun);
+		pg_atomic_write_u64(&unit->began_at, 0);
+		if (unit->kind != PV_UNIT_LATER)
+			nsharers += count_sharers(leader, unit);
 	}
 	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
 }
@@ -224,6 +361,7 @@ pv_index_end(PvParticipant *leader)
 		if (leader->units[i].is_btree)
 			pv_nbtree_end(leader, i);
 	}
+	pv_release_btrees();
 }
 
 /*
@@ -240,7 +378,7 @@ pv_index_progress(PvParticipant *leader)
 	{
 		PvIndexUnit *unit = &leader->units[i];
 
-		if (!unit->together)
+		if (!is_shared(unit))
 			continue;
 		values[0] += pg_atomic_read_u32(&unit->btree.pages.end);
 		values[1] += pg_atomic_read_u32(&unit->btree.pages_done);
@@ -363,8 +501,7 @@ keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
 		return;
 
 	unit->istat = *after;
-	if (self->indrels[i]->rd_indam->amparallelvacuumoptions ==
-		VACUUM_OPTION_NO_PARALLEL)
+	if (!knows_parallel_vacuum(self->indrels[i]))
 		self->private_istats[i] = after;
 	else
 		pfree(after);
@@ -430,7 +567,6 @@ process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivi
 		return false;
 	if (phase == PV_PHASE_CLEANUP)
 		keep_result(self, i, index_vacuum_cleanup(ivinfo, &unit->istat));
-	(void) pg_atomic_test_set_flag(&unit->claimed);
 	return true;
 }
 
@@ -449,23 +585,22 @@ note_begin(PvIndexUnit *unit)
 {
 	uint64		unset = 0;
 
-	if (pg_atomic_read_u64(&unit->began) == 0)
-		(void) pg_atomic_compare_exchange_u64(&unit->began, &unset, now_usecs());
+	if (pg_atomic_read_u64(&unit->began_at) == 0)
+		(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset, now_usecs());
 }
 
 /* This process has done the last of the index. */
 static void
 note_end(PvIndexUnit *unit)
 {
-	unit->usecs += now_usecs() - pg_atomic_read_u64(&unit->began);
+	unit->usecs += now_usecs() - pg_atomic_read_u64(&unit->began_at);
 }
 
 /*
- * Do an index, or a part of it, if there is still something to do.  Returns
- * whether that has completed it.
+ * Do an index, or a part of it, and note it if that completes the index.
  */
-static bool
-take_unit(PvParticipant *self, int i, PvPhase phase)
+static void
+do_unit(PvParticipant *self, int i, PvPhase phase)
 {
 	PvShared   *shared = self->shared;
 	PvIndexUnit *unit = &self->units[i];
@@ -473,61 +608,104 @@ take_unit(PvParticipant *self, int i, PvPhase phase)
 	IndexVacuumInfo ivinfo;
 	bool		completed = true;
 
-	if (!unit->together && !pg_atomic_test_set_flag(&unit->claimed))
-		return false;
 	pv_cost_delay();
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);
 	note_begin(unit);
-	if (unit->together)
+	if (is_shared(unit))
 		completed = process_together(self, i, phase, &ivinfo);
 	else
 		process_unit(self, i, phase, &ivinfo);
 	if (completed)
 		note_end(unit);
 	self->errinfo.indname = NULL;
-	return completed;
+	if (!completed)
+		return;					/* one of those who are still at it will */
+
+	unit->done = true;
+	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
+	pv_cost_index_done(&shared->cost, count_sharers(self, unit));
 }
 
 /*
- * Take every unit that is still to be had, of one kind.
+ * What is this participant to take next?  -1 if there is nothing.  states has room
+ * for all indexes.
  */
-static void
-take_units(PvParticipant *self, PvPhase phase, bool leader_only)
+static int
+next_unit(PvParticipant *self, PvUnitState *states)
 {
 	for (int i = 0; i < self->nindexes; i++)
 	{
-		PvIndexUnit *unit = &self->units[self->unit_order[i]];
+		PvIndexUnit *unit = &self->units[i];
+		PvUnitState *state = &states[i];
 
-		if (unit->leader_only != leader_only)
-			continue;
-
-		/* A round left unfinished forbids the second heap pass */
-		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
-			return;
-
-		if (take_unit(self, self->unit_order[i], phase))
-		{
-			pg_atomic_fetch_add_u32(&self->shared->indexes_done, 1);
-			pv_cost_index_done(&self->shared->cost, count_sharers(self, unit));
-		}
-		if (self->tick)
-			self->tick(self);
+		state->kind = unit->kind;
+		state->begun = !pg_atomic_unlocked_test_flag(&unit->begun);
+		state->pages = unit->pages;
+		if (is_shared(unit) && state->begun)
+			state->pages = pv_nbtree_pages_left(self, i);
 	}
+	return pv_order_next(states, self->nindexes, self->is_leader);
 }
 
 /*
- * Take part in an index phase, until no unit is left.
+ * Take part in an index phase, until nothing is left to be taken.
  */
 void
 pv_index_work(PvParticipant *self, PvPhase phase)
 {
-	if (self->is_leader)
-		take_units(self, phase, true);
-	take_units(self, phase, false);
+	PvUnitState *states = palloc(Max(self->nindexes, 1) * sizeof(PvUnitState));
+	int			i;
+
+	while ((i = next_unit(self, states)) >= 0)
+	{
+		/* A round left unfinished forbids the second heap pass */
+		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
+			break;
+
+		/* Somebody may have been faster; then ask again */
+		if (!states[i].begun && !pg_atomic_test_set_flag(&self->units[i].begun))
+			continue;
+		do_unit(self, i, phase);
+		if (self->tick)
+			self->tick(self);
+	}
+	pfree(states);
 
 	/* Notice an emergency that arose during the last unit, too */
 	if (phase == PV_PHASE_INDEX)
 		(void) pv_check_failsafe(self);
+}
+
+/*
+ * Leader, when parallel mode has ended: clean up the indexes that had to wait for
+ * that, if the cleanup has come to indexes at all.
+ */
+void
+pv_index_clean_up_later(PvParticipant *leader)
+{
+	PvShared   *shared = leader->shared;
+	int			nlater = 0;
+
+	for (int i = 0; i < leader->nindexes; i++)
+		nlater += leader->units[i].kind == PV_UNIT_LATER;
+	if (nlater == 0)
+		return;
+
+	/* The whole budget is ours now */
+	shared->cost.nparticipants = 1;
+	pv_cost_begin_indexes(&shared->cost, nlater);
+	pv_cost_begin_work(&shared->cost);
+	leader->errinfo.phase = PV_PHASE_CLEANUP;
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		if (leader->units[i].kind != PV_UNIT_LATER)
+			continue;
+		pv_index_progress(leader);
+		do_unit(leader, i, PV_PHASE_CLEANUP);
+	}
+	leader->errinfo.phase = PV_PHASE_IDLE;
+	pv_cost_end_work();
+	pv_progress_indexes(0, 0);
 }

@@ -13,12 +13,13 @@
  *	          |     deleted; both are noted in bitmaps, "revisit" and "empty".
  *	          v
  *	 the last one to leave, alone:
- *	    LEFTOVERS   pages that the index has grown by
+ *	    LEFTOVERS   pages that the index has grown by since the last range
  *	    REVISITS    pages that splits have moved tuples to
  *	    DELETION    of empty pages; free space map
  *
  * A participant joins an index that is not finished, and leaves it when no range
- * is left.  Who leaves as the last one closes it: nobody can join any more, and
+ * is left.  Who finds that out looks how long the index is by then, and if it has
+ * grown, there are ranges again, for all who are there.  Who leaves as the last one closes it: nobody can join any more, and
  * nobody else has a page of it pinned for vacuuming.  The others go on to the
  * next index meanwhile.
  *
@@ -34,13 +35,14 @@
  * - L has no stamp: it was not split since the id was registered, or L has been
  *	 visited since, and that visit has removed what there was.  Nothing moved.
  * - L has the stamp: tuples may have moved to L's right sibling R, and from R to
- *	 R's in turn.  Before the stamp of L is erased, R is noted for a revisit,
- *	 unless R is still ahead in the same range, which is visited in order.  If R is
- *	 in another's range, has been visited or not, it is noted all the same.  If R
- *	 is beyond what was handed out, it is a leftover.
+ *	 R's in turn.  Who erases the stamp of L notes R for a revisit before it leaves,
+ *	 but for two cases.  R may be ahead in the same range, which is visited in
+ *	 order.  Or nobody has claimed R when L has been visited: then whoever claims R
+ *	 visits it later than L, or it is a leftover.  If R is in a range that was
+ *	 claimed, it is noted, has it been visited or not.
  * - A revisit goes to the right as long as it finds the stamp.  It ends where
  *	 there is none, because who erased it has noted what was to the right of
- *	 that, or the stamp was never there.
+ *	 that or knew it to be visited later, or the stamp was never there.
  *
  * A page that is split after its visit moves only what was visited.  Leftovers
  * come before revisits: the length of the index is read when all ranges are
@@ -57,7 +59,15 @@
  * sibling.
  *
  * The bitmaps have a bit for each page that there was when the vacuum began, and
- * some more; pages beyond are leftovers.  So neither can overflow.
+ * some more.  However long the index becomes, its pages are claimed by all.  A page
+ * beyond the bitmaps has the bit of another, so that a bit stands for every page
+ * whose number leaves the same remainder, and each of them is looked at.  To look
+ * at a page in vain does no harm.  So neither bitmap can overflow.
+ *
+ * Reading goes on from one range to the next without a break.  A range is claimed
+ * when the first of its pages is to be read ahead, so that its pages belong to the
+ * reader's process before they are pinned.  All of a range that was claimed is
+ * visited, in an emergency, too: the process then claims no more.
  *
  * A leaf page's heap TIDs are looked up in the store all at once.
  *
@@ -92,11 +102,25 @@
 #define RANGE_MAX_PAGES			128
 #define RANGE_MIN_PAGES			8
 
+/*
+ * A range is claimed before the one before it has been visited only if so many
+ * pages are left for each participant.  Towards the end that would leave nothing to
+ * the others.
+ */
+#define CLAIM_AHEAD_PAGES		(4 * RANGE_MAX_PAGES)
+
 /* How far to read ahead, in pages */
 #define MAX_LOOKAHEAD			64
 
 #define BITS_PER_WORD			32
 #define NUM_BITMAPS				2
+
+/* Pages that a participant has claimed; of each page to be read, its range */
+typedef struct BtreeRange
+{
+	BlockNumber start;
+	BlockNumber end;
+} BtreeRange;
 
 /* One participant's work in one index */
 typedef struct BtreeScan
@@ -107,8 +131,10 @@ typedef struct BtreeScan
 	Relation	indrel;
 	bool		bulk_delete;	/* else only empty and deleted pages matter */
 	PvReader   *reader;
-	BlockNumber to_read;		/* next of the current range */
-	BlockNumber range_end;
+	BtreeRange	reading;		/* the range that is being read */
+	BlockNumber to_read;		/* next of it */
+	uint64		nread;			/* pages that the reader was told of */
+	uint64		nvisited;		/* and those that were visited */
 	PvBtreeCounts counts;
 
 	/* Heap TIDs of the page at hand, and which of them are dead */
@@ -142,15 +168,15 @@ pv_nbtree_handles(Relation indrel)
 }
 
 /*
- * How many pages the bitmaps of an index of so many pages cover.  Some more,
- * so that it may grow during the vacuum and all of it be done in ranges.
+ * How many bits a bitmap of an index of so many pages has.  Some more, so that it may
+ * grow during the vacuum and each page still have a bit of its own.
  */
 static BlockNumber
-covered_pages(BlockNumber pages)
+bits_for(BlockNumber pages)
 {
-	uint64		covered = (uint64) pages + pages / 8 + 1024;
+	uint64		nbits = (uint64) pages + pages / 8 + 1024;
 
-	return (BlockNumber) Min(covered, MaxBlockNumber);
+	return (BlockNumber) Min(nbits, MaxBlockNumber);
 }
 
 static Size
@@ -165,7 +191,7 @@ words_of(BlockNumber pages)
 Size
 pv_nbtree_bitmap_words(BlockNumber pages)
 {
-	return NUM_BITMAPS * words_of(covered_pages(pages));
+	return NUM_BITMAPS * words_of(bits_for(pages));
 }
 
 /*
@@ -178,7 +204,7 @@ pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages, Size first_word)
 {
 	btree->cycleid = 0;
 	memset(&btree->tail, 0, sizeof(btree->tail));
-	btree->covered = covered_pages(pages);
+	btree->nbits = bits_for(pages);
 	btree->first_word = first_word;
 	SpinLockInit(&btree->mutex);
 	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
@@ -217,7 +243,7 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 		btree->cycleid = _bt_start_vacuum(indrel);
 	memset(&btree->counts, 0, sizeof(btree->counts));
 	pv_dispense_init(&btree->pages, BTREE_METAPAGE + 1,
-					 Min(index_length(indrel), btree->covered),
+					 index_length(indrel),
 					 RANGE_MIN_PAGES, RANGE_MAX_PAGES, leader->shared->nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
 	pg_atomic_write_u32(&btree->gate, 0);
@@ -251,40 +277,41 @@ revisit_words(BtreeScan *scan)
 static pg_atomic_uint32 *
 empty_words(BtreeScan *scan)
 {
-	return revisit_words(scan) + words_of(scan->btree->covered);
+	return revisit_words(scan) + words_of(scan->btree->nbits);
 }
 
 static void
-note_page(pg_atomic_uint32 *words, BlockNumber blkno)
+note_page(BtreeScan *scan, pg_atomic_uint32 *words, BlockNumber blkno)
 {
-	pg_atomic_fetch_or_u32(&words[blkno / BITS_PER_WORD],
-						   (uint32) 1 << blkno % BITS_PER_WORD);
+	BlockNumber bit = blkno % scan->btree->nbits;
+
+	pg_atomic_fetch_or_u32(&words[bit / BITS_PER_WORD],
+						   (uint32) 1 << bit % BITS_PER_WORD);
 }
 
 static void
 note_if_empty(BtreeScan *scan, BlockNumber blkno, const PageVisit *visit)
 {
-	if (visit->empty && blkno < scan->btree->covered)
-		note_page(empty_words(scan), blkno);
+	if (visit->empty)
+		note_page(scan, empty_words(scan), blkno);
 }
 
 /*
- * Take the first page at or after *blkno out of a bitmap.  False if there is
- * none.
+ * Take the first bit at or after *bit out of a bitmap.  False if there is none.
  */
 static bool
-take_noted_page(BtreeScan *scan, pg_atomic_uint32 *words, BlockNumber *blkno)
+take_noted_bit(BtreeScan *scan, pg_atomic_uint32 *words, BlockNumber *bit)
 {
-	for (Size w = *blkno / BITS_PER_WORD; w < words_of(scan->btree->covered); w++)
+	for (Size w = *bit / BITS_PER_WORD; w < words_of(scan->btree->nbits); w++)
 	{
 		uint32		word = pg_atomic_read_u32(&words[w]);
 
 		if (word != 0)
 		{
-			int			bit = pg_rightmost_one_pos32(word);
+			int			pos = pg_rightmost_one_pos32(word);
 
-			pg_atomic_write_u32(&words[w], word & ~((uint32) 1 << bit));
-			*blkno = w * BITS_PER_WORD + bit;
+			pg_atomic_write_u32(&words[w], word & ~((uint32) 1 << pos));
+			*bit = w * BITS_PER_WORD + pos;
 			return true;
 		}
 	}
@@ -521,78 +548,129 @@ visit_page(BtreeScan *scan, BlockNumber blkno, Buffer buf, PageVisit *visit)
  *-------------------------------------------------------------------------
  */
 
-/*
- * Claim a range [*start, *end).  False if nothing is left, nor has the index
- * grown.
- */
-static bool
-claim_range(BtreeScan *scan, BlockNumber *start, BlockNumber *end)
+static BlockNumber
+pages_unclaimed(PvDispenseShared *pages)
 {
-	PvBtreeShared *btree = scan->btree;
+	BlockNumber next = pg_atomic_read_u32(&pages->next);
+	BlockNumber end = pg_atomic_read_u32(&pages->end);
 
-	if (pv_dispense_claim(&btree->pages, start, end))
-		return true;
-	pv_dispense_extend(&btree->pages, Min(index_length(scan->indrel), btree->covered));
-	return pv_dispense_claim(&btree->pages, start, end);
+	return end > next ? end - next : 0;
 }
 
-/* The reader is some pages ahead. */
+/*
+ * Has the process something claimed that it has not yet visited, and is so little left
+ * that it had better not claim more?
+ */
+static bool
+claims_enough(BtreeScan *scan)
+{
+	PvDispenseShared *pages = &scan->btree->pages;
+
+	return scan->nread > scan->nvisited &&
+		pages_unclaimed(pages) / pages->participants < CLAIM_AHEAD_PAGES;
+}
+
+/*
+ * The reader wants to know what comes next; it is some pages ahead.  Here nobody
+ * may wait, nor read anything, so the length of the index is not looked at.
+ */
 static BlockNumber
-next_of_range(void *arg, void *about_block)
+next_of_ranges(void *arg, void *about_block)
 {
 	BtreeScan  *scan = arg;
 
-	return scan->to_read < scan->range_end ? scan->to_read++ : InvalidBlockNumber;
-}
-
-/*
- * Visit the pages of a range, in order.
- */
-static void
-scan_range(BtreeScan *scan, BlockNumber start, BlockNumber end)
-{
-	BlockNumber blkno = start;
-	Buffer		buf;
-	void	   *about;
-
-	scan->to_read = start;
-	scan->range_end = end;
-	pv_reader_restart(scan->reader);
-	for (; pv_reader_next(scan->reader, &buf, &about); blkno++)
+	if (scan->to_read >= scan->reading.end)
 	{
-		PageVisit	visit;
+		BtreeRange	range;
 
-		visit_page(scan, blkno, buf, &visit);
-
-		/* Ahead in this range: we shall come there */
-		if (visit.right != P_NONE &&
-			!(visit.right > blkno && visit.right < end) &&
-			visit.right < scan->btree->covered)
-			note_page(revisit_words(scan), visit.right);
-		note_if_empty(scan, blkno, &visit);
+		if (pv_failsafe_triggered(scan->self) || claims_enough(scan) ||
+			!pv_dispense_claim(&scan->btree->pages, &range.start, &range.end))
+			return InvalidBlockNumber;
+		scan->reading = range;
+		scan->to_read = range.start;
 	}
-	pg_atomic_fetch_add_u32(&scan->btree->pages_done, end - start);
+	*(BtreeRange *) about_block = scan->reading;
+	scan->nread++;
+	return scan->to_read++;
 }
 
 /*
- * Take part in the ranges until none is left.
+ * Must a page be visited again, to which a split may have moved tuples from a page
+ * that has just been visited, in this range?  Not if it will be visited yet.
+ *
+ * If it was claimed, and visited, before tuples came to it, the process that split
+ * the left page had its lock after that visit, and we had the left page's lock after
+ * that process.  So we see here that it was claimed.
+ */
+static bool
+needs_revisit(BtreeScan *scan, BlockNumber right, BlockNumber visited,
+			  const BtreeRange *range)
+{
+	if (right == P_NONE || (right > visited && right < range->end))
+		return false;
+	return right < pg_atomic_read_u32(&scan->btree->pages.next);
+}
+
+/*
+ * Visit the next page that was read.
  */
 static void
-scan_ranges(BtreeScan *scan)
+visit_in_order(BtreeScan *scan, Buffer buf, const BtreeRange *range)
 {
 	PvParticipant *self = scan->self;
-	BlockNumber start,
-				end;
+	BlockNumber blkno = BufferGetBlockNumber(buf);
+	PageVisit	visit;
 
-	while (!pv_failsafe_triggered(self) && claim_range(scan, &start, &end))
-	{
+	if (blkno == range->start)
 		pv_wait_point("nbtree range");
-		scan_range(scan, start, end);
+	visit_page(scan, blkno, buf, &visit);
+	scan->nvisited++;
+	if (needs_revisit(scan, visit.right, blkno, range))
+		note_page(scan, revisit_words(scan), visit.right);
+	note_if_empty(scan, blkno, &visit);
+
+	if (blkno + 1 == range->end)
+	{
+		pg_atomic_fetch_add_u32(&scan->btree->pages_done,
+								range->end - range->start);
 		if (self->tick)
 			self->tick(self);
 		if (scan->bulk_delete)
 			(void) pv_check_failsafe(self);
 	}
+}
+
+/*
+ * Are there pages that nobody has claimed, perhaps because the index has grown?
+ */
+static bool
+pages_are_left(BtreeScan *scan)
+{
+	PvDispenseShared *pages = &scan->btree->pages;
+
+	if (pv_failsafe_triggered(scan->self))
+		return false;
+	if (pages_unclaimed(pages) == 0)
+		pv_dispense_extend(pages, index_length(scan->indrel));
+	return pages_unclaimed(pages) > 0;
+}
+
+/*
+ * Take part in the ranges until none is left, nor has the index grown.
+ */
+static void
+scan_ranges(BtreeScan *scan)
+{
+	Buffer		buf;
+	void	   *range;
+
+	while (pages_are_left(scan))
+	{
+		pv_reader_restart(scan->reader);
+		while (pv_reader_next(scan->reader, &buf, &range))
+			visit_in_order(scan, buf, range);
+	}
+	Assert(scan->nread == scan->nvisited);
 }
 
 /*
@@ -765,27 +843,30 @@ visit_leftovers(BtreeScan *scan)
  * since its length was read.
  */
 static void
-revisit_pages(BtreeScan *scan)
+revisit_pages(BtreeScan *scan, BlockNumber length)
 {
-	BlockNumber blkno = 0;
+	BlockNumber bit = 0;
 
-	while (take_noted_page(scan, revisit_words(scan), &blkno))
-		revisit_from(scan, blkno, InvalidBlockNumber);
+	while (take_noted_bit(scan, revisit_words(scan), &bit))
+	{
+		for (uint64 blkno = bit; blkno < length; blkno += scan->btree->nbits)
+			revisit_from(scan, (BlockNumber) blkno, InvalidBlockNumber);
+	}
 }
 
 /*
- * Delete the pages that were empty, and look at each of those that the bitmap
- * does not cover, if the index has become so long.
+ * Delete the pages that were empty.
  */
 static void
 delete_pages(BtreeScan *scan, BlockNumber length, BTVacState *vstate)
 {
-	BlockNumber blkno = 0;
+	BlockNumber bit = 0;
 
-	while (take_noted_page(scan, empty_words(scan), &blkno))
-		delete_page(scan, blkno, vstate);
-	for (blkno = scan->btree->covered; blkno < length; blkno++)
-		delete_page(scan, blkno, vstate);
+	while (take_noted_bit(scan, empty_words(scan), &bit))
+	{
+		for (uint64 blkno = bit; blkno < length; blkno += scan->btree->nbits)
+			delete_page(scan, (BlockNumber) blkno, vstate);
+	}
 }
 
 /*
@@ -817,7 +898,7 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 	pv_wait_point("nbtree finish");
 	scan->counts = scan->btree->counts;
 	stats.num_pages = visit_leftovers(scan);
-	revisit_pages(scan);
+	revisit_pages(scan, stats.num_pages);
 	pv_wait_point("nbtree deletion");
 	delete_pages(scan, stats.num_pages, &vstate);
 	MemoryContextDelete(vstate.pagedelcontext);
@@ -842,6 +923,21 @@ finish(BtreeScan *scan, PvIndexUnit *unit)
 }
 
 /*
+ * Pages of an index that nobody has claimed yet, so that one more could be of use.
+ */
+BlockNumber
+pv_nbtree_pages_left(PvParticipant *self, int i)
+{
+	PvBtreeShared *btree = &self->units[i].btree;
+
+	/* In an emergency nobody claims any more */
+	if (pv_failsafe_triggered(self) ||
+		pg_atomic_read_u32(&btree->gate) == PV_GATE_CLOSED)
+		return 0;
+	return pages_unclaimed(&btree->pages);
+}
+
+/*
  * Take part in vacuuming a B-tree that the leader has put up.  Returns true to
  * who has finished it.
  */
@@ -862,8 +958,9 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 	scan->ivinfo = ivinfo;
 	scan->indrel = self->indrels[i];
 	scan->bulk_delete = phase == PV_PHASE_INDEX;
-	scan->reader = pv_reader_create(scan->indrel, &self->ring, MAX_LOOKAHEAD, 0,
-									true, next_of_range, scan);
+	scan->reader = pv_reader_create(scan->indrel, &self->ring, MAX_LOOKAHEAD,
+									sizeof(BtreeRange), true, next_of_ranges,
+									scan);
 
 	scan_ranges(scan);
 	pv_reader_free(scan->reader);

@@ -18,6 +18,7 @@ extern void pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages,
 						   Size first_word);
 extern void pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase);
 extern void pv_nbtree_end(PvParticipant *leader, int i);
+extern BlockNumber pv_nbtree_pages_left(PvParticipant *self, int i);
 extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 						   IndexVacuumInfo *ivinfo);
 

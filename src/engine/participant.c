@@ -53,6 +53,7 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 	sum->reaped_pages += part->reaped_pages;
 	sum->reaped_items += part->reaped_items;
 	pv_sample_add(&sum->sample, &part->sample);
+	pv_tidstore_add(&sum->tidstore, &part->tidstore);
 	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
 		sum->NewRelfrozenXid = part->NewRelfrozenXid;
 	if (MultiXactIdPrecedes(part->NewRelminMxid, sum->NewRelminMxid))

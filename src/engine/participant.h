@@ -21,6 +21,7 @@
 #include "base/compat.h"
 #include "base/process.h"
 #include "engine/dispense.h"
+#include "engine/index_order.h"
 #include "engine/report.h"
 #include "engine/result.h"
 #include "store/deadtids.h"
@@ -47,6 +48,7 @@ typedef struct PvCounters
 	int64		reaped_pages;
 	int64		reaped_items;
 	PvSample	sample;			/* of pages that are skipped, but not by core */
+	PvTidStoreUse tidstore;		/* what core would take for the dead items */
 
 	/* Oldest XID and MXID left in what this participant scanned */
 	TransactionId NewRelfrozenXid;
@@ -79,7 +81,7 @@ typedef struct PvBtreeCounts
 typedef struct PvBtreeShared
 {
 	/* Set by the leader before launch */
-	BlockNumber covered;		/* pages that the bitmaps have bits for */
+	BlockNumber nbits;			/* of each of its bitmaps */
 	Size		first_word;		/* where the bitmaps begin */
 
 	/* Set by the leader between phases */
@@ -105,14 +107,15 @@ typedef struct PvIndexUnit
 	bool		is_btree;		/* that several can vacuum together */
 
 	/* Set by the leader between phases */
-	bool		together;		/* and do so in this phase */
-	bool		leader_only;	/* its access method allows no worker */
+	PvUnitKind	kind;			/* who can work on it in this phase */
+	BlockNumber pages;			/* about as many are to be visited */
 
-	pg_atomic_flag claimed;		/* or done, if several do it together */
-	pg_atomic_uint64 began;		/* in this phase, in microseconds of the clock
+	pg_atomic_flag begun;
+	pg_atomic_uint64 began_at;	/* in this phase, in microseconds of the clock
 								 * that all processes have; 0: not yet */
 
-	/* Written by whoever claimed it, or did the last of it */
+	/* Written by the one who did it, or the last of it */
+	bool		done;
 	bool		istat_valid;
 	IndexBulkDeleteResult istat;
 	int64		usecs;			/* that it took, in all phases */
@@ -172,7 +175,6 @@ typedef struct PvParticipant
 	PvShared   *shared;
 	PvSlot	   *slot;
 	PvIndexUnit *units;			/* in the order of indrels */
-	int		   *unit_order;		/* largest first */
 	pg_atomic_uint32 *bitmaps;	/* of B-trees */
 	bool		is_leader;
 
@@ -196,8 +198,9 @@ typedef struct PvParticipant
 	 */
 	IndexBulkDeleteResult **private_istats;
 
-	/* Leader: pages of each index when the vacuum began */
+	/* Leader: pages of each index when the vacuum began, and the largest first */
 	BlockNumber *index_pages;
+	int		   *units_by_size;
 
 	/* Leader: error context outside of this vacuum, for workers' messages */
 	ErrorContextCallback *outer_context;

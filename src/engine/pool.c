@@ -24,7 +24,7 @@
  * those who have attached, and no others, fewer workers than planned, or none,
  * need no special case.
  *
- *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | unit order |
+ *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] |
  *	               bitmaps of B-trees | regions | store | text for activity
  *
  * The store grows by segments of its own if it outgrows the reserve, up to its
@@ -53,12 +53,11 @@
 #define PV_KEY_SHARED		1
 #define PV_KEY_SLOTS		2
 #define PV_KEY_UNITS		3
-#define PV_KEY_UNIT_ORDER	4
-#define PV_KEY_STORE		5
-#define PV_KEY_STATEMENT	6	/* that the leader executes, or ... */
-#define PV_KEY_ACTIVITY		7	/* ... what an autovacuum worker is doing */
-#define PV_KEY_BITMAPS		8
-#define PV_KEY_REGIONS		9	/* of eager scanning */
+#define PV_KEY_STORE		4
+#define PV_KEY_STATEMENT	5	/* that the leader executes, or ... */
+#define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker is doing */
+#define PV_KEY_BITMAPS		7
+#define PV_KEY_REGIONS		8	/* of eager scanning */
 
 /* Milliseconds between two ticks of a leader that waits for its workers */
 #define TICK_WHILE_WAITING			100
@@ -108,7 +107,7 @@ init_units(PvIndexUnit *units, int nindexes)
 {
 	memset(units, 0, nindexes * sizeof(PvIndexUnit));
 	for (int i = 0; i < nindexes; i++)
-		pg_atomic_init_flag(&units[i].claimed);
+		pg_atomic_init_flag(&units[i].begun);
 }
 
 /*
@@ -127,7 +126,6 @@ create_local(PvPool *pool, const PvShared *plan, Size store_limit)
 	init_slots(leader->slot, leader->shared);
 	leader->units = palloc(Max(nindexes, 1) * sizeof(PvIndexUnit));
 	init_units(leader->units, nindexes);
-	leader->unit_order = palloc0(Max(nindexes, 1) * sizeof(int));
 	leader->bitmaps = palloc_extended(Max(plan->bitmap_words, 1) * sizeof(pg_atomic_uint32),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	leader->eager.shared = &leader->shared->eager;
@@ -186,8 +184,6 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 	leader->units = allocate_part(pcxt, PV_KEY_UNITS,
 								  mul_size(sizeof(PvIndexUnit), nindexes));
 	init_units(leader->units, nindexes);
-	leader->unit_order = allocate_part(pcxt, PV_KEY_UNIT_ORDER,
-									   mul_size(sizeof(int), nindexes));
 	leader->bitmaps = allocate_part(pcxt, PV_KEY_BITMAPS,
 									mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
 	leader->eager.shared = &leader->shared->eager;
@@ -273,7 +269,6 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	estimate_part(pcxt, sizeof(PvShared));
 	estimate_part(pcxt, mul_size(sizeof(PvSlot), plan->nslots));
 	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
-	estimate_part(pcxt, mul_size(sizeof(int), plan->nindexes));
 	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
 	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions));
 	if (plan->nindexes > 0)
@@ -494,7 +489,6 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	pv_process_show_identity(&self->shared->leader_identity);
 	self->slot = &slots[ParallelWorkerNumber + 1];
 	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
-	self->unit_order = shm_toc_lookup(toc, PV_KEY_UNIT_ORDER, false);
 	self->bitmaps = shm_toc_lookup(toc, PV_KEY_BITMAPS, false);
 	self->eager.shared = &self->shared->eager;
 	self->eager.failures_left = shm_toc_lookup(toc, PV_KEY_REGIONS, false);

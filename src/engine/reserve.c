@@ -77,8 +77,9 @@ pv_reserve_shmem_startup(void)
 	}
 }
 
-static void
-release_btrees(void)
+/* Gives the places of this vacuum's B-trees back, if it has any. */
+void
+pv_release_btrees(void)
 {
 	if (btrees_here > 0)
 		pg_atomic_fetch_sub_u32(&shared->btrees_in_use, btrees_here);
@@ -95,7 +96,7 @@ release_at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			pv_release_workers(reserved_here);
-			release_btrees();
+			pv_release_btrees();
 			break;
 		default:
 			break;
@@ -144,8 +145,8 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 }
 
 /*
- * Reserves a place for one more B-tree of this vacuum, if there is one.  It is given
- * back when the vacuum's transaction ends.
+ * Reserves a place for one more B-tree of this vacuum, if there is one.  All are given
+ * back by pv_release_btrees(), or when the vacuum's transaction ends.
  */
 bool
 pv_reserve_btree(void)

@@ -21,5 +21,6 @@ extern int	pv_workers_in_use(void);
 
 /* A B-tree that may be registered as being vacuumed until the transaction ends. */
 extern bool pv_reserve_btree(void);
+extern void pv_release_btrees(void);
 
 #endif							/* PV_RESERVE_H */

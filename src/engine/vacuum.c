@@ -13,7 +13,7 @@
  *				INDEX	all: remove the items from every index
  *				REAP	all: free their line pointers
  *	 CLEANUP	all: index cleanup; the pool and parallel mode end
- *	 leader		truncate, update pg_class, report
+ *	 leader		cleanup of indexes that parallel mode forbids, truncate, update pg_class, report
  *
  * Between phases the leader is alone, so everything decided here needs no
  * lock.  What is in pg_class changes only after parallel mode has ended, where
@@ -362,6 +362,7 @@ plan_workers(PvVacuum *vac)
 	int			named = vac->params->nworkers;
 	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
 	int			nworkers;
+	const char *indname;
 
 	if (pv_is_automatic())
 	{
@@ -372,6 +373,17 @@ plan_workers(PvVacuum *vac)
 		return 0;
 	if (pv_failsafe_check(&vac->plan.cutoffs))
 		return 0;
+	if (vac->do_index_vacuuming &&
+		!pv_index_allows_workers(&vac->leader, pv_is_automatic(), &indname))
+	{
+		if (named > 0)
+			ereport(NOTICE,
+					(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
+							RelationGetRelationName(vac->rel), named, 0),
+					 errdetail("The access method of index \"%s\" does not support parallel vacuum.",
+							   indname)));
+		return 0;
+	}
 
 	nworkers = named > 0 ? named : workers_by_option_or_work(vac, cap);
 	if (nworkers <= cap)
@@ -518,7 +530,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   store_reserve(vac, limit));
 	pv_participant_init(leader);
-	pv_index_order_units(leader);
+	pv_index_plan_together(leader);
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, plan->rel_pages);
 	if (leader->store)
@@ -655,8 +667,8 @@ bypass_indexes(PvVacuum *vac)
 
 	return vac->consider_bypass &&
 		vac->sum.lpdead_item_pages < threshold &&
-		pv_store_small_enough_to_bypass(pv_deadtids_memory(vac->leader.store),
-										vac->sum.lpdead_items);
+		pv_few_enough_to_bypass(&vac->sum.tidstore, vac->sum.lpdead_items,
+								(Size) vacuum_work_mem() * 1024);
 }
 
 /*
@@ -780,6 +792,19 @@ end_pool(PvVacuum *vac)
 }
 
 /*
+ * Clean up what had to wait for the end of parallel mode.
+ */
+static void
+clean_up_indexes_later(PvVacuum *vac)
+{
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	pv_index_clean_up_later(&vac->leader);
+	vac->result->usecs[PV_PHASE_CLEANUP] += usecs_since(start);
+}
+
+/*
  * Everything that participants do together.
  */
 static void
@@ -808,6 +833,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	vac->result->workers_launched = vac->pool.nworkers_launched;
 	vac->result->index_rounds = vac->leader.shared->index_rounds;
 	end_pool(vac);
+	clean_up_indexes_later(vac);
 }
 
 /*

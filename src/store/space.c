@@ -16,15 +16,17 @@
  * who knows best how much will be needed: no lock is ever taken for chunks from
  * there, since it takes one atomic operation to get one.  An extent is a
  * quarter of what there is already, so they are few: 15 from 1 MB to 20 MB, and
- * 110 for 4 GB.  Whoever finds all of them used up makes the next.  While it
- * is being made nobody waits; others in need make one too.  The server's lock
- * on its table of DSM segments is taken then, for the moment that it takes to
- * enter one.
+ * 110 for 4 GB.  Whoever finds all of them used up makes the next, under a
+ * lightweight lock.  Others in need wait for it meanwhile, and take from what it
+ * has made; if each made one, there would be as many extents too many as there
+ * are others, each a quarter of all.  Nothing that is locked here waits for who
+ * waits for the lock, since the caller holds no lock of a buffer, and what the
+ * server locks when it makes a segment it locks for moments.  An error ends in the
+ * lock's release, and so does the end of the process; then the next one tries.
  *
- * Why not a DSA, which could do it all?  It holds its lock while it makes a
- * segment, zeroing of megabytes included, so that participants wait for each
- * other; and its segments are larger than what was asked for, so that what is
- * counted is not what is allocated.
+ * Why not a DSA, which could do it all?  Its segments are larger than what was
+ * asked for, so that what is counted is not what is allocated; and it locks each
+ * time that it is asked for memory.
  *
  * Memory is counted by the extent, as it is allocated, with what the caller
  * puts in front.  It stays within the limit, but for those who need the bytes
@@ -93,6 +95,7 @@ pv_space_init(PvSpaceShared *shared, Size limit, Size overhead, Size home_bytes)
 	shared->limit = limit;
 	pg_atomic_init_u64(&shared->memory, overhead + home_bytes);
 	pg_atomic_init_u32(&shared->users, 0);
+	LWLockInitialize(&shared->growing, LWTRANCHE_PARALLEL_QUERY_DSA);
 	pg_atomic_init_u32(&shared->nextents, 0);
 	for (int i = 0; i < PV_MAX_EXTENTS; i++)
 	{
@@ -309,7 +312,7 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 
 /*
  * Make an extent in which so many bytes can be used, or more.  False if there
- * can be none.
+ * can be none.  Only one participant is here at a time.
  */
 static bool
 make_extent(PvSpace *space, Size bytes, bool regardless)
@@ -386,6 +389,39 @@ take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
 	return true;
 }
 
+/* The same, from whichever extent has so much left. */
+static bool
+take_from_any(PvSpace *space, Size bytes, PvChunk *chunk)
+{
+	for (uint32 i = 0; i < count_extents(space->shared); i++)
+	{
+		if (take_from(space, i, bytes, chunk))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * All extents were used up: make one and take a chunk from it, unless somebody has
+ * made one that serves by the time it is our turn.  False if there can be none.
+ */
+static bool
+grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
+{
+	PvSpaceShared *shared = space->shared;
+	bool		taken;
+
+	if (!space->local)
+		LWLockAcquire(&shared->growing, LW_EXCLUSIVE);
+	do
+	{
+		taken = take_from_any(space, bytes, chunk);
+	} while (!taken && make_extent(space, bytes, regardless));
+	if (!space->local)
+		LWLockRelease(&shared->growing);
+	return taken;
+}
+
 /*
  * Take a chunk of at least so many bytes, beginning at a unit.  May allocate
  * shared memory, so hold no buffer lock.  False if that would exceed the limit,
@@ -396,13 +432,6 @@ bool
 pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 {
 	bytes = TYPEALIGN(PV_SPACE_UNIT, bytes);
-	do
-	{
-		for (uint32 i = 0; i < count_extents(space->shared); i++)
-		{
-			if (take_from(space, i, bytes, chunk))
-				return true;
-		}
-	} while (make_extent(space, bytes, regardless));
-	return false;
+	return take_from_any(space, bytes, chunk) ||
+		grow_and_take(space, bytes, regardless, chunk);
 }

@@ -81,6 +81,12 @@ CREATE FUNCTION parvacuum_test_parallel(workers int, shape text,
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Processes take a chunk each from one empty space, all at the same moment, so many times.
+-- Four chunks fit in an extent.  Returns the number of extents made.
+CREATE FUNCTION parvacuum_test_run_dry(workers int, times int)
+RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- A window of time in its normal form, which is read back and compared, or what
 -- is wrong with it; whether it is open at a time, and when that changes.
 CREATE FUNCTION parvacuum_test_window(text)
@@ -93,6 +99,39 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_window_next_change(text, timestamptz)
 RETURNS timestamptz STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Index access methods that know nothing of parallel vacuum, and find nothing.  Each
+-- gets a transaction ID when it is cleaned up, the second in bulk deletions, too.
+CREATE FUNCTION parvacuum_test_xid_in_cleanup(internal)
+RETURNS index_am_handler LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_xid_in_bulkdelete(internal)
+RETURNS index_am_handler LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Blocks come, one in so many, each with so many dead items, the last at an offset, or at
+-- some offset up to it.  Says how many blocks are too many for a bypass of indexes, by
+-- what core's own store takes, and by our rule.  Before 17, core counts items.
+CREATE FUNCTION parvacuum_test_bypass(every int, ndead int, last int, jitter boolean, work_mem_mb int,
+									  OUT core bigint, OUT ours bigint)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Processes work on indexes of so many pages, each kind being l (leader only), s
+-- (single) or b (a B-tree that is shared, of which one process does the end alone).
+-- Says which indexes each process has worked on, the leader first, and when the last
+-- one is done.  A page takes one unit of time, and so does each unit of an end.
+CREATE FUNCTION parvacuum_test_order(kinds text, pages int[], ends int[], processes int,
+									 OUT work text, OUT ends_at int)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- When they are done if each index is one process's, and they are taken in the order
+-- given.
+CREATE FUNCTION parvacuum_test_order_of_core(kinds text, pages int[], ends int[], processes int)
+RETURNS int IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- The score of a table that is like this, by such thresholds; the defaults of the

@@ -10,4 +10,8 @@ SELECT parvacuum_test_parallel(3, 'rare one', 4000, 2)
 SELECT parvacuum_test_parallel(3, 'few sparse', 600, 3)
 	= parvacuum_test_parallel(0, 'few sparse', 600, 3) AS same;
 
+-- All run out of memory at the same moment: one makes an extent, the others take from
+-- it.
+SELECT workers, parvacuum_test_run_dry(workers, 20) AS extents FROM unnest('{0,1,3}'::int[]) workers;
+
 DROP EXTENSION parvacuum_test;

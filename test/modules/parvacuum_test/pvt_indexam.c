@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_indexam.c
+ *	  Index access methods that know nothing of parallel vacuum: they say nothing of
+ *	  it, and get transaction IDs.  Their indexes are empty.
+ *
+ * What a bulk deletion returns is more than the common struct, and a later one, and
+ * the cleanup, must get back the very same.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "access/xact.h"
+#include "fmgr.h"
+#include "nodes/pathnodes.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_test_xid_in_cleanup);
+PG_FUNCTION_INFO_V1(parvacuum_test_xid_in_bulkdelete);
+
+#define MAGIC		0x70767431
+
+typedef struct OwnResult
+{
+	IndexBulkDeleteResult common;
+	uint32		magic;
+	int			ndeletions;
+} OwnResult;
+
+static IndexBuildResult *
+build(Relation heap, Relation index, struct IndexInfo *info)
+{
+	return palloc0(sizeof(IndexBuildResult));
+}
+
+static void
+build_empty(Relation index)
+{
+}
+
+static bool
+insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+	   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
+{
+	return false;
+}
+
+static IndexBulkDeleteResult *
+bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+			IndexBulkDeleteCallback callback, void *arg)
+{
+	OwnResult  *own = (OwnResult *) stats;
+
+	if (own == NULL)
+	{
+		own = palloc0(sizeof(OwnResult));
+		own->magic = MAGIC;
+	}
+	if (own->magic != MAGIC)
+		elog(ERROR, "bulk deletion got another's result");
+	own->ndeletions++;
+	return &own->common;
+}
+
+static IndexBulkDeleteResult *
+bulk_delete_with_xid(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+					 IndexBulkDeleteCallback callback, void *arg)
+{
+	(void) GetCurrentTransactionId();
+	return bulk_delete(info, stats, callback, arg);
+}
+
+static IndexBulkDeleteResult *
+clean_up_with_xid(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	OwnResult  *own = (OwnResult *) stats;
+
+	if (own != NULL && own->magic != MAGIC)
+		elog(ERROR, "cleanup got another's result");
+	ereport(WARNING,
+			(errmsg("cleanup of \"%s\" after %d bulk deletions",
+					RelationGetRelationName(info->index), own ? own->ndeletions : 0)));
+	(void) GetCurrentTransactionId();
+	if (own == NULL)
+		return NULL;
+	own->common.num_index_tuples = 100 + own->ndeletions;
+	return &own->common;
+}
+
+static void
+estimate_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+			  Cost *startup, Cost *total, Selectivity *selectivity,
+			  double *correlation, double *pages)
+{
+	*startup = *total = 1e10;
+	*selectivity = 1;
+	*correlation = 0;
+	*pages = 0;
+}
+
+static bytea *
+no_options(Datum options, bool validate)
+{
+	return NULL;
+}
+
+static bool
+is_valid(Oid opclass)
+{
+	return true;
+}
+
+static IndexScanDesc
+begin_scan(Relation index, int nkeys, int norderbys)
+{
+	elog(ERROR, "this index cannot be searched");
+}
+
+static IndexAmRoutine *
+make_routine(ambulkdelete_function ambulkdelete)
+{
+	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
+
+	routine->ambuild = build;
+	routine->ambuildempty = build_empty;
+	routine->aminsert = insert;
+	routine->ambulkdelete = ambulkdelete;
+	routine->amvacuumcleanup = clean_up_with_xid;
+	routine->amcostestimate = estimate_cost;
+	routine->amoptions = no_options;
+	routine->amvalidate = is_valid;
+	routine->ambeginscan = begin_scan;
+	return routine;
+}
+
+Datum
+parvacuum_test_xid_in_cleanup(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(make_routine(bulk_delete));
+}
+
+Datum
+parvacuum_test_xid_in_bulkdelete(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(make_routine(bulk_delete_with_xid));
+}

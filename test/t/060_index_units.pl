@@ -1,0 +1,90 @@
+# In which order indexes are vacuumed, and by whom.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('units');
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+my $gate = $node->background_psql('postgres');
+$gate->set_query_timer_restart;
+
+# So many processes wait for the gate, and nobody does anything else.
+sub all_stand
+{
+	my ($n, $what) = @_;
+	ok(pv_await($node, q{
+		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE coalesce(wait_event, '') NOT IN ('advisory', 'Extension'))
+		FROM pg_stat_activity WHERE backend_type IN ('parvacuum runner', 'parallel worker')}, "$n 0"), $what)
+	  or diag pv_processes($node);
+	return;
+}
+
+#
+# A B-tree, which all can do, and a GIN index that is a little smaller, which one
+# process can do.  When a page of the B-tree is to be visited, somebody has begun with
+# the other.  To see that, it has entries in its pending list, which come first.
+#
+for my $workers (0, 1)
+{
+	my $what = "GIN and B-tree, $workers workers";
+	sql('DROP TABLE IF EXISTS t',
+		'CREATE TABLE t (id int, k int[], pad text) WITH (autovacuum_enabled = off)',
+		q{INSERT INTO t SELECT i, ARRAY[i, i % 1000 + 100000, i % 7 + 200000], repeat('p', 60) FROM generate_series(1, 6000) i},
+		'CREATE INDEX t_gin ON t USING gin (k) WITH (gin_pending_list_limit = 1000000)',
+		'CREATE INDEX t_btree ON t (id, pad)',
+		q{INSERT INTO t SELECT i, ARRAY[i], repeat('p', 60) FROM generate_series(6001, 6200) i},
+		'DELETE FROM t WHERE id % 5 = 0');
+	my ($gin, $btree) = split /\|/, sql(q{SELECT oracle.nblocks('t_gin'), oracle.nblocks('t_btree')});
+	cmp_ok($gin, '>', 0.6 * $btree, "$what: the one is not much smaller");
+	cmp_ok($gin, '<', $btree, "$what: but smaller");
+	my $pending = q{SELECT n_pending_tuples FROM gin_metapage_info(get_raw_page('t_gin', 0))};
+	cmp_ok(sql($pending), '>', 0, "$what: rows are in the pending list");
+
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on')",
+		'parvacuum.wait_at' => 'nbtree\ range');
+	all_stand($workers + 1, "$what: all wait at the B-tree");
+	is(sql($pending), 0, "$what: and the GIN index was begun before");
+	is(sql(q{SELECT indexes_processed FROM pg_stat_progress_vacuum}), 1, "$what: and is done") if $workers == 0 && $node->pg_version >= 17;
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
+	is($run->{out}, "$workers|1240", "$what: and removes the rows");
+	is(pv_findings($node, 't'), '', "$what: the table is whole");
+}
+
+#
+# Two B-trees of one size, and two processes: each begins with another.  So page
+# deletion, which is one process's, goes along with the visits of the other.
+#
+{
+	my $what = 'two B-trees';
+	sql('DROP TABLE IF EXISTS t',
+		'CREATE TABLE t (a int, b int, pad text) WITH (autovacuum_enabled = off)',
+		q{INSERT INTO t SELECT i, i, repeat('p', 60) FROM generate_series(1, 9000) i},
+		'CREATE INDEX t_a ON t (a, pad)', 'CREATE INDEX t_b ON t (b, pad)',
+		'DELETE FROM t WHERE a > 1000');
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => 1, index_cleanup => 'on')",
+		'parvacuum.wait_at' => 'nbtree\ deletion');
+	all_stand(2, "$what: both are about to delete pages");
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
+	is($run->{out}, '1|8000', "$what: and removes the rows");
+	is(pv_findings($node, 't'), '', "$what: the table is whole");
+}
+
+$gate->quit;
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
