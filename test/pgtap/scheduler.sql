@@ -3,7 +3,7 @@
 -- is refused, and what its settings do at a reload.
 \ir common.psql
 
-SELECT plan(173);
+SELECT plan(174);
 
 ------------------------------------------------------------------------------
 -- Signature

@@ -1,7 +1,7 @@
 -- What parvacuum_run() and CALL parvacuum() look like from outside.
 \ir common.psql
 
-SELECT plan(55);
+SELECT plan(56);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
