@@ -12,58 +12,58 @@
  *
  *		VACUUM, vacuumdb, autovacuum		parvacuum.c		this file: the SQL functions
  *			|									|			and their checks and rows
- *			|								pv_runner.c		starts the runner, a process
+ *			|								entry/run.c		starts the runner, a process
  *			|									|			that calls core's vacuum()
  *		core's vacuum() and vacuum_rel() <------+
  *			|
- *		pv_hook.c		the slot; engine or core for this table
- *			|				pv_options.c	what the table says about that
- *			|				pv_command.c	ALTER TABLE ... SET (parvacuum.enabled)
+ *		entry/dispatch.c		the slot; engine or core for this table
+ *			|				entry/options.c	what the table says about that
+ *			|				entry/command.c	ALTER TABLE ... SET (parvacuum.enabled)
  *			|
- *		pv_vacuum.c		the leader's plan: the phases below, in this order
+ *		engine/vacuum.c		the leader's plan: the phases below, in this order
  *
  * One vacuum.  The leader and its workers, together the participants, run the
  * same function; only the leader decides what comes next.
  *
- *		SCAN		all		pv_scan.c		prune and freeze pages, collect dead items
- *		INDEX		all		pv_index.c		remove the index entries of dead items
- *		REAP		all		pv_reap.c		dead items to unused, visibility map
- *		CLEANUP		all		pv_index.c		what indexes want done at the end
- *		TRUNCATE	leader	pv_truncate.c	empty pages at the end of the table
+ *		SCAN		all		engine/heap_scan.c		prune and freeze pages, collect dead items
+ *		INDEX		all		engine/index_vacuum.c		remove the index entries of dead items
+ *		REAP		all		engine/heap_vacuum.c		dead items to unused, visibility map
+ *		CLEANUP		all		engine/index_vacuum.c		what indexes want done at the end
+ *		TRUNCATE	leader	engine/truncate.c	empty pages at the end of the table
  *
  * If the store of dead items fills up, SCAN stops at a segment's border for one
  * round of INDEX and REAP, and goes on.  Under the phases:
  *
- *		pv_pool.c		the processes, and what they share
- *		pv_worker.c		what a participant does in each phase
- *		pv_participant.c	counting, and the failsafe
- *		pv_prune.c		what SCAN does to the tuples of a page
- *		pv_page.c		what SCAN and REAP both do to a page
- *		pv_dispense.c	hands out ranges of blocks; what may be skipped
- *		pv_deadtids.c	the dead-TID store; pv_container.c: its smallest parts;
- *						pv_space.c: its memory
- *		pv_cost.c		cost-based delay of several processes
- *		pv_report.c		error context, texts of VERBOSE and the log
+ *		engine/pool.c		the processes, and what they share
+ *		engine/worker.c		what a participant does in each phase
+ *		engine/participant.c	counting, and the failsafe
+ *		engine/prune.c		what SCAN does to the tuples of a page
+ *		engine/page.c		what SCAN and REAP both do to a page
+ *		engine/dispense.c	hands out ranges of blocks; what may be skipped
+ *		store/deadtids.c	the dead-TID store; store/container.c: its smallest parts;
+ *						store/space.c: its memory
+ *		throttle/cost.c		cost-based delay of several processes
+ *		engine/report.c		error context, texts of VERBOSE and the log
  *
  * And for all of them:
  *
- *		parvacuum.h		the words: phase, segment, result
- *		pv_guc.c		settings
- *		pv_guard.c		no vacuum is started from inside another
- *		pv_window.c		hours of the week, in settings and options
- *		pv_shmem.c		the parts of shared memory, which are registered here
- *		pv_runs.c		the runs of parvacuum_run() in progress, and how many may be
- *		pv_inprogress.c	the vacuums by the engine that VACUUM and autovacuum have begun
- *		pv_launcher.c	the process that follows the configuration for autovacuum,
+ *		engine/result.h		the phases, and what a vacuum says of itself
+ *		base/settings.c		settings
+ *		base/guard.c		no vacuum is started from inside another
+ *		base/window.c		hours of the week, in settings and options
+ *		base/shmem.c		the parts of shared memory, which are registered here
+ *		entry/runs.c		the runs of parvacuum_run() in progress, and how many may be
+ *		entry/inprogress.c	the vacuums by the engine that VACUUM and autovacuum have begun
+ *		sched/launcher.c	the process that follows the configuration for autovacuum,
  *						and has databases vacuumed
- *		pv_sched.c		a runner of the scheduler; pv_need.c: what tables need;
- *						pv_policy.c: what comes first; pv_queue.c: the queues;
- *						pv_account.c: the budget; pv_monitor.c: functions
- *		pv_dsm.c		whether shared memory is running out
- *		pv_compat.c		what differs between server versions
+ *		sched/worker.c		a runner of the scheduler; sched/candidates.c: what tables need;
+ *						sched/policy.c: what comes first; sched/queue.c: the queues;
+ *						throttle/account.c: the budget; sql/monitor.c: functions
+ *		base/dsm.c		whether shared memory is running out
+ *		base/compat.c		what differs between server versions
  *
- * Reading order: this file, pv_hook.c, pv_vacuum.c, pv_worker.c, pv_scan.c,
- * pv_index.c, pv_reap.c, then the rest as it is met; pv_runner.c stands apart.
+ * Reading order: this file, entry/dispatch.c, engine/vacuum.c, engine/worker.c, engine/heap_scan.c,
+ * engine/index_vacuum.c, engine/heap_vacuum.c, then the rest as it is met; entry/run.c stands apart.
  *
  * Who runs this file.  _PG_init() runs in the postmaster when the library is in
  * shared_preload_libraries, and all processes inherit what it did.  Loaded

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_compat.c
+ * compat.c
  *	  What each major version of PostgreSQL does in its own way, to a heap page
  *	  above all.
  *

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * pv_compat.h
+ * compat.h
  *	  Everything that differs between PostgreSQL's major versions.
  *
- * Only this file and pv_compat.c name PG_VERSION_NUM.  Callers write the
+ * Only this file and base/compat.c name PG_VERSION_NUM.  Callers write the
  * newest signature; where an older server lacks something, it is made up for
  * here.  A difference of a few lines is an inline function below; the work on
- * a heap page, which each major does in its own way, is in pv_compat.c.
+ * a heap page, which each major does in its own way, is in base/compat.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_dsm.c
+ * dsm.c
  *	  How much dynamic shared memory can still be had.
  *
  * Where it lies in a file system of fixed size, as in a container, whose

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_dsm.h
+ * dsm.h
  *	  How much dynamic shared memory can still be had.
  *
  * Portions Copyright (c) 2026, parvacuum developers

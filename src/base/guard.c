@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_guard.c
+ * guard.c
  *	  Keeps code of users that runs inside a vacuum from starting another.
  *
  * A vacuum and an ANALYZE run functions that the owner of the table has written:
@@ -22,7 +22,7 @@
  *		parvacuum_run() and its like		refuse by themselves
  *		whatever else writes				is refused inside a vacuum by the engine, whose
  *											transaction is read-only for statements, and
- *											must not have got an XID (pv_index.c)
+ *											must not have got an XID (engine/index_vacuum.c)
  *
  * All these functions refuse within any other operation that core runs as the owner of
  * a table as well: core's own ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW.

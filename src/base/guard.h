@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_guard.h
+ * guard.h
  *	  Keeps code of users that runs inside a vacuum from starting another.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_process.c
+ * process.c
  *	  What all our background workers have in common.
  *
  * A leader that fails, or is cancelled or ended, has core end its parallel

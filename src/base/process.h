@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_process.h
+ * process.h
  *	  What all our background workers have in common.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_reload.c
+ * reload.c
  *	  Settings that are changed while a table is being vacuumed.
  *
  * The vacuum of a table may take hours, and nobody waits for one that autovacuum
@@ -27,7 +27,7 @@
  * them, because it was divided among the participants at the start.
  *
  * Workers ignore SIGHUP.  The leader tells them the values in shared memory, and they
- * put them into the variables (pv_cost.c says when).
+ * put them into the variables (throttle/cost.c says when).
  *
  * Meanwhile core must not see that there is something to reload.  Once parallel
  * mode is over, by an error too, it is told, and reads everything.
@@ -64,7 +64,7 @@ typedef struct Followed
 } Followed;
 
 static const Followed followed[] = {
-	/* what the cost limits of this vacuum follow from; see pv_cost.c */
+	/* what the cost limits of this vacuum follow from; see throttle/cost.c */
 	{.name = "autovacuum_vacuum_cost_delay"},
 	{.name = "autovacuum_vacuum_cost_limit"},
 	{.name = "vacuum_cost_delay"},

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_reload.h
+ * reload.h
  *	  Settings that are changed while a table is being vacuumed.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -12,7 +12,7 @@
 
 #include <signal.h>
 
-/* What a leader tells its workers after a reload; see the table in pv_reload.c */
+/* What a leader tells its workers after a reload; see the table in base/reload.c */
 #define PV_MAX_TOLD				16
 
 typedef struct PvSettings

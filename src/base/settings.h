@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * pv_guc.h
+ * settings.h
  *	  The settings of parvacuum: parvacuum.<name> is pv_guc_<name>.
  *
- * Everything outside pv_guc.c only reads them.
+ * Everything outside base/settings.c only reads them.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -65,7 +65,7 @@ extern PvWindow pv_guc_parsed_window;
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which is
 								 * the most in any case */
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */
-extern int	pv_guc_sample_pages;	/* see pv_sample.c */
+extern int	pv_guc_sample_pages;	/* see engine/sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_shmem.c
+ * shmem.c
  *	  The parts of the main shared memory segment that parvacuum has.
  *
  * Each module that keeps something there registers its part in _PG_init(): how

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_shmem.h
+ * shmem.h
  *	  The parts of the main shared memory segment that parvacuum has.
  *
  * Portions Copyright (c) 2026, parvacuum developers

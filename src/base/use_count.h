@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_gate.h
+ * use_count.h
  *	  Who is inside something that the last one to leave closes.
  *
  * One atomic counter: 0 is open and empty.  Whoever leaves as the last one has

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_wait.c
+ * wait.c
  *	  Places where a test can have a vacuum wait.
  *
  * Races are tested by stopping a participant at a certain place while something

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_window.c
+ * window.c
  *	  Hours of the week in which work may be done without being asked for.
  *
  * The text of a window is a list of spans, with a time zone for all of them:

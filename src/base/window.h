@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_window.h
+ * window.h
  *	  Hours of the week in which work may be done without being asked for.
  *
  * Portions Copyright (c) 2026, parvacuum developers

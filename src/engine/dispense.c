@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_dispense.c
+ * dispense.c
  *	  Hands out ranges of blocks, and the blocks to visit within a range.
  *
  * All participants run this.  A heap pass is one atomic counter:
@@ -18,7 +18,7 @@
  * for ever.
  *
  * Within its range a participant reads the visibility map and decides which
- * blocks to visit, some way ahead of where it is, as the reader (pv_reader.c) asks
+ * blocks to visit, some way ahead of where it is, as the reader (engine/reader.c) asks
  * for them:
  *
  *	 range  |..........SSSSSSSSSSSSSSSS........|		S: skippable run
@@ -27,11 +27,11 @@
  *
  * Which blocks are skippable the leader has decided for the whole vacuum: all-
  * frozen ones, and all-visible ones unless they are all to be read so that
- * relfrozenxid can advance (pv_vacuum.c, plan_skipping).  Core reads all runs of
+ * relfrozenxid can advance (engine/vacuum.c, plan_skipping).  Core reads all runs of
  * fewer than 32 skippable blocks, for the kernel's reading ahead and for
  * relfrozenxid.  With our own reading ahead the first reason is gone on most
  * storage, and where the second does not count, every skippable block is
- * skipped in any but small tables, unless it is to be frozen early (pv_eager.c).
+ * skipped in any but small tables, unless it is to be frozen early (engine/eager.c).
  * But where jumps cost much more time than reading on, as they do with few I/O
  * operations a second, core's rule may still be the faster one.  So a participant
  * measures what it takes to get through a stretch of the table with either rule, and
@@ -39,7 +39,7 @@
  * faster.  In shared buffers nothing is read and nothing measured.
  *
  * Some pages of short runs that are skipped are visited as a sample, so that the number
- * of tuples on the others can be estimated (pv_sample.c).
+ * of tuples on the others can be estimated (engine/sample.c).
  *
  * With peers, a run is measured within the range only, because beyond its
  * borders one of them may just have set the bits; cutting it short only makes us

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_eager.c
+ * eager.c
  *	  All-visible pages that a normal vacuum reads in order to freeze them.
  *
  * Otherwise they would all be left to the next aggressive vacuum.  This is eager

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_eager.h
+ * eager.h
  *	  All-visible pages that a normal vacuum reads in order to freeze them.
  *
  *-------------------------------------------------------------------------
@@ -13,7 +13,7 @@
 #include "base/compat.h"
 #include "store/segment.h"
 
-/* The plan of a vacuum; see pv_eager.c */
+/* The plan of a vacuum; see engine/eager.c */
 typedef struct PvEagerShared
 {
 	/* Set before launch, then read-only */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_scan.c
+ * heap_scan.c
  *	  The first heap pass: prune, freeze, collect dead items.
  *
  * Leader and workers run this, each on ranges of blocks of its own.  Every

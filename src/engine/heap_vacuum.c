@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_reap.c
+ * heap_vacuum.c
  *	  The second heap pass: dead line pointers become unused.
  *
  * Leader and workers run this, each on ranges of the store's segments.  It

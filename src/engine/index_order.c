@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_order.c
+ * index_order.c
  *	  In which order the participants of a vacuum take indexes.
  *
  * Each participant asks here what to do next, whenever it has nothing to do.  The
@@ -21,7 +21,7 @@
  * Work that cannot be divided must begin early: an index of one process that begins
  * last keeps its process busy when all others are done.  Shared indexes can
  * begin last, since all participants work on them then, and end together.  A
- * process that is busy with another index is not needed for their end (pv_nbtree.c).
+ * process that is busy with another index is not needed for their end (engine/nbtree.c).
  *
  * Shared indexes have an end that is one process's, the deletion of empty pages.  How
  * much that will be nobody knows before.  So the participants begin different

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * pv_index.c
+ * index_vacuum.c
  *	  Index vacuuming and index cleanup, shared out among participants.
  *
  * Leader and workers run this.  Every index of the table is a unit of work.  In
- * which order units are taken is decided in pv_order.c.  Who begins one sets its
+ * which order units are taken is decided in engine/index_order.c.  Who begins one sets its
  * atomic flag; what is found is written by the one who began it alone, and read by
  * the leader after the barrier that ends the phase.  A B-tree that is not small
  * all participants can do together, and what is found is written by who does the
- * last of it; see pv_nbtree.c.
+ * last of it; see engine/nbtree.c.
  *
  *	 leader, between phases		kind, pages set; begun, done cleared
  *	 participant				begun set -> access method -> istat, done set
@@ -511,7 +511,7 @@ keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
  * Raise an error if a function of the index has written anything.  There was no XID
  * before the index was begun with.
  *
- * The transaction is read-only for statements (pv_hook.c), but not for all functions
+ * The transaction is read-only for statements (entry/dispatch.c), but not for all functions
  * of the server that write.  What has got an XID here must not be committed: see there.
  * Access methods of core assign none while they vacuum.
  */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_nbtree.c
+ * nbtree.c
  *	  B-trees that several participants vacuum together.
  *
  * Core has one process go through all pages of an index in physical order,

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_page.c
+ * page.c
  *	  What both heap passes do to a heap page.
  *
  * Leader and workers run this: the second pass on every page that has dead

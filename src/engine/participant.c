@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_participant.c
+ * participant.c
  *	  What every participant does alike: counting, and the failsafe.
  *
  * Leader and workers run this.  The failsafe flag is one atomic; whoever sees

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_participant.h
+ * participant.h
  *	  What the participants of one vacuum share, and what each has for itself.
  *
  * PvShared is the vacuum: in dynamic shared memory if there are workers, in
@@ -77,7 +77,7 @@ typedef struct PvBtreeCounts
 	BlockNumber pages_free;
 } PvBtreeCounts;
 
-/* A B-tree that several participants vacuum together; see pv_nbtree.c */
+/* A B-tree that several participants vacuum together; see engine/nbtree.c */
 typedef struct PvBtreeShared
 {
 	/* Set by the leader before launch */
@@ -157,7 +157,7 @@ typedef struct PvShared
 	ConditionVariable idle;
 
 	/* Atomics */
-	pg_atomic_uint32 leader_gave_up;	/* see pv_process.c */
+	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
 	pg_atomic_uint32 nstopped;	/* participants whose scan the full store stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of SCAN */

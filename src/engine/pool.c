@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_pool.c
+ * pool.c
  *	  The processes that vacuum one table together.
  *
  * The leader creates the pool; workers are started once, by core's parallel

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_prune.c
+ * prune.c
  *	  The first pass's work on the tuples of one page: prune and freeze.
  *
  * Leader and workers run this, with a cleanup lock on the page.

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_reader.c
+ * reader.c
  *	  Reads blocks ahead of the one that is worked on.
  *
  * All participants run this, each with readers of its own.  The caller says which

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_report.c
+ * report.c
  *	  What a vacuum says: error context, VERBOSE and log text.
  *
  * The error callback runs in leader and workers, so that an error names the

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_reserve.c
+ * reserve.c
  *	  What the vacuums of the cluster share: parallel workers, and places for
  *	  B-trees that are being vacuumed.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_reserve.h
+ * reserve.h
  *	  What the vacuums of the cluster share: parallel workers, and places for
  *	  B-trees that are being vacuumed.
  *
@@ -14,7 +14,7 @@
 extern Size pv_reserve_shmem_size(void);
 extern void pv_reserve_shmem_startup(void);
 
-/* Shares of parvacuum.max_workers; see pv_reserve.c for when they lapse. */
+/* Shares of parvacuum.max_workers; see engine/reserve.c for when they lapse. */
 extern int	pv_reserve_workers(int wanted);
 extern void pv_release_workers(int n);
 extern int	pv_workers_in_use(void);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_sample.c
+ * sample.c
  *	  How many tuples there are on pages that are skipped, but that core would read.
  *
  * Core takes it that a page that it does not read has as many tuples as the table had

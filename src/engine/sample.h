@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_sample.h
+ * sample.h
  *	  How many tuples there are on pages that are skipped, but that core would read.
  *
  *-------------------------------------------------------------------------
@@ -21,7 +21,7 @@ typedef enum PvSampleSize
 
 #define PV_SAMPLE_SIZES			(PV_SAMPLE_SMALL + 1)
 
-/* The leader's plan, for all participants; see pv_sample.c */
+/* The leader's plan, for all participants; see engine/sample.c */
 typedef struct PvSamplePlan
 {
 	uint32		every[PV_SAMPLE_SIZES]; /* one page of so many; 0: none */

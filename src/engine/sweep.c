@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_sweep.c
+ * sweep.c
  *	  Dead versions out of a B-tree, before inserts need the space.
  *
  * An UPDATE that is not HOT leaves a version behind in every index.  An insert
@@ -128,7 +128,7 @@ typedef struct SweepShared
 	pg_atomic_uint64 hold_reads;
 	pg_atomic_uint64 usecs_slept;
 
-	/* See pv_process.c */
+	/* See base/process.c */
 	pg_atomic_uint32 leader_gave_up;
 
 	/* The maximum over all participants */

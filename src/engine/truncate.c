@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_truncate.c
+ * truncate.c
  *	  Giving empty pages at the end of a table back to the file system.
  *
  * Only the leader runs this, when its workers are gone and parallel mode is

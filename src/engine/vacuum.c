@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_vacuum.c
+ * vacuum.c
  *	  The vacuum of one heap relation.
  *
  * The leader runs this, from the relation_vacuum slot of the table access

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_map.c
+ * visibility_map.c
  *	  The visibility map of a small table: making it, and counting its bits.
  *
  * Core makes it when the first page is looked at, and tells all sessions at once that

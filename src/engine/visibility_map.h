@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_map.h
+ * visibility_map.h
  *	  Making the visibility map of a small table.
  *
  * Portions Copyright (c) 2026, parvacuum developers

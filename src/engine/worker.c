@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_worker.c
+ * worker.c
  *	  What a participant does in each phase, and where a worker begins.
  *
  * pv_participate() is the one function that leader and workers both run.  A

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_command.c
+ * command.c
  *	  Options of parvacuum in ALTER TABLE, CREATE TABLE and SECURITY LABEL.
  *
  * Core's parser takes "SET (parvacuum.enabled, fillfactor = 90)", and core's
@@ -30,7 +30,7 @@
  * Who runs this.  pv_command_init() in the postmaster at preload; the rest in
  * the session that executes the statement.  Its variables are its own.  Locks:
  * on the table what AlterTableGetLockLevel() says of what core has left to do,
- * ShareUpdateExclusiveLock at least; those of pv_options.c.
+ * ShareUpdateExclusiveLock at least; those of entry/options.c.
  *
  * Core: tcop/utility.c, ProcessUtilitySlow; commands/tablecmds.c.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_command.h
+ * command.h
  *	  Options of parvacuum in ALTER TABLE, CREATE TABLE and SECURITY LABEL.
  *
  * Portions Copyright (c) 2026, parvacuum developers

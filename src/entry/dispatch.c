@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_hook.c
+ * dispatch.c
  *	  Takes over the relation_vacuum slot of heap tables, and dispatches.
  *
  * Every VACUUM command, TOAST table and autovacuum worker arrives in core's
@@ -23,7 +23,7 @@
  * and stock vacuum goes on.  The previous pointer is the next in the chain: it
  * is heap_vacuum_rel(), or another extension that did the same before us.
  *
- * The dispatcher runs in whatever process vacuums: with a run (pv_runner.c) or
+ * The dispatcher runs in whatever process vacuums: with a run (entry/run.c) or
  * without.  Its caller holds ShareUpdateExclusiveLock on the relation, has set
  * PROC_IN_VACUUM and pushed a snapshot.  All variables here are the process's
  * own, and no lock covers them.
@@ -627,7 +627,7 @@ is_of_core(void)
  * anything, the transaction would get an XID, which the snapshots of others leave out,
  * since the process has PROC_IN_VACUUM set: they would take what it wrote for aborted,
  * and leave hints that say so for ever.  What can write even so is found by its XID, in
- * pv_index.c.  An error ends the transaction, and with it this.
+ * engine/index_vacuum.c.  An error ends the transaction, and with it this.
  *
  * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,
  * ExecCheckXactReadOnly; tcop/utility.c, PreventCommandIfReadOnly.

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_hook.h
+ * dispatch.h
  *	  The slot through which every vacuum passes, and the run in progress.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * pv_inprogress.c
+ * inprogress.c
  *	  The vacuums by the engine that VACUUM and autovacuum have in progress.
  *
- * This is for parvacuum_cancel() of a table (pv_cancel.c).  The scheduler's processes
- * are found by its queue (pv_queue.c), those of parvacuum_run() and CALL parvacuum() by
- * their runs (pv_runs.c).  All others that call the engine enter here what table they
+ * This is for parvacuum_cancel() of a table (sql/cancel.c).  The scheduler's processes
+ * are found by its queue (sched/queue.c), those of parvacuum_run() and CALL parvacuum() by
+ * their runs (entry/runs.c).  All others that call the engine enter here what table they
  * are at, and leave when they are done with it, or on error.
  *
  *		process that vacuums			anybody

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_inprogress.h
+ * inprogress.h
  *	  The vacuums by the engine that VACUUM and autovacuum have in progress.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * pv_options.c
+ * options.c
  *	  The options of a table: parvacuum.enabled and its like.
  *
  * One table, option_table[], has every option; parsing, checking, hints and
- * printing go by it.  pv_command.c takes the options out of ALTER TABLE and
+ * printing go by it.  entry/command.c takes the options out of ALTER TABLE and
  * CREATE TABLE, and here they are stored as the table's security label of our
  * provider:
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_options.h
+ * options.h
  *	  The options of a table: parvacuum.enabled and its like.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_runner.c
+ * run.c
  *	  A vacuum in a process of its own, and waiting for it.
  *
  * A vacuum commits and begins transactions, which a function cannot do in its

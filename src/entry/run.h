@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_runner.h
+ * run.h
  *	  A vacuum in a process of its own, and waiting for it.
  *
  * Portions Copyright (c) 2026, parvacuum developers

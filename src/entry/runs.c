@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_runs.c
+ * runs.c
  *	  The runs of parvacuum_run() and CALL parvacuum() that are in progress.
  *
  * Each run takes a background worker, of which the server has max_worker_processes for
@@ -25,7 +25,7 @@
  *
  * Both the caller and the runner have a hold on the place, and it is free when both
  * have let go.  The caller keeps its hold until the runner is gone or will never come,
- * whatever ends its wait (pv_runner.c).  The runner's hold ends in its exit, after its
+ * whatever ends its wait (entry/run.c).  The runner's hold ends in its exit, after its
  * transaction was aborted and its locks were released.  If a process dies
  * without an exit the postmaster sets all shared memory up anew.
  *

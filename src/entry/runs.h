@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_runs.h
+ * runs.h
  *	  The runs of parvacuum_run() and CALL parvacuum() that are in progress.
  *
  * Portions Copyright (c) 2026, parvacuum developers

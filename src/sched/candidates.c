@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * pv_need.c
+ * candidates.c
  *	  Which tables of a database need a vacuum or an analyze.
  *
  * A runner of the scheduler runs this: for all tables, once in a pass, and again
  * for one table when its turn has come.  What counts is what counts for
  * autovacuum: the cumulative statistics, the ages in pg_class, the storage
  * parameters autovacuum_* and the settings behind them; what comes of it is
- * decided in pv_policy.c.
+ * decided in sched/policy.c.
  *
  * A database may have many thousands of tables and be looked at every minute, so
  * for each of them there is little more than one look at the statistics.  Options
@@ -361,7 +361,7 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 	table_endscan(desc);
 }
 
-/* In the order that the queue wants them in, pv_queue.c, is_before_cursor(). */
+/* In the order that the queue wants them in, sched/queue.c, is_before_cursor(). */
 static int
 compare_found(const void *a, const void *b)
 {

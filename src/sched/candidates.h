@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_need.h
+ * candidates.h
  *	  Which tables of a database need a vacuum or an analyze.
  *
  * Portions Copyright (c) 2026, parvacuum developers

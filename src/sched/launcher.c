@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_launcher.c
+ * launcher.c
  *	  The process that follows the configuration, and has databases vacuumed.
  *
  * It is one background worker, started at preload once recovery is over.  It is
@@ -8,16 +8,16 @@
  * pg_stat_activity shows it.  It publishes the cost units per second that all of the
  * scheduler's runners may use together, by the configuration as it is now.
  *
- * And while parvacuum.scheduler is on, it hires runners (pv_sched.c).  Each
+ * And while parvacuum.scheduler is on, it hires runners (sched/worker.c).  Each
  * database is looked at once in autovacuum_naptime, or less often if that takes
  * long: a runner is started there that queues what needs a vacuum and begins with
  * it.  More are added, one by one, as long as the queue lasts, up to
  * parvacuum.scheduler_workers in all databases together; the database that ranks
- * highest (pv_policy.c) gets the next.  Where all are at work and a database needs
+ * highest (sched/policy.c) gets the next.  Where all are at work and a database needs
  * one and has none, one of those that have several is called back, or the only one
  * of a database that needs it much less.
  *
- * All that others need is in pv_queue.c.  What is here, when each database is due,
+ * All that others need is in sched/queue.c.  What is here, when each database is due,
  * is worked out again after a restart.  It sleeps until somebody wakes it, a runner
  * is to be added, or a database is due.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_launcher.h
+ * launcher.h
  *	  The process that follows the configuration for vacuums in progress.
  *
  * Portions Copyright (c) 2026, parvacuum developers

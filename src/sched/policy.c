@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_policy.c
+ * policy.c
  *	  Which table needs a vacuum, which first, and which database.
  *
  * Pure functions: no catalogs, no statistics, no clock, no settings, so that

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_policy.h
+ * policy.h
  *	  Which table needs a vacuum, which first, and which database.
  *
  * Portions Copyright (c) 2026, parvacuum developers

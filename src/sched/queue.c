@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_queue.c
+ * queue.c
  *	  What the scheduler's processes share: a queue of tables for each
  *	  database, and who is at work on them.
  *
@@ -41,7 +41,7 @@
  * database, what is asked for may have half of its share; of it the role that has most
  * gives way.  What gives way is the least of its holder: what waits, else the last in the
  * order.  It is never in danger of wraparound, but for the sake of one that is.  The
- * shares are in pv_policy.c.
+ * shares are in sched/policy.c.
  *
  * The queue full: what the scan has found and what finds no place is not forgotten, since
  * it is in the statistics.  The scan offers the first first.  If not all found a place,

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_queue.h
+ * queue.h
  *	  What the scheduler's processes share: a queue of tables for each
  *	  database, and who is at work on them.
  *

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * pv_sched.c
+ * worker.c
  *	  A runner of the scheduler.
  *
- * The launcher (pv_launcher.c) starts it for one database.  It looks for work if
+ * The launcher (sched/launcher.c) starts it for one database.  It looks for work if
  * it is told to, takes one table after the other from the database's queue
- * (pv_queue.c), does what the table needs, and leaves when the queue is empty or
+ * (sched/queue.c), does what the table needs, and leaves when the queue is empty or
  * another database needs it more.
  *
  *		scan the database, if it is to be scanned
@@ -89,7 +89,7 @@ pv_sched_start(Oid database, int runner, uint32 token,
  * millisecond.  What a crash then takes are new statistics; it takes the counts that had
  * asked for them anyway.  Until the WAL writer comes, within a second by default, nobody can
  * set hints for XIDs that share a place in the commit log with ours: sessions that read set
- * them later, and our engine does not go on without them (look_again() in pv_scan.c).
+ * them later, and our engine does not go on without them (look_again() in engine/heap_scan.c).
  *
  * Where nothing is flushed, it costs less to write WAL than to wake the WAL writer.
  */

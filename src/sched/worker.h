@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_sched.h
+ * worker.h
  *	  A runner of the scheduler.
  *
  * Portions Copyright (c) 2026, parvacuum developers

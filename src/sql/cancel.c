@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_cancel.c
+ * cancel.c
  *	  Having a vacuum given up: parvacuum_cancel().
  *
  * By its table any vacuum by the engine can be cancelled, whoever has begun it: the scheduler,
@@ -17,8 +17,8 @@
  * autovacuum worker, too, as they are: who owns the table has no right to another's session.
  *
  * Exactness.  A request names a table, and must not hit a process that is at another one by the
- * time the signal comes.  How that is excluded for runners is said in pv_queue.c, forget_cancel().
- * For processes that vacuum for a caller, pv_runs.c says it, for all others pv_inprogress.c.
+ * time the signal comes.  How that is excluded for runners is said in sched/queue.c, forget_cancel().
+ * For processes that vacuum for a caller, entry/runs.c says it, for all others entry/inprogress.c.
  *
  * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
  *

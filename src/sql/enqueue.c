@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * pv_enqueue.c
+ * enqueue.c
  *	  parvacuum_enqueue(): asking the scheduler to vacuum a table soon.
  *
- * A session runs this.  It takes no lock but that of the queue (pv_queue.c), for a
+ * A session runs this.  It takes no lock but that of the queue (sched/queue.c), for a
  * moment at a time.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * pv_monitor.c
+ * monitor.c
  *	  Looking at the scheduler.
  *
  * Sessions run this: the functions behind parvacuum_queue and its like.  They take
- * no locks but that of the queue (pv_queue.c), for a moment.
+ * no locks but that of the queue (sched/queue.c), for a moment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * pv_container.c
+ * container.c
  *	  How dead items are encoded: the offsets of a block, and the blocks of a
  *	  segment.
  *
- * The formats are described in pv_container.h, where the probes are too.
+ * The formats are described in store/container.h, where the probes are too.
  * Nothing here allocates, locks, or knows where a segment is stored; every
  * participant may run it on memory of its own, or on memory that no one changes
  * any more.

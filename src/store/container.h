@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_container.h
+ * container.h
  *	  How dead items are encoded: the offsets of a block, and the blocks of a
  *	  segment.
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_deadtids.c
+ * deadtids.c
  *	  The dead-TID store: which line pointers of which heap blocks are dead.
  *
  * Vacuum's first heap pass writes it, index vacuuming looks every index
@@ -35,8 +35,8 @@
  * segment and the second there, its locator is a run, and 6 is in it.
  *
  * How segments are packed, and that most are smaller and simpler than the one
- * drawn, is described in pv_container.h; the memory that they are in, and its
- * limit, in pv_space.c.
+ * drawn, is described in store/container.h; the memory that they are in, and its
+ * limit, in store/space.c.
  *
  * What makes it small and fast, with figures of bench/deadtids/run, for 1,000,000
  * blocks; a flat array has 6 bytes for each TID there, and takes 57 to 965 ns to

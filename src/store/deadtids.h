@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * pv_deadtids.h
+ * deadtids.h
  *	  The dead-TID store: which line pointers of which heap blocks are dead.
  *
- * See pv_deadtids.c for the structure and its rules.  The store knows nothing
+ * See store/deadtids.c for the structure and its rules.  The store knows nothing
  * of vacuum; it is tested and benchmarked on its own.
  *
  * The first part is what callers need.  The second part is the layout, which

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_space.c
+ * space.c
  *	  Memory that several processes fill and none gives back: a space made of
  *	  extents.
  *

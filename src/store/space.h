@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * pv_space.h
+ * space.h
  *	  Memory that several processes fill and none gives back: a space made of
  *	  extents.
  *
- * See pv_space.c.
+ * See store/space.c.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_account.c
+ * account.c
  *	  One account of cost units for all that the scheduler's runners do.
  *
  * Core gives each autovacuum worker a part of the budget, and has each sleep

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_account.h
+ * account.h
  *	  One account of cost units for all that the scheduler's runners do.
  *
  * Portions Copyright (c) 2026, parvacuum developers

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pv_cost.c
+ * cost.c
  *	  Cost-based delay for several processes that vacuum one table.
  *
  * Leader and workers run this.  The budget is vacuum_cost_limit per
@@ -32,7 +32,7 @@
  * An autovacuum worker's budget changes while it works.  Core takes some of it
  * away when another autovacuum worker starts, and gives it back.  And an
  * administrator changes the settings, which the leader then reads by itself
- * (pv_reload.c); one that the scheduler has sent does, too.  The leader looks at
+ * (base/reload.c); one that the scheduler has sent does, too.  The leader looks at
  * every page, every few index tuples, and while it waits for its workers, and tells
  * them the new budget and settings.
  *
@@ -43,7 +43,7 @@
  * poll; a limit that autovacuum workers share is divided among those there are.
  *
  * The scheduler's runners, and the workers they lead, have no budget for each
- * table but one account (pv_account.c), carried on from table to table.  They pay
+ * table but one account (throttle/account.c), carried on from table to table.  They pay
  * at every poll, once there is something worth paying, and it is core's delay
  * point that sleeps, at the next place where that does no harm: its balance and
  * delay are set so that it sleeps as long as the account says.  After that, and
@@ -51,7 +51,7 @@
  * limit, at a rate divided among all runners; a change of the rate reaches it at
  * the next poll, which may be the next table.
  *
- * A sweep (pv_sweep.c) pays for each leaf when it has let go of it.  What one leaf costs
+ * A sweep (engine/sweep.c) pays for each leaf when it has let go of it.  What one leaf costs
  * may be many times the limit, and core's delay point would forgive most of that, so
  * pv_cost_delay_in_full() sleeps in its place.
  *

@@ -2,7 +2,7 @@
  *
  * pvt_order.c
  *	  SQL functions that let made-up processes work on made-up indexes, in the order
- *	  that pv_order.c gives, and in core's.
+ *	  that engine/index_order.c gives, and in core's.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

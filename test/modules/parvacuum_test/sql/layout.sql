@@ -90,7 +90,7 @@ SELECT fill_segment(0, 1, 'SELECT 1');
 SELECT fill_segment(16777216, 1, 'SELECT 1');
 SELECT parvacuum_test_check();
 
--- the example in pv_deadtids.c
+-- the example in store/deadtids.c
 SELECT parvacuum_test_create(32768, 10000000);
 SELECT parvacuum_test_begin(2);
 SELECT parvacuum_test_block(256, '{3,9,70}');
