@@ -72,3 +72,4 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(2, 5)], ARRAY[q(1, 3, runners => 3)]);
 -- The same snapshot, the same plan; thousands of databases
 SELECT cardinality(actions) AS n, actions[1], actions[3], satisfied FROM parvacuum_test_plan(
 	(SELECT array_agg(d(n, n / 1000.0) ORDER BY n) FROM generate_series(1, 5000) n), (SELECT array_agg(q(n * 30, n)) FROM generate_series(1, 128) n));
+DROP FUNCTION d, q;
