@@ -52,7 +52,7 @@ for my $workers (0, 1)
 	cmp_ok(sql($pending), '>', 0, "$what: rows are in the pending list");
 
 	$gate->query_safe('SELECT pg_advisory_lock(28790)');
-	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on')",
+	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on') WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ range');
 	all_stand($workers + 1, "$what: all wait at the B-tree");
 	is(sql($pending), 0, "$what: and the GIN index was begun before");
@@ -75,7 +75,7 @@ for my $workers (0, 1)
 		'CREATE INDEX t_a ON t (a, pad)', 'CREATE INDEX t_b ON t (b, pad)',
 		'DELETE FROM t WHERE a > 1000');
 	$gate->query_safe('SELECT pg_advisory_lock(28790)');
-	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => 1, index_cleanup => 'on')",
+	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => 1, index_cleanup => 'on') WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ deletion');
 	all_stand(2, "$what: both are about to delete pages");
 	$gate->query_safe('SELECT pg_advisory_unlock(28790)');

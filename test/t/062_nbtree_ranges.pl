@@ -40,7 +40,7 @@ for my $workers (2, 0)
 	my $foreseen = int(sql(q{SELECT oracle.nblocks('t_pad')}) * 9 / 8) + 1024;
 
 	close_gate();
-	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false)",
+	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false) WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ range',
 		vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 10, vacuum_cost_page_dirty => 0);
 	ok(pv_await($node, $at_gate, $workers + 1), "$what: all stand at a range") or diag pv_processes($node);
@@ -58,7 +58,7 @@ for my $workers (2, 0)
 
 	# Pages at the end become empty; they share bits with others
 	sql('DELETE FROM t WHERE pad > (SELECT max(pad) FROM t WHERE id > 0)', 'SELECT pg_current_xact_id()');
-	$run = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false)");
+	$run = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false) WHERE relid = 't'::regclass");
 	ok(pv_finish($run), "$what: pages become empty") or diag $run->{err};
 	cmp_ok(sql(q{SELECT count(*) FROM generate_series(1, oracle.nblocks('t_pad') - 1) b, bt_page_stats('t_pad', b) s WHERE s.type = 'd'}), '>', 1000,
 		"$what: and are deleted");
