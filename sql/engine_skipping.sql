@@ -1,4 +1,4 @@
--- Which pages are read, by the visibility map: the rule that README states under
+-- Which pages are read, by the visibility map: the rule that docs/internals.md states under
 -- "What is read".  Everything is in shared buffers, where nothing is read and
 -- measured, so a jump never costs anything.  A sample of what is skipped is read in
 -- the last part only: before, the numbers are to be those of the rule.
@@ -118,13 +118,13 @@ SELECT fill(3000);
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
-SELECT pages_scanned BETWEEN 301 + 150 AND 301 + 450 AS a_sample, tuples_remaining FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned BETWEEN 301 + 150 AND 301 + 450 AS a_sample, tuples_remaining FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 SELECT fill(3000);
-SELECT pages_scanned FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
-SELECT pages_scanned BETWEEN 301 + 150 AND 301 + 450 AS a_sample, tuples_remaining, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0);
+SELECT pages_scanned BETWEEN 301 + 150 AND 301 + 450 AS a_sample, tuples_remaining, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 2 WHERE id % 10 = 0;
-SELECT pages_scanned BETWEEN 301 + 150 AND 301 + 900 AS a_sample, tuples_remaining, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 2);
+SELECT pages_scanned BETWEEN 301 + 150 AND 301 + 900 AS a_sample, tuples_remaining, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 2) WHERE relid = 'pages'::regclass;
 
 SELECT * FROM pg_check_visible('pages');
 SELECT * FROM pg_check_frozen('pages');
