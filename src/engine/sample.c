@@ -101,6 +101,15 @@ struct PvSampler
 	Buffer		leafbuf;
 };
 
+/* One page in how many is so many of them?  At least one, and no more than there are. */
+static uint32
+one_in(BlockNumber pages, double wanted)
+{
+	double		every = rint(pages / Max(wanted, 1.0));
+
+	return (uint32) Max(Min(every, (double) pages), 1.0);
+}
+
 /*
  * Leader, before launch: choose how many of the skippable pages are to be visited, if
  * all of them were in short runs.  In a table that has no others a large sample has
@@ -119,10 +128,8 @@ pv_sample_plan(PvSamplePlan *plan, BlockNumber pages, BlockNumber rel_pages,
 	memset(plan, 0, sizeof(*plan));
 	if (pages == 0 || skippable == 0)
 		return;
-	plan->every[PV_SAMPLE_LARGE] =
-		(uint32) Max(rint(skippable / Max(large, cheap)), 1);
-	plan->every[PV_SAMPLE_SMALL] =
-		(uint32) Max(rint(skippable / Max(large * SMALL_PART, cheap)), 1);
+	plan->every[PV_SAMPLE_LARGE] = one_in(skippable, Max(large, cheap));
+	plan->every[PV_SAMPLE_SMALL] = one_in(skippable, Max(large * SMALL_PART, cheap));
 	plan->seed = pg_prng_uint64(&pg_global_prng_state);
 }
 

@@ -987,6 +987,15 @@ is_at_small(const Runner *runner)
 	return runner->busy && !runner->on_large && runner->canceled_at == 0;
 }
 
+/* Since when, for the time that it may take?  One in danger of wraparound has longer. */
+static TimestampTz
+at_small_since(const Runner *runner)
+{
+	return runner->on_danger ?
+		TimestampTzPlusMilliseconds(runner->busy_since, PV_MORE_IN_DANGER_MS) :
+		runner->busy_since;
+}
+
 /*
  * The state of all queues, where max_large runners at most may be on large tables.  A
  * scan that was requested is not on its way if all who might do it are at what takes
@@ -1021,8 +1030,8 @@ pv_queue_view(PvQueueView *view, int max_large)
 		view->nrunners++;
 		summary->nrunners++;
 		if (is_at_small(runner) &&
-			(summary->small_since == 0 || runner->busy_since < summary->small_since))
-			summary->small_since = runner->busy_since;
+			(summary->small_since == 0 || at_small_since(runner) < summary->small_since))
+			summary->small_since = at_small_since(runner);
 		summary->nleaving += runner->leave;
 		summary->nleaving_soon += runner->leave && is_free_soon(runner, now);
 		summary->nmovable += !runner->leave && is_free_soon(runner, now) && runner->pid != 0;
@@ -1385,6 +1394,7 @@ pv_queue_begin_scan(void)
 		queue->new_pass = queue->scan_requested;
 		queue->scan_requested = false;
 		queue->scanning = me->scanning = true;
+		me->canceled_at = 0;
 		queue->incomplete = me->queued_some = me->nothing = false;
 		queue->scan++;
 	}
@@ -2020,8 +2030,8 @@ pv_queue_cancel_longest(Oid database, TimestampTz since)
 
 		if (runner->hired && is_at_small(runner) &&
 			shared->queues[runner->queue].database == database &&
-			runner->busy_since <= since &&
-			(longest == NULL || runner->busy_since < longest->busy_since))
+			at_small_since(runner) <= since &&
+			(longest == NULL || at_small_since(runner) < at_small_since(longest)))
 			longest = runner;
 	}
 	if (longest != NULL)

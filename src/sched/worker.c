@@ -56,6 +56,12 @@
 /* Milliseconds for which the row of pg_database is waited for */
 #define LONGEST_FOR_DATABASE_MS	1000
 
+/*
+ * The same for locks that a large table needs, its row of pg_class at the end included: its
+ * vacuum may have taken hours by then, and large tables do not take all places anyway
+ */
+#define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
+
 /* For one table; core's ANALYZE looks for it as PortalContext */
 static MemoryContext work_context = NULL;
 
@@ -301,6 +307,9 @@ next_step(void)
 	if (to_scan)
 		finish_pass(true);
 
+	wait_for_locks(!to_scan && work.item.pages >= PV_LARGE_PAGES ?
+				   LONGEST_FOR_LARGE_MS : PV_LATE_AFTER_MS);
+
 	PG_TRY();
 	{
 		if (to_scan)
@@ -334,6 +343,21 @@ choose_work_mem(void)
 		GetConfigOptionResetString("maintenance_work_mem");
 
 	SetConfigOption("maintenance_work_mem", value, PGC_SUSET, PGC_S_SESSION);
+}
+
+/*
+ * Sleep on, if something is still to be slept off.  A cancel that comes meanwhile was for
+ * a table that is done.
+ */
+static bool
+is_asleep(void)
+{
+	bool		asleep;
+
+	HOLD_CANCEL_INTERRUPTS();
+	asleep = pv_cost_sleep_on();
+	RESUME_CANCEL_INTERRUPTS();
+	return asleep;
 }
 
 /* All that follows from the configuration; when it is reloaded, again. */
@@ -412,7 +436,7 @@ parvacuum_sched_main(Datum main_arg)
 		heed_reload();
 		if (!pv_guc_scheduler || pv_queue_should_leave())
 			break;
-		if (!pv_cost_sleep_on() && !next_step())
+		if (!is_asleep() && !next_step())
 			break;
 	}
 	pv_table_flush_log();
