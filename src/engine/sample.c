@@ -101,7 +101,10 @@ struct PvSampler
 	Buffer		leafbuf;
 };
 
-/* One page in how many is so many of them?  At least one, and no more than there are. */
+/*
+ * Of how many pages must one be chosen to have this number of them?  At least of one, and
+ * at most of all.
+ */
 static uint32
 one_in(BlockNumber pages, double wanted)
 {

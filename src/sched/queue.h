@@ -28,7 +28,7 @@
  */
 #define PV_LATE_AFTER_MS		10000
 
-/* So many milliseconds more a small table may take that is in danger of wraparound. */
+/* A small table in danger of wraparound may take this many milliseconds longer. */
 #define PV_MORE_IN_DANGER_MS	(90 * 60 * 1000)
 
 /* Milliseconds in which a runner that was ended before it came is gone. */

@@ -107,15 +107,21 @@ choose_synchronous_commit(void)
 }
 
 /*
- * Wait for a lock no longer than so many milliseconds.  The table itself is not waited for
- * at all; but its indexes, and rows of pg_database, can be locked as well, by owners who have
- * as many of them as there are runners.
+ * From now on wait at most this many milliseconds for a lock.  The table itself is not
+ * waited for at all.  But an owner can also lock indexes, or rows of pg_database, and may
+ * have as many of them as there are runners.
+ *
+ * This is called outside of transactions only, so nothing but this sets it back.
  */
 static void
 wait_for_locks(int ms)
 {
+	static int	current = -1;
 	char		value[16];
 
+	if (ms == current)
+		return;
+	current = ms;
 	snprintf(value, sizeof(value), "%d", ms);
 	SetConfigOption("lock_timeout", value, PGC_SUSET, PGC_S_OVERRIDE);
 }
