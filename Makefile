@@ -65,7 +65,7 @@ OBJS = \
 	src/store/container.o \
 	src/store/deadtids.o \
 	src/store/space.o \
-	src/throttle/account.o \
+	src/throttle/balance.o \
 	src/throttle/cost.o
 
 DATA = $(wildcard parvacuum--*.sql)
@@ -82,7 +82,7 @@ REGRESS = \
 	oracle \
 	engine_heap \
 	engine_index \
-	engine_rounds \
+	engine_index_scans \
 	engine_options \
 	engine_horizon \
 	engine_skipping

@@ -35,12 +35,12 @@ CREATE FUNCTION parvacuum_run(
     OUT tuples_recently_dead bigint,
     OUT tuples_missed bigint,
     OUT dead_items bigint,
-    OUT index_rounds int,
-    OUT store_bytes bigint,
-    OUT scan_ms double precision,
-    OUT index_ms double precision,
-    OUT reap_ms double precision,
-    OUT cleanup_ms double precision,
+    OUT index_scans int,
+    OUT dead_tuple_bytes bigint,
+    OUT heap_scan_ms double precision,
+    OUT index_vacuum_ms double precision,
+    OUT heap_vacuum_ms double precision,
+    OUT index_cleanup_ms double precision,
     OUT truncate_ms double precision,
     OUT elapsed_ms double precision,
     OUT wal_records bigint,
@@ -189,7 +189,7 @@ CREATE FUNCTION parvacuum_queue_items(
     OUT pid int,
     OUT action text,
     OUT wraparound bool,
-    OUT lane text,
+    OUT size_class text,
     OUT score float8,
     OUT dead_score float8,
     OUT insert_score float8,
@@ -244,7 +244,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_cancel_pid'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(int) IS
-'has a process of parvacuum give up the table that it is at: a runner of the scheduler, which goes on with another table, or the process that vacuums for parvacuum_run() or CALL parvacuum(); true if it was at something and was told to';
+'has a process of parvacuum give up the table that it is at: a scheduler worker, which goes on with another table, or the process that vacuums for parvacuum_run() or CALL parvacuum(); true if it was at something and was told to';
 
 CREATE FUNCTION parvacuum_cancel(rel regclass)
 RETURNS bool

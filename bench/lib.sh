@@ -46,14 +46,14 @@ median='
 # How long a vacuum that begins soon is in each phase, as its progress tells.
 # shellcheck disable=SC2034
 watch_function=$(cat <<'SQL'
-CREATE FUNCTION watch(OUT scan float8, OUT index float8, OUT reap float8, OUT cleanup float8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION watch(OUT scan float8, OUT index float8, OUT heap_vacuum float8, OUT cleanup float8) LANGUAGE plpgsql AS $$
 DECLARE
     now_in text;
     was_in text;
     since timestamptz := clock_timestamp();
     gone float8;
 BEGIN
-    scan := 0; index := 0; reap := 0; cleanup := 0;
+    scan := 0; index := 0; heap_vacuum := 0; cleanup := 0;
     LOOP
         PERFORM pg_stat_clear_snapshot();
         now_in := (SELECT phase FROM pg_stat_progress_vacuum);
@@ -61,7 +61,7 @@ BEGIN
         since := clock_timestamp();
         IF was_in = 'scanning heap' THEN scan := scan + gone;
         ELSIF was_in = 'vacuuming indexes' THEN index := index + gone;
-        ELSIF was_in = 'vacuuming heap' THEN reap := reap + gone;
+        ELSIF was_in = 'vacuuming heap' THEN heap_vacuum := heap_vacuum + gone;
         ELSIF was_in = 'cleaning up indexes' THEN cleanup := cleanup + gone;
         END IF;
         EXIT WHEN was_in IS NOT NULL AND now_in IS NULL;

@@ -14,7 +14,7 @@ FROM unnest(ARRAY['', 'freeze', 'index_cleanup', 'no_index_cleanup', 'no_skippin
 SELECT * FROM oracle.finding;
 
 \echo 'few dead rows: no index is vacuumed, unless that was asked for'
-SELECT split_part(label, ' ', 1) AS wishes, result->>'index_scan_bypassed' AS bypassed, result->>'index_rounds' AS rounds, count(*)
+SELECT split_part(label, ' ', 1) AS wishes, result->>'index_scan_bypassed' AS bypassed, result->>'index_scans' AS rounds, count(*)
 FROM oracle.run WHERE split_part(label, ' ', 2) = 'few' GROUP BY 1, 2, 3 ORDER BY split_part(label, ' ', 1) COLLATE "C", 2, 3;
 
 \echo 'what was skipped'

@@ -93,7 +93,7 @@ CREATE FUNCTION err_lock(rel regclass) RETURNS bool LANGUAGE plpgsql AS
     $$ BEGIN EXECUTE format('LOCK TABLE %s IN SHARE MODE', rel); RETURN true; END $$;
 SELECT CASE WHEN err_lock('err_t') THEN (SELECT count(*) FROM parvacuum_run('err_t')) END;
 \echo :SQLSTATE
--- of a partition that shows only when the runner waits for it
+-- of a partition that shows only when the background leader waits for it
 SET deadlock_timeout = '100ms';
 \set VERBOSITY terse
 SELECT CASE WHEN err_lock('err_p2') THEN (SELECT count(*) FROM parvacuum_run('err_p')) END;
@@ -110,7 +110,7 @@ SET parvacuum.store_limit = -2;
 \set VERBOSITY default
 
 -- none of this has left anything behind
-SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner';
+SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
 SELECT relid, workers_planned FROM parvacuum_run('err_t', workers => 0);
 
 DROP FUNCTION err_plpgsql(), err_sql(), err_call(), err_lock(regclass);

@@ -14,27 +14,27 @@ CREATE INDEX run_t_b ON run_t (b);
 DELETE FROM run_t WHERE a % 5 = 0;
 SELECT relid, workers_planned, workers_launched <= 2 AS launched, pages_total,
        pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_remaining_estimated,
-       tuples_recently_dead, tuples_missed, dead_items, index_rounds, index_scan_bypassed
+       tuples_recently_dead, tuples_missed, dead_items, index_scans, index_scan_bypassed
 FROM parvacuum_run('run_t', workers => 2);
 
 -- the same without workers, and with what phases and usage must be
 DELETE FROM run_t WHERE a % 5 = 1;
 SELECT relid, workers_planned, workers_launched, tuples_removed, dead_items,
-       index_rounds, store_bytes > 0 AS store, scan_ms > 0 AS scan,
-       index_ms > 0 AS index, reap_ms > 0 AS reap, cleanup_ms >= 0 AS cleanup,
+       index_scans, dead_tuple_bytes > 0 AS store, heap_scan_ms > 0 AS scan,
+       index_vacuum_ms > 0 AS index, heap_vacuum_ms > 0 AS heap_vacuum, index_cleanup_ms >= 0 AS cleanup,
        truncate_ms >= 0 AS truncate, elapsed_ms > 0 AS elapsed,
        wal_records > 0 AS wal, buffers_hit + buffers_read > pages_total AS buffers
 FROM parvacuum_run('run_t', workers => 0);
 
 -- nothing to do: pages that are all-visible are not read
 SELECT pages_total, pages_scanned < pages_total / 10 AS skipped, tuples_removed,
-       index_rounds
+       index_scans
 FROM parvacuum_run('run_t');
 SELECT pages_scanned = pages_total AS all_scanned
 FROM parvacuum_run('run_t', disable_page_skipping => true);
 
 -- options by position and by name; "analyze" is a reserved word
-SELECT relfrozenxid_advanced, index_rounds
+SELECT relfrozenxid_advanced, index_scans
 FROM parvacuum_run('run_t', 1, true, 'off', false, true, true, true, false);
 SELECT relfrozenxid_advanced
 FROM parvacuum_run(rel => 'run_t', freeze => true, "analyze" => true, verbose => false);
@@ -42,8 +42,8 @@ SELECT count(*) FROM pg_stats WHERE tablename = 'run_t';
 
 -- few dead rows: the indexes wait, unless told otherwise
 DELETE FROM run_t WHERE a = 2;
-SELECT dead_items, index_rounds, index_scan_bypassed FROM parvacuum_run('run_t');
-SELECT dead_items, index_rounds, index_scan_bypassed
+SELECT dead_items, index_scans, index_scan_bypassed FROM parvacuum_run('run_t');
+SELECT dead_items, index_scans, index_scan_bypassed
 FROM parvacuum_run('run_t', index_cleanup => 'on', disable_page_skipping => true);
 
 -- an empty end of the table
@@ -67,7 +67,7 @@ ALTER TABLE run_w ALTER b SET STORAGE EXTERNAL;
 INSERT INTO run_w SELECT g, repeat('x', 3000) FROM generate_series(1, 100) g;
 DELETE FROM run_w WHERE a % 2 = 0;
 SELECT CASE WHEN relid = 'run_w'::regclass THEN 'run_w' ELSE 'TOAST' END AS relid,
-       tuples_removed, tuples_remaining, dead_items, index_rounds
+       tuples_removed, tuples_remaining, dead_items, index_scans
 FROM parvacuum_run('run_w');
 
 -- materialized views, unlogged tables

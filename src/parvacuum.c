@@ -12,7 +12,7 @@
  *
  *		VACUUM, vacuumdb, autovacuum		parvacuum.c		this file: the SQL functions
  *			|									|			and their checks and rows
- *			|								entry/run.c		starts the runner, a process
+ *			|								entry/run.c		starts the background leader, a process
  *			|									|			that calls core's vacuum()
  *		core's vacuum() and vacuum_rel() <------+
  *			|
@@ -27,18 +27,18 @@
  *
  *		SCAN		all		engine/heap_scan.c		prune and freeze pages, collect dead items
  *		INDEX		all		engine/index_vacuum.c		remove the index entries of dead items
- *		REAP		all		engine/heap_vacuum.c		dead items to unused, visibility map
+ *		VACUUM HEAP		all		engine/heap_vacuum.c		dead items to unused, visibility map
  *		CLEANUP		all		engine/index_vacuum.c		what indexes want done at the end
  *		TRUNCATE	leader	engine/truncate.c	empty pages at the end of the table
  *
  * If the store of dead items fills up, SCAN stops at a segment's border for one
- * round of INDEX and REAP, and goes on.  Under the phases:
+ * round of INDEX and VACUUM HEAP, and goes on.  Under the phases:
  *
  *		engine/pool.c		the processes, and what they share
  *		engine/worker.c		what a participant does in each phase
  *		engine/participant.c	counting, and the failsafe
  *		engine/prune.c		what SCAN does to the tuples of a page
- *		engine/page.c		what SCAN and REAP both do to a page
+ *		engine/page.c		what SCAN and VACUUM HEAP both do to a page
  *		engine/dispense.c	hands out ranges of blocks; what may be skipped
  *		store/deadtids.c	the dead-TID store; store/container.c: its smallest parts;
  *						store/space.c: its memory
@@ -56,9 +56,9 @@
  *		entry/inprogress.c	the vacuums by the engine that VACUUM and autovacuum have begun
  *		sched/launcher.c	the process that follows the configuration for autovacuum,
  *						and has databases vacuumed
- *		sched/worker.c		a runner of the scheduler; sched/candidates.c: what tables need;
+ *		sched/worker.c		a scheduler worker; sched/candidates.c: what tables need;
  *						sched/policy.c: what comes first; sched/queue.c: the queues;
- *						throttle/account.c: the budget; sql/monitor.c: functions
+ *						throttle/balance.c: the budget; sql/monitor.c: functions
  *		base/dsm.c		whether shared memory is running out
  *		base/compat.c		what differs between server versions
  *
@@ -70,7 +70,7 @@
  * later, by CREATE EXTENSION or LOAD in a session, it defines the settings and
  * touches nothing else: functions that need more say so.  The rest of the file
  * runs in the session that calls parvacuum_run() or CALL parvacuum(): it finds
- * out all that can be wrong before a process is started, has the runner do it,
+ * out all that can be wrong before a process is started, has the background leader do it,
  * and shows the result; or that looks at parvacuum_tables.  It takes no locks.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -166,7 +166,7 @@ _PG_init(void)
 	pv_shmem_register(pv_inprogress_shmem_size, pv_inprogress_request_lock, pv_inprogress_shmem_startup);
 	pv_shmem_register(pv_options_shmem_size, NULL, pv_options_shmem_startup);
 	pv_shmem_init();
-	pv_cost_count_runners = pv_queue_nrunners;
+	pv_cost_count_workers = pv_queue_nworkers;
 	pv_hook_init();
 	pv_command_init();
 	pv_launcher_init();
@@ -189,7 +189,7 @@ _PG_init(void)
  *
  * Not caught: a SQL function (not SECURITY DEFINER) within a statement whose
  * portal does not show its executor, as INSERT ... SELECT.  That is harmless:
- * the vacuum's transactions are the runner's own, and the caller's are not
+ * the vacuum's transactions are the background leader's own, and the caller's are not
  * touched.  It would only hold back the horizon for longer, or run into the
  * caller's locks, which is checked by itself.
  */
@@ -397,8 +397,8 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
  */
 
 /*
- * Opens the table without a lock, which we must not hold while the runner
- * works: a lock of ours could be in its way.  The runner looks again, with one.
+ * Opens the table without a lock, which we must not hold while the background leader
+ * works: a lock of ours could be in its way.  The background leader looks again, with one.
  */
 static Relation
 peek_relation(Oid relid)
@@ -437,8 +437,8 @@ check_relation(Oid relid)
 						relname),
 				 errdetail("Only the session that has created it can vacuum it."),
 				 errhint("Use VACUUM.")));
-	if (!pv_runner_may_vacuum(relid, rel->rd_rel->relisshared))
-		pv_runner_refuse(ERROR, relname);
+	if (!pv_may_vacuum(relid, rel->rd_rel->relisshared))
+		pv_refuse_vacuum(ERROR, relname);
 
 	RelationClose(rel);
 }
@@ -501,11 +501,11 @@ put_row(ReturnSetInfo *rsinfo, const PvResult *result)
 	PUT(Int64GetDatum(result->tuples_recently_dead), ours);
 	PUT(Int64GetDatum(result->tuples_missed), ours);
 	PUT(Int64GetDatum(result->dead_items), ours);
-	PUT(Int32GetDatum(result->index_rounds), ours);
-	PUT(Int64GetDatum(result->store_bytes), ours);
+	PUT(Int32GetDatum(result->index_scans), ours);
+	PUT(Int64GetDatum(result->dead_tuple_bytes), ours);
 	PUT_MSECS(result->usecs[PV_PHASE_SCAN], ours);
 	PUT_MSECS(result->usecs[PV_PHASE_INDEX], ours);
-	PUT_MSECS(result->usecs[PV_PHASE_REAP], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_VACUUM_HEAP], ours);
 	PUT_MSECS(result->usecs[PV_PHASE_CLEANUP], ours);
 	PUT_MSECS(result->usecs[PV_PHASE_TRUNCATE], ours);
 	PUT_MSECS(result->elapsed_usecs, true);
@@ -547,7 +547,7 @@ describe_rows(const PvResult *result)
 					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
 	appendStringInfo(&buf, "  It took %.3f s, with %d workers and %d index scans.",
 					 result->elapsed_usecs / 1000000.0,
-					 result->workers_launched, result->index_rounds);
+					 result->workers_launched, result->index_scans);
 	return buf.data;
 }
 
@@ -556,12 +556,12 @@ static void
 report_entry(const PvRunEntry *entry)
 {
 	const PvResult *result = &entry->result;
-	char	   *relname = pv_runner_relname(result->relid);
+	char	   *relname = pv_qualified_relname(result->relid);
 
 	ereport(NOTICE,
 			(OidIsValid(entry->toast_parent) ?
 			 errmsg("vacuumed TOAST table \"%s\" of table \"%s\"", relname,
-					pv_runner_relname(entry->toast_parent)) :
+					pv_qualified_relname(entry->toast_parent)) :
 			 errmsg("vacuumed table \"%s\"", relname),
 			 result->by_engine ?
 			 errdetail("%s", describe_rows(result)) :
@@ -592,7 +592,7 @@ parvacuum_run(PG_FUNCTION_ARGS)
 	check_relation(request.relid);
 	check_not_locked(request.relid);
 
-	foreach(lc, pv_runner_run(&request))
+	foreach(lc, pv_run_in_background(&request))
 	{
 		PvRunEntry *entry = lfirst(lc);
 
@@ -630,7 +630,7 @@ parvacuum_call(PG_FUNCTION_ARGS)
 	commit_procedure();
 	check_not_locked(request.relid);
 
-	foreach(lc, pv_runner_run(&request))
+	foreach(lc, pv_run_in_background(&request))
 		report_entry(lfirst(lc));
 
 	PG_RETURN_VOID();
@@ -667,7 +667,7 @@ check_index(Oid indexoid)
 				 errdetail_relkind_not_supported(relkind),
 				 errhint("Only indexes can be swept, and of partitioned ones those of the partitions.")));
 	relname = get_rel_name(relid);
-	if (!pv_runner_may_vacuum(relid, IsSharedRelation(relid)))
+	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to sweep an index of table \"%s\"", relname),

@@ -567,7 +567,7 @@ $$;
 CREATE FUNCTION oracle.add_up(results jsonb[]) RETURNS jsonb
 LANGUAGE sql AS $$
     SELECT results[1] || (
-        SELECT jsonb_object_agg(key, CASE WHEN key IN ('workers_planned', 'workers_launched', 'store_bytes') THEN most ELSE total END)
+        SELECT jsonb_object_agg(key, CASE WHEN key IN ('workers_planned', 'workers_launched', 'dead_tuple_bytes') THEN most ELSE total END)
         FROM (SELECT key, max(value::text::numeric) AS most, sum(value::text::numeric) AS total
               FROM unnest(results) AS r, jsonb_each(r) WHERE jsonb_typeof(value) = 'number' GROUP BY key) AS n) || (
         SELECT jsonb_build_object('index_scan_bypassed', bool_or((r->>'index_scan_bypassed')::bool)) FROM unnest(results) AS r);
@@ -630,9 +630,9 @@ END $$;
 -- several, if runs that should have done the same did not.
 CREATE VIEW oracle.summary AS
     SELECT split_part(label, ' ', 1) AS trial, count(*) AS runs, tuples_removed AS removed,
-           tuples_recently_dead AS recent, dead_items AS dead, index_rounds AS rounds, index_scan_bypassed AS bypassed
+           tuples_recently_dead AS recent, dead_items AS dead, index_scans AS rounds, index_scan_bypassed AS bypassed
     FROM oracle.run, jsonb_to_record(result) AS r(tuples_removed bigint, tuples_recently_dead bigint,
-        dead_items bigint, index_rounds int, index_scan_bypassed bool)
+        dead_items bigint, index_scans int, index_scan_bypassed bool)
     GROUP BY 1, 3, 4, 5, 6, 7
     ORDER BY split_part(label, ' ', 1) COLLATE "C", 3, 4, 5, 6, 7;
 

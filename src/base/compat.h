@@ -232,7 +232,7 @@ pv_keep_files_open(Relation rel)
  * say.  Core: commands/vacuum.c, vacuum().
  */
 static inline void
-pv_heed_cost_settings(void)
+pv_apply_cost_settings(void)
 {
 #if PG_VERSION_NUM >= 160000
 	VacuumFailsafeActive = false;

@@ -142,7 +142,7 @@ pv_process_lead(pg_atomic_uint32 *flag)
 
 /* Parallel worker: its leader's flag, while that is mapped, and whether we have heeded it */
 static pg_atomic_uint32 *volatile leader_flag = NULL;
-static volatile sig_atomic_t told_to_leave = false;
+static volatile sig_atomic_t must_leave = false;
 
 /*
  * SIGTERM in a parallel worker: a cancel if the leader has given up, but only once.
@@ -153,13 +153,13 @@ leave_or_die(SIGNAL_ARGS)
 	pg_atomic_uint32 *flag = leader_flag;
 	int			save_errno = errno;
 
-	if (flag == NULL || told_to_leave || proc_exit_inprogress ||
+	if (flag == NULL || must_leave || proc_exit_inprogress ||
 		pg_atomic_read_u32(flag) == 0)
 	{
 		die(postgres_signal_arg);
 		return;
 	}
-	told_to_leave = true;
+	must_leave = true;
 	QueryCancelPending = true;
 	InterruptPending = true;
 	SetLatch(MyLatch);
@@ -182,7 +182,7 @@ void
 pv_process_check_leader(void)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (told_to_leave)
+	if (must_leave)
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
 				 errmsg("canceling parallel worker because its leader has given up")));
@@ -212,7 +212,7 @@ pv_process_work(pg_atomic_uint32 *leader_gave_up, void (*work) (void *arg),
 	}
 	PG_CATCH();
 	{
-		if (!told_to_leave || geterrcode() != ERRCODE_QUERY_CANCELED)
+		if (!must_leave || geterrcode() != ERRCODE_QUERY_CANCELED)
 			PG_RE_THROW();
 
 		/* As core ends a background worker after an error, but for the report */

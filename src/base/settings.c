@@ -6,7 +6,7 @@
  * pv_guc_init() runs once in every process that loads the library: in the
  * postmaster when the library is preloaded, else in the session that calls one
  * of our functions.  No setting is PGC_POSTMASTER, so both work.  Backends,
- * runners and parallel workers inherit the postmaster's values; a runner then
+ * scheduler workers and parallel workers inherit the postmaster's values; a scheduler worker then
  * takes over what its caller has SET (entry/run.c), and a parallel worker what
  * its leader has.
  *

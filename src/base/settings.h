@@ -29,7 +29,7 @@ extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
 extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
 													 * autovacuum worker leads */
 extern bool pv_guc_scheduler;	/* on: vacuum the tables that opted in */
-extern int	pv_guc_scheduler_workers;	/* runners at a time */
+extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
 extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
 										 * 0 no limit, -1 as autovacuum has it */
 

@@ -9,37 +9,37 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PV_GATE_H
-#define PV_GATE_H
+#ifndef PV_USE_COUNT_H
+#define PV_USE_COUNT_H
 
 #include "port/atomics.h"
 
-#define PV_GATE_CLOSED			PG_UINT32_MAX
+#define PV_USE_COUNT_CLOSED			PG_UINT32_MAX
 
 /* Go in.  False if it is closed. */
 static inline bool
-pv_gate_enter(pg_atomic_uint32 *gate)
+pv_use_count_enter(pg_atomic_uint32 *use_count)
 {
-	uint32		inside = pg_atomic_read_u32(gate);
+	uint32		inside = pg_atomic_read_u32(use_count);
 
 	do
 	{
-		if (inside == PV_GATE_CLOSED)
+		if (inside == PV_USE_COUNT_CLOSED)
 			return false;
-	} while (!pg_atomic_compare_exchange_u32(gate, &inside, inside + 1));
+	} while (!pg_atomic_compare_exchange_u32(use_count, &inside, inside + 1));
 	return true;
 }
 
 /* Leave.  True to the last one, who has closed it. */
 static inline bool
-pv_gate_leave(pg_atomic_uint32 *gate)
+pv_use_count_leave(pg_atomic_uint32 *use_count)
 {
-	uint32		inside = pg_atomic_read_u32(gate);
+	uint32		inside = pg_atomic_read_u32(use_count);
 
-	while (!pg_atomic_compare_exchange_u32(gate, &inside,
-										   inside > 1 ? inside - 1 : PV_GATE_CLOSED))
+	while (!pg_atomic_compare_exchange_u32(use_count, &inside,
+										   inside > 1 ? inside - 1 : PV_USE_COUNT_CLOSED))
 		 /* somebody was faster */ ;
 	return inside == 1;
 }
 
-#endif							/* PV_GATE_H */
+#endif							/* PV_USE_COUNT_H */

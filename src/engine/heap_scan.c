@@ -51,7 +51,7 @@ typedef struct HeapScan
  * Will the second pass come by this page again?
  */
 static bool
-will_reap(PvParticipant *self)
+will_vacuum_heap(PvParticipant *self)
 {
 	return self->shared->collect_dead_items && !pv_failsafe_triggered(self);
 }
@@ -75,7 +75,7 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
 	self->counters.lpdead_items += ndead;
 	pv_tidstore_count(&self->counters.tidstore, blkno, ndead,
 					  deadoffsets[ndead - 1]);
-	if (will_reap(self))
+	if (will_vacuum_heap(self))
 		pv_deadtids_add_block(self->store, blkno, deadoffsets, ndead);
 }
 
@@ -171,7 +171,7 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 /*
  * Look at a page again on which some inserters could not be hinted committed, since their
  * commits may not be on disk yet: have them there, or the page would wait for its place in
- * the visibility map until its table changes again.  This is for the scheduler's runners,
+ * the visibility map until its table changes again.  This is for scheduler workers,
  * who do not wait for the commits of their ANALYZEs; those of sessions with
  * synchronous_commit off gain as well.  It is rarely needed more than once in a table, as
  * it is only for transactions that had ended when the vacuum began.
@@ -223,7 +223,7 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 
 	pv_blockscan_learn(self->blockscan, PageGetHeapFreeSpace(BufferGetPage(buf)),
 					   found.live_tuples + found.recently_dead_tuples);
-	if (dead_items_stay && will_reap(self))
+	if (dead_items_stay && will_vacuum_heap(self))
 		UnlockReleaseBuffer(buf);	/* the second pass records its space */
 	else
 		release_and_record_space(self, buf, blkno);
@@ -365,7 +365,7 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (glance.hastup)
 		remember_nonempty(self, blkno);
 
-	if (glance.lpdead_items > 0 && will_reap(self))
+	if (glance.lpdead_items > 0 && will_vacuum_heap(self))
 		UnlockReleaseBuffer(buf);
 	else
 		release_and_record_space(self, buf, blkno);

@@ -25,15 +25,15 @@
 #define MAX_LOOKAHEAD	32
 
 /* A page to visit, and what to free on it */
-typedef struct ReapBlock
+typedef struct VacuumBlock
 {
 	BlockNumber blkno;
 	int			ndead;
 	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
-} ReapBlock;
+} VacuumBlock;
 
 /* One participant's way through the store */
-typedef struct HeapReap
+typedef struct HeapVacuum
 {
 	PvParticipant *self;
 	Buffer		vmbuffer;
@@ -44,7 +44,7 @@ typedef struct HeapReap
 	bool		in_segment;
 	PvDeadTidsIter iter;
 	PvReader   *reader;
-} HeapReap;
+} HeapVacuum;
 
 /*
  * Get the next block with dead items in the claimed segments.  This waits for
@@ -53,23 +53,23 @@ typedef struct HeapReap
 static BlockNumber
 next_block(void *arg, void *about_block)
 {
-	HeapReap   *reap = arg;
-	ReapBlock  *block = about_block;
-	PvDeadTids *store = reap->self->store;
+	HeapVacuum   *vac = arg;
+	VacuumBlock  *block = about_block;
+	PvDeadTids *store = vac->self->store;
 
 	for (;;)
 	{
-		if (reap->in_segment &&
-			pv_deadtids_segment_next(&reap->iter, &block->blkno,
+		if (vac->in_segment &&
+			pv_deadtids_segment_next(&vac->iter, &block->blkno,
 									 block->deadoffsets, &block->ndead))
 			return block->blkno;
-		if (reap->segno >= reap->end)
+		if (vac->segno >= vac->end)
 		{
-			reap->in_segment = false;
+			vac->in_segment = false;
 			return InvalidBlockNumber;
 		}
-		reap->in_segment = pv_deadtids_segment_begin(store, reap->segno++,
-													 &reap->iter);
+		vac->in_segment = pv_deadtids_segment_begin(store, vac->segno++,
+													 &vac->iter);
 	}
 }
 
@@ -77,41 +77,41 @@ next_block(void *arg, void *about_block)
  * Free the dead items of one page, pinned on entry, not on return.
  */
 static void
-reap_block(HeapReap *reap, ReapBlock *block, Buffer buf)
+vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
 {
-	PvParticipant *self = reap->self;
+	PvParticipant *self = vac->self;
 	BlockNumber blkno = block->blkno;
 	PvVisibility vis;
 	Size		freespace;
 
 	self->errinfo.blkno = blkno;
-	visibilitymap_pin(self->rel, blkno, &reap->vmbuffer);
+	visibilitymap_pin(self->rel, blkno, &vac->vmbuffer);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 	pv_page_mark_unused(self, buf, blkno, block->deadoffsets, block->ndead);
 	pv_page_visibility(self, buf, blkno, &vis);
-	pv_page_update_map(self, buf, blkno, reap->vmbuffer, &vis, false);
+	pv_page_update_map(self, buf, blkno, vac->vmbuffer, &vis, false);
 	freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 	UnlockReleaseBuffer(buf);
 	RecordPageWithFreeSpace(self->rel, blkno, freespace);
 
-	self->counters.reaped_pages++;
-	self->counters.reaped_items += block->ndead;
+	self->counters.vacuumed_pages++;
+	self->counters.vacuumed_items += block->ndead;
 }
 
 /*
  * Work through the claimed segments.
  */
 static void
-reap_range(HeapReap *reap)
+vacuum_segments(HeapVacuum *vac)
 {
 	Buffer		buf;
 	void	   *about;
 
-	while (pv_reader_next(reap->reader, &buf, &about))
+	while (pv_reader_next(vac->reader, &buf, &about))
 	{
-		reap_block(reap, about, buf);
+		vacuum_block(vac, about, buf);
 		pv_cost_delay();
-		pv_page_pace_wal(reap->self);
+		pv_page_pace_wal(vac->self);
 	}
 }
 
@@ -119,30 +119,30 @@ reap_range(HeapReap *reap)
  * Take part in the second heap pass, until no segment is left.
  */
 void
-pv_reap_heap(PvParticipant *self)
+pv_vacuum_heap(PvParticipant *self)
 {
-	HeapReap   *reap = palloc0(sizeof(HeapReap));
+	HeapVacuum   *vac = palloc0(sizeof(HeapVacuum));
 
-	reap->self = self;
-	reap->vmbuffer = InvalidBuffer;
-	reap->reader = pv_reader_create(self->rel, &self->ring, MAX_LOOKAHEAD,
-									sizeof(ReapBlock), true, next_block, reap);
+	vac->self = self;
+	vac->vmbuffer = InvalidBuffer;
+	vac->reader = pv_reader_create(self->rel, &self->ring, MAX_LOOKAHEAD,
+									sizeof(VacuumBlock), true, next_block, vac);
 
-	while (pv_dispense_claim(&self->shared->reap, &reap->segno, &reap->end))
+	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno, &vac->end))
 	{
-		int64		before = self->counters.reaped_pages;
+		int64		before = self->counters.vacuumed_pages;
 
-		pv_reader_restart(reap->reader);
-		reap_range(reap);
-		pg_atomic_fetch_add_u64(&self->shared->blocks_reaped,
-								self->counters.reaped_pages - before);
+		pv_reader_restart(vac->reader);
+		vacuum_segments(vac);
+		pg_atomic_fetch_add_u64(&self->shared->blocks_vacuumed,
+								self->counters.vacuumed_pages - before);
 		if (self->tick)
 			self->tick(self);
 	}
 
-	if (BufferIsValid(reap->vmbuffer))
-		ReleaseBuffer(reap->vmbuffer);
-	pv_reader_free(reap->reader);
-	pfree(reap);
+	if (BufferIsValid(vac->vmbuffer))
+		ReleaseBuffer(vac->vmbuffer);
+	pv_reader_free(vac->reader);
+	pfree(vac);
 	self->errinfo.blkno = InvalidBlockNumber;
 }

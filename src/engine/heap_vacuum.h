@@ -5,11 +5,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PV_REAP_H
-#define PV_REAP_H
+#ifndef PV_HEAP_VACUUM_H
+#define PV_HEAP_VACUUM_H
 
 #include "engine/participant.h"
 
-extern void pv_reap_heap(PvParticipant *self);
+extern void pv_vacuum_heap(PvParticipant *self);
 
-#endif							/* PV_REAP_H */
+#endif							/* PV_HEAP_VACUUM_H */

@@ -252,7 +252,7 @@ pv_index_all_done(PvParticipant *leader)
  * leader does that, as in core.
  */
 static bool
-worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_rounds)
+worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_scans)
 {
 	uint8		options = amroutine->amparallelvacuumoptions;
 
@@ -261,7 +261,7 @@ worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_rounds)
 	if (options & VACUUM_OPTION_PARALLEL_CLEANUP)
 		return true;
 	return (options & VACUUM_OPTION_PARALLEL_COND_CLEANUP) != 0 &&
-		index_rounds == 0;
+		index_scans == 0;
 }
 
 /*
@@ -336,7 +336,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		else if (phase == PV_PHASE_CLEANUP && cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;
 		else if (worker_may(leader->indrels[i]->rd_indam, phase,
-							leader->shared->index_rounds))
+							leader->shared->index_scans))
 			unit->kind = PV_UNIT_SINGLE;
 		else
 			unit->kind = PV_UNIT_LEADER_ONLY;

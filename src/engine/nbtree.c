@@ -208,7 +208,7 @@ pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages, Size first_word)
 	btree->first_word = first_word;
 	SpinLockInit(&btree->mutex);
 	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
-	pg_atomic_init_u32(&btree->gate, PV_GATE_CLOSED);
+	pg_atomic_init_u32(&btree->use_count, PV_USE_COUNT_CLOSED);
 	pg_atomic_init_u32(&btree->pages_done, 0);
 }
 
@@ -246,7 +246,7 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 					 index_length(indrel),
 					 RANGE_MIN_PAGES, RANGE_MAX_PAGES, leader->shared->nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
-	pg_atomic_write_u32(&btree->gate, 0);
+	pg_atomic_write_u32(&btree->use_count, 0);
 }
 
 /*
@@ -689,7 +689,7 @@ leave(BtreeScan *scan)
 	btree->counts.pages_free += scan->counts.pages_free;
 	SpinLockRelease(&btree->mutex);
 
-	return pv_gate_leave(&btree->gate);
+	return pv_use_count_leave(&btree->use_count);
 }
 
 
@@ -932,7 +932,7 @@ pv_nbtree_pages_left(PvParticipant *self, int i)
 
 	/* In an emergency nobody claims any more */
 	if (pv_failsafe_triggered(self) ||
-		pg_atomic_read_u32(&btree->gate) == PV_GATE_CLOSED)
+		pg_atomic_read_u32(&btree->use_count) == PV_USE_COUNT_CLOSED)
 		return 0;
 	return pages_unclaimed(&btree->pages);
 }
@@ -949,7 +949,7 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 	BtreeScan  *scan;
 	bool		finisher;
 
-	if (!pv_gate_enter(&unit->btree.gate))
+	if (!pv_use_count_enter(&unit->btree.use_count))
 		return false;
 
 	scan = palloc0(sizeof(BtreeScan));

@@ -152,7 +152,7 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
  * rows are not there.  What is left to do is to tell, and to clear both.
  */
 static void
-mend_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+repair_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 				Buffer vmbuffer)
 {
 	Page		page = BufferGetPage(buf);
@@ -192,7 +192,7 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	if ((old != 0 && !PageIsAllVisible(page)) ||
 		(has_dead_items && PageIsAllVisible(page)))
 	{
-		mend_visibility(self, buf, blkno, vmbuffer);
+		repair_visibility(self, buf, blkno, vmbuffer);
 		old = 0;
 	}
 	if (!vis->all_visible)

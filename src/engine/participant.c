@@ -50,8 +50,8 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 	sum->live_tuples += part->live_tuples;
 	sum->recently_dead_tuples += part->recently_dead_tuples;
 	sum->missed_dead_tuples += part->missed_dead_tuples;
-	sum->reaped_pages += part->reaped_pages;
-	sum->reaped_items += part->reaped_items;
+	sum->vacuumed_pages += part->vacuumed_pages;
+	sum->vacuumed_items += part->vacuumed_items;
 	pv_sample_add(&sum->sample, &part->sample);
 	pv_tidstore_add(&sum->tidstore, &part->tidstore);
 	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
@@ -83,7 +83,7 @@ pv_check_failsafe(PvParticipant *self)
 			ereport(WARNING,
 					(errmsg("bypassing nonessential maintenance of table \"%s.%s.%s\" as a failsafe after %d index scans",
 							self->errinfo.dbname, self->errinfo.relnamespace,
-							self->errinfo.relname, shared->index_rounds),
+							self->errinfo.relname, shared->index_scans),
 					 errdetail("The table's relfrozenxid or relminmxid is too far in the past."),
 					 errhint("Consider increasing configuration parameter \"maintenance_work_mem\" or \"autovacuum_work_mem\".\n"
 							 "You might also need to consider other ways for VACUUM to keep up with the allocation of transaction IDs.")));

@@ -45,8 +45,8 @@ typedef struct PvCounters
 	int64		live_tuples;
 	int64		recently_dead_tuples;
 	int64		missed_dead_tuples;
-	int64		reaped_pages;
-	int64		reaped_items;
+	int64		vacuumed_pages;
+	int64		vacuumed_items;
 	PvSample	sample;			/* of pages that are skipped, but not by core */
 	PvTidStoreUse tidstore;		/* what core would take for the dead items */
 
@@ -89,7 +89,7 @@ typedef struct PvBtreeShared
 
 	/* Atomics */
 	PvDispenseShared pages;
-	pg_atomic_uint32 gate;		/* who takes part */
+	pg_atomic_uint32 use_count;		/* who takes part */
 	pg_atomic_uint32 pages_done;	/* progress */
 
 	/* Sums of those who have left, under the mutex */
@@ -143,7 +143,7 @@ typedef struct PvShared
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;
 	bool		collect_dead_items; /* SCAN is to fill the store */
-	int			index_rounds;	/* completed or begun */
+	int			index_scans;	/* completed or begun */
 	double		reltuples;		/* for index access methods */
 	bool		estimated_count;
 
@@ -161,13 +161,13 @@ typedef struct PvShared
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
 	pg_atomic_uint32 nstopped;	/* participants whose scan the full store stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of SCAN */
-	pg_atomic_uint64 blocks_reaped; /* progress of REAP */
+	pg_atomic_uint64 blocks_vacuumed; /* progress of VACUUM HEAP */
 	pg_atomic_uint32 indexes_done;	/* in this phase */
 
 	PvCostShared cost;
 	PvEagerShared eager;
 	PvDispenseShared scan;		/* of heap blocks */
-	PvDispenseShared reap;		/* of segments */
+	PvDispenseShared vacuum_heap;		/* of segments */
 } PvShared;
 
 typedef struct PvParticipant

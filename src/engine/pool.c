@@ -85,7 +85,7 @@ init_shared(PvShared *shared, const PvShared *plan)
 	pg_atomic_init_u32(&shared->failsafe, 0);
 	pg_atomic_init_u32(&shared->nstopped, 0);
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
-	pg_atomic_init_u64(&shared->blocks_reaped, 0);
+	pg_atomic_init_u64(&shared->blocks_vacuumed, 0);
 	pg_atomic_init_u32(&shared->indexes_done, 0);
 }
 
@@ -220,7 +220,7 @@ warn_of_no_room(PvPool *pool)
 
 /*
  * Have core copy our state for the workers.  Before PG 16 what a cost delay goes by
- * are the settings themselves; a runner has stored there what no setting may be, and
+ * are the settings themselves; a scheduler worker has stored there what no setting may be, and
  * workers, who are told what to go by, would refuse it.
  */
 static void
@@ -229,7 +229,7 @@ init_segment(ParallelContext *pcxt)
 	double		delay = pv_vacuum_cost_delay;
 	int			limit = pv_vacuum_cost_limit;
 
-	if (!PV_CORE_RESETS_COSTS || !pv_cost_on_account)
+	if (!PV_CORE_RESETS_COSTS || !pv_cost_on_balance)
 	{
 		InitializeParallelDSM(pcxt);
 		return;

@@ -72,7 +72,7 @@ pv_error_callback(void *arg)
 		case PV_PHASE_SCAN:
 			heap_pass_context(info, "scanning");
 			break;
-		case PV_PHASE_REAP:
+		case PV_PHASE_VACUUM_HEAP:
 			heap_pass_context(info, "vacuuming");
 			break;
 		case PV_PHASE_INDEX:
@@ -139,7 +139,7 @@ append_headline(StringInfo buf, const PvErrorInfo *info,
 
 	appendStringInfo(buf, "%s \"%s.%s.%s\": index scans: %d\n", what,
 					 info->dbname, info->relnamespace, info->relname,
-					 result->index_rounds);
+					 result->index_scans);
 }
 
 static void
@@ -224,7 +224,7 @@ append_indexes(StringInfo buf, const PvResult *result,
 		what = "index scan bypassed by failsafe";
 	else if (details->bypassed)
 		what = "index scan bypassed";
-	else if (result->index_rounds == 0)
+	else if (result->index_scans == 0)
 		what = "index scan not needed";
 	else
 		what = "index scan needed";
@@ -328,14 +328,14 @@ append_engine(StringInfo buf, const PvResult *result,
 	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms, exit of workers %.3f ms\n",
 					 result->usecs[PV_PHASE_SCAN] / 1000.0,
 					 result->usecs[PV_PHASE_INDEX] / 1000.0,
-					 result->usecs[PV_PHASE_REAP] / 1000.0,
+					 result->usecs[PV_PHASE_VACUUM_HEAP] / 1000.0,
 					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
 					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0,
 					 result->usecs[PV_PHASE_DONE] / 1000.0);
-	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, rounds: %d",
-					 (long long) result->store_bytes,
+	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, index scans: %d",
+					 (long long) result->dead_tuple_bytes,
 					 (long long) details->store_segments,
-					 result->index_rounds);
+					 result->index_scans);
 }
 
 /*

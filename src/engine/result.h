@@ -18,7 +18,7 @@ typedef enum PvPhase
 	PV_PHASE_IDLE = 0,			/* between phases, or not begun */
 	PV_PHASE_SCAN,				/* first heap pass */
 	PV_PHASE_INDEX,				/* bulk deletion in indexes */
-	PV_PHASE_REAP,				/* second heap pass */
+	PV_PHASE_VACUUM_HEAP,				/* second heap pass */
 	PV_PHASE_CLEANUP,			/* index cleanup */
 	PV_PHASE_TRUNCATE,			/* leader only */
 	PV_PHASE_DONE				/* workers leave */
@@ -47,8 +47,8 @@ typedef struct PvResult
 	int64		tuples_recently_dead;	/* some snapshot may still see them */
 	int64		tuples_missed;	/* dead, on pages that others had pinned */
 	int64		dead_items;		/* LP_DEAD items collected */
-	int			index_rounds;
-	int64		store_bytes;	/* most memory the dead-TID store held */
+	int			index_scans;
+	int64		dead_tuple_bytes;	/* most memory the dead-TID store held */
 	int64		usecs[PV_NUM_PHASES];
 	int64		elapsed_usecs;
 	int64		wal_records;

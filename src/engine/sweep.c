@@ -752,7 +752,7 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 {
 	bool		before = pv_guard_enter();
 
-	pv_heed_cost_settings();
+	pv_apply_cost_settings();
 	VacuumCostBalance = 0;
 	PG_TRY();
 	{

@@ -11,7 +11,7 @@
  *	 rounds		SCAN	all: prune, freeze, collect dead items, until the
  *						table is through or the store is full
  *				INDEX	all: remove the items from every index
- *				REAP	all: free their line pointers
+ *				VACUUM HEAP	all: free their line pointers
  *	 CLEANUP	all: index cleanup; the pool and parallel mode end
  *	 leader		cleanup of indexes that parallel mode forbids, truncate, update pg_class, report
  *
@@ -69,7 +69,7 @@
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
 /* A claim of the second pass takes at most so many segments */
-#define REAP_MAX_SEGMENTS		32
+#define VACUUM_HEAP_MAX_SEGMENTS		32
 
 /* The leader has scanned so much that its workers must have started */
 #define CHECK_ATTACHED_AFTER	16384
@@ -93,9 +93,9 @@ typedef struct PvVacuum
 	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
 	BlockNumber allfrozen_before;
 	int64		store_segments;
-	int64		reaped_before;	/* items freed in earlier rounds ... */
-	int64		reaped_pages_before;	/* ... and the pages they were on */
-	bool		told_of_eager;	/* that no more pages are read early */
+	int64		vacuumed_before;	/* items freed in earlier rounds ... */
+	int64		vacuumed_pages_before;	/* ... and the pages they were on */
+	bool		reported_eager_end;	/* that no more pages are read early */
 	BlockNumber fsm_vacuumed;	/* the free space map is up to date below */
 
 	PvCounters	sum;			/* of all participants */
@@ -138,9 +138,9 @@ update_progress(PvParticipant *leader)
 								  pv_deadtids_num_items(leader->store),
 								  pv_deadtids_limit(leader->store));
 			break;
-		case PV_PHASE_REAP:
+		case PV_PHASE_VACUUM_HEAP:
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
-										 pg_atomic_read_u64(&shared->blocks_reaped));
+										 pg_atomic_read_u64(&shared->blocks_vacuumed));
 			break;
 		case PV_PHASE_INDEX:
 		case PV_PHASE_CLEANUP:
@@ -155,14 +155,14 @@ update_progress(PvParticipant *leader)
  * Enough pages have been frozen early: say so once.
  */
 static void
-tell_of_eager_end(PvVacuum *vac)
+report_eager_end(PvVacuum *vac)
 {
 	PvEagerShared *eager = &vac->leader.shared->eager;
 
-	if (vac->told_of_eager || eager->nregions == 0 ||
+	if (vac->reported_eager_end || eager->nregions == 0 ||
 		pg_atomic_read_u32(&eager->successes_left) > 0)
 		return;
-	vac->told_of_eager = true;
+	vac->reported_eager_end = true;
 	ereport(vac->verbose ? INFO : DEBUG2,
 			(errmsg("disabling eager scanning after freezing %u eagerly scanned blocks of relation \"%s.%s.%s\"",
 					pg_atomic_read_u32(&vac->plan.eager.successes_left),
@@ -181,7 +181,7 @@ leader_tick(PvParticipant *leader)
 
 	update_progress(leader);
 	pv_cost_refresh(&leader->shared->cost);
-	tell_of_eager_end(vac);
+	report_eager_end(vac);
 	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);
 }
@@ -489,10 +489,10 @@ open_budget(PvVacuum *vac)
 		return;
 	}
 	pv_cost_init(&vac->plan.cost, pv_guc_autovacuum_cost_limit_scale);
-	if (pv_cost_is_runner)
+	if (pv_is_scheduler_worker)
 	{
-		/* the runner has looked at the table's own limits */
-		vac->plan.cost.on_account = pv_cost_on_account;
+		/* the scheduler worker has looked at the table's own limits */
+		vac->plan.cost.on_balance = pv_cost_on_balance;
 		pv_cost_follow_reloads();
 		return;
 	}
@@ -611,7 +611,7 @@ scan_heap(PvVacuum *vac)
 	if (failsafe_is_on(vac))
 		shared->collect_dead_items = false;
 	run_phase(vac, PV_PHASE_SCAN, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
-	tell_of_eager_end(vac);
+	report_eager_end(vac);
 
 	if (vac->leader.store)
 	{
@@ -676,27 +676,27 @@ bypass_indexes(PvVacuum *vac)
  * vacuumed completely.
  */
 static void
-reap_heap(PvVacuum *vac)
+vacuum_heap(PvVacuum *vac)
 {
 	PvShared   *shared = vac->leader.shared;
 	int64		items = pv_deadtids_num_items(vac->leader.store);
 
-	pv_dispense_init(&shared->reap, 0, pv_deadtids_nsegments(vac->leader.store),
-					 1, REAP_MAX_SEGMENTS, shared->nslots);
-	run_phase(vac, PV_PHASE_REAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
+	pv_dispense_init(&shared->vacuum_heap, 0, pv_deadtids_nsegments(vac->leader.store),
+					 1, VACUUM_HEAP_MAX_SEGMENTS, shared->nslots);
+	run_phase(vac, PV_PHASE_VACUUM_HEAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 
 	/* Each item of the round must have been freed, and nothing else */
-	if (vac->sum.reaped_items - vac->reaped_before != items)
+	if (vac->sum.vacuumed_items - vac->vacuumed_before != items)
 		elog(ERROR, "second heap pass freed %lld of %lld dead items",
-			 (long long) (vac->sum.reaped_items - vac->reaped_before),
+			 (long long) (vac->sum.vacuumed_items - vac->vacuumed_before),
 			 (long long) items);
 
 	ereport(DEBUG2,
 			(errmsg("table \"%s\": removed %lld dead item identifiers in %u pages",
 					vac->leader.errinfo.relname, (long long) items,
-					(BlockNumber) (vac->sum.reaped_pages - vac->reaped_pages_before))));
-	vac->reaped_before = vac->sum.reaped_items;
-	vac->reaped_pages_before = vac->sum.reaped_pages;
+					(BlockNumber) (vac->sum.vacuumed_pages - vac->vacuumed_pages_before))));
+	vac->vacuumed_before = vac->sum.vacuumed_items;
+	vac->vacuumed_pages_before = vac->sum.vacuumed_pages;
 }
 
 /*
@@ -717,13 +717,13 @@ vacuum_dead_items(PvVacuum *vac)
 		if (!failsafe_is_on(vac) && !pv_index_all_done(&vac->leader))
 			elog(ERROR, "not every index of \"%s\" was vacuumed",
 				 RelationGetRelationName(vac->rel));
-		shared->index_rounds++;
+		shared->index_scans++;
 		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
-									 shared->index_rounds);
+									 shared->index_scans);
 
 		/* In an emergency some index may not have been vacuumed */
 		if (!failsafe_is_on(vac))
-			reap_heap(vac);
+			vacuum_heap(vac);
 	}
 }
 
@@ -732,7 +732,7 @@ vacuum_dead_items(PvVacuum *vac)
  * its memory is at the disposal of whoever needs it first in the next.
  */
 static void
-vacuum_round(PvVacuum *vac)
+vacuum_indexes_and_heap(PvVacuum *vac)
 {
 	PvDeadTids *store = vac->leader.store;
 
@@ -740,7 +740,7 @@ vacuum_round(PvVacuum *vac)
 		return;
 	if (pv_deadtids_num_items(store) > 0)
 		vacuum_dead_items(vac);
-	vac->result->store_bytes = pv_deadtids_max_memory(store);
+	vac->result->dead_tuple_bytes = pv_deadtids_max_memory(store);
 	pv_deadtids_reset(store);
 }
 
@@ -821,7 +821,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 			vac->consider_bypass = false;	/* this is not the only round */
 		else
 			estimate_tuples(vac);
-		vacuum_round(vac);
+		vacuum_indexes_and_heap(vac);
 		vacuum_free_space_map(vac);
 	} while (more);
 
@@ -831,7 +831,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 
 	vac->result->workers_planned = vac->pool.nworkers_planned;
 	vac->result->workers_launched = vac->pool.nworkers_launched;
-	vac->result->index_rounds = vac->leader.shared->index_rounds;
+	vac->result->index_scans = vac->leader.shared->index_scans;
 	end_pool(vac);
 	clean_up_indexes_later(vac);
 }

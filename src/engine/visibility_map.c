@@ -35,19 +35,19 @@
 #include "engine/visibility_map.h"
 
 /* The table whose map nobody knows of yet */
-static bool untold = false;
-static PvRelFileBackend untold_file;
+static bool invalidation_is_pending = false;
+static PvRelFileBackend pending_file;
 
 /*
  * The transaction has committed or been rolled back, and still holds its locks.
  */
 static void
-tell_at_xact_end(XactEvent event, void *arg)
+invalidate_at_xact_end(XactEvent event, void *arg)
 {
-	if (untold && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT))
+	if (invalidation_is_pending && (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT))
 	{
-		untold = false;
-		CacheInvalidateSmgr(untold_file);
+		invalidation_is_pending = false;
+		CacheInvalidateSmgr(pending_file);
 	}
 }
 
@@ -55,12 +55,12 @@ tell_at_xact_end(XactEvent event, void *arg)
  * Tell sessions at the end of the transaction; and of another table of it, now.
  */
 static void
-tell_later(SMgrRelation reln)
+report_later(SMgrRelation reln)
 {
-	if (untold)
-		CacheInvalidateSmgr(untold_file);
-	untold = true;
-	untold_file = pv_smgr_file(reln);
+	if (invalidation_is_pending)
+		CacheInvalidateSmgr(pending_file);
+	invalidation_is_pending = true;
+	pending_file = pv_smgr_file(reln);
 }
 
 /*
@@ -85,7 +85,7 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 
 	/* this may fail, and after what follows they must be told */
 	if (!registered)
-		RegisterXactCallback(tell_at_xact_end, NULL);
+		RegisterXactCallback(invalidate_at_xact_end, NULL);
 	registered = true;
 
 	LockRelationForExtension(rel, ExclusiveLock);
@@ -94,7 +94,7 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 	if (smgrnblocks(reln, fork) == 0)
 	{
 		ReleaseBuffer(pv_extend_fork(rel, fork));
-		tell_later(RelationGetSmgr(rel));
+		report_later(RelationGetSmgr(rel));
 	}
 	UnlockRelationForExtension(rel, ExclusiveLock);
 }

@@ -63,8 +63,8 @@ pv_participate(PvParticipant *self, PvPhase phase)
 		case PV_PHASE_CLEANUP:
 			pv_index_work(self, phase);
 			break;
-		case PV_PHASE_REAP:
-			pv_reap_heap(self);
+		case PV_PHASE_VACUUM_HEAP:
+			pv_vacuum_heap(self);
 			break;
 		case PV_PHASE_IDLE:
 		case PV_PHASE_TRUNCATE:

@@ -465,7 +465,7 @@ static void
 call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
 {
 	pv_hook_resolve_truncate(rel, params, true);
-	pv_cost_settle();
+	pv_cost_flush();
 	previous_vacuum(rel, params, bstrategy);
 	pv_cost_charge_slept();
 }
@@ -616,7 +616,7 @@ set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *option
 static bool
 is_of_core(void)
 {
-	return current_run == NULL && !pv_cost_is_runner;
+	return current_run == NULL && !pv_is_scheduler_worker;
 }
 
 /*

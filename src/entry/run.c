@@ -5,11 +5,11 @@
  *
  * A vacuum commits and begins transactions, which a function cannot do in its
  * caller's.  So parvacuum_run() and CALL parvacuum() (parvacuum.c) start a
- * background worker, the runner, and wait for it.  The runner becomes the caller, as far as rights and settings go,
+ * background worker, the background leader, and wait for it.  The background leader becomes the caller, as far as rights and settings go,
  * hands the table to core's vacuum(), and leads the parallel workers that the
  * engine then wants.
  *
- *		caller								runner
+ *		caller								background leader
  *		------								------
  *		segment: who I am, what to do,
  *		   settings, text, queue
@@ -23,23 +23,23 @@
  *		waits for the exit
  *
  * One queue carries all of it, so everything arrives in the order in which it
- * happened.  The segment is filled before the runner starts and only read
+ * happened.  The segment is filled before the background leader starts and only read
  * after that; the queue has its own spinlock.
  *
  * Who waits for whom.  The caller sleeps on its latch, and a latch is no lock:
  * the deadlock detector sees nothing.  So a caller that holds a lock in the
- * runner's way is refused where that shows beforehand (parvacuum.c), and while
- * waiting it looks from time to time whether the runner waits for it (see
+ * background leader's way is refused where that shows beforehand (parvacuum.c), and while
+ * waiting it looks from time to time whether the background leader waits for it (see
  * check_deadlock).  Whatever ends the caller's wait, an error, a cancel, the
- * end of the session, first terminates the runner and waits until it is gone.
- * The runner for its part looks at each table whether its caller is still there.
+ * end of the session, first terminates the background leader and waits until it is gone.
+ * The background leader for its part looks at each table whether its caller is still there.
  *
  * Horizon.  A function's caller holds a snapshot as long as the run lasts, and
  * dead rows that the snapshot might see are not removed, in no table of the
  * database.  The procedure commits first and waits without a snapshot; long
  * runs should use it.
  *
- * The first half of the file is run by the caller, the second by the runner.
+ * The first half of the file is run by the caller, the second by the background leader.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -89,12 +89,12 @@
 #include "entry/runs.h"
 
 /* The segment's table of contents. */
-#define PV_RUNNER_MAGIC			0x70767231
-#define PV_KEY_SHARED			1	/* PvRunnerShared */
+#define PV_LEADER_MAGIC			0x70767231
+#define PV_KEY_SHARED			1	/* PvLeaderShared */
 #define PV_KEY_GUC				2	/* the caller's settings */
 #define PV_KEY_LIBRARIES		3	/* the libraries that they may belong to */
 #define PV_KEY_TEXT				4	/* the caller's statement */
-#define PV_KEY_QUEUE			5	/* shm_mq, runner to caller */
+#define PV_KEY_QUEUE			5	/* shm_mq, background leader to caller */
 
 #define PV_QUEUE_SIZE			((Size) 16384)
 
@@ -103,15 +103,15 @@
 #define PV_MSG_RESULT			'r' /* PvRunEntry: and done */
 #define PV_MSG_DONE				'd' /* PvUsage: the run is complete */
 
-/* Blocks and WAL that the runner and its workers used. */
+/* Blocks and WAL that the background leader and its workers used. */
 typedef struct PvUsage
 {
 	BufferUsage buffers;
 	WalUsage	wal;
 } PvUsage;
 
-/* Set before the runner starts, then read-only. */
-typedef struct PvRunnerShared
+/* Set before the background leader starts, then read-only. */
+typedef struct PvLeaderShared
 {
 	int			caller_pid;
 	Oid			database_id;
@@ -122,9 +122,9 @@ typedef struct PvRunnerShared
 	uint64		query_id;
 	PvRunPlace	place;
 	PvRequest	request;
-} PvRunnerShared;
+} PvLeaderShared;
 
-/* The caller's hold on a runner. */
+/* The caller's hold on a background leader. */
 typedef struct PvCall
 {
 	const PvRequest *request;
@@ -133,7 +133,7 @@ typedef struct PvCall
 	dsm_segment *segment;
 	BackgroundWorkerHandle *handle; /* NULL before the start */
 	shm_mq_handle *queue;		/* NULL when detached */
-	MemoryContext message_context;	/* for one message of the runner */
+	MemoryContext message_context;	/* for one message of the background leader */
 	ErrorContextCallback *outer_context;
 	Oid			current;		/* the relation that is being vacuumed */
 	int			pin_waits;		/* consecutive sightings, see check_deadlock */
@@ -143,9 +143,9 @@ typedef struct PvCall
 } PvCall;
 
 /* The process of this session's previous run; it may still be exiting. */
-static BackgroundWorkerHandle *last_runner = NULL;
+static BackgroundWorkerHandle *last_leader = NULL;
 
-/* The runner's caller, to see whether it is still there. */
+/* The background leader's caller, to see whether it is still there. */
 static PGPROC *caller_proc = NULL;
 static int	caller_pid = 0;
 
@@ -164,14 +164,14 @@ static int	caller_pid = 0;
  * errors.
  */
 bool
-pv_runner_may_vacuum(Oid relid, bool is_shared)
+pv_may_vacuum(Oid relid, bool is_shared)
 {
 	return pv_may_maintain(relid, GetUserId()) ||
 		(!is_shared && pv_owns_database(MyDatabaseId, GetUserId()));
 }
 
 void
-pv_runner_refuse(int elevel, const char *relname)
+pv_refuse_vacuum(int elevel, const char *relname)
 {
 	ereport(elevel,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -184,7 +184,7 @@ pv_runner_refuse(int elevel, const char *relname)
  * PG 18 on all children of any.
  */
 List *
-pv_runner_expand(Oid relid, char relkind)
+pv_expand_relation(Oid relid, char relkind)
 {
 	if (relkind == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
 		return find_all_inheritors(relid, NoLock, NULL);
@@ -193,7 +193,7 @@ pv_runner_expand(Oid relid, char relkind)
 
 /* The qualified name, for messages; of a table that is gone, its OID. */
 char *
-pv_runner_relname(Oid relid)
+pv_qualified_relname(Oid relid)
 {
 	char	   *name = get_rel_name(relid);
 	char	   *schema = get_namespace_name(get_rel_namespace(relid));
@@ -210,11 +210,11 @@ pv_runner_relname(Oid relid)
  */
 
 /*
- * Writes down who the caller is, for the runner to become.  The current user is
+ * Writes down who the caller is, for the background leader to become.  The current user is
  * that of SET ROLE, or the session's: called_from_function() has refused others.
  */
 static void
-fill_shared(PvRunnerShared *shared, const PvCall *call)
+fill_shared(PvLeaderShared *shared, const PvCall *call)
 {
 	Assert(GetUserId() == GetOuterUserId());
 
@@ -231,7 +231,7 @@ fill_shared(PvRunnerShared *shared, const PvCall *call)
 }
 
 /*
- * Takes a place among the runs of the cluster, which is kept until the runner is gone.
+ * Takes a place among the runs of the cluster, which is kept until the background leader is gone.
  */
 static void
 take_place(PvCall *call)
@@ -272,7 +272,7 @@ create_segment(PvCall *call)
 	shm_mq	   *queue;
 
 	shm_toc_initialize_estimator(&estimator);
-	shm_toc_estimate_chunk(&estimator, sizeof(PvRunnerShared));
+	shm_toc_estimate_chunk(&estimator, sizeof(PvLeaderShared));
 	shm_toc_estimate_chunk(&estimator, guc_size);
 	shm_toc_estimate_chunk(&estimator, library_size);
 	shm_toc_estimate_chunk(&estimator, text_size);
@@ -281,11 +281,11 @@ create_segment(PvCall *call)
 	size = shm_toc_estimate(&estimator);
 
 	call->segment = dsm_create(size, 0);
-	toc = shm_toc_create(PV_RUNNER_MAGIC, dsm_segment_address(call->segment),
+	toc = shm_toc_create(PV_LEADER_MAGIC, dsm_segment_address(call->segment),
 						 size);
 
-	space = shm_toc_allocate(toc, sizeof(PvRunnerShared));
-	fill_shared((PvRunnerShared *) space, call);
+	space = shm_toc_allocate(toc, sizeof(PvLeaderShared));
+	fill_shared((PvLeaderShared *) space, call);
 	shm_toc_insert(toc, PV_KEY_SHARED, space);
 
 	space = shm_toc_allocate(toc, guc_size);
@@ -312,19 +312,19 @@ create_segment(PvCall *call)
  * ended and so given its slot back.  False if there was none.
  */
 static bool
-last_runner_is_gone(void)
+last_leader_is_gone(void)
 {
-	if (last_runner == NULL)
+	if (last_leader == NULL)
 		return false;
 
-	WaitForBackgroundWorkerShutdown(last_runner);
-	pfree(last_runner);
-	last_runner = NULL;
+	WaitForBackgroundWorkerShutdown(last_leader);
+	pfree(last_leader);
+	last_leader = NULL;
 	return true;
 }
 
 /*
- * Waits until a runner that has told that it is done has let go of everything
+ * Waits until a background leader that has told that it is done has let go of everything
  * in the server.  What is left of its exit is the kernel's, which takes the
  * longer the more of shared memory it had mapped, up to a tenth of a second
  * for some gigabytes; nobody has to wait for that.
@@ -338,22 +338,22 @@ wait_until_detached(PvCall *call)
 	while (shm_mq_receive(call->queue, &len, &data, false) == SHM_MQ_SUCCESS)
 		;						/* nothing is of interest any more */
 
-	if (last_runner != NULL)
-		pfree(last_runner);
-	last_runner = call->handle;
+	if (last_leader != NULL)
+		pfree(last_leader);
+	last_leader = call->handle;
 	call->handle = NULL;
 }
 
-/* Asks the postmaster for the runner. */
+/* Asks the postmaster for the background leader. */
 static void
-start_runner(PvCall *call)
+start_leader(PvCall *call)
 {
 	BackgroundWorker worker;
 	MemoryContext old_context;
 	bool		registered;
 
-	pv_process_describe(&worker, PV_RUNNER_TYPE, "parvacuum_runner_main");
-	snprintf(worker.bgw_name, BGW_MAXLEN, PV_RUNNER_TYPE " for PID %d",
+	pv_process_describe(&worker, PV_LEADER_TYPE, "parvacuum_leader_main");
+	snprintf(worker.bgw_name, BGW_MAXLEN, PV_LEADER_TYPE " for PID %d",
 			 MyProcPid);
 	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(call->segment));
 	worker.bgw_notify_pid = MyProcPid;
@@ -361,7 +361,7 @@ start_runner(PvCall *call)
 	/* the handle outlives the call, see wait_until_detached() */
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
 	registered = RegisterDynamicBackgroundWorker(&worker, &call->handle) ||
-		(last_runner_is_gone() &&
+		(last_leader_is_gone() &&
 		 RegisterDynamicBackgroundWorker(&worker, &call->handle));
 	MemoryContextSwitchTo(old_context);
 
@@ -376,19 +376,19 @@ start_runner(PvCall *call)
 				 errhint("You may need to increase max_worker_processes.")));
 	}
 
-	/* so that a runner that never comes counts as detached */
+	/* so that a background leader that never comes counts as detached */
 	shm_mq_set_handle(call->queue, call->handle);
 }
 
 /*
- * Ends the runner, waits until it is gone, and lets go of its place; called when the
+ * Ends the background leader, waits until it is gone, and lets go of its place; called when the
  * run ends early, by an error or by the exit of this process.
  *
- * The queue is detached first: a runner that reports its end into a full queue
+ * The queue is detached first: a background leader that reports its end into a full queue
  * may be past the point where a signal would stop it.
  */
 static void
-stop_runner(int code, Datum arg)
+stop_leader(int code, Datum arg)
 {
 	PvCall	   *call = (PvCall *) DatumGetPointer(arg);
 
@@ -407,7 +407,7 @@ stop_runner(int code, Datum arg)
 	RESUME_INTERRUPTS();
 }
 
-/* Says where an error of the runner, or a cancel of ours, came from. */
+/* Says where an error of the background leader, or a cancel of ours, came from. */
 static void
 add_context(void *arg)
 {
@@ -417,9 +417,9 @@ add_context(void *arg)
 }
 
 /*
- * Raises here what the runner reported; an error does not return.
+ * Raises here what the background leader reported; an error does not return.
  *
- * The runner's end is no reason for ours, so its FATAL is an ERROR.  Warnings
+ * The background leader's end is no reason for ours, so its FATAL is an ERROR.  Warnings
  * and errors get our context; progress reports do without.
  *
  * Core: parallel.c, HandleParallelMessage.
@@ -483,7 +483,7 @@ handle_message(PvCall *call, const char *data, Size len)
 			break;
 
 		default:
-			elog(ERROR, "unrecognized message type from parvacuum runner: %d",
+			elog(ERROR, "unrecognized message type from parvacuum background leader: %d",
 				 data[0]);
 	}
 }
@@ -520,28 +520,28 @@ waits_for_our_lock(int pid)
 }
 
 /*
- * Does the runner, or a worker of it, wait for all pins on a page to go, while
+ * Does the background leader, or a worker of it, wait for all pins on a page to go, while
  * our own statement reads that table and so may hold one?  No lock shows this.
  *
  * The fields of other processes are read without a lock: what we see may be a
  * moment old, so the caller of this asks twice.
  */
 static bool
-waits_for_our_pin(int runner_pid, Oid relid)
+waits_for_our_pin(int leader_pid, Oid relid)
 {
-	PGPROC	   *runner = BackendPidGetProc(runner_pid);
+	PGPROC	   *leader = BackendPidGetProc(leader_pid);
 	bool		waiting = false;
 	bool		in_use = false;
 	Relation	rel;
 
-	if (runner == NULL || !OidIsValid(relid))
+	if (leader == NULL || !OidIsValid(relid))
 		return false;
 
 	for (uint32 i = 0; i < ProcGlobal->allProcCount && !waiting; i++)
 	{
 		PGPROC	   *proc = &ProcGlobal->allProcs[i];
 
-		waiting = (proc == runner || proc->lockGroupLeader == runner) &&
+		waiting = (proc == leader || proc->lockGroupLeader == leader) &&
 			(proc->wait_event_info & 0xFF000000) == PV_WAIT_BUFFER_PIN_EVENT;
 	}
 	if (!waiting)
@@ -559,8 +559,8 @@ waits_for_our_pin(int runner_pid, Oid relid)
 }
 
 /*
- * The deadlock detector cannot see that we wait for the runner.  So look for it
- * here, each time deadlock_timeout has passed without a word from the runner.
+ * The deadlock detector cannot see that we wait for the background leader.  So look for it
+ * here, each time deadlock_timeout has passed without a word from the background leader.
  */
 static void
 check_deadlock(PvCall *call)
@@ -590,11 +590,11 @@ check_deadlock(PvCall *call)
 }
 
 /*
- * Handles messages until the runner says that it is done.  Fails if it falls
+ * Handles messages until the background leader says that it is done.  Fails if it falls
  * silent without that.
  */
 static void
-wait_for_runner(PvCall *call)
+wait_for_leader(PvCall *call)
 {
 	ErrorContextCallback context;
 
@@ -639,21 +639,21 @@ wait_for_runner(PvCall *call)
 }
 
 /*
- * Has a runner do what is requested; returns a list of PvRunEntry.  Errors of
- * the runner are raised here.  On any error the runner is gone before it goes on.
+ * Has a background leader do what is requested; returns a list of PvRunEntry.  Errors of
+ * the background leader are raised here.  On any error the background leader is gone before it goes on.
  */
 List *
-pv_runner_run(const PvRequest *request)
+pv_run_in_background(const PvRequest *request)
 {
 	PvCall	   *call = palloc0(sizeof(PvCall));
 
 	call->request = request;
-	call->relname = pv_runner_relname(request->relid);
+	call->relname = pv_qualified_relname(request->relid);
 	call->message_context = AllocSetContextCreate(CurrentMemoryContext,
 												  "parvacuum message",
 												  ALLOCSET_SMALL_SIZES);
 
-	PG_ENSURE_ERROR_CLEANUP(stop_runner, PointerGetDatum(call));
+	PG_ENSURE_ERROR_CLEANUP(stop_leader, PointerGetDatum(call));
 	{
 		take_place(call);
 		create_segment(call);
@@ -661,11 +661,11 @@ pv_runner_run(const PvRequest *request)
 		/* do not let a catalog lookup of ours hold back the horizon */
 		InvalidateCatalogSnapshot();
 
-		start_runner(call);
-		wait_for_runner(call);
+		start_leader(call);
+		wait_for_leader(call);
 		pv_runs_leave(&call->place);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(stop_runner, PointerGetDatum(call));
+	PG_END_ENSURE_ERROR_CLEANUP(stop_leader, PointerGetDatum(call));
 
 	dsm_detach(call->segment);
 
@@ -677,7 +677,7 @@ pv_runner_run(const PvRequest *request)
 
 
 /* ----------------------------------------------------------------
- *		The runner: becoming the caller
+ *		The background leader: becoming the caller
  * ----------------------------------------------------------------
  */
 
@@ -699,7 +699,7 @@ attach_segment(Datum main_arg, dsm_segment **segment)
 
 	*segment = dsm_attach(DatumGetUInt32(main_arg));
 	if (*segment)
-		toc = shm_toc_attach(PV_RUNNER_MAGIC, dsm_segment_address(*segment));
+		toc = shm_toc_attach(PV_LEADER_MAGIC, dsm_segment_address(*segment));
 	if (toc == NULL)
 		refuse_to_run();
 	return toc;
@@ -709,7 +709,7 @@ attach_segment(Datum main_arg, dsm_segment **segment)
 static void
 attach_queue(shm_toc *toc, dsm_segment *segment)
 {
-	PvRunnerShared *shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
+	PvLeaderShared *shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
 	shm_mq	   *queue = shm_toc_lookup(toc, PV_KEY_QUEUE, false);
 
 	shm_mq_set_sender(queue, MyProc);
@@ -731,7 +731,7 @@ attach_queue(shm_toc *toc, dsm_segment *segment)
  * Core: parallel.c, ParallelWorkerMain.
  */
 static void
-become_caller(shm_toc *toc, const PvRunnerShared *shared)
+become_caller(shm_toc *toc, const PvLeaderShared *shared)
 {
 	PvIdentity	caller = {shared->session_user_id, shared->session_user_id};
 
@@ -756,7 +756,7 @@ become_caller(shm_toc *toc, const PvRunnerShared *shared)
 
 /* What pg_stat_activity and the log show of us. */
 static void
-show_activity(shm_toc *toc, const PvRunnerShared *shared)
+show_activity(shm_toc *toc, const PvLeaderShared *shared)
 {
 	const PvRequest *request = &shared->request;
 	const char *text;
@@ -765,7 +765,7 @@ show_activity(shm_toc *toc, const PvRunnerShared *shared)
 	StartTransactionCommand();
 	activity = psprintf("parvacuum: VACUUM%s %s",
 						request->params.options & VACOPT_ANALYZE ? " ANALYZE" : "",
-						pv_runner_relname(request->relid));
+						pv_qualified_relname(request->relid));
 	pgstat_report_activity(STATE_RUNNING, activity);
 	pgstat_report_query_id(shared->query_id, true);
 	CommitTransactionCommand();
@@ -778,7 +778,7 @@ show_activity(shm_toc *toc, const PvRunnerShared *shared)
 
 
 /* ----------------------------------------------------------------
- *		The runner: vacuuming
+ *		The background leader: vacuuming
  * ----------------------------------------------------------------
  */
 
@@ -795,7 +795,7 @@ send_message(char type, const void *body, Size len)
 	if (caller_proc->pid != caller_pid)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
-				 errmsg("terminating parvacuum runner because its caller is gone")));
+				 errmsg("terminating parvacuum background leader because its caller is gone")));
 
 	pq_beginmessage(&message, type);
 	pq_sendbytes(&message, body, len);
@@ -830,7 +830,7 @@ lock_for_look(const PvRequest *request)
 		ereport(WARNING,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("skipping vacuum of table \"%s\" because it is locked",
-						pv_runner_relname(request->relid))));
+						pv_qualified_relname(request->relid))));
 		return false;
 	}
 	return true;
@@ -883,10 +883,10 @@ list_relations(const PvRequest *request)
 						request->relid),
 				 errhint("It was dropped when the vacuum was about to begin.")));
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_runner_may_vacuum(request->relid, form->relisshared))
-		pv_runner_refuse(ERROR, NameStr(form->relname));
+	if (!pv_may_vacuum(request->relid, form->relisshared))
+		pv_refuse_vacuum(ERROR, NameStr(form->relname));
 
-	oids = pv_runner_expand(request->relid, form->relkind);
+	oids = pv_expand_relation(request->relid, form->relkind);
 	ReleaseSysCache(tuple);
 
 	foreach(lc, oids)
@@ -941,7 +941,7 @@ vacuum_relations(const PvRequest *request)
 }
 
 /*
- * The runner.  An error ends it: bgworker.c sends it to the caller and exits.
+ * The background leader.  An error ends it: bgworker.c sends it to the caller and exits.
  *
  * SIGTERM becomes an interrupt before any signal can arrive; the handler that
  * background workers begin with raises FATAL at once, in critical sections
@@ -949,18 +949,18 @@ vacuum_relations(const PvRequest *request)
  * SIGINT cancels, as in a session.
  */
 void
-parvacuum_runner_main(Datum main_arg)
+parvacuum_leader_main(Datum main_arg)
 {
 	dsm_segment *segment;
 	shm_toc    *toc;
-	PvRunnerShared *shared;
+	PvLeaderShared *shared;
 	PvUsage		usage;
 
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 
 	CurrentMemoryContext = AllocSetContextCreate(TopMemoryContext,
-												 "parvacuum runner",
+												 "parvacuum background leader",
 												 ALLOCSET_DEFAULT_SIZES);
 
 	toc = attach_segment(main_arg, &segment);

@@ -7,14 +7,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PV_RUNNER_H
-#define PV_RUNNER_H
+#ifndef PV_BACKGROUND_RUN_H
+#define PV_BACKGROUND_RUN_H
 
 #include "commands/vacuum.h"
 #include "nodes/pg_list.h"
 
 /* What pg_stat_activity shows as backend_type. */
-#define PV_RUNNER_TYPE			"parvacuum runner"
+#define PV_LEADER_TYPE			"parvacuum background leader"
 
 /* What is to be done: a table, with its partitions, and VACUUM's options. */
 typedef struct PvRequest
@@ -24,15 +24,15 @@ typedef struct PvRequest
 } PvRequest;
 
 /* In the process that wants it done; a list of PvRunEntry *. */
-extern List *pv_runner_run(const PvRequest *request);
+extern List *pv_run_in_background(const PvRequest *request);
 
 /* In both processes. */
-extern bool pv_runner_may_vacuum(Oid relid, bool is_shared);
-extern void pv_runner_refuse(int elevel, const char *relname);
-extern List *pv_runner_expand(Oid relid, char relkind);
-extern char *pv_runner_relname(Oid relid);
+extern bool pv_may_vacuum(Oid relid, bool is_shared);
+extern void pv_refuse_vacuum(int elevel, const char *relname);
+extern List *pv_expand_relation(Oid relid, char relkind);
+extern char *pv_qualified_relname(Oid relid);
 
-/* The runner; the postmaster finds it by name. */
-extern PGDLLEXPORT void parvacuum_runner_main(Datum main_arg);
+/* The background leader; the postmaster finds it by name. */
+extern PGDLLEXPORT void parvacuum_leader_main(Datum main_arg);
 
-#endif							/* PV_RUNNER_H */
+#endif							/* PV_BACKGROUND_RUN_H */

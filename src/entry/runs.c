@@ -14,7 +14,7 @@
  * The places are an array in main shared memory.  One lightweight lock covers it and is
  * held for a moment; under it nothing fails, waits or allocates.
  *
- *		caller							runner					anybody
+ *		caller							background leader					anybody
  *		------							------					-------
  *		pv_runs_enter
  *		registers the worker	---->	pv_runs_attach
@@ -23,9 +23,9 @@
  *		the worker is gone:
  *		pv_runs_leave
  *
- * Both the caller and the runner have a hold on the place, and it is free when both
- * have let go.  The caller keeps its hold until the runner is gone or will never come,
- * whatever ends its wait (entry/run.c).  The runner's hold ends in its exit, after its
+ * Both the caller and the background leader have a hold on the place, and it is free when both
+ * have let go.  The caller keeps its hold until the background leader is gone or will never come,
+ * whatever ends its wait (entry/run.c).  The background leader's hold ends in its exit, after its
  * transaction was aborted and its locks were released.  If a process dies
  * without an exit the postmaster sets all shared memory up anew.
  *
@@ -58,7 +58,7 @@ typedef struct Run
 {
 	uint64		token;
 	int			caller_pid;		/* 0: the caller holds it no longer */
-	int			runner_pid;		/* 0: it has not come yet, or is gone */
+	int			leader_pid;		/* 0: it has not come yet, or is gone */
 	Oid			role;			/* the caller's session user */
 	Oid			database;
 	Oid			named;			/* the table that the caller named */
@@ -78,7 +78,7 @@ typedef struct RunsShared
 static RunsShared *shared = NULL;
 static LWLock *lock = NULL;
 
-/* This process's run, if it is a runner */
+/* This process's run, if it is a background leader */
 static Run *me = NULL;
 
 
@@ -125,7 +125,7 @@ pv_runs_shmem_startup(void)
 static bool
 is_taken(const Run *run)
 {
-	return run->caller_pid != 0 || run->runner_pid != 0;
+	return run->caller_pid != 0 || run->leader_pid != 0;
 }
 
 /*
@@ -191,7 +191,7 @@ pv_runs_enter(Oid role, bool is_superuser, Oid relid, PvRunPlace *place)
 }
 
 /*
- * Lets go of the place, if one is held.  The runner must be gone, or never have come.
+ * Lets go of the place, if one is held.  The background leader must be gone, or never have come.
  */
 void
 pv_runs_leave(PvRunPlace *place)
@@ -216,21 +216,21 @@ pv_runs_count_refused(void)
 
 
 /* ----------------------------------------------------------------
- *		The runner
+ *		The background leader
  * ----------------------------------------------------------------
  */
 
 static void
-runner_exit(int code, Datum arg)
+leader_exit(int code, Datum arg)
 {
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	me->runner_pid = 0;
+	me->leader_pid = 0;
 	me->relid = me->toast_parent = InvalidOid;
 	LWLockRelease(lock);
 }
 
 /*
- * Takes the runner's hold on the place; false if the run is over.  To be called before
+ * Takes the background leader's hold on the place; false if the run is over.  To be called before
  * the process connects to a database: then its hold ends after its transaction, whose
  * callback at exit is called first, and before its segment is detached, by which its
  * caller sees that it is gone.
@@ -244,13 +244,13 @@ pv_runs_attach(const PvRunPlace *place)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	valid = run->token == place->token && run->caller_pid != 0;
 	if (valid)
-		run->runner_pid = MyProcPid;
+		run->leader_pid = MyProcPid;
 	LWLockRelease(lock);
 
 	if (valid)
 	{
 		me = run;
-		before_shmem_exit(runner_exit, 0);
+		before_shmem_exit(leader_exit, 0);
 	}
 	return valid;
 }
@@ -264,7 +264,7 @@ set_relation(Oid relid, Oid toast_parent)
 	LWLockRelease(lock);
 }
 
-/* The runner is at this table from now on; the parent is that of a TOAST table. */
+/* The background leader is at this table from now on; the parent is that of a TOAST table. */
 void
 pv_runs_begin_relation(Oid relid, Oid toast_parent)
 {
@@ -290,13 +290,13 @@ pv_runs_refused(void)
 }
 
 /*
- * Is a runner there, and is it at the table, or at its TOAST table, or was the table what
+ * Is a background leader there, and is it at the table, or at its TOAST table, or was the table what
  * its caller named?  The caller of this holds the lock.
  */
 static bool
 is_at(const Run *run, Oid database, Oid relid)
 {
-	return run->runner_pid != 0 && run->database == database && OidIsValid(relid) &&
+	return run->leader_pid != 0 && run->database == database && OidIsValid(relid) &&
 		(run->relid == relid || run->toast_parent == relid || run->named == relid);
 }
 
@@ -304,7 +304,7 @@ static void
 show(const Run *run, PvRunSeen *seen)
 {
 	seen->token = run->token;
-	seen->pid = run->runner_pid;
+	seen->pid = run->leader_pid;
 	seen->role = run->role;
 }
 
@@ -325,7 +325,7 @@ pv_runs_find(Oid database, Oid relid, PvRunSeen **seen)
 	return n;
 }
 
-/* The run that this process works for; false if it is not a runner. */
+/* The run that this process works for; false if it is not a background leader. */
 bool
 pv_runs_find_process(int pid, PvRunSeen *seen)
 {
@@ -334,7 +334,7 @@ pv_runs_find_process(int pid, PvRunSeen *seen)
 	LWLockAcquire(lock, LW_SHARED);
 	for (int i = 0; i < PV_MAX_RUNS && pid > 0 && !found; i++)
 	{
-		found = shared->runs[i].runner_pid == pid;
+		found = shared->runs[i].leader_pid == pid;
 		if (found)
 			show(&shared->runs[i], seen);
 	}
@@ -356,9 +356,9 @@ pv_runs_cancel(uint64 token, Oid database, Oid relid)
 	{
 		Run		   *run = &shared->runs[i];
 
-		if (run->token == token && run->runner_pid != 0 &&
+		if (run->token == token && run->leader_pid != 0 &&
 			(!OidIsValid(relid) || is_at(run, database, relid)))
-			done = kill(run->runner_pid, SIGINT) == 0;
+			done = kill(run->leader_pid, SIGINT) == 0;
 	}
 	LWLockRelease(lock);
 	return done;

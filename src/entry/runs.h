@@ -29,7 +29,7 @@ typedef enum PvRunAnswer
 typedef struct PvRunSeen
 {
 	uint64		token;
-	int			pid;			/* of the runner */
+	int			pid;			/* of the background leader */
 	Oid			role;			/* the caller's session user */
 } PvRunSeen;
 
@@ -43,7 +43,7 @@ extern PvRunAnswer pv_runs_enter(Oid role, bool is_superuser, Oid relid,
 extern void pv_runs_leave(PvRunPlace *place);
 extern void pv_runs_count_refused(void);
 
-/* The runner. */
+/* The background leader. */
 extern bool pv_runs_attach(const PvRunPlace *place);
 extern void pv_runs_begin_relation(Oid relid, Oid toast_parent);
 extern void pv_runs_end_relation(void);

@@ -3,7 +3,7 @@
  * candidates.c
  *	  Which tables of a database need a vacuum or an analyze.
  *
- * A runner of the scheduler runs this: for all tables, once in a pass, and again
+ * A scheduler worker runs this: for all tables, once in a pass, and again
  * for one table when its turn has come.  What counts is what counts for
  * autovacuum: the cumulative statistics, the ages in pg_class, the storage
  * parameters autovacuum_* and the settings behind them; what comes of it is
@@ -236,7 +236,7 @@ is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
  * Have it wait if it is outside of its window and can wait.
  */
 static void
-heed_window(Scan *scan, const PvWindow *window, PvItem *item)
+apply_window(Scan *scan, const PvWindow *window, PvItem *item)
 {
 	pg_time_t	opens;
 
@@ -281,7 +281,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->score = score;
 	item->done_at = done_at;
 	item->horizon = horizon_of(scan, form->oid);
-	heed_window(scan, window, item);
+	apply_window(scan, window, item);
 }
 
 /*

@@ -6,11 +6,11 @@
  * It is one background worker, started at preload once recovery is over.  It is
  * connected to no database, only so far that it can read pg_database, and that
  * pg_stat_activity shows it.  It publishes the cost units per second that all of the
- * scheduler's runners may use together, by the configuration as it is now.
+ * scheduler workers may use together, by the configuration as it is now.
  *
- * And while parvacuum.scheduler is on, it hires runners (sched/worker.c).  Each
+ * And while parvacuum.scheduler is on, it hires workers (sched/worker.c).  Each
  * database is looked at once in autovacuum_naptime, or less often if that takes
- * long: a runner is started there that queues what needs a vacuum and begins with
+ * long: a worker is started there that queues what needs a vacuum and begins with
  * it.  More are added, one by one, as long as the queue lasts, up to
  * parvacuum.scheduler_workers in all databases together; the database that ranks
  * highest (sched/policy.c) gets the next.  Where all are at work and a database needs
@@ -18,7 +18,7 @@
  * of a database that needs it much less.
  *
  * All that others need is in sched/queue.c.  What is here, when each database is due,
- * is worked out again after a restart.  It sleeps until somebody wakes it, a runner
+ * is worked out again after a restart.  It sleeps until somebody wakes it, a worker
  * is to be added, or a database is due.
  *
  * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
@@ -62,13 +62,13 @@
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			5
 
-/* A database that has a runner may get another one after so long: see plan.c. */
+/* A database that has a worker may get another one after so long: see plan.c. */
 #define LOOK_AGAIN_MS			200
 
 /* Where all places are taken it looks so often whether somebody is to leave. */
 #define LOOK_FOR_PLACE_MS		1000
 
-/* After so long a runner is started again in a database where one has ended before
+/* After so long a worker is started again in a database where one has ended before
  * it came, as it does where the database is gone; twice as long after the next one, and so
  * on, to the longest. */
 #define START_AGAIN_AFTER_MS	1000
@@ -79,10 +79,10 @@ typedef struct Database
 {
 	PvPlanDatabase known;		/* begins with the OID, which is the key */
 	bool		present;		/* when pg_database was last read */
-	int			nfailures;		/* runners that have not come, one after the other */
+	int			nfailures;		/* workers that have not come, one after the other */
 } Database;
 
-/* A runner that we have started and that has not come yet */
+/* A worker that we have started and that has not come yet */
 typedef struct Started
 {
 	BackgroundWorkerHandle *handle; /* NULL: none */
@@ -94,9 +94,9 @@ typedef struct Started
 
 static HTAB *databases = NULL;
 static TimestampTz databases_read_at = 0;
-static Started started[PV_MAX_RUNNERS];
+static Started started[PV_MAX_SCHED_WORKERS];
 
-/* No slot was free when a runner was to be started; told once */
+/* No slot was free when a worker was to be started; told once */
 static bool no_slot = false;
 
 
@@ -105,7 +105,7 @@ static bool no_slot = false;
  * ----------------------------------------------------------------
  */
 
-/* Tells runners what the configuration allows them now. */
+/* Tells workers what the configuration allows them now. */
 static void
 publish_rate(void)
 {
@@ -124,7 +124,7 @@ publish_rate(void)
  * Where nothing is counted, only ages say what needs a vacuum; said once.
  */
 static void
-tell_of_counts(void)
+report_counts(void)
 {
 	static bool told = false;
 	bool		missing = pv_guc_scheduler && !pgstat_track_counts;
@@ -145,7 +145,7 @@ static int
 scheduler_processes(void)
 {
 	return pv_guc_scheduler ?
-		Min(pv_runners_at_most(pv_guc_scheduler_workers), PV_MAX_RUNNERS) : 0;
+		Min(pv_most_workers(pv_guc_scheduler_workers), PV_MAX_SCHED_WORKERS) : 0;
 }
 
 /*
@@ -153,8 +153,8 @@ scheduler_processes(void)
  * they are: all come out of it, who comes first gets a place, and the server keeps none
  * for anybody.  Core's logical replication launcher and this one are there all the
  * time.  Parallel queries may have max_parallel_workers of them, our own parallel workers
- * included.  The scheduler can have more runners than its setting says, where large
- * tables take all others (pv_runners_at_most).  Other extensions and subscriptions,
+ * included.  The scheduler can have more workers than its setting says, where large
+ * tables take all others (pv_most_workers).  Other extensions and subscriptions,
  * of which we do not know, come on top.
  */
 static int
@@ -173,7 +173,7 @@ processes_wanted(void)
  * has changed the number.
  */
 static void
-tell_of_processes(void)
+report_processes(void)
 {
 	static int	told = 0;
 	int			wanted = processes_wanted();
@@ -200,7 +200,7 @@ tell_of_processes(void)
  * else will; core itself only logs that there are too many background workers.
  *
  * The launcher alone has a place that is kept for it.  Dynamic background workers, as
- * runners are, cannot have one.  A static worker, registered here, could wait
+ * workers are, cannot have one.  A static worker, registered here, could wait
  * for a database and run there, but it cannot leave a database without exiting, and one
  * that exits keeps its place only if it exits with an error: a line in the
  * log for each pass over a database.  It would be there whether the
@@ -335,12 +335,12 @@ read_databases(void)
 
 
 /* ----------------------------------------------------------------
- *		Runners
+ *		Workers
  * ----------------------------------------------------------------
  */
 
 /*
- * A runner could not come.  See whether the database is still there, and do not
+ * A worker could not come.  See whether the database is still there, and do not
  * try again at once.
  */
 static void
@@ -364,7 +364,7 @@ note_failure(Oid oid)
 }
 
 /*
- * A runner has come.
+ * A worker has come.
  */
 static void
 note_success(Oid oid)
@@ -379,7 +379,7 @@ note_success(Oid oid)
 }
 
 /*
- * End a runner that has not come for long.  It waits for the lock of its database, which a
+ * End a worker that has not come for long.  It waits for the lock of its database, which a
  * session holds that renames it, for instance; meanwhile it has a place of the server's,
  * which its owner could take from all others with a few databases.
  */
@@ -393,19 +393,19 @@ end_late(Started *it, TimestampTz now)
 }
 
 /*
- * Runners that have ended before they came give their places back.
+ * Workers that have ended before they came give their places back.
  */
 static void
 look_after_started(void)
 {
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		pid_t		pid;
 		bool		has_come;
 
 		if (started[i].handle == NULL)
 			continue;
-		has_come = pv_queue_runner_started(i, started[i].token);
+		has_come = pv_queue_worker_started(i, started[i].token);
 		if (!has_come && GetBackgroundWorkerPid(started[i].handle, &pid) == BGWH_STOPPED)
 		{
 			pv_queue_dismiss(i, started[i].token);
@@ -424,11 +424,11 @@ look_after_started(void)
 	}
 }
 
-/* Has a runner been started that has not come yet? */
+/* Has a worker been started that has not come yet? */
 static bool
 is_any_to_come(void)
 {
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		if (started[i].handle != NULL)
 			return true;
@@ -437,10 +437,10 @@ is_any_to_come(void)
 }
 
 /*
- * The runner that was to be started has no place in the server.
+ * The worker that was to be started has no place in the server.
  */
 static void
-tell_no_slot(void)
+report_no_slot(void)
 {
 	if (!no_slot)
 		ereport(LOG,
@@ -451,35 +451,35 @@ tell_no_slot(void)
 }
 
 /*
- * Start a runner for a database.  False if there is no place for it, nor then for
+ * Start a worker for a database.  False if there is no place for it, nor then for
  * another.
  */
 static bool
 hire(Database *database, bool to_scan, bool takes_queue)
 {
 	uint32		token;
-	int			runner = pv_queue_hire(database->known.oid, to_scan, takes_queue, &token);
+	int			worker = pv_queue_hire(database->known.oid, to_scan, takes_queue, &token);
 	MemoryContext old_context;
 	bool		good;
 
-	if (runner < 0)
+	if (worker < 0)
 		return false;
-	if (started[runner].handle != NULL)
-		pfree(started[runner].handle);
+	if (started[worker].handle != NULL)
+		pfree(started[worker].handle);
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(database->known.oid, runner, token, &started[runner].handle);
+	good = pv_sched_start(database->known.oid, worker, token, &started[worker].handle);
 	MemoryContextSwitchTo(old_context);
-	started[runner].token = token;
-	started[runner].database = database->known.oid;
-	started[runner].started_at = GetCurrentTimestamp();
-	started[runner].ended = false;
+	started[worker].token = token;
+	started[worker].database = database->known.oid;
+	started[worker].started_at = GetCurrentTimestamp();
+	started[worker].ended = false;
 
 	if (!good)
 	{
-		started[runner].handle = NULL;
-		pv_queue_dismiss(runner, token);
+		started[worker].handle = NULL;
+		pv_queue_dismiss(worker, token);
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->no_process, 1);
-		tell_no_slot();
+		report_no_slot();
 	}
 	no_slot = !good;
 	return good;
@@ -544,7 +544,7 @@ take_snapshot(PvSnapshot *snapshot, TimestampTz now, int naptime_ms)
 }
 
 /*
- * Carry out one action.  False if there is no place for a runner, nor then for
+ * Carry out one action.  False if there is no place for a worker, nor then for
  * another.
  */
 static bool
@@ -577,11 +577,11 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 }
 
 /*
- * Start runners where they are needed, and have others leave.  False if a database
+ * Start workers where they are needed, and have others leave.  False if a database
  * needs one and there is no place for it.
  */
 static bool
-distribute_runners(TimestampTz now, int naptime_ms)
+distribute_workers(TimestampTz now, int naptime_ms)
 {
 	PvSnapshot	snapshot;
 	PvPlan		plan;
@@ -656,7 +656,7 @@ schedule(void)
 		now = GetCurrentTimestamp();	/* what is new there is due already */
 	}
 	next = TimestampTzPlusMilliseconds(now, naptime_ms);
-	soon = TimestampTzPlusMilliseconds(now, distribute_runners(now, naptime_ms) ?
+	soon = TimestampTzPlusMilliseconds(now, distribute_workers(now, naptime_ms) ?
 									   LOOK_AGAIN_MS : LOOK_FOR_PLACE_MS);
 
 	hash_seq_init(&status, databases);
@@ -693,8 +693,8 @@ begin(void)
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();
 	publish_rate();
-	tell_of_counts();
-	tell_of_processes();
+	report_counts();
+	report_processes();
 }
 
 /*
@@ -711,7 +711,7 @@ parvacuum_launcher_main(Datum main_arg)
 		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 
 		/* whether the scheduler is on or not */
-		if (pv_queue_end_unheeding())
+		if (pv_queue_end_unresponsive())
 			timeout = timeout < 0 ? LOOK_FOR_PLACE_MS : Min(timeout, LOOK_FOR_PLACE_MS);
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
@@ -728,8 +728,8 @@ parvacuum_launcher_main(Datum main_arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			publish_rate();
-			tell_of_counts();
-			tell_of_processes();
+			report_counts();
+			report_processes();
 		}
 	}
 }

@@ -7,18 +7,18 @@
  * plan made of it: a list of actions, in the order in which they are to be
  * carried out.
  *
- *		too many runners		the databases with the most have one leave each
+ *		too many workers		the databases with the most have one leave each
  *		a database needs one	launch, the one that ranks highest first; of those
- *								that runners cannot get to, one at a time
- *		no place is left		databases that are due are scanned by the runners
- *								that they have; and one runner is asked to leave
+ *								that workers cannot get to, one at a time
+ *		no place is left		databases that are due are scanned by the workers
+ *								that they have; and one worker is asked to leave
  *								its database, if another one displaces it; or, if
  *								none will have time soon, one gives up a small
  *								table that takes too long
  *
  * A plan is a function of its snapshot.  It asks no clock and no other process, and
  * changes nothing; the unit tests drive it with snapshots of their own.  Its time
- * is proportional to the number of databases, once for each runner that is launched.
+ * is proportional to the number of databases, once for each worker that is launched.
  *
  * How databases rank is in policy.c.
  *
@@ -32,11 +32,11 @@
 #include "sched/policy.h"
 
 /*
- * A database that has a runner gets another one after this time, if there still is
+ * A database that has a worker gets another one after this time, if there still is
  * something in its queue, twice as long for the next, and so on, to the longest:
  * what a process costs to start is little beside the time the queue has lasted.
  */
-#define ANOTHER_RUNNER_AFTER	INT64CONST(200000)
+#define ANOTHER_WORKER_AFTER	INT64CONST(200000)
 #define LONGEST_RAMP			INT64CONST(1000000)
 
 /* What is known of the databases while the plan is made */
@@ -47,7 +47,7 @@ typedef struct Planner
 	PvQueueSummary *summaries;	/* a copy, as the actions so far leave them */
 	const PvPlanDatabase **of_summary;	/* NULL: a database not known yet */
 	PvDatabaseState *states;	/* of the databases, as the actions leave them */
-	bool		failed_is_tried;	/* a runner is on its way to one that failed */
+	bool		failed_is_tried;	/* a worker is on its way to one that failed */
 } Planner;
 
 static void
@@ -66,11 +66,11 @@ add_action(Planner *planner, PvActionKind kind, Oid database, bool to_scan,
 
 /* How long after the last one was started another may be. */
 static int64
-ramp(int nrunners)
+ramp(int nworkers)
 {
-	int64		wait = ANOTHER_RUNNER_AFTER;
+	int64		wait = ANOTHER_WORKER_AFTER;
 
-	for (int i = 1; i < nrunners && wait < LONGEST_RAMP; i++)
+	for (int i = 1; i < nworkers && wait < LONGEST_RAMP; i++)
 		wait *= 2;
 	return Min(wait, LONGEST_RAMP);
 }
@@ -97,7 +97,7 @@ find_database(const PvSnapshot *snapshot, Oid oid)
 /*
  * What the policy needs to know of a database; summary is NULL if it has no queue.
  *
- * What a runner waits for before it comes, another would wait for as well.  Where
+ * What a worker waits for before it comes, another would wait for as well.  Where
  * other databases have all queues, a database without one waits until one of them
  * is through, or until it may take one.
  */
@@ -117,7 +117,7 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 		state->top_score = summary->top_score;
 		state->top_danger = summary->top_danger;
 		state->nqueued = summary->nqueued;
-		state->nrunners = summary->nrunners;
+		state->nworkers = summary->nworkers;
 		state->scan_pending = summary->scan_pending;
 		must_wait |= summary->nexpected > 0;
 	}
@@ -125,8 +125,8 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 		must_wait |= view->full && (view->none_to_take || !pv_takes_queue(state));
 
 	/* one more beside others when the queue has lasted for a while, not at once */
-	if (state->nrunners > 0 &&
-		snapshot->now < database->hired_at + ramp(state->nrunners))
+	if (state->nworkers > 0 &&
+		snapshot->now < database->hired_at + ramp(state->nworkers))
 		state->nqueued = 0;
 	if (must_wait)
 	{
@@ -173,7 +173,7 @@ is_due(const PvDatabaseState *state)
 }
 
 /*
- * Have the database with the most runners that stay give one up.  False if there
+ * Have the database with the most workers that stay give one up.  False if there
  * is none.
  */
 static bool
@@ -186,10 +186,10 @@ ask_one_to_leave(Planner *planner)
 		PvQueueSummary *summary = &planner->summaries[i];
 
 		if (most == NULL ||
-			summary->nrunners - summary->nleaving > most->nrunners - most->nleaving)
+			summary->nworkers - summary->nleaving > most->nworkers - most->nleaving)
 			most = summary;
 	}
-	if (most == NULL || most->nrunners <= most->nleaving)
+	if (most == NULL || most->nworkers <= most->nleaving)
 		return false;
 	add_action(planner, PV_ACTION_ASK_TO_LEAVE, most->database, false, false);
 	most->nleaving++;
@@ -197,13 +197,13 @@ ask_one_to_leave(Planner *planner)
 }
 
 /*
- * More runners are there than may be: the setting was lowered, or large tables were
+ * More workers are there than may be: the setting was lowered, or large tables were
  * finished.
  */
 static void
-reduce_runners(Planner *planner, int allowed)
+reduce_workers(Planner *planner, int allowed)
 {
-	int			nstaying = planner->snapshot->view.nrunners;
+	int			nstaying = planner->snapshot->view.nworkers;
 
 	for (int i = 0; i < planner->snapshot->view.n; i++)
 		nstaying -= planner->summaries[i].nleaving;
@@ -212,17 +212,17 @@ reduce_runners(Planner *planner, int allowed)
 }
 
 /*
- * Is it the database's turn?  Runners may be kept from some databases for long, for
- * instance by a session that holds the lock of a database of its own.  One runner at a
+ * Is it the database's turn?  Workers may be kept from some databases for long, for
+ * instance by a session that holds the lock of a database of its own.  One worker at a
  * time tries those, so that they take one place from the others, however many they are.
  */
 static bool
-may_have_runner(const Planner *planner, int which)
+may_have_worker(const Planner *planner, int which)
 {
 	return !(planner->failed_is_tried && planner->snapshot->databases[which].failed);
 }
 
-/* The database that should have a runner next; -1 if none needs one. */
+/* The database that should have a worker next; -1 if none needs one. */
 static int
 choose_database(const Planner *planner)
 {
@@ -233,7 +233,7 @@ choose_database(const Planner *planner)
 	{
 		double		rank = pv_rank_database(&planner->states[i]);
 
-		if (rank > best_rank && may_have_runner(planner, i))
+		if (rank > best_rank && may_have_worker(planner, i))
 		{
 			best = i;
 			best_rank = rank;
@@ -250,14 +250,14 @@ launch(Planner *planner, int which)
 
 	add_action(planner, PV_ACTION_LAUNCH, planner->snapshot->databases[which].oid,
 			   is_due(state), pv_takes_queue(state));
-	state->nrunners++;
+	state->nworkers++;
 	state->nqueued = 0;
 	state->overdue = -1;
 	planner->failed_is_tried |= planner->snapshot->databases[which].failed;
 }
 
 /*
- * No place is left: a database that is due, and has runners that have time, is
+ * No place is left: a database that is due, and has workers that have time, is
  * scanned by one of those.
  */
 static void
@@ -277,9 +277,9 @@ request_scans(Planner *planner)
 }
 
 /*
- * No place is left for a database that needs a runner: have one leave that can do
- * so soon, unless one does already.  A runner is taken for a database without any;
- * or for one that is due, whose runners have no time.
+ * No place is left for a database that needs a worker: have one leave that can do
+ * so soon, unless one does already.  A worker is taken for a database without any;
+ * or for one that is due, whose workers have no time.
  */
 static void
 make_place(Planner *planner)
@@ -292,7 +292,7 @@ make_place(Planner *planner)
 	{
 		const PvDatabaseState *state = &planner->states[i];
 
-		if ((state->nrunners == 0 || is_due(state)) && may_have_runner(planner, i))
+		if ((state->nworkers == 0 || is_due(state)) && may_have_worker(planner, i))
 			pv_want(&wanting, state, snapshot->naptime);
 	}
 	for (int i = 0; i < snapshot->view.n; i++)
@@ -316,9 +316,9 @@ make_place(Planner *planner)
 }
 
 /*
- * No runner has time soon.  One that has been at a small table for too long gives it up:
+ * No worker has time soon.  One that has been at a small table for too long gives it up:
  * the table's owner may have written functions that never end, and may have as many such
- * tables as there are runners.
+ * tables as there are workers.
  */
 static void
 end_longest(Planner *planner)
@@ -347,8 +347,8 @@ end_longest(Planner *planner)
 void
 pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 {
-	int			allowed = pv_runners_allowed(snapshot->nworkers, snapshot->view.nlarge);
-	int			nrunners = snapshot->view.nrunners;
+	int			allowed = pv_workers_allowed(snapshot->nworkers, snapshot->view.nlarge);
+	int			nworkers = snapshot->view.nworkers;
 	PvQueueSummary summaries[PV_MAX_QUEUES];
 	const PvPlanDatabase *of_summary[PV_MAX_QUEUES];
 	Planner		planner = {snapshot, plan, summaries, of_summary, NULL, false};
@@ -360,11 +360,11 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 	planner.states = palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
 	describe_all(&planner);
 
-	reduce_runners(&planner, allowed);
-	while ((which = choose_database(&planner)) >= 0 && nrunners < allowed)
+	reduce_workers(&planner, allowed);
+	while ((which = choose_database(&planner)) >= 0 && nworkers < allowed)
 	{
 		launch(&planner, which);
-		nrunners++;
+		nworkers++;
 	}
 	if (which >= 0)
 	{

@@ -16,7 +16,7 @@
 #define PV_MAX_QUEUES			128
 
 /* The most that parvacuum.scheduler_workers can be, and one. */
-#define PV_MAX_RUNNERS			65
+#define PV_MAX_SCHED_WORKERS			65
 
 /* What the launcher sees of one database's queue. */
 typedef struct PvQueueSummary
@@ -25,7 +25,7 @@ typedef struct PvQueueSummary
 	double		top_score;		/* the urgency of the first of them */
 	bool		top_danger;		/* that one is in danger of wraparound */
 	int			nqueued;		/* that could be begun with now */
-	int			nrunners;		/* but for those that cannot be ended */
+	int			nworkers;		/* but for those that cannot be ended */
 	int			nleaving;		/* of them have been called back, ... */
 	int			nleaving_soon;	/* ... and are not at what takes long */
 	int			nmovable;		/* of them could be called back, and leave soon */
@@ -41,7 +41,7 @@ typedef struct PvQueueView
 {
 	PvQueueSummary summaries[PV_MAX_QUEUES];
 	int			n;
-	int			nrunners;		/* but for those that cannot be ended */
+	int			nworkers;		/* but for those that cannot be ended */
 	int			nlarge;			/* on large tables */
 	bool		full;			/* who has no queue can have none ... */
 	bool		none_to_take;	/* ... not even that of another database */
@@ -54,8 +54,8 @@ typedef struct PvPlanDatabase
 	bool		counted;		/* by the statistics: it is in use */
 	double		age;			/* as in PvDatabaseState */
 	TimestampTz due;			/* when it is to be scanned next */
-	TimestampTz hired_at;		/* when a runner was started last */
-	TimestampTz not_before;		/* no runner is started before */
+	TimestampTz hired_at;		/* when a worker was started last */
+	TimestampTz not_before;		/* no worker is started before */
 	bool		failed;			/* the last one that was started did not come */
 } PvPlanDatabase;
 
@@ -73,9 +73,9 @@ typedef struct PvSnapshot
 
 typedef enum PvActionKind
 {
-	PV_ACTION_LAUNCH,			/* start a runner for the database */
-	PV_ACTION_REQUEST_SCAN,		/* have a runner that is there scan it */
-	PV_ACTION_ASK_TO_LEAVE,		/* have one of its runners leave */
+	PV_ACTION_LAUNCH,			/* start a worker for the database */
+	PV_ACTION_REQUEST_SCAN,		/* have a worker that is there scan it */
+	PV_ACTION_ASK_TO_LEAVE,		/* have one of its workers leave */
 	PV_ACTION_CANCEL_LONGEST	/* cancel the small table that takes the longest */
 } PvActionKind;
 
@@ -88,12 +88,12 @@ typedef struct PvAction
 } PvAction;
 
 /* A plan has no more actions than this. */
-#define PV_MAX_ACTIONS			(2 * PV_MAX_RUNNERS + PV_MAX_QUEUES)
+#define PV_MAX_ACTIONS			(2 * PV_MAX_SCHED_WORKERS + PV_MAX_QUEUES)
 
 typedef struct PvPlan
 {
 	int			n;
-	bool		satisfied;		/* no database needs a runner that has none */
+	bool		satisfied;		/* no database needs a worker that has none */
 	PvAction	actions[PV_MAX_ACTIONS];
 } PvPlan;
 

@@ -50,7 +50,7 @@
 /* A table of so many pages has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/* To take a runner from a database costs some 100 ms, for two processes from start to end;
+/* To take a worker from a database costs some 100 ms, for two processes from start to end;
  * so unless it is for a dangerous age not before so many microseconds */
 #define LEAST_STAY				(5 * INT64CONST(1000000))
 
@@ -179,18 +179,18 @@ pv_score_only_analyze(PvScore *score, BlockNumber pages)
 }
 
 /*
- * When is a table's turn that has needed something since then?  in_vain says that it was
+ * When is a table's turn that has needed something since then?  not_removable says that it was
  * begun at that moment and could not be done.
  */
 void
 pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
-			  bool in_vain, PvRank *rank)
+			  bool not_removable, PvRank *rank)
 {
 	double		lead = Max(score->total, priority);
 
 	if (score->danger)
-		lead = in_vain ? PV_MOST_SCORE : Max(score->xid, score->mxid);
-	rank->danger = score->danger && !in_vain;
+		lead = not_removable ? PV_MOST_SCORE : Max(score->xid, score->mxid);
+	rank->danger = score->danger && !not_removable;
 	rank->turn = needed_since;
 	if (lead > 1)
 		rank->turn -= (int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
@@ -259,7 +259,7 @@ pv_has_died_anew(double dead, double left_dead)
 }
 
 /*
- * Of so many runners how many may be on large tables: all but one, for small ones.
+ * Of so many workers how many may be on large tables: all but one, for small ones.
  */
 int
 pv_max_large(int nworkers)
@@ -268,30 +268,30 @@ pv_max_large(int nworkers)
 }
 
 /*
- * How many runners may there be while so many are on large tables?  One for small ones
+ * How many workers may there be while so many are on large tables?  One for small ones
  * always: also where the only one is on a large table, and where several are and the
  * setting was lowered.
  */
 int
-pv_runners_allowed(int nworkers, int nlarge)
+pv_workers_allowed(int nworkers, int nlarge)
 {
 	return Max(nworkers, nlarge + 1);
 }
 
 /*
- * How many runners can there be at most?  All but one are on large tables, as many again
+ * How many workers can there be at most?  All but one are on large tables, as many again
  * on large tables in danger of wraparound, and there is one for small ones.
  */
 int
-pv_runners_at_most(int nworkers)
+pv_most_workers(int nworkers)
 {
-	return pv_runners_allowed(nworkers, 2 * pv_max_large(nworkers));
+	return pv_workers_allowed(nworkers, 2 * pv_max_large(nworkers));
 }
 
 /*
- * For how many microseconds may a runner be at a small table while others wait and no runner
+ * For how many microseconds may a worker be at a small table while others wait and no worker
  * has time?  For ten minutes; and, where the rate, in cost units per second, is so low that
- * this is not long, for what all small tables of so many runners should be done in.
+ * this is not long, for what all small tables of so many workers should be done in.
  */
 int64
 pv_longest_at_small(int64 rate, int nworkers)
@@ -322,13 +322,13 @@ danger_of_database(const PvDatabaseState *state)
 }
 
 /*
- * How much a database deserves its next runner.  Negative: it needs none.
+ * How much a database deserves its next worker.  Negative: it needs none.
  *
  * First those where a table in danger waits.  Then those whose age is dangerous, or that
- * have waited for a look, or a table of theirs for a runner, for as long as is.  Then
+ * have waited for a look, or a table of theirs for a worker, for as long as is.  Then
  * each that is to be looked at, since what is urgent there is not known before; the
  * longer overdue, the sooner.  Then by the first table in its queue, the less the more
- * runners are there already, so that one busy database does not keep the others waiting.
+ * workers are there already, so that one busy database does not keep the others waiting.
  */
 double
 pv_rank_database(const PvDatabaseState *state)
@@ -337,19 +337,19 @@ pv_rank_database(const PvDatabaseState *state)
 	double		rank = -1;
 
 	if (state->nqueued > 0)
-		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nrunners);
+		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nworkers);
 	if (state->overdue >= 0 && !state->scan_pending)
 		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
-	if (rank >= 0 && state->nrunners == 0 && danger > 1)
+	if (rank >= 0 && state->nworkers == 0 && danger > 1)
 		rank += RANK_OF_AGE * danger;
 	if (state->nqueued > 0 && state->top_danger)
-		rank += RANK_OF_DANGER * Max(state->age, 1) / (1 + state->nrunners);
+		rank += RANK_OF_DANGER * Max(state->age, 1) / (1 + state->nworkers);
 	return rank;
 }
 
 /*
  * All places in the list of queues are taken: may a database have that of another one, which
- * has something queued and no runner?
+ * has something queued and no worker?
  */
 bool
 pv_takes_queue(const PvDatabaseState *state)
@@ -363,7 +363,7 @@ pv_takes_queue(const PvDatabaseState *state)
  * very many a naptime may be little beside it.
  */
 int64
-pv_rest_after_pass(int64 used)
+pv_rest_after_scan(int64 used)
 {
 	return Min(Max(used, 0), LONGEST_WAIT / REST_FACTOR) * REST_FACTOR;
 }
@@ -379,7 +379,7 @@ pv_rest_where_nothing(int64 naptime)
 }
 
 /*
- * A database wants a runner that another one has: remember it, if it ranks higher than
+ * A database wants a worker that another one has: remember it, if it ranks higher than
  * those so far.  Where it would take the only one, that it is due counts only if it
  * should have been scanned more than a naptime ago.
  */
@@ -405,7 +405,7 @@ pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
 }
 
 /*
- * Does one of the databases that want a runner take one that another has, for stayed
+ * Does one of the databases that want a worker take one that another has, for stayed
  * microseconds now?  If it ranks higher than the other will without it: else that
  * would have it back at once; and not before the other has had some time, since to change
  * costs the start of a process, unless it is urgent.  The only one it must rank clearly
@@ -416,10 +416,10 @@ pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 staye
 			 int64 naptime)
 {
 	PvDatabaseState without = *other;
-	bool		only_one = other->nrunners == 1;
+	bool		only_one = other->nworkers == 1;
 	bool		must_be_urgent = stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0);
 
-	without.nrunners--;
+	without.nworkers--;
 	without.nqueued = without.top_score > 0;
 	without.top_danger &= without.nqueued > 0;
 	without.overdue = -1;
@@ -428,14 +428,14 @@ pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 staye
 }
 
 /*
- * Would one of these two databases rather give a runner away?  That with more, or by
+ * Would one of these two databases rather give a worker away?  That with more, or by
  * what is queued.
  */
 bool
 pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b)
 {
-	if (a->nrunners != b->nrunners)
-		return a->nrunners > b->nrunners;
+	if (a->nworkers != b->nworkers)
+		return a->nworkers > b->nworkers;
 	if ((a->age > 1 || a->top_danger) != (b->age > 1 || b->top_danger))
 		return b->age > 1 || b->top_danger;
 	return a->top_score < b->top_score;

@@ -93,7 +93,7 @@ extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
 #define PV_MOST_PRIORITY		100
 
 extern void pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
-						  bool in_vain, PvRank *rank);
+						  bool not_removable, PvRank *rank);
 extern int	pv_compare_ranks(const PvRank *a, const PvRank *b);
 extern double pv_urgency(const PvRank *rank, TimestampTz now);
 
@@ -104,8 +104,8 @@ extern int	pv_share_of_role(int places);
 
 extern bool pv_has_died_anew(double dead, double left_dead);
 extern int	pv_max_large(int nworkers);
-extern int	pv_runners_allowed(int nworkers, int nlarge);
-extern int	pv_runners_at_most(int nworkers);
+extern int	pv_workers_allowed(int nworkers, int nlarge);
+extern int	pv_most_workers(int nworkers);
 extern int64 pv_longest_at_small(int64 rate, int nworkers);
 
 /* What the launcher knows of a database. */
@@ -117,19 +117,19 @@ typedef struct PvDatabaseState
 								 * is */
 	bool		top_danger;		/* that one is in danger of wraparound */
 	int			nqueued;
-	int			nrunners;
+	int			nworkers;
 	int64		overdue;		/* microseconds since its pass was due, or
 								 * negative */
-	bool		scan_pending;	/* a runner is on the way to look */
+	bool		scan_pending;	/* a worker is on the way to look */
 } PvDatabaseState;
 
 extern double pv_rank_database(const PvDatabaseState *state);
 extern bool pv_takes_queue(const PvDatabaseState *state);
-extern int64 pv_rest_after_pass(int64 used);
+extern int64 pv_rest_after_scan(int64 used);
 extern int64 pv_rest_where_nothing(int64 naptime);
 
 /*
- * The highest ranks of the databases that want a runner which another one has: where
+ * The highest ranks of the databases that want a worker which another one has: where
  * it is the only one there, or not; of all of them, or of the urgent ones.  Begins
  * with zeroes.
  */

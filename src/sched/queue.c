@@ -4,9 +4,9 @@
  *	  What the scheduler's processes share: a queue of tables for each
  *	  database, and who is at work on them.
  *
- *		launcher					runner						session
+ *		launcher					worker						session
  *		--------					------						-------
- *		hire a runner	------->	attach
+ *		hire a worker	------->	attach
  *		request a scan	------->	begin scan, offer..., end
  *									pop, work, finish
  *		call back		------->	should leave?				enqueue, withdraw,
@@ -19,17 +19,17 @@
  *
  * A table is an entry of a shared hash table, by database and OID, so it is there once, and
  * whoever pops it is the only one to work on it.  Those that are queued are also
- * in a heap, in the order of pv_compare_ranks(): two for each database, the lanes.
+ * in a heap, in the order of pv_compare_ranks(): two for each database, the size classes.
  *
- * Lanes.  Small tables have a lane of their own, so that they are not behind large ones:
- * only so many runners may be on large tables as leave one for small ones (pv_queue_pop).
+ * Size classes.  Small tables have a size class of their own, so that they are not behind large ones:
+ * only so many workers may be on large tables as leave one for small ones (pv_queue_pop).
  * The last of these places goes to the large table that is first of all databases, or one
  * database would keep them while it has any.  A large table in danger of wraparound does
  * not wait for those that are not: such tables have as many places for themselves,
  * whatever the others are used for.
  *
- * A database's queue lives as long as there is anything in it or a runner at
- * work.  A runner that exits, whatever the reason, gives its table back: it waits
+ * A database's queue lives as long as there is anything in it or a worker at
+ * work.  A worker that exits, whatever the reason, gives its table back: it waits
  * for the next pass, as after an error.  One that ends before it came is told of by
  * the launcher; those of a launcher that is gone, the next one does without.  After
  * a crash the postmaster sets everything up anew, and the next pass finds all that
@@ -75,12 +75,12 @@
 
 #define LOCK_TRANCHE			"parvacuum_queue"
 
-/* A runner stays no longer than this where there always is something to do: settings of
+/* A worker stays no longer than this where there always is something to do: settings of
  * databases and roles are only read by who comes. */
 #define LONGEST_STAY_MS			(10 * 60 * 1000)
 
 /* The last place for a large table is kept for the database with the highest score
- * for so long, in which a runner can come there. */
+ * for so long, in which a worker can come there. */
 #define KEEP_PLACE_MS			30000
 
 /* So many entries are dealt with while the lock is held at most, some ten microseconds. */
@@ -92,12 +92,12 @@
 /* Roles that have something in the queue, each counted once for each database. */
 #define MAX_REQUESTERS			1024
 
-typedef enum PvLane
+typedef enum PvSizeClass
 {
-	PV_LANE_SMALL,
-	PV_LANE_LARGE,
-	PV_NUM_LANES
-} PvLane;
+	PV_SIZE_SMALL,
+	PV_SIZE_LARGE,
+	PV_NUM_SIZES
+} PvSizeClass;
 
 typedef struct HolderKey
 {
@@ -119,10 +119,10 @@ typedef struct QueueEntry
 {
 	PvItem		item;
 	uint32		seen;			/* the last scan of its queue that has */
-	bool		placed;			/* it is in the heaps that it belongs to, by state, lane, rank
+	bool		placed;			/* it is in the heaps that it belongs to, by state, size class, rank
 								 * and holder: none of these is changed then */
 	Holder	   *holder;
-	pairingheap_node lane_node; /* while queued */
+	pairingheap_node size_node; /* while queued */
 	pairingheap_node least_node;	/* while not in work */
 	dlist_node	node;			/* in its queue's list, always */
 } QueueEntry;
@@ -142,8 +142,8 @@ typedef struct Cycle
 typedef struct DatabaseQueue
 {
 	Oid			database;		/* invalid: free */
-	pairingheap_node *heap[PV_NUM_LANES];
-	int			nqueued[PV_NUM_LANES];
+	pairingheap_node *heap[PV_NUM_SIZES];
+	int			nqueued[PV_NUM_SIZES];
 	dlist_head	entries;		/* what the scan that goes on has seen is behind the rest */
 	int			nentries;
 	int			nrequests;		/* of them have been asked for */
@@ -156,16 +156,16 @@ typedef struct DatabaseQueue
 	int64		scan_used;		/* of the processor, microseconds */
 	bool		nothing;		/* it found that nothing there has opted in */
 	bool		incomplete;		/* the last scan found no place for all */
-	bool		told_full;		/* that was said, and has not changed since */
+	bool		reported_full;		/* that was said, and has not changed since */
 	bool		goes_on;		/* the scan goes on with what found no place */
 	bool		new_pass;		/* it was asked for */
 	Cycle		cycle;
 	bool		vacuumed;		/* something, or looked at tables, and
 								 * pg_database does not know yet */
-	int			nrunners;
+	int			nworkers;
 } DatabaseQueue;
 
-typedef struct Runner
+typedef struct SchedWorker
 {
 	bool		hired;			/* the slot is taken */
 	int			pid;			/* 0: it has not come yet */
@@ -186,13 +186,13 @@ typedef struct Runner
 	bool		looked;			/* the item's score is what it found itself */
 	bool		cancel_asked;	/* before that; not for what prevents wraparound */
 	TimestampTz canceled_at;	/* what it is at; 0: it was not */
-} Runner;
+} SchedWorker;
 
 typedef struct QueueShared
 {
-	/* atomics; nrunners is written under the lock */
+	/* atomics; nworkers is written under the lock */
 	PvSchedulerCounters counters;
-	pg_atomic_uint32 nrunners;
+	pg_atomic_uint32 nworkers;
 
 	/* all else is under the lock */
 	Latch	   *launcher_latch; /* in shared memory; NULL: no launcher */
@@ -204,7 +204,7 @@ typedef struct QueueShared
 	int			next_cycle;		/* the place to be used next */
 	Cycle		cycles[MAX_CYCLES]; /* of those that have no queue */
 	DatabaseQueue queues[PV_MAX_QUEUES];
-	Runner		runners[PV_MAX_RUNNERS];
+	SchedWorker		workers[PV_MAX_SCHED_WORKERS];
 } QueueShared;
 
 static QueueShared *shared = NULL;
@@ -212,8 +212,8 @@ static HTAB *entries = NULL;
 static HTAB *requesters = NULL; /* holders that are roles */
 static LWLock *lock = NULL;
 
-/* This process's place, if it is a runner */
-static Runner *me = NULL;
+/* This process's place, if it is a worker */
+static SchedWorker *me = NULL;
 
 
 /* ----------------------------------------------------------------
@@ -252,7 +252,7 @@ pv_queue_shmem_startup(void)
 			dlist_init(&shared->queues[i].entries);
 			dlist_init(&shared->queues[i].requesters);
 		}
-		pg_atomic_init_u32(&shared->nrunners, 0);
+		pg_atomic_init_u32(&shared->nworkers, 0);
 		pg_atomic_init_u64(&shared->counters.passes, 0);
 		pg_atomic_init_u64(&shared->counters.vacuums, 0);
 		pg_atomic_init_u64(&shared->counters.analyzes, 0);
@@ -282,11 +282,11 @@ pv_queue_counters(void)
 	return &shared->counters;
 }
 
-/* How many runners have come and are there now; takes no lock. */
+/* How many workers have come and are there now; takes no lock. */
 int
-pv_queue_nrunners(void)
+pv_queue_nworkers(void)
 {
-	return (int) pg_atomic_read_u32(&shared->nrunners);
+	return (int) pg_atomic_read_u32(&shared->nworkers);
 }
 
 
@@ -306,18 +306,18 @@ find_queue(Oid database)
 	return NULL;
 }
 
-static PvLane
-lane_of(const PvItem *item)
+static PvSizeClass
+size_class_of(const PvItem *item)
 {
-	return item->pages >= PV_LARGE_PAGES ? PV_LANE_LARGE : PV_LANE_SMALL;
+	return item->pages >= PV_LARGE_PAGES ? PV_SIZE_LARGE : PV_SIZE_SMALL;
 }
 
 /* What goes first is on top. */
 static int
 compare_entries(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
-	return pv_compare_ranks(&pairingheap_const_container(QueueEntry, lane_node, a)->item.rank,
-							&pairingheap_const_container(QueueEntry, lane_node, b)->item.rank);
+	return pv_compare_ranks(&pairingheap_const_container(QueueEntry, size_node, a)->item.rank,
+							&pairingheap_const_container(QueueEntry, size_node, b)->item.rank);
 }
 
 /* What gives way first is on top: what waits, then the last in the order. */
@@ -358,14 +358,14 @@ remove_from_heap(pairingheap_node **root, pairingheap_comparator compare, pairin
 static void
 unplace(DatabaseQueue *queue, QueueEntry *entry)
 {
-	PvLane		lane = lane_of(&entry->item);
+	PvSizeClass		size_class = size_class_of(&entry->item);
 
 	if (!entry->placed)
 		return;
 	if (entry->item.state == PV_ITEM_QUEUED)
 	{
-		remove_from_heap(&queue->heap[lane], compare_entries, &entry->lane_node);
-		queue->nqueued[lane]--;
+		remove_from_heap(&queue->heap[size_class], compare_entries, &entry->size_node);
+		queue->nqueued[size_class]--;
 	}
 	remove_from_heap(&entry->holder->least, compare_least, &entry->least_node);
 	entry->placed = false;
@@ -382,7 +382,7 @@ set_state(QueueEntry *entry, PvItemState state, PvWaitReason reason)
 	item->state = state;
 	item->reason = reason;
 	item->wait_until = 0;
-	item->runner_pid = 0;
+	item->worker_pid = 0;
 }
 
 /* Give it its state, and put it in the heaps that it belongs to then. */
@@ -390,23 +390,23 @@ static void
 place(DatabaseQueue *queue, QueueEntry *entry, PvItemState state, PvWaitReason reason)
 {
 	PvItem	   *item = &entry->item;
-	PvLane		lane = lane_of(item);
+	PvSizeClass		size_class = size_class_of(item);
 
 	Assert(!entry->placed);
 	set_state(entry, state, reason);
-	pv_rank_table(&item->score, item->priority, item->needed_since, item->in_vain, &item->rank);
+	pv_rank_table(&item->score, item->priority, item->needed_since, item->not_removable, &item->rank);
 	if (state == PV_ITEM_RUNNING)
 		return;
 	if (state == PV_ITEM_QUEUED)
 	{
-		add_to_heap(&queue->heap[lane], compare_entries, &entry->lane_node);
-		queue->nqueued[lane]++;
+		add_to_heap(&queue->heap[size_class], compare_entries, &entry->size_node);
+		queue->nqueued[size_class]++;
 	}
 	add_to_heap(&entry->holder->least, compare_least, &entry->least_node);
 	entry->placed = true;
 }
 
-/* Queue one that is asked for, or was while a runner was at it.  It is in no heap. */
+/* Queue one that is asked for, or was while a worker was at it.  It is in no heap. */
 static void
 enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
 {
@@ -418,11 +418,11 @@ enqueue_again(DatabaseQueue *queue, QueueEntry *entry)
 }
 
 static QueueEntry *
-first_of_lane(DatabaseQueue *queue, PvLane lane)
+first_of_size(DatabaseQueue *queue, PvSizeClass size_class)
 {
-	if (queue->heap[lane] == NULL)
+	if (queue->heap[size_class] == NULL)
 		return NULL;
-	return pairingheap_container(QueueEntry, lane_node, queue->heap[lane]);
+	return pairingheap_container(QueueEntry, size_node, queue->heap[size_class]);
 }
 
 /* Does a go before b?  Each may be NULL. */
@@ -437,8 +437,8 @@ goes_before(const QueueEntry *a, const QueueEntry *b)
 static QueueEntry *
 first_of_queue(DatabaseQueue *queue, bool large_too)
 {
-	QueueEntry *small = first_of_lane(queue, PV_LANE_SMALL);
-	QueueEntry *large = large_too ? first_of_lane(queue, PV_LANE_LARGE) : NULL;
+	QueueEntry *small = first_of_size(queue, PV_SIZE_SMALL);
+	QueueEntry *large = large_too ? first_of_size(queue, PV_SIZE_LARGE) : NULL;
 
 	return goes_before(large, small) ? large : small;
 }
@@ -453,32 +453,32 @@ first_with_large(void)
 	{
 		DatabaseQueue *queue = &shared->queues[i];
 
-		if (goes_before(first_of_lane(queue, PV_LANE_LARGE),
-						first ? first_of_lane(first, PV_LANE_LARGE) : NULL))
+		if (goes_before(first_of_size(queue, PV_SIZE_LARGE),
+						first ? first_of_size(first, PV_SIZE_LARGE) : NULL))
 			first = queue;
 	}
 	return first;
 }
 
-/* Runners on large tables; of them those on one in danger of wraparound. */
+/* Workers on large tables; of them those on one in danger of wraparound. */
 static int
 count_large(int *ndanger)
 {
 	int			nlarge = 0;
 
 	*ndanger = 0;
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		nlarge += runner->hired && runner->on_large;
-		*ndanger += runner->hired && runner->on_large && runner->on_danger;
+		nlarge += worker->hired && worker->on_large;
+		*ndanger += worker->hired && worker->on_large && worker->on_danger;
 	}
 	return nlarge;
 }
 
 /*
- * May a runner of this queue begin with a large table if it has one?  That is so if a place is
+ * May a worker of this queue begin with a large table if it has one?  That is so if a place is
  * free, and the last one is not kept for another database, of which first is.  It is not
  * kept for long, as nobody may come there.  One in danger of wraparound has
  * a place if those that are as well have not taken as many as there are.
@@ -487,7 +487,7 @@ static bool
 large_is_allowed(DatabaseQueue *queue, DatabaseQueue *first, int nlarge, int ndanger,
 				 int max_large)
 {
-	QueueEntry *large = first_of_lane(queue, PV_LANE_LARGE);
+	QueueEntry *large = first_of_size(queue, PV_SIZE_LARGE);
 	TimestampTz now;
 
 	if (large == NULL)
@@ -516,7 +516,7 @@ forget_kept_place(void)
 {
 	DatabaseQueue *queue = OidIsValid(shared->kept_for) ? find_queue(shared->kept_for) : NULL;
 
-	if (queue == NULL || queue->heap[PV_LANE_LARGE] == NULL)
+	if (queue == NULL || queue->heap[PV_SIZE_LARGE] == NULL)
 		shared->kept_for = InvalidOid;
 }
 
@@ -675,7 +675,7 @@ find_giver(DatabaseQueue *queue, Oid role, bool *anyway)
 /* Has it had its turn in this pass, and is to wait for the next?  What waits for its
  * window has not. */
 static bool
-was_in_vain(const PvItem *item)
+was_not_removable(const PvItem *item)
 {
 	return item->state == PV_ITEM_WAITING && item->reason != PV_WAIT_WINDOW;
 }
@@ -689,7 +689,7 @@ note_loss(DatabaseQueue *queue, const QueueEntry *entry)
 {
 	const PvItem *item = &entry->item;
 
-	queue->cycle.forgotten |= was_in_vain(item);
+	queue->cycle.forgotten |= was_not_removable(item);
 	if (item->state == PV_ITEM_QUEUED && !OidIsValid(item->role))
 	{
 		queue->incomplete = true;
@@ -746,7 +746,7 @@ new_entry(DatabaseQueue *queue, const PvItem *item, TimestampTz since)
 	entry->item.state_since = 0;
 	entry->item.needed_since = since;
 	entry->item.again = entry->item.only_analyze = entry->item.was_for_age = false;
-	entry->item.in_vain = false;
+	entry->item.not_removable = false;
 	entry->item.horizon = InvalidTransactionId;
 	entry->placed = false;
 	entry->seen = queue->scan;
@@ -825,7 +825,7 @@ find_free_queue(bool takes)
 
 		if (!OidIsValid(queue->database))
 			return queue;
-		if (queue->nrunners > 0 || queue->scan_requested)
+		if (queue->nworkers > 0 || queue->scan_requested)
 			continue;
 		if (first == NULL && idle == NULL)
 			idle = queue;
@@ -858,7 +858,7 @@ make_queue(Oid database, bool takes, bool *again)
 		save_cycle(queue);
 	queue->database = queue->found.key.database = database;
 	queue->scan_requested = queue->scanning = false;
-	queue->vacuumed = queue->told_full = queue->nothing = false;
+	queue->vacuumed = queue->reported_full = queue->nothing = false;
 	restore_cycle(queue);
 	queue->scanned_at = queue->scan_used = 0;
 	return queue;
@@ -886,7 +886,7 @@ rests_until(const DatabaseQueue *queue)
 {
 	return queue->scanned_at +
 		(queue->nothing ? pv_rest_where_nothing(autovacuum_naptime * USECS_PER_SEC) :
-		 pv_rest_after_pass(queue->scan_used));
+		 pv_rest_after_scan(queue->scan_used));
 }
 
 /*
@@ -897,7 +897,7 @@ rests_until(const DatabaseQueue *queue)
 static void
 release_queue(DatabaseQueue *queue)
 {
-	if (queue->nrunners > 0)
+	if (queue->nworkers > 0)
 		return;
 	queue->scan_requested = false;
 	if (dlist_is_empty(&queue->entries) && rests_until(queue) <= GetCurrentTimestamp())
@@ -908,14 +908,14 @@ release_queue(DatabaseQueue *queue)
 }
 
 static void
-remove_runner(Runner *runner)
+remove_worker(SchedWorker *worker)
 {
-	DatabaseQueue *queue = &shared->queues[runner->queue];
+	DatabaseQueue *queue = &shared->queues[worker->queue];
 
-	runner->hired = false;
-	queue->nrunners--;
-	if (runner->pid != 0)
-		pg_atomic_fetch_sub_u32(&shared->nrunners, 1);
+	worker->hired = false;
+	queue->nworkers--;
+	if (worker->pid != 0)
+		pg_atomic_fetch_sub_u32(&shared->nworkers, 1);
 	release_queue(queue);
 }
 
@@ -941,7 +941,7 @@ launcher_exit(int code, Datum arg)
 }
 
 /*
- * Be the one who is woken.  Runners that the launcher before us has hired and that
+ * Be the one who is woken.  Workers that the launcher before us has hired and that
  * have not come may have ended, which nobody would tell us of.  Should one come
  * later, it finds its place given away.
  */
@@ -950,10 +950,10 @@ pv_queue_launcher_begin(void)
 {
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->launcher_latch = &MyProc->procLatch;
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		if (shared->runners[i].hired && shared->runners[i].pid == 0)
-			remove_runner(&shared->runners[i]);
+		if (shared->workers[i].hired && shared->workers[i].pid == 0)
+			remove_worker(&shared->workers[i]);
 	}
 	LWLockRelease(lock);
 	before_shmem_exit(launcher_exit, 0);
@@ -965,39 +965,39 @@ pv_queue_launcher_begin(void)
  * would be more processes than are allowed while those that are ended go.
  */
 static bool
-is_stuck(const Runner *runner, TimestampTz now)
+is_stuck(const SchedWorker *worker, TimestampTz now)
 {
-	return runner->pid == 0 &&
-		TimestampDifferenceExceeds(runner->hired_at, now,
+	return worker->pid == 0 &&
+		TimestampDifferenceExceeds(worker->hired_at, now,
 								   PV_LATE_AFTER_MS + PV_GONE_WITHIN_MS);
 }
 
 /* Will it have time soon, or leave soon if it is called back? */
 static bool
-is_free_soon(const Runner *runner, TimestampTz now)
+is_free_soon(const SchedWorker *worker, TimestampTz now)
 {
-	return !runner->on_large &&
-		!(runner->busy && TimestampDifferenceExceeds(runner->busy_since, now, PV_LATE_AFTER_MS));
+	return !worker->on_large &&
+		!(worker->busy && TimestampDifferenceExceeds(worker->busy_since, now, PV_LATE_AFTER_MS));
 }
 
 /* Is it at a small table, and not to give it up already? */
 static bool
-is_at_small(const Runner *runner)
+is_at_small(const SchedWorker *worker)
 {
-	return runner->busy && !runner->on_large && runner->canceled_at == 0;
+	return worker->busy && !worker->on_large && worker->canceled_at == 0;
 }
 
 /* Since when, for the time that it may take?  One in danger of wraparound has longer. */
 static TimestampTz
-at_small_since(const Runner *runner)
+at_small_since(const SchedWorker *worker)
 {
-	return runner->on_danger ?
-		TimestampTzPlusMilliseconds(runner->busy_since, PV_MORE_IN_DANGER_MS) :
-		runner->busy_since;
+	return worker->on_danger ?
+		TimestampTzPlusMilliseconds(worker->busy_since, PV_MORE_IN_DANGER_MS) :
+		worker->busy_since;
 }
 
 /*
- * The state of all queues, where max_large runners at most may be on large tables.  A
+ * The state of all queues, where max_large workers at most may be on large tables.  A
  * scan that was requested is not on its way if all who might do it are at what takes
  * long, or about to leave.
  */
@@ -1009,32 +1009,32 @@ pv_queue_view(PvQueueView *view, int max_large)
 	DatabaseQueue *first_large;
 	int			ndanger = 0;
 
-	view->n = view->nrunners = view->nlarge = 0;
+	view->n = view->nworkers = view->nlarge = 0;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	forget_kept_place();
 	first_large = first_with_large();
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
-		PvQueueSummary *summary = &of_queue[runner->queue];
+		SchedWorker	   *worker = &shared->workers[i];
+		PvQueueSummary *summary = &of_queue[worker->queue];
 
-		if (!runner->hired)
+		if (!worker->hired)
 			continue;
-		runner->hired_at = Min(runner->hired_at, now);	/* the clock was put back */
-		summary->nfree += is_free_soon(runner, now) && !runner->leave;
-		summary->nexpected += runner->pid == 0;
-		if (is_stuck(runner, now))
+		worker->hired_at = Min(worker->hired_at, now);	/* the clock was put back */
+		summary->nfree += is_free_soon(worker, now) && !worker->leave;
+		summary->nexpected += worker->pid == 0;
+		if (is_stuck(worker, now))
 			continue;
-		view->nlarge += runner->on_large;
-		ndanger += runner->on_large && runner->on_danger;
-		view->nrunners++;
-		summary->nrunners++;
-		if (is_at_small(runner) &&
-			(summary->small_since == 0 || at_small_since(runner) < summary->small_since))
-			summary->small_since = at_small_since(runner);
-		summary->nleaving += runner->leave;
-		summary->nleaving_soon += runner->leave && is_free_soon(runner, now);
-		summary->nmovable += !runner->leave && is_free_soon(runner, now) && runner->pid != 0;
+		view->nlarge += worker->on_large;
+		ndanger += worker->on_large && worker->on_danger;
+		view->nworkers++;
+		summary->nworkers++;
+		if (is_at_small(worker) &&
+			(summary->small_since == 0 || at_small_since(worker) < summary->small_since))
+			summary->small_since = at_small_since(worker);
+		summary->nleaving += worker->leave;
+		summary->nleaving_soon += worker->leave && is_free_soon(worker, now);
+		summary->nmovable += !worker->leave && is_free_soon(worker, now) && worker->pid != 0;
 	}
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
@@ -1050,9 +1050,9 @@ pv_queue_view(PvQueueView *view, int max_large)
 		summary->database = queue->database;
 		summary->top_score = first ? pv_urgency(&first->item.rank, now) : 0;
 		summary->top_danger = first != NULL && first->item.rank.danger;
-		summary->nqueued = queue->nqueued[PV_LANE_SMALL];
+		summary->nqueued = queue->nqueued[PV_SIZE_SMALL];
 		if (large_allowed)
-			summary->nqueued += queue->nqueued[PV_LANE_LARGE];
+			summary->nqueued += queue->nqueued[PV_SIZE_LARGE];
 		summary->scan_pending = queue->scanning ||
 			(queue->scan_requested && summary->nfree > 0);
 		if (summary->scan_pending)
@@ -1067,7 +1067,7 @@ pv_queue_view(PvQueueView *view, int max_large)
 }
 
 /*
- * Have the next runner of the database look for work.  False if there is none, or
+ * Have the next worker of the database look for work.  False if there is none, or
  * only such as are at what takes long, or about to leave.
  */
 bool
@@ -1077,12 +1077,12 @@ pv_queue_request_scan(Oid database)
 	bool		requested = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS && !requested; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS && !requested; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
-		DatabaseQueue *queue = &shared->queues[runner->queue];
+		SchedWorker	   *worker = &shared->workers[i];
+		DatabaseQueue *queue = &shared->queues[worker->queue];
 
-		if (runner->hired && is_free_soon(runner, now) && !runner->leave &&
+		if (worker->hired && is_free_soon(worker, now) && !worker->leave &&
 			queue->database == database)
 			queue->scan_requested = requested = true;
 	}
@@ -1091,7 +1091,7 @@ pv_queue_request_scan(Oid database)
 }
 
 /*
- * A place for a runner that is about to be started; -1 if there is none.  It, or
+ * A place for a worker that is about to be started; -1 if there is none.  It, or
  * another one, is to look for work first if it is hired for that.  The database may
  * take the queue of another one, as pv_takes_queue() has it.
  */
@@ -1101,18 +1101,18 @@ pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token)
 	DatabaseQueue *queue = lock_and_make_queue(database, takes_queue);
 	int			found = -1;
 
-	for (int i = 0; queue != NULL && found < 0 && i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; queue != NULL && found < 0 && i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (runner->hired)
+		if (worker->hired)
 			continue;
-		memset(runner, 0, sizeof(*runner));
-		runner->hired = true;
-		runner->token = *token = ++shared->next_token;
-		runner->hired_at = GetCurrentTimestamp();
-		runner->queue = queue - shared->queues;
-		queue->nrunners++;
+		memset(worker, 0, sizeof(*worker));
+		worker->hired = true;
+		worker->token = *token = ++shared->next_token;
+		worker->hired_at = GetCurrentTimestamp();
+		worker->queue = queue - shared->queues;
+		queue->nworkers++;
 		queue->scan_requested |= to_scan;
 		found = i;
 	}
@@ -1122,21 +1122,21 @@ pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token)
 
 /* It could not be started, or has ended before it came. */
 void
-pv_queue_dismiss(int runner, uint32 token)
+pv_queue_dismiss(int worker, uint32 token)
 {
-	Runner	   *it = &shared->runners[runner];
+	SchedWorker	   *it = &shared->workers[worker];
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (it->hired && it->token == token && it->pid == 0)
-		remove_runner(it);
+		remove_worker(it);
 	LWLockRelease(lock);
 }
 
 /* Has it come?  Also true if it has been and gone. */
 bool
-pv_queue_runner_started(int runner, uint32 token)
+pv_queue_worker_started(int worker, uint32 token)
 {
-	Runner	   *it = &shared->runners[runner];
+	SchedWorker	   *it = &shared->workers[worker];
 	bool		started;
 
 	LWLockAcquire(lock, LW_SHARED);
@@ -1146,7 +1146,7 @@ pv_queue_runner_started(int runner, uint32 token)
 }
 
 /*
- * Is there anything that another runner could begin with before long, where max_large runners
+ * Is there anything that another worker could begin with before long, where max_large workers
  * at most may be on large tables?  A large table that waits for one of them to end is
  * nothing: who ends wakes the launcher.
  */
@@ -1162,10 +1162,10 @@ pv_queue_is_busy(int max_large)
 	for (int i = 0; i < PV_MAX_QUEUES && !busy; i++)
 	{
 		DatabaseQueue *queue = &shared->queues[i];
-		QueueEntry *large = first_of_lane(queue, PV_LANE_LARGE);
+		QueueEntry *large = first_of_size(queue, PV_SIZE_LARGE);
 
 		busy = OidIsValid(queue->database) &&
-			(queue->scan_requested || queue->heap[PV_LANE_SMALL] != NULL ||
+			(queue->scan_requested || queue->heap[PV_SIZE_SMALL] != NULL ||
 			 (large != NULL && (nlarge < max_large ||
 								(large->item.rank.danger && ndanger < max_large))));
 	}
@@ -1174,25 +1174,25 @@ pv_queue_is_busy(int max_large)
 }
 
 /*
- * Have one runner of that database leave, for the sake of another database: one
+ * Have one worker of that database leave, for the sake of another database: one
  * that leaves soon, if there is any.
  */
 void
 pv_queue_call_back(Oid database)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	Runner	   *found = NULL;
+	SchedWorker	   *found = NULL;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (!runner->hired || runner->leave || is_stuck(runner, now) ||
-			shared->queues[runner->queue].database != database)
+		if (!worker->hired || worker->leave || is_stuck(worker, now) ||
+			shared->queues[worker->queue].database != database)
 			continue;
-		if (found == NULL || (!is_free_soon(found, now) && is_free_soon(runner, now)))
-			found = runner;
+		if (found == NULL || (!is_free_soon(found, now) && is_free_soon(worker, now)))
+			found = worker;
 	}
 	if (found != NULL)
 		found->leave = true;
@@ -1252,7 +1252,7 @@ pv_queue_drop_database(Oid database)
 
 
 /* ----------------------------------------------------------------
- *		A runner
+ *		A worker
  * ----------------------------------------------------------------
  */
 
@@ -1263,12 +1263,12 @@ my_queue(void)
 }
 
 /*
- * This runner has left its table, or has ended its scan: a cancel that is still to come was
+ * This worker has left its table, or has ended its scan: a cancel that is still to come was
  * for that, and must not hit another table.  The lock has been released.
  *
- * Who cancels a table sends SIGINT while he holds the lock and sees there that the runner is
- * at this table.  The runner has left it with the lock held.  So for each such signal kill()
- * had returned when the runner got the lock, and no other comes before the runner takes
+ * Who cancels a table sends SIGINT while he holds the lock and sees there that the worker is
+ * at this table.  The worker has left it with the lock held.  So for each such signal kill()
+ * had returned when the worker got the lock, and no other comes before the worker takes
  * another table, under the lock again.  kill() leaves the signal pending, which the kernel may
  * deliver a moment later; but a pending signal that is not blocked is delivered before
  * sigprocmask() returns (POSIX), so its handler has set the flag that is cleared here.
@@ -1294,7 +1294,7 @@ leave_table(PvWaitReason reason, TransactionId horizon)
 	PvItem	   *item = &entry->item;
 
 	item->needed_since = GetCurrentTimestamp();
-	item->in_vain = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW;
+	item->not_removable = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW;
 	if (item->again)
 		enqueue_again(queue, entry);
 	else if (reason == PV_WAIT_NONE)
@@ -1321,11 +1321,11 @@ leave_table(PvWaitReason reason, TransactionId horizon)
 }
 
 /*
- * The runner leaves, by itself or by an error that ends it.  A table that it was
+ * The worker leaves, by itself or by an error that ends it.  A table that it was
  * at waits for the next pass; so does a scan.
  */
 static void
-runner_exit(int code, Datum arg)
+worker_exit(int code, Datum arg)
 {
 	DatabaseQueue *queue = my_queue();
 
@@ -1334,7 +1334,7 @@ runner_exit(int code, Datum arg)
 		leave_table(PV_WAIT_ERROR, InvalidTransactionId);
 	if (me->scanning)
 		queue->scanning = false;
-	remove_runner(me);
+	remove_worker(me);
 	wake_launcher();
 	LWLockRelease(lock);
 	me = NULL;
@@ -1342,9 +1342,9 @@ runner_exit(int code, Datum arg)
 
 /* Come to one's place.  False if it was given away meanwhile. */
 bool
-pv_queue_attach(int runner, uint32 token, Oid *database)
+pv_queue_attach(int worker, uint32 token, Oid *database)
 {
-	Runner	   *it = &shared->runners[runner];
+	SchedWorker	   *it = &shared->workers[worker];
 	bool		good;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -1352,18 +1352,18 @@ pv_queue_attach(int runner, uint32 token, Oid *database)
 	if (good)
 	{
 		it->pid = MyProcPid;
-		pg_atomic_fetch_add_u32(&shared->nrunners, 1);
+		pg_atomic_fetch_add_u32(&shared->nworkers, 1);
 		*database = shared->queues[it->queue].database;
 		me = it;
 	}
 	LWLockRelease(lock);
 	if (good)
-		before_shmem_exit(runner_exit, 0);
+		before_shmem_exit(worker_exit, 0);
 	return good;
 }
 
 /*
- * Is it on this runner to look for work now?  If so it has to end what it begins
+ * Is it on this worker to look for work now?  If so it has to end what it begins
  * here.  That is so if the launcher wants it, or when the queue is empty and the
  * last scan did not find place for all.  Where it did not, this one goes on with those
  * that had none.
@@ -1376,8 +1376,8 @@ pv_queue_begin_scan(void)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	wanted = queue->scan_requested ||
-		(queue->incomplete && queue->heap[PV_LANE_SMALL] == NULL &&
-		 queue->heap[PV_LANE_LARGE] == NULL);
+		(queue->incomplete && queue->heap[PV_SIZE_SMALL] == NULL &&
+		 queue->heap[PV_SIZE_LARGE] == NULL);
 	if (queue->scanning)
 		wanted = false;
 	if (wanted)
@@ -1435,8 +1435,8 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
 	if (!queue->goes_on)
 		return false;
 	if (entry != NULL)
-		return was_in_vain(&entry->item) && entry->item.priority == 0 &&
-			(entry->item.in_vain || !item->score.danger);
+		return was_not_removable(&entry->item) && entry->item.priority == 0 &&
+			(entry->item.not_removable || !item->score.danger);
 	if (item->score.danger)
 		return false;
 	return (item->done_at != 0 && item->done_at >= queue->cycle.since) ||
@@ -1451,7 +1451,7 @@ had_its_turn(const DatabaseQueue *queue, const PvItem *item, const QueueEntry *e
  * go by another horizon.
  */
 static bool
-is_in_vain(const PvItem *known, const PvItem *item)
+is_not_removable(const PvItem *known, const PvItem *item)
 {
 	return (known->reason == PV_WAIT_HORIZON || known->only_analyze) &&
 		TransactionIdIsValid(known->horizon) && known->horizon == item->horizon &&
@@ -1468,16 +1468,16 @@ update_entry(DatabaseQueue *queue, QueueEntry *entry, const PvItem *item)
 {
 	PvItem	   *known = &entry->item;
 	PvWaitReason reason = item->reason;
-	bool		in_vain = reason == PV_WAIT_NONE && is_in_vain(known, item);
+	bool		not_removable = reason == PV_WAIT_NONE && is_not_removable(known, item);
 
 	unplace(queue, entry);
 	known->score = item->score;
-	known->only_analyze = in_vain && item->score.analyze && known->priority == 0;
+	known->only_analyze = not_removable && item->score.analyze && known->priority == 0;
 	if (known->only_analyze)
 		pv_score_only_analyze(&known->score, item->pages);
-	else if (in_vain)
+	else if (not_removable)
 		reason = PV_WAIT_HORIZON;
-	if (in_vain)
+	if (not_removable)
 	{
 		known->left_dead = Min(known->left_dead, item->score.dead);
 		pg_atomic_fetch_add_u64(&shared->counters.skipped_horizon, 1);
@@ -1597,7 +1597,7 @@ forget_unseen(DatabaseQueue *queue)
  * The scan has used so many microseconds of the processor; if nobody had asked for it, it
  * is no new pass, and puts none off.
  * Returns whether the log is to be told that the queue is full: once in a row,
- * whichever runners find it so.
+ * whichever workers find it so.
  */
 bool
 pv_queue_end_scan(bool complete, int64 used)
@@ -1620,8 +1620,8 @@ pv_queue_end_scan(bool complete, int64 used)
 		queue->nothing = me->nothing;
 	}
 	queue->incomplete |= !complete && me->queued_some;
-	tell = !complete && !queue->told_full;
-	queue->told_full = !complete;
+	tell = !complete && !queue->reported_full;
+	queue->reported_full = !complete;
 	pg_atomic_fetch_add_u64(&shared->counters.passes, 1);
 	if (!complete)
 		pg_atomic_fetch_add_u64(&shared->counters.queue_full, 1);
@@ -1633,7 +1633,7 @@ pv_queue_end_scan(bool complete, int64 used)
 
 /*
  * Take the first table in the order; a large one only while less than
- * max_large runners, of all databases, are on large ones, and the last place for
+ * max_large workers, of all databases, are on large ones, and the last place for
  * such is not for another database, or if it is in danger.  False if there is nothing.
  */
 bool
@@ -1652,10 +1652,10 @@ pv_queue_pop(int max_large, PvItem *item)
 	{
 		unplace(queue, best);
 		place(queue, best, PV_ITEM_RUNNING, PV_WAIT_NONE);
-		best->item.runner_pid = MyProcPid;
+		best->item.worker_pid = MyProcPid;
 		me->busy = me->has_begun = true;
 		me->busy_since = best->item.state_since;
-		me->on_large = lane_of(&best->item) == PV_LANE_LARGE;
+		me->on_large = size_class_of(&best->item) == PV_SIZE_LARGE;
 		me->on_danger = best->item.rank.danger;
 		if (me->on_large)
 			shared->kept_for = InvalidOid;
@@ -1672,7 +1672,7 @@ pv_queue_pop(int max_large, PvItem *item)
  * The table at hand has another score than when it was queued, or has become
  * large.  Is it not the first any more?  Then it is to be put back, once it is not locked
  * any more, or who takes it next would find it locked.  False if it still is the first
- * among those that this runner may take: else it would get it again, and again.
+ * among those that this worker may take: else it would get it again, and again.
  * If it was to be cancelled, and it turns out that it may be, it is at the next check for
  * interrupts.
  */
@@ -1694,8 +1694,8 @@ pv_queue_gives_way(const PvItem *item)
 	entry->item.pages = item->pages;
 	entry->item.only_analyze = item->only_analyze;
 
-	/* by the runner's copy: what was asked for since does not make this vacuum more urgent */
-	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.in_vain,
+	/* by the worker's copy: what was asked for since does not make this vacuum more urgent */
+	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.not_removable,
 				  &rank);
 	me->on_danger = rank.danger;
 	gives_way = !cancel &&
@@ -1738,7 +1738,7 @@ pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 }
 
 /*
- * Is this runner wanted elsewhere, or has it been here for long?  Then another one, with the
+ * Is this worker wanted elsewhere, or has it been here for long?  Then another one, with the
  * database's settings of now, goes on; it, or somebody who is here, sees to a scan first.
  * It begins with one table at least, so that whoever comes brings the queue on.
  */
@@ -1758,7 +1758,7 @@ pv_queue_should_leave(void)
 
 /*
  * Has the queue been worked off, and nobody is at work on the rest of it, or does
- * that not matter?  Then one runner is told so, also if there was nothing to vacuum: the
+ * that not matter?  Then one worker is told so, also if there was nothing to vacuum: the
  * oldest table may have been dropped.
  */
 bool
@@ -1769,11 +1769,11 @@ pv_queue_pass_is_over(bool even_if_busy)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	over = queue->vacuumed;
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (!even_if_busy && runner->hired && runner->busy && runner->queue == me->queue)
+		if (!even_if_busy && worker->hired && worker->busy && worker->queue == me->queue)
 			over = false;
 	}
 	if (over)
@@ -1829,15 +1829,15 @@ copy_items(Oid database, PvItem *items, int size, int *nlarge)
 
 	*nlarge = 0;
 	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
-		*nlarge += shared->runners[i].hired && shared->runners[i].on_large;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+		*nlarge += shared->workers[i].hired && shared->workers[i].on_large;
 	LWLockRelease(lock);
 	return n;
 }
 
 /*
  * The items of one database, or of all if the OID is invalid, as they are now: a list
- * of PvItem *.  Also the number of runners at large tables, in all databases.
+ * of PvItem *.  Also the number of workers at large tables, in all databases.
  *
  * The first look only counts, so that memory is allocated without the lock, and for no
  * more than there is.  A queue that has grown by more than the margin meanwhile is
@@ -1864,35 +1864,35 @@ pv_queue_copy(Oid database, int *nlarge)
 	return list;
 }
 
-/* The runner that is at the entry's table, if one is. */
-static Runner *
-runner_of(const QueueEntry *entry)
+/* The worker that is at the entry's table, if one is. */
+static SchedWorker *
+worker_of(const QueueEntry *entry)
 {
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (runner->hired && runner->busy && runner->pid == entry->item.runner_pid)
-			return runner;
+		if (worker->hired && worker->busy && worker->pid == entry->item.worker_pid)
+			return worker;
 	}
 	return NULL;
 }
 
 /*
  * Is it still to come what somebody has asked for?  A request that is being done is none
- * any more, once the runner has seen that it does not have to give way.
+ * any more, once the worker has seen that it does not have to give way.
  */
 static bool
 is_requested(const QueueEntry *entry)
 {
-	const Runner *runner;
+	const SchedWorker *worker;
 
 	if (entry->item.priority == 0)
 		return false;
 	if (entry->item.state != PV_ITEM_RUNNING || entry->item.again)
 		return true;
-	runner = runner_of(entry);
-	return runner != NULL && !runner->looked;
+	worker = worker_of(entry);
+	return worker != NULL && !worker->looked;
 }
 
 /* What is to be told of a request for a table that is in the queue. */
@@ -1973,92 +1973,92 @@ pv_queue_share_of_role(void)
 }
 
 /*
- * Cancel what a runner is at.  A function of the table's owner may catch that and go on,
+ * Cancel what a worker is at.  A function of the table's owner may catch that and go on,
  * so the launcher is told, and ends the process if it is still there after a while.  The
  * caller holds the lock exclusively.
  */
 static bool
-cancel_runner(Runner *runner)
+cancel_worker(SchedWorker *worker)
 {
-	if (kill(runner->pid, SIGINT) != 0)
+	if (kill(worker->pid, SIGINT) != 0)
 		return false;
-	if (runner->canceled_at == 0)
-		runner->canceled_at = GetCurrentTimestamp();
+	if (worker->canceled_at == 0)
+		worker->canceled_at = GetCurrentTimestamp();
 	wake_launcher();
 	return true;
 }
 
 /*
- * Launcher: end the runners that still are at what was cancelled some time ago.  Returns
+ * Launcher: end the workers that still are at what was cancelled some time ago.  Returns
  * whether any is left that is to be ended later.
  */
 bool
-pv_queue_end_unheeding(void)
+pv_queue_end_unresponsive(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		any = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (!runner->hired || runner->pid == 0 || runner->canceled_at == 0 ||
-			!(runner->busy || runner->scanning))
+		if (!worker->hired || worker->pid == 0 || worker->canceled_at == 0 ||
+			!(worker->busy || worker->scanning))
 			continue;
 		any = true;
-		if (TimestampDifferenceExceeds(runner->canceled_at, now, PV_LATE_AFTER_MS))
-			(void) kill(runner->pid, SIGTERM);
+		if (TimestampDifferenceExceeds(worker->canceled_at, now, PV_LATE_AFTER_MS))
+			(void) kill(worker->pid, SIGTERM);
 	}
 	LWLockRelease(lock);
 	return any;
 }
 
 /*
- * Launcher: cancel the small table of that database that a runner has been at for longest, if
+ * Launcher: cancel the small table of that database that a worker has been at for longest, if
  * that is since this time or before.
  */
 void
 pv_queue_cancel_longest(Oid database, TimestampTz since)
 {
-	Runner	   *longest = NULL;
+	SchedWorker	   *longest = NULL;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (runner->hired && is_at_small(runner) &&
-			shared->queues[runner->queue].database == database &&
-			at_small_since(runner) <= since &&
-			(longest == NULL || at_small_since(runner) < at_small_since(longest)))
-			longest = runner;
+		if (worker->hired && is_at_small(worker) &&
+			shared->queues[worker->queue].database == database &&
+			at_small_since(worker) <= since &&
+			(longest == NULL || at_small_since(worker) < at_small_since(longest)))
+			longest = worker;
 	}
 	if (longest != NULL)
-		(void) cancel_runner(longest);
+		(void) cancel_worker(longest);
 	LWLockRelease(lock);
 }
 
 /*
- * Cancel what a runner does with its table.  False if its process has just died, which
+ * Cancel what a worker does with its table.  False if its process has just died, which
  * restarts the server.  The caller holds the lock exclusively; see forget_cancel().
  *
- * What is queued may have become older since, which the runner sees when it looks again.
- * Before that, who may not cancel what prevents wraparound has the runner cancel itself if
+ * What is queued may have become older since, which the worker sees when it looks again.
+ * Before that, who may not cancel what prevents wraparound has the worker cancel itself if
  * it finds that it does not (pv_queue_gives_way).
  */
 static bool
 cancel_running(QueueEntry *entry, bool wraparound_too)
 {
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (!runner->hired || runner->pid != entry->item.runner_pid)
+		if (!worker->hired || worker->pid != entry->item.worker_pid)
 			continue;
-		if (!runner->looked && !wraparound_too)
-			runner->cancel_asked = true;
-		else if (!cancel_runner(runner))
+		if (!worker->looked && !wraparound_too)
+			worker->cancel_asked = true;
+		else if (!cancel_worker(worker))
 			return false;
 	}
 	entry->item.again = false;
@@ -2067,7 +2067,7 @@ cancel_running(QueueEntry *entry, bool wraparound_too)
 
 /*
  * Have a table of this database given up: take it out of its queue, until the next pass
- * finds it again, or cancel what a runner does with it.  What prevents wraparound is left
+ * finds it again, or cancel what a worker does with it.  What prevents wraparound is left
  * alone unless the caller may give that up, too.
  */
 PvWithdrawn
@@ -2101,21 +2101,21 @@ pv_queue_withdraw(Oid relid, bool wraparound_too)
 }
 
 /*
- * Cancel what that runner does, with a table or looking for tables.  False if it does
- * neither, or is no runner.
+ * Cancel what that worker does, with a table or looking for tables.  False if it does
+ * neither, or is no worker.
  */
 bool
-pv_queue_cancel_runner(int pid)
+pv_queue_cancel_worker(int pid)
 {
 	bool		result = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (runner->hired && runner->pid == pid && (runner->busy || runner->scanning))
-			result = cancel_runner(runner);
+		if (worker->hired && worker->pid == pid && (worker->busy || worker->scanning))
+			result = cancel_worker(worker);
 	}
 	LWLockRelease(lock);
 	return result;

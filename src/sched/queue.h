@@ -21,7 +21,7 @@
 #include "sched/policy.h"
 
 /*
- * Milliseconds after which a runner that has not come waits for something, such as its
+ * Milliseconds after which a worker that has not come waits for something, such as its
  * database's lock, which ALTER DATABASE may have: the launcher ends it.  One that is at a
  * small table for so long may wait for a lock, too; it waits for a lock no longer than this.
  * One that goes on for so long with what was cancelled is ended as well.
@@ -31,7 +31,7 @@
 /* A small table in danger of wraparound may take this many milliseconds longer. */
 #define PV_MORE_IN_DANGER_MS	(90 * 60 * 1000)
 
-/* Milliseconds in which a runner that was ended before it came is gone. */
+/* Milliseconds in which a worker that was ended before it came is gone. */
 #define PV_GONE_WITHIN_MS		5000
 
 /* Tables in all queues together. */
@@ -61,7 +61,7 @@ typedef struct PvItemKey
 	Oid			relid;
 } PvItemKey;
 
-/* One table in the queue.  A copy of it is what its runner works by. */
+/* One table in the queue.  A copy of it is what its worker works by. */
 typedef struct PvItem
 {
 	PvItemKey	key;
@@ -78,11 +78,11 @@ typedef struct PvItem
 	TransactionId horizon;		/* waiting, or only to be analyzed: of the vacuum
 								 * that left dead rows; offered: the one of now */
 	double		left_dead;		/* waiting for the horizon: score.dead then, or less */
-	int			runner_pid;		/* running */
+	int			worker_pid;		/* running */
 	uint8		state;			/* a PvItemState */
 	uint8		reason;			/* a PvWaitReason */
 	bool		again;			/* enqueued while it was running */
-	bool		in_vain;		/* begun at needed_since, and could not be done */
+	bool		not_removable;		/* begun at needed_since, and could not be done */
 	bool		was_for_age;	/* that vacuum was to prevent wraparound */
 	bool		only_analyze;	/* as long as the horizon is the same */
 } PvItem;
@@ -107,7 +107,7 @@ typedef struct PvSchedulerCounters
 	pg_atomic_uint64 skipped_lock;
 	pg_atomic_uint64 errors;
 	pg_atomic_uint64 queue_full;	/* passes that found no place for all */
-	pg_atomic_uint64 no_process;	/* runners that the server had no slot for */
+	pg_atomic_uint64 no_process;	/* workers that the server had no slot for */
 } PvSchedulerCounters;
 
 /* What becomes of a table that somebody asks for. */
@@ -125,23 +125,23 @@ extern Size pv_queue_shmem_size(void);
 extern void pv_queue_request_lock(void);
 extern void pv_queue_shmem_startup(void);
 extern PvSchedulerCounters *pv_queue_counters(void);
-extern int	pv_queue_nrunners(void);
+extern int	pv_queue_nworkers(void);
 
 /* The launcher. */
 extern void pv_queue_launcher_begin(void);
 extern void pv_queue_view(PvQueueView *view, int max_large);
 extern bool pv_queue_request_scan(Oid database);
 extern int	pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token);
-extern void pv_queue_dismiss(int runner, uint32 token);
-extern bool pv_queue_runner_started(int runner, uint32 token);
+extern void pv_queue_dismiss(int worker, uint32 token);
+extern bool pv_queue_worker_started(int worker, uint32 token);
 extern void pv_queue_call_back(Oid database);
 extern bool pv_queue_is_busy(int max_large);
 extern void pv_queue_drop_database(Oid database);
-extern bool pv_queue_end_unheeding(void);
+extern bool pv_queue_end_unresponsive(void);
 extern void pv_queue_cancel_longest(Oid database, TimestampTz since);
 
-/* A runner. */
-extern bool pv_queue_attach(int runner, uint32 token, Oid *database);
+/* A worker. */
+extern bool pv_queue_attach(int worker, uint32 token, Oid *database);
 extern bool pv_queue_begin_scan(void);
 extern void pv_queue_offer(const PvItem *item, bool *full);
 extern bool pv_queue_end_scan(bool complete, int64 used);
@@ -162,6 +162,6 @@ extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber
 										double priority, Oid role, bool limited);
 extern int	pv_queue_share_of_role(void);
 extern PvWithdrawn pv_queue_withdraw(Oid relid, bool wraparound_too);
-extern bool pv_queue_cancel_runner(int pid);
+extern bool pv_queue_cancel_worker(int pid);
 
 #endif							/* PV_QUEUE_H */

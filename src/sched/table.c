@@ -194,7 +194,7 @@ is_as_queued(Relation rel, const PvItem *item)
  * gone, or not what was queued.
  *
  * It is not waited for, not for its age either: there is a next pass, and as many locked
- * tables as there are runners would have all others wait.  Core's forced autovacuum, which
+ * tables as there are workers would have all others wait.  Core's forced autovacuum, which
  * comes a tenth of the age later, does wait.
  *
  * With the lock held, the relation cache itself can tell whether it is still there;
@@ -285,7 +285,7 @@ choose_budget(const PvTableWork *work)
 		return;
 	if (work->options.vacuum_cost_limit > 0)
 		budget.limit = work->options.vacuum_cost_limit;
-	pv_cost_close_account(budget.delay, budget.limit);
+	pv_cost_close_balance(budget.delay, budget.limit);
 }
 
 /*
@@ -407,7 +407,7 @@ vacuum_table(PvTableWork *work, Relation rel)
 	pv_hook_forget_options();
 	become_oneself(&own);
 
-	pv_cost_open_account();
+	pv_cost_open_balance();
 	work->vacuumed = true;
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->vacuums, 1);
 }
@@ -639,13 +639,13 @@ analyze_table(PvTableWork *work)
 	if (rel != NULL)
 	{
 		choose_budget(work);
-		pv_cost_settle();
+		pv_cost_flush();
 		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
 		if (!work->vacuumed)
 			empty_pending_lists(rel);
 		relation_close(rel, NoLock);
 		pv_cost_charge_slept();
-		pv_cost_open_account();
+		pv_cost_open_balance();
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->analyzes, 1);
 	}
 	PopActiveSnapshot();

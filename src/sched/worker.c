@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *	  A runner of the scheduler.
+ *	  A scheduler worker.
  *
  * The launcher (sched/launcher.c) starts it for one database.  It looks for work if
  * it is told to, takes one table after the other from the database's queue
@@ -12,9 +12,9 @@
  *		pop --> do the table (sched/table.c) --> pop ...
  *		   cancelled, an error: the table waits, and the worker goes on
  *
- * To others a runner is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
+ * To others a worker is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
  * lock manager cancel it for the sake of who waits for its lock, and DROP DATABASE
- * end it.  SIGINT cancels the table at hand only; SIGTERM ends the runner; a
+ * end it.  SIGINT cancels the table at hand only; SIGTERM ends the worker; a
  * reload is heeded between two tables, and its cost limits between two pages.
  *
  * Core: postmaster/autovacuum.c, AutoVacWorkerMain, do_autovacuum.
@@ -74,20 +74,20 @@ static emit_log_hook_type prev_emit_log = NULL;
  */
 
 /*
- * Launcher: ask the postmaster for a runner.  False if there is no free slot.
+ * Launcher: ask the postmaster for a worker.  False if there is no free slot.
  */
 bool
-pv_sched_start(Oid database, int runner, uint32 token,
+pv_sched_start(Oid database, int worker, uint32 token,
 			   BackgroundWorkerHandle **handle)
 {
-	BackgroundWorker worker;
+	BackgroundWorker bgworker;
 
-	pv_process_describe(&worker, PV_SCHED_TYPE, "parvacuum_sched_main");
-	worker.bgw_main_arg = Int32GetDatum(runner);
-	memcpy(worker.bgw_extra, &token, sizeof(token));
-	memcpy(worker.bgw_extra + sizeof(token), &database, sizeof(database));
-	worker.bgw_notify_pid = MyProcPid;
-	return RegisterDynamicBackgroundWorker(&worker, handle);
+	pv_process_describe(&bgworker, PV_SCHED_TYPE, "parvacuum_sched_main");
+	bgworker.bgw_main_arg = Int32GetDatum(worker);
+	memcpy(bgworker.bgw_extra, &token, sizeof(token));
+	memcpy(bgworker.bgw_extra + sizeof(token), &database, sizeof(database));
+	bgworker.bgw_notify_pid = MyProcPid;
+	return RegisterDynamicBackgroundWorker(&bgworker, handle);
 }
 
 /*
@@ -109,7 +109,7 @@ choose_synchronous_commit(void)
 /*
  * From now on wait at most this many milliseconds for a lock.  The table itself is not
  * waited for at all.  But an owner can also lock indexes, or rows of pg_database, and may
- * have as many of them as there are runners.
+ * have as many of them as there are workers.
  *
  * This is called outside of transactions only, so nothing but this sets it back.
  */
@@ -209,7 +209,7 @@ scan_database(void)
  * is to wait for then.  The caller has interrupts held.
  */
 static PvWaitReason
-clean_up_after_error(bool tell_of_locks)
+clean_up_after_error(bool report_locks)
 {
 	int			code = geterrcode();
 	PvWaitReason reason = PV_WAIT_ERROR;
@@ -219,7 +219,7 @@ clean_up_after_error(bool tell_of_locks)
 	else if (code == ERRCODE_LOCK_NOT_AVAILABLE)
 		reason = PV_WAIT_LOCK;
 
-	if (reason != PV_WAIT_LOCK || tell_of_locks)
+	if (reason != PV_WAIT_LOCK || report_locks)
 		EmitErrorReport();
 
 	/* have the WAL writer flush what a vacuum has logged */
@@ -259,7 +259,7 @@ recover(PvTableWork *work)
 	count_failure(reason);
 	pv_queue_abandon_scan();
 	pv_queue_finish(&work->item, work->vacuumed, reason, InvalidTransactionId);
-	pv_cost_open_account();
+	pv_cost_open_balance();
 	pv_hook_forget_options();
 	RESUME_INTERRUPTS();
 }
@@ -298,7 +298,7 @@ finish_pass(bool even_if_busy)
 
 /*
  * Look for work if it is on us to do so, or take the first table of the queue.
- * False if there is none for this runner.
+ * False if there is none for this worker.
  */
 static bool
 next_step(void)
@@ -334,7 +334,7 @@ next_step(void)
 
 
 /* ----------------------------------------------------------------
- *		The runner
+ *		The worker
  * ----------------------------------------------------------------
  */
 
@@ -368,7 +368,7 @@ is_asleep(void)
 
 /* All that follows from the configuration; when it is reloaded, again. */
 static void
-heed_configuration(void)
+apply_configuration(void)
 {
 	pv_table_configure();
 	choose_work_mem();
@@ -376,7 +376,7 @@ heed_configuration(void)
 }
 
 static void
-heed_reload(void)
+apply_reload(void)
 {
 	double		cost_delay;
 	int			cost_limit;
@@ -391,11 +391,11 @@ heed_reload(void)
 	ProcessConfigFile(PGC_SIGHUP);
 	pv_vacuum_cost_delay = cost_delay;
 	pv_vacuum_cost_limit = cost_limit;
-	heed_configuration();
+	apply_configuration();
 }
 
 /*
- * The runner.  Handlers that only set flags are there before any signal can
+ * The worker.  Handlers that only set flags are there before any signal can
  * arrive; the one that background workers begin with raises FATAL at once, in
  * critical sections too.
  */
@@ -427,19 +427,19 @@ parvacuum_sched_main(Datum main_arg)
 	/* for who waits for a lock of ours, or drops the database */
 	pv_process_change_status(PROC_IS_AUTOVACUUM, 0);
 	fix_settings();
-	heed_configuration();
+	apply_configuration();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	PortalContext = work_context;
-	pv_cost_is_runner = true;
-	pv_cost_open_account();
+	pv_is_scheduler_worker = true;
+	pv_cost_open_balance();
 
 	for (;;)
 	{
 		/* A cancel is for a table, and there is none at hand */
 		QueryCancelPending = false;
 		CHECK_FOR_INTERRUPTS();
-		heed_reload();
+		apply_reload();
 		if (!pv_guc_scheduler || pv_queue_should_leave())
 			break;
 		if (!is_asleep() && !next_step())
@@ -447,5 +447,5 @@ parvacuum_sched_main(Datum main_arg)
 	}
 	pv_table_flush_log();
 	finish_pass(false);
-	pv_cost_settle();
+	pv_cost_flush();
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *	  A runner of the scheduler.
+ *	  A scheduler worker.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -13,12 +13,12 @@
 #include "postmaster/bgworker.h"
 
 /* What pg_stat_activity shows as backend_type. */
-#define PV_SCHED_TYPE			"parvacuum scheduler runner"
+#define PV_SCHED_TYPE			"parvacuum scheduler worker"
 
-extern bool pv_sched_start(Oid database, int runner, uint32 token,
+extern bool pv_sched_start(Oid database, int worker, uint32 token,
 						   BackgroundWorkerHandle **handle);
 
-/* The runner; the postmaster finds it by name. */
+/* The worker; the postmaster finds it by name. */
 extern PGDLLEXPORT void parvacuum_sched_main(Datum main_arg);
 
 #endif							/* PV_SCHED_H */

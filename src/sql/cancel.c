@@ -8,7 +8,7 @@
  * of the scheduler, or one that vacuums for parvacuum_run() or CALL parvacuum(); for sessions and
  * autovacuum workers there is pg_cancel_backend().
  *
- * Rights.  A runner of the scheduler is to the server what an autovacuum worker is: it acts for
+ * Rights.  A scheduler worker is to the server what an autovacuum worker is: it acts for
  * nobody, and what it prevents is everybody's loss.  So its process can be cancelled by those who
  * may cancel autovacuum workers.  Who may vacuum a table may also have the scheduler give that
  * table up, as he could have it give way to a lock; but not a vacuum that prevents wraparound,
@@ -17,7 +17,7 @@
  * autovacuum worker, too, as they are: who owns the table has no right to another's session.
  *
  * Exactness.  A request names a table, and must not hit a process that is at another one by the
- * time the signal comes.  How that is excluded for runners is said in sched/queue.c, forget_cancel().
+ * time the signal comes.  How that is excluded for scheduler workers is said in sched/queue.c, forget_cancel().
  * For processes that vacuum for a caller, entry/runs.c says it, for all others entry/inprogress.c.
  *
  * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
@@ -64,7 +64,7 @@ may_vacuum(Oid relid)
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
-	may = pv_runner_may_vacuum(relid, ((Form_pg_class) GETSTRUCT(tuple))->relisshared);
+	may = pv_may_vacuum(relid, ((Form_pg_class) GETSTRUCT(tuple))->relisshared);
 	ReleaseSysCache(tuple);
 	return may;
 }
@@ -97,7 +97,7 @@ refuse_wraparound(int elevel, Oid relid)
 	ereport(elevel,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied to cancel the vacuum of table \"%s\"",
-					pv_runner_relname(relid)),
+					pv_qualified_relname(relid)),
 			 errdetail("It prevents transaction ID wraparound."),
 			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
 }
@@ -135,7 +135,7 @@ refuse_autovacuum(int elevel, Oid relid)
 	ereport(elevel,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied to cancel the autovacuum of table \"%s\"",
-					pv_runner_relname(relid)),
+					pv_qualified_relname(relid)),
 			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
 }
 
@@ -248,7 +248,7 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 	{
 		if (!pv_may_signal_autovacuum())
 			refuse_scheduler();
-		PG_RETURN_BOOL(pv_queue_cancel_runner(pid));
+		PG_RETURN_BOOL(pv_queue_cancel_worker(pid));
 	}
 	if (!pv_runs_find_process(pid, &seen))
 	{

@@ -83,7 +83,7 @@ put_row(Request *request, Oid relid, const char *result)
  * nothing has been queued; then the rest is queued if it can be, after a warning.
  */
 static void
-tell_no_place(Request *request, PvEnqueueResult why)
+report_no_place(Request *request, PvEnqueueResult why)
 {
 	int			elevel = request->has_place ? WARNING : ERROR;
 
@@ -120,7 +120,7 @@ enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber page
 											  GetUserId(), request->limited);
 
 	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
-		tell_no_place(request, result);
+		report_no_place(request, result);
 	else
 		request->has_place = true;
 	put_row(request, relid, words[result]);
@@ -140,9 +140,9 @@ enqueue_one(Request *request, Oid relid, int elevel)
 	if (!HeapTupleIsValid(tuple))
 		return;
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_runner_may_vacuum(relid, form->relisshared))
+	if (!pv_may_vacuum(relid, form->relisshared))
 	{
-		pv_runner_refuse(elevel, NameStr(form->relname));
+		pv_refuse_vacuum(elevel, NameStr(form->relname));
 		put_row(request, relid, "permission denied");
 		return;
 	}
@@ -229,7 +229,7 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	request.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	foreach(lc, pv_runner_expand(relid, get_rel_relkind(relid)))
+	foreach(lc, pv_expand_relation(relid, get_rel_relkind(relid)))
 	{
 		CHECK_FOR_INTERRUPTS();
 		enqueue_one(&request, lfirst_oid(lc), lfirst_oid(lc) == relid ? ERROR : WARNING);

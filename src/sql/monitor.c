@@ -51,7 +51,7 @@ action_name(const PvItem *item)
 
 /* Why it is not begun with, or NULL. */
 static const char *
-reason_name(const PvItem *item, bool lane_is_full)
+reason_name(const PvItem *item, bool size_is_full)
 {
 	static const char *const names[] = {
 		[PV_WAIT_NONE] = NULL,
@@ -62,7 +62,7 @@ reason_name(const PvItem *item, bool lane_is_full)
 		[PV_WAIT_ERROR] = "error",
 	};
 
-	if (item->state == PV_ITEM_QUEUED && lane_is_full &&
+	if (item->state == PV_ITEM_QUEUED && size_is_full &&
 		item->pages >= PV_LARGE_PAGES)
 		return "large tables";
 	return names[item->reason];
@@ -124,7 +124,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		nulls[n] = item->wait_until == 0;
 		values[n++] = TimestampTzGetDatum(item->wait_until);
 		nulls[n] = !running || !sees_all;
-		values[n++] = Int32GetDatum(item->runner_pid);
+		values[n++] = Int32GetDatum(item->worker_pid);
 		values[n++] = CStringGetTextDatum(action_name(item));
 		values[n++] = BoolGetDatum(item->score.wraparound);
 		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ? "large" : "small");

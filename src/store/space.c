@@ -127,7 +127,7 @@ pv_space_begin_local(PvSpace *space, PvSpaceShared *shared)
 static void
 leave(PvSpaceShared *shared)
 {
-	if (!pv_gate_leave(&shared->users))
+	if (!pv_use_count_leave(&shared->users))
 		return;
 	for (int i = 0; i < PV_MAX_EXTENTS; i++)
 	{
@@ -160,7 +160,7 @@ pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
 	space->leaves_with_segment = seg != NULL;
 	if (seg != NULL)
 		on_dsm_detach(seg, leave_with_segment, PointerGetDatum(shared));
-	if (pv_gate_enter(&shared->users))
+	if (pv_use_count_enter(&shared->users))
 		return;
 	if (seg != NULL)
 		cancel_on_dsm_detach(seg, leave_with_segment, PointerGetDatum(shared));

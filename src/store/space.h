@@ -47,7 +47,7 @@ typedef struct PvSpaceShared
 {
 	Size		limit;			/* bytes; read-only after creation */
 	pg_atomic_uint64 memory;	/* bytes */
-	pg_atomic_uint32 users;		/* a gate: processes that take part */
+	pg_atomic_uint32 users;		/* a use count: processes that take part */
 	LWLock		growing;		/* held by who makes an extent */
 	pg_atomic_uint32 nextents;	/* extents made; may exceed PV_MAX_EXTENTS */
 	PvExtent	extents[PV_MAX_EXTENTS];

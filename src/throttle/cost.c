@@ -42,13 +42,13 @@
  * scale makes a fraction of it.  What a reload has changed is put back by the next
  * poll; a limit that autovacuum workers share is divided among those there are.
  *
- * The scheduler's runners, and the workers they lead, have no budget for each
- * table but one account (throttle/account.c), carried on from table to table.  They pay
+ * The scheduler workers, and the workers they lead, have no budget for each
+ * table but one account (throttle/balance.c), carried on from table to table.  They pay
  * at every poll, once there is something worth paying, and it is core's delay
  * point that sleeps, at the next place where that does no harm: its balance and
  * delay are set so that it sleeps as long as the account says.  After that, and
  * where core's code comes to no poll of ours, as in ANALYZE, core sleeps by its
- * limit, at a rate divided among all runners; a change of the rate reaches it at
+ * limit, at a rate divided among all scheduler workers; a change of the rate reaches it at
  * the next poll, which may be the next table.
  *
  * A sweep (engine/sweep.c) pays for each leaf when it has let go of it.  What one leaf costs
@@ -80,21 +80,21 @@ PvCostShared *pv_cost_current = NULL;
 uint32		pv_cost_epoch = 0;
 bool		pv_cost_follows_reloads = false;
 uint32		pv_cost_nreloads = 0;
-bool		pv_cost_on_account = false;
-bool		pv_cost_is_runner = false;
-PvCountRunners pv_cost_count_runners = NULL;
+bool		pv_cost_on_balance = false;
+bool		pv_is_scheduler_worker = false;
+PvCountWorkers pv_cost_count_workers = NULL;
 
 /*
- * The account of the scheduler's runners, and the cost units per second that it
+ * The account of scheduler workers, and the cost units per second that it
  * goes by, 0 for no limit.  Atomics.  The launcher writes the rate at each reload.
  */
-typedef struct AccountShared
+typedef struct BalanceShared
 {
-	PvAccount	account;
+	PvCostBalance	account;
 	pg_atomic_uint64 rate;
-} AccountShared;
+} BalanceShared;
 
-static AccountShared *shared_account = NULL;
+static BalanceShared *shared_balance = NULL;
 
 /* Microseconds of the rate that are paid at a time, the shortest sleep, each sleep
  * of core's code that comes to no poll, and the longest sleep: who has to sleep
@@ -159,7 +159,7 @@ static uint32 nrefreshes = 0;
 Size
 pv_cost_shmem_size(void)
 {
-	return MAXALIGN(sizeof(AccountShared));
+	return MAXALIGN(sizeof(BalanceShared));
 }
 
 /* Finds the account or sets it up.  The caller holds AddinShmemInitLock. */
@@ -168,11 +168,11 @@ pv_cost_shmem_startup(void)
 {
 	bool		found;
 
-	shared_account = ShmemInitStruct("parvacuum account", sizeof(AccountShared), &found);
+	shared_balance = ShmemInitStruct("parvacuum account", sizeof(BalanceShared), &found);
 	if (!found)
 	{
-		pv_account_init(&shared_account->account);
-		pg_atomic_init_u64(&shared_account->rate, 0);
+		pv_balance_init(&shared_balance->account);
+		pg_atomic_init_u64(&shared_balance->rate, 0);
 	}
 }
 
@@ -180,14 +180,14 @@ pv_cost_shmem_startup(void)
 int64
 pv_cost_rate(void)
 {
-	return pg_atomic_read_u64(&shared_account->rate);
+	return pg_atomic_read_u64(&shared_balance->rate);
 }
 
 /* The cost units that the scheduler has used since the server started. */
 int64
 pv_cost_units(void)
 {
-	return pg_atomic_read_u64(&shared_account->account.units);
+	return pg_atomic_read_u64(&shared_balance->account.units);
 }
 
 /*
@@ -201,7 +201,7 @@ pv_cost_init(PvCostShared *shared, double scale)
 	shared->budget.limit = pv_vacuum_cost_limit;
 	shared->budget.scale = scale;
 	shared->nparticipants = 1;
-	shared->on_account = false;
+	shared->on_balance = false;
 	shared->nreloads = 0;
 	pv_cost_nreloads = 0;
 	pg_atomic_init_u32(&shared->nactive, 0);
@@ -266,7 +266,7 @@ same_budget(const PvCostBudget *a, const PvCostBudget *b)
 
 /*
  * How many of core's autovacuum workers are at work on a table, this one included.
- * They hold a snapshot then; a process that is gone does not.  The scheduler's runners
+ * They hold a snapshot then; a process that is gone does not.  The scheduler workers
  * are marked as autovacuum's as well, but are background workers, and which of
  * these a process is shows by the list that its PGPROC came from.  Read without a
  * lock: off by one for a moment does no harm.
@@ -342,7 +342,7 @@ take_reload(PvCostShared *shared)
 	pv_reload_now(&settings);
 
 	/* On 15 these are settings as well; a sleep may be arranged in them */
-	if (pv_cost_on_account)
+	if (pv_cost_on_balance)
 	{
 		pv_vacuum_cost_delay = working_delay;
 		pv_vacuum_cost_limit = working_limit;
@@ -433,8 +433,8 @@ pv_cost_begin_work(PvCostShared *shared)
 	pg_atomic_fetch_add_u32(&shared->nactive, 1);
 	pg_atomic_fetch_add_u32(&shared->epoch, 1);
 	pv_cost_current = shared;
-	if (shared->on_account)
-		pv_cost_open_account();
+	if (shared->on_balance)
+		pv_cost_open_balance();
 	pv_cost_refresh(shared);
 	pv_cost_take_share();
 }
@@ -463,7 +463,7 @@ now_usecs(void)
 }
 
 /*
- * Launcher: have the scheduler's runners work at another rate, in units per second; 0 is
+ * Launcher: have scheduler workers work at another rate, in units per second; 0 is
  * no limit.
  */
 void
@@ -473,8 +473,8 @@ pv_cost_set_rate(int64 rate)
 
 	if (rate == old_rate)
 		return;
-	pg_atomic_write_u64(&shared_account->rate, rate);
-	pv_account_change_rate(&shared_account->account, old_rate, rate, now_usecs());
+	pg_atomic_write_u64(&shared_balance->rate, rate);
+	pv_balance_change_rate(&shared_balance->account, old_rate, rate, now_usecs());
 }
 
 /*
@@ -492,12 +492,12 @@ count_sharers(PvCostShared *shared)
 
 /*
  * From its next sleep on core's code, if it comes to no poll, is to sleep so long
- * each time that it keeps to a runner's part of the rate.
+ * each time that it keeps to a scheduler worker's part of the rate.
  */
 static void
 sleep_unpolled(int64 rate, int64 usecs)
 {
-	int64		limit = rate * usecs / 1000000 / Max(pv_cost_count_runners(), 1);
+	int64		limit = rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1);
 
 	pv_vacuum_cost_limit = Min(Max(limit, 1), DUE_BALANCE / MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
@@ -507,7 +507,7 @@ sleep_unpolled(int64 rate, int64 usecs)
  * All that was done is paid for.
  */
 static void
-begin_payment(int64 rate)
+begin_charge(int64 rate)
 {
 	sleep_is_due = false;
 	VacuumCostBalance = 0;
@@ -520,21 +520,21 @@ begin_payment(int64 rate)
  * already.
  */
 void
-pv_cost_open_account(void)
+pv_cost_open_balance(void)
 {
-	if (pv_cost_on_account)
+	if (pv_cost_on_balance)
 		return;
-	pv_cost_on_account = true;
-	begin_payment(pv_cost_rate());
+	pv_cost_on_balance = true;
+	begin_charge(pv_cost_rate());
 }
 
 /*
  * Leave it, for a table that has limits of its own.
  */
 void
-pv_cost_close_account(double delay, int limit)
+pv_cost_close_balance(double delay, int limit)
 {
-	pv_cost_on_account = false;
+	pv_cost_on_balance = false;
 	sleep_is_due = false;
 	VacuumCostBalance = 0;
 	pv_vacuum_cost_delay = delay;
@@ -554,7 +554,7 @@ is_still_to_sleep(void)
  * the sleep that it costs.  Cheap, and safe while a page is locked.
  */
 void
-pv_cost_pay(void)
+pv_cost_charge(void)
 {
 	int64		rate = pv_cost_rate();
 	int64		wait;
@@ -575,7 +575,7 @@ pv_cost_pay(void)
 	if (!more_is_due && VacuumCostBalance < rate * PAYMENT_USECS / 1000000)
 		return;
 
-	wait = pv_account_charge(&shared_account->account, VacuumCostBalance, rate,
+	wait = pv_balance_charge(&shared_balance->account, VacuumCostBalance, rate,
 							 now_usecs());
 	more_is_due = wait > MAX_SLEEP_USECS;
 	if (wait < MIN_SLEEP_USECS)
@@ -596,9 +596,9 @@ pv_cost_pay(void)
 bool
 pv_cost_sleep_on(void)
 {
-	if (!more_is_due || !pv_cost_on_account || is_still_to_sleep())
+	if (!more_is_due || !pv_cost_on_balance || is_still_to_sleep())
 		return false;
-	pv_cost_pay();
+	pv_cost_charge();
 	pv_delay_point();
 	return true;
 }
@@ -622,11 +622,11 @@ pv_cost_charge_slept(void)
 	int64		rate = pv_cost_rate();
 	int64		slept;
 
-	if (!pv_cost_on_account || !VacuumCostActive || sleep_is_due)
+	if (!pv_cost_on_balance || !VacuumCostActive || sleep_is_due)
 		return;
 	slept = units_of(&pgBufferUsage) - units_of(&settled_usage) - VacuumCostBalance;
 	if (slept > 0)
-		(void) pv_account_charge(&shared_account->account, Min(slept, rate), rate,
+		(void) pv_balance_charge(&shared_balance->account, Min(slept, rate), rate,
 								 now_usecs());
 }
 
@@ -635,18 +635,18 @@ pv_cost_charge_slept(void)
  * that is.
  */
 void
-pv_cost_settle(void)
+pv_cost_flush(void)
 {
 	int64		rate = pv_cost_rate();
 	int64		units = VacuumCostBalance;
 
-	if (!pv_cost_on_account)
+	if (!pv_cost_on_balance)
 		return;
 	if (is_still_to_sleep())
 		units -= DUE_BALANCE;
-	more_is_due = pv_account_charge(&shared_account->account, units, rate,
+	more_is_due = pv_balance_charge(&shared_balance->account, units, rate,
 									now_usecs()) >= MIN_SLEEP_USECS;
-	begin_payment(rate);
+	begin_charge(rate);
 	settled_usage = pgBufferUsage;
 }
 
@@ -677,7 +677,7 @@ pv_cost_take_share(void)
 	if (nreloads != pv_cost_nreloads)
 		pv_reload_adopt(&settings);
 	pv_cost_nreloads = nreloads;
-	if (pv_cost_on_account)
+	if (pv_cost_on_balance)
 		return;
 
 	VacuumCostActive = budget.delay > 0 && !disabled;
@@ -750,7 +750,7 @@ pv_cost_delay_in_full(void)
 {
 	int64		slept = 0;
 
-	Assert(!pv_cost_on_account);
+	Assert(!pv_cost_on_balance);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -770,7 +770,7 @@ pv_cost_restore(void)
 {
 	if (weighed)
 		weigh_pages(1.0);
-	if (saved && !pv_cost_on_account)
+	if (saved && !pv_cost_on_balance)
 	{
 		pv_vacuum_cost_delay = saved_delay;
 		pv_vacuum_cost_limit = saved_limit;

@@ -14,7 +14,7 @@
 
 #include "base/compat.h"
 #include "base/reload.h"
-#include "throttle/account.h"
+#include "throttle/balance.h"
 
 /* What cost-based delay allows the processes of one vacuum. */
 typedef struct PvCostBudget
@@ -35,7 +35,7 @@ typedef struct PvCostShared
 
 	/* Written by the leader before the first phase */
 	int			nparticipants;	/* leader and workers launched */
-	bool		on_account;		/* of the scheduler: there is no budget */
+	bool		on_balance;		/* of the scheduler: there is no budget */
 
 	/*
 	 * Atomic: how many participants are at work; in the index phases, how many
@@ -69,33 +69,33 @@ extern void pv_cost_refresh(PvCostShared *shared);
 
 extern int64 pv_cost_delay_in_full(void);
 
-extern void pv_cost_open_account(void);
-extern void pv_cost_close_account(double delay, int limit);
+extern void pv_cost_open_balance(void);
+extern void pv_cost_close_balance(double delay, int limit);
 extern void pv_cost_set_rate(int64 rate);
 extern int64 pv_cost_rate(void);
 extern int64 pv_cost_units(void);
 extern Size pv_cost_shmem_size(void);
 extern void pv_cost_shmem_startup(void);
-extern void pv_cost_pay(void);
+extern void pv_cost_charge(void);
 extern bool pv_cost_sleep_on(void);
-extern void pv_cost_settle(void);
+extern void pv_cost_flush(void);
 extern void pv_cost_charge_slept(void);
 
 /* Does this process pay from the scheduler's account, now? */
-extern bool pv_cost_on_account;
+extern bool pv_cost_on_balance;
 
-/* How many runners the scheduler has; set when the library is loaded. */
-typedef int (*PvCountRunners) (void);
-extern PvCountRunners pv_cost_count_runners;
+/* How many scheduler workers the scheduler has; set when the library is loaded. */
+typedef int (*PvCountWorkers) (void);
+extern PvCountWorkers pv_cost_count_workers;
 
-/* Is this process one of the scheduler's runners? */
-extern bool pv_cost_is_runner;
+/* Is this process one of scheduler workers? */
+extern bool pv_is_scheduler_worker;
 
 /* Does nobody wait for this vacuum, so that autovacuum's settings are for it? */
 static inline bool
 pv_is_automatic(void)
 {
-	return pv_cost_is_runner || pv_is_autovacuum_worker();
+	return pv_is_scheduler_worker || pv_is_autovacuum_worker();
 }
 
 /* What this process works under, and the epoch that its share is of */
@@ -116,8 +116,8 @@ extern uint32 pv_cost_nreloads;
 static inline void
 pv_cost_poll(void)
 {
-	if (pv_cost_on_account)
-		pv_cost_pay();
+	if (pv_cost_on_balance)
+		pv_cost_charge();
 	if (pv_cost_current == NULL)
 		return;
 	if (pv_cost_follows_reloads)
@@ -156,7 +156,7 @@ pv_cost_delay(void)
 {
 	pv_cost_poll();
 	pv_delay_point();
-	while (pv_cost_on_account && pv_cost_sleep_on() && !pv_cost_has_news())
+	while (pv_cost_on_balance && pv_cost_sleep_on() && !pv_cost_has_news())
 		;
 	if (pv_cost_has_news())
 		pv_cost_poll();

@@ -31,12 +31,12 @@ SELECT is(vacuum_count, 3::bigint, 'the table is vacuumed twice') FROM pg_stat_a
 DO $$ BEGIN CALL parvacuum('a'); END $$;
 SELECT is(vacuum_count, 4::bigint, 'and from DO') FROM pg_stat_all_tables WHERE relid = 'a'::regclass;
 
--- the caller and its runner while it works: no snapshot holds back the horizon
+-- the caller and its background leader while it works: no snapshot holds back the horizon
 SELECT connect('lock') \g /dev/null
 SELECT connect('call') \g /dev/null
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE') \g /dev/null
 SELECT dblink_send_query('call', 'CALL parvacuum(''a'')') \g /dev/null
-SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock')$$), 'the runner waits');
+SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT is(backend_xmin::text, NULL, 'the caller of CALL holds back no horizon') FROM pg_stat_activity WHERE application_name = 'call' AND backend_type = 'client backend';
 SELECT is(backend_xid::text, NULL, 'and is in no transaction that others wait for') FROM pg_stat_activity WHERE application_name = 'call' AND backend_type = 'client backend';
 SELECT is(count(*), 0::bigint, 'it holds no lock on the table')
@@ -46,7 +46,7 @@ SELECT is(result('call'), 'CALL', 'it goes on when the lock is gone');
 
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE') \g /dev/null
 SELECT dblink_send_query('call', 'SELECT parvacuum_run(''a'')') \g /dev/null
-SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock')$$), 'the runner waits');
+SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT isnt(backend_xmin::text, NULL, 'the caller of the function does hold it back') FROM pg_stat_activity WHERE application_name = 'call' AND backend_type = 'client backend';
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 SELECT isnt(result('call'), NULL, 'it goes on when the lock is gone');
@@ -55,7 +55,7 @@ SELECT isnt(result('call'), NULL, 'it goes on when the lock is gone');
 INSERT INTO a SELECT generate_series(1, 1000);
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE a IN SHARE UPDATE EXCLUSIVE MODE') \g /dev/null
 SELECT dblink_send_query('call', 'CALL parvacuum(''a'')') \g /dev/null
-SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock')$$), 'the runner waits');
+SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 DELETE FROM a;
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 SELECT result('call') \g /dev/null

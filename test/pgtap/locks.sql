@@ -24,15 +24,15 @@ SELECT is((SELECT count(*) FROM parvacuum_run('a', skip_locked => true)), 0::big
 SET client_min_messages = warning;
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 
--- lock_timeout is the runner's as well
+-- lock_timeout is the background leader's as well
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE a IN SHARE MODE') \g /dev/null
 SELECT dblink_exec('call', 'SET lock_timeout = ''100ms''') \g /dev/null
 SELECT is((failure('call', s)).state, '55P03', 'lock_timeout: ' || s) FROM unnest(ARRAY['SELECT parvacuum_run(''a'')', 'CALL parvacuum(''a'')']) s;
-SELECT matches((failure('call', 'SELECT parvacuum_run(''a'')')).context, 'while running parvacuum on table "t.a"', 'an error of the runner says where it comes from');
+SELECT matches((failure('call', 'SELECT parvacuum_run(''a'')')).context, 'while running parvacuum on table "t.a"', 'an error of the background leader says where it comes from');
 SELECT dblink_exec('call', 'RESET lock_timeout') \g /dev/null
 SELECT dblink_exec('call', 'SET statement_timeout = ''200ms''') \g /dev/null
 SELECT is((failure('call', 'SELECT parvacuum_run(''a'')')).message, 'canceling statement due to statement timeout', 'statement_timeout ends the run');
-SELECT is(count(*), 0::bigint, 'and the runner with it') FROM pg_stat_activity WHERE backend_type = 'parvacuum runner';
+SELECT is(count(*), 0::bigint, 'and the background leader with it') FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
 SELECT dblink_exec('call', 'RESET statement_timeout') \g /dev/null
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 
@@ -63,23 +63,23 @@ BEGIN
     RETURN soon('EXISTS (SELECT FROM pg_locks WHERE relation = ''a''::regclass AND NOT granted)');
 END $$;
 SELECT fails('call', 'SELECT CASE WHEN queue_behind() THEN (SELECT count(*) FROM parvacuum_run(''a''))::text END', '40P01', 'deadlock detected',
-    'Do not use the tables to be vacuumed in the same statement or transaction.', 'the runner queues behind one who waits for the caller');
+    'Do not use the tables to be vacuumed in the same statement or transaction.', 'the background leader queues behind one who waits for the caller');
 SELECT x FROM dblink('call', 'SELECT dblink_disconnect(''queue'')') y(x text) \g /dev/null
 SELECT fails('call', 'SELECT parvacuum_run(''a'', freeze => true)::text FROM a LIMIT 1', '40P01', 'deadlock detected',
     'Do not use the tables to be vacuumed in the same statement or transaction.', 'a page that the calling statement has in use');
 SELECT is((failure('call', 'SELECT parvacuum_run(''a'', freeze => true)')).message, NULL, 'afterwards all is well');
 
--- a table that changes while the runner waits for it
+-- a table that changes while the background leader waits for it
 CREATE TABLE old_name (x int);
 SELECT 'old_name'::regclass::oid AS oid \gset
 SELECT dblink_exec('lock', 'BEGIN; ALTER TABLE old_name RENAME TO new_name; CREATE TABLE old_name (y int)') \g /dev/null
 SELECT dblink_send_query('call', 'SELECT relid::oid FROM parvacuum_run(''old_name'')') \g /dev/null
-SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock')$$), 'the runner waits');
+SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT dblink_exec('lock', 'COMMIT') \g /dev/null
 SELECT is(result('call'), :'oid', 'renamed meanwhile: the same table is vacuumed');
 SELECT dblink_exec('lock', 'BEGIN; DROP TABLE new_name') \g /dev/null
 SELECT dblink_send_query('call', 'SELECT relid::oid FROM parvacuum_run(''new_name'')') \g /dev/null
-SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock')$$), 'the runner waits');
+SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT dblink_exec('lock', 'COMMIT') \g /dev/null
 SELECT is(failed_result('call'), format('42P01: relation with OID %s no longer exists', :'oid'), 'dropped meanwhile: an error');
 

@@ -30,10 +30,10 @@ SELECT is(tuples_remaining_estimated, false, 'tuples_remaining_estimated: every 
 SELECT is(tuples_recently_dead, 0::bigint, 'tuples_recently_dead') FROM r;
 SELECT is(tuples_missed, 0::bigint, 'tuples_missed') FROM r;
 SELECT is(dead_items, 5000::bigint, 'dead_items') FROM r;
-SELECT is(index_rounds, 1, 'index_rounds') FROM r;
-SELECT cmp_ok(store_bytes, '>', 0::bigint, 'store_bytes') FROM r;
-SELECT ok(least(scan_ms, index_ms, reap_ms) > 0 AND least(cleanup_ms, truncate_ms) >= 0, 'times of the phases') FROM r;
-SELECT ok(scan_ms + index_ms + reap_ms + cleanup_ms + truncate_ms <= elapsed_ms * 1.01, 'elapsed_ms holds them all') FROM r;
+SELECT is(index_scans, 1, 'index_scans') FROM r;
+SELECT cmp_ok(dead_tuple_bytes, '>', 0::bigint, 'dead_tuple_bytes') FROM r;
+SELECT ok(least(heap_scan_ms, index_vacuum_ms, heap_vacuum_ms) > 0 AND least(index_cleanup_ms, truncate_ms) >= 0, 'times of the phases') FROM r;
+SELECT ok(heap_scan_ms + index_vacuum_ms + heap_vacuum_ms + index_cleanup_ms + truncate_ms <= elapsed_ms * 1.01, 'elapsed_ms holds them all') FROM r;
 SELECT ok(wal_records > 0 AND wal_bytes > wal_records AND wal_fpi >= 0, 'WAL') FROM r;
 SELECT ok(buffers_hit > pages_total AND buffers_read >= 0 AND buffers_dirtied >= 0, 'buffers') FROM r;
 SELECT ok(oldest_xmin::text::bigint > 3, 'oldest_xmin') FROM r;
@@ -43,8 +43,8 @@ SELECT fill(20000) \g /dev/null
 CREATE TABLE r2 AS SELECT * FROM parvacuum_run('plain', workers => 2);
 SELECT is(workers_planned, 2, '2 workers: planned') FROM r2;
 SELECT cmp_ok(workers_launched, '<=', 2, '2 workers: launched') FROM r2;
-SELECT results_eq('SELECT pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_recently_dead, dead_items, index_rounds, index_scan_bypassed FROM r2',
-    'SELECT pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_recently_dead, dead_items, index_rounds, index_scan_bypassed FROM r',
+SELECT results_eq('SELECT pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_recently_dead, dead_items, index_scans, index_scan_bypassed FROM r2',
+    'SELECT pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_recently_dead, dead_items, index_scans, index_scan_bypassed FROM r',
     '2 workers: the same result');
 
 -- no more workers than the settings allow
@@ -57,16 +57,16 @@ RESET max_parallel_maintenance_workers;
 
 -- index_cleanup
 SELECT fill(2000) \g /dev/null
-SELECT is((SELECT array[index_rounds, dead_items] FROM parvacuum_run('plain', index_cleanup => 'off')), array[0, 500]::bigint[], 'index_cleanup off');
-SELECT is((SELECT array[index_rounds, dead_items] FROM parvacuum_run('plain', index_cleanup => 'on')), array[1, 500]::bigint[], 'index_cleanup on');
+SELECT is((SELECT array[index_scans, dead_items] FROM parvacuum_run('plain', index_cleanup => 'off')), array[0, 500]::bigint[], 'index_cleanup off');
+SELECT is((SELECT array[index_scans, dead_items] FROM parvacuum_run('plain', index_cleanup => 'on')), array[1, 500]::bigint[], 'index_cleanup on');
 SELECT fill(20000) \g /dev/null
-SELECT is((SELECT index_rounds FROM parvacuum_run('plain')), 1, 'many dead rows');
+SELECT is((SELECT index_scans FROM parvacuum_run('plain')), 1, 'many dead rows');
 DELETE FROM plain WHERE a < 3;
-SELECT ok((SELECT index_rounds = 0 AND index_scan_bypassed FROM parvacuum_run('plain', index_cleanup => 'auto')), 'index_cleanup auto: few dead rows wait');
-SELECT ok((SELECT index_rounds = 1 AND NOT index_scan_bypassed FROM parvacuum_run('plain', index_cleanup => 'on', disable_page_skipping => true)), 'index_cleanup on: they do not');
+SELECT ok((SELECT index_scans = 0 AND index_scan_bypassed FROM parvacuum_run('plain', index_cleanup => 'auto')), 'index_cleanup auto: few dead rows wait');
+SELECT ok((SELECT index_scans = 1 AND NOT index_scan_bypassed FROM parvacuum_run('plain', index_cleanup => 'on', disable_page_skipping => true)), 'index_cleanup on: they do not');
 ALTER TABLE plain SET (vacuum_index_cleanup = off);
 SELECT fill(2000) \g /dev/null
-SELECT is((SELECT index_rounds FROM parvacuum_run('plain')), 0, 'index_cleanup auto asks the table');
+SELECT is((SELECT index_scans FROM parvacuum_run('plain')), 0, 'index_cleanup auto asks the table');
 ALTER TABLE plain RESET (vacuum_index_cleanup);
 
 -- truncate
@@ -106,7 +106,7 @@ SELECT results_eq('SELECT relid FROM w ORDER BY n', format('VALUES (''wide''::re
 SELECT is(pages_total, pg_relation_size(relid) / b, format('TOAST: pages of row %s', n)) FROM w, block_size ORDER BY n;
 SELECT is(tuples_removed, (ARRAY[200, 200 * 4])[n]::bigint, format('TOAST: tuples removed of row %s', n)) FROM w ORDER BY n;
 SELECT is(tuples_remaining, (ARRAY[200, 200 * 4])[n]::bigint, format('TOAST: tuples remaining of row %s', n)) FROM w ORDER BY n;
-SELECT is(index_rounds, 1, format('TOAST: index rounds of row %s', n)) FROM w ORDER BY n;
+SELECT is(index_scans, 1, format('TOAST: index rounds of row %s', n)) FROM w ORDER BY n;
 SELECT ok(workers_planned <= 1, format('TOAST: workers of row %s', n)) FROM w ORDER BY n;
 SELECT is(count(*), 2::bigint, 'TOAST: both were vacuumed') FROM pg_class, pg_stat_all_tables s
 WHERE oid = 'wide'::regclass AND s.relid IN (oid, reltoastrelid) AND vacuum_count = 1;
@@ -143,7 +143,7 @@ CREATE TABLE c AS SELECT * FROM parvacuum_run('pg_proc');
 SELECT set_eq('SELECT relid FROM c', ARRAY['pg_proc'::regclass, (SELECT reltoastrelid FROM pg_class WHERE oid = 'pg_proc'::regclass)], 'a catalog and its TOAST table: two rows');
 DELETE FROM c WHERE relid <> 'pg_proc'::regclass;
 SELECT ok(num_nonnulls(workers_planned, workers_launched, pages_total, pages_scanned, pages_removed, tuples_removed, tuples_remaining, tuples_remaining_estimated,
-    tuples_recently_dead, tuples_missed, dead_items, index_rounds, store_bytes, scan_ms, index_ms, reap_ms, cleanup_ms, truncate_ms, oldest_xmin,
+    tuples_recently_dead, tuples_missed, dead_items, index_scans, dead_tuple_bytes, heap_scan_ms, index_vacuum_ms, heap_vacuum_ms, index_cleanup_ms, truncate_ms, oldest_xmin,
     relfrozenxid_advanced, index_scan_bypassed) = 0, 'a catalog: nothing is known of core''s work') FROM c;
 SELECT ok(elapsed_ms > 0 AND num_nulls(wal_records, wal_fpi, wal_bytes, buffers_hit, buffers_read, buffers_dirtied) = 0 AND buffers_hit + buffers_read > 0,
     'a catalog: but what it took') FROM c;

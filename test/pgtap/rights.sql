@@ -1,5 +1,5 @@
 -- Who may vacuum what: VACUUM's rule, as an error for the table named and as a
--- warning for a partition; and as whom the runner works.
+-- warning for a partition; and as whom the background leader works.
 \ir common.psql
 
 SELECT plan(26);
@@ -70,7 +70,7 @@ REVOKE MAINTAIN ON mixed_ours FROM pv_owner;
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_run(''owned'')'), CASE WHEN :'maintain' THEN 'done' ELSE refusal('owned') END, 'who has the privilege');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_run(''mixed_ours'')'), CASE WHEN :'maintain' THEN refusal('mixed_ours') ELSE 'done' END, 'an owner who has it no more');
 
--- the runner works as its caller, and as its caller may it be seen and stopped
+-- the background leader works as its caller, and as its caller may it be seen and stopped
 SELECT connect('lock') \g /dev/null
 SELECT connect('call') \g /dev/null
 SELECT connect('peer') \g /dev/null
@@ -78,12 +78,12 @@ SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE owned IN ACCESS EXCLUSIVE MODE') \
 SELECT dblink_exec('call', 'SET SESSION AUTHORIZATION pv_member; SET ROLE pv_owner') \g /dev/null
 SELECT dblink_exec('peer', 'SET SESSION AUTHORIZATION pv_member') \g /dev/null
 SELECT dblink_send_query('call', 'SELECT parvacuum_run(''owned'')') \g /dev/null
-SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock')$$), 'the runner waits');
+SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT is(format('%s %s %s', usename, state, query), 'pv_member active parvacuum: VACUUM t.owned', 'pg_stat_activity shows the caller''s role')
-FROM pg_stat_activity WHERE backend_type = 'parvacuum runner';
+FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
 SELECT is(a.application_name, 'call', 'and the caller''s application_name')
-FROM pg_stat_activity a WHERE backend_type = 'parvacuum runner';
-SELECT is((SELECT y FROM dblink('peer', $$SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner'$$) x(y bool)),
+FROM pg_stat_activity a WHERE backend_type = 'parvacuum background leader';
+SELECT is((SELECT y FROM dblink('peer', $$SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'$$) x(y bool)),
     true, 'the caller''s role may cancel it');
 SELECT is(failed_result('call'), '57014: canceling statement due to user request', 'which the caller learns');
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null

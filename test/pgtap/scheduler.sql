@@ -16,7 +16,7 @@ SELECT set_eq($$SELECT format('%s(%s) %s', proname, pg_get_function_identity_arg
 SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100, OUT relid regclass, OUT result text', 'the priority has a default, and a row says what was done')
 FROM func WHERE proname = 'parvacuum_enqueue';
 SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
-    'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT lane text, OUT score double precision, '
+    'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT size_class text, OUT score double precision, '
     'OUT dead_score double precision, OUT insert_score double precision, OUT analyze_score double precision, OUT xid_score double precision, '
     'OUT mxid_score double precision, OUT priority double precision, OUT pages bigint', 'the columns of parvacuum_queue_items()')
 FROM func WHERE proname = 'parvacuum_queue_items';
@@ -109,7 +109,7 @@ FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.schedu
     ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 32768'), ('parvacuum.queue_limit', '32769', '1 .. 32768')) x(name, value, range);
 
 ------------------------------------------------------------------------------
--- On, with one runner, which is so slow that it is at its first table for long
+-- On, with one scheduler worker, which is so slow that it is at its first table for long
 ------------------------------------------------------------------------------
 
 CREATE TABLE slow WITH (autovacuum_analyze_threshold = 2000000000) AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
@@ -165,10 +165,10 @@ BEGIN
     RETURN coalesce(r, '');
 END $$;
 SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
-SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a runner takes what was enqueued');
-SELECT is(array(SELECT format('%s %s %s %s %s', state, coalesce(reason, '-'), action, lane, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass),
+SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a scheduler worker takes what was enqueued');
+SELECT is(array(SELECT format('%s %s %s %s %s', state, coalesce(reason, '-'), action, size_class, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass),
     ARRAY['running - vacuum small 1000000'], 'and is seen at it');
-SELECT is((SELECT format('%s %s', backend_type, query) FROM pg_stat_activity WHERE pid = q.pid), 'parvacuum scheduler runner parvacuum: VACUUM t.slow',
+SELECT is((SELECT format('%s %s', backend_type, query) FROM pg_stat_activity WHERE pid = q.pid), 'parvacuum scheduler worker parvacuum: VACUUM t.slow',
     'pg_stat_activity shows it, by the pid of the view') FROM parvacuum_queue q WHERE relid = 'slow'::regclass;
 
 ------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ $$;
 CREATE FUNCTION refusal() RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to cancel a vacuum / Only roles that may vacuum the table, and %s, can cancel it.', those_for_all())
 $$;
-CREATE FUNCTION refusal_of_runner() RETURNS text LANGUAGE sql AS $$
+CREATE FUNCTION refusal_of_worker() RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to cancel a process of parvacuum''s scheduler / Only %s can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.', those_for_all())
 $$;
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
@@ -283,7 +283,7 @@ SELECT is(in_queue('relid IN (''mixed''::regclass, ''mixed_sub''::regclass)'), '
 
 -- a table with its TOAST table, a materialized view, and the priority of the last time
 SELECT parvacuum_enqueue('toasty', 5), parvacuum_enqueue('toasty', 7), parvacuum_enqueue('mv') \g /dev/null
-SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason, '-'), action, lane, score) FROM parvacuum_queue WHERE priority IN (5, 7)$$,
+SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason, '-'), action, size_class, score) FROM parvacuum_queue WHERE priority IN (5, 7)$$,
     (SELECT ARRAY[format('%s queued - vacuum small 7', oid), format('%s queued - vacuum small 7', reltoastrelid)] FROM pg_class WHERE oid = 'toasty'::regclass),
     'a table and its TOAST table, each once');
 SELECT is(array(SELECT result FROM parvacuum_enqueue('toasty', 6)), ARRAY['already queued', 'already queued'], 'a row for the TOAST table, too');
@@ -315,26 +315,26 @@ ALTER SYSTEM RESET parvacuum.queue_limit;
 SELECT reloaded('parvacuum.queue_limit', '32768') \g /dev/null
 SELECT is(current_setting('parvacuum.queue_limit'), '32768', 'the default of parvacuum.queue_limit is what there is room for');
 
--- one more runner, at once; what is worked on is queued again
+-- one more scheduler worker, at once; what is worked on is queued again
 SELECT parvacuum_enqueue('next_slow', 1e5) \g /dev/null
 CALL set_for_server('parvacuum.scheduler_workers', '2');
 SELECT ok(soon($$in_queue('state = ''running''') = 'next_slow slow'$$), 'scheduler_workers, at a reload');
-SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 90)'), 'done', 'a table that a runner is at may be enqueued');
-SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 90', 'it stays with that runner for now');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 90)'), 'done', 'a table that a scheduler worker is at may be enqueued');
+SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 90', 'it stays with that scheduler worker for now');
 
 -- to cancel what is worked on
 SELECT pid FROM parvacuum_queue WHERE relid = 'slow'::regclass \gset
-SELECT is(attempt(s, 'SELECT parvacuum_cancel(''slow'')'), refusal(), s || ': cancel of the table that a runner is at')
+SELECT is(attempt(s, 'SELECT parvacuum_cancel(''slow'')'), refusal(), s || ': cancel of the table that a scheduler worker is at')
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal']) s;
-SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', :pid)), refusal_of_runner(), s || ': cancel of a runner')
+SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', :pid)), refusal_of_worker(), s || ': cancel of a scheduler worker')
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal', 'SET ROLE pv_owner']) s;
 SELECT is((SELECT result FROM parvacuum_enqueue('slow', 5) LIMIT 1), 'being vacuumed, queued again', 'and the answer says so');
 SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'slow'::regclass), 90::float8, 'what is to come then keeps its priority');
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
-SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its runner goes on');
+SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its scheduler worker goes on');
 SELECT pid FROM parvacuum_queue WHERE relid = 'next_slow'::regclass \gset
-SELECT is(answer('SET ROLE ' || :'may_all', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'who may cancel autovacuum workers cancels a runner''s table');
+SELECT is(answer('SET ROLE ' || :'may_all', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'who may cancel autovacuum workers cancels a scheduler worker''s table');
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'it waits as well');
 
 ------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ ALTER SYSTEM RESET parvacuum.scheduler_max_cost;
 ALTER SYSTEM RESET autovacuum_naptime;
 SELECT reloaded('parvacuum.scheduler', 'off') \g /dev/null
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'switched off at a reload');
-SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner')$$), 'the runners leave');
+SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the scheduler workers leave');
 
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['e', 'lock']) c \g /dev/null
 SELECT * FROM finish();

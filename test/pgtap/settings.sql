@@ -1,4 +1,4 @@
--- The runner, and the workers under it, work with the settings of the caller's
+-- The background leader, and the workers under it, work with the settings of the caller's
 -- session; and it survives all kinds of them.
 \ir common.psql
 
@@ -14,12 +14,12 @@ CREATE INDEX ON a (x);
 
 -- a limit of the store, of this session only, makes rounds
 SELECT fill(200000) \g /dev/null
-SELECT is((SELECT index_rounds FROM parvacuum_run('a', workers => 2)), 1, 'store_limit at its default');
+SELECT is((SELECT index_scans FROM parvacuum_run('a', workers => 2)), 1, 'store_limit at its default');
 SELECT fill(200000) \g /dev/null
 SET parvacuum.store_limit = 1;
-SELECT cmp_ok((SELECT index_rounds FROM parvacuum_run('a', workers => 0)), '>', 1, 'store_limit, 0 workers');
+SELECT cmp_ok((SELECT index_scans FROM parvacuum_run('a', workers => 0)), '>', 1, 'store_limit, 0 workers');
 SELECT fill(200000) \g /dev/null
-SELECT cmp_ok((SELECT index_rounds FROM parvacuum_run('a', workers => 2)), '>', 1, 'store_limit, 2 workers');
+SELECT cmp_ok((SELECT index_scans FROM parvacuum_run('a', workers => 2)), '>', 1, 'store_limit, 2 workers');
 RESET parvacuum.store_limit;
 
 SELECT fill() \g /dev/null
@@ -35,7 +35,7 @@ SELECT ok((SELECT relfrozenxid_advanced FROM parvacuum_run('a')), 'the freeze ag
 RESET vacuum_freeze_min_age;
 RESET vacuum_freeze_table_age;
 
--- cost limits slow down the runner
+-- cost limits slow down the background leader
 SELECT fill() \g /dev/null
 SET vacuum_cost_delay = '1ms';
 SET vacuum_cost_limit = 10;
@@ -59,7 +59,7 @@ SELECT with_setting(s) FROM unnest(ARRAY['search_path = ''''', 'default_transact
     'default_transaction_read_only = on', 'an.unknown_setting = 1', 'client_encoding = latin1', 'client_min_messages = error', 'datestyle = ''german''',
     'session_replication_role = replica', in_workers() || ' = on', 'application_name = ''x''''y"z''']) s;
 
--- names that are not ASCII, in a message of the runner
+-- names that are not ASCII, in a message of the background leader
 SELECT connect('s') \g /dev/null
 SELECT getdatabaseencoding() = 'UTF8' AS utf8 \gset
 \if :utf8

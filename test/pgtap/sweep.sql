@@ -346,7 +346,7 @@ SELECT swept('deletes that are committed', 'churn_k', 2, 500);
 REINDEX TABLE churn;
 DELETE FROM churn WHERE id % 10 = 6;
 SET client_min_messages = error;
-SELECT dead_items > 0 AND index_rounds = 0 AS stubs FROM parvacuum_run('churn', index_cleanup => 'off') WHERE relid = 'churn'::regclass \gset
+SELECT dead_items > 0 AND index_scans = 0 AS stubs FROM parvacuum_run('churn', index_cleanup => 'off') WHERE relid = 'churn'::regclass \gset
 SET client_min_messages = warning;
 SELECT ok(:'stubs', 'line pointers are dead');
 SELECT swept('dead line pointers', 'churn_k', 0, 500);

@@ -15,7 +15,7 @@ SELECT pg_stat_statements_reset() \g /dev/null
 CREATE TABLE r AS SELECT * FROM parvacuum_run('a', workers => 2);
 CREATE VIEW s AS SELECT * FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database());
 
--- a little more than the row shows: the runner also reads catalogs
+-- a little more than the row shows: the background leader also reads catalogs
 SELECT is(count(*), 1::bigint, 'one statement') FROM s WHERE query LIKE 'CREATE TABLE r AS%';
 SELECT cmp_ok(shared_blks_hit + shared_blks_read, '>=', buffers_hit + buffers_read, 'blocks') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';
 SELECT cmp_ok(shared_blks_hit + shared_blks_read, '<', 2 * (buffers_hit + buffers_read), 'blocks, counted once') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';

@@ -30,7 +30,7 @@ BEGIN
     RETURN r;
 END $$;
 
--- one runner, which is at its first table for long; all else stays queued
+-- one scheduler worker, which is at its first table for long; all else stays queued
 CREATE TABLE slow WITH (parvacuum.enabled, autovacuum_analyze_threshold = 2000000000) AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
 CREATE TABLE mine AS SELECT 1 AS a;
 ALTER TABLE mine OWNER TO pv_owner;
@@ -41,7 +41,7 @@ ALTER SYSTEM SET parvacuum.scheduler = on;
 SELECT reloaded('parvacuum.scheduler', 'on') \g /dev/null
 SELECT ok(soon('(SELECT max_cost = 100 FROM parvacuum_scheduler_stats())'), 'all is as the tests want it');
 SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
-SELECT ok(soon($$(SELECT state = 'running' FROM parvacuum_queue WHERE relid = 'slow'::regclass)$$), 'a runner is at a table');
+SELECT ok(soon($$(SELECT state = 'running' FROM parvacuum_queue WHERE relid = 'slow'::regclass)$$), 'a scheduler worker is at a table');
 SELECT parvacuum_enqueue('mine', 3) \g /dev/null
 SELECT dblink_exec(other_database(), 'DO $$ BEGIN PERFORM parvacuum_enqueue(''theirs'', 2); END $$') \g /dev/null
 
@@ -58,12 +58,12 @@ FROM unnest(ARRAY['pv_stats', 'pv_other', 'pv_owner']) r;
 SELECT is(x.r, format('%s:2', 'pv_visibility'), 'there, an ordinary role sees that database''s')
 FROM dblink(other_database(), 'SET ROLE pv_other; ' || tables('true')) x(r text);
 
--- of a table that a runner is at
+-- of a table that a scheduler worker is at
 SELECT is(answer(r, 'SELECT format(''%s %s %s'', state, priority, pid IS NULL) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
     format('running 1000000 %s', CASE WHEN r LIKE 'pv_o%' THEN 't' ELSE 'f' END), format('%s: all but the pid', r))
 FROM unnest(ARRAY[session_user::text, 'pv_stats', 'pv_other', 'pv_owner']) r;
-SELECT is(answer('pv_other', 'SELECT format(''%s %s'', pages, lane) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
-    answer('pv_stats', 'SELECT format(''%s %s'', pages, lane) FROM parvacuum_queue WHERE relid = ''slow''::regclass'), 'size and lane are shown to all');
+SELECT is(answer('pv_other', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
+    answer('pv_stats', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'), 'size and size_class are shown to all');
 
 -- progress, as in core's view
 SELECT ok(soon('EXISTS (SELECT FROM parvacuum_progress)'), 'a vacuum in progress');
@@ -91,7 +91,7 @@ ALTER SYSTEM RESET parvacuum.scheduler_workers;
 ALTER SYSTEM RESET parvacuum.scheduler_max_cost;
 ALTER SYSTEM RESET autovacuum_naptime;
 SELECT reloaded('parvacuum.scheduler', 'off') \g /dev/null
-SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner')$$), 'the runner leaves');
+SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the scheduler worker leaves');
 SELECT * FROM finish();
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE pv_visibility WITH (FORCE)') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_monitor', 'pv_alone']) r \g /dev/null

@@ -27,7 +27,7 @@ my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
 my %process = (
 	caller => 'application_name = \'TAG\' AND backend_type = \'client backend\'',
-	runner => 'backend_type = \'parvacuum runner\'',
+	background leader => 'backend_type = \'parvacuum background leader\'',
 	worker => 'backend_type = \'parallel worker\'');
 my $ended = q{canceling statement due to user request|terminating|connection to client lost|server closed the connection};
 my $round = 0;
@@ -60,7 +60,7 @@ sub all_is_quiet
 	my ($what) = @_;
 	ok(pv_await($node, q{
 		SELECT count(*) FROM (
-			SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' OR backend_type = 'parallel worker'
+			SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' OR backend_type = 'parallel worker'
 			UNION ALL SELECT FROM pg_locks WHERE relation = 'ours'::regclass
 			UNION ALL SELECT FROM pg_stat_progress_vacuum) x}, 0), "$what: nothing is left")
 	  or diag pv_processes($node);

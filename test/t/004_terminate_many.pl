@@ -1,5 +1,5 @@
 # A background worker that a signal ends inside a critical section takes the
-# whole server down.  So workers and runners are terminated a thousand times
+# whole server down.  So workers and background leaders are terminated a thousand times
 # while they prune pages and while they reap them, with nothing that would make
 # them sleep where it is harmless.
 
@@ -43,7 +43,7 @@ $node->safe_psql('postgres', q{
 			IF EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE phase = seen AND relid = 't'::regclass) THEN
 				PERFORM pg_sleep(random() * 0.02);
 				SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) INTO hit FROM pg_stat_activity
-				WHERE backend_type = 'parallel worker' OR backend_type = 'parvacuum runner' AND random() < 0.3;
+				WHERE backend_type = 'parallel worker' OR backend_type = 'parvacuum background leader' AND random() < 0.3;
 				total := total + hit;
 			END IF;
 			COMMIT;
@@ -80,7 +80,7 @@ for my $phase ('scanning heap', 'vacuuming heap')
 	cmp_ok($failed, '>=', 10, "$phase: runs failed by it");
 
 	ok(pv_await($node, q{
-		SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum runner', 'parallel worker')}, 0),
+		SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, 0),
 		"$phase: nothing is left") or diag pv_processes($node);
 	is(pv_findings($node, 't'), '', "$phase: the table is whole");
 	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t'), '100000|5000050000', "$phase: with all its rows");

@@ -116,7 +116,7 @@ $node->restart;
 like(error_of("SELECT * FROM parvacuum_run('t')"), qr/HINT:.*max_worker_processes/, 'no slot: the hint names the setting');
 
 # Three: core's logical replication launcher and our own have one each, and the
-# third is enough for the runner, whose workers are then not to be had.
+# third is enough for the background leader, whose workers are then not to be had.
 $node->append_conf('postgresql.conf', "max_worker_processes = 3\n");
 $node->restart;
 is( $node->safe_psql('postgres',

@@ -51,7 +51,7 @@ sub failsafe
 	make_old($middle ? 209_999_000 : 300_000_000);
 	my $pages = $node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')});
 
-	my $run = pv_start_run($node, "SELECT dead_items > 0, index_rounds, index_ms, reap_ms, pages_removed, index_scan_bypassed, relfrozenxid_advanced
+	my $run = pv_start_run($node, "SELECT dead_items > 0, index_scans, index_vacuum_ms, heap_vacuum_ms, pages_removed, index_scan_bypassed, relfrozenxid_advanced
 		FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => true) WHERE relid = 'ours'::regclass",
 		vacuum_failsafe_age => 0, vacuum_cost_delay => $middle ? '20ms' : '1ms', vacuum_cost_page_hit => 20);
 	if ($middle)
@@ -74,7 +74,7 @@ sub failsafe
 
 	# out of danger, the next vacuum does the rest
 	$node->safe_psql('postgres', 'VACUUM (TRUNCATE) stock');
-	is($node->safe_psql('postgres', "SELECT dead_items > 0, index_rounds, pages_removed > 0, index_scan_bypassed
+	is($node->safe_psql('postgres', "SELECT dead_items > 0, index_scans, pages_removed > 0, index_scan_bypassed
 		FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"), 't|1|t|f', "$what: the next vacuum does all of it");
 	is($node->safe_psql('postgres', $items), 'f|4115', "$what: no dead line pointer is left");
 	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: again as stock does");
@@ -99,13 +99,13 @@ for my $workers (0, 2)
 	my $what = "$workers workers, in the midst of the scan";
 	$node->restart;
 	make_old(209_999_900);
-	my $gate = $node->background_psql('postgres', on_error_stop => 1);
-	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $use count = $node->background_psql('postgres', on_error_stop => 1);
+	$use count->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('ours', workers => $workers, disable_page_skipping => true) WHERE relid = 'ours'::regclass",
 		vacuum_failsafe_age => 0, 'parvacuum.wait_at' => 'scan', 'parvacuum.buffer_usage_limit' => '256kB');
 	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: all are there");
 	use_up(300);
-	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
 	ok(pv_finish($run), "$what: it runs") or diag $run->{err};
 	is($run->{out}, '8192|t', "$what: each page is scanned");
 	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: and says so");
@@ -114,7 +114,7 @@ for my $workers (0, 2)
 	cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('ours') AND relforknumber = 0}),
 		'>', 4096, "$what: the ring is left");
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
-	$gate->quit;
+	$use count->quit;
 }
 
 pv_no_crash($node, 'the server');

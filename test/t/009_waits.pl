@@ -64,7 +64,7 @@ for my $workers (0, 2)
 		is($node->safe_psql('postgres', "SELECT count(pg_cancel_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $which LIMIT 1) x"),
 			1, "$workers workers, cancel $whom: told to stop");
 		ok(!pv_finish($run), "$workers workers, cancel $whom: it stopped");
-		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum runner', 'parallel worker')}, 0),
+		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, 0),
 			"$workers workers, cancel $whom: all of it") or diag pv_processes($node);
 		$cursor->query_safe('COMMIT');
 		$cursor->quit;

@@ -1,5 +1,5 @@
 # A server with too few background workers: fewer than planned start, or none,
-# or not even the runner; and two runs that share parvacuum.max_workers.
+# or not even the scheduler worker; and two runs that share parvacuum.max_workers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +26,7 @@ sub restart_with
 }
 
 # One place is the logical replication launcher's, one our launcher's, and one
-# the runner's.
+# the scheduler worker's.
 for my $free (0, 1, 2)
 {
 	restart_with(3 + $free);
@@ -39,7 +39,7 @@ for my $free (0, 1, 2)
 restart_with(1);
 $node->safe_psql('postgres', 'DROP TABLE stock; CREATE TABLE other AS SELECT 1 AS i');
 my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT parvacuum_run('ours')");
-isnt($rc, 0, 'no place for the runner: an error');
+isnt($rc, 0, 'no place for the scheduler worker: an error');
 like($err, qr/ERROR:  53\w\w\w:/, 'of the right kind');
 like($err, qr/HINT:.*max_worker_processes/, 'with what to do');
 is($node->safe_psql('postgres', 'VACUUM ours; SELECT 1'), 1, 'stock VACUUM goes on');
@@ -69,14 +69,14 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE c (id int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO c SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
 });
-my $gate = $node->background_psql('postgres');
-$gate->query_safe('SELECT pg_advisory_lock(28790)');
+my $use count = $node->background_psql('postgres');
+$use count->query_safe('SELECT pg_advisory_lock(28790)');
 my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2) WHERE relid = 'c'::regclass",
 	'parvacuum.wait_at' => 'leader\ scan');
-ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event = 'advisory'}, 1),
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event = 'advisory'}, 1),
 	'the leader waits');
 ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'workers do all of it');
-$gate->quit;
+$use count->quit;
 ok(pv_finish($behind), 'it ends') or diag $behind->{err};
 is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class WHERE oid = 'c'::regclass}), 't',
 	'pg_class knows of all pages that are all-visible');

@@ -55,7 +55,7 @@ sub vacuum
 	$round++;
 	$node->safe_psql('postgres', "DELETE FROM t WHERE hashint4(id + $round) % 25 = 0");
 	$node->safe_psql('postgres', "SELECT pg_stat_reset_single_table_counters('t'::regclass)");
-	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT workers_launched, index_rounds, tuples_removed, store_bytes FROM parvacuum_run('t', workers => 2)});
+	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT workers_launched, index_scans, tuples_removed, dead_tuple_bytes FROM parvacuum_run('t', workers => 2)});
 	is($rc, 0, 'the vacuum succeeds') or diag $err;
 	note "workers, rounds, rows, bytes: $out";
 	return split(/\|/, $out), $err;
@@ -63,7 +63,7 @@ sub vacuum
 
 sub segments { return scalar(my @files = glob '/dev/shm/*'); }
 
-# The caller does not wait for its runner's exit, which may be a moment later.
+# The caller does not wait for its background leader's exit, which may be a moment later.
 sub is_nothing_left
 {
 	my ($before) = @_;

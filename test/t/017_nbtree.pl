@@ -77,51 +77,51 @@ $node->safe_psql('postgres', q{
 });
 
 #
-# The gate: the advisory lock that a vacuum wants, held by one of two sessions.
+# The use count: the advisory lock that a vacuum wants, held by one of two sessions.
 # To let through those who wait, and nobody else, the other session queues up
 # behind them before the first one lets go.
 #
-my @gate = map { my $s = $node->background_psql('postgres'); $s->set_query_timer_restart; $s } 1 .. 2;
-my $at_gate = q{FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = };
+my @use count = map { my $s = $node->background_psql('postgres'); $s->set_query_timer_restart; $s } 1 .. 2;
+my $at_use_count = q{FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = };
 
-sub close_gate { return $gate[0]->query_safe('SELECT pg_advisory_lock(28790)'); }
-sub open_gate { return $gate[0]->query_safe('SELECT pg_advisory_unlock(28790)'); }
+sub close_use_count { return $use count[0]->query_safe('SELECT pg_advisory_lock(28790)'); }
+sub open_use_count { return $use count[0]->query_safe('SELECT pg_advisory_unlock(28790)'); }
 
 sub step
 {
-	$gate[1]->query_until(qr/queued/, "\\echo queued\nSELECT pg_advisory_lock(28790);\n");
-	pv_await($node, "SELECT count(*) $at_gate 'ExclusiveLock'", 1) or die 'the lock is not wanted';
-	open_gate();
-	$gate[1]->query_safe('SELECT 1');
-	@gate = reverse @gate;
+	$use count[1]->query_until(qr/queued/, "\\echo queued\nSELECT pg_advisory_lock(28790);\n");
+	pv_await($node, "SELECT count(*) $at_use_count 'ExclusiveLock'", 1) or die 'the lock is not wanted';
+	open_use_count();
+	$use count[1]->query_safe('SELECT 1');
+	@use count = reverse @use count;
 	return;
 }
 
 # Processes of one vacuum do not wait for each other's locks: who comes back to
-# the gate while another has not yet left it passes.  So several that are to make
+# the use count while another has not yet left it passes.  So several that are to make
 # many steps must be slow.
 my %slow = (vacuum_cost_delay => '3ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100, vacuum_cost_page_dirty => 0);
 
-# So many wait at the gate, so many for a pin, and all others for them.
+# So many wait at the use count, so many for a pin, and all others for them.
 sub all_stand
 {
-	my ($gate, $pin, $what) = @_;
+	my ($use count, $pin, $what) = @_;
 	ok(pv_await($node, q{
 		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE wait_event = 'BufferPin') || ' ' ||
 			count(*) FILTER (WHERE coalesce(wait_event, '') NOT IN ('advisory', 'BufferPin', 'Extension'))
-		FROM pg_stat_activity WHERE backend_type IN ('parvacuum runner', 'parallel worker')}, "$gate $pin 0"), $what)
+		FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, "$use count $pin 0"), $what)
 	  or diag pv_processes($node);
 	return;
 }
 
-# Wait until nobody goes on without us; whether somebody is at the gate.
+# Wait until nobody goes on without us; whether somebody is at the use count.
 sub until_stopped
 {
 	pv_await($node, q{
 		SELECT count(*) FROM pg_stat_activity
-		WHERE backend_type IN ('parvacuum runner', 'parallel worker') AND coalesce(wait_event, '') NOT IN ('advisory', 'Extension')}, 0)
+		WHERE backend_type IN ('parvacuum background leader', 'parallel worker') AND coalesce(wait_event, '') NOT IN ('advisory', 'Extension')}, 0)
 	  or diag pv_processes($node);
-	return sql("SELECT count(*) $at_gate 'ShareLock'");
+	return sql("SELECT count(*) $at_use_count 'ShareLock'");
 }
 
 sub start_vacuum
@@ -211,7 +211,7 @@ for my $workers (2, 0)
 	my $first = first_page('t_id');
 	cmp_ok(free_pages('t_id'), '>', 60, "$what: pages are free");
 
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('t', $workers, 'range', $workers > 0 ? %slow : ());
 	all_stand($workers + 1, 0, "$what: all wait");
 	do
@@ -229,7 +229,7 @@ for my $workers (2, 0)
 		$stops++;
 		step();
 	} while (until_stopped() > 0);
-	open_gate();
+	open_use_count();
 
 	note "$what: $stops stops, $moved pages with moved entries";
 	cmp_ok($stops, '>', 3, "$what: they were stopped several times");
@@ -252,7 +252,7 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 	# Somebody is stopped by a pin, and what is still ahead of him is split.  The
 	# right halves go to another range, or to the same.
 	my $pin = pin('t', $row_ahead);
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('t', $workers, 'finish');
 	all_stand(0, 1, "$what: one waits for a pin, nobody for anything else");
 	my @ahead = dead_pages('t_id');
@@ -281,7 +281,7 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 
 	# The leftmost in the order of keys is not met by going to the right
 	$pin = pin('t', $rows_moved[0]);
-	open_gate();
+	open_use_count();
 	all_stand(0, 1, "$what: a page is to be visited again, but has a pin");
 	$blocks = blocks('t_id');
 	split_pages('t_id', sql("$page_of $rows_moved[0]"));
@@ -299,7 +299,7 @@ for my $workers (2, 0)
 	my $gone = new_table('t', $rows, 180, 0.3);
 	my $blocks = blocks('t_id');
 
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('t', $workers, 'deletion');
 	all_stand(1, 0, "$what: one is about to delete");
 	is(scalar(dead_pages('t_id')), 0, "$what: no entry of a dead row is left");
@@ -315,7 +315,7 @@ for my $workers (2, 0)
 	my @filled = grep { !$still{$_} } @empty;
 	is(scalar(@filled), 5, "$what: some have rows again");
 	cmp_ok(sql("SELECT stamped_pages('t_id')"), '>', 8, "$what: pages were split");
-	open_gate();
+	open_use_count();
 	finish_vacuum($run, $workers, $gone, 't', $what);
 
 	my $types = q{SELECT string_agg(DISTINCT type::text, ' ') FROM unnest('{%s}'::int[]) b, bt_page_stats('t_id', b)};
@@ -336,12 +336,12 @@ SKIP:
 	skip 'parvacuum_test is not installed', 1 if $rc != 0;
 	new_table('t', $rows, 180, 0.3);
 
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('t', 0, 'deletion');
 	all_stand(1, 0, "$what: one is about to delete");
-	sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner'});
+	sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'});
 	ok(!pv_finish($run), "$what: and cancelled");
-	open_gate();
+	open_use_count();
 
 	my @pages = split /\|/, sql(q{
 		WITH empty AS (SELECT b, (bt_page_stats('t_id', b)).btpo_next AS next FROM empty_pages('t_id') b)
@@ -392,7 +392,7 @@ SKIP:
 	my $first = first_page('t_id');
 	my $foreseen = int(blocks('t_id') * 9 / 8) + 1024;
 
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('t', 2, 'range', %slow);
 	all_stand(3, 0, "$what: all wait");
 	my @ahead;
@@ -417,7 +417,7 @@ SKIP:
 	cmp_ok(sql("SELECT count(*) FROM dead_entries('t_id') d, bt_page_stats('t_id', d.blkno) s WHERE d.blkno < $first AND s.btpo_prev > $foreseen"),
 		'>', 3, "$what: then they are to the right of pages that are not foreseen");
 	cmp_ok(sql("SELECT count(*) FROM dead_entries('t_id') WHERE blkno > $foreseen"), '>', 3, "$what: and others moved to such");
-	open_gate();
+	open_use_count();
 	finish_vacuum($run, 2, $gone, 't', $what);
 }
 
@@ -440,7 +440,7 @@ sub vacuum_twins
 	my %said;
 	my %vacuum = (
 		stock => 'VACUUM (VERBOSE, INDEX_CLEANUP on, TRUNCATE off, PARALLEL 0) stock',
-		ours => ($setting // '') . "SELECT index_rounds
+		ours => ($setting // '') . "SELECT index_scans
 			FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => false, verbose => true) WHERE relid = 'ours'::regclass");
 
 	sql('SELECT pg_current_xact_id()');
@@ -516,7 +516,7 @@ for my $workers (2, 0)
 	my $last = 9000;
 	my $gone = sql('WITH gone AS (DELETE FROM ours WHERE id % 7 = 3 OR k = 50 RETURNING 1) SELECT count(*) FROM gone');
 
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('ours', 2, 'range', %slow);
 	all_stand(3, 0, "$what: all wait");
 	do
@@ -533,7 +533,7 @@ for my $workers (2, 0)
 		}
 		step();
 	} while (until_stopped() > 0);
-	open_gate();
+	open_use_count();
 	note "$what: $last rows";
 	cmp_ok($split{$_}, '>', 3, "$what: $_ has pages that were split") for @large;
 	finish_vacuum($run, 2, $gone, 'ours', $what);
@@ -558,7 +558,7 @@ for my $workers (2, 0)
 
 	# a page of each is split when those done together have been registered
 	my $gone = sql('WITH gone AS (DELETE FROM ours WHERE id % 7 = 0 RETURNING 1) SELECT count(*) FROM gone');
-	close_gate();
+	close_use_count();
 	my $run = start_vacuum('ours', 2, 'range');
 	all_stand(3, 0, "$what: all wait");
 	sql(q{INSERT INTO ours SELECT 900000 + i, lpad(i::text, 150, '0') FROM generate_series(1, 100) i});
@@ -571,7 +571,7 @@ for my $workers (2, 0)
 			SELECT i.relname || ':' || i.relpages AS together FROM pg_class i
 			WHERE relname LIKE 'ours%' AND relkind = 'i' ORDER BY relpages DESC, oid LIMIT $cap) x}),
 		"$what: as many as may are done together");
-	open_gate();
+	open_use_count();
 	finish_vacuum($run, 2, $gone, 'ours', $what);
 }
 
@@ -580,7 +580,7 @@ for my $workers (2, 0)
 #
 new_table('t', 3000, 180, 0.3, 'pad', 'pad, id');
 my $round = 0;
-my %process = (leader => 'parvacuum runner', worker => 'parallel worker');
+my %process = (leader => 'parvacuum background leader', worker => 'parallel worker');
 sub segments { return scalar(my @files = glob $node->data_dir . '/pg_dynshmem/*'); }
 
 for my $place (qw(range finish deletion))
@@ -594,7 +594,7 @@ for my $place (qw(range finish deletion))
 			$round++;
 			sql("DELETE FROM t WHERE k % 97 = $round");
 			my $segments = segments();
-			close_gate();
+			close_use_count();
 			my $run = start_vacuum('t', $workers, $place);
 			all_stand($workers + 1, 0, "$what: all wait");
 			is(sql("SELECT count(pg_${how}_backend(pid)) FROM (
@@ -603,12 +603,12 @@ for my $place (qw(range finish deletion))
 			like($run->{err}, qr/canceling statement due to user request|terminating|connection to client lost/, "$what: the error says why");
 			ok(pv_await($node, q{
 				SELECT count(*) FROM (
-					SELECT FROM pg_stat_activity WHERE backend_type IN ('parvacuum runner', 'parallel worker')
+					SELECT FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')
 					UNION ALL SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE relname LIKE 't\_%' OR relname = 't'
 					UNION ALL SELECT FROM pg_stat_progress_vacuum) x}, 0), "$what: nobody is left")
 			  or diag pv_processes($node);
 			is(segments(), $segments, "$what: no shared memory is left");
-			open_gate();
+			open_use_count();
 			is(pv_findings($node, 't'), '', "$what: the table is whole");
 
 			# by turns, core's code and ours registers all B-trees first
@@ -625,7 +625,7 @@ is(pv_findings($node, 't'), '', 'after all that the table is whole');
 
 unlike(slurp_file($node->logfile), qr/found deleted block|in an inconsistent state/, 'no complaint of core in the log');
 pv_no_crash($node, 'the server');
-$_->quit for @gate;
+$_->quit for @use count;
 $node->stop;
 
 #
@@ -640,19 +640,19 @@ pv_setup($node);
 my @tables = map { "t$_" } 1 .. 14;
 sql(map { ("CREATE TABLE $_ (a int) WITH (autovacuum_enabled = off, parvacuum.enabled)", "INSERT INTO $_ SELECT generate_series(1, 13000)",
 	("CREATE INDEX ON $_ (a)") x 4, "DELETE FROM $_ WHERE a % 3 = 0") } @tables);
-@gate = ($node->background_psql('postgres'));
-close_gate();
+@use count = ($node->background_psql('postgres'));
+close_use_count();
 my $start = sub { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_[0]", 'parvacuum.wait_at' => 'nbtree\ range') };
 my @runs = map { $start->($_) } @tables;
-ok(pv_await($node, "SELECT (SELECT sum(vacuum_count) FROM pg_stat_user_tables) + (SELECT count(*) $at_gate 'ShareLock')", scalar @tables),
+ok(pv_await($node, "SELECT (SELECT sum(vacuum_count) FROM pg_stat_user_tables) + (SELECT count(*) $at_use_count 'ShareLock')", scalar @tables),
 	'places: all are done or on their way') or diag pv_processes($node);
-my $waiting = sql("SELECT count(*) $at_gate 'ShareLock'");
+my $waiting = sql("SELECT count(*) $at_use_count 'ShareLock'");
 cmp_ok($waiting, '>=', 3, "places: some have got places: $waiting");
-open_gate();
+open_use_count();
 ok(pv_finish($runs[$_]), "places: $tables[$_] is vacuumed") or diag $runs[$_]->{err} for 0 .. $#runs;
 is(pv_findings($node, $_), '', "places: $_ is whole") for @tables[ 0, -1 ];
 ok(pv_finish($start->('t1')), 'places: and again');
-$_->quit for @gate;
+$_->quit for @use count;
 pv_no_crash($node, 'the server of few places');
 $node->stop;
 done_testing();

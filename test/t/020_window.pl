@@ -32,7 +32,7 @@ is($node->safe_psql('postgres', q{SELECT set_config(name, 'on', false) FROM pg_s
 SET parvacuum."window" = 'never'; SELECT of_worker()}),
 	'never', 'a parallel worker has it from its leader');
 is($node->safe_psql('postgres', q{SET parvacuum."window" = '6:00-7:00'; SELECT count(*) FROM parvacuum_run('t', workers => 1)}),
-	'1', 'and the runner from its caller');
+	'1', 'and the scheduler worker from its caller');
 unlike($log->(), qr/invalid value for parameter/, 'nothing is wrong with it');
 
 # A reload, to something good and to something bad.

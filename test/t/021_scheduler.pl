@@ -74,7 +74,7 @@ sub round_of
 	return;
 }
 
-# Slower or faster: cost units for all runners together, once the launcher has told them.
+# Slower or faster: cost units for all scheduler workers together, once the launcher has told them.
 sub speed
 {
 	my ($rate) = @_;
@@ -110,7 +110,7 @@ sub make_dead
 	return sql(map({ ("ALTER TABLE $_ SET (autovacuum_enabled = off)", "UPDATE $_ SET id = id WHERE id % 3 = $dead") } @tables),
 		'CHECKPOINT', map { "ALTER TABLE $_ SET (autovacuum_enabled = on)" } @tables);
 }
-sub runner_of { return sql("SELECT pid FROM parvacuum_queue WHERE relid = '$_[0]'::regclass AND state = 'running'"); }
+sub worker_of { return sql("SELECT pid FROM parvacuum_queue WHERE relid = '$_[0]'::regclass AND state = 'running'"); }
 
 sub start_slow
 {
@@ -407,14 +407,14 @@ start_slow('not_for_age', 'wraparound');
 is(($node->psql('postgres', q{SET lock_timeout = '3s'; ALTER TABLE not_for_age SET (fillfactor = 90, autovacuum_freeze_max_age = 150000000)}))[0], 0, 'ALTER TABLE gets through');
 sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'not_for_age'});
 ok(pv_await($node, q{SELECT wraparound FROM parvacuum_queue_items() WHERE relid = 'not_for_age'::regclass AND state = 'running'}, 'true'), 'wraparound: it runs');
-$pid = runner_of('not_for_age');
+$pid = worker_of('not_for_age');
 like(($node->psql('postgres', q{SET lock_timeout = '500ms'; ALTER TABLE not_for_age SET (fillfactor = 100)}))[2], qr/lock timeout/, 'wraparound: others wait');
-is(runner_of('not_for_age'), $pid, 'wraparound: and it goes on');
+is(worker_of('not_for_age'), $pid, 'wraparound: and it goes on');
 like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/VACUUM public\.not_for_age \(to prevent wraparound\)/, 'wraparound: pg_stat_activity says what for');
 speed(0);
 until_vacuumed('not_for_age', 2, 'wraparound: to its end');
 
-# which is not waited for either, by the only runner
+# which is not waited for either, by the only scheduler worker
 reload_with('parvacuum.scheduler_workers' => 1);
 $locker->query_safe('BEGIN; LOCK TABLE not_for_age IN SHARE UPDATE EXCLUSIVE MODE');
 sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'not_for_age'});
@@ -449,7 +449,7 @@ for my $table (sort keys %of_size)
 		q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = '} . ($table eq 'for_age' ? $table : '') . q{'},
 		'SELECT pg_stat_force_next_flush()', 'COMMIT');
 	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 1), "$table: ANALYZE is in the midst");
-	$pid = runner_of($table);
+	$pid = worker_of($table);
 	is(sql("SELECT count(*) FROM pg_locks WHERE pid = $pid AND relation = '${table}_idx'::regclass AND mode = 'RowExclusiveLock'"), $table eq 'at_once' ? 1 : 0,
 		"$table: in whose transaction the index was vacuumed");
 	is(sql($statistics), "$left|1", "$table: the vacuum is done");
@@ -487,7 +487,7 @@ my $stale = $node->background_psql('postgres');
 $stale->query_safe('BEGIN; SELECT count(*) FROM pg_stat_activity');
 sql(q{SELECT parvacuum_enqueue('stops')});
 until_item('stops', 'running', 'enqueue: it is vacuumed again at once');
-is($stale->query_safe('SELECT parvacuum_cancel(' . runner_of('stops') . ')'), 't', 'cancel: a process, newer than what the transaction knows');
+is($stale->query_safe('SELECT parvacuum_cancel(' . worker_of('stops') . ')'), 't', 'cancel: a process, newer than what the transaction knows');
 $stale->quit;
 until_item('stops', 'waiting canceled', 'cancel: it waits again');
 is(stat_of('errors'), 0, 'cancel: that is no error');
@@ -529,7 +529,7 @@ reload_with('parvacuum.scheduler_workers' => 1);
 speed($slowly / 10);
 make_dead('gives');
 sql(q{SELECT parvacuum_enqueue('gives', 20)});
-until_item('gives', 'running', 'cancel: the only runner is busy');
+until_item('gives', 'running', 'cancel: the only scheduler worker is busy');
 sql(q{SELECT parvacuum_enqueue('stops', 10)});
 until_item('stops', 'queued', 'cancel: another is queued');
 is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 't', 'cancel: it can be taken out');
@@ -571,7 +571,7 @@ my @queued = map { "queued_$_" } 1 .. 8;
 make_tables(200, @queued);
 speed($slowly / 5);
 make_dead(@queued);
-ok(pv_await($node, $running, 1), 'one runner');
+ok(pv_await($node, $running, 1), 'one scheduler worker');
 reload_with('parvacuum.scheduler_workers' => 4);
 ok(pv_await($node, $running, 4), 'scheduler_workers = 4: four');
 reload_with('parvacuum.scheduler_workers' => 2);
@@ -579,7 +579,7 @@ speed($slowly * 4);
 ok(pv_await($node, $running, 2), 'scheduler_workers = 2: two, when they have done their tables');
 reload_with('parvacuum.scheduler' => 'off');
 speed(0);
-ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner'}, 0), 'off: all leave, after the tables at hand');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'off: all leave, after the tables at hand');
 my $of_queued = q{SELECT %s FROM pg_stat_user_tables WHERE relname LIKE 'queued%%'};
 cmp_ok(sql(sprintf $of_queued, 'sum(vacuum_count)'), '<', 2 * @queued, 'off: not after all');
 like(($node->psql('postgres', q{SELECT parvacuum_enqueue('bell')}))[2], qr/the scheduler is not running/, 'off: nothing can be enqueued');
@@ -653,7 +653,7 @@ for my $workers (1, 4)
 reload_with(autovacuum_vacuum_cost_delay => 4);
 is_near(units_per_second(1.5), 5000, 'a longer delay, reloaded');
 
-# At a rate at which a page takes longer than a runner sleeps at a time; then what is owed
+# At a rate at which a page takes longer than a scheduler worker sleeps at a time; then what is owed
 # is waited for at the new rate.
 speed(20);
 my $slow = units_per_second(6);
@@ -686,9 +686,9 @@ for my $workers (1, 2)
 	reload_with('parvacuum.scheduler_workers' => $workers);
 	$count = vacuums('hot');
 	make_dead(@large);
-	ok(pv_await($node, q{SELECT string_agg(concat_ws(' ', state, reason, lane), ', ' ORDER BY state DESC)
+	ok(pv_await($node, q{SELECT string_agg(concat_ws(' ', state, reason, size_class), ', ' ORDER BY state DESC)
 		FROM parvacuum_queue_items() WHERE relid IN ('large_a'::regclass, 'large_b'::regclass)}, 'running large, queued large tables large'), "$what: one of them") or diag queue();
-	$pid = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'});
+	$pid = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'});
 	sql(q{SELECT parvacuum_enqueue('large_b', 500)});
 	make_dead(@others);
 	ok(pv_await($node, q{SELECT count(*) > 100 FROM parvacuum_queue WHERE state = 'queued'}, 'true'), "$what: others are queued");
@@ -704,7 +704,7 @@ for my $workers (1, 2)
 	cmp_ok($waited, '<', 5, "$what: soon");
 	cmp_ok($done, '<', @others, "$what: before the last of the others");
 	ok(pv_await($node, "$of_others 1 + $workers", scalar @others), "$what: and the others are");
-	is(sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'}), $pid, "$what: while that goes on");
+	is(sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'}), $pid, "$what: while that goes on");
 
 	# faster, and the large table's vacuum learns of it
 	if ($workers == 2)
@@ -723,8 +723,8 @@ is(pv_findings($node, $_), '', "$_ is whole") for qw(large_a hot other_1);
 speed(6000);
 reload_with('parvacuum.scheduler_workers' => 3);
 make_dead(@large);
-my $on_large = q{SELECT string_agg(pid::text, ' ' ORDER BY relid) FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'};
-ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'", 2), 'fewer workers: two are on large tables');
+my $on_large = q{SELECT string_agg(pid::text, ' ' ORDER BY relid) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
+ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'", 2), 'fewer workers: two are on large tables');
 my @pids = sql($on_large);
 for my $workers (1, 2)
 {
@@ -777,7 +777,7 @@ unlike(slurp_file($node->logfile, $from), qr/outside the valid range/, 'a high r
 # flushed for itself.
 #
 my $flushes = $node->pg_version >= 18 ? q{SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'} : 'SELECT wal_sync FROM pg_stat_wal';
-my $gone = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner'};
+my $gone = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
 my @unflushed = map { "unflushed_$_" } 1 .. 100;
 reload_with('parvacuum.scheduler' => 'off', fsync => 'on');
 sql(map { ("CREATE TABLE $_ WITH ($in) AS SELECT i FROM generate_series(1, 100) i", "DELETE FROM $_ WHERE i > 10") } @unflushed);
@@ -785,7 +785,7 @@ my $flushed = sql('CHECKPOINT', $flushes);
 reload_with('parvacuum.scheduler' => 'on', 'parvacuum.scheduler_workers' => 1);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'unflushed%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @unflushed), 'flushes: 100 tables');
 reload_with('parvacuum.scheduler' => 'off');
-ok(pv_await($node, $gone, 0), 'flushes: and what the runner has done is known');
+ok(pv_await($node, $gone, 0), 'flushes: and what the scheduler worker has done is known');
 cmp_ok(sql($flushes) - $flushed, '<', @unflushed / 2, 'flushes: fewer than tables');
 reload_with('parvacuum.scheduler' => 'on', fsync => 'off');
 sql('DROP TABLE ' . join ', ', @unflushed);

@@ -29,7 +29,7 @@ sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
 sub reload_with { return pv_reload_with($node, @_); }
 
-# Cost units for all runners together.
+# Cost units for all scheduler workers together.
 sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
 
 sub vacuum_sql { return "(SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass)"; }
@@ -56,7 +56,7 @@ sub until_item
 }
 
 my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
-my $runners = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner'};
+my $scheduler workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
 my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
 my $low = 'parvacuum.enabled, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000';
 
@@ -76,14 +76,14 @@ sub make_tables { sql(create(@_)); sql(map { "VACUUM $_" } @_); return; }
 sub make_dead { return sql(map({ ("ALTER TABLE $_ SET (autovacuum_enabled = off)", "UPDATE $_ SET pad = 'y' WHERE id % 3 = 1") } @_),
 		'CHECKPOINT', 'BEGIN', map({ "ALTER TABLE $_ SET (autovacuum_enabled = on)" } @_), 'COMMIT'); }
 
-# Have the only runner busy.
+# Have the only scheduler worker busy.
 sub keep_busy
 {
 	reload_with('parvacuum.scheduler_workers' => 1);
 	speed($slowly);
 	make_dead('busy');
 	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
-	until_item('busy', 'running', "$_[0]: the only runner is busy");
+	until_item('busy', 'running', "$_[0]: the only scheduler worker is busy");
 	return;
 }
 sub go_on
@@ -97,17 +97,17 @@ sub go_on
 make_tables(qw(busy t_ended t_dropped t_renamed t_truncated t_last));
 
 #
-# A runner that is ended, while it is at a table
+# A scheduler worker that is ended, while it is at a table
 #
 speed($slowly);
 make_dead('t_ended');
-until_item('t_ended', 'running', 'terminated: a runner is at it');
+until_item('t_ended', 'running', 'terminated: a scheduler worker is at it');
 my $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_ended'::regclass});
 
 # let passes be asked for meanwhile
 until_answer(q{SELECT count(*) FROM parvacuum_queue_items() WHERE clock_timestamp() - since > '1.5 s'}, 1, 'terminated: for a while');
 sql("SELECT pg_terminate_backend($pid)");
-until_answer("SELECT count(*) $runners AND pid = $pid", 0, 'terminated: it ends');
+until_answer("SELECT count(*) $scheduler workers AND pid = $pid", 0, 'terminated: it ends');
 speed(0);
 until_vacuumed('t_ended', 2, 'terminated: a later pass does its table');
 is(pv_findings($node, 't_ended'), '', 'terminated: the table is whole');
@@ -129,14 +129,14 @@ is(stat_of('errors'), $errors, 'DDL: nothing of that is an error');
 # and while they are worked on
 speed($slowly);
 make_dead('t_new');
-until_item('t_new', 'running', 'dropped: a runner is at it');
+until_item('t_new', 'running', 'dropped: a scheduler worker is at it');
 is(($node->psql('postgres', q{SET lock_timeout = '5s'; DROP TABLE t_new}))[0], 0, 'dropped: that is possible');
 speed(0);
 until_answer($active, 0, 'dropped: nothing is left');
 until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE "table" IS NULL OR "table"::text ~ '^[0-9]'}, 0, 'dropped: nor known');
 
 #
-# Databases that go, while something is queued for them and while a runner is there
+# Databases that go, while something is queued for them and while a scheduler worker is there
 #
 sub make_database
 {
@@ -165,7 +165,7 @@ for my $statement ('DROP DATABASE visited', 'CREATE DATABASE another TEMPLATE vi
 {
 	speed($slowly);
 	my $oid = make_database('visited');
-	until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'running', "$statement: a runner is there");
+	until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'running', "$statement: a scheduler worker is there");
 	my $begun = time;
 	is(($node->psql('postgres', $statement))[0], 0, "$statement: succeeds");
 	cmp_ok(time - $begun, '<', 6, "$statement: soon");
@@ -188,7 +188,7 @@ reload_with('parvacuum.scheduler_workers' => 1);
 my $owner = $node->background_psql('postgres');
 $owner->query_safe('BEGIN; ALTER DATABASE locked RENAME TO locked_out');
 my $waiting = q{SELECT count(*) FROM pg_locks WHERE classid = 'pg_database'::regclass AND objid <> 0 AND NOT granted};
-until_answer($waiting, 1, 'a locked database: the only runner waits for it');
+until_answer($waiting, 1, 'a locked database: the only scheduler worker waits for it');
 my $begun = time;
 my $count = vacuums('t_last');
 make_dead('t_last');
@@ -202,7 +202,7 @@ ok($node->poll_query_until('locked', 'SELECT vacuum_count >= 2 FROM pg_stat_user
 sql('DROP DATABASE locked');
 reload_with('parvacuum.scheduler_workers' => 3);
 
-# one that is much more urgent than the one that has the only runner
+# one that is much more urgent than the one that has the only scheduler worker
 keep_busy('an urgent database');
 my @less = qw(t_ended t_last t_truncated);
 sql(map { "SELECT parvacuum_enqueue('$_', 50)" } @less);
@@ -235,7 +235,7 @@ for my $how (qw(pg_terminate_backend pg_cancel_backend))
 	my $old = sql("SELECT pid $launcher");
 	speed($slowly);
 	make_dead('busy', 't_last');
-	until_item('busy', 'running', "$how: the launcher's: a runner is there");
+	until_item('busy', 'running', "$how: the launcher's: a scheduler worker is there");
 	sql("SELECT $how(pid) $launcher");
 	speed(0);
 	until_vacuumed('t_last', $count + 1, "$how: those that are there go on");
@@ -251,7 +251,7 @@ sql("CREATE DATABASE $_"), make_small_table($_) for qw(queue_1 queue_2);
 reload_with('parvacuum.queue_limit' => 2);
 my $gone = sql("SELECT pid $launcher");
 sql("SELECT pg_terminate_backend($gone)");
-until_answer("SELECT count(*) $runners", 0, 'more databases than queues: nobody is at work');
+until_answer("SELECT count(*) $scheduler workers", 0, 'more databases than queues: nobody is at work');
 $node->safe_psql($_, q{SELECT parvacuum_enqueue('small', 50)}) for qw(queue_1 queue_2);
 is(sql(q{SELECT count(DISTINCT datid) FROM parvacuum_queue_items() WHERE state = 'queued'}), 2, 'more databases than queues: all are taken');
 until_answer("SELECT count(*) $launcher AND pid <> $gone", 1, 'more databases than queues: the launcher comes back');
@@ -330,7 +330,7 @@ my $end = time + 30;
 while ($ended < 100 && time < $end)
 {
 	$ended += sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
-		WHERE backend_type IN ('parvacuum scheduler runner', 'parallel worker') ORDER BY random() LIMIT 2) x});
+		WHERE backend_type IN ('parvacuum scheduler worker', 'parallel worker') ORDER BY random() LIMIT 2) x});
 	sleep rand 0.02;
 }
 $load->{handle}->finish;
@@ -425,11 +425,11 @@ pv_finish($run);
 until_answer(q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 't_last'}, 0, 'no place: and goes on when there is one');
 
 #
-# A runner that is killed takes all others with it, and all begin again
+# A scheduler worker that is killed takes all others with it, and all begin again
 #
 speed($slowly);
 make_dead('t_last');
-until_item('t_last', 'running', 'killed: a runner is at it');
+until_item('t_last', 'running', 'killed: a scheduler worker is at it');
 $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_last'::regclass});
 my $old = sql("SELECT pid $launcher");
 $from = log_length();

@@ -48,7 +48,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 until_young('a pass that finds nothing to vacuum');
 is(sql('SELECT vacuums, errors FROM parvacuum_scheduler_stats()'), '0|0', 'as it was');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');
-ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner'}, 0), 'no process is left');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'no process is left');
 
 # A session is in the way.  The end of a pass waits a moment for it, and then leaves that to
 # the next one; or it is cancelled.
@@ -57,7 +57,7 @@ sql('DROP TABLE second');
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; LOCK TABLE pg_database IN SHARE MODE');
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
-my $waits = q{FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation = 'pg_database'::regclass AND NOT granted AND backend_type = 'parvacuum scheduler runner'};
+my $waits = q{FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation = 'pg_database'::regclass AND NOT granted AND backend_type = 'parvacuum scheduler worker'};
 ok(pv_await($node, "SELECT count(*) $waits", 1), 'the end of a pass waits');
 ok(pv_await($node, "SELECT count(*) $waits", 0), 'but not for long');
 unlike(slurp_file($node->logfile), qr/lock timeout/, 'of which the log does not tell');

@@ -92,7 +92,7 @@ sql(map { "VACUUM FREEZE $_" } @hot, qw(hot_large old old_large));
 until_answer($active, 0, 'and nothing is left');
 reload_with('parvacuum.scheduler_max_cost' => 500);
 sql('SET ROLE hostile', 'UPDATE hot_large SET id = id WHERE id % 15 = 0');
-my $on_large = q{SELECT string_agg("table"::text, ' ' ORDER BY "table"::text) FROM parvacuum_queue WHERE state = 'running' AND lane = 'large'};
+my $on_large = q{SELECT string_agg("table"::text, ' ' ORDER BY "table"::text) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
 until_answer($on_large, 'hot_large', 'his large table is vacuumed, for long');
 my $count = sql('SELECT ' . vacuum_sql('old_large'));
 burn(90100);

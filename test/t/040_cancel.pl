@@ -123,14 +123,14 @@ sql('ALTER TABLE old SET (parvacuum.enabled = off)', 'CREATE TABLE slow (id int,
 sql('DO $$ BEGIN FOR i IN 1 .. 95000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$');
 sql('BEGIN', 'ALTER TABLE old SET (parvacuum.enabled)', 'ALTER TABLE slow SET (parvacuum.enabled)', 'COMMIT');
 sub state_of { return "(SELECT concat_ws(' ', state, reason) FROM parvacuum_queue_items() WHERE relid = '$_[0]'::regclass)"; }
-ok(pv_await($node, 'SELECT ' . state_of('slow'), 'running'), 'the only runner is busy') or diag described();
+ok(pv_await($node, 'SELECT ' . state_of('slow'), 'running'), 'the only background leader is busy') or diag described();
 is(sql('SELECT ' . state_of('old')), 'queued', 'and the old table waits for it');
 is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permission denied to cancel the vacuum of table "public.old"', 'its owner cannot take it out of the queue');
 is(sql('SELECT ' . state_of('old')), 'queued', 'where it is still');
 is(sql(q{SELECT parvacuum_cancel('old')}), 't', 'a superuser can');
 is(sql('SELECT ' . state_of('old')), 'waiting canceled', 'until the next pass');
-my $runner = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
-is(sql("SELECT parvacuum_cancel($runner)"), 't', 'nor is there anything against cancelling what the runner does');
+my $background leader = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
+is(sql("SELECT parvacuum_cancel($background leader)"), 't', 'nor is there anything against cancelling what the background leader does');
 ok(pv_await($node, 'SELECT ' . state_of('slow'), 'waiting canceled'), 'which is given up') or diag described();
 
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');

@@ -63,7 +63,7 @@ my @cases = (
 	[ 'stock autovacuum', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled = off', 'autovacuum worker as -' ],
 	[ 'autovacuum with our workers', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled', 'autovacuum worker as -, parallel worker as -' ],
 	[ 'the scheduler', { autovacuum => 'off', 'parvacuum.scheduler' => 'on' }, 'parvacuum.enabled',
-		"parallel worker as $superuser, parvacuum scheduler runner as $superuser" ]);
+		"parallel worker as $superuser, parvacuum scheduler worker as $superuser" ]);
 for my $case (@cases)
 {
 	my ($what, $settings, $options, $processes) = @$case;
@@ -111,7 +111,7 @@ my $no_right = 'permission denied to cancel a vacuum';
 my %cancels = (
 	pv_owner => [ [ 'pv_other', $no_right, $denied ], [ 'pv_owner', '', '' ], [ 'pv_signal', '', '' ], [ $superuser, '', '' ] ],
 	$superuser => [ [ 'pv_other', $no_right, $denied ], [ 'pv_owner', $denied, $denied ], [ 'pv_signal', $no_right, $denied ], [ $superuser, '', '' ] ]);
-my $at_it = q{FROM pg_stat_progress_vacuum p JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'parvacuum runner' AND p.relid = 'run'::regclass};
+my $at_it = q{FROM pg_stat_progress_vacuum p JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'parvacuum background leader' AND p.relid = 'run'::regclass};
 for my $caller (sort keys %cancels)
 {
 	my $run;
@@ -141,7 +141,7 @@ sql('CREATE TABLE parent (LIKE run) PARTITION BY RANGE (id)', 'CREATE TABLE part
 	'ALTER TABLE part ALTER pad SET STORAGE PLAIN', q{INSERT INTO parent SELECT i, 'x' FROM generate_series(1, 3000) i}, map { "ALTER TABLE $_ OWNER TO pv_owner" } qw(parent part));
 my $lock = $node->background_psql('postgres');
 $lock->query_safe('BEGIN; LOCK TABLE run');
-my %state_of = (run => q{FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock'},
+my %state_of = (run => q{FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock'},
 	parent => q{FROM pg_stat_progress_vacuum WHERE relid = 'part'::regclass});
 for my $table (sort keys %state_of)
 {

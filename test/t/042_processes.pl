@@ -41,8 +41,8 @@ sub lock_table
 	$lock->query_safe('BEGIN; LOCK TABLE held IN SHARE MODE');
 	return;
 }
-my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner' AND wait_event_type = 'Lock'};
-my $runners = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum runner'};
+my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock'};
+my $background leaders = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
 sub start_as
 {
 	my ($role) = @_;
@@ -121,17 +121,17 @@ like(failure_of($_, 'free'), qr/^53400: .* allows 0 at a time in all databases t
   for 'one', $superuser;
 
 #
-# Every way that a run can end gives its one place back, and not before the runner is gone
+# Every way that a run can end gives its one place back, and not before the background leader is gone
 #
 pv_reload_with($node, 'parvacuum.max_runs' => 1);
 my $of_caller = q{SELECT pid FROM pg_stat_activity WHERE query ~ 'parvacuum_run' AND backend_type = 'client backend' AND pid <> pg_backend_pid()};
-my $of_runner = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum runner'};
+my $of_worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
 my %ends = (
 	'the caller is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_caller) x",
 	'the caller is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_caller) x",
-	'the runner is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_runner) x",
-	'the runner is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_runner) x",
-	'both are terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_runner UNION ALL $of_caller) x");
+	'the background leader is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_worker) x",
+	'the background leader is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_worker) x",
+	'both are terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_worker UNION ALL $of_caller) x");
 for my $what (sort keys %ends)
 {
 	lock_table();
@@ -141,11 +141,11 @@ for my $what (sort keys %ends)
 	sql($ends{$what});
 	ok(!pv_finish($run), "$what: it fails");
 	$lock->query_safe('COMMIT');
-	ok(pv_await($node, $runners, 0), "$what: the runner is gone");
+	ok(pv_await($node, $background leaders, 0), "$what: the background leader is gone");
 	is(failure_of('two', 'free'), '', "$what: the place is free");
 }
 
-# while the runner exits, in mid-vacuum, and without a segment
+# while the background leader exits, in mid-vacuum, and without a segment
 sql('CREATE TABLE busy (i int) WITH (autovacuum_enabled = off)', 'INSERT INTO busy SELECT generate_series(1, 200000)', 'DELETE FROM busy WHERE i % 3 = 0');
 for my $n (1 .. 5)
 {

@@ -157,7 +157,7 @@ kill 'CONT', $launcher;
 #
 sql("ALTER SYSTEM RESET $_") for qw(vacuum_cost_page_hit vacuum_cost_page_miss);
 pv_reload_with($node, 'autovacuum' => 'off', 'parvacuum.scheduler' => 'on');
-failsafe('scheduler', 'parvacuum scheduler runner', 'scanning heap');
+failsafe('scheduler', 'parvacuum scheduler worker', 'scanning heap');
 
 pv_no_crash($node, 'the server');
 $node->stop;

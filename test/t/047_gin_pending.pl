@@ -86,7 +86,7 @@ for my $who ($ours ? qw(autovacuum scheduler) : ())
 # More memory than the administrator allows
 sql(q{CREATE TABLE small (id int PRIMARY KEY) WITH (autovacuum_enabled = off, parvacuum.enabled)},
 	'INSERT INTO small SELECT generate_series(1, 2000000)', 'DELETE FROM small WHERE hashint4(id) % 3 = 0');
-my $rounds = sql(q{SET parvacuum.store_limit = '1GB'; SET maintenance_work_mem = '1MB'; SELECT index_rounds FROM parvacuum_run('small', workers => 0)});
+my $rounds = sql(q{SET parvacuum.store_limit = '1GB'; SET maintenance_work_mem = '1MB'; SELECT index_scans FROM parvacuum_run('small', workers => 0)});
 cmp_ok($rounds, '>', 3, 'store_limit cannot raise what the store takes');
 
 # Workers for next to nothing

@@ -228,7 +228,7 @@ ok(pv_finish($_), 'locks and cancels: to the end') or diag $_->{err} for $locker
 # Processes that cannot go on: as many as there are.  Locked indexes, of tables that are not
 # locked themselves;
 #
-my $at_tables = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner' AND query ~ 'mallory\.stuck'};
+my $at_tables = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query ~ 'mallory\.stuck'};
 hostile(map { ("CREATE TABLE mallory.stuck_$_ (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)", "INSERT INTO mallory.stuck_$_ SELECT i FROM generate_series(1, 1000) i",
 			"CREATE INDEX stuck_i_$_ ON mallory.stuck_$_ (id)", "DELETE FROM mallory.stuck_$_ WHERE id <= 500") } 1, 2);
 my $owner = $node->background_psql('postgres');
@@ -250,7 +250,7 @@ ok(pv_await($node, $at_tables, 2), 'functions: both processes sleep');
 is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is cancelled") for 1, 2;
 hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE sql AS $$SELECT i$$');
 others_are_served('functions that do not heed a cancel');
-like(slurp_file($node->logfile), qr/parvacuum scheduler runner FATAL:  .*terminating /, 'functions: the processes were ended');
+like(slurp_file($node->logfile), qr/parvacuum scheduler worker FATAL:  .*terminating /, 'functions: the processes were ended');
 
 # rows of pg_database
 sql("CREATE DATABASE mallory_$_ OWNER mallory") for 1 .. 4;
@@ -259,7 +259,7 @@ $owner = $node->background_psql('postgres');
 $owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
 $owner->query_safe("ALTER DATABASE mallory_$_ CONNECTION LIMIT 50") for 1 .. 4;
 $node->safe_psql("mallory_$_", 'DELETE FROM mallory.t WHERE id <= 500') for 1 .. 4;
-ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler runner' AND query ~ 'updating pg_database' AND wait_event_type = 'Lock'}, 'true'),
+ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query ~ 'updating pg_database' AND wait_event_type = 'Lock'}, 'true'),
 	'databases: the end of a pass waits');
 others_are_served('databases that are locked');
 $node->safe_psql("mallory_$_", q{SELECT 1 / (vacuum_count > 0)::int FROM pg_stat_all_tables WHERE relid = 'mallory.t'::regclass}) for 1 .. 4;

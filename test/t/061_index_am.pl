@@ -56,7 +56,7 @@ sub run_with
 {
 	my ($workers, $more, $setting) = @_;
 	return $node->psql('postgres', ($setting // '')
-		  . "SELECT workers_launched, index_rounds FROM parvacuum_run('t', workers => $workers, truncate => false $more) WHERE relid = 't'::regclass");
+		  . "SELECT workers_launched, index_scans FROM parvacuum_run('t', workers => $workers, truncate => false $more) WHERE relid = 't'::regclass");
 }
 
 my $on = ", index_cleanup => 'on'";

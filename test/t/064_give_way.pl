@@ -95,7 +95,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 		sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
 		ok(!pv_finish($run), "$what: it is cancelled");
 
-		# a runner is ended by SIGTERM, and says so
+		# a background leader is ended by SIGTERM, and says so
 		ended($what, whose => $command =~ /^VACUUM/ ? '' : 'parallel worker');
 	}
 }

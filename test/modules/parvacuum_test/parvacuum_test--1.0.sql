@@ -157,22 +157,22 @@ AS 'MODULE_PATHNAME';
 -- microseconds, negative if it is not.
 CREATE FUNCTION parvacuum_test_rank(
 	age float8 DEFAULT 0, top_score float8 DEFAULT 0, nqueued int DEFAULT 0,
-	nrunners int DEFAULT 0, overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
+	nworkers int DEFAULT 0, overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
 	top_danger boolean DEFAULT false)
 RETURNS float8 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Does a database take the only runner of another?  The naptime is in microseconds, too.
+-- Does a database take the only worker of another?  The naptime is in microseconds, too.
 CREATE FUNCTION parvacuum_test_displaces(
 	other_top_score float8, other_age float8 DEFAULT 0, top_score float8 DEFAULT 0, age float8 DEFAULT 0,
 	overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
-	other_nrunners int DEFAULT 1, stayed bigint DEFAULT 30000000, naptime bigint DEFAULT 60000000,
+	other_nworkers int DEFAULT 1, stayed bigint DEFAULT 30000000, naptime bigint DEFAULT 60000000,
 	top_danger boolean DEFAULT false)
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_gives_rather(
-	a_nrunners int, a_age float8, a_top_score float8, b_nrunners int, b_age float8, b_top_score float8)
+	a_nworkers int, a_age float8, a_top_score float8, b_nworkers int, b_age float8, b_top_score float8)
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -189,16 +189,16 @@ AS 'MODULE_PATHNAME';
 -- times are in minutes.
 CREATE FUNCTION parvacuum_test_turn(
 	score float8 DEFAULT 0, priority float8 DEFAULT 0, since float8 DEFAULT 0,
-	danger boolean DEFAULT false, age float8 DEFAULT 1.1, in_vain boolean DEFAULT false,
+	danger boolean DEFAULT false, age float8 DEFAULT 1.1, not_removable boolean DEFAULT false,
 	now float8 DEFAULT 0, OUT in_danger boolean, OUT turn float8, OUT urgency float8)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_goes_first(
 	score float8 DEFAULT 0, priority float8 DEFAULT 0, since float8 DEFAULT 0,
-	danger boolean DEFAULT false, age float8 DEFAULT 1.1, in_vain boolean DEFAULT false,
+	danger boolean DEFAULT false, age float8 DEFAULT 1.1, not_removable boolean DEFAULT false,
 	other_score float8 DEFAULT 0, other_priority float8 DEFAULT 0, other_since float8 DEFAULT 0,
-	other_danger boolean DEFAULT false, other_age float8 DEFAULT 1.1, other_in_vain boolean DEFAULT false)
+	other_danger boolean DEFAULT false, other_age float8 DEFAULT 1.1, other_not_removable boolean DEFAULT false)
 RETURNS int IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -212,7 +212,7 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_longest_at_small(rate int8, workers int) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-CREATE FUNCTION parvacuum_test_runners(workers int, large int, OUT max_large int, OUT allowed int, OUT at_most int)
+CREATE FUNCTION parvacuum_test_workers(workers int, large int, OUT max_large int, OUT allowed int, OUT at_most int)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -258,7 +258,7 @@ RETURNS float8 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- One queue per session, with a clock that stands still until it is told to go
--- on.  Runners are known by their places; those that are hired have to attach.
+-- on.  Workers are known by their places; those that are hired have to attach.
 CREATE FUNCTION parvacuum_test_queue(tables int DEFAULT 2147483647)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -272,11 +272,11 @@ CREATE FUNCTION parvacuum_test_hire(database oid, to_scan boolean DEFAULT true,
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_attach(runner int)
+CREATE FUNCTION parvacuum_test_attach(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_dismiss(runner int)
+CREATE FUNCTION parvacuum_test_dismiss(worker int)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -284,16 +284,16 @@ CREATE FUNCTION parvacuum_test_launcher()
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_exit(runner int)
+CREATE FUNCTION parvacuum_test_exit(worker int)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_begin_scan(runner int)
+CREATE FUNCTION parvacuum_test_begin_scan(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- True if there was no place for it.
-CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
+CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, score float8,
 									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
 									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
 									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0,
@@ -302,30 +302,30 @@ CREATE FUNCTION parvacuum_test_offer(runner int, rel oid, score float8,
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_end_scan(runner int, complete boolean DEFAULT true,
+CREATE FUNCTION parvacuum_test_end_scan(worker int, complete boolean DEFAULT true,
 										used float8 DEFAULT 0, nothing boolean DEFAULT false)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_pop(runner int, max_large int DEFAULT 1)
+CREATE FUNCTION parvacuum_test_pop(worker int, max_large int DEFAULT 1)
 RETURNS oid STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_put_back(runner int, score float8, pages bigint DEFAULT 1,
+CREATE FUNCTION parvacuum_test_put_back(worker int, score float8, pages bigint DEFAULT 1,
 										wraparound boolean DEFAULT false)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_finish(runner int, reason text DEFAULT 'none',
+CREATE FUNCTION parvacuum_test_finish(worker int, reason text DEFAULT 'none',
 									  horizon int DEFAULT 0, vacuumed boolean DEFAULT true)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_should_leave(runner int)
+CREATE FUNCTION parvacuum_test_should_leave(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_pass_is_over(runner int)
+CREATE FUNCTION parvacuum_test_pass_is_over(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -369,9 +369,9 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_summaries(max_large int DEFAULT 1, OUT database oid,
 										 OUT top_score float8, OUT queued int,
-										 OUT runners int, OUT movable int, OUT expected int,
+										 OUT workers int, OUT movable int, OUT expected int,
 										 OUT scan_pending boolean,
-										 OUT all_runners int, OUT large int)
+										 OUT all_workers int, OUT large int)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -386,7 +386,7 @@ CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, tables int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A server with so many databases and runners for so many hours, simulated: how many tables
+-- A server with so many databases and workers for so many hours, simulated: how many tables
 -- were begun; the longest that one waited until it was, in seconds, of those in danger of wraparound, of the
 -- others in databases without and with hot tables; and how often one was begun before another that
 -- had to be before it.
@@ -425,7 +425,7 @@ CREATE FUNCTION parvacuum_test_run_attach(pid int, token bigint)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A runner begins with a table; 0: has ended with it.
+-- A worker begins with a table; 0: has ended with it.
 CREATE FUNCTION parvacuum_test_run_at(pid int, rel oid, toast_parent oid DEFAULT 0)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -449,7 +449,7 @@ AS 'MODULE_PATHNAME';
 
 -- The launcher's plan.  Times are seconds before the snapshot, negative ones after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, stayed float8, may_since float8, failed bool);
-CREATE TYPE parvacuum_test_summary AS (database int, top_score float8, top_danger bool, queued int, runners int, leaving int, movable int, free int,
+CREATE TYPE parvacuum_test_summary AS (database int, top_score float8, top_danger bool, queued int, workers int, leaving int, movable int, free int,
 	expected int, scan_pending bool, at_small float8);
 
 CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0.1, stayed float8 DEFAULT 100,
@@ -457,11 +457,11 @@ CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30
 RETURNS parvacuum_test_database LANGUAGE sql IMMUTABLE
 RETURN ROW(database, counted, age, overdue, stayed, may_since, failed)::parvacuum_test_database;
 
-CREATE FUNCTION parvacuum_test_summary(database int, top_score float8 DEFAULT 0, runners int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
+CREATE FUNCTION parvacuum_test_summary(database int, top_score float8 DEFAULT 0, workers int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
 	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false, at_small float8 DEFAULT 0)
 RETURNS parvacuum_test_summary LANGUAGE sql IMMUTABLE
-RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::int), runners, leaving, coalesce(movable, runners),
-	coalesce(free, runners), expected, scan_pending, at_small)::parvacuum_test_summary;
+RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::int), workers, leaving, coalesce(movable, workers),
+	coalesce(free, workers), expected, scan_pending, at_small)::parvacuum_test_summary;
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, OUT actions text[], OUT satisfied bool)

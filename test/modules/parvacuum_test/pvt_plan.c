@@ -93,7 +93,7 @@ read_queues(ArrayType *array, PvQueueView *view)
 		summary->top_score = DatumGetFloat8(field(rows[i], "top_score"));
 		summary->top_danger = DatumGetBool(field(rows[i], "top_danger"));
 		summary->nqueued = DatumGetInt32(field(rows[i], "queued"));
-		summary->nrunners = DatumGetInt32(field(rows[i], "runners"));
+		summary->nworkers = DatumGetInt32(field(rows[i], "workers"));
 		summary->nleaving = DatumGetInt32(field(rows[i], "leaving"));
 		summary->nleaving_soon = summary->nleaving;
 		summary->nmovable = DatumGetInt32(field(rows[i], "movable"));
@@ -102,7 +102,7 @@ read_queues(ArrayType *array, PvQueueView *view)
 		summary->scan_pending = DatumGetBool(field(rows[i], "scan_pending"));
 		if (DatumGetFloat8(field(rows[i], "at_small")) > 0)
 			summary->small_since = ago(rows[i], "at_small");
-		view->nrunners += summary->nrunners;
+		view->nworkers += summary->nworkers;
 	}
 }
 

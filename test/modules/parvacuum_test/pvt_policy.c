@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
 PG_FUNCTION_INFO_V1(parvacuum_test_longest_at_small);
 PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
-PG_FUNCTION_INFO_V1(parvacuum_test_runners);
+PG_FUNCTION_INFO_V1(parvacuum_test_workers);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
@@ -164,7 +164,7 @@ parvacuum_test_rank(PG_FUNCTION_ARGS)
 	state.age = PG_GETARG_FLOAT8(arg++);
 	state.top_score = PG_GETARG_FLOAT8(arg++);
 	state.nqueued = PG_GETARG_INT32(arg++);
-	state.nrunners = PG_GETARG_INT32(arg++);
+	state.nworkers = PG_GETARG_INT32(arg++);
 	state.overdue = PG_GETARG_INT64(arg++);
 	state.scan_pending = PG_GETARG_BOOL(arg++);
 	state.top_danger = PG_GETARG_BOOL(arg++);
@@ -186,7 +186,7 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	state.overdue = PG_GETARG_INT64(arg++);
 	state.scan_pending = PG_GETARG_BOOL(arg++);
 	state.nqueued = state.top_score > 0;
-	other.nrunners = PG_GETARG_INT32(arg++);
+	other.nworkers = PG_GETARG_INT32(arg++);
 	state.top_danger = PG_GETARG_BOOL(arg + 2);
 	pv_want(&wanting, &state, PG_GETARG_INT64(arg + 1));
 	PG_RETURN_BOOL(pv_displaces(&wanting, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
@@ -195,21 +195,21 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
 {
-	PvDatabaseState a = {.nrunners = PG_GETARG_INT32(0),.age = PG_GETARG_FLOAT8(1),.top_score = PG_GETARG_FLOAT8(2)};
-	PvDatabaseState b = {.nrunners = PG_GETARG_INT32(3),.age = PG_GETARG_FLOAT8(4),.top_score = PG_GETARG_FLOAT8(5)};
+	PvDatabaseState a = {.nworkers = PG_GETARG_INT32(0),.age = PG_GETARG_FLOAT8(1),.top_score = PG_GETARG_FLOAT8(2)};
+	PvDatabaseState b = {.nworkers = PG_GETARG_INT32(3),.age = PG_GETARG_FLOAT8(4),.top_score = PG_GETARG_FLOAT8(5)};
 
 	PG_RETURN_BOOL(pv_gives_rather(&a, &b));
 }
 
 /* Of so many, while so many are on large tables. */
 Datum
-parvacuum_test_runners(PG_FUNCTION_ARGS)
+parvacuum_test_workers(PG_FUNCTION_ARGS)
 {
 	Datum		values[3];
 
 	values[0] = Int32GetDatum(pv_max_large(PG_GETARG_INT32(0)));
-	values[1] = Int32GetDatum(pv_runners_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
-	values[2] = Int32GetDatum(pv_runners_at_most(PG_GETARG_INT32(0)));
+	values[1] = Int32GetDatum(pv_workers_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
+	values[2] = Int32GetDatum(pv_most_workers(PG_GETARG_INT32(0)));
 	return row_of(fcinfo, values);
 }
 
@@ -223,7 +223,7 @@ parvacuum_test_longest_at_small(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_rest(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(pv_rest_after_pass(PG_GETARG_INT64(0)));
+	PG_RETURN_INT64(pv_rest_after_scan(PG_GETARG_INT64(0)));
 }
 
 /* The constants of the policy. */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_queue.c
- *	  SQL functions that play launcher, runners, and sessions on a queue.
+ *	  SQL functions that play launcher, workers, and sessions on a queue.
  *
  * The queue's source is a part of this file, so that what it takes from the
  * server can be replaced: shared memory by this process's own, the clock, the
  * database and the number of the process by variables.  So one session is as many
- * runners as there are places, each with what it has popped, and looks into the
+ * workers as there are places, each with what it has popped, and looks into the
  * queue as well: after each step everything in it is compared with everything
  * else.
  *
@@ -40,7 +40,7 @@ static Oid	database_of_test;
 static int	pid_of_test;
 static int	wakes_of_test;
 static int	canceled_of_test;	/* who got SIGINT last, or 0 */
-static bool cancel_pending_of_test; /* a runner that has cancelled itself */
+static bool cancel_pending_of_test; /* a worker that has cancelled itself */
 static LWLockPadded lock_of_test;
 
 int			pv_guc_queue_limit = INT_MAX;
@@ -119,15 +119,15 @@ PG_FUNCTION_INFO_V1(parvacuum_test_summaries);
 PG_FUNCTION_INFO_V1(parvacuum_test_rests);
 PG_FUNCTION_INFO_V1(parvacuum_test_queue_fuzz);
 
-/* What a runner's own process knows. */
-typedef struct PvtRunner
+/* What a worker's own process knows. */
+typedef struct PvtWorker
 {
 	uint32		token;
 	bool		attached;
 	PvItem		item;			/* popped last */
-} PvtRunner;
+} PvtWorker;
 
-static PvtRunner runners[PV_MAX_RUNNERS];
+static PvtWorker workers[PV_MAX_SCHED_WORKERS];
 
 static const char *const reason_names[] = {
 	[PV_WAIT_NONE] = "none",
@@ -158,20 +158,20 @@ static const char *const state_names[] = {
 
 /* Count a heap's entries, and see that they are where they belong. */
 static int
-check_heap(pairingheap_node *node, PvLane lane, Oid database)
+check_heap(pairingheap_node *node, PvSizeClass size_class, Oid database)
 {
 	int			n = 0;
 
 	for (; node != NULL; node = node->next_sibling)
 	{
-		QueueEntry *entry = pairingheap_container(QueueEntry, lane_node, node);
+		QueueEntry *entry = pairingheap_container(QueueEntry, size_node, node);
 
 		check(entry->item.state == PV_ITEM_QUEUED);
 		check(entry->item.key.database == database);
-		check(lane_of(&entry->item) == lane);
+		check(size_class_of(&entry->item) == size_class);
 		for (pairingheap_node *child = node->first_child; child; child = child->next_sibling)
 			check(compare_entries(node, child, NULL) >= 0);
-		n += 1 + check_heap(node->first_child, lane, database);
+		n += 1 + check_heap(node->first_child, size_class, database);
 	}
 	return n;
 }
@@ -240,17 +240,17 @@ check_holders(DatabaseQueue *queue)
 	return n;
 }
 
-/* What holds of an entry, and of the runner that is at it. */
+/* What holds of an entry, and of the worker that is at it. */
 static void
 check_entry(QueueEntry *entry, int queueno)
 {
 	PvItem	   *item = &entry->item;
-	int			nrunners = 0;
+	int			nworkers = 0;
 
 	check(find_entry(item->key.database, item->key.relid) == entry);
 	check(item->key.database == shared->queues[queueno].database);
 	check((item->state == PV_ITEM_WAITING) == (item->reason != PV_WAIT_NONE));
-	check((item->state == PV_ITEM_RUNNING) == (item->runner_pid != 0));
+	check((item->state == PV_ITEM_RUNNING) == (item->worker_pid != 0));
 	check(item->state_since != 0 && item->state_since <= now_of_test);
 	check(item->state == PV_ITEM_RUNNING || !item->again);
 	check(item->state != PV_ITEM_QUEUED || item->score.total >= item->priority);
@@ -261,18 +261,18 @@ check_entry(QueueEntry *entry, int queueno)
 	check(!item->only_analyze || (item->state != PV_ITEM_WAITING && TransactionIdIsValid(item->horizon)));
 	check(!item->only_analyze || item->state == PV_ITEM_RUNNING || item->priority == 0);
 	check(!item->only_analyze || (item->score.analyze && !item->score.vacuum));
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (runner->hired && runner->busy && runner->at.database == item->key.database &&
-			runner->at.relid == item->key.relid)
+		if (worker->hired && worker->busy && worker->at.database == item->key.database &&
+			worker->at.relid == item->key.relid)
 		{
-			check(runner->pid == item->runner_pid && runner->queue == queueno);
-			nrunners++;
+			check(worker->pid == item->worker_pid && worker->queue == queueno);
+			nworkers++;
 		}
 	}
-	check(nrunners == (item->state == PV_ITEM_RUNNING ? 1 : 0));
+	check(nworkers == (item->state == PV_ITEM_RUNNING ? 1 : 0));
 }
 
 static int
@@ -282,7 +282,7 @@ check_queue(int queueno)
 	dlist_iter	iter;
 	int			n = 0,
 				nqueued = 0,
-				nrunners = 0,
+				nworkers = 0,
 				nscanning = 0;
 
 	dlist_foreach(iter, &queue->entries)
@@ -293,24 +293,24 @@ check_queue(int queueno)
 		nqueued += entry->item.state == PV_ITEM_QUEUED;
 		n++;
 	}
-	for (PvLane lane = 0; lane < PV_NUM_LANES; lane++)
-		check(check_heap(queue->heap[lane], lane, queue->database) == queue->nqueued[lane]);
-	check(nqueued == queue->nqueued[PV_LANE_SMALL] + queue->nqueued[PV_LANE_LARGE]);
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (PvSizeClass size_class = 0; size_class < PV_NUM_SIZES; size_class++)
+		check(check_heap(queue->heap[size_class], size_class, queue->database) == queue->nqueued[size_class]);
+	check(nqueued == queue->nqueued[PV_SIZE_SMALL] + queue->nqueued[PV_SIZE_LARGE]);
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		Runner	   *runner = &shared->runners[i];
+		SchedWorker	   *worker = &shared->workers[i];
 
-		if (runner->hired && runner->queue == queueno)
+		if (worker->hired && worker->queue == queueno)
 		{
-			nrunners++;
-			nscanning += runner->scanning;
+			nworkers++;
+			nscanning += worker->scanning;
 		}
 	}
-	check(nrunners == queue->nrunners);
+	check(nworkers == queue->nworkers);
 	check(nscanning == (queue->scanning ? 1 : 0));
 	/* there must be somebody to do what others rely upon */
-	check(nrunners > 0 || !queue->scan_requested);
-	check(OidIsValid(queue->database) || (n == 0 && nrunners == 0));
+	check(nworkers > 0 || !queue->scan_requested);
+	check(OidIsValid(queue->database) || (n == 0 && nworkers == 0));
 	check(n == queue->nentries);
 	return n;
 }
@@ -319,7 +319,7 @@ static void
 check_all(void)
 {
 	int			n = 0;
-	int			nrunners = 0;
+	int			nworkers = 0;
 	int			nholders = 0;
 
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
@@ -330,12 +330,12 @@ check_all(void)
 				  shared->queues[i].database != shared->queues[j].database);
 		n += check_queue(i);
 	}
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
-		nrunners += shared->runners[i].hired && shared->runners[i].pid != 0;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+		nworkers += shared->workers[i].hired && shared->workers[i].pid != 0;
 	check(n == shared->nentries && n == hash_get_num_entries(entries));
 	check(nholders == hash_get_num_entries(requesters));
 	check(n <= Min(PV_QUEUE_SIZE, pv_guc_queue_limit));
-	check(nrunners == pv_queue_nrunners());
+	check(nworkers == pv_queue_nworkers());
 }
 
 
@@ -351,7 +351,7 @@ set_up(int limit)
 	if (shared != NULL)
 		pfree(shared);
 	LWLockInitialize(&lock_of_test.lock, LWTRANCHE_FIRST_USER_DEFINED);
-	memset(runners, 0, sizeof(runners));
+	memset(workers, 0, sizeof(workers));
 	me = NULL;
 	now_of_test = USECS_PER_DAY;
 	pid_of_test = 0;
@@ -361,15 +361,15 @@ set_up(int limit)
 	pv_queue_launcher_begin();
 }
 
-/* Be that runner. */
-static PvtRunner *
-be(int runner)
+/* Be that worker. */
+static PvtWorker *
+be(int worker)
 {
-	if (runner < 0 || runner >= PV_MAX_RUNNERS || !runners[runner].attached)
-		elog(ERROR, "there is no runner %d", runner);
-	me = &shared->runners[runner];
-	pid_of_test = 1000 + runner;
-	return &runners[runner];
+	if (worker < 0 || worker >= PV_MAX_SCHED_WORKERS || !workers[worker].attached)
+		elog(ERROR, "there is no worker %d", worker);
+	me = &shared->workers[worker];
+	pid_of_test = 1000 + worker;
+	return &workers[worker];
 }
 
 static PvWaitReason
@@ -384,23 +384,23 @@ get_reason(const char *name)
 }
 
 static bool
-attach(int runner)
+attach(int worker)
 {
 	Oid			database;
 
-	pid_of_test = 1000 + runner;
-	if (!pv_queue_attach(runner, runners[runner].token, &database))
+	pid_of_test = 1000 + worker;
+	if (!pv_queue_attach(worker, workers[worker].token, &database))
 		return false;
-	runners[runner].attached = true;
+	workers[worker].attached = true;
 	return true;
 }
 
 static void
-leave(int runner)
+leave(int worker)
 {
-	be(runner);
-	runner_exit(0, 0);
-	runners[runner].attached = false;
+	be(worker);
+	worker_exit(0, 0);
+	workers[worker].attached = false;
 }
 
 /*
@@ -430,13 +430,13 @@ best_large(DatabaseQueue *queue)
 }
 
 /*
- * The best of what the runner may take, found by looking at everything; NULL if
+ * The best of what the worker may take, found by looking at everything; NULL if
  * there is nothing.
  */
 static QueueEntry *
-find_best(int runner, int max_large)
+find_best(int worker, int max_large)
 {
-	DatabaseQueue *queue = &shared->queues[shared->runners[runner].queue];
+	DatabaseQueue *queue = &shared->queues[shared->workers[worker].queue];
 	dlist_iter	iter;
 	QueueEntry *best = NULL;
 	int			ndanger;
@@ -463,10 +463,10 @@ find_best(int runner, int max_large)
 
 /* Take the first table, which must be the best one. */
 static bool
-pop(int runner, int max_large)
+pop(int worker, int max_large)
 {
-	PvtRunner  *it = be(runner);
-	QueueEntry *best = find_best(runner, max_large);
+	PvtWorker  *it = be(worker);
+	QueueEntry *best = find_best(worker, max_large);
 	PvRank		rank = {0};
 
 	if (best != NULL)
@@ -517,23 +517,23 @@ pvt_queue_be_session(Oid database)
 }
 
 void
-pvt_queue_be(int runner)
+pvt_queue_be(int worker)
 {
-	be(runner);
+	be(worker);
 }
 
 bool
-pvt_queue_attach(int runner, uint32 token)
+pvt_queue_attach(int worker, uint32 token)
 {
-	memset(&runners[runner], 0, sizeof(PvtRunner));
-	runners[runner].token = token;
-	return attach(runner);
+	memset(&workers[worker], 0, sizeof(PvtWorker));
+	workers[worker].token = token;
+	return attach(worker);
 }
 
 void
-pvt_queue_leave(int runner)
+pvt_queue_leave(int worker)
 {
-	leave(runner);
+	leave(worker);
 }
 
 
@@ -562,15 +562,15 @@ Datum
 parvacuum_test_hire(PG_FUNCTION_ARGS)
 {
 	uint32		token;
-	int			runner = pv_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1), PG_GETARG_BOOL(2), &token);
+	int			worker = pv_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1), PG_GETARG_BOOL(2), &token);
 
 	check_all();
-	if (runner >= 0)
+	if (worker >= 0)
 	{
-		memset(&runners[runner], 0, sizeof(PvtRunner));
-		runners[runner].token = token;
+		memset(&workers[worker], 0, sizeof(PvtWorker));
+		workers[worker].token = token;
 	}
-	PG_RETURN_INT32(runner);
+	PG_RETURN_INT32(worker);
 }
 
 Datum
@@ -585,9 +585,9 @@ parvacuum_test_attach(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_dismiss(PG_FUNCTION_ARGS)
 {
-	int			runner = PG_GETARG_INT32(0);
+	int			worker = PG_GETARG_INT32(0);
 
-	pv_queue_dismiss(runner, runners[runner].token);
+	pv_queue_dismiss(worker, workers[worker].token);
 	check_all();
 	PG_RETURN_VOID();
 }
@@ -660,19 +660,19 @@ parvacuum_test_end_scan(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_pop(PG_FUNCTION_ARGS)
 {
-	int			runner = PG_GETARG_INT32(0);
-	bool		found = pop(runner, PG_GETARG_INT32(1));
+	int			worker = PG_GETARG_INT32(0);
+	bool		found = pop(worker, PG_GETARG_INT32(1));
 
 	check_all();
 	if (!found)
 		PG_RETURN_NULL();
-	PG_RETURN_OID(runners[runner].item.key.relid);
+	PG_RETURN_OID(workers[worker].item.key.relid);
 }
 
 Datum
 parvacuum_test_put_back(PG_FUNCTION_ARGS)
 {
-	PvtRunner  *it = be(PG_GETARG_INT32(0));
+	PvtWorker  *it = be(PG_GETARG_INT32(0));
 	bool		put_back;
 
 	it->item.score.total = PG_GETARG_FLOAT8(1);
@@ -688,7 +688,7 @@ parvacuum_test_put_back(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_finish(PG_FUNCTION_ARGS)
 {
-	PvtRunner  *it = be(PG_GETARG_INT32(0));
+	PvtWorker  *it = be(PG_GETARG_INT32(0));
 
 	pv_queue_finish(&it->item, PG_GETARG_BOOL(3), get_reason(text_to_cstring(PG_GETARG_TEXT_PP(1))),
 					(TransactionId) PG_GETARG_INT32(2));
@@ -748,20 +748,20 @@ parvacuum_test_withdraw(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d", names[result], canceled_of_test)));
 }
 
-/* By its runner. */
+/* By its worker. */
 Datum
 parvacuum_test_cancel(PG_FUNCTION_ARGS)
 {
 	bool		done;
 
 	canceled_of_test = 0;
-	done = pv_queue_cancel_runner(PG_GETARG_INT32(0));
+	done = pv_queue_cancel_worker(PG_GETARG_INT32(0));
 	check_all();
 	check(canceled_of_test == (done ? PG_GETARG_INT32(0) : 0));
 	PG_RETURN_BOOL(done);
 }
 
-/* Has the runner that has looked again cancelled itself? */
+/* Has the worker that has looked again cancelled itself? */
 Datum
 parvacuum_test_is_canceled(PG_FUNCTION_ARGS)
 {
@@ -815,7 +815,7 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 		values[3] = CStringGetTextDatum(reason_names[item->reason]);
 		values[4] = Float8GetDatum(item->score.total);
 		values[5] = Float8GetDatum(item->priority);
-		values[6] = Int32GetDatum(item->runner_pid);
+		values[6] = Int32GetDatum(item->worker_pid);
 		values[7] = Int64GetDatum((now_of_test - item->state_since) / USECS_PER_SEC);
 		values[8] = BoolGetDatum(item->only_analyze);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
@@ -840,11 +840,11 @@ parvacuum_test_summaries(PG_FUNCTION_ARGS)
 		values[0] = ObjectIdGetDatum(view.summaries[i].database);
 		values[1] = Float8GetDatum(rint(view.summaries[i].top_score * 100) / 100);
 		values[2] = Int32GetDatum(view.summaries[i].nqueued);
-		values[3] = Int32GetDatum(view.summaries[i].nrunners);
+		values[3] = Int32GetDatum(view.summaries[i].nworkers);
 		values[4] = Int32GetDatum(view.summaries[i].nmovable);
 		values[5] = Int32GetDatum(view.summaries[i].nexpected);
 		values[6] = BoolGetDatum(view.summaries[i].scan_pending);
-		values[7] = Int32GetDatum(view.nrunners);
+		values[7] = Int32GetDatum(view.nworkers);
 		values[8] = Int32GetDatum(view.nlarge);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
@@ -897,26 +897,26 @@ random_pages(void)
 
 /* Somebody who is hired, and attached or not as wanted; -1 if nobody is. */
 static int
-random_runner(bool attached)
+random_worker(bool attached)
 {
-	int			first = up_to(PV_MAX_RUNNERS - 1);
+	int			first = up_to(PV_MAX_SCHED_WORKERS - 1);
 
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		int			runner = (first + i) % PV_MAX_RUNNERS;
+		int			worker = (first + i) % PV_MAX_SCHED_WORKERS;
 
-		if (shared->runners[runner].hired && runners[runner].attached == attached)
-			return runner;
+		if (shared->workers[worker].hired && workers[worker].attached == attached)
+			return worker;
 	}
 	return -1;
 }
 
 static bool
-has_place_for_runner(void)
+has_place_for_worker(void)
 {
-	for (int i = 0; i < PV_MAX_RUNNERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		if (!shared->runners[i].hired)
+		if (!shared->workers[i].hired)
 			return true;
 	}
 	return false;
@@ -924,12 +924,12 @@ has_place_for_runner(void)
 
 /* A scan of a few tables, the best first; not always to its end. */
 static void
-fuzz_scan(int runner)
+fuzz_scan(int worker)
 {
 	bool		full = false;
 	double		score = 10;
 
-	be(runner);
+	be(worker);
 	if (me->busy || !pv_queue_begin_scan())
 		return;
 	for (Oid relid = 1 + up_to(3); relid <= FUZZ_TABLES && !full; relid += 1 + up_to(3))
@@ -950,7 +950,7 @@ fuzz_scan(int runner)
 		check_all();
 	}
 	if (up_to(9) == 0)
-		leave(runner);
+		leave(worker);
 	else
 		(void) pv_queue_end_scan(!full, up_to(3) * USECS_PER_SEC);
 }
@@ -961,13 +961,13 @@ fuzz_scan(int runner)
  * over and over.
  */
 static void
-fuzz_table(int runner, int max_large)
+fuzz_table(int worker, int max_large)
 {
-	PvtRunner  *it = be(runner);
+	PvtWorker  *it = be(worker);
 
 	if (!me->busy)
 	{
-		if (pop(runner, max_large) && up_to(1) == 0)
+		if (pop(worker, max_large) && up_to(1) == 0)
 		{
 			PvItem		same = it->item;
 
@@ -992,7 +992,7 @@ fuzz_others(void)
 	PvQueueView view;
 	Oid			database = 1 + up_to(FUZZ_DATABASES - 1);
 	Oid			relid = 1 + up_to(FUZZ_TABLES - 1);
-	int			runner;
+	int			worker;
 	uint32		token;
 	bool		has_queue,
 				has_place,
@@ -1005,23 +1005,23 @@ fuzz_others(void)
 		case 1:
 			pv_queue_view(&view, up_to(3));
 			has_queue = find_queue(database) != NULL;
-			has_place = has_place_for_runner();
+			has_place = has_place_for_worker();
 			takes = up_to(3) == 0;
-			runner = pv_queue_hire(database, up_to(1), takes, &token);
-			check((runner >= 0) ==
+			worker = pv_queue_hire(database, up_to(1), takes, &token);
+			check((worker >= 0) ==
 				  (has_place && (has_queue || !view.full || (takes && !view.none_to_take))));
-			if (runner >= 0)
+			if (worker >= 0)
 			{
-				memset(&runners[runner], 0, sizeof(PvtRunner));
-				runners[runner].token = token;
+				memset(&workers[worker], 0, sizeof(PvtWorker));
+				workers[worker].token = token;
 			}
 			break;
 		case 2:
-			runner = random_runner(false);
-			if (runner >= 0 && up_to(3) == 0)
-				pv_queue_dismiss(runner, runners[runner].token);
-			else if (runner >= 0)
-				check(attach(runner));
+			worker = random_worker(false);
+			if (worker >= 0 && up_to(3) == 0)
+				pv_queue_dismiss(worker, workers[worker].token);
+			else if (worker >= 0)
+				check(attach(worker));
 			break;
 		case 3:
 			pv_queue_request_scan(database);
@@ -1044,7 +1044,7 @@ fuzz_others(void)
 			if (up_to(9) == 0)
 				pv_queue_launcher_begin();
 			pv_queue_view(&view, up_to(3));
-			check(view.nlarge <= view.nrunners);
+			check(view.nlarge <= view.nworkers);
 			break;
 		case 9:
 			now_of_test += up_to(10) * USECS_PER_SEC;
@@ -1053,7 +1053,7 @@ fuzz_others(void)
 }
 
 /*
- * Work a database's queue off, as far as its runner may: the last place for a large
+ * Work a database's queue off, as far as its worker may: the last place for a large
  * table can be another database's.
  */
 static void
@@ -1061,25 +1061,25 @@ fuzz_work_off(Oid database)
 {
 	uint32		token;
 	int			steps = 0;
-	int			runner = pv_queue_hire(database, true, false, &token);
+	int			worker = pv_queue_hire(database, true, false, &token);
 
-	if (runner < 0)
+	if (worker < 0)
 	{
 		check(find_queue(database) == NULL && find_free_queue(false) == NULL);
 		return;
 	}
-	runners[runner].token = token;
-	check(attach(runner));
-	be(runner);
+	workers[worker].token = token;
+	check(attach(worker));
+	be(worker);
 	check(pv_queue_begin_scan());
 	(void) pv_queue_end_scan(true, 0);
-	while (pop(runner, 1))
+	while (pop(worker, 1))
 	{
-		pv_queue_finish(&runners[runner].item, true, PV_WAIT_NONE, 0);
+		pv_queue_finish(&workers[worker].item, true, PV_WAIT_NONE, 0);
 		check(++steps <= FUZZ_TABLES);
 	}
 	check(!pv_queue_begin_scan());
-	leave(runner);
+	leave(worker);
 }
 
 /*
@@ -1090,14 +1090,14 @@ static void
 fuzz_end(void)
 {
 	PvQueueView view;
-	int			runner;
+	int			worker;
 
-	while ((runner = random_runner(true)) >= 0)
-		leave(runner);
+	while ((worker = random_worker(true)) >= 0)
+		leave(worker);
 	pv_queue_launcher_begin();
 	pv_queue_view(&view, 1);
 	check_all();
-	check(view.nrunners == 0 && view.nlarge == 0);
+	check(view.nworkers == 0 && view.nlarge == 0);
 	for (int round = 0; round < FUZZ_DATABASES; round++)
 	{
 		for (Oid database = 1; database <= FUZZ_DATABASES; database++)
@@ -1122,18 +1122,18 @@ parvacuum_test_queue_fuzz(PG_FUNCTION_ARGS)
 	set_up(PG_GETARG_INT32(2));
 	for (int i = 0; i < steps; i++)
 	{
-		int			runner = random_runner(true);
+		int			worker = random_worker(true);
 
 		CHECK_FOR_INTERRUPTS();
-		if (runner < 0 || up_to(1) == 0)
+		if (worker < 0 || up_to(1) == 0)
 			fuzz_others();
 		else if (up_to(30) == 0)
-			leave(runner);
+			leave(worker);
 		else if (up_to(3) == 0)
-			fuzz_scan(runner);
+			fuzz_scan(worker);
 		else
 		{
-			fuzz_table(runner, up_to(3));
+			fuzz_table(worker, up_to(3));
 			npopped++;
 		}
 		check_all();

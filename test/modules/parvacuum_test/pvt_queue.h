@@ -19,12 +19,12 @@ extern void pvt_queue_check(void);
 extern TimestampTz pvt_queue_now(void);
 extern void pvt_queue_advance(int64 microseconds);
 
-/* Be a session in that database, or a runner. */
+/* Be a session in that database, or a worker. */
 extern void pvt_queue_be_session(Oid database);
-extern void pvt_queue_be(int runner);
+extern void pvt_queue_be(int worker);
 
-/* A runner comes, and leaves. */
-extern bool pvt_queue_attach(int runner, uint32 token);
-extern void pvt_queue_leave(int runner);
+/* A worker comes, and leaves. */
+extern bool pvt_queue_attach(int worker, uint32 token);
+extern void pvt_queue_leave(int worker);
 
 #endif							/* PVT_QUEUE_H */

@@ -70,7 +70,7 @@ place_of(int64 token)
 	return place;
 }
 
-/* Become the runner with this PID. */
+/* Become the background leader with this PID. */
 static void
 become(int pid)
 {
@@ -78,11 +78,11 @@ become(int pid)
 	pid_of_test = pid;
 	for (int i = 0; i < PV_MAX_RUNS; i++)
 	{
-		if (shared->runs[i].runner_pid == pid)
+		if (shared->runs[i].leader_pid == pid)
 			me = &shared->runs[i];
 	}
 	if (me == NULL)
-		elog(ERROR, "no runner %d", pid);
+		elog(ERROR, "no background leader %d", pid);
 }
 
 /* None, and so many allowed. */
@@ -144,7 +144,7 @@ Datum
 parvacuum_test_run_exit(PG_FUNCTION_ARGS)
 {
 	become(PG_GETARG_INT32(0));
-	runner_exit(0, (Datum) 0);
+	leader_exit(0, (Datum) 0);
 	PG_RETURN_VOID();
 }
 

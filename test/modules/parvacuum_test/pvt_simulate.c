@@ -68,14 +68,14 @@ typedef struct SimDatabase
 	TimestampTz hired_at;
 } SimDatabase;
 
-typedef struct SimRunner
+typedef struct SimWorker
 {
 	bool		there;
 	SimDatabase *database;
 	bool		busy;
 	TimestampTz until;
 	PvItem		item;
-} SimRunner;
+} SimWorker;
 
 typedef struct Sim
 {
@@ -84,7 +84,7 @@ typedef struct Sim
 	int			nworkers;
 	TimestampTz begin;
 	PvPlanDatabase *known;		/* to the launcher */
-	SimRunner	runners[PV_MAX_RUNNERS];
+	SimWorker	workers[PV_MAX_SCHED_WORKERS];
 
 	/* what comes of it; in microseconds */
 	int64		begun;
@@ -194,7 +194,7 @@ find_table(SimDatabase *database, Oid relid)
 
 
 /* ----------------------------------------------------------------
- *		A runner
+ *		A worker
  * ----------------------------------------------------------------
  */
 
@@ -255,8 +255,8 @@ check_order(Sim *sim, const PvItem *begun)
 		if (other->key.database != begun->key.database || other->state != PV_ITEM_QUEUED ||
 			(other->pages >= PV_LARGE_PAGES && begun->pages < PV_LARGE_PAGES))
 			continue;
-		if (other->score.danger && !other->in_vain)
-			sim->out_of_order += !begun->score.danger || begun->in_vain;
+		if (other->score.danger && !other->not_removable)
+			sim->out_of_order += !begun->score.danger || begun->not_removable;
 		else if (!begun->score.danger)
 			sim->out_of_order += begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
 	}
@@ -266,17 +266,17 @@ check_order(Sim *sim, const PvItem *begun)
 }
 
 static void
-note_begin(Sim *sim, SimRunner *runner)
+note_begin(Sim *sim, SimWorker *worker)
 {
-	SimTable   *table = find_table(runner->database, runner->item.key.relid);
+	SimTable   *table = find_table(worker->database, worker->item.key.relid);
 	int64	   *longest = &sim->quiet;
 
 	sim->begun++;
 	if (table->hot)
 		return;
-	if (runner->item.score.danger)
+	if (worker->item.score.danger)
 		longest = &sim->danger;
-	else if (runner->database->hot)
+	else if (worker->database->hot)
 		longest = &sim->beside_hot;
 	if (table->needed != 0)
 		*longest = Max(*longest, now() - table->needed);
@@ -284,39 +284,39 @@ note_begin(Sim *sim, SimRunner *runner)
 
 /* Take a table, if there is one. */
 static bool
-begin_table(Sim *sim, SimRunner *runner)
+begin_table(Sim *sim, SimWorker *worker)
 {
 	PvScore		score;
 	SimTable   *table;
 
-	if (!pv_queue_pop(pv_max_large(sim->nworkers), &runner->item))
+	if (!pv_queue_pop(pv_max_large(sim->nworkers), &worker->item))
 		return false;
-	table = find_table(runner->database, runner->item.key.relid);
+	table = find_table(worker->database, worker->item.key.relid);
 	score_table(table, &score);
-	runner->item.score = score;
-	if (runner->item.priority > 0)
-		runner->item.score.vacuum = true;
-	if (!runner->item.score.vacuum)
-		pv_queue_finish(&runner->item, false, PV_WAIT_NONE, InvalidTransactionId);
-	else if (pv_queue_gives_way(&runner->item))
-		pv_queue_put_back(&runner->item);
+	worker->item.score = score;
+	if (worker->item.priority > 0)
+		worker->item.score.vacuum = true;
+	if (!worker->item.score.vacuum)
+		pv_queue_finish(&worker->item, false, PV_WAIT_NONE, InvalidTransactionId);
+	else if (pv_queue_gives_way(&worker->item))
+		pv_queue_put_back(&worker->item);
 	else
 	{
-		check_order(sim, &runner->item);
-		note_begin(sim, runner);
-		runner->busy = true;
-		runner->until = now() + (table->hot && table->pages >= PV_LARGE_PAGES ?
+		check_order(sim, &worker->item);
+		note_begin(sim, worker);
+		worker->busy = true;
+		worker->until = now() + (table->hot && table->pages >= PV_LARGE_PAGES ?
 								 LARGE_TAKES : SMALL_TAKES) * SECOND;
 	}
 	return true;
 }
 
 static void
-end_table(SimRunner *runner)
+end_table(SimWorker *worker)
 {
-	SimTable   *table = find_table(runner->database, runner->item.key.relid);
+	SimTable   *table = find_table(worker->database, worker->item.key.relid);
 
-	runner->busy = false;
+	worker->busy = false;
 	if (!table->failing)
 	{
 		table->needed = 0;
@@ -324,36 +324,36 @@ end_table(SimRunner *runner)
 		table->dead = table->age = 0;
 		table->comes = table->hot ? now() : now() + 7200 * SECOND;
 	}
-	pv_queue_finish(&runner->item, !table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
+	pv_queue_finish(&worker->item, !table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
 					InvalidTransactionId);
 }
 
-/* What a runner does in a second; more than one table if they need nothing any more. */
+/* What a worker does in a second; more than one table if they need nothing any more. */
 static void
 run(Sim *sim, int n)
 {
-	SimRunner  *runner = &sim->runners[n];
+	SimWorker  *worker = &sim->workers[n];
 	bool		leaves = false;
 
-	if (!runner->there || (runner->busy && runner->until > now()))
+	if (!worker->there || (worker->busy && worker->until > now()))
 		return;
 	pvt_queue_be(n);
-	if (runner->busy)
-		end_table(runner);
-	while (!runner->busy && !leaves)
+	if (worker->busy)
+		end_table(worker);
+	while (!worker->busy && !leaves)
 	{
 		leaves = pv_queue_should_leave();
 		if (leaves)
 			break;
 		if (pv_queue_begin_scan())
-			scan(runner->database);
+			scan(worker->database);
 		else
-			leaves = !begin_table(sim, runner);
+			leaves = !begin_table(sim, worker);
 	}
 	if (leaves)
 	{
 		pvt_queue_leave(n);
-		runner->there = false;
+		worker->there = false;
 	}
 }
 
@@ -408,9 +408,9 @@ hire(Sim *sim, SimDatabase *database, bool to_scan, bool takes_queue)
 
 	if (n < 0 || !pvt_queue_attach(n, token))
 		return false;
-	memset(&sim->runners[n], 0, sizeof(SimRunner));
-	sim->runners[n].there = true;
-	sim->runners[n].database = database;
+	memset(&sim->workers[n], 0, sizeof(SimWorker));
+	sim->workers[n].there = true;
+	sim->workers[n].database = database;
 	database->hired_at = now();
 	if (to_scan)
 		database->due = now() + NAPTIME;
@@ -498,7 +498,7 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 				enqueue_all(&sim->databases[i]);
 		}
 		launch(sim);
-		for (int i = 0; i < PV_MAX_RUNNERS; i++)
+		for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 			run(sim, i);
 		if (second % 3600 == 0)
 			pvt_queue_check();

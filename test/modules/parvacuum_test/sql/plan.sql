@@ -1,11 +1,11 @@
--- What the launcher does: databases d(OID, overdue since, ...), queues q(OID, score of the first, runners, ...)
+-- What the launcher does: databases d(OID, overdue since, ...), queues q(OID, score of the first, workers, ...)
 CREATE FUNCTION d(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0.1, stayed float8 DEFAULT 100, may_since float8 DEFAULT 100,
 	failed bool DEFAULT false, counted bool DEFAULT true) RETURNS parvacuum_test_database LANGUAGE sql
 AS 'SELECT parvacuum_test_database(database, overdue, age, stayed, may_since, failed, counted)';
-CREATE FUNCTION q(database int, top_score float8 DEFAULT 0, runners int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
+CREATE FUNCTION q(database int, top_score float8 DEFAULT 0, workers int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
 	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false, at_small float8 DEFAULT 0)
 RETURNS parvacuum_test_summary LANGUAGE sql
-AS 'SELECT parvacuum_test_summary(database, top_score, runners, queued, movable, top_danger, leaving, free, expected, scan_pending, at_small)';
+AS 'SELECT parvacuum_test_summary(database, top_score, workers, queued, movable, top_danger, leaving, free, expected, scan_pending, at_small)';
 
 -- Nothing to do, or there is nobody
 SELECT * FROM parvacuum_test_plan('{}');
@@ -13,61 +13,61 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, counted => false, overdue => 5)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, counted => false, overdue => 5, age => 1.1)]);
 
--- What is due is scanned, the one that is longest overdue first; each by one runner, as far as there are places
+-- What is due is scanned, the one that is longest overdue first; each by one worker, as far as there are places
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2, 7), d(3, 6)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2, 7), d(3, 6), d(4, 8), d(5, 4)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2, 7, may_since => -1)]);
 
 -- What is queued is worked on; beside others when the queue has lasted for a while
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3), q(2, 4)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.1)], ARRAY[q(1, 3, runners => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.3)], ARRAY[q(1, 3, runners => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.3)], ARRAY[q(1, 3, runners => 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.5)], ARRAY[q(1, 3, runners => 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, 3, runners => 1, expected => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.1)], ARRAY[q(1, 3, workers => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.3)], ARRAY[q(1, 3, workers => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.3)], ARRAY[q(1, 3, workers => 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.5)], ARRAY[q(1, 3, workers => 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, 3, workers => 1, expected => 1)]);
 
 -- Danger first, then age, then what is due, then the score
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2, 5), d(3, 5, age => 1.2), d(4)], ARRAY[q(1, 4096), q(4, 1.1, top_danger => true)], workers => 2);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2, 5), d(3, 5, age => 1.2), d(4)], ARRAY[q(1, 4096), q(4, 1.1, top_danger => true)], workers => 8);
 
--- Too many runners: those with the most give one up, unless they do already; large tables keep one more
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, runners => 3), q(2, runners => 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, runners => 3, leaving => 2), q(2, runners => 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, runners => 3), q(2, runners => 2)], workers => 1, large => 4);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, runners => 3)], workers => 1, large => 1);
+-- Too many workers: those with the most give one up, unless they do already; large tables keep one more
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3), q(2, workers => 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3, leaving => 2), q(2, workers => 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3), q(2, workers => 2)], workers => 1, large => 4);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, workers => 3)], workers => 1, large => 1);
 
--- No place: runners that have time scan; and one leaves for a database without any, if that ranks higher
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, runners => 2), q(2, 3, runners => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, runners => 2, free => 0, movable => 0), q(2, 3, runners => 1, free => 0, movable => 0)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, runners => 2), q(2, 3, runners => 1), q(3, 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, runners => 2), q(2, 3, runners => 1), q(3, 1.2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, runners => 2, leaving => 1), q(2, 3, runners => 1), q(3, 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 4), d(2), d(3)], ARRAY[q(1, 3, runners => 2), q(2, 3, runners => 1), q(3, 2)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 4), d(2, stayed => 4), d(3)], ARRAY[q(1, 3, runners => 2), q(2, 3, runners => 1), q(3, 2, top_danger => true)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 50), d(2), d(3), d(4)], ARRAY[q(2, 3, runners => 1), q(3, 3, runners => 1), q(4, 3, runners => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 70), d(2), d(3), d(4)], ARRAY[q(2, 3, runners => 1), q(3, 3, runners => 1), q(4, 3, runners => 1)]);
+-- No place: workers that have time scan; and one leaves for a database without any, if that ranks higher
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers => 2, free => 0, movable => 0), q(2, 3, workers => 1, free => 0, movable => 0)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1), q(3, 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1), q(3, 1.2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, workers => 2, leaving => 1), q(2, 3, workers => 1), q(3, 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 4), d(2), d(3)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1), q(3, 2)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 4), d(2, stayed => 4), d(3)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1), q(3, 2, top_danger => true)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 50), d(2), d(3), d(4)], ARRAY[q(2, 3, workers => 1), q(3, 3, workers => 1), q(4, 3, workers => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 70), d(2), d(3), d(4)], ARRAY[q(2, 3, workers => 1), q(3, 3, workers => 1), q(4, 3, workers => 1)]);
 
--- Databases that runners cannot get to: one at a time, and it does not keep the others from theirs
+-- Databases that workers cannot get to: one at a time, and it does not keep the others from theirs
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true), d(3, 7)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true), d(3, 7)], ARRAY[q(1, runners => 1, expected => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true)], ARRAY[q(1, runners => 1, expected => 1)], workers => 1);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true), d(3, 7)], ARRAY[q(1, workers => 1, expected => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true)], ARRAY[q(1, workers => 1, expected => 1)], workers => 1);
 
 -- All queues in use: only the dangerous may take one
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2), d(3, 5, age => 1.5)], ARRAY[q(2, 3)], queues_full => true);
 
--- No runner has time: one that has been at a small table for more than ten minutes gives that up, the one that has for longest;
+-- No worker has time: one that has been at a small table for more than ten minutes gives that up, the one that has for longest;
 -- not while another one has time, leaves or is about to come, nor if nobody waits
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, runners => 3, free => 0, movable => 0, at_small => 599)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, runners => 3, free => 0, movable => 0, at_small => 601)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 2, free => 0, movable => 0, at_small => 601), q(2, runners => 1, free => 0, movable => 0, at_small => 700)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 2, free => 0, movable => 0, at_small => 601), q(2, runners => 1, free => 1, movable => 0)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 2, free => 0, movable => 0, at_small => 601), q(2, runners => 1, free => 0, movable => 0, expected => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, runners => 3, free => 0, movable => 0, leaving => 1, at_small => 601)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, runners => 3, free => 0, movable => 0, at_small => 601)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, workers => 3, free => 0, movable => 0, at_small => 599)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, workers => 3, free => 0, movable => 0, at_small => 601)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 0, movable => 0, at_small => 700)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 1, movable => 0)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 0, movable => 0, expected => 1)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 3, free => 0, movable => 0, leaving => 1, at_small => 601)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3, free => 0, movable => 0, at_small => 601)]);
 SELECT rate, workers, parvacuum_test_longest_at_small(rate, workers) FROM (VALUES (0, 3), (100000, 1), (100000, 3), (10000, 3), (100, 3)) v(rate, workers);
 
 -- A queue of a database that is not known yet
-SELECT * FROM parvacuum_test_plan(ARRAY[d(2, 5)], ARRAY[q(1, 3, runners => 3)]);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(2, 5)], ARRAY[q(1, 3, workers => 3)]);
 
 -- The same snapshot, the same plan; thousands of databases
 SELECT cardinality(actions) AS n, actions[1], actions[3], satisfied FROM parvacuum_test_plan(

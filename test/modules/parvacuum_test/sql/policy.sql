@@ -131,9 +131,9 @@ SELECT what, first FROM (VALUES
 	('danger against any priority', parvacuum_test_goes_first(danger => true, since => 1e6, other_priority => 1e300)),
 	('the older of two in danger', parvacuum_test_goes_first(danger => true, age => 1.5, other_danger => true, other_age => 1.2)),
 	('a threshold of 0 does not count there', parvacuum_test_goes_first(score => 1e9, danger => true, age => 1.1, other_danger => true, other_age => 1.2)),
-	('begun in vain, against danger', parvacuum_test_goes_first(danger => true, in_vain => true, other_danger => true, other_since => 1e6)),
-	('begun in vain, an hour earlier', parvacuum_test_goes_first(danger => true, in_vain => true, other_score => 4096, other_since => 0.001)),
-	('begun in vain, an hour later', parvacuum_test_goes_first(danger => true, in_vain => true, since => 60.001, other_score => 1))) v(what, first);
+	('begun in vain, against danger', parvacuum_test_goes_first(danger => true, not_removable => true, other_danger => true, other_since => 1e6)),
+	('begun in vain, an hour earlier', parvacuum_test_goes_first(danger => true, not_removable => true, other_score => 4096, other_since => 0.001)),
+	('begun in vain, an hour later', parvacuum_test_goes_first(danger => true, not_removable => true, since => 60.001, other_score => 1))) v(what, first);
 
 -- Shares of the queue: none is empty.
 SELECT places, databases, s.* FROM (VALUES (32768, 0), (32768, 1), (32768, 3), (32768, 128), (4, 1), (4, 3), (1, 1), (1, 5)) v(places, databases), parvacuum_test_shares(places, databases) s;
@@ -142,7 +142,7 @@ SELECT places, databases, s.* FROM (VALUES (32768, 0), (32768, 1), (32768, 3), (
 SELECT r.* FROM (VALUES
 	('nothing', parvacuum_test_rank()),
 	('nothing, of a dangerous age', parvacuum_test_rank(age => 5)),
-	('runners at its last tables', parvacuum_test_rank(nrunners => 3)),
+	('workers at its last tables', parvacuum_test_rank(nworkers => 3)),
 	('looked at just now', parvacuum_test_rank(overdue => 1000000, scan_pending => true)),
 	('the same, of a dangerous age', parvacuum_test_rank(overdue => 1000000, scan_pending => true, age => 5))) r(what, rank);
 
@@ -152,20 +152,20 @@ SELECT what FROM (VALUES
 	('dangerous, queued', parvacuum_test_rank(age => 1.5, top_score => 2, nqueued => 1)),
 	('more dangerous, queued', parvacuum_test_rank(age => 2.5, top_score => 2, nqueued => 1)),
 	('most dangerous, due', parvacuum_test_rank(age => 3.5, overdue => 0)),
-	('dangerous, but somebody is there', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nrunners => 1)),
+	('dangerous, but somebody is there', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nworkers => 1)),
 	('not quite dangerous', parvacuum_test_rank(age => 1, top_score => 0.75, nqueued => 1)),
 	('due', parvacuum_test_rank(overdue => 0)),
 	('a table in danger waits, nobody is there', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, top_danger => true)),
-	('the same, somebody is', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nrunners => 1, top_danger => true)),
-	('the same, at the last tables', parvacuum_test_rank(age => 1.01, nrunners => 1, top_danger => true)),
+	('the same, somebody is', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nworkers => 1, top_danger => true)),
+	('the same, at the last tables', parvacuum_test_rank(age => 1.01, nworkers => 1, top_danger => true)),
 	('due for two minutes, and of a dangerous age', parvacuum_test_rank(age => 1.01, overdue => 120000000)),
 	('due for twenty minutes', parvacuum_test_rank(overdue => 1200000000)),
 	('due for ten minutes', parvacuum_test_rank(overdue => 600000000)),
 	('due for an hour', parvacuum_test_rank(overdue => 3600000000)),
-	('due for a minute, with much to do', parvacuum_test_rank(overdue => 60000000, top_score => 100, nqueued => 1000, nrunners => 2)),
+	('due for a minute, with much to do', parvacuum_test_rank(overdue => 60000000, top_score => 100, nqueued => 1000, nworkers => 2)),
 	('a score of 10', parvacuum_test_rank(top_score => 10, nqueued => 1)),
 	('a score of 10, and due in a minute', parvacuum_test_rank(top_score => 9.9, nqueued => 1, overdue => -60000000)),
-	('a score of 12 for three runners', parvacuum_test_rank(top_score => 12, nqueued => 500, nrunners => 2)),
+	('a score of 12 for three workers', parvacuum_test_rank(top_score => 12, nqueued => 500, nworkers => 2)),
 	('a score of 1.5', parvacuum_test_rank(top_score => 1.5, nqueued => 1)),
 	('nothing', parvacuum_test_rank())) r(what, rank)
 ORDER BY rank DESC;
@@ -176,10 +176,10 @@ ORDER BY rank DESC;
 SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(overdue => 1) AS due_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1) AS dangerous_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1, top_danger => true) AS wraparound_first,
-	parvacuum_test_rank(top_score => score, nqueued => 1, nrunners => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
+	parvacuum_test_rank(top_score => score, nqueued => 1, nworkers => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
 FROM unnest('{2,4096,16000,17000,999999,1e10,1e300}'::float8[]) score;
 
--- A database without a runner takes one of another, the only one if it is much more
+-- A database without a worker takes one of another, the only one if it is much more
 -- urgent, or was to be looked at long ago; never if it would be given back at once.
 SELECT * FROM (VALUES
 	('twice as urgent', parvacuum_test_displaces(3, top_score => 6)),
@@ -201,30 +201,30 @@ SELECT * FROM (VALUES
 	('and is of a dangerous age', parvacuum_test_displaces(50, 1.1, overdue => 60000001)),
 	('due for as long as is dangerous', parvacuum_test_displaces(50, 1.1, overdue => 1320000001)),
 	('scores beyond any that tables have', parvacuum_test_displaces(2e6, top_score => 1e7)),
-	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 5000000)),
-	('one of two, which has just come', parvacuum_test_displaces(50, overdue => 0, other_nrunners => 2, stayed => 4999999)),
-	('though for a table in danger', parvacuum_test_displaces(3, top_score => 2, other_nrunners => 2, stayed => 0, top_danger => true)),
-	('though for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, other_nrunners => 2, stayed => 0)),
-	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 2)),
-	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nrunners => 3)),
+	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nworkers => 2, stayed => 5000000)),
+	('one of two, which has just come', parvacuum_test_displaces(50, overdue => 0, other_nworkers => 2, stayed => 4999999)),
+	('though for a table in danger', parvacuum_test_displaces(3, top_score => 2, other_nworkers => 2, stayed => 0, top_danger => true)),
+	('though for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, other_nworkers => 2, stayed => 0)),
+	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nworkers => 2)),
+	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nworkers => 3)),
 	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
 d(what, displaces);
 
--- Who gives a runner away: who has more, then who is of no dangerous age, then who has
+-- Who gives a worker away: who has more, then who is of no dangerous age, then who has
 -- the lower score; nobody rather than its like.
-SELECT what, parvacuum_test_gives_rather(nrunners, age, score, 2, 1.5, 10) AS gives, parvacuum_test_gives_rather(2, 1.5, 10, nrunners, age, score) AS is_given
+SELECT what, parvacuum_test_gives_rather(nworkers, age, score, 2, 1.5, 10) AS gives, parvacuum_test_gives_rather(2, 1.5, 10, nworkers, age, score) AS is_given
 FROM (VALUES
 	('its like', 2, 1.5, 10),
-	('more runners, though older and more urgent', 3, 2, 20),
-	('fewer runners', 1, 0.5, 1),
+	('more workers, though older and more urgent', 3, 2, 20),
+	('fewer workers', 1, 0.5, 1),
 	('of no dangerous age, though more urgent', 2, 1, 20),
 	('older, but less urgent', 2, 2.5, 9),
-	('nothing left', 2, 1.5, 0)) d(what, nrunners, age, score);
+	('nothing left', 2, 1.5, 0)) d(what, nworkers, age, score);
 
--- Runners: all but one may be on large tables, and there is always one for small ones,
+-- Workers: all but one may be on large tables, and there is always one for small ones,
 -- though the only one is on a large table, or more are than the setting says by now.
 SELECT workers, large, r.* FROM (VALUES (1, 0), (1, 1), (1, 2), (1, 7), (2, 0), (2, 1), (2, 2), (3, 0), (3, 2), (3, 3), (8, 1), (8, 7), (8, 12)) v(workers, large),
-	parvacuum_test_runners(workers, large) r;
+	parvacuum_test_workers(workers, large) r;
 
 -- After a pass there is none for fifty times what it has used, ten minutes at most.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;

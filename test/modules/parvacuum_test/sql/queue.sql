@@ -3,10 +3,10 @@
 SELECT large_pages AS large FROM parvacuum_test_policy() \gset
 \pset null none
 
--- One database, one runner: hired to look for work, it finds three tables, takes
+-- One database, one worker: hired to look for work, it finds three tables, takes
 -- the best first, and when it is gone nothing is left.
 SELECT parvacuum_test_queue();
-SELECT parvacuum_test_hire(1) AS runner, parvacuum_test_hire(1, false) AS second;
+SELECT parvacuum_test_hire(1) AS worker, parvacuum_test_hire(1, false) AS second;
 SELECT * FROM parvacuum_test_summaries();
 SELECT parvacuum_test_attach(0) AS came, parvacuum_test_attach(0) AS twice, parvacuum_test_begin_scan(0) AS wanted;
 SELECT parvacuum_test_attach(1) AS came, parvacuum_test_begin_scan(1) AS wanted_twice;
@@ -20,7 +20,7 @@ SELECT parvacuum_test_finish(0);
 SELECT parvacuum_test_pass_is_over(0) AS over_too_early;
 SELECT parvacuum_test_pop(0) AS third, parvacuum_test_finish(1);
 SELECT parvacuum_test_pop(1) AS nothing, parvacuum_test_finish(0);
-SELECT parvacuum_test_pass_is_over(1) AS over, parvacuum_test_pass_is_over(0) AS told_once;
+SELECT parvacuum_test_pass_is_over(1) AS over, parvacuum_test_pass_is_over(0) AS reported_once;
 SELECT parvacuum_test_begin_scan(0) AS wanted, parvacuum_test_exit(0), parvacuum_test_exit(1);
 SELECT * FROM parvacuum_test_items();
 SELECT * FROM parvacuum_test_summaries();
@@ -42,7 +42,7 @@ SELECT parvacuum_test_hire(2, false), parvacuum_test_attach(1);
 SELECT parvacuum_test_pop(0) AS of_1, parvacuum_test_pop(0) AS no_more, parvacuum_test_pop(1) AS of_2;
 SELECT * FROM parvacuum_test_items() ORDER BY database, rel;
 
--- Lanes.  With two runners one may be on large tables: the other one gets a small
+-- Size classes.  With two workers one may be on large tables: the other one gets a small
 -- table, however low its score is, and takes it for good.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_hire(1, n = 0), parvacuum_test_attach(n), parvacuum_test_begin_scan(n) FROM generate_series(0, 1) n;
@@ -61,7 +61,7 @@ SELECT parvacuum_test_hire(2, false), parvacuum_test_attach(1), parvacuum_test_p
 SELECT parvacuum_test_exit(0), parvacuum_test_finish(1), parvacuum_test_pop(1) AS large;
 
 -- The last place for a large table is for the one with the highest score of all: the
--- runner of another database takes a small one, or goes.  But it is kept for so long only
+-- worker of another database takes a small one, or goes.  But it is kept for so long only
 -- as somebody may need to come there, and then again when it is free the next time.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_enqueue(1, 21, 5, :large), parvacuum_test_enqueue(1, 22, 4, :large), parvacuum_test_enqueue(1, 11, 3), parvacuum_test_enqueue(2, 23, 6, :large),
@@ -86,7 +86,7 @@ SELECT parvacuum_test_pop(0) AS first, parvacuum_test_put_back(0, 8) AS still_fi
 SELECT rel, state, score FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_finish(0), parvacuum_test_pop(0) AS first, parvacuum_test_put_back(0, 0.1) AS alone, parvacuum_test_finish(0);
 
--- or large: to the other lane; one that was large and is not is gone on with
+-- or large: to the other size_class; one that was large and is not is gone on with
 SELECT parvacuum_test_enqueue(1, 11, 9), parvacuum_test_pop(0) AS small, parvacuum_test_put_back(0, 9, :large) AS put_back,
 	parvacuum_test_pop(0, 0) AS not_allowed, parvacuum_test_pop(0) AS large, parvacuum_test_put_back(0, 9, :large) AS again, parvacuum_test_put_back(0, 9, 1) AS small_now;
 
@@ -182,7 +182,7 @@ SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock'), parvacuum_test_pop(0), parvacuum_test_finish(0);
 SELECT rel, state, reason, score, priority FROM parvacuum_test_items() ORDER BY rel;
 
--- While a runner is at it: once again afterwards, by the new priority; whether the
+-- While a worker is at it: once again afterwards, by the new priority; whether the
 -- first vacuum goes well or not.
 SELECT reason, parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 20),
 	parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_finish(0, reason),
@@ -190,7 +190,7 @@ SELECT reason, parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_
 	parvacuum_test_pop(0) AS again, parvacuum_test_finish(0), parvacuum_test_pop(0) AS no_more
 FROM unnest('{none,lock,horizon,canceled,error}'::text[]) reason;
 
--- also if the runner puts it back, or ends
+-- also if the worker puts it back, or ends
 SELECT parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_pop(0),
 	parvacuum_test_enqueue(1, 12, 20), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_put_back(0, 5);
 SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
@@ -198,7 +198,7 @@ SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), p
 SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_pop(0), parvacuum_test_enqueue(1, 11, 50), parvacuum_test_exit(0);
 SELECT rel, state, reason, score, priority, pid FROM parvacuum_test_items();
 
--- A higher priority is not lowered, whoever asks: neither in the queue nor when a runner
+-- A higher priority is not lowered, whoever asks: neither in the queue nor when a worker
 -- has taken the table and may yet give way.  A request that is being done is none any more.
 SELECT parvacuum_test_queue(), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_enqueue(1, 11, 50, role => 20) AS first,
 	parvacuum_test_enqueue(1, 11, 5, role => 21) AS lower, parvacuum_test_enqueue(1, 11, 50, role => 21) AS same;
@@ -232,7 +232,7 @@ SELECT parvacuum_test_withdraw(1, 11, false), parvacuum_test_pop(0), parvacuum_t
 	parvacuum_test_put_back(0, 9), parvacuum_test_withdraw(1, 11, false), parvacuum_test_withdraw(1, 11, true), parvacuum_test_is_canceled();
 SELECT parvacuum_test_finish(0, 'canceled');
 
--- Nor if the runner that is at it finds only now that it does.  It cancels itself if it
+-- Nor if the worker that is at it finds only now that it does.  It cancels itself if it
 -- does not, rather than put it back; once it has looked, it gets the signal.
 SELECT parvacuum_test_pop(0), parvacuum_test_withdraw(1, 12, false), parvacuum_test_put_back(0, 8, 1, true), parvacuum_test_is_canceled(), parvacuum_test_finish(0);
 SELECT parvacuum_test_pop(0), parvacuum_test_enqueue(1, 14, 50), parvacuum_test_withdraw(1, 13, false), parvacuum_test_put_back(0, 7), parvacuum_test_is_canceled(),
@@ -246,7 +246,7 @@ SELECT parvacuum_test_cancel(1000), parvacuum_test_cancel(1001), parvacuum_test_
 SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_cancel(1000), parvacuum_test_end_scan(0), parvacuum_test_cancel(1000) AS idle;
 
 -- The queue is full: the scan is told so, and when what found place is done, the
--- runner that finds nothing more scans again, until all found place.
+-- worker that finds nothing more scans again, until all found place.
 SELECT parvacuum_test_queue(2);
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0);
 SELECT parvacuum_test_offer(0, 11, 9) AS first, parvacuum_test_offer(0, 12, 8) AS second, parvacuum_test_offer(0, 13, 7) AS no_place,
@@ -307,10 +307,10 @@ SELECT count(*), count(DISTINCT database), min(rel) FILTER (WHERE database IN (7
 SELECT parvacuum_test_queue(2);
 SELECT parvacuum_test_hire(1), parvacuum_test_hire(2), parvacuum_test_hire(3) AS no_queue, parvacuum_test_dismiss(0), parvacuum_test_hire(3) AS free_again;
 
--- Runners: as many places as there are
+-- Workers: as many places as there are
 SELECT parvacuum_test_queue();
-SELECT count(*) FILTER (WHERE runner >= 0) AS runners, max(runner), count(*) FILTER (WHERE runner < 0) AS none
-FROM (SELECT parvacuum_test_hire(1 + n % 2) AS runner FROM generate_series(1, 70) n) r;
+SELECT count(*) FILTER (WHERE worker >= 0) AS workers, max(worker), count(*) FILTER (WHERE worker < 0) AS none
+FROM (SELECT parvacuum_test_hire(1 + n % 2) AS worker FROM generate_series(1, 70) n) r;
 
 -- One that could not be started is not waited for, and its scan is asked for again.
 -- One that does not come, and is not gone either five seconds after it was ended for that,
@@ -408,14 +408,14 @@ SELECT parvacuum_test_exit(0), parvacuum_test_hire(1, false), parvacuum_test_att
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 4), parvacuum_test_hire(1, false), parvacuum_test_attach(0), parvacuum_test_pop(0),
 	parvacuum_test_request_scan(1), parvacuum_test_queue_wait(9);
-SELECT runners, movable, scan_pending FROM parvacuum_test_summaries();
+SELECT workers, movable, scan_pending FROM parvacuum_test_summaries();
 SELECT parvacuum_test_queue_wait(1);
-SELECT runners, movable, scan_pending FROM parvacuum_test_summaries();
+SELECT workers, movable, scan_pending FROM parvacuum_test_summaries();
 SELECT parvacuum_test_hire(1, false), parvacuum_test_attach(1), parvacuum_test_pop(1), parvacuum_test_call_back(1), parvacuum_test_should_leave(0) AS stuck,
 	parvacuum_test_should_leave(1) AS free_soon;
 
 -- Dropped: what is queued and what waits is forgotten; what is worked on, when its
--- runner has ended, as DROP DATABASE has it do.
+-- worker has ended, as DROP DATABASE has it do.
 SELECT parvacuum_test_queue();
 SELECT parvacuum_test_enqueue(1, rel, 5) FROM unnest('{11,12,13}'::oid[]) rel;
 SELECT parvacuum_test_enqueue(2, 11, 5), parvacuum_test_withdraw(1, 13), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_pop(0);
@@ -438,10 +438,10 @@ SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0),
 	parvacuum_test_offer(0, 12, 2), parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_finish(0, 'error');
 SELECT parvacuum_test_queue_wait(60), parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
 	parvacuum_test_offer(0, 12, 2), parvacuum_test_offer(0, 13, 1.5, danger => true), parvacuum_test_end_scan(0);
-SELECT parvacuum_test_pop(0) AS new_one, parvacuum_test_finish(0), parvacuum_test_pop(0) AS in_vain, parvacuum_test_finish(0, 'error'),
+SELECT parvacuum_test_pop(0) AS new_one, parvacuum_test_finish(0), parvacuum_test_pop(0) AS not_removable, parvacuum_test_finish(0, 'error'),
 	parvacuum_test_queue_wait(3300), parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
 	parvacuum_test_offer(0, 12, 2), parvacuum_test_offer(0, 13, 2), parvacuum_test_end_scan(0);
-SELECT parvacuum_test_pop(0) AS in_vain, parvacuum_test_finish(0, 'error'), parvacuum_test_pop(0) AS longer, parvacuum_test_finish(0), parvacuum_test_pop(0) AS last;
+SELECT parvacuum_test_pop(0) AS not_removable, parvacuum_test_finish(0, 'error'), parvacuum_test_pop(0) AS longer, parvacuum_test_finish(0), parvacuum_test_pop(0) AS last;
 
 -- A large table in danger does not wait for those that are not; such tables have as many places.
 SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 21, 100, :large),

@@ -4,7 +4,7 @@
 \pset format unaligned
 \pset tuples_only on
 
--- three places; callers 1.. of roles 100 and 200 in database 5, runners 11..
+-- three places; callers 1.. of roles 100 and 200 in database 5, leaders 11..
 SELECT parvacuum_test_runs(3);
 SELECT 'one role gets two of three places', parvacuum_test_run_enter(1, 5, 100, false, 1000), parvacuum_test_run_enter(2, 5, 100, false, 1000),
     parvacuum_test_run_enter(3, 5, 100, false, 1000);
@@ -12,16 +12,16 @@ SELECT 'another gets the third, and then nobody any', parvacuum_test_run_enter(4
     parvacuum_test_run_enter(5, 5, 300, true, 1000);
 
 -- a place is free when both have let go
-SELECT 'runners come', parvacuum_test_run_attach(11, 1), parvacuum_test_run_attach(12, 2), parvacuum_test_run_attach(14, 3);
+SELECT 'leaders come', parvacuum_test_run_attach(11, 1), parvacuum_test_run_attach(12, 2), parvacuum_test_run_attach(14, 3);
 SELECT parvacuum_test_run_leave(1, 1);
-SELECT 'the caller has left, the runner not', parvacuum_test_run_enter(5, 5, 200, false, 1000);
+SELECT 'the caller has left, the leader not', parvacuum_test_run_enter(5, 5, 200, false, 1000);
 SELECT parvacuum_test_run_exit(11);
 SELECT 'both have', parvacuum_test_run_enter(5, 5, 200, false, 1001);
 SELECT parvacuum_test_run_exit(12);
-SELECT 'the runner has, its caller not', parvacuum_test_run_enter(6, 5, 300, true, 1000);
+SELECT 'the leader has, its caller not', parvacuum_test_run_enter(6, 5, 300, true, 1000);
 SELECT parvacuum_test_run_leave(2, 2);
 SELECT 'a superuser has no share', parvacuum_test_run_enter(6, 5, 300, true, 1000);
-SELECT 'a runner whose run is over, or was another one', parvacuum_test_run_attach(12, 2), parvacuum_test_run_attach(12, 99);
+SELECT 'a leader whose run is over, or was another one', parvacuum_test_run_attach(12, 2), parvacuum_test_run_attach(12, 99);
 
 -- which run is at a table: 3 in database 6, 4 and 5 in 5
 SELECT 'before they come', parvacuum_test_runs_find(5, 1000), parvacuum_test_runs_find(5, 1001);

@@ -1,7 +1,7 @@
 -- The guarantee of the scheduler, with hostile owners: no table is begun before one of its database that
 -- has been waiting for an hour longer, nor one that is not in danger of wraparound before one that is.
 -- So each is begun when an hour has passed and each of the others has had one turn: with what the
--- owners do here, who keep all runners busy for ever, in two hours, and in three where large tables
+-- owners do here, who keep all workers busy for ever, in two hours, and in three where large tables
 -- wait for a place.  Those in danger are begun when their database was looked at.  No table waits for longer at
 -- the end than others did until they were begun.
 CREATE TEMP TABLE simulated AS

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * account.c
- *	  One account of cost units for all that the scheduler's runners do.
+ * balance.c
+ *	  One account of cost units for all that scheduler workers do.
  *
  * Core gives each autovacuum worker a part of the budget, and has each sleep
  * off its part alone, after the work, beginning anew with every table.  So time
@@ -15,7 +15,7 @@
  * An account that nobody used does not save up more than a moment's credit:
  * a disk that was idle is no faster for it.
  *
- * Runners and their parallel workers run this, between two pages.  No lock: one
+ * Scheduler workers and their parallel workers run this, between two pages.  No lock: one
  * compare-and-exchange.  This is the virtual scheduling form of the generic cell
  * rate algorithm (ITU-T I.371).
  *
@@ -25,7 +25,7 @@
  */
 #include "postgres.h"
 
-#include "throttle/account.h"
+#include "throttle/balance.h"
 
 /* Microseconds of idling that may be caught up with */
 #define MAX_CREDIT				50000
@@ -34,21 +34,21 @@
 #define LONGEST_DEBT			3.6e9
 
 void
-pv_account_init(PvAccount *account)
+pv_balance_init(PvCostBalance *account)
 {
-	pg_atomic_init_u64(&account->paid_until, 0);
+	pg_atomic_init_u64(&account->charged_until, 0);
 	pg_atomic_init_u64(&account->units, 0);
 }
 
 /*
  * From now on another rate holds, in units per second: also for what is still to be
  * paid for, or who has a slow rate behind him would wait at a fast one.  The clock is
- * that of pv_account_charge(); 0 is no limit.
+ * that of pv_balance_charge(); 0 is no limit.
  */
 void
-pv_account_change_rate(PvAccount *account, int64 old_rate, int64 new_rate, int64 now)
+pv_balance_change_rate(PvCostBalance *account, int64 old_rate, int64 new_rate, int64 now)
 {
-	uint64		old = pg_atomic_read_u64(&account->paid_until);
+	uint64		old = pg_atomic_read_u64(&account->charged_until);
 	double		owed;
 
 	do
@@ -57,7 +57,7 @@ pv_account_change_rate(PvAccount *account, int64 old_rate, int64 new_rate, int64
 		if (owed <= 0)
 			return;
 		owed = old_rate > 0 && new_rate > 0 ? owed * old_rate / new_rate : 0;
-	} while (!pg_atomic_compare_exchange_u64(&account->paid_until, &old,
+	} while (!pg_atomic_compare_exchange_u64(&account->charged_until, &old,
 											 now + (int64) Min(owed, LONGEST_DEBT)));
 }
 
@@ -67,21 +67,21 @@ pv_account_change_rate(PvAccount *account, int64 old_rate, int64 new_rate, int64
  * a rate of 0 is no limit.
  */
 int64
-pv_account_charge(PvAccount *account, int64 units, int64 units_per_sec, int64 now)
+pv_balance_charge(PvCostBalance *account, int64 units, int64 units_per_sec, int64 now)
 {
 	uint64		old;
-	uint64		paid_until;
+	uint64		charged_until;
 
 	pg_atomic_fetch_add_u64(&account->units, units);
 	if (units_per_sec <= 0)
 		return 0;
 
-	old = pg_atomic_read_u64(&account->paid_until);
+	old = pg_atomic_read_u64(&account->charged_until);
 	do
 	{
-		paid_until = Max((int64) old, now - MAX_CREDIT) +
+		charged_until = Max((int64) old, now - MAX_CREDIT) +
 			units * INT64CONST(1000000) / units_per_sec;
-	} while (!pg_atomic_compare_exchange_u64(&account->paid_until, &old,
-											 paid_until));
-	return Max((int64) paid_until - now, 0);
+	} while (!pg_atomic_compare_exchange_u64(&account->charged_until, &old,
+											 charged_until));
+	return Max((int64) charged_until - now, 0);
 }

@@ -12,7 +12,7 @@ SELECT oracle.trial('many ' || workers, 'scattered', 300000, workers, 'truncate 
 FROM unnest(ARRAY[0, 1, 3]) workers \gexec
 \o
 SELECT * FROM oracle.finding;
-SELECT count(*), min((result->>'index_rounds')::int * (1 + (result->>'workers_planned')::int)) >= 10 AS ten, sum((result->>'tuples_removed')::int) AS removed FROM oracle.run;
+SELECT count(*), min((result->>'index_scans')::int * (1 + (result->>'workers_planned')::int)) >= 10 AS ten, sum((result->>'tuples_removed')::int) AS removed FROM oracle.run;
 
 \echo 'some rounds of each access method'
 \o /dev/null
@@ -21,7 +21,7 @@ SELECT oracle.trial(format('%s %s', indexes, workers), 'scattered', 40000, worke
 FROM (VALUES (ARRAY['duplicates', 'gist']), (ARRAY['spgist', 'gin', 'brin'])) AS v(indexes), unnest(ARRAY[0, 2]) workers \gexec
 \o
 SELECT * FROM oracle.finding;
-SELECT count(*), min((result->>'index_rounds')::int) > 1 AS some FROM oracle.run;
+SELECT count(*), min((result->>'index_scans')::int) > 1 AS some FROM oracle.run;
 
 \echo 'workers planned and none launched'
 \o /dev/null

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * pvt_account.c
+ * pvt_balance.c
  *	  SQL functions that pay from accounts of cost units, at any time.
  *
  * A session has one account.  What several payers do beside each other is
@@ -16,7 +16,7 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "throttle/account.h"
+#include "throttle/balance.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_account);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge);
@@ -29,13 +29,13 @@ extern PGDLLEXPORT void parvacuum_test_payer_main(dsm_segment *seg, shm_toc *toc
 #define KEY_SHARED		1
 #define MAX_PAYERS		1000
 
-static PvAccount session_account;
+static PvCostBalance session_account;
 
 /* A new account. */
 Datum
 parvacuum_test_account(PG_FUNCTION_ARGS)
 {
-	pv_account_init(&session_account);
+	pv_balance_init(&session_account);
 	PG_RETURN_VOID();
 }
 
@@ -43,7 +43,7 @@ parvacuum_test_account(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_charge(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(pv_account_charge(&session_account, PG_GETARG_INT64(0),
+	PG_RETURN_INT64(pv_balance_charge(&session_account, PG_GETARG_INT64(0),
 									  PG_GETARG_INT64(1), PG_GETARG_INT64(2)));
 }
 
@@ -51,7 +51,7 @@ parvacuum_test_charge(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_change_rate(PG_FUNCTION_ARGS)
 {
-	pv_account_change_rate(&session_account, PG_GETARG_INT64(0),
+	pv_balance_change_rate(&session_account, PG_GETARG_INT64(0),
 						   PG_GETARG_INT64(1), PG_GETARG_INT64(2));
 	PG_RETURN_VOID();
 }
@@ -83,14 +83,14 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 	int64		lowest = PG_INT64_MAX,
 				highest = 0,
 				longest = 0;
-	PvAccount	account;
+	PvCostBalance	account;
 	Datum		values[4];
 	bool		nulls[4] = {0};
 	TupleDesc	desc;
 
 	if (npayers < 1 || npayers > MAX_PAYERS || work + oversleep < 1)
 		elog(ERROR, "no such payers");
-	pv_account_init(&account);
+	pv_balance_init(&account);
 	for (int i = 0; i < npayers; i++)
 		done_at[i] = work;
 
@@ -106,7 +106,7 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 		}
 		if (done_at[next] > end)
 			break;
-		wait = pv_account_charge(&account, units, rate, begin + done_at[next]);
+		wait = pv_balance_charge(&account, units, rate, begin + done_at[next]);
 		if (wait > 0)
 			done_at[next] += wait + oversleep;
 		done_at[next] += work;
@@ -130,7 +130,7 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 
 typedef struct PayersShared
 {
-	PvAccount	account;
+	PvCostBalance	account;
 	int			ncharges;
 	int64		units;
 	int64		rate;
@@ -140,7 +140,7 @@ static void
 charge_often(PayersShared *shared)
 {
 	for (int i = 0; i < shared->ncharges; i++)
-		(void) pv_account_charge(&shared->account, shared->units, shared->rate, 0);
+		(void) pv_balance_charge(&shared->account, shared->units, shared->rate, 0);
 }
 
 /* Entry point of a worker. */
@@ -170,18 +170,18 @@ parvacuum_test_charge_together(PG_FUNCTION_ARGS)
 	shm_toc_estimate_keys(&pcxt->estimator, 1);
 	InitializeParallelDSM(pcxt);
 	shared = shm_toc_allocate(pcxt->toc, sizeof(PayersShared));
-	pv_account_init(&shared->account);
+	pv_balance_init(&shared->account);
 	shared->ncharges = PG_GETARG_INT32(1);
 	shared->units = PG_GETARG_INT64(2);
 	shared->rate = PG_GETARG_INT64(3);
 	shm_toc_insert(pcxt->toc, KEY_SHARED, shared);
 
-	before = pv_account_charge(&shared->account, 0, shared->rate, 0);
+	before = pv_balance_charge(&shared->account, 0, shared->rate, 0);
 	LaunchParallelWorkers(pcxt);
 	WaitForParallelWorkersToAttach(pcxt);
 	charge_often(shared);
 	WaitForParallelWorkersToFinish(pcxt);
-	after = pv_account_charge(&shared->account, 0, shared->rate, 0);
+	after = pv_balance_charge(&shared->account, 0, shared->rate, 0);
 
 	ncharges = (pcxt->nworkers_launched + 1) * (int64) shared->ncharges;
 	if (pg_atomic_read_u64(&shared->account.units) != (uint64) (ncharges * shared->units))

@@ -32,7 +32,7 @@ $node->safe_psql('postgres', 'DELETE FROM t WHERE id < 280000 AND hashint4(id) %
 
 # Slow enough to do something in between.  The store is so small that it is
 # full several times, although it takes little more than a bit for a row.
-my $run = pv_start_run($node, "SELECT index_rounds FROM parvacuum_run('t', workers => 0, index_cleanup => 'on') WHERE relid = 't'::regclass",
+my $run = pv_start_run($node, "SELECT index_scans FROM parvacuum_run('t', workers => 0, index_cleanup => 'on') WHERE relid = 't'::regclass",
 	'parvacuum.store_limit' => 1, vacuum_cost_delay => '4ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 4);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum
 		WHERE relid = 't'::regclass AND index_vacuum_count > 0 AND heap_blks_scanned < heap_blks_total / 2}, 1),
