@@ -27,7 +27,7 @@ my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
 my %process = (
 	caller => 'application_name = \'TAG\' AND backend_type = \'client backend\'',
-	background leader => 'backend_type = \'parvacuum background leader\'',
+	leader => 'backend_type = \'parvacuum background leader\'',
 	worker => 'backend_type = \'parallel worker\'');
 my $ended = q{canceling statement due to user request|terminating|connection to client lost|server closed the connection};
 my $round = 0;

@@ -99,13 +99,13 @@ for my $workers (0, 2)
 	my $what = "$workers workers, in the midst of the scan";
 	$node->restart;
 	make_old(209_999_900);
-	my $use count = $node->background_psql('postgres', on_error_stop => 1);
-	$use count->query_safe('SELECT pg_advisory_lock(28790)');
+	my $gate = $node->background_psql('postgres', on_error_stop => 1);
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('ours', workers => $workers, disable_page_skipping => true) WHERE relid = 'ours'::regclass",
 		vacuum_failsafe_age => 0, 'parvacuum.wait_at' => 'scan', 'parvacuum.buffer_usage_limit' => '256kB');
 	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: all participants scan");
 	use_up(300);
-	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
 	ok(pv_finish($run), "$what: the run succeeds") or diag $run->{err};
 	is($run->{out}, '8192|t', "$what: each page is scanned");
 	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
@@ -114,7 +114,7 @@ for my $workers (0, 2)
 	cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('ours') AND relforknumber = 0}),
 		'>', 4096, "$what: the ring of buffers is not used any more");
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
-	$use count->quit;
+	$gate->quit;
 }
 
 pv_no_crash($node, 'the server');

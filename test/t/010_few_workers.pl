@@ -70,14 +70,14 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE c (id int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO c SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
 });
-my $use count = $node->background_psql('postgres');
-$use count->query_safe('SELECT pg_advisory_lock(28790)');
+my $gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
 my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2) WHERE relid = 'c'::regclass",
 	'parvacuum.wait_at' => 'leader\ scan');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event = 'advisory'}, 1),
 	'the leader waits');
 ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'workers scan all pages');
-$use count->quit;
+$gate->quit;
 ok(pv_finish($behind), 'the run succeeds') or diag $behind->{err};
 is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class WHERE oid = 'c'::regclass}), 't',
 	'pg_class has the number of all-visible pages');

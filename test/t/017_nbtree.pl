@@ -32,7 +32,7 @@ for my $workers (2, 0)
 	my $first = first_page('t_id');
 	cmp_ok(free_pages('t_id'), '>', 60, "$what: the index has free pages");
 
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('t', $workers, 'range', $workers > 0 ? %slow : ());
 	all_stand($workers + 1, 0, "$what: all participants wait");
 	do
@@ -50,7 +50,7 @@ for my $workers (2, 0)
 		$stops++;
 		step();
 	} while (until_stopped() > 0);
-	open_use_count();
+	open_gate();
 
 	note "$what: $stops stops, $moved pages with moved entries";
 	cmp_ok($stops, '>', 3, "$what: the participants were stopped several times");
@@ -73,7 +73,7 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 	# A participant is stopped by a pin, and pages that it has not visited yet are split.
 	# Their right halves go to another range, or to the same one.
 	my $pin = pin('t', $row_ahead);
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('t', $workers, 'finish');
 	all_stand(0, 1, "$what: one participant waits for a pin, the others for it");
 	my @ahead = dead_pages('t_id');
@@ -102,7 +102,7 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 
 	# The leftmost page in the order of keys is not found by going to the right.
 	$pin = pin('t', $rows_moved[0]);
-	open_use_count();
+	open_gate();
 	all_stand(0, 1, "$what: a page is to be visited again, but is pinned");
 	$blocks = blocks('t_id');
 	split_pages('t_id', sql("$page_of $rows_moved[0]"));
@@ -139,7 +139,7 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 	my $first = first_page('t_id');
 	my $foreseen = int(blocks('t_id') * 9 / 8) + 1024;
 
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('t', 2, 'range', %slow);
 	all_stand(3, 0, "$what: all participants wait");
 	my @ahead;
@@ -164,7 +164,7 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 	cmp_ok(sql("SELECT count(*) FROM dead_entries('t_id') d, bt_page_stats('t_id', d.blkno) s WHERE d.blkno < $first AND s.btpo_prev > $foreseen"),
 		'>', 3, "$what: visited pages have entries to the right of pages beyond the bitmaps");
 	cmp_ok(sql("SELECT count(*) FROM dead_entries('t_id') WHERE blkno > $foreseen"), '>', 3, "$what: other entries are moved to pages beyond the bitmaps");
-	open_use_count();
+	open_gate();
 	finish_vacuum($run, 2, $gone, 't', $what);
 }
 

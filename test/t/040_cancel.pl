@@ -129,8 +129,8 @@ is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permi
 is(sql('SELECT ' . state_of('old')), 'queued', 'the old table is still queued');
 is(sql(q{SELECT parvacuum_cancel('old')}), 't', 'a superuser can take it out of the queue');
 is(sql('SELECT ' . state_of('old')), 'waiting canceled', 'the next database scan queues it again');
-my $background leader = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
-is(sql("SELECT parvacuum_cancel($background leader)"), 't', 'the owner may cancel the vacuum of the other table');
+my $worker = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
+is(sql("SELECT parvacuum_cancel($worker)"), 't', 'the owner may cancel the vacuum of the other table');
 ok(pv_await($node, 'SELECT ' . state_of('slow'), 'waiting canceled'), 'the cancelled vacuum ends') or diag described();
 
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');

@@ -42,7 +42,7 @@ sub lock_table
 	return;
 }
 my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock'};
-my $background leaders = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
+my $leaders = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
 sub start_as
 {
 	my ($role) = @_;
@@ -126,13 +126,13 @@ like(failure_of($_, 'free'), qr/^53400: .* allows 0 at a time in all databases t
 #
 pv_reload_with($node, 'parvacuum.max_runs' => 1);
 my $of_caller = q{SELECT pid FROM pg_stat_activity WHERE query ~ 'parvacuum_run' AND backend_type = 'client backend' AND pid <> pg_backend_pid()};
-my $of_worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
+my $of_leader = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
 my %ends = (
 	'the caller is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_caller) x",
 	'the caller is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_caller) x",
-	'the background leader is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_worker) x",
-	'the background leader is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_worker) x",
-	'both are terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_worker UNION ALL $of_caller) x");
+	'the background leader is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_leader) x",
+	'the background leader is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_leader) x",
+	'both are terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_leader UNION ALL $of_caller) x");
 for my $what (sort keys %ends)
 {
 	lock_table();
@@ -142,7 +142,7 @@ for my $what (sort keys %ends)
 	sql($ends{$what});
 	ok(!pv_finish($run), "$what: the run fails");
 	$lock->query_safe('COMMIT');
-	ok(pv_await($node, $background leaders, 0), "$what: the background leader has exited");
+	ok(pv_await($node, $leaders, 0), "$what: the background leader has exited");
 	is(failure_of('two', 'free'), '', "$what: the place is free");
 }
 

@@ -16,10 +16,10 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-my $use count = $node->background_psql('postgres');
-$use count->set_query_timer_restart;
+my $gate = $node->background_psql('postgres');
+$gate->set_query_timer_restart;
 
-# One test: this many processes wait at the use count, and all others for them.
+# One test: this many processes wait at the gate, and all others for them.
 sub all_stand
 {
 	my ($n, $what) = @_;
@@ -52,13 +52,13 @@ for my $workers (0, 1)
 	my $pending = q{SELECT n_pending_tuples FROM gin_metapage_info(get_raw_page('t_gin', 0))};
 	cmp_ok(sql($pending), '>', 0, "$what: rows are in the pending list");
 
-	$use count->query_safe('SELECT pg_advisory_lock(28790)');
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on') WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ range');
 	all_stand($workers + 1, "$what: all processes wait at the B-tree");
 	is(sql($pending), 0, "$what: the GIN index was begun before");
 	is(sql(q{SELECT indexes_processed FROM pg_stat_progress_vacuum}), 1, "$what: the GIN index is vacuumed") if $workers == 0 && $node->pg_version >= 17;
-	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
 	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
 	is($run->{out}, "$workers|1240", "$what: the rows are removed");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
@@ -75,17 +75,17 @@ for my $workers (0, 1)
 		q{INSERT INTO t SELECT i, i, repeat('p', 60) FROM generate_series(1, 9000) i},
 		'CREATE INDEX t_a ON t (a, pad)', 'CREATE INDEX t_b ON t (b, pad)',
 		'DELETE FROM t WHERE a > 1000');
-	$use count->query_safe('SELECT pg_advisory_lock(28790)');
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => 1, index_cleanup => 'on') WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ deletion');
 	all_stand(2, "$what: both processes are about to delete pages");
-	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
 	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
 	is($run->{out}, '1|8000', "$what: the rows are removed");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
-$use count->quit;
+$gate->quit;
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

@@ -20,11 +20,11 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-my $use count = $node->background_psql('postgres');
-$use count->set_query_timer_restart;
-sub close_use_count { return $use count->query_safe('SELECT pg_advisory_lock(28790)'); }
-sub open_use_count { return $use count->query_safe('SELECT pg_advisory_unlock(28790)'); }
-my $at_use_count = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = 'ShareLock'};
+my $gate = $node->background_psql('postgres');
+$gate->set_query_timer_restart;
+sub close_gate { return $gate->query_safe('SELECT pg_advisory_lock(28790)'); }
+sub open_gate { return $gate->query_safe('SELECT pg_advisory_unlock(28790)'); }
+my $at_gate = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = 'ShareLock'};
 
 #
 # All participants stop at their first range, and the index grows by more pages than have
@@ -39,17 +39,17 @@ for my $workers (2, 0)
 		'CREATE INDEX t_pad ON t (pad)', 'DELETE FROM t WHERE id % 2 = 0');
 	my $foreseen = int(sql(q{SELECT oracle.nblocks('t_pad')}) * 9 / 8) + 1024;
 
-	close_use_count();
+	close_gate();
 	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false) WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ range',
 		vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 10, vacuum_cost_page_dirty => 0);
-	ok(pv_await($node, $at_use_count, $workers + 1), "$what: all participants stop at a range") or diag pv_processes($node);
+	ok(pv_await($node, $at_gate, $workers + 1), "$what: all participants stop at a range") or diag pv_processes($node);
 
 	# Pages are split that have not been visited, so entries of dead rows are moved, too.
 	sql(q{INSERT INTO t SELECT 0, lpad(i::text, 1500, '0') FROM generate_series(1, 1000) i, generate_series(1, 2)},
 		q{INSERT INTO t SELECT 0, lpad((5000 + i)::text, 1500, '0') FROM generate_series(1, 6000) i});
 	cmp_ok(sql(q{SELECT oracle.nblocks('t_pad')}), '>', $foreseen + 200, "$what: the index has grown");
-	open_use_count();
+	open_gate();
 	ok(pv_await($node, "SELECT max(index_blks_visited) > $foreseen + 50 FROM parvacuum_progress", 'true'),
 		"$what: new pages are visited in ranges");
 	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
@@ -76,12 +76,12 @@ for my $workers (2, 0)
 		("CREATE INDEX ON $_ (a)") x 4, "DELETE FROM $_ WHERE a % 3 = 0") } @tables);
 	my $start = sub { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_[0]", 'parvacuum.wait_at' => $_[1], @_[ 2 .. $#_ ]) };
 
-	close_use_count();
+	close_gate();
 	my @runs = map { $start->($_, 'scan') } @tables[ 0 .. 10 ];
-	ok(pv_await($node, $at_use_count, 11), "$what: many vacuums have planned their work") or diag pv_processes($node);
+	ok(pv_await($node, $at_gate, 11), "$what: many vacuums have planned their work") or diag pv_processes($node);
 	push @runs, $start->($tables[11], 'nbtree\ range');
-	ok(pv_await($node, $at_use_count, 12), "$what: one more shares its B-trees") or diag pv_processes($node);
-	open_use_count();
+	ok(pv_await($node, $at_gate, 12), "$what: one more shares its B-trees") or diag pv_processes($node);
+	open_gate();
 	ok(pv_finish($_), "$what: each vacuum succeeds") or diag $_->{err} for @runs;
 
 	# As many index scans as there are places for one vacuum, and more
@@ -103,7 +103,7 @@ SKIP:
 	sql('CREATE TABLE r (a int) WITH (autovacuum_enabled = off)', 'INSERT INTO r SELECT generate_series(1, 1500000)',
 		'CREATE INDEX r_a ON r (a)', 'DELETE FROM r WHERE a % 100 = 0');
 	sql('VACUUM (INDEX_CLEANUP off) r');
-	$use count->quit;
+	$gate->quit;
 	$node->restart;
 	sql('CREATE EXTENSION IF NOT EXISTS pg_prewarm', q{SELECT pg_prewarm('r')}, q{SELECT pg_stat_reset_shared('io')});
 	sql(q{SELECT FROM parvacuum_run('r', workers => 0, index_cleanup => 'on', disable_page_skipping => true)});
@@ -114,10 +114,10 @@ SKIP:
 
 	# The last 512 pages are claimed one range at a time.
 	cmp_ok(($pages - 512) / ($reads - 60), '>', 13, "$what: $pages pages in $reads reads, but at the end 16 at a time");
-	$use count = $node->background_psql('postgres');
+	$gate = $node->background_psql('postgres');
 }
 
-$use count->quit;
+$gate->quit;
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

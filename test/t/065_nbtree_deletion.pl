@@ -24,7 +24,7 @@ for my $workers (2, 0)
 	my $gone = new_table('t', $rows, 180, 0.3);
 	my $blocks = blocks('t_id');
 
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('t', $workers, 'deletion');
 	all_stand(1, 0, "$what: one participant is about to delete pages");
 	is(scalar(dead_pages('t_id')), 0, "$what: no entry of a dead row remains");
@@ -40,7 +40,7 @@ for my $workers (2, 0)
 	my @filled = grep { !$still{$_} } @empty;
 	is(scalar(@filled), 5, "$what: some of these have rows again");
 	cmp_ok(sql("SELECT stamped_pages('t_id')"), '>', 8, "$what: pages were split");
-	open_use_count();
+	open_gate();
 	finish_vacuum($run, $workers, $gone, 't', $what);
 
 	my $types = q{SELECT string_agg(DISTINCT type::text, ' ') FROM unnest('{%s}'::int[]) b, bt_page_stats('t_id', b)};
@@ -61,12 +61,12 @@ SKIP:
 	skip 'parvacuum_test is not installed', 1 if $rc != 0;
 	new_table('t', $rows, 180, 0.3);
 
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('t', 0, 'deletion');
 	all_stand(1, 0, "$what: one participant is about to delete pages");
 	sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'});
 	ok(!pv_finish($run), "$what: the vacuum is canceled");
-	open_use_count();
+	open_gate();
 
 	my @pages = split /\|/, sql(q{
 		WITH empty AS (SELECT b, (bt_page_stats('t_id', b)).btpo_next AS next FROM empty_pages('t_id') b)

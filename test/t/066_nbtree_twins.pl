@@ -110,7 +110,7 @@ for my $workers (2, 0)
 	my $last = 9000;
 	my $gone = sql('WITH gone AS (DELETE FROM ours WHERE id % 7 = 3 OR k = 50 RETURNING 1) SELECT count(*) FROM gone');
 
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('ours', 2, 'range', %slow);
 	all_stand(3, 0, "$what: all participants wait");
 	do
@@ -127,7 +127,7 @@ for my $workers (2, 0)
 		}
 		step();
 	} while (until_stopped() > 0);
-	open_use_count();
+	open_gate();
 	note "$what: $last rows";
 	cmp_ok($split{$_}, '>', 3, "$what: $_ has pages that were split") for @large;
 	finish_vacuum($run, 2, $gone, 'ours', $what);
@@ -153,7 +153,7 @@ for my $workers (2, 0)
 	# A page of each index is split after the indexes that are vacuumed together have been
 	# registered.
 	my $gone = sql('WITH gone AS (DELETE FROM ours WHERE id % 7 = 0 RETURNING 1) SELECT count(*) FROM gone');
-	close_use_count();
+	close_gate();
 	my $run = start_vacuum('ours', 2, 'range');
 	all_stand(3, 0, "$what: all participants wait");
 	sql(q{INSERT INTO ours SELECT 900000 + i, lpad(i::text, 150, '0') FROM generate_series(1, 100) i});
@@ -166,7 +166,7 @@ for my $workers (2, 0)
 			SELECT i.relname || ':' || i.relpages AS together FROM pg_class i
 			WHERE relname LIKE 'ours%' AND relkind = 'i' ORDER BY relpages DESC, oid LIMIT $cap) x}),
 		"$what: the largest indexes are vacuumed together");
-	open_use_count();
+	open_gate();
 	finish_vacuum($run, 2, $gone, 'ours', $what);
 }
 

@@ -35,7 +35,7 @@ for my $place (qw(range finish deletion))
 			$turn++;
 			sql("DELETE FROM t WHERE k % 97 = $turn");
 			my $segments = segments();
-			close_use_count();
+			close_gate();
 			my $run = start_vacuum('t', $workers, $place);
 			all_stand($workers + 1, 0, "$what: all participants wait");
 			is(sql("SELECT count(pg_${how}_backend(pid)) FROM (
@@ -49,7 +49,7 @@ for my $place (qw(range finish deletion))
 					UNION ALL SELECT FROM pg_stat_progress_vacuum) x}, 0), "$what: no process, lock or progress entry remains")
 			  or diag pv_processes($node);
 			is(segments(), $segments, "$what: no shared memory remains");
-			open_use_count();
+			open_gate();
 			is(pv_findings($node, 't'), '', "$what: the table is whole");
 
 			# In turn, core and the engine are the first to register all B-trees again.
@@ -81,19 +81,19 @@ pv_setup($node);
 my @tables = map { "t$_" } 1 .. 14;
 sql(map { ("CREATE TABLE $_ (a int) WITH (autovacuum_enabled = off, parvacuum.enabled)", "INSERT INTO $_ SELECT generate_series(1, 13000)",
 	("CREATE INDEX ON $_ (a)") x 4, "DELETE FROM $_ WHERE a % 3 = 0") } @tables);
-@use count = ($node->background_psql('postgres'));
-close_use_count();
+@gate = ($node->background_psql('postgres'));
+close_gate();
 my $start = sub { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_[0]", 'parvacuum.wait_at' => 'nbtree\ range') };
 my @runs = map { $start->($_) } @tables;
-ok(pv_await($node, "SELECT (SELECT sum(vacuum_count) FROM pg_stat_user_tables) + (SELECT count(*) $at_use_count 'ShareLock')", scalar @tables),
-	'places: all vacuums have ended or wait at the use count') or diag pv_processes($node);
-my $waiting = sql("SELECT count(*) $at_use_count 'ShareLock'");
+ok(pv_await($node, "SELECT (SELECT sum(vacuum_count) FROM pg_stat_user_tables) + (SELECT count(*) $at_gate 'ShareLock')", scalar @tables),
+	'places: all vacuums have ended or wait at the gate') or diag pv_processes($node);
+my $waiting = sql("SELECT count(*) $at_gate 'ShareLock'");
 cmp_ok($waiting, '>=', 3, "places: several vacuums have places: $waiting");
-open_use_count();
+open_gate();
 ok(pv_finish($runs[$_]), "places: $tables[$_] is vacuumed") or diag $runs[$_]->{err} for 0 .. $#runs;
 is(pv_findings($node, $_), '', "places: $_ is whole") for @tables[ 0, -1 ];
 ok(pv_finish($start->('t1')), 'places: another vacuum succeeds');
-$_->quit for @use count;
+$_->quit for @gate;
 pv_no_crash($node, 'the server of few places');
 $node->stop;
 done_testing();

@@ -12,10 +12,10 @@ use PostgreSQL::Test::Utils;
 use PvTest;
 use Test::More;
 
-our @EXPORT = qw($node @use count $at_use_count %slow nbtree_start nbtree_stop sql close_use_count open_use_count step all_stand until_stopped
+our @EXPORT = qw($node @gate $at_gate %slow nbtree_start nbtree_stop sql close_gate open_gate step all_stand until_stopped
   start_vacuum finish_vacuum numbers blocks first_page dead_pages split_pages pin new_table free_pages);
 
-our ($node, @use count);
+our ($node, @gate);
 
 sub nbtree_start
 {
@@ -33,7 +33,7 @@ sub nbtree_start
 
 sub nbtree_stop
 {
-	$_->quit for @use count;
+	$_->quit for @gate;
 	$node->stop;
 	return;
 }
@@ -97,57 +97,57 @@ sub make_functions
 }
 
 #
-# The use count: the advisory lock that a vacuum waits for, held by one of two sessions.  To let
+# The gate: the advisory lock that a vacuum waits for, held by one of two sessions.  To let
 # exactly the waiting processes pass, the other session queues up behind them before the
 # first one releases the lock.
 #
-our $at_use_count = q{FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = };
+our $at_gate = q{FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = };
 
 sub make_gate
 {
-	@use count = map { my $s = $node->background_psql('postgres'); $s->set_query_timer_restart; $s } 1 .. 2;
+	@gate = map { my $s = $node->background_psql('postgres'); $s->set_query_timer_restart; $s } 1 .. 2;
 	return;
 }
 
-sub close_use_count { return $use count[0]->query_safe('SELECT pg_advisory_lock(28790)'); }
-sub open_use_count { return $use count[0]->query_safe('SELECT pg_advisory_unlock(28790)'); }
+sub close_gate { return $gate[0]->query_safe('SELECT pg_advisory_lock(28790)'); }
+sub open_gate { return $gate[0]->query_safe('SELECT pg_advisory_unlock(28790)'); }
 
 sub step
 {
-	$use count[1]->query_until(qr/queued/, "\\echo queued\nSELECT pg_advisory_lock(28790);\n");
-	pv_await($node, "SELECT count(*) $at_use_count 'ExclusiveLock'", 1) or die 'the lock is not wanted';
-	open_use_count();
-	$use count[1]->query_safe('SELECT 1');
-	@use count = reverse @use count;
+	$gate[1]->query_until(qr/queued/, "\\echo queued\nSELECT pg_advisory_lock(28790);\n");
+	pv_await($node, "SELECT count(*) $at_gate 'ExclusiveLock'", 1) or die 'the lock is not wanted';
+	open_gate();
+	$gate[1]->query_safe('SELECT 1');
+	@gate = reverse @gate;
 	return;
 }
 
 # Processes of one vacuum do not wait for each other's locks: one that comes back to the
-# use count while another has not left it yet passes.  So several processes that are to stop
+# gate while another has not left it yet passes.  So several processes that are to stop
 # often must be slow.
 our %slow = (vacuum_cost_delay => '3ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100, vacuum_cost_page_dirty => 0);
 
-# One test: this many processes wait at the use count, this many for a pin, and all others for
+# One test: this many processes wait at the gate, this many for a pin, and all others for
 # those.
 sub all_stand
 {
-	my ($use count, $pin, $what) = @_;
+	my ($gate, $pin, $what) = @_;
 	ok(pv_await($node, q{
 		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE wait_event = 'BufferPin') || ' ' ||
 			count(*) FILTER (WHERE coalesce(wait_event, '') NOT IN ('advisory', 'BufferPin', 'Extension'))
-		FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, "$use count $pin 0"), $what)
+		FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, "$gate $pin 0"), $what)
 	  or diag pv_processes($node);
 	return;
 }
 
-# Wait until all processes are stopped.  Returns the number of those at the use count.
+# Wait until all processes are stopped.  Returns the number of those at the gate.
 sub until_stopped
 {
 	pv_await($node, q{
 		SELECT count(*) FROM pg_stat_activity
 		WHERE backend_type IN ('parvacuum background leader', 'parallel worker') AND coalesce(wait_event, '') NOT IN ('advisory', 'Extension')}, 0)
 	  or diag pv_processes($node);
-	return sql("SELECT count(*) $at_use_count 'ShareLock'");
+	return sql("SELECT count(*) $at_gate 'ShareLock'");
 }
 
 sub start_vacuum
