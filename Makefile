@@ -64,6 +64,8 @@ OBJS = \
 	src/sql/monitor.o \
 	src/store/container.o \
 	src/store/deadtids.o \
+	src/store/deadtids_read.o \
+	src/store/deadtids_write.o \
 	src/store/space.o \
 	src/throttle/balance.o \
 	src/throttle/cost.o

@@ -1,5 +1,5 @@
--- Tables with every kind of history, each vacuumed with no, one and three
--- workers, against a twin that stock VACUUM has done.  A finding is a fault.
+-- Tables with every kind of history, each vacuumed with no, one and three workers, and
+-- compared with a twin that stock VACUUM has vacuumed.  A row is a fault.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle_sql :abs_srcdir '/test/oracle.sql'
 \set ECHO none

@@ -1,5 +1,5 @@
--- Rows that somebody still sees, and rows of transactions that have not ended:
--- they stay, and go when they may.  Needs max_prepared_transactions.
+-- Rows that a snapshot still sees, and rows of open transactions: they remain as long as
+-- they are needed.  Needs max_prepared_transactions.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle_sql :abs_srcdir '/test/oracle.sql'
 \set ECHO none

@@ -1,4 +1,4 @@
--- No to many indexes, of each access method.
+-- From no index to many indexes, of each access method
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle_sql :abs_srcdir '/test/oracle.sql'
 \set ECHO none

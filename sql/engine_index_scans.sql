@@ -1,5 +1,5 @@
--- A store so small that the indexes are gone through many times, and a server
--- that has no workers to give.
+-- A store so small that the vacuum needs many index scans, and a server without free
+-- workers
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle_sql :abs_srcdir '/test/oracle.sql'
 \set ECHO none

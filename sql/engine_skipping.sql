@@ -1,15 +1,15 @@
--- Which pages are read, by the visibility map: the rule that docs/internals.md states under
--- "What is read".  Everything is in shared buffers, where nothing is read and
--- measured, so a jump never costs anything.  A sample of what is skipped is read in
--- the last part only: before, the numbers are to be those of the rule.
+-- Which pages are read, by the visibility map: the rule that docs/internals.md describes
+-- under "What is read".  All pages are in shared buffers, where no read is measured, so a
+-- jump never costs anything.  Samples of skipped pages are read in the last part only;
+-- before, the numbers are those of the rule.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parvacuum;
 CREATE EXTENSION IF NOT EXISTS pg_visibility;
 RESET client_min_messages;
 SET parvacuum.sample_pages = 0;
 
--- one row a page, with room for another version of it; not logged, so that no
--- page is frozen for the sake of its image
+-- One row on each page, with room for another version of it.  Unlogged, so that no page
+-- is frozen because its image is logged.
 CREATE UNLOGGED TABLE pages (id int, v int, pad text) WITH (autovacuum_enabled = off, fillfactor = 10);
 ALTER TABLE pages ALTER pad SET STORAGE PLAIN;
 CREATE FUNCTION fill(n int) RETURNS void LANGUAGE sql AS $$
@@ -20,7 +20,8 @@ CREATE VIEW map AS
     SELECT count(*) AS pages, count(*) FILTER (WHERE all_visible) AS all_visible, count(*) FILTER (WHERE all_frozen) AS all_frozen
     FROM pg_visibility_map('pages');
 
--- All is frozen but every tenth page: nine in a row are skipped, which core reads.
+-- All pages are frozen except every tenth: runs of nine pages are skipped, which core
+-- reads.
 SELECT fill(3000);
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
@@ -41,9 +42,9 @@ RESET parvacuum.skip_rule;
 UPDATE pages SET v = 3 WHERE id % 10 = 0;
 SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0, disable_page_skipping => true) WHERE relid = 'pages'::regclass;
 
--- A hundred pages in a row are not frozen; the row that holds relfrozenxid back
--- is on a page that was changed.  The hundred are few beside those that have to be
--- read, so relfrozenxid advances at little cost.  Core skips them.
+-- A hundred consecutive pages are not frozen; the row that holds back relfrozenxid is on
+-- a page that was changed.  The hundred pages are few beside those that have to be read,
+-- so relfrozenxid advances at little cost.  Core skips them.
 SELECT fill(3000);
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
@@ -58,8 +59,8 @@ RESET parvacuum.skip_rule;
 UPDATE pages SET v = 3 WHERE id = 1 OR id > 200;
 SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
--- Nearly all pages are not frozen.  Reading them to advance relfrozenxid would
--- cost much, and they are skipped, in short runs too; core reads them.
+-- Nearly all pages are not frozen.  Reading them to advance relfrozenxid would cost much,
+-- and they are skipped, in short runs, too; core reads them.
 SELECT fill(3000);
 SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 UPDATE pages SET v = 1 WHERE id % 10 = 0;
@@ -72,7 +73,7 @@ SET parvacuum.skip_rule = 'core';
 SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 RESET parvacuum.skip_rule;
 
--- An aggressive vacuum reads them, whatever it costs, and skips what is frozen.
+-- An aggressive vacuum reads them at any cost, and skips frozen pages.
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 4 WHERE id <= 1500;
@@ -83,8 +84,8 @@ SELECT * FROM map;
 SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 RESET vacuum_freeze_table_age;
 
--- Some megabytes are not frozen, more than an eighth of what has to be read.
--- Core's rule holds for them: read in short runs, skipped in long ones.
+-- Some megabytes are not frozen, more than an eighth of the pages that have to be read.
+-- The rule of core applies to them: read in short runs, skipped in long ones.
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
 UPDATE pages SET v = 6 WHERE id = 1;
@@ -96,7 +97,7 @@ SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers 
 UPDATE pages SET v = 8 WHERE id % 50 = 1;
 SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
--- In a table of up to 8 MB core's rule holds, for exact counts.
+-- In a table of up to 8 MB the rule of core applies, for exact counts.
 SELECT fill(1000);
 VACUUM (FREEZE) pages;
 SELECT pg_current_xact_id() \g /dev/null
@@ -105,14 +106,14 @@ SELECT pages_scanned, tuples_remaining FROM parvacuum_run('pages', workers => 0)
 UPDATE pages SET v = 2 WHERE id % 50 = 0;
 SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
--- Frozen pages are skipped at the end too, but for the last.
+-- Frozen pages are skipped at the end, too, except for the last one.
 SELECT fill(3000);
 VACUUM (FREEZE) pages;
 SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
--- A sample of the pages in short runs is read to count rows: of the 2700 here all, until
--- some have shown that they are alike, and then one of thirteen.  Others are left out, so
--- relfrozenxid stays where they are not frozen.
+-- A sample of the pages in short runs is read to count rows: of the 2700 pages here all,
+-- until some have shown that they are alike, and then one of thirteen.  Others are left
+-- out, so relfrozenxid does not advance where they are not frozen.
 RESET parvacuum.sample_pages;
 SELECT fill(3000);
 VACUUM (FREEZE) pages;

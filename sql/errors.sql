@@ -1,5 +1,5 @@
 --
--- What parvacuum_run() and CALL parvacuum() refuse, and in which words
+-- What parvacuum_run() and CALL parvacuum() refuse, and with which messages
 --
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parvacuum;
@@ -7,7 +7,7 @@ RESET client_min_messages;
 
 CREATE TABLE err_t (a int PRIMARY KEY);
 
--- no table at all
+-- no such table
 SELECT * FROM parvacuum_run(NULL);
 \echo :SQLSTATE
 SELECT * FROM parvacuum_run('err_nonesuch');
@@ -31,19 +31,19 @@ SELECT * FROM parvacuum_run('err_f');
 SELECT * FROM parvacuum_run('err_t_pkey');
 CALL parvacuum('err_v');
 
--- not in another process
+-- tables that another process cannot access
 CREATE TEMP TABLE err_temp (a int);
 SELECT * FROM parvacuum_run('err_temp');
 \echo :SQLSTATE
 
--- wrong arguments
+-- invalid arguments
 SELECT * FROM parvacuum_run('err_t', workers => -1);
 \echo :SQLSTATE
 SELECT * FROM parvacuum_run('err_t', workers => 1025);
 SELECT * FROM parvacuum_run('err_t', index_cleanup => 'sometimes');
 \echo :SQLSTATE
 
--- no rights
+-- missing rights
 CREATE ROLE regress_err_role;
 SET ROLE regress_err_role;
 SELECT * FROM parvacuum_run('err_t');
@@ -58,7 +58,7 @@ CREATE TABLE err_p2 PARTITION OF err_p FOR VALUES IN (2);
 ALTER TABLE err_p OWNER TO regress_err_role;
 ALTER TABLE err_p2 OWNER TO regress_err_role;
 SET ROLE regress_err_role;
--- core's warning has changed since
+-- the warning of core has changed since
 SET client_min_messages = error;
 SELECT relid FROM parvacuum_run('err_p');
 RESET client_min_messages;
@@ -88,12 +88,13 @@ SELECT err_plpgsql();
 SELECT err_sql();
 SELECT err_call();
 
--- what the caller's own transaction has locked
+-- tables that the caller's own transaction has locked
 CREATE FUNCTION err_lock(rel regclass) RETURNS bool LANGUAGE plpgsql AS
     $$ BEGIN EXECUTE format('LOCK TABLE %s IN SHARE MODE', rel); RETURN true; END $$;
 SELECT CASE WHEN err_lock('err_t') THEN (SELECT count(*) FROM parvacuum_run('err_t')) END;
 \echo :SQLSTATE
--- of a partition that shows only when the background leader waits for it
+-- a partition locked by the caller, which is found when the background leader waits for
+-- it
 SET deadlock_timeout = '100ms';
 \set VERBOSITY terse
 SELECT CASE WHEN err_lock('err_p2') THEN (SELECT count(*) FROM parvacuum_run('err_p')) END;
@@ -109,7 +110,7 @@ SET parvacuum.cost_limit_scale = 2;
 SET parvacuum.store_limit = -2;
 \set VERBOSITY default
 
--- none of this has left anything behind
+-- the refused statements have changed nothing
 SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
 SELECT relid, workers_planned FROM parvacuum_run('err_t', workers => 0);
 

@@ -1,5 +1,5 @@
--- The other tests trust the oracle, so here it must see each kind of fault.
--- Stock VACUUM does both twins; then one is damaged.
+-- The other tests depend on the oracle, so this test checks that it finds each kind of
+-- fault.  Stock VACUUM vacuums both twins; then one of them is damaged.
 \getenv abs_srcdir PG_ABS_SRCDIR
 \set oracle_sql :abs_srcdir '/test/oracle.sql'
 \set ECHO none
@@ -16,7 +16,7 @@ BEGIN
                   UNION ALL SELECT what FROM oracle.check_table('ours')) f);
 END $$;
 
--- Twins of a kind; :vacuumed does both of them.
+-- Twins of a kind; :vacuumed vacuums both of them.
 CREATE FUNCTION twins(kind text) RETURNS SETOF text
 LANGUAGE sql AS $$
     SELECT oracle.make_twins(kind, 2000, ARRAY['btree', 'hash', 'gin', 'gist'], 60)
@@ -93,7 +93,7 @@ SELECT faults(true);
 SELECT twins('fifth') \gexec
 \o
 VACUUM stock;
--- this vacuum sees no indexes
+-- this vacuum does not know the indexes
 UPDATE pg_index SET indisready = false WHERE indrelid = 'ours'::regclass;
 VACUUM ours;
 UPDATE pg_index SET indisready = true WHERE indrelid = 'ours'::regclass;
@@ -144,7 +144,7 @@ SELECT overwrite('fsm', ':');
 \c -
 SELECT faults();
 
--- in a new cluster no multixact could be older than the table's
+-- in a new cluster no multixact can be older than that of the table
 CREATE TABLE burnt AS SELECT 1 AS i;
 \o /dev/null
 SELECT format('BEGIN; SELECT FROM burnt FOR SHARE; SAVEPOINT s; UPDATE burnt SET i = %s; COMMIT', i) FROM generate_series(1, 5) i \gexec

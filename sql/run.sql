@@ -17,7 +17,7 @@ SELECT relid, workers_planned, workers_launched <= 2 AS launched, pages_total,
        tuples_recently_dead, tuples_missed, dead_items, index_scans, index_scan_bypassed
 FROM parvacuum_run('run_t', workers => 2);
 
--- the same without workers, and with what phases and usage must be
+-- the same without workers, with the expected phases and usage
 DELETE FROM run_t WHERE a % 5 = 1;
 SELECT relid, workers_planned, workers_launched, tuples_removed, dead_items,
        index_scans, dead_tuple_bytes > 0 AS store, heap_scan_ms > 0 AS scan,
@@ -26,7 +26,7 @@ SELECT relid, workers_planned, workers_launched, tuples_removed, dead_items,
        wal_records > 0 AS wal, buffers_hit + buffers_read > pages_total AS buffers
 FROM parvacuum_run('run_t', workers => 0);
 
--- nothing to do: pages that are all-visible are not read
+-- nothing to vacuum: all-visible pages are not read
 SELECT pages_total, pages_scanned < pages_total / 10 AS skipped, tuples_removed,
        index_scans
 FROM parvacuum_run('run_t');
@@ -40,7 +40,7 @@ SELECT relfrozenxid_advanced
 FROM parvacuum_run(rel => 'run_t', freeze => true, "analyze" => true, verbose => false);
 SELECT count(*) FROM pg_stats WHERE tablename = 'run_t';
 
--- few dead rows: the indexes wait, unless told otherwise
+-- few dead rows: indexes are not vacuumed, unless that is asked for
 DELETE FROM run_t WHERE a = 2;
 SELECT dead_items, index_scans, index_scan_bypassed FROM parvacuum_run('run_t');
 SELECT dead_items, index_scans, index_scan_bypassed
@@ -76,7 +76,7 @@ CREATE UNLOGGED TABLE run_u AS SELECT 1 AS a;
 SELECT relid, tuples_remaining FROM parvacuum_run('run_m');
 SELECT relid, tuples_remaining FROM parvacuum_run('run_u');
 
--- a catalog is left to core; the row has what that took
+-- a catalog is vacuumed by core; the row has its time and usage
 SELECT relid, workers_planned, tuples_removed, relfrozenxid_advanced,
        elapsed_ms > 0 AS elapsed, buffers_hit + buffers_read > 0 AS buffers
 FROM parvacuum_run('pg_am');
@@ -93,7 +93,7 @@ SET max_parallel_maintenance_workers = 0;
 SELECT workers_planned FROM parvacuum_run('run_t', workers => 4, disable_page_skipping => true);
 RESET max_parallel_maintenance_workers;
 
--- the procedure; how long it took is in the detail, which is not shown here
+-- the procedure; its time is in the detail, which is not shown here
 \set VERBOSITY terse
 CALL parvacuum('run_t');
 CALL parvacuum('run_p', workers => 1, "analyze" => true);

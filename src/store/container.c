@@ -4,10 +4,10 @@
  *	  How dead items are encoded: the offsets of a block, and the blocks of a
  *	  segment.
  *
- * The formats are described in store/container.h, where the probes are too.
- * Nothing here allocates, locks, or knows where a segment is stored; every
- * participant may run it on memory of its own, or on memory that no one changes
- * any more.
+ * store/container.h describes the formats, and has the probes.  Nothing here
+ * allocates memory, takes a lock, or knows where a segment is stored.  Any
+ * participant may call these functions on its private memory, or on segments
+ * that are not changed any more.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -17,9 +17,10 @@
 
 #include "common/hashfn.h"
 #include "port/pg_bitutils.h"
+
 #include "store/container.h"
 
-/* Counts and bitmap lengths must fit the byte, and the bits, they have. */
+/* Counts and lengths of bitmaps must fit in their byte, or in its bits. */
 StaticAssertDecl(PV_BITMAP_MAX_BYTES <= PG_UINT8_MAX,
 				 "a bitmap's length must fit in a byte");
 StaticAssertDecl(PV_CONTAINER_MAX_BYTES / 2 < PV_WIDE,
@@ -63,7 +64,7 @@ set_element(uint8 *p, bool wide, int i, uint32 value)
 		p[i] = (uint8) value;
 }
 
-/* In how many runs of consecutive numbers do the n >= 1 offsets fall? */
+/* Number of runs of consecutive numbers in n >= 1 offsets. */
 static int
 count_runs(const OffsetNumber *offsets, int n)
 {
@@ -85,7 +86,7 @@ encode_array(const OffsetNumber *offsets, int n, uint8 *out)
 		set_element(out + 1, wide, i, offsets[i]);
 }
 
-/* Write the offsets as a bitmap that leaves out empty bytes at both ends. */
+/* Write the offsets as a bitmap without the empty bytes at both ends. */
 static void
 encode_bitmap(const OffsetNumber *offsets, int n, uint8 *out)
 {
@@ -98,7 +99,7 @@ encode_bitmap(const OffsetNumber *offsets, int n, uint8 *out)
 		out[2 + offsets[i] / 8 - base] |= 1 << (offsets[i] % 8);
 }
 
-/* Write the offsets as runs, of which there are so many. */
+/* Write the offsets as runs; "runs" is count_runs() of them. */
 static void
 encode_runs(const OffsetNumber *offsets, int n, int runs, uint8 *out)
 {
@@ -124,7 +125,7 @@ encode_runs(const OffsetNumber *offsets, int n, int runs, uint8 *out)
  * PV_CONTAINER_MAX_BYTES, and set *kind.  Returns the bytes written.
  *
  * The caller has checked that the offsets ascend within 1 .. PV_MAX_OFFSET.
- * Of kinds of equal size the one that is probed fastest is taken.
+ * Among kinds of equal size the one that is probed fastest is chosen.
  */
 int
 pv_container_encode(const OffsetNumber *offsets, int n, uint8 *out,
@@ -153,7 +154,7 @@ pv_container_encode(const OffsetNumber *offsets, int n, uint8 *out,
 	return array_cost;
 }
 
-/* Bytes that the container takes, as pv_container_encode() returned them. */
+/* Size of a container in bytes, as pv_container_encode() returned it. */
 int
 pv_container_bytes(PvContainerKind kind, const uint8 *c)
 {
@@ -166,8 +167,8 @@ pv_container_bytes(PvContainerKind kind, const uint8 *c)
 }
 
 /*
- * Write the offsets of so many bytes of a bitmap, of which the first is byte
- * number "base".  Returns their number.
+ * Write the offsets that the bytes of a bitmap stand for; the first of them is
+ * byte number "base" of the map.  Returns the number of offsets.
  */
 static int
 decode_bits(const uint8 *bits, int bytes, int base, OffsetNumber *offsets)
@@ -210,8 +211,8 @@ pv_container_decode(PvContainerKind kind, const uint8 *c,
 }
 
 /*
- * Is off in this wide array or these wide runs?  Only pages of more than
- * PV_NARROW_MAX line pointers have such containers, so it is kept simple.
+ * Is off in this wide array or these wide runs?  Only pages with more than
+ * PV_NARROW_MAX line pointers have such containers, so this is kept simple.
  */
 bool
 pv_container_probe_wide(PvContainerKind kind, const uint8 *c, uint32 off)
@@ -250,9 +251,9 @@ pv_segment_start(PvSegmentBuild *build)
 }
 
 /*
- * The locator of the container that stands at the end of those collected, and
- * has so many bytes.  If an equal one is among them, the result refers to
- * that, else the new one is kept.
+ * Returns the locator of the container that was written behind those collected so
+ * far, and has this many bytes.  If an equal one was collected before, the result
+ * refers to that one, else the new one is added.
  */
 static uint16
 intern_container(PvSegmentBuild *build, PvContainerKind kind, int bytes)
@@ -279,7 +280,7 @@ intern_container(PvSegmentBuild *build, PvContainerKind kind, int bytes)
 	return locator;
 }
 
-/* The locator for these offsets of the segment being built. */
+/* Make the locator for the dead offsets of a block. */
 static uint16
 make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
 {
@@ -295,8 +296,8 @@ make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
 }
 
 /*
- * Add block idx, counted from the segment's first, with its n >= 1 dead offsets.
- * The caller has checked that blocks and offsets ascend, and are possible.
+ * Add block idx, counted from the first block of the segment, with its n >= 1 dead
+ * offsets.  The caller has checked that blocks and offsets are valid and ascend.
  */
 void
 pv_segment_add(PvSegmentBuild *build, uint32 idx, const OffsetNumber *offsets,
@@ -328,7 +329,7 @@ is_uniform(const PvSegmentBuild *build)
 	return true;
 }
 
-/* A plan for this layout, with room for the containers behind the head. */
+/* A plan for a layout with locators: its head, then the containers. */
 static PvSegmentPlan
 plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 {
@@ -337,7 +338,7 @@ plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 	return plan;
 }
 
-/* A plan for a locator for every block, and an empty container if need be. */
+/* A plan for the layout "direct", with an empty container if one is needed. */
 static PvSegmentPlan
 plan_direct(const PvSegmentBuild *build)
 {
@@ -349,7 +350,7 @@ plan_direct(const PvSegmentBuild *build)
 	return plan;
 }
 
-/* A plan for a matrix of so many rows behind a head of so many bytes. */
+/* A plan for a matrix of nrows rows behind a head of "head" bytes. */
 static PvSegmentPlan
 plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 			int nrows)
@@ -360,14 +361,14 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 	return plan;
 }
 
-/* Of two plans that differ in ranking blocks or not, the better one. */
+/* The better one of a ranked plan and the corresponding direct one. */
 static PvSegmentPlan
 better_plan(PvSegmentPlan ranked, PvSegmentPlan direct)
 {
 	return direct.bytes <= ranked.bytes + PV_DIRECT_SLACK(ranked.bytes) ? direct : ranked;
 }
 
-/* Decide how to pack a segment that has blocks. */
+/* Decide how to pack a segment that has at least one block. */
 PvSegmentPlan
 pv_segment_plan(const PvSegmentBuild *build)
 {
@@ -390,7 +391,7 @@ pv_segment_plan(const PvSegmentBuild *build)
 	return matrix.bytes <= locators.bytes ? matrix : locators;
 }
 
-/* Set the bits of the present blocks.  Returns how many are in the first word. */
+/* Set the bits of the present blocks.  Returns the number in the first word. */
 static int
 pack_present(const PvSegmentBuild *build, uint64 *present)
 {
@@ -400,7 +401,7 @@ pack_present(const PvSegmentBuild *build, uint64 *present)
 	return pv_popcount64(present[0]);
 }
 
-/* A locator of the segment being built, as it is when containers have moved. */
+/* Adjust a locator of the segment being built to the moved containers. */
 static uint16
 moved_locator(uint16 locator, int distance)
 {
@@ -408,14 +409,15 @@ moved_locator(uint16 locator, int distance)
 }
 
 /*
- * The locator for absent blocks of a direct segment: of the sort that most
- * present ones have, with the empty container that stands behind the others.
+ * The locator for absent blocks of a direct segment.  It is of the kind that most
+ * present blocks have.  If that is a container, it is the empty one behind all
+ * others.
  */
 static uint16
 absent_locator(const PvSegmentBuild *build, int head)
 {
 	int			count[PV_RUNS + 2] = {0};
-	int			most = PV_RUNS + 1; /* stands for no container */
+	int			most = PV_RUNS + 1; /* no container */
 
 	for (int i = 0; i < build->nblocks; i++)
 	{
@@ -433,7 +435,7 @@ absent_locator(const PvSegmentBuild *build, int head)
 	return most << PV_LOCATOR_POS_BITS | (head + build->used) / PV_LOCATOR_STEP;
 }
 
-/* Pack a segment as locators and containers, to zeroed memory. */
+/* Pack a segment as locators and containers, into zeroed memory. */
 static void
 pack_locators(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 {
@@ -472,7 +474,7 @@ pack_locators(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 	}
 }
 
-/* Write to offsets what a locator stands for.  Returns their number. */
+/* Write the offsets that a locator stands for.  Returns their number. */
 static int
 decode_locator(const char *segment, uint32 locator, OffsetNumber *offsets)
 {
@@ -485,7 +487,7 @@ decode_locator(const char *segment, uint32 locator, OffsetNumber *offsets)
 	return PV_RUN_LENGTH(locator);
 }
 
-/* Pack a segment as a matrix, to zeroed memory. */
+/* Pack a segment as a matrix, into zeroed memory. */
 static void
 pack_matrix(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 {
@@ -516,8 +518,8 @@ pack_matrix(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 }
 
 /*
- * Pack a segment as planned, not inline.  "out" has room for the plan's bytes,
- * and is aligned for uint64.
+ * Pack a segment as planned, if it is not inline.  "out" has room for the plan's
+ * bytes, and is aligned for uint64.
  */
 void
 pv_segment_pack(const PvSegmentBuild *build, const PvSegmentPlan *plan,
@@ -530,7 +532,7 @@ pv_segment_pack(const PvSegmentBuild *build, const PvSegmentPlan *plan,
 		pack_matrix(build, plan, out);
 }
 
-/* The PV_INLINE_BITS bits that are a segment which was planned to be inline. */
+/* Pack a segment that was planned to be inline, into PV_INLINE_BITS bits. */
 uint32
 pv_segment_pack_inline(const PvSegmentBuild *build)
 {
@@ -540,7 +542,7 @@ pv_segment_pack_inline(const PvSegmentBuild *build)
 
 /*
  * Write the offsets of block idx of an inline segment.  Returns their number,
- * 0 if it is another block that the segment has.
+ * 0 if the segment has another block.
  */
 int
 pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
@@ -552,8 +554,8 @@ pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
 
 /*
  * Write the offsets of block idx of a segment that is not inline, ascending, to
- * an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the block
- * is not present.
+ * an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the block is
+ * absent.
  */
 int
 pv_segment_decode(const char *segment, PvSegmentLayout layout, uint32 idx,

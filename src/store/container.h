@@ -4,40 +4,42 @@
  *	  How dead items are encoded: the offsets of a block, and the blocks of a
  *	  segment.
  *
- * A container holds the dead offsets of one heap block.  There are three
- * kinds; the encoder takes whichever needs the fewest bytes:
+ * A container has the dead offsets of one block.  There are three kinds, and the
+ * encoder chooses the one that needs the fewest bytes:
  *
- *	array	count, then the offsets themselves
+ *	array	count, then the offsets
  *	bitmap	first byte of the map, number of bytes, then the bytes
- *	runs	count, then the first offset of every run, then the last of every run
+ *	runs	count, then the first offset of each run, then the last of each run
  *
- * Offsets in arrays and runs take one byte each ("narrow") when the largest of
- * the set fits, else two ("wide", marked by a bit of the count).  A container
- * does not say which kind it is, and has no alignment.
+ * Offsets in arrays and runs take one byte each ("narrow") if the largest offset
+ * fits, else two ("wide", marked by a bit of the count).  A container does not
+ * contain its kind, and has no alignment.
  *
- * A locator, 16 bits, says which offsets a block has: it either is a short run,
- * or it tells kind and place of a container.
+ * A locator has 16 bits, and stands for the offsets of a block.  It is either a
+ * short run, or the kind and the place of a container.
  *
- * A segment holds the blocks of PV_SEGMENT_BLOCKS consecutive ones that have
- * dead items.  It is built from private memory in one go, and never changed.
- * Equal containers are stored once.  Its layout is not stored in it either;
- * the smallest is taken, or nearly so:
+ * A segment contains those of PV_SEGMENT_BLOCKS consecutive blocks that have dead
+ * items ("present" blocks).  It is packed in one step, and never changed.  Equal
+ * containers are stored once.  There are six layouts.  The smallest one is chosen,
+ * or a slightly larger one that is faster to read.  The layout is not stored in
+ * the segment:
  *
- *	inline			one block with one run: 22 bits, and no memory
- *	uniform			all blocks have the same offsets: which blocks are present,
- *					one locator, at most one container
- *	ranked			which blocks are present, a locator for each, containers
- *	direct			a locator for every block, containers
- *	ranked matrix	which blocks are present, a bitmap for each
- *	direct matrix	a bitmap for every block
+ *	inline			one block with one run: 22 bits in the directory, no memory
+ *	uniform			all blocks have the same offsets: a bitmap of the present
+ *					blocks, one locator, at most one container
+ *	ranked			a bitmap of the present blocks, a locator for each of them,
+ *					containers
+ *	direct			a locator for each block, containers
+ *	ranked matrix	a bitmap of the present blocks, a row for each of them
+ *	direct matrix	a row for each block
  *
- * The bitmaps of a matrix are all of the same width.  The direct layouts find
- * a block without ranking the present ones, so they are faster to read, and
- * larger if few blocks are present.  Absent blocks have no offsets there, in
- * the way that most others have theirs, so that a probe does not branch on
- * which they are.
+ * The rows of a matrix are bitmaps of equal width.  The direct layouts find a
+ * block without counting the present ones before it, so they are faster to read,
+ * and larger if few blocks are present.  There an absent block has an empty
+ * container or an empty run, whichever the kind of most present blocks is, so
+ * that a probe need not branch on whether a block is present.
  *
- * All sizes and limits that decide between encodings stand in this file.
+ * All sizes and limits that decide between encodings are in this file.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -52,10 +54,10 @@
 /* PV_NO_SIMD builds the portable code where SSE2 would be used. */
 #if defined(__SSE2__) && !defined(PV_NO_SIMD)
 #include <emmintrin.h>
-
-#include "store/segment.h"
 #define PV_USE_SSE2 1
 #endif
+
+#include "store/segment.h"
 
 #define PV_LOW_BITS(n)			(((uint32) 1 << (n)) - 1)
 
@@ -72,7 +74,7 @@ typedef enum PvContainerKind
 	PV_RUNS
 } PvContainerKind;
 
-/* The largest offset a heap page can have; larger ones are refused. */
+/* The largest offset that a page can have; larger ones are refused. */
 #define PV_MAX_OFFSET			((int) MaxHeapTuplesPerPage)
 
 /* The largest offset of narrow arrays and runs. */
@@ -81,22 +83,22 @@ typedef enum PvContainerKind
 /* Marks a wide array or wide runs; the other bits of the byte are the count. */
 #define PV_WIDE					0x80
 
-/* Offset n is bit n % 8 of byte n / 8, so that byte 0 has 7 useful bits. */
+/* Offset n is bit n % 8 of byte n / 8, so byte 0 has 7 useful bits. */
 #define PV_BITMAP_BYTES(first, last)	((last) / 8 - (first) / 8 + 1)
 #define PV_BITMAP_MAX_BYTES		(PV_MAX_OFFSET / 8 + 1)
 
-/* What each kind costs for a set of n offsets in r runs, in bytes. */
+/* Size of each kind in bytes, for n offsets in r runs. */
 #define PV_WIDTH(last)			((last) <= PV_NARROW_MAX ? 1 : 2)
 #define PV_ARRAY_COST(n, last)	(1 + (n) * PV_WIDTH(last))
 #define PV_RUNS_COST(r, last)	(1 + 2 * (r) * PV_WIDTH(last))
 #define PV_BITMAP_COST(first, last) (2 + PV_BITMAP_BYTES(first, last))
 
-/* No container is larger: a bitmap of everything is always possible. */
+/* The largest size of a container: a bitmap of all offsets is always possible. */
 #define PV_CONTAINER_MAX_BYTES	PV_BITMAP_COST(1, PV_MAX_OFFSET)
 
 /*
- * A probe loads whole vectors, so it may read, but never use, this many bytes
- * behind a container.
+ * A probe loads whole vectors, so it may read this many bytes behind a container.
+ * It does not use them.
  */
 #define PV_CONTAINER_OVERREAD	16
 
@@ -109,8 +111,8 @@ extern bool pv_container_probe_wide(PvContainerKind kind, const uint8 *c,
 									uint32 off);
 
 /*
- * Is off in this bitmap?  Any off may be asked for.  There is no branch on the
- * outcome, because the outcome is what a branch predictor cannot know.
+ * Is off in this bitmap?  Any off is allowed.  There is no branch on the result,
+ * because a branch predictor could not predict it.
  */
 static inline bool
 pv_bitmap_probe(const uint8 *c, uint32 off)
@@ -124,8 +126,8 @@ pv_bitmap_probe(const uint8 *c, uint32 off)
 #ifdef PV_USE_SSE2
 
 /*
- * A vector with the low byte of off in every place.  The multiplication spreads
- * it faster than a sequence of unpacking instructions.
+ * A vector with the low byte of off in each element.  The multiplication is faster
+ * than a sequence of unpacking instructions.
  */
 static inline __m128i
 pv_spread(uint32 off)
@@ -133,7 +135,7 @@ pv_spread(uint32 off)
 	return _mm_set1_epi32((int) ((off & 0xFF) * 0x01010101U));
 }
 
-/* A mask of those of the count bytes at p, at most 16, that equal off. */
+/* A mask of the bytes that equal off, among "count" bytes at p, at most 16. */
 static inline uint32
 pv_bytes_equal(const uint8 *p, uint32 count, uint32 off)
 {
@@ -157,8 +159,8 @@ pv_array_probe_narrow(const uint8 *c, uint32 off)
 }
 
 /*
- * Is off in these narrow runs?  There are at most 16 of them, because a bitmap
- * of all narrow offsets is smaller than 17.
+ * Is off in these narrow runs?  There are at most 16 of them, because a bitmap of
+ * all narrow offsets is smaller than 17 runs.
  */
 static inline bool
 pv_runs_probe_narrow(const uint8 *c, uint32 off)
@@ -201,7 +203,7 @@ pv_runs_probe_narrow(const uint8 *c, uint32 off)
 
 #endif							/* PV_USE_SSE2 */
 
-/* Is off in container c of this kind?  Any off may be asked for. */
+/* Is off in container c of this kind?  Any off is allowed. */
 static inline bool
 pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
 {
@@ -221,9 +223,9 @@ pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
  */
 
 /*
- * With PV_LOCATOR_RUN, the rest is the start and the length of a run; length 0
- * stands for a block without dead items.  Else it is the container's kind and
- * its distance from the segment's beginning, in steps.
+ * With PV_LOCATOR_RUN, the rest is the start and the length of a run; a block
+ * without dead items has a run of length 0.  Without it, the rest is the kind of
+ * a container and its distance from the beginning of the segment, in steps.
  */
 #define PV_LOCATOR_RUN			0x8000
 #define PV_LOCATOR_NONE			PV_LOCATOR_RUN
@@ -239,17 +241,17 @@ pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
 #define PV_LOCATOR_KIND(loc)	((PvContainerKind) (((loc) >> PV_LOCATOR_POS_BITS) & 3))
 #define PV_LOCATOR_POS(loc)		(((loc) & PV_LOW_BITS(PV_LOCATOR_POS_BITS)) * PV_LOCATOR_STEP)
 
-/* What a container takes at most among others that locators refer to. */
+/* The largest size of a container, rounded up to the step of locators. */
 #define PV_CONTAINER_ROOM		TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
 
-/* Is off in the run that this locator is? */
+/* Is off in the run of this locator? */
 static inline bool
 pv_run_probe(uint32 locator, uint32 off)
 {
 	return off - PV_RUN_START(locator) < PV_RUN_LENGTH(locator);
 }
 
-/* Is off among the offsets that this locator of a segment stands for? */
+/* Is off one of the offsets that this locator of a segment stands for? */
 static inline bool
 pv_locator_probe(const char *segment, uint32 locator, uint32 off)
 {
@@ -277,38 +279,38 @@ typedef enum PvSegmentLayout
 	PV_SEG_DIRECT
 } PvSegmentLayout;
 
-/* An inline segment: the block's number, then its locator without the flag. */
+/* An inline segment: the number of the block, then its locator without the flag. */
 #define PV_INLINE_RUN_BITS		15
 #define PV_INLINE_BITS			(PV_INLINE_RUN_BITS + 7)
 
 /*
- * What the other layouts begin with.  "present" has a bit for each block;
- * "below" is the number of bits in its first word, so that a rank needs only
- * one count.  The first byte of each row of a matrix holds offsets base * 8 and
- * up.
+ * The heads of the other layouts.  "present" has a bit for each block.  "below" is
+ * the number of bits in its first word, so that computing a rank counts the bits
+ * of one word only.  The first byte of each row of a matrix has the offsets from
+ * base * 8 on.
  */
 typedef struct PvUniformSegment
 {
 	uint64		present[2];
-	uint16		locator;		/* then the container, if it has one */
+	uint16		locator;		/* followed by the container, if there is one */
 } PvUniformSegment;
 
 typedef struct PvRankedSegment
 {
 	uint64		present[2];
 	uint16		below;
-	uint16		locators[FLEXIBLE_ARRAY_MEMBER];	/* then the containers */
+	uint16		locators[FLEXIBLE_ARRAY_MEMBER];	/* followed by the containers */
 } PvRankedSegment;
 
 typedef struct PvDirectSegment
 {
-	uint16		locators[PV_SEGMENT_BLOCKS];	/* then the containers */
+	uint16		locators[PV_SEGMENT_BLOCKS];	/* followed by the containers */
 } PvDirectSegment;
 
 typedef struct PvMatrix
 {
 	uint8		base;
-	uint8		stride;			/* bytes of a row; then the rows */
+	uint8		stride;			/* bytes of a row; the rows follow */
 } PvMatrix;
 
 typedef struct PvRankedMatrix
@@ -330,17 +332,17 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
 #define PV_MATRIX_HEAD_BYTES \
 	(offsetof(PvRankedMatrix, matrix) + sizeof(PvMatrix))
 
-/* No segment is larger: a matrix of the widest rows is always possible. */
+/* The largest size of a segment: a matrix of the widest rows is always possible. */
 #define PV_SEGMENT_MAX_BYTES \
 	(PV_MATRIX_HEAD_BYTES + PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES)
 
-/* A direct layout is taken if it is at most this much larger, in bytes. */
+/* A direct layout is chosen if it is at most this many bytes larger. */
 #define PV_DIRECT_SLACK(ranked)	Max(64, (ranked) / 8)
 
-/* No offsets, as a container of any kind. */
+/* Size of an empty container; it is valid as any kind. */
 #define PV_EMPTY_BYTES			2
 
-/* A segment being built.  Positions are relative to "containers". */
+/* A segment being built.  Positions in locators are relative to "containers". */
 typedef struct PvSegmentBuild
 {
 	int			nblocks;		/* present blocks so far */
@@ -360,7 +362,7 @@ typedef struct PvSegmentPlan
 {
 	PvSegmentLayout layout;
 	int			bytes;
-	int			head;			/* where containers begin; 0 for a matrix */
+	int			head;			/* position of the containers; 0 for a matrix */
 } PvSegmentPlan;
 
 extern void pv_segment_start(PvSegmentBuild *build);
@@ -382,8 +384,8 @@ pv_present(const uint64 *present, uint32 idx)
 }
 
 /*
- * The number of bits in a word.  Inline, because with a call in the midst of
- * it a probe of any layout would have to save its registers.
+ * The number of bits in a word.  Inline, because a probe of any layout would have
+ * to save its registers around a call.
  */
 static inline uint32
 pv_popcount64(uint64 word)
@@ -411,7 +413,7 @@ pv_matrix_row(const PvMatrix *matrix, uint32 row)
 	return (const uint8 *) (matrix + 1) + row * matrix->stride;
 }
 
-/* Is off in this row of a matrix?  No branch on the outcome. */
+/* Is off in this row of a matrix?  Without a branch on the result. */
 static inline bool
 pv_matrix_probe(const PvMatrix *matrix, uint32 row, uint32 off)
 {
@@ -430,8 +432,8 @@ pv_inline_probe(uint32 bits, uint32 idx, uint32 off)
 }
 
 /*
- * Is offset off of block idx, counted from the segment's first, among those of
- * this segment?  Its layout is not inline.  Any offset may be asked for.
+ * Is offset off of block idx, counted from the first block of the segment, in this
+ * segment?  Its layout is not inline.  Any offset is allowed.
  */
 static inline bool
 pv_segment_probe(const char *segment, PvSegmentLayout layout, uint32 idx,
@@ -465,7 +467,7 @@ pv_segment_probe(const char *segment, PvSegmentLayout layout, uint32 idx,
 	return found & pv_locator_probe(segment, locator, off);
 }
 
-/* What pv_segment_probe() reads first, for a caller who prefetches it. */
+/* The address that pv_segment_probe() reads first, to be prefetched. */
 static inline const void *
 pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
 {
@@ -475,9 +477,9 @@ pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
 }
 
 /*
- * What it reads next, as can be told when the first read is done.  Where
- * present blocks are ranked there are few of them, so mostly there is nothing
- * more; that is left out.
+ * The address that pv_segment_probe() reads next, which is known when the first
+ * read is done.  The ranked layouts are left out: segments with few blocks are
+ * small, so there is mostly nothing more to fetch.
  */
 static inline const void *
 pv_segment_next_read(const char *segment, PvSegmentLayout layout, uint32 idx,

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * deadtids.h
- *	  The dead-TID store: which line pointers of which heap blocks are dead.
+ *	  The dead-TID store: which line pointers of which blocks are dead.
  *
  * See store/deadtids.c for the structure and its rules.  The store knows nothing
- * of vacuum; it is tested and benchmarked on its own.
+ * of the processes that use it, and is tested and benchmarked on its own.
  *
- * The first part is what callers need.  The second part is the layout, which
- * is here only because a probe must be inline to be fast.
+ * The first part is the interface.  The second part is the layout, which is in a
+ * header only because a probe must be inline to be fast.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -26,16 +26,16 @@
 /* A backend's handle on a store, local or shared. */
 typedef struct PvDeadTids PvDeadTids;
 
-/* The part that lives in shared memory, inside the caller's own struct. */
+/* The part that is shared by all handles. */
 typedef struct PvDeadTidsShared PvDeadTidsShared;
 
-/* Where an iteration over one segment stands; a stack variable. */
+/* The state of reading one segment; a variable on the caller's stack. */
 typedef struct PvDeadTidsIter PvDeadTidsIter;
 
-/* A larger limit is taken for this one; half of what an entry can address. */
+/* A larger limit is reduced to this one: half of what an entry can address. */
 #define PV_DEADTIDS_MAX_LIMIT	((uint64) 4 << 30)
 
-/* What a participant must have, in bytes, to begin a segment. */
+/* Bytes that a participant reserves when it begins a segment. */
 #define PV_DEADTIDS_ROOM \
 	(PV_SPACE_UNIT + PV_SEGMENT_MAX_BYTES + PV_LEAF_BYTES(PV_LEAF_SEGMENTS))
 
@@ -80,13 +80,13 @@ extern Size pv_deadtids_limit(PvDeadTids *store);
 
 
 /*-------------------------------------------------------------------------
- * The layout.  Nothing below concerns callers.
+ * The layout.  Callers of the interface need nothing of what follows.
  *-------------------------------------------------------------------------
  */
 
 /*
- * An entry of a leaf is 32 bits: three for the layout of the segment, the rest
- * for its place in the space, or, for PV_SEG_INLINE, for the segment itself.
+ * An entry of a leaf has 32 bits.  Three are the layout of the segment.  The rest
+ * is its place in the space, or with PV_SEG_INLINE the segment itself.
  */
 #define PV_LAYOUT_BITS			3
 #define PV_ENTRY_LAYOUT(entry)	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
@@ -101,8 +101,8 @@ StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
 
 /*
  * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive segments
- * there are, and the entries of those.  As many as the largest range that a
- * vacuum hands out has, so that most leaves are made by one participant.
+ * are present, and the entries of these.  Where a participant fills this many
+ * consecutive segments at a time, most leaves are written by one participant.
  */
 #define PV_LEAF_SEGMENTS		32
 
@@ -115,8 +115,8 @@ typedef struct PvLeaf
 #define PV_LEAF_BYTES(n)		(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
 
 /*
- * First level: where each leaf is, the number of its extent and the offset in
- * that.  0 if there is no leaf.
+ * First level: the place of each leaf, as the number of its extent and the offset
+ * there.  0 if there is no leaf.
  */
 #define PV_ROOT_OFFSET_BITS		(32 - PV_EXTENT_NO_BITS)
 #define PV_ROOT_EXTENT(root)	((root) >> PV_ROOT_OFFSET_BITS)
@@ -126,30 +126,28 @@ typedef struct PvLeaf
 StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <= 1 << PV_ROOT_OFFSET_BITS,
 				 "the root must reach every leaf");
 
-/*
- * The handle.
- */
+/* A handle; private to its backend. */
 struct PvDeadTids
 {
 	PvDeadTidsShared *shared;	/* local memory, if the store is local */
 	uint32		nsegments;
-	uint32		generation;		/* the one that was written to last */
+	uint32		generation;		/* of the store when it was last written to */
 	pg_atomic_uint32 *root;		/* first level of the directory */
 	PvSpace		space;
 
-	/* Writing.  Room for the segment begun is in one of the two. */
-	PvChunk		chunk;			/* that is being filled */
-	PvChunk		spare;			/* the next */
-	bool		begun;			/* is there a segment begun? */
+	/* Writing.  One of the two has room for the current segment. */
+	PvChunk		chunk;			/* is being filled */
+	PvChunk		spare;			/* is filled next */
+	bool		begun;			/* is there a current segment? */
 	uint32		segno;			/* its number */
 	PvSegmentBuild *build;		/* NULL before the first segment */
 
-	/* Segments that are not in the directory yet: those of one leaf. */
+	/* Segments of one leaf that are not in the directory yet. */
 	uint32		leafno;
-	uint32		pending;		/* which ones */
-	uint32		entries[PV_LEAF_SEGMENTS];	/* by number in the leaf */
+	uint32		pending;		/* a bit for each of them */
+	uint32		entries[PV_LEAF_SEGMENTS];	/* by position in the leaf */
 
-	MemoryContext context;		/* of the handle; a local store's memory too */
+	MemoryContext context;		/* of the handle, and of a local store */
 };
 
 struct PvDeadTidsShared
@@ -159,14 +157,14 @@ struct PvDeadTidsShared
 	uint32		nsegments;
 	uint32		nleaves;
 
-	/* Changed by the leader while it is alone. */
+	/* Changed by a reset only, when no other participant uses the store. */
 	pg_atomic_uint32 generation;
 
-	/* Counters, each added to once per segment. */
+	/* Counters, added to once per segment. */
 	pg_atomic_uint64 items;
 	pg_atomic_uint64 segments;
 
-	/* Then the root, then the first extent, both in a shared store only. */
+	/* In a shared store, the root and then the first extent follow this. */
 	PvSpaceShared space;
 };
 
@@ -175,7 +173,7 @@ struct PvDeadTidsIter
 	const char *segment;		/* NULL for PV_SEG_INLINE */
 	uint32		entry;
 	uint32		segno;
-	int			next;			/* the block to look at next */
+	int			next;			/* the block to read next */
 };
 
 /* The leaf that an entry of the root refers to. */
@@ -187,8 +185,7 @@ pv_deadtids_leaf(PvDeadTids *store, uint32 root)
 }
 
 /*
- * The directory's entry for a segment, 0 if it is absent.  Inline, with what a
- * probe needs first.
+ * The directory's entry for a segment, 0 if it is absent.
  */
 static inline uint32
 pv_deadtids_entry(PvDeadTids *store, uint32 segno)
@@ -204,7 +201,7 @@ pv_deadtids_entry(PvDeadTids *store, uint32 segno)
 		return 0;
 	leaf = pv_deadtids_leaf(store, root);
 
-	/* where all of the table is dirty, no count is needed */
+	/* where all segments are present, no count is needed */
 	if (leaf->present == PG_UINT32_MAX)
 		return leaf->entries[segno % PV_LEAF_SEGMENTS];
 	if (!(leaf->present & bit))
@@ -212,7 +209,7 @@ pv_deadtids_entry(PvDeadTids *store, uint32 segno)
 	return leaf->entries[pv_popcount64(leaf->present & (bit - 1))];
 }
 
-/* The address of what an entry, neither absent nor inline, refers to. */
+/* The address of a segment whose entry is neither absent nor inline. */
 static inline const char *
 pv_deadtids_segment(PvDeadTids *store, uint32 entry)
 {
@@ -221,8 +218,8 @@ pv_deadtids_segment(PvDeadTids *store, uint32 entry)
 }
 
 /*
- * Is this TID in the store?  Any TID may be asked for, those of blocks beyond
- * the table's end too.  Only after all writers are done.
+ * Is this TID in the store?  Any TID is allowed, including those of blocks beyond
+ * the end of the table.  Only after all writers are done.
  */
 static inline bool
 pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * segment.h
- *	  The unit in which heap blocks are stored and handed out.
+ *	  The unit in which the blocks of a table are stored.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -13,9 +13,9 @@
 #include "storage/block.h"
 
 /*
- * A segment is a fixed run of heap blocks: the unit in which blocks are handed
- * out, in which dead items are stored, and at whose borders a heap scan may
- * stop when the store is full.  It must be a power of two.
+ * A segment is this many consecutive blocks, beginning at a multiple of their
+ * number.  One participant stores all dead items of a segment at a time, and a
+ * store that is full refuses whole segments.  The number must be a power of two.
  */
 #define PV_SEGMENT_BLOCKS		128
 #define PV_SEGMENT_OF(blk)		((blk) / PV_SEGMENT_BLOCKS)

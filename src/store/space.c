@@ -1,41 +1,43 @@
 /*-------------------------------------------------------------------------
  *
  * space.c
- *	  Memory that several processes fill and none gives back: a space made of
- *	  extents.
+ *	  A space: memory that several processes fill, made of extents, and freed as a
+ *	  whole.
  *
  *	 extent 0 (home)     extent 1                     extent 2
  *	 |cccc|dddd|....|    |cccccccc|dddddddd|cccc...|  |dddddddddddddd|......|
  *
- * Participants (c and d here) take chunks from the extents, each as many as it
- * needs, and nobody else writes to a chunk that somebody has.  All is forgotten
- * at once, by pv_space_reset(), and the extents serve again.
+ * Participants (c and d in the picture) take chunks from the extents.  Only the
+ * participant that has taken a chunk writes to it.  pv_space_reset() releases all
+ * chunks at once, and the extents are used again.
  *
- * An extent is a DSM segment of its own, or a piece of local memory if there
- * is one process only.  The first, "home", may lie in memory of the caller's,
- * who knows best how much will be needed: no lock is ever taken for chunks from
- * there, since it takes one atomic operation to get one.  An extent is a
- * quarter of what there is already, so they are few: 15 from 1 MB to 20 MB, and
- * 110 for 4 GB.  Whoever finds all of them used up makes the next, under a
- * lightweight lock.  Others in need wait for it meanwhile, and take from what it
- * has made; if each made one, there would be as many extents too many as there
- * are others, each a quarter of all.  Nothing that is locked here waits for who
- * waits for the lock, since the caller holds no lock of a buffer, and what the
- * server locks when it makes a segment it locks for moments.  An error ends in the
- * lock's release, and so does the end of the process; then the next one tries.
+ * An extent is a DSM segment of its own, or a piece of local memory if there is
+ * only one process.  The first one, "home", may be in memory of the caller, which
+ * knows best how much will be needed.  Taking a chunk from an existing extent is
+ * one atomic operation without a lock.
  *
- * Why not a DSA, which could do it all?  Its segments are larger than what was
- * asked for, so that what is counted is not what is allocated; and it locks each
- * time that it is asked for memory.
+ * A new extent is a quarter of the memory that the space has already, so extents
+ * are few: 15 on the way from 1 MB to 20 MB, and 110 for 4 GB.  A participant that
+ * finds no room in any of them makes the next one, under a lightweight lock.
+ * Others that need room wait for the lock, and then take from the new extent.
+ * Without the lock each of them would add an extent of a quarter of all memory.
+ * This cannot deadlock: the caller holds no buffer lock, and the locks that the
+ * server takes when it creates a DSM segment are held for moments.  After an
+ * error the lock is released by the abort, or by the end of the process, and the
+ * next participant tries.
  *
- * Memory is counted by the extent, as it is allocated, with what the caller
- * puts in front.  It stays within the limit, but for those who need the bytes
+ * A DSA is not used here for two reasons.  Its segments are larger than what was
+ * asked for, so the memory counted would not be the memory allocated.  And it
+ * takes a lock for each allocation.
+ *
+ * Memory is counted by extents, as it is allocated, plus the caller's overhead.
+ * It stays within the limit, except where the caller asks for memory
  * "regardless".
  *
- * Segments are pinned, as participants may leave in any order, and unpinned by
- * the one who leaves last.  Who detaches from the segment that the shared part
- * lies in has left, so nothing stays behind, whether all is done, an error is
- * thrown, or a process ends.
+ * DSM segments are pinned, because participants may leave in any order, and the
+ * last one to leave unpins them.  A participant leaves by detaching from the DSM
+ * segment that has the shared part.  So nothing remains after the normal end, an
+ * error, or the end of a process.
  * Core: utils/mmgr/dsa.c, dsa_release_in_place.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -49,20 +51,23 @@
 #include "base/dsm.h"
 #include "store/space.h"
 
-/* Sizes of extents are multiples of these; and small segments are a nuisance. */
+/*
+ * Sizes of extents are multiples of these.  A DSM segment costs system calls and a
+ * slot, so small ones are avoided.
+ */
 #define LOCAL_GRAIN			((Size) 2048)
 #define SHARED_GRAIN		((Size) 4096)
 #define SEGMENT_MIN_BYTES	((Size) 64 * 1024)
-#define GROWTH				4	/* an extent is a quarter of what there is */
+#define GROWTH				4	/* a new extent is 1/GROWTH of the memory so far */
 
-/* A chunk is this part of its extent, so that all participants find some. */
+/* A chunk is this part of its extent, so that all participants get some. */
 #define CHUNK_SHARE			16
 #define CHUNK_MAX_BYTES		((Size) 64 * 1024)
 
-/* What an extent has besides what can be used; the rest is for alignment. */
+/* Bytes of an extent that cannot be used: the overread, and alignment. */
 #define EXTENT_OVERHEAD		(PV_SPACE_OVERREAD + PG_CACHE_LINE_SIZE)
 
-/* The number of extents that have been made, or are about to be ready. */
+/* The number of extents that exist or are being made. */
 static uint32
 count_extents(PvSpaceShared *shared)
 {
@@ -70,8 +75,8 @@ count_extents(PvSpaceShared *shared)
 }
 
 /*
- * Enter an extent of so many bytes, all to be given out.  Whoever sees the size
- * sees the rest.
+ * Enter a new extent of this many bytes, none of which are taken.  A process that
+ * sees the size also sees the other fields.
  */
 static void
 enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
@@ -84,9 +89,9 @@ enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
 }
 
 /*
- * Set up the shared part of a space with a limit in bytes.  Counted from the
- * start are "overhead" and home_bytes, the size of the home extent, 0 if there
- * is none.
+ * Set up the shared part of a space with a limit in bytes.  "overhead" and
+ * home_bytes count as allocated; home_bytes is the size of the home extent, 0 if
+ * there is none.
  */
 void
 pv_space_init(PvSpaceShared *shared, Size limit, Size overhead, Size home_bytes)
@@ -111,8 +116,8 @@ pv_space_init(PvSpaceShared *shared, Size limit, Size overhead, Size home_bytes)
 }
 
 /*
- * Take part in a space that pv_space_init() has set up and nobody else uses.
- * Extents come from the current memory context, and go with it.
+ * Begin to use a space that pv_space_init() has set up, in this process alone.
+ * Extents are allocated in the current memory context, and are freed with it.
  */
 void
 pv_space_begin_local(PvSpace *space, PvSpaceShared *shared)
@@ -123,7 +128,7 @@ pv_space_begin_local(PvSpace *space, PvSpaceShared *shared)
 	space->context = CurrentMemoryContext;
 }
 
-/* One process less takes part.  The last one gives the segments back. */
+/* Leave the space.  The last process to leave unpins the DSM segments. */
 static void
 leave(PvSpaceShared *shared)
 {
@@ -136,7 +141,7 @@ leave(PvSpaceShared *shared)
 	}
 }
 
-/* Callback for a process that detaches from the segment of the shared part. */
+/* Callback for detaching from the DSM segment that has the shared part. */
 static void
 leave_with_segment(dsm_segment *seg, Datum shared)
 {
@@ -144,10 +149,10 @@ leave_with_segment(dsm_segment *seg, Datum shared)
 }
 
 /*
- * Take part in a space that pv_space_init() has set up for several processes.
+ * Attach to a space that pv_space_init() has set up for several processes.
  * Extents are mapped for the current resource owner.  "home" is the address of
- * the home extent, and seg the segment that the shared part is in, NULL if it
- * is in other memory.
+ * the home extent, and seg the DSM segment that the shared part is in, NULL if
+ * it is in other memory.  Raises an error if all processes have left the space.
  */
 void
 pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
@@ -166,14 +171,14 @@ pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
 		cancel_on_dsm_detach(seg, leave_with_segment, PointerGetDatum(shared));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the vacuum that this process was started for has ended")));
+			 errmsg("the other processes of this parallel operation have ended")));
 }
 
 /*
- * Unmap what this backend has mapped, for other spaces of its own on the same
- * shared part too.  Who took part with a segment leaves when
- * it detaches from that, others leave now.  A local space goes with its memory
- * context.
+ * Unmap the extents that this backend has mapped, also for its other handles on
+ * the same shared part.  A process that attached with a DSM segment leaves the
+ * space when it detaches from that, any other leaves now.  A local space is freed
+ * with its memory context.
  */
 void
 pv_space_detach(PvSpace *space)
@@ -183,7 +188,6 @@ pv_space_detach(PvSpace *space)
 	for (int i = 0; i < PV_MAX_EXTENTS; i++)
 	{
 		dsm_handle	handle = space->shared->extents[i].handle;
-
 		dsm_segment *seg;
 
 		if (space->extents[i] != NULL && handle != DSM_HANDLE_INVALID &&
@@ -196,8 +200,8 @@ pv_space_detach(PvSpace *space)
 }
 
 /*
- * Forget what is in the space; its memory stays for what comes next.  Called by
- * one participant while nobody else uses it.
+ * Release all chunks, and keep the memory.  One participant calls this while no
+ * other uses the space.
  */
 void
 pv_space_reset(PvSpace *space)
@@ -234,7 +238,7 @@ pv_space_map(PvSpace *space, uint32 extent)
  *-------------------------------------------------------------------------
  */
 
-/* The smallest extent in which so many bytes can be used. */
+/* Size of the smallest extent that has this many usable bytes. */
 static Size
 extent_bytes(const PvSpace *space, Size bytes)
 {
@@ -242,7 +246,7 @@ extent_bytes(const PvSpace *space, Size bytes)
 					 bytes + PV_SPACE_UNIT + EXTENT_OVERHEAD);
 }
 
-/* Does the limit allow for an extent in which so many bytes can be used? */
+/* Does the limit allow an extent with this many usable bytes? */
 bool
 pv_space_may_grow(const PvSpace *space, Size bytes)
 {
@@ -253,8 +257,8 @@ pv_space_may_grow(const PvSpace *space, Size bytes)
 }
 
 /*
- * Count the memory of a new extent in which so many bytes can be used, or more.
- * Returns its size, 0 if the limit does not allow for one.
+ * Count the memory of a new extent with at least this many usable bytes.  Returns
+ * its size, 0 if the limit does not allow one.
  */
 static Size
 count_memory(PvSpace *space, Size bytes, bool regardless)
@@ -283,8 +287,8 @@ count_memory(PvSpace *space, Size bytes, bool regardless)
 }
 
 /*
- * Make a segment of so many bytes that stays until it is unpinned, with a
- * number of its own.  Returns its address, NULL if there can be none.
+ * Create and pin a DSM segment of this many bytes, and assign it the number of an
+ * extent.  Returns its address, NULL if it could not be created.
  */
 static char *
 make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
@@ -311,8 +315,8 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 }
 
 /*
- * Make an extent in which so many bytes can be used, or more.  False if there
- * can be none.  Only one participant is here at a time.
+ * Make an extent with at least this many usable bytes.  Returns false if that is
+ * not possible.  The caller holds the lock "growing", unless the space is local.
  */
 static bool
 make_extent(PvSpace *space, Size bytes, bool regardless)
@@ -351,7 +355,7 @@ make_extent(PvSpace *space, Size bytes, bool regardless)
  *-------------------------------------------------------------------------
  */
 
-/* How much of an extent of this size a chunk of at least so many bytes takes. */
+/* Size of a chunk of at least "bytes" bytes from an extent of this size. */
 static Size
 chunk_bytes(const PvSpace *space, Size size, Size bytes)
 {
@@ -362,8 +366,8 @@ chunk_bytes(const PvSpace *space, Size size, Size bytes)
 }
 
 /*
- * Take a chunk of at least so many bytes, a number of units, from an extent.
- * False if there are not so many left.
+ * Take a chunk of at least this many bytes, a multiple of the unit, from an
+ * extent.  Returns false if it has less left.
  */
 static bool
 take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
@@ -389,7 +393,7 @@ take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
 	return true;
 }
 
-/* The same, from whichever extent has so much left. */
+/* Take a chunk from the first extent that has this many bytes left. */
 static bool
 take_from_any(PvSpace *space, Size bytes, PvChunk *chunk)
 {
@@ -402,8 +406,9 @@ take_from_any(PvSpace *space, Size bytes, PvChunk *chunk)
 }
 
 /*
- * All extents were used up: make one and take a chunk from it, unless somebody has
- * made one that serves by the time it is our turn.  False if there can be none.
+ * No extent had enough room.  Make one and take a chunk from it, unless another
+ * participant has made one by the time that we have the lock.  Returns false if
+ * no extent can be made.
  */
 static bool
 grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
@@ -423,10 +428,10 @@ grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 }
 
 /*
- * Take a chunk of at least so many bytes, beginning at a unit.  May allocate
- * shared memory, so hold no buffer lock.  False if that would exceed the limit,
- * unless the chunk is needed "regardless", or if there is no more memory or
- * number for an extent.
+ * Take a chunk of at least this many bytes, aligned to a unit.  This may allocate
+ * shared memory, so the caller holds no buffer lock.  Returns false if the limit
+ * would be exceeded, unless the chunk is needed "regardless", and if no memory or
+ * no number is left for another extent.
  */
 bool
 pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)

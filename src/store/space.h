@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * space.h
- *	  Memory that several processes fill and none gives back: a space made of
- *	  extents.
+ *	  A space: memory that several processes fill, made of extents, and freed as a
+ *	  whole.
  *
  * See store/space.c.
  *
@@ -22,7 +22,7 @@
 
 /*
  * A place is the number of an extent and an offset in it, in units.  No place
- * has offset 0, so that 0 can mean "nowhere".
+ * has offset 0, so that 0 can stand for no place.
  */
 #define PV_SPACE_UNIT			16
 #define PV_EXTENT_NO_BITS		7
@@ -31,46 +31,48 @@
 #define PV_MAX_EXTENTS			(1 << PV_EXTENT_NO_BITS)
 #define PV_EXTENT_MAX_BYTES		((Size) PV_SPACE_UNIT << PV_EXTENT_UNIT_BITS)
 
-/* This many bytes behind a chunk may be read, though not used. */
+/* This many bytes behind a chunk may be read, but not used. */
 #define PV_SPACE_OVERREAD		16
 
-/* An extent; what is in it is known once its size is. */
+/* An extent.  The other fields are valid once the size is not 0. */
 typedef struct PvExtent
 {
 	pg_atomic_uint32 size;		/* bytes that can be used; 0: not ready */
-	pg_atomic_uint32 used;		/* bytes given out */
-	dsm_handle	handle;			/* DSM_HANDLE_INVALID: no segment of its own */
+	pg_atomic_uint32 used;		/* bytes taken */
+	dsm_handle	handle;			/* DSM_HANDLE_INVALID if it has no DSM segment
+								 * of its own */
 } PvExtent;
 
 /* What all participants share. */
 typedef struct PvSpaceShared
 {
 	Size		limit;			/* bytes; read-only after creation */
-	pg_atomic_uint64 memory;	/* bytes */
-	pg_atomic_uint32 users;		/* a use count: processes that take part */
-	LWLock		growing;		/* held by who makes an extent */
+	pg_atomic_uint64 memory;	/* bytes allocated */
+	pg_atomic_uint32 users;		/* use count: processes that have attached */
+	LWLock		growing;		/* held by the process that makes an extent */
 	pg_atomic_uint32 nextents;	/* extents made; may exceed PV_MAX_EXTENTS */
 	PvExtent	extents[PV_MAX_EXTENTS];
 } PvSpaceShared;
 
-/* A backend's view of it. */
+/* A backend's view of a space; private to it. */
 typedef struct PvSpace
 {
 	PvSpaceShared *shared;
 	bool		local;			/* extents are in local memory */
-	MemoryContext context;		/* which is this */
+	MemoryContext context;		/* of these, if local */
 	ResourceOwner owner;		/* of mapped extents, if shared */
-	bool		leaves_with_segment;	/* of the shared part */
-	char	   *home;			/* the extent without a segment of its own */
-	char	   *extents[PV_MAX_EXTENTS];	/* addresses, NULL where unknown */
+	bool		leaves_with_segment;	/* detaching from the DSM segment of the
+										 * shared part ends the use */
+	char	   *home;			/* the extent without a DSM segment of its own */
+	char	   *extents[PV_MAX_EXTENTS];	/* addresses, NULL if not mapped */
 } PvSpace;
 
-/* A piece of the space that one participant fills; next is NULL if none. */
+/* A piece of the space that one participant fills; next is NULL if there is none. */
 typedef struct PvChunk
 {
-	char	   *next;			/* free from here */
-	char	   *end;			/* to here */
-	char	   *base;			/* where the extent begins */
+	char	   *next;			/* first free byte */
+	char	   *end;			/* end of the chunk */
+	char	   *base;			/* beginning of the extent */
 	uint32		extent;
 } PvChunk;
 
@@ -86,7 +88,7 @@ extern bool pv_space_take(PvSpace *space, Size bytes, bool regardless,
 						  PvChunk *chunk);
 extern char *pv_space_map(PvSpace *space, uint32 extent);
 
-/* The address of an extent that has been made. */
+/* The address of an existing extent. */
 static inline char *
 pv_space_extent(PvSpace *space, uint32 extent)
 {

@@ -1,4 +1,4 @@
--- What is refused, with which code, in which words, with which hint.
+-- Errors of parvacuum_run() and CALL parvacuum(): code, message and hint.
 \ir common.psql
 
 SELECT plan(58);
@@ -8,7 +8,7 @@ CREATE TABLE good (a int PRIMARY KEY, b text);
 INSERT INTO good SELECT g FROM generate_series(1, 1000) g;
 DELETE FROM good WHERE a % 2 = 0;
 
--- not a table
+-- Not a table
 CREATE VIEW a_view AS SELECT 1;
 CREATE SEQUENCE a_sequence;
 CREATE TYPE a_type AS (x int);
@@ -25,14 +25,14 @@ FROM (VALUES ('a_view', 'a view'), ('a_sequence', 'a sequence'), ('a_type', 'a c
     ('a_foreign_table', 'a foreign table'), ('good_pkey', 'an index'), ('parent_pkey', 'a partitioned index')) x(name, what);
 SELECT fails('e', 'CALL parvacuum(''a_view'')', '42809', 'cannot vacuum "a_view"',
     'Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.', 'CALL of a view');
-SELECT is((failure('e', 'SELECT parvacuum_run(''a_view'')')).detail, 'This operation is not supported for views.', 'the detail names the kind');
+SELECT is((failure('e', 'SELECT parvacuum_run(''a_view'')')).detail, 'This operation is not supported for views.', 'the detail has the kind of the relation');
 SELECT fails('e', 'SELECT parvacuum_run(NULL)', '22004', 'table to vacuum must not be null', 'Name the table as the first argument.', 'null');
 SELECT fails('e', 'CALL parvacuum(NULL)', '22004', 'table to vacuum must not be null', 'Name the table as the first argument.', 'CALL of null');
 SELECT fails('e', 'SELECT parvacuum_run(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table that is to be vacuumed.', 'no such OID');
 SELECT fails('e', 'SELECT parvacuum_run(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
 SELECT fails('e', 'SELECT parvacuum_run(''temporary'')', '0A000', 'cannot vacuum temporary table "temporary" in another process', 'Use VACUUM.', 'a temporary table');
 
--- arguments
+-- Arguments
 SELECT fails('e', format('SELECT parvacuum_run(''good'', workers => %s)', n), '22023', 'number of workers must be between 0 and 1024',
     '0 is none.  NULL lets parvacuum decide.', format('%s workers', n))
 FROM unnest(ARRAY[-1, -2147483648, 1025, 2147483647]) n;
@@ -44,7 +44,7 @@ FROM unnest(ARRAY['maybe', '', 'yes', ' on', '2', 'automatic']) word;
 SELECT is((failure('e', format('SELECT parvacuum_run(''good'', index_cleanup => %L)', word))).message, NULL, format('index_cleanup %L is taken', word))
 FROM unnest(ARRAY['AUTO', 'On', 'OFF', 'true', 'False', '1', '0']) word;
 
--- transactions
+-- Transactions
 SELECT dblink_exec('e', 'BEGIN') \g /dev/null
 SELECT fails('e', 'SELECT parvacuum_run(''good'')', '25001', 'parvacuum_run() cannot run inside a transaction block',
     'End the transaction first, or use a client with autocommit.', 'in a transaction block');
@@ -55,7 +55,7 @@ SELECT dblink_exec('e', 'ROLLBACK') \g /dev/null
 SELECT fails('e', 'SELECT 1; SELECT parvacuum_run(''good'')', '25001', 'parvacuum_run() cannot run inside a transaction block',
     'End the transaction first, or use a client with autocommit.', 'with other statements in one message');
 
--- functions
+-- Functions
 CREATE FUNCTION in_plpgsql() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM parvacuum_run(''good''); END';
 CREATE FUNCTION in_sql() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM parvacuum_run(''good'')';
 CREATE FUNCTION in_definer() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM parvacuum_run(''good'')';
@@ -71,20 +71,20 @@ SELECT fails('e', statement, '25001', 'CALL parvacuum() cannot run inside a tran
 FROM (VALUES ('SELECT call_in_function()', 'CALL in a function'), ('CALL call_in_definer()', 'CALL in a SECURITY DEFINER procedure'),
     ('CALL call_in_block()', 'CALL in a block with an exception handler')) x(statement, what);
 
--- null, where it has no meaning, and where it has one
+-- Null, for arguments where it has no meaning and where it has one
 SELECT fails('e', format('%s parvacuum%s(''good'', %I => NULL)', verb, suffix, name), '22004', format('argument "%s" must not be null', name), 'Leave it out to have its default.',
     format('%s: %s null', verb, name))
 FROM (VALUES ('SELECT', '_run'), ('CALL', '')) f(verb, suffix), unnest('{freeze,index_cleanup,analyze,skip_locked,disable_page_skipping,verbose}'::text[]) name;
 SELECT is((failure('e', 'SELECT parvacuum_run(''good'', workers => NULL, truncate => NULL)')).message, NULL, 'workers and truncate null: parvacuum decides');
 
--- another process cannot see temporary tables
+-- Another process cannot access temporary tables.
 SELECT fails('e', 'CALL parvacuum(''temporary'')', '0A000', 'cannot vacuum temporary table "temporary" in another process', 'Use VACUUM.', 'CALL of a temporary table');
-SELECT is((failure('e', 'SELECT parvacuum_run(''temporary'')')).detail, 'Only the session that has created it can vacuum it.', 'the detail says why');
-SELECT is((failure('e', 'VACUUM temporary')).message, NULL, 'and the hint works');
+SELECT is((failure('e', 'SELECT parvacuum_run(''temporary'')')).detail, 'Only the session that has created it can vacuum it.', 'the detail has the reason');
+SELECT is((failure('e', 'VACUUM temporary')).message, NULL, 'the statement of the hint succeeds');
 CREATE TABLE heir_of (a int);
 SELECT dblink_exec('e', 'CREATE TEMP TABLE heir () INHERITS (heir_of)') \g /dev/null
 CREATE TABLE heirs AS SELECT relid FROM parvacuum_run('heir_of');
-SELECT results_eq('SELECT relid FROM heirs', $$VALUES ('heir_of'::regclass)$$, 'a temporary child is passed over');
+SELECT results_eq('SELECT relid FROM heirs', $$VALUES ('heir_of'::regclass)$$, 'a temporary child is skipped');
 
 SELECT dblink_disconnect('e') \g /dev/null
 SELECT * FROM finish();

@@ -1,5 +1,5 @@
--- Locks: those of others, and those of the caller itself, with which no other
--- detector of deadlocks could help.
+-- Locks of other sessions, and locks of the caller itself, for which the deadlock
+-- detector cannot help.
 \ir common.psql
 
 SELECT plan(25);
@@ -15,7 +15,7 @@ SELECT dblink_exec('call', 'SET deadlock_timeout = ''100ms''') \g /dev/null
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE a, part_1 IN ACCESS EXCLUSIVE MODE') \g /dev/null
 SET client_min_messages = error;
 SELECT is((SELECT count(*) FROM parvacuum_run('a', skip_locked => true)), 0::bigint, 'skip_locked: no row');
-SELECT is((SELECT array_agg(relid) FROM parvacuum_run('part', skip_locked => true)), ARRAY['part_2'::regclass], 'skip_locked: rows of the partitions that are free');
+SELECT is((SELECT array_agg(relid) FROM parvacuum_run('part', skip_locked => true)), ARRAY['part_2'::regclass], 'skip_locked: rows of the partitions that are not locked');
 SELECT is((SELECT count(*) FROM parvacuum_run('a', skip_locked => true, "analyze" => true)), 0::bigint, 'skip_locked with analyze');
 SET client_min_messages = warning;
 SELECT dblink_exec('lock', 'ROLLBACK; BEGIN; LOCK TABLE a IN SHARE MODE') \g /dev/null
@@ -24,19 +24,19 @@ SELECT is((SELECT count(*) FROM parvacuum_run('a', skip_locked => true)), 0::big
 SET client_min_messages = warning;
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 
--- lock_timeout is the background leader's as well
+-- lock_timeout applies to the background leader as well.
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE a IN SHARE MODE') \g /dev/null
 SELECT dblink_exec('call', 'SET lock_timeout = ''100ms''') \g /dev/null
 SELECT is((failure('call', s)).state, '55P03', 'lock_timeout: ' || s) FROM unnest(ARRAY['SELECT parvacuum_run(''a'')', 'CALL parvacuum(''a'')']) s;
-SELECT matches((failure('call', 'SELECT parvacuum_run(''a'')')).context, 'while running parvacuum on table "t.a"', 'an error of the background leader says where it comes from');
+SELECT matches((failure('call', 'SELECT parvacuum_run(''a'')')).context, 'while running parvacuum on table "t.a"', 'an error of the background leader has its context');
 SELECT dblink_exec('call', 'RESET lock_timeout') \g /dev/null
 SELECT dblink_exec('call', 'SET statement_timeout = ''200ms''') \g /dev/null
 SELECT is((failure('call', 'SELECT parvacuum_run(''a'')')).message, 'canceling statement due to statement timeout', 'statement_timeout ends the run');
-SELECT is(count(*), 0::bigint, 'and the background leader with it') FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
+SELECT is(count(*), 0::bigint, 'statement_timeout ends the background leader') FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
 SELECT dblink_exec('call', 'RESET statement_timeout') \g /dev/null
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 
--- a table that the caller has locked
+-- A table that the caller has locked
 CREATE FUNCTION lock(name text, mode text) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('LOCK TABLE %s IN %s MODE', name, mode);
@@ -51,7 +51,7 @@ FROM unnest(ARRAY['SHARE UPDATE EXCLUSIVE', 'SHARE', 'SHARE ROW EXCLUSIVE', 'EXC
 SELECT is((failure('call', locked_run('a', mode, 'a'))).message, NULL, 'locked by the caller, but not against vacuum: ' || mode)
 FROM unnest(ARRAY['ACCESS SHARE', 'ROW SHARE', 'ROW EXCLUSIVE']) mode;
 
--- what only shows while waiting
+-- Locks of the caller that are found while waiting
 SELECT fails('call', locked_run('part_1', 'SHARE', 'part'), '40P01', 'deadlock detected',
     'Do not use the tables to be vacuumed in the same statement or transaction.', 'a partition locked by the caller');
 CREATE FUNCTION queue_behind() RETURNS bool LANGUAGE plpgsql AS $$
@@ -63,13 +63,13 @@ BEGIN
     RETURN soon('EXISTS (SELECT FROM pg_locks WHERE relation = ''a''::regclass AND NOT granted)');
 END $$;
 SELECT fails('call', 'SELECT CASE WHEN queue_behind() THEN (SELECT count(*) FROM parvacuum_run(''a''))::text END', '40P01', 'deadlock detected',
-    'Do not use the tables to be vacuumed in the same statement or transaction.', 'the background leader queues behind one who waits for the caller');
+    'Do not use the tables to be vacuumed in the same statement or transaction.', 'the background leader waits behind a session that waits for the caller');
 SELECT x FROM dblink('call', 'SELECT dblink_disconnect(''queue'')') y(x text) \g /dev/null
 SELECT fails('call', 'SELECT parvacuum_run(''a'', freeze => true)::text FROM a LIMIT 1', '40P01', 'deadlock detected',
-    'Do not use the tables to be vacuumed in the same statement or transaction.', 'a page that the calling statement has in use');
-SELECT is((failure('call', 'SELECT parvacuum_run(''a'', freeze => true)')).message, NULL, 'afterwards all is well');
+    'Do not use the tables to be vacuumed in the same statement or transaction.', 'a page that the calling statement has pinned');
+SELECT is((failure('call', 'SELECT parvacuum_run(''a'', freeze => true)')).message, NULL, 'the next run succeeds');
 
--- a table that changes while the background leader waits for it
+-- A table that changes while the background leader waits for it
 CREATE TABLE old_name (x int);
 SELECT 'old_name'::regclass::oid AS oid \gset
 SELECT dblink_exec('lock', 'BEGIN; ALTER TABLE old_name RENAME TO new_name; CREATE TABLE old_name (y int)') \g /dev/null

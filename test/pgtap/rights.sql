@@ -1,5 +1,5 @@
--- Who may vacuum what: VACUUM's rule, as an error for the table named and as a
--- warning for a partition; and as whom the background leader works.
+-- Rights to vacuum: the rule of VACUUM, as an error for the table that was named and as
+-- a warning for a partition; and the role of the background leader.
 \ir common.psql
 
 SELECT plan(26);
@@ -28,7 +28,7 @@ SELECT is(attempt(s, 'SELECT parvacuum_run(''owned'')'), refusal('owned'), s)
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other']) s;
 SELECT is(attempt('SET ROLE pv_other', 'CALL parvacuum(''owned'')'), refusal('owned'), 'CALL: SET ROLE pv_other');
 
--- the owner of the database, who may do all but the shared catalogs
+-- The owner of the database, who may vacuum all tables except shared catalogs
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), name);
@@ -40,7 +40,7 @@ SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_run(''pg_database'')'), r
 SELECT set_owner(session_user) \g /dev/null
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_run(''owned'')'), refusal('owned'), 'no longer the owner of the database');
 
--- partitions of several owners
+-- Partitions of several owners
 CREATE TABLE mixed (a int) PARTITION BY LIST (a);
 CREATE TABLE mixed_ours PARTITION OF mixed FOR VALUES IN (1);
 CREATE TABLE mixed_theirs PARTITION OF mixed FOR VALUES IN (2);
@@ -56,21 +56,22 @@ SET client_min_messages = error;
 CREATE TEMP TABLE rows_of_owner AS SELECT relid FROM parvacuum_run('mixed');
 SET client_min_messages = warning;
 RESET ROLE;
-SELECT set_eq('SELECT relid::text FROM rows_of_owner', ARRAY['mixed_ours', 'mixed_sub_ours'], 'rows of the partitions owned, and of no other');
+SELECT set_eq('SELECT relid::text FROM rows_of_owner', ARRAY['mixed_ours', 'mixed_sub_ours'], 'rows of the partitions owned, and of no others');
 SELECT is((SELECT count(*) FROM parvacuum_run('mixed')), 3::bigint, 'a superuser gets all rows');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_run(''mixed_theirs'')'), refusal('mixed_theirs'), 'another''s partition by name is an error');
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_run(''mixed'')'), refusal('mixed'), 'another''s partitioned table is an error');
 
--- from 17 on it is a privilege of its own
+-- From 17 on there is a privilege for it.
 SELECT current_setting('server_version_num')::int >= 170000 AS maintain \gset
 \if :maintain
 GRANT MAINTAIN ON owned TO pv_other;
 REVOKE MAINTAIN ON mixed_ours FROM pv_owner;
 \endif
-SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_run(''owned'')'), CASE WHEN :'maintain' THEN 'done' ELSE refusal('owned') END, 'who has the privilege');
-SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_run(''mixed_ours'')'), CASE WHEN :'maintain' THEN refusal('mixed_ours') ELSE 'done' END, 'an owner who has it no more');
+SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_run(''owned'')'), CASE WHEN :'maintain' THEN 'done' ELSE refusal('owned') END, 'a role with the privilege');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_run(''mixed_ours'')'), CASE WHEN :'maintain' THEN refusal('mixed_ours') ELSE 'done' END, 'an owner whose privilege was revoked');
 
--- the background leader works as its caller, and as its caller may it be seen and stopped
+-- The background leader has the role of its caller, and is visible and can be stopped
+-- like a process of the caller.
 SELECT connect('lock') \g /dev/null
 SELECT connect('call') \g /dev/null
 SELECT connect('peer') \g /dev/null
@@ -81,11 +82,11 @@ SELECT dblink_send_query('call', 'SELECT parvacuum_run(''owned'')') \g /dev/null
 SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT is(format('%s %s %s', usename, state, query), 'pv_member active parvacuum: VACUUM t.owned', 'pg_stat_activity shows the caller''s role')
 FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
-SELECT is(a.application_name, 'call', 'and the caller''s application_name')
+SELECT is(a.application_name, 'call', 'pg_stat_activity shows the caller''s application_name')
 FROM pg_stat_activity a WHERE backend_type = 'parvacuum background leader';
 SELECT is((SELECT y FROM dblink('peer', $$SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'$$) x(y bool)),
-    true, 'the caller''s role may cancel it');
-SELECT is(failed_result('call'), '57014: canceling statement due to user request', 'which the caller learns');
+    true, 'the caller''s role may cancel the background leader');
+SELECT is(failed_result('call'), '57014: canceling statement due to user request', 'the caller gets the error');
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['lock', 'call', 'peer']) c \g /dev/null
 

@@ -1,6 +1,6 @@
--- The scheduler from outside: parvacuum_queue, parvacuum_scheduler_stats(),
--- parvacuum_enqueue() and parvacuum_cancel(); who may do what to which table, what
--- is refused, and what its settings do at a reload.
+-- The SQL interface of the scheduler: parvacuum_queue, parvacuum_scheduler_stats(),
+-- parvacuum_enqueue() and parvacuum_cancel(); rights, errors, and settings that change
+-- by a reload.
 \ir common.psql
 
 SELECT plan(174);
@@ -13,7 +13,7 @@ CREATE TEMP VIEW func AS SELECT * FROM pg_proc WHERE proname ~ '^parvacuum_(queu
 
 SELECT set_eq($$SELECT format('%s(%s) %s', proname, pg_get_function_identity_arguments(oid), pg_get_function_result(oid)) FROM func WHERE proargmodes IS NULL$$,
     ARRAY['parvacuum_cancel(pid integer) boolean', 'parvacuum_cancel(rel regclass) boolean', 'parvacuum_cancel(name text) boolean'], 'the functions without a row as their result');
-SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100, OUT relid regclass, OUT result text', 'the priority has a default, and a row says what was done')
+SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100, OUT relid regclass, OUT result text', 'the priority has a default, and a row has the result')
 FROM func WHERE proname = 'parvacuum_enqueue';
 SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
     'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT size_class text, OUT score double precision, '
@@ -30,14 +30,14 @@ SELECT is(format('%s %s %s %s %s', prokind, provolatile, proparallel, proisstric
     format('%s: volatile, and strict where it only looks, beside parallel workers', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT is(proacl::text, NULL, format('%s may be called by all', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, format('%s has a comment', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
-SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs it or not and outside of its window, too', 'the comment says what is done for the asking')
+SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs it or not and outside of its window, too', 'the comment describes the effect of a request')
 FROM func WHERE proname = 'parvacuum_enqueue';
 
 SELECT is(array(SELECT attname::text FROM pg_attribute WHERE attrelid = 'parvacuum_queue'::regclass AND attnum > 0 ORDER BY attnum),
     ARRAY['datname', 'table'] || array(SELECT unnest(proargnames) FROM func WHERE proname = 'parvacuum_queue_items'), 'the columns of parvacuum_queue');
-SELECT col_type_is('parvacuum_queue', 'table', 'regclass', 'the table by name');
+SELECT col_type_is('parvacuum_queue', 'table', 'regclass', 'parvacuum_queue has the table by name');
 SELECT ok(obj_description('parvacuum_queue'::regclass, 'pg_class') IS NOT NULL, 'parvacuum_queue has a comment');
-SELECT table_privs_are('parvacuum_queue', 'public', ARRAY['SELECT'], 'all may read parvacuum_queue');
+SELECT table_privs_are('parvacuum_queue', 'public', ARRAY['SELECT'], 'all roles may read parvacuum_queue');
 
 ------------------------------------------------------------------------------
 -- While the scheduler is off
@@ -47,10 +47,10 @@ CREATE FUNCTION off_and_on() RETURNS text LANGUAGE sql AS $$
     SELECT '55000: the scheduler is not running / Set parvacuum.scheduler to on, or use parvacuum_run().'
 $$;
 CREATE TABLE owned AS SELECT g AS a FROM generate_series(1, 1000) g;
-SELECT is(current_setting('parvacuum.scheduler'), 'off', 'it is off unless somebody wants it');
-SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'enqueue is refused, and told how to have it');
-SELECT is((SELECT count(*) FROM parvacuum_queue), 0::bigint, 'nothing is queued');
-SELECT is(parvacuum_cancel('owned'), false, 'nor is there anything to cancel');
+SELECT is(current_setting('parvacuum.scheduler'), 'off', 'the scheduler is off by default');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'scheduler off: parvacuum_enqueue() fails with a hint');
+SELECT is((SELECT count(*) FROM parvacuum_queue), 0::bigint, 'scheduler off: the queue is empty');
+SELECT is(parvacuum_cancel('owned'), false, 'scheduler off: there is nothing to cancel');
 SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_enqueue(%s)', arguments)), format('22004: argument "%s" must not be null / Name a table.  The priority can be left out.', name),
     format('enqueue(%s) is refused', arguments))
 FROM (VALUES ('NULL', 'rel'), ('NULL, 5', 'rel'), ('''owned'', NULL', 'priority')) x(arguments, name);
@@ -58,7 +58,7 @@ SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_cancel(NULL::%s)', type
     format('cancel(NULL::%s) is refused', type))
 FROM unnest('{regclass,int,text}'::text[]) type;
 
--- beside parallel workers, which the view is not for
+-- Together with parallel workers, in which the view cannot run
 CREATE TABLE many AS SELECT g::oid AS a FROM generate_series(1, 20000) g;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -69,10 +69,10 @@ RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 
 ------------------------------------------------------------------------------
--- Settings: taken over at a reload
+-- Settings that a reload changes
 ------------------------------------------------------------------------------
 
--- Sets one for the server, and waits until new sessions have it.
+-- Changes a setting of the server, and waits until new sessions have it
 CREATE PROCEDURE set_for_server(name text, value text) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM dblink_exec(conninfo('set'), format('ALTER SYSTEM SET %s = %L', name, value));
@@ -109,7 +109,7 @@ FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.schedu
     ('parvacuum.scheduler_max_cost', '-2', '-1 .. 2147483647'), ('parvacuum.queue_limit', '0', '1 .. 32768'), ('parvacuum.queue_limit', '32769', '1 .. 32768')) x(name, value, range);
 
 ------------------------------------------------------------------------------
--- On, with one scheduler worker, which is so slow that it is at its first table for long
+-- Scheduler on, with one worker, which is so slow that it stays at its first table
 ------------------------------------------------------------------------------
 
 CREATE TABLE slow WITH (autovacuum_analyze_threshold = 2000000000) AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
@@ -153,9 +153,9 @@ CALL set_for_server('autovacuum_naptime', '1h');
 CALL set_for_server('parvacuum.scheduler_workers', '1');
 CALL set_for_server('parvacuum.scheduler_max_cost', '200');
 CALL set_for_server('parvacuum.scheduler', 'on');
-SELECT ok(max_cost_is('200'), 'all is as the tests want it');
+SELECT ok(max_cost_is('200'), 'the queue has the state that the tests need');
 
--- What is queued now, by names, but for TOAST tables: what a condition holds for.
+-- The queued tables by name, without TOAST tables, for which a condition holds
 CREATE FUNCTION in_queue(condition text DEFAULT 'true') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     r text;
@@ -165,9 +165,9 @@ BEGIN
     RETURN coalesce(r, '');
 END $$;
 SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
-SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a scheduler worker takes what was enqueued');
+SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a worker takes the enqueued table');
 SELECT is(array(SELECT format('%s %s %s %s %s', state, coalesce(reason, '-'), action, size_class, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass),
-    ARRAY['running - vacuum small 1000000'], 'and is seen at it');
+    ARRAY['running - vacuum small 1000000'], 'the view shows the worker at the table');
 SELECT is((SELECT format('%s %s', backend_type, query) FROM pg_stat_activity WHERE pid = q.pid), 'parvacuum scheduler worker parvacuum: VACUUM t.slow',
     'pg_stat_activity shows it, by the pid of the view') FROM parvacuum_queue q WHERE relid = 'slow'::regclass;
 
@@ -186,11 +186,11 @@ FROM (VALUES ('a_view', 'a view'), ('a_sequence', 'a sequence'), ('an_index', 'a
     ((SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'toasty'::regclass), 'a TOAST table')) x(name, what);
 SELECT fails('e', format('SELECT parvacuum_enqueue(%L)', name), '0A000', format('the scheduler cannot vacuum table "%s"', name), 'Use VACUUM.', what)
 FROM (VALUES ('pg_database', 'a shared catalog'), ('temporary_too', 'a temporary table')) x(name, what);
-SELECT is((failure('e', format('SELECT parvacuum_enqueue(%s)', 'temporary'::regclass::oid))).detail, 'It is temporary.', 'the temporary table of another session, and why not');
-SELECT is((failure('e', 'SELECT parvacuum_enqueue(''pg_authid'')')).detail, 'It is shared by all databases.', 'the detail for a shared one');
+SELECT is((failure('e', format('SELECT parvacuum_enqueue(%s)', 'temporary'::regclass::oid))).detail, 'It is temporary.', 'the temporary table of another session, with the reason');
+SELECT is((failure('e', 'SELECT parvacuum_enqueue(''pg_authid'')')).detail, 'It is shared by all databases.', 'the detail for a shared catalog');
 SELECT fails('e', 'SELECT parvacuum_enqueue(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table.', 'no such OID');
 SELECT fails('e', 'SELECT parvacuum_enqueue(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
-SELECT is(in_queue(), 'slow', 'nothing of that was queued');
+SELECT is(in_queue(), 'slow', 'no refused table was queued');
 SET client_min_messages = error;
 SELECT is(parvacuum_cancel(pid), false, format('no process of parvacuum to cancel: %s', what))
 FROM (VALUES (0, 'none'), (-1, 'a group of processes'), (pg_backend_pid(), 'this session'), (2147483647, 'no process')) x(pid, what);
@@ -203,7 +203,7 @@ RESET client_min_messages;
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.', name)
 $$;
--- Who may cancel autovacuum workers.
+-- Roles that may cancel autovacuum workers
 CREATE FUNCTION those_for_all() RETURNS text LANGUAGE sql AS $$
     SELECT CASE WHEN current_setting('server_version_num')::int >= 180000 THEN 'roles with privileges of pg_signal_autovacuum_worker' ELSE 'superusers' END
 $$;
@@ -217,7 +217,7 @@ CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), name);
 END $$;
--- The answer to a question, asked by somebody else.
+-- The result of a query of another role
 CREATE FUNCTION answer(settings text, query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     r text;
@@ -229,7 +229,7 @@ BEGIN
     RETURN r;
 END $$;
 
--- to enqueue: VACUUM's rule; and to cancel what is queued
+-- Rights to enqueue: the rule of VACUUM; and to cancel queued tables
 CREATE FUNCTION may_do_both(s text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
     RETURN NEXT is(attempt(s, 'SELECT parvacuum_enqueue(''owned'')'), 'done', 'enqueue: ' || s);
@@ -243,18 +243,18 @@ SELECT is(attempt(s, 'SELECT parvacuum_enqueue(''owned'')'), refusal('owned'), '
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_signal', 'SET ROLE pv_dba']) s;
 SELECT is(attempt(s, 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: ' || s)
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal']) s;
-SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_cancel(0::regclass)'), refusal(), 'cancel: of what is not there');
+SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_cancel(0::regclass)'), refusal(), 'cancel: a table that is not queued');
 
 SELECT set_owner('pv_dba') \g /dev/null
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_enqueue(''owned'')'), 'done', 'enqueue: the owner of the database');
 SELECT is(answer('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'cancel: the owner of the database');
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_enqueue(''pg_type'')'), 'done', 'enqueue: the owner of the database, a catalog');
-SELECT is(attempt('SET ROLE pv_signal', 'SELECT parvacuum_cancel(''pg_type'')'), refusal(), 'cancel: a member of pg_signal_backend, of what is queued');
+SELECT is(attempt('SET ROLE pv_signal', 'SELECT parvacuum_cancel(''pg_type'')'), refusal(), 'cancel: a member of pg_signal_backend, a queued table');
 SELECT is(answer('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''pg_type'')'), 'true', 'cancel: the owner of the database, a catalog');
 SELECT set_owner(session_user) \g /dev/null
 SELECT is(attempt('SET ROLE pv_dba', 'SELECT parvacuum_cancel(''owned'')'), refusal(), 'cancel: no longer the owner of the database');
 
--- a higher priority than that of all needs more rights
+-- A priority above that for all roles needs more rights.
 CREATE FUNCTION refusal(priority int) RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to give a priority above %s / Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.', priority)
 $$;
@@ -263,25 +263,26 @@ FROM unnest(ARRAY['SET ROLE pv_owner', 'SET SESSION AUTHORIZATION pv_member', 'S
 SELECT is(attempt('SET SESSION AUTHORIZATION pv_super', 'SELECT parvacuum_enqueue(''owned'', 1e300)'), 'done', 'any priority: a superuser');
 SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 THEN dblink_exec(conninfo('maintain'), 'GRANT pg_maintain TO pv_other') END \g /dev/null
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_enqueue(''owned'', 101)'), CASE WHEN current_setting('server_version_num')::int >= 170000 THEN 'done' ELSE refusal(100) END,
-    'any priority: a member of pg_maintain, where there is one');
+    'any priority: a member of pg_maintain, where it exists');
 SELECT CASE WHEN current_setting('server_version_num')::int >= 170000 THEN dblink_exec(conninfo('maintain'), 'REVOKE pg_maintain FROM pv_other') END \g /dev/null
-SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels what a superuser has asked for');
+SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels a table that a superuser has enqueued');
 
--- partitions of several owners
+-- Partitions of several owners
 SELECT is(attempt('SET ROLE pv_other', 'SELECT parvacuum_enqueue(''mixed'')'), refusal('mixed'), 'another''s partitioned table is an error');
-SELECT is(attempt('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT parvacuum_enqueue(''mixed'', 2)'), 'done', 'one''s own is queued');
-SELECT is(in_queue('state = ''queued'''), 'mixed_ours mixed_sub_ours', 'by those of its partitions that are one''s own');
+SELECT is(attempt('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT parvacuum_enqueue(''mixed'', 2)'), 'done', 'a role''s own partitioned table is enqueued');
+SELECT is(in_queue('state = ''queued'''), 'mixed_ours mixed_sub_ours', 'only the partitions of the role are queued');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''mixed_theirs'')'), refusal('mixed_theirs'), 'another''s partition by name is an error');
 SELECT set_eq('SELECT relid, result FROM parvacuum_enqueue(''mixed'', 3)', $$VALUES ('mixed_ours'::regclass, 'priority raised'), ('mixed_theirs', 'queued'), ('mixed_sub_ours', 'priority raised')$$,
-    'the answer has a row for each partition');
-SELECT set_eq('SELECT result, count(*) FROM parvacuum_enqueue(''mixed'', 3) GROUP BY 1', $$VALUES ('already queued', 3::bigint)$$, 'the same again changes nothing');
-SELECT set_eq('SELECT result, count(*) FROM parvacuum_enqueue(''mixed'', 2) GROUP BY 1', $$VALUES ('already queued', 3::bigint)$$, 'a lower priority neither');
+    'the result has a row for each partition');
+SELECT set_eq('SELECT result, count(*) FROM parvacuum_enqueue(''mixed'', 3) GROUP BY 1', $$VALUES ('already queued', 3::bigint)$$, 'the same request again changes nothing');
+SELECT set_eq('SELECT result, count(*) FROM parvacuum_enqueue(''mixed'', 2) GROUP BY 1', $$VALUES ('already queued', 3::bigint)$$, 'a request with a lower priority changes nothing');
 SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(relid || '' '' || result, '', '' ORDER BY relid::text COLLATE "C") FROM parvacuum_enqueue(''mixed'', 1)'),
-    'mixed_ours already queued, mixed_sub permission denied, mixed_sub_ours already queued, mixed_theirs permission denied', 'nor that of another role; what is not one''s own is said');
-SELECT is(in_queue('state = ''queued'' AND priority = 3'), 'mixed_ours mixed_sub_ours mixed_theirs', 'a superuser queues them all');
-SELECT is(in_queue('relid IN (''mixed''::regclass, ''mixed_sub''::regclass)'), '', 'what has no storage is not queued');
+    'mixed_ours already queued, mixed_sub permission denied, mixed_sub_ours already queued, mixed_theirs permission denied', 'a request of another role changes nothing, and reports the other partitions');
+SELECT is(in_queue('state = ''queued'' AND priority = 3'), 'mixed_ours mixed_sub_ours mixed_theirs', 'a superuser enqueues all partitions');
+SELECT is(in_queue('relid IN (''mixed''::regclass, ''mixed_sub''::regclass)'), '', 'partitioned tables are not queued themselves');
 
--- a table with its TOAST table, a materialized view, and the priority of the last time
+-- A table with its TOAST table, a materialized view, and the priority of the last
+-- request
 SELECT parvacuum_enqueue('toasty', 5), parvacuum_enqueue('toasty', 7), parvacuum_enqueue('mv') \g /dev/null
 SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason, '-'), action, size_class, score) FROM parvacuum_queue WHERE priority IN (5, 7)$$,
     (SELECT ARRAY[format('%s queued - vacuum small 7', oid), format('%s queued - vacuum small 7', reltoastrelid)] FROM pg_class WHERE oid = 'toasty'::regclass),
@@ -291,82 +292,82 @@ SELECT is((SELECT min(priority) FROM parvacuum_queue WHERE "table"::text IN ('to
     'a higher priority is not lowered');
 SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 100::float8, 'a materialized view, at the default priority');
 SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock_timestamp() AND until IS NULL AND NOT wraparound) FROM parvacuum_queue
-    WHERE datname = current_database()), true, 'since when, and nothing that none of them waits for');
-SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg("table"::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all may look');
+    WHERE datname = current_database()), true, 'queued tables have the time, and no reason to wait');
+SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg("table"::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all roles see the queue');
 
--- no place
+-- No place in the queue
 CALL set_for_server('parvacuum.queue_limit', '1');
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''many'')'), '53000: the scheduler''s queue is full / Use parvacuum_run(), or try again later.', 'the queue is full');
-SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''mv'', 8)'), 'done', 'for what is in it already it is not');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''mv'', 8)'), 'done', 'the queue is not full for tables that are in it already');
 
--- a sixteenth of all places for a role, whoever else has asked for the table before
+-- A sixteenth of all places for a role, whichever roles have enqueued the table before
 CALL set_for_server('parvacuum.queue_limit', '16');
-SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 100)'), 'done', 'the owner enqueues a table, at the highest priority that is for all');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 100)'), 'done', 'the owner enqueues a table, at the highest priority for all roles');
 SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''mixed_ours'')'),
-    '53400: too many tables enqueued by role "pv_owner" / Use parvacuum_run(), or try again when some of them have been vacuumed.', 'another one is too many');
-SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 99)'), 'done', 'the same is not');
-SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'owned'::regclass), 100::float8, 'and keeps its priority');
+    '53400: too many tables enqueued by role "pv_owner" / Use parvacuum_run(), or try again when some of them have been vacuumed.', 'another table exceeds the share of the role');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''owned'', 99)'), 'done', 'the same table does not exceed the share');
+SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'owned'::regclass), 100::float8, 'the same table keeps its priority');
 SELECT is(attempt('SET SESSION AUTHORIZATION pv_super', format('SELECT parvacuum_enqueue(%L, 7)', c)), 'done', format('%s: nor is any for a superuser', c))
 FROM unnest('{mixed_ours,mixed_sub_ours}'::text[]) c;
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels it');
 SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(relid || '' '' || result, '', '' ORDER BY relid::text COLLATE "C") FROM parvacuum_enqueue(''mixed'', 50)'),
-    'mixed_ours priority raised, mixed_sub permission denied, mixed_sub_ours no place, mixed_theirs permission denied', 'a partition has a place, the next one none, and both are told');
+    'mixed_ours priority raised, mixed_sub permission denied, mixed_sub_ours no place, mixed_theirs permission denied', 'one partition has a place, the next one has none, and both are reported');
 ALTER SYSTEM RESET parvacuum.queue_limit;
 SELECT reloaded('parvacuum.queue_limit', '32768') \g /dev/null
-SELECT is(current_setting('parvacuum.queue_limit'), '32768', 'the default of parvacuum.queue_limit is what there is room for');
+SELECT is(current_setting('parvacuum.queue_limit'), '32768', 'the default of parvacuum.queue_limit is the room in shared memory');
 
--- one more scheduler worker, at once; what is worked on is queued again
+-- One more worker, at once; a table that is being vacuumed is queued again.
 SELECT parvacuum_enqueue('next_slow', 1e5) \g /dev/null
 CALL set_for_server('parvacuum.scheduler_workers', '2');
 SELECT ok(soon($$in_queue('state = ''running''') = 'next_slow slow'$$), 'scheduler_workers, at a reload');
-SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 90)'), 'done', 'a table that a scheduler worker is at may be enqueued');
-SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 90', 'it stays with that scheduler worker for now');
+SELECT is(attempt('SET ROLE pv_owner', 'SELECT parvacuum_enqueue(''slow'', 90)'), 'done', 'a table that is being vacuumed can be enqueued');
+SELECT is((SELECT format('%s %s', state, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass), 'running 90', 'the table stays with its worker for now');
 
--- to cancel what is worked on
+-- Rights to cancel a table that is being vacuumed
 SELECT pid FROM parvacuum_queue WHERE relid = 'slow'::regclass \gset
 SELECT is(attempt(s, 'SELECT parvacuum_cancel(''slow'')'), refusal(), s || ': cancel of the table that a scheduler worker is at')
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal']) s;
 SELECT is(attempt(s, format('SELECT parvacuum_cancel(%s)', :pid)), refusal_of_worker(), s || ': cancel of a scheduler worker')
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET ROLE pv_dba', 'SET ROLE pv_signal', 'SET ROLE pv_owner']) s;
-SELECT is((SELECT result FROM parvacuum_enqueue('slow', 5) LIMIT 1), 'being vacuumed, queued again', 'and the answer says so');
-SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'slow'::regclass), 90::float8, 'what is to come then keeps its priority');
+SELECT is((SELECT result FROM parvacuum_enqueue('slow', 5) LIMIT 1), 'being vacuumed, queued again', 'the result shows that');
+SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'slow'::regclass), 90::float8, 'the vacuum that follows keeps its priority');
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''slow'')'), 'true', 'the owner cancels the vacuum of a table');
-SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'it waits, though it was to be vacuumed again');
-SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'its scheduler worker goes on');
+SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'slow'$$), 'the canceled table waits, although it was to be vacuumed again');
+SELECT is((SELECT count(*) FROM pg_stat_activity WHERE pid = :pid), 1::bigint, 'the worker goes on');
 SELECT pid FROM parvacuum_queue WHERE relid = 'next_slow'::regclass \gset
-SELECT is(answer('SET ROLE ' || :'may_all', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'who may cancel autovacuum workers cancels a scheduler worker''s table');
-SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'it waits as well');
+SELECT is(answer('SET ROLE ' || :'may_all', format('SELECT parvacuum_cancel(%s)', :pid)), 'true', 'a role that may cancel autovacuum workers cancels the table of a worker');
+SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''canceled''') ~ 'next_slow'$$), 'that table waits as well');
 
 ------------------------------------------------------------------------------
--- The rest is done
+-- The other tables are vacuumed.
 ------------------------------------------------------------------------------
 
 SELECT parvacuum_enqueue('cut'), parvacuum_enqueue('kept') \g /dev/null
 CALL set_for_server('parvacuum.scheduler_max_cost', '0');
--- by core, which learns of another limit only at the next table
+-- By core, which follows a new limit only at the next table
 SELECT parvacuum_enqueue('next_slow') \g /dev/null
-SELECT ok(soon($$in_queue('state <> ''waiting''') = ''$$), 'all that is queued is worked off');
+SELECT ok(soon($$in_queue('state <> ''waiting''') = ''$$), 'all queued tables are vacuumed');
 SELECT ok(soon(format($$(SELECT vacuum_count + autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = %s)$$, c::regclass::oid)), c || ' is vacuumed')
 FROM unnest(ARRAY['mv', 'mixed_theirs', 'toasty']) c;
 SELECT is(pg_relation_size(c::regclass) > 8192, c = 'kept', 'vacuum_truncate is heeded: ' || c) FROM unnest(ARRAY['cut', 'kept']) c;
 
--- somebody else has it
+-- Another session has locked it.
 SELECT connect('lock') \g /dev/null
 SELECT dblink_exec('lock', 'BEGIN; LOCK TABLE owned IN SHARE MODE') \g /dev/null
 SELECT skipped_lock AS before FROM parvacuum_scheduler_stats() \gset
 SELECT parvacuum_enqueue('owned') \g /dev/null
 SELECT ok(soon($$in_queue('state = ''waiting'' AND reason = ''lock''') = 'owned'$$), 'a table that is locked waits');
-SELECT is(skipped_lock, (:before + 1)::bigint, 'and is counted') FROM parvacuum_scheduler_stats();
+SELECT is(skipped_lock, (:before + 1)::bigint, 'the locked table is counted') FROM parvacuum_scheduler_stats();
 SELECT dblink_exec('lock', 'ROLLBACK') \g /dev/null
 
--- off again
+-- Scheduler off again
 ALTER SYSTEM RESET parvacuum.scheduler;
 ALTER SYSTEM RESET parvacuum.scheduler_workers;
 ALTER SYSTEM RESET parvacuum.scheduler_max_cost;
 ALTER SYSTEM RESET autovacuum_naptime;
 SELECT reloaded('parvacuum.scheduler', 'off') \g /dev/null
-SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'switched off at a reload');
-SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the scheduler workers leave');
+SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'the scheduler is off after a reload');
+SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the workers end');
 
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['e', 'lock']) c \g /dev/null
 SELECT * FROM finish();

@@ -1,4 +1,5 @@
--- What parvacuum_run() and CALL parvacuum() look like from outside.
+-- The signatures of parvacuum_run() and CALL parvacuum(), and the other objects of the
+-- extension.
 \ir common.psql
 
 SELECT plan(56);
@@ -7,7 +8,7 @@ SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
 FROM pg_extension WHERE extname = 'parvacuum';
 
--- the arguments, the same in both
+-- The arguments, which are the same in both
 CREATE TEMP TABLE arg (n int, name text, type text, "default" text);
 INSERT INTO arg VALUES
     (1, 'rel', 'regclass', NULL),
@@ -58,13 +59,13 @@ SELECT is(
           'index_scan_bypassed boolean'],
     'columns of the result');
 
--- comments
+-- Comments
 SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, proname || ' has a comment') FROM func ORDER BY proname;
 SELECT matches(obj_description(oid, 'pg_proc'), 'snapshot.*CALL parvacuum',
-               'the function''s comment names the other form')
+               'the comment of the function names the procedure')
 FROM func WHERE proname = 'parvacuum_run';
 SELECT matches(obj_description(oid, 'pg_proc'), 'TOAST table vacuumed; tuples_remaining does not count dead rows.*is an estimate where tuples_remaining_estimated says so',
-               'and says what is counted and what is estimated')
+               'the comment of the function says which columns are estimates')
 FROM func WHERE proname = 'parvacuum_run';
 SELECT ok(obj_description(oid, 'pg_extension') IS NOT NULL, 'the extension has a comment')
 FROM pg_extension WHERE extname = 'parvacuum';
@@ -80,9 +81,9 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
           'view parvacuum_progress', 'view parvacuum_queue', 'view parvacuum_tables'],
-    'what the extension consists of');
+    'the objects of the extension');
 
--- settings
+-- Settings
 SELECT is(format('%s %s %s %s..%s %s', context, vartype, boot_val, min_val, max_val, unit),
           expected, name)
 FROM pg_settings JOIN (VALUES

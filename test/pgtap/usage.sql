@@ -1,4 +1,4 @@
--- The statement that called shows the blocks and the WAL of the whole run.
+-- The calling statement shows the blocks and the WAL of the whole run.
 \ir common.psql
 SELECT count(*) = 1 AS preloaded FROM regexp_split_to_table(current_setting('shared_preload_libraries'), '\s*,\s*') l WHERE l = 'pg_stat_statements' \gset
 \if :preloaded
@@ -15,7 +15,7 @@ SELECT pg_stat_statements_reset() \g /dev/null
 CREATE TABLE r AS SELECT * FROM parvacuum_run('a', workers => 2);
 CREATE VIEW s AS SELECT * FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database());
 
--- a little more than the row shows: the background leader also reads catalogs
+-- A little more than the row shows, because the background leader also reads catalogs
 SELECT is(count(*), 1::bigint, 'one statement') FROM s WHERE query LIKE 'CREATE TABLE r AS%';
 SELECT cmp_ok(shared_blks_hit + shared_blks_read, '>=', buffers_hit + buffers_read, 'blocks') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';
 SELECT cmp_ok(shared_blks_hit + shared_blks_read, '<', 2 * (buffers_hit + buffers_read), 'blocks, counted once') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';
@@ -23,7 +23,7 @@ SELECT cmp_ok(shared_blks_dirtied, '>=', buffers_dirtied, 'blocks dirtied') FROM
 SELECT cmp_ok(s.wal_records, '>=', r.wal_records, 'WAL records') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';
 SELECT cmp_ok(s.wal_records, '<', 2 * r.wal_records, 'WAL records, counted once') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';
 SELECT cmp_ok(s.wal_bytes, '>=', r.wal_bytes, 'WAL bytes') FROM s, r WHERE query LIKE 'CREATE TABLE r AS%';
-SELECT cmp_ok(r.wal_records, '>', pages_total, 'there was something to count') FROM r;
+SELECT cmp_ok(r.wal_records, '>', pages_total, 'the run has read blocks and written WAL') FROM r;
 
 DELETE FROM a WHERE x % 3 = 1;
 SELECT parvacuum_run('a', workers => 2) \g /dev/null
@@ -34,7 +34,7 @@ CALL parvacuum('a', workers => 2);
 SELECT cmp_ok(s.wal_records, '>', pages_total, 'CALL: WAL records') FROM s, r WHERE query LIKE 'CALL parvacuum%';
 SELECT cmp_ok(shared_blks_hit + shared_blks_read, '>', pages_total, 'CALL: blocks') FROM s, r WHERE query LIKE 'CALL parvacuum%';
 
--- and so does EXPLAIN
+-- So does EXPLAIN.
 CREATE FUNCTION explained() RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
     j json;

@@ -1,5 +1,5 @@
--- What the views show to whom: all to members of pg_read_all_stats, to others what core's
--- views show them of their own database.
+-- What the views show to which role: everything to members of pg_read_all_stats, and to
+-- other roles what core's views show them of their own database.
 \ir common.psql
 
 SELECT plan(27);
@@ -18,7 +18,7 @@ SELECT dblink_exec(conninfo('create'), 'DROP DATABASE IF EXISTS pv_visibility') 
 SELECT dblink_exec(conninfo('create'), 'CREATE DATABASE pv_visibility') \g /dev/null
 SELECT dblink_exec(other_database(), 'CREATE EXTENSION parvacuum; CREATE TABLE theirs AS SELECT 1 AS a') \g /dev/null
 
--- The answer to a question, asked by somebody else.
+-- The result of a query of another role
 CREATE FUNCTION answer(role text, query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     r text;
@@ -30,7 +30,7 @@ BEGIN
     RETURN r;
 END $$;
 
--- one scheduler worker, which is at its first table for long; all else stays queued
+-- One worker, which stays at its first table; all other tables remain queued.
 CREATE TABLE slow WITH (parvacuum.enabled, autovacuum_analyze_threshold = 2000000000) AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
 CREATE TABLE mine AS SELECT 1 AS a;
 ALTER TABLE mine OWNER TO pv_owner;
@@ -39,9 +39,9 @@ ALTER SYSTEM SET parvacuum.scheduler_workers = 1;
 ALTER SYSTEM SET parvacuum.scheduler_max_cost = 100;
 ALTER SYSTEM SET parvacuum.scheduler = on;
 SELECT reloaded('parvacuum.scheduler', 'on') \g /dev/null
-SELECT ok(soon('(SELECT max_cost = 100 FROM parvacuum_scheduler_stats())'), 'all is as the tests want it');
+SELECT ok(soon('(SELECT max_cost = 100 FROM parvacuum_scheduler_stats())'), 'the queue has the state that the tests need');
 SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
-SELECT ok(soon($$(SELECT state = 'running' FROM parvacuum_queue WHERE relid = 'slow'::regclass)$$), 'a scheduler worker is at a table');
+SELECT ok(soon($$(SELECT state = 'running' FROM parvacuum_queue WHERE relid = 'slow'::regclass)$$), 'a worker vacuums a table');
 SELECT parvacuum_enqueue('mine', 3) \g /dev/null
 SELECT dblink_exec(other_database(), 'DO $$ BEGIN PERFORM parvacuum_enqueue(''theirs'', 2); END $$') \g /dev/null
 
@@ -58,14 +58,14 @@ FROM unnest(ARRAY['pv_stats', 'pv_other', 'pv_owner']) r;
 SELECT is(x.r, format('%s:2', 'pv_visibility'), 'there, an ordinary role sees that database''s')
 FROM dblink(other_database(), 'SET ROLE pv_other; ' || tables('true')) x(r text);
 
--- of a table that a scheduler worker is at
+-- A table that is being vacuumed
 SELECT is(answer(r, 'SELECT format(''%s %s %s'', state, priority, pid IS NULL) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
     format('running 1000000 %s', CASE WHEN r LIKE 'pv_o%' THEN 't' ELSE 'f' END), format('%s: all but the pid', r))
 FROM unnest(ARRAY[session_user::text, 'pv_stats', 'pv_other', 'pv_owner']) r;
 SELECT is(answer('pv_other', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
-    answer('pv_stats', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'), 'size and size_class are shown to all');
+    answer('pv_stats', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'), 'size and size class are shown to all roles');
 
--- progress, as in core's view
+-- Progress, as in core's view
 SELECT ok(soon('EXISTS (SELECT FROM parvacuum_progress)'), 'a vacuum in progress');
 SELECT is(answer(r, 'SELECT format(''%s %s %s'', count(pid), count(datid), count(relid)) FROM parvacuum_progress'),
     CASE WHEN r LIKE 'pv_o%' THEN '1 1 0' ELSE '1 1 1' END, format('%s: parvacuum_progress', r))
@@ -74,24 +74,24 @@ SELECT is(answer('pv_other', 'SELECT count(*) FROM parvacuum_progress p FULL JOI
     'WHERE p.pid IS NULL OR c.pid IS NULL OR p.relid IS DISTINCT FROM c.relid OR num_nulls(p.phase, p.heap_blks_scanned, p.index_blks_total, p.index_blks_visited) <> 4'),
     '0', 'no more than in pg_stat_progress_vacuum');
 
--- sums over the cluster, and options, are everybody's
-SELECT isnt(answer('pv_other', 'SELECT passes FROM parvacuum_scheduler_stats()'), NULL, 'all may see the counters');
-SELECT is(answer('pv_other', 'SELECT count(*) FROM parvacuum_tables WHERE relid IN (''slow''::regclass, ''mine''::regclass)'), '2', 'all may see options');
+-- Sums over the cluster, and options, are visible to all roles.
+SELECT isnt(answer('pv_other', 'SELECT passes FROM parvacuum_scheduler_stats()'), NULL, 'all roles see the counters');
+SELECT is(answer('pv_other', 'SELECT count(*) FROM parvacuum_tables WHERE relid IN (''slow''::regclass, ''mine''::regclass)'), '2', 'all roles see options');
 
--- more entries than the margin of the first look
+-- More entries than the margin of the first attempt
 SELECT dblink_exec(conninfo('many'), 'DO $$ BEGIN FOR i IN 1 .. 200 LOOP EXECUTE format(''CREATE TABLE t.many%s ()'', i); PERFORM parvacuum_enqueue(format(''t.many%s'', i)::regclass, 4); END LOOP; END $$') \g /dev/null
 SELECT is(count(*), 200::bigint, 'many tables') FROM parvacuum_queue WHERE priority = 4;
 
--- all is done, and nothing stays queued for other tests
+-- All tables are vacuumed, and no entry remains for other tests.
 ALTER SYSTEM SET parvacuum.scheduler_max_cost = 0;
 SELECT reloaded('parvacuum.scheduler_max_cost', '0') \g /dev/null
-SELECT ok(soon($$NOT EXISTS (SELECT FROM parvacuum_queue WHERE state <> 'waiting')$$), 'all that is queued is worked off');
+SELECT ok(soon($$NOT EXISTS (SELECT FROM parvacuum_queue WHERE state <> 'waiting')$$), 'all queued tables are vacuumed');
 ALTER SYSTEM RESET parvacuum.scheduler;
 ALTER SYSTEM RESET parvacuum.scheduler_workers;
 ALTER SYSTEM RESET parvacuum.scheduler_max_cost;
 ALTER SYSTEM RESET autovacuum_naptime;
 SELECT reloaded('parvacuum.scheduler', 'off') \g /dev/null
-SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the scheduler worker leaves');
+SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the worker ends');
 SELECT * FROM finish();
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE pv_visibility WITH (FORCE)') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_monitor', 'pv_alone']) r \g /dev/null

@@ -1,6 +1,6 @@
-# Every kind of table, many combinations: a fixed matrix of histories, numbers
-# of workers and sizes of the store, and then tables made up by chance.  Each is
-# compared with a twin that stock VACUUM has done.
+# Every kind of table, with many combinations of options: a fixed matrix of histories,
+# numbers of workers and sizes of the store, and then tables made up at random.  Each
+# table is compared with a twin that stock VACUUM has vacuumed.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,8 +13,8 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-# Trials by chance go on for this long.  They are the same each time, so that a
-# failure comes from what was changed; PV_SEED=$RANDOM tries others.
+# Random trials go on for this long.  They are the same each time, so that a failure comes
+# from a change of the code; PV_SEED=$RANDOM tries others.
 my $seconds = $ENV{PV_SECONDS} // 40;
 my $seed = $ENV{PV_SEED} // 1;
 
@@ -26,7 +26,7 @@ my @kinds = qw(none fifth scattered all tail gaps few updates aborted locked mul
   snapshot unfinished frozen visible pages partitions);
 my @indexes = qw(btree duplicates changing partial expression hash gist spgist gin brin);
 
-# Four hundred bytes a row: 5000 of them fill three segments of 128 pages.
+# A row has four hundred bytes: 5000 rows fill three segments of 128 pages.
 for my $kind (@kinds)
 {
 	for my $workers (0, 1, 3)
@@ -61,18 +61,18 @@ while (time < $end)
 	my $kind = $kinds[ int rand @kinds ];
 	my $rows = int(10**(1 + rand 3.3));
 	my $width = (-1, 0, 10, 100, 400, 1500)[ int rand 6 ];
-	# rows without an array or a point are not for every index
+	# Rows without an array or a point cannot be in all kinds of indexes.
 	my @mine = some(rand 0.6, $width < 0 ? grep { !/gi|gist/ } @indexes : @indexes);
 	my $fillfactor = 20 + 5 * int rand 17;
 	my $workers = ('NULL', 0, 1, 2, 3, 5)[ int rand 6 ];
 	my $unlogged = rand() < 0.2 ? 'UNLOGGED' : '';
-	# of two wishes that exclude each other, one
+	# Of two options that exclude each other, one
 	my @wishes = some(0.2, qw(freeze analyze skip_locked freeze_young aggressive small_store no_workers),
 		(qw(index_cleanup no_index_cleanup))[ int rand 2 ], (qw(truncate no_truncate))[ int rand 2 ]);
 	push @wishes, 'no_skipping' if rand() < 0.2;
 
-	# pages that can be truncated, under a transaction that holds a lock: both
-	# vacuums would try for five seconds
+	# Pages that could be truncated, and an open transaction with a lock: both vacuums
+	# would try to truncate for five seconds.
 	push @wishes, 'no_truncate' if $kind =~ /snapshot|unfinished/ && !grep { /truncate/ } @wishes;
 	@wishes = map { $_ eq 'truncate' && $kind =~ /snapshot|unfinished/ ? 'no_truncate' : $_ } @wishes;
 

@@ -1,6 +1,6 @@
-# Vacuums one after the other while other sessions insert, update, delete, lock
-# and read the same rows, and hold cursors on pages that the vacuum would prune.
-# No row may be lost or come back, and heap and indexes must agree.
+# Vacuums one after the other while other sessions insert, update, delete, lock and read
+# the same rows, and hold cursors on pages that the vacuum would prune.  No row may be
+# lost, no deleted row may be visible, and heap and indexes must agree.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,8 +19,8 @@ my $node = pv_node('stress');
 $node->start;
 pv_setup($node);
 
-# The sum over both tables never changes: what leaves account is put into
-# ledger by the same transaction.  Updates of note are HOT, of k and at are not.
+# The sum over both tables never changes: what is taken from account is added to ledger
+# by the same transaction.  Updates of note are HOT, those of k and at are not.
 $node->safe_psql('postgres', q{
 	CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text, tags int[], at point)
 		WITH (autovacuum_enabled = off, fillfactor = 80);
@@ -85,29 +85,29 @@ $pgbench->{handle}->finish;
 my ($transactions) = $pgbench->{out} =~ /actually processed: (\d+)/;
 note "$n vacuums beside " . ($transactions // 'no') . ' transactions';
 
-cmp_ok($n, '>', 10, 'vacuums ran');
-is_deeply($failed, [], 'none failed');
-cmp_ok($transactions // 0, '>', 200, 'transactions ran beside them');
+cmp_ok($n, '>', 10, 'vacuums ran beside transactions');
+is_deeply($failed, [], 'no vacuum failed');
+cmp_ok($transactions // 0, '>', 200, 'transactions ran beside vacuums');
 
 my $sums = q{SELECT count(*), sum(balance) + (SELECT sum(amount) FROM ledger) FROM account};
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, none came back');
+is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(account ledger);
 
-# once more when nobody is beside it: everything dead can go
+# One more vacuum when no other session is active: all dead rows can be removed.
 $node->safe_psql('postgres', "SELECT parvacuum_run('$_', workers => 2, index_cleanup => 'on', disable_page_skipping => true)")
   for qw(account ledger);
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'nor by the last vacuum');
-is(pv_findings($node, $_), '', "$_ is whole after it") for qw(account ledger);
+is($node->safe_psql('postgres', $sums), '40000|40000000', 'the last vacuum has lost no row');
+is(pv_findings($node, $_), '', "$_ is whole after the last vacuum") for qw(account ledger);
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM generate_series(0, oracle.nblocks('account') - 1) b,
-		heap_page_items(get_raw_page('account', 'main', b)) i WHERE i.lp_flags = 3}), 0, 'no dead line pointer stays');
+		heap_page_items(get_raw_page('account', 'main', b)) i WHERE i.lp_flags = 3}), 0, 'no dead line pointer remains');
 
-# an index finds what a scan finds
+# An index finds the rows that a sequential scan finds.
 for my $where ('id > 0', 'k = 77', 'tags @> ARRAY[3]', "at <\@ box '((10,10),(60,20000))'")
 {
 	my $count = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM account t WHERE $where";
 	my $scan = $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
-	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index where $where");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index and by sequential scan, where $where");
 }
 
 pv_no_crash($node, 'the server');

@@ -1,6 +1,6 @@
-# A vacuum that is cancelled or terminated in each of its phases, by each of its
-# processes, and one whose configuration is reloaded: afterwards the table is
-# whole, nothing is left behind, and the next vacuum does what stock would.
+# A vacuum is cancelled or terminated in each of its phases, by each of its processes,
+# and its configuration is reloaded.  Afterwards the table is whole, nothing remains of
+# the vacuum, and the next one has the result of stock VACUUM.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,8 +16,8 @@ my $node = pv_node('cancel');
 $node->start;
 pv_setup($node);
 
-# A thousand heap pages, and a GIN index whose cleanup looks at each of its
-# pages: with five milliseconds a page each phase lasts long enough to be met.
+# A thousand heap pages, and a GIN index whose cleanup reads each of its pages.  At five
+# milliseconds a page each phase takes long enough to be observed.
 $node->safe_psql('postgres',
 	"\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 17000, ARRAY['btree', 'gin', 'hash'], 400) \\gexec\n");
 my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100);
@@ -27,13 +27,13 @@ my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
 my %process = (
 	caller => 'application_name = \'TAG\' AND backend_type = \'client backend\'',
-	background leader => 'backend_type = \'parvacuum background leader\'',
+	leader => 'backend_type = \'parvacuum background leader\'',
 	worker => 'backend_type = \'parallel worker\'');
 my $ended = q{canceling statement due to user request|terminating|connection to client lost|server closed the connection};
 my $round = 0;
 
-# New dead rows in both twins, the same in each.  No row may be put in a place
-# that was vacuumed in one and not yet in the other, so these are only deleted.
+# New dead rows in both twins, the same ones in each.  They are only deleted, because a
+# new row could reuse the space of a row that was vacuumed in only one of the twins.
 sub new_dead_rows
 {
 	$round++;
@@ -41,20 +41,20 @@ sub new_dead_rows
 	return;
 }
 
-# Start a slow run and wait until it is seen in a phase.
+# Start a slow run, and wait until it shows a phase.
 sub run_until
 {
 	my ($phase) = @_;
 	new_dead_rows();
 	my $started = pv_start_run($node, "$run) WHERE relid = 'ours'::regclass", %slow);
 	ok(pv_await($node, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase'", 1),
-		"$phase: the run is in it");
+		"$phase: the run shows the phase");
 	is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM pg_index WHERE indrelid = 'ours'::regclass) - indexes_total
-		FROM pg_stat_progress_vacuum}), 0, "$phase: it shows how many indexes it has") if $phase =~ /indexes/ && $node->pg_version >= 17;
+		FROM pg_stat_progress_vacuum}), 0, "$phase: the run shows the number of indexes") if $phase =~ /indexes/ && $node->pg_version >= 17;
 	return $started;
 }
 
-# Nothing may be left running or holding the table.
+# No process may still run or hold a lock on the table.
 sub all_is_quiet
 {
 	my ($what) = @_;
@@ -62,7 +62,7 @@ sub all_is_quiet
 		SELECT count(*) FROM (
 			SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' OR backend_type = 'parallel worker'
 			UNION ALL SELECT FROM pg_locks WHERE relation = 'ours'::regclass
-			UNION ALL SELECT FROM pg_stat_progress_vacuum) x}, 0), "$what: nothing is left")
+			UNION ALL SELECT FROM pg_stat_progress_vacuum) x}, 0), "$what: no process or lock remains")
 	  or diag pv_processes($node);
 	return;
 }
@@ -77,36 +77,36 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 			my $started = run_until($phase);
 			my $where = $process{$who} =~ s{TAG}{$started->{tag}}r;
 			my $n = $node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $where LIMIT 1) x");
-			is($n, 1, "$what: it was there");
+			is($n, 1, "$what: the process exists");
 
-			ok(!pv_finish($started), "$what: the run failed");
-			like($started->{err}, qr/$ended/, "$what: the error says why");
+			ok(!pv_finish($started), "$what: the run fails");
+			like($started->{err}, qr/$ended/, "$what: the error has the reason");
 			all_is_quiet($what);
 			is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 		}
 	}
 
-	# the server's configuration changes under it
+	# The configuration of the server changes during the run.
 	my $started = run_until($phase);
 	$node->append_conf('postgresql.conf', "work_mem = '" . (4000 + $round) . "kB'\n");
 	$node->reload;
-	ok(pv_finish($started), "$phase, reload: the run went on") or diag $started->{err};
-	is($started->{out}, 2, "$phase, reload: with its workers");
-	is($node->safe_psql('postgres', 'SHOW work_mem'), 4000 + $round . 'kB', "$phase, reload: the reload was done");
+	ok(pv_finish($started), "$phase, reload: the run goes on") or diag $started->{err};
+	is($started->{out}, 2, "$phase, reload: the run has its workers");
+	is($node->safe_psql('postgres', 'SHOW work_mem'), 4000 + $round . 'kB', "$phase, reload: the new settings are in effect");
 	all_is_quiet("$phase, reload");
 	is(pv_findings($node, 'ours'), '', "$phase, reload: the table is whole");
 }
 
-# All that was interrupted is made good by one more, as stock would have it.
+# One more run completes all that was interrupted, with the result of stock VACUUM.
 new_dead_rows();
 $node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) stock');
-is($node->safe_psql('postgres', "$run, disable_page_skipping => true) WHERE relid = 'ours'::regclass"), 2, 'a run after all that');
-is(pv_differences($node), '', 'and the table is what stock made of its twin');
+is($node->safe_psql('postgres', "$run, disable_page_skipping => true) WHERE relid = 'ours'::regclass"), 2, 'a run at the end succeeds');
+is(pv_differences($node), '', 'the table equals the twin that stock VACUUM has vacuumed');
 
-# Workers that ended badly must have given their places back: in the pool of
-# background workers and in parvacuum.max_workers.
+# Workers that were terminated must have returned their slots: in the pool of background
+# workers and in parvacuum.max_workers.
 is($node->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('ours', workers => 8) WHERE relid = 'ours'::regclass"),
-	8, 'all workers can be had');
+	8, 'all workers are available at the end');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
 pv_no_crash($node, 'the server');
 

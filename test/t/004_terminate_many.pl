@@ -1,7 +1,6 @@
-# A background worker that a signal ends inside a critical section takes the
-# whole server down.  So workers and background leaders are terminated a thousand times
-# while they prune pages and while they reap them, with nothing that would make
-# them sleep where it is harmless.
+# A background worker that a signal ends inside a critical section takes down the whole
+# server.  So workers and background leaders are terminated a thousand times during both
+# heap passes, without sleeps, where a signal would be harmless.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +13,7 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-# Half of them in each phase, as far as the time goes
+# Half of them in each phase, as far as the time allows
 my $wanted = $ENV{PV_TERMINATIONS} // 500;
 my $seconds = $ENV{PV_SECONDS} // 60;
 
@@ -22,16 +21,16 @@ my $node = pv_node('many');
 $node->start;
 pv_setup($node);
 
-# Fifteen thousand pages with few rows, half of which get a new version for
-# each run: much for both passes over the heap, little for the index.
+# Fifteen thousand pages with few rows, half of which get a new version for each run:
+# much work for both heap passes, little for the index.
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int, v int, pad text) WITH (autovacuum_enabled = off, fillfactor = 10);
 	INSERT INTO t SELECT i, 0, repeat('x', 100) FROM generate_series(1, 100000) i;
 	CREATE INDEX ON t (v);
 	CREATE TABLE done (phase text, n int);
 
-	-- Terminate all of a run that is seen in the phase, over and over.  The
-	-- pause before it, of random length, is so short that the phase goes on.
+	-- Terminate all processes of a run that shows the phase, repeatedly.  The pause
+	-- before it has a random length, and is so short that the phase goes on.
 	CREATE PROCEDURE terminate_in(seen text, wanted int, seconds int) LANGUAGE plpgsql AS $$
 	DECLARE
 		total int := 0;
@@ -54,7 +53,8 @@ $node->safe_psql('postgres', q{
 });
 my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
-# Run after run, each with new dead rows, until the file says stop.
+# One run after the other, each with new dead rows, until the file tells the session to
+# stop
 my $runs = join '', map {
 	"UPDATE t SET v = v + 1 WHERE id % 2 = $_ % 2;\nSELECT elapsed_ms FROM parvacuum_run('t', workers => 8, truncate => false) WHERE relid = 't'::regclass;\n"
 } 1 .. 20;
@@ -76,19 +76,19 @@ for my $phase ('scanning heap', 'vacuuming heap')
 
 	my $n = $node->safe_psql('postgres', "SELECT n FROM done WHERE phase = '$phase'");
 	note "$phase: $n processes terminated, $failed runs ended by it, $finished not";
-	cmp_ok($n, '>=', 50, "$phase: many processes were");
-	cmp_ok($failed, '>=', 10, "$phase: runs failed by it");
+	cmp_ok($n, '>=', 50, "$phase: many processes were terminated");
+	cmp_ok($failed, '>=', 10, "$phase: runs have failed");
 
 	ok(pv_await($node, q{
 		SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, 0),
-		"$phase: nothing is left") or diag pv_processes($node);
+		"$phase: no process remains") or diag pv_processes($node);
 	is(pv_findings($node, 't'), '', "$phase: the table is whole");
-	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t'), '100000|5000050000', "$phase: with all its rows");
+	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t'), '100000|5000050000', "$phase: no row is lost");
 }
 
 is($node->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('t', workers => 8) WHERE relid = 't'::regclass"), 8,
-	'afterwards all workers can be had');
-is(pv_findings($node, 't'), '', 'and the table is whole');
+	'all workers are available at the end');
+is(pv_findings($node, 't'), '', 'the table is whole at the end');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
 pv_no_crash($node, 'the server');
 

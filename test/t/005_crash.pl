@@ -1,6 +1,5 @@
-# A server that comes down in the middle of a vacuum and recovers; a standby
-# that replays vacuums while it is read, each page of theirs compared with the
-# primary's image of it.
+# A server crashes during a vacuum and recovers.  A standby replays vacuums while it is
+# read, and compares each page with the image that the primary has logged.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,7 +17,7 @@ $primary->start;
 pv_setup($primary);
 $primary->backup('base');
 
-# The rows stay for the standby's queries as long as these run.
+# The standby's queries need the rows as long as they run.
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "max_standby_streaming_delay = -1\n");
@@ -28,7 +27,7 @@ $standby->start;
 # Crashes
 #
 
-# Five milliseconds a page: each phase is long enough to be met
+# Five milliseconds a page: each phase takes long enough to be observed.
 my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100);
 my $run = "SELECT workers_launched FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on', disable_page_skipping => true) WHERE relid = 'ours'::regclass";
 
@@ -38,18 +37,18 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap')
 {
 	my $started = pv_start_run($primary, $run, %slow);
 	ok(pv_await($primary, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase'", 1),
-		"$phase: the run is in it");
+		"$phase: the run shows the phase");
 	$primary->stop('immediate');
-	ok(!pv_finish($started), "$phase: the run failed");
+	ok(!pv_finish($started), "$phase: the run fails");
 	$primary->start;
 	is(pv_findings($primary, 'ours'), '', "$phase: after recovery the table is whole");
 }
 
-# Frozen, as otherwise, from 16 on, stock freezes pages that it has something to prune
-# on, which the table has no more.
+# With FREEZE. Without it, from 16 on, stock VACUUM freezes pages on which it has
+# something to prune, and the table has no such pages any more.
 $primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on, FREEZE, DISABLE_PAGE_SKIPPING) stock');
-is($primary->safe_psql('postgres', $run =~ s{\) WHERE}{, freeze => true) WHERE}r), 2, 'a run after the crashes');
-is(pv_differences($primary), '', 'and the table is what stock made of its twin');
+is($primary->safe_psql('postgres', $run =~ s{\) WHERE}{, freeze => true) WHERE}r), 2, 'a run after the crashes succeeds');
+is(pv_differences($primary), '', 'the table equals the twin that stock VACUUM has vacuumed');
 
 #
 # Replay
@@ -70,7 +69,7 @@ sub standby_is_same
 		SELECT f.* FROM oracle.leaves('ours') l, oracle.check_heap(l) f;
 		SELECT bt_index_check(indexrelid, true)::text FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
 		WHERE indrelid = 'ours'::regclass AND relam = (SELECT oid FROM pg_am WHERE amname = 'btree')}) =~ s/\n//gr,
-		'', "$what: they are whole there");
+		'', "$what: the tables are whole on the standby");
 	return;
 }
 
@@ -81,7 +80,7 @@ for my $kind (qw(scattered updates aborted multixacts tail gaps frozen toast))
 	{
 		my $what = "$kind, $wishes";
 		is(pv_trial($primary, "'$kind', '$kind', $rows, 3, '$wishes', ARRAY['btree', 'gin', 'hash', 'gist', 'spgist', 'brin'], $width"),
-			'', "$what: on the primary");
+			'', "$what: no fault on the primary");
 		standby_is_same($what);
 	}
 }
@@ -109,44 +108,44 @@ for my $statement ('DELETE FROM seen', 'UPDATE seen SET v = v + 1')
 			"BEGIN ISOLATION LEVEL REPEATABLE READ; $count; SELECT pg_sleep(2.5); $count; SET enable_seqscan = off; $count WHERE id > 0; COMMIT");
 		ok($standby->poll_query_until('postgres',
 			"SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '$reader->{tag}' AND wait_event = 'PgSleep'"),
-			"$change$options: the standby is read");
+			"$change$options: a query reads the standby");
 		$primary->safe_psql('postgres', $change);
 		$primary->safe_psql('postgres', "SELECT parvacuum_run('seen', workers => 2, index_cleanup => 'on'$options)");
 		ok($standby->poll_query_until('postgres',
 			q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'}),
-			"$change$options: replay waits for it");
-		ok(pv_finish($reader), "$change$options: it was not ended") or diag $reader->{err};
-		is($reader->{out}, "$before\n\n$before\n$before", "$change$options: it saw the same from end to end");
+			"$change$options: replay waits for the query");
+		ok(pv_finish($reader), "$change$options: the query was not canceled") or diag $reader->{err};
+		is($reader->{out}, "$before\n\n$before\n$before", "$change$options: the query saw the same rows all the time");
 	}
 }
 pv_catch_up($primary, $standby);
 is($standby->safe_psql('postgres', 'SELECT count(*), sum(v) FROM seen'),
-	$primary->safe_psql('postgres', 'SELECT count(*), sum(v) FROM seen'), 'afterwards the standby has what the primary has');
+	$primary->safe_psql('postgres', 'SELECT count(*), sum(v) FROM seen'), 'afterwards the standby has the rows of the primary');
 
 #
-# On the standby itself nothing is vacuumed.
+# No vacuum runs on the standby itself.
 #
 for my $sql (q{SELECT parvacuum_run('seen')}, q{CALL parvacuum('seen')})
 {
 	my ($rc, $out, $err) = $standby->psql('postgres', $sql);
 	isnt($rc, 0, "$sql fails on the standby");
-	like($err, qr/recovery/, 'and says that it is in recovery');
+	like($err, qr/recovery/, 'the error says that the server is in recovery');
 }
 
 pv_no_crash($standby, 'the standby');
-unlike(slurp_file($standby->logfile), qr/inconsistent page/, 'each page was replayed as the primary had it');
+unlike(slurp_file($standby->logfile), qr/inconsistent page/, 'each page was replayed with the same result');
 
-# what the vacuums left is good for a promoted server too
+# A promoted server can use what the vacuums have left.
 $standby->promote;
 is(pv_findings($standby, $_), '', "$_ is whole on the promoted standby") for qw(ours seen);
-like($standby->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('seen', workers => 2) WHERE relid = 'seen'::regclass"), qr/^2$/, 'where it can be vacuumed');
+like($standby->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('seen', workers => 2) WHERE relid = 'seen'::regclass"), qr/^2$/, 'the promoted standby can vacuum the table');
 
 $standby->stop;
 $primary->stop;
 
 #
-# A vacuum that logs nothing, just after a switch to another segment: the WAL writer
-# must not be sent for what is not there.
+# A vacuum that logs nothing, just after a switch to another WAL segment: it must not ask
+# the WAL writer to flush a position that does not exist.
 #
 my $quiet = pv_node('quiet');
 $quiet->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\nwal_buffers = 1MB\n");
@@ -163,9 +162,9 @@ for (1 .. 5)
 		SELECT pg_switch_wal() \g /dev/null
 		VACUUM (PARALLEL 0, DISABLE_PAGE_SKIPPING) t;
 		SELECT pg_sleep(0.4)}, on_error_stop => 1);
-	is($rc, 0, 'a vacuum that logs nothing') or last;
+	is($rc, 0, 'a vacuum that logs nothing succeeds') or last;
 }
-unlike(slurp_file($quiet->logfile), qr/past end of|PANIC/, 'and the WAL writer is content');
+unlike(slurp_file($quiet->logfile), qr/past end of|PANIC/, 'the WAL writer reports no error');
 pv_no_crash($quiet, 'the server');
 $quiet->stop;
 done_testing();

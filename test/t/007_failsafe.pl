@@ -1,6 +1,6 @@
-# A table whose XIDs are dangerously old: the failsafe makes the vacuum leave
-# out indexes, the second pass and truncation, say so, and advance relfrozenxid,
-# as stock does.  Another vacuum, when the danger is past, does the rest.
+# A table whose XIDs are dangerously old: the failsafe makes the vacuum leave out
+# indexes, the second heap pass and truncation, report that, and advance relfrozenxid, as
+# stock VACUUM does.  The next vacuum, when the danger is over, does the rest.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,9 +16,9 @@ my $node = pv_node('failsafe');
 $node->start;
 pv_setup($node);
 
-# The failsafe age is never below 1.05 times autovacuum_freeze_max_age, that is
-# 210 million.  XIDs are counted modulo 2^32, so a young cluster can have a table
-# that is older.
+# The failsafe age is never below 1.05 times autovacuum_freeze_max_age, which is 210
+# million.  XIDs are compared modulo 2^32, so a young cluster can have a table that is
+# older.
 sub make_old
 {
 	my ($age) = @_;
@@ -28,7 +28,7 @@ sub make_old
 	return;
 }
 
-# Subtransactions that write use up transaction IDs quickest.
+# Subtransactions that write consume transaction IDs fastest.
 sub use_up
 {
 	my ($n) = @_;
@@ -40,7 +40,7 @@ sub use_up
 my $items = q{SELECT count(*) FILTER (WHERE lp_flags = 3) > 0, count(*) FILTER (WHERE lp_flags = 1)
 	FROM generate_series(0, oracle.nblocks('ours') - 1) b, heap_page_items(get_raw_page('ours', 'main', b))};
 
-# middle: the danger arises only while the vacuum is on.
+# middle: the danger arises while the vacuum is running.
 sub failsafe
 {
 	my ($workers, $middle) = @_;
@@ -60,24 +60,24 @@ sub failsafe
 			"$what: the heap is scanned");
 		use_up(5_000);
 	}
-	ok(pv_finish($run), "$what: it runs") or diag $run->{err};
-	is($run->{out}, 't|0|0|0|0|t|t', "$what: no index, no second pass, no truncation, frozen all the same");
-	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: and says so");
+	ok(pv_finish($run), "$what: the run succeeds") or diag $run->{err};
+	is($run->{out}, 't|0|0|0|0|t|t', "$what: no index scan, no second heap pass, no truncation, but frozen pages");
+	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
 	cmp_ok($node->safe_psql('postgres', q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'ours'}),
 		'<', 20_000, "$what: relfrozenxid has advanced");
-	is($node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')}), $pages, "$what: it has all its pages");
-	is($node->safe_psql('postgres', $items), 't|4115', "$what: dead line pointers stay");
+	is($node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')}), $pages, "$what: the table is not truncated");
+	is($node->safe_psql('postgres', $items), 't|4115', "$what: dead line pointers remain");
 
-	# transactions that began while the run was on are older for it
+	# Transactions that began during the run are older for it.
 	$node->safe_psql('postgres', 'SET vacuum_failsafe_age = 0; VACUUM stock');
-	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: the table is what stock made of its twin");
+	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: the table equals its twin");
 
-	# out of danger, the next vacuum does the rest
+	# When the danger is over, the next vacuum does the rest.
 	$node->safe_psql('postgres', 'VACUUM (TRUNCATE) stock');
 	is($node->safe_psql('postgres', "SELECT dead_items > 0, index_scans, pages_removed > 0, index_scan_bypassed
-		FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"), 't|1|t|f', "$what: the next vacuum does all of it");
-	is($node->safe_psql('postgres', $items), 'f|4115', "$what: no dead line pointer is left");
-	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: again as stock does");
+		FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"), 't|1|t|f', "$what: the next vacuum does all phases");
+	is($node->safe_psql('postgres', $items), 'f|4115', "$what: no dead line pointer remains");
+	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: the table equals its twin again");
 	return;
 }
 
@@ -86,8 +86,8 @@ failsafe(3);
 failsafe(2, 1);
 
 #
-# In the midst of the heap scan: what is read from then on goes to any buffers, not to
-# those of the ring.  All participants begin to scan when the danger is there.
+# The failsafe begins during the heap scan: pages read from then on use any buffers, not
+# those of the ring.  All participants begin to scan before that.
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION pg_buffercache;
 	DROP TABLE IF EXISTS stock, ours;
@@ -99,22 +99,22 @@ for my $workers (0, 2)
 	my $what = "$workers workers, in the midst of the scan";
 	$node->restart;
 	make_old(209_999_900);
-	my $use count = $node->background_psql('postgres', on_error_stop => 1);
-	$use count->query_safe('SELECT pg_advisory_lock(28790)');
+	my $gate = $node->background_psql('postgres', on_error_stop => 1);
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('ours', workers => $workers, disable_page_skipping => true) WHERE relid = 'ours'::regclass",
 		vacuum_failsafe_age => 0, 'parvacuum.wait_at' => 'scan', 'parvacuum.buffer_usage_limit' => '256kB');
-	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: all are there");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: all participants scan");
 	use_up(300);
-	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
-	ok(pv_finish($run), "$what: it runs") or diag $run->{err};
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	ok(pv_finish($run), "$what: the run succeeds") or diag $run->{err};
 	is($run->{out}, '8192|t', "$what: each page is scanned");
-	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: and says so");
+	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
 
-	# each participant may have read 1024 blocks before, and some ahead
+	# Each participant may have read 1024 blocks before, and some blocks ahead.
 	cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('ours') AND relforknumber = 0}),
-		'>', 4096, "$what: the ring is left");
+		'>', 4096, "$what: the ring of buffers is not used any more");
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
-	$use count->quit;
+	$gate->quit;
 }
 
 pv_no_crash($node, 'the server');

@@ -1,8 +1,8 @@
-# A GIN index keeps new entries in a pending list, which it empties when a
-# vacuum first comes to it.  If the store fills up, the vacuum comes again: by
-# then the list may have entries of rows that were inserted since, by a
-# transaction that aborted.  Those rows are dead, their line pointers are freed
-# and used again, so the entries must go first.
+# A GIN index keeps new entries in a pending list, which a vacuum empties when it first
+# comes to the index.  If the store becomes full, the vacuum scans the index several
+# times.  Later the pending list may have entries of rows that were inserted since then by
+# an aborted transaction.  These rows are dead, and their line pointers are freed and
+# reused, so their entries must be removed first.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,9 +18,9 @@ my $node = pv_node('gin');
 $node->start;
 pv_setup($node);
 
-# Pages empty enough for a wide row are only at the end of the table, so such
-# rows go there, where the vacuum has not been yet.  The last row is kept, lest
-# the table be truncated.
+# Only pages at the end of the table have room for a wide row, so such rows are inserted
+# there, where the vacuum has not been yet.  The last row is kept, so that the table is
+# not truncated.
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int, a int[], pad text) WITH (autovacuum_enabled = off);
 	ALTER TABLE t ALTER pad SET STORAGE PLAIN;
@@ -30,24 +30,24 @@ $node->safe_psql('postgres', q{
 $node->safe_psql('postgres', "SELECT * FROM parvacuum_run('t', truncate => false, index_cleanup => 'on')");
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id < 280000 AND hashint4(id) % 3 = 0');
 
-# Slow enough to do something in between.  The store is so small that it is
-# full several times, although it takes little more than a bit for a row.
+# The vacuum is slow enough for changes in between.  The store is so small that it becomes
+# full several times, although it needs little more than a bit for each row.
 my $run = pv_start_run($node, "SELECT index_scans FROM parvacuum_run('t', workers => 0, index_cleanup => 'on') WHERE relid = 't'::regclass",
 	'parvacuum.store_limit' => 1, vacuum_cost_delay => '4ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 4);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum
 		WHERE relid = 't'::regclass AND index_vacuum_count > 0 AND heap_blks_scanned < heap_blks_total / 2}, 1),
-	'the first round is over');
+	'the first index scan is completed');
 $node->safe_psql('postgres',
 	q{BEGIN; INSERT INTO t SELECT i, ARRAY[4711], repeat('y', 6000) FROM generate_series(1, 80) i; ROLLBACK});
 ok(pv_finish($run), 'the run succeeds') or diag $run->{err};
-cmp_ok($run->{out}, '>', 2, "it has several rounds");
+cmp_ok($run->{out}, '>', 2, 'the run has several index scans');
 
-# Rows in all the places there are, with other keys
+# Rows that reuse all free line pointers, with other keys
 $node->safe_psql('postgres', q{INSERT INTO t SELECT i, ARRAY[4712], repeat('z', 6000) FROM generate_series(1, 90) i});
 my $dangling = q{SET enable_seqscan = off; SELECT count(*), min(a::text) FROM t WHERE a @> '{4711}'};
-is($node->safe_psql('postgres', $dangling), '0|', 'nothing is found under the key of the aborted rows');
+is($node->safe_psql('postgres', $dangling), '0|', 'no row is found by the key of the aborted rows');
 is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM t WHERE a @> '{4712}'}),
-	'90', 'and the new rows are found under theirs');
+	'90', 'the new rows are found by their keys');
 is(pv_findings($node, 't'), '', 'the table is whole');
 
 pv_no_crash($node, 'the server');

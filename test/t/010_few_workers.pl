@@ -1,5 +1,5 @@
-# A server with too few background workers: fewer than planned start, or none,
-# or not even the scheduler worker; and two runs that share parvacuum.max_workers.
+# A server with too few background workers: fewer start than planned, or none, or not
+# even the background leader; and two runs that share parvacuum.max_workers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +14,8 @@ use Test::More;
 my $node = pv_node('few');
 my $made = 0;
 
-# Start with so many background workers; core's launcher and ours take one each.
+# Start the server with this many background workers; core's launcher and ours take one
+# each.
 sub restart_with
 {
 	my ($processes, %settings) = @_;
@@ -25,26 +26,26 @@ sub restart_with
 	return;
 }
 
-# One place is the logical replication launcher's, one our launcher's, and one
-# the scheduler worker's.
+# One slot is taken by the logical replication launcher, one by our launcher, and one by
+# the background leader.
 for my $free (0, 1, 2)
 {
 	restart_with(3 + $free);
 	is(pv_trial($node, "'few', 'updates', 6000, 3, 'truncate small_store', ARRAY['btree', 'gin', 'hash'], 400"),
-		'', "$free places for workers: as stock does");
+		'', "$free slots for workers: the result is that of stock VACUUM");
 	is($node->safe_psql('postgres', q{SELECT result->>'workers_planned', result->>'workers_launched' FROM oracle.run}),
-		"3|$free", "$free places for workers: so many started");
+		"3|$free", "$free slots for workers: that many have started");
 }
 
 restart_with(1);
 $node->safe_psql('postgres', 'DROP TABLE stock; CREATE TABLE other AS SELECT 1 AS i');
 my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT parvacuum_run('ours')");
-isnt($rc, 0, 'no place for the scheduler worker: an error');
-like($err, qr/ERROR:  53\w\w\w:/, 'of the right kind');
-like($err, qr/HINT:.*max_worker_processes/, 'with what to do');
-is($node->safe_psql('postgres', 'VACUUM ours; SELECT 1'), 1, 'stock VACUUM goes on');
+isnt($rc, 0, 'no slot for the background leader: an error');
+like($err, qr/ERROR:  53\w\w\w:/, 'no slot for the background leader: the SQLSTATE');
+like($err, qr/HINT:.*max_worker_processes/, 'no slot for the background leader: the hint');
+is($node->safe_psql('postgres', 'VACUUM ours; SELECT 1'), 1, 'no slot for the background leader: stock VACUUM succeeds');
 
-# Two runs, six places.
+# Two runs, six slots
 restart_with(32, 'parvacuum.max_workers' => 6);
 $node->safe_psql('postgres', q{
 	CREATE TABLE a (id int, pad text) WITH (autovacuum_enabled = off);
@@ -57,35 +58,35 @@ $node->safe_psql('postgres', q{
 my $slow = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 4) WHERE relid = 'a'::regclass",
 	vacuum_cost_delay => '10ms', vacuum_cost_page_hit => 50);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 4), 'the first run has four workers');
-is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 4) WHERE relid = 'b'::regclass}), 2, 'the second has two');
-ok(pv_finish($slow), 'the first ends') or diag $slow->{err};
-is($slow->{out}, 4, 'with four');
-is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'then all six can be had');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 4) WHERE relid = 'b'::regclass}), 2, 'the second run has two workers');
+ok(pv_finish($slow), 'the first run succeeds') or diag $slow->{err};
+is($slow->{out}, 4, 'the first run had four workers');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'all six workers are available afterwards');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
 
-# Workers scan the table and make its visibility map while the leader waits: what
-# pg_class has of it afterwards is what they did.
+# Workers scan the table and make its visibility map while the leader waits. pg_class has
+# the result of their work afterwards.
 $node->safe_psql('postgres', q{
 	CREATE TABLE c (id int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO c SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
 });
-my $use count = $node->background_psql('postgres');
-$use count->query_safe('SELECT pg_advisory_lock(28790)');
+my $gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
 my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2) WHERE relid = 'c'::regclass",
 	'parvacuum.wait_at' => 'leader\ scan');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event = 'advisory'}, 1),
 	'the leader waits');
-ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'workers do all of it');
-$use count->quit;
-ok(pv_finish($behind), 'it ends') or diag $behind->{err};
+ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'workers scan all pages');
+$gate->quit;
+ok(pv_finish($behind), 'the run succeeds') or diag $behind->{err};
 is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class WHERE oid = 'c'::regclass}), 't',
-	'pg_class knows of all pages that are all-visible');
+	'pg_class has the number of all-visible pages');
 
-# An administrator's change reaches the next run.
+# A change by the administrator affects the next run.
 $node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");
 $node->reload;
 ok(pv_await($node, 'SHOW parvacuum.max_workers', 1), 'reloaded');
-is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 1, 'one is the most now');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 1, 'parvacuum.max_workers = 1 is in effect');
 
 pv_no_crash($node, 'the server');
 $node->stop;

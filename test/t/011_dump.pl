@@ -1,5 +1,5 @@
-# The options of tables go through dumps, restores and pg_upgrade.  Where the
-# library is not preloaded, a restore leaves them out or fails in them alone.
+# The options of tables in dumps, restores and pg_upgrade.  Where the library is not
+# preloaded, a restore leaves out the options, or only the options fail.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,7 +16,7 @@ my $source = pv_node('source');
 $source->start;
 my $dir = PostgreSQL::Test::Utils::tempdir;
 
-# Not preloaded, and nothing of ours in its configuration.
+# Not preloaded, and without our settings in the configuration
 sub bare_node
 {
 	my ($name) = @_;
@@ -27,8 +27,8 @@ sub bare_node
 }
 
 #
-# What there is to dump: each kind of table, names that need quotes, an owner
-# who is no superuser; and a database with a setting of its own.
+# The contents to be dumped: each kind of table, names that need quotes, an owner who is
+# not a superuser, and a database with a setting of its own.
 #
 my $odd = q{"Odd ""schema"""."it's 100% ""odd"" \ $$ -- ; Table"};
 
@@ -76,10 +76,10 @@ $source->safe_psql('archive', q{
 });
 
 #
-# Looking at a database
+# The state of a database
 #
 
-# The labels, by the names of what they are on.
+# The labels, by the names of their objects
 sub labels
 {
 	my ($node, $db) = @_;
@@ -89,7 +89,7 @@ sub labels
 		WHERE l.provider = 'parvacuum' ORDER BY c.relname COLLATE "C"});
 }
 
-# What holds for each table, and why.
+# The options in effect for each table, and their origins
 sub effective
 {
 	my ($node, $db) = @_;
@@ -97,7 +97,7 @@ sub effective
 		SELECT * FROM parvacuum_tables WHERE relid::text NOT LIKE 'information_schema.%' ORDER BY relid::text COLLATE "C"});
 }
 
-# All of it as a script, without comments and what differs from dump to dump.
+# All of it as a script, without comments and without lines that differ from dump to dump
 sub dump_of
 {
 	my ($node, $db, @how) = @_;
@@ -107,7 +107,7 @@ sub dump_of
 	return $out =~ s/^(--.*|\\(un)?restrict .*|)\n//gmr;
 }
 
-# Compare dumps, and show no more of them than the first line that differs.
+# Compare dumps; show only the first line that differs.
 sub same_text
 {
 	my ($got, $expected, $name) = @_;
@@ -137,44 +137,44 @@ clerk.orders|r|0|buffer_usage_limit=1024, enabled=true, workers=4
 totals|m|0|enabled=true, workers=1
 unlogged|r|0|buffer_usage_limit=0, enabled=false
 
-is($labels{archive}, 'small|r|0|enabled=false, window=""', 'and those of the other database');
+is($labels{archive}, 'small|r|0|enabled=false, window=""', 'the labels of the other database to be dumped');
 is($effective{archive},
 	"old_orders|t|database||default|16384|default|Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin|database|\n"
 	  . 'small|f|table||default|16384|default||table|',
-	'where the setting of the database matters');
+	'the options in effect in the other database, with its setting');
 my $n_labels = () = $labels{shop} =~ /\|0\|/g;
-is(scalar(() = $dump{shop} =~ /^SECURITY LABEL FOR parvacuum ON /gm), $n_labels, 'a dump has one statement for each');
-unlike($without, qr/SECURITY LABEL/, "$no_labels leaves them out");
-same_text($dump{shop} =~ s/^SECURITY LABEL.*\n//gmr, $without, 'and nothing else');
+is(scalar(() = $dump{shop} =~ /^SECURITY LABEL FOR parvacuum ON /gm), $n_labels, 'a dump has one statement for each label');
+unlike($without, qr/SECURITY LABEL/, "$no_labels leaves out the labels");
+same_text($dump{shop} =~ s/^SECURITY LABEL.*\n//gmr, $without, "$no_labels leaves out nothing else");
 
-# A restored database must be what was dumped.
+# A restored database must be the one that was dumped.
 sub is_same
 {
 	my ($node, $db, $what, $of) = @_;
 	$of //= 'shop';
 	is(labels($node, $db), $labels{$of}, "$what: the same labels");
-	is(effective($node, $db), $effective{$of}, "$what: the same options hold");
-	same_text(dump_of($node, $db), $dump{$of}, "$what: all of the database is the same");
+	is(effective($node, $db), $effective{$of}, "$what: the same options are in effect");
+	same_text(dump_of($node, $db), $dump{$of}, "$what: the contents of the database are the same");
 	return;
 }
 
-# Who vacuums a table there if nobody says more than VACUUM?
+# Which engine vacuums a table there, by a plain VACUUM?
 sub vacuumed_by
 {
 	my ($node, $db, $table, $who) = @_;
 	my ($rc, $out, $err) = $node->psql($db, "VACUUM (VERBOSE) $table");
 
-	is($rc == 0 ? $err =~ /engine: parvacuum/ ? 'engine' : 'core' : $err, $who, "$table is vacuumed by the $who");
+	is($rc == 0 ? $err =~ /engine: parvacuum/ ? 'engine' : 'core' : $err, $who, "$table is vacuumed by $who");
 	return;
 }
 
 #
-# Into a server that is preloaded
+# Into a server with the library preloaded
 #
 my $target = pv_node('target');
 $target->start;
 
-# All databases.  Only the role that initdb has made is there already.
+# All databases.  Only the role that initdb has created exists already.
 $source->command_ok([ 'pg_dumpall', '-d', $source->connstr('postgres'), '-f', "$dir/all.sql" ], 'pg_dumpall');
 my ($rc, $out, $err) = $target->psql('postgres', slurp_file("$dir/all.sql"), on_error_stop => 0);
 is_deeply([ grep { /ERROR:|FATAL:|WARNING:/ && !/role ".*" already exists/ } split /\n/, $err ], [], 'pg_dumpall | psql: no error');
@@ -187,7 +187,7 @@ vacuumed_by($target, 'shop', $_, 'core') for qw(plain days_2);
 vacuumed_by($target, 'archive', 'old_orders', 'engine');
 vacuumed_by($target, 'archive', 'small', 'core');
 
-# One database, in each form of a dump.
+# One database, in each format of a dump
 $source->command_ok([ 'pg_dump', '-d', $source->connstr('shop'), @$_ ], "pg_dump @$_[0]")
   for [ '-Fp', '-f', "$dir/shop.sql" ], [ '-Fc', '-f', "$dir/shop.dump" ], [ '-Fd', '-j', 2, '-f', "$dir/shop.d" ];
 my %restore = (
@@ -203,31 +203,31 @@ for my $how (sort keys %restore)
 	is_same($target, $how, $how);
 }
 
-# A copy made by the server itself.
+# A copy that the server makes itself
 $target->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE shop');
 is_same($target, 'copy', 'CREATE DATABASE');
 
-# Over a database that has other options by now.
+# Over a database that has other options in the meantime
 $target->safe_psql('custom', q{
 	ALTER TABLE plain SET (parvacuum.enabled); ALTER TABLE clerk.orders RESET (parvacuum.workers); ALTER TABLE days SET (parvacuum.workers = 9)});
-isnt(labels($target, 'custom'), $labels{shop}, 'other options');
+isnt(labels($target, 'custom'), $labels{shop}, 'options are changed before the restore');
 $target->command_ok([ 'pg_restore', '-e', '--clean', '--if-exists', '-d', $target->connstr('custom'), "$dir/shop.dump" ], '--clean: restored');
 is_same($target, 'custom', '--clean');
 
-# With the database and what is set for it.
+# With the database and its settings
 $target->safe_psql('postgres', 'DROP DATABASE archive');
 $source->command_ok([ 'pg_dump', '-Fc', '-d', $source->connstr('archive'), '-f', "$dir/archive.dump" ], 'pg_dump of the other database');
 $target->command_ok([ 'pg_restore', '-e', '--create', '-d', $target->connstr('postgres'), "$dir/archive.dump" ], '--create: restored');
 is_same($target, 'archive', '--create', 'archive');
 
 #
-# Into a server that is not
+# Into a server without the library
 #
 my $bare = bare_node('bare');
 $bare->start;
 
-# The complaints of a program, and whether it had success.  The one of CREATE EXTENSION
-# must be there where it can be seen, and is left out.
+# The messages of a program, and whether it has succeeded.  The message of CREATE
+# EXTENSION must be there where it is visible, and is left out.
 my $not_preloaded = qr/WARNING:  parvacuum is not preloaded$/;
 sub complaints
 {
@@ -240,14 +240,14 @@ sub complaints
 	return ($good, grep { !/$not_preloaded/ } @complaints);
 }
 
-# Tables, rows and all the rest have come, but no options.
+# Tables, rows and everything else are restored, but no options.
 sub is_plain
 {
 	my ($db) = @_;
-	same_text(dump_of($bare, $db), $without, "$db: all is there but the options");
+	same_text(dump_of($bare, $db), $without, "$db: all except the options is restored");
 	is(labels($bare, $db), '', "$db: no label");
 	is($bare->safe_psql($db, 'SELECT DISTINCT enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from, vacuum_window, vacuum_window_from FROM parvacuum_tables'),
-		'f|default||default|16384|default||default', "$db: no options hold");
+		'f|default||default|16384|default||default', "$db: no options are in effect");
 	return;
 }
 
@@ -267,35 +267,35 @@ is_plain($_) for qw(left_out_of_dump left_out_of_archive left_out_by_restore);
 my $not_loaded = qr/ERROR:  security label provider "parvacuum" is not loaded$/;
 my ($good, @errors) = complaints('failing_plain', @plain, "$dir/shop.sql");
 is(scalar(grep { /$not_loaded/ } @errors), $n_labels, 'psql: each label fails');
-is_deeply([ grep { !/$not_loaded/ } @errors ], [], 'psql: and nothing else');
+is_deeply([ grep { !/$not_loaded/ } @errors ], [], 'psql: no other statement fails');
 is_plain('failing_plain');
 ($good, @errors) = complaints('failing_archive', @archive);
 ok(!$good, 'pg_restore fails');
 is(scalar(grep { /$not_loaded/ } @errors), $n_labels, 'pg_restore: each label fails');
-is_deeply([ grep { !/$not_loaded/ } @errors ], ["pg_restore: warning: errors ignored on restore: $n_labels"], 'pg_restore: and nothing else');
+is_deeply([ grep { !/$not_loaded/ } @errors ], ["pg_restore: warning: errors ignored on restore: $n_labels"], 'pg_restore: no other statement fails');
 is_plain('failing_archive');
 ($good, @errors) = complaints('postgres', @archive, '-e');
 ok(!$good, 'pg_restore -e fails');
-is(scalar(@errors), 1, 'pg_restore -e: with one error') or diag @errors;
-like($errors[0], $not_loaded, 'pg_restore -e: at the first label');
+is(scalar(@errors), 1, 'pg_restore -e: one error') or diag @errors;
+like($errors[0], $not_loaded, 'pg_restore -e: the error is that of the first label');
 $bare->stop;
 
 #
-# Labels left behind, where the library is no longer preloaded
+# Labels that remain when the library is not preloaded any more
 #
 $target->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $target->restart;
-is(labels($target, 'shop'), $labels{shop}, 'the labels stay when the library goes');
-same_text(dump_of($target, 'shop'), $dump{shop}, 'and are dumped');
+is(labels($target, 'shop'), $labels{shop}, 'the labels remain without the library');
+same_text(dump_of($target, 'shop'), $dump{shop}, 'the labels are dumped without the library');
 $target->safe_psql('shop', 'DROP EXTENSION parvacuum');
-is(labels($target, 'shop'), $labels{shop}, 'DROP EXTENSION does not remove them then');
+is(labels($target, 'shop'), $labels{shop}, 'DROP EXTENSION does not remove the labels without the library');
 $target->safe_psql('shop', "DELETE FROM pg_seclabel WHERE provider = 'parvacuum'");
-is(labels($target, 'shop'), '', 'DELETE FROM pg_seclabel does');
-is(labels($target, 'archive'), $labels{archive}, 'in this database');
+is(labels($target, 'shop'), '', 'DELETE FROM pg_seclabel removes the labels');
+is(labels($target, 'archive'), $labels{archive}, 'no label remains in this database');
 $target->safe_psql('shop', 'CREATE EXTENSION parvacuum');
-same_text(dump_of($target, 'shop'), $without, 'and that was all that was left');
+same_text(dump_of($target, 'shop'), $without, 'a dump has nothing of parvacuum any more');
 
-# back with the library, nothing of it is remembered
+# With the library again, the options are gone.
 $target->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\n");
 $target->restart;
 vacuumed_by($target, 'shop', 'clerk.orders', 'core');
@@ -304,7 +304,7 @@ vacuumed_by($target, 'shop', 'clerk.orders', 'engine');
 $target->stop;
 
 #
-# pg_upgrade, which leaves files where it is run
+# pg_upgrade, which writes files into the current folder
 #
 chdir $dir or BAIL_OUT("cannot go to $dir: $!");
 $source->stop;
@@ -320,7 +320,7 @@ sub upgrade
 	return ($? == 0, $out . $err);
 }
 
-# What pg_upgrade leaves of its logs when it fails.
+# The logs that pg_upgrade leaves when it fails
 sub upgrade_logs
 {
 	my ($new) = @_;
@@ -331,15 +331,15 @@ sub upgrade_logs
 	return $text;
 }
 
-# Into a cluster without the library: even with --link nothing happens to the
-# old one, since the labels are restored before any file is linked.
+# Into a cluster without the library: even with --link the old cluster is not changed,
+# because the labels are restored before any file is linked.
 my $unready = bare_node('unready');
 ($good, $out) = upgrade($unready, '--link');
 ok(!$good, 'pg_upgrade fails if the library is not preloaded in the new cluster');
-like($out, qr/Performing Upgrade.*Consult the last few lines of/s, 'while it restores, and names its log');
+like($out, qr/Performing Upgrade.*Consult the last few lines of/s, 'pg_upgrade fails while it restores, and names its log');
 my @log_errors = grep { /ERROR:/ } split /\n/, upgrade_logs($unready);
-ok(scalar(grep { /$not_loaded/ } @log_errors), 'which names the label provider') or diag @log_errors;
-is(scalar(grep { !/$not_loaded/ } @log_errors), 0, 'and no other error') or diag @log_errors;
+ok(scalar(grep { /$not_loaded/ } @log_errors), 'the log has the name of the label provider') or diag @log_errors;
+is(scalar(grep { !/$not_loaded/ } @log_errors), 0, 'the log has no other error') or diag @log_errors;
 $source->start;
 is_same($source, $_, "the old cluster still starts, $_", $_) for qw(shop archive);
 vacuumed_by($source, 'shop', 'clerk.orders', 'engine');
@@ -348,25 +348,25 @@ $source->stop;
 my $ready = bare_node('ready');
 $ready->append_conf('postgresql.conf', "shared_preload_libraries = 'parvacuum'\n");
 ($good, $out) = upgrade($ready);
-ok($good, 'pg_upgrade works if it is') or diag $out, upgrade_logs($ready);
+ok($good, 'pg_upgrade succeeds if the library is preloaded') or diag $out, upgrade_logs($ready);
 $ready->start;
 is_same($ready, $_, "the new cluster, $_", $_) for qw(shop archive);
 is($ready->safe_psql('postgres', $settings), $of_archive, 'the new cluster: the setting of the database');
 vacuumed_by($ready, 'shop', $_, 'engine') for 'clerk.orders', 'totals', $odd;
 vacuumed_by($ready, 'shop', $_, 'core') for qw(plain days_2);
 $ready->safe_psql('shop', 'ALTER TABLE clerk.orders SET (parvacuum.workers = 1)');
-like(labels($ready, 'shop'), qr/^clerk\.orders.*, workers=1$/m, 'and its options can be changed');
+like(labels($ready, 'shop'), qr/^clerk\.orders.*, workers=1$/m, 'the new cluster: options can be changed');
 $ready->stop;
 
-# Without labels it needs no library.
+# Without labels it does not need the library.
 $source->start;
 $source->safe_psql($_, "DELETE FROM pg_seclabel WHERE provider = 'parvacuum'") for qw(shop archive);
 $source->stop;
 my $clean = bare_node('clean');
 ($good, $out) = upgrade($clean);
-ok($good, 'without labels pg_upgrade works without the library') or diag $out, upgrade_logs($clean);
+ok($good, 'pg_upgrade succeeds without labels and without the library') or diag $out, upgrade_logs($clean);
 $clean->start;
-same_text(dump_of($clean, 'shop'), $without, 'and all is there');
+same_text(dump_of($clean, 'shop'), $without, 'the new cluster without the library: all contents are there');
 $clean->stop;
 
 pv_no_crash($_, 'the server ' . $_->name) for $source, $target, $bare, $ready, $clean;

@@ -1,5 +1,5 @@
-# Autovacuum leads our workers: who does a table, with how many workers, under
-# which cost limits, and who must give way to whom.
+# Autovacuum leads our workers: which engine vacuums a table, with how many workers,
+# under which cost limits, and which processes give way to others.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,8 +14,8 @@ use Time::HiRes qw(sleep time);
 
 my $node = pv_node('autovacuum');
 
-# A page counts 100, so limits are small numbers of pages; with 200 units each
-# 10 ms that is 5 ms for a page.
+# A page costs 100 units, so limits are small numbers of pages; 200 units each 10 ms are
+# 5 ms for a page.
 $node->append_conf('postgresql.conf', q{
 autovacuum = on
 autovacuum_naptime = 1s
@@ -43,7 +43,7 @@ sub reload_with
 	return;
 }
 
-# What the log has got since the last time.
+# The new lines of the log since the last call
 sub new_log
 {
 	my $log = slurp_file($node->logfile);
@@ -52,7 +52,7 @@ sub new_log
 	return $new;
 }
 
-# Have autovacuum come by, or not.
+# Make autovacuum run, or not.
 sub wake { return sql("ALTER TABLE $_[0] SET (autovacuum_enabled = on)"); }
 sub calm { return sql("ALTER TABLE $_[0] SET (autovacuum_enabled = off)"); }
 
@@ -67,18 +67,18 @@ sub new_dead_rows
 my $progress = q{FROM pg_stat_progress_vacuum p JOIN pg_stat_activity a USING (pid)
 	WHERE relid = '%s'::regclass AND backend_type = 'autovacuum worker'};
 
-# Wait until autovacuum is at the table, in that phase.
+# Wait until autovacuum vacuums the table, in this phase.
 sub until_phase
 {
 	my ($phase, $what) = @_;
-	ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'ours') . " AND phase = '$phase'", 1), "$what: autovacuum is there");
+	ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'ours') . " AND phase = '$phase'", 1), "$what: autovacuum has begun");
 	return;
 }
 
 sub phase_now { return sql('SELECT phase ' . sprintf($progress, 'ours')); }
 sub over { return pv_await($node, 'SELECT count(*) ' . sprintf($progress, $_[0] // 'ours'), 0); }
 
-# Autovacuum of a table from its beginning to its end; what the log has of it.
+# Autovacuum of a table from its beginning to its end.  Returns its lines of the log.
 sub autovacuum_of
 {
 	my ($table, @statements) = @_;
@@ -96,11 +96,11 @@ sub autovacuum_of
 	return wantarray ? ($entry // '', $log) : $entry // '';
 }
 
-# Nothing may be left running.
+# No process may still run.
 sub no_workers
 {
 	my ($what) = @_;
-	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 0), "$what: no worker is left")
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 0), "$what: no worker remains")
 	  or diag pv_processes($node);
 	return;
 }
@@ -110,43 +110,43 @@ calm($_) for qw(stock ours);
 sql("ALTER TABLE ours SET ($options)", "ALTER TABLE stock SET ($options)");
 
 #
-# Who does it, and with how many
+# Which engine vacuums a table, and with how many workers
 #
 my ($entry, $log) = autovacuum_of('ours');
-isnt($entry, '', 'autovacuum comes by');
-unlike($log, qr/engine: parvacuum/, 'a table that did not opt in is core\'s');
+isnt($entry, '', 'autovacuum vacuums a table');
+unlike($log, qr/engine: parvacuum/, 'core vacuums a table that did not opt in');
 
 $entry = autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.enabled)');
-like($entry, qr/index scans: 1\n/, 'opted in: core\'s first line');
-like($entry, qr/pages: .*\n.*tuples: .*\n.*removable cutoff: .*\n/, 'opted in: and its next ones');
+like($entry, qr/index scans: 1\n/, 'opted in: the first line of the report is that of core');
+like($entry, qr/pages: .*\n.*tuples: .*\n.*removable cutoff: .*\n/, 'opted in: the next lines are those of core');
 like($entry, qr/engine: parvacuum, 2 parallel workers launched \(planned: 2\)/, 'opted in: two workers by default');
-like($entry, qr/phases: heap scan [\d.]+ ms, index vacuum [\d.]+ ms, second heap pass [\d.]+ ms, index cleanup [\d.]+ ms/, 'opted in: the phases');
-like($entry, qr/dead item store: \d+ bytes at most, \d+ segments, index scans: 1\n/, 'opted in: the store and the rounds');
+like($entry, qr/phases: heap scan [\d.]+ ms, index vacuum [\d.]+ ms, second heap pass [\d.]+ ms, index cleanup [\d.]+ ms/, 'opted in: the report has the phases');
+like($entry, qr/dead item store: \d+ bytes at most, \d+ segments, index scans: 1\n/, 'opted in: the report has the store and the index scans');
 
 like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 1)'), qr/1 parallel workers launched \(planned: 1\)/, 'workers = 1');
 like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 0)'), qr/0 parallel workers launched \(planned: 0\)/, 'workers = 0');
-like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 7)'), qr/2 parallel workers launched \(planned: 2\)/, 'workers = 7: two at most');
+like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 7)'), qr/2 parallel workers launched \(planned: 2\)/, 'workers = 7: two workers at most');
 reload_with('parvacuum.autovacuum_workers' => 4);
-like(autovacuum_of('ours'), qr/4 parallel workers launched \(planned: 4\)/, 'autovacuum_workers = 4: four at most');
+like(autovacuum_of('ours'), qr/4 parallel workers launched \(planned: 4\)/, 'autovacuum_workers = 4: four workers at most');
 reload_with('parvacuum.autovacuum_workers' => 0);
-like(autovacuum_of('ours'), qr/0 parallel workers launched \(planned: 0\)/, 'autovacuum_workers = 0: none');
+like(autovacuum_of('ours'), qr/0 parallel workers launched \(planned: 0\)/, 'autovacuum_workers = 0: no workers');
 reload_with('parvacuum.autovacuum_workers' => 2, 'parvacuum.min_parallel_pages' => 100000);
-like(autovacuum_of('ours'), qr/0 parallel workers launched \(planned: 0\)/, 'not for so little work');
+like(autovacuum_of('ours'), qr/0 parallel workers launched \(planned: 0\)/, 'no workers for a small table');
 reload_with('parvacuum.min_parallel_pages' => 0);
 
 ($entry, $log) = autovacuum_of('ours', 'ALTER TABLE ours RESET (parvacuum.enabled, parvacuum.workers)', 'ALTER DATABASE postgres SET parvacuum.enabled = on');
 like($entry, qr/engine: parvacuum/, 'enabled for the database');
 ($entry, $log) = autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.enabled = false)');
-unlike($log, qr/engine: parvacuum.*?of table "postgres\.public\.ours"|"postgres\.public\.ours"(?:[^"]*index "[^"]*")*[^"]*engine: parvacuum/s, 'but not for this table');
+unlike($log, qr/engine: parvacuum.*?of table "postgres\.public\.ours"|"postgres\.public\.ours"(?:[^"]*index "[^"]*")*[^"]*engine: parvacuum/s, 'enabled for the database, but not for this table');
 sql('ALTER DATABASE postgres RESET parvacuum.enabled', 'ALTER TABLE ours SET (parvacuum.enabled)');
 
 reload_with('parvacuum.engine' => 'off');
 ($entry, $log) = autovacuum_of('ours');
-unlike($log, qr/engine: parvacuum/, 'engine = off: core does it');
-unlike($log, qr/PostgreSQL's own VACUUM has vacuumed/, 'engine = off: and nothing is said of it');
+unlike($log, qr/engine: parvacuum/, 'engine = off: core vacuums the table');
+unlike($log, qr/PostgreSQL's own VACUUM has vacuumed/, 'engine = off: no reason is reported');
 reload_with('parvacuum.engine' => 'on');
 
-# a TOAST table follows its table
+# A TOAST table follows its table.
 sql('CREATE TABLE fat (id int, pad text) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off, parvacuum.enabled)',
 	'ALTER TABLE fat ALTER pad SET STORAGE EXTERNAL',
 	q{INSERT INTO fat SELECT i, repeat('x', 9000) FROM generate_series(1, 1000) i},
@@ -154,11 +154,11 @@ sql('CREATE TABLE fat (id int, pad text) WITH (autovacuum_enabled = off, toast.a
 new_log();
 sql('ALTER TABLE fat SET (toast.autovacuum_enabled = on, toast.autovacuum_vacuum_threshold = 50, toast.autovacuum_vacuum_scale_factor = 0)');
 ok(pv_await($node, q{SELECT autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = (SELECT reltoastrelid FROM pg_class WHERE relname = 'fat')}, 'true'),
-	'a TOAST table by itself');
-like(new_log(), qr/of table "postgres\.pg_toast\.pg_toast_\d+"(?:[^"]*index "[^"]*")+[^"]*engine: parvacuum/s, 'is vacuumed as its table would be');
+	'a TOAST table is vacuumed without its table');
+like(new_log(), qr/of table "postgres\.pg_toast\.pg_toast_\d+"(?:[^"]*index "[^"]*")+[^"]*engine: parvacuum/s, 'a TOAST table is vacuumed by the engine of its table');
 sql('DROP TABLE fat');
 
-# a database that nobody can connect to
+# A database to which no session can connect
 $node->safe_psql('postgres', 'CREATE DATABASE closed');
 $node->safe_psql('closed', qq{
 	CREATE TABLE shut (id int) WITH (autovacuum_enabled = off, $options, parvacuum.enabled);
@@ -173,10 +173,10 @@ for (1 .. 100)
 	last if $found = slurp_file($node->logfile) =~ /of table "closed\.public\.shut"[^"]*engine: parvacuum, 2 parallel workers launched/;
 	sleep 0.1;
 }
-ok($found, 'a database that takes no connections: with workers');
+ok($found, 'a database that does not allow connections: with workers');
 
 #
-# Who must give way
+# Which processes give way
 #
 my %slow = (autovacuum_vacuum_cost_delay => '10ms');
 my @phases = ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning up indexes');
@@ -198,33 +198,33 @@ for my $phase (@phases)
 	my $what = "$phase, a lock";
 	start_slow($phase, $what);
 	my ($rc, $out, $err) = $node->psql('postgres', q{SET lock_timeout = '1100ms'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE; COMMIT});
-	is($rc, 0, "$what: is had within a second after deadlock_timeout") or diag $err;
+	is($rc, 0, "$what: granted within a second after deadlock_timeout") or diag $err;
 	calm('ours');
-	like(new_log(), qr/canceling autovacuum task.*\n.*CONTEXT:.*automatic vacuum of table "postgres\.public\.ours"/s, "$what: autovacuum was cancelled");
+	like(new_log(), qr/canceling autovacuum task.*\n.*CONTEXT:.*automatic vacuum of table "postgres\.public\.ours"/s, "$what: autovacuum was canceled");
 	no_workers($what);
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 }
 
 start_slow('vacuuming heap', 'activity');
 is(sql(q{SELECT DISTINCT query FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 'autovacuum: VACUUM public.ours',
-	'activity: workers show what they do');
+	'pg_stat_activity: workers show their work');
 
-# While it waits to truncate, autovacuum holds a lock that a VACUUM wants.
+# While it waits to truncate, autovacuum holds a lock that a VACUUM needs.
 reload_with(autovacuum_vacuum_cost_delay => 0);
 sql(q{CREATE TABLE ends (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled)}, "ALTER TABLE ends SET ($options)",
 	q{INSERT INTO ends SELECT i, repeat('x', 1000) FROM generate_series(1, 10000) i}, 'DELETE FROM ends WHERE id > 100');
 my $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN; SELECT count(*) FROM ends');
 wake('ends');
-ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'ends') . q{ AND phase = 'truncating heap'}, 1), 'truncating heap: autovacuum is there');
+ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'ends') . q{ AND phase = 'truncating heap'}, 1), 'truncating heap: autovacuum is in the phase');
 is(($node->psql('postgres', q{SET lock_timeout = '1100ms'; BEGIN; LOCK TABLE ends IN SHARE UPDATE EXCLUSIVE MODE; COMMIT}))[0], 0,
-	'truncating heap: a lock is had');
+	'truncating heap: another session gets its lock');
 calm('ends');
 $reader->query_safe('COMMIT');
 $reader->quit;
 sql('DROP TABLE ends');
 
-# Against wraparound it does not give way.  Nor does it wait for being allowed to begin.
+# An autovacuum to prevent wraparound does not give way, and does not wait for its start.
 sub make_old
 {
 	return sql(q{UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 210000000) & 4294967295)::text::xid
@@ -236,44 +236,45 @@ for my $phase ('scanning heap', 'vacuuming indexes')
 	start_slow($phase, $what, \&make_old);
 	my $pid = sql('SELECT pid ' . sprintf($progress, 'ours'));
 	my ($rc, $out, $err) = $node->psql('postgres', q{SET lock_timeout = '500ms'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE});
-	like($err, qr/lock timeout/, "$what: others wait");
-	is(sql('SELECT pid ' . sprintf($progress, 'ours')), $pid, "$what: it goes on");
+	like($err, qr/lock timeout/, "$what: other sessions wait for the lock");
+	is(sql('SELECT pid ' . sprintf($progress, 'ours')), $pid, "$what: the vacuum goes on");
 	reload_with(autovacuum_vacuum_cost_delay => 0);
-	ok(over(), "$what: to its end");
+	ok(over(), "$what: the vacuum is completed");
 	$log = new_log();
-	unlike($log, qr/canceling autovacuum task/, "$what: nobody cancelled it");
-	like($log, qr/to prevent wraparound of table "postgres\.public\.ours"[^"]*"[^"]*".*engine: parvacuum, 2 parallel workers/s, "$what: with workers");
+	unlike($log, qr/canceling autovacuum task/, "$what: the vacuum was not canceled");
+	like($log, qr/to prevent wraparound of table "postgres\.public\.ours"[^"]*"[^"]*".*engine: parvacuum, 2 parallel workers/s, "$what: the vacuum had workers");
 	cmp_ok(sql(q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'ours'}), '<', 100_000, "$what: relfrozenxid has advanced");
 	calm('ours');
 }
 
-# A worker that is ended, and the autovacuum worker: the next does it.
+# A worker or the autovacuum worker is terminated: the next autovacuum vacuums the table.
 for my $who ('parallel worker', 'autovacuum worker')
 {
 	my $what = "terminating a $who";
 	start_slow('vacuuming heap', $what);
 	my $which = $who eq 'parallel worker' ? 'true' : q{pid IN (SELECT pid FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass)};
 	is(sql("SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE backend_type = '$who' AND $which LIMIT 1) x"),
-		1, "$what: it was there");
+		1, "$what: the process exists");
 	calm('ours');
 	no_workers($what);
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 }
 
 #
-# Cost limits in mid-vacuum, as the launcher tells them
+# Cost limits that change during the vacuum, as the launcher passes them on
 #
 my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
 my $pid = sql("SELECT pid $launcher");
 sql("SELECT pg_terminate_backend(pid) $launcher");
-ok(pv_await($node, "SELECT count(*) $launcher AND pid <> $pid", 1), 'a launcher that somebody ends comes back');
+ok(pv_await($node, "SELECT count(*) $launcher AND pid <> $pid", 1), 'a launcher that was terminated is started again');
 
 for my $phase (@phases)
 {
 	my $what = "$phase, a reload";
 	start_slow($phase, $what);
 
-	# slower: 100 ms for a page.  An access method that cleans up is not asked.
+	# Slower: 100 ms for a page.  An access method during its cleanup does not check for
+	# changes.
 	if ($phase ne 'cleaning up indexes')
 	{
 		reload_with(autovacuum_vacuum_cost_delay => '100ms', autovacuum_vacuum_cost_limit => 100);
@@ -283,24 +284,24 @@ for my $phase (@phases)
 	}
 	my $begun = time;
 	reload_with(autovacuum_vacuum_cost_delay => 0, autovacuum_vacuum_cost_limit => 200);
-	ok(over(), "$what: and it ends");
-	cmp_ok(time - $begun, '<', 4, "$what: soon when there are no limits") if $phase ne 'cleaning up indexes';
+	ok(over(), "$what: the vacuum is completed");
+	cmp_ok(time - $begun, '<', 4, "$what: within seconds without limits") if $phase ne 'cleaning up indexes';
 	calm('ours');
-	like(new_log(), qr/2 parallel workers launched/, "$what: with its workers");
+	like(new_log(), qr/2 parallel workers launched/, "$what: the vacuum had its workers");
 	no_workers($what);
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 }
 
-# A table's own limits are not the configuration's to change.
+# The limits of the table itself are not changed by the configuration.
 sql('ALTER TABLE ours SET (autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 200)');
 start_slow('scanning heap', 'own limits');
 reload_with(autovacuum_vacuum_cost_delay => 0);
 sleep 2;
-is(phase_now(), 'scanning heap', 'own limits: they stay');
+is(phase_now(), 'scanning heap', 'own limits: they remain in effect');
 calm('ours');
 sql('ALTER TABLE ours RESET (autovacuum_vacuum_cost_delay, autovacuum_vacuum_cost_limit)');
 
-# How fast: a table of many pages, and another for core to do beside it.
+# The speed: a table of many pages, and another one for core to vacuum at the same time
 sql('CREATE TABLE big (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled)',
 	'CREATE TABLE other (id int, pad text) WITH (autovacuum_enabled = off)',
 	map { ("ALTER TABLE $_ SET ($options)", "INSERT INTO $_ SELECT i, repeat('x', 1900) FROM generate_series(1, 40000) i",
@@ -322,40 +323,40 @@ pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'big') . ' AND heap_blks
 my $alone = rate();
 note "alone: $alone pages a second";
 
-# 500 units each 10 ms are 250 pages a second, whoever reads them: with each
-# comes one of the visibility map or the free space map
-cmp_ok($alone, '<', 350, 'three processes keep to one budget');
-cmp_ok($alone, '>', 150, 'and use it');
+# 500 units each 10 ms are 250 pages a second, whichever process reads them.  With each
+# heap page comes a page of the visibility map or of the free space map.
+cmp_ok($alone, '<', 350, 'three processes keep one budget');
+cmp_ok($alone, '>', 150, 'three processes use the budget');
 
 wake('other');
 pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'other'), 1);
 my $beside = rate();
 note "beside another: $beside pages a second";
-cmp_ok($beside, '<', 0.75 * $alone, 'another autovacuum worker gets its part');
+cmp_ok($beside, '<', 0.75 * $alone, 'another autovacuum worker gets its share');
 calm('other');
 over('other');
 my $again = rate();
 note "alone again: $again pages a second";
-cmp_ok($again, '>', 0.75 * $alone, 'and gives it back');
+cmp_ok($again, '>', 0.75 * $alone, 'the other autovacuum worker returns its share');
 
 reload_with('parvacuum.autovacuum_cost_limit_scale' => 1);
 my $scaled = rate();
 note "at scale 1: $scaled pages a second";
 cmp_ok($scaled, '>', 1.8 * $again, 'at scale 1 each process has a budget of its own');
 reload_with('parvacuum.autovacuum_cost_limit_scale' => 0, autovacuum_vacuum_cost_delay => 0);
-ok(over('big'), 'the table is done');
+ok(over('big'), 'the vacuum is completed');
 
-is(sql('SELECT current_setting(\'autovacuum\')'), 'on', 'the server is well');
+is(sql('SELECT current_setting(\'autovacuum\')'), 'on', 'the server is running');
 sql('DROP TABLE big, other');
 
-# After all that, one more of each, and they are twins again.
+# One more vacuum of each, and they are twins again.
 reload_with('parvacuum.autovacuum_workers' => 2);
 calm('ours');
 sql("DELETE FROM stock WHERE id IN (SELECT id FROM stock EXCEPT SELECT id FROM ours)",
 	"DELETE FROM ours WHERE id IN (SELECT id FROM ours EXCEPT SELECT id FROM stock)");
 sql('VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) stock');
 sql('VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) ours');
-is(pv_differences($node, 'relfrozenxid'), '', 'the table is what stock made of its twin');
+is(pv_differences($node, 'relfrozenxid'), '', 'the table equals the twin that stock VACUUM has vacuumed');
 
 pv_no_crash($node, 'the server');
 $node->stop;

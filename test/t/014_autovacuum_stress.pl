@@ -1,6 +1,6 @@
-# Autovacuum with our workers beside a busy application and DDL, for a minute:
-# no statement fails, DDL gets through, no row is lost or comes back, and heap
-# and indexes agree.
+# Autovacuum with our workers beside a busy application and DDL, for a minute: no
+# statement fails, DDL gets its locks, no row is lost, no deleted row is visible, and
+# heap and indexes agree.
 
 use strict;
 use warnings FATAL => 'all';
@@ -32,8 +32,8 @@ deadlock_timeout = 100ms
 $node->start;
 pv_setup($node);
 
-# The sum over both tables never changes.  The parent's options are the
-# partitions'.
+# The sum over both tables never changes.  The partitions follow the options of the
+# parent.
 $node->safe_psql('postgres', q{
 	CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text, tags int[]) WITH (parvacuum.enabled, fillfactor = 80);
 	CREATE TABLE ledger (id int, amount bigint, pad text) PARTITION BY RANGE (id) WITH (parvacuum.enabled);
@@ -62,7 +62,7 @@ SELECT count(*) FROM account WHERE tags @> ARRAY[:k % 10];
 } ]);
 my $pgbench = pv_start_pgbench($node, $seconds, 4, %scripts);
 
-# All want locks that a vacuum has.
+# All of these need locks that a vacuum holds.
 my @ddl = (
 	'ALTER TABLE account ADD COLUMN more int',
 	'ALTER TABLE account DROP COLUMN more',
@@ -104,29 +104,29 @@ my $cancelled = () = $log =~ /canceling autovacuum task/g;
 note "$vacuums vacuums by the engine under autovacuum, $helped with workers, $cancelled gave way";
 
 is_deeply(\@failed, [], 'no statement of DDL failed');
-cmp_ok($n, '>', $seconds / 10, 'they ran');
+cmp_ok($n, '>', $seconds / 10, 'statements of DDL ran');
 unlike($pgbench->{err}, qr/error|abort/i, 'no transaction failed') or diag $pgbench->{err};
 cmp_ok($transactions // 0, '>', 200, 'transactions ran');
 cmp_ok($vacuums, '>', 3, 'autovacuum ran');
-cmp_ok($helped, '>', 3, 'with workers');
-cmp_ok($cancelled, '>', 0, 'and gave way');
+cmp_ok($helped, '>', 3, 'autovacuum had workers');
+cmp_ok($cancelled, '>', 0, 'autovacuum gave way to locks');
 
 my $sums = q{SELECT count(*), sum(balance) + (SELECT coalesce(sum(amount), 0) FROM ledger) FROM account};
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, none came back');
+is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');
 
-# quiet, for the oracle
+# Autovacuum is off for the oracle.
 my @tables = qw(account ledger_low ledger_high);
 $node->safe_psql('postgres', join '; ', map { "ALTER TABLE $_ SET (autovacuum_enabled = off)" } @tables);
 is(pv_findings($node, $_), '', "$_ is whole") for @tables;
 $node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) $_") for @tables;
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'nor by the last vacuum');
-is(pv_findings($node, $_), '', "$_ is whole after it") for @tables;
+is($node->safe_psql('postgres', $sums), '40000|40000000', 'the last vacuum has lost no row');
+is(pv_findings($node, $_), '', "$_ is whole after the last vacuum") for @tables;
 
 for my $where ('id > 0', 'k = 77', 'tags @> ARRAY[3]')
 {
 	my $count = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM account t WHERE $where";
 	my $scan = $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
-	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index where $where");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index and by sequential scan, where $where");
 }
 
 pv_no_crash($node, 'the server');

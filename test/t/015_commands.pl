@@ -1,5 +1,6 @@
-# Whoever asks for a vacuum of a table that opted in gets the engine: VACUUM in
-# its forms, vacuumdb, with the workers and the buffers that he or the table says.
+# A vacuum of a table that opted in is done by the engine, whichever command asks for it:
+# VACUUM in its forms, vacuumdb.  Workers and buffers are those of the command, the table
+# or the settings.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,7 +31,7 @@ $node->safe_psql('postgres', q{
 	CREATE MATERIALIZED VIEW m WITH (parvacuum.enabled) AS SELECT * FROM plain;
 });
 
-# What VERBOSE says of each table: who did it and with how many planned.
+# What VERBOSE reports of each table: the engine, and the number of planned workers
 sub told
 {
 	my ($text) = @_;
@@ -46,7 +47,7 @@ sub told
 
 my $round = 0;
 
-# Some dead rows first, on every page.
+# Dead rows first, on every page
 sub vacuum
 {
 	my ($command, %settings) = @_;
@@ -60,44 +61,44 @@ sub vacuum
 
 sub alter { return $node->safe_psql('postgres', "ALTER TABLE t $_[0]"); }
 
-# -- how many workers: the caller's word, the table's, the work there is
+# -- the number of workers: that of the caller, of the table, or by the size of the table
 
-like(vacuum('VACUUM (VERBOSE) t'), qr/^t:[1-8]$/, 'nobody says: by the work');
-is(vacuum('VACUUM (VERBOSE) t', 'parvacuum.min_parallel_pages' => 1000000), 't:0', 'too little work');
-is(vacuum('VACUUM (VERBOSE, PARALLEL 3) t', 'parvacuum.min_parallel_pages' => 1000000), 't:3', 'the caller says 3');
-is(vacuum('VACUUM (VERBOSE, PARALLEL 0) t'), 't:0', 'the caller says none');
+like(vacuum('VACUUM (VERBOSE) t'), qr/^t:[1-8]$/, 'no number is given: by the size of the table');
+is(vacuum('VACUUM (VERBOSE) t', 'parvacuum.min_parallel_pages' => 1000000), 't:0', 'no workers for a small table');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 3) t', 'parvacuum.min_parallel_pages' => 1000000), 't:3', 'PARALLEL 3');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 0) t'), 't:0', 'PARALLEL 0');
 alter('SET (parvacuum.workers = 2)');
-is(vacuum('VACUUM (VERBOSE) t'), 't:2', 'the table says 2');
-is(vacuum('VACUUM (VERBOSE) t', 'parvacuum.min_parallel_pages' => 1000000), 't:0', 'but not for so little work');
-is(vacuum('VACUUM (VERBOSE, PARALLEL 3) t'), 't:3', 'the caller comes first');
-is(vacuum('VACUUM (VERBOSE, PARALLEL 0) t'), 't:0', 'also when he wants none');
+is(vacuum('VACUUM (VERBOSE) t'), 't:2', 'the table has workers = 2');
+is(vacuum('VACUUM (VERBOSE) t', 'parvacuum.min_parallel_pages' => 1000000), 't:0', 'workers = 2: no workers for a small table');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 3) t'), 't:3', 'PARALLEL overrides the table');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 0) t'), 't:0', 'PARALLEL 0 overrides the table');
 my ($who, $text) = vacuum('VACUUM (VERBOSE, PARALLEL 9) t');
 is($who, 't:8', 'max_parallel_maintenance_workers is the limit');
-like($text, qr/NOTICE:  number of parallel workers for vacuum of "t" is reduced from 9 to 8/, 'and that is said');
-is(vacuum('VACUUM (VERBOSE, PARALLEL 2) t', max_parallel_maintenance_workers => 0), 't:0', 'even if it is none');
+like($text, qr/NOTICE:  number of parallel workers for vacuum of "t" is reduced from 9 to 8/, 'max_parallel_maintenance_workers: the lower number is reported');
+is(vacuum('VACUUM (VERBOSE, PARALLEL 2) t', max_parallel_maintenance_workers => 0), 't:0', 'max_parallel_maintenance_workers = 0');
 alter('SET (parvacuum.workers = 100)');
 ($who, $text) = vacuum('VACUUM (VERBOSE) t');
-is($who, 't:8', 'for the table too');
-unlike($text, qr/NOTICE/, 'without a word');
+is($who, 't:8', 'max_parallel_maintenance_workers limits the option of the table');
+unlike($text, qr/NOTICE/, 'the option of the table is limited without a message');
 alter('SET (parvacuum.workers = 0)');
-is(vacuum('VACUUM (VERBOSE) t'), 't:0', 'the table says none');
-is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t') WHERE relid = 't'::regclass"), 0, 'a run asks the table too');
-is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t', workers => 2) WHERE relid = 't'::regclass"), 2, 'unless it is told');
+is(vacuum('VACUUM (VERBOSE) t'), 't:0', 'the table has workers = 0');
+is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t') WHERE relid = 't'::regclass"), 0, 'parvacuum_run() uses the option of the table');
+is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t', workers => 2) WHERE relid = 't'::regclass"), 2, 'parvacuum_run() with a number of workers overrides the table');
 alter('SET (parvacuum.workers = 1)');
 
-# -- every way to say it
+# -- all forms of the command
 
 is(vacuum('VACUUM (VERBOSE, ANALYZE, FREEZE) t'), 't:1', 'ANALYZE and FREEZE');
 ($who, $text) = vacuum('VACUUM (VERBOSE, INDEX_CLEANUP off) t');
 like($text, qr/^index scan bypassed: /m, 'INDEX_CLEANUP off');
 ($who, $text) = vacuum('VACUUM (VERBOSE, FULL) t');
-unlike($text, qr/engine: parvacuum/, 'FULL is core\'s');
+unlike($text, qr/engine: parvacuum/, 'FULL is done by core');
 like(vacuum('VACUUM (VERBOSE) p'), qr/^p1:\d p2:core$/, 'partitions by their options, and their parent\'s');
 like(vacuum('VACUUM (VERBOSE) m'), qr/^m:\d$/, 'a materialized view');
-like(vacuum('VACUUM (VERBOSE) t, plain'), qr/^plain:core t:1$/, 'one of two');
+like(vacuum('VACUUM (VERBOSE) t, plain'), qr/^plain:core t:1$/, 'one of two tables opted in');
 like(vacuum('VACUUM (VERBOSE)'), qr/m:\d p1:\d p2:core plain:core .*t:1/, 'the whole database');
-like(vacuum('VACUUM (VERBOSE) plain', 'parvacuum.enabled' => 'on'), qr/^plain:\d$/, 'a session that wants it');
-like(vacuum('VACUUM (VERBOSE) p', 'parvacuum.enabled' => 'on'), qr/ p2:core$/, 'but not for a table that does not');
+like(vacuum('VACUUM (VERBOSE) plain', 'parvacuum.enabled' => 'on'), qr/^plain:\d$/, 'a session with the setting');
+like(vacuum('VACUUM (VERBOSE) p', 'parvacuum.enabled' => 'on'), qr/ p2:core$/, 'a session with the setting, and a table that opted out');
 
 for my $options ([ '-t', 't' ], [ '-t', 't', '-P', 2 ], ['-z'], [ '-j', 2, '-t', 't', '-t', 'plain' ])
 {
@@ -105,10 +106,10 @@ for my $options ([ '-t', 't' ], [ '-t', 't', '-P', 2 ], ['-z'], [ '-j', 2, '-t',
 	IPC::Run::run([ 'vacuumdb', '--verbose', @$options, '-d', $node->connstr('postgres') ], '<', \undef, '>', \$out, '2>', \$err);
 	my $workers = grep({ $_ eq '-P' } @$options) ? 2 : 1;
 	like(told($err), qr/\bt:$workers\b/, "vacuumdb @$options");
-	unlike(told($err), qr/plain:\d/, "vacuumdb @$options: not others");
+	unlike(told($err), qr/plain:\d/, "vacuumdb @$options: no other tables");
 }
 
-# -- the ring of buffers: what is left of a cold table in shared buffers
+# -- the ring of buffers: the part of the table that remains in shared buffers
 
 sub cached_after_vacuum
 {
@@ -123,21 +124,21 @@ sub cached_after_vacuum
 
 alter('SET (parvacuum.workers = 0)');
 my $pages = $node->safe_psql('postgres', q{SELECT pg_relation_size('t') / current_setting('block_size')::int});
-cmp_ok($pages, '>', 2000, 'the table is large');
+cmp_ok($pages, '>', 2000, 'the table is larger than the ring');
 my $default = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)');
 cmp_ok($default, '>', 1900, "by default 16 MB: $default of $pages");
-cmp_ok($default, '<', 2150, 'by default 16 MB: and no more');
+cmp_ok($default, '<', 2150, 'by default 16 MB: the limit is kept');
 my $set = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', q{SET parvacuum.buffer_usage_limit = '256kB'});
 cmp_ok($set, '<=', 64, "the setting: $set");
-is(cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', 'SET parvacuum.buffer_usage_limit = 0'), $pages, 'the setting 0: all of it');
+is(cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', 'SET parvacuum.buffer_usage_limit = 0'), $pages, 'the setting 0: the whole table');
 my $small = cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 128)');
 cmp_ok($small, '<=', 64, "128 kB: $small");
 my $some = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '4MB')}, 'SET parvacuum.buffer_usage_limit = 0');
 cmp_ok($some, '>', 450, "4 MB, whatever the setting: $some");
-cmp_ok($some, '<', 570, '4 MB: and no more');
+cmp_ok($some, '<', 570, '4 MB: the limit is kept');
 my $many = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '1GB')});
 cmp_ok($many, '>', 1500, "1 GB: $many");
-is(cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 0)'), $pages, '0: all of it');
+is(cached_after_vacuum('SET (parvacuum.buffer_usage_limit = 0)'), $pages, '0: the whole table');
 my $run = q{SELECT parvacuum_run('t', workers => 0, disable_page_skipping => true)};
 my $by_run = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)', '', $run);
 cmp_ok($by_run, '<', 2150, "parvacuum_run(): as much as VACUUM: $by_run");
@@ -145,7 +146,8 @@ $by_run = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '256kB')}, '
 cmp_ok($by_run, '<=', 64, "parvacuum_run(), 256 kB: $by_run");
 is(pv_findings($node, 't'), '', 'the table is whole');
 
-# Another's function of the same name, there before the extension, gets into no view.
+# A function of the same name that another role created before the extension is not used
+# by any view.
 $node->safe_psql('postgres', 'CREATE DATABASE planted');
 my ($rc, $out, $err) = $node->psql('planted', q{
 	CREATE FUNCTION parvacuum_table_options(oid, OUT buffer_usage_limit int, OUT buffer_usage_limit_from text, OUT enabled bool,
@@ -154,7 +156,7 @@ my ($rc, $out, $err) = $node->psql('planted', q{
 	CREATE EXTENSION parvacuum;
 	DROP FUNCTION parvacuum_table_options(oid);
 	SELECT count(*) FROM parvacuum_tables}, on_error_stop => 1);
-is("$rc $err", '0 ', 'a function that was planted');
+is("$rc $err", '0 ', 'a function of another role is not called');
 
 pv_no_crash($node, 'the server');
 $node->stop;

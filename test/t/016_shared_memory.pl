@@ -1,6 +1,6 @@
-# A small /dev/shm, as in a container: the vacuum does more rounds, or does
-# without workers and says so, and leaves nothing behind.  The test runs in a
-# mount namespace of its own, and is skipped where there can be none.
+# A small /dev/shm, as in a container: the vacuum does more index scans, or has no
+# workers and reports that, and leaves nothing behind.  The test runs in a mount namespace
+# of its own, and is skipped where that is not possible.
 
 use strict;
 use warnings FATAL => 'all';
@@ -9,7 +9,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use Test::More;
 
-# Before the modules below take hold of the output.
+# Before the modules below redirect the output
 BEGIN
 {
 	my @namespace = qw(unshare --user --mount --map-current-user --keep-caps sh -c);
@@ -41,8 +41,8 @@ sub set_size
 	return;
 }
 
-# Dead rows with no order in them need most of the store, and without statistics
-# little is set aside for it.
+# Dead rows without a regular pattern need most of the store, and without statistics
+# little is reserved for them.
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int) WITH (autovacuum_enabled = off);
 	INSERT INTO t SELECT generate_series(1, 6000000);
@@ -63,7 +63,8 @@ sub vacuum
 
 sub segments { return scalar(my @files = glob '/dev/shm/*'); }
 
-# The caller does not wait for its background leader's exit, which may be a moment later.
+# The caller does not wait for the exit of its background leader, which may come a moment
+# later.
 sub is_nothing_left
 {
 	my ($before) = @_;
@@ -72,7 +73,7 @@ sub is_nothing_left
 		last if segments() == $before;
 		sleep 0.1;
 	}
-	is(segments(), $before, 'nothing is left behind');
+	is(segments(), $before, 'no shared memory remains');
 	return;
 }
 
@@ -80,32 +81,32 @@ vacuum();
 sleep 1;
 my $before = segments();
 my ($workers, $rounds, $rows, $bytes, $err) = vacuum();
-is("$workers|$rounds", '2|1', 'with room enough: one round');
-cmp_ok($bytes, '>', 300_000, 'the store needs to grow for it');
+is("$workers|$rounds", '2|1', 'enough room: one index scan');
+cmp_ok($bytes, '>', 300_000, 'enough room: the store has grown');
 is_nothing_left($before);
 
 set_size('3500k');
 ($workers, $rounds, $rows, $bytes, $err) = vacuum();
-is($workers, 2, 'with little room: workers');
-cmp_ok($rounds, '>', 1, 'and more rounds');
-cmp_ok($bytes, '<', 300_000, 'with a store that did not grow');
-is($err, '', 'without a word');
+is($workers, 2, 'little room: the vacuum has workers');
+cmp_ok($rounds, '>', 1, 'little room: more index scans');
+cmp_ok($bytes, '<', 300_000, 'little room: the store has not grown');
+is($err, '', 'little room: no message');
 is_nothing_left($before);
 
 set_size('2m');
 ($workers, $rounds, $rows, $bytes, $err) = vacuum();
-is("$workers|$rounds", '0|1', 'with next to none: no workers');
-like($err, qr/WARNING:  not enough shared memory to vacuum table "t" with parallel workers/, 'which is said');
-like($err, qr{HINT:  Enlarge /dev/shm}, 'and what to do');
+is("$workers|$rounds", '0|1', 'hardly any room: no workers');
+like($err, qr/WARNING:  not enough shared memory to vacuum table "t" with parallel workers/, 'hardly any room: reported');
+like($err, qr{HINT:  Enlarge /dev/shm}, 'hardly any room: with a hint');
 is_nothing_left($before);
 
 set_size('64m');
 ($workers, $rounds) = vacuum();
-is("$workers|$rounds", '2|1', 'and as before when there is room again');
+is("$workers|$rounds", '2|1', 'enough room again: the same as before');
 is($node->safe_psql('postgres', q{SELECT bt_index_check('t_id_idx', true); SELECT count(*) FROM verify_heapam('t')}), "\n0", 'the table is whole');
 
-# What the store counts is what it has allocated.  The units it is made of are
-# an extension of the tests.
+# The memory that the store counts is the memory that it has allocated.  Its space is
+# accessible through an extension for tests.
 SKIP:
 {
 	my ($rc) = $node->psql('postgres', 'CREATE EXTENSION parvacuum_test');
@@ -127,12 +128,12 @@ SKIP:
 		my $allocated = $used->() - $empty + $base;
 
 		note "$shape, $handles handles: $counted counted, $allocated allocated, segments of blocks: @filled";
-		cmp_ok(abs($counted - $allocated), '<=', 0.05 * $counted, "$shape, $mb MB: what is counted is what is allocated");
+		cmp_ok(abs($counted - $allocated), '<=', 0.05 * $counted, "$shape, $mb MB: the memory counted is the memory allocated");
 		cmp_ok($counted, '<=', $mb * 1048576 + $handles * 8192, "$shape, $mb MB: the limit is kept");
-		cmp_ok($counted, '>', $mb * 1048576 * 0.9, "$shape, $mb MB: and made use of");
+		cmp_ok($counted, '>', $mb * 1048576 * 0.9, "$shape, $mb MB: the limit is used");
 		$psql->quit;
 		$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'});
-		is($used->(), $empty, 'nothing is left behind');
+		is($used->(), $empty, 'no shared memory remains');
 	}
 }
 

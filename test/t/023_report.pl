@@ -1,6 +1,6 @@
-# What VACUUM (VERBOSE) says of a table: each line that stock VACUUM has, ours has
-# too, with the same numbers, and in its order.  From 18 on also the pages that are
-# read only to be frozen early, with the budgets of both kinds, and the time slept.
+# The report of VACUUM (VERBOSE) about a table: it has each line that stock VACUUM has,
+# with the same numbers and in the same order.  From 18 on, also the pages that are read
+# only to be frozen early, with the budgets of both kinds, and the time slept.
 
 use strict;
 use warnings FATAL => 'all';
@@ -19,7 +19,7 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-# What a vacuum says, after settings that are made for it.
+# The report of a vacuum, after settings for it
 sub said
 {
 	my ($table, $options, @settings) = @_;
@@ -28,7 +28,7 @@ sub said
 	return $err;
 }
 
-# The lines that say what was done, but for what differs between any two vacuums.
+# The lines of the report, without those that differ between any two vacuums
 sub facts
 {
 	my ($said) = @_;
@@ -53,14 +53,14 @@ sub same_lines
 	my @all = @{ $facts{ours} };
 	my %stock = map { s/:.*//r => 1 } @stock;
 	my @ours = grep { $stock{s/:.*//r} } @all;
-	cmp_ok(scalar @stock, '>=', 4, "$what: stock says something");
-	is_deeply(\@ours, \@stock, "$what: the same in each line") or diag join "\n", @all;
-	like(join("\n", @all), qr/^frozen: .*(?:\n.*)*\nvisibility map: /m, "$what: ours says more on older servers");
+	cmp_ok(scalar @stock, '>=', 4, "$what: stock VACUUM has a report");
+	is_deeply(\@ours, \@stock, "$what: each line is the same") or diag join "\n", @all;
+	like(join("\n", @all), qr/^frozen: .*(?:\n.*)*\nvisibility map: /m, "$what: ours reports more on older servers");
 	return @all;
 }
 
-# Use up transaction IDs.  Their commits wait for no WAL, and no hint of their
-# neighbours is set before it is on disk, so another commit follows that does.
+# Consume transaction IDs.  The commits do not wait for WAL, and hint bits for them are
+# not set before it is flushed, so a commit that flushes follows.
 sub burn
 {
 	my ($n) = @_;
@@ -77,18 +77,18 @@ same_lines('the end cut off', [ @rows, 'DELETE FROM %s WHERE a > 5000' ], '');
 same_lines('workers', [ @rows, 'CREATE INDEX %s_a ON %s (a)', 'DELETE FROM %s WHERE a % 3 = 0' ], ', PARALLEL 2');
 same_lines('an empty table', [ $rows[0] ], '');
 my @all = same_lines('FREEZE', \@rows, ', FREEZE');
-ok((grep { /^frozen: .*had 20000 tuples frozen/ } @all), 'FREEZE: each row is counted');
+ok((grep { /^frozen: .*had 20000 tuples frozen/ } @all), 'FREEZE: frozen tuples are counted');
 @all = same_lines('FREEZE after all-visible', [ @rows, 'VACUUM %s' ], ', FREEZE');
-ok((grep { /^visibility map: 0 pages set all-visible, (\d+) pages set all-frozen \(\1 were all-visible\)/ } @all), 'FREEZE after all-visible: so the bits are counted');
+ok((grep { /^visibility map: 0 pages set all-visible, (\d+) pages set all-frozen \(\1 were all-visible\)/ } @all), 'FREEZE of all-visible pages: the bits are counted');
 
-# From 16 on a page is frozen whole if something on it has to be, multixacts too.
+# From 16 on, all tuples of a page are frozen if one has to be, including multixacts.
 same_lines('an old row and a multixact',
 	[ $rows[0], 'INSERT INTO %s VALUES (1)', burn(200), 'INSERT INTO %s VALUES (2), (3)',
 		'BEGIN', 'SELECT FROM %s WHERE a = 3 FOR KEY SHARE', 'SAVEPOINT s', 'SELECT FROM %s WHERE a = 3 FOR UPDATE', 'COMMIT' ],
 	'', 'SET vacuum_freeze_min_age = 100');
 
 #
-# What each index took
+# The times of each index
 #
 sub index_lines
 {
@@ -110,22 +110,22 @@ for my $workers (0, 2)
 	my $sum = 0;
 	$sum += $_->{ms} for values %index;
 
-	is(join(' ', map { "$_:$index{$_}{entries}" } sort keys %index), 'timed_a:20000 timed_b:20000 timed_c:20000 timed_d:3', "$what: a line for each, with its entries");
+	is(join(' ', map { "$_:$index{$_}{entries}" } sort keys %index), 'timed_a:20000 timed_b:20000 timed_c:20000 timed_d:3', "$what: a line for each index, with its entries");
 	is($index{$_}{pages}, sql("SELECT pg_relation_size('$_') / 8192"), "$what: pages of $_") for qw(timed_a timed_b timed_c);
-	like($index{timed_a}{rest}, qr/^, shared by several processes, the last \d+\.\d+ ms of it by one, pages visited again after splits: 0$/, "$what: one was shared");
-	is($index{$_}{rest}, '', "$what: $_ was not") for qw(timed_b timed_c timed_d);
+	like($index{timed_a}{rest}, qr/^, shared by several processes, the last \d+\.\d+ ms of it by one, pages visited again after splits: 0$/, "$what: several participants have vacuumed one index");
+	is($index{$_}{rest}, '', "$what: one participant has vacuumed $_") for qw(timed_b timed_c timed_d);
 	for my $index (qw(timed_a timed_b timed_c))
 	{
 		cmp_ok($index{$index}{ms}, '>', 20, "$what: real time of $index");
-		cmp_ok($index{$index}{ms}, '<=', $vacuum + $cleanup, "$what: within the phases");
+		cmp_ok($index{$index}{ms}, '<=', $vacuum + $cleanup, "$what: each time is within the times of the phases");
 	}
-	cmp_ok($sum, '>', ($vacuum + $cleanup) * 0.7, "$what: together no less than the phases");
-	cmp_ok($sum, '<=', $vacuum + $cleanup, "$what: one after the other as long as the phases") if $workers == 0;
+	cmp_ok($sum, '>', ($vacuum + $cleanup) * 0.7, "$what: the sum is not less than the times of the phases");
+	cmp_ok($sum, '<=', $vacuum + $cleanup, "$what: without workers, the sum is the time of the phases") if $workers == 0;
 }
 sql('DROP TABLE timed');
 
 #
-# What CALL says: rows that stay, and why
+# The report of CALL: rows that remain, and the reason
 #
 {
 	sql('CREATE TABLE called (a int, b text) WITH (autovacuum_enabled = off)', 'INSERT INTO called SELECT generate_series(1, 1000)');
@@ -134,7 +134,7 @@ sql('DROP TABLE timed');
 	sql('DELETE FROM called WHERE a <= 300', burn(5));
 	my ($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('called')});
 	like($err, qr/NOTICE:  vacuumed table "public\.called"\nDETAIL:  0 rows were removed, 700 remain, and 300 are dead but not yet removable\.  The removable cutoff was transaction ID \d+, which is \d+ XIDs old now\./,
-		'CALL: the rows that stay');
+		'CALL: the rows that remain');
 	my ($age) = $err =~ /which is (\d+) XIDs old/;
 	cmp_ok($age // 0, '>=', 6, 'CALL: the age of the horizon');
 	like($err, qr/HINT:  Old transactions, prepared transactions, replication slots, and standbys/, 'CALL: what may hold it back');
@@ -143,11 +143,11 @@ sql('DROP TABLE timed');
 	$sees->query_safe('COMMIT');
 	$sees->quit;
 	($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('called')});
-	like($err, qr/DETAIL:  300 rows were removed, 700 remain, and 0 are dead but not yet removable\./, 'CALL: then they go');
-	unlike($err, qr/HINT:/, 'CALL: and there is no hint');
+	like($err, qr/DETAIL:  300 rows were removed, 700 remain, and 0 are dead but not yet removable\./, 'CALL: no rows remain in the next vacuum');
+	unlike($err, qr/HINT:/, 'CALL: no hint without remaining rows');
 	sql('INSERT INTO called SELECT generate_series(1001, 60000)', 'VACUUM called', 'DELETE FROM called WHERE a = 999');
 	($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('called')});
-	like($err, qr/DETAIL:  1 rows were removed, about \d+ remain/, 'CALL: an estimate is called one');
+	like($err, qr/DETAIL:  1 rows were removed, about \d+ remain/, 'CALL: an estimate is reported as such');
 	sql('DROP TABLE called');
 }
 
@@ -155,8 +155,8 @@ sql('DROP TABLE timed');
 # Pages that are frozen early
 #
 
-# 12000 pages of one row each, all-visible.  The first so many are older than what is
-# called old.
+# 12000 pages of one row each, all-visible.  The first ones are older than the age from
+# which pages count as old.
 sub make_pages
 {
 	my ($table, $old) = @_;
@@ -170,7 +170,7 @@ sub make_pages
 
 sub all_frozen { return sql("SELECT count(*) FILTER (WHERE all_frozen) FROM pg_visibility_map('$_[0]')"); }
 
-# A page is decided for some time before it is visited.
+# The decision about a page is made some time before it is visited.
 my $ahead = 32;
 
 SKIP:
@@ -185,38 +185,38 @@ SKIP:
 		my $most = $ahead * ($workers + 1);
 
 		make_pages('early', 12000);
-		is(all_frozen('early'), 0, "$what: nothing is frozen yet");
-		is(sql(q{SELECT count(*) FILTER (WHERE all_visible) FROM pg_visibility_map('early')}), 12000, "$what: all is visible");
+		is(all_frozen('early'), 0, "$what: no page is frozen yet");
+		is(sql(q{SELECT count(*) FILTER (WHERE all_visible) FROM pg_visibility_map('early')}), 12000, "$what: all pages are all-visible");
 		said('early', ", PARALLEL $workers", @old) =~ $eager or die 'nothing is said of it';
-		cmp_ok($1, '>=', 2400, "$what: a fifth is read");
-		cmp_ok($1, '<=', 2400 + $most, "$what: and not more");
-		is(all_frozen('early'), $1 + 1, "$what: and frozen, and the last page, which is always read");
-		is(sql(q{SELECT relallfrozen FROM pg_class WHERE relname = 'early'}), $1 + 1, "$what: as pg_class says");
+		cmp_ok($1, '>=', 2400, "$what: a fifth of the pages is read");
+		cmp_ok($1, '<=', 2400 + $most, "$what: no more than a fifth is read");
+		is(all_frozen('early'), $1 + 1, "$what: these pages are frozen, and the last page, which is always read");
+		is(sql(q{SELECT relallfrozen FROM pg_class WHERE relname = 'early'}), $1 + 1, "$what: pg_class has the number of frozen pages");
 		is(sql(q{SELECT * FROM oracle.check_table('early')}), '', "$what: the table is whole");
 
 		make_pages('late', 10);
 		said('late', ", PARALLEL $workers", @old) =~ $eager or die 'nothing is said of it';
 
-		# three per cent of a region of 4096 pages, and of such two are whole
-		cmp_ok($1, '>=', 2 * 122, "$what: of what cannot be frozen some is tried");
-		cmp_ok($1, '<=', 4 * (122 + $most), "$what: but not much");
-		cmp_ok(all_frozen('late'), '<=', 10, "$what: and is not frozen");
+		# three per cent of a region of 4096 pages, of which two are whole
+		cmp_ok($1, '>=', 2 * 122, "$what: some pages that cannot be frozen are read");
+		cmp_ok($1, '<=', 4 * (122 + $most), "$what: few pages that cannot be frozen are read");
+		cmp_ok(all_frozen('late'), '<=', 10, "$what: these pages are not frozen");
 
 		said('late', ", PARALLEL $workers", @old, 'SET vacuum_max_eager_freeze_failure_rate = 0') =~ $eager or die 'nothing is said of it';
-		is($1, 0, "$what: none at a rate of 0");
+		is($1, 0, "$what: no page is read early at a rate of 0");
 		sql('DROP TABLE early, late');
 	}
 
 	make_pages('by_run', 12000);
 	sql(@old, q{SELECT parvacuum_run('by_run', workers => 0)});
-	cmp_ok(all_frozen('by_run'), '>=', 2400, 'parvacuum_run() does it, too');
+	cmp_ok(all_frozen('by_run'), '>=', 2400, 'parvacuum_run() freezes pages early, too');
 
 	make_pages('option', 12000);
 	sql('ALTER TABLE option SET (vacuum_max_eager_freeze_failure_rate = 0)');
 	said('option', '', @old) =~ $eager or die 'nothing is said of it';
-	is($1, 0, "the table's option is heeded");
+	is($1, 0, 'the option of the table applies');
 
-	# by the scheduler, whether or not ours does it
+	# by the scheduler, whichever engine vacuums the table
 	make_pages($_, 12000) for qw(scheduled stock_engine);
 	sql('ALTER TABLE stock_engine SET (parvacuum.enabled = off)',
 		map({ "ALTER TABLE $_ SET (autovacuum_freeze_min_age = 100)" } qw(scheduled stock_engine)));
@@ -224,20 +224,20 @@ SKIP:
 	for my $table (qw(scheduled stock_engine))
 	{
 		sql("SELECT parvacuum_enqueue('$table')");
-		ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE relid = '$table'::regclass", 0), "$table: is done");
-		cmp_ok(all_frozen($table), '>=', 2400, "$table: a fifth is frozen");
-		cmp_ok(all_frozen($table), '<', 2400 + 1000, "$table: and not all");
+		ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE relid = '$table'::regclass", 0), "$table: it is vacuumed");
+		cmp_ok(all_frozen($table), '>=', 2400, "$table: a fifth of the pages is frozen");
+		cmp_ok(all_frozen($table), '<', 2400 + 1000, "$table: not all pages are frozen");
 	}
 	pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 
-	# the time that was slept, by all
+	# the time that all participants have slept
 	for my $workers (0, 2)
 	{
 		said('option', ", FREEZE, DISABLE_PAGE_SKIPPING, PARALLEL $workers", 'SET track_cost_delay_timing = on', 'SET vacuum_cost_delay = 1', 'SET vacuum_cost_limit = 500')
 		  =~ /^delay time: (\d+\.\d+) ms$/m or die 'nothing is said of it';
-		cmp_ok($1, '>', 20, "$workers workers: the time that all have slept");
+		cmp_ok($1, '>', 20, "$workers workers: the time that all participants have slept");
 	}
-	unlike(said('option', ''), qr/delay time/, 'not without the setting');
+	unlike(said('option', ''), qr/delay time/, 'no time is reported without the setting');
 }
 
 $node->stop;

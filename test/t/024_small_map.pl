@@ -1,6 +1,6 @@
-# The visibility map of a small table is made without all sessions being told at once:
-# who believes meanwhile that there is none changes the table, and learns of it when the
-# vacuum is over, however it ends.
+# The visibility map of a small table is created without an immediate invalidation for
+# all sessions.  A session that has seen the table without a map changes it meanwhile, and
+# learns of the map when the vacuum has ended, in whatever way.
 
 use strict;
 use warnings FATAL => 'all';
@@ -21,7 +21,7 @@ my %slow = (vacuum_cost_delay => '40ms', vacuum_cost_limit => 200, vacuum_cost_p
 my $scanned = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE heap_blks_scanned > 50};
 my $index_only = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 
-# 30 rows on each of 100 pages; and a session that has seen that there is no map
+# 30 rows on each of 100 pages, and a session that has seen that there is no map
 sub make_table
 {
 	my ($table) = @_;
@@ -33,7 +33,7 @@ sub make_table
 	my $session = $node->background_psql('postgres');
 	$session->query_safe($index_only);
 	is(rows_of($session, $table), 20, "$table: rows without a map");
-	isnt(fetches_of($session, $table), 0, "$table: they are fetched");
+	isnt(fetches_of($session, $table), 0, "$table: the session has read the rows");
 	return $session;
 }
 
@@ -47,25 +47,25 @@ sub is_visible { return $node->safe_psql('postgres', "SELECT all_visible FROM pg
 
 my $session = make_table('changed');
 my $run = pv_start_run($node, 'VACUUM changed', %slow);
-ok(pv_await($node, $scanned, 1), 'changed: in the midst of a vacuum');
-is(is_visible('changed', 1), 't', 'changed: pages are all-visible');
+ok(pv_await($node, $scanned, 1), 'changed: a vacuum is running');
+is(is_visible('changed', 1), 't', 'changed: pages are all-visible already');
 $session->query_safe('UPDATE changed SET v = 1 WHERE id = 1');
 $session->query_safe('DELETE FROM changed WHERE id = 11');
-is(rows_of($session, 'changed'), 19, 'changed: the session sees what it did');
-is($node->safe_psql('postgres', $scanned), 1, 'changed: and that goes on');
-ok(pv_finish($run), 'changed: the vacuum ends') or diag $run->{err};
-is(is_visible('changed', 0), 'f', 'changed: the page is not all-visible');
-is(is_visible('changed', 1), 't', 'changed: others are');
-is($node->safe_psql('postgres', "$index_only SELECT count(*) FROM changed WHERE id BETWEEN 11 AND 30"), 19, 'changed: others see it too');
+is(rows_of($session, 'changed'), 19, 'changed: the session sees its changes');
+is($node->safe_psql('postgres', $scanned), 1, 'changed: the vacuum is still running');
+ok(pv_finish($run), 'changed: the vacuum succeeds') or diag $run->{err};
+is(is_visible('changed', 0), 'f', 'changed: the changed page is not all-visible');
+is(is_visible('changed', 1), 't', 'changed: other pages are all-visible');
+is($node->safe_psql('postgres', "$index_only SELECT count(*) FROM changed WHERE id BETWEEN 11 AND 30"), 19, 'changed: other sessions see the changes');
 is(pv_findings($node, 'changed'), '', 'changed: the table is whole');
 $session->quit;
 
 $session = make_table('cancelled');
 $run = pv_start_run($node, 'VACUUM cancelled', %slow);
-ok(pv_await($node, $scanned, 1), 'cancelled: in the midst of a vacuum');
+ok(pv_await($node, $scanned, 1), 'cancelled: a vacuum is running');
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
-ok(!pv_finish($run), 'cancelled: it ends with an error');
-is(fetches_of($session, 'cancelled'), 0, 'cancelled: the session knows of the map');
+ok(!pv_finish($run), 'cancelled: the vacuum fails');
+is(fetches_of($session, 'cancelled'), 0, 'cancelled: the session has learned of the map');
 is(pv_findings($node, 'cancelled'), '', 'cancelled: the table is whole');
 $session->quit;
 

@@ -1,6 +1,6 @@
-# Functions of an ordinary table owner, which run inside a vacuum or an ANALYZE, start
-# another: in a session, in its parallel workers, under autovacuum and under the
-# scheduler.  Each attempt is refused, the server stays up, and the process goes on.
+# Functions of an ordinary table owner that run inside a vacuum or an ANALYZE try to
+# start another one: in a session, in its parallel workers, under autovacuum and under
+# the scheduler.  Each attempt is refused, the server stays up, and the process goes on.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,7 +28,7 @@ pv_setup($node);
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 sub sql_of_owner { return $node->psql('postgres', join(";\n", @_), extra_params => [ '-U', 'owner' ], on_error_stop => 1); }
 
-# What the log has got since the last time.
+# The new lines of the log since the last call
 my $log_seen = 0;
 sub new_log
 {
@@ -38,7 +38,7 @@ sub new_log
 	return $new;
 }
 
-# The attempts.  Functions of indexes run with a safe search path on some servers.
+# The attempts.  On some servers functions of indexes run with a safe search path.
 my @attempts = (
 	'ANALYZE m.other', 'VACUUM m.other', 'VACUUM (ANALYZE) m.other',
 	q{SELECT count(*) FROM public.parvacuum_run('m.other')},
@@ -48,7 +48,7 @@ my @attempts = (
 	q{SELECT public.parvacuum_enqueue('m.other')},
 	q{SELECT public.parvacuum_cancel('m.other')});
 
-# Where functions of the owner are: tables, and which command comes to run them.
+# The places of the owner's functions: tables, and the command that comes to execute them
 my %places = (
 	expression => [ 'CREATE INDEX ON m.expression (m.f(i))', 'ANALYZE' ],
 	predicate => [ 'CREATE INDEX ON m.predicate (i) WHERE m.f(i) > 0', 'ANALYZE' ],
@@ -72,7 +72,7 @@ END \$f\$";
 }
 my $harmless = define('IMMUTABLE', 'NULL;');
 
-# One that lets the error through, and one that makes all attempts and goes on.
+# One function that does not catch the error, and one that makes all attempts and goes on
 sub attempt { return define('VOLATILE', "EXECUTE \$a\$$_[0]\$a\$; RAISE WARNING 'entered: $_[0]';" =~ s/(?<=entered: )(.*)(?=';$)/$1 =~ s{'}{''}gr/er); }
 my $all_attempts = define('VOLATILE',
 	'FOREACH attempt IN ARRAY ARRAY[' . join(', ', map { "\$a\$$_\$a\$" } @attempts) . q{] LOOP
@@ -84,7 +84,8 @@ my $all_attempts = define('VOLATILE',
 			END;
 		END LOOP;});
 
-# Rows and pages that neither a BRIN index nor the statistics know, and then the function.
+# Rows and pages that neither a BRIN index nor the statistics have yet, and then the
+# function
 my $n = 0;
 sub prepare
 {
@@ -94,11 +95,11 @@ sub prepare
 	return;
 }
 
-# All attempts were made there, and each was refused.
+# Two tests: all attempts were made there, and each was refused.
 sub all_refused
 {
 	my ($text, $what) = @_;
-	unlike($text, qr/entered: /, "$what: nothing entered");
+	unlike($text, qr/entered: /, "$what: no attempt succeeded");
 	my @missing = grep { my $a = quotemeta; $text !~ /refused: $a: .*(cannot be executed from|cannot execute|within security-restricted|cannot run inside)/ } @attempts;
 	is(join('; ', @missing), '', "$what: each attempt was made and refused") or diag substr $text, 0, 3000;
 	return;
@@ -111,7 +112,7 @@ my ($rc, $out, $err) = sql_of_owner($harmless,
 is($rc, 0, 'the tables') or diag $err;
 
 #
-# A session, without workers: its own VACUUM and ANALYZE
+# A session without workers: its own VACUUM and ANALYZE
 #
 for my $place (@places)
 {
@@ -120,7 +121,7 @@ for my $place (@places)
 	{
 		prepare("ALTER TABLE m.$place SET (parvacuum.workers = 0); $all_attempts", $place);
 		($rc, $out, $err) = sql_of_owner("$statement m.$place", "VACUUM (ANALYZE) m.other", 'SELECT count(*) FROM m.other');
-		is("$rc $out", '0 1000', "$statement of $place: ends well, and so does the next");
+		is("$rc $out", '0 1000', "$statement of $place: it succeeds, and so does the next command");
 		all_refused($err, "$statement of $place");
 	}
 	for my $attempt (@attempts)
@@ -128,18 +129,18 @@ for my $place (@places)
 		prepare(attempt($attempt), $place);
 		($rc, $out, $err) = sql_of_owner("$command m.$place");
 		isnt($rc, 0, "$command of $place: fails by $attempt");
-		like($err, qr/ERROR:  .*(cannot be executed from VACUUM or ANALYZE|within security-restricted operation|cannot be executed from a function)/, 'as it should');
+		like($err, qr/ERROR:  .*(cannot be executed from VACUUM or ANALYZE|within security-restricted operation|cannot be executed from a function)/, 'the error has the reason');
 	}
 }
 
-# Under a delay: what is slept for in the outer one is its own.
+# With cost-based delay: the outer vacuum sleeps for its own cost.
 prepare($all_attempts, 'brin');
 ($rc, $out, $err) = sql_of_owner('SET vacuum_cost_delay = 1; SET vacuum_cost_limit = 1', 'VACUUM m.brin', 'SET vacuum_cost_delay = 0', 'VACUUM m.brin');
 is($rc, 0, 'with cost-based delay');
 all_refused($err, 'with cost-based delay');
 
 #
-# Parallel workers: subtransactions are not allowed there, so each error ends the vacuum
+# Parallel workers: subtransactions are not allowed there, so each error ends the vacuum.
 #
 sql_of_owner(map({ "CREATE INDEX ON m.brin USING brin (m.f(i + $_)) WITH (pages_per_range = 1)" } 1 .. 3), 'ALTER TABLE m.brin SET (parvacuum.workers = 2)');
 for my $attempt (@attempts)
@@ -147,33 +148,33 @@ for my $attempt (@attempts)
 	prepare(attempt($attempt), 'brin');
 	($rc, $out, $err) = sql_of_owner('VACUUM m.brin');
 	isnt($rc, 0, "VACUUM with workers fails by $attempt");
-	like($err, qr/ERROR:  .*(cannot be executed from VACUUM or ANALYZE|within security-restricted operation|during a parallel operation)/, 'as it should');
+	like($err, qr/ERROR:  .*(cannot be executed from VACUUM or ANALYZE|within security-restricted operation|during a parallel operation)/, 'the error has the reason');
 }
 prepare($harmless, 'brin');
 ($rc, $out, $err) = sql_of_owner('VACUUM m.brin');
-is("$rc $err", '0 ', 'without it all is well');
+is("$rc $err", '0 ', 'a vacuum without the function succeeds');
 
 #
-# parvacuum_run(), in its own process
+# parvacuum_run(), in a process of its own
 #
 for my $place (@places)
 {
 	prepare("ALTER TABLE m.$place SET (parvacuum.workers = 0); $all_attempts", $place);
 	new_log();
 	($rc, $out, $err) = sql_of_owner("SELECT count(*) FROM parvacuum_run('m.$place', workers => 0, \"analyze\" => true)");
-	is("$rc $out", '0 1', "parvacuum_run() of $place ends well");
+	is("$rc $out", '0 1', "parvacuum_run() of $place succeeds");
 	all_refused($err, "parvacuum_run() of $place");
 }
 
 #
-# Sweeps and the like inside of what core does as the owner
+# Sweeps and similar functions inside commands of core that run as the owner
 #
 # (an immutable function cannot CALL)
 for my $attempt (grep { /parvacuum/ && !/CALL/ } @attempts)
 {
 	($rc, $out, $err) = sql_of_owner(attempt($attempt) =~ s/VOLATILE/IMMUTABLE/r, 'CREATE INDEX ON m.expression (m.f(i + 1))');
 	isnt($rc, 0, "CREATE INDEX fails by $attempt");
-	like($err, qr/ERROR:  cannot execute .* within security-restricted operation/, 'as it should');
+	like($err, qr/ERROR:  cannot execute .* within security-restricted operation/, 'the error has the reason');
 }
 
 #
@@ -183,7 +184,7 @@ sql('CREATE TABLE witness (i int) WITH (parvacuum.enabled, autovacuum_vacuum_thr
 my $low = 'autovacuum_enabled = on, autovacuum_vacuum_insert_threshold = 10, autovacuum_vacuum_insert_scale_factor = 0, autovacuum_analyze_threshold = 10, autovacuum_analyze_scale_factor = 0';
 my $done = q{SELECT sum(autovacuum_count + vacuum_count) || ' ' || sum(autoanalyze_count + analyze_count) FROM pg_stat_all_tables WHERE relid = '%s'::regclass};
 
-# Both were done once more
+# Both were completed once more.
 sub gains { return map { "(SELECT $_ FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass)" } 'autovacuum_count + vacuum_count', 'autoanalyze_count + analyze_count'; }
 sub until_done
 {
@@ -207,7 +208,7 @@ for my $way (qw(autovacuum parvacuum.scheduler))
 		until_done('witness', "$way: so is the next table", sub { sql('UPDATE witness SET i = i + 1'); });
 	}
 
-	# An error that nobody catches ends the work on that table only.
+	# An error that is not caught ends the work on that table only.
 	for my $attempt (@attempts)
 	{
 		my @both = ('expression', 'brin');

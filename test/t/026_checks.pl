@@ -1,5 +1,5 @@
-# What is checked once a table is locked, since it may have become another thing
-# meanwhile: by the scheduler, and by a sweep.
+# Checks after a table has been locked, because it may have changed meanwhile: by the
+# scheduler, and by a sweep.
 
 use strict;
 use warnings FATAL => 'all';
@@ -40,13 +40,13 @@ sub next_one
 {
 	my ($what) = @_;
 	sql("SELECT parvacuum_enqueue('witness')");
-	until_vacuumed('witness', ++$witnessed, "$what: and the next table is vacuumed");
-	is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, "$what: no error");
+	until_vacuumed('witness', ++$witnessed, "$what: the next table is vacuumed");
+	is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, "$what: no error is counted");
 	return;
 }
 
 #
-# Before 16, a table can become a view
+# Before 16, a table can become a view.
 #
 SKIP:
 {
@@ -60,25 +60,26 @@ SKIP:
 	ok(pv_await($node, item($oid), 'waiting lock'), 'a table waits, with a priority') or diag sql('SELECT * FROM parvacuum_queue_items()');
 	$session->query_safe('CREATE RULE "_RETURN" AS ON SELECT TO viewed DO INSTEAD SELECT 1 AS i, \'x\'::text AS t; COMMIT');
 	$session->quit;
-	ok(pv_await($node, item($oid), 'none'), 'it has become a view, and is forgotten');
+	ok(pv_await($node, item($oid), 'none'), 'a table that has become a view has no entry any more');
 	next_one('a view');
 }
 
 #
-# Gone, with a priority
+# A table with a priority that is dropped
 #
 sql("CREATE TABLE dropped (i int) WITH ($quiet)");
 my $gone = sql("SELECT 'dropped'::regclass::oid");
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; LOCK TABLE dropped IN ACCESS EXCLUSIVE MODE');
 sql("SELECT parvacuum_enqueue('dropped', 50)");
-ok(pv_await($node, item($gone), 'waiting lock'), 'another waits');
+ok(pv_await($node, item($gone), 'waiting lock'), 'another table waits, with a priority');
 $session->query_safe('DROP TABLE dropped; COMMIT');
-ok(pv_await($node, item($gone), 'none'), 'it is gone, and forgotten');
-next_one('a table that is gone');
+ok(pv_await($node, item($gone), 'none'), 'a table that was dropped has no entry any more');
+next_one('a dropped table');
 
 #
-# A table that has come into danger since it was queued is not given up for a lock
+# A vacuum of a table that has come into danger since it was queued does not give way to
+# a lock.
 #
 sub make_table
 {
@@ -95,19 +96,19 @@ sql(q{DO $$ BEGIN FOR i IN 1 .. 100100 LOOP PERFORM txid_current(); COMMIT; END 
 pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 500, autovacuum_naptime => 1000);	# no scan in between
 ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', 500), 'slowly');
 sql("SELECT parvacuum_enqueue('busy', 60)");
-ok(pv_await($node, item("'busy'::regclass"), 'running'), 'the only process is busy');
+ok(pv_await($node, item("'busy'::regclass"), 'running'), 'the only worker is busy');
 sql("SELECT parvacuum_enqueue('danger', 60)", 'ALTER TABLE danger SET (autovacuum_freeze_max_age = 100000)');
-ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'danger'::regclass AND heap_blks_scanned > 0}, 1), 'then it is at the other');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'danger'::regclass AND heap_blks_scanned > 0}, 1), 'the worker vacuums the other table then');
 my $waiter = pv_start_run($node, 'ALTER TABLE danger ADD COLUMN n int');
-ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'danger'::regclass AND NOT granted}, 1), 'somebody waits for its lock');
-ok(pv_finish($waiter), 'until it is done');
-unlike(slurp_file($node->logfile), qr/canceling/, 'nothing was canceled');
-is(sql("SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'danger'::regclass"), 't', 'and it is out of danger');
+ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'danger'::regclass AND NOT granted}, 1), 'a session waits for the lock of the table');
+ok(pv_finish($waiter), 'the session gets the lock after the vacuum');
+unlike(slurp_file($node->logfile), qr/canceling/, 'the vacuum was not canceled');
+is(sql("SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'danger'::regclass"), 't', 'the table is young again');
 pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 0, autovacuum_naptime => 1);
 next_one('a table in danger');
 
 #
-# An access method with a vacuum of its own is told yes or no
+# An access method with a vacuum of its own gets true or false for truncate.
 #
 SKIP:
 {
@@ -128,19 +129,19 @@ SKIP:
 		}
 		my $offset = -s $node->logfile;
 		sql("SELECT parvacuum_enqueue('$table')");
-		ok($node->wait_for_log($said, $offset), "$table, by the scheduler: too");
+		ok($node->wait_for_log($said, $offset), "$table, by the scheduler: the same");
 	}
 
-	# what the engine vacuums may leave a small truncation alone, and does what it was told
+	# The engine may leave out a small truncation, unless it is asked for.
 	sql("CREATE TABLE ours (i int, pad char(2400)) WITH ($quiet)", 'ALTER TABLE ours ALTER pad SET STORAGE PLAIN',
 		"INSERT INTO ours SELECT i, 'x' FROM generate_series(1, 15) i", 'DELETE FROM ours WHERE i > 3');
-	is(sql("SELECT pages_removed FROM parvacuum_run('ours') WHERE relid = 'ours'::regclass"), 0, 'parvacuum_run(): a few pages are not cut off');
-	is(sql(q{SELECT pages_removed FROM parvacuum_run('ours', "truncate" => true) WHERE relid = 'ours'::regclass}), 4, 'but if that is asked for');
+	is(sql("SELECT pages_removed FROM parvacuum_run('ours') WHERE relid = 'ours'::regclass"), 0, 'parvacuum_run(): few pages are not truncated');
+	is(sql(q{SELECT pages_removed FROM parvacuum_run('ours', "truncate" => true) WHERE relid = 'ours'::regclass}), 4, 'parvacuum_run() with truncate: few pages are truncated');
 	sql('DROP TABLE theirs, theirs_not');
 }
 
 #
-# A sweep looks again when it has its locks
+# A sweep checks again when it has its locks.
 #
 sql('CREATE ROLE old_owner LOGIN', 'CREATE ROLE new_owner', 'CREATE TABLE sold (i int)', 'CREATE INDEX sold_i ON sold (i)',
 	'CREATE INDEX sold_j ON sold (i)', 'ALTER TABLE sold OWNER TO old_owner');
@@ -152,14 +153,14 @@ for my $call ("SELECT * FROM parvacuum_sweep('sold_i')", "CALL parvacuum_sweep_i
 	sql('ALTER TABLE sold OWNER TO old_owner');
 	$session->query_safe('BEGIN; LOCK TABLE sold IN ACCESS EXCLUSIVE MODE');
 	my $sweep = pv_start_run($node, $call, role => 'old_owner');
-	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'sold'::regclass AND NOT granted}, 1), "$call: waits");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'sold'::regclass AND NOT granted}, 1), "$call: it waits for the lock");
 	$session->query_safe("$change; COMMIT");
-	ok(!pv_finish($sweep), "$change: it fails");
-	like($sweep->{err}, $said, 'as it should');
+	ok(!pv_finish($sweep), "$change: the sweep fails");
+	like($sweep->{err}, $said, 'the error has the reason');
 }
 
-# So does the procedure where the right was given, and is taken back between its commit
-# and the sweep.  Its lock is what it waits for there.
+# So does the procedure, where a right was granted and is revoked between its commit and
+# the sweep.  It waits for the lock of the table there.
 sql('ALTER TABLE sold OWNER TO new_owner');
 my @rights = ([ 'GRANT new_owner TO old_owner', 'REVOKE new_owner FROM old_owner' ]);
 push @rights, [ 'GRANT MAINTAIN ON sold TO old_owner', 'REVOKE MAINTAIN ON sold FROM old_owner' ] if $node->pg_version >= 17;
@@ -174,8 +175,8 @@ for my $right (@rights)
 		ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'sold'::regclass AND NOT granted}, 1), "$grant: a procedure waits");
 		$session->query_safe($revoke) if $revoked;
 		$session->query_safe('COMMIT');
-		is(pv_finish($call) ? 'done' : 'refused', $revoked ? 'refused' : 'done', $revoked ? "$revoke: it is refused" : "$grant: it is done");
-		like($call->{err}, $revoked ? qr/ERROR:  permission denied to sweep an index of table "sold"/ : qr/NOTICE:  swept index "sold_i"/, 'and says so');
+		is(pv_finish($call) ? 'done' : 'refused', $revoked ? 'refused' : 'done', $revoked ? "$revoke: it is refused" : "$grant: the procedure ends");
+		like($call->{err}, $revoked ? qr/ERROR:  permission denied to sweep an index of table "sold"/ : qr/NOTICE:  swept index "sold_i"/, 'the error has the reason');
 	}
 }
 $session->quit;

@@ -1,5 +1,5 @@
-# The catalogs that have the options of tables are locked, or damaged: no vacuum waits or
-# fails for that, least of all one that prevents wraparound, nor does the scheduler.
+# The catalogs with the options of tables are locked or damaged: no vacuum waits or fails
+# because of that, above all none that prevents wraparound, nor does the scheduler.
 
 use strict;
 use warnings FATAL => 'all';
@@ -26,7 +26,7 @@ sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 my $warning = qr/WARNING:  could not read the parvacuum options of tables\n/;
 sub count_warnings { my $n = () = $_[0] =~ /$warning/g; return $n; }
 
-# Vacuums of tables in one session; who does them, and how often it was warned.
+# Vacuums of tables in one session.  Returns the engines and the number of warnings.
 sub vacuum
 {
 	my @statements = @_;
@@ -40,9 +40,9 @@ sql('CREATE TABLE ours (i int, t text) WITH (parvacuum.enabled, autovacuum_enabl
 	'CREATE TABLE part PARTITION OF parted FOR VALUES IN (1)',
 	map { "INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, 1000) i" } qw(ours plain));
 sql('INSERT INTO part VALUES (1)');
-is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', 'to begin with: the engine');
-is(vacuum('VACUUM (VERBOSE) part'), '0 engine 0', 'to begin with: of a partition, too');
-is(vacuum('VACUUM (VERBOSE) plain'), '0 core 0', 'to begin with: core');
+is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', 'before: the engine vacuums the table');
+is(vacuum('VACUUM (VERBOSE) part'), '0 engine 0', 'before: the engine vacuums the partition');
+is(vacuum('VACUUM (VERBOSE) plain'), '0 core 0', 'before: core vacuums the other table');
 
 #
 # Locked
@@ -57,42 +57,42 @@ for my $lock (sort keys %locks)
 {
 	my ($table, $toast, $part) = @{ $locks{$lock} };
 	$session->query_safe("BEGIN; $lock");
-	is(vacuum('VACUUM (VERBOSE, PROCESS_TOAST false) ours'), $table ? '0 core 1' : '0 engine 0', "$lock: VACUUM");
-	is(vacuum('VACUUM ours', 'VACUUM plain'), $toast ? '0 core 1' : '0 core 0', "$lock: one warning in a session, if any");
-	is(vacuum('VACUUM (VERBOSE) part'), $part ? '0 core 1' : '0 engine 0', "$lock: of a partition");
-	is(vacuum('SET parvacuum.enabled = on', 'VACUUM (VERBOSE, PROCESS_TOAST false) plain'), $table ? '0 engine 1' : '0 engine 0', "$lock: the setting holds");
+	is(vacuum('VACUUM (VERBOSE, PROCESS_TOAST false) ours'), $table ? '0 core 1' : '0 engine 0', "$lock: VACUUM does not wait");
+	is(vacuum('VACUUM ours', 'VACUUM plain'), $toast ? '0 core 1' : '0 core 0', "$lock: at most one warning in a session");
+	is(vacuum('VACUUM (VERBOSE) part'), $part ? '0 core 1' : '0 engine 0', "$lock: VACUUM of a partition does not wait");
+	is(vacuum('SET parvacuum.enabled = on', 'VACUUM (VERBOSE, PROCESS_TOAST false) plain'), $table ? '0 engine 1' : '0 engine 0', "$lock: the setting applies");
 	my ($rc, $out, $err) = $node->psql('postgres', q{SET lock_timeout = '60s'; SELECT count(*) FROM parvacuum_run('plain') WHERE relid = 'plain'::regclass});
-	is($rc, 0, "$lock: parvacuum_run()");
+	is($rc, 0, "$lock: parvacuum_run() does not wait");
 	$session->query_safe('COMMIT');
-	is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', "$lock, and free again: the engine");
+	is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', "$lock, released: the engine vacuums the table");
 }
 
-# A cancel is one, also there
+# Cancelling works there, too.
 $session->query_safe('BEGIN; LOCK TABLE pg_seclabel IN ACCESS EXCLUSIVE MODE');
 pv_reload_with($node, 'parvacuum.engine' => 'off');
-is(vacuum('VACUUM (VERBOSE) ours', 'SET client_min_messages = debug1', 'VACUUM ours', 'VACUUM plain'), '0 core 0', 'the engine is off: nothing is read');
+is(vacuum('VACUUM (VERBOSE) ours', 'SET client_min_messages = debug1', 'VACUUM ours', 'VACUUM plain'), '0 core 0', 'engine off: the options are not read');
 pv_reload_with($node, 'parvacuum.engine' => 'on');
 
-# To prevent wraparound
+# Vacuums to prevent wraparound
 sql('CREATE TABLE aged (i int) WITH (autovacuum_freeze_max_age = 100000, autovacuum_freeze_min_age = 0, autovacuum_enabled = off)',
 	'INSERT INTO aged VALUES (1)');
 sql(q{DO $$ BEGIN FOR i IN 1 .. 100100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 pv_reload_with($node, autovacuum => 'on');
 ok(pv_await($node, q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true'), 'autovacuum to prevent wraparound does not wait');
 pv_reload_with($node, autovacuum => 'off');
-like(slurp_file($node->logfile), qr/automatic (aggressive )?vacuum to prevent wraparound of table "postgres\.public\.aged"/, 'as the log says');
+like(slurp_file($node->logfile), qr/automatic (aggressive )?vacuum to prevent wraparound of table "postgres\.public\.aged"/, 'the log has its report');
 
 # The scheduler
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 my $passes = sql('SELECT passes FROM parvacuum_scheduler_stats()');
-ok(pv_await($node, "SELECT passes >= $passes + 2 FROM parvacuum_scheduler_stats()", 'true'), 'the scheduler goes on');
+ok(pv_await($node, "SELECT passes >= $passes + 2 FROM parvacuum_scheduler_stats()", 'true'), 'database scans go on');
 sql("SELECT parvacuum_enqueue('plain', 10)");
-ok(pv_await($node, 'SELECT vacuums > 0 FROM parvacuum_scheduler_stats()', 'true'), 'and vacuums what was asked for');
-is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'without an error');
+ok(pv_await($node, 'SELECT vacuums > 0 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler vacuums an enqueued table');
+is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'the scheduler has no error');
 sql('ALTER TABLE aged RESET (autovacuum_freeze_max_age)');
 $session->query_safe('COMMIT');
 sql('ALTER TABLE ours SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)', 'DELETE FROM ours WHERE i <= 300');
-ok(pv_await($node, q{SELECT n_dead_tup = 0 AND vacuum_count + autovacuum_count > 0 FROM pg_stat_user_tables WHERE relid = 'ours'::regclass}, 'true'), 'when all is free, what has opted in again');
+ok(pv_await($node, q{SELECT n_dead_tup = 0 AND vacuum_count + autovacuum_count > 0 FROM pg_stat_user_tables WHERE relid = 'ours'::regclass}, 'true'), 'after the release, a table that opted in is vacuumed');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 $session->quit;
 
@@ -118,12 +118,12 @@ for my $case ([ $index, 'empty' ], [ $index, 'garbage' ], [ $heap, 'garbage' ])
 	my ($file, $what) = @$case;
 	my $name = ($file eq $index ? 'the index' : 'pg_seclabel') . ": $what";
 	damage(@$case);
-	isnt(($node->psql('postgres', q{SET enable_seqscan = off; SELECT label FROM pg_seclabel WHERE objoid = 'ours'::regclass AND classoid = 'pg_class'::regclass AND objsubid = 0 AND provider = 'parvacuum'}))[0], 0, "$name: it cannot be read");
-	is(vacuum('VACUUM (VERBOSE) ours'), '0 core 1', "$name: VACUUM");
+	isnt(($node->psql('postgres', q{SET enable_seqscan = off; SELECT label FROM pg_seclabel WHERE objoid = 'ours'::regclass AND classoid = 'pg_class'::regclass AND objsubid = 0 AND provider = 'parvacuum'}))[0], 0, "$name: the catalog cannot be read");
+	is(vacuum('VACUUM (VERBOSE) ours'), '0 core 1', "$name: VACUUM does not fail");
 	is(vacuum('VACUUM ours', 'VACUUM plain', 'VACUUM ours'), '0 core 1', "$name: one warning in a session");
-	is(vacuum('SET parvacuum.enabled = on', 'VACUUM (VERBOSE) ours'), '0 engine 1', "$name: the setting holds");
+	is(vacuum('SET parvacuum.enabled = on', 'VACUUM (VERBOSE) ours'), '0 engine 1', "$name: the setting applies");
 	pv_reload_with($node, 'parvacuum.engine' => 'off');
-	is(vacuum('VACUUM (VERBOSE) ours', 'VACUUM plain'), '0 core 0', "$name: nothing is read while the engine is off");
+	is(vacuum('VACUUM (VERBOSE) ours', 'VACUUM plain'), '0 core 0', "$name: the options are not read while the engine is off");
 	pv_reload_with($node, 'parvacuum.engine' => 'on');
 }
 
@@ -135,9 +135,9 @@ ok(pv_await($node, q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 
 pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'on');
 sql('UPDATE plain SET i = i');
 sql("SELECT parvacuum_enqueue('plain', 10)");
-ok(pv_await($node, q{SELECT n_dead_tup = 0 FROM pg_stat_user_tables WHERE relid = 'plain'::regclass}, 'true'), 'damaged: the scheduler goes on');
-like(substr(slurp_file($node->logfile), $log_length), $warning, 'damaged: with a warning');
-is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'and no error');
+ok(pv_await($node, q{SELECT n_dead_tup = 0 FROM pg_stat_user_tables WHERE relid = 'plain'::regclass}, 'true'), 'damaged: database scans go on');
+like(substr(slurp_file($node->logfile), $log_length), $warning, 'damaged: the scheduler has logged a warning');
+is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'damaged: the scheduler has no error');
 
 pv_no_crash($node, 'the server');
 $node->stop;

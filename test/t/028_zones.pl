@@ -1,5 +1,5 @@
-# A label that names a time zone which this server does not know, as one may that was
-# dumped on another: the window alone is ignored, and said once; it can be restored.
+# A label with a time zone that this server does not know, because it was dumped on
+# another one: only the window is ignored, with one warning; the label can be restored.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,71 +28,72 @@ sql('CREATE TABLE t AS SELECT i FROM generate_series(1, 100) i', 'CREATE TABLE o
 	'CREATE TABLE p (i int) PARTITION BY LIST (i)', q{ALTER TABLE p SET (parvacuum."window" = '01:00-02:00')},
 	'CREATE TABLE c PARTITION OF p FOR VALUES IN (1)');
 
-# SECURITY LABEL takes it, ALTER TABLE does not.
+# SECURITY LABEL accepts it, ALTER TABLE does not.
 my ($rc, $out, $err) = attempt("SECURITY LABEL FOR parvacuum ON TABLE t IS '$label'");
 is($rc, 0, 'the label can be set');
-like($err, qr/WARNING:  parameter "parvacuum\.window" has no effect on this server: "Mon-Fri 22:00-06:00, 10:00-11:00 Mars\/Olympus"\nDETAIL:  This server has no time zone "Mars\/Olympus"\.\n/, 'with a warning');
-is(sql(sprintf $label_of, 't'), $label, 'as it is');
+like($err, qr/WARNING:  parameter "parvacuum\.window" has no effect on this server: "Mon-Fri 22:00-06:00, 10:00-11:00 Mars\/Olympus"\nDETAIL:  This server has no time zone "Mars\/Olympus"\.\n/, 'the unknown time zone causes a warning');
+is(sql(sprintf $label_of, 't'), $label, 'the label is stored unchanged');
 for my $statement (q{ALTER TABLE other SET (parvacuum."window" = '22:00-06:00 Mars/Olympus')}, q{CREATE TABLE another (i int) WITH (parvacuum."window" = '22:00-06:00 Mars/Olympus')})
 {
 	($rc, $out, $err) = attempt($statement);
 	isnt($rc, 0, "$statement fails");
-	like($err, qr/ERROR:  invalid value for parameter "parvacuum\.window": "22:00-06:00 Mars\/Olympus"\nDETAIL:  This server has no time zone "Mars\/Olympus"\.\n/, 'and says why');
+	like($err, qr/ERROR:  invalid value for parameter "parvacuum\.window": "22:00-06:00 Mars\/Olympus"\nDETAIL:  This server has no time zone "Mars\/Olympus"\.\n/, 'the error has the reason');
 }
 for my $bad ('window="22:00-06:00 Mars Olympus"', 'window="22:0-06:00 Mars/Olympus"', 'window="22:00-06:00  Mars/Olympus"', 'window="22:00-06:00 Mars/Olympus")')
 {
 	isnt((attempt("SECURITY LABEL FOR parvacuum ON TABLE other IS '$bad'"))[0], 0, "not a label: $bad");
 }
 
-# The rest of it holds.
-is(sql(sprintf $options, 't'), 't|3||default' =~ s/default/($out = sql('SELECT vacuum_window_from FROM parvacuum_tables WHERE relid = $$other$$::regclass'))/er, 'the other options hold');
+# The other options apply.
+is(sql(sprintf $options, 't'), 't|3||default' =~ s/default/($out = sql('SELECT vacuum_window_from FROM parvacuum_tables WHERE relid = $$other$$::regclass'))/er, 'the other options are in effect');
 ($rc, $out, $err) = attempt('VACUUM (VERBOSE) t');
-like($err, qr/engine: parvacuum/, 'so the engine vacuums it');
-like($err, $ignored, 'with a warning');
+like($err, qr/engine: parvacuum/, 'the engine vacuums the table');
+like($err, $ignored, 'the unknown time zone causes a warning');
 sql(q{SECURITY LABEL FOR parvacuum ON TABLE c IS 'window="22:00-06:00 Mars/Olympus"'});
-is(sql(sprintf $options, 'c') =~ s/.*\|(.*\|)/$1/r, '01:00-02:00|ancestor', 'an ancestor\'s window holds in its place');
+is(sql(sprintf $options, 'c') =~ s/.*\|(.*\|)/$1/r, '01:00-02:00|ancestor', 'the window of an ancestor is in effect instead');
 
-# It is said once for a label in a process.
+# One warning for a label in each process
 ($rc, $out, $err) = attempt('VACUUM t', 'VACUUM other', 'VACUUM t', sprintf($options, 't'), 'VACUUM t');
 is(times_of($err, $ignored), 1, 'one warning in a session');
 ($rc, $out, $err) = attempt('VACUUM t', 'VACUUM t', q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'window="22:00-06:00 Mars/Olympus"'}, 'VACUUM t', 'VACUUM t',
 	q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'workers=1'}, 'VACUUM t', q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'window="22:00-06:00 Mars/Olympus"'}, 'VACUUM t', 'VACUUM t');
-is(times_of($err, $ignored), 3, 'one more for each change');
+is(times_of($err, $ignored), 3, 'one more warning after each change');
 
-# ALTER TABLE keeps what it does not name.
+# ALTER TABLE keeps the options that it does not name.
 ($rc, $out, $err) = attempt('ALTER TABLE t SET (parvacuum.workers = 2)');
 is($rc, 0, 'another option can be set');
-is(sql(sprintf $label_of, 't'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'and the window stays');
+is(sql(sprintf $label_of, 't'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'the window stays in the label');
 sql('CREATE TABLE alike (LIKE t INCLUDING ALL)');
-is(sql(sprintf $label_of, 'alike'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'a table LIKE it has it, too');
-is(sql('ALTER TABLE alike RESET (parvacuum."window")', sprintf $label_of, 'alike'), 'workers=2', 'it can be reset');
-is(sql(q{ALTER TABLE alike SET (parvacuum."window" = '22:00-06:00 utc')}, sprintf $label_of, 'alike'), 'window="22:00-06:00 UTC", workers=2', 'and set to what is known');
+is(sql(sprintf $label_of, 'alike'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'a table created LIKE it has the label, too');
+is(sql('ALTER TABLE alike RESET (parvacuum."window")', sprintf $label_of, 'alike'), 'workers=2', 'the window can be reset');
+is(sql(q{ALTER TABLE alike SET (parvacuum."window" = '22:00-06:00 utc')}, sprintf $label_of, 'alike'), 'window="22:00-06:00 UTC", workers=2', 'the window can be set with a known time zone');
 
 # A dump can be restored.
 my $dump = $PostgreSQL::Test::Utils::tmp_check . '/dump.sql';
-$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'a dump');
+$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'a dump succeeds');
 sql('CREATE DATABASE restored');
-$node->command_ok([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'and its restore');
-is($node->safe_psql('restored', sprintf $label_of, 't'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'the label is there');
+$node->command_ok([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'the restore succeeds');
+is($node->safe_psql('restored', sprintf $label_of, 't'), 'window="22:00-06:00 Mars/Olympus", workers=2', 'the restored table has the label');
 sql('DROP DATABASE restored');
 
-# The scheduler: no window is a window that is always open.
+# The scheduler: an ignored window is always open.
 sql(q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, window="00:00-00:01 Mars/Olympus"'});
 sql('ALTER TABLE t SET (autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)', 'VACUUM t', 'DELETE FROM t WHERE i <= 50');
 my $before = sql(q{SELECT vacuum_count + autovacuum_count FROM pg_stat_user_tables WHERE relname = 't'});
 my $offset = -s $node->logfile;
 pv_reload_with($node, 'autovacuum_naptime' => 1, 'parvacuum.scheduler' => 'on');
-ok(pv_await($node, qq{SELECT vacuum_count + autovacuum_count > $before FROM pg_stat_user_tables WHERE relname = 't'}, 'true'), 'the scheduler vacuums it');
-like(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/, 'with a warning');
+ok(pv_await($node, qq{SELECT vacuum_count + autovacuum_count > $before FROM pg_stat_user_tables WHERE relname = 't'}, 'true'), 'the scheduler vacuums the table');
+like(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/, 'the unknown time zone causes a warning');
 
-# Each pass is a process of its own, and autovacuum's are others; all together warn once.
+# Each database scan has its own process, and autovacuum has others; all together warn
+# once.
 $before = sql('SELECT passes FROM parvacuum_scheduler_stats()');
-ok(pv_await($node, "SELECT passes >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'some passes later');
-is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'that was said once');
+ok(pv_await($node, "SELECT passes >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'more database scans have run');
+is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'the warning was logged once');
 $offset = -s $node->logfile;
 sql(q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, window="00:00-00:02 Mars/Olympus"'});
-ok(pv_await($node, "SELECT passes >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'some passes after a change');
-is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'it was said once more');
+ok(pv_await($node, "SELECT passes >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'more database scans have run after a change');
+is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'the warning was logged once more');
 
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -1,5 +1,5 @@
-# pg_database knows how old the oldest table of a database is: once in each pass of the
-# scheduler, also if nothing had to be vacuumed; and if that fails, the next pass does it.
+# Each database scan of the scheduler ends with an update of pg_database by the oldest
+# table, also if there was nothing to vacuum.  If that fails, the next scan does it.
 
 use strict;
 use warnings FATAL => 'all';
@@ -23,7 +23,7 @@ pv_setup($node);
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 my $age = q{SELECT age(datfrozenxid) FROM pg_database WHERE datname = 'postgres'};
 
-# A table that is older than all others by 1000 transactions, and holds back the database.
+# A table that is older than all others by 1000 transactions, and holds back the database
 sub make_oldest
 {
 	my ($table) = @_;
@@ -43,30 +43,30 @@ sub until_young
 sql('CREATE TABLE idle (i int) WITH (parvacuum.enabled)');
 make_oldest('first');
 sql('DROP TABLE first');
-cmp_ok(sql($age), '>=', 1000, 'it is gone, and nobody has looked');
+cmp_ok(sql($age), '>=', 1000, 'the table is dropped, and pg_database is unchanged');
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
-until_young('a pass that finds nothing to vacuum');
-is(sql('SELECT vacuums, errors FROM parvacuum_scheduler_stats()'), '0|0', 'as it was');
+until_young('a database scan without anything to vacuum updates pg_database');
+is(sql('SELECT vacuums, errors FROM parvacuum_scheduler_stats()'), '0|0', 'no table was vacuumed');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');
-ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'no process is left');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'no worker remains');
 
-# A session is in the way.  The end of a pass waits a moment for it, and then leaves that to
-# the next one; or it is cancelled.
+# A session is in the way.  The end of a scan waits for it for a moment, and then leaves
+# the update to the next scan; or it is cancelled.
 make_oldest('second');
 sql('DROP TABLE second');
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; LOCK TABLE pg_database IN SHARE MODE');
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 my $waits = q{FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation = 'pg_database'::regclass AND NOT granted AND backend_type = 'parvacuum scheduler worker'};
-ok(pv_await($node, "SELECT count(*) $waits", 1), 'the end of a pass waits');
-ok(pv_await($node, "SELECT count(*) $waits", 0), 'but not for long');
-unlike(slurp_file($node->logfile), qr/lock timeout/, 'of which the log does not tell');
-ok($node->poll_query_until('postgres', "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) $waits"), 'the next one is cancelled');
-ok($node->wait_for_log(qr/ERROR:  canceling statement due to user request/), 'as the log says');
+ok(pv_await($node, "SELECT count(*) $waits", 1), 'the end of a database scan waits');
+ok(pv_await($node, "SELECT count(*) $waits", 0), 'the worker ends within seconds');
+unlike(slurp_file($node->logfile), qr/lock timeout/, 'the timeout is not logged');
+ok($node->poll_query_until('postgres', "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) $waits"), 'the next worker is cancelled');
+ok($node->wait_for_log(qr/ERROR:  canceling statement due to user request/), 'the cancel is logged');
 $session->query_safe('COMMIT');
 $session->quit;
-until_young('a later pass does it');
-unlike(slurp_file($node->logfile), qr/exited with exit code/, 'no process ended by that');
+until_young('a later database scan updates pg_database');
+unlike(slurp_file($node->logfile), qr/exited with exit code/, 'no worker has failed');
 
 pv_no_crash($node, 'the server');
 $node->stop;

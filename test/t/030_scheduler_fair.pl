@@ -1,6 +1,6 @@
-# What an owner can do to have the scheduler work for nobody else: thresholds of 0, the
-# highest priority that he may give, a low freeze_max_age, large tables.  A table past nine
-# tenths of its age comes first all the same.
+# An owner tries to have the scheduler work for his tables only: thresholds of 0, the
+# highest priority that he may use, a low freeze_max_age, large tables.  A table past nine
+# tenths of its age comes first nevertheless.
 
 use strict;
 use warnings FATAL => 'all';
@@ -43,7 +43,7 @@ sub burn
 	return;
 }
 
-# Of many pages, three rows on each.
+# A table of many pages, three rows on each
 my $never = 'autovacuum_vacuum_threshold = 1000000000, autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000000';
 
 sub create
@@ -53,7 +53,7 @@ sub create
 			"INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, 3 * $pages) i") } @tables;
 }
 
-# The owner's tables, and two that nothing happens to.
+# The owner's tables, and two that are not changed
 my @hot = map { "hot_$_" } 1 .. 15;
 my $hostile = 'autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_freeze_max_age = 100000, '
   . 'autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000000';
@@ -74,36 +74,36 @@ my $bench;
 }
 my $hot_queued = q{SELECT count(*) >= 10 FROM parvacuum_queue WHERE state = 'queued' AND "table"::text LIKE 'hot%' AND score > 20};
 until_answer($hot_queued, 'true', 'his tables are queued, with high scores');
-is(sql('SELECT ' . vacuum_sql('old')), 1, 'the table that is old in a moment was vacuumed once, by us');
+is(sql('SELECT ' . vacuum_sql('old')), 1, 'the table that becomes old was vacuumed once, by the test');
 burn(90100);
-until_answer('SELECT ' . vacuum_sql('old') . ' >= 2', 'true', 'past nine tenths of its age: it is vacuumed');
-until_answer('SELECT ' . vacuum_sql('old_large') . ' >= 1', 'true', 'the large ones are not forgotten');
-ok(sql($hot_queued) eq 't', 'while his are still queued') or diag described();
-is(sql(q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE relname = 'old'}), 't', 'and is young again');
+until_answer('SELECT ' . vacuum_sql('old') . ' >= 2', 'true', 'past nine tenths of its age, the table is vacuumed');
+until_answer('SELECT ' . vacuum_sql('old_large') . ' >= 1', 'true', 'large tables are vacuumed, too');
+ok(sql($hot_queued) eq 't', 'his tables are still queued') or diag described();
+is(sql(q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE relname = 'old'}), 't', 'the table is young again');
 $bench->{handle}->kill_kill;
 
 #
-# While a large table of his has the only place for such
+# While his large table has the only worker for large tables
 #
 my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
 reload_with('parvacuum.scheduler_max_cost' => 0);
-until_answer($active, 0, 'all is done');
+until_answer($active, 0, 'the queue becomes empty');
 sql(map { "VACUUM FREEZE $_" } @hot, qw(hot_large old old_large));
-until_answer($active, 0, 'and nothing is left');
+until_answer($active, 0, 'no table needs a vacuum any more');
 reload_with('parvacuum.scheduler_max_cost' => 500);
 sql('SET ROLE hostile', 'UPDATE hot_large SET id = id WHERE id % 15 = 0');
 my $on_large = q{SELECT string_agg("table"::text, ' ' ORDER BY "table"::text) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
-until_answer($on_large, 'hot_large', 'his large table is vacuumed, for long');
+until_answer($on_large, 'hot_large', 'his large table is being vacuumed');
 my $count = sql('SELECT ' . vacuum_sql('old_large'));
 burn(90100);
 until_answer('SELECT ' . vacuum_sql('old_large') . " > $count", 'true', 'a large table past nine tenths of its age does not wait for it');
-is(sql($on_large), 'hot_large', 'while his goes on');
+is(sql($on_large), 'hot_large', 'the vacuum of his table goes on');
 $count = sql('SELECT ' . vacuum_sql('old'));
 sql(q{SELECT parvacuum_enqueue('old')});
-until_answer('SELECT ' . vacuum_sql('old') . " > $count", 'true', 'and there still is one for small tables');
-is(sql($on_large), 'hot_large', 'while it still goes on');
+until_answer('SELECT ' . vacuum_sql('old') . " > $count", 'true', 'a worker for small tables is left');
+is(sql($on_large), 'hot_large', 'the vacuum of his table still goes on');
 reload_with('parvacuum.scheduler_max_cost' => 0);
-until_answer($active, 0, 'all is done in the end');
+until_answer($active, 0, 'the queue becomes empty at the end');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(hot_1 hot_large old old_large);
 
 $node->stop;

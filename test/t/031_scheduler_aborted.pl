@@ -1,5 +1,5 @@
-# While an old snapshot holds the horizon, rows of transactions that have aborted are removed all the
-# same, and those that it may still see are not vacuumed for in vain.
+# While an old snapshot holds back the horizon, rows of aborted transactions are removed,
+# and rows that the snapshot may see cause no useless vacuums.
 
 use strict;
 use warnings FATAL => 'all';
@@ -37,30 +37,30 @@ sql('CREATE TABLE t (id int) WITH (parvacuum.enabled, autovacuum_vacuum_threshol
 my $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t');
 sql('DELETE FROM t WHERE id <= 2000');
-until_answer($item, 'waiting horizon', 'deleted: it is vacuumed in vain, and waits');
-is(sql("SELECT vacuum_count $of_t"), 2, 'deleted: once');
+until_answer($item, 'waiting horizon', 'deleted: the rows are not removable yet, and the table waits');
+is(sql("SELECT vacuum_count $of_t"), 2, 'deleted: vacuumed once');
 
-# twice as much, and more than the threshold
+# Twice as many, and more than the threshold
 sql('BEGIN', 'INSERT INTO t SELECT generate_series(1, 5000)', 'ROLLBACK');
-until_answer("SELECT vacuum_count $of_t", 3, 'aborted: it is vacuumed again');
-until_answer("SELECT n_dead_tup $of_t", 2000, 'aborted: these rows are gone');
-until_answer($item, 'waiting horizon', 'aborted: and it waits for the rest');
+until_answer("SELECT vacuum_count $of_t", 3, 'aborted: the table is vacuumed again');
+until_answer("SELECT n_dead_tup $of_t", 2000, 'aborted: rows of the aborted transaction are removed');
+until_answer($item, 'waiting horizon', 'aborted: the table waits for the other rows');
 $reader->query_safe('COMMIT');
 $reader->quit;
-until_answer("SELECT n_dead_tup $of_t", 0, 'at last all are gone');
-is(pv_findings($node, 't'), '', 'and the table is whole');
+until_answer("SELECT n_dead_tup $of_t", 0, 'all rows are removed when the snapshot is released');
+is(pv_findings($node, 't'), '', 'the table is whole');
 
 #
-# Nothing is opted in in this database, until something is.
+# No table of this database has opted in, until one does.
 #
 sql('CREATE DATABASE later');
 $node->safe_psql('later', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 1000) i');
 $node->safe_psql('later', 'DELETE FROM t WHERE i <= 600');
 my $passes = sql('SELECT passes FROM parvacuum_scheduler_stats()');
-until_answer("SELECT passes > $passes + 3 FROM parvacuum_scheduler_stats()", 'true', 'passes go on');
-is($node->safe_psql('later', q{SELECT vacuum_count FROM pg_stat_user_tables}), 0, 'not opted in: it is left alone');
+until_answer("SELECT passes > $passes + 3 FROM parvacuum_scheduler_stats()", 'true', 'database scans go on');
+is($node->safe_psql('later', q{SELECT vacuum_count FROM pg_stat_user_tables}), 0, 'not opted in: the table is not vacuumed');
 $node->safe_psql('later', 'ALTER TABLE t SET (parvacuum.enabled)');
-ok($node->poll_query_until('later', q{SELECT vacuum_count > 0 FROM pg_stat_user_tables}), 'opted in: that is noticed');
+ok($node->poll_query_until('later', q{SELECT vacuum_count > 0 FROM pg_stat_user_tables}), 'opted in: the table is vacuumed');
 
 $node->stop;
 pv_no_crash($node, 'the server');

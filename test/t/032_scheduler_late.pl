@@ -1,5 +1,5 @@
-# Databases that nobody can connect to for a while, because their owner is renaming them:
-# the processes that wait for them are ended, and keep no places from other databases.
+# Databases to which no session can connect for a while, because their owner is renaming
+# them: workers that wait for them are ended, and other databases get workers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -38,22 +38,22 @@ $owner->query_safe("ALTER DATABASE locked_$_ RENAME TO renamed_$_") for 1 .. $n;
 
 my $waiting = q{SELECT count(*) FROM pg_locks WHERE NOT granted AND classid = 'pg_database'::regclass};
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
-ok(pv_await($node, "SELECT ($waiting) >= 3", 'true'), 'all places are taken by processes that wait');
+ok(pv_await($node, "SELECT ($waiting) >= 3", 'true'), 'all workers wait');
 my $most = 0;
-# long enough for each of them to fail once, three at a time for ten seconds
+# Long enough for each of them to fail once, three at a time for ten seconds
 for my $second (1 .. 40)
 {
 	sleep 1;
 	my $now = $node->safe_psql('postgres', $waiting);
 	$most = $now if $now > $most;
 }
-cmp_ok($most, '<=', 3, 'there are never more than the setting allows');
+cmp_ok($most, '<=', 3, 'never more workers than the setting allows');
 
 $node->safe_psql('postgres', 'INSERT INTO t SELECT generate_series(1, 1000); DELETE FROM t');
 ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 't'::regclass}, 'true'), 'another database is served meanwhile');
 
-# from then on they share one place
-ok(pv_await($node, "SELECT ($waiting) <= 1", 'true'), 'then only one process waits for those that are locked');
+# From then on they share one worker.
+ok(pv_await($node, "SELECT ($waiting) <= 1", 'true'), 'only one worker waits for locked databases then');
 $most = 0;
 for my $second (1 .. 15)
 {
@@ -61,14 +61,14 @@ for my $second (1 .. 15)
 	my $now = $node->safe_psql('postgres', $waiting);
 	$most = $now if $now > $most;
 }
-cmp_ok($most, '<=', 1, 'and never more');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE granted AND classid = 'pg_database'::regclass AND mode = 'AccessExclusiveLock'}), $n, 'which they still are');
-is($node->safe_psql('postgres', 'SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'the server has places left');
+cmp_ok($most, '<=', 1, 'never more than one worker waits for locked databases');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE granted AND classid = 'pg_database'::regclass AND mode = 'AccessExclusiveLock'}), $n, 'the databases are still locked');
+is($node->safe_psql('postgres', 'SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'the server has free slots');
 
 $owner->query_safe('ROLLBACK');
 $owner->quit;
 $node->safe_psql("locked_1", 'CREATE TABLE wanted (i int) WITH (parvacuum.enabled); INSERT INTO wanted SELECT generate_series(1, 1000); DELETE FROM wanted');
-ok($node->poll_query_until('locked_1', q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 'wanted'::regclass}), 'so is one that was locked, later');
+ok($node->poll_query_until('locked_1', q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 'wanted'::regclass}), 'a database that was locked is served later');
 
 pv_no_crash($node, 'the server');
 $node->stop;

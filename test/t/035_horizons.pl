@@ -1,6 +1,6 @@
-# Conflict horizons: the WAL of our vacuum may cancel no query of a standby that
-# stock's does not.  Each record has the horizon of the one that stock has logged for
-# the twin of the table; and a reader on a standby survives both vacuums, or none.
+# Conflict horizons: the WAL of our vacuum cancels no query of a standby that the WAL of
+# stock VACUUM does not.  Each record has the horizon of the one that stock VACUUM has
+# logged for the twin; a reader on a standby survives both vacuums, or none.
 
 use strict;
 use warnings FATAL => 'all';
@@ -45,7 +45,7 @@ sub use_up
 	return;
 }
 
-# Twins, with so many rows of the transaction A
+# Twins with this many rows of the transaction A
 sub create
 {
 	my ($rows, $index) = @_;
@@ -55,13 +55,13 @@ sub create
 		'ALTER TABLE ours SET (parvacuum.enabled)');
 	transaction('A', "INSERT INTO \$T SELECT i, 0 FROM generate_series(1, $rows) i");
 
-	# room that later rows do not want: else pages are pruned when they are read
+	# Room that later rows do not use: else pages would be pruned when they are read.
 	alone('ALTER TABLE $T RESET (fillfactor)');
 	return;
 }
 
-# Both vacuums.  Returns the kinds of our records of the table, each with the names of
-# those whose XIDs its horizons are; "oldest" is the last XID before OldestXmin.
+# Both vacuums.  Returns the kinds of our records of the table, each with the names of the
+# transactions whose XIDs are its horizons; "oldest" is the last XID before OldestXmin.
 sub vacuum_twins
 {
 	my ($what, $options, %set) = @_;
@@ -82,17 +82,17 @@ sub vacuum_twins
 			FROM horizons.records('ours', :'l2', :'l3')) x;},
 		q{SELECT * FROM horizons.differences(:'l1', :'l2', :'l3', :next_xid, :'alike');});
 	my ($alike, $ours, @faults) = split /\n/, $out;
-	is($alike, 't', "$what: no XID was used meanwhile");
-	is(join("\n", @faults), '', "$what: horizons are as in the twin's records");
+	is($alike, 't', "$what: no XID was used by others");
+	is(join("\n", @faults), '', "$what: the horizons are those of the twin's records");
 	is($primary->safe_psql('postgres', q{SELECT * FROM oracle.check_table('ours')}), '', "$what: the table is whole");
 	return $ours;
 }
 
-# What is logged, by version: 15, 16, from 17 on.
+# The records, by version: 15, 16, from 17 on
 sub horizons_are
 {
 	my ($what, $expected, $options, %set) = @_;
-	is(vacuum_twins($what, $options, %set), $expected->[ $version < 16 ? 0 : $version < 17 ? 1 : 2 ], "$what: what they are");
+	is(vacuum_twins($what, $options, %set), $expected->[ $version < 16 ? 0 : $version < 17 ? 1 : 2 ], "$what: the expected horizons");
 	return;
 }
 
@@ -112,7 +112,7 @@ for my $index (0, 1)
 	use_up(40);
 	horizons_are("static rows that are all-visible, $kind", [ 'FREEZE_PAGE oldest, VISIBLE none', 'FREEZE_PAGE A, VISIBLE none', 'PRUNE A, VISIBLE none' ], ', FREEZE');
 
-	# old and young rows on each page, some of which must be frozen
+	# Old and young rows on each page, some of which must be frozen
 	create(3000, $index);
 	use_up(40);
 	transaction('B', 'INSERT INTO $T SELECT 3000 + i, 0 FROM generate_series(1, 1500) i');
@@ -120,7 +120,7 @@ for my $index (0, 1)
 	use_up(10);
 	vacuum_twins("old and young rows, $kind", '', vacuum_freeze_min_age => 30);
 
-	# rows that no vacuum can freeze: locked by a transaction that has not ended
+	# Rows that no vacuum can freeze: locked by an open transaction
 	create(3000, $index);
 	use_up(10);
 	$primary->safe_psql('postgres', both('BEGIN; SELECT count(*) FROM (SELECT FROM $T WHERE id % 7 = 0 FOR SHARE) x')
@@ -130,7 +130,7 @@ for my $index (0, 1)
 		', FREEZE');
 	alone(q{COMMIT PREPARED 'horizons'});
 
-	# nothing but the last of a row's XIDs is there to be frozen
+	# Only the last XID of a row is left to be frozen.
 	my %locks = (
 		locked => [ 'SELECT count(*) FROM (SELECT FROM $T WHERE id % 3 = 0 FOR UPDATE) x' ],
 		'locked twice' => [ 'SELECT count(*) FROM (SELECT FROM $T WHERE id % 3 = 0 FOR KEY SHARE) x', 'SAVEPOINT s',
@@ -146,7 +146,7 @@ for my $index (0, 1)
 			', FREEZE');
 	}
 
-	# the new versions go with a record, on 15 and 16 one of its own
+	# The new versions are frozen by the same record; on 15 and 16 by one of their own.
 	create(3000, $index);
 	alone('VACUUM (FREEZE) stock, ours');
 	alone('BEGIN; ' . both('UPDATE $T SET v = 1 WHERE id % 3 = 0') . '; ROLLBACK');
@@ -162,7 +162,7 @@ for my $index (0, 1)
 {
 	my $kind = $index ? 'with an index' : 'without indexes';
 
-	# nobody has ever seen them, though they came last
+	# Rows that were never visible, although they came last
 	create(100, $index);
 	alone('VACUUM (FREEZE) stock, ours');
 	transaction('B', 'DELETE FROM $T WHERE id % 5 = 0');
@@ -170,14 +170,14 @@ for my $index (0, 1)
 	use_up(10);
 	horizons_are("rows deleted by their inserter, $kind", [ ('PRUNE B, VISIBLE none') x 3 ], ', INDEX_CLEANUP on', vacuum_freeze_min_age => 1000000);
 
-	# the same when they are met last, and when there is nothing else
+	# The same where they are found last, and where there is nothing else
 	create(100, $index);
 	alone('VACUUM (FREEZE) stock, ours');
 	transaction('B', 'INSERT INTO $T SELECT i, 0 FROM generate_series(101, 140) i', 'DELETE FROM $T WHERE id > 100');
 	use_up(10);
 	horizons_are("nothing but rows deleted by their inserter, $kind", [ ('PRUNE none, VISIBLE none') x 3 ], ', INDEX_CLEANUP on');
 
-	# a deleter of its own and of others' rows
+	# A transaction that deletes its own rows and others
 	for my $order (0, 1)
 	{
 		my @sql = ('DELETE FROM $T WHERE id % 5 = 0', 'INSERT INTO $T SELECT i, 0 FROM generate_series(101, 140) i', 'DELETE FROM $T WHERE id > 100');
@@ -188,7 +188,7 @@ for my $index (0, 1)
 		horizons_are("rows deleted by one transaction, some of them its own, $kind", [ ('PRUNE B, VISIBLE none') x 3 ], ', INDEX_CLEANUP on');
 	}
 
-	# a subtransaction is somebody else
+	# A subtransaction is another transaction.
 	create(100, $index);
 	alone('VACUUM (FREEZE) stock, ours');
 	transaction('B', 'SELECT pg_current_xact_id()', 'SAVEPOINT s', 'INSERT INTO $T SELECT i, 0 FROM generate_series(101, 140) i', 'RELEASE s',
@@ -196,7 +196,7 @@ for my $index (0, 1)
 	use_up(10);
 	horizons_are("rows deleted by their inserter's parent, $kind", [ ('PRUNE B, VISIBLE none') x 3 ], ', INDEX_CLEANUP on');
 
-	# chains, whose last versions stay; one has only versions of its first inserter
+	# Chains whose last versions remain; one has only versions of its first inserter.
 	create(100, $index);
 	transaction($_, 'UPDATE $T SET v = v + 1 WHERE id % 3 = 0') for qw(B C);
 	transaction('D', 'INSERT INTO $T VALUES (101, 0)', 'UPDATE $T SET v = 1 WHERE id = 101', 'UPDATE $T SET v = 2 WHERE id = 101');
@@ -207,7 +207,7 @@ for my $index (0, 1)
 	use_up(10);
 	vacuum_twins("chains that are frozen, $kind", ', INDEX_CLEANUP on, FREEZE');
 
-	# dead items that stay: what is frozen is all the same
+	# Dead items that remain: tuples are frozen nevertheless.
 	create(100, $index);
 	transaction('B', 'DELETE FROM $T WHERE id % 5 = 0');
 	use_up(10);
@@ -215,7 +215,7 @@ for my $index (0, 1)
 }
 
 #
-# A reader on a standby that waits for nobody and tells nobody
+# A reader on a standby without delay and without feedback
 #
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -223,8 +223,8 @@ $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "max_standby_streaming_delay = 0\nhot_standby_feedback = off\nwal_retrieve_retry_interval = 100ms\n");
 $standby->start;
 
-# The reader comes after the rows; then changes, if there are any, and the two
-# vacuums.  Returns whether each has canceled him.
+# The reader begins after the rows; then changes, if there are any, and the two vacuums.
+# Returns whether each vacuum has canceled the reader.
 sub cancels
 {
 	my ($options, $set, @changes) = @_;
@@ -260,7 +260,7 @@ is(cancels(', FREEZE', {}, 'SELECT count(*) FROM (SELECT FROM $T WHERE id % 3 = 
 	$version < 16 ? 'canceled canceled' : 'fine fine', 'a reader and frozen rows that were locked');
 is(cancels('', {}, 'INSERT INTO $T SELECT i, 0 FROM generate_series(3001, 3040) i', 'DELETE FROM $T WHERE id > 3000'),
 	'fine fine', 'a reader and rows deleted by their inserter');
-is(cancels('', {}, 'DELETE FROM $T WHERE id > 3000 - 40'), 'canceled canceled', 'a reader and rows that are gone');
+is(cancels('', {}, 'DELETE FROM $T WHERE id > 3000 - 40'), 'canceled canceled', 'a reader and rows that are removed');
 
 pv_no_crash($_, $_->name) for $primary, $standby;
 $standby->stop;

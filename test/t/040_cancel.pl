@@ -1,6 +1,6 @@
-# parvacuum_cancel(): it hits the table that it names and no other, and nobody keeps
-# a vacuum that prevents wraparound from its end who may only vacuum the table.  It hits
-# VACUUM commands and autovacuum workers that are at the table with the engine, too.
+# parvacuum_cancel() hits the table that it names and no other.  A role that may only
+# vacuum a table cannot keep a vacuum from preventing wraparound.  It also hits VACUUM
+# commands and autovacuum workers that process the table with the engine.
 
 use strict;
 use warnings FATAL => 'all';
@@ -28,13 +28,13 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-# The queue, the counts and who is there, to explain a failure.
+# The queue, the counts and the processes, to explain a failure
 sub described { return join "\n", sql('SELECT * FROM parvacuum_queue LIMIT 20'), sql('SELECT * FROM parvacuum_scheduler_stats()'), pv_processes($node); }
 
 my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
 my $canceled = q{SELECT coalesce(string_agg(relid::regclass::text, ' ' ORDER BY relid), '') FROM parvacuum_queue_items() WHERE reason = 'canceled'};
 
-# What is asked of the server over and over, by somebody, until it is stopped.
+# A query that a role repeats until it is stopped
 sub start_loop
 {
 	my ($role, $script) = @_;
@@ -49,7 +49,7 @@ sub stop_loop
 	return;
 }
 
-# As one who never errs: refusals are what is tested.
+# Ignores errors, because refusals are part of the test.
 sql('CREATE ROLE pv_owner', 'GRANT USAGE ON SCHEMA public TO pv_owner', q{
 	CREATE FUNCTION try(what text) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE
@@ -62,7 +62,7 @@ sql('CREATE ROLE pv_owner', 'GRANT USAGE ON SCHEMA public TO pv_owner', q{
 	END $$});
 
 #
-# Many tables that are done in no time, one of which is cancelled all the time
+# Many tables that are vacuumed in no time, one of which is cancelled all the time
 #
 my @others = map { "quick_$_" } 1 .. 60;
 my $sometimes = join ";\n", map { "SELECT parvacuum_enqueue('$_')" . ($_ =~ /[05]$/ ? q{; SELECT parvacuum_enqueue('hit', 2000)} : '') } @others;
@@ -84,14 +84,14 @@ for my $role ('postgres', 'pv_owner')
 	}
 	stop_loop($_) for @loops;
 	cmp_ok($hit, '>', 0, "$role: the table is cancelled");
-	is($wrong, '', "$role: no other table is");
+	is($wrong, '', "$role: no other table is cancelled");
 	cmp_ok(sql('SELECT vacuums FROM parvacuum_scheduler_stats()') - $before, '>=', 40 * @others, "$role: all others are vacuumed each time");
 }
 my $log = slurp_file($node->logfile);
 my @tables = $log =~ /canceling statement due to user request.*?scheduled vacuum of table "public\.(\w+)"/gs;
 cmp_ok(scalar(@tables), '>', 0, 'vacuums in progress were cancelled: ' . @tables);
-is(join(' ', grep { $_ ne 'hit' } @tables), '', 'and the log names no other table');
-is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'nothing of that is an error');
+is(join(' ', grep { $_ ne 'hit' } @tables), '', 'the log names no other table');
+is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'no error is counted');
 
 #
 # An old table, and its owner, who does not want it to be vacuumed
@@ -103,35 +103,35 @@ my $age = q{(SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'old')};
 cmp_ok(sql("SELECT $age"), '>', 90000, 'the table is old');
 
 pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 1000);
-ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', 1000), 'its vacuum takes some seconds');
+ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', 1000), 'the vacuum of the old table takes some seconds');
 my @loops = map { start_loop('pv_owner', $_) } q{SELECT try($$parvacuum_cancel('old')$$);},
   q{SELECT try($$parvacuum_enqueue('old', 1)$$); SELECT try($$parvacuum_cancel('old')$$);};
 pv_reload_with($node, autovacuum_naptime => 1);
 my $running = q{(SELECT state FROM parvacuum_queue_items() WHERE relid = 'old'::regclass AND wraparound)};
-ok(pv_await($node, "SELECT $running", 'running'), 'it is vacuumed while its owner cancels that') or diag described();
-is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permission denied to cancel the vacuum of table "public.old"', 'which he may not');
-ok(pv_await($node, "SELECT $age < 50000", 'true'), 'and the vacuum comes to its end') or diag described();
+ok(pv_await($node, "SELECT $running", 'running'), 'the old table is vacuumed while its owner tries to cancel') or diag described();
+is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permission denied to cancel the vacuum of table "public.old"', 'the owner may not cancel it');
+ok(pv_await($node, "SELECT $age < 50000", 'true'), 'the vacuum is completed') or diag described();
 stop_loop($_) for @loops;
-ok(pv_await($node, $active, 0), 'nothing is left to do') or diag described();
+ok(pv_await($node, $active, 0), 'the queue is empty') or diag described();
 is(pv_findings($node, 'old'), '', 'the table is whole');
 
-# queued behind another one, it stays there
+# In the queue behind another table, it stays there.
 pv_reload_with($node, 'parvacuum.scheduler_workers' => 1, 'parvacuum.scheduler_max_cost' => 200);
-ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', 200), 'slowly now');
+ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', 200), 'a low rate is in effect');
 sql('ALTER TABLE old SET (parvacuum.enabled = off)', 'CREATE TABLE slow (id int, pad char(2400)) WITH (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)',
 	'ALTER TABLE slow ALTER pad SET STORAGE PLAIN', q{INSERT INTO slow SELECT i, 'x' FROM generate_series(1, 3000) i}, 'DELETE FROM slow WHERE id % 3 = 0');
 sql('DO $$ BEGIN FOR i IN 1 .. 95000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$');
 sql('BEGIN', 'ALTER TABLE old SET (parvacuum.enabled)', 'ALTER TABLE slow SET (parvacuum.enabled)', 'COMMIT');
 sub state_of { return "(SELECT concat_ws(' ', state, reason) FROM parvacuum_queue_items() WHERE relid = '$_[0]'::regclass)"; }
-ok(pv_await($node, 'SELECT ' . state_of('slow'), 'running'), 'the only background leader is busy') or diag described();
-is(sql('SELECT ' . state_of('old')), 'queued', 'and the old table waits for it');
+ok(pv_await($node, 'SELECT ' . state_of('slow'), 'running'), 'the only worker is busy') or diag described();
+is(sql('SELECT ' . state_of('old')), 'queued', 'the old table waits for the worker');
 is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permission denied to cancel the vacuum of table "public.old"', 'its owner cannot take it out of the queue');
-is(sql('SELECT ' . state_of('old')), 'queued', 'where it is still');
-is(sql(q{SELECT parvacuum_cancel('old')}), 't', 'a superuser can');
-is(sql('SELECT ' . state_of('old')), 'waiting canceled', 'until the next pass');
-my $background leader = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
-is(sql("SELECT parvacuum_cancel($background leader)"), 't', 'nor is there anything against cancelling what the background leader does');
-ok(pv_await($node, 'SELECT ' . state_of('slow'), 'waiting canceled'), 'which is given up') or diag described();
+is(sql('SELECT ' . state_of('old')), 'queued', 'the old table is still queued');
+is(sql(q{SELECT parvacuum_cancel('old')}), 't', 'a superuser can take it out of the queue');
+is(sql('SELECT ' . state_of('old')), 'waiting canceled', 'the next database scan queues it again');
+my $worker = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
+is(sql("SELECT parvacuum_cancel($worker)"), 't', 'the owner may cancel the vacuum of the other table');
+ok(pv_await($node, 'SELECT ' . state_of('slow'), 'waiting canceled'), 'the cancelled vacuum ends') or diag described();
 
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 
@@ -154,56 +154,56 @@ for my $workers (0, 2)
 {
 	my $what = "VACUUM, $workers workers";
 	my $vacuum = pv_start_run($node, "VACUUM (PARALLEL $workers) big", %slow, max_parallel_maintenance_workers => 2);
-	ok(pv_await($node, at($big), 1), "$what: it is under way");
-	is(cancel_as('pv_owner', 'big'), $refused, "$what: whose table it is may not cancel what a superuser does");
-	is(cancel_as('pv_signal', 'big'), 'permission denied to cancel a vacuum', "$what: nor may a member of pg_signal_backend");
-	is(sql(q{SELECT parvacuum_cancel('wide')}), 'f', "$what: it is not at another table");
-	is(sql(at($big)), 1, "$what: none of that has hit it");
+	ok(pv_await($node, at($big), 1), "$what: the vacuum is running");
+	is(cancel_as('pv_owner', 'big'), $refused, "$what: the owner of the table may not cancel a vacuum of a superuser");
+	is(cancel_as('pv_signal', 'big'), 'permission denied to cancel a vacuum', "$what: a member of pg_signal_backend may not cancel it either");
+	is(sql(q{SELECT parvacuum_cancel('wide')}), 'f', "$what: cancelling another table finds no vacuum");
+	is(sql(at($big)), 1, "$what: the vacuum is still running");
 	is(sql(q{SELECT parvacuum_cancel('big')}), 't', "$what: a superuser cancels it");
-	ok(!pv_finish($vacuum), "$what: it fails");
-	like($vacuum->{err}, qr/canceling statement due to user request/, "$what: as after pg_cancel_backend()");
-	is(sql(q{SELECT parvacuum_cancel('big')}), 'f', "$what: nobody is at the table any more");
+	ok(!pv_finish($vacuum), "$what: the vacuum fails");
+	like($vacuum->{err}, qr/canceling statement due to user request/, "$what: the error is that of pg_cancel_backend()");
+	is(sql(q{SELECT parvacuum_cancel('big')}), 'f', "$what: cancelling finds no vacuum any more");
 }
 
-# one's own, and one of a role that is no superuser
+# A vacuum of the role itself, and one of a role that is not a superuser
 sql('CREATE ROLE pv_vacuums LOGIN IN ROLE pv_owner');
 for my $role (qw(pv_vacuums pv_signal))
 {
 	local $ENV{PGUSER} = 'pv_vacuums';
 	my $vacuum = pv_start_run($node, 'VACUUM big', %slow);
 	delete $ENV{PGUSER};
-	ok(pv_await($node, at($big), 1), "VACUUM of a role: it is under way");
+	ok(pv_await($node, at($big), 1), "VACUUM of a role: the vacuum is running");
 	is(cancel_as('pv_owner', 'big'), $refused, 'VACUUM of a role: the owner has no right to a session of a member') if $role eq 'pv_signal';
 	is(cancel_as($role, 'big'), 'true', "VACUUM of a role: cancelled by $role");
-	ok(!pv_finish($vacuum), "VACUUM of a role: it fails");
+	ok(!pv_finish($vacuum), "VACUUM of a role: the vacuum fails");
 }
 
-# of a TOAST table, by the name of its table
+# The vacuum of a TOAST table, by the name of its table
 my $vacuum = pv_start_run($node, 'VACUUM wide', %slow);
-ok(pv_await($node, at(q{(SELECT reltoastrelid FROM pg_class WHERE relname = 'wide')}), 1), 'VACUUM is at the TOAST table');
-is(sql(q{SELECT parvacuum_cancel('wide')}), 't', 'TOAST: it is cancelled by its table');
-ok(!pv_finish($vacuum), 'TOAST: it fails');
+ok(pv_await($node, at(q{(SELECT reltoastrelid FROM pg_class WHERE relname = 'wide')}), 1), 'TOAST: VACUUM processes the TOAST table');
+is(sql(q{SELECT parvacuum_cancel('wide')}), 't', 'TOAST: cancelled by the name of its table');
+ok(!pv_finish($vacuum), 'TOAST: the vacuum fails');
 
-# by core's code it is none of ours
+# A vacuum by core is not cancelled.
 $vacuum = pv_start_run($node, 'VACUUM left_alone', %slow);
-ok(pv_await($node, at(q{'left_alone'::regclass}), 1), 'VACUUM by core is under way');
-is(sql(q{SELECT parvacuum_cancel('left_alone')}), 'f', 'which is left alone');
-is(sql(at(q{'left_alone'::regclass})), 1, 'and goes on');
+ok(pv_await($node, at(q{'left_alone'::regclass}), 1), 'VACUUM by core is running');
+is(sql(q{SELECT parvacuum_cancel('left_alone')}), 'f', 'VACUUM by core is not found');
+is(sql(at(q{'left_alone'::regclass})), 1, 'VACUUM by core goes on');
 sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum});
 pv_finish($vacuum);
 
-# what ends otherwise leaves nothing behind
+# A vacuum that ends in another way leaves no entry.
 for my $end (qw(pg_cancel_backend pg_terminate_backend))
 {
 	$vacuum = pv_start_run($node, 'VACUUM big', %slow);
-	ok(pv_await($node, at($big), 1), "$end: it is under way");
+	ok(pv_await($node, at($big), 1), "$end: the vacuum is running");
 	sql("SELECT $end(pid) FROM pg_stat_progress_vacuum");
 	pv_finish($vacuum);
-	is(sql(q{SELECT parvacuum_cancel('big')}), 'f', "$end: nobody is at the table any more");
+	is(sql(q{SELECT parvacuum_cancel('big')}), 'f', "$end: cancelling finds no vacuum any more");
 }
 
-# A session that vacuums several tables in turn, while one of them is cancelled all the
-# time: what fails are statements for that table.
+# A session vacuums several tables in turn, while one of them is cancelled all the time:
+# only statements for that table fail.
 sql(map { "ALTER TABLE $_ SET (parvacuum.enabled)" } 'hit', @others[ 0 .. 3 ]);
 {
 	my @statements = map { ('VACUUM (DISABLE_PAGE_SKIPPING) hit', map({ "VACUUM $_" } @others[ 0 .. 1 ]), 'SELECT 1') } 1 .. 500;
@@ -212,20 +212,20 @@ sql(map { "ALTER TABLE $_ SET (parvacuum.enabled)" } 'hit', @others[ 0 .. 3 ]);
 	stop_loop($_) for @loops;
 	my @failed = map { $statements[ $_ - 1 ] } $err =~ /^psql:<stdin>:(\d+): ERROR:/mg;
 	cmp_ok(scalar(@failed), '>', 0, 'commands in turn: some are cancelled: ' . @failed);
-	is(join("\n", grep { !/ hit$/ } @failed), '', 'commands in turn: and no other ones') or diag $err;
+	is(join("\n", grep { !/ hit$/ } @failed), '', 'commands in turn: no other commands are cancelled') or diag $err;
 	my @errors = grep { !/canceling (statement|vacuum of table "hit") due to user request/ } $err =~ /ERROR: (.*)/g;
-	is(join("\n", @errors), '', 'commands in turn: nothing else goes wrong');
+	is(join("\n", @errors), '', 'commands in turn: no other errors');
 }
 
-# autovacuum, with the rights that core has for it
+# Autovacuum, with the rights that core requires for it
 my $by_autovacuum = q{SELECT count(*) FROM pg_stat_progress_vacuum p JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker' AND p.relid = 'big'::regclass};
 sql('ALTER TABLE big SET (autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 100)',
 	'UPDATE big SET id = id WHERE id < 100', 'SELECT pg_stat_force_next_flush()');
 pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => 1);
-ok(pv_await($node, $by_autovacuum, 1), 'autovacuum is under way') or diag pv_processes($node);
+ok(pv_await($node, $by_autovacuum, 1), 'autovacuum is running') or diag pv_processes($node);
 my $denied = 'permission denied to cancel the autovacuum of table "public.big"';
-is(cancel_as('pv_owner', 'big'), $denied, 'autovacuum: whose table it is may not cancel it');
-is(cancel_as('pv_signal', 'big'), 'permission denied to cancel a vacuum', 'autovacuum: nor may a member of pg_signal_backend');
+is(cancel_as('pv_owner', 'big'), $denied, 'autovacuum: the owner of the table may not cancel it');
+is(cancel_as('pv_signal', 'big'), 'permission denied to cancel a vacuum', 'autovacuum: a member of pg_signal_backend may not cancel it');
 is(sql($by_autovacuum), 1, 'autovacuum: it goes on');
 if ($node->pg_version >= 18)
 {
@@ -237,7 +237,7 @@ else
 	is(sql(q{SELECT parvacuum_cancel('big')}), 't', 'autovacuum: a superuser cancels it');
 }
 my $canceled_task = qr/canceling autovacuum task.*?automatic vacuum of table "postgres\.public\.big"/s;
-ok((grep { slurp_file($node->logfile) =~ $canceled_task or (select(undef, undef, undef, 0.1), 0)[1] } 1 .. 100), 'autovacuum: the log says so');
+ok((grep { slurp_file($node->logfile) =~ $canceled_task or (select(undef, undef, undef, 0.1), 0)[1] } 1 .. 100), 'autovacuum: the cancel is logged');
 pv_reload_with($node, autovacuum => 'off');
 
 $node->stop;

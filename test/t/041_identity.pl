@@ -1,5 +1,5 @@
-# Whom parallel workers act for: whoever may signal their leader may signal them, and
-# DROP DATABASE ... WITH (FORCE) meets no other obstacle than with core's autovacuum.
+# The roles of parallel workers: a role that may signal their leader may signal them, and
+# DROP DATABASE ... WITH (FORCE) works as with core's autovacuum.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,7 +13,7 @@ use Test::More;
 
 my $node = pv_node('identity');
 
-# A page counts 20 at least, so a table of 1000 pages takes half a minute and more.
+# A page costs 20 units at least, so a table of 1000 pages takes half a minute and more.
 $node->append_conf('postgresql.conf', q{
 autovacuum_naptime = 1s
 autovacuum_vacuum_cost_limit = 100
@@ -27,7 +27,7 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-# The error of a statement as somebody, empty if there is none.
+# The error of a statement of a role, empty if there is none
 sub error_of
 {
 	my ($role, @statements) = @_;
@@ -41,7 +41,7 @@ my $who = q{SELECT string_agg(DISTINCT format('%s as %s', backend_type, coalesce
 	FROM pg_stat_activity WHERE datname = 'visited'};
 my $superuser = sql('SELECT rolname FROM pg_roles WHERE oid = 10');
 
-# A database of somebody's, with a table that takes long.
+# A database of a role, with a table that takes long
 sub make_database
 {
 	my ($owner, $options) = @_;
@@ -54,8 +54,9 @@ sub make_database
 }
 
 #
-# DROP DATABASE by its owner, who is no superuser, while it is vacuumed.  Core lets a member
-# of pg_signal_backend end what acts for nobody, and others not.
+# DROP DATABASE by its owner, who is not a superuser, while it is vacuumed.  Core allows a
+# member of pg_signal_backend to terminate processes that act for no role, and no other
+# roles.
 #
 my %refused = (pv_signal => '', pv_owner => $node->pg_version >= 16 ? 'permission denied to terminate process' :
 	  'must be a member of the role whose process is being terminated or member of pg_signal_backend');
@@ -73,7 +74,7 @@ for my $case (@cases)
 		make_database($owner, $options);
 		ok(pv_await($node, $who, $processes), "$what, $owner: $processes") or diag sql($who);
 		my @pids = split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE datname = 'visited'});
-		like(error_of('pv_owner', "SELECT pg_cancel_backend($_)"), qr/superuser|SUPERUSER|permission denied/, "$what, $owner: nobody's process cannot be cancelled by the owner") for @pids;
+		like(error_of('pv_owner', "SELECT pg_cancel_backend($_)"), qr/superuser|SUPERUSER|permission denied/, "$what, $owner: the owner cannot cancel a process that acts for no role") for @pids;
 		is(error_of($owner, 'DROP DATABASE visited WITH (FORCE)'), $refused{$owner}, "$what, $owner: DROP DATABASE WITH (FORCE)");
 		is(error_of($owner, 'DROP DATABASE IF EXISTS visited'), '', "$what, $owner: DROP DATABASE");
 	}
@@ -81,7 +82,7 @@ for my $case (@cases)
 pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'off');
 
 #
-# The workers of one's own run
+# The workers of a role's own run
 #
 sql('CREATE TABLE run (id int PRIMARY KEY, pad char(2400))', 'ALTER TABLE run ALTER pad SET STORAGE PLAIN',
 	q{INSERT INTO run SELECT i, 'x' FROM generate_series(1, 3000) i}, 'CREATE INDEX ON run (id)', 'DELETE FROM run WHERE id % 3 = 0', 'ALTER TABLE run OWNER TO pv_owner');
@@ -94,17 +95,17 @@ for my $function (sort keys %told)
 	delete local $ENV{PGUSER};
 	ok(pv_await($node, "SELECT string_agg(DISTINCT usename, ', ') $workers HAVING count(*) = 2", 'pv_owner'), "$function: workers of the run show its caller") or diag pv_processes($node);
 	my $pid = sql("SELECT min(pid) $workers");
-	isnt(error_of('pv_other', "SELECT $function($pid)"), '', "$function: somebody else cannot signal one");
-	is(sql("SELECT count(*) $workers"), 2, "$function: both are still there");
-	is(error_of('pv_owner', "SELECT $function($pid)"), '', "$function: the caller can");
+	isnt(error_of('pv_other', "SELECT $function($pid)"), '', "$function: another role cannot signal a worker");
+	is(sql("SELECT count(*) $workers"), 2, "$function: both workers are still there");
+	is(error_of('pv_owner', "SELECT $function($pid)"), '', "$function: the caller can signal a worker");
 	ok(!pv_finish($run), "$function: that ends the run");
-	like($run->{err}, $told{$function}, "$function: as its caller is told");
-	ok(pv_await($node, "SELECT count(*) $workers", 0), "$function: no worker is left");
+	like($run->{err}, $told{$function}, "$function: the caller gets the error");
+	ok(pv_await($node, "SELECT count(*) $workers", 0), "$function: no worker remains");
 }
 
 #
-# Who may cancel a run: its caller, and by the rules of pg_cancel_backend() others, whoever
-# the table belongs to
+# Roles that may cancel a run: its caller, and others by the rules of
+# pg_cancel_backend(), whichever role owns the table
 #
 my $denied = 'permission denied to cancel a run of parvacuum';
 my $no_right = 'permission denied to cancel a vacuum';
@@ -130,13 +131,14 @@ for my $caller (sort keys %cancels)
 			my $what = $by eq 'table' ? q{'run'} : sql("SELECT pid $at_it");
 			is(error_of($role, "SELECT parvacuum_cancel($what)"), $expected, "a run of $caller, cancelled by $role by its $by");
 			next if $expected ne '';
-			ok(!pv_finish($run), 'it is over');
-			like($run->{err}, qr/canceling statement due to user request/, 'as its caller is told');
+			ok(!pv_finish($run), 'the run ends');
+			like($run->{err}, qr/canceling statement due to user request/, 'the caller gets the error');
 			undef $run;
 		}
 	}
 }
-# one that only waits for the table, and one of a partitioned table that is at a partition
+# A run that waits for the table, and a run of a partitioned table that processes a
+# partition
 sql('CREATE TABLE parent (LIKE run) PARTITION BY RANGE (id)', 'CREATE TABLE part PARTITION OF parent FOR VALUES FROM (0) TO (10000)',
 	'ALTER TABLE part ALTER pad SET STORAGE PLAIN', q{INSERT INTO parent SELECT i, 'x' FROM generate_series(1, 3000) i}, map { "ALTER TABLE $_ OWNER TO pv_owner" } qw(parent part));
 my $lock = $node->background_psql('postgres');
@@ -149,14 +151,14 @@ for my $table (sort keys %state_of)
 	my $run = pv_start_run($node, "SELECT parvacuum_run('$table', workers => 0)", vacuum_cost_delay => 100, vacuum_cost_limit => 100);
 	delete local $ENV{PGUSER};
 	ok(pv_await($node, "SELECT count(*) $state_of{$table}", 1), "a run of $table") or diag pv_processes($node);
-	is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION pv_owner; SELECT parvacuum_cancel('$table')"), 't', 'is found by that table');
-	ok(!pv_finish($run), 'it is over');
-	like($run->{err}, qr/canceling statement due to user request/, 'as its caller is told');
+	is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION pv_owner; SELECT parvacuum_cancel('$table')"), 't', 'the run is found by that table');
+	ok(!pv_finish($run), 'the run ends');
+	like($run->{err}, qr/canceling statement due to user request/, 'the caller gets the error');
 }
 $lock->query_safe('COMMIT');
 $lock->quit;
-is(error_of('pv_signal', q{SELECT parvacuum_cancel('run')}), $no_right, 'a member of pg_signal_backend cannot have the scheduler give a table up');
-is(error_of('pv_owner', q{SELECT parvacuum_cancel('run')}), '', 'the owner may ask for that, if there is nothing to give up');
+is(error_of('pv_signal', q{SELECT parvacuum_cancel('run')}), $no_right, 'a member of pg_signal_backend cannot cancel a table of the scheduler');
+is(error_of('pv_owner', q{SELECT parvacuum_cancel('run')}), '', 'the owner may call it, even if there is no vacuum');
 is(pv_findings($node, 'run'), '', 'the table is whole');
 
 $node->stop;

@@ -1,6 +1,6 @@
-# A reload of the configuration reaches a vacuum that nobody waits for while it is at a
-# table, with parallel workers: the failsafe, cost limits, what is measured.  It does so
-# whether or not the launcher is there, for autovacuum and for the scheduler.
+# A reload of the configuration during a vacuum that does not belong to a session, with
+# parallel workers: the failsafe, cost limits and measurements change.  That does not
+# depend on the launcher, and works for autovacuum and the scheduler.
 
 use strict;
 use warnings FATAL => 'all';
@@ -14,7 +14,7 @@ use Test::More;
 
 my $node = pv_node('reload');
 
-# A page counts 100 units, of which there are 200 each 20 ms: 10 ms for a page.
+# A page costs 100 units; 200 units each 20 ms are 10 ms for a page.
 my %slow = (autovacuum_vacuum_cost_limit => 200, autovacuum_vacuum_cost_delay => '20ms');
 $node->append_conf('postgresql.conf', q{
 autovacuum = on
@@ -39,7 +39,7 @@ sub new_log
 	return $new;
 }
 
-# What the log has of the table, once it is there.
+# The lines of the log about the table, when they are there
 sub entry
 {
 	my ($table) = @_;
@@ -55,8 +55,8 @@ sub entry
 
 my $progress = q{FROM pg_stat_progress_vacuum WHERE relid = '%s'::regclass};
 
-# The failsafe age is never below 1.05 times autovacuum_freeze_max_age, that is 210
-# million.  XIDs are counted modulo 2^32, so a young cluster can have an older table.
+# The failsafe age is never below 1.05 times autovacuum_freeze_max_age, which is 210
+# million.  XIDs are compared modulo 2^32, so a young cluster can have an older table.
 sub make_table
 {
 	my ($table, $rows) = @_;
@@ -70,7 +70,7 @@ sub make_table
 
 sub launcher { return sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'}); }
 
-# who: the backend type that does it.  phase: where it is when the reload comes.
+# who: the backend type of the process. phase: its phase at the time of the reload.
 sub failsafe
 {
 	my ($what, $who, $phase) = @_;
@@ -79,17 +79,17 @@ sub failsafe
 	pv_reload_with($node, %slow);
 	make_table($table, 8000);
 	ok(pv_await($node, "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_progress_vacuum p USING (pid)
-		WHERE relid = '$table'::regclass AND backend_type = '$who' AND phase = '$phase'", 1), "$what: it is at the table");
-	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 2, "$what: with its workers");
+		WHERE relid = '$table'::regclass AND backend_type = '$who' AND phase = '$phase'", 1), "$what: the vacuum is running");
+	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 2, "$what: the vacuum has its workers");
 
-	# soon: but for the failsafe, the rest would take half a minute
+	# Within seconds: without the failsafe, the rest would take half a minute.
 	sql('ALTER SYSTEM SET vacuum_failsafe_age = 0', 'SELECT pg_reload_conf()');
 	my $log = entry($table);
 	like($log, qr/WARNING:.*"postgres\.public\.$table" as a failsafe after \d index scans/, "$what: the failsafe begins");
 	like($log, qr/table "postgres\.public\.$table": index scans: \d.*?index scan bypassed by failsafe.*?engine: parvacuum, 2 parallel workers/s,
-		"$what: and indexes are left out");
+		"$what: indexes are left out");
 	my $items = sql("SELECT count(*) > 0 FROM generate_series(0, oracle.nblocks('$table') - 1) b, heap_page_items(get_raw_page('$table', 'main', b)) WHERE lp_flags = 3");
-	is($items, 't', "$what: dead line pointers stay");
+	is($items, 't', "$what: dead line pointers remain");
 	cmp_ok(sql("SELECT age(relfrozenxid) FROM pg_class WHERE relname = '$table'"), '<', 100_000, "$what: relfrozenxid has advanced");
 	is(pv_findings($node, $table), '', "$what: the table is whole");
 
@@ -102,23 +102,24 @@ sub failsafe
 failsafe('autovacuum', 'autovacuum worker', 'scanning heap');
 failsafe('autovacuum in an index', 'autovacuum worker', 'vacuuming indexes');
 
-# A launcher that does nothing is as good as none, and cannot be started again.
+# A launcher that is stopped is as good as none; one that has exited would be started
+# again.
 my $launcher = launcher();
 END { kill 'CONT', $launcher if $launcher; }
 kill 'STOP', $launcher;
 failsafe('no launcher', 'autovacuum worker', 'scanning heap');
 
 #
-# Everything else that follows, and its way back to the default
+# All other settings that take effect, and their way back to the default
 #
 
-# A table that keeps its workers busy for long.
+# A table that keeps its workers busy for long
 pv_reload_with($node, %slow);
 sql(q{CREATE TABLE long (id int, pad text) WITH (autovacuum_enabled = off, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, parvacuum.enabled, parvacuum.workers = 2)},
 	q{INSERT INTO long SELECT i, repeat('x', 900) FROM generate_series(1, 16000) i}, 'DELETE FROM long WHERE id % 3 = 0',
 	'ALTER TABLE long SET (autovacuum_enabled = on)');
 my $passed = 'SELECT heap_blks_scanned ' . sprintf($progress, 'long');
-ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'long') . q{ AND heap_blks_scanned > 0}, 1), 'autovacuum is at the table');
+ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'long') . q{ AND heap_blks_scanned > 0}, 1), 'autovacuum is running');
 new_log();
 
 sub advance
@@ -129,25 +130,26 @@ sub advance
 	return;
 }
 
-# An error in a file, and what is not there any more: nothing changes, and nothing breaks.
-advance(32, 'it goes on');
+# An error in a file, and a setting that is removed: no setting changes, and no process
+# fails.
+advance(32, 'autovacuum goes on');
 $node->append_conf('postgresql.conf', "no_such_setting = 1\nautovacuum_vacuum_cost_delay = 100ms\n");
 $node->reload;
-advance(32, 'after a reload of a file with an error, too');
+advance(32, 'autovacuum goes on after a reload of a file with an error');
 $node->adjust_conf('postgresql.conf', 'no_such_setting', undef);
 $node->adjust_conf('postgresql.conf', 'autovacuum_vacuum_cost_delay', undef);
 
 sql(q{ALTER SYSTEM SET track_io_timing = on}, q{ALTER SYSTEM SET wal_compression = on}, q{ALTER SYSTEM SET maintenance_io_concurrency = 3},
 	$node->pg_version >= 18 ? q{ALTER SYSTEM SET track_cost_delay_timing = on} : 'SELECT 1', q{SELECT pg_reload_conf()});
-advance(64, 'what is measured is changed');
+advance(64, 'the settings of measurements are in effect');
 sql('ALTER SYSTEM RESET autovacuum_vacuum_cost_limit', 'SELECT pg_reload_conf()');
 
-# 200 units are the default of vacuum_cost_limit, so nothing is faster; but pages that
-# cost nothing are.
+# 200 units are the default of vacuum_cost_limit, so the vacuum does not become faster by
+# that; pages that cost nothing make it faster.
 sql('ALTER SYSTEM SET vacuum_cost_page_hit = 0', 'ALTER SYSTEM SET vacuum_cost_page_miss = 0', 'SELECT pg_reload_conf()');
 my $log = entry('long');
 like($log, qr/of table "postgres\.public\.long".*I\/O timings: read: .*system usage/s, 'times of reading are measured from then on');
-like($log, qr/^\s*delay time: (?!0\.000)/m, 'and times slept') if $node->pg_version >= 18;
+like($log, qr/^\s*delay time: (?!0\.000)/m, 'times slept are measured from then on') if $node->pg_version >= 18;
 is(sql('SHOW track_io_timing'), 'on', 'sessions have the setting, too');
 is(pv_findings($node, 'long'), '', 'the table is whole');
 kill 'CONT', $launcher;

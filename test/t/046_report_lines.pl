@@ -1,6 +1,6 @@
-# What a vacuum says, line by line: on each version the lines that stock VACUUM says of
-# the twin come first, in its order and in its words, and what only ours says comes
-# after them.  So does what it says on the way, at DEBUG2 and INFO.
+# The report of a vacuum, line by line: on each version the lines of stock VACUUM about
+# the twin come first, in their order and with their words, and our own lines come after
+# them.  The same holds for messages during the vacuum, at DEBUG2 and INFO.
 
 use strict;
 use warnings FATAL => 'all';
@@ -22,19 +22,19 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-# The lines of a report without their numbers, and with one name for both twins.
+# The lines of a report without their numbers, and with one name for both twins
 sub shapes
 {
 	my ($text) = @_;
 	my @lines = split /\n/, $text;
 	s/^\s+//, s/\b(?:stock|ours)(_\w+)?\b/'it' . ($1 \/\/ '')/e, s/\d+(?:\.\d+)?/N/g for @lines;
 
-	# whether time went by is chance
+	# whether time has passed is a matter of chance
 	s/^(system usage): .*/$1/ for @lines;
 	return @lines;
 }
 
-# The report is the last message; its lines are the first and those that follow it.
+# The report is the last message; its lines are the first one and those that follow it.
 sub report
 {
 	my ($said) = @_;
@@ -52,17 +52,17 @@ sub vacuum
 	return $err;
 }
 
-# Our lines begin with stock's.
+# Our lines begin with those of stock VACUUM.
 sub same_shape
 {
 	my ($what, $stock, $ours) = @_;
 	my @stock = shapes($stock);
 	my @ours = shapes($ours);
 	my @rest = splice @ours, scalar @stock;
-	cmp_ok(scalar @stock, '>=', 6, "$what: stock says something") or diag $stock;
+	cmp_ok(scalar @stock, '>=', 6, "$what: stock VACUUM has a report") or diag $stock;
 	is_deeply(\@ours, \@stock, "$what: the same lines in the same order");
-	like($rest[0] // '', qr/^(?:frozen|visibility map|index "\w+"|engine): /, "$what: and then ours");
-	ok((grep { /^engine: parvacuum/ } @rest), "$what: the engine");
+	like($rest[0] // '', qr/^(?:frozen|visibility map|index "\w+"|engine): /, "$what: our own lines follow");
+	ok((grep { /^engine: parvacuum/ } @rest), "$what: the report is that of the engine");
 	return;
 }
 
@@ -92,7 +92,7 @@ sub compare
 
 my ($stock, $ours) = compare('no index', [ @rows, 'DELETE FROM %s WHERE a % 3 = 0' ], '');
 my $dead = qr/^(index scan not needed: .*)$/m;
-is(($ours =~ $dead)[0], ($stock =~ $dead)[0], 'no index: as many dead item identifiers as stock reports');
+is(($ours =~ $dead)[0], ($stock =~ $dead)[0], 'no index: the number of dead item identifiers is that of stock VACUUM');
 compare('indexes', [ @rows, @indexes, 'DELETE FROM %s WHERE a % 3 = 0' ], '');
 compare('indexes left out', [ @rows, @indexes, 'DELETE FROM %s WHERE a % 3 = 0' ], ', INDEX_CLEANUP off');
 compare('timings', [ @rows, @indexes, 'DELETE FROM %s WHERE a % 3 = 0' ], '', 'SET track_io_timing = on',
@@ -105,7 +105,7 @@ compare('failsafe', [ @rows, @indexes, 'DELETE FROM %s WHERE a % 3 = 0',
 		q{UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 300000000) & 4294967295)::text::xid WHERE relname = '%s'} ],
 	'', 'SET vacuum_failsafe_age = 0', 'SET client_min_messages = error');
 
-# A page that somebody has pinned is not pruned.
+# A page that another session has pinned is not pruned.
 {
 	my %said;
 	for my $twin (qw(stock ours))
@@ -117,11 +117,11 @@ compare('failsafe', [ @rows, @indexes, 'DELETE FROM %s WHERE a % 3 = 0',
 		$reader->query_safe('COMMIT');
 		$reader->quit;
 	}
-	like($said{stock}, qr/^tuples missed: 1 dead from 1 pages/m, 'a pinned page: stock leaves it');
+	like($said{stock}, qr/^tuples missed: 1 dead from 1 pages/m, 'a pinned page: stock VACUUM skips it');
 	same_shape('a pinned page', @said{qw(stock ours)});
 }
 
-# On the way
+# Messages during the vacuum
 my %debug;
 for my $twin (qw(stock ours))
 {
@@ -129,8 +129,8 @@ for my $twin (qw(stock ours))
 	my $said = vacuum($twin, '', 'SET client_min_messages = debug2');
 	$debug{$twin} = [ $said =~ /^(?:psql:\S+ )?DEBUG:  (table "$twin": removed .*)$/m ? $1 =~ s/$twin/it/r : 'nothing' ];
 }
-like($debug{stock}[0], qr/removed 6666 dead item identifiers in \d+ pages/, 'DEBUG2: stock says what the second pass removed');
-is_deeply($debug{ours}, $debug{stock}, 'DEBUG2: and so does ours');
+like($debug{stock}[0], qr/removed 6666 dead item identifiers in \d+ pages/, 'DEBUG2: stock VACUUM reports what the second heap pass removed');
+is_deeply($debug{ours}, $debug{stock}, 'DEBUG2: our vacuum reports the same');
 
 SKIP:
 {
@@ -146,11 +146,11 @@ SKIP:
 		sql('ALTER TABLE ours SET (parvacuum.enabled)') if $twin eq 'ours';
 		$eager{$twin} = join "\n", map { s/$twin/it/r } vacuum($twin, '', 'SET vacuum_freeze_min_age = 100') =~ /INFO:  (disabling eager .*)$/mg;
 	}
-	like($eager{stock}, qr/^disabling eager scanning after freezing 2\d\d\d eagerly scanned blocks/, 'eager scanning: stock says when it ends');
-	is($eager{ours}, $eager{stock}, 'eager scanning: and so does ours, once');
+	like($eager{stock}, qr/^disabling eager scanning after freezing 2\d\d\d eagerly scanned blocks/, 'eager scanning: stock VACUUM reports its end');
+	is($eager{ours}, $eager{stock}, 'eager scanning: our vacuum reports its end, once');
 }
 
-# Autovacuum's entry in the log
+# The entry of autovacuum in the log
 sub entry_of
 {
 	my ($table) = @_;

@@ -1,7 +1,7 @@
-# Rows come to a GIN index's pending list faster than a throttled vacuum moves them into
-# the index proper.  Where nobody waits for the vacuum, be it autovacuum's or the
-# scheduler's, it does what was there when it came, and ends.  Then, what the owner of a
-# database cannot have from the others' share by settings.
+# Rows are added to the pending list of a GIN index faster than a throttled vacuum
+# inserts them into the index.  A vacuum of autovacuum or of the scheduler inserts the
+# entries that were there when it began, and ends.  Then, settings by which the owner of a
+# database cannot get more than his share.
 
 use strict;
 use warnings FATAL => 'all';
@@ -30,8 +30,8 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-# The list is never emptied by those who insert.  Each of two clients adds 800 keys a
-# second, and the vacuum can move some hundreds.
+# Sessions that insert never empty the list.  Each of two clients adds 800 keys a second,
+# and the vacuum can insert some hundreds.
 sub make
 {
 	my ($table) = @_;
@@ -46,8 +46,8 @@ sub make
 
 my $seconds = 2 * $PostgreSQL::Test::Utils::timeout_default;
 
-# Later minor releases empty the list in each bulk deletion by themselves, and so as they do in
-# a process that is no autovacuum worker.
+# Later minor releases empty the list in each bulk deletion by themselves, in the way of
+# a process that is not an autovacuum worker.
 my %last_without = (15 => 150018, 16 => 160014, 17 => 170011, 18 => 180006);
 my $version = sql('SHOW server_version_num');
 my $ours = $version <= $last_without{ int($version / 10000) };
@@ -60,36 +60,36 @@ for my $who ($ours ? qw(autovacuum scheduler) : ())
 	my $bench = pv_start_pgbench($node, $seconds, 2,
 		insert => [ 1, "INSERT INTO $table SELECT 0, ARRAY[random() * 1e9, random() * 1e9, random() * 1e9, random() * 1e9]::int[] FROM generate_series(1, 10);
 			SELECT pg_sleep(0.05);" ]);
-	ok(pv_await($node, "SELECT count(*) > 20 FROM $table WHERE id = 0", 'true'), "$who: rows come");
+	ok(pv_await($node, "SELECT count(*) > 20 FROM $table WHERE id = 0", 'true'), "$who: rows are added");
 	pv_reload_with($node, $who eq 'autovacuum' ? ('autovacuum' => 'on') : ('autovacuum' => 'off', 'parvacuum.scheduler' => 'on'));
 	sql("ALTER TABLE $table SET (autovacuum_enabled = on)");
 	ok(pv_await($node, "SELECT autovacuum_count + vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = '$table'", 'true'),
 		"$who: the vacuum ends") or diag $node->safe_psql('postgres', 'SELECT * FROM pg_stat_progress_vacuum');
-	ok($bench->{handle}->pumpable, "$who: while they come");
+	ok($bench->{handle}->pumpable, "$who: rows are still added then");
 	sql("ALTER TABLE $table SET (autovacuum_enabled = off)");
 	$bench->{handle}->kill_kill(grace => 0);
 	like(slurp_file($node->logfile), qr/of table "postgres\.public\.$table": index scans: 1\n/, "$who: it vacuumed the index");
 	pv_reload_with($node, 'autovacuum' => 'off', 'parvacuum.scheduler' => 'off');
-	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum}, 0), "$who: all is calm");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum}, 0), "$who: no process is left");
 	is(pv_findings($node, $table), '', "$who: the table is whole");
 
-	# a VACUUM that somebody asks for empties the list, as stock's does
+	# A VACUUM of a session empties the list, as with stock VACUUM.
 	sql("VACUUM (INDEX_CLEANUP on) $table");
 	is(sql("SELECT n_pending_pages FROM gin_metapage_info(get_raw_page('${table}_a', 0))"), 0, "$who: VACUUM empties the list");
 	sql("DROP TABLE $table");
 }
 
 #
-# What the owner of a database can set
+# Settings that the owner of a database can change
 #
 
 # More memory than the administrator allows
 sql(q{CREATE TABLE small (id int PRIMARY KEY) WITH (autovacuum_enabled = off, parvacuum.enabled)},
 	'INSERT INTO small SELECT generate_series(1, 2000000)', 'DELETE FROM small WHERE hashint4(id) % 3 = 0');
 my $rounds = sql(q{SET parvacuum.store_limit = '1GB'; SET maintenance_work_mem = '1MB'; SELECT index_scans FROM parvacuum_run('small', workers => 0)});
-cmp_ok($rounds, '>', 3, 'store_limit cannot raise what the store takes');
+cmp_ok($rounds, '>', 3, 'store_limit cannot raise the limit of the store');
 
-# Workers for next to nothing
+# Workers for very small tables
 sub workers_by_autovacuum
 {
 	my ($table) = @_;
@@ -104,10 +104,10 @@ sub workers_by_autovacuum
 	return 'none came';
 }
 pv_reload_with($node, 'autovacuum' => 'on');
-is(workers_by_autovacuum('by_file'), 2, 'what the administrator sets is heeded');
+is(workers_by_autovacuum('by_file'), 2, 'the setting of the administrator is in effect');
 pv_reload_with($node, 'parvacuum.min_parallel_pages' => 5000);
 sql('ALTER DATABASE postgres SET parvacuum.min_parallel_pages = 0');
-is(workers_by_autovacuum('by_database'), 0, "but a database's owner gets no workers for small tables");
+is(workers_by_autovacuum('by_database'), 0, "the owner of a database gets no workers for small tables");
 
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -1,4 +1,4 @@
-# What the scheduler does not say in the log, since autovacuum does not either.
+# Messages that the scheduler does not log, because autovacuum does not either.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,23 +15,24 @@ $node->append_conf('postgresql.conf', "autovacuum_naptime = 1s\nautovacuum_analy
 $node->start;
 pv_setup($node);
 
-# A statistics object that cannot be computed, since nothing is known of one of its columns
+# A statistics object that cannot be computed, because one of its columns has no
+# statistics
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (a int, b int) WITH (parvacuum.enabled);
 	ALTER TABLE t ALTER a SET STATISTICS 0;
 	CREATE STATISTICS t_stat (dependencies) ON a, b FROM t;
 	INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i});
 my ($rc, $out, $err) = $node->psql('postgres', 'ANALYZE t');
-like($err, qr/WARNING: .*statistics object "public.t_stat" could not be computed/, 'a session is told');
+like($err, qr/WARNING: .*statistics object "public.t_stat" could not be computed/, 'a session gets the warning');
 
 my $from = -s $node->logfile;
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 for my $pass (1 .. 2)
 {
 	$node->safe_psql('postgres', 'UPDATE t SET b = b + 1');
-	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_all_tables WHERE relid = 't'::regclass", 1 + $pass), "pass $pass: it is analyzed");
+	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_all_tables WHERE relid = 't'::regclass", 1 + $pass), "$pass: the scheduler analyzes the table");
 }
-unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'the log is not');
+unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'the warning is not logged');
 
 pv_no_crash($node, 'the server');
 $node->stop;

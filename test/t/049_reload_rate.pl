@@ -1,5 +1,6 @@
-# A reload that sets the cost delay of sessions to 0 does not release the scheduler from its
-# rate: on 15 that setting is also the variable in which a sleep of its is arranged.
+# A reload that sets the cost delay of sessions to 0 does not release the scheduler from
+# its rate: on 15 that setting is also the variable by which the scheduler's sleep is
+# arranged.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,7 +14,8 @@ use Test::More;
 
 my $node = pv_node('reload_rate');
 
-# A page that is dirty already counts two units or so: some hundreds of them are vacuumed in a second.
+# A page that is dirty already costs about two units: some hundreds of them are vacuumed
+# in a second.
 $node->append_conf('postgresql.conf', q{
 autovacuum_naptime = 1s
 parvacuum.autovacuum_workers = 0
@@ -33,7 +35,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 my $scanned = q{SELECT heap_blks_scanned FROM pg_stat_progress_vacuum WHERE relid = 't'::regclass};
 ok(pv_await($node, "SELECT ($scanned) > 0", 'true'), 'the table is being vacuumed');
 
-# from here on a page takes two seconds
+# From here on a page takes two seconds.
 pv_reload_with($node, map { ("vacuum_cost_page_$_" => 800) } qw(hit miss dirty));
 $node->safe_psql('postgres', 'SELECT pg_sleep(0.5)');
 for my $delay ('0', '1ms', '0')

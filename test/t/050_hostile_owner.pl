@@ -1,7 +1,7 @@
 # What a table owner without any other right can try against the processes that vacuum
-# for everybody: expressions that do forbidden things, labels, priorities, cancels,
-# names, locks, and tables that change their kind.  Whatever he does, the server stays
-# up, nothing runs with more rights than his, and the tables of others are vacuumed.
+# for all: expressions with forbidden statements, labels, priorities, cancels, names,
+# locks, and tables that change their kind.  The server stays up, no code runs with more
+# rights than his, and the tables of others are vacuumed.
 
 use strict;
 use warnings FATAL => 'all';
@@ -44,10 +44,10 @@ sql('CREATE ROLE mallory', 'CREATE ROLE victim', 'CREATE SCHEMA mallory AUTHORIZ
 	'GRANT USAGE ON SCHEMA victim TO mallory', 'SET ROLE victim',
 	'CREATE TABLE victim.plain (id int) WITH (parvacuum.enabled)', 'INSERT INTO victim.plain SELECT i FROM generate_series(1, 1000) i');
 
-# Vacuums, and analyzes, of a table so far.
+# The numbers of vacuums and analyzes of a table so far
 sub count_of { return "SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass"; }
 
-# The scheduler still does its work for others.
+# The scheduler still vacuums the tables of others.
 my $rounds = 0;
 sub others_are_served
 {
@@ -61,9 +61,9 @@ sub others_are_served
 }
 
 #
-# Expressions.  Each deed has a table of its own, whose indexes and statistics call a
-# function that is replaced once those exist: by one that does the deed, and by one that
-# does it and catches the error.
+# Expressions.  For each statement there is a table, whose indexes and statistics call a
+# function that is replaced afterwards: by one that executes the statement, and by one
+# that executes it and catches the error.
 #
 my @deeds = (
 	'ANALYZE mallory.other', 'ANALYZE mallory.%1$s', 'ANALYZE', 'VACUUM mallory.other', 'VACUUM ANALYZE mallory.%1$s',
@@ -86,7 +86,7 @@ my $out = hostile('CREATE TABLE mallory.diary (id int)', 'CREATE SEQUENCE mallor
 unlike($out, qr/ERROR/, 'the hostile owner has a table');
 
 # The tables of one way, each with rows to remove and pages that BRIN has not summarized.
-# The function says in the log that it runs, and as whom, now and then.
+# The function logs from time to time that it runs, and as which role.
 my %tables;
 sub make_tables
 {
@@ -113,7 +113,7 @@ sub make_tables
 	return;
 }
 
-# How the tables come to be vacuumed and analyzed.
+# The ways in which the tables come to be vacuumed and analyzed
 my %ways = (
 	session => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 2) mallory.$_[0]") },
 	alone => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 0) mallory.$_[0]") },
@@ -139,10 +139,10 @@ sub try_deeds
 	}
 	my $log = substr slurp_file($node->logfile), $from;
 	my @not = grep { $log !~ /LOG: .*$_ by / } @names;
-	is(scalar(@not), 0, "$way: each deed was tried") or diag map { "$_: $tables{$_}\n" } @not;
+	is(scalar(@not), 0, "$way: each statement was tried") or diag map { "$_: $tables{$_}\n" } @not;
 	my @others = grep { !/ as mallory$/ } $log =~ /LOG: .*(${way}_\d+ by .*)/g;
-	is(scalar(@others), 0, "$way: with no more rights than the owner's") or diag join "\n", @others;
-	is($node->psql('postgres', 'SELECT 1'), 0, "$way: the server is up") or BAIL_OUT('the server is gone');
+	is(scalar(@others), 0, "$way: no function ran with more rights than the owner's") or diag join "\n", @others;
+	is($node->psql('postgres', 'SELECT 1'), 0, "$way: the server is running") or BAIL_OUT('the server is gone');
 	hostile(map { "DROP TABLE IF EXISTS mallory.$_" } @names);
 	return;
 }
@@ -151,7 +151,7 @@ try_deeds($_) for qw(session alone stock run);
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 others_are_served('before');
 try_deeds('scheduler');
-others_are_served('after deeds under the scheduler');
+others_are_served('after statements under the scheduler');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off', 'autovacuum' => 'on');
 try_deeds('autovacuum');
 pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'autovacuum' => 'off');
@@ -159,7 +159,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'autovacuum' => 'off');
 hostile('CREATE TABLE mallory.self (id int) WITH (parvacuum.enabled)', 'INSERT INTO mallory.self SELECT i FROM generate_series(1, 1000) i');
 
 #
-# Labels: what cannot be an option is refused, and does no harm
+# Labels: invalid options are refused, and do no harm.
 #
 my %labels = (
 	'a riddle' => "'what?'", 'twice' => "'enabled=true, enabled=false'", 'too many workers' => "'workers=99999999999999999999'",
@@ -170,13 +170,13 @@ for my $name (sort keys %labels)
 	like(hostile("DO \$\$ BEGIN EXECUTE format('SECURITY LABEL FOR parvacuum ON TABLE mallory.self IS %L', $labels{$name}); END \$\$"),
 		qr/ERROR/, "labels: $name");
 }
-like(hostile("SECURITY LABEL FOR parvacuum ON TABLE victim.plain IS 'enabled=false'"), qr/ERROR:  must be owner/, "labels: not on a table of others");
+like(hostile("SECURITY LABEL FOR parvacuum ON TABLE victim.plain IS 'enabled=false'"), qr/ERROR:  must be owner/, 'labels: not on a table of others');
 like(hostile("SECURITY LABEL FOR parvacuum ON ROLE mallory IS 'enabled=true'"), qr/ERROR/, 'labels: not on a role');
 like(hostile('ALTER TABLE victim.plain SET (parvacuum.enabled = off)'), qr/ERROR:  .*must be owner/, 'options: not of a table of others');
 others_are_served('labels');
 
 #
-# Names, of tables and indexes, that formats and logs might stumble over
+# Names of tables and indexes that could confuse formats and logs
 #
 my @names = ('%s%n%d', q{a"b'c}, "two\nlines", '$1 \\\\', 'x' x 63, "\x{c3}\x{a9}" x 31);
 for my $name (@names)
@@ -190,7 +190,7 @@ ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE schemaname = 
 others_are_served('names');
 
 #
-# Tables that change while they wait, or are worked on
+# Tables that change while they wait or are being vacuumed
 #
 for my $round (1 .. 10)
 {
@@ -204,7 +204,7 @@ for my $round (1 .. 10)
 others_are_served('tables that change');
 
 #
-# Requests: for tables of others they are refused, and many of them keep nobody waiting
+# Requests: refused for tables of others; a flood of them keeps no other table waiting.
 #
 like(hostile("SELECT parvacuum_$_('victim.plain')"), qr/ERROR:  permission denied/, "requests: no $_ of a table of others") for qw(enqueue cancel run);
 like(hostile("SELECT parvacuum_enqueue('mallory.self', '$_')"), qr/ERROR/, "requests: no priority $_") for qw(0 -1 NaN Infinity);
@@ -216,17 +216,18 @@ others_are_served("requests $_") for 1 .. 3;
 ok(pv_finish($flood), 'requests: a flood of them') or diag $flood->{err};
 
 #
-# Locks and cancels: who keeps his own tables from being vacuumed keeps nobody else
+# Locks and cancels: an owner who keeps his own tables from being vacuumed does not
+# affect other tables.
 #
 my $locker = pv_start_run($node, q{SET SESSION AUTHORIZATION mallory; BEGIN; LOCK TABLE mallory.self, mallory.parts; SELECT pg_sleep(5)});
 others_are_served("locks $_") for 1 .. 2;
 my $canceller = pv_start_run($node, q{DO $$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM parvacuum_cancel('mallory.self'); COMMIT; END LOOP; END $$}, role => 'mallory');
 others_are_served("cancels $_") for 1 .. 2;
-ok(pv_finish($_), 'locks and cancels: to the end') or diag $_->{err} for $locker, $canceller;
+ok(pv_finish($_), 'locks and cancels: repeated to the end') or diag $_->{err} for $locker, $canceller;
 
 #
-# Processes that cannot go on: as many as there are.  Locked indexes, of tables that are not
-# locked themselves;
+# Processes that cannot go on, as many as there are.  First locked indexes of tables that
+# are not locked themselves;
 #
 my $at_tables = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query ~ 'mallory\.stuck'};
 hostile(map { ("CREATE TABLE mallory.stuck_$_ (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)", "INSERT INTO mallory.stuck_$_ SELECT i FROM generate_series(1, 1000) i",
@@ -241,7 +242,7 @@ $owner->query_safe('ROLLBACK');
 $owner->quit;
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relname ~ '^stuck_[12]$' AND vacuum_count > 0}, 2), 'indexes: later these tables are vacuumed');
 
-# functions that sleep, and do not heed a cancel;
+# functions that sleep and ignore a cancel;
 hostile(q{CREATE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'},
 	map({ ("CREATE INDEX ON mallory.stuck_$_ (mallory.stuck(id))", "VACUUM ANALYZE mallory.stuck_$_", "INSERT INTO mallory.stuck_$_ SELECT i FROM generate_series(1, 1000) i") } 1, 2),
 	q{CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
@@ -249,7 +250,7 @@ hostile(q{CREATE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE pl
 ok(pv_await($node, $at_tables, 2), 'functions: both processes sleep');
 is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is cancelled") for 1, 2;
 hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE sql AS $$SELECT i$$');
-others_are_served('functions that do not heed a cancel');
+others_are_served('functions that ignore a cancel');
 like(slurp_file($node->logfile), qr/parvacuum scheduler worker FATAL:  .*terminating /, 'functions: the processes were ended');
 
 # rows of pg_database
@@ -260,7 +261,7 @@ $owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
 $owner->query_safe("ALTER DATABASE mallory_$_ CONNECTION LIMIT 50") for 1 .. 4;
 $node->safe_psql("mallory_$_", 'DELETE FROM mallory.t WHERE id <= 500') for 1 .. 4;
 ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query ~ 'updating pg_database' AND wait_event_type = 'Lock'}, 'true'),
-	'databases: the end of a pass waits');
+	'databases: the end of a database scan waits');
 others_are_served('databases that are locked');
 $node->safe_psql("mallory_$_", q{SELECT 1 / (vacuum_count > 0)::int FROM pg_stat_all_tables WHERE relid = 'mallory.t'::regclass}) for 1 .. 4;
 $owner->query_safe('ROLLBACK');

@@ -1,9 +1,10 @@
-# The numbers of rows that VACUUM leaves in pg_class and in the statistics.  Pages that
-# we skip are not counted, and are no average of the table, so ours are estimates where
-# stock's are counts, or other estimates.  Over ten vacuums of each pattern of change ours
-# must not be further from the truth than stock's, but for what a sample cannot help, and a
-# twentieth of stock's own error: workers' ranges cut some of the runs that stock skips as
-# long ones, so the two do not guess quite the same pages.
+# The numbers of rows that VACUUM leaves in pg_class and in the statistics.  Pages that we
+# skip are not counted, and are not typical for the table, so ours are estimates where
+# those of stock VACUUM are counts or other estimates.  Over ten vacuums of each pattern
+# of changes, ours must not be further from the truth than those of stock VACUUM, except
+# for the error of a sample and a twentieth of the error of stock VACUUM: the borders of
+# the workers' ranges cut some of the long runs that stock VACUUM skips, so the two do
+# not estimate the same pages.
 
 use strict;
 use warnings FATAL => 'all';
@@ -15,16 +16,16 @@ use PostgreSQL::Test::Utils;
 use PvTest;
 use Test::More;
 
-# More than core's rule holds for, also if half of them are changed, and so few that it
-# is quick
+# More pages than the rule of core needs, also if half of them are changed, but few
+# enough for a quick test
 my $pages = $ENV{PV_PAGES} // 2200;
 
 my $node = pv_node('reltuples');
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION parvacuum; ' . slurp_file("$FindBin::RealBin/../reltuples.sql"));
 
-# How much further ours is than stock, at worst, in percent of the rows there are, and
-# how much further it may be; a line for each relation, table and TOAST table.
+# How much further ours is than stock VACUUM at worst, in percent of the rows, and how
+# much further it may be; a line for each relation, table and TOAST table.
 my $verdict_sql = q{
 	WITH error AS (
 		SELECT pattern, step, tab, rel, truth, r.pages,
@@ -38,7 +39,7 @@ my $verdict_sql = q{
 
 my $most_pages = 0;
 my @patterns = split /\n/, $node->safe_psql('postgres', 'SELECT pattern FROM reltuples.pattern ORDER BY ord');
-cmp_ok(scalar @patterns, '>=', 20, 'there are patterns');
+cmp_ok(scalar @patterns, '>=', 20, 'the script has patterns');
 for my $n (0 .. $#patterns)
 {
 	my $pattern = $patterns[$n];
@@ -53,14 +54,14 @@ for my $n (0 .. $#patterns)
 	for (@verdicts)
 	{
 		my ($tab, $rel, $vacuums, $least_pages, $good, $detail) = split /\|/;
-		is("$vacuums $good", '10 t', "$pattern: $rel, $tab: never further from the truth than stock") or diag $detail;
+		is("$vacuums $good", '10 t', "$pattern: $rel, $tab: never further from the truth than stock VACUUM") or diag $detail;
 		$most_pages = $least_pages if $least_pages > $most_pages;
 	}
 }
-cmp_ok($most_pages, '>', 1024, 'tables are so large that short runs are skipped');
+cmp_ok($most_pages, '>', 1024, 'the tables are large enough for short runs to be skipped');
 
-# What is skipped saves reading, and what is read is told: the sample is part of it.
-# A fifth of the pages has to be read.
+# Skipped pages are not read, and pages that are read are reported: the sample is part of
+# them.  A fifth of the pages has to be read.
 my $skipped_sql = q{
 	CREATE TABLE reading (id int, v int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO reading SELECT g, 0, repeat('x', 1800) FROM generate_series(0, 23999) g;
@@ -77,11 +78,11 @@ for my $setting ('sample_pages = 0', 'sample_pages = 4096', "skip_rule = 'core'"
 }
 my ($none, $sample, $core) = map { (split /\|/)[0] } @read;
 my @rows = map { (split /\|/)[1] } @read;
-cmp_ok($none, '<=', 1201, 'without a sample only pages that have to be read are');
+cmp_ok($none, '<=', 1201, 'without a sample, only pages that have to be read are read');
 cmp_ok($sample, '>', $none + 120, 'a sample is read as well');
-cmp_ok($sample, '<', $none + 350, 'and it is small where rows are alike');
-cmp_ok($core, '>=', 6000, 'by the rule of core all are read');
-is($rows[1], 22800, 'pages alike make the estimate exact');
-is($rows[2], 22800, 'as the count is');
+cmp_ok($sample, '<', $none + 350, 'the sample is small where pages are alike');
+cmp_ok($core, '>=', 6000, 'by the rule of core, all pages are read');
+is($rows[1], 22800, 'with equal pages the estimate is exact');
+is($rows[2], 22800, 'the count of all pages is exact');
 
 done_testing();

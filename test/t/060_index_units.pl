@@ -1,4 +1,4 @@
-# In which order indexes are vacuumed, and by whom.
+# The order in which indexes are vacuumed, and the processes that do it.
 
 use strict;
 use warnings FATAL => 'all';
@@ -16,10 +16,10 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-my $use count = $node->background_psql('postgres');
-$use count->set_query_timer_restart;
+my $gate = $node->background_psql('postgres');
+$gate->set_query_timer_restart;
 
-# So many processes wait for the use count, and nobody does anything else.
+# One test: this many processes wait at the gate, and all others for them.
 sub all_stand
 {
 	my ($n, $what) = @_;
@@ -31,9 +31,10 @@ sub all_stand
 }
 
 #
-# A B-tree, which all can do, and a GIN index that is a little smaller, which one
-# process can do.  When a page of the B-tree is to be visited, somebody has begun with
-# the other.  To see that, it has entries in its pending list, which come first.
+# A B-tree, which all processes can vacuum together, and a GIN index that is a little
+# smaller, which one process can vacuum.  When a page of the B-tree is to be visited, a
+# process has begun with the GIN index.  That shows by its pending list, which is emptied
+# first.
 #
 for my $workers (0, 1)
 {
@@ -46,26 +47,26 @@ for my $workers (0, 1)
 		q{INSERT INTO t SELECT i, ARRAY[i], repeat('p', 60) FROM generate_series(6001, 6200) i},
 		'DELETE FROM t WHERE id % 5 = 0');
 	my ($gin, $btree) = split /\|/, sql(q{SELECT oracle.nblocks('t_gin'), oracle.nblocks('t_btree')});
-	cmp_ok($gin, '>', 0.6 * $btree, "$what: the one is not much smaller");
-	cmp_ok($gin, '<', $btree, "$what: but smaller");
+	cmp_ok($gin, '>', 0.6 * $btree, "$what: the GIN index is not much smaller");
+	cmp_ok($gin, '<', $btree, "$what: the GIN index is smaller");
 	my $pending = q{SELECT n_pending_tuples FROM gin_metapage_info(get_raw_page('t_gin', 0))};
 	cmp_ok(sql($pending), '>', 0, "$what: rows are in the pending list");
 
-	$use count->query_safe('SELECT pg_advisory_lock(28790)');
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on') WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ range');
-	all_stand($workers + 1, "$what: all wait at the B-tree");
-	is(sql($pending), 0, "$what: and the GIN index was begun before");
-	is(sql(q{SELECT indexes_processed FROM pg_stat_progress_vacuum}), 1, "$what: and is done") if $workers == 0 && $node->pg_version >= 17;
-	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
+	all_stand($workers + 1, "$what: all processes wait at the B-tree");
+	is(sql($pending), 0, "$what: the GIN index was begun before");
+	is(sql(q{SELECT indexes_processed FROM pg_stat_progress_vacuum}), 1, "$what: the GIN index is vacuumed") if $workers == 0 && $node->pg_version >= 17;
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
 	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
-	is($run->{out}, "$workers|1240", "$what: and removes the rows");
+	is($run->{out}, "$workers|1240", "$what: the rows are removed");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
 #
-# Two B-trees of one size, and two processes: each begins with another.  So page
-# deletion, which is one process's, goes along with the visits of the other.
+# Two B-trees of one size and two processes: each process begins with another one.  So the
+# deletion of pages of one, by one process, goes along with the visits of the other.
 #
 {
 	my $what = 'two B-trees';
@@ -74,17 +75,17 @@ for my $workers (0, 1)
 		q{INSERT INTO t SELECT i, i, repeat('p', 60) FROM generate_series(1, 9000) i},
 		'CREATE INDEX t_a ON t (a, pad)', 'CREATE INDEX t_b ON t (b, pad)',
 		'DELETE FROM t WHERE a > 1000');
-	$use count->query_safe('SELECT pg_advisory_lock(28790)');
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => 1, index_cleanup => 'on') WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ deletion');
-	all_stand(2, "$what: both are about to delete pages");
-	$use count->query_safe('SELECT pg_advisory_unlock(28790)');
+	all_stand(2, "$what: both processes are about to delete pages");
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
 	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
-	is($run->{out}, '1|8000', "$what: and removes the rows");
+	is($run->{out}, '1|8000', "$what: the rows are removed");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
-$use count->quit;
+$gate->quit;
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

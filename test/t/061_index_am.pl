@@ -1,5 +1,6 @@
-# Indexes whose access methods know nothing of parallel vacuum, and get transaction
-# IDs while they vacuum.  What works with core works with us, workers or none.
+# Indexes whose access methods know nothing of parallel vacuum, and assign transaction
+# IDs while they vacuum.  What works with core works with the engine, with and without
+# workers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -36,7 +37,7 @@ for my $am (qw(xid_in_cleanup xid_in_bulkdelete))
 		"CREATE OPERATOR CLASS ${am}_ops DEFAULT FOR TYPE int USING $am AS STORAGE int");
 }
 
-# A table with such an index, and so many B-trees.  A third of its rows is dead.
+# A table with such an index, and this many B-trees.  A third of its rows is dead.
 sub new_table
 {
 	my ($am, $nbtrees, $options) = @_;
@@ -48,10 +49,10 @@ sub new_table
 	return;
 }
 
-# The number of bulk deletions is left as that of rows.
+# The number of bulk deletions is stored as the number of rows of the index.
 my $deletions = q{SELECT reltuples::int - 100 FROM pg_class WHERE relname = 't_x'};
 
-# Vacuum it.  Returns what psql does.
+# Vacuum it.  Returns the results of psql.
 sub run_with
 {
 	my ($workers, $more, $setting) = @_;
@@ -62,48 +63,49 @@ sub run_with
 my $on = ", index_cleanup => 'on'";
 my $no_xid = qr/cannot assign (XIDs|transaction IDs) during a parallel operation/;
 
-# Others are worth workers, so there are some.  The cleanup comes when they are gone.
+# Other indexes are large enough for workers.  The cleanup runs when the workers have
+# ended.
 for my $workers (2, 0)
 {
 	my $what = "cleanup, $workers workers";
 	new_table('xid_in_cleanup', 2);
 	my ($rc, $out, $err) = run_with($workers, $on);
-	is("$rc $out", "0 $workers|1", "$what: it is vacuumed") or diag $err;
-	like($err, qr/WARNING:  cleanup of "t_x" after 1 bulk deletions/, "$what: the cleanup gets what bulk deletion returned");
-	is(sql($deletions), 1, "$what: and its result is kept");
+	is("$rc $out", "0 $workers|1", "$what: the table is vacuumed") or diag $err;
+	like($err, qr/WARNING:  cleanup of "t_x" after 1 bulk deletions/, "$what: the cleanup gets the result of bulk deletion");
+	is(sql($deletions), 1, "$what: the result of the cleanup is stored");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 
 	($rc, $out, $err) = run_with($workers, $on);
-	is("$rc $out", "0 $workers|0", "$what: and again, without dead rows") or diag $err;
-	like($err, qr/WARNING:  cleanup of "t_x" after 0 bulk deletions/, "$what: the cleanup gets nothing");
+	is("$rc $out", "0 $workers|0", "$what: another vacuum without dead rows succeeds") or diag $err;
+	like($err, qr/WARNING:  cleanup of "t_x" after 0 bulk deletions/, "$what: the cleanup gets no result");
 
 	new_table('xid_in_cleanup', 2);
 	($rc, $out, $err) = run_with($workers, $on, 'SET parvacuum.store_limit = 4; ');
-	like($out, qr/^$workers\|[2-9]$/, "$what: in several rounds") or diag $err;
+	like($out, qr/^$workers\|[2-9]$/, "$what: with several index scans") or diag $err;
 	my $rounds = (split /\|/, $out)[1];
-	is(sql($deletions), $rounds, "$what: each gets back the result of the one before");
+	is(sql($deletions), $rounds, "$what: each bulk deletion gets the result of the one before");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 
 	sql('DELETE FROM t WHERE id % 7 = 0');
 	($rc, $out, $err) = run_with($workers, ", index_cleanup => 'off'");
-	is("$rc $out", "0 $workers|0", "$what: nothing is asked of indexes, if nothing is to be");
-	unlike($err, qr/cleanup of/, "$what: not even at the end");
+	is("$rc $out", "0 $workers|0", "$what: without index cleanup, no bulk deletion is called");
+	unlike($err, qr/cleanup of/, "$what: without index cleanup, no cleanup is called");
 }
 
-# Core has no workers if but one index is worth one.  So we have none.
+# Core has no workers if only one index is large enough.  So the engine has none.
 for my $am (qw(xid_in_cleanup xid_in_bulkdelete))
 {
 	my $what = "$am, one B-tree";
 	new_table($am, 1);
 	my ($rc, $out, $err) = run_with(2, $on);
-	is("$rc $out", '0 0|1', "$what: it is vacuumed by one process") or diag $err;
+	is("$rc $out", '0 0|1', "$what: the table is vacuumed by one process") or diag $err;
 	like($err, qr/NOTICE:  number of parallel workers for vacuum of "t" is reduced from 2 to 0\nDETAIL:  The access method of index "t_x" does not support parallel vacuum\./,
-		"$what: and is told why");
+		"$what: the reason is reported");
 	is(sql($deletions), 1, "$what: the index was vacuumed");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
-# What fails with core fails with us, and what succeeds succeeds.
+# What fails with core fails with the engine, and what succeeds succeeds.
 for my $parallel (2, 0)
 {
 	my $what = "bulk deletion, PARALLEL $parallel";
@@ -111,7 +113,7 @@ for my $parallel (2, 0)
 	my ($core_rc, $out, $core_err) = $node->psql('postgres', "VACUUM (PARALLEL $parallel, INDEX_CLEANUP on) t");
 	new_table('xid_in_bulkdelete', 2);
 	my ($rc, $ours, $err) = $node->psql('postgres', "ALTER TABLE t SET (parvacuum.enabled); VACUUM (PARALLEL $parallel, INDEX_CLEANUP on) t");
-	is($rc, $core_rc, "$what: both end alike") or diag "$core_err $err";
+	is($rc, $core_rc, "$what: both vacuums end in the same way") or diag "$core_err $err";
 	if ($parallel)
 	{
 		like($_, $no_xid, "$what: parallel mode forbids it") for $core_err, $err;
@@ -132,11 +134,11 @@ for my $who (qw(autovacuum scheduler))
 		new_table($am, 3, ', autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000, parvacuum.enabled, parvacuum.workers = 2');
 		pv_reload_with($node, $who eq 'autovacuum' ? ('autovacuum' => 'on') : ('parvacuum.scheduler' => 'on'));
 		sql('ALTER TABLE t SET (autovacuum_enabled = on)');
-		ok(pv_await($node, q{SELECT autovacuum_count + vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 't'}, 'true'), "$what: it is vacuumed")
+		ok(pv_await($node, q{SELECT autovacuum_count + vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 't'}, 'true'), "$what: the table is vacuumed")
 		  or diag pv_processes($node);
-		is(sql($deletions), 1, "$what: and the index was");
+		is(sql($deletions), 1, "$what: the index was vacuumed");
 		pv_reload_with($node, 'autovacuum' => 'off', 'parvacuum.scheduler' => 'off');
-		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum}, 0), "$what: all is calm");
+		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum}, 0), "$what: no process is left");
 		is(pv_findings($node, 't'), '', "$what: the table is whole");
 	}
 }

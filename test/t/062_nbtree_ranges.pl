@@ -1,6 +1,6 @@
-# What the participants of a B-tree claim: what it grows by, too, and one range after
-# the other without a break in reading.  And for how long a vacuum keeps the places
-# that its B-trees have among those whose splits the server watches.
+# The ranges that participants of a B-tree claim: also of new pages, and one after the
+# other without a break in reading.  And for how long a vacuum keeps the places of its
+# B-trees among those whose splits the server tracks.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,16 +20,16 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-my $use count = $node->background_psql('postgres');
-$use count->set_query_timer_restart;
-sub close_use_count { return $use count->query_safe('SELECT pg_advisory_lock(28790)'); }
-sub open_use_count { return $use count->query_safe('SELECT pg_advisory_unlock(28790)'); }
-my $at_use_count = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = 'ShareLock'};
+my $gate = $node->background_psql('postgres');
+$gate->set_query_timer_restart;
+sub close_gate { return $gate->query_safe('SELECT pg_advisory_lock(28790)'); }
+sub open_gate { return $gate->query_safe('SELECT pg_advisory_unlock(28790)'); }
+my $at_gate = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND NOT granted AND mode = 'ShareLock'};
 
 #
-# All stand at their first range, and the index grows by more than has bits of its own
-# in the bitmaps, an eighth and 1024 pages.  What it has grown by is claimed like the
-# rest, and so in the counts of what is visited.
+# All participants stop at their first range, and the index grows by more pages than have
+# bits of their own in the bitmaps, an eighth and 1024.  The new pages are claimed like
+# the others, and show in the counts of visited pages.
 #
 for my $workers (2, 0)
 {
@@ -39,35 +39,35 @@ for my $workers (2, 0)
 		'CREATE INDEX t_pad ON t (pad)', 'DELETE FROM t WHERE id % 2 = 0');
 	my $foreseen = int(sql(q{SELECT oracle.nblocks('t_pad')}) * 9 / 8) + 1024;
 
-	close_use_count();
+	close_gate();
 	my $run = pv_start_run($node, "SELECT workers_launched, tuples_removed FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false) WHERE relid = 't'::regclass",
 		'parvacuum.wait_at' => 'nbtree\ range',
 		vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 10, vacuum_cost_page_dirty => 0);
-	ok(pv_await($node, $at_use_count, $workers + 1), "$what: all stand at a range") or diag pv_processes($node);
+	ok(pv_await($node, $at_gate, $workers + 1), "$what: all participants stop at a range") or diag pv_processes($node);
 
-	# pages are split that nobody has visited, so entries of dead rows are moved, too
+	# Pages are split that have not been visited, so entries of dead rows are moved, too.
 	sql(q{INSERT INTO t SELECT 0, lpad(i::text, 1500, '0') FROM generate_series(1, 1000) i, generate_series(1, 2)},
 		q{INSERT INTO t SELECT 0, lpad((5000 + i)::text, 1500, '0') FROM generate_series(1, 6000) i});
 	cmp_ok(sql(q{SELECT oracle.nblocks('t_pad')}), '>', $foreseen + 200, "$what: the index has grown");
-	open_use_count();
+	open_gate();
 	ok(pv_await($node, "SELECT max(index_blks_visited) > $foreseen + 50 FROM parvacuum_progress", 'true'),
-		"$what: what it has grown by is visited in ranges");
+		"$what: new pages are visited in ranges");
 	ok(pv_finish($run), "$what: the vacuum succeeds") or diag $run->{err};
-	is($run->{out}, "$workers|500", "$what: and removes the rows");
+	is($run->{out}, "$workers|500", "$what: the rows are removed");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 
-	# Pages at the end become empty; they share bits with others
+	# Pages at the end become empty; they share bits with others.
 	sql('DELETE FROM t WHERE pad > (SELECT max(pad) FROM t WHERE id > 0)', 'SELECT pg_current_xact_id()');
 	$run = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('t', workers => $workers, index_cleanup => 'on', truncate => false) WHERE relid = 't'::regclass");
 	ok(pv_finish($run), "$what: pages become empty") or diag $run->{err};
 	cmp_ok(sql(q{SELECT count(*) FROM generate_series(1, oracle.nblocks('t_pad') - 1) b, bt_page_stats('t_pad', b) s WHERE s.type = 'd'}), '>', 1000,
-		"$what: and are deleted");
+		"$what: the empty pages are deleted");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
 #
-# Vacuums that are still in the first heap pass have no places yet, though there are
-# more of them than can have places; nor do those that have left the indexes.
+# Vacuums that are still in the first heap pass have no places yet, although they are
+# more than can have places; those that have left the indexes have none any more.
 #
 {
 	my $what = 'places';
@@ -76,25 +76,25 @@ for my $workers (2, 0)
 		("CREATE INDEX ON $_ (a)") x 4, "DELETE FROM $_ WHERE a % 3 = 0") } @tables);
 	my $start = sub { pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on) $_[0]", 'parvacuum.wait_at' => $_[1], @_[ 2 .. $#_ ]) };
 
-	close_use_count();
+	close_gate();
 	my @runs = map { $start->($_, 'scan') } @tables[ 0 .. 10 ];
-	ok(pv_await($node, $at_use_count, 11), "$what: many have planned their work") or diag pv_processes($node);
+	ok(pv_await($node, $at_gate, 11), "$what: many vacuums have planned their work") or diag pv_processes($node);
 	push @runs, $start->($tables[11], 'nbtree\ range');
-	ok(pv_await($node, $at_use_count, 12), "$what: one more shares its B-trees") or diag pv_processes($node);
-	open_use_count();
-	ok(pv_finish($_), "$what: each is done") or diag $_->{err} for @runs;
+	ok(pv_await($node, $at_gate, 12), "$what: one more shares its B-trees") or diag pv_processes($node);
+	open_gate();
+	ok(pv_finish($_), "$what: each vacuum succeeds") or diag $_->{err} for @runs;
 
-	# as many rounds as there are places for one vacuum, and more
+	# As many index scans as there are places for one vacuum, and more
 	sql('DELETE FROM p1', 'INSERT INTO p1 SELECT generate_series(1, 100000)', 'VACUUM p1', 'DELETE FROM p1 WHERE a % 3 = 0');
 	my $run = pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on, VERBOSE) p1", 'parvacuum.store_limit' => 20);
-	ok(pv_finish($run), "$what: a vacuum in rounds is done") or diag $run->{err};
-	like($run->{err}, qr/index scans: ([3-9]|\d\d)\n/, "$what: in several");
+	ok(pv_finish($run), "$what: a vacuum with several index scans succeeds") or diag $run->{err};
+	like($run->{err}, qr/index scans: ([3-9]|\d\d)\n/, "$what: it had several index scans");
 	is(pv_findings($node, $_), '', "$what: $_ is whole") for @tables[ 0, 11 ];
 }
 
 #
-# On 18 a read is of several pages, more and more of them, until the reader comes to an
-# end.  So reads would be smaller if it came to one with each range.
+# On 18 a read covers several pages, more and more of them, until the reader comes to an
+# end.  So reads would be smaller if it came to an end with each range.
 #
 SKIP:
 {
@@ -103,7 +103,7 @@ SKIP:
 	sql('CREATE TABLE r (a int) WITH (autovacuum_enabled = off)', 'INSERT INTO r SELECT generate_series(1, 1500000)',
 		'CREATE INDEX r_a ON r (a)', 'DELETE FROM r WHERE a % 100 = 0');
 	sql('VACUUM (INDEX_CLEANUP off) r');
-	$use count->quit;
+	$gate->quit;
 	$node->restart;
 	sql('CREATE EXTENSION IF NOT EXISTS pg_prewarm', q{SELECT pg_prewarm('r')}, q{SELECT pg_stat_reset_shared('io')});
 	sql(q{SELECT FROM parvacuum_run('r', workers => 0, index_cleanup => 'on', disable_page_skipping => true)});
@@ -112,12 +112,12 @@ SKIP:
 	my $blocks = sql(q{SELECT oracle.nblocks('r_a')});
 	cmp_ok($pages, '>', 0.95 * $blocks, "$what: the index was read");
 
-	# the last 512 pages are claimed one range at a time
+	# The last 512 pages are claimed one range at a time.
 	cmp_ok(($pages - 512) / ($reads - 60), '>', 13, "$what: $pages pages in $reads reads, but at the end 16 at a time");
-	$use count = $node->background_psql('postgres');
+	$gate = $node->background_psql('postgres');
 }
 
-$use count->quit;
+$gate->quit;
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# What a sweep asks of others: how long it holds the lock of a leaf, how many buffers
-# it takes from them, how fast it may work, and what it keeps from being removed.
+# What a sweep costs others: how long it holds the lock of a leaf, how many buffers it
+# uses, how fast it may work, and which rows it keeps from being removed.
 
 use strict;
 use warnings FATAL => 'all';
@@ -33,7 +33,7 @@ sub fill
 }
 fill();
 
-# Sweep, and tell what was said of it, with what EXPLAIN has counted.
+# Sweep.  Returns the messages and the numbers of EXPLAIN.
 sub sweep
 {
 	my ($index, $workers, %settings) = @_;
@@ -51,7 +51,7 @@ sub sweep
 	return \%counted;
 }
 
-# How many entries an index has of rows that are gone.
+# The number of entries of deleted rows in an index
 sub dead { return sql("SELECT count(*) FROM oracle.index_tids('$_[0]') t WHERE t NOT IN (SELECT ctid FROM spread)"); }
 
 #
@@ -62,21 +62,21 @@ sql('DELETE FROM spread WHERE id % 4 = 0');
 my %dead = map { $_ => dead($_) } sort keys %leaves;
 for my $index (sort keys %leaves)
 {
-	is($dead{$index}, 15000, "$index: has entries of rows that are gone");
+	is($dead{$index}, 15000, "$index: it has entries of deleted rows");
 	my $pages = sql("WITH leaf AS (SELECT b, count(DISTINCT (t::text::point)[0]) n FROM generate_series(1, $leaves{$index} - 1) b, bt_page_items('$index', b) i,
 		unnest(coalesce(i.tids, ARRAY[i.htid])) t GROUP BY b) SELECT max(n) FROM leaf");
-	cmp_ok($pages, '>', 4 * $most, "$index: a leaf has those of many heap pages");
+	cmp_ok($pages, '>', 4 * $most, "$index: a leaf has entries of many heap pages");
 	my $s = sweep($index, 0);
 	cmp_ok($s->{pages}, '<=', $most, "$index: no more than $most heap pages are visited under the lock of a leaf");
-	cmp_ok($s->{pages}, '>', $most / 2, "$index: but not one by one");
-	cmp_ok($s->{holds}, '>=', $leaves{$index} / 2 * 4, "$index: in so many holds");
-	is($s->{reads}, 0, "$index: and none is read from disk meanwhile");
+	cmp_ok($s->{pages}, '>', $most / 2, "$index: heap pages are visited in batches");
+	cmp_ok($s->{holds}, '>=', $leaves{$index} / 2 * 4, "$index: the number of times that the lock is held");
+	is($s->{reads}, 0, "$index: no heap page is read from disk under the lock");
 	is(dead($index), 0, "$index: all of those entries are deleted");
 }
 is(pv_findings($node, 'spread'), '', 'the table is whole');
 
 #
-# vacuum_cost_delay: a leaf costs many times the limit
+# vacuum_cost_delay: a leaf costs many times the limit.
 #
 my %slow = (vacuum_cost_delay => '1ms', vacuum_cost_limit => 40, vacuum_cost_page_hit => 1, vacuum_cost_page_miss => 2, vacuum_cost_page_dirty => 3);
 fill();
@@ -91,9 +91,9 @@ for my $case ([ spread_k => 0 ], [ spread_hash => 2 ])
 	my $what = "$index, $workers workers";
 	note "$what: $units cost units, $s->{ms} ms, slept $s->{slept} us";
 	cmp_ok($units / $leaves{$index}, '>', 5 * 40, "$what: a leaf costs many times the limit");
-	cmp_ok($s->{ms}, '>=', 0.9 * $owed, "$what: it takes as long as that costs");
-	cmp_ok($s->{slept} / 1000, '>=', 0.9 * $owed, "$what: which was slept");
-	cmp_ok($s->{slept} / 1000, '<=', 1.1 * $share * $owed, "$what: and no more");
+	cmp_ok($s->{ms}, '>=', 0.9 * $owed, "$what: the sweep takes the time of its cost");
+	cmp_ok($s->{slept} / 1000, '>=', 0.9 * $owed, "$what: the process has slept for its cost");
+	cmp_ok($s->{slept} / 1000, '<=', 1.1 * $share * $owed, "$what: the process has not slept longer");
 	is(dead($index), 0, "$what: all dead entries are deleted");
 }
 
@@ -102,17 +102,17 @@ my %slower = (%slow, vacuum_cost_delay => '100ms', vacuum_cost_limit => 1);
 my $run = pv_start_run($node, q{SELECT parvacuum_sweep('spread_k', 0)}, %slower);
 my $asleep = qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND wait_event = 'VacuumDelay'};
 ok(pv_await($node, $asleep, 1), 'a sweep sleeps for a minute');
-is(sql("SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('spread_k') AND pinning_backends > 0"), 0, 'and has no leaf pinned');
-is(sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 't', 'it is cancelled');
-ok(!pv_finish($run), 'and fails');
+is(sql("SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('spread_k') AND pinning_backends > 0"), 0, 'no leaf is pinned while it sleeps');
+is(sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 't', 'the sleeping sweep is cancelled');
+ok(!pv_finish($run), 'the cancelled sweep fails');
 like($run->{err}, qr/canceling statement due to user request/, 'soon');
 
-# The procedure keeps nothing from being removed while it sleeps.
+# The procedure does not hold back the horizon while it sleeps.
 $run = pv_start_run($node, q{CALL parvacuum_sweep_index('spread_hash')}, %slower);
 $asleep = qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND wait_event = 'VacuumDelay'};
 ok(pv_await($node, "$asleep AND backend_xmin IS NULL AND backend_xid IS NULL", 1), 'the procedure sleeps without a snapshot');
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'");
-ok(!pv_finish($run), 'it is cancelled');
+ok(!pv_finish($run), 'the sleeping sweep is cancelled');
 
 #
 # The ring of buffers
@@ -129,13 +129,14 @@ for my $case ([ '256kB', 32 ], [ '2MB', 256 ], [ 0, undef ])
 	my $s = sweep('spread_k', 0, 'parvacuum.buffer_usage_limit' => $limit);
 	if ($buffers)
 	{
-		# a buffer that the background writer looks at when the ring comes round is left to it
+		# A buffer that the background writer inspects when the ring comes round is left
+		# to it.
 		cmp_ok(cached(), '<=', $buffers + 4, "ring of $limit: the table has no more buffers than that");
 		cmp_ok($s->{read}, '>', $heap, "ring of $limit: it was read more than once");
 	}
 	else
 	{
-		is(cached(), $heap, 'no ring: it has as many as it needs');
+		is(cached(), $heap, 'no ring: the table has as many buffers as it needs');
 	}
 	is($s->{reads}, 0, "ring of $limit: no heap page is read under the lock of a leaf");
 	is(dead('spread_k'), 0, "ring of $limit: all dead entries are deleted");
@@ -143,23 +144,23 @@ for my $case ([ '256kB', 32 ], [ '2MB', 256 ], [ 0, undef ])
 sql('ALTER TABLE spread SET (parvacuum.buffer_usage_limit = 256)');
 $node->restart;
 sweep('spread_k', 0);
-cmp_ok(cached(), '<=', 32 + 4, "the table's own option holds");
+cmp_ok(cached(), '<=', 32 + 4, 'the option of the table applies');
 SKIP:
 {
 	skip 'there is no vacuum_buffer_usage_limit', 2 if $node->pg_version < 16;
 	$node->restart;
 	sweep('spread_k', 0, vacuum_buffer_usage_limit => '512kB');
-	cmp_ok(cached(), '<=', 64 + 4, 'vacuum_buffer_usage_limit comes first');
-	cmp_ok(cached(), '>', 32 + 4, 'and is used');
+	cmp_ok(cached(), '<=', 64 + 4, 'vacuum_buffer_usage_limit overrides the option');
+	cmp_ok(cached(), '>', 32 + 4, 'vacuum_buffer_usage_limit is used');
 }
 
-# With so few that others must have some, a leaf's heap pages cannot all be kept.
+# With few buffers, of which others need some, not all heap pages of a leaf can be kept.
 $node->append_conf('postgresql.conf', "shared_buffers = 2MB\n");
 $node->restart;
 fill();
 sql('DELETE FROM spread WHERE id % 4 = 3');
 my $dead = dead('spread_hash');
-cmp_ok($dead, '>', 5000, 'few buffers: there is enough to do');
+cmp_ok($dead, '>', 5000, 'few buffers: the index has enough dead entries');
 my $s = sweep('spread_hash', 0);
 is($s->{reads}, 0, 'few buffers: no heap page is read under the lock of a leaf');
 cmp_ok($s->{pages}, '<', $most, 'few buffers: fewer are pinned');

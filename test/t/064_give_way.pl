@@ -1,6 +1,7 @@
-# Workers whose leader gives up end without a word in the log: where an autovacuum gives
-# way to a lock, where a VACUUM, a run or a sweep is cancelled, and where another worker
-# has failed.  A worker that somebody ends himself, or that has an error of its own, says so.
+# Workers whose leader gives up end without a message in the log: where an autovacuum
+# gives way to a lock, where a VACUUM, a run or a sweep is cancelled, and where another
+# worker has failed.  A worker that is terminated itself, or has an error of its own,
+# reports it.
 
 use strict;
 use warnings FATAL => 'all';
@@ -41,7 +42,8 @@ sub new_log
 
 my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
 
-# All have ended.  Of those that must not be mentioned nothing may have been said.
+# Tests: all processes have ended, and none of those that must not report anything has
+# reported it.
 sub ended
 {
 	my ($what, %said) = @_;
@@ -78,11 +80,11 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 	new_dead_rows();
 	new_log();
 	sql('ALTER TABLE ours SET (autovacuum_enabled = on)');
-	ok(pv_await($node, sprintf($progress, $phase), 1), "$what: it is there");
-	ok(pv_await($node, $workers, 2), "$what: with its workers");
+	ok(pv_await($node, sprintf($progress, $phase), 1), "$what: the process exists");
+	ok(pv_await($node, $workers, 2), "$what: it has its workers");
 	is(($node->psql('postgres', q{SET lock_timeout = '5s'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE; COMMIT}))[0], 0, "$what: it gives way");
 	sql('ALTER TABLE ours SET (autovacuum_enabled = off)');
-	like(ended($what), qr/ERROR:.*canceling autovacuum task/, "$what: that is in the log");
+	like(ended($what), qr/ERROR:.*canceling autovacuum task/, "$what: the cancel is logged");
 
 	for my $command ('VACUUM (PARALLEL 2, INDEX_CLEANUP on) ours', q{SELECT FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on')})
 	{
@@ -90,28 +92,28 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 		new_dead_rows();
 		new_log();
 		my $run = pv_start_run($node, $command, %slow);
-		ok(pv_await($node, sprintf($progress, $phase), 1), "$what: it is there");
-		ok(pv_await($node, $workers, 2), "$what: with its workers");
+		ok(pv_await($node, sprintf($progress, $phase), 1), "$what: the process exists");
+		ok(pv_await($node, $workers, 2), "$what: it has its workers");
 		sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
 		ok(!pv_finish($run), "$what: it is cancelled");
 
-		# a background leader is ended by SIGTERM, and says so
+		# A background leader is terminated by SIGTERM, and reports it.
 		ended($what, whose => $command =~ /^VACUUM/ ? '' : 'parallel worker');
 	}
 }
 is(pv_findings($node, 'ours'), '', 'the table is whole');
 
 #
-# A leader that is ended itself
+# A leader that is terminated itself
 #
 for my $command ('VACUUM (PARALLEL 2) ours', q{SELECT FROM parvacuum_sweep('ours_id_idx', 2)})
 {
 	new_dead_rows();
 	new_log();
 	my $run = pv_start_run($node, $command, %slow);
-	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$command, terminated: it has its workers");
+	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$command, terminated: the vacuum has its workers");
 	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
-	ok(!pv_finish($run), "$command, terminated: it is");
+	ok(!pv_finish($run), "$command, terminated: the vacuum ends");
 	ended("$command, terminated", fatal => 1);
 }
 
@@ -120,14 +122,14 @@ for my $command ('VACUUM (PARALLEL 2) ours', q{SELECT FROM parvacuum_sweep('ours
 #
 sql('CREATE TABLE swept AS SELECT i FROM generate_series(1, 50000) i', 'CREATE INDEX swept_i ON swept (i)', 'DELETE FROM swept WHERE i % 5 = 0');
 my $sweep = pv_start_run($node, q{SELECT parvacuum_sweep('swept_i', 2)}, %slow);
-ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), 'a sweep with its workers');
+ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), 'a sweep has its workers');
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$sweep->{tag}' AND backend_type = 'client backend'");
 ok(!pv_finish($sweep), 'a sweep is cancelled');
 ended('a sweep');
 
 #
-# Workers that wait for a page to be unpinned: so many pages are pinned that they are
-# not all the leader's
+# Workers that wait for a page to be unpinned: enough pages are pinned for the workers to
+# meet some of them.
 #
 my $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN');
@@ -136,12 +138,12 @@ new_log();
 my $freeze = pv_start_run($node, 'VACUUM (PARALLEL 2, FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP off) ours', max_parallel_maintenance_workers => 2);
 ok(pv_await($node, "$workers AND wait_event = 'BufferPin'", 2), 'workers wait for a pin') or diag pv_processes($node);
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$freeze->{tag}' AND backend_type = 'client backend'");
-ok(!pv_finish($freeze), 'they do not keep the leader from giving up');
+ok(!pv_finish($freeze), 'waiting workers do not keep the leader from giving up');
 ended('a pin');
 $reader->quit;
 
 #
-# What must be said
+# What must be reported
 #
 for my $case ([ terminate => qr/FATAL:  .*terminating .*due to administrator command/, fatal => 1, exits => 1, errors => 0 ],
 	[ cancel => qr/ERROR:  .*canceling statement due to user request/, fatal => 0, exits => 1, errors => 1 ])
@@ -150,13 +152,13 @@ for my $case ([ terminate => qr/FATAL:  .*terminating .*due to administrator com
 	my $what = "a worker, $how";
 	new_log();
 	my $run = pv_start_run($node, 'VACUUM (PARALLEL 2, DISABLE_PAGE_SKIPPING) ours', %slow);
-	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$what: it is there");
-	is(sql("SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1) x"), 1, "$what: it gets a signal");
+	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$what: the process exists");
+	is(sql("SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1) x"), 1, "$what: the signal is sent");
 	ok(!pv_finish($run), "$what: the vacuum fails");
-	like(ended($what, %said), $expected, "$what: and it says why, alone");
+	like(ended($what, %said), $expected, "$what: only that process reports the reason");
 }
 
-is(sql(q{SELECT workers_launched FROM parvacuum_run('ours', workers => 8) WHERE relid = 'ours'::regclass}), 8, 'all workers can be had');
+is(sql(q{SELECT workers_launched FROM parvacuum_run('ours', workers => 8) WHERE relid = 'ours'::regclass}), 8, 'all workers are available');
 is(pv_findings($node, 'ours'), '', 'the table is whole');
 pv_no_crash($node, 'the server');
 $node->stop;

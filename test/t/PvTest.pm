@@ -1,6 +1,6 @@
-# What parvacuum's TAP tests share: a server with the tests' settings and the
-# oracle, trials of the oracle, vacuums that run in the background and are seen
-# in their phases, and a last look at the server's log.
+# What parvacuum's TAP tests share: a server with the settings of the tests and the
+# oracle, trials of the oracle, vacuums that run in the background and are observed in
+# their phases, and a check of the server's log.
 package PvTest;
 
 use strict;
@@ -40,7 +40,7 @@ sub pv_bare_node
 	my ($name, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	# PG 18 has checksums by default; the oracle writes pages without
+	# PG 18 has checksums by default; the oracle writes pages without them
 	my $extra = $params{extra} || [];
 	$extra = [ @$extra, '--no-data-checksums' ] if $node->pg_version >= 18;
 	$node->init(%params, extra => $extra);
@@ -54,12 +54,12 @@ sub pv_node
 	my $node = pv_bare_node($name, %params);
 	$node->append_conf('postgresql.conf', slurp_file("$test_dir/parvacuum.conf"));
 
-	# the last one wins: the socket must be where the test looks for it
+	# the last setting wins: the socket must be where the test expects it
 	$node->append_conf('postgresql.conf', "log_min_messages = warning\n");
 	return $node;
 }
 
-# Wait until a standby has replayed all that its primary has logged, flushed or not.
+# Wait until a standby has replayed all WAL of its primary, flushed or not.
 sub pv_catch_up
 {
 	my ($primary, $standby) = @_;
@@ -88,8 +88,8 @@ sub pv_setup
 	return;
 }
 
-# The arguments of oracle.trial, as SQL text.  Returns what was found amiss,
-# and the error if there was one; empty if all is well.
+# One trial of the oracle.  The arguments are those of oracle.trial, as SQL text.  Returns
+# the faults, and the error if there was one; empty if there is no fault.
 sub pv_trial
 {
 	my ($node, $arguments) = @_;
@@ -105,8 +105,8 @@ sub pv_trial
 	return join "\n", grep { $_ ne '' } $out, $err;
 }
 
-# How ours differs from stock, but for what depends on the number of vacuums,
-# and for more that the caller names.
+# The differences between ours and stock, without those that depend on the number of
+# vacuums, and without those that the caller names.
 sub pv_differences
 {
 	my ($node, @but) = @_;
@@ -138,7 +138,7 @@ sub pv_start_run
 	return \%run;
 }
 
-# Wait for it; true if it succeeded.
+# Wait for the end of the statement.  Returns whether it succeeded.
 sub pv_finish
 {
 	my ($run) = @_;
@@ -147,16 +147,16 @@ sub pv_finish
 	return $good;
 }
 
-# Wait until a query has the answer, as text; true if it came to have it.  The
-# server asks itself, so that short moments are not missed.
+# Wait until a query returns this answer, as text.  Returns whether it did.  The server
+# itself repeats the query, so that short moments are not missed.
 sub pv_await
 {
 	my ($node, $query, $answer) = @_;
 	return $node->safe_psql('postgres', "SELECT await(\$\$$query\$\$, '$answer')") eq 't';
 }
 
-# Transactions on the tables account and ledger that leave the sum over both as
-# it is: what leaves account is put into ledger, and back.
+# Transactions on the tables account and ledger that do not change the sum over both:
+# amounts move from account to ledger and back.
 our %pv_money = (
 	transfer => [ 40, q{
 \set id random(1, 40000)
@@ -172,8 +172,8 @@ UPDATE account SET balance = balance + (SELECT coalesce(sum(amount), 0) FROM gon
 COMMIT;
 } ]);
 
-# Execute statements in turn, over and over, until the time has come.  Returns
-# how many there were, and a reference to a list of those that failed.
+# Execute statements in turn, repeatedly, until this time.  Returns their number, and a
+# reference to a list of those that failed.
 sub pv_repeat_until
 {
 	my ($node, $end, @sql) = @_;
@@ -189,8 +189,8 @@ sub pv_repeat_until
 	return ($n, \@failed);
 }
 
-# Start pgbench with scripts, each a weight and a text, for so many seconds.
-# Finish its handle; then "out" and "err" have what it said.
+# Start pgbench with scripts, each a weight and a text, for this many seconds.  After the
+# caller has finished its handle, "out" and "err" have the output.
 sub pv_start_pgbench
 {
 	my ($node, $seconds, $clients, %scripts) = @_;
@@ -210,7 +210,7 @@ sub pv_start_pgbench
 	return \%bench;
 }
 
-# What runs at all, for a message.
+# All processes of parvacuum, for a message
 sub pv_processes
 {
 	my ($node) = @_;
@@ -220,7 +220,7 @@ sub pv_processes
 		WHERE backend_type LIKE 'parvacuum%' OR backend_type = 'parallel worker'});
 }
 
-# The server must not have come down, nor nearly.
+# One test: no process of the server has crashed.
 sub pv_no_crash
 {
 	my ($node, $what) = @_;

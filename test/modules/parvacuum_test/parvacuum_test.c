@@ -3,8 +3,8 @@
  * parvacuum_test.c
  *	  SQL functions that drive the dead-TID store and compare it with a model.
  *
- * A session has one store at a time, local or shared, with one or more handles
- * on it, each of which plays a participant.
+ * A session has one store at a time, local or shared.  Each handle on it acts as one
+ * participant.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -16,11 +16,11 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "pvt_model.h"
 #include "storage/ipc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
+
+#include "pvt_model.h"
 
 PG_MODULE_MAGIC;
 
@@ -37,7 +37,6 @@ PG_FUNCTION_INFO_V1(parvacuum_test_check);
 PG_FUNCTION_INFO_V1(parvacuum_test_probe);
 PG_FUNCTION_INFO_V1(parvacuum_test_layout);
 PG_FUNCTION_INFO_V1(parvacuum_test_figures);
-PG_FUNCTION_INFO_V1(parvacuum_test_fuzz);
 
 /* The session's store; NULL before parvacuum_test_create(). */
 static PvtStore *session_store = NULL;
@@ -63,8 +62,8 @@ get_handle(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * An int[] argument as offsets, in *offsets.  Returns their number.  The array
- * may hold what is no legal offset, but fits in 16 bits.
+ * An int[] argument as offsets, in *offsets.  Returns their number.  The elements
+ * need not be valid offsets, but fit in 16 bits.
  */
 static int
 get_offsets(FunctionCallInfo fcinfo, int arg, OffsetNumber **offsets)
@@ -86,7 +85,7 @@ get_offsets(FunctionCallInfo fcinfo, int arg, OffsetNumber **offsets)
  *-------------------------------------------------------------------------
  */
 
-/* Check one container; tell its kind and size. */
+/* Check one container.  Returns its kind and size as text. */
 Datum
 parvacuum_test_container(PG_FUNCTION_ARGS)
 {
@@ -100,7 +99,10 @@ parvacuum_test_container(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d bytes", names[kind], bytes)));
 }
 
-/* Check all containers of one run, of two offsets, and of all but one. */
+/*
+ * Check all containers of one run, of two offsets, and of all offsets but one.
+ * Returns their number.
+ */
 Datum
 parvacuum_test_all_containers(PG_FUNCTION_ARGS)
 {
@@ -140,7 +142,7 @@ parvacuum_test_all_containers(PG_FUNCTION_ARGS)
  *-------------------------------------------------------------------------
  */
 
-/* Drop the session's store, if there is one; at the session's end too. */
+/* Drop the session's store, if there is one; also a callback for the session's end. */
 static void
 drop_store(int code, Datum arg)
 {
@@ -170,7 +172,7 @@ parvacuum_test_create(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Empty it. */
+/* Remove all items from the store. */
 Datum
 parvacuum_test_reset(PG_FUNCTION_ARGS)
 {
@@ -188,7 +190,7 @@ parvacuum_test_begin(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(pv_deadtids_begin_segment(get_store()->handles[handle], segno));
 }
 
-/* Add a block to the begun segment. */
+/* Add a block to the current segment. */
 Datum
 parvacuum_test_block(PG_FUNCTION_ARGS)
 {
@@ -200,7 +202,7 @@ parvacuum_test_block(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* End the begun segment. */
+/* End the current segment. */
 Datum
 parvacuum_test_end(PG_FUNCTION_ARGS)
 {
@@ -221,8 +223,8 @@ parvacuum_test_publish(PG_FUNCTION_ARGS)
 }
 
 /*
- * Fill segments at random, and publish them.  Returns how many were filled
- * before the store was full.
+ * Fill segments at random, and publish them.  Returns the number of segments that
+ * were filled before the store was full.
  */
 Datum
 parvacuum_test_fill(PG_FUNCTION_ARGS)
@@ -243,7 +245,7 @@ parvacuum_test_fill(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(done);
 }
 
-/* Compare it, published, with the model.  Returns the number of items. */
+/* Publish all segments and compare the store with the model.  Returns the items. */
 Datum
 parvacuum_test_check(PG_FUNCTION_ARGS)
 {
@@ -254,7 +256,7 @@ parvacuum_test_check(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(pvt_store_check(get_store(), &prng));
 }
 
-/* Look one TID up. */
+/* Look up one TID. */
 Datum
 parvacuum_test_probe(PG_FUNCTION_ARGS)
 {
@@ -266,7 +268,7 @@ parvacuum_test_probe(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(pv_deadtids_probe(get_store()->handles[handle], &tid));
 }
 
-/* How is a segment packed? */
+/* The layout of a segment. */
 Datum
 parvacuum_test_layout(PG_FUNCTION_ARGS)
 {
@@ -297,109 +299,4 @@ parvacuum_test_figures(PG_FUNCTION_ARGS)
 	values[3] = Int64GetDatum(pv_deadtids_max_memory(handle));
 	values[4] = Int64GetDatum(pv_deadtids_limit(handle));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
-}
-
-
-/*-------------------------------------------------------------------------
- * Fuzzing
- *-------------------------------------------------------------------------
- */
-
-/* What a failing round has to say, so that it can be run again. */
-typedef struct FuzzContext
-{
-	uint64		seed;
-	int64		round;
-} FuzzContext;
-
-/* Error context callback of parvacuum_test_fuzz(). */
-static void
-fuzz_context(void *arg)
-{
-	FuzzContext *fuzz = arg;
-
-	errcontext("fuzzing with seed " INT64_FORMAT ", round " INT64_FORMAT,
-			   (int64) fuzz->seed, fuzz->round);
-}
-
-/*
- * Fill a store at random: handles take turns at segments in ascending order,
- * with gaps.  Ends when the table does or the store is full.
- */
-static void
-fuzz_fill(PvtStore *store, pg_prng_state *prng)
-{
-	const PvtShape *shape = pvt_random_shape(prng);
-	int			max_offset = pg_prng_uint64_range(prng, 1, PV_MAX_OFFSET);
-	int			max_gap = pg_prng_bool(prng) ? 1 : 100;
-	int64		segno = 0;
-
-	while (segno < pv_deadtids_nsegments(store->handles[0]))
-	{
-		int			handle = pg_prng_uint64_range(prng, 0, store->nhandles - 1);
-
-		if (pg_prng_uint64_range(prng, 0, 9) == 0)
-			shape = pvt_random_shape(prng);
-		if (!pvt_store_fill(store, handle, shape, max_offset, segno, prng))
-		{
-			if (pv_deadtids_num_segments_used(store->handles[0]) == 0 &&
-				store->nhandles == 1)
-				elog(ERROR, "an empty store is full");
-			break;
-		}
-		segno += pg_prng_uint64_range(prng, 1, max_gap);
-		if (pg_prng_uint64_range(prng, 0, 19) == 0)
-			pv_deadtids_publish(store->handles[handle]);
-	}
-	pvt_store_publish(store);
-}
-
-/* One store of random size and kind, filled, checked and reset a few times. */
-static void
-fuzz_round(pg_prng_state *prng)
-{
-	bool		shared = pg_prng_bool(prng);
-	int			nhandles = shared ? pg_prng_uint64_range(prng, 1, 4) : 1;
-	BlockNumber nblocks = pg_prng_uint64_range(prng, 1, 20000);
-	Size		limit = pg_prng_uint64_range(prng, 0, 256) * 1024;
-	Size		reserve = shared ? pg_prng_uint64_range(prng, 0, 64 * 1024) : 0;
-	PvtStore   *store = pvt_store_create(nblocks, limit, shared, reserve, nhandles);
-	Size		empty = pv_deadtids_memory(store->handles[0]);
-	int			rounds = pg_prng_uint64_range(prng, 1, 3);
-
-	while (rounds-- > 0)
-	{
-		fuzz_fill(store, prng);
-		pvt_store_check(store, prng);
-		if (pv_deadtids_memory(store->handles[0]) > Max(limit, empty) + nhandles * PVT_OVERSHOOT)
-			elog(ERROR, "the limit of %zu bytes is exceeded: %zu bytes", limit,
-				 pv_deadtids_memory(store->handles[0]));
-		pvt_store_reset(store, 0);
-		pvt_store_check(store, prng);
-	}
-	pvt_store_drop(store);
-}
-
-/* Run fuzz_round() for some seconds.  Returns how often. */
-Datum
-parvacuum_test_fuzz(PG_FUNCTION_ARGS)
-{
-	TimestampTz end = GetCurrentTimestamp() +
-		(int64) (PG_GETARG_FLOAT8(0) * USECS_PER_SEC);
-	FuzzContext fuzz = {PG_GETARG_INT64(1), 0};
-	ErrorContextCallback callback = {error_context_stack, fuzz_context, &fuzz};
-	pg_prng_state prng;
-
-	if (fuzz.seed == 0)
-		fuzz.seed = (uint64) GetCurrentTimestamp();
-	pg_prng_seed(&prng, fuzz.seed);
-	error_context_stack = &callback;
-	do
-	{
-		fuzz.round++;
-		fuzz_round(&prng);
-		CHECK_FOR_INTERRUPTS();
-	} while (GetCurrentTimestamp() < end);
-	error_context_stack = callback.previous;
-	PG_RETURN_INT64(fuzz.round);
 }

@@ -1,6 +1,6 @@
--- How many blocks with dead items are too many for a bypass of indexes: as many for us as
--- for core, whose store is another.  One block in so many has dead items, so many of
--- them, the last at an offset, or somewhere up to it.
+-- The number of blocks with dead items above which indexes are not bypassed: the same as
+-- for core, which has another store.  One block in a given number has dead items, a given
+-- number of them, the last one at an offset or anywhere up to it.
 SELECT every, ndead, last, jitter, work_mem, abs(1.0 * ours / core - 1) <= 0.05 AS alike,
 	CASE WHEN abs(1.0 * ours / core - 1) > 0.05 THEN format('%s for core, %s for us', core, ours) END AS but
 FROM (VALUES

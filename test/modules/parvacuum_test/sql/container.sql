@@ -1,7 +1,7 @@
--- Containers: which kind is chosen where, and is every one read back rightly.
+-- Containers: which kind is chosen where, and whether each is read back correctly.
 CREATE EXTENSION parvacuum_test;
 
--- n offsets from 1 to 100, no two of them neighbours: a bitmap takes 15 bytes
+-- n offsets from 1 to 100, no two of them adjacent: a bitmap takes 15 bytes
 SELECT n, parvacuum_test_container(VARIADIC
 	ARRAY(SELECT 1 + i * 99 / (n - 1) FROM generate_series(0, n - 1) i))
 FROM generate_series(12, 16) n;
@@ -26,12 +26,12 @@ SELECT parvacuum_test_container(VARIADIC '{1,2,100}');
 SELECT parvacuum_test_container(VARIADIC '{1,2,99,100}');
 SELECT parvacuum_test_container(VARIADIC '{1,2,50,99,100}');
 
--- one run grows: a bitmap is as small as long as it is within one byte
+-- one run grows: a bitmap is equally small as long as it is within one byte
 SELECT n, parvacuum_test_container(VARIADIC
 	ARRAY(SELECT generate_series(1, n)))
 FROM unnest('{1,2,7,8,15,16,255,256,291}'::int[]) n;
 
--- offsets fit in one byte, or do not
+-- offsets that fit in one byte, and that do not
 SELECT n, parvacuum_test_container(1, n)
 FROM unnest('{2,9,254,255,256,257,291}'::int[]) n;
 SELECT n, parvacuum_test_container(VARIADIC

@@ -1,4 +1,4 @@
--- Impossible input is refused, and changes nothing.
+-- Invalid input is refused, and changes nothing.
 \set VERBOSITY terse
 SELECT parvacuum_test_create(1000, 1000000);
 
@@ -40,7 +40,7 @@ SELECT parvacuum_test_end();
 SELECT parvacuum_test_begin(2);
 SELECT parvacuum_test_begin(7);
 
--- one in which nothing was found can be begun again
+-- a segment without blocks can be begun again
 SELECT parvacuum_test_begin(3);
 SELECT parvacuum_test_end();
 SELECT parvacuum_test_begin(3);
@@ -50,8 +50,8 @@ SELECT parvacuum_test_end();
 SELECT parvacuum_test_check();
 SELECT items, segments FROM parvacuum_test_figures();
 
--- what one participant has ended others see when it is published; and two
--- cannot have the same segment
+-- A segment that one participant has ended is visible to others when it is published;
+-- two participants cannot store the same segment.
 SELECT parvacuum_test_create(10000, 1000000, true, handles => 2);
 SELECT parvacuum_test_begin(3, h) FROM generate_series(0, 1) h;
 SELECT parvacuum_test_block(400, '{1,2}', 0);

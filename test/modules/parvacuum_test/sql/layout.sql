@@ -1,8 +1,8 @@
 -- Segments: which layout is chosen where.
 SELECT parvacuum_test_create(100000, 10000000);
 
--- blocks first, first + step ... of a segment get the offsets that a pattern
--- gives for each
+-- blocks first, first + step ... of a segment get the offsets that a pattern gives for
+-- each of them
 CREATE FUNCTION fill_segment(segment bigint, blocks int, pattern text, step int DEFAULT 1)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
 	RETURN parvacuum_test_layout(segment);
 END $$;
 
--- nothing leaves no trace
+-- a segment without blocks is not stored
 SELECT fill_segment(0, 0, '');
 SELECT segments, items FROM parvacuum_test_figures();
 
@@ -26,7 +26,7 @@ SELECT segments, items FROM parvacuum_test_figures();
 SELECT fill_segment(1, 1, 'SELECT 17');
 SELECT fill_segment(2, 1, 'VALUES (17), (19)');
 SELECT fill_segment(3, 1, 'SELECT generate_series(100, 199)');
--- the longest run that a locator holds, and the last first offset
+-- the longest run that a locator can have, and the last first offset
 SELECT fill_segment(4, 1, 'SELECT generate_series(3, 128)');
 SELECT fill_segment(5, 1, 'SELECT generate_series(3, 129)');
 SELECT fill_segment(6, 1, 'SELECT generate_series(3, 130)');
@@ -42,16 +42,15 @@ SELECT fill_segment(13, 128, 'SELECT generate_series(1, 200, 20)');
 SELECT fill_segment(14, 64, 'SELECT generate_series(1, 200, 3)', 2);
 SELECT fill_segment(15, 128, 'SELECT generate_series(1, 291)');
 
--- different blocks with locators only: ranked, or direct if that adds at most
--- 64 bytes, or an eighth
+-- different blocks with locators only: ranked, or direct if that needs at most 64 bytes
+-- or an eighth more
 SELECT n, fill_segment(100 + n, n, 'SELECT 10 + $1 % 5 * 40') FROM unnest('{2,86,87,88,128}'::int[]) n;
 
 -- and with containers, most of them shared
 SELECT n, fill_segment(300 + n, n, 'SELECT generate_series(1 + $1 % 5, 200, 20)')
 FROM unnest('{16,85,89,127}'::int[]) n;
 
--- absent blocks of a direct segment are like most of the others: arrays, runs,
--- bitmaps
+-- absent blocks of a direct segment have the kind of most others: arrays, runs, bitmaps
 SELECT n, fill_segment(400 + n, n,
 	'SELECT o FROM generate_series(1, 290) o WHERE ($1 + 1) * (o * o + 7 * o + 3) % 307 < 9')
 FROM unnest('{60,100}'::int[]) n;
@@ -62,7 +61,7 @@ SELECT n, fill_segment(650 + n / 10, n,
 	'SELECT $1 % 7 * 32 + o FROM generate_series(1, 63) o WHERE ($1 + 1) * (o * o + 7 * o + 3) % 131 < 65')
 FROM unnest('{60,100}'::int[]) n;
 
--- dense blocks, all different: a matrix, ranked or direct
+-- dense blocks, all of them different: a matrix, ranked or direct
 SELECT n, fill_segment(500 + n, n,
 	'SELECT o FROM generate_series(1, 63) o WHERE ($1 + 1) * (o * o + 7 * o + 3) % 131 < 65')
 FROM unnest('{20,111,112,113,119,126}'::int[]) n;
@@ -72,7 +71,7 @@ SELECT fill_segment(700, 128, 'VALUES (1 + $1 % 3), (4 + $1 % 4)');
 SELECT fill_segment(701, 128,
 	'SELECT o FROM generate_series(228, 291) o WHERE ($1 + 1) * (o * o + 7 * o + 3) % 131 < 65');
 
--- the largest segment there is
+-- the largest possible segment
 SELECT fill_segment(702, 128,
 	'SELECT o FROM generate_series(1, 291) o WHERE ($1 + 1) * (o * o + 7 * o + 3) % 307 < 153');
 

@@ -1,6 +1,6 @@
--- The limit, and rounds.
+-- The limit, and several fillings.
 
--- Fill until full, reset and fill again.
+-- Fill the store until it is full, reset it and fill it again.
 CREATE FUNCTION rounds(lim bigint, shared boolean, handles int,
 					   OUT round int, OUT progress boolean, OUT full_store boolean,
 					   OUT checked boolean, OUT within_limit boolean, OUT grown bigint)
@@ -36,7 +36,7 @@ SELECT lim, r.* FROM unnest('{0,1,65536,100000,400000}'::bigint[]) lim,
 SELECT lim, r.* FROM unnest('{0,1,65536,100000,400000}'::bigint[]) lim,
 	rounds(lim, true, 4) r;
 
--- Two participants by turns, in the same leaves of the directory.
+-- Two participants in turn, in the same leaves of the directory.
 SELECT parvacuum_test_create(1000000, 300000, true, handles => 2);
 SELECT sum(parvacuum_test_fill('mixed', s, 1, s, (s % 2)::int)) < 1000 AS full_store
 FROM generate_series(0, 999) s;
@@ -44,7 +44,7 @@ SELECT parvacuum_test_check() > 0 AS checked;
 SELECT parvacuum_test_begin(1000, 0) AS first, parvacuum_test_begin(1001, 1) AS second;
 SELECT memory <= bytes_limit + 8192 AS within_limit FROM parvacuum_test_figures();
 
--- After a reset, either may go on, with what the other had.
+-- After a reset, either participant may go on, with the memory that the other had.
 SELECT parvacuum_test_create(1000000, 300000, true, handles => 2);
 SELECT parvacuum_test_fill('few', 0, 50, 1, 0), parvacuum_test_fill('few', 50, 50, 2, 1);
 SELECT parvacuum_test_check() > 0 AS checked;
@@ -60,7 +60,7 @@ SELECT parvacuum_test_reset(1);
 SELECT parvacuum_test_fill('one', 0, 100, 4, 0), parvacuum_test_fill('half', 300, 1, 5, 1);
 SELECT parvacuum_test_check() > 0 AS checked;
 
--- The spare chunk that a participant holds is lost to it by a reset.
+-- A reset takes away the spare chunk of a participant.
 SELECT parvacuum_test_create(1000000, 300000, true, handles => 2);
 SELECT parvacuum_test_fill('half', 0, 2, 1, 1);
 SELECT parvacuum_test_begin(2, 1);
@@ -69,6 +69,6 @@ SELECT parvacuum_test_reset(0);
 SELECT parvacuum_test_fill('half', 0, 5, 2, 0), parvacuum_test_fill('half', 10, 5, 3, 1);
 SELECT parvacuum_test_check() > 0 AS checked;
 
--- A limit beyond what can be addressed is lowered.
+-- A limit beyond the addressable size is lowered.
 SELECT parvacuum_test_create(1000, 1000000000000);
 SELECT bytes_limit FROM parvacuum_test_figures();

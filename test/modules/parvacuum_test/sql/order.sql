@@ -1,5 +1,6 @@
--- In which order the participants of a vacuum take indexes, and how long that takes.
--- Indexes are numbered from 0; l: only the leader may, s: one process can, b: all can.
+-- The order in which the participants of a vacuum take indexes, and the time that takes.
+-- Indexes are numbered from 0; l: only the leader may vacuum it, s: one process can, b:
+-- all can.
 
 CREATE FUNCTION run(kinds text, pages int[], processes int, ends int[] DEFAULT NULL,
 					OUT work text, OUT ours int, OUT core int) LANGUAGE sql AS $$
@@ -18,19 +19,19 @@ SELECT * FROM run('bbs', '{1000,1000,960}', 3);
 SELECT * FROM run('bsbs', '{1000,800,960,800}', 2);
 SELECT * FROM run('ssss', '{30,20,50,40}', 2);
 
--- the leader begins with what nobody else may do, and takes what is left
+-- the leader begins with the indexes that only it may vacuum, and then takes the rest
 SELECT * FROM run('bls', '{1000,500,500}', 2);
 SELECT * FROM run('lsb', '{10,800,500}', 2);
 SELECT * FROM run('lslb', '{400,800,300,500}', 2);
 SELECT * FROM run('lls', '{30,20,40}', 1);
 
--- B-trees of which one process does the end: others go along with it
+-- B-trees whose last part is done by one process: others run at the same time
 SELECT * FROM run('bb', '{800,800}', 2, '{400,400}');
 SELECT * FROM run('bbb', '{800,800,800}', 2, '{400,400,400}');
 SELECT * FROM run('bs', '{800,1200}', 2, '{400,0}');
 
--- Where indexes are in the order of their size, which is the best that core can be
--- given as a rule, it is never faster; ranges are of 8 pages.
+-- Where indexes are in the order of their size, which is the best rule for core, the
+-- order is never faster; ranges have 8 pages.
 WITH mix AS MATERIALIZED (
 	SELECT n, 1 + n % 4 AS processes, string_agg(kind, '' ORDER BY pages DESC, i) AS kinds, array_agg(pages ORDER BY pages DESC, i) AS pages
 	FROM generate_series(1, 3000) n,

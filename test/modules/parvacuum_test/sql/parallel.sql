@@ -1,17 +1,17 @@
--- Several processes fill one store at the same time.  What is in it does not
--- depend on their number; each of them checks all of it.
+-- Several processes fill one store at the same time.  The contents do not depend on their
+-- number; each process checks all of them.
 SELECT workers, parvacuum_test_parallel(workers, 'mixed', 40, 1)
 	= parvacuum_test_parallel(0, 'mixed', 40, 1) AS same
 FROM unnest('{0,1,3}'::int[]) workers;
 
--- Many leaves of the directory, little in them.
+-- Many leaves of the directory with few entries
 SELECT parvacuum_test_parallel(3, 'rare one', 4000, 2)
 	= parvacuum_test_parallel(0, 'rare one', 4000, 2) AS same;
 SELECT parvacuum_test_parallel(3, 'few sparse', 600, 3)
 	= parvacuum_test_parallel(0, 'few sparse', 600, 3) AS same;
 
--- All run out of memory at the same moment: one makes an extent, the others take from
--- it.
+-- All processes run out of memory at the same moment: one makes an extent, and the
+-- others take chunks from it.
 SELECT workers, parvacuum_test_run_dry(workers, 20) AS extents FROM unnest('{0,1,3}'::int[]) workers;
 
 DROP EXTENSION parvacuum_test;

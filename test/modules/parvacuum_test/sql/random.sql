@@ -11,5 +11,5 @@ ORDER BY shared, shape;
 -- other seeds, and stores of all sizes, with their limits
 SELECT parvacuum_test_fuzz(2, 20210707) > 0 AS fuzzed;
 
--- a seed of its own, which an error would tell
+-- a seed that depends on the time, which an error would report
 SELECT parvacuum_test_fuzz(2, 0) > 0 AS fuzzed;

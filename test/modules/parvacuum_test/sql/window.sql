@@ -1,4 +1,4 @@
--- Windows of time: what is one, and when it is open.
+-- Windows of time: which texts are valid, and when a window is open.
 SET datestyle = 'iso, mdy';
 SET timezone = 'UTC';
 
@@ -13,15 +13,15 @@ SELECT text, parvacuum_test_window(text) AS normal FROM unnest(ARRAY[
 	'01:00-02:00 UTC', '01:00-02:00 America/Port-au-Prince', '01:00-02:00 Etc/GMT+5', '01:00-02:00 utc+3'])
 	text;
 
--- as many spans as there may be, and one more
+-- as many spans as are possible, and one more
 SELECT n, length(normal), right(normal, 40) AS "right" FROM unnest(ARRAY[15, 16]) n,
 	LATERAL (SELECT parvacuum_test_window(repeat('Monday-Tuesday 1:00-2:00, ', n) || 'Sun 22:00-06:00 UTC') AS normal) w;
 
--- every day by both its names
+-- every day, by both of its names
 SELECT day, parvacuum_test_window(left(day, 3) || ' 01:00-02:00') AS short, parvacuum_test_window(day || ' 01:00-02:00') AS long
 FROM unnest(ARRAY['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday']) day;
 
--- what is no window
+-- invalid windows
 SELECT text, parvacuum_test_window(text) AS complaint FROM unnest(ARRAY[
 	'always', 'no', 'never 01:00-02:00', 'never UTC', 'nevermore', 'never, 01:00-02:00', ',', '-',
 	'Mo 01:00-02:00', 'Mond 01:00-02:00', 'Mondays 01:00-02:00', 'Montag 01:00-02:00', 'Mon-F 01:00-02:00',
@@ -43,8 +43,8 @@ SELECT parvacuum_test_window('01:00–02:00') = 'A hyphen is expected at "–02:
 	parvacuum_test_window('01:00-02:00 UTCé') = 'A comma or the name of a time zone is expected at "UTCé".' AS no_zone;
 SELECT length(parvacuum_test_window('01:00-02:00 ' || repeat('x', n))) FROM unnest(ARRAY[255, 256, 100000]) n;
 
--- For each time of a list, in the session's zone: is the window open, and when
--- does that change.
+-- For each time of a list, in the time zone of the session: is the window open, and when
+-- does that change?
 CREATE FUNCTION at_times(win text, VARIADIC times timestamptz[])
 RETURNS TABLE (at text, open boolean, until text) LANGUAGE sql AS $$
 	SELECT to_char(t, 'Dy YYYY-MM-DD HH24:MI:SS TZ'), parvacuum_test_window_is_open(win, t),
@@ -52,11 +52,11 @@ RETURNS TABLE (at text, open boolean, until text) LANGUAGE sql AS $$
 	FROM unnest(times) t
 $$;
 
--- always, and never, and in other words
+-- always, never, and other spellings of these
 SELECT text, a.* FROM unnest(ARRAY['', 'never', '00:00-24:00 UTC', 'Mon-Fri 00:00-24:00, Sat-Sun 00:00-24:00 Europe/Berlin',
 	'12:00-12:00 UTC', '00:00-12:00, 12:00-00:00 UTC']) text, at_times(text, '2026-01-01 12:00', 'infinity', '-infinity') a;
 
--- from the begin, and not at the end; 2026-01-05 is a Monday
+-- open at the beginning, and not at the end; 2026-01-05 is a Monday
 SELECT * FROM at_times('08:00-17:30 UTC', '2026-01-05 00:00', '2026-01-05 07:59:59', '2026-01-05 08:00',
 	'2026-01-05 17:29:59', '2026-01-05 17:30', '2026-01-05 23:59:59');
 SELECT * FROM at_times('Tue 08:00-08:01 UTC', '2026-01-05 08:00', '2026-01-06 07:59', '2026-01-06 08:00:30',
@@ -67,20 +67,20 @@ SELECT * FROM at_times('Mon-Fri 22:00-06:00 UTC', '2026-01-05 05:59', '2026-01-0
 	'2026-01-06 06:00', '2026-01-09 22:00', '2026-01-10 05:59', '2026-01-10 06:00', '2026-01-10 22:00');
 SELECT * FROM at_times('Wed 12:00-12:00 UTC', '2026-01-07 11:59', '2026-01-07 12:00', '2026-01-08 11:59', '2026-01-08 12:00');
 
--- over the end of the week, as it is counted, and as people count it
+-- over the end of the week, both as it is stored and as people count it
 SELECT * FROM at_times('Sat 23:00-01:00 UTC', '2026-01-10 22:59', '2026-01-10 23:00', '2026-01-11 00:59', '2026-01-11 01:00');
 SELECT * FROM at_times('Sun 23:00-01:00 UTC', '2026-01-11 22:59', '2026-01-11 23:00', '2026-01-12 00:59', '2026-01-12 01:00');
 SELECT * FROM at_times('Fri-Mon 20:00-04:00 UTC', '2026-01-09 03:59', '2026-01-09 20:00', '2026-01-10 12:00',
 	'2026-01-10 21:00', '2026-01-12 03:59', '2026-01-12 20:00', '2026-01-13 03:59', '2026-01-13 04:00', '2026-01-13 20:00');
 
--- whole days, and spans that meet or lie upon each other
+-- whole days, and spans that touch or overlap
 SELECT * FROM at_times('Sat-Sun 00:00-24:00 UTC', '2026-01-09 23:59:59', '2026-01-10 00:00', '2026-01-11 23:59:59', '2026-01-12 00:00');
 SELECT * FROM at_times('Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 UTC', '2026-01-08 23:00', '2026-01-09 21:59',
 	'2026-01-09 22:00', '2026-01-11 23:59', '2026-01-12 00:00');
 SELECT * FROM at_times('Mon 08:00-12:00, Mon 10:00-14:00, Mon 14:00-15:00 UTC', '2026-01-05 08:00', '2026-01-05 14:00',
 	'2026-01-05 15:00');
 
--- zones: that of the window, not the session's; without one that of the log
+-- time zones: that of the window, not that of the session; without one that of the log
 SELECT * FROM at_times('22:00-06:00 Europe/Berlin', '2026-01-05 20:59 UTC', '2026-01-05 21:00 UTC', '2026-01-06 04:59 UTC',
 	'2026-01-06 05:00 UTC');
 SELECT * FROM at_times('Mon 22:00-23:00 America/New_York', '2026-01-06 02:59 UTC', '2026-01-06 03:00 UTC', '2026-01-06 04:00 UTC');
@@ -100,7 +100,7 @@ SELECT * FROM at_times('01:00-02:30 Europe/Berlin', '2026-03-29 01:00', '2026-03
 SELECT * FROM at_times('Sun 02:00-03:00 Europe/Berlin', '2026-03-22 02:59', '2026-03-22 03:00', '2026-03-29 01:59:59', '2026-03-29 03:00');
 SELECT * FROM at_times('Sun 00:00-24:00 Europe/Berlin', '2026-03-28 23:59:59', '2026-03-29 00:00');
 
--- and back, 03:00 to 02:00 on Sunday 2026-10-25
+-- the clock is put back, 03:00 to 02:00 on Sunday 2026-10-25
 SELECT * FROM at_times('Sat 22:00-06:00 Europe/Berlin', '2026-10-24 22:00', '2026-10-25 06:00');
 SELECT * FROM at_times('02:00-03:00 Europe/Berlin', '2026-10-25 01:59', '2026-10-25 00:00 UTC', '2026-10-25 00:59:59 UTC',
 	'2026-10-25 01:00 UTC', '2026-10-25 02:00 UTC');
@@ -108,13 +108,13 @@ SELECT * FROM at_times('22:00-02:30 Europe/Berlin', '2026-10-25 00:00', '2026-10
 SELECT * FROM at_times('02:30-04:00 Europe/Berlin', '2026-10-25 00:00', '2026-10-25 00:30 UTC', '2026-10-25 01:00 UTC', '2026-10-25 01:30 UTC');
 SELECT * FROM at_times('Sun 00:00-24:00 Europe/Berlin', '2026-10-25 00:00', '2026-10-26 00:00');
 
--- a day that was left out, and clocks that were not set to the minute
+-- a day that was left out, and clocks that were not set to whole minutes
 SET timezone = 'UTC';
 SELECT * FROM at_times('Fri 00:00-24:00 Pacific/Apia', '2011-12-24 09:59 UTC', '2011-12-24 10:00 UTC', '2011-12-30 09:59 UTC');
 SELECT * FROM at_times('12:00-13:00 Europe/Berlin', '1880-01-01 00:00 UTC');
 
--- The change is the first minute in which it is open and was not, or the other
--- way round; compared minute by minute around both changes of the clock.
+-- The change is the first minute in which the window is open and was not before, or the
+-- other way round; compared minute by minute around both changes of the clock.
 SELECT win, count(*) AS changes, count(*) FILTER (WHERE at IS DISTINCT FROM foretold) AS wrong
 FROM unnest(ARRAY['22:00-06:00', 'Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00', '01:30-02:30', '02:30-03:30', '02:00-03:00',
 		'Sun 02:15-02:16', '00:00-02:00, 03:00-04:00', 'Fri-Mon 23:30-02:45', 'Sat 03:00-03:00', '12:00-12:01']) win,

@@ -1,0 +1,118 @@
+# Tables that the scheduler leaves for later: those that core's autovacuum vacuums at the
+# same time, those whose window is closed, and those whose dead rows cannot be removed yet.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+sched_start('scheduler_waits');
+make_bell();
+
+reload_with('parvacuum.scheduler' => 'on');
+my ($reader, $by_horizon);
+
+#
+# Beside core's autovacuum: each table is vacuumed once
+#
+my @many = map { "many_$_" } 1 .. 60;
+sql(map { ("CREATE TABLE $_ (id int)", "INSERT INTO $_ SELECT i FROM generate_series(1, 1000) i", "ALTER TABLE $_ SET ($in, $calm)") } @many);
+sql(map { "VACUUM $_" } @many);
+reload_with(autovacuum => 'on');
+my $of_many = q{SELECT %s FROM pg_stat_user_tables WHERE relname LIKE 'many%%'};
+for my $round (1 .. 3)
+{
+	sql(map { "DELETE FROM $_ WHERE id % 3 = $round - 1" } @many);
+	ok(pv_await($node, sprintf($of_many, sprintf 'bool_and(vacuum_count + autovacuum_count > %d)', $round), 'true'), "beside autovacuum: all tables are vacuumed, $round");
+}
+two_scans();
+note 'vacuums of these tables by autovacuum: ', sql(sprintf $of_many, 'sum(autovacuum_count)');
+
+# core's autovacuum reads the statistics before it takes the lock.  A vacuum may have ended
+# in between.
+my $vacuums_of_many = sql(sprintf $of_many, 'sum(vacuum_count + autovacuum_count)');
+cmp_ok($vacuums_of_many, '>=', 4 * @many, 'beside autovacuum: no table was left out');
+cmp_ok($vacuums_of_many, '<=', 4 * @many + 2, 'beside autovacuum: no table was vacuumed twice, except by a race in core');
+reload_with(autovacuum => 'off');
+$node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'});
+
+#
+# Windows
+#
+my @utc = gmtime(time + 7200);
+my $later = sprintf '%02d:%02d-%02d:%02d UTC', $utc[2], $utc[1], ($utc[2] + 1) % 24, $utc[1];
+sql(map { ("CREATE TABLE w_$_ (id int)", "INSERT INTO w_$_ SELECT i FROM generate_series(1, 1000) i", "ALTER TABLE w_$_ SET ($in, $calm)") }
+	qw(never later now urgent asked database open_database));
+sql(q{ALTER TABLE w_never SET (parvacuum."window" = 'never')}, qq{ALTER TABLE w_later SET (parvacuum."window" = '$later')},
+	map { qq{ALTER TABLE w_$_ SET (parvacuum."window" = 'Sun-Sat 00:00-24:00')} } qw(now open_database));
+sql(map { qq{ALTER TABLE w_$_ SET (parvacuum."window" = 'never')} } qw(urgent asked));
+sql(q{ALTER DATABASE postgres SET parvacuum.urgent_score = 6});
+my @windows = qw(w_never w_later w_now w_urgent w_asked);
+sql(map { "VACUUM $_" } @windows, qw(w_database w_open_database));
+my $skipped = stat_of('skipped_window');
+sql(map { "DELETE FROM $_ WHERE id <= " . ($_ eq 'w_urgent' ? 1000 : 300) } @windows);
+until_vacuumed($_, 2, "$_: it is vacuumed") for qw(w_now w_urgent);
+until_item($_, 'waiting window', "$_: it waits for its window") for qw(w_never w_later w_asked);
+two_scans();
+is(vacuums($_), 1, "$_: it is not vacuumed in the next database scans") for qw(w_never w_later w_asked);
+cmp_ok(stat_of('skipped_window'), '>=', $skipped + 3, 'tables that wait for their window are counted');
+is(sql(q{SELECT until IS NULL, state FROM parvacuum_queue WHERE relid = 'w_never'::regclass}), 't|waiting', 'w_never: the queue shows no end of the wait');
+is(sql(q{SELECT to_char(until AT TIME ZONE 'UTC', 'HH24:MI'), reason FROM parvacuum_queue WHERE "table" = 'w_later'::regclass}),
+	substr($later, 0, 5) . '|window', 'w_later: the queue shows when the window opens');
+sql(q{SELECT parvacuum_enqueue('w_asked')});
+until_vacuumed('w_asked', 2, 'a vacuum by parvacuum_enqueue() does not wait for the window');
+sql(q{ALTER TABLE w_never SET (parvacuum."window" = '')});
+until_vacuumed('w_never', 2, 'w_never: vacuumed when its window is removed');
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'w_later'});
+until_vacuumed('w_later', 2, 'w_later: a vacuum against wraparound does not wait');
+
+sql(q{ALTER DATABASE postgres SET parvacuum."window" = 'never'}, map { "DELETE FROM $_ WHERE id <= 300" } qw(w_database w_open_database));
+until_vacuumed('w_open_database', 2, 'a window of the table overrides that of the database');
+until_item('w_database', 'waiting window', "the window of the database applies to other tables");
+sql('ALTER DATABASE postgres RESET parvacuum."window"');
+until_vacuumed('w_database', 2, 'w_database: vacuumed when the window is removed');
+sql('DROP TABLE ' . join ', ', @windows, qw(w_database w_open_database));
+
+#
+# Dead rows that are not removable yet
+#
+sql('CREATE TABLE seen_by (id int)', 'INSERT INTO seen_by SELECT i FROM generate_series(1, 1000) i', "ALTER TABLE seen_by SET ($in, $calm)");
+sql('CREATE TABLE seen_hot (id int)', 'INSERT INTO seen_hot SELECT i FROM generate_series(1, 1000) i',
+	"ALTER TABLE seen_hot SET ($in, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0)");
+sql('VACUUM seen_by', 'VACUUM ANALYZE seen_hot');
+$reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM seen_by');
+$by_horizon = stat_of('skipped_horizon');
+sql('DELETE FROM seen_by WHERE id <= 500');
+until_item('seen_by', 'waiting horizon', 'seen_by: it waits for the horizon');
+ok(pv_await($node, "SELECT skipped_horizon >= $by_horizon + 3 FROM parvacuum_scheduler_stats()", 'true'), 'seen_by: each database scan skips it, and counts that');
+is(vacuums('seen_by'), 2, 'seen_by: it was vacuumed once');
+is(sql('SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = \'seen_by\''), 500, 'seen_by: the dead rows were not removable');
+for my $times (1 .. 3)
+{
+	sql('DELETE FROM seen_hot WHERE id <= 500 + 10 * ' . $times);
+	ok(pv_await($node, q{SELECT analyze_count FROM pg_stat_user_tables WHERE relname = 'seen_hot'}, 1 + $times), "seen_hot: its changes are analyzed, $times");
+	until_item('seen_hot', 'waiting horizon', "seen_hot: it waits for the horizon, $times");
+}
+is(vacuums('seen_hot'), 2, 'seen_hot: it was vacuumed once');
+$reader->query_safe('COMMIT');
+$reader->quit;
+for my $table (qw(seen_by seen_hot))
+{
+	until_vacuumed($table, 3, "$table: vacuumed again when no snapshot needs the rows");
+	is(sql("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = '$table'"), 0, "$table: the dead rows are removed");
+}
+sql('DROP TABLE seen_by, seen_hot');
+
+#
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

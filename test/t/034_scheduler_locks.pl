@@ -1,0 +1,114 @@
+# Locks that scheduler workers hold, and those that they wait for: when they give way to
+# other sessions, and what becomes of the table.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+sched_start('scheduler_locks');
+make_bell();
+
+reload_with('parvacuum.scheduler' => 'on');
+my ($begun, $pid);
+
+#
+# A worker that vacuums gives way to a session that waits for the lock of its table.
+#
+make_tables(500, qw(gives not_for_age stops));
+start_slow('gives', 'a lock');
+my $locker = $node->background_psql('postgres');
+$begun = time;
+$locker->query_safe(q{SET lock_timeout = '3s'; BEGIN; LOCK TABLE gives IN ACCESS EXCLUSIVE MODE});
+cmp_ok(time - $begun, '<', 2, 'a lock: granted soon after deadlock_timeout');
+like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "public\.gives"/, 'a lock: the log names the table whose vacuum was canceled');
+until_item('gives', 'waiting lock', 'a lock: the table waits for the lock to be released');
+my $locked = stat_of('skipped_lock');
+ok(pv_await($node, "SELECT skipped_lock > $locked FROM parvacuum_scheduler_stats()", 'true'), 'a lock: the skipped table is counted');
+is(vacuums('gives'), 1, 'a lock: the table is not vacuumed yet');
+$locker->query_safe('COMMIT');
+speed(0);
+until_vacuumed('gives', 2, 'a lock: a later database scan vacuums the table');
+is(pv_findings($node, 'gives'), '', 'a lock: the table is whole');
+
+# A statement that needs a lock succeeds, but a vacuum against wraparound does not give way.
+start_slow('not_for_age', 'wraparound');
+is(($node->psql('postgres', q{SET lock_timeout = '3s'; ALTER TABLE not_for_age SET (fillfactor = 90, autovacuum_freeze_max_age = 150000000)}))[0], 0, 'ALTER TABLE gets its lock');
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'not_for_age'});
+ok(pv_await($node, q{SELECT wraparound FROM parvacuum_queue_items() WHERE relid = 'not_for_age'::regclass AND state = 'running'}, 'true'), 'wraparound: the vacuum runs');
+$pid = worker_of('not_for_age');
+like(($node->psql('postgres', q{SET lock_timeout = '500ms'; ALTER TABLE not_for_age SET (fillfactor = 100)}))[2], qr/lock timeout/, 'wraparound: other sessions wait for the lock');
+is(worker_of('not_for_age'), $pid, 'wraparound: the vacuum goes on');
+like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/VACUUM public\.not_for_age \(to prevent wraparound\)/, 'wraparound: pg_stat_activity shows the reason');
+speed(0);
+until_vacuumed('not_for_age', 2, 'wraparound: the vacuum is completed');
+
+# A worker does not wait for a locked table, not even against wraparound.
+reload_with('parvacuum.scheduler_workers' => 1);
+$locker->query_safe('BEGIN; LOCK TABLE not_for_age IN SHARE UPDATE EXCLUSIVE MODE');
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'not_for_age'});
+until_item('not_for_age', 'waiting lock', 'wraparound: a locked table waits in the queue');
+make_dead('gives');
+until_vacuumed('gives', 3, 'wraparound: other tables are vacuumed meanwhile');
+like(slurp_file($node->logfile), qr/LOG: .*parvacuum's scheduler skipped table "not_for_age"/, 'wraparound: the log has that the table was locked');
+$locker->query_safe('COMMIT');
+$locker->quit;
+until_vacuumed('not_for_age', 3, 'wraparound: the table is vacuumed when the lock is released');
+reload_with('parvacuum.scheduler_workers' => 3);
+
+#
+# VACUUM and ANALYZE of a small table that is not too old run in one transaction.  Other
+# vacuums then respect the snapshot of ANALYZE, and it gives way to other sessions.
+#
+sub create_function { return 'CREATE OR REPLACE FUNCTION waits(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN ' . $_[0] . ' RETURN i; END$$'; }
+my %of_size = (at_once => 10, for_age => 10, one_by_one => 5000);
+sql(create_function(''), 'CREATE TABLE removed (i int)');
+sql(map { ("CREATE TABLE $_ (id int, pad char(500))", "ALTER TABLE $_ ALTER pad SET STORAGE PLAIN", "INSERT INTO $_ SELECT i, 'x' FROM generate_series(1, $of_size{$_}) i",
+		"CREATE INDEX ${_}_idx ON $_ (waits(id))", "VACUUM ANALYZE $_") } sort keys %of_size);
+sql(create_function('PERFORM pg_advisory_xact_lock_shared(1);'));
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(1)');
+for my $table (sort keys %of_size)
+{
+	my $statistics = "SELECT reltuples, (SELECT analyze_count FROM pg_stat_user_tables WHERE relid = '$table'::regclass) FROM pg_class WHERE oid = '$table'::regclass";
+	my $left = $of_size{$table} / 5;
+
+	sql("ALTER TABLE $table SET ($in, autovacuum_vacuum_threshold = 5, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0)",
+		'BEGIN', "DELETE FROM $table WHERE id % 5 > 0",
+		q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = '} . ($table eq 'for_age' ? $table : '') . q{'},
+		'SELECT pg_stat_force_next_flush()', 'COMMIT');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 1), "$table: ANALYZE waits in a function of the index");
+	$pid = worker_of($table);
+	is(sql("SELECT count(*) FROM pg_locks WHERE pid = $pid AND relation = '${table}_idx'::regclass AND mode = 'RowExclusiveLock'"), $table eq 'at_once' ? 1 : 0,
+		"$table: whether the index was vacuumed in the same transaction");
+	is(sql($statistics), "$left|1", "$table: the vacuum is committed");
+	sql('INSERT INTO removed VALUES (1)', 'DELETE FROM removed');
+	sql('VACUUM removed');
+	is(sql(q{SELECT pg_relation_size('removed') > 0}), 't', "$table: rows that its snapshot sees are not removed");
+	is(($node->psql('postgres', "BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE $table; COMMIT"))[0], 0, "$table: another session gets the lock");
+	is(sql($statistics), "$left|1", "$table: the vacuum stays committed");
+	sql("ALTER TABLE $table SET (autovacuum_enabled = off)");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 0), "$table: no process waits any more");
+	sql('VACUUM removed');
+	is(sql(q{SELECT pg_relation_size('removed')}), 0, "$table: the rows are removed afterwards");
+}
+$holder->query_safe('SELECT pg_advisory_unlock(1)');
+$holder->quit;
+sql(map { "ALTER TABLE $_ SET (autovacuum_enabled = on)" } sort keys %of_size);
+for my $table (sort keys %of_size)
+{
+	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_user_tables WHERE relid = '$table'::regclass", 2), "$table: a later database scan analyzes it");
+	is(pv_findings($node, $table), '', "$table: the table is whole");
+}
+sql('DROP TABLE removed, ' . join(', ', sort keys %of_size));
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

@@ -1,0 +1,134 @@
+# The speed of the scheduler: the cost limit holds for all workers together, for small and
+# large tables, and follows reloads.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+sched_start('scheduler_speed');
+make_bell();
+
+reload_with('parvacuum.scheduler' => 'on');
+
+my ($count, $from);
+sub units_per_second
+{
+	my ($seconds) = @_;
+	my $from = stat_of('cost_units');
+	my $begun = time;
+	sleep $seconds;
+	my $to = stat_of('cost_units');
+	return ($to - $from) / (time - $begun);
+}
+
+sub is_near
+{
+	my ($is, $should, $what, $least) = @_;
+	note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
+	cmp_ok($is, '>', ($least // 0.88) * $should, "$what: the limit is used");
+	cmp_ok($is, '<', 1.12 * $should, "$what: the limit is kept");
+	return;
+}
+
+#
+# Small tables, each of which costs less than the smallest delay
+#
+my @tiny = map { "tiny_$_" } 1 .. 200;
+reload_with('parvacuum.scheduler' => 'off');
+sql(map { ("CREATE TABLE $_ (a int) WITH ($in)", "INSERT INTO $_ SELECT generate_series(1, 100)", "DELETE FROM $_ WHERE a > 10") } @tiny);
+speed(10000);
+{
+	my $used = stat_of('cost_units');
+	my $begun = time;
+	reload_with('parvacuum.scheduler' => 'on');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'tiny%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @tiny),
+		'small tables: all are vacuumed and analyzed');
+	my $speed = (stat_of('cost_units') - $used) / (time - $begun);
+	note sprintf 'small tables: %.0f units a second of 10000', $speed;
+	cmp_ok($speed, '<', 11000, 'small tables: the limit is kept');
+}
+speed(0);
+sql('DROP TABLE ' . join ', ', @tiny);
+
+# autovacuum_vacuum_cost_limit of a table has no effect where there is no delay.
+make_tables(200, 'own_limit');
+sql('ALTER TABLE own_limit SET (autovacuum_vacuum_cost_limit = 1000)');
+start_slow('own_limit', 'a limit without a delay');
+is_near(units_per_second(1.2), $slowly, 'a limit without a delay', 0.7);
+speed(0);
+ok(pv_await($node, $active, 0), 'a limit without a delay: the table is vacuumed');
+sql('DROP TABLE own_limit');
+
+#
+# The speed of autovacuum, for one worker and for several
+#
+my @payers = map { "payer_$_" } 1 .. 8;
+make_tables(400, @payers);
+reload_with('parvacuum.scheduler_max_cost' => -1, autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => 2);
+is(stat_of('max_cost'), 10000, 'scheduler_max_cost = -1: the speed of autovacuum');
+reload_with('parvacuum.scheduler_workers' => 1);
+make_dead(@payers);
+for my $workers (1, 4)
+{
+	reload_with('parvacuum.scheduler_workers' => $workers);
+	ok(pv_await($node, $running, $workers), "$workers workers at work");
+	is_near(units_per_second(3), 10000, "$workers workers at work");
+}
+reload_with(autovacuum_vacuum_cost_delay => 4);
+is_near(units_per_second(1.5), 5000, 'a longer delay after a reload');
+
+# At this rate a page costs more than a worker sleeps at a time.  After a change the rest
+# is slept off at the new rate.
+speed(20);
+my $slow = units_per_second(6);
+note sprintf 'a very low rate: %.0f units a second of 20', $slow;
+cmp_ok($slow, '<', 90, 'a very low rate is kept');
+speed(10000);
+is_near(units_per_second(3), 10000, 'a higher rate takes effect within a second', 0.4);
+speed(0);
+is(stat_of('max_cost'), 0, 'no limit');
+ok(pv_await($node, $active, 0), 'no limit: all tables are vacuumed');
+sql('DROP TABLE ' . join ', ', @payers);
+
+#
+# The limits for statements of users do not apply: the vacuum takes five seconds.
+#
+my @limits = ('statement_timeout', $node->pg_version >= 17 ? 'transaction_timeout' : ());
+make_tables(500, 'limited');
+sql(map { "ALTER DATABASE postgres SET $_ = '1s'" } @limits);
+{
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=0" } @limits;
+	reload_with('parvacuum.scheduler' => 'off');
+	reload_with('parvacuum.scheduler' => 'on');
+	$count = vacuums('limited');
+	start_slow('limited', 'limits');
+	until_vacuumed('limited', $count + 1, 'limits: the vacuum is completed');
+	is(stat_of('errors'), 0, 'limits: no error is counted');
+	sql(map { "ALTER DATABASE postgres RESET $_" } @limits);
+}
+
+#
+# A rate above the range of vacuum_cost_limit; parallel workers are started all the same.
+#
+reload_with('parvacuum.scheduler' => 'off', vacuum_cost_limit => 300, vacuum_cost_delay => 1);
+reload_with('parvacuum.scheduler' => 'on', 'log_autovacuum_min_duration' => 0);
+speed(2000000);
+$count = vacuums('limited');
+$from = -s $node->logfile;
+make_dead('limited');
+until_vacuumed('limited', $count + 1, 'a high rate: the vacuum is completed');
+is(stat_of('errors'), 0, 'a high rate: no error is counted');
+ok($node->wait_for_log(qr/vacuum of table "postgres\.public\.limited"/, $from), 'a high rate: the vacuum is logged');
+unlike(slurp_file($node->logfile, $from), qr/outside the valid range/, 'a high rate: parallel workers accept their settings');
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

@@ -1,0 +1,119 @@
+# Small tables beside large ones: a table that changes all the time is not kept waiting by
+# the vacuum of a large one, whatever the number of workers is.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler;
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+sched_start('scheduler_large');
+make_bell();
+
+reload_with('parvacuum.scheduler' => 'on');
+my ($count, $pid, $begun);
+
+sub units_per_second
+{
+	my ($seconds) = @_;
+	my $from = stat_of('cost_units');
+	my $begun = time;
+	sleep $seconds;
+	my $to = stat_of('cost_units');
+	return ($to - $from) / (time - $begun);
+}
+
+sub is_near
+{
+	my ($is, $should, $what, $least) = @_;
+	note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
+	cmp_ok($is, '>', ($least // 0.88) * $should, "$what: the limit is used");
+	cmp_ok($is, '<', 1.12 * $should, "$what: the limit is kept");
+	return;
+}
+
+#
+# A hot table beside large ones of more than 64 MB, whose vacuum takes minutes, and beside
+# 200 other tables
+#
+my @large = qw(large_a large_b);
+my @others = map { "other_$_" } 1 .. 200;
+make_tables(8400, @large);
+sql(map { ("CREATE TABLE $_ (id int) WITH ($in, $calm)", "INSERT INTO $_ SELECT i FROM generate_series(1, 600) i") } @others);
+sql('CREATE TABLE hot (id int, k int) WITH (fillfactor = 50)', 'INSERT INTO hot SELECT i, 0 FROM generate_series(1, 1000) i', "ALTER TABLE hot SET ($in, $calm)");
+sql(map { "VACUUM $_" } @others, 'hot');
+my $of_others = q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'other%' AND vacuum_count = };
+my $n = 1;
+
+for my $workers (1, 2)
+{
+	my $what = "$workers workers, a large table";
+	speed(6000);
+	reload_with('parvacuum.scheduler_workers' => $workers);
+	$count = vacuums('hot');
+	make_dead(@large);
+	ok(pv_await($node, q{SELECT string_agg(concat_ws(' ', state, reason, size_class), ', ' ORDER BY state DESC)
+		FROM parvacuum_queue_items() WHERE relid IN ('large_a'::regclass, 'large_b'::regclass)}, 'running large, queued large tables large'), "$what: one of the large tables is being vacuumed") or diag queue();
+	$pid = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'});
+	sql(q{SELECT parvacuum_enqueue('large_b', 500)});
+	make_dead(@others);
+	ok(pv_await($node, q{SELECT count(*) > 100 FROM parvacuum_queue WHERE state = 'queued'}, 'true'), "$what: the other tables are queued");
+
+	# The hot table waits for the next database scan and for the small table that is being
+	# vacuumed then.  It is not the last one if some of the others are left.
+	$begun = time;
+	sql('UPDATE hot SET k = k + 1');
+	until_vacuumed('hot', $count + 1, "$what: the hot table is vacuumed");
+	my $waited = time - $begun;
+	my $done = sql("$of_others 1 + $workers");
+	note sprintf '%s: the hot table waited %.1f s, %d of the others were vacuumed before it', $what, $waited, $done;
+	cmp_ok($waited, '<', 5, "$what: the hot table waits for a short time only");
+	cmp_ok($done, '<', @others, "$what: the hot table is vacuumed before the last of the others");
+	ok(pv_await($node, "$of_others 1 + $workers", scalar @others), "$what: the others are vacuumed");
+	is(sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'}), $pid, "$what: the vacuum of the large table still goes on");
+
+	# A higher rate reaches the vacuum of the large table.
+	if ($workers == 2)
+	{
+		# the cost of the other tables may still have to be slept off
+		is_near(units_per_second(4), 6000, "$what: at the low rate", 0.7);
+		speed(60000);
+		is_near(units_per_second(4), 60000, "$what: at ten times the rate", 0.7);
+	}
+	speed(0);
+	ok(pv_await($node, $active, 0), "$what: the queue is empty");
+}
+is(pv_findings($node, $_), '', "$_ is whole") for qw(large_a hot other_1);
+
+# After scheduler_workers was lowered below the number of large tables being vacuumed, one
+# more worker takes the small tables.
+speed(6000);
+reload_with('parvacuum.scheduler_workers' => 3);
+make_dead(@large);
+my $on_large = q{SELECT string_agg(pid::text, ' ' ORDER BY relid) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
+ok(pv_await($node, "SELECT count(*) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'", 2), 'fewer workers: two large tables are being vacuumed');
+my @pids = sql($on_large);
+for my $workers (1, 2)
+{
+	reload_with('parvacuum.scheduler_workers' => $workers);
+	for (1 .. 2)
+	{
+		$count = vacuums('hot');
+		sql('UPDATE hot SET k = k + 1');
+		until_vacuumed('hot', $count + 1, "fewer workers, $workers: the hot table is vacuumed");
+	}
+}
+is_deeply([ sql($on_large) ], \@pids, 'fewer workers: both vacuums of large tables still go on');
+reload_with('parvacuum.scheduler_workers' => 2);
+speed(0);
+ok(pv_await($node, $active, 0), 'fewer workers: the queue is empty');
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

@@ -1,0 +1,95 @@
+# What the scheduler's way of vacuuming tables must not cost or lose: flushes of WAL,
+# all-visible pages, pending GIN entries, statistics that are off, limits of workers.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler;
+use PvTest;
+use Test::More;
+
+sched_start('scheduler_tables');
+make_bell();
+
+reload_with('parvacuum.scheduler' => 'on');
+my $from;
+
+#
+# On a slow disk, most of the time would be spent waiting for it.  Of 100 small tables
+# hardly any causes a flush of its own.
+#
+my $flushes = $node->pg_version >= 18 ? q{SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'} : 'SELECT wal_sync FROM pg_stat_wal';
+my $gone = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
+my @unflushed = map { "unflushed_$_" } 1 .. 100;
+reload_with('parvacuum.scheduler' => 'off', fsync => 'on');
+sql(map { ("CREATE TABLE $_ WITH ($in) AS SELECT i FROM generate_series(1, 100) i", "DELETE FROM $_ WHERE i > 10") } @unflushed);
+my $flushed = sql('CHECKPOINT', $flushes);
+reload_with('parvacuum.scheduler' => 'on', 'parvacuum.scheduler_workers' => 1);
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'unflushed%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @unflushed), 'flushes: 100 tables are vacuumed and analyzed');
+reload_with('parvacuum.scheduler' => 'off');
+ok(pv_await($node, $gone, 0), 'flushes: the worker has ended, and reported its statistics');
+cmp_ok(sql($flushes) - $flushed, '<', @unflushed / 2, 'flushes: far fewer than tables');
+reload_with('parvacuum.scheduler' => 'on', fsync => 'off');
+sql('DROP TABLE ' . join ', ', @unflushed);
+
+# WAL that is not flushed yet does not keep a table from becoming all-visible.  Here the
+# transactions that load eight tables share a group of the commit log with the ANALYZEs.
+my @fresh = map { "fresh_$_" } 1 .. 8;
+reload_with('parvacuum.scheduler' => 'off', fsync => 'on', wal_writer_delay => 10000);
+sql(map { "CREATE TABLE $_ (i int) WITH ($in)" } @fresh);
+sql('DO $$ BEGIN WHILE txid_current() % 32 < 31 LOOP COMMIT; END LOOP; END $$', map { "INSERT INTO $_ SELECT generate_series(1, 1500)" } @fresh);
+reload_with('parvacuum.scheduler' => 'on');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_user_tables WHERE relname LIKE 'fresh%' AND vacuum_count > 0 AND analyze_count > 0}, scalar @fresh), 'fresh tables: all are vacuumed and analyzed');
+is(sql(q{SELECT count(*) FROM pg_class WHERE relname LIKE 'fresh%' AND relallvisible = relpages}), scalar @fresh, 'fresh tables: all pages are all-visible');
+reload_with(fsync => 'off', wal_writer_delay => 200);
+sql('DROP TABLE ' . join ', ', @fresh);
+
+#
+# Pending entries of a GIN index are inserted even if there is nothing to vacuum.
+#
+sql('CREATE TABLE entries (a int[])', 'CREATE INDEX entries_gin ON entries USING gin (a)', 'CREATE INDEX entries_btree ON entries (a)');
+sql('INSERT INTO entries SELECT ARRAY[i, i + 1] FROM generate_series(1, 500) i');
+my $pending = q{SELECT n_pending_pages FROM gin_metapage_info(get_raw_page('entries_gin', 0))};
+cmp_ok(sql($pending), '>', 0, 'a GIN index: entries are pending');
+sql("ALTER TABLE entries SET ($in, autovacuum_vacuum_insert_threshold = -1)");
+ok(pv_await($node, $pending, 0), 'a GIN index: no entries are pending any more');
+is(sql(q{SELECT vacuum_count, analyze_count FROM pg_stat_user_tables WHERE relname = 'entries'}), '0|1', 'a GIN index: an ANALYZE inserted them');
+is(pv_findings($node, 'entries'), '', 'a GIN index: the table is whole');
+
+#
+# With track_counts off, only the ages of tables cause vacuums.
+#
+sql("CREATE TABLE uncounted WITH ($in) AS SELECT i FROM generate_series(1, 1000) i", 'ALTER TABLE uncounted SET (autovacuum_enabled = off)');
+sql('DELETE FROM uncounted');
+$from = -s $node->logfile;
+reload_with(track_counts => 'off');
+ok($node->wait_for_log(qr/WARNING: .*parvacuum's scheduler vacuums tables only for their age/, $from), 'track_counts off: the log says what that means');
+sql('ALTER TABLE uncounted SET (autovacuum_enabled = on)');
+my $until = stat_of('passes + 3');
+my $so_far = stat_of('vacuums');
+ok(pv_await($node, "SELECT passes >= $until FROM parvacuum_scheduler_stats()", 'true'), 'track_counts off: database scans go on');
+is(stat_of('vacuums'), $so_far, 'track_counts off: no table is vacuumed by old counts');
+reload_with(track_counts => 'on');
+until_vacuumed('uncounted', 1, 'track_counts on again: the counts from before apply');
+is(() = slurp_file($node->logfile, $from) =~ /only for their age/g, 1, 'track_counts off: logged once');
+
+#
+# The engine of core gets no parallel workers from the scheduler, because the scheduler's
+# cost limit would not apply to them.
+#
+sql('CREATE TABLE stocks (a int, b int) WITH (autovacuum_enabled = off)', 'INSERT INTO stocks SELECT i, i FROM generate_series(1, 20000) i',
+	'CREATE INDEX ON stocks (a)', 'CREATE INDEX ON stocks (b)', 'DELETE FROM stocks WHERE a % 2 = 0');
+reload_with(log_min_messages => 'debug2');
+$from = -s $node->logfile;
+sql(q{SELECT parvacuum_enqueue('stocks', 10)});
+until_vacuumed('stocks', 1, 'engine of core: the table is vacuumed');
+reload_with(log_min_messages => 'warning');
+unlike(slurp_file($node->logfile, $from), qr/launched \d+ parallel vacuum workers? for index vacuuming/, 'engine of core: without parallel workers');
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

@@ -1,0 +1,164 @@
+# The scheduler and databases that are dropped, copied, renamed, locked, invalid or urgent,
+# and more databases than it has queues.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler qw(:DEFAULT !speed);
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+sched_start('scheduler_databases', q{
+autovacuum_freeze_max_age = 100000
+vacuum_freeze_min_age = 0
+parvacuum.scheduler = on
+});
+
+# Cost units per second of all workers together.  The launcher may not be there to apply it.
+sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
+
+my $workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
+my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
+
+# Keep the only worker busy.
+sub keep_busy
+{
+	reload_with('parvacuum.scheduler_workers' => 1);
+	speed($slow_keyed);
+	make_keyed_dead('busy');
+	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
+	until_item('busy', 'running', "$_[0]: the only worker is busy");
+	return;
+}
+
+sub go_on
+{
+	speed(0);
+	until_answer($active, 0, "$_[0]: the queue is empty");
+	reload_with('parvacuum.scheduler_workers' => 3);
+	return;
+}
+
+make_keyed(qw(busy t_ended t_truncated t_last));
+
+#
+# A database is dropped while one of its tables is queued.
+#
+sub make_database
+{
+	my ($name) = @_;
+	sql("CREATE DATABASE $name");
+	$node->safe_psql($name, join ";\n", 'CREATE EXTENSION parvacuum', create_keyed('t'));
+	$node->safe_psql($name, 'VACUUM t');
+	$node->safe_psql($name, join ";\n", 'ALTER TABLE t SET (autovacuum_enabled = off)', q{UPDATE t SET pad = 'y'}, 'CHECKPOINT', 'ALTER TABLE t SET (autovacuum_enabled = on)');
+	return sql("SELECT oid FROM pg_database WHERE datname = '$name'");
+}
+
+keep_busy('a dropped database');
+my $oid = make_database('dropped');
+$node->safe_psql('dropped', q{SELECT parvacuum_enqueue('t')});
+until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'queued', 'a dropped database: a table is queued');
+reload_with(autovacuum_naptime => 4);
+sleep 1.2;
+my $from = log_length();
+sql('DROP DATABASE dropped');
+go_on('a dropped database');
+until_answer("SELECT count(*) FROM parvacuum_queue_items() WHERE datid = $oid", 0, 'a dropped database: its queue is removed');
+cmp_ok(times_logged('FATAL: ', $from), '<', 10, 'a dropped database: workers do not try to connect again and again');
+reload_with(autovacuum_naptime => 1);
+
+# Statements that need a database without other sessions, while a worker is there
+for my $statement ('DROP DATABASE visited', 'CREATE DATABASE another TEMPLATE visited', 'ALTER DATABASE visited RENAME TO left_alone')
+{
+	speed($slow_keyed);
+	my $oid = make_database('visited');
+	until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'running', "$statement: a worker vacuums a table there");
+	my $begun = time;
+	is(($node->psql('postgres', $statement))[0], 0, "$statement: succeeds");
+	cmp_ok(time - $begun, '<', 6, "$statement: within seconds");
+	speed(0);
+	if ($statement =~ /TEMPLATE/)
+	{
+		is($node->safe_psql('another', 'SELECT count(*) FROM t'), 300, "$statement: the copy is whole");
+		sql('DROP DATABASE visited', 'DROP DATABASE another');
+	}
+	elsif ($statement =~ /RENAME/)
+	{
+		ok($node->poll_query_until('left_alone', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), "$statement: the table is vacuumed afterwards");
+		sql('DROP DATABASE left_alone');
+	}
+}
+
+# A database to which no session can connect for some time: the worker that waits for it
+# does not count against scheduler_workers.
+make_database('locked');
+reload_with('parvacuum.scheduler_workers' => 1);
+my $owner = $node->background_psql('postgres');
+$owner->query_safe('BEGIN; ALTER DATABASE locked RENAME TO locked_out');
+my $waiting = q{SELECT count(*) FROM pg_locks WHERE classid = 'pg_database'::regclass AND objid <> 0 AND NOT granted};
+until_answer($waiting, 1, 'a locked database: the only worker waits for it');
+my $begun = time;
+my $count = vacuums('t_last');
+make_keyed_dead('t_last');
+until_vacuumed('t_last', $count + 1, 'a locked database: tables of other databases are vacuumed');
+cmp_ok(time - $begun, '<', 30, 'a locked database: without a long wait');
+sleep 3;
+is(sql($waiting), 1, 'a locked database: no other worker is sent there');
+$owner->query_safe('ROLLBACK');
+$owner->quit;
+ok($node->poll_query_until('locked', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'a locked database: its table is vacuumed when the lock is released');
+sql('DROP DATABASE locked');
+reload_with('parvacuum.scheduler_workers' => 3);
+
+# A database that is much more urgent than the one that has the only worker
+keep_busy('an urgent database');
+my @less = qw(t_ended t_last t_truncated);
+sql(map { "SELECT parvacuum_enqueue('$_', 50)" } @less);
+my $of_less = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'queued' AND priority = 50};
+$oid = make_database('urgent');
+$node->safe_psql('urgent', q{SELECT parvacuum_enqueue('t', 1000)});
+ok($node->poll_query_until('urgent', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'an urgent database: its table is vacuumed');
+cmp_ok(sql($of_less), '>', 0, 'an urgent database: before the other tables that are queued');
+go_on('an urgent database');
+sql('DROP DATABASE urgent');
+
+# A database that an interrupted DROP DATABASE has left invalid, with a queued table
+keep_busy('an invalid database');
+$oid = make_database('invalid');
+$node->safe_psql('invalid', q{SELECT parvacuum_enqueue('t')});
+until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'queued', 'an invalid database: a table is queued');
+sql(q{UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'invalid'});
+$from = log_length();
+go_on('an invalid database');
+until_answer("SELECT count(*) FROM parvacuum_queue_items() WHERE datid = $oid", 0, 'an invalid database: its queue is removed');
+cmp_ok(times_logged('FATAL: .*invalid', $from), '<', 10, 'an invalid database: workers do not try to connect again and again');
+sql('DROP DATABASE invalid');
+
+#
+# More databases than queues: those that have a queue are served, then the others.  A new
+# launcher considers databases in the order in which they were created.
+#
+sub make_small_table { return $node->safe_psql($_[0], 'CREATE EXTENSION parvacuum; CREATE TABLE small AS SELECT 1 AS i'); }
+sql("CREATE DATABASE $_"), make_small_table($_) for qw(queue_1 queue_2);
+reload_with('parvacuum.queue_limit' => 2);
+my $gone = sql("SELECT pid $launcher");
+sql("SELECT pg_terminate_backend($gone)");
+until_answer("SELECT count(*) $workers", 0, 'more databases than queues: no worker is left');
+$node->safe_psql($_, q{SELECT parvacuum_enqueue('small', 50)}) for qw(queue_1 queue_2);
+is(sql(q{SELECT count(DISTINCT datid) FROM parvacuum_queue_items() WHERE state = 'queued'}), 2, 'more databases than queues: all queues are used');
+until_answer("SELECT count(*) $launcher AND pid <> $gone", 1, 'more databases than queues: the launcher is started again');
+$count = vacuums('t_last');
+make_keyed_dead('t_last');
+until_vacuumed('t_last', $count + 1, 'more databases than queues: the database without a queue is served');
+ok($node->poll_query_until($_, 'SELECT vacuum_count > 0 FROM pg_stat_user_tables'), "more databases than queues: $_ is served") for qw(queue_1 queue_2);
+sql('DROP DATABASE queue_1', 'DROP DATABASE queue_2');
+reload_with('parvacuum.queue_limit' => 32768);
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

@@ -1,0 +1,94 @@
+# The scheduler keeps databases young to which no session can connect.  On a standby it
+# does nothing until that is promoted, and its changes reach the standby's sessions.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvScheduler qw(:DEFAULT !speed);
+use PvTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+sched_start('scheduler_primary', q{
+autovacuum_freeze_max_age = 100000
+vacuum_freeze_min_age = 0
+parvacuum.scheduler = on
+}, allows_streaming => 1);
+
+# Cost units per second of all workers together.  The launcher may not be there to apply it.
+sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
+
+# A function of an index, and how it is made to fail
+my $works = 'CREATE OR REPLACE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN i; END$$';
+my $break = 'CREATE OR REPLACE FUNCTION broken(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RAISE EXCEPTION \'broken\'; END$$';
+
+make_keyed(qw(e_function t_last));
+sql($works, 'CREATE INDEX ON e_function (broken(id))', 'ALTER TABLE e_function SET (autovacuum_analyze_threshold = 10, autovacuum_analyze_scale_factor = 0)');
+sql('DELETE FROM e_function WHERE id % 3 = 0');
+sql('VACUUM ANALYZE e_function');
+
+#
+# Ages, also of databases to which no session can connect.  The scheduler does not vacuum
+# shared catalogs, so the test does where the result shows in pg_database.
+#
+reload_with('parvacuum.scheduler' => 'off');
+sql('CREATE DATABASE closed');
+$node->safe_psql('closed', 'CREATE TABLE t AS SELECT 1 AS i');
+# A table with pages that only an aggressive vacuum reads, and with nothing else to vacuum
+sql('SET vacuum_freeze_min_age = 1000000', "CREATE TABLE aged WITH ($in, $low, autovacuum_vacuum_insert_threshold = -1, $calm) AS SELECT i, repeat('x', 1000) FROM generate_series(1, 2000) i", 'VACUUM aged');
+is(sql(q{SELECT all_visible > 200 AND all_frozen < 100 FROM pg_visibility_map_summary('aged')}), 't', 'an old table: its pages are not all-frozen');
+sql(q{DO $$ BEGIN FOR i IN 1 .. 92000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+$node->safe_psql('closed', join ";\n", map { "VACUUM (FREEZE) $_" }
+	split /\n/, $node->safe_psql('closed', q{SELECT oid::regclass FROM pg_class WHERE relisshared AND relkind = 'r'}));
+sql(q{UPDATE pg_database SET datallowconn = false WHERE datname = 'closed'});
+cmp_ok(sql(q{SELECT age(datfrozenxid) FROM pg_database WHERE datname = 'closed'}), '>', 90000, 'a closed database: it is old');
+reload_with('parvacuum.enabled' => 'on', 'parvacuum.scheduler' => 'on');
+until_answer(q{SELECT age(datfrozenxid) < 10000 FROM pg_database WHERE datname = 'closed'}, 'true', 'a closed database: a database scan makes it young');
+ok($node->poll_query_until('template1', q{SELECT max(age(relfrozenxid)) < 10000 FROM pg_class WHERE relkind IN ('r', 't') AND NOT relisshared}), 'a template database is young, too');
+reload_with('parvacuum.enabled' => 'off');
+until_answer(q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true', 'an old table: it is young');
+
+#
+# Recovery: the scheduler does nothing on a standby until that is promoted.
+#
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('scheduler_standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->start;
+pv_catch_up($node, $standby);
+is($standby->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'recovery: no process of the scheduler');
+
+# Sessions of the standby get the invalidations of a vacuum, even if the ANALYZE in its
+# transaction failed.
+sub estimate { return $_[0]->query_safe("EXPLAIN SELECT * FROM $_[1]") =~ /rows=(\d+)/ ? $1 : ''; }
+sql("CREATE TABLE told (id int) WITH ($in, $low, autovacuum_vacuum_insert_threshold = -1, $calm)", 'INSERT INTO told SELECT i FROM generate_series(1, 300) i WHERE i % 3 > 0', 'VACUUM told');
+pv_catch_up($node, $standby);
+my $session = $standby->background_psql('postgres');
+is(estimate($session, $_), sql("SELECT reltuples FROM pg_class WHERE relname = '$_'"), "recovery: a session of the standby has the number of rows of $_") for qw(e_function told);
+my %count = map { $_ => vacuums($_) } qw(e_function told);
+my $failed = stat_of('errors');
+sql($break, map { "DELETE FROM $_ WHERE id % 3 = 1" } qw(e_function told));
+until_vacuumed($_, $count{$_} + 1, "recovery: $_ is vacuumed") for qw(e_function told);
+until_answer("SELECT errors > $failed FROM parvacuum_scheduler_stats()", 'true', 'recovery: the ANALYZE failed');
+pv_catch_up($node, $standby);
+for my $table (qw(e_function told))
+{
+	is(sql("SELECT reltuples FROM pg_class WHERE relname = '$table'"), 100, "recovery: $table has the number of rows that the vacuum counted");
+	is(estimate($session, $table), 100, "recovery: the session of the standby has the new number of rows of $table");
+}
+$session->quit;
+sql('ALTER TABLE e_function SET (autovacuum_enabled = off)');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM parvacuum_queue'), 0, 'recovery: the queue is empty');
+isnt(($standby->psql('postgres', q{SELECT parvacuum_enqueue('t_last')}))[0], 0, 'recovery: parvacuum_enqueue() fails');
+$node->stop;
+pv_no_crash($node, 'the server');
+$standby->promote;
+$standby->safe_psql('postgres', 'DELETE FROM t_last WHERE id % 3 = 0');
+ok($standby->poll_query_until('postgres', 'SELECT ' . vacuum_sql('t_last') . ' > 0'), 'recovery: after a promotion the scheduler vacuums a table');
+$standby->stop;
+pv_no_crash($standby, 'the standby');
+done_testing();
