@@ -96,7 +96,7 @@ FROM pg_class WHERE relname = 'theirs_pkey';
 -- an index that has come to nothing
 SELECT failure('e', 'INSERT INTO good SELECT g, NULL, 1 FROM generate_series(1001, 1002) g') \g /dev/null
 SELECT is((failure('e', 'CREATE UNIQUE INDEX CONCURRENTLY good_c ON good (c)')).state, '23505', 'an index cannot be built');
-SELECT fails('e', 'SELECT parvacuum_sweep(''good_c'')', '55000', 'cannot sweep index "good_c"', 'Wait for that, or REINDEX it.', 'and what is left of it not be swept');
+SELECT fails('e', 'SELECT parvacuum_sweep(''good_c'')', '55000', 'cannot sweep index "good_c"', 'Wait until that has finished, or REINDEX the index.', 'and what is left of it not be swept');
 DROP INDEX good_c;
 
 -- where parvacuum_run() is refused, a sweep is not

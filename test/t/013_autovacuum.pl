@@ -121,7 +121,7 @@ like($entry, qr/index scans: 1\n/, 'opted in: core\'s first line');
 like($entry, qr/pages: .*\n.*tuples: .*\n.*removable cutoff: .*\n/, 'opted in: and its next ones');
 like($entry, qr/engine: parvacuum, 2 parallel workers launched \(planned: 2\)/, 'opted in: two workers by default');
 like($entry, qr/phases: heap scan [\d.]+ ms, index vacuum [\d.]+ ms, second heap pass [\d.]+ ms, index cleanup [\d.]+ ms/, 'opted in: the phases');
-like($entry, qr/dead item store: \d+ bytes at most, \d+ segments, index scans: 1\n/, 'opted in: the store and the rounds');
+like($entry, qr/dead item store: \d+ bytes at most, \d+ segments, index scans: 1\n/, 'opted in: the store and the index scans');
 
 like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 1)'), qr/1 parallel workers launched \(planned: 1\)/, 'workers = 1');
 like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 0)'), qr/0 parallel workers launched \(planned: 0\)/, 'workers = 0');

@@ -112,7 +112,7 @@ for my $workers (0, 2)
 
 	is(join(' ', map { "$_:$index{$_}{entries}" } sort keys %index), 'timed_a:20000 timed_b:20000 timed_c:20000 timed_d:3', "$what: a line for each, with its entries");
 	is($index{$_}{pages}, sql("SELECT pg_relation_size('$_') / 8192"), "$what: pages of $_") for qw(timed_a timed_b timed_c);
-	like($index{timed_a}{rest}, qr/^, shared by several processes, the last \d+\.\d+ ms of it by one, pages visited again after splits: 0$/, "$what: one was shared");
+	like($index{timed_a}{rest}, qr/^, vacuumed by several processes, the last \d+\.\d+ ms by one of them, pages visited again after splits: 0$/, "$what: one was shared");
 	is($index{$_}{rest}, '', "$what: $_ was not") for qw(timed_b timed_c timed_d);
 	for my $index (qw(timed_a timed_b timed_c))
 	{
