@@ -137,7 +137,7 @@ struct PvBlockScan
 	BlockNumber range_end;
 	BlockNumber cur;			/* next block of the range to decide about */
 	BlockNumber visit_until;	/* blocks before this are visited, although all-visible */
-	BlockNumber skip_until;		/* blocks before this are skipped, except for a sample: a run that core would read */
+	BlockNumber skip_until;		/* blocks before this are skipped, except for a sample */
 	BlockNumber long_run_until; /* end of the last skipped run, if core would have skipped it too */
 	BlockNumber passed;			/* skipped since the last block to be visited */
 	PvSkippedPages skipped;		/* of these, the pages that core would read */

@@ -20,7 +20,7 @@
  *	   region 0     region 1            region 2
  *
  * All participants share both budgets: one atomic for the successes, and one
- * for the failures of each region, whoever has which part of it.  Blocks are
+ * for the failures of each region, whichever participant scans it.  Blocks are
  * chosen some time before they are visited, so both budgets can be exceeded a
  * little.
  *

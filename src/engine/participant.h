@@ -121,7 +121,12 @@ typedef struct PvIndexUnit
 	BlockNumber pages;			/* estimated number of pages to visit */
 
 	pg_atomic_flag begun;
-	pg_atomic_uint64 began_at;	/* in this phase, in microseconds of a clock that all processes share; 0: not yet begun */
+
+	/*
+	 * When it was begun in this phase, in microseconds of a clock that all
+	 * processes share; 0: not yet
+	 */
+	pg_atomic_uint64 began_at;
 
 	/* Written by the participant that completes the unit */
 	bool		done;

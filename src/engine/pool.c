@@ -234,8 +234,8 @@ warn_of_no_room(const PvPool *pool)
  *
  * Before PG 16 the variables of the cost settings are what cost-based delay
  * uses.  A scheduler worker has values in them that the settings do not
- * accept, and workers, which get the settings, would fail.  So they get valid
- * values; they are told separately what to use.
+ * accept, and workers, which get the settings, would fail.  So the
+ * variables get valid values here; workers use what is in PvCostShared.
  */
 static void
 init_segment(ParallelContext *pcxt)
