@@ -245,7 +245,7 @@ pv_btree_finish(PvBtreeScan *scan)
 												  ALLOCSET_DEFAULT_SIZES);
 	_bt_pendingfsm_init(indrel, &vstate, !scan->bulk_delete);
 
-	pv_wait_point("nbtree pv_btree_finish");
+	pv_wait_point("nbtree finish");
 	scan->counts = scan->btree->counts;
 	stats.num_pages = visit_leftovers(scan);
 	revisit_pages(scan, stats.num_pages);
