@@ -27,13 +27,22 @@ OBJS = \
 	src/base/window.o \
 	src/engine/dispense.o \
 	src/engine/eager.o \
+	src/engine/finish.o \
+	src/engine/freeze.o \
 	src/engine/heap_scan.o \
 	src/engine/heap_vacuum.o \
+	src/engine/hot_chain.o \
+	src/engine/index_am.o \
 	src/engine/index_order.o \
+	src/engine/index_parallel.o \
 	src/engine/index_vacuum.o \
 	src/engine/nbtree.o \
+	src/engine/nbtree_bitmap.o \
+	src/engine/nbtree_delete.o \
+	src/engine/nbtree_page.o \
 	src/engine/page.o \
 	src/engine/participant.o \
+	src/engine/plan.o \
 	src/engine/pool.o \
 	src/engine/prune.o \
 	src/engine/reader.o \
@@ -41,6 +50,7 @@ OBJS = \
 	src/engine/reserve.o \
 	src/engine/sample.o \
 	src/engine/sweep.o \
+	src/engine/sweep_page.o \
 	src/engine/truncate.o \
 	src/engine/vacuum.o \
 	src/engine/visibility_map.o \

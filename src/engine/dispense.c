@@ -9,47 +9,51 @@
  *	 |---------------|--------------------------------------|
  *	  claimed ranges  | 4096 | 4096 | 2048 |...| 128 | 128 |
  *
- * A claim takes a share of what is left: large at first, so that claims are
- * few and reading is sequential, and small towards the end, so that all
- * participants end together.  Ranges are whole segments.  A claimed
- * block belongs to its claimer alone until the phase ends, look-ahead
- * included: two processes waiting for a cleanup lock on one buffer is an
- * error, and a pin that a peer holds for look-ahead would be waited for
- * for ever.
+ * A claim takes a share of what is left.  The first ranges are large, so that
+ * claims are few and reading is sequential.  The last ones are small, so that
+ * all participants end at about the same time.  Ranges are whole segments.  A
+ * claimed block belongs to one participant alone until the phase ends, reading
+ * ahead included.  The reason is the cleanup lock: two processes that wait for
+ * a cleanup lock on the same buffer are an error, and a process would wait
+ * forever for a pin that another one holds for reading ahead.
  *
  * Within its range a participant reads the visibility map and decides which
- * blocks to visit, some way ahead of where it is, as the reader (engine/reader.c) asks
- * for them:
+ * blocks to visit, some blocks ahead of the one that it is working on, as the
+ * reader (engine/reader.c) asks for them:
  *
  *	 range  |..........SSSSSSSSSSSSSSSS........|		S: skippable run
  *	             ^        ^
  *	          visiting   decided, being read
  *
- * Which blocks are skippable the leader has decided for the whole vacuum: all-
- * frozen ones, and all-visible ones unless they are all to be read so that
- * relfrozenxid can advance (engine/vacuum.c, plan_skipping).  Core reads all runs of
- * fewer than 32 skippable blocks, for the kernel's reading ahead and for
- * relfrozenxid.  With our own reading ahead the first reason is gone on most
- * storage, and where the second does not count, every skippable block is
- * skipped in any but small tables, unless it is to be frozen early (engine/eager.c).
- * But where jumps cost much more time than reading on, as they do with few I/O
- * operations a second, core's rule may still be the faster one.  So a participant
- * measures what it takes to get through a stretch of the table with either rule, and
- * goes by the better; now and then it tries the other one, unless that cannot be
- * faster.  In shared buffers nothing is read and nothing measured.
+ * The leader has decided for the whole vacuum which blocks are skippable:
+ * all-frozen ones, and all-visible ones unless all of them are read so that
+ * relfrozenxid can advance (engine/plan.c, plan_skipping).  Core reads all
+ * runs of fewer than 32 skippable blocks, for the sake of the kernel's
+ * readahead and of relfrozenxid.  The first reason does not hold for us on
+ * most storage, because we read ahead ourselves.  Where the second does not
+ * count, every skippable block is skipped in all but small tables, unless it
+ * is to be scanned eagerly (engine/eager.c).
  *
- * Some pages of short runs that are skipped are visited as a sample, so that the number
- * of tuples on the others can be estimated (engine/sample.c).
+ * But where a jump takes much more time than reading on, as with few I/O
+ * operations per second, core's rule may still be faster.  So a participant
+ * measures the time for a stretch of the table under each rule, and uses the
+ * better one.  From time to time it tries the other one, unless that cannot be
+ * faster.  If everything is in shared buffers, nothing is read and nothing is
+ * measured.
  *
- * With peers, a run is measured within the range only, because beyond its
- * borders one of them may just have set the bits; cutting it short only makes us
- * visit some blocks more.  The map may be stale; what matters is only that every
- * page which can hold an XID older than OldestXmin is visited, or remembered
- * in skippedallvis.
+ * Some pages of short runs that are skipped are visited as a sample, to
+ * estimate the number of tuples on the others (engine/sample.c).
+ *
+ * With several participants, a run is measured within the range only.  Beyond
+ * its borders another participant may just have set the bits.  Cutting a run
+ * short only makes us visit some more blocks.  The map may be out of date.
+ * The only requirement is that every page that can have an XID older than
+ * OldestXmin is visited, or remembered in skippedallvis.
+ *
+ * No locks.  "next" and "end" are the only shared fields that change, and they
+ * only grow.  "end" does not change in a heap pass.
+ *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_skip.
- *
- * No locks; "next" and "end" are all that is shared and changes, and they only
- * grow.  In a heap pass the end stays.
  *
  *-------------------------------------------------------------------------
  */
@@ -63,30 +67,41 @@
 #include "engine/dispense.h"
 
 /*
- * Whether to read short runs is decided anew every so many blocks, by what blocks
- * have taken with either rule.  Now and then a stretch tries the other rule: seldom,
- * if it was MUCH_WORSE, for a trial also sets off the kernel's reading ahead.
+ * Whether to read short runs is decided anew for each stretch of this many
+ * blocks, by the time that blocks have taken under each rule.  A stretch tries
+ * the other rule every TRIAL_EVERY stretches, or every SELDOM_EVERY if that
+ * rule was worse by the factor MUCH_WORSE, because a trial also triggers the
+ * kernel's readahead.
  */
 #define STRETCH_BLOCKS			512
 #define TRIAL_EVERY				16
 #define SELDOM_EVERY			128
 #define MUCH_WORSE				1.5
 
-/* An average is of about so many stretches */
+/* An average is over about this many stretches */
 #define COST_HISTORY			8
 
-/* Reading and visiting a block that needs no vacuum hardly takes less */
+/* Lower bound for reading and visiting a block that needs no vacuum */
 #define FASTEST_READ_USECS		5.0
 
-/* A claim takes this share of what would be each participant's part */
+/* A claim takes this share of an equal part for each participant */
 #define CLAIM_FRACTION			4
 
-/* Furthest look ahead, in blocks */
+/* Largest distance of reading ahead, in blocks */
 #define MAX_LOOKAHEAD			128
 
+/* What to do with a block, according to the visibility map */
+typedef enum BlockChoice
+{
+	BLOCK_VISIT,
+	BLOCK_VISIT_EAGERLY,		/* all-visible, but can perhaps be frozen */
+	BLOCK_SKIP_VISIBLE,			/* all-visible, not all-frozen */
+	BLOCK_SKIP_FROZEN			/* all-frozen */
+} BlockChoice;
+
 /*
- * What a rule has cost: microseconds for each block of the table that was passed,
- * visited or skipped.
+ * Time that a rule has taken: microseconds for each block of the table that
+ * was passed, visited or skipped.
  */
 typedef struct RuleCost
 {
@@ -107,10 +122,10 @@ struct PvBlockScan
 	BlockNumber stretch;
 	bool		read_short_runs;
 	int			since_trial;	/* stretches */
-	BlockNumber short_skipped;	/* in short runs, in stretches that skip them */
-	BlockNumber short_of;		/* blocks in those stretches */
+	BlockNumber short_skipped;	/* blocks in short runs, in stretches that skip them */
+	BlockNumber short_of;		/* all blocks in those stretches */
 
-	/* Visiting: what is being measured, and what was */
+	/* Visiting: the measurement in progress, and the results */
 	RuleCost	skip_cost;		/* short runs are skipped */
 	RuleCost	read_cost;		/* short runs are read */
 	bool		measuring;
@@ -121,27 +136,25 @@ struct PvBlockScan
 	BlockNumber range_start;
 	BlockNumber range_end;
 	BlockNumber cur;			/* next block of the range to decide about */
-	BlockNumber visit_until;	/* blocks before this are visited, though
-								 * all-visible */
-	BlockNumber skip_until;		/* blocks before this are skipped, but for a
-								 * sample: a run that core would read */
-	BlockNumber long_run_until; /* where the last skipped run ended, if core
-								 * would have skipped it too */
-	BlockNumber passed;			/* skipped since the last block decided for */
-	PvSkippedPages skipped;		/* of them, those that core would read */
+	BlockNumber visit_until;	/* blocks before this are visited, although all-visible */
+	BlockNumber skip_until;		/* blocks before this are skipped, except for a sample */
+	BlockNumber long_run_until; /* end of the last skipped run, if core would have skipped it too */
+	BlockNumber passed;			/* skipped since the last block to be visited */
+	PvSkippedPages skipped;		/* of these, the pages that core would read */
 	PvSampler  *sampler;
 	Buffer		vmbuffer;
 
-	/* Blocks completed, for pv_blockscan_range_done() */
+	/* Completed blocks, for pv_blockscan_range_done() */
 	BlockNumber done_start;
 	BlockNumber done_end;
 
 	PvRing	   *ring;
-	PvReader   *reader;			/* of the blocks decided for; NULL between phases */
+	PvReader   *reader;			/* of the blocks to be visited; NULL between phases */
 };
 
 /*
- * Leader, between phases: hand out units start .. end - 1 anew.
+ * Leader, between phases: initialize a dispenser of the units start .. end -
+ * 1.
  */
 void
 pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
@@ -156,7 +169,7 @@ pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
 }
 
 /*
- * Hand out units up to this end, if it is later than the one so far.
+ * Move the end of the units, if the new end is later.
  */
 void
 pv_dispense_extend(PvDispenseShared *shared, uint32 end)
@@ -165,11 +178,11 @@ pv_dispense_extend(PvDispenseShared *shared, uint32 end)
 
 	while (before < end &&
 		   !pg_atomic_compare_exchange_u32(&shared->end, &before, end))
-		 /* somebody was faster */ ;
+		 /* another process was faster */ ;
 }
 
 /*
- * Claim the next range [*start, *end).  False if nothing is left.
+ * Claim the next range [*start, *end).  Returns false if nothing is left.
  */
 bool
 pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
@@ -197,7 +210,8 @@ pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
 }
 
 /*
- * A participant's view of the first heap pass.  Lives in the current context.
+ * Create a participant's state for the first heap pass, in the current memory
+ * context.
  */
 PvBlockScan *
 pv_blockscan_create(Relation rel, PvRing *ring, PvDispenseShared *shared,
@@ -218,39 +232,44 @@ pv_blockscan_create(Relation rel, PvRing *ring, PvDispenseShared *shared,
 }
 
 /*
- * May this block be skipped?  Sets *allfrozen to what the map says of it, and *eager
- * if it may not only because it is to be frozen early.
+ * Decide by the visibility map whether a block may be skipped.
  */
-static bool
-block_is_skippable(PvBlockScan *scan, BlockNumber blkno, bool *allfrozen,
-				   bool *eager)
+static BlockChoice
+choose_block(PvBlockScan *scan, BlockNumber blkno)
 {
 	uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
 												   &scan->vmbuffer);
-	bool		allvis = (mapbits & VISIBILITYMAP_ALL_VISIBLE) != 0;
-
-	*allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
-	*eager = false;
+	bool		allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
 
 	/*
-	 * The table's last block is always visited: knowing whether it has tuples
-	 * spares most vacuums a futile attempt at truncation.
+	 * The table's last block is always visited.  Knowing whether it has tuples
+	 * saves most vacuums a useless attempt at truncation.
 	 */
 	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
-		return false;
+		return BLOCK_VISIT;
 	if (!scan->skipping->all_visible)
-		return scan->skipping->all_frozen && *allfrozen;
-	*eager = allvis && !*allfrozen && pv_eager_wants(scan->eager, blkno);
-	return allvis && !*eager;
+		return scan->skipping->all_frozen && allfrozen ? BLOCK_SKIP_FROZEN : BLOCK_VISIT;
+	if ((mapbits & VISIBILITYMAP_ALL_VISIBLE) == 0)
+		return BLOCK_VISIT;
+	if (allfrozen)
+		return BLOCK_SKIP_FROZEN;
+	return pv_eager_wants(scan->eager, blkno) ? BLOCK_VISIT_EAGERLY : BLOCK_SKIP_VISIBLE;
+}
+
+static inline bool
+is_skippable(BlockChoice choice)
+{
+	return choice == BLOCK_SKIP_VISIBLE || choice == BLOCK_SKIP_FROZEN;
 }
 
 /*
- * Would reading short runs take more time than all that is done now, even if the
- * storage were as fast as can be?  Then it need not be tried.  The fastest stretch
- * counts, since any other may have waited for something else.
+ * Would reading the short runs take more time than everything that is done
+ * now, even on the fastest storage?  Then it need not be tried.  The
+ * comparison is with the fastest stretch, because any other one may have
+ * waited for something else.
  */
 static bool
-reading_is_hopeless(PvBlockScan *scan)
+reading_is_hopeless(const PvBlockScan *scan)
 {
 	double		short_share = (double) scan->short_skipped / Max(scan->short_of, 1);
 
@@ -258,8 +277,9 @@ reading_is_hopeless(PvBlockScan *scan)
 }
 
 /*
- * A new stretch begins: are short runs to be read in it?  Not before it is known
- * what skipping them takes, nor in shared buffers, where nothing is read.
+ * Decide for a new stretch whether short runs are read in it.  They are not
+ * before the time for skipping them is known, nor if everything is found in
+ * shared buffers.
  */
 static bool
 choose_rule(PvBlockScan *scan)
@@ -281,7 +301,8 @@ choose_rule(PvBlockScan *scan)
 }
 
 /*
- * Keep to one rule in a stretch, and to its end in a short run.
+ * The rule does not change within a stretch, and not before the end of a short
+ * run.
  */
 static void
 enter_stretch(PvBlockScan *scan)
@@ -293,7 +314,10 @@ enter_stretch(PvBlockScan *scan)
 	scan->stretch = stretch;
 	scan->read_short_runs = choose_rule(scan);
 
-	/* What short runs there are now counts for more than what there were */
+	/*
+	 * The number of short runs found recently counts more than that found
+	 * before
+	 */
 	if (!scan->read_short_runs)
 	{
 		scan->short_skipped /= 2;
@@ -302,8 +326,8 @@ enter_stretch(PvBlockScan *scan)
 }
 
 /*
- * A block is about to be visited: measure what blocks take, rule by rule, as long
- * as they are read.
+ * Measure the time that blocks take under each rule, as long as they are read
+ * from disk.  Called before a block is visited.
  */
 static void
 measure(PvBlockScan *scan, const PvScanBlock *block)
@@ -339,11 +363,11 @@ measure(PvBlockScan *scan, const PvScanBlock *block)
 }
 
 /*
- * How long must a run be to be skipped, if some of it is not all-frozen or if all
- * is?
+ * The number of blocks from which on a run is skipped, depending on whether
+ * some of it is not all-frozen.
  */
 static BlockNumber
-shortest_skip(PvBlockScan *scan, bool some_not_frozen)
+shortest_skip(const PvBlockScan *scan, bool some_not_frozen)
 {
 	if (scan->skipping->rule == PV_SKIP_AS_CORE ||
 		(some_not_frozen && !scan->skipping->short_unfrozen_runs))
@@ -352,8 +376,9 @@ shortest_skip(PvBlockScan *scan, bool some_not_frozen)
 }
 
 /*
- * A skippable run begins at scan->cur.  Find its end, and either skip what of
- * it lies in our range or arrange for it to be visited, all or as a sample.
+ * Deal with the skippable run that begins at scan->cur.  Find its end, and
+ * either skip the part of it that is in our range, or arrange for it to be
+ * visited, completely or as a sample.
  */
 static void
 pass_skippable_run(PvBlockScan *scan)
@@ -363,23 +388,26 @@ pass_skippable_run(PvBlockScan *scan)
 	BlockNumber limit = scan->range_end;
 	bool		some_not_frozen = false;
 	bool		is_long;
-	bool		allfrozen,
-				eager;
 
-	/* Alone we may look on, just so far as to know whether the run is long */
+	/*
+	 * A single participant may look beyond its range, just far enough to know
+	 * whether the run is long
+	 */
 	if (scan->shared->participants == 1)
 		limit = Max(limit, Min(run_start + PV_CORE_SKIP_THRESHOLD,
 							   pg_atomic_read_u32(&scan->shared->end)));
 
-	while (run_end < limit &&
-		   block_is_skippable(scan, run_end, &allfrozen, &eager))
+	for (; run_end < limit; run_end++)
 	{
-		some_not_frozen |= !allfrozen;
+		BlockChoice choice = choose_block(scan, run_end);
+
+		if (!is_skippable(choice))
+			break;
+		some_not_frozen |= choice == BLOCK_SKIP_VISIBLE;
 		pv_delay_point();
-		run_end++;
 	}
 
-	/* What continues a long run of our previous range is skipped too */
+	/* The continuation of a long run of our previous range is skipped too */
 	if (run_end - run_start < shortest_skip(scan, some_not_frozen) &&
 		run_start != scan->long_run_until)
 	{
@@ -404,8 +432,8 @@ pass_skippable_run(PvBlockScan *scan)
 }
 
 /*
- * Go on in a short run that is skipped, to its end or to a block of the sample.  True
- * if there is one: scan->cur.
+ * Go on in a short run that is skipped, to its end or to a block of the
+ * sample.  Returns true if there is such a block, at scan->cur.
  */
 static bool
 pass_short_run(PvBlockScan *scan)
@@ -424,29 +452,29 @@ pass_short_run(PvBlockScan *scan)
 }
 
 /*
- * Decide for the next block to visit in the current range, some time before it is.
- * None at its end: the next range is not ours yet.
+ * Callback of the reader: decide which block of the current range is visited
+ * next.  There is none at the end of the range, because the next range is not
+ * claimed yet.
  */
 static BlockNumber
 decide_next(void *arg, void *about_block)
 {
 	PvBlockScan *scan = arg;
 	PvScanBlock *block = about_block;
-	bool		allfrozen,
-				eager,
-				sampled;
 
 	for (;;)
 	{
-		eager = false;
-		sampled = pass_short_run(scan);
+		BlockChoice choice = BLOCK_VISIT;
+		bool		sampled = pass_short_run(scan);
+
 		if (scan->cur >= scan->range_end)
 			return InvalidBlockNumber;
 		if (!sampled)
 		{
 			enter_stretch(scan);
-			if (scan->cur >= scan->visit_until &&
-				block_is_skippable(scan, scan->cur, &allfrozen, &eager))
+			if (scan->cur >= scan->visit_until)
+				choice = choose_block(scan, scan->cur);
+			if (is_skippable(choice))
 			{
 				pass_skippable_run(scan);
 				continue;
@@ -459,7 +487,7 @@ decide_next(void *arg, void *about_block)
 		block->blkno = scan->cur++;
 		block->passed = scan->passed + 1;
 		block->short_runs_read = scan->read_short_runs;
-		block->eager = eager;
+		block->eager = choice == BLOCK_VISIT_EAGERLY;
 		block->skipped = scan->skipped;
 		scan->passed = 0;
 		memset(&scan->skipped, 0, sizeof(scan->skipped));
@@ -468,7 +496,7 @@ decide_next(void *arg, void *about_block)
 }
 
 /*
- * All of the current range has been visited: claim the next one.
+ * Claim the next range, after all of the current one has been visited.
  */
 static bool
 claim_range(PvBlockScan *scan)
@@ -486,7 +514,7 @@ claim_range(PvBlockScan *scan)
 }
 
 /*
- * The next block to visit, pinned.  False if there is none.
+ * Get the next block to visit, pinned.  Returns false if there is none.
  */
 bool
 pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
@@ -508,8 +536,8 @@ pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
 }
 
 /*
- * Not now: the block is the first of those that are yet to be visited.  What was
- * decided for those after it is forgotten.
+ * Put a block back, so that it is the first of those still to be visited.  The
+ * decisions for the blocks after it are discarded.
  */
 void
 pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
@@ -521,8 +549,9 @@ pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
 }
 
 /*
- * Have blocks been completed since the last call?  Then return their bounds.
- * If they were several ranges apart from each other, it is the last.
+ * If blocks have been completed since the last call, return true and their
+ * bounds.  If they were several ranges that are not adjacent, the bounds are
+ * those of the last one.
  */
 bool
 pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
@@ -536,11 +565,11 @@ pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
 }
 
 /*
- * The first block that is ours and not yet visited, or the end of the table; when
- * no further one was found or the last one was put back.
+ * The first block of ours that is not yet visited, or the end of the table.
+ * Valid when no further block was found, or the last one was put back.
  */
 BlockNumber
-pv_blockscan_position(PvBlockScan *scan)
+pv_blockscan_position(const PvBlockScan *scan)
 {
 	return scan->cur;
 }
@@ -549,14 +578,15 @@ pv_blockscan_position(PvBlockScan *scan)
  * Did we skip a page that is all-visible but not all-frozen?
  */
 bool
-pv_blockscan_skippedallvis(PvBlockScan *scan)
+pv_blockscan_skippedallvis(const PvBlockScan *scan)
 {
 	return scan->skippedallvis;
 }
 
 /*
- * Add what was skipped, of what core would read, after the last block that was
- * visited.  When no further one was found or the last one was put back.
+ * Add the skipped pages that core would read, after the last block that was
+ * visited.  Valid when no further block was found, or the last one was put
+ * back.
  */
 void
 pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum)
@@ -566,8 +596,8 @@ pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum)
 }
 
 /*
- * A page was visited that has so many bytes of free space and so many tuples: what is
- * learned of the table bears on how many pages are visited as a sample.
+ * Learn from a page that was visited: its free space in bytes and its number
+ * of tuples.  This decides how many pages are visited as a sample.
  */
 void
 pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples)
@@ -576,7 +606,7 @@ pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples)
 }
 
 /*
- * The phase ends: keep our place, but no pin.
+ * The phase ends: keep the position, but no pin.
  */
 void
 pv_blockscan_pause(PvBlockScan *scan)

@@ -24,9 +24,9 @@
 typedef struct PvDispenseShared
 {
 	/* Set by the leader between phases, then read-only */
-	uint32		granule;		/* a range is a multiple of this many units */
-	uint32		max_range;		/* and at most this many */
-	uint32		participants;	/* how many are expected to take part */
+	uint32		granule;		/* ranges are multiples of this many units */
+	uint32		max_range;		/* largest range */
+	uint32		participants;	/* expected number of participants */
 
 	pg_atomic_uint32 next;		/* first unclaimed unit */
 	pg_atomic_uint32 end;		/* one past the last unit; it only grows */
@@ -42,30 +42,33 @@ extern bool pv_dispense_claim(PvDispenseShared *shared,
 /* Core reads runs of fewer skippable blocks than this */
 #define PV_CORE_SKIP_THRESHOLD	32
 
-/* What the first heap pass may skip; the leader decides, for all */
+/*
+ * What the first heap pass may skip; the leader's decision for all
+ * participants
+ */
 typedef struct PvSkipping
 {
 	bool		all_frozen;		/* all-frozen blocks */
-	bool		all_visible;	/* those that are only all-visible, too */
+	bool		all_visible;	/* also blocks that are only all-visible */
 	bool		short_unfrozen_runs;	/* also in runs that core reads */
-	PvSkipRule	rule;			/* how long a run must be */
-	PvSamplePlan sample;		/* what is visited of runs that core reads */
+	PvSkipRule	rule;			/* minimum length of a run */
+	PvSamplePlan sample;		/* pages to be visited in runs that core reads */
 } PvSkipping;
 
-/* A block that the first heap pass is to visit */
+/* A block that the first heap pass visits */
 typedef struct PvScanBlock
 {
 	BlockNumber blkno;
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
-	bool		short_runs_read;	/* the rule by which it was decided for */
-	bool		eager;			/* skippable, but to be frozen if it can be */
-	bool		sampled;		/* skippable, but tuples are to be counted */
-	PvSampleSize sample_size;	/* if sampled: what sample it is in, and its */
-	uint8		space;			/* space by the free space map */
-	PvSkippedPages skipped;		/* those before it that core would read */
+	bool		short_runs_read;	/* the rule under which it was chosen */
+	bool		eager;			/* skippable, but scanned eagerly */
+	bool		sampled;		/* skippable, but chosen for the sample */
+	PvSampleSize sample_size;	/* if sampled: its sample, and its */
+	uint8		space;			/* space according to the free space map */
+	PvSkippedPages skipped;		/* pages before it that core would read */
 } PvScanBlock;
 
-/* One participant's way through its ranges */
+/* One participant's progress through its ranges */
 typedef struct PvBlockScan PvBlockScan;
 
 extern PvBlockScan *pv_blockscan_create(Relation rel, PvRing *ring,
@@ -77,8 +80,8 @@ extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 								  Buffer buf);
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
-extern BlockNumber pv_blockscan_position(PvBlockScan *scan);
-extern bool pv_blockscan_skippedallvis(PvBlockScan *scan);
+extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
+extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
 extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);

@@ -1,27 +1,33 @@
 /*-------------------------------------------------------------------------
  *
  * eager.c
- *	  All-visible pages that a normal vacuum reads in order to freeze them.
+ *	  Eager scanning: all-visible pages that a normal vacuum reads in order
+ *	  to freeze them.
  *
- * Otherwise they would all be left to the next aggressive vacuum.  This is eager
- * scanning, which PostgreSQL 18 has; before it the server gives no rate of
- * failures, so that nothing is read for this.
+ * Without it all of these pages are left to the next aggressive vacuum.
+ * PostgreSQL 18 has eager scanning.  Before 18 the server defines no failure
+ * rate, so no page is scanned eagerly.
  *
- * Two budgets bound it.  At most a fifth of the pages that are all-visible but not
- * all-frozen are frozen by one vacuum.  And where pages turn out too new to be
- * frozen, most of their neighbours will be too: after so many failures the rest of
- * a region is skipped.  Regions begin at another place in each vacuum, so that it
- * is not always the same pages that are tried.
+ * Two budgets limit it.  One vacuum freezes at most a fifth of the pages that
+ * are all-visible but not all-frozen.  And pages that cannot be frozen because
+ * they are too new usually have neighbours that are too new as well, so the
+ * rest of a region is skipped after a number of failures.  The regions begin
+ * at another random block in each vacuum, so that the pages that are tried
+ * change.
  *
  *	 block 0   first_region
  *	  |............|....4096 blocks....|....4096 blocks....|....
  *	   region 0     region 1            region 2
  *
- * All participants share both budgets: one atomic for the successes, and one for
- * the failures of each region, whoever has which part of it.  Blocks are decided
- * for some time before they are visited, so there can be more of both than the
- * budget has.
- * Core: access/heap/vacuumlazy.c (18), heap_vacuum_eager_scan_setup, lazy_scan_heap.
+ * All participants share both budgets: one atomic for the successes, and one
+ * for the failures of each region, whichever participant scans it.  Blocks are
+ * chosen some time before they are visited, so both budgets can be exceeded a
+ * little.
+ *
+ * No locks.
+ *
+ * Core: access/heap/vacuumlazy.c (18), heap_vacuum_eager_scan_setup and
+ * lazy_scan_heap.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -40,14 +46,17 @@
 
 /*
  * Leader, before launch, for a vacuum that may skip all-visible pages: decide
- * whether any are read for this.  failure_rate is a share of a region's blocks,
- * unfrozen the number of pages that are all-visible but not all-frozen.
+ * whether pages are scanned eagerly.  failure_rate is a fraction of a region's
+ * blocks.  unfrozen is the number of pages that are all-visible but not
+ * all-frozen.
  *
- * The random place does not divide small tables well, and without an XID that has
- * to be frozen by now there is nothing to be spread.
+ * Small tables are not scanned eagerly, because the random first block does
+ * not divide them well.  Neither are tables without an XID that is old enough
+ * to be frozen, because they have no freezing work that could be spread over
+ * several vacuums.
  */
 void
-pv_eager_plan(PvEagerShared *shared, const PvCutoffs *cutoffs,
+pv_eager_plan(PvEagerPlan *plan, const PvCutoffs *cutoffs,
 			  double failure_rate, BlockNumber rel_pages, BlockNumber unfrozen)
 {
 	uint32		successes = (uint32) (unfrozen * MAX_SUCCESS_RATE);
@@ -61,44 +70,45 @@ pv_eager_plan(PvEagerShared *shared, const PvCutoffs *cutoffs,
 		successes == 0)
 		return;
 
-	shared->first_region = pg_prng_uint32(&pg_global_prng_state) % REGION_BLOCKS;
-	shared->nregions = 2 + (rel_pages - shared->first_region) / REGION_BLOCKS;
-	shared->failures = (uint32) (failure_rate * REGION_BLOCKS);
-	pg_atomic_init_u32(&shared->successes_left, successes);
+	plan->first_region = pg_prng_uint32(&pg_global_prng_state) % REGION_BLOCKS;
+	plan->nregions = 2 + (rel_pages - plan->first_region) / REGION_BLOCKS;
+	plan->failures = (uint32) (failure_rate * REGION_BLOCKS);
+	plan->successes = successes;
 }
 
 /*
- * Leader, before launch: give each region its budget.  That of the first is in
+ * Leader, before launch: initialize both budgets.  The first region's is in
  * proportion to its size.
  */
 void
-pv_eager_init_regions(const PvEager *eager)
+pv_eager_init(const PvEager *eager)
 {
-	const PvEagerShared *shared = eager->shared;
+	const PvEagerPlan *plan = eager->plan;
 
-	for (uint32 i = 0; i < shared->nregions; i++)
-		pg_atomic_init_u32(&eager->failures_left[i], shared->failures);
-	if (shared->nregions > 0)
+	pg_atomic_init_u32(eager->successes_left, plan->successes);
+	for (uint32 i = 0; i < plan->nregions; i++)
+		pg_atomic_init_u32(&eager->failures_left[i], plan->failures);
+	if (plan->nregions > 0)
 		pg_atomic_init_u32(&eager->failures_left[0],
-						   (uint32) ((uint64) shared->failures * shared->first_region / REGION_BLOCKS));
+						   (uint32) ((uint64) plan->failures * plan->first_region / REGION_BLOCKS));
 }
 
 static pg_atomic_uint32 *
 region_of(const PvEager *eager, BlockNumber blkno)
 {
-	BlockNumber first = eager->shared->first_region;
+	BlockNumber first = eager->plan->first_region;
 
 	return &eager->failures_left[blkno < first ? 0 : 1 + (blkno - first) / REGION_BLOCKS];
 }
 
 /*
- * Is this block, which is all-visible but not all-frozen, to be read?
+ * Is this block, which is all-visible but not all-frozen, to be scanned?
  */
 bool
 pv_eager_wants(const PvEager *eager, BlockNumber blkno)
 {
-	return eager->shared->nregions > 0 &&
-		pg_atomic_read_u32(&eager->shared->successes_left) > 0 &&
+	return eager->plan->nregions > 0 &&
+		pg_atomic_read_u32(eager->successes_left) > 0 &&
 		pg_atomic_read_u32(region_of(eager, blkno)) > 0;
 }
 
@@ -108,14 +118,14 @@ take_one(pg_atomic_uint32 *budget)
 	uint32		left = pg_atomic_read_u32(budget);
 
 	while (left > 0 && !pg_atomic_compare_exchange_u32(budget, &left, left - 1))
-		 /* somebody was faster */ ;
+		 /* another process was faster */ ;
 }
 
 /*
- * It was, and could be frozen or not.
+ * Count an eagerly scanned block, by whether it could be frozen.
  */
 void
 pv_eager_count(const PvEager *eager, BlockNumber blkno, bool frozen)
 {
-	take_one(frozen ? &eager->shared->successes_left : region_of(eager, blkno));
+	take_one(frozen ? eager->successes_left : region_of(eager, blkno));
 }

@@ -3,19 +3,23 @@
  * heap_scan.c
  *	  The first heap pass: prune, freeze, collect dead items.
  *
- * Leader and workers run this, each on ranges of blocks of its own.  Every
- * page is pruned and its old tuples are frozen under a cleanup lock; line
- * pointers left dead go into the store, for the index phase and the second
- * pass.  A page whose cleanup lock cannot be had at once is only looked
- * at, unless the vacuum is aggressive and something on it must be frozen.
+ * Leader and workers run this, each on its own ranges of blocks.  Every page
+ * is pruned and its old tuples are frozen under a cleanup lock.  Line pointers
+ * that are left dead go to the store, for the index scan and the second heap
+ * pass.  A page whose cleanup lock is not available at once gets a no-prune
+ * scan under a share lock, unless the vacuum is aggressive and something on
+ * the page must be frozen.
  *
- * The store is asked for room before a segment is begun.  If it is full we
- * stop at that border, and the rest of our range is for the next round.
- * Nothing is added to the store while a page is locked.
+ * The store is asked for room before a segment of blocks is begun.  If it is
+ * full, the participant stops at that border, and continues with the rest of
+ * its range after the index scan.  Nothing is added to the store while a page
+ * is locked.
  *
- * Locks: one heap page at a time, then the page of the visibility map under
- * it, whose pin was taken before.
- * Core: access/heap/vacuumlazy.c, lazy_scan_heap and below.
+ * Locks: one heap page at a time, then the page of the visibility map, which
+ * was pinned before.
+ *
+ * Core: access/heap/vacuumlazy.c, lazy_scan_heap and the functions that it
+ * calls.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,28 +34,28 @@
 #include "engine/heap_scan.h"
 #include "engine/prune.h"
 
-/* Progress is added up every so many blocks */
+/* Blocks between two updates of the progress counter */
 #define PROGRESS_EVERY_BLOCKS	32
 
-/* A participant looks at the table's age every so many blocks; core each 4 GB */
+/* Blocks between two failsafe checks of a participant; core checks every 4 GB */
 #define FAILSAFE_EVERY_BLOCKS	1024
 
-/* What happens within one call of pv_scan_heap() */
+/* State of one call of pv_scan_heap() */
 typedef struct HeapScan
 {
 	PvParticipant *self;
 	Buffer		vmbuffer;
 	bool		in_segment;
 	uint32		segno;
-	BlockNumber unreported;		/* blocks passed since progress was added up */
+	BlockNumber unreported;		/* blocks passed since the last update of the progress counter */
 	BlockNumber until_failsafe_check;
 } HeapScan;
 
 /*
- * Will the second pass come by this page again?
+ * Will the second heap pass visit pages with dead items?
  */
 static bool
-will_vacuum_heap(PvParticipant *self)
+will_vacuum_heap(const PvParticipant *self)
 {
 	return self->shared->collect_dead_items && !pv_failsafe_triggered(self);
 }
@@ -64,8 +68,8 @@ remember_nonempty(PvParticipant *self, BlockNumber blkno)
 }
 
 /*
- * A page's dead items: count them and, if they will be vacuumed, store them.
- * No lock may be held.
+ * Count a page's dead items and, if they will be vacuumed, add them to the
+ * store.  No page may be locked.
  */
 static void
 collect_dead_items(PvParticipant *self, BlockNumber blkno,
@@ -80,10 +84,10 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
 }
 
 /*
- * Release the page and tell the free space map what it has.
+ * Release the page and record its free space in the free space map.
  */
 static void
-release_and_record_space(PvParticipant *self, Buffer buf, BlockNumber blkno)
+release_and_record_space(const PvParticipant *self, Buffer buf, BlockNumber blkno)
 {
 	Size		freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 
@@ -92,11 +96,12 @@ release_and_record_space(PvParticipant *self, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * A page of zeroes: someone extended the table and did not get to use it.  It
- * stays out of the visibility map, so that a promoted standby finds it too.
+ * A page of zeroes: its table was extended, but the page was never used.  It
+ * gets no bit in the visibility map, so that vacuum on a promoted standby
+ * finds it too.
  */
 static void
-finish_new_page(PvParticipant *self, Buffer buf, BlockNumber blkno)
+finish_new_page(const PvParticipant *self, Buffer buf, BlockNumber blkno)
 {
 	UnlockReleaseBuffer(buf);
 	if (GetRecordedFreeSpace(self->rel, blkno) == 0)
@@ -105,7 +110,7 @@ finish_new_page(PvParticipant *self, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * A page with no line pointers is all-visible and all-frozen.  The caller
+ * A page without line pointers is all-visible and all-frozen.  The caller
  * holds an exclusive lock.
  */
 static void
@@ -121,8 +126,8 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		MarkBufferDirty(buf);
 
 		/*
-		 * The extension of a table is not logged.  If this page never was, a
-		 * record that marks it all-visible could not be replayed.
+		 * The extension of a table is not WAL-logged.  If this page never was,
+		 * replay of a record that marks it all-visible would fail.
 		 */
 		if (RelationNeedsWAL(self->rel) && XLogRecPtrIsInvalid(PageGetLSN(page)))
 			log_newpage_buffer(buf, true);
@@ -139,9 +144,9 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * New and empty pages need no pruning.  Returns true if the page was one of
- * these; then lock and pin are gone.  With share_locked, the lock may have
- * become exclusive when false is returned.
+ * Deal with new and empty pages, which need no pruning.  Returns true if the
+ * page was one of these; lock and pin are released then.  With share_locked,
+ * the lock may be exclusive after false is returned.
  */
 static bool
 scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
@@ -162,22 +167,26 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 		LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
 		if (!PageIsEmpty(page))
-			return false;		/* somebody used it meanwhile */
+			return false;		/* it was used meanwhile */
 	}
 	finish_empty_page(scan, buf, blkno);
 	return true;
 }
 
 /*
- * Look at a page again on which some inserters could not be hinted committed, since their
- * commits may not be on disk yet: have them there, or the page would wait for its place in
- * the visibility map until its table changes again.  This is for scheduler workers,
- * who do not wait for the commits of their ANALYZEs; those of sessions with
- * synchronous_commit off gain as well.  It is rarely needed more than once in a table, as
- * it is only for transactions that had ended when the vacuum began.
+ * Check a page's visibility again if some inserters could not be hinted
+ * committed because their commit records may not be on disk.  The WAL is
+ * flushed before.  Otherwise the page would not be set all-visible before the
+ * table is changed and vacuumed again.
+ *
+ * This is mainly for the scheduler's workers, which do not wait for the
+ * commits of their ANALYZE commands, but it helps with sessions with
+ * synchronous_commit off as well.  A table rarely needs more than one flush,
+ * because it is done only for transactions that had ended before the vacuum
+ * began.
  */
 static void
-look_again(PvParticipant *self, Buffer buf, BlockNumber blkno, PvPageResult *found)
+recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno, PvPageResult *found)
 {
 	if (XLogNeedsFlush(found->commits_end) &&
 		BufferGetLSNAtomic(buf) < found->commits_end)
@@ -186,8 +195,8 @@ look_again(PvParticipant *self, Buffer buf, BlockNumber blkno, PvPageResult *fou
 }
 
 /*
- * Prune, freeze and count one page.  Cleanup lock and pin held on entry,
- * neither on return.  Says whether it is all-frozen now.
+ * Prune, freeze and count one page.  The caller holds a cleanup lock and a
+ * pin, which are released here.  Returns whether the page is all-frozen now.
  */
 static bool
 scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
@@ -205,7 +214,10 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (found.hastup)
 		remember_nonempty(self, blkno);
 
-	/* Without indexes nothing points to dead items, so they can go now */
+	/*
+	 * Without indexes nothing points to dead items, so they can be set unused
+	 * now
+	 */
 	dead_items_stay = found.lpdead_items > 0 && self->nindexes > 0;
 	if (found.lpdead_items > 0 && !dead_items_stay)
 	{
@@ -216,15 +228,15 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	}
 	if (dead_items_stay)
 		found.vis.all_visible = false;
-	else if (found.look_again)
-		look_again(self, buf, blkno, &found);
+	else if (found.recheck)
+		recheck_visibility(self, buf, blkno, &found);
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
 	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis, dead_items_stay);
 
 	pv_blockscan_learn(self->blockscan, PageGetHeapFreeSpace(BufferGetPage(buf)),
 					   found.live_tuples + found.recently_dead_tuples);
 	if (dead_items_stay && will_vacuum_heap(self))
-		UnlockReleaseBuffer(buf);	/* the second pass records its space */
+		UnlockReleaseBuffer(buf);	/* the second heap pass records the space */
 	else
 		release_and_record_space(self, buf, blkno);
 
@@ -233,8 +245,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	return found.vis.all_visible && found.vis.all_frozen;
 }
 
-/* What can be told of a page without a cleanup lock */
-typedef struct PageGlance
+/* What a no-prune scan has found on a page */
+typedef struct NoPruneResult
 {
 	bool		hastup;
 	int			live_tuples;
@@ -244,17 +256,17 @@ typedef struct PageGlance
 	TransactionId relfrozenxid;
 	MultiXactId relminmxid;
 	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
-} PageGlance;
+} NoPruneResult;
 
 /*
- * Look at one tuple of a page that cannot be pruned now.  False if an
+ * Examine one tuple of a page that cannot be pruned now.  Returns false if an
  * aggressive vacuum has to freeze it.
  */
 static bool
-glance_at_tuple(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				OffsetNumber offnum, ItemId itemid, PageGlance *glance)
+noprune_tuple(const PvParticipant *self, Buffer buf, BlockNumber blkno,
+				OffsetNumber offnum, ItemId itemid, NoPruneResult *found)
 {
-	const PvCutoffs *cutoffs = &self->shared->cutoffs;
+	const PvCutoffs *cutoffs = &self->shared->plan.cutoffs;
 	HeapTupleData tuple;
 
 	ItemPointerSet(&tuple.t_self, blkno, offnum);
@@ -262,22 +274,22 @@ glance_at_tuple(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	tuple.t_len = ItemIdGetLength(itemid);
 	tuple.t_tableOid = RelationGetRelid(self->rel);
 
-	if (pv_tuple_should_freeze(tuple.t_data, cutoffs, &glance->relfrozenxid,
-							   &glance->relminmxid) &&
-		self->shared->aggressive)
+	if (pv_tuple_should_freeze(tuple.t_data, cutoffs, &found->relfrozenxid,
+							   &found->relminmxid) &&
+		self->shared->plan.aggressive)
 		return false;
 
 	switch (HeapTupleSatisfiesVacuum(&tuple, cutoffs->OldestXmin, buf))
 	{
 		case HEAPTUPLE_LIVE:
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			glance->live_tuples++;
+			found->live_tuples++;
 			break;
 		case HEAPTUPLE_DEAD:
-			glance->missed_dead_tuples++;
+			found->missed_dead_tuples++;
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
-			glance->recently_dead_tuples++;
+			found->recently_dead_tuples++;
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			break;
@@ -286,23 +298,23 @@ glance_at_tuple(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * Look at a whole page under a share lock.  False as above.
+ * Examine all tuples of a page under a share lock.  Returns false as above.
  */
 static bool
-glance_at_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
-			   PageGlance *glance)
+noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
+			   NoPruneResult *found)
 {
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	bool		enough = true;
 
-	glance->hastup = false;
-	glance->live_tuples = 0;
-	glance->recently_dead_tuples = 0;
-	glance->missed_dead_tuples = 0;
-	glance->lpdead_items = 0;
-	glance->relfrozenxid = self->counters.NewRelfrozenXid;
-	glance->relminmxid = self->counters.NewRelminMxid;
+	found->hastup = false;
+	found->live_tuples = 0;
+	found->recently_dead_tuples = 0;
+	found->missed_dead_tuples = 0;
+	found->lpdead_items = 0;
+	found->relfrozenxid = self->counters.NewRelfrozenXid;
+	found->relminmxid = self->counters.NewRelminMxid;
 
 	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff && enough;
 		 offnum = OffsetNumberNext(offnum))
@@ -313,24 +325,26 @@ glance_at_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			continue;
 		if (ItemIdIsDead(itemid))
 		{
-			glance->deadoffsets[glance->lpdead_items++] = offnum;
+			found->deadoffsets[found->lpdead_items++] = offnum;
 			continue;
 		}
-		glance->hastup = true;
+		found->hastup = true;
 		if (ItemIdIsRedirected(itemid))
 			continue;
 
 		self->errinfo.offnum = offnum;
-		enough = glance_at_tuple(self, buf, blkno, offnum, itemid, glance);
+		enough = noprune_tuple(self, buf, blkno, offnum, itemid, found);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 	return enough;
 }
 
 /*
- * Make do without a cleanup lock: collect items that are dead already, count
- * the tuples, leave the rest for the next vacuum.  Share lock and pin held on
- * entry.  Returns true if that was enough; then both are gone.
+ * No-prune scan of a page whose cleanup lock is not available: collect items
+ * that are dead already, count the tuples, and leave the rest for the next
+ * vacuum.  The caller holds a share lock and a pin.  Returns true if that was
+ * sufficient; lock and pin are released then.
+ *
  * Core: access/heap/vacuumlazy.c, lazy_scan_noprune.
  */
 static bool
@@ -338,45 +352,45 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 {
 	PvParticipant *self = scan->self;
 	PvCounters *counters = &self->counters;
-	PageGlance	glance;
+	NoPruneResult found;
 
-	if (!glance_at_page(self, buf, blkno, &glance))
+	if (!noprune_page(self, buf, blkno, &found))
 		return false;
 
-	counters->NewRelfrozenXid = glance.relfrozenxid;
-	counters->NewRelminMxid = glance.relminmxid;
-	counters->live_tuples += glance.live_tuples;
-	counters->recently_dead_tuples += glance.recently_dead_tuples;
+	counters->NewRelfrozenXid = found.relfrozenxid;
+	counters->NewRelminMxid = found.relminmxid;
+	counters->live_tuples += found.live_tuples;
+	counters->recently_dead_tuples += found.recently_dead_tuples;
 
 	/*
-	 * Without indexes, dead items would have been removed on the spot had we
-	 * got the lock.  They are missed, and keep the page from truncation.
+	 * Without indexes, the dead items would have been set unused under a
+	 * cleanup lock.  They count as missed, and prevent truncation.
 	 */
-	if (self->nindexes == 0 && glance.lpdead_items > 0)
+	if (self->nindexes == 0 && found.lpdead_items > 0)
 	{
-		glance.hastup = true;
-		glance.missed_dead_tuples += glance.lpdead_items;
-		glance.lpdead_items = 0;
+		found.hastup = true;
+		found.missed_dead_tuples += found.lpdead_items;
+		found.lpdead_items = 0;
 	}
 
-	counters->missed_dead_tuples += glance.missed_dead_tuples;
-	if (glance.missed_dead_tuples > 0)
+	counters->missed_dead_tuples += found.missed_dead_tuples;
+	if (found.missed_dead_tuples > 0)
 		counters->missed_dead_pages++;
-	if (glance.hastup)
+	if (found.hastup)
 		remember_nonempty(self, blkno);
 
-	if (glance.lpdead_items > 0 && will_vacuum_heap(self))
+	if (found.lpdead_items > 0 && will_vacuum_heap(self))
 		UnlockReleaseBuffer(buf);
 	else
 		release_and_record_space(self, buf, blkno);
-	if (glance.lpdead_items > 0)
-		collect_dead_items(self, blkno, glance.deadoffsets,
-						   glance.lpdead_items);
+	if (found.lpdead_items > 0)
+		collect_dead_items(self, blkno, found.deadoffsets,
+						   found.lpdead_items);
 	return true;
 }
 
 /*
- * Process one block, pinned on entry, not on return.
+ * Process one block.  It is pinned on entry, and released here.
  */
 static void
 visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
@@ -389,7 +403,7 @@ visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 	self->counters.eager_pages += block->eager;
 	self->errinfo.blkno = blkno;
 
-	/* Before the lock: it may extend the map, which is I/O */
+	/* Before the lock: it may extend the map, which takes I/O */
 	visibilitymap_pin(self->rel, blkno, &scan->vmbuffer);
 
 	if (!ConditionalLockBufferForCleanup(buf))
@@ -399,7 +413,7 @@ visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 			scan_noprune(scan, buf, blkno))
 			return;
 
-		/* Aggressive: wait for those who hold a pin */
+		/* Aggressive: wait for the other pins to be released */
 		LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 		LockBufferForCleanup(buf);
 	}
@@ -412,8 +426,8 @@ visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 }
 
 /*
- * The same, and count it where the number of tuples is to be estimated, with the
- * blocks that were skipped before it.
+ * Process one block, and add it to the sample if it was chosen for that,
+ * together with the blocks that were skipped before it.
  */
 static void
 scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
@@ -429,10 +443,12 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 }
 
 /*
- * Enter the segment that the block lies in, leaving the previous one.  False
- * if the store has no room for it, or none for a peer: then there will be
- * another round anyway, and nobody should do the rest of this one alone.
- * Every participant that finds room does at least one segment, though.
+ * Enter the segment that the block is in, and leave the previous one.
+ *
+ * Returns false if the store has no room for the segment, or if it had none
+ * for another participant.  There will be another index scan in that case, and
+ * this participant should not do the rest of the heap scan alone.  Still,
+ * every participant that finds room does at least one segment.
  */
 static bool
 enter_segment(HeapScan *scan, BlockNumber blkno)
@@ -447,7 +463,7 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 		scan->in_segment = false;
 		if (pg_atomic_read_u32(&scan->self->shared->nstopped) > 0 ||
 			pv_deadtids_num_items(scan->self->store) >=
-			scan->self->shared->max_dead_items)
+			scan->self->shared->plan.max_dead_items)
 			return false;
 	}
 	scan->in_segment = pv_deadtids_begin_segment(scan->self->store, segno);
@@ -456,7 +472,7 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 }
 
 /*
- * Housekeeping between two pages; no page is locked.
+ * Housekeeping between two pages.  No page is locked.
  */
 static void
 between_blocks(HeapScan *scan, BlockNumber passed)
@@ -465,7 +481,7 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 
 	pv_cost_delay();
 
-	/* A reload may have been made for the failsafe's sake */
+	/* The configuration may have been reloaded because of the failsafe */
 	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self) ||
 		self->nreloads_checked != pv_cost_nreloads)
 	{
@@ -485,8 +501,8 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 }
 
 /*
- * Without a second pass, the upper levels of the free space map learn about
- * new space here, range by range.
+ * If there is no second heap pass, update the upper levels of the free space
+ * map here, range by range.
  */
 static void
 vacuum_fsm_of_range(PvParticipant *self)

@@ -3,12 +3,13 @@
  * heap_vacuum.c
  *	  The second heap pass: dead line pointers become unused.
  *
- * Leader and workers run this, each on ranges of the store's segments.  It
- * begins only when every index has been rid of every item of the round, and
- * nothing is added to the store meanwhile, so it is read without locks.
+ * Leader and workers run this, each on its own ranges of the store's segments.
+ * It begins when every index has been vacuumed of every item in the store.
+ * Nothing is added to the store meanwhile, so it is read without locks.
  *
- * Locks: one heap page at a time, exclusively; the page of the visibility map
- * under it, whose pin was taken before.
+ * Locks: one heap page at a time, exclusively, then the page of the visibility
+ * map, which was pinned before.
+ *
  * Core: access/heap/vacuumlazy.c, lazy_vacuum_heap_rel.
  *
  *-------------------------------------------------------------------------
@@ -21,10 +22,10 @@
 #include "engine/heap_vacuum.h"
 #include "engine/page.h"
 
-/* Most pages read ahead of the one being worked on */
+/* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD	32
 
-/* A page to visit, and what to free on it */
+/* A page to visit, and its dead items */
 typedef struct VacuumBlock
 {
 	BlockNumber blkno;
@@ -32,13 +33,13 @@ typedef struct VacuumBlock
 	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
 } VacuumBlock;
 
-/* One participant's way through the store */
+/* One participant's progress through the store */
 typedef struct HeapVacuum
 {
 	PvParticipant *self;
 	Buffer		vmbuffer;
 
-	/* Claimed segments, and the one being read */
+	/* Claimed segments, and the segment that is being read */
 	uint32		segno;
 	uint32		end;
 	bool		in_segment;
@@ -47,8 +48,8 @@ typedef struct HeapVacuum
 } HeapVacuum;
 
 /*
- * Get the next block with dead items in the claimed segments.  This waits for
- * nothing, and reads nothing but the store.
+ * Get the next block with dead items in the claimed segments.  This does not
+ * wait, and reads nothing but the store.
  */
 static BlockNumber
 next_block(void *arg, void *about_block)
@@ -74,7 +75,8 @@ next_block(void *arg, void *about_block)
 }
 
 /*
- * Free the dead items of one page, pinned on entry, not on return.
+ * Set the dead items of one page unused.  The page is pinned on entry, and
+ * released here.
  */
 static void
 vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
@@ -99,7 +101,7 @@ vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
 }
 
 /*
- * Work through the claimed segments.
+ * Process the claimed segments.
  */
 static void
 vacuum_segments(HeapVacuum *vac)

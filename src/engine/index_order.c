@@ -1,34 +1,36 @@
 /*-------------------------------------------------------------------------
  *
  * index_order.c
- *	  In which order the participants of a vacuum take indexes.
+ *	  The order in which the participants of a vacuum take indexes.
  *
- * Each participant asks here what to do next, whenever it has nothing to do.  The
- * answer follows from what its peers have begun by then, so nobody waits for
- * anybody.  First comes
+ * A participant that has nothing to do asks here what to take next.  The
+ * answer depends on what the others have begun by then, so no participant
+ * waits for another.  The order is
  *
  *	 1. an index that only the leader may work on, if this is the leader
  *	 2. an index that only one process can work on
- *	 3. a shared index that nobody has begun
- *	 4. a shared index in progress, of which pages are left: help
+ *	 3. a shared index that is not yet begun
+ *	 4. a shared index in progress with unclaimed pages: help
  *
- * and among those of one kind the largest.
+ * and the largest index first among those of one kind.
  *
- * Why this is no slower than one process for each index, as core has it.  As long as
- * an index is left that nobody has begun, each participant begins one.  That is
- * what core's participants do.  Who finds none does not wait, but helps.
+ * This is not slower than one process for each index, as in core.  As long as
+ * there are indexes that are not begun, each participant begins one, as core's
+ * participants do.  After that a participant does not wait, but helps.
  *
- * Work that cannot be divided must begin early: an index of one process that begins
- * last keeps its process busy when all others are done.  Shared indexes can
- * begin last, since all participants work on them then, and end together.  A
- * process that is busy with another index is not needed for their end (engine/nbtree.c).
+ * Work that cannot be divided must begin early: if an index of one process
+ * begins last, that process is still busy when all others are done.  Shared
+ * indexes can begin last, because all participants work on them then and end
+ * together.  The end of a shared index does not need a participant that is
+ * busy with another index (engine/nbtree.c).
  *
- * Shared indexes have an end that is one process's, the deletion of empty pages.  How
- * much that will be nobody knows before.  So the participants begin different
- * ones, where there are several, and the end of one goes along with the others' pages.
+ * The end of a shared index, the deletion of empty pages, is done by one
+ * process, and the amount of that work is not known in advance.  So the
+ * participants begin different shared indexes if there are several.  The end
+ * of one index then runs at the same time as work on pages of the others.
  *
- * The leader begins with what nobody can do in its place.  So that does not wait
- * for what a worker could have done.
+ * The leader begins with what no other process can do.  So this work does not
+ * wait behind work that a worker could have done.
  *
  * This is logic alone: no shared state, no locks.
  *
@@ -40,7 +42,7 @@
 
 #include "engine/index_order.h"
 
-/* The place of an index in the list above; 0 if it is not to be taken. */
+/* The position of an index in the list above; 0 if it is not to be taken. */
 static int
 rank_of(const PvUnitState *unit, bool is_leader)
 {
@@ -61,13 +63,13 @@ rank_of(const PvUnitState *unit, bool is_leader)
 }
 
 /*
- * Which index is a participant to take next?  -1 if there is nothing left for it.  Of
- * two that are alike, the first.
+ * The index that a participant should take next, or PV_ORDER_NONE.  Of two
+ * equal ones it is the first.
  */
 int
 pv_order_next(const PvUnitState *units, int nunits, bool is_leader)
 {
-	int			next = -1;
+	int			next = PV_ORDER_NONE;
 	int			next_rank = 0;
 
 	for (int i = 0; i < nunits; i++)
@@ -76,7 +78,7 @@ pv_order_next(const PvUnitState *units, int nunits, bool is_leader)
 
 		if (rank == 0)
 			continue;
-		if (next < 0 || rank < next_rank ||
+		if (next == PV_ORDER_NONE || rank < next_rank ||
 			(rank == next_rank && units[i].pages > units[next].pages))
 		{
 			next = i;

@@ -1,58 +1,49 @@
 /*-------------------------------------------------------------------------
  *
  * index_vacuum.c
- *	  Index vacuuming and index cleanup, shared out among participants.
+ *	  Index vacuuming and index cleanup, divided among the participants.
  *
- * Leader and workers run this.  Every index of the table is a unit of work.  In
- * which order units are taken is decided in engine/index_order.c.  Who begins one sets its
- * atomic flag; what is found is written by the one who began it alone, and read by
- * the leader after the barrier that ends the phase.  A B-tree that is not small
- * all participants can do together, and what is found is written by who does the
- * last of it; see engine/nbtree.c.
+ * Leader and workers run this.  Every index of the table is a unit of work.
+ * engine/index_order.c decides in which order units are taken.  The
+ * participant that begins a unit sets its atomic flag.  That participant alone
+ * writes the result, and the leader reads it after the barrier that ends the
+ * phase.  All participants can work on a B-tree that is not small at the same
+ * time, and the last of them writes the result (engine/nbtree.c).
  *
- *	 leader, between phases		kind, pages set; begun, done cleared
- *	 participant				begun set -> access method -> istat, done set
- *	 participants, together		begun set by the first -> pv_nbtree_work() ->
- *								istat, done set by the last
+ *	 leader, between phases		sets kind and pages; clears begun and done
+ *	 one participant			sets begun -> access method -> istat, done
+ *	 several participants		the first sets begun -> pv_nbtree_work() ->
+ *								the last sets istat, done
  *
- * Index access methods say in which phases a worker may act for them.  What
- * is forbidden to workers the leader does, and does first.
+ * Index access methods define in which phases a worker may act for them.  What
+ * workers may not do the leader does, and does first.  What parallel mode does
+ * not allow even to the leader waits until it has ended; the rules are in
+ * engine/index_parallel.c.
  *
- * An access method that allows no worker in any phase may do what parallel mode
- * forbids even the leader, such as getting a transaction ID.  Its cleanup waits
- * until the workers are gone and parallel mode has ended.  Its bulk deletion cannot
- * wait: see pv_index_allows_workers().
+ * Locks: RowExclusiveLock on every index, which each participant has taken for
+ * itself.
  *
- * An access method keeps its result in memory of the process that ran it,
- * while the next round may be another's.  So the first result is copied into
- * the unit, and from then on the access method gets the unit's to update.  An
- * access method with more to its result than the common struct allows no
- * worker at all, and gets back what it returned.
- * Core: commands/vacuumparallel.c, parallel_vacuum_process_one_index.
- *
- * Locks: RowExclusiveLock on every index, taken by each participant for
- * itself when it opened them.
+ * Core: commands/vacuumparallel.c, parallel_vacuum_process_unsafe_indexes and
+ * parallel_vacuum_process_safe_indexes.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/amapi.h"
-#include "access/gin_private.h"
 #include "access/nbtree.h"
-#include "access/transam.h"
-#include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
+#include "pgstat.h"
 #include "portability/instr_time.h"
-#include "optimizer/paths.h"
 #include "utils/rel.h"
 
+#include "engine/index_am.h"
+#include "engine/index_parallel.h"
 #include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
 #include "engine/reserve.h"
 
-/* Smaller B-trees are vacuumed by one participant each, by core's code */
+/* Smaller B-trees are vacuumed by one participant, with core's code */
 #define MIN_PAGES_TOGETHER		32
 
 /* For sorting units by size */
@@ -73,111 +64,17 @@ larger_unit_first(const void *a, const void *b)
 	return left->unit - right->unit;
 }
 
-/* Could this index be vacuumed by several participants together? */
+/* Can several participants vacuum this index together? */
 static bool
-is_large_btree(PvParticipant *leader, int i)
+is_large_btree(const PvParticipant *leader, int i)
 {
 	return leader->index_pages[i] >= MIN_PAGES_TOGETHER &&
 		pv_nbtree_handles(leader->indrels[i]);
 }
 
 /*
- * Has the access method been written with parallel vacuum in mind at all?  That it
- * has not is what one gets by saying nothing.
- */
-static bool
-knows_parallel_vacuum(Relation indrel)
-{
-	return indrel->rd_indam->amparallelvacuumoptions != VACUUM_OPTION_NO_PARALLEL;
-}
-
-/*
- * Does the cleanup run functions of the table's owner?  BRIN computes the expressions of
- * the index, and its predicate, for what it summarizes; of access methods that are not
- * core's nobody knows.  Such functions may do what parallel mode forbids, and before
- * version 18 a block of PL/pgSQL with an EXCEPTION clause is enough.  What they are
- * declared as is their owner's word only.
- */
-static bool
-cleanup_runs_functions(Relation indrel)
-{
-	switch (indrel->rd_rel->relam)
-	{
-		case BTREE_AM_OID:
-		case HASH_AM_OID:
-		case GIST_AM_OID:
-		case GIN_AM_OID:
-		case SPGIST_AM_OID:
-			return false;
-		default:
-			return RelationGetIndexExpressions(indrel) != NIL ||
-				RelationGetIndexPredicate(indrel) != NIL;
-	}
-}
-
-/* Must the cleanup of the index wait until parallel mode has ended? */
-static bool
-cleanup_must_wait(Relation indrel)
-{
-	return !knows_parallel_vacuum(indrel) || cleanup_runs_functions(indrel);
-}
-
-/*
- * Would core's VACUUM command start workers for these indexes, if it is given no
- * number?  It does if there are two that it could have one each.
- * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
- */
-static bool
-core_would_start_workers(PvParticipant *leader)
-{
-	int			nbulkdel = 0;
-	int			ncleanup = 0;
-
-	for (int i = 0; i < leader->nindexes; i++)
-	{
-		Relation	indrel = leader->indrels[i];
-		uint8		options = indrel->rd_indam->amparallelvacuumoptions;
-
-		if ((int64) RelationGetNumberOfBlocks(indrel) < min_parallel_index_scan_size)
-			continue;
-		if (options & VACUUM_OPTION_PARALLEL_BULKDEL)
-			nbulkdel++;
-		if (options & (VACUUM_OPTION_PARALLEL_CLEANUP |
-					   VACUUM_OPTION_PARALLEL_COND_CLEANUP))
-			ncleanup++;
-	}
-	return Max(nbulkdel, ncleanup) > 1;
-}
-
-/*
- * Leader, before anything is planned: may there be workers in a vacuum that comes to
- * the indexes?  If not, *because_of is the index that forbids it.
- *
- * Workers mean parallel mode, from the first heap pass to the index cleanup.  What
- * is forbidden then fails, and it may be part of the bulk deletion of an access method
- * that knows nothing of parallel vacuum.  There is no way around: the dead items are
- * in memory that ends with the workers, so parallel mode cannot be left between two
- * phases.  So we do as core does, and what succeeds with core succeeds with us.  Core
- * has no workers under autovacuum at all.  Otherwise, it is in parallel mode if other
- * indexes are worth workers.
- */
-bool
-pv_index_allows_workers(PvParticipant *leader, bool automatic,
-						const char **because_of)
-{
-	for (int i = 0; i < leader->nindexes; i++)
-	{
-		if (knows_parallel_vacuum(leader->indrels[i]))
-			continue;
-		*because_of = RelationGetRelationName(leader->indrels[i]);
-		return !automatic && core_would_start_workers(leader);
-	}
-	return true;
-}
-
-/*
- * Leader, before the pool is made: see how large the indexes are.  Returns the
- * words that the bitmaps of B-trees need.
+ * Leader, before the pool is created: read the sizes of the indexes.  Returns
+ * the number of words that the bitmaps of B-trees need.
  */
 Size
 pv_index_plan(PvParticipant *leader)
@@ -195,7 +92,8 @@ pv_index_plan(PvParticipant *leader)
 }
 
 /*
- * Leader, before launch: set up the B-trees that could be done together.
+ * Leader, before launch: initialize the units, and the B-trees that several
+ * participants can vacuum together.
  */
 void
 pv_index_plan_together(PvParticipant *leader)
@@ -222,8 +120,6 @@ pv_index_plan_together(PvParticipant *leader)
 		PvIndexUnit *unit = &leader->units[i];
 
 		leader->units_by_size[order] = i;
-		unit->usecs = 0;
-		pg_atomic_init_u64(&unit->began_at, 0);
 		unit->is_btree = is_large_btree(leader, i);
 		if (unit->is_btree)
 		{
@@ -235,10 +131,10 @@ pv_index_plan_together(PvParticipant *leader)
 }
 
 /*
- * Leader, after a phase: was every index dealt with?
+ * Leader, after a phase: was every index processed?
  */
 bool
-pv_index_all_done(PvParticipant *leader)
+pv_index_all_done(const PvParticipant *leader)
 {
 	for (int i = 0; i < leader->nindexes; i++)
 		if (!leader->units[i].done)
@@ -247,32 +143,18 @@ pv_index_all_done(PvParticipant *leader)
 }
 
 /*
- * May a worker act for this index in this phase?  An index with conditional
- * cleanup has next to nothing to clean up once it has been vacuumed, so the
- * leader does that, as in core.
- */
-static bool
-worker_may(const IndexAmRoutine *amroutine, PvPhase phase, int index_scans)
-{
-	uint8		options = amroutine->amparallelvacuumoptions;
-
-	if (phase == PV_PHASE_INDEX)
-		return (options & VACUUM_OPTION_PARALLEL_BULKDEL) != 0;
-	if (options & VACUUM_OPTION_PARALLEL_CLEANUP)
-		return true;
-	return (options & VACUUM_OPTION_PARALLEL_COND_CLEANUP) != 0 &&
-		index_scans == 0;
-}
-
-/*
- * Is this a B-tree whose pages are all to be visited, and by several?  A cleanup
- * visits them only if there was no bulk deletion, and many deleted pages wait for
- * recycling.  In a bulk deletion the B-tree needs a place among those whose splits
- * core watches, which may all be taken.  Then one process does it, by core's code.
+ * Must all pages of this B-tree be visited, and can several participants do
+ * that?
+ *
+ * A cleanup visits the pages only if there was no bulk deletion and many
+ * deleted pages wait for recycling.  A bulk deletion needs an entry in core's
+ * array of B-trees that are being vacuumed, which has a limited size.  If no
+ * entry can be had, one process vacuums the index with core's code.
+ *
  * Core: access/nbtree/nbtree.c, btvacuumcleanup.
  */
 static bool
-visit_btree(PvParticipant *leader, int i, PvPhase phase)
+visit_btree(const PvParticipant *leader, int i, PvPhase phase)
 {
 	PvIndexUnit *unit = &leader->units[i];
 
@@ -280,10 +162,10 @@ visit_btree(PvParticipant *leader, int i, PvPhase phase)
 		return false;
 	if (phase == PV_PHASE_INDEX)
 		return pv_reserve_btree();
-	return !unit->istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]);
+	return !unit->result.istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]);
 }
 
-/* Do several participants do this index together, in this phase? */
+/* Do several participants work on this index in this phase? */
 static bool
 is_shared(const PvIndexUnit *unit)
 {
@@ -292,28 +174,30 @@ is_shared(const PvIndexUnit *unit)
 
 /* How many participants can work on this index at a time? */
 static int
-count_sharers(PvParticipant *self, const PvIndexUnit *unit)
+count_sharers(const PvParticipant *self, const PvIndexUnit *unit)
 {
-	return is_shared(unit) ? self->shared->nslots : 1;
+	return is_shared(unit) ? self->shared->plan.nslots : 1;
 }
 
 /*
- * About how many pages are visited for an index?  Those that it has.  But a BRIN
- * index, which has few, reads in its cleanup what it has not summarized of the
- * heap.  That may be all of it; if it is little, to have begun early does no harm.
+ * The estimated number of pages that are visited for an index.
+ *
+ * It is the size of the index, except for BRIN.  A BRIN index is small, but
+ * its cleanup reads the part of the heap that it has not summarized yet.  That
+ * may be all of it.  If it is only little, an early begin does no harm.
  */
 static BlockNumber
-pages_to_visit(PvParticipant *leader, int i, PvPhase phase)
+pages_to_visit(const PvParticipant *leader, int i, PvPhase phase)
 {
 	if (phase == PV_PHASE_CLEANUP &&
 		leader->indrels[i]->rd_rel->relam == BRIN_AM_OID)
-		return leader->shared->rel_pages;
+		return leader->shared->plan.rel_pages;
 	return leader->index_pages[i];
 }
 
 /*
- * Leader, between phases: put all indexes up to be taken.  pv_index_end() must
- * follow, on error too.
+ * Leader, between phases: make all indexes available.  pv_index_end() must
+ * follow, also after an error.
  */
 void
 pv_index_prepare(PvParticipant *leader, PvPhase phase)
@@ -322,7 +206,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 
 	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
 
-	/* The largest first: there may not be places for all */
+	/* The largest first, because there may not be entries for all */
 	for (int order = 0; order < leader->nindexes; order++)
 	{
 		int			i = leader->units_by_size[order];
@@ -333,9 +217,9 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 			unit->kind = PV_UNIT_SHARED;
 			pv_nbtree_begin(leader, i, phase);
 		}
-		else if (phase == PV_PHASE_CLEANUP && cleanup_must_wait(leader->indrels[i]))
+		else if (phase == PV_PHASE_CLEANUP && pv_index_cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;
-		else if (worker_may(leader->indrels[i]->rd_indam, phase,
+		else if (pv_index_worker_allowed(leader->indrels[i]->rd_indam, phase,
 							leader->shared->index_scans))
 			unit->kind = PV_UNIT_SINGLE;
 		else
@@ -351,7 +235,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 }
 
 /*
- * Leader: the phase is over, or the vacuum has failed.
+ * Leader: the phase has ended, or the vacuum has failed.
  */
 void
 pv_index_end(PvParticipant *leader)
@@ -365,8 +249,9 @@ pv_index_end(PvParticipant *leader)
 }
 
 /*
- * Leader: show how many indexes there are and are done in this phase, and how many
- * pages there are and have been visited of B-trees that are done together.
+ * Leader: report how many indexes there are and how many are done in this
+ * phase, and the same for the pages of B-trees that several participants
+ * vacuum together.
  */
 void
 pv_index_progress(PvParticipant *leader)
@@ -389,174 +274,9 @@ pv_index_progress(PvParticipant *leader)
 }
 
 /*
- * What the callback keeps between two index tuples.  Where an index has the
- * order of the heap, many of them in a row point to one heap block; then that
- * block's dead items are taken out of the store once, as a bitmap.
- */
-typedef struct DeadItemCheck
-{
-	PvParticipant *self;
-	uint32		ncalls;
-	BlockNumber blkno;			/* the heap block asked about last */
-	int			nasked;			/* how often in a row */
-	uint64		dead[(MaxHeapTuplesPerPage + 64) / 64];
-} DeadItemCheck;
-
-/* Often enough to come between two naps, as a rule; a power of two */
-#define CALLS_PER_POLL			16
-
-/* Taking a block out of the store costs as much as so many probes, about */
-#define PROBES_BEFORE_BITMAP	8
-
-static void
-fetch_block(DeadItemCheck *check)
-{
-	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
-	int			ndead = pv_deadtids_get_block(check->self->store, check->blkno,
-											  deadoffsets);
-
-	memset(check->dead, 0, sizeof(check->dead));
-	for (int i = 0; i < ndead; i++)
-		check->dead[deadoffsets[i] / 64] |= UINT64CONST(1) << deadoffsets[i] % 64;
-}
-
-/*
- * Is this index tuple's heap item dead?  Called by access methods, for every
- * index tuple.  Core: commands/vacuum.c, vac_tid_reaped.
- */
-static bool
-dead_item_callback(ItemPointer tid, void *state)
-{
-	DeadItemCheck *check = state;
-	BlockNumber blkno = ItemPointerGetBlockNumberNoCheck(tid);
-	OffsetNumber offnum = ItemPointerGetOffsetNumberNoCheck(tid);
-
-	if (++check->ncalls % CALLS_PER_POLL == 0)
-		pv_cost_poll();
-	if (blkno != check->blkno)
-	{
-		check->blkno = blkno;
-		check->nasked = 0;
-	}
-	if (check->nasked < PROBES_BEFORE_BITMAP)
-	{
-		if (++check->nasked == PROBES_BEFORE_BITMAP)
-			fetch_block(check);
-		return pv_deadtids_probe(check->self->store, tid);
-	}
-	return offnum <= MaxHeapTuplesPerPage &&
-		(check->dead[offnum / 64] >> offnum % 64 & 1) != 0;
-}
-
-/*
- * Is the pending list of a GIN index to be emptied now?  GIN does it by itself the
- * first time that a vacuum comes to the index, be it for bulk deletion or, where there
- * was none, for cleanup.  We do it in its place, and in later rounds, too.
- *
- * Later rounds can have dead items whose entries are in the list: rows that were
- * inserted when the first round was over, by a transaction that aborted.  A bulk
- * deletion does not look there, so their line pointers would be freed, and used
- * again, with index entries pointing to them.
- */
-static bool
-must_empty_pending_list(Relation indrel, PvPhase phase, const IndexBulkDeleteResult *istat)
-{
-	return indrel->rd_indam->ambulkdelete == ginbulkdelete &&
-		(phase == PV_PHASE_INDEX || istat == NULL);
-}
-
-/*
- * Empty it.  All that is in the list by now has to go; what is inserted meanwhile need
- * not.  GIN's own code goes after that as well, until the list is empty, unless it is
- * in an autovacuum worker.  That may be without end, where somebody inserts as fast.  So
- * we do it only where core does: for a VACUUM that somebody waits for, the first time.
- * What autovacuum's and the scheduler's parallel workers do is as what autovacuum does.
- *
- * Returns what GIN is to go on counting from, so that it does not begin anew.
- * Core: access/gin/ginfast.c, ginInsertCleanup; ginvacuum.c, ginbulkdelete.
- */
-static IndexBulkDeleteResult *
-empty_pending_list(PvParticipant *self, Relation indrel, IndexBulkDeleteResult *istat)
-{
-	bool		full_clean = istat == NULL && !self->shared->automatic;
-	GinState	ginstate;
-
-	if (istat == NULL)
-		istat = palloc0(sizeof(IndexBulkDeleteResult));
-	initGinState(&ginstate, indrel);
-	ginInsertCleanup(&ginstate, full_clean, false, true, istat);
-	return istat;
-}
-
-/*
- * Keep what an access method returned, in the unit.
- */
-static void
-keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
-{
-	PvIndexUnit *unit = &self->units[i];
-
-	unit->istat_valid = (after != NULL);
-	if (after == NULL || after == &unit->istat)
-		return;
-
-	unit->istat = *after;
-	if (!knows_parallel_vacuum(self->indrels[i]))
-		self->private_istats[i] = after;
-	else
-		pfree(after);
-}
-
-/*
- * Raise an error if a function of the index has written anything.  There was no XID
- * before the index was begun with.
- *
- * The transaction is read-only for statements (entry/dispatch.c), but not for all functions
- * of the server that write.  What has got an XID here must not be committed: see there.
- * Access methods of core assign none while they vacuum.
- */
-static void
-check_nothing_written(Relation indrel)
-{
-	if (indrel->rd_rel->relam < FirstNormalObjectId &&
-		TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		ereport(ERROR,
-				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-				 errmsg("functions of index \"%s\" must not write during VACUUM",
-						RelationGetRelationName(indrel)),
-				 errhint("Have the expressions and the predicate of the index call functions that are immutable.")));
-}
-
-/*
- * Have the access method vacuum or clean up one index.
- */
-static void
-process_unit(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
-{
-	PvIndexUnit *unit = &self->units[i];
-	IndexBulkDeleteResult *istat = unit->istat_valid ? &unit->istat : NULL;
-	IndexBulkDeleteResult *after;
-	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
-	bool		had_xid = TransactionIdIsValid(GetTopTransactionIdIfAny());
-
-	if (self->is_leader && self->private_istats[i] != NULL)
-		istat = self->private_istats[i];
-
-	if (must_empty_pending_list(self->indrels[i], phase, istat))
-		istat = empty_pending_list(self, self->indrels[i], istat);
-	if (phase == PV_PHASE_INDEX)
-		after = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
-	else
-		after = index_vacuum_cleanup(ivinfo, istat);
-	if (!had_xid)
-		check_nothing_written(self->indrels[i]);
-
-	keep_result(self, i, after);
-}
-
-/*
- * Take part in an index that several do together.  True to who did the last of
- * it.  A cleanup ends with core's, which only writes down what we have counted.
+ * Take part in an index that several participants work on.  Returns true to
+ * the participant that has completed it.  A cleanup ends with core's function,
+ * which only stores our counts in the index.
  */
 static bool
 process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
@@ -566,7 +286,7 @@ process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivi
 	if (!pv_nbtree_work(self, i, phase, ivinfo))
 		return false;
 	if (phase == PV_PHASE_CLEANUP)
-		keep_result(self, i, index_vacuum_cleanup(ivinfo, &unit->istat));
+		pv_index_keep_result(self, i, index_vacuum_cleanup(ivinfo, &unit->result.istat));
 	return true;
 }
 
@@ -579,7 +299,7 @@ now_usecs(void)
 	return INSTR_TIME_GET_MICROSEC(now);
 }
 
-/* This process begins with the index; the first of those that share it counts. */
+/* This process begins with the index.  Of several, the first one counts. */
 static void
 note_begin(PvIndexUnit *unit)
 {
@@ -589,15 +309,15 @@ note_begin(PvIndexUnit *unit)
 		(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset, now_usecs());
 }
 
-/* This process has done the last of the index. */
+/* This process has completed the index. */
 static void
 note_end(PvIndexUnit *unit)
 {
-	unit->usecs += now_usecs() - pg_atomic_read_u64(&unit->began_at);
+	unit->result.usecs += now_usecs() - pg_atomic_read_u64(&unit->began_at);
 }
 
 /*
- * Do an index, or a part of it, and note it if that completes the index.
+ * Process an index, or a part of it, and note it if that completes the index.
  */
 static void
 do_unit(PvParticipant *self, int i, PvPhase phase)
@@ -616,12 +336,12 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	if (is_shared(unit))
 		completed = process_together(self, i, phase, &ivinfo);
 	else
-		process_unit(self, i, phase, &ivinfo);
+		pv_index_process(self, i, phase, &ivinfo);
 	if (completed)
 		note_end(unit);
 	self->errinfo.indname = NULL;
 	if (!completed)
-		return;					/* one of those who are still at it will */
+		return;					/* another participant will complete it */
 
 	unit->done = true;
 	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
@@ -629,8 +349,8 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 }
 
 /*
- * What is this participant to take next?  -1 if there is nothing.  states has room
- * for all indexes.
+ * The index that this participant should take next, or PV_ORDER_NONE.  states
+ * has room for all indexes.
  */
 static int
 next_unit(PvParticipant *self, PvUnitState *states)
@@ -658,13 +378,13 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 	PvUnitState *states = palloc(Max(self->nindexes, 1) * sizeof(PvUnitState));
 	int			i;
 
-	while ((i = next_unit(self, states)) >= 0)
+	while ((i = next_unit(self, states)) != PV_ORDER_NONE)
 	{
-		/* A round left unfinished forbids the second heap pass */
+		/* The second heap pass is not allowed after an unfinished index scan */
 		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
 			break;
 
-		/* Somebody may have been faster; then ask again */
+		/* Another participant may have been faster; then ask again */
 		if (!states[i].begun && !pg_atomic_test_set_flag(&self->units[i].begun))
 			continue;
 		do_unit(self, i, phase);
@@ -673,14 +393,14 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 	}
 	pfree(states);
 
-	/* Notice an emergency that arose during the last unit, too */
+	/* Notice a failsafe that triggered during the last unit, too */
 	if (phase == PV_PHASE_INDEX)
 		(void) pv_check_failsafe(self);
 }
 
 /*
- * Leader, when parallel mode has ended: clean up the indexes that had to wait for
- * that, if the cleanup has come to indexes at all.
+ * Leader, after parallel mode has ended: clean up the indexes that had to wait
+ * for that, unless index cleanup is not done at all.
  */
 void
 pv_index_clean_up_later(PvParticipant *leader)
@@ -693,7 +413,7 @@ pv_index_clean_up_later(PvParticipant *leader)
 	if (nlater == 0)
 		return;
 
-	/* The whole budget is ours now */
+	/* This process has the whole budget now */
 	shared->cost.nparticipants = 1;
 	pv_cost_begin_indexes(&shared->cost, nlater);
 	pv_cost_begin_work(&shared->cost);

@@ -3,15 +3,15 @@
  * page.c
  *	  What both heap passes do to a heap page.
  *
- * Leader and workers run this: the second pass on every page that has dead
- * items, and the first pass itself where the table has no indexes.  The
- * caller holds an exclusive lock (a cleanup lock will do as well) and a pin on
- * the page of the visibility map, so no I/O happens under the lock that could
- * have happened before it.
+ * Leader and workers run this: the second heap pass for every page that has
+ * dead items, and the first one if the table has no indexes.
  *
- * An exclusive lock is enough: a dead line pointer has no storage, so no tuple
- * moves, and only VACUUM makes one unused.  Lock order: heap page, then page of
- * the visibility map.
+ * Locks: the caller holds an exclusive lock on the page (a cleanup lock will
+ * do) and a pin on the page of the visibility map, so that the map need not be
+ * read under the lock.  An exclusive lock is sufficient: a dead line pointer
+ * has no storage, so no tuple is moved, and only VACUUM sets dead line
+ * pointers unused.  The lock on the heap page is taken before the lock on the
+ * page of the visibility map.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,38 +24,38 @@
 
 #include "engine/page.h"
 
-/* The WAL writer is told of new WAL every so many blocks */
+/* Blocks between two calls of XLogSetAsyncXactLSN() */
 #define PACE_EVERY_BLOCKS		64
 
-/* A look at a page's visibility */
-typedef struct PageLook
+/* A check of a page's visibility */
+typedef struct PageCheck
 {
 	PvVisibility *vis;
-	TransactionId settled_xmin; /* the last inserter found visible to all */
-} PageLook;
+	TransactionId known_visible_xmin; /* the last inserter found visible to all */
+} PageCheck;
 
 /*
- * Is this tuple plainly live, by its hint bits, and of an inserter that the
- * page's visibility has taken account of already?  Nearly all are.
+ * Is this tuple live according to its hint bits, and is its inserter already
+ * accounted for in the page's visibility?  This is so for nearly all tuples.
  */
 static inline bool
-tuple_is_settled(HeapTupleHeader htup, const PageLook *look)
+tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
 {
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
 	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
-		HeapTupleHeaderGetRawXmin(htup) == look->settled_xmin;
+		HeapTupleHeaderGetRawXmin(htup) == check->known_visible_xmin;
 }
 
 /*
- * Fold one tuple into what is known of its page.
+ * Account for one tuple in the visibility of its page.
  */
 static void
-note_tuple(PvParticipant *self, HeapTuple tuple, Buffer buf, PageLook *look)
+note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf, PageCheck *check)
 {
-	PvVisibility *vis = look->vis;
-	TransactionId oldest_xmin = self->shared->cutoffs.OldestXmin;
+	PvVisibility *vis = check->vis;
+	TransactionId oldest_xmin = self->shared->plan.cutoffs.OldestXmin;
 	HeapTupleHeader htup = tuple->t_data;
 	TransactionId xmin;
 
@@ -77,22 +77,23 @@ note_tuple(PvParticipant *self, HeapTuple tuple, Buffer buf, PageLook *look)
 	if (vis->all_frozen && heap_tuple_needs_eventual_freeze(htup))
 		vis->all_frozen = false;
 	if (!TransactionIdIsNormal(xmin))
-		return;					/* frozen: nobody conflicts with it */
+		return;					/* frozen: no conflict with any snapshot */
 	if (TransactionIdFollows(xmin, vis->conflict_horizon))
 		vis->conflict_horizon = xmin;
-	look->settled_xmin = xmin;
+	check->known_visible_xmin = xmin;
 }
 
 /*
- * Is every tuple on the page visible to all transactions, now and later?
- * The caller holds a lock on the page, a share lock at least.
+ * Is every tuple on the page visible to all transactions, now and later?  The
+ * caller holds at least a share lock on the page.
+ *
  * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
  */
 void
 pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 				   PvVisibility *vis)
 {
-	PageLook	look = {.vis = vis, .settled_xmin = InvalidTransactionId};
+	PageCheck	check = {.vis = vis, .known_visible_xmin = InvalidTransactionId};
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	HeapTupleData tuple;
@@ -118,21 +119,22 @@ pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		}
 
 		tuple.t_data = (HeapTupleHeader) PageGetItem(page, itemid);
-		if (tuple_is_settled(tuple.t_data, &look))
+		if (tuple_is_known_visible(tuple.t_data, &check))
 			continue;
 
 		self->errinfo.offnum = offnum;
 		ItemPointerSet(&tuple.t_self, blkno, offnum);
 		tuple.t_len = ItemIdGetLength(itemid);
-		note_tuple(self, &tuple, buf, &look);
+		note_tuple(self, &tuple, buf, &check);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 }
 
 #ifdef USE_ASSERT_CHECKING
 /*
- * Does what the first pass says of a page agree with what we would say of it?
- * The two have shortcuts of their own, so assert-enabled servers compare.
+ * Does the visibility that the first heap pass found agree with the result of
+ * pv_page_visibility()?  Each has its own short cuts, so servers with
+ * assertions compare them, as core's do.
  */
 bool
 pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
@@ -147,12 +149,13 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 #endif
 
 /*
- * The map says that a page is all-visible, which the page denies, or the page
- * itself does, which its dead items belie.  Somebody may have been told that
- * rows are not there.  What is left to do is to tell, and to clear both.
+ * Repair a page whose visibility is inconsistent: either the map says that it
+ * is all-visible and the page's own bit does not, or the page's own bit is set
+ * although it has dead items.  Queries may have returned wrong results.
+ * Report it and clear both bits.
  */
 static void
-repair_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+repair_visibility(const PvParticipant *self, Buffer buf, BlockNumber blkno,
 				Buffer vmbuffer)
 {
 	Page		page = BufferGetPage(buf);
@@ -173,11 +176,14 @@ repair_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * Bring the visibility map in line with what was found on a page.  The caller
- * holds an exclusive lock on it, and a pin on the right page of the map, so what
- * the map says now is what holds.  With has_dead_items, *vis is of a page that is
- * not all-visible.
- * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and lazy_vacuum_heap_page.
+ * Update the visibility map for a page.
+ *
+ * The caller holds an exclusive lock on the page and a pin on the right page
+ * of the map, so the map's bits cannot change meanwhile.  With has_dead_items,
+ * *vis says that the page is not all-visible.
+ *
+ * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and
+ * lazy_vacuum_heap_page.
  */
 void
 pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
@@ -203,11 +209,11 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	if ((old & flags) == flags)
 		return;
 
-	/* With checksums the map's record changes the page's LSN */
+	/* With checksums, the record for the map changes the page's LSN */
 	PageSetAllVisible(page);
 	MarkBufferDirty(buf);
 
-	/* Setting the all-frozen bit alone conflicts with no snapshot */
+	/* Setting only the all-frozen bit conflicts with no snapshot */
 	if (old != 0 || (vis->all_frozen && PV_FREEZING_COVERS_MAP))
 		horizon = InvalidTransactionId;
 	visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
@@ -218,13 +224,14 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * Between two pages: now and then have the WAL writer write what we have logged,
- * so that it is on disk by the time a changed page has to leave its buffer, or
- * the WAL buffers are full, and nobody waits for it.
+ * Between two pages: from time to time, have the WAL writer write our WAL, so
+ * that it is on disk when a changed page has to leave its buffer or the WAL
+ * buffers are full.  Then this process need not wait for the write.
  *
- * The end of our last record it must be.  The place where the next one would begin
- * may be past a page's header that nobody has written yet, and to be told to write
- * that ends the WAL writer in PANIC.
+ * The position must be the end of our last record.  The position where the
+ * next record will begin may be after a page header that is not written yet,
+ * and an attempt to write up to there makes the WAL writer fail with PANIC.
+ *
  * Core: access/transam/xlog.c, XLogBackgroundFlush.
  */
 void
@@ -241,11 +248,12 @@ pv_page_pace_wal(PvParticipant *self)
 }
 
 /*
- * Refuse to free anything but a dead line pointer.  This cannot happen unless
- * the page or the store is corrupt, and then it must not get worse.
+ * Raise an error if an item to be set unused is not a dead line pointer.  This
+ * cannot happen unless the page or the store is corrupt, and it must not do
+ * more damage.
  */
 static void
-check_items_dead(PvParticipant *self, Page page, BlockNumber blkno,
+check_items_dead(const PvParticipant *self, Page page, BlockNumber blkno,
 				 const OffsetNumber *deadoffsets, int ndead)
 {
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
@@ -257,7 +265,7 @@ check_items_dead(PvParticipant *self, Page page, BlockNumber blkno,
 					 !ItemIdIsDead(PageGetItemId(page, deadoffsets[i]))))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("line pointer (%u,%u) of table \"%s.%s\" is not dead any more",
+					 errmsg("line pointer (%u,%u) of table \"%s.%s\" is no longer dead",
 							blkno, deadoffsets[i], self->errinfo.relnamespace,
 							self->errinfo.relname),
 					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
@@ -265,10 +273,11 @@ check_items_dead(PvParticipant *self, Page page, BlockNumber blkno,
 }
 
 /*
- * Turn dead line pointers of a page into unused ones.
+ * Set dead line pointers of a page unused.
  *
- * Every index must be rid of these items already (or the table have none).
- * The caller holds an exclusive lock on the page, and keeps it.
+ * Every index must have been vacuumed of these items, or the table has no
+ * indexes.  The caller holds an exclusive lock on the page, and keeps it.
+ *
  * Core: access/heap/vacuumlazy.c (15), lazy_vacuum_heap_page.
  */
 void

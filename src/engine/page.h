@@ -10,12 +10,12 @@
 
 #include "engine/participant.h"
 
-/* What the tuples of a page allow its bits in the visibility map to be */
+/* Which bits of the visibility map the tuples of a page allow */
 typedef struct PvVisibility
 {
 	bool		all_visible;
 	bool		all_frozen;		/* meaningful only if all_visible */
-	TransactionId conflict_horizon; /* newest xmin that was not frozen */
+	TransactionId conflict_horizon; /* newest xmin that is not frozen */
 } PvVisibility;
 
 extern void pv_page_mark_unused(PvParticipant *self, Buffer buf,

@@ -1,11 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * participant.c
- *	  What every participant does alike: counting, and the failsafe.
+ *	  What all participants have in common: counters, units of index work,
+ *	  the
  *
- * Leader and workers run this.  The failsafe flag is one atomic; whoever sees
- * first that the table's XIDs are dangerously old sets it, and the others
- * notice at their next page or index.
+ * failsafe.
+ *
+ * Leader and workers run this.  The failsafe flag is one atomic.  The first
+ * participant that sees that the table's XIDs are dangerously old sets it.  The
+ * others notice at their next page or index.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,8 +20,8 @@
 #include "engine/participant.h"
 
 /*
- * Begin counting.  The trackers start at the newest value that could be
- * right and are only ever moved back.
+ * Initialize counters.  The trackers of the oldest XIDs start at the newest
+ * possible value and only move back.
  */
 void
 pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs)
@@ -29,8 +32,8 @@ pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs)
 }
 
 /*
- * Add what a participant has counted: sums, but the maximum of nonempty_pages
- * and the oldest of the trackers.
+ * Add the counters of one participant to the sum: maximum of nonempty_pages,
+ * oldest value of the trackers, sum of everything else.
  */
 void
 pv_counters_add(PvCounters *sum, const PvCounters *part)
@@ -62,9 +65,49 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 }
 
 /*
- * Is the failsafe on, or does it have to be switched on now?  If so, this
- * process no longer sleeps for cost reasons, and takes any buffer for what it begins
- * to read from now on.  One participant tells the user.
+ * Leader, before launch: initialize the units of index work.
+ */
+void
+pv_units_init(PvIndexUnit *units, int nindexes)
+{
+	memset(units, 0, nindexes * sizeof(PvIndexUnit));
+	for (int i = 0; i < nindexes; i++)
+	{
+		pg_atomic_init_flag(&units[i].begun);
+		pg_atomic_init_u64(&units[i].began_at, 0);
+	}
+}
+
+/*
+ * Leader, when the workers are gone: copy the results of the indexes, and what
+ * remains to be done, to the leader's own memory.  No B-tree is vacuumed by
+ * several participants after that; only the progress counters of those that
+ * were are kept.
+ */
+void
+pv_units_keep(PvIndexUnit *to, PvIndexUnit *from, int nindexes)
+{
+	pv_units_init(to, nindexes);
+	for (int i = 0; i < nindexes; i++)
+	{
+		PvBtreeShared *btree = &from[i].btree;
+
+		to[i].kind = from[i].kind;
+		to[i].pages = from[i].pages;
+		to[i].done = from[i].done;
+		to[i].result = from[i].result;
+		pv_dispense_init(&to[i].btree.pages, pg_atomic_read_u32(&btree->pages.next),
+						 pg_atomic_read_u32(&btree->pages.end), 1, 1, 1);
+		pg_atomic_init_u32(&to[i].btree.pages_done,
+						   pg_atomic_read_u32(&btree->pages_done));
+	}
+}
+
+/*
+ * Is the failsafe on, or must it be switched on now?  If so, this process no
+ * longer sleeps at delay points and no longer uses a ring of buffers.  One
+ * participant reports it to the user.
+ *
  * Core: access/heap/vacuumlazy.c, lazy_check_wraparound_failsafe.
  */
 bool
@@ -76,7 +119,7 @@ pv_check_failsafe(PvParticipant *self)
 	self->nreloads_checked = pv_cost_nreloads;
 	if (!pv_failsafe_triggered(self))
 	{
-		if (likely(!pv_failsafe_check(&shared->cutoffs)))
+		if (likely(!pv_failsafe_check(&shared->plan.cutoffs)))
 			return false;
 
 		if (pg_atomic_compare_exchange_u32(&shared->failsafe, &expected, 1))

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * participant.h
- *	  What the participants of one vacuum share, and what each has for itself.
+ *	  What the participants of one vacuum share, and what each has for
+ *	  itself.
  *
- * PvShared is the vacuum: in dynamic shared memory if there are workers, in
- * the leader's memory otherwise.  PvParticipant is one process's view of it;
- * leader and workers have the same.
+ * PvShared is the vacuum.  It is in dynamic shared memory if there are workers,
+ * and otherwise in the leader's memory.  PvParticipant is one process's view of
+ * it, the same for leader and workers.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,15 +28,15 @@
 #include "store/deadtids.h"
 #include "throttle/cost.h"
 
-/* What a participant counts; the leader adds them up between phases. */
+/* Counters of one participant; the leader adds them up between phases */
 typedef struct PvCounters
 {
 	BlockNumber scanned_pages;
-	BlockNumber eager_pages;	/* of them, read only to be frozen early */
+	BlockNumber eager_pages;	/* of these, scanned eagerly */
 	BlockNumber frozen_pages;
-	BlockNumber new_visible_pages;	/* newly set in the map: all-visible, ... */
-	BlockNumber new_visible_frozen_pages;	/* ... both bits at once, ... */
-	BlockNumber new_frozen_pages;	/* ... and all-frozen after all-visible */
+	BlockNumber new_visible_pages;	/* set all-visible in the map ... */
+	BlockNumber new_visible_frozen_pages;	/* ... of these, set all-frozen as well ... */
+	BlockNumber new_frozen_pages;	/* ... and all-visible before, now set all-frozen */
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;
 	BlockNumber nonempty_pages; /* last page with tuples, plus one */
@@ -47,10 +48,13 @@ typedef struct PvCounters
 	int64		missed_dead_tuples;
 	int64		vacuumed_pages;
 	int64		vacuumed_items;
-	PvSample	sample;			/* of pages that are skipped, but not by core */
-	PvTidStoreUse tidstore;		/* what core would take for the dead items */
+	PvSample	sample;			/* for pages that are skipped, though not by core */
+	PvTidStoreUse tidstore;		/* what core would need for the dead items */
 
-	/* Oldest XID and MXID left in what this participant scanned */
+	/*
+	 * Oldest XID and MXID that remain in the pages that this participant
+	 * scanned
+	 */
 	TransactionId NewRelfrozenXid;
 	MultiXactId NewRelminMxid;
 	bool		skippedallvis;
@@ -58,22 +62,22 @@ typedef struct PvCounters
 
 /*
  * A participant's place in shared memory.  Only its owner writes it, before
- * it arrives at a barrier; only the leader reads it, after.
+ * arriving at a barrier.  Only the leader reads it, after that barrier.
  */
 typedef struct PvSlot
 {
 	PvCounters	counters;
-	BlockNumber unvisited;		/* first block of ours that is not yet scanned */
+	BlockNumber unvisited;		/* first claimed block that is not yet scanned */
 	BufferUsage buffer_usage;
 	WalUsage	wal_usage;
 } PvSlot;
 
-/* What participants count in a B-tree that they share */
+/* Counters of participants that vacuum a B-tree together */
 typedef struct PvBtreeCounts
 {
 	double		tuples_removed;
 	double		num_index_tuples;
-	BlockNumber pages_deleted;	/* found so, recyclable or not */
+	BlockNumber pages_deleted;	/* deleted pages found, recyclable or not */
 	BlockNumber pages_free;
 } PvBtreeCounts;
 
@@ -81,77 +85,99 @@ typedef struct PvBtreeCounts
 typedef struct PvBtreeShared
 {
 	/* Set by the leader before launch */
-	BlockNumber nbits;			/* of each of its bitmaps */
-	Size		first_word;		/* where the bitmaps begin */
+	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
+	Size		first_word;		/* position of the bitmaps in PvParticipant.bitmaps */
 
 	/* Set by the leader between phases */
-	uint16		cycleid;		/* 0: none, in a cleanup */
+	uint16		cycleid;		/* 0 in an index cleanup */
 
 	/* Atomics */
 	PvDispenseShared pages;
-	pg_atomic_uint32 use_count;		/* who takes part */
-	pg_atomic_uint32 pages_done;	/* progress */
+	pg_atomic_uint32 use_count;		/* participants in this index */
+	pg_atomic_uint32 pages_done;	/* for progress reporting */
 
-	/* Sums of those who have left, under the mutex */
+	/* Sums over the participants that have left, under the mutex */
 	slock_t		mutex;
 	PvBtreeCounts counts;
-
-	/* Of all rounds, written by who was the last to leave */
-	PvBtreeTail tail;
 } PvBtreeShared;
 
-/* One index of the table, as work to be taken */
+/* What was done to one index, in all phases so far */
+typedef struct PvIndexResult
+{
+	bool		istat_valid;
+	IndexBulkDeleteResult istat;
+	int64		usecs;			/* time that it took */
+	PvBtreeTail tail;			/* if several participants vacuumed it */
+} PvIndexResult;
+
+/* One index of the table, as a unit of work */
 typedef struct PvIndexUnit
 {
 	/* Set by the leader before launch */
-	bool		is_btree;		/* that several can vacuum together */
+	bool		is_btree;		/* a B-tree that several participants can vacuum */
 
 	/* Set by the leader between phases */
-	PvUnitKind	kind;			/* who can work on it in this phase */
-	BlockNumber pages;			/* about as many are to be visited */
+	PvUnitKind	kind;			/* which processes can work on it in this phase */
+	BlockNumber pages;			/* estimated number of pages to visit */
 
 	pg_atomic_flag begun;
-	pg_atomic_uint64 began_at;	/* in this phase, in microseconds of the clock
-								 * that all processes have; 0: not yet */
 
-	/* Written by the one who did it, or the last of it */
+	/*
+	 * When it was begun in this phase, in microseconds of a clock that all
+	 * processes share; 0: not yet
+	 */
+	pg_atomic_uint64 began_at;
+
+	/* Written by the participant that completes the unit */
 	bool		done;
-	bool		istat_valid;
-	IndexBulkDeleteResult istat;
-	int64		usecs;			/* that it took, in all phases */
+	PvIndexResult result;
 
 	PvBtreeShared btree;
 } PvIndexUnit;
 
-typedef struct PvShared
+/*
+ * What the leader decides before the workers are launched.  It does not change
+ * afterwards.  It has no atomics and no locks, so it can be copied.
+ */
+typedef struct PvVacuumPlan
 {
-	/* Set before launch, then read-only */
 	Oid			relid;
 	PvCutoffs	cutoffs;
 	bool		aggressive;
-	bool		automatic;		/* nobody waits for it */
+	bool		automatic;		/* autovacuum or the scheduler runs it */
 	PvSkipping	skipping;
+	PvEagerPlan eager;
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
+	Size		bitmap_words;	/* of all B-trees that several participants can vacuum */
+	int			maintenance_work_mem_worker;	/* kilobytes */
+	int			ring_kb;		/* kilobytes, for each participant; 0: none */
+	bool		collect_dead_items; /* initial value of PvShared.collect_dead_items */
+	int64		max_dead_items; /* for tests: dead items after which an index scan begins */
+} PvVacuumPlan;
+
+/*
+ * A vacuum in progress.  The plan and leader_identity are set before launch and
+ * are read-only from then on.
+ */
+typedef struct PvShared
+{
+	PvVacuumPlan plan;
 	PvIdentity	leader_identity;
-	Size		bitmap_words;	/* of the B-trees that are vacuumed together */
-	int			maintenance_work_mem_worker;	/* kB */
-	int			ring_kb;		/* of each participant; 0: none */
-	int64		max_dead_items; /* a round has about as many, for tests */
 
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;
-	bool		collect_dead_items; /* SCAN is to fill the store */
-	int			index_scans;	/* completed or begun */
+	bool		collect_dead_items; /* the heap scan fills the store */
+	int			index_scans;	/* completed or in progress */
 	double		reltuples;		/* for index access methods */
 	bool		estimated_count;
 
 	Barrier		barrier;
 
 	/*
-	 * How many workers are in the midst of the phase, an atomic, and what the
-	 * last of them wakes the leader by
+	 * Atomic number of workers that are in the middle of the phase, and the
+	 * condition variable by which the last of them wakes the leader
 	 */
 	pg_atomic_uint32 nbusy;
 	ConditionVariable idle;
@@ -159,15 +185,15 @@ typedef struct PvShared
 	/* Atomics */
 	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
-	pg_atomic_uint32 nstopped;	/* participants whose scan the full store stopped */
-	pg_atomic_uint64 blocks_passed; /* progress of SCAN */
-	pg_atomic_uint64 blocks_vacuumed; /* progress of VACUUM HEAP */
+	pg_atomic_uint32 nstopped;	/* participants whose heap scan a full store stopped */
+	pg_atomic_uint64 blocks_passed; /* progress of the heap scan */
+	pg_atomic_uint64 blocks_vacuumed; /* progress of the second heap pass */
 	pg_atomic_uint32 indexes_done;	/* in this phase */
+	pg_atomic_uint32 eager_successes_left;	/* budget of eager scanning, for the whole table */
 
 	PvCostShared cost;
-	PvEagerShared eager;
 	PvDispenseShared scan;		/* of heap blocks */
-	PvDispenseShared vacuum_heap;		/* of segments */
+	PvDispenseShared vacuum_heap;		/* of segments of the store */
 } PvShared;
 
 typedef struct PvParticipant
@@ -188,31 +214,40 @@ typedef struct PvParticipant
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;
-	uint32		nreloads_checked;	/* reloads known when the failsafe was last looked for */
-	int			blocks_unpaced; /* since the WAL writer was told of our WAL */
-	XLogRecPtr	paced_upto;		/* the last of it that it was told of */
+	uint32		nreloads_checked;	/* number of reloads known at the last failsafe check */
+	int			blocks_unpaced; /* blocks since the last call of XLogSetAsyncXactLSN() */
+	XLogRecPtr	paced_upto;		/* the position given in that call */
 
 	/*
-	 * Leader: results of access methods that keep more than the common struct,
-	 * or NULL; indexed as indrels
+	 * Leader: results of access methods that return more than the common
+	 * struct, or NULL; indexed like indrels
 	 */
 	IndexBulkDeleteResult **private_istats;
 
-	/* Leader: pages of each index when the vacuum began, and the largest first */
+	/*
+	 * Leader: pages of each index when the vacuum began, and the indexes in
+	 * order of size, the largest first
+	 */
 	BlockNumber *index_pages;
 	int		   *units_by_size;
 
 	/* Leader: error context outside of this vacuum, for workers' messages */
 	ErrorContextCallback *outer_context;
 
-	/* Leader: called now and then while it works or waits; NULL in workers */
+	/*
+	 * Leader: called from time to time while it works or waits; NULL in
+	 * workers
+	 */
 	void		(*tick) (struct PvParticipant *self);
 	void	   *tick_arg;
 } PvParticipant;
 
-/* Has the wraparound failsafe triggered, here or in a peer? */
+/*
+ * Has the wraparound failsafe triggered, in this process or another
+ * participant?
+ */
 static inline bool
-pv_failsafe_triggered(PvParticipant *self)
+pv_failsafe_triggered(const PvParticipant *self)
 {
 	return unlikely(pg_atomic_read_u32(&self->shared->failsafe) != 0);
 }
@@ -220,5 +255,7 @@ pv_failsafe_triggered(PvParticipant *self)
 extern void pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs);
 extern void pv_counters_add(PvCounters *sum, const PvCounters *part);
 extern bool pv_check_failsafe(PvParticipant *self);
+extern void pv_units_init(PvIndexUnit *units, int nindexes);
+extern void pv_units_keep(PvIndexUnit *to, PvIndexUnit *from, int nindexes);
 
 #endif							/* PV_PARTICIPANT_H */

@@ -3,34 +3,38 @@
  * pool.c
  *	  The processes that vacuum one table together.
  *
- * The leader creates the pool; workers are started once, by core's parallel
- * infrastructure, and stay through all phases.  If there are to be none, or all
- * of the server's DSM segments are in use, everything below lives in the
- * leader's memory and the same code runs in one process.  Shared memory that
- * the operating system refuses is an error, as everywhere in the server.
+ * The leader creates the pool.  Workers are started once, by core's parallel
+ * infrastructure, and stay through all phases.  If there are to be no workers,
+ * or if all DSM segments of the server are in use, everything below is in the
+ * leader's memory, and the same code runs in one process.  If the operating
+ * system refuses shared memory, that is an error, as everywhere in the server.
  *
- * One barrier orders everything.  Its phase number is even while the leader is
- * alone at work, deciding, and odd while all are in a phase:
+ * One barrier separates the phases.  Its phase number is even while the leader
+ * alone is working, deciding what comes next, and odd while all participants
+ * work in a phase:
  *
  *	 leader    decide ... publish |A| work ......... |B| sum up, decide ...
  *	 worker    .................. |A| work ......... |B| ...................
  *	 late                             attach, work . |B|
  *	           even (idle)            odd (phase)        even (idle)
  *
- * The leader publishes the phase before it arrives at A, and nobody writes
- * what others read between A and B, except atomics and what belongs to one
- * participant; the barrier's spinlock makes all of it visible.  A worker
- * that comes late sees by the number where it is.  Since the barrier counts
- * those who have attached, and no others, fewer workers than planned, or none,
- * need no special case.
+ * The leader publishes the phase before it arrives at A.  Between A and B no
+ * process writes what others read, except atomics and what belongs to one
+ * participant.  The barrier's spinlock makes all of it visible to the others.
+ * A worker that comes late sees from the number where it is.  The barrier
+ * counts only participants that have attached to it, so fewer workers than
+ * planned, or none, need no special treatment.
  *
  *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] |
  *	               bitmaps of B-trees | regions | store | text for activity
  *
- * The store grows by segments of its own if it outgrows the reserve, up to its
- * limit.  All of it goes away with the DSM segment, on every way out: the
- * parallel context is destroyed on success by us, on error by the end of the
- * transaction, which also gives back our share of parvacuum.max_workers.
+ * The store grows beyond its reservation, up to its limit, by DSM segments of
+ * its own.  All of it is destroyed together with the DSM segment in every
+ * case.  The parallel context is destroyed here on success, and after an error
+ * by the end of the transaction, which also releases our share of
+ * parvacuum.max_workers.
+ *
+ * Core: commands/vacuumparallel.c, parallel_vacuum_init.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,17 +53,20 @@
 #include "engine/pool.h"
 #include "engine/reserve.h"
 
-/* Small numbers are enough: the table of contents is ours alone */
+/* Small numbers are sufficient, because this table of contents is private */
 #define PV_KEY_SHARED		1
 #define PV_KEY_SLOTS		2
 #define PV_KEY_UNITS		3
 #define PV_KEY_STORE		4
-#define PV_KEY_STATEMENT	5	/* that the leader executes, or ... */
-#define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker is doing */
+#define PV_KEY_STATEMENT	5	/* the statement that the leader executes, or ... */
+#define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker shows as its activity */
 #define PV_KEY_BITMAPS		7
 #define PV_KEY_REGIONS		8	/* of eager scanning */
 
-/* Milliseconds between two ticks of a leader that waits for its workers */
+/*
+ * Milliseconds between two calls of tick() by a leader that waits for its
+ * workers
+ */
 #define TICK_WHILE_WAITING			100
 
 static void
@@ -70,12 +77,14 @@ wait_for_all(PvShared *shared)
 }
 
 /*
- * Set up the shared part from the plan, in whatever memory it lives.
+ * Initialize the shared part from the plan, in shared or local memory.
  */
 static void
-init_shared(PvShared *shared, const PvShared *plan)
+init_shared(PvShared *shared, const PvVacuumPlan *plan)
 {
-	*shared = *plan;
+	memset(shared, 0, sizeof(*shared));
+	shared->plan = *plan;
+	shared->collect_dead_items = plan->collect_dead_items;
 	shared->phase = PV_PHASE_IDLE;
 	pv_process_identity(&shared->leader_identity);
 	BarrierInit(&shared->barrier, 0);
@@ -87,13 +96,14 @@ init_shared(PvShared *shared, const PvShared *plan)
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
 	pg_atomic_init_u64(&shared->blocks_vacuumed, 0);
 	pg_atomic_init_u32(&shared->indexes_done, 0);
+	pg_atomic_init_u32(&shared->eager_successes_left, 0);
 }
 
 /*
- * A slot that nobody ever takes must not spoil the sums.
+ * Initialize the slots.  A slot that no worker uses must not change the sums.
  */
 static void
-init_slots(PvSlot *slots, const PvShared *plan)
+init_slots(PvSlot *slots, const PvVacuumPlan *plan)
 {
 	for (int i = 0; i < plan->nslots; i++)
 	{
@@ -102,35 +112,38 @@ init_slots(PvSlot *slots, const PvShared *plan)
 	}
 }
 
+/*
+ * Initialize the budgets of eager scanning.
+ */
 static void
-init_units(PvIndexUnit *units, int nindexes)
+init_eager(PvParticipant *leader, pg_atomic_uint32 *failures_left)
 {
-	memset(units, 0, nindexes * sizeof(PvIndexUnit));
-	for (int i = 0; i < nindexes; i++)
-		pg_atomic_init_flag(&units[i].begun);
+	leader->eager.plan = &leader->shared->plan.eager;
+	leader->eager.successes_left = &leader->shared->eager_successes_left;
+	leader->eager.failures_left = failures_left;
+	pv_eager_init(&leader->eager);
 }
 
 /*
- * The leader alone: the same structures in its own memory.
+ * Create the same structures in the leader's own memory, for a leader without
+ * workers.
  */
 static void
-create_local(PvPool *pool, const PvShared *plan, Size store_limit)
+create_local(PvPool *pool, const PvVacuumPlan *plan, Size store_limit)
 {
 	PvParticipant *leader = pool->leader;
 	int			nindexes = plan->nindexes;
 
-	leader->shared = palloc0(sizeof(PvShared));
+	leader->shared = palloc(sizeof(PvShared));
 	init_shared(leader->shared, plan);
-	leader->shared->nslots = 1;
+	leader->shared->plan.nslots = 1;
 	leader->slot = palloc0(sizeof(PvSlot));
-	init_slots(leader->slot, leader->shared);
+	init_slots(leader->slot, &leader->shared->plan);
 	leader->units = palloc(Max(nindexes, 1) * sizeof(PvIndexUnit));
-	init_units(leader->units, nindexes);
+	pv_units_init(leader->units, nindexes);
 	leader->bitmaps = palloc_extended(Max(plan->bitmap_words, 1) * sizeof(pg_atomic_uint32),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	leader->eager.shared = &leader->shared->eager;
-	leader->eager.failures_left = palloc(Max(plan->eager.nregions, 1) * sizeof(pg_atomic_uint32));
-	pv_eager_init_regions(&leader->eager);
+	init_eager(leader, palloc(Max(plan->eager.nregions, 1) * sizeof(pg_atomic_uint32)));
 	if (nindexes > 0)
 		leader->store = pv_deadtids_create_local(plan->rel_pages, store_limit);
 }
@@ -156,8 +169,8 @@ estimate_part(ParallelContext *pcxt, Size size)
 }
 
 /*
- * What the leader is doing, for workers to show.  An autovacuum worker has no
- * statement, but shows something too.
+ * The leader's activity, for workers to show.  An autovacuum worker has no
+ * statement, but shows its activity, too.
  */
 static const char *
 activity_text(void)
@@ -166,10 +179,10 @@ activity_text(void)
 }
 
 /*
- * Fill the DSM segment.  text_size is what was estimated for the text.
+ * Fill the DSM segment.  text_size was estimated for the activity text.
  */
 static void
-fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
+fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 			 Size store_reserve, Size text_size)
 {
 	PvParticipant *leader = pool->leader;
@@ -183,16 +196,14 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 	init_slots(leader->slot, plan);
 	leader->units = allocate_part(pcxt, PV_KEY_UNITS,
 								  mul_size(sizeof(PvIndexUnit), nindexes));
-	init_units(leader->units, nindexes);
+	pv_units_init(leader->units, nindexes);
 	leader->bitmaps = allocate_part(pcxt, PV_KEY_BITMAPS,
 									mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
-	leader->eager.shared = &leader->shared->eager;
-	leader->eager.failures_left = allocate_part(pcxt, PV_KEY_REGIONS,
-												mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions));
-	pv_eager_init_regions(&leader->eager);
+	init_eager(leader, allocate_part(pcxt, PV_KEY_REGIONS,
+									 mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions)));
 	if (nindexes > 0)
 	{
-		/* Not zeroed: it may be large, and is mostly for later */
+		/* Not zeroed, because it may be large and most of it is used later */
 		void	   *store = shm_toc_allocate(pcxt->toc,
 											 pv_deadtids_shared_size(plan->rel_pages,
 																	 store_reserve));
@@ -208,20 +219,23 @@ fill_segment(PvPool *pool, const PvShared *plan, Size store_limit,
 }
 
 static void
-warn_of_no_room(PvPool *pool)
+warn_of_no_room(const PvPool *pool)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("not enough shared memory to vacuum table \"%s\" with parallel workers",
 					pool->leader->errinfo.relname),
 			 errdetail("It is vacuumed by one process."),
-			 errhint("Enlarge /dev/shm.  In a container it has 64 MB unless more is asked for.")));
+			 errhint("Enlarge /dev/shm.  In a container its default size is 64 MB.")));
 }
 
 /*
- * Have core copy our state for the workers.  Before PG 16 what a cost delay goes by
- * are the settings themselves; a scheduler worker has stored there what no setting may be, and
- * workers, who are told what to go by, would refuse it.
+ * Have core copy our state for the workers.
+ *
+ * Before PG 16 the variables of the cost settings are what cost-based delay
+ * uses.  A scheduler worker has values in them that the settings do not
+ * accept, and workers, which get the settings, would fail.  So the
+ * variables get valid values here; workers use what is in PvCostShared.
  */
 static void
 init_segment(ParallelContext *pcxt)
@@ -249,11 +263,11 @@ init_segment(ParallelContext *pcxt)
 }
 
 /*
- * Enter parallel mode and set up everything workers need.  False if no shared
- * memory can be had; then parallel mode has been left again.
+ * Enter parallel mode and create everything that workers need.  Returns false
+ * if there is no shared memory to be had, after leaving parallel mode again.
  */
 static bool
-create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
+create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 			  Size store_reserve)
 {
 	ParallelContext *pcxt;
@@ -263,7 +277,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
 								 pool->nworkers_planned);
 
-	/* A worker's message has the worker's context; ours would mislead */
+	/* A worker's message has the worker's context; ours would be misleading */
 	pcxt->error_context_stack = pool->leader->outer_context;
 
 	estimate_part(pcxt, sizeof(PvShared));
@@ -279,7 +293,7 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 	else
 		init_segment(pcxt);
 
-	/* Without a segment, or with interrupts held, there can be no workers */
+	/* No workers are possible without a segment, or while interrupts are held */
 	if (pcxt->seg == NULL || pcxt->nworkers == 0)
 	{
 		DestroyParallelContext(pcxt);
@@ -294,13 +308,13 @@ create_shared(PvPool *pool, const PvShared *plan, Size store_limit,
 }
 
 /*
- * Leader: create the pool for a vacuum as planned, with up to nworkers workers.
- * store_limit and store_reserve are bytes: the most the store may take, and
- * what is set aside for it at once.  Workers are not started yet.
+ * Leader: create the pool for a planned vacuum, with up to nworkers workers,
+ * which are not started yet.  store_limit and store_reserve are bytes: the
+ * most that the store may use, and what is reserved for it at once.
  */
 void
 pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
-			   const PvShared *plan, int nworkers, Size store_limit,
+			   const PvVacuumPlan *plan, int nworkers, Size store_limit,
 			   Size store_reserve)
 {
 	memset(pool, 0, sizeof(*pool));
@@ -315,8 +329,9 @@ pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
 }
 
 /*
- * How many workers are so many pages worth?  One more for every tripling of the
- * threshold, which is in pages too, as for scans.
+ * The number of workers for a number of pages: one more each time that the
+ * threshold, which is in pages, is tripled, as for scans.
+ *
  * Core: optimizer/path/allpaths.c, compute_parallel_worker.
  */
 int
@@ -331,8 +346,9 @@ pv_workers_for_pages(uint64 pages, int threshold_pages)
 }
 
 /*
- * Start the workers of a parallel context, as many as parvacuum.max_workers and
- * the server allow.  Returns how many; whoever ends them releases as many.
+ * Start the workers of a parallel context, as many as parvacuum.max_workers
+ * and the server allow.  Returns their number.  The caller releases the same
+ * number of workers when they have ended.
  */
 int
 pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
@@ -347,7 +363,8 @@ pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
 }
 
 /*
- * Start the workers, in the background, if there are to be any.
+ * Start the workers, if there are to be any.  Does not wait until they have
+ * started.
  */
 static void
 launch(PvPool *pool)
@@ -361,9 +378,9 @@ launch(PvPool *pool)
 }
 
 /*
- * Make sure that every worker which was started has come up.  One that did not
- * would otherwise show only when all is done.  Core waits here for those
- * that are still starting, so call it when there has been time for that.
+ * Raise an error if a worker has failed to start.  Otherwise this would be
+ * noticed only at the end.  Core waits here for workers that are still
+ * starting, so this is called when they have had time to start.
  */
 void
 pv_pool_check_attached(PvPool *pool)
@@ -376,10 +393,10 @@ pv_pool_check_attached(PvPool *pool)
 }
 
 /*
- * Leader, with its own part of the phase done: look after the rest, progress
- * and cost limits above all, until no worker is in the midst of its part.  A
- * barrier cannot be left now and then, so this comes before it.  A worker that
- * begins only now finds nothing to do, or nothing that takes long.
+ * Leader, after its own part of the phase: call tick() for progress and cost
+ * limits, until no worker is in the middle of its part.  A process cannot
+ * leave a barrier for a moment, so this is done before.  A worker that begins
+ * only now finds nothing left to do, or nothing that takes long.
  */
 static void
 tick_while_workers_work(PvPool *pool)
@@ -401,8 +418,8 @@ tick_while_workers_work(PvPool *pool)
 }
 
 /*
- * Have all participants do one phase.  On return it is complete, and the
- * leader is alone again.
+ * Have all participants do one phase.  On return the phase is complete, and
+ * the leader is alone again.
  */
 void
 pv_pool_run_phase(PvPool *pool, PvPhase phase)
@@ -424,7 +441,7 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 }
 
 /*
- * Send the workers home and add what they used to what we used.
+ * End the workers, and add their usage to ours.
  */
 static void
 dismiss_workers(PvPool *pool)
@@ -441,14 +458,30 @@ dismiss_workers(PvPool *pool)
 }
 
 /*
- * Leader: end the pool, and parallel mode with it.  What must outlive shared
- * memory, the results of the indexes, is copied to local memory first.
+ * Create what the leader needs after the shared memory is gone, in its own
+ * memory.  Atomics, locks and barriers are initialized again, with the values
+ * that are still needed.
+ */
+static void
+keep_shared(PvShared *to, PvShared *from)
+{
+	init_shared(to, &from->plan);
+	to->index_scans = from->index_scans;
+	to->reltuples = from->reltuples;
+	to->estimated_count = from->estimated_count;
+	pg_atomic_init_u32(&to->failsafe, pg_atomic_read_u32(&from->failsafe));
+	pg_atomic_init_u32(&to->indexes_done, pg_atomic_read_u32(&from->indexes_done));
+	pv_cost_keep(&to->cost, &from->cost);
+}
+
+/*
+ * Leader: end the pool, and parallel mode with it.  The results that are
+ * needed later are copied to local memory before.
  */
 void
 pv_pool_end(PvPool *pool)
 {
 	PvParticipant *leader = pool->leader;
-	Size		units_size = leader->nindexes * sizeof(PvIndexUnit);
 	PvShared   *shared;
 	PvIndexUnit *units;
 
@@ -460,10 +493,10 @@ pv_pool_end(PvPool *pool)
 
 	dismiss_workers(pool);
 
-	units = palloc(Max(units_size, 1));
-	memcpy(units, leader->units, units_size);
+	units = palloc(Max(leader->nindexes, 1) * sizeof(PvIndexUnit));
+	pv_units_keep(units, leader->units, leader->nindexes);
 	shared = palloc(sizeof(PvShared));
-	memcpy(shared, leader->shared, sizeof(PvShared));
+	keep_shared(shared, leader->shared);
 
 	pv_process_lead(NULL);
 	DestroyParallelContext(pool->pcxt);
@@ -477,8 +510,8 @@ pv_pool_end(PvPool *pool)
 }
 
 /*
- * Worker: find everything in the DSM segment, and show whom the leader acts for.  The
- * caller fills in the relations.
+ * Worker: find everything in the DSM segment, and show the role that the
+ * leader acts for.  The caller fills in the relations.
  */
 void
 pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
@@ -490,9 +523,10 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	self->slot = &slots[ParallelWorkerNumber + 1];
 	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
 	self->bitmaps = shm_toc_lookup(toc, PV_KEY_BITMAPS, false);
-	self->eager.shared = &self->shared->eager;
+	self->eager.plan = &self->shared->plan.eager;
+	self->eager.successes_left = &self->shared->eager_successes_left;
 	self->eager.failures_left = shm_toc_lookup(toc, PV_KEY_REGIONS, false);
-	if (self->shared->nindexes > 0)
+	if (self->shared->plan.nindexes > 0)
 		self->store = pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false),
 										 seg);
 
@@ -502,8 +536,9 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 }
 
 /*
- * Worker: let go of what pv_pool_attach() attached to.  Segments of the store
- * that are still mapped when the worker's transaction ends count as leaked.
+ * Worker: detach from what pv_pool_attach() has attached to.  A segment of the
+ * store that is still mapped when the worker's transaction ends would be
+ * reported as leaked.
  */
 void
 pv_pool_detach(PvParticipant *self)
@@ -513,7 +548,8 @@ pv_pool_detach(PvParticipant *self)
 }
 
 /*
- * Worker: take part in every phase from now on, until the leader is done.
+ * Worker: take part in every phase from now on, until the leader has ended the
+ * pool.
  */
 void
 pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work)

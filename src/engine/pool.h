@@ -12,7 +12,7 @@
 
 #include "engine/participant.h"
 
-/* What a participant does in a phase; the pool does not care */
+/* What a participant does in a phase; the pool does not depend on it */
 typedef void (*PvPhaseFunction) (PvParticipant *self, PvPhase phase);
 
 /* The leader's handle */
@@ -20,7 +20,7 @@ typedef struct PvPool
 {
 	PvParticipant *leader;
 	PvPhaseFunction work;
-	ParallelContext *pcxt;		/* NULL: the leader is alone */
+	ParallelContext *pcxt;		/* NULL: there are no workers */
 	int			nworkers_planned;
 	int			nworkers_launched;
 	bool		launched;
@@ -31,7 +31,7 @@ extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
 extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
 
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
-						   PvPhaseFunction work, const PvShared *plan,
+						   PvPhaseFunction work, const PvVacuumPlan *plan,
 						   int nworkers, Size store_limit, Size store_reserve);
 extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
 extern void pv_pool_check_attached(PvPool *pool);

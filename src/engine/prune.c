@@ -1,52 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * prune.c
- *	  The first pass's work on the tuples of one page: prune and freeze.
+ *	  Pruning and freezing one heap page in the first heap pass.
  *
  * Leader and workers run this, with a cleanup lock on the page.
  *
- * One pass over the line pointers tells what each tuple is, and collects what
- * is to be done: tuples whose storage goes, tuples to be frozen.  On most pages
- * nearly all tuples have the same inserter, and the dead ones the same
- * deleter; so the last XID of each kind is remembered together with its fate,
- * and a tuple whose hint bits and XID say the same is settled without a call.
+ * One loop over the line pointers classifies each tuple and collects what has
+ * to be done: tuples to be removed, tuples to be frozen.  On most pages nearly
+ * all tuples have the same inserter, and nearly all dead tuples the same
+ * deleter.  So the last XID of each kind is remembered together with its
+ * status, and a tuple with the same XID and the matching hint bits is
+ * classified without a function call.
  *
- *	 live	xmin hinted committed, the one remembered;	no xmax
- *	 dead	xmin hinted committed;	xmax, the one remembered, deleted it
- *	 other	core's HeapTupleSatisfiesVacuumHorizon() and its freeze plan
+ *	 live	xmin hinted committed and equal to known_live_xmin; no xmax
+ *	 dead	xmin hinted committed; xmax equal to known_dead_xmax, a deletion
+ *	 other	by HeapTupleSatisfiesVacuumHorizon(), and core's freeze plan
  *
- * A dead tuple outside of HOT chains leaves a dead line pointer.  Where dead
- * tuples are in chains, each chain is followed from its root:
+ * A dead tuple that is in no HOT chain leaves a dead line pointer.  HOT chains
+ * with dead tuples are followed from their roots (engine/hot_chain.c).  If the
+ * table has no indexes, PG 17 sets the line pointers of dead tuples unused
+ * with the same WAL record.
  *
- *	 root -> dead -> dead -> stays	the root is redirected to what stays
- *	 root -> dead -> dead			the root becomes a dead line pointer
- *	 dead in between				line pointers of tuples that only the chain
- *									leads to become unused
+ * The changes are logged with core's own WAL record.  A page with anything out
+ * of the ordinary is pruned by core's function and then classified again.
+ * This is the case if a chain has a dead tuple after one that is still visible
+ * to a transaction, or if a dead tuple has no root.
  *
- * Where no index leads to a dead tuple, PG 17 makes its line pointer unused with
- * the same record.
+ * Each tuple is classified once.  A transaction that was in progress then may
+ * have aborted before the page is changed.  This is harmless: its XID is not
+ * older than OldestXmin, so the tuple is not frozen, and it keeps the page
+ * from being set all-visible.  The next vacuum removes it.  PG 17 does the
+ * same; earlier versions prune such a page again.
  *
- * Changes are made with the WAL record that core has for them.  A page with
- * anything out of the ordinary is core's to prune, and looked at again after
- * that: a chain with a dead tuple after one that somebody may still see, a dead
- * tuple that no root leads to.
- *
- * Each tuple is judged once, and what was in progress then may have aborted
- * when the page is changed.  That does no harm here: such a tuple has XIDs that
- * are not before OldestXmin, so it is not frozen, and it keeps the page from
- * being all-visible.  The next vacuum removes it.  (PG 17 does the same; before,
- * core pruned such a page once more.)
- *
- * Freezing is decided for the page.  From PG 16 on all of it is frozen if that makes
- * it all-frozen, and something on it has to be frozen anyway, or an image of the page
- * was logged just now or will be, for pruning or, with checksums, for a hint.  This is
- * core's rule.  The plans of many tuples have a few bytes of WAL together there.  Core
- * also freezes all that can be frozen where there is anything old; so do we.
- *
- * In PG 15 the plan of each tuple takes twelve bytes of WAL, but a record that has an
- * image of the page has no plans.  So where something has to be frozen, the whole page is
- * only if its record will have the image, because nothing is pruned before it.  Otherwise
- * what is older than FreezeLimit is frozen, as by core.
+ * What is frozen is decided for the page as a whole, see engine/freeze.c.
  *
  * Core: access/heap/pruneheap.c, heap_page_prune; access/heap/vacuumlazy.c
  * (15), lazy_scan_prune.
@@ -56,101 +42,46 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "access/xlog.h"
-#include "access/xloginsert.h"
 #include "executor/instrument.h"
-#include "utils/rel.h"
 
+#include "engine/freeze.h"
+#include "engine/hot_chain.h"
 #include "engine/prune.h"
 
-/* The tuple's deleter, if it has one, may have committed; nothing is known of
- * the inserter but that it did */
+/*
+ * If none of these bits is set, the tuple's xmax deleted or updated it, or
+ * tried to
+ */
 #define NOT_PLAINLY_DELETED \
 	(HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI | HEAP_XMAX_LOCK_ONLY | \
 	 HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK | HEAP_MOVED)
 
-/* What becomes of a line pointer; from DEAD_IN_CHAIN on, its tuple goes */
-enum
-{
-	STAYS,
-	STAYS_RECENTLY_DEAD,		/* in a chain */
-	DEAD_IN_CHAIN,				/* to be decided when the chain is followed */
-	BECOMES_DEAD,
-	BECOMES_REDIRECT,
-	BECOMES_UNUSED
-};
-
-/* The work on one page */
-typedef struct PageExam
-{
-	PvParticipant *self;
-	Buffer		buf;
-	BlockNumber blkno;
-	PvPageResult *result;
-
-	/*
-	 * Core has pruned the page.  Then nothing but OldestXmin says what is dead:
-	 * a horizon that has moved on meanwhile could call a tuple dead for ever
-	 * that core's pruning keeps.
-	 */
-	bool		core_pruned;
-	int			core_frozen;	/* tuples that it has frozen */
-
-	/*
-	 * An image of the page was logged meanwhile, for the sake of a hint, or by
-	 * core's pruning.  Where that freezes as well, it has heeded its own.
-	 */
-	bool		imaged;
-
-	/* What becomes of each line pointer, by offset */
-	uint8		fate[MaxHeapTuplesPerPage + 1];
-	bool		dead_in_chain;	/* some were DEAD_IN_CHAIN */
-	int			ndead_tuples;
-	bool		hinted;			/* some got a hint bit here */
-
-	/* The XIDs whose fate is known */
-	TransactionId settled_xmin; /* committed, taken account of, stays as it is */
-	TransactionId dead_xmax;	/* committed, removable, taken account of in
-								 * the conflict horizon */
-
-	/* Trackers for this page; copied out once the page is through */
-	TransactionId relfrozenxid;
-	MultiXactId relminmxid;
-
-	/*
-	 * The same as lists.  Offsets that become dead are in the last of the room,
-	 * since they are found in descending order.
-	 */
-	PvPrunePlan plan;
-	OffsetNumber room[MaxHeapTuplesPerPage];
-	TransactionId prune_xid;	/* oldest XID that may make more tuples dead */
-
-	int			nfrozen;
-	PvFreezePlan frozen[MaxHeapTuplesPerPage];
-} PageExam;
-
 /*
- * A live tuple keeps the page all-visible only if its inserter is hinted
- * committed and older than every snapshot.  The hint matters: an inserter that
- * committed asynchronously, or shares a place in the commit log with one that did, may
- * not be on disk yet.  It will be before the page, if the page is changed here; else it
- * can be had there.  So if that is all, it is worth another look.
+ * Account for the inserter of a live tuple in the page's visibility.
+ *
+ * The page stays all-visible only if the inserter is hinted committed and is
+ * older than every snapshot.  The hint is required because the commit record
+ * may not be on disk yet, if the inserter committed asynchronously, or if its
+ * commit LSN is stored together with that of one that did.  If the page is
+ * changed here, WAL guarantees that the commit record is on disk before the
+ * page is.  Otherwise it can be flushed, so the page is checked again if this
+ * is all that is missing.
  */
 static void
-note_live_xmin(PageExam *exam, HeapTupleHeader htup)
+note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 {
-	PvVisibility *vis = &exam->result->vis;
+	PvVisibility *vis = &state->result->vis;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
 	if (!HeapTupleHeaderXminCommitted(htup) &&
-		TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
+		TransactionIdPrecedes(xmin, state->self->shared->plan.cutoffs.OldestXmin))
 	{
 		vis->all_visible = false;
-		exam->result->look_again = true;
-		exam->result->commits_end = Max(exam->result->commits_end,
+		state->result->recheck = true;
+		state->result->commits_end = Max(state->result->commits_end,
 										TransactionIdGetCommitLSN(xmin));
 	}
-	else if (!TransactionIdPrecedes(xmin, exam->self->shared->cutoffs.OldestXmin))
+	else if (!TransactionIdPrecedes(xmin, state->self->shared->plan.cutoffs.OldestXmin))
 		vis->all_visible = false;
 	else if (TransactionIdIsNormal(xmin) &&
 			 TransactionIdFollows(xmin, vis->conflict_horizon))
@@ -158,77 +89,66 @@ note_live_xmin(PageExam *exam, HeapTupleHeader htup)
 }
 
 /*
- * Did the tuple's inserter commit, and has nobody else left an XID?
+ * If this tuple is plainly live and freezing would not change its header,
+ * account for it and return true.  It needs neither a visibility check nor a
+ * freeze plan.  False means no more than that the tuple has to be classified
+ * by the slow path.
  */
 static inline bool
-tuple_is_plainly_live(HeapTupleHeader htup)
-{
-	const uint16 mask = HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID |
-	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
-
-	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
-		HeapTupleHeaderGetRawXmax(htup) == InvalidTransactionId;
-}
-
-/*
- * Is this tuple plainly live, with nothing in its header that freezing would
- * have to change?  Then it needs neither a visibility check nor a freeze plan.
- * False only means that the tuple has to be looked at properly.
- */
-static inline bool
-tuple_is_settled(PageExam *exam, HeapTupleHeader htup)
+account_plainly_live(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	const PvCutoffs *cutoffs;
 	TransactionId xmin;
 
-	if (!tuple_is_plainly_live(htup))
+	if (!pv_tuple_is_plainly_live(htup))
 		return false;
 
 	xmin = HeapTupleHeaderGetXmin(htup);
-	if (xmin == exam->settled_xmin)
+	if (xmin == state->known_live_xmin)
 		return true;
 	if (!TransactionIdIsNormal(xmin))
 	{
 		/* frozen or bootstrapped: nothing to do, whatever the cutoffs are */
 		return true;
 	}
-	cutoffs = &exam->self->shared->cutoffs;
+	cutoffs = &state->self->shared->plan.cutoffs;
 	if (TransactionIdPrecedes(xmin, cutoffs->relfrozenxid) ||
 		TransactionIdPrecedes(xmin, cutoffs->FreezeLimit))
 		return false;
 
-	/* A new inserter that stays as it is */
-	note_live_xmin(exam, htup);
-	if (TransactionIdPrecedes(xmin, exam->relfrozenxid))
-		exam->relfrozenxid = xmin;
-	exam->result->vis.all_frozen = false;
-	exam->settled_xmin = xmin;
+	/* Another inserter that is not to be frozen */
+	note_live_xmin(state, htup);
+	if (TransactionIdPrecedes(xmin, state->relfrozenxid))
+		state->relfrozenxid = xmin;
+	state->result->vis.all_frozen = false;
+	state->known_live_xmin = xmin;
 	return true;
 }
 
 /*
- * Does this tuple lack nothing but the hint bit, of an inserter that has it in
- * another tuple of the page?  Then it gets it.  What allowed the hint there, that
- * the commit is on disk or precedes the page's LSN, holds for the whole page.
+ * If this tuple lacks nothing but the hint bit, and its inserter is hinted in
+ * another tuple of the page, set the hint bit and return true.  The condition
+ * for the hint, that the commit record is on disk or precedes the page's LSN,
+ * holds for the whole page.
  */
 static inline bool
-tuple_is_settled_but_hint(PageExam *exam, HeapTupleHeader htup)
+account_hintable(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
 	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	if ((htup->t_infomask & mask) != HEAP_XMAX_INVALID ||
 		HeapTupleHeaderGetRawXmax(htup) != InvalidTransactionId ||
-		!TransactionIdIsValid(exam->settled_xmin) ||
-		HeapTupleHeaderGetRawXmin(htup) != exam->settled_xmin)
+		!TransactionIdIsValid(state->known_live_xmin) ||
+		HeapTupleHeaderGetRawXmin(htup) != state->known_live_xmin)
 		return false;
 	htup->t_infomask |= HEAP_XMIN_COMMITTED;
-	exam->hinted = true;
+	state->hinted = true;
 	return true;
 }
 
 /*
- * Did a single transaction delete or update this tuple, or try to, and did its
+ * Did one transaction delete or update this tuple, or try to, and did its
  * inserter commit?
  */
 static inline bool
@@ -245,147 +165,120 @@ tuple_is_in_chain(HeapTupleHeader htup)
 }
 
 /*
- * Its storage goes, and a dead line pointer stays.
+ * Account for a dead tuple whose XIDs are already in the conflict horizon.
  */
 static inline void
-plan_removal(PageExam *exam, OffsetNumber offnum)
+note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup, OffsetNumber offnum)
 {
-	exam->fate[offnum] = BECOMES_DEAD;
-	*--exam->plan.dead = offnum;
-	*--exam->result->deadoffsets = offnum;
-}
-
-/*
- * A dead tuple, whose XIDs have been taken account of.
- */
-static inline void
-note_dead_tuple(PageExam *exam, HeapTupleHeader htup, OffsetNumber offnum)
-{
-	exam->ndead_tuples++;
+	state->ndead_tuples++;
 	if (likely(!tuple_is_in_chain(htup)))
-		plan_removal(exam, offnum);
+		pv_plan_removal(state, offnum);
 	else
 	{
-		exam->fate[offnum] = DEAD_IN_CHAIN;
-		exam->dead_in_chain = true;
+		state->action[offnum] = PV_LP_DEAD_IN_CHAIN;
+		state->dead_in_chain = true;
 	}
 }
 
 /*
- * A dead tuple: standbys conflict with who may see it, and others of the same
- * deleter are dead, too.  Nobody has ever seen a tuple that was deleted by its own
- * inserter, so its deleter is no conflict, and is not remembered: others that it has
- * deleted may be one.
+ * Account for the XIDs of a dead tuple.  Its removal conflicts with snapshots
+ * on standbys that may see it.  Other tuples with the same deleter are dead
+ * too, so the deleter is remembered.
+ *
+ * A tuple that was deleted by its own inserter was never visible to another
+ * transaction.  Its deleter is therefore not in the conflict horizon and must
+ * not be remembered, because it may be needed there for other tuples.
  */
 static void
-note_dead_xids(PageExam *exam, HeapTupleHeader htup)
+note_dead_xids(PvPagePruneState *state, HeapTupleHeader htup)
 {
-	pv_advance_conflict_horizon(htup, &exam->plan.removed_xid);
+	pv_advance_conflict_horizon(htup, &state->plan.removed_xid);
 	if (tuple_is_plainly_deleted(htup) &&
 		HeapTupleHeaderGetXmin(htup) != HeapTupleHeaderGetRawXmax(htup))
-		exam->dead_xmax = HeapTupleHeaderGetRawXmax(htup);
+		state->known_dead_xmax = HeapTupleHeaderGetRawXmax(htup);
 }
 
 /*
- * A tuple that may become dead soon: have the next visitor of the page know.
+ * A tuple that may become dead soon: the page's hint for pruning will say so.
  */
 static void
-note_prunable(PageExam *exam, HeapTupleHeader htup)
+note_prunable(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	TransactionId xid = HeapTupleHeaderGetUpdateXid(htup);
 
-	if (!TransactionIdIsValid(exam->prune_xid) ||
-		TransactionIdPrecedes(xid, exam->prune_xid))
-		exam->prune_xid = xid;
-	exam->result->vis.all_visible = false;
+	if (!TransactionIdIsValid(state->prune_xid) ||
+		TransactionIdPrecedes(xid, state->prune_xid))
+		state->prune_xid = xid;
+	state->result->vis.all_visible = false;
 }
 
 /*
- * Is a tuple that was deleted, or updated, out of sight of every snapshot?
- * What OldestXmin says must hold; beyond it the horizon may have moved on since.
+ * The status of a tuple that needs a visibility check.  A tuple that is dead
+ * according to OldestXmin must be reported as dead.  Beyond that the process's
+ * own horizon decides, which may be newer.
+ *
  * Core: access/heap/pruneheap.c, heap_prune_satisfies_vacuum.
  */
 static HTSV_Result
-tuple_fate(PageExam *exam, HeapTuple tuple)
+tuple_status(const PvPagePruneState *state, HeapTuple tuple)
 {
-	PvParticipant *self = exam->self;
+	PvParticipant *self = state->self;
 	TransactionId dead_after;
-	HTSV_Result fate = HeapTupleSatisfiesVacuumHorizon(tuple, exam->buf, &dead_after);
+	HTSV_Result action = HeapTupleSatisfiesVacuumHorizon(tuple, state->buf, &dead_after);
 
-	if (fate == HEAPTUPLE_RECENTLY_DEAD &&
-		(TransactionIdPrecedes(dead_after, self->shared->cutoffs.OldestXmin) ||
-		 (!exam->core_pruned &&
+	if (action == HEAPTUPLE_RECENTLY_DEAD &&
+		(TransactionIdPrecedes(dead_after, self->shared->plan.cutoffs.OldestXmin) ||
+		 (!state->core_pruned &&
 		  GlobalVisTestIsRemovableXid(self->vistest, dead_after))))
 		return HEAPTUPLE_DEAD;
-	return fate;
+	return action;
 }
 
 /*
- * Plan to freeze what is older than the cutoff in a tuple that stays.  False if
- * something is left.
- */
-static bool
-plan_freezing(PageExam *exam, HeapTupleHeader htup, OffsetNumber offnum,
-			  TransactionId cutoff)
-{
-	PvFreezePlan *plan = &exam->frozen[exam->nfrozen];
-	bool		totally_frozen;
-
-	if (pv_prepare_freeze(htup, &exam->self->shared->cutoffs, cutoff, plan,
-						  &totally_frozen, &exam->relfrozenxid,
-						  &exam->relminmxid))
-	{
-		plan->offset = offnum;
-		exam->nfrozen++;
-	}
-	return totally_frozen;
-}
-
-/*
- * Judge a tuple that is not settled at a glance.
+ * Classify a tuple by a full visibility check.
  */
 static void
-examine_tuple(PageExam *exam, ItemId itemid, HeapTupleHeader htup,
+classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			  OffsetNumber offnum)
 {
-	PvPageResult *result = exam->result;
+	PvPageResult *result = state->result;
 	HeapTupleData tuple;
 
-	exam->self->errinfo.offnum = offnum;
+	state->self->errinfo.offnum = offnum;
 	tuple.t_data = htup;
 	tuple.t_len = ItemIdGetLength(itemid);
-	tuple.t_tableOid = RelationGetRelid(exam->self->rel);
-	ItemPointerSet(&tuple.t_self, exam->blkno, offnum);
+	tuple.t_tableOid = RelationGetRelid(state->self->rel);
+	ItemPointerSet(&tuple.t_self, state->blkno, offnum);
 
-	switch (tuple_fate(exam, &tuple))
+	switch (tuple_status(state, &tuple))
 	{
 		case HEAPTUPLE_DEAD:
-			note_dead_xids(exam, htup);
-			note_dead_tuple(exam, htup, offnum);
+			note_dead_xids(state, htup);
+			note_dead_tuple(state, htup, offnum);
 			return;
 		case HEAPTUPLE_LIVE:
 			result->live_tuples++;
-			if (tuple_is_settled(exam, htup))	/* now that it has its hint */
+			if (account_plainly_live(state, htup))	/* it may have its hint now */
 			{
 				result->hastup = true;
 				return;
 			}
-			note_live_xmin(exam, htup);
+			note_live_xmin(state, htup);
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			result->recently_dead_tuples++;
-			note_prunable(exam, htup);
+			note_prunable(state, htup);
 			if (tuple_is_in_chain(htup))
-				exam->fate[offnum] = STAYS_RECENTLY_DEAD;
+				state->action[offnum] = PV_LP_STAYS_RECENTLY_DEAD;
 			break;
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
 
 			/*
-			 * The deleter will report its deletion when it commits, so until
-			 * then the tuple counts as live, as in ANALYZE.
+			 * The deleter reports the deletion to the statistics when it
+			 * commits.  Until then the tuple counts as live, as in ANALYZE.
 			 */
 			result->live_tuples++;
-			note_prunable(exam, htup);
+			note_prunable(state, htup);
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			/* Likewise, the inserter will report it */
@@ -394,62 +287,54 @@ examine_tuple(PageExam *exam, ItemId itemid, HeapTupleHeader htup,
 	}
 
 	result->hastup = true;
-	if (!plan_freezing(exam, htup, offnum, exam->self->shared->cutoffs.FreezeLimit))
+	if (!pv_plan_freezing(state, htup, offnum, state->self->shared->plan.cutoffs.FreezeLimit))
 		result->vis.all_frozen = false;
 }
 
-/* Begin anew with the plan to freeze, and with what it leaves as the oldest. */
 static void
-forget_freezing(PageExam *exam)
+begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 {
-	exam->relfrozenxid = exam->self->counters.NewRelfrozenXid;
-	exam->relminmxid = exam->self->counters.NewRelminMxid;
-	exam->nfrozen = 0;
-}
-
-static void
-begin_exam(PageExam *exam, OffsetNumber maxoff)
-{
-	PvPageResult *result = exam->result;
+	PvPageResult *result = state->result;
 
 	result->live_tuples = 0;
 	result->recently_dead_tuples = 0;
 	result->hastup = false;
-	result->look_again = false;
+	result->recheck = false;
 	result->commits_end = InvalidXLogRecPtr;
 	result->vis.all_visible = true;
 	result->vis.all_frozen = true;
 	result->vis.conflict_horizon = InvalidTransactionId;
 	result->deadoffsets = result->room + lengthof(result->room);
 
-	memset(exam->fate, STAYS, (maxoff + 1) * sizeof(exam->fate[0]));
-	exam->dead_in_chain = false;
-	exam->ndead_tuples = 0;
-	exam->hinted = false;
-	exam->settled_xmin = InvalidTransactionId;
-	exam->dead_xmax = InvalidTransactionId;
-	forget_freezing(exam);
-	exam->plan.removed_xid = InvalidTransactionId;
-	exam->plan.nredirected = 0;
-	exam->plan.nunused = 0;
-	exam->plan.dead = exam->room + lengthof(exam->room);
-	exam->prune_xid = InvalidTransactionId;
+	memset(state->action, PV_LP_STAYS, (maxoff + 1) * sizeof(state->action[0]));
+	state->dead_in_chain = false;
+	state->ndead_tuples = 0;
+	state->hinted = false;
+	state->known_live_xmin = InvalidTransactionId;
+	state->known_dead_xmax = InvalidTransactionId;
+	pv_forget_freezing(state);
+	state->plan.removed_xid = InvalidTransactionId;
+	state->plan.nredirected = 0;
+	state->plan.nunused = 0;
+	state->plan.dead = state->room + lengthof(state->room);
+	state->prune_xid = InvalidTransactionId;
 }
 
 /*
- * Look at everything on the page.
+ * Classify everything on the page.
  *
- * From the last line pointer to the first: tuples usually lie the other way
- * round, so that this goes up in memory.
+ * The loop goes from the last line pointer to the first, because tuples are
+ * usually stored in the opposite order.  So it accesses memory at increasing
+ * addresses.
  */
 static void
-examine_tuples(PageExam *exam)
+classify_tuples(PvPagePruneState *state)
 {
-	Page		page = BufferGetPage(exam->buf);
-	PvPageResult *result = exam->result;
+	Page		page = BufferGetPage(state->buf);
+	PvPageResult *result = state->result;
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 
-	begin_exam(exam, maxoff);
+	begin_page(state, maxoff);
 	for (OffsetNumber offnum = maxoff; offnum >= FirstOffsetNumber;
 		 offnum = OffsetNumberPrev(offnum))
 	{
@@ -459,8 +344,8 @@ examine_tuples(PageExam *exam)
 		if (!ItemIdIsNormal(itemid))
 		{
 			/*
-			 * A dead one will be unused by the time truncation is thought of,
-			 * so it does not count as a tuple in the page's way.
+			 * A dead line pointer will be unused before truncation is
+			 * considered, so it does not prevent truncation.
 			 */
 			if (ItemIdIsDead(itemid))
 				*--result->deadoffsets = offnum;
@@ -468,445 +353,101 @@ examine_tuples(PageExam *exam)
 		}
 
 		htup = (HeapTupleHeader) PageGetItem(page, itemid);
-		if (tuple_is_settled(exam, htup) || tuple_is_settled_but_hint(exam, htup))
+		if (account_plainly_live(state, htup) || account_hintable(state, htup))
 		{
 			result->live_tuples++;
 			result->hastup = true;
 		}
 		else if (tuple_is_plainly_deleted(htup) &&
-				 TransactionIdIsValid(exam->dead_xmax) &&
-				 HeapTupleHeaderGetRawXmax(htup) == exam->dead_xmax)
-			note_dead_tuple(exam, htup, offnum);
+				 TransactionIdIsValid(state->known_dead_xmax) &&
+				 HeapTupleHeaderGetRawXmax(htup) == state->known_dead_xmax)
+			note_dead_tuple(state, htup, offnum);
 		else
-			examine_tuple(exam, itemid, htup, offnum);
+			classify_tuple(state, itemid, htup, offnum);
 	}
-	exam->self->errinfo.offnum = InvalidOffsetNumber;
-	if (exam->hinted)
-		MarkBufferDirtyHint(exam->buf, true);
+	state->self->errinfo.offnum = InvalidOffsetNumber;
+	if (state->hinted)
+		MarkBufferDirtyHint(state->buf, true);
 }
 
 /*
- * The tuple at an offset if it belongs to the chain of a root, after an update
- * by prior_xmax; NULL if the chain has ended.  Of the first tuple, prior_xmax is
- * invalid.
- */
-static HeapTupleHeader
-next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
-			  TransactionId prior_xmax)
-{
-	ItemId		itemid;
-	HeapTupleHeader htup;
-
-	if (offnum < FirstOffsetNumber || offnum > PageGetMaxOffsetNumber(page))
-		return NULL;
-	itemid = PageGetItemId(page, offnum);
-	if (!ItemIdIsNormal(itemid))
-		return NULL;
-	htup = (HeapTupleHeader) PageGetItem(page, itemid);
-	if (offnum != root && !HeapTupleHeaderIsHeapOnly(htup))
-		return NULL;
-	if (TransactionIdIsValid(prior_xmax) &&
-		HeapTupleHeaderGetXmin(htup) != prior_xmax)
-		return NULL;
-	return htup;
-}
-
-/*
- * Follow the chain of a root that begins at offnum, the root itself or what it
- * is redirected to, over its dead tuples, whose line pointers become unused.
- * Returns false if that is core's to do.  Sets *stays to the first tuple of the
- * chain that stays, 0 if none does.
- *
- * After a tuple that somebody may still see there may be dead ones only if the
- * visibility test was too coarse, which is rare.
+ * Classify the tuples and plan the pruning of the page.  Returns false if core
+ * has to prune it.
  */
 static bool
-follow_chain(PageExam *exam, OffsetNumber root, OffsetNumber offnum,
-			 OffsetNumber *stays)
+plan_pruning(PvPagePruneState *state)
 {
-	Page		page = BufferGetPage(exam->buf);
-	TransactionId prior_xmax = InvalidTransactionId;
-	HeapTupleHeader htup;
-	bool		seen = false;
+	PvPageResult *result = state->result;
 
-	*stays = InvalidOffsetNumber;
-	while ((htup = next_in_chain(page, root, offnum, prior_xmax)) != NULL)
-	{
-		uint8		fate = exam->fate[offnum];
-
-		if (fate == DEAD_IN_CHAIN && !seen)
-			exam->fate[offnum] = BECOMES_UNUSED;
-		else if (fate == STAYS || fate == STAYS_RECENTLY_DEAD)
-		{
-			if (!seen)
-				*stays = offnum;
-			seen = true;
-		}
-		else
-			return false;		/* dead, or in two chains */
-
-		if (fate == STAYS || !HeapTupleHeaderIsHotUpdated(htup))
-			return true;
-		prior_xmax = HeapTupleHeaderGetUpdateXid(htup);
-		offnum = ItemPointerGetOffsetNumber(&htup->t_ctid);
-	}
-	return true;
-}
-
-/*
- * The root of a chain whose first tuples go leads to what stays, if anything does.
- */
-static void
-plan_root(PageExam *exam, OffsetNumber root, OffsetNumber stays)
-{
-	exam->fate[root] = stays ? BECOMES_REDIRECT : BECOMES_DEAD;
-	if (stays)
-		pv_plan_redirect(&exam->plan, root, stays);
-}
-
-/*
- * Plan what becomes of the chain of a root with a tuple of its own.
- */
-static bool
-prune_chain(PageExam *exam, OffsetNumber root)
-{
-	OffsetNumber stays;
-
-	if (exam->fate[root] == STAYS || exam->fate[root] == BECOMES_DEAD)
-		return true;
-	if (!follow_chain(exam, root, root, &stays))
+	classify_tuples(state);
+	if (state->dead_in_chain && (!pv_prune_chains(state) || !pv_list_actions(state)))
 		return false;
-	if (exam->fate[root] == BECOMES_UNUSED)
-		plan_root(exam, root, stays);
-	return true;
-}
-
-/*
- * The same for a root that is redirected already.
- */
-static bool
-prune_redirect(PageExam *exam, OffsetNumber root, OffsetNumber target)
-{
-	OffsetNumber stays;
-
-	if (!follow_chain(exam, root, target, &stays))
-		return false;
-	if (stays == target)
-		return true;
-	if (target > PageGetMaxOffsetNumber(BufferGetPage(exam->buf)) ||
-		exam->fate[target] != BECOMES_UNUSED)
-		return false;			/* it leads nowhere */
-	plan_root(exam, root, stays);
-	return true;
-}
-
-/*
- * Follow all chains of the page.  False if it is core's to prune.
- */
-static bool
-prune_chains(PageExam *exam)
-{
-	Page		page = BufferGetPage(exam->buf);
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
-
-	for (OffsetNumber root = FirstOffsetNumber; root <= maxoff;
-		 root = OffsetNumberNext(root))
-	{
-		ItemId		itemid = PageGetItemId(page, root);
-		bool		ordinary = true;
-
-		if (ItemIdIsRedirected(itemid))
-			ordinary = prune_redirect(exam, root, ItemIdGetRedirect(itemid));
-		else if (ItemIdIsNormal(itemid) &&
-				 !HeapTupleHeaderIsHeapOnly((HeapTupleHeader) PageGetItem(page, itemid)))
-			ordinary = prune_chain(exam, root);
-		if (!ordinary)
-			return false;
-	}
-	return true;
-}
-
-/*
- * What an update that was rolled back has left, no chain may lead to.  False if
- * it leads to something itself.
- */
-static bool
-prune_stray(PageExam *exam, OffsetNumber offnum)
-{
-	Page		page = BufferGetPage(exam->buf);
-	HeapTupleHeader htup = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, offnum));
-
-	exam->fate[offnum] = BECOMES_UNUSED;
-	return HeapTupleHeaderIsHeapOnly(htup) && !HeapTupleHeaderIsHotUpdated(htup);
-}
-
-/*
- * List again what becomes dead, in descending order, now that chains were
- * followed, and what becomes unused.  False if a dead tuple was left that is
- * core's to remove.
- */
-static bool
-list_fates(PageExam *exam)
-{
-	Page		page = BufferGetPage(exam->buf);
-	PvPageResult *result = exam->result;
-
-	exam->plan.dead = exam->room + lengthof(exam->room);
-	result->deadoffsets = result->room + lengthof(result->room);
-
-	for (OffsetNumber offnum = PageGetMaxOffsetNumber(page);
-		 offnum >= FirstOffsetNumber; offnum = OffsetNumberPrev(offnum))
-	{
-		if (exam->fate[offnum] == DEAD_IN_CHAIN && !prune_stray(exam, offnum))
-			return false;
-
-		if (exam->fate[offnum] == BECOMES_UNUSED)
-			exam->plan.unused[exam->plan.nunused++] = offnum;
-		else if (exam->fate[offnum] == BECOMES_DEAD)
-			plan_removal(exam, offnum);
-		else if (ItemIdIsDead(PageGetItemId(page, offnum)))
-			*--result->deadoffsets = offnum;
-	}
-	return true;
-}
-
-/*
- * Look at the page and plan what to do.  Returns false if it is core's to prune.
- */
-static bool
-examine_page(PageExam *exam)
-{
-	PvPageResult *result = exam->result;
-
-	examine_tuples(exam);
-	if (exam->dead_in_chain && (!prune_chains(exam) || !list_fates(exam)))
-		return false;
-	exam->plan.ndead = exam->room + lengthof(exam->room) - exam->plan.dead;
+	state->plan.ndead = state->room + lengthof(state->room) - state->plan.dead;
 	result->lpdead_items = result->room + lengthof(result->room) - result->deadoffsets;
 	return true;
 }
 
 /*
- * Judge the page, after core has pruned it if that is core's to do.
+ * Make the plan for the page.  Core prunes it first, where that is necessary.
  */
 static void
-judge_page(PageExam *exam)
+plan_page(PvPagePruneState *state)
 {
-	PvParticipant *self = exam->self;
+	PvParticipant *self = state->self;
 	int64		images = pgWalUsage.wal_fpi;
 	int			nfrozen;
 
-	for (int tries = 0; !examine_page(exam); tries++)
+	for (int tries = 0; !plan_pruning(state); tries++)
 	{
-		exam->imaged |= pgWalUsage.wal_fpi != images;
+		state->imaged |= pgWalUsage.wal_fpi != images;
 
-		/* Each time some transaction may have aborted, but not for ever */
+		/* Each attempt may meet another aborted transaction, but not endlessly */
 		if (tries > MaxHeapTuplesPerPage)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("page %u of table \"%s.%s\" has dead row versions that cannot be removed",
-							exam->blkno, self->errinfo.relnamespace,
+							state->blkno, self->errinfo.relnamespace,
 							self->errinfo.relname),
 					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
-		exam->result->ndeleted +=
-			pv_core_prune(self->rel, exam->buf, &self->shared->cutoffs,
+		state->result->ndeleted +=
+			pv_core_prune(self->rel, state->buf, &self->shared->plan.cutoffs,
 						  self->vistest, self->nindexes > 0, &nfrozen,
 						  &self->errinfo.offnum);
-		exam->core_pruned = true;
-		exam->core_frozen += nfrozen;
+		state->core_pruned = true;
+		state->core_frozen += nfrozen;
 		if (PV_PRUNING_FREEZES)
 			images = pgWalUsage.wal_fpi;
 	}
-	exam->imaged |= pgWalUsage.wal_fpi != images;
+	state->imaged |= pgWalUsage.wal_fpi != images;
 }
 
 /*
- * The tuple at an offset, if it stays; otherwise NULL.
- */
-static inline HeapTupleHeader
-staying_tuple(PageExam *exam, OffsetNumber offnum)
-{
-	Page		page = BufferGetPage(exam->buf);
-	ItemId		itemid = PageGetItemId(page, offnum);
-
-	if (!ItemIdIsNormal(itemid) || exam->fate[offnum] >= DEAD_IN_CHAIN)
-		return NULL;
-	return (HeapTupleHeader) PageGetItem(page, itemid);
-}
-
-/*
- * Plan to freeze every tuple that stays.  False if not all can be frozen, or,
- * before PG 16, if there are multixacts: there a plan would replace them even by
- * new ones.
- *
- * The page is all-visible but for its dead items, so every inserter is older than
- * OldestXmin.
- */
-static bool
-plan_freezing_all(PageExam *exam)
-{
-	PvParticipant *self = exam->self;
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(exam->buf));
-
-	forget_freezing(exam);
-	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
-		 offnum = OffsetNumberNext(offnum))
-	{
-		HeapTupleHeader htup = staying_tuple(exam, offnum);
-
-		if (htup == NULL)
-			continue;
-		if (tuple_is_plainly_live(htup))
-		{
-			if (!HeapTupleHeaderXminFrozen(htup))
-			{
-				pv_prepare_freeze_xmin(htup, &exam->frozen[exam->nfrozen]);
-				exam->frozen[exam->nfrozen++].offset = offnum;
-			}
-			continue;
-		}
-		self->errinfo.offnum = offnum;
-		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) && !PV_FREEZES_WHOLE_PAGES) ||
-			!plan_freezing(exam, htup, offnum, self->shared->cutoffs.OldestXmin))
-			return false;
-	}
-	self->errinfo.offnum = InvalidOffsetNumber;
-	exam->result->vis.all_frozen = true;
-	return true;
-}
-
-/*
- * Plan to freeze all that can be on a page where something has to be, as core does
- * from PG 16 on.  That may turn out to be everything.
+ * Plan to freeze the whole page if that is cheap.  Otherwise plan to freeze as
+ * much as possible, from PG 16 on, if something has to be frozen.
  */
 static void
-plan_freezing_more(PageExam *exam)
+consider_freezing_more(PvPagePruneState *state)
 {
-	PvParticipant *self = exam->self;
-	PvVisibility *vis = &exam->result->vis;
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(exam->buf));
-	bool		all_frozen = true;
-
-	forget_freezing(exam);
-	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
-		 offnum = OffsetNumberNext(offnum))
-	{
-		HeapTupleHeader htup = staying_tuple(exam, offnum);
-
-		if (htup == NULL)
-			continue;
-		self->errinfo.offnum = offnum;
-		all_frozen &= plan_freezing(exam, htup, offnum, self->shared->cutoffs.OldestXmin);
-	}
-	self->errinfo.offnum = InvalidOffsetNumber;
-	vis->all_frozen = vis->all_visible && all_frozen;
-}
-
-/*
- * Will the next WAL record of a change to this page hold an image of it?  Core's answer
- * is of the process's last record, so that one which has logged nothing yet, or
- * nothing since the last checkpoint began, is told no.  Nothing but the number of bytes
- * depends on this.
- */
-static bool
-image_is_due(Buffer buf)
-{
-	return XLogCheckBufferNeedsBackup(buf) ||
-		(fullPageWrites && PageGetLSN(BufferGetPage(buf)) <= GetRedoRecPtr());
-}
-
-/*
- * Do the page's hints say something else than they will?
- */
-static inline bool
-hints_change(PageExam *exam)
-{
-	Page		page = BufferGetPage(exam->buf);
-
-	return ((PageHeader) page)->pd_prune_xid != exam->prune_xid || PageIsFull(page);
-}
-
-/*
- * Where no index leads to them, dead items need not stay dead for a moment.
- */
-static inline bool
-frees_dead_items(PageExam *exam)
-{
-	return PV_PRUNES_TO_UNUSED && exam->self->nindexes == 0 &&
-		exam->result->lpdead_items > 0;
-}
-
-/*
- * Will the page be logged, for what is planned or for its hints?
- */
-static bool
-page_will_be_logged(PageExam *exam)
-{
-	return RelationNeedsWAL(exam->self->rel) &&
-		(pv_plan_changes_page(&exam->plan) || frees_dead_items(exam) ||
-		 (XLogHintBitIsNeeded() && hints_change(exam)));
-}
-
-/*
- * Is there an image for whose sake core freezes a page, in a record of its own?  One
- * that has just been logged; or one that the record of pruning will have, to be
- * checked by.
- */
-static bool
-has_image_of_core(PageExam *exam)
-{
-	if (!PV_FREEZES_WHOLE_PAGES)
-		return false;
-	return exam->imaged ||
-		(PV_FREEZES_FOR_CHECKED_IMAGE && RelationNeedsWAL(exam->self->rel) &&
-		 pv_plan_changes_page(&exam->plan));
-}
-
-/*
- * Is it cheap to freeze the whole page, rather than nothing or a part of it?  The rules
- * are at the top of this file.
- */
-static bool
-freezing_all_is_cheap(PageExam *exam)
-{
-	bool		must_freeze = exam->nfrozen > 0;
-
-	if (PV_FREEZES_WHOLE_PAGES)
-		return must_freeze || has_image_of_core(exam) ||
-			(page_will_be_logged(exam) && image_is_due(exam->buf));
-
-	return must_freeze &&
-		(!RelationNeedsWAL(exam->self->rel) ||
-		 (!pv_plan_changes_page(&exam->plan) && image_is_due(exam->buf)));
-}
-
-/*
- * Plan to freeze the whole page if that is cheap, and otherwise, from PG 16 on, as much
- * as can be where something has to be frozen.
- */
-static void
-consider_freezing_more(PageExam *exam)
-{
-	PvVisibility *vis = &exam->result->vis;
+	PvVisibility *vis = &state->result->vis;
 
 	if (vis->all_visible)
 	{
-		if (vis->all_frozen || !freezing_all_is_cheap(exam) || plan_freezing_all(exam))
+		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) || pv_plan_freezing_page(state))
 			return;
-		judge_page(exam);
+		plan_page(state);
 	}
-	if (PV_FREEZES_WHOLE_PAGES && exam->nfrozen > 0)
-		plan_freezing_more(exam);
+	if (PV_FREEZES_WHOLE_PAGES && state->nfrozen > 0)
+		pv_plan_freezing_more(state);
 }
 
 /*
- * The dead items become unused with the rest.
+ * Set the dead items unused together with the rest.
  */
 static void
-plan_to_unused(PageExam *exam)
+plan_to_unused(PvPagePruneState *state)
 {
-	PvPageResult *result = exam->result;
-	PvPrunePlan *plan = &exam->plan;
+	PvPageResult *result = state->result;
+	PvPrunePlan *plan = &state->plan;
 
 	memcpy(plan->unused + plan->nunused, result->deadoffsets,
 		   result->lpdead_items * sizeof(OffsetNumber));
@@ -916,73 +457,73 @@ plan_to_unused(PageExam *exam)
 }
 
 /*
- * Have the page's hints say what a later visitor might prune, and that it may
- * be worth it.
+ * Set the page's hints: the XID from which on pruning may be worthwhile, and
+ * that the page is not known to be full.
  */
 static void
-update_hints(PageExam *exam)
+update_hints(const PvPagePruneState *state)
 {
-	Page		page = BufferGetPage(exam->buf);
+	Page		page = BufferGetPage(state->buf);
 
-	((PageHeader) page)->pd_prune_xid = exam->prune_xid;
+	((PageHeader) page)->pd_prune_xid = state->prune_xid;
 	PageClearFull(page);
 }
 
 /*
- * Do what is planned.
+ * Apply the plan to the page and log it.
  */
 static void
-change_page(PageExam *exam)
+change_page(PvPagePruneState *state)
 {
-	const PvVisibility *vis = &exam->result->vis;
+	const PvVisibility *vis = &state->result->vis;
 	TransactionId freeze_horizon;
 
-	freeze_horizon = pv_freeze_horizon(&exam->self->shared->cutoffs,
+	freeze_horizon = pv_freeze_horizon(&state->self->shared->plan.cutoffs,
 									   vis->all_visible && vis->all_frozen,
 									   vis->conflict_horizon);
-	update_hints(exam);
-	pv_prune_and_freeze(exam->self->rel, exam->buf, &exam->plan,
-						freeze_horizon, exam->frozen, exam->nfrozen);
+	update_hints(state);
+	pv_prune_and_freeze(state->self->rel, state->buf, &state->plan,
+						freeze_horizon, state->frozen, state->nfrozen);
 }
 
 /*
- * Prune one heap page, and freeze what is old on it.
+ * Prune one heap page and freeze old tuples on it.
  *
- * The caller holds a pin and a cleanup lock, and keeps both.  The participant's
- * trackers NewRelfrozenXid and NewRelminMxid are moved back to the oldest value
- * that stays on the page.
+ * The caller holds a pin and a cleanup lock, and keeps both.  The
+ * participant's trackers NewRelfrozenXid and NewRelminMxid move back to the
+ * oldest values that remain on the page.
  */
 void
 pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					 PvPageResult *result)
 {
-	PageExam	exam;
+	PvPagePruneState	state;
 
-	exam.self = self;
-	exam.buf = buf;
-	exam.blkno = blkno;
-	exam.result = result;
-	exam.core_pruned = false;
-	exam.core_frozen = 0;
-	exam.imaged = false;
+	state.self = self;
+	state.buf = buf;
+	state.blkno = blkno;
+	state.result = result;
+	state.core_pruned = false;
+	state.core_frozen = 0;
+	state.imaged = false;
 	result->ndeleted = 0;
 
-	judge_page(&exam);
-	consider_freezing_more(&exam);
+	plan_page(&state);
+	consider_freezing_more(&state);
 	result->marked_unused = false;
-	if (frees_dead_items(&exam))
-		plan_to_unused(&exam);
-	if (pv_plan_changes_page(&exam.plan) || exam.nfrozen > 0)
-		change_page(&exam);
-	else if (hints_change(&exam))
+	if (pv_frees_dead_items(&state))
+		plan_to_unused(&state);
+	if (pv_plan_changes_page(&state.plan) || state.nfrozen > 0)
+		change_page(&state);
+	else if (pv_page_hints_change(&state))
 	{
-		update_hints(&exam);
+		update_hints(&state);
 		MarkBufferDirtyHint(buf, true);
 	}
 
-	result->ndeleted += exam.ndead_tuples;
-	self->counters.frozen_pages += exam.nfrozen + exam.core_frozen > 0;
-	self->counters.tuples_frozen += exam.nfrozen + exam.core_frozen;
-	self->counters.NewRelfrozenXid = exam.relfrozenxid;
-	self->counters.NewRelminMxid = exam.relminmxid;
+	result->ndeleted += state.ndead_tuples;
+	self->counters.frozen_pages += state.nfrozen + state.core_frozen > 0;
+	self->counters.tuples_frozen += state.nfrozen + state.core_frozen;
+	self->counters.NewRelfrozenXid = state.relfrozenxid;
+	self->counters.NewRelminMxid = state.relminmxid;
 }

@@ -3,24 +3,29 @@
  * reader.c
  *	  Reads blocks ahead of the one that is worked on.
  *
- * All participants run this, each with readers of its own.  The caller says which
- * blocks come, one by one, through a function, and gets them pinned, in that order.
+ * All participants run this, each with its own readers.  The caller's callback
+ * returns the block numbers one by one, and the caller gets these blocks
+ * pinned, in the same order.
  *
  *	 next_block()          pv_reader_next()
  *	  --> | window, being read | --> worked on
  *
- * From PostgreSQL 17 on this is core's read stream, which reads neighbours with one
- * call, pins them ahead, and from 18 on reads asynchronously.  Before, there is a
- * window of block numbers, and the kernel is asked to read those.
+ * From PostgreSQL 17 on, the reader is core's read stream, which reads
+ * neighbouring blocks with one call, pins blocks ahead, and from 18 on reads
+ * asynchronously.  Before 17 it is a window of block numbers, which the kernel
+ * is asked to read.
  *
- * Blocks must belong to this process alone until they have been worked on: a pin
- * that was taken ahead would be waited for for ever by who wants a cleanup lock.
+ * Blocks must belong to this process alone until they have been worked on.
+ * Another process that wants a cleanup lock would wait forever for a pin that
+ * was taken ahead.
  *
- * When the ring is dropped, any buffer will do from then on.  A read stream keeps the
- * strategy that it began with, so it is brought to its end first: it gets no more blocks,
- * and those that it has are worked on.  Then another one goes on without a ring.
+ * When the ring is dropped, any buffer may be used from then on.  But a read
+ * stream keeps the strategy that it began with.  So it is brought to its end
+ * first: it gets no more blocks, and those that it has are worked on.  Then
+ * another stream continues without a ring.
  *
  * No locks.
+ *
  * Core: storage/aio/read_stream.c; storage/buffer/bufmgr.c, PrefetchBuffer.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -37,10 +42,10 @@
 
 #include "engine/reader.h"
 
-/* A run of so many consecutive blocks is left to the kernel's reading ahead */
+/* A run of this many consecutive blocks is left to the kernel's readahead */
 #define SEQUENTIAL_RUN			128
 
-/* Reading ahead is given up after so many blocks found in shared buffers */
+/* Reading ahead stops after this many blocks found in shared buffers */
 #define CACHED_RUN				64
 
 struct PvReader
@@ -55,23 +60,23 @@ struct PvReader
 #if PV_HAS_READ_STREAMS
 	ReadStream *stream;
 	bool		in_ring;		/* the stream reads into a ring */
-	int64		misses;			/* of this process, when last looked */
-	int			cached_run;		/* blocks since there was one */
+	int64		misses;			/* of this process, at the last call */
+	int			cached_run;		/* blocks since the last miss */
 #else
-	/* Window of blocks that are to come, oldest first */
+	/* Window of blocks to be returned, oldest first */
 	PvLookahead ahead;
-	bool		ended;			/* next_block() has said so */
+	bool		ended;			/* next_block() returned no block */
 	int			capacity;
 	int			head;
 	int			nqueued;
 	BlockNumber *blocks;
-	char	   *about;			/* what next_block() has said of them */
+	char	   *about;			/* what next_block() stored for them */
 #endif
 };
 
 /*
- * Look as far ahead as the table's tablespace is said to reward, but no
- * further than max_distance.
+ * Set the distance of reading ahead: what the tablespace's settings recommend,
+ * but at most max_distance.
  */
 void
 pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance)
@@ -88,10 +93,12 @@ pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance)
 }
 
 /*
- * A block will be visited soon: have it read in the background, if that seems
- * worthwhile.  In a table that is in shared buffers every call would be a
- * futile search, so we stop after a run of those, and start again when a read
- * was needed after all.
+ * Have a block that will be visited soon read in the background, if that seems
+ * worthwhile.
+ *
+ * If the table is in shared buffers, every call is a useless lookup.  So
+ * reading ahead stops after a run of such lookups, and begins again after a
+ * block had to be read.
  */
 void
 pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
@@ -99,7 +106,7 @@ pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
 	if (ahead->distance <= 1)
 		return;
 
-	/* The kernel reads ahead itself, and in larger pieces, in a long run */
+	/* In a long run the kernel reads ahead by itself, and in larger pieces */
 	ahead->run = blkno == ahead->next ? ahead->run + 1 : 0;
 	ahead->next = blkno + 1;
 	if (ahead->run >= SEQUENTIAL_RUN)
@@ -166,8 +173,8 @@ begin(PvReader *reader, int max_distance)
 }
 
 /*
- * Go on with another stream, of which next_block() is asked for what comes after
- * the blocks that it has given.
+ * Continue with another stream, which gets the blocks after those that
+ * next_block() has already returned.
  */
 static void
 replace_stream(PvReader *reader)
@@ -232,7 +239,7 @@ begin(PvReader *reader, int max_distance)
 }
 
 static char *
-about_of(PvReader *reader, int place)
+about_of(const PvReader *reader, int place)
 {
 	return reader->about + place * reader->about_size;
 }
@@ -260,8 +267,8 @@ fill_window(PvReader *reader)
 }
 
 /*
- * The next block, pinned, and what next_block() has said of it, which stays as it
- * is until the next call.  False if there is none.
+ * Get the next block, pinned, and what next_block() stored for it, which is
+ * valid until the next call.  Returns false if there is none.
  */
 bool
 pv_reader_next(PvReader *reader, Buffer *buf, void **about_block)
@@ -282,8 +289,8 @@ pv_reader_next(PvReader *reader, Buffer *buf, void **about_block)
 }
 
 /*
- * Forget what was to come, and ask next_block() anew, also if it has said that
- * there is no more.
+ * Discard the window and call next_block() again, also if it returned no block
+ * before.
  */
 void
 pv_reader_restart(PvReader *reader)
@@ -293,7 +300,7 @@ pv_reader_restart(PvReader *reader)
 }
 
 /*
- * Have blocks had to be read lately, rather than found in shared buffers?
+ * Were blocks read from disk lately, rather than found in shared buffers?
  */
 bool
 pv_reader_reads(const PvReader *reader)
@@ -302,7 +309,7 @@ pv_reader_reads(const PvReader *reader)
 }
 
 /*
- * What was pinned ahead is released.
+ * Free the reader, and release what was pinned ahead.
  */
 void
 pv_reader_free(PvReader *reader)
@@ -315,10 +322,12 @@ pv_reader_free(PvReader *reader)
 #endif
 
 /*
- * A reader of a relation's main fork, in the current context.  It has a part of
- * the ring; of each block about_size bytes are passed on.  max_distance is where
- * there are no read streams.  batches says that next_block() neither waits nor
- * reads anything, so that the reads of several blocks can be submitted at once.
+ * Create a reader of a relation's main fork, in the current memory context.
+ *
+ * It uses this participant's ring.  about_size is the number of bytes that
+ * next_block() stores for each block.  max_distance is used where there are no
+ * read streams.  batches says that next_block() neither waits nor reads
+ * anything, so that reads of several blocks can be submitted together.
  */
 PvReader *
 pv_reader_create(Relation rel, PvRing *ring, int max_distance, Size about_size,

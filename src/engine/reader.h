@@ -12,17 +12,16 @@
 #include "store/segment.h"
 
 /*
- * Reading ahead by hints to the kernel: how far, and whether that is of use just
- * now.
+ * Reading ahead by hints to the kernel: the distance, and whether it is of use
+ * just now
  */
 typedef struct PvLookahead
 {
 	int			distance;		/* blocks */
 	bool		active;
-	int			cached_run;		/* prefetches in a row that found the block in
-								 * shared buffers */
-	int64		misses;			/* of this process, when last looked */
-	BlockNumber next;			/* after the last block */
+	int			cached_run;		/* consecutive prefetches that found the block in shared buffers */
+	int64		misses;			/* of this process, at the last check */
+	BlockNumber next;			/* the block after the last one */
 	int			run;			/* consecutive blocks up to it */
 } PvLookahead;
 
@@ -30,9 +29,9 @@ extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance
 extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno);
 
 /*
- * Says which block comes next, or InvalidBlockNumber for none, and fills in what
- * the one who works on it is to know.  It is called some time before that, with
- * no lock held.
+ * Callback that returns the next block, or InvalidBlockNumber if there is
+ * none, and stores what the caller has to know about it.  It is called some
+ * time before the block is visited, with no lock held.
  */
 typedef BlockNumber (*PvNextBlock) (void *arg, void *about_block);
 

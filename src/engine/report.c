@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * report.c
- *	  What a vacuum says: error context, VERBOSE and log text.
+ *	  What a vacuum reports: error context, text of VERBOSE and the log.
  *
- * The error callback runs in leader and workers, so that an error names the
- * block, phase and index it happened at wherever it happened.  The texts are
- * the leader's.  First come the lines that stock VACUUM has on this version, in
- * their order, so that what reads logs goes on to work, and then ours.
+ * The error callback runs in leader and workers, so that an error in any
+ * process names the block, phase and index.  The leader writes the texts.  The
+ * lines of core's VACUUM on this version come first, in core's order, so that
+ * programs that read logs continue to work.  Our own lines follow.
  *
- * No locks; everything read is this process's own.
+ * No locks; everything read here is private to this process.
+ *
+ * Core: access/heap/vacuumlazy.c, heap_vacuum_rel and vacuum_error_callback.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,8 +28,8 @@
 #include "engine/report.h"
 
 /*
- * Remember the names an error message needs, while they can still be looked
- * up.  Allocates in the current context.
+ * Store the names that an error message needs, while they can be looked up.
+ * Allocates in the current memory context.
  */
 void
 pv_errorinfo_init(PvErrorInfo *info, Relation rel)
@@ -42,7 +44,7 @@ pv_errorinfo_init(PvErrorInfo *info, Relation rel)
 }
 
 /*
- * Context for an error in one of the heap passes.
+ * Context of an error in one of the heap passes.
  */
 static void
 heap_pass_context(const PvErrorInfo *info, const char *doing)
@@ -97,7 +99,7 @@ pv_error_callback(void *arg)
 }
 
 /*
- * VACUUM (VERBOSE): say what is about to be done.
+ * VACUUM (VERBOSE): report the begin of the vacuum.
  */
 void
 pv_report_begin(const PvErrorInfo *info, bool aggressive)
@@ -119,7 +121,7 @@ percent_of(BlockNumber part, BlockNumber whole)
 }
 
 /*
- * The first line: what kind of vacuum this was.
+ * The first line: which kind of vacuum this was.
  */
 static void
 append_headline(StringInfo buf, const PvErrorInfo *info,
@@ -176,7 +178,7 @@ append_heap(StringInfo buf, const PvResult *result,
 		appendStringInfo(buf, ", %u eagerly scanned", details->eager_pages);
 	appendStringInfoChar(buf, '\n');
 
-	/* what stock calls remaining is all that is left, dead or alive */
+	/* what core reports as remaining includes dead tuples */
 	appendStringInfo(buf, "tuples: %lld removed, %lld remain, %lld are dead but not yet removable\n",
 					 (long long) result->tuples_removed,
 					 (long long) (result->tuples_remaining +
@@ -205,7 +207,7 @@ append_heap(StringInfo buf, const PvResult *result,
 }
 
 /*
- * Lines about dead items and the indexes they were removed from.
+ * Lines about dead items and the indexes that they were removed from.
  */
 static void
 append_indexes(StringInfo buf, const PvResult *result,
@@ -216,7 +218,7 @@ append_indexes(StringInfo buf, const PvResult *result,
 	BlockNumber pages = details->lpdead_item_pages;
 	int64		items = result->dead_items;
 
-	/* Where pruning leaves nothing dead behind, there is nothing to count */
+	/* If pruning leaves no dead line pointers, there is nothing to count */
 	if (details->nindexes == 0 && PV_PRUNES_TO_UNUSED)
 		pages = items = 0;
 
@@ -250,7 +252,7 @@ append_indexes(StringInfo buf, const PvResult *result,
 }
 
 /*
- * Lines about what the vacuum used, all participants together.
+ * Lines about resource usage, for all participants together.
  */
 static void
 append_usage(StringInfo buf, const PvResult *result,
@@ -289,8 +291,9 @@ append_usage(StringInfo buf, const PvResult *result,
 }
 
 /*
- * What one index took, over all index scans and the cleanup.  Where several processes
- * shared it, the end of that is one process's, and is part of the time.
+ * A line about one index, over all index scans and the cleanup.  If several
+ * processes shared the index, its time includes the part at the end that one
+ * process does alone.
  */
 static void
 append_index(StringInfo buf, const PvReportDetails *details, int i)
@@ -302,13 +305,13 @@ append_index(StringInfo buf, const PvReportDetails *details, int i)
 					 details->indnames[i], istat->tuples_removed, istat->num_pages,
 					 details->indusecs[i] / 1000.0);
 	if (tail->finished)
-		appendStringInfo(buf, ", shared by several processes, the last %.3f ms of it by one, pages visited again after splits: %lld",
+		appendStringInfo(buf, ", vacuumed by several processes, the last %.3f ms by one of them, pages visited again after splits: %lld",
 						 tail->alone_usecs / 1000.0, (long long) tail->revisits);
 	appendStringInfoChar(buf, '\n');
 }
 
 /*
- * The lines that stock VACUUM does not have, or not on this version.
+ * The lines that core's VACUUM does not have, or not on this version.
  */
 static void
 append_engine(StringInfo buf, const PvResult *result,
@@ -339,8 +342,7 @@ append_engine(StringInfo buf, const PvResult *result,
 }
 
 /*
- * Report a finished vacuum: INFO to the one who asked with VERBOSE, LOG for
- * autovacuum.
+ * Report a finished vacuum: as INFO for VERBOSE, as LOG for autovacuum.
  */
 void
 pv_report_end(const PvErrorInfo *info, const PvResult *result,

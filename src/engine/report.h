@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * report.h
- *	  What a vacuum says: error context, VERBOSE and log text.
+ *	  What a vacuum reports: error context, text of VERBOSE and the log.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 #include "engine/result.h"
 
-/* Where a participant is, for the context line of an error */
+/* Position of a participant, for the context line of an error */
 typedef struct PvErrorInfo
 {
 	PvPhase		phase;
@@ -32,12 +32,12 @@ typedef struct PvErrorInfo
 /* How one process finished a B-tree that several had vacuumed together */
 typedef struct PvBtreeTail
 {
-	bool		finished;		/* else the rest says nothing */
-	int64		revisits;		/* pages visited again, after splits */
+	bool		finished;		/* otherwise the rest is not valid */
+	int64		revisits;		/* pages visited again after splits */
 	int64		alone_usecs;
 } PvBtreeTail;
 
-/* What the text of a finished vacuum needs beyond its PvResult */
+/* What the text of a finished vacuum needs in addition to its PvResult */
 typedef struct PvReportDetails
 {
 	bool		aggressive;
@@ -47,8 +47,7 @@ typedef struct PvReportDetails
 	int			nindexes;
 	char	  **indnames;
 	IndexBulkDeleteResult **indstats;	/* elements may be NULL */
-	int64	   *indusecs;		/* that each took, from its first process's
-								 * begin to its last one's end */
+	int64	   *indusecs;		/* from the first process's begin to the last one's end */
 	PvBtreeTail *tails;			/* of each index */
 	BlockNumber pages_remaining;
 	BlockNumber eager_pages;	/* these as in PvCounters */
@@ -65,9 +64,9 @@ typedef struct PvReportDetails
 	MultiXactId old_relminmxid;
 	MultiXactId new_relminmxid; /* invalid if not advanced */
 	bool		bypassed;		/* by the 2 % rule or by INDEX_CLEANUP off */
-	double		io_read_ms;		/* if track_io_timing */
+	double		io_read_ms;		/* if track_io_timing is on */
 	double		io_write_ms;
-	int64		wal_buffers_full;	/* -1 if that is not counted */
+	int64		wal_buffers_full;	/* -1 if not counted on this version */
 	PGRUsage	ru0;
 } PvReportDetails;
 

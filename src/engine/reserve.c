@@ -1,19 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * reserve.c
- *	  What the vacuums of the cluster share: parallel workers, and places for
- *	  B-trees that are being vacuumed.
+ *	  What the vacuums of the cluster share: parallel workers, and entries
+ *	  for B-trees that are being
  *
- * Two atomic counters in main shared memory say how many of each all vacuums
- * have reserved.  Leaders of vacuums and sweeps run this.
+ * vacuumed.
+ *
+ * Leaders of vacuums and sweeps run this.  Two atomic counters in main shared
+ * memory hold how many of each are reserved by all vacuums.  No locks.
  *
  * A leader reserves workers before it launches them, and releases them when
- * they are gone.  If it leaves by an error instead, the end of its transaction
- * releases what is left, also when the process exits, which aborts the
- * transaction first.  A vacuum of one relation is one transaction, so no
- * reservation outlives it.  A sweep is a part of a transaction, so the end of a
- * subtransaction releases as well: the code that catches the error may go on
- * for long.
+ * they have ended.  After an error the end of its transaction releases what is
+ * left, also if the process exits, because that aborts the transaction first.
+ * A vacuum of one relation is one transaction, so no reservation outlives it.
+ * A sweep is a part of a transaction, so the end of a subtransaction releases
+ * workers as well: the code that catches the error may run for a long time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -39,19 +40,20 @@ typedef struct ReservedShared
 static ReservedShared *shared = NULL;
 
 /*
- * The server has as many places for B-trees that are being vacuumed as it can have
- * backends, since core needs one for each.  A vacuum that registers several at a
- * time takes this share of them at most, and all such vacuums together this.
+ * The server has as many entries for B-trees that are being vacuumed as it can
+ * have backends, because each of core's vacuums needs one at a time.  A vacuum
+ * that registers several at a time takes at most this share of them, and all
+ * such vacuums together at most this one.
  */
 #define BTREES_OF_ONE			Max(MaxBackends / 8, 1)
 #define BTREES_OF_ALL			(MaxBackends / 2)
 
-/* Our part of btrees_in_use */
+/* This process's part of btrees_in_use */
 static int	btrees_here = 0;
 
 /*
- * Our part of workers_in_use, the subtransaction that reserved it, and whether
- * its end and that of the transaction are watched.
+ * This process's part of workers_in_use, the subtransaction that reserved it,
+ * and whether our callbacks for the end of transactions are registered
  */
 static int	reserved_here = 0;
 static SubTransactionId reserved_in = InvalidSubTransactionId;
@@ -63,7 +65,7 @@ pv_reserve_shmem_size(void)
 	return MAXALIGN(sizeof(ReservedShared));
 }
 
-/* Finds the counters or sets them up.  The caller holds AddinShmemInitLock. */
+/* Find the counters or initialize them.  The caller holds AddinShmemInitLock. */
 void
 pv_reserve_shmem_startup(void)
 {
@@ -77,7 +79,7 @@ pv_reserve_shmem_startup(void)
 	}
 }
 
-/* Gives the places of this vacuum's B-trees back, if it has any. */
+/* Release the entries of this vacuum's B-trees, if it has any. */
 void
 pv_release_btrees(void)
 {
@@ -86,7 +88,7 @@ pv_release_btrees(void)
 	btrees_here = 0;
 }
 
-/* The transaction is over, and so is every vacuum that it ran. */
+/* The transaction has ended, and so has every vacuum that it ran. */
 static void
 release_at_xact_end(XactEvent event, void *arg)
 {
@@ -104,8 +106,8 @@ release_at_xact_end(XactEvent event, void *arg)
 }
 
 /*
- * A subtransaction has failed, and its workers are gone.  If it is one within
- * that which reserved, that goes on.
+ * A subtransaction has aborted, and its workers are gone.  The workers stay
+ * reserved if it is a subtransaction of the one that reserved them.
  */
 static void
 release_at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
@@ -126,7 +128,8 @@ watch_transaction(void)
 }
 
 /*
- * Adds to a count what is wanted, or what the limit allows, and returns that.
+ * Add what is wanted to a counter, as far as the limit allows, and return how
+ * much was added.
  */
 static int
 reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
@@ -145,8 +148,8 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 }
 
 /*
- * Reserves a place for one more B-tree of this vacuum, if there is one.  All are given
- * back by pv_release_btrees(), or when the vacuum's transaction ends.
+ * Reserve an entry for one more B-tree of this vacuum, if there is one.
+ * pv_release_btrees() or the end of the transaction releases all of them.
  */
 bool
 pv_reserve_btree(void)
@@ -163,11 +166,11 @@ pv_reserve_btree(void)
 }
 
 /*
- * Reserves up to the wanted number of workers under parvacuum.max_workers and
- * returns how many were granted, possibly none.
+ * Reserve up to the wanted number of workers under parvacuum.max_workers, and
+ * return the number that was granted, which may be 0.
  *
- * A limit that was lowered meanwhile takes no workers from anybody: it only
- * grants none until enough are released.
+ * If the limit was lowered meanwhile, no worker has to end.  No workers are
+ * granted until enough of them are released.
  */
 int
 pv_reserve_workers(int wanted)
@@ -189,8 +192,8 @@ pv_reserve_workers(int wanted)
 }
 
 /*
- * Gives back workers reserved here.  What the end of the transaction has
- * already given back is not given back twice.
+ * Release workers reserved by this process.  What the end of the transaction
+ * has released is not released twice.
  */
 void
 pv_release_workers(int n)
@@ -201,11 +204,4 @@ pv_release_workers(int n)
 
 	reserved_here -= n;
 	pg_atomic_fetch_sub_u32(&shared->workers_in_use, n);
-}
-
-/* How many workers the cluster's vacuums hold right now. */
-int
-pv_workers_in_use(void)
-{
-	return shared ? (int) pg_atomic_read_u32(&shared->workers_in_use) : 0;
 }

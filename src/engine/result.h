@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * result.h
- *	  The phases of a vacuum, and what a vacuum tells of itself when it is done.
+ *	  The phases of a vacuum, and its result.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -12,43 +12,43 @@
 
 #include "storage/block.h"
 
-/* What all participants are doing; the leader alone changes it. */
+/* What all participants are doing; only the leader changes it */
 typedef enum PvPhase
 {
-	PV_PHASE_IDLE = 0,			/* between phases, or not begun */
+	PV_PHASE_IDLE = 0,			/* between phases, or not yet begun */
 	PV_PHASE_SCAN,				/* first heap pass */
 	PV_PHASE_INDEX,				/* bulk deletion in indexes */
 	PV_PHASE_VACUUM_HEAP,				/* second heap pass */
 	PV_PHASE_CLEANUP,			/* index cleanup */
 	PV_PHASE_TRUNCATE,			/* leader only */
-	PV_PHASE_DONE				/* workers leave */
+	PV_PHASE_DONE				/* workers exit */
 } PvPhase;
 
-/* Time spent in each phase, in microseconds; index by PvPhase. */
+/* Number of elements of an array that is indexed by PvPhase */
 #define PV_NUM_PHASES			(PV_PHASE_DONE + 1)
 
 /*
- * What one vacuum of one heap relation did.  Filled by pv_vacuum_rel(), shown
- * by parvacuum_run() as a row and by VERBOSE as text.  Block and tuple counts
- * are whole numbers, times are microseconds, memory is bytes.
+ * What one vacuum of one heap relation did.  pv_vacuum_rel() fills it in,
+ * parvacuum_run() returns it as a row, and VERBOSE shows it as text.  Block and
+ * tuple counts are plain numbers, times are microseconds, memory is bytes.
  */
 typedef struct PvResult
 {
 	Oid			relid;			/* the relation vacuumed */
-	bool		by_engine;		/* false: core did it, only usage is known */
+	bool		by_engine;		/* false: vacuumed by core, only the usage is known */
 	int			workers_planned;
 	int			workers_launched;
-	BlockNumber pages_total;	/* when the vacuum began */
+	BlockNumber pages_total;	/* at the start */
 	BlockNumber pages_scanned;
 	BlockNumber pages_removed;	/* by truncation */
 	int64		tuples_removed;
-	int64		tuples_remaining;	/* that are alive */
-	bool		remaining_estimated;	/* since pages were skipped */
-	int64		tuples_recently_dead;	/* some snapshot may still see them */
-	int64		tuples_missed;	/* dead, on pages that others had pinned */
+	int64		tuples_remaining;	/* live tuples */
+	bool		remaining_estimated;	/* pages were skipped */
+	int64		tuples_recently_dead;	/* still visible to some snapshot */
+	int64		tuples_missed;	/* dead, on pages pinned by other processes */
 	int64		dead_items;		/* LP_DEAD items collected */
 	int			index_scans;
-	int64		dead_tuple_bytes;	/* most memory the dead-TID store held */
+	int64		dead_tuple_bytes;	/* most memory that the store used */
 	int64		usecs[PV_NUM_PHASES];
 	int64		elapsed_usecs;
 	int64		wal_records;

@@ -1,17 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * sample.c
- *	  How many tuples there are on pages that are skipped, but that core would read.
+ *	  The number of tuples on pages that are skipped, although core would
+ *	  read them.
  *
- * Core takes it that a page that it does not read has as many tuples as the table had
- * on average when it was last vacuumed.  It skips long runs of pages only, and often
- * none.  We skip single pages as well, and what is skipped differs from what is
- * visited: pages that nobody changes are full, and those that are changed all the time
- * may be nearly empty.  To give all the old average would be wrong, by more with each
- * vacuum, as the result is the next one's average.
+ * Core assumes that a page that it does not read has as many tuples as the
+ * table had on average in the last vacuum.  Core skips only long runs of
+ * pages, and often none.  We skip single pages as well, and the skipped pages
+ * differ from the visited ones: pages that are not changed are full, and pages
+ * that are changed all the time may be nearly empty.  The old average would be
+ * wrong for them, and the error would grow with each vacuum, because the
+ * result is the average for the next one.
  *
- * So a random sample of the short runs' pages is visited like any other page, and the
- * rest of them is given what the sample has:
+ * So a random sample of the pages in short runs is visited like any other
+ * page, and the number of tuples on the rest is estimated from the sample:
  *
  *		 |vsssvssvsvlllllllllllllllllllvsssXssvsv|
  *
@@ -22,30 +24,34 @@
  *		tuples of s, estimated from X
  *		tuples of l, estimated from the old average, as by core
  *
- * The error of the sample is a matter of chance, and new in each vacuum: it does not
- * add up.  It grows with how much pages differ.  But most of that difference is known:
- * of each page the free space map says how full it is, and to read it of all skipped
- * pages costs next to nothing.  So the sample is used to learn how the number of
- * tuples depends on the space (a straight line, by least squares), and the line is
- * applied to the space of the skipped pages.  Where the free space map is wrong or
- * says nothing, the line is level, and the mean of the sample is left.
+ * The sampling error is random and independent in each vacuum, so it does not
+ * add up.  It grows with the differences between pages, but most of these are
+ * known: the free space map says how full each page is, and reading that for
+ * all skipped pages costs next to nothing.  So the sample is used to find how
+ * the number of tuples depends on the free space, as a straight line by least
+ * squares, and the line is applied to the free space of the skipped pages.  If
+ * the free space map is wrong or empty, the line is horizontal, and the
+ * estimate is the mean of the sample.
  *
- * What is left to chance is how large tuples are, and where they are all about equal
- * a small sample will do.  All visited pages tell of that, those too that have to be
- * visited.  So a participant begins with a large sample, goes on with a small one if
- * the pages that it has seen lie close to a line, and comes back if others do not.  The
- * two parts of what it has skipped are estimated each by its own sample.
+ * What remains random is the size of the tuples.  If they all have about the
+ * same size, a small sample is sufficient.  All visited pages show that, also
+ * those that must be visited.  So a participant begins with a large sample,
+ * continues with a small one if the pages seen so far are close to a line, and
+ * returns to the large one if later pages are not.  The pages skipped under
+ * each of the two are estimated separately, by their own sample.
  *
- * Which pages: the table is cut into groups of equally many blocks, and one block of
- * each, drawn by a hash of the group's number, is in the sample if it is in a short run
- * that is skipped.  So each page has the same chance, every region has its part, each
- * participant knows without asking the others, and a block that is decided for twice is
- * decided for in the same way.
+ * Which pages: the table is divided into groups of the same number of blocks.
+ * One block of each group, chosen by a hash of the group's number, is in the
+ * sample if it is in a short run that is skipped.  So each page has the same
+ * chance, every part of the table is represented, participants need not
+ * communicate, and the choice is the same if a block is decided about twice.
  *
- * The leader plans and estimates; all participants do the rest.  No locks: the free
- * space map is read without, as by core.
- * Core: commands/vacuum.c, vac_estimate_reltuples; storage/freespace/freespace.c,
- * fsm_logical_to_physical, GetRecordedFreeSpace.
+ * The leader plans and estimates; all participants do the rest.  No locks: the
+ * free space map is read without them, as by core.
+ *
+ * Core: commands/vacuum.c, vac_estimate_reltuples;
+ * storage/freespace/freespace.c, fsm_logical_to_physical and
+ * GetRecordedFreeSpace.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -66,17 +72,18 @@
 #include "engine/sample.h"
 
 /*
- * The sample may also be so large in comparison to the pages that have to be visited
- * anyway.
+ * The sample may always be as large as this fraction of the pages that have to
+ * be visited anyway.
  */
 #define CHEAP_SHARE				0.0625
 
-/* A small sample is this part of a large one */
+/* A small sample is this fraction of a large one */
 #define SMALL_PART				0.0625
 
 /*
- * Whether it will do is decided every so many pages.  They may differ from the line by
- * so much of what a full page has; that is the standard deviation.
+ * Every LEARN_EVERY pages a participant decides whether a small sample is
+ * sufficient.  It is if the standard deviation of pages from the line is at
+ * most SAME_SIZE of the tuples on a full page.
  */
 #define LEARN_EVERY				16
 #define SAME_SIZE				0.05
@@ -88,22 +95,25 @@
 /* Levels of the free space map */
 #define MAP_LEVELS				((SlotsPerFSMPage >= 1626) ? 3 : 4)
 
+/* No group, or no page of the free space map, is known yet */
+#define NO_GROUP				PG_UINT64_MAX
+#define NO_LEAF					PG_UINT32_MAX
+
 struct PvSampler
 {
 	Relation	rel;
 	const PvSamplePlan *plan;
 	PvSampleSize size;
 	PvPageSums	seen;			/* pages that were visited for any reason */
-	uint64		group;			/* whose block is known */
+	uint64		group;			/* the group whose block is known */
 	BlockNumber wanted;
-	uint32		leaf;			/* page of the free space map, of those with
-								 * heap pages, and its buffer if it is there */
+	uint32		leaf;			/* bottom-level page of the free space map, and its buffer if the page exists */
 	Buffer		leafbuf;
 };
 
 /*
- * Of how many pages must one be chosen to have this number of them?  At least of one, and
- * at most of all.
+ * One page of how many must be chosen to have the wanted number of them?  At
+ * least one of all, and at most all.
  */
 static uint32
 one_in(BlockNumber pages, double wanted)
@@ -114,11 +124,13 @@ one_in(BlockNumber pages, double wanted)
 }
 
 /*
- * Leader, before launch: choose how many of the skippable pages are to be visited, if
- * all of them were in short runs.  In a table that has no others a large sample has
- * "pages".  Where only a part of the table is skippable, its square's part gives the
- * same error in relation to the whole.  And where many pages have to be read, some more
- * do not matter.
+ * Leader, before launch: choose the number of skippable pages to be visited if
+ * all of them were in short runs.
+ *
+ * In a table with only skippable pages a large sample has "pages" pages.  If
+ * only a part of the table is skippable, the square of that fraction gives the
+ * same error in relation to the whole.  And if many pages have to be read
+ * anyway, some more do not matter.
  */
 void
 pv_sample_plan(PvSamplePlan *plan, BlockNumber pages, BlockNumber rel_pages,
@@ -137,7 +149,7 @@ pv_sample_plan(PvSamplePlan *plan, BlockNumber pages, BlockNumber rel_pages,
 }
 
 /*
- * Lives in the current context.
+ * Create a sampler in the current memory context.
  */
 PvSampler *
 pv_sampler_create(Relation rel, const PvSamplePlan *plan)
@@ -147,14 +159,14 @@ pv_sampler_create(Relation rel, const PvSamplePlan *plan)
 	sampler->rel = rel;
 	sampler->plan = plan;
 	sampler->size = PV_SAMPLE_LARGE;
-	sampler->group = PG_UINT64_MAX;
-	sampler->leaf = PG_UINT32_MAX;
+	sampler->group = NO_GROUP;
+	sampler->leaf = NO_LEAF;
 	sampler->leafbuf = InvalidBuffer;
 	return sampler;
 }
 
 /*
- * Is this block, of a short run that is skipped, to be visited all the same?
+ * Is this block, of a short run that is skipped, in the sample?
  */
 bool
 pv_sampler_wants(PvSampler *sampler, BlockNumber blkno)
@@ -173,7 +185,7 @@ pv_sampler_wants(PvSampler *sampler, BlockNumber blkno)
 }
 
 /*
- * What sample is there of the block that was just asked for?
+ * Which sample is for the block asked about last?
  */
 PvSampleSize
 pv_sampler_size(const PvSampler *sampler)
@@ -182,8 +194,8 @@ pv_sampler_size(const PvSampler *sampler)
 }
 
 /*
- * Where a page that has the space of heap pages is in the free space map: each upper
- * page comes before the pages below it.
+ * The position in the free space map of the page that has the space of heap
+ * pages.  Each upper-level page comes before the pages below it.
  */
 static BlockNumber
 leaf_block(uint32 leaf)
@@ -199,8 +211,9 @@ leaf_block(uint32 leaf)
 }
 
 /*
- * Pin the page of the free space map, if there is one.  The map is no more than a hint,
- * so what is broken is taken for empty, and what comes into being now is not looked for.
+ * Pin a page of the free space map, if it exists.  The map is only a hint, so
+ * a broken page is taken as empty, and a map that is created now is not
+ * noticed.
  */
 static void
 enter_leaf(PvSampler *sampler, uint32 leaf)
@@ -217,7 +230,7 @@ enter_leaf(PvSampler *sampler, uint32 leaf)
 }
 
 /*
- * How much space does a page have, in the free space map's units?
+ * The free space of a page in the units of the free space map.
  */
 uint8
 pv_sampler_space(PvSampler *sampler, BlockNumber blkno)
@@ -234,7 +247,7 @@ pv_sampler_space(PvSampler *sampler, BlockNumber blkno)
 }
 
 /*
- * Keep no pin.
+ * Release the pin.
  */
 void
 pv_sampler_pause(PvSampler *sampler)
@@ -242,15 +255,17 @@ pv_sampler_pause(PvSampler *sampler)
 	if (BufferIsValid(sampler->leafbuf))
 		ReleaseBuffer(sampler->leafbuf);
 	sampler->leafbuf = InvalidBuffer;
-	sampler->leaf = PG_UINT32_MAX;
+	sampler->leaf = NO_LEAF;
 }
 
 /*
- * Fit a line: what a unit more of space means in tuples.  Returns the mean square of
- * what pages differ from it.
+ * Fit a line and set *slope: the number of tuples for each additional unit of
+ * free space.  Returns the mean square of the deviations of pages from the
+ * line.
  *
- * More space never means more tuples, and a tuple takes some bytes at least.  So what
- * a few odd pages can say of the slope is bounded.
+ * More free space never means more tuples, and a tuple takes a minimum number
+ * of bytes.  These bounds limit the effect of a few unusual pages on the
+ * slope.
  */
 static double
 fit_line(const PvPageSums *sums, double *slope)
@@ -269,7 +284,7 @@ fit_line(const PvPageSums *sums, double *slope)
 }
 
 /*
- * Do pages have about as many tuples as their line says?
+ * Do pages have about as many tuples as the line says?
  */
 static bool
 are_close_to_line(const PvPageSums *sums)
@@ -282,9 +297,9 @@ are_close_to_line(const PvPageSums *sums)
 }
 
 /*
- * A page was visited, for whatever reason, that has so many bytes of free space and so
- * many tuples, dead ones included if they take space: choose anew what sample is
- * needed.
+ * Learn from a page that was visited for any reason, and choose the size of
+ * the sample again.  space is its free space in bytes; tuples includes dead
+ * tuples that take space.
  */
 void
 pv_sampler_learn(PvSampler *sampler, Size space, int tuples)
@@ -299,12 +314,12 @@ pv_sampler_learn(PvSampler *sampler, Size space, int tuples)
 		return;
 	size = are_close_to_line(&sampler->seen) ? PV_SAMPLE_SMALL : PV_SAMPLE_LARGE;
 	if (size != sampler->size)
-		sampler->group = PG_UINT64_MAX;
+		sampler->group = NO_GROUP;
 	sampler->size = size;
 }
 
 /*
- * Add a page to sums.
+ * Add a page to the sums.
  */
 void
 pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples)
@@ -318,7 +333,7 @@ pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples)
 }
 
 /*
- * Add pages that were skipped to those that were before.
+ * Add skipped pages to a sum.
  */
 void
 pv_sample_add_skipped(PvSkippedPages *sum, const PvSkippedPages *part)
@@ -331,7 +346,7 @@ pv_sample_add_skipped(PvSkippedPages *sum, const PvSkippedPages *part)
 }
 
 /*
- * Add what one participant knows to what others do.
+ * Add what one participant knows to the sum.
  */
 void
 pv_sample_add(PvSample *sum, const PvSample *part)
@@ -352,7 +367,8 @@ pv_sample_add(PvSample *sum, const PvSample *part)
 }
 
 /*
- * Tuples on so many pages with so much space together, by a sample of their like.
+ * Estimate the tuples on a number of pages with the given total free space, by
+ * a sample.
  */
 static double
 estimate(const PvPageSums *sample, BlockNumber pages, int64 space)
@@ -367,8 +383,10 @@ estimate(const PvPageSums *sample, BlockNumber pages, int64 space)
 }
 
 /*
- * The pages that were skipped, and the live tuples on them.  False if there is no
- * sample.  A part that has none, as it has only a few pages, is given the other's.
+ * Estimate the live tuples on the pages that were skipped, and return the
+ * number of these pages.  Returns false if there is no sample.  If only one of
+ * the two parts has a sample, because the other has only a few pages, that
+ * sample is used for both.
  */
 bool
 pv_sample_estimate(const PvSample *sample, BlockNumber *pages, double *tuples)

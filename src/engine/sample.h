@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sample.h
- *	  How many tuples there are on pages that are skipped, but that core would read.
+ *	  The number of tuples on pages that are skipped, although core would
+ *	  read them.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +13,7 @@
 
 #include "engine/result.h"
 
-/* A sample is large where tuples differ in size, and small where they do not */
+/* A sample is large if tuples differ in size, and small if they do not */
 typedef enum PvSampleSize
 {
 	PV_SAMPLE_LARGE,
@@ -24,20 +25,20 @@ typedef enum PvSampleSize
 /* The leader's plan, for all participants; see engine/sample.c */
 typedef struct PvSamplePlan
 {
-	uint32		every[PV_SAMPLE_SIZES]; /* one page of so many; 0: none */
+	uint32		every[PV_SAMPLE_SIZES]; /* one page of this many; 0: none */
 	uint64		seed;			/* of this vacuum */
 } PvSamplePlan;
 
-/* Pages that were skipped, by what sample there is of them */
+/* Pages that were skipped, by the sample for them */
 typedef struct PvSkippedPages
 {
 	BlockNumber pages[PV_SAMPLE_SIZES];
-	int64		space[PV_SAMPLE_SIZES]; /* free, summed up */
+	int64		space[PV_SAMPLE_SIZES]; /* sum of the free space */
 } PvSkippedPages;
 
 /*
- * Sums over pages that were visited: how their tuples depend on their space, which is
- * free space in the units of the free space map.
+ * Sums over visited pages, to find how the number of tuples depends on the
+ * free space, which is in the units of the free space map
  */
 typedef struct PvPageSums
 {
@@ -50,7 +51,8 @@ typedef struct PvPageSums
 } PvPageSums;
 
 /*
- * What a participant knows of the pages that are skipped, but that core would read.
+ * What a participant knows about pages that are skipped, although core would
+ * read them
  */
 typedef struct PvSample
 {

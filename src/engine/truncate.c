@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * truncate.c
- *	  Giving empty pages at the end of a table back to the file system.
+ *	  Truncating empty pages at the end of a table.
  *
- * Only the leader runs this, when its workers are gone and parallel mode is
- * over: participants of one vacuum do not conflict with each other's locks, so
- * the exclusive lock taken here would not have kept a worker out, and the
- * truncation assigns a transaction ID.
+ * Only the leader runs this, after its workers are gone and parallel mode has
+ * ended.  There are two reasons: the locks of participants of one vacuum do
+ * not conflict, so the exclusive lock taken here would not keep out a worker;
+ * and truncation assigns a transaction ID.
  *
- * Locks: AccessExclusiveLock on the table, never waited for long, and given
- * up while others wait for the table.  Under it, pages are read backwards from
- * the end, because rows may have been put there since the scan.
+ * Locks: AccessExclusiveLock on the table.  It is not waited for long, and
+ * released when another session waits for the table.  Under it the pages are
+ * read backwards from the end, because there may be new rows since the scan.
+ *
  * Core: access/heap/vacuumlazy.c, lazy_truncate_heap.
  *
  *-------------------------------------------------------------------------
@@ -30,11 +31,14 @@
 #include "base/compat.h"
 #include "engine/truncate.h"
 
-/* Worth a try from this many pages on, or this fraction of the table */
+/*
+ * Minimum number of empty pages for a truncation, or the reciprocal of their
+ * minimum fraction of the table
+ */
 #define TRUNCATE_MIN_PAGES		1000
 #define TRUNCATE_MIN_FRACTION	16
 
-/* Where the decision is ours, fewer pages than this are left alone */
+/* Minimum number of pages if the caller leaves the decision to us */
 #define TRUNCATE_FEW_PAGES		8
 
 /* Milliseconds */
@@ -42,13 +46,13 @@
 #define LOCK_GIVE_UP_AFTER		5000
 #define WAITER_CHECK_EVERY		20
 
-/* Blocks read ahead, and between looks at the clock; a power of two */
+/* Blocks read ahead, and between two looks at the clock; a power of two */
 #define PREFETCH_BLOCKS			((BlockNumber) 32)
 
 /*
- * Are there enough empty pages to try?  A truncation costs a lock that is
- * replayed on standbys and a scan of the buffer pool.  With "auto" a handful of
- * pages is not worth that; the next rows will fill them.
+ * Are there enough empty pages for a truncation?  It costs a lock, which is
+ * replayed on standbys, and a scan of the buffer pool.  With VACOPTVALUE_AUTO
+ * a few pages are not worth that, because the next rows will fill them.
  */
 bool
 pv_truncation_worthwhile(const PvTruncation *trunc, VacOptValue wanted)
@@ -65,10 +69,10 @@ pv_truncation_worthwhile(const PvTruncation *trunc, VacOptValue wanted)
 }
 
 /*
- * Get the exclusive lock if it can be had within a few seconds.
+ * Get the exclusive lock, if that is possible within a few seconds.
  */
 static bool
-lock_for_truncation(PvTruncation *trunc)
+lock_for_truncation(const PvTruncation *trunc)
 {
 	int			waited = 0;
 
@@ -91,11 +95,12 @@ lock_for_truncation(PvTruncation *trunc)
 }
 
 /*
- * Does somebody wait for the table?  Asked about every WAITER_CHECK_EVERY
- * milliseconds; *last_check is when it was asked last.
+ * Does another session wait for the table?  The lock manager is asked only
+ * every WAITER_CHECK_EVERY milliseconds; *last_check is the time of the last
+ * check.  Reports it if so.
  */
 static bool
-others_wait(PvTruncation *trunc, instr_time *last_check)
+check_for_waiters(const PvTruncation *trunc, instr_time *last_check)
 {
 	instr_time	now,
 				elapsed;
@@ -117,11 +122,11 @@ others_wait(PvTruncation *trunc, instr_time *last_check)
 }
 
 /*
- * Read ahead so that blkno and its predecessors come in forward order, which
- * the kernel understands better than the reverse.
+ * Read ahead so that blkno and the blocks before it are read in forward order,
+ * which the kernel handles better than the reverse.
  */
 static void
-prefetch_down_to(PvTruncation *trunc, BlockNumber blkno,
+prefetch_down_to(const PvTruncation *trunc, BlockNumber blkno,
 				 BlockNumber *prefetched)
 {
 	BlockNumber first = blkno - blkno % PREFETCH_BLOCKS;
@@ -134,11 +139,11 @@ prefetch_down_to(PvTruncation *trunc, BlockNumber blkno,
 }
 
 /*
- * Does the page have any line pointer in use?  A dead one counts: its index
- * entries may still be there.
+ * Does the page have any line pointer in use?  A dead one counts, because
+ * index entries may still point to it.
  */
 static bool
-page_is_in_use(PvTruncation *trunc, BlockNumber blkno)
+page_is_in_use(const PvTruncation *trunc, BlockNumber blkno)
 {
 	Buffer		buf;
 	Page		page;
@@ -161,9 +166,10 @@ page_is_in_use(PvTruncation *trunc, BlockNumber blkno)
 }
 
 /*
- * How many pages must stay?  Reads backwards from the end, under the exclusive
- * lock; stops early, setting *suspended, if others wait for it.  No delay
- * points here: the lock is to be held as briefly as can be.
+ * The number of pages that must stay.  Reads backwards from the end, under the
+ * exclusive lock.  Stops early and sets *suspended if another session waits
+ * for the lock.  There are no delay points, because the lock must be held as
+ * briefly as possible.
  */
 static BlockNumber
 count_pages_to_keep(PvTruncation *trunc, bool *suspended)
@@ -176,7 +182,7 @@ count_pages_to_keep(PvTruncation *trunc, bool *suspended)
 	while (keep > trunc->nonempty_pages)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (keep % PREFETCH_BLOCKS == 0 && others_wait(trunc, &last_check))
+		if (keep % PREFETCH_BLOCKS == 0 && check_for_waiters(trunc, &last_check))
 		{
 			*suspended = true;
 			return keep;
@@ -190,8 +196,8 @@ count_pages_to_keep(PvTruncation *trunc, bool *suspended)
 }
 
 /*
- * Try to cut empty pages off the end of the table.  On return rel_pages is the
- * table's new size.  Errors leave the table as it was.
+ * Try to truncate empty pages at the end of the table.  On return rel_pages is
+ * the table's new size.  An error leaves the table as it was.
  */
 void
 pv_truncate_heap(PvTruncation *trunc)
@@ -211,8 +217,8 @@ pv_truncate_heap(PvTruncation *trunc)
 			break;
 
 		/*
-		 * If the table has grown, rows were surely put into the new pages, and
-		 * we do not know what else there is.
+		 * If the table has grown, there are rows in the new pages, and the
+		 * other pages may have new rows as well.
 		 */
 		if (RelationGetNumberOfBlocks(trunc->rel) != trunc->rel_pages)
 			keep = trunc->rel_pages;
@@ -227,7 +233,7 @@ pv_truncate_heap(PvTruncation *trunc)
 		}
 		RelationTruncate(trunc->rel, keep);
 
-		/* Others learn of the new size when they get their lock */
+		/* Other sessions see the new size when they get their lock */
 		UnlockRelation(trunc->rel, AccessExclusiveLock);
 		ereport(trunc->elevel,
 				(errmsg("table \"%s\": truncated %u to %u pages",

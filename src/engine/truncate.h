@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * truncate.h
- *	  Giving empty pages at the end of a table back to the file system.
+ *	  Truncating empty pages at the end of a table.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,16 +9,17 @@
 #define PV_TRUNCATE_H
 
 #include "commands/vacuum.h"
+
 #include "engine/report.h"
 
-/* A truncation on trial */
+/* A truncation that is tried */
 typedef struct PvTruncation
 {
 	Relation	rel;
 	BufferAccessStrategy bstrategy;
 	PvErrorInfo *errinfo;
 	int			elevel;			/* of messages about giving up */
-	BlockNumber rel_pages;		/* now; shrinks as pages are cut off */
+	BlockNumber rel_pages;		/* current size; reduced by the truncation */
 	BlockNumber nonempty_pages; /* pages that must stay */
 } PvTruncation;
 

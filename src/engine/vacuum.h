@@ -12,15 +12,7 @@
 #include "utils/relcache.h"
 
 #include "engine/result.h"
-#include "throttle/cost.h"
-
-/* What the table, or its owner's settings, say of its vacuum. */
-typedef struct PvVacuumOptions
-{
-	int			workers;		/* -1: as many as the work is worth */
-	int			buffer_usage_limit; /* kilobytes; 0: no ring of buffers */
-	PvOwnCosts	own_costs;		/* under an autovacuum worker */
-} PvVacuumOptions;
+#include "engine/vacuum_options.h"
 
 extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
 						  BufferAccessStrategy bstrategy,

@@ -1,21 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * visibility_map.c
- *	  The visibility map of a small table: making it, and counting its bits.
+ *	  The visibility map of a small table: creating it, and counting its
+ *	  bits.
  *
- * Core makes it when the first page is looked at, and tells all sessions at once that
- * it has.  They close the table's files then, this one too, in the midst of its work,
- * and open them again for the rest of the vacuum and for ANALYZE.  On 15 core also reads
- * what it has just written.  So for small tables the map is made here, and sessions are
- * told when the transaction ends.
+ * The leader runs this.  Core creates the map when the first page is to be
+ * set, and sends an invalidation to all sessions at once.  They close the
+ * table's files then, including this session in the middle of its work, and
+ * open them again for the rest of the vacuum and for ANALYZE.  On 15 core also
+ * reads what it has just written.  So the map of a small table is created
+ * here, and the invalidation is sent at the end of the transaction.
  *
- * Until then some take it that there is no map.  To them no page is all-visible.  Who
- * changes a page that says it is, and so has to clear a bit of the map, looks at the
- * file again under the lock for extension.  Nobody else may change the map meanwhile,
- * as the vacuum holds ShareUpdateExclusiveLock until the end of the transaction.
+ * Until then other sessions may assume that there is no map.  For them no page
+ * is all-visible.  A session that changes a page whose own bit says
+ * all-visible must clear a bit of the map; it looks at the file again, under
+ * the relation extension lock.  No other process may set bits in the map
+ * meanwhile, because the vacuum holds ShareUpdateExclusiveLock until the end
+ * of the transaction.
  *
- * Core: access/heap/visibilitymap.c, vm_readbuf, vm_extend; utils/cache/inval.c,
- * CacheInvalidateSmgr.
+ * Core: access/heap/visibilitymap.c, vm_readbuf and vm_extend;
+ * utils/cache/inval.c, CacheInvalidateSmgr.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -34,12 +38,12 @@
 #include "base/compat.h"
 #include "engine/visibility_map.h"
 
-/* The table whose map nobody knows of yet */
+/* A pending invalidation, for a table with a new map */
 static bool invalidation_is_pending = false;
 static PvRelFileBackend pending_file;
 
 /*
- * The transaction has committed or been rolled back, and still holds its locks.
+ * The transaction has committed or aborted, and still holds its locks.
  */
 static void
 invalidate_at_xact_end(XactEvent event, void *arg)
@@ -52,7 +56,8 @@ invalidate_at_xact_end(XactEvent event, void *arg)
 }
 
 /*
- * Tell sessions at the end of the transaction; and of another table of it, now.
+ * Send the invalidation at the end of the transaction.  If one is pending for
+ * another table of the transaction, that is sent now.
  */
 static void
 report_later(SMgrRelation reln)
@@ -64,9 +69,12 @@ report_later(SMgrRelation reln)
 }
 
 /*
- * Make the map of a table with so many pages if it is small and has none.  The caller
- * holds ShareUpdateExclusiveLock on it, and waits here for the lock for extension.  A page
- * of zeroes is a map to core, which initializes it when it is pinned.
+ * Create the map of a table with this many pages, if the table is small and
+ * has none.
+ *
+ * The caller holds ShareUpdateExclusiveLock on the table.  This waits for the
+ * relation extension lock.  A zeroed page is a valid map for core, which
+ * initializes it when it is pinned.
  */
 void
 pv_map_make(Relation rel, BlockNumber rel_pages)
@@ -83,14 +91,14 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 		reln->smgr_cached_nblocks[fork] > 0)
 		return;
 
-	/* this may fail, and after what follows they must be told */
+	/* this may fail, and after the extension there must be no failure */
 	if (!registered)
 		RegisterXactCallback(invalidate_at_xact_end, NULL);
 	registered = true;
 
 	LockRelationForExtension(rel, ExclusiveLock);
 	reln = RelationGetSmgr(rel);
-	smgrcreate(reln, fork, true);		/* or open it, if it is there now */
+	smgrcreate(reln, fork, true);		/* or open it, if it exists by now */
 	if (smgrnblocks(reln, fork) == 0)
 	{
 		ReleaseBuffer(pv_extend_fork(rel, fork));
@@ -100,9 +108,12 @@ pv_map_make(Relation rel, BlockNumber rel_pages)
 }
 
 /*
- * How many pages of a table with so many are all-visible, and how many of those
- * all-frozen?  Where they are few, only their bits are looked at: core counts those of a
- * whole page of the map, which for a small table is more work than to read it.
+ * Count the pages of a table that are all-visible, and those of them that are
+ * all-frozen.
+ *
+ * For a small table the bits of its pages are read one by one.  Core counts
+ * the bits of a whole page of the map, which is more work than reading a small
+ * table.
  */
 void
 pv_map_count(Relation rel, BlockNumber rel_pages,

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * visibility_map.h
- *	  Making the visibility map of a small table.
+ *	  The visibility map of a small table: creating it, and counting its
+ *	  bits.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -13,7 +14,7 @@
 #include "storage/block.h"
 #include "utils/relcache.h"
 
-/* A table that has no more pages is done soon: 1 MB */
+/* Largest size of a small table, in pages: 1 MB */
 #define PV_SMALL_PAGES			(1024 * 1024 / BLCKSZ)
 
 extern void pv_map_make(Relation rel, BlockNumber rel_pages);

@@ -1,15 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *	  What a participant does in each phase, and where a worker begins.
+ *	  What a participant does in each phase, and the entry point of workers.
  *
- * pv_participate() is the one function that leader and workers both run.  A
- * worker is started by core's parallel infrastructure, which has given it the
- * leader's snapshot, settings, user and lock group, and PROC_IN_VACUUM, so
- * that its xmin holds back no other vacuum.
+ * Leader and workers both run pv_participate().  Core's parallel
+ * infrastructure starts the workers, with the leader's snapshot, settings,
+ * user, lock group and PROC_IN_VACUUM, so that a worker's xmin does not hold
+ * back other vacuums.
  *
  * Locks: ShareUpdateExclusiveLock on the table and RowExclusiveLock on its
- * indexes, as the leader has; members of a lock group do not conflict.
+ * indexes, as in the leader; members of a lock group do not conflict.
+ *
+ * Core: commands/vacuumparallel.c, parallel_vacuum_main.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,23 +32,23 @@
 #include "engine/worker.h"
 
 /*
- * Complete a participant whose shared part and relations are known.
+ * Complete a participant after its shared part and its relations are known.
  */
 void
 pv_participant_init(PvParticipant *self)
 {
 	PvShared   *shared = self->shared;
 
-	/* Horizons are this process's own; the cutoffs are the leader's */
+	/* The horizon is this process's own, the cutoffs are the leader's */
 	self->vistest = GlobalVisTestFor(self->rel);
-	pv_counters_init(&self->counters, &shared->cutoffs);
+	pv_counters_init(&self->counters, &shared->plan.cutoffs);
 	self->blockscan = pv_blockscan_create(self->rel, &self->ring, &shared->scan,
-										  &shared->skipping, &self->eager);
+										  &shared->plan.skipping, &self->eager);
 }
 
 /*
- * Do this participant's part of a phase, then leave what it has counted where
- * the leader finds it.
+ * Do this participant's part of a phase, and leave the counters where the
+ * leader reads them.
  */
 void
 pv_participate(PvParticipant *self, PvPhase phase)
@@ -78,7 +80,7 @@ pv_participate(PvParticipant *self, PvPhase phase)
 }
 
 /*
- * All that a worker does once it has found what it shares with its leader.
+ * The work of a worker, after it has found the shared memory of its leader.
  */
 static void
 work_in_pool(void *arg)
@@ -86,13 +88,13 @@ work_in_pool(void *arg)
 	PvParticipant *self = arg;
 	ErrorContextCallback errcallback;
 
-	self->rel = table_open(self->shared->relid, ShareUpdateExclusiveLock);
+	self->rel = table_open(self->shared->plan.relid, ShareUpdateExclusiveLock);
 	vac_open_indexes(self->rel, RowExclusiveLock, &self->nindexes, &self->indrels);
-	if (self->nindexes != self->shared->nindexes)
-		elog(ERROR, "worker sees %d indexes, leader %d",
-			 self->nindexes, self->shared->nindexes);
-	pv_ring_create(&self->ring, self->shared->ring_kb);
-	maintenance_work_mem = self->shared->maintenance_work_mem_worker;
+	if (self->nindexes != self->shared->plan.nindexes)
+		elog(ERROR, "worker found %d indexes, but the leader found %d",
+			 self->nindexes, self->shared->plan.nindexes);
+	pv_ring_create(&self->ring, self->shared->plan.ring_kb);
+	maintenance_work_mem = self->shared->plan.maintenance_work_mem_worker;
 
 	pv_errorinfo_init(&self->errinfo, self->rel);
 	errcallback.callback = pv_error_callback;

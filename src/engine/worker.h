@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *	  What a participant does in each phase, and where a worker begins.
+ *	  What a participant does in each phase, and the entry point of workers.
  *
  *-------------------------------------------------------------------------
  */

@@ -95,7 +95,7 @@ pv_sched_start(Oid database, int worker, uint32 token,
  * millisecond.  What a crash then takes are new statistics; it takes the counts that had
  * asked for them anyway.  Until the WAL writer comes, within a second by default, nobody can
  * set hints for XIDs that share a place in the commit log with ours: sessions that read set
- * them later, and our engine does not go on without them (look_again() in engine/heap_scan.c).
+ * them later, and our engine does not go on without them (recheck_visibility() in engine/heap_scan.c).
  *
  * Where nothing is flushed, it costs less to write WAL than to wake the WAL writer.
  */

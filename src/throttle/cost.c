@@ -214,6 +214,24 @@ pv_cost_init(PvCostShared *shared, double scale)
 }
 
 /*
+ * Leader, when its workers are gone: set up another shared part, in its own memory,
+ * under the budget and the settings that hold by now.  Nobody else uses either.
+ */
+void
+pv_cost_keep(PvCostShared *to, PvCostShared *from)
+{
+	SpinLockInit(&to->mutex);
+	to->budget = from->budget;
+	to->nreloads = from->nreloads;
+	to->settings = from->settings;
+	to->nparticipants = 1;
+	to->on_balance = from->on_balance;
+	pg_atomic_init_u32(&to->nactive, 0);
+	pg_atomic_init_u32(&to->nunits, 0);
+	pg_atomic_init_u32(&to->epoch, pg_atomic_read_u32(&from->epoch));
+}
+
+/*
  * What the configuration, as this process knows it, gives autovacuum.  An
  * autovacuum worker's variables of vacuum_cost_* have its own limits in them, so
  * their settings are asked for instead.

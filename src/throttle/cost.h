@@ -56,6 +56,7 @@ typedef struct PvOwnCosts
 
 extern void pv_cost_of_autovacuum(PvCostBudget *budget);
 extern void pv_cost_init(PvCostShared *shared, double scale);
+extern void pv_cost_keep(PvCostShared *to, PvCostShared *from);
 extern void pv_cost_follow_reloads(void);
 extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
 extern void pv_cost_begin_indexes(PvCostShared *shared, int nsharers);

@@ -95,7 +95,7 @@ FROM pg_class WHERE relname = 'theirs_pkey';
 -- An invalid index
 SELECT failure('e', 'INSERT INTO good SELECT g, NULL, 1 FROM generate_series(1001, 1002) g') \g /dev/null
 SELECT is((failure('e', 'CREATE UNIQUE INDEX CONCURRENTLY good_c ON good (c)')).state, '23505', 'an index cannot be built');
-SELECT fails('e', 'SELECT parvacuum_sweep(''good_c'')', '55000', 'cannot sweep index "good_c"', 'Wait for that, or REINDEX it.', 'an invalid index is not swept');
+SELECT fails('e', 'SELECT parvacuum_sweep(''good_c'')', '55000', 'cannot sweep index "good_c"', 'Wait until that has finished, or REINDEX the index.', 'an invalid index is not swept');
 DROP INDEX good_c;
 
 -- A sweep is allowed where parvacuum_run() is not.

@@ -46,7 +46,7 @@ sub sweep
 	for my $kind (keys %counted) { $counted{$kind} = $1 if $out =~ /"Shared \u$kind Blocks": (\d+)/; }
 	($counted{ms}) = $out =~ /"Execution Time": ([\d.]+)/;
 	@counted{qw(holds pages reads slept)} =
-	  $err =~ /sweep of index "$index": deleted under (\d+) holds of a leaf's lock, with (\d+) heap pages in one at most and (\d+) reads in all, and slept for (\d+) us/
+	  $err =~ /sweep of index "$index": deleted under (\d+) write locks of leaf pages, at most (\d+) heap pages under one lock, (\d+) reads under all of them, slept (\d+) us/
 	  or die "$rc $out $err";
 	return \%counted;
 }

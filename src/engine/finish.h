@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * finish.h
+ *	  What the leader does when its workers are gone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_FINISH_H
+#define PV_FINISH_H
+
+#include "engine/vacuum_state.h"
+
+extern void pv_finish_indexes(PvVacuum *vac);
+extern void pv_finish_truncation(PvVacuum *vac);
+extern void pv_finish_statistics(PvVacuum *vac);
+extern void pv_finish_result(PvVacuum *vac);
+extern void pv_finish_report(PvVacuum *vac);
+
+#endif							/* PV_FINISH_H */

@@ -1,0 +1,175 @@
+/*-------------------------------------------------------------------------
+ *
+ * freeze.c
+ *	  Whether to freeze a whole page, and the freeze plans for that.
+ *
+ * Leader and workers run this, with a cleanup lock on the page.
+ *
+ *	 PG 16 on	A page is frozen as a whole if it becomes all-frozen by that, and
+ *				either something on it has to be frozen anyway, or a full-page
+ *				image of it was just logged or will be: for pruning or, with
+ *				checksums, for a hint bit.  Where something has to be frozen but the
+ *				page cannot become all-frozen, everything that can be is frozen.
+ *				Core has the same rules.
+ *	 PG 15		A page is frozen as a whole if something on it has to be frozen,
+ *				it becomes all-frozen, and the freeze record has a full-page image,
+ *				because nothing is pruned before it.  Otherwise what is older than
+ *				FreezeLimit is frozen, as by core.
+ *
+ * The reason for the difference is the size of the WAL record.  From PG 16 on
+ * the freeze plans of many tuples share a few bytes.  In PG 15 the plan of
+ * each tuple has twelve bytes, but a record with a full-page image has no
+ * plans.
+ *
+ * Core: access/heap/vacuumlazy.c (16), lazy_scan_prune;
+ * access/heap/pruneheap.c (17), heap_page_prune_and_freeze.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+
+#include "engine/freeze.h"
+
+/*
+ * The tuple at an offset, if it stays; otherwise NULL.
+ */
+static inline HeapTupleHeader
+staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
+{
+	Page		page = BufferGetPage(state->buf);
+	ItemId		itemid = PageGetItemId(page, offnum);
+
+	if (!ItemIdIsNormal(itemid) || state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
+		return NULL;
+	return (HeapTupleHeader) PageGetItem(page, itemid);
+}
+
+/*
+ * Plan to freeze every tuple that stays.  Returns false if some of them cannot
+ * be frozen completely or, before PG 16, have a multixact, because freezing
+ * would replace it by a new multixact there.
+ *
+ * The page is all-visible except for its dead items, so every inserter is
+ * older than OldestXmin.
+ */
+bool
+pv_plan_freezing_page(PvPagePruneState *state)
+{
+	PvParticipant *self = state->self;
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(state->buf));
+
+	pv_forget_freezing(state);
+	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
+		 offnum = OffsetNumberNext(offnum))
+	{
+		HeapTupleHeader htup = staying_tuple(state, offnum);
+
+		if (htup == NULL)
+			continue;
+		if (pv_tuple_is_plainly_live(htup))
+		{
+			if (!HeapTupleHeaderXminFrozen(htup))
+			{
+				pv_prepare_freeze_xmin(htup, &state->frozen[state->nfrozen]);
+				state->frozen[state->nfrozen++].offset = offnum;
+			}
+			continue;
+		}
+		self->errinfo.offnum = offnum;
+		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) && !PV_FREEZES_WHOLE_PAGES) ||
+			!pv_plan_freezing(state, htup, offnum, self->shared->plan.cutoffs.OldestXmin))
+			return false;
+	}
+	self->errinfo.offnum = InvalidOffsetNumber;
+	state->result->vis.all_frozen = true;
+	return true;
+}
+
+/*
+ * Plan to freeze everything that can be frozen on a page where something has
+ * to be, as core does from PG 16 on.  The page may become all-frozen by that.
+ */
+void
+pv_plan_freezing_more(PvPagePruneState *state)
+{
+	PvParticipant *self = state->self;
+	PvVisibility *vis = &state->result->vis;
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(state->buf));
+	bool		all_frozen = true;
+
+	pv_forget_freezing(state);
+	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
+		 offnum = OffsetNumberNext(offnum))
+	{
+		HeapTupleHeader htup = staying_tuple(state, offnum);
+
+		if (htup == NULL)
+			continue;
+		self->errinfo.offnum = offnum;
+		all_frozen &= pv_plan_freezing(state, htup, offnum, self->shared->plan.cutoffs.OldestXmin);
+	}
+	self->errinfo.offnum = InvalidOffsetNumber;
+	vis->all_frozen = vis->all_visible && all_frozen;
+}
+
+/*
+ * Will the next WAL record of a change to this page have a full-page image?
+ *
+ * Core's function answers for the last record of this process.  It says no in
+ * a process that has logged nothing yet, or nothing since the last checkpoint
+ * began.  So the page's LSN is compared with the current redo pointer as well.
+ * A wrong answer only costs bytes.
+ */
+static bool
+image_is_due(Buffer buf)
+{
+	return XLogCheckBufferNeedsBackup(buf) ||
+		(fullPageWrites && PageGetLSN(BufferGetPage(buf)) <= GetRedoRecPtr());
+}
+
+/*
+ * Will a record be logged for the page, for the plan or for its hints?
+ */
+static bool
+page_will_be_logged(const PvPagePruneState *state)
+{
+	return RelationNeedsWAL(state->self->rel) &&
+		(pv_plan_changes_page(&state->plan) || pv_frees_dead_items(state) ||
+		 (XLogHintBitIsNeeded() && pv_page_hints_change(state)));
+}
+
+/*
+ * Is there a full-page image that is a reason for core to freeze the page in a
+ * record of its own?  It is one that was just logged, or, with checksums, one
+ * that the pruning record will have.
+ */
+static bool
+has_image_of_core(const PvPagePruneState *state)
+{
+	if (!PV_FREEZES_WHOLE_PAGES)
+		return false;
+	return state->imaged ||
+		(PV_FREEZES_FOR_CHECKED_IMAGE && RelationNeedsWAL(state->self->rel) &&
+		 pv_plan_changes_page(&state->plan));
+}
+
+/*
+ * Is it cheap to freeze the whole page, compared with freezing nothing or a
+ * part of it?  The rules are at the top of this file.
+ */
+bool
+pv_freezing_page_is_cheap(const PvPagePruneState *state)
+{
+	bool		must_freeze = state->nfrozen > 0;
+
+	if (PV_FREEZES_WHOLE_PAGES)
+		return must_freeze || has_image_of_core(state) ||
+			(page_will_be_logged(state) && image_is_due(state->buf));
+
+	return must_freeze &&
+		(!RelationNeedsWAL(state->self->rel) ||
+		 (!pv_plan_changes_page(&state->plan) && image_is_due(state->buf)));
+}

@@ -1,0 +1,210 @@
+/*-------------------------------------------------------------------------
+ *
+ * hot_chain.c
+ *	  Pruning of HOT chains.
+ *
+ * Leader and workers run this, with a cleanup lock on the page.  It is called
+ * once for a page on which some tuples in HOT chains are dead.  Each chain is
+ * followed from its root:
+ *
+ *	 root -> dead -> dead -> stays	the root is redirected to what stays
+ *	 root -> dead -> dead			the root becomes a dead line pointer
+ *	 dead tuples after the root		their line pointers become unused, because
+ *									only the chain leads to them
+ *
+ * Core: access/heap/pruneheap.c, heap_prune_chain.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+
+#include "engine/hot_chain.h"
+
+/*
+ * The tuple at an offset, if it belongs to the chain of the root and was
+ * created by an update of prior_xmax.  NULL if the chain has ended.  For the
+ * first tuple prior_xmax is invalid.
+ */
+static HeapTupleHeader
+next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
+			  TransactionId prior_xmax)
+{
+	ItemId		itemid;
+	HeapTupleHeader htup;
+
+	if (offnum < FirstOffsetNumber || offnum > PageGetMaxOffsetNumber(page))
+		return NULL;
+	itemid = PageGetItemId(page, offnum);
+	if (!ItemIdIsNormal(itemid))
+		return NULL;
+	htup = (HeapTupleHeader) PageGetItem(page, itemid);
+	if (offnum != root && !HeapTupleHeaderIsHeapOnly(htup))
+		return NULL;
+	if (TransactionIdIsValid(prior_xmax) &&
+		HeapTupleHeaderGetXmin(htup) != prior_xmax)
+		return NULL;
+	return htup;
+}
+
+/*
+ * Follow the chain of a root over its dead tuples.  The chain begins at
+ * offnum, which is the root itself or the target of its redirection.  The line
+ * pointers of dead tuples become unused.  Sets *stays to the first tuple that
+ * stays, or to InvalidOffsetNumber.  Returns false if core has to prune the
+ * page.
+ *
+ * Dead tuples can follow a tuple that is still visible only if the
+ * visibility test was not exact, which is rare.
+ */
+static bool
+follow_chain(PvPagePruneState *state, OffsetNumber root, OffsetNumber offnum,
+			 OffsetNumber *stays)
+{
+	Page		page = BufferGetPage(state->buf);
+	TransactionId prior_xmax = InvalidTransactionId;
+	HeapTupleHeader htup;
+	bool		seen = false;
+
+	*stays = InvalidOffsetNumber;
+	while ((htup = next_in_chain(page, root, offnum, prior_xmax)) != NULL)
+	{
+		uint8		action = state->action[offnum];
+
+		if (action == PV_LP_DEAD_IN_CHAIN && !seen)
+			state->action[offnum] = PV_LP_BECOMES_UNUSED;
+		else if (action == PV_LP_STAYS || action == PV_LP_STAYS_RECENTLY_DEAD)
+		{
+			if (!seen)
+				*stays = offnum;
+			seen = true;
+		}
+		else
+			return false;		/* dead, or in two chains */
+
+		if (action == PV_LP_STAYS || !HeapTupleHeaderIsHotUpdated(htup))
+			return true;
+		prior_xmax = HeapTupleHeaderGetUpdateXid(htup);
+		offnum = ItemPointerGetOffsetNumber(&htup->t_ctid);
+	}
+	return true;
+}
+
+/*
+ * Set the action for the root of a chain whose first tuples are removed: it is
+ * redirected to the first tuple that stays, or becomes dead.
+ */
+static void
+plan_root(PvPagePruneState *state, OffsetNumber root, OffsetNumber stays)
+{
+	state->action[root] = stays ? PV_LP_BECOMES_REDIRECT : PV_LP_BECOMES_DEAD;
+	if (stays)
+		pv_plan_redirect(&state->plan, root, stays);
+}
+
+/*
+ * Plan the pruning of a chain whose root is a tuple.
+ */
+static bool
+prune_chain(PvPagePruneState *state, OffsetNumber root)
+{
+	OffsetNumber stays;
+
+	if (state->action[root] == PV_LP_STAYS || state->action[root] == PV_LP_BECOMES_DEAD)
+		return true;
+	if (!follow_chain(state, root, root, &stays))
+		return false;
+	if (state->action[root] == PV_LP_BECOMES_UNUSED)
+		plan_root(state, root, stays);
+	return true;
+}
+
+/*
+ * Plan the pruning of a chain whose root is a redirected line pointer.
+ */
+static bool
+prune_redirect(PvPagePruneState *state, OffsetNumber root, OffsetNumber target)
+{
+	OffsetNumber stays;
+
+	if (!follow_chain(state, root, target, &stays))
+		return false;
+	if (stays == target)
+		return true;
+	if (target > PageGetMaxOffsetNumber(BufferGetPage(state->buf)) ||
+		state->action[target] != PV_LP_BECOMES_UNUSED)
+		return false;			/* it leads nowhere */
+	plan_root(state, root, stays);
+	return true;
+}
+
+/*
+ * Follow all HOT chains of the page.  Returns false if core has to prune it.
+ */
+bool
+pv_prune_chains(PvPagePruneState *state)
+{
+	Page		page = BufferGetPage(state->buf);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+
+	for (OffsetNumber root = FirstOffsetNumber; root <= maxoff;
+		 root = OffsetNumberNext(root))
+	{
+		ItemId		itemid = PageGetItemId(page, root);
+		bool		ordinary = true;
+
+		if (ItemIdIsRedirected(itemid))
+			ordinary = prune_redirect(state, root, ItemIdGetRedirect(itemid));
+		else if (ItemIdIsNormal(itemid) &&
+				 !HeapTupleHeaderIsHeapOnly((HeapTupleHeader) PageGetItem(page, itemid)))
+			ordinary = prune_chain(state, root);
+		if (!ordinary)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Remove a tuple of an aborted update, to which no chain leads.  Returns false
+ * if the tuple has a successor.
+ */
+static bool
+prune_stray(PvPagePruneState *state, OffsetNumber offnum)
+{
+	Page		page = BufferGetPage(state->buf);
+	HeapTupleHeader htup = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, offnum));
+
+	state->action[offnum] = PV_LP_BECOMES_UNUSED;
+	return HeapTupleHeaderIsHeapOnly(htup) && !HeapTupleHeaderIsHotUpdated(htup);
+}
+
+/*
+ * Make the lists of actions again after the chains were followed: line
+ * pointers that become dead, in descending order, and those that become
+ * unused.  Returns false if core has to remove a dead tuple.
+ */
+bool
+pv_list_actions(PvPagePruneState *state)
+{
+	Page		page = BufferGetPage(state->buf);
+	PvPageResult *result = state->result;
+
+	state->plan.dead = state->room + lengthof(state->room);
+	result->deadoffsets = result->room + lengthof(result->room);
+
+	for (OffsetNumber offnum = PageGetMaxOffsetNumber(page);
+		 offnum >= FirstOffsetNumber; offnum = OffsetNumberPrev(offnum))
+	{
+		if (state->action[offnum] == PV_LP_DEAD_IN_CHAIN && !prune_stray(state, offnum))
+			return false;
+
+		if (state->action[offnum] == PV_LP_BECOMES_UNUSED)
+			state->plan.unused[state->plan.nunused++] = offnum;
+		else if (state->action[offnum] == PV_LP_BECOMES_DEAD)
+			pv_plan_removal(state, offnum);
+		else if (ItemIdIsDead(PageGetItemId(page, offnum)))
+			*--result->deadoffsets = offnum;
+	}
+	return true;
+}

@@ -1,0 +1,210 @@
+/*-------------------------------------------------------------------------
+ *
+ * index_am.c
+ *	  Vacuuming and cleaning up one index by its access method.
+ *
+ * Leader and workers run this, each for the indexes that it has taken
+ * (engine/index_vacuum.c).
+ *
+ * An access method returns its result in memory of the process that runs it,
+ * but the next index scan may be done by another process.  So the first result
+ * is copied to the unit, and from then on the access method gets the unit's
+ * copy to update.  If an access method returns more than the common struct, it
+ * allows no worker at all, and gets back what it returned.
+ *
+ * Locks: RowExclusiveLock on the index.
+ *
+ * Core: commands/vacuumparallel.c, parallel_vacuum_process_one_index.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "access/gin_private.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "utils/rel.h"
+
+#include "engine/index_am.h"
+#include "engine/index_parallel.h"
+
+/*
+ * State of the callback between two index tuples.  If the index has about the
+ * order of the heap, many consecutive index tuples point to one heap block.
+ * Then the dead items of that block are fetched from the store once, as a
+ * bitmap.
+ */
+typedef struct DeadItemCheck
+{
+	PvParticipant *self;
+	uint32		ncalls;
+	BlockNumber blkno;			/* the heap block of the last call */
+	int			nasked;			/* number of consecutive calls for it */
+	uint64		dead[(MaxHeapTuplesPerPage + 64) / 64];
+} DeadItemCheck;
+
+/*
+ * Calls between two polls of the cost limits, a power of two; usually fewer
+ * than between two sleeps
+ */
+#define CALLS_PER_POLL			16
+
+/* Number of probes that cost about as much as fetching a block from the store */
+#define PROBES_BEFORE_BITMAP	8
+
+static void
+fetch_block(DeadItemCheck *check)
+{
+	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
+	int			ndead = pv_deadtids_get_block(check->self->store, check->blkno,
+											  deadoffsets);
+
+	memset(check->dead, 0, sizeof(check->dead));
+	for (int i = 0; i < ndead; i++)
+		check->dead[deadoffsets[i] / 64] |= UINT64CONST(1) << deadoffsets[i] % 64;
+}
+
+/*
+ * Is the heap item of this index tuple dead?  Access methods call this for
+ * every index tuple.
+ *
+ * Core: commands/vacuum.c, vac_tid_reaped.
+ */
+static bool
+dead_item_callback(ItemPointer tid, void *state)
+{
+	DeadItemCheck *check = state;
+	BlockNumber blkno = ItemPointerGetBlockNumberNoCheck(tid);
+	OffsetNumber offnum = ItemPointerGetOffsetNumberNoCheck(tid);
+
+	if (++check->ncalls % CALLS_PER_POLL == 0)
+		pv_cost_poll();
+	if (blkno != check->blkno)
+	{
+		check->blkno = blkno;
+		check->nasked = 0;
+	}
+	if (check->nasked < PROBES_BEFORE_BITMAP)
+	{
+		if (++check->nasked == PROBES_BEFORE_BITMAP)
+			fetch_block(check);
+		return pv_deadtids_probe(check->self->store, tid);
+	}
+	return offnum <= MaxHeapTuplesPerPage &&
+		(check->dead[offnum / 64] >> offnum % 64 & 1) != 0;
+}
+
+/*
+ * Is the pending list of a GIN index to be emptied now?
+ *
+ * GIN does it by itself the first time that a vacuum comes to the index, in
+ * the bulk deletion, or in the cleanup if there was no bulk deletion.  We do
+ * it instead, and also in later index scans.
+ *
+ * A later index scan can have dead items with entries in the pending list, for
+ * rows that were inserted after the first index scan by a transaction that
+ * aborted.  The bulk deletion does not visit the list.  So the line pointers
+ * would be set unused, and used again, while index entries point to them.
+ */
+static bool
+must_empty_pending_list(Relation indrel, PvPhase phase, const IndexBulkDeleteResult *istat)
+{
+	return indrel->rd_indam->ambulkdelete == ginbulkdelete &&
+		(phase == PV_PHASE_INDEX || istat == NULL);
+}
+
+/*
+ * Empty the pending list of a GIN index.
+ *
+ * What is in the list now must go; what is inserted meanwhile need not.
+ * Outside of an autovacuum worker, GIN's code continues until the list is
+ * empty, which may take forever if other sessions insert fast enough.  So we
+ * ask for this only where core does: in a VACUUM command, the first time.
+ * Parallel workers of autovacuum and of the scheduler behave like autovacuum.
+ *
+ * Returns the result that GIN continues to count in, so that it does not begin
+ * again.
+ *
+ * Core: access/gin/ginfast.c, ginInsertCleanup; access/gin/ginvacuum.c,
+ * ginbulkdelete.
+ */
+static IndexBulkDeleteResult *
+empty_pending_list(const PvParticipant *self, Relation indrel, IndexBulkDeleteResult *istat)
+{
+	bool		full_clean = istat == NULL && !self->shared->plan.automatic;
+	GinState	ginstate;
+
+	if (istat == NULL)
+		istat = palloc0(sizeof(IndexBulkDeleteResult));
+	initGinState(&ginstate, indrel);
+	ginInsertCleanup(&ginstate, full_clean, false, true, istat);
+	return istat;
+}
+
+/*
+ * Store the result of an access method in the unit.
+ */
+void
+pv_index_keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
+{
+	PvIndexUnit *unit = &self->units[i];
+
+	unit->result.istat_valid = (after != NULL);
+	if (after == NULL || after == &unit->result.istat)
+		return;
+
+	unit->result.istat = *after;
+	if (!pv_index_knows_parallel_vacuum(self->indrels[i]))
+		self->private_istats[i] = after;
+	else
+		pfree(after);
+}
+
+/*
+ * Raise an error if a function of the index has written something.  The caller
+ * had no XID before.
+ *
+ * The transaction is read-only (entry/dispatch.c), which stops SQL statements,
+ * but not all functions of the server that write.  A transaction that has got
+ * an XID here must not be committed; the reason is explained there.  Core's
+ * access methods assign no XID while they vacuum.
+ */
+static void
+check_nothing_written(Relation indrel)
+{
+	if (indrel->rd_rel->relam < FirstNormalObjectId &&
+		TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("functions of index \"%s\" must not write during VACUUM",
+						RelationGetRelationName(indrel)),
+				 errhint("Use only immutable functions in the expressions and the predicate of the index.")));
+}
+
+/*
+ * Have the access method vacuum or clean up one index.
+ */
+void
+pv_index_process(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
+{
+	PvIndexUnit *unit = &self->units[i];
+	IndexBulkDeleteResult *istat = unit->result.istat_valid ? &unit->result.istat : NULL;
+	IndexBulkDeleteResult *after;
+	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
+	bool		had_xid = TransactionIdIsValid(GetTopTransactionIdIfAny());
+
+	if (self->is_leader && self->private_istats[i] != NULL)
+		istat = self->private_istats[i];
+
+	if (must_empty_pending_list(self->indrels[i], phase, istat))
+		istat = empty_pending_list(self, self->indrels[i], istat);
+	if (phase == PV_PHASE_INDEX)
+		after = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
+	else
+		after = index_vacuum_cleanup(ivinfo, istat);
+	if (!had_xid)
+		check_nothing_written(self->indrels[i]);
+
+	pv_index_keep_result(self, i, after);
+}

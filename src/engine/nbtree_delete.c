@@ -1,0 +1,273 @@
+/*-------------------------------------------------------------------------
+ *
+ * nbtree_delete.c
+ *	  What the last participant in a B-tree does alone: leftovers, revisits,
+ *	  deletion.
+ *
+ * The participant that has closed the index runs this, leader or worker.  No
+ * other participant visits pages of this index any more.  The reasons for this
+ * order are at the top of engine/nbtree.c.
+ *
+ * Locks: a cleanup lock on each leaf page, as in the ranges; what core's page
+ * deletion takes.
+ *
+ * Core: access/nbtree/nbtree.c, btvacuumscan and btvacuumpage;
+ * access/nbtree/nbtpage.c, _bt_pagedel.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "portability/instr_time.h"
+#include "storage/bufmgr.h"
+#include "storage/indexfsm.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "base/wait.h"
+#include "engine/nbtree_page.h"
+#include "engine/nbtree_scan.h"
+
+/* Read a page out of order, and pin it */
+static Buffer
+read_buffer(const PvBtreeScan *scan, BlockNumber blkno)
+{
+	return ReadBufferExtended(scan->indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
+							  pv_ring_next(&scan->self->ring));
+}
+
+static Buffer
+read_page(const PvBtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
+{
+	return pv_nbtree_read_page(scan->indrel, blkno,
+							   pv_ring_next(&scan->self->ring), opaque);
+}
+
+/*
+ * Visit a page that tuples may have been moved to, and the pages to the right
+ * of it, as long as they have the cycle id and are before the block end.  From
+ * there on the pages will be visited in order.
+ */
+static void
+revisit_from(PvBtreeScan *scan, BlockNumber blkno, BlockNumber end)
+{
+	while (blkno != P_NONE && blkno < end)
+	{
+		PvBtreeVisit	visit = {.right = P_NONE};
+		BTPageOpaque opaque;
+		Buffer		buf = read_page(scan, blkno, &opaque);
+
+		/* Only leaf pages get the cycle id, and only we could have deleted one */
+		if (opaque != NULL && P_ISLEAF(opaque) && !P_IGNORE(opaque) &&
+			opaque->btpo_cycleid == scan->btree->cycleid)
+		{
+			_bt_upgradelockbufcleanup(scan->indrel, buf);
+			pv_btree_vacuum_leaf(scan, buf, &visit);
+			scan->unit->result.tail.revisits++;
+		}
+		_bt_relbuf(scan->indrel, buf);
+		blkno = visit.right;
+	}
+}
+
+static bool
+page_is_empty(Buffer buf, BTPageOpaque opaque)
+{
+	return P_FIRSTDATAKEY(opaque) > PageGetMaxOffsetNumber(BufferGetPage(buf));
+}
+
+/*
+ * If a page is half-dead, left by an interrupted deletion: find the first page
+ * to its right that is not half-dead, and return it if it is empty and may be
+ * deleted.  Otherwise return P_NONE.
+ */
+static BlockNumber
+empty_page_after(PvBtreeScan *scan, BlockNumber blkno)
+{
+	BlockNumber at = blkno;
+
+	for (;;)
+	{
+		BlockNumber next = P_NONE;
+		bool		half_dead = false;
+		bool		empty = false;
+		BTPageOpaque opaque;
+		Buffer		buf;
+
+		buf = read_page(scan, at, &opaque);
+		if (opaque != NULL && P_ISLEAF(opaque))
+		{
+			half_dead = P_ISHALFDEAD(opaque);
+			empty = !P_IGNORE(opaque) && !P_RIGHTMOST(opaque) && page_is_empty(buf, opaque);
+			next = opaque->btpo_next;
+		}
+		_bt_relbuf(scan->indrel, buf);
+		if (!half_dead)
+			return empty && at != blkno ? at : P_NONE;
+		at = next;
+	}
+}
+
+/*
+ * Delete a page if it is still empty.
+ *
+ * Core's deletion of a half-dead page goes on with an empty right sibling, but
+ * has an assertion that it did not begin with a half-dead page then.  So the
+ * sibling of a half-dead page is deleted first.  If it cannot be deleted, the
+ * half-dead page is left for the next vacuum.
+ *
+ * Core: access/nbtree/nbtpage.c, _bt_pagedel.
+ */
+static void
+delete_page(PvBtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
+{
+	BTPageOpaque opaque;
+	Buffer		buf = read_page(scan, blkno, &opaque);
+	MemoryContext old;
+
+	if (opaque != NULL && P_ISLEAF(opaque) && P_ISHALFDEAD(opaque))
+	{
+		BlockNumber sibling;
+
+		_bt_relbuf(scan->indrel, buf);
+		sibling = empty_page_after(scan, blkno);
+		if (sibling != P_NONE)
+		{
+			delete_page(scan, sibling, vstate);
+			if (empty_page_after(scan, blkno) != P_NONE)
+				return;
+		}
+		buf = read_page(scan, blkno, &opaque);
+	}
+
+	if (opaque != NULL && P_ISLEAF(opaque) && !P_ISDELETED(opaque))
+	{
+		_bt_upgradelockbufcleanup(scan->indrel, buf);
+		if (P_ISHALFDEAD(opaque) || page_is_empty(buf, opaque))
+		{
+			MemoryContextReset(vstate->pagedelcontext);
+			old = MemoryContextSwitchTo(vstate->pagedelcontext);
+			_bt_pagedel(scan->indrel, buf, vstate);
+			MemoryContextSwitchTo(old);
+			return;
+		}
+	}
+	_bt_relbuf(scan->indrel, buf);
+}
+
+/*
+ * Visit the pages that were added to the index after the last range.  Empty
+ * ones are not deleted as long as there are revisits to come: core also
+ * deletes an empty right sibling, and a revisit could lead there.  Returns the
+ * length of the index.
+ */
+static BlockNumber
+visit_leftovers(PvBtreeScan *scan)
+{
+	BlockNumber blkno = pg_atomic_read_u32(&scan->btree->pages.end);
+	BlockNumber length;
+
+	while (blkno < (length = pv_btree_length(scan->indrel)))
+	{
+		for (; blkno < length; blkno++)
+		{
+			PvBtreeVisit	visit;
+
+			pv_btree_visit_page(scan, blkno, read_buffer(scan, blkno), &visit);
+			if (visit.right < blkno)
+				revisit_from(scan, visit.right, blkno);
+			pv_btree_note_if_empty(scan, blkno, &visit);
+		}
+	}
+	return length;
+}
+
+/*
+ * Visit the pages noted for a revisit.
+ *
+ * No page will be visited in order any more, so the revisits have no end
+ * block.  A page that waits for its revisit may be split, and its tuples moved
+ * to a page that was added to the index after its length was read.
+ */
+static void
+revisit_pages(PvBtreeScan *scan, BlockNumber length)
+{
+	BlockNumber bit = 0;
+
+	while (pv_btree_take_bit(scan, pv_btree_revisit_bitmap(scan), &bit))
+	{
+		for (uint64 blkno = bit; blkno < length; blkno += scan->btree->nbits)
+			revisit_from(scan, (BlockNumber) blkno, InvalidBlockNumber);
+	}
+}
+
+/*
+ * Delete the pages noted as empty.
+ */
+static void
+delete_pages(PvBtreeScan *scan, BlockNumber length, BTVacState *vstate)
+{
+	BlockNumber bit = 0;
+
+	while (pv_btree_take_bit(scan, pv_btree_empty_bitmap(scan), &bit))
+	{
+		for (uint64 blkno = bit; blkno < length; blkno += scan->btree->nbits)
+			delete_page(scan, (BlockNumber) blkno, vstate);
+	}
+}
+
+/*
+ * Do the part of the work that one process does, and store the result in the
+ * unit.
+ */
+void
+pv_btree_finish(PvBtreeScan *scan)
+{
+	PvIndexUnit *unit = scan->unit;
+	Relation	indrel = scan->indrel;
+	IndexBulkDeleteResult stats = {0};
+	BTVacState	vstate = {0};
+	int64		newly_deleted;
+	instr_time	start;
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (unit->result.istat_valid)
+		stats = unit->result.istat;
+	newly_deleted = stats.pages_newly_deleted;
+
+	vstate.info = scan->ivinfo;
+	vstate.stats = &stats;
+	vstate.cycleid = scan->btree->cycleid;
+	vstate.pagedelcontext = AllocSetContextCreate(CurrentMemoryContext,
+												  "parvacuum page deletion",
+												  ALLOCSET_DEFAULT_SIZES);
+	_bt_pendingfsm_init(indrel, &vstate, !scan->bulk_delete);
+
+	pv_wait_point("nbtree finish");
+	scan->counts = scan->btree->counts;
+	stats.num_pages = visit_leftovers(scan);
+	revisit_pages(scan, stats.num_pages);
+	pv_wait_point("nbtree deletion");
+	delete_pages(scan, stats.num_pages, &vstate);
+	MemoryContextDelete(vstate.pagedelcontext);
+
+	/* _bt_pagedel() relies on a later visit to count pages to the right */
+	stats.num_index_tuples = scan->counts.num_index_tuples;
+	stats.tuples_removed += scan->counts.tuples_removed;
+	stats.pages_free = scan->counts.pages_free;
+	stats.pages_deleted = scan->counts.pages_deleted +
+		stats.pages_newly_deleted - newly_deleted;
+	stats.estimated_count = !scan->bulk_delete;
+	_bt_pendingfsm_finalize(indrel, &vstate);
+	if (stats.pages_free > 0)
+		IndexFreeSpaceMapVacuum(indrel);
+
+	unit->result.istat = stats;
+	unit->result.istat_valid = true;
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	unit->result.tail.alone_usecs += INSTR_TIME_GET_MICROSEC(now);
+	unit->result.tail.finished = true;
+}

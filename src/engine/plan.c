@@ -1,0 +1,354 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *	  What the leader decides before a vacuum begins.
+ *
+ * Only the leader runs this, before there are workers.  pv_plan_vacuum()
+ * decides what is to be done: cutoffs, what the heap scan may skip, whether
+ * indexes are vacuumed.  pv_plan_pool() decides with how many workers and how
+ * much memory.  The result is vac->plan, which all participants read.
+ *
+ * Locks: ShareUpdateExclusiveLock on the table, from the caller;
+ * RowExclusiveLock on the indexes, taken here.
+ *
+ * Core: access/heap/vacuumlazy.c, heap_vacuum_rel.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "optimizer/paths.h"
+#include "postmaster/autovacuum.h"
+#include "utils/guc_tables.h"
+#include "utils/rel.h"
+
+#include "base/settings.h"
+#include "engine/index_parallel.h"
+#include "engine/index_vacuum.h"
+#include "engine/plan.h"
+#include "engine/visibility_map.h"
+
+/*
+ * All-visible pages that are not all-frozen are all read if their number is at
+ * most this fraction of the number of pages that must be read
+ */
+#define CHEAP_FRACTION			0.125
+
+/* Tables with at most this many pages skip by core's rule */
+#define CORES_RULE_PAGES		1024
+
+/* Most bytes that the store takes for one block, all overhead included */
+#define STORE_BYTES_PER_BLOCK	48
+#define STORE_RESERVE_MIN		((Size) 256 * 1024)
+#define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
+
+/*
+ * Decide what the heap scan may skip.
+ *
+ * relfrozenxid can advance if no page is skipped that is all-visible but not
+ * all-frozen.  So all of these are read if they are few in comparison with the
+ * pages that must be read anyway.  Otherwise they may be skipped.
+ *
+ * The visibility map of a table that is too short for core to skip anything is
+ * not read.
+ *
+ * Where little time can be saved it is not worth being worse than core.  Core
+ * reads short runs of skippable pages, so it freezes their tuples, can advance
+ * relfrozenxid if all runs are short, and has exact tuple counts.  So core's
+ * rule is used for small tables, and for short runs of pages that are not
+ * all-frozen if there are few of these.
+ */
+static void
+plan_skipping(PvVacuum *vac)
+{
+	PvSkipping *skipping = &vac->plan.skipping;
+	BlockNumber rel_pages = vac->plan.rel_pages;
+	BlockNumber unfrozen;
+
+	skipping->rule = pv_guc_skip_rule;
+	if (skipping->rule == PV_SKIP_ADAPTIVE && rel_pages <= CORES_RULE_PAGES)
+		skipping->rule = PV_SKIP_AS_CORE;
+	if ((vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING) ||
+		(skipping->rule == PV_SKIP_AS_CORE && rel_pages < PV_CORE_SKIP_THRESHOLD))
+		return;
+
+	pv_map_count(vac->rel, rel_pages, &vac->allvisible_before, &vac->allfrozen_before);
+	unfrozen = vac->allvisible_before - vac->allfrozen_before;
+
+	skipping->all_frozen = true;
+	skipping->all_visible = !vac->plan.aggressive &&
+		(pv_guc_skip_rule != PV_SKIP_ADAPTIVE ||
+		 unfrozen > (rel_pages - vac->allvisible_before) * CHEAP_FRACTION);
+	skipping->short_unfrozen_runs = skipping->rule == PV_SKIP_ALL ||
+		(skipping->rule == PV_SKIP_ADAPTIVE && unfrozen > CORES_RULE_PAGES);
+
+	/*
+	 * If all of them would be in the sample, nothing is gained by deciding
+	 * page by page
+	 */
+	pv_sample_plan(&skipping->sample, pv_guc_sample_pages, rel_pages,
+				   skipping->all_visible ? vac->allvisible_before : vac->allfrozen_before);
+	if (skipping->sample.every[PV_SAMPLE_SMALL] == 1 && skipping->rule == PV_SKIP_ADAPTIVE)
+		skipping->rule = PV_SKIP_AS_CORE;
+	if (skipping->all_visible)
+		pv_eager_plan(&vac->plan.eager, &vac->plan.cutoffs,
+					  pv_eager_failure_rate(vac->params), rel_pages, unfrozen);
+}
+
+/*
+ * Decide what this vacuum has to do.
+ *
+ * The cutoffs come first, the size of the table second.  The other way round,
+ * relfrozenxid could advance past an XID on a page that is not scanned.
+ */
+void
+pv_plan_vacuum(PvVacuum *vac)
+{
+	PvVacuumPlan *plan = &vac->plan;
+	VacuumParams *params = vac->params;
+
+	plan->relid = RelationGetRelid(vac->rel);
+	plan->automatic = pv_is_automatic();
+	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
+	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
+		plan->aggressive = true;
+	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
+	plan_skipping(vac);
+	pv_map_make(vac->rel, plan->rel_pages);
+
+	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
+	vac->do_index_cleanup = vac->do_index_vacuuming;
+	vac->consider_bypass = params->index_cleanup == VACOPTVALUE_AUTO;
+
+	/* this saves a scan of pg_index; nobody can add an index now */
+	if (vac->rel->rd_rel->relhasindex)
+		vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
+						 &vac->leader.indrels);
+	plan->nindexes = vac->leader.nindexes;
+	plan->collect_dead_items = plan->nindexes > 0 && vac->do_index_vacuuming;
+}
+
+/*
+ * The number of pages that this vacuum has to read.  The visibility map gives
+ * the number for the heap.  The pages of B-trees are added if the statistics
+ * show so many dead tuples that there will be an index scan.
+ */
+static uint64
+pages_of_work(const PvVacuum *vac)
+{
+	uint64		pages = vac->plan.rel_pages;
+	double		dead,
+				inserted,
+				modified;
+
+	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
+		vac->allfrozen_before;
+
+	if (!vac->do_index_vacuuming ||
+		!pv_fetch_counts(vac->rel->rd_rel->relisshared, RelationGetRelid(vac->rel),
+						 &dead, &inserted, &modified) ||
+		dead <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
+		return pages;
+
+	for (int i = 0; i < vac->leader.nindexes; i++)
+	{
+		Relation	indrel = vac->leader.indrels[i];
+
+		if (indrel->rd_rel->relam == BTREE_AM_OID)
+			pages += RelationGetNumberOfBlocks(indrel);
+	}
+	return pages;
+}
+
+/*
+ * Number of pages below which no worker is launched.
+ *
+ * Workers come out of a pool that all databases share.  So the owner of a
+ * database cannot have autovacuum or the scheduler launch workers for less
+ * work than the default setting does.
+ */
+static uint64
+min_parallel_pages(void)
+{
+	if (pv_is_automatic() && pv_guc_min_parallel_pages < PV_DEFAULT_MIN_PARALLEL_PAGES &&
+		pv_find_setting("parvacuum.min_parallel_pages")->source >= PGC_S_DATABASE)
+		return PV_DEFAULT_MIN_PARALLEL_PAGES;
+	return pv_guc_min_parallel_pages;
+}
+
+/*
+ * The number of workers if the caller gave none: the number that the work is
+ * worth, or the table's option if the work is worth any workers.  To find out
+ * takes several lookups, which are not done if cap is 0.
+ */
+static int
+workers_by_option_or_work(const PvVacuum *vac, int cap)
+{
+	int			option = vac->options->workers;
+	uint64		pages;
+
+	if (option == 0 || cap == 0)
+		return 0;
+	pages = pages_of_work(vac);
+	if (pages < min_parallel_pages())
+		return 0;
+	return option != PV_WORKERS_BY_WORK ? option :
+		pv_workers_for_pages(pages, min_parallel_table_scan_size);
+}
+
+/*
+ * Decide how many workers to plan for.
+ *
+ * A caller who gives a number gets it as far as the limits allow, and a notice
+ * if they do not.  An autovacuum worker gives no number: core sets -1 for it,
+ * and that is not taken to mean that it wants no workers.
+ *
+ * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
+ */
+static int
+plan_workers(PvVacuum *vac)
+{
+	int			named = vac->params->nworkers;
+	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+	int			nworkers;
+	const char *indname;
+
+	if (pv_is_automatic())
+	{
+		named = 0;
+		cap = Min(cap, pv_guc_autovacuum_workers);
+	}
+	if (named < 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
+		return 0;
+	if (pv_failsafe_check(&vac->plan.cutoffs))
+		return 0;
+	if (vac->do_index_vacuuming &&
+		!pv_index_allows_workers(&vac->leader, pv_is_automatic(), &indname))
+	{
+		if (named > 0)
+			ereport(NOTICE,
+					(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
+							RelationGetRelationName(vac->rel), named, 0),
+					 errdetail("The access method of index \"%s\" does not support parallel vacuum.",
+							   indname)));
+		return 0;
+	}
+
+	nworkers = named > 0 ? named : workers_by_option_or_work(vac, cap);
+	if (nworkers <= cap)
+		return nworkers;
+
+	if (named > 0)
+		ereport(NOTICE,
+				(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
+						RelationGetRelationName(vac->rel), named, cap),
+				 errdetail("max_parallel_maintenance_workers is %d, parvacuum.max_workers is %d.",
+						   max_parallel_maintenance_workers, pv_guc_max_workers)));
+	return cap;
+}
+
+/*
+ * The memory that this vacuum may use, in kilobytes.
+ */
+int
+pv_vacuum_work_mem(void)
+{
+	if (pv_is_automatic() && autovacuum_work_mem != -1)
+		return autovacuum_work_mem;
+	return maintenance_work_mem;
+}
+
+/*
+ * The memory that the store of dead items may use, in bytes.
+ *
+ * The setting parvacuum.store_limit reduces it for tests.  Each item counts six
+ * bytes then, because the store is too compact for a small table to need a
+ * second index scan otherwise.
+ */
+Size
+pv_plan_store_limit(void)
+{
+	int			kilobytes = pv_vacuum_work_mem();
+
+	if (pv_guc_store_limit >= 0)
+		kilobytes = Min(kilobytes, pv_guc_store_limit);
+	return (Size) kilobytes * 1024;
+}
+
+/*
+ * The memory to reserve for the store at the start, in bytes.  It is estimated
+ * from the number of dead tuples in the statistics.  An early reservation
+ * matters where shared memory is scarce.
+ */
+Size
+pv_plan_store_reserve(const PvVacuum *vac, Size limit)
+{
+	uint64		blocks = vac->plan.rel_pages;
+	double		dead,
+				inserted,
+				modified;
+	Size		reserve;
+
+	if (pv_fetch_counts(vac->rel->rd_rel->relisshared, RelationGetRelid(vac->rel),
+						&dead, &inserted, &modified))
+		blocks = Min(blocks, (uint64) dead);
+	reserve = Max(blocks * STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
+	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
+	return Max(reserve, vac->plan.nslots * PV_DEADTIDS_ROOM);
+}
+
+/*
+ * Each worker's part of the memory, in kilobytes, for access methods that use
+ * maintenance_work_mem.
+ */
+static int
+worker_work_mem(const PvVacuum *vac, int nworkers)
+{
+	int			users = 0;
+
+	for (int i = 0; i < vac->leader.nindexes; i++)
+		if (vac->leader.indrels[i]->rd_indam->amusemaintenanceworkmem)
+			users++;
+	users = Min(users, nworkers);
+	return pv_vacuum_work_mem() / Max(users, 1);
+}
+
+/*
+ * Decide the size of each participant's ring of buffers; 0 is none.  The
+ * caller's strategy comes first, then the table's option.
+ */
+static void
+plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
+{
+	int			ring_kb = pv_ring_plan(bstrategy, vac->options->buffer_usage_limit,
+									   participants);
+
+	/* A small ring is cheaper to create and sufficient for a small table */
+	if (vac->plan.nindexes == 0 && vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
+		ring_kb = Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
+	vac->plan.ring_kb = ring_kb;
+}
+
+/*
+ * Decide the size of the pool of participants, and what each participant gets.
+ * Returns the number of workers.
+ */
+int
+pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
+{
+	PvVacuumPlan *plan = &vac->plan;
+	int			nworkers = plan_workers(vac);
+	int			participants = nworkers + 1;
+
+	plan->nslots = participants;
+	plan->bitmap_words = pv_index_plan(&vac->leader);
+	plan_ring(vac, bstrategy, participants);
+	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
+	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
+		(int64) (pv_plan_store_limit() / sizeof(ItemPointerData));
+	return nworkers;
+}

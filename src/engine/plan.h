@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.h
+ *	  What the leader decides before a vacuum begins.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_VACUUM_PLAN_H
+#define PV_VACUUM_PLAN_H
+
+#include "engine/vacuum_state.h"
+
+/*
+ * An index scan is bypassed if at most this fraction of the pages has dead
+ * items
+ */
+#define PV_BYPASS_THRESHOLD_PAGES	0.02
+
+extern void pv_plan_vacuum(PvVacuum *vac);
+extern int	pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
+extern Size pv_plan_store_limit(void);
+extern Size pv_plan_store_reserve(const PvVacuum *vac, Size limit);
+extern int	pv_vacuum_work_mem(void);
+
+#endif							/* PV_VACUUM_PLAN_H */

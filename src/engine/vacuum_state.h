@@ -1,0 +1,66 @@
+/*-------------------------------------------------------------------------
+ *
+ * vacuum_state.h
+ *	  What the leader knows about a vacuum in progress.
+ *
+ * One process writes and reads this: the leader.  What it shares with workers
+ * is in PvShared.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_VACUUM_STATE_H
+#define PV_VACUUM_STATE_H
+
+#include "commands/vacuum.h"
+#include "portability/instr_time.h"
+
+#include "engine/pool.h"
+#include "engine/vacuum_options.h"
+
+typedef struct PvVacuum
+{
+	Relation	rel;
+	VacuumParams *params;
+	const PvVacuumOptions *options;
+	PvResult   *result;
+	bool		verbose;
+	bool		instrument;
+
+	PvVacuumPlan plan;			/* copied to shared memory when the pool is created */
+	PvParticipant leader;
+	PvPool		pool;
+
+	bool		do_index_vacuuming;
+	bool		do_index_cleanup;
+	bool		consider_bypass;
+	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
+	BlockNumber allfrozen_before;
+	int64		store_segments;
+	int64		vacuumed_before;	/* items set unused by earlier index scans' heap passes ... */
+	int64		vacuumed_pages_before;	/* ... and the pages they were on */
+	bool		reported_eager_end;	/* the end of eager scanning was reported */
+	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this block */
+
+	PvCounters	sum;			/* of all participants */
+	double		new_live_tuples;
+	double		new_rel_tuples;
+	PvReportDetails details;
+
+	/* State at the start */
+	instr_time	start;
+	TimestampTz starttime;
+	BufferUsage buffer_usage;
+	WalUsage	wal_usage;
+} PvVacuum;
+
+static inline int64
+pv_usecs_since(instr_time since)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, since);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
+#endif							/* PV_VACUUM_STATE_H */
