@@ -198,7 +198,7 @@ FROM (VALUES ('a_view', 'views'), ('a_pkey', 'indexes'), ('p_pkey', 'partitioned
     ('a_type', 'composite types')) x(name, kind);
 SELECT fails('e', format('ALTER TABLE %s SET (parvacuum.enabled)', :'toast'), '42809',
     format('cannot set parvacuum options for TOAST table "%s"', :'toast_name'),
-    'A TOAST table follows its table.  Set the options of that.', 'a TOAST table');
+    'A TOAST table follows its table.  Set the options of the table instead.', 'a TOAST table');
 SELECT fails('e', format('ALTER TABLE %s SET (parvacuum.enabled)', name), '42501',
     format('permission denied: "%s" is a system catalog', name),
     'PostgreSQL''s own VACUUM vacuums system catalogs.', 'a catalog: ' || name)
@@ -220,7 +220,7 @@ CREATE FUNCTION by_hand(label text, kind text DEFAULT 'TABLE a') RETURNS text LA
     SELECT format('SECURITY LABEL FOR parvacuum ON %s IS %s', kind, quote_nullable(label))
 $$;
 SELECT fails('e', by_hand(label), '22023', format('invalid security label for parvacuum: "%s"', label),
-    'Use ALTER TABLE ... SET (parvacuum.enabled), which makes such a label.', format('label "%s"', label))
+    'Use ALTER TABLE ... SET (parvacuum.enabled), which sets the label.', format('label "%s"', label))
 FROM unnest(ARRAY['', ' ', 'enabled', 'enabled=true, workers', 'enabled=true, ', ', enabled=true', ',',
     'enabled=true,,workers=1', 'enabled=true workers=1', 'workers= 1', '"enabled=true', 'nonsense',
     '"workers=1"', 'window="never', 'window="', 'window="""', 'window="never" UTC',

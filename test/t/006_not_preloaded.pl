@@ -65,7 +65,7 @@ for my $case ([ '', 'parvacuum' ], [ 'auto_explain', 'auto_explain, parvacuum' ]
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'auto_explain'\n");
 $node->restart;
 my $unseen = error_of('SET ROLE clerk; SELECT parvacuum_scheduler_stats()');
-like($unseen, qr/HINT:  Add parvacuum to shared_preload_libraries in postgresql\.conf/, 'who may not see the list is told where it is');
+like($unseen, qr/HINT:  Add parvacuum to the end of shared_preload_libraries in postgresql\.conf/, 'who may not see the list is told where it is');
 unlike($unseen, qr/auto_explain/, 'and not what is in it');
 like(error_of('GRANT pg_read_all_settings TO clerk; SET ROLE clerk; SELECT parvacuum_scheduler_stats()'), qr/'auto_explain, parvacuum'/, 'but who may is');
 
