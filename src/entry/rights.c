@@ -15,6 +15,7 @@
  *		remove all options				owner of the database, superusers
  *		use the whole queue, and give	superusers, from PG 17 on members of
  *		any priority					pg_maintain
+ *		take all places for runs		superusers
  *		see tables of other databases,	members of pg_read_all_stats
  *		and PIDs
  *		cancel a scheduler worker by	those that may cancel an autovacuum worker:
@@ -35,7 +36,8 @@
  * belongs to its caller.  A VACUUM command belongs to its session: the owner of
  * the table has no rights over the session of another role.
  *
- * All functions check the current role of this process, and only read catalogs.
+ * All functions but those with a role as argument check the current role of this
+ * process.  They only read catalogs.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -129,9 +131,19 @@ pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 
 
 /* ----------------------------------------------------------------
- *		The scheduler's queue, settings and options
+ *		Runs, the scheduler's queue, settings and options
  * ----------------------------------------------------------------
  */
+
+/*
+ * May runs of that role take all places of parvacuum.max_runs?  The last place is
+ * reserved for other roles otherwise, see entry/runs.c.
+ */
+bool
+pv_may_take_all_runs(Oid role)
+{
+	return superuser_arg(role);
+}
 
 /* May the current role use the whole queue, and give any priority? */
 bool

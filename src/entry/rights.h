@@ -20,7 +20,8 @@ extern void pv_check_may_sweep(Oid relid);
 extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
 						   void *arg);
 
-/* The scheduler's queue, settings and options. */
+/* Runs, the scheduler's queue, settings and options. */
+extern bool pv_may_take_all_runs(Oid role);
 extern bool pv_may_use_whole_queue(void);
 extern void pv_refuse_priority(int limit);
 extern bool pv_may_see_all(void);

@@ -75,6 +75,7 @@
 #include "base/settings.h"
 #include "entry/dispatch.h"
 #include "entry/relation.h"
+#include "entry/rights.h"
 #include "entry/run.h"
 #include "entry/run_segment.h"
 #include "entry/runs.h"
@@ -145,7 +146,7 @@ static void
 take_place(PvCall *call)
 {
 	Oid			role = GetSessionUserId();
-	PvRunAnswer answer = pv_runs_enter(role, superuser_arg(role),
+	PvRunAnswer answer = pv_runs_enter(role, pv_may_take_all_runs(role),
 									   call->request->relid, &call->place);
 
 	if (answer == PV_RUN_GRANTED)
