@@ -36,8 +36,8 @@
  * belongs to its caller.  A VACUUM command belongs to its session: the owner of
  * the table has no rights over the session of another role.
  *
- * All functions but those with a role as argument check the current role of this
- * process.  They only read catalogs.
+ * All functions check the current role of this process, except that
+ * pv_may_take_all_runs() checks the role given.  They only read catalogs.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
