@@ -57,10 +57,16 @@ OBJS = \
 	src/engine/worker.o \
 	src/entry/command.o \
 	src/entry/dispatch.o \
+	src/entry/effective_options.o \
 	src/entry/inprogress.o \
+	src/entry/leader.o \
+	src/entry/option_labels.o \
 	src/entry/options.o \
+	src/entry/relation.o \
+	src/entry/rights.o \
 	src/entry/run.o \
 	src/entry/runs.o \
+	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \
 	src/sched/launcher.o \
@@ -69,9 +75,13 @@ OBJS = \
 	src/sched/queue.o \
 	src/sched/table.o \
 	src/sched/worker.o \
+	src/sql/call.o \
 	src/sql/cancel.o \
 	src/sql/enqueue.o \
 	src/sql/monitor.o \
+	src/sql/options.o \
+	src/sql/run.o \
+	src/sql/sweep.o \
 	src/store/container.o \
 	src/store/deadtids.o \
 	src/store/deadtids_read.o \

@@ -3,34 +3,39 @@
  * command.c
  *	  Options of parvacuum in ALTER TABLE, CREATE TABLE and SECURITY LABEL.
  *
- * Core's parser takes "SET (parvacuum.enabled, fillfactor = 90)", and core's
- * execution then refuses a namespace that it does not know.  So between the
- * two, in the ProcessUtility hook, we take our elements out of a copy of the
- * statement and pass on what is left:
+ * Core's parser accepts "SET (parvacuum.enabled, fillfactor = 90)", but core's
+ * execution refuses a namespace that it does not know.  Therefore the
+ * ProcessUtility hook takes the elements of parvacuum out of a copy of the
+ * statement, and passes on what is left:
  *
  *		ALTER TABLE		the options are stored first, under the lock that the
- *						statement will take anyway, then core does its part,
- *						also if there is nothing left to do: it checks rights,
- *						fires event triggers, and says what IF EXISTS skips
- *		CREATE TABLE	core does its part; at the moment the new table is
- *		(AS), matview	there, an object access hook stores the options
+ *						statement takes anyway.  Then core does its part, even
+ *						if nothing is left to do: it checks rights, fires event
+ *						triggers, and reports what IF EXISTS skips
+ *		CREATE TABLE,	core does its part.  When the new table exists, an object
+ *		CREATE TABLE	access hook stores the options
+ *		AS, CREATE
+ *		MATERIALIZED
+ *		VIEW
  *		LIKE			a table made LIKE another one INCLUDING ALL gets the
- *						options that one has itself
+ *						options that the other one has itself
  *
- * A new table is known by that hook and not looked up by its name, so that
- * IF NOT EXISTS changes no table that was there before.  All is one
- * transaction with the statement: any error undoes it.
+ * The object access hook identifies the new table, and it is not looked up by
+ * its name, so that IF NOT EXISTS does not change a table that existed before.
+ * All of this belongs to the transaction of the statement: any error undoes it.
  *
- * The same hook sees DROP EXTENSION, which leaves the options, since whoever installs the
- * extension anew wants them, and says so.
+ * The object access hook also sees DROP EXTENSION.  That does not remove the
+ * options, since a session that installs the extension again wants them, and a
+ * notice says so.
  *
- * The label provider is for those who set the label by hand, and for restored
- * dumps; it accepts what ALTER TABLE would have made and nothing else.
+ * The label provider serves sessions that set the label by hand, and restored
+ * dumps.  It accepts what ALTER TABLE would have made and nothing else.
  *
- * Who runs this.  pv_command_init() in the postmaster at preload; the rest in
- * the session that executes the statement.  Its variables are its own.  Locks:
- * on the table what AlterTableGetLockLevel() says of what core has left to do,
- * ShareUpdateExclusiveLock at least; those of entry/options.c.
+ * Who runs this.  pv_command_init() runs in the postmaster while libraries are
+ * preloaded, the rest in the session that executes the statement.  The
+ * variables belong to the process.  Locks: on the table what
+ * AlterTableGetLockLevel() says about what is left for core, which is at least
+ * ShareUpdateExclusiveLock; and those of entry/option_labels.c.
  *
  * Core: tcop/utility.c, ProcessUtilitySlow; commands/tablecmds.c.
  *
@@ -53,7 +58,6 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
-#include "utils/acl.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -61,18 +65,21 @@
 #include "base/compat.h"
 #include "base/guard.h"
 #include "entry/command.h"
-#include "entry/options.h"
+#include "entry/option_labels.h"
+#include "entry/rights.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static object_access_hook_type prev_object_access = NULL;
 
 /*
- * The options of the table that the statement in progress is about to create;
- * NULL if it creates none, or has done so.
+ * The options of the table that the statement in progress is about to create; NULL if
+ * it creates none, or has created it.  Core stands between the two hooks and cannot
+ * pass them on as an argument.  Only process_utility() and the hook that uses them up
+ * set this, and process_utility() restores what was before, after an error too.
  */
 static const PvOptions *new_table_options = NULL;
 
-/* What all of ProcessUtility's arguments but the statement are. */
+/* The arguments of ProcessUtility other than the statement. */
 typedef struct UtilityCall
 {
 	const char *queryString;
@@ -90,7 +97,7 @@ typedef struct UtilityCall
  * ----------------------------------------------------------------
  */
 
-/* Refuses what parvacuum never vacuums.  The relation is locked. */
+/* Refuses relations that parvacuum never vacuums.  The relation is locked. */
 static void
 check_can_have_options(Oid relid)
 {
@@ -101,13 +108,13 @@ check_can_have_options(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid),
-				 errdetail("It was dropped meanwhile.")));
+				 errdetail("It was dropped in the meantime.")));
 	if (relkind == RELKIND_TOASTVALUE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot set parvacuum options for TOAST table \"%s\"",
 						relname),
-				 errhint("A TOAST table follows its table.  Set the options of that.")));
+				 errhint("A TOAST table follows its table.  Set the options of the table instead.")));
 	if (!pv_relkind_has_options(relkind))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -122,15 +129,15 @@ check_can_have_options(Oid relid)
 }
 
 /*
- * The label provider: refuses what ALTER TABLE would have refused.  The caller
- * has checked that the object is the user's, and has locked it.
+ * The label provider: refuses what ALTER TABLE would have refused.  The caller has
+ * checked that the user owns the object, and has locked it.
  */
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
 	pv_options_announce_change();
 	if (label == NULL)
-		return;					/* it is being removed */
+		return;					/* the label is being removed */
 
 	if (object->classId != RelationRelationId || object->objectSubId != 0)
 		ereport(ERROR,
@@ -148,7 +155,10 @@ check_label(const ObjectAddress *object, const char *label)
  * ----------------------------------------------------------------
  */
 
-/* Is it ours?  "toast.parvacuum" is nobody's, and a mistake worth a hint. */
+/*
+ * Is the element ours?  The namespace "toast.parvacuum" does not exist, and using it is
+ * a mistake that deserves a hint.
+ */
 static bool
 is_ours(const DefElem *def)
 {
@@ -163,6 +173,7 @@ is_ours(const DefElem *def)
 	return strcmp(def->defnamespace, PV_NAMESPACE) == 0;
 }
 
+/* Is any element of the list ours? */
 static bool
 has_ours(const List *defs)
 {
@@ -176,7 +187,7 @@ has_ours(const List *defs)
 	return false;
 }
 
-/* Takes our elements out of the list, and returns them as another. */
+/* Removes our elements from the list, and returns them as a list of their own. */
 static List *
 take_ours(List **defs)
 {
@@ -195,7 +206,7 @@ take_ours(List **defs)
 	return ours;
 }
 
-/* Does the subcommand of ALTER TABLE set or reset options of relations? */
+/* Does the subcommand of ALTER TABLE set or reset options of the relation? */
 static bool
 has_options(const AlterTableCmd *cmd)
 {
@@ -203,6 +214,7 @@ has_options(const AlterTableCmd *cmd)
 		cmd->subtype == AT_ResetRelOptions;
 }
 
+/* Does ALTER TABLE have an element of ours? */
 static bool
 alter_is_ours(const AlterTableStmt *stmt)
 {
@@ -219,9 +231,9 @@ alter_is_ours(const AlterTableStmt *stmt)
 }
 
 /*
- * The option list of a statement that creates a table, for reading and for
- * taking ours out; NULL for every other statement.  EXPLAIN may have such a
- * statement in it.
+ * Returns the option list of a statement that creates a table, for reading it and for
+ * taking our elements out; NULL for every other statement.  EXPLAIN may contain such a
+ * statement.
  */
 static List **
 creation_options(Node *stmt)
@@ -246,7 +258,7 @@ creation_options(Node *stmt)
 	}
 }
 
-/* The element, if it says that the new table is to be LIKE one in everything. */
+/* Returns the element if it is LIKE ... INCLUDING ALL, else NULL. */
 static TableLikeClause *
 like_all_clause(Node *element)
 {
@@ -257,6 +269,7 @@ like_all_clause(Node *element)
 		like : NULL;
 }
 
+/* Does the statement create a table LIKE another one INCLUDING ALL? */
 static bool
 is_like_all(Node *stmt)
 {
@@ -278,7 +291,7 @@ is_like_all(Node *stmt)
  * ----------------------------------------------------------------
  */
 
-/* The next in the chain, or core. */
+/* Passes the statement to the next hook in the chain, or to core. */
 static void
 pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 {
@@ -290,24 +303,9 @@ pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Nobody may lock a table that is not his.
- *
- * Core: tablecmds.c, RangeVarCallbackForAlterRelation, which will check the
- * rest when it is core's turn.
- */
-static void
-check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
-{
-	if (OidIsValid(relid) && !pv_owns_relation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER,
-					   get_relkind_objtype(get_rel_relkind(relid)),
-					   relation->relname);
-}
-
-/*
- * Takes our elements out of ALTER TABLE, and returns them as a list of
- * subcommands that have nothing else.  A subcommand with no elements left is
- * dropped: an empty SET () would want an exclusive lock.
+ * Takes our elements out of ALTER TABLE, and returns them as a list of subcommands that
+ * contain nothing else.  A subcommand without elements left is removed: an empty SET ()
+ * would need an exclusive lock.
  */
 static List *
 take_changes(AlterTableStmt *stmt)
@@ -339,7 +337,7 @@ take_changes(AlterTableStmt *stmt)
 	return changes;
 }
 
-/* Makes the changes, in their order. */
+/* Applies the changes, in their order. */
 static void
 apply_changes(PvOptions *options, const List *changes)
 {
@@ -357,11 +355,12 @@ apply_changes(PvOptions *options, const List *changes)
 }
 
 /*
- * ALTER TABLE and its sisters, with elements of ours in it; pstmt is a copy.
+ * Executes ALTER TABLE, or a similar statement, with elements of ours in it.  pstmt is a
+ * copy.
  *
- * The table is looked up and locked here, with the lock that core's part will
- * want, and then named with its schema, so that core cannot find another one.
- * What is wrong with the options is wrong where IF EXISTS finds no table, too.
+ * The table is looked up and locked here, with the lock that core's part will need.
+ * Then its schema is added to its name, so that core cannot find another table.  The
+ * options are checked even if IF EXISTS finds no table.
  */
 static void
 alter_table(PlannedStmt *pstmt, const UtilityCall *call)
@@ -376,7 +375,7 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 	relid = RangeVarGetRelidExtended(stmt->relation,
 									 AlterTableGetLockLevel(stmt->cmds),
 									 stmt->missing_ok ? RVR_MISSING_OK : 0,
-									 check_owner, NULL);
+									 pv_check_owner, NULL);
 
 	if (!OidIsValid(relid))
 		apply_changes(&options, changes);
@@ -395,9 +394,9 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Adds the options that the tables have themselves which the new one is to be
- * LIKE in everything.  Core looks them up again, by the schema that we found
- * them in, checks that the user may read them, and keeps them locked as we do.
+ * Adds the options of the tables that the new table is LIKE, INCLUDING ALL: those that
+ * these tables have themselves.  Core looks the tables up again, in the schema that we
+ * found them in, checks that the user may read them, and locks them as we do.
  */
 static void
 add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
@@ -414,7 +413,7 @@ add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
 			continue;
 		relid = RangeVarGetRelid(like->relation, AccessShareLock, true);
 		if (!OidIsValid(relid))
-			continue;			/* core will say so */
+			continue;			/* core raises the error */
 		like->relation->schemaname =
 			get_namespace_name(get_rel_namespace(relid));
 		pv_options_read(relid, &theirs);
@@ -423,8 +422,8 @@ add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
 }
 
 /*
- * A statement that creates a table, with elements of ours in it, or LIKE a
- * table that may have options; pstmt is a copy.
+ * Executes a statement that creates a table, and has elements of ours in it or LIKE a
+ * table that may have options.  pstmt is a copy.
  */
 static void
 create_table(PlannedStmt *pstmt, const UtilityCall *call)
@@ -442,8 +441,8 @@ create_table(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * The name of a command that maintains tables and that PostgreSQL allows in a read-only
- * transaction, or NULL.
+ * Returns the name of a command that maintains tables and that PostgreSQL allows in a
+ * read-only transaction, or NULL.
  *
  * Core: tcop/utility.c, ClassifyUtilityCommandAsReadOnly.
  */
@@ -464,10 +463,10 @@ maintenance_command(Node *stmt)
 }
 
 /*
- * The hook.  Statements within statements come here too, those of functions and
- * event triggers among them; they must not take what is meant for the table of
- * an outer one, which gets its own back whatever happens.  Nor may they maintain
- * tables inside a vacuum.
+ * The ProcessUtility hook.  Statements within statements come here too, for example those
+ * of functions and event triggers.  They must not take the options that are meant for
+ * the table of an outer statement.  The outer statement has its options back afterwards,
+ * after an error too.  Nor may such statements maintain tables inside a vacuum.
  */
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
@@ -520,9 +519,9 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
  */
 
 /*
- * A relation has come into being, in the statement that has options for the
- * new table: the first that can have options is that table.  Its row in
- * pg_class is not visible yet, but the relation cache has it.
+ * A relation was created by the statement that has options for the new table.  The first
+ * one that can have options is that table.  Its row in pg_class is not visible yet, but
+ * the relation cache has it.
  */
 static void
 label_new_table(Oid relid)
@@ -542,9 +541,9 @@ label_new_table(Oid relid)
 	}
 }
 
-/* Our extension is dropped from this database, and its options stay. */
+/* Our extension is dropped from this database; reports that its options stay. */
 static void
-say_options_stay(void)
+report_kept_options(void)
 {
 	int			n = pv_options_count();
 
@@ -553,10 +552,11 @@ say_options_stay(void)
 				(errmsg_plural("parvacuum options of %d table stay",
 							   "parvacuum options of %d tables stay",
 							   n, n),
-				 errdetail("They hold as long as the library is preloaded, and are there when the extension is created again."),
+				 errdetail("They apply as long as the library is preloaded, also after the extension is created again."),
 				 errhint("To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.")));
 }
 
+/* The object access hook: sees new tables, and what is dropped. */
 static void
 object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 			  void *arg)
@@ -576,12 +576,12 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		char	   *name = get_extension_name(objectId);
 
 		if (name != NULL && strcmp(name, PV_NAMESPACE) == 0)
-			say_options_stay();
+			report_kept_options();
 	}
 }
 
 /*
- * Installs the hooks and the label provider.  Only while
+ * Installs the hooks and the label provider; may be called only while
  * shared_preload_libraries are loaded.
  */
 void

@@ -1,17 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * dispatch.h
- *	  The slot through which every vacuum passes, and the run in progress.
+ *	  Decides whether the engine or core vacuums a table.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PV_HOOK_H
-#define PV_HOOK_H
+#ifndef PV_DISPATCH_H
+#define PV_DISPATCH_H
 
 #include "catalog/pg_class.h"
 #include "commands/vacuum.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
 
 #include "engine/result.h"
 #include "entry/options.h"
@@ -24,39 +26,37 @@ typedef struct PvRunEntry
 } PvRunEntry;
 
 /*
- * A run is one call of parvacuum_run(), seen from the process that vacuums.
- * It outlives the transactions of the vacuums in it; only its own process
- * touches it.
+ * A run is one call of parvacuum_run() or CALL parvacuum(), seen from the process
+ * that vacuums.  It outlives the transactions of the vacuums in it.  Only its own
+ * process touches it.
  */
 typedef struct PvRun
 {
-	/* who wants to know, and is called in the vacuum's transaction */
-	void		(*begin_relation) (Oid relid, Oid toast_parent);
-	void		(*end_relation) (const PvRunEntry *entry);
+	/* called at the start and at the end of each vacuum, in its transaction */
+	void		(*begin_relation) (struct PvRun *run, Oid relid, Oid toast_parent);
+	void		(*end_relation) (struct PvRun *run, const PvRunEntry *entry);
 
-	/* the caller said nothing of truncation */
+	/* the caller left the decision on truncation open */
 	bool		truncate_is_open;
 
-	/* the newest entry, for the TOAST table that may follow its table */
+	/* the newest entry, since a TOAST table may follow its table */
 	PvRunEntry	last;
 } PvRun;
 
-/* The slot. */
-extern void pv_hook_init(void);
-extern bool pv_hook_installed(void);
-extern const char *pv_hook_problem(void);
-extern bool pv_hook_is_called_for(Relation rel);
-extern void pv_hook_check_preloaded(const char *what);
-extern void pv_hook_warn_if_not_preloaded(void);
-extern void pv_hook_check_server(const char *what);
-extern const char *pv_hook_declines(Form_pg_class form, Oid toast_parent);
-extern void pv_hook_resolve_truncate(Relation rel, VacuumParams *params, bool for_core);
-extern void pv_hook_tell_options(Oid relid, Oid toast_parent,
-								 const PvEffectiveOptions *options);
-extern void pv_hook_forget_options(void);
+/* What a caller that is not core knows of the table that it vacuums. */
+typedef struct PvKnownTable
+{
+	Oid			toast_parent;	/* the table of a TOAST table, else invalid */
+	const PvEffectiveOptions *options;	/* of the table, or of toast_parent */
+} PvKnownTable;
 
-/* The run of this process. */
-extern void pv_hook_begin_run(PvRun *run);
-extern void pv_hook_end_run(void);
+extern void pv_dispatch_init(void);
+extern const char *pv_dispatch_declines(const FormData_pg_class *form,
+										Oid toast_parent);
+extern void pv_dispatch_vacuum(Relation rel, VacuumParams *params,
+							   BufferAccessStrategy bstrategy,
+							   const PvKnownTable *known);
+extern void pv_dispatch_run(PvRun *run, void (*function) (void *arg),
+							void *arg);
 
-#endif							/* PV_HOOK_H */
+#endif							/* PV_DISPATCH_H */

@@ -3,30 +3,32 @@
  * inprogress.c
  *	  The vacuums by the engine that VACUUM and autovacuum have in progress.
  *
- * This is for parvacuum_cancel() of a table (sql/cancel.c).  The scheduler's processes
- * are found by its queue (sched/queue.c), those of parvacuum_run() and CALL parvacuum() by
- * their runs (entry/runs.c).  All others that call the engine enter here what table they
- * are at, and leave when they are done with it, or on error.
+ * parvacuum_cancel() of a table (sql/cancel.c) uses this.  It finds the
+ * scheduler's vacuums in its queue (sched/queue.c), and those of
+ * parvacuum_run() and CALL parvacuum() among the runs (entry/runs.c).  All
+ * other processes that call the engine enter here which table they vacuum.
+ * They leave when they are done with it, or on error.
  *
- *		process that vacuums			anybody
- *		--------------------			-------
+ *		process that vacuums			any session
+ *		--------------------			-----------
  *		pv_inprogress_begin
  *		   vacuum						pv_inprogress_find
- *		   vacuum				<-- ^C	pv_inprogress_cancel
+ *		   vacuum			<-- SIGINT	pv_inprogress_cancel
  *		pv_inprogress_end, or
  *		pv_inprogress_abandon
  *
- * The places are an array in main shared memory.  One lightweight lock covers it and is
- * held for a moment; under it nothing fails, waits or allocates.  Who finds no place goes
- * on without one, and is not found.
+ * The places are an array in main shared memory.  One lightweight lock covers
+ * it and is held for a moment; under it nothing fails, waits or allocates.  A
+ * process that finds no free place vacuums without one, and cannot be found.
  *
- * Exactness.  Who cancels looks under the lock whether the vacuum is still in its place,
- * notes there that it is cancelled, and sends SIGINT, as pg_cancel_backend() does.  So
- * the PID cannot be another process's by then.  The process that vacuums leaves under the
- * lock as well, and finds the note.  It then fails with an error even if its vacuum is
- * complete, and so a signal that comes late hits the statement that was meant.  The error
- * clears what is pending, and no signal can come after that: kill() had returned
- * before the process left, and see forget_signal().
+ * Exactness.  A session that cancels a vacuum checks under the lock that the
+ * vacuum still has its place, marks the place as canceled, and sends SIGINT, as
+ * pg_cancel_backend() does.  So the PID cannot belong to another process by
+ * then.  The process that vacuums also leaves under the lock, and sees the mark.
+ * It then fails with an error even if its vacuum is complete, so that a signal
+ * that arrives late hits the statement that was meant.  The error clears a
+ * pending cancel.  No signal can arrive after that: kill() had returned before
+ * the process left its place, and see clear_cancel().
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -47,8 +49,11 @@
 
 #define LOCK_TRANCHE			"parvacuum_in_progress"
 
-/* Vacuums that can be found at a time. */
+/* Number of vacuums that can be found at a time. */
 #define MAX_IN_PROGRESS			256
+
+/* Vacuums of one table, with its TOAST table's. */
+#define MAX_OF_TABLE			2
 
 typedef struct Place
 {
@@ -56,8 +61,8 @@ typedef struct Place
 	PvInProgress vacuum;
 	Oid			database;
 	Oid			relid;
-	Oid			toast_parent;	/* of that, if it is a TOAST table */
-	bool		cancelled;
+	Oid			toast_parent;	/* the table of relid if that is a TOAST table */
+	bool		canceled;
 } Place;
 
 typedef struct InProgressShared
@@ -70,7 +75,10 @@ typedef struct InProgressShared
 static InProgressShared *shared = NULL;
 static LWLock *lock = NULL;
 
-/* This process's place while it vacuums, and the one it had last. */
+/*
+ * The place of this process while it vacuums, and the place that it had last.  An error
+ * of the vacuum ends in pv_inprogress_abandon(), and a FATAL one in leave_at_exit().
+ */
 static Place *me = NULL;
 static Place *my_last = NULL;
 
@@ -111,31 +119,31 @@ pv_inprogress_shmem_startup(void)
  * ----------------------------------------------------------------
  */
 
-/* Gives the place back, and returns whether the vacuum was cancelled. */
+/* Gives the place back, and returns whether the vacuum was canceled. */
 static bool
 leave(void)
 {
-	bool		cancelled;
+	bool		canceled;
 
 	if (me == NULL)
 		return false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	cancelled = me->cancelled;
+	canceled = me->canceled;
 	me->pid = 0;
 	LWLockRelease(lock);
 	me = NULL;
-	return cancelled;
+	return canceled;
 }
 
-/* A FATAL error does not come back to who called us. */
+/* A FATAL error does not return to the caller of pv_inprogress_begin(). */
 static void
 leave_at_exit(int code, Datum arg)
 {
 	(void) leave();
 }
 
-/* The caller of this holds the lock. */
+/* Returns a free place or NULL.  The caller holds the lock. */
 static Place *
 free_place(void)
 {
@@ -150,8 +158,9 @@ free_place(void)
 }
 
 /*
- * This process begins to vacuum the table; the parent is that of a TOAST table.
- * pv_inprogress_end() must follow, or after an error pv_inprogress_abandon().
+ * This process begins to vacuum the table; toast_parent is the table of a TOAST table.
+ * The caller must call pv_inprogress_end() afterwards, or pv_inprogress_abandon() after
+ * an error.
  */
 void
 pv_inprogress_begin(Oid relid, Oid toast_parent, bool autovacuum)
@@ -174,43 +183,43 @@ pv_inprogress_begin(Oid relid, Oid toast_parent, bool autovacuum)
 		me->database = MyDatabaseId;
 		me->relid = relid;
 		me->toast_parent = toast_parent;
-		me->cancelled = false;
+		me->canceled = false;
 		my_last = me;
 	}
 	LWLockRelease(lock);
 }
 
 /*
- * The signal may not have been delivered yet, though it was sent.  A pending signal that
- * is not blocked is delivered before sigprocmask() returns (POSIX), so nothing comes
- * after this.
+ * Clears a cancel that was sent to this process.  The signal may have been sent, but not
+ * yet delivered.  A pending signal that is not blocked is delivered before sigprocmask()
+ * returns (POSIX), so none arrives after this.
  */
 static void
-forget_signal(void)
+clear_cancel(void)
 {
 	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
 	QueryCancelPending = false;
 }
 
-/* The vacuum is over.  An error if it was cancelled, see the top. */
+/* The vacuum is complete.  Raises an error if it was canceled, see the top. */
 void
 pv_inprogress_end(const char *relname)
 {
 	if (!leave())
 		return;
 
-	forget_signal();
+	clear_cancel();
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("canceling vacuum of table \"%s\" due to user request", relname)));
 }
 
-/* The vacuum has failed.  Core forgets a cancel that is pending then, and so do we. */
+/* The vacuum has failed.  Core clears a pending cancel then, and so do we. */
 void
 pv_inprogress_abandon(void)
 {
 	if (leave())
-		forget_signal();
+		clear_cancel();
 }
 
 
@@ -219,7 +228,10 @@ pv_inprogress_abandon(void)
  * ----------------------------------------------------------------
  */
 
-/* Is somebody at the table, or at its TOAST table?  The caller holds the lock. */
+/*
+ * Is the place taken by a vacuum of the table or of its TOAST table?  The caller holds
+ * the lock.
+ */
 static bool
 is_at(const Place *place, Oid database, Oid relid)
 {
@@ -228,18 +240,19 @@ is_at(const Place *place, Oid database, Oid relid)
 }
 
 /*
- * The vacuums of a table, with its TOAST table's: two at a time at most, since the
- * table's lock is held by one process, and the TOAST table's by another.
+ * Returns the vacuums of a table and of its TOAST table.  There are at most two at a
+ * time, since one process holds the lock of the table, and one that of the TOAST
+ * table.
  */
 List *
 pv_inprogress_find(Oid database, Oid relid)
 {
-	PvInProgress found[2];
+	PvInProgress found[MAX_OF_TABLE];
 	List	   *list = NIL;
 	int			n = 0;
 
 	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < MAX_IN_PROGRESS && n < (int) lengthof(found); i++)
+	for (int i = 0; i < MAX_IN_PROGRESS && n < MAX_OF_TABLE; i++)
 	{
 		if (is_at(&shared->places[i], database, relid))
 			found[n++] = shared->places[i].vacuum;
@@ -256,7 +269,7 @@ pv_inprogress_find(Oid database, Oid relid)
 	return list;
 }
 
-/* Cancels that vacuum; false if it is over. */
+/* Cancels that vacuum.  Returns false if it is over. */
 bool
 pv_inprogress_cancel(const PvInProgress *vacuum)
 {
@@ -270,7 +283,7 @@ pv_inprogress_cancel(const PvInProgress *vacuum)
 		if (place->pid != 0 && place->vacuum.token == vacuum->token)
 		{
 			done = kill(place->pid, SIGINT) == 0;
-			place->cancelled |= done;
+			place->canceled |= done;
 		}
 	}
 	LWLockRelease(lock);

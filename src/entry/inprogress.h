@@ -12,12 +12,12 @@
 
 #include "nodes/pg_list.h"
 
-/* What others see of a vacuum in progress. */
+/* What other processes see of a vacuum in progress. */
 typedef struct PvInProgress
 {
-	uint64		token;			/* of this vacuum, never given to another */
-	Oid			role;			/* that the process has authenticated as */
-	bool		autovacuum;		/* it is a worker of core's autovacuum */
+	uint64		token;			/* identifies this vacuum; never used again */
+	Oid			role;			/* the role that the process was authenticated as */
+	bool		autovacuum;		/* the process is an autovacuum worker */
 } PvInProgress;
 
 extern Size pv_inprogress_shmem_size(void);
@@ -29,7 +29,7 @@ extern void pv_inprogress_begin(Oid relid, Oid toast_parent, bool autovacuum);
 extern void pv_inprogress_end(const char *relname);
 extern void pv_inprogress_abandon(void);
 
-/* Others; a list of PvInProgress *. */
+/* Any session; a list of PvInProgress *. */
 extern List *pv_inprogress_find(Oid database, Oid relid);
 extern bool pv_inprogress_cancel(const PvInProgress *vacuum);
 

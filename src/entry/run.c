@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * run.c
- *	  A vacuum in a process of its own, and waiting for it.
+ *	  A vacuum in a process of its own: the side of the caller.
  *
- * A vacuum commits and begins transactions, which a function cannot do in its
- * caller's.  So parvacuum_run() and CALL parvacuum() (parvacuum.c) start a
- * background worker, the background leader, and wait for it.  The background leader becomes the caller, as far as rights and settings go,
- * hands the table to core's vacuum(), and leads the parallel workers that the
- * engine then wants.
+ * A vacuum commits and begins transactions, which a function cannot do within
+ * the transaction of its caller.  Therefore parvacuum_run() and CALL
+ * parvacuum() (sql/run.c) start a background worker, the background leader
+ * (entry/leader.c), and wait for it.  The leader acquires the caller's rights
+ * and settings, passes the table to core's vacuum(), and leads the parallel
+ * workers that the engine then uses.
  *
  *		caller								background leader
- *		------								------
- *		segment: who I am, what to do,
+ *		------								-----------------
+ *		segment: identity, request,
  *		   settings, text, queue
  *		start					 ------->	attach, become the caller
  *										   vacuum(): for each relation
@@ -20,26 +21,24 @@
  *		   keeps it				<-- 'r' --	   what was done
  *		   adds it to its own	<-- 'd' --	done: blocks and WAL used
  *		   raises it here		<-- 'E' --	or an error, and the end
- *		waits for the exit
+ *		waits until it is detached
  *
  * One queue carries all of it, so everything arrives in the order in which it
- * happened.  The segment is filled before the background leader starts and only read
+ * happened.  The segment is filled before the leader starts and only read
  * after that; the queue has its own spinlock.
  *
- * Who waits for whom.  The caller sleeps on its latch, and a latch is no lock:
- * the deadlock detector sees nothing.  So a caller that holds a lock in the
- * background leader's way is refused where that shows beforehand (parvacuum.c), and while
- * waiting it looks from time to time whether the background leader waits for it (see
- * check_deadlock).  Whatever ends the caller's wait, an error, a cancel, the
- * end of the session, first terminates the background leader and waits until it is gone.
- * The background leader for its part looks at each table whether its caller is still there.
+ * Waiting.  The caller sleeps on its latch, and the deadlock detector does not
+ * know about latches.  So a caller that holds a lock which the leader needs is
+ * refused where that shows beforehand (sql/run.c), and a waiting caller checks
+ * from time to time whether the leader waits for it (see check_deadlock).
+ * Whatever ends the caller's wait, be it an error, a cancel, or the end of the
+ * session, first terminates the leader and waits until it is gone.  The leader
+ * checks at each table whether its caller still exists.
  *
- * Horizon.  A function's caller holds a snapshot as long as the run lasts, and
- * dead rows that the snapshot might see are not removed, in no table of the
- * database.  The procedure commits first and waits without a snapshot; long
- * runs should use it.
- *
- * The first half of the file is run by the caller, the second by the background leader.
+ * Horizon.  The caller of a function holds a snapshot for as long as the run
+ * lasts, and dead rows that the snapshot might see are not removed from any
+ * table of the database.  The procedure commits first and waits without a
+ * snapshot; it is the form for long runs.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -47,16 +46,9 @@
  */
 #include "postgres.h"
 
-#include "access/parallel.h"
-#include "access/xact.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "executor/instrument.h"
-#include "libpq/pqformat.h"
 #include "libpq/pqmq.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
@@ -67,17 +59,14 @@
 #include "storage/shm_mq.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timeout.h"
 #include "utils/wait_event.h"
 
@@ -85,136 +74,55 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "entry/dispatch.h"
+#include "entry/relation.h"
+#include "entry/rights.h"
 #include "entry/run.h"
+#include "entry/run_segment.h"
 #include "entry/runs.h"
 
-/* The segment's table of contents. */
-#define PV_LEADER_MAGIC			0x70767231
-#define PV_KEY_SHARED			1	/* PvLeaderShared */
-#define PV_KEY_GUC				2	/* the caller's settings */
-#define PV_KEY_LIBRARIES		3	/* the libraries that they may belong to */
-#define PV_KEY_TEXT				4	/* the caller's statement */
-#define PV_KEY_QUEUE			5	/* shm_mq, background leader to caller */
+/* Bytes of the queue from the leader to the caller. */
+#define QUEUE_SIZE				((Size) 16384)
 
-#define PV_QUEUE_SIZE			((Size) 16384)
+/* A wait for a pin is a deadlock when check_deadlock() sees it that often. */
+#define PIN_WAITS_OF_DEADLOCK	2
 
-/* What the queue carries beside the protocol's own 'E' and 'N'. */
-#define PV_MSG_BEGIN			'b' /* Oid: a relation is begun */
-#define PV_MSG_RESULT			'r' /* PvRunEntry: and done */
-#define PV_MSG_DONE				'd' /* PvUsage: the run is complete */
-
-/* Blocks and WAL that the background leader and its workers used. */
-typedef struct PvUsage
-{
-	BufferUsage buffers;
-	WalUsage	wal;
-} PvUsage;
-
-/* Set before the background leader starts, then read-only. */
-typedef struct PvLeaderShared
-{
-	int			caller_pid;
-	Oid			database_id;
-	Oid			session_user_id;
-	bool		session_user_is_superuser;
-	Oid			role_id;		/* of SET ROLE, or invalid */
-	bool		role_is_superuser;
-	uint64		query_id;
-	PvRunPlace	place;
-	PvRequest	request;
-} PvLeaderShared;
-
-/* The caller's hold on a background leader. */
+/* The caller's side of one run. */
 typedef struct PvCall
 {
 	const PvRequest *request;
 	char	   *relname;		/* qualified, for messages */
 	PvRunPlace	place;
 	dsm_segment *segment;
-	BackgroundWorkerHandle *handle; /* NULL before the start */
+	BackgroundWorkerHandle *handle; /* NULL before the start and after the end */
 	shm_mq_handle *queue;		/* NULL when detached */
-	MemoryContext message_context;	/* for one message of the background leader */
+	MemoryContext message_context;	/* for one message of the leader */
 	ErrorContextCallback *outer_context;
 	Oid			current;		/* the relation that is being vacuumed */
-	int			pin_waits;		/* consecutive sightings, see check_deadlock */
+	int			pin_waits;		/* consecutive sightings, see check_deadlock() */
 	bool		done;
 	PvUsage		usage;			/* valid when done */
 	List	   *entries;		/* PvRunEntry * */
 } PvCall;
 
-/* The process of this session's previous run; it may still be exiting. */
+/*
+ * The leader of this session's previous run, which may still be exiting.  It is kept
+ * across transactions, see wait_until_detached(); an error does no harm, since all
+ * that is done with it is to wait for its end.
+ */
 static BackgroundWorkerHandle *last_leader = NULL;
 
-/* The background leader's caller, to see whether it is still there. */
-static PGPROC *caller_proc = NULL;
-static int	caller_pid = 0;
-
 
 /* ----------------------------------------------------------------
- *		Both sides: who may vacuum, and what it is called
+ *		Starting
  * ----------------------------------------------------------------
  */
 
 /*
- * May the current role vacuum the table?  VACUUM's rule: its owner, from PG 17 on
- * who has the privilege MAINTAIN, the database's owner unless the table belongs to
- * the whole cluster, a superuser.
- *
- * Core: vacuum.c, vacuum_is_permitted_for_relation, which warns where we raise
- * errors.
- */
-bool
-pv_may_vacuum(Oid relid, bool is_shared)
-{
-	return pv_may_maintain(relid, GetUserId()) ||
-		(!is_shared && pv_owns_database(MyDatabaseId, GetUserId()));
-}
-
-void
-pv_refuse_vacuum(int elevel, const char *relname)
-{
-	ereport(elevel,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to vacuum table \"%s\"", relname),
-			 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
-}
-
-/*
- * The table and what VACUUM does with it: all partitions of a partitioned one, from
- * PG 18 on all children of any.
- */
-List *
-pv_expand_relation(Oid relid, char relkind)
-{
-	if (relkind == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
-		return find_all_inheritors(relid, NoLock, NULL);
-	return list_make1_oid(relid);
-}
-
-/* The qualified name, for messages; of a table that is gone, its OID. */
-char *
-pv_qualified_relname(Oid relid)
-{
-	char	   *name = get_rel_name(relid);
-	char	   *schema = get_namespace_name(get_rel_namespace(relid));
-
-	if (name == NULL || schema == NULL)
-		return psprintf("%u", relid);
-	return psprintf("%s.%s", schema, name);
-}
-
-
-/* ----------------------------------------------------------------
- *		The caller: starting, waiting, and stopping
- * ----------------------------------------------------------------
- */
-
-/*
- * Writes down who the caller is, for the background leader to become.  The current user is
- * that of SET ROLE, or the session's: called_from_function() has refused others.
+ * Stores the caller's identity, which the leader acquires.  The current user is
+ * that of SET ROLE or the session's: sql/call.c has refused all others.
  */
 static void
-fill_shared(PvLeaderShared *shared, const PvCall *call)
+fill_shared(PvRunShared *shared, const PvCall *call)
 {
 	Assert(GetUserId() == GetOuterUserId());
 
@@ -231,14 +139,15 @@ fill_shared(PvLeaderShared *shared, const PvCall *call)
 }
 
 /*
- * Takes a place among the runs of the cluster, which is kept until the background leader is gone.
+ * Takes a place among the runs of the cluster, which is kept until the leader is
+ * gone.
  */
 static void
 take_place(PvCall *call)
 {
 	Oid			role = GetSessionUserId();
-	PvRunAnswer answer = pv_runs_enter(role, superuser_arg(role), call->request->relid,
-									   &call->place);
+	PvRunAnswer answer = pv_runs_enter(role, pv_may_take_all_runs(role),
+									   call->request->relid, &call->place);
 
 	if (answer == PV_RUN_GRANTED)
 		return;
@@ -250,14 +159,14 @@ take_place(PvCall *call)
 			 answer == PV_RUN_ALL_TAKEN ?
 			 errdetail("\"parvacuum.max_runs\" allows %d at a time in all databases together.",
 					   pv_guc_max_runs) :
-			 errdetail("The last of %d places is left to other roles than \"%s\".",
+			 errdetail("The last of %d places is reserved for roles other than \"%s\".",
 					   pv_guc_max_runs, GetUserNameFromId(role, true)),
 			 pv_guc_max_runs > 0 ?
 			 errhint("Wait until another run has ended, use VACUUM, or increase \"parvacuum.max_runs\".") :
 			 errhint("Use VACUUM, or increase \"parvacuum.max_runs\".")));
 }
 
-/* Creates and fills the segment; the transaction's end removes it on error. */
+/* Creates and fills the segment.  On error the end of the transaction removes it. */
 static void
 create_segment(PvCall *call)
 {
@@ -272,20 +181,20 @@ create_segment(PvCall *call)
 	shm_mq	   *queue;
 
 	shm_toc_initialize_estimator(&estimator);
-	shm_toc_estimate_chunk(&estimator, sizeof(PvLeaderShared));
+	shm_toc_estimate_chunk(&estimator, sizeof(PvRunShared));
 	shm_toc_estimate_chunk(&estimator, guc_size);
 	shm_toc_estimate_chunk(&estimator, library_size);
 	shm_toc_estimate_chunk(&estimator, text_size);
-	shm_toc_estimate_chunk(&estimator, PV_QUEUE_SIZE);
-	shm_toc_estimate_keys(&estimator, 5);
+	shm_toc_estimate_chunk(&estimator, QUEUE_SIZE);
+	shm_toc_estimate_keys(&estimator, PV_NUM_KEYS);
 	size = shm_toc_estimate(&estimator);
 
 	call->segment = dsm_create(size, 0);
-	toc = shm_toc_create(PV_LEADER_MAGIC, dsm_segment_address(call->segment),
+	toc = shm_toc_create(PV_RUN_MAGIC, dsm_segment_address(call->segment),
 						 size);
 
-	space = shm_toc_allocate(toc, sizeof(PvLeaderShared));
-	fill_shared((PvLeaderShared *) space, call);
+	space = shm_toc_allocate(toc, sizeof(PvRunShared));
+	fill_shared((PvRunShared *) space, call);
 	shm_toc_insert(toc, PV_KEY_SHARED, space);
 
 	space = shm_toc_allocate(toc, guc_size);
@@ -300,19 +209,19 @@ create_segment(PvCall *call)
 	memcpy(space, text, text_size);
 	shm_toc_insert(toc, PV_KEY_TEXT, space);
 
-	space = shm_toc_allocate(toc, PV_QUEUE_SIZE);
-	queue = shm_mq_create(space, PV_QUEUE_SIZE);
+	space = shm_toc_allocate(toc, QUEUE_SIZE);
+	queue = shm_mq_create(space, QUEUE_SIZE);
 	shm_toc_insert(toc, PV_KEY_QUEUE, space);
 	shm_mq_set_receiver(queue, MyProc);
 	call->queue = shm_mq_attach(queue, call->segment, NULL);
 }
 
 /*
- * Waits until the process of this session's previous run, if there was one, has
- * ended and so given its slot back.  False if there was none.
+ * Waits until the leader of this session's previous run, if there was one, has
+ * ended and so has freed its slot.  Returns false if there was none.
  */
 static bool
-last_leader_is_gone(void)
+wait_for_last_leader(void)
 {
 	if (last_leader == NULL)
 		return false;
@@ -323,28 +232,7 @@ last_leader_is_gone(void)
 	return true;
 }
 
-/*
- * Waits until a background leader that has told that it is done has let go of everything
- * in the server.  What is left of its exit is the kernel's, which takes the
- * longer the more of shared memory it had mapped, up to a tenth of a second
- * for some gigabytes; nobody has to wait for that.
- */
-static void
-wait_until_detached(PvCall *call)
-{
-	Size		len;
-	void	   *data;
-
-	while (shm_mq_receive(call->queue, &len, &data, false) == SHM_MQ_SUCCESS)
-		;						/* nothing is of interest any more */
-
-	if (last_leader != NULL)
-		pfree(last_leader);
-	last_leader = call->handle;
-	call->handle = NULL;
-}
-
-/* Asks the postmaster for the background leader. */
+/* Asks the postmaster for the leader. */
 static void
 start_leader(PvCall *call)
 {
@@ -361,7 +249,7 @@ start_leader(PvCall *call)
 	/* the handle outlives the call, see wait_until_detached() */
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
 	registered = RegisterDynamicBackgroundWorker(&worker, &call->handle) ||
-		(last_leader_is_gone() &&
+		(wait_for_last_leader() &&
 		 RegisterDynamicBackgroundWorker(&worker, &call->handle));
 	MemoryContextSwitchTo(old_context);
 
@@ -376,16 +264,22 @@ start_leader(PvCall *call)
 				 errhint("You may need to increase max_worker_processes.")));
 	}
 
-	/* so that a background leader that never comes counts as detached */
+	/* so that a leader that never starts counts as detached */
 	shm_mq_set_handle(call->queue, call->handle);
 }
 
+
+/* ----------------------------------------------------------------
+ *		Waiting
+ * ----------------------------------------------------------------
+ */
+
 /*
- * Ends the background leader, waits until it is gone, and lets go of its place; called when the
+ * Ends the leader, waits until it is gone, and gives its place back.  Called when the
  * run ends early, by an error or by the exit of this process.
  *
- * The queue is detached first: a background leader that reports its end into a full queue
- * may be past the point where a signal would stop it.
+ * The queue is detached first: a leader that reports its end into a full queue may
+ * be past the point where a signal would stop it.
  */
 static void
 stop_leader(int code, Datum arg)
@@ -407,7 +301,27 @@ stop_leader(int code, Datum arg)
 	RESUME_INTERRUPTS();
 }
 
-/* Says where an error of the background leader, or a cancel of ours, came from. */
+/*
+ * Waits until a leader that has reported its end has released everything in the
+ * server.  The rest of its exit is the kernel's work, which takes longer the more
+ * shared memory the process had mapped.  The caller does not wait for that.
+ */
+static void
+wait_until_detached(PvCall *call)
+{
+	Size		len;
+	void	   *data;
+
+	while (shm_mq_receive(call->queue, &len, &data, false) == SHM_MQ_SUCCESS)
+		;						/* ignore what is left */
+
+	if (last_leader != NULL)
+		pfree(last_leader);
+	last_leader = call->handle;
+	call->handle = NULL;
+}
+
+/* Error context of the leader's errors, and of a cancel of the caller. */
 static void
 add_context(void *arg)
 {
@@ -417,12 +331,12 @@ add_context(void *arg)
 }
 
 /*
- * Raises here what the background leader reported; an error does not return.
+ * Raises here what the leader reported; does not return after an error.
  *
- * The background leader's end is no reason for ours, so its FATAL is an ERROR.  Warnings
- * and errors get our context; progress reports do without.
+ * The leader's end is no reason for ours, so its FATAL becomes an ERROR.  Warnings and
+ * errors get our context; progress messages do without.
  *
- * Core: parallel.c, HandleParallelMessage.
+ * Core: access/transam/parallel.c, HandleParallelMessage.
  */
 static void
 raise_message(PvCall *call, const char *data, Size len)
@@ -446,7 +360,7 @@ raise_message(PvCall *call, const char *data, Size len)
 	MemoryContextReset(call->message_context);
 }
 
-/* Takes one message from the queue; it may lie at any address there. */
+/* Handles one message from the queue; the data may have any alignment. */
 static void
 handle_message(PvCall *call, const char *data, Size len)
 {
@@ -483,25 +397,26 @@ handle_message(PvCall *call, const char *data, Size len)
 			break;
 
 		default:
-			elog(ERROR, "unrecognized message type from parvacuum background leader: %d",
+			elog(ERROR, "unrecognized message type from background leader of parvacuum: %d",
 				 data[0]);
 	}
 }
 
 /*
- * Does the process wait for a lock that this one holds, itself or by way of
- * others that wait?  Breadth first over who blocks whom.
+ * Does the process wait for a lock that this one holds, directly or through other
+ * processes that wait?  A breadth-first search of the processes that block it.
  */
 static bool
 waits_for_our_lock(int pid)
 {
 	List	   *pids = list_make1_int(pid);
 
-	/* the list grows while we walk along it */
+	/* the list grows during this loop */
 	for (int i = 0; i < list_length(pids); i++)
 	{
+		int			waiter = list_nth_int(pids, i);
 		Datum		blockers = DirectFunctionCall1(pg_blocking_pids,
-												   Int32GetDatum(list_nth_int(pids, i)));
+												   Int32GetDatum(waiter));
 		ArrayType  *array = DatumGetArrayTypeP(blockers);
 		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 		int32	   *blocker = (int32 *) ARR_DATA_PTR(array);
@@ -520,11 +435,12 @@ waits_for_our_lock(int pid)
 }
 
 /*
- * Does the background leader, or a worker of it, wait for all pins on a page to go, while
- * our own statement reads that table and so may hold one?  No lock shows this.
+ * Does the leader, or one of its workers, wait for all pins on a page to go away,
+ * while our own statement reads that table and so may hold a pin?  No lock shows
+ * this.
  *
- * The fields of other processes are read without a lock: what we see may be a
- * moment old, so the caller of this asks twice.
+ * The fields of other processes are read without a lock, and what we see may be out
+ * of date by a moment.  So the caller of this asks more than once.
  */
 static bool
 waits_for_our_pin(int leader_pid, Oid relid)
@@ -559,8 +475,9 @@ waits_for_our_pin(int leader_pid, Oid relid)
 }
 
 /*
- * The deadlock detector cannot see that we wait for the background leader.  So look for it
- * here, each time deadlock_timeout has passed without a word from the background leader.
+ * Checks for what the deadlock detector cannot see: that the leader waits for us,
+ * while we wait for it.  Called each time deadlock_timeout has passed without a
+ * message from the leader.
  */
 static void
 check_deadlock(PvCall *call)
@@ -580,7 +497,7 @@ check_deadlock(PvCall *call)
 
 	call->pin_waits = waits_for_our_pin(pid, call->current) ?
 		call->pin_waits + 1 : 0;
-	if (call->pin_waits >= 2)
+	if (call->pin_waits >= PIN_WAITS_OF_DEADLOCK)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 				 errmsg("deadlock detected"),
@@ -590,8 +507,8 @@ check_deadlock(PvCall *call)
 }
 
 /*
- * Handles messages until the background leader says that it is done.  Fails if it falls
- * silent without that.
+ * Handles messages until the leader reports that it is done.  Fails if it detaches
+ * without that.
  */
 static void
 wait_for_leader(PvCall *call)
@@ -639,8 +556,9 @@ wait_for_leader(PvCall *call)
 }
 
 /*
- * Has a background leader do what is requested; returns a list of PvRunEntry.  Errors of
- * the background leader are raised here.  On any error the background leader is gone before it goes on.
+ * Lets a background leader do what is requested; returns a list of PvRunEntry.
+ * Errors of the leader are raised here.  On any error the leader is gone before the
+ * error is passed on.
  */
 List *
 pv_run_in_background(const PvRequest *request)
@@ -658,7 +576,7 @@ pv_run_in_background(const PvRequest *request)
 		take_place(call);
 		create_segment(call);
 
-		/* do not let a catalog lookup of ours hold back the horizon */
+		/* our own catalog lookups must not hold back the horizon */
 		InvalidateCatalogSnapshot();
 
 		start_leader(call);
@@ -669,313 +587,8 @@ pv_run_in_background(const PvRequest *request)
 
 	dsm_detach(call->segment);
 
-	/* the statement that called us shows the whole run's work */
+	/* the calling statement shows the work of the whole run */
 	InstrAccumParallelQuery(&call->usage.buffers, &call->usage.wal);
 
 	return call->entries;
-}
-
-
-/* ----------------------------------------------------------------
- *		The background leader: becoming the caller
- * ----------------------------------------------------------------
- */
-
-/* The run is over before it began. */
-static void
-refuse_to_run(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("could not map the shared memory of a parvacuum run"),
-			 errhint("The session that asked for it may have ended.")));
-}
-
-/* Maps the segment; it stays mapped until the process ends. */
-static shm_toc *
-attach_segment(Datum main_arg, dsm_segment **segment)
-{
-	shm_toc    *toc = NULL;
-
-	*segment = dsm_attach(DatumGetUInt32(main_arg));
-	if (*segment)
-		toc = shm_toc_attach(PV_LEADER_MAGIC, dsm_segment_address(*segment));
-	if (toc == NULL)
-		refuse_to_run();
-	return toc;
-}
-
-/* From here on the caller gets what a client would. */
-static void
-attach_queue(shm_toc *toc, dsm_segment *segment)
-{
-	PvLeaderShared *shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
-	shm_mq	   *queue = shm_toc_lookup(toc, PV_KEY_QUEUE, false);
-
-	shm_mq_set_sender(queue, MyProc);
-	pq_redirect_to_shm_mq(segment, shm_mq_attach(queue, segment, NULL));
-
-	caller_proc = shm_mq_get_receiver(queue);
-	caller_pid = shared->caller_pid;
-}
-
-/*
- * Connects to the database, and takes over the caller's roles and settings.
- *
- * We connect as the bootstrap superuser and without the check of datallowconn:
- * the caller is connected, and its role may be one that cannot log in.  Then
- * its roles are installed, and none of this can be seen from SQL.  While the
- * settings are restored we say that we are a parallel worker, so that "role"
- * and "session_authorization" are taken as installed and not looked up.
- *
- * Core: parallel.c, ParallelWorkerMain.
- */
-static void
-become_caller(shm_toc *toc, const PvLeaderShared *shared)
-{
-	PvIdentity	caller = {shared->session_user_id, shared->session_user_id};
-
-	BackgroundWorkerInitializeConnectionByOid(shared->database_id, InvalidOid,
-											  BGWORKER_BYPASS_ALLOWCONN);
-
-	SetSessionAuthorization(shared->session_user_id,
-							shared->session_user_is_superuser);
-	SetCurrentRoleId(shared->role_id, shared->role_is_superuser);
-	pv_process_show_identity(&caller);
-
-	StartTransactionCommand();
-	RestoreLibraryState(shm_toc_lookup(toc, PV_KEY_LIBRARIES, false));
-	InitializingParallelWorker = true;
-	RestoreGUCState(shm_toc_lookup(toc, PV_KEY_GUC, false));
-	InitializingParallelWorker = false;
-	CommitTransactionCommand();
-
-	/* messages go to the caller, which converts them for its client */
-	SetClientEncoding(GetDatabaseEncoding());
-}
-
-/* What pg_stat_activity and the log show of us. */
-static void
-show_activity(shm_toc *toc, const PvLeaderShared *shared)
-{
-	const PvRequest *request = &shared->request;
-	const char *text;
-	char	   *activity;
-
-	StartTransactionCommand();
-	activity = psprintf("parvacuum: VACUUM%s %s",
-						request->params.options & VACOPT_ANALYZE ? " ANALYZE" : "",
-						pv_qualified_relname(request->relid));
-	pgstat_report_activity(STATE_RUNNING, activity);
-	pgstat_report_query_id(shared->query_id, true);
-	CommitTransactionCommand();
-
-	/* a copy, since the log may show it when the segment is gone already */
-	text = shm_toc_lookup(toc, PV_KEY_TEXT, false);
-	if (text[0] != '\0')
-		debug_query_string = MemoryContextStrdup(TopMemoryContext, text);
-}
-
-
-/* ----------------------------------------------------------------
- *		The background leader: vacuuming
- * ----------------------------------------------------------------
- */
-
-/*
- * Sends to the caller.  A caller that leaves stops us first; should one be gone
- * without that, its place in the process array is empty or another's, and
- * there is no use in going on.
- */
-static void
-send_message(char type, const void *body, Size len)
-{
-	StringInfoData message;
-
-	if (caller_proc->pid != caller_pid)
-		ereport(FATAL,
-				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
-				 errmsg("terminating parvacuum background leader because its caller is gone")));
-
-	pq_beginmessage(&message, type);
-	pq_sendbytes(&message, body, len);
-	pq_endmessage(&message);
-}
-
-static void
-begin_relation(Oid relid, Oid toast_parent)
-{
-	pv_runs_begin_relation(relid, toast_parent);
-	send_message(PV_MSG_BEGIN, &relid, sizeof(relid));
-}
-
-static void
-end_relation(const PvRunEntry *entry)
-{
-	pv_runs_end_relation();
-	send_message(PV_MSG_RESULT, entry, sizeof(*entry));
-}
-
-/*
- * Locks the table for a look at it, if asked so only when it is free: a busy
- * one is then skipped with a warning.
- */
-static bool
-lock_for_look(const PvRequest *request)
-{
-	if ((request->params.options & VACOPT_SKIP_LOCKED) == 0)
-		LockRelationOid(request->relid, AccessShareLock);
-	else if (!ConditionalLockRelationOid(request->relid, AccessShareLock))
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("skipping vacuum of table \"%s\" because it is locked",
-						pv_qualified_relname(request->relid))));
-		return false;
-	}
-	return true;
-}
-
-/*
- * One item for core's vacuum(): by OID, so that a table renamed meanwhile is
- * the same table, with the name for the warnings that it could not be opened.
- * NULL when the table is gone already.
- */
-static VacuumRelation *
-vacuum_item(Oid relid)
-{
-	char	   *name = get_rel_name(relid);
-	char	   *schema = get_namespace_name(get_rel_namespace(relid));
-
-	if (name == NULL || schema == NULL)
-		return NULL;
-	return makeVacuumRelation(makeRangeVar(schema, name, -1), relid, NIL);
-}
-
-/*
- * Lists what to vacuum: the table, and its partitions or children, which vacuum()
- * would not look for itself when it is given an OID.  The partitioned table stays in
- * the list, for ANALYZE.  Looks with an AccessShareLock on the table and gives it
- * back: what changes then is found by vacuum(), table by table.
- *
- * The table named must exist and be the caller's to vacuum; a partition that
- * is not is left out with core's warning.
- *
- * Core: vacuum.c, expand_vacuum_rel.
- */
-static List *
-list_relations(const PvRequest *request)
-{
-	List	   *relations = NIL;
-	List	   *oids;
-	ListCell   *lc;
-	HeapTuple	tuple;
-	Form_pg_class form;
-
-	if (!lock_for_look(request))
-		return NIL;
-
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(request->relid));
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u no longer exists",
-						request->relid),
-				 errhint("It was dropped when the vacuum was about to begin.")));
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_may_vacuum(request->relid, form->relisshared))
-		pv_refuse_vacuum(ERROR, NameStr(form->relname));
-
-	oids = pv_expand_relation(request->relid, form->relkind);
-	ReleaseSysCache(tuple);
-
-	foreach(lc, oids)
-	{
-		VacuumRelation *item = vacuum_item(lfirst_oid(lc));
-
-		if (item)
-			relations = lappend(relations, item);
-	}
-	UnlockRelationOid(request->relid, AccessShareLock);
-
-	return relations;
-}
-
-/*
- * Has core vacuum all of it, in transactions of its own, and reports each
- * relation through the run.  vacuum() wants to be entered within a transaction
- * and leaves within another one; what it is given must outlive them, and it
- * keeps its own data under PortalContext, which only sessions have.
- */
-static void
-vacuum_relations(const PvRequest *request)
-{
-	VacuumParams params = request->params;
-	PvRun		run = {.begin_relation = begin_relation,
-		.end_relation = end_relation,
-	.truncate_is_open = params.truncate == VACOPTVALUE_UNSPECIFIED};
-	MemoryContext old_context;
-	BufferAccessStrategy strategy;
-	List	   *relations;
-
-	PortalContext = AllocSetContextCreate(TopMemoryContext,
-										  "parvacuum run",
-										  ALLOCSET_DEFAULT_SIZES);
-
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-
-	old_context = MemoryContextSwitchTo(PortalContext);
-	relations = list_relations(request);
-	strategy = pv_vacuum_strategy();
-	MemoryContextSwitchTo(old_context);
-
-	if (relations != NIL)
-	{
-		pv_hook_begin_run(&run);
-		pv_vacuum(relations, &params, strategy, PortalContext);
-		pv_hook_end_run();
-	}
-
-	CommitTransactionCommand();
-}
-
-/*
- * The background leader.  An error ends it: bgworker.c sends it to the caller and exits.
- *
- * SIGTERM becomes an interrupt before any signal can arrive; the handler that
- * background workers begin with raises FATAL at once, in critical sections
- * too.  SIGHUP stays ignored: settings are those of the caller's statement.
- * SIGINT cancels, as in a session.
- */
-void
-parvacuum_leader_main(Datum main_arg)
-{
-	dsm_segment *segment;
-	shm_toc    *toc;
-	PvLeaderShared *shared;
-	PvUsage		usage;
-
-	pqsignal(SIGTERM, die);
-	BackgroundWorkerUnblockSignals();
-
-	CurrentMemoryContext = AllocSetContextCreate(TopMemoryContext,
-												 "parvacuum background leader",
-												 ALLOCSET_DEFAULT_SIZES);
-
-	toc = attach_segment(main_arg, &segment);
-	shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
-	if (!pv_runs_attach(&shared->place))
-		refuse_to_run();
-	attach_queue(toc, segment);
-
-	become_caller(toc, shared);
-	show_activity(toc, shared);
-
-	memset(&usage, 0, sizeof(usage));
-	InstrStartParallelQuery();
-	vacuum_relations(&shared->request);
-	InstrEndParallelQuery(&usage.buffers, &usage.wal);
-
-	send_message(PV_MSG_DONE, &usage, sizeof(usage));
 }

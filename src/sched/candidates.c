@@ -38,7 +38,7 @@
 
 #include "base/compat.h"
 #include "base/settings.h"
-#include "entry/options.h"
+#include "entry/effective_options.h"
 #include "sched/candidates.h"
 
 /* A table whose TOAST table may have to go by its options */

@@ -70,6 +70,7 @@
 #include "base/process.h"
 #include "engine/visibility_map.h"
 #include "entry/dispatch.h"
+#include "entry/effective_options.h"
 #include "sched/candidates.h"
 #include "sched/table.h"
 #include "throttle/cost.h"
@@ -251,8 +252,6 @@ choose_params(PvTableWork *work, Relation rel)
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 	params->truncate = VACOPTVALUE_AUTO;
-	if (!pv_hook_is_called_for(rel))
-		pv_hook_resolve_truncate(rel, params, true);
 
 	/* of core's engine, no more than autovacuum asks for; ours makes up its own mind */
 	params->nworkers = -1;
@@ -390,6 +389,7 @@ become_oneself(const OwnIdentity *own)
 static void
 vacuum_table(PvTableWork *work, Relation rel)
 {
+	PvKnownTable known = {work->item.toast_parent, &work->effective};
 	OwnIdentity own;
 	TransactionId next_xid;
 
@@ -402,9 +402,7 @@ vacuum_table(PvTableWork *work, Relation rel)
 	work->nobody_looks = work->horizon == next_xid;
 
 	become_owner(rel, &own);
-	pv_hook_tell_options(RelationGetRelid(rel), work->item.toast_parent, &work->effective);
-	table_relation_vacuum(rel, &work->params, ring);
-	pv_hook_forget_options();
+	pv_dispatch_vacuum(rel, &work->params, ring, &known);
 	become_oneself(&own);
 
 	pv_cost_open_balance();

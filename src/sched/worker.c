@@ -46,7 +46,6 @@
 #include "base/guard.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "entry/dispatch.h"
 #include "sched/candidates.h"
 #include "sched/queue.h"
 #include "sched/table.h"
@@ -260,7 +259,6 @@ recover(PvTableWork *work)
 	pv_queue_abandon_scan();
 	pv_queue_finish(&work->item, work->vacuumed, reason, InvalidTransactionId);
 	pv_cost_open_balance();
-	pv_hook_forget_options();
 	RESUME_INTERRUPTS();
 }
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * enqueue.c
- *	  parvacuum_enqueue(): asking the scheduler to vacuum a table soon.
+ *	  parvacuum_enqueue(): has the scheduler vacuum a table soon.
  *
- * A session runs this.  It takes no lock but that of the queue (sched/queue.c), for a
- * moment at a time.
+ * The session that calls it runs this.  It takes no lock but that of the queue
+ * (sched/queue.c), for a moment at a time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,18 +20,18 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#include "base/compat.h"
 #include "base/settings.h"
-#include "entry/dispatch.h"
-#include "entry/run.h"
+#include "entry/relation.h"
+#include "entry/rights.h"
 #include "sched/queue.h"
+#include "sql/call.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
+/* Raises an error if the scheduler is off, since the table would stay in the queue. */
 static void
 check_scheduler(void)
 {
@@ -42,6 +42,7 @@ check_scheduler(void)
 				 errhint("Set parvacuum.scheduler to on, or use parvacuum_run().")));
 }
 
+/* Raises an error if the priority is no positive number, or more than the role may give. */
 static void
 check_priority(double priority, bool limited)
 {
@@ -51,10 +52,7 @@ check_priority(double priority, bool limited)
 				 errmsg("priority must be a number greater than 0"),
 				 errhint("It is compared to the scores in parvacuum_queue.")));
 	if (limited && priority > PV_MOST_PRIORITY)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to give a priority above %d", PV_MOST_PRIORITY),
-				 errhint("Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.")));
+		pv_refuse_priority(PV_MOST_PRIORITY);
 }
 
 /* One call of parvacuum_enqueue(). */
@@ -62,12 +60,12 @@ typedef struct Request
 {
 	ReturnSetInfo *rsinfo;
 	double		priority;
-	bool		limited;		/* the role has a share of the queue */
-	bool		has_place;		/* a relation has been given one */
-	bool		told;			/* that another has found none */
+	bool		limited;		/* the role may only have its share of the queue */
+	bool		has_place;		/* there was a place for a relation */
+	bool		reported;		/* that there was no place for another one */
 } Request;
 
-/* A row of the result. */
+/* Puts a row into the result. */
 static void
 put_row(Request *request, Oid relid, const char *result)
 {
@@ -79,17 +77,18 @@ put_row(Request *request, Oid relid, const char *result)
 }
 
 /*
- * There is no place.  That is an error if there was none for any relation before, and
- * nothing has been queued; then the rest is queued if it can be, after a warning.
+ * There is no place in the queue.  That is an error if there was no place for any
+ * relation before, so that nothing has been queued.  Otherwise it is a warning, once,
+ * and the other relations are queued if possible.
  */
 static void
 report_no_place(Request *request, PvEnqueueResult why)
 {
 	int			elevel = request->has_place ? WARNING : ERROR;
 
-	if (request->told)
+	if (request->reported)
 		return;
-	request->told = true;
+	request->reported = true;
 	if (why == PV_ENQUEUE_FULL)
 		ereport(elevel,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
@@ -105,6 +104,7 @@ report_no_place(Request *request, PvEnqueueResult why)
 				 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
 }
 
+/* Queues one relation, and puts the result into a row. */
 static void
 enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber pages)
 {
@@ -116,8 +116,9 @@ enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber page
 		[PV_ENQUEUE_FULL] = "no place",
 		[PV_ENQUEUE_SHARE] = "no place",
 	};
-	PvEnqueueResult result = pv_queue_enqueue(relid, toast_parent, pages, request->priority,
-											  GetUserId(), request->limited);
+	PvEnqueueResult result = pv_queue_enqueue(relid, toast_parent, pages,
+											  request->priority, GetUserId(),
+											  request->limited);
 
 	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
 		report_no_place(request, result);
@@ -127,8 +128,8 @@ enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber page
 }
 
 /*
- * Queue a table and its TOAST table; of one that is not the caller's, say so, as
- * an error if it was named.  What is gone is not queued.
+ * Queues a table and its TOAST table.  If the role has no right to vacuum the table,
+ * reports that at the given level.  A table that no longer exists is ignored.
  */
 static void
 enqueue_one(Request *request, Oid relid, int elevel)
@@ -150,7 +151,7 @@ enqueue_one(Request *request, Oid relid, int elevel)
 		return;
 	if (form->relpersistence == RELPERSISTENCE_TEMP)
 	{
-		/* a child of the one that was named; only its session can vacuum it */
+		/* a child of the table named; only its session can vacuum it */
 		put_row(request, relid, "temporary");
 		return;
 	}
@@ -168,7 +169,7 @@ enqueue_one(Request *request, Oid relid, int elevel)
 	}
 }
 
-/* The kinds of relations that can be queued, and not others. */
+/* Raises an error if a relation of this kind cannot be queued. */
 static void
 check_relation(Oid relid)
 {
@@ -179,7 +180,7 @@ check_relation(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid),
-				 errhint("Name the table.")));
+				 errhint("Name the table to be vacuumed.")));
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW &&
 		form->relkind != RELKIND_PARTITIONED_TABLE)
@@ -196,31 +197,23 @@ check_relation(Oid relid)
 	ReleaseSysCache(tuple);
 }
 
-static void
-check_not_null(FunctionCallInfo fcinfo, int arg, const char *name)
-{
-	if (PG_ARGISNULL(arg))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("argument \"%s\" must not be null", name),
-				 errhint("Name a table.  The priority can be left out.")));
-}
-
 /*
- * Have a table vacuumed as soon as its priority, as a score, comes first, whether
- * it needs it or not.  A table stands for its partitions or children as in VACUUM.
- * Returns a row for each of them, and for their TOAST tables.
+ * parvacuum_enqueue(rel, priority): has a table vacuumed as soon as its priority, taken
+ * as a score, is the highest one, whether it needs a vacuum or not.  As in VACUUM, a
+ * table stands for its partitions or children.  Returns a row for each of them, and for
+ * their TOAST tables.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)
 {
-	Request		request = {.limited = !pv_may_maintain_all(GetUserId())};
+	Request		request = {.limited = !pv_may_use_whole_queue()};
 	Oid			relid;
 	ListCell   *lc;
 
-	pv_hook_check_server("parvacuum_enqueue()");
-	check_not_null(fcinfo, 0, "rel");
-	check_not_null(fcinfo, 1, "priority");
+	pv_check_server("parvacuum_enqueue()");
+	pv_check_not_null(fcinfo, 0, "rel", "Name the table to be vacuumed.");
+	pv_check_not_null(fcinfo, 1, "priority",
+					  "Omit the argument to use its default.");
 	relid = PG_GETARG_OID(0);
 	request.priority = PG_GETARG_FLOAT8(1);
 	check_scheduler();
@@ -232,7 +225,8 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 	foreach(lc, pv_expand_relation(relid, get_rel_relkind(relid)))
 	{
 		CHECK_FOR_INTERRUPTS();
-		enqueue_one(&request, lfirst_oid(lc), lfirst_oid(lc) == relid ? ERROR : WARNING);
+		enqueue_one(&request, lfirst_oid(lc),
+					lfirst_oid(lc) == relid ? ERROR : WARNING);
 	}
 	return (Datum) 0;
 }

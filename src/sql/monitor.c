@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * monitor.c
- *	  Looking at the scheduler.
+ *	  The functions behind parvacuum_queue and parvacuum_scheduler_stats().
  *
- * Sessions run this: the functions behind parvacuum_queue and its like.  They take
- * no locks but that of the queue (sched/queue.c), for a moment.
+ * Sessions run this.  It takes no lock but that of the queue (sched/queue.c), for
+ * a moment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -13,17 +13,16 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/pg_authid.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "base/settings.h"
-#include "entry/dispatch.h"
+#include "entry/rights.h"
 #include "entry/runs.h"
 #include "sched/queue.h"
+#include "sql/call.h"
 #include "throttle/cost.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
@@ -33,12 +32,7 @@ PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 #define STATS_COLUMNS			13
 
 
-/* ----------------------------------------------------------------
- *		Looking
- * ----------------------------------------------------------------
- */
-
-/* What is to be done with it, as far as is known. */
+/* What is to be done with the table, as far as is known. */
 static const char *
 action_name(const PvItem *item)
 {
@@ -49,7 +43,7 @@ action_name(const PvItem *item)
 	return vacuum ? "vacuum" : "analyze";
 }
 
-/* Why it is not begun with, or NULL. */
+/* Why the table is not vacuumed now, or NULL. */
 static const char *
 reason_name(const PvItem *item, bool size_is_full)
 {
@@ -69,24 +63,13 @@ reason_name(const PvItem *item, bool size_is_full)
 }
 
 /*
- * May the current role see what the scheduler does in all databases?  The rule by which
- * core's statistics views show other roles' sessions.
+ * parvacuum_queue_items(): returns one row for each table that is queued, being vacuumed,
+ * or waiting.
  *
- * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
- */
-static bool
-may_see_all(void)
-{
-	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
-}
-
-/*
- * One row for each table that is queued, worked on, or waits.
- *
- * Others than members of pg_read_all_stats get the rows of their own database, since
- * pg_class and pg_stat_all_tables show everybody the sizes, ages and counts of all tables
- * there, of which scores are made.  They do not get the pid, since pg_stat_progress_vacuum
- * does not tell them either which process is at which table.
+ * Roles that are not members of pg_read_all_stats get the rows of their own database.
+ * pg_class and pg_stat_all_tables show all roles the sizes, ages and counts of all tables
+ * there, and scores are computed from these.  They do not get the PID, since
+ * pg_stat_progress_vacuum does not show them either which process vacuums which table.
  */
 Datum
 parvacuum_queue_items(PG_FUNCTION_ARGS)
@@ -97,12 +80,12 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		[PV_ITEM_WAITING] = "waiting",
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		sees_all = may_see_all();
+	bool		sees_all = pv_may_see_all();
 	List	   *items;
 	ListCell   *lc;
 	int			nlarge;
 
-	pv_hook_check_preloaded("parvacuum_queue");
+	pv_check_preloaded("parvacuum_queue");
 	InitMaterializedSRF(fcinfo, 0);
 
 	items = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &nlarge);
@@ -144,8 +127,9 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 }
 
 /*
- * What was counted since the server started.  Everybody may see it, as pg_stat_database:
- * there are sums over the cluster only, and nothing of a table or a process.
+ * parvacuum_scheduler_stats(): returns what was counted since the server started.  All
+ * roles may see it, like pg_stat_database: it has only sums over the cluster, and nothing
+ * about a single table or process.
  */
 Datum
 parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
@@ -156,7 +140,7 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	TupleDesc	desc;
 	int			n = 0;
 
-	pv_hook_check_preloaded("parvacuum_scheduler_stats()");
+	pv_check_preloaded("parvacuum_scheduler_stats()");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 

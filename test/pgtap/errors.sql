@@ -26,18 +26,18 @@ FROM (VALUES ('a_view', 'a view'), ('a_sequence', 'a sequence'), ('a_type', 'a c
 SELECT fails('e', 'CALL parvacuum(''a_view'')', '42809', 'cannot vacuum "a_view"',
     'Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.', 'CALL of a view');
 SELECT is((failure('e', 'SELECT parvacuum_run(''a_view'')')).detail, 'This operation is not supported for views.', 'the detail has the kind of the relation');
-SELECT fails('e', 'SELECT parvacuum_run(NULL)', '22004', 'table to vacuum must not be null', 'Name the table as the first argument.', 'null');
-SELECT fails('e', 'CALL parvacuum(NULL)', '22004', 'table to vacuum must not be null', 'Name the table as the first argument.', 'CALL of null');
-SELECT fails('e', 'SELECT parvacuum_run(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table that is to be vacuumed.', 'no such OID');
+SELECT fails('e', 'SELECT parvacuum_run(NULL)', '22004', 'argument "rel" must not be null', 'Name the table to be vacuumed.', 'null');
+SELECT fails('e', 'CALL parvacuum(NULL)', '22004', 'argument "rel" must not be null', 'Name the table to be vacuumed.', 'CALL of null');
+SELECT fails('e', 'SELECT parvacuum_run(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table to be vacuumed.', 'no such OID');
 SELECT fails('e', 'SELECT parvacuum_run(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
 SELECT fails('e', 'SELECT parvacuum_run(''temporary'')', '0A000', 'cannot vacuum temporary table "temporary" in another process', 'Use VACUUM.', 'a temporary table');
 
 -- Arguments
 SELECT fails('e', format('SELECT parvacuum_run(''good'', workers => %s)', n), '22023', 'number of workers must be between 0 and 1024',
-    '0 is none.  NULL lets parvacuum decide.', format('%s workers', n))
+    '0 means no workers.  NULL lets parvacuum decide.', format('%s workers', n))
 FROM unnest(ARRAY[-1, -2147483648, 1025, 2147483647]) n;
 SELECT fails('e', 'CALL parvacuum(''good'', workers => -1)', '22023', 'number of workers must be between 0 and 1024',
-    '0 is none.  NULL lets parvacuum decide.', 'CALL with -1 workers');
+    '0 means no workers.  NULL lets parvacuum decide.', 'CALL with -1 workers');
 SELECT fails('e', format('SELECT parvacuum_run(''good'', index_cleanup => %L)', word), '22023', format('invalid value for index_cleanup: "%s"', word),
     'Valid values are "auto", "on", and "off".', format('index_cleanup %L', word))
 FROM unnest(ARRAY['maybe', '', 'yes', ' on', '2', 'automatic']) word;
@@ -72,14 +72,14 @@ FROM (VALUES ('SELECT call_in_function()', 'CALL in a function'), ('CALL call_in
     ('CALL call_in_block()', 'CALL in a block with an exception handler')) x(statement, what);
 
 -- Null, for arguments where it has no meaning and where it has one
-SELECT fails('e', format('%s parvacuum%s(''good'', %I => NULL)', verb, suffix, name), '22004', format('argument "%s" must not be null', name), 'Leave it out to have its default.',
+SELECT fails('e', format('%s parvacuum%s(''good'', %I => NULL)', verb, suffix, name), '22004', format('argument "%s" must not be null', name), 'Omit the argument to use its default.',
     format('%s: %s null', verb, name))
 FROM (VALUES ('SELECT', '_run'), ('CALL', '')) f(verb, suffix), unnest('{freeze,index_cleanup,analyze,skip_locked,disable_page_skipping,verbose}'::text[]) name;
 SELECT is((failure('e', 'SELECT parvacuum_run(''good'', workers => NULL, truncate => NULL)')).message, NULL, 'workers and truncate null: parvacuum decides');
 
 -- Another process cannot access temporary tables.
 SELECT fails('e', 'CALL parvacuum(''temporary'')', '0A000', 'cannot vacuum temporary table "temporary" in another process', 'Use VACUUM.', 'CALL of a temporary table');
-SELECT is((failure('e', 'SELECT parvacuum_run(''temporary'')')).detail, 'Only the session that has created it can vacuum it.', 'the detail has the reason');
+SELECT is((failure('e', 'SELECT parvacuum_run(''temporary'')')).detail, 'Only the session that created it can vacuum it.', 'the detail has the reason');
 SELECT is((failure('e', 'VACUUM temporary')).message, NULL, 'the statement of the hint succeeds');
 CREATE TABLE heir_of (a int);
 SELECT dblink_exec('e', 'CREATE TEMP TABLE heir () INHERITS (heir_of)') \g /dev/null

@@ -158,7 +158,7 @@ FROM (VALUES ('a_view', 'views'), ('a_pkey', 'indexes'), ('p_pkey', 'partitioned
     ('a_type', 'composite types')) x(name, kind);
 SELECT fails('e', format('ALTER TABLE %s SET (parvacuum.enabled)', :'toast'), '42809',
     format('cannot set parvacuum options for TOAST table "%s"', :'toast_name'),
-    'A TOAST table follows its table.  Set the options of that.', 'a TOAST table');
+    'A TOAST table follows its table.  Set the options of the table instead.', 'a TOAST table');
 SELECT fails('e', format('ALTER TABLE %s SET (parvacuum.enabled)', name), '42501',
     format('permission denied: "%s" is a system catalog', name),
     'PostgreSQL''s own VACUUM vacuums system catalogs.', 'a catalog: ' || name)

@@ -113,7 +113,7 @@ ROLLBACK;
 -- The notice of DROP EXTENSION
 \set said `psql -XqAt -d :'conninfo' -c 'BEGIN; DROP EXTENSION parvacuum; ROLLBACK' 2>&1`
 SELECT is(:'said'::text, concat_ws(E'\n', format('NOTICE:  parvacuum options of %s tables stay', :labels),
-    'DETAIL:  They hold as long as the library is preloaded, and are there when the extension is created again.',
+    'DETAIL:  They apply as long as the library is preloaded, also after the extension is created again.',
     'HINT:  To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.'), 'the notice, for several tables');
 \set said `psql -XqAt -d :'conninfo' -c 'BEGIN; DELETE FROM pg_seclabel; ALTER TABLE a SET (parvacuum.enabled); DROP EXTENSION parvacuum; ROLLBACK' 2>&1`
 SELECT is(split_part(:'said', E'\n', 1), 'NOTICE:  parvacuum options of 1 table stay', 'the notice, for one table');

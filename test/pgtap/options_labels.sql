@@ -7,7 +7,7 @@ SELECT plan(84);
 
 -- Only a label that ALTER TABLE would have made is accepted.
 SELECT fails('e', by_hand(label), '22023', format('invalid security label for parvacuum: "%s"', label),
-    'Use ALTER TABLE ... SET (parvacuum.enabled), which makes such a label.', format('label "%s"', label))
+    'Use ALTER TABLE ... SET (parvacuum.enabled), which sets the label.', format('label "%s"', label))
 FROM unnest(ARRAY['', ' ', 'enabled', 'enabled=true, workers', 'enabled=true, ', ', enabled=true', ',',
     'enabled=true,,workers=1', 'enabled=true workers=1', 'workers= 1', '"enabled=true', 'nonsense',
     '"workers=1"', 'window="never', 'window="', 'window="""', 'window="never" UTC',

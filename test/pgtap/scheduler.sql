@@ -30,7 +30,7 @@ SELECT is(format('%s %s %s %s %s', prokind, provolatile, proparallel, proisstric
     format('%s: volatile, and strict where it only looks, beside parallel workers', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT is(proacl::text, NULL, format('%s may be called by all', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
 SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, format('%s has a comment', oid::regprocedure)) FROM func ORDER BY oid::regprocedure::text;
-SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs it or not and outside of its window, too', 'the comment describes the effect of a request')
+SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs a vacuum or not, and also outside of its window', 'the comment describes the effect of a request')
 FROM func WHERE proname = 'parvacuum_enqueue';
 
 SELECT is(array(SELECT attname::text FROM pg_attribute WHERE attrelid = 'parvacuum_queue'::regclass AND attnum > 0 ORDER BY attnum),
@@ -51,12 +51,13 @@ SELECT is(current_setting('parvacuum.scheduler'), 'off', 'the scheduler is off b
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'scheduler off: parvacuum_enqueue() fails with a hint');
 SELECT is((SELECT count(*) FROM parvacuum_queue), 0::bigint, 'scheduler off: the queue is empty');
 SELECT is(parvacuum_cancel('owned'), false, 'scheduler off: there is nothing to cancel');
-SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_enqueue(%s)', arguments)), format('22004: argument "%s" must not be null / Name a table.  The priority can be left out.', name),
+SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_enqueue(%s)', arguments)), format('22004: argument "%s" must not be null / %s', name, hint),
     format('enqueue(%s) is refused', arguments))
-FROM (VALUES ('NULL', 'rel'), ('NULL, 5', 'rel'), ('''owned'', NULL', 'priority')) x(arguments, name);
-SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_cancel(NULL::%s)', type)), '22004: what to cancel must not be null / Name a table, or give the PID of a process.',
+FROM (VALUES ('NULL', 'rel', 'Name the table to be vacuumed.'), ('NULL, 5', 'rel', 'Name the table to be vacuumed.'),
+    ('''owned'', NULL', 'priority', 'Omit the argument to use its default.')) x(arguments, name, hint);
+SELECT is(attempt('RESET ROLE', format('SELECT parvacuum_cancel(NULL::%s)', type)), format('22004: argument "%s" must not be null / Name a table, or give the PID of a process.', name),
     format('cancel(NULL::%s) is refused', type))
-FROM unnest('{regclass,int,text}'::text[]) type;
+FROM (VALUES ('regclass', 'rel'), ('int', 'pid'), ('text', 'name')) x(type, name);
 
 -- Together with parallel workers, in which the view cannot run
 CREATE TABLE many AS SELECT g::oid AS a FROM generate_series(1, 20000) g;
@@ -188,7 +189,7 @@ SELECT fails('e', format('SELECT parvacuum_enqueue(%L)', name), '0A000', format(
 FROM (VALUES ('pg_database', 'a shared catalog'), ('temporary_too', 'a temporary table')) x(name, what);
 SELECT is((failure('e', format('SELECT parvacuum_enqueue(%s)', 'temporary'::regclass::oid))).detail, 'It is temporary.', 'the temporary table of another session, with the reason');
 SELECT is((failure('e', 'SELECT parvacuum_enqueue(''pg_authid'')')).detail, 'It is shared by all databases.', 'the detail for a shared catalog');
-SELECT fails('e', 'SELECT parvacuum_enqueue(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table.', 'no such OID');
+SELECT fails('e', 'SELECT parvacuum_enqueue(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table to be vacuumed.', 'no such OID');
 SELECT fails('e', 'SELECT parvacuum_enqueue(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
 SELECT is(in_queue(), 'slow', 'no refused table was queued');
 SET client_min_messages = error;
@@ -211,7 +212,7 @@ CREATE FUNCTION refusal() RETURNS text LANGUAGE sql AS $$
     SELECT format('42501: permission denied to cancel a vacuum / Only roles that may vacuum the table, and %s, can cancel it.', those_for_all())
 $$;
 CREATE FUNCTION refusal_of_worker() RETURNS text LANGUAGE sql AS $$
-    SELECT format('42501: permission denied to cancel a process of parvacuum''s scheduler / Only %s can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.', those_for_all())
+    SELECT format('42501: permission denied to cancel a scheduler worker of parvacuum / Only %s can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.', those_for_all())
 $$;
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -64,7 +64,7 @@ SELECT ok(obj_description(oid, 'pg_proc') IS NOT NULL, proname || ' has a commen
 SELECT matches(obj_description(oid, 'pg_proc'), 'snapshot.*CALL parvacuum',
                'the comment of the function names the procedure')
 FROM func WHERE proname = 'parvacuum_run';
-SELECT matches(obj_description(oid, 'pg_proc'), 'TOAST table vacuumed; tuples_remaining does not count dead rows.*is an estimate where tuples_remaining_estimated says so',
+SELECT matches(obj_description(oid, 'pg_proc'), 'TOAST table vacuumed; tuples_remaining does not include dead rows.*is an estimate if tuples_remaining_estimated is true',
                'the comment of the function says which columns are estimates')
 FROM func WHERE proname = 'parvacuum_run';
 SELECT ok(obj_description(oid, 'pg_extension') IS NOT NULL, 'the extension has a comment')

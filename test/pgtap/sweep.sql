@@ -18,7 +18,7 @@ SELECT is(pg_get_function_arguments(oid), 'index regclass, workers integer DEFAU
 SELECT is(format('%s %s %s %s %s', prokind, provolatile, proparallel, proisstrict, proretset), 'f v u f f',
     'a function, volatile, parallel unsafe, not strict, one row') FROM func;
 SELECT is(proacl::text, NULL, 'it is executable by PUBLIC, and checks rights itself') FROM func;
-SELECT matches(obj_description(oid, 'pg_proc'), 'dead versions .* snapshot', 'its comment describes what it deletes and what it keeps') FROM func;
+SELECT matches(obj_description(oid, 'pg_proc'), 'dead row versions .* snapshot', 'its comment describes what it deletes and what it keeps') FROM func;
 
 ------------------------------------------------------------------------------
 -- Rights: VACUUM's rule
@@ -37,7 +37,7 @@ ALTER TABLE owned OWNER TO pv_owner;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON owned TO pv_other;
 
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
-    SELECT format('42501: permission denied to sweep an index of table "%s" / Only who may vacuum the table can do that.', name)
+    SELECT format('42501: permission denied to sweep an index of table "%s" / Only roles that may vacuum the table can do that.', name)
 $$;
 CREATE FUNCTION unsuitable(name text) RETURNS text LANGUAGE sql AS $$
     SELECT format('42809: cannot sweep index "%s" / VACUUM removes dead versions from their indexes.', name)
@@ -72,18 +72,18 @@ CREATE SEQUENCE a_sequence;
 CREATE TABLE parent (a int PRIMARY KEY) PARTITION BY RANGE (a);
 CREATE TABLE child PARTITION OF parent FOR VALUES FROM (0) TO (100000);
 
-SELECT fails('e', 'SELECT parvacuum_sweep(NULL)', '22004', 'the index must not be null', 'Name an index.', 'null');
-SELECT fails('e', 'SELECT parvacuum_sweep(0)', '42P01', 'relation with OID 0 does not exist', 'pg_indexes lists the indexes that there are.', 'no such OID');
+SELECT fails('e', 'SELECT parvacuum_sweep(NULL)', '22004', 'argument "index" must not be null', 'Name an index.', 'null');
+SELECT fails('e', 'SELECT parvacuum_sweep(0)', '42P01', 'relation with OID 0 does not exist', 'pg_indexes lists the existing indexes.', 'no such OID');
 SELECT fails('e', 'SELECT parvacuum_sweep(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
 SELECT fails('e', format('SELECT parvacuum_sweep(%L)', name), '42809', format('cannot sweep "%s"', name),
-    'Only indexes can be swept, and of partitioned ones those of the partitions.', name)
+    'Only indexes can be swept; of a partitioned index, those of its partitions.', name)
 FROM unnest(ARRAY['good', 'a_view', 'a_sequence', 'parent', 'parent_pkey']) name;
 SELECT is((failure('e', 'SELECT parvacuum_sweep(''good'')')).detail, 'This operation is not supported for tables.', 'the detail has the kind of the relation');
 SELECT is((failure('e', 'SELECT parvacuum_sweep(''child_pkey'')')).message, NULL, 'the index of a partition is accepted');
 SELECT is(attempt('RESET ALL', format('SELECT parvacuum_sweep(%L)', name)), unsuitable(split_part(name, '.', -1)), name)
 FROM unnest(ARRAY['pg_class_oid_index', 'pg_database_oid_index', 'pg_toast.pg_toast_2604_index']) name;
 SELECT fails('e', format('SELECT parvacuum_sweep(''good_pkey'', %s)', n), '22023', 'number of workers must be between 0 and 1024',
-    '0 is none.  NULL lets parvacuum decide.', format('%s workers', n))
+    '0 means no workers.  NULL lets parvacuum decide.', format('%s workers', n))
 FROM unnest(ARRAY[-1, -2147483648, 1025, 2147483647]) n;
 SELECT is((failure('e', 'SELECT parvacuum_sweep(''good_pkey'', NULL)')).message, NULL, 'null workers are accepted');
 

@@ -66,7 +66,7 @@ for my $case ([ '', 'parvacuum' ], [ 'auto_explain', 'auto_explain, parvacuum' ]
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'auto_explain'\n");
 $node->restart;
 my $unseen = error_of('SET ROLE clerk; SELECT parvacuum_scheduler_stats()');
-like($unseen, qr/HINT:  Add parvacuum to shared_preload_libraries in postgresql\.conf/, 'a role that may not see the list gets the name of the setting');
+like($unseen, qr/HINT:  Add parvacuum to the end of shared_preload_libraries in postgresql\.conf/, 'a role that may not see the list gets the name of the setting');
 unlike($unseen, qr/auto_explain/, 'a role that may not see the list does not get its contents');
 like(error_of('GRANT pg_read_all_settings TO clerk; SET ROLE clerk; SELECT parvacuum_scheduler_stats()'), qr/'auto_explain, parvacuum'/, 'a role that may see the list gets its contents');
 

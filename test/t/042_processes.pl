@@ -96,7 +96,7 @@ sql('CREATE ROLE one LOGIN', 'CREATE ROLE two LOGIN', 'CREATE ROLE owners', 'GRA
 pv_reload_with($node, 'parvacuum.max_runs' => 3);
 my $superuser = sql('SELECT session_user');
 
-my $share = qr/^53400: too many runs of parvacuum to vacuum table "public.free" The last of 3 places is left to other roles than "one"\. Wait .*"parvacuum.max_runs"/;
+my $share = qr/^53400: too many runs of parvacuum to vacuum table "public.free" The last of 3 places is reserved for roles other than "one"\. Wait .*"parvacuum.max_runs"/;
 my $all = qr/^53400: too many runs of parvacuum to vacuum table "public.free" "parvacuum.max_runs" allows 3 at a time in all databases together\. Wait .*"parvacuum.max_runs"/;
 lock_table();
 my @runs = (start_as('one'), start_as('one'));

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * effective_options.h
+ *	  Which options apply to a table.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_EFFECTIVE_OPTIONS_H
+#define PV_EFFECTIVE_OPTIONS_H
+
+#include "access/htup.h"
+#include "utils/hsearch.h"
+#include "utils/rel.h"
+
+#include "entry/options.h"
+
+extern void pv_options_default(PvEffectiveOptions *effective);
+extern void pv_options_look_up(Oid relid, bool is_partition,
+							   PvEffectiveOptions *effective);
+
+/* For a vacuum: these never wait for a lock, and fail only when canceled. */
+extern HTAB *pv_options_labelled(void);
+extern void pv_options_effective(Oid relid, bool is_partition,
+								 PvEffectiveOptions *effective);
+extern void pv_options_of(Relation rel, Oid toast_parent,
+						  PvEffectiveOptions *effective);
+extern void pv_options_find(Relation rel, Oid *toast_parent,
+							PvEffectiveOptions *effective);
+
+/* The storage parameters autovacuum_*; false if there are none. */
+extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
+									   AutoVacOpts *options);
+extern bool pv_options_autovacuum(Relation rel, Oid toast_parent,
+								  AutoVacOpts *options);
+
+#endif							/* PV_EFFECTIVE_OPTIONS_H */

@@ -1,0 +1,318 @@
+/*-------------------------------------------------------------------------
+ *
+ * option_labels.c
+ *	  The options of a table in the catalog: its security label.
+ *
+ * The options of a table are stored as its security label of the provider
+ * "parvacuum":
+ *
+ *		SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, workers=4'
+ *
+ * A security label is the one place in the catalogs where an extension can tie
+ * a value to a table.  It is transactional, is dropped with the table, is
+ * dumped by pg_dump and is replicated, and parvacuum needs no tables of its
+ * own.
+ *
+ * Who runs this.  Changing: the session that executes the statement, with
+ * ShareUpdateExclusiveLock or more on the table, so that two changes of one
+ * table follow each other.  The session also holds a lock of our own until the
+ * transaction ends, so that the removal of all labels waits for it.  Reading:
+ * any process that vacuums the table or reads parvacuum_tables, at any time.
+ * It takes no lock but those of the catalog, and reads one row of pg_seclabel
+ * by index.
+ *
+ * Core: commands/seclabel.c.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_seclabel.h"
+#include "commands/seclabel.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/lmgr.h"
+#include "storage/shmem.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "entry/option_labels.h"
+#include "throttle/cost.h"
+
+/* Can a relation of this kind have options?  TOAST tables have those of their tables. */
+bool
+pv_relkind_has_options(char relkind)
+{
+	return relkind == RELKIND_RELATION || relkind == RELKIND_MATVIEW ||
+		relkind == RELKIND_PARTITIONED_TABLE;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Warnings, each once
+ * ----------------------------------------------------------------
+ */
+
+/* The label of a table that this process has warned of last */
+typedef struct WarnedOf
+{
+	Oid			relid;			/* the key */
+	uint32		hash;			/* of the label */
+} WarnedOf;
+
+static HTAB *warned_of = NULL;
+
+/*
+ * The labels that autovacuum and the scheduler have warned of.  Each of their
+ * processes reads the options of many tables and soon ends, so they share the list,
+ * in main shared memory.  When the list is full they give no more warnings;
+ * otherwise a table owner could fill the log.
+ */
+#define MAX_WARNINGS			256
+
+typedef struct WarningsShared
+{
+	/* atomics, each the hash of database, table and label; 0: free */
+	pg_atomic_uint32 hashes[MAX_WARNINGS];
+} WarningsShared;
+
+static WarningsShared *warnings = NULL;
+
+Size
+pv_labels_shmem_size(void)
+{
+	return MAXALIGN(sizeof(WarningsShared));
+}
+
+/* Finds it or sets it up.  The caller holds AddinShmemInitLock. */
+void
+pv_labels_shmem_startup(void)
+{
+	bool		found;
+
+	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared), &found);
+	for (int i = 0; i < MAX_WARNINGS && !found; i++)
+		pg_atomic_init_u32(&warnings->hashes[i], 0);
+}
+
+/*
+ * Returns whether no process of autovacuum or of the scheduler has warned of this
+ * label before, and notes it.
+ */
+static bool
+note_shared_warning(Oid relid, uint32 hash_of_label)
+{
+	uint32		hash = hash_combine(hash_combine(MyDatabaseId, relid),
+									hash_of_label);
+
+	hash = Max(hash, 1);
+	for (int i = 0; warnings != NULL && i < MAX_WARNINGS; i++)
+	{
+		uint32		there = 0;
+
+		if (pg_atomic_compare_exchange_u32(&warnings->hashes[i], &there, hash))
+			return true;
+		if (there == hash)
+			return false;
+	}
+	return false;
+}
+
+/*
+ * Returns whether a warning about this label is due: this process has not warned
+ * of it as its last warning for the table.  Notes the warning.
+ */
+static bool
+warn_now(Oid relid, const char *label)
+{
+	uint32		hash = hash_bytes((const unsigned char *) label, strlen(label));
+	WarnedOf   *entry;
+	bool		found;
+
+	if (pv_is_automatic())
+		return note_shared_warning(relid, hash);
+	if (warned_of == NULL)
+	{
+		HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(WarnedOf)};
+
+		warned_of = hash_create("labels of parvacuum that were warned of", 16, &info,
+								HASH_ELEM | HASH_BLOBS);
+	}
+	entry = hash_search(warned_of, &relid, HASH_ENTER, &found);
+	if (found && entry->hash == hash)
+		return false;
+	entry->hash = hash;
+	return true;
+}
+
+/* The label is in order: another warning about this table is due. */
+static void
+forget_warning(Oid relid)
+{
+	if (warned_of != NULL)
+		(void) hash_search(warned_of, &relid, HASH_REMOVE, NULL);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Reading and writing
+ * ----------------------------------------------------------------
+ */
+
+static ObjectAddress
+table_address(Oid relid)
+{
+	ObjectAddress address;
+
+	ObjectAddressSet(address, RelationRelationId, relid);
+	return address;
+}
+
+/* Warns of a label that cannot be read, or of an option in it that is unusable. */
+static void
+warn_of_label(Oid relid, const char *label, bool readable, PvOption unusable,
+			  const PvOptions *options)
+{
+	char	   *relname = get_rel_name(relid);
+
+	if (relname == NULL)
+		relname = psprintf("%u", relid);
+	ereport(WARNING,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 readable ?
+			 errmsg("ignoring the parvacuum option \"%s\" of table \"%s\"",
+					pv_option_name(unusable), relname) :
+			 errmsg("ignoring the parvacuum options of table \"%s\"", relname),
+			 readable ?
+			 errdetail("This server cannot use its value: \"%s\".",
+					   options->text[unusable]) :
+			 errdetail("Its security label cannot be read: \"%s\".", label),
+			 errhint("Set the options again with ALTER TABLE.")));
+}
+
+/*
+ * Reads what the table says itself.  A label may have been written into the
+ * catalog by hand, or by a later version of parvacuum.  If it cannot be read, or
+ * has an option that this server cannot use, that causes a warning and no error.
+ */
+void
+pv_options_read(Oid relid, PvOptions *options)
+{
+	ObjectAddress address = table_address(relid);
+	char	   *label = GetSecurityLabel(&address, PV_NAMESPACE);
+	PvOption	unusable;
+	bool		readable;
+
+	memset(options, 0, sizeof(*options));
+	if (label == NULL)
+		return;
+	readable = pv_options_parse_label(label, options);
+	unusable = pv_options_first_unusable(options);
+	if (readable && unusable == PV_NUM_OPTIONS)
+		forget_warning(relid);
+	else if (warn_now(relid, label))
+		warn_of_label(relid, label, readable, unusable, options);
+}
+
+/*
+ * Locks all labels of ours in this database, until the transaction ends.  The lock
+ * is on an object that does not exist, and nothing else takes it.  A lock on
+ * pg_seclabel would make every session wait that drops an object.
+ */
+static void
+lock_labels(LOCKMODE mode)
+{
+	LockDatabaseObject(SecLabelRelationId, SecLabelRelationId, 0, mode);
+}
+
+/*
+ * Announces, until the transaction ends, that this transaction changes a label, so
+ * that pv_options_remove_all() can wait for it.
+ */
+void
+pv_options_announce_change(void)
+{
+	lock_labels(RowExclusiveLock);
+}
+
+/*
+ * The same for a relation that is about to be dropped.  If it has a label, that is
+ * dropped too.
+ */
+void
+pv_options_announce_drop(Oid relid)
+{
+	ObjectAddress address = table_address(relid);
+
+	if (GetSecurityLabel(&address, PV_NAMESPACE) != NULL)
+		pv_options_announce_change();
+}
+
+/* Stores what the table says from now on; later commands see it. */
+void
+pv_options_write(Oid relid, const PvOptions *options)
+{
+	ObjectAddress address = table_address(relid);
+
+	pv_options_announce_change();
+	SetSecurityLabel(&address, PV_NAMESPACE, pv_options_print(options));
+}
+
+/*
+ * Counts the tables of this database that have options, as this transaction sees
+ * them.  With remove, also deletes their labels.
+ */
+static int
+visit_labels(bool remove)
+{
+	LOCKMODE	lockmode = remove ? RowExclusiveLock : AccessShareLock;
+	Relation	seclabel = table_open(SecLabelRelationId, lockmode);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
+				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
+	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (remove)
+			CatalogTupleDelete(seclabel, &tuple->t_self);
+		n++;
+	}
+	systable_endscan(scan);
+	table_close(seclabel, lockmode);
+
+	return n;
+}
+
+/* Returns how many tables of this database have options, as this transaction sees them. */
+int
+pv_options_count(void)
+{
+	return visit_labels(false);
+}
+
+/*
+ * Removes the options of all tables of this database, and returns how many tables
+ * had some.  Waits for transactions that are changing options, and keeps others
+ * from changing any until the transaction ends.  Locks no table.
+ */
+int
+pv_options_remove_all(void)
+{
+	lock_labels(ShareRowExclusiveLock);
+	return visit_labels(true);
+}

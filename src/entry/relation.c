@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * relation.c
+ *	  Which relations a vacuum of a table includes, and their names.
+ *
+ * Sessions and background leaders run this, within a transaction.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "utils/lsyscache.h"
+
+#include "base/compat.h"
+#include "entry/relation.h"
+
+/*
+ * Returns the OIDs of the table and of the tables that VACUUM includes with it: all
+ * partitions of a partitioned table, and from PG 18 on the children of any table.
+ * Takes no locks on them.
+ */
+List *
+pv_expand_relation(Oid relid, char relkind)
+{
+	if (relkind == RELKIND_PARTITIONED_TABLE || PV_VACUUMS_CHILDREN)
+		return find_all_inheritors(relid, NoLock, NULL);
+	return list_make1_oid(relid);
+}
+
+/*
+ * Returns the qualified name of a relation, for messages.  If the relation no longer
+ * exists, that is its OID.
+ */
+char *
+pv_qualified_relname(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+	char	   *schema = get_namespace_name(get_rel_namespace(relid));
+
+	if (name == NULL || schema == NULL)
+		return psprintf("%u", relid);
+	return psprintf("%s.%s", schema, name);
+}

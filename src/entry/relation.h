@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * relation.h
+ *	  Which relations a vacuum of a table includes, and their names.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_RELATION_H
+#define PV_RELATION_H
+
+#include "nodes/pg_list.h"
+
+extern List *pv_expand_relation(Oid relid, char relkind);
+extern char *pv_qualified_relname(Oid relid);
+
+#endif							/* PV_RELATION_H */

@@ -1,0 +1,289 @@
+/*-------------------------------------------------------------------------
+ *
+ * rights.c
+ *	  Checks of rights: the roles that may vacuum, see and cancel.
+ *
+ * All rules are the server's own, applied to what parvacuum adds:
+ *
+ *		what							roles that may
+ *		----							--------------
+ *		vacuum, sweep, queue a table	those that may VACUUM it: its owner, from
+ *										PG 17 on roles with MAINTAIN on it, the
+ *										owner of the database unless the table is
+ *										shared, superusers
+ *		set the options of a table		its owner, as for ALTER TABLE
+ *		remove all options				owner of the database, superusers
+ *		use the whole queue, and give	superusers, from PG 17 on members of
+ *		any priority					pg_maintain
+ *		take all places for runs		superusers
+ *		see tables of other databases,	members of pg_read_all_stats
+ *		and PIDs
+ *		cancel a scheduler worker by	those that may cancel an autovacuum worker:
+ *		its PID, a vacuum that			superusers, from PG 18 on members of
+ *		prevents wraparound, or an		pg_signal_autovacuum_worker
+ *		autovacuum worker
+ *		cancel the scheduler's other	the same, and those that may vacuum the
+ *		vacuums of a table				table
+ *		cancel a run, or a VACUUM		those that may pg_cancel_backend() the
+ *		command							session
+ *
+ * A scheduler worker is to the server what an autovacuum worker is: it acts for
+ * no role, and what it prevents harms all.  Therefore only roles that may
+ * cancel an autovacuum worker may cancel its process.  A role that may vacuum
+ * a table may also make the scheduler give up that table, just as it could by
+ * waiting for a lock on it.  That does not include a vacuum that prevents
+ * wraparound, which does not give way to a lock either.  A background leader
+ * belongs to its caller.  A VACUUM command belongs to its session: the owner of
+ * the table has no rights over the session of another role.
+ *
+ * All functions check the current role of this process, except that
+ * pv_may_take_all_runs() checks the role given.  They only read catalogs.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "entry/rights.h"
+
+
+/* ----------------------------------------------------------------
+ *		Tables
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * May the current role vacuum the table?
+ *
+ * Core: commands/vacuum.c, vacuum_is_permitted_for_relation, which warns where
+ * we raise errors.
+ */
+bool
+pv_may_vacuum(Oid relid, bool is_shared)
+{
+	return pv_may_maintain(relid, GetUserId()) ||
+		(!is_shared && pv_owns_database(MyDatabaseId, GetUserId()));
+}
+
+/* The same for a table that may be gone; then no role may. */
+bool
+pv_may_vacuum_oid(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		may;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	may = pv_may_vacuum(relid,
+						((Form_pg_class) GETSTRUCT(tuple))->relisshared);
+	ReleaseSysCache(tuple);
+	return may;
+}
+
+/* Reports that the current role may not vacuum the table, at the given level. */
+void
+pv_refuse_vacuum(int elevel, const char *relname)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to vacuum table \"%s\"", relname),
+			 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
+}
+
+/* Raises an error if the current role may not sweep the indexes of the table. */
+void
+pv_check_may_sweep(Oid relid)
+{
+	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to sweep an index of table \"%s\"",
+						get_rel_name(relid)),
+				 errhint("Only roles that may vacuum the table can do that.")));
+}
+
+/*
+ * Raises an error if the table is not the current role's.  A callback of
+ * RangeVarGetRelidExtended(): no role may lock a table that it does not own.
+ *
+ * Core: commands/tablecmds.c, RangeVarCallbackForAlterRelation, which checks the
+ * rest when core executes its part of the statement.
+ */
+void
+pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
+{
+	if (OidIsValid(relid) && !pv_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER,
+					   get_relkind_objtype(get_rel_relkind(relid)),
+					   relation->relname);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Runs, the scheduler's queue, settings and options
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * May runs of that role take all places of parvacuum.max_runs?  The last place is
+ * reserved for other roles otherwise, see entry/runs.c.
+ */
+bool
+pv_may_take_all_runs(Oid role)
+{
+	return superuser_arg(role);
+}
+
+/* May the current role use the whole queue, and give any priority? */
+bool
+pv_may_use_whole_queue(void)
+{
+	return pv_may_maintain_all(GetUserId());
+}
+
+/* Raises an error: the current role may not give a priority above the limit. */
+void
+pv_refuse_priority(int limit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to give a priority above %d", limit),
+			 errhint("Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.")));
+}
+
+/*
+ * May the current role see what the scheduler does in all databases, and with
+ * which process?  Core's statistics views show the sessions of other roles by the
+ * same rule.
+ *
+ * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
+ */
+bool
+pv_may_see_all(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/*
+ * May the current role see the values of all settings?
+ *
+ * Core: utils/misc/guc.c, GUC_SUPERUSER_ONLY.
+ */
+bool
+pv_may_see_settings(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
+}
+
+/* Raises an error if the current role may not remove the options of all tables. */
+void
+pv_check_may_reset_options(void)
+{
+	if (!pv_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to reset the parvacuum options of all tables"),
+				 errhint("Only the owner of the database and superusers can do that.  The owner of a table can use ALTER TABLE ... RESET.")));
+}
+
+
+/* ----------------------------------------------------------------
+ *		Cancelling
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * May the current role cancel a scheduler worker, an autovacuum worker, or a
+ * vacuum that prevents wraparound?
+ */
+bool
+pv_may_cancel_scheduler(void)
+{
+	return pv_may_signal_autovacuum();
+}
+
+/*
+ * May the current role cancel a session of that role, and what vacuums for it?
+ *
+ * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
+ */
+bool
+pv_may_cancel_session(Oid role)
+{
+	if (superuser_arg(role))
+		return superuser();
+	return has_privs_of_role(GetUserId(), role) ||
+		has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND);
+}
+
+/*
+ * These report that the current role may not cancel something: as an error, or at the
+ * level given, which is a warning if something else was canceled.
+ */
+void
+pv_refuse_cancel_table(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a vacuum"),
+			 errhint("Only roles that may vacuum the table, and " PV_MAY_SIGNAL_AUTOVACUUM ", can cancel it.")));
+}
+
+void
+pv_refuse_cancel_wraparound(int elevel, const char *relname)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel the vacuum of table \"%s\"",
+					relname),
+			 errdetail("It prevents transaction ID wraparound."),
+			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
+}
+
+void
+pv_refuse_cancel_scheduler(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a scheduler worker of parvacuum"),
+			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.")));
+}
+
+void
+pv_refuse_cancel_run(int elevel)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a run of parvacuum"),
+			 errhint("Only roles that may cancel its caller can cancel it.")));
+}
+
+void
+pv_refuse_cancel_command(int elevel)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel a VACUUM command"),
+			 errhint("Only roles that may cancel its session can cancel it.")));
+}
+
+void
+pv_refuse_cancel_autovacuum(int elevel, const char *relname)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to cancel the autovacuum of table \"%s\"",
+					relname),
+			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
+}

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * rights.h
+ *	  Checks of rights: the roles that may vacuum, see and cancel.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_RIGHTS_H
+#define PV_RIGHTS_H
+
+#include "nodes/primnodes.h"
+
+/* Tables. */
+extern bool pv_may_vacuum(Oid relid, bool is_shared);
+extern bool pv_may_vacuum_oid(Oid relid);
+extern void pv_refuse_vacuum(int elevel, const char *relname);
+extern void pv_check_may_sweep(Oid relid);
+extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
+						   void *arg);
+
+/* Runs, the scheduler's queue, settings and options. */
+extern bool pv_may_take_all_runs(Oid role);
+extern bool pv_may_use_whole_queue(void);
+extern void pv_refuse_priority(int limit);
+extern bool pv_may_see_all(void);
+extern bool pv_may_see_settings(void);
+extern void pv_check_may_reset_options(void);
+
+/* Cancelling. */
+extern bool pv_may_cancel_scheduler(void);
+extern bool pv_may_cancel_session(Oid role);
+extern void pv_refuse_cancel_table(void);
+extern void pv_refuse_cancel_wraparound(int elevel, const char *relname);
+extern void pv_refuse_cancel_scheduler(void);
+extern void pv_refuse_cancel_run(int elevel);
+extern void pv_refuse_cancel_command(int elevel);
+extern void pv_refuse_cancel_autovacuum(int elevel, const char *relname);
+
+#endif							/* PV_RIGHTS_H */

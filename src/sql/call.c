@@ -1,0 +1,267 @@
+/*-------------------------------------------------------------------------
+ *
+ * call.c
+ *	  What SQL functions check before they do anything.
+ *
+ * Is the library preloaded, can the function do its work on this server and at
+ * this place, and are the arguments valid?  Rights are checked in
+ * entry/rights.c.
+ *
+ * The session that calls the function runs this.  It takes no locks.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "postmaster/bgworker_internals.h"
+#include "tcop/pquery.h"
+#include "tcop/utility.h"
+
+#include "base/guard.h"
+#include "base/settings.h"
+#include "base/shmem.h"
+#include "entry/rights.h"
+#include "entry/slot.h"
+#include "sql/call.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_check_preloaded);
+
+
+/* ----------------------------------------------------------------
+ *		The server
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A hint that says how to preload parvacuum, with the line for postgresql.conf.  The
+ * line keeps the libraries that are preloaded now, which not all roles may see.
+ */
+static int
+hint_to_preload(void)
+{
+	const char *present = shared_preload_libraries_string;
+	StringInfoData list;
+
+	if (!pv_may_see_settings())
+		return errhint("Add parvacuum to the end of shared_preload_libraries in postgresql.conf, and restart the server.");
+
+	/* the list is a quoted string in postgresql.conf */
+	initStringInfo(&list);
+	for (; present != NULL && *present != '\0'; present++)
+	{
+		if (*present == '\'' || *present == '\\')
+			appendStringInfoChar(&list, *present);
+		appendStringInfoChar(&list, *present);
+	}
+	if (strspn(list.data, " ") < (size_t) list.len)
+		appendStringInfoString(&list, ", ");
+	else
+		resetStringInfo(&list);
+	return errhint("Put this line into postgresql.conf and restart the server: shared_preload_libraries = '%sparvacuum'",
+				   list.data);
+}
+
+/* Raises an error if the library is not preloaded and so has no shared memory. */
+void
+pv_check_preloaded(const char *what)
+{
+	if (!pv_shmem_attached())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s requires parvacuum to be preloaded", what),
+				 hint_to_preload()));
+}
+
+/*
+ * For the script of CREATE EXTENSION, which drops the function again: warns if the
+ * library is not preloaded.  That is no error, since it can be preloaded later.
+ */
+Datum
+parvacuum_check_preloaded(PG_FUNCTION_ARGS)
+{
+	if (!pv_shmem_attached())
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("parvacuum is not preloaded"),
+				 errdetail("Until it is, its functions raise an error, and all tables are vacuumed by PostgreSQL's own VACUUM."),
+				 hint_to_preload()));
+	PG_RETURN_VOID();
+}
+
+/*
+ * Raises an error if a function that vacuums, sweeps, queues or cancels cannot do its
+ * work on this server, or in this place.
+ */
+void
+pv_check_server(const char *what)
+{
+	pv_check_preloaded(what);
+	pv_guard_check_function(what);
+	if (!pv_slot_is_ours())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s is not available on this server", what),
+				 errdetail("%s", pv_slot_problem()),
+				 errhint("The server log has a warning about it from the last server start.")));
+	if (!IsUnderPostmaster)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s cannot be executed in single-user mode", what),
+				 errhint("Use VACUUM.")));
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot execute %s during recovery", what),
+				 errhint("Execute it on the primary server.")));
+	PreventCommandIfParallelMode(what);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The place of the call
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Is the function called by something else than the client's own statement?
+ *
+ * A C function cannot find that out directly.  These are the signs: PL/pgSQL, and
+ * everything else that runs queries through SPI, is connected to SPI, which a harmless
+ * request shows; a query inside a function of language SQL runs in an executor other
+ * than that of the active portal; a SECURITY DEFINER function has its own security
+ * context.
+ *
+ * Not detected: a SQL function (not SECURITY DEFINER) within a statement whose portal
+ * does not show its executor, as INSERT ... SELECT.  That does no harm: the vacuum's
+ * transactions are those of the background leader, and the caller's are not touched.  It
+ * only holds back the horizon for longer, or meets locks of the caller, which are
+ * detected separately.
+ */
+static bool
+called_from_function(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	if (SPI_unregister_relation("") != SPI_ERROR_UNCONNECTED)
+		return true;
+
+	if (InLocalUserIdChange() || InSecurityRestrictedOperation())
+		return true;
+
+	return rsinfo != NULL && IsA(rsinfo, ReturnSetInfo) &&
+		ActivePortal != NULL && ActivePortal->queryDesc != NULL &&
+		ActivePortal->queryDesc->estate != rsinfo->econtext->ecxt_estate;
+}
+
+/*
+ * Refuses the function where VACUUM would be refused.
+ *
+ * Core: access/transam/xact.c, PreventInTransactionBlock, which has no hints.  It is
+ * called last, for what it knows of pipelines.
+ */
+void
+pv_check_function_call(FunctionCallInfo fcinfo, const char *what)
+{
+	if (called_from_function(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot be executed from a function", what),
+				 errhint("In a procedure, use CALL parvacuum(...).")));
+	if (IsTransactionBlock() || IsSubTransaction())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block", what),
+				 errhint("End the transaction first, or use a client with autocommit.")));
+
+	PreventInTransactionBlock(true, what);
+}
+
+/* Refuses the procedure where it could not commit. */
+void
+pv_check_procedure_call(FunctionCallInfo fcinfo, const char *what)
+{
+	CallContext *context = (CallContext *) fcinfo->context;
+
+	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
+		IsSubTransaction() ||
+		InLocalUserIdChange() || InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block or a function", what),
+				 errhint("It commits the transaction, so call it where COMMIT is allowed.")));
+}
+
+/*
+ * Ends the transaction, and with it its snapshot and locks; another one begins.  A
+ * procedure can do that only through SPI.
+ */
+void
+pv_commit_procedure(void)
+{
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	SPI_commit();
+	SPI_finish();
+}
+
+
+/* ----------------------------------------------------------------
+ *		Arguments
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Raises an error if an argument is null that has no meaning for it.  The hint says
+ * what to do.
+ */
+void
+pv_check_not_null(FunctionCallInfo fcinfo, int arg, const char *name,
+				  const char *hint)
+{
+	if (PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", name),
+				 errhint("%s", hint)));
+}
+
+/*
+ * Returns the number of workers, or PV_WORKERS_NOT_GIVEN if the argument is null.  A
+ * number above what the settings allow is lowered, with a notice.
+ */
+int
+pv_workers_arg(FunctionCallInfo fcinfo, int arg)
+{
+	int			workers;
+	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+
+	if (PG_ARGISNULL(arg))
+		return PV_WORKERS_NOT_GIVEN;
+
+	workers = PG_GETARG_INT32(arg);
+	if (workers < 0 || workers > MAX_PARALLEL_WORKER_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of workers must be between 0 and %d",
+						MAX_PARALLEL_WORKER_LIMIT),
+				 errhint("0 means no workers.  NULL lets parvacuum decide.")));
+	if (workers > cap)
+	{
+		ereport(NOTICE,
+				(errmsg("number of workers lowered from %d to %d", workers, cap),
+				 errdetail("max_parallel_maintenance_workers is %d and parvacuum.max_workers is %d.",
+						   max_parallel_maintenance_workers,
+						   pv_guc_max_workers)));
+		workers = cap;
+	}
+
+	return workers;
+}

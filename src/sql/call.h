@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * call.h
+ *	  What SQL functions check before they do anything.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_CALL_H
+#define PV_CALL_H
+
+#include "fmgr.h"
+
+/* The server. */
+extern void pv_check_preloaded(const char *what);
+extern void pv_check_server(const char *what);
+
+/* The place of the call. */
+extern void pv_check_function_call(FunctionCallInfo fcinfo, const char *what);
+extern void pv_check_procedure_call(FunctionCallInfo fcinfo,
+									const char *what);
+extern void pv_commit_procedure(void);
+
+/* The number of workers that the caller leaves to the engine. */
+#define PV_WORKERS_NOT_GIVEN	(-1)
+
+/* Arguments. */
+extern void pv_check_not_null(FunctionCallInfo fcinfo, int arg,
+							  const char *name, const char *hint);
+extern int	pv_workers_arg(FunctionCallInfo fcinfo, int arg);
+
+#endif							/* PV_CALL_H */

@@ -1,0 +1,413 @@
+/*-------------------------------------------------------------------------
+ *
+ * run.c
+ *	  parvacuum_run() and CALL parvacuum().
+ *
+ * Both vacuum a table in a process of their own (entry/run.c), with the options
+ * of VACUUM.  The function returns a row for each table vacuumed; the procedure
+ * commits first, and reports each table in a notice.
+ *
+ * The session that calls them runs this.  It checks everything that can be wrong
+ * before a process is started.  It takes no locks.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "catalog/pg_class.h"
+#include "commands/vacuum.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/numeric.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "entry/dispatch.h"
+#include "entry/relation.h"
+#include "entry/rights.h"
+#include "entry/run.h"
+#include "sql/call.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_run);
+PG_FUNCTION_INFO_V1(parvacuum_call);
+
+/* VacuumParams.nworkers: values with a meaning of their own */
+#define NWORKERS_ENGINE_DECIDES	0
+#define NWORKERS_NONE			(-1)
+
+/* Positions of the arguments, the same in both SQL forms. */
+enum
+{
+	ARG_REL,
+	ARG_WORKERS,
+	ARG_FREEZE,
+	ARG_INDEX_CLEANUP,
+	ARG_TRUNCATE,
+	ARG_ANALYZE,
+	ARG_SKIP_LOCKED,
+	ARG_DISABLE_PAGE_SKIPPING,
+	ARG_VERBOSE
+};
+
+#define PV_RUN_COLUMNS			29
+
+#define HINT_DEFAULT	"Omit the argument to use its default."
+
+
+/* ----------------------------------------------------------------
+ *		Arguments
+ * ----------------------------------------------------------------
+ */
+
+/* Returns an argument that must not be null. */
+static bool
+bool_arg(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	pv_check_not_null(fcinfo, arg, name, HINT_DEFAULT);
+	return PG_GETARG_BOOL(arg);
+}
+
+/* Translates the number of workers into VacuumParams.nworkers. */
+static int
+nworkers_arg(FunctionCallInfo fcinfo)
+{
+	int			workers = pv_workers_arg(fcinfo, ARG_WORKERS);
+
+	if (workers == PV_WORKERS_NOT_GIVEN)
+		return NWORKERS_ENGINE_DECIDES;
+	return workers == 0 ? NWORKERS_NONE : workers;
+}
+
+/*
+ * The values of VACUUM's INDEX_CLEANUP.  The default is 'auto'.  VACUUM by default asks
+ * the table's storage parameter vacuum_index_cleanup first, so 'auto' leaves the option
+ * unspecified.
+ */
+static VacOptValue
+index_cleanup_arg(FunctionCallInfo fcinfo)
+{
+	static const struct
+	{
+		const char *name;
+		VacOptValue value;
+	}			values[] = {
+		{"auto", VACOPTVALUE_UNSPECIFIED},
+		{"on", VACOPTVALUE_ENABLED},
+		{"true", VACOPTVALUE_ENABLED},
+		{"1", VACOPTVALUE_ENABLED},
+		{"off", VACOPTVALUE_DISABLED},
+		{"false", VACOPTVALUE_DISABLED},
+		{"0", VACOPTVALUE_DISABLED},
+	};
+	char	   *given;
+
+	pv_check_not_null(fcinfo, ARG_INDEX_CLEANUP, "index_cleanup",
+					  HINT_DEFAULT);
+	given = text_to_cstring(PG_GETARG_TEXT_PP(ARG_INDEX_CLEANUP));
+	for (size_t i = 0; i < lengthof(values); i++)
+	{
+		if (pg_strcasecmp(given, values[i].name) == 0)
+			return values[i].value;
+	}
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for index_cleanup: \"%s\"", given),
+			 errhint("Valid values are \"auto\", \"on\", and \"off\".")));
+	return VACOPTVALUE_UNSPECIFIED; /* keep compiler quiet */
+}
+
+/*
+ * Reads the arguments.  Looks nothing up in the catalogs.
+ *
+ * Core: commands/vacuum.c, ExecVacuum.
+ */
+static void
+read_request(FunctionCallInfo fcinfo, PvRequest *request)
+{
+	VacuumParams *params = &request->params;
+	bool		freeze;
+
+	pv_check_not_null(fcinfo, ARG_REL, "rel",
+					  "Name the table to be vacuumed.");
+
+	memset(request, 0, sizeof(*request));
+	request->relid = PG_GETARG_OID(ARG_REL);
+	freeze = bool_arg(fcinfo, ARG_FREEZE, "freeze");
+
+	params->options = VACOPT_VACUUM | PV_VACOPT_PROCESS_ALL;
+	if (freeze)
+		params->options |= VACOPT_FREEZE;
+	if (bool_arg(fcinfo, ARG_ANALYZE, "analyze"))
+		params->options |= VACOPT_ANALYZE;
+	if (bool_arg(fcinfo, ARG_SKIP_LOCKED, "skip_locked"))
+		params->options |= VACOPT_SKIP_LOCKED;
+	if (bool_arg(fcinfo, ARG_DISABLE_PAGE_SKIPPING, "disable_page_skipping"))
+		params->options |= VACOPT_DISABLE_PAGE_SKIPPING;
+	if (bool_arg(fcinfo, ARG_VERBOSE, "verbose"))
+		params->options |= VACOPT_VERBOSE;
+
+	/* -1: the settings and the storage parameters of the table decide */
+	params->freeze_min_age = freeze ? 0 : -1;
+	params->freeze_table_age = freeze ? 0 : -1;
+	params->multixact_freeze_min_age = freeze ? 0 : -1;
+	params->multixact_freeze_table_age = freeze ? 0 : -1;
+	pv_default_eager_failure_rate(params);
+
+	params->is_wraparound = false;
+	params->log_min_duration = -1;
+	params->index_cleanup = index_cleanup_arg(fcinfo);
+	params->nworkers = nworkers_arg(fcinfo);
+
+	/* if unspecified, core asks the table, and the engine weighs the gain */
+	if (PG_ARGISNULL(ARG_TRUNCATE))
+		params->truncate = VACOPTVALUE_UNSPECIFIED;
+	else if (PG_GETARG_BOOL(ARG_TRUNCATE))
+		params->truncate = VACOPTVALUE_ENABLED;
+	else
+		params->truncate = VACOPTVALUE_DISABLED;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Checks of the table
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Opens the table without a lock.  This session must not hold a lock while the
+ * background leader works, since that could block the leader.  The leader checks the
+ * table again, with a lock.
+ */
+static Relation
+peek_relation(Oid relid)
+{
+	Relation	rel;
+
+	AcceptInvalidationMessages();
+	rel = RelationIdGetRelation(relid);
+	if (!RelationIsValid(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid),
+				 errhint("Name the table to be vacuumed.")));
+	return rel;
+}
+
+/* Raises an error if this role cannot vacuum the relation, in another process. */
+static void
+check_relation(Oid relid)
+{
+	Relation	rel = peek_relation(relid);
+	char	   *relname = pstrdup(RelationGetRelationName(rel));
+	char		relkind = rel->rd_rel->relkind;
+
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW &&
+		relkind != RELKIND_TOASTVALUE && relkind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot vacuum \"%s\"", relname),
+				 errdetail_relkind_not_supported(relkind),
+				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot vacuum temporary table \"%s\" in another process",
+						relname),
+				 errdetail("Only the session that created it can vacuum it."),
+				 errhint("Use VACUUM.")));
+	if (!pv_may_vacuum(relid, rel->rd_rel->relisshared))
+		pv_refuse_vacuum(ERROR, relname);
+
+	RelationClose(rel);
+}
+
+/*
+ * Refuses a table that this transaction has locked against a vacuum.  Locks on its
+ * partitions, or that block the leader through other sessions, are detected while
+ * waiting (entry/run.c).
+ */
+static void
+check_not_locked(Oid relid)
+{
+	Relation	rel = peek_relation(relid);
+
+	if (CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot vacuum table \"%s\" because this session has locked it",
+						RelationGetRelationName(rel)),
+				 errdetail("The vacuum runs in another process, which would wait for that lock."),
+				 errhint("Release the lock first.")));
+
+	RelationClose(rel);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Results
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Puts one row into the result set.  For a table that core vacuumed only the resources
+ * used are known; the rest is null.
+ */
+static void
+put_row(ReturnSetInfo *rsinfo, const PvResult *result)
+{
+	Datum		values[PV_RUN_COLUMNS];
+	bool		nulls[PV_RUN_COLUMNS];
+	bool		ours = result->by_engine;
+	int			n = 0;
+
+	memset(nulls, 0, sizeof(nulls));
+
+/* known: always, or only after a vacuum by the engine */
+#define PUT(value, known) \
+	do { nulls[n] = !(known); values[n++] = (value); } while (0)
+#define PUT_MSECS(usecs, known) \
+	PUT(Float8GetDatum((usecs) / 1000.0), known)
+
+	PUT(ObjectIdGetDatum(result->relid), true);
+	PUT(Int32GetDatum(result->workers_planned), ours);
+	PUT(Int32GetDatum(result->workers_launched), ours);
+	PUT(Int64GetDatum((int64) result->pages_total), ours);
+	PUT(Int64GetDatum((int64) result->pages_scanned), ours);
+	PUT(Int64GetDatum((int64) result->pages_removed), ours);
+	PUT(Int64GetDatum(result->tuples_removed), ours);
+	PUT(Int64GetDatum(result->tuples_remaining), ours);
+	PUT(BoolGetDatum(result->remaining_estimated), ours);
+	PUT(Int64GetDatum(result->tuples_recently_dead), ours);
+	PUT(Int64GetDatum(result->tuples_missed), ours);
+	PUT(Int64GetDatum(result->dead_items), ours);
+	PUT(Int32GetDatum(result->index_scans), ours);
+	PUT(Int64GetDatum(result->dead_tuple_bytes), ours);
+	PUT_MSECS(result->usecs[PV_PHASE_SCAN], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_INDEX], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_VACUUM_HEAP], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_CLEANUP], ours);
+	PUT_MSECS(result->usecs[PV_PHASE_TRUNCATE], ours);
+	PUT_MSECS(result->elapsed_usecs, true);
+	PUT(Int64GetDatum(result->wal_records), true);
+	PUT(Int64GetDatum(result->wal_fpi), true);
+	PUT(NumericGetDatum(int64_to_numeric((int64) result->wal_bytes)), true);
+	PUT(Int64GetDatum(result->buffers_hit), true);
+	PUT(Int64GetDatum(result->buffers_read), true);
+	PUT(Int64GetDatum(result->buffers_dirtied), true);
+	PUT(TransactionIdGetDatum(result->oldest_xmin), ours);
+	PUT(BoolGetDatum(result->relfrozenxid_advanced), ours);
+	PUT(BoolGetDatum(result->index_scan_bypassed), ours);
+#undef PUT_MSECS
+#undef PUT
+
+	Assert(n == PV_RUN_COLUMNS);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * Describes in full sentences what became of the rows, and why some of them may have
+ * stayed.
+ */
+static char *
+describe_rows(const PvResult *result)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%lld rows were removed, %s%lld remain, and %lld are dead but not yet removable.",
+					 (long long) result->tuples_removed,
+					 result->remaining_estimated ? "about " : "",
+					 (long long) result->tuples_remaining,
+					 (long long) result->tuples_recently_dead);
+	if (result->tuples_missed > 0)
+		appendStringInfo(&buf, "  %lld dead rows were left on pages that were in use.",
+						 (long long) result->tuples_missed);
+	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
+					 result->oldest_xmin,
+					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
+	appendStringInfo(&buf, "  It took %.3f s, with %d workers and %d index scans.",
+					 result->elapsed_usecs / 1000000.0,
+					 result->workers_launched, result->index_scans);
+	return buf.data;
+}
+
+/* Reports a table in a notice: what the procedure has instead of a row. */
+static void
+report_entry(const PvRunEntry *entry)
+{
+	const PvResult *result = &entry->result;
+	char	   *relname = pv_qualified_relname(result->relid);
+
+	ereport(NOTICE,
+			(OidIsValid(entry->toast_parent) ?
+			 errmsg("vacuumed TOAST table \"%s\" of table \"%s\"", relname,
+					pv_qualified_relname(entry->toast_parent)) :
+			 errmsg("vacuumed table \"%s\"", relname),
+			 result->by_engine ?
+			 errdetail("%s", describe_rows(result)) :
+			 errdetail("PostgreSQL's own VACUUM took %.3f s.",
+					   result->elapsed_usecs / 1000000.0),
+			 result->by_engine && result->tuples_recently_dead > 0 ?
+			 errhint("Old transactions, prepared transactions, replication slots, and standbys can hold back the removable cutoff.") : 0));
+}
+
+
+/* ----------------------------------------------------------------
+ *		The SQL functions
+ * ----------------------------------------------------------------
+ */
+
+/* parvacuum_run(rel, ...): returns one row for each table vacuumed. */
+Datum
+parvacuum_run(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_run()";
+	PvRequest	request;
+	ListCell   *lc;
+
+	pv_check_server(what);
+	pv_check_function_call(fcinfo, what);
+	InitMaterializedSRF(fcinfo, 0);
+	read_request(fcinfo, &request);
+	check_relation(request.relid);
+	check_not_locked(request.relid);
+
+	foreach(lc, pv_run_in_background(&request))
+	{
+		PvRunEntry *entry = lfirst(lc);
+
+		put_row((ReturnSetInfo *) fcinfo->resultinfo, &entry->result);
+	}
+
+	return (Datum) 0;
+}
+
+/* CALL parvacuum(rel, ...): commits first; one notice for each table. */
+Datum
+parvacuum_call(PG_FUNCTION_ARGS)
+{
+	const char *what = "CALL parvacuum()";
+	PvRequest	request;
+	ListCell   *lc;
+
+	pv_check_server(what);
+	pv_check_procedure_call(fcinfo, what);
+	read_request(fcinfo, &request);
+	check_relation(request.relid);
+
+	pv_commit_procedure();
+	check_not_locked(request.relid);
+
+	foreach(lc, pv_run_in_background(&request))
+		report_entry(lfirst(lc));
+
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,197 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.c
+ *	  parvacuum_sweep() and CALL parvacuum_sweep_index().
+ *
+ * Both delete dead row versions from the leaf pages of a B-tree, in this
+ * session (engine/sweep.c).
+ *
+ * The session that calls them runs this.  It takes RowExclusiveLock on the table
+ * and the index.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "funcapi.h"
+#include "portability/instr_time.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "engine/sweep.h"
+#include "entry/effective_options.h"
+#include "entry/rights.h"
+#include "sql/call.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_sweep);
+PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
+
+/* Positions of the arguments */
+enum
+{
+	ARG_INDEX,
+	ARG_WORKERS
+};
+
+#define SWEEP_COLUMNS			7
+
+static Oid
+index_arg(FunctionCallInfo fcinfo)
+{
+	pv_check_not_null(fcinfo, ARG_INDEX, "index", "Name an index.");
+	return PG_GETARG_OID(ARG_INDEX);
+}
+
+/*
+ * Raises an error if the relation cannot be swept: it must be an index, and the role
+ * must have the right to vacuum its table.  Returns the table.
+ */
+static Oid
+check_index(Oid indexoid)
+{
+	char		relkind = get_rel_relkind(indexoid);
+	Oid			relid = IndexGetRelation(indexoid, true);
+
+	if (relkind == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", indexoid),
+				 errhint("pg_indexes lists the existing indexes.")));
+	if (relkind != RELKIND_INDEX || !OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot sweep \"%s\"", get_rel_name(indexoid)),
+				 errdetail_relkind_not_supported(relkind),
+				 errhint("Only indexes can be swept; of a partitioned index, those of its partitions.")));
+	pv_check_may_sweep(relid);
+	return relid;
+}
+
+/* The same, and checks that the index still belongs to that table. */
+static void
+check_index_again(Oid indexoid, Oid heapoid)
+{
+	if (check_index(indexoid) != heapoid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not find the table of index \"%s\"",
+						get_rel_name(indexoid)),
+				 errdetail("The index was dropped in the meantime, and another one was created."),
+				 errhint("Try again.")));
+}
+
+/*
+ * Sweeps an index that was found to belong to the table.  That may have been in another
+ * transaction, so everything is checked again before anything is locked, since no role
+ * may lock what it has no right to.  It is checked once more with the locks: by then the
+ * OID may belong to the index of another table, or to another kind of relation.
+ *
+ * Core: access/brin/brin.c, brin_summarize_range.
+ */
+static void
+sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
+{
+	Relation	heaprel;
+	Relation	indrel;
+	PvEffectiveOptions options;
+
+	check_index_again(indexoid, heapoid);
+	heaprel = table_open(heapoid, RowExclusiveLock);
+	indrel = index_open(indexoid, RowExclusiveLock);
+	check_index_again(indexoid, heapoid);
+
+	/* a TOAST table has no options of its own, so the setting applies to it */
+	pv_options_look_up(heapoid, heaprel->rd_rel->relispartition, &options);
+	pv_sweep_index(heaprel, indrel, workers,
+				   options.value[PV_OPTION_BUFFER_USAGE_LIMIT], result);
+	index_close(indrel, RowExclusiveLock);
+	table_close(heaprel, RowExclusiveLock);
+}
+
+/*
+ * CALL parvacuum_sweep_index(index): the same in transactions of its own, without a
+ * snapshot that holds anything back for long.  Therefore without workers, which would
+ * need a snapshot.
+ */
+Datum
+parvacuum_sweep_call(PG_FUNCTION_ARGS)
+{
+	const char *what = "CALL parvacuum_sweep_index()";
+	Oid			indexoid;
+	Oid			heapoid;
+	PvSweepResult result;
+
+	pv_check_server(what);
+	pv_check_procedure_call(fcinfo, what);
+	indexoid = index_arg(fcinfo);
+	heapoid = check_index(indexoid);
+
+	pv_commit_procedure();
+
+	/* other isolation levels keep the first snapshot to the end */
+	XactIsoLevel = XACT_READ_COMMITTED;
+	sweep(indexoid, heapoid, 0, &result);
+	ereport(NOTICE,
+			(errmsg("swept index \"%s\": " INT64_FORMAT " entries deleted from " INT64_FORMAT " of " INT64_FORMAT " pages, " INT64_FORMAT " bytes freed",
+					get_rel_name(indexoid), result.tuples_deleted,
+					result.pages_changed, result.pages_total,
+					result.bytes_freed)));
+
+	/* a procedure that goes on gets a transaction of its own */
+	pv_commit_procedure();
+	PG_RETURN_VOID();
+}
+
+/*
+ * parvacuum_sweep(index, workers): deletes dead versions from a B-tree, in this
+ * transaction.
+ */
+Datum
+parvacuum_sweep(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_sweep()";
+	Oid			indexoid;
+	Oid			heapoid;
+	int			workers;
+	PvSweepResult result;
+	instr_time	start;
+	instr_time	now;
+	TupleDesc	desc;
+	Datum		values[SWEEP_COLUMNS];
+	bool		nulls[SWEEP_COLUMNS] = {false};
+	int			n = 0;
+
+	pv_check_server(what);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	indexoid = index_arg(fcinfo);
+	heapoid = check_index(indexoid);
+
+	/* if negative, the engine decides */
+	workers = pv_workers_arg(fcinfo, ARG_WORKERS);
+
+	INSTR_TIME_SET_CURRENT(start);
+	sweep(indexoid, heapoid, workers, &result);
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+
+	values[n++] = Int32GetDatum(result.workers_launched);
+	values[n++] = Int64GetDatum(result.pages_total);
+	values[n++] = Int64GetDatum(result.pages_visited);
+	values[n++] = Int64GetDatum(result.pages_changed);
+	values[n++] = Int64GetDatum(result.tuples_deleted);
+	values[n++] = Int64GetDatum(result.bytes_freed);
+	values[n++] = Float8GetDatum(INSTR_TIME_GET_MILLISEC(now));
+	Assert(n == SWEEP_COLUMNS);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
