@@ -46,6 +46,7 @@
 
 #include "base/dsm.h"
 #include "base/process.h"
+#include "base/wait.h"
 #include "engine/pool.h"
 #include "engine/reserve.h"
 
@@ -66,7 +67,7 @@ static void
 wait_for_all(PvShared *shared)
 {
 	pv_process_check_leader();
-	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+	BarrierArriveAndWait(&shared->barrier, pv_wait_event(PV_EVENT_BARRIER));
 }
 
 /*
@@ -395,7 +396,7 @@ tick_while_workers_work(PvPool *pool)
 	{
 		leader->tick(leader);
 		(void) ConditionVariableTimedSleep(&shared->idle, TICK_WHILE_WAITING,
-										   PG_WAIT_EXTENSION);
+										   pv_wait_event(PV_EVENT_WORKERS));
 	}
 	ConditionVariableCancelSleep();
 }

@@ -39,6 +39,7 @@
 #include "storage/freespace.h"
 #include "storage/ipc.h"
 #include "utils/guc_tables.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -272,7 +273,6 @@ make_plan(PvVacuum *vac)
 		plan->aggressive = true;
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
 	plan_skipping(vac);
-	pv_map_make(vac->rel, plan->rel_pages);
 
 	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
 	vac->do_index_cleanup = vac->do_index_vacuuming;
@@ -941,16 +941,14 @@ update_statistics(PvVacuum *vac)
 									   new_relminmxid));
 
 	/*
-	 * Workers may have made the map, or made it longer.  A process that believes
-	 * to know its length does not look again; to have it look costs two system
-	 * calls.
+	 * Workers may have created or extended the visibility map.  Core sends an
+	 * invalidation message then, and this process asks the kernel for the
+	 * length of the file again after it has processed that message.
 	 */
 	if (vac->result->workers_launched > 0)
-		RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
+		AcceptInvalidationMessages();
 	pv_map_count(vac->rel, rel_pages, &allvisible, &allfrozen);
 
-	/* or this and ANALYZE would open them again */
-	pv_keep_files_open(vac->rel);
 	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
 					   allfrozen, details->nindexes > 0, new_relfrozenxid,
 					   new_relminmxid, &frozenxid_updated, &minmulti_updated);

@@ -81,9 +81,12 @@
 #include "utils/timeout.h"
 #include "utils/wait_event.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/process.h"
+#include "base/ring.h"
 #include "base/settings.h"
+#include "base/wait.h"
 #include "entry/dispatch.h"
 #include "entry/run.h"
 #include "entry/runs.h"
@@ -530,21 +533,10 @@ static bool
 waits_for_our_pin(int leader_pid, Oid relid)
 {
 	PGPROC	   *leader = BackendPidGetProc(leader_pid);
-	bool		waiting = false;
 	bool		in_use = false;
 	Relation	rel;
 
-	if (leader == NULL || !OidIsValid(relid))
-		return false;
-
-	for (uint32 i = 0; i < ProcGlobal->allProcCount && !waiting; i++)
-	{
-		PGPROC	   *proc = &ProcGlobal->allProcs[i];
-
-		waiting = (proc == leader || proc->lockGroupLeader == leader) &&
-			(proc->wait_event_info & 0xFF000000) == PV_WAIT_BUFFER_PIN_EVENT;
-	}
-	if (!waiting)
+	if (leader == NULL || !OidIsValid(relid) || !pv_group_waits_for_pin(leader))
 		return false;
 
 	rel = RelationIdGetRelation(relid);
@@ -628,7 +620,7 @@ wait_for_leader(PvCall *call)
 
 		events = WaitLatch(MyLatch,
 						   WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						   DeadlockTimeout, PG_WAIT_EXTENSION);
+						   DeadlockTimeout, pv_wait_event(PV_EVENT_RUN));
 		ResetLatch(MyLatch);
 		if (events & WL_TIMEOUT)
 			check_deadlock(call);
@@ -724,9 +716,7 @@ attach_queue(shm_toc *toc, dsm_segment *segment)
  *
  * We connect as the bootstrap superuser and without the check of datallowconn:
  * the caller is connected, and its role may be one that cannot log in.  Then
- * its roles are installed, and none of this can be seen from SQL.  While the
- * settings are restored we say that we are a parallel worker, so that "role"
- * and "session_authorization" are taken as installed and not looked up.
+ * its roles are installed, and none of this can be seen from SQL.
  *
  * Core: parallel.c, ParallelWorkerMain.
  */
@@ -745,9 +735,7 @@ become_caller(shm_toc *toc, const PvLeaderShared *shared)
 
 	StartTransactionCommand();
 	RestoreLibraryState(shm_toc_lookup(toc, PV_KEY_LIBRARIES, false));
-	InitializingParallelWorker = true;
-	RestoreGUCState(shm_toc_lookup(toc, PV_KEY_GUC, false));
-	InitializingParallelWorker = false;
+	pv_restore_settings_of_caller(shm_toc_lookup(toc, PV_KEY_GUC, false));
 	CommitTransactionCommand();
 
 	/* messages go to the caller, which converts them for its client */
@@ -918,9 +906,9 @@ vacuum_relations(const PvRequest *request)
 	BufferAccessStrategy strategy;
 	List	   *relations;
 
-	PortalContext = AllocSetContextCreate(TopMemoryContext,
-										  "parvacuum run",
-										  ALLOCSET_DEFAULT_SIZES);
+	pv_set_portal_context(AllocSetContextCreate(TopMemoryContext,
+												"parvacuum run",
+												ALLOCSET_DEFAULT_SIZES));
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();

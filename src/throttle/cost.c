@@ -69,10 +69,10 @@
 #include "pgstat.h"
 #include "portability/instr_time.h"
 #include "storage/pmsignal.h"
-#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 
+#include "base/borrowed.h"
 #include "base/settings.h"
 #include "throttle/cost.h"
 
@@ -265,30 +265,6 @@ same_budget(const PvCostBudget *a, const PvCostBudget *b)
 }
 
 /*
- * How many of core's autovacuum workers are at work on a table, this one included.
- * They hold a snapshot then; a process that is gone does not.  The scheduler workers
- * are marked as autovacuum's as well, but are background workers, and which of
- * these a process is shows by the list that its PGPROC came from.  Read without a
- * lock: off by one for a moment does no harm.
- */
-static int
-count_autovacuum_workers(void)
-{
-	int			n = 0;
-
-	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
-	{
-		PGPROC	   *proc = &ProcGlobal->allProcs[i];
-
-		if ((proc->statusFlags & PROC_IS_AUTOVACUUM) != 0 &&
-			proc->procgloballist == &ProcGlobal->autovacFreeProcs &&
-			TransactionIdIsValid(proc->xmin))
-			n++;
-	}
-	return Max(n, 1);
-}
-
-/*
  * On 15, where core learns of a reload at the next table: put what it has changed in
  * place of what core allows.  A limit that autovacuum workers share is divided among
  * those there are.
@@ -301,7 +277,7 @@ correct_budget(PvCostBudget *budget)
 	if (!owns.limit && configured.limit != began_with.limit)
 	{
 		if (nautovacuum == 0 || ++nrefreshes % REFRESHES_PER_COUNT == 0)
-			nautovacuum = count_autovacuum_workers();
+			nautovacuum = pv_count_autovacuum_workers();
 		budget->limit = owns.delay ? configured.limit :
 			Max(1, configured.limit / nautovacuum);
 	}
