@@ -69,7 +69,9 @@ OBJS = \
 	src/store/deadtids.o \
 	src/store/space.o \
 	src/throttle/balance.o \
-	src/throttle/cost.o
+	src/throttle/cost.o \
+	src/throttle/cost_autovacuum.o \
+	src/throttle/cost_scheduler.o
 
 DATA = $(wildcard parvacuum--*.sql)
 PGFILEDESC = "parvacuum - VACUUM in parallel"

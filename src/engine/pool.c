@@ -230,7 +230,7 @@ init_segment(ParallelContext *pcxt)
 	double		delay = pv_vacuum_cost_delay;
 	int			limit = pv_vacuum_cost_limit;
 
-	if (!PV_CORE_RESETS_COSTS || !pv_cost_on_balance)
+	if (!PV_CORE_RESETS_COSTS || !pv_cost_uses_balance())
 	{
 		InitializeParallelDSM(pcxt);
 		return;
