@@ -8,7 +8,7 @@
  * version appears, its authors of core may have changed any of this, so each
  * argument must be checked again.
  *
- *	State of core					Who changes it here		Why
+ *	State of core					Process				Why
  *	PGPROC.statusFlags				scheduler worker		others treat it as autovacuum
  *	PGPROC.roleId, st_userid		workers, leaders		others see whom it acts for
  *	other processes' PGPROCs		read only, no lock		counts, waits
@@ -66,10 +66,10 @@
 /*
  * Sets status flags of this process.
  *
- * The flags stand twice in shared memory, and whoever computes a snapshot or a
- * horizon reads the copy in ProcGlobal under ProcArrayLock.  So both copies are
- * changed with that lock held exclusively.  This is what vacuum_rel() does on
- * 15, 16, 17, and 18, with the same two assignments.
+ * There are two copies of the flags in shared memory.  A process that computes a
+ * snapshot or a horizon reads the copy in ProcGlobal under ProcArrayLock.  So both
+ * copies are changed with that lock held exclusively.  On 15 to 18 vacuum_rel()
+ * does so with the same two assignments.
  *
  * Core: commands/vacuum.c, vacuum_rel.
  */
@@ -189,7 +189,7 @@ pv_process_show_identity(const PvIdentity *identity)
  *
  * Such a worker has a snapshot; a process that has ended does not.  The
  * scheduler's processes have PROC_IS_AUTOVACUUM as well, but are background
- * workers.  The free list that a PGPROC belongs to tells them apart.  On 15 to
+ * workers.  The free list that a PGPROC belongs to distinguishes them.  On 15 to
  * 18 it is fixed when the server starts.  The fields of other processes are
  * read without a lock, so the result may be wrong by one for a moment, which
  * does no harm to a share of a cost limit.
@@ -327,7 +327,7 @@ pv_set_portal_context(MemoryContext context)
  * ----------------------------------------------------------------
  */
 
-/* From now on core's delay point sleeps so long whenever so many units are used. */
+/* Has core's delay point sleep for usecs whenever units were used. */
 void
 pv_set_core_sleep(int64 units, int64 usecs)
 {

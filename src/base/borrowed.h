@@ -13,7 +13,7 @@
 #include "storage/proc.h"
 #include "utils/palloc.h"
 
-/* The role that a process acts for, as others see it; InvalidOid is nobody */
+/* The role that a process acts for, as others see it; InvalidOid: none */
 typedef struct PvIdentity
 {
 	Oid			role;			/* decides who may signal the process */

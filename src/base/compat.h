@@ -125,7 +125,7 @@
 #define PV_FREEZES_FOR_CHECKED_IMAGE \
 	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
 
-/* The size of core's ring if nobody asks for another, in kilobytes */
+/* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
 
 /* The word for reading a page in the report of a vacuum */
@@ -413,7 +413,7 @@ extern void pv_log_lp_unused(Relation rel, Buffer buf,
  * which is FreezeLimit or OldestXmin, and old MXIDs.  Returns false if there is
  * nothing to do.  Ratchets the trackers back.
  *
- * From PG 16 on core plans for OldestXmin in any case, tells whether the plan
+ * From PG 16 on core plans for OldestXmin in any case, reports whether the plan
  * has to be executed, and has trackers for both cases.
  */
 static inline bool

@@ -87,7 +87,7 @@ static BufferAccessStrategy ring = NULL;
 
 /*
  * Reads what the following vacuums depend on, when the worker starts and after
- * each reload.  In a database that nobody changes, a template or one that does
+ * each reload.  In a database that does not change, a template or one that does
  * not allow connections, everything is frozen at once, and then never again.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
@@ -404,7 +404,7 @@ vacuum_table(PvTableWork *work, Relation rel)
 	choose_budget(work);
 	next_xid = ReadNextTransactionId();
 	work->horizon = GetOldestNonRemovableTransactionId(rel);
-	work->nobody_looks = work->horizon == next_xid;
+	work->horizon_is_newest = work->horizon == next_xid;
 
 	become_owner(rel, &own);
 	pv_hook_tell_options(RelationGetRelid(rel), work->item.toast_parent, &work->effective);
@@ -436,7 +436,7 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	if (work->item.score.wraparound &&
 		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * max_age)
 		return true;
-	if (work->item.score.dead <= 1 || work->nobody_looks)
+	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, &after);
 	return after.dead > 1;

@@ -24,7 +24,7 @@ typedef struct PvTableWork
 	AutoVacOpts options;		/* the table's options autovacuum_* */
 	PvEffectiveOptions effective;	/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
-	bool		nobody_looks;	/* there was no older snapshot or transaction */
+	bool		horizon_is_newest;	/* no older snapshot or transaction then */
 	bool		vacuumed;
 	char	   *name;			/* qualified, for messages */
 } PvTableWork;

@@ -126,8 +126,8 @@ wait_for_locks(int ms)
  * No commit waits for its WAL, because on a slow disk that would be most of the time.  A
  * crash may lose statistics that ANALYZE has just written; it loses the counts that had
  * asked for them as well.  Until the WAL writer has flushed the commit, within a second by
- * default, nobody can set hint bits for XIDs that share a page of the commit log's LSNs with
- * it.  Sessions set them later, and the engine waits for them (engine/heap_scan.c).
+ * default, no process can set hint bits for XIDs whose status has the same LSN in the commit
+ * log.  Sessions set them later, and the engine flushes the WAL (engine/heap_scan.c).
  */
 static void
 fix_settings(void)

@@ -199,7 +199,7 @@ pv_cost_follow_reloads(void)
 
 /*
  * The same, for an autovacuum worker, whose budget also follows core's balancing.
- * own tells what no reload changes.
+ * own says which limits no reload changes.
  */
 void
 pv_cost_lead_autovacuum(const PvOwnCosts *own)

@@ -74,7 +74,7 @@ pv_cost_poll(void)
 		pv_cost_take_share();
 }
 
-/* Has this process used so many cost units that it has to sleep? */
+/* Has this process used enough cost units to have to sleep? */
 static inline bool
 pv_cost_is_owing(void)
 {

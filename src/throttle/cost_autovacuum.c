@@ -8,7 +8,7 @@
  * later.  An administrator changes the settings, which the leader then reads
  * (base/reload.c).
  *
- * From PG 16 on core tells the limits of the moment.  PG 15 differs:
+ * From PG 16 on core's functions return the current limits.  PG 15 differs:
  *
  *	- It stores its own limit and delay over ours whenever an autovacuum worker
  *	  has slept.  So such a leader takes its share by counting each page several
@@ -40,7 +40,7 @@
 #include "base/settings.h"
 #include "throttle/cost_autovacuum.h"
 
-/* Autovacuum workers are counted at one refresh out of so many */
+/* Autovacuum workers are counted again after that many refreshes */
 #define REFRESHES_PER_COUNT		256
 
 /* The state of the leader, valid while its mode is PV_COST_AUTOVACUUM */
@@ -82,7 +82,7 @@ pv_cost_of_autovacuum(PvCostBudget *budget)
 	budget->scale = pv_guc_autovacuum_cost_limit_scale;
 }
 
-/* The vacuum of a table begins.  own tells what no reload changes. */
+/* The vacuum of a table begins.  own says which limits no reload changes. */
 void
 pv_cost_autovacuum_begin(const PvOwnCosts *own)
 {
@@ -131,7 +131,7 @@ pv_cost_autovacuum_budget(PvCostBudget *budget)
 		correct_budget(budget);
 }
 
-/* Has each page counted so many times from now on; 1 restores the settings. */
+/* Multiplies what each page costs from now on; 1 restores the settings. */
 void
 pv_cost_weigh_pages(double times)
 {

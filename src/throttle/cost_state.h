@@ -73,7 +73,7 @@ typedef struct PvCostState
 
 extern PvCostState pv_cost;
 
-/* Microseconds, by a clock that nobody sets. */
+/* Microseconds, by a clock that cannot be set. */
 static inline int64
 pv_cost_now(void)
 {
