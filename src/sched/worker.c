@@ -32,19 +32,16 @@
 #include <time.h>
 
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 #include "base/borrowed.h"
 #include "base/compat.h"
@@ -303,16 +300,14 @@ finish_pass(bool even_if_busy)
 /*
  * Scans the database if this worker is to do so, else takes the first table of
  * the queue.  Returns false if there is no table for this worker.
- *
- * work is written before the PG_TRY block and by pv_table_do(), which gets its
- * address, so it need not be volatile.
  */
 static bool
 next_step(void)
 {
-	PvTableWork work = {0};
+	static PvTableWork work;	/* static, as it is read after an error */
 	bool		to_scan = pv_queue_begin_scan();
 
+	memset(&work, 0, sizeof(work));
 	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers), &work.item))
 		return false;
 
