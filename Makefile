@@ -16,13 +16,16 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.con
 
 MODULE_big = parvacuum
 OBJS = \
+	src/base/borrowed.o \
 	src/base/compat.o \
 	src/base/dsm.o \
 	src/base/guard.o \
 	src/base/process.o \
 	src/base/reload.o \
+	src/base/ring.o \
 	src/base/settings.o \
 	src/base/shmem.o \
+	src/base/tidstore.o \
 	src/base/wait.o \
 	src/base/window.o \
 	src/engine/dispense.o \
@@ -88,7 +91,9 @@ OBJS = \
 	src/store/deadtids_write.o \
 	src/store/space.o \
 	src/throttle/balance.o \
-	src/throttle/cost.o
+	src/throttle/cost.o \
+	src/throttle/cost_autovacuum.o \
+	src/throttle/cost_scheduler.o
 
 DATA = $(wildcard parvacuum--*.sql)
 PGFILEDESC = "parvacuum - VACUUM in parallel"

@@ -1,17 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * compat.c
- *	  What each major version of PostgreSQL does in its own way, to a heap page
- *	  above all.
+ *	  What each major version of PostgreSQL does in its own way, above all to a
+ *	  heap page.
  *
- * Leader and workers run this, with a cleanup lock on the page (pruning) or an
- * exclusive one (removing line pointers).
+ * Leader and workers change heap pages here, with a cleanup lock on the page
+ * (pruning) or an exclusive lock (removing line pointers).
  *
- * From PG 17 on pruning and freezing have one WAL record together, which removing
- * line pointers uses as well.  Before, each has its own, and the two describe the page
- * one after the other.  A record that has an image of the page must suffice without it:
- * where no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that images may
- * be taken out of the archive.
+ *		version		WAL records
+ *		15, 16		one for pruning, one for freezing, one for line pointers that
+ *					become unused; each describes the page as the one before left it
+ *		17, 18		one for pruning and freezing together; line pointers that become
+ *					unused have a record of the same kind
+ *
+ * A record that has an image of the page must suffice without the image.  While
+ * no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that images
+ * may be removed from archived WAL.
  *
  * What must follow the back branches: the oldest_xmin argument of
  * heap_page_prune() (15.8, 16.4), and the format of the records written here.
@@ -25,14 +29,21 @@
 #include "access/transam.h"
 #include "access/xloginsert.h"
 #include "postmaster/bgworker_internals.h"
+#include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
 
+/* ----------------------------------------------------------------
+ *		Heap pages
+ * ----------------------------------------------------------------
+ */
+
 /*
- * Compute the cutoffs of a vacuum; returns whether it is aggressive.  Leader
- * only, once, and before the relation's size is read.
+ * Computes the cutoffs of a vacuum, and returns whether it is aggressive.  The
+ * leader calls this once, before it reads the size of the relation.
+ *
  * Core: commands/vacuum.c, vacuum_set_xid_limits (15), vacuum_get_cutoffs.
  */
 bool
@@ -56,11 +67,51 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 }
 
 /*
- * Have core prune a page, HOT chains and all; from PG 17 on freeze what it finds
- * worth it as well, and where there are no indexes leave nothing dead, as that goes
- * into the same record.  The caller holds a cleanup lock.  *off_loc follows the tuple
- * being worked on, for error messages.  Returns the number of tuples removed, and
- * sets *nfrozen to that of those frozen.
+ * The conflict horizon of a record that freezes tuples of a page: the newest XID
+ * that no query on a standby may consider as running any more, or
+ * InvalidTransactionId if freezing conflicts with no query.
+ *
+ *		version			page is all-frozen			otherwise
+ *		15				newest_xmin, at least		the last XID before
+ *						the other one				FreezeLimit
+ *		16, 17, 18		newest_xmin					the last XID before
+ *													OldestXmin
+ *
+ * "All-frozen" means all-visible and all-frozen with this record, apart from
+ * dead items.  newest_xmin is the newest inserter that was not frozen before; it
+ * is InvalidTransactionId if nothing but xmax is frozen.
+ *
+ * PG 15 freezes what is before FreezeLimit, and logs that.  A page that we
+ * freeze as a whole has newer inserters as well; their horizon is the one that
+ * core logs when it marks the page all-visible.
+ *
+ * Core: access/heap/vacuumlazy.c (15, 16), lazy_scan_prune;
+ * access/heap/pruneheap.c (17), heap_page_prune_and_freeze.
+ */
+TransactionId
+pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
+				  TransactionId newest_xmin)
+{
+#if PG_VERSION_NUM >= 160000
+	TransactionId horizon = cutoffs->OldestXmin;
+
+	TransactionIdRetreat(horizon);
+	return all_frozen ? newest_xmin : horizon;
+#else
+	TransactionId horizon = cutoffs->FreezeLimit;
+
+	TransactionIdRetreat(horizon);
+	return all_frozen && TransactionIdFollows(newest_xmin, horizon) ?
+		newest_xmin : horizon;
+#endif
+}
+
+/*
+ * Has core prune a page, HOT chains included.  From PG 17 on core also freezes
+ * what it finds worth freezing, and without indexes leaves nothing dead, because
+ * all of that goes into one record.  The caller holds a cleanup lock.  *off_loc
+ * is the offset of the tuple at hand, for error messages.  Returns the number of
+ * tuples removed, and sets *nfrozen to the number of tuples frozen.
  */
 int
 pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
@@ -92,9 +143,9 @@ pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
 #if PG_VERSION_NUM >= 170000
 
 /*
- * Prune and freeze a page as planned, and WAL-log it.  The caller holds a cleanup
- * lock.  Both are in one record, with the newer one of the two conflict horizons.
- * freeze_horizon counts only if there is something to freeze.
+ * Prunes and freezes a page as planned, and WAL-logs both in one record, with
+ * the newer one of the two conflict horizons.  freeze_horizon counts only if
+ * there is something to freeze.  The caller holds a cleanup lock.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -127,10 +178,10 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 }
 
 /*
- * WAL-log that line pointers of a page went from dead to unused.  The caller
+ * WAL-logs that line pointers of a page went from dead to unused.  The caller
  * holds an exclusive lock, has made the change and marked the buffer dirty, and
- * is still in its critical section.  The record carries no conflict horizon:
- * the one that made the items dead did.
+ * is still in its critical section.  The record needs no conflict horizon,
+ * because the record that made the items dead had it.
  */
 void
 pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
@@ -142,9 +193,7 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 
 #else							/* before PG 17 */
 
-/*
- * WAL-log changes of line pointers.
- */
+/* WAL-logs changes of line pointers by pruning. */
 static void
 log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 {
@@ -179,9 +228,9 @@ log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 }
 
 /*
- * Freeze a page and WAL-log that by itself.  The record makes the change safe
- * against truncation of pg_xact.  PG 16 has a function for all of it.  The record of
- * PG 15 has the XID after the conflict horizon.
+ * Freezes tuples of a page, and WAL-logs that in a record of its own, which
+ * makes the change safe against truncation of pg_xact.  PG 16 has a function for
+ * all of it.  The record of PG 15 has the XID after the conflict horizon.
  */
 static void
 freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
@@ -217,11 +266,9 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 }
 
 /*
- * Prune and freeze a page as planned, and WAL-log it.  The caller holds a cleanup
- * lock.
- *
- * Pruning and freezing have a record each, and each is logged before the next
- * change, so that it describes the page as it is then.
+ * The same on PG 15 and 16.  Pruning and freezing have a record each.  The first
+ * one is logged before the second change, so that it describes the page as it
+ * is then.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -245,12 +292,7 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 		freeze_and_log(rel, buf, freeze_horizon, frozen, nfrozen);
 }
 
-/*
- * WAL-log that line pointers of a page went from dead to unused.  The caller
- * holds an exclusive lock, has made the change and marked the buffer dirty, and
- * is still in its critical section.  The record carries no conflict horizon:
- * the one that made the items dead did.
- */
+/* The same, with the record of PG 15 and 16. */
 void
 pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 {
@@ -270,53 +312,137 @@ pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
 
 #endif							/* before PG 17 */
 
-/*
- * Plan each participant's ring of buffers, in kilobytes; 0 for none.  bstrategy is what
- * the caller of a vacuum has, and limit what holds for the table where the caller has
- * not asked for a size.  All together take an eighth of shared buffers at most, as core
- * has it for one ring.
+
+/* ----------------------------------------------------------------
+ *		Cost-based delay
+ * ----------------------------------------------------------------
  */
-int
-pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)
-{
-	int			asked = pv_ring_asked_for(bstrategy);
-
-	if (asked >= 0)
-		limit = asked;
-	if (bstrategy == NULL || limit == 0)
-		return 0;
-	limit = Min(limit, NBuffers / 8 * (BLCKSZ / 1024));
-
-	/* of less than a block core makes none */
-	return Max(limit / participants, BLCKSZ / 1024);
-}
 
 /*
- * Make a ring of about so many kilobytes, 0 for none.  A part of it is a ring
- * of core's.
+ * Has what follows in this session, which is not a VACUUM, delayed by the
+ * settings of the session.  Core: commands/vacuum.c, vacuum.
  */
 void
-pv_ring_create(PvRing *ring, int size_kb)
+pv_apply_cost_settings(void)
 {
-	memset(ring, 0, sizeof(*ring));
-	if (size_kb == 0)
-		return;
-
 #if PG_VERSION_NUM >= 160000
-	ring->nparts = 1;
-	ring->parts = palloc(sizeof(BufferAccessStrategy));
-	ring->parts[0] = GetAccessStrategyWithSize(BAS_VACUUM, size_kb);
+	VacuumFailsafeActive = false;
+	VacuumUpdateCosts();
 #else
-	ring->nparts = Max(1, size_kb / PV_RING_PART_KB);
-	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
-	for (int i = 0; i < ring->nparts; i++)
-		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);
+	VacuumCostActive = VacuumCostDelay > 0;
 #endif
 }
 
 /*
- * A setting, or NULL if the server does not know the name.  PG 16 has a function for
- * that; on 15 the two settings that had other names long ago are not found by these.
+ * The cost limits of this autovacuum worker, by the settings and by core's
+ * balancing, which are in effect then.  Takes no lock, except that PG 16 and
+ * later take a shared one to log at DEBUG2.
+ *
+ * On 15 core knows the limits as they were when the worker began the table.
+ */
+void
+pv_autovacuum_cost_settings(double *delay, int *limit)
+{
+#if PG_VERSION_NUM >= 160000
+	bool		active = VacuumCostActive;
+
+	VacuumUpdateCosts();
+	VacuumCostActive = active;
+#else
+	AutoVacuumUpdateDelay();
+#endif
+	*delay = pv_vacuum_cost_delay;
+	*limit = pv_vacuum_cost_limit;
+}
+
+/*
+ * The limit alone, which changes when other autovacuum workers start and end.
+ */
+int
+pv_autovacuum_cost_limit(void)
+{
+#if PG_VERSION_NUM >= 160000
+	AutoVacuumUpdateCostLimit();
+#else
+	AutoVacuumUpdateDelay();
+#endif
+	return pv_vacuum_cost_limit;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Statistics, progress, settings
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * What the cumulative statistics have counted of a table, and when it was last
+ * vacuumed or analyzed, 0 if never.  Returns false if they do not know the
+ * table.  Waits for no other process.  PG 16 renamed the members.
+ */
+bool
+pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
+						 double *modified, TimestampTz *done_at)
+{
+	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
+
+	if (entry == NULL)
+		return false;
+#if PG_VERSION_NUM >= 160000
+	*dead = entry->dead_tuples;
+	*inserted = entry->ins_since_vacuum;
+	*modified = entry->mod_since_analyze;
+	*done_at = Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
+				   Max(entry->last_analyze_time, entry->last_autoanalyze_time));
+#else
+	*dead = entry->n_dead_tuples;
+	*inserted = entry->inserts_since_vacuum;
+	*modified = entry->changes_since_analyze;
+	*done_at = Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
+				   Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
+#endif
+	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
+		pfree(entry);
+	return true;
+}
+
+bool
+pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
+				double *modified)
+{
+	TimestampTz done_at;
+
+	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified, &done_at);
+}
+
+/*
+ * Shows the progress of the store of dead TIDs.  From PG 17 on the view has
+ * bytes and numbers of item identifiers.  Before, it has numbers of dead tuples
+ * only.  Then the maximum is what the limit would hold if all were stored as
+ * compactly as those that are there.
+ */
+void
+pv_progress_store(Size bytes, int64 items, Size limit)
+{
+#if PG_VERSION_NUM >= 170000
+	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES, limit);
+	pgstat_progress_update_param(PROGRESS_VACUUM_DEAD_TUPLE_BYTES, bytes);
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS, items);
+#else
+	double		bytes_per_item = sizeof(ItemPointerData);
+
+	if (items > 0)
+		bytes_per_item = Min(bytes_per_item, (double) bytes / items);
+	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLES,
+								 Max((int64) (limit / bytes_per_item), items));
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_TUPLES, items);
+#endif
+}
+
+/*
+ * Returns the setting, or NULL if the server does not know its name.  PG 16 has
+ * a function for that.  On 15 the few settings that were renamed long ago are not
+ * found by their old names.
  */
 struct config_generic *
 pv_find_setting(const char *name)
@@ -336,8 +462,8 @@ pv_find_setting(const char *name)
 }
 
 /*
- * Has the postmaster a background worker of that type?  RegisterBackgroundWorker()
- * does not tell.  Postmaster only.
+ * Has the postmaster registered a background worker of that type?  Only for the
+ * postmaster, because RegisterBackgroundWorker() does not return that.
  */
 bool
 pv_is_registered(const char *type)
@@ -360,4 +486,73 @@ pv_is_registered(const char *type)
 			return true;
 	}
 	return false;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Rights
+ * ----------------------------------------------------------------
+ */
+
+/* PG 16 has one function for the owners of all kinds of objects. */
+bool
+pv_owns_relation(Oid relid, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, role);
+#else
+	return pg_class_ownercheck(relid, role);
+#endif
+}
+
+bool
+pv_owns_database(Oid database, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, database, role);
+#else
+	return pg_database_ownercheck(database, role);
+#endif
+}
+
+/*
+ * May the role vacuum the table?  From PG 17 on that is a privilege, which the
+ * owner has unless it was revoked.
+ */
+bool
+pv_may_maintain(Oid relid, Oid role)
+{
+#if PG_VERSION_NUM >= 170000
+	return pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK;
+#else
+	return pv_owns_relation(relid, role);
+#endif
+}
+
+/*
+ * May the role vacuum all tables?  PG 17 has a predefined role for that; before,
+ * only superusers may.
+ */
+bool
+pv_may_maintain_all(Oid role)
+{
+#if PG_VERSION_NUM >= 170000
+	return has_privs_of_role(role, ROLE_PG_MAINTAIN);
+#else
+	return superuser_arg(role);
+#endif
+}
+
+/*
+ * May the current role cancel an autovacuum worker?  PG 18 has a predefined role
+ * for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
+ */
+bool
+pv_may_signal_autovacuum(void)
+{
+#if PG_VERSION_NUM >= 180000
+	return has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER);
+#else
+	return superuser();
+#endif
 }

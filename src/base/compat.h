@@ -3,10 +3,16 @@
  * compat.h
  *	  Everything that differs between PostgreSQL's major versions.
  *
- * Only this file and base/compat.c name PG_VERSION_NUM.  Callers write the
- * newest signature; where an older server lacks something, it is made up for
- * here.  A difference of a few lines is an inline function below; the work on
- * a heap page, which each major does in its own way, is in base/compat.c.
+ * Only this file and base/compat.c name PG_VERSION_NUM.  Other files write the
+ * newest signature of core's functions; for an older server this file or
+ * compat.c supplies what is missing.  A difference of a few lines is an inline
+ * function here.  The changes of heap pages, which each major version does in
+ * its own way, are in compat.c.
+ *
+ * In this order: feature flags, types, functions that were renamed or got other
+ * arguments, functions that behave differently, rights.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
@@ -31,19 +37,19 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
-#include "storage/smgr.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
+#include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
 /*
- * heap_page_prune() got another argument in 15.8 and 16.4, and these releases also
- * cured the endless loop that a horizon moving backwards could cause.  A server
- * older than the headers is refused at start.
+ * heap_page_prune() got another argument in 15.8 and 16.4, and these releases
+ * also fixed the endless loop that a horizon moving backwards could cause.  A
+ * server older than its headers is refused at start.
  */
 #if PG_VERSION_NUM < 150008 || (PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
 #error "parvacuum needs the headers of PostgreSQL 15.8, 16.4, 17 or 18, or of a later minor release"
@@ -58,6 +64,78 @@
 #else
 #define PV_MIN_SERVER_VERSION	150008
 #endif
+
+
+/* ----------------------------------------------------------------
+ *		Feature flags
+ *
+ * Each is 0 or 1, and may be used in #if and in code.
+ * ----------------------------------------------------------------
+ */
+
+/* Core's delay point overwrites an autovacuum worker's cost limit and delay */
+#define PV_CORE_RESETS_COSTS	(PG_VERSION_NUM < 160000)
+
+/* Core freezes all that it can on a page where it has to freeze something */
+#define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
+
+/*
+ * The record that marks a page all-frozen in the visibility map has no conflict
+ * horizon, because the record that froze the page had it
+ */
+#define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
+
+/* Rings of buffers can have any size */
+#define PV_HAS_RING_SIZES		(PG_VERSION_NUM >= 160000)
+
+/* The report of a vacuum has what was frozen */
+#define PV_REPORTS_FROZEN		(PG_VERSION_NUM >= 160000)
+
+/* Core's pruning freezes as well, in the same record */
+#define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
+
+/* ... and without indexes dead line pointers become unused in that record, too */
+#define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
+
+/* Core's store of dead TIDs is a TidStore */
+#define PV_HAS_TIDSTORE			(PG_VERSION_NUM >= 170000)
+
+/* There are read streams */
+#define PV_HAS_READ_STREAMS		(PG_VERSION_NUM >= 170000)
+
+/* There is the setting transaction_timeout */
+#define PV_HAS_TRANSACTION_TIMEOUT	(PG_VERSION_NUM >= 170000)
+
+/* VACUUM of a table vacuums its inheritance children, too */
+#define PV_VACUUMS_CHILDREN		(PG_VERSION_NUM >= 180000)
+
+/* The report of a vacuum has what was set in the visibility map */
+#define PV_REPORTS_MAP			(PG_VERSION_NUM >= 180000)
+
+/*
+ * A normal vacuum reads some all-visible pages, until too large a share of a
+ * region's pages could not be frozen
+ */
+#define PV_SCANS_EAGERLY		(PG_VERSION_NUM >= 180000)
+
+/*
+ * In PG 16 core freezes a page if pruning has logged an image of it for any
+ * reason, to check the record by included
+ */
+#define PV_FREEZES_FOR_CHECKED_IMAGE \
+	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
+
+/* The default size of core's ring, in kilobytes */
+#define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
+
+/* The word for reading a page in the report of a vacuum */
+#define PV_READS_ARE_CALLED		(PG_VERSION_NUM >= 180000 ? "reads" : "misses")
+
+
+/* ----------------------------------------------------------------
+ *		Types
+ * ----------------------------------------------------------------
+ */
 
 #if PG_VERSION_NUM >= 160000
 typedef struct VacuumCutoffs PvCutoffs;
@@ -74,10 +152,17 @@ typedef struct PvCutoffs
 } PvCutoffs;
 #endif
 
-/* What pruning does to the line pointers of a page. */
+/* The plan to freeze one tuple, which PG 16 renamed */
+#if PG_VERSION_NUM >= 160000
+typedef HeapTupleFreeze PvFreezePlan;
+#else
+typedef xl_heap_freeze_tuple PvFreezePlan;
+#endif
+
+/* What pruning does to the line pointers of a page */
 typedef struct PvPrunePlan
 {
-	TransactionId removed_xid;	/* newest XID that goes with the tuples */
+	TransactionId removed_xid;	/* newest XID of the tuples that are removed */
 	int			nredirected;
 	int			ndead;
 	int			nunused;
@@ -100,125 +185,28 @@ pv_plan_redirect(PvPrunePlan *plan, OffsetNumber from, OffsetNumber to)
 	plan->nredirected++;
 }
 
-/* PG 16 renamed the plan to freeze one tuple. */
-#if PG_VERSION_NUM >= 160000
-typedef HeapTupleFreeze PvFreezePlan;
+/* PG 18 lets a read stream submit several reads at once. */
+#if PG_VERSION_NUM >= 180000
+#define PV_READ_STREAM_BATCHES	READ_STREAM_USE_BATCHING
 #else
-typedef xl_heap_freeze_tuple PvFreezePlan;
+#define PV_READ_STREAM_BATCHES	0
 #endif
 
-/*
- * From PG 16 on core freezes all that it can on a page where it has to freeze
- * something; before, only that.
- */
-#define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
-
-/*
- * From PG 17 on core's pruning freezes as well, and the line pointers of a table
- * without indexes become unused with it, all in one record.
- */
-#define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
-#define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
-
-/*
- * In PG 16 core freezes where pruning has logged an image for whatever reason, to
- * check the record by, too.
- */
-#define PV_FREEZES_FOR_CHECKED_IMAGE \
-	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
-
-/*
- * From PG 16 on the record that marks a page all-frozen in the map has no conflict
- * horizon, since the one that froze the page had it.
- */
-#define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
-
-/*
- * The conflict horizon of a record that freezes tuples of a page: the newest XID that
- * a query on a standby must not take for running any more, or InvalidTransactionId
- * if freezing conflicts with no query.
- *
- * From PG 16 on it is newest_xmin, the newest inserter that was not frozen before, if
- * the page is all-visible and all-frozen with this record, apart from its dead items.
- * That is InvalidTransactionId if nothing but xmax is frozen.  Otherwise it is the
- * last XID before OldestXmin.
- *
- * PG 15 freezes what is before FreezeLimit, and logs that.  A page that is frozen whole
- * has newer inserters as well.  Their horizon is the one that core logs when it marks
- * the page all-visible.
- * Core: access/heap/vacuumlazy.c (15, 16), lazy_scan_prune;
- * access/heap/pruneheap.c (17), heap_page_prune_and_freeze.
- */
-static inline TransactionId
-pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
-				  TransactionId newest_xmin)
-{
+/* A table and its TOAST table; PG 16 allows to leave the table out. */
 #if PG_VERSION_NUM >= 160000
-	TransactionId horizon = cutoffs->OldestXmin;
-
-	TransactionIdRetreat(horizon);
-	return all_frozen ? newest_xmin : horizon;
+#define PV_VACOPT_PROCESS_ALL	(VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST)
 #else
-	TransactionId horizon = cutoffs->FreezeLimit;
-
-	TransactionIdRetreat(horizon);
-	return all_frozen && TransactionIdFollows(newest_xmin, horizon) ?
-		newest_xmin : horizon;
-#endif
-}
-
-extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
-						   PvCutoffs *cutoffs);
-extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
-						  GlobalVisState *vistest, bool has_indexes,
-						  int *nfrozen, OffsetNumber *off_loc);
-extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-								TransactionId freeze_horizon,
-								PvFreezePlan *frozen, int nfrozen);
-extern void pv_log_lp_unused(Relation rel, Buffer buf,
-							 OffsetNumber *unused, int nunused);
-
-/* PG 16 renamed what identifies a table's files. */
-#if PG_VERSION_NUM >= 160000
-typedef RelFileLocatorBackend PvRelFileBackend;
-#define pv_smgr_file(reln)		((reln)->smgr_rlocator)
-#else
-typedef RelFileNodeBackend PvRelFileBackend;
-#define pv_smgr_file(reln)		((reln)->smgr_rnode)
+#define PV_VACOPT_PROCESS_ALL	VACOPT_PROCESS_TOAST
 #endif
 
-/*
- * Add a page of zeroes to a fork, and pin it.  The caller holds the lock for extension.
- */
-static inline Buffer
-pv_extend_fork(Relation rel, ForkNumber fork)
-{
-#if PG_VERSION_NUM >= 160000
-	return ExtendBufferedRel(BMR_REL(rel), fork, NULL, EB_SKIP_EXTENSION_LOCK);
-#else
-	return ReadBufferExtended(rel, fork, P_NEW, RBM_NORMAL, NULL);
-#endif
-}
-
-/*
- * Have the table's files stay open until the transaction ends when the entry of the
- * relation cache is made anew: it finds them again.
- * Core: utils/rel.h, RelationCloseSmgr, which closes them.
- */
-static inline void
-pv_keep_files_open(Relation rel)
-{
-	if (rel->rd_smgr == NULL)
-		return;
+/* PG 17 renamed the class of the wait for a pin. */
 #if PG_VERSION_NUM >= 170000
-	smgrunpin(rel->rd_smgr);
-	rel->rd_smgr = NULL;
+#define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFERPIN
 #else
-	smgrclearowner(&rel->rd_smgr, rel->rd_smgr);
+#define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFER_PIN
 #endif
-}
 
-/* PG 16 split the working copies of these from the settings. */
+/* PG 16 separated the values that are in effect from the settings. */
 #if PG_VERSION_NUM >= 160000
 #define pv_vacuum_cost_delay	vacuum_cost_delay
 #define pv_vacuum_cost_limit	vacuum_cost_limit
@@ -227,125 +215,37 @@ pv_keep_files_open(Relation rel)
 #define pv_vacuum_cost_limit	VacuumCostLimit
 #endif
 
-/*
- * Have what follows in this session, which is no VACUUM, delayed as its settings
- * say.  Core: commands/vacuum.c, vacuum().
+
+/* ----------------------------------------------------------------
+ *		Renamed, or with other arguments
+ * ----------------------------------------------------------------
  */
-static inline void
-pv_apply_cost_settings(void)
-{
-#if PG_VERSION_NUM >= 160000
-	VacuumFailsafeActive = false;
-	VacuumUpdateCosts();
-#else
-	VacuumCostActive = VacuumCostDelay > 0;
-#endif
-}
 
-/*
- * What this autovacuum worker's cost limits are, by the settings and core's
- * balancing.  Takes no lock, or, to log at DEBUG2, a shared one.
- *
- * On 15 core knows the limits as they were when the worker came to the table, and
- * stores them into the variables above by itself, too, whenever it has slept.
- */
-#define PV_CORE_RESETS_COSTS	(PG_VERSION_NUM < 160000)
+extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
+						   PvCutoffs *cutoffs);
 
-static inline void
-pv_autovacuum_cost_settings(double *delay, int *limit)
-{
-#if PG_VERSION_NUM >= 160000
-	bool		active = VacuumCostActive;
-
-	VacuumUpdateCosts();
-	VacuumCostActive = active;
-#else
-	AutoVacuumUpdateDelay();
-#endif
-	*delay = pv_vacuum_cost_delay;
-	*limit = pv_vacuum_cost_limit;
-}
-
-/*
- * The limit alone, which changes as other autovacuum workers come and go.
- */
-static inline int
-pv_autovacuum_cost_limit(void)
-{
-#if PG_VERSION_NUM >= 160000
-	AutoVacuumUpdateCostLimit();
-#else
-	AutoVacuumUpdateDelay();
-#endif
-	return pv_vacuum_cost_limit;
-}
-
-/* PG 16 has a flag of its own for the failsafe. */
-static inline void
-pv_set_failsafe(bool active)
-{
-#if PG_VERSION_NUM >= 160000
-	VacuumFailsafeActive = active;
-#endif
-}
-
-/* A setting, or NULL if the server does not know the name. */
-extern struct config_generic *pv_find_setting(const char *name);
-
-extern bool pv_is_registered(const char *type);
-
-/* PG 18 vacuums a table's children with it, not only a partitioned table's. */
-#define PV_VACUUMS_CHILDREN		(PG_VERSION_NUM >= 180000)
-
-/* PG 17 added a setting. */
-#define PV_HAS_TRANSACTION_TIMEOUT	(PG_VERSION_NUM >= 170000)
-
-/* Does a commit without an XID wake the WAL writer for each page of WAL? */
-#define PV_COMMIT_WAKES_WAL_WRITER	(PG_VERSION_NUM < 170000)
-
-/* PG 18 added an argument. */
+/* PG 18 added is_analyze. */
 #if PG_VERSION_NUM >= 180000
 #define pv_delay_point()		vacuum_delay_point(false)
 #else
 #define pv_delay_point()		vacuum_delay_point()
 #endif
 
-/*
- * PG 18 shows how long a vacuum has slept, if it is told to.  A parallel worker
- * reports that to its leader now and then, and the rest when it ends.
- */
-#if PG_VERSION_NUM >= 180000
-#define PV_TRACK_DELAYS			(&track_cost_delay_timing)
-#define pv_tracks_delays()		track_cost_delay_timing
-#define pv_delay_ms() \
-	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
-#else
-#define PV_TRACK_DELAYS			NULL
-#define pv_tracks_delays()		false
-#define pv_delay_ms()			0.0
-#endif
-
-/*
- * What a report of a vacuum has: PG 16 added what was frozen, PG 18 what was set in
- * the visibility map, and another word for reading a page.
- */
-#define PV_REPORTS_FROZEN		(PG_VERSION_NUM >= 160000)
-#define PV_REPORTS_MAP			(PG_VERSION_NUM >= 180000)
-#define PV_READS_ARE_CALLED		(PG_VERSION_NUM >= 180000 ? "reads" : "misses")
-
-static inline void
-pv_report_rest_of_delays(void)
+/* PG 16 passes struct VacuumCutoffs. */
+static inline bool
+pv_failsafe_check(const PvCutoffs *cutoffs)
 {
-#if PG_VERSION_NUM >= 180000
-	if (parallel_vacuum_worker_delay_ns > 0)
-		pgstat_progress_parallel_incr_param(PROGRESS_VACUUM_DELAY_TIME,
-											parallel_vacuum_worker_delay_ns);
+#if PG_VERSION_NUM >= 160000
+	return vacuum_xid_failsafe_check(cutoffs);
+#else
+	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid,
+									 cutoffs->relminmxid);
 #endif
 }
 
 /*
- * Does this tuple hold an XID or MXID that this vacuum should remove?
- * Ratchets the trackers back.  PG 16 renamed heap_tuple_would_freeze().
+ * Does the tuple have an XID or MXID that this vacuum should remove?  Ratchets
+ * the trackers back.  PG 16 renamed heap_tuple_would_freeze().
  */
 static inline bool
 pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
@@ -363,13 +263,158 @@ pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 #endif
 }
 
+/* PG 16 renamed HeapTupleHeaderAdvanceLatestRemovedXid(). */
+static inline void
+pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
+{
+#if PG_VERSION_NUM >= 160000
+	HeapTupleHeaderAdvanceConflictHorizon(htup, xid);
+#else
+	HeapTupleHeaderAdvanceLatestRemovedXid(htup, xid);
+#endif
+}
+
+/* PG 16 added heaprel. */
+static inline void
+pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
+			   double num_heap_tuples, bool estimated_count,
+			   BufferAccessStrategy bstrategy)
+{
+	memset(info, 0, sizeof(*info));
+	info->index = index;
+#if PG_VERSION_NUM >= 160000
+	info->heaprel = heaprel;
+#endif
+	info->analyze_only = false;
+	info->report_progress = false;
+	info->estimated_count = estimated_count;
+	info->message_level = DEBUG2;
+	info->num_heap_tuples = num_heap_tuples;
+	info->strategy = bstrategy;
+}
+
+/* PG 16 added heaprel. */
+static inline bool
+pv_btree_page_is_recyclable(Relation heaprel, Page page)
+{
+#if PG_VERSION_NUM >= 160000
+	return BTPageIsRecyclable(page, heaprel);
+#else
+	return BTPageIsRecyclable(page);
+#endif
+}
+
+/* PG 16 added vac_context, for what lives until the end of the command. */
+static inline void
+pv_vacuum(List *relations, VacuumParams *params, BufferAccessStrategy bstrategy,
+		  MemoryContext vac_context)
+{
+#if PG_VERSION_NUM >= 160000
+	vacuum(relations, params, bstrategy, vac_context, true);
+#else
+	vacuum(relations, params, bstrategy, true);
+#endif
+}
+
+/* PG 18 added num_all_frozen_pages. */
+static inline void
+pv_update_relstats(Relation rel, BlockNumber num_pages, double num_tuples,
+				   BlockNumber num_all_visible_pages,
+				   BlockNumber num_all_frozen_pages, bool hasindex,
+				   TransactionId frozenxid, MultiXactId minmulti,
+				   bool *frozenxid_updated, bool *minmulti_updated)
+{
+	vac_update_relstats(rel, num_pages, num_tuples, num_all_visible_pages,
+#if PG_VERSION_NUM >= 180000
+						num_all_frozen_pages,
+#endif
+						hasindex, frozenxid, minmulti,
+						frozenxid_updated, minmulti_updated, false);
+}
+
+/* PG 18 added the start time. */
+static inline void
+pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
+				 PgStat_Counter dead, TimestampTz starttime)
+{
+#if PG_VERSION_NUM >= 180000
+	pgstat_report_vacuum(relid, shared, live, dead, starttime);
+#else
+	pgstat_report_vacuum(relid, shared, live, dead);
+#endif
+}
+
+/* PG 17 counts the time of shared blocks apart from that of local ones. */
+static inline instr_time
+pv_block_read_time(const BufferUsage *usage)
+{
+#if PG_VERSION_NUM >= 170000
+	return usage->shared_blk_read_time;
+#else
+	return usage->blk_read_time;
+#endif
+}
+
+static inline instr_time
+pv_block_write_time(const BufferUsage *usage)
+{
+#if PG_VERSION_NUM >= 170000
+	return usage->shared_blk_write_time;
+#else
+	return usage->blk_write_time;
+#endif
+}
+
+/* How often the WAL buffers were full, which PG 18 counts; before, -1. */
+static inline int64
+pv_wal_buffers_full(const WalUsage *usage)
+{
+#if PG_VERSION_NUM >= 180000
+	return usage->wal_buffers_full;
+#else
+	return -1;
+#endif
+}
+
+/* PG 17 replaced IsAutoVacuumWorkerProcess(). */
+static inline bool
+pv_is_autovacuum_worker(void)
+{
+	return MyBackendType == B_AUTOVAC_WORKER;
+}
+
+extern bool pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
+									 double *inserted, double *modified,
+									 TimestampTz *done_at);
+extern bool pv_fetch_counts(bool shared, Oid relid, double *dead,
+							double *inserted, double *modified);
+extern struct config_generic *pv_find_setting(const char *name);
+extern bool pv_is_registered(const char *type);
+
+
+/* ----------------------------------------------------------------
+ *		Other behaviour: heap pages
+ * ----------------------------------------------------------------
+ */
+
+extern TransactionId pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
+									   TransactionId newest_xmin);
+extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
+						  GlobalVisState *vistest, bool has_indexes,
+						  int *nfrozen, OffsetNumber *off_loc);
+extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
+								TransactionId freeze_horizon,
+								PvFreezePlan *frozen, int nfrozen);
+extern void pv_log_lp_unused(Relation rel, Buffer buf,
+							 OffsetNumber *unused, int nunused);
+
 /*
- * Plan to remove from a tuple that stays all XIDs older than freeze_cutoff, which
- * is FreezeLimit or OldestXmin, and old MXIDs.  False if nothing is to be done.
- * Ratchets the trackers back.
+ * Plans to remove from a tuple that stays all XIDs older than freeze_cutoff,
+ * which is FreezeLimit or OldestXmin, and old MXIDs.  Returns false if there is
+ * nothing to do.  Ratchets the trackers back.
  *
- * PG 16 plans for OldestXmin in any case, says whether the plan has to be carried
- * out, and has trackers for both cases.
+ * From PG 16 on core plans for OldestXmin in any case, reports whether the plan
+ * has to be executed, and has trackers for both cases.
  */
 static inline bool
 pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
@@ -406,9 +451,7 @@ pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 #endif
 }
 
-/*
- * The same for a tuple that has nothing but an inserter, which is committed.
- */
+/* The same for a tuple with nothing but an inserter, which is committed. */
 static inline void
 pv_prepare_freeze_xmin(HeapTupleHeader tuple, PvFreezePlan *plan)
 {
@@ -421,232 +464,54 @@ pv_prepare_freeze_xmin(HeapTupleHeader tuple, PvFreezePlan *plan)
 #endif
 }
 
-/* PG 16 renamed this. */
+
+/* ----------------------------------------------------------------
+ *		Other behaviour: cost-based delay, progress, waits
+ * ----------------------------------------------------------------
+ */
+
+extern void pv_apply_cost_settings(void);
+extern void pv_autovacuum_cost_settings(double *delay, int *limit);
+extern int	pv_autovacuum_cost_limit(void);
+
+/* PG 16 has a flag of its own for the failsafe. */
 static inline void
-pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
+pv_set_failsafe(bool active)
 {
 #if PG_VERSION_NUM >= 160000
-	HeapTupleHeaderAdvanceConflictHorizon(htup, xid);
-#else
-	HeapTupleHeaderAdvanceLatestRemovedXid(htup, xid);
-#endif
-}
-
-static inline bool
-pv_failsafe_check(const PvCutoffs *cutoffs)
-{
-#if PG_VERSION_NUM >= 160000
-	return vacuum_xid_failsafe_check(cutoffs);
-#else
-	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid,
-									 cutoffs->relminmxid);
+	VacuumFailsafeActive = active;
 #endif
 }
 
 /*
- * A ring of buffers, of one participant.  PG 16 added rings of any size; 15 has
- * one size of 256 kB, so a larger ring is several of them, used in turn.
+ * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.  A
+ * parallel worker reports that to its leader now and then, and the rest when it
+ * ends.
  */
-#define PV_RING_PART_KB			256
-
-typedef struct PvRing
-{
-	int			nparts;			/* 0: no ring */
-	int			next;
-	BufferAccessStrategy *parts;
-} PvRing;
-
-/*
- * The ring that vacuum() is called with where no caller has asked for one: none, if
- * vacuum_buffer_usage_limit says so, which PG 16 added.
- */
-static inline BufferAccessStrategy
-pv_vacuum_strategy(void)
-{
-#if PG_VERSION_NUM >= 160000
-	return GetAccessStrategyWithSize(BAS_VACUUM, VacuumBufferUsageLimit);
-#else
-	return GetAccessStrategy(BAS_VACUUM);
-#endif
-}
-
-extern int	pv_ring_plan(BufferAccessStrategy bstrategy, int limit,
-						 int participants);
-extern void pv_ring_create(PvRing *ring, int size_kb);
-
-/* Any buffer from now on. */
-static inline void
-pv_ring_drop(PvRing *ring)
-{
-	ring->nparts = 0;
-}
-
-/* The same as if there had never been a ring. */
-static inline bool
-pv_ring_is_dropped(const PvRing *ring)
-{
-	return ring->nparts == 0;
-}
-
-/*
- * Kilobytes of the ring that the caller of a vacuum has asked for, by
- * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; -1 if nobody has, and before
- * PG 16, where nobody can.
- */
-static inline int
-pv_ring_asked_for(BufferAccessStrategy bstrategy)
-{
-#if PG_VERSION_NUM >= 170000
-	const int	default_kb = 2048;
-#elif PG_VERSION_NUM >= 160000
-	const int	default_kb = 256;
-#endif
-#if PG_VERSION_NUM >= 160000
-	int			kb = GetAccessStrategyBufferCount(bstrategy) * (BLCKSZ / 1024);
-
-	if (bstrategy != NULL && kb != Min(default_kb, NBuffers / 8 * (BLCKSZ / 1024)))
-		return kb;
-#endif
-	return -1;
-}
-
-/*
- * What to read the next block with: NULL for any buffer.
- */
-static inline BufferAccessStrategy
-pv_ring_next(PvRing *ring)
-{
-	if (ring->nparts == 0)
-		return NULL;
-	if (++ring->next >= ring->nparts)
-		ring->next = 0;
-	return ring->parts[ring->next];
-}
-
-/* PG 17 has read streams, which PG 18 lets submit several reads at once. */
-#define PV_HAS_READ_STREAMS		(PG_VERSION_NUM >= 170000)
 #if PG_VERSION_NUM >= 180000
-#define PV_READ_STREAM_BATCHES	READ_STREAM_USE_BATCHING
+#define PV_TRACK_DELAYS			(&track_cost_delay_timing)
+#define pv_tracks_delays()		track_cost_delay_timing
+#define pv_delay_ms() \
+	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
 #else
-#define PV_READ_STREAM_BATCHES	0
+#define PV_TRACK_DELAYS			NULL
+#define pv_tracks_delays()		false
+#define pv_delay_ms()			0.0
 #endif
 
-static inline bool
-pv_is_autovacuum_worker(void)
-{
-	return MyBackendType == B_AUTOVAC_WORKER;
-}
-
-/*
- * What the statistics have counted of a table, and when it was vacuumed or analyzed last, 0 if
- * never, without waiting for anybody; false if they do not know it.  PG 16 renamed the members.
- */
-static inline bool
-pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
-						 double *modified, TimestampTz *done_at)
-{
-	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
-
-	if (entry == NULL)
-		return false;
-#if PG_VERSION_NUM >= 160000
-	*dead = entry->dead_tuples;
-	*inserted = entry->ins_since_vacuum;
-	*modified = entry->mod_since_analyze;
-	*done_at = Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
-				   Max(entry->last_analyze_time, entry->last_autoanalyze_time));
-#else
-	*dead = entry->n_dead_tuples;
-	*inserted = entry->inserts_since_vacuum;
-	*modified = entry->changes_since_analyze;
-	*done_at = Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
-				   Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
-#endif
-	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
-		pfree(entry);
-	return true;
-}
-
-static inline bool
-pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
-				double *modified)
-{
-	TimestampTz done_at;
-
-	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified, &done_at);
-}
-
-/* PG 16 added heaprel. */
 static inline void
-pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
-			   double num_heap_tuples, bool estimated_count,
-			   BufferAccessStrategy bstrategy)
-{
-	memset(info, 0, sizeof(*info));
-	info->index = index;
-#if PG_VERSION_NUM >= 160000
-	info->heaprel = heaprel;
-#endif
-	info->analyze_only = false;
-	info->report_progress = false;
-	info->estimated_count = estimated_count;
-	info->message_level = DEBUG2;
-	info->num_heap_tuples = num_heap_tuples;
-	info->strategy = bstrategy;
-}
-
-/* PG 18 added num_all_frozen_pages. */
-static inline void
-pv_update_relstats(Relation rel, BlockNumber num_pages, double num_tuples,
-				   BlockNumber num_all_visible_pages,
-				   BlockNumber num_all_frozen_pages, bool hasindex,
-				   TransactionId frozenxid, MultiXactId minmulti,
-				   bool *frozenxid_updated, bool *minmulti_updated)
-{
-	vac_update_relstats(rel, num_pages, num_tuples, num_all_visible_pages,
-#if PG_VERSION_NUM >= 180000
-						num_all_frozen_pages,
-#endif
-						hasindex, frozenxid, minmulti,
-						frozenxid_updated, minmulti_updated, false);
-}
-
-/* PG 18 added the start time. */
-static inline void
-pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
-				 PgStat_Counter dead, TimestampTz starttime)
+pv_report_rest_of_delays(void)
 {
 #if PG_VERSION_NUM >= 180000
-	pgstat_report_vacuum(relid, shared, live, dead, starttime);
-#else
-	pgstat_report_vacuum(relid, shared, live, dead);
+	if (parallel_vacuum_worker_delay_ns > 0)
+		pgstat_progress_parallel_incr_param(PROGRESS_VACUUM_DELAY_TIME,
+											parallel_vacuum_worker_delay_ns);
 #endif
 }
 
-/*
- * Progress of the store.  PG 17 shows bytes and item identifiers; before, the
- * view has numbers of dead tuples only, so the capacity is what the limit would
- * hold if all were stored as tightly as those there are.
- */
-static inline void
-pv_progress_store(Size bytes, int64 items, Size limit)
-{
-#if PG_VERSION_NUM >= 170000
-	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES, limit);
-	pgstat_progress_update_param(PROGRESS_VACUUM_DEAD_TUPLE_BYTES, bytes);
-	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS, items);
-#else
-	double		bytes_per_item = sizeof(ItemPointerData);
+extern void pv_progress_store(Size bytes, int64 items, Size limit);
 
-	if (items > 0)
-		bytes_per_item = Min(bytes_per_item, (double) bytes / items);
-	pgstat_progress_update_param(PROGRESS_VACUUM_MAX_DEAD_TUPLES,
-								 Max((int64) (limit / bytes_per_item), items));
-	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_TUPLES, items);
-#endif
-}
-
-/* PG 17 shows how many indexes a phase has, and has done. */
+/* PG 17 shows how many indexes a phase has, and how many are done. */
 static inline void
 pv_progress_indexes(int64 total, int64 done)
 {
@@ -658,150 +523,22 @@ pv_progress_indexes(int64 total, int64 done)
 #endif
 }
 
-/*
- * What PG 17's TidStore would take for the same dead items.  Its memory decides whether
- * indexes are bypassed; ours is so compact that they would be bypassed too often.
- *
- * It is a radix tree.  A node of its lowest level stands for 256 blocks, one of the next
- * for 256 of these nodes.  It has one of five sizes, by the number of its children; a
- * block without dead items is no child.  Up to three dead offsets of a block lie in the
- * node; more are a bitmap, as long as the last one needs.  What each process counts,
- * of blocks in ascending order, is added up.  Levels above these two are next to
- * nothing.  Machines are taken to have 64 bits, and the index vacuum to have one
- * process.
- * Core: access/common/tidstore.c, lib/radixtree.h.
+/* PG 17 lets extensions name their wait events. */
+static inline uint32
+pv_named_wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+
+/* ----------------------------------------------------------------
+ *		Other behaviour: what VACUUM and ANALYZE do, by settings and options
+ * ----------------------------------------------------------------
  */
-#define PV_TIDSTORE_LEVELS		2
-#define PV_TIDSTORE_SIZES		5
-#define PV_TIDSTORE_CHILDREN	256
-
-typedef struct PvTidStoreUse
-{
-	BlockNumber node[PV_TIDSTORE_LEVELS];	/* the last one's number ... */
-	int			nchildren[PV_TIDSTORE_LEVELS];	/* ... and what it has so far */
-	int64		nnodes[PV_TIDSTORE_SIZES];
-	int64		bitmap_bytes;
-} PvTidStoreUse;
-
-#if PG_VERSION_NUM >= 170000
-
-/* What a chunk has besides its contents */
-#ifdef MEMORY_CONTEXT_CHECKING
-#define PV_TIDSTORE_PER_NODE	24
-#define PV_TIDSTORE_PER_BITMAP	24
-#else
-#define PV_TIDSTORE_PER_NODE	8
-#define PV_TIDSTORE_PER_BITMAP	0
-#endif
-
-/* The smallest size of a node for so many children */
-static inline int
-pv_tidstore_size(int nchildren)
-{
-	return nchildren <= 4 ? 0 : nchildren <= 16 ? 1 : nchildren <= 32 ? 2 :
-		nchildren <= 64 ? 3 : 4;
-}
-
-/* Memory for so many nodes of one size, which is allocated in blocks */
-static inline int64
-pv_tidstore_node_bytes(int size, int64 nnodes)
-{
-	static const int node_size[] = {40, 168, 296, 784, 2088};
-	static const int block_size[] = {8192, 8192, 16384, 32768, 131072};
-	int			per_block = (block_size[size] - 40) /
-		(node_size[size] + PV_TIDSTORE_PER_NODE);
-
-	return (nnodes + per_block - 1) / per_block * block_size[size];
-}
-
-/* Memory for bitmaps: each block is twice as large as the one before, up to a limit */
-static inline int64
-pv_tidstore_bitmap_bytes(int64 needed, Size work_mem)
-{
-	int64		bytes = 0;
-	int64		block = 8 * 1024;
-	int64		max_block = 8 * 1024 * 1024;
-
-	while (16 * max_block > (int64) work_mem && max_block > block)
-		max_block /= 2;
-	while (bytes < needed)
-	{
-		bytes += block;
-		block = Min(2 * block, max_block);
-	}
-	return bytes;
-}
-#endif
-
-/* A block has so many dead items, the last of them at this offset. */
-static inline void
-pv_tidstore_count(PvTidStoreUse *use, BlockNumber blkno, int ndead,
-				  OffsetNumber last)
-{
-#if PG_VERSION_NUM >= 170000
-	BlockNumber child = blkno;
-
-	for (int level = 0; level < PV_TIDSTORE_LEVELS; level++)
-	{
-		BlockNumber node = child / PV_TIDSTORE_CHILDREN;
-		bool		is_new = use->nchildren[level] == 0 || use->node[level] != node;
-
-		if (is_new)
-		{
-			use->node[level] = node;
-			use->nchildren[level] = 0;
-		}
-		else
-			use->nnodes[pv_tidstore_size(use->nchildren[level])]--;
-		use->nnodes[pv_tidstore_size(++use->nchildren[level])]++;
-		if (!is_new)
-			break;
-		child = node;
-	}
-	if (ndead > 3)
-		use->bitmap_bytes += 8 + 8 * (last / 64 + 1) + PV_TIDSTORE_PER_BITMAP;
-#endif
-}
-
-static inline void
-pv_tidstore_add(PvTidStoreUse *sum, const PvTidStoreUse *part)
-{
-	for (int i = 0; i < PV_TIDSTORE_SIZES; i++)
-		sum->nnodes[i] += part->nnodes[i];
-	sum->bitmap_bytes += part->bitmap_bytes;
-}
-
-/*
- * The dead items that an index vacuum may be skipped for must fit in 32 MB.
- * PG 17 asks its store for bytes; before, the rule counts TIDs of six bytes.
- * work_mem is what the vacuum may use, in bytes.
- */
-#define PV_BYPASS_BYTES			(32 * 1024 * 1024)
-
-static inline bool
-pv_few_enough_to_bypass(const PvTidStoreUse *use, int64 items, Size work_mem)
-{
-#if PG_VERSION_NUM >= 170000
-	int64		bytes = pv_tidstore_bitmap_bytes(use->bitmap_bytes, work_mem);
-
-	for (int i = 0; i < PV_TIDSTORE_SIZES; i++)
-		bytes += pv_tidstore_node_bytes(i, use->nnodes[i]);
-	return bytes < PV_BYPASS_BYTES;
-#else
-	return items < (int64) (PV_BYPASS_BYTES / sizeof(ItemPointerData));
-#endif
-}
-
-/* PG 16 added an argument. */
-static inline bool
-pv_btree_page_is_recyclable(Relation heaprel, Page page)
-{
-#if PG_VERSION_NUM >= 160000
-	return BTPageIsRecyclable(page, heaprel);
-#else
-	return BTPageIsRecyclable(page);
-#endif
-}
 
 /* PG 17 removed old_snapshot_threshold, which forbids truncation. */
 static inline bool
@@ -815,8 +552,8 @@ pv_truncation_forbidden(void)
 }
 
 /*
- * May a vacuum that leaves it open truncate this table?  PG 18 asks a setting where
- * the table says nothing.
+ * May a vacuum truncate this table if its caller leaves the decision open?
+ * PG 18 has a setting for tables without an option.
  */
 static inline bool
 pv_may_truncate(Relation rel)
@@ -830,12 +567,7 @@ pv_may_truncate(Relation rel)
 	return options == NULL || options->vacuum_truncate;
 }
 
-/*
- * PG 18 has a normal vacuum read some all-visible pages, until so large a share of
- * a region's pages could not be frozen.
- */
-#define PV_SCANS_EAGERLY		(PG_VERSION_NUM >= 180000)
-
+/* The share of failures that ends eager scanning of a region. */
 static inline double
 pv_eager_failure_rate(const VacuumParams *params)
 {
@@ -846,7 +578,7 @@ pv_eager_failure_rate(const VacuumParams *params)
 #endif
 }
 
-/* The same, as the server has it; vacuum() asks the table. */
+/* Sets that share as the server has it; vacuum() looks at the table's option. */
 static inline void
 pv_default_eager_failure_rate(VacuumParams *params)
 {
@@ -855,7 +587,7 @@ pv_default_eager_failure_rate(VacuumParams *params)
 #endif
 }
 
-/* And as the table or the server has it. */
+/* Sets that share as the table has it, else the server. */
 static inline void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 {
@@ -868,7 +600,10 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 #endif
 }
 
-/* PG 18 limits the threshold of dead rows; -1 is no limit.  NULL: no options. */
+/*
+ * The limit of the threshold of dead rows, which PG 18 added; -1 is no limit.
+ * options may be NULL.
+ */
 static inline int
 pv_vacuum_max_threshold(const AutoVacOpts *options)
 {
@@ -880,7 +615,7 @@ pv_vacuum_max_threshold(const AutoVacOpts *options)
 #endif
 }
 
-/* PG 18 counts inserts by the share of the table that is not frozen. */
+/* The share of a table that is not frozen, by which PG 18 weighs inserts. */
 static inline double
 pv_unfrozen_share(Form_pg_class form)
 {
@@ -891,128 +626,7 @@ pv_unfrozen_share(Form_pg_class form)
 	return 1;
 }
 
-/* PG 16 has one function for the owners of all objects. */
-static inline bool
-pv_owns_relation(Oid relid, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, role);
-#else
-	return pg_class_ownercheck(relid, role);
-#endif
-}
-
-/*
- * PG 17 made it a privilege to vacuum a table, which its owner has unless it was
- * revoked.
- */
-static inline bool
-pv_may_maintain(Oid relid, Oid role)
-{
-#if PG_VERSION_NUM >= 170000
-	return pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK;
-#else
-	return pv_owns_relation(relid, role);
-#endif
-}
-
-/*
- * May the role maintain all tables?  PG 17 has a predefined role for that; before, it is a
- * matter of superusers.
- */
-static inline bool
-pv_may_maintain_all(Oid role)
-{
-#if PG_VERSION_NUM >= 170000
-	return has_privs_of_role(role, ROLE_PG_MAINTAIN);
-#else
-	return superuser_arg(role);
-#endif
-}
-
-static inline bool
-pv_owns_database(Oid database, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(DatabaseRelationId, database, role);
-#else
-	return pg_database_ownercheck(database, role);
-#endif
-}
-
-/*
- * May the current role cancel an autovacuum worker?  PG 18 has a role for that.
- * Core: signalfuncs.c, pg_signal_backend.
- */
-static inline bool
-pv_may_signal_autovacuum(void)
-{
-#if PG_VERSION_NUM >= 180000
-	return has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER);
-#else
-	return superuser();
-#endif
-}
-
-/* Who that is, for messages. */
-#if PG_VERSION_NUM >= 180000
-#define PV_MAY_SIGNAL_AUTOVACUUM "roles with privileges of pg_signal_autovacuum_worker"
-#else
-#define PV_MAY_SIGNAL_AUTOVACUUM "superusers"
-#endif
-
-/* PG 17 tells reads of shared blocks from those of local ones. */
-static inline instr_time
-pv_block_read_time(const BufferUsage *usage)
-{
-#if PG_VERSION_NUM >= 170000
-	return usage->shared_blk_read_time;
-#else
-	return usage->blk_read_time;
-#endif
-}
-
-static inline instr_time
-pv_block_write_time(const BufferUsage *usage)
-{
-#if PG_VERSION_NUM >= 170000
-	return usage->shared_blk_write_time;
-#else
-	return usage->blk_write_time;
-#endif
-}
-
-/* How often the WAL buffers were full, which PG 18 counts; before, -1. */
-static inline int64
-pv_wal_buffers_full(const WalUsage *usage)
-{
-#if PG_VERSION_NUM >= 180000
-	return usage->wal_buffers_full;
-#else
-	return -1;
-#endif
-}
-
-/* A table and its TOAST table; PG 16 lets the table be left out. */
-#if PG_VERSION_NUM >= 160000
-#define PV_VACOPT_PROCESS_ALL	(VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST)
-#else
-#define PV_VACOPT_PROCESS_ALL	VACOPT_PROCESS_TOAST
-#endif
-
-/* PG 16 added vac_context: what lives until the end of the command. */
-static inline void
-pv_vacuum(List *relations, VacuumParams *params, BufferAccessStrategy bstrategy,
-		  MemoryContext vac_context)
-{
-#if PG_VERSION_NUM >= 160000
-	vacuum(relations, params, bstrategy, vac_context, true);
-#else
-	vacuum(relations, params, bstrategy, true);
-#endif
-}
-
-/* PG 17 has code of users run with a search path that is safe. */
+/* PG 17 runs functions of users with a safe search_path. */
 static inline void
 pv_restrict_search_path(void)
 {
@@ -1021,11 +635,23 @@ pv_restrict_search_path(void)
 #endif
 }
 
-/* PG 17 renamed this. */
-#if PG_VERSION_NUM >= 170000
-#define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFERPIN
+
+/* ----------------------------------------------------------------
+ *		Rights
+ * ----------------------------------------------------------------
+ */
+
+extern bool pv_owns_relation(Oid relid, Oid role);
+extern bool pv_owns_database(Oid database, Oid role);
+extern bool pv_may_maintain(Oid relid, Oid role);
+extern bool pv_may_maintain_all(Oid role);
+extern bool pv_may_signal_autovacuum(void);
+
+/* The roles for which pv_may_signal_autovacuum() is true, for messages */
+#if PG_VERSION_NUM >= 180000
+#define PV_MAY_SIGNAL_AUTOVACUUM "roles with privileges of pg_signal_autovacuum_worker"
 #else
-#define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFER_PIN
+#define PV_MAY_SIGNAL_AUTOVACUUM "superusers"
 #endif
 
 #endif							/* PV_COMPAT_H */

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * dsm.c
- *	  How much dynamic shared memory can still be had.
+ *	  Is there room for more dynamic shared memory?
  *
- * Where it lies in a file system of fixed size, as in a container, whose
- * /dev/shm has 64 MB if nobody asks for more, a segment that does not fit is an
- * error inside the server, at whatever point the store of a vacuum grows.  So we
- * look first, and do with less.  Somebody else may take what we saw; then it is
- * that error after all.
+ * Dynamic shared memory may be in a file system of a fixed size.  In a
+ * container, /dev/shm has 64 MB by default.  There a segment that does not fit
+ * is an error inside the server, at any point where the store of a vacuum
+ * grows.  So we look before, and use less.  Another process may take the memory
+ * that we saw; then it is that error nevertheless.
  *
- * Any process may ask, at any time; no lock.
+ * Any process may call this at any time.  No lock is needed.
+ *
  * Core: storage/ipc/dsm_impl.c, dsm_impl_posix_resize.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -29,10 +30,12 @@
 /* Where the C library keeps POSIX shared memory on Linux */
 #define POSIX_SHM_DIR			"/dev/shm"
 
-/* Left for others, who cannot do with less */
+/* Left for other processes, which cannot do with less */
 #define LEFT_FOR_OTHERS			((Size) 2 * 1024 * 1024)
 
-/* Is there room for so many bytes?  Where nobody can tell, there is. */
+/*
+ * Is there room for that many bytes?  True if that is not known.
+ */
 bool
 pv_dsm_has_room(Size bytes)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dsm.h
- *	  How much dynamic shared memory can still be had.
+ *	  Is there room for more dynamic shared memory?
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

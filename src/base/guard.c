@@ -1,38 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * guard.c
- *	  Keeps code of users that runs inside a vacuum from starting another.
+ *	  Keeps functions of users that a vacuum runs from starting another one.
  *
- * A vacuum and an ANALYZE run functions that the owner of the table has written:
- * ANALYZE evaluates index expressions, predicates, and the expressions of
- * statistics objects; the cleanup of a BRIN index summarizes pages, and so
- * evaluates its expressions and its predicate.  These functions were immutable
- * when the index was created, but CREATE OR REPLACE can make them anything.
+ * VACUUM and ANALYZE run functions that the owner of the table has written.
+ * ANALYZE evaluates the expressions and predicates of indexes, and the
+ * expressions of statistics objects.  The cleanup of a BRIN index summarizes
+ * pages, and so evaluates its expressions and its predicate.  These functions
+ * were immutable when the index was created, but CREATE OR REPLACE FUNCTION can
+ * make them do anything.
  *
- * Neither core nor parvacuum can be entered a second time from there.  Core keeps
- * the memory context of ANALYZE in a static variable, and parvacuum the state of
- * the cost-based delay, the options of the table at hand, and the run in progress.
- * Core's vacuum() refuses to be entered twice, but the scheduler and the parallel
- * workers do not go through it, and it knows nothing of parvacuum's functions.
+ * Neither core nor parvacuum can be entered a second time from there.  Core
+ * keeps the memory context of ANALYZE in a static variable.  parvacuum keeps the
+ * state of cost-based delay and the run in progress in such variables.  Core's
+ * vacuum() refuses to be entered twice, but the scheduler and the parallel
+ * workers do not call it, and it does not know parvacuum's functions.
  *
- * So a process is guarded while it vacuums or analyzes a table for parvacuum, and
- * while it is:
+ * So a process is guarded while it vacuums or analyzes a table for parvacuum.
+ * In a guarded process:
  *
- *		VACUUM, ANALYZE, REINDEX, CLUSTER	are refused, in the ProcessUtility hook
- *		parvacuum_run() and its like		refuse by themselves
- *		whatever else writes				is refused inside a vacuum by the engine, whose
- *											transaction is read-only for statements, and
- *											must not have got an XID (engine/index_vacuum.c)
+ *		VACUUM, ANALYZE, REINDEX, CLUSTER	are refused in the ProcessUtility hook
+ *		parvacuum_run() and the others		refuse by themselves
+ *		any other statement that writes		is refused within a vacuum, because the
+ *											transaction is read-only for statements
+ *		what writes nevertheless			is found by its XID, in
+ *											engine/index_vacuum.c
  *
- * All these functions refuse within any other operation that core runs as the owner of
- * a table as well: core's own ANALYZE, CREATE INDEX, REFRESH MATERIALIZED VIEW.
+ * parvacuum's functions also refuse within any other operation that core runs as
+ * the owner of a table: core's own ANALYZE, CREATE INDEX, REFRESH MATERIALIZED
+ * VIEW.
  *
- * A scheduler worker and a parallel worker are guarded for their whole life, since
- * they execute no statements but those of such functions.  Who is guarded for a
- * while restores, after an error too, what was before.  A function that catches the
- * error of a refusal changes nothing here: the refused statement has not entered.
+ * A scheduler worker and a parallel worker are guarded until they end, because
+ * the only statements that they execute are those of such functions.  A process
+ * that is guarded for a while restores the former state, after an error too.  A
+ * function that catches the error of a refusal changes nothing here, because the
+ * refused statement has not entered.
  *
- * Who runs this: every process, for itself.  The variable is its own.
+ * Every process runs this for itself.  The variable is its own.
  *
  * Core: commands/vacuum.c, vacuum; tcop/utility.c, CheckRestrictedOperation.
  *
@@ -49,8 +53,8 @@
 static bool guarded = false;
 
 /*
- * Guard this process.  Returns what pv_guard_leave() is to restore, which must be
- * called after an error too.
+ * Guards this process.  Returns what pv_guard_leave() has to restore.  The caller
+ * must call that after an error, too.
  */
 bool
 pv_guard_enter(void)
@@ -67,18 +71,14 @@ pv_guard_leave(bool before)
 	guarded = before;
 }
 
-/*
- * Guard this process until it ends.
- */
+/* Guards this process until it ends. */
 void
 pv_guard_process(void)
 {
 	guarded = true;
 }
 
-/*
- * Raise core's error if the process is guarded.
- */
+/* Raises core's error if the process is guarded. */
 void
 pv_guard_check_command(const char *command)
 {
@@ -90,8 +90,9 @@ pv_guard_check_command(const char *command)
 }
 
 /*
- * The same for a function of parvacuum that vacuums, sweeps, queues, or cancels; and
- * an error where core maintains a table as its owner.
+ * The same for a function of parvacuum that vacuums, sweeps, enqueues, or
+ * cancels.  Such a function is also refused where core maintains a table as its
+ * owner.
  */
 void
 pv_guard_check_function(const char *what)

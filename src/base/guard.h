@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * guard.h
- *	  Keeps code of users that runs inside a vacuum from starting another.
+ *	  Keeps functions of users that a vacuum runs from starting another one.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -3,34 +3,38 @@
  * reload.c
  *	  Settings that are changed while a table is being vacuumed.
  *
- * The vacuum of a table may take hours, and nobody waits for one that autovacuum
- * or the scheduler does.  An administrator who finds it too slow or too greedy, or
- * who wants the wraparound failsafe to cut it short, changes the configuration and
- * reloads.  From PG 16 on core's delay point has an autovacuum worker read the
- * files again in the middle of a table.  A leader cannot do it so: in parallel mode
- * ProcessConfigFile() fails, since it also sets what no file says, such as
- * client_encoding.  On 15 core reads them between two tables only.
+ * The vacuum of a table may take hours, and no session waits for it if
+ * autovacuum or the scheduler does it.  An administrator who finds it too slow or
+ * too greedy, or who wants the wraparound failsafe to cut it short, changes the
+ * configuration and reloads.  From PG 16 on core's delay point has an autovacuum
+ * worker read the files again in the middle of a table.  In parallel mode a
+ * leader cannot do that, because ProcessConfigFile() also sets what no file
+ * contains, such as client_encoding, and fails.  PG 15 reads the files only
+ * between two tables.
  *
- * So the leader reads the files by itself, on all versions: as every process of the
- * server does, and independently of all others.  It depends on no process that
- * publishes settings, which might not run when it is needed most.  It parses the
- * files with core's parser, and gives the values to core's set_config_option(),
- * which knows what is a valid value and what comes before a file: a setting of the
- * command line, of the database, of the role.  That is what ProcessConfigFile() does
- * with each value as well.  Only the action differs: GUC_ACTION_SAVE is what parallel
- * mode allows, and for a value from a file it means the same as GUC_ACTION_SET.
+ * So the leader reads the files by itself, on all versions, as every process of
+ * the server does.  It depends on no process that publishes settings and might
+ * not run when it is needed most.  It parses the files with core's parser, and
+ * passes the values to core's set_config_option(), which knows what is a valid
+ * value and what has precedence over a file: a setting of the command line, of
+ * the database, of the role.  ProcessConfigFile() does the same with each value.
+ * Only the action differs: parallel mode allows GUC_ACTION_SAVE, and for a value
+ * from a file that has the same effect as GUC_ACTION_SET.
  *
- * Only the settings in the table below are read.  A change of them matters while a
- * table is vacuumed, and to check and assign them takes no catalog, no lock and no
- * time.  That is needed because within an access method nothing of ours is called
- * but the callback of a bulk deletion, which has a page locked.  Memory is not among
- * them, because it was divided among the participants at the start.
+ * Only the settings in the table below are read.  They matter while a table is
+ * vacuumed, and to check and assign them takes no catalog, no lock, and no time.
+ * That is needed because within an access method nothing of ours is called but
+ * the callback of a bulk deletion, which has a page locked.  Memory limits are not
+ * among them, because the memory was divided among the participants at the start.
  *
- * Workers ignore SIGHUP.  The leader tells them the values in shared memory, and they
- * put them into the variables (throttle/cost.c says when).
+ * Workers ignore SIGHUP.  The leader writes the values to shared memory, and the
+ * workers store them in their variables (throttle/cost.c says when).
  *
- * Meanwhile core must not see that there is something to reload.  Once parallel
- * mode is over, by an error too, it is told, and reads everything.
+ * Meanwhile core must not notice the reload.  When parallel mode is over, by an
+ * error too, core is notified and reads everything.
+ *
+ * Each process runs this for itself.  The variables are its own; the signal
+ * handler sets two of them.
  *
  * Core: utils/misc/guc-file.l (15), guc.c, ProcessConfigFileInternal.
  *
@@ -53,18 +57,18 @@
 #include "base/compat.h"
 #include "base/reload.h"
 
-/* A setting that is read again */
+/* A setting that is read again after a reload */
 typedef struct Followed
 {
 	const char *name;
 
-	/* The variable that workers are told: one of these, or none */
+	/* The variable that workers set: one of these, or none */
 	int		   *number;
 	bool	   *flag;
 } Followed;
 
 static const Followed followed[] = {
-	/* what the cost limits of this vacuum follow from; see throttle/cost.c */
+	/* the cost limits of this vacuum; see throttle/cost.c */
 	{.name = "autovacuum_vacuum_cost_delay"},
 	{.name = "autovacuum_vacuum_cost_limit"},
 	{.name = "vacuum_cost_delay"},
@@ -88,14 +92,14 @@ static const Followed followed[] = {
 	{.name = "track_cost_delay_timing", .flag = PV_TRACK_DELAYS},
 };
 
-StaticAssertDecl(lengthof(followed) <= PV_MAX_TOLD, "there is a place for each setting");
+StaticAssertDecl(lengthof(followed) <= PV_MAX_FOLLOWED, "there is a place for each setting");
 
 volatile sig_atomic_t pv_reload_is_due = false;
 
-/* Core has not seen a reload that there was */
+/* Was there a reload that core has not noticed? */
 static volatile sig_atomic_t owed_to_core = false;
 
-/* Handler of SIGHUP, while a leader is at work. */
+/* Handler of SIGHUP while a leader is at work. */
 static void
 note_reload(SIGNAL_ARGS)
 {
@@ -108,9 +112,7 @@ note_reload(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
-/*
- * Leader: from now on reloads are ours to serve.
- */
+/* Leader: applies reloads itself from now on. */
 void
 pv_reload_defer(void)
 {
@@ -124,8 +126,8 @@ pv_reload_defer(void)
 }
 
 /*
- * Leader: from now on they are core's, and those there were as well.  Called after
- * an error, too, when parallel mode ends with the transaction.
+ * Leader: leaves reloads to core again, those that have come meanwhile included.
+ * It is called after an error, too, when parallel mode ends with the transaction.
  */
 void
 pv_reload_resume(void)
@@ -139,7 +141,7 @@ pv_reload_resume(void)
 	}
 }
 
-/* The default of a setting, as text. */
+/* Returns the default of a setting, as text. */
 static char *
 boot_value(struct config_generic *setting)
 {
@@ -161,8 +163,8 @@ boot_value(struct config_generic *setting)
 }
 
 /*
- * A name that the server does not know is an error, for which it leaves all the
- * files' values aside.  Names with a dot are an extension's, and may be unknown.
+ * Does the server know all names in the files?  If it does not, core ignores all
+ * values of the files.  Names with a dot belong to extensions, and may be unknown.
  */
 static bool
 knows_all_names(const ConfigVariable *items)
@@ -178,9 +180,9 @@ knows_all_names(const ConfigVariable *items)
 }
 
 /*
- * Give a setting the value that the files have for it, the last if there are
- * several.  If they have none any more, it goes back to its default.  A value that
- * is not valid changes nothing.  Older servers do not have all settings.
+ * Gives a setting the value that the files have for it; the last one if there are
+ * several.  A setting that is no longer in the files returns to its default.  An
+ * invalid value changes nothing.  Older servers do not have all settings.
  */
 static void
 follow(const char *name, const ConfigVariable *items)
@@ -216,9 +218,9 @@ take_down(PvSettings *settings)
 }
 
 /*
- * Leader: read the configuration, and say what to tell the workers.  A page may be
- * locked, so neither an interrupt is served nor a catalog read.  Files with errors
- * change nothing; the postmaster logs what is wrong with them.
+ * Leader: reads the configuration, and returns what the workers need of it.  A
+ * page may be locked, so no interrupt is served and no catalog is read.  Files
+ * with errors change nothing; the postmaster logs the errors.
  */
 void
 pv_reload_now(PvSettings *settings)
@@ -232,7 +234,7 @@ pv_reload_now(PvSettings *settings)
 
 	Assert(CritSectionCount == 0);
 
-	/* First of all: what comes from now on is for another time */
+	/* First: a reload that comes from now on is for the next call */
 	pv_reload_is_due = false;
 
 	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head, &tail) &&
@@ -249,9 +251,7 @@ pv_reload_now(PvSettings *settings)
 	take_down(settings);
 }
 
-/*
- * Worker: have the settings that the leader has.  A page may be locked.
- */
+/* Worker: applies the settings of the leader.  A page may be locked. */
 void
 pv_reload_adopt(const PvSettings *settings)
 {

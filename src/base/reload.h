@@ -12,15 +12,15 @@
 
 #include <signal.h>
 
-/* What a leader tells its workers after a reload; see the table in base/reload.c */
-#define PV_MAX_TOLD				16
+/* What a leader gives its workers after a reload; see the table in base/reload.c */
+#define PV_MAX_FOLLOWED			16
 
 typedef struct PvSettings
 {
-	double		value[PV_MAX_TOLD];
+	double		value[PV_MAX_FOLLOWED];
 } PvSettings;
 
-/* The configuration has changed since the leader read it last */
+/* Has the configuration changed since the leader last read it? */
 extern volatile sig_atomic_t pv_reload_is_due;
 
 extern void pv_reload_defer(void);

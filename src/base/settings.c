@@ -4,13 +4,17 @@
  *	  The settings of parvacuum.
  *
  * pv_guc_init() runs once in every process that loads the library: in the
- * postmaster when the library is preloaded, else in the session that calls one
- * of our functions.  No setting is PGC_POSTMASTER, so both work.  Backends,
- * scheduler workers and parallel workers inherit the postmaster's values; a scheduler worker then
- * takes over what its caller has SET (entry/run.c), and a parallel worker what
- * its leader has.
+ * postmaster if the library is preloaded, else in the session that calls one of
+ * our functions.  No setting is PGC_POSTMASTER, so both work.
  *
- * Settings are plain variables of the process: no lock covers them.
+ *	process					values
+ *
+ *	sessions, autovacuum	the postmaster's, and what they have SET
+ *	scheduler worker		the postmaster's, with those of the database
+ *	background leader		its caller's (entry/run.c)
+ *	parallel worker			its leader's
+ *
+ * Settings are plain variables of each process, and no lock protects them.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -53,9 +57,7 @@ static const struct config_enum_entry skip_rules[] = {
 	{NULL, 0, false}
 };
 
-/*
- * Sizes below the minimum make no ring.
- */
+/* Allows 0 and sizes for which core makes a ring. */
 static bool
 pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
 {
@@ -67,8 +69,8 @@ pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
 }
 
 /*
- * A window must be one; in the postmaster, too, where there are time zones from
- * the start, but no catalogs.
+ * Checks the text of a window.  It also runs in the postmaster, which has time
+ * zones, but no catalogs.
  */
 static bool
 pv_guc_check_window(char **newval, void **extra, GucSource source)
@@ -83,7 +85,7 @@ pv_guc_check_window(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* The text has been checked, and its time zone is known by now. */
+/* Stores the parsed window.  The text has been checked. */
 static void
 pv_guc_assign_window(const char *newval, void *extra)
 {
@@ -94,13 +96,13 @@ pv_guc_assign_window(const char *newval, void *extra)
 		pv_guc_parsed_window = window;
 }
 
-/* What an administrator sets for the whole cluster. */
+/* Settings of an administrator, for the whole cluster. */
 static void
 define_cluster_settings(void)
 {
 	DefineCustomBoolVariable("parvacuum.engine",
-							 "Lets parvacuum's engine vacuum tables.",
-							 "When off, PostgreSQL's own VACUUM does all the work, whatever else is set.",
+							 "Enables parvacuum's engine.",
+							 "If it is off, PostgreSQL's own VACUUM vacuums all tables, whatever else is set.",
 							 &pv_guc_engine,
 							 true,
 							 PGC_SIGHUP,
@@ -108,8 +110,8 @@ define_cluster_settings(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.max_workers",
-							"Sets the maximum number of parallel workers of all parvacuum runs together.",
-							"They come out of max_parallel_workers and max_worker_processes.",
+							"Sets the maximum number of parallel workers of all of parvacuum's vacuums together.",
+							"They are taken from max_parallel_workers and max_worker_processes.",
 							&pv_guc_max_workers,
 							8, 0, MAX_PARALLEL_WORKER_LIMIT,
 							PGC_SIGHUP,
@@ -118,7 +120,7 @@ define_cluster_settings(void)
 
 	DefineCustomIntVariable("parvacuum.max_runs",
 							"Sets the maximum number of concurrent runs of parvacuum_run() and CALL parvacuum().",
-							"They come out of max_worker_processes.  A role that is not a superuser has one less at most, where there are several.",
+							"They are taken from max_worker_processes.  If there are several, roles that are not superusers can use all but one.",
 							&pv_guc_max_runs,
 							4, 0, PV_MAX_RUNS,
 							PGC_SIGHUP,
@@ -126,8 +128,8 @@ define_cluster_settings(void)
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.autovacuum_workers",
-							"Sets the maximum number of parallel workers that help one autovacuum worker.",
-							"At 0 an autovacuum worker vacuums alone.",
+							"Sets the maximum number of parallel workers of one autovacuum worker.",
+							"If it is 0, an autovacuum worker vacuums alone.",
 							&pv_guc_autovacuum_workers,
 							2, 0, MAX_PARALLEL_WORKER_LIMIT,
 							PGC_SIGHUP,
@@ -144,8 +146,8 @@ define_cluster_settings(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("parvacuum.scheduler",
-							 "Has parvacuum vacuum and analyze the tables that it is enabled for when they need it.",
-							 "It does what autovacuum does, by autovacuum's settings, in autovacuum's place or beside it.",
+							 "Starts the scheduler, which vacuums and analyzes the tables that parvacuum is enabled for.",
+							 "It does what autovacuum does, by autovacuum's settings, and can replace autovacuum or run beside it.",
 							 &pv_guc_scheduler,
 							 false,
 							 PGC_SIGHUP,
@@ -154,7 +156,7 @@ define_cluster_settings(void)
 
 	DefineCustomIntVariable("parvacuum.scheduler_workers",
 							"Sets the number of tables that the scheduler vacuums at a time.",
-							"They come out of max_worker_processes.  With one, another process may vacuum small tables beside a large one.",
+							"Its workers are taken from max_worker_processes.  If it is 1, a second worker may vacuum small tables beside a large one.",
 							&pv_guc_scheduler_workers,
 							3, 1, PV_MAX_SCHEDULER_WORKERS,
 							PGC_SIGHUP,
@@ -162,8 +164,8 @@ define_cluster_settings(void)
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.scheduler_max_cost",
-							"Sets the cost units per second that the scheduler's processes may use all together.",
-							"0 means no limit; -1 means what autovacuum_vacuum_cost_limit and autovacuum_vacuum_cost_delay allow.  What autovacuum itself uses comes on top.",
+							"Sets the cost units per second that all processes of the scheduler may use together.",
+							"0 means no limit; -1 means what autovacuum_vacuum_cost_limit and autovacuum_vacuum_cost_delay allow.  Autovacuum itself may use the same in addition.",
 							&pv_guc_scheduler_max_cost,
 							-1, -1, INT_MAX,
 							PGC_SIGHUP,
@@ -171,13 +173,13 @@ define_cluster_settings(void)
 							NULL, NULL, NULL);
 }
 
-/* What a session may choose for its own vacuums. */
+/* Settings of a session, for its own vacuums. */
 static void
 define_session_settings(void)
 {
 	DefineCustomBoolVariable("parvacuum.enabled",
-							 "Has tables vacuumed by parvacuum that do not say whether they want it.",
-							 "Autovacuum sees what is set for the server or the database, not for a role.",
+							 "Enables parvacuum for tables without the option parvacuum.enabled.",
+							 "Autovacuum uses the value of the server or the database, not that of a role.",
 							 &pv_guc_enabled,
 							 false,
 							 PGC_USERSET,
@@ -186,7 +188,7 @@ define_session_settings(void)
 
 	DefineCustomIntVariable("parvacuum.min_parallel_pages",
 							"Sets the amount of work below which a vacuum starts no parallel workers.",
-							"Counted in pages to be read.  A number of workers that the caller names is not subject to it.",
+							"The unit is pages to be read.  It has no effect if the caller gives a number of workers.",
 							&pv_guc_min_parallel_pages,
 							PV_DEFAULT_MIN_PARALLEL_PAGES, 0, INT_MAX,
 							PGC_USERSET,
@@ -203,8 +205,8 @@ define_session_settings(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.buffer_usage_limit",
-							"Sets the shared buffers that one vacuum goes round in, all its processes together.",
-							"An eighth of shared buffers at most; 0 means as many as there are.",
+							"Sets the size of the ring of shared buffers that all processes of one vacuum use together.",
+							"It is limited to an eighth of shared buffers; 0 means no limit.",
 							&pv_guc_buffer_usage_limit,
 							PV_DEFAULT_BUFFER_USAGE_LIMIT, 0, PV_MAX_BUFFER_USAGE_LIMIT,
 							PGC_USERSET,
@@ -212,8 +214,8 @@ define_session_settings(void)
 							pv_guc_check_buffer_usage_limit, NULL, NULL);
 
 	DefineCustomRealVariable("parvacuum.urgent_score",
-							 "Sets the score from which the scheduler vacuums a table outside of its window, too.",
-							 "Tables that have to be vacuumed to prevent wraparound never wait for a window.",
+							 "Sets the score from which the scheduler vacuums a table outside of its window as well.",
+							 "Tables that must be vacuumed to prevent wraparound never wait for a window.",
 							 &pv_guc_urgent_score,
 							 100.0, 1.0, 1e9,
 							 PGC_USERSET,
@@ -221,8 +223,8 @@ define_session_settings(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomStringVariable("parvacuum.window",
-							   "Sets the hours of the week in which tables may be vacuumed without being asked for.",
-							   "As \"Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin\"; empty means always, and \"never\" never.",
+							   "Sets the hours of the week in which tables may be vacuumed automatically.",
+							   "For example \"Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin\"; an empty string means always, \"never\" means never.",
 							   &pv_guc_window,
 							   "",
 							   PGC_USERSET,
@@ -230,13 +232,13 @@ define_session_settings(void)
 							   pv_guc_check_window, pv_guc_assign_window, NULL);
 }
 
-/* What only tests and developers need. */
+/* Settings for tests and developers. */
 static void
 define_developer_settings(void)
 {
 	DefineCustomIntVariable("parvacuum.store_limit",
 							"Sets the maximum memory for the dead row pointers of one vacuum.",
-							"maintenance_work_mem, or autovacuum_work_mem, is the most in any case; -1 means just that.",
+							"The maximum is maintenance_work_mem, or autovacuum_work_mem; -1 means that value.",
 							&pv_guc_store_limit,
 							-1, -1, MAX_KILOBYTES,
 							PGC_USERSET,
@@ -245,7 +247,7 @@ define_developer_settings(void)
 
 	DefineCustomEnumVariable("parvacuum.skip_rule",
 							 "Sets which runs of pages that need no vacuum are skipped.",
-							 "core: those of 32 pages or more, as PostgreSQL's own VACUUM; all: every one; adaptive: those that take less time to skip.",
+							 "core: those of 32 pages or more, as PostgreSQL's own VACUUM does; all: every one; adaptive: those that take less time to skip.",
 							 &pv_guc_skip_rule,
 							 PV_SKIP_ADAPTIVE, skip_rules,
 							 PGC_USERSET,
@@ -254,7 +256,7 @@ define_developer_settings(void)
 
 	DefineCustomIntVariable("parvacuum.sample_pages",
 							"Sets how many skipped pages are read, at most, to estimate the number of rows on the others.",
-							"Of pages that PostgreSQL's own VACUUM would read; 0: none, which gives wrong estimates.",
+							"They are pages that PostgreSQL's own VACUUM would read; 0 means none, which gives wrong estimates.",
 							&pv_guc_sample_pages,
 							PV_DEFAULT_SAMPLE_PAGES, 0, INT_MAX,
 							PGC_USERSET,
@@ -271,7 +273,7 @@ define_developer_settings(void)
 							NULL, NULL, NULL);
 
 	DefineCustomStringVariable("parvacuum.wait_at",
-							   "Names the place where a vacuum waits for advisory lock 28790.",
+							   "Sets the place where a vacuum waits for advisory lock 28790.",
 							   "For tests only.",
 							   &pv_guc_wait_at,
 							   "",
@@ -281,8 +283,8 @@ define_developer_settings(void)
 }
 
 /*
- * Defines all settings and claims the prefix, so that a misspelled one is an
- * error and not a placeholder.
+ * Defines all settings, and reserves the prefix, so that a misspelled name is an
+ * error.
  */
 void
 pv_guc_init(void)

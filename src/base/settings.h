@@ -21,14 +21,14 @@ typedef enum PvSkipRule
 	PV_SKIP_ALL
 } PvSkipRule;
 
-/* The whole cluster; a reload changes them. */
-extern bool pv_guc_engine;		/* off: core's vacuum does everything */
+/* For the whole cluster; a reload changes them. */
+extern bool pv_guc_engine;		/* off: core vacuums all tables */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
 extern int	pv_guc_max_runs;	/* of parvacuum_run() and CALL parvacuum() */
 extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
 extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
 													 * autovacuum worker leads */
-extern bool pv_guc_scheduler;	/* on: vacuum the tables that opted in */
+extern bool pv_guc_scheduler;	/* on: vacuum tables that opted in */
 extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
 extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
 										 * 0 no limit, -1 as autovacuum has it */
@@ -36,20 +36,21 @@ extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
 #define PV_MAX_SCHEDULER_WORKERS	64
 #define PV_MAX_RUNS					256
 
-/* One session; SET changes them. */
-extern bool pv_guc_enabled;		/* for tables that say nothing themselves */
+/* For one session; SET changes them. */
+extern bool pv_guc_enabled;		/* for tables without that option */
 extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
 										 * workers start */
 extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
 										 * participant adds, 0..1 */
 
-extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers that one
-										 * vacuum goes round in; 0: no limit */
-extern double pv_guc_urgent_score;	/* from which a window is not waited for */
-extern char *pv_guc_window;		/* as it was written */
+extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers in the ring
+										 * of one vacuum; 0: no limit */
+extern double pv_guc_urgent_score;	/* from which a table does not wait for its
+									 * window */
+extern char *pv_guc_window;		/* as the user wrote it */
 extern PvWindow pv_guc_parsed_window;
 
-/* Of the setting and of the table option; as BUFFER_USAGE_LIMIT of PG 16. */
+/* For the setting and the table option, as BUFFER_USAGE_LIMIT of PG 16 */
 #define PV_MIN_BUFFER_USAGE_LIMIT	128
 #define PV_MAX_BUFFER_USAGE_LIMIT	(16 * 1024 * 1024)
 #define PV_DEFAULT_BUFFER_USAGE_LIMIT	(16 * 1024)
@@ -57,8 +58,10 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
 #define PV_DEFAULT_SAMPLE_PAGES			4096
 
-/* The most that parvacuum.queue_limit can be, and its default; shared memory is set aside
- * for so many. */
+/*
+ * The maximum and the default of parvacuum.queue_limit; shared memory is reserved
+ * for that many tables
+ */
 #define PV_MAX_QUEUE_LIMIT			32768
 
 /* For developers. */

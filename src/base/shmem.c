@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.c
- *	  The parts of the main shared memory segment that parvacuum has.
+ *	  parvacuum's parts of the main shared memory segment.
  *
- * Each module that keeps something there registers its part in _PG_init(): how
- * large it is, which lock it wants, and how it is set up.  The postmaster then
- * runs the usual two hooks, and only when the library is preloaded: a server
- * without it has no parts, and pv_shmem_attached() says so.  After a crash the
- * postmaster sets the whole segment up anew.
+ * Each module that keeps something there registers its part in _PG_init(): its
+ * size, the lock that it needs, and how it is initialized.  The postmaster then
+ * runs the two usual hooks, and only if the library is preloaded.  A server
+ * without it has no parts, and pv_shmem_attached() is false.  After a crash the
+ * postmaster initializes the whole segment again.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -31,7 +31,7 @@ static bool attached = false;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-/* Asks for the space and the locks.  Postmaster, while it loads libraries. */
+/* Requests the space and the locks, in the postmaster. */
 static void
 request_shmem(void)
 {
@@ -47,7 +47,7 @@ request_shmem(void)
 }
 
 /*
- * Finds the parts or sets them up.  AddinShmemInitLock covers the moment
+ * Finds the parts or initializes them.  AddinShmemInitLock covers the time
  * between the two, as for every module.
  */
 static void
@@ -63,9 +63,7 @@ startup_shmem(void)
 	attached = true;
 }
 
-/*
- * Registers a part.  Only while shared_preload_libraries are loaded.
- */
+/* Registers a part, while shared_preload_libraries are loaded. */
 void
 pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
 				  void (*startup) (void))
@@ -80,7 +78,7 @@ pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
 	nparts++;
 }
 
-/* Installs the hooks, when all parts are registered. */
+/* Installs the hooks.  All parts must have been registered. */
 void
 pv_shmem_init(void)
 {
@@ -92,7 +90,7 @@ pv_shmem_init(void)
 	shmem_startup_hook = startup_shmem;
 }
 
-/* Is the shared memory there, that is, was the library preloaded? */
+/* Is the shared memory there?  If so, the library was preloaded. */
 bool
 pv_shmem_attached(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.h
- *	  The parts of the main shared memory segment that parvacuum has.
+ *	  parvacuum's parts of the main shared memory segment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -10,11 +10,11 @@
 #ifndef PV_SHMEM_H
 #define PV_SHMEM_H
 
-/* One module's part. */
+/* The part of one module */
 typedef struct PvShmemPart
 {
 	Size		(*size) (void);
-	void		(*request_lock) (void); /* NULL: it wants none */
+	void		(*request_lock) (void); /* NULL: it needs none */
 	void		(*startup) (void);	/* called with AddinShmemInitLock held */
 } PvShmemPart;
 

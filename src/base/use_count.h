@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * use_count.h
- *	  Who is inside something that the last one to leave closes.
+ *	  Counts the users of something that the last one to leave closes.
  *
- * One atomic counter: 0 is open and empty.  Whoever leaves as the last one has
- * closed it in the same moment, so nobody can be inside any more, and nobody
- * comes after that.  No locks.
+ * One atomic counter.  At 0 it is open and unused.  The last user to leave
+ * closes it in the same step, so after that there is no user and there will be
+ * none.  No lock is needed.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +18,7 @@
 
 #define PV_USE_COUNT_CLOSED			PG_UINT32_MAX
 
-/* Go in.  False if it is closed. */
+/* Becomes a user.  Returns false if it is closed. */
 static inline bool
 pv_use_count_enter(pg_atomic_uint32 *use_count)
 {
@@ -30,7 +32,7 @@ pv_use_count_enter(pg_atomic_uint32 *use_count)
 	return true;
 }
 
-/* Leave.  True to the last one, who has closed it. */
+/* Leaves.  Returns true if this was the last user, who has closed it. */
 static inline bool
 pv_use_count_leave(pg_atomic_uint32 *use_count)
 {
@@ -38,7 +40,7 @@ pv_use_count_leave(pg_atomic_uint32 *use_count)
 
 	while (!pg_atomic_compare_exchange_u32(use_count, &inside,
 										   inside > 1 ? inside - 1 : PV_USE_COUNT_CLOSED))
-		 /* somebody was faster */ ;
+		 /* another process has changed it: try again */ ;
 	return inside == 1;
 }
 

@@ -1,15 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * wait.c
- *	  Places where a test can have a vacuum wait.
+ *	  Names of our waits, and places where a test can stop a vacuum.
+ *
+ * From PG 17 on pg_stat_activity shows these names in wait_event, with the
+ * type "Extension":
+ *
+ *	ParvacuumBarrier	a participant has no work left in a phase, and waits for
+ *						the leader to begin the next one
+ *	ParvacuumWorkers	a leader has no work left in a phase, and waits for its
+ *						workers
+ *	ParvacuumRun		a session waits for the background process that executes
+ *						its parvacuum_run() or CALL parvacuum()
+ *	ParvacuumLauncher	the launcher waits until it has something to do
+ *
+ * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are core's
+ * VacuumDelay, on all versions.
  *
  * Races are tested by stopping a participant at a certain place while something
- * else happens.  A session takes the advisory lock 28790; a vacuum for which
- * parvacuum.wait_at names the place asks for the same lock there, in passing.
- * So it waits until the session lets go, as visibly as for any lock, and can be
- * cancelled.
+ * else happens.  A session takes the advisory lock 28790.  A vacuum for which
+ * parvacuum.wait_at names the place asks for the same lock there, and releases
+ * it at once.  So it waits until the session releases the lock, as visibly as
+ * for any lock, and can be cancelled.  Only tests should set parvacuum.wait_at.
  *
- * Any participant runs this.  Nobody but a test should set parvacuum.wait_at.
+ * Each process runs this for itself.  The variable is its own.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
@@ -18,15 +34,36 @@
 #include "miscadmin.h"
 #include "storage/lock.h"
 
+#include "base/compat.h"
 #include "base/wait.h"
 
 /* As pg_advisory_lock(bigint) takes it */
 #define ADVISORY_KEY			28790
 #define ADVISORY_BIGINT			1
 
+static const char *const event_names[PV_NEVENTS] = {
+	[PV_EVENT_BARRIER] = "ParvacuumBarrier",
+	[PV_EVENT_WORKERS] = "ParvacuumWorkers",
+	[PV_EVENT_RUN] = "ParvacuumRun",
+	[PV_EVENT_LAUNCHER] = "ParvacuumLauncher"
+};
+
 /*
- * Wait here if this is the place.
+ * Returns the wait event, as functions of core that wait want it.  The first
+ * call in a process takes a lightweight lock to look the name up, and fails if
+ * extensions have defined too many names, so no page may be locked.
  */
+uint32
+pv_wait_event(PvWaitEvent event)
+{
+	static uint32 known[PV_NEVENTS];
+
+	if (known[event] == 0)
+		known[event] = pv_named_wait_event(event_names[event]);
+	return known[event];
+}
+
+/* Waits here if this is the place that parvacuum.wait_at names. */
 void
 pv_wait_at(const char *place)
 {

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * wait.h
- *	  Places where a test can have a vacuum wait.
+ *	  Names of our waits, and places where a test can stop a vacuum.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
@@ -10,9 +12,20 @@
 
 #include "base/settings.h"
 
+/* What a process waits for; pg_stat_activity shows it (see base/wait.c) */
+typedef enum PvWaitEvent
+{
+	PV_EVENT_BARRIER,
+	PV_EVENT_WORKERS,
+	PV_EVENT_RUN,
+	PV_EVENT_LAUNCHER,
+	PV_NEVENTS
+} PvWaitEvent;
+
+extern uint32 pv_wait_event(PvWaitEvent event);
 extern void pv_wait_at(const char *place);
 
-/* A place; hold no page's lock */
+/* A place where a test can stop this process.  No page may be locked. */
 static inline void
 pv_wait_point(const char *place)
 {

@@ -1,26 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * window.c
- *	  Hours of the week in which work may be done without being asked for.
+ *	  Hours of the week in which tables may be vacuumed automatically.
  *
  * The text of a window is a list of spans, with a time zone for all of them:
  *
  *		Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin
  *
- * A span is what a wall clock shows: it is open from the minute in which the
- * clock begins to show the first time, to the one in which it shows the second.
- * One that does not end later than it begins runs into the next day, and belongs
- * to the day on which it begins.  When the clock is put forward, what it does
- * not show is not open; when it is put back, what it shows twice is open twice.
- * No days: every day.  No time zone: log_timezone, which is one for the whole
- * server, while TimeZone is each session's own.  No text at all: always open;
- * "never": never.
+ * A span is open from the minute in which a clock on the wall begins to show the
+ * first time, until the minute in which it begins to show the second.
  *
- * Who runs this.  The postmaster and every other process, when they read
- * settings; sessions that set options of tables, or look at them; and whoever
- * waits for a window to open.  Nothing here looks at a clock, a catalog or shared
- * memory, takes a lock, or raises an error but for want of memory.  Time zones
- * are read from files, each once in a process.
+ *	- A span that does not end later than it begins continues into the next day,
+ *	  and belongs to the day on which it begins.
+ *	- When the clock is put forward, the times that it does not show are not open.
+ *	  When it is put back, the times that it shows twice are open twice.
+ *	- Without days a span is open every day.
+ *	- Without a time zone the window has log_timezone, which is the same for the
+ *	  whole server, while each session has its own TimeZone.
+ *	- An empty text is always open, and "never" is never open.
+ *
+ * The postmaster and every other process run this when they read settings; also
+ * sessions that set options of tables or look at them, and the scheduler.  Nothing
+ * here looks at a clock, a catalog, or shared memory, takes a lock, or raises an
+ * error other than out of memory.  Time zones are read from files, each once in a
+ * process.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -31,6 +34,7 @@
 #include "datatype/timestamp.h"
 #include "lib/stringinfo.h"
 #include "parser/scansup.h"
+
 #include "base/window.h"
 
 #define DAYS_PER_WEEK		7
@@ -38,8 +42,8 @@
 #define MINUTES_PER_WEEK	(DAYS_PER_WEEK * MINUTES_PER_DAY)
 
 /*
- * A span of one day in the week may fall, once, into an hour that is left out,
- * so from one change to the next it can be two weeks, and an hour.
+ * A span on one day of the week may once fall into an hour that the clock does
+ * not show.  So from one change to the next it can be two weeks and an hour.
  */
 #define LONGEST_WAIT		(15 * SECS_PER_DAY)
 
@@ -49,10 +53,10 @@ static const char *const day_names[DAYS_PER_WEEK] = {
 
 
 /* ----------------------------------------------------------------
- *		From text
+ *		Parsing
  *
- * Each of these reads at *at, moves it to what comes next, and returns false
- * where there is something else.
+ * Each function reads at *at and moves it behind what it has read.  It returns
+ * false if something else is there.
  * ----------------------------------------------------------------
  */
 
@@ -75,7 +79,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* For want of what is expected there. */
+/* Sets *detail to what is expected at that place.  Returns false. */
 static bool
 complain(const char *expected, const char *at, const char **detail)
 {
@@ -86,7 +90,7 @@ complain(const char *expected, const char *at, const char **detail)
 	return false;
 }
 
-/* A character, with or without blanks around it. */
+/* Reads a character, with or without blanks around it. */
 static bool
 read_char(const char **at, char c)
 {
@@ -98,7 +102,7 @@ read_char(const char **at, char c)
 	return true;
 }
 
-/* A day by its English name, or the first three letters of that. */
+/* Reads the English name of a day, or its first three letters. */
 static bool
 read_day(const char **at, int *day)
 {
@@ -123,7 +127,7 @@ read_day(const char **at, int *day)
 	return false;
 }
 
-/* A time of day as a minute, which is last at most. */
+/* Reads a time of day, as a minute that is not greater than last. */
 static bool
 read_time(const char **at, int *minute, int last)
 {
@@ -143,7 +147,7 @@ read_time(const char **at, int *minute, int last)
 	return *minute <= last;
 }
 
-/* Days, if there are any, and times. */
+/* Reads a span: days, if there are any, and times. */
 static bool
 read_span(const char **at, PvWindowSpan *span, const char **detail)
 {
@@ -181,9 +185,9 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 }
 
 /*
- * What may be the name of a time zone, up to the end of the text.  PostgreSQL takes
- * almost any letters with a number after them for a zone, "Sat 8" too, which is
- * rather a span after a forgotten comma; so it must be one word.
+ * Reads what may be the name of a time zone, up to the end of the text.  It must
+ * be one word.  PostgreSQL accepts almost any letters with a number after them as
+ * a zone, even "Sat 8", which rather is a span after a missing comma.
  */
 static bool
 read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
@@ -205,7 +209,7 @@ read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
 	return *at == '\0';
 }
 
-/* The time zone of that name, or NULL if this server has none. */
+/* Returns the time zone of that name, or NULL if this server has none. */
 static pg_tz *
 find_zone(const char *name)
 {
@@ -214,7 +218,7 @@ find_zone(const char *name)
 	return zone != NULL && pg_tz_acceptable(zone) ? zone : NULL;
 }
 
-/* Is the word all that there is? */
+/* Does the text consist of that word only? */
 static bool
 is_word(const char *text, const char *word)
 {
@@ -226,8 +230,8 @@ is_word(const char *text, const char *word)
 }
 
 /*
- * Reads the text of a window but for its time zone, whose name is copied, empty if
- * there is none.
+ * Parses the text of a window, except for its time zone.  The name of that is
+ * copied; it is empty if there is none.
  */
 static bool
 read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
@@ -259,8 +263,8 @@ read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
 }
 
 /*
- * Reads the text of a window.  Of a text that is none it says why, in a sentence
- * that is translated and allocated, and leaves *window undefined.
+ * Parses the text of a window.  If it is not a window, returns false, sets *detail
+ * to the reason, a translated and allocated sentence, and leaves *window undefined.
  */
 bool
 pv_window_parse(const char *text, PvWindow *window, const char **detail)
@@ -280,11 +284,11 @@ pv_window_parse(const char *text, PvWindow *window, const char **detail)
 
 
 /* ----------------------------------------------------------------
- *		To text
+ *		Printing
  * ----------------------------------------------------------------
  */
 
-/* The window as text, allocated, with that name of a time zone or none. */
+/* Prints the window with that name of a time zone; NULL: none. */
 static char *
 print_with_zone(const PvWindow *window, const char *zone)
 {
@@ -315,8 +319,8 @@ print_with_zone(const PvWindow *window, const char *zone)
 }
 
 /*
- * The window as text again, allocated: always the same for what was written in
- * different ways, and read back to the same window.
+ * Prints the window into an allocated string.  Texts of the same window, written
+ * in different ways, give the same string, and it is parsed as the same window.
  */
 char *
 pv_window_print(const PvWindow *window)
@@ -326,9 +330,10 @@ pv_window_print(const PvWindow *window)
 }
 
 /*
- * What pv_window_print() makes of the text; NULL, and why, if it is no window.  A
- * window with a time zone that this server does not know, but another may, keeps the
- * name as it is written; it is not usable, and *detail says why.
+ * Returns what pv_window_print() makes of the text, or NULL, with the reason in
+ * *detail, if it is not a window.  If this server does not know the time zone, the
+ * name is kept as it is written, because another server may know it.  Then
+ * *usable is false, and *detail is the reason.
  */
 char *
 pv_window_normal_form(const char *text, bool *usable, const char **detail)
@@ -354,7 +359,7 @@ pv_window_normal_form(const char *text, bool *usable, const char **detail)
 
 
 /* ----------------------------------------------------------------
- *		At a time
+ *		Looking up a time
  * ----------------------------------------------------------------
  */
 
@@ -364,7 +369,7 @@ zone_of(const PvWindow *window)
 	return window->zone != NULL ? window->zone : log_timezone;
 }
 
-/* How many minutes one span is open. */
+/* The minutes for which one span is open. */
 static int
 span_minutes(const PvWindowSpan *span)
 {
@@ -372,7 +377,7 @@ span_minutes(const PvWindowSpan *span)
 		(span->end > span->begin ? 0 : MINUTES_PER_DAY);
 }
 
-/* The minute of the week, from Sunday on, that the clock on the wall shows. */
+/* The minute of the week, from Sunday on, that a clock on the wall shows. */
 static int
 minute_of_week(const struct pg_tm *tm)
 {
@@ -380,7 +385,7 @@ minute_of_week(const struct pg_tm *tm)
 		tm->tm_min;
 }
 
-/* How many minutes after the second the first comes, within a week. */
+/* The minutes from the second argument to the first, within a week. */
 static int
 minutes_after(int minute, int earlier)
 {
@@ -413,8 +418,8 @@ pv_window_is_open(const PvWindow *window, pg_time_t now)
 }
 
 /*
- * In how many minutes, one at least, the clock shows a time at which some span
- * begins or ends.
+ * The minutes, at least 1, until the clock shows a time at which a span begins or
+ * ends.
  */
 static int
 minutes_to_edge(const PvWindow *window, int minute)
@@ -445,10 +450,12 @@ minutes_to_edge(const PvWindow *window, int minute)
 }
 
 /*
- * When the window opens, if it is closed now, or closes, if it is open;
- * PV_WINDOW_NO_CHANGE if it does not.  Goes from one time to the next at which
- * that may be: an edge of a span, by a clock that runs evenly, or the clock being
- * put forward or back before that.
+ * Returns when the window opens, if it is closed now, or closes, if it is open;
+ * PV_WINDOW_NO_CHANGE if it never does.
+ *
+ * The loop visits the times at which that may be: the next edge of a span, for a
+ * clock that is not put forward or back, or the time when the clock is put forward
+ * or back, if that is earlier.
  */
 pg_time_t
 pv_window_next_change(const PvWindow *window, pg_time_t now)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * window.h
- *	  Hours of the week in which work may be done without being asked for.
+ *	  Hours of the week in which tables may be vacuumed automatically.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -12,36 +12,37 @@
 
 #include "pgtime.h"
 
-/* Enough for two on each day. */
+/* Enough for two spans on each day */
 #define PV_WINDOW_MAX_SPANS		16
 
-/* The hint for a text that is no window; errdetail() has what is wrong with it. */
+/* The hint for a text that is not a window; the detail is the reason */
 #define PV_WINDOW_HINT \
 	"Write spans of time such as \"Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00\", then a time zone or none."
 
-/* What pv_window_next_change() says of a window that never changes. */
+/* What pv_window_next_change() returns for a window that never changes */
 #define PV_WINDOW_NO_CHANGE		PG_INT64_MAX
 
-/* A span of time that begins on each of some consecutive days. */
+/* A span of time that begins on each of some consecutive days */
 typedef struct PvWindowSpan
 {
 	int			first_day;		/* 0 is Sunday */
-	int			days;			/* how many, from that one on; 7: every day */
+	int			days;			/* number of days from first_day on; 7: every
+								 * day */
 	int			begin;			/* minute of the day, from 0 to 1439 */
 	int			end;			/* from 1 to 1440; of the next day unless it is
 								 * later than begin */
 } PvWindowSpan;
 
 /*
- * A window.  It may be copied, but within one process only, as time zones are
- * loaded by each for itself.  They are never unloaded.
+ * A window.  It may be copied within one process, which loads its own time zones
+ * and never unloads them.
  */
 typedef struct PvWindow
 {
-	bool		always;			/* open whenever; there are no spans */
-	int			nspans;			/* none: never open */
+	bool		always;			/* always open; there are no spans */
+	int			nspans;			/* 0: never open, unless always */
 	PvWindowSpan spans[PV_WINDOW_MAX_SPANS];
-	pg_tz	   *zone;			/* NULL: that of the server's log */
+	pg_tz	   *zone;			/* NULL: log_timezone */
 } PvWindow;
 
 extern bool pv_window_parse(const char *text, PvWindow *window,

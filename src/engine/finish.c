@@ -19,7 +19,7 @@
 #include "access/transam.h"
 #include "commands/progress.h"
 #include "pgstat.h"
-#include "storage/smgr.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 
 #include "engine/finish.h"
@@ -136,16 +136,14 @@ pv_finish_statistics(PvVacuum *vac)
 									   new_relminmxid));
 
 	/*
-	 * Workers may have created or extended the visibility map.  A process that
-	 * has its length cached does not look again.  Looking again costs two
-	 * system calls.
+	 * Workers may have created or extended the visibility map.  Core sends an
+	 * invalidation message then, and this process asks the kernel for the
+	 * length of the file again after it has processed that message.
 	 */
 	if (vac->result->workers_launched > 0)
-		RelationGetSmgr(vac->rel)->smgr_cached_nblocks[VISIBILITYMAP_FORKNUM] = InvalidBlockNumber;
+		AcceptInvalidationMessages();
 	pv_map_count(vac->rel, rel_pages, &allvisible, &allfrozen);
 
-	/* otherwise this and ANALYZE would open them again */
-	pv_keep_files_open(vac->rel);
 	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
 					   allfrozen, details->nindexes > 0, new_relfrozenxid,
 					   new_relminmxid, &frozenxid_updated, &minmulti_updated);

@@ -483,7 +483,7 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 
 	/* The configuration may have been reloaded because of the failsafe */
 	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self) ||
-		self->nreloads_checked != pv_cost_nreloads)
+		self->nreloads_checked != pv_cost_reloads_applied())
 	{
 		(void) pv_check_failsafe(self);
 		scan->until_failsafe_check = FAILSAFE_EVERY_BLOCKS;

@@ -116,7 +116,7 @@ pv_check_failsafe(PvParticipant *self)
 	PvShared   *shared = self->shared;
 	uint32		expected = 0;
 
-	self->nreloads_checked = pv_cost_nreloads;
+	self->nreloads_checked = pv_cost_reloads_applied();
 	if (!pv_failsafe_triggered(self))
 	{
 		if (likely(!pv_failsafe_check(&shared->plan.cutoffs)))

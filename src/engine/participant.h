@@ -19,8 +19,11 @@
 #include "storage/condition_variable.h"
 #include "storage/spin.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/process.h"
+#include "base/ring.h"
+#include "base/tidstore.h"
 #include "engine/dispense.h"
 #include "engine/index_order.h"
 #include "engine/report.h"

@@ -118,7 +118,6 @@ pv_plan_vacuum(PvVacuum *vac)
 		plan->aggressive = true;
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
 	plan_skipping(vac);
-	pv_map_make(vac->rel, plan->rel_pages);
 
 	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
 	vac->do_index_cleanup = vac->do_index_vacuuming;

@@ -50,6 +50,7 @@
 
 #include "base/dsm.h"
 #include "base/process.h"
+#include "base/wait.h"
 #include "engine/pool.h"
 #include "engine/reserve.h"
 
@@ -73,7 +74,7 @@ static void
 wait_for_all(PvShared *shared)
 {
 	pv_process_check_leader();
-	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
+	BarrierArriveAndWait(&shared->barrier, pv_wait_event(PV_EVENT_BARRIER));
 }
 
 /*
@@ -243,7 +244,7 @@ init_segment(ParallelContext *pcxt)
 	double		delay = pv_vacuum_cost_delay;
 	int			limit = pv_vacuum_cost_limit;
 
-	if (!PV_CORE_RESETS_COSTS || !pv_cost_on_balance)
+	if (!PV_CORE_RESETS_COSTS || !pv_cost_uses_balance())
 	{
 		InitializeParallelDSM(pcxt);
 		return;
@@ -412,7 +413,7 @@ tick_while_workers_work(PvPool *pool)
 	{
 		leader->tick(leader);
 		(void) ConditionVariableTimedSleep(&shared->idle, TICK_WHILE_WAITING,
-										   PG_WAIT_EXTENSION);
+										   pv_wait_event(PV_EVENT_WORKERS));
 	}
 	ConditionVariableCancelSleep();
 }

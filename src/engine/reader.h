@@ -9,6 +9,7 @@
 #define PV_READER_H
 
 #include "base/compat.h"
+#include "base/ring.h"
 #include "store/segment.h"
 
 /*

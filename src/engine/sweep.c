@@ -48,9 +48,11 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
 #include "base/process.h"
+#include "base/ring.h"
 #include "base/settings.h"
 #include "engine/dispense.h"
 #include "engine/pool.h"

@@ -210,7 +210,6 @@ open_budget(PvVacuum *vac)
 	if (pv_is_scheduler_worker)
 	{
 		/* the scheduler worker has looked at the table's own limits */
-		vac->leader.shared->cost.on_balance = pv_cost_on_balance;
 		pv_cost_follow_reloads();
 		return;
 	}

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * visibility_map.h
- *	  The visibility map of a small table: creating it, and counting its
- *	  bits.
+ *	  Counts the bits in a table's visibility map.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -14,10 +13,9 @@
 #include "storage/block.h"
 #include "utils/relcache.h"
 
-/* Largest size of a small table, in pages: 1 MB */
+/* The vacuum of a table with at most this many pages (1 MB) is soon done. */
 #define PV_SMALL_PAGES			(1024 * 1024 / BLCKSZ)
 
-extern void pv_map_make(Relation rel, BlockNumber rel_pages);
 extern void pv_map_count(Relation rel, BlockNumber rel_pages,
 						 BlockNumber *all_visible, BlockNumber *all_frozen);
 

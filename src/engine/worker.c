@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
+#include "base/borrowed.h"
 #include "base/guard.h"
 #include "base/process.h"
 #include "engine/heap_scan.h"
@@ -124,7 +125,7 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 	pv_guard_process();
 
 	/* as in the leader (entry/dispatch.c); before 18 it is not inherited */
-	XactReadOnly = true;
+	(void) pv_forbid_writes();
 
 	InstrStartParallelQuery();
 	pv_pool_attach(&self, seg, toc);

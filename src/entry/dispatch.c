@@ -42,6 +42,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
 #include "base/settings.h"
@@ -346,7 +347,6 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 				 BufferAccessStrategy bstrategy, const PvChoice *choice,
 				 PvResult *result)
 {
-	bool		read_only = XactReadOnly;
 	PvVacuumOptions options;
 
 	set_vacuum_options(rel, choice, &options);
@@ -355,9 +355,10 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 							MyBackendType == B_AUTOVAC_WORKER);
 	PG_TRY();
 	{
-		XactReadOnly = true;
+		bool		read_only = pv_forbid_writes();
+
 		pv_vacuum_rel(rel, params, bstrategy, &options, result);
-		XactReadOnly = read_only;
+		pv_restore_read_only(read_only);
 		pv_inprogress_end(RelationGetRelationName(rel));
 	}
 	PG_CATCH();

@@ -43,8 +43,10 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/process.h"
+#include "base/ring.h"
 #include "entry/dispatch.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
@@ -115,9 +117,7 @@ attach_queue(Leader *leader, shm_toc *toc, dsm_segment *segment)
  *
  * The process connects as the bootstrap superuser and without the check of
  * datallowconn: the caller is connected, but its role may be one that cannot log in.
- * Then the caller's roles are installed, and none of this can be seen from SQL.  While
- * the settings are restored the process claims to be a parallel worker, so that "role"
- * and "session_authorization" are taken as installed and not looked up.
+ * Then the caller's roles are installed, and none of this can be seen from SQL.
  *
  * Core: access/transam/parallel.c, ParallelWorkerMain.
  */
@@ -136,9 +136,7 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 
 	StartTransactionCommand();
 	RestoreLibraryState(shm_toc_lookup(toc, PV_KEY_LIBRARIES, false));
-	InitializingParallelWorker = true;
-	RestoreGUCState(shm_toc_lookup(toc, PV_KEY_GUC, false));
-	InitializingParallelWorker = false;
+	pv_restore_settings_of_caller(shm_toc_lookup(toc, PV_KEY_GUC, false));
 	CommitTransactionCommand();
 
 	/* the caller converts the messages for its client */
@@ -315,9 +313,9 @@ vacuum_relations(Leader *leader)
 {
 	MemoryContext old_context;
 
-	PortalContext = AllocSetContextCreate(TopMemoryContext,
-										  "parvacuum run",
-										  ALLOCSET_DEFAULT_SIZES);
+	pv_set_portal_context(AllocSetContextCreate(TopMemoryContext,
+												"parvacuum run",
+												ALLOCSET_DEFAULT_SIZES));
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();

@@ -70,9 +70,12 @@
 #include "utils/timeout.h"
 #include "utils/wait_event.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/process.h"
+#include "base/ring.h"
 #include "base/settings.h"
+#include "base/wait.h"
 #include "entry/dispatch.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
@@ -446,21 +449,10 @@ static bool
 waits_for_our_pin(int leader_pid, Oid relid)
 {
 	PGPROC	   *leader = BackendPidGetProc(leader_pid);
-	bool		waiting = false;
 	bool		in_use = false;
 	Relation	rel;
 
-	if (leader == NULL || !OidIsValid(relid))
-		return false;
-
-	for (uint32 i = 0; i < ProcGlobal->allProcCount && !waiting; i++)
-	{
-		PGPROC	   *proc = &ProcGlobal->allProcs[i];
-
-		waiting = (proc == leader || proc->lockGroupLeader == leader) &&
-			(proc->wait_event_info & 0xFF000000) == PV_WAIT_BUFFER_PIN_EVENT;
-	}
-	if (!waiting)
+	if (leader == NULL || !OidIsValid(relid) || !pv_group_waits_for_pin(leader))
 		return false;
 
 	rel = RelationIdGetRelation(relid);
@@ -545,7 +537,7 @@ wait_for_leader(PvCall *call)
 
 		events = WaitLatch(MyLatch,
 						   WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						   DeadlockTimeout, PG_WAIT_EXTENSION);
+						   DeadlockTimeout, pv_wait_event(PV_EVENT_RUN));
 		ResetLatch(MyLatch);
 		if (events & WL_TIMEOUT)
 			check_deadlock(call);

@@ -52,6 +52,7 @@
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
+#include "base/wait.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sched/worker.h"
@@ -715,7 +716,7 @@ parvacuum_launcher_main(Datum main_arg)
 			timeout = timeout < 0 ? LOOK_FOR_PLACE_MS : Min(timeout, LOOK_FOR_PLACE_MS);
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
-						 PG_WAIT_EXTENSION);
+						 pv_wait_event(PV_EVENT_LAUNCHER));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 

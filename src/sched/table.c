@@ -3,29 +3,35 @@
  * table.c
  *	  What a scheduler worker does with one table.
  *
- *		open --> still needed? --> VACUUM --> ANALYZE --> finish
- *		   not the first any more: put back
- *		   needs nothing any more: forgotten
- *		   locked, dead rows still to be seen: waits
+ *		lock, open --> still needed? --> VACUUM --> commit --> ANALYZE --> commit
+ *		   locked by another session: the table waits
+ *		   another table goes first: put back into the queue
+ *		   needs nothing any more: removed from the queue
+ *		   dead rows not removable yet: the table waits
  *
- * VACUUM is one transaction and ANALYZE another.  A small table has both in one,
- * since there a transaction is a good part of all.
+ * VACUUM and ANALYZE are a transaction each, as in core, and core's own commit
+ * ends them.
  *
- * Tables are vacuumed one by one, by what does it for VACUUM too: heap's slot of the
- * table access method, where entry/dispatch.c dispatches.  But not by core's vacuum(),
- * which at each call forgets what is left to be slept off, and on 15 reads all of
- * pg_class to find pg_database's frozenxid.  The worker does that once, when the queue
- * has been worked off.  Nor are they analyzed by vacuum(): it sets the cost balance to 0
- * before and after, takes the limits of vacuum_cost_* for those of the account (from 16
- * on by VacuumUpdateCosts()), and turns the delay off when it is done.  What vacuum() has
- * against being entered from code of users is here the guard (base/guard.c), which holds
- * for the whole process; and what vacuum_rel() checks once it has a lock is in
- * open_table().
+ * Tables are vacuumed one by one, through the relation_vacuum slot of heap's
+ * table access method, where VACUUM commands arrive as well (entry/dispatch.c).
+ * They do not go through core's vacuum(), for these reasons:
  *
- * A scheduler worker acts as the bootstrap superuser, and as the table's owner where the
- * owner's code may run, as VACUUM does.
+ *	- it sets the cost balance to 0 before and after, so what is still to be slept
+ *	  off is forgotten at each call
+ *	- it takes the limits of vacuum_cost_* (from PG 16 on by VacuumUpdateCosts()),
+ *	  not those of the scheduler, and turns the delay off at the end
+ *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid; the
+ *	  scheduler worker does that once, when the queue is empty
  *
- * Core: postmaster/autovacuum.c, do_autovacuum; commands/vacuum.c, vacuum_rel.
+ * The guard (base/guard.c), which holds for the whole process, replaces
+ * vacuum()'s own protection against being entered twice.  open_table() replaces
+ * the checks that vacuum_rel() makes after it has locked the table.
+ *
+ * A scheduler worker acts as the bootstrap superuser, and as the table's owner
+ * where the owner's code may run, as VACUUM does.
+ *
+ * Core: postmaster/autovacuum.c, do_autovacuum; commands/vacuum.c, vacuum,
+ * vacuum_rel.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -40,63 +46,52 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
-#include "postmaster/walwriter.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/proc.h"
 #include "storage/procarray.h"
-#include "storage/sinval.h"
-#include "storage/standby.h"
 #include "utils/backend_status.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/timestamp.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
-#include "base/process.h"
-#include "engine/visibility_map.h"
+#include "base/ring.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "sched/candidates.h"
 #include "sched/table.h"
 #include "throttle/cost.h"
 
-/* Ages of pg_settings, or 0 where nobody can connect, as in autovacuum */
+/* The ages to freeze by: the settings', or 0 as in autovacuum, see below */
 static int	freeze_min_age;
 static int	freeze_table_age;
 static int	multixact_freeze_min_age;
 static int	multixact_freeze_table_age;
 
-/* What vacuums have logged, up to where the WAL writer knows of it, and since when; see
- * commit_vacuum() */
-static XLogRecPtr logged = InvalidXLogRecPtr;
-static XLogRecPtr told = InvalidXLogRecPtr;
-static TimestampTz told_at = 0;
-
-/* For one table; core's ANALYZE looks for it as PortalContext */
+/* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
 
-/* A ring of buffers for what core does; the engine makes its own */
+/* A ring of buffers for core's code; the engine creates its own */
 static BufferAccessStrategy ring = NULL;
 
 
 /*
- * By the settings as they are now: a database that nobody can change is frozen whole,
- * and then never again.
+ * Reads what the following vacuums depend on, when the worker starts and after
+ * each reload.  In a database that does not change, a template or one that does
+ * not allow connections, everything is frozen at once, and then never again.
+ *
+ * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 void
 pv_table_configure(void)
@@ -121,7 +116,7 @@ pv_table_configure(void)
 }
 
 /*
- * Somebody has the table locked.
+ * Counts and logs that another session has locked the table.
  */
 static void
 note_locked(Oid relid)
@@ -133,11 +128,12 @@ note_locked(Oid relid)
 		ereport(LOG,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("parvacuum's scheduler skipped table \"%s\"", name),
-				 errdetail("Somebody has it locked.")));
+				 errdetail("Another session has locked it.")));
 }
 
 /*
- * Does the TOAST table belong to that table, and is it one?  A table has no parent.
+ * Is the relation a TOAST table of that table, or not a TOAST table if
+ * toast_parent is InvalidOid?
  */
 static bool
 is_toast_of(Relation rel, Oid toast_parent)
@@ -157,25 +153,27 @@ is_toast_of(Relation rel, Oid toast_parent)
 }
 
 /*
- * Is the relation still what was queued, now that it is locked?  A table can have become
- * a view under the same OID on 15, by a rule _RETURN, and has no access method then; and
- * an OID that was given up can be given to anything.
+ * Is the relation still what was queued?  The caller has locked it.  On PG 15 a
+ * rule _RETURN can have made a view of it under the same OID, which has no access
+ * method.  The OID of a dropped table can have been given to any other relation.
  *
- * Core checks after locking, in vacuum_rel (V) and analyze_rel (A) of commands/, or just
- * before, in autovacuum's table_recheck_autovac (R):
+ * Core checks this after it has locked the relation, in vacuum_rel (V) and
+ * analyze_rel (A) of commands/, or just before that, in autovacuum's
+ * table_recheck_autovac (R):
  *
  *		it exists				V A R	open_table()
- *		rights of the caller	V A		not here, as in an autovacuum worker, which is a
- *										superuser; parvacuum_enqueue() checks the caller's
+ *		rights of the caller	V A		not here: an autovacuum worker is a superuser,
+ *										and so are we; parvacuum_enqueue() has
+ *										checked its caller's rights
  *		kind of relation		V A		here
- *		partitioned tables		V		here: no work
- *		foreign tables			A		here: autovacuum leaves them alone
+ *		partitioned tables		V		here: there is nothing to do
+ *		foreign tables			A		here: autovacuum ignores them
  *		temporary tables		V A		here: all of them are other sessions'
  *		shared catalogs			R		here: core's autovacuum vacuums them
  *		pg_statistic			A		analyze_rel() itself
- *		needs it, storage parameters	R		still_needed()
+ *		needs it, storage parameters	R	recheck_need()
  *		index_cleanup, truncate, eager freezing	V	choose_params()
- *		the parent of a TOAST table	V	here, where V keeps a lock on the parent
+ *		the parent of a TOAST table	V	here; V also keeps a lock on the parent
  */
 static bool
 is_as_queued(Relation rel, const PvItem *item)
@@ -191,16 +189,18 @@ is_as_queued(Relation rel, const PvItem *item)
 }
 
 /*
- * Lock the table and open it.  NULL with *locked set if somebody has it, or if it is
- * gone, or not what was queued.
+ * Locks the table with ShareUpdateExclusiveLock and opens it.  Returns NULL if
+ * another session has locked it (then *locked is true), or if it no longer exists
+ * or is not what was queued.
  *
- * It is not waited for, not for its age either: there is a next pass, and as many locked
- * tables as there are workers would have all others wait.  Core's forced autovacuum, which
- * comes a tenth of the age later, does wait.
+ * A scheduler worker does not wait for the lock, not even if the table is old.
+ * There will be another database scan, and a few locked tables would make all
+ * others wait.  Core's forced autovacuum, which begins when the table is a tenth
+ * older, does wait.
  *
- * With the lock held, the relation cache itself can tell whether it is still there;
- * try_relation_open() asks another cache first, which for each table is as much
- * work again.
+ * RelationIdGetRelation() returns NULL for a relation that does not exist, which
+ * cannot change while the lock is held.  try_relation_open() would look it up in
+ * another cache first, which costs as much again for each table.
  */
 static Relation
 open_table(const PvItem *item, bool *locked)
@@ -226,7 +226,8 @@ open_table(const PvItem *item, bool *locked)
 }
 
 /*
- * VACUUM's parameters, as autovacuum would have them.
+ * Chooses VACUUM's parameters as autovacuum does.
+ * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
 static void
 choose_params(PvTableWork *work, Relation rel)
@@ -246,14 +247,14 @@ choose_params(PvTableWork *work, Relation rel)
 		own->multixact_freeze_table_age : multixact_freeze_table_age;
 	params->is_wraparound = work->item.score.wraparound;
 
-	/* what core starts that late is aggressive whatever the settings are */
+	/* a vacuum to prevent wraparound is aggressive whatever the settings are */
 	if (params->is_wraparound)
 		params->freeze_table_age = params->multixact_freeze_table_age = 0;
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 	params->truncate = VACOPTVALUE_AUTO;
 
-	/* of core's engine, no more than autovacuum asks for; ours makes up its own mind */
+	/* no workers if core's engine does it, as in autovacuum; ours decides itself */
 	params->nworkers = -1;
 	pv_choose_eager_failure_rate(params, rel);
 
@@ -265,8 +266,8 @@ choose_params(PvTableWork *work, Relation rel)
 }
 
 /*
- * A table with limits of its own is not on the account.  But a limit without a delay
- * says nothing.
+ * A table with cost limits of its own does not use the scheduler's balance.  A
+ * limit without a delay has no effect, so such a table does.
  */
 static void
 choose_budget(const PvTableWork *work)
@@ -288,7 +289,7 @@ choose_budget(const PvTableWork *work)
 }
 
 /*
- * Say what is going on, in pg_stat_activity.
+ * Shows in pg_stat_activity what is done with the table.
  */
 static void
 show_activity(const PvTableWork *work)
@@ -306,8 +307,8 @@ show_activity(const PvTableWork *work)
 }
 
 /*
- * Has its window closed, or was it given another?  Who has asked for the table does not
- * mind.
+ * Is it outside the table's window now?  A table that a user has asked for does
+ * not wait for its window.
  */
 static bool
 is_outside_window(const PvTableWork *work)
@@ -321,10 +322,11 @@ is_outside_window(const PvTableWork *work)
 }
 
 /*
- * Look again at what the table needs now.  False if it is nothing, or has opted out.
+ * Checks again what the table needs, with the table locked.  Returns false if it
+ * needs nothing any more, or if it has opted out.
  */
 static bool
-still_needed(PvTableWork *work, Relation rel)
+recheck_need(PvTableWork *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
 
@@ -334,7 +336,7 @@ still_needed(PvTableWork *work, Relation rel)
 	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent, &work->options);
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
 
-	/* pg_class does not know the size of what was never vacuumed */
+	/* pg_class does not have the size of a table that was never vacuumed */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
 	if (work->item.only_analyze)
 		work->item.only_analyze = GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
@@ -349,13 +351,13 @@ still_needed(PvTableWork *work, Relation rel)
 		score->total = Max(score->total, work->item.priority);
 	}
 
-	/* rel has its name at hand; the cache that others would ask has it not */
+	/* rel has the name at hand, which get_rel_name() would have to look up */
 	work->name = psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
 	return score->vacuum || score->analyze;
 }
 
-/* Who we are while we act as the owner of a table */
+/* What become_oneself() restores */
 typedef struct OwnIdentity
 {
 	Oid			userid;
@@ -364,7 +366,10 @@ typedef struct OwnIdentity
 } OwnIdentity;
 
 /*
- * Functions of indexes run as the owner of the table, who can change no setting of ours.
+ * Has functions of indexes run as the owner of the table.  They cannot change
+ * settings of this process.  An error restores all of it with the transaction.
+ *
+ * Core: commands/vacuum.c, vacuum_rel.
  */
 static void
 become_owner(Relation rel, OwnIdentity *own)
@@ -384,7 +389,7 @@ become_oneself(const OwnIdentity *own)
 }
 
 /*
- * What VACUUM does with a table that it has opened and locked.
+ * Vacuums the table, which is locked and open.
  */
 static void
 vacuum_table(PvTableWork *work, Relation rel)
@@ -395,11 +400,11 @@ vacuum_table(PvTableWork *work, Relation rel)
 
 	choose_params(work, rel);
 	if (work->params.is_wraparound)
-		pv_process_change_status(PROC_VACUUM_FOR_WRAPAROUND, 0);
+		pv_show_against_wraparound();
 	choose_budget(work);
 	next_xid = ReadNextTransactionId();
 	work->horizon = GetOldestNonRemovableTransactionId(rel);
-	work->nobody_looks = work->horizon == next_xid;
+	work->horizon_is_newest = work->horizon == next_xid;
 
 	become_owner(rel, &own);
 	pv_dispatch_vacuum(rel, &work->params, ring, &known);
@@ -411,7 +416,8 @@ vacuum_table(PvTableWork *work, Relation rel)
 }
 
 /*
- * Is there as much to do as before because what is dead may still be seen?
+ * Is there as much to do as before the vacuum, because dead rows are not
+ * removable yet?
  */
 static bool
 horizon_is_in_the_way(PvTableWork *work, Relation rel)
@@ -428,169 +434,91 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	if (work->item.score.wraparound &&
 		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * max_age)
 		return true;
-	if (work->item.score.dead <= 1 || work->nobody_looks)
+	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, &after);
 	return after.dead > 1;
 }
 
 /*
- * Can the transaction of the vacuum be the ANALYZE's too?
- *
- * Not for long, since somebody may wait for the lock; nor if it prevents wraparound, as
- * who has waited for that does not cancel what comes after it.  Not if it has an XID:
- * others have left that out of their snapshots, and to them what it writes now would
- * look aborted; and standbys keep the lock for a truncation until it commits.  Nor for
- * a catalog, whose vacuum may have to remove the relation cache's file.
- */
-static bool
-is_analyzed_at_once(const PvTableWork *work)
-{
-	return work->item.score.analyze && !work->item.score.wraparound &&
-		work->item.pages <= PV_SMALL_PAGES &&
-		!TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
-		!IsCatalogRelationOid(work->item.key.relid);
-}
-
-/*
- * Tell others and standbys now of rows of catalogs that were updated in place, which the
- * commit would.  Then there is nothing left for it to tell.
- *
- * Core: xact.c, RecordTransactionCommit, for a transaction without an XID, and inval.c,
- * AtEOXact_Inval.
- */
-static void
-send_invalidations(void)
-{
-	SharedInvalidationMessage *messages;
-	bool		init_file;
-	int			n = xactGetCommittedInvalidationMessages(&messages, &init_file);
-
-	if (n > 0)
-	{
-		if (XLogLogicalInfoActive())
-			LogLogicalInvalidations();
-		if (XLogStandbyInfoActive())
-			LogStandbyInvalidations(n, messages, init_file);
-		AtEOXact_Inval(true);
-	}
-}
-
-/*
- * Have the transaction be an ordinary one from here on.  Others did not heed our xmin, so
- * there must be none while that changes.
- *
- * Rows of pg_class were updated in place, and stay so, whatever becomes of the transaction.
- * It might fail now, so others are told here: else standbys would not be before 18, and
- * before 15.16, 16.12 and 17.8 nobody would.
- */
-static void
-end_vacuum_in_transaction(void)
-{
-	InvalidateCatalogSnapshot();
-	Assert(!TransactionIdIsValid(MyProc->xmin) && !TransactionIdIsValid(MyProc->xid));
-	pv_process_change_status(0, PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND);
-	send_invalidations();
-	AcceptInvalidationMessages();
-}
-
-/*
- * Commit a vacuum.
- *
- * With an XID, standbys hold the lock for a truncation until they have the commit, so it
- * is flushed at once.
- *
- * Without one, before 17 each such commit wakes the WAL writer if a page of WAL is full:
- * for a small table that is a tenth of all.  So the WAL writer hears of it, as since then,
- * when there is as much as it flushes at one time, and also when it is to look by itself;
- * and of the rest when this process ends.
- *
- * Core: xlog.c, XLogSetAsyncXactLSN of 17.
+ * Commit a vacuum.  The scheduler worker does not wait for its WAL otherwise.  But a
+ * transaction with an XID has locked the table against readers, to truncate it, and a
+ * standby keeps that lock until it has replayed the commit record.
  */
 static void
 commit_vacuum(void)
 {
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ForceSyncCommit();
-	else if (PV_COMMIT_WAKES_WAL_WRITER)
-	{
-		TimestampTz now = GetCurrentTimestamp();
-
-		send_invalidations();
-		logged = Max(logged, XactLastRecEnd);
-		XactLastRecEnd = 0;
-		if (logged > told &&
-			(logged - told >= (uint64) WalWriterFlushAfter * XLOG_BLCKSZ ||
-			 TimestampDifferenceExceeds(told_at, now, WalWriterDelay)))
-		{
-			XactLastRecEnd = told = logged;
-			told_at = now;
-		}
-	}
 	CommitTransactionCommand();
 }
 
-/*
- * The first transaction: look again, and vacuum.  Returns what the table is to
- * wait for, if for anything.  *go_on is false if nothing else is to be done.
- *
- * PROC_IN_VACUUM is set before there is a snapshot, so that others do not heed our
- * xmin; see core's vacuum_rel.  Whether it is to prevent wraparound, so that others do not
- * cancel it, is known only after the look.
- */
-static PvWaitReason
-look_and_vacuum(PvTableWork *work, bool *go_on, bool *put_back)
+/* How the first transaction has ended */
+typedef enum VacuumOutcome
 {
-	PvWaitReason reason = PV_WAIT_NONE;
+	OUTCOME_DONE,				/* vacuumed, if that was needed; ANALYZE is next */
+	OUTCOME_SKIPPED,			/* nothing is to be done now */
+	OUTCOME_PUT_BACK			/* another table goes first */
+} VacuumOutcome;
+
+/*
+ * The first transaction: checks what the table needs, and vacuums it.  *reason is
+ * set to what the table is to wait for, if it is to wait.
+ *
+ * PROC_IN_VACUUM is set before there is a snapshot, so that others ignore the
+ * xmin of this transaction, as in core's vacuum_rel().
+ */
+static VacuumOutcome
+recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
+{
+	VacuumOutcome outcome = OUTCOME_SKIPPED;
 	Relation	rel;
 	bool		locked;
 
-	*go_on = *put_back = false;
+	*reason = PV_WAIT_NONE;
 	StartTransactionCommand();
-	pv_process_change_status(PROC_IN_VACUUM, 0);
+	pv_show_in_vacuum();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
 
 	rel = open_table(&work->item, &locked);
 	if (locked)
-		reason = PV_WAIT_LOCK;
-	else if (rel == NULL || !still_needed(work, rel))
+		*reason = PV_WAIT_LOCK;
+	else if (rel == NULL || !recheck_need(work, rel))
 	{
 		if (rel != NULL && work->item.only_analyze)
-			reason = PV_WAIT_HORIZON;
+			*reason = PV_WAIT_HORIZON;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->not_needed, 1);
 	}
 	else if (is_outside_window(work))
 	{
-		reason = PV_WAIT_WINDOW;
+		*reason = PV_WAIT_WINDOW;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 	}
 	else if (pv_queue_gives_way(&work->item))
-		*put_back = true;
+		outcome = OUTCOME_PUT_BACK;
 	else
 	{
-		*go_on = true;
+		outcome = OUTCOME_DONE;
 		show_activity(work);
 		if (work->item.score.vacuum)
 			vacuum_table(work, rel);
 		if (horizon_is_in_the_way(work, rel))
-			reason = PV_WAIT_HORIZON;
+			*reason = PV_WAIT_HORIZON;
 	}
 
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
-	if (*go_on && is_analyzed_at_once(work))
-		end_vacuum_in_transaction();
-	else
-		commit_vacuum();
-	return reason;
+	commit_vacuum();
+	return outcome;
 }
 
 /*
- * What was inserted into a GIN index may wait in its pending list.  A vacuum empties that;
- * so does autovacuum's ANALYZE, but core does not know that we are like it.
+ * Empties the pending lists of GIN indexes, where new entries may be.  VACUUM
+ * does so, and the ANALYZE of an autovacuum worker, which this process is not.
+ * The caller has locked the table.
  *
  * Core: access/gin/ginvacuum.c, ginvacuumcleanup.
  */
@@ -614,8 +542,11 @@ empty_pending_lists(Relation rel)
 }
 
 /*
- * The second, or the rest of the first: ANALYZE.  False if somebody has the table locked
- * meanwhile.  The guard is what analyze_rel() needs instead of core's vacuum() around it.
+ * The second transaction: ANALYZE.  Returns false if another session has locked
+ * the table meanwhile.  The guard protects analyze_rel() from being entered
+ * twice, as vacuum() does in core.
+ *
+ * Core: commands/vacuum.c, vacuum.
  */
 static bool
 analyze_table(PvTableWork *work)
@@ -629,8 +560,7 @@ analyze_table(PvTableWork *work)
 	params.log_min_duration = work->has_options && work->options.log_min_duration >= 0 ?
 		work->options.log_min_duration : Log_autovacuum_min_duration;
 
-	if (!IsTransactionState())
-		StartTransactionCommand();
+	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
 	rel = open_table(&work->item, &locked);
@@ -652,41 +582,32 @@ analyze_table(PvTableWork *work)
 }
 
 /*
- * Do what the table needs, and pay for it when no lock is held.
+ * Does what the table needs, and sleeps off what is left of its cost when no
+ * lock is held any more.  All memory is allocated in the context.
  */
 void
 pv_table_do(PvTableWork *work, MemoryContext context)
 {
 	PvWaitReason reason;
-	bool		go_on,
-				put_back;
+	VacuumOutcome outcome;
 
 	work_context = context;
 	if (ring == NULL)
 		ring = pv_vacuum_strategy();
-	reason = look_and_vacuum(work, &go_on, &put_back);
-	if (put_back)
+	outcome = recheck_and_vacuum(work, &reason);
+	if (outcome == OUTCOME_PUT_BACK)
 	{
 		pv_queue_put_back(&work->item);
 		return;
 	}
-	if (go_on && work->item.score.analyze && !analyze_table(work) && reason == PV_WAIT_NONE)
+	if (outcome == OUTCOME_DONE && work->item.score.analyze &&
+		!analyze_table(work) && reason == PV_WAIT_NONE)
 		reason = PV_WAIT_LOCK;
 
-	/* A late signal was for this table, which is done */
+	/* A cancel that comes now was for this table, which is done */
 	QueryCancelPending = false;
 	pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
 	(void) pgstat_report_stat(false);
 	pv_cost_poll();
 	pv_delay_point();
-}
-
-/*
- * The worker ends: have the WAL writer flush what it has not heard of.
- */
-void
-pv_table_flush_log(void)
-{
-	if (logged > told)
-		XLogSetAsyncXactLSN(logged);
 }

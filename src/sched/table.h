@@ -15,27 +15,21 @@
 #include "entry/options.h"
 #include "sched/queue.h"
 
-/* What is done with one table */
+/* What a scheduler worker knows of the table at hand */
 typedef struct PvTableWork
 {
-	PvItem		item;			/* a copy */
+	PvItem		item;			/* a copy of the queue's */
 	VacuumParams params;
 	bool		has_options;
-	AutoVacOpts options;		/* the table's autovacuum_* */
-	PvEffectiveOptions effective;	/* and those of parvacuum */
-	TransactionId horizon;		/* before the vacuum */
-	bool		nobody_looks;	/* then there was no older snapshot or transaction */
+	AutoVacOpts options;		/* the table's options autovacuum_* */
+	PvEffectiveOptions effective;	/* parvacuum's options in effect */
+	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
+	bool		horizon_is_newest;	/* no older snapshot or transaction then */
 	bool		vacuumed;
 	char	   *name;			/* qualified, for messages */
 } PvTableWork;
 
-/* By the settings as they are now, for all tables that follow. */
 extern void pv_table_configure(void);
-
-/* All memory is allocated in the context. */
 extern void pv_table_do(PvTableWork *work, MemoryContext context);
-
-/* When the worker ends. */
-extern void pv_table_flush_log(void);
 
 #endif							/* PV_TABLE_H */

@@ -3,19 +3,23 @@
  * worker.c
  *	  A scheduler worker.
  *
- * The launcher (sched/launcher.c) starts it for one database.  It looks for work if
- * it is told to, takes one table after the other from the database's queue
- * (sched/queue.c), does what the table needs, and leaves when the queue is empty or
- * another database needs it more.
+ * The launcher (sched/launcher.c) starts a worker for one database.  The worker
+ * scans the database if a scan is due, takes one table after the other from the
+ * database's queue (sched/queue.c), does what each needs (sched/table.c), and
+ * ends when the queue is empty or another database has more need of a worker.
  *
- *		scan the database, if it is to be scanned
- *		pop --> do the table (sched/table.c) --> pop ...
- *		   cancelled, an error: the table waits, and the worker goes on
+ *		scan the database, if a scan is due
+ *		pop --> do the table --> pop ...
+ *		   cancelled, or an error: the table waits, and the worker goes on
  *
- * To others a worker is like an autovacuum worker.  PROC_IS_AUTOVACUUM makes the
- * lock manager cancel it for the sake of who waits for its lock, and DROP DATABASE
- * end it.  SIGINT cancels the table at hand only; SIGTERM ends the worker; a
- * reload is heeded between two tables, and its cost limits between two pages.
+ * To other processes it is like an autovacuum worker, because it has
+ * PROC_IS_AUTOVACUUM: a session that waits for one of its locks cancels it after
+ * deadlock_timeout, and DROP DATABASE terminates it.
+ *
+ *		SIGINT		cancels the table at hand, and nothing else
+ *		SIGTERM		ends the worker
+ *		SIGHUP		settings are applied before the next table; the cost limit of
+ *					the scheduler holds from the next page on
  *
  * Core: postmaster/autovacuum.c, AutoVacWorkerMain, do_autovacuum.
  *
@@ -28,20 +32,18 @@
 #include <time.h>
 
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
 #include "base/process.h"
@@ -52,16 +54,17 @@
 #include "sched/worker.h"
 #include "throttle/cost.h"
 
-/* Milliseconds for which the row of pg_database is waited for */
+/* How long to wait for the lock of the row in pg_database, in milliseconds */
 #define LONGEST_FOR_DATABASE_MS	1000
 
 /*
- * The same for locks that a large table needs, its row of pg_class at the end included: its
- * vacuum may have taken hours by then, and large tables do not take all places anyway
+ * How long to wait for locks that the vacuum of a large table needs, in
+ * milliseconds.  Among them is the lock of its row in pg_class, at the end, when
+ * the vacuum may have taken hours.  Large tables never occupy all workers.
  */
 #define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
 
-/* For one table; core's ANALYZE looks for it as PortalContext */
+/* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
 
 static emit_log_hook_type prev_emit_log = NULL;
@@ -73,7 +76,9 @@ static emit_log_hook_type prev_emit_log = NULL;
  */
 
 /*
- * Launcher: ask the postmaster for a worker.  False if there is no free slot.
+ * Launcher: asks the postmaster for a scheduler worker, for a place in shared
+ * memory and a token that the worker shows there.  Returns false if there is no
+ * free slot for a background worker.
  */
 bool
 pv_sched_start(Oid database, int worker, uint32 token,
@@ -90,27 +95,12 @@ pv_sched_start(Oid database, int worker, uint32 token,
 }
 
 /*
- * No commit waits for its WAL, which would be most of the time on a disk that takes a
- * millisecond.  What a crash then takes are new statistics; it takes the counts that had
- * asked for them anyway.  Until the WAL writer comes, within a second by default, nobody can
- * set hints for XIDs that share a place in the commit log with ours: sessions that read set
- * them later, and our engine does not go on without them (recheck_visibility() in engine/heap_scan.c).
+ * Limits how long this process waits for a lock from now on, in milliseconds.  It
+ * does not wait for the table itself.  But a table's owner can lock its indexes,
+ * or the row of a database in pg_database, and could keep all workers waiting.
  *
- * Where nothing is flushed, it costs less to write WAL than to wake the WAL writer.
- */
-static void
-choose_synchronous_commit(void)
-{
-	SetConfigOption("synchronous_commit", enableFsync ? "off" : "local",
-					PGC_SUSET, PGC_S_OVERRIDE);
-}
-
-/*
- * From now on wait at most this many milliseconds for a lock.  The table itself is not
- * waited for at all.  But an owner can also lock indexes, or rows of pg_database, and may
- * have as many of them as there are workers.
- *
- * This is called outside of transactions only, so nothing but this sets it back.
+ * This is called outside of transactions only, so no transaction's end changes
+ * the setting back.
  */
 static void
 wait_for_locks(int ms)
@@ -126,7 +116,14 @@ wait_for_locks(int ms)
 }
 
 /*
- * Settings of users are not for us, nor are limits on statements.
+ * Sets what must not depend on the settings of roles and databases, and turns off the
+ * limits on statements.
+ *
+ * No commit waits for its WAL, because on a slow disk that would be most of the time.  A
+ * crash may lose statistics that ANALYZE has just written; it loses the counts that had
+ * asked for them as well.  Until the WAL writer has flushed the commit, within a second by
+ * default, no process can set hint bits for XIDs whose status has the same LSN in the commit
+ * log.  Sessions set them later, and the engine flushes the WAL (engine/heap_scan.c).
  */
 static void
 fix_settings(void)
@@ -139,7 +136,8 @@ fix_settings(void)
 		{"default_transaction_read_only", "off"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
-		{"stats_fetch_consistency", "none"}
+		{"stats_fetch_consistency", "none"},
+		{"synchronous_commit", "off"}
 	};
 
 	for (size_t i = 0; i < lengthof(fixed); i++)
@@ -150,9 +148,10 @@ fix_settings(void)
 }
 
 /*
- * ANALYZE warns of each statistics object that it cannot compute, for instance because a
- * column has a statistics target of 0, but not in an autovacuum worker: nobody reads that
- * who could do anything about it, and the log would have it in each pass.
+ * Keeps a warning of ANALYZE out of the log: that a statistics object cannot be
+ * computed, for instance because a column has a statistics target of 0.  Core
+ * does not raise it in an autovacuum worker, because it would be in the log after
+ * each database scan, where the table's owner does not see it.
  *
  * Core: statistics/extended_stats.c, BuildRelationExtStatistics.
  */
@@ -167,18 +166,18 @@ leave_out_statistics_warning(ErrorData *edata)
 
 
 /* ----------------------------------------------------------------
- *		Looking for work
+ *		Database scan
  * ----------------------------------------------------------------
  */
 
 /*
- * Find the tables that need something, and queue them.  What finds no place is
- * found again when there is place.
+ * Finds the tables that need something, and queues them.  Tables for which there
+ * is no room are found again by a later scan.
  */
 static void
 scan_database(void)
 {
-	clock_t		begun = clock();	/* waiting does not count */
+	clock_t		begun = clock();	/* processor time: waits do not count */
 	PvFound		found;
 	bool		full = false;
 
@@ -192,23 +191,24 @@ scan_database(void)
 	if (pv_queue_end_scan(!full, (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
-				 errdetail("%d tables of the database need a vacuum or an analyze.  Those that found no place are looked for again when the queue is empty.",
+				 errdetail("%d tables of the database need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
 						   found.n)));
 	MemoryContextReset(work_context);
 }
 
 
 /* ----------------------------------------------------------------
- *		Doing what there is to do
+ *		Work
  * ----------------------------------------------------------------
  */
 
 /*
- * Something failed or was cancelled: tell the log, and be ready to go on.  Returns what a table
- * is to wait for then.  The caller has interrupts held.
+ * Logs an error or a cancel, ends the transaction, and makes the process ready
+ * to go on.  A lock that could not be had is logged only if log_locks is true.
+ * Returns what the table is to wait for.  The caller holds interrupts.
  */
 static PvWaitReason
-clean_up_after_error(bool report_locks)
+clean_up_after_error(bool log_locks)
 {
 	int			code = geterrcode();
 	PvWaitReason reason = PV_WAIT_ERROR;
@@ -218,19 +218,16 @@ clean_up_after_error(bool report_locks)
 	else if (code == ERRCODE_LOCK_NOT_AVAILABLE)
 		reason = PV_WAIT_LOCK;
 
-	if (reason != PV_WAIT_LOCK || report_locks)
+	if (reason != PV_WAIT_LOCK || log_locks)
 		EmitErrorReport();
 
-	/* have the WAL writer flush what a vacuum has logged */
-	if (XactLastRecEnd != 0)
-		XLogSetAsyncXactLSN(XactLastRecEnd);
 	AbortOutOfAnyTransaction();
 	FlushErrorState();
 	QueryCancelPending = false;
 	return reason;
 }
 
-/* Count what has become of a table, or of a scan. */
+/* Counts a table or a scan that failed. */
 static void
 count_failure(PvWaitReason reason)
 {
@@ -243,7 +240,8 @@ count_failure(PvWaitReason reason)
 }
 
 /*
- * The table at hand, or the scan, failed or was cancelled: go on with the next one.
+ * Makes the process go on with the next table after the table at hand, or the
+ * scan, failed or was cancelled.
  */
 static void
 recover(PvTableWork *work)
@@ -263,11 +261,14 @@ recover(PvTableWork *work)
 }
 
 /*
- * Have pg_database know how old the oldest table is now, once in a pass: when the
- * queue has been worked off, or, if that takes long, when the next pass begins.
+ * Stores in pg_database how old the oldest table is, once after each database
+ * scan: when the queue is empty, or, if that takes long, when the next scan
+ * begins.
  *
- * That may fail or be cancelled, or the database's row may be locked.  Then the next pass does
- * it, and this process goes on.
+ * If that fails or is cancelled, or another session has locked the database's
+ * row, it is done after the next scan, and this process goes on.
+ *
+ * Core: postmaster/autovacuum.c, do_autovacuum, calls vac_update_datfrozenxid().
  */
 static void
 finish_pass(bool even_if_busy)
@@ -295,19 +296,20 @@ finish_pass(bool even_if_busy)
 }
 
 /*
- * Look for work if it is on us to do so, or take the first table of the queue.
- * False if there is none for this worker.
+ * Scans the database if this worker is to do so, else takes the first table of
+ * the queue.  Returns false if there is no table for this worker.
  */
 static bool
 next_step(void)
 {
-	PvTableWork work = {0};
+	static PvTableWork work;	/* static, as it is read after an error */
 	bool		to_scan = pv_queue_begin_scan();
 
+	memset(&work, 0, sizeof(work));
 	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers), &work.item))
 		return false;
 
-	/* what the pass before has left to do */
+	/* the scan before has not been completed by this yet */
 	if (to_scan)
 		finish_pass(true);
 
@@ -337,7 +339,7 @@ next_step(void)
  */
 
 /*
- * What core's code does here is to have as much memory as autovacuum.
+ * Gives core's code in this process as much memory as in an autovacuum worker.
  */
 static void
 choose_work_mem(void)
@@ -350,27 +352,27 @@ choose_work_mem(void)
 }
 
 /*
- * Sleep on, if something is still to be slept off.  A cancel that comes meanwhile was for
- * a table that is done.
+ * Sleeps, for a second at most, if something is still to be slept off, and
+ * returns whether it was so.  A cancel that comes meanwhile was for a table that
+ * is done.
  */
 static bool
-is_asleep(void)
+sleep_on(void)
 {
-	bool		asleep;
+	bool		slept;
 
 	HOLD_CANCEL_INTERRUPTS();
-	asleep = pv_cost_sleep_on();
+	slept = pv_cost_sleep_on();
 	RESUME_CANCEL_INTERRUPTS();
-	return asleep;
+	return slept;
 }
 
-/* All that follows from the configuration; when it is reloaded, again. */
+/* Applies the settings, at start and after each reload. */
 static void
 apply_configuration(void)
 {
 	pv_table_configure();
 	choose_work_mem();
-	choose_synchronous_commit();
 }
 
 static void
@@ -383,7 +385,7 @@ apply_reload(void)
 		return;
 	ConfigReloadPending = false;
 
-	/* On 15 these are settings as well; a sleep may be arranged in them */
+	/* On PG 15 these are settings, too; they hold the sleep that is due */
 	cost_delay = pv_vacuum_cost_delay;
 	cost_limit = pv_vacuum_cost_limit;
 	ProcessConfigFile(PGC_SIGHUP);
@@ -393,9 +395,11 @@ apply_reload(void)
 }
 
 /*
- * The worker.  Handlers that only set flags are there before any signal can
- * arrive; the one that background workers begin with raises FATAL at once, in
- * critical sections too.
+ * Entry point of a scheduler worker.
+ *
+ * The signal handlers are installed before signals are unblocked.  A background
+ * worker begins with a handler of SIGTERM that raises FATAL at once, even in a
+ * critical section.
  */
 void
 parvacuum_sched_main(Datum main_arg)
@@ -417,33 +421,31 @@ parvacuum_sched_main(Datum main_arg)
 		return;
 	Assert(database == hired_for);
 
-	/* functions of indexes are to start nothing here */
+	/* functions of indexes must not start another vacuum here */
 	pv_guard_process();
 	prev_emit_log = emit_log_hook;
 	emit_log_hook = leave_out_statistics_warning;
 
-	/* for who waits for a lock of ours, or drops the database */
-	pv_process_change_status(PROC_IS_AUTOVACUUM, 0);
+	pv_show_as_autovacuum();
 	fix_settings();
 	apply_configuration();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
-	PortalContext = work_context;
+	pv_set_portal_context(work_context);
 	pv_is_scheduler_worker = true;
 	pv_cost_open_balance();
 
 	for (;;)
 	{
-		/* A cancel is for a table, and there is none at hand */
+		/* A cancel is for a table, and there is no table at hand */
 		QueryCancelPending = false;
 		CHECK_FOR_INTERRUPTS();
 		apply_reload();
 		if (!pv_guc_scheduler || pv_queue_should_leave())
 			break;
-		if (!is_asleep() && !next_step())
+		if (!sleep_on() && !next_step())
 			break;
 	}
-	pv_table_flush_log();
 	finish_pass(false);
 	pv_cost_flush();
 }

@@ -12,13 +12,13 @@
 
 #include "postmaster/bgworker.h"
 
-/* What pg_stat_activity shows as backend_type. */
+/* What pg_stat_activity shows as backend_type */
 #define PV_SCHED_TYPE			"parvacuum scheduler worker"
 
 extern bool pv_sched_start(Oid database, int worker, uint32 token,
 						   BackgroundWorkerHandle **handle);
 
-/* The worker; the postmaster finds it by name. */
+/* Entry point; the postmaster finds it by name. */
 extern PGDLLEXPORT void parvacuum_sched_main(Datum main_arg);
 
 #endif							/* PV_SCHED_H */

@@ -24,7 +24,7 @@ sub all_stand
 {
 	my ($n, $what) = @_;
 	ok(pv_await($node, q{
-		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE coalesce(wait_event, '') NOT IN ('advisory', 'Extension'))
+		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE coalesce(wait_event_type, '') <> 'Extension' AND coalesce(wait_event, '') <> 'advisory')
 		FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, "$n 0"), $what)
 	  or diag pv_processes($node);
 	return;

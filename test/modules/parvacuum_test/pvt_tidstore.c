@@ -16,6 +16,7 @@
 #endif
 #include "funcapi.h"
 #include "base/compat.h"
+#include "base/tidstore.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_bypass);
 

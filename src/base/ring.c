@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * ring.c
+ *	  Rings of shared buffers.
+ *
+ * Each participant of a vacuum reads pages into a ring of buffers of its own.
+ * The leader plans their size, and each participant creates its ring in its
+ * own memory.
+ *
+ * PG 16 added rings of any size.  PG 15 has one size, 256 kB, so there a
+ * larger ring is several of core's, used in turn.
+ *
+ * Core: storage/buffer/freelist.c, GetAccessStrategyWithSize.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "base/compat.h"
+#include "base/ring.h"
+
+#define KB_PER_BLOCK			(BLCKSZ / 1024)
+
+/*
+ * The ring that core's vacuum() is called with if the caller has not asked for
+ * one.  NULL, no ring, if vacuum_buffer_usage_limit is 0, a setting that PG 16
+ * added.
+ */
+BufferAccessStrategy
+pv_vacuum_strategy(void)
+{
+#if PV_HAS_RING_SIZES
+	return GetAccessStrategyWithSize(BAS_VACUUM, VacuumBufferUsageLimit);
+#else
+	return GetAccessStrategy(BAS_VACUUM);
+#endif
+}
+
+/*
+ * The kilobytes that the caller of a vacuum has asked for, by
+ * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; PV_RING_NOT_ASKED if the
+ * ring has core's default size, and before PG 16, where it always has.
+ */
+#define PV_RING_NOT_ASKED		(-1)
+
+static int
+size_asked_for(BufferAccessStrategy bstrategy)
+{
+#if PV_HAS_RING_SIZES
+	int			largest_kb = NBuffers / 8 * KB_PER_BLOCK;
+	int			kb = GetAccessStrategyBufferCount(bstrategy) * KB_PER_BLOCK;
+
+	if (bstrategy != NULL && kb != Min(PV_DEFAULT_RING_KB, largest_kb))
+		return kb;
+#endif
+	return PV_RING_NOT_ASKED;
+}
+
+/*
+ * Plans the ring of each participant, in kilobytes; 0 for none.
+ *
+ * bstrategy is what the caller of the vacuum has given, and limit is what holds
+ * for the table if the caller has not asked for a size.  All rings together
+ * have an eighth of shared buffers at most, which is core's limit for one ring.
+ */
+int
+pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)
+{
+	int			asked = size_asked_for(bstrategy);
+
+	if (asked != PV_RING_NOT_ASKED)
+		limit = asked;
+	if (bstrategy == NULL || limit == 0)
+		return 0;
+	limit = Min(limit, NBuffers / 8 * KB_PER_BLOCK);
+
+	/* core makes no ring of less than a block */
+	return Max(limit / participants, KB_PER_BLOCK);
+}
+
+/*
+ * Creates a ring of about that many kilobytes, in the current memory context;
+ * 0 for none.
+ */
+void
+pv_ring_create(PvRing *ring, int size_kb)
+{
+	memset(ring, 0, sizeof(*ring));
+	if (size_kb == 0)
+		return;
+
+#if PV_HAS_RING_SIZES
+	ring->nparts = 1;
+	ring->parts = palloc(sizeof(BufferAccessStrategy));
+	ring->parts[0] = GetAccessStrategyWithSize(BAS_VACUUM, size_kb);
+#else
+	ring->nparts = Max(1, size_kb / PV_RING_PART_KB);
+	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
+	for (int i = 0; i < ring->nparts; i++)
+		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);
+#endif
+}

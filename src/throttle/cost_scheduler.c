@@ -1,0 +1,278 @@
+/*-------------------------------------------------------------------------
+ *
+ * cost_scheduler.c
+ *	  The scheduler's cost balance.
+ *
+ * Scheduler workers and the parallel workers that they lead have no budget for
+ * each table but one balance (throttle/balance.c), carried on from table to
+ * table.  They charge what they have used at every poll, if it is enough, and
+ * core's delay point sleeps, at the next place where that does no harm
+ * (pv_make_sleep_due() in base/borrowed.c).
+ *
+ * After that sleep, and while code of core comes to no poll of ours, as in
+ * ANALYZE, core sleeps by its own limit.  The limit is set to a worker's part of
+ * the rate.  A change of the rate takes effect there at the next poll, which may
+ * be at the next table.
+ *
+ *	The states of the balance that core counts (VacuumCostBalance):
+ *
+ *		not charged		what was used since the last charge
+ *		sleep is due	a constant that no process uses up; core's delay point
+ *						sleeps, and sets it to 0
+ *
+ * Scheduler workers and their parallel workers run this between two pages; the
+ * launcher sets the rate.  The balance and the rate are atomics in main shared
+ * memory.  No lock is needed.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/vacuum.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "storage/shmem.h"
+
+#include "base/borrowed.h"
+#include "base/compat.h"
+#include "throttle/balance.h"
+#include "throttle/cost_scheduler.h"
+
+/* Microseconds of the rate that are charged at a time */
+#define CHARGE_USECS			5000
+
+/* The shortest sleep, in microseconds */
+#define MIN_SLEEP_USECS			1000
+
+/*
+ * The longest sleep, in microseconds.  A process that has to sleep longer does
+ * so in parts, because the rate may change.
+ */
+#define MAX_SLEEP_USECS			1000000
+
+/* Each sleep of core's code while it comes to no poll, in microseconds */
+#define UNPOLLED_USECS			50000
+
+/* In main shared memory */
+typedef struct BalanceShared
+{
+	PvCostBalance balance;
+	pg_atomic_uint64 rate;		/* cost units per second, 0: no limit; written
+								 * by the launcher at each reload */
+} BalanceShared;
+
+static BalanceShared *shared_balance = NULL;
+
+PvCountWorkers pv_cost_count_workers = NULL;
+
+/* The state of this process, valid while its mode is PV_COST_SCHEDULER */
+static struct
+{
+	bool		sleep_is_due;	/* what was charged is to be slept off */
+	bool		more_is_due;	/* ... and more than that sleep */
+	BufferUsage flushed;		/* used at the last flush, by pgBufferUsage */
+} me;
+
+Size
+pv_cost_shmem_size(void)
+{
+	return MAXALIGN(sizeof(BalanceShared));
+}
+
+/* Finds the balance or initializes it.  The caller holds AddinShmemInitLock. */
+void
+pv_cost_shmem_startup(void)
+{
+	bool		found;
+
+	shared_balance = ShmemInitStruct("parvacuum balance", sizeof(BalanceShared), &found);
+	if (!found)
+	{
+		pv_balance_init(&shared_balance->balance);
+		pg_atomic_init_u64(&shared_balance->rate, 0);
+	}
+}
+
+/* The cost units per second that the scheduler may use; 0: no limit. */
+int64
+pv_cost_rate(void)
+{
+	return pg_atomic_read_u64(&shared_balance->rate);
+}
+
+/* The cost units that the scheduler has used since the server started. */
+int64
+pv_cost_units(void)
+{
+	return pg_atomic_read_u64(&shared_balance->balance.units);
+}
+
+/*
+ * Launcher: sets the rate of the scheduler, in cost units per second; 0 is no
+ * limit.
+ */
+void
+pv_cost_set_rate(int64 rate)
+{
+	int64		old_rate = pv_cost_rate();
+
+	if (rate == old_rate)
+		return;
+	pg_atomic_write_u64(&shared_balance->rate, rate);
+	pv_balance_change_rate(&shared_balance->balance, old_rate, rate, pv_cost_now());
+}
+
+static int64
+charge_units(int64 units, int64 rate)
+{
+	return pv_balance_charge(&shared_balance->balance, units, rate, pv_cost_now());
+}
+
+/*
+ * Has core's code sleep so long each time, while it comes to no poll, that it
+ * keeps to one worker's part of the rate.
+ */
+static void
+set_sleep(int64 rate, int64 usecs)
+{
+	pv_set_core_sleep(rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1), usecs);
+}
+
+/* All that was done has been charged. */
+static void
+begin_counting(int64 rate)
+{
+	me.sleep_is_due = false;
+	VacuumCostBalance = 0;
+	VacuumCostActive = rate > 0 && !pv_cost.failsafe;
+	set_sleep(rate, UNPOLLED_USECS);
+}
+
+/* Has this process throttled by the balance from now on, if it is not already. */
+void
+pv_cost_open_balance(void)
+{
+	if (pv_cost.mode == PV_COST_SCHEDULER)
+		return;
+	pv_cost.mode = PV_COST_SCHEDULER;
+	begin_counting(pv_cost_rate());
+}
+
+/* Leaves the balance, for a table with limits of its own. */
+void
+pv_cost_close_balance(double delay, int limit)
+{
+	pv_cost.mode = PV_COST_BUDGET;
+	me.sleep_is_due = false;
+	VacuumCostBalance = 0;
+	pv_vacuum_cost_delay = delay;
+	pv_vacuum_cost_limit = limit;
+	VacuumCostActive = delay > 0;
+}
+
+/* Is there a sleep that core's delay point has not made yet? */
+static bool
+is_still_to_sleep(void)
+{
+	return me.sleep_is_due && pv_sleep_is_due();
+}
+
+/*
+ * Charges what was used since the last time, if it is enough, and arranges the
+ * sleep that it costs.  It is cheap, and a page may be locked.
+ */
+void
+pv_cost_charge(void)
+{
+	int64		rate = pv_cost_rate();
+	int64		wait;
+
+	VacuumCostActive = rate > 0 && !pv_cost.failsafe;
+	if (!VacuumCostActive)
+	{
+		me.more_is_due = false;
+		return;
+	}
+	if (is_still_to_sleep())
+		return;
+	if (me.sleep_is_due)
+	{
+		me.sleep_is_due = false;
+		set_sleep(rate, UNPOLLED_USECS);
+	}
+	if (!me.more_is_due && VacuumCostBalance < rate * CHARGE_USECS / 1000000)
+		return;
+
+	wait = charge_units(VacuumCostBalance, rate);
+	me.more_is_due = wait > MAX_SLEEP_USECS;
+	if (wait < MIN_SLEEP_USECS)
+	{
+		VacuumCostBalance = 0;
+		return;
+	}
+	me.sleep_is_due = true;
+	set_sleep(rate, Min(wait, MAX_SLEEP_USECS) / PV_MAX_SLEEP_FACTOR);
+	pv_make_sleep_due();
+}
+
+/*
+ * Sleeps again if more is due, after a delay point with no page locked: at a low
+ * rate a page may cost more than the longest sleep.  Returns false if nothing is
+ * due, or if core would not sleep because it has an interrupt to serve first.
+ */
+bool
+pv_cost_sleep_on(void)
+{
+	if (!me.more_is_due || pv_cost.mode != PV_COST_SCHEDULER || is_still_to_sleep())
+		return false;
+	pv_cost_charge();
+	pv_delay_point();
+	return true;
+}
+
+/*
+ * Charges the rest, however small it is.  The next charge waits for it.
+ */
+void
+pv_cost_flush(void)
+{
+	int64		rate = pv_cost_rate();
+	int64		units = VacuumCostBalance;
+
+	if (pv_cost.mode != PV_COST_SCHEDULER)
+		return;
+	if (is_still_to_sleep())
+		units -= pv_balance_of_sleep();
+	me.more_is_due = charge_units(units, rate) >= MIN_SLEEP_USECS;
+	begin_counting(rate);
+	me.flushed = pgBufferUsage;
+}
+
+/* What these blocks cost. */
+static int64
+cost_of(const BufferUsage *usage)
+{
+	return usage->shared_blks_hit * VacuumCostPageHit +
+		usage->shared_blks_read * VacuumCostPageMiss +
+		usage->shared_blks_dirtied * VacuumCostPageDirty;
+}
+
+/*
+ * After code that did not poll: charges what core has slept off meanwhile, so
+ * that other processes wait for it; what a second of the rate allows at most.
+ * pv_cost_flush() was called before that code.
+ */
+void
+pv_cost_charge_slept(void)
+{
+	int64		rate = pv_cost_rate();
+	int64		slept;
+
+	if (pv_cost.mode != PV_COST_SCHEDULER || !VacuumCostActive || me.sleep_is_due)
+		return;
+	slept = cost_of(&pgBufferUsage) - cost_of(&me.flushed) - VacuumCostBalance;
+	if (slept > 0)
+		(void) charge_units(Min(slept, rate), rate);
+}
