@@ -568,7 +568,7 @@ look_and_vacuum(PvTableWork *work, bool *go_on, bool *put_back)
 		reason = PV_WAIT_WINDOW;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 	}
-	else if (pv_queue_gives_way(&work->item))
+	else if (pv_queue_recheck(&work->item))
 		*put_back = true;
 	else
 	{

@@ -56,7 +56,7 @@ sub until_item
 }
 
 my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
-my $scheduler workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
+my $scheduler_workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
 my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
 my $low = 'parvacuum.enabled, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 1000000';
 
@@ -107,7 +107,7 @@ my $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_ended'::regclas
 # let passes be asked for meanwhile
 until_answer(q{SELECT count(*) FROM parvacuum_queue_items() WHERE clock_timestamp() - since > '1.5 s'}, 1, 'terminated: for a while');
 sql("SELECT pg_terminate_backend($pid)");
-until_answer("SELECT count(*) $scheduler workers AND pid = $pid", 0, 'terminated: it ends');
+until_answer("SELECT count(*) $scheduler_workers AND pid = $pid", 0, 'terminated: it ends');
 speed(0);
 until_vacuumed('t_ended', 2, 'terminated: a later pass does its table');
 is(pv_findings($node, 't_ended'), '', 'terminated: the table is whole');
@@ -251,7 +251,7 @@ sql("CREATE DATABASE $_"), make_small_table($_) for qw(queue_1 queue_2);
 reload_with('parvacuum.queue_limit' => 2);
 my $gone = sql("SELECT pid $launcher");
 sql("SELECT pg_terminate_backend($gone)");
-until_answer("SELECT count(*) $scheduler workers", 0, 'more databases than queues: nobody is at work');
+until_answer("SELECT count(*) $scheduler_workers", 0, 'more databases than queues: nobody is at work');
 $node->safe_psql($_, q{SELECT parvacuum_enqueue('small', 50)}) for qw(queue_1 queue_2);
 is(sql(q{SELECT count(DISTINCT datid) FROM parvacuum_queue_items() WHERE state = 'queued'}), 2, 'more databases than queues: all are taken');
 until_answer("SELECT count(*) $launcher AND pid <> $gone", 1, 'more databases than queues: the launcher comes back');

@@ -129,8 +129,8 @@ is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permi
 is(sql('SELECT ' . state_of('old')), 'queued', 'where it is still');
 is(sql(q{SELECT parvacuum_cancel('old')}), 't', 'a superuser can');
 is(sql('SELECT ' . state_of('old')), 'waiting canceled', 'until the next pass');
-my $background leader = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
-is(sql("SELECT parvacuum_cancel($background leader)"), 't', 'nor is there anything against cancelling what the background leader does');
+my $background_leader = sql(q{SELECT pid FROM parvacuum_queue WHERE state = 'running'});
+is(sql("SELECT parvacuum_cancel($background_leader)"), 't', 'nor is there anything against cancelling what the background leader does');
 ok(pv_await($node, 'SELECT ' . state_of('slow'), 'waiting canceled'), 'which is given up') or diag described();
 
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');

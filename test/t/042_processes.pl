@@ -42,7 +42,7 @@ sub lock_table
 	return;
 }
 my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock'};
-my $background leaders = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
+my $background_leaders = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
 sub start_as
 {
 	my ($role) = @_;
@@ -141,7 +141,7 @@ for my $what (sort keys %ends)
 	sql($ends{$what});
 	ok(!pv_finish($run), "$what: it fails");
 	$lock->query_safe('COMMIT');
-	ok(pv_await($node, $background leaders, 0), "$what: the background leader is gone");
+	ok(pv_await($node, $background_leaders, 0), "$what: the background leader is gone");
 	is(failure_of('two', 'free'), '', "$what: the place is free");
 }
 
