@@ -68,15 +68,24 @@ OBJS = \
 	src/entry/relation.o \
 	src/entry/rights.o \
 	src/entry/run.o \
+	src/entry/run_table.o \
 	src/entry/runs.o \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \
+	src/sched/database_scan.o \
+	src/sched/databases.o \
+	src/sched/entries.o \
+	src/sched/large_places.o \
 	src/sched/launcher.o \
 	src/sched/plan.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
+	src/sched/requests.o \
+	src/sched/session.o \
+	src/sched/slots.o \
 	src/sched/table.o \
+	src/sched/view.o \
 	src/sched/worker.o \
 	src/sql/call.o \
 	src/sql/cancel.o \

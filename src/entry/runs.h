@@ -10,28 +10,7 @@
 #ifndef PV_RUNS_H
 #define PV_RUNS_H
 
-/* A place among the runs, and the run that it was given to. */
-typedef struct PvRunPlace
-{
-	int			slot;
-	uint64		token;			/* of this run, never given to another; 0: none */
-} PvRunPlace;
-
-/* Whether a run gets a place. */
-typedef enum PvRunAnswer
-{
-	PV_RUN_GRANTED,
-	PV_RUN_ALL_TAKEN,			/* all places of parvacuum.max_runs */
-	PV_RUN_SHARE_TAKEN			/* all that one role may have of them */
-} PvRunAnswer;
-
-/* What others see of a run. */
-typedef struct PvRunSeen
-{
-	uint64		token;
-	int			pid;			/* of the background leader */
-	Oid			role;			/* the caller's session user */
-} PvRunSeen;
+#include "entry/run_table.h"
 
 extern Size pv_runs_shmem_size(void);
 extern void pv_runs_request_lock(void);

@@ -3,16 +3,15 @@
  * candidates.c
  *	  Which tables of a database need a vacuum or an analyze.
  *
- * A scheduler worker runs this: for all tables, once in a pass, and again
- * for one table when its turn has come.  What counts is what counts for
- * autovacuum: the cumulative statistics, the ages in pg_class, the storage
- * parameters autovacuum_* and the settings behind them; what comes of it is
- * decided in sched/policy.c.
+ * A scheduler worker runs this: for all tables, in a scan of its database, and for
+ * one table, when its turn has come (recheck).  The input is that of autovacuum: the
+ * cumulative statistics, the ages in pg_class, the storage parameters autovacuum_*
+ * and the settings behind them.  What follows from it is decided in sched/policy.c.
  *
- * A database may have many thousands of tables and be looked at every minute, so
- * for each of them there is little more than one look at the statistics.  Options
- * of parvacuum are read only of tables that have a label, and of partitions,
- * which may inherit them.
+ * A database may have many thousands of tables and be scanned every minute, so
+ * each of them takes little more than one lookup in the statistics.  Options of
+ * parvacuum are read only for tables that have a label, and for partitions, which
+ * may inherit them.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
@@ -41,18 +40,18 @@
 #include "entry/effective_options.h"
 #include "sched/candidates.h"
 
-/* A table whose TOAST table may have to go by its options */
+/* A table whose options its TOAST table may have to follow */
 typedef struct ToastParent
 {
 	Oid			toast;			/* the key */
 	Oid			parent;
-	bool		enabled;		/* for parvacuum */
+	bool		enabled;		/* the table has opted in */
 	PvWindow	window;
 	bool		has_options;
 	AutoVacOpts options;
 } ToastParent;
 
-/* One look at all tables */
+/* A scan of all tables */
 typedef struct Scan
 {
 	PvFound    *found;
@@ -61,13 +60,11 @@ typedef struct Scan
 	HTAB	   *toast;			/* ToastParent by TOAST table */
 	TransactionId catalog_horizon;
 	TransactionId horizon;		/* of tables that are no catalogs; invalid until
-								 * it is asked for */
+								 * it is needed */
 	pg_time_t	now;
 } Scan;
 
-/*
- * How many transactions ago this was, 0 if it is no normal one or not past.
- */
+/* The age of a transaction or multixact; 0 if it is not a normal one, or not past. */
 static int64
 age_of(uint32 then, uint32 first_normal, uint32 next)
 {
@@ -76,9 +73,7 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
 	return then >= first_normal && age > 0 ? age : 0;
 }
 
-/*
- * What settings and storage parameters say.
- */
+/* The thresholds by settings and storage parameters; options is NULL if there are none. */
 static void
 get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 			   PvThresholds *thresholds)
@@ -128,8 +123,8 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 }
 
 /*
- * What a table, of this pg_class row, needs now, by these storage parameters,
- * NULL if there are none; and when it was vacuumed or analyzed last, 0 if that is not known.
+ * What the table of this pg_class row needs now; options are its storage parameters, NULL
+ * if there are none.  Also when it was last vacuumed or analyzed, or PV_NEVER.
  */
 static void
 score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
@@ -138,8 +133,8 @@ score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
 	PvTableState state = {0};
 	PvThresholds thresholds;
 
-	*done_at = 0;
-	/* where nothing is counted, old counts are not set back by a vacuum either */
+	*done_at = PV_NEVER;
+	/* where nothing is counted, a vacuum does not reset old counts either */
 	state.counted = pgstat_track_counts &&
 		pv_fetch_counts_and_time(form->relisshared, form->oid, &state.dead,
 								 &state.inserted, &state.modified, done_at);
@@ -155,7 +150,7 @@ score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
 	pv_score_table(&state, &thresholds, score);
 }
 
-/* The same, where it does not matter when. */
+/* The same, without the time. */
 void
 pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 {
@@ -165,8 +160,8 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 }
 
 /*
- * What is dead to everybody in tables that are no catalogs.  It takes an open one
- * to ask; a table that is locked is none to wait for, the next one will do.
+ * The removal horizon of a table; all that are no catalogs have the same.  To determine it
+ * takes an open table.  If this one is locked, a later one is used instead of waiting.
  */
 static TransactionId
 horizon_of(Scan *scan, Oid relid)
@@ -189,7 +184,7 @@ horizon_of(Scan *scan, Oid relid)
 	return scan->horizon;
 }
 
-/* The window that a table's options come to. */
+/* The window by a table's options, or by the setting. */
 void
 pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
 {
@@ -200,7 +195,7 @@ pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
 		*window = pv_guc_parsed_window;
 }
 
-/* Is it to wait for that?  Not with what is urgent. */
+/* Does a table with this score wait for its window?  An urgent one does not. */
 bool
 pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 {
@@ -209,17 +204,17 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 }
 
 /*
- * Is the engine, or for a catalog the scheduler, wanted for this table?  And
- * when?
+ * Has the table opted in, and for which window?  A catalog, which the engine does not
+ * vacuum, follows the setting.
  */
 static bool
-is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
+get_opt_in(Scan *scan, Form_pg_class form, PvWindow *window)
 {
 	PvEffectiveOptions options;
 
 	*window = pv_guc_parsed_window;
 	if (form->relisshared)
-		return false;			/* core's autovacuum looks after them */
+		return false;			/* core's autovacuum vacuums them */
 	if (IsCatalogRelationOid(form->oid) ||
 		hash_get_num_entries(scan->labelled) == 0)
 		return pv_guc_enabled;
@@ -232,9 +227,7 @@ is_enabled(Scan *scan, Form_pg_class form, PvWindow *window)
 	return options.value[PV_OPTION_ENABLED] > 0;
 }
 
-/*
- * Have it wait if it is outside of its window and can wait.
- */
+/* Has the table wait if it is outside of its window and can wait. */
 static void
 apply_window(Scan *scan, const PvWindow *window, PvItem *item)
 {
@@ -245,13 +238,11 @@ apply_window(Scan *scan, const PvWindow *window, PvItem *item)
 
 	opens = pv_window_next_change(window, scan->now);
 	item->reason = PV_WAIT_WINDOW;
-	item->wait_until = opens == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(opens);
+	item->wait_until = opens == PV_WINDOW_NO_CHANGE ? PV_NEVER : time_t_to_timestamptz(opens);
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 }
 
-/*
- * Note a table if it needs something.
- */
+/* Adds a table to those found if it needs something. */
 static void
 consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 		 const AutoVacOpts *options, const PvWindow *window)
@@ -285,8 +276,8 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 }
 
 /*
- * A TOAST table is looked at for itself, but by its table's options if it has
- * none, and they are in a row that may come later.
+ * A TOAST table is scored by itself, but by its table's options if it has none.  These are
+ * in a row of pg_class that may come later, so they are collected before.
  */
 static void
 remember_toast(Scan *scan, Form_pg_class form, bool enabled,
@@ -310,7 +301,7 @@ consider_table(Scan *scan, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 	PvWindow	window;
-	bool		enabled = is_enabled(scan, form, &window);
+	bool		enabled = get_opt_in(scan, form, &window);
 	AutoVacOpts options;
 	bool		has_options;
 
@@ -338,9 +329,7 @@ consider_toast(Scan *scan, HeapTuple tuple)
 				 entry->has_options ? &entry->options : NULL, &entry->window);
 }
 
-/*
- * Call the function for each table, or each TOAST table, of the database.
- */
+/* Calls the function for each table, or each TOAST table, of the database. */
 static void
 for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 {
@@ -361,7 +350,7 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 	table_endscan(desc);
 }
 
-/* In the order that the queue wants them in, sched/queue.c, is_before_cursor(). */
+/* The order in which a scan offers tables, see is_up_to_cursor() in database_scan.c. */
 static int
 compare_found(const void *a, const void *b)
 {
@@ -376,8 +365,8 @@ compare_found(const void *a, const void *b)
 }
 
 /*
- * Find all tables of this database that need something, the most urgent first.  Where nothing
- * has opted in, pg_class is not read.
+ * Finds all tables of this database that need something, the most urgent first.  If no
+ * table has opted in, pg_class is not read.
  * The caller is in a transaction; the result is in its memory context.
  */
 void

@@ -17,7 +17,7 @@
 #include "entry/options.h"
 #include "sched/queue.h"
 
-/* A table found by a scan, as an item for the queue. */
+/* The tables found by a scan, as items for the queue. */
 typedef struct PvFound
 {
 	int			n;

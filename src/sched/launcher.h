@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.h
- *	  The process that follows the configuration for vacuums in progress.
+ *	  The process that follows the configuration, and has databases vacuumed.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -3,22 +3,24 @@
  * plan.c
  *	  What the launcher is to do now.
  *
- * The launcher takes a snapshot of its databases and of the queues, and has the
- * plan made of it: a list of actions, in the order in which they are to be
- * carried out.
+ * The launcher takes a snapshot of its databases and of the queues, and makes a plan
+ * from it: a list of actions, in the order in which they are to be carried out.
  *
- *		too many workers		the databases with the most have one leave each
- *		a database needs one	launch, the one that ranks highest first; of those
- *								that workers cannot get to, one at a time
- *		no place is left		databases that are due are scanned by the workers
- *								that they have; and one worker is asked to leave
- *								its database, if another one displaces it; or, if
- *								none will have time soon, one gives up a small
- *								table that takes too long
+ *		too many workers		the databases with the most workers have one leave each
+ *		a database needs one	launch, the highest rank first; of the databases that
+ *								workers cannot get to, one at a time
+ *		no more are allowed		each database that is due is scanned by a worker that it
+ *								has; and one worker is asked to leave its database, if
+ *								another database displaces it; or, if no worker will be
+ *								idle soon, one gives up a small table that takes too long
+ *
+ * The number of workers is limited by the setting, and where the server has no slot for
+ * another process, by that of workers there are.  In the second case the launcher learns
+ * of it when it starts one, and plans again.
  *
  * A plan is a function of its snapshot.  It asks no clock and no other process, and
- * changes nothing; the unit tests drive it with snapshots of their own.  Its time
- * is proportional to the number of databases, once for each worker that is launched.
+ * changes nothing; the unit tests drive it with snapshots of their own.  It takes
+ * O(n log n) time for n databases.
  *
  * How databases rank is in policy.c.
  *
@@ -32,27 +34,33 @@
 #include "sched/policy.h"
 
 /*
- * A database that has a worker gets another one after this time, if there still is
- * something in its queue, twice as long for the next, and so on, to the longest:
- * what a process costs to start is little beside the time the queue has lasted.
+ * A database that has a worker gets another one after this time, in microseconds, if
+ * there still is something in its queue, twice as long for the next, and so on, up to
+ * the longest.  A process costs little to start compared to the time the queue has
+ * lasted by then.
  */
 #define ANOTHER_WORKER_AFTER	INT64CONST(200000)
 #define LONGEST_RAMP			INT64CONST(1000000)
+
+/* Microseconds after which the launcher looks again at the earliest, and if a database
+ * needs a worker and can have none */
+#define LOOK_AGAIN				INT64CONST(200000)
+#define LOOK_FOR_WORKER			(PV_LOOK_FOR_WORKER_MS * INT64CONST(1000))
 
 /* What is known of the databases while the plan is made */
 typedef struct Planner
 {
 	const PvSnapshot *snapshot;
 	PvPlan	   *plan;
-	PvQueueSummary *summaries;	/* a copy, as the actions so far leave them */
-	const PvPlanDatabase **of_summary;	/* NULL: a database not known yet */
+	PvQueueSummary summaries[PV_MAX_QUEUES];	/* as the actions so far leave them */
+	const PvPlanDatabase *of_summary[PV_MAX_QUEUES];	/* NULL: a database that the
+														 * launcher does not know yet */
 	PvDatabaseState *states;	/* of the databases, as the actions leave them */
 	bool		failed_is_tried;	/* a worker is on its way to one that failed */
 } Planner;
 
 static void
-add_action(Planner *planner, PvActionKind kind, Oid database, bool to_scan,
-		   bool takes_queue)
+add_action(Planner *planner, PvActionKind kind, Oid database)
 {
 	PvPlan	   *plan = planner->plan;
 	PvAction   *action = &plan->actions[plan->n++];
@@ -60,11 +68,16 @@ add_action(Planner *planner, PvActionKind kind, Oid database, bool to_scan,
 	Assert(plan->n <= PV_MAX_ACTIONS);
 	action->kind = kind;
 	action->database = database;
-	action->to_scan = to_scan;
-	action->takes_queue = takes_queue;
+	action->to_scan = action->takes_queue = false;
 }
 
-/* How long after the last one was started another may be. */
+
+/* ----------------------------------------------------------------
+ *		The databases
+ * ----------------------------------------------------------------
+ */
+
+/* Microseconds between two workers of a database. */
 static int64
 ramp(int nworkers)
 {
@@ -97,9 +110,9 @@ find_database(const PvSnapshot *snapshot, Oid oid)
 /*
  * What the policy needs to know of a database; summary is NULL if it has no queue.
  *
- * What a worker waits for before it comes, another would wait for as well.  Where
- * other databases have all queues, a database without one waits until one of them
- * is through, or until it may take one.
+ * While a worker is expected no other is started, because what the first one waits for
+ * before it attaches, the other would wait for as well.  Where other databases have all
+ * queues, a database without one waits until a queue is free, or until it may take one.
  */
 static void
 describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
@@ -110,8 +123,9 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 
 	memset(state, 0, sizeof(*state));
 	state->age = database->age;
-	state->overdue = database->counted || database->age > 1 ?
-		snapshot->now - database->due : -1;
+	state->overdue = PV_NOT_DUE;
+	if (database->counted || database->age > 1)
+		state->overdue = snapshot->now - database->due;
 	if (summary != NULL)
 	{
 		state->top_score = summary->top_score;
@@ -131,7 +145,7 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 	if (must_wait)
 	{
 		state->nqueued = 0;
-		state->overdue = -1;
+		state->overdue = PV_NOT_DUE;
 	}
 }
 
@@ -145,21 +159,20 @@ describe_all(Planner *planner)
 		describe(snapshot, &databases[i], NULL, &planner->states[i]);
 	for (int i = 0; i < snapshot->view.n; i++)
 	{
-		const PvPlanDatabase *database = find_database(snapshot,
-													   planner->summaries[i].database);
+		const PvQueueSummary *summary = &planner->summaries[i];
+		const PvPlanDatabase *database = find_database(snapshot, summary->database);
 
 		planner->of_summary[i] = database;
 		if (database == NULL)
 			continue;
-		if (database->failed && planner->summaries[i].nexpected > 0)
+		if (database->failed && summary->nexpected > 0)
 			planner->failed_is_tried = true;
-		describe(snapshot, database, &planner->summaries[i],
-				 &planner->states[database - databases]);
+		describe(snapshot, database, summary, &planner->states[database - databases]);
 	}
 }
 
 static PvDatabaseState *
-state_of_summary(Planner *planner, int i)
+state_of_summary(const Planner *planner, int i)
 {
 	const PvPlanDatabase *database = planner->of_summary[i];
 
@@ -173,8 +186,25 @@ is_due(const PvDatabaseState *state)
 }
 
 /*
- * Have the database with the most workers that stay give one up.  False if there
- * is none.
+ * May the database have a worker now?  Workers may be kept from some databases for long,
+ * for instance by a session that holds the lock of a database of its own.  One worker at
+ * a time tries those, so that they take one slot from the others, however many they are.
+ */
+static bool
+may_have_worker(const Planner *planner, int which)
+{
+	return !(planner->failed_is_tried && planner->snapshot->databases[which].failed);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Too many workers
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Has the database with the most workers that stay give one up.  False if no worker
+ * stays.
  */
 static bool
 ask_one_to_leave(Planner *planner)
@@ -191,14 +221,14 @@ ask_one_to_leave(Planner *planner)
 	}
 	if (most == NULL || most->nworkers <= most->nleaving)
 		return false;
-	add_action(planner, PV_ACTION_ASK_TO_LEAVE, most->database, false, false);
+	add_action(planner, PV_ACTION_ASK_TO_LEAVE, most->database);
 	most->nleaving++;
 	return true;
 }
 
 /*
- * More workers are there than may be: the setting was lowered, or large tables were
- * finished.
+ * There are more workers than are allowed, because the setting was lowered or large
+ * tables are done.
  */
 static void
 reduce_workers(Planner *planner, int allowed)
@@ -211,55 +241,88 @@ reduce_workers(Planner *planner, int allowed)
 		nstaying--;
 }
 
-/*
- * Is it the database's turn?  Workers may be kept from some databases for long, for
- * instance by a session that holds the lock of a database of its own.  One worker at a
- * time tries those, so that they take one place from the others, however many they are.
+
+/* ----------------------------------------------------------------
+ *		A database needs a worker
+ * ----------------------------------------------------------------
  */
-static bool
-may_have_worker(const Planner *planner, int which)
-{
-	return !(planner->failed_is_tried && planner->snapshot->databases[which].failed);
-}
 
-/* The database that should have a worker next; -1 if none needs one. */
+/* A database that needs a worker */
+typedef struct Ranked
+{
+	double		rank;
+	int			which;
+} Ranked;
+
+/* The highest rank first; among equals in the order of the OIDs. */
 static int
-choose_database(const Planner *planner)
+compare_ranked(const void *a, const void *b)
 {
-	int			best = -1;
-	double		best_rank = -1;
+	const Ranked *x = a;
+	const Ranked *y = b;
 
-	for (int i = 0; i < planner->snapshot->ndatabases; i++)
-	{
-		double		rank = pv_rank_database(&planner->states[i]);
-
-		if (rank > best_rank && may_have_worker(planner, i))
-		{
-			best = i;
-			best_rank = rank;
-		}
-	}
-	return best;
+	if (x->rank != y->rank)
+		return x->rank > y->rank ? -1 : 1;
+	return x->which < y->which ? -1 : x->which > y->which;
 }
 
-/* Until it has come the database needs no other one. */
+/* Until the worker has attached the database needs no other one. */
 static void
 launch(Planner *planner, int which)
 {
+	const PvPlanDatabase *database = &planner->snapshot->databases[which];
 	PvDatabaseState *state = &planner->states[which];
+	PvAction   *action;
 
-	add_action(planner, PV_ACTION_LAUNCH, planner->snapshot->databases[which].oid,
-			   is_due(state), pv_takes_queue(state));
+	add_action(planner, PV_ACTION_LAUNCH, database->oid);
+	action = &planner->plan->actions[planner->plan->n - 1];
+	action->to_scan = is_due(state);
+	action->takes_queue = pv_takes_queue(state);
 	state->nworkers++;
 	state->nqueued = 0;
-	state->overdue = -1;
-	planner->failed_is_tried |= planner->snapshot->databases[which].failed;
+	state->overdue = PV_NOT_DUE;
+	planner->failed_is_tried |= database->failed;
 }
 
 /*
- * No place is left: a database that is due, and has workers that have time, is
- * scanned by one of those.
+ * Launches up to that number of workers, one for each database that needs one.  Returns
+ * whether a database is left that needs one and may have it.
  */
+static bool
+launch_workers(Planner *planner, int nfree)
+{
+	const PvSnapshot *snapshot = planner->snapshot;
+	Ranked	   *ranked = palloc(Max(snapshot->ndatabases, 1) * sizeof(Ranked));
+	bool		some_left = false;
+	int			n = 0;
+
+	for (int i = 0; i < snapshot->ndatabases; i++)
+	{
+		double		rank = pv_rank_database(&planner->states[i]);
+
+		if (rank >= 0)
+			ranked[n++] = (Ranked) {rank, i};
+	}
+	qsort(ranked, n, sizeof(Ranked), compare_ranked);
+	for (int i = 0; i < n && !some_left; i++)
+	{
+		if (!may_have_worker(planner, ranked[i].which))
+			continue;
+		some_left = nfree-- <= 0;
+		if (!some_left)
+			launch(planner, ranked[i].which);
+	}
+	pfree(ranked);
+	return some_left;
+}
+
+
+/* ----------------------------------------------------------------
+ *		No more workers are allowed
+ * ----------------------------------------------------------------
+ */
+
+/* Each database that is due is scanned by a worker that has time, if it has one. */
 static void
 request_scans(Planner *planner)
 {
@@ -270,23 +333,23 @@ request_scans(Planner *planner)
 
 		if (state == NULL || !is_due(state) || summary->nfree == 0)
 			continue;
-		add_action(planner, PV_ACTION_REQUEST_SCAN, summary->database, false, false);
+		add_action(planner, PV_ACTION_REQUEST_SCAN, summary->database);
 		state->scan_pending = true;
-		summary->nmovable = 0;	/* it is to end the scan first */
+		summary->nmovable = 0;	/* they are to end the scan first */
 	}
 }
 
 /*
- * No place is left for a database that needs a worker: have one leave that can do
- * so soon, unless one does already.  A worker is taken for a database without any;
- * or for one that is due, whose workers have no time.
+ * Has one worker leave that can do so soon, unless one does already.  It is taken for a
+ * database without workers; or for one that is due, and whose workers have no time.
  */
 static void
-make_place(Planner *planner)
+make_room(Planner *planner)
 {
 	const PvSnapshot *snapshot = planner->snapshot;
+	const PvPlanDatabase *victim = NULL;
+	const PvDatabaseState *state_of_victim = NULL;
 	PvWanting	wanting = {{{0}}};
-	int			victim = -1;
 
 	for (int i = 0; i < snapshot->ndatabases; i++)
 	{
@@ -304,24 +367,26 @@ make_place(Planner *planner)
 			return;
 		if (summary->nmovable == 0 || state == NULL)
 			continue;
-		if ((victim < 0 || pv_gives_rather(state, state_of_summary(planner, victim))) &&
+		if ((victim == NULL || pv_gives_rather(state, state_of_victim)) &&
 			pv_displaces(&wanting, state,
 						 snapshot->now - planner->of_summary[i]->hired_at,
 						 snapshot->naptime))
-			victim = i;
+		{
+			victim = planner->of_summary[i];
+			state_of_victim = state;
+		}
 	}
-	if (victim >= 0)
-		add_action(planner, PV_ACTION_ASK_TO_LEAVE, planner->summaries[victim].database,
-				   false, false);
+	if (victim != NULL)
+		add_action(planner, PV_ACTION_ASK_TO_LEAVE, victim->oid);
 }
 
 /*
- * No worker has time soon.  One that has been at a small table for too long gives it up:
- * the table's owner may have written functions that never end, and may have as many such
- * tables as there are workers.
+ * No worker will be idle soon.  One that has been at a small table for too long gives it
+ * up: the table's owner may have written functions that never end, and may have as many
+ * such tables as there are workers.
  */
 static void
-end_longest(Planner *planner)
+cancel_longest(Planner *planner)
 {
 	const PvSnapshot *snapshot = planner->snapshot;
 	const PvQueueSummary *longest = NULL;
@@ -332,54 +397,79 @@ end_longest(Planner *planner)
 
 		if (summary->nfree > 0 || summary->nleaving_soon > 0 || summary->nexpected > 0)
 			return;
-		if (summary->small_since != 0 &&
+		if (summary->small_since != PV_NEVER &&
 			(longest == NULL || summary->small_since < longest->small_since))
 			longest = summary;
 	}
 	if (longest != NULL &&
 		snapshot->now - longest->small_since > snapshot->longest_at_small)
-		add_action(planner, PV_ACTION_CANCEL_LONGEST, longest->database, false, false);
+		add_action(planner, PV_ACTION_CANCEL_LONGEST, longest->database);
 }
 
-/*
- * Make a plan.
+
+/* ----------------------------------------------------------------
+ *		The plan
+ * ----------------------------------------------------------------
  */
+
 void
 pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 {
-	int			allowed = pv_workers_allowed(snapshot->nworkers, snapshot->view.nlarge);
 	int			nworkers = snapshot->view.nworkers;
-	PvQueueSummary summaries[PV_MAX_QUEUES];
-	const PvPlanDatabase *of_summary[PV_MAX_QUEUES];
-	Planner		planner = {snapshot, plan, summaries, of_summary, NULL, false};
-	int			which;
+	int			allowed = pv_workers_allowed(snapshot->nworkers, snapshot->view.nlarge);
+	Planner		planner = {.snapshot = snapshot, .plan = plan};
+	bool		some_leave;
 
+	if (snapshot->no_process)
+		allowed = Min(allowed, nworkers);
 	plan->n = 0;
-	plan->satisfied = true;
-	memcpy(summaries, snapshot->view.summaries, sizeof(summaries));
+	memcpy(planner.summaries, snapshot->view.summaries,
+		   snapshot->view.n * sizeof(PvQueueSummary));
 	planner.states = palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
 	describe_all(&planner);
 
 	reduce_workers(&planner, allowed);
-	while ((which = choose_database(&planner)) >= 0 && nworkers < allowed)
+	some_leave = plan->n > 0;
+	if (launch_workers(&planner, allowed - nworkers))
 	{
-		launch(&planner, which);
-		nworkers++;
-	}
-	if (which >= 0)
-	{
-		bool		some_leave = plan->n > 0 &&
-			plan->actions[0].kind == PV_ACTION_ASK_TO_LEAVE;
-
 		request_scans(&planner);
 		if (!some_leave)
 		{
-			make_place(&planner);
-			end_longest(&planner);
+			make_room(&planner);
+			cancel_longest(&planner);
 		}
 		plan->satisfied = false;
 	}
-	else if (planner.failed_is_tried)
-		plan->satisfied = false;	/* others of that kind wait for it */
+	else						/* others of that kind may wait for one that is tried */
+		plan->satisfied = !planner.failed_is_tried;
 	pfree(planner.states);
+}
+
+/*-
+ * When is the launcher to look again, if it is not woken before?  The databases are as
+ * the actions have left them.  It is at most a naptime from now, and earlier
+ *
+ *		for a database that is due before
+ *		while another worker could begin with something
+ *		while a worker is expected
+ *
+ * but not before the moment from which another worker can be started.
+ */
+TimestampTz
+pv_plan_next(const PvOutcome *outcome, TimestampTz now, int64 naptime,
+			 const PvPlanDatabase *databases, int ndatabases)
+{
+	TimestampTz soon = now + (outcome->satisfied ? LOOK_AGAIN : LOOK_FOR_WORKER);
+	TimestampTz next = now + naptime;
+
+	for (int i = 0; i < ndatabases; i++)
+	{
+		if (databases[i].counted || databases[i].age > 1)
+			next = Min(next, Max(databases[i].due, soon));
+	}
+	if (outcome->busy)
+		next = Min(next, soon);
+	if (outcome->expected)
+		next = Min(next, now + LOOK_FOR_WORKER);
+	return next;
 }

@@ -12,38 +12,46 @@
 
 #include "datatype/timestamp.h"
 
-/* The queues of this many databases can have something in them at a time. */
+#include "sched/policy.h"
+
+/* This many databases can have a queue at a time. */
 #define PV_MAX_QUEUES			128
 
-/* The most that parvacuum.scheduler_workers can be, and one. */
+/* The highest value of parvacuum.scheduler_workers, and one. */
 #define PV_MAX_SCHED_WORKERS			65
+
+/* Where a worker's slot is expected: there is none. */
+#define PV_NO_SLOT				(-1)
 
 /* What the launcher sees of one database's queue. */
 typedef struct PvQueueSummary
 {
 	Oid			database;
-	double		top_score;		/* the urgency of the first of them */
-	bool		top_danger;		/* that one is in danger of wraparound */
-	int			nqueued;		/* that could be begun with now */
-	int			nworkers;		/* but for those that cannot be ended */
-	int			nleaving;		/* of them have been called back, ... */
-	int			nleaving_soon;	/* ... and are not at what takes long */
-	int			nmovable;		/* of them could be called back, and leave soon */
-	int			nfree;			/* stay, and have time for a scan soon */
-	int			nexpected;		/* have not come yet */
+	double		top_score;		/* the urgency of the first table */
+	bool		top_danger;		/* that table is in danger of wraparound */
+	int			nqueued;		/* tables that could be begun with now */
 	bool		scan_pending;
-	TimestampTz small_since;	/* one has been at a small table, for longest; 0: none */
-	TimestampTz rests_until;	/* there should be no other scan before */
+	TimestampTz small_since;	/* a worker has been at a small table for the
+								 * longest time; PV_NEVER: none is */
+	TimestampTz rests_until;	/* no scan should be requested before */
+
+	/* workers */
+	int			nworkers;		/* but for those that cannot be ended */
+	int			nleaving;		/* of them, called back */
+	int			nleaving_soon;	/* of these, not at a table that takes long */
+	int			nmovable;		/* could be called back, and leave soon */
+	int			nfree;			/* stay, and have time for a scan soon */
+	int			nexpected;		/* have not attached yet */
 } PvQueueSummary;
 
-/* All queues at a moment. */
+/* All queues at one moment. */
 typedef struct PvQueueView
 {
 	PvQueueSummary summaries[PV_MAX_QUEUES];
 	int			n;
 	int			nworkers;		/* but for those that cannot be ended */
 	int			nlarge;			/* on large tables */
-	bool		full;			/* who has no queue can have none ... */
+	bool		full;			/* a database without a queue can have none ... */
 	bool		none_to_take;	/* ... not even that of another database */
 } PvQueueView;
 
@@ -51,12 +59,12 @@ typedef struct PvQueueView
 typedef struct PvPlanDatabase
 {
 	Oid			oid;
-	bool		counted;		/* by the statistics: it is in use */
+	bool		counted;		/* the statistics have it: it is in use */
 	double		age;			/* as in PvDatabaseState */
 	TimestampTz due;			/* when it is to be scanned next */
-	TimestampTz hired_at;		/* when a worker was started last */
+	TimestampTz hired_at;		/* when a worker was last started for it */
 	TimestampTz not_before;		/* no worker is started before */
-	bool		failed;			/* the last one that was started did not come */
+	bool		failed;			/* the last worker that was started did not attach */
 } PvPlanDatabase;
 
 /* All that a plan depends on, at one moment. */
@@ -66,6 +74,7 @@ typedef struct PvSnapshot
 	int64		naptime;		/* microseconds */
 	int			nworkers;		/* parvacuum.scheduler_workers */
 	int64		longest_at_small;	/* as pv_longest_at_small() has it */
+	bool		no_process;		/* the server has no slot for another process */
 	PvQueueView view;
 	int			ndatabases;
 	const PvPlanDatabase *databases;	/* in the order of their OIDs */
@@ -74,7 +83,7 @@ typedef struct PvSnapshot
 typedef enum PvActionKind
 {
 	PV_ACTION_LAUNCH,			/* start a worker for the database */
-	PV_ACTION_REQUEST_SCAN,		/* have a worker that is there scan it */
+	PV_ACTION_REQUEST_SCAN,		/* have a worker of the database scan it */
 	PV_ACTION_ASK_TO_LEAVE,		/* have one of its workers leave */
 	PV_ACTION_CANCEL_LONGEST	/* cancel the small table that takes the longest */
 } PvActionKind;
@@ -83,8 +92,8 @@ typedef struct PvAction
 {
 	PvActionKind kind;
 	Oid			database;
-	bool		to_scan;		/* launched: it is to scan the database first */
-	bool		takes_queue;	/* launched: it may take another one's queue */
+	bool		to_scan;		/* launch: it is to scan the database first */
+	bool		takes_queue;	/* launch: it may take another database's queue */
 } PvAction;
 
 /* A plan has no more actions than this. */
@@ -93,10 +102,25 @@ typedef struct PvAction
 typedef struct PvPlan
 {
 	int			n;
-	bool		satisfied;		/* no database needs a worker that has none */
+	bool		satisfied;		/* each database that needs a worker has one */
 	PvAction	actions[PV_MAX_ACTIONS];
 } PvPlan;
 
 extern void pv_plan(const PvSnapshot *snapshot, PvPlan *plan);
+
+/* Milliseconds after which the launcher looks again if a database needs a worker and can
+ * have none, or if a worker is expected. */
+#define PV_LOOK_FOR_WORKER_MS	1000
+
+/* What is left when the actions have been carried out. */
+typedef struct PvOutcome
+{
+	bool		satisfied;		/* as the plan has it, and all actions succeeded */
+	bool		busy;			/* another worker could begin with something */
+	bool		expected;		/* a worker was started and has not attached */
+} PvOutcome;
+
+extern TimestampTz pv_plan_next(const PvOutcome *outcome, TimestampTz now, int64 naptime,
+								const PvPlanDatabase *databases, int ndatabases);
 
 #endif							/* PV_PLAN_H */

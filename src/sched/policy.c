@@ -1,36 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * policy.c
- *	  Which table needs a vacuum, which first, and which database.
+ *	  Which table needs a vacuum, which goes first, and which database gets a worker.
  *
- * Pure functions: no catalogs, no statistics, no clock, no settings, so that
- * they can be tested without any of these.  The scheduler's processes call them.
+ * Every constant and every decision of the scheduler is here or in plan.c.  These are
+ * pure functions: they use no catalogs, statistics, clock or settings, so they can be
+ * tested without any of these.  The launcher, scheduler workers and sessions call them.
  *
- * A table's score is the greatest of some ratios, each of a count to the
- * threshold at which autovacuum would act on it.  That is the idea of
- * "Prioritization of tables for autovacuum" (Nathan Bossart, pgsql-hackers,
- * 2025).  Two things are done otherwise.  The ages count as they are up to the
- * failsafe, and are multiplied beyond it, by a factor that begins at 1: so a
- * score never falls as an age grows.  And where it is not about age, small
- * tables come first among equals, since they make nobody wait.
+ * Scores.  A table's score is the greatest of some ratios, each of a count to the
+ * threshold at which autovacuum would act on it.  That is the idea of "Prioritization of
+ * tables for autovacuum" (Nathan Bossart, pgsql-hackers, 2025).  There are two
+ * differences.  Ages count as they are up to the failsafe, and are multiplied beyond it by
+ * a factor that begins at 1, so that a score never falls as an age grows.  And unless an age
+ * decides, small tables come first among equals, since they delay others the least.
  *
- * The order.  Tables in danger of wraparound come first.  Among others the score, or the
- * priority that somebody has asked for, is a lead: every doubling of it is worth five
- * minutes of waiting, and twelve doublings are the most.  So each table has a moment that
- * does not change while it waits, when its turn is: that since when it needs a vacuum, less
- * its lead.  The earliest goes first.  What follows is the guarantee that owners can
- * neither by thresholds nor by priorities take from others:
+ * The order.  Tables in danger of wraparound come first.  Among the others the score, or the
+ * priority that a role has asked for, is a lead: each doubling of it is worth five minutes
+ * of waiting, and no more than twelve doublings count.  So each table has a moment at which
+ * it is its turn, which does not change while it waits: the time since which it needs a
+ * vacuum, less its lead.  The earliest turn goes first.  From this follows a guarantee that
+ * owners of tables can take from others neither by thresholds nor by priorities:
  *
- *	  A table is begun before every other of its database that came to need a vacuum, or
- *	  that was last begun, more than an hour later; and, if it is past nine tenths of
- *	  autovacuum_freeze_max_age, before all that are not.
+ *	  A table is begun before every other table of its database that came to need a
+ *	  vacuum, or was last begun, more than an hour later; and, if its age is beyond nine
+ *	  tenths of autovacuum_freeze_max_age, before all tables that are younger than that.
  *
- * One in danger that was begun and could not be done (locked, cancelled, failed, or held back by an
- * old snapshot) is in the order of the others, with the greatest lead, until it
- * is done: otherwise tables that always fail would come first in each pass.
+ * A table in danger that was begun and could not be completed (it was locked, cancelled,
+ * failed, or held back by an old snapshot) is in the order of the others, with the greatest
+ * lead, until it is done.  Otherwise tables that always fail would come first in each
+ * database scan.
  *
- * How old is dangerous is the server's setting.  A table's own autovacuum_freeze_max_age
- * says when it is to be vacuumed for its age, but does not put it before others.
+ * The server's setting says which age is dangerous.  A table's own
+ * autovacuum_freeze_max_age says when it is vacuumed for its age, but does not put it before
+ * others.
  *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
@@ -44,52 +46,62 @@
 
 #include "sched/policy.h"
 
-/* How much the score grows with an age that is twice the failsafe's */
+/* The factor of a score for an age of twice the failsafe's */
 #define FAILSAFE_WEIGHT			1e9
 
-/* A table of so many pages has half the advantage of an empty one: 10 MB */
+/* A table of this size, in pages, has half the advantage of an empty one: 10 MB */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/* To take a worker from a database costs some 100 ms, for two processes from start to end;
- * so unless it is for a dangerous age not before so many microseconds */
+/* Microseconds for which a database keeps a worker, unless another one needs it for a
+ * dangerous age: to move a worker takes the start of a process */
 #define LEAST_STAY				(5 * INT64CONST(1000000))
 
-/* The only one is taken by a database that is so many times as urgent, and not before such
- * a part of a naptime */
+/* The only worker of a database is taken by one that is this many times as urgent, and
+ * after this part of a naptime */
 #define DISPLACING_FACTOR		2
 #define LEAST_STAY_OF_ONLY		0.25
 
-/* Microseconds that are as bad to wait for a look as an age that is dangerous */
+/* A database that has waited this many microseconds for a scan is as urgent as one of a
+ * dangerous age */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
-/* The vacuum of a small table with its indexes takes hardly more cost units: forty times
+/* The vacuum of a small table with its indexes hardly takes more cost units: some forty times
  * what it takes to read and dirty all pages of the table */
 #define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
 
-/* After a pass there is none for so many times what it has used; where nothing has opted
- * in, for so many naptimes */
+/* Microseconds for which the last place for a large table is kept for the database whose
+ * large table goes first, so that a worker can come there */
+#define KEEP_PLACE				(30 * INT64CONST(1000000))
+
+/* After a database scan there is none for this many times the CPU time that it took; where
+ * no table has opted in, for this many naptimes */
 #define REST_FACTOR				50
 #define NAPTIMES_WHERE_NOTHING	10
 
-/* Of a database's share of the queue, the part that can be asked for; of the whole queue, the
- * part that one role can ask for in one database */
+/* Of a database's share of the entries, one in this many can be requests; of all entries,
+ * one role can ask for one in this many in one database */
 #define PART_OF_REQUESTS		2
 #define PART_OF_ROLE			16
 
-/* Ranks of databases: what is queued is below, what is to be looked at is above */
+/* How soon a worker is started again after a failure: twice as late each time, up to the
+ * longest */
+#define START_AGAIN_AFTER_MS	1000
+#define LONGEST_START_AGAIN_MS	60000
+
+/* Ranks of databases: those with queued tables are below, those that are due are above */
 #define RANK_OF_DUE				1e6
 
-/* and above both a dangerous age, and a wait that is as bad; so is the wait of a database of a
- * dangerous age after so many times less */
+/* Above both are those of a dangerous age, and those that have waited as long as is as
+ * urgent; the wait of a database of a dangerous age counts this many times */
 #define RANK_OF_AGE				1e9
 #define FACTOR_OF_AGE			10
 
-/* and above all a table in danger that could be begun with now */
+/* Above all are those where a table in danger could be begun with now */
 #define RANK_OF_DANGER			1e15
 
 /*
- * A count in relation to its threshold, above 1 only if it exceeds it, and
- * finite where the threshold is 0.
+ * The ratio of a count to its threshold: above 1 only if the count exceeds the threshold,
+ * and finite for a threshold of 0.
  */
 static double
 ratio(double value, double threshold)
@@ -101,9 +113,7 @@ ratio(double value, double threshold)
 	return value / threshold;
 }
 
-/*
- * An age in relation to that at which the table has to be vacuumed.
- */
+/* The ratio of an age to the one at which a table is vacuumed for it. */
 static double
 age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 {
@@ -114,9 +124,7 @@ age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 	return score;
 }
 
-/*
- * How urgent is what is to be done?
- */
+/* How urgent is what is to be done with a table of this size? */
 static double
 total_score(const PvScore *score, BlockNumber pages)
 {
@@ -130,9 +138,7 @@ total_score(const PvScore *score, BlockNumber pages)
 	return score->vacuum ? Max(need, Max(score->xid, score->mxid)) : need;
 }
 
-/*
- * What is to be done with a table, and how urgently.
- */
+/* What is to be done with a table, and how urgently. */
 void
 pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 			   PvScore *score)
@@ -168,9 +174,7 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 	score->total = total_score(score, state->pages);
 }
 
-/*
- * A vacuum of it would be in vain: it is only to be analyzed, if that.
- */
+/* A vacuum of the table would remove nothing: it is only to be analyzed, if at all. */
 void
 pv_score_only_analyze(PvScore *score, BlockNumber pages)
 {
@@ -179,28 +183,28 @@ pv_score_only_analyze(PvScore *score, BlockNumber pages)
 }
 
 /*
- * When is a table's turn that has needed something since then?  not_removable says that it was
- * begun at that moment and could not be done.
+ * The turn of a table that has needed something since then; not_completed says that it was begun
+ * at that moment and could not be completed.
  */
 void
 pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
-			  bool not_removable, PvRank *rank)
+			  bool not_completed, PvRank *rank)
 {
 	double		lead = Max(score->total, priority);
 
 	if (score->danger)
-		lead = not_removable ? PV_MOST_SCORE : Max(score->xid, score->mxid);
-	rank->danger = score->danger && !not_removable;
+		lead = not_completed ? PV_MOST_SCORE : Max(score->xid, score->mxid);
+	rank->danger = score->danger && !not_completed;
 	rank->turn = needed_since;
 	if (lead > 1)
 		rank->turn -= (int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
 }
 
 /*
- * Which table goes first?  Above 0: a; below: b.
+ * Which table goes first?  Above 0: a; below 0: b.
  *
- * This is the order everywhere: of what is begun, of what gives way where the queue is full,
- * and of databases among which one has to be chosen.
+ * This is the order everywhere: of tables that are begun, of tables that are evicted where
+ * the queue is full, and of databases by their first table.
  */
 int
 pv_compare_ranks(const PvRank *a, const PvRank *b)
@@ -213,8 +217,8 @@ pv_compare_ranks(const PvRank *a, const PvRank *b)
 }
 
 /*
- * The score that a table would have to have, needed only now, to be in the place of this
- * one: its own score, doubled for each five minutes.
+ * The score that a table that comes to need a vacuum now would have to have in order to get
+ * the same turn: the table's own score, doubled for each five minutes that it has waited.
  */
 double
 pv_urgency(const PvRank *rank, TimestampTz now)
@@ -222,24 +226,21 @@ pv_urgency(const PvRank *rank, TimestampTz now)
 	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0), 1000));
 }
 
-/*
- * Of a queue with so many places, in which so many databases have something: how many are
- * a database's where they do not suffice for all?
- */
+/* The entries of one database where there are not enough for all databases. */
 int
 pv_share_of_database(int places, int ndatabases)
 {
 	return Max(places / Max(ndatabases, 1), 1);
 }
 
-/* How many of those are for what somebody has asked for, where all are taken? */
+/* The part of them that roles can ask for. */
 int
 pv_share_of_requests(int share_of_database)
 {
 	return Max(share_of_database / PART_OF_REQUESTS, 1);
 }
 
-/* How many can a role ask for in one database, unless it may do maintenance for all? */
+/* The entries that a role without maintenance rights on all tables can have in a database. */
 int
 pv_share_of_role(int places)
 {
@@ -247,10 +248,11 @@ pv_share_of_role(int places)
 }
 
 /*
- * A vacuum has left dead rows that may still be seen; both are ratios to the threshold.  Is it worth another one
- * with the horizon where it was?  What has died since may be of transactions that
- * have aborted, which nobody sees.  If it is not, that was in vain, and so often as
- * the dead rows double.
+ * A vacuum has left dead rows that may still be visible, and the horizon has not moved.  Is
+ * it worth another vacuum because rows have died since?  They may be of transactions that
+ * have aborted, which no snapshot sees.  If they are not, that vacuum removes nothing, and
+ * this happens once for each doubling of the dead rows.  Both arguments are ratios to the
+ * threshold.
  */
 bool
 pv_has_died_anew(double dead, double left_dead)
@@ -258,9 +260,41 @@ pv_has_died_anew(double dead, double left_dead)
 	return dead - left_dead > Max(left_dead, 1);
 }
 
-/*
- * Of so many workers how many may be on large tables: all but one, for small ones.
+/*-
+ * May a worker take a large table of its database?
+ *
+ *		the table is in danger, and fewer workers
+ *		than places are on such tables				yes
+ *		all places are taken						no
+ *		two or more are free						yes
+ *		one is free									if no other database has a large
+ *													table that goes before it, or that
+ *													database has not come for
+ *													KEEP_PLACE
+ *
+ * The place is not kept for long, because a worker may never come there.
  */
+PvLargePlace
+pv_large_place(const PvLargeState *state)
+{
+	if (state->in_danger && state->ndanger < state->max_large)
+		return PV_LARGE_DANGER;
+	if (state->nlarge >= state->max_large)
+		return PV_LARGE_TAKEN;
+	if (state->nlarge < state->max_large - 1)
+		return PV_LARGE_FREE;
+	if (state->behind_other && state->kept < KEEP_PLACE)
+		return PV_LARGE_KEPT;
+	return PV_LARGE_LAST;
+}
+
+bool
+pv_has_large_place(PvLargePlace place)
+{
+	return place != PV_LARGE_TAKEN && place != PV_LARGE_KEPT;
+}
+
+/* The workers that may be on large tables: all but one, which is left for small tables. */
 int
 pv_max_large(int nworkers)
 {
@@ -268,8 +302,8 @@ pv_max_large(int nworkers)
 }
 
 /*
- * How many workers may there be while so many are on large tables?  One for small ones
- * always: also where the only one is on a large table, and where several are and the
+ * The workers that are allowed while nlarge of them are on large tables.  There always is
+ * one for small tables: also if the only one is on a large table, or if several are and the
  * setting was lowered.
  */
 int
@@ -279,8 +313,8 @@ pv_workers_allowed(int nworkers, int nlarge)
 }
 
 /*
- * How many workers can there be at most?  All but one are on large tables, as many again
- * on large tables in danger of wraparound, and there is one for small ones.
+ * The workers that there can be at most: all but one on large tables, as many again on large
+ * tables in danger of wraparound, and one for small tables.
  */
 int
 pv_most_workers(int nworkers)
@@ -289,9 +323,9 @@ pv_most_workers(int nworkers)
 }
 
 /*
- * For how many microseconds may a worker be at a small table while others wait and no worker
- * has time?  For ten minutes; and, where the rate, in cost units per second, is so low that
- * this is not long, for what all small tables of so many workers should be done in.
+ * Microseconds for which a worker may be at a small table while others wait and no worker
+ * has time: ten minutes; or, where the rate is low, the time in which all workers should be
+ * done with a small table each.  The rate is in cost units per second, 0: no limit.
  */
 int64
 pv_longest_at_small(int64 rate, int nworkers)
@@ -302,8 +336,49 @@ pv_longest_at_small(int64 rate, int nworkers)
 }
 
 /*
- * How dangerous is it that nobody is there?  Above 1 it is: that is also where the first table
- * has waited for longer than the lead that any other can have.
+ * The least that max_worker_processes must be so that each of these gets its processes:
+ * all come out of one pool, the first that asks gets a slot, and the server reserves none.
+ * Core's logical replication launcher and parvacuum's launcher are always there.  Parallel
+ * queries can have max_parallel_workers of them, parvacuum's parallel workers included.
+ * Those of other extensions and of subscriptions, which are not known, come on top.
+ */
+int
+pv_processes_wanted(const PvProcesses *processes)
+{
+	return 1 + processes->logical_replication + processes->parallel_workers +
+		processes->runs + processes->scheduler_workers;
+}
+
+/*
+ * The age of a database with this datfrozenxid or datminmxid, as a share of the one that
+ * its tables are vacuumed for.
+ */
+double
+pv_age_of_database(uint32 then, uint32 next, int max_age)
+{
+	int32		age = (int32) (next - then);
+
+	return age > 0 ? age / (PV_AGE_SHARE * Max(max_age, 1)) : 0;
+}
+
+/*
+ * Milliseconds after which a worker is started again in a database where one has ended
+ * before it attached, as it does where the database is gone; after that number of other
+ * failures, one after the other.
+ */
+int
+pv_start_again_after(int nfailures)
+{
+	int			ms = START_AGAIN_AFTER_MS;
+
+	for (int i = 0; i < nfailures && ms < LONGEST_START_AGAIN_MS; i++)
+		ms *= 2;
+	return Min(ms, LONGEST_START_AGAIN_MS);
+}
+
+/*
+ * How dangerous is it that the database has no worker?  Above 1 it is; also when its first
+ * table has waited for longer than the lead that any other table can have.
  */
 static double
 danger_of_database(const PvDatabaseState *state)
@@ -311,8 +386,8 @@ danger_of_database(const PvDatabaseState *state)
 	double		waited = state->scan_pending ? 0 : (double) state->overdue / LONGEST_WAIT;
 	double		danger = Max(state->age, waited);
 
-	/* nobody knows how many tables there are in danger; but they may all wait for an old
-	 * snapshot to end, so others are not behind such databases for ever */
+	/* It is not known how many tables there are in danger.  But they may all wait for an old
+	 * snapshot to end, so other databases do not come after such ones for ever. */
 	if (state->age > 1 && waited > 0)
 		danger = state->age + FACTOR_OF_AGE * waited;
 	if (state->nqueued > 0 && state->top_score > 1)
@@ -321,20 +396,22 @@ danger_of_database(const PvDatabaseState *state)
 	return danger;
 }
 
-/*
- * How much a database deserves its next worker.  Negative: it needs none.
+/*-
+ * The rank of a database among those that need another worker.  Negative: it needs none.
  *
- * First those where a table in danger waits.  Then those whose age is dangerous, or that
- * have waited for a look, or a table of theirs for a worker, for as long as is.  Then
- * each that is to be looked at, since what is urgent there is not known before; the
- * longer overdue, the sooner.  Then by the first table in its queue, the less the more
- * workers are there already, so that one busy database does not keep the others waiting.
+ *		first	a table in danger of wraparound is queued
+ *		then	no worker is there, and the age is dangerous, or the database has waited for
+ *				a scan, or a table for a worker, as long as is as urgent
+ *		then	it is due for a scan: what is urgent there is not known before; the longer
+ *				overdue, the higher
+ *		then	by the first table in its queue, divided by the number of workers that are
+ *				there already, so that one busy database does not keep others waiting
  */
 double
 pv_rank_database(const PvDatabaseState *state)
 {
 	double		danger = danger_of_database(state);
-	double		rank = -1;
+	double		rank = PV_NEEDS_NO_WORKER;
 
 	if (state->nqueued > 0)
 		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nworkers);
@@ -348,8 +425,8 @@ pv_rank_database(const PvDatabaseState *state)
 }
 
 /*
- * All places in the list of queues are taken: may a database have that of another one, which
- * has something queued and no worker?
+ * All queues are in use: may the database have the queue of another one that has tables
+ * queued and no worker?
  */
 bool
 pv_takes_queue(const PvDatabaseState *state)
@@ -358,9 +435,9 @@ pv_takes_queue(const PvDatabaseState *state)
 }
 
 /*
- * For how long after a pass, which has used the processor for so long, is there to be no
- * other?  Both in microseconds.  What passes use is lost for vacuums, and where tables are
- * very many a naptime may be little beside it.
+ * Microseconds without a scan of the database after one that has taken this CPU time, also in
+ * microseconds.  The time of scans is lost for vacuums, and where there are very many tables a
+ * naptime may be short compared to it.
  */
 int64
 pv_rest_after_scan(int64 used)
@@ -369,8 +446,8 @@ pv_rest_after_scan(int64 used)
 }
 
 /*
- * The same after a pass that has found a database in which nothing has opted in.  So late it
- * is noticed at most that something has.
+ * The same after a scan that has found that no table has opted in.  When one does, it is
+ * noticed this much later at most.
  */
 int64
 pv_rest_where_nothing(int64 naptime)
@@ -379,9 +456,9 @@ pv_rest_where_nothing(int64 naptime)
 }
 
 /*
- * A database wants a worker that another one has: remember it, if it ranks higher than
- * those so far.  Where it would take the only one, that it is due counts only if it
- * should have been scanned more than a naptime ago.
+ * A database needs a worker that another one has: remembers it, if it ranks higher than those
+ * so far.  To take the only worker of another database, it counts as due only if it should
+ * have been scanned more than a naptime ago.
  */
 void
 pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
@@ -391,7 +468,7 @@ pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
 	double		rank[2];
 
 	if (state->overdue <= naptime)
-		hardly_due.overdue = -1;
+		hardly_due.overdue = PV_NOT_DUE;
 	rank[false] = pv_rank_database(state);
 	rank[true] = pv_rank_database(&hardly_due);
 	for (int of_only_one = 0; of_only_one < 2; of_only_one++)
@@ -405,11 +482,11 @@ pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
 }
 
 /*
- * Does one of the databases that want a worker take one that another has, for stayed
- * microseconds now?  If it ranks higher than the other will without it: else that
- * would have it back at once; and not before the other has had some time, since to change
- * costs the start of a process, unless it is urgent.  The only one it must rank clearly
- * higher for.
+ * Does one of the databases that need a worker take one from this other one, which has had it
+ * for stayed microseconds?  It does if it ranks higher than the other will rank without that
+ * worker, or the other would get it back at once; and clearly higher, if it is the only one.
+ * Unless it is urgent, it does so only after some time, because moving a worker takes the
+ * start of a process.
  */
 bool
 pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 stayed,
@@ -422,14 +499,14 @@ pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 staye
 	without.nworkers--;
 	without.nqueued = without.top_score > 0;
 	without.top_danger &= without.nqueued > 0;
-	without.overdue = -1;
+	without.overdue = PV_NOT_DUE;
 	return wanting->rank[only_one][must_be_urgent] >
 		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
 }
 
 /*
- * Would one of these two databases rather give a worker away?  That with more, or by
- * what is queued.
+ * Is it the first of these two databases that gives up a worker?  It is the one with more
+ * workers, else the one that is not in danger, else the one with the lower score.
  */
 bool
 pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b)

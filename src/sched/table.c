@@ -496,7 +496,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		*reason = PV_WAIT_WINDOW;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 	}
-	else if (pv_queue_gives_way(&work->item))
+	else if (pv_queue_recheck(&work->item))
 		outcome = OUTCOME_PUT_BACK;
 	else
 	{

@@ -273,7 +273,7 @@ recover(PvTableWork *work)
 static void
 finish_pass(bool even_if_busy)
 {
-	if (!pv_queue_pass_is_over(even_if_busy))
+	if (!pv_queue_claim_update(even_if_busy))
 		return;
 	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
 	wait_for_locks(LONGEST_FOR_DATABASE_MS);
@@ -288,7 +288,7 @@ finish_pass(bool even_if_busy)
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(work_context);
 		count_failure(clean_up_after_error(false));
-		pv_queue_pass_is_not_over();
+		pv_queue_return_update();
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();

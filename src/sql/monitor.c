@@ -45,7 +45,7 @@ action_name(const PvItem *item)
 
 /* Why the table is not vacuumed now, or NULL. */
 static const char *
-reason_name(const PvItem *item, bool size_is_full)
+reason_name(const PvItem *item, bool large_is_full)
 {
 	static const char *const names[] = {
 		[PV_WAIT_NONE] = NULL,
@@ -56,7 +56,7 @@ reason_name(const PvItem *item, bool size_is_full)
 		[PV_WAIT_ERROR] = "error",
 	};
 
-	if (item->state == PV_ITEM_QUEUED && size_is_full &&
+	if (item->state == PV_ITEM_QUEUED && large_is_full &&
 		item->pages >= PV_LARGE_PAGES)
 		return "large tables";
 	return names[item->reason];
@@ -81,19 +81,20 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		sees_all = pv_may_see_all();
-	List	   *items;
-	ListCell   *lc;
-	int			nlarge;
+	PvItem	   *items;
+	int			nitems;
+	bool		large_is_full;
 
 	pv_check_preloaded("parvacuum_queue");
 	InitMaterializedSRF(fcinfo, 0);
 
-	items = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &nlarge);
-	foreach(lc, items)
+	nitems = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &items);
+	large_is_full = pv_queue_nlarge() >= pv_max_large(pv_guc_scheduler_workers);
+	for (int i = 0; i < nitems; i++)
 	{
-		PvItem	   *item = lfirst(lc);
+		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
-		const char *reason = reason_name(item, nlarge >= pv_max_large(pv_guc_scheduler_workers));
+		const char *reason = reason_name(item, large_is_full);
 		Datum		values[QUEUE_COLUMNS];
 		bool		nulls[QUEUE_COLUMNS] = {0};
 		int			n = 0;

@@ -202,13 +202,13 @@ CREATE FUNCTION parvacuum_test_goes_first(
 RETURNS int IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Of the places of a queue: a database's, where so many have something; of these, what can
--- be asked for; what one role can ask for.
+-- Of the entries of all queues: the share of a database, if that many have some; of these, what roles
+-- can ask for; what one role can ask for.
 CREATE FUNCTION parvacuum_test_shares(places int, databases int, OUT database int, OUT requests int, OUT role int)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- In microseconds.
+-- In seconds.
 CREATE FUNCTION parvacuum_test_longest_at_small(rate int8, workers int) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
@@ -257,8 +257,8 @@ CREATE FUNCTION parvacuum_test_charge_together(workers int, charges int,
 RETURNS float8 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- One queue per session, with a clock that stands still until it is told to go
--- on.  Workers are known by their places; those that are hired have to attach.
+-- One queue per session, with a clock that advances only by parvacuum_test_queue_wait().
+-- Workers are known by their slots; a worker that is hired has to attach.
 CREATE FUNCTION parvacuum_test_queue(tables int DEFAULT 2147483647)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -292,7 +292,7 @@ CREATE FUNCTION parvacuum_test_begin_scan(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- True if there was no place for it.
+-- True if there was no room for it.
 CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, score float8,
 									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
 									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
@@ -325,7 +325,7 @@ CREATE FUNCTION parvacuum_test_should_leave(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_pass_is_over(worker int)
+CREATE FUNCTION parvacuum_test_claim_update(worker int)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -375,21 +375,21 @@ CREATE FUNCTION parvacuum_test_summaries(max_large int DEFAULT 1, OUT database o
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- For how many seconds there should be no pass.
+-- The number of seconds without a database scan.
 CREATE FUNCTION parvacuum_test_rests(OUT database oid, OUT seconds bigint)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Random steps, with everything checked after each; returns how many of them were
--- about a table.
+-- Random steps, with everything checked after each; returns the number of those that
+-- concerned a table.
 CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, tables int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A server with so many databases and workers for so many hours, simulated: how many tables
--- were begun; the longest that one waited until it was, in seconds, of those in danger of wraparound, of the
--- others in databases without and with hot tables; and how often one was begun before another that
--- had to be before it.
+-- Simulates a server with these numbers of databases and workers for some hours: the number of
+-- tables begun; the longest time that one waited until then, in seconds, among those in danger of
+-- wraparound, and among the others in databases without and with hot tables; and how often one was
+-- begun before another that should have been begun first.
 CREATE FUNCTION parvacuum_test_simulate(databases int, hot_databases int, workers int, hours int,
 										places int DEFAULT 32768, OUT begun bigint, OUT danger int, OUT quiet int,
 										OUT beside_hot int, OUT never int, OUT out_of_order int)
@@ -406,12 +406,12 @@ CREATE FUNCTION parvacuum_test_tableam(internal)
 RETURNS table_am_handler STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- The registry of runs: begins with none, and so many allowed.
+-- The table of runs: begins with none, and that number allowed.
 CREATE FUNCTION parvacuum_test_runs(max_runs int)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A caller takes a place: the token, 0 if all are taken, -1 if the role's are.
+-- A caller takes a place: the token, 0 if all places are taken, -1 if the role has its share.
 CREATE FUNCTION parvacuum_test_run_enter(pid int, database oid, role oid,
 										 is_superuser boolean, rel oid)
 RETURNS bigint STRICT LANGUAGE C
@@ -425,7 +425,7 @@ CREATE FUNCTION parvacuum_test_run_attach(pid int, token bigint)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A worker begins with a table; 0: has ended with it.
+-- A background leader begins with a table; 0: it has ended with it.
 CREATE FUNCTION parvacuum_test_run_at(pid int, rel oid, toast_parent oid DEFAULT 0)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -447,7 +447,7 @@ CREATE FUNCTION parvacuum_test_run_cancel(token bigint, database oid, rel oid)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- The launcher's plan.  Times are seconds before the snapshot, negative ones after it.
+-- The launcher's plan.  Times are in seconds before the snapshot; negative ones are after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, stayed float8, may_since float8, failed bool);
 CREATE TYPE parvacuum_test_summary AS (database int, top_score float8, top_danger bool, queued int, workers int, leaving int, movable int, free int,
 	expected int, scan_pending bool, at_small float8);
@@ -464,5 +464,5 @@ RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::in
 	coalesce(free, workers), expected, scan_pending, at_small)::parvacuum_test_summary;
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
-	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, OUT actions text[], OUT satisfied bool)
+	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_plan.c
- *	  Functions of SQL that have the launcher's plan made of a snapshot.
+ *	  SQL functions that make the launcher's plan from a snapshot.
  *
  * Databases and queues are arrays of composite values; see parvacuum_test--1.0.sql.
  *
@@ -127,11 +127,12 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 	read_queues(PG_GETARG_ARRAYTYPE_P(1), &snapshot.view);
 	snapshot.view.nlarge = PG_GETARG_INT32(4);
 	snapshot.view.full = snapshot.view.none_to_take = PG_GETARG_BOOL(5);
+	snapshot.no_process = PG_GETARG_BOOL(6);
 	pv_plan(&snapshot, &plan);
 
 	for (int i = 0; i < plan.n; i++)
 	{
-		PvAction   *action = &plan.actions[i];
+		const PvAction *action = &plan.actions[i];
 		char	   *text = psprintf("%s %u%s%s", names[action->kind], action->database,
 									action->to_scan ? " to scan" : "",
 									action->takes_queue ? " taking a queue" : "");

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_policy.c
- *	  SQL functions that score made-up tables, and rank made-up databases.
+ *	  SQL functions that score tables, and rank databases, of given properties.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_workers);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
-/* A row of the function's type; nothing in it is NULL. */
+/* A row of the function's type; none of its columns is NULL. */
 static Datum
 row_of(FunctionCallInfo fcinfo, Datum *values)
 {
@@ -71,7 +71,7 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	thresholds.failsafe_age = PG_GETARG_INT64(arg++);
 	thresholds.multixact_failsafe_age = PG_GETARG_INT64(arg++);
 
-	/* nothing of what was there before may be left */
+	/* all of it must be overwritten */
 	memset(&score, 0x7f, sizeof(score));
 	pv_score_table(&state, &thresholds, &score);
 
@@ -87,7 +87,7 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* Is a table of these ages in danger, whose own limits are these and the server's those? */
+/* Is a table of these ages in danger?  Its own limits come first, then those of the server. */
 Datum
 parvacuum_test_danger(PG_FUNCTION_ARGS)
 {
@@ -106,7 +106,7 @@ parvacuum_test_danger(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* A rank from the arguments, beginning with that one; times are in minutes. */
+/* A rank from six arguments, from that one on; times are in minutes. */
 static PvRank
 rank_of(FunctionCallInfo fcinfo, int arg)
 {
@@ -133,7 +133,7 @@ parvacuum_test_turn(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* Which of two goes first: 1, or -1, or 0 if neither must. */
+/* Which of two tables goes first: 1 the first, -1 the second, 0 either. */
 Datum
 parvacuum_test_goes_first(PG_FUNCTION_ARGS)
 {
@@ -201,7 +201,7 @@ parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(pv_gives_rather(&a, &b));
 }
 
-/* Of so many, while so many are on large tables. */
+/* For a setting, and a number of workers on large tables. */
 Datum
 parvacuum_test_workers(PG_FUNCTION_ARGS)
 {

@@ -3,17 +3,17 @@
  * pvt_simulate.c
  *	  The scheduler for some hours, with many databases and hostile owners.
  *
- * The queue, the policy and the launcher's plans are the real ones.  What is simulated are
- * the clock, which advances by a second at a time, the tables with what they need, the
- * time that a vacuum takes, and the processes.  Nothing is random, so that the same
- * happens each time.
+ * The queue, the policy and the launcher's plans are the real ones.  Simulated are the
+ * clock, which advances by a second at a time, the tables and what they need, the time
+ * that a vacuum takes, and the processes.  Nothing is random, so each simulation gives the
+ * same result.
  *
- * Databases are of two kinds.  In a quiet one a few tables come to need a vacuum at times, with the
- * lowest score there is, and one comes to a dangerous age.  In a hot one there are the same tables,
- * and those of an owner who does what he can: their threshold is 0 and
- * their scores are huge, their own freeze_max_age is the lowest, each needs a vacuum again
- * when it was vacuumed, some fail always, some are large and take ten minutes, and
- * each minute he asks for all of them at the highest priority that he may give.
+ * There are two kinds of databases.  In a quiet one a few tables come to need a vacuum at
+ * times, with the lowest score there is, and one comes to a dangerous age.  In a hot one
+ * there are the same tables, and those of a hostile owner: their threshold is 0 and their
+ * scores are huge, their own freeze_max_age is the lowest, each needs a vacuum again as soon
+ * as it was vacuumed, some always fail, some are large and take ten minutes, and each minute
+ * the owner asks for all of them at the highest priority that he may give.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -22,13 +22,14 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 
-#include "sched/policy.h"
-#include "sched/queue.h"
 #include "pvt_queue.h"
+#include "sched/plan.h"
+#include "sched/policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
 
@@ -97,7 +98,7 @@ typedef struct Sim
 static TimestampTz
 now(void)
 {
-	return pvt_queue_now();
+	return pvt_queues.now;
 }
 
 
@@ -153,7 +154,7 @@ score_table(const SimTable *table, PvScore *score)
 	pv_score_table(&state, &thresholds, score);
 }
 
-/* Time goes on: some come to need a vacuum. */
+/* Tables whose time has come need a vacuum. */
 static void
 change_tables(SimDatabase *database)
 {
@@ -176,14 +177,13 @@ change_tables(SimDatabase *database)
 	}
 }
 
-/* The owner asks for all that is his. */
+/* The hostile owner asks for all of his tables. */
 static void
 enqueue_all(SimDatabase *database)
 {
-	pvt_queue_be_session(database->oid);
 	for (int i = QUIET_TABLES; i < database->ntables; i++)
-		(void) pv_queue_enqueue(database->tables[i].relid, InvalidOid, database->tables[i].pages,
-								PV_MOST_PRIORITY, ADVERSARY, true);
+		(void) pvt_queue_enqueue(database->oid, database->tables[i].relid,
+								 database->tables[i].pages, PV_MOST_PRIORITY, ADVERSARY, true);
 }
 
 static SimTable *
@@ -232,37 +232,34 @@ scan(SimDatabase *database)
 	}
 	qsort(items, n, sizeof(PvItem), compare_items);
 	for (int i = 0; i < n; i++)
-		pv_queue_offer(&items[i], &full);
-	(void) pv_queue_end_scan(!full, 50000);
+		full = pv_scan_offer(&pvt_queues, pvt_me, &items[i], full);
+	pvt_queue_end_scan(!full, 50000);
 	pfree(items);
 }
 
 /*
- * A table is begun: it must not be before one of the same database that is to be before it.
- * A large one may have to wait for its place.
+ * A table is begun: counts the queued tables of the same database that should have been
+ * begun before it.  A large table may have to wait for a place.
  */
 static void
 check_order(Sim *sim, const PvItem *begun)
 {
-	ListCell   *lc;
-	int			nlarge;
-	List	   *items = pv_queue_copy(InvalidOid, &nlarge);
+	PvItem	   *items;
+	int			n = pvt_queue_copy(&items);
 
-	foreach(lc, items)
+	for (int i = 0; i < n; i++)
 	{
-		PvItem	   *other = lfirst(lc);
+		const PvItem *other = &items[i];
 
 		if (other->key.database != begun->key.database || other->state != PV_ITEM_QUEUED ||
 			(other->pages >= PV_LARGE_PAGES && begun->pages < PV_LARGE_PAGES))
 			continue;
-		if (other->score.danger && !other->not_removable)
-			sim->out_of_order += !begun->score.danger || begun->not_removable;
+		if (other->score.danger && !other->not_completed)
+			sim->out_of_order += !begun->score.danger || begun->not_completed;
 		else if (!begun->score.danger)
 			sim->out_of_order += begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
 	}
-	if (items != NIL)
-		pfree(linitial(items));
-	list_free(items);
+	pfree(items);
 }
 
 static void
@@ -282,14 +279,14 @@ note_begin(Sim *sim, SimWorker *worker)
 		*longest = Max(*longest, now() - table->needed);
 }
 
-/* Take a table, if there is one. */
+/* Takes a table, if there is one. */
 static bool
 begin_table(Sim *sim, SimWorker *worker)
 {
 	PvScore		score;
 	SimTable   *table;
 
-	if (!pv_queue_pop(pv_max_large(sim->nworkers), &worker->item))
+	if (!pv_slots_pop(&pvt_queues, pvt_me, pv_max_large(sim->nworkers), &worker->item))
 		return false;
 	table = find_table(worker->database, worker->item.key.relid);
 	score_table(table, &score);
@@ -297,9 +294,9 @@ begin_table(Sim *sim, SimWorker *worker)
 	if (worker->item.priority > 0)
 		worker->item.score.vacuum = true;
 	if (!worker->item.score.vacuum)
-		pv_queue_finish(&worker->item, false, PV_WAIT_NONE, InvalidTransactionId);
-	else if (pv_queue_gives_way(&worker->item))
-		pv_queue_put_back(&worker->item);
+		pvt_queue_finish(false, PV_WAIT_NONE, InvalidTransactionId);
+	else if (pvt_queue_recheck(&worker->item) == PV_RECHECK_PUT_BACK)
+		pv_slots_put_back(&pvt_queues, pvt_me, &worker->item);
 	else
 	{
 		check_order(sim, &worker->item);
@@ -324,11 +321,11 @@ end_table(SimWorker *worker)
 		table->dead = table->age = 0;
 		table->comes = table->hot ? now() : now() + 7200 * SECOND;
 	}
-	pv_queue_finish(&worker->item, !table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
-					InvalidTransactionId);
+	pvt_queue_finish(!table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
+					 InvalidTransactionId);
 }
 
-/* What a worker does in a second; more than one table if they need nothing any more. */
+/* What a worker does in a second: more than one table if they need nothing any more. */
 static void
 run(Sim *sim, int n)
 {
@@ -342,10 +339,10 @@ run(Sim *sim, int n)
 		end_table(worker);
 	while (!worker->busy && !leaves)
 	{
-		leaves = pv_queue_should_leave();
+		leaves = pv_slots_should_leave(&pvt_queues, pvt_me);
 		if (leaves)
 			break;
-		if (pv_queue_begin_scan())
+		if (pv_scan_begin(&pvt_queues, pvt_me))
 			scan(worker->database);
 		else
 			leaves = !begin_table(sim, worker);
@@ -359,7 +356,7 @@ run(Sim *sim, int n)
 
 
 /* ----------------------------------------------------------------
- *		The launcher, after launcher.c
+ *		The launcher, as launcher.c has it
  * ----------------------------------------------------------------
  */
 
@@ -383,7 +380,9 @@ take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
 	snapshot->now = now();
 	snapshot->naptime = NAPTIME;
 	snapshot->nworkers = sim->nworkers;
-	pv_queue_view(&snapshot->view, pv_max_large(sim->nworkers));
+	snapshot->longest_at_small = pv_longest_at_small(0, sim->nworkers);
+	snapshot->no_process = false;
+	pv_view_take(&pvt_queues, pv_max_large(sim->nworkers), &snapshot->view);
 	for (int i = 0; i < sim->ndatabases; i++)
 	{
 		const SimDatabase *database = &sim->databases[i];
@@ -403,10 +402,9 @@ take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
 static bool
 hire(Sim *sim, SimDatabase *database, bool to_scan, bool takes_queue)
 {
-	uint32		token;
-	int			n = pv_queue_hire(database->oid, to_scan, takes_queue, &token);
+	int			n = pvt_queue_hire(database->oid, to_scan, takes_queue);
 
-	if (n < 0 || !pvt_queue_attach(n, token))
+	if (n < 0 || !pvt_queue_attach(n))
 		return false;
 	memset(&sim->workers[n], 0, sizeof(SimWorker));
 	sim->workers[n].there = true;
@@ -422,12 +420,20 @@ carry_out(Sim *sim, const PvAction *action)
 {
 	SimDatabase *database = &sim->databases[action->database - 1];
 
-	if (action->kind == PV_ACTION_LAUNCH)
-		return hire(sim, database, action->to_scan, action->takes_queue);
-	if (action->kind == PV_ACTION_ASK_TO_LEAVE)
-		pv_queue_call_back(database->oid);
-	else if (pv_queue_request_scan(database->oid))
-		database->due = now() + NAPTIME;
+	switch (action->kind)
+	{
+		case PV_ACTION_LAUNCH:
+			return hire(sim, database, action->to_scan, action->takes_queue);
+		case PV_ACTION_ASK_TO_LEAVE:
+			pv_view_call_back(&pvt_queues, database->oid);
+			break;
+		case PV_ACTION_REQUEST_SCAN:
+			if (pv_view_request_scan(&pvt_queues, database->oid))
+				database->due = now() + NAPTIME;
+			break;
+		case PV_ACTION_CANCEL_LONGEST:
+			elog(ERROR, "a small table takes %d seconds, and is cancelled", SMALL_TAKES);
+	}
 	return true;
 }
 
@@ -440,12 +446,12 @@ launch(Sim *sim)
 	take_snapshot(sim, &snapshot, sim->known);
 	pv_plan(&snapshot, &plan);
 	for (int i = 0; i < plan.n && carry_out(sim, &plan.actions[i]); i++)
-		 /* until there is no place */ ;
+		 /* until a worker finds no place */ ;
 }
 
 
 /* ----------------------------------------------------------------
- *		All together
+ *		The simulation
  * ----------------------------------------------------------------
  */
 
@@ -502,7 +508,7 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 			run(sim, i);
 		if (second % 3600 == 0)
 			pvt_queue_check();
-		pvt_queue_advance(SECOND);
+		pvt_queues.now += SECOND;
 	}
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)

@@ -1,4 +1,4 @@
--- What the launcher does: databases d(OID, overdue since, ...), queues q(OID, score of the first, workers, ...)
+-- The launcher's plan for databases d(OID, overdue since, ...) and queues q(OID, score of the first table, workers, ...)
 CREATE FUNCTION d(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0.1, stayed float8 DEFAULT 100, may_since float8 DEFAULT 100,
 	failed bool DEFAULT false, counted bool DEFAULT true) RETURNS parvacuum_test_database LANGUAGE sql
 AS 'SELECT parvacuum_test_database(database, overdue, age, stayed, may_since, failed, counted)';
@@ -7,18 +7,18 @@ CREATE FUNCTION q(database int, top_score float8 DEFAULT 0, workers int DEFAULT 
 RETURNS parvacuum_test_summary LANGUAGE sql
 AS 'SELECT parvacuum_test_summary(database, top_score, workers, queued, movable, top_danger, leaving, free, expected, scan_pending, at_small)';
 
--- Nothing to do, or there is nobody
+-- Nothing to do, or a database that is not in use
 SELECT * FROM parvacuum_test_plan('{}');
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, counted => false, overdue => 5)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, counted => false, overdue => 5, age => 1.1)]);
 
--- What is due is scanned, the one that is longest overdue first; each by one worker, as far as there are places
+-- Databases that are due are scanned, the longest overdue first, each by one worker, as far as workers are allowed
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2, 7), d(3, 6)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2, 7), d(3, 6), d(4, 8), d(5, 4)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2, 7, may_since => -1)]);
 
--- What is queued is worked on; beside others when the queue has lasted for a while
+-- A database with tables queued gets a worker, and another one when the queue has lasted for a while
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3), q(2, 4)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.1)], ARRAY[q(1, 3, workers => 1)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.3)], ARRAY[q(1, 3, workers => 1)]);
@@ -26,17 +26,17 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.3)], ARRAY[q(1, 3, work
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 0.5)], ARRAY[q(1, 3, workers => 2)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, 3, workers => 1, expected => 1)]);
 
--- Danger first, then age, then what is due, then the score
+-- Danger first, then the age, then what is due, then the score
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2, 5), d(3, 5, age => 1.2), d(4)], ARRAY[q(1, 4096), q(4, 1.1, top_danger => true)], workers => 2);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2, 5), d(3, 5, age => 1.2), d(4)], ARRAY[q(1, 4096), q(4, 1.1, top_danger => true)], workers => 8);
 
--- Too many workers: those with the most give one up, unless they do already; large tables keep one more
+-- Too many workers: the databases with the most give one up, unless they do already; while large tables are vacuumed one more is allowed
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3), q(2, workers => 2)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3, leaving => 2), q(2, workers => 2)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3), q(2, workers => 2)], workers => 1, large => 4);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, workers => 3)], workers => 1, large => 1);
 
--- No place: workers that have time scan; and one leaves for a database without any, if that ranks higher
+-- No more are allowed: workers that have time do the scans, and one leaves for a database without workers, if that ranks higher
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers => 2, free => 0, movable => 0), q(2, 3, workers => 1, free => 0, movable => 0)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3)], ARRAY[q(1, 3, workers => 2), q(2, 3, workers => 1), q(3, 2)]);
@@ -47,16 +47,28 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(1, stayed => 4), d(2, stayed => 4), d(
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 50), d(2), d(3), d(4)], ARRAY[q(2, 3, workers => 1), q(3, 3, workers => 1), q(4, 3, workers => 1)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 70), d(2), d(3), d(4)], ARRAY[q(2, 3, workers => 1), q(3, 3, workers => 1), q(4, 3, workers => 1)]);
 
--- Databases that workers cannot get to: one at a time, and it does not keep the others from theirs
+-- Databases that workers cannot get to: one worker at a time tries, and others get their workers
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true), d(3, 7)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true), d(3, 7)], ARRAY[q(1, workers => 1, expected => 1)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 9, failed => true), d(2, 8, failed => true)], ARRAY[q(1, workers => 1, expected => 1)], workers => 1);
 
--- All queues in use: only the dangerous may take one
+-- The server has no slot for another process: the workers that there are have to suffice, as if no more were allowed.
+-- A database that is due is scanned by its own worker, and one worker leaves for a database that displaces its own; none is
+-- asked to leave because there are too many
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers => 1), q(2, 3)], workers => 8);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers => 1), q(2, 3)], workers => 8, no_process => true);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 2), q(2, 3)], workers => 8, no_process => true);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 1), q(2, 3)], workers => 8, no_process => true);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 1), q(2, 7)], workers => 8, no_process => true);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 2, free => 0, movable => 0, at_small => 601), q(2, 3)], workers => 8, no_process => true);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, workers => 2)], workers => 8, no_process => true);
+SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3), q(2, workers => 2)], no_process => true);
+
+-- All queues in use: only a database of a dangerous age may take one
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2), d(3, 5, age => 1.5)], ARRAY[q(2, 3)], queues_full => true);
 
--- No worker has time: one that has been at a small table for more than ten minutes gives that up, the one that has for longest;
--- not while another one has time, leaves or is about to come, nor if nobody waits
+-- No worker has time: the one that has been at a small table for the longest time gives it up, if that is more than ten minutes;
+-- not while another worker has time, leaves or is expected, nor if no database needs a worker
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, workers => 3, free => 0, movable => 0, at_small => 599)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, workers => 3, free => 0, movable => 0, at_small => 601)]);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 0, movable => 0, at_small => 700)]);
@@ -66,10 +78,10 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3, free => 0, movable => 0, at_small => 601)]);
 SELECT rate, workers, parvacuum_test_longest_at_small(rate, workers) FROM (VALUES (0, 3), (100000, 1), (100000, 3), (10000, 3), (100, 3)) v(rate, workers);
 
--- A queue of a database that is not known yet
+-- A queue of a database that the launcher does not know yet
 SELECT * FROM parvacuum_test_plan(ARRAY[d(2, 5)], ARRAY[q(1, 3, workers => 3)]);
 
--- The same snapshot, the same plan; thousands of databases
+-- Thousands of databases
 SELECT cardinality(actions) AS n, actions[1], actions[3], satisfied FROM parvacuum_test_plan(
 	(SELECT array_agg(d(n, n / 1000.0) ORDER BY n) FROM generate_series(1, 5000) n), (SELECT array_agg(q(n * 30, n)) FROM generate_series(1, 128) n));
 DROP FUNCTION d, q;

@@ -1,4 +1,4 @@
--- Which table needs what, which first, and which database.
+-- What each table needs, which table goes first, and which database.
 
 -- Nothing to do; then each count below, at, and above its threshold: dead rows
 -- 50 + 0.2 * 1000, inserted ones 1000 + 0.2 * 1000, modified ones 50 + 0.1 * 1000.
@@ -7,11 +7,11 @@ SELECT n AS dead, dead_score, total, vacuum, "analyze" FROM unnest('{0,125,249,2
 SELECT n AS inserted, insert_score, total, vacuum, "analyze" FROM unnest('{0,600,1200,1201,2400}'::int[]) n, parvacuum_test_score(inserted => n);
 SELECT n AS modified, analyze_score, total, vacuum, "analyze" FROM unnest('{0,75,150,151,300}'::int[]) n, parvacuum_test_score(modified => n);
 
--- all at once: the greatest counts, of what is to be done only
+-- all at once: the score is the greatest ratio of those that are to be acted on
 SELECT dead, inserted, modified, s.* FROM (VALUES (500, 1800, 600), (500, 3600, 600), (1500, 3600, 600), (200, 600, 300), (300, 600, 120))
 	x(dead, inserted, modified), parvacuum_test_score(dead => dead, inserted => inserted, modified => modified) s;
 
--- no threshold at all: any row is one too many, and the score is finite
+-- a threshold of 0: any row exceeds it, and the score is finite
 SELECT n, d.dead_score, d.vacuum, i.insert_score, i.vacuum AS vacuum_i, m.analyze_score, m."analyze"
 FROM unnest('{0,1,2,1000000}'::int[]) n,
 	parvacuum_test_score(dead => n, vacuum_base => 0, vacuum_scale => 0) d,
@@ -22,7 +22,7 @@ FROM unnest('{0,1,2,1000000}'::int[]) n,
 SELECT n, dead_score, vacuum FROM unnest('{0,1,2}'::int[]) n, parvacuum_test_score(dead => n, vacuum_base => 0, vacuum_scale => 0.0005);
 SELECT n, dead_score, vacuum FROM unnest('{0,1,2}'::int[]) n, parvacuum_test_score(dead => n, vacuum_base => 0, vacuum_scale => 0.001);
 
--- not for inserts; a base of 0 is another thing
+-- no vacuum for inserts, unlike a base of 0
 SELECT base, insert_score, vacuum FROM unnest('{-1,0}'::int[]) base, parvacuum_test_score(inserted => 1e6, insert_base => base);
 
 -- never counted, and counted as empty: the base alone is the threshold
@@ -30,11 +30,11 @@ SELECT n, d.dead_score, d.vacuum, i.insert_score, m.analyze_score FROM unnest('{
 	parvacuum_test_score(dead => 51, reltuples => n) d, parvacuum_test_score(inserted => 500, reltuples => n) i,
 	parvacuum_test_score(modified => 50, reltuples => n) m;
 
--- no statistics: whatever the counts are, only ages matter
+-- no statistics: counts do not matter, only ages do
 SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, counted => false) s;
 SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, counted => false, xid_age => 200000000) s;
 
--- disabled: the same, but for wraparound, which is no matter of choice
+-- disabled: the same, except for a vacuum that prevents wraparound
 SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, enabled => false, xid_age => 180000000) s;
 SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, enabled => false, xid_age => 180000001) s;
 SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1e6, enabled => false, mxid_age => 360000001) s;
@@ -43,24 +43,23 @@ SELECT s.* FROM parvacuum_test_score(dead => 1e6, inserted => 1e6, modified => 1
 SELECT s.* FROM parvacuum_test_score(modified => 1e6, may_analyze => false) s;
 SELECT s.* FROM parvacuum_test_score(dead => 1000, modified => 1e6, may_analyze => false) s;
 
--- Ages: up to 0.9 of the age at which core would force a vacuum there is nothing
--- to do, from then on there is.
+-- Ages: a table is vacuumed from 0.9 of the age on at which core would force a vacuum.
 SELECT age_share FROM parvacuum_test_policy();
 SELECT age, x.xid_score, x.total, x.vacuum, x.wraparound, m.mxid_score, m.total AS mxid_total, m.vacuum AS mxid_vacuum
 FROM unnest('{-1,0,1,179999999,180000000,180000001,199999999,200000000,360000000,360000001,1600000000}'::bigint[]) age,
 	parvacuum_test_score(xid_age => age) x, parvacuum_test_score(mxid_age => age) m;
 
--- a table's own limit, and one of 0, which members of multixacts can bring about
+-- a table's own limit, and a limit of 0, which many members of multixacts can cause
 SELECT age, max, xid_score, wraparound FROM (VALUES (90000, 100000), (90001, 100000), (0, 0), (1, 0), (2, 1)) x(age, max), parvacuum_test_score(xid_age => age, freeze_max_age => max);
 SELECT age, max, mxid_score, wraparound FROM (VALUES (0, 0), (1, 0), (1000, 0)) x(age, max), parvacuum_test_score(mxid_age => age, multixact_freeze_max_age => max);
 
--- Beyond the failsafe's age it grows faster, from where it was.
+-- Beyond the failsafe's age the score grows faster, without a jump.
 SELECT age, xid_score, total FROM unnest('{1600000000,1600000001,1600001000,1601000000,1616000000,2000000000,2147483647}'::bigint[]) age,
 	parvacuum_test_score(xid_age => age);
 SELECT age, mxid_score, total FROM unnest('{1600000000,1600000001,1616000000,2147483647}'::bigint[]) age, parvacuum_test_score(mxid_age => age);
 SELECT xid_score, total FROM parvacuum_test_score(xid_age => 10, freeze_max_age => 1, failsafe_age => 0);
 
--- Size: among equals the smaller first, at most by 2 to 1; an age needs no such help.
+-- Size: among equals the smaller table goes first, by a factor of 2 at most; not for an age.
 SELECT pages, d.total AS dead, m.total AS modified, x.total AS age, b.total AS age_and_dead FROM unnest('{0,1,128,1280,8192,131072,4294967294}'::bigint[]) pages,
 	parvacuum_test_score(dead => 500, pages => pages) d, parvacuum_test_score(modified => 300, pages => pages) m,
 	parvacuum_test_score(xid_age => 360000000, pages => pages) x, parvacuum_test_score(xid_age => 270000000, dead => 500, pages => pages) b;
@@ -68,12 +67,12 @@ SELECT count(*) FILTER (WHERE total > prev) AS larger_first, count(*) FILTER (WH
 	SELECT total, lag(total) OVER (PARTITION BY dead ORDER BY pages) AS prev
 	FROM unnest('{251,1000,100000}'::float8[]) dead, generate_series(0, 100000, 100) pages, parvacuum_test_score(dead => dead, pages => pages)) s;
 
--- what needs nothing has no score, however close it is
+-- a table that needs nothing has no score, however close to a threshold it is
 SELECT total FROM parvacuum_test_score(dead => 250, inserted => 1200, modified => 150, xid_age => 180000000, mxid_age => 360000000);
 
--- A score never falls as a count or an age grows: each of them is swept, over every
--- step, with all combinations of the others.  What has something to do has a score
--- above 1, and what has nothing a score of 0.
+-- A score never falls as a count or an age grows: each of them takes all its steps, with
+-- all combinations of the others.  A table that needs something has a score above 1, and
+-- one that needs nothing a score of 0.
 CREATE FUNCTION sweep(what text, OUT scores bigint, OUT falls bigint, OUT wrong bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	steps text := '(SELECT unnest(ARRAY[0, 1, 2, 10, 49, 50, 51, 100, 149, 150, 151, 249, 250, 251, 300, 1199, 1200, 1201, 5000, 1e6, 1e9, 1e15]))';
@@ -102,19 +101,19 @@ BEGIN
 END $$;
 SELECT what, s.* FROM unnest('{dead,inserted,modified,xid,mxid}'::text[]) what, sweep(what) s;
 
--- and finely around the failsafe's age
+-- and in small steps around the failsafe's age
 SELECT count(*), count(*) FILTER (WHERE total <= before) AS falls FROM (
 	SELECT total, lag(total) OVER (ORDER BY age) AS before FROM generate_series(1599999900, 1600000100) age, parvacuum_test_score(xid_age => age)) s;
 
--- Danger is by the server's limits: a table's own, which its owner can lower, says when it is
+-- Danger is by the server's limits: a table's own limit, which its owner can lower, says when it is
 -- vacuumed for its age, but does not put it before others.
 SELECT what, d AS wraparound_and_danger FROM (VALUES ('young', parvacuum_test_danger(179999999)), ('old', parvacuum_test_danger(180000001)), ('old multixacts', parvacuum_test_danger(0, 360000001)),
 	('old by its own limit', parvacuum_test_danger(179999999, 0, 100000)), ('by its own for multixacts', parvacuum_test_danger(0, 359999999, 200000000, 10000)),
 	('old by both', parvacuum_test_danger(180000001, 0, 100000))) v(what, d);
 
--- The order.  A doubling of the score is worth five minutes, twelve of them are the most; of
--- a score and a priority the greater counts; a danger comes first, by its age, but not again after it
--- was begun in vain.
+-- The order.  A doubling of the score is worth five minutes, and no more than twelve count; the greater of
+-- score and priority counts; a table in danger comes first, by its age, but not again after it could not
+-- be completed.
 SELECT score, t.* FROM unnest('{0,0.5,1,2,4,64,4096,4097,1e9,1e300}'::float8[]) score, parvacuum_test_turn(score) t;
 SELECT t AS turn FROM (VALUES (parvacuum_test_turn(2, 8)), (parvacuum_test_turn(8, 2)), (parvacuum_test_turn(1e9, 0, 0, true, 2)), (parvacuum_test_turn(1e9, 1e9, 10, true, 4)),
 	(parvacuum_test_turn(2, 0, 0, true, 2, true)), (parvacuum_test_turn(2, 0, 0, true, 1e9))) v(t);
@@ -135,10 +134,10 @@ SELECT what, first FROM (VALUES
 	('begun in vain, an hour earlier', parvacuum_test_goes_first(danger => true, not_removable => true, other_score => 4096, other_since => 0.001)),
 	('begun in vain, an hour later', parvacuum_test_goes_first(danger => true, not_removable => true, since => 60.001, other_score => 1))) v(what, first);
 
--- Shares of the queue: none is empty.
+-- Shares of the queue: none is 0.
 SELECT places, databases, s.* FROM (VALUES (32768, 0), (32768, 1), (32768, 3), (32768, 128), (4, 1), (4, 3), (1, 1), (1, 5)) v(places, databases), parvacuum_test_shares(places, databases) s;
 
--- Databases.  What needs nothing has no rank.
+-- Databases.  One that needs no worker has no rank.
 SELECT r.* FROM (VALUES
 	('nothing', parvacuum_test_rank()),
 	('nothing, of a dangerous age', parvacuum_test_rank(age => 5)),
@@ -146,8 +145,8 @@ SELECT r.* FROM (VALUES
 	('looked at just now', parvacuum_test_rank(overdue => 1000000, scan_pending => true)),
 	('the same, of a dangerous age', parvacuum_test_rank(overdue => 1000000, scan_pending => true, age => 5))) r(what, rank);
 
--- Those with something to do, by rank: first by a dangerous age, then what is to
--- be looked at, the longer overdue the sooner, then by scores.
+-- Databases that need a worker, by rank: first by a dangerous age, then those that are due for
+-- a scan, the longer overdue the higher, then by scores.
 SELECT what FROM (VALUES
 	('dangerous, queued', parvacuum_test_rank(age => 1.5, top_score => 2, nqueued => 1)),
 	('more dangerous, queued', parvacuum_test_rank(age => 2.5, top_score => 2, nqueued => 1)),
@@ -170,17 +169,17 @@ SELECT what FROM (VALUES
 	('nothing', parvacuum_test_rank())) r(what, rank)
 ORDER BY rank DESC;
 
--- However high a score or a priority is, another database is looked at, and what
--- is dangerous comes first; until that table has waited for more than an hour, which is as dangerous
--- as an age that is.  Danger of wraparound itself comes before any of these.
+-- However high a score or a priority is, a scan of another database and a dangerous age come first;
+-- until that table has waited for more than an hour, which is as dangerous as such an age.  Danger of
+-- wraparound itself comes before any of these.
 SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(overdue => 1) AS due_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1) AS dangerous_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1, top_danger => true) AS wraparound_first,
 	parvacuum_test_rank(top_score => score, nqueued => 1, nworkers => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
 FROM unnest('{2,4096,16000,17000,999999,1e10,1e300}'::float8[]) score;
 
--- A database without a worker takes one of another, the only one if it is much more
--- urgent, or was to be looked at long ago; never if it would be given back at once.
+-- A database without a worker takes one from another: the only one if it is much more urgent, or
+-- was due long ago; never if it would be given back at once.
 SELECT * FROM (VALUES
 	('twice as urgent', parvacuum_test_displaces(3, top_score => 6)),
 	('more than that', parvacuum_test_displaces(3, top_score => 6.1)),
@@ -210,8 +209,8 @@ SELECT * FROM (VALUES
 	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
 d(what, displaces);
 
--- Who gives a worker away: who has more, then who is of no dangerous age, then who has
--- the lower score; nobody rather than its like.
+-- Which database gives up a worker: the one with more, then the one of no dangerous age, then the one
+-- with the lower score; of two equal ones neither rather than the other.
 SELECT what, parvacuum_test_gives_rather(nworkers, age, score, 2, 1.5, 10) AS gives, parvacuum_test_gives_rather(2, 1.5, 10, nworkers, age, score) AS is_given
 FROM (VALUES
 	('its like', 2, 1.5, 10),
@@ -221,10 +220,10 @@ FROM (VALUES
 	('older, but less urgent', 2, 2.5, 9),
 	('nothing left', 2, 1.5, 0)) d(what, nworkers, age, score);
 
--- Workers: all but one may be on large tables, and there is always one for small ones,
--- though the only one is on a large table, or more are than the setting says by now.
+-- Workers: all but one may be on large tables, and there is always one for small tables, also if the
+-- only one is on a large table, or if more are than the setting allows by now.
 SELECT workers, large, r.* FROM (VALUES (1, 0), (1, 1), (1, 2), (1, 7), (2, 0), (2, 1), (2, 2), (3, 0), (3, 2), (3, 3), (8, 1), (8, 7), (8, 12)) v(workers, large),
 	parvacuum_test_workers(workers, large) r;
 
--- After a pass there is none for fifty times what it has used, ten minutes at most.
+-- After a scan there is none for fifty times the CPU time that it took, up to ten minutes.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;

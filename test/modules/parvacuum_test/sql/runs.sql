@@ -1,4 +1,4 @@
--- The registry of runs: who gets a place, when it is free again, and which process is
+-- The table of runs: which caller gets a place, when it is free again, and which process is
 -- signalled for a table.
 \set VERBOSITY terse
 \pset format unaligned
@@ -11,7 +11,7 @@ SELECT 'one role gets two of three places', parvacuum_test_run_enter(1, 5, 100, 
 SELECT 'another gets the third, and then nobody any', parvacuum_test_run_enter(4, 6, 200, false, 1000), parvacuum_test_run_enter(5, 5, 100, false, 1000),
     parvacuum_test_run_enter(5, 5, 300, true, 1000);
 
--- a place is free when both have let go
+-- a place is free when both have given it up
 SELECT 'leaders come', parvacuum_test_run_attach(11, 1), parvacuum_test_run_attach(12, 2), parvacuum_test_run_attach(14, 3);
 SELECT parvacuum_test_run_leave(1, 1);
 SELECT 'the caller has left, the leader not', parvacuum_test_run_enter(5, 5, 200, false, 1000);
@@ -37,7 +37,7 @@ SELECT 'by process', parvacuum_test_runs_process(15), parvacuum_test_runs_proces
 SELECT parvacuum_test_run_exit(15);
 SELECT 'gone', parvacuum_test_run_cancel(4, 5, 1001), parvacuum_test_run_cancel(4, 0, 0), parvacuum_test_runs_process(15);
 
--- one place is for all; none
+-- with one place any role can have it; with none no role can
 SELECT parvacuum_test_runs(1);
 SELECT 'one', parvacuum_test_run_enter(1, 5, 100, false, 1000), parvacuum_test_run_enter(2, 5, 200, false, 1000);
 SELECT parvacuum_test_runs(0);

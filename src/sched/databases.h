@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * databases.h
+ *	  The databases of the cluster, as the launcher knows them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_DATABASES_H
+#define PV_DATABASES_H
+
+#include "sched/plan.h"
+
+extern void pv_databases_init(void);
+extern void pv_databases_refresh(const PvQueueView *view, int naptime_ms);
+extern void pv_databases_let_rest(const PvQueueView *view);
+extern PvPlanDatabase *pv_databases_find(Oid oid);
+extern const PvPlanDatabase *pv_databases_list(int *n);
+
+/* A worker that was started for the database has attached, or has not. */
+extern void pv_databases_note_success(Oid oid);
+extern void pv_databases_note_failure(Oid oid);
+
+#endif							/* PV_DATABASES_H */

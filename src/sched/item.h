@@ -1,0 +1,90 @@
+/*-------------------------------------------------------------------------
+ *
+ * item.h
+ *	  One table in the scheduler's queue.
+ *
+ * The scan of a database fills in what it finds, the queue (sched/entries.c)
+ * the rest.  A worker that takes a table from the queue, and a session that reads
+ * the queue, get a copy of this struct.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_ITEM_H
+#define PV_ITEM_H
+
+#include "datatype/timestamp.h"
+#include "storage/block.h"
+
+#include "sched/policy.h"
+
+typedef enum PvItemState
+{
+	PV_ITEM_QUEUED,
+	PV_ITEM_RUNNING,
+	PV_ITEM_WAITING				/* until the next scan of the database at least */
+} PvItemState;
+
+/* Why an item waits. */
+typedef enum PvWaitReason
+{
+	PV_WAIT_NONE,
+	PV_WAIT_WINDOW,				/* outside of parvacuum.window */
+	PV_WAIT_LOCK,				/* another process had it locked */
+	PV_WAIT_HORIZON,			/* its dead rows may still be visible */
+	PV_WAIT_CANCELED,
+	PV_WAIT_ERROR
+} PvWaitReason;
+
+typedef struct PvItemKey
+{
+	Oid			database;
+	Oid			relid;
+} PvItemKey;
+
+typedef struct PvItem
+{
+	PvItemKey	key;
+	Oid			toast_parent;	/* of a TOAST table */
+	BlockNumber pages;
+	PvScore		score;
+	double		priority;		/* of parvacuum_enqueue(), else 0 */
+	Oid			role;			/* that has asked for it; invalid: a scan found it */
+	PvRank		rank;			/* its place in the order, as long as it is queued */
+	TimestampTz needed_since;	/* it needs a vacuum, or was last begun */
+	TimestampTz done_at;		/* offered: last vacuumed or analyzed, or PV_NEVER */
+	TimestampTz state_since;
+	TimestampTz wait_until;		/* PV_NEVER: until the next database scan */
+	TransactionId horizon;		/* offered: the horizon now; waiting, or only to be
+								 * analyzed: that of the last vacuum */
+	double		left_dead;		/* waiting for the horizon: score.dead then, or less */
+	int			worker_pid;		/* while running, else 0 */
+	uint8		state;			/* a PvItemState */
+	uint8		reason;			/* a PvWaitReason */
+	bool		again;			/* enqueued while it was running */
+	bool		not_completed;	/* begun at needed_since, and not completed */
+	bool		was_for_age;	/* that vacuum was to prevent wraparound */
+	bool		only_analyze;	/* as long as the horizon is the same */
+} PvItem;
+
+/* What becomes of a table that a role asks for. */
+typedef enum PvEnqueueResult
+{
+	PV_ENQUEUED,
+	PV_ENQUEUED_BEFORE,			/* it is queued at no lower a place already */
+	PV_ENQUEUED_HIGHER,			/* it was queued at a lower place */
+	PV_ENQUEUED_AGAIN,			/* it is being vacuumed, and then queued again */
+	PV_ENQUEUE_FULL,			/* there is no room for it */
+	PV_ENQUEUE_SHARE			/* the role has asked for as many as it may */
+} PvEnqueueResult;
+
+/* What becomes of a request to give up a table. */
+typedef enum PvWithdrawn
+{
+	PV_WITHDRAWN_NOTHING,		/* there was nothing to give up */
+	PV_WITHDRAWN_DONE,
+	PV_WITHDRAWN_REFUSED		/* its vacuum prevents wraparound */
+} PvWithdrawn;
+
+#endif							/* PV_ITEM_H */
