@@ -30,7 +30,7 @@ CREATE FUNCTION reltuples.chosen(id int, i int, one_of int) RETURNS bool LANGUAG
 	SELECT (hashint8extended(id, i) & 1073741823) % one_of = 0
 $$;
 
--- share: the pages of the table, as a part of the number asked for. noise: percent of the
+-- share: the pages of the table, as a part of the number asked for.  noise: percent of the
 -- truth by which our error may be larger than that of stock VACUUM, because we have read
 -- a sample only: about four standard errors.  It is small for all patterns, because the
 -- free space map shows how full pages are, and where rows differ in size the sample is
