@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What scripts/demo, scripts/check and test/servers share; they source it.
+# The common part of scripts/demo, scripts/check and test/servers, which source it.
 #
-# PostgreSQL refuses to run as root.  When root calls, as_user runs what needs
-# a server as another user; as_root is for the installation alone.  All work is
-# done on a copy of the source, in a folder that is gone when the script ends:
-# the clone may be where only its owner can read it, and stays as it was.
+# PostgreSQL refuses to run as root.  If root calls a script, as_user runs everything that
+# needs a server as another user; as_root is only for the installation.  All work is done
+# on a copy of the source, in a folder that is removed when the script ends: the clone
+# may be readable by its owner only, and is not changed.
 
 set -euo pipefail
 
@@ -12,15 +12,15 @@ source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 work=           # the folder of our own
 job=            # process group of what is running now
 
-# Neither the caller's connection settings nor his language may leak in.
+# The caller's connection settings and language must not take effect.
 for v in "${!PG@}"; do
     [[ $v == PG_CONFIG ]] || unset "$v"
 done
 unset v MAKEFLAGS MAKELEVEL MFLAGS
 export LC_ALL=C PSQLRC=/dev/null
 
-# For servers built with sanitizers: what a process has not freed when it ends is
-# no leak, and core measures its stack by the addresses of variables.
+# For servers built with sanitizers: memory that a process has not freed at its end is
+# not a leak, and core measures its stack by the addresses of variables.
 export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1
 export UBSAN_OPTIONS=print_stacktrace=1
 
@@ -31,7 +31,7 @@ as_root() {
     if ((EUID == 0)); then "$@"; else sudo "$@"; fi
 }
 
-# setpriv replaces itself by the command, so that signals reach it.
+# setpriv is replaced by the command, so that signals reach it.
 as_user() {
     if ((EUID == 0)); then
         setpriv --reuid="$run_user" --regid="$(id -g "$run_user")" --clear-groups -- \
@@ -41,8 +41,8 @@ as_user() {
     fi
 }
 
-# Run in the background, in a process group of its own: a signal to the script
-# is then acted on at once, and cleanup can end all that the command started.
+# Run a command in the background, in a process group of its own: the script reacts to a
+# signal at once, and cleanup can end all that the command has started.
 run_job() {
     local rc=0
     set -m
@@ -79,7 +79,7 @@ clean_up_at_end() {
     trap 'exit 129' HUP
 }
 
-# The folder, with a copy of the source in it that as_user can read and write.
+# The work folder, with a copy of the source that as_user can read and write.
 make_workdir() {
     run_user=$(id -un)
     if ((EUID == 0)); then
@@ -98,7 +98,7 @@ make_workdir() {
     cd "$work"
 }
 
-# Build with the server's own flags and put the library where it looks for it.
+# Build with the flags of the server, and install the library.
 build_and_install() {
     local dir=${1:-.} log=$work/build.log
     local make=(make -s -C "$work/source/$dir" PG_CONFIG="$PG_CONFIG" with_llvm=no)
@@ -117,7 +117,7 @@ install_as_needed() {
 # Initialize and start a cluster in $work/NAME with the settings of a file.
 start_server() {
     local name=$1 conf=$2 data=$work/$1 sums=()
-    # PG 18 has checksums by default; the oracle writes pages without
+    # PG 18 has checksums by default; the oracle writes pages without them
     [[ $("$bindir/initdb" --help) != *--no-data-checksums* ]] || sums=(--no-data-checksums)
     as_user "$bindir/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale -N "${sums[@]}" \
         >"$work/$name.initdb" 2>&1 || { cat "$work/$name.initdb" >&2; die "initdb failed"; }

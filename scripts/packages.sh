@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Finding a server to build for, and installing on Debian what is missing.
-# Sourced after lib.sh.  A given PG_CONFIG is taken as it is.
+# Find a server to build for, and install missing packages on Debian.  Sourced after
+# lib.sh.  A given PG_CONFIG is used without a search.
 
 PGMAJOR=15      # installed where there is no server
 
@@ -23,7 +23,7 @@ find_server() {
     return 1
 }
 
-# PGXS alone says nothing: Debian has it in the client's package.
+# PGXS alone is not enough: Debian has it in the package of the client.
 complete_server() {
     [[ -x $("$1" --bindir)/postgres && -e $("$1" --pgxs) &&
         -e $("$1" --includedir-server)/postgres.h ]]
@@ -34,13 +34,13 @@ missing_compiler() {
     command -v make >/dev/null || echo make
 }
 
-# What PostgreSQL's own TAP tests need, and its configure asks for.
+# Needed by PostgreSQL's own TAP tests; its configure checks for it.
 missing_to_test() {
     command -v prove >/dev/null || echo perl
     perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
 }
 
-# The packages for what cannot be found.  $1 is demo or check.
+# The packages for what is missing. $1 is demo or check.
 missing_packages() {
     missing_compiler
     if ! (find_server); then
@@ -54,7 +54,7 @@ missing_packages() {
     fi
 }
 
-# Where the files of pgTAP are; it is SQL only, so any server can use them.
+# The folder of the files of pgTAP, which is SQL only, so any server can use them.
 find_pgtap() {
     if [[ -n ${PG_CONFIG:-} && -e $("$PG_CONFIG" --sharedir)/extension/pgtap.control ]]; then
         echo "$("$PG_CONFIG" --sharedir)/extension"
@@ -71,8 +71,8 @@ may_install() {
     command -v apt-get >/dev/null && [[ $(. /etc/os-release && echo "$ID") == debian ]] && may_be_root
 }
 
-# PostgreSQL's package would create a cluster and start it on the standard
-# port.  Nobody asked for that, so a drop-in says no for as long as we install.
+# PostgreSQL's package would create a cluster and start it on the standard port.  A
+# drop-in file prevents that during the installation.
 install_packages() {
     local dropin=/etc/postgresql-common/createcluster.d/parvacuum.conf rc=0
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
@@ -85,7 +85,8 @@ install_packages() {
     ((rc == 0)) || die "could not install these packages"
 }
 
-# Have the packages that a command printed, or name them and stop.
+# Install the packages that a command prints; if that is not possible, name them and
+# stop.
 have_packages() {
     local missing
     read -r -a missing <<<"$("$@" | xargs)"
@@ -95,7 +96,7 @@ have_packages() {
     install_packages "${missing[@]}"
 }
 
-# Have all that demo or check needs.
+# Install all that demo or check needs.
 need_for() {
     have_packages missing_packages "$1"
     find_server || die "There is still no PostgreSQL $PGMAJOR to build for; name its pg_config: make $1 PG_CONFIG=..."

@@ -1,6 +1,6 @@
--- Conflict horizons: what a query on a standby must not take for running any more
--- when a record of a vacuum is replayed.  The tables stock and ours must be twins that
--- have each been vacuumed, one after the other, and nothing else since.
+-- Conflict horizons: queries of a standby that still see an XID up to the horizon
+-- conflict with the replay of a record.  The tables stock and ours must be twins that
+-- have been vacuumed one after the other, with no changes since.
 --
 --    horizons.records(rel, since, upto)
 --                                    the records of a vacuum that have a horizon
@@ -14,8 +14,9 @@ CREATE SCHEMA horizons;
 CREATE EXTENSION IF NOT EXISTS pg_walinspect;
 
 -- 0 stands for none; XIDs from before the first one are negative.  Records of 15 that
--- freeze have the XID after the horizon.  Those of the map may have the XID of frozen
--- rows there, which is as good as none.  From 17 on pruning and freezing are one record.
+-- freeze have the XID after the horizon.  Records of the visibility map may have the XID
+-- of frozen rows, which has the effect of none.  From 17 on pruning and freezing are one
+-- record.
 CREATE FUNCTION horizons.records(rel regclass, since pg_lsn, upto pg_lsn)
 RETURNS TABLE (blk bigint, kind text, horizon bigint)
 LANGUAGE sql AS $$
@@ -30,18 +31,20 @@ LANGUAGE sql AS $$
       AND w.block_ref ~ format('rel \d+/\d+/%s fork main blk', pg_relation_filenode(rel));
 $$;
 
--- Stock's vacuum has logged from l1 to l2, ours from l2 to l3.
+-- The vacuum of stock has logged from l1 to l2, that of ours from l2 to l3.
 --
--- Page by page and kind by kind the horizons must be the same, if there are as many
--- records, but for those of the map before 17: where the table has no indexes, stock's repeat
--- the horizon of what was frozen only if no rows were removed from the page.
--- The newest of the page must be the same in any case.  Where ours has frozen
--- rows that stock has not, it may be newer, up to the newest inserter among them: that
--- is when 15 logs an image of the page with the record that freezes, and when from 16
--- on ours foresees an image of which stock's process does not know yet.
+-- For each page and kind of record, the horizons must be equal, if the numbers of
+-- records are, except for those of the visibility map before 17: where the table has no
+-- indexes, stock VACUUM repeats the horizon of frozen rows only if no rows were removed
+-- from the page.  The newest horizon of the page must be equal in any case.  Where ours
+-- has frozen rows that stock has not, it may be newer, up to the newest inserter among
+-- them: that happens when 15 logs an image of the page with the record that freezes, and
+-- from 16 on when ours foresees an image that the process of stock VACUUM does not know
+-- yet.
 --
--- xmax is the next XID when stock began.  alike says that it was when ours began, too, and
--- that the twins had the same frozen rows.  If not, ours must not be newer, that is all.
+-- xmax is the next XID when the vacuum of stock began. alike: it was the same when that
+-- of ours began, and the twins had the same frozen rows.  If not, only a newer horizon of
+-- ours is a fault.
 CREATE FUNCTION horizons.differences(l1 pg_lsn, l2 pg_lsn, l3 pg_lsn, xmax bigint, alike bool)
 RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$

@@ -42,8 +42,8 @@ LANGUAGE sql AS $$
     FROM get_raw_page(rel::text, 'main', blk) p;
 $$;
 
--- One block's line pointers as text, without what may differ between twins:
--- where on its page a tuple is.
+-- The line pointers of one block as text, without the position of tuples on the page, in
+-- which twins may differ.
 CREATE FUNCTION oracle.items(rel regclass, blk bigint) RETURNS text
 LANGUAGE sql AS $$
     SELECT string_agg(
@@ -56,15 +56,15 @@ LANGUAGE sql AS $$
     FROM heap_page_items(get_raw_page(rel::text, 'main', blk)) i;
 $$;
 
--- Every heap TID that an index holds, for the access methods whose pages
--- pageinspect can read in full; NULL in one row for the others.
+-- All heap TIDs of an index, for the access methods whose pages pageinspect can read
+-- completely; one row with NULL for the others.
 CREATE FUNCTION oracle.index_tids(idx regclass) RETURNS SETOF tid
 LANGUAGE plpgsql AS $$
 DECLARE
     am text := (SELECT a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = idx);
 BEGIN
     IF am = 'btree' THEN
-        -- a leaf's high key has no TID to the heap; posting lists have many
+        -- the high key of a leaf has no heap TID; posting lists have many
         RETURN QUERY
             SELECT t
             FROM generate_series(1, oracle.nblocks(idx) - 1) blk,
@@ -93,7 +93,8 @@ BEGIN
     END IF;
 END $$;
 
--- How full each page of a relation is; two indexes made alike are alike in it.
+-- The free space of each page of a relation; equal for two indexes that were built in
+-- the same way.
 CREATE FUNCTION oracle.page_fill(rel regclass)
 RETURNS TABLE (blkno bigint, lower int, upper int)
 LANGUAGE sql AS $$
@@ -107,7 +108,7 @@ LANGUAGE sql AS $$
     SELECT nullif(reltoastrelid, 0)::regclass FROM pg_class WHERE oid = rel;
 $$;
 
--- The tables with storage that a name stands for: itself or its partitions.
+-- The tables with storage that a name stands for: the table itself or its partitions.
 CREATE FUNCTION oracle.leaves(rel regclass) RETURNS SETOF regclass
 LANGUAGE sql AS $$
     SELECT relid FROM pg_partition_tree(rel) WHERE isleaf
@@ -115,8 +116,8 @@ LANGUAGE sql AS $$
     SELECT oid FROM pg_class WHERE oid = rel AND relkind IN ('r', 'm', 't');
 $$;
 
--- Run a statement and make its error, if any, a fault.  A lock that is not to
--- be had at once means that the check cannot be made here: no fault.
+-- Executes a statement; an error of it is a fault.  If a lock is not available at once,
+-- the check is not possible here, which is no fault.
 CREATE FUNCTION oracle.attempt(what text, statement text) RETURNS SETOF oracle.fault
 LANGUAGE plpgsql SET lock_timeout = '300ms' AS $$
 BEGIN
@@ -151,8 +152,8 @@ BEGIN
         HAVING count(*) > 0;
 END $$;
 
--- Index entries whose line pointer is unused or not there: the next row that
--- is put in that place would be found under a foreign key.
+-- Index entries whose line pointer is unused or does not exist: the next row that uses
+-- this line pointer would be found by a wrong key.
 CREATE FUNCTION oracle.check_dangling(rel regclass) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     WITH used AS MATERIALIZED (
@@ -177,7 +178,7 @@ LANGUAGE sql AS $$
     WHERE x.indrelid = rel AND a.amname = 'btree' AND x.indisvalid;
 $$;
 
--- thorough: false leaves out what reads each item of each index by itself.
+-- thorough: false leaves out the checks that read each item of each index.
 CREATE FUNCTION oracle.check_table(rel regclass, thorough bool DEFAULT true) RETURNS SETOF oracle.fault
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -197,8 +198,8 @@ END $$;
 -- Two tables
 ------------------------------------------------------------------------------
 
--- A number that says what rows are visible, and where.  The rows of TOAST
--- tables are numbered by OIDs, in which twins differ.
+-- A digest of the visible rows and their places.  The rows of TOAST tables have OIDs as
+-- numbers, in which twins differ.
 CREATE FUNCTION oracle.rows_digest(rel regclass) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -221,7 +222,7 @@ LANGUAGE sql AS $$
     HAVING count(*) > 0;
 $$;
 
--- Blocks that one of the two has and the other has not must be empty.
+-- Blocks that only one of the two tables has must be empty.
 CREATE FUNCTION oracle.compare_ends(stock regclass, ours regclass, may_differ bool) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     SELECT 'size', format('%s has %s blocks, %s has %s', stock, s, ours, o)
@@ -233,9 +234,8 @@ LANGUAGE sql AS $$
                    WHERE i.lp_flags <> 0));
 $$;
 
--- Up to 8 MB, both vacuums skip the same pages.  Beyond, ours skips more: its
--- counts are estimates, and all-visible pages and relfrozenxid may have to stay as
--- they are.
+-- Up to 8 MB, both vacuums skip the same pages.  Beyond, ours skips more: its counts are
+-- estimates, and all-visible pages and relfrozenxid may have to remain as they are.
 CREATE FUNCTION oracle.skips_alike(rel regclass) RETURNS bool LANGUAGE sql AS $$
     SELECT oracle.nblocks(rel) <= 1024;
 $$;
@@ -258,15 +258,15 @@ LANGUAGE sql AS $$
     HAVING count(*) > 0;
 $$;
 
--- Core reckons that pages which were skipped have as many rows as the average page
--- had before.  Where rows are gone from a fifth of the pages, and the others were
--- skipped, that is 17 % too few.
+-- Core assumes that skipped pages have as many rows as the average page had before.
+-- Where the rows of a fifth of the pages are removed, and the other pages are skipped,
+-- the result is 17 % too low.
 CREATE FUNCTION oracle.about_as_many(rel regclass, a float8, b float8) RETURNS bool LANGUAGE sql AS $$
     SELECT abs(a - b) <= 1 + a / CASE WHEN oracle.skips_alike(rel) THEN 200 ELSE 4 END;
 $$;
 
--- What VACUUM writes into pg_class and counts for the views.  A count of rows
--- is an estimate where pages were skipped.
+-- The values that VACUUM writes into pg_class and the statistics.  A number of rows is an
+-- estimate if pages were skipped.
 CREATE FUNCTION oracle.compare_stats(stock regclass, ours regclass, ends_may_differ bool) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     SELECT v.what, format('%s has %s, %s has %s', stock, v.s, ours, v.o)
@@ -292,10 +292,10 @@ LANGUAGE sql AS $$
     WHERE s.oid = stock AND o.oid = ours AND v.good IS NOT TRUE;
 $$;
 
--- Indexes are twins by the order in which they were made.  alike: their pages
--- should be equally full too; not so where the number of rounds differs, and
--- never of GiST, which breaks ties by chance when it inserts.  GIN does not count,
--- it takes the table's rows for its own, and nothing if those are an estimate.
+-- Indexes are twins by the order of their creation. alike: their pages should be equally
+-- full, too; that does not hold where the number of index scans differs, and never for
+-- GiST, which breaks ties at random when it inserts.  GIN does not count: it uses the
+-- number of rows of the table, and none if that is an estimate.
 CREATE FUNCTION oracle.compare_indexes(stock regclass, ours regclass, alike bool) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     WITH pair AS (
@@ -358,7 +358,7 @@ END $$;
 -- Making twins
 ------------------------------------------------------------------------------
 
--- Both tables get each statement in one transaction, $T standing for the name.
+-- Both tables get each statement in one transaction; $T stands for the name.
 CREATE FUNCTION oracle.on_both(statement text, ending text DEFAULT 'COMMIT') RETURNS text
 LANGUAGE sql AS $$
     SELECT format('BEGIN; %s; %s; %s', replace(statement, '$T', 'stock'), replace(statement, '$T', 'ours'), ending);
@@ -383,8 +383,8 @@ LANGUAGE sql AS $$
         'SELECT no_such_index_' || name);
 $$;
 
--- Rows first..last.  Everything about a row follows from its number.  A width
--- of -1 makes them as small as they can be, two hundred to the page.
+-- Rows first..last.  The contents of a row depend on its number only.  A width of -1 makes
+-- rows as small as possible, two hundred on a page.
 CREATE FUNCTION oracle.fill_sql(first int, last int, width int) RETURNS text
 LANGUAGE sql AS $$
     SELECT CASE width WHEN -1 THEN
@@ -395,9 +395,8 @@ LANGUAGE sql AS $$
         FROM generate_series(%s, %s) i$f$, width, first, last) END;
 $$;
 
--- Pages that no row was ever put in, as a crash leaves them: all zeroes, or
--- with no more than a header.  The data directory is where a server program
--- runs.
+-- Pages that never had rows, as a crash leaves them: zeroes, or a header only.  The data
+-- directory is the current folder of a server program.
 CREATE FUNCTION oracle.append_pages(rel regclass, n int, page text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -432,7 +431,7 @@ BEGIN
     END IF;
 END $$;
 
--- What happened to the rows, by kind.  n is how many there are.
+-- The history of the rows, by kind; n is their number.
 CREATE FUNCTION oracle.history(kind text, n int, width int) RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -454,7 +453,7 @@ BEGIN
     WHEN 'few' THEN
         RETURN NEXT oracle.on_both(format('DELETE FROM $T WHERE id IN (7, 8, %s, %s)', n / 2, n - 1));
     WHEN 'updates' THEN
-        -- chains of HOT updates as far as the page has room; some end dead
+        -- chains of HOT updates as far as the page has room; some end with a deletion
         FOR i IN 1 .. 3 LOOP
             RETURN NEXT oracle.on_both(format('UPDATE $T SET v = v + 1 WHERE id %% %s = 0', i + 1));
         END LOOP;
@@ -472,7 +471,7 @@ BEGIN
         RETURN NEXT oracle.on_both(format(lock_some, 4, 'KEY SHARE'));
         RETURN NEXT oracle.on_both('DELETE FROM $T WHERE id % 6 = 0');
     WHEN 'multixacts' THEN
-        -- a lock, then another of a subtransaction: both go into a multixact
+        -- a lock, then another one of a subtransaction: both go into a multixact
         RETURN NEXT oracle.on_both(concat_ws('; ', format(lock_some, 2, 'KEY SHARE'),
             'SAVEPOINT s', 'UPDATE $T SET v = 1 WHERE id % 6 = 0', 'RELEASE s',
             'SAVEPOINT s', format(lock_some, 10, 'SHARE'), 'RELEASE s'));
@@ -482,13 +481,13 @@ BEGIN
             'SAVEPOINT s', 'UPDATE $T SET v = 3 WHERE id % 7 = 0'), 'ROLLBACK');
         RETURN NEXT oracle.on_both('DELETE FROM $T WHERE id % 4 = 0');
     WHEN 'snapshot' THEN
-        -- an old transaction, for whose sake the dead rows must stay
+        -- an old transaction that still needs the dead rows
         RETURN NEXT 'BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION ''oracle_old''';
         RETURN NEXT oracle.on_both('DELETE FROM $T WHERE id % 5 = 0');
         RETURN NEXT oracle.on_both('UPDATE $T SET v = 1 WHERE id % 7 = 0');
     WHEN 'unfinished' THEN
-        -- rows inserted, deleted, updated and locked by a transaction that
-        -- has not ended; others have locked some of them as well
+        -- rows inserted, deleted, updated and locked by an open transaction; others have
+        -- locked some of them as well
         RETURN NEXT oracle.on_both('DELETE FROM $T WHERE id % 11 = 0');
         RETURN NEXT oracle.on_both(concat_ws('; ', oracle.fill_sql(n + 1, n + n / 10, width),
             'DELETE FROM $T WHERE id % 5 = 0', 'UPDATE $T SET v = 1 WHERE id % 7 = 0',
@@ -514,7 +513,7 @@ BEGIN
     END CASE;
 END $$;
 
--- Make the tables stock and ours, the same in every block.
+-- Make the tables stock and ours, equal in every block.
 CREATE FUNCTION oracle.make_twins(kind text, nrows int, indexes text[] DEFAULT '{}', width int DEFAULT 100,
                                   options text DEFAULT NULL, persistence text DEFAULT '')
 RETURNS SETOF text
@@ -522,12 +521,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     index text;
 BEGIN
-    -- one that began on its own in the midst would have stock, from 16 on, freeze
+    -- a checkpoint that began in between would make stock VACUUM, from 16 on, freeze
     -- other pages of one twin than of the other
     RETURN NEXT 'CHECKPOINT';
     RETURN QUERY SELECT * FROM oracle.create_sql(kind, options, persistence);
     RETURN NEXT oracle.on_both(oracle.fill_sql(1, nrows, width));
-    -- built by one process, so that twins are alike: PG 18 builds GIN in parallel
+    -- built by one process, so that twins are equal: PG 18 builds GIN in parallel
     RETURN NEXT 'SET max_parallel_maintenance_workers = 0';
     FOREACH index IN ARRAY indexes LOOP
         RETURN NEXT oracle.on_both(oracle.index_sql(index));
@@ -537,13 +536,14 @@ BEGIN
 END $$;
 
 ------------------------------------------------------------------------------
--- A trial: twins, both vacuums, the verdict
+-- A trial: twins, both vacuums, the comparison
 ------------------------------------------------------------------------------
 
 CREATE TABLE oracle.run (label text, result jsonb);
 CREATE TABLE oracle.finding (label text, what text, detail text);
 
--- The same wish in stock VACUUM's words, in parvacuum_run()'s, and as settings.
+-- The same option in the syntax of stock VACUUM, in that of parvacuum_run(), and as
+-- settings.
 CREATE FUNCTION oracle.wish(name text, OUT stock text, OUT ours text, OUT settings text)
 LANGUAGE sql AS $$
     SELECT v.stock, v.ours, v.settings
@@ -563,7 +563,7 @@ LANGUAGE sql AS $$
     WHERE v.name = $1;
 $$;
 
--- The rows of a table and its TOAST table, in this order, as one.
+-- The rows of a table and of its TOAST table, in this order, as one row.
 CREATE FUNCTION oracle.add_up(results jsonb[]) RETURNS jsonb
 LANGUAGE sql AS $$
     SELECT results[1] || (
@@ -578,8 +578,8 @@ LANGUAGE sql AS $$
     SELECT coalesce((SELECT oid FROM pg_class WHERE reltoastrelid = rel), rel);
 $$;
 
--- What the run said of itself, against the table.  If it skipped pages, its rows
--- are an estimate, which ANALYZE replaces by another.
+-- The result of a run compared with the table.  If it skipped pages, its number of rows
+-- is an estimate, which ANALYZE replaces by another one.
 CREATE FUNCTION oracle.compare_figures(label text, ours regclass, analyzed bool DEFAULT false) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     WITH r AS (
@@ -597,8 +597,8 @@ LANGUAGE sql AS $$
            AND (abs(r.remaining - t.tuples) <= r.rows + t.tuples / 200 OR analyzed AND r.scanned < r.total)) IS NOT TRUE;
 $$;
 
--- After a vacuum, rows go where others were: no index may then find a row by
--- what was there before.
+-- After a vacuum, new rows use the places of others: no index may find a row by a key of
+-- an earlier one.
 CREATE FUNCTION oracle.refill(rel regclass, n int, width int) RETURNS SETOF oracle.fault
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -626,8 +626,8 @@ BEGIN
     SET LOCAL enable_seqscan = on;
 END $$;
 
--- What the runs of trials did, one row for each first word of their labels;
--- several, if runs that should have done the same did not.
+-- The results of the runs of trials, one row for each first word of their labels;
+-- several rows if runs that should have had the same result did not.
 CREATE VIEW oracle.summary AS
     SELECT split_part(label, ' ', 1) AS trial, count(*) AS runs, tuples_removed AS removed,
            tuples_recently_dead AS recent, dead_items AS dead, index_scans AS rounds, index_scan_bypassed AS bypassed
@@ -636,9 +636,9 @@ CREATE VIEW oracle.summary AS
     GROUP BY 1, 3, 4, 5, 6, 7
     ORDER BY split_part(label, ' ', 1) COLLATE "C", 3, 4, 5, 6, 7;
 
--- label names the trial in oracle.run and oracle.finding (held_label, while
--- there is a transaction that holds rows back, and label after it); wishes is a list of
--- names of oracle.wish; workers NULL leaves the degree to parvacuum.
+-- label is the name of the trial in oracle.run and oracle.finding (held_label while a
+-- transaction holds back the horizon, label after that); wishes is a list of names of
+-- oracle.wish; workers NULL leaves the number to parvacuum.
 CREATE FUNCTION oracle.trial(label text, kind text, nrows int, workers int DEFAULT NULL, wishes text DEFAULT '',
                              indexes text[] DEFAULT '{}', width int DEFAULT 100, options text DEFAULT NULL,
                              persistence text DEFAULT '')
@@ -652,8 +652,8 @@ DECLARE
     name text;
     w record;
 BEGIN
-    -- A store that fills up ends in an index round, where stock VACUUM, whose
-    -- store does not, may find that too few rows are dead for one.
+    -- If the store becomes full, the indexes are scanned, where stock VACUUM, whose
+    -- store is larger, may bypass them because too few rows are dead.
     IF NOT alike AND NOT names && ARRAY['index_cleanup', 'no_index_cleanup'] THEN
         names := names || 'index_cleanup'::text;
     END IF;

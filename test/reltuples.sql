@@ -1,12 +1,12 @@
--- How far the numbers of rows that VACUUM leaves in pg_class and in the statistics are
--- from the truth.  Patterns of change, each on tables alike: "stock" is vacuumed by stock
--- VACUUM, "ours" by us, and "workers" by us with two workers.  A test and a benchmark
--- execute the statements that reltuples.statements gives, and look at reltuples.result.
+-- The error of the numbers of rows that VACUUM leaves in pg_class and in the statistics.
+-- Patterns of changes, each on equal tables: "stock" is vacuumed by stock VACUUM, "ours"
+-- by parvacuum, and "workers" by parvacuum with two workers.  A test and a benchmark
+-- execute the statements of reltuples.statements, and read reltuples.result.
 CREATE SCHEMA reltuples;
 
 CREATE TABLE reltuples.result (pattern text, step int, tab text, rel text, pages int, truth float8, reltuples float8, n_live_tup float8);
 
--- What is measured: the table and, where it has any pages, its TOAST table.
+-- The relations that are measured: the table and, if it has any pages, its TOAST table.
 CREATE FUNCTION reltuples.measure(pattern text, step int, tab text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -22,22 +22,25 @@ BEGIN
 	END LOOP;
 END $$;
 
--- t: the table; n: its rows at the start; p: rows of a page; i: which vacuum comes next.
--- f: a file.  Of rows with the default pad p fill a page; chosen draws about one of so many.
+-- t: the table; n: its rows at the start; p: rows of a page; i: the number of the next
+-- vacuum; f: a file. p rows with the default pad fill a page; chosen selects about one
+-- of a number of rows at random.
 CREATE FUNCTION reltuples.pad(bytes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT repeat('x', bytes) $$;
 CREATE FUNCTION reltuples.chosen(id int, i int, one_of int) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
 	SELECT (hashint8extended(id, i) & 1073741823) % one_of = 0
 $$;
 
--- share: pages of the table, of those asked for.  noise: percent of the truth that our
--- error may be larger than stock's, as we have seen a sample only: some four standard errors.
--- It is small in all of them, as the free space map tells how full pages are, and where rows
--- differ in size the sample is large.
+-- share: the pages of the table, as a part of the number asked for.  noise: percent of the
+-- truth by which our error may be larger than that of stock VACUUM, because we have read
+-- a sample only: about four standard errors.  It is small for all patterns, because the
+-- free space map shows how full pages are, and where rows differ in size the sample is
+-- large.
 CREATE TABLE reltuples.pattern (ord int GENERATED ALWAYS AS IDENTITY, pattern text PRIMARY KEY, share float8 NOT NULL DEFAULT 1,
 	noise float8 NOT NULL DEFAULT 0.5,
 	options text NOT NULL DEFAULT 'fillfactor = 100', pad text NOT NULL DEFAULT '500', setup text[] NOT NULL DEFAULT '{}', step text[] NOT NULL);
 
--- one page of so many is changed: one row of it, at a place where there is mostly no room
+-- one page of a given number is changed: one row of it, where the page has mostly no
+-- room
 INSERT INTO reltuples.pattern (pattern, setup, step)
 SELECT format('one page in %s', n), '{}', ARRAY[format('UPDATE {t} SET v = v + 1 WHERE id %% ({p} * %s) = {i}', n)]
 FROM unnest(ARRAY[2, 3, 5, 17, 31, 33]) n;
@@ -82,8 +85,8 @@ INSERT INTO reltuples.pattern (pattern, share, noise, options, pad, setup, step)
 	'{"UPDATE {t} SET v = v + 1 WHERE id / {p} % 3 = 0"}'),
 ('small table', 0.3, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id / {p} % 2 = 0 AND id % {p} <> 5"}', '{"UPDATE {t} SET v = v + 1 WHERE id / {p} % 2 = 0"}');
 
--- The statements of a pattern, on tables of about so many pages, with so many vacuums
--- that are measured.
+-- The statements of a pattern, on tables of about this many pages, with this many
+-- vacuums that are measured.
 CREATE FUNCTION reltuples.statements(wanted text, pages int, vacuums int, tabs text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	pat reltuples.pattern;

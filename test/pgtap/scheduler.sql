@@ -350,7 +350,7 @@ SELECT parvacuum_enqueue('next_slow') \g /dev/null
 SELECT ok(soon($$in_queue('state <> ''waiting''') = ''$$), 'all queued tables are vacuumed');
 SELECT ok(soon(format($$(SELECT vacuum_count + autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = %s)$$, c::regclass::oid)), c || ' is vacuumed')
 FROM unnest(ARRAY['mv', 'mixed_theirs', 'toasty']) c;
-SELECT is(pg_relation_size(c::regclass) > 8192, c = 'kept', 'vacuum_truncate is heeded: ' || c) FROM unnest(ARRAY['cut', 'kept']) c;
+SELECT is(pg_relation_size(c::regclass) > 8192, c = 'kept', 'vacuum_truncate applies: ' || c) FROM unnest(ARRAY['cut', 'kept']) c;
 
 -- Another session has locked it.
 SELECT connect('lock') \g /dev/null

@@ -3,7 +3,7 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION parvacuum_test" to load this file. \quit
 
--- Encode offsets, check the result in every way, say which kind it became.
+-- Encodes offsets, checks the result in every way, and returns its kind.
 CREATE FUNCTION parvacuum_test_container(VARIADIC offsets int[])
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -13,7 +13,7 @@ CREATE FUNCTION parvacuum_test_all_containers()
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- One store per session, with a naive twin, and handles numbered from 0.
+-- One store per session, with a model, and handles numbered from 0
 CREATE FUNCTION parvacuum_test_create(blocks bigint, bytes bigint,
 									  shared boolean DEFAULT false,
 									  reserve bigint DEFAULT 0,
@@ -42,14 +42,16 @@ CREATE FUNCTION parvacuum_test_publish(handle int DEFAULT 0)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Fill segments with random blocks until done or full; returns how many.
+-- Fills segments with random blocks until all are filled or the store is full; returns
+-- their number.
 CREATE FUNCTION parvacuum_test_fill(shape text, first_segment bigint,
 									segments bigint, seed bigint,
 									handle int DEFAULT 0)
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Publish and compare with the twin, through every handle; returns the items.
+-- Publishes all segments and compares the store with the model, through every handle;
+-- returns the number of items.
 CREATE FUNCTION parvacuum_test_check()
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -70,25 +72,26 @@ CREATE FUNCTION parvacuum_test_figures(handle int DEFAULT 0,
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Random stores for so many seconds; seed 0 takes one, shown if a check fails.
+-- Random stores for this many seconds; seed 0 chooses one, which is reported if a check
+-- fails.
 CREATE FUNCTION parvacuum_test_fuzz(seconds float8, seed bigint)
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Let background workers fill one store together and check it.
+-- Background workers fill one store together and check it.
 CREATE FUNCTION parvacuum_test_parallel(workers int, shape text,
 										segments int, seed bigint)
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Processes take a chunk each from one empty space, all at the same moment, so many times.
--- Four chunks fit in an extent.  Returns the number of extents made.
+-- Processes take one chunk each from an empty space, all at the same moment, this many
+-- times.  An extent has room for four chunks.  Returns the number of extents made.
 CREATE FUNCTION parvacuum_test_run_dry(workers int, times int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A window of time in its normal form, which is read back and compared, or what
--- is wrong with it; whether it is open at a time, and when that changes.
+-- The normal form of a window, which is read again and compared, or the error; whether
+-- it is open at a time, and the time of the next change.
 CREATE FUNCTION parvacuum_test_window(text)
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -101,8 +104,8 @@ CREATE FUNCTION parvacuum_test_window_next_change(text, timestamptz)
 RETURNS timestamptz STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Index access methods that know nothing of parallel vacuum, and find nothing.  Each
--- gets a transaction ID when it is cleaned up, the second in bulk deletions, too.
+-- Index access methods that know nothing of parallel vacuum, and find no rows.  Each
+-- assigns a transaction ID in its cleanup, the second one in bulk deletions, too.
 CREATE FUNCTION parvacuum_test_xid_in_cleanup(internal)
 RETURNS index_am_handler LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -111,25 +114,27 @@ CREATE FUNCTION parvacuum_test_xid_in_bulkdelete(internal)
 RETURNS index_am_handler LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Blocks come, one in so many, each with so many dead items, the last at an offset, or at
--- some offset up to it.  Says how many blocks are too many for a bypass of indexes, by
--- what core's own store takes, and by our rule.  Before 17, core counts items.
+-- One block in a given number has a given number of dead items, the last one at an
+-- offset or anywhere up to it.  Returns the numbers of blocks that are too many for a
+-- bypass, by the memory of core's own store and by our rule.  Before 17, core counts
+-- items.
 CREATE FUNCTION parvacuum_test_bypass(every int, ndead int, last int, jitter boolean, work_mem_mb int,
 									  OUT core bigint, OUT ours bigint)
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Processes work on indexes of so many pages, each kind being l (leader only), s
--- (single) or b (a B-tree that is shared, of which one process does the end alone).
--- Says which indexes each process has worked on, the leader first, and when the last
--- one is done.  A page takes one unit of time, and so does each unit of an end.
+-- Processes vacuum indexes of these numbers of pages, each of kind l (leader only), s
+-- (single) or b (a B-tree that is shared, whose last part is done by one process).
+-- Returns the indexes that each process has worked on, the leader first, and the time at
+-- which the last one is done.  A page takes one unit of time, and so does each unit of a
+-- last part.
 CREATE FUNCTION parvacuum_test_order(kinds text, pages int[], ends int[], processes int,
 									 OUT work text, OUT ends_at int)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- When they are done if each index is one process's, and they are taken in the order
--- given.
+-- The time at which all are done if each index is vacuumed by one process, in the given
+-- order.
 CREATE FUNCTION parvacuum_test_order_of_core(kinds text, pages int[], ends int[], processes int)
 RETURNS int IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -224,7 +229,7 @@ CREATE FUNCTION parvacuum_test_policy(OUT age_share float8, OUT large_pages bigi
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- One account of cost units per session; times are in microseconds.
+-- One balance of cost units per session; times are in microseconds.
 CREATE FUNCTION parvacuum_test_account()
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -241,8 +246,8 @@ CREATE FUNCTION parvacuum_test_account_units()
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Payers beside each other, simulated: what all have paid, the one that paid
--- least, the one that paid most, and the longest wait.
+-- Several processes, simulated: the sum of all charges, the smallest and the largest sum
+-- of a process, and the longest sleep.
 CREATE FUNCTION parvacuum_test_payers(payers int, rate bigint, units bigint,
 									  work bigint, oversleep bigint, seconds int,
 									  OUT paid bigint, OUT lowest bigint,
@@ -250,8 +255,8 @@ CREATE FUNCTION parvacuum_test_payers(payers int, rate bigint, units bigint,
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Background workers and this session charge one account at the same time;
--- returns by how much one charge has moved it.
+-- Background workers and this session charge one balance at the same time; returns the
+-- distance by which one charge has moved it.
 CREATE FUNCTION parvacuum_test_charge_together(workers int, charges int,
 											   units bigint, rate bigint)
 RETURNS float8 STRICT LANGUAGE C
@@ -396,12 +401,12 @@ CREATE FUNCTION parvacuum_test_simulate(databases int, hot_databases int, worker
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- A page of a B-tree, empty and in use, as a cancelled deletion leaves it.  Fails always.
+-- Leaves an empty page of a B-tree as a cancelled deletion leaves it.  Always fails.
 CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Heap, but for a vacuum of its own, which says what it was asked for.
+-- Heap with a vacuum of its own, which reports its parameters.
 CREATE FUNCTION parvacuum_test_tableam(internal)
 RETURNS table_am_handler STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';

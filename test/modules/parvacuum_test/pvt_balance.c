@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_balance.c
- *	  SQL functions that pay from accounts of cost units, at any time.
+ *	  SQL functions that charge a balance of cost units, with a clock of the test.
  *
- * A session has one account.  What several payers do beside each other is
- * simulated, but for one function that has background workers pay at once.
+ * A session has one balance.  Several processes are simulated, except for one function in
+ * which background workers charge at the same time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -63,10 +63,9 @@ parvacuum_test_account_units(PG_FUNCTION_ARGS)
 }
 
 /*
- * Payers that all begin at one time.  Each works for some time, is charged for
- * it, sleeps as long as it is told to, and some time longer, and begins again,
- * until a number of seconds have passed.  The one whose work is done next is the
- * next to be charged, as it would be.
+ * Processes that all begin at the same time.  Each works for some time, is charged for
+ * it, sleeps as long as it has to and some time longer, and begins again, until a number
+ * of seconds have passed.  The process whose work ends next is charged next.
  */
 Datum
 parvacuum_test_payers(PG_FUNCTION_ARGS)
@@ -151,8 +150,8 @@ parvacuum_test_payer_main(dsm_segment *seg, shm_toc *toc)
 }
 
 /*
- * Several processes charge one account often, while the clock stands still.
- * Returns how far it was moved by each charge, in microseconds, on the average.
+ * Several processes charge one balance often, while the clock stands still.  Returns the
+ * average distance, in microseconds, by which one charge has moved it.
  */
 Datum
 parvacuum_test_charge_together(PG_FUNCTION_ARGS)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_indexam.c
- *	  Index access methods that know nothing of parallel vacuum: they say nothing of
- *	  it, and get transaction IDs.  Their indexes are empty.
+ *	  Index access methods that do not support parallel vacuum, and assign
+ *	  transaction IDs.  Their indexes are empty.
  *
- * What a bulk deletion returns is more than the common struct, and a later one, and
- * the cleanup, must get back the very same.
+ * The result of a bulk deletion is larger than the common struct, and the next bulk
+ * deletion and the cleanup must get the same memory back.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

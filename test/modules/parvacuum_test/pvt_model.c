@@ -3,10 +3,9 @@
  * pvt_model.c
  *	  A naive set of TIDs, and random blocks, to test the store with.
  *
- * The model is a hash table of blocks with one flag per offset.  Whatever is
- * put into the store is put into the model too, and pvt_store_check() compares
- * the two in every way in which the store can be read.  A difference is an
- * error.
+ * The model is a hash table of blocks with one flag per offset.  All that is added to the
+ * store is also added to the model, and pvt_store_check() compares the two in every way
+ * in which the store can be read.  A difference is an error.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -87,9 +86,9 @@ model_probe(const PvtModel *model, BlockNumber blk, OffsetNumber off)
  */
 
 /*
- * Make a store for a table of nblocks blocks with a limit in bytes, and so many
- * handles on it.  A shared one has "reserve" bytes from the start.  It lives
- * until pvt_store_drop(), across transactions.
+ * Make a store for a table of nblocks blocks with a limit in bytes, and with this number
+ * of handles.  A shared one has "reserve" bytes from the start.  It exists until
+ * pvt_store_drop(), across transactions.
  */
 PvtStore *
 pvt_store_create(BlockNumber nblocks, Size limit, bool shared, Size reserve,
@@ -376,8 +375,8 @@ check_probe_block(PvtStore *store, PvDeadTids *handle, BlockNumber blk)
 }
 
 /*
- * Probe all blocks of the model, with what is beside them, and some that are
- * anywhere, beyond the end of the table too.
+ * Probe all blocks of the model, offsets and blocks next to them, and others anywhere,
+ * also beyond the end of the table.
  */
 static void
 check_probes(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
@@ -531,8 +530,8 @@ check_directory(PvtStore *store, PvDeadTids *handle)
 }
 
 /*
- * Compare the store with the model, through every handle.  Returns the number
- * of items, raises an error if anything is wrong.
+ * Compare the store with the model, through every handle.  Returns the number of items; a
+ * difference is an error.
  */
 int64
 pvt_store_check(PvtStore *store, pg_prng_state *prng)
@@ -553,8 +552,8 @@ pvt_store_check(PvtStore *store, pg_prng_state *prng)
 }
 
 /*
- * Encode offsets, and check that decoding and probing give them back, with
- * garbage behind the container.  Tells the kind and the size.
+ * Encode offsets, and check that decoding and probing return them, with garbage behind
+ * the container.  Sets the kind and the size.
  */
 void
 pvt_check_container(const OffsetNumber *offsets, int n, PvContainerKind *kind,

@@ -17,8 +17,8 @@
 #define PVT_PROBE_OFFSETS	(2 * PV_MAX_OFFSET)
 
 /*
- * By how much each handle may exceed a store's limit, or what an empty store
- * takes: by room for the largest segment, rounded up to what is allocated.
+ * The bytes by which each handle may exceed a store's limit, or the size of an empty
+ * store: room for the largest segment, rounded up to the size of an allocation.
  */
 #define PVT_OVERSHOOT \
 	TYPEALIGN(4096, PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES + 512)

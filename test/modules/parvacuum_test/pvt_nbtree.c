@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_nbtree.c
- *	  A SQL function that leaves a page of a B-tree as a vacuum does that is
- *	  cancelled while it deletes that page.
+ *	  A SQL function that leaves a page of a B-tree half-dead, as a vacuum does
+ *	  that is cancelled while it deletes the page.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -22,7 +22,7 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_leave_half_dead);
 
 /*
- * Core takes the page out of its parent, which makes it half-dead, and looks for
+ * Core removes the page from its parent, which makes it half-dead, and checks for
  * interrupts before it goes on.
  */
 Datum

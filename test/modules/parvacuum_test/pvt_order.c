@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_order.c
- *	  SQL functions that let made-up processes work on made-up indexes, in the order
- *	  that engine/index_order.c gives, and in core's.
+ *	  SQL functions that simulate processes and indexes, in the order of
+ *	  engine/index_order.c and in that of core.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -23,8 +23,8 @@ extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg, shm_toc *t
 #define KEY_SHARED		1
 
 /*
- * As if so much were allocated already: an extent is a quarter of it, so it takes some
- * time to make one, and there are four of these chunks in it.
+ * The memory that counts as allocated already: a new extent is a quarter of it, so it
+ * takes some time to make one, and it has room for four of these chunks.
  */
 #define ALLOCATED		((Size) 32 * 1024 * 1024)
 #define CHUNK_BYTES		((Size) 2000 * 1024)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_tidstore.c
- *	  A SQL function that compares the rule for a bypass of indexes with core's, which
- *	  goes by the memory of core's own store.
+ *	  A SQL function that compares the rule for a bypass of indexes with that of
+ *	  core, which depends on the memory of core's own store.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

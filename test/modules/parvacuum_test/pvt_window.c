@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_window.c
- *	  SQL functions to look at windows of time with, at any time.
+ *	  SQL functions that show windows, at any time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
