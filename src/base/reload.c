@@ -74,22 +74,22 @@ static const Followed followed[] = {
 	{.name = "vacuum_cost_delay"},
 	{.name = "vacuum_cost_limit"},
 	{.name = "parvacuum.autovacuum_cost_limit_scale"},
-	{.name = "vacuum_cost_page_hit", .number = &VacuumCostPageHit},
-	{.name = "vacuum_cost_page_miss", .number = &VacuumCostPageMiss},
-	{.name = "vacuum_cost_page_dirty", .number = &VacuumCostPageDirty},
+	{.name = "vacuum_cost_page_hit",.number = &VacuumCostPageHit},
+	{.name = "vacuum_cost_page_miss",.number = &VacuumCostPageMiss},
+	{.name = "vacuum_cost_page_dirty",.number = &VacuumCostPageDirty},
 
 	/* when the wraparound failsafe begins */
-	{.name = "vacuum_failsafe_age", .number = &vacuum_failsafe_age},
-	{.name = "vacuum_multixact_failsafe_age", .number = &vacuum_multixact_failsafe_age},
+	{.name = "vacuum_failsafe_age",.number = &vacuum_failsafe_age},
+	{.name = "vacuum_multixact_failsafe_age",.number = &vacuum_multixact_failsafe_age},
 
 	/* how it reads and writes */
-	{.name = "maintenance_io_concurrency", .number = &maintenance_io_concurrency},
-	{.name = "wal_compression", .number = &wal_compression},
+	{.name = "maintenance_io_concurrency",.number = &maintenance_io_concurrency},
+	{.name = "wal_compression",.number = &wal_compression},
 
 	/* what is measured */
-	{.name = "track_io_timing", .flag = &track_io_timing},
-	{.name = "track_wal_io_timing", .flag = &track_wal_io_timing},
-	{.name = "track_cost_delay_timing", .flag = PV_TRACK_DELAYS},
+	{.name = "track_io_timing",.flag = &track_io_timing},
+	{.name = "track_wal_io_timing",.flag = &track_wal_io_timing},
+	{.name = "track_cost_delay_timing",.flag = PV_TRACK_DELAYS},
 };
 
 StaticAssertDecl(lengthof(followed) <= PV_MAX_FOLLOWED, "there is a place for each setting");

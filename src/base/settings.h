@@ -30,8 +30,9 @@ extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
 													 * autovacuum worker leads */
 extern bool pv_guc_scheduler;	/* on: vacuum tables that opted in */
 extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
-extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of them;
-										 * 0 no limit, -1 as autovacuum has it */
+extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of
+										 * them; 0 no limit, -1 as autovacuum
+										 * has it */
 
 #define PV_MAX_SCHEDULER_WORKERS	64
 #define PV_MAX_RUNS					256
@@ -43,10 +44,10 @@ extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
 extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
 										 * participant adds, 0..1 */
 
-extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers in the ring
-										 * of one vacuum; 0: no limit */
-extern double pv_guc_urgent_score;	/* from which a table does not wait for its
-									 * window */
+extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers in the
+										 * ring of one vacuum; 0: no limit */
+extern double pv_guc_urgent_score;	/* from which a table does not wait for
+									 * its window */
 extern char *pv_guc_window;		/* as the user wrote it */
 extern PvWindow pv_guc_parsed_window;
 
@@ -65,8 +66,8 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_MAX_QUEUE_LIMIT			32768
 
 /* For developers. */
-extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which is
-								 * the most in any case */
+extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which
+								 * is the most in any case */
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */
 extern int	pv_guc_sample_pages;	/* see engine/sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */

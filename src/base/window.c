@@ -471,7 +471,7 @@ pv_window_next_change(const PvWindow *window, pg_time_t now)
 	{
 		struct pg_tm *tm = pg_localtime(&t, zone);
 		pg_time_t	edge = t - tm->tm_sec +
-		(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) * SECS_PER_MINUTE;
+			(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) * SECS_PER_MINUTE;
 		pg_time_t	boundary;
 		long int	gmtoff;
 		int			isdst;

@@ -29,8 +29,8 @@ typedef struct PvWindowSpan
 	int			days;			/* number of days from first_day on; 7: every
 								 * day */
 	int			begin;			/* minute of the day, from 0 to 1439 */
-	int			end;			/* from 1 to 1440; of the next day unless it is
-								 * later than begin */
+	int			end;			/* from 1 to 1440; of the next day unless it
+								 * is later than begin */
 } PvWindowSpan;
 
 /*

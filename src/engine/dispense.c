@@ -122,7 +122,8 @@ struct PvBlockScan
 	BlockNumber stretch;
 	bool		read_short_runs;
 	int			since_trial;	/* stretches */
-	BlockNumber short_skipped;	/* blocks in short runs, in stretches that skip them */
+	BlockNumber short_skipped;	/* blocks in short runs, in stretches that
+								 * skip them */
 	BlockNumber short_of;		/* all blocks in those stretches */
 
 	/* Visiting: the measurement in progress, and the results */
@@ -136,9 +137,12 @@ struct PvBlockScan
 	BlockNumber range_start;
 	BlockNumber range_end;
 	BlockNumber cur;			/* next block of the range to decide about */
-	BlockNumber visit_until;	/* blocks before this are visited, although all-visible */
-	BlockNumber skip_until;		/* blocks before this are skipped, except for a sample */
-	BlockNumber long_run_until; /* end of the last skipped run, if core would have skipped it too */
+	BlockNumber visit_until;	/* blocks before this are visited, although
+								 * all-visible */
+	BlockNumber skip_until;		/* blocks before this are skipped, except for
+								 * a sample */
+	BlockNumber long_run_until; /* end of the last skipped run, if core would
+								 * have skipped it too */
 	BlockNumber passed;			/* skipped since the last block to be visited */
 	PvSkippedPages skipped;		/* of these, the pages that core would read */
 	PvSampler  *sampler;
@@ -149,7 +153,8 @@ struct PvBlockScan
 	BlockNumber done_end;
 
 	PvRing	   *ring;
-	PvReader   *reader;			/* of the blocks to be visited; NULL between phases */
+	PvReader   *reader;			/* of the blocks to be visited; NULL between
+								 * phases */
 };
 
 /*
@@ -242,8 +247,8 @@ choose_block(PvBlockScan *scan, BlockNumber blkno)
 	bool		allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
 
 	/*
-	 * The table's last block is always visited.  Knowing whether it has tuples
-	 * saves most vacuums a useless attempt at truncation.
+	 * The table's last block is always visited.  Knowing whether it has
+	 * tuples saves most vacuums a useless attempt at truncation.
 	 */
 	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
 		return BLOCK_VISIT;

@@ -47,7 +47,8 @@ typedef struct HeapScan
 	Buffer		vmbuffer;
 	bool		in_segment;
 	uint32		segno;
-	BlockNumber unreported;		/* blocks passed since the last update of the progress counter */
+	BlockNumber unreported;		/* blocks passed since the last update of the
+								 * progress counter */
 	BlockNumber until_failsafe_check;
 } HeapScan;
 
@@ -126,8 +127,8 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		MarkBufferDirty(buf);
 
 		/*
-		 * The extension of a table is not WAL-logged.  If this page never was,
-		 * replay of a record that marks it all-visible would fail.
+		 * The extension of a table is not WAL-logged.  If this page never
+		 * was, replay of a record that marks it all-visible would fail.
 		 */
 		if (RelationNeedsWAL(self->rel) && XLogRecPtrIsInvalid(PageGetLSN(page)))
 			log_newpage_buffer(buf, true);
@@ -264,7 +265,7 @@ typedef struct NoPruneResult
  */
 static bool
 noprune_tuple(const PvParticipant *self, Buffer buf, BlockNumber blkno,
-				OffsetNumber offnum, ItemId itemid, NoPruneResult *found)
+			  OffsetNumber offnum, ItemId itemid, NoPruneResult *found)
 {
 	const PvCutoffs *cutoffs = &self->shared->plan.cutoffs;
 	HeapTupleData tuple;
@@ -302,7 +303,7 @@ noprune_tuple(const PvParticipant *self, Buffer buf, BlockNumber blkno,
  */
 static bool
 noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
-			   NoPruneResult *found)
+			 NoPruneResult *found)
 {
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
@@ -522,7 +523,7 @@ vacuum_fsm_of_range(PvParticipant *self)
 void
 pv_scan_heap(PvParticipant *self)
 {
-	HeapScan	scan = {.self = self, .vmbuffer = InvalidBuffer};
+	HeapScan	scan = {.self = self,.vmbuffer = InvalidBuffer};
 	PvScanBlock block;
 	Buffer		buf;
 

@@ -54,8 +54,8 @@ typedef struct HeapVacuum
 static BlockNumber
 next_block(void *arg, void *about_block)
 {
-	HeapVacuum   *vac = arg;
-	VacuumBlock  *block = about_block;
+	HeapVacuum *vac = arg;
+	VacuumBlock *block = about_block;
 	PvDeadTids *store = vac->self->store;
 
 	for (;;)
@@ -70,7 +70,7 @@ next_block(void *arg, void *about_block)
 			return InvalidBlockNumber;
 		}
 		vac->in_segment = pv_deadtids_segment_begin(store, vac->segno++,
-													 &vac->iter);
+													&vac->iter);
 	}
 }
 
@@ -123,12 +123,12 @@ vacuum_segments(HeapVacuum *vac)
 void
 pv_vacuum_heap(PvParticipant *self)
 {
-	HeapVacuum   *vac = palloc0(sizeof(HeapVacuum));
+	HeapVacuum *vac = palloc0(sizeof(HeapVacuum));
 
 	vac->self = self;
 	vac->vmbuffer = InvalidBuffer;
 	vac->reader = pv_reader_create(self->rel, &self->ring, MAX_LOOKAHEAD,
-									sizeof(VacuumBlock), true, next_block, vac);
+								   sizeof(VacuumBlock), true, next_block, vac);
 
 	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno, &vac->end))
 	{

@@ -21,7 +21,8 @@ typedef struct PvUnitState
 {
 	PvUnitKind	kind;
 	bool		begun;			/* by any process, finished or not */
-	uint64		pages;			/* to be visited; if a shared index has been begun, its unclaimed pages */
+	uint64		pages;			/* to be visited; if a shared index has been
+								 * begun, its unclaimed pages */
 } PvUnitState;
 
 /* There is nothing to take */

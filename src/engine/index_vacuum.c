@@ -220,7 +220,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		else if (phase == PV_PHASE_CLEANUP && pv_index_cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;
 		else if (pv_index_worker_allowed(leader->indrels[i]->rd_indam, phase,
-							leader->shared->index_scans))
+										 leader->shared->index_scans))
 			unit->kind = PV_UNIT_SINGLE;
 		else
 			unit->kind = PV_UNIT_LEADER_ONLY;

@@ -223,11 +223,11 @@ claims_enough(const PvBtreeScan *scan)
 static BlockNumber
 next_of_ranges(void *arg, void *about_block)
 {
-	PvBtreeScan  *scan = arg;
+	PvBtreeScan *scan = arg;
 
 	if (scan->to_read >= scan->reading.end)
 	{
-		PvBtreeRange	range;
+		PvBtreeRange range;
 
 		if (pv_failsafe_triggered(scan->self) || claims_enough(scan) ||
 			!pv_dispense_claim(&scan->btree->pages, &range.start, &range.end))
@@ -267,7 +267,7 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 {
 	PvParticipant *self = scan->self;
 	BlockNumber blkno = BufferGetBlockNumber(buf);
-	PvBtreeVisit	visit;
+	PvBtreeVisit visit;
 
 	if (blkno == range->start)
 		pv_wait_point("nbtree range");
@@ -365,7 +365,7 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 			   IndexVacuumInfo *ivinfo)
 {
 	PvIndexUnit *unit = &self->units[i];
-	PvBtreeScan  *scan;
+	PvBtreeScan *scan;
 	bool		finisher;
 
 	if (!pv_use_count_enter(&unit->btree.use_count))

@@ -54,11 +54,14 @@ revisit_from(PvBtreeScan *scan, BlockNumber blkno, BlockNumber end)
 {
 	while (blkno != P_NONE && blkno < end)
 	{
-		PvBtreeVisit	visit = {.right = P_NONE};
+		PvBtreeVisit visit = {.right = P_NONE};
 		BTPageOpaque opaque;
 		Buffer		buf = read_page(scan, blkno, &opaque);
 
-		/* Only leaf pages get the cycle id, and only we could have deleted one */
+		/*
+		 * Only leaf pages get the cycle id, and only we could have deleted
+		 * one
+		 */
 		if (opaque != NULL && P_ISLEAF(opaque) && !P_IGNORE(opaque) &&
 			opaque->btpo_cycleid == scan->btree->cycleid)
 		{
@@ -172,7 +175,7 @@ visit_leftovers(PvBtreeScan *scan)
 	{
 		for (; blkno < length; blkno++)
 		{
-			PvBtreeVisit	visit;
+			PvBtreeVisit visit;
 
 			pv_btree_visit_page(scan, blkno, read_buffer(scan, blkno), &visit);
 			if (visit.right < blkno)

@@ -36,7 +36,7 @@ typedef struct PvBtreeScan
 	Relation	indrel;
 	bool		bulk_delete;	/* else only empty and deleted pages matter */
 	PvReader   *reader;
-	PvBtreeRange	reading;		/* the range that is being read */
+	PvBtreeRange reading;		/* the range that is being read */
 	BlockNumber to_read;		/* its next page */
 	uint64		nread;			/* pages given to the reader */
 	uint64		nvisited;		/* pages visited */
@@ -51,7 +51,8 @@ typedef struct PvBtreeScan
 /* What to do with a page after the visit */
 typedef struct PvBtreeVisit
 {
-	BlockNumber right;			/* a split in this vacuum may have moved tuples there; or P_NONE */
+	BlockNumber right;			/* a split in this vacuum may have moved
+								 * tuples there; or P_NONE */
 	bool		empty;			/* the page is to be deleted */
 } PvBtreeVisit;
 

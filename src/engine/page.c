@@ -31,7 +31,8 @@
 typedef struct PageCheck
 {
 	PvVisibility *vis;
-	TransactionId known_visible_xmin; /* the last inserter found visible to all */
+	TransactionId known_visible_xmin;	/* the last inserter found visible to
+										 * all */
 } PageCheck;
 
 /*
@@ -42,7 +43,7 @@ static inline bool
 tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
 {
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
-	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
+		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
 		HeapTupleHeaderGetRawXmin(htup) == check->known_visible_xmin;
@@ -93,7 +94,7 @@ void
 pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 				   PvVisibility *vis)
 {
-	PageCheck	check = {.vis = vis, .known_visible_xmin = InvalidTransactionId};
+	PageCheck	check = {.vis = vis,.known_visible_xmin = InvalidTransactionId};
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	HeapTupleData tuple;
@@ -156,7 +157,7 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
  */
 static void
 repair_visibility(const PvParticipant *self, Buffer buf, BlockNumber blkno,
-				Buffer vmbuffer)
+				  Buffer vmbuffer)
 {
 	Page		page = BufferGetPage(buf);
 

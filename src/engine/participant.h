@@ -38,8 +38,10 @@ typedef struct PvCounters
 	BlockNumber eager_pages;	/* of these, scanned eagerly */
 	BlockNumber frozen_pages;
 	BlockNumber new_visible_pages;	/* set all-visible in the map ... */
-	BlockNumber new_visible_frozen_pages;	/* ... of these, set all-frozen as well ... */
-	BlockNumber new_frozen_pages;	/* ... and all-visible before, now set all-frozen */
+	BlockNumber new_visible_frozen_pages;	/* ... of these, set all-frozen as
+											 * well ... */
+	BlockNumber new_frozen_pages;	/* ... and all-visible before, now set
+									 * all-frozen */
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;
 	BlockNumber nonempty_pages; /* last page with tuples, plus one */
@@ -51,7 +53,8 @@ typedef struct PvCounters
 	int64		missed_dead_tuples;
 	int64		vacuumed_pages;
 	int64		vacuumed_items;
-	PvSample	sample;			/* for pages that are skipped, though not by core */
+	PvSample	sample;			/* for pages that are skipped, though not by
+								 * core */
 	PvTidStoreUse tidstore;		/* what core would need for the dead items */
 
 	/*
@@ -89,14 +92,15 @@ typedef struct PvBtreeShared
 {
 	/* Set by the leader before launch */
 	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
-	Size		first_word;		/* position of the bitmaps in PvParticipant.bitmaps */
+	Size		first_word;		/* position of the bitmaps in
+								 * PvParticipant.bitmaps */
 
 	/* Set by the leader between phases */
 	uint16		cycleid;		/* 0 in an index cleanup */
 
 	/* Atomics */
 	PvDispenseShared pages;
-	pg_atomic_uint32 use_count;		/* participants in this index */
+	pg_atomic_uint32 use_count; /* participants in this index */
 	pg_atomic_uint32 pages_done;	/* for progress reporting */
 
 	/* Sums over the participants that have left, under the mutex */
@@ -117,10 +121,12 @@ typedef struct PvIndexResult
 typedef struct PvIndexUnit
 {
 	/* Set by the leader before launch */
-	bool		is_btree;		/* a B-tree that several participants can vacuum */
+	bool		is_btree;		/* a B-tree that several participants can
+								 * vacuum */
 
 	/* Set by the leader between phases */
-	PvUnitKind	kind;			/* which processes can work on it in this phase */
+	PvUnitKind	kind;			/* which processes can work on it in this
+								 * phase */
 	BlockNumber pages;			/* estimated number of pages to visit */
 
 	pg_atomic_flag begun;
@@ -153,11 +159,14 @@ typedef struct PvVacuumPlan
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
-	Size		bitmap_words;	/* of all B-trees that several participants can vacuum */
+	Size		bitmap_words;	/* of all B-trees that several participants
+								 * can vacuum */
 	int			maintenance_work_mem_worker;	/* kilobytes */
 	int			ring_kb;		/* kilobytes, for each participant; 0: none */
-	bool		collect_dead_items; /* initial value of PvShared.collect_dead_items */
-	int64		max_dead_items; /* for tests: dead items after which an index scan begins */
+	bool		collect_dead_items; /* initial value of
+									 * PvShared.collect_dead_items */
+	int64		max_dead_items; /* for tests: dead items after which an index
+								 * scan begins */
 } PvVacuumPlan;
 
 /*
@@ -188,15 +197,17 @@ typedef struct PvShared
 	/* Atomics */
 	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
-	pg_atomic_uint32 nstopped;	/* participants whose heap scan a full store stopped */
+	pg_atomic_uint32 nstopped;	/* participants whose heap scan a full store
+								 * stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of the heap scan */
-	pg_atomic_uint64 blocks_vacuumed; /* progress of the second heap pass */
+	pg_atomic_uint64 blocks_vacuumed;	/* progress of the second heap pass */
 	pg_atomic_uint32 indexes_done;	/* in this phase */
-	pg_atomic_uint32 eager_successes_left;	/* budget of eager scanning, for the whole table */
+	pg_atomic_uint32 eager_successes_left;	/* budget of eager scanning, for
+											 * the whole table */
 
 	PvCostShared cost;
 	PvDispenseShared scan;		/* of heap blocks */
-	PvDispenseShared vacuum_heap;		/* of segments of the store */
+	PvDispenseShared vacuum_heap;	/* of segments of the store */
 } PvShared;
 
 typedef struct PvParticipant
@@ -217,8 +228,10 @@ typedef struct PvParticipant
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;
-	uint32		nreloads_checked;	/* number of reloads known at the last failsafe check */
-	int			blocks_unpaced; /* blocks since the last call of XLogSetAsyncXactLSN() */
+	uint32		nreloads_checked;	/* number of reloads known at the last
+									 * failsafe check */
+	int			blocks_unpaced; /* blocks since the last call of
+								 * XLogSetAsyncXactLSN() */
 	XLogRecPtr	paced_upto;		/* the position given in that call */
 
 	/*

@@ -59,8 +59,10 @@
 #define PV_KEY_SLOTS		2
 #define PV_KEY_UNITS		3
 #define PV_KEY_STORE		4
-#define PV_KEY_STATEMENT	5	/* the statement that the leader executes, or ... */
-#define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker shows as its activity */
+#define PV_KEY_STATEMENT	5	/* the statement that the leader executes, or
+								 * ... */
+#define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker shows as its
+								 * activity */
 #define PV_KEY_BITMAPS		7
 #define PV_KEY_REGIONS		8	/* of eager scanning */
 

@@ -79,7 +79,7 @@ note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 		vis->all_visible = false;
 		state->result->recheck = true;
 		state->result->commits_end = Max(state->result->commits_end,
-										TransactionIdGetCommitLSN(xmin));
+										 TransactionIdGetCommitLSN(xmin));
 	}
 	else if (!TransactionIdPrecedes(xmin, state->self->shared->plan.cutoffs.OldestXmin))
 		vis->all_visible = false;
@@ -135,7 +135,7 @@ static inline bool
 account_hintable(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
-	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
+		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	if ((htup->t_infomask & mask) != HEAP_XMAX_INVALID ||
 		HeapTupleHeaderGetRawXmax(htup) != InvalidTransactionId ||
@@ -239,7 +239,7 @@ tuple_status(const PvPagePruneState *state, HeapTuple tuple)
  */
 static void
 classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
-			  OffsetNumber offnum)
+			   OffsetNumber offnum)
 {
 	PvPageResult *result = state->result;
 	HeapTupleData tuple;
@@ -258,7 +258,8 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			return;
 		case HEAPTUPLE_LIVE:
 			result->live_tuples++;
-			if (account_plainly_live(state, htup))	/* it may have its hint now */
+			if (account_plainly_live(state, htup))	/* it may have its hint
+													 * now */
 			{
 				result->hastup = true;
 				return;
@@ -401,7 +402,10 @@ plan_page(PvPagePruneState *state)
 	{
 		state->imaged |= pgWalUsage.wal_fpi != images;
 
-		/* Each attempt may meet another aborted transaction, but not endlessly */
+		/*
+		 * Each attempt may meet another aborted transaction, but not
+		 * endlessly
+		 */
 		if (tries > MaxHeapTuplesPerPage)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
@@ -497,7 +501,7 @@ void
 pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					 PvPageResult *result)
 {
-	PvPagePruneState	state;
+	PvPagePruneState state;
 
 	state.self = self;
 	state.buf = buf;

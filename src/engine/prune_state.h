@@ -24,7 +24,7 @@ typedef struct PvPageResult
 	int			recently_dead_tuples;
 	bool		hastup;			/* the page prevents truncation */
 	PvVisibility vis;			/* as it will be without the dead items */
-	bool		recheck;				/* a hint bit could not be set yet ... */
+	bool		recheck;		/* a hint bit could not be set yet ... */
 	XLogRecPtr	commits_end;	/* ... because WAL is not flushed up to here */
 	int			lpdead_items;
 	bool		marked_unused;	/* the dead items are already unused */
@@ -39,8 +39,8 @@ typedef struct PvPageResult
 typedef enum PvLinePointerAction
 {
 	PV_LP_STAYS,
-	PV_LP_STAYS_RECENTLY_DEAD,		/* in a HOT chain */
-	PV_LP_DEAD_IN_CHAIN,				/* decided when the HOT chain is followed */
+	PV_LP_STAYS_RECENTLY_DEAD,	/* in a HOT chain */
+	PV_LP_DEAD_IN_CHAIN,		/* decided when the HOT chain is followed */
 	PV_LP_BECOMES_DEAD,
 	PV_LP_BECOMES_REDIRECT,
 	PV_LP_BECOMES_UNUSED
@@ -77,16 +77,18 @@ typedef struct PvPagePruneState
 	bool		hinted;			/* some hint bits were set */
 
 	/* XIDs with known status */
-	TransactionId known_live_xmin; /* committed, accounted for, not to be frozen */
-	TransactionId known_dead_xmax;	/* committed, removable, in the conflict horizon */
+	TransactionId known_live_xmin;	/* committed, accounted for, not to be
+									 * frozen */
+	TransactionId known_dead_xmax;	/* committed, removable, in the conflict
+									 * horizon */
 
 	/* Trackers for this page; copied to the counters when the page is done */
 	TransactionId relfrozenxid;
 	MultiXactId relminmxid;
 
 	/*
-	 * The actions as lists.  The offsets of line pointers that become dead are
-	 * at the end of room, because they are found in descending order.
+	 * The actions as lists.  The offsets of line pointers that become dead
+	 * are at the end of room, because they are found in descending order.
 	 */
 	PvPrunePlan plan;
 	OffsetNumber room[MaxHeapTuplesPerPage];
@@ -104,7 +106,7 @@ static inline bool
 pv_tuple_is_plainly_live(HeapTupleHeader htup)
 {
 	const uint16 mask = HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID |
-	HEAP_XMAX_IS_MULTI | HEAP_MOVED;
+		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
 		HeapTupleHeaderGetRawXmax(htup) == InvalidTransactionId;
@@ -136,7 +138,7 @@ pv_forget_freezing(PvPagePruneState *state)
  */
 static inline bool
 pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup, OffsetNumber offnum,
-			  TransactionId cutoff)
+				 TransactionId cutoff)
 {
 	PvFreezePlan *plan = &state->frozen[state->nfrozen];
 	bool		totally_frozen;

@@ -82,7 +82,7 @@ void
 pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance)
 {
 	int			io_concurrency =
-	get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace);
+		get_tablespace_maintenance_io_concurrency(rel->rd_rel->reltablespace);
 
 	ahead->distance = Min(Max(io_concurrency, 1), max_distance);
 	ahead->active = io_concurrency > 0;

@@ -20,7 +20,8 @@ typedef struct PvLookahead
 {
 	int			distance;		/* blocks */
 	bool		active;
-	int			cached_run;		/* consecutive prefetches that found the block in shared buffers */
+	int			cached_run;		/* consecutive prefetches that found the block
+								 * in shared buffers */
 	int64		misses;			/* of this process, at the last check */
 	BlockNumber next;			/* the block after the last one */
 	int			run;			/* consecutive blocks up to it */

@@ -47,7 +47,8 @@ typedef struct PvReportDetails
 	int			nindexes;
 	char	  **indnames;
 	IndexBulkDeleteResult **indstats;	/* elements may be NULL */
-	int64	   *indusecs;		/* from the first process's begin to the last one's end */
+	int64	   *indusecs;		/* from the first process's begin to the last
+								 * one's end */
 	PvBtreeTail *tails;			/* of each index */
 	BlockNumber pages_remaining;
 	BlockNumber eager_pages;	/* these as in PvCounters */

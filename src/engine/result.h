@@ -18,7 +18,7 @@ typedef enum PvPhase
 	PV_PHASE_IDLE = 0,			/* between phases, or not yet begun */
 	PV_PHASE_SCAN,				/* first heap pass */
 	PV_PHASE_INDEX,				/* bulk deletion in indexes */
-	PV_PHASE_VACUUM_HEAP,				/* second heap pass */
+	PV_PHASE_VACUUM_HEAP,		/* second heap pass */
 	PV_PHASE_CLEANUP,			/* index cleanup */
 	PV_PHASE_TRUNCATE,			/* leader only */
 	PV_PHASE_DONE				/* workers exit */
@@ -35,7 +35,8 @@ typedef enum PvPhase
 typedef struct PvResult
 {
 	Oid			relid;			/* the relation vacuumed */
-	bool		by_engine;		/* false: vacuumed by core, only the usage is known */
+	bool		by_engine;		/* false: vacuumed by core, only the usage is
+								 * known */
 	int			workers_planned;
 	int			workers_launched;
 	BlockNumber pages_total;	/* at the start */

@@ -107,7 +107,8 @@ struct PvSampler
 	PvPageSums	seen;			/* pages that were visited for any reason */
 	uint64		group;			/* the group whose block is known */
 	BlockNumber wanted;
-	uint32		leaf;			/* bottom-level page of the free space map, and its buffer if the page exists */
+	uint32		leaf;			/* bottom-level page of the free space map,
+								 * and its buffer if the page exists */
 	Buffer		leafbuf;
 };
 

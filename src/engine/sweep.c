@@ -214,7 +214,7 @@ limit_pins(PvSweep *sweep, int ring_kb)
 static void
 participate(SweepShared *shared, Relation heaprel, Relation indrel)
 {
-	PvSweep	   *sweep = palloc0(sizeof(PvSweep));
+	PvSweep    *sweep = palloc0(sizeof(PvSweep));
 	BlockNumber start,
 				end;
 

@@ -33,8 +33,8 @@ typedef struct PvSweep
 	PvSweepResult counts;
 
 	/*
-	 * The current leaf page: the heap TIDs to be checked, sorted.  Those found
-	 * dead since the last deletion are stored over TIDs that have been
+	 * The current leaf page: the heap TIDs to be checked, sorted.  Those
+	 * found dead since the last deletion are stored over TIDs that have been
 	 * checked.
 	 */
 	int			ntids;
@@ -45,7 +45,8 @@ typedef struct PvSweep
 	int			npinned;
 	int			max_pinned;
 	Buffer		pinned[PV_SWEEP_PAGES_PER_HOLD];
-	int64		reads_before;	/* reads of this process when the first page was pinned */
+	int64		reads_before;	/* reads of this process when the first page
+								 * was pinned */
 	int64		max_reads;
 
 	/* For core's deletion */

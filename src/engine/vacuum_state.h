@@ -26,7 +26,8 @@ typedef struct PvVacuum
 	bool		verbose;
 	bool		instrument;
 
-	PvVacuumPlan plan;			/* copied to shared memory when the pool is created */
+	PvVacuumPlan plan;			/* copied to shared memory when the pool is
+								 * created */
 	PvParticipant leader;
 	PvPool		pool;
 
@@ -36,10 +37,12 @@ typedef struct PvVacuum
 	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
 	BlockNumber allfrozen_before;
 	int64		store_segments;
-	int64		vacuumed_before;	/* items set unused by earlier index scans' heap passes ... */
+	int64		vacuumed_before;	/* items set unused by earlier index
+									 * scans' heap passes ... */
 	int64		vacuumed_pages_before;	/* ... and the pages they were on */
-	bool		reported_eager_end;	/* the end of eager scanning was reported */
-	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this block */
+	bool		reported_eager_end; /* the end of eager scanning was reported */
+	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
+								 * block */
 
 	PvCounters	sum;			/* of all participants */
 	double		new_live_tuples;

@@ -296,7 +296,7 @@ static void
 pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 {
 	ProcessUtility_hook_type next =
-	prev_process_utility ? prev_process_utility : standard_ProcessUtility;
+		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
 
 	next(pstmt, call->queryString, call->readOnlyTree, call->context,
 		 call->params, call->queryEnv, call->dest, call->qc);
@@ -480,9 +480,9 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	List	  **creation = creation_options(stmt);
 	const PvOptions *outer = new_table_options;
 	bool		alters = IsA(stmt, AlterTableStmt) &&
-	alter_is_ours((AlterTableStmt *) stmt);
+		alter_is_ours((AlterTableStmt *) stmt);
 	bool		creates = creation != NULL &&
-	(has_ours(*creation) || is_like_all(stmt));
+		(has_ours(*creation) || is_like_all(stmt));
 	const char *maintenance;
 
 	maintenance = maintenance_command(stmt);

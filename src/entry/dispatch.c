@@ -219,7 +219,7 @@ level_of_decline(const PvChoice *choice, const VacuumParams *params)
 	{
 		const PvResult *last = &current_run->last.result;
 		bool		reported = OidIsValid(choice->toast_parent) &&
-		last->relid == choice->toast_parent && !last->by_engine;
+			last->relid == choice->toast_parent && !last->by_engine;
 
 		return reported ? DEBUG1 : NOTICE;
 	}

@@ -205,7 +205,8 @@ lock_labels_if_free(void)
 typedef struct Request
 {
 	Relation	rel;			/* or NULL */
-	Oid			relid;			/* of a TOAST table: its table, perhaps invalid */
+	Oid			relid;			/* of a TOAST table: its table, perhaps
+								 * invalid */
 	bool		is_partition;
 	PvEffectiveOptions *effective;
 	HTAB	   *labelled;

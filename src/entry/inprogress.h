@@ -16,7 +16,8 @@
 typedef struct PvInProgress
 {
 	uint64		token;			/* identifies this vacuum; never used again */
-	Oid			role;			/* the role that the process was authenticated as */
+	Oid			role;			/* the role that the process was authenticated
+								 * as */
 	bool		autovacuum;		/* the process is an autovacuum worker */
 } PvInProgress;
 

@@ -68,23 +68,23 @@ typedef struct OptionDef
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		.name = "buffer_usage_limit", .type = OPTION_NUMBER,
+		.name = "buffer_usage_limit",.type = OPTION_NUMBER,
 		.valid = "Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
-		.min = PV_MIN_BUFFER_USAGE_LIMIT, .max = PV_MAX_BUFFER_USAGE_LIMIT,
+		.min = PV_MIN_BUFFER_USAGE_LIMIT,.max = PV_MAX_BUFFER_USAGE_LIMIT,
 		.unit = GUC_UNIT_KB
 	},
 	[PV_OPTION_ENABLED] = {
-		.name = "enabled", .type = OPTION_BOOL,
+		.name = "enabled",.type = OPTION_BOOL,
 		.valid = "Valid values are \"true\" and \"false\"."
 	},
 	[PV_OPTION_WINDOW] = {
-		.name = "window", .type = OPTION_TEXT, .valid = PV_WINDOW_HINT,
+		.name = "window",.type = OPTION_TEXT,.valid = PV_WINDOW_HINT,
 		.normal_form = pv_window_normal_form
 	},
 	[PV_OPTION_WORKERS] = {
-		.name = "workers", .type = OPTION_NUMBER,
+		.name = "workers",.type = OPTION_NUMBER,
 		.valid = "Valid values are whole numbers between 0 and 1024.",
-		.min = 1, .max = MAX_PARALLEL_WORKER_LIMIT
+		.min = 1,.max = MAX_PARALLEL_WORKER_LIMIT
 	},
 };
 

@@ -30,10 +30,10 @@ typedef struct PvOptions
 {
 	bool		given[PV_NUM_OPTIONS];
 	int			value[PV_NUM_OPTIONS];	/* valid where given */
-	char	   *text[PV_NUM_OPTIONS];	/* of an option that is text, allocated
-										 * where it was set or read */
-	bool		unusable[PV_NUM_OPTIONS];	/* given, but this server cannot use
-											 * the value */
+	char	   *text[PV_NUM_OPTIONS];	/* of an option that is text,
+										 * allocated where it was set or read */
+	bool		unusable[PV_NUM_OPTIONS];	/* given, but this server cannot
+											 * use the value */
 } PvOptions;
 
 /* Nearest first. */

@@ -148,7 +148,7 @@ void
 pv_slot_take_over(PvVacuumFunction function)
 {
 	TableAmRoutine *routine =
-	unconstify(TableAmRoutine *, GetHeapamTableAmRoutine());
+		unconstify(TableAmRoutine *, GetHeapamTableAmRoutine());
 
 	Assert(process_shared_preload_libraries_in_progress);
 

@@ -59,8 +59,8 @@ typedef struct Scan
 	HTAB	   *labelled;		/* tables with options of parvacuum */
 	HTAB	   *toast;			/* ToastParent by TOAST table */
 	TransactionId catalog_horizon;
-	TransactionId horizon;		/* of tables that are no catalogs; invalid until
-								 * it is needed */
+	TransactionId horizon;		/* of tables that are no catalogs; invalid
+								 * until it is needed */
 	pg_time_t	now;
 } Scan;
 
@@ -79,10 +79,10 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 			   PvThresholds *thresholds)
 {
 	static const AutoVacOpts none = {
-		.enabled = true, .vacuum_threshold = -1, .vacuum_ins_threshold = -2,
-		.analyze_threshold = -1, .freeze_max_age = -1,
-		.multixact_freeze_max_age = -1, .vacuum_scale_factor = -1,
-		.vacuum_ins_scale_factor = -1, .analyze_scale_factor = -1
+		.enabled = true,.vacuum_threshold = -1,.vacuum_ins_threshold = -2,
+		.analyze_threshold = -1,.freeze_max_age = -1,
+		.multixact_freeze_max_age = -1,.vacuum_scale_factor = -1,
+		.vacuum_ins_scale_factor = -1,.analyze_scale_factor = -1
 	};
 	const AutoVacOpts *own = options ? options : &none;
 	int			most = pv_vacuum_max_threshold(options);

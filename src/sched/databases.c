@@ -34,7 +34,8 @@ typedef struct Database
 {
 	PvPlanDatabase known;		/* begins with the OID, which is the key */
 	bool		present;		/* when pg_database was last read */
-	int			nfailures;		/* workers that have not attached, one after the other */
+	int			nfailures;		/* workers that have not attached, one after
+								 * the other */
 } Database;
 
 static HTAB *databases = NULL;

@@ -23,7 +23,8 @@ typedef enum PvItemState
 {
 	PV_ITEM_QUEUED,
 	PV_ITEM_RUNNING,
-	PV_ITEM_WAITING				/* until the next scan of the database at least */
+	PV_ITEM_WAITING				/* until the next scan of the database at
+								 * least */
 } PvItemState;
 
 /* Why an item waits. */
@@ -50,15 +51,19 @@ typedef struct PvItem
 	BlockNumber pages;
 	PvScore		score;
 	double		priority;		/* of parvacuum_enqueue(), else 0 */
-	Oid			role;			/* that has asked for it; invalid: a scan found it */
-	PvRank		rank;			/* its place in the order, as long as it is queued */
+	Oid			role;			/* that has asked for it; invalid: a scan
+								 * found it */
+	PvRank		rank;			/* its place in the order, as long as it is
+								 * queued */
 	TimestampTz needed_since;	/* it needs a vacuum, or was last begun */
-	TimestampTz done_at;		/* offered: last vacuumed or analyzed, or PV_NEVER */
+	TimestampTz done_at;		/* offered: last vacuumed or analyzed, or
+								 * PV_NEVER */
 	TimestampTz state_since;
 	TimestampTz wait_until;		/* PV_NEVER: until the next database scan */
-	TransactionId horizon;		/* offered: the horizon now; waiting, or only to be
-								 * analyzed: that of the last vacuum */
-	double		left_dead;		/* waiting for the horizon: score.dead then, or less */
+	TransactionId horizon;		/* offered: the horizon now; waiting, or only
+								 * to be analyzed: that of the last vacuum */
+	double		left_dead;		/* waiting for the horizon: score.dead then,
+								 * or less */
 	int			worker_pid;		/* while running, else 0 */
 	uint8		state;			/* a PvItemState */
 	uint8		reason;			/* a PvWaitReason */

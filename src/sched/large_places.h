@@ -18,8 +18,8 @@ typedef struct PvLargeUse
 	int			nlarge;
 	int			ndanger;		/* of them on a table in danger of wraparound */
 	int			max_large;
-	const PvDatabaseQueue *first;	/* has the large table that is first of all;
-									 * NULL: none is queued */
+	const PvDatabaseQueue *first;	/* has the large table that is first of
+									 * all; NULL: none is queued */
 } PvLargeUse;
 
 extern void pv_large_get_use(const PvQueues *queues, int max_large, PvLargeUse *use);

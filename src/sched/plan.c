@@ -52,11 +52,14 @@ typedef struct Planner
 {
 	const PvSnapshot *snapshot;
 	PvPlan	   *plan;
-	PvQueueSummary summaries[PV_MAX_QUEUES];	/* as the actions so far leave them */
-	const PvPlanDatabase *of_summary[PV_MAX_QUEUES];	/* NULL: a database that the
-														 * launcher does not know yet */
+	PvQueueSummary summaries[PV_MAX_QUEUES];	/* as the actions so far leave
+												 * them */
+	const PvPlanDatabase *of_summary[PV_MAX_QUEUES];	/* NULL: a database that
+														 * the launcher does not
+														 * know yet */
 	PvDatabaseState *states;	/* of the databases, as the actions leave them */
-	bool		failed_is_tried;	/* a worker is on its way to one that failed */
+	bool		failed_is_tried;	/* a worker is on its way to one that
+									 * failed */
 } Planner;
 
 static void
@@ -138,7 +141,10 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 	else
 		must_wait |= view->full && (view->none_to_take || !pv_takes_queue(state));
 
-	/* one more beside others when the queue has lasted for a while, not at once */
+	/*
+	 * one more beside others when the queue has lasted for a while, not at
+	 * once
+	 */
 	if (state->nworkers > 0 &&
 		snapshot->now < database->hired_at + ramp(state->nworkers))
 		state->nqueued = 0;
@@ -301,7 +307,10 @@ launch_workers(Planner *planner, int nfree)
 		double		rank = pv_rank_database(&planner->states[i]);
 
 		if (rank >= 0)
-			ranked[n++] = (Ranked) {rank, i};
+			ranked[n++] = (Ranked)
+		{
+			rank, i
+		};
 	}
 	qsort(ranked, n, sizeof(Ranked), compare_ranked);
 	for (int i = 0; i < n && !some_left; i++)
@@ -417,7 +426,7 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 {
 	int			nworkers = snapshot->view.nworkers;
 	int			allowed = pv_workers_allowed(snapshot->nworkers, snapshot->view.nlarge);
-	Planner		planner = {.snapshot = snapshot, .plan = plan};
+	Planner		planner = {.snapshot = snapshot,.plan = plan};
 	bool		some_leave;
 
 	if (snapshot->no_process)
@@ -440,7 +449,8 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 		}
 		plan->satisfied = false;
 	}
-	else						/* others of that kind may wait for one that is tried */
+	else						/* others of that kind may wait for one that
+								 * is tried */
 		plan->satisfied = !planner.failed_is_tried;
 	pfree(planner.states);
 }

@@ -51,7 +51,8 @@ typedef struct PvQueueView
 	int			n;
 	int			nworkers;		/* but for those that cannot be ended */
 	int			nlarge;			/* on large tables */
-	bool		full;			/* a database without a queue can have none ... */
+	bool		full;			/* a database without a queue can have none
+								 * ... */
 	bool		none_to_take;	/* ... not even that of another database */
 } PvQueueView;
 
@@ -64,7 +65,8 @@ typedef struct PvPlanDatabase
 	TimestampTz due;			/* when it is to be scanned next */
 	TimestampTz hired_at;		/* when a worker was last started for it */
 	TimestampTz not_before;		/* no worker is started before */
-	bool		failed;			/* the last worker that was started did not attach */
+	bool		failed;			/* the last worker that was started did not
+								 * attach */
 } PvPlanDatabase;
 
 /* All that a plan depends on, at one moment. */
@@ -85,7 +87,8 @@ typedef enum PvActionKind
 	PV_ACTION_LAUNCH,			/* start a worker for the database */
 	PV_ACTION_REQUEST_SCAN,		/* have a worker of the database scan it */
 	PV_ACTION_ASK_TO_LEAVE,		/* have one of its workers leave */
-	PV_ACTION_CANCEL_LONGEST	/* cancel the small table that takes the longest */
+	PV_ACTION_CANCEL_LONGEST	/* cancel the small table that takes the
+								 * longest */
 } PvActionKind;
 
 typedef struct PvAction
@@ -93,7 +96,8 @@ typedef struct PvAction
 	PvActionKind kind;
 	Oid			database;
 	bool		to_scan;		/* launch: it is to scan the database first */
-	bool		takes_queue;	/* launch: it may take another database's queue */
+	bool		takes_queue;	/* launch: it may take another database's
+								 * queue */
 } PvAction;
 
 /* A plan has no more actions than this. */
@@ -115,7 +119,8 @@ extern void pv_plan(const PvSnapshot *snapshot, PvPlan *plan);
 /* What is left when the actions have been carried out. */
 typedef struct PvOutcome
 {
-	bool		satisfied;		/* as the plan has it, and all actions succeeded */
+	bool		satisfied;		/* as the plan has it, and all actions
+								 * succeeded */
 	bool		busy;			/* another worker could begin with something */
 	bool		expected;		/* a worker was started and has not attached */
 } PvOutcome;

@@ -386,8 +386,11 @@ danger_of_database(const PvDatabaseState *state)
 	double		waited = state->scan_pending ? 0 : (double) state->overdue / LONGEST_WAIT;
 	double		danger = Max(state->age, waited);
 
-	/* It is not known how many tables there are in danger.  But they may all wait for an old
-	 * snapshot to end, so other databases do not come after such ones for ever. */
+	/*
+	 * It is not known how many tables there are in danger.  But they may all
+	 * wait for an old snapshot to end, so other databases do not come after
+	 * such ones for ever.
+	 */
 	if (state->age > 1 && waited > 0)
 		danger = state->age + FACTOR_OF_AGE * waited;
 	if (state->nqueued > 0 && state->top_score > 1)

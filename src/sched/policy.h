@@ -19,7 +19,8 @@
 /* A table, materialized view or TOAST table at some moment. */
 typedef struct PvTableState
 {
-	bool		counted;		/* the statistics have it; else there are no counts */
+	bool		counted;		/* the statistics have it; else there are no
+								 * counts */
 	double		dead;			/* dead rows by the statistics */
 	double		inserted;		/* since the last vacuum */
 	double		modified;		/* since the last analyze */
@@ -44,7 +45,8 @@ typedef struct PvThresholds
 	int64		multixact_freeze_max_age;
 	int64		failsafe_age;
 	int64		multixact_failsafe_age;
-	int64		danger_age;		/* the server's freeze_max_age, whatever the table's is */
+	int64		danger_age;		/* the server's freeze_max_age, whatever the
+								 * table's is */
 	int64		multixact_danger_age;
 } PvThresholds;
 
@@ -56,11 +58,13 @@ typedef struct PvScore
 	double		modified;
 	double		xid;
 	double		mxid;
-	double		total;			/* the greatest of those that are to be acted on */
+	double		total;			/* the greatest of those that are to be acted
+								 * on */
 	bool		vacuum;
 	bool		analyze;
 	bool		wraparound;		/* vacuum it because of its age */
-	bool		danger;			/* its age is too old by the server's settings, too */
+	bool		danger;			/* its age is too old by the server's
+								 * settings, too */
 } PvScore;
 
 /* A table's place in the order in which tables are vacuumed. */
@@ -87,7 +91,8 @@ extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
 /* It is doubled for each of these periods, in microseconds, that the table waits.  So no
  * table is overtaken by one that came to need a vacuum more than PV_LONGEST_LEAD later. */
 #define PV_DOUBLED_AFTER		(5 * INT64CONST(60000000))
-#define PV_LONGEST_LEAD			(12 * PV_DOUBLED_AFTER)	/* 4096 is 2 to the power of 12 */
+#define PV_LONGEST_LEAD			(12 * PV_DOUBLED_AFTER) /* 4096 is 2 to the
+														 * power of 12 */
 
 /* The default of parvacuum_enqueue(), and the highest priority that a role without
  * maintenance rights on all tables can give. */
@@ -131,9 +136,10 @@ typedef struct PvLargeState
 	int			ndanger;		/* of them on one in danger of wraparound */
 	int			max_large;		/* as pv_max_large() has it */
 	bool		in_danger;		/* the first large table of the database is */
-	bool		behind_other;	/* another database has one that goes before it */
-	int64		kept;			/* microseconds that the last place has been kept for
-								 * that database */
+	bool		behind_other;	/* another database has one that goes before
+								 * it */
+	int64		kept;			/* microseconds that the last place has been
+								 * kept for that database */
 } PvLargeState;
 
 typedef enum PvLargePlace
@@ -172,9 +178,11 @@ extern int	pv_processes_wanted(const PvProcesses *processes);
 /* What the launcher knows of a database. */
 typedef struct PvDatabaseState
 {
-	double		age;			/* the greater of its two ages, each as a share of the
-								 * one that tables are vacuumed for */
-	double		top_score;		/* the urgency of the first queued table; 0: none is */
+	double		age;			/* the greater of its two ages, each as a
+								 * share of the one that tables are vacuumed
+								 * for */
+	double		top_score;		/* the urgency of the first queued table; 0:
+								 * none is */
 	bool		top_danger;		/* that table is in danger of wraparound */
 	int			nqueued;
 	int			nworkers;

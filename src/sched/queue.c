@@ -496,8 +496,8 @@ pv_queue_should_leave(void)
 }
 
 /*
- * Is pg_database to be updated, since the queue has been worked off?  One worker is told
- * so, and must do it or call pv_queue_return_update().  Other workers of the database
+ * Is pg_database to be updated, since the queue has been worked off?  The answer is yes
+ * for one worker, which must do it or call pv_queue_return_update().  Other workers of the database
  * must be idle, unless that does not matter.  It is so after each requested scan, even
  * if nothing was vacuumed: the oldest table may have been dropped.
  */

@@ -104,8 +104,8 @@ PvEnqueueResult
 pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority, Oid role,
 				 bool limited)
 {
-	PvItem		item = {.key = {MyDatabaseId, relid}, .toast_parent = toast_parent,
-	.pages = pages, .priority = priority, .role = role};
+	PvItem		item = {.key = {MyDatabaseId, relid},.toast_parent = toast_parent,
+	.pages = pages,.priority = priority,.role = role};
 	PvEnqueueResult result = PV_ENQUEUE_FULL;
 	PvDatabaseQueue *queue;
 	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);

@@ -192,7 +192,10 @@ pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	entry->item.pages = item->pages;
 	entry->item.only_analyze = item->only_analyze;
 
-	/* by the worker's copy: later requests do not make this vacuum more urgent */
+	/*
+	 * by the worker's copy: later requests do not make this vacuum more
+	 * urgent
+	 */
 	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.not_completed,
 				  &rank);
 	slot->on_danger = rank.danger;

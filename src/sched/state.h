@@ -69,8 +69,8 @@ typedef struct PvHolder
 {
 	PvHolderKey key;
 	int			nentries;
-	pairingheap_node *evictable;	/* entries that are not running, the first to
-									 * be evicted on top */
+	pairingheap_node *evictable;	/* entries that are not running, the first
+									 * to be evicted on top */
 	uint32		joined;			/* roles: the order in which they came */
 	pairingheap_node node;		/* roles: in the queue's heap */
 } PvHolder;
@@ -79,9 +79,11 @@ typedef struct PvHolder
 typedef struct PvQueueEntry
 {
 	PvItem		item;
-	uint32		seen;			/* the last scan of its queue that has offered it */
-	bool		placed;			/* it is in the heaps that its state, size, rank and
-								 * holder require; none of these is changed then */
+	uint32		seen;			/* the last scan of its queue that has offered
+								 * it */
+	bool		placed;			/* it is in the heaps that its state, size,
+								 * rank and holder require; none of these is
+								 * changed then */
 	PvHolder   *holder;
 	pairingheap_node queue_node;	/* while queued */
 	pairingheap_node holder_node;	/* while not running */
@@ -96,9 +98,11 @@ typedef struct PvQueueEntry
 typedef struct PvScanProgress
 {
 	Oid			database;		/* invalid: none */
-	bool		evicted;		/* tables that had had their turn were evicted: the
-								 * scan then skips all up to the cursor */
-	TimestampTz since;			/* start of the first of these scans, or PV_NEVER */
+	bool		evicted;		/* tables that had had their turn were
+								 * evicted: the scan then skips all up to the
+								 * cursor */
+	TimestampTz since;			/* start of the first of these scans, or
+								 * PV_NEVER */
 	bool		cursor_danger;	/* the last table that these scans have queued */
 	double		cursor_score;
 	Oid			cursor_relid;
@@ -121,8 +125,8 @@ typedef struct PvDatabaseQueue
 	/* holders */
 	int			nrequests;		/* entries that a role has asked for */
 	PvHolder	found;			/* the scans of the database */
-	pairingheap_node *requesters;	/* the roles; the one that is to give up an
-									 * entry is on top */
+	pairingheap_node *requesters;	/* the roles; the one that is to give up
+									 * an entry is on top */
 	uint32		next_joined;
 
 	/* database scans */
@@ -132,8 +136,10 @@ typedef struct PvDatabaseQueue
 	TimestampTz scanned_at;		/* end of the last requested scan, or PV_NEVER */
 	int64		scan_used;		/* microseconds of CPU time that it took */
 	bool		nothing;		/* it found that no table has opted in */
-	bool		incomplete;		/* the last scan could not queue all it has found */
-	bool		reported_full;		/* that was reported, and has not changed since */
+	bool		incomplete;		/* the last scan could not queue all it has
+								 * found */
+	bool		reported_full;	/* that was reported, and has not changed
+								 * since */
 	bool		goes_on;		/* the current scan continues the last one */
 	bool		new_pass;		/* the current scan was requested */
 	PvScanProgress progress;
@@ -151,8 +157,8 @@ typedef struct PvWorkerSlot
 	bool		leave;			/* it is to leave after the current table */
 	bool		scanning;
 	bool		queued_some;	/* the current scan has queued something */
-	bool		nothing;		/* the current scan finds that no table has opted
-								 * in; only the worker itself uses this */
+	bool		nothing;		/* the current scan finds that no table has
+								 * opted in; only the worker itself uses this */
 	bool		has_begun;		/* it has taken a table */
 
 	/* the table that it is at */
@@ -163,8 +169,8 @@ typedef struct PvWorkerSlot
 	bool		on_danger;		/* the table is in danger of wraparound */
 	PvItemKey	at;
 	bool		looked;			/* it has rechecked the table */
-	bool		cancel_asked;	/* before the recheck, unless that finds that the
-								 * vacuum prevents wraparound */
+	bool		cancel_asked;	/* before the recheck, unless that finds that
+								 * the vacuum prevents wraparound */
 	TimestampTz canceled_at;	/* PV_NEVER: it was not */
 } PvWorkerSlot;
 
@@ -175,8 +181,8 @@ typedef struct PvQueueShared
 
 	uint32		next_token;
 	int			nentries;		/* of all queues */
-	Oid			kept_for;		/* the database that the last place for a large
-								 * table is kept for; invalid: none */
+	Oid			kept_for;		/* the database that the last place for a
+								 * large table is kept for; invalid: none */
 	TimestampTz kept_since;
 	int			next_saved;		/* is overwritten next */
 	PvScanProgress saved[PV_MAX_SAVED_SCANS];	/* databases without a queue */

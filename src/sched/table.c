@@ -17,7 +17,7 @@
  * They do not go through core's vacuum(), for these reasons:
  *
  *	- it sets the cost balance to 0 before and after, so what is still to be slept
- *	  off is forgotten at each call
+ *	  off is lost at each call
  *	- it takes the limits of vacuum_cost_* (from PG 16 on by VacuumUpdateCosts()),
  *	  not those of the scheduler, and turns the delay off at the end
  *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid; the
@@ -254,7 +254,10 @@ choose_params(PvTableWork *work, Relation rel)
 		own->log_min_duration : Log_autovacuum_min_duration;
 	params->truncate = VACOPTVALUE_AUTO;
 
-	/* no workers if core's engine does it, as in autovacuum; ours decides itself */
+	/*
+	 * no workers if core's engine does it, as in autovacuum; ours decides
+	 * itself
+	 */
 	params->nworkers = -1;
 	pv_choose_eager_failure_rate(params, rel);
 
@@ -456,7 +459,8 @@ commit_vacuum(void)
 /* How the first transaction has ended */
 typedef enum VacuumOutcome
 {
-	OUTCOME_DONE,				/* vacuumed, if that was needed; ANALYZE is next */
+	OUTCOME_DONE,				/* vacuumed, if that was needed; ANALYZE is
+								 * next */
 	OUTCOME_SKIPPED,			/* nothing is to be done now */
 	OUTCOME_PUT_BACK			/* another table goes first */
 } VacuumOutcome;

@@ -46,7 +46,7 @@ is_free_soon(const PvQueues *queues, const PvWorkerSlot *slot)
 		  TimestampDifferenceExceeds(slot->busy_since, queues->now, PV_LATE_AFTER_MS));
 }
 
-/* Is it at a small table, and has not been told to give it up? */
+/* Does it vacuum a small table, and was not cancelled there? */
 static bool
 is_at_small(const PvWorkerSlot *slot)
 {

@@ -60,7 +60,8 @@ typedef struct Request
 {
 	ReturnSetInfo *rsinfo;
 	double		priority;
-	bool		limited;		/* the role may only have its share of the queue */
+	bool		limited;		/* the role may only have its share of the
+								 * queue */
 	bool		has_place;		/* there was a place for a relation */
 	bool		reported;		/* that there was no place for another one */
 } Request;

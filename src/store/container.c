@@ -333,7 +333,7 @@ is_uniform(const PvSegmentBuild *build)
 static PvSegmentPlan
 plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 {
-	PvSegmentPlan	plan = {layout, head + build->used, head};
+	PvSegmentPlan plan = {layout, head + build->used, head};
 
 	return plan;
 }
@@ -342,8 +342,8 @@ plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 static PvSegmentPlan
 plan_direct(const PvSegmentBuild *build)
 {
-	PvSegmentPlan	plan = plan_locators(build, PV_SEG_DIRECT,
-										 sizeof(PvDirectSegment));
+	PvSegmentPlan plan = plan_locators(build, PV_SEG_DIRECT,
+									   sizeof(PvDirectSegment));
 
 	if (build->nblocks < PV_SEGMENT_BLOCKS && build->used > 0)
 		plan.bytes += PV_EMPTY_BYTES;
@@ -356,7 +356,7 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 			int nrows)
 {
 	int			stride = build->max_byte - build->min_byte + 1;
-	PvSegmentPlan	plan = {layout, head + nrows * stride, 0};
+	PvSegmentPlan plan = {layout, head + nrows * stride, 0};
 
 	return plan;
 }
@@ -373,8 +373,8 @@ PvSegmentPlan
 pv_segment_plan(const PvSegmentBuild *build)
 {
 	static const PvSegmentPlan in_entry = {PV_SEG_INLINE, 0, 0};
-	PvSegmentPlan	locators;
-	PvSegmentPlan	matrix;
+	PvSegmentPlan locators;
+	PvSegmentPlan matrix;
 
 	if (build->nblocks == 1 && (build->locators[0] & PV_LOCATOR_RUN))
 		return in_entry;

@@ -299,7 +299,8 @@ typedef struct PvRankedSegment
 {
 	uint64		present[2];
 	uint16		below;
-	uint16		locators[FLEXIBLE_ARRAY_MEMBER];	/* followed by the containers */
+	uint16		locators[FLEXIBLE_ARRAY_MEMBER];	/* followed by the
+													 * containers */
 } PvRankedSegment;
 
 typedef struct PvDirectSegment

@@ -58,7 +58,8 @@
 #define LOCAL_GRAIN			((Size) 2048)
 #define SHARED_GRAIN		((Size) 4096)
 #define SEGMENT_MIN_BYTES	((Size) 64 * 1024)
-#define GROWTH				4	/* a new extent is 1/GROWTH of the memory so far */
+#define GROWTH				4	/* a new extent is 1/GROWTH of the memory so
+								 * far */
 
 /* A chunk is this part of its extent, so that all participants get some. */
 #define CHUNK_SHARE			16

@@ -61,8 +61,8 @@ typedef struct PvSpace
 	bool		local;			/* extents are in local memory */
 	MemoryContext context;		/* of these, if local */
 	ResourceOwner owner;		/* of mapped extents, if shared */
-	bool		leaves_with_segment;	/* detaching from the DSM segment of the
-										 * shared part ends the use */
+	bool		leaves_with_segment;	/* detaching from the DSM segment of
+										 * the shared part ends the use */
 	char	   *home;			/* the extent without a DSM segment of its own */
 	char	   *extents[PV_MAX_EXTENTS];	/* addresses, NULL if not mapped */
 } PvSpace;

@@ -6,7 +6,7 @@
  * Core gives each autovacuum worker a part of the cost limit.  Each sleeps for
  * its own part, after the work, and begins anew with every table.  So the time
  * that the work itself takes does not count, and what is left at the end of a
- * table is forgotten.
+ * table is lost.
  *
  * Here all processes charge one balance.  It is a point in time: at the
  * configured rate, the cost units used so far are used up until then.  A process

@@ -93,7 +93,7 @@ static struct
 	bool		valid;
 	double		delay;
 	int			limit;
-} saved;
+}			saved;
 
 
 /* ----------------------------------------------------------------

@@ -54,7 +54,7 @@ static struct
 	PvOwnCosts	owns;			/* what the table's options have fixed */
 	int			nworkers;		/* autovacuum workers at work; 0: not counted */
 	uint32		nrefreshes;
-} leader;
+}			leader;
 
 /* What a page costs by the settings, while it counts several times */
 static struct
@@ -63,7 +63,7 @@ static struct
 	int			hit;
 	int			miss;
 	int			dirty;
-} page_cost;
+}			page_cost;
 
 /*
  * The limits that the configuration, as this process knows it, gives to

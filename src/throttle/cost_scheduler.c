@@ -73,7 +73,7 @@ static struct
 	bool		sleep_is_due;	/* what was charged is to be slept off */
 	bool		more_is_due;	/* ... and more than that sleep */
 	BufferUsage flushed;		/* used at the last flush, by pgBufferUsage */
-} me;
+}			me;
 
 Size
 pv_cost_shmem_size(void)

@@ -82,7 +82,7 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 	int64		lowest = PG_INT64_MAX,
 				highest = 0,
 				longest = 0;
-	PvCostBalance	account;
+	PvCostBalance account;
 	Datum		values[4];
 	bool		nulls[4] = {0};
 	TupleDesc	desc;
@@ -129,7 +129,7 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 
 typedef struct PayersShared
 {
-	PvCostBalance	account;
+	PvCostBalance account;
 	int			ncharges;
 	int64		units;
 	int64		rate;

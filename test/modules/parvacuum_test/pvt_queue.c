@@ -42,7 +42,7 @@ allocate(Size size)
 static void
 make_hash(HTAB **hash, const char *name, long size, Size keysize, Size entrysize)
 {
-	HASHCTL		info = {.keysize = keysize, .entrysize = entrysize, .alloc = allocate};
+	HASHCTL		info = {.keysize = keysize,.entrysize = entrysize,.alloc = allocate};
 	HASH_SEQ_STATUS status;
 	void	   *entry;
 
@@ -191,7 +191,7 @@ PvEnqueueResult
 pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages, double priority, Oid role,
 				  bool limited)
 {
-	PvItem		item = {.key = {database, relid}, .pages = pages, .priority = priority,
+	PvItem		item = {.key = {database, relid},.pages = pages,.priority = priority,
 	.role = role};
 	PvDatabaseQueue *queue = make_queue(database, false);
 	PvEnqueueResult result;

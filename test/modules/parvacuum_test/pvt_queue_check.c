@@ -217,7 +217,7 @@ pvt_queue_check(void)
 		nholders += check_holders(&pvt_queues.shared->queues[i]);
 		for (int j = 0; j < i; j++)
 			pvt_check(!OidIsValid(pvt_queues.shared->queues[i].database) ||
-				  pvt_queues.shared->queues[i].database != pvt_queues.shared->queues[j].database);
+					  pvt_queues.shared->queues[i].database != pvt_queues.shared->queues[j].database);
 		n += check_queue(i);
 	}
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
@@ -281,9 +281,9 @@ find_best(int worker, int max_large)
 	nlarge = use.nlarge;
 	ndanger = use.ndanger;
 	pvt_check(!allowed || nlarge < max_large ||
-		  (large != NULL && large->item.rank.danger && ndanger < max_large));
+			  (large != NULL && large->item.rank.danger && ndanger < max_large));
 	pvt_check(allowed || nlarge >= max_large ||
-		  (nlarge == max_large - 1 && !pv_entries_goes_before(large, best_large(NULL))));
+			  (nlarge == max_large - 1 && !pv_entries_goes_before(large, best_large(NULL))));
 	pvt_check(allowed || large == NULL || !large->item.rank.danger || ndanger >= max_large);
 	dlist_foreach(iter, &queue->entries)
 	{

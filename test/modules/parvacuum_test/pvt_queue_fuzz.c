@@ -148,7 +148,7 @@ fuzz_others(void)
 			takes = up_to(3) == 0;
 			worker = pvt_queue_hire(database, up_to(1), takes);
 			pvt_check((worker >= 0) ==
-				  (has_place && (has_queue || !view.full || (takes && !view.none_to_take))));
+					  (has_place && (has_queue || !view.full || (takes && !view.none_to_take))));
 			break;
 		case 2:
 			worker = random_worker(false);

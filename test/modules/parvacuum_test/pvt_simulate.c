@@ -37,7 +37,8 @@ PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
 #define NAPTIME					(60 * SECOND)
 #define MAX_AGE					INT64CONST(200000000)
 
-#define QUIET_TABLES			4	/* of each database; the first comes to a dangerous age */
+#define QUIET_TABLES			4	/* of each database; the first comes to a
+									 * dangerous age */
 #define HOT_TABLES				40
 #define FAILING_TABLES			5	/* of them */
 #define LARGE_TABLES			2	/* of them, others */
