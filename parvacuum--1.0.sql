@@ -3,7 +3,7 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION parvacuum" to load this file. \quit
 
--- A warning where the library is not preloaded, with the line for postgresql.conf
+-- Warn if the library is not preloaded, with the line for postgresql.conf.
 
 CREATE FUNCTION parvacuum_check_preloaded() RETURNS void
 AS 'MODULE_PATHNAME', 'parvacuum_check_preloaded'
@@ -11,7 +11,7 @@ LANGUAGE C;
 SELECT parvacuum_check_preloaded();
 DROP FUNCTION parvacuum_check_preloaded();
 
--- Rights are checked inside, by VACUUM's rule, so everybody may execute both.
+-- PUBLIC may execute both.  They check the same rights as VACUUM.
 
 CREATE FUNCTION parvacuum_run(
     rel regclass,
@@ -58,7 +58,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own, and return a row for each table and TOAST table vacuumed; tuples_remaining does not count dead rows, which are in tuples_recently_dead and tuples_missed, and is an estimate where tuples_remaining_estimated says so; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
+'vacuum a table in parallel in a background leader, and return a row for each table and TOAST table vacuumed; tuples_remaining does not count dead rows, which are in tuples_recently_dead and tuples_missed, and is an estimate where tuples_remaining_estimated says so; the caller''s snapshot holds back the removal of dead rows for the whole run, so use CALL parvacuum() for long runs';
 
 CREATE PROCEDURE parvacuum(
     rel regclass,
@@ -74,7 +74,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own; commits first and waits without a snapshot, and reports each table and TOAST table vacuumed in a notice';
+'vacuum a table in parallel in a background leader; commits first, waits without a snapshot, and reports each table and TOAST table vacuumed in a notice';
 
 CREATE FUNCTION parvacuum_sweep(
     index regclass,
@@ -91,17 +91,17 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000;
 
 COMMENT ON FUNCTION parvacuum_sweep(regclass, int) IS
-'delete dead versions from the leaf pages of a B-tree, so that inserts need not split them; does without a vacuum, beside reads and writes, and leaves what this transaction''s snapshot might see';
+'delete dead versions from the leaf pages of a B-tree, so that inserts need not split them; runs concurrently with reads and writes, and keeps the versions that this transaction''s snapshot might see';
 
 CREATE PROCEDURE parvacuum_sweep_index(index regclass)
 AS 'MODULE_PATHNAME', 'parvacuum_sweep_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
-'as parvacuum_sweep(), by one process; commits first, takes a new snapshot every few pages, and has none while vacuum_cost_delay lets it sleep, so that a sweep of a large index, or a slow one, does not hold back the removal of dead rows';
+'as parvacuum_sweep(), with one process; commits first, takes a new snapshot every few pages, and has none while it sleeps for vacuum_cost_delay, so that a long sweep does not hold back the removal of dead rows';
 
--- What vacuums are doing, with the pages of B-trees.  Not built on core's view,
--- whose columns change between major versions, which pg_upgrade would not survive.
+-- Progress of vacuums, with the pages of B-trees.  The view does not use core's
+-- view, whose columns change between major versions: pg_upgrade would fail.
 
 CREATE VIEW parvacuum_progress AS
 SELECT pid,
@@ -123,11 +123,11 @@ SELECT pid,
 FROM pg_catalog.pg_stat_get_progress_info('VACUUM');
 
 COMMENT ON VIEW parvacuum_progress IS
-'running vacuums, as in pg_stat_progress_vacuum, and how many pages of the B-trees that several processes vacuum together have been visited in this phase; of vacuums by other roles only members of pg_read_all_stats see more than pid and datid';
+'running vacuums, as in pg_stat_progress_vacuum, and how many pages of the B-trees that several processes vacuum together have been visited in this phase; only members of pg_read_all_stats see more than pid and datid of vacuums by other roles';
 
 GRANT SELECT ON parvacuum_progress TO PUBLIC;
 
--- Options of tables.  Anybody may read them, as everybody may read reloptions.
+-- Options of tables.  All roles may read them, as they may read reloptions.
 
 CREATE FUNCTION parvacuum_table_options(
     rel regclass,
@@ -144,7 +144,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_table_options'
 LANGUAGE C STABLE PARALLEL SAFE STRICT;
 
 COMMENT ON FUNCTION parvacuum_table_options(regclass) IS
-'the parvacuum options that hold for a table, where each comes from, and why parvacuum would leave the table to PostgreSQL''s own VACUUM although it is enabled';
+'the parvacuum options that apply to a table, where each comes from, and why PostgreSQL''s own VACUUM would vacuum the table although parvacuum is enabled for it';
 
 CREATE VIEW parvacuum_tables AS
 SELECT c.oid::pg_catalog.regclass AS relid,
@@ -166,7 +166,7 @@ WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,m}'::"char"[])
   AND c.relnamespace OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.regnamespace;
 
 COMMENT ON VIEW parvacuum_tables IS
-'every table with the parvacuum options that hold for it, and where each comes from: table, ancestor, database, another source of the setting of the same name, or default';
+'all tables with the parvacuum options that apply to them, and where each option comes from: table, ancestor, database, another source of the setting of the same name, or default';
 
 GRANT SELECT ON parvacuum_tables TO PUBLIC;
 
@@ -175,7 +175,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_reset_options'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION parvacuum_reset_options() IS
-'remove the parvacuum options of all tables of this database, and return how many tables had some; for the owner of the database and superusers';
+'remove the parvacuum options of all tables of this database, and return the number of tables that had any; for the owner of the database and superusers';
 
 -- The scheduler.
 
@@ -203,7 +203,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_queue_items'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_queue_items() IS
-'the tables that the scheduler is to vacuum, or is at: for members of pg_read_all_stats in all databases, for others in the current one and without pid';
+'tables that the scheduler has queued, is vacuuming, or has put off; members of pg_read_all_stats see those of all databases, other roles those of the current database, without pid';
 
 CREATE VIEW parvacuum_queue AS
 SELECT d.datname,
@@ -214,12 +214,12 @@ FROM parvacuum_queue_items() q
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
 
 COMMENT ON VIEW parvacuum_queue IS
-'the tables that the scheduler is to vacuum or is at: state, since when, by whom, what it waits for, and its score, which is the greatest of the parts, each a ratio of a count or an age to the threshold at which it has to be vacuumed; small tables have some advantage; only members of pg_read_all_stats see other databases'' tables, and pid';
+'tables that the scheduler has queued, is vacuuming, or has put off, with their state and score; the score is the greatest of its parts, each of which is the ratio of a count or an age to the threshold for a vacuum or an analyze, with an advantage for small tables; only members of pg_read_all_stats see tables of other databases, and pid';
 
 GRANT SELECT ON parvacuum_queue TO PUBLIC;
 
 CREATE FUNCTION parvacuum_scheduler_stats(
-    OUT passes bigint,
+    OUT database_scans bigint,
     OUT vacuums bigint,
     OUT analyzes bigint,
     OUT not_needed bigint,
@@ -236,7 +236,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_scheduler_stats'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_scheduler_stats() IS
-'what the scheduler has done since the server started: passes over databases, tables vacuumed and analyzed, tables that needed nothing any more when their turn came, tables put off because the dead rows may still be seen, outside of their window, or while locked, errors, passes that found the queue full, cost units used, and the cost units per second allowed now, 0 for no limit; how often max_worker_processes left no place for one of its processes, and how many runs of parvacuum_run() and CALL parvacuum() were refused for want of one or by parvacuum.max_runs';
+'counters of the scheduler since server start: database scans, tables vacuumed and analyzed, tables that needed nothing any more when their turn came, tables put off because their dead rows may still be seen, because their window is closed, or because they were locked, errors, database scans that found the queue full, cost units used, cost units per second allowed now (0 for no limit), attempts to start a process for which max_worker_processes left no place, and runs of parvacuum_run() and CALL parvacuum() that were refused because there was no process or by parvacuum.max_runs';
 
 CREATE FUNCTION parvacuum_cancel(pid int)
 RETURNS bool
@@ -244,7 +244,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_cancel_pid'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(int) IS
-'has a process of parvacuum give up the table that it is at: a scheduler worker, which goes on with another table, or the process that vacuums for parvacuum_run() or CALL parvacuum(); true if it was at something and was told to';
+'cancel what a process of parvacuum is doing: a scheduler worker gives up its table and continues with another one, a background leader gives up its run; returns true if there was something to cancel';
 
 CREATE FUNCTION parvacuum_cancel(rel regclass)
 RETURNS bool
@@ -252,16 +252,16 @@ AS 'MODULE_PATHNAME', 'parvacuum_cancel_table'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(regclass) IS
-'cancels any vacuum of a table by parvacuum: of the scheduler, out of whose queue the table is taken until the next pass over the database, of a parvacuum_run() or CALL parvacuum() that is at the table or was asked for it, and of a VACUUM command or an autovacuum worker, for which the rights of pg_cancel_backend() are needed; true if there was any.  What PostgreSQL''s own code vacuums is left alone';
+'cancel each vacuum of a table by parvacuum: by the scheduler, which also takes the table out of its queue until the next database scan, by a run of parvacuum_run() or CALL parvacuum() that is vacuuming the table or has named it, and by a VACUUM command or an autovacuum worker, subject to the rights of pg_cancel_backend(); returns true if there was something to cancel; vacuums by PostgreSQL''s own code are not affected';
 
--- So that a name in quotes is a table's.
+-- With this variant, a quoted name is taken for the name of a table.
 CREATE FUNCTION parvacuum_cancel(name text)
 RETURNS bool
 AS 'MODULE_PATHNAME', 'parvacuum_cancel_name'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION parvacuum_cancel(text) IS
-'as parvacuum_cancel(regclass), for the table of that name';
+'as parvacuum_cancel(regclass), for the table with this name';
 
 CREATE FUNCTION parvacuum_enqueue(
     rel regclass,
@@ -274,7 +274,7 @@ LANGUAGE C VOLATILE CALLED ON NULL INPUT
 ROWS 2;
 
 COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
-'has the scheduler vacuum a table, or all partitions of one, whether it needs it or not and outside of its window, too, as if this priority were its score; tables in danger of wraparound come first.  A row for each table and TOAST table says what became of it: queued, already queued (a higher priority is not lowered), priority raised, being vacuumed and queued again, no place, permission denied, temporary';
+'request that the scheduler vacuum a table, or all partitions of a partitioned table, whether it needs it or not and outside of its window, too, with the priority in place of a score; tables in danger of wraparound still go first; returns a row for each table and TOAST table that says what happened to it: queued, already queued (with this priority or a higher one), priority raised, being vacuumed and queued again, no place, permission denied, or temporary';
 
 COMMENT ON EXTENSION parvacuum IS
 'vacuum tables with several processes in every phase';

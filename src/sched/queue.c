@@ -253,7 +253,7 @@ pv_queue_shmem_startup(void)
 			dlist_init(&shared->queues[i].requesters);
 		}
 		pg_atomic_init_u32(&shared->nworkers, 0);
-		pg_atomic_init_u64(&shared->counters.passes, 0);
+		pg_atomic_init_u64(&shared->counters.database_scans, 0);
 		pg_atomic_init_u64(&shared->counters.vacuums, 0);
 		pg_atomic_init_u64(&shared->counters.analyzes, 0);
 		pg_atomic_init_u64(&shared->counters.not_needed, 0);
@@ -1622,7 +1622,7 @@ pv_queue_end_scan(bool complete, int64 used)
 	queue->incomplete |= !complete && me->queued_some;
 	tell = !complete && !queue->reported_full;
 	queue->reported_full = !complete;
-	pg_atomic_fetch_add_u64(&shared->counters.passes, 1);
+	pg_atomic_fetch_add_u64(&shared->counters.database_scans, 1);
 	if (!complete)
 		pg_atomic_fetch_add_u64(&shared->counters.queue_full, 1);
 	wake_launcher();

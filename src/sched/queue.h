@@ -98,7 +98,7 @@ typedef enum PvWithdrawn
 /* Counted since the server started; read without a lock. */
 typedef struct PvSchedulerCounters
 {
-	pg_atomic_uint64 passes;
+	pg_atomic_uint64 database_scans;
 	pg_atomic_uint64 vacuums;
 	pg_atomic_uint64 analyzes;
 	pg_atomic_uint64 not_needed;	/* any more, when their turn came */

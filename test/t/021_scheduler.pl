@@ -126,7 +126,7 @@ my ($count, $pid, $begun);
 
 sql('CREATE TABLE bell (i int) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)',
 	'INSERT INTO bell VALUES (0)');
-is(stat_of('passes'), 0, 'the scheduler is off by default');
+is(stat_of('database_scans'), 0, 'the scheduler is off by default');
 
 #
 # What needs something, and what that is.  Each table has 1000 rows, just
@@ -538,9 +538,9 @@ speed(0);
 
 # A shorter naptime holds from now on.
 ok(pv_await($node, $active, 0), 'the queue is empty');
-my $passes = stat_of('passes');
+my $passes = stat_of('database_scans');
 naptime(1);
-ok(pv_await($node, "SELECT passes > $passes FROM parvacuum_scheduler_stats()", 'true'), 'a shorter naptime holds at once');
+ok(pv_await($node, "SELECT database_scans > $passes FROM parvacuum_scheduler_stats()", 'true'), 'a shorter naptime holds at once');
 round_of();
 
 #
@@ -823,9 +823,9 @@ $from = -s $node->logfile;
 reload_with(track_counts => 'off');
 ok($node->wait_for_log(qr/WARNING: .*parvacuum's scheduler vacuums tables only for their age/, $from), 'nothing is counted: the log says what that means');
 sql('ALTER TABLE uncounted SET (autovacuum_enabled = on)');
-my $until = stat_of('passes + 3');
+my $until = stat_of('database_scans + 3');
 my $so_far = stat_of('vacuums');
-ok(pv_await($node, "SELECT passes >= $until FROM parvacuum_scheduler_stats()", 'true'), 'nothing is counted: passes go on');
+ok(pv_await($node, "SELECT database_scans >= $until FROM parvacuum_scheduler_stats()", 'true'), 'nothing is counted: passes go on');
 is(stat_of('vacuums'), $so_far, 'nothing is counted: nothing is vacuumed by old counts');
 reload_with(track_counts => 'on');
 until_vacuumed('uncounted', 1, 'it is counted again, and what was then counts');

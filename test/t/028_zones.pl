@@ -86,12 +86,12 @@ ok(pv_await($node, qq{SELECT vacuum_count + autovacuum_count > $before FROM pg_s
 like(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/, 'with a warning');
 
 # Each pass is a process of its own, and autovacuum's are others; all together warn once.
-$before = sql('SELECT passes FROM parvacuum_scheduler_stats()');
-ok(pv_await($node, "SELECT passes >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'some passes later');
+$before = sql('SELECT database_scans FROM parvacuum_scheduler_stats()');
+ok(pv_await($node, "SELECT database_scans >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'some passes later');
 is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'that was said once');
 $offset = -s $node->logfile;
 sql(q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, window="00:00-00:02 Mars/Olympus"'});
-ok(pv_await($node, "SELECT passes >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'some passes after a change');
+ok(pv_await($node, "SELECT database_scans >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'some passes after a change');
 is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'it was said once more');
 
 pv_no_crash($node, 'the server');

@@ -182,7 +182,7 @@ is(log_has(q{WARNING:  .*parvacuum's launcher cannot be started}, $begun), 1, 'n
 is(log_has('DETAIL:  "max_worker_processes" is 1, and should be 11 at least', $begun), 1, 'and what there should be');
 restart_with(max_worker_processes => 11);
 $begun = -s $node->logfile;
-ok(pv_await($node, 'SELECT passes > 1 FROM parvacuum_scheduler_stats()', 'true'), 'with as many as that the scheduler works');
+ok(pv_await($node, 'SELECT database_scans > 1 FROM parvacuum_scheduler_stats()', 'true'), 'with as many as that the scheduler works');
 is(log_has($too_low, $begun), 0, 'and nothing is said');
 is(sql('SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'nor counted');
 
