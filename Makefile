@@ -1,15 +1,17 @@
 # parvacuum: VACUUM in parallel
 #
-#	make demo			see it work on five million rows
-#	make check			run every test
-#	make check-all			run them on servers of every major version
+#	make demo			compare with stock VACUUM on five million rows
+#	make check			run all tests
+#	make check-all			run all tests on every major version
 #
-# These two install what is missing (on Debian), build, install, and use a
-# server of their own.  The other targets are those of every extension:
+# "demo" and "check" install missing packages (on Debian), build and install the
+# extension, and use a server of their own.  The other targets are those of any
+# extension:
 #
 #	make; make install; make installcheck		PG_CONFIG=... chooses the server
 #
-# installcheck wants a running server with test/parvacuum.conf included.
+# "installcheck" requires a running server whose configuration includes
+# test/parvacuum.conf.
 
 EXTENSION = parvacuum
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.control)
@@ -107,8 +109,8 @@ OBJS = \
 DATA = $(wildcard parvacuum--*.sql)
 PGFILEDESC = "parvacuum - VACUUM in parallel"
 
-# The server's headers are not ours to mend, and callbacks have the parameters that
-# their callers give, so that -Wextra may be used.
+# The following allows -Wextra.  The server's headers are system headers, so that
+# they cause no warnings.  Callbacks have parameters that they do not use.
 PG_CPPFLAGS = -I$(srcdir)/src -isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 override PG_CFLAGS += -Wno-unused-parameter -Wno-unknown-warning-option -Wno-ignored-optimization-argument
 
@@ -143,11 +145,11 @@ PG_CONFIG ?= pg_config
 
 ifneq ($(filter demo check check-all check-style,$(MAKECMDGOALS)),)
 
-# These must work before there is a server to build for.
+# These targets must work without a server to build for.
 demo check:
 	@scripts/$@
 
-# SERVERS="15 17:regress,isolation" says which, and with what parts
+# SERVERS="15 17:regress,isolation" chooses the servers and the parts of the tests.
 check-all:
 	@scripts/check-all $(SERVERS)
 
@@ -161,8 +163,8 @@ ifneq ($(wildcard $(PGXS)),)
 include $(PGXS)
 else
 all install installcheck uninstall clean:
-	@echo '$(PG_CONFIG) leads to no PostgreSQL server to build for.' >&2
-	@echo 'Install its development package or say make PG_CONFIG=/path/to/pg_config.' >&2
+	@echo '$(PG_CONFIG) does not belong to a PostgreSQL server to build for.' >&2
+	@echo 'Install the development package or use make PG_CONFIG=/path/to/pg_config.' >&2
 	@exit 1
 endif
 

@@ -175,7 +175,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_reset_options'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION parvacuum_reset_options() IS
-'remove the parvacuum options of all tables of this database, and return how many tables had some; for the owner of the database and superusers';
+'remove the parvacuum options of all tables of this database, and return the number of tables that had any; for the owner of the database and superusers';
 
 -- The scheduler.
 
@@ -219,7 +219,7 @@ COMMENT ON VIEW parvacuum_queue IS
 GRANT SELECT ON parvacuum_queue TO PUBLIC;
 
 CREATE FUNCTION parvacuum_scheduler_stats(
-    OUT passes bigint,
+    OUT database_scans bigint,
     OUT vacuums bigint,
     OUT analyzes bigint,
     OUT not_needed bigint,

@@ -1,10 +1,10 @@
-# What bench/churn measured as an SVG chart: three panels over time, both
-# contenders in each.  They differ in colour and in the width of their lines.
-# Comes after svg.awk.
+# Draws the results of bench/churn as an SVG chart.  It has three panels over time,
+# with both contenders in each.  The contenders' lines differ in color and in width.
+# This file must be given to awk after svg.awk.
 #
-# Input: "contender|line|seconds|value" for each point; the lines are "size" and
-# "splits" of 1, the primary key, and 2, the index on abalance, then "average"
-# and "maximum" latency, and as events "autovacuum" and "snapshot".
+# Input: "contender|line|seconds|value" for each point.  The lines are "size" and
+# "splits" of index 1 (the primary key) and index 2 (the index on abalance), and
+# "average" and "maximum" latency.  The events are "autovacuum" and "snapshot".
 
 BEGIN {
     FS = "|"
@@ -20,10 +20,10 @@ BEGIN {
 function panel(caption, solid, dashed) {
     title[++panels] = caption; panel_of[solid] = panel_of[dashed] = panels
     dash["with", dashed] = " stroke-dasharray=\"5 4\""
-    dash["without", dashed] = dash["with", dashed] " stroke-dashoffset=\"4.5\""     # in the gaps of the other
+    dash["without", dashed] = dash["with", dashed] " stroke-dashoffset=\"4.5\""     # in the gaps of the other line
 }
 
-# Remember a point, and how far the scales must reach.
+# Store a point, and extend the ranges of the scales.
 ($2 in panel_of) && !(logarithmic[panel_of[$2]] && $4 <= 0) {
     p = panel_of[$2]; i = ++n[$1, $2]
     x[$1, $2, i] = $3; y[$1, $2, i] = logarithmic[p] ? log10($4) : $4
@@ -62,7 +62,7 @@ function grid(p,   value, size, digit) {
     }
 }
 
-# Seconds go by minutes and their halves, thirds and so on.
+# The ticks of the time axis are minutes, or simple fractions or multiples of them.
 function time_axis(p,   size, value) {
     size = last <= 60 ? 5 : last <= 120 ? 10 : last <= 360 ? 30 : last <= 720 ? 60 : last <= 1800 ? 120 : step(last, 12)
     for (value = 0; value <= last; value += size) {

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# What the benchmarks share; they source it.  A contender works on a fresh copy
-# of one data directory, so that all begin with the same.
+# Functions that the benchmarks share.  Each script sources this file.  Each
+# contender works on a fresh copy of one data directory, so that all contenders
+# start from the same state.
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
 
 stop_server() { as_user "$bindir/pg_ctl" -D "$1" -s -m "$2" -w stop; }
 
-# A fresh copy of a data directory, named "copy" or as given.
+# Make a fresh copy of data directory $1, with the name $2 (default "copy").
 copy_data() {
     rm -rf "$work/${2:-copy}"
     as_user cp -a "$work/$1" "$work/${2:-copy}"
@@ -13,9 +14,9 @@ copy_data() {
 
 start_on() { as_user env "${disk[@]}" "$bindir/pg_ctl" -D "$work/$1" -l "$work/$1.log" -s -w -o "-p 54321" start; }
 
-# With FLUSH_US set, each flush of WAL takes so many microseconds at least in the
-# servers that start_on starts: on this disk it may be so fast that waiting for it
-# does not show.
+# If FLUSH_US is set, each flush of WAL takes at least that many microseconds in
+# the servers that start_on starts.  On a fast disk, the waits for flushes may be
+# too short to show in a result.
 disk=()
 slow_flushes() {
     [[ -n ${FLUSH_US:-} ]] || return 0
@@ -25,15 +26,15 @@ slow_flushes() {
     say "Each flush takes $FLUSH_US us at least."
 }
 
-# A server on a fresh copy, everything in shared buffers: the relations whose
-# names begin with "test", or with what is given.
+# Start a server on a fresh copy of data directory $1.  Load into shared buffers
+# all relations whose names begin with $2 (default "test").
 on_copy() {
     copy_data "$1"
     start_on copy
     psql -c "SELECT sum(pg_prewarm(oid)) FROM pg_class WHERE relname LIKE '${2:-test}%'" >/dev/null
 }
 
-# For awk: the median of column c over the n[key] lines that v[key, c, i] holds.
+# An awk function: the median of column c over the n[key] lines in v[key, c, i].
 # shellcheck disable=SC2034
 median='
     function median(key, c,   i, j, k, t, a) {
@@ -43,7 +44,8 @@ median='
         return k % 2 ? a[(k + 1) / 2] : (a[k / 2] + a[k / 2 + 1]) / 2
     }'
 
-# How long a vacuum that begins soon is in each phase, as its progress tells.
+# SQL that creates the function watch().  It waits for a vacuum to start, and
+# returns the milliseconds that pg_stat_progress_vacuum shows it in each phase.
 # shellcheck disable=SC2034
 watch_function=$(cat <<'SQL'
 CREATE FUNCTION watch(OUT scan float8, OUT index float8, OUT heap_vacuum float8, OUT cleanup float8) LANGUAGE plpgsql AS $$
@@ -72,8 +74,8 @@ END $$;
 SQL
 )
 
-# The table "test" of a workload, of so many rows, before its vacuum: W1, W2, W2b,
-# which has a third of the rows, or mass.
+# Make the table "test" of workload $1 (W1, W2, W2b or mass) with $2 rows, or a
+# third of them for W2b.  The table is left in the state before its vacuum.
 test_table() {
     local load=$1 n=$2
     if [[ $load == W2b ]]; then
@@ -93,8 +95,8 @@ test_table() {
     fi
 }
 
-# The data directory that all runs of a workload are copies of, with test_table and
-# what else the SQL of the third argument makes.
+# Make the data directory of workload $1.  All runs use copies of it.  It has the
+# table of test_table with $2 rows, and the objects that the SQL in $3 makes.
 build() {
     start_server "$1" "$work/bench.conf"
     psql -c 'CREATE EXTENSION parvacuum' -c 'CREATE EXTENSION pg_prewarm'
@@ -104,7 +106,7 @@ build() {
     stop_server "$work/$1" fast
 }
 
-# For vacuums of one large table, everything in shared buffers.
+# Settings for vacuums of one large table that is in shared buffers.
 vacuum_settings() {
     cat <<CONF
 listen_addresses = ''
@@ -119,16 +121,17 @@ checkpoint_timeout = 1h
 CONF
 }
 
-# Run SQL read from standard input with the variable "since" set to now, as an
-# expression that gives the milliseconds gone by on the server's clock.
+# Run the SQL on standard input.  The SQL can use the psql variable "since": an
+# expression for the milliseconds since psql's variable "t" was set, by the
+# server's clock.
 timed() {
     { echo 'SELECT clock_timestamp() AS t \gset'
       echo "\\set since '1000 * extract(epoch FROM clock_timestamp() - :''t'')'"
       cat; } | psql -F ' '
 }
 
-# The machine's two-process ratio: a parallel count(*) of the same table, in
-# lines "load count<workers> ms 0 0 0" of the results.
+# Measure the machine's two-process ratio with a parallel count(*) of the same
+# table.  Append lines "load count<workers> ms 0 0 0" to the results.
 calibrate() {
     local workers
     on_copy "$1"
@@ -146,16 +149,17 @@ SQL
     stop_server "$work/copy" immediate
 }
 
-# Nothing of any file stays in the operating system's cache.  What is to be
-# dropped must not be dirty.
+# Drop the operating system's cache.  sync comes first, since dirty pages cannot
+# be dropped.
 drop_caches() {
     sync
     echo 3 >/proc/sys/vm/drop_caches
 }
 
-# A server on a fresh copy, with the table where the state says: "shared", in
-# shared buffers, "os", in the operating system's cache, or "cold".  A vacuum of
-# another table, "tiny", brings in what any vacuum needs.
+# Start a server on a fresh copy of data directory $1.  The table $3 is in shared
+# buffers if the state $2 is "shared", in the operating system's cache if it is
+# "os", and in neither if it is "cold".  A vacuum of the table "tiny" loads the
+# catalogs that any vacuum reads.
 in_state() {
     local data=$1 state=$2 table=$3 settings=$4
     copy_data "$data"
@@ -168,7 +172,8 @@ in_state() {
     psql -c "$settings" -c 'VACUUM tiny'
 }
 
-# SQL that makes what in_state needs, and the table "sequential" of W3.
+# SQL that makes the extensions and the table "tiny", which in_state needs, and
+# the table "sequential" of W3.
 sequential_table() {
     cat <<'SQL'
 CREATE EXTENSION parvacuum;
@@ -180,7 +185,7 @@ UPDATE sequential SET a = 5 WHERE a = 1;
 SQL
 }
 
-# For vacuums of small tables: what they write has to reach the disk.
+# Settings for vacuums of small tables.  fsync is on.
 small_settings() {
     cat <<CONF
 listen_addresses = ''

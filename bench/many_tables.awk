@@ -1,7 +1,8 @@
-# What bench/many_tables measured as an SVG chart: on the left time against tables,
-# with 2 GB of shared buffers and with 128 MB, on the right against workers, with
-# rows deleted and anti-wraparound.  All scales begin at 0, each panel has its own.
-# The widths of the lines differ too, not only the colours.  Comes after svg.awk.
+# Draws the results of bench/many_tables as an SVG chart.  The panels on the left
+# show the time against the number of tables, with 2 GB and with 128 MB of shared
+# buffers.  Those on the right show it against the number of workers, with rows
+# deleted and anti-wraparound.  Each panel has a scale of its own that begins at 0.
+# Lines differ in color and in width.  This file must be given to awk after svg.awk.
 #
 # Input: "part buffers tables workers contender s ..." for each.
 
@@ -19,7 +20,7 @@ BEGIN {
 
 function point(p, who, value, s,   i) {
     i = ++n[p, who]
-    # in order of the value
+    # keep the points sorted by value
     for (; i > 1 && x[p, who, i-1] > value; i--) { x[p, who, i] = x[p, who, i-1]; y[p, who, i] = y[p, who, i-1] }
     x[p, who, i] = value; y[p, who, i] = s
     if (value > last[p]) last[p] = value

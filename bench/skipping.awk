@@ -1,15 +1,15 @@
-# What bench/skipping measured as an SVG chart: a panel for each state, in it a
-# line for each contender, relative to stock; both axes are logarithmic, and the
-# panels have one scale.  The widths of the lines differ too, not only the
-# colours.  Comes after svg.awk.
+# Draws the results of bench/skipping as an SVG chart.  There is a panel for each
+# state, with a line for each contender, relative to stock VACUUM.  Both axes are
+# logarithmic, and the panels have the same scale.  Lines differ in color and in
+# width.  This file must be given to awk after svg.awk.
 #
 # Input: "percent state contender ms scanned total" for each.
 
 BEGIN {
     left = 60; width = 810; top = 64; height = 200; gap = 68
     contender("adaptive", "adaptive", "#2f81f7", 3)
-    contender("core", "core's rule, our engine", "#d1720f", 1.4)
-    contender("all", "skip all that may be skipped, our engine", "#2a9d5c", 1.4)
+    contender("core", "core's rule, parvacuum", "#d1720f", 1.4)
+    contender("all", "skip all that may be skipped, parvacuum", "#2a9d5c", 1.4)
     title["shared"] = "in shared buffers: time relative to stock VACUUM"
     title["cold"] = "cold: time relative to stock VACUUM"
 }
@@ -30,7 +30,7 @@ function up(p, value) { return bottom(p) - height * (log10(value) - low) / (high
 
 function ratio(p, i, who) { return ms[state[p], percent[i], who] / ms[state[p], percent[i], "stock"] }
 
-# How far the scale must reach: to stock at least, and a little more.
+# The range of the scale.  It includes the ratio 1 and a small margin.
 function scale(   p, i, k, value) {
     for (p = 1; p <= panels; p++)
         for (i = 1; i <= percents; i++)

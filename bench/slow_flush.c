@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * slow_flush.c
- *	  A disk that takes its time to flush, for a machine whose disk does not.
+ *	  Simulate a disk with slow flushes.
  *
- * Loaded into the server by LD_PRELOAD.  Each fdatasync(), which is how WAL gets to
- * the disk, takes FLUSH_US microseconds at least; what the disk itself takes counts.
+ * The library is loaded into the server by LD_PRELOAD.  It replaces fdatasync(),
+ * by which the server flushes WAL.  Each call takes at least FLUSH_US microseconds,
+ * including the time that the disk itself needs.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -38,7 +39,7 @@ fdatasync(int fd)
 	rc = next(fd);
 	save_errno = errno;
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
-		 /* a signal; go on */ ;
+		 /* interrupted by a signal: sleep again */ ;
 	errno = save_errno;
 	return rc;
 }

@@ -1,15 +1,16 @@
-# What the charts share; it comes before each of them.  The grey and the colours
-# can be read on white and on black.
+# Functions that the charts share.  This file must be given to awk before the file
+# of the chart.  The colors are legible on white and on black.
 
 function log10(value) { return log(value) / log(10) }
 
-# 1, 2 or 5 times a power of ten, so that a scale has this many lines at most.
+# The distance of grid lines: 1, 2 or 5 times a power of ten, chosen so that a
+# scale has at most "most" lines.
 function step(range, most,   size) {
     size = 10 ^ int(log10(range / most) + 9) / 1e9
     return size * (range / size <= most ? 1 : range / size <= 2 * most ? 2 : range / size <= 5 * most ? 5 : 10)
 }
 
-# A contender's name, colour, and the width of its line.
+# Define a contender: its printed name, color, and width of line.
 function contender(who, caption, shade, thick) {
     known[++nknown] = who; name[who] = caption; colour[who] = shade; stroke[who] = thick
 }

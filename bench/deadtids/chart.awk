@@ -1,6 +1,7 @@
-# The table of bench/deadtids/run as an SVG chart: a line for each case, a mark
-# for each contender; look-up times on the left, memory on the right, both
-# logarithmic.  Comes after ../svg.awk.
+# Draws the table of bench/deadtids/run as an SVG chart.  There is a row for each
+# case, with a mark for each contender.  Look-up times are on the left and memory
+# is on the right.  Both scales are logarithmic.  This file must be given to awk
+# after ../svg.awk.
 #
 # Input: "label|contender|items|load|look-up|batch|bytes" for each.
 
@@ -22,7 +23,7 @@ function describe(who, caption, shade) {
     known[++nknown] = who; name[who] = caption; colour[who] = shade
 }
 
-# Remember a mark of the current row, and how far the scale must reach.
+# Store a mark of the current row, and extend the range of the scale.
 function point(p, who, value) {
     x[p, rows, who] = log(value) / log(10); has[p, rows, who] = 1; present[who] = 1
     if (!(p in low) || x[p, rows, who] < low[p]) low[p] = x[p, rows, who]
@@ -37,7 +38,7 @@ function point(p, who, value) {
     point(2, $2, $7 / $3)
 }
 
-# A mark: the shapes differ too, not only the colours.
+# Draw a mark.  Contenders differ in shape and in color.
 function mark(px, py, who,   fill) {
     fill = sprintf("fill=\"%s\"", colour[who])
     if (who == "array")
@@ -56,10 +57,11 @@ function mark(px, py, who,   fill) {
 
 function floor(value,   i) { i = int(value); return i > value ? i - 1 : i }
 
-# Where on a panel a logarithm is.
+# The horizontal position of a logarithm on a panel.
 function place(p, value) { return left[p] + panel * (value - low[p]) / (high[p] - low[p]) }
 
-# Lines at 1, 2 and 5 times the powers of ten, or at those alone if the scale is long.
+# Draw lines at 1, 2 and 5 times the powers of ten, or only at the powers of ten if
+# the scale is long.
 function grid(p, bottom,   power, digit, value, px) {
     for (power = floor(low[p]); power <= high[p]; power++)
         for (digit = 1; digit <= 5; digit += (digit == 1 ? 1 : 3)) {

@@ -3,9 +3,8 @@
  * parvacuum_bench.c
  *	  SQL functions that measure the dead-TID store and its contenders.
  *
- * A session has one pattern of dead TIDs and one sample of TIDs to look up at a
- * time.  Both are made before any clock starts, and what is measured in turn
- * works on the same.
+ * A session has one pattern of dead TIDs, and one sample of TIDs to look up.  Both
+ * are made before any measurement, and all contenders use the same ones.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -29,11 +28,11 @@ PG_FUNCTION_INFO_V1(parvacuum_bench_sample);
 PG_FUNCTION_INFO_V1(parvacuum_bench_contenders);
 PG_FUNCTION_INFO_V1(parvacuum_bench);
 
-/* The session's; NULL before they are made. */
+/* The pattern and the sample of the session.  NULL before they are made. */
 static PvbPattern *pattern = NULL;
 static PvbSample *sample = NULL;
 
-/* The session's pattern, or an error. */
+/* Return the session's pattern.  Raise an error if there is none. */
 const PvbPattern *
 pvb_session_pattern(void)
 {
@@ -45,7 +44,7 @@ pvb_session_pattern(void)
 	return pattern;
 }
 
-/* A row of values as a function's result. */
+/* Return values as the result row of a function. */
 Datum
 pvb_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 {
@@ -56,7 +55,7 @@ pvb_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
 }
 
-/* An argument that is a number from 1 to max. */
+/* Check that an argument is a number from 1 to max, and return it. */
 static int
 get_number(const char *name, int64 value, int64 max)
 {
@@ -67,7 +66,7 @@ get_number(const char *name, int64 value, int64 max)
 	return value;
 }
 
-/* An argument that names a kind of pattern. */
+/* Return the kind of pattern that an argument names. */
 static PvbKind
 get_kind(const char *name)
 {
@@ -92,7 +91,7 @@ forget_sample(void)
 		pvb_sample_free(old);
 }
 
-/* Make the session's pattern.  Returns how many TIDs it has. */
+/* Make the session's pattern, and return the number of its TIDs. */
 Datum
 parvacuum_bench_pattern(PG_FUNCTION_ARGS)
 {
@@ -120,7 +119,7 @@ parvacuum_bench_pattern(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(pattern->nitems);
 }
 
-/* Draw the session's sample.  Returns how many of its TIDs are dead. */
+/* Draw the session's sample, and return the number of dead TIDs in it. */
 Datum
 parvacuum_bench_sample(PG_FUNCTION_ARGS)
 {
@@ -147,7 +146,7 @@ parvacuum_bench_contenders(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(makeArrayResult(names, CurrentMemoryContext));
 }
 
-/* The contender of this name, or an error. */
+/* Return the contender with this name.  Raise an error if there is none. */
 static const PvbContender *
 find_contender(const char *name)
 {
@@ -162,8 +161,8 @@ find_contender(const char *name)
 }
 
 /*
- * Look the sample up in a contender's set, in one of two ways.  Returns the
- * nanoseconds for each.  An error if it finds more or fewer than are dead.
+ * Look up the sample in a contender's set with one of its look-up functions.
+ * Return the nanoseconds per TID.  Raise an error if the number of hits is wrong.
  */
 static double
 time_lookups(const PvbContender *contender, void *set,
@@ -189,7 +188,7 @@ time_lookups(const PvbContender *contender, void *set,
 	return seconds * 1e9 / sample->n;
 }
 
-/* Measure one contender.  The row is described in the SQL script. */
+/* Measure one contender.  See the SQL script for the result. */
 Datum
 parvacuum_bench(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parvacuum_bench.h
- *	  What the SQL functions share.
+ *	  Declarations shared by the SQL functions.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -17,7 +17,7 @@
 extern const PvbPattern *pvb_session_pattern(void);
 extern Datum pvb_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
 
-/* The time, in seconds, by a clock that all processes share. */
+/* The current time in seconds, by a clock that all processes share. */
 static inline double
 pvb_now(void)
 {

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pvb_contenders.c
- *	  The structures that are measured, behind one interface.
+ *	  The structures that are measured.
  *
- * Each is loaded block by block in ascending order, as a heap scan finds the
- * dead items, and is asked in a loop of its own, so that what can be inlined is.
+ * Each structure is loaded block by block in ascending order, as a heap scan finds
+ * dead items.  Each has a look-up loop of its own, so that the compiler can inline
+ * the look-up.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -27,11 +28,11 @@
 #define HAVE_TIDSTORE
 #endif
 
-/* For each block that can have dead items. */
+/* Loop over the blocks that can have dead items. */
 #define FOREACH_BLOCK(blk, pattern) \
 	for (BlockNumber blk = 0; blk < (pattern)->params.nblocks; blk += (pattern)->params.gap)
 
-/* A TID as a number: as few bits as will do, so that neighbours are close. */
+/* A TID as a number, with as few bits for the offset as possible. */
 #define OFFSET_BITS		9
 
 StaticAssertDecl(MaxHeapTuplesPerPage < 1 << OFFSET_BITS,
@@ -46,18 +47,18 @@ tid_key(const ItemPointerData *tid)
 
 
 /*-------------------------------------------------------------------------
- * Our store
+ * parvacuum's store
  *-------------------------------------------------------------------------
  */
 
 /*
- * What a shared store has from the start.  A vacuum sets aside what statistics
- * say it will need; here it is next to nothing, so that all is counted as it
- * is needed.
+ * The initial size of a shared store.  A vacuum reserves the memory that it
+ * expects to need, according to statistics.  Here the reserve is very small, so
+ * that memory is counted when it is needed.
  */
 #define SHARED_RESERVE	((Size) 16 * 1024)
 
-/* Load the segments from segno to before end. */
+/* Load the segments from segno up to, but not including, end. */
 void
 pvb_store_load(PvDeadTids *store, const PvbPattern *pattern,
 			   uint32 segno, uint32 end)
@@ -142,7 +143,7 @@ store_drop(void *set)
 
 
 /*-------------------------------------------------------------------------
- * A flat array, searched as PostgreSQL 15 searches its own
+ * A flat array, searched as in PostgreSQL 15
  *-------------------------------------------------------------------------
  */
 
@@ -174,7 +175,7 @@ array_load(const PvbPattern *pattern)
 	return set;
 }
 
-/* For bsearch(): by block, then by offset. */
+/* bsearch() comparator: by block, then by offset. */
 static int
 compare_tids(const void *left, const void *right)
 {
@@ -202,7 +203,7 @@ array_lookup(void *set, ItemPointerData *tids, int n)
 	{
 		uint64		key = tid_key(&tids[i]);
 
-		/* beyond either end nothing needs to be searched */
+		/* no search is needed beyond either end */
 		if (key < tid_key(&array->tids[0]) ||
 			key > tid_key(&array->tids[array->n - 1]))
 			continue;
@@ -308,7 +309,7 @@ tidstore_drop(void *set)
 
 
 /*-------------------------------------------------------------------------
- * CRoaring's bitmaps, of 32-bit numbers: one for every so many blocks
+ * CRoaring: bitmaps of 32-bit numbers, one for each value of the upper 32 bits
  *-------------------------------------------------------------------------
  */
 #ifdef PVB_HAVE_ROARING
@@ -362,7 +363,7 @@ roaring_lookup(void *set, ItemPointerData *tids, int n)
 	return found;
 }
 
-/* As a file it would have this size; in memory it is somewhat larger. */
+/* The serialized size.  The size in memory is somewhat larger. */
 static Size
 roaring_bytes(void *set)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pvb_contenders.h
- *	  The structures that are measured, behind one interface.
+ *	  Common interface of the structures that are measured.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -17,26 +17,26 @@ typedef struct PvbContender
 {
 	const char *name;
 
-	/* Make a set of the pattern's TIDs, in the current memory context. */
+	/* Make a set of the pattern's TIDs in the current memory context. */
 	void	   *(*load) (const PvbPattern *pattern);
 
-	/* How many of these are in it?  The second may be NULL. */
+	/* Return how many of the TIDs are in the set.  lookup_batch may be NULL. */
 	int			(*lookup) (void *set, ItemPointerData *tids, int n);
 	int			(*lookup_batch) (void *set, ItemPointerData *tids, int n);
 
 	Size		(*bytes) (void *set);
 
-	/* Free what is not in the memory context; NULL if there is nothing. */
+	/* Free what is not in the memory context.  NULL if there is nothing. */
 	void		(*drop) (void *set);
 } PvbContender;
 
-/* The last has no name. */
+/* The last element has no name. */
 extern const PvbContender pvb_contenders[];
 
-/* So many TIDs are looked up at a time, like those of an index page. */
+/* TIDs of one batch, about as many as an index page has. */
 #define PVB_BATCH		300
 
-/* What a store may take; the larger, the larger are the chunks it grows by. */
+/* Memory limit of a store.  With a larger limit it grows in larger chunks. */
 #define PVB_STORE_LIMIT ((Size) 1 << 30)
 
 extern void pvb_store_load(PvDeadTids *store, const PvbPattern *pattern,

@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * pvb_parallel.c
- *	  How the store scales: one process against two.
+ *	  Scaling of the store: one process and two processes.
  *
- * The participants, the backend that was called and a parallel worker, take
- * ranges of segments from a counter, as those of a vacuum do, and load them;
- * then, again by ranges, they read all of it as the second heap pass does.
- * Barriers keep the parts apart.  If one process is to be measured the worker
- * only looks on, so that both cases have the same memory.
+ * The participants are the calling backend and a parallel worker.  They claim
+ * ranges of segments from an atomic counter, as the participants of a vacuum do,
+ * and load them.  Then they claim ranges again, and read the store as the second
+ * heap pass does.  A barrier separates the two parts.  If one process is measured,
+ * the worker is started but stays idle, so that both cases use the same memory.
  *
- * Two processes never halve a time, whatever they do.  So the same work can be
- * done with a local store for each participant: nothing is shared then but the
- * counter, and the ratio of two processes to one is what the machine gives.
+ * Two processes never halve a time.  So the same work can be done with a local
+ * store for each participant.  Then the participants share only the counter, and
+ * the ratio of two processes to one is that of the machine.
  *
- * Who waits for a lock sleeps, and the kernel counts how often a process went
- * to sleep.  So no wait of the loaders goes unnoticed, however short.
+ * A process that waits for a lock sleeps, and the kernel counts how often a
+ * process goes to sleep.  So every wait of the loading processes is counted,
+ * however short.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -38,16 +39,16 @@ extern PGDLLEXPORT void parvacuum_bench_worker(dsm_segment *seg, shm_toc *toc);
 #define KEY_SHARED		1
 #define KEY_STORE		2
 
-/* Segments of a range; the largest that a vacuum hands out. */
+/* Segments of a range: the largest range of a vacuum. */
 #define RANGE_SEGMENTS	32
 
-/* What the store has from the start, as in a vacuum that expects dead items. */
+/* Reserve of the store, as in a vacuum that expects dead items. */
 #define STORE_BYTES_PER_BLOCK	48
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
 typedef struct ParallelShared
 {
-	/* Set before the launch. */
+	/* Set before the worker is launched. */
 	PvbParams	params;
 	int			processes;
 	bool		own_stores;
@@ -58,11 +59,11 @@ typedef struct ParallelShared
 	pg_atomic_uint64 nread;		/* items */
 	pg_atomic_uint64 waits;
 
-	/* When each participant began and ended loading, then reading. */
+	/* Times at which each participant began and ended loading and reading. */
 	double		times[2][4];
 } ParallelShared;
 
-/* How often this process has waited for something, asleep. */
+/* Return how often this process has gone to sleep. */
 static int64
 count_waits(void)
 {
@@ -72,7 +73,7 @@ count_waits(void)
 	return usage.ru_nvcsw;
 }
 
-/* Load ranges of segments until there are none. */
+/* Load ranges of segments until none is left. */
 static void
 load_ranges(PvDeadTids *store, const PvbPattern *pattern, ParallelShared *shared)
 {
@@ -87,7 +88,7 @@ load_ranges(PvDeadTids *store, const PvbPattern *pattern, ParallelShared *shared
 	pg_atomic_fetch_add_u64(&shared->waits, count_waits() - waits);
 }
 
-/* Read some segments.  Returns the number of items. */
+/* Read the segments from segno to before end.  Return the number of items. */
 static int64
 read_segments(PvDeadTids *store, uint32 segno, uint32 end)
 {
@@ -109,8 +110,8 @@ read_segments(PvDeadTids *store, uint32 segno, uint32 end)
 }
 
 /*
- * Read what is there: of a shared store, ranges until there are none; of one's
- * own, all.
+ * Read ranges of a shared store until none is left, or all of a store of one's
+ * own.
  */
 static void
 read_ranges(PvDeadTids *store, ParallelShared *shared)
@@ -131,7 +132,7 @@ read_ranges(PvDeadTids *store, ParallelShared *shared)
 	pg_atomic_fetch_add_u64(&shared->nread, nread);
 }
 
-/* What leader (0) and worker (1) do. */
+/* The work of the leader (me = 0) and of the worker (me = 1). */
 static void
 participate(PvDeadTids *store, const PvbPattern *pattern,
 			ParallelShared *shared, int me)
@@ -152,7 +153,7 @@ participate(PvDeadTids *store, const PvbPattern *pattern,
 	BarrierArriveAndWait(&shared->barrier, PG_WAIT_EXTENSION);
 }
 
-/* Milliseconds from when the first began, times[][i], to when the last ended. */
+/* Milliseconds from the first begin, times[][i], to the last end, times[][i + 1]. */
 static double
 elapsed(const ParallelShared *shared, int i)
 {
@@ -183,7 +184,7 @@ parvacuum_bench_worker(dsm_segment *seg, shm_toc *toc)
 	pv_deadtids_detach(store);
 }
 
-/* Set up what is shared; the leader's handle is the result. */
+/* Set up the shared state.  Return the leader's handle of the store. */
 static PvDeadTids *
 set_up(ParallelContext *pcxt, const PvbPattern *pattern, int processes,
 	   bool own_stores, ParallelShared **shared)
@@ -218,7 +219,7 @@ set_up(ParallelContext *pcxt, const PvbPattern *pattern, int processes,
 									 PVB_STORE_LIMIT);
 }
 
-/* Measure it.  The row is described in the SQL script. */
+/* Measure the scaling.  See the SQL script for the result. */
 Datum
 parvacuum_bench_parallel(PG_FUNCTION_ARGS)
 {

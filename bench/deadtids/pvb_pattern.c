@@ -3,15 +3,16 @@
  * pvb_pattern.c
  *	  Patterns of dead TIDs, and samples of TIDs to look up.
  *
- * A pattern is a small pool of pages, and a rule that says which of them a
- * block looks like.  So loading it costs hardly more than the contender's own
- * work: the pages stay in the processor's cache, as the offsets do that pruning
- * has just found.  And it follows from its parameters alone, so that every
- * process can make its own copy.
+ * A pattern is a small pool of pages, and a rule that maps a block to a page of
+ * the pool.  The pages stay in the processor's cache, as do the offsets that
+ * pruning has just found.  So loading a pattern costs little more than the
+ * contender's own work.  A pattern depends on its parameters only, so that every
+ * process can make a copy of its own.
  *
- * A sample is drawn at random from the TIDs that an index would have: every
- * offset of every block up to the pattern's largest.  That is what looking all
- * of them up in shuffled order looks like to the caches, only shorter.
+ * A sample is drawn at random from the TIDs that an index would have: all offsets
+ * of all blocks, up to the largest offset of the pattern.  For the processor's
+ * caches this is the same as looking up all TIDs in random order, but it takes
+ * less time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -25,12 +26,12 @@
 #include "miscadmin.h"
 #include "pvb_pattern.h"
 
-/* Different pages of a pattern that is random, as a power of two. */
+/* Number of pages in the pool of a random pattern, as a power of two. */
 #define POOL_BITS		12
 
 #define PATTERN_SEED	20260101
 
-/* Raise an error if there can be no such pattern. */
+/* Raise an error if the parameters are inconsistent. */
 static void
 check_params(const PvbParams *p)
 {
@@ -47,7 +48,7 @@ check_params(const PvbParams *p)
 						   largest, p->lookups, (int) MaxHeapTuplesPerPage)));
 }
 
-/* Add an offset to a page; they come in ascending order. */
+/* Add an offset to a page.  Offsets must be added in ascending order. */
 static void
 add_offset(PvbPage *page, int off)
 {
@@ -55,7 +56,7 @@ add_offset(PvbPage *page, int off)
 	page->bits[off / 64] |= UINT64CONST(1) << (off % 64);
 }
 
-/* Fill a page with n of the offsets up to max, all sets being equally likely. */
+/* Fill a page with n offsets up to max.  All such sets are equally likely. */
 static void
 fill_at_random(PvbPage *page, int n, int max, pg_prng_state *prng)
 {
@@ -67,7 +68,7 @@ fill_at_random(PvbPage *page, int n, int max, pg_prng_state *prng)
 }
 
 /*
- * How many dead items a page of a mix has: few as often as many, on a
+ * The number of dead items of a page of a mix.  It is uniformly distributed on a
  * logarithmic scale.
  */
 static int
@@ -94,7 +95,7 @@ fill_page(PvbPage *page, const PvbParams *p, pg_prng_state *prng)
 	}
 }
 
-/* Make a pattern, in the current memory context. */
+/* Make a pattern in the current memory context. */
 PvbPattern *
 pvb_pattern_make(const PvbParams *params)
 {
@@ -130,7 +131,7 @@ is_dead(const PvbPattern *pattern, BlockNumber blk, OffsetNumber off)
 		(pvb_page(pattern, blk)->bits[off / 64] >> (off % 64) & 1) != 0;
 }
 
-/* Draw n TIDs, into the current memory context. */
+/* Draw n TIDs in the current memory context. */
 PvbSample *
 pvb_sample_make(const PvbPattern *pattern, int n, uint64 seed)
 {

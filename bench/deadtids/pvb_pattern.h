@@ -20,7 +20,7 @@ typedef enum PvbKind
 	PVB_MIX
 } PvbKind;
 
-/* What parvacuum_bench_pattern() is asked for. */
+/* The arguments of parvacuum_bench_pattern(). */
 typedef struct PvbParams
 {
 	PvbKind		kind;
@@ -33,7 +33,7 @@ typedef struct PvbParams
 	int			lookups;
 } PvbParams;
 
-/* The dead items of a page, ascending, and the same as a bitmap. */
+/* The dead items of a page: in ascending order, and as a bitmap. */
 typedef struct PvbPage
 {
 	int			n;
@@ -44,7 +44,7 @@ typedef struct PvbPage
 typedef struct PvbPattern
 {
 	PvbParams	params;
-	int			page_bits;		/* there are 2^page_bits different pages */
+	int			page_bits;		/* number of pages is 2^page_bits */
 	PvbPage    *pages;
 	int64		nitems;
 } PvbPattern;
@@ -61,11 +61,11 @@ extern void pvb_pattern_free(PvbPattern *pattern);
 extern PvbSample *pvb_sample_make(const PvbPattern *pattern, int n, uint64 seed);
 extern void pvb_sample_free(PvbSample *sample);
 
-/* The dead items of a block, of which "gap" is a divisor. */
+/* The dead items of a block.  The block number is a multiple of "gap". */
 static inline const PvbPage *
 pvb_page(const PvbPattern *pattern, BlockNumber blk)
 {
-	/* multiples of the golden ratio: the pages of a segment all differ */
+	/* Fibonacci hashing, so that the pages of a segment all differ */
 	uint64		hash = (uint32) (blk * UINT64CONST(2654435769));
 
 	return &pattern->pages[hash >> (32 - pattern->page_bits)];

@@ -17,7 +17,7 @@
 
 typedef struct PvSchedulerCounters
 {
-	pg_atomic_uint64 passes;	/* database scans */
+	pg_atomic_uint64 database_scans;
 	pg_atomic_uint64 vacuums;
 	pg_atomic_uint64 analyzes;
 	pg_atomic_uint64 not_needed;	/* any more, when the table's turn came */

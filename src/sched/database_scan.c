@@ -474,7 +474,7 @@ pv_scan_end(PvQueues *queues, PvWorkerSlot *slot, bool complete, int64 used)
 	queue->incomplete |= !complete && slot->queued_some;
 	report = !complete && !queue->reported_full;
 	queue->reported_full = !complete;
-	pg_atomic_fetch_add_u64(&counters->passes, 1);
+	pg_atomic_fetch_add_u64(&counters->database_scans, 1);
 	if (!complete)
 		pg_atomic_fetch_add_u64(&counters->queue_full, 1);
 	return report;

@@ -64,7 +64,7 @@ pv_entries_init(PvQueueShared *shared)
 			dlist_init(&queue->parts[part]);
 	}
 	pg_atomic_init_u32(&shared->nattached, 0);
-	pg_atomic_init_u64(&shared->counters.passes, 0);
+	pg_atomic_init_u64(&shared->counters.database_scans, 0);
 	pg_atomic_init_u64(&shared->counters.vacuums, 0);
 	pg_atomic_init_u64(&shared->counters.analyzes, 0);
 	pg_atomic_init_u64(&shared->counters.not_needed, 0);

@@ -146,7 +146,7 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 
 	counters = pv_queue_counters();
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->passes));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->database_scans));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));

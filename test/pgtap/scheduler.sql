@@ -20,7 +20,7 @@ SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT sta
     'OUT dead_score double precision, OUT insert_score double precision, OUT analyze_score double precision, OUT xid_score double precision, '
     'OUT mxid_score double precision, OUT priority double precision, OUT pages bigint', 'the columns of parvacuum_queue_items()')
 FROM func WHERE proname = 'parvacuum_queue_items';
-SELECT is(pg_get_function_arguments(oid), 'OUT passes bigint, OUT vacuums bigint, OUT analyzes bigint, OUT not_needed bigint, OUT skipped_horizon bigint, '
+SELECT is(pg_get_function_arguments(oid), 'OUT database_scans bigint, OUT vacuums bigint, OUT analyzes bigint, OUT not_needed bigint, OUT skipped_horizon bigint, '
     'OUT skipped_window bigint, OUT skipped_lock bigint, OUT errors bigint, OUT queue_full bigint, OUT cost_units bigint, OUT max_cost bigint, '
     'OUT no_process bigint, OUT runs_refused bigint',
     'the columns of parvacuum_scheduler_stats()')

@@ -75,7 +75,7 @@ SELECT is(answer('pv_other', 'SELECT count(*) FROM parvacuum_progress p FULL JOI
     '0', 'no more than in pg_stat_progress_vacuum');
 
 -- Sums over the cluster, and options, are visible to all roles.
-SELECT isnt(answer('pv_other', 'SELECT passes FROM parvacuum_scheduler_stats()'), NULL, 'all roles see the counters');
+SELECT isnt(answer('pv_other', 'SELECT database_scans FROM parvacuum_scheduler_stats()'), NULL, 'all roles see the counters');
 SELECT is(answer('pv_other', 'SELECT count(*) FROM parvacuum_tables WHERE relid IN (''slow''::regclass, ''mine''::regclass)'), '2', 'all roles see options');
 
 -- More entries than the margin of the first attempt

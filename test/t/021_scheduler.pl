@@ -18,7 +18,7 @@ make_bell();
 # Vacuums and analyzes of a relation so far, whichever process ran them
 my $counts = q{(SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = %s),
 	(SELECT analyze_count + autoanalyze_count FROM pg_stat_all_tables WHERE relid = %s)};
-is(stat_of('passes'), 0, 'the scheduler is off by default');
+is(stat_of('database_scans'), 0, 'the scheduler is off by default');
 
 #
 # Which tables need a vacuum or an ANALYZE.  Each case is a table of 1000 rows that has

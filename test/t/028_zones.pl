@@ -87,12 +87,12 @@ like(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum opti
 
 # Each database scan has its own process, and autovacuum has others; all together warn
 # once.
-$before = sql('SELECT passes FROM parvacuum_scheduler_stats()');
-ok(pv_await($node, "SELECT passes >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'more database scans have run');
+$before = sql('SELECT database_scans FROM parvacuum_scheduler_stats()');
+ok(pv_await($node, "SELECT database_scans >= $before + 3 FROM parvacuum_scheduler_stats()", 'true'), 'more database scans have run');
 is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'the warning was logged once');
 $offset = -s $node->logfile;
 sql(q{SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, window="00:00-00:02 Mars/Olympus"'});
-ok(pv_await($node, "SELECT passes >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'more database scans have run after a change');
+ok(pv_await($node, "SELECT database_scans >= $before + 6 FROM parvacuum_scheduler_stats()", 'true'), 'more database scans have run after a change');
 is(times_of(substr(slurp_file($node->logfile), $offset), qr/ignoring the parvacuum option "window" of table "t"/), 1, 'the warning was logged once more');
 
 pv_no_crash($node, 'the server');

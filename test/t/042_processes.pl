@@ -183,7 +183,7 @@ is(log_has(q{WARNING:  .*parvacuum's launcher cannot be started}, $begun), 1, 'n
 is(log_has('DETAIL:  "max_worker_processes" is 1, and should be 11 at least', $begun), 1, 'no launcher: the necessary number is logged');
 restart_with(max_worker_processes => 11);
 $begun = -s $node->logfile;
-ok(pv_await($node, 'SELECT passes > 1 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler works with that number');
+ok(pv_await($node, 'SELECT database_scans > 1 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler works with that number');
 is(log_has($too_low, $begun), 0, 'no warning with that number');
 is(sql('SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'no failed start with that number');
 
