@@ -245,13 +245,17 @@ pv_group_waits_for_pin(const PGPROC *leader)
  * the session user must be installed.
  *
  * The variable InitializingParallelWorker is true meanwhile, as in
- * ParallelWorkerMain().  On 15 to 18 it has these effects on settings: "role"
- * and "session_authorization" take the OIDs that are installed and do not look
- * the names up, which might have been renamed or dropped; transaction_read_only
- * (and, on 18, transaction_isolation) may be set although a transaction is in
- * progress; and client_encoding is accepted.  Its other reader,
- * InitializeSessionUserId(), runs before this.  If the function fails the
- * process ends, so the variable need not be restored.
+ * ParallelWorkerMain().  It has these readers:
+ *
+ *	check_session_authorization(),		15 to 18: they take the OIDs that are
+ *	check_role()						installed, and do not look up the names,
+ *										which may have changed
+ *	check_transaction_read_only()		15 to 18: any value is accepted
+ *	check_transaction_isolation()		18: any value is accepted
+ *	assign_client_encoding()			asks only in a real parallel worker
+ *	InitializeSessionUserId()			runs before this
+ *
+ * If this function fails the process ends, so the variable is not restored then.
  *
  * Core: access/transam/parallel.c, ParallelWorkerMain; commands/variable.c.
  */

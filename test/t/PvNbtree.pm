@@ -134,7 +134,7 @@ sub all_stand
 	my ($gate, $pin, $what) = @_;
 	ok(pv_await($node, q{
 		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE wait_event = 'BufferPin') || ' ' ||
-			count(*) FILTER (WHERE coalesce(wait_event, '') NOT IN ('advisory', 'BufferPin', 'Extension'))
+			count(*) FILTER (WHERE coalesce(wait_event_type, '') <> 'Extension' AND coalesce(wait_event, '') NOT IN ('advisory', 'BufferPin'))
 		FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, "$gate $pin 0"), $what)
 	  or diag pv_processes($node);
 	return;
@@ -145,7 +145,7 @@ sub until_stopped
 {
 	pv_await($node, q{
 		SELECT count(*) FROM pg_stat_activity
-		WHERE backend_type IN ('parvacuum background leader', 'parallel worker') AND coalesce(wait_event, '') NOT IN ('advisory', 'Extension')}, 0)
+		WHERE backend_type IN ('parvacuum background leader', 'parallel worker') AND coalesce(wait_event_type, '') <> 'Extension' AND coalesce(wait_event, '') <> 'advisory'}, 0)
 	  or diag pv_processes($node);
 	return sql("SELECT count(*) $at_gate 'ShareLock'");
 }
