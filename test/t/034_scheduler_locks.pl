@@ -64,8 +64,8 @@ until_vacuumed('not_for_age', 3, 'wraparound: the table is vacuumed when the loc
 reload_with('parvacuum.scheduler_workers' => 3);
 
 #
-# VACUUM and ANALYZE of a small table that is not too old run in one transaction.  Other
-# vacuums then respect the snapshot of ANALYZE, and it gives way to other sessions.
+# VACUUM and ANALYZE are two transactions.  Other vacuums respect the snapshot of ANALYZE, and
+# it gives way to other sessions, also if the table is small or was vacuumed for its age.
 #
 sub create_function { return 'CREATE OR REPLACE FUNCTION waits(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN ' . $_[0] . ' RETURN i; END$$'; }
 my %of_size = (at_once => 10, for_age => 10, one_by_one => 5000);
