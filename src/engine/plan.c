@@ -123,7 +123,7 @@ pv_plan_vacuum(PvVacuum *vac)
 	vac->do_index_cleanup = vac->do_index_vacuuming;
 	vac->consider_bypass = params->index_cleanup == VACOPTVALUE_AUTO;
 
-	/* this saves a scan of pg_index; nobody can add an index now */
+	/* this saves a scan of pg_index; no index can be added now */
 	if (vac->rel->rd_rel->relhasindex)
 		vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
 						 &vac->leader.indrels);
