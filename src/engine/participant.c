@@ -1,10 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * participant.c
- *	  What all participants have in common: counters, units of index work,
- *	  the
- *
- * failsafe.
+ *	  What all participants share: counters, index units, the failsafe.
  *
  * Leader and workers run this.  The failsafe flag is one atomic.  The first
  * participant that sees that the table's XIDs are dangerously old sets it.  The

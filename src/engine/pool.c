@@ -473,6 +473,8 @@ keep_shared(PvShared *to, PvShared *from)
 	to->reltuples = from->reltuples;
 	to->estimated_count = from->estimated_count;
 	pg_atomic_init_u32(&to->failsafe, pg_atomic_read_u32(&from->failsafe));
+	pg_atomic_init_u32(&to->eager_successes_left,
+					   pg_atomic_read_u32(&from->eager_successes_left));
 	pg_atomic_init_u32(&to->indexes_done, pg_atomic_read_u32(&from->indexes_done));
 	pv_cost_keep(&to->cost, &from->cost);
 }

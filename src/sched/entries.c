@@ -47,6 +47,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "common/hashfn.h"
 
 #include "sched/entries.h"
 
@@ -533,7 +534,8 @@ pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, Tim
 	entry->seen = queue->scan;
 	join_holder(queues, queue, entry, item->role);
 	dlist_push_tail(&queue->entries, &entry->node);
-	dlist_push_tail(&queue->parts[queue->next_part++ % PV_QUEUE_PARTS], &entry->part_node);
+	dlist_push_tail(&queue->parts[murmurhash32(item->key.relid) % PV_QUEUE_PARTS],
+					&entry->part_node);
 	queue->nentries++;
 	shared->nentries++;
 	return entry;
@@ -566,8 +568,9 @@ copy_part(const dlist_head *part, PvItem *items, int room)
  * have been copied, there is no more room, or no part is left.  Returns their
  * number, and sets *part to where to go on: PV_QUEUE_PARTS at the end.
  *
- * Entries stay in their part.  So a caller that releases the lock between two
- * calls gets no entry twice, and misses none that is there all the time.
+ * A part is copied as a whole, under one lock, and a table always has the same
+ * part.  So a caller that releases the lock between two calls gets no table
+ * twice, and misses none that has an entry all the time.
  */
 int
 pv_entries_copy(const PvDatabaseQueue *queue, int *part, PvItem *items, int room)

@@ -71,6 +71,9 @@ static Started started[PV_MAX_SCHED_WORKERS];
 /* Since when all launches fail for want of a process; PV_NEVER: they do not */
 static TimestampTz no_process_since = PV_NEVER;
 
+/* When a worker was last asked to leave for that reason, or PV_NEVER */
+static TimestampTz room_made_at = PV_NEVER;
+
 /* That was reported, and no worker was started since */
 static bool no_process_reported = false;
 
@@ -396,8 +399,9 @@ carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
  * If the server has had no slot for another process for a while, the workers that there
  * are have to suffice.  Then a second plan is made, by which they scan what is due, and one
  * leaves its database if another one displaces it.  When that worker is gone its slot is
- * free, as soon as the postmaster has noticed; so this is not done again at once, or one
- * worker after the other would leave.
+ * free, as soon as the postmaster has noticed; so this is not done again before
+ * the next naptime: others might take that slot, and one worker after the other would
+ * leave.
  */
 static bool
 distribute_workers(PvSnapshot *snapshot, int naptime_ms)
@@ -405,15 +409,18 @@ distribute_workers(PvSnapshot *snapshot, int naptime_ms)
 	ActionResult result = carry_out_plan(snapshot, naptime_ms);
 
 	if (result != ACTION_NO_PROCESS)
-		no_process_since = PV_NEVER;
+		no_process_since = room_made_at = PV_NEVER;
 	else if (no_process_since == PV_NEVER || no_process_since > snapshot->now)
 		no_process_since = snapshot->now;
-	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now, PV_LOOK_FOR_WORKER_MS))
+	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now,
+										PV_LOOK_FOR_WORKER_MS) &&
+			 (room_made_at == PV_NEVER || room_made_at > snapshot->now ||
+			  TimestampDifferenceExceeds(room_made_at, snapshot->now, naptime_ms)))
 	{
 		pv_queue_view(&snapshot->view, pv_max_large(pv_guc_scheduler_workers));
 		snapshot->no_process = true;
 		(void) carry_out_plan(snapshot, naptime_ms);
-		no_process_since = snapshot->now;
+		room_made_at = snapshot->now;
 	}
 	return result == ACTION_DONE;
 }

@@ -476,7 +476,8 @@ pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	Assert(!my_slot->busy || item->key.relid == my_slot->at.relid);
-	if (my_slot->busy && pv_slots_finish(&queues, my_slot, reason, horizon))
+	if (my_slot->busy &&
+		pv_slots_finish(&queues, my_slot, vacuumed, reason, horizon))
 		pv_queue_wake_launcher();
 	pv_queue_of(&queues, my_slot)->vacuumed |= vacuumed;
 	pv_queue_unlock();

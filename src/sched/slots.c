@@ -222,11 +222,15 @@ pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
  * queued again.  When a waiting table is found to need something again, it has
  * waited since now.
  *
+ * A vacuum fulfils a request.  A vacuum that was cancelled or failed ends the
+ * request as well.  The request stays if the table was locked before it could be
+ * vacuumed.
+ *
  * Returns whether a place for a large table has become free.
  */
 bool
-pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
-				TransactionId horizon)
+pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
+				PvWaitReason reason, TransactionId horizon)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvQueueEntry *entry = pv_entries_find(queues, slot->at.database, slot->at.relid);
@@ -248,7 +252,7 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
 			item->left_dead = item->score.dead;
 		}
 		item->only_analyze = false;
-		if (reason != PV_WAIT_LOCK)
+		if (vacuumed || reason != PV_WAIT_LOCK)
 			pv_entries_set_request(queues, queue, entry, InvalidOid, 0);
 		pv_entries_place(queues, queue, entry, PV_ITEM_WAITING, reason);
 	}
@@ -261,7 +265,8 @@ void
 pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot)
 {
 	if (slot->busy)
-		(void) pv_slots_finish(queues, slot, PV_WAIT_ERROR, InvalidTransactionId);
+		(void) pv_slots_finish(queues, slot, false, PV_WAIT_ERROR,
+							   InvalidTransactionId);
 	pv_scan_abandon(queues, slot);
 	pg_atomic_fetch_sub_u32(&queues->shared->nattached, 1);
 	free_slot(queues, slot);

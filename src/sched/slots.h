@@ -41,8 +41,8 @@ extern void pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot);
 extern bool pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item);
 extern PvRecheck pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item);
 extern void pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item);
-extern bool pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
-							TransactionId horizon);
+extern bool pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
+							PvWaitReason reason, TransactionId horizon);
 extern bool pv_slots_should_leave(const PvQueues *queues, const PvWorkerSlot *slot);
 extern bool pv_slots_all_idle(const PvQueues *queues, const PvDatabaseQueue *queue);
 

@@ -40,7 +40,7 @@
 
 /*
  * The entries of a queue are divided into this many parts, so that all of them
- * can be copied part by part.  An entry stays in its part as long as it exists.
+ * can be copied part by part.  The OID of a table determines its part.
  */
 #define PV_QUEUE_PARTS			256
 
@@ -120,7 +120,6 @@ typedef struct PvDatabaseQueue
 								 * behind the others */
 	int			nentries;
 	dlist_head	parts[PV_QUEUE_PARTS];
-	uint32		next_part;		/* takes the next new entry */
 
 	/* holders */
 	int			nrequests;		/* entries that a role has asked for */

@@ -116,10 +116,11 @@ pv_table_configure(void)
 }
 
 /*
- * Counts and logs that another session has locked the table.
+ * Counts and logs that another session has locked the table: for VACUUM, or
+ * only for the ANALYZE after it.
  */
 static void
-note_locked(Oid relid)
+note_locked(Oid relid, bool vacuumed)
 {
 	char	   *name = get_rel_name(relid);
 
@@ -127,6 +128,8 @@ note_locked(Oid relid)
 	if (Log_autovacuum_min_duration >= 0 && name != NULL)
 		ereport(LOG,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 vacuumed ?
+				 errmsg("parvacuum's scheduler skipped analyze of table \"%s\"", name) :
 				 errmsg("parvacuum's scheduler skipped table \"%s\"", name),
 				 errdetail("Another session has locked it.")));
 }
@@ -203,14 +206,14 @@ is_as_queued(Relation rel, const PvItem *item)
  * another cache first, which costs as much again for each table.
  */
 static Relation
-open_table(const PvItem *item, bool *locked)
+open_table(const PvItem *item, bool vacuumed, bool *locked)
 {
 	Relation	rel;
 
 	*locked = !ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
 	if (*locked)
 	{
-		note_locked(item->key.relid);
+		note_locked(item->key.relid, vacuumed);
 		return NULL;
 	}
 	rel = RelationIdGetRelation(item->key.relid);
@@ -486,7 +489,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
 
-	rel = open_table(&work->item, &locked);
+	rel = open_table(&work->item, false, &locked);
 	if (locked)
 		*reason = PV_WAIT_LOCK;
 	else if (rel == NULL || !recheck_need(work, rel))
@@ -567,7 +570,7 @@ analyze_table(PvTableWork *work)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
-	rel = open_table(&work->item, &locked);
+	rel = open_table(&work->item, work->vacuumed, &locked);
 	if (rel != NULL)
 	{
 		choose_budget(work);
@@ -597,7 +600,13 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 
 	work_context = context;
 	if (ring == NULL)
+	{
+		/* it outlives the table */
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
 		ring = pv_vacuum_strategy();
+		MemoryContextSwitchTo(old);
+	}
 	outcome = recheck_and_vacuum(work, &reason);
 	if (outcome == OUTCOME_PUT_BACK)
 	{

@@ -172,7 +172,7 @@ void
 pvt_queue_finish(bool vacuumed, PvWaitReason reason, TransactionId horizon)
 {
 	if (pvt_me->busy)
-		(void) pv_slots_finish(&pvt_queues, pvt_me, reason, horizon);
+		(void) pv_slots_finish(&pvt_queues, pvt_me, vacuumed, reason, horizon);
 	pv_queue_of(&pvt_queues, pvt_me)->vacuumed |= vacuumed;
 }
 
