@@ -16,7 +16,7 @@
  *
  *		settings				base/settings.c
  *		shared memory			base/shmem.c, for the parts registered below
- *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides who vacuums
+ *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides which engine vacuums
  *		ProcessUtility hook,	entry/command.c: options of tables in ALTER TABLE
  *		object access hook,		and CREATE TABLE
  *		label provider
