@@ -16,7 +16,7 @@
  *
  *		settings				base/settings.c
  *		shared memory			base/shmem.c, for the parts registered below
- *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides who vacuums
+ *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides which engine vacuums
  *		ProcessUtility hook,	entry/command.c: options of tables in ALTER TABLE
  *		object access hook,		and CREATE TABLE
  *		label provider
@@ -35,6 +35,7 @@
 
 #include "base/settings.h"
 #include "base/shmem.h"
+#include "base/wait.h"
 #include "engine/reserve.h"
 #include "entry/command.h"
 #include "entry/dispatch.h"

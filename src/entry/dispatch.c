@@ -103,7 +103,7 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
 }
 
 /*
- * Decides who vacuums this relation.  A run wants the engine whatever the
+ * Decides which engine vacuums this relation.  A run wants ours whatever the
  * options say.  If the caller knows the options of the table, the catalogs are
  * not read.  For the TOAST table of a catalog only a run looks for its table:
  * pg_depend, where we would look, is a catalog too.
@@ -160,7 +160,8 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
  * balance, so the time it has slept is charged afterwards.
  */
 static void
-call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+call_previous(Relation rel, VacuumParams *params,
+			  BufferAccessStrategy bstrategy)
 {
 	resolve_truncate(rel, params, true);
 	pv_cost_flush();
@@ -283,9 +284,11 @@ lower_limit(int a, int b)
 static int
 automatic_limit(void)
 {
-	if (pv_find_setting("parvacuum.buffer_usage_limit")->source < PGC_S_DATABASE)
+	if (pv_find_setting("parvacuum.buffer_usage_limit")->source <
+		PGC_S_DATABASE)
 		return pv_guc_buffer_usage_limit;
-	return lower_limit(pv_guc_buffer_usage_limit, PV_DEFAULT_BUFFER_USAGE_LIMIT);
+	return lower_limit(pv_guc_buffer_usage_limit,
+					   PV_DEFAULT_BUFFER_USAGE_LIMIT);
 }
 
 /*
@@ -297,7 +300,8 @@ automatic_limit(void)
  * setting allows, whatever the owner of the table says.
  */
 static void
-set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *options)
+set_vacuum_options(Relation rel, const PvChoice *choice,
+				   PvVacuumOptions *options)
 {
 	AutoVacOpts parameters;
 

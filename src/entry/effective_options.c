@@ -188,7 +188,8 @@ static void
 lock_if_free(Oid catalog, Oid index, const char *name)
 {
 	if (!ConditionalLockRelationOid(catalog, AccessShareLock) ||
-		(OidIsValid(index) && !ConditionalLockRelationOid(index, AccessShareLock)))
+		(OidIsValid(index) &&
+		 !ConditionalLockRelationOid(index, AccessShareLock)))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("catalog \"%s\" is locked", name),
@@ -220,8 +221,10 @@ read_effective(void *arg)
 
 	lock_labels_if_free();
 	if (request->is_partition)
-		lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId, "pg_inherits");
-	pv_options_look_up(request->relid, request->is_partition, request->effective);
+		lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId,
+					 "pg_inherits");
+	pv_options_look_up(request->relid, request->is_partition,
+					   request->effective);
 }
 
 /*
@@ -232,8 +235,11 @@ void
 pv_options_effective(Oid relid, bool is_partition,
 					 PvEffectiveOptions *effective)
 {
-	Request		request = {.relid = relid,.is_partition = is_partition,
-	.effective = effective};
+	Request		request = {
+		.relid = relid,
+		.is_partition = is_partition,
+		.effective = effective
+	};
 
 	if (!read_safely(read_effective, &request, &labels_unreadable))
 		pv_options_default(effective);
@@ -278,8 +284,10 @@ parent_by_dependency(Oid toast)
 				F_INT4EQ, Int32GetDatum(0));
 
 	depend = table_open(DependRelationId, AccessShareLock);
-	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 3, key);
-	while (!OidIsValid(parent) && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL,
+							  3, key);
+	while (!OidIsValid(parent) &&
+		   HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
 
@@ -369,9 +377,12 @@ read_labelled(void *arg)
 				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
 	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		(void) hash_search(request->labelled,
-						   &((FormData_pg_seclabel *) GETSTRUCT(tuple))->objoid,
-						   HASH_ENTER, NULL);
+	{
+		FormData_pg_seclabel *form =
+			(FormData_pg_seclabel *) GETSTRUCT(tuple);
+
+		(void) hash_search(request->labelled, &form->objoid, HASH_ENTER, NULL);
+	}
 	systable_endscan(scan);
 	table_close(seclabel, AccessShareLock);
 }
@@ -379,8 +390,11 @@ read_labelled(void *arg)
 static HTAB *
 make_table_of_oids(void)
 {
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid),
-	.hcxt = CurrentMemoryContext};
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(Oid),
+		.hcxt = CurrentMemoryContext
+	};
 
 	return hash_create("tables with options of parvacuum", 64, &info,
 					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
@@ -414,7 +428,8 @@ pv_options_labelled(void)
  * there are none.
  */
 bool
-pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc, AutoVacOpts *options)
+pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
+						   AutoVacOpts *options)
 {
 	StdRdOptions *all;
 

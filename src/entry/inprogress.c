@@ -107,7 +107,8 @@ pv_inprogress_shmem_startup(void)
 {
 	bool		found;
 
-	shared = ShmemInitStruct("parvacuum in progress", sizeof(InProgressShared), &found);
+	shared = ShmemInitStruct("parvacuum in progress", sizeof(InProgressShared),
+							 &found);
 	if (!found)
 		memset(shared, 0, sizeof(InProgressShared));
 	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
@@ -235,7 +236,8 @@ pv_inprogress_abandon(void)
 static bool
 is_at(const Place *place, Oid database, Oid relid)
 {
-	return place->pid != 0 && place->database == database && OidIsValid(relid) &&
+	return place->pid != 0 && place->database == database &&
+		OidIsValid(relid) &&
 		(place->relid == relid || place->toast_parent == relid);
 }
 

@@ -153,8 +153,8 @@ show_activity(shm_toc *toc, const PvRunShared *shared)
 
 	StartTransactionCommand();
 	activity = psprintf("parvacuum: VACUUM%s %s",
-						request->params.options & VACOPT_ANALYZE ? " ANALYZE" : "",
-						pv_qualified_relname(request->relid));
+						request->params.options & VACOPT_ANALYZE ?
+						" ANALYZE" : "", pv_qualified_relname(request->relid));
 	pgstat_report_activity(STATE_RUNNING, activity);
 	pgstat_report_query_id(shared->query_id, true);
 	CommitTransactionCommand();

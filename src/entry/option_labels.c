@@ -101,7 +101,8 @@ pv_labels_shmem_startup(void)
 {
 	bool		found;
 
-	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared), &found);
+	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared),
+							   &found);
 	for (int i = 0; i < MAX_WARNINGS && !found; i++)
 		pg_atomic_init_u32(&warnings->hashes[i], 0);
 }
@@ -136,7 +137,8 @@ note_shared_warning(Oid relid, uint32 hash_of_label)
 static bool
 warn_now(Oid relid, const char *label)
 {
-	uint32		hash = hash_bytes((const unsigned char *) label, strlen(label));
+	uint32		hash = hash_bytes((const unsigned char *) label,
+								  strlen(label));
 	WarnedOf   *entry;
 	bool		found;
 
@@ -144,10 +146,13 @@ warn_now(Oid relid, const char *label)
 		return note_shared_warning(relid, hash);
 	if (warned_of == NULL)
 	{
-		HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(WarnedOf)};
+		HASHCTL		info = {
+			.keysize = sizeof(Oid),
+			.entrysize = sizeof(WarnedOf)
+		};
 
-		warned_of = hash_create("labels of parvacuum that were warned of", 16, &info,
-								HASH_ELEM | HASH_BLOBS);
+		warned_of = hash_create("labels of parvacuum that were warned of", 16,
+								&info, HASH_ELEM | HASH_BLOBS);
 	}
 	entry = hash_search(warned_of, &relid, HASH_ENTER, &found);
 	if (found && entry->hash == hash)

@@ -68,23 +68,30 @@ typedef struct OptionDef
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		.name = "buffer_usage_limit",.type = OPTION_NUMBER,
+		.name = "buffer_usage_limit",
+		.type = OPTION_NUMBER,
 		.valid = "Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
-		.min = PV_MIN_BUFFER_USAGE_LIMIT,.max = PV_MAX_BUFFER_USAGE_LIMIT,
+		.min = PV_MIN_BUFFER_USAGE_LIMIT,
+		.max = PV_MAX_BUFFER_USAGE_LIMIT,
 		.unit = GUC_UNIT_KB
 	},
 	[PV_OPTION_ENABLED] = {
-		.name = "enabled",.type = OPTION_BOOL,
+		.name = "enabled",
+		.type = OPTION_BOOL,
 		.valid = "Valid values are \"true\" and \"false\"."
 	},
 	[PV_OPTION_WINDOW] = {
-		.name = "window",.type = OPTION_TEXT,.valid = PV_WINDOW_HINT,
+		.name = "window",
+		.type = OPTION_TEXT,
+		.valid = PV_WINDOW_HINT,
 		.normal_form = pv_window_normal_form
 	},
 	[PV_OPTION_WORKERS] = {
-		.name = "workers",.type = OPTION_NUMBER,
+		.name = "workers",
+		.type = OPTION_NUMBER,
 		.valid = "Valid values are whole numbers between 0 and 1024.",
-		.min = 1,.max = MAX_PARALLEL_WORKER_LIMIT
+		.min = 1,
+		.max = MAX_PARALLEL_WORKER_LIMIT
 	},
 };
 
@@ -120,7 +127,8 @@ valid_names(void)
 	initStringInfo(&buf);
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 		appendStringInfo(&buf, "%s\"%s.%s\"",
-						 i == 0 ? "" : i == PV_NUM_OPTIONS - 1 ? ", and " : ", ",
+						 i == 0 ? "" :
+						 i == PV_NUM_OPTIONS - 1 ? ", and " : ", ",
 						 PV_NAMESPACE, option_table[i].name);
 	return buf.data;
 }
@@ -167,7 +175,8 @@ parse_number(const OptionDef *def, const char *text, int *value)
 {
 	double		number;
 
-	if (!parse_real(text, &number, def->unit, NULL) || number != rint(number) ||
+	if (!parse_real(text, &number, def->unit, NULL) ||
+		number != rint(number) ||
 		(number != 0 && (number < def->min || number > def->max)))
 		return false;
 	*value = (int) number;
@@ -367,7 +376,8 @@ pv_options_print(const PvOptions *options)
 		switch (option_table[i].type)
 		{
 			case OPTION_BOOL:
-				appendStringInfoString(&buf, options->value[i] ? "true" : "false");
+				appendStringInfoString(&buf,
+									   options->value[i] ? "true" : "false");
 				break;
 			case OPTION_NUMBER:
 				appendStringInfo(&buf, "%d", options->value[i]);
@@ -418,7 +428,8 @@ read_value(const char **at)
  */
 static bool
 split_label(const char *label,
-			bool (*take) (PvOptions *options, const char *name, const char *value),
+			bool (*take) (PvOptions *options, const char *name,
+						  const char *value),
 			PvOptions *options)
 {
 	const char *at = label;

@@ -452,7 +452,8 @@ waits_for_our_pin(int leader_pid, Oid relid)
 	bool		in_use = false;
 	Relation	rel;
 
-	if (leader == NULL || !OidIsValid(relid) || !pv_group_waits_for_pin(leader))
+	if (leader == NULL || !OidIsValid(relid) ||
+		!pv_group_waits_for_pin(leader))
 		return false;
 
 	rel = RelationIdGetRelation(relid);

@@ -64,10 +64,11 @@ count_runs(PvRunTable *table, Oid role, int *used, int *used_by_role)
  * ended for it.  The place must be given back by pv_run_table_leave().
  */
 PvRunAnswer
-pv_run_table_enter(PvRunTable *table, int max_runs, const PvRunRequest *request,
-				   PvRunPlace *place)
+pv_run_table_enter(PvRunTable *table, int max_runs,
+				   const PvRunRequest *request, PvRunPlace *place)
 {
-	int			share = request->is_superuser ? max_runs : Max(max_runs - 1, 1);
+	int			share = request->is_superuser ?
+		max_runs : Max(max_runs - 1, 1);
 	int			used;
 	int			used_by_role;
 	PvRunSlot  *run = count_runs(table, request->role, &used, &used_by_role);
@@ -149,8 +150,10 @@ pv_run_table_exit(PvRunSlot *run)
 static bool
 is_at(const PvRunSlot *run, Oid database, Oid relid)
 {
-	return run->leader_pid != 0 && run->database == database && OidIsValid(relid) &&
-		(run->relid == relid || run->toast_parent == relid || run->named == relid);
+	return run->leader_pid != 0 && run->database == database &&
+		OidIsValid(relid) &&
+		(run->relid == relid || run->toast_parent == relid ||
+		 run->named == relid);
 }
 
 static void
@@ -163,7 +166,8 @@ show(const PvRunSlot *run, PvRunSeen *seen)
 
 /* The runs at a table; seen has room for PV_MAX_RUNS.  Returns their number. */
 int
-pv_run_table_find(const PvRunTable *table, Oid database, Oid relid, PvRunSeen *seen)
+pv_run_table_find(const PvRunTable *table, Oid database, Oid relid,
+				  PvRunSeen *seen)
 {
 	int			n = 0;
 
@@ -195,7 +199,8 @@ pv_run_table_find_process(const PvRunTable *table, int pid, PvRunSeen *seen)
  * is given, also 0 if the run is not at it any more.
  */
 int
-pv_run_table_process_at(const PvRunTable *table, uint64 token, Oid database, Oid relid)
+pv_run_table_process_at(const PvRunTable *table, uint64 token, Oid database,
+						Oid relid)
 {
 	for (int i = 0; i < PV_MAX_RUNS; i++)
 	{

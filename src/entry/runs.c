@@ -115,7 +115,8 @@ pv_runs_enter(Oid role, bool is_superuser, Oid relid, PvRunPlace *place)
 	PvRunAnswer answer;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	answer = pv_run_table_enter(&shared->table, pv_guc_max_runs, &request, place);
+	answer = pv_run_table_enter(&shared->table, pv_guc_max_runs,
+								&request, place);
 	LWLockRelease(lock);
 	return answer;
 }

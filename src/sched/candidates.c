@@ -79,10 +79,15 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 			   PvThresholds *thresholds)
 {
 	static const AutoVacOpts none = {
-		.enabled = true,.vacuum_threshold = -1,.vacuum_ins_threshold = -2,
-		.analyze_threshold = -1,.freeze_max_age = -1,
-		.multixact_freeze_max_age = -1,.vacuum_scale_factor = -1,
-		.vacuum_ins_scale_factor = -1,.analyze_scale_factor = -1
+		.enabled = true,
+		.vacuum_threshold = -1,
+		.vacuum_ins_threshold = -2,
+		.analyze_threshold = -1,
+		.freeze_max_age = -1,
+		.multixact_freeze_max_age = -1,
+		.vacuum_scale_factor = -1,
+		.vacuum_ins_scale_factor = -1,
+		.analyze_scale_factor = -1
 	};
 	const AutoVacOpts *own = options ? options : &none;
 	int			most = pv_vacuum_max_threshold(options);
@@ -110,16 +115,20 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 
 	thresholds->freeze_max_age = autovacuum_freeze_max_age;
 	if (own->freeze_max_age >= 0)
-		thresholds->freeze_max_age = Min(own->freeze_max_age, autovacuum_freeze_max_age);
+		thresholds->freeze_max_age = Min(own->freeze_max_age,
+										 autovacuum_freeze_max_age);
 	thresholds->danger_age = autovacuum_freeze_max_age;
 	thresholds->multixact_danger_age = MultiXactMemberFreezeThreshold();
 	thresholds->multixact_freeze_max_age = thresholds->multixact_danger_age;
 	if (own->multixact_freeze_max_age >= 0)
 		thresholds->multixact_freeze_max_age =
-			Min(own->multixact_freeze_max_age, thresholds->multixact_freeze_max_age);
-	thresholds->failsafe_age = Max(vacuum_failsafe_age, autovacuum_freeze_max_age * 1.05);
+			Min(own->multixact_freeze_max_age,
+				thresholds->multixact_freeze_max_age);
+	thresholds->failsafe_age = Max(vacuum_failsafe_age,
+								   autovacuum_freeze_max_age * 1.05);
 	thresholds->multixact_failsafe_age =
-		Max(vacuum_multixact_failsafe_age, autovacuum_multixact_freeze_max_age * 1.05);
+		Max(vacuum_multixact_failsafe_age,
+			autovacuum_multixact_freeze_max_age * 1.05);
 }
 
 /*
@@ -238,7 +247,8 @@ apply_window(Scan *scan, const PvWindow *window, PvItem *item)
 
 	opens = pv_window_next_change(window, scan->now);
 	item->reason = PV_WAIT_WINDOW;
-	item->wait_until = opens == PV_WINDOW_NO_CHANGE ? PV_NEVER : time_t_to_timestamptz(opens);
+	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
+		PV_NEVER : time_t_to_timestamptz(opens);
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 }
 
@@ -307,10 +317,14 @@ consider_table(Scan *scan, HeapTuple tuple)
 
 	if (!enabled && !OidIsValid(form->reltoastrelid))
 		return;
-	has_options = pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options);
-	remember_toast(scan, form, enabled, &window, has_options ? &options : NULL);
+	has_options = pv_options_read_autovacuum(tuple,
+											 RelationGetDescr(scan->pg_class),
+											 &options);
+	remember_toast(scan, form, enabled, &window,
+				   has_options ? &options : NULL);
 	if (enabled)
-		consider(scan, form, InvalidOid, has_options ? &options : NULL, &window);
+		consider(scan, form, InvalidOid, has_options ? &options : NULL,
+				 &window);
 }
 
 static void
@@ -322,7 +336,8 @@ consider_toast(Scan *scan, HeapTuple tuple)
 
 	if (entry == NULL || !entry->enabled)
 		return;
-	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options))
+	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
+								   &options))
 		consider(scan, form, entry->parent, &options, &entry->window);
 	else
 		consider(scan, form, entry->parent,
@@ -344,7 +359,8 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 		if (form->relpersistence == RELPERSISTENCE_TEMP)
 			continue;
 		if (toast ? form->relkind == RELKIND_TOASTVALUE :
-			form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW)
+			form->relkind == RELKIND_RELATION ||
+			form->relkind == RELKIND_MATVIEW)
 			function(scan, tuple);
 	}
 	table_endscan(desc);
@@ -373,8 +389,11 @@ void
 pv_need_scan(PvFound *found)
 {
 	Scan		scan = {.found = found};
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent),
-	.hcxt = CurrentMemoryContext};
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(ToastParent),
+		.hcxt = CurrentMemoryContext
+	};
 
 	memset(found, 0, sizeof(*found));
 	scan.now = time(NULL);

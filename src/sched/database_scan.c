@@ -89,9 +89,11 @@ restore_progress(PvQueueShared *shared, PvDatabaseQueue *queue)
 static bool
 evict_some(PvQueues *queues, PvDatabaseQueue *queue)
 {
-	for (int i = 0; i < PV_QUEUE_BATCH && !dlist_is_empty(&queue->entries); i++)
+	for (int i = 0;
+		 i < PV_QUEUE_BATCH && !dlist_is_empty(&queue->entries); i++)
 		pv_entries_evict(queues, queue,
-						 dlist_head_element(PvQueueEntry, node, &queue->entries));
+						 dlist_head_element(PvQueueEntry, node,
+											&queue->entries));
 	return !dlist_is_empty(&queue->entries);
 }
 
@@ -126,7 +128,8 @@ pv_scan_free_queue(const PvQueues *queues, bool takes)
 			idle = queue;
 		else if (first != NULL && !first->item.rank.danger &&
 				 (last == NULL ||
-				  pv_entries_goes_before(pv_entries_first_of_both(last, true), first)))
+				  pv_entries_goes_before(pv_entries_first_of_both(last, true),
+										 first)))
 			last = queue;
 	}
 	return idle != NULL || !takes ? idle : last;
@@ -201,7 +204,8 @@ pv_scan_drop_some(PvQueues *queues, PvDatabaseQueue *queue)
 
 	for (int i = 0; i < n; i++)
 	{
-		PvQueueEntry *entry = dlist_head_element(PvQueueEntry, node, &queue->entries);
+		PvQueueEntry *entry = dlist_head_element(PvQueueEntry, node,
+												 &queue->entries);
 
 		if (entry->item.state != PV_ITEM_RUNNING)
 			pv_entries_remove(queues, queue, entry);
@@ -298,14 +302,16 @@ is_up_to_cursor(const PvScanProgress *progress, const PvItem *item)
  * score that has grown since; where ages grow that is true of all that are left.
  */
 static bool
-is_left_out(const PvDatabaseQueue *queue, const PvItem *item, const PvQueueEntry *entry)
+is_left_out(const PvDatabaseQueue *queue, const PvItem *item,
+			const PvQueueEntry *entry)
 {
 	const PvScanProgress *progress = &queue->progress;
 
 	if (!queue->goes_on)
 		return false;
 	if (entry != NULL)
-		return pv_entries_had_turn(&entry->item) && entry->item.priority == 0 &&
+		return pv_entries_had_turn(&entry->item) &&
+			entry->item.priority == 0 &&
 			(entry->item.not_completed || !item->score.danger);
 	if (item->score.danger)
 		return false;
@@ -327,9 +333,11 @@ static bool
 is_not_removable(const PvItem *known, const PvItem *item)
 {
 	return (known->reason == PV_WAIT_HORIZON || known->only_analyze) &&
-		TransactionIdIsValid(known->horizon) && known->horizon == item->horizon &&
+		TransactionIdIsValid(known->horizon) &&
+		known->horizon == item->horizon &&
 		!pv_has_died_anew(item->score.dead, known->left_dead) &&
-		(!item->score.wraparound || (known->was_for_age && item->score.mxid <= 1));
+		(!item->score.wraparound ||
+		 (known->was_for_age && item->score.mxid <= 1));
 }
 
 /*
@@ -337,16 +345,19 @@ is_not_removable(const PvItem *known, const PvItem *item)
  * vacuum would remove nothing, the table goes on waiting, or is only analyzed.
  */
 static void
-update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry, const PvItem *item)
+update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry,
+			 const PvItem *item)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvItem	   *known = &entry->item;
 	PvWaitReason reason = item->reason;
-	bool		not_removable = reason == PV_WAIT_NONE && is_not_removable(known, item);
+	bool		not_removable = reason == PV_WAIT_NONE &&
+		is_not_removable(known, item);
 
 	pv_entries_unplace(queue, entry);
 	known->score = item->score;
-	known->only_analyze = not_removable && item->score.analyze && known->priority == 0;
+	known->only_analyze = not_removable && item->score.analyze &&
+		known->priority == 0;
 	if (known->only_analyze)
 		pv_score_only_analyze(&known->score, item->pages);
 	else if (not_removable)
@@ -381,11 +392,13 @@ update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry, const Pv
  * table gets a new entry.  Returns full, or true if there is no room for this one.
  */
 bool
-pv_scan_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item, bool full)
+pv_scan_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item,
+			  bool full)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvScanProgress *progress = &queue->progress;
-	PvQueueEntry *entry = pv_entries_find(queues, item->key.database, item->key.relid);
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
 
 	if (entry != NULL)
 		mark_seen(queue, entry);

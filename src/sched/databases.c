@@ -46,7 +46,10 @@ static TimestampTz read_at = PV_NEVER;
 void
 pv_databases_init(void)
 {
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Database)};
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(Database)
+	};
 
 	databases = hash_create("databases", 64, &info, HASH_ELEM | HASH_BLOBS);
 }
@@ -76,7 +79,8 @@ static void
 note_database(Form_pg_database form)
 {
 	bool		found;
-	Database   *database = hash_search(databases, &form->oid, HASH_ENTER, &found);
+	Database   *database = hash_search(databases, &form->oid, HASH_ENTER,
+									   &found);
 
 	if (!found)
 	{
@@ -105,7 +109,8 @@ forget_dropped(const PvQueueView *view)
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		if (!database->present)
-			(void) hash_search(databases, &database->known.oid, HASH_REMOVE, NULL);
+			(void) hash_search(databases, &database->known.oid,
+							   HASH_REMOVE, NULL);
 		else
 			database->present = false;
 	}
@@ -185,7 +190,8 @@ pv_databases_refresh(const PvQueueView *view, int naptime_ms)
 	TimestampTz now = GetCurrentTimestamp();
 
 	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
-	if (TimestampDifferenceExceeds(read_at, now, naptime_ms) || !knows_all_queues(view))
+	if (TimestampDifferenceExceeds(read_at, now, naptime_ms) ||
+		!knows_all_queues(view))
 		read_databases(view);
 }
 
@@ -205,7 +211,8 @@ pv_databases_let_rest(const PvQueueView *view)
 		Database   *database = find_database(summary->database);
 
 		if (database != NULL)
-			database->known.due = Max(database->known.due, summary->rests_until);
+			database->known.due = Max(database->known.due,
+									  summary->rests_until);
 	}
 }
 
@@ -220,10 +227,11 @@ pv_databases_note_failure(Oid oid)
 
 	if (database != NULL)
 	{
+		int			delay_ms = pv_start_again_after(database->nfailures);
+
 		database->known.failed = true;
 		database->known.not_before =
-			TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-										pv_start_again_after(database->nfailures));
+			TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
 		database->nfailures++;
 	}
 	read_at = PV_NEVER;

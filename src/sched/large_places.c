@@ -41,14 +41,17 @@ pv_large_get_use(const PvQueues *queues, int max_large, PvLargeUse *use)
 		const PvDatabaseQueue *queue = &queues->shared->queues[i];
 
 		if (pv_entries_goes_before(pv_entries_first(queue, PV_SIZE_LARGE),
-								   use->first ? pv_entries_first(use->first, PV_SIZE_LARGE) : NULL))
+								   use->first ?
+								   pv_entries_first(use->first,
+													PV_SIZE_LARGE) : NULL))
 			use->first = queue;
 	}
 }
 
 /* May a worker of the queue take a large table, and why? */
 static PvLargePlace
-large_place(const PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *use)
+large_place(const PvQueues *queues, const PvDatabaseQueue *queue,
+			const PvLargeUse *use)
 {
 	const PvQueueShared *shared = queues->shared;
 	const PvQueueEntry *large = pv_entries_first(queue, PV_SIZE_LARGE);
@@ -68,7 +71,8 @@ large_place(const PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeU
 
 /* May a worker of the queue take a large table? */
 bool
-pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue, int max_large)
+pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue,
+					int max_large)
 {
 	PvLargeUse	use;
 
@@ -82,7 +86,8 @@ pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue, int ma
  * now on.
  */
 bool
-pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *use)
+pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue,
+			 const PvLargeUse *use)
 {
 	PvQueueShared *shared = queues->shared;
 	PvLargePlace place = large_place(queues, queue, use);
@@ -90,7 +95,8 @@ pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *u
 	if (place == PV_LARGE_FREE || place == PV_LARGE_TAKEN)
 		shared->kept_for = InvalidOid;
 	else if (place == PV_LARGE_KEPT &&
-			 (shared->kept_for != use->first->database || shared->kept_since > queues->now))
+			 (shared->kept_for != use->first->database ||
+			  shared->kept_since > queues->now))
 	{
 		shared->kept_for = use->first->database;
 		shared->kept_since = queues->now;

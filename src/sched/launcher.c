@@ -102,7 +102,8 @@ publish_rate(void)
 	if (pv_guc_scheduler_max_cost >= 0)
 		rate = pv_guc_scheduler_max_cost;
 	else
-		rate = budget.delay > 0 ? (int64) (budget.limit * 1000 / budget.delay) : 0;
+		rate = budget.delay > 0 ?
+			(int64) (budget.limit * 1000 / budget.delay) : 0;
 	pv_cost_set_rate(rate);
 }
 
@@ -131,8 +132,9 @@ get_processes(PvProcesses *processes)
 	processes->parallel_workers = max_parallel_workers;
 	processes->runs = pv_guc_max_runs;
 	if (pv_guc_scheduler)
-		processes->scheduler_workers = Min(pv_most_workers(pv_guc_scheduler_workers),
-										   PV_MAX_SCHED_WORKERS);
+		processes->scheduler_workers =
+			Min(pv_most_workers(pv_guc_scheduler_workers),
+				PV_MAX_SCHED_WORKERS);
 }
 
 /*
@@ -156,8 +158,9 @@ report_processes(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
 				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
-						   max_worker_processes, wanted, processes.parallel_workers,
-						   processes.runs, processes.scheduler_workers),
+						   max_worker_processes, wanted,
+						   processes.parallel_workers, processes.runs,
+						   processes.scheduler_workers),
 				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
 		reported = wanted;
 	}
@@ -201,7 +204,8 @@ pv_launcher_init(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("parvacuum's launcher cannot be started"),
 				 errdetail("\"max_worker_processes\" is %d, and should be %d at least for the settings as they are.  Without the launcher there is no scheduler.",
-						   max_worker_processes, pv_processes_wanted(&processes)),
+						   max_worker_processes,
+						   pv_processes_wanted(&processes)),
 				 errhint("Increase \"max_worker_processes\" and restart the server.")));
 	}
 }
@@ -220,7 +224,8 @@ pv_launcher_init(void)
 static void
 end_if_late(Started *it, TimestampTz now)
 {
-	if (it->ended || !TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
+	if (it->ended ||
+		!TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
 		return;
 	TerminateBackgroundWorker(it->handle);
 	it->ended = true;
@@ -289,8 +294,8 @@ static ActionResult
 launch(const PvAction *action, TimestampTz now)
 {
 	uint32		token;
-	int			slot = pv_queue_hire(action->database, action->to_scan, action->takes_queue,
-									 &token);
+	int			slot = pv_queue_hire(action->database, action->to_scan,
+									 action->takes_queue, &token);
 	Started    *it;
 	MemoryContext old_context;
 	bool		good;
@@ -348,7 +353,8 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 			scans = pv_queue_request_scan(action->database);
 			break;
 		case PV_ACTION_CANCEL_LONGEST:
-			pv_queue_cancel_longest(action->database, now - longest_at_small());
+			pv_queue_cancel_longest(action->database,
+									now - longest_at_small());
 			break;
 		case PV_ACTION_LAUNCH:
 			result = launch(action, now);
@@ -384,7 +390,8 @@ carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
 	{
 		ActionResult of_action;
 
-		if (result == ACTION_NO_PROCESS && plan.actions[i].kind == PV_ACTION_LAUNCH)
+		if (result == ACTION_NO_PROCESS &&
+			plan.actions[i].kind == PV_ACTION_LAUNCH)
 			continue;
 		of_action = carry_out(&plan.actions[i], snapshot->now, naptime_ms);
 		result = Max(result, of_action);
@@ -426,8 +433,8 @@ distribute_workers(PvSnapshot *snapshot, int naptime_ms)
 }
 
 /*
- * Does what is to be done now.  Returns the milliseconds after which to look again, if no
- * other process sets the latch before.
+ * Takes a view of the queues, makes a plan, and carries it out.  Returns the
+ * milliseconds until the next plan, if no other process sets the latch before.
  */
 static long
 schedule(void)
@@ -454,8 +461,8 @@ schedule(void)
 	outcome.expected = is_any_expected();
 	outcome.busy = pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers));
 	snapshot.databases = pv_databases_list(&snapshot.ndatabases);
-	next = pv_plan_next(&outcome, snapshot.now, snapshot.naptime, snapshot.databases,
-						snapshot.ndatabases);
+	next = pv_plan_next(&outcome, snapshot.now, snapshot.naptime,
+						snapshot.databases, snapshot.ndatabases);
 	pfree(unconstify(PvPlanDatabase *, snapshot.databases));
 	return TimestampDifferenceMilliseconds(snapshot.now, next);
 }
@@ -484,7 +491,8 @@ begin(void)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
 	pv_databases_init();
-	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET,
+					PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();
 	follow_configuration();
 }
@@ -504,10 +512,11 @@ parvacuum_launcher_main(Datum main_arg)
 
 		/* whether the scheduler is on or not */
 		if (pv_queue_end_unresponsive())
-			timeout = timeout < 0 ? PV_LOOK_FOR_WORKER_MS : Min(timeout, PV_LOOK_FOR_WORKER_MS);
+			timeout = timeout < 0 ? PV_LOOK_FOR_WORKER_MS :
+				Min(timeout, PV_LOOK_FOR_WORKER_MS);
 
-		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
-						 pv_wait_event(PV_EVENT_LAUNCHER));
+		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),
+						 timeout, pv_wait_event(PV_EVENT_LAUNCHER));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 

@@ -42,8 +42,10 @@
 #define ANOTHER_WORKER_AFTER	INT64CONST(200000)
 #define LONGEST_RAMP			INT64CONST(1000000)
 
-/* Microseconds after which the launcher looks again at the earliest, and if a database
- * needs a worker and can have none */
+/*
+ * Microseconds until the next plan: at the least, and if a database needs a
+ * worker and can have none.
+ */
 #define LOOK_AGAIN				INT64CONST(200000)
 #define LOOK_FOR_WORKER			(PV_LOOK_FOR_WORKER_MS * INT64CONST(1000))
 
@@ -139,7 +141,8 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 		must_wait |= summary->nexpected > 0;
 	}
 	else
-		must_wait |= view->full && (view->none_to_take || !pv_takes_queue(state));
+		must_wait |= view->full &&
+			(view->none_to_take || !pv_takes_queue(state));
 
 	/*
 	 * one more beside others when the queue has lasted for a while, not at
@@ -166,14 +169,16 @@ describe_all(Planner *planner)
 	for (int i = 0; i < snapshot->view.n; i++)
 	{
 		const PvQueueSummary *summary = &planner->summaries[i];
-		const PvPlanDatabase *database = find_database(snapshot, summary->database);
+		const PvPlanDatabase *database = find_database(snapshot,
+													   summary->database);
 
 		planner->of_summary[i] = database;
 		if (database == NULL)
 			continue;
 		if (database->failed && summary->nexpected > 0)
 			planner->failed_is_tried = true;
-		describe(snapshot, database, summary, &planner->states[database - databases]);
+		describe(snapshot, database, summary,
+				 &planner->states[database - databases]);
 	}
 }
 
@@ -182,7 +187,8 @@ state_of_summary(const Planner *planner, int i)
 {
 	const PvPlanDatabase *database = planner->of_summary[i];
 
-	return database ? &planner->states[database - planner->snapshot->databases] : NULL;
+	return database ?
+		&planner->states[database - planner->snapshot->databases] : NULL;
 }
 
 static bool
@@ -199,7 +205,8 @@ is_due(const PvDatabaseState *state)
 static bool
 may_have_worker(const Planner *planner, int which)
 {
-	return !(planner->failed_is_tried && planner->snapshot->databases[which].failed);
+	return !(planner->failed_is_tried &&
+			 planner->snapshot->databases[which].failed);
 }
 
 
@@ -222,7 +229,8 @@ ask_one_to_leave(Planner *planner)
 		PvQueueSummary *summary = &planner->summaries[i];
 
 		if (most == NULL ||
-			summary->nworkers - summary->nleaving > most->nworkers - most->nleaving)
+			summary->nworkers - summary->nleaving >
+			most->nworkers - most->nleaving)
 			most = summary;
 	}
 	if (most == NULL || most->nworkers <= most->nleaving)
@@ -364,7 +372,8 @@ make_room(Planner *planner)
 	{
 		const PvDatabaseState *state = &planner->states[i];
 
-		if ((state->nworkers == 0 || is_due(state)) && may_have_worker(planner, i))
+		if ((state->nworkers == 0 || is_due(state)) &&
+			may_have_worker(planner, i))
 			pv_want(&wanting, state, snapshot->naptime);
 	}
 	for (int i = 0; i < snapshot->view.n; i++)
@@ -404,7 +413,8 @@ cancel_longest(Planner *planner)
 	{
 		const PvQueueSummary *summary = &planner->summaries[i];
 
-		if (summary->nfree > 0 || summary->nleaving_soon > 0 || summary->nexpected > 0)
+		if (summary->nfree > 0 || summary->nleaving_soon > 0 ||
+			summary->nexpected > 0)
 			return;
 		if (summary->small_since != PV_NEVER &&
 			(longest == NULL || summary->small_since < longest->small_since))
@@ -425,8 +435,12 @@ void
 pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 {
 	int			nworkers = snapshot->view.nworkers;
-	int			allowed = pv_workers_allowed(snapshot->nworkers, snapshot->view.nlarge);
-	Planner		planner = {.snapshot = snapshot,.plan = plan};
+	int			allowed = pv_workers_allowed(snapshot->nworkers,
+											 snapshot->view.nlarge);
+	Planner		planner = {
+		.snapshot = snapshot,
+		.plan = plan
+	};
 	bool		some_leave;
 
 	if (snapshot->no_process)
@@ -434,7 +448,8 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 	plan->n = 0;
 	memcpy(planner.summaries, snapshot->view.summaries,
 		   snapshot->view.n * sizeof(PvQueueSummary));
-	planner.states = palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
+	planner.states =
+		palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
 	describe_all(&planner);
 
 	reduce_workers(&planner, allowed);
@@ -456,8 +471,9 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 }
 
 /*-
- * When is the launcher to look again, if it is not woken before?  The databases are as
- * the actions have left them.  It is at most a naptime from now, and earlier
+ * The time of the launcher's next plan, if the launcher is not woken before.
+ * The databases are as the actions have left them.  The time is at most a
+ * naptime from now, and earlier
  *
  *		for a database that is due before
  *		while another worker could begin with something
@@ -469,7 +485,8 @@ TimestampTz
 pv_plan_next(const PvOutcome *outcome, TimestampTz now, int64 naptime,
 			 const PvPlanDatabase *databases, int ndatabases)
 {
-	TimestampTz soon = now + (outcome->satisfied ? LOOK_AGAIN : LOOK_FOR_WORKER);
+	TimestampTz soon =
+		now + (outcome->satisfied ? LOOK_AGAIN : LOOK_FOR_WORKER);
 	TimestampTz next = now + naptime;
 
 	for (int i = 0; i < ndatabases; i++)

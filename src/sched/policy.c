@@ -120,7 +120,8 @@ age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 	double		score = age / (PV_AGE_SHARE * Max(max_age, 1));
 
 	if (age > failsafe_age)
-		score *= 1 + FAILSAFE_WEIGHT * (age - failsafe_age) / Max(failsafe_age, 1);
+		score *= 1 + FAILSAFE_WEIGHT * (age - failsafe_age) /
+			Max(failsafe_age, 1);
 	return score;
 }
 
@@ -149,7 +150,8 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 
 	score->xid = age_ratio(state->xid_age, thresholds->freeze_max_age,
 						   thresholds->failsafe_age);
-	score->mxid = age_ratio(state->mxid_age, thresholds->multixact_freeze_max_age,
+	score->mxid = age_ratio(state->mxid_age,
+							thresholds->multixact_freeze_max_age,
 							thresholds->multixact_failsafe_age);
 	score->wraparound = score->xid > 1 || score->mxid > 1;
 	score->danger = age_ratio(state->xid_age, thresholds->danger_age,
@@ -169,7 +171,8 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 									thresholds->analyze_scale * reltuples);
 	}
 
-	score->vacuum = score->wraparound || score->dead > 1 || score->inserted > 1;
+	score->vacuum = score->wraparound || score->dead > 1 ||
+		score->inserted > 1;
 	score->analyze = score->modified > 1;
 	score->total = total_score(score, state->pages);
 }
@@ -197,7 +200,8 @@ pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
 	rank->danger = score->danger && !not_completed;
 	rank->turn = needed_since;
 	if (lead > 1)
-		rank->turn -= (int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
+		rank->turn -=
+			(int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
 }
 
 /*
@@ -223,7 +227,8 @@ pv_compare_ranks(const PvRank *a, const PvRank *b)
 double
 pv_urgency(const PvRank *rank, TimestampTz now)
 {
-	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0), 1000));
+	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0),
+					1000));
 }
 
 /* The entries of one database where there are not enough for all databases. */
@@ -330,7 +335,8 @@ pv_most_workers(int nworkers)
 int64
 pv_longest_at_small(int64 rate, int nworkers)
 {
-	double		by_rate = rate > 0 ? MOST_UNITS_OF_SMALL * 1e6 * nworkers / rate : 0;
+	double		by_rate = rate > 0 ?
+		MOST_UNITS_OF_SMALL * 1e6 * nworkers / rate : 0;
 
 	return Max((int64) by_rate, LONGEST_WAIT);
 }
@@ -383,7 +389,8 @@ pv_start_again_after(int nfailures)
 static double
 danger_of_database(const PvDatabaseState *state)
 {
-	double		waited = state->scan_pending ? 0 : (double) state->overdue / LONGEST_WAIT;
+	double		waited = state->scan_pending ?
+		0 : (double) state->overdue / LONGEST_WAIT;
 	double		danger = Max(state->age, waited);
 
 	/*
@@ -467,7 +474,8 @@ void
 pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
 {
 	PvDatabaseState hardly_due = *state;
-	bool		urgent = state->age > 1 || (state->nqueued > 0 && state->top_danger);
+	bool		urgent = state->age > 1 ||
+		(state->nqueued > 0 && state->top_danger);
 	double		rank[2];
 
 	if (state->overdue <= naptime)
@@ -492,19 +500,21 @@ pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
  * start of a process.
  */
 bool
-pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 stayed,
-			 int64 naptime)
+pv_displaces(const PvWanting *wanting, const PvDatabaseState *other,
+			 int64 stayed, int64 naptime)
 {
 	PvDatabaseState without = *other;
 	bool		only_one = other->nworkers == 1;
-	bool		must_be_urgent = stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0);
+	double		least = only_one ? naptime * LEAST_STAY_OF_ONLY : 0;
+	bool		must_be_urgent = stayed < Max(LEAST_STAY, least);
 
 	without.nworkers--;
 	without.nqueued = without.top_score > 0;
 	without.top_danger &= without.nqueued > 0;
 	without.overdue = PV_NOT_DUE;
 	return wanting->rank[only_one][must_be_urgent] >
-		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
+		(only_one ? DISPLACING_FACTOR : 1) *
+		Max(pv_rank_database(&without), 0);
 }
 
 /*

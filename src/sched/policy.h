@@ -99,8 +99,9 @@ extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
 #define PV_DEFAULT_PRIORITY		100
 #define PV_MOST_PRIORITY		100
 
-extern void pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
-						  bool not_completed, PvRank *rank);
+extern void pv_rank_table(const PvScore *score, double priority,
+						  TimestampTz needed_since, bool not_completed,
+						  PvRank *rank);
 extern int	pv_compare_ranks(const PvRank *a, const PvRank *b);
 extern double pv_urgency(const PvRank *rank, TimestampTz now);
 
@@ -207,9 +208,12 @@ typedef struct PvWanting
 	double		rank[2][2];		/* [to take the only worker][urgent ones only] */
 } PvWanting;
 
-extern void pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime);
-extern bool pv_displaces(const PvWanting *wanting, const PvDatabaseState *other,
-						 int64 stayed, int64 naptime);
-extern bool pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b);
+extern void pv_want(PvWanting *wanting, const PvDatabaseState *state,
+					int64 naptime);
+extern bool pv_displaces(const PvWanting *wanting,
+						 const PvDatabaseState *other, int64 stayed,
+						 int64 naptime);
+extern bool pv_gives_rather(const PvDatabaseState *a,
+							const PvDatabaseState *b);
 
 #endif							/* PV_POLICY_H */

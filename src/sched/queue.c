@@ -83,7 +83,8 @@ Size
 pv_queue_shmem_size(void)
 {
 	return add_size(add_size(MAXALIGN(sizeof(QueueShared)),
-							 hash_estimate_size(PV_QUEUE_SIZE, sizeof(PvQueueEntry))),
+							 hash_estimate_size(PV_QUEUE_SIZE,
+												sizeof(PvQueueEntry))),
 					hash_estimate_size(PV_MAX_REQUESTERS, sizeof(PvHolder)));
 }
 
@@ -111,13 +112,15 @@ pv_queue_shmem_startup(void)
 
 	info.keysize = sizeof(PvItemKey);
 	info.entrysize = sizeof(PvQueueEntry);
-	queues.entries = ShmemInitHash("parvacuum queue entries", PV_QUEUE_SIZE, PV_QUEUE_SIZE,
-								   &info, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	queues.entries = ShmemInitHash("parvacuum queue entries",
+								   PV_QUEUE_SIZE, PV_QUEUE_SIZE, &info,
+								   HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 	info.keysize = sizeof(PvHolderKey);
 	info.entrysize = sizeof(PvHolder);
-	queues.requesters = ShmemInitHash("parvacuum queue requesters", PV_MAX_REQUESTERS,
-									  PV_MAX_REQUESTERS, &info,
-									  HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	queues.requesters =
+		ShmemInitHash("parvacuum queue requesters", PV_MAX_REQUESTERS,
+					  PV_MAX_REQUESTERS, &info,
+					  HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
 }
 
@@ -509,7 +512,8 @@ pv_queue_claim_update(bool even_if_busy)
 	bool		over;
 
 	(void) pv_queue_lock(LW_EXCLUSIVE);
-	over = queue->vacuumed && (even_if_busy || pv_slots_all_idle(&queues, queue));
+	over = queue->vacuumed &&
+		(even_if_busy || pv_slots_all_idle(&queues, queue));
 	if (over)
 		queue->vacuumed = false;
 	pv_queue_unlock();

@@ -32,7 +32,7 @@ is_requested(const PvQueues *queues, const PvQueueEntry *entry)
 	if (entry->item.state != PV_ITEM_RUNNING || entry->item.again)
 		return true;
 	slot = pv_slots_find_at(queues, &entry->item);
-	return slot != NULL && !slot->looked;
+	return slot != NULL && !slot->rechecked;
 }
 
 /* What a request means for a table that has an entry. */
@@ -43,7 +43,8 @@ describe_request(const PvQueueEntry *entry, double priority)
 		return PV_ENQUEUED_AGAIN;
 	if (entry->item.state == PV_ITEM_WAITING)
 		return PV_ENQUEUED;
-	return priority > entry->item.score.total ? PV_ENQUEUED_HIGHER : PV_ENQUEUED_BEFORE;
+	return priority > entry->item.score.total ? PV_ENQUEUED_HIGHER :
+		PV_ENQUEUED_BEFORE;
 }
 
 /*
@@ -52,15 +53,18 @@ describe_request(const PvQueueEntry *entry, double priority)
  * A limited role can have no more entries than its share.
  */
 PvEnqueueResult
-pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, bool limited)
+pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
+				 bool limited)
 {
-	PvQueueEntry *entry = pv_entries_find(queues, item->key.database, item->key.relid);
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
 	PvHolder   *holder = pv_entries_find_holder(queues, queue, item->role);
 	bool		keep = entry != NULL && is_requested(queues, entry) &&
 		entry->item.priority >= item->priority;
 	PvEnqueueResult result = PV_ENQUEUED;
 
-	if (!keep && limited && holder != NULL && (entry == NULL || entry->holder != holder) &&
+	if (!keep && limited && holder != NULL &&
+		(entry == NULL || entry->holder != holder) &&
 		holder->nentries >= pv_share_of_role(pv_entries_limit(queues)))
 		return PV_ENQUEUE_SHARE;
 	if (!keep && !pv_entries_can_hold(queues, queue, item->role))
@@ -74,7 +78,8 @@ pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, b
 
 	pv_entries_unplace(queue, entry);
 	if (!keep)
-		pv_entries_set_request(queues, queue, entry, item->role, item->priority);
+		pv_entries_set_request(queues, queue, entry, item->role,
+							   item->priority);
 	if (entry->item.state == PV_ITEM_RUNNING)
 		entry->item.again = true;
 	else
@@ -95,7 +100,7 @@ cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
 	PvWorkerSlot *slot = pv_slots_find_at(queues, &entry->item);
 
 	entry->item.again = false;
-	if (slot != NULL && !slot->looked && !wraparound_too)
+	if (slot != NULL && !slot->rechecked && !wraparound_too)
 	{
 		slot->cancel_asked = true;
 		return NULL;
@@ -110,8 +115,8 @@ cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
  * as well.
  */
 PvWithdrawn
-pv_request_withdraw(PvQueues *queues, Oid database, Oid relid, bool wraparound_too,
-					PvWorkerSlot **cancel)
+pv_request_withdraw(PvQueues *queues, Oid database, Oid relid,
+					bool wraparound_too, PvWorkerSlot **cancel)
 {
 	PvQueueEntry *entry = pv_entries_find(queues, database, relid);
 	PvDatabaseQueue *queue = pv_entries_find_queue(queues, database);

@@ -51,7 +51,8 @@ copy_queue(int which, Oid database, Copy *copy)
 	while (part < PV_QUEUE_PARTS)
 	{
 		int			before = part;
-		PvDatabaseQueue *queue = &pv_queue_lock(LW_SHARED)->shared->queues[which];
+		PvDatabaseQueue *queue =
+			&pv_queue_lock(LW_SHARED)->shared->queues[which];
 
 		if (OidIsValid(database) && queue->database != database)
 			part = PV_QUEUE_PARTS;
@@ -62,7 +63,8 @@ copy_queue(int which, Oid database, Copy *copy)
 		if (part == before)
 		{
 			copy->room *= 2;
-			copy->items = repalloc_huge(copy->items, copy->room * sizeof(PvItem));
+			copy->items = repalloc_huge(copy->items,
+										copy->room * sizeof(PvItem));
 		}
 	}
 }
@@ -70,7 +72,7 @@ copy_queue(int which, Oid database, Copy *copy)
 /*
  * Copies the items of one database, or of all databases if the OID is invalid, into a new
  * array, and returns their number.  The time that this takes is proportional to that
- * number, plus a look at each queue.  The lock is released after each PV_QUEUE_BATCH
+ * number, plus one visit of each queue.  The lock is released after each PV_QUEUE_BATCH
  * items, so each item is as it was at some moment during the call.
  */
 int
@@ -101,11 +103,16 @@ pv_queue_nlarge(void)
  * A limited role can have no more entries than its share.
  */
 PvEnqueueResult
-pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority, Oid role,
-				 bool limited)
+pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
+				 double priority, Oid role, bool limited)
 {
-	PvItem		item = {.key = {MyDatabaseId, relid},.toast_parent = toast_parent,
-	.pages = pages,.priority = priority,.role = role};
+	PvItem		item = {
+		.key = {MyDatabaseId, relid},
+		.toast_parent = toast_parent,
+		.pages = pages,
+		.priority = priority,
+		.role = role
+	};
 	PvEnqueueResult result = PV_ENQUEUE_FULL;
 	PvDatabaseQueue *queue;
 	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);
@@ -159,7 +166,8 @@ pv_queue_withdraw(Oid relid, bool wraparound_too)
 	PvWorkerSlot *cancel;
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 
-	result = pv_request_withdraw(queues, MyDatabaseId, relid, wraparound_too, &cancel);
+	result = pv_request_withdraw(queues, MyDatabaseId, relid, wraparound_too,
+								 &cancel);
 	if (cancel != NULL && !cancel_worker(queues, cancel))
 		result = PV_WITHDRAWN_NOTHING;
 	pv_queue_unlock();

@@ -47,7 +47,8 @@
  * none.  A database scan is requested on demand; this worker or another one does it.
  */
 int
-pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan, uint32 *token)
+pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
+			  uint32 *token)
 {
 	PvQueueShared *shared = queues->shared;
 
@@ -165,7 +166,7 @@ pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
 	if (slot->on_large)
 		queues->shared->kept_for = InvalidOid;
 	slot->at = first->item.key;
-	slot->looked = slot->cancel_asked = false;
+	slot->rechecked = slot->cancel_asked = false;
 	slot->canceled_at = PV_NEVER;
 	*item = first->item;
 	return true;
@@ -184,8 +185,10 @@ pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
 PvRecheck
 pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
-	PvQueueEntry *entry = pv_entries_find(queues, item->key.database, item->key.relid);
-	PvQueueEntry *first = pv_entries_first_of_both(pv_queue_of(queues, slot), slot->large_allowed);
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
+	PvQueueEntry *first = pv_entries_first_of_both(pv_queue_of(queues, slot),
+												   slot->large_allowed);
 	PvRank		rank;
 
 	entry->item.score = item->score;
@@ -196,10 +199,10 @@ pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	 * by the worker's copy: later requests do not make this vacuum more
 	 * urgent
 	 */
-	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.not_completed,
-				  &rank);
+	pv_rank_table(&item->score, item->priority, entry->item.needed_since,
+				  entry->item.not_completed, &rank);
 	slot->on_danger = rank.danger;
-	slot->looked = true;
+	slot->rechecked = true;
 	if (slot->cancel_asked && !item->score.wraparound)
 		return PV_RECHECK_CANCEL;
 	if ((first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
@@ -212,7 +215,8 @@ void
 pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
 	pv_entries_enqueue_again(queues, pv_queue_of(queues, slot),
-							 pv_entries_find(queues, item->key.database, item->key.relid));
+							 pv_entries_find(queues, item->key.database,
+											 item->key.relid));
 	become_idle(slot);
 }
 
@@ -233,7 +237,8 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
 				PvWaitReason reason, TransactionId horizon)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
-	PvQueueEntry *entry = pv_entries_find(queues, slot->at.database, slot->at.relid);
+	PvQueueEntry *entry = pv_entries_find(queues, slot->at.database,
+										  slot->at.relid);
 	PvItem	   *item = &entry->item;
 	bool		was_large = slot->on_large;
 
@@ -287,7 +292,8 @@ pv_slots_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 		(slot->has_begun || pv_entries_first_of_both(queue, true) == NULL))
 		return true;
 	return !queue->scan_requested &&
-		TimestampDifferenceExceeds(slot->hired_at, queues->now, PV_LONGEST_STAY_MS);
+		TimestampDifferenceExceeds(slot->hired_at, queues->now,
+								   PV_LONGEST_STAY_MS);
 }
 
 /* Is no worker of the queue at a table? */
@@ -353,6 +359,7 @@ pv_slots_cancel_state(const PvQueues *queues, const PvWorkerSlot *slot)
 	if (!slot->hired || slot->pid == 0 || slot->canceled_at == PV_NEVER ||
 		!(slot->busy || slot->scanning))
 		return PV_CANCEL_NONE;
-	return TimestampDifferenceExceeds(slot->canceled_at, queues->now, PV_LATE_AFTER_MS) ?
+	return TimestampDifferenceExceeds(slot->canceled_at, queues->now,
+									  PV_LATE_AFTER_MS) ?
 		PV_CANCEL_IGNORED : PV_CANCEL_PENDING;
 }

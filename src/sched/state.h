@@ -167,7 +167,7 @@ typedef struct PvWorkerSlot
 	bool		on_large;
 	bool		on_danger;		/* the table is in danger of wraparound */
 	PvItemKey	at;
-	bool		looked;			/* it has rechecked the table */
+	bool		rechecked;		/* it has rechecked the table */
 	bool		cancel_asked;	/* before the recheck, unless that finds that
 								 * the vacuum prevents wraparound */
 	TimestampTz canceled_at;	/* PV_NEVER: it was not */

@@ -112,7 +112,8 @@ pv_table_configure(void)
 	freeze_min_age = at_once ? 0 : vacuum_freeze_min_age;
 	freeze_table_age = at_once ? 0 : vacuum_freeze_table_age;
 	multixact_freeze_min_age = at_once ? 0 : vacuum_multixact_freeze_min_age;
-	multixact_freeze_table_age = at_once ? 0 : vacuum_multixact_freeze_table_age;
+	multixact_freeze_table_age = at_once ?
+		0 : vacuum_multixact_freeze_table_age;
 }
 
 /*
@@ -144,12 +145,15 @@ is_toast_of(Relation rel, Oid toast_parent)
 	HeapTuple	tuple;
 	bool		result = false;
 
-	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE || !OidIsValid(toast_parent))
-		return rel->rd_rel->relkind != RELKIND_TOASTVALUE && !OidIsValid(toast_parent);
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE ||
+		!OidIsValid(toast_parent))
+		return rel->rd_rel->relkind != RELKIND_TOASTVALUE &&
+			!OidIsValid(toast_parent);
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
 	if (HeapTupleIsValid(tuple))
 	{
-		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid == RelationGetRelid(rel);
+		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid ==
+			RelationGetRelid(rel);
 		ReleaseSysCache(tuple);
 	}
 	return result;
@@ -183,11 +187,11 @@ is_as_queued(Relation rel, const PvItem *item)
 {
 	Form_pg_class form = rel->rd_rel;
 
-	return (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW ||
+	return (form->relkind == RELKIND_RELATION ||
+			form->relkind == RELKIND_MATVIEW ||
 			form->relkind == RELKIND_TOASTVALUE) &&
 		rel->rd_tableam != NULL &&
-		form->relpersistence != RELPERSISTENCE_TEMP &&
-		!form->relisshared &&
+		form->relpersistence != RELPERSISTENCE_TEMP && !form->relisshared &&
 		is_toast_of(rel, item->toast_parent);
 }
 
@@ -210,7 +214,8 @@ open_table(const PvItem *item, bool vacuumed, bool *locked)
 {
 	Relation	rel;
 
-	*locked = !ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
+	*locked = !ConditionalLockRelationOid(item->key.relid,
+										  ShareUpdateExclusiveLock);
 	if (*locked)
 	{
 		note_locked(item->key.relid, vacuumed);
@@ -244,9 +249,11 @@ choose_params(PvTableWork *work, Relation rel)
 		own->freeze_min_age : freeze_min_age;
 	params->freeze_table_age = own && own->freeze_table_age >= 0 ?
 		own->freeze_table_age : freeze_table_age;
-	params->multixact_freeze_min_age = own && own->multixact_freeze_min_age >= 0 ?
+	params->multixact_freeze_min_age =
+		own && own->multixact_freeze_min_age >= 0 ?
 		own->multixact_freeze_min_age : multixact_freeze_min_age;
-	params->multixact_freeze_table_age = own && own->multixact_freeze_table_age >= 0 ?
+	params->multixact_freeze_table_age =
+		own && own->multixact_freeze_table_age >= 0 ?
 		own->multixact_freeze_table_age : multixact_freeze_table_age;
 	params->is_wraparound = work->item.score.wraparound;
 
@@ -265,9 +272,11 @@ choose_params(PvTableWork *work, Relation rel)
 	pv_choose_eager_failure_rate(params, rel);
 
 	params->index_cleanup = VACOPTVALUE_AUTO;
-	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)
+	if (options != NULL &&
+		options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)
 		params->index_cleanup = VACOPTVALUE_ENABLED;
-	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF)
+	if (options != NULL &&
+		options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF)
 		params->index_cleanup = VACOPTVALUE_DISABLED;
 }
 
@@ -281,7 +290,8 @@ choose_budget(const PvTableWork *work)
 	PvCostBudget budget;
 
 	if (!work->has_options ||
-		(work->options.vacuum_cost_delay < 0 && work->options.vacuum_cost_limit <= 0))
+		(work->options.vacuum_cost_delay < 0 &&
+		 work->options.vacuum_cost_limit <= 0))
 		return;
 
 	pv_cost_of_autovacuum(&budget);
@@ -337,15 +347,19 @@ recheck_need(PvTableWork *work, Relation rel)
 	PvScore    *score = &work->item.score;
 
 	pv_options_of(rel, work->item.toast_parent, &work->effective);
-	if (work->item.priority == 0 && work->effective.value[PV_OPTION_ENABLED] <= 0)
+	if (work->item.priority == 0 &&
+		work->effective.value[PV_OPTION_ENABLED] <= 0)
 		return false;
-	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent, &work->options);
-	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
+	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent,
+											  &work->options);
+	pv_need_score(rel->rd_rel,
+				  work->has_options ? &work->options : NULL, score);
 
 	/* pg_class does not have the size of a table that was never vacuumed */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
 	if (work->item.only_analyze)
-		work->item.only_analyze = GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
+		work->item.only_analyze =
+			GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
 	if (work->item.only_analyze)
 	{
 		work->horizon = work->item.horizon;
@@ -358,7 +372,8 @@ recheck_need(PvTableWork *work, Relation rel)
 	}
 
 	/* rel has the name at hand, which get_rel_name() would have to look up */
-	work->name = psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
+	work->name = psprintf("%s.%s",
+						  get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
 	return score->vacuum || score->analyze;
 }
@@ -438,11 +453,13 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	if (work->has_options && work->options.freeze_max_age >= 0)
 		max_age = Min(max_age, work->options.freeze_max_age);
 	if (work->item.score.wraparound &&
-		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * max_age)
+		(int32) (ReadNextTransactionId() - work->horizon) >
+		PV_AGE_SHARE * max_age)
 		return true;
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
-	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, &after);
+	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL,
+				  &after);
 	return after.dead > 1;
 }
 
@@ -539,11 +556,13 @@ empty_pending_lists(Relation rel)
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
-		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID && indrel->rd_index->indisvalid;
+		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID &&
+			indrel->rd_index->indisvalid;
 
 		index_close(indrel, AccessShareLock);
 		if (is_gin)
-			DirectFunctionCall1(gin_clean_pending_list, ObjectIdGetDatum(lfirst_oid(lc)));
+			DirectFunctionCall1(gin_clean_pending_list,
+								ObjectIdGetDatum(lfirst_oid(lc)));
 	}
 	become_oneself(&own);
 }
@@ -564,7 +583,8 @@ analyze_table(PvTableWork *work)
 
 	memset(&params, 0, sizeof(params));
 	params.options = VACOPT_ANALYZE;
-	params.log_min_duration = work->has_options && work->options.log_min_duration >= 0 ?
+	params.log_min_duration =
+		work->has_options && work->options.log_min_duration >= 0 ?
 		work->options.log_min_duration : Log_autovacuum_min_duration;
 
 	StartTransactionCommand();

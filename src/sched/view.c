@@ -43,7 +43,8 @@ is_free_soon(const PvQueues *queues, const PvWorkerSlot *slot)
 {
 	return !slot->on_large &&
 		!(slot->busy &&
-		  TimestampDifferenceExceeds(slot->busy_since, queues->now, PV_LATE_AFTER_MS));
+		  TimestampDifferenceExceeds(slot->busy_since, queues->now,
+									 PV_LATE_AFTER_MS));
 }
 
 /* Does it vacuum a small table, and was not cancelled there? */
@@ -79,7 +80,8 @@ add_worker(const PvQueues *queues, const PvWorkerSlot *slot, PvQueueView *view,
 	view->nworkers++;
 	summary->nworkers++;
 	if (is_at_small(slot) &&
-		(summary->small_since == PV_NEVER || at_small_since(slot) < summary->small_since))
+		(summary->small_since == PV_NEVER ||
+		 at_small_since(slot) < summary->small_since))
 		summary->small_since = at_small_since(slot);
 	summary->nleaving += slot->leave;
 	summary->nleaving_soon += slot->leave && free_soon;
@@ -91,13 +93,14 @@ add_worker(const PvQueues *queues, const PvWorkerSlot *slot, PvQueueView *view,
  * and is not about to leave.
  */
 static void
-describe_queue(const PvQueues *queues, const PvDatabaseQueue *queue, bool large_allowed,
-			   PvQueueSummary *summary)
+describe_queue(const PvQueues *queues, const PvDatabaseQueue *queue,
+			   bool large_allowed, PvQueueSummary *summary)
 {
 	PvQueueEntry *first = pv_entries_first_of_both(queue, large_allowed);
 
 	summary->database = queue->database;
-	summary->top_score = first ? pv_urgency(&first->item.rank, queues->now) : 0;
+	summary->top_score = first ? pv_urgency(&first->item.rank,
+											queues->now) : 0;
 	summary->top_danger = first != NULL && first->item.rank.danger;
 	summary->nqueued = queue->nqueued[PV_SIZE_SMALL];
 	if (large_allowed)
@@ -140,7 +143,8 @@ pv_view_take(PvQueues *queues, int max_large, PvQueueView *view)
 		if (!OidIsValid(queue->database))
 			continue;
 		queue->scanned_at = Min(queue->scanned_at, queues->now);
-		describe_queue(queues, queue, pv_large_ask(queues, queue, &use), &of_queue[i]);
+		describe_queue(queues, queue, pv_large_ask(queues, queue, &use),
+					   &of_queue[i]);
 		view->summaries[view->n++] = of_queue[i];
 	}
 	view->full = pv_scan_free_queue(queues, false) == NULL;
@@ -211,7 +215,8 @@ pv_view_call_back(PvQueues *queues, Oid database)
 		if (!slot->hired || slot->leave || is_stuck(queues, slot) ||
 			pv_queue_of(queues, slot)->database != database)
 			continue;
-		if (found == NULL || (!is_free_soon(queues, found) && is_free_soon(queues, slot)))
+		if (found == NULL ||
+			(!is_free_soon(queues, found) && is_free_soon(queues, slot)))
 			found = slot;
 	}
 	if (found != NULL)
@@ -234,7 +239,8 @@ pv_view_find_longest(const PvQueues *queues, Oid database, TimestampTz since)
 		if (slot->hired && is_at_small(slot) &&
 			pv_queue_of(queues, slot)->database == database &&
 			at_small_since(slot) <= since &&
-			(longest == NULL || at_small_since(slot) < at_small_since(longest)))
+			(longest == NULL ||
+			 at_small_since(slot) < at_small_since(longest)))
 			longest = slot;
 	}
 	return longest;

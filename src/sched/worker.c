@@ -158,7 +158,8 @@ fix_settings(void)
 static void
 leave_out_statistics_warning(ErrorData *edata)
 {
-	if (edata->elevel == WARNING && edata->sqlerrcode == ERRCODE_INVALID_OBJECT_DEFINITION)
+	if (edata->elevel == WARNING &&
+		edata->sqlerrcode == ERRCODE_INVALID_OBJECT_DEFINITION)
 		edata->output_to_server = false;
 	if (prev_emit_log)
 		prev_emit_log(edata);
@@ -181,14 +182,16 @@ scan_database(void)
 	PvFound		found;
 	bool		full = false;
 
-	pgstat_report_activity(STATE_RUNNING, "parvacuum: looking for tables to vacuum");
+	pgstat_report_activity(STATE_RUNNING,
+						   "parvacuum: looking for tables to vacuum");
 	StartTransactionCommand();
 	MemoryContextSwitchTo(work_context);
 	pv_need_scan(&found);
 	for (int i = 0; i < found.n; i++)
 		pv_queue_offer(&found.items[i], &full);
 	CommitTransactionCommand();
-	if (pv_queue_end_scan(!full, (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
+	if (pv_queue_end_scan(!full,
+						  (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
@@ -306,7 +309,8 @@ next_step(void)
 	bool		to_scan = pv_queue_begin_scan();
 
 	memset(&work, 0, sizeof(work));
-	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers), &work.item))
+	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers),
+								  &work.item))
 		return false;
 
 	/* the scan before has not been completed by this yet */
@@ -414,7 +418,8 @@ parvacuum_sched_main(Datum main_arg)
 	BackgroundWorkerUnblockSignals();
 
 	memcpy(&token, MyBgworkerEntry->bgw_extra, sizeof(token));
-	memcpy(&hired_for, MyBgworkerEntry->bgw_extra + sizeof(token), sizeof(hired_for));
+	memcpy(&hired_for, MyBgworkerEntry->bgw_extra + sizeof(token),
+		   sizeof(hired_for));
 	BackgroundWorkerInitializeConnectionByOid(hired_for, InvalidOid,
 											  BGWORKER_BYPASS_ALLOWCONN);
 	if (!pv_queue_attach(DatumGetInt32(main_arg), token, &database))

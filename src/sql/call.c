@@ -241,7 +241,8 @@ int
 pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 {
 	int			workers;
-	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+	int			cap = Min(max_parallel_maintenance_workers,
+						  pv_guc_max_workers);
 
 	if (PG_ARGISNULL(arg))
 		return PV_WORKERS_NOT_GIVEN;

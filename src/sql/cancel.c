@@ -4,7 +4,7 @@
  *	  parvacuum_cancel(): cancelling a vacuum.
  *
  * Given a table, it cancels any vacuum of the table by the engine, no matter
- * who started it: the scheduler, parvacuum_run() and CALL parvacuum(), a VACUUM
+ * what started it: the scheduler, parvacuum_run() and CALL parvacuum(), a VACUUM
  * command, core's autovacuum.  Given a PID, it cancels what a scheduler worker
  * or a background leader is doing; for sessions and autovacuum workers there
  * is pg_cancel_backend().  entry/rights.c has the rights.

@@ -70,7 +70,10 @@ typedef struct Request
 static void
 put_row(Request *request, Oid relid, const char *result)
 {
-	Datum		values[] = {ObjectIdGetDatum(relid), CStringGetTextDatum(result)};
+	Datum		values[] = {
+		ObjectIdGetDatum(relid),
+		CStringGetTextDatum(result)
+	};
 	bool		nulls[lengthof(values)] = {false};
 
 	tuplestore_putvalues(request->rsinfo->setResult, request->rsinfo->setDesc,
@@ -107,7 +110,8 @@ report_no_place(Request *request, PvEnqueueResult why)
 
 /* Queues one relation, and puts the result into a row. */
 static void
-enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber pages)
+enqueue_relation(Request *request, Oid relid, Oid toast_parent,
+				 BlockNumber pages)
 {
 	static const char *const words[] = {
 		[PV_ENQUEUED] = "queued",
@@ -183,7 +187,8 @@ check_relation(Oid relid)
 				 errmsg("relation with OID %u does not exist", relid),
 				 errhint("Name the table to be vacuumed.")));
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW &&
+	if (form->relkind != RELKIND_RELATION &&
+		form->relkind != RELKIND_MATVIEW &&
 		form->relkind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

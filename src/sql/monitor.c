@@ -89,7 +89,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 
 	nitems = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &items);
-	large_is_full = pv_queue_nlarge() >= pv_max_large(pv_guc_scheduler_workers);
+	large_is_full =
+		pv_queue_nlarge() >= pv_max_large(pv_guc_scheduler_workers);
 	for (int i = 0; i < nitems; i++)
 	{
 		const PvItem *item = &items[i];
@@ -111,7 +112,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Int32GetDatum(item->worker_pid);
 		values[n++] = CStringGetTextDatum(action_name(item));
 		values[n++] = BoolGetDatum(item->score.wraparound);
-		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ? "large" : "small");
+		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ?
+										  "large" : "small");
 		values[n++] = Float8GetDatum(item->score.total);
 		values[n++] = Float8GetDatum(item->score.dead);
 		values[n++] = Float8GetDatum(item->score.inserted);
@@ -122,7 +124,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Float8GetDatum(item->priority);
 		values[n++] = Int64GetDatum(item->pages);
 		Assert(n == QUEUE_COLUMNS);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -150,7 +153,8 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
+	values[n++] =
+		Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_window));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_lock));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->errors));
@@ -160,5 +164,6 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->no_process));
 	values[n++] = Int64GetDatum(pv_runs_refused());
 	Assert(n == STATS_COLUMNS);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

@@ -328,12 +328,14 @@ describe_rows(const PvResult *result)
 					 (long long) result->tuples_remaining,
 					 (long long) result->tuples_recently_dead);
 	if (result->tuples_missed > 0)
-		appendStringInfo(&buf, "  %lld dead rows were left on pages that were in use.",
+		appendStringInfo(&buf,
+						 "  %lld dead rows were left on pages that were in use.",
 						 (long long) result->tuples_missed);
 	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
 					 result->oldest_xmin,
 					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
-	appendStringInfo(&buf, "  It took %.3f s, with %d workers and %d index scans.",
+	appendStringInfo(&buf,
+					 "  It took %.3f s, with %d workers and %d index scans.",
 					 result->elapsed_usecs / 1000000.0,
 					 result->workers_launched, result->index_scans);
 	return buf.data;

@@ -24,7 +24,8 @@ PG_FUNCTION_INFO_V1(parvacuum_test_change_rate);
 PG_FUNCTION_INFO_V1(parvacuum_test_account_units);
 PG_FUNCTION_INFO_V1(parvacuum_test_payers);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge_together);
-extern PGDLLEXPORT void parvacuum_test_payer_main(dsm_segment *seg, shm_toc *toc);
+extern PGDLLEXPORT void parvacuum_test_payer_main(dsm_segment *seg,
+												  shm_toc *toc);
 
 #define KEY_SHARED		1
 #define MAX_PAYERS		1000
@@ -124,7 +125,8 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 	values[1] = Int64GetDatum(lowest);
 	values[2] = Int64GetDatum(highest);
 	values[3] = Int64GetDatum(longest);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }
 
 typedef struct PayersShared
@@ -139,7 +141,8 @@ static void
 charge_often(PayersShared *shared)
 {
 	for (int i = 0; i < shared->ncharges; i++)
-		(void) pv_balance_charge(&shared->account, shared->units, shared->rate, 0);
+		(void) pv_balance_charge(&shared->account, shared->units,
+								 shared->rate, 0);
 }
 
 /* Entry point of a worker. */
@@ -183,7 +186,8 @@ parvacuum_test_charge_together(PG_FUNCTION_ARGS)
 	after = pv_balance_charge(&shared->account, 0, shared->rate, 0);
 
 	ncharges = (pcxt->nworkers_launched + 1) * (int64) shared->ncharges;
-	if (pg_atomic_read_u64(&shared->account.units) != (uint64) (ncharges * shared->units))
+	if (pg_atomic_read_u64(&shared->account.units) !=
+		(uint64) (ncharges * shared->units))
 		elog(ERROR, "units are lost");
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();

@@ -136,7 +136,8 @@ parvacuum_test_worker(dsm_segment *seg, shm_toc *toc)
 	/* one that comes after the first round has nothing to do */
 	if (BarrierAttach(&shared->barrier) == 0)
 	{
-		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), seg);
+		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false),
+									seg);
 		participate(wrap_handle(handle, shared->nsegments), shared, false);
 		pv_deadtids_detach(handle);
 	}

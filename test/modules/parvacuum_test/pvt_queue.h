@@ -45,12 +45,14 @@ extern void pvt_queue_leave(int worker);
 extern void pvt_queue_drop_database(Oid database);
 extern void pvt_queue_end_scan(bool complete, int64 used);
 extern PvRecheck pvt_queue_recheck(const PvItem *item);
-extern void pvt_queue_finish(bool vacuumed, PvWaitReason reason, TransactionId horizon);
+extern void pvt_queue_finish(bool vacuumed, PvWaitReason reason,
+							 TransactionId horizon);
 extern bool pvt_queue_claim_update(void);
-extern PvEnqueueResult pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages,
-										 double priority, Oid role, bool limited);
-extern PvWithdrawn pvt_queue_withdraw(Oid database, Oid relid, bool wraparound_too,
-									  int *canceled_pid);
+extern PvEnqueueResult pvt_queue_enqueue(Oid database, Oid relid,
+										 BlockNumber pages, double priority,
+										 Oid role, bool limited);
+extern PvWithdrawn pvt_queue_withdraw(Oid database, Oid relid,
+									  bool wraparound_too, int *canceled_pid);
 extern int	pvt_queue_copy(PvItem **items);
 
 /* Takes the first table; raises an error if it is not the best one. */

@@ -140,12 +140,26 @@ make_database(SimDatabase *database, int n, bool hot)
 static void
 score_table(const SimTable *table, PvScore *score)
 {
-	PvTableState state = {.counted = true,.reltuples = 1000,.pages = table->pages,
-	.dead = table->dead,.xid_age = table->age};
-	PvThresholds thresholds = {.enabled = true,.vacuum_base = 50,.insert_base = -1,
-		.vacuum_scale = 0.2,.analyze_base = 1e9,.freeze_max_age = MAX_AGE,
-		.multixact_freeze_max_age = MAX_AGE,.failsafe_age = 8 * MAX_AGE,
-	.multixact_failsafe_age = 8 * MAX_AGE,.danger_age = MAX_AGE,.multixact_danger_age = MAX_AGE};
+	PvTableState state = {
+		.counted = true,
+		.reltuples = 1000,
+		.pages = table->pages,
+		.dead = table->dead,
+		.xid_age = table->age
+	};
+	PvThresholds thresholds = {
+		.enabled = true,
+		.vacuum_base = 50,
+		.insert_base = -1,
+		.vacuum_scale = 0.2,
+		.analyze_base = 1e9,
+		.freeze_max_age = MAX_AGE,
+		.multixact_freeze_max_age = MAX_AGE,
+		.failsafe_age = 8 * MAX_AGE,
+		.multixact_failsafe_age = 8 * MAX_AGE,
+		.danger_age = MAX_AGE,
+		.multixact_danger_age = MAX_AGE
+	};
 
 	if (table->hot)
 	{
@@ -184,7 +198,8 @@ enqueue_all(SimDatabase *database)
 {
 	for (int i = QUIET_TABLES; i < database->ntables; i++)
 		(void) pvt_queue_enqueue(database->oid, database->tables[i].relid,
-								 database->tables[i].pages, PV_MOST_PRIORITY, ADVERSARY, true);
+								 database->tables[i].pages, PV_MOST_PRIORITY,
+								 ADVERSARY, true);
 }
 
 static SimTable *
@@ -252,13 +267,15 @@ check_order(Sim *sim, const PvItem *begun)
 	{
 		const PvItem *other = &items[i];
 
-		if (other->key.database != begun->key.database || other->state != PV_ITEM_QUEUED ||
+		if (other->key.database != begun->key.database ||
+			other->state != PV_ITEM_QUEUED ||
 			(other->pages >= PV_LARGE_PAGES && begun->pages < PV_LARGE_PAGES))
 			continue;
 		if (other->score.danger && !other->not_completed)
 			sim->out_of_order += !begun->score.danger || begun->not_completed;
 		else if (!begun->score.danger)
-			sim->out_of_order += begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
+			sim->out_of_order +=
+				begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
 	}
 	pfree(items);
 }
@@ -287,7 +304,8 @@ begin_table(Sim *sim, SimWorker *worker)
 	PvScore		score;
 	SimTable   *table;
 
-	if (!pv_slots_pop(&pvt_queues, pvt_me, pv_max_large(sim->nworkers), &worker->item))
+	if (!pv_slots_pop(&pvt_queues, pvt_me, pv_max_large(sim->nworkers),
+					  &worker->item))
 		return false;
 	table = find_table(worker->database, worker->item.key.relid);
 	score_table(table, &score);
@@ -322,7 +340,8 @@ end_table(SimWorker *worker)
 		table->dead = table->age = 0;
 		table->comes = table->hot ? now() : now() + 7200 * SECOND;
 	}
-	pvt_queue_finish(!table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
+	pvt_queue_finish(!table->failing,
+					 table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
 					 InvalidTransactionId);
 }
 
@@ -469,7 +488,8 @@ count_never_begun(const Sim *sim)
 		for (int j = 0; j < QUIET_TABLES; j++)
 		{
 			SimTable   *table = &database->tables[j];
-			int64		longest = j == 0 ? sim->danger : database->hot ? sim->beside_hot : sim->quiet;
+			int64		longest = j == 0 ? sim->danger :
+				database->hot ? sim->beside_hot : sim->quiet;
 
 			n += table->needed != 0 && now() - table->needed > longest;
 		}
@@ -520,5 +540,6 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 	values[3] = Int32GetDatum(sim->beside_hot / SECOND);
 	values[4] = Int32GetDatum(count_never_begun(sim));
 	values[5] = Int32GetDatum(sim->out_of_order);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

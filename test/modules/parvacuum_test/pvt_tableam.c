@@ -14,7 +14,8 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_tableam);
 
 static void
-say_what_was_asked(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+say_what_was_asked(Relation rel, VacuumParams *params,
+				   BufferAccessStrategy bstrategy)
 {
 	static const char *const names[] = {
 		[VACOPTVALUE_UNSPECIFIED] = "unspecified",
