@@ -117,7 +117,8 @@ pv_show_as_autovacuum(void)
 void
 pv_show_in_vacuum(void)
 {
-	Assert(!TransactionIdIsValid(MyProc->xmin) && !TransactionIdIsValid(MyProc->xid));
+	Assert(!TransactionIdIsValid(MyProc->xmin) &&
+		   !TransactionIdIsValid(MyProc->xid));
 	set_status(PROC_IN_VACUUM);
 }
 
@@ -227,7 +228,8 @@ pv_group_waits_for_pin(const PGPROC *leader)
 		const PGPROC *proc = &ProcGlobal->allProcs[i];
 
 		if ((proc == leader || proc->lockGroupLeader == leader) &&
-			(proc->wait_event_info & WAIT_CLASS_MASK) == PV_WAIT_BUFFER_PIN_EVENT)
+			(proc->wait_event_info & WAIT_CLASS_MASK) ==
+			PV_WAIT_BUFFER_PIN_EVENT)
 			return true;
 	}
 	return false;
@@ -335,7 +337,8 @@ pv_set_portal_context(MemoryContext context)
 void
 pv_set_core_sleep(int64 units, int64 usecs)
 {
-	pv_vacuum_cost_limit = Min(Max(units, 1), DUE_BALANCE / PV_MAX_SLEEP_FACTOR);
+	pv_vacuum_cost_limit =
+		Min(Max(units, 1), DUE_BALANCE / PV_MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
 }
 

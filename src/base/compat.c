@@ -162,8 +162,8 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 
 	MarkBufferDirty(buf);
 	if (pv_plan_changes_page(plan))
-		heap_page_prune_execute(buf, false, plan->redirected, plan->nredirected,
-								plan->dead, plan->ndead,
+		heap_page_prune_execute(buf, false, plan->redirected,
+								plan->nredirected, plan->dead, plan->ndead,
 								plan->unused, plan->nunused);
 	if (nfrozen > 0)
 		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
@@ -256,7 +256,8 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 	}
 	if (RelationNeedsWAL(rel))
 	{
-		XLogRecPtr	recptr = log_heap_freeze(rel, buf, cutoff, frozen, nfrozen);
+		XLogRecPtr	recptr =
+			log_heap_freeze(rel, buf, cutoff, frozen, nfrozen);
 
 		PageSetLSN(page, recptr);
 	}
@@ -381,8 +382,9 @@ pv_autovacuum_cost_limit(void)
  * table.  Waits for no other process.  PG 16 renamed the members.
  */
 bool
-pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
-						 double *modified, TimestampTz *done_at)
+pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
+						 double *inserted, double *modified,
+						 TimestampTz *done_at)
 {
 	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
 
@@ -392,14 +394,16 @@ pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
 	*dead = entry->dead_tuples;
 	*inserted = entry->ins_since_vacuum;
 	*modified = entry->mod_since_analyze;
-	*done_at = Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
-				   Max(entry->last_analyze_time, entry->last_autoanalyze_time));
+	*done_at =
+		Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
+			Max(entry->last_analyze_time, entry->last_autoanalyze_time));
 #else
 	*dead = entry->n_dead_tuples;
 	*inserted = entry->inserts_since_vacuum;
 	*modified = entry->changes_since_analyze;
-	*done_at = Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
-				   Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
+	*done_at =
+		Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
+			Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
 #endif
 	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
 		pfree(entry);
@@ -412,7 +416,8 @@ pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 {
 	TimestampTz done_at;
 
-	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified, &done_at);
+	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified,
+									&done_at);
 }
 
 /*
@@ -473,13 +478,15 @@ pv_is_registered(const char *type)
 
 	dlist_foreach(iter, &BackgroundWorkerList)
 	{
-		RegisteredBgWorker *worker = dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
+		RegisteredBgWorker *worker =
+			dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
 #else
 	slist_iter	iter;
 
 	slist_foreach(iter, &BackgroundWorkerList)
 	{
-		RegisteredBgWorker *worker = slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
+		RegisteredBgWorker *worker =
+			slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
 #endif
 
 		if (strcmp(worker->rw_worker.bgw_type, type) == 0)

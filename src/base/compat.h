@@ -51,7 +51,8 @@
  * also fixed the endless loop that a horizon moving backwards could cause.  A
  * server older than its headers is refused at start.
  */
-#if PG_VERSION_NUM < 150008 || (PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
+#if PG_VERSION_NUM < 150008 || \
+	(PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
 #error "parvacuum needs the headers of PostgreSQL 15.8, 16.4, 17 or 18, or of a later minor release"
 #elif PG_VERSION_NUM >= 190000
 #error "parvacuum does not know this major version of PostgreSQL"
@@ -123,7 +124,8 @@
  * reason, to check the record by included
  */
 #define PV_FREEZES_FOR_CHECKED_IMAGE \
-	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
+	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && \
+	 wal_consistency_checking[RM_HEAP2_ID])
 
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
@@ -306,8 +308,8 @@ pv_btree_page_is_recyclable(Relation heaprel, Page page)
 
 /* PG 16 added vac_context, for what lives until the end of the command. */
 static inline void
-pv_vacuum(List *relations, VacuumParams *params, BufferAccessStrategy bstrategy,
-		  MemoryContext vac_context)
+pv_vacuum(List *relations, VacuumParams *params,
+		  BufferAccessStrategy bstrategy, MemoryContext vac_context)
 {
 #if PG_VERSION_NUM >= 160000
 	vacuum(relations, params, bstrategy, vac_context, true);
@@ -397,7 +399,8 @@ extern bool pv_is_registered(const char *type);
  * ----------------------------------------------------------------
  */
 
-extern TransactionId pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
+extern TransactionId pv_freeze_horizon(const PvCutoffs *cutoffs,
+									   bool all_frozen,
 									   TransactionId newest_xmin);
 extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
 						  GlobalVisState *vistest, bool has_indexes,
@@ -429,8 +432,8 @@ pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 		.NoFreezePageRelfrozenXid = *relfrozenxid,
 		.NoFreezePageRelminMxid = *relminmxid
 	};
-	bool		planned = heap_prepare_freeze_tuple(tuple, cutoffs, &page, plan,
-													totally_frozen);
+	bool		planned =
+		heap_prepare_freeze_tuple(tuple, cutoffs, &page, plan, totally_frozen);
 
 	if (page.freeze_required || freeze_cutoff == cutoffs->OldestXmin)
 	{
@@ -516,7 +519,10 @@ static inline void
 pv_progress_indexes(int64 total, int64 done)
 {
 #if PG_VERSION_NUM >= 170000
-	const int	params[] = {PROGRESS_VACUUM_INDEXES_TOTAL, PROGRESS_VACUUM_INDEXES_PROCESSED};
+	const int	params[] = {
+		PROGRESS_VACUUM_INDEXES_TOTAL,
+		PROGRESS_VACUUM_INDEXES_PROCESSED,
+	};
 	int64		values[] = {total, done};
 
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
@@ -583,7 +589,8 @@ static inline void
 pv_default_eager_failure_rate(VacuumParams *params)
 {
 #if PG_VERSION_NUM >= 180000
-	params->max_eager_freeze_failure_rate = vacuum_max_eager_freeze_failure_rate;
+	params->max_eager_freeze_failure_rate =
+		vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 
@@ -596,7 +603,8 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 
 	pv_default_eager_failure_rate(params);
 	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
-		params->max_eager_freeze_failure_rate = options->vacuum_max_eager_freeze_failure_rate;
+		params->max_eager_freeze_failure_rate =
+			options->vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 
@@ -621,7 +629,8 @@ pv_unfrozen_share(Form_pg_class form)
 {
 #if PG_VERSION_NUM >= 180000
 	if (form->relpages > 0 && form->relallfrozen > 0)
-		return 1 - Min(form->relallfrozen, form->relpages) / (double) form->relpages;
+		return 1 -
+			Min(form->relallfrozen, form->relpages) / (double) form->relpages;
 #endif
 	return 1;
 }

@@ -74,22 +74,52 @@ static const Followed followed[] = {
 	{.name = "vacuum_cost_delay"},
 	{.name = "vacuum_cost_limit"},
 	{.name = "parvacuum.autovacuum_cost_limit_scale"},
-	{.name = "vacuum_cost_page_hit",.number = &VacuumCostPageHit},
-	{.name = "vacuum_cost_page_miss",.number = &VacuumCostPageMiss},
-	{.name = "vacuum_cost_page_dirty",.number = &VacuumCostPageDirty},
+	{
+		.name = "vacuum_cost_page_hit",
+		.number = &VacuumCostPageHit,
+	},
+	{
+		.name = "vacuum_cost_page_miss",
+		.number = &VacuumCostPageMiss,
+	},
+	{
+		.name = "vacuum_cost_page_dirty",
+		.number = &VacuumCostPageDirty,
+	},
 
 	/* when the wraparound failsafe begins */
-	{.name = "vacuum_failsafe_age",.number = &vacuum_failsafe_age},
-	{.name = "vacuum_multixact_failsafe_age",.number = &vacuum_multixact_failsafe_age},
+	{
+		.name = "vacuum_failsafe_age",
+		.number = &vacuum_failsafe_age,
+	},
+	{
+		.name = "vacuum_multixact_failsafe_age",
+		.number = &vacuum_multixact_failsafe_age,
+	},
 
 	/* how it reads and writes */
-	{.name = "maintenance_io_concurrency",.number = &maintenance_io_concurrency},
-	{.name = "wal_compression",.number = &wal_compression},
+	{
+		.name = "maintenance_io_concurrency",
+		.number = &maintenance_io_concurrency,
+	},
+	{
+		.name = "wal_compression",
+		.number = &wal_compression,
+	},
 
 	/* what is measured */
-	{.name = "track_io_timing",.flag = &track_io_timing},
-	{.name = "track_wal_io_timing",.flag = &track_wal_io_timing},
-	{.name = "track_cost_delay_timing",.flag = PV_TRACK_DELAYS},
+	{
+		.name = "track_io_timing",
+		.flag = &track_io_timing,
+	},
+	{
+		.name = "track_wal_io_timing",
+		.flag = &track_wal_io_timing,
+	},
+	{
+		.name = "track_cost_delay_timing",
+		.flag = PV_TRACK_DELAYS,
+	},
 };
 
 StaticAssertDecl(lengthof(followed) <= PV_MAX_FOLLOWED, "there is a place for each setting");
@@ -154,8 +184,12 @@ boot_value(struct config_generic *setting)
 		case PGC_REAL:
 			return psprintf("%.17g", ((struct config_real *) setting)->boot_val);
 		case PGC_ENUM:
-			return pstrdup(config_enum_lookup_by_value((struct config_enum *) setting,
-													   ((struct config_enum *) setting)->boot_val));
+			{
+				struct config_enum *conf = (struct config_enum *) setting;
+
+				return pstrdup(config_enum_lookup_by_value(conf,
+														   conf->boot_val));
+			}
 		case PGC_STRING:
 			break;
 	}
@@ -237,8 +271,10 @@ pv_reload_now(PvSettings *settings)
 	/* First: a reload that comes from now on is for the next call */
 	pv_reload_is_due = false;
 
-	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head, &tail) &&
-		ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG2, &head, &tail) &&
+	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head,
+						&tail) &&
+		ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG2, &head,
+						&tail) &&
 		knows_all_names(head))
 	{
 		for (size_t i = 0; i < lengthof(followed); i++)

@@ -67,7 +67,8 @@ pv_tidstore_count_block(PvTidStoreUse *use, BlockNumber blkno, int ndead,
 	for (int level = 0; level < PV_TIDSTORE_LEVELS; level++)
 	{
 		BlockNumber node = child / CHILDREN_PER_NODE;
-		bool		is_new = use->nchildren[level] == 0 || use->node[level] != node;
+		bool		is_new = use->nchildren[level] == 0 ||
+			use->node[level] != node;
 
 		if (is_new)
 		{

@@ -165,7 +165,8 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 		if (read_char(at, '-') && !read_day(at, &last_day))
 			return complain(_("A day of the week"), *at, detail);
 		skip_blanks(at);
-		span->days = (last_day - span->first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
+		span->days =
+			(last_day - span->first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
 		if (span->days == DAYS_PER_WEEK)
 			span->first_day = 0;
 	}
@@ -300,7 +301,8 @@ print_with_zone(const PvWindow *window, const char *zone)
 	for (int i = 0; i < window->nspans; i++)
 	{
 		const PvWindowSpan *span = &window->spans[i];
-		int			last_day = (span->first_day + span->days - 1) % DAYS_PER_WEEK;
+		int			last_day = (span->first_day + span->days - 1) %
+			DAYS_PER_WEEK;
 
 		if (i > 0)
 			appendStringInfoString(&buf, ", ");
@@ -310,7 +312,8 @@ print_with_zone(const PvWindow *window, const char *zone)
 			appendStringInfo(&buf, "%.3s-%.3s ", day_names[span->first_day],
 							 day_names[last_day]);
 		appendStringInfo(&buf, "%02d:%02d-%02d:%02d",
-						 span->begin / MINS_PER_HOUR, span->begin % MINS_PER_HOUR,
+						 span->begin / MINS_PER_HOUR,
+						 span->begin % MINS_PER_HOUR,
 						 span->end / MINS_PER_HOUR, span->end % MINS_PER_HOUR);
 	}
 	if (zone != NULL)
@@ -406,11 +409,13 @@ pv_window_is_open(const PvWindow *window, pg_time_t now)
 	{
 		const PvWindowSpan *span = &window->spans[i];
 
-		for (int day = span->first_day; day < span->first_day + span->days; day++)
+		for (int day = span->first_day; day < span->first_day + span->days;
+			 day++)
 		{
 			int			begin = day * MINUTES_PER_DAY + span->begin;
 
-			if (minutes_after(minute, begin % MINUTES_PER_WEEK) < span_minutes(span))
+			if (minutes_after(minute, begin % MINUTES_PER_WEEK) <
+				span_minutes(span))
 				return true;
 		}
 	}
@@ -430,7 +435,8 @@ minutes_to_edge(const PvWindow *window, int minute)
 	{
 		const PvWindowSpan *span = &window->spans[i];
 
-		for (int day = span->first_day; day < span->first_day + span->days; day++)
+		for (int day = span->first_day; day < span->first_day + span->days;
+			 day++)
 		{
 			int			begin = day * MINUTES_PER_DAY + span->begin;
 			int			edges[2];
@@ -439,7 +445,8 @@ minutes_to_edge(const PvWindow *window, int minute)
 			edges[1] = begin + span_minutes(span);
 			for (size_t e = 0; e < lengthof(edges); e++)
 			{
-				int			wait = minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
+				int			wait =
+					minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
 
 				if (wait > 0)
 					result = Min(result, wait);
@@ -471,7 +478,8 @@ pv_window_next_change(const PvWindow *window, pg_time_t now)
 	{
 		struct pg_tm *tm = pg_localtime(&t, zone);
 		pg_time_t	edge = t - tm->tm_sec +
-			(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) * SECS_PER_MINUTE;
+			(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) *
+			SECS_PER_MINUTE;
 		pg_time_t	boundary;
 		long int	gmtoff;
 		int			isdst;

@@ -42,7 +42,8 @@ staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
 	Page		page = BufferGetPage(state->buf);
 	ItemId		itemid = PageGetItemId(page, offnum);
 
-	if (!ItemIdIsNormal(itemid) || state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
+	if (!ItemIdIsNormal(itemid) ||
+		state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
 		return NULL;
 	return (HeapTupleHeader) PageGetItem(page, itemid);
 }
@@ -79,8 +80,10 @@ pv_plan_freezing_page(PvPagePruneState *state)
 			continue;
 		}
 		self->errinfo.offnum = offnum;
-		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) && !PV_FREEZES_WHOLE_PAGES) ||
-			!pv_plan_freezing(state, htup, offnum, self->shared->plan.cutoffs.OldestXmin))
+		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) &&
+			 !PV_FREEZES_WHOLE_PAGES) ||
+			!pv_plan_freezing(state, htup, offnum,
+							  self->shared->plan.cutoffs.OldestXmin))
 			return false;
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
@@ -109,7 +112,8 @@ pv_plan_freezing_more(PvPagePruneState *state)
 		if (htup == NULL)
 			continue;
 		self->errinfo.offnum = offnum;
-		all_frozen &= pv_plan_freezing(state, htup, offnum, self->shared->plan.cutoffs.OldestXmin);
+		all_frozen &= pv_plan_freezing(state, htup, offnum,
+									   self->shared->plan.cutoffs.OldestXmin);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 	vis->all_frozen = vis->all_visible && all_frozen;

@@ -88,7 +88,8 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
  * Release the page and record its free space in the free space map.
  */
 static void
-release_and_record_space(const PvParticipant *self, Buffer buf, BlockNumber blkno)
+release_and_record_space(const PvParticipant *self, Buffer buf,
+						 BlockNumber blkno)
 {
 	Size		freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 
@@ -130,12 +131,14 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		 * The extension of a table is not WAL-logged.  If this page never
 		 * was, replay of a record that marks it all-visible would fail.
 		 */
-		if (RelationNeedsWAL(self->rel) && XLogRecPtrIsInvalid(PageGetLSN(page)))
+		if (RelationNeedsWAL(self->rel) &&
+			XLogRecPtrIsInvalid(PageGetLSN(page)))
 			log_newpage_buffer(buf, true);
 		PageSetAllVisible(page);
 		visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr,
 						  scan->vmbuffer, InvalidTransactionId,
-						  VISIBILITYMAP_ALL_VISIBLE | VISIBILITYMAP_ALL_FROZEN);
+						  VISIBILITYMAP_ALL_VISIBLE |
+						  VISIBILITYMAP_ALL_FROZEN);
 
 		END_CRIT_SECTION();
 		self->counters.new_visible_pages++;
@@ -187,7 +190,8 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
  * began.
  */
 static void
-recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno, PvPageResult *found)
+recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   PvPageResult *found)
 {
 	if (XLogNeedsFlush(found->commits_end) &&
 		BufferGetLSNAtomic(buf) < found->commits_end)
@@ -225,16 +229,19 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		counters->lpdead_item_pages++;
 		counters->lpdead_items += found.lpdead_items;
 		if (!found.marked_unused)
-			pv_page_mark_unused(self, buf, blkno, found.deadoffsets, found.lpdead_items);
+			pv_page_mark_unused(self, buf, blkno, found.deadoffsets,
+								found.lpdead_items);
 	}
 	if (dead_items_stay)
 		found.vis.all_visible = false;
 	else if (found.recheck)
 		recheck_visibility(self, buf, blkno, &found);
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
-	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis, dead_items_stay);
+	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis,
+					   dead_items_stay);
 
-	pv_blockscan_learn(self->blockscan, PageGetHeapFreeSpace(BufferGetPage(buf)),
+	pv_blockscan_learn(self->blockscan,
+					   PageGetHeapFreeSpace(BufferGetPage(buf)),
 					   found.live_tuples + found.recently_dead_tuples);
 	if (dead_items_stay && will_vacuum_heap(self))
 		UnlockReleaseBuffer(buf);	/* the second heap pass records the space */
@@ -494,7 +501,8 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 	scan->unreported += passed;
 	if (scan->unreported >= PROGRESS_EVERY_BLOCKS)
 	{
-		pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
+		pg_atomic_fetch_add_u64(&self->shared->blocks_passed,
+								scan->unreported);
 		scan->unreported = 0;
 		if (self->tick)
 			self->tick(self);
@@ -523,7 +531,10 @@ vacuum_fsm_of_range(PvParticipant *self)
 void
 pv_scan_heap(PvParticipant *self)
 {
-	HeapScan	scan = {.self = self,.vmbuffer = InvalidBuffer};
+	HeapScan	scan = {
+		.self = self,
+		.vmbuffer = InvalidBuffer,
+	};
 	PvScanBlock block;
 	Buffer		buf;
 
@@ -556,7 +567,8 @@ pv_scan_heap(PvParticipant *self)
 	pv_blockscan_pause(self->blockscan);
 
 	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan.unreported);
-	self->counters.skippedallvis |= pv_blockscan_skippedallvis(self->blockscan);
+	self->counters.skippedallvis |=
+		pv_blockscan_skippedallvis(self->blockscan);
 	self->slot->unvisited = pv_blockscan_position(self->blockscan);
 	self->errinfo.blkno = InvalidBlockNumber;
 }

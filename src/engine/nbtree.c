@@ -170,7 +170,8 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 	memset(&btree->counts, 0, sizeof(btree->counts));
 	pv_dispense_init(&btree->pages, BTREE_METAPAGE + 1,
 					 pv_btree_length(indrel),
-					 RANGE_MIN_PAGES, RANGE_MAX_PAGES, leader->shared->plan.nslots);
+					 RANGE_MIN_PAGES, RANGE_MAX_PAGES,
+					 leader->shared->plan.nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
 	pg_atomic_write_u32(&btree->use_count, 0);
 }

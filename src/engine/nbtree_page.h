@@ -23,7 +23,8 @@ extern int	pv_nbtree_list_tids(Page page, ItemPointerData *tids);
 static inline int
 pv_nbtree_heap_tids(Page page, OffsetNumber off, ItemPointer *tids)
 {
-	IndexTuple	itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, off));
+	IndexTuple	itup =
+		(IndexTuple) PageGetItem(page, PageGetItemId(page, off));
 
 	if (BTreeTupleIsPosting(itup))
 	{

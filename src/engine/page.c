@@ -45,7 +45,8 @@ tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
 		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
-	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
+	return (htup->t_infomask & mask) ==
+		(HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
 		HeapTupleHeaderGetRawXmin(htup) == check->known_visible_xmin;
 }
 
@@ -53,7 +54,8 @@ tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
  * Account for one tuple in the visibility of its page.
  */
 static void
-note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf, PageCheck *check)
+note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
+		   PageCheck *check)
 {
 	PvVisibility *vis = check->vis;
 	TransactionId oldest_xmin = self->shared->plan.cutoffs.OldestXmin;
@@ -94,7 +96,10 @@ void
 pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 				   PvVisibility *vis)
 {
-	PageCheck	check = {.vis = vis,.known_visible_xmin = InvalidTransactionId};
+	PageCheck	check = {
+		.vis = vis,
+		.known_visible_xmin = InvalidTransactionId,
+	};
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	HeapTupleData tuple;

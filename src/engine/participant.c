@@ -93,7 +93,8 @@ pv_units_keep(PvIndexUnit *to, PvIndexUnit *from, int nindexes)
 		to[i].pages = from[i].pages;
 		to[i].done = from[i].done;
 		to[i].result = from[i].result;
-		pv_dispense_init(&to[i].btree.pages, pg_atomic_read_u32(&btree->pages.next),
+		pv_dispense_init(&to[i].btree.pages,
+						 pg_atomic_read_u32(&btree->pages.next),
 						 pg_atomic_read_u32(&btree->pages.end), 1, 1, 1);
 		pg_atomic_init_u32(&to[i].btree.pages_done,
 						   pg_atomic_read_u32(&btree->pages_done));

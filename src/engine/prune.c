@@ -71,17 +71,18 @@ static void
 note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	PvVisibility *vis = &state->result->vis;
+	const PvCutoffs *cutoffs = &state->self->shared->plan.cutoffs;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
 	if (!HeapTupleHeaderXminCommitted(htup) &&
-		TransactionIdPrecedes(xmin, state->self->shared->plan.cutoffs.OldestXmin))
+		TransactionIdPrecedes(xmin, cutoffs->OldestXmin))
 	{
 		vis->all_visible = false;
 		state->result->recheck = true;
 		state->result->commits_end = Max(state->result->commits_end,
 										 TransactionIdGetCommitLSN(xmin));
 	}
-	else if (!TransactionIdPrecedes(xmin, state->self->shared->plan.cutoffs.OldestXmin))
+	else if (!TransactionIdPrecedes(xmin, cutoffs->OldestXmin))
 		vis->all_visible = false;
 	else if (TransactionIdIsNormal(xmin) &&
 			 TransactionIdFollows(xmin, vis->conflict_horizon))
@@ -168,7 +169,8 @@ tuple_is_in_chain(HeapTupleHeader htup)
  * Account for a dead tuple whose XIDs are already in the conflict horizon.
  */
 static inline void
-note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup, OffsetNumber offnum)
+note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup,
+				OffsetNumber offnum)
 {
 	state->ndead_tuples++;
 	if (likely(!tuple_is_in_chain(htup)))
@@ -224,10 +226,12 @@ tuple_status(const PvPagePruneState *state, HeapTuple tuple)
 {
 	PvParticipant *self = state->self;
 	TransactionId dead_after;
-	HTSV_Result action = HeapTupleSatisfiesVacuumHorizon(tuple, state->buf, &dead_after);
+	HTSV_Result action =
+		HeapTupleSatisfiesVacuumHorizon(tuple, state->buf, &dead_after);
 
 	if (action == HEAPTUPLE_RECENTLY_DEAD &&
-		(TransactionIdPrecedes(dead_after, self->shared->plan.cutoffs.OldestXmin) ||
+		(TransactionIdPrecedes(dead_after,
+							   self->shared->plan.cutoffs.OldestXmin) ||
 		 (!state->core_pruned &&
 		  GlobalVisTestIsRemovableXid(self->vistest, dead_after))))
 		return HEAPTUPLE_DEAD;
@@ -288,7 +292,8 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 	}
 
 	result->hastup = true;
-	if (!pv_plan_freezing(state, htup, offnum, state->self->shared->plan.cutoffs.FreezeLimit))
+	if (!pv_plan_freezing(state, htup, offnum,
+						  state->self->shared->plan.cutoffs.FreezeLimit))
 		result->vis.all_frozen = false;
 }
 
@@ -307,7 +312,8 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 	result->vis.conflict_horizon = InvalidTransactionId;
 	result->deadoffsets = result->room + lengthof(result->room);
 
-	memset(state->action, PV_LP_STAYS, (maxoff + 1) * sizeof(state->action[0]));
+	memset(state->action, PV_LP_STAYS,
+		   (maxoff + 1) * sizeof(state->action[0]));
 	state->dead_in_chain = false;
 	state->ndead_tuples = 0;
 	state->hinted = false;
@@ -381,10 +387,12 @@ plan_pruning(PvPagePruneState *state)
 	PvPageResult *result = state->result;
 
 	classify_tuples(state);
-	if (state->dead_in_chain && (!pv_prune_chains(state) || !pv_list_actions(state)))
+	if (state->dead_in_chain &&
+		(!pv_prune_chains(state) || !pv_list_actions(state)))
 		return false;
 	state->plan.ndead = state->room + lengthof(state->room) - state->plan.dead;
-	result->lpdead_items = result->room + lengthof(result->room) - result->deadoffsets;
+	result->lpdead_items = result->room + lengthof(result->room) -
+		result->deadoffsets;
 	return true;
 }
 
@@ -436,7 +444,8 @@ consider_freezing_more(PvPagePruneState *state)
 
 	if (vis->all_visible)
 	{
-		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) || pv_plan_freezing_page(state))
+		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) ||
+			pv_plan_freezing_page(state))
 			return;
 		plan_page(state);
 	}

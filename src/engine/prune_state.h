@@ -108,7 +108,8 @@ pv_tuple_is_plainly_live(HeapTupleHeader htup)
 	const uint16 mask = HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID |
 		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
-	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
+	return (htup->t_infomask & mask) ==
+		(HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
 		HeapTupleHeaderGetRawXmax(htup) == InvalidTransactionId;
 }
 
@@ -137,14 +138,14 @@ pv_forget_freezing(PvPagePruneState *state)
  * false if something in the tuple remains unfrozen.
  */
 static inline bool
-pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup, OffsetNumber offnum,
-				 TransactionId cutoff)
+pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup,
+				 OffsetNumber offnum, TransactionId cutoff)
 {
 	PvFreezePlan *plan = &state->frozen[state->nfrozen];
 	bool		totally_frozen;
 
-	if (pv_prepare_freeze(htup, &state->self->shared->plan.cutoffs, cutoff, plan,
-						  &totally_frozen, &state->relfrozenxid,
+	if (pv_prepare_freeze(htup, &state->self->shared->plan.cutoffs, cutoff,
+						  plan, &totally_frozen, &state->relfrozenxid,
 						  &state->relminmxid))
 	{
 		plan->offset = offnum;
@@ -161,7 +162,8 @@ pv_page_hints_change(const PvPagePruneState *state)
 {
 	Page		page = BufferGetPage(state->buf);
 
-	return ((PageHeader) page)->pd_prune_xid != state->prune_xid || PageIsFull(page);
+	return ((PageHeader) page)->pd_prune_xid != state->prune_xid ||
+		PageIsFull(page);
 }
 
 /*

@@ -5,7 +5,7 @@
  *
  * The leader runs this, before the first phase and when the table's
  * statistics are written.  The caller holds ShareUpdateExclusiveLock on the
- * table, so that nobody else sets bits.  Sessions that change pages may
+ * table, so that no other process sets bits.  Sessions that change pages may
  * clear some, so the counts are as old as the moment in which each bit is
  * read.
  *
@@ -43,7 +43,8 @@ pv_map_count(Relation rel, BlockNumber rel_pages,
 	{
 		for (BlockNumber blkno = 0; blkno < rel_pages; blkno++)
 		{
-			uint8		status = visibilitymap_get_status(rel, blkno, &vmbuffer);
+			uint8		status =
+				visibilitymap_get_status(rel, blkno, &vmbuffer);
 
 			*all_visible += (status & VISIBILITYMAP_ALL_VISIBLE) != 0;
 			*all_frozen += (status & VISIBILITYMAP_ALL_FROZEN) != 0;

@@ -233,16 +233,20 @@ pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
 #define PV_RUN_LENGTH_BITS		(15 - PV_RUN_START_BITS)
 #define PV_RUN_MAX_START		((int) PV_LOW_BITS(PV_RUN_START_BITS))
 #define PV_RUN_MAX_LENGTH		((int) PV_LOW_BITS(PV_RUN_LENGTH_BITS))
-#define PV_RUN_START(loc)		(((loc) >> PV_RUN_LENGTH_BITS) & PV_LOW_BITS(PV_RUN_START_BITS))
+#define PV_RUN_START(loc) \
+	(((loc) >> PV_RUN_LENGTH_BITS) & PV_LOW_BITS(PV_RUN_START_BITS))
 #define PV_RUN_LENGTH(loc)		((loc) & PV_LOW_BITS(PV_RUN_LENGTH_BITS))
 
 #define PV_LOCATOR_POS_BITS		13
 #define PV_LOCATOR_STEP			(BLCKSZ <= 8192 ? 1 : BLCKSZ / 8192)
-#define PV_LOCATOR_KIND(loc)	((PvContainerKind) (((loc) >> PV_LOCATOR_POS_BITS) & 3))
-#define PV_LOCATOR_POS(loc)		(((loc) & PV_LOW_BITS(PV_LOCATOR_POS_BITS)) * PV_LOCATOR_STEP)
+#define PV_LOCATOR_KIND(loc) \
+	((PvContainerKind) (((loc) >> PV_LOCATOR_POS_BITS) & 3))
+#define PV_LOCATOR_POS(loc) \
+	(((loc) & PV_LOW_BITS(PV_LOCATOR_POS_BITS)) * PV_LOCATOR_STEP)
 
 /* The largest size of a container, rounded up to the step of locators. */
-#define PV_CONTAINER_ROOM		TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
+#define PV_CONTAINER_ROOM \
+	TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
 
 /* Is off in the run of this locator? */
 static inline bool
@@ -258,7 +262,8 @@ pv_locator_probe(const char *segment, uint32 locator, uint32 off)
 	if (locator & PV_LOCATOR_RUN)
 		return pv_run_probe(locator, off);
 	return pv_container_probe(PV_LOCATOR_KIND(locator),
-							  (const uint8 *) segment + PV_LOCATOR_POS(locator),
+							  (const uint8 *) segment +
+							  PV_LOCATOR_POS(locator),
 							  off);
 }
 
@@ -402,7 +407,8 @@ pv_popcount64(uint64 word)
 static inline uint32
 pv_rank(const uint64 *present, uint32 below, uint32 idx)
 {
-	uint64		word = present[idx / 64] & ((UINT64CONST(1) << (idx % 64)) - 1);
+	uint64		word = present[idx / 64] &
+		((UINT64CONST(1) << (idx % 64)) - 1);
 
 	return pv_popcount64(word) + (idx < 64 ? 0 : below);
 }
@@ -488,7 +494,8 @@ pv_segment_next_read(const char *segment, PvSegmentLayout layout, uint32 idx,
 {
 	if (layout == PV_SEG_DIRECT)
 	{
-		uint32		locator = ((const PvDirectSegment *) segment)->locators[idx];
+		uint32		locator =
+			((const PvDirectSegment *) segment)->locators[idx];
 
 		if (!(locator & PV_LOCATOR_RUN))
 			return segment + PV_LOCATOR_POS(locator);

@@ -89,11 +89,14 @@ extern Size pv_deadtids_limit(PvDeadTids *store);
  * is its place in the space, or with PV_SEG_INLINE the segment itself.
  */
 #define PV_LAYOUT_BITS			3
-#define PV_ENTRY_LAYOUT(entry)	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
+#define PV_ENTRY_LAYOUT(entry) \
+	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
 #define PV_ENTRY_INLINE(entry)	((entry) >> PV_LAYOUT_BITS)
-#define PV_ENTRY_EXTENT(entry)	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
+#define PV_ENTRY_EXTENT(entry) \
+	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
 #define PV_ENTRY_OFFSET(entry) \
-	((Size) (((entry) >> PV_LAYOUT_BITS) & PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
+	((Size) (((entry) >> PV_LAYOUT_BITS) & \
+			 PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
 
 StaticAssertDecl(PV_LAYOUT_BITS + PV_PLACE_BITS == 32, "an entry is 32 bits");
 StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
@@ -112,7 +115,8 @@ typedef struct PvLeaf
 	uint32		entries[FLEXIBLE_ARRAY_MEMBER];
 } PvLeaf;
 
-#define PV_LEAF_BYTES(n)		(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
+#define PV_LEAF_BYTES(n) \
+	(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
 
 /*
  * First level: the place of each leaf, as the number of its extent and the offset
@@ -123,7 +127,8 @@ typedef struct PvLeaf
 #define PV_ROOT_OFFSET(root) \
 	((Size) ((root) & PV_LOW_BITS(PV_ROOT_OFFSET_BITS)) * sizeof(uint32))
 
-StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <= 1 << PV_ROOT_OFFSET_BITS,
+StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <=
+				 1 << PV_ROOT_OFFSET_BITS,
 				 "the root must reach every leaf");
 
 /* A handle; private to its backend. */
@@ -180,8 +185,9 @@ struct PvDeadTidsIter
 static inline const PvLeaf *
 pv_deadtids_leaf(PvDeadTids *store, uint32 root)
 {
-	return (const PvLeaf *) (pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) +
-							 PV_ROOT_OFFSET(root));
+	const char *extent = pv_space_extent(&store->space, PV_ROOT_EXTENT(root));
+
+	return (const PvLeaf *) (extent + PV_ROOT_OFFSET(root));
 }
 
 /*
@@ -230,7 +236,8 @@ pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)
 	uint32		entry = pv_deadtids_entry(store, PV_SEGMENT_OF(blk));
 
 	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
-		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+		return (entry != 0) &
+			pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
 	return pv_segment_probe(pv_deadtids_segment(store, entry),
 							PV_ENTRY_LAYOUT(entry), idx, off);
 }

@@ -135,7 +135,8 @@ static inline bool
 probe_entry(uint32 entry, const char *segment, uint32 idx, uint32 off)
 {
 	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
-		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+		return (entry != 0) &
+			pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
 	return pv_segment_probe(segment, PV_ENTRY_LAYOUT(entry), idx, off);
 }
 
@@ -169,12 +170,12 @@ batch_find_rows(const ItemPointerData *tids, int n, const BatchItem *items)
 	for (int i = 0; i < n; i++)
 	{
 		BlockNumber blk = ItemPointerGetBlockNumberNoCheck(&tids[i]);
+		OffsetNumber off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
 		PvSegmentLayout layout = PV_ENTRY_LAYOUT(items[i].entry);
 
 		if (layout > PV_SEG_INLINE)
 			prefetch(pv_segment_next_read(items[i].segment, layout,
-										  blk % PV_SEGMENT_BLOCKS,
-										  ItemPointerGetOffsetNumberNoCheck(&tids[i])));
+										  blk % PV_SEGMENT_BLOCKS, off));
 	}
 }
 

@@ -63,14 +63,17 @@ join_chunks(PvDeadTids *store)
 static bool
 secure_room(PvDeadTids *store)
 {
-	if (pv_chunk_free(&store->chunk) >= PV_DEADTIDS_ROOM || store->spare.next != NULL)
+	if (pv_chunk_free(&store->chunk) >= PV_DEADTIDS_ROOM ||
+		store->spare.next != NULL)
 		return true;
-	if (store->space.local && pv_space_may_grow(&store->space, PV_DEADTIDS_ROOM))
+	if (store->space.local &&
+		pv_space_may_grow(&store->space, PV_DEADTIDS_ROOM))
 		return true;
 
 	/* every filling makes progress, whatever the limit is */
 	if (pv_space_take(&store->space, PV_DEADTIDS_ROOM,
-					  pv_deadtids_num_segments_used(store) == 0, &store->spare))
+					  pv_deadtids_num_segments_used(store) == 0,
+					  &store->spare))
 	{
 		join_chunks(store);
 		return true;
@@ -160,7 +163,9 @@ pv_deadtids_publish(PvDeadTids *store)
 	do
 	{
 		pg_read_barrier();		/* pairs with the exchange that wrote it */
-		bytes = merge_leaf(store, root != 0 ? pv_deadtids_leaf(store, root) : NULL, leaf);
+		bytes = merge_leaf(store,
+						   root != 0 ? pv_deadtids_leaf(store, root) : NULL,
+						   leaf);
 	} while (!pg_atomic_compare_exchange_u32(place, &root, new_root));
 	store->chunk.next += bytes;
 	store->pending = 0;

@@ -86,7 +86,8 @@ enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
 	pg_atomic_write_u32(&extent->used, PV_SPACE_UNIT);
 	pg_write_barrier();			/* pairs with the one in take_from() */
 	pg_atomic_write_u32(&extent->size,
-						TYPEALIGN_DOWN(PV_SPACE_UNIT, bytes - EXTENT_OVERHEAD));
+						TYPEALIGN_DOWN(PV_SPACE_UNIT,
+									   bytes - EXTENT_OVERHEAD));
 }
 
 /*
@@ -95,7 +96,8 @@ enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
  * there is none.
  */
 void
-pv_space_init(PvSpaceShared *shared, Size limit, Size overhead, Size home_bytes)
+pv_space_init(PvSpaceShared *shared, Size limit, Size overhead,
+			  Size home_bytes)
 {
 	Assert(home_bytes <= PV_EXTENT_MAX_BYTES);
 	shared->limit = limit;
@@ -230,7 +232,8 @@ pv_space_map(PvSpace *space, uint32 extent)
 	}
 	if (seg == NULL)
 		elog(ERROR, "extent %u has no shared memory", extent);
-	return space->extents[extent] = (char *) CACHELINEALIGN(dsm_segment_address(seg));
+	return space->extents[extent] =
+		(char *) CACHELINEALIGN(dsm_segment_address(seg));
 }
 
 
@@ -254,7 +257,8 @@ pv_space_may_grow(const PvSpace *space, Size bytes)
 	PvSpaceShared *shared = space->shared;
 
 	return count_extents(shared) < PV_MAX_EXTENTS &&
-		pg_atomic_read_u64(&shared->memory) + extent_bytes(space, bytes) <= shared->limit;
+		pg_atomic_read_u64(&shared->memory) + extent_bytes(space, bytes) <=
+		shared->limit;
 }
 
 /*
@@ -280,7 +284,8 @@ count_memory(PvSpace *space, Size bytes, bool regardless)
 			wanted = Max(wanted, SEGMENT_MIN_BYTES);
 		granted = Min(wanted, room);
 		granted = Min(granted, PV_EXTENT_MAX_BYTES);
-		granted = TYPEALIGN_DOWN(space->local ? LOCAL_GRAIN : SHARED_GRAIN, granted);
+		granted =
+			TYPEALIGN_DOWN(space->local ? LOCAL_GRAIN : SHARED_GRAIN, granted);
 		granted = Max(granted, needed);
 	} while (!pg_atomic_compare_exchange_u64(&shared->memory, &before,
 											 before + granted));
@@ -385,7 +390,8 @@ take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
 		if (size < used + bytes)
 			return false;
 		taken = Min(chunk_bytes(space, size, bytes), size - used);
-	} while (!pg_atomic_compare_exchange_u32(&extent->used, &used, used + taken));
+	} while (!pg_atomic_compare_exchange_u32(&extent->used, &used,
+											 used + taken));
 
 	chunk->extent = number;
 	chunk->base = pv_space_extent(space, number);

@@ -51,7 +51,8 @@ pv_balance_init(PvCostBalance *balance)
  * wait at the old, slow rate.  now is by the clock of pv_balance_charge().
  */
 void
-pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate, int64 now)
+pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate,
+					   int64 now)
 {
 	uint64		old = pg_atomic_read_u64(&balance->charged_until);
 	double		owed;
@@ -63,7 +64,8 @@ pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate, i
 			return;
 		owed = old_rate > 0 && new_rate > 0 ? owed * old_rate / new_rate : 0;
 	} while (!pg_atomic_compare_exchange_u64(&balance->charged_until, &old,
-											 now + (int64) Min(owed, LONGEST_DEBT)));
+											 now + (int64) Min(owed,
+															   LONGEST_DEBT)));
 }
 
 /*
@@ -72,7 +74,8 @@ pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate, i
  * A rate of 0 is no limit.
  */
 int64
-pv_balance_charge(PvCostBalance *balance, int64 units, int64 units_per_sec, int64 now)
+pv_balance_charge(PvCostBalance *balance, int64 units, int64 units_per_sec,
+				  int64 now)
 {
 	uint64		old;
 	uint64		charged_until;

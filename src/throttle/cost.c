@@ -244,7 +244,8 @@ apply_reload(PvCostShared *shared)
 static bool
 same_budget(const PvCostBudget *a, const PvCostBudget *b)
 {
-	return a->delay == b->delay && a->limit == b->limit && a->scale == b->scale;
+	return a->delay == b->delay && a->limit == b->limit &&
+		a->scale == b->scale;
 }
 
 /* Leader that is an autovacuum worker: stores the budget of the moment. */
@@ -439,7 +440,8 @@ nap(double usecs_per_unit)
 
 	slept = pv_cost_now() - begin;
 	worth = Min(slept, owed + MAX_CREDIT_USECS) / usecs_per_unit;
-	VacuumCostBalance -= (int) Min(worth, VacuumCostBalance + MAX_CREDIT_UNITS);
+	VacuumCostBalance -=
+		(int) Min(worth, VacuumCostBalance + MAX_CREDIT_UNITS);
 	return slept;
 }
 

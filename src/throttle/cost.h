@@ -85,7 +85,8 @@ pv_cost_is_owing(void)
 static inline bool
 pv_cost_has_news(void)
 {
-	return pv_cost.shared != NULL && (pv_reload_is_due || pv_cost_share_is_stale());
+	return pv_cost.shared != NULL &&
+		(pv_reload_is_due || pv_cost_share_is_stale());
 }
 
 /*
@@ -98,7 +99,8 @@ pv_cost_delay(void)
 {
 	pv_cost_poll();
 	pv_delay_point();
-	while (pv_cost.mode == PV_COST_SCHEDULER && pv_cost_sleep_on() && !pv_cost_has_news())
+	while (pv_cost.mode == PV_COST_SCHEDULER && pv_cost_sleep_on() &&
+		   !pv_cost_has_news())
 		;
 	if (pv_cost_has_news())
 		pv_cost_poll();

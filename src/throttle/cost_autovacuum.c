@@ -75,7 +75,8 @@ static struct
 void
 pv_cost_of_autovacuum(PvCostBudget *budget)
 {
-	budget->delay = autovacuum_vac_cost_delay >= 0 ? autovacuum_vac_cost_delay :
+	budget->delay = autovacuum_vac_cost_delay >= 0 ?
+		autovacuum_vac_cost_delay :
 		atof(GetConfigOptionResetString("vacuum_cost_delay"));
 	budget->limit = autovacuum_vac_cost_limit > 0 ? autovacuum_vac_cost_limit :
 		atoi(GetConfigOptionResetString("vacuum_cost_limit"));
@@ -109,11 +110,14 @@ pv_cost_autovacuum_reloaded(void)
 static void
 correct_budget(PvCostBudget *budget)
 {
-	if (!leader.owns.delay && leader.configured.delay != leader.began_with.delay)
+	if (!leader.owns.delay &&
+		leader.configured.delay != leader.began_with.delay)
 		budget->delay = leader.configured.delay;
-	if (!leader.owns.limit && leader.configured.limit != leader.began_with.limit)
+	if (!leader.owns.limit &&
+		leader.configured.limit != leader.began_with.limit)
 	{
-		if (leader.nworkers == 0 || ++leader.nrefreshes % REFRESHES_PER_COUNT == 0)
+		if (leader.nworkers == 0 ||
+			++leader.nrefreshes % REFRESHES_PER_COUNT == 0)
 			leader.nworkers = pv_count_autovacuum_workers();
 		budget->limit = leader.owns.delay ? leader.configured.limit :
 			Max(1, leader.configured.limit / leader.nworkers);

@@ -121,13 +121,15 @@ pv_cost_set_rate(int64 rate)
 	if (rate == old_rate)
 		return;
 	pg_atomic_write_u64(&shared_balance->rate, rate);
-	pv_balance_change_rate(&shared_balance->balance, old_rate, rate, pv_cost_now());
+	pv_balance_change_rate(&shared_balance->balance, old_rate, rate,
+						   pv_cost_now());
 }
 
 static int64
 charge_units(int64 units, int64 rate)
 {
-	return pv_balance_charge(&shared_balance->balance, units, rate, pv_cost_now());
+	return pv_balance_charge(&shared_balance->balance, units, rate,
+							 pv_cost_now());
 }
 
 /*
@@ -137,7 +139,8 @@ charge_units(int64 units, int64 rate)
 static void
 set_sleep(int64 rate, int64 usecs)
 {
-	pv_set_core_sleep(rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1), usecs);
+	pv_set_core_sleep(rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1),
+					  usecs);
 }
 
 /* All that was done has been charged. */
@@ -225,7 +228,8 @@ pv_cost_charge(void)
 bool
 pv_cost_sleep_on(void)
 {
-	if (!me.more_is_due || pv_cost.mode != PV_COST_SCHEDULER || is_still_to_sleep())
+	if (!me.more_is_due || pv_cost.mode != PV_COST_SCHEDULER ||
+		is_still_to_sleep())
 		return false;
 	pv_cost_charge();
 	pv_delay_point();
@@ -270,7 +274,8 @@ pv_cost_charge_slept(void)
 	int64		rate = pv_cost_rate();
 	int64		slept;
 
-	if (pv_cost.mode != PV_COST_SCHEDULER || !VacuumCostActive || me.sleep_is_due)
+	if (pv_cost.mode != PV_COST_SCHEDULER || !VacuumCostActive ||
+		me.sleep_is_due)
 		return;
 	slept = cost_of(&pgBufferUsage) - cost_of(&me.flushed) - VacuumCostBalance;
 	if (slept > 0)
