@@ -3,14 +3,14 @@
  * parvacuum.c
  *	  The library: what it installs in the server.
  *
- * parvacuum vacuums ordinary heap tables with several processes in every phase.
- * Tables, WAL and catalogs keep their format; only the processes that do the
- * work differ.  src/README is the map of the source.
+ * parvacuum vacuums ordinary heap tables with several processes in every
+ * phase.  Tables, WAL and catalogs keep their format; only the processes that
+ * do the work differ.  src/README is the map of the source.
  *
  * _PG_init() runs in the postmaster if the library is in
- * shared_preload_libraries, and all processes inherit what it did.  If a session
- * loads the library later, by CREATE EXTENSION or LOAD, it only defines the
- * settings; SQL functions that need more raise an error.
+ * shared_preload_libraries, and all processes inherit what it did.  If a
+ * session loads the library later, by CREATE EXTENSION or LOAD, it only
+ * defines the settings; SQL functions that need more raise an error.
  *
  * What is installed, and where:
  *
@@ -50,7 +50,10 @@ PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
 
-/* Called once in each process that loads the library, or by the postmaster for all. */
+/*
+ * Called once in each process that loads the library, or by the postmaster for
+ * all.
+ */
 void
 _PG_init(void)
 {

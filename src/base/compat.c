@@ -9,13 +9,14 @@
  *
  *		version		WAL records
  *		15, 16		one for pruning, one for freezing, one for line pointers that
- *					become unused; each describes the page as the one before left it
+ *					become unused; each describes the page as the one before
+ *					left it
  *		17, 18		one for pruning and freezing together; line pointers that become
  *					unused have a record of the same kind
  *
- * A record that has an image of the page must suffice without the image.  While
- * no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that images
- * may be removed from archived WAL.
+ * A record that has an image of the page must suffice without the image.
+ * While no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that
+ * images may be removed from archived WAL.
  *
  * What must follow the back branches: the oldest_xmin argument of
  * heap_page_prune() (15.8, 16.4), and the format of the records written here.
@@ -67,8 +68,8 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 }
 
 /*
- * The conflict horizon of a record that freezes tuples of a page: the newest XID
- * that no query on a standby may consider as running any more, or
+ * The conflict horizon of a record that freezes tuples of a page: the newest
+ * XID that no query on a standby may consider as running any more, or
  * InvalidTransactionId if freezing conflicts with no query.
  *
  *		version			page is all-frozen			otherwise
@@ -78,8 +79,8 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
  *													OldestXmin
  *
  * "All-frozen" means all-visible and all-frozen with this record, apart from
- * dead items.  newest_xmin is the newest inserter that was not frozen before; it
- * is InvalidTransactionId if nothing but xmax is frozen.
+ * dead items.  newest_xmin is the newest inserter that was not frozen before;
+ * it is InvalidTransactionId if nothing but xmax is frozen.
  *
  * PG 15 freezes what is before FreezeLimit, and logs that.  A page that we
  * freeze as a whole has newer inserters as well; their horizon is the one that
@@ -108,10 +109,11 @@ pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
 
 /*
  * Has core prune a page, HOT chains included.  From PG 17 on core also freezes
- * what it finds worth freezing, and without indexes leaves nothing dead, because
- * all of that goes into one record.  The caller holds a cleanup lock.  *off_loc
- * is the offset of the tuple at hand, for error messages.  Returns the number of
- * tuples removed, and sets *nfrozen to the number of tuples frozen.
+ * what it finds worth freezing, and without indexes leaves nothing dead,
+ * because all of that goes into one record.  The caller holds a cleanup lock.
+ * *off_loc is the offset of the tuple at hand, for error messages.  Returns
+ * the number of tuples removed, and sets *nfrozen to the number of tuples
+ * frozen.
  */
 int
 pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
@@ -179,8 +181,8 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 
 /*
  * WAL-logs that line pointers of a page went from dead to unused.  The caller
- * holds an exclusive lock, has made the change and marked the buffer dirty, and
- * is still in its critical section.  The record needs no conflict horizon,
+ * holds an exclusive lock, has made the change and marked the buffer dirty,
+ * and is still in its critical section.  The record needs no conflict horizon,
  * because the record that made the items dead had it.
  */
 void
@@ -229,8 +231,8 @@ log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 
 /*
  * Freezes tuples of a page, and WAL-logs that in a record of its own, which
- * makes the change safe against truncation of pg_xact.  PG 16 has a function for
- * all of it.  The record of PG 15 has the XID after the conflict horizon.
+ * makes the change safe against truncation of pg_xact.  PG 16 has a function
+ * for all of it.  The record of PG 15 has the XID after the conflict horizon.
  */
 static void
 freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
@@ -267,9 +269,9 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 }
 
 /*
- * The same on PG 15 and 16.  Pruning and freezing have a record each.  The first
- * one is logged before the second change, so that it describes the page as it
- * is then.
+ * The same on PG 15 and 16.  Pruning and freezing have a record each.  The
+ * first one is logged before the second change, so that it describes the page
+ * as it is then.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -422,9 +424,9 @@ pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 
 /*
  * Shows the progress of the store of dead TIDs.  From PG 17 on the view has
- * bytes and numbers of item identifiers.  Before, it has numbers of dead tuples
- * only.  Then the maximum is what the limit would hold if all were stored as
- * compactly as those that are there.
+ * bytes and numbers of item identifiers.  Before, it has numbers of dead
+ * tuples only.  Then the maximum is what the limit would hold if all were
+ * stored as compactly as those that are there.
  */
 void
 pv_progress_store(Size bytes, int64 items, Size limit)
@@ -445,9 +447,9 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 }
 
 /*
- * Returns the setting, or NULL if the server does not know its name.  PG 16 has
- * a function for that.  On 15 the few settings that were renamed long ago are not
- * found by their old names.
+ * Returns the setting, or NULL if the server does not know its name.  PG 16
+ * has a function for that.  On 15 the few settings that were renamed long ago
+ * are not found by their old names.
  */
 struct config_generic *
 pv_find_setting(const char *name)
@@ -467,8 +469,8 @@ pv_find_setting(const char *name)
 }
 
 /*
- * Has the postmaster registered a background worker of that type?  Only for the
- * postmaster, because RegisterBackgroundWorker() does not return that.
+ * Has the postmaster registered a background worker of that type?  Only for
+ * the postmaster, because RegisterBackgroundWorker() does not return that.
  */
 bool
 pv_is_registered(const char *type)
@@ -537,8 +539,8 @@ pv_may_maintain(Oid relid, Oid role)
 }
 
 /*
- * May the role vacuum all tables?  PG 17 has a predefined role for that; before,
- * only superusers may.
+ * May the role vacuum all tables?  PG 17 has a predefined role for that;
+ * before, only superusers may.
  */
 bool
 pv_may_maintain_all(Oid role)
@@ -551,8 +553,8 @@ pv_may_maintain_all(Oid role)
 }
 
 /*
- * May the current role cancel an autovacuum worker?  PG 18 has a predefined role
- * for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
+ * May the current role cancel an autovacuum worker?  PG 18 has a predefined
+ * role for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
  */
 bool
 pv_may_signal_autovacuum(void)

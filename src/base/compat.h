@@ -9,8 +9,8 @@
  * function here.  The changes of heap pages, which each major version does in
  * its own way, are in compat.c.
  *
- * In this order: feature flags, types, functions that were renamed or got other
- * arguments, functions that behave differently, rights.
+ * In this order: feature flags, types, functions that were renamed or got
+ * other arguments, functions that behave differently, rights.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -81,8 +81,8 @@
 #define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
 
 /*
- * The record that marks a page all-frozen in the visibility map has no conflict
- * horizon, because the record that froze the page had it
+ * The record that marks a page all-frozen in the visibility map has no
+ * conflict horizon, because the record that froze the page had it
  */
 #define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
 
@@ -95,7 +95,9 @@
 /* Core's pruning freezes as well, in the same record */
 #define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
 
-/* ... and without indexes dead line pointers become unused in that record, too */
+/*
+ * ... and without indexes dead line pointers become unused in that record, too
+ */
 #define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
 
 /* Core's store of dead TIDs is a TidStore */
@@ -413,11 +415,11 @@ extern void pv_log_lp_unused(Relation rel, Buffer buf,
 
 /*
  * Plans to remove from a tuple that stays all XIDs older than freeze_cutoff,
- * which is FreezeLimit or OldestXmin, and old MXIDs.  Returns false if there is
- * nothing to do.  Ratchets the trackers back.
+ * which is FreezeLimit or OldestXmin, and old MXIDs.  Returns false if there
+ * is nothing to do.  Ratchets the trackers back.
  *
- * From PG 16 on core plans for OldestXmin in any case, reports whether the plan
- * has to be executed, and has trackers for both cases.
+ * From PG 16 on core plans for OldestXmin in any case, reports whether the
+ * plan has to be executed, and has trackers for both cases.
  */
 static inline bool
 pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
@@ -487,9 +489,9 @@ pv_set_failsafe(bool active)
 }
 
 /*
- * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.  A
- * parallel worker reports that to its leader now and then, and the rest when it
- * ends.
+ * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.
+ * A parallel worker reports that to its leader now and then, and the rest when
+ * it ends.
  */
 #if PG_VERSION_NUM >= 180000
 #define PV_TRACK_DELAYS			(&track_cost_delay_timing)
@@ -584,7 +586,9 @@ pv_eager_failure_rate(const VacuumParams *params)
 #endif
 }
 
-/* Sets that share as the server has it; vacuum() looks at the table's option. */
+/*
+ * Sets that share as the server has it; vacuum() looks at the table's option.
+ */
 static inline void
 pv_default_eager_failure_rate(VacuumParams *params)
 {

@@ -4,8 +4,8 @@
  *	  The settings of parvacuum.
  *
  * pv_guc_init() runs once in every process that loads the library: in the
- * postmaster if the library is preloaded, else in the session that calls one of
- * our functions.  No setting is PGC_POSTMASTER, so both work.
+ * postmaster if the library is preloaded, else in the session that calls one
+ * of our functions.  No setting is PGC_POSTMASTER, so both work.
  *
  *	process					values
  *
@@ -285,8 +285,8 @@ define_developer_settings(void)
 }
 
 /*
- * Defines all settings, and reserves the prefix, so that a misspelled name is an
- * error.
+ * Defines all settings, and reserves the prefix, so that a misspelled name is
+ * an error.
  */
 void
 pv_guc_init(void)

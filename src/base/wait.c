@@ -14,14 +14,15 @@
  *						its parvacuum_run() or CALL parvacuum()
  *	ParvacuumLauncher	the launcher waits until it has something to do
  *
- * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are core's
- * VacuumDelay, on all versions.
+ * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are
+ * core's VacuumDelay, on all versions.
  *
- * Races are tested by stopping a participant at a certain place while something
- * else happens.  A session takes the advisory lock 28790.  A vacuum for which
- * parvacuum.wait_at names the place asks for the same lock there, and releases
- * it at once.  So it waits until the session releases the lock, as visibly as
- * for any lock, and can be cancelled.  Only tests should set parvacuum.wait_at.
+ * Races are tested by stopping a participant at a certain place while
+ * something else happens.  A session takes the advisory lock 28790.  A vacuum
+ * for which parvacuum.wait_at names the place asks for the same lock there,
+ * and releases it at once.  So it waits until the session releases the lock,
+ * as visibly as for any lock, and can be cancelled.  Only tests should set
+ * parvacuum.wait_at.
  *
  * Each process runs this for itself.  The variable is its own.
  *

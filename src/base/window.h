@@ -34,8 +34,8 @@ typedef struct PvWindowSpan
 } PvWindowSpan;
 
 /*
- * A window.  It may be copied within one process, which loads its own time zones
- * and never unloads them.
+ * A window.  It may be copied within one process, which loads its own time
+ * zones and never unloads them.
  */
 typedef struct PvWindow
 {

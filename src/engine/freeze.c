@@ -8,13 +8,13 @@
  *	 PG 16 on	A page is frozen as a whole if it becomes all-frozen by that, and
  *				either something on it has to be frozen anyway, or a full-page
  *				image of it was just logged or will be: for pruning or, with
- *				checksums, for a hint bit.  Where something has to be frozen but the
- *				page cannot become all-frozen, everything that can be is frozen.
- *				Core has the same rules.
+ *				checksums, for a hint bit.  Where something has to be frozen
+ *				but the page cannot become all-frozen, everything that can be
+ *				is frozen.  Core has the same rules.
  *	 PG 15		A page is frozen as a whole if something on it has to be frozen,
- *				it becomes all-frozen, and the freeze record has a full-page image,
- *				because nothing is pruned before it.  Otherwise what is older than
- *				FreezeLimit is frozen, as by core.
+ *				it becomes all-frozen, and the freeze record has a full-page
+ *				image, because nothing is pruned before it.  Otherwise what is
+ *				older than FreezeLimit is frozen, as by core.
  *
  * The reason for the difference is the size of the WAL record.  From PG 16 on
  * the freeze plans of many tuples share a few bytes.  In PG 15 the plan of

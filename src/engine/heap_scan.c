@@ -37,7 +37,9 @@
 /* Blocks between two updates of the progress counter */
 #define PROGRESS_EVERY_BLOCKS	32
 
-/* Blocks between two failsafe checks of a participant; core checks every 4 GB */
+/*
+ * Blocks between two failsafe checks of a participant; core checks every 4 GB
+ */
 #define FAILSAFE_EVERY_BLOCKS	1024
 
 /* State of one call of pv_scan_heap() */

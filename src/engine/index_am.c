@@ -50,7 +50,9 @@ typedef struct DeadItemCheck
  */
 #define CALLS_PER_POLL			16
 
-/* Number of probes that cost about as much as fetching a block from the store */
+/*
+ * Number of probes that cost about as much as fetching a block from the store
+ */
 #define PROBES_BEFORE_BITMAP	8
 
 static void

@@ -4,8 +4,8 @@
  *	  What all participants share: counters, index units, the failsafe.
  *
  * Leader and workers run this.  The failsafe flag is one atomic.  The first
- * participant that sees that the table's XIDs are dangerously old sets it.  The
- * others notice at their next page or index.
+ * participant that sees that the table's XIDs are dangerously old sets it.
+ * The others notice at their next page or index.
  *
  *-------------------------------------------------------------------------
  */

@@ -273,8 +273,8 @@ pv_vacuum_work_mem(void)
 /*
  * The memory that the store of dead items may use, in bytes.
  *
- * The setting parvacuum.store_limit reduces it for tests.  Each item counts six
- * bytes then, because the store is too compact for a small table to need a
+ * The setting parvacuum.store_limit reduces it for tests.  Each item counts
+ * six bytes then, because the store is too compact for a small table to need a
  * second index scan otherwise.
  */
 Size

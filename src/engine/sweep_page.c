@@ -26,12 +26,12 @@
  * than the ring.
  *
  * Why may an index tuple be deleted some time after its heap tuple was found
- * dead?  The heap tuple stays dead to all snapshots, unless its TID is given to
- * another row.  For that VACUUM must have removed all index tuples with this
- * TID.  To remove any from this page it needs a cleanup lock, which it cannot
- * get while we have a pin.  So if there is an index tuple with this TID on the
- * page, it is the one that we saw.  It may have gone, by a split or by an
- * insert's own deletion; then it is not found again.
+ * dead?  The heap tuple stays dead to all snapshots, unless its TID is given
+ * to another row.  For that VACUUM must have removed all index tuples with
+ * this TID.  To remove any from this page it needs a cleanup lock, which it
+ * cannot get while we have a pin.  So if there is an index tuple with this TID
+ * on the page, it is the one that we saw.  It may have gone, by a split or by
+ * an insert's own deletion; then it is not found again.
  *
  * Locks: as listed, and never two at a time except inside core's deletion,
  * which an insert calls in the same way.

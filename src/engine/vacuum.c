@@ -219,8 +219,8 @@ open_budget(PvVacuum *vac)
 }
 
 /*
- * First heap pass.  It continues where the previous call stopped.  Returns true
- * if it stopped again because the store is full.
+ * First heap pass.  It continues where the previous call stopped.  Returns
+ * true if it stopped again because the store is full.
  */
 static bool
 scan_heap(PvVacuum *vac)

@@ -26,9 +26,9 @@ typedef struct PvRunEntry
 } PvRunEntry;
 
 /*
- * A run is one call of parvacuum_run() or CALL parvacuum(), seen from the process
- * that vacuums.  It outlives the transactions of the vacuums in it.  Only its own
- * process touches it.
+ * A run is one call of parvacuum_run() or CALL parvacuum(), seen from the
+ * process that vacuums.  It outlives the transactions of the vacuums in it.
+ * Only its own process touches it.
  */
 typedef struct PvRun
 {

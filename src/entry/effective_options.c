@@ -96,8 +96,8 @@ inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
 }
 
 /*
- * Finds the options that apply to a table, for a session that looks at them.  For
- * a TOAST table the caller passes its table.
+ * Finds the options that apply to a table, for a session that looks at them.
+ * For a TOAST table the caller passes its table.
  */
 void
 pv_options_look_up(Oid relid, bool is_partition, PvEffectiveOptions *effective)
@@ -119,27 +119,31 @@ pv_options_look_up(Oid relid, bool is_partition, PvEffectiveOptions *effective)
  * ----------------------------------------------------------------
  */
 
-/* The last attempt to read these failed, and this process has given the warning. */
+/*
+ * The last attempt to read these failed, and this process has given the
+ * warning.
+ */
 static bool labels_unreadable = false;
 static bool parents_unreadable = false;
 
 /*
- * Calls the reader.  Returns false if it fails, with a warning unless the previous
- * attempt failed too.  All errors count the same, whether a catalog is damaged or
- * locked (see lock_if_free).  Only a cancel is raised again.
+ * Calls the reader.  Returns false if it fails, with a warning unless the
+ * previous attempt failed too.  All errors count the same, whether a catalog
+ * is damaged or locked (see lock_if_free).  Only a cancel is raised again.
  *
- * The reader runs in a subtransaction that is always rolled back.  That releases
- * what an error leaves behind (locks, pins, open relations, LWLocks), and the locks
- * on catalogs, which a long vacuum must not keep.  The result is allocated in the
- * caller's memory context.
+ * The reader runs in a subtransaction that is always rolled back.  That
+ * releases what an error leaves behind (locks, pins, open relations, LWLocks),
+ * and the locks on catalogs, which a long vacuum must not keep.  The result is
+ * allocated in the caller's memory context.
  *
  * This is sound where a vacuum reads its options, on all versions.  Core's
- * vacuum_rel() has begun a transaction that is no block, pushed a snapshot, and
- * opened and locked the table; all of this belongs to the outer transaction, and the
- * end of a subtransaction leaves it alone.  The status flags that hide our xmin
- * belong to the top transaction, too, and are not changed.  The reader writes
- * nothing, so no XID is assigned.  Parallel mode, where subtransactions are
- * forbidden, begins later.  So does the progress report, which a rollback would end.
+ * vacuum_rel() has begun a transaction that is no block, pushed a snapshot,
+ * and opened and locked the table; all of this belongs to the outer
+ * transaction, and the end of a subtransaction leaves it alone.  The status
+ * flags that hide our xmin belong to the top transaction, too, and are not
+ * changed.  The reader writes nothing, so no XID is assigned.  Parallel mode,
+ * where subtransactions are forbidden, begins later.  So does the progress
+ * report, which a rollback would end.
  *
  * Core: pl/plpgsql/src/pl_exec.c, exec_stmt_block; access/transam/xact.c,
  * AbortSubTransaction.
@@ -181,8 +185,8 @@ read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
 }
 
 /*
- * Locks a catalog and the index by which it is read, or fails if another session
- * holds a lock that conflicts.
+ * Locks a catalog and the index by which it is read, or fails if another
+ * session holds a lock that conflicts.
  */
 static void
 lock_if_free(Oid catalog, Oid index, const char *name)
@@ -228,8 +232,8 @@ read_effective(void *arg)
 }
 
 /*
- * The same as pv_options_look_up(), for a process that vacuums.  If the catalogs
- * cannot be read the table counts as one without options.
+ * The same as pv_options_look_up(), for a process that vacuums.  If the
+ * catalogs cannot be read the table counts as one without options.
  */
 void
 pv_options_effective(Oid relid, bool is_partition,
@@ -246,9 +250,9 @@ pv_options_effective(Oid relid, bool is_partition,
 }
 
 /*
- * The same for an open table; a TOAST table has the options of toast_parent.  A
- * catalog has no options, and they are not looked up: pg_seclabel, where we would
- * look, is a catalog too.
+ * The same for an open table; a TOAST table has the options of toast_parent.
+ * A catalog has no options, and they are not looked up: pg_seclabel, where we
+ * would look, is a catalog too.
  */
 void
 pv_options_of(Relation rel, Oid toast_parent, PvEffectiveOptions *effective)
@@ -301,8 +305,8 @@ parent_by_dependency(Oid toast)
 }
 
 /*
- * The same by a scan of pg_class.  Nothing depends on catalogs that initdb has made,
- * so their TOAST tables have no dependency.
+ * The same by a scan of pg_class.  Nothing depends on catalogs that initdb has
+ * made, so their TOAST tables have no dependency.
  */
 static Oid
 parent_by_scan(Oid toast)
@@ -324,7 +328,10 @@ parent_by_scan(Oid toast)
 	return parent;
 }
 
-/* Reader: the table that a TOAST table belongs to; the OID stays invalid if it cannot be found. */
+/*
+ * Reader: the table that a TOAST table belongs to; the OID stays invalid if it
+ * cannot be found.
+ */
 static void
 read_parent(void *arg)
 {
@@ -338,9 +345,9 @@ read_parent(void *arg)
 }
 
 /*
- * The same for an open table of which only that is known.  *toast_parent becomes the
- * table that a TOAST table belongs to; for other tables, and if the table cannot be
- * found, InvalidOid.
+ * The same for an open table of which only that is known.  *toast_parent
+ * becomes the table that a TOAST table belongs to; for other tables, and if
+ * the table cannot be found, InvalidOid.
  */
 void
 pv_options_find(Relation rel, Oid *toast_parent, PvEffectiveOptions *effective)
@@ -401,8 +408,8 @@ make_table_of_oids(void)
 }
 
 /*
- * Returns the OIDs of all tables that have a label, as a hash table that the caller
- * destroys.  It is empty if the labels cannot be read.
+ * Returns the OIDs of all tables that have a label, as a hash table that the
+ * caller destroys.  It is empty if the labels cannot be read.
  */
 HTAB *
 pv_options_labelled(void)
@@ -424,8 +431,8 @@ pv_options_labelled(void)
  */
 
 /*
- * Reads the storage parameters autovacuum_* in a pg_class row.  Returns false if
- * there are none.
+ * Reads the storage parameters autovacuum_* in a pg_class row.  Returns false
+ * if there are none.
  */
 bool
 pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
@@ -444,8 +451,8 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 }
 
 /*
- * The same for an open table.  A TOAST table without parameters has those of its
- * table.
+ * The same for an open table.  A TOAST table without parameters has those of
+ * its table.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
  */

@@ -133,7 +133,9 @@ valid_names(void)
 	return buf.data;
 }
 
-/* The option that an element of a statement or of a label names, or an error. */
+/*
+ * The option that an element of a statement or of a label names, or an error.
+ */
 static PvOption
 known_option(const char *name)
 {
@@ -167,8 +169,9 @@ parse_truth(const char *text, int *value)
 }
 
 /*
- * Parses a number; returns false if the option cannot have it.  parse_int() would
- * round fractions, and turn "100B" into 0, which has a meaning of its own.
+ * Parses a number; returns false if the option cannot have it.  parse_int()
+ * would round fractions, and turn "100B" into 0, which has a meaning of its
+ * own.
  */
 static bool
 parse_number(const OptionDef *def, const char *text, int *value)
@@ -219,9 +222,10 @@ enter_value(PvOptions *options, PvOption i, const char *text,
 }
 
 /*
- * Enters a value, or raises an error.  A value that this server cannot use is an
- * error in ALTER TABLE.  A label may have come from another server, in a dump, and
- * must not make the restore fail; there such a value only causes a warning.
+ * Enters a value, or raises an error.  A value that this server cannot use is
+ * an error in ALTER TABLE.  A label may have come from another server, in a
+ * dump, and must not make the restore fail; there such a value only causes a
+ * warning.
  */
 static void
 set_value(PvOptions *options, PvOption i, const char *text, bool from_label)
@@ -258,8 +262,8 @@ refuse_repeated(PvOption i)
 }
 
 /*
- * SET (...): enters what the elements of a statement say.  An element without a
- * value means true, as with core's parameters.
+ * SET (...): enters what the elements of a statement say.  An element without
+ * a value means true, as with core's parameters.
  */
 void
 pv_options_set(PvOptions *options, const List *defs)
@@ -325,7 +329,10 @@ pv_options_first_unusable(const PvOptions *options)
 	return i;
 }
 
-/* Enters the options that are given in "more"; they replace those given before. */
+/*
+ * Enters the options that are given in "more"; they replace those given
+ * before.
+ */
 void
 pv_options_merge(PvOptions *options, const PvOptions *more)
 {
@@ -393,8 +400,9 @@ pv_options_print(const PvOptions *options)
 #define BLANKS		" \t\n\r\f"
 
 /*
- * Reads a value in a label, and moves *at behind it.  The value ends at a comma or
- * a blank, or is in double quotes.  Returns NULL if the closing quote is missing.
+ * Reads a value in a label, and moves *at behind it.  The value ends at a
+ * comma or a blank, or is in double quotes.  Returns NULL if the closing quote
+ * is missing.
  */
 static char *
 read_value(const char **at)
@@ -423,8 +431,8 @@ read_value(const char **at)
 
 /*
  * Splits a text like 'name=value, name="value"', and passes each pair to the
- * function.  Returns false if the text is no such list, or if the function returns
- * false.
+ * function.  Returns false if the text is no such list, or if the function
+ * returns false.
  */
 static bool
 split_label(const char *label,
@@ -468,7 +476,9 @@ take_or_raise(PvOptions *options, const char *name, const char *value)
 	return true;
 }
 
-/* For a label that is in the catalog: returns false if the pair is not valid. */
+/*
+ * For a label that is in the catalog: returns false if the pair is not valid.
+ */
 static bool
 take_if_valid(PvOptions *options, const char *name, const char *value)
 {
@@ -480,8 +490,8 @@ take_if_valid(PvOptions *options, const char *name, const char *value)
 }
 
 /*
- * Refuses a label that ALTER TABLE would not have made.  The owner of a table can
- * set its label by hand, and a restored dump sets it.
+ * Refuses a label that ALTER TABLE would not have made.  The owner of a table
+ * can set its label by hand, and a restored dump sets it.
  */
 void
 pv_options_check_label(const char *label)
@@ -505,8 +515,8 @@ pv_options_check_label(const char *label)
 }
 
 /*
- * Parses a label that is in the catalog.  Returns false if it cannot be read; then
- * no option is given.
+ * Parses a label that is in the catalog.  Returns false if it cannot be read;
+ * then no option is given.
  */
 bool
 pv_options_parse_label(const char *label, PvOptions *options)

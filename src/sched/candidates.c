@@ -3,15 +3,16 @@
  * candidates.c
  *	  Which tables of a database need a vacuum or an analyze.
  *
- * A scheduler worker runs this: for all tables, in a scan of its database, and for
- * one table, when its turn has come (recheck).  The input is that of autovacuum: the
- * cumulative statistics, the ages in pg_class, the storage parameters autovacuum_*
- * and the settings behind them.  What follows from it is decided in sched/policy.c.
+ * A scheduler worker runs this: for all tables, in a scan of its database, and
+ * for one table, when its turn has come (recheck).  The input is that of
+ * autovacuum: the cumulative statistics, the ages in pg_class, the storage
+ * parameters autovacuum_* and the settings behind them.  What follows from it
+ * is decided in sched/policy.c.
  *
  * A database may have many thousands of tables and be scanned every minute, so
- * each of them takes little more than one lookup in the statistics.  Options of
- * parvacuum are read only for tables that have a label, and for partitions, which
- * may inherit them.
+ * each of them takes little more than one lookup in the statistics.  Options
+ * of parvacuum are read only for tables that have a label, and for partitions,
+ * which may inherit them.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
@@ -64,7 +65,10 @@ typedef struct Scan
 	pg_time_t	now;
 } Scan;
 
-/* The age of a transaction or multixact; 0 if it is not a normal one, or not past. */
+/*
+ * The age of a transaction or multixact; 0 if it is not a normal one, or not
+ * past.
+ */
 static int64
 age_of(uint32 then, uint32 first_normal, uint32 next)
 {
@@ -73,7 +77,10 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
 	return then >= first_normal && age > 0 ? age : 0;
 }
 
-/* The thresholds by settings and storage parameters; options is NULL if there are none. */
+/*
+ * The thresholds by settings and storage parameters; options is NULL if there
+ * are none.
+ */
 static void
 get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 			   PvThresholds *thresholds)
@@ -132,8 +139,9 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 }
 
 /*
- * What the table of this pg_class row needs now; options are its storage parameters, NULL
- * if there are none.  Also when it was last vacuumed or analyzed, or PV_NEVER.
+ * What the table of this pg_class row needs now; options are its storage
+ * parameters, NULL if there are none.  Also when it was last vacuumed or
+ * analyzed, or PV_NEVER.
  */
 static void
 score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
@@ -169,8 +177,9 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 }
 
 /*
- * The removal horizon of a table; all that are no catalogs have the same.  To determine it
- * takes an open table.  If this one is locked, a later one is used instead of waiting.
+ * The removal horizon of a table; all that are no catalogs have the same.  To
+ * determine it takes an open table.  If this one is locked, a later one is
+ * used instead of waiting.
  */
 static TransactionId
 horizon_of(Scan *scan, Oid relid)
@@ -204,7 +213,9 @@ pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
 		*window = pv_guc_parsed_window;
 }
 
-/* Does a table with this score wait for its window?  An urgent one does not. */
+/*
+ * Does a table with this score wait for its window?  An urgent one does not.
+ */
 bool
 pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 {
@@ -213,8 +224,8 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 }
 
 /*
- * Has the table opted in, and for which window?  A catalog, which the engine does not
- * vacuum, follows the setting.
+ * Has the table opted in, and for which window?  A catalog, which the engine
+ * does not vacuum, follows the setting.
  */
 static bool
 get_opt_in(Scan *scan, Form_pg_class form, PvWindow *window)
@@ -286,8 +297,9 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 }
 
 /*
- * A TOAST table is scored by itself, but by its table's options if it has none.  These are
- * in a row of pg_class that may come later, so they are collected before.
+ * A TOAST table is scored by itself, but by its table's options if it has
+ * none.  These are in a row of pg_class that may come later, so they are
+ * collected before.
  */
 static void
 remember_toast(Scan *scan, Form_pg_class form, bool enabled,
@@ -366,7 +378,10 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 	table_endscan(desc);
 }
 
-/* The order in which a scan offers tables, see is_up_to_cursor() in database_scan.c. */
+/*
+ * The order in which a scan offers tables, see is_up_to_cursor() in
+ * database_scan.c.
+ */
 static int
 compare_found(const void *a, const void *b)
 {
@@ -381,9 +396,9 @@ compare_found(const void *a, const void *b)
 }
 
 /*
- * Finds all tables of this database that need something, the most urgent first.  If no
- * table has opted in, pg_class is not read.
- * The caller is in a transaction; the result is in its memory context.
+ * Finds all tables of this database that need something, the most urgent
+ * first.  If no table has opted in, pg_class is not read.  The caller is in a
+ * transaction; the result is in its memory context.
  */
 void
 pv_need_scan(PvFound *found)

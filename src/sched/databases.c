@@ -3,10 +3,10 @@
  * databases.c
  *	  The databases of the cluster, as the launcher knows them.
  *
- * The launcher reads pg_database once in a naptime, and when a database that it does
- * not know has something queued or a worker could not attach.  What it remembers of each
- * (when it is to be scanned next, when a worker was last started) is in its own memory and
- * is worked out again after a restart.
+ * The launcher reads pg_database once in a naptime, and when a database that
+ * it does not know has something queued or a worker could not attach.  What it
+ * remembers of each (when it is to be scanned next, when a worker was last
+ * started) is in its own memory and is worked out again after a restart.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -122,8 +122,8 @@ forget_dropped(const PvQueueView *view)
 }
 
 /*
- * A database that a failed DROP DATABASE has left invalid cannot be connected to, so it
- * is left out.
+ * A database that a failed DROP DATABASE has left invalid cannot be connected
+ * to, so it is left out.
  */
 static void
 read_databases(const PvQueueView *view)
@@ -151,8 +151,9 @@ read_databases(const PvQueueView *view)
 }
 
 /*
- * Nothing is due later than one naptime from now, even if the naptime was longer before,
- * or the clock was set back; except for databases that rest, see pv_databases_let_rest().
+ * Nothing is due later than one naptime from now, even if the naptime was
+ * longer before, or the clock was set back; except for databases that rest,
+ * see pv_databases_let_rest().
  */
 static void
 bring_forward(TimestampTz latest)
@@ -217,8 +218,8 @@ pv_databases_let_rest(const PvQueueView *view)
 }
 
 /*
- * Another worker is not started at once, and pg_database is read again, because the
- * database may be gone.
+ * Another worker is not started at once, and pg_database is read again,
+ * because the database may be gone.
  */
 void
 pv_databases_note_failure(Oid oid)

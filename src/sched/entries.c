@@ -16,8 +16,8 @@
  * scan finds those that it has not offered (sched/database_scan.c), and one of
  * PV_QUEUE_PARTS parts, by which all entries are copied in small steps.
  *
- * Holders.  Each entry has a holder: the scans of the database, or the role that
- * has asked for the table.  Where the queues are full, a new entry evicts
+ * Holders.  Each entry has a holder: the scans of the database, or the role
+ * that has asked for the table.  Where the queues are full, a new entry evicts
  * another one if sched/policy.c gives its holder a share that is not used up:
  *
  *		the database of the new entry has	the evicted entry is of
@@ -35,10 +35,11 @@
  * another one in danger.
  *
  * These functions run in every process that uses the queue, under its lock,
- * exclusive if they change anything.  They raise no errors, wait for nothing and
- * allocate only in the hash tables, which have room for all.  An entry is added,
- * removed or changed in time that is on average logarithmic in the number of
- * entries, plus a walk over the PV_MAX_QUEUES queues where one has to be found.
+ * exclusive if they change anything.  They raise no errors, wait for nothing
+ * and allocate only in the hash tables, which have room for all.  An entry is
+ * added, removed or changed in time that is on average logarithmic in the
+ * number of entries, plus a walk over the PV_MAX_QUEUES queues where one has
+ * to be found.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -104,7 +105,9 @@ pv_entries_find(const PvQueues *queues, Oid database, Oid relid)
 	return hash_search(queues->entries, &key, HASH_FIND, NULL);
 }
 
-/* The number of entries that all queues may have; also bounds that of queues. */
+/*
+ * The number of entries that all queues may have; also bounds that of queues.
+ */
 int
 pv_entries_limit(const PvQueues *queues)
 {
@@ -175,9 +178,9 @@ pv_entries_compare_evictable(const pairingheap_node *a,
 }
 
 /*
- * A queue's roles: on top is the one with the most entries, among equals the one
- * that has had some for the longest time.  Roles without an entry that can be
- * evicted come last.
+ * A queue's roles: on top is the one with the most entries, among equals the
+ * one that has had some for the longest time.  Roles without an entry that can
+ * be evicted come last.
  */
 int
 pv_entries_compare_requesters(const pairingheap_node *a,
@@ -248,8 +251,8 @@ pv_entries_first_of_both(const PvDatabaseQueue *queue, bool large_too)
 }
 
 /*
- * Has the table had its turn, so that it waits for the next database scan?  One
- * that waits for its window has not.
+ * Has the table had its turn, so that it waits for the next database scan?
+ * One that waits for its window has not.
  */
 bool
 pv_entries_had_turn(const PvItem *item)
@@ -275,7 +278,10 @@ reorder_requester(PvDatabaseQueue *queue, PvHolder *holder)
 				&holder->node);
 }
 
-/* Gives an entry its holder; pv_entries_can_hold() has said that there can be one. */
+/*
+ * Gives an entry its holder; pv_entries_can_hold() has said that there can be
+ * one.
+ */
 static void
 join_holder(const PvQueues *queues, PvDatabaseQueue *queue,
 			PvQueueEntry *entry, Oid role)
@@ -345,8 +351,8 @@ pv_entries_set_request(const PvQueues *queues, PvDatabaseQueue *queue,
  */
 
 /*
- * Takes an entry out of its heaps.  To be called before anything is changed that
- * its places there depend on.
+ * Takes an entry out of its heaps.  To be called before anything is changed
+ * that its places there depend on.
  */
 void
 pv_entries_unplace(PvDatabaseQueue *queue, PvQueueEntry *entry)
@@ -383,7 +389,10 @@ set_state(PvItem *item, PvItemState state, PvWaitReason reason,
 	item->worker_pid = 0;
 }
 
-/* Gives an entry its state, and puts it into the heaps that this state requires. */
+/*
+ * Gives an entry its state, and puts it into the heaps that this state
+ * requires.
+ */
 void
 pv_entries_place(const PvQueues *queues, PvDatabaseQueue *queue,
 				 PvQueueEntry *entry, PvItemState state, PvWaitReason reason)
@@ -412,8 +421,8 @@ pv_entries_place(const PvQueues *queues, PvDatabaseQueue *queue,
 }
 
 /*
- * Queues an entry that is requested, or was while a worker was at it.  The entry
- * is in no heap.
+ * Queues an entry that is requested, or was while a worker was at it.  The
+ * entry is in no heap.
  */
 void
 pv_entries_enqueue_again(const PvQueues *queues, PvDatabaseQueue *queue,
@@ -447,9 +456,9 @@ pv_entries_remove(PvQueues *queues, PvDatabaseQueue *queue,
  */
 
 /*
- * Removes an entry for the sake of others.  A later scan finds the table again,
- * unless it has had its turn, and the time that it has waited is kept: tables
- * that were vacuumed since then come after it.
+ * Removes an entry for the sake of others.  A later scan finds the table
+ * again, unless it has had its turn, and the time that it has waited is kept:
+ * tables that were vacuumed since then come after it.
  */
 void
 pv_entries_evict(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
@@ -478,9 +487,9 @@ largest_requester(const PvDatabaseQueue *queue)
 }
 
 /*
- * The queues are full, and a role, or a scan, has a table for this one.  Returns
- * the holder that is to give up an entry, or NULL.  *anyway is set if it is to
- * give it up wherever the two are in the order.
+ * The queues are full, and a role, or a scan, has a table for this one.
+ * Returns the holder that is to give up an entry, or NULL.  *anyway is set if
+ * it is to give it up wherever the two are in the order.
  */
 static PvHolder *
 find_giver(const PvQueues *queues, PvDatabaseQueue *queue, Oid role,
@@ -546,8 +555,8 @@ part_of(Oid relid)
 }
 
 /*
- * Adds an entry for a table that has needed something since then, in its queue's
- * lists but in no heap.  Returns NULL if there is no room for it.
+ * Adds an entry for a table that has needed something since then, in its
+ * queue's lists but in no heap.  Returns NULL if there is no room for it.
  */
 PvQueueEntry *
 pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
@@ -611,9 +620,10 @@ copy_part(const dlist_head *part, PvItem *items, int room)
 }
 
 /*
- * Copies the items of a queue, part by part from *part on, until PV_QUEUE_BATCH
- * have been copied, there is no more room, or no part is left.  Returns their
- * number, and sets *part to where to go on: PV_QUEUE_PARTS at the end.
+ * Copies the items of a queue, part by part from *part on, until
+ * PV_QUEUE_BATCH have been copied, there is no more room, or no part is left.
+ * Returns their number, and sets *part to where to go on: PV_QUEUE_PARTS at
+ * the end.
  *
  * A part is copied as a whole, under one lock, and a table always has the same
  * part.  So a caller that releases the lock between two calls gets no table

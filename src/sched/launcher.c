@@ -3,12 +3,14 @@
  * launcher.c
  *	  The process that follows the configuration, and has databases vacuumed.
  *
- * It is one background worker, registered at preload and started when recovery is over.
- * It is connected to no database, only so far that it can read pg_database and that
- * pg_stat_activity shows it.  It publishes the cost units per second that all scheduler
- * workers may use together, by the configuration as it is now.
+ * It is one background worker, registered at preload and started when recovery
+ * is over.  It is connected to no database, only so far that it can read
+ * pg_database and that pg_stat_activity shows it.  It publishes the cost units
+ * per second that all scheduler workers may use together, by the configuration
+ * as it is now.
  *
- * While parvacuum.scheduler is on, it starts scheduler workers (sched/worker.c), in a loop:
+ * While parvacuum.scheduler is on, it starts scheduler workers
+ * (sched/worker.c), in a loop:
  *
  *		look after the workers that were started
  *		take a view of the queues				(sched/queue.c)
@@ -16,11 +18,12 @@
  *		make a plan, and carry it out			(sched/plan.c)
  *		wait, until something is due or another process sets the latch
  *
- * Each database is scanned once in autovacuum_naptime, or less often if that takes long:
- * a worker is started there that queues what needs a vacuum and begins with it.  More are
- * added, one by one, as long as the queue lasts, up to parvacuum.scheduler_workers in all
- * databases together.  Nothing of what is decided here is written here: which database
- * gets the next worker, and which gives one up, is in sched/plan.c and sched/policy.c.
+ * Each database is scanned once in autovacuum_naptime, or less often if that
+ * takes long: a worker is started there that queues what needs a vacuum and
+ * begins with it.  More are added, one by one, as long as the queue lasts, up
+ * to parvacuum.scheduler_workers in all databases together.  Nothing of what
+ * is decided here is written here: which database gets the next worker, and
+ * which gives one up, is in sched/plan.c and sched/policy.c.
  *
  * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
  *
@@ -77,7 +80,9 @@ static TimestampTz room_made_at = PV_NEVER;
 /* That was reported, and no worker was started since */
 static bool no_process_reported = false;
 
-/* What becomes of an action, or of several: then the last of these that occurs */
+/*
+ * What becomes of an action, or of several: then the last of these that occurs
+ */
 typedef enum ActionResult
 {
 	ACTION_DONE,
@@ -138,8 +143,8 @@ get_processes(PvProcesses *processes)
 }
 
 /*
- * Warns if max_worker_processes is lower than the settings ask for: once, and again when a
- * reload has changed the number.
+ * Warns if max_worker_processes is lower than the settings ask for: once, and
+ * again when a reload has changed the number.
  */
 static void
 report_processes(void)
@@ -169,16 +174,17 @@ report_processes(void)
 /*
  * Postmaster: registers the launcher, while libraries are preloaded.
  *
- * If there is no slot for it, the postmaster itself reports what all that needs, since
- * there is no launcher to do it; core only logs that there are too many background
- * workers.
+ * If there is no slot for it, the postmaster itself reports what all that
+ * needs, since there is no launcher to do it; core only logs that there are
+ * too many background workers.
  *
- * Only the launcher has a slot that is kept for it.  Dynamic background workers, as
- * scheduler workers are, cannot have one.  A static worker, registered here, could wait
- * for a database and run there, but it cannot leave a database without exiting, and one
- * that exits keeps its slot only if it exits with an error: a line in the log for each
- * database scan.  It would be there whether the scheduler is on, which a reload decides, or
- * not.  So the slots of others are bounded instead, by max_parallel_workers and
+ * Only the launcher has a slot that is kept for it.  Dynamic background
+ * workers, as scheduler workers are, cannot have one.  A static worker,
+ * registered here, could wait for a database and run there, but it cannot
+ * leave a database without exiting, and one that exits keeps its slot only if
+ * it exits with an error: a line in the log for each database scan.  It would
+ * be there whether the scheduler is on, which a reload decides, or not.  So
+ * the slots of others are bounded instead, by max_parallel_workers and
  * parvacuum.max_runs, and it is reported when these sums do not fit.
  */
 void
@@ -217,9 +223,10 @@ pv_launcher_init(void)
  */
 
 /*
- * Ends a worker that has not attached for long.  It waits for the lock of its database,
- * which a session holds that renames it, for instance.  Meanwhile it has a slot of the
- * server's, which the owner of a few databases could take from all others that way.
+ * Ends a worker that has not attached for long.  It waits for the lock of its
+ * database, which a session holds that renames it, for instance.  Meanwhile it
+ * has a slot of the server's, which the owner of a few databases could take
+ * from all others that way.
  */
 static void
 end_if_late(Started *it, TimestampTz now)
@@ -371,12 +378,12 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 }
 
 /*
- * Makes a plan for the snapshot and carries it out.  When the server has no slot for a
- * worker, it has none for the next one either, but all that is no launch is still to be
- * done.
+ * Makes a plan for the snapshot and carries it out.  When the server has no
+ * slot for a worker, it has none for the next one either, but all that is no
+ * launch is still to be done.
  *
- * Returns ACTION_DONE if all actions succeeded and no database is left without a worker
- * that it needs.
+ * Returns ACTION_DONE if all actions succeeded and no database is left without
+ * a worker that it needs.
  */
 static ActionResult
 carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
@@ -400,15 +407,15 @@ carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
 }
 
 /*
- * Starts workers where they are needed, and has others leave.  Returns whether each
- * database that needs a worker has one.
+ * Starts workers where they are needed, and has others leave.  Returns whether
+ * each database that needs a worker has one.
  *
- * If the server has had no slot for another process for a while, the workers that there
- * are have to suffice.  Then a second plan is made, by which they scan what is due, and one
- * leaves its database if another one displaces it.  When that worker is gone its slot is
- * free, as soon as the postmaster has noticed; so this is not done again before
- * the next naptime: others might take that slot, and one worker after the other would
- * leave.
+ * If the server has had no slot for another process for a while, the workers
+ * that there are have to suffice.  Then a second plan is made, by which they
+ * scan what is due, and one leaves its database if another one displaces it.
+ * When that worker is gone its slot is free, as soon as the postmaster has
+ * noticed; so this is not done again before the next naptime: others might
+ * take that slot, and one worker after the other would leave.
  */
 static bool
 distribute_workers(PvSnapshot *snapshot, int naptime_ms)
@@ -498,8 +505,9 @@ begin(void)
 }
 
 /*
- * The launcher.  Signal handlers that only set flags are installed before any signal can
- * arrive; the one that background workers begin with raises FATAL at once.
+ * The launcher.  Signal handlers that only set flags are installed before any
+ * signal can arrive; the one that background workers begin with raises FATAL
+ * at once.
  */
 void
 parvacuum_launcher_main(Datum main_arg)

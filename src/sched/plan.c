@@ -3,24 +3,26 @@
  * plan.c
  *	  What the launcher is to do now.
  *
- * The launcher takes a snapshot of its databases and of the queues, and makes a plan
- * from it: a list of actions, in the order in which they are to be carried out.
+ * The launcher takes a snapshot of its databases and of the queues, and makes
+ * a plan from it: a list of actions, in the order in which they are to be
+ * carried out.
  *
  *		too many workers		the databases with the most workers have one leave each
  *		a database needs one	launch, the highest rank first; of the databases that
  *								workers cannot get to, one at a time
  *		no more are allowed		each database that is due is scanned by a worker that it
- *								has; and one worker is asked to leave its database, if
- *								another database displaces it; or, if no worker will be
- *								idle soon, one gives up a small table that takes too long
+ *								has; and one worker is asked to leave its
+ *								database, if another database displaces it; or,
+ *								if no worker will be idle soon, one gives up a
+ *								small table that takes too long
  *
- * The number of workers is limited by the setting, and where the server has no slot for
- * another process, by that of workers there are.  In the second case the launcher learns
- * of it when it starts one, and plans again.
+ * The number of workers is limited by the setting, and where the server has no
+ * slot for another process, by that of workers there are.  In the second case
+ * the launcher learns of it when it starts one, and plans again.
  *
- * A plan is a function of its snapshot.  It asks no clock and no other process, and
- * changes nothing; the unit tests drive it with snapshots of their own.  It takes
- * O(n log n) time for n databases.
+ * A plan is a function of its snapshot.  It asks no clock and no other
+ * process, and changes nothing; the unit tests drive it with snapshots of
+ * their own.  It takes O(n log n) time for n databases.
  *
  * How databases rank is in policy.c.
  *
@@ -34,10 +36,10 @@
 #include "sched/policy.h"
 
 /*
- * A database that has a worker gets another one after this time, in microseconds, if
- * there still is something in its queue, twice as long for the next, and so on, up to
- * the longest.  A process costs little to start compared to the time the queue has
- * lasted by then.
+ * A database that has a worker gets another one after this time, in
+ * microseconds, if there still is something in its queue, twice as long for
+ * the next, and so on, up to the longest.  A process costs little to start
+ * compared to the time the queue has lasted by then.
  */
 #define ANOTHER_WORKER_AFTER	INT64CONST(200000)
 #define LONGEST_RAMP			INT64CONST(1000000)
@@ -113,11 +115,13 @@ find_database(const PvSnapshot *snapshot, Oid oid)
 }
 
 /*
- * What the policy needs to know of a database; summary is NULL if it has no queue.
+ * What the policy needs to know of a database; summary is NULL if it has no
+ * queue.
  *
- * While a worker is expected no other is started, because what the first one waits for
- * before it attaches, the other would wait for as well.  Where other databases have all
- * queues, a database without one waits until a queue is free, or until it may take one.
+ * While a worker is expected no other is started, because what the first one
+ * waits for before it attaches, the other would wait for as well.  Where other
+ * databases have all queues, a database without one waits until a queue is
+ * free, or until it may take one.
  */
 static void
 describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
@@ -198,9 +202,10 @@ is_due(const PvDatabaseState *state)
 }
 
 /*
- * May the database have a worker now?  Workers may be kept from some databases for long,
- * for instance by a session that holds the lock of a database of its own.  One worker at
- * a time tries those, so that they take one slot from the others, however many they are.
+ * May the database have a worker now?  Workers may be kept from some databases
+ * for long, for instance by a session that holds the lock of a database of its
+ * own.  One worker at a time tries those, so that they take one slot from the
+ * others, however many they are.
  */
 static bool
 may_have_worker(const Planner *planner, int which)
@@ -216,8 +221,8 @@ may_have_worker(const Planner *planner, int which)
  */
 
 /*
- * Has the database with the most workers that stay give one up.  False if no worker
- * stays.
+ * Has the database with the most workers that stay give one up.  False if no
+ * worker stays.
  */
 static bool
 ask_one_to_leave(Planner *planner)
@@ -241,8 +246,8 @@ ask_one_to_leave(Planner *planner)
 }
 
 /*
- * There are more workers than are allowed, because the setting was lowered or large
- * tables are done.
+ * There are more workers than are allowed, because the setting was lowered or
+ * large tables are done.
  */
 static void
 reduce_workers(Planner *planner, int allowed)
@@ -299,8 +304,8 @@ launch(Planner *planner, int which)
 }
 
 /*
- * Launches up to that number of workers, one for each database that needs one.  Returns
- * whether a database is left that needs one and may have it.
+ * Launches up to that number of workers, one for each database that needs
+ * one.  Returns whether a database is left that needs one and may have it.
  */
 static bool
 launch_workers(Planner *planner, int nfree)
@@ -339,7 +344,10 @@ launch_workers(Planner *planner, int nfree)
  * ----------------------------------------------------------------
  */
 
-/* Each database that is due is scanned by a worker that has time, if it has one. */
+/*
+ * Each database that is due is scanned by a worker that has time, if it has
+ * one.
+ */
 static void
 request_scans(Planner *planner)
 {
@@ -357,8 +365,9 @@ request_scans(Planner *planner)
 }
 
 /*
- * Has one worker leave that can do so soon, unless one does already.  It is taken for a
- * database without workers; or for one that is due, and whose workers have no time.
+ * Has one worker leave that can do so soon, unless one does already.  It is
+ * taken for a database without workers; or for one that is due, and whose
+ * workers have no time.
  */
 static void
 make_room(Planner *planner)
@@ -399,9 +408,9 @@ make_room(Planner *planner)
 }
 
 /*
- * No worker will be idle soon.  One that has been at a small table for too long gives it
- * up: the table's owner may have written functions that never end, and may have as many
- * such tables as there are workers.
+ * No worker will be idle soon.  One that has been at a small table for too
+ * long gives it up: the table's owner may have written functions that never
+ * end, and may have as many such tables as there are workers.
  */
 static void
 cancel_longest(Planner *planner)

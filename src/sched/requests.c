@@ -3,9 +3,10 @@
  * requests.c
  *	  What sessions ask of the scheduler's queue.
  *
- * parvacuum_enqueue() has a table queued at a priority, parvacuum_cancel() has a
- * table given up.  These functions run under the queue's lock, held exclusively.
- * They visit one entry, and walk over the PV_MAX_SCHED_WORKERS slots.
+ * parvacuum_enqueue() has a table queued at a priority, parvacuum_cancel() has
+ * a table given up.  These functions run under the queue's lock, held
+ * exclusively.  They visit one entry, and walk over the PV_MAX_SCHED_WORKERS
+ * slots.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -48,9 +49,9 @@ describe_request(const PvQueueEntry *entry, double priority)
 }
 
 /*
- * A role asks for a table: item has its key, size, priority and role.  A higher
- * priority that was asked for before remains, and with it the role that has asked.
- * A limited role can have no more entries than its share.
+ * A role asks for a table: item has its key, size, priority and role.  A
+ * higher priority that was asked for before remains, and with it the role that
+ * has asked.  A limited role can have no more entries than its share.
  */
 PvEnqueueResult
 pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
@@ -88,11 +89,11 @@ pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
 }
 
 /*
- * A worker is at the table.  Its score may have grown since the table was queued,
- * which the worker sees when it rechecks the table.  Before that, a role that may not
- * cancel what prevents wraparound only leaves a note for the worker, which cancels
- * itself if it may (pv_slots_recheck).  Otherwise the worker is returned: the caller
- * is to send SIGINT to it.
+ * A worker is at the table.  Its score may have grown since the table was
+ * queued, which the worker sees when it rechecks the table.  Before that, a
+ * role that may not cancel what prevents wraparound only leaves a note for the
+ * worker, which cancels itself if it may (pv_slots_recheck).  Otherwise the
+ * worker is returned: the caller is to send SIGINT to it.
  */
 static PvWorkerSlot *
 cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
@@ -109,10 +110,10 @@ cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
 }
 
 /*
- * Has a table given up.  If it is queued, it waits for the next database scan; if a
- * worker is at it, the worker is cancelled, and *cancel is set if the caller is to do
- * that.  A vacuum that prevents wraparound is left alone unless that may be given up
- * as well.
+ * Has a table given up.  If it is queued, it waits for the next database scan;
+ * if a worker is at it, the worker is cancelled, and *cancel is set if the
+ * caller is to do that.  A vacuum that prevents wraparound is left alone
+ * unless that may be given up as well.
  */
 PvWithdrawn
 pv_request_withdraw(PvQueues *queues, Oid database, Oid relid,

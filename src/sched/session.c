@@ -40,8 +40,8 @@ typedef struct Copy
 } Copy;
 
 /*
- * Adds one queue, if it is that of the database, or if the OID is invalid.  Memory is
- * allocated without the lock, and for no more than there is.
+ * Adds one queue, if it is that of the database, or if the OID is invalid.
+ * Memory is allocated without the lock, and for no more than there is.
  */
 static void
 copy_queue(int which, Oid database, Copy *copy)
@@ -70,10 +70,11 @@ copy_queue(int which, Oid database, Copy *copy)
 }
 
 /*
- * Copies the items of one database, or of all databases if the OID is invalid, into a new
- * array, and returns their number.  The time that this takes is proportional to that
- * number, plus one visit of each queue.  The lock is released after each PV_QUEUE_BATCH
- * items, so each item is as it was at some moment during the call.
+ * Copies the items of one database, or of all databases if the OID is invalid,
+ * into a new array, and returns their number.  The time that this takes is
+ * proportional to that number, plus one visit of each queue.  The lock is
+ * released after each PV_QUEUE_BATCH items, so each item is as it was at some
+ * moment during the call.
  */
 int
 pv_queue_copy(Oid database, PvItem **items)
@@ -99,8 +100,8 @@ pv_queue_nlarge(void)
 }
 
 /*
- * A role asks for a table of the current database: queues it, or raises it in its queue.
- * A limited role can have no more entries than its share.
+ * A role asks for a table of the current database: queues it, or raises it in
+ * its queue.  A limited role can have no more entries than its share.
  */
 PvEnqueueResult
 pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
@@ -129,7 +130,10 @@ pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
 	return result;
 }
 
-/* The number of tables of a database that a limited role can ask for at a time. */
+/*
+ * The number of tables of a database that a limited role can ask for at a
+ * time.
+ */
 int
 pv_queue_share_of_role(void)
 {
@@ -143,10 +147,11 @@ pv_queue_share_of_role(void)
  */
 
 /*
- * Cancels what a worker does.  A function of the table's owner may catch the error and go
- * on, so the launcher is woken, which ends the process if it is still there after a while.
- * Returns false if the process has just died, which restarts the server.  The caller holds
- * the lock exclusively, see forget_cancel() in queue.c.
+ * Cancels what a worker does.  A function of the table's owner may catch the
+ * error and go on, so the launcher is woken, which ends the process if it is
+ * still there after a while.  Returns false if the process has just died,
+ * which restarts the server.  The caller holds the lock exclusively, see
+ * forget_cancel() in queue.c.
  */
 static bool
 cancel_worker(const PvQueues *queues, PvWorkerSlot *slot)
@@ -175,8 +180,8 @@ pv_queue_withdraw(Oid relid, bool wraparound_too)
 }
 
 /*
- * Cancels what that process does, with a table or scanning its database.  Returns false
- * if it does neither, or is no scheduler worker.
+ * Cancels what that process does, with a table or scanning its database.
+ * Returns false if it does neither, or is no scheduler worker.
  */
 bool
 pv_queue_cancel_worker(int pid)
@@ -190,8 +195,9 @@ pv_queue_cancel_worker(int pid)
 }
 
 /*
- * Launcher: ends the workers that still are at what was cancelled some time ago.  Returns
- * whether there is any worker that has not given up what was cancelled.
+ * Launcher: ends the workers that still are at what was cancelled some time
+ * ago.  Returns whether there is any worker that has not given up what was
+ * cancelled.
  */
 bool
 pv_queue_end_unresponsive(void)
@@ -213,8 +219,8 @@ pv_queue_end_unresponsive(void)
 }
 
 /*
- * Launcher: cancels the small table of that database that a worker has been at for the
- * longest time, if that is since this moment or before.
+ * Launcher: cancels the small table of that database that a worker has been at
+ * for the longest time, if that is since this moment or before.
  */
 void
 pv_queue_cancel_longest(Oid database, TimestampTz since)

@@ -7,20 +7,20 @@
  *						 |
  *						 +--dismiss--> free
  *
- * The launcher hires a worker for a database before it starts the process, which
- * finds its slot by number and token.  If the process ends before it attaches, the
- * launcher dismisses it.  A new launcher does not know the workers that its
- * predecessor hired, so it dismisses those that have not attached; should one still
- * come, its token is not valid any more.
+ * The launcher hires a worker for a database before it starts the process,
+ * which finds its slot by number and token.  If the process ends before it
+ * attaches, the launcher dismisses it.  A new launcher does not know the
+ * workers that its predecessor hired, so it dismisses those that have not
+ * attached; should one still come, its token is not valid any more.
  *
- * An attached worker is idle, or scans its database, or is at a table (busy).  When
- * it exits, for whatever reason, the table at hand waits for the next database
- * scan, as after an error.  After a crash the postmaster initializes all shared
- * memory, and the next scans find what there is to do.
+ * An attached worker is idle, or scans its database, or is at a table (busy).
+ * When it exits, for whatever reason, the table at hand waits for the next
+ * database scan, as after an error.  After a crash the postmaster initializes
+ * all shared memory, and the next scans find what there is to do.
  *
- * These functions run under the queue's lock, held exclusively where anything is
- * changed.  Each walks over the PV_MAX_SCHED_WORKERS slots, the PV_MAX_QUEUES queues, or
- * both, and over no entries.
+ * These functions run under the queue's lock, held exclusively where anything
+ * is changed.  Each walks over the PV_MAX_SCHED_WORKERS slots, the
+ * PV_MAX_QUEUES queues, or both, and over no entries.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -43,8 +43,9 @@
  */
 
 /*
- * Takes a slot for a worker that is about to be started; PV_NO_SLOT if there is
- * none.  A database scan is requested on demand; this worker or another one does it.
+ * Takes a slot for a worker that is about to be started; PV_NO_SLOT if there
+ * is none.  A database scan is requested on demand; this worker or another one
+ * does it.
  */
 int
 pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
@@ -139,9 +140,10 @@ become_idle(PvWorkerSlot *slot)
 }
 
 /*
- * The worker takes the first table of its queue; a large one only if there is a place
- * for it, where up to max_large workers of all databases may be on large tables.
- * Returns false if there is none; else *item is a copy of the table's item.
+ * The worker takes the first table of its queue; a large one only if there is
+ * a place for it, where up to max_large workers of all databases may be on
+ * large tables.  Returns false if there is none; else *item is a copy of the
+ * table's item.
  */
 bool
 pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
@@ -173,14 +175,14 @@ pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
 }
 
 /*
- * The worker has rechecked its table, whose score and size may be others by now.
- * If the table is not the first any more, or has become large, it is to be put back,
- * but not before its lock is released: the next worker would find it locked.  It
- * still counts as the first among those that this worker may take, or it would get
- * this table again and again.
+ * The worker has rechecked its table, whose score and size may be others by
+ * now.  If the table is not the first any more, or has become large, it is to
+ * be put back, but not before its lock is released: the next worker would find
+ * it locked.  It still counts as the first among those that this worker may
+ * take, or it would get this table again and again.
  *
- * A cancel by a role that may not cancel what prevents wraparound is carried out
- * here if it turns out that this vacuum does not.
+ * A cancel by a role that may not cancel what prevents wraparound is carried
+ * out here if it turns out that this vacuum does not.
  */
 PvRecheck
 pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
@@ -221,14 +223,14 @@ pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 }
 
 /*
- * The worker's table is done, or cannot be done now.  Its entry is removed, or waits
- * for the next database scan at least; if the table was requested meanwhile, it is
- * queued again.  When a waiting table is found to need something again, it has
- * waited since now.
+ * The worker's table is done, or cannot be done now.  Its entry is removed, or
+ * waits for the next database scan at least; if the table was requested
+ * meanwhile, it is queued again.  When a waiting table is found to need
+ * something again, it has waited since now.
  *
  * A vacuum fulfils a request.  A vacuum that was cancelled or failed ends the
- * request as well.  The request stays if the table was locked before it could be
- * vacuumed.
+ * request as well.  The request stays if the table was locked before it could
+ * be vacuumed.
  *
  * Returns whether a place for a large table has become free.
  */
@@ -265,7 +267,10 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
 	return was_large;
 }
 
-/* The worker ends; what it was at, a table or a scan, is left to the next scan. */
+/*
+ * The worker ends; what it was at, a table or a scan, is left to the next
+ * scan.
+ */
 void
 pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot)
 {
@@ -278,10 +283,10 @@ pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot)
 }
 
 /*
- * Is the worker to leave?  If it was called back, as soon as it has taken one table,
- * so that each worker that is started makes progress.  Otherwise after
- * PV_LONGEST_STAY_MS, unless a scan is requested: settings of the database and of
- * roles are read only at the start of a process, so another one takes over.
+ * Is the worker to leave?  If it was called back, as soon as it has taken one
+ * table, so that each worker that is started makes progress.  Otherwise after
+ * PV_LONGEST_STAY_MS, unless a scan is requested: settings of the database and
+ * of roles are read only at the start of a process, so another one takes over.
  */
 bool
 pv_slots_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
@@ -330,7 +335,10 @@ pv_slots_find_at(const PvQueues *queues, const PvItem *item)
 	return NULL;
 }
 
-/* The worker with that PID, if it is at a table or scans its database, or NULL. */
+/*
+ * The worker with that PID, if it is at a table or scans its database, or
+ * NULL.
+ */
 PvWorkerSlot *
 pv_slots_find_process(const PvQueues *queues, int pid)
 {

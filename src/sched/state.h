@@ -3,8 +3,8 @@
  * state.h
  *	  The scheduler's queues as they are in shared memory.
  *
- * Only the files that implement the queue include this, see sched/queue.c.  All
- * others call the functions in queue.h, which acquire the lock.
+ * Only the files that implement the queue include this, see sched/queue.c.
+ * All others call the functions in queue.h, which acquire the lock.
  *
  * Everything here is protected by the queue's lock, except where a comment
  * says otherwise.

@@ -13,19 +13,21 @@
  * ends them.
  *
  * Tables are vacuumed one by one, through the relation_vacuum slot of heap's
- * table access method, where VACUUM commands arrive as well (entry/dispatch.c).
- * They do not go through core's vacuum(), for these reasons:
+ * table access method, where VACUUM commands arrive as well
+ * (entry/dispatch.c).  They do not go through core's vacuum(), for these
+ * reasons:
  *
- *	- it sets the cost balance to 0 before and after, so what is still to be slept
- *	  off is lost at each call
- *	- it takes the limits of vacuum_cost_* (from PG 16 on by VacuumUpdateCosts()),
- *	  not those of the scheduler, and turns the delay off at the end
- *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid; the
- *	  scheduler worker does that once, when the queue is empty
+ *	- it sets the cost balance to 0 before and after, so what is still to be
+ *	  slept off is lost at each call
+ *	- it takes the limits of vacuum_cost_* (from PG 16 on by
+ *	  VacuumUpdateCosts()), not those of the scheduler, and turns the delay off
+ *	  at the end
+ *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid;
+ *	  the scheduler worker does that once, when the queue is empty
  *
  * The guard (base/guard.c), which holds for the whole process, replaces
- * vacuum()'s own protection against being entered twice.  open_table() replaces
- * the checks that vacuum_rel() makes after it has locked the table.
+ * vacuum()'s own protection against being entered twice.  open_table()
+ * replaces the checks that vacuum_rel() makes after it has locked the table.
  *
  * A scheduler worker acts as the bootstrap superuser, and as the table's owner
  * where the owner's code may run, as VACUUM does.
@@ -88,8 +90,9 @@ static BufferAccessStrategy ring = NULL;
 
 /*
  * Reads what the following vacuums depend on, when the worker starts and after
- * each reload.  In a database that does not change, a template or one that does
- * not allow connections, everything is frozen at once, and then never again.
+ * each reload.  In a database that does not change, a template or one that
+ * does not allow connections, everything is frozen at once, and then never
+ * again.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -160,9 +163,10 @@ is_toast_of(Relation rel, Oid toast_parent)
 }
 
 /*
- * Is the relation still what was queued?  The caller has locked it.  On PG 15 a
- * rule _RETURN can have made a view of it under the same OID, which has no access
- * method.  The OID of a dropped table can have been given to any other relation.
+ * Is the relation still what was queued?  The caller has locked it.  On PG 15
+ * a rule _RETURN can have made a view of it under the same OID, which has no
+ * access method.  The OID of a dropped table can have been given to any other
+ * relation.
  *
  * Core checks this after it has locked the relation, in vacuum_rel (V) and
  * analyze_rel (A) of commands/, or just before that, in autovacuum's
@@ -197,17 +201,17 @@ is_as_queued(Relation rel, const PvItem *item)
 
 /*
  * Locks the table with ShareUpdateExclusiveLock and opens it.  Returns NULL if
- * another session has locked it (then *locked is true), or if it no longer exists
- * or is not what was queued.
+ * another session has locked it (then *locked is true), or if it no longer
+ * exists or is not what was queued.
  *
- * A scheduler worker does not wait for the lock, not even if the table is old.
- * There will be another database scan, and a few locked tables would make all
- * others wait.  Core's forced autovacuum, which begins when the table is a tenth
- * older, does wait.
+ * A scheduler worker does not wait for the lock, not even if the table is
+ * old.  There will be another database scan, and a few locked tables would
+ * make all others wait.  Core's forced autovacuum, which begins when the table
+ * is a tenth older, does wait.
  *
- * RelationIdGetRelation() returns NULL for a relation that does not exist, which
- * cannot change while the lock is held.  try_relation_open() would look it up in
- * another cache first, which costs as much again for each table.
+ * RelationIdGetRelation() returns NULL for a relation that does not exist,
+ * which cannot change while the lock is held.  try_relation_open() would look
+ * it up in another cache first, which costs as much again for each table.
  */
 static Relation
 open_table(const PvItem *item, bool vacuumed, bool *locked)
@@ -323,8 +327,8 @@ show_activity(const PvTableWork *work)
 }
 
 /*
- * Is it outside the table's window now?  A table that a user has asked for does
- * not wait for its window.
+ * Is it outside the table's window now?  A table that a user has asked for
+ * does not wait for its window.
  */
 static bool
 is_outside_window(const PvTableWork *work)
@@ -338,8 +342,8 @@ is_outside_window(const PvTableWork *work)
 }
 
 /*
- * Checks again what the table needs, with the table locked.  Returns false if it
- * needs nothing any more, or if it has opted out.
+ * Checks again what the table needs, with the table locked.  Returns false if
+ * it needs nothing any more, or if it has opted out.
  */
 static bool
 recheck_need(PvTableWork *work, Relation rel)
@@ -464,9 +468,10 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 }
 
 /*
- * Commit a vacuum.  The scheduler worker does not wait for its WAL otherwise.  But a
- * transaction with an XID has locked the table against readers, to truncate it, and a
- * standby keeps that lock until it has replayed the commit record.
+ * Commit a vacuum.  The scheduler worker does not wait for its WAL otherwise.
+ * But a transaction with an XID has locked the table against readers, to
+ * truncate it, and a standby keeps that lock until it has replayed the commit
+ * record.
  */
 static void
 commit_vacuum(void)
@@ -486,8 +491,8 @@ typedef enum VacuumOutcome
 } VacuumOutcome;
 
 /*
- * The first transaction: checks what the table needs, and vacuums it.  *reason is
- * set to what the table is to wait for, if it is to wait.
+ * The first transaction: checks what the table needs, and vacuums it.  *reason
+ * is set to what the table is to wait for, if it is to wait.
  *
  * PROC_IN_VACUUM is set before there is a snapshot, so that others ignore the
  * xmin of this transaction, as in core's vacuum_rel().
@@ -568,9 +573,9 @@ empty_pending_lists(Relation rel)
 }
 
 /*
- * The second transaction: ANALYZE.  Returns false if another session has locked
- * the table meanwhile.  The guard protects analyze_rel() from being entered
- * twice, as vacuum() does in core.
+ * The second transaction: ANALYZE.  Returns false if another session has
+ * locked the table meanwhile.  The guard protects analyze_rel() from being
+ * entered twice, as vacuum() does in core.
  *
  * Core: commands/vacuum.c, vacuum.
  */

@@ -3,18 +3,19 @@
  * worker.c
  *	  A scheduler worker.
  *
- * The launcher (sched/launcher.c) starts a worker for one database.  The worker
- * scans the database if a scan is due, takes one table after the other from the
- * database's queue (sched/queue.c), does what each needs (sched/table.c), and
- * ends when the queue is empty or another database has more need of a worker.
+ * The launcher (sched/launcher.c) starts a worker for one database.  The
+ * worker scans the database if a scan is due, takes one table after the other
+ * from the database's queue (sched/queue.c), does what each needs
+ * (sched/table.c), and ends when the queue is empty or another database has
+ * more need of a worker.
  *
  *		scan the database, if a scan is due
  *		pop --> do the table --> pop ...
  *		   cancelled, or an error: the table waits, and the worker goes on
  *
  * To other processes it is like an autovacuum worker, because it has
- * PROC_IS_AUTOVACUUM: a session that waits for one of its locks cancels it after
- * deadlock_timeout, and DROP DATABASE terminates it.
+ * PROC_IS_AUTOVACUUM: a session that waits for one of its locks cancels it
+ * after deadlock_timeout, and DROP DATABASE terminates it.
  *
  *		SIGINT		cancels the table at hand, and nothing else
  *		SIGTERM		ends the worker
@@ -59,8 +60,9 @@
 
 /*
  * How long to wait for locks that the vacuum of a large table needs, in
- * milliseconds.  Among them is the lock of its row in pg_class, at the end, when
- * the vacuum may have taken hours.  Large tables never occupy all workers.
+ * milliseconds.  Among them is the lock of its row in pg_class, at the end,
+ * when the vacuum may have taken hours.  Large tables never occupy all
+ * workers.
  */
 #define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
 
@@ -77,8 +79,8 @@ static emit_log_hook_type prev_emit_log = NULL;
 
 /*
  * Launcher: asks the postmaster for a scheduler worker, for a place in shared
- * memory and a token that the worker shows there.  Returns false if there is no
- * free slot for a background worker.
+ * memory and a token that the worker shows there.  Returns false if there is
+ * no free slot for a background worker.
  */
 bool
 pv_sched_start(Oid database, int worker, uint32 token,
@@ -95,9 +97,10 @@ pv_sched_start(Oid database, int worker, uint32 token,
 }
 
 /*
- * Limits how long this process waits for a lock from now on, in milliseconds.  It
- * does not wait for the table itself.  But a table's owner can lock its indexes,
- * or the row of a database in pg_database, and could keep all workers waiting.
+ * Limits how long this process waits for a lock from now on, in milliseconds.
+ * It does not wait for the table itself.  But a table's owner can lock its
+ * indexes, or the row of a database in pg_database, and could keep all workers
+ * waiting.
  *
  * This is called outside of transactions only, so no transaction's end changes
  * the setting back.
@@ -116,14 +119,15 @@ wait_for_locks(int ms)
 }
 
 /*
- * Sets what must not depend on the settings of roles and databases, and turns off the
- * limits on statements.
+ * Sets what must not depend on the settings of roles and databases, and turns
+ * off the limits on statements.
  *
- * No commit waits for its WAL, because on a slow disk that would be most of the time.  A
- * crash may lose statistics that ANALYZE has just written; it loses the counts that had
- * asked for them as well.  Until the WAL writer has flushed the commit, within a second by
- * default, no process can set hint bits for XIDs whose status has the same LSN in the commit
- * log.  Sessions set them later, and the engine flushes the WAL (engine/heap_scan.c).
+ * No commit waits for its WAL, because on a slow disk that would be most of
+ * the time.  A crash may lose statistics that ANALYZE has just written; it
+ * loses the counts that had asked for them as well.  Until the WAL writer has
+ * flushed the commit, within a second by default, no process can set hint bits
+ * for XIDs whose status has the same LSN in the commit log.  Sessions set them
+ * later, and the engine flushes the WAL (engine/heap_scan.c).
  */
 static void
 fix_settings(void)
@@ -148,10 +152,10 @@ fix_settings(void)
 }
 
 /*
- * Keeps a warning of ANALYZE out of the log: that a statistics object cannot be
- * computed, for instance because a column has a statistics target of 0.  Core
- * does not raise it in an autovacuum worker, because it would be in the log after
- * each database scan, where the table's owner does not see it.
+ * Keeps a warning of ANALYZE out of the log: that a statistics object cannot
+ * be computed, for instance because a column has a statistics target of 0.
+ * Core does not raise it in an autovacuum worker, because it would be in the
+ * log after each database scan, where the table's owner does not see it.
  *
  * Core: statistics/extended_stats.c, BuildRelationExtStatistics.
  */
@@ -172,8 +176,8 @@ leave_out_statistics_warning(ErrorData *edata)
  */
 
 /*
- * Finds the tables that need something, and queues them.  Tables for which there
- * is no room are found again by a later scan.
+ * Finds the tables that need something, and queues them.  Tables for which
+ * there is no room are found again by a later scan.
  */
 static void
 scan_database(void)
@@ -271,7 +275,8 @@ recover(PvTableWork *work)
  * If that fails or is cancelled, or another session has locked the database's
  * row, it is done after the next scan, and this process goes on.
  *
- * Core: postmaster/autovacuum.c, do_autovacuum, calls vac_update_datfrozenxid().
+ * Core: postmaster/autovacuum.c, do_autovacuum, calls
+ * vac_update_datfrozenxid().
  */
 static void
 finish_pass(bool even_if_busy)
@@ -357,8 +362,8 @@ choose_work_mem(void)
 
 /*
  * Sleeps, for a second at most, if something is still to be slept off, and
- * returns whether it was so.  A cancel that comes meanwhile was for a table that
- * is done.
+ * returns whether it was so.  A cancel that comes meanwhile was for a table
+ * that is done.
  */
 static bool
 sleep_on(void)
@@ -401,9 +406,9 @@ apply_reload(void)
 /*
  * Entry point of a scheduler worker.
  *
- * The signal handlers are installed before signals are unblocked.  A background
- * worker begins with a handler of SIGTERM that raises FATAL at once, even in a
- * critical section.
+ * The signal handlers are installed before signals are unblocked.  A
+ * background worker begins with a handler of SIGTERM that raises FATAL at
+ * once, even in a critical section.
  */
 void
 parvacuum_sched_main(Datum main_arg)

@@ -31,7 +31,10 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
-/* Raises an error if the scheduler is off, since the table would stay in the queue. */
+/*
+ * Raises an error if the scheduler is off, since the table would stay in the
+ * queue.
+ */
 static void
 check_scheduler(void)
 {
@@ -42,7 +45,10 @@ check_scheduler(void)
 				 errhint("Set parvacuum.scheduler to on, or use parvacuum_run().")));
 }
 
-/* Raises an error if the priority is no positive number, or more than the role may give. */
+/*
+ * Raises an error if the priority is no positive number, or more than the role
+ * may give.
+ */
 static void
 check_priority(double priority, bool limited)
 {
@@ -81,9 +87,9 @@ put_row(Request *request, Oid relid, const char *result)
 }
 
 /*
- * There is no place in the queue.  That is an error if there was no place for any
- * relation before, so that nothing has been queued.  Otherwise it is a warning, once,
- * and the other relations are queued if possible.
+ * There is no place in the queue.  That is an error if there was no place for
+ * any relation before, so that nothing has been queued.  Otherwise it is a
+ * warning, once, and the other relations are queued if possible.
  */
 static void
 report_no_place(Request *request, PvEnqueueResult why)
@@ -133,8 +139,9 @@ enqueue_relation(Request *request, Oid relid, Oid toast_parent,
 }
 
 /*
- * Queues a table and its TOAST table.  If the role has no right to vacuum the table,
- * reports that at the given level.  A table that no longer exists is ignored.
+ * Queues a table and its TOAST table.  If the role has no right to vacuum the
+ * table, reports that at the given level.  A table that no longer exists is
+ * ignored.
  */
 static void
 enqueue_one(Request *request, Oid relid, int elevel)
@@ -204,10 +211,10 @@ check_relation(Oid relid)
 }
 
 /*
- * parvacuum_enqueue(rel, priority): has a table vacuumed as soon as its priority, taken
- * as a score, is the highest one, whether it needs a vacuum or not.  As in VACUUM, a
- * table stands for its partitions or children.  Returns a row for each of them, and for
- * their TOAST tables.
+ * parvacuum_enqueue(rel, priority): has a table vacuumed as soon as its
+ * priority, taken as a score, is the highest one, whether it needs a vacuum or
+ * not.  As in VACUUM, a table stands for its partitions or children.  Returns
+ * a row for each of them, and for their TOAST tables.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)

@@ -3,8 +3,8 @@
  * monitor.c
  *	  The functions behind parvacuum_queue and parvacuum_scheduler_stats().
  *
- * Sessions run this.  It takes no lock but that of the queue (sched/queue.c), for
- * a moment.
+ * Sessions run this.  It takes no lock but that of the queue (sched/queue.c),
+ * for a moment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -63,13 +63,14 @@ reason_name(const PvItem *item, bool large_is_full)
 }
 
 /*
- * parvacuum_queue_items(): returns one row for each table that is queued, being vacuumed,
- * or waiting.
+ * parvacuum_queue_items(): returns one row for each table that is queued,
+ * being vacuumed, or waiting.
  *
- * Roles that are not members of pg_read_all_stats get the rows of their own database.
- * pg_class and pg_stat_all_tables show all roles the sizes, ages and counts of all tables
- * there, and scores are computed from these.  They do not get the PID, since
- * pg_stat_progress_vacuum does not show them either which process vacuums which table.
+ * Roles that are not members of pg_read_all_stats get the rows of their own
+ * database. pg_class and pg_stat_all_tables show all roles the sizes, ages and
+ * counts of all tables there, and scores are computed from these.  They do not
+ * get the PID, since pg_stat_progress_vacuum does not show them either which
+ * process vacuums which table.
  */
 Datum
 parvacuum_queue_items(PG_FUNCTION_ARGS)
@@ -131,9 +132,9 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_scheduler_stats(): returns what was counted since the server started.  All
- * roles may see it, like pg_stat_database: it has only sums over the cluster, and nothing
- * about a single table or process.
+ * parvacuum_scheduler_stats(): returns what was counted since the server
+ * started.  All roles may see it, like pg_stat_database: it has only sums over
+ * the cluster, and nothing about a single table or process.
  */
 Datum
 parvacuum_scheduler_stats(PG_FUNCTION_ARGS)

@@ -42,7 +42,9 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS * PV_CONTAINER_ROOM +
  *-------------------------------------------------------------------------
  */
 
-/* Element i of an array of one- or two-byte offsets at p, which is unaligned. */
+/*
+ * Element i of an array of one- or two-byte offsets at p, which is unaligned.
+ */
 static inline uint32
 get_element(const uint8 *p, bool wide, int i)
 {
@@ -253,9 +255,9 @@ pv_segment_start(PvSegmentBuild *build)
 }
 
 /*
- * Returns the locator of the container that was written behind those collected so
- * far, and has this many bytes.  If an equal one was collected before, the result
- * refers to that one, else the new one is added.
+ * Returns the locator of the container that was written behind those collected
+ * so far, and has this many bytes.  If an equal one was collected before, the
+ * result refers to that one, else the new one is added.
  */
 static uint16
 intern_container(PvSegmentBuild *build, PvContainerKind kind, int bytes)
@@ -298,8 +300,9 @@ make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
 }
 
 /*
- * Add block idx, counted from the first block of the segment, with its n >= 1 dead
- * offsets.  The caller has checked that blocks and offsets are valid and ascend.
+ * Add block idx, counted from the first block of the segment, with its n >= 1
+ * dead offsets.  The caller has checked that blocks and offsets are valid and
+ * ascend.
  */
 void
 pv_segment_add(PvSegmentBuild *build, uint32 idx, const OffsetNumber *offsets,
@@ -394,7 +397,9 @@ pv_segment_plan(const PvSegmentBuild *build)
 	return matrix.bytes <= locators.bytes ? matrix : locators;
 }
 
-/* Set the bits of the present blocks.  Returns the number in the first word. */
+/*
+ * Set the bits of the present blocks.  Returns the number in the first word.
+ */
 static int
 pack_present(const PvSegmentBuild *build, uint64 *present)
 {
@@ -413,9 +418,9 @@ moved_locator(uint16 locator, int distance)
 }
 
 /*
- * The locator for absent blocks of a direct segment.  It is of the kind that most
- * present blocks have.  If that is a container, it is the empty one behind all
- * others.
+ * The locator for absent blocks of a direct segment.  It is of the kind that
+ * most present blocks have.  If that is a container, it is the empty one
+ * behind all others.
  */
 static uint16
 absent_locator(const PvSegmentBuild *build, int head)
@@ -527,8 +532,8 @@ pack_matrix(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 }
 
 /*
- * Pack a segment as planned, if it is not inline.  "out" has room for the plan's
- * bytes, and is aligned for uint64.
+ * Pack a segment as planned, if it is not inline.  "out" has room for the
+ * plan's bytes, and is aligned for uint64.
  */
 void
 pv_segment_pack(const PvSegmentBuild *build, const PvSegmentPlan *plan,
@@ -562,9 +567,9 @@ pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
 }
 
 /*
- * Write the offsets of block idx of a segment that is not inline, ascending, to
- * an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the block is
- * absent.
+ * Write the offsets of block idx of a segment that is not inline, ascending,
+ * to an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the
+ * block is absent.
  */
 int
 pv_segment_decode(const char *segment, PvSegmentLayout layout, uint32 idx,

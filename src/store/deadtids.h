@@ -3,11 +3,12 @@
  * deadtids.h
  *	  The dead-TID store: which line pointers of which blocks are dead.
  *
- * See store/deadtids.c for the structure and its rules.  The store knows nothing
- * of the processes that use it, and is tested and benchmarked on its own.
+ * See store/deadtids.c for the structure and its rules.  The store knows
+ * nothing of the processes that use it, and is tested and benchmarked on its
+ * own.
  *
- * The first part is the interface.  The second part is the layout, which is in a
- * header only because a probe must be inline to be fast.
+ * The first part is the interface.  The second part is the layout, which is in
+ * a header only because a probe must be inline to be fast.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -85,8 +86,8 @@ extern Size pv_deadtids_limit(PvDeadTids *store);
  */
 
 /*
- * An entry of a leaf has 32 bits.  Three are the layout of the segment.  The rest
- * is its place in the space, or with PV_SEG_INLINE the segment itself.
+ * An entry of a leaf has 32 bits.  Three are the layout of the segment.  The
+ * rest is its place in the space, or with PV_SEG_INLINE the segment itself.
  */
 #define PV_LAYOUT_BITS			3
 #define PV_ENTRY_LAYOUT(entry) \
@@ -103,9 +104,10 @@ StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
 				 "an entry can be an inline segment");
 
 /*
- * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive segments
- * are present, and the entries of these.  Where a participant fills this many
- * consecutive segments at a time, most leaves are written by one participant.
+ * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive
+ * segments are present, and the entries of these.  Where a participant fills
+ * this many consecutive segments at a time, most leaves are written by one
+ * participant.
  */
 #define PV_LEAF_SEGMENTS		32
 
@@ -119,8 +121,8 @@ typedef struct PvLeaf
 	(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
 
 /*
- * First level: the place of each leaf, as the number of its extent and the offset
- * there.  0 if there is no leaf.
+ * First level: the place of each leaf, as the number of its extent and the
+ * offset there.  0 if there is no leaf.
  */
 #define PV_ROOT_OFFSET_BITS		(32 - PV_EXTENT_NO_BITS)
 #define PV_ROOT_EXTENT(root)	((root) >> PV_ROOT_OFFSET_BITS)
@@ -224,8 +226,8 @@ pv_deadtids_segment(PvDeadTids *store, uint32 entry)
 }
 
 /*
- * Is this TID in the store?  Any TID is allowed, including those of blocks beyond
- * the end of the table.  Only after all writers are done.
+ * Is this TID in the store?  Any TID is allowed, including those of blocks
+ * beyond the end of the table.  Only after all writers are done.
  */
 static inline bool
 pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)

@@ -57,9 +57,9 @@ pv_cost_share_is_stale(void)
 }
 
 /*
- * Recomputes this process's share if that is stale, and applies the settings of
- * now.  To be called before every delay point that we can reach.  It is cheap,
- * and a page may be locked.
+ * Recomputes this process's share if that is stale, and applies the settings
+ * of now.  To be called before every delay point that we can reach.  It is
+ * cheap, and a page may be locked.
  */
 static inline void
 pv_cost_poll(void)
@@ -90,9 +90,9 @@ pv_cost_has_news(void)
 }
 
 /*
- * Polls, and is a delay point.  No page may be locked, because all that is due is
- * slept off.  That may take long, so news interrupt it; the next call sleeps for
- * what is left.
+ * Polls, and is a delay point.  No page may be locked, because all that is due
+ * is slept off.  That may take long, so news interrupt it; the next call
+ * sleeps for what is left.
  */
 static inline void
 pv_cost_delay(void)

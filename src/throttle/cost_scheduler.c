@@ -10,9 +10,9 @@
  * (pv_make_sleep_due() in base/borrowed.c).
  *
  * After that sleep, and while code of core comes to no poll of ours, as in
- * ANALYZE, core sleeps by its own limit.  The limit is set to a worker's part of
- * the rate.  A change of the rate takes effect there at the next poll, which may
- * be at the next table.
+ * ANALYZE, core sleeps by its own limit.  The limit is set to a worker's part
+ * of the rate.  A change of the rate takes effect there at the next poll,
+ * which may be at the next table.
  *
  *	The states of the balance that core counts (VacuumCostBalance):
  *
@@ -81,7 +81,9 @@ pv_cost_shmem_size(void)
 	return MAXALIGN(sizeof(BalanceShared));
 }
 
-/* Finds the balance or initializes it.  The caller holds AddinShmemInitLock. */
+/*
+ * Finds the balance or initializes it.  The caller holds AddinShmemInitLock.
+ */
 void
 pv_cost_shmem_startup(void)
 {
@@ -153,7 +155,9 @@ begin_counting(int64 rate)
 	set_sleep(rate, UNPOLLED_USECS);
 }
 
-/* Has this process throttled by the balance from now on, if it is not already. */
+/*
+ * Has this process throttled by the balance from now on, if it is not already.
+ */
 void
 pv_cost_open_balance(void)
 {
@@ -221,9 +225,10 @@ pv_cost_charge(void)
 }
 
 /*
- * Sleeps again if more is due, after a delay point with no page locked: at a low
- * rate a page may cost more than the longest sleep.  Returns false if nothing is
- * due, or if core would not sleep because it has an interrupt to serve first.
+ * Sleeps again if more is due, after a delay point with no page locked: at a
+ * low rate a page may cost more than the longest sleep.  Returns false if
+ * nothing is due, or if core would not sleep because it has an interrupt to
+ * serve first.
  */
 bool
 pv_cost_sleep_on(void)

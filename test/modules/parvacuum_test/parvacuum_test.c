@@ -3,8 +3,8 @@
  * parvacuum_test.c
  *	  SQL functions that drive the dead-TID store and compare it with a model.
  *
- * A session has one store at a time, local or shared.  Each handle on it acts as one
- * participant.
+ * A session has one store at a time, local or shared.  Each handle on it acts
+ * as one participant.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -62,8 +62,8 @@ get_handle(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * An int[] argument as offsets, in *offsets.  Returns their number.  The elements
- * need not be valid offsets, but fit in 16 bits.
+ * An int[] argument as offsets, in *offsets.  Returns their number.  The
+ * elements need not be valid offsets, but fit in 16 bits.
  */
 static int
 get_offsets(FunctionCallInfo fcinfo, int arg, OffsetNumber **offsets)
@@ -143,7 +143,10 @@ parvacuum_test_all_containers(PG_FUNCTION_ARGS)
  *-------------------------------------------------------------------------
  */
 
-/* Drop the session's store, if there is one; also a callback for the session's end. */
+/*
+ * Drop the session's store, if there is one; also a callback for the session's
+ * end.
+ */
 static void
 drop_store(int code, Datum arg)
 {
@@ -226,8 +229,8 @@ parvacuum_test_publish(PG_FUNCTION_ARGS)
 }
 
 /*
- * Fill segments at random, and publish them.  Returns the number of segments that
- * were filled before the store was full.
+ * Fill segments at random, and publish them.  Returns the number of segments
+ * that were filled before the store was full.
  */
 Datum
 parvacuum_test_fill(PG_FUNCTION_ARGS)
@@ -249,7 +252,10 @@ parvacuum_test_fill(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(done);
 }
 
-/* Publish all segments and compare the store with the model.  Returns the items. */
+/*
+ * Publish all segments and compare the store with the model.  Returns the
+ * items.
+ */
 Datum
 parvacuum_test_check(PG_FUNCTION_ARGS)
 {

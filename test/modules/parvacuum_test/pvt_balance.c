@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_balance.c
- *	  SQL functions that charge a balance of cost units, with a clock of the test.
+ *	  SQL functions that charge a balance of cost units, with a clock of the
+ *	  test.
  *
- * A session has one balance.  Several processes are simulated, except for one function in
- * which background workers charge at the same time.
+ * A session has one balance.  Several processes are simulated, except for one
+ * function in which background workers charge at the same time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -64,9 +65,10 @@ parvacuum_test_account_units(PG_FUNCTION_ARGS)
 }
 
 /*
- * Processes that all begin at the same time.  Each works for some time, is charged for
- * it, sleeps as long as it has to and some time longer, and begins again, until a number
- * of seconds have passed.  The process whose work ends next is charged next.
+ * Processes that all begin at the same time.  Each works for some time, is
+ * charged for it, sleeps as long as it has to and some time longer, and begins
+ * again, until a number of seconds have passed.  The process whose work ends
+ * next is charged next.
  */
 Datum
 parvacuum_test_payers(PG_FUNCTION_ARGS)
@@ -153,8 +155,9 @@ parvacuum_test_payer_main(dsm_segment *seg, shm_toc *toc)
 }
 
 /*
- * Several processes charge one balance often, while the clock stands still.  Returns the
- * average distance, in microseconds, by which one charge has moved it.
+ * Several processes charge one balance often, while the clock stands still.
+ * Returns the average distance, in microseconds, by which one charge has moved
+ * it.
  */
 Datum
 parvacuum_test_charge_together(PG_FUNCTION_ARGS)

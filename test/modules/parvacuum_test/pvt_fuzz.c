@@ -35,8 +35,8 @@ fuzz_context(void *arg)
 }
 
 /*
- * Fill a store at random: random handles fill segments in ascending order, with
- * gaps.  Returns at the end of the table, or when the store is full.
+ * Fill a store at random: random handles fill segments in ascending order,
+ * with gaps.  Returns at the end of the table, or when the store is full.
  */
 static void
 fuzz_fill(PvtStore *store, pg_prng_state *prng)
@@ -67,7 +67,9 @@ fuzz_fill(PvtStore *store, pg_prng_state *prng)
 	pvt_store_publish(store);
 }
 
-/* Fill, check and reset one store of random size and kind, up to three times. */
+/*
+ * Fill, check and reset one store of random size and kind, up to three times.
+ */
 static void
 fuzz_turn(pg_prng_state *prng)
 {

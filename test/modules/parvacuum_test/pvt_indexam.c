@@ -4,8 +4,8 @@
  *	  Index access methods that do not support parallel vacuum, and assign
  *	  transaction IDs.  Their indexes are empty.
  *
- * The result of a bulk deletion is larger than the common struct, and the next bulk
- * deletion and the cleanup must get the same memory back.
+ * The result of a bulk deletion is larger than the common struct, and the next
+ * bulk deletion and the cleanup must get the same memory back.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

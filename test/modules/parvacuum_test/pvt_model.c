@@ -3,9 +3,10 @@
  * pvt_model.c
  *	  A naive set of TIDs, and random blocks, to test the store with.
  *
- * The model is a hash table of blocks with one flag per offset.  All that is added to the
- * store is also added to the model, and pvt_store_check() compares the two in every way
- * in which the store can be read.  A difference is an error.
+ * The model is a hash table of blocks with one flag per offset.  All that is
+ * added to the store is also added to the model, and pvt_store_check()
+ * compares the two in every way in which the store can be read.  A difference
+ * is an error.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -86,9 +87,9 @@ model_probe(const PvtModel *model, BlockNumber blk, OffsetNumber off)
  */
 
 /*
- * Make a store for a table of nblocks blocks with a limit in bytes, and with this number
- * of handles.  A shared one has "reserve" bytes from the start.  It exists until
- * pvt_store_drop(), across transactions.
+ * Make a store for a table of nblocks blocks with a limit in bytes, and with
+ * this number of handles.  A shared one has "reserve" bytes from the start.
+ * It exists until pvt_store_drop(), across transactions.
  */
 PvtStore *
 pvt_store_create(BlockNumber nblocks, Size limit, bool shared, Size reserve,
@@ -377,8 +378,8 @@ check_probe_block(PvtStore *store, PvDeadTids *handle, BlockNumber blk)
 }
 
 /*
- * Probe all blocks of the model, offsets and blocks next to them, and others anywhere,
- * also beyond the end of the table.
+ * Probe all blocks of the model, offsets and blocks next to them, and others
+ * anywhere, also beyond the end of the table.
  */
 static void
 check_probes(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
@@ -540,8 +541,8 @@ check_directory(PvtStore *store, PvDeadTids *handle)
 }
 
 /*
- * Compare the store with the model, through every handle.  Returns the number of items; a
- * difference is an error.
+ * Compare the store with the model, through every handle.  Returns the number
+ * of items; a difference is an error.
  */
 int64
 pvt_store_check(PvtStore *store, pg_prng_state *prng)
@@ -562,8 +563,8 @@ pvt_store_check(PvtStore *store, pg_prng_state *prng)
 }
 
 /*
- * Encode offsets, and check that decoding and probing return them, with garbage behind
- * the container.  Sets the kind and the size.
+ * Encode offsets, and check that decoding and probing return them, with
+ * garbage behind the container.  Sets the kind and the size.
  */
 void
 pvt_check_container(const OffsetNumber *offsets, int n, PvContainerKind *kind,

@@ -22,8 +22,8 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_leave_half_dead);
 
 /*
- * Core removes the page from its parent, which makes it half-dead, and checks for
- * interrupts before it goes on.
+ * Core removes the page from its parent, which makes it half-dead, and checks
+ * for interrupts before it goes on.
  */
 Datum
 parvacuum_test_leave_half_dead(PG_FUNCTION_ARGS)

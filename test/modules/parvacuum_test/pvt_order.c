@@ -167,7 +167,10 @@ parvacuum_test_order(PG_FUNCTION_ARGS)
 													  values, nulls)));
 }
 
-/* The leader does first what only it can do, then all take one after the other. */
+/*
+ * The leader does first what only it can do, then all take one after the
+ * other.
+ */
 Datum
 parvacuum_test_order_of_core(PG_FUNCTION_ARGS)
 {

@@ -3,7 +3,8 @@
  * pvt_plan.c
  *	  SQL functions that make the launcher's plan from a snapshot.
  *
- * Databases and queues are arrays of composite values; see parvacuum_test--1.0.sql.
+ * Databases and queues are arrays of composite values; see
+ * parvacuum_test--1.0.sql.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -88,7 +88,10 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* Is a table of these ages in danger?  Its own limits come first, then those of the server. */
+/*
+ * Is a table of these ages in danger?  Its own limits come first, then those
+ * of the server.
+ */
 Datum
 parvacuum_test_danger(PG_FUNCTION_ARGS)
 {

@@ -3,10 +3,10 @@
  * pvt_queue.c
  *	  A queue with a clock of its own, on which one process plays all others.
  *
- * The queue's data structures are compiled into this library a second time.  They are
- * in this process's memory, and the clock, the current database and the settings are
- * arguments of theirs.  So one session is as many scheduler workers as there are slots,
- * each with the table that it has taken.
+ * The queue's data structures are compiled into this library a second time.
+ * They are in this process's memory, and the clock, the current database and
+ * the settings are arguments of theirs.  So one session is as many scheduler
+ * workers as there are slots, each with the table that it has taken.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -38,7 +38,10 @@ allocate(Size size)
 	return MemoryContextAlloc(TopMemoryContext, size);
 }
 
-/* An empty hash table.  The first one of a kind serves all queues of this session. */
+/*
+ * An empty hash table.  The first one of a kind serves all queues of this
+ * session.
+ */
 static void
 make_hash(HTAB **hash, const char *name, long size, Size keysize,
 		  Size entrysize)

@@ -38,7 +38,10 @@ extern PvWorkerSlot *pvt_me;
 extern void pvt_queue_set_up(int limit);
 extern PvtWorker *pvt_queue_be(int worker);
 
-/* What sched/queue.c and sched/session.c do under the lock, where that is more than a call. */
+/*
+ * What sched/queue.c and sched/session.c do under the lock, where that is more
+ * than a call.
+ */
 extern int	pvt_queue_hire(Oid database, bool to_scan, bool takes);
 extern bool pvt_queue_attach(int worker);
 extern void pvt_queue_leave(int worker);
@@ -58,7 +61,9 @@ extern int	pvt_queue_copy(PvItem **items);
 /* Takes the first table; raises an error if it is not the best one. */
 extern bool pvt_queue_pop(int worker, int max_large);
 
-/* Compares everything in the queue; raises an error if anything does not fit. */
+/*
+ * Compares everything in the queue; raises an error if anything does not fit.
+ */
 extern void pvt_queue_check(void);
 
 #define pvt_check(condition) \

@@ -266,8 +266,8 @@ pvt_queue_check(void)
  */
 
 /*
- * The first large table that is queued, of all databases if queue is NULL; NULL if there
- * is none.
+ * The first large table that is queued, of all databases if queue is NULL;
+ * NULL if there is none.
  */
 static PvQueueEntry *
 best_large(PvDatabaseQueue *queue)
@@ -295,8 +295,8 @@ best_large(PvDatabaseQueue *queue)
 }
 
 /*
- * The best table that the worker may take, found by looking at all entries; NULL if
- * there is none.
+ * The best table that the worker may take, found by looking at all entries;
+ * NULL if there is none.
  */
 static PvQueueEntry *
 find_best(int worker, int max_large)

@@ -35,7 +35,9 @@ random_pages(void)
 	return up_to(3) == 0 ? PV_LARGE_PAGES + up_to(5) : up_to(100);
 }
 
-/* A worker that is hired, and attached or not as wanted; -1 if there is none. */
+/*
+ * A worker that is hired, and attached or not as wanted; -1 if there is none.
+ */
 static int
 random_worker(bool attached)
 {
@@ -100,9 +102,9 @@ fuzz_scan(int worker)
 }
 
 /*
- * One table, or a step of what is done with it.  A table that was just taken is still
- * the first, so that a worker whose recheck finds it unchanged does not put it back,
- * over and over.
+ * One table, or a step of what is done with it.  A table that was just taken
+ * is still the first, so that a worker whose recheck finds it unchanged does
+ * not put it back, over and over.
  */
 static void
 fuzz_table(int worker, int max_large)
@@ -195,8 +197,8 @@ fuzz_others(void)
 }
 
 /*
- * Works a database's queue off, as far as its worker may: the last place for a large
- * table can be kept for another database.
+ * Works a database's queue off, as far as its worker may: the last place for a
+ * large table can be kept for another database.
  */
 static void
 fuzz_work_off(Oid database)
@@ -224,8 +226,8 @@ fuzz_work_off(Oid database)
 }
 
 /*
- * All workers exit, those at a table too, and the launcher.  What is left can be worked
- * off by others, and then the queues are free.
+ * All workers exit, those at a table too, and the launcher.  What is left can
+ * be worked off by others, and then the queues are free.
  */
 static void
 fuzz_end(void)
@@ -250,8 +252,8 @@ fuzz_end(void)
 }
 
 /*
- * A number of random steps with a limit on the queue's size, and checks after each.
- * They follow from the seed.
+ * A number of random steps with a limit on the queue's size, and checks after
+ * each.  They follow from the seed.
  */
 Datum
 parvacuum_test_queue_fuzz(PG_FUNCTION_ARGS)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_queue_sql.c
- *	  SQL functions that play launcher, scheduler workers and sessions on a queue.
+ *	  SQL functions that play launcher, scheduler workers and sessions on a
+ *	  queue.
  *
  * After each step everything in the queue is compared with everything else.
  *

@@ -3,17 +3,19 @@
  * pvt_simulate.c
  *	  The scheduler for some hours, with many databases and hostile owners.
  *
- * The queue, the policy and the launcher's plans are the real ones.  Simulated are the
- * clock, which advances by a second at a time, the tables and what they need, the time
- * that a vacuum takes, and the processes.  Nothing is random, so each simulation gives the
- * same result.
+ * The queue, the policy and the launcher's plans are the real ones.  Simulated
+ * are the clock, which advances by a second at a time, the tables and what
+ * they need, the time that a vacuum takes, and the processes.  Nothing is
+ * random, so each simulation gives the same result.
  *
- * There are two kinds of databases.  In a quiet one a few tables come to need a vacuum at
- * times, with the lowest score there is, and one comes to a dangerous age.  In a hot one
- * there are the same tables, and those of a hostile owner: their threshold is 0 and their
- * scores are huge, their own freeze_max_age is the lowest, each needs a vacuum again as soon
- * as it was vacuumed, some always fail, some are large and take ten minutes, and each minute
- * the owner asks for all of them at the highest priority that he may give.
+ * There are two kinds of databases.  In a quiet one a few tables come to need
+ * a vacuum at times, with the lowest score there is, and one comes to a
+ * dangerous age.  In a hot one there are the same tables, and those of a
+ * hostile owner: their threshold is 0 and their scores are huge, their own
+ * freeze_max_age is the lowest, each needs a vacuum again as soon as it was
+ * vacuumed, some always fail, some are large and take ten minutes, and each
+ * minute the owner asks for all of them at the highest priority that he may
+ * give.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -254,8 +256,8 @@ scan(SimDatabase *database)
 }
 
 /*
- * A table is begun: counts the queued tables of the same database that should have been
- * begun before it.  A large table may have to wait for a place.
+ * A table is begun: counts the queued tables of the same database that should
+ * have been begun before it.  A large table may have to wait for a place.
  */
 static void
 check_order(Sim *sim, const PvItem *begun)
@@ -345,7 +347,10 @@ end_table(SimWorker *worker)
 					 InvalidTransactionId);
 }
 
-/* What a worker does in a second: more than one table if they need nothing any more. */
+/*
+ * What a worker does in a second: more than one table if they need nothing any
+ * more.
+ */
 static void
 run(Sim *sim, int n)
 {
@@ -475,7 +480,10 @@ launch(Sim *sim)
  * ----------------------------------------------------------------
  */
 
-/* Tables that need a vacuum and have waited for longer than any that was begun. */
+/*
+ * Tables that need a vacuum and have waited for longer than any that was
+ * begun.
+ */
 static int
 count_never_begun(const Sim *sim)
 {

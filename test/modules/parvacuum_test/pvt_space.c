@@ -24,8 +24,9 @@ extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg,
 #define KEY_SHARED		1
 
 /*
- * The memory that counts as allocated already: a new extent is a quarter of it, so it
- * takes some time to make one, and it has room for four of these chunks.
+ * The memory that counts as allocated already: a new extent is a quarter of
+ * it, so it takes some time to make one, and it has room for four of these
+ * chunks.
  */
 #define ALLOCATED		((Size) 32 * 1024 * 1024)
 #define CHUNK_BYTES		((Size) 2000 * 1024)
@@ -39,7 +40,10 @@ typedef struct DryShared
 	PvSpaceShared spaces[MAX_TIMES];
 } DryShared;
 
-/* Each is in a space as long as it is needed, so that its memory is given back. */
+/*
+ * Each is in a space as long as it is needed, so that its memory is given
+ * back.
+ */
 static void
 take_chunks(DryShared *shared)
 {

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_tidstore.c
- *	  A SQL function that compares the rule for a bypass of indexes with that of
- *	  core, which depends on the memory of core's own store.
+ *	  A SQL function that compares the rule for a bypass of indexes with that
+ *	  of core, which depends on the memory of core's own store.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,7 +20,9 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_test_bypass);
 
-/* The offset of the last dead item of the nth block: all alike, or scattered. */
+/*
+ * The offset of the last dead item of the nth block: all alike, or scattered.
+ */
 static OffsetNumber
 last_offset(int n, int ndead, int last, bool jitter)
 {
