@@ -429,7 +429,8 @@ distribute_workers(PvSnapshot *snapshot, int naptime_ms)
 	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now,
 										PV_LOOK_FOR_WORKER_MS) &&
 			 (room_made_at == PV_NEVER || room_made_at > snapshot->now ||
-			  TimestampDifferenceExceeds(room_made_at, snapshot->now, naptime_ms)))
+			  TimestampDifferenceExceeds(room_made_at, snapshot->now,
+										 naptime_ms)))
 	{
 		pv_queue_view(&snapshot->view, pv_max_large(pv_guc_scheduler_workers));
 		snapshot->no_process = true;
