@@ -7,14 +7,15 @@
  * a plan from it: a list of actions, in the order in which they are to be
  * carried out.
  *
- *		too many workers		the databases with the most workers have one leave each
- *		a database needs one	launch, the highest rank first; of the databases that
- *								workers cannot get to, one at a time
- *		no more are allowed		each database that is due is scanned by a worker that it
- *								has; and one worker is asked to leave its
- *								database, if another database displaces it; or,
- *								if no worker will be idle soon, one gives up a
- *								small table that takes too long
+ *	too many workers		the databases with the most workers have one leave
+ *							each
+ *	a database needs one	launch, the highest rank first; of the databases
+ *							that workers cannot connect to, one at a time
+ *	no more are allowed		each database that is due is scanned by a worker
+ *							that it has; and one worker is asked to leave its
+ *							database if another database displaces it, or, if
+ *							no worker will be idle soon, gives up a small table
+ *							that takes too long
  *
  * The number of workers is limited by the setting, and where the server has no
  * slot for another process, by that of workers there are.  In the second case

@@ -55,10 +55,7 @@
 /* The factor of a score for an age of twice the failsafe's */
 #define FAILSAFE_WEIGHT			1e9
 
-/*
- * A table of this size, in pages, has half the advantage of an empty one: 10
- * MB
- */
+/* Pages (10 MB) of a table that has half the advantage of an empty one */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
 /*
@@ -81,8 +78,8 @@
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
 /*
- * The vacuum of a small table with its indexes hardly takes more cost units:
- * some forty times what it takes to read and dirty all pages of the table
+ * The vacuum of a small table with its indexes needs fewer cost units than
+ * this: some forty times what it takes to read and dirty all of its pages
  */
 #define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
 
@@ -107,27 +104,26 @@
 #define PART_OF_ROLE			16
 
 /*
- * How soon a worker is started again after a failure: twice as late each time,
- * up to the longest
+ * Milliseconds until a worker is started again after a failure.  The time
+ * doubles with each further failure, up to the longest.
  */
 #define START_AGAIN_AFTER_MS	1000
 #define LONGEST_START_AGAIN_MS	60000
 
 /*
- * Ranks of databases: those with queued tables are below, those that are due
- * are above
+ * Ranks of databases.  A database that has only queued tables ranks below the
+ * first of these, and one that is due for a scan above it.
  */
 #define RANK_OF_DUE				1e6
 
 /*
- * Above both are those of a dangerous age, and those that have waited as long
- * as is as urgent; the wait of a database of a dangerous age counts this many
- * times
+ * Above both is a database whose age is dangerous, or that has waited for
+ * LONGEST_WAIT.  Every second that the former waits counts this many times.
  */
 #define RANK_OF_AGE				1e9
 #define FACTOR_OF_AGE			10
 
-/* Above all are those where a table in danger could be begun with now */
+/* Above all is a database that has a table in danger in its queue */
 #define RANK_OF_DANGER			1e15
 
 /*
@@ -454,14 +450,14 @@ danger_of_database(const PvDatabaseState *state)
  * The rank of a database among those that need another worker.  Negative: it
  * needs none.
  *
- *		first	a table in danger of wraparound is queued
- *		then	no worker is there, and the age is dangerous, or the database has waited for
- *				a scan, or a table for a worker, as long as is as urgent
- *		then	it is due for a scan: what is urgent there is not known before; the longer
- *				overdue, the higher
- *		then	by the first table in its queue, divided by the number of workers that are
- *				there already, so that one busy database does not keep others
- *				waiting
+ *		1	a table in danger of wraparound is queued
+ *		2	it has no worker, and its age is dangerous, or it has waited for a
+ *			scan, or one of its tables for a worker, for LONGEST_WAIT
+ *		3	it is due for a scan, the longest overdue first.  Only the scan
+ *			shows what is urgent there.
+ *		4	by the urgency of the first table in its queue, divided by the
+ *			number of its workers, so that a busy database does not keep others
+ *			waiting
  */
 double
 pv_rank_database(const PvDatabaseState *state)
