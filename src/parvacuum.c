@@ -62,7 +62,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	pv_shmem_register(pv_wait_shmem_size, NULL, pv_wait_shmem_startup);
+	pv_shmem_register(NULL, NULL, pv_wait_shmem_startup);
 	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);
 	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
 	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock,

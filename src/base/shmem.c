@@ -40,7 +40,8 @@ request_shmem(void)
 
 	for (int i = 0; i < nparts; i++)
 	{
-		RequestAddinShmemSpace(parts[i].size());
+		if (parts[i].size)
+			RequestAddinShmemSpace(parts[i].size());
 		if (parts[i].request_lock)
 			parts[i].request_lock();
 	}

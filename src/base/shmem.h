@@ -13,7 +13,7 @@
 /* The part of one module */
 typedef struct PvShmemPart
 {
-	Size		(*size) (void);
+	Size		(*size) (void); /* NULL: it needs no space */
 	void		(*request_lock) (void); /* NULL: it needs none */
 	void		(*startup) (void);	/* called with AddinShmemInitLock held */
 } PvShmemPart;

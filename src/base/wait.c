@@ -52,13 +52,6 @@ static const char *const event_names[PV_NEVENTS] = {
 /* The wait events as core has them; child processes inherit them */
 static uint32 events[PV_NEVENTS];
 
-/* The names need no shared memory of ours. */
-Size
-pv_wait_shmem_size(void)
-{
-	return 0;
-}
-
 /*
  * Defines the names, in the postmaster, each time that shared memory is
  * initialized.  Core has a limited number of them, and later another extension

@@ -2,15 +2,10 @@
 -- create tables at the same time.
 \ir common.psql
 \ir options.psql
+\ir options_tables.psql
 
 SELECT plan(80);
 
-CREATE TABLE p (x int, y int) PARTITION BY LIST (x) WITH (parvacuum.enabled, parvacuum.workers = 1, parvacuum.buffer_usage_limit = 1024);
-CREATE TABLE p1 (x int, y int);
-CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2) PARTITION BY LIST (y) WITH (parvacuum.enabled = off);
-CREATE TABLE p21 PARTITION OF p2 FOR VALUES IN (1);
-CREATE TABLE p4 PARTITION OF p FOR VALUES IN (4) WITH (parvacuum.workers = 4);
-CREATE MATERIALIZED VIEW mv WITH (parvacuum.workers = 2) AS SELECT 1 AS x;
 CREATE TABLE parent (x int) WITH (parvacuum.enabled, parvacuum.workers = 2, parvacuum.buffer_usage_limit = 128);
 
 -- CREATE TABLE

@@ -8,7 +8,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use PvScheduler qw(:DEFAULT !speed);
+use PvScheduler;
 use PvTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -19,30 +19,8 @@ vacuum_freeze_min_age = 0
 parvacuum.scheduler = on
 });
 
-# Cost units per second of all workers together.  The launcher may not be there to apply it.
-sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
-
 my $workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
 my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
-
-# Keep the only worker busy.
-sub keep_busy
-{
-	reload_with('parvacuum.scheduler_workers' => 1);
-	speed($slow_keyed);
-	make_keyed_dead('busy');
-	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
-	until_item('busy', 'running', "$_[0]: the only worker is busy");
-	return;
-}
-
-sub go_on
-{
-	speed(0);
-	until_answer($active, 0, "$_[0]: the queue is empty");
-	reload_with('parvacuum.scheduler_workers' => 3);
-	return;
-}
 
 my ($from, $count, $oid);
 
@@ -51,7 +29,7 @@ make_keyed(qw(busy t_ended t_dropped t_renamed t_truncated t_last));
 #
 # A worker is terminated while it vacuums a table.
 #
-speed($slow_keyed);
+set_speed($slow_keyed);
 make_keyed_dead('t_ended');
 until_item('t_ended', 'running', 'terminated: a worker vacuums the table');
 my $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_ended'::regclass});
@@ -60,7 +38,7 @@ my $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_ended'::regclas
 until_answer(q{SELECT count(*) FROM parvacuum_queue_items() WHERE clock_timestamp() - since > '1.5 s'}, 1, 'terminated: the vacuum takes a while');
 sql("SELECT pg_terminate_backend($pid)");
 until_answer("SELECT count(*) $workers AND pid = $pid", 0, 'terminated: the worker ends');
-speed(0);
+set_speed(0);
 until_vacuumed('t_ended', 2, 'terminated: a later database scan vacuums its table');
 is(pv_findings($node, 't_ended'), '', 'terminated: the table is whole');
 
@@ -79,11 +57,11 @@ is(vacuums('t_last'), 2, 'DDL: the next table is vacuumed');
 is(stat_of('errors'), $errors, 'DDL: no error is counted');
 
 # A table that is dropped while it is vacuumed
-speed($slow_keyed);
+set_speed($slow_keyed);
 make_keyed_dead('t_new');
 until_item('t_new', 'running', 'dropped: a worker vacuums the table');
 is(($node->psql('postgres', q{SET lock_timeout = '5s'; DROP TABLE t_new}))[0], 0, 'dropped: DROP TABLE succeeds');
-speed(0);
+set_speed(0);
 until_answer($active, 0, 'dropped: the queue is empty');
 until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE "table" IS NULL OR "table"::text ~ '^[0-9]'}, 0, 'dropped: no entry is without a name');
 #
@@ -93,11 +71,11 @@ for my $how (qw(pg_terminate_backend pg_cancel_backend))
 {
 	my $count = vacuums('t_last');
 	my $old = sql("SELECT pid $launcher");
-	speed($slow_keyed);
+	set_speed($slow_keyed);
 	make_keyed_dead('busy', 't_last');
 	until_item('busy', 'running', "$how, the launcher: a worker vacuums a table");
 	sql("SELECT $how(pid) $launcher");
-	speed(0);
+	set_speed(0);
 	until_vacuumed('t_last', $count + 1, "$how, the launcher: its workers go on");
 	until_answer("SELECT count(*) $launcher AND pid <> $old", 1, "$how, the launcher: it is started again") if $how =~ /terminate/;
 	make_keyed_dead('t_last');
@@ -157,7 +135,7 @@ until_answer(q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 't_las
 #
 # A worker is killed: the server restarts all processes, and the scheduler begins again.
 #
-speed($slow_keyed);
+set_speed($slow_keyed);
 make_keyed_dead('t_last');
 until_item('t_last', 'running', 'killed: a worker vacuums the table');
 $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_last'::regclass});
@@ -167,7 +145,7 @@ kill 'KILL', $pid;
 ok($node->wait_for_log(qr/ready to accept connections/, $from), 'killed: the server is running again');
 ok($node->poll_query_until('postgres', "SELECT count(*) = 1 $launcher AND pid <> $old"), 'killed: the launcher is started again');
 is(pv_findings($node, 't_last'), '', 'killed: the table is whole');
-speed(0);
+set_speed(0);
 sql('DELETE FROM t_last WHERE id % 3 = 2');
 ok($node->poll_query_until('postgres', 'SELECT ' . vacuum_sql('t_last') . ' > 0'), 'killed: the table is vacuumed');
 is(sql('SELECT count(*) FROM parvacuum_queue'), 0, 'killed: the queue is empty');

@@ -19,25 +19,6 @@ make_bell();
 reload_with('parvacuum.scheduler' => 'on');
 my ($count, $pid, $begun);
 
-sub units_per_second
-{
-	my ($seconds) = @_;
-	my $from = stat_of('cost_units');
-	my $begun = time;
-	sleep $seconds;
-	my $to = stat_of('cost_units');
-	return ($to - $from) / (time - $begun);
-}
-
-sub is_near
-{
-	my ($is, $should, $what, $least) = @_;
-	note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
-	cmp_ok($is, '>', ($least // 0.88) * $should, "$what: the limit is used");
-	cmp_ok($is, '<', 1.12 * $should, "$what: the limit is kept");
-	return;
-}
-
 #
 # A hot table beside large ones of more than 64 MB, whose vacuum takes minutes, and beside
 # 200 other tables

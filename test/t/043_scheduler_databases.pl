@@ -8,7 +8,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use PvScheduler qw(:DEFAULT !speed);
+use PvScheduler;
 use PvTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -19,30 +19,8 @@ vacuum_freeze_min_age = 0
 parvacuum.scheduler = on
 });
 
-# Cost units per second of all workers together.  The launcher may not be there to apply it.
-sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
-
 my $workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
 my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
-
-# Keep the only worker busy.
-sub keep_busy
-{
-	reload_with('parvacuum.scheduler_workers' => 1);
-	speed($slow_keyed);
-	make_keyed_dead('busy');
-	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
-	until_item('busy', 'running', "$_[0]: the only worker is busy");
-	return;
-}
-
-sub go_on
-{
-	speed(0);
-	until_answer($active, 0, "$_[0]: the queue is empty");
-	reload_with('parvacuum.scheduler_workers' => 3);
-	return;
-}
 
 make_keyed(qw(busy t_ended t_truncated t_last));
 
@@ -75,13 +53,13 @@ reload_with(autovacuum_naptime => 1);
 # Statements that need a database without other sessions, while a worker is there
 for my $statement ('DROP DATABASE visited', 'CREATE DATABASE another TEMPLATE visited', 'ALTER DATABASE visited RENAME TO left_alone')
 {
-	speed($slow_keyed);
+	set_speed($slow_keyed);
 	my $oid = make_database('visited');
 	until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'running', "$statement: a worker vacuums a table there");
 	my $begun = time;
 	is(($node->psql('postgres', $statement))[0], 0, "$statement: succeeds");
 	cmp_ok(time - $begun, '<', 6, "$statement: within seconds");
-	speed(0);
+	set_speed(0);
 	if ($statement =~ /TEMPLATE/)
 	{
 		is($node->safe_psql('another', 'SELECT count(*) FROM t'), 300, "$statement: the copy is whole");

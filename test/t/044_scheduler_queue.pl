@@ -8,7 +8,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use PvScheduler qw(:DEFAULT !speed);
+use PvScheduler;
 use PvTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -18,9 +18,6 @@ autovacuum_freeze_max_age = 100000
 vacuum_freeze_min_age = 0
 parvacuum.scheduler = on
 });
-
-# Cost units per second of all workers together.  The launcher may not be there to apply it.
-sub speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
 
 my $from;
 make_keyed('busy');
@@ -58,7 +55,7 @@ reload_with('parvacuum.queue_limit' => 32768);
 #
 # Workers are terminated at random, a hundred times.
 #
-speed(3000);
+set_speed(3000);
 my $load = pv_start_pgbench($node, 20, 2, map { ("update_$_" => [ 1, "\\set id random(1, 300)\nUPDATE $_ SET pad = random()::text WHERE id = :id;\n\\sleep 1 ms\n" ]) } @many);
 
 # One after the other, because a session that waits would hold back the horizon.
@@ -73,7 +70,7 @@ while ($ended < 100 && time < $end)
 $load->{handle}->finish;
 unlike($load->{err}, qr/error|abort/i, 'terminated at random: no transaction failed') or diag $load->{err};
 cmp_ok($ended, '>=', 100, 'terminated at random: a hundred times');
-speed(0);
+set_speed(0);
 make_keyed_dead(@many);
 until_answer(q{SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'many%'}, 0, 'terminated at random: all tables are vacuumed afterwards');
 is(pv_findings($node, $_), '', "terminated at random: $_ is whole") for @many[ 0 .. 4 ];

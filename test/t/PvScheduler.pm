@@ -10,11 +10,13 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use PvTest;
 use Test::More;
+use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw($node $in $calm $low $slowly $running $active sched_start sql reload_with naptime speed
+our @EXPORT = qw($node $in $calm $low $slowly $running $active sched_start sql reload_with naptime set_speed speed
   oid_of vacuum_sql vacuums stat_of item queue until_vacuumed until_item until_answer
   make_bell two_scans make_tables make_dead worker_of start_slow
-  $slow_keyed create_keyed make_keyed make_keyed_dead log_length times_logged);
+  $slow_keyed create_keyed make_keyed make_keyed_dead keep_busy go_on
+  units_per_second is_near log_length times_logged);
 
 our $node;
 
@@ -61,12 +63,15 @@ sub reload_with { return pv_reload_with($node, @_); }
 
 sub naptime { return reload_with(autovacuum_naptime => $_[0]); }
 
-# Set the cost units per second of all workers together, and wait until the launcher has
-# passed them on.  One test.
+# Set the cost units per second of all workers together.  The launcher may not be there to
+# apply them.
+sub set_speed { return reload_with('parvacuum.scheduler_max_cost' => $_[0]); }
+
+# The same, and wait until the launcher has passed them on.  One test.
 sub speed
 {
 	my ($rate) = @_;
-	reload_with('parvacuum.scheduler_max_cost' => $rate);
+	set_speed($rate);
 	ok(pv_await($node, 'SELECT max_cost FROM parvacuum_scheduler_stats()', $rate), "scheduler_max_cost = $rate is in effect");
 	return;
 }
@@ -181,6 +186,47 @@ sub make_keyed_dead
 {
 	return sql(map({ ("ALTER TABLE $_ SET (autovacuum_enabled = off)", "UPDATE $_ SET pad = 'y' WHERE id % 3 = 1") } @_),
 		'CHECKPOINT', 'BEGIN', map({ "ALTER TABLE $_ SET (autovacuum_enabled = on)" } @_), 'COMMIT');
+}
+
+# Keep the only worker busy with the table "busy", and let it and two others go on.  One
+# test each.
+sub keep_busy
+{
+	reload_with('parvacuum.scheduler_workers' => 1);
+	set_speed($slow_keyed);
+	make_keyed_dead('busy');
+	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
+	until_item('busy', 'running', "$_[0]: the only worker is busy");
+	return;
+}
+
+sub go_on
+{
+	set_speed(0);
+	until_answer($active, 0, "$_[0]: the queue is empty");
+	reload_with('parvacuum.scheduler_workers' => 3);
+	return;
+}
+
+# The cost units that are used per second, measured for some seconds.
+sub units_per_second
+{
+	my ($seconds) = @_;
+	my $from = stat_of('cost_units');
+	my $begun = time;
+	sleep $seconds;
+	my $to = stat_of('cost_units');
+	return ($to - $from) / (time - $begun);
+}
+
+# Whether that is near the limit.  Two tests.
+sub is_near
+{
+	my ($is, $should, $what, $least) = @_;
+	note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
+	cmp_ok($is, '>', ($least // 0.88) * $should, "$what: the limit is used");
+	cmp_ok($is, '<', 1.12 * $should, "$what: the limit is kept");
+	return;
 }
 
 # The length of the log, and how often a pattern is in it from some position on.
