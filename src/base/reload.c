@@ -148,14 +148,14 @@ boot_value(struct config_generic *setting)
 	switch (setting->vartype)
 	{
 		case PGC_BOOL:
-			return ((struct config_bool *) setting)->boot_val ? "on" : "off";
+			return PV_SETTING_BOOL(setting)->boot_val ? "on" : "off";
 		case PGC_INT:
-			return psprintf("%d", ((struct config_int *) setting)->boot_val);
+			return psprintf("%d", PV_SETTING_INT(setting)->boot_val);
 		case PGC_REAL:
-			return psprintf("%.17g", ((struct config_real *) setting)->boot_val);
+			return psprintf("%.17g", PV_SETTING_REAL(setting)->boot_val);
 		case PGC_ENUM:
-			return pstrdup(config_enum_lookup_by_value((struct config_enum *) setting,
-													   ((struct config_enum *) setting)->boot_val));
+			return pstrdup(config_enum_lookup_by_value(PV_ENUM_RECORD(setting),
+													   PV_SETTING_ENUM(setting)->boot_val));
 		case PGC_STRING:
 			break;
 	}

@@ -207,6 +207,25 @@ append_heap(StringInfo buf, const PvResult *result,
 }
 
 /*
+ * Lines about the workers in the phases that core has workers in.  Ours are
+ * launched once, for all phases; as core does, each index scan counts them.
+ */
+static void
+append_workers(StringInfo buf, const PvResult *result,
+			   const PvReportDetails *details)
+{
+	if (result->workers_planned == 0)
+		return;
+	if (result->index_scans > 0)
+		appendStringInfo(buf, "parallel workers: index vacuum: %d planned, %d launched in total\n",
+						 result->workers_planned * result->index_scans,
+						 result->workers_launched * result->index_scans);
+	if (details->cleaned_up)
+		appendStringInfo(buf, "parallel workers: index cleanup: %d planned, %d launched\n",
+						 result->workers_planned, result->workers_launched);
+}
+
+/*
  * Lines about dead items and the indexes that they were removed from.
  */
 static void
@@ -237,6 +256,8 @@ append_indexes(StringInfo buf, const PvResult *result,
 	appendStringInfo(buf, "%s: %u pages from table (%.2f%% of total) ", what,
 					 pages, percent_of(pages, result->pages_total));
 	appendStringInfo(buf, verb, (long long) items);
+	if (PV_REPORTS_WORKERS)
+		append_workers(buf, result, details);
 
 	for (int i = 0; i < details->nindexes; i++)
 	{
@@ -284,10 +305,19 @@ append_usage(StringInfo buf, const PvResult *result,
 					 (long long) result->wal_records,
 					 (long long) result->wal_fpi,
 					 (unsigned long long) result->wal_bytes);
+	if (details->wal_fpi_bytes >= 0)
+		appendStringInfo(buf, ", %lld full page image bytes",
+						 (long long) details->wal_fpi_bytes);
 	if (details->wal_buffers_full >= 0)
 		appendStringInfo(buf, ", %lld buffers full",
 						 (long long) details->wal_buffers_full);
-	appendStringInfo(buf, "\nsystem usage: %s\n", pg_rusage_show(&details->ru0));
+	appendStringInfoChar(buf, '\n');
+	if (PV_REPORTS_WORKERS)
+		appendStringInfo(buf, "memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
+						 details->store_bytes / (1024.0 * 1024),
+						 details->store_resets, details->store_resets == 1 ? "reset" : "resets",
+						 details->store_limit / (1024.0 * 1024));
+	appendStringInfo(buf, "system usage: %s\n", pg_rusage_show(&details->ru0));
 }
 
 /*

@@ -108,6 +108,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	vac->leader.outer_context = errcallback.previous;
 
 	pv_plan_vacuum(vac);
+	pv_progress_mode(vac->plan.aggressive, false);
 	if (vac->verbose)
 		pv_report_begin(&vac->leader.errinfo, vac->plan.aggressive);
 
@@ -173,7 +174,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	const PvVacuumPlan *plan = &vac->plan;
 	PvParticipant *leader = &vac->leader;
-	Size		limit = pv_plan_store_limit();
+	Size		limit = vac->store_limit = pv_plan_store_limit();
 	int			nworkers = pv_plan_pool(vac, bstrategy);
 
 	leader->is_leader = true;
@@ -287,7 +288,11 @@ vacuum_indexes_and_heap(PvVacuum *vac)
 	if (store == NULL)
 		return;
 	if (pv_deadtids_num_items(store) > 0)
+	{
+		vac->store_resets++;
+		vac->store_bytes += pv_deadtids_memory(store);
 		vacuum_dead_items(vac);
+	}
 	vac->result->dead_tuple_bytes = pv_deadtids_max_memory(store);
 	pv_deadtids_reset(store);
 }
@@ -436,7 +441,7 @@ start_instruments(PvVacuum *vac)
 
 	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
 	vac->instrument = vac->verbose ||
-		(pv_is_automatic() && params->log_min_duration >= 0);
+		(pv_is_automatic() && pv_log_min_duration(params) >= 0);
 	INSTR_TIME_SET_CURRENT(vac->start);
 	vac->starttime = GetCurrentTimestamp();
 	vac->buffer_usage = pgBufferUsage;
@@ -445,6 +450,7 @@ start_instruments(PvVacuum *vac)
 		pg_rusage_init(&vac->details.ru0);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
 								  RelationGetRelid(vac->rel));
+	pv_progress_started_by(pv_is_automatic(), params->is_wraparound);
 }
 
 /*
@@ -460,6 +466,8 @@ run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	INSTR_TIME_SET_CURRENT(start);
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += pv_usecs_since(start);
+	if (pv_failsafe_triggered(&vac->leader))
+		pv_progress_mode(vac->plan.aggressive, true);
 	sum_up(vac);
 }
 
@@ -511,6 +519,8 @@ update_progress(PvParticipant *leader)
 {
 	PvShared   *shared = leader->shared;
 
+	if (pv_failsafe_triggered(leader))
+		pv_progress_mode(shared->plan.aggressive, true);
 	switch (shared->phase)
 	{
 		case PV_PHASE_SCAN:
