@@ -143,8 +143,8 @@
 /* A tuple whose insertion is in progress is a reason to look at the page again */
 #define PV_INSERTS_ARE_PRUNABLE	(PG_VERSION_NUM >= 190000)
 
-/* The report of a vacuum has the workers, and the memory of the dead items */
-#define PV_REPORTS_WORKERS		(PG_VERSION_NUM >= 190000)
+/* The report of a vacuum has the memory of the store of dead items */
+#define PV_REPORTS_STORE		(PG_VERSION_NUM >= 190000)
 
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)

@@ -218,7 +218,6 @@ pv_finish_report(PvVacuum *vac)
 	details->verbose = vac->verbose;
 	details->failsafe = pv_failsafe_triggered(&vac->leader);
 	details->bypassed = !vac->do_index_vacuuming;
-	details->cleaned_up = details->nindexes > 0 && vac->do_index_cleanup && !details->failsafe;
 	details->eager_pages = vac->sum.eager_pages;
 	details->frozen_pages = vac->sum.frozen_pages;
 	details->tuples_frozen = vac->sum.tuples_frozen;

@@ -207,25 +207,6 @@ append_heap(StringInfo buf, const PvResult *result,
 }
 
 /*
- * Lines about the workers in the phases that core has workers in.  Ours are
- * launched once, for all phases; as core does, each index scan counts them.
- */
-static void
-append_workers(StringInfo buf, const PvResult *result,
-			   const PvReportDetails *details)
-{
-	if (result->workers_planned == 0)
-		return;
-	if (result->index_scans > 0)
-		appendStringInfo(buf, "parallel workers: index vacuum: %d planned, %d launched in total\n",
-						 result->workers_planned * result->index_scans,
-						 result->workers_launched * result->index_scans);
-	if (details->cleaned_up)
-		appendStringInfo(buf, "parallel workers: index cleanup: %d planned, %d launched\n",
-						 result->workers_planned, result->workers_launched);
-}
-
-/*
  * Lines about dead items and the indexes that they were removed from.
  */
 static void
@@ -256,8 +237,6 @@ append_indexes(StringInfo buf, const PvResult *result,
 	appendStringInfo(buf, "%s: %u pages from table (%.2f%% of total) ", what,
 					 pages, percent_of(pages, result->pages_total));
 	appendStringInfo(buf, verb, (long long) items);
-	if (PV_REPORTS_WORKERS)
-		append_workers(buf, result, details);
 
 	for (int i = 0; i < details->nindexes; i++)
 	{
@@ -312,7 +291,7 @@ append_usage(StringInfo buf, const PvResult *result,
 		appendStringInfo(buf, ", %lld buffers full",
 						 (long long) details->wal_buffers_full);
 	appendStringInfoChar(buf, '\n');
-	if (PV_REPORTS_WORKERS)
+	if (PV_REPORTS_STORE)
 		appendStringInfo(buf, "memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
 						 details->store_bytes / (1024.0 * 1024),
 						 details->store_resets, details->store_resets == 1 ? "reset" : "resets",

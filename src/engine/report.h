@@ -44,7 +44,6 @@ typedef struct PvReportDetails
 	bool		is_wraparound;
 	bool		verbose;		/* INFO; otherwise LOG */
 	bool		failsafe;
-	bool		cleaned_up;		/* there was an index cleanup */
 	int			nindexes;
 	char	  **indnames;
 	IndexBulkDeleteResult **indstats;	/* elements may be NULL */

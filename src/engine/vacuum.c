@@ -61,6 +61,7 @@ static void open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_budget(PvVacuum *vac);
 static bool scan_heap(PvVacuum *vac);
 static void estimate_tuples(PvVacuum *vac);
+static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
@@ -276,6 +277,23 @@ estimate_tuples(PvVacuum *vac)
 }
 
 /*
+ * Count the use of the store in this index scan, for the report.  Core counts
+ * where dead items were found, even if they are not vacuumed.
+ */
+static void
+count_store_use(PvVacuum *vac)
+{
+	int64		items = vac->sum.lpdead_items;
+
+	if (vac->plan.nindexes == 0 || items == vac->lpdead_before)
+		return;
+	vac->lpdead_before = items;
+	vac->store_resets++;
+	if (vac->leader.store)
+		vac->store_bytes += pv_deadtids_memory(vac->leader.store);
+}
+
+/*
  * Vacuum indexes and heap for the dead items collected so far, if there are
  * any.  The store is empty afterwards, and its memory can be used by any
  * participant in the next heap scan.
@@ -285,14 +303,11 @@ vacuum_indexes_and_heap(PvVacuum *vac)
 {
 	PvDeadTids *store = vac->leader.store;
 
+	count_store_use(vac);
 	if (store == NULL)
 		return;
 	if (pv_deadtids_num_items(store) > 0)
-	{
-		vac->store_resets++;
-		vac->store_bytes += pv_deadtids_memory(store);
 		vacuum_dead_items(vac);
-	}
 	vac->result->dead_tuple_bytes = pv_deadtids_max_memory(store);
 	pv_deadtids_reset(store);
 }

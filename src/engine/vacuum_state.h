@@ -37,6 +37,7 @@ typedef struct PvVacuum
 	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
 	BlockNumber allfrozen_before;
 	int64		store_segments;
+	int64		lpdead_before;	/* dead items found before this index scan */
 	int			store_resets;	/* how often the store was emptied ... */
 	int64		store_bytes;	/* ... and its size then, added up */
 	Size		store_limit;

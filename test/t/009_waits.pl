@@ -49,6 +49,8 @@ for my $workers (0, 2)
 	my $cursor = start_cursor(700);
 	my $run = pv_start_run($node, "SELECT tuples_removed, relfrozenxid_advanced FROM parvacuum_run('t', workers => $workers, freeze => true) WHERE relid = 't'::regclass");
 	ok(pv_await($node, $waits, 1), "$workers workers: the vacuum waits for a pin");
+	is($node->safe_psql('postgres', q{SELECT mode, started_by FROM pg_stat_progress_vacuum}), 'aggressive|manual',
+		"$workers workers: the view shows the mode and who has started the vacuum") if $node->pg_version->major >= 19;
 	$cursor->query_safe('COMMIT');
 	ok(pv_finish($run), "$workers workers: the vacuum goes on when the pin is released") or diag $run->{err};
 	is($run->{out}, '600|t', "$workers workers: the pinned page was pruned and frozen, too");
