@@ -3,20 +3,20 @@
  * parvacuum.c
  *	  The library: what it installs in the server.
  *
- * parvacuum vacuums ordinary heap tables with several processes in every phase.
- * Tables, WAL and catalogs keep their format; only the processes that do the
- * work differ.  src/README is the map of the source.
+ * parvacuum vacuums ordinary heap tables with several processes in every
+ * phase.  Tables, WAL and catalogs keep their format; only the processes that
+ * do the work differ.  src/README is the map of the source.
  *
  * _PG_init() runs in the postmaster if the library is in
- * shared_preload_libraries, and all processes inherit what it did.  If a session
- * loads the library later, by CREATE EXTENSION or LOAD, it only defines the
- * settings; SQL functions that need more raise an error.
+ * shared_preload_libraries, and all processes inherit what it did.  If a
+ * session loads the library later, by CREATE EXTENSION or LOAD, it only
+ * defines the settings; SQL functions that need more raise an error.
  *
  * What is installed, and where:
  *
  *		settings				base/settings.c
  *		shared memory			base/shmem.c, for the parts registered below
- *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides who vacuums
+ *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides which engine vacuums
  *		ProcessUtility hook,	entry/command.c: options of tables in ALTER TABLE
  *		object access hook,		and CREATE TABLE
  *		label provider
@@ -35,6 +35,7 @@
 
 #include "base/settings.h"
 #include "base/shmem.h"
+#include "base/wait.h"
 #include "engine/reserve.h"
 #include "entry/command.h"
 #include "entry/dispatch.h"
@@ -49,7 +50,10 @@ PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
 
-/* Called once in each process that loads the library, or by the postmaster for all. */
+/*
+ * Called once in each process that loads the library, or by the postmaster for
+ * all.
+ */
 void
 _PG_init(void)
 {
@@ -58,6 +62,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	pv_shmem_register(pv_wait_shmem_size, NULL, pv_wait_shmem_startup);
 	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);
 	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
 	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock,

@@ -105,8 +105,8 @@ pv_show_as_autovacuum(void)
 
 /*
  * Has others ignore the snapshots of this transaction when they compute
- * horizons.  The transaction must not have a snapshot or an XID yet, and may do
- * nothing but vacuum one table.  Its end clears the flag.
+ * horizons.  The transaction must not have a snapshot or an XID yet, and may
+ * do nothing but vacuum one table.  Its end clears the flag.
  *
  * Core: commands/vacuum.c, vacuum_rel; storage/ipc/procarray.c,
  * ProcArrayEndTransaction.
@@ -114,7 +114,8 @@ pv_show_as_autovacuum(void)
 void
 pv_show_in_vacuum(void)
 {
-	Assert(!TransactionIdIsValid(MyProc->xmin) && !TransactionIdIsValid(MyProc->xid));
+	Assert(!TransactionIdIsValid(MyProc->xmin) &&
+		   !TransactionIdIsValid(MyProc->xid));
 	set_status(PROC_IN_VACUUM);
 }
 
@@ -186,8 +187,8 @@ pv_process_show_identity(const PvIdentity *identity)
  *
  * Such a worker has a snapshot; a process that has ended does not.  The
  * scheduler's processes have PROC_IS_AUTOVACUUM as well, but are background
- * workers.  The free list that a PGPROC belongs to distinguishes them.  On 15 to
- * 18 it is fixed when the server starts.  The fields of other processes are
+ * workers.  The free list that a PGPROC belongs to distinguishes them.  On 15
+ * to 18 it is fixed when the server starts.  The fields of other processes are
  * read without a lock, so the result may be wrong by one for a moment, which
  * does no harm to a share of a cost limit.
  */
@@ -252,7 +253,8 @@ pv_group_waits_for_pin(const PGPROC *leader)
  *	assign_client_encoding()			asks only in a real parallel worker
  *	InitializeSessionUserId()			runs before this
  *
- * If this function fails the process ends, so the variable is not restored then.
+ * If this function fails the process ends, so the variable is not restored
+ * then.
  *
  * Core: access/transam/parallel.c, ParallelWorkerMain; commands/variable.c.
  */
@@ -332,13 +334,15 @@ pv_set_portal_context(MemoryContext context)
 void
 pv_set_core_sleep(int64 units, int64 usecs)
 {
-	pv_vacuum_cost_limit = Min(Max(units, 1), DUE_BALANCE / PV_MAX_SLEEP_FACTOR);
+	pv_vacuum_cost_limit =
+		Min(Max(units, 1), DUE_BALANCE / PV_MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
 }
 
 /*
- * Has core's next delay point sleep, for PV_MAX_SLEEP_FACTOR times what was set,
- * whatever was used.  The balance is larger than the limit by that factor.
+ * Has core's next delay point sleep, for PV_MAX_SLEEP_FACTOR times what was
+ * set, whatever was used.  The balance is larger than the limit by that
+ * factor.
  */
 void
 pv_make_sleep_due(void)

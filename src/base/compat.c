@@ -250,8 +250,9 @@ pv_autovacuum_parallel_workers(Relation rel)
  * table.  Waits for no other process.  PG 16 renamed the members.
  */
 bool
-pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
-						 double *modified, TimestampTz *done_at)
+pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
+						 double *inserted, double *modified,
+						 TimestampTz *done_at)
 {
 	PgStat_StatTabEntry *entry;
 	bool		may_free;
@@ -269,14 +270,16 @@ pv_fetch_counts_and_time(bool shared, Oid relid, double *dead, double *inserted,
 	*dead = entry->dead_tuples;
 	*inserted = entry->ins_since_vacuum;
 	*modified = entry->mod_since_analyze;
-	*done_at = Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
-				   Max(entry->last_analyze_time, entry->last_autoanalyze_time));
+	*done_at =
+		Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
+			Max(entry->last_analyze_time, entry->last_autoanalyze_time));
 #else
 	*dead = entry->n_dead_tuples;
 	*inserted = entry->inserts_since_vacuum;
 	*modified = entry->changes_since_analyze;
-	*done_at = Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
-				   Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
+	*done_at =
+		Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
+			Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
 #endif
 	if (may_free)
 		pfree(entry);
@@ -289,7 +292,8 @@ pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 {
 	TimestampTz done_at;
 
-	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified, &done_at);
+	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified,
+									&done_at);
 }
 
 /* PG 18 added the start time, and PG 19 passes the relation. */
@@ -333,9 +337,9 @@ pv_progress_mode(bool aggressive, bool failsafe)
 
 /*
  * Shows the progress of the store of dead TIDs.  From PG 17 on the view has
- * bytes and numbers of item identifiers.  Before, it has numbers of dead tuples
- * only.  Then the maximum is what the limit would hold if all were stored as
- * compactly as those that are there.
+ * bytes and numbers of item identifiers.  Before, it has numbers of dead
+ * tuples only.  Then the maximum is what the limit would hold if all were
+ * stored as compactly as those that are there.
  */
 void
 pv_progress_store(Size bytes, int64 items, Size limit)
@@ -356,9 +360,9 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 }
 
 /*
- * Returns the setting, or NULL if the server does not know its name.  PG 16 has
- * a function for that.  On 15 the few settings that were renamed long ago are not
- * found by their old names.
+ * Returns the setting, or NULL if the server does not know its name.  PG 16
+ * has a function for that.  On 15 the few settings that were renamed long ago
+ * are not found by their old names.
  */
 struct config_generic *
 pv_find_setting(const char *name)
@@ -378,8 +382,8 @@ pv_find_setting(const char *name)
 }
 
 /*
- * Has the postmaster registered a background worker of that type?  Only for the
- * postmaster, because RegisterBackgroundWorker() does not return that.
+ * Has the postmaster registered a background worker of that type?  Only for
+ * the postmaster, because RegisterBackgroundWorker() does not return that.
  */
 bool
 pv_is_registered(const char *type)
@@ -389,13 +393,15 @@ pv_is_registered(const char *type)
 
 	dlist_foreach(iter, &BackgroundWorkerList)
 	{
-		RegisteredBgWorker *worker = dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
+		RegisteredBgWorker *worker =
+			dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
 #else
 	slist_iter	iter;
 
 	slist_foreach(iter, &BackgroundWorkerList)
 	{
-		RegisteredBgWorker *worker = slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
+		RegisteredBgWorker *worker =
+			slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
 #endif
 
 		if (strcmp(worker->rw_worker.bgw_type, type) == 0)
@@ -446,8 +452,8 @@ pv_may_maintain(Oid relid, Oid role)
 }
 
 /*
- * May the role vacuum all tables?  PG 17 has a predefined role for that; before,
- * only superusers may.
+ * May the role vacuum all tables?  PG 17 has a predefined role for that;
+ * before, only superusers may.
  */
 bool
 pv_may_maintain_all(Oid role)
@@ -460,8 +466,8 @@ pv_may_maintain_all(Oid role)
 }
 
 /*
- * May the current role cancel an autovacuum worker?  PG 18 has a predefined role
- * for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
+ * May the current role cancel an autovacuum worker?  PG 18 has a predefined
+ * role for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
  */
 bool
 pv_may_signal_autovacuum(void)

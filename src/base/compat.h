@@ -9,8 +9,8 @@
  * here.  The changes of heap pages, which each major version does in its own
  * way, are in compat_heap.
  *
- * In this order: feature flags, types, functions that were renamed or got other
- * arguments, functions that behave differently, rights.
+ * In this order: feature flags, types, functions that were renamed or got
+ * other arguments, functions that behave differently, rights.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -83,8 +83,8 @@
 #define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
 
 /*
- * The record that marks a page all-frozen in the visibility map has no conflict
- * horizon, because the record that froze the page had it
+ * The record that marks a page all-frozen in the visibility map has no
+ * conflict horizon, because the record that froze the page had it
  */
 #define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
 
@@ -97,7 +97,9 @@
 /* Core's pruning freezes as well, in the same record */
 #define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
 
-/* ... and without indexes dead line pointers become unused in that record, too */
+/*
+ * ... and without indexes dead line pointers become unused in that record, too
+ */
 #define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
 
 /* Core's store of dead TIDs is a TidStore */
@@ -126,7 +128,8 @@
  * reason, to check the record by included
  */
 #define PV_FREEZES_FOR_CHECKED_IMAGE \
-	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && wal_consistency_checking[RM_HEAP2_ID])
+	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && \
+	 wal_consistency_checking[RM_HEAP2_ID])
 
 /*
  * The record that prunes and freezes a page also sets its bits in the visibility
@@ -303,8 +306,8 @@ pv_btree_page_is_recyclable(Relation heaprel, Page page)
 
 /* PG 16 added vac_context, for what lives until the end of the command. */
 static inline void
-pv_vacuum(List *relations, VacuumParams *params, BufferAccessStrategy bstrategy,
-		  MemoryContext vac_context)
+pv_vacuum(List *relations, VacuumParams *params,
+		  BufferAccessStrategy bstrategy, MemoryContext vac_context)
 {
 #if PG_VERSION_NUM >= 160000
 	vacuum(relations, params, bstrategy, vac_context, true);
@@ -433,9 +436,9 @@ pv_set_failsafe(bool active)
 }
 
 /*
- * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.  A
- * parallel worker reports that to its leader now and then, and the rest when it
- * ends.
+ * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.
+ * A parallel worker reports that to its leader now and then, and the rest when
+ * it ends.
  */
 #if PG_VERSION_NUM >= 180000
 #define PV_TRACK_DELAYS			(&track_cost_delay_timing)
@@ -468,7 +471,10 @@ static inline void
 pv_progress_indexes(int64 total, int64 done)
 {
 #if PG_VERSION_NUM >= 170000
-	const int	params[] = {PROGRESS_VACUUM_INDEXES_TOTAL, PROGRESS_VACUUM_INDEXES_PROCESSED};
+	const int	params[] = {
+		PROGRESS_VACUUM_INDEXES_TOTAL,
+		PROGRESS_VACUUM_INDEXES_PROCESSED,
+	};
 	int64		values[] = {total, done};
 
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
@@ -520,7 +526,8 @@ pv_unfrozen_share(Form_pg_class form)
 {
 #if PG_VERSION_NUM >= 180000
 	if (form->relpages > 0 && form->relallfrozen > 0)
-		return 1 - Min(form->relallfrozen, form->relpages) / (double) form->relpages;
+		return 1 -
+			Min(form->relallfrozen, form->relpages) / (double) form->relpages;
 #endif
 	return 1;
 }

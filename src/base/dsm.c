@@ -6,8 +6,8 @@
  * Dynamic shared memory may be in a file system of a fixed size.  In a
  * container, /dev/shm has 64 MB by default.  There a segment that does not fit
  * is an error inside the server, at any point where the store of a vacuum
- * grows.  So we look before, and use less.  Another process may take the memory
- * that we saw; then it is that error nevertheless.
+ * grows.  So we look before, and use less.  Another process may take the
+ * memory that we saw; then it is that error nevertheless.
  *
  * Any process may call this at any time.  No lock is needed.
  *

@@ -7,14 +7,14 @@
  * ANALYZE evaluates the expressions and predicates of indexes, and the
  * expressions of statistics objects.  The cleanup of a BRIN index summarizes
  * pages, and so evaluates its expressions and its predicate.  These functions
- * were immutable when the index was created, but CREATE OR REPLACE FUNCTION can
- * make them do anything.
+ * were immutable when the index was created, but CREATE OR REPLACE FUNCTION
+ * can make them do anything.
  *
  * Neither core nor parvacuum can be entered a second time from there.  Core
- * keeps the memory context of ANALYZE in a static variable.  parvacuum keeps the
- * state of cost-based delay and the run in progress in such variables.  Core's
- * vacuum() refuses to be entered twice, but the scheduler and the parallel
- * workers do not call it, and it does not know parvacuum's functions.
+ * keeps the memory context of ANALYZE in a static variable.  parvacuum keeps
+ * the state of cost-based delay and the run in progress in such variables.
+ * Core's vacuum() refuses to be entered twice, but the scheduler and the
+ * parallel workers do not call it, and it does not know parvacuum's functions.
  *
  * So a process is guarded while it vacuums or analyzes a table for parvacuum.
  * In a guarded process:
@@ -22,19 +22,20 @@
  *		VACUUM, ANALYZE, REINDEX, CLUSTER	are refused in the ProcessUtility hook
  *		parvacuum_run() and the others		refuse by themselves
  *		any other statement that writes		is refused within a vacuum, because the
- *											transaction is read-only for statements
+ *											transaction is read-only for
+ *											statements
  *		what writes nevertheless			is found by its XID, in
  *											engine/index_vacuum.c
  *
- * parvacuum's functions also refuse within any other operation that core runs as
- * the owner of a table: core's own ANALYZE, CREATE INDEX, REFRESH MATERIALIZED
- * VIEW.
+ * parvacuum's functions also refuse within any other operation that core runs
+ * as the owner of a table: core's own ANALYZE, CREATE INDEX, REFRESH
+ * MATERIALIZED VIEW.
  *
  * A scheduler worker and a parallel worker are guarded until they end, because
- * the only statements that they execute are those of such functions.  A process
- * that is guarded for a while restores the former state, after an error too.  A
- * function that catches the error of a refusal changes nothing here, because the
- * refused statement has not entered.
+ * the only statements that they execute are those of such functions.  A
+ * process that is guarded for a while restores the former state, after an
+ * error too.  A function that catches the error of a refusal changes nothing
+ * here, because the refused statement has not entered.
  *
  * Every process runs this for itself.  The variable is its own.
  *
@@ -53,8 +54,8 @@
 static bool guarded = false;
 
 /*
- * Guards this process.  Returns what pv_guard_leave() has to restore.  The caller
- * must call that after an error, too.
+ * Guards this process.  Returns what pv_guard_leave() has to restore.  The
+ * caller must call that after an error, too.
  */
 bool
 pv_guard_enter(void)
@@ -91,8 +92,8 @@ pv_guard_check_command(const char *command)
 
 /*
  * The same for a function of parvacuum that vacuums, sweeps, enqueues, or
- * cancels.  Such a function is also refused where core maintains a table as its
- * owner.
+ * cancels.  Such a function is also refused where core maintains a table as
+ * its owner.
  */
 void
 pv_guard_check_function(const char *what)

@@ -6,23 +6,24 @@
  * If a leader fails, or is cancelled or terminated, core ends its parallel
  * workers: the end of the leader's transaction sends each of them SIGTERM, and
  * waits.  In core such a worker logs "terminating connection due to
- * administrator command", although no administrator has given that command.  An
- * autovacuum that gives way to a lock would cause that every time.
+ * administrator command", although no administrator has given that command.
+ * An autovacuum that gives way to a lock would cause that every time.
  *
- * So our leaders set a flag in shared memory before the error leaves our code or
- * before the process begins to exit.  Our workers have a SIGTERM handler that
- * looks at the flag.  If it is set, the worker behaves as if it had been
- * cancelled: at the next place where interrupts are served, an error unwinds its
- * stack.  pv_process_work() catches that error, and the worker ends without a
- * message.  If the flag is not set, SIGTERM has the same effect as in core.
+ * So our leaders set a flag in shared memory before the error leaves our code
+ * or before the process begins to exit.  Our workers have a SIGTERM handler
+ * that looks at the flag.  If it is set, the worker behaves as if it had been
+ * cancelled: at the next place where interrupts are served, an error unwinds
+ * its stack.  pv_process_work() catches that error, and the worker ends
+ * without a message.  If the flag is not set, SIGTERM has the same effect as
+ * in core.
  *
- * This adds no wait.  The leader sets a flag and goes on; core sends the signal
- * and waits as before.  A worker is reached wherever SIGTERM would reach it, also
- * while it waits for a lock, for a cleanup lock, or at a barrier, because a
- * cancel interrupts all of these.  Any other error is reported as before.  If a
- * function of a user catches the cancel, the worker ends where it would next
- * wait for others, or by a second SIGTERM.  A worker that has not reached our
- * code yet ends as in core.
+ * This adds no wait.  The leader sets a flag and goes on; core sends the
+ * signal and waits as before.  A worker is reached wherever SIGTERM would
+ * reach it, also while it waits for a lock, for a cleanup lock, or at a
+ * barrier, because a cancel interrupts all of these.  Any other error is
+ * reported as before.  If a function of a user catches the cancel, the worker
+ * ends where it would next wait for others, or by a second SIGTERM.  A worker
+ * that has not reached our code yet ends as in core.
  *
  * Core: access/transam/parallel.c, DestroyParallelContext; tcop/postgres.c,
  * ProcessInterrupts; postmaster/bgworker.c, StartBackgroundWorker.
@@ -46,8 +47,9 @@
 
 /*
  * Describes a background worker to the postmaster.  It connects to a database,
- * does not run on a standby, and is not restarted when it ends.  The type, which
- * pg_stat_activity shows, is also its name.  The function is in this library.
+ * does not run on a standby, and is not restarted when it ends.  The type,
+ * which pg_stat_activity shows, is also its name.  The function is in this
+ * library.
  */
 void
 pv_process_describe(BackgroundWorker *worker, const char *type,
@@ -86,8 +88,8 @@ give_up_at_exit(int code, Datum arg)
 }
 
 /*
- * Leader: registers the flag for the workers that are about to be launched; NULL
- * when they have ended.
+ * Leader: registers the flag for the workers that are about to be launched;
+ * NULL when they have ended.
  */
 void
 pv_process_lead(pg_atomic_uint32 *flag)
@@ -102,15 +104,15 @@ pv_process_lead(pg_atomic_uint32 *flag)
 }
 
 /*
- * Parallel worker: its leader's flag, while the flag is mapped, and whether the
- * handler has seen it set
+ * Parallel worker: its leader's flag, while the flag is mapped, and whether
+ * the handler has seen it set
  */
 static pg_atomic_uint32 *volatile leader_flag = NULL;
 static volatile sig_atomic_t saw_leader_give_up = false;
 
 /*
- * Handler of SIGTERM in a parallel worker: a cancel if the leader has given up,
- * but only the first time.
+ * Handler of SIGTERM in a parallel worker: a cancel if the leader has given
+ * up, but only the first time.
  */
 static void
 leave_or_die(SIGNAL_ARGS)
@@ -139,9 +141,10 @@ forget_leader(int code, Datum arg)
 }
 
 /*
- * Parallel worker, before it waits for others and when its work is done: raises
- * the cancel again if its leader has given up.  A function of a user may have
- * caught the first cancel, or it may have come too late to be noticed.
+ * Parallel worker, before it waits for others and when its work is done:
+ * raises the cancel again if its leader has given up.  A function of a user
+ * may have caught the first cancel, or it may have come too late to be
+ * noticed.
  */
 void
 pv_process_check_leader(void)
@@ -154,8 +157,9 @@ pv_process_check_leader(void)
 }
 
 /*
- * Parallel worker: does the work, and ends the process without a message if the
- * leader gives up meanwhile.  The flag is in the segment of the parallel context.
+ * Parallel worker: does the work, and ends the process without a message if
+ * the leader gives up meanwhile.  The flag is in the segment of the parallel
+ * context.
  */
 void
 pv_process_work(pg_atomic_uint32 *leader_gave_up, void (*work) (void *arg),

@@ -4,34 +4,36 @@
  *	  Settings that are changed while a table is being vacuumed.
  *
  * The vacuum of a table may take hours, and no session waits for it if
- * autovacuum or the scheduler does it.  An administrator who finds it too slow or
- * too greedy, or who wants the wraparound failsafe to cut it short, changes the
- * configuration and reloads.  From PG 16 on core's delay point has an autovacuum
- * worker read the files again in the middle of a table.  In parallel mode a
- * leader cannot do that, because ProcessConfigFile() also sets what no file
- * contains, such as client_encoding, and fails.  PG 15 reads the files only
- * between two tables.
+ * autovacuum or the scheduler does it.  An administrator who finds it too slow
+ * or too greedy, or who wants the wraparound failsafe to cut it short, changes
+ * the configuration and reloads.  From PG 16 on core's delay point has an
+ * autovacuum worker read the files again in the middle of a table.  In
+ * parallel mode a leader cannot do that, because ProcessConfigFile() also sets
+ * what no file contains, such as client_encoding, and fails.  PG 15 reads the
+ * files only between two tables.
  *
- * So the leader reads the files by itself, on all versions, as every process of
- * the server does.  It depends on no process that publishes settings and might
- * not run when it is needed most.  It parses the files with core's parser, and
- * passes the values to core's set_config_option(), which knows what is a valid
- * value and what has precedence over a file: a setting of the command line, of
- * the database, of the role.  ProcessConfigFile() does the same with each value.
- * Only the action differs: parallel mode allows GUC_ACTION_SAVE, and for a value
- * from a file that has the same effect as GUC_ACTION_SET.
+ * So the leader reads the files by itself, on all versions, as every process
+ * of the server does.  It depends on no process that publishes settings and
+ * might not run when it is needed most.  It parses the files with core's
+ * parser, and passes the values to core's set_config_option(), which knows
+ * what is a valid value and what has precedence over a file: a setting of the
+ * command line, of the database, of the role.  ProcessConfigFile() does the
+ * same with each value.  Only the action differs: parallel mode allows
+ * GUC_ACTION_SAVE, and for a value from a file that has the same effect as
+ * GUC_ACTION_SET.
  *
  * Only the settings in the table below are read.  They matter while a table is
- * vacuumed, and to check and assign them takes no catalog, no lock, and no time.
- * That is needed because within an access method nothing of ours is called but
- * the callback of a bulk deletion, which has a page locked.  Memory limits are not
- * among them, because the memory was divided among the participants at the start.
+ * vacuumed, and to check and assign them takes no catalog, no lock, and no
+ * time.  That is needed because within an access method nothing of ours is
+ * called but the callback of a bulk deletion, which has a page locked.  Memory
+ * limits are not among them, because the memory was divided among the
+ * participants at the start.
  *
- * Workers ignore SIGHUP.  The leader writes the values to shared memory, and the
- * workers store them in their variables (throttle/cost.c says when).
+ * Workers ignore SIGHUP.  The leader writes the values to shared memory, and
+ * the workers store them in their variables (throttle/cost.c says when).
  *
- * Meanwhile core must not notice the reload.  When parallel mode is over, by an
- * error too, core is notified and reads everything.
+ * Meanwhile core must not notice the reload.  When parallel mode is over, by
+ * an error too, core is notified and reads everything.
  *
  * Each process runs this for itself.  The variables are its own; the signal
  * handler sets two of them.
@@ -74,22 +76,52 @@ static const Followed followed[] = {
 	{.name = "vacuum_cost_delay"},
 	{.name = "vacuum_cost_limit"},
 	{.name = "parvacuum.autovacuum_cost_limit_scale"},
-	{.name = "vacuum_cost_page_hit",.number = &VacuumCostPageHit},
-	{.name = "vacuum_cost_page_miss",.number = &VacuumCostPageMiss},
-	{.name = "vacuum_cost_page_dirty",.number = &VacuumCostPageDirty},
+	{
+		.name = "vacuum_cost_page_hit",
+		.number = &VacuumCostPageHit,
+	},
+	{
+		.name = "vacuum_cost_page_miss",
+		.number = &VacuumCostPageMiss,
+	},
+	{
+		.name = "vacuum_cost_page_dirty",
+		.number = &VacuumCostPageDirty,
+	},
 
 	/* when the wraparound failsafe begins */
-	{.name = "vacuum_failsafe_age",.number = &vacuum_failsafe_age},
-	{.name = "vacuum_multixact_failsafe_age",.number = &vacuum_multixact_failsafe_age},
+	{
+		.name = "vacuum_failsafe_age",
+		.number = &vacuum_failsafe_age,
+	},
+	{
+		.name = "vacuum_multixact_failsafe_age",
+		.number = &vacuum_multixact_failsafe_age,
+	},
 
 	/* how it reads and writes */
-	{.name = "maintenance_io_concurrency",.number = &maintenance_io_concurrency},
-	{.name = "wal_compression",.number = &wal_compression},
+	{
+		.name = "maintenance_io_concurrency",
+		.number = &maintenance_io_concurrency,
+	},
+	{
+		.name = "wal_compression",
+		.number = &wal_compression,
+	},
 
 	/* what is measured */
-	{.name = "track_io_timing",.flag = &track_io_timing},
-	{.name = "track_wal_io_timing",.flag = &track_wal_io_timing},
-	{.name = "track_cost_delay_timing",.flag = PV_TRACK_DELAYS},
+	{
+		.name = "track_io_timing",
+		.flag = &track_io_timing,
+	},
+	{
+		.name = "track_wal_io_timing",
+		.flag = &track_wal_io_timing,
+	},
+	{
+		.name = "track_cost_delay_timing",
+		.flag = PV_TRACK_DELAYS,
+	},
 };
 
 StaticAssertDecl(lengthof(followed) <= PV_MAX_FOLLOWED, "there is a place for each setting");
@@ -126,8 +158,9 @@ pv_reload_defer(void)
 }
 
 /*
- * Leader: leaves reloads to core again, those that have come meanwhile included.
- * It is called after an error, too, when parallel mode ends with the transaction.
+ * Leader: leaves reloads to core again, those that have come meanwhile
+ * included.  It is called after an error, too, when parallel mode ends with
+ * the transaction.
  */
 void
 pv_reload_resume(void)
@@ -163,8 +196,9 @@ boot_value(struct config_generic *setting)
 }
 
 /*
- * Does the server know all names in the files?  If it does not, core ignores all
- * values of the files.  Names with a dot belong to extensions, and may be unknown.
+ * Does the server know all names in the files?  If it does not, core ignores
+ * all values of the files.  Names with a dot belong to extensions, and may be
+ * unknown.
  */
 static bool
 knows_all_names(const ConfigVariable *items)
@@ -180,9 +214,10 @@ knows_all_names(const ConfigVariable *items)
 }
 
 /*
- * Gives a setting the value that the files have for it; the last one if there are
- * several.  A setting that is no longer in the files returns to its default.  An
- * invalid value changes nothing.  Older servers do not have all settings.
+ * Gives a setting the value that the files have for it; the last one if there
+ * are several.  A setting that is no longer in the files returns to its
+ * default.  An invalid value changes nothing.  Older servers do not have all
+ * settings.
  */
 static void
 follow(const char *name, const ConfigVariable *items)
@@ -237,8 +272,10 @@ pv_reload_now(PvSettings *settings)
 	/* First: a reload that comes from now on is for the next call */
 	pv_reload_is_due = false;
 
-	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head, &tail) &&
-		ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG2, &head, &tail) &&
+	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head,
+						&tail) &&
+		ParseConfigFile(PG_AUTOCONF_FILENAME, false, NULL, 0, 0, DEBUG2, &head,
+						&tail) &&
 		knows_all_names(head))
 	{
 		for (size_t i = 0; i < lengthof(followed); i++)

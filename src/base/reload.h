@@ -12,7 +12,10 @@
 
 #include <signal.h>
 
-/* What a leader gives its workers after a reload; see the table in base/reload.c */
+/*
+ * What a leader gives its workers after a reload; see the table in
+ * base/reload.c
+ */
 #define PV_MAX_FOLLOWED			16
 
 typedef struct PvSettings

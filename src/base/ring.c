@@ -63,9 +63,10 @@ size_asked_for(BufferAccessStrategy bstrategy)
 /*
  * Plans the ring of each participant, in kilobytes; 0 for none.
  *
- * bstrategy is what the caller of the vacuum has given, and limit is what holds
- * for the table if the caller has not asked for a size.  All rings together
- * have an eighth of shared buffers at most, which is core's limit for one ring.
+ * bstrategy is what the caller of the vacuum has given, and limit is what
+ * holds for the table if the caller has not asked for a size.  All rings
+ * together have an eighth of shared buffers at most, which is core's limit for
+ * one ring.
  */
 int
 pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)

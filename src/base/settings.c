@@ -4,8 +4,8 @@
  *	  The settings of parvacuum.
  *
  * pv_guc_init() runs once in every process that loads the library: in the
- * postmaster if the library is preloaded, else in the session that calls one of
- * our functions.  No setting is PGC_POSTMASTER, so both work.
+ * postmaster if the library is preloaded, else in the session that calls one
+ * of our functions.  No setting is PGC_POSTMASTER, so both work.
  *
  *	process					values
  *
@@ -208,7 +208,8 @@ define_session_settings(void)
 							"Sets the size of the ring of shared buffers that all processes of one vacuum use together.",
 							"It is limited to an eighth of shared buffers; 0 means no limit.",
 							&pv_guc_buffer_usage_limit,
-							PV_DEFAULT_BUFFER_USAGE_LIMIT, 0, PV_MAX_BUFFER_USAGE_LIMIT,
+							PV_DEFAULT_BUFFER_USAGE_LIMIT,
+							0, PV_MAX_BUFFER_USAGE_LIMIT,
 							PGC_USERSET,
 							GUC_UNIT_KB,
 							pv_guc_check_buffer_usage_limit, NULL, NULL);
@@ -229,7 +230,8 @@ define_session_settings(void)
 							   "",
 							   PGC_USERSET,
 							   0,
-							   pv_guc_check_window, pv_guc_assign_window, NULL);
+							   pv_guc_check_window, pv_guc_assign_window,
+							   NULL);
 }
 
 /* Settings for tests and developers. */
@@ -283,8 +285,8 @@ define_developer_settings(void)
 }
 
 /*
- * Defines all settings, and reserves the prefix, so that a misspelled name is an
- * error.
+ * Defines all settings, and reserves the prefix, so that a misspelled name is
+ * an error.
  */
 void
 pv_guc_init(void)

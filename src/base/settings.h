@@ -60,8 +60,8 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_SAMPLE_PAGES			4096
 
 /*
- * The maximum and the default of parvacuum.queue_limit; shared memory is reserved
- * for that many tables
+ * The maximum and the default of parvacuum.queue_limit; shared memory is
+ * reserved for that many tables
  */
 #define PV_MAX_QUEUE_LIMIT			32768
 

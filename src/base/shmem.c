@@ -4,10 +4,10 @@
  *	  parvacuum's parts of the main shared memory segment.
  *
  * Each module that keeps something there registers its part in _PG_init(): its
- * size, the lock that it needs, and how it is initialized.  The postmaster then
- * runs the two usual hooks, and only if the library is preloaded.  A server
- * without it has no parts, and pv_shmem_attached() is false.  After a crash the
- * postmaster initializes the whole segment again.
+ * size, the lock that it needs, and how it is initialized.  The postmaster
+ * then runs the two usual hooks, and only if the library is preloaded.  A
+ * server without it has no parts, and pv_shmem_attached() is false.  After a
+ * crash the postmaster initializes the whole segment again.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

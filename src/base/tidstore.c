@@ -19,8 +19,8 @@
  * The numbers here are of a machine with 64 bits, and of an index vacuum with
  * one process.
  *
- * Each participant counts the blocks that it scans, in ascending order, and the
- * leader adds these counts up.  No lock is needed.  Units are bytes.
+ * Each participant counts the blocks that it scans, in ascending order, and
+ * the leader adds these counts up.  No lock is needed.  Units are bytes.
  *
  * Core: access/common/tidstore.c, lib/radixtree.h; access/heap/vacuumlazy.c,
  * lazy_vacuum.
@@ -50,7 +50,9 @@
 #define BYTES_PER_BITMAP		0
 #endif
 
-/* The smallest size of a node for that many children, as an index of nnodes. */
+/*
+ * The smallest size of a node for that many children, as an index of nnodes.
+ */
 static int
 node_kind(int nchildren)
 {
@@ -67,7 +69,8 @@ pv_tidstore_count_block(PvTidStoreUse *use, BlockNumber blkno, int ndead,
 	for (int level = 0; level < PV_TIDSTORE_LEVELS; level++)
 	{
 		BlockNumber node = child / CHILDREN_PER_NODE;
-		bool		is_new = use->nchildren[level] == 0 || use->node[level] != node;
+		bool		is_new = use->nchildren[level] == 0 ||
+			use->node[level] != node;
 
 		if (is_new)
 		{

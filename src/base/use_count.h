@@ -39,7 +39,8 @@ pv_use_count_leave(pg_atomic_uint32 *use_count)
 	uint32		inside = pg_atomic_read_u32(use_count);
 
 	while (!pg_atomic_compare_exchange_u32(use_count, &inside,
-										   inside > 1 ? inside - 1 : PV_USE_COUNT_CLOSED))
+										   inside > 1 ? inside - 1 :
+										   PV_USE_COUNT_CLOSED))
 		 /* another process has changed it: try again */ ;
 	return inside == 1;
 }

@@ -14,14 +14,15 @@
  *						its parvacuum_run() or CALL parvacuum()
  *	ParvacuumLauncher	the launcher waits until it has something to do
  *
- * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are core's
- * VacuumDelay, on all versions.
+ * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are
+ * core's VacuumDelay, on all versions.
  *
- * Races are tested by stopping a participant at a certain place while something
- * else happens.  A session takes the advisory lock 28790.  A vacuum for which
- * parvacuum.wait_at names the place asks for the same lock there, and releases
- * it at once.  So it waits until the session releases the lock, as visibly as
- * for any lock, and can be cancelled.  Only tests should set parvacuum.wait_at.
+ * Races are tested by stopping a participant at a certain place while
+ * something else happens.  A session takes the advisory lock 28790.  A vacuum
+ * for which parvacuum.wait_at names the place asks for the same lock there,
+ * and releases it at once.  So it waits until the session releases the lock,
+ * as visibly as for any lock, and can be cancelled.  Only tests should set
+ * parvacuum.wait_at.
  *
  * Each process runs this for itself.  The variable is its own.
  *
@@ -48,19 +49,33 @@ static const char *const event_names[PV_NEVENTS] = {
 	[PV_EVENT_LAUNCHER] = "ParvacuumLauncher"
 };
 
+/* The wait events as core has them; child processes inherit them */
+static uint32 events[PV_NEVENTS];
+
+/* The names need no shared memory of ours. */
+Size
+pv_wait_shmem_size(void)
+{
+	return 0;
+}
+
 /*
- * Returns the wait event, as functions of core that wait want it.  The first
- * call in a process takes a lightweight lock to look the name up, and fails if
- * extensions have defined too many names, so no page may be locked.
+ * Defines the names, in the postmaster, each time that shared memory is
+ * initialized.  Core has a limited number of them, and later another extension
+ * may have used them up.  A vacuum must not fail for want of a name.
  */
+void
+pv_wait_shmem_startup(void)
+{
+	for (int i = 0; i < PV_NEVENTS; i++)
+		events[i] = pv_named_wait_event(event_names[i]);
+}
+
+/* Returns the wait event, as functions of core that wait want it. */
 uint32
 pv_wait_event(PvWaitEvent event)
 {
-	static uint32 known[PV_NEVENTS];
-
-	if (known[event] == 0)
-		known[event] = pv_named_wait_event(event_names[event]);
-	return known[event];
+	return events[event];
 }
 
 /* Waits here if this is the place that parvacuum.wait_at names. */

@@ -22,6 +22,8 @@ typedef enum PvWaitEvent
 	PV_NEVENTS
 } PvWaitEvent;
 
+extern Size pv_wait_shmem_size(void);
+extern void pv_wait_shmem_startup(void);
 extern uint32 pv_wait_event(PvWaitEvent event);
 extern void pv_wait_at(const char *place);
 

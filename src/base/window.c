@@ -7,23 +7,23 @@
  *
  *		Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin
  *
- * A span is open from the minute in which a clock on the wall begins to show the
- * first time, until the minute in which it begins to show the second.
+ * A span is open from the minute in which a clock on the wall begins to show
+ * the first time, until the minute in which it begins to show the second.
  *
- *	- A span that does not end later than it begins continues into the next day,
- *	  and belongs to the day on which it begins.
- *	- When the clock is put forward, the times that it does not show are not open.
- *	  When it is put back, the times that it shows twice are open twice.
+ *	- A span that does not end later than it begins continues into the next
+ *	  day, and belongs to the day on which it begins.
+ *	- When the clock is put forward, the times that it does not show are not
+ *	  open.  When it is put back, the times that it shows twice are open twice.
  *	- Without days a span is open every day.
- *	- Without a time zone the window has log_timezone, which is the same for the
- *	  whole server, while each session has its own TimeZone.
+ *	- Without a time zone the window has log_timezone, which is the same for
+ *	  the whole server, while each session has its own TimeZone.
  *	- An empty text is always open, and "never" is never open.
  *
- * The postmaster and every other process run this when they read settings; also
- * sessions that set options of tables or look at them, and the scheduler.  Nothing
- * here looks at a clock, a catalog, or shared memory, takes a lock, or raises an
- * error other than out of memory.  Time zones are read from files, each once in a
- * process.
+ * The postmaster and every other process run this when they read settings;
+ * also sessions that set options of tables or look at them, and the
+ * scheduler.  Nothing here looks at a clock, a catalog, or shared memory,
+ * takes a lock, or raises an error other than out of memory.  Time zones are
+ * read from files, each once in a process.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -165,7 +165,8 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 		if (read_char(at, '-') && !read_day(at, &last_day))
 			return complain(_("A day of the week"), *at, detail);
 		skip_blanks(at);
-		span->days = (last_day - span->first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
+		span->days =
+			(last_day - span->first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
 		if (span->days == DAYS_PER_WEEK)
 			span->first_day = 0;
 	}
@@ -185,9 +186,9 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 }
 
 /*
- * Reads what may be the name of a time zone, up to the end of the text.  It must
- * be one word.  PostgreSQL accepts almost any letters with a number after them as
- * a zone, even "Sat 8", which rather is a span after a missing comma.
+ * Reads what may be the name of a time zone, up to the end of the text.  It
+ * must be one word.  PostgreSQL accepts almost any letters with a number after
+ * them as a zone, even "Sat 8", which rather is a span after a missing comma.
  */
 static bool
 read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
@@ -263,8 +264,9 @@ read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
 }
 
 /*
- * Parses the text of a window.  If it is not a window, returns false, sets *detail
- * to the reason, a translated and allocated sentence, and leaves *window undefined.
+ * Parses the text of a window.  If it is not a window, returns false, sets
+ * *detail to the reason, a translated and allocated sentence, and leaves
+ * *window undefined.
  */
 bool
 pv_window_parse(const char *text, PvWindow *window, const char **detail)
@@ -300,7 +302,8 @@ print_with_zone(const PvWindow *window, const char *zone)
 	for (int i = 0; i < window->nspans; i++)
 	{
 		const PvWindowSpan *span = &window->spans[i];
-		int			last_day = (span->first_day + span->days - 1) % DAYS_PER_WEEK;
+		int			last_day = (span->first_day + span->days - 1) %
+			DAYS_PER_WEEK;
 
 		if (i > 0)
 			appendStringInfoString(&buf, ", ");
@@ -310,7 +313,8 @@ print_with_zone(const PvWindow *window, const char *zone)
 			appendStringInfo(&buf, "%.3s-%.3s ", day_names[span->first_day],
 							 day_names[last_day]);
 		appendStringInfo(&buf, "%02d:%02d-%02d:%02d",
-						 span->begin / MINS_PER_HOUR, span->begin % MINS_PER_HOUR,
+						 span->begin / MINS_PER_HOUR,
+						 span->begin % MINS_PER_HOUR,
 						 span->end / MINS_PER_HOUR, span->end % MINS_PER_HOUR);
 	}
 	if (zone != NULL)
@@ -319,8 +323,9 @@ print_with_zone(const PvWindow *window, const char *zone)
 }
 
 /*
- * Prints the window into an allocated string.  Texts of the same window, written
- * in different ways, give the same string, and it is parsed as the same window.
+ * Prints the window into an allocated string.  Texts of the same window,
+ * written in different ways, give the same string, and it is parsed as the
+ * same window.
  */
 char *
 pv_window_print(const PvWindow *window)
@@ -330,7 +335,8 @@ pv_window_print(const PvWindow *window)
 }
 
 /*
- * Returns what pv_window_print() makes of the text, or NULL, with the reason in
+ * Returns what pv_window_print() makes of the text, or NULL, with the reason
+ * in
  * *detail, if it is not a window.  If this server does not know the time zone, the
  * name is kept as it is written, because another server may know it.  Then
  * *usable is false, and *detail is the reason.
@@ -406,11 +412,13 @@ pv_window_is_open(const PvWindow *window, pg_time_t now)
 	{
 		const PvWindowSpan *span = &window->spans[i];
 
-		for (int day = span->first_day; day < span->first_day + span->days; day++)
+		for (int day = span->first_day; day < span->first_day + span->days;
+			 day++)
 		{
 			int			begin = day * MINUTES_PER_DAY + span->begin;
 
-			if (minutes_after(minute, begin % MINUTES_PER_WEEK) < span_minutes(span))
+			if (minutes_after(minute, begin % MINUTES_PER_WEEK) <
+				span_minutes(span))
 				return true;
 		}
 	}
@@ -418,8 +426,8 @@ pv_window_is_open(const PvWindow *window, pg_time_t now)
 }
 
 /*
- * The minutes, at least 1, until the clock shows a time at which a span begins or
- * ends.
+ * The minutes, at least 1, until the clock shows a time at which a span begins
+ * or ends.
  */
 static int
 minutes_to_edge(const PvWindow *window, int minute)
@@ -430,7 +438,8 @@ minutes_to_edge(const PvWindow *window, int minute)
 	{
 		const PvWindowSpan *span = &window->spans[i];
 
-		for (int day = span->first_day; day < span->first_day + span->days; day++)
+		for (int day = span->first_day; day < span->first_day + span->days;
+			 day++)
 		{
 			int			begin = day * MINUTES_PER_DAY + span->begin;
 			int			edges[2];
@@ -439,7 +448,8 @@ minutes_to_edge(const PvWindow *window, int minute)
 			edges[1] = begin + span_minutes(span);
 			for (size_t e = 0; e < lengthof(edges); e++)
 			{
-				int			wait = minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
+				int			wait =
+					minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
 
 				if (wait > 0)
 					result = Min(result, wait);
@@ -450,12 +460,12 @@ minutes_to_edge(const PvWindow *window, int minute)
 }
 
 /*
- * Returns when the window opens, if it is closed now, or closes, if it is open;
- * PV_WINDOW_NO_CHANGE if it never does.
+ * Returns when the window opens, if it is closed now, or closes, if it is
+ * open; PV_WINDOW_NO_CHANGE if it never does.
  *
- * The loop visits the times at which that may be: the next edge of a span, for a
- * clock that is not put forward or back, or the time when the clock is put forward
- * or back, if that is earlier.
+ * The loop visits the times at which that may be: the next edge of a span, for
+ * a clock that is not put forward or back, or the time when the clock is put
+ * forward or back, if that is earlier.
  */
 pg_time_t
 pv_window_next_change(const PvWindow *window, pg_time_t now)
@@ -471,7 +481,8 @@ pv_window_next_change(const PvWindow *window, pg_time_t now)
 	{
 		struct pg_tm *tm = pg_localtime(&t, zone);
 		pg_time_t	edge = t - tm->tm_sec +
-			(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) * SECS_PER_MINUTE;
+			(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) *
+			SECS_PER_MINUTE;
 		pg_time_t	boundary;
 		long int	gmtoff;
 		int			isdst;

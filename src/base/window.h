@@ -34,8 +34,8 @@ typedef struct PvWindowSpan
 } PvWindowSpan;
 
 /*
- * A window.  It may be copied within one process, which loads its own time zones
- * and never unloads them.
+ * A window.  It may be copied within one process, which loads its own time
+ * zones and never unloads them.
  */
 typedef struct PvWindow
 {
@@ -48,7 +48,8 @@ typedef struct PvWindow
 extern bool pv_window_parse(const char *text, PvWindow *window,
 							const char **detail);
 extern char *pv_window_print(const PvWindow *window);
-extern char *pv_window_normal_form(const char *text, bool *usable, const char **detail);
+extern char *pv_window_normal_form(const char *text, bool *usable,
+								   const char **detail);
 extern bool pv_window_is_open(const PvWindow *window, pg_time_t now);
 extern pg_time_t pv_window_next_change(const PvWindow *window, pg_time_t now);
 

@@ -207,7 +207,8 @@ pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
 		size = Max(size, shared->granule);
 		size = Min(size, shared->max_range);
 		size = Min(size, left);
-	} while (!pg_atomic_compare_exchange_u32(&shared->next, &next, next + size));
+	} while (!pg_atomic_compare_exchange_u32(&shared->next, &next,
+											 next + size));
 
 	*start = next;
 	*end = next + size;
@@ -253,12 +254,14 @@ choose_block(PvBlockScan *scan, BlockNumber blkno)
 	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
 		return BLOCK_VISIT;
 	if (!scan->skipping->all_visible)
-		return scan->skipping->all_frozen && allfrozen ? BLOCK_SKIP_FROZEN : BLOCK_VISIT;
+		return scan->skipping->all_frozen && allfrozen ? BLOCK_SKIP_FROZEN :
+			BLOCK_VISIT;
 	if ((mapbits & VISIBILITYMAP_ALL_VISIBLE) == 0)
 		return BLOCK_VISIT;
 	if (allfrozen)
 		return BLOCK_SKIP_FROZEN;
-	return pv_eager_wants(scan->eager, blkno) ? BLOCK_VISIT_EAGERLY : BLOCK_SKIP_VISIBLE;
+	return pv_eager_wants(scan->eager, blkno) ? BLOCK_VISIT_EAGERLY :
+		BLOCK_SKIP_VISIBLE;
 }
 
 static inline bool
@@ -276,7 +279,8 @@ is_skippable(BlockChoice choice)
 static bool
 reading_is_hopeless(const PvBlockScan *scan)
 {
-	double		short_share = (double) scan->short_skipped / Max(scan->short_of, 1);
+	double		short_share = (double) scan->short_skipped /
+		Max(scan->short_of, 1);
 
 	return short_share * FASTEST_READ_USECS >= scan->skip_cost.fastest;
 }
@@ -292,9 +296,11 @@ choose_rule(PvBlockScan *scan)
 	double		reading = scan->read_cost.usecs;
 	double		skipping = scan->skip_cost.usecs;
 	bool		best = reading < skipping;
-	bool		clear = Max(reading, skipping) > MUCH_WORSE * Min(reading, skipping);
+	bool		clear = Max(reading, skipping) >
+		MUCH_WORSE * Min(reading, skipping);
 
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || !pv_reader_reads(scan->reader) ||
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
+		!pv_reader_reads(scan->reader) ||
 		scan->skip_cost.nstretches < COST_HISTORY || reading_is_hopeless(scan))
 		return false;
 	if (scan->read_cost.nstretches == 0)
@@ -343,7 +349,8 @@ measure(PvBlockScan *scan, const PvScanBlock *block)
 	double		usecs;
 	bool		reads = pv_reader_reads(scan->reader);
 
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || (!scan->measuring && !reads))
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
+		(!scan->measuring && !reads))
 		return;
 	scan->measured_blocks += block->passed;
 	if (scan->measuring && scan->measured_rule == block->short_runs_read &&
@@ -356,8 +363,10 @@ measure(PvBlockScan *scan, const PvScanBlock *block)
 		cost = scan->measured_rule ? &scan->read_cost : &scan->skip_cost;
 		taken = now;
 		INSTR_TIME_SUBTRACT(taken, scan->measured_since);
-		usecs = INSTR_TIME_GET_DOUBLE(taken) * 1000000.0 / scan->measured_blocks;
-		cost->fastest = cost->nstretches == 0 ? usecs : Min(cost->fastest, usecs);
+		usecs = INSTR_TIME_GET_DOUBLE(taken) * 1000000.0 /
+			scan->measured_blocks;
+		cost->fastest = cost->nstretches == 0 ? usecs :
+			Min(cost->fastest, usecs);
 		cost->nstretches = Min(cost->nstretches + 1, COST_HISTORY);
 		cost->usecs += (usecs - cost->usecs) / cost->nstretches;
 	}
@@ -451,7 +460,8 @@ pass_short_run(PvBlockScan *scan)
 			return true;
 		scan->passed++;
 		scan->skipped.pages[size]++;
-		scan->skipped.space[size] += pv_sampler_space(scan->sampler, scan->cur);
+		scan->skipped.space[size] +=
+			pv_sampler_space(scan->sampler, scan->cur);
 	}
 	return false;
 }
@@ -488,7 +498,8 @@ decide_next(void *arg, void *about_block)
 
 		block->sampled = sampled;
 		block->sample_size = pv_sampler_size(scan->sampler);
-		block->space = sampled ? pv_sampler_space(scan->sampler, scan->cur) : 0;
+		block->space = sampled ?
+			pv_sampler_space(scan->sampler, scan->cur) : 0;
 		block->blkno = scan->cur++;
 		block->passed = scan->passed + 1;
 		block->short_runs_read = scan->read_short_runs;
@@ -511,9 +522,11 @@ claim_range(PvBlockScan *scan)
 	if (scan->done_end != scan->range_start)
 		scan->done_start = scan->range_start;
 	scan->done_end = scan->range_end;
-	more = pv_dispense_claim(scan->shared, &scan->range_start, &scan->range_end);
+	more = pv_dispense_claim(scan->shared, &scan->range_start,
+							 &scan->range_end);
 	if (!more)
-		scan->range_start = scan->range_end = pg_atomic_read_u32(&scan->shared->end);
+		scan->range_start = scan->range_end =
+			pg_atomic_read_u32(&scan->shared->end);
 	scan->cur = scan->visit_until = scan->skip_until = scan->range_start;
 	return more;
 }
@@ -528,7 +541,8 @@ pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
 
 	if (scan->reader == NULL)
 		scan->reader = pv_reader_create(scan->rel, scan->ring, MAX_LOOKAHEAD,
-										sizeof(PvScanBlock), false, decide_next, scan);
+										sizeof(PvScanBlock), false,
+										decide_next, scan);
 	while (!pv_reader_next(scan->reader, buf, &about))
 	{
 		if (!claim_range(scan))
@@ -559,7 +573,8 @@ pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
  * those of the last one.
  */
 bool
-pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start, BlockNumber *end)
+pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start,
+						BlockNumber *end)
 {
 	if (scan->done_start == scan->done_end)
 		return false;

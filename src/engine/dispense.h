@@ -32,8 +32,8 @@ typedef struct PvDispenseShared
 	pg_atomic_uint32 end;		/* one past the last unit; it only grows */
 } PvDispenseShared;
 
-extern void pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
-							 uint32 granule, uint32 max_range,
+extern void pv_dispense_init(PvDispenseShared *shared, uint32 start,
+							 uint32 end, uint32 granule, uint32 max_range,
 							 int participants);
 extern void pv_dispense_extend(PvDispenseShared *shared, uint32 end);
 extern bool pv_dispense_claim(PvDispenseShared *shared,
@@ -75,7 +75,8 @@ extern PvBlockScan *pv_blockscan_create(Relation rel, PvRing *ring,
 										PvDispenseShared *shared,
 										const PvSkipping *skipping,
 										const PvEager *eager);
-extern bool pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf);
+extern bool pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block,
+							  Buffer *buf);
 extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 								  Buffer buf);
 extern bool pv_blockscan_range_done(PvBlockScan *scan,

@@ -90,7 +90,8 @@ pv_eager_init(const PvEager *eager)
 		pg_atomic_init_u32(&eager->failures_left[i], plan->failures);
 	if (plan->nregions > 0)
 		pg_atomic_init_u32(&eager->failures_left[0],
-						   (uint32) ((uint64) plan->failures * plan->first_region / REGION_BLOCKS));
+						   (uint32) ((uint64) plan->failures *
+									 plan->first_region / REGION_BLOCKS));
 }
 
 static pg_atomic_uint32 *
@@ -98,7 +99,8 @@ region_of(const PvEager *eager, BlockNumber blkno)
 {
 	BlockNumber first = eager->plan->first_region;
 
-	return &eager->failures_left[blkno < first ? 0 : 1 + (blkno - first) / REGION_BLOCKS];
+	return &eager->failures_left[blkno < first ? 0 :
+								 1 + (blkno - first) / REGION_BLOCKS];
 }
 
 /*
@@ -117,7 +119,8 @@ take_one(pg_atomic_uint32 *budget)
 {
 	uint32		left = pg_atomic_read_u32(budget);
 
-	while (left > 0 && !pg_atomic_compare_exchange_u32(budget, &left, left - 1))
+	while (left > 0 &&
+		   !pg_atomic_compare_exchange_u32(budget, &left, left - 1))
 		 /* another process was faster */ ;
 }
 

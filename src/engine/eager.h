@@ -36,6 +36,7 @@ extern void pv_eager_plan(PvEagerPlan *plan, const PvCutoffs *cutoffs,
 						  BlockNumber unfrozen);
 extern void pv_eager_init(const PvEager *eager);
 extern bool pv_eager_wants(const PvEager *eager, BlockNumber blkno);
-extern void pv_eager_count(const PvEager *eager, BlockNumber blkno, bool frozen);
+extern void pv_eager_count(const PvEager *eager, BlockNumber blkno,
+						   bool frozen);
 
 #endif							/* PV_EAGER_H */

@@ -47,13 +47,15 @@ pv_finish_indexes(PvVacuum *vac)
 	{
 		IndexBulkDeleteResult *istat = &leader->units[i].result.istat;
 
-		details->indnames[i] = pstrdup(RelationGetRelationName(leader->indrels[i]));
+		details->indnames[i] =
+			pstrdup(RelationGetRelationName(leader->indrels[i]));
 		if (!leader->units[i].result.istat_valid)
 			continue;
 		details->indstats[i] = istat;
 		details->indusecs[i] = leader->units[i].result.usecs;
 		details->tails[i] = leader->units[i].result.tail;
-		if (vac->do_index_cleanup && !pv_failsafe_triggered(&vac->leader) && !istat->estimated_count)
+		if (vac->do_index_cleanup && !pv_failsafe_triggered(&vac->leader) &&
+			!istat->estimated_count)
 			pv_update_relstats(leader->indrels[i], istat->num_pages,
 							   istat->num_index_tuples, 0, 0, false,
 							   InvalidTransactionId, InvalidMultiXactId,
@@ -153,8 +155,10 @@ pv_finish_statistics(PvVacuum *vac)
 
 	details->old_relfrozenxid = vac->plan.cutoffs.relfrozenxid;
 	details->old_relminmxid = vac->plan.cutoffs.relminmxid;
-	details->new_relfrozenxid = frozenxid_updated ? new_relfrozenxid : InvalidTransactionId;
-	details->new_relminmxid = minmulti_updated ? new_relminmxid : InvalidMultiXactId;
+	details->new_relfrozenxid = frozenxid_updated ? new_relfrozenxid :
+		InvalidTransactionId;
+	details->new_relminmxid = minmulti_updated ? new_relminmxid :
+		InvalidMultiXactId;
 	vac->result->relfrozenxid_advanced = frozenxid_updated;
 }
 
@@ -186,9 +190,12 @@ pv_finish_result(PvVacuum *vac)
 	result->wal_bytes = wal.wal_bytes;
 	result->buffers_hit = buffers.shared_blks_hit + buffers.local_blks_hit;
 	result->buffers_read = buffers.shared_blks_read + buffers.local_blks_read;
-	result->buffers_dirtied = buffers.shared_blks_dirtied + buffers.local_blks_dirtied;
-	vac->details.io_read_ms = INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers));
-	vac->details.io_write_ms = INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
+	result->buffers_dirtied = buffers.shared_blks_dirtied +
+		buffers.local_blks_dirtied;
+	vac->details.io_read_ms =
+		INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers));
+	vac->details.io_write_ms =
+		INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
 	vac->details.wal_buffers_full = pv_wal_buffers_full(&wal);
 	vac->details.wal_fpi_bytes = pv_wal_fpi_bytes(&wal);
 	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;

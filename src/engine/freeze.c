@@ -8,13 +8,13 @@
  *	 PG 16 on	A page is frozen as a whole if it becomes all-frozen by that, and
  *				either something on it has to be frozen anyway, or a full-page
  *				image of it was just logged or will be: for pruning or, with
- *				checksums, for a hint bit.  Where something has to be frozen but the
- *				page cannot become all-frozen, everything that can be is frozen.
- *				Core has the same rules.
+ *				checksums, for a hint bit.  Where something has to be frozen
+ *				but the page cannot become all-frozen, everything that can be
+ *				is frozen.  Core has the same rules.
  *	 PG 15		A page is frozen as a whole if something on it has to be frozen,
- *				it becomes all-frozen, and the freeze record has a full-page image,
- *				because nothing is pruned before it.  Otherwise what is older than
- *				FreezeLimit is frozen, as by core.
+ *				it becomes all-frozen, and the freeze record has a full-page
+ *				image, because nothing is pruned before it.  Otherwise what is
+ *				older than FreezeLimit is frozen, as by core.
  *
  * The reason for the difference is the size of the WAL record.  From PG 16 on
  * the freeze plans of many tuples share a few bytes.  In PG 15 the plan of
@@ -42,7 +42,8 @@ staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
 	Page		page = BufferGetPage(state->buf);
 	ItemId		itemid = PageGetItemId(page, offnum);
 
-	if (!ItemIdIsNormal(itemid) || state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
+	if (!ItemIdIsNormal(itemid) ||
+		state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
 		return NULL;
 	return (HeapTupleHeader) PageGetItem(page, itemid);
 }
@@ -80,8 +81,10 @@ pv_plan_freezing_page(PvPagePruneState *state)
 			continue;
 		}
 		self->errinfo.offnum = offnum;
-		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) && !PV_FREEZES_WHOLE_PAGES) ||
-			!pv_plan_freezing(state, htup, offnum, self->shared->plan.cutoffs.OldestXmin))
+		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) &&
+			 !PV_FREEZES_WHOLE_PAGES) ||
+			!pv_plan_freezing(state, htup, offnum,
+							  self->shared->plan.cutoffs.OldestXmin))
 			return false;
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
@@ -110,7 +113,8 @@ pv_plan_freezing_more(PvPagePruneState *state)
 		if (htup == NULL)
 			continue;
 		self->errinfo.offnum = offnum;
-		all_frozen &= pv_plan_freezing(state, htup, offnum, self->shared->plan.cutoffs.OldestXmin);
+		all_frozen &= pv_plan_freezing(state, htup, offnum,
+									   self->shared->plan.cutoffs.OldestXmin);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 	vis->all_frozen = vis->all_visible && all_frozen;

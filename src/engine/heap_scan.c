@@ -37,7 +37,9 @@
 /* Blocks between two updates of the progress counter */
 #define PROGRESS_EVERY_BLOCKS	32
 
-/* Blocks between two failsafe checks of a participant; core checks every 4 GB */
+/*
+ * Blocks between two failsafe checks of a participant; core checks every 4 GB
+ */
 #define FAILSAFE_EVERY_BLOCKS	1024
 
 /* State of one call of pv_scan_heap() */
@@ -88,7 +90,8 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
  * Release the page and record its free space in the free space map.
  */
 static void
-release_and_record_space(const PvParticipant *self, Buffer buf, BlockNumber blkno)
+release_and_record_space(const PvParticipant *self, Buffer buf,
+						 BlockNumber blkno)
 {
 	Size		freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 
@@ -178,7 +181,8 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
  * began.
  */
 static void
-recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno, PvPageResult *found)
+recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   PvPageResult *found)
 {
 	if (XLogNeedsFlush(found->commits_end) &&
 		BufferGetLSNAtomic(buf) < found->commits_end)
@@ -216,7 +220,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		counters->lpdead_item_pages++;
 		counters->lpdead_items += found.lpdead_items;
 		if (!found.marked_unused)
-			pv_page_mark_unused(self, buf, blkno, found.deadoffsets, found.lpdead_items);
+			pv_page_mark_unused(self, buf, blkno, found.deadoffsets,
+								found.lpdead_items);
 	}
 	if (dead_items_stay)
 		found.vis.all_visible = false;
@@ -227,7 +232,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis,
 						   dead_items_stay ? PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT);
 
-	pv_blockscan_learn(self->blockscan, PageGetHeapFreeSpace(BufferGetPage(buf)),
+	pv_blockscan_learn(self->blockscan,
+					   PageGetHeapFreeSpace(BufferGetPage(buf)),
 					   found.live_tuples + found.recently_dead_tuples);
 	if (dead_items_stay && will_vacuum_heap(self))
 		UnlockReleaseBuffer(buf);	/* the second heap pass records the space */
@@ -487,7 +493,8 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 	scan->unreported += passed;
 	if (scan->unreported >= PROGRESS_EVERY_BLOCKS)
 	{
-		pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
+		pg_atomic_fetch_add_u64(&self->shared->blocks_passed,
+								scan->unreported);
 		scan->unreported = 0;
 		if (self->tick)
 			self->tick(self);
@@ -516,7 +523,10 @@ vacuum_fsm_of_range(PvParticipant *self)
 void
 pv_scan_heap(PvParticipant *self)
 {
-	HeapScan	scan = {.self = self,.vmbuffer = InvalidBuffer};
+	HeapScan	scan = {
+		.self = self,
+		.vmbuffer = InvalidBuffer,
+	};
 	PvScanBlock block;
 	Buffer		buf;
 
@@ -549,7 +559,8 @@ pv_scan_heap(PvParticipant *self)
 	pv_blockscan_pause(self->blockscan);
 
 	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan.unreported);
-	self->counters.skippedallvis |= pv_blockscan_skippedallvis(self->blockscan);
+	self->counters.skippedallvis |=
+		pv_blockscan_skippedallvis(self->blockscan);
 	self->slot->unvisited = pv_blockscan_position(self->blockscan);
 	self->errinfo.blkno = InvalidBlockNumber;
 }

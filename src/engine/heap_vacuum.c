@@ -127,7 +127,8 @@ pv_vacuum_heap(PvParticipant *self)
 	vac->reader = pv_reader_create(self->rel, &self->ring, MAX_LOOKAHEAD,
 								   sizeof(VacuumBlock), true, next_block, vac);
 
-	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno, &vac->end))
+	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno,
+							 &vac->end))
 	{
 		int64		before = self->counters.vacuumed_pages;
 

@@ -111,7 +111,8 @@ prune_chain(PvPagePruneState *state, OffsetNumber root)
 {
 	OffsetNumber stays;
 
-	if (state->action[root] == PV_LP_STAYS || state->action[root] == PV_LP_BECOMES_DEAD)
+	if (state->action[root] == PV_LP_STAYS ||
+		state->action[root] == PV_LP_BECOMES_DEAD)
 		return true;
 	if (!follow_chain(state, root, root, &stays))
 		return false;
@@ -157,7 +158,8 @@ pv_prune_chains(PvPagePruneState *state)
 		if (ItemIdIsRedirected(itemid))
 			ordinary = prune_redirect(state, root, ItemIdGetRedirect(itemid));
 		else if (ItemIdIsNormal(itemid) &&
-				 !HeapTupleHeaderIsHeapOnly((HeapTupleHeader) PageGetItem(page, itemid)))
+				 !HeapTupleHeaderIsHeapOnly((HeapTupleHeader)
+											PageGetItem(page, itemid)))
 			ordinary = prune_chain(state, root);
 		if (!ordinary)
 			return false;
@@ -173,10 +175,12 @@ static bool
 prune_stray(PvPagePruneState *state, OffsetNumber offnum)
 {
 	Page		page = BufferGetPage(state->buf);
-	HeapTupleHeader htup = (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, offnum));
+	HeapTupleHeader htup =
+		(HeapTupleHeader) PageGetItem(page, PageGetItemId(page, offnum));
 
 	state->action[offnum] = PV_LP_BECOMES_UNUSED;
-	return HeapTupleHeaderIsHeapOnly(htup) && !HeapTupleHeaderIsHotUpdated(htup);
+	return HeapTupleHeaderIsHeapOnly(htup) &&
+		!HeapTupleHeaderIsHotUpdated(htup);
 }
 
 /*
@@ -196,7 +200,8 @@ pv_list_actions(PvPagePruneState *state)
 	for (OffsetNumber offnum = PageGetMaxOffsetNumber(page);
 		 offnum >= FirstOffsetNumber; offnum = OffsetNumberPrev(offnum))
 	{
-		if (state->action[offnum] == PV_LP_DEAD_IN_CHAIN && !prune_stray(state, offnum))
+		if (state->action[offnum] == PV_LP_DEAD_IN_CHAIN &&
+			!prune_stray(state, offnum))
 			return false;
 
 		if (state->action[offnum] == PV_LP_BECOMES_UNUSED)

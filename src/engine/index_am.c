@@ -50,7 +50,9 @@ typedef struct DeadItemCheck
  */
 #define CALLS_PER_POLL			16
 
-/* Number of probes that cost about as much as fetching a block from the store */
+/*
+ * Number of probes that cost about as much as fetching a block from the store
+ */
 #define PROBES_BEFORE_BITMAP	8
 
 static void
@@ -62,7 +64,8 @@ fetch_block(DeadItemCheck *check)
 
 	memset(check->dead, 0, sizeof(check->dead));
 	for (int i = 0; i < ndead; i++)
-		check->dead[deadoffsets[i] / 64] |= UINT64CONST(1) << deadoffsets[i] % 64;
+		check->dead[deadoffsets[i] / 64] |=
+			UINT64CONST(1) << deadoffsets[i] % 64;
 }
 
 /*
@@ -108,7 +111,8 @@ dead_item_callback(ItemPointer tid, void *state)
  * would be set unused, and used again, while index entries point to them.
  */
 static bool
-must_empty_pending_list(Relation indrel, PvPhase phase, const IndexBulkDeleteResult *istat)
+must_empty_pending_list(Relation indrel, PvPhase phase,
+						const IndexBulkDeleteResult *istat)
 {
 	return indrel->rd_indam->ambulkdelete == ginbulkdelete &&
 		(phase == PV_PHASE_INDEX || istat == NULL);
@@ -130,7 +134,8 @@ must_empty_pending_list(Relation indrel, PvPhase phase, const IndexBulkDeleteRes
  * ginbulkdelete.
  */
 static IndexBulkDeleteResult *
-empty_pending_list(const PvParticipant *self, Relation indrel, IndexBulkDeleteResult *istat)
+empty_pending_list(const PvParticipant *self, Relation indrel,
+				   IndexBulkDeleteResult *istat)
 {
 	bool		full_clean = istat == NULL && !self->shared->plan.automatic;
 	GinState	ginstate;
@@ -186,12 +191,17 @@ check_nothing_written(Relation indrel)
  * Have the access method vacuum or clean up one index.
  */
 void
-pv_index_process(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
+pv_index_process(PvParticipant *self, int i, PvPhase phase,
+				 IndexVacuumInfo *ivinfo)
 {
 	PvIndexUnit *unit = &self->units[i];
-	IndexBulkDeleteResult *istat = unit->result.istat_valid ? &unit->result.istat : NULL;
+	IndexBulkDeleteResult *istat =
+		unit->result.istat_valid ? &unit->result.istat : NULL;
 	IndexBulkDeleteResult *after;
-	DeadItemCheck check = {.self = self,.blkno = InvalidBlockNumber};
+	DeadItemCheck check = {
+		.self = self,
+		.blkno = InvalidBlockNumber,
+	};
 	bool		had_xid = TransactionIdIsValid(GetTopTransactionIdIfAny());
 
 	if (self->is_leader && self->private_istats[i] != NULL)

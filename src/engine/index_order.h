@@ -28,6 +28,7 @@ typedef struct PvUnitState
 /* There is nothing to take */
 #define PV_ORDER_NONE			(-1)
 
-extern int	pv_order_next(const PvUnitState *units, int nunits, bool is_leader);
+extern int	pv_order_next(const PvUnitState *units, int nunits,
+						  bool is_leader);
 
 #endif							/* PV_ORDER_H */

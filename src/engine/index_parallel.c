@@ -33,7 +33,8 @@
 bool
 pv_index_knows_parallel_vacuum(Relation indrel)
 {
-	return indrel->rd_indam->amparallelvacuumoptions != VACUUM_OPTION_NO_PARALLEL;
+	return indrel->rd_indam->amparallelvacuumoptions !=
+		VACUUM_OPTION_NO_PARALLEL;
 }
 
 /*
@@ -66,7 +67,8 @@ cleanup_runs_functions(Relation indrel)
 bool
 pv_index_cleanup_must_wait(Relation indrel)
 {
-	return !pv_index_knows_parallel_vacuum(indrel) || cleanup_runs_functions(indrel);
+	return !pv_index_knows_parallel_vacuum(indrel) ||
+		cleanup_runs_functions(indrel);
 }
 
 /*
@@ -75,7 +77,8 @@ pv_index_cleanup_must_wait(Relation indrel)
  * does that, as in core.
  */
 bool
-pv_index_worker_allowed(const IndexAmRoutine *amroutine, PvPhase phase, int index_scans)
+pv_index_worker_allowed(const IndexAmRoutine *amroutine, PvPhase phase,
+						int index_scans)
 {
 	uint8		options = amroutine->amparallelvacuumoptions;
 
@@ -104,7 +107,8 @@ core_would_start_workers(const PvParticipant *leader)
 		Relation	indrel = leader->indrels[i];
 		uint8		options = indrel->rd_indam->amparallelvacuumoptions;
 
-		if ((int64) RelationGetNumberOfBlocks(indrel) < min_parallel_index_scan_size)
+		if ((int64) RelationGetNumberOfBlocks(indrel) <
+			min_parallel_index_scan_size)
 			continue;
 		if (options & VACUUM_OPTION_PARALLEL_BULKDEL)
 			nbulkdel++;

@@ -81,7 +81,8 @@ pv_index_plan(PvParticipant *leader)
 {
 	Size		words = 0;
 
-	leader->index_pages = palloc(Max(leader->nindexes, 1) * sizeof(BlockNumber));
+	leader->index_pages =
+		palloc(Max(leader->nindexes, 1) * sizeof(BlockNumber));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		leader->index_pages[i] = RelationGetNumberOfBlocks(leader->indrels[i]);
@@ -162,7 +163,8 @@ visit_btree(const PvParticipant *leader, int i, PvPhase phase)
 		return false;
 	if (phase == PV_PHASE_INDEX)
 		return pv_reserve_btree();
-	return !unit->result.istat_valid && _bt_vacuum_needs_cleanup(leader->indrels[i]);
+	return !unit->result.istat_valid &&
+		_bt_vacuum_needs_cleanup(leader->indrels[i]);
 }
 
 /* Do several participants work on this index in this phase? */
@@ -217,7 +219,8 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 			unit->kind = PV_UNIT_SHARED;
 			pv_nbtree_begin(leader, i, phase);
 		}
-		else if (phase == PV_PHASE_CLEANUP && pv_index_cleanup_must_wait(leader->indrels[i]))
+		else if (phase == PV_PHASE_CLEANUP &&
+				 pv_index_cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;
 		else if (pv_index_worker_allowed(leader->indrels[i]->rd_indam, phase,
 										 leader->shared->index_scans))
@@ -256,7 +259,10 @@ pv_index_end(PvParticipant *leader)
 void
 pv_index_progress(PvParticipant *leader)
 {
-	const int	params[] = {PROGRESS_SCAN_BLOCKS_TOTAL, PROGRESS_SCAN_BLOCKS_DONE};
+	const int	params[] = {
+		PROGRESS_SCAN_BLOCKS_TOTAL,
+		PROGRESS_SCAN_BLOCKS_DONE,
+	};
 	int64		values[] = {0, 0};
 
 	for (int i = 0; i < leader->nindexes; i++)
@@ -279,14 +285,17 @@ pv_index_progress(PvParticipant *leader)
  * which only stores our counts in the index.
  */
 static bool
-process_together(PvParticipant *self, int i, PvPhase phase, IndexVacuumInfo *ivinfo)
+process_together(PvParticipant *self, int i, PvPhase phase,
+				 IndexVacuumInfo *ivinfo)
 {
 	PvIndexUnit *unit = &self->units[i];
 
 	if (!pv_nbtree_work(self, i, phase, ivinfo))
 		return false;
 	if (phase == PV_PHASE_CLEANUP)
-		pv_index_keep_result(self, i, index_vacuum_cleanup(ivinfo, &unit->result.istat));
+		pv_index_keep_result(self, i,
+							 index_vacuum_cleanup(ivinfo,
+												  &unit->result.istat));
 	return true;
 }
 
@@ -306,7 +315,8 @@ note_begin(PvIndexUnit *unit)
 	uint64		unset = 0;
 
 	if (pg_atomic_read_u64(&unit->began_at) == 0)
-		(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset, now_usecs());
+		(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset,
+											  now_usecs());
 }
 
 /* This process has completed the index. */
@@ -385,7 +395,8 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 			break;
 
 		/* Another participant may have been faster; then ask again */
-		if (!states[i].begun && !pg_atomic_test_set_flag(&self->units[i].begun))
+		if (!states[i].begun &&
+			!pg_atomic_test_set_flag(&self->units[i].begun))
 			continue;
 		do_unit(self, i, phase);
 		if (self->tick)

@@ -39,17 +39,20 @@
  * - L does not have the cycle id.  Then it was not split since the id was
  *	 registered, or it has been visited since, and that visit has removed what
  *	 there was.  Nothing was moved.
- * - L has the cycle id.  Then tuples may have moved to its right sibling R, and
- *	 from R to its right sibling in turn.  The participant that erases the id in
- *	 L notes R for a revisit before it leaves the index, with two exceptions.
- *	 Either R comes later in the same range, which is visited in order.  Or R is
- *	 not yet claimed after L has been visited; then R is visited later than L by
- *	 the participant that claims it, or it is a leftover.  If R is in a range
- *	 that was claimed, it is noted, whether it has been visited or not.
- * - A revisit goes to the right as long as it finds the cycle id.  It ends at a
- *	 page without the id.  Either the id was never there, or the participant that
- *	 erased it has noted the page to the right of that page, or knew that it
- *	 would be visited later.
+ * - L has the cycle id.  Then tuples may have moved to its right sibling R,
+ *   and
+ *	 from R to its right sibling in turn.  The participant that erases the id
+ *	 in L notes R for a revisit before it leaves the index, with two
+ *	 exceptions.  Either R comes later in the same range, which is visited in
+ *	 order.  Or R is not yet claimed after L has been visited; then R is
+ *	 visited later than L by the participant that claims it, or it is a
+ *	 leftover.  If R is in a range that was claimed, it is noted, whether it
+ *	 has been visited or not.
+ * - A revisit goes to the right as long as it finds the cycle id.  It ends at
+ *   a
+ *	 page without the id.  Either the id was never there, or the participant
+ *	 that erased it has noted the page to the right of that page, or knew that
+ *	 it would be visited later.
  *
  * A split after the visit of a page moves only tuples that were visited.
  * Leftovers come before revisits.  The length of the index is read when all
@@ -170,7 +173,8 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 	memset(&btree->counts, 0, sizeof(btree->counts));
 	pv_dispense_init(&btree->pages, BTREE_METAPAGE + 1,
 					 pv_btree_length(indrel),
-					 RANGE_MIN_PAGES, RANGE_MAX_PAGES, leader->shared->plan.nslots);
+					 RANGE_MIN_PAGES, RANGE_MAX_PAGES,
+					 leader->shared->plan.nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
 	pg_atomic_write_u32(&btree->use_count, 0);
 }

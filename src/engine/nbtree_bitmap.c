@@ -60,7 +60,8 @@ pv_btree_empty_bitmap(const PvBtreeScan *scan)
 }
 
 void
-pv_btree_note_page(const PvBtreeScan *scan, pg_atomic_uint32 *words, BlockNumber blkno)
+pv_btree_note_page(const PvBtreeScan *scan, pg_atomic_uint32 *words,
+				   BlockNumber blkno)
 {
 	BlockNumber bit = blkno % scan->btree->nbits;
 
@@ -69,7 +70,8 @@ pv_btree_note_page(const PvBtreeScan *scan, pg_atomic_uint32 *words, BlockNumber
 }
 
 void
-pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno, const PvBtreeVisit *visit)
+pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
+					   const PvBtreeVisit *visit)
 {
 	if (visit->empty)
 		pv_btree_note_page(scan, pv_btree_empty_bitmap(scan), blkno);
@@ -80,7 +82,8 @@ pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno, const PvBtree
  * position in *bit.  Returns false if there is none.
  */
 bool
-pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words, BlockNumber *bit)
+pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,
+				  BlockNumber *bit)
 {
 	for (Size w = *bit / BITS_PER_WORD; w < words_of(scan->btree->nbits); w++)
 	{

@@ -102,7 +102,8 @@ empty_page_after(PvBtreeScan *scan, BlockNumber blkno)
 		if (opaque != NULL && P_ISLEAF(opaque))
 		{
 			half_dead = P_ISHALFDEAD(opaque);
-			empty = !P_IGNORE(opaque) && !P_RIGHTMOST(opaque) && page_is_empty(buf, opaque);
+			empty = !P_IGNORE(opaque) && !P_RIGHTMOST(opaque) &&
+				page_is_empty(buf, opaque);
 			next = opaque->btpo_next;
 		}
 		_bt_relbuf(scan->indrel, buf);

@@ -48,8 +48,8 @@ pv_nbtree_list_tids(Page page, ItemPointerData *tids)
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	int			n = 0;
 
-	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page)); off <= maxoff;
-		 off = OffsetNumberNext(off))
+	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page));
+		 off <= maxoff; off = OffsetNumberNext(off))
 	{
 		ItemPointer some;
 		int			nheap = pv_nbtree_heap_tids(page, off, &some);
@@ -73,10 +73,12 @@ static BTVacuumPosting
 dead_in_posting(Page page, OffsetNumber off, const bool *dead, int nheap,
 				int ndead)
 {
-	BTVacuumPosting vacposting = palloc(offsetof(BTVacuumPostingData, deletetids) +
-										ndead * sizeof(uint16));
+	BTVacuumPosting vacposting =
+		palloc(offsetof(BTVacuumPostingData, deletetids) +
+			   ndead * sizeof(uint16));
 
-	vacposting->itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, off));
+	vacposting->itup =
+		(IndexTuple) PageGetItem(page, PageGetItemId(page, off));
 	vacposting->updatedoffset = off;
 	vacposting->ndeletedtids = 0;
 	for (int i = 0; i < nheap; i++)
@@ -92,7 +94,8 @@ dead_in_posting(Page page, OffsetNumber off, const bool *dead, int nheap,
  * The caller holds a cleanup lock.
  */
 static void
-remove_dead(const PvBtreeScan *scan, Buffer buf, OffsetNumber minoff, OffsetNumber maxoff)
+remove_dead(const PvBtreeScan *scan, Buffer buf, OffsetNumber minoff,
+			OffsetNumber maxoff)
 {
 	Page		page = BufferGetPage(buf);
 	const bool *dead = scan->dead;
@@ -112,7 +115,8 @@ remove_dead(const PvBtreeScan *scan, Buffer buf, OffsetNumber minoff, OffsetNumb
 		if (ndead == nheap)
 			deletable[ndeletable++] = off;
 		else if (ndead > 0)
-			updatable[nupdatable++] = dead_in_posting(page, off, dead, nheap, ndead);
+			updatable[nupdatable++] =
+				dead_in_posting(page, off, dead, nheap, ndead);
 		dead += nheap;
 	}
 
@@ -203,7 +207,8 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 	pv_cost_delay();
 
 	/* _bt_getbuf() would not accept a zeroed page */
-	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL, strategy);
+	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
+							 strategy);
 	lock_page(indrel, buf, opaque);
 	return buf;
 }
@@ -215,14 +220,16 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
  * Core: access/nbtree/nbtree.c, btvacuumpage.
  */
 void
-pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno, Buffer buf, PvBtreeVisit *visit)
+pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno, Buffer buf,
+					PvBtreeVisit *visit)
 {
 	BTPageOpaque opaque;
 
 	lock_page(scan->indrel, buf, &opaque);
 	visit->right = P_NONE;
 	visit->empty = false;
-	if (opaque == NULL || pv_btree_page_is_recyclable(scan->self->rel, BufferGetPage(buf)))
+	if (opaque == NULL ||
+		pv_btree_page_is_recyclable(scan->self->rel, BufferGetPage(buf)))
 	{
 		RecordFreeIndexPage(scan->indrel, blkno);
 		scan->counts.pages_deleted++;

@@ -14,7 +14,10 @@ extern Buffer pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 								  BufferAccessStrategy strategy,
 								  BTPageOpaque *opaque);
 
-/* Result of pv_nbtree_list_tids() if the page has more than MaxTIDsPerBTreePage */
+/*
+ * Result of pv_nbtree_list_tids() if the page has more than
+ * MaxTIDsPerBTreePage
+ */
 #define PV_NBTREE_TOO_MANY_TIDS	(-1)
 
 extern int	pv_nbtree_list_tids(Page page, ItemPointerData *tids);
@@ -23,7 +26,8 @@ extern int	pv_nbtree_list_tids(Page page, ItemPointerData *tids);
 static inline int
 pv_nbtree_heap_tids(Page page, OffsetNumber off, ItemPointer *tids)
 {
-	IndexTuple	itup = (IndexTuple) PageGetItem(page, PageGetItemId(page, off));
+	IndexTuple	itup =
+		(IndexTuple) PageGetItem(page, PageGetItemId(page, off));
 
 	if (BTreeTupleIsPosting(itup))
 	{

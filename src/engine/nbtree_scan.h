@@ -60,8 +60,8 @@ typedef struct PvBtreeVisit
 extern BlockNumber pv_btree_bitmap_bits(BlockNumber pages);
 extern pg_atomic_uint32 *pv_btree_revisit_bitmap(const PvBtreeScan *scan);
 extern pg_atomic_uint32 *pv_btree_empty_bitmap(const PvBtreeScan *scan);
-extern void pv_btree_note_page(const PvBtreeScan *scan, pg_atomic_uint32 *words,
-							   BlockNumber blkno);
+extern void pv_btree_note_page(const PvBtreeScan *scan,
+							   pg_atomic_uint32 *words, BlockNumber blkno);
 extern void pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
 								   const PvBtreeVisit *visit);
 extern bool pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,
@@ -69,9 +69,10 @@ extern bool pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,
 
 /* engine/nbtree_page.c */
 extern BlockNumber pv_btree_length(Relation indrel);
-extern void pv_btree_vacuum_leaf(PvBtreeScan *scan, Buffer buf, PvBtreeVisit *visit);
-extern void pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno, Buffer buf,
-								PvBtreeVisit *visit);
+extern void pv_btree_vacuum_leaf(PvBtreeScan *scan, Buffer buf,
+								 PvBtreeVisit *visit);
+extern void pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno,
+								Buffer buf, PvBtreeVisit *visit);
 
 /* engine/nbtree_delete.c */
 extern void pv_btree_finish(PvBtreeScan *scan);

@@ -48,7 +48,8 @@ tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
 		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
-	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
+	return (htup->t_infomask & mask) ==
+		(HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
 		HeapTupleHeaderGetRawXmin(htup) == check->known_visible_xmin;
 }
 
@@ -56,7 +57,8 @@ tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
  * Account for one tuple in the visibility of its page.
  */
 static void
-note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf, PageCheck *check)
+note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
+		   PageCheck *check)
 {
 	PvVisibility *vis = check->vis;
 	TransactionId oldest_xmin = self->shared->plan.cutoffs.OldestXmin;

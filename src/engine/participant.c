@@ -1,14 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * participant.c
- *	  What all participants have in common: counters, units of index work,
- *	  the
- *
- * failsafe.
+ *	  What all participants share: counters, index units, the failsafe.
  *
  * Leader and workers run this.  The failsafe flag is one atomic.  The first
- * participant that sees that the table's XIDs are dangerously old sets it.  The
- * others notice at their next page or index.
+ * participant that sees that the table's XIDs are dangerously old sets it.
+ * The others notice at their next page or index.
  *
  *-------------------------------------------------------------------------
  */
@@ -96,7 +93,8 @@ pv_units_keep(PvIndexUnit *to, PvIndexUnit *from, int nindexes)
 		to[i].pages = from[i].pages;
 		to[i].done = from[i].done;
 		to[i].result = from[i].result;
-		pv_dispense_init(&to[i].btree.pages, pg_atomic_read_u32(&btree->pages.next),
+		pv_dispense_init(&to[i].btree.pages,
+						 pg_atomic_read_u32(&btree->pages.next),
 						 pg_atomic_read_u32(&btree->pages.end), 1, 1, 1);
 		pg_atomic_init_u32(&to[i].btree.pages_done,
 						   pg_atomic_read_u32(&btree->pages_done));

@@ -4,9 +4,9 @@
  *	  What the participants of one vacuum share, and what each has for
  *	  itself.
  *
- * PvShared is the vacuum.  It is in dynamic shared memory if there are workers,
- * and otherwise in the leader's memory.  PvParticipant is one process's view of
- * it, the same for leader and workers.
+ * PvShared is the vacuum.  It is in dynamic shared memory if there are
+ * workers, and otherwise in the leader's memory.  PvParticipant is one
+ * process's view of it, the same for leader and workers.
  *
  *-------------------------------------------------------------------------
  */
@@ -170,8 +170,8 @@ typedef struct PvVacuumPlan
 } PvVacuumPlan;
 
 /*
- * A vacuum in progress.  The plan and leader_identity are set before launch and
- * are read-only from then on.
+ * A vacuum in progress.  The plan and leader_identity are set before launch
+ * and are read-only from then on.
  */
 typedef struct PvShared
 {

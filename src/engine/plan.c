@@ -73,10 +73,12 @@ plan_skipping(PvVacuum *vac)
 	if (skipping->rule == PV_SKIP_ADAPTIVE && rel_pages <= CORES_RULE_PAGES)
 		skipping->rule = PV_SKIP_AS_CORE;
 	if ((vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING) ||
-		(skipping->rule == PV_SKIP_AS_CORE && rel_pages < PV_CORE_SKIP_THRESHOLD))
+		(skipping->rule == PV_SKIP_AS_CORE &&
+		 rel_pages < PV_CORE_SKIP_THRESHOLD))
 		return;
 
-	pv_map_count(vac->rel, rel_pages, &vac->allvisible_before, &vac->allfrozen_before);
+	pv_map_count(vac->rel, rel_pages, &vac->allvisible_before,
+				 &vac->allfrozen_before);
 	unfrozen = vac->allvisible_before - vac->allfrozen_before;
 
 	skipping->all_frozen = true;
@@ -91,8 +93,10 @@ plan_skipping(PvVacuum *vac)
 	 * page by page
 	 */
 	pv_sample_plan(&skipping->sample, pv_guc_sample_pages, rel_pages,
-				   skipping->all_visible ? vac->allvisible_before : vac->allfrozen_before);
-	if (skipping->sample.every[PV_SAMPLE_SMALL] == 1 && skipping->rule == PV_SKIP_ADAPTIVE)
+				   skipping->all_visible ? vac->allvisible_before :
+				   vac->allfrozen_before);
+	if (skipping->sample.every[PV_SAMPLE_SMALL] == 1 &&
+		skipping->rule == PV_SKIP_ADAPTIVE)
 		skipping->rule = PV_SKIP_AS_CORE;
 	if (skipping->all_visible)
 		pv_eager_plan(&vac->plan.eager, &vac->plan.cutoffs,
@@ -123,7 +127,7 @@ pv_plan_vacuum(PvVacuum *vac)
 	vac->do_index_cleanup = vac->do_index_vacuuming;
 	vac->consider_bypass = params->index_cleanup == VACOPTVALUE_AUTO;
 
-	/* this saves a scan of pg_index; nobody can add an index now */
+	/* this saves a scan of pg_index; no other session can add an index now */
 	if (vac->rel->rd_rel->relhasindex)
 		vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
 						 &vac->leader.indrels);
@@ -134,7 +138,7 @@ pv_plan_vacuum(PvVacuum *vac)
 /*
  * The number of pages that this vacuum has to read.  The visibility map gives
  * the number for the heap.  The pages of B-trees are added if the statistics
- * show so many dead tuples that there will be an index scan.
+ * show enough dead tuples that there will be an index scan.
  */
 static uint64
 pages_of_work(const PvVacuum *vac)
@@ -148,8 +152,9 @@ pages_of_work(const PvVacuum *vac)
 		vac->allfrozen_before;
 
 	if (!vac->do_index_vacuuming ||
-		!pv_fetch_counts(vac->rel->rd_rel->relisshared, RelationGetRelid(vac->rel),
-						 &dead, &inserted, &modified) ||
+		!pv_fetch_counts(vac->rel->rd_rel->relisshared,
+						 RelationGetRelid(vac->rel), &dead, &inserted,
+						 &modified) ||
 		dead <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
 		return pages;
 
@@ -173,8 +178,10 @@ pages_of_work(const PvVacuum *vac)
 static uint64
 min_parallel_pages(void)
 {
-	if (pv_is_automatic() && pv_guc_min_parallel_pages < PV_DEFAULT_MIN_PARALLEL_PAGES &&
-		pv_find_setting("parvacuum.min_parallel_pages")->source >= PGC_S_DATABASE)
+	if (pv_is_automatic() &&
+		pv_guc_min_parallel_pages < PV_DEFAULT_MIN_PARALLEL_PAGES &&
+		pv_find_setting("parvacuum.min_parallel_pages")->source >=
+		PGC_S_DATABASE)
 		return PV_DEFAULT_MIN_PARALLEL_PAGES;
 	return pv_guc_min_parallel_pages;
 }
@@ -217,7 +224,8 @@ static int
 plan_workers(PvVacuum *vac)
 {
 	int			named = vac->params->nworkers;
-	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+	int			cap = Min(max_parallel_maintenance_workers,
+						  pv_guc_max_workers);
 	int			nworkers;
 	const char *indname;
 
@@ -251,7 +259,8 @@ plan_workers(PvVacuum *vac)
 				(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
 						RelationGetRelationName(vac->rel), named, cap),
 				 errdetail("max_parallel_maintenance_workers is %d, parvacuum.max_workers is %d.",
-						   max_parallel_maintenance_workers, pv_guc_max_workers)));
+						   max_parallel_maintenance_workers,
+						   pv_guc_max_workers)));
 	return cap;
 }
 
@@ -269,8 +278,8 @@ pv_vacuum_work_mem(void)
 /*
  * The memory that the store of dead items may use, in bytes.
  *
- * The setting parvacuum.store_limit reduces it for tests.  Each item counts six
- * bytes then, because the store is too compact for a small table to need a
+ * The setting parvacuum.store_limit reduces it for tests.  Each item counts
+ * six bytes then, because the store is too compact for a small table to need a
  * second index scan otherwise.
  */
 Size
@@ -297,8 +306,9 @@ pv_plan_store_reserve(const PvVacuum *vac, Size limit)
 				modified;
 	Size		reserve;
 
-	if (pv_fetch_counts(vac->rel->rd_rel->relisshared, RelationGetRelid(vac->rel),
-						&dead, &inserted, &modified))
+	if (pv_fetch_counts(vac->rel->rd_rel->relisshared,
+						RelationGetRelid(vac->rel), &dead, &inserted,
+						&modified))
 		blocks = Min(blocks, (uint64) dead);
 	reserve = Max(blocks * STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
 	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
@@ -328,12 +338,15 @@ worker_work_mem(const PvVacuum *vac, int nworkers)
 static void
 plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 {
-	int			ring_kb = pv_ring_plan(bstrategy, vac->options->buffer_usage_limit,
+	int			ring_kb = pv_ring_plan(bstrategy,
+									   vac->options->buffer_usage_limit,
 									   participants);
 
 	/* A small ring is cheaper to create and sufficient for a small table */
-	if (vac->plan.nindexes == 0 && vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
-		ring_kb = Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
+	if (vac->plan.nindexes == 0 &&
+		vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
+		ring_kb =
+			Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
 	vac->plan.ring_kb = ring_kb;
 }
 

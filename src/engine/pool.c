@@ -144,9 +144,11 @@ create_local(PvPool *pool, const PvVacuumPlan *plan, Size store_limit)
 	init_slots(leader->slot, &leader->shared->plan);
 	leader->units = palloc(Max(nindexes, 1) * sizeof(PvIndexUnit));
 	pv_units_init(leader->units, nindexes);
-	leader->bitmaps = palloc_extended(Max(plan->bitmap_words, 1) * sizeof(pg_atomic_uint32),
+	leader->bitmaps = palloc_extended(Max(plan->bitmap_words, 1) *
+									  sizeof(pg_atomic_uint32),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	init_eager(leader, palloc(Max(plan->eager.nregions, 1) * sizeof(pg_atomic_uint32)));
+	init_eager(leader, palloc(Max(plan->eager.nregions, 1) *
+							  sizeof(pg_atomic_uint32)));
 	if (nindexes > 0)
 		leader->store = pv_deadtids_create_local(plan->rel_pages, store_limit);
 }
@@ -178,7 +180,8 @@ estimate_part(ParallelContext *pcxt, Size size)
 static const char *
 activity_text(void)
 {
-	return debug_query_string ? debug_query_string : MyBEEntry->st_activity_raw;
+	return debug_query_string ? debug_query_string :
+		MyBEEntry->st_activity_raw;
 }
 
 /*
@@ -201,22 +204,26 @@ fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 								  mul_size(sizeof(PvIndexUnit), nindexes));
 	pv_units_init(leader->units, nindexes);
 	leader->bitmaps = allocate_part(pcxt, PV_KEY_BITMAPS,
-									mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
+									mul_size(sizeof(pg_atomic_uint32),
+											 plan->bitmap_words));
 	init_eager(leader, allocate_part(pcxt, PV_KEY_REGIONS,
-									 mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions)));
+									 mul_size(sizeof(pg_atomic_uint32),
+											  plan->eager.nregions)));
 	if (nindexes > 0)
 	{
 		/* Not zeroed, because it may be large and most of it is used later */
-		void	   *store = shm_toc_allocate(pcxt->toc,
-											 pv_deadtids_shared_size(plan->rel_pages,
-																	 store_reserve));
+		Size		size = pv_deadtids_shared_size(plan->rel_pages,
+												   store_reserve);
+		void	   *store = shm_toc_allocate(pcxt->toc, size);
 
 		shm_toc_insert(pcxt->toc, PV_KEY_STORE, store);
 		leader->store = pv_deadtids_create_shared(store, pcxt->seg,
 												  plan->rel_pages,
 												  store_reserve, store_limit);
 	}
-	memcpy(allocate_part(pcxt, debug_query_string ? PV_KEY_STATEMENT : PV_KEY_ACTIVITY,
+	memcpy(allocate_part(pcxt,
+						 debug_query_string ? PV_KEY_STATEMENT :
+						 PV_KEY_ACTIVITY,
 						 text_size),
 		   activity_text(), text_size);
 }
@@ -286,10 +293,13 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 	estimate_part(pcxt, sizeof(PvShared));
 	estimate_part(pcxt, mul_size(sizeof(PvSlot), plan->nslots));
 	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
-	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32), plan->bitmap_words));
-	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32), plan->eager.nregions));
+	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32),
+								 plan->bitmap_words));
+	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32),
+								 plan->eager.nregions));
 	if (plan->nindexes > 0)
-		estimate_part(pcxt, pv_deadtids_shared_size(plan->rel_pages, store_reserve));
+		estimate_part(pcxt,
+					  pv_deadtids_shared_size(plan->rel_pages, store_reserve));
 	estimate_part(pcxt, text_size);
 	if (!pv_dsm_has_room(shm_toc_estimate(&pcxt->estimator)))
 		warn_of_no_room(pool);
@@ -473,7 +483,10 @@ keep_shared(PvShared *to, PvShared *from)
 	to->reltuples = from->reltuples;
 	to->estimated_count = from->estimated_count;
 	pg_atomic_init_u32(&to->failsafe, pg_atomic_read_u32(&from->failsafe));
-	pg_atomic_init_u32(&to->indexes_done, pg_atomic_read_u32(&from->indexes_done));
+	pg_atomic_init_u32(&to->eager_successes_left,
+					   pg_atomic_read_u32(&from->eager_successes_left));
+	pg_atomic_init_u32(&to->indexes_done,
+					   pg_atomic_read_u32(&from->indexes_done));
 	pv_cost_keep(&to->cost, &from->cost);
 }
 
@@ -530,11 +543,12 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	self->eager.successes_left = &self->shared->eager_successes_left;
 	self->eager.failures_left = shm_toc_lookup(toc, PV_KEY_REGIONS, false);
 	if (self->shared->plan.nindexes > 0)
-		self->store = pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false),
-										 seg);
+		self->store =
+			pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false), seg);
 
 	debug_query_string = shm_toc_lookup(toc, PV_KEY_STATEMENT, true);
-	pgstat_report_activity(STATE_RUNNING, debug_query_string ? debug_query_string :
+	pgstat_report_activity(STATE_RUNNING,
+						   debug_query_string ? debug_query_string :
 						   shm_toc_lookup(toc, PV_KEY_ACTIVITY, true));
 }
 

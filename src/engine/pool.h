@@ -37,7 +37,8 @@ extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
 extern void pv_pool_check_attached(PvPool *pool);
 extern void pv_pool_end(PvPool *pool);
 
-extern void pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc);
+extern void pv_pool_attach(PvParticipant *self, dsm_segment *seg,
+						   shm_toc *toc);
 extern void pv_pool_detach(PvParticipant *self);
 extern void pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work);
 

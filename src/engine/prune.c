@@ -85,6 +85,7 @@ static void
 note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	PvVisibility *vis = &state->result->vis;
+	const PvCutoffs *cutoffs = &state->self->shared->plan.cutoffs;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
 	if (!HeapTupleHeaderXminCommitted(htup) && inserter_is_past(state, xmin))
@@ -182,7 +183,8 @@ tuple_is_in_chain(HeapTupleHeader htup)
  * Account for a dead tuple whose XIDs are already in the conflict horizon.
  */
 static inline void
-note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup, OffsetNumber offnum)
+note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup,
+				OffsetNumber offnum)
 {
 	state->ndead_tuples++;
 	if (likely(!tuple_is_in_chain(htup)))
@@ -237,10 +239,12 @@ tuple_status(const PvPagePruneState *state, HeapTuple tuple)
 {
 	PvParticipant *self = state->self;
 	TransactionId dead_after;
-	HTSV_Result action = HeapTupleSatisfiesVacuumHorizon(tuple, state->buf, &dead_after);
+	HTSV_Result action =
+		HeapTupleSatisfiesVacuumHorizon(tuple, state->buf, &dead_after);
 
 	if (action == HEAPTUPLE_RECENTLY_DEAD &&
-		(TransactionIdPrecedes(dead_after, self->shared->plan.cutoffs.OldestXmin) ||
+		(TransactionIdPrecedes(dead_after,
+							   self->shared->plan.cutoffs.OldestXmin) ||
 		 (!state->core_pruned &&
 		  pv_xid_is_removable(self->vistest, dead_after, true))))
 		return HEAPTUPLE_DEAD;
@@ -303,7 +307,8 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 	}
 
 	result->hastup = true;
-	if (!pv_plan_freezing(state, htup, offnum, state->self->shared->plan.cutoffs.FreezeLimit))
+	if (!pv_plan_freezing(state, htup, offnum,
+						  state->self->shared->plan.cutoffs.FreezeLimit))
 		result->vis.all_frozen = false;
 }
 
@@ -322,7 +327,8 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 	result->vis.conflict_horizon = InvalidTransactionId;
 	result->deadoffsets = result->room + lengthof(result->room);
 
-	memset(state->action, PV_LP_STAYS, (maxoff + 1) * sizeof(state->action[0]));
+	memset(state->action, PV_LP_STAYS,
+		   (maxoff + 1) * sizeof(state->action[0]));
 	state->dead_in_chain = false;
 	state->ndead_tuples = 0;
 	state->hinted = false;
@@ -396,10 +402,12 @@ plan_pruning(PvPagePruneState *state)
 	PvPageResult *result = state->result;
 
 	classify_tuples(state);
-	if (state->dead_in_chain && (!pv_prune_chains(state) || !pv_list_actions(state)))
+	if (state->dead_in_chain &&
+		(!pv_prune_chains(state) || !pv_list_actions(state)))
 		return false;
 	state->plan.ndead = state->room + lengthof(state->room) - state->plan.dead;
-	result->lpdead_items = result->room + lengthof(result->room) - result->deadoffsets;
+	result->lpdead_items = result->room + lengthof(result->room) -
+		result->deadoffsets;
 	return true;
 }
 
@@ -471,7 +479,8 @@ consider_freezing_more(PvPagePruneState *state)
 
 	if (may_become_all_frozen(state))
 	{
-		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) || pv_plan_freezing_page(state))
+		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) ||
+			pv_plan_freezing_page(state))
 			return;
 		plan_page(state);
 	}

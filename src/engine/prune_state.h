@@ -111,7 +111,8 @@ pv_tuple_is_plainly_live(HeapTupleHeader htup)
 	const uint16 mask = HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID |
 		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
-	return (htup->t_infomask & mask) == (HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
+	return (htup->t_infomask & mask) ==
+		(HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
 		HeapTupleHeaderGetRawXmax(htup) == InvalidTransactionId;
 }
 
@@ -141,8 +142,8 @@ pv_forget_freezing(PvPagePruneState *state)
  * false if something in the tuple remains unfrozen.
  */
 static inline bool
-pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup, OffsetNumber offnum,
-				 TransactionId cutoff)
+pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup,
+				 OffsetNumber offnum, TransactionId cutoff)
 {
 	PvFreezePlan *plan = &state->frozen[state->nfrozen];
 	bool		totally_frozen;
@@ -165,7 +166,8 @@ pv_page_hints_change(const PvPagePruneState *state)
 {
 	Page		page = BufferGetPage(state->buf);
 
-	return ((PageHeader) page)->pd_prune_xid != state->prune_xid || PageIsFull(page);
+	return ((PageHeader) page)->pd_prune_xid != state->prune_xid ||
+		PageIsFull(page);
 }
 
 /*

@@ -160,7 +160,8 @@ begin_stream(PvReader *reader)
 	reader->in_ring = strategy != NULL;
 	reader->stream =
 		read_stream_begin_relation(READ_STREAM_MAINTENANCE |
-								   (reader->batches ? PV_READ_STREAM_BATCHES : 0),
+								   (reader->batches ?
+									PV_READ_STREAM_BATCHES : 0),
 								   strategy, reader->rel, MAIN_FORKNUM,
 								   next_of_stream, reader, reader->about_size);
 }
@@ -179,7 +180,8 @@ begin(PvReader *reader, int max_distance)
 static void
 replace_stream(PvReader *reader)
 {
-	MemoryContext oldcontext = MemoryContextSwitchTo(GetMemoryChunkContext(reader));
+	MemoryContext oldcontext =
+		MemoryContextSwitchTo(GetMemoryChunkContext(reader));
 
 	read_stream_end(reader->stream);
 	begin_stream(reader);
@@ -252,8 +254,10 @@ fill_window(PvReader *reader)
 {
 	while (!reader->ended && reader->nqueued < reader->ahead.distance)
 	{
-		int			place = (reader->head + reader->nqueued) % reader->capacity;
-		BlockNumber blkno = reader->next_block(reader->arg, about_of(reader, place));
+		int			place = (reader->head + reader->nqueued) %
+			reader->capacity;
+		BlockNumber blkno =
+			reader->next_block(reader->arg, about_of(reader, place));
 
 		if (blkno == InvalidBlockNumber)
 			reader->ended = true;

@@ -27,8 +27,10 @@ typedef struct PvLookahead
 	int			run;			/* consecutive blocks up to it */
 } PvLookahead;
 
-extern void pv_lookahead_init(PvLookahead *ahead, Relation rel, int max_distance);
-extern void pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno);
+extern void pv_lookahead_init(PvLookahead *ahead, Relation rel,
+							  int max_distance);
+extern void pv_lookahead_block(PvLookahead *ahead, Relation rel,
+							   BlockNumber blkno);
 
 /*
  * Callback that returns the next block, or InvalidBlockNumber if there is

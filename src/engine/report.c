@@ -159,7 +159,8 @@ append_map(StringInfo buf, const PvReportDetails *details)
 {
 	appendStringInfo(buf, "visibility map: %u pages set all-visible, %u pages set all-frozen (%u were all-visible)\n",
 					 details->new_visible_pages,
-					 details->new_visible_frozen_pages + details->new_frozen_pages,
+					 details->new_visible_frozen_pages +
+					 details->new_frozen_pages,
 					 details->new_frozen_pages);
 }
 
@@ -195,11 +196,13 @@ append_heap(StringInfo buf, const PvResult *result,
 	if (TransactionIdIsValid(details->new_relfrozenxid))
 		appendStringInfo(buf, "new relfrozenxid: %u, which is %d XIDs ahead of previous value\n",
 						 details->new_relfrozenxid,
-						 (int32) (details->new_relfrozenxid - details->old_relfrozenxid));
+						 (int32) (details->new_relfrozenxid -
+								  details->old_relfrozenxid));
 	if (MultiXactIdIsValid(details->new_relminmxid))
 		appendStringInfo(buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
 						 details->new_relminmxid,
-						 (int32) (details->new_relminmxid - details->old_relminmxid));
+						 (int32) (details->new_relminmxid -
+								  details->old_relminmxid));
 	if (PV_REPORTS_FROZEN)
 		append_frozen(buf, result, details);
 	if (PV_REPORTS_MAP)
@@ -311,11 +314,13 @@ append_index(StringInfo buf, const PvReportDetails *details, int i)
 	const PvBtreeTail *tail = &details->tails[i];
 
 	appendStringInfo(buf, "index \"%s\": %.0f entries removed, %u pages, took %.3f ms",
-					 details->indnames[i], istat->tuples_removed, istat->num_pages,
+					 details->indnames[i], istat->tuples_removed,
+					 istat->num_pages,
 					 details->indusecs[i] / 1000.0);
 	if (tail->finished)
 		appendStringInfo(buf, ", vacuumed by several processes, the last %.3f ms by one of them, pages visited again after splits: %lld",
-						 tail->alone_usecs / 1000.0, (long long) tail->revisits);
+						 tail->alone_usecs / 1000.0,
+						 (long long) tail->revisits);
 	appendStringInfoChar(buf, '\n');
 }
 

@@ -65,7 +65,9 @@ pv_reserve_shmem_size(void)
 	return MAXALIGN(sizeof(ReservedShared));
 }
 
-/* Find the counters or initialize them.  The caller holds AddinShmemInitLock. */
+/*
+ * Find the counters or initialize them.  The caller holds AddinShmemInitLock.
+ */
 void
 pv_reserve_shmem_startup(void)
 {

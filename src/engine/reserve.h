@@ -23,7 +23,9 @@ extern void pv_reserve_shmem_startup(void);
 extern int	pv_reserve_workers(int wanted);
 extern void pv_release_workers(int n);
 
-/* Entry for a B-tree that is being vacuumed, until the end of the transaction */
+/*
+ * Entry for a B-tree that is being vacuumed, until the end of the transaction
+ */
 extern bool pv_reserve_btree(void);
 extern void pv_release_btrees(void);
 

@@ -29,8 +29,8 @@ typedef enum PvPhase
 
 /*
  * What one vacuum of one heap relation did.  pv_vacuum_rel() fills it in,
- * parvacuum_run() returns it as a row, and VERBOSE shows it as text.  Block and
- * tuple counts are plain numbers, times are microseconds, memory is bytes.
+ * parvacuum_run() returns it as a row, and VERBOSE shows it as text.  Block
+ * and tuple counts are plain numbers, times are microseconds, memory is bytes.
  */
 typedef struct PvResult
 {

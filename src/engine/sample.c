@@ -90,7 +90,8 @@
 
 /* Bytes of a unit of space in the free space map, and of the smallest tuple */
 #define BYTES_PER_SPACE			((double) BLCKSZ / 256)
-#define BYTES_PER_TUPLE			(MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData))
+#define BYTES_PER_TUPLE \
+	(MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData))
 
 /* Levels of the free space map */
 #define MAP_LEVELS				((SlotsPerFSMPage >= 1626) ? 3 : 4)
@@ -145,7 +146,8 @@ pv_sample_plan(PvSamplePlan *plan, BlockNumber pages, BlockNumber rel_pages,
 	if (pages == 0 || skippable == 0)
 		return;
 	plan->every[PV_SAMPLE_LARGE] = one_in(skippable, Max(large, cheap));
-	plan->every[PV_SAMPLE_SMALL] = one_in(skippable, Max(large * SMALL_PART, cheap));
+	plan->every[PV_SAMPLE_SMALL] =
+		one_in(skippable, Max(large * SMALL_PART, cheap));
 	plan->seed = pg_prng_uint64(&pg_global_prng_state);
 }
 
@@ -180,7 +182,9 @@ pv_sampler_wants(PvSampler *sampler, BlockNumber blkno)
 	{
 		sampler->group = blkno / every;
 		sampler->wanted = sampler->group * every +
-			hash_bytes_uint32_extended((uint32) sampler->group, sampler->plan->seed) % every;
+			hash_bytes_uint32_extended((uint32) sampler->group,
+									   sampler->plan->seed) %
+			every;
 	}
 	return blkno == sampler->wanted;
 }
@@ -224,7 +228,8 @@ enter_leaf(PvSampler *sampler, uint32 leaf)
 
 	pv_sampler_pause(sampler);
 	sampler->leaf = leaf;
-	if (!smgrexists(reln, FSM_FORKNUM) || blkno >= smgrnblocks(reln, FSM_FORKNUM))
+	if (!smgrexists(reln, FSM_FORKNUM) ||
+		blkno >= smgrnblocks(reln, FSM_FORKNUM))
 		return;
 	sampler->leafbuf = ReadBufferExtended(sampler->rel, FSM_FORKNUM, blkno,
 										  RBM_ZERO_ON_ERROR, NULL);
@@ -244,7 +249,8 @@ pv_sampler_space(PvSampler *sampler, BlockNumber blkno)
 		enter_leaf(sampler, leaf);
 	if (!BufferIsValid(sampler->leafbuf))
 		return 0;
-	return fsm_get_avail(BufferGetPage(sampler->leafbuf), blkno % SlotsPerFSMPage);
+	return fsm_get_avail(BufferGetPage(sampler->leafbuf),
+						 blkno % SlotsPerFSMPage);
 }
 
 /*
@@ -280,8 +286,11 @@ fit_line(const PvPageSums *sums, double *slope)
 
 	*slope = 0;
 	if (space_variance > 0)
-		*slope = Min(Max(covariance / space_variance, -BYTES_PER_SPACE / BYTES_PER_TUPLE), 0);
-	return tuple_variance - 2 * *slope * covariance + *slope * *slope * space_variance;
+		*slope = Min(Max(covariance / space_variance,
+						 -BYTES_PER_SPACE / BYTES_PER_TUPLE),
+					 0);
+	return tuple_variance - 2 * *slope * covariance +
+		*slope * *slope * space_variance;
 }
 
 /*
@@ -292,7 +301,8 @@ are_close_to_line(const PvPageSums *sums)
 {
 	double		slope;
 	double		deviation = sqrt(Max(fit_line(sums, &slope), 0));
-	double		on_full_page = (sums->tuples - slope * sums->space) / sums->pages;
+	double		on_full_page = (sums->tuples - slope * sums->space) /
+		sums->pages;
 
 	return deviation <= SAME_SIZE * on_full_page;
 }
@@ -313,7 +323,8 @@ pv_sampler_learn(PvSampler *sampler, Size space, int tuples)
 	pv_sample_add_page(&sampler->seen, (uint8) (space * 256 / BLCKSZ), tuples);
 	if (sampler->seen.pages % LEARN_EVERY != 0)
 		return;
-	size = are_close_to_line(&sampler->seen) ? PV_SAMPLE_SMALL : PV_SAMPLE_LARGE;
+	size = are_close_to_line(&sampler->seen) ? PV_SAMPLE_SMALL :
+		PV_SAMPLE_LARGE;
 	if (size != sampler->size)
 		sampler->group = NO_GROUP;
 	sampler->size = size;
@@ -379,7 +390,8 @@ estimate(const PvPageSums *sample, BlockNumber pages, int64 space)
 	double		on_a_page;
 
 	(void) fit_line(sample, &slope);
-	on_a_page = sample->tuples / n + slope * ((double) space / pages - sample->space / n);
+	on_a_page = sample->tuples / n +
+		slope * ((double) space / pages - sample->space / n);
 	return Min(Max(on_a_page, 0), MaxHeapTuplesPerPage) * pages;
 }
 
@@ -399,11 +411,13 @@ pv_sample_estimate(const PvSample *sample, BlockNumber *pages, double *tuples)
 	for (int size = 0; size < PV_SAMPLE_SIZES; size++)
 	{
 		BlockNumber skipped = sample->skipped.pages[size];
-		int			by = visited[size].pages > 0 ? size : PV_SAMPLE_SIZES - 1 - size;
+		int			by = visited[size].pages > 0 ? size :
+			PV_SAMPLE_SIZES - 1 - size;
 
 		*pages += skipped;
 		if (visited[by].pages > 0 && skipped > 0)
-			*tuples += estimate(&visited[by], skipped, sample->skipped.space[size]);
+			*tuples +=
+				estimate(&visited[by], skipped, sample->skipped.space[size]);
 	}
 	*tuples = rint(*tuples);
 	return visited[PV_SAMPLE_LARGE].pages + visited[PV_SAMPLE_SMALL].pages > 0;

@@ -72,7 +72,8 @@ extern void pv_sampler_learn(PvSampler *sampler, Size space, int tuples);
 extern void pv_sampler_pause(PvSampler *sampler);
 
 extern void pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples);
-extern void pv_sample_add_skipped(PvSkippedPages *sum, const PvSkippedPages *part);
+extern void pv_sample_add_skipped(PvSkippedPages *sum,
+								  const PvSkippedPages *part);
 extern void pv_sample_add(PvSample *sum, const PvSample *part);
 extern bool pv_sample_estimate(const PvSample *sample, BlockNumber *pages,
 							   double *tuples);

@@ -159,7 +159,8 @@ sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
 	begin_range_snapshot(sweep);
 	for (BlockNumber blkno = start; blkno < end; blkno++)
 	{
-		for (; asked < end && asked < blkno + sweep->index_ahead.distance; asked++)
+		for (; asked < end && asked < blkno + sweep->index_ahead.distance;
+			 asked++)
 			pv_lookahead_block(&sweep->index_ahead, sweep->indrel, asked);
 		pv_sweep_page(sweep, blkno);
 		sleep_off_cost(sweep);
@@ -200,7 +201,8 @@ limit_pins(PvSweep *sweep, int ring_kb)
 {
 	int			ring_blocks = ring_kb / (BLCKSZ / 1024);
 
-	sweep->max_pinned = Max(1, Min(PV_SWEEP_PAGES_PER_HOLD, NBuffers / MaxBackends));
+	sweep->max_pinned =
+		Max(1, Min(PV_SWEEP_PAGES_PER_HOLD, NBuffers / MaxBackends));
 	sweep->max_reads = ring_kb == 0 ? PG_INT64_MAX : Max(1, ring_blocks / 2);
 }
 
@@ -416,7 +418,8 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
 		return 0;
 	if (wanted < 0)
 		wanted = pv_workers_for_pages(pages, min_parallel_index_scan_size);
-	return Min(wanted, Min(max_parallel_maintenance_workers, pv_guc_max_workers));
+	return Min(wanted,
+			   Min(max_parallel_maintenance_workers, pv_guc_max_workers));
 }
 
 /*
@@ -433,8 +436,8 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 	PG_TRY();
 	{
 		if (nworkers > 0)
-			sweep_parallel(heaprel, indrel, pages, nworkers, buffer_usage_limit,
-						   result);
+			sweep_parallel(heaprel, indrel, pages, nworkers,
+						   buffer_usage_limit, result);
 		else
 			sweep_alone(heaprel, indrel, pages, buffer_usage_limit, result);
 	}
@@ -468,11 +471,13 @@ pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,
 	check_index(heaprel, indrel);
 	if (indrel->rd_rel->relam == BTREE_AM_OID)
 	{
-		sweep_btree(heaprel, indrel, pages, plan_workers(indrel, pages, nworkers),
-					buffer_usage_limit, result);
+		sweep_btree(heaprel, indrel, pages,
+					plan_workers(indrel, pages, nworkers), buffer_usage_limit,
+					result);
 		ereport(DEBUG1,
 				(errmsg_internal("sweep of index \"%s\": deleted under " INT64_FORMAT " write locks of leaf pages, at most %d heap pages under one lock, " INT64_FORMAT " reads under all of them, slept " INT64_FORMAT " us",
-								 RelationGetRelationName(indrel), result->holds,
+								 RelationGetRelationName(indrel),
+								 result->holds,
 								 result->pages_per_hold, result->hold_reads,
 								 result->usecs_slept)));
 	}

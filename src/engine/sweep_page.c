@@ -8,7 +8,7 @@
  *
  *	 index page    share lock, pin       copy the heap TIDs
  *	               pin                   drop those on all-visible heap pages
- *	 heap pages    share lock, each      which of the others are dead to everybody?
+ *	 heap pages    share lock, each      which of the others are dead to all?
  *	 index page    write lock, pin       delete those that are still there
  *	 none                                sleep according to vacuum_cost_delay
  *
@@ -26,12 +26,12 @@
  * than the ring.
  *
  * Why may an index tuple be deleted some time after its heap tuple was found
- * dead?  The heap tuple stays dead to everybody, unless its TID is given to
- * another row.  For that VACUUM must have removed all index tuples with this
- * TID.  To remove any from this page it needs a cleanup lock, which it cannot
- * get while we have a pin.  So if there is an index tuple with this TID on the
- * page, it is the one that we saw.  It may have gone, by a split or by an
- * insert's own deletion; then it is not found again.
+ * dead?  The heap tuple stays dead to all snapshots, unless its TID is given
+ * to another row.  For that VACUUM must have removed all index tuples with
+ * this TID.  To remove any from this page it needs a cleanup lock, which it
+ * cannot get while we have a pin.  So if there is an index tuple with this TID
+ * on the page, it is the one that we saw.  It may have gone, by a split or by
+ * an insert's own deletion; then it is not found again.
  *
  * Locks: as listed, and never two at a time except inside core's deletion,
  * which an insert calls in the same way.
@@ -64,7 +64,8 @@ is_live_leaf(Page page)
 {
 	BTPageOpaque opaque = BTPageGetOpaque(page);
 
-	return P_ISLEAF(opaque) && !P_IGNORE(opaque) && !P_INCOMPLETE_SPLIT(opaque) &&
+	return P_ISLEAF(opaque) && !P_IGNORE(opaque) &&
+		!P_INCOMPLETE_SPLIT(opaque) &&
 		P_FIRSTDATAKEY(opaque) <= PageGetMaxOffsetNumber(page);
 }
 
@@ -91,7 +92,8 @@ blocks_read(void)
 static int64
 blocks_accessed(void)
 {
-	return pgBufferUsage.shared_blks_hit + pgBufferUsage.local_blks_hit + blocks_read();
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.local_blks_hit +
+		blocks_read();
 }
 
 static int
@@ -117,7 +119,8 @@ keep_doubtful(PvSweep *sweep)
 		if (ItemPointerGetBlockNumber(&sweep->tids[i]) != blkno)
 		{
 			blkno = ItemPointerGetBlockNumber(&sweep->tids[i]);
-			all_visible = VM_ALL_VISIBLE(sweep->heaprel, blkno, &sweep->vmbuffer);
+			all_visible =
+				VM_ALL_VISIBLE(sweep->heaprel, blkno, &sweep->vmbuffer);
 			if (!all_visible)
 				pv_lookahead_block(&sweep->heap_ahead, sweep->heaprel, blkno);
 		}
@@ -128,7 +131,7 @@ keep_doubtful(PvSweep *sweep)
 }
 
 /*
- * Is the row at this TID dead to everybody, in all its HOT versions?  The
+ * Is the row at this TID dead to all snapshots, in all its HOT versions?  The
  * caller holds a lock on its page.
  */
 static bool
@@ -139,9 +142,10 @@ is_dead(const PvSweep *sweep, Buffer buf, ItemPointer tid)
 	ItemPointerData at = *tid;
 
 	InitNonVacuumableSnapshot(nonvacuumable, sweep->vistest);
-	return ItemPointerGetOffsetNumber(tid) <= PageGetMaxOffsetNumber(BufferGetPage(buf)) &&
-		!heap_hot_search_buffer(&at, sweep->heaprel, buf, &nonvacuumable, &tuple,
-								NULL, true);
+	return ItemPointerGetOffsetNumber(tid) <=
+		PageGetMaxOffsetNumber(BufferGetPage(buf)) &&
+		!heap_hot_search_buffer(&at, sweep->heaprel, buf, &nonvacuumable,
+								&tuple, NULL, true);
 }
 
 /*
@@ -188,16 +192,16 @@ describe_deletion(PvSweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	int			n = 0;
 
-	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page)); off <= maxoff;
-		 off = OffsetNumberNext(off))
+	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page));
+		 off <= maxoff; off = OffsetNumberNext(off))
 	{
 		ItemPointer tids;
 		int			nheap = pv_nbtree_heap_tids(page, off, &tids);
 
 		for (int i = 0; i < nheap && n < sweep->ndead; i++)
 		{
-			if (bsearch(&tids[i], sweep->tids, sweep->ndead, sizeof(ItemPointerData),
-						compare_tids) == NULL)
+			if (bsearch(&tids[i], sweep->tids, sweep->ndead,
+						sizeof(ItemPointerData), compare_tids) == NULL)
 				continue;
 			sweep->deltids[n].tid = tids[i];
 			sweep->deltids[n].id = n;
@@ -294,8 +298,8 @@ void
 pv_sweep_page(PvSweep *sweep, BlockNumber blkno)
 {
 	BTPageOpaque opaque;
-	Buffer		buf = pv_nbtree_read_page(sweep->indrel, blkno, sweep->index_ring,
-										  &opaque);
+	Buffer		buf =
+		pv_nbtree_read_page(sweep->indrel, blkno, sweep->index_ring, &opaque);
 	bool		visit = opaque != NULL && copy_tids(sweep, BufferGetPage(buf));
 
 	_bt_unlockbuf(sweep->indrel, buf);

@@ -86,7 +86,8 @@ lock_for_truncation(const PvTruncation *trunc)
 							trunc->errinfo->relname)));
 			return false;
 		}
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LOCK_TRY_EVERY, WAIT_EVENT_VACUUM_TRUNCATE);
 		ResetLatch(MyLatch);
 		waited += LOCK_TRY_EVERY;
@@ -182,7 +183,8 @@ count_pages_to_keep(PvTruncation *trunc, bool *suspended)
 	while (keep > trunc->nonempty_pages)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (keep % PREFETCH_BLOCKS == 0 && check_for_waiters(trunc, &last_check))
+		if (keep % PREFETCH_BLOCKS == 0 &&
+			check_for_waiters(trunc, &last_check))
 		{
 			*suspended = true;
 			return keep;

@@ -187,12 +187,13 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   pv_plan_store_reserve(vac, limit));
 	open_budget(vac);
-	pv_dispense_init(&leader->shared->scan, 0, plan->rel_pages, PV_SEGMENT_BLOCKS,
-					 PV_RANGE_MAX_BLOCKS, nworkers + 1);
+	pv_dispense_init(&leader->shared->scan, 0, plan->rel_pages,
+					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS, nworkers + 1);
 	pv_participant_init(leader);
 	pv_index_plan_together(leader);
 
-	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, plan->rel_pages);
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
+								 plan->rel_pages);
 	if (leader->store)
 		pv_progress_store(0, 0, limit);
 }
@@ -208,7 +209,8 @@ open_budget(PvVacuum *vac)
 		pv_cost_init(&vac->leader.shared->cost, pv_guc_cost_limit_scale);
 		return;
 	}
-	pv_cost_init(&vac->leader.shared->cost, pv_guc_autovacuum_cost_limit_scale);
+	pv_cost_init(&vac->leader.shared->cost,
+				 pv_guc_autovacuum_cost_limit_scale);
 	if (pv_is_scheduler_worker)
 	{
 		/* the scheduler worker has looked at the table's own limits */
@@ -219,8 +221,8 @@ open_budget(PvVacuum *vac)
 }
 
 /*
- * First heap pass.  It continues where the previous call stopped.  Returns true
- * if it stopped again because the store is full.
+ * First heap pass.  It continues where the previous call stopped.  Returns
+ * true if it stopped again because the store is full.
  */
 static bool
 scan_heap(PvVacuum *vac)
@@ -237,7 +239,8 @@ scan_heap(PvVacuum *vac)
 	{
 		PvDeadTids *store = vac->leader.store;
 
-		pv_progress_store(pv_deadtids_memory(store), pv_deadtids_num_items(store),
+		pv_progress_store(pv_deadtids_memory(store),
+						  pv_deadtids_num_items(store),
 						  pv_deadtids_limit(store));
 		vac->store_segments = Max(vac->store_segments,
 								  pv_deadtids_num_segments_used(store));
@@ -326,8 +329,10 @@ vacuum_dead_items(PvVacuum *vac)
 	{
 		shared->reltuples = vac->rel->rd_rel->reltuples;
 		shared->estimated_count = true;
-		run_index_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-		if (!pv_failsafe_triggered(&vac->leader) && !pv_index_all_done(&vac->leader))
+		run_index_phase(vac, PV_PHASE_INDEX,
+						PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+		if (!pv_failsafe_triggered(&vac->leader) &&
+			!pv_index_all_done(&vac->leader))
 			elog(ERROR, "not every index of \"%s\" was vacuumed",
 				 RelationGetRelationName(vac->rel));
 		shared->index_scans++;
@@ -350,7 +355,8 @@ vacuum_dead_items(PvVacuum *vac)
 static bool
 bypass_indexes(const PvVacuum *vac)
 {
-	BlockNumber threshold = (BlockNumber) (vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES);
+	BlockNumber threshold =
+		(BlockNumber) (vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES);
 
 	return vac->consider_bypass &&
 		vac->sum.lpdead_item_pages < threshold &&
@@ -368,8 +374,9 @@ vacuum_heap(PvVacuum *vac)
 	PvShared   *shared = vac->leader.shared;
 	int64		items = pv_deadtids_num_items(vac->leader.store);
 
-	pv_dispense_init(&shared->vacuum_heap, 0, pv_deadtids_nsegments(vac->leader.store),
-					 1, VACUUM_HEAP_MAX_SEGMENTS, shared->plan.nslots);
+	pv_dispense_init(&shared->vacuum_heap, 0,
+					 pv_deadtids_nsegments(vac->leader.store), 1,
+					 VACUUM_HEAP_MAX_SEGMENTS, shared->plan.nslots);
 	run_phase(vac, PV_PHASE_VACUUM_HEAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 
 	/* Exactly the items in the store must have been set unused */
@@ -381,7 +388,8 @@ vacuum_heap(PvVacuum *vac)
 	ereport(DEBUG2,
 			(errmsg("table \"%s\": removed %lld dead item identifiers in %u pages",
 					vac->leader.errinfo.relname, (long long) items,
-					(BlockNumber) (vac->sum.vacuumed_pages - vac->vacuumed_pages_before))));
+					(BlockNumber) (vac->sum.vacuumed_pages -
+								   vac->vacuumed_pages_before))));
 	vac->vacuumed_before = vac->sum.vacuumed_items;
 	vac->vacuumed_pages_before = vac->sum.vacuumed_pages;
 }
@@ -394,7 +402,8 @@ static void
 vacuum_free_space_map(PvVacuum *vac)
 {
 	PvShared   *shared = vac->leader.shared;
-	BlockNumber upto = Min(pg_atomic_read_u32(&shared->scan.next), shared->plan.rel_pages);
+	BlockNumber upto =
+		Min(pg_atomic_read_u32(&shared->scan.next), shared->plan.rel_pages);
 
 	for (int i = 0; i < shared->plan.nslots; i++)
 		upto = Min(upto, vac->leader.slot[i].unvisited);
@@ -411,12 +420,14 @@ clean_up_indexes(PvVacuum *vac)
 {
 	PvShared   *shared = vac->leader.shared;
 
-	if (vac->plan.nindexes == 0 || !vac->do_index_cleanup || pv_failsafe_triggered(&vac->leader))
+	if (vac->plan.nindexes == 0 || !vac->do_index_cleanup ||
+		pv_failsafe_triggered(&vac->leader))
 		return;
 
 	shared->reltuples = vac->new_rel_tuples;
 	shared->estimated_count = vac->sum.scanned_pages < vac->plan.rel_pages;
-	run_index_phase(vac, PV_PHASE_CLEANUP, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+	run_index_phase(vac, PV_PHASE_CLEANUP,
+					PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 }
 
 /*
@@ -533,22 +544,25 @@ static void
 update_progress(PvParticipant *leader)
 {
 	PvShared   *shared = leader->shared;
+	int64		done;
 
 	if (pv_failsafe_triggered(leader))
 		pv_progress_mode(shared->plan.aggressive, true);
 	switch (shared->phase)
 	{
 		case PV_PHASE_SCAN:
+			done = pg_atomic_read_u64(&shared->blocks_passed);
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
-										 pg_atomic_read_u64(&shared->blocks_passed));
+										 done);
 			if (leader->store)
 				pv_progress_store(pv_deadtids_memory(leader->store),
 								  pv_deadtids_num_items(leader->store),
 								  pv_deadtids_limit(leader->store));
 			break;
 		case PV_PHASE_VACUUM_HEAP:
+			done = pg_atomic_read_u64(&shared->blocks_vacuumed);
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
-										 pg_atomic_read_u64(&shared->blocks_vacuumed));
+										 done);
 			break;
 		case PV_PHASE_INDEX:
 		case PV_PHASE_CLEANUP:
@@ -575,7 +589,8 @@ report_eager_end(PvVacuum *vac)
 	ereport(vac->verbose ? INFO : DEBUG2,
 			(errmsg("disabling eager scanning after freezing %u eagerly scanned blocks of relation \"%s.%s.%s\"",
 					vac->plan.eager.successes,
-					vac->leader.errinfo.dbname, vac->leader.errinfo.relnamespace,
+					vac->leader.errinfo.dbname,
+					vac->leader.errinfo.relnamespace,
 					vac->leader.errinfo.relname)));
 }
 

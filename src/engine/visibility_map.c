@@ -43,7 +43,8 @@ pv_map_count(Relation rel, BlockNumber rel_pages,
 	{
 		for (BlockNumber blkno = 0; blkno < rel_pages; blkno++)
 		{
-			uint8		status = visibilitymap_get_status(rel, blkno, &vmbuffer);
+			uint8		status =
+				visibilitymap_get_status(rel, blkno, &vmbuffer);
 
 			*all_visible += (status & VISIBILITYMAP_ALL_VISIBLE) != 0;
 			*all_frozen += (status & VISIBILITYMAP_ALL_FROZEN) != 0;

@@ -43,8 +43,9 @@ pv_participant_init(PvParticipant *self)
 	/* The horizon is this process's own, the cutoffs are the leader's */
 	self->vistest = GlobalVisTestFor(self->rel);
 	pv_counters_init(&self->counters, &shared->plan.cutoffs);
-	self->blockscan = pv_blockscan_create(self->rel, &self->ring, &shared->scan,
-										  &shared->plan.skipping, &self->eager);
+	self->blockscan =
+		pv_blockscan_create(self->rel, &self->ring, &shared->scan,
+							&shared->plan.skipping, &self->eager);
 }
 
 /*
@@ -90,7 +91,8 @@ work_in_pool(void *arg)
 	ErrorContextCallback errcallback;
 
 	self->rel = table_open(self->shared->plan.relid, ShareUpdateExclusiveLock);
-	vac_open_indexes(self->rel, RowExclusiveLock, &self->nindexes, &self->indrels);
+	vac_open_indexes(self->rel, RowExclusiveLock, &self->nindexes,
+					 &self->indrels);
 	if (self->nindexes != self->shared->plan.nindexes)
 		elog(ERROR, "worker found %d indexes, but the leader found %d",
 			 self->nindexes, self->shared->plan.nindexes);

@@ -21,8 +21,9 @@
  *						options that the other one has itself
  *
  * The object access hook identifies the new table, and it is not looked up by
- * its name, so that IF NOT EXISTS does not change a table that existed before.
- * All of this belongs to the transaction of the statement: any error undoes it.
+ * its name, so that IF NOT EXISTS does not change a table that existed
+ * before.  All of this belongs to the transaction of the statement: any error
+ * undoes it.
  *
  * The object access hook also sees DROP EXTENSION.  That does not remove the
  * options, since a session that installs the extension again wants them, and a
@@ -72,10 +73,11 @@ static ProcessUtility_hook_type prev_process_utility = NULL;
 static object_access_hook_type prev_object_access = NULL;
 
 /*
- * The options of the table that the statement in progress is about to create; NULL if
- * it creates none, or has created it.  Core stands between the two hooks and cannot
- * pass them on as an argument.  Only process_utility() and the hook that uses them up
- * set this, and process_utility() restores what was before, after an error too.
+ * The options of the table that the statement in progress is about to create;
+ * NULL if it creates none, or has created it.  Core stands between the two
+ * hooks and cannot pass them on as an argument.  Only process_utility() and
+ * the hook that uses them up set this, and process_utility() restores what was
+ * before, after an error too.
  */
 static const PvOptions *new_table_options = NULL;
 
@@ -129,8 +131,8 @@ check_can_have_options(Oid relid)
 }
 
 /*
- * The label provider: refuses what ALTER TABLE would have refused.  The caller has
- * checked that the user owns the object, and has locked it.
+ * The label provider: refuses what ALTER TABLE would have refused.  The caller
+ * has checked that the user owns the object, and has locked it.
  */
 static void
 check_label(const ObjectAddress *object, const char *label)
@@ -156,8 +158,8 @@ check_label(const ObjectAddress *object, const char *label)
  */
 
 /*
- * Is the element ours?  The namespace "toast.parvacuum" does not exist, and using it is
- * a mistake that deserves a hint.
+ * Is the element ours?  The namespace "toast.parvacuum" does not exist, and
+ * using it is a mistake that deserves a hint.
  */
 static bool
 is_ours(const DefElem *def)
@@ -187,7 +189,9 @@ has_ours(const List *defs)
 	return false;
 }
 
-/* Removes our elements from the list, and returns them as a list of their own. */
+/*
+ * Removes our elements from the list, and returns them as a list of their own.
+ */
 static List *
 take_ours(List **defs)
 {
@@ -231,9 +235,9 @@ alter_is_ours(const AlterTableStmt *stmt)
 }
 
 /*
- * Returns the option list of a statement that creates a table, for reading it and for
- * taking our elements out; NULL for every other statement.  EXPLAIN may contain such a
- * statement.
+ * Returns the option list of a statement that creates a table, for reading it
+ * and for taking our elements out; NULL for every other statement.  EXPLAIN
+ * may contain such a statement.
  */
 static List **
 creation_options(Node *stmt)
@@ -303,9 +307,9 @@ pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Takes our elements out of ALTER TABLE, and returns them as a list of subcommands that
- * contain nothing else.  A subcommand without elements left is removed: an empty SET ()
- * would need an exclusive lock.
+ * Takes our elements out of ALTER TABLE, and returns them as a list of
+ * subcommands that contain nothing else.  A subcommand without elements left
+ * is removed: an empty SET () would need an exclusive lock.
  */
 static List *
 take_changes(AlterTableStmt *stmt)
@@ -355,12 +359,12 @@ apply_changes(PvOptions *options, const List *changes)
 }
 
 /*
- * Executes ALTER TABLE, or a similar statement, with elements of ours in it.  pstmt is a
- * copy.
+ * Executes ALTER TABLE, or a similar statement, with elements of ours in it.
+ * pstmt is a copy.
  *
- * The table is looked up and locked here, with the lock that core's part will need.
- * Then its schema is added to its name, so that core cannot find another table.  The
- * options are checked even if IF EXISTS finds no table.
+ * The table is looked up and locked here, with the lock that core's part will
+ * need.  Then its schema is added to its name, so that core cannot find
+ * another table.  The options are checked even if IF EXISTS finds no table.
  */
 static void
 alter_table(PlannedStmt *pstmt, const UtilityCall *call)
@@ -394,9 +398,10 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Adds the options of the tables that the new table is LIKE, INCLUDING ALL: those that
- * these tables have themselves.  Core looks the tables up again, in the schema that we
- * found them in, checks that the user may read them, and locks them as we do.
+ * Adds the options of the tables that the new table is LIKE, INCLUDING ALL:
+ * those that these tables have themselves.  Core looks the tables up again, in
+ * the schema that we found them in, checks that the user may read them, and
+ * locks them as we do.
  */
 static void
 add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
@@ -422,8 +427,8 @@ add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
 }
 
 /*
- * Executes a statement that creates a table, and has elements of ours in it or LIKE a
- * table that may have options.  pstmt is a copy.
+ * Executes a statement that creates a table, and has elements of ours in it or
+ * LIKE a table that may have options.  pstmt is a copy.
  */
 static void
 create_table(PlannedStmt *pstmt, const UtilityCall *call)
@@ -441,8 +446,8 @@ create_table(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Returns the name of a command that maintains tables and that PostgreSQL allows in a
- * read-only transaction, or NULL.
+ * Returns the name of a command that maintains tables and that PostgreSQL
+ * allows in a read-only transaction, or NULL.
  *
  * Core: tcop/utility.c, ClassifyUtilityCommandAsReadOnly.
  */
@@ -463,10 +468,11 @@ maintenance_command(Node *stmt)
 }
 
 /*
- * The ProcessUtility hook.  Statements within statements come here too, for example those
- * of functions and event triggers.  They must not take the options that are meant for
- * the table of an outer statement.  The outer statement has its options back afterwards,
- * after an error too.  Nor may such statements maintain tables inside a vacuum.
+ * The ProcessUtility hook.  Statements within statements come here too, for
+ * example those of functions and event triggers.  They must not take the
+ * options that are meant for the table of an outer statement.  The outer
+ * statement has its options back afterwards, after an error too.  Nor may such
+ * statements maintain tables inside a vacuum.
  */
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
@@ -519,9 +525,9 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
  */
 
 /*
- * A relation was created by the statement that has options for the new table.  The first
- * one that can have options is that table.  Its row in pg_class is not visible yet, but
- * the relation cache has it.
+ * A relation was created by the statement that has options for the new table.
+ * The first one that can have options is that table.  Its row in pg_class is
+ * not visible yet, but the relation cache has it.
  */
 static void
 label_new_table(Oid relid)
@@ -541,7 +547,9 @@ label_new_table(Oid relid)
 	}
 }
 
-/* Our extension is dropped from this database; reports that its options stay. */
+/*
+ * Our extension is dropped from this database; reports that its options stay.
+ */
 static void
 report_kept_options(void)
 {

@@ -76,9 +76,9 @@ typedef struct PvChoice
  */
 
 /*
- * Returns why the engine leaves this relation to core although it is wanted, as
- * a sentence for the user, or NULL if the engine takes it.  No other function
- * decides this.  The TOAST table of a catalog counts as a catalog.
+ * Returns why the engine leaves this relation to core although it is wanted,
+ * as a sentence for the user, or NULL if the engine takes it.  No other
+ * function decides this.  The TOAST table of a catalog counts as a catalog.
  */
 const char *
 pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
@@ -103,7 +103,7 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
 }
 
 /*
- * Decides who vacuums this relation.  A run wants the engine whatever the
+ * Decides which engine vacuums this relation.  A run wants ours whatever the
  * options say.  If the caller knows the options of the table, the catalogs are
  * not read.  For the TOAST table of a catalog only a run looks for its table:
  * pg_depend, where we would look, is a catalog too.
@@ -131,8 +131,9 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 
 /*
  * Applies what the table's own options say about truncation, for a caller that
- * left it open.  A table that forbids truncation is never truncated.  Core must
- * be given yes or no, while the engine may decide by what there is to gain.
+ * left it open.  A table that forbids truncation is never truncated.  Core
+ * must be given yes or no, while the engine may decide by what there is to
+ * gain.
  *
  * Core: commands/vacuum.c, vacuum_rel, which does this for "unspecified".
  */
@@ -155,12 +156,13 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
  */
 
 /*
- * Lets the next function in the chain vacuum the relation, which must be given a
- * decision on truncation.  That function does not know the scheduler's cost
+ * Lets the next function in the chain vacuum the relation, which must be given
+ * a decision on truncation.  That function does not know the scheduler's cost
  * balance, so the time it has slept is charged afterwards.
  */
 static void
-call_previous(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+call_previous(Relation rel, VacuumParams *params,
+			  BufferAccessStrategy bstrategy)
 {
 	resolve_truncate(rel, params, true);
 	pv_cost_flush();
@@ -209,8 +211,8 @@ vacuum_by_core(Relation rel, VacuumParams *params,
 /*
  * The message level at which we say that core vacuums the table although the
  * engine was wanted.  The caller of a run always gets a notice, since it asked
- * for a parallel vacuum.  For a TOAST table that would only repeat the notice for
- * its table.
+ * for a parallel vacuum.  For a TOAST table that would only repeat the notice
+ * for its table.
  */
 static int
 level_of_decline(const PvChoice *choice, const VacuumParams *params)
@@ -234,9 +236,10 @@ has_log(const VacuumParams *params)
 }
 
 /*
- * Lets core vacuum a table that the engine was wanted for, and says why: before
- * the vacuum to the user who asked for it, or after it in the log beside
- * autovacuum's own message.  The log does not get a message for each catalog.
+ * Lets core vacuum a table that the engine was wanted for, and says why:
+ * before the vacuum to the user who asked for it, or after it in the log
+ * beside autovacuum's own message.  The log does not get a message for each
+ * catalog.
  */
 static void
 vacuum_declined(Relation rel, VacuumParams *params,
@@ -276,28 +279,31 @@ lower_limit(int a, int b)
 }
 
 /*
- * The most shared buffers, in kilobytes, that a vacuum may use as its ring if no
- * session waits for it.  What the owner of a database sets for the database can
- * only lower the default.
+ * The most shared buffers, in kilobytes, that a vacuum may use as its ring if
+ * no session waits for it.  What the owner of a database sets for the database
+ * can only lower the default.
  */
 static int
 automatic_limit(void)
 {
-	if (pv_find_setting("parvacuum.buffer_usage_limit")->source < PGC_S_DATABASE)
+	if (pv_find_setting("parvacuum.buffer_usage_limit")->source <
+		PGC_S_DATABASE)
 		return pv_guc_buffer_usage_limit;
-	return lower_limit(pv_guc_buffer_usage_limit, PV_DEFAULT_BUFFER_USAGE_LIMIT);
+	return lower_limit(pv_guc_buffer_usage_limit,
+					   PV_DEFAULT_BUFFER_USAGE_LIMIT);
 }
 
 /*
- * Translates the options of the table for the engine; for a TOAST table, those of
- * its parent.  An autovacuum worker applies the cost limits that the table's own
- * storage parameters fix.
+ * Translates the options of the table for the engine; for a TOAST table, those
+ * of its parent.  An autovacuum worker applies the cost limits that the
+ * table's own storage parameters fix.
  *
  * A vacuum that no session waits for takes no more shared buffers than the
  * setting allows, whatever the owner of the table says.
  */
 static void
-set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *options)
+set_vacuum_options(Relation rel, const PvChoice *choice,
+				   PvVacuumOptions *options)
 {
 	AutoVacOpts parameters;
 
@@ -318,8 +324,8 @@ set_vacuum_options(Relation rel, const PvChoice *choice, PvVacuumOptions *option
 
 /*
  * Does this vacuum belong to a VACUUM command or to an autovacuum worker?
- * parvacuum_cancel() finds those in entry/inprogress.c, and the vacuums of runs
- * and of the scheduler in other ways.
+ * parvacuum_cancel() finds those in entry/inprogress.c, and the vacuums of
+ * runs and of the scheduler in other ways.
  */
 static bool
 is_of_core(void)
@@ -330,12 +336,12 @@ is_of_core(void)
 /*
  * Lets the engine vacuum the relation.
  *
- * Meanwhile the transaction is read-only as far as statements are concerned.  The
- * cleanup of a BRIN index runs functions of the table's owner.  If one of these
- * wrote anything, the transaction would get an XID.  The snapshots of other
- * sessions leave that XID out, since the process has PROC_IN_VACUUM set: they
- * would take the written rows for aborted, and leave hint bits that say so for
- * ever.  A function that writes despite this is found by its XID, in
+ * Meanwhile the transaction is read-only as far as statements are concerned.
+ * The cleanup of a BRIN index runs functions of the table's owner.  If one of
+ * these wrote anything, the transaction would get an XID.  The snapshots of
+ * other sessions leave that XID out, since the process has PROC_IN_VACUUM set:
+ * they would take the written rows for aborted, and leave hint bits that say
+ * so for ever.  A function that writes despite this is found by its XID, in
  * engine/index_vacuum.c.  An error ends the transaction, and with it the
  * read-only state.
  *
@@ -376,8 +382,8 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
  */
 
 /*
- * Vacuums one relation, with the engine or with the next function in the chain.
- * known is what the caller knows of the table, or NULL.
+ * Vacuums one relation, with the engine or with the next function in the
+ * chain. known is what the caller knows of the table, or NULL.
  */
 static void
 vacuum_relation(Relation rel, VacuumParams *params,
@@ -424,8 +430,8 @@ vacuum_relation(Relation rel, VacuumParams *params,
 }
 
 /*
- * The same, while the process is guarded against functions of the table's owner
- * that would start another vacuum (base/guard.c).
+ * The same, while the process is guarded against functions of the table's
+ * owner that would start another vacuum (base/guard.c).
  */
 static void
 guarded_vacuum(Relation rel, VacuumParams *params,
@@ -484,8 +490,8 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 
 /*
  * Calls the function, and has each relation that it vacuums in this process
- * vacuumed by the engine, if possible, and reported to the run.  An error, even
- * one that would not end the process, leaves no run behind.
+ * vacuumed by the engine, if possible, and reported to the run.  An error,
+ * even one that would not end the process, leaves no run behind.
  */
 void
 pv_dispatch_run(PvRun *run, void (*function) (void *arg), void *arg)

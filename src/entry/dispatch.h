@@ -26,14 +26,15 @@ typedef struct PvRunEntry
 } PvRunEntry;
 
 /*
- * A run is one call of parvacuum_run() or CALL parvacuum(), seen from the process
- * that vacuums.  It outlives the transactions of the vacuums in it.  Only its own
- * process touches it.
+ * A run is one call of parvacuum_run() or CALL parvacuum(), seen from the
+ * process that vacuums.  It outlives the transactions of the vacuums in it.
+ * Only its own process touches it.
  */
 typedef struct PvRun
 {
 	/* called at the start and at the end of each vacuum, in its transaction */
-	void		(*begin_relation) (struct PvRun *run, Oid relid, Oid toast_parent);
+	void		(*begin_relation) (struct PvRun *run, Oid relid,
+								   Oid toast_parent);
 	void		(*end_relation) (struct PvRun *run, const PvRunEntry *entry);
 
 	/* the caller left the decision on truncation open */

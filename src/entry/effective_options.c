@@ -96,8 +96,8 @@ inherit(PvEffectiveOptions *effective, Oid relid, PvOrigin origin)
 }
 
 /*
- * Finds the options that apply to a table, for a session that looks at them.  For
- * a TOAST table the caller passes its table.
+ * Finds the options that apply to a table, for a session that looks at them.
+ * For a TOAST table the caller passes its table.
  */
 void
 pv_options_look_up(Oid relid, bool is_partition, PvEffectiveOptions *effective)
@@ -119,27 +119,31 @@ pv_options_look_up(Oid relid, bool is_partition, PvEffectiveOptions *effective)
  * ----------------------------------------------------------------
  */
 
-/* The last attempt to read these failed, and this process has given the warning. */
+/*
+ * The last attempt to read these failed, and this process has given the
+ * warning.
+ */
 static bool labels_unreadable = false;
 static bool parents_unreadable = false;
 
 /*
- * Calls the reader.  Returns false if it fails, with a warning unless the previous
- * attempt failed too.  All errors count the same, whether a catalog is damaged or
- * locked (see lock_if_free).  Only a cancel is raised again.
+ * Calls the reader.  Returns false if it fails, with a warning unless the
+ * previous attempt failed too.  All errors count the same, whether a catalog
+ * is damaged or locked (see lock_if_free).  Only a cancel is raised again.
  *
- * The reader runs in a subtransaction that is always rolled back.  That releases
- * what an error leaves behind (locks, pins, open relations, LWLocks), and the locks
- * on catalogs, which a long vacuum must not keep.  The result is allocated in the
- * caller's memory context.
+ * The reader runs in a subtransaction that is always rolled back.  That
+ * releases what an error leaves behind (locks, pins, open relations, LWLocks),
+ * and the locks on catalogs, which a long vacuum must not keep.  The result is
+ * allocated in the caller's memory context.
  *
  * This is sound where a vacuum reads its options, on all versions.  Core's
- * vacuum_rel() has begun a transaction that is no block, pushed a snapshot, and
- * opened and locked the table; all of this belongs to the outer transaction, and the
- * end of a subtransaction leaves it alone.  The status flags that hide our xmin
- * belong to the top transaction, too, and are not changed.  The reader writes
- * nothing, so no XID is assigned.  Parallel mode, where subtransactions are
- * forbidden, begins later.  So does the progress report, which a rollback would end.
+ * vacuum_rel() has begun a transaction that is no block, pushed a snapshot,
+ * and opened and locked the table; all of this belongs to the outer
+ * transaction, and the end of a subtransaction leaves it alone.  The status
+ * flags that hide our xmin belong to the top transaction, too, and are not
+ * changed.  The reader writes nothing, so no XID is assigned.  Parallel mode,
+ * where subtransactions are forbidden, begins later.  So does the progress
+ * report, which a rollback would end.
  *
  * Core: pl/plpgsql/src/pl_exec.c, exec_stmt_block; access/transam/xact.c,
  * AbortSubTransaction.
@@ -181,14 +185,15 @@ read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
 }
 
 /*
- * Locks a catalog and the index by which it is read, or fails if another session
- * holds a lock that conflicts.
+ * Locks a catalog and the index by which it is read, or fails if another
+ * session holds a lock that conflicts.
  */
 static void
 lock_if_free(Oid catalog, Oid index, const char *name)
 {
 	if (!ConditionalLockRelationOid(catalog, AccessShareLock) ||
-		(OidIsValid(index) && !ConditionalLockRelationOid(index, AccessShareLock)))
+		(OidIsValid(index) &&
+		 !ConditionalLockRelationOid(index, AccessShareLock)))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("catalog \"%s\" is locked", name),
@@ -220,29 +225,34 @@ read_effective(void *arg)
 
 	lock_labels_if_free();
 	if (request->is_partition)
-		lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId, "pg_inherits");
-	pv_options_look_up(request->relid, request->is_partition, request->effective);
+		lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId,
+					 "pg_inherits");
+	pv_options_look_up(request->relid, request->is_partition,
+					   request->effective);
 }
 
 /*
- * The same as pv_options_look_up(), for a process that vacuums.  If the catalogs
- * cannot be read the table counts as one without options.
+ * The same as pv_options_look_up(), for a process that vacuums.  If the
+ * catalogs cannot be read the table counts as one without options.
  */
 void
 pv_options_effective(Oid relid, bool is_partition,
 					 PvEffectiveOptions *effective)
 {
-	Request		request = {.relid = relid,.is_partition = is_partition,
-	.effective = effective};
+	Request		request = {
+		.relid = relid,
+		.is_partition = is_partition,
+		.effective = effective
+	};
 
 	if (!read_safely(read_effective, &request, &labels_unreadable))
 		pv_options_default(effective);
 }
 
 /*
- * The same for an open table; a TOAST table has the options of toast_parent.  A
- * catalog has no options, and they are not looked up: pg_seclabel, where we would
- * look, is a catalog too.
+ * The same for an open table; a TOAST table has the options of toast_parent.
+ * A catalog has no options, and they are not looked up: pg_seclabel, where we
+ * would look, is a catalog too.
  */
 void
 pv_options_of(Relation rel, Oid toast_parent, PvEffectiveOptions *effective)
@@ -278,8 +288,10 @@ parent_by_dependency(Oid toast)
 				F_INT4EQ, Int32GetDatum(0));
 
 	depend = table_open(DependRelationId, AccessShareLock);
-	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL, 3, key);
-	while (!OidIsValid(parent) && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	scan = systable_beginscan(depend, DependDependerIndexId, true, NULL,
+							  3, key);
+	while (!OidIsValid(parent) &&
+		   HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
 
@@ -293,8 +305,8 @@ parent_by_dependency(Oid toast)
 }
 
 /*
- * The same by a scan of pg_class.  Nothing depends on catalogs that initdb has made,
- * so their TOAST tables have no dependency.
+ * The same by a scan of pg_class.  Nothing depends on catalogs that initdb has
+ * made, so their TOAST tables have no dependency.
  */
 static Oid
 parent_by_scan(Oid toast)
@@ -316,7 +328,10 @@ parent_by_scan(Oid toast)
 	return parent;
 }
 
-/* Reader: the table that a TOAST table belongs to; the OID stays invalid if it cannot be found. */
+/*
+ * Reader: the table that a TOAST table belongs to; the OID stays invalid if it
+ * cannot be found.
+ */
 static void
 read_parent(void *arg)
 {
@@ -330,9 +345,9 @@ read_parent(void *arg)
 }
 
 /*
- * The same for an open table of which only that is known.  *toast_parent becomes the
- * table that a TOAST table belongs to; for other tables, and if the table cannot be
- * found, InvalidOid.
+ * The same for an open table of which only that is known.  *toast_parent
+ * becomes the table that a TOAST table belongs to; for other tables, and if
+ * the table cannot be found, InvalidOid.
  */
 void
 pv_options_find(Relation rel, Oid *toast_parent, PvEffectiveOptions *effective)
@@ -369,9 +384,12 @@ read_labelled(void *arg)
 				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
 	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		(void) hash_search(request->labelled,
-						   &((FormData_pg_seclabel *) GETSTRUCT(tuple))->objoid,
-						   HASH_ENTER, NULL);
+	{
+		FormData_pg_seclabel *form =
+			(FormData_pg_seclabel *) GETSTRUCT(tuple);
+
+		(void) hash_search(request->labelled, &form->objoid, HASH_ENTER, NULL);
+	}
 	systable_endscan(scan);
 	table_close(seclabel, AccessShareLock);
 }
@@ -379,16 +397,19 @@ read_labelled(void *arg)
 static HTAB *
 make_table_of_oids(void)
 {
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid),
-	.hcxt = CurrentMemoryContext};
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(Oid),
+		.hcxt = CurrentMemoryContext
+	};
 
 	return hash_create("tables with options of parvacuum", 64, &info,
 					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 /*
- * Returns the OIDs of all tables that have a label, as a hash table that the caller
- * destroys.  It is empty if the labels cannot be read.
+ * Returns the OIDs of all tables that have a label, as a hash table that the
+ * caller destroys.  It is empty if the labels cannot be read.
  */
 HTAB *
 pv_options_labelled(void)
@@ -410,11 +431,12 @@ pv_options_labelled(void)
  */
 
 /*
- * Reads the storage parameters autovacuum_* in a pg_class row.  Returns false if
- * there are none.
+ * Reads the storage parameters autovacuum_* in a pg_class row.  Returns false
+ * if there are none.
  */
 bool
-pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc, AutoVacOpts *options)
+pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
+						   AutoVacOpts *options)
 {
 	StdRdOptions *all;
 
@@ -429,8 +451,8 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc, AutoVacOpts *options
 }
 
 /*
- * The same for an open table.  A TOAST table without parameters has those of its
- * table.
+ * The same for an open table.  A TOAST table without parameters has those of
+ * its table.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
  */

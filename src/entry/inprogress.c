@@ -22,13 +22,13 @@
  * process that finds no free place vacuums without one, and cannot be found.
  *
  * Exactness.  A session that cancels a vacuum checks under the lock that the
- * vacuum still has its place, marks the place as canceled, and sends SIGINT, as
- * pg_cancel_backend() does.  So the PID cannot belong to another process by
- * then.  The process that vacuums also leaves under the lock, and sees the mark.
- * It then fails with an error even if its vacuum is complete, so that a signal
- * that arrives late hits the statement that was meant.  The error clears a
- * pending cancel.  No signal can arrive after that: kill() had returned before
- * the process left its place, and see clear_cancel().
+ * vacuum still has its place, marks the place as canceled, and sends SIGINT,
+ * as pg_cancel_backend() does.  So the PID cannot belong to another process by
+ * then.  The process that vacuums also leaves under the lock, and sees the
+ * mark.  It then fails with an error even if its vacuum is complete, so that a
+ * signal that arrives late hits the statement that was meant.  The error
+ * clears a pending cancel.  No signal can arrive after that: kill() had
+ * returned before the process left its place, and see clear_cancel().
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -76,8 +76,9 @@ static InProgressShared *shared = NULL;
 static LWLock *lock = NULL;
 
 /*
- * The place of this process while it vacuums, and the place that it had last.  An error
- * of the vacuum ends in pv_inprogress_abandon(), and a FATAL one in leave_at_exit().
+ * The place of this process while it vacuums, and the place that it had last.
+ * An error of the vacuum ends in pv_inprogress_abandon(), and a FATAL one in
+ * leave_at_exit().
  */
 static Place *me = NULL;
 static Place *my_last = NULL;
@@ -107,7 +108,8 @@ pv_inprogress_shmem_startup(void)
 {
 	bool		found;
 
-	shared = ShmemInitStruct("parvacuum in progress", sizeof(InProgressShared), &found);
+	shared = ShmemInitStruct("parvacuum in progress", sizeof(InProgressShared),
+							 &found);
 	if (!found)
 		memset(shared, 0, sizeof(InProgressShared));
 	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
@@ -158,9 +160,9 @@ free_place(void)
 }
 
 /*
- * This process begins to vacuum the table; toast_parent is the table of a TOAST table.
- * The caller must call pv_inprogress_end() afterwards, or pv_inprogress_abandon() after
- * an error.
+ * This process begins to vacuum the table; toast_parent is the table of a
+ * TOAST table.  The caller must call pv_inprogress_end() afterwards, or
+ * pv_inprogress_abandon() after an error.
  */
 void
 pv_inprogress_begin(Oid relid, Oid toast_parent, bool autovacuum)
@@ -190,9 +192,9 @@ pv_inprogress_begin(Oid relid, Oid toast_parent, bool autovacuum)
 }
 
 /*
- * Clears a cancel that was sent to this process.  The signal may have been sent, but not
- * yet delivered.  A pending signal that is not blocked is delivered before sigprocmask()
- * returns (POSIX), so none arrives after this.
+ * Clears a cancel that was sent to this process.  The signal may have been
+ * sent, but not yet delivered.  A pending signal that is not blocked is
+ * delivered before sigprocmask() returns (POSIX), so none arrives after this.
  */
 static void
 clear_cancel(void)
@@ -229,20 +231,21 @@ pv_inprogress_abandon(void)
  */
 
 /*
- * Is the place taken by a vacuum of the table or of its TOAST table?  The caller holds
- * the lock.
+ * Is the place taken by a vacuum of the table or of its TOAST table?  The
+ * caller holds the lock.
  */
 static bool
 is_at(const Place *place, Oid database, Oid relid)
 {
-	return place->pid != 0 && place->database == database && OidIsValid(relid) &&
+	return place->pid != 0 && place->database == database &&
+		OidIsValid(relid) &&
 		(place->relid == relid || place->toast_parent == relid);
 }
 
 /*
- * Returns the vacuums of a table and of its TOAST table.  There are at most two at a
- * time, since one process holds the lock of the table, and one that of the TOAST
- * table.
+ * Returns the vacuums of a table and of its TOAST table.  There are at most
+ * two at a time, since one process holds the lock of the table, and one that
+ * of the TOAST table.
  */
 List *
 pv_inprogress_find(Oid database, Oid relid)

@@ -98,7 +98,10 @@ attach_segment(Datum main_arg, dsm_segment **segment)
 	return toc;
 }
 
-/* Attaches to the queue.  From here on the caller gets what a client would get. */
+/*
+ * Attaches to the queue.  From here on the caller gets what a client would
+ * get.
+ */
 static void
 attach_queue(Leader *leader, shm_toc *toc, dsm_segment *segment)
 {
@@ -116,8 +119,9 @@ attach_queue(Leader *leader, shm_toc *toc, dsm_segment *segment)
  * Connects to the database, and acquires the caller's roles and settings.
  *
  * The process connects as the bootstrap superuser and without the check of
- * datallowconn: the caller is connected, but its role may be one that cannot log in.
- * Then the caller's roles are installed, and none of this can be seen from SQL.
+ * datallowconn: the caller is connected, but its role may be one that cannot
+ * log in.  Then the caller's roles are installed, and none of this can be seen
+ * from SQL.
  *
  * Core: access/transam/parallel.c, ParallelWorkerMain.
  */
@@ -153,8 +157,8 @@ show_activity(shm_toc *toc, const PvRunShared *shared)
 
 	StartTransactionCommand();
 	activity = psprintf("parvacuum: VACUUM%s %s",
-						request->params.options & VACOPT_ANALYZE ? " ANALYZE" : "",
-						pv_qualified_relname(request->relid));
+						request->params.options & VACOPT_ANALYZE ?
+						" ANALYZE" : "", pv_qualified_relname(request->relid));
 	pgstat_report_activity(STATE_RUNNING, activity);
 	pgstat_report_query_id(shared->query_id, true);
 	CommitTransactionCommand();
@@ -172,9 +176,9 @@ show_activity(shm_toc *toc, const PvRunShared *shared)
  */
 
 /*
- * Sends a message to the caller.  A caller that stops waiting stops us first.  If it
- * is gone without that, its place in the process array is empty or belongs to another
- * process, and this process ends.
+ * Sends a message to the caller.  A caller that stops waiting stops us first.
+ * If it is gone without that, its place in the process array is empty or
+ * belongs to another process, and this process ends.
  */
 static void
 send_message(const Leader *leader, char type, const void *body, Size len)
@@ -208,8 +212,8 @@ end_relation(PvRun *run, const PvRunEntry *entry)
 }
 
 /*
- * Locks the table while we list what to vacuum.  With SKIP_LOCKED, returns false
- * after a warning if the table is locked.
+ * Locks the table while we list what to vacuum.  With SKIP_LOCKED, returns
+ * false after a warning if the table is locked.
  */
 static bool
 lock_for_look(const PvRequest *request)
@@ -228,9 +232,10 @@ lock_for_look(const PvRequest *request)
 }
 
 /*
- * Returns one item for core's vacuum(), or NULL if the table no longer exists.  It
- * has the OID, so that a table that is renamed in the meantime stays the same table,
- * and the name for the warning that it could not be opened.
+ * Returns one item for core's vacuum(), or NULL if the table no longer
+ * exists.  It has the OID, so that a table that is renamed in the meantime
+ * stays the same table, and the name for the warning that it could not be
+ * opened.
  */
 static VacuumRelation *
 vacuum_item(Oid relid)
@@ -244,13 +249,13 @@ vacuum_item(Oid relid)
 }
 
 /*
- * Lists what to vacuum: the table, and its partitions or children, which vacuum() does
- * not look for itself if it is given an OID.  The partitioned table stays in the list,
- * for ANALYZE.  Takes an AccessShareLock on the table and gives it back: vacuum() finds
- * what changes afterwards, table by table.
+ * Lists what to vacuum: the table, and its partitions or children, which
+ * vacuum() does not look for itself if it is given an OID.  The partitioned
+ * table stays in the list, for ANALYZE.  Takes an AccessShareLock on the table
+ * and gives it back: vacuum() finds what changes afterwards, table by table.
  *
- * The table named must exist, and the caller must have the right to vacuum it.  A
- * partition without that right is left out with core's warning.
+ * The table named must exist, and the caller must have the right to vacuum
+ * it.  A partition without that right is left out with core's warning.
  *
  * Core: commands/vacuum.c, expand_vacuum_rel.
  */
@@ -303,10 +308,10 @@ call_vacuum(void *arg)
 }
 
 /*
- * Lets core vacuum all of it, in transactions of its own, and reports each relation
- * through the run.  vacuum() must be entered within a transaction, and leaves within
- * another one.  Its arguments must outlive both.  It keeps its own data under
- * PortalContext, which only sessions have.
+ * Lets core vacuum all of it, in transactions of its own, and reports each
+ * relation through the run.  vacuum() must be entered within a transaction,
+ * and leaves within another one.  Its arguments must outlive both.  It keeps
+ * its own data under PortalContext, which only sessions have.
  */
 static void
 vacuum_relations(Leader *leader)
@@ -334,10 +339,11 @@ vacuum_relations(Leader *leader)
 /*
  * The background leader.
  *
- * The handler of SIGTERM that background workers start with raises FATAL at once, in
- * critical sections too.  Therefore it is replaced by one that sets an interrupt,
- * before signals are unblocked.  SIGHUP stays ignored: the settings are those of the
- * caller's statement.  SIGINT cancels, as in a session.
+ * The handler of SIGTERM that background workers start with raises FATAL at
+ * once, in critical sections too.  Therefore it is replaced by one that sets
+ * an interrupt, before signals are unblocked.  SIGHUP stays ignored: the
+ * settings are those of the caller's statement.  SIGINT cancels, as in a
+ * session.
  */
 void
 parvacuum_leader_main(Datum main_arg)

@@ -50,7 +50,10 @@
 #include "entry/option_labels.h"
 #include "throttle/cost.h"
 
-/* Can a relation of this kind have options?  TOAST tables have those of their tables. */
+/*
+ * Can a relation of this kind have options?  TOAST tables have those of their
+ * tables.
+ */
 bool
 pv_relkind_has_options(char relkind)
 {
@@ -75,9 +78,9 @@ static HTAB *warned_of = NULL;
 
 /*
  * The labels that autovacuum and the scheduler have warned of.  Each of their
- * processes reads the options of many tables and soon ends, so they share the list,
- * in main shared memory.  When the list is full they give no more warnings;
- * otherwise a table owner could fill the log.
+ * processes reads the options of many tables and soon ends, so they share the
+ * list, in main shared memory.  When the list is full they give no more
+ * warnings; otherwise a table owner could fill the log.
  */
 #define MAX_WARNINGS			256
 
@@ -101,14 +104,15 @@ pv_labels_shmem_startup(void)
 {
 	bool		found;
 
-	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared), &found);
+	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared),
+							   &found);
 	for (int i = 0; i < MAX_WARNINGS && !found; i++)
 		pg_atomic_init_u32(&warnings->hashes[i], 0);
 }
 
 /*
- * Returns whether no process of autovacuum or of the scheduler has warned of this
- * label before, and notes it.
+ * Returns whether no process of autovacuum or of the scheduler has warned of
+ * this label before, and notes it.
  */
 static bool
 note_shared_warning(Oid relid, uint32 hash_of_label)
@@ -130,13 +134,14 @@ note_shared_warning(Oid relid, uint32 hash_of_label)
 }
 
 /*
- * Returns whether a warning about this label is due: this process has not warned
- * of it as its last warning for the table.  Notes the warning.
+ * Returns whether a warning about this label is due: this process has not
+ * warned of it as its last warning for the table.  Notes the warning.
  */
 static bool
 warn_now(Oid relid, const char *label)
 {
-	uint32		hash = hash_bytes((const unsigned char *) label, strlen(label));
+	uint32		hash = hash_bytes((const unsigned char *) label,
+								  strlen(label));
 	WarnedOf   *entry;
 	bool		found;
 
@@ -144,10 +149,13 @@ warn_now(Oid relid, const char *label)
 		return note_shared_warning(relid, hash);
 	if (warned_of == NULL)
 	{
-		HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(WarnedOf)};
+		HASHCTL		info = {
+			.keysize = sizeof(Oid),
+			.entrysize = sizeof(WarnedOf)
+		};
 
-		warned_of = hash_create("labels of parvacuum that were warned of", 16, &info,
-								HASH_ELEM | HASH_BLOBS);
+		warned_of = hash_create("labels of parvacuum that were warned of", 16,
+								&info, HASH_ELEM | HASH_BLOBS);
 	}
 	entry = hash_search(warned_of, &relid, HASH_ENTER, &found);
 	if (found && entry->hash == hash)
@@ -179,7 +187,10 @@ table_address(Oid relid)
 	return address;
 }
 
-/* Warns of a label that cannot be read, or of an option in it that is unusable. */
+/*
+ * Warns of a label that cannot be read, or of an option in it that is
+ * unusable.
+ */
 static void
 warn_of_label(Oid relid, const char *label, bool readable, PvOption unusable,
 			  const PvOptions *options)
@@ -203,8 +214,9 @@ warn_of_label(Oid relid, const char *label, bool readable, PvOption unusable,
 
 /*
  * Reads what the table says itself.  A label may have been written into the
- * catalog by hand, or by a later version of parvacuum.  If it cannot be read, or
- * has an option that this server cannot use, that causes a warning and no error.
+ * catalog by hand, or by a later version of parvacuum.  If it cannot be read,
+ * or has an option that this server cannot use, that causes a warning and no
+ * error.
  */
 void
 pv_options_read(Oid relid, PvOptions *options)
@@ -226,9 +238,9 @@ pv_options_read(Oid relid, PvOptions *options)
 }
 
 /*
- * Locks all labels of ours in this database, until the transaction ends.  The lock
- * is on an object that does not exist, and nothing else takes it.  A lock on
- * pg_seclabel would make every session wait that drops an object.
+ * Locks all labels of ours in this database, until the transaction ends.  The
+ * lock is on an object that does not exist, and nothing else takes it.  A lock
+ * on pg_seclabel would make every session wait that drops an object.
  */
 static void
 lock_labels(LOCKMODE mode)
@@ -237,8 +249,8 @@ lock_labels(LOCKMODE mode)
 }
 
 /*
- * Announces, until the transaction ends, that this transaction changes a label, so
- * that pv_options_remove_all() can wait for it.
+ * Announces, until the transaction ends, that this transaction changes a
+ * label, so that pv_options_remove_all() can wait for it.
  */
 void
 pv_options_announce_change(void)
@@ -247,8 +259,8 @@ pv_options_announce_change(void)
 }
 
 /*
- * The same for a relation that is about to be dropped.  If it has a label, that is
- * dropped too.
+ * The same for a relation that is about to be dropped.  If it has a label,
+ * that is dropped too.
  */
 void
 pv_options_announce_drop(Oid relid)
@@ -270,8 +282,8 @@ pv_options_write(Oid relid, const PvOptions *options)
 }
 
 /*
- * Counts the tables of this database that have options, as this transaction sees
- * them.  With remove, also deletes their labels.
+ * Counts the tables of this database that have options, as this transaction
+ * sees them.  With remove, also deletes their labels.
  */
 static int
 visit_labels(bool remove)
@@ -298,7 +310,10 @@ visit_labels(bool remove)
 	return n;
 }
 
-/* Returns how many tables of this database have options, as this transaction sees them. */
+/*
+ * Returns how many tables of this database have options, as this transaction
+ * sees them.
+ */
 int
 pv_options_count(void)
 {
@@ -306,9 +321,9 @@ pv_options_count(void)
 }
 
 /*
- * Removes the options of all tables of this database, and returns how many tables
- * had some.  Waits for transactions that are changing options, and keeps others
- * from changing any until the transaction ends.  Locks no table.
+ * Removes the options of all tables of this database, and returns how many
+ * tables had some.  Waits for transactions that are changing options, and
+ * keeps others from changing any until the transaction ends.  Locks no table.
  */
 int
 pv_options_remove_all(void)

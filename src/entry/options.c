@@ -68,23 +68,30 @@ typedef struct OptionDef
 
 static const OptionDef option_table[PV_NUM_OPTIONS] = {
 	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		.name = "buffer_usage_limit",.type = OPTION_NUMBER,
+		.name = "buffer_usage_limit",
+		.type = OPTION_NUMBER,
 		.valid = "Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
-		.min = PV_MIN_BUFFER_USAGE_LIMIT,.max = PV_MAX_BUFFER_USAGE_LIMIT,
+		.min = PV_MIN_BUFFER_USAGE_LIMIT,
+		.max = PV_MAX_BUFFER_USAGE_LIMIT,
 		.unit = GUC_UNIT_KB
 	},
 	[PV_OPTION_ENABLED] = {
-		.name = "enabled",.type = OPTION_BOOL,
+		.name = "enabled",
+		.type = OPTION_BOOL,
 		.valid = "Valid values are \"true\" and \"false\"."
 	},
 	[PV_OPTION_WINDOW] = {
-		.name = "window",.type = OPTION_TEXT,.valid = PV_WINDOW_HINT,
+		.name = "window",
+		.type = OPTION_TEXT,
+		.valid = PV_WINDOW_HINT,
 		.normal_form = pv_window_normal_form
 	},
 	[PV_OPTION_WORKERS] = {
-		.name = "workers",.type = OPTION_NUMBER,
+		.name = "workers",
+		.type = OPTION_NUMBER,
 		.valid = "Valid values are whole numbers between 0 and 1024.",
-		.min = 1,.max = MAX_PARALLEL_WORKER_LIMIT
+		.min = 1,
+		.max = MAX_PARALLEL_WORKER_LIMIT
 	},
 };
 
@@ -120,12 +127,15 @@ valid_names(void)
 	initStringInfo(&buf);
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 		appendStringInfo(&buf, "%s\"%s.%s\"",
-						 i == 0 ? "" : i == PV_NUM_OPTIONS - 1 ? ", and " : ", ",
+						 i == 0 ? "" :
+						 i == PV_NUM_OPTIONS - 1 ? ", and " : ", ",
 						 PV_NAMESPACE, option_table[i].name);
 	return buf.data;
 }
 
-/* The option that an element of a statement or of a label names, or an error. */
+/*
+ * The option that an element of a statement or of a label names, or an error.
+ */
 static PvOption
 known_option(const char *name)
 {
@@ -159,15 +169,17 @@ parse_truth(const char *text, int *value)
 }
 
 /*
- * Parses a number; returns false if the option cannot have it.  parse_int() would
- * round fractions, and turn "100B" into 0, which has a meaning of its own.
+ * Parses a number; returns false if the option cannot have it.  parse_int()
+ * would round fractions, and turn "100B" into 0, which has a meaning of its
+ * own.
  */
 static bool
 parse_number(const OptionDef *def, const char *text, int *value)
 {
 	double		number;
 
-	if (!parse_real(text, &number, def->unit, NULL) || number != rint(number) ||
+	if (!parse_real(text, &number, def->unit, NULL) ||
+		number != rint(number) ||
 		(number != 0 && (number < def->min || number > def->max)))
 		return false;
 	*value = (int) number;
@@ -210,9 +222,10 @@ enter_value(PvOptions *options, PvOption i, const char *text,
 }
 
 /*
- * Enters a value, or raises an error.  A value that this server cannot use is an
- * error in ALTER TABLE.  A label may have come from another server, in a dump, and
- * must not make the restore fail; there such a value only causes a warning.
+ * Enters a value, or raises an error.  A value that this server cannot use is
+ * an error in ALTER TABLE.  A label may have come from another server, in a
+ * dump, and must not make the restore fail; there such a value only causes a
+ * warning.
  */
 static void
 set_value(PvOptions *options, PvOption i, const char *text, bool from_label)
@@ -249,8 +262,8 @@ refuse_repeated(PvOption i)
 }
 
 /*
- * SET (...): enters what the elements of a statement say.  An element without a
- * value means true, as with core's parameters.
+ * SET (...): enters what the elements of a statement say.  An element without
+ * a value means true, as with core's parameters.
  */
 void
 pv_options_set(PvOptions *options, const List *defs)
@@ -316,7 +329,10 @@ pv_options_first_unusable(const PvOptions *options)
 	return i;
 }
 
-/* Enters the options that are given in "more"; they replace those given before. */
+/*
+ * Enters the options that are given in "more"; they replace those given
+ * before.
+ */
 void
 pv_options_merge(PvOptions *options, const PvOptions *more)
 {
@@ -367,7 +383,8 @@ pv_options_print(const PvOptions *options)
 		switch (option_table[i].type)
 		{
 			case OPTION_BOOL:
-				appendStringInfoString(&buf, options->value[i] ? "true" : "false");
+				appendStringInfoString(&buf,
+									   options->value[i] ? "true" : "false");
 				break;
 			case OPTION_NUMBER:
 				appendStringInfo(&buf, "%d", options->value[i]);
@@ -383,8 +400,9 @@ pv_options_print(const PvOptions *options)
 #define BLANKS		" \t\n\r\f"
 
 /*
- * Reads a value in a label, and moves *at behind it.  The value ends at a comma or
- * a blank, or is in double quotes.  Returns NULL if the closing quote is missing.
+ * Reads a value in a label, and moves *at behind it.  The value ends at a
+ * comma or a blank, or is in double quotes.  Returns NULL if the closing quote
+ * is missing.
  */
 static char *
 read_value(const char **at)
@@ -413,12 +431,13 @@ read_value(const char **at)
 
 /*
  * Splits a text like 'name=value, name="value"', and passes each pair to the
- * function.  Returns false if the text is no such list, or if the function returns
- * false.
+ * function.  Returns false if the text is no such list, or if the function
+ * returns false.
  */
 static bool
 split_label(const char *label,
-			bool (*take) (PvOptions *options, const char *name, const char *value),
+			bool (*take) (PvOptions *options, const char *name,
+						  const char *value),
 			PvOptions *options)
 {
 	const char *at = label;
@@ -457,7 +476,9 @@ take_or_raise(PvOptions *options, const char *name, const char *value)
 	return true;
 }
 
-/* For a label that is in the catalog: returns false if the pair is not valid. */
+/*
+ * For a label that is in the catalog: returns false if the pair is not valid.
+ */
 static bool
 take_if_valid(PvOptions *options, const char *name, const char *value)
 {
@@ -469,8 +490,8 @@ take_if_valid(PvOptions *options, const char *name, const char *value)
 }
 
 /*
- * Refuses a label that ALTER TABLE would not have made.  The owner of a table can
- * set its label by hand, and a restored dump sets it.
+ * Refuses a label that ALTER TABLE would not have made.  The owner of a table
+ * can set its label by hand, and a restored dump sets it.
  */
 void
 pv_options_check_label(const char *label)
@@ -494,8 +515,8 @@ pv_options_check_label(const char *label)
 }
 
 /*
- * Parses a label that is in the catalog.  Returns false if it cannot be read; then
- * no option is given.
+ * Parses a label that is in the catalog.  Returns false if it cannot be read;
+ * then no option is given.
  */
 bool
 pv_options_parse_label(const char *label, PvOptions *options)

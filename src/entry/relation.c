@@ -19,9 +19,9 @@
 #include "entry/relation.h"
 
 /*
- * Returns the OIDs of the table and of the tables that VACUUM includes with it: all
- * partitions of a partitioned table, and from PG 18 on the children of any table.
- * Takes no locks on them.
+ * Returns the OIDs of the table and of the tables that VACUUM includes with
+ * it: all partitions of a partitioned table, and from PG 18 on the children of
+ * any table.  Takes no locks on them.
  */
 List *
 pv_expand_relation(Oid relid, char relkind)
@@ -32,8 +32,8 @@ pv_expand_relation(Oid relid, char relkind)
 }
 
 /*
- * Returns the qualified name of a relation, for messages.  If the relation no longer
- * exists, that is its OID.
+ * Returns the qualified name of a relation, for messages.  If the relation no
+ * longer exists, that is its OID.
  */
 char *
 pv_qualified_relname(Oid relid)

@@ -9,8 +9,8 @@
  *		----							--------------
  *		vacuum, sweep, queue a table	those that may VACUUM it: its owner, from
  *										PG 17 on roles with MAINTAIN on it, the
- *										owner of the database unless the table is
- *										shared, superusers
+ *										owner of the database unless the table
+ *										is shared, superusers
  *		set the options of a table		its owner, as for ALTER TABLE
  *		remove all options				owner of the database, superusers
  *		use the whole queue, and give	superusers, from PG 17 on members of
@@ -27,14 +27,14 @@
  *		cancel a run, or a VACUUM		those that may pg_cancel_backend() the
  *		command							session
  *
- * A scheduler worker is to the server what an autovacuum worker is: it acts for
- * no role, and what it prevents harms all.  Therefore only roles that may
+ * A scheduler worker is to the server what an autovacuum worker is: it acts
+ * for no role, and what it prevents harms all.  Therefore only roles that may
  * cancel an autovacuum worker may cancel its process.  A role that may vacuum
  * a table may also make the scheduler give up that table, just as it could by
  * waiting for a lock on it.  That does not include a vacuum that prevents
  * wraparound, which does not give way to a lock either.  A background leader
- * belongs to its caller.  A VACUUM command belongs to its session: the owner of
- * the table has no rights over the session of another role.
+ * belongs to its caller.  A VACUUM command belongs to its session: the owner
+ * of the table has no rights over the session of another role.
  *
  * All functions check the current role of this process, except that
  * pv_may_take_all_runs() checks the role given.  They only read catalogs.
@@ -91,7 +91,9 @@ pv_may_vacuum_oid(Oid relid)
 	return may;
 }
 
-/* Reports that the current role may not vacuum the table, at the given level. */
+/*
+ * Reports that the current role may not vacuum the table, at the given level.
+ */
 void
 pv_refuse_vacuum(int elevel, const char *relname)
 {
@@ -101,7 +103,9 @@ pv_refuse_vacuum(int elevel, const char *relname)
 			 errhint("Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.")));
 }
 
-/* Raises an error if the current role may not sweep the indexes of the table. */
+/*
+ * Raises an error if the current role may not sweep the indexes of the table.
+ */
 void
 pv_check_may_sweep(Oid relid)
 {
@@ -117,8 +121,8 @@ pv_check_may_sweep(Oid relid)
  * Raises an error if the table is not the current role's.  A callback of
  * RangeVarGetRelidExtended(): no role may lock a table that it does not own.
  *
- * Core: commands/tablecmds.c, RangeVarCallbackForAlterRelation, which checks the
- * rest when core executes its part of the statement.
+ * Core: commands/tablecmds.c, RangeVarCallbackForAlterRelation, which checks
+ * the rest when core executes its part of the statement.
  */
 void
 pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
@@ -136,8 +140,8 @@ pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
  */
 
 /*
- * May runs of that role take all places of parvacuum.max_runs?  The last place is
- * reserved for other roles otherwise, see entry/runs.c.
+ * May runs of that role take all places of parvacuum.max_runs?  The last place
+ * is reserved for other roles otherwise, see entry/runs.c.
  */
 bool
 pv_may_take_all_runs(Oid role)
@@ -152,7 +156,9 @@ pv_may_use_whole_queue(void)
 	return pv_may_maintain_all(GetUserId());
 }
 
-/* Raises an error: the current role may not give a priority above the limit. */
+/*
+ * Raises an error: the current role may not give a priority above the limit.
+ */
 void
 pv_refuse_priority(int limit)
 {
@@ -164,8 +170,8 @@ pv_refuse_priority(int limit)
 
 /*
  * May the current role see what the scheduler does in all databases, and with
- * which process?  Core's statistics views show the sessions of other roles by the
- * same rule.
+ * which process?  Core's statistics views show the sessions of other roles by
+ * the same rule.
  *
  * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
  */
@@ -186,7 +192,10 @@ pv_may_see_settings(void)
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
 }
 
-/* Raises an error if the current role may not remove the options of all tables. */
+/*
+ * Raises an error if the current role may not remove the options of all
+ * tables.
+ */
 void
 pv_check_may_reset_options(void)
 {
@@ -228,8 +237,8 @@ pv_may_cancel_session(Oid role)
 }
 
 /*
- * These report that the current role may not cancel something: as an error, or at the
- * level given, which is a warning if something else was canceled.
+ * These report that the current role may not cancel something: as an error, or
+ * at the level given, which is a warning if something else was canceled.
  */
 void
 pv_refuse_cancel_table(void)

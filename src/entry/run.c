@@ -108,9 +108,9 @@ typedef struct PvCall
 } PvCall;
 
 /*
- * The leader of this session's previous run, which may still be exiting.  It is kept
- * across transactions, see wait_until_detached(); an error does no harm, since all
- * that is done with it is to wait for its end.
+ * The leader of this session's previous run, which may still be exiting.  It
+ * is kept across transactions, see wait_until_detached(); an error does no
+ * harm, since all that is done with it is to wait for its end.
  */
 static BackgroundWorkerHandle *last_leader = NULL;
 
@@ -121,8 +121,8 @@ static BackgroundWorkerHandle *last_leader = NULL;
  */
 
 /*
- * Stores the caller's identity, which the leader acquires.  The current user is
- * that of SET ROLE or the session's: sql/call.c has refused all others.
+ * Stores the caller's identity, which the leader acquires.  The current user
+ * is that of SET ROLE or the session's: sql/call.c has refused all others.
  */
 static void
 fill_shared(PvRunShared *shared, const PvCall *call)
@@ -142,8 +142,8 @@ fill_shared(PvRunShared *shared, const PvCall *call)
 }
 
 /*
- * Takes a place among the runs of the cluster, which is kept until the leader is
- * gone.
+ * Takes a place among the runs of the cluster, which is kept until the leader
+ * is gone.
  */
 static void
 take_place(PvCall *call)
@@ -169,7 +169,10 @@ take_place(PvCall *call)
 			 errhint("Use VACUUM, or increase \"parvacuum.max_runs\".")));
 }
 
-/* Creates and fills the segment.  On error the end of the transaction removes it. */
+/*
+ * Creates and fills the segment.  On error the end of the transaction removes
+ * it.
+ */
 static void
 create_segment(PvCall *call)
 {
@@ -278,11 +281,11 @@ start_leader(PvCall *call)
  */
 
 /*
- * Ends the leader, waits until it is gone, and gives its place back.  Called when the
- * run ends early, by an error or by the exit of this process.
+ * Ends the leader, waits until it is gone, and gives its place back.  Called
+ * when the run ends early, by an error or by the exit of this process.
  *
- * The queue is detached first: a leader that reports its end into a full queue may
- * be past the point where a signal would stop it.
+ * The queue is detached first: a leader that reports its end into a full queue
+ * may be past the point where a signal would stop it.
  */
 static void
 stop_leader(int code, Datum arg)
@@ -305,9 +308,10 @@ stop_leader(int code, Datum arg)
 }
 
 /*
- * Waits until a leader that has reported its end has released everything in the
- * server.  The rest of its exit is the kernel's work, which takes longer the more
- * shared memory the process had mapped.  The caller does not wait for that.
+ * Waits until a leader that has reported its end has released everything in
+ * the server.  The rest of its exit is the kernel's work, which takes longer
+ * the more shared memory the process had mapped.  The caller does not wait for
+ * that.
  */
 static void
 wait_until_detached(PvCall *call)
@@ -336,8 +340,8 @@ add_context(void *arg)
 /*
  * Raises here what the leader reported; does not return after an error.
  *
- * The leader's end is no reason for ours, so its FATAL becomes an ERROR.  Warnings and
- * errors get our context; progress messages do without.
+ * The leader's end is no reason for ours, so its FATAL becomes an ERROR.
+ * Warnings and errors get our context; progress messages do without.
  *
  * Core: access/transam/parallel.c, HandleParallelMessage.
  */
@@ -406,8 +410,9 @@ handle_message(PvCall *call, const char *data, Size len)
 }
 
 /*
- * Does the process wait for a lock that this one holds, directly or through other
- * processes that wait?  A breadth-first search of the processes that block it.
+ * Does the process wait for a lock that this one holds, directly or through
+ * other processes that wait?  A breadth-first search of the processes that
+ * block it.
  */
 static bool
 waits_for_our_lock(int pid)
@@ -438,12 +443,12 @@ waits_for_our_lock(int pid)
 }
 
 /*
- * Does the leader, or one of its workers, wait for all pins on a page to go away,
- * while our own statement reads that table and so may hold a pin?  No lock shows
- * this.
+ * Does the leader, or one of its workers, wait for all pins on a page to go
+ * away, while our own statement reads that table and so may hold a pin?  No
+ * lock shows this.
  *
- * The fields of other processes are read without a lock, and what we see may be out
- * of date by a moment.  So the caller of this asks more than once.
+ * The fields of other processes are read without a lock, and what we see may
+ * be out of date by a moment.  So the caller of this asks more than once.
  */
 static bool
 waits_for_our_pin(int leader_pid, Oid relid)
@@ -452,7 +457,8 @@ waits_for_our_pin(int leader_pid, Oid relid)
 	bool		in_use = false;
 	Relation	rel;
 
-	if (leader == NULL || !OidIsValid(relid) || !pv_group_waits_for_pin(leader))
+	if (leader == NULL || !OidIsValid(relid) ||
+		!pv_group_waits_for_pin(leader))
 		return false;
 
 	rel = RelationIdGetRelation(relid);
@@ -467,9 +473,9 @@ waits_for_our_pin(int leader_pid, Oid relid)
 }
 
 /*
- * Checks for what the deadlock detector cannot see: that the leader waits for us,
- * while we wait for it.  Called each time deadlock_timeout has passed without a
- * message from the leader.
+ * Checks for what the deadlock detector cannot see: that the leader waits for
+ * us, while we wait for it.  Called each time deadlock_timeout has passed
+ * without a message from the leader.
  */
 static void
 check_deadlock(PvCall *call)
@@ -499,8 +505,8 @@ check_deadlock(PvCall *call)
 }
 
 /*
- * Handles messages until the leader reports that it is done.  Fails if it detaches
- * without that.
+ * Handles messages until the leader reports that it is done.  Fails if it
+ * detaches without that.
  */
 static void
 wait_for_leader(PvCall *call)
@@ -548,9 +554,9 @@ wait_for_leader(PvCall *call)
 }
 
 /*
- * Lets a background leader do what is requested; returns a list of PvRunEntry.
- * Errors of the leader are raised here.  On any error the leader is gone before the
- * error is passed on.
+ * Lets a background leader do what is requested; returns a list of
+ * PvRunEntry.  Errors of the leader are raised here.  On any error the leader
+ * is gone before the error is passed on.
  */
 List *
 pv_run_in_background(const PvRequest *request)

@@ -3,19 +3,20 @@
  * run_table.c
  *	  The table of runs of parvacuum_run() and CALL parvacuum().
  *
- * Each run takes a background worker, of which the server has max_worker_processes for
- * everything.  parvacuum.max_runs bounds how many of them the runs of all databases
- * take.  A role that is not a superuser gets one place less, where there is more than
- * one, so that its runs may take hours and other roles can still vacuum.  What counts is
- * the session user, because SET ROLE would change the current one.  There is no finer
- * share: there are few places, and a caller that gets none does not wait for one.
+ * Each run takes a background worker, of which the server has
+ * max_worker_processes for everything.  parvacuum.max_runs bounds how many of
+ * them the runs of all databases take.  A role that is not a superuser gets
+ * one place less, where there is more than one, so that its runs may take
+ * hours and other roles can still vacuum.  What counts is the session user,
+ * because SET ROLE would change the current one.  There is no finer share:
+ * there are few places, and a caller that gets none does not wait for one.
  *
- * A place is held by the caller and by the background leader, and is free when both have
- * given it up.
+ * A place is held by the caller and by the background leader, and is free when
+ * both have given it up.
  *
- * These functions know nothing of processes, so unit tests compile them a second time.
- * They run under the lock of entry/runs.c, exclusive if they change the table, and walk
- * over its PV_MAX_RUNS places.
+ * These functions know nothing of processes, so unit tests compile them a
+ * second time.  They run under the lock of entry/runs.c, exclusive if they
+ * change the table, and walk over its PV_MAX_RUNS places.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -36,7 +37,10 @@ is_taken(const PvRunSlot *run)
 	return run->caller_pid != 0 || run->leader_pid != 0;
 }
 
-/* Counts the places taken, by all and by a role, and returns a free one, or NULL. */
+/*
+ * Counts the places taken, by all and by a role, and returns a free one, or
+ * NULL.
+ */
 static PvRunSlot *
 count_runs(PvRunTable *table, Oid role, int *used, int *used_by_role)
 {
@@ -60,14 +64,15 @@ count_runs(PvRunTable *table, Oid role, int *used, int *used_by_role)
 }
 
 /*
- * Takes a place for a run, where max_runs are allowed; if that was lowered, no run is
- * ended for it.  The place must be given back by pv_run_table_leave().
+ * Takes a place for a run, where max_runs are allowed; if that was lowered, no
+ * run is ended for it.  The place must be given back by pv_run_table_leave().
  */
 PvRunAnswer
-pv_run_table_enter(PvRunTable *table, int max_runs, const PvRunRequest *request,
-				   PvRunPlace *place)
+pv_run_table_enter(PvRunTable *table, int max_runs,
+				   const PvRunRequest *request, PvRunPlace *place)
 {
-	int			share = request->is_superuser ? max_runs : Max(max_runs - 1, 1);
+	int			share = request->is_superuser ?
+		max_runs : Max(max_runs - 1, 1);
 	int			used;
 	int			used_by_role;
 	PvRunSlot  *run = count_runs(table, request->role, &used, &used_by_role);
@@ -121,7 +126,10 @@ pv_run_table_attach(PvRunTable *table, const PvRunPlace *place, int pid)
 	return run;
 }
 
-/* The leader is at this table from now on; toast_parent is that of a TOAST table. */
+/*
+ * The leader is at this table from now on; toast_parent is that of a TOAST
+ * table.
+ */
 void
 pv_run_table_set_relation(PvRunSlot *run, Oid relid, Oid toast_parent)
 {
@@ -143,14 +151,16 @@ pv_run_table_exit(PvRunSlot *run)
  */
 
 /*
- * Is a leader attached, and is it at the table or at its TOAST table, or is that the table
- * that its caller named?
+ * Is a leader attached, and is it at the table or at its TOAST table, or is
+ * that the table that its caller named?
  */
 static bool
 is_at(const PvRunSlot *run, Oid database, Oid relid)
 {
-	return run->leader_pid != 0 && run->database == database && OidIsValid(relid) &&
-		(run->relid == relid || run->toast_parent == relid || run->named == relid);
+	return run->leader_pid != 0 && run->database == database &&
+		OidIsValid(relid) &&
+		(run->relid == relid || run->toast_parent == relid ||
+		 run->named == relid);
 }
 
 static void
@@ -161,9 +171,12 @@ show(const PvRunSlot *run, PvRunSeen *seen)
 	seen->role = run->role;
 }
 
-/* The runs at a table; seen has room for PV_MAX_RUNS.  Returns their number. */
+/*
+ * The runs at a table; seen has room for PV_MAX_RUNS.  Returns their number.
+ */
 int
-pv_run_table_find(const PvRunTable *table, Oid database, Oid relid, PvRunSeen *seen)
+pv_run_table_find(const PvRunTable *table, Oid database, Oid relid,
+				  PvRunSeen *seen)
 {
 	int			n = 0;
 
@@ -191,11 +204,12 @@ pv_run_table_find_process(const PvRunTable *table, int pid, PvRunSeen *seen)
 }
 
 /*
- * The PID of the leader of the run with that token, or 0 if the run is over.  If a table
- * is given, also 0 if the run is not at it any more.
+ * The PID of the leader of the run with that token, or 0 if the run is over.
+ * If a table is given, also 0 if the run is not at it any more.
  */
 int
-pv_run_table_process_at(const PvRunTable *table, uint64 token, Oid database, Oid relid)
+pv_run_table_process_at(const PvRunTable *table, uint64 token, Oid database,
+						Oid relid)
 {
 	for (int i = 0; i < PV_MAX_RUNS; i++)
 	{

@@ -68,17 +68,21 @@ typedef struct PvRunRequest
 } PvRunRequest;
 
 extern PvRunAnswer pv_run_table_enter(PvRunTable *table, int max_runs,
-									  const PvRunRequest *request, PvRunPlace *place);
+									  const PvRunRequest *request,
+									  PvRunPlace *place);
 extern void pv_run_table_leave(PvRunTable *table, PvRunPlace *place, int pid);
 
-extern PvRunSlot *pv_run_table_attach(PvRunTable *table, const PvRunPlace *place, int pid);
-extern void pv_run_table_set_relation(PvRunSlot *run, Oid relid, Oid toast_parent);
+extern PvRunSlot *pv_run_table_attach(PvRunTable *table,
+									  const PvRunPlace *place, int pid);
+extern void pv_run_table_set_relation(PvRunSlot *run, Oid relid,
+									  Oid toast_parent);
 extern void pv_run_table_exit(PvRunSlot *run);
 
 extern int	pv_run_table_find(const PvRunTable *table, Oid database, Oid relid,
 							  PvRunSeen *seen);
-extern bool pv_run_table_find_process(const PvRunTable *table, int pid, PvRunSeen *seen);
-extern int	pv_run_table_process_at(const PvRunTable *table, uint64 token, Oid database,
-									Oid relid);
+extern bool pv_run_table_find_process(const PvRunTable *table, int pid,
+									  PvRunSeen *seen);
+extern int	pv_run_table_process_at(const PvRunTable *table, uint64 token,
+									Oid database, Oid relid);
 
 #endif							/* PV_RUN_TABLE_H */

@@ -3,8 +3,9 @@
  * runs.c
  *	  The runs of parvacuum_run() and CALL parvacuum() that are in progress.
  *
- * This is the table of runs (entry/run_table.c) in main shared memory, with its lock.
- * The lock is held for a moment; under it nothing fails, waits or is allocated.
+ * This is the table of runs (entry/run_table.c) in main shared memory, with
+ * its lock.  The lock is held for a moment; under it nothing fails, waits or
+ * is allocated.
  *
  *		caller					background leader			session
  *		------					-----------------			-------
@@ -15,16 +16,18 @@
  *		the leader is gone:
  *		pv_runs_leave
  *
- * Both the caller and the leader hold the place.  The caller keeps its hold until the
- * leader is gone or will never come, whatever ends its wait (entry/run.c).  The leader's
- * hold ends in its exit, after its transaction was aborted and its locks were released.
- * If a process dies without an exit, the postmaster initializes all shared memory.
+ * Both the caller and the leader hold the place.  The caller keeps its hold
+ * until the leader is gone or will never come, whatever ends its wait
+ * (entry/run.c).  The leader's hold ends in its exit, after its transaction
+ * was aborted and its locks were released.  If a process dies without an exit,
+ * the postmaster initializes all shared memory.
  *
- * To cancel the run that is at a table, a session asks pv_runs_find() for the runs at it
- * and decides without any lock whether the current role may cancel each.  Then
- * pv_runs_cancel() signals the run with that token, if it still is at that table.  It does
- * so under the lock, so that the process can neither leave the table, nor end and its PID
- * be given to another one, between the check and the signal.
+ * To cancel the run that is at a table, a session asks pv_runs_find() for the
+ * runs at it and decides without any lock whether the current role may cancel
+ * each.  Then pv_runs_cancel() signals the run with that token, if it still is
+ * at that table.  It does so under the lock, so that the process can neither
+ * leave the table, nor end and its PID be given to another one, between the
+ * check and the signal.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -76,7 +79,10 @@ pv_runs_request_lock(void)
 	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
 }
 
-/* Finds the shared memory or initializes it.  The caller holds AddinShmemInitLock. */
+/*
+ * Finds the shared memory or initializes it.  The caller holds
+ * AddinShmemInitLock.
+ */
 void
 pv_runs_shmem_startup(void)
 {
@@ -98,9 +104,9 @@ pv_runs_shmem_startup(void)
  */
 
 /*
- * Takes a place for a run of this session, by the setting as it is now.  role is the
- * session user, relid the table that was named.  A place that was granted must be given
- * back by pv_runs_leave().
+ * Takes a place for a run of this session, by the setting as it is now.  role
+ * is the session user, relid the table that was named.  A place that was
+ * granted must be given back by pv_runs_leave().
  */
 PvRunAnswer
 pv_runs_enter(Oid role, bool is_superuser, Oid relid, PvRunPlace *place)
@@ -115,13 +121,15 @@ pv_runs_enter(Oid role, bool is_superuser, Oid relid, PvRunPlace *place)
 	PvRunAnswer answer;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	answer = pv_run_table_enter(&shared->table, pv_guc_max_runs, &request, place);
+	answer = pv_run_table_enter(&shared->table, pv_guc_max_runs,
+								&request, place);
 	LWLockRelease(lock);
 	return answer;
 }
 
 /*
- * Gives the place back, if one is held.  The leader must be gone, or never have come.
+ * Gives the place back, if one is held.  The leader must be gone, or never
+ * have come.
  */
 void
 pv_runs_leave(PvRunPlace *place)
@@ -155,10 +163,10 @@ leader_exit(int code, Datum arg)
 }
 
 /*
- * Takes the leader's hold on the place; false if the run is over.  To be called before
- * the process connects to a database: then its hold ends after its transaction, whose
- * callback at exit is called first, and before its segment is detached, by which its
- * caller sees that it is gone.
+ * Takes the leader's hold on the place; false if the run is over.  To be
+ * called before the process connects to a database: then its hold ends after
+ * its transaction, whose callback at exit is called first, and before its
+ * segment is detached, by which its caller sees that it is gone.
  */
 bool
 pv_runs_attach(const PvRunPlace *place)
@@ -181,7 +189,10 @@ set_relation(Oid relid, Oid toast_parent)
 	LWLockRelease(lock);
 }
 
-/* The leader is at this table from now on; toast_parent is that of a TOAST table. */
+/*
+ * The leader is at this table from now on; toast_parent is that of a TOAST
+ * table.
+ */
 void
 pv_runs_begin_relation(Oid relid, Oid toast_parent)
 {
@@ -232,8 +243,8 @@ pv_runs_find_process(int pid, PvRunSeen *seen)
 }
 
 /*
- * Cancels the run with that token, as pg_cancel_backend() does; false if it is over.  If
- * a table is given, also false if the run is not at it any more.
+ * Cancels the run with that token, as pg_cancel_backend() does; false if it is
+ * over.  If a table is given, also false if the run is not at it any more.
  */
 bool
 pv_runs_cancel(uint64 token, Oid database, Oid relid)

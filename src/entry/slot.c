@@ -114,7 +114,8 @@ static bool
 store_slot(PvVacuumFunction *slot, PvVacuumFunction value)
 {
 	Size		page_size = sysconf(_SC_PAGESIZE);
-	void	   *page = (void *) ((uintptr_t) slot & ~((uintptr_t) page_size - 1));
+	void	   *page =
+		(void *) ((uintptr_t) slot & ~((uintptr_t) page_size - 1));
 	int			prot = PROT_READ | PROT_WRITE;
 	bool		known = memory_protection(slot, &prot);
 	bool		writable = known && (prot & PROT_WRITE) != 0;

@@ -3,15 +3,16 @@
  * candidates.c
  *	  Which tables of a database need a vacuum or an analyze.
  *
- * A scheduler worker runs this: for all tables, in a scan of its database, and for
- * one table, when its turn has come (recheck).  The input is that of autovacuum: the
- * cumulative statistics, the ages in pg_class, the storage parameters autovacuum_*
- * and the settings behind them.  What follows from it is decided in sched/policy.c.
+ * A scheduler worker runs this: for all tables, in a scan of its database, and
+ * for one table, when its turn has come (recheck).  The input is that of
+ * autovacuum: the cumulative statistics, the ages in pg_class, the storage
+ * parameters autovacuum_* and the settings behind them.  What follows from it
+ * is decided in sched/policy.c.
  *
  * A database may have many thousands of tables and be scanned every minute, so
- * each of them takes little more than one lookup in the statistics.  Options of
- * parvacuum are read only for tables that have a label, and for partitions, which
- * may inherit them.
+ * each of them takes little more than one lookup in the statistics.  Options
+ * of parvacuum are read only for tables that have a label, and for partitions,
+ * which may inherit them.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
@@ -64,7 +65,10 @@ typedef struct Scan
 	pg_time_t	now;
 } Scan;
 
-/* The age of a transaction or multixact; 0 if it is not a normal one, or not past. */
+/*
+ * The age of a transaction or multixact; 0 if it is not a normal one, or not
+ * past.
+ */
 static int64
 age_of(uint32 then, uint32 first_normal, uint32 next)
 {
@@ -73,16 +77,24 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
 	return then >= first_normal && age > 0 ? age : 0;
 }
 
-/* The thresholds by settings and storage parameters; options is NULL if there are none. */
+/*
+ * The thresholds by settings and storage parameters; options is NULL if there
+ * are none.
+ */
 static void
 get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 			   PvThresholds *thresholds)
 {
 	static const AutoVacOpts none = {
-		.enabled = true,.vacuum_threshold = -1,.vacuum_ins_threshold = -2,
-		.analyze_threshold = -1,.freeze_max_age = -1,
-		.multixact_freeze_max_age = -1,.vacuum_scale_factor = -1,
-		.vacuum_ins_scale_factor = -1,.analyze_scale_factor = -1
+		.enabled = true,
+		.vacuum_threshold = -1,
+		.vacuum_ins_threshold = -2,
+		.analyze_threshold = -1,
+		.freeze_max_age = -1,
+		.multixact_freeze_max_age = -1,
+		.vacuum_scale_factor = -1,
+		.vacuum_ins_scale_factor = -1,
+		.analyze_scale_factor = -1
 	};
 	const AutoVacOpts *own = options ? options : &none;
 	int			most = pv_vacuum_max_threshold(options);
@@ -110,21 +122,26 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 
 	thresholds->freeze_max_age = autovacuum_freeze_max_age;
 	if (own->freeze_max_age >= 0)
-		thresholds->freeze_max_age = Min(own->freeze_max_age, autovacuum_freeze_max_age);
+		thresholds->freeze_max_age = Min(own->freeze_max_age,
+										 autovacuum_freeze_max_age);
 	thresholds->danger_age = autovacuum_freeze_max_age;
 	thresholds->multixact_danger_age = MultiXactMemberFreezeThreshold();
 	thresholds->multixact_freeze_max_age = thresholds->multixact_danger_age;
 	if (own->multixact_freeze_max_age >= 0)
 		thresholds->multixact_freeze_max_age =
-			Min(own->multixact_freeze_max_age, thresholds->multixact_freeze_max_age);
-	thresholds->failsafe_age = Max(vacuum_failsafe_age, autovacuum_freeze_max_age * 1.05);
+			Min(own->multixact_freeze_max_age,
+				thresholds->multixact_freeze_max_age);
+	thresholds->failsafe_age = Max(vacuum_failsafe_age,
+								   autovacuum_freeze_max_age * 1.05);
 	thresholds->multixact_failsafe_age =
-		Max(vacuum_multixact_failsafe_age, autovacuum_multixact_freeze_max_age * 1.05);
+		Max(vacuum_multixact_failsafe_age,
+			autovacuum_multixact_freeze_max_age * 1.05);
 }
 
 /*
- * What the table of this pg_class row needs now; options are its storage parameters, NULL
- * if there are none.  Also when it was last vacuumed or analyzed, or PV_NEVER.
+ * What the table of this pg_class row needs now; options are its storage
+ * parameters, NULL if there are none.  Also when it was last vacuumed or
+ * analyzed, or PV_NEVER.
  */
 static void
 score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
@@ -160,8 +177,9 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
 }
 
 /*
- * The removal horizon of a table; all that are no catalogs have the same.  To determine it
- * takes an open table.  If this one is locked, a later one is used instead of waiting.
+ * The removal horizon of a table; all that are no catalogs have the same.  To
+ * determine it takes an open table.  If this one is locked, a later one is
+ * used instead of waiting.
  */
 static TransactionId
 horizon_of(Scan *scan, Oid relid)
@@ -195,7 +213,9 @@ pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
 		*window = pv_guc_parsed_window;
 }
 
-/* Does a table with this score wait for its window?  An urgent one does not. */
+/*
+ * Does a table with this score wait for its window?  An urgent one does not.
+ */
 bool
 pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 {
@@ -204,8 +224,8 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 }
 
 /*
- * Has the table opted in, and for which window?  A catalog, which the engine does not
- * vacuum, follows the setting.
+ * Has the table opted in, and for which window?  A catalog, which the engine
+ * does not vacuum, follows the setting.
  */
 static bool
 get_opt_in(Scan *scan, Form_pg_class form, PvWindow *window)
@@ -238,7 +258,8 @@ apply_window(Scan *scan, const PvWindow *window, PvItem *item)
 
 	opens = pv_window_next_change(window, scan->now);
 	item->reason = PV_WAIT_WINDOW;
-	item->wait_until = opens == PV_WINDOW_NO_CHANGE ? PV_NEVER : time_t_to_timestamptz(opens);
+	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
+		PV_NEVER : time_t_to_timestamptz(opens);
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 }
 
@@ -276,8 +297,9 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 }
 
 /*
- * A TOAST table is scored by itself, but by its table's options if it has none.  These are
- * in a row of pg_class that may come later, so they are collected before.
+ * A TOAST table is scored by itself, but by its table's options if it has
+ * none.  These are in a row of pg_class that may come later, so they are
+ * collected before.
  */
 static void
 remember_toast(Scan *scan, Form_pg_class form, bool enabled,
@@ -307,10 +329,14 @@ consider_table(Scan *scan, HeapTuple tuple)
 
 	if (!enabled && !OidIsValid(form->reltoastrelid))
 		return;
-	has_options = pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options);
-	remember_toast(scan, form, enabled, &window, has_options ? &options : NULL);
+	has_options = pv_options_read_autovacuum(tuple,
+											 RelationGetDescr(scan->pg_class),
+											 &options);
+	remember_toast(scan, form, enabled, &window,
+				   has_options ? &options : NULL);
 	if (enabled)
-		consider(scan, form, InvalidOid, has_options ? &options : NULL, &window);
+		consider(scan, form, InvalidOid, has_options ? &options : NULL,
+				 &window);
 }
 
 static void
@@ -322,7 +348,8 @@ consider_toast(Scan *scan, HeapTuple tuple)
 
 	if (entry == NULL || !entry->enabled)
 		return;
-	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class), &options))
+	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
+								   &options))
 		consider(scan, form, entry->parent, &options, &entry->window);
 	else
 		consider(scan, form, entry->parent,
@@ -344,13 +371,17 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 		if (form->relpersistence == RELPERSISTENCE_TEMP)
 			continue;
 		if (toast ? form->relkind == RELKIND_TOASTVALUE :
-			form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW)
+			form->relkind == RELKIND_RELATION ||
+			form->relkind == RELKIND_MATVIEW)
 			function(scan, tuple);
 	}
 	table_endscan(desc);
 }
 
-/* The order in which a scan offers tables, see is_up_to_cursor() in database_scan.c. */
+/*
+ * The order in which a scan offers tables, see is_up_to_cursor() in
+ * database_scan.c.
+ */
 static int
 compare_found(const void *a, const void *b)
 {
@@ -365,16 +396,19 @@ compare_found(const void *a, const void *b)
 }
 
 /*
- * Finds all tables of this database that need something, the most urgent first.  If no
- * table has opted in, pg_class is not read.
- * The caller is in a transaction; the result is in its memory context.
+ * Finds all tables of this database that need something, the most urgent
+ * first.  If no table has opted in, pg_class is not read.  The caller is in a
+ * transaction; the result is in its memory context.
  */
 void
 pv_need_scan(PvFound *found)
 {
 	Scan		scan = {.found = found};
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(ToastParent),
-	.hcxt = CurrentMemoryContext};
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(ToastParent),
+		.hcxt = CurrentMemoryContext
+	};
 
 	memset(found, 0, sizeof(*found));
 	scan.now = time(NULL);

@@ -28,7 +28,9 @@ typedef struct PvFound
 extern void pv_need_scan(PvFound *found);
 extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
 						  PvScore *score);
-extern void pv_need_window(const PvEffectiveOptions *options, PvWindow *window);
-extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now);
+extern void pv_need_window(const PvEffectiveOptions *options,
+						   PvWindow *window);
+extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,
+							   pg_time_t now);
 
 #endif							/* PV_NEED_H */

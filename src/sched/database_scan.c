@@ -3,32 +3,32 @@
  * database_scan.c
  *	  The queue of a database, and the scans that fill it.
  *
- * A database has a queue as long as there is an entry in it or a scheduler worker
- * is hired for it, and until its rest after a scan is over.  There are
+ * A database has a queue as long as there is an entry in it or a scheduler
+ * worker is hired for it, and until its rest after a scan is over.  There are
  * PV_MAX_QUEUES queues.
  *
- * A database scan offers all tables that need something, the first in the order
- * first.  An entry that was not offered needs nothing any more, and is removed
- * at the end, unless a role has asked for it.
+ * A database scan offers all tables that need something, the first in the
+ * order first.  An entry that was not offered needs nothing any more, and is
+ * removed at the end, unless a role has asked for it.
  *
- * Where the queues are full, tables that could not be queued are not lost, since
- * the statistics still have them.  If a scan could not queue all that it found,
- * the next ones continue where it ended, until all tables have had their turn;
- * then a scan begins anew.
+ * Where the queues are full, tables that could not be queued are not lost,
+ * since the statistics still have them.  If a scan could not queue all that it
+ * found, the next ones continue where it ended, until all tables have had
+ * their turn; then a scan begins anew.
  *
  *		a scan comes				when the launcher requests it; and at once if
- *									the last one was incomplete and the queue is
- *									empty
+ *									the last one was incomplete and the queue
+ *									is empty
  *		while scans continue		a table that has had its turn waits, unless a
  *									role asks for it, or it is in danger of
  *									wraparound and was not tried before
  *		a table queued late			has waited since the first of these scans
  *
- * How far these scans have come (PvScanProgress) is also kept for a database that
- * loses its queue.
+ * How far these scans have come (PvScanProgress) is also kept for a database
+ * that loses its queue.
  *
- * These functions run under the queue's lock, held exclusively where anything is
- * changed.
+ * These functions run under the queue's lock, held exclusively where anything
+ * is changed.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -50,7 +50,8 @@
 
 /*
  * The database gives its queue up.  If not all that its scans have found had
- * their turn, remember how far they have come, in place of the oldest such record.
+ * their turn, remember how far they have come, in place of the oldest such
+ * record.
  */
 static void
 save_progress(PvQueueShared *shared, PvDatabaseQueue *queue)
@@ -64,8 +65,8 @@ save_progress(PvQueueShared *shared, PvDatabaseQueue *queue)
 }
 
 /*
- * The database has a queue again.  This reads PV_MAX_SAVED_SCANS records of some
- * forty bytes that follow each other, which takes some microseconds.
+ * The database has a queue again.  This reads PV_MAX_SAVED_SCANS records of
+ * some forty bytes that follow each other, which takes some microseconds.
  */
 static void
 restore_progress(PvQueueShared *shared, PvDatabaseQueue *queue)
@@ -83,15 +84,17 @@ restore_progress(PvQueueShared *shared, PvDatabaseQueue *queue)
 }
 
 /*
- * Evicts up to PV_QUEUE_BATCH entries of a queue without workers.  Returns false
- * if none is left.
+ * Evicts up to PV_QUEUE_BATCH entries of a queue without workers.  Returns
+ * false if none is left.
  */
 static bool
 evict_some(PvQueues *queues, PvDatabaseQueue *queue)
 {
-	for (int i = 0; i < PV_QUEUE_BATCH && !dlist_is_empty(&queue->entries); i++)
+	for (int i = 0;
+		 i < PV_QUEUE_BATCH && !dlist_is_empty(&queue->entries); i++)
 		pv_entries_evict(queues, queue,
-						 dlist_head_element(PvQueueEntry, node, &queue->entries));
+						 dlist_head_element(PvQueueEntry, node,
+											&queue->entries));
 	return !dlist_is_empty(&queue->entries);
 }
 
@@ -126,7 +129,8 @@ pv_scan_free_queue(const PvQueues *queues, bool takes)
 			idle = queue;
 		else if (first != NULL && !first->item.rank.danger &&
 				 (last == NULL ||
-				  pv_entries_goes_before(pv_entries_first_of_both(last, true), first)))
+				  pv_entries_goes_before(pv_entries_first_of_both(last, true),
+										 first)))
 			last = queue;
 	}
 	return idle != NULL || !takes ? idle : last;
@@ -134,8 +138,8 @@ pv_scan_free_queue(const PvQueues *queues, bool takes)
 
 /*
  * The queue of a database that may not have one yet.  Returns NULL if there is
- * none.  With *again set one is being emptied: the caller is to release the lock
- * and to call this once more.
+ * none.  With *again set one is being emptied: the caller is to release the
+ * lock and to call this once more.
  */
 PvDatabaseQueue *
 pv_scan_make_queue(PvQueues *queues, Oid database, bool takes, bool *again)
@@ -172,9 +176,9 @@ pv_scan_rests_until(const PvQueues *queues, const PvDatabaseQueue *queue)
 }
 
 /*
- * A worker has left, or was not hired.  Frees the queue if it has no worker, no
- * entry and no rest to remember.  Without workers the scan that was requested is
- * not done, so it has to be requested again.
+ * A worker has left, or was not hired.  Frees the queue if it has no worker,
+ * no entry and no rest to remember.  Without workers the scan that was
+ * requested is not done, so it has to be requested again.
  */
 void
 pv_scan_release_queue(PvQueues *queues, PvDatabaseQueue *queue)
@@ -191,8 +195,9 @@ pv_scan_release_queue(PvQueues *queues, PvDatabaseQueue *queue)
 }
 
 /*
- * The database was dropped.  Removes up to PV_QUEUE_BATCH entries; those that a
- * worker is at go to the end of the list.  Returns the number of entries visited.
+ * The database was dropped.  Removes up to PV_QUEUE_BATCH entries; those that
+ * a worker is at go to the end of the list.  Returns the number of entries
+ * visited.
  */
 int
 pv_scan_drop_some(PvQueues *queues, PvDatabaseQueue *queue)
@@ -201,7 +206,8 @@ pv_scan_drop_some(PvQueues *queues, PvDatabaseQueue *queue)
 
 	for (int i = 0; i < n; i++)
 	{
-		PvQueueEntry *entry = dlist_head_element(PvQueueEntry, node, &queue->entries);
+		PvQueueEntry *entry = dlist_head_element(PvQueueEntry, node,
+												 &queue->entries);
 
 		if (entry->item.state != PV_ITEM_RUNNING)
 			pv_entries_remove(queues, queue, entry);
@@ -295,17 +301,20 @@ is_up_to_cursor(const PvScanProgress *progress, const PvItem *item)
  *								it may be one of those
  *
  * Only then does the cursor count, because a table can also be before it by a
- * score that has grown since; where ages grow that is true of all that are left.
+ * score that has grown since; where ages grow that is true of all that are
+ * left.
  */
 static bool
-is_left_out(const PvDatabaseQueue *queue, const PvItem *item, const PvQueueEntry *entry)
+is_left_out(const PvDatabaseQueue *queue, const PvItem *item,
+			const PvQueueEntry *entry)
 {
 	const PvScanProgress *progress = &queue->progress;
 
 	if (!queue->goes_on)
 		return false;
 	if (entry != NULL)
-		return pv_entries_had_turn(&entry->item) && entry->item.priority == 0 &&
+		return pv_entries_had_turn(&entry->item) &&
+			entry->item.priority == 0 &&
 			(entry->item.not_completed || !item->score.danger);
 	if (item->score.danger)
 		return false;
@@ -314,8 +323,8 @@ is_left_out(const PvDatabaseQueue *queue, const PvItem *item, const PvQueueEntry
 }
 
 /*
- * Would a vacuum of the table remove and freeze nothing?  That is so as long as
- * the horizon is where it was at the last one, unless
+ * Would a vacuum of the table remove and freeze nothing?  That is so as long
+ * as the horizon is where it was at the last one, unless
  *
  *	- many rows have died since: they may be of transactions that have aborted;
  *	- the last vacuum was not to prevent wraparound, and this one is: only that
@@ -327,9 +336,11 @@ static bool
 is_not_removable(const PvItem *known, const PvItem *item)
 {
 	return (known->reason == PV_WAIT_HORIZON || known->only_analyze) &&
-		TransactionIdIsValid(known->horizon) && known->horizon == item->horizon &&
+		TransactionIdIsValid(known->horizon) &&
+		known->horizon == item->horizon &&
 		!pv_has_died_anew(item->score.dead, known->left_dead) &&
-		(!item->score.wraparound || (known->was_for_age && item->score.mxid <= 1));
+		(!item->score.wraparound ||
+		 (known->was_for_age && item->score.mxid <= 1));
 }
 
 /*
@@ -337,16 +348,19 @@ is_not_removable(const PvItem *known, const PvItem *item)
  * vacuum would remove nothing, the table goes on waiting, or is only analyzed.
  */
 static void
-update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry, const PvItem *item)
+update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry,
+			 const PvItem *item)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvItem	   *known = &entry->item;
 	PvWaitReason reason = item->reason;
-	bool		not_removable = reason == PV_WAIT_NONE && is_not_removable(known, item);
+	bool		not_removable = reason == PV_WAIT_NONE &&
+		is_not_removable(known, item);
 
 	pv_entries_unplace(queue, entry);
 	known->score = item->score;
-	known->only_analyze = not_removable && item->score.analyze && known->priority == 0;
+	known->only_analyze = not_removable && item->score.analyze &&
+		known->priority == 0;
 	if (known->only_analyze)
 		pv_score_only_analyze(&known->score, item->pages);
 	else if (not_removable)
@@ -375,17 +389,20 @@ update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry, const Pv
 }
 
 /*
- * The current scan offers a table, with its score, to be queued, or to wait for
- * item->reason until item->wait_until.  Tables that wait take no more than half
- * of all entries.  full says that there was no room for an earlier one: then no
- * table gets a new entry.  Returns full, or true if there is no room for this one.
+ * The current scan offers a table, with its score, to be queued, or to wait
+ * for item->reason until item->wait_until.  Tables that wait take no more than
+ * half of all entries.  full says that there was no room for an earlier one:
+ * then no table gets a new entry.  Returns full, or true if there is no room
+ * for this one.
  */
 bool
-pv_scan_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item, bool full)
+pv_scan_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item,
+			  bool full)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvScanProgress *progress = &queue->progress;
-	PvQueueEntry *entry = pv_entries_find(queues, item->key.database, item->key.relid);
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
 
 	if (entry != NULL)
 		mark_seen(queue, entry);
@@ -416,8 +433,9 @@ pv_scan_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item, bool ful
 
 /*
  * All tables have been offered.  Visits up to PV_QUEUE_BATCH entries that were
- * not, which come first in the list, and removes them, since they need nothing any
- * more; those that a role has asked for are queued.  Returns false if none is left.
+ * not, which come first in the list, and removes them, since they need nothing
+ * any more; those that a role has asked for are queued.  Returns false if none
+ * is left.
  */
 bool
 pv_scan_remove_unseen(PvQueues *queues, PvWorkerSlot *slot)
@@ -451,10 +469,11 @@ pv_scan_remove_unseen(PvQueues *queues, PvWorkerSlot *slot)
  * The scan ends.  complete says that all it has found is queued or waits, used
  * is the CPU time it took, in microseconds.
  *
- * Only a scan that was requested counts for when the next one is due.  If nothing
- * at all could be queued, because other databases or waiting tables have taken
- * all entries, another scan at once would not do better.  Returns whether it is to
- * be reported that the queue is full: once, until a scan is complete again.
+ * Only a scan that was requested counts for when the next one is due.  If
+ * nothing at all could be queued, because other databases or waiting tables
+ * have taken all entries, another scan at once would not do better.  Returns
+ * whether it is to be reported that the queue is full: once, until a scan is
+ * complete again.
  */
 bool
 pv_scan_end(PvQueues *queues, PvWorkerSlot *slot, bool complete, int64 used)

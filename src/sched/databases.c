@@ -3,10 +3,10 @@
  * databases.c
  *	  The databases of the cluster, as the launcher knows them.
  *
- * The launcher reads pg_database once in a naptime, and when a database that it does
- * not know has something queued or a worker could not attach.  What it remembers of each
- * (when it is to be scanned next, when a worker was last started) is in its own memory and
- * is worked out again after a restart.
+ * The launcher reads pg_database once in a naptime, and when a database that
+ * it does not know has something queued or a worker could not attach.  What it
+ * remembers of each (when it is to be scanned next, when a worker was last
+ * started) is in its own memory and is worked out again after a restart.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -46,7 +46,10 @@ static TimestampTz read_at = PV_NEVER;
 void
 pv_databases_init(void)
 {
-	HASHCTL		info = {.keysize = sizeof(Oid),.entrysize = sizeof(Database)};
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(Database)
+	};
 
 	databases = hash_create("databases", 64, &info, HASH_ELEM | HASH_BLOBS);
 }
@@ -76,7 +79,8 @@ static void
 note_database(Form_pg_database form)
 {
 	bool		found;
-	Database   *database = hash_search(databases, &form->oid, HASH_ENTER, &found);
+	Database   *database = hash_search(databases, &form->oid, HASH_ENTER,
+									   &found);
 
 	if (!found)
 	{
@@ -105,7 +109,8 @@ forget_dropped(const PvQueueView *view)
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		if (!database->present)
-			(void) hash_search(databases, &database->known.oid, HASH_REMOVE, NULL);
+			(void) hash_search(databases, &database->known.oid,
+							   HASH_REMOVE, NULL);
 		else
 			database->present = false;
 	}
@@ -117,8 +122,8 @@ forget_dropped(const PvQueueView *view)
 }
 
 /*
- * A database that a failed DROP DATABASE has left invalid cannot be connected to, so it
- * is left out.
+ * A database that a failed DROP DATABASE has left invalid cannot be connected
+ * to, so it is left out.
  */
 static void
 read_databases(const PvQueueView *view)
@@ -146,8 +151,9 @@ read_databases(const PvQueueView *view)
 }
 
 /*
- * Nothing is due later than one naptime from now, even if the naptime was longer before,
- * or the clock was set back; except for databases that rest, see pv_databases_let_rest().
+ * Nothing is due later than one naptime from now, even if the naptime was
+ * longer before, or the clock was set back; except for databases that rest,
+ * see pv_databases_let_rest().
  */
 static void
 bring_forward(TimestampTz latest)
@@ -185,7 +191,8 @@ pv_databases_refresh(const PvQueueView *view, int naptime_ms)
 	TimestampTz now = GetCurrentTimestamp();
 
 	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
-	if (TimestampDifferenceExceeds(read_at, now, naptime_ms) || !knows_all_queues(view))
+	if (TimestampDifferenceExceeds(read_at, now, naptime_ms) ||
+		!knows_all_queues(view))
 		read_databases(view);
 }
 
@@ -205,13 +212,14 @@ pv_databases_let_rest(const PvQueueView *view)
 		Database   *database = find_database(summary->database);
 
 		if (database != NULL)
-			database->known.due = Max(database->known.due, summary->rests_until);
+			database->known.due = Max(database->known.due,
+									  summary->rests_until);
 	}
 }
 
 /*
- * Another worker is not started at once, and pg_database is read again, because the
- * database may be gone.
+ * Another worker is not started at once, and pg_database is read again,
+ * because the database may be gone.
  */
 void
 pv_databases_note_failure(Oid oid)
@@ -220,10 +228,11 @@ pv_databases_note_failure(Oid oid)
 
 	if (database != NULL)
 	{
+		int			delay_ms = pv_start_again_after(database->nfailures);
+
 		database->known.failed = true;
 		database->known.not_before =
-			TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-										pv_start_again_after(database->nfailures));
+			TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
 		database->nfailures++;
 	}
 	read_at = PV_NEVER;

@@ -16,8 +16,8 @@
  * scan finds those that it has not offered (sched/database_scan.c), and one of
  * PV_QUEUE_PARTS parts, by which all entries are copied in small steps.
  *
- * Holders.  Each entry has a holder: the scans of the database, or the role that
- * has asked for the table.  Where the queues are full, a new entry evicts
+ * Holders.  Each entry has a holder: the scans of the database, or the role
+ * that has asked for the table.  Where the queues are full, a new entry evicts
  * another one if sched/policy.c gives its holder a share that is not used up:
  *
  *		the database of the new entry has	the evicted entry is of
@@ -35,10 +35,11 @@
  * another one in danger.
  *
  * These functions run in every process that uses the queue, under its lock,
- * exclusive if they change anything.  They raise no errors, wait for nothing and
- * allocate only in the hash tables, which have room for all.  An entry is added,
- * removed or changed in time that is on average logarithmic in the number of
- * entries, plus a walk over the PV_MAX_QUEUES queues where one has to be found.
+ * exclusive if they change anything.  They raise no errors, wait for nothing
+ * and allocate only in the hash tables, which have room for all.  An entry is
+ * added, removed or changed in time that is on average logarithmic in the
+ * number of entries, plus a walk over the PV_MAX_QUEUES queues where one has
+ * to be found.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -47,6 +48,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "common/hashfn.h"
 
 #include "sched/entries.h"
 
@@ -103,7 +105,9 @@ pv_entries_find(const PvQueues *queues, Oid database, Oid relid)
 	return hash_search(queues->entries, &key, HASH_FIND, NULL);
 }
 
-/* The number of entries that all queues may have; also bounds that of queues. */
+/*
+ * The number of entries that all queues may have; also bounds that of queues.
+ */
 int
 pv_entries_limit(const PvQueues *queues)
 {
@@ -112,7 +116,8 @@ pv_entries_limit(const PvQueues *queues)
 
 /* The holder for a role, or NULL; for an invalid OID, that for the scans. */
 PvHolder *
-pv_entries_find_holder(const PvQueues *queues, PvDatabaseQueue *queue, Oid role)
+pv_entries_find_holder(const PvQueues *queues, PvDatabaseQueue *queue,
+					   Oid role)
 {
 	PvHolderKey key = {queue->database, role};
 
@@ -143,10 +148,15 @@ pv_entries_size_class(const PvItem *item)
 
 /* A queue's heaps: the entry that goes first is on top. */
 int
-pv_entries_compare_queued(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+pv_entries_compare_queued(const pairingheap_node *a, const pairingheap_node *b,
+						  void *arg)
 {
-	return pv_compare_ranks(&pairingheap_const_container(PvQueueEntry, queue_node, a)->item.rank,
-							&pairingheap_const_container(PvQueueEntry, queue_node, b)->item.rank);
+	const PvQueueEntry *x = pairingheap_const_container(PvQueueEntry,
+														queue_node, a);
+	const PvQueueEntry *y = pairingheap_const_container(PvQueueEntry,
+														queue_node, b);
+
+	return pv_compare_ranks(&x->item.rank, &y->item.rank);
 }
 
 /*
@@ -154,10 +164,13 @@ pv_entries_compare_queued(const pairingheap_node *a, const pairingheap_node *b, 
  * come before queued ones, and among equals the last in the order.
  */
 int
-pv_entries_compare_evictable(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+pv_entries_compare_evictable(const pairingheap_node *a,
+							 const pairingheap_node *b, void *arg)
 {
-	const PvItem *x = &pairingheap_const_container(PvQueueEntry, holder_node, a)->item;
-	const PvItem *y = &pairingheap_const_container(PvQueueEntry, holder_node, b)->item;
+	const PvItem *x = &pairingheap_const_container(PvQueueEntry, holder_node,
+												   a)->item;
+	const PvItem *y = &pairingheap_const_container(PvQueueEntry, holder_node,
+												   b)->item;
 
 	if (x->state != y->state)
 		return x->state == PV_ITEM_WAITING ? 1 : -1;
@@ -165,12 +178,13 @@ pv_entries_compare_evictable(const pairingheap_node *a, const pairingheap_node *
 }
 
 /*
- * A queue's roles: on top is the one with the most entries, among equals the one
- * that has had some for the longest time.  Roles without an entry that can be
- * evicted come last.
+ * A queue's roles: on top is the one with the most entries, among equals the
+ * one that has had some for the longest time.  Roles without an entry that can
+ * be evicted come last.
  */
 int
-pv_entries_compare_requesters(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+pv_entries_compare_requesters(const pairingheap_node *a,
+							  const pairingheap_node *b, void *arg)
 {
 	const PvHolder *x = pairingheap_const_container(PvHolder, node, a);
 	const PvHolder *y = pairingheap_const_container(PvHolder, node, b);
@@ -189,7 +203,8 @@ pv_entries_compare_requesters(const pairingheap_node *a, const pairingheap_node 
  * comparison function is valid in one process only.
  */
 static void
-add_to_heap(pairingheap_node **root, pairingheap_comparator compare, pairingheap_node *node)
+add_to_heap(pairingheap_node **root, pairingheap_comparator compare,
+			pairingheap_node *node)
 {
 	pairingheap heap = {compare, NULL, *root};
 
@@ -198,7 +213,8 @@ add_to_heap(pairingheap_node **root, pairingheap_comparator compare, pairingheap
 }
 
 static void
-remove_from_heap(pairingheap_node **root, pairingheap_comparator compare, pairingheap_node *node)
+remove_from_heap(pairingheap_node **root, pairingheap_comparator compare,
+				 pairingheap_node *node)
 {
 	pairingheap heap = {compare, NULL, *root};
 
@@ -228,14 +244,15 @@ PvQueueEntry *
 pv_entries_first_of_both(const PvDatabaseQueue *queue, bool large_too)
 {
 	PvQueueEntry *small = pv_entries_first(queue, PV_SIZE_SMALL);
-	PvQueueEntry *large = large_too ? pv_entries_first(queue, PV_SIZE_LARGE) : NULL;
+	PvQueueEntry *large = large_too ? pv_entries_first(queue,
+													   PV_SIZE_LARGE) : NULL;
 
 	return pv_entries_goes_before(large, small) ? large : small;
 }
 
 /*
- * Has the table had its turn, so that it waits for the next database scan?  One
- * that waits for its window has not.
+ * Has the table had its turn, so that it waits for the next database scan?
+ * One that waits for its window has not.
  */
 bool
 pv_entries_had_turn(const PvItem *item)
@@ -255,13 +272,19 @@ reorder_requester(PvDatabaseQueue *queue, PvHolder *holder)
 {
 	if (holder == &queue->found)
 		return;
-	remove_from_heap(&queue->requesters, pv_entries_compare_requesters, &holder->node);
-	add_to_heap(&queue->requesters, pv_entries_compare_requesters, &holder->node);
+	remove_from_heap(&queue->requesters, pv_entries_compare_requesters,
+					 &holder->node);
+	add_to_heap(&queue->requesters, pv_entries_compare_requesters,
+				&holder->node);
 }
 
-/* Gives an entry its holder; pv_entries_can_hold() has said that there can be one. */
+/*
+ * Gives an entry its holder; pv_entries_can_hold() has said that there can be
+ * one.
+ */
 static void
-join_holder(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry, Oid role)
+join_holder(const PvQueues *queues, PvDatabaseQueue *queue,
+			PvQueueEntry *entry, Oid role)
 {
 	PvHolder   *holder = pv_entries_find_holder(queues, queue, role);
 
@@ -274,7 +297,8 @@ join_holder(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 		holder->nentries = 0;
 		holder->evictable = NULL;
 		holder->joined = queue->next_joined++;
-		add_to_heap(&queue->requesters, pv_entries_compare_requesters, &holder->node);
+		add_to_heap(&queue->requesters, pv_entries_compare_requesters,
+					&holder->node);
 	}
 	holder->nentries++;
 	queue->nrequests += OidIsValid(role);
@@ -284,7 +308,8 @@ join_holder(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 }
 
 static void
-leave_holder(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
+leave_holder(const PvQueues *queues, PvDatabaseQueue *queue,
+			 PvQueueEntry *entry)
 {
 	PvHolder   *holder = entry->holder;
 
@@ -292,8 +317,10 @@ leave_holder(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry
 	queue->nrequests -= OidIsValid(holder->key.role);
 	if (holder->nentries == 0 && holder != &queue->found)
 	{
-		remove_from_heap(&queue->requesters, pv_entries_compare_requesters, &holder->node);
-		(void) hash_search(queues->requesters, &holder->key, HASH_REMOVE, NULL);
+		remove_from_heap(&queue->requesters, pv_entries_compare_requesters,
+						 &holder->node);
+		(void) hash_search(queues->requesters, &holder->key,
+						   HASH_REMOVE, NULL);
 	}
 	else
 		reorder_requester(queue, holder);
@@ -305,8 +332,8 @@ leave_holder(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry
  * and 0 it is not requested any more.  It is in no heap.
  */
 void
-pv_entries_set_request(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
-					   Oid role, double priority)
+pv_entries_set_request(const PvQueues *queues, PvDatabaseQueue *queue,
+					   PvQueueEntry *entry, Oid role, double priority)
 {
 	Assert(!entry->placed && OidIsValid(role) == (priority > 0));
 	if (entry->item.role != role)
@@ -324,8 +351,8 @@ pv_entries_set_request(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEn
  */
 
 /*
- * Takes an entry out of its heaps.  To be called before anything is changed that
- * its places there depend on.
+ * Takes an entry out of its heaps.  To be called before anything is changed
+ * that its places there depend on.
  */
 void
 pv_entries_unplace(PvDatabaseQueue *queue, PvQueueEntry *entry)
@@ -337,10 +364,12 @@ pv_entries_unplace(PvDatabaseQueue *queue, PvQueueEntry *entry)
 		return;
 	if (entry->item.state == PV_ITEM_QUEUED)
 	{
-		remove_from_heap(&queue->heap[size], pv_entries_compare_queued, &entry->queue_node);
+		remove_from_heap(&queue->heap[size], pv_entries_compare_queued,
+						 &entry->queue_node);
 		queue->nqueued[size]--;
 	}
-	remove_from_heap(&holder->evictable, pv_entries_compare_evictable, &entry->holder_node);
+	remove_from_heap(&holder->evictable, pv_entries_compare_evictable,
+					 &entry->holder_node);
 	if (holder->evictable == NULL)
 		reorder_requester(queue, holder);
 	entry->placed = false;
@@ -348,9 +377,11 @@ pv_entries_unplace(PvDatabaseQueue *queue, PvQueueEntry *entry)
 
 /* The time remains that of the last change. */
 static void
-set_state(PvItem *item, PvItemState state, PvWaitReason reason, TimestampTz now)
+set_state(PvItem *item, PvItemState state, PvWaitReason reason,
+		  TimestampTz now)
 {
-	if (item->state != state || item->reason != reason || item->state_since == PV_NEVER)
+	if (item->state != state || item->reason != reason ||
+		item->state_since == PV_NEVER)
 		item->state_since = now;
 	item->state = state;
 	item->reason = reason;
@@ -358,10 +389,13 @@ set_state(PvItem *item, PvItemState state, PvWaitReason reason, TimestampTz now)
 	item->worker_pid = 0;
 }
 
-/* Gives an entry its state, and puts it into the heaps that this state requires. */
+/*
+ * Gives an entry its state, and puts it into the heaps that this state
+ * requires.
+ */
 void
-pv_entries_place(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
-				 PvItemState state, PvWaitReason reason)
+pv_entries_place(const PvQueues *queues, PvDatabaseQueue *queue,
+				 PvQueueEntry *entry, PvItemState state, PvWaitReason reason)
 {
 	PvItem	   *item = &entry->item;
 	PvSizeClass size = pv_entries_size_class(item);
@@ -369,36 +403,42 @@ pv_entries_place(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *e
 
 	Assert(!entry->placed);
 	set_state(item, state, reason, queues->now);
-	pv_rank_table(&item->score, item->priority, item->needed_since, item->not_completed, &item->rank);
+	pv_rank_table(&item->score, item->priority, item->needed_since,
+				  item->not_completed, &item->rank);
 	if (state == PV_ITEM_RUNNING)
 		return;
 	if (state == PV_ITEM_QUEUED)
 	{
-		add_to_heap(&queue->heap[size], pv_entries_compare_queued, &entry->queue_node);
+		add_to_heap(&queue->heap[size], pv_entries_compare_queued,
+					&entry->queue_node);
 		queue->nqueued[size]++;
 	}
-	add_to_heap(&entry->holder->evictable, pv_entries_compare_evictable, &entry->holder_node);
+	add_to_heap(&entry->holder->evictable, pv_entries_compare_evictable,
+				&entry->holder_node);
 	if (was_empty)
 		reorder_requester(queue, entry->holder);
 	entry->placed = true;
 }
 
 /*
- * Queues an entry that is requested, or was while a worker was at it.  The entry
- * is in no heap.
+ * Queues an entry that is requested, or was while a worker was at it.  The
+ * entry is in no heap.
  */
 void
-pv_entries_enqueue_again(const PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
+pv_entries_enqueue_again(const PvQueues *queues, PvDatabaseQueue *queue,
+						 PvQueueEntry *entry)
 {
 	entry->item.again = false;
-	entry->item.score.total = Max(entry->item.score.total, entry->item.priority);
+	entry->item.score.total = Max(entry->item.score.total,
+								  entry->item.priority);
 	if (entry->item.priority > 0)
 		entry->item.only_analyze = false;
 	pv_entries_place(queues, queue, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
 }
 
 void
-pv_entries_remove(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
+pv_entries_remove(PvQueues *queues, PvDatabaseQueue *queue,
+				  PvQueueEntry *entry)
 {
 	pv_entries_unplace(queue, entry);
 	leave_holder(queues, queue, entry);
@@ -416,9 +456,9 @@ pv_entries_remove(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
  */
 
 /*
- * Removes an entry for the sake of others.  A later scan finds the table again,
- * unless it has had its turn, and the time that it has waited is kept: tables
- * that were vacuumed since then come after it.
+ * Removes an entry for the sake of others.  A later scan finds the table
+ * again, unless it has had its turn, and the time that it has waited is kept:
+ * tables that were vacuumed since then come after it.
  */
 void
 pv_entries_evict(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
@@ -447,12 +487,13 @@ largest_requester(const PvDatabaseQueue *queue)
 }
 
 /*
- * The queues are full, and a role, or a scan, has a table for this one.  Returns
- * the holder that is to give up an entry, or NULL.  *anyway is set if it is to
- * give it up wherever the two are in the order.
+ * The queues are full, and a role, or a scan, has a table for this one.
+ * Returns the holder that is to give up an entry, or NULL.  *anyway is set if
+ * it is to give it up wherever the two are in the order.
  */
 static PvHolder *
-find_giver(const PvQueues *queues, PvDatabaseQueue *queue, Oid role, bool *anyway)
+find_giver(const PvQueues *queues, PvDatabaseQueue *queue, Oid role,
+		   bool *anyway)
 {
 	PvDatabaseQueue *all = queues->shared->queues;
 	PvDatabaseQueue *from = queue;
@@ -473,8 +514,11 @@ find_giver(const PvQueues *queues, PvDatabaseQueue *queue, Oid role, bool *anywa
 		}
 	}
 
-	too_many = from->nrequests + (from == queue && OidIsValid(role)) > pv_share_of_requests(share);
-	giver = too_many || from->found.evictable == NULL ? largest_requester(from) : &from->found;
+	too_many =
+		from->nrequests + (from == queue &&
+						   OidIsValid(role)) > pv_share_of_requests(share);
+	giver = too_many ||
+		from->found.evictable == NULL ? largest_requester(from) : &from->found;
 	if (giver == NULL)
 		giver = &from->found;
 	*anyway = from != queue ||
@@ -484,7 +528,8 @@ find_giver(const PvQueues *queues, PvDatabaseQueue *queue, Oid role, bool *anywa
 
 /* Makes room for an item of this rank, if the shares allow that. */
 static void
-evict_for(PvQueues *queues, PvDatabaseQueue *queue, const PvRank *rank, Oid role)
+evict_for(PvQueues *queues, PvDatabaseQueue *queue, const PvRank *rank,
+		  Oid role)
 {
 	bool		anyway;
 	PvHolder   *giver = find_giver(queues, queue, role, &anyway);
@@ -497,21 +542,32 @@ evict_for(PvQueues *queues, PvDatabaseQueue *queue, const PvRank *rank, Oid role
 		(anyway ? entry->item.rank.danger && !rank->danger :
 		 pv_compare_ranks(rank, &entry->item.rank) <= 0))
 		return;
-	pv_entries_evict(queues, pv_entries_find_queue(queues, entry->item.key.database), entry);
+	pv_entries_evict(queues,
+					 pv_entries_find_queue(queues, entry->item.key.database),
+					 entry);
+}
+
+/* The part of a queue that the entry of a table is in. */
+static uint32
+part_of(Oid relid)
+{
+	return murmurhash32(relid) % PV_QUEUE_PARTS;
 }
 
 /*
- * Adds an entry for a table that has needed something since then, in its queue's
- * lists but in no heap.  Returns NULL if there is no room for it.
+ * Adds an entry for a table that has needed something since then, in its
+ * queue's lists but in no heap.  Returns NULL if there is no room for it.
  */
 PvQueueEntry *
-pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, TimestampTz since)
+pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
+			   TimestampTz since)
 {
 	PvQueueShared *shared = queues->shared;
 	PvQueueEntry *entry;
 	PvRank		rank;
 
-	if (shared->nentries == pv_entries_limit(queues) && item->reason == PV_WAIT_NONE)
+	if (shared->nentries == pv_entries_limit(queues) &&
+		item->reason == PV_WAIT_NONE)
 	{
 		pv_rank_table(&item->score, item->priority, since, false, &rank);
 		evict_for(queues, queue, &rank, item->role);
@@ -526,14 +582,16 @@ pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, Tim
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.state_since = PV_NEVER;
 	entry->item.needed_since = since;
-	entry->item.again = entry->item.only_analyze = entry->item.was_for_age = false;
+	entry->item.again = entry->item.only_analyze =
+		entry->item.was_for_age = false;
 	entry->item.not_completed = false;
 	entry->item.horizon = InvalidTransactionId;
 	entry->placed = false;
 	entry->seen = queue->scan;
 	join_holder(queues, queue, entry, item->role);
 	dlist_push_tail(&queue->entries, &entry->node);
-	dlist_push_tail(&queue->parts[queue->next_part++ % PV_QUEUE_PARTS], &entry->part_node);
+	dlist_push_tail(&queue->parts[part_of(item->key.relid)],
+					&entry->part_node);
 	queue->nentries++;
 	shared->nentries++;
 	return entry;
@@ -562,15 +620,18 @@ copy_part(const dlist_head *part, PvItem *items, int room)
 }
 
 /*
- * Copies the items of a queue, part by part from *part on, until PV_QUEUE_BATCH
- * have been copied, there is no more room, or no part is left.  Returns their
- * number, and sets *part to where to go on: PV_QUEUE_PARTS at the end.
+ * Copies the items of a queue, part by part from *part on, until
+ * PV_QUEUE_BATCH have been copied, there is no more room, or no part is left.
+ * Returns their number, and sets *part to where to go on: PV_QUEUE_PARTS at
+ * the end.
  *
- * Entries stay in their part.  So a caller that releases the lock between two
- * calls gets no entry twice, and misses none that is there all the time.
+ * A part is copied as a whole, under one lock, and a table always has the same
+ * part.  So a caller that releases the lock between two calls gets no table
+ * twice, and misses none that has an entry all the time.
  */
 int
-pv_entries_copy(const PvDatabaseQueue *queue, int *part, PvItem *items, int room)
+pv_entries_copy(const PvDatabaseQueue *queue, int *part, PvItem *items,
+				int room)
 {
 	int			n = 0;
 
@@ -578,7 +639,8 @@ pv_entries_copy(const PvDatabaseQueue *queue, int *part, PvItem *items, int room
 		*part = PV_QUEUE_PARTS;
 	while (*part < PV_QUEUE_PARTS && n < PV_QUEUE_BATCH)
 	{
-		int			copied = copy_part(&queue->parts[*part], items + n, room - n);
+		int			copied = copy_part(&queue->parts[*part], items + n,
+									   room - n);
 
 		if (copied < 0)
 			break;

@@ -4,8 +4,8 @@
  *	  One table in the scheduler's queue.
  *
  * The scan of a database fills in what it finds, the queue (sched/entries.c)
- * the rest.  A worker that takes a table from the queue, and a session that reads
- * the queue, get a copy of this struct.
+ * the rest.  A worker that takes a table from the queue, and a session that
+ * reads the queue, get a copy of this struct.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

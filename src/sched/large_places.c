@@ -3,16 +3,16 @@
  * large_places.c
  *	  How many scheduler workers may be on large tables, and which.
  *
- * The number of workers on large tables is limited so that one is
- * left for small tables.  The last of these places is for the large table that
- * is first of all databases, or one database would hold them all as long as it has
- * any.  A large table in danger of wraparound does not wait for those that are not:
- * there are as many places for such tables alone.  The rules are in
+ * The number of workers on large tables is limited so that one is left for
+ * small tables.  The last of these places is for the large table that is first
+ * of all databases, or one database would hold them all as long as it has
+ * any.  A large table in danger of wraparound does not wait for those that are
+ * not: there are as many places for such tables alone.  The rules are in
  * sched/policy.c, pv_large_place().
  *
- * These functions run under the queue's lock, held exclusively where they change
- * anything.  They walk over the PV_MAX_SCHED_WORKERS slots and the PV_MAX_QUEUES queues,
- * and over no entries.
+ * These functions run under the queue's lock, held exclusively where they
+ * change anything.  They walk over the PV_MAX_SCHED_WORKERS slots and the
+ * PV_MAX_QUEUES queues, and over no entries.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -23,7 +23,10 @@
 #include "sched/entries.h"
 #include "sched/large_places.h"
 
-/* Counts the workers on large tables, and finds the large table that goes first. */
+/*
+ * Counts the workers on large tables, and finds the large table that goes
+ * first.
+ */
 void
 pv_large_get_use(const PvQueues *queues, int max_large, PvLargeUse *use)
 {
@@ -41,14 +44,17 @@ pv_large_get_use(const PvQueues *queues, int max_large, PvLargeUse *use)
 		const PvDatabaseQueue *queue = &queues->shared->queues[i];
 
 		if (pv_entries_goes_before(pv_entries_first(queue, PV_SIZE_LARGE),
-								   use->first ? pv_entries_first(use->first, PV_SIZE_LARGE) : NULL))
+								   use->first ?
+								   pv_entries_first(use->first,
+													PV_SIZE_LARGE) : NULL))
 			use->first = queue;
 	}
 }
 
 /* May a worker of the queue take a large table, and why? */
 static PvLargePlace
-large_place(const PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *use)
+large_place(const PvQueues *queues, const PvDatabaseQueue *queue,
+			const PvLargeUse *use)
 {
 	const PvQueueShared *shared = queues->shared;
 	const PvQueueEntry *large = pv_entries_first(queue, PV_SIZE_LARGE);
@@ -68,7 +74,8 @@ large_place(const PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeU
 
 /* May a worker of the queue take a large table? */
 bool
-pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue, int max_large)
+pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue,
+					int max_large)
 {
 	PvLargeUse	use;
 
@@ -77,12 +84,13 @@ pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue, int ma
 }
 
 /*
- * The same, for a worker that is about to take a table, or for the launcher's view.  If
- * the answer is that the last place is for another database, it is kept for that one from
- * now on.
+ * The same, for a worker that is about to take a table, or for the launcher's
+ * view.  If the answer is that the last place is for another database, it is
+ * kept for that one from now on.
  */
 bool
-pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *use)
+pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue,
+			 const PvLargeUse *use)
 {
 	PvQueueShared *shared = queues->shared;
 	PvLargePlace place = large_place(queues, queue, use);
@@ -90,7 +98,8 @@ pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *u
 	if (place == PV_LARGE_FREE || place == PV_LARGE_TAKEN)
 		shared->kept_for = InvalidOid;
 	else if (place == PV_LARGE_KEPT &&
-			 (shared->kept_for != use->first->database || shared->kept_since > queues->now))
+			 (shared->kept_for != use->first->database ||
+			  shared->kept_since > queues->now))
 	{
 		shared->kept_for = use->first->database;
 		shared->kept_since = queues->now;
@@ -99,8 +108,8 @@ pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue, const PvLargeUse *u
 }
 
 /*
- * Gives up the place that is kept, if the database that it is kept for has no large table
- * queued any more.
+ * Gives up the place that is kept, if the database that it is kept for has no
+ * large table queued any more.
  */
 void
 pv_large_drop_kept_place(PvQueues *queues)

@@ -22,9 +22,10 @@ typedef struct PvLargeUse
 									 * all; NULL: none is queued */
 } PvLargeUse;
 
-extern void pv_large_get_use(const PvQueues *queues, int max_large, PvLargeUse *use);
-extern bool pv_large_is_allowed(const PvQueues *queues, const PvDatabaseQueue *queue,
-								int max_large);
+extern void pv_large_get_use(const PvQueues *queues, int max_large,
+							 PvLargeUse *use);
+extern bool pv_large_is_allowed(const PvQueues *queues,
+								const PvDatabaseQueue *queue, int max_large);
 extern bool pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue,
 						 const PvLargeUse *use);
 extern void pv_large_drop_kept_place(PvQueues *queues);

@@ -3,12 +3,14 @@
  * launcher.c
  *	  The process that follows the configuration, and has databases vacuumed.
  *
- * It is one background worker, registered at preload and started when recovery is over.
- * It is connected to no database, only so far that it can read pg_database and that
- * pg_stat_activity shows it.  It publishes the cost units per second that all scheduler
- * workers may use together, by the configuration as it is now.
+ * It is one background worker, registered at preload and started when recovery
+ * is over.  It is connected to no database, only so far that it can read
+ * pg_database and that pg_stat_activity shows it.  It publishes the cost units
+ * per second that all scheduler workers may use together, by the configuration
+ * as it is now.
  *
- * While parvacuum.scheduler is on, it starts scheduler workers (sched/worker.c), in a loop:
+ * While parvacuum.scheduler is on, it starts scheduler workers
+ * (sched/worker.c), in a loop:
  *
  *		look after the workers that were started
  *		take a view of the queues				(sched/queue.c)
@@ -16,11 +18,12 @@
  *		make a plan, and carry it out			(sched/plan.c)
  *		wait, until something is due or another process sets the latch
  *
- * Each database is scanned once in autovacuum_naptime, or less often if that takes long:
- * a worker is started there that queues what needs a vacuum and begins with it.  More are
- * added, one by one, as long as the queue lasts, up to parvacuum.scheduler_workers in all
- * databases together.  Nothing of what is decided here is written here: which database
- * gets the next worker, and which gives one up, is in sched/plan.c and sched/policy.c.
+ * Each database is scanned once in autovacuum_naptime, or less often if that
+ * takes long: a worker is started there that queues what needs a vacuum and
+ * begins with it.  More are added, one by one, as long as the queue lasts, up
+ * to parvacuum.scheduler_workers in all databases together.  Nothing of what
+ * is decided here is written here: which database gets the next worker, and
+ * which gives one up, is in sched/plan.c and sched/policy.c.
  *
  * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
  *
@@ -72,10 +75,15 @@ static Started started[PV_MAX_SCHED_WORKERS];
 /* Since when all launches fail for want of a process; PV_NEVER: they do not */
 static TimestampTz no_process_since = PV_NEVER;
 
+/* When a worker was last asked to leave for that reason, or PV_NEVER */
+static TimestampTz room_made_at = PV_NEVER;
+
 /* That was reported, and no worker was started since */
 static bool no_process_reported = false;
 
-/* What becomes of an action, or of several: then the last of these that occurs */
+/*
+ * What becomes of an action, or of several: then the last of these that occurs
+ */
 typedef enum ActionResult
 {
 	ACTION_DONE,
@@ -100,7 +108,8 @@ publish_rate(void)
 	if (pv_guc_scheduler_max_cost >= 0)
 		rate = pv_guc_scheduler_max_cost;
 	else
-		rate = budget.delay > 0 ? (int64) (budget.limit * 1000 / budget.delay) : 0;
+		rate = budget.delay > 0 ?
+			(int64) (budget.limit * 1000 / budget.delay) : 0;
 	pv_cost_set_rate(rate);
 }
 
@@ -129,13 +138,14 @@ get_processes(PvProcesses *processes)
 	processes->parallel_workers = max_parallel_workers;
 	processes->runs = pv_guc_max_runs;
 	if (pv_guc_scheduler)
-		processes->scheduler_workers = Min(pv_most_workers(pv_guc_scheduler_workers),
-										   PV_MAX_SCHED_WORKERS);
+		processes->scheduler_workers =
+			Min(pv_most_workers(pv_guc_scheduler_workers),
+				PV_MAX_SCHED_WORKERS);
 }
 
 /*
- * Warns if max_worker_processes is lower than the settings ask for: once, and again when a
- * reload has changed the number.
+ * Warns if max_worker_processes is lower than the settings ask for: once, and
+ * again when a reload has changed the number.
  */
 static void
 report_processes(void)
@@ -154,8 +164,9 @@ report_processes(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
 				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
-						   max_worker_processes, wanted, processes.parallel_workers,
-						   processes.runs, processes.scheduler_workers),
+						   max_worker_processes, wanted,
+						   processes.parallel_workers, processes.runs,
+						   processes.scheduler_workers),
 				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
 		reported = wanted;
 	}
@@ -164,16 +175,17 @@ report_processes(void)
 /*
  * Postmaster: registers the launcher, while libraries are preloaded.
  *
- * If there is no slot for it, the postmaster itself reports what all that needs, since
- * there is no launcher to do it; core only logs that there are too many background
- * workers.
+ * If there is no slot for it, the postmaster itself reports what all that
+ * needs, since there is no launcher to do it; core only logs that there are
+ * too many background workers.
  *
- * Only the launcher has a slot that is kept for it.  Dynamic background workers, as
- * scheduler workers are, cannot have one.  A static worker, registered here, could wait
- * for a database and run there, but it cannot leave a database without exiting, and one
- * that exits keeps its slot only if it exits with an error: a line in the log for each
- * database scan.  It would be there whether the scheduler is on, which a reload decides, or
- * not.  So the slots of others are bounded instead, by max_parallel_workers and
+ * Only the launcher has a slot that is kept for it.  Dynamic background
+ * workers, as scheduler workers are, cannot have one.  A static worker,
+ * registered here, could wait for a database and run there, but it cannot
+ * leave a database without exiting, and one that exits keeps its slot only if
+ * it exits with an error: a line in the log for each database scan.  It would
+ * be there whether the scheduler is on, which a reload decides, or not.  So
+ * the slots of others are bounded instead, by max_parallel_workers and
  * parvacuum.max_runs, and it is reported when these sums do not fit.
  */
 void
@@ -199,7 +211,8 @@ pv_launcher_init(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("parvacuum's launcher cannot be started"),
 				 errdetail("\"max_worker_processes\" is %d, and should be %d at least for the settings as they are.  Without the launcher there is no scheduler.",
-						   max_worker_processes, pv_processes_wanted(&processes)),
+						   max_worker_processes,
+						   pv_processes_wanted(&processes)),
 				 errhint("Increase \"max_worker_processes\" and restart the server.")));
 	}
 }
@@ -211,14 +224,16 @@ pv_launcher_init(void)
  */
 
 /*
- * Ends a worker that has not attached for long.  It waits for the lock of its database,
- * which a session holds that renames it, for instance.  Meanwhile it has a slot of the
- * server's, which the owner of a few databases could take from all others that way.
+ * Ends a worker that has not attached for long.  It waits for the lock of its
+ * database, which a session holds that renames it, for instance.  Meanwhile it
+ * has a slot of the server's, which the owner of a few databases could take
+ * from all others that way.
  */
 static void
 end_if_late(Started *it, TimestampTz now)
 {
-	if (it->ended || !TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
+	if (it->ended ||
+		!TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
 		return;
 	TerminateBackgroundWorker(it->handle);
 	it->ended = true;
@@ -287,8 +302,8 @@ static ActionResult
 launch(const PvAction *action, TimestampTz now)
 {
 	uint32		token;
-	int			slot = pv_queue_hire(action->database, action->to_scan, action->takes_queue,
-									 &token);
+	int			slot = pv_queue_hire(action->database, action->to_scan,
+									 action->takes_queue, &token);
 	Started    *it;
 	MemoryContext old_context;
 	bool		good;
@@ -346,7 +361,8 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 			scans = pv_queue_request_scan(action->database);
 			break;
 		case PV_ACTION_CANCEL_LONGEST:
-			pv_queue_cancel_longest(action->database, now - longest_at_small());
+			pv_queue_cancel_longest(action->database,
+									now - longest_at_small());
 			break;
 		case PV_ACTION_LAUNCH:
 			result = launch(action, now);
@@ -363,12 +379,12 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 }
 
 /*
- * Makes a plan for the snapshot and carries it out.  When the server has no slot for a
- * worker, it has none for the next one either, but all that is no launch is still to be
- * done.
+ * Makes a plan for the snapshot and carries it out.  When the server has no
+ * slot for a worker, it has none for the next one either, but all that is no
+ * launch is still to be done.
  *
- * Returns ACTION_DONE if all actions succeeded and no database is left without a worker
- * that it needs.
+ * Returns ACTION_DONE if all actions succeeded and no database is left without
+ * a worker that it needs.
  */
 static ActionResult
 carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
@@ -382,7 +398,8 @@ carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
 	{
 		ActionResult of_action;
 
-		if (result == ACTION_NO_PROCESS && plan.actions[i].kind == PV_ACTION_LAUNCH)
+		if (result == ACTION_NO_PROCESS &&
+			plan.actions[i].kind == PV_ACTION_LAUNCH)
 			continue;
 		of_action = carry_out(&plan.actions[i], snapshot->now, naptime_ms);
 		result = Max(result, of_action);
@@ -391,14 +408,15 @@ carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
 }
 
 /*
- * Starts workers where they are needed, and has others leave.  Returns whether each
- * database that needs a worker has one.
+ * Starts workers where they are needed, and has others leave.  Returns whether
+ * each database that needs a worker has one.
  *
- * If the server has had no slot for another process for a while, the workers that there
- * are have to suffice.  Then a second plan is made, by which they scan what is due, and one
- * leaves its database if another one displaces it.  When that worker is gone its slot is
- * free, as soon as the postmaster has noticed; so this is not done again at once, or one
- * worker after the other would leave.
+ * If the server has had no slot for another process for a while, the workers
+ * that there are have to suffice.  Then a second plan is made, by which they
+ * scan what is due, and one leaves its database if another one displaces it.
+ * When that worker is gone its slot is free, as soon as the postmaster has
+ * noticed; so this is not done again before the next naptime: others might
+ * take that slot, and one worker after the other would leave.
  */
 static bool
 distribute_workers(PvSnapshot *snapshot, int naptime_ms)
@@ -406,22 +424,26 @@ distribute_workers(PvSnapshot *snapshot, int naptime_ms)
 	ActionResult result = carry_out_plan(snapshot, naptime_ms);
 
 	if (result != ACTION_NO_PROCESS)
-		no_process_since = PV_NEVER;
+		no_process_since = room_made_at = PV_NEVER;
 	else if (no_process_since == PV_NEVER || no_process_since > snapshot->now)
 		no_process_since = snapshot->now;
-	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now, PV_LOOK_FOR_WORKER_MS))
+	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now,
+										PV_LOOK_FOR_WORKER_MS) &&
+			 (room_made_at == PV_NEVER || room_made_at > snapshot->now ||
+			  TimestampDifferenceExceeds(room_made_at, snapshot->now,
+										 naptime_ms)))
 	{
 		pv_queue_view(&snapshot->view, pv_max_large(pv_guc_scheduler_workers));
 		snapshot->no_process = true;
 		(void) carry_out_plan(snapshot, naptime_ms);
-		no_process_since = snapshot->now;
+		room_made_at = snapshot->now;
 	}
 	return result == ACTION_DONE;
 }
 
 /*
- * Does what is to be done now.  Returns the milliseconds after which to look again, if no
- * other process sets the latch before.
+ * Takes a view of the queues, makes a plan, and carries it out.  Returns the
+ * milliseconds until the next plan, if no other process sets the latch before.
  */
 static long
 schedule(void)
@@ -448,8 +470,8 @@ schedule(void)
 	outcome.expected = is_any_expected();
 	outcome.busy = pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers));
 	snapshot.databases = pv_databases_list(&snapshot.ndatabases);
-	next = pv_plan_next(&outcome, snapshot.now, snapshot.naptime, snapshot.databases,
-						snapshot.ndatabases);
+	next = pv_plan_next(&outcome, snapshot.now, snapshot.naptime,
+						snapshot.databases, snapshot.ndatabases);
 	pfree(unconstify(PvPlanDatabase *, snapshot.databases));
 	return TimestampDifferenceMilliseconds(snapshot.now, next);
 }
@@ -478,14 +500,16 @@ begin(void)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
 	pv_databases_init();
-	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET,
+					PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();
 	follow_configuration();
 }
 
 /*
- * The launcher.  Signal handlers that only set flags are installed before any signal can
- * arrive; the one that background workers begin with raises FATAL at once.
+ * The launcher.  Signal handlers that only set flags are installed before any
+ * signal can arrive; the one that background workers begin with raises FATAL
+ * at once.
  */
 void
 parvacuum_launcher_main(Datum main_arg)
@@ -498,10 +522,11 @@ parvacuum_launcher_main(Datum main_arg)
 
 		/* whether the scheduler is on or not */
 		if (pv_queue_end_unresponsive())
-			timeout = timeout < 0 ? PV_LOOK_FOR_WORKER_MS : Min(timeout, PV_LOOK_FOR_WORKER_MS);
+			timeout = timeout < 0 ? PV_LOOK_FOR_WORKER_MS :
+				Min(timeout, PV_LOOK_FOR_WORKER_MS);
 
-		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0), timeout,
-						 pv_wait_event(PV_EVENT_LAUNCHER));
+		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),
+						 timeout, pv_wait_event(PV_EVENT_LAUNCHER));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 

@@ -3,24 +3,27 @@
  * plan.c
  *	  What the launcher is to do now.
  *
- * The launcher takes a snapshot of its databases and of the queues, and makes a plan
- * from it: a list of actions, in the order in which they are to be carried out.
+ * The launcher takes a snapshot of its databases and of the queues, and makes
+ * a plan from it: a list of actions, in the order in which they are to be
+ * carried out.
  *
- *		too many workers		the databases with the most workers have one leave each
- *		a database needs one	launch, the highest rank first; of the databases that
- *								workers cannot get to, one at a time
- *		no more are allowed		each database that is due is scanned by a worker that it
- *								has; and one worker is asked to leave its database, if
- *								another database displaces it; or, if no worker will be
- *								idle soon, one gives up a small table that takes too long
+ *	too many workers		the databases with the most workers have one leave
+ *							each
+ *	a database needs one	launch, the highest rank first; of the databases
+ *							that workers cannot connect to, one at a time
+ *	no more are allowed		each database that is due is scanned by a worker
+ *							that it has; and one worker is asked to leave its
+ *							database if another database displaces it, or, if
+ *							no worker will be idle soon, gives up a small table
+ *							that takes too long
  *
- * The number of workers is limited by the setting, and where the server has no slot for
- * another process, by that of workers there are.  In the second case the launcher learns
- * of it when it starts one, and plans again.
+ * The number of workers is limited by the setting, and where the server has no
+ * slot for another process, by that of workers there are.  In the second case
+ * the launcher learns of it when it starts one, and plans again.
  *
- * A plan is a function of its snapshot.  It asks no clock and no other process, and
- * changes nothing; the unit tests drive it with snapshots of their own.  It takes
- * O(n log n) time for n databases.
+ * A plan is a function of its snapshot.  It asks no clock and no other
+ * process, and changes nothing; the unit tests drive it with snapshots of
+ * their own.  It takes O(n log n) time for n databases.
  *
  * How databases rank is in policy.c.
  *
@@ -34,16 +37,18 @@
 #include "sched/policy.h"
 
 /*
- * A database that has a worker gets another one after this time, in microseconds, if
- * there still is something in its queue, twice as long for the next, and so on, up to
- * the longest.  A process costs little to start compared to the time the queue has
- * lasted by then.
+ * A database that has a worker gets another one after this time, in
+ * microseconds, if there still is something in its queue, twice as long for
+ * the next, and so on, up to the longest.  A process costs little to start
+ * compared to the time the queue has lasted by then.
  */
 #define ANOTHER_WORKER_AFTER	INT64CONST(200000)
 #define LONGEST_RAMP			INT64CONST(1000000)
 
-/* Microseconds after which the launcher looks again at the earliest, and if a database
- * needs a worker and can have none */
+/*
+ * Microseconds until the next plan: at the least, and if a database needs a
+ * worker and can have none.
+ */
 #define LOOK_AGAIN				INT64CONST(200000)
 #define LOOK_FOR_WORKER			(PV_LOOK_FOR_WORKER_MS * INT64CONST(1000))
 
@@ -111,11 +116,13 @@ find_database(const PvSnapshot *snapshot, Oid oid)
 }
 
 /*
- * What the policy needs to know of a database; summary is NULL if it has no queue.
+ * What the policy needs to know of a database; summary is NULL if it has no
+ * queue.
  *
- * While a worker is expected no other is started, because what the first one waits for
- * before it attaches, the other would wait for as well.  Where other databases have all
- * queues, a database without one waits until a queue is free, or until it may take one.
+ * While a worker is expected no other is started, because what the first one
+ * waits for before it attaches, the other would wait for as well.  Where other
+ * databases have all queues, a database without one waits until a queue is
+ * free, or until it may take one.
  */
 static void
 describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
@@ -139,7 +146,8 @@ describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
 		must_wait |= summary->nexpected > 0;
 	}
 	else
-		must_wait |= view->full && (view->none_to_take || !pv_takes_queue(state));
+		must_wait |= view->full &&
+			(view->none_to_take || !pv_takes_queue(state));
 
 	/*
 	 * one more beside others when the queue has lasted for a while, not at
@@ -166,14 +174,16 @@ describe_all(Planner *planner)
 	for (int i = 0; i < snapshot->view.n; i++)
 	{
 		const PvQueueSummary *summary = &planner->summaries[i];
-		const PvPlanDatabase *database = find_database(snapshot, summary->database);
+		const PvPlanDatabase *database = find_database(snapshot,
+													   summary->database);
 
 		planner->of_summary[i] = database;
 		if (database == NULL)
 			continue;
 		if (database->failed && summary->nexpected > 0)
 			planner->failed_is_tried = true;
-		describe(snapshot, database, summary, &planner->states[database - databases]);
+		describe(snapshot, database, summary,
+				 &planner->states[database - databases]);
 	}
 }
 
@@ -182,7 +192,8 @@ state_of_summary(const Planner *planner, int i)
 {
 	const PvPlanDatabase *database = planner->of_summary[i];
 
-	return database ? &planner->states[database - planner->snapshot->databases] : NULL;
+	return database ?
+		&planner->states[database - planner->snapshot->databases] : NULL;
 }
 
 static bool
@@ -192,14 +203,16 @@ is_due(const PvDatabaseState *state)
 }
 
 /*
- * May the database have a worker now?  Workers may be kept from some databases for long,
- * for instance by a session that holds the lock of a database of its own.  One worker at
- * a time tries those, so that they take one slot from the others, however many they are.
+ * May the database have a worker now?  Workers may be kept from some databases
+ * for long, for instance by a session that holds the lock of a database of its
+ * own.  One worker at a time tries those, so that they take one slot from the
+ * others, however many they are.
  */
 static bool
 may_have_worker(const Planner *planner, int which)
 {
-	return !(planner->failed_is_tried && planner->snapshot->databases[which].failed);
+	return !(planner->failed_is_tried &&
+			 planner->snapshot->databases[which].failed);
 }
 
 
@@ -209,8 +222,8 @@ may_have_worker(const Planner *planner, int which)
  */
 
 /*
- * Has the database with the most workers that stay give one up.  False if no worker
- * stays.
+ * Has the database with the most workers that stay give one up.  False if no
+ * worker stays.
  */
 static bool
 ask_one_to_leave(Planner *planner)
@@ -222,7 +235,8 @@ ask_one_to_leave(Planner *planner)
 		PvQueueSummary *summary = &planner->summaries[i];
 
 		if (most == NULL ||
-			summary->nworkers - summary->nleaving > most->nworkers - most->nleaving)
+			summary->nworkers - summary->nleaving >
+			most->nworkers - most->nleaving)
 			most = summary;
 	}
 	if (most == NULL || most->nworkers <= most->nleaving)
@@ -233,8 +247,8 @@ ask_one_to_leave(Planner *planner)
 }
 
 /*
- * There are more workers than are allowed, because the setting was lowered or large
- * tables are done.
+ * There are more workers than are allowed, because the setting was lowered or
+ * large tables are done.
  */
 static void
 reduce_workers(Planner *planner, int allowed)
@@ -291,8 +305,8 @@ launch(Planner *planner, int which)
 }
 
 /*
- * Launches up to that number of workers, one for each database that needs one.  Returns
- * whether a database is left that needs one and may have it.
+ * Launches up to that number of workers, one for each database that needs
+ * one.  Returns whether a database is left that needs one and may have it.
  */
 static bool
 launch_workers(Planner *planner, int nfree)
@@ -331,7 +345,10 @@ launch_workers(Planner *planner, int nfree)
  * ----------------------------------------------------------------
  */
 
-/* Each database that is due is scanned by a worker that has time, if it has one. */
+/*
+ * Each database that is due is scanned by a worker that has time, if it has
+ * one.
+ */
 static void
 request_scans(Planner *planner)
 {
@@ -349,8 +366,9 @@ request_scans(Planner *planner)
 }
 
 /*
- * Has one worker leave that can do so soon, unless one does already.  It is taken for a
- * database without workers; or for one that is due, and whose workers have no time.
+ * Has one worker leave that can do so soon, unless one does already.  It is
+ * taken for a database without workers; or for one that is due, and whose
+ * workers have no time.
  */
 static void
 make_room(Planner *planner)
@@ -364,7 +382,8 @@ make_room(Planner *planner)
 	{
 		const PvDatabaseState *state = &planner->states[i];
 
-		if ((state->nworkers == 0 || is_due(state)) && may_have_worker(planner, i))
+		if ((state->nworkers == 0 || is_due(state)) &&
+			may_have_worker(planner, i))
 			pv_want(&wanting, state, snapshot->naptime);
 	}
 	for (int i = 0; i < snapshot->view.n; i++)
@@ -390,9 +409,9 @@ make_room(Planner *planner)
 }
 
 /*
- * No worker will be idle soon.  One that has been at a small table for too long gives it
- * up: the table's owner may have written functions that never end, and may have as many
- * such tables as there are workers.
+ * No worker will be idle soon.  One that has been at a small table for too
+ * long gives it up: the table's owner may have written functions that never
+ * end, and may have as many such tables as there are workers.
  */
 static void
 cancel_longest(Planner *planner)
@@ -404,7 +423,8 @@ cancel_longest(Planner *planner)
 	{
 		const PvQueueSummary *summary = &planner->summaries[i];
 
-		if (summary->nfree > 0 || summary->nleaving_soon > 0 || summary->nexpected > 0)
+		if (summary->nfree > 0 || summary->nleaving_soon > 0 ||
+			summary->nexpected > 0)
 			return;
 		if (summary->small_since != PV_NEVER &&
 			(longest == NULL || summary->small_since < longest->small_since))
@@ -425,8 +445,12 @@ void
 pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 {
 	int			nworkers = snapshot->view.nworkers;
-	int			allowed = pv_workers_allowed(snapshot->nworkers, snapshot->view.nlarge);
-	Planner		planner = {.snapshot = snapshot,.plan = plan};
+	int			allowed = pv_workers_allowed(snapshot->nworkers,
+											 snapshot->view.nlarge);
+	Planner		planner = {
+		.snapshot = snapshot,
+		.plan = plan
+	};
 	bool		some_leave;
 
 	if (snapshot->no_process)
@@ -434,7 +458,8 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 	plan->n = 0;
 	memcpy(planner.summaries, snapshot->view.summaries,
 		   snapshot->view.n * sizeof(PvQueueSummary));
-	planner.states = palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
+	planner.states =
+		palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
 	describe_all(&planner);
 
 	reduce_workers(&planner, allowed);
@@ -456,8 +481,9 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 }
 
 /*-
- * When is the launcher to look again, if it is not woken before?  The databases are as
- * the actions have left them.  It is at most a naptime from now, and earlier
+ * The time of the launcher's next plan, if the launcher is not woken before.
+ * The databases are as the actions have left them.  The time is at most a
+ * naptime from now, and earlier
  *
  *		for a database that is due before
  *		while another worker could begin with something
@@ -469,7 +495,8 @@ TimestampTz
 pv_plan_next(const PvOutcome *outcome, TimestampTz now, int64 naptime,
 			 const PvPlanDatabase *databases, int ndatabases)
 {
-	TimestampTz soon = now + (outcome->satisfied ? LOOK_AGAIN : LOOK_FOR_WORKER);
+	TimestampTz soon =
+		now + (outcome->satisfied ? LOOK_AGAIN : LOOK_FOR_WORKER);
 	TimestampTz next = now + naptime;
 
 	for (int i = 0; i < ndatabases; i++)

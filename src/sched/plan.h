@@ -112,8 +112,10 @@ typedef struct PvPlan
 
 extern void pv_plan(const PvSnapshot *snapshot, PvPlan *plan);
 
-/* Milliseconds after which the launcher looks again if a database needs a worker and can
- * have none, or if a worker is expected. */
+/*
+ * Milliseconds until the launcher's next plan, if a database needs a worker
+ * and can have none, or if a worker is expected.
+ */
 #define PV_LOOK_FOR_WORKER_MS	1000
 
 /* What is left when the actions have been carried out. */
@@ -125,7 +127,8 @@ typedef struct PvOutcome
 	bool		expected;		/* a worker was started and has not attached */
 } PvOutcome;
 
-extern TimestampTz pv_plan_next(const PvOutcome *outcome, TimestampTz now, int64 naptime,
-								const PvPlanDatabase *databases, int ndatabases);
+extern TimestampTz pv_plan_next(const PvOutcome *outcome, TimestampTz now,
+								int64 naptime, const PvPlanDatabase *databases,
+								int ndatabases);
 
 #endif							/* PV_PLAN_H */

@@ -1,38 +1,44 @@
 /*-------------------------------------------------------------------------
  *
  * policy.c
- *	  Which table needs a vacuum, which goes first, and which database gets a worker.
+ *	  Which table needs a vacuum, which goes first, and which database gets a
+ *	  worker.
  *
- * Every constant and every decision of the scheduler is here or in plan.c.  These are
- * pure functions: they use no catalogs, statistics, clock or settings, so they can be
- * tested without any of these.  The launcher, scheduler workers and sessions call them.
+ * Every constant and every decision of the scheduler is here or in plan.c.
+ * These are pure functions: they use no catalogs, statistics, clock or
+ * settings, so they can be tested without any of these.  The launcher,
+ * scheduler workers and sessions call them.
  *
- * Scores.  A table's score is the greatest of some ratios, each of a count to the
- * threshold at which autovacuum would act on it.  That is the idea of "Prioritization of
- * tables for autovacuum" (Nathan Bossart, pgsql-hackers, 2025).  There are two
- * differences.  Ages count as they are up to the failsafe, and are multiplied beyond it by
- * a factor that begins at 1, so that a score never falls as an age grows.  And unless an age
- * decides, small tables come first among equals, since they delay others the least.
+ * Scores.  A table's score is the greatest of some ratios, each of a count to
+ * the threshold at which autovacuum would act on it.  That is the idea of
+ * "Prioritization of tables for autovacuum" (Nathan Bossart, pgsql-hackers,
+ * 2025).  There are two differences.  Ages count as they are up to the
+ * failsafe, and are multiplied beyond it by a factor that begins at 1, so that
+ * a score never falls as an age grows.  And unless an age decides, small
+ * tables come first among equals, since they delay others the least.
  *
- * The order.  Tables in danger of wraparound come first.  Among the others the score, or the
- * priority that a role has asked for, is a lead: each doubling of it is worth five minutes
- * of waiting, and no more than twelve doublings count.  So each table has a moment at which
- * it is its turn, which does not change while it waits: the time since which it needs a
- * vacuum, less its lead.  The earliest turn goes first.  From this follows a guarantee that
- * owners of tables can take from others neither by thresholds nor by priorities:
+ * The order.  Tables in danger of wraparound come first.  Among the others the
+ * score, or the priority that a role has asked for, is a lead: each doubling
+ * of it is worth five minutes of waiting, and no more than twelve doublings
+ * count.  So each table has a moment at which it is its turn, which does not
+ * change while it waits: the time since which it needs a vacuum, less its
+ * lead.  The earliest turn goes first.  From this follows a guarantee that
+ * owners of tables can take from others neither by thresholds nor by
+ * priorities:
  *
- *	  A table is begun before every other table of its database that came to need a
- *	  vacuum, or was last begun, more than an hour later; and, if its age is beyond nine
- *	  tenths of autovacuum_freeze_max_age, before all tables that are younger than that.
+ *	  A table is begun before every other table of its database that came to
+ *	  need a vacuum, or was last begun, more than an hour later; and, if its
+ *	  age is beyond nine tenths of autovacuum_freeze_max_age, before all tables
+ *	  that are younger than that.
  *
- * A table in danger that was begun and could not be completed (it was locked, cancelled,
- * failed, or held back by an old snapshot) is in the order of the others, with the greatest
- * lead, until it is done.  Otherwise tables that always fail would come first in each
- * database scan.
+ * A table in danger that was begun and could not be completed (it was locked,
+ * cancelled, failed, or held back by an old snapshot) is in the order of the
+ * others, with the greatest lead, until it is done.  Otherwise tables that
+ * always fail would come first in each database scan.
  *
  * The server's setting says which age is dangerous.  A table's own
- * autovacuum_freeze_max_age says when it is vacuumed for its age, but does not put it before
- * others.
+ * autovacuum_freeze_max_age says when it is vacuumed for its age, but does not
+ * put it before others.
  *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
@@ -49,59 +55,80 @@
 /* The factor of a score for an age of twice the failsafe's */
 #define FAILSAFE_WEIGHT			1e9
 
-/* A table of this size, in pages, has half the advantage of an empty one: 10 MB */
+/* Pages (10 MB) of a table that has half the advantage of an empty one */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/* Microseconds for which a database keeps a worker, unless another one needs it for a
- * dangerous age: to move a worker takes the start of a process */
+/*
+ * Microseconds for which a database keeps a worker, unless another one needs
+ * it for a dangerous age: to move a worker takes the start of a process
+ */
 #define LEAST_STAY				(5 * INT64CONST(1000000))
 
-/* The only worker of a database is taken by one that is this many times as urgent, and
- * after this part of a naptime */
+/*
+ * The only worker of a database is taken by one that is this many times as
+ * urgent, and after this part of a naptime
+ */
 #define DISPLACING_FACTOR		2
 #define LEAST_STAY_OF_ONLY		0.25
 
-/* A database that has waited this many microseconds for a scan is as urgent as one of a
- * dangerous age */
+/*
+ * A database that has waited this many microseconds for a scan is as urgent as
+ * one of a dangerous age
+ */
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
-/* The vacuum of a small table with its indexes hardly takes more cost units: some forty times
- * what it takes to read and dirty all pages of the table */
+/*
+ * The vacuum of a small table with its indexes needs fewer cost units than
+ * this: some forty times what it takes to read and dirty all of its pages
+ */
 #define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
 
-/* Microseconds for which the last place for a large table is kept for the database whose
- * large table goes first, so that a worker can come there */
+/*
+ * Microseconds for which the last place for a large table is kept for the
+ * database whose large table goes first, so that a worker can come there
+ */
 #define KEEP_PLACE				(30 * INT64CONST(1000000))
 
-/* After a database scan there is none for this many times the CPU time that it took; where
- * no table has opted in, for this many naptimes */
+/*
+ * After a database scan there is none for this many times the CPU time that it
+ * took; where no table has opted in, for this many naptimes
+ */
 #define REST_FACTOR				50
 #define NAPTIMES_WHERE_NOTHING	10
 
-/* Of a database's share of the entries, one in this many can be requests; of all entries,
- * one role can ask for one in this many in one database */
+/*
+ * Of a database's share of the entries, one in this many can be requests; of
+ * all entries, one role can ask for one in this many in one database
+ */
 #define PART_OF_REQUESTS		2
 #define PART_OF_ROLE			16
 
-/* How soon a worker is started again after a failure: twice as late each time, up to the
- * longest */
+/*
+ * Milliseconds until a worker is started again after a failure.  The time
+ * doubles with each further failure, up to the longest.
+ */
 #define START_AGAIN_AFTER_MS	1000
 #define LONGEST_START_AGAIN_MS	60000
 
-/* Ranks of databases: those with queued tables are below, those that are due are above */
+/*
+ * Ranks of databases.  A database that has only queued tables ranks below the
+ * first of these, and one that is due for a scan above it.
+ */
 #define RANK_OF_DUE				1e6
 
-/* Above both are those of a dangerous age, and those that have waited as long as is as
- * urgent; the wait of a database of a dangerous age counts this many times */
+/*
+ * Above both is a database whose age is dangerous, or that has waited for
+ * LONGEST_WAIT.  Every second that the former waits counts this many times.
+ */
 #define RANK_OF_AGE				1e9
 #define FACTOR_OF_AGE			10
 
-/* Above all are those where a table in danger could be begun with now */
+/* Above all is a database that has a table in danger in its queue */
 #define RANK_OF_DANGER			1e15
 
 /*
- * The ratio of a count to its threshold: above 1 only if the count exceeds the threshold,
- * and finite for a threshold of 0.
+ * The ratio of a count to its threshold: above 1 only if the count exceeds the
+ * threshold, and finite for a threshold of 0.
  */
 static double
 ratio(double value, double threshold)
@@ -120,7 +147,8 @@ age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 	double		score = age / (PV_AGE_SHARE * Max(max_age, 1));
 
 	if (age > failsafe_age)
-		score *= 1 + FAILSAFE_WEIGHT * (age - failsafe_age) / Max(failsafe_age, 1);
+		score *= 1 + FAILSAFE_WEIGHT * (age - failsafe_age) /
+			Max(failsafe_age, 1);
 	return score;
 }
 
@@ -149,7 +177,8 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 
 	score->xid = age_ratio(state->xid_age, thresholds->freeze_max_age,
 						   thresholds->failsafe_age);
-	score->mxid = age_ratio(state->mxid_age, thresholds->multixact_freeze_max_age,
+	score->mxid = age_ratio(state->mxid_age,
+							thresholds->multixact_freeze_max_age,
 							thresholds->multixact_failsafe_age);
 	score->wraparound = score->xid > 1 || score->mxid > 1;
 	score->danger = age_ratio(state->xid_age, thresholds->danger_age,
@@ -169,12 +198,16 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 									thresholds->analyze_scale * reltuples);
 	}
 
-	score->vacuum = score->wraparound || score->dead > 1 || score->inserted > 1;
+	score->vacuum = score->wraparound || score->dead > 1 ||
+		score->inserted > 1;
 	score->analyze = score->modified > 1;
 	score->total = total_score(score, state->pages);
 }
 
-/* A vacuum of the table would remove nothing: it is only to be analyzed, if at all. */
+/*
+ * A vacuum of the table would remove nothing: it is only to be analyzed, if at
+ * all.
+ */
 void
 pv_score_only_analyze(PvScore *score, BlockNumber pages)
 {
@@ -183,8 +216,8 @@ pv_score_only_analyze(PvScore *score, BlockNumber pages)
 }
 
 /*
- * The turn of a table that has needed something since then; not_completed says that it was begun
- * at that moment and could not be completed.
+ * The turn of a table that has needed something since then; not_completed says
+ * that it was begun at that moment and could not be completed.
  */
 void
 pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
@@ -197,14 +230,15 @@ pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
 	rank->danger = score->danger && !not_completed;
 	rank->turn = needed_since;
 	if (lead > 1)
-		rank->turn -= (int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
+		rank->turn -=
+			(int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
 }
 
 /*
  * Which table goes first?  Above 0: a; below 0: b.
  *
- * This is the order everywhere: of tables that are begun, of tables that are evicted where
- * the queue is full, and of databases by their first table.
+ * This is the order everywhere: of tables that are begun, of tables that are
+ * evicted where the queue is full, and of databases by their first table.
  */
 int
 pv_compare_ranks(const PvRank *a, const PvRank *b)
@@ -217,13 +251,15 @@ pv_compare_ranks(const PvRank *a, const PvRank *b)
 }
 
 /*
- * The score that a table that comes to need a vacuum now would have to have in order to get
- * the same turn: the table's own score, doubled for each five minutes that it has waited.
+ * The score that a table that comes to need a vacuum now would have to have in
+ * order to get the same turn: the table's own score, doubled for each five
+ * minutes that it has waited.
  */
 double
 pv_urgency(const PvRank *rank, TimestampTz now)
 {
-	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0), 1000));
+	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0),
+					1000));
 }
 
 /* The entries of one database where there are not enough for all databases. */
@@ -240,7 +276,10 @@ pv_share_of_requests(int share_of_database)
 	return Max(share_of_database / PART_OF_REQUESTS, 1);
 }
 
-/* The entries that a role without maintenance rights on all tables can have in a database. */
+/*
+ * The entries that a role without maintenance rights on all tables can have in
+ * a database.
+ */
 int
 pv_share_of_role(int places)
 {
@@ -248,11 +287,11 @@ pv_share_of_role(int places)
 }
 
 /*
- * A vacuum has left dead rows that may still be visible, and the horizon has not moved.  Is
- * it worth another vacuum because rows have died since?  They may be of transactions that
- * have aborted, which no snapshot sees.  If they are not, that vacuum removes nothing, and
- * this happens once for each doubling of the dead rows.  Both arguments are ratios to the
- * threshold.
+ * A vacuum has left dead rows that may still be visible, and the horizon has
+ * not moved.  Is it worth another vacuum because rows have died since?  They
+ * may be of transactions that have aborted, which no snapshot sees.  If they
+ * are not, that vacuum removes nothing, and this happens once for each
+ * doubling of the dead rows.  Both arguments are ratios to the threshold.
  */
 bool
 pv_has_died_anew(double dead, double left_dead)
@@ -268,9 +307,9 @@ pv_has_died_anew(double dead, double left_dead)
  *		all places are taken						no
  *		two or more are free						yes
  *		one is free									if no other database has a large
- *													table that goes before it, or that
- *													database has not come for
- *													KEEP_PLACE
+ *													table that goes before it,
+ *													or that database has not
+ *													come for KEEP_PLACE
  *
  * The place is not kept for long, because a worker may never come there.
  */
@@ -294,7 +333,10 @@ pv_has_large_place(PvLargePlace place)
 	return place != PV_LARGE_TAKEN && place != PV_LARGE_KEPT;
 }
 
-/* The workers that may be on large tables: all but one, which is left for small tables. */
+/*
+ * The workers that may be on large tables: all but one, which is left for
+ * small tables.
+ */
 int
 pv_max_large(int nworkers)
 {
@@ -302,9 +344,9 @@ pv_max_large(int nworkers)
 }
 
 /*
- * The workers that are allowed while nlarge of them are on large tables.  There always is
- * one for small tables: also if the only one is on a large table, or if several are and the
- * setting was lowered.
+ * The workers that are allowed while nlarge of them are on large tables.
+ * There always is one for small tables: also if the only one is on a large
+ * table, or if several are and the setting was lowered.
  */
 int
 pv_workers_allowed(int nworkers, int nlarge)
@@ -313,8 +355,8 @@ pv_workers_allowed(int nworkers, int nlarge)
 }
 
 /*
- * The workers that there can be at most: all but one on large tables, as many again on large
- * tables in danger of wraparound, and one for small tables.
+ * The workers that there can be at most: all but one on large tables, as many
+ * again on large tables in danger of wraparound, and one for small tables.
  */
 int
 pv_most_workers(int nworkers)
@@ -323,24 +365,27 @@ pv_most_workers(int nworkers)
 }
 
 /*
- * Microseconds for which a worker may be at a small table while others wait and no worker
- * has time: ten minutes; or, where the rate is low, the time in which all workers should be
- * done with a small table each.  The rate is in cost units per second, 0: no limit.
+ * Microseconds for which a worker may be at a small table while others wait
+ * and no worker has time: ten minutes; or, where the rate is low, the time in
+ * which all workers should be done with a small table each.  The rate is in
+ * cost units per second, 0: no limit.
  */
 int64
 pv_longest_at_small(int64 rate, int nworkers)
 {
-	double		by_rate = rate > 0 ? MOST_UNITS_OF_SMALL * 1e6 * nworkers / rate : 0;
+	double		by_rate = rate > 0 ?
+		MOST_UNITS_OF_SMALL * 1e6 * nworkers / rate : 0;
 
 	return Max((int64) by_rate, LONGEST_WAIT);
 }
 
 /*
- * The least that max_worker_processes must be so that each of these gets its processes:
- * all come out of one pool, the first that asks gets a slot, and the server reserves none.
- * Core's logical replication launcher and parvacuum's launcher are always there.  Parallel
- * queries can have max_parallel_workers of them, parvacuum's parallel workers included.
- * Those of other extensions and of subscriptions, which are not known, come on top.
+ * The least that max_worker_processes must be so that each of these gets its
+ * processes: all come out of one pool, the first that asks gets a slot, and
+ * the server reserves none.  Core's logical replication launcher and
+ * parvacuum's launcher are always there.  Parallel queries can have
+ * max_parallel_workers of them, parvacuum's parallel workers included.  Those
+ * of other extensions and of subscriptions, which are not known, come on top.
  */
 int
 pv_processes_wanted(const PvProcesses *processes)
@@ -350,8 +395,8 @@ pv_processes_wanted(const PvProcesses *processes)
 }
 
 /*
- * The age of a database with this datfrozenxid or datminmxid, as a share of the one that
- * its tables are vacuumed for.
+ * The age of a database with this datfrozenxid or datminmxid, as a share of
+ * the one that its tables are vacuumed for.
  */
 double
 pv_age_of_database(uint32 then, uint32 next, int max_age)
@@ -362,9 +407,9 @@ pv_age_of_database(uint32 then, uint32 next, int max_age)
 }
 
 /*
- * Milliseconds after which a worker is started again in a database where one has ended
- * before it attached, as it does where the database is gone; after that number of other
- * failures, one after the other.
+ * Milliseconds after which a worker is started again in a database where one
+ * has ended before it attached, as it does where the database is gone; after
+ * that number of other failures, one after the other.
  */
 int
 pv_start_again_after(int nfailures)
@@ -377,13 +422,15 @@ pv_start_again_after(int nfailures)
 }
 
 /*
- * How dangerous is it that the database has no worker?  Above 1 it is; also when its first
- * table has waited for longer than the lead that any other table can have.
+ * How dangerous is it that the database has no worker?  Above 1 it is; also
+ * when its first table has waited for longer than the lead that any other
+ * table can have.
  */
 static double
 danger_of_database(const PvDatabaseState *state)
 {
-	double		waited = state->scan_pending ? 0 : (double) state->overdue / LONGEST_WAIT;
+	double		waited = state->scan_pending ?
+		0 : (double) state->overdue / LONGEST_WAIT;
 	double		danger = Max(state->age, waited);
 
 	/*
@@ -400,15 +447,17 @@ danger_of_database(const PvDatabaseState *state)
 }
 
 /*-
- * The rank of a database among those that need another worker.  Negative: it needs none.
+ * The rank of a database among those that need another worker.  Negative: it
+ * needs none.
  *
- *		first	a table in danger of wraparound is queued
- *		then	no worker is there, and the age is dangerous, or the database has waited for
- *				a scan, or a table for a worker, as long as is as urgent
- *		then	it is due for a scan: what is urgent there is not known before; the longer
- *				overdue, the higher
- *		then	by the first table in its queue, divided by the number of workers that are
- *				there already, so that one busy database does not keep others waiting
+ *		1	a table in danger of wraparound is queued
+ *		2	it has no worker, and its age is dangerous, or it has waited for a
+ *			scan, or one of its tables for a worker, for LONGEST_WAIT
+ *		3	it is due for a scan, the longest overdue first.  Only the scan
+ *			shows what is urgent there.
+ *		4	by the urgency of the first table in its queue, divided by the
+ *			number of its workers, so that a busy database does not keep others
+ *			waiting
  */
 double
 pv_rank_database(const PvDatabaseState *state)
@@ -428,8 +477,8 @@ pv_rank_database(const PvDatabaseState *state)
 }
 
 /*
- * All queues are in use: may the database have the queue of another one that has tables
- * queued and no worker?
+ * All queues are in use: may the database have the queue of another one that
+ * has tables queued and no worker?
  */
 bool
 pv_takes_queue(const PvDatabaseState *state)
@@ -438,9 +487,9 @@ pv_takes_queue(const PvDatabaseState *state)
 }
 
 /*
- * Microseconds without a scan of the database after one that has taken this CPU time, also in
- * microseconds.  The time of scans is lost for vacuums, and where there are very many tables a
- * naptime may be short compared to it.
+ * Microseconds without a scan of the database after one that has taken this
+ * CPU time, also in microseconds.  The time of scans is lost for vacuums, and
+ * where there are very many tables a naptime may be short compared to it.
  */
 int64
 pv_rest_after_scan(int64 used)
@@ -449,8 +498,8 @@ pv_rest_after_scan(int64 used)
 }
 
 /*
- * The same after a scan that has found that no table has opted in.  When one does, it is
- * noticed this much later at most.
+ * The same after a scan that has found that no table has opted in.  When one
+ * does, it is noticed this much later at most.
  */
 int64
 pv_rest_where_nothing(int64 naptime)
@@ -459,15 +508,16 @@ pv_rest_where_nothing(int64 naptime)
 }
 
 /*
- * A database needs a worker that another one has: remembers it, if it ranks higher than those
- * so far.  To take the only worker of another database, it counts as due only if it should
- * have been scanned more than a naptime ago.
+ * A database needs a worker that another one has: remembers it, if it ranks
+ * higher than those so far.  To take the only worker of another database, it
+ * counts as due only if it should have been scanned more than a naptime ago.
  */
 void
 pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
 {
 	PvDatabaseState hardly_due = *state;
-	bool		urgent = state->age > 1 || (state->nqueued > 0 && state->top_danger);
+	bool		urgent = state->age > 1 ||
+		(state->nqueued > 0 && state->top_danger);
 	double		rank[2];
 
 	if (state->overdue <= naptime)
@@ -485,31 +535,35 @@ pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
 }
 
 /*
- * Does one of the databases that need a worker take one from this other one, which has had it
- * for stayed microseconds?  It does if it ranks higher than the other will rank without that
- * worker, or the other would get it back at once; and clearly higher, if it is the only one.
- * Unless it is urgent, it does so only after some time, because moving a worker takes the
- * start of a process.
+ * Does one of the databases that need a worker take one from this other one,
+ * which has had it for stayed microseconds?  It does if it ranks higher than
+ * the other will rank without that worker, or the other would get it back at
+ * once; and clearly higher, if it is the only one.  Unless it is urgent, it
+ * does so only after some time, because moving a worker takes the start of a
+ * process.
  */
 bool
-pv_displaces(const PvWanting *wanting, const PvDatabaseState *other, int64 stayed,
-			 int64 naptime)
+pv_displaces(const PvWanting *wanting, const PvDatabaseState *other,
+			 int64 stayed, int64 naptime)
 {
 	PvDatabaseState without = *other;
 	bool		only_one = other->nworkers == 1;
-	bool		must_be_urgent = stayed < Max(LEAST_STAY, only_one ? naptime * LEAST_STAY_OF_ONLY : 0);
+	double		least = only_one ? naptime * LEAST_STAY_OF_ONLY : 0;
+	bool		must_be_urgent = stayed < Max(LEAST_STAY, least);
 
 	without.nworkers--;
 	without.nqueued = without.top_score > 0;
 	without.top_danger &= without.nqueued > 0;
 	without.overdue = PV_NOT_DUE;
 	return wanting->rank[only_one][must_be_urgent] >
-		(only_one ? DISPLACING_FACTOR : 1) * Max(pv_rank_database(&without), 0);
+		(only_one ? DISPLACING_FACTOR : 1) *
+		Max(pv_rank_database(&without), 0);
 }
 
 /*
- * Is it the first of these two databases that gives up a worker?  It is the one with more
- * workers, else the one that is not in danger, else the one with the lower score.
+ * Is it the first of these two databases that gives up a worker?  It is the
+ * one with more workers, else the one that is not in danger, else the one with
+ * the lower score.
  */
 bool
 pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * policy.h
- *	  Which table needs a vacuum, which goes first, and which database gets a worker.
+ *	  Which table needs a vacuum, which goes first, and which database gets a
+ *	  worker.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -50,7 +51,10 @@ typedef struct PvThresholds
 	int64		multixact_danger_age;
 } PvThresholds;
 
-/* Each part is a ratio of value to threshold: above 1 there is something to do. */
+/*
+ * Each part is a ratio of value to threshold: above 1 there is something to
+ * do.
+ */
 typedef struct PvScore
 {
 	double		dead;
@@ -74,8 +78,10 @@ typedef struct PvRank
 	TimestampTz turn;			/* then the earlier turn */
 } PvRank;
 
-/* From this share of autovacuum_freeze_max_age on, a table is vacuumed for its age, so that
- * core's forced autovacuum has nothing to do. */
+/*
+ * From this share of autovacuum_freeze_max_age on, a table is vacuumed for its
+ * age, so that core's forced autovacuum has nothing to do.
+ */
 #define PV_AGE_SHARE			0.9
 
 /* From this size on, in pages, a table is large: 64 MB. */
@@ -88,19 +94,25 @@ extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
 /* A score, or a priority, counts for no more than this. */
 #define PV_MOST_SCORE			4096
 
-/* It is doubled for each of these periods, in microseconds, that the table waits.  So no
- * table is overtaken by one that came to need a vacuum more than PV_LONGEST_LEAD later. */
+/*
+ * It is doubled for each of these periods, in microseconds, that the table
+ * waits.  So no table is overtaken by one that came to need a vacuum more than
+ * PV_LONGEST_LEAD later.
+ */
 #define PV_DOUBLED_AFTER		(5 * INT64CONST(60000000))
 #define PV_LONGEST_LEAD			(12 * PV_DOUBLED_AFTER) /* 4096 is 2 to the
 														 * power of 12 */
 
-/* The default of parvacuum_enqueue(), and the highest priority that a role without
- * maintenance rights on all tables can give. */
+/*
+ * The default of parvacuum_enqueue(), and the highest priority that a role
+ * without maintenance rights on all tables can give.
+ */
 #define PV_DEFAULT_PRIORITY		100
 #define PV_MOST_PRIORITY		100
 
-extern void pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
-						  bool not_completed, PvRank *rank);
+extern void pv_rank_table(const PvScore *score, double priority,
+						  TimestampTz needed_since, bool not_completed,
+						  PvRank *rank);
 extern int	pv_compare_ranks(const PvRank *a, const PvRank *b);
 extern double pv_urgency(const PvRank *rank, TimestampTz now);
 
@@ -112,18 +124,22 @@ extern int	pv_share_of_role(int places);
 extern bool pv_has_died_anew(double dead, double left_dead);
 
 /*
- * Milliseconds after which the launcher ends a worker that has not attached: it
- * waits for something, such as the lock of its database, which ALTER DATABASE may
- * hold.  A worker waits for no lock of a small table longer than this, and is not
- * expected to be idle soon if it has been at one for so long.  A worker that goes on
- * for so long with what was cancelled is ended as well.
+ * Milliseconds after which the launcher ends a worker that has not attached:
+ * it waits for something, such as the lock of its database, which ALTER
+ * DATABASE may hold.  A worker waits for no lock of a small table longer than
+ * this, and is not expected to be idle soon if it has been at one for so
+ * long.  A worker that goes on for so long with what was cancelled is ended as
+ * well.
  */
 #define PV_LATE_AFTER_MS		10000
 
 /* Milliseconds in which a worker that was ended before it attached is gone. */
 #define PV_GONE_WITHIN_MS		5000
 
-/* A small table in danger of wraparound may take this many milliseconds longer. */
+/*
+ * A small table in danger of wraparound may take this many milliseconds
+ * longer.
+ */
 #define PV_MORE_IN_DANGER_MS	(90 * 60 * 1000)
 
 /* A worker leaves after this time even if there always is something to do. */
@@ -199,17 +215,20 @@ extern int64 pv_rest_after_scan(int64 used);
 extern int64 pv_rest_where_nothing(int64 naptime);
 
 /*
- * The highest ranks of the databases that need a worker which another one has.  Begins with
- * zeroes.
+ * The highest ranks of the databases that need a worker which another one
+ * has.  Begins with zeroes.
  */
 typedef struct PvWanting
 {
 	double		rank[2][2];		/* [to take the only worker][urgent ones only] */
 } PvWanting;
 
-extern void pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime);
-extern bool pv_displaces(const PvWanting *wanting, const PvDatabaseState *other,
-						 int64 stayed, int64 naptime);
-extern bool pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b);
+extern void pv_want(PvWanting *wanting, const PvDatabaseState *state,
+					int64 naptime);
+extern bool pv_displaces(const PvWanting *wanting,
+						 const PvDatabaseState *other, int64 stayed,
+						 int64 naptime);
+extern bool pv_gives_rather(const PvDatabaseState *a,
+							const PvDatabaseState *b);
 
 #endif							/* PV_POLICY_H */

@@ -11,10 +11,10 @@
  *		call back		------->	should leave?				enqueue, withdraw,
  *									exit						copy, cancel
  *
- * This file owns what the queues need of the server: shared memory, the lock, the
- * launcher's latch, the clock, the current database, and signals.  The queues
- * themselves are in files that know of none of these, and that unit tests compile
- * a second time:
+ * This file owns what the queues need of the server: shared memory, the lock,
+ * the launcher's latch, the clock, the current database, and signals.  The
+ * queues themselves are in files that know of none of these, and that unit
+ * tests compile a second time:
  *
  *		state.h				the structs in shared memory
  *		entries.c			tables, their order, and the roles that ask for them
@@ -24,12 +24,13 @@
  *		view.c				what the launcher sees, and asks of workers
  *		requests.c			what sessions ask for
  *
- * What sessions call, and cancels, are in session.c, the other half of this file.
+ * What sessions call, and cancels, are in session.c, the other half of this
+ * file.
  *
- * Everything is in main shared memory, of fixed size, under one lightweight lock.
- * Under it nothing fails, waits or is allocated.  It is held for one entry, or for
- * up to PV_QUEUE_BATCH of them where many are to be visited; the walks over all
- * queues and all worker slots are of fixed length.
+ * Everything is in main shared memory, of fixed size, under one lightweight
+ * lock.  Under it nothing fails, waits or is allocated.  It is held for one
+ * entry, or for up to PV_QUEUE_BATCH of them where many are to be visited; the
+ * walks over all queues and all worker slots are of fixed length.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -84,7 +85,8 @@ Size
 pv_queue_shmem_size(void)
 {
 	return add_size(add_size(MAXALIGN(sizeof(QueueShared)),
-							 hash_estimate_size(PV_QUEUE_SIZE, sizeof(PvQueueEntry))),
+							 hash_estimate_size(PV_QUEUE_SIZE,
+												sizeof(PvQueueEntry))),
 					hash_estimate_size(PV_MAX_REQUESTERS, sizeof(PvHolder)));
 }
 
@@ -95,7 +97,10 @@ pv_queue_request_lock(void)
 	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
 }
 
-/* Finds the shared memory or initializes it.  The caller holds AddinShmemInitLock. */
+/*
+ * Finds the shared memory or initializes it.  The caller holds
+ * AddinShmemInitLock.
+ */
 void
 pv_queue_shmem_startup(void)
 {
@@ -134,8 +139,8 @@ pv_queue_nworkers(void)
 }
 
 /*
- * Acquires the lock, and returns the queues as they are now.  The moment and the
- * settings are those of this call.
+ * Acquires the lock, and returns the queues as they are now.  The moment and
+ * the settings are those of this call.
  */
 PvQueues *
 pv_queue_lock(LWLockMode mode)
@@ -148,9 +153,9 @@ pv_queue_lock(LWLockMode mode)
 }
 
 /*
- * The same, exclusively, with the queue of a database that may not have one yet, or
- * NULL; see pv_scan_make_queue().  While another queue is emptied for it, the lock is
- * released after each batch of entries.
+ * The same, exclusively, with the queue of a database that may not have one
+ * yet, or NULL; see pv_scan_make_queue().  While another queue is emptied for
+ * it, the lock is released after each batch of entries.
  */
 PvQueues *
 pv_queue_lock_with(Oid database, bool takes, PvDatabaseQueue **queue)
@@ -196,8 +201,8 @@ launcher_exit(int code, Datum arg)
 }
 
 /*
- * This process is the launcher from now on.  Workers that the one before has hired
- * and that have not attached may have ended without any report.
+ * This process is the launcher from now on.  Workers that the one before has
+ * hired and that have not attached may have ended without any report.
  */
 void
 pv_queue_launcher_begin(void)
@@ -209,7 +214,10 @@ pv_queue_launcher_begin(void)
 	before_shmem_exit(launcher_exit, 0);
 }
 
-/* The state of all queues, where up to max_large workers may be on large tables. */
+/*
+ * The state of all queues, where up to max_large workers may be on large
+ * tables.
+ */
 void
 pv_queue_view(PvQueueView *view, int max_large)
 {
@@ -231,9 +239,9 @@ pv_queue_request_scan(Oid database)
 }
 
 /*
- * A slot for a worker that is about to be started, or PV_NO_SLOT; a database scan is
- * requested on demand.  The database may take the queue of another one on demand, see
- * pv_scan_free_queue().
+ * A slot for a worker that is about to be started, or PV_NO_SLOT; a database
+ * scan is requested on demand.  The database may take the queue of another one
+ * on demand, see pv_scan_free_queue().
  */
 int
 pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token)
@@ -319,16 +327,18 @@ pv_queue_drop_database(Oid database)
  */
 
 /*
- * This worker has left its table, or has ended its scan: a cancel that is still to
- * arrive was for that, and must not hit another table.  The lock has been released.
+ * This worker has left its table, or has ended its scan: a cancel that is
+ * still to arrive was for that, and must not hit another table.  The lock has
+ * been released.
  *
- * A process that cancels a table sends SIGINT while it holds the lock and sees there
- * that the worker is at this table.  The worker has left it with the lock held.  So
- * for each such signal kill() had returned when the worker got the lock, and no other
- * comes before the worker takes another table, under the lock again.  kill() leaves the
- * signal pending, which the kernel may deliver a moment later; but a pending signal
- * that is not blocked is delivered before sigprocmask() returns (POSIX), so its handler
- * has set the flag that is cleared here.  Nothing acts on the flag in between.
+ * A process that cancels a table sends SIGINT while it holds the lock and sees
+ * there that the worker is at this table.  The worker has left it with the
+ * lock held.  So for each such signal kill() had returned when the worker got
+ * the lock, and no other comes before the worker takes another table, under
+ * the lock again.  kill() leaves the signal pending, which the kernel may
+ * deliver a moment later; but a pending signal that is not blocked is
+ * delivered before sigprocmask() returns (POSIX), so its handler has set the
+ * flag that is cleared here.  Nothing acts on the flag in between.
  */
 static void
 forget_cancel(void)
@@ -348,7 +358,10 @@ worker_exit(int code, Datum arg)
 	my_slot = NULL;
 }
 
-/* This process is the worker in that slot.  Returns false if the slot was given away. */
+/*
+ * This process is the worker in that slot.  Returns false if the slot was
+ * given away.
+ */
 bool
 pv_queue_attach(int worker, uint32 token, Oid *database)
 {
@@ -376,8 +389,8 @@ pv_queue_begin_scan(void)
 }
 
 /*
- * A table that the scan has found, see pv_scan_offer().  *full is false before the first
- * one, and is set when a table could not be queued.
+ * A table that the scan has found, see pv_scan_offer().  *full is false before
+ * the first one, and is set when a table could not be queued.
  */
 void
 pv_queue_offer(const PvItem *item, bool *full)
@@ -404,8 +417,8 @@ pv_queue_abandon_scan(void)
 }
 
 /*
- * All tables have been offered, see pv_scan_end().  The lock is released after each
- * batch of entries that were not.
+ * All tables have been offered, see pv_scan_end().  The lock is released after
+ * each batch of entries that were not.
  */
 bool
 pv_queue_end_scan(bool complete, int64 used)
@@ -438,8 +451,8 @@ pv_queue_pop(int max_large, PvItem *item)
 }
 
 /*
- * See pv_slots_recheck().  If the table was cancelled meanwhile, the next check for
- * interrupts raises the error.
+ * See pv_slots_recheck().  If the table was cancelled meanwhile, the next
+ * check for interrupts raises the error.
  */
 bool
 pv_queue_recheck(const PvItem *item)
@@ -465,9 +478,10 @@ pv_queue_put_back(const PvItem *item)
 }
 
 /*
- * The current table is done, or cannot be done now, see pv_slots_finish().  If it was put
- * back before an error came, it is left alone.  The launcher is woken if another worker
- * may take a large table now, because it does not look for that by itself.
+ * The current table is done, or cannot be done now, see pv_slots_finish().  If
+ * it was put back before an error came, it is left alone.  The launcher is
+ * woken if another worker may take a large table now, because it does not look
+ * for that by itself.
  */
 void
 pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
@@ -475,7 +489,8 @@ pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	Assert(!my_slot->busy || item->key.relid == my_slot->at.relid);
-	if (my_slot->busy && pv_slots_finish(&queues, my_slot, reason, horizon))
+	if (my_slot->busy &&
+		pv_slots_finish(&queues, my_slot, vacuumed, reason, horizon))
 		pv_queue_wake_launcher();
 	pv_queue_of(&queues, my_slot)->vacuumed |= vacuumed;
 	pv_queue_unlock();
@@ -495,10 +510,11 @@ pv_queue_should_leave(void)
 }
 
 /*
- * Is pg_database to be updated, since the queue has been worked off?  The answer is yes
- * for one worker, which must do it or call pv_queue_return_update().  Other workers of the database
- * must be idle, unless that does not matter.  It is so after each requested scan, even
- * if nothing was vacuumed: the oldest table may have been dropped.
+ * Is pg_database to be updated, since the queue has been worked off?  The
+ * answer is yes for one worker, which must do it or call
+ * pv_queue_return_update().  Other workers of the database must be idle,
+ * unless that does not matter.  It is so after each requested scan, even if
+ * nothing was vacuumed: the oldest table may have been dropped.
  */
 bool
 pv_queue_claim_update(bool even_if_busy)
@@ -507,7 +523,8 @@ pv_queue_claim_update(bool even_if_busy)
 	bool		over;
 
 	(void) pv_queue_lock(LW_EXCLUSIVE);
-	over = queue->vacuumed && (even_if_busy || pv_slots_all_idle(&queues, queue));
+	over = queue->vacuumed &&
+		(even_if_busy || pv_slots_all_idle(&queues, queue));
 	if (over)
 		queue->vacuumed = false;
 	pv_queue_unlock();

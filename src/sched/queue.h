@@ -25,7 +25,8 @@ extern int	pv_queue_nworkers(void);
 extern void pv_queue_launcher_begin(void);
 extern void pv_queue_view(PvQueueView *view, int max_large);
 extern bool pv_queue_request_scan(Oid database);
-extern int	pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token);
+extern int	pv_queue_hire(Oid database, bool to_scan, bool takes_queue,
+						  uint32 *token);
 extern void pv_queue_dismiss(int worker, uint32 token);
 extern bool pv_queue_worker_started(int worker, uint32 token);
 extern void pv_queue_call_back(Oid database);
@@ -44,8 +45,8 @@ extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_recheck(const PvItem *item);
 extern void pv_queue_put_back(const PvItem *item);
-extern void pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
-							TransactionId horizon);
+extern void pv_queue_finish(const PvItem *item, bool vacuumed,
+							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(void);
 extern bool pv_queue_claim_update(bool even_if_busy);
 extern void pv_queue_return_update(void);
@@ -53,8 +54,9 @@ extern void pv_queue_return_update(void);
 /* Sessions. */
 extern int	pv_queue_copy(Oid database, PvItem **items);
 extern int	pv_queue_nlarge(void);
-extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
-										double priority, Oid role, bool limited);
+extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent,
+										BlockNumber pages, double priority,
+										Oid role, bool limited);
 extern int	pv_queue_share_of_role(void);
 extern PvWithdrawn pv_queue_withdraw(Oid relid, bool wraparound_too);
 extern bool pv_queue_cancel_worker(int pid);

@@ -17,7 +17,8 @@
 #include "sched/state.h"
 
 extern PvQueues *pv_queue_lock(LWLockMode mode);
-extern PvQueues *pv_queue_lock_with(Oid database, bool takes, PvDatabaseQueue **queue);
+extern PvQueues *pv_queue_lock_with(Oid database, bool takes,
+									PvDatabaseQueue **queue);
 extern void pv_queue_unlock(void);
 extern void pv_queue_wake_launcher(void);
 

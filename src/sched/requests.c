@@ -3,9 +3,10 @@
  * requests.c
  *	  What sessions ask of the scheduler's queue.
  *
- * parvacuum_enqueue() has a table queued at a priority, parvacuum_cancel() has a
- * table given up.  These functions run under the queue's lock, held exclusively.
- * They visit one entry, and walk over the PV_MAX_SCHED_WORKERS slots.
+ * parvacuum_enqueue() has a table queued at a priority, parvacuum_cancel() has
+ * a table given up.  These functions run under the queue's lock, held
+ * exclusively.  They visit one entry, and walk over the PV_MAX_SCHED_WORKERS
+ * slots.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -32,7 +33,7 @@ is_requested(const PvQueues *queues, const PvQueueEntry *entry)
 	if (entry->item.state != PV_ITEM_RUNNING || entry->item.again)
 		return true;
 	slot = pv_slots_find_at(queues, &entry->item);
-	return slot != NULL && !slot->looked;
+	return slot != NULL && !slot->rechecked;
 }
 
 /* What a request means for a table that has an entry. */
@@ -43,24 +44,28 @@ describe_request(const PvQueueEntry *entry, double priority)
 		return PV_ENQUEUED_AGAIN;
 	if (entry->item.state == PV_ITEM_WAITING)
 		return PV_ENQUEUED;
-	return priority > entry->item.score.total ? PV_ENQUEUED_HIGHER : PV_ENQUEUED_BEFORE;
+	return priority > entry->item.score.total ? PV_ENQUEUED_HIGHER :
+		PV_ENQUEUED_BEFORE;
 }
 
 /*
- * A role asks for a table: item has its key, size, priority and role.  A higher
- * priority that was asked for before remains, and with it the role that has asked.
- * A limited role can have no more entries than its share.
+ * A role asks for a table: item has its key, size, priority and role.  A
+ * higher priority that was asked for before remains, and with it the role that
+ * has asked.  A limited role can have no more entries than its share.
  */
 PvEnqueueResult
-pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, bool limited)
+pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
+				 bool limited)
 {
-	PvQueueEntry *entry = pv_entries_find(queues, item->key.database, item->key.relid);
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
 	PvHolder   *holder = pv_entries_find_holder(queues, queue, item->role);
 	bool		keep = entry != NULL && is_requested(queues, entry) &&
 		entry->item.priority >= item->priority;
 	PvEnqueueResult result = PV_ENQUEUED;
 
-	if (!keep && limited && holder != NULL && (entry == NULL || entry->holder != holder) &&
+	if (!keep && limited && holder != NULL &&
+		(entry == NULL || entry->holder != holder) &&
 		holder->nentries >= pv_share_of_role(pv_entries_limit(queues)))
 		return PV_ENQUEUE_SHARE;
 	if (!keep && !pv_entries_can_hold(queues, queue, item->role))
@@ -74,7 +79,8 @@ pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, b
 
 	pv_entries_unplace(queue, entry);
 	if (!keep)
-		pv_entries_set_request(queues, queue, entry, item->role, item->priority);
+		pv_entries_set_request(queues, queue, entry, item->role,
+							   item->priority);
 	if (entry->item.state == PV_ITEM_RUNNING)
 		entry->item.again = true;
 	else
@@ -83,11 +89,11 @@ pv_request_table(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item, b
 }
 
 /*
- * A worker is at the table.  Its score may have grown since the table was queued,
- * which the worker sees when it rechecks the table.  Before that, a role that may not
- * cancel what prevents wraparound only leaves a note for the worker, which cancels
- * itself if it may (pv_slots_recheck).  Otherwise the worker is returned: the caller
- * is to send SIGINT to it.
+ * A worker is at the table.  Its score may have grown since the table was
+ * queued, which the worker sees when it rechecks the table.  Before that, a
+ * role that may not cancel what prevents wraparound only leaves a note for the
+ * worker, which cancels itself if it may (pv_slots_recheck).  Otherwise the
+ * worker is returned: the caller is to send SIGINT to it.
  */
 static PvWorkerSlot *
 cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
@@ -95,7 +101,7 @@ cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
 	PvWorkerSlot *slot = pv_slots_find_at(queues, &entry->item);
 
 	entry->item.again = false;
-	if (slot != NULL && !slot->looked && !wraparound_too)
+	if (slot != NULL && !slot->rechecked && !wraparound_too)
 	{
 		slot->cancel_asked = true;
 		return NULL;
@@ -104,14 +110,14 @@ cancel_running(PvQueues *queues, PvQueueEntry *entry, bool wraparound_too)
 }
 
 /*
- * Has a table given up.  If it is queued, it waits for the next database scan; if a
- * worker is at it, the worker is cancelled, and *cancel is set if the caller is to do
- * that.  A vacuum that prevents wraparound is left alone unless that may be given up
- * as well.
+ * Has a table given up.  If it is queued, it waits for the next database scan;
+ * if a worker is at it, the worker is cancelled, and *cancel is set if the
+ * caller is to do that.  A vacuum that prevents wraparound is left alone
+ * unless that may be given up as well.
  */
 PvWithdrawn
-pv_request_withdraw(PvQueues *queues, Oid database, Oid relid, bool wraparound_too,
-					PvWorkerSlot **cancel)
+pv_request_withdraw(PvQueues *queues, Oid database, Oid relid,
+					bool wraparound_too, PvWorkerSlot **cancel)
 {
 	PvQueueEntry *entry = pv_entries_find(queues, database, relid);
 	PvDatabaseQueue *queue = pv_entries_find_queue(queues, database);

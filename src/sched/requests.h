@@ -12,9 +12,11 @@
 
 #include "sched/state.h"
 
-extern PvEnqueueResult pv_request_table(PvQueues *queues, PvDatabaseQueue *queue,
+extern PvEnqueueResult pv_request_table(PvQueues *queues,
+										PvDatabaseQueue *queue,
 										const PvItem *item, bool limited);
-extern PvWithdrawn pv_request_withdraw(PvQueues *queues, Oid database, Oid relid,
-									   bool wraparound_too, PvWorkerSlot **cancel);
+extern PvWithdrawn pv_request_withdraw(PvQueues *queues, Oid database,
+									   Oid relid, bool wraparound_too,
+									   PvWorkerSlot **cancel);
 
 #endif							/* PV_REQUESTS_H */

@@ -40,8 +40,8 @@ typedef struct Copy
 } Copy;
 
 /*
- * Adds one queue, if it is that of the database, or if the OID is invalid.  Memory is
- * allocated without the lock, and for no more than there is.
+ * Adds one queue, if it is that of the database, or if the OID is invalid.
+ * Memory is allocated without the lock, and for no more than there is.
  */
 static void
 copy_queue(int which, Oid database, Copy *copy)
@@ -51,7 +51,8 @@ copy_queue(int which, Oid database, Copy *copy)
 	while (part < PV_QUEUE_PARTS)
 	{
 		int			before = part;
-		PvDatabaseQueue *queue = &pv_queue_lock(LW_SHARED)->shared->queues[which];
+		PvDatabaseQueue *queue =
+			&pv_queue_lock(LW_SHARED)->shared->queues[which];
 
 		if (OidIsValid(database) && queue->database != database)
 			part = PV_QUEUE_PARTS;
@@ -62,16 +63,18 @@ copy_queue(int which, Oid database, Copy *copy)
 		if (part == before)
 		{
 			copy->room *= 2;
-			copy->items = repalloc_huge(copy->items, copy->room * sizeof(PvItem));
+			copy->items = repalloc_huge(copy->items,
+										copy->room * sizeof(PvItem));
 		}
 	}
 }
 
 /*
- * Copies the items of one database, or of all databases if the OID is invalid, into a new
- * array, and returns their number.  The time that this takes is proportional to that
- * number, plus a look at each queue.  The lock is released after each PV_QUEUE_BATCH
- * items, so each item is as it was at some moment during the call.
+ * Copies the items of one database, or of all databases if the OID is invalid,
+ * into a new array, and returns their number.  The time that this takes is
+ * proportional to that number, plus one visit of each queue.  The lock is
+ * released after each PV_QUEUE_BATCH items, so each item is as it was at some
+ * moment during the call.
  */
 int
 pv_queue_copy(Oid database, PvItem **items)
@@ -97,15 +100,20 @@ pv_queue_nlarge(void)
 }
 
 /*
- * A role asks for a table of the current database: queues it, or raises it in its queue.
- * A limited role can have no more entries than its share.
+ * A role asks for a table of the current database: queues it, or raises it in
+ * its queue.  A limited role can have no more entries than its share.
  */
 PvEnqueueResult
-pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority, Oid role,
-				 bool limited)
+pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages,
+				 double priority, Oid role, bool limited)
 {
-	PvItem		item = {.key = {MyDatabaseId, relid},.toast_parent = toast_parent,
-	.pages = pages,.priority = priority,.role = role};
+	PvItem		item = {
+		.key = {MyDatabaseId, relid},
+		.toast_parent = toast_parent,
+		.pages = pages,
+		.priority = priority,
+		.role = role
+	};
 	PvEnqueueResult result = PV_ENQUEUE_FULL;
 	PvDatabaseQueue *queue;
 	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);
@@ -122,7 +130,10 @@ pv_queue_enqueue(Oid relid, Oid toast_parent, BlockNumber pages, double priority
 	return result;
 }
 
-/* The number of tables of a database that a limited role can ask for at a time. */
+/*
+ * The number of tables of a database that a limited role can ask for at a
+ * time.
+ */
 int
 pv_queue_share_of_role(void)
 {
@@ -136,10 +147,11 @@ pv_queue_share_of_role(void)
  */
 
 /*
- * Cancels what a worker does.  A function of the table's owner may catch the error and go
- * on, so the launcher is woken, which ends the process if it is still there after a while.
- * Returns false if the process has just died, which restarts the server.  The caller holds
- * the lock exclusively, see forget_cancel() in queue.c.
+ * Cancels what a worker does.  A function of the table's owner may catch the
+ * error and go on, so the launcher is woken, which ends the process if it is
+ * still there after a while.  Returns false if the process has just died,
+ * which restarts the server.  The caller holds the lock exclusively, see
+ * forget_cancel() in queue.c.
  */
 static bool
 cancel_worker(const PvQueues *queues, PvWorkerSlot *slot)
@@ -159,7 +171,8 @@ pv_queue_withdraw(Oid relid, bool wraparound_too)
 	PvWorkerSlot *cancel;
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 
-	result = pv_request_withdraw(queues, MyDatabaseId, relid, wraparound_too, &cancel);
+	result = pv_request_withdraw(queues, MyDatabaseId, relid, wraparound_too,
+								 &cancel);
 	if (cancel != NULL && !cancel_worker(queues, cancel))
 		result = PV_WITHDRAWN_NOTHING;
 	pv_queue_unlock();
@@ -167,8 +180,8 @@ pv_queue_withdraw(Oid relid, bool wraparound_too)
 }
 
 /*
- * Cancels what that process does, with a table or scanning its database.  Returns false
- * if it does neither, or is no scheduler worker.
+ * Cancels what that process does, with a table or scanning its database.
+ * Returns false if it does neither, or is no scheduler worker.
  */
 bool
 pv_queue_cancel_worker(int pid)
@@ -182,8 +195,9 @@ pv_queue_cancel_worker(int pid)
 }
 
 /*
- * Launcher: ends the workers that still are at what was cancelled some time ago.  Returns
- * whether there is any worker that has not given up what was cancelled.
+ * Launcher: ends the workers that still are at what was cancelled some time
+ * ago.  Returns whether there is any worker that has not given up what was
+ * cancelled.
  */
 bool
 pv_queue_end_unresponsive(void)
@@ -205,8 +219,8 @@ pv_queue_end_unresponsive(void)
 }
 
 /*
- * Launcher: cancels the small table of that database that a worker has been at for the
- * longest time, if that is since this moment or before.
+ * Launcher: cancels the small table of that database that a worker has been at
+ * for the longest time, if that is since this moment or before.
  */
 void
 pv_queue_cancel_longest(Oid database, TimestampTz since)

@@ -7,20 +7,20 @@
  *						 |
  *						 +--dismiss--> free
  *
- * The launcher hires a worker for a database before it starts the process, which
- * finds its slot by number and token.  If the process ends before it attaches, the
- * launcher dismisses it.  A new launcher does not know the workers that its
- * predecessor hired, so it dismisses those that have not attached; should one still
- * come, its token is not valid any more.
+ * The launcher hires a worker for a database before it starts the process,
+ * which finds its slot by number and token.  If the process ends before it
+ * attaches, the launcher dismisses it.  A new launcher does not know the
+ * workers that its predecessor hired, so it dismisses those that have not
+ * attached; should one still come, its token is not valid any more.
  *
- * An attached worker is idle, or scans its database, or is at a table (busy).  When
- * it exits, for whatever reason, the table at hand waits for the next database
- * scan, as after an error.  After a crash the postmaster initializes all shared
- * memory, and the next scans find what there is to do.
+ * An attached worker is idle, or scans its database, or is at a table (busy).
+ * When it exits, for whatever reason, the table at hand waits for the next
+ * database scan, as after an error.  After a crash the postmaster initializes
+ * all shared memory, and the next scans find what there is to do.
  *
- * These functions run under the queue's lock, held exclusively where anything is
- * changed.  Each walks over the PV_MAX_SCHED_WORKERS slots, the PV_MAX_QUEUES queues, or
- * both, and over no entries.
+ * These functions run under the queue's lock, held exclusively where anything
+ * is changed.  Each walks over the PV_MAX_SCHED_WORKERS slots, the
+ * PV_MAX_QUEUES queues, or both, and over no entries.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -43,11 +43,13 @@
  */
 
 /*
- * Takes a slot for a worker that is about to be started; PV_NO_SLOT if there is
- * none.  A database scan is requested on demand; this worker or another one does it.
+ * Takes a slot for a worker that is about to be started; PV_NO_SLOT if there
+ * is none.  A database scan is requested on demand; this worker or another one
+ * does it.
  */
 int
-pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan, uint32 *token)
+pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
+			  uint32 *token)
 {
 	PvQueueShared *shared = queues->shared;
 
@@ -138,9 +140,10 @@ become_idle(PvWorkerSlot *slot)
 }
 
 /*
- * The worker takes the first table of its queue; a large one only if there is a place
- * for it, where up to max_large workers of all databases may be on large tables.
- * Returns false if there is none; else *item is a copy of the table's item.
+ * The worker takes the first table of its queue; a large one only if there is
+ * a place for it, where up to max_large workers of all databases may be on
+ * large tables.  Returns false if there is none; else *item is a copy of the
+ * table's item.
  */
 bool
 pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
@@ -165,27 +168,29 @@ pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
 	if (slot->on_large)
 		queues->shared->kept_for = InvalidOid;
 	slot->at = first->item.key;
-	slot->looked = slot->cancel_asked = false;
+	slot->rechecked = slot->cancel_asked = false;
 	slot->canceled_at = PV_NEVER;
 	*item = first->item;
 	return true;
 }
 
 /*
- * The worker has rechecked its table, whose score and size may be others by now.
- * If the table is not the first any more, or has become large, it is to be put back,
- * but not before its lock is released: the next worker would find it locked.  It
- * still counts as the first among those that this worker may take, or it would get
- * this table again and again.
+ * The worker has rechecked its table, whose score and size may be others by
+ * now.  If the table is not the first any more, or has become large, it is to
+ * be put back, but not before its lock is released: the next worker would find
+ * it locked.  It still counts as the first among those that this worker may
+ * take, or it would get this table again and again.
  *
- * A cancel by a role that may not cancel what prevents wraparound is carried out
- * here if it turns out that this vacuum does not.
+ * A cancel by a role that may not cancel what prevents wraparound is carried
+ * out here if it turns out that this vacuum does not.
  */
 PvRecheck
 pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
-	PvQueueEntry *entry = pv_entries_find(queues, item->key.database, item->key.relid);
-	PvQueueEntry *first = pv_entries_first_of_both(pv_queue_of(queues, slot), slot->large_allowed);
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
+	PvQueueEntry *first = pv_entries_first_of_both(pv_queue_of(queues, slot),
+												   slot->large_allowed);
 	PvRank		rank;
 
 	entry->item.score = item->score;
@@ -196,10 +201,10 @@ pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	 * by the worker's copy: later requests do not make this vacuum more
 	 * urgent
 	 */
-	pv_rank_table(&item->score, item->priority, entry->item.needed_since, entry->item.not_completed,
-				  &rank);
+	pv_rank_table(&item->score, item->priority, entry->item.needed_since,
+				  entry->item.not_completed, &rank);
 	slot->on_danger = rank.danger;
-	slot->looked = true;
+	slot->rechecked = true;
 	if (slot->cancel_asked && !item->score.wraparound)
 		return PV_RECHECK_CANCEL;
 	if ((first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
@@ -212,24 +217,30 @@ void
 pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
 	pv_entries_enqueue_again(queues, pv_queue_of(queues, slot),
-							 pv_entries_find(queues, item->key.database, item->key.relid));
+							 pv_entries_find(queues, item->key.database,
+											 item->key.relid));
 	become_idle(slot);
 }
 
 /*
- * The worker's table is done, or cannot be done now.  Its entry is removed, or waits
- * for the next database scan at least; if the table was requested meanwhile, it is
- * queued again.  When a waiting table is found to need something again, it has
- * waited since now.
+ * The worker's table is done, or cannot be done now.  Its entry is removed, or
+ * waits for the next database scan at least; if the table was requested
+ * meanwhile, it is queued again.  When a waiting table is found to need
+ * something again, it has waited since now.
+ *
+ * A vacuum fulfils a request.  A vacuum that was cancelled or failed ends the
+ * request as well.  The request stays if the table was locked before it could
+ * be vacuumed.
  *
  * Returns whether a place for a large table has become free.
  */
 bool
-pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
-				TransactionId horizon)
+pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
+				PvWaitReason reason, TransactionId horizon)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
-	PvQueueEntry *entry = pv_entries_find(queues, slot->at.database, slot->at.relid);
+	PvQueueEntry *entry = pv_entries_find(queues, slot->at.database,
+										  slot->at.relid);
 	PvItem	   *item = &entry->item;
 	bool		was_large = slot->on_large;
 
@@ -248,7 +259,7 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
 			item->left_dead = item->score.dead;
 		}
 		item->only_analyze = false;
-		if (reason != PV_WAIT_LOCK)
+		if (vacuumed || reason != PV_WAIT_LOCK)
 			pv_entries_set_request(queues, queue, entry, InvalidOid, 0);
 		pv_entries_place(queues, queue, entry, PV_ITEM_WAITING, reason);
 	}
@@ -256,22 +267,26 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
 	return was_large;
 }
 
-/* The worker ends; what it was at, a table or a scan, is left to the next scan. */
+/*
+ * The worker ends; what it was at, a table or a scan, is left to the next
+ * scan.
+ */
 void
 pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot)
 {
 	if (slot->busy)
-		(void) pv_slots_finish(queues, slot, PV_WAIT_ERROR, InvalidTransactionId);
+		(void) pv_slots_finish(queues, slot, false, PV_WAIT_ERROR,
+							   InvalidTransactionId);
 	pv_scan_abandon(queues, slot);
 	pg_atomic_fetch_sub_u32(&queues->shared->nattached, 1);
 	free_slot(queues, slot);
 }
 
 /*
- * Is the worker to leave?  If it was called back, as soon as it has taken one table,
- * so that each worker that is started makes progress.  Otherwise after
- * PV_LONGEST_STAY_MS, unless a scan is requested: settings of the database and of
- * roles are read only at the start of a process, so another one takes over.
+ * Is the worker to leave?  If it was called back, as soon as it has taken one
+ * table, so that each worker that is started makes progress.  Otherwise after
+ * PV_LONGEST_STAY_MS, unless a scan is requested: settings of the database and
+ * of roles are read only at the start of a process, so another one takes over.
  */
 bool
 pv_slots_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
@@ -282,7 +297,8 @@ pv_slots_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 		(slot->has_begun || pv_entries_first_of_both(queue, true) == NULL))
 		return true;
 	return !queue->scan_requested &&
-		TimestampDifferenceExceeds(slot->hired_at, queues->now, PV_LONGEST_STAY_MS);
+		TimestampDifferenceExceeds(slot->hired_at, queues->now,
+								   PV_LONGEST_STAY_MS);
 }
 
 /* Is no worker of the queue at a table? */
@@ -319,7 +335,10 @@ pv_slots_find_at(const PvQueues *queues, const PvItem *item)
 	return NULL;
 }
 
-/* The worker with that PID, if it is at a table or scans its database, or NULL. */
+/*
+ * The worker with that PID, if it is at a table or scans its database, or
+ * NULL.
+ */
 PvWorkerSlot *
 pv_slots_find_process(const PvQueues *queues, int pid)
 {
@@ -348,6 +367,7 @@ pv_slots_cancel_state(const PvQueues *queues, const PvWorkerSlot *slot)
 	if (!slot->hired || slot->pid == 0 || slot->canceled_at == PV_NEVER ||
 		!(slot->busy || slot->scanning))
 		return PV_CANCEL_NONE;
-	return TimestampDifferenceExceeds(slot->canceled_at, queues->now, PV_LATE_AFTER_MS) ?
+	return TimestampDifferenceExceeds(slot->canceled_at, queues->now,
+									  PV_LATE_AFTER_MS) ?
 		PV_CANCEL_IGNORED : PV_CANCEL_PENDING;
 }

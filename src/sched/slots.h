@@ -29,25 +29,34 @@ typedef enum PvCancelState
 } PvCancelState;
 
 /* The launcher. */
-extern int	pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
-						  uint32 *token);
+extern int	pv_slots_hire(PvQueues *queues, PvDatabaseQueue *queue,
+						  bool to_scan, uint32 *token);
 extern void pv_slots_dismiss(PvQueues *queues, int slot, uint32 token);
 extern void pv_slots_dismiss_all_pending(PvQueues *queues);
-extern bool pv_slots_has_started(const PvQueues *queues, int slot, uint32 token);
+extern bool pv_slots_has_started(const PvQueues *queues, int slot,
+								 uint32 token);
 
 /* A worker. */
-extern PvWorkerSlot *pv_slots_attach(PvQueues *queues, int slot, uint32 token, int pid);
+extern PvWorkerSlot *pv_slots_attach(PvQueues *queues, int slot, uint32 token,
+									 int pid);
 extern void pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot);
-extern bool pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item);
-extern PvRecheck pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item);
-extern void pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item);
-extern bool pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, PvWaitReason reason,
+extern bool pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large,
+						 PvItem *item);
+extern PvRecheck pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot,
+								  const PvItem *item);
+extern void pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot,
+							  const PvItem *item);
+extern bool pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot,
+							bool vacuumed, PvWaitReason reason,
 							TransactionId horizon);
-extern bool pv_slots_should_leave(const PvQueues *queues, const PvWorkerSlot *slot);
-extern bool pv_slots_all_idle(const PvQueues *queues, const PvDatabaseQueue *queue);
+extern bool pv_slots_should_leave(const PvQueues *queues,
+								  const PvWorkerSlot *slot);
+extern bool pv_slots_all_idle(const PvQueues *queues,
+							  const PvDatabaseQueue *queue);
 
 /* Cancels. */
-extern PvWorkerSlot *pv_slots_find_at(const PvQueues *queues, const PvItem *item);
+extern PvWorkerSlot *pv_slots_find_at(const PvQueues *queues,
+									  const PvItem *item);
 extern PvWorkerSlot *pv_slots_find_process(const PvQueues *queues, int pid);
 extern void pv_slots_note_cancel(const PvQueues *queues, PvWorkerSlot *slot);
 extern PvCancelState pv_slots_cancel_state(const PvQueues *queues,

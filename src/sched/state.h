@@ -3,8 +3,8 @@
  * state.h
  *	  The scheduler's queues as they are in shared memory.
  *
- * Only the files that implement the queue include this, see sched/queue.c.  All
- * others call the functions in queue.h, which acquire the lock.
+ * Only the files that implement the queue include this, see sched/queue.c.
+ * All others call the functions in queue.h, which acquire the lock.
  *
  * Everything here is protected by the queue's lock, except where a comment
  * says otherwise.
@@ -40,7 +40,7 @@
 
 /*
  * The entries of a queue are divided into this many parts, so that all of them
- * can be copied part by part.  An entry stays in its part as long as it exists.
+ * can be copied part by part.  The OID of a table determines its part.
  */
 #define PV_QUEUE_PARTS			256
 
@@ -120,7 +120,6 @@ typedef struct PvDatabaseQueue
 								 * behind the others */
 	int			nentries;
 	dlist_head	parts[PV_QUEUE_PARTS];
-	uint32		next_part;		/* takes the next new entry */
 
 	/* holders */
 	int			nrequests;		/* entries that a role has asked for */
@@ -168,7 +167,7 @@ typedef struct PvWorkerSlot
 	bool		on_large;
 	bool		on_danger;		/* the table is in danger of wraparound */
 	PvItemKey	at;
-	bool		looked;			/* it has rechecked the table */
+	bool		rechecked;		/* it has rechecked the table */
 	bool		cancel_asked;	/* before the recheck, unless that finds that
 								 * the vacuum prevents wraparound */
 	TimestampTz canceled_at;	/* PV_NEVER: it was not */

@@ -13,19 +13,21 @@
  * ends them.
  *
  * Tables are vacuumed one by one, through the relation_vacuum slot of heap's
- * table access method, where VACUUM commands arrive as well (entry/dispatch.c).
- * They do not go through core's vacuum(), for these reasons:
+ * table access method, where VACUUM commands arrive as well
+ * (entry/dispatch.c).  They do not go through core's vacuum(), for these
+ * reasons:
  *
- *	- it sets the cost balance to 0 before and after, so what is still to be slept
- *	  off is lost at each call
- *	- it takes the limits of vacuum_cost_* (from PG 16 on by VacuumUpdateCosts()),
- *	  not those of the scheduler, and turns the delay off at the end
- *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid; the
- *	  scheduler worker does that once, when the queue is empty
+ *	- it sets the cost balance to 0 before and after, so what is still to be
+ *	  slept off is lost at each call
+ *	- it takes the limits of vacuum_cost_* (from PG 16 on by
+ *	  VacuumUpdateCosts()), not those of the scheduler, and turns the delay off
+ *	  at the end
+ *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid;
+ *	  the scheduler worker does that once, when the queue is empty
  *
  * The guard (base/guard.c), which holds for the whole process, replaces
- * vacuum()'s own protection against being entered twice.  open_table() replaces
- * the checks that vacuum_rel() makes after it has locked the table.
+ * vacuum()'s own protection against being entered twice.  open_table()
+ * replaces the checks that vacuum_rel() makes after it has locked the table.
  *
  * A scheduler worker acts as the bootstrap superuser, and as the table's owner
  * where the owner's code may run, as VACUUM does.
@@ -88,8 +90,9 @@ static BufferAccessStrategy ring = NULL;
 
 /*
  * Reads what the following vacuums depend on, when the worker starts and after
- * each reload.  In a database that does not change, a template or one that does
- * not allow connections, everything is frozen at once, and then never again.
+ * each reload.  In a database that does not change, a template or one that
+ * does not allow connections, everything is frozen at once, and then never
+ * again.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -112,14 +115,16 @@ pv_table_configure(void)
 	freeze_min_age = at_once ? 0 : vacuum_freeze_min_age;
 	freeze_table_age = at_once ? 0 : vacuum_freeze_table_age;
 	multixact_freeze_min_age = at_once ? 0 : vacuum_multixact_freeze_min_age;
-	multixact_freeze_table_age = at_once ? 0 : vacuum_multixact_freeze_table_age;
+	multixact_freeze_table_age = at_once ?
+		0 : vacuum_multixact_freeze_table_age;
 }
 
 /*
- * Counts and logs that another session has locked the table.
+ * Counts and logs that another session has locked the table: for VACUUM, or
+ * only for the ANALYZE after it.
  */
 static void
-note_locked(Oid relid)
+note_locked(Oid relid, bool vacuumed)
 {
 	char	   *name = get_rel_name(relid);
 
@@ -127,6 +132,8 @@ note_locked(Oid relid)
 	if (Log_autovacuum_min_duration >= 0 && name != NULL)
 		ereport(LOG,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 vacuumed ?
+				 errmsg("parvacuum's scheduler skipped analyze of table \"%s\"", name) :
 				 errmsg("parvacuum's scheduler skipped table \"%s\"", name),
 				 errdetail("Another session has locked it.")));
 }
@@ -141,21 +148,25 @@ is_toast_of(Relation rel, Oid toast_parent)
 	HeapTuple	tuple;
 	bool		result = false;
 
-	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE || !OidIsValid(toast_parent))
-		return rel->rd_rel->relkind != RELKIND_TOASTVALUE && !OidIsValid(toast_parent);
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE ||
+		!OidIsValid(toast_parent))
+		return rel->rd_rel->relkind != RELKIND_TOASTVALUE &&
+			!OidIsValid(toast_parent);
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
 	if (HeapTupleIsValid(tuple))
 	{
-		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid == RelationGetRelid(rel);
+		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid ==
+			RelationGetRelid(rel);
 		ReleaseSysCache(tuple);
 	}
 	return result;
 }
 
 /*
- * Is the relation still what was queued?  The caller has locked it.  On PG 15 a
- * rule _RETURN can have made a view of it under the same OID, which has no access
- * method.  The OID of a dropped table can have been given to any other relation.
+ * Is the relation still what was queued?  The caller has locked it.  On PG 15
+ * a rule _RETURN can have made a view of it under the same OID, which has no
+ * access method.  The OID of a dropped table can have been given to any other
+ * relation.
  *
  * Core checks this after it has locked the relation, in vacuum_rel (V) and
  * analyze_rel (A) of commands/, or just before that, in autovacuum's
@@ -180,37 +191,38 @@ is_as_queued(Relation rel, const PvItem *item)
 {
 	Form_pg_class form = rel->rd_rel;
 
-	return (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW ||
+	return (form->relkind == RELKIND_RELATION ||
+			form->relkind == RELKIND_MATVIEW ||
 			form->relkind == RELKIND_TOASTVALUE) &&
 		rel->rd_tableam != NULL &&
-		form->relpersistence != RELPERSISTENCE_TEMP &&
-		!form->relisshared &&
+		form->relpersistence != RELPERSISTENCE_TEMP && !form->relisshared &&
 		is_toast_of(rel, item->toast_parent);
 }
 
 /*
  * Locks the table with ShareUpdateExclusiveLock and opens it.  Returns NULL if
- * another session has locked it (then *locked is true), or if it no longer exists
- * or is not what was queued.
+ * another session has locked it (then *locked is true), or if it no longer
+ * exists or is not what was queued.
  *
- * A scheduler worker does not wait for the lock, not even if the table is old.
- * There will be another database scan, and a few locked tables would make all
- * others wait.  Core's forced autovacuum, which begins when the table is a tenth
- * older, does wait.
+ * A scheduler worker does not wait for the lock, not even if the table is
+ * old.  There will be another database scan, and a few locked tables would
+ * make all others wait.  Core's forced autovacuum, which begins when the table
+ * is a tenth older, does wait.
  *
- * RelationIdGetRelation() returns NULL for a relation that does not exist, which
- * cannot change while the lock is held.  try_relation_open() would look it up in
- * another cache first, which costs as much again for each table.
+ * RelationIdGetRelation() returns NULL for a relation that does not exist,
+ * which cannot change while the lock is held.  try_relation_open() would look
+ * it up in another cache first, which costs as much again for each table.
  */
 static Relation
-open_table(const PvItem *item, bool *locked)
+open_table(const PvItem *item, bool vacuumed, bool *locked)
 {
 	Relation	rel;
 
-	*locked = !ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock);
+	*locked = !ConditionalLockRelationOid(item->key.relid,
+										  ShareUpdateExclusiveLock);
 	if (*locked)
 	{
-		note_locked(item->key.relid);
+		note_locked(item->key.relid, vacuumed);
 		return NULL;
 	}
 	rel = RelationIdGetRelation(item->key.relid);
@@ -241,9 +253,11 @@ choose_params(PvTableWork *work, Relation rel)
 		own->freeze_min_age : freeze_min_age;
 	params->freeze_table_age = own && own->freeze_table_age >= 0 ?
 		own->freeze_table_age : freeze_table_age;
-	params->multixact_freeze_min_age = own && own->multixact_freeze_min_age >= 0 ?
+	params->multixact_freeze_min_age =
+		own && own->multixact_freeze_min_age >= 0 ?
 		own->multixact_freeze_min_age : multixact_freeze_min_age;
-	params->multixact_freeze_table_age = own && own->multixact_freeze_table_age >= 0 ?
+	params->multixact_freeze_table_age =
+		own && own->multixact_freeze_table_age >= 0 ?
 		own->multixact_freeze_table_age : multixact_freeze_table_age;
 	params->is_wraparound = work->item.score.wraparound;
 
@@ -261,9 +275,11 @@ choose_params(PvTableWork *work, Relation rel)
 	pv_choose_eager_failure_rate(params, rel);
 
 	params->index_cleanup = VACOPTVALUE_AUTO;
-	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)
+	if (options != NULL &&
+		options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)
 		params->index_cleanup = VACOPTVALUE_ENABLED;
-	if (options != NULL && options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF)
+	if (options != NULL &&
+		options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF)
 		params->index_cleanup = VACOPTVALUE_DISABLED;
 }
 
@@ -277,7 +293,8 @@ choose_budget(const PvTableWork *work)
 	PvCostBudget budget;
 
 	if (!work->has_options ||
-		(work->options.vacuum_cost_delay < 0 && work->options.vacuum_cost_limit <= 0))
+		(work->options.vacuum_cost_delay < 0 &&
+		 work->options.vacuum_cost_limit <= 0))
 		return;
 
 	pv_cost_of_autovacuum(&budget);
@@ -309,8 +326,8 @@ show_activity(const PvTableWork *work)
 }
 
 /*
- * Is it outside the table's window now?  A table that a user has asked for does
- * not wait for its window.
+ * Is it outside the table's window now?  A table that a user has asked for
+ * does not wait for its window.
  */
 static bool
 is_outside_window(const PvTableWork *work)
@@ -324,8 +341,8 @@ is_outside_window(const PvTableWork *work)
 }
 
 /*
- * Checks again what the table needs, with the table locked.  Returns false if it
- * needs nothing any more, or if it has opted out.
+ * Checks again what the table needs, with the table locked.  Returns false if
+ * it needs nothing any more, or if it has opted out.
  */
 static bool
 recheck_need(PvTableWork *work, Relation rel)
@@ -333,15 +350,19 @@ recheck_need(PvTableWork *work, Relation rel)
 	PvScore    *score = &work->item.score;
 
 	pv_options_of(rel, work->item.toast_parent, &work->effective);
-	if (work->item.priority == 0 && work->effective.value[PV_OPTION_ENABLED] <= 0)
+	if (work->item.priority == 0 &&
+		work->effective.value[PV_OPTION_ENABLED] <= 0)
 		return false;
-	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent, &work->options);
-	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, score);
+	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent,
+											  &work->options);
+	pv_need_score(rel->rd_rel,
+				  work->has_options ? &work->options : NULL, score);
 
 	/* pg_class does not have the size of a table that was never vacuumed */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
 	if (work->item.only_analyze)
-		work->item.only_analyze = GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
+		work->item.only_analyze =
+			GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
 	if (work->item.only_analyze)
 	{
 		work->horizon = work->item.horizon;
@@ -354,7 +375,8 @@ recheck_need(PvTableWork *work, Relation rel)
 	}
 
 	/* rel has the name at hand, which get_rel_name() would have to look up */
-	work->name = psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
+	work->name = psprintf("%s.%s",
+						  get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
 	return score->vacuum || score->analyze;
 }
@@ -434,18 +456,21 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	if (work->has_options && work->options.freeze_max_age >= 0)
 		max_age = Min(max_age, work->options.freeze_max_age);
 	if (work->item.score.wraparound &&
-		(int32) (ReadNextTransactionId() - work->horizon) > PV_AGE_SHARE * max_age)
+		(int32) (ReadNextTransactionId() - work->horizon) >
+		PV_AGE_SHARE * max_age)
 		return true;
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
-	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL, &after);
+	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL,
+				  &after);
 	return after.dead > 1;
 }
 
 /*
- * Commit a vacuum.  The scheduler worker does not wait for its WAL otherwise.  But a
- * transaction with an XID has locked the table against readers, to truncate it, and a
- * standby keeps that lock until it has replayed the commit record.
+ * Commit a vacuum.  The scheduler worker does not wait for its WAL otherwise.
+ * But a transaction with an XID has locked the table against readers, to
+ * truncate it, and a standby keeps that lock until it has replayed the commit
+ * record.
  */
 static void
 commit_vacuum(void)
@@ -465,8 +490,8 @@ typedef enum VacuumOutcome
 } VacuumOutcome;
 
 /*
- * The first transaction: checks what the table needs, and vacuums it.  *reason is
- * set to what the table is to wait for, if it is to wait.
+ * The first transaction: checks what the table needs, and vacuums it.  *reason
+ * is set to what the table is to wait for, if it is to wait.
  *
  * PROC_IN_VACUUM is set before there is a snapshot, so that others ignore the
  * xmin of this transaction, as in core's vacuum_rel().
@@ -485,7 +510,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
 
-	rel = open_table(&work->item, &locked);
+	rel = open_table(&work->item, false, &locked);
 	if (locked)
 		*reason = PV_WAIT_LOCK;
 	else if (rel == NULL || !recheck_need(work, rel))
@@ -535,19 +560,21 @@ empty_pending_lists(Relation rel)
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
-		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID && indrel->rd_index->indisvalid;
+		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID &&
+			indrel->rd_index->indisvalid;
 
 		index_close(indrel, AccessShareLock);
 		if (is_gin)
-			DirectFunctionCall1(gin_clean_pending_list, ObjectIdGetDatum(lfirst_oid(lc)));
+			DirectFunctionCall1(gin_clean_pending_list,
+								ObjectIdGetDatum(lfirst_oid(lc)));
 	}
 	become_oneself(&own);
 }
 
 /*
- * The second transaction: ANALYZE.  Returns false if another session has locked
- * the table meanwhile.  The guard protects analyze_rel() from being entered
- * twice, as vacuum() does in core.
+ * The second transaction: ANALYZE.  Returns false if another session has
+ * locked the table meanwhile.  The guard protects analyze_rel() from being
+ * entered twice, as vacuum() does in core.
  *
  * Core: commands/vacuum.c, vacuum.
  */
@@ -565,7 +592,7 @@ analyze_table(PvTableWork *work)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
-	rel = open_table(&work->item, &locked);
+	rel = open_table(&work->item, work->vacuumed, &locked);
 	if (rel != NULL)
 	{
 		choose_budget(work);
@@ -595,7 +622,13 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 
 	work_context = context;
 	if (ring == NULL)
+	{
+		/* it outlives the table */
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
 		ring = pv_vacuum_strategy();
+		MemoryContextSwitchTo(old);
+	}
 	outcome = recheck_and_vacuum(work, &reason);
 	if (outcome == OUTCOME_PUT_BACK)
 	{

@@ -4,12 +4,12 @@
  *	  What the launcher sees of the queues, and what it asks of workers.
  *
  * The launcher decides by a view of all queues, which is taken at one moment
- * (sched/plan.c).  What it then asks of the workers of a database is addressed to
- * the one that can do it soonest, as they are by then.
+ * (sched/plan.c).  What it then asks of the workers of a database is addressed
+ * to the one that can do it soonest, as they are by then.
  *
  * These functions run under the queue's lock, exclusive unless they take their
- * argument as const.  They walk over the PV_MAX_SCHED_WORKERS slots, the PV_MAX_QUEUES
- * queues, or both, and over no entries.
+ * argument as const.  They walk over the PV_MAX_SCHED_WORKERS slots, the
+ * PV_MAX_QUEUES queues, or both, and over no entries.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -26,8 +26,8 @@
 
 /*
  * Was it hired long ago, and has neither attached nor ended?  The launcher has
- * ended it because it was late.  Until it should be gone it counts, or there would
- * be more processes than are allowed; after that it does not.
+ * ended it because it was late.  Until it should be gone it counts, or there
+ * would be more processes than are allowed; after that it does not.
  */
 static bool
 is_stuck(const PvQueues *queues, const PvWorkerSlot *slot)
@@ -43,7 +43,8 @@ is_free_soon(const PvQueues *queues, const PvWorkerSlot *slot)
 {
 	return !slot->on_large &&
 		!(slot->busy &&
-		  TimestampDifferenceExceeds(slot->busy_since, queues->now, PV_LATE_AFTER_MS));
+		  TimestampDifferenceExceeds(slot->busy_since, queues->now,
+									 PV_LATE_AFTER_MS));
 }
 
 /* Does it vacuum a small table, and was not cancelled there? */
@@ -54,8 +55,8 @@ is_at_small(const PvWorkerSlot *slot)
 }
 
 /*
- * Since when is it at its small table?  One in danger of wraparound has more time,
- * so it counts as begun later.
+ * Since when is it at its small table?  One in danger of wraparound has more
+ * time, so it counts as begun later.
  */
 static TimestampTz
 at_small_since(const PvWorkerSlot *slot)
@@ -79,7 +80,8 @@ add_worker(const PvQueues *queues, const PvWorkerSlot *slot, PvQueueView *view,
 	view->nworkers++;
 	summary->nworkers++;
 	if (is_at_small(slot) &&
-		(summary->small_since == PV_NEVER || at_small_since(slot) < summary->small_since))
+		(summary->small_since == PV_NEVER ||
+		 at_small_since(slot) < summary->small_since))
 		summary->small_since = at_small_since(slot);
 	summary->nleaving += slot->leave;
 	summary->nleaving_soon += slot->leave && free_soon;
@@ -87,17 +89,18 @@ add_worker(const PvQueues *queues, const PvWorkerSlot *slot, PvQueueView *view,
 }
 
 /*
- * A requested scan is on its way only if a worker can do it that will be idle soon
- * and is not about to leave.
+ * A requested scan is on its way only if a worker can do it that will be idle
+ * soon and is not about to leave.
  */
 static void
-describe_queue(const PvQueues *queues, const PvDatabaseQueue *queue, bool large_allowed,
-			   PvQueueSummary *summary)
+describe_queue(const PvQueues *queues, const PvDatabaseQueue *queue,
+			   bool large_allowed, PvQueueSummary *summary)
 {
 	PvQueueEntry *first = pv_entries_first_of_both(queue, large_allowed);
 
 	summary->database = queue->database;
-	summary->top_score = first ? pv_urgency(&first->item.rank, queues->now) : 0;
+	summary->top_score = first ? pv_urgency(&first->item.rank,
+											queues->now) : 0;
 	summary->top_danger = first != NULL && first->item.rank.danger;
 	summary->nqueued = queue->nqueued[PV_SIZE_SMALL];
 	if (large_allowed)
@@ -110,9 +113,9 @@ describe_queue(const PvQueues *queues, const PvDatabaseQueue *queue, bool large_
 }
 
 /*
- * The state of all queues, where up to max_large workers may be on large tables.
- * This needs the lock exclusively, since it corrects times after the clock was set
- * back, and the place that is kept for a large table.
+ * The state of all queues, where up to max_large workers may be on large
+ * tables.  This needs the lock exclusively, since it corrects times after the
+ * clock was set back, and the place that is kept for a large table.
  */
 void
 pv_view_take(PvQueues *queues, int max_large, PvQueueView *view)
@@ -140,7 +143,8 @@ pv_view_take(PvQueues *queues, int max_large, PvQueueView *view)
 		if (!OidIsValid(queue->database))
 			continue;
 		queue->scanned_at = Min(queue->scanned_at, queues->now);
-		describe_queue(queues, queue, pv_large_ask(queues, queue, &use), &of_queue[i]);
+		describe_queue(queues, queue, pv_large_ask(queues, queue, &use),
+					   &of_queue[i]);
 		view->summaries[view->n++] = of_queue[i];
 	}
 	view->full = pv_scan_free_queue(queues, false) == NULL;
@@ -148,9 +152,10 @@ pv_view_take(PvQueues *queues, int max_large, PvQueueView *view)
 }
 
 /*
- * Is there anything that another worker could begin with before long, where up to
- * max_large workers may be on large tables?  A large table that waits for a place
- * does not count, since the worker that gives up a place wakes the launcher.
+ * Is there anything that another worker could begin with before long, where up
+ * to max_large workers may be on large tables?  A large table that waits for a
+ * place does not count, since the worker that gives up a place wakes the
+ * launcher.
  */
 bool
 pv_view_is_busy(const PvQueues *queues, int max_large)
@@ -174,8 +179,8 @@ pv_view_is_busy(const PvQueues *queues, int max_large)
 }
 
 /*
- * Has the next worker of the database scan it.  Returns false if there is none that
- * will be idle soon and stays.
+ * Has the next worker of the database scan it.  Returns false if there is none
+ * that will be idle soon and stays.
  */
 bool
 pv_view_request_scan(PvQueues *queues, Oid database)
@@ -196,8 +201,8 @@ pv_view_request_scan(PvQueues *queues, Oid database)
 }
 
 /*
- * Has one worker of that database leave, for the sake of another database: one that
- * can leave soon, if there is any.
+ * Has one worker of that database leave, for the sake of another database: one
+ * that can leave soon, if there is any.
  */
 void
 pv_view_call_back(PvQueues *queues, Oid database)
@@ -211,7 +216,8 @@ pv_view_call_back(PvQueues *queues, Oid database)
 		if (!slot->hired || slot->leave || is_stuck(queues, slot) ||
 			pv_queue_of(queues, slot)->database != database)
 			continue;
-		if (found == NULL || (!is_free_soon(queues, found) && is_free_soon(queues, slot)))
+		if (found == NULL ||
+			(!is_free_soon(queues, found) && is_free_soon(queues, slot)))
 			found = slot;
 	}
 	if (found != NULL)
@@ -219,8 +225,8 @@ pv_view_call_back(PvQueues *queues, Oid database)
 }
 
 /*
- * The worker of that database that has been at a small table for the longest time,
- * if that is since this moment or before, or NULL.
+ * The worker of that database that has been at a small table for the longest
+ * time, if that is since this moment or before, or NULL.
  */
 PvWorkerSlot *
 pv_view_find_longest(const PvQueues *queues, Oid database, TimestampTz since)
@@ -234,7 +240,8 @@ pv_view_find_longest(const PvQueues *queues, Oid database, TimestampTz since)
 		if (slot->hired && is_at_small(slot) &&
 			pv_queue_of(queues, slot)->database == database &&
 			at_small_since(slot) <= since &&
-			(longest == NULL || at_small_since(slot) < at_small_since(longest)))
+			(longest == NULL ||
+			 at_small_since(slot) < at_small_since(longest)))
 			longest = slot;
 	}
 	return longest;

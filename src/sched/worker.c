@@ -3,18 +3,19 @@
  * worker.c
  *	  A scheduler worker.
  *
- * The launcher (sched/launcher.c) starts a worker for one database.  The worker
- * scans the database if a scan is due, takes one table after the other from the
- * database's queue (sched/queue.c), does what each needs (sched/table.c), and
- * ends when the queue is empty or another database has more need of a worker.
+ * The launcher (sched/launcher.c) starts a worker for one database.  The
+ * worker scans the database if a scan is due, takes one table after the other
+ * from the database's queue (sched/queue.c), does what each needs
+ * (sched/table.c), and ends when the queue is empty or another database has
+ * more need of a worker.
  *
  *		scan the database, if a scan is due
  *		pop --> do the table --> pop ...
  *		   cancelled, or an error: the table waits, and the worker goes on
  *
  * To other processes it is like an autovacuum worker, because it has
- * PROC_IS_AUTOVACUUM: a session that waits for one of its locks cancels it after
- * deadlock_timeout, and DROP DATABASE terminates it.
+ * PROC_IS_AUTOVACUUM: a session that waits for one of its locks cancels it
+ * after deadlock_timeout, and DROP DATABASE terminates it.
  *
  *		SIGINT		cancels the table at hand, and nothing else
  *		SIGTERM		ends the worker
@@ -59,8 +60,9 @@
 
 /*
  * How long to wait for locks that the vacuum of a large table needs, in
- * milliseconds.  Among them is the lock of its row in pg_class, at the end, when
- * the vacuum may have taken hours.  Large tables never occupy all workers.
+ * milliseconds.  Among them is the lock of its row in pg_class, at the end,
+ * when the vacuum may have taken hours.  Large tables never occupy all
+ * workers.
  */
 #define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
 
@@ -77,8 +79,8 @@ static emit_log_hook_type prev_emit_log = NULL;
 
 /*
  * Launcher: asks the postmaster for a scheduler worker, for a place in shared
- * memory and a token that the worker shows there.  Returns false if there is no
- * free slot for a background worker.
+ * memory and a token that the worker shows there.  Returns false if there is
+ * no free slot for a background worker.
  */
 bool
 pv_sched_start(Oid database, int worker, uint32 token,
@@ -95,9 +97,10 @@ pv_sched_start(Oid database, int worker, uint32 token,
 }
 
 /*
- * Limits how long this process waits for a lock from now on, in milliseconds.  It
- * does not wait for the table itself.  But a table's owner can lock its indexes,
- * or the row of a database in pg_database, and could keep all workers waiting.
+ * Limits how long this process waits for a lock from now on, in milliseconds.
+ * It does not wait for the table itself.  But a table's owner can lock its
+ * indexes, or the row of a database in pg_database, and could keep all workers
+ * waiting.
  *
  * This is called outside of transactions only, so no transaction's end changes
  * the setting back.
@@ -116,14 +119,15 @@ wait_for_locks(int ms)
 }
 
 /*
- * Sets what must not depend on the settings of roles and databases, and turns off the
- * limits on statements.
+ * Sets what must not depend on the settings of roles and databases, and turns
+ * off the limits on statements.
  *
- * No commit waits for its WAL, because on a slow disk that would be most of the time.  A
- * crash may lose statistics that ANALYZE has just written; it loses the counts that had
- * asked for them as well.  Until the WAL writer has flushed the commit, within a second by
- * default, no process can set hint bits for XIDs whose status has the same LSN in the commit
- * log.  Sessions set them later, and the engine flushes the WAL (engine/heap_scan.c).
+ * No commit waits for its WAL, because on a slow disk that would be most of
+ * the time.  A crash may lose statistics that ANALYZE has just written; it
+ * loses the counts that had asked for them as well.  Until the WAL writer has
+ * flushed the commit, within a second by default, no process can set hint bits
+ * for XIDs whose status has the same LSN in the commit log.  Sessions set them
+ * later, and the engine flushes the WAL (engine/heap_scan.c).
  */
 static void
 fix_settings(void)
@@ -148,17 +152,18 @@ fix_settings(void)
 }
 
 /*
- * Keeps a warning of ANALYZE out of the log: that a statistics object cannot be
- * computed, for instance because a column has a statistics target of 0.  Core
- * does not raise it in an autovacuum worker, because it would be in the log after
- * each database scan, where the table's owner does not see it.
+ * Keeps a warning of ANALYZE out of the log: that a statistics object cannot
+ * be computed, for instance because a column has a statistics target of 0.
+ * Core does not raise it in an autovacuum worker, because it would be in the
+ * log after each database scan, where the table's owner does not see it.
  *
  * Core: statistics/extended_stats.c, BuildRelationExtStatistics.
  */
 static void
 leave_out_statistics_warning(ErrorData *edata)
 {
-	if (edata->elevel == WARNING && edata->sqlerrcode == ERRCODE_INVALID_OBJECT_DEFINITION)
+	if (edata->elevel == WARNING &&
+		edata->sqlerrcode == ERRCODE_INVALID_OBJECT_DEFINITION)
 		edata->output_to_server = false;
 	if (prev_emit_log)
 		prev_emit_log(edata);
@@ -171,8 +176,8 @@ leave_out_statistics_warning(ErrorData *edata)
  */
 
 /*
- * Finds the tables that need something, and queues them.  Tables for which there
- * is no room are found again by a later scan.
+ * Finds the tables that need something, and queues them.  Tables for which
+ * there is no room are found again by a later scan.
  */
 static void
 scan_database(void)
@@ -181,14 +186,16 @@ scan_database(void)
 	PvFound		found;
 	bool		full = false;
 
-	pgstat_report_activity(STATE_RUNNING, "parvacuum: looking for tables to vacuum");
+	pgstat_report_activity(STATE_RUNNING,
+						   "parvacuum: looking for tables to vacuum");
 	StartTransactionCommand();
 	MemoryContextSwitchTo(work_context);
 	pv_need_scan(&found);
 	for (int i = 0; i < found.n; i++)
 		pv_queue_offer(&found.items[i], &full);
 	CommitTransactionCommand();
-	if (pv_queue_end_scan(!full, (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
+	if (pv_queue_end_scan(!full,
+						  (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
@@ -268,7 +275,8 @@ recover(PvTableWork *work)
  * If that fails or is cancelled, or another session has locked the database's
  * row, it is done after the next scan, and this process goes on.
  *
- * Core: postmaster/autovacuum.c, do_autovacuum, calls vac_update_datfrozenxid().
+ * Core: postmaster/autovacuum.c, do_autovacuum, calls
+ * vac_update_datfrozenxid().
  */
 static void
 finish_pass(bool even_if_busy)
@@ -306,7 +314,8 @@ next_step(void)
 	bool		to_scan = pv_queue_begin_scan();
 
 	memset(&work, 0, sizeof(work));
-	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers), &work.item))
+	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers),
+								  &work.item))
 		return false;
 
 	/* the scan before has not been completed by this yet */
@@ -353,8 +362,8 @@ choose_work_mem(void)
 
 /*
  * Sleeps, for a second at most, if something is still to be slept off, and
- * returns whether it was so.  A cancel that comes meanwhile was for a table that
- * is done.
+ * returns whether it was so.  A cancel that comes meanwhile was for a table
+ * that is done.
  */
 static bool
 sleep_on(void)
@@ -397,9 +406,9 @@ apply_reload(void)
 /*
  * Entry point of a scheduler worker.
  *
- * The signal handlers are installed before signals are unblocked.  A background
- * worker begins with a handler of SIGTERM that raises FATAL at once, even in a
- * critical section.
+ * The signal handlers are installed before signals are unblocked.  A
+ * background worker begins with a handler of SIGTERM that raises FATAL at
+ * once, even in a critical section.
  */
 void
 parvacuum_sched_main(Datum main_arg)
@@ -414,7 +423,8 @@ parvacuum_sched_main(Datum main_arg)
 	BackgroundWorkerUnblockSignals();
 
 	memcpy(&token, MyBgworkerEntry->bgw_extra, sizeof(token));
-	memcpy(&hired_for, MyBgworkerEntry->bgw_extra + sizeof(token), sizeof(hired_for));
+	memcpy(&hired_for, MyBgworkerEntry->bgw_extra + sizeof(token),
+		   sizeof(hired_for));
 	BackgroundWorkerInitializeConnectionByOid(hired_for, InvalidOid,
 											  BGWORKER_BYPASS_ALLOWCONN);
 	if (!pv_queue_attach(DatumGetInt32(main_arg), token, &database))

@@ -42,8 +42,9 @@ PG_FUNCTION_INFO_V1(parvacuum_check_preloaded);
  */
 
 /*
- * A hint that says how to preload parvacuum, with the line for postgresql.conf.  The
- * line keeps the libraries that are preloaded now, which not all roles may see.
+ * A hint that says how to preload parvacuum, with the line for
+ * postgresql.conf.  The line keeps the libraries that are preloaded now, which
+ * not all roles may see.
  */
 static int
 hint_to_preload(void)
@@ -70,7 +71,9 @@ hint_to_preload(void)
 				   list.data);
 }
 
-/* Raises an error if the library is not preloaded and so has no shared memory. */
+/*
+ * Raises an error if the library is not preloaded and so has no shared memory.
+ */
 void
 pv_check_preloaded(const char *what)
 {
@@ -82,8 +85,9 @@ pv_check_preloaded(const char *what)
 }
 
 /*
- * For the script of CREATE EXTENSION, which drops the function again: warns if the
- * library is not preloaded.  That is no error, since it can be preloaded later.
+ * For the script of CREATE EXTENSION, which drops the function again: warns if
+ * the library is not preloaded.  That is no error, since it can be preloaded
+ * later.
  */
 Datum
 parvacuum_check_preloaded(PG_FUNCTION_ARGS)
@@ -98,8 +102,8 @@ parvacuum_check_preloaded(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raises an error if a function that vacuums, sweeps, queues or cancels cannot do its
- * work on this server, or in this place.
+ * Raises an error if a function that vacuums, sweeps, queues or cancels cannot
+ * do its work on this server, or in this place.
  */
 void
 pv_check_server(const char *what)
@@ -134,17 +138,17 @@ pv_check_server(const char *what)
 /*
  * Is the function called by something else than the client's own statement?
  *
- * A C function cannot find that out directly.  These are the signs: PL/pgSQL, and
- * everything else that runs queries through SPI, is connected to SPI, which a harmless
- * request shows; a query inside a function of language SQL runs in an executor other
- * than that of the active portal; a SECURITY DEFINER function has its own security
- * context.
+ * A C function cannot find that out directly.  These are the signs: PL/pgSQL,
+ * and everything else that runs queries through SPI, is connected to SPI,
+ * which a harmless request shows; a query inside a function of language SQL
+ * runs in an executor other than that of the active portal; a SECURITY DEFINER
+ * function has its own security context.
  *
- * Not detected: a SQL function (not SECURITY DEFINER) within a statement whose portal
- * does not show its executor, as INSERT ... SELECT.  That does no harm: the vacuum's
- * transactions are those of the background leader, and the caller's are not touched.  It
- * only holds back the horizon for longer, or meets locks of the caller, which are
- * detected separately.
+ * Not detected: a SQL function (not SECURITY DEFINER) within a statement whose
+ * portal does not show its executor, as INSERT ... SELECT.  That does no harm:
+ * the vacuum's transactions are those of the background leader, and the
+ * caller's are not touched.  It only holds back the horizon for longer, or
+ * meets locks of the caller, which are detected separately.
  */
 static bool
 called_from_function(FunctionCallInfo fcinfo)
@@ -165,8 +169,8 @@ called_from_function(FunctionCallInfo fcinfo)
 /*
  * Refuses the function where VACUUM would be refused.
  *
- * Core: access/transam/xact.c, PreventInTransactionBlock, which has no hints.  It is
- * called last, for what it knows of pipelines.
+ * Core: access/transam/xact.c, PreventInTransactionBlock, which has no hints.
+ * It is called last, for what it knows of pipelines.
  */
 void
 pv_check_function_call(FunctionCallInfo fcinfo, const char *what)
@@ -201,8 +205,8 @@ pv_check_procedure_call(FunctionCallInfo fcinfo, const char *what)
 }
 
 /*
- * Ends the transaction, and with it its snapshot and locks; another one begins.  A
- * procedure can do that only through SPI.
+ * Ends the transaction, and with it its snapshot and locks; another one
+ * begins.  A procedure can do that only through SPI.
  */
 void
 pv_commit_procedure(void)
@@ -219,8 +223,8 @@ pv_commit_procedure(void)
  */
 
 /*
- * Raises an error if an argument is null that has no meaning for it.  The hint says
- * what to do.
+ * Raises an error if an argument is null that has no meaning for it.  The hint
+ * says what to do.
  */
 void
 pv_check_not_null(FunctionCallInfo fcinfo, int arg, const char *name,
@@ -234,14 +238,15 @@ pv_check_not_null(FunctionCallInfo fcinfo, int arg, const char *name,
 }
 
 /*
- * Returns the number of workers, or PV_WORKERS_NOT_GIVEN if the argument is null.  A
- * number above what the settings allow is lowered, with a notice.
+ * Returns the number of workers, or PV_WORKERS_NOT_GIVEN if the argument is
+ * null.  A number above what the settings allow is lowered, with a notice.
  */
 int
 pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 {
 	int			workers;
-	int			cap = Min(max_parallel_maintenance_workers, pv_guc_max_workers);
+	int			cap = Min(max_parallel_maintenance_workers,
+						  pv_guc_max_workers);
 
 	if (PG_ARGISNULL(arg))
 		return PV_WORKERS_NOT_GIVEN;

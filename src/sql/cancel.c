@@ -4,15 +4,15 @@
  *	  parvacuum_cancel(): cancelling a vacuum.
  *
  * Given a table, it cancels any vacuum of the table by the engine, no matter
- * who started it: the scheduler, parvacuum_run() and CALL parvacuum(), a VACUUM
- * command, core's autovacuum.  Given a PID, it cancels what a scheduler worker
- * or a background leader is doing; for sessions and autovacuum workers there
- * is pg_cancel_backend().  entry/rights.c has the rights.
+ * what started it: the scheduler, parvacuum_run() and CALL parvacuum(), a
+ * VACUUM command, core's autovacuum.  Given a PID, it cancels what a scheduler
+ * worker or a background leader is doing; for sessions and autovacuum workers
+ * there is pg_cancel_backend().  entry/rights.c has the rights.
  *
- * Exactness.  A request names a table, and must not hit a process that has gone
- * on to another table by the time the signal arrives.  These places ensure that:
- * for scheduler workers sched/queue.c, for background leaders entry/runs.c, for
- * all others entry/inprogress.c.
+ * Exactness.  A request names a table, and must not hit a process that has
+ * gone on to another table by the time the signal arrives.  These places
+ * ensure that: for scheduler workers sched/queue.c, for background leaders
+ * entry/runs.c, for all others entry/inprogress.c.
  *
  * The session that calls the function runs this.
  *
@@ -60,8 +60,8 @@ is_scheduler(int pid)
 }
 
 /*
- * Cancels a run if it is still vacuuming the table; an invalid OID stands for any
- * table.
+ * Cancels a run if it is still vacuuming the table; an invalid OID stands for
+ * any table.
  */
 static CancelOutcome
 cancel_run(const PvRunSeen *seen, Oid relid)
@@ -86,8 +86,8 @@ cancel_runs(Oid relid)
 }
 
 /*
- * Cancels the VACUUM commands, or the autovacuum workers, that vacuum the table with
- * the engine.
+ * Cancels the VACUUM commands, or the autovacuum workers, that vacuum the
+ * table with the engine.
  */
 static CancelOutcome
 cancel_in_progress(List *vacuums, bool autovacuum)
@@ -111,8 +111,8 @@ cancel_in_progress(List *vacuums, bool autovacuum)
 }
 
 /*
- * Cancels the scheduler's vacuum of the table; a queued table is taken out of the
- * queue until the next database scan.
+ * Cancels the scheduler's vacuum of the table; a queued table is taken out of
+ * the queue until the next database scan.
  */
 static CancelOutcome
 cancel_scheduled(Oid relid)
@@ -130,8 +130,9 @@ cancel_scheduled(Oid relid)
 }
 
 /*
- * Cancels all vacuums of the table by the engine.  If the current role has no right to
- * cancel one of them that is an error, or a warning if another one was canceled.
+ * Cancels all vacuums of the table by the engine.  If the current role has no
+ * right to cancel one of them that is an error, or a warning if another one
+ * was canceled.
  */
 static bool
 cancel_table(Oid relid)
@@ -210,8 +211,8 @@ parvacuum_cancel_table(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_cancel(name): a name in quotes could be a number as well as a table, if
- * there were no function with an argument of type text.
+ * parvacuum_cancel(name): a name in quotes could be a number as well as a
+ * table, if there were no function with an argument of type text.
  */
 Datum
 parvacuum_cancel_name(PG_FUNCTION_ARGS)

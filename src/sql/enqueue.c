@@ -32,7 +32,10 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
-/* Raises an error if the scheduler is off, since the table would stay in the queue. */
+/*
+ * Raises an error if the scheduler is off, since the table would stay in the
+ * queue.
+ */
 static void
 check_scheduler(void)
 {
@@ -43,7 +46,10 @@ check_scheduler(void)
 				 errhint("Set parvacuum.scheduler to on, or use parvacuum_run().")));
 }
 
-/* Raises an error if the priority is no positive number, or more than the role may give. */
+/*
+ * Raises an error if the priority is no positive number, or more than the role
+ * may give.
+ */
 static void
 check_priority(double priority, bool limited)
 {
@@ -71,7 +77,10 @@ typedef struct Request
 static void
 put_row(Request *request, Oid relid, const char *result)
 {
-	Datum		values[] = {ObjectIdGetDatum(relid), CStringGetTextDatum(result)};
+	Datum		values[] = {
+		ObjectIdGetDatum(relid),
+		CStringGetTextDatum(result)
+	};
 	bool		nulls[lengthof(values)] = {false};
 
 	tuplestore_putvalues(request->rsinfo->setResult, request->rsinfo->setDesc,
@@ -79,9 +88,9 @@ put_row(Request *request, Oid relid, const char *result)
 }
 
 /*
- * There is no place in the queue.  That is an error if there was no place for any
- * relation before, so that nothing has been queued.  Otherwise it is a warning, once,
- * and the other relations are queued if possible.
+ * There is no place in the queue.  That is an error if there was no place for
+ * any relation before, so that nothing has been queued.  Otherwise it is a
+ * warning, once, and the other relations are queued if possible.
  */
 static void
 report_no_place(Request *request, PvEnqueueResult why)
@@ -108,7 +117,8 @@ report_no_place(Request *request, PvEnqueueResult why)
 
 /* Queues one relation, and puts the result into a row. */
 static void
-enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber pages)
+enqueue_relation(Request *request, Oid relid, Oid toast_parent,
+				 BlockNumber pages)
 {
 	static const char *const words[] = {
 		[PV_ENQUEUED] = "queued",
@@ -130,8 +140,9 @@ enqueue_relation(Request *request, Oid relid, Oid toast_parent, BlockNumber page
 }
 
 /*
- * Queues a table and its TOAST table.  If the role has no right to vacuum the table,
- * reports that at the given level.  A table that no longer exists is ignored.
+ * Queues a table and its TOAST table.  If the role has no right to vacuum the
+ * table, reports that at the given level.  A table that no longer exists is
+ * ignored.
  */
 static void
 enqueue_one(Request *request, Oid relid, int elevel)
@@ -184,7 +195,8 @@ check_relation(Oid relid)
 				 errmsg("relation with OID %u does not exist", relid),
 				 errhint("Name the table to be vacuumed.")));
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW &&
+	if (form->relkind != RELKIND_RELATION &&
+		form->relkind != RELKIND_MATVIEW &&
 		form->relkind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -200,10 +212,10 @@ check_relation(Oid relid)
 }
 
 /*
- * parvacuum_enqueue(rel, priority): has a table vacuumed as soon as its priority, taken
- * as a score, is the highest one, whether it needs a vacuum or not.  As in VACUUM, a
- * table stands for its partitions or children.  Returns a row for each of them, and for
- * their TOAST tables.
+ * parvacuum_enqueue(rel, priority): has a table vacuumed as soon as its
+ * priority, taken as a score, is the highest one, whether it needs a vacuum or
+ * not.  As in VACUUM, a table stands for its partitions or children.  Returns
+ * a row for each of them, and for their TOAST tables.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)

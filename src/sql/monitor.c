@@ -3,8 +3,8 @@
  * monitor.c
  *	  The functions behind parvacuum_queue and parvacuum_scheduler_stats().
  *
- * Sessions run this.  It takes no lock but that of the queue (sched/queue.c), for
- * a moment.
+ * Sessions run this.  It takes no lock but that of the queue (sched/queue.c),
+ * for a moment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -64,13 +64,14 @@ reason_name(const PvItem *item, bool large_is_full)
 }
 
 /*
- * parvacuum_queue_items(): returns one row for each table that is queued, being vacuumed,
- * or waiting.
+ * parvacuum_queue_items(): returns one row for each table that is queued,
+ * being vacuumed, or waiting.
  *
- * Roles that are not members of pg_read_all_stats get the rows of their own database.
- * pg_class and pg_stat_all_tables show all roles the sizes, ages and counts of all tables
- * there, and scores are computed from these.  They do not get the PID, since
- * pg_stat_progress_vacuum does not show them either which process vacuums which table.
+ * Roles that are not members of pg_read_all_stats get the rows of their own
+ * database. pg_class and pg_stat_all_tables show all roles the sizes, ages and
+ * counts of all tables there, and scores are computed from these.  They do not
+ * get the PID, since pg_stat_progress_vacuum does not show them either which
+ * process vacuums which table.
  */
 Datum
 parvacuum_queue_items(PG_FUNCTION_ARGS)
@@ -90,7 +91,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 
 	nitems = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &items);
-	large_is_full = pv_queue_nlarge() >= pv_max_large(pv_guc_scheduler_workers);
+	large_is_full =
+		pv_queue_nlarge() >= pv_max_large(pv_guc_scheduler_workers);
 	for (int i = 0; i < nitems; i++)
 	{
 		const PvItem *item = &items[i];
@@ -112,7 +114,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Int32GetDatum(item->worker_pid);
 		values[n++] = CStringGetTextDatum(action_name(item));
 		values[n++] = BoolGetDatum(item->score.wraparound);
-		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ? "large" : "small");
+		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ?
+										  "large" : "small");
 		values[n++] = Float8GetDatum(item->score.total);
 		values[n++] = Float8GetDatum(item->score.dead);
 		values[n++] = Float8GetDatum(item->score.inserted);
@@ -123,15 +126,16 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Float8GetDatum(item->priority);
 		values[n++] = Int64GetDatum(item->pages);
 		Assert(n == QUEUE_COLUMNS);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
 	}
 	return (Datum) 0;
 }
 
 /*
- * parvacuum_scheduler_stats(): returns what was counted since the server started.  All
- * roles may see it, like pg_stat_database: it has only sums over the cluster, and nothing
- * about a single table or process.
+ * parvacuum_scheduler_stats(): returns what was counted since the server
+ * started.  All roles may see it, like pg_stat_database: it has only sums over
+ * the cluster, and nothing about a single table or process.
  */
 Datum
 parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
@@ -151,7 +155,8 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
+	values[n++] =
+		Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_window));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_lock));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->errors));
@@ -161,5 +166,6 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->no_process));
 	values[n++] = Int64GetDatum(pv_runs_refused());
 	Assert(n == STATS_COLUMNS);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

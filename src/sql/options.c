@@ -3,7 +3,8 @@
  * options.c
  *	  parvacuum_table_options() and parvacuum_reset_options().
  *
- * The session that calls them runs this.  Locks are those of entry/option_labels.c.
+ * The session that calls them runs this.  Locks are those of
+ * entry/option_labels.c.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -32,10 +33,10 @@ PG_FUNCTION_INFO_V1(parvacuum_reset_options);
 #define OPTIONS_COLUMNS		(2 * PV_NUM_OPTIONS + 1)
 
 /*
- * parvacuum_table_options(rel): for each option the value that applies to the table and
- * where it comes from, and why the engine would decline the table although it is
- * enabled.  Null if the relation is no table, or no longer exists, since this takes no
- * lock on it.
+ * parvacuum_table_options(rel): for each option the value that applies to the
+ * table and where it comes from, and why the engine would decline the table
+ * although it is enabled.  Null if the relation is no table, or no longer
+ * exists, since this takes no lock on it.
  */
 Datum
 parvacuum_table_options(PG_FUNCTION_ARGS)
@@ -93,10 +94,11 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_reset_options(): removes the options of all tables of this database, and
- * returns how many tables had some.  It needs no preloaded library, so that it can be
- * called after parvacuum was removed from shared_preload_libraries.  The owner of one
- * table uses ALTER TABLE ... RESET.
+ * parvacuum_reset_options(): removes the options of all tables of this
+ * database, and returns how many tables had some.  It needs no preloaded
+ * library, so that it can be called after parvacuum was removed from
+ * shared_preload_libraries.  The owner of one table uses ALTER TABLE ...
+ * RESET.
  */
 Datum
 parvacuum_reset_options(PG_FUNCTION_ARGS)

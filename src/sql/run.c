@@ -3,12 +3,12 @@
  * run.c
  *	  parvacuum_run() and CALL parvacuum().
  *
- * Both vacuum a table in a process of their own (entry/run.c), with the options
- * of VACUUM.  The function returns a row for each table vacuumed; the procedure
- * commits first, and reports each table in a notice.
+ * Both vacuum a table in a process of their own (entry/run.c), with the
+ * options of VACUUM.  The function returns a row for each table vacuumed; the
+ * procedure commits first, and reports each table in a notice.
  *
- * The session that calls them runs this.  It checks everything that can be wrong
- * before a process is started.  It takes no locks.
+ * The session that calls them runs this.  It checks everything that can be
+ * wrong before a process is started.  It takes no locks.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -87,9 +87,9 @@ nworkers_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * The values of VACUUM's INDEX_CLEANUP.  The default is 'auto'.  VACUUM by default asks
- * the table's storage parameter vacuum_index_cleanup first, so 'auto' leaves the option
- * unspecified.
+ * The values of VACUUM's INDEX_CLEANUP.  The default is 'auto'.  VACUUM by
+ * default asks the table's storage parameter vacuum_index_cleanup first, so
+ * 'auto' leaves the option unspecified.
  */
 static VacOptValue
 index_cleanup_arg(FunctionCallInfo fcinfo)
@@ -184,8 +184,8 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 
 /*
  * Opens the table without a lock.  This session must not hold a lock while the
- * background leader works, since that could block the leader.  The leader checks the
- * table again, with a lock.
+ * background leader works, since that could block the leader.  The leader
+ * checks the table again, with a lock.
  */
 static Relation
 peek_relation(Oid relid)
@@ -202,7 +202,9 @@ peek_relation(Oid relid)
 	return rel;
 }
 
-/* Raises an error if this role cannot vacuum the relation, in another process. */
+/*
+ * Raises an error if this role cannot vacuum the relation, in another process.
+ */
 static void
 check_relation(Oid relid)
 {
@@ -231,9 +233,9 @@ check_relation(Oid relid)
 }
 
 /*
- * Refuses a table that this transaction has locked against a vacuum.  Locks on its
- * partitions, or that block the leader through other sessions, are detected while
- * waiting (entry/run.c).
+ * Refuses a table that this transaction has locked against a vacuum.  Locks on
+ * its partitions, or that block the leader through other sessions, are
+ * detected while waiting (entry/run.c).
  */
 static void
 check_not_locked(Oid relid)
@@ -258,8 +260,8 @@ check_not_locked(Oid relid)
  */
 
 /*
- * Puts one row into the result set.  For a table that core vacuumed only the resources
- * used are known; the rest is null.
+ * Puts one row into the result set.  For a table that core vacuumed only the
+ * resources used are known; the rest is null.
  */
 static void
 put_row(ReturnSetInfo *rsinfo, const PvResult *result)
@@ -314,8 +316,8 @@ put_row(ReturnSetInfo *rsinfo, const PvResult *result)
 }
 
 /*
- * Describes in full sentences what became of the rows, and why some of them may have
- * stayed.
+ * Describes in full sentences what became of the rows, and why some of them
+ * may have stayed.
  */
 static char *
 describe_rows(const PvResult *result)
@@ -329,12 +331,14 @@ describe_rows(const PvResult *result)
 					 (long long) result->tuples_remaining,
 					 (long long) result->tuples_recently_dead);
 	if (result->tuples_missed > 0)
-		appendStringInfo(&buf, "  %lld dead rows were left on pages that were in use.",
+		appendStringInfo(&buf,
+						 "  %lld dead rows were left on pages that were in use.",
 						 (long long) result->tuples_missed);
 	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
 					 result->oldest_xmin,
 					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
-	appendStringInfo(&buf, "  It took %.3f s, with %d workers and %d index scans.",
+	appendStringInfo(&buf,
+					 "  It took %.3f s, with %d workers and %d index scans.",
 					 result->elapsed_usecs / 1000000.0,
 					 result->workers_launched, result->index_scans);
 	return buf.data;

@@ -6,8 +6,8 @@
  * Both delete dead row versions from the leaf pages of a B-tree, in this
  * session (engine/sweep.c).
  *
- * The session that calls them runs this.  It takes RowExclusiveLock on the table
- * and the index.
+ * The session that calls them runs this.  It takes RowExclusiveLock on the
+ * table and the index.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -51,8 +51,8 @@ index_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * Raises an error if the relation cannot be swept: it must be an index, and the role
- * must have the right to vacuum its table.  Returns the table.
+ * Raises an error if the relation cannot be swept: it must be an index, and
+ * the role must have the right to vacuum its table.  Returns the table.
  */
 static Oid
 check_index(Oid indexoid)
@@ -89,10 +89,11 @@ check_index_again(Oid indexoid, Oid heapoid)
 }
 
 /*
- * Sweeps an index that was found to belong to the table.  That may have been in another
- * transaction, so everything is checked again before anything is locked, since no role
- * may lock what it has no right to.  It is checked once more with the locks: by then the
- * OID may belong to the index of another table, or to another kind of relation.
+ * Sweeps an index that was found to belong to the table.  That may have been
+ * in another transaction, so everything is checked again before anything is
+ * locked, since no role may lock what it has no right to.  It is checked once
+ * more with the locks: by then the OID may belong to the index of another
+ * table, or to another kind of relation.
  *
  * Core: access/brin/brin.c, brin_summarize_range.
  */
@@ -117,9 +118,9 @@ sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
 }
 
 /*
- * CALL parvacuum_sweep_index(index): the same in transactions of its own, without a
- * snapshot that holds anything back for long.  Therefore without workers, which would
- * need a snapshot.
+ * CALL parvacuum_sweep_index(index): the same in transactions of its own,
+ * without a snapshot that holds anything back for long.  Therefore without
+ * workers, which would need a snapshot.
  */
 Datum
 parvacuum_sweep_call(PG_FUNCTION_ARGS)
@@ -151,8 +152,8 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_sweep(index, workers): deletes dead versions from a B-tree, in this
- * transaction.
+ * parvacuum_sweep(index, workers): deletes dead versions from a B-tree, in
+ * this transaction.
  */
 Datum
 parvacuum_sweep(PG_FUNCTION_ARGS)

@@ -25,9 +25,11 @@ StaticAssertDecl(PV_BITMAP_MAX_BYTES <= PG_UINT8_MAX,
 				 "a bitmap's length must fit in a byte");
 StaticAssertDecl(PV_CONTAINER_MAX_BYTES / 2 < PV_WIDE,
 				 "a wide array's count must leave the wide bit free");
-StaticAssertDecl(PV_BITMAP_COST(1, PV_NARROW_MAX) < PV_ARRAY_COST(PV_WIDE, PV_NARROW_MAX),
+StaticAssertDecl(PV_BITMAP_COST(1, PV_NARROW_MAX) <
+				 PV_ARRAY_COST(PV_WIDE, PV_NARROW_MAX),
 				 "a narrow array's count must leave the wide bit free");
-StaticAssertDecl(PV_BITMAP_COST(1, PV_NARROW_MAX) < PV_RUNS_COST(17, PV_NARROW_MAX),
+StaticAssertDecl(PV_BITMAP_COST(1, PV_NARROW_MAX) <
+				 PV_RUNS_COST(17, PV_NARROW_MAX),
 				 "narrow runs must fit in one vector");
 StaticAssertDecl(PV_SEGMENT_BLOCKS * PV_CONTAINER_ROOM +
 				 PV_RANKED_HEAD_BYTES(PV_SEGMENT_BLOCKS) <=
@@ -40,7 +42,9 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS * PV_CONTAINER_ROOM +
  *-------------------------------------------------------------------------
  */
 
-/* Element i of an array of one- or two-byte offsets at p, which is unaligned. */
+/*
+ * Element i of an array of one- or two-byte offsets at p, which is unaligned.
+ */
 static inline uint32
 get_element(const uint8 *p, bool wide, int i)
 {
@@ -251,9 +255,9 @@ pv_segment_start(PvSegmentBuild *build)
 }
 
 /*
- * Returns the locator of the container that was written behind those collected so
- * far, and has this many bytes.  If an equal one was collected before, the result
- * refers to that one, else the new one is added.
+ * Returns the locator of the container that was written behind those collected
+ * so far, and has this many bytes.  If an equal one was collected before, the
+ * result refers to that one, else the new one is added.
  */
 static uint16
 intern_container(PvSegmentBuild *build, PvContainerKind kind, int bytes)
@@ -296,8 +300,9 @@ make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
 }
 
 /*
- * Add block idx, counted from the first block of the segment, with its n >= 1 dead
- * offsets.  The caller has checked that blocks and offsets are valid and ascend.
+ * Add block idx, counted from the first block of the segment, with its n >= 1
+ * dead offsets.  The caller has checked that blocks and offsets are valid and
+ * ascend.
  */
 void
 pv_segment_add(PvSegmentBuild *build, uint32 idx, const OffsetNumber *offsets,
@@ -365,7 +370,8 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 static PvSegmentPlan
 better_plan(PvSegmentPlan ranked, PvSegmentPlan direct)
 {
-	return direct.bytes <= ranked.bytes + PV_DIRECT_SLACK(ranked.bytes) ? direct : ranked;
+	return direct.bytes <= ranked.bytes + PV_DIRECT_SLACK(ranked.bytes) ?
+		direct : ranked;
 }
 
 /* Decide how to pack a segment that has at least one block. */
@@ -391,7 +397,9 @@ pv_segment_plan(const PvSegmentBuild *build)
 	return matrix.bytes <= locators.bytes ? matrix : locators;
 }
 
-/* Set the bits of the present blocks.  Returns the number in the first word. */
+/*
+ * Set the bits of the present blocks.  Returns the number in the first word.
+ */
 static int
 pack_present(const PvSegmentBuild *build, uint64 *present)
 {
@@ -405,13 +413,14 @@ pack_present(const PvSegmentBuild *build, uint64 *present)
 static uint16
 moved_locator(uint16 locator, int distance)
 {
-	return (locator & PV_LOCATOR_RUN) ? locator : locator + distance / PV_LOCATOR_STEP;
+	return (locator & PV_LOCATOR_RUN) ? locator :
+		locator + distance / PV_LOCATOR_STEP;
 }
 
 /*
- * The locator for absent blocks of a direct segment.  It is of the kind that most
- * present blocks have.  If that is a container, it is the empty one behind all
- * others.
+ * The locator for absent blocks of a direct segment.  It is of the kind that
+ * most present blocks have.  If that is a container, it is the empty one
+ * behind all others.
  */
 static uint16
 absent_locator(const PvSegmentBuild *build, int head)
@@ -423,7 +432,8 @@ absent_locator(const PvSegmentBuild *build, int head)
 	{
 		uint16		locator = build->locators[i];
 
-		count[locator & PV_LOCATOR_RUN ? PV_RUNS + 1 : PV_LOCATOR_KIND(locator)]++;
+		count[locator & PV_LOCATOR_RUN ? PV_RUNS + 1 :
+			  PV_LOCATOR_KIND(locator)]++;
 	}
 	for (int kind = 0; kind <= PV_RUNS; kind++)
 	{
@@ -432,12 +442,14 @@ absent_locator(const PvSegmentBuild *build, int head)
 	}
 	if (most > PV_RUNS)
 		return PV_LOCATOR_NONE;
-	return most << PV_LOCATOR_POS_BITS | (head + build->used) / PV_LOCATOR_STEP;
+	return most << PV_LOCATOR_POS_BITS |
+		(head + build->used) / PV_LOCATOR_STEP;
 }
 
 /* Pack a segment as locators and containers, into zeroed memory. */
 static void
-pack_locators(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
+pack_locators(const PvSegmentBuild *build, const PvSegmentPlan *plan,
+			  char *out)
 {
 	bool		is_ranked = plan->layout == PV_SEG_RANKED;
 	uint16	   *locators;
@@ -480,7 +492,8 @@ decode_locator(const char *segment, uint32 locator, OffsetNumber *offsets)
 {
 	if (!(locator & PV_LOCATOR_RUN))
 		return pv_container_decode(PV_LOCATOR_KIND(locator),
-								   (const uint8 *) segment + PV_LOCATOR_POS(locator),
+								   (const uint8 *) segment +
+								   PV_LOCATOR_POS(locator),
 								   offsets);
 	for (uint32 i = 0; i < PV_RUN_LENGTH(locator); i++)
 		offsets[i] = PV_RUN_START(locator) + i;
@@ -510,7 +523,8 @@ pack_matrix(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 		OffsetNumber offsets[PV_MAX_OFFSET];
 		int			n = decode_locator((const char *) build->containers,
 									   build->locators[i], offsets);
-		uint8	   *row = rows + (is_ranked ? i : build->idx[i]) * matrix->stride;
+		uint8	   *row = rows +
+			(is_ranked ? i : build->idx[i]) * matrix->stride;
 
 		for (int j = 0; j < n; j++)
 			row[offsets[j] / 8 - matrix->base] |= 1 << (offsets[j] % 8);
@@ -518,8 +532,8 @@ pack_matrix(const PvSegmentBuild *build, const PvSegmentPlan *plan, char *out)
 }
 
 /*
- * Pack a segment as planned, if it is not inline.  "out" has room for the plan's
- * bytes, and is aligned for uint64.
+ * Pack a segment as planned, if it is not inline.  "out" has room for the
+ * plan's bytes, and is aligned for uint64.
  */
 void
 pv_segment_pack(const PvSegmentBuild *build, const PvSegmentPlan *plan,
@@ -553,9 +567,9 @@ pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
 }
 
 /*
- * Write the offsets of block idx of a segment that is not inline, ascending, to
- * an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the block is
- * absent.
+ * Write the offsets of block idx of a segment that is not inline, ascending,
+ * to an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the
+ * block is absent.
  */
 int
 pv_segment_decode(const char *segment, PvSegmentLayout layout, uint32 idx,
@@ -584,6 +598,6 @@ pv_segment_decode(const char *segment, PvSegmentLayout layout, uint32 idx,
 	}
 	if (matrix == NULL)
 		return decode_locator(segment, locator, offsets);
-	return decode_bits(pv_matrix_row(matrix, row), matrix->stride, matrix->base,
-					   offsets);
+	return decode_bits(pv_matrix_row(matrix, row), matrix->stride,
+					   matrix->base, offsets);
 }

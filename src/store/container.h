@@ -4,25 +4,25 @@
  *	  How dead items are encoded: the offsets of a block, and the blocks of a
  *	  segment.
  *
- * A container has the dead offsets of one block.  There are three kinds, and the
- * encoder chooses the one that needs the fewest bytes:
+ * A container has the dead offsets of one block.  There are three kinds, and
+ * the encoder chooses the one that needs the fewest bytes:
  *
  *	array	count, then the offsets
  *	bitmap	first byte of the map, number of bytes, then the bytes
  *	runs	count, then the first offset of each run, then the last of each run
  *
- * Offsets in arrays and runs take one byte each ("narrow") if the largest offset
- * fits, else two ("wide", marked by a bit of the count).  A container does not
- * contain its kind, and has no alignment.
+ * Offsets in arrays and runs take one byte each ("narrow") if the largest
+ * offset fits, else two ("wide", marked by a bit of the count).  A container
+ * does not contain its kind, and has no alignment.
  *
- * A locator has 16 bits, and stands for the offsets of a block.  It is either a
- * short run, or the kind and the place of a container.
+ * A locator has 16 bits, and stands for the offsets of a block.  It is either
+ * a short run, or the kind and the place of a container.
  *
- * A segment contains those of PV_SEGMENT_BLOCKS consecutive blocks that have dead
- * items ("present" blocks).  It is packed in one step, and never changed.  Equal
- * containers are stored once.  There are six layouts.  The smallest one is chosen,
- * or a slightly larger one that is faster to read.  The layout is not stored in
- * the segment:
+ * A segment contains those of PV_SEGMENT_BLOCKS consecutive blocks that have
+ * dead items ("present" blocks).  It is packed in one step, and never
+ * changed.  Equal containers are stored once.  There are six layouts.  The
+ * smallest one is chosen, or a slightly larger one that is faster to read.
+ * The layout is not stored in the segment:
  *
  *	inline			one block with one run: 22 bits in the directory, no memory
  *	uniform			all blocks have the same offsets: a bitmap of the present
@@ -34,10 +34,10 @@
  *	direct matrix	a row for each block
  *
  * The rows of a matrix are bitmaps of equal width.  The direct layouts find a
- * block without counting the present ones before it, so they are faster to read,
- * and larger if few blocks are present.  There an absent block has an empty
- * container or an empty run, whichever the kind of most present blocks is, so
- * that a probe need not branch on whether a block is present.
+ * block without counting the present ones before it, so they are faster to
+ * read, and larger if few blocks are present.  There an absent block has an
+ * empty container or an empty run, whichever the kind of most present blocks
+ * is, so that a probe need not branch on whether a block is present.
  *
  * All sizes and limits that decide between encodings are in this file.
  *
@@ -80,7 +80,9 @@ typedef enum PvContainerKind
 /* The largest offset of narrow arrays and runs. */
 #define PV_NARROW_MAX			255
 
-/* Marks a wide array or wide runs; the other bits of the byte are the count. */
+/*
+ * Marks a wide array or wide runs; the other bits of the byte are the count.
+ */
 #define PV_WIDE					0x80
 
 /* Offset n is bit n % 8 of byte n / 8, so byte 0 has 7 useful bits. */
@@ -93,12 +95,14 @@ typedef enum PvContainerKind
 #define PV_RUNS_COST(r, last)	(1 + 2 * (r) * PV_WIDTH(last))
 #define PV_BITMAP_COST(first, last) (2 + PV_BITMAP_BYTES(first, last))
 
-/* The largest size of a container: a bitmap of all offsets is always possible. */
+/*
+ * The largest size of a container: a bitmap of all offsets is always possible.
+ */
 #define PV_CONTAINER_MAX_BYTES	PV_BITMAP_COST(1, PV_MAX_OFFSET)
 
 /*
- * A probe loads whole vectors, so it may read this many bytes behind a container.
- * It does not use them.
+ * A probe loads whole vectors, so it may read this many bytes behind a
+ * container.  It does not use them.
  */
 #define PV_CONTAINER_OVERREAD	16
 
@@ -111,8 +115,8 @@ extern bool pv_container_probe_wide(PvContainerKind kind, const uint8 *c,
 									uint32 off);
 
 /*
- * Is off in this bitmap?  Any off is allowed.  There is no branch on the result,
- * because a branch predictor could not predict it.
+ * Is off in this bitmap?  Any off is allowed.  There is no branch on the
+ * result, because a branch predictor could not predict it.
  */
 static inline bool
 pv_bitmap_probe(const uint8 *c, uint32 off)
@@ -126,8 +130,8 @@ pv_bitmap_probe(const uint8 *c, uint32 off)
 #ifdef PV_USE_SSE2
 
 /*
- * A vector with the low byte of off in each element.  The multiplication is faster
- * than a sequence of unpacking instructions.
+ * A vector with the low byte of off in each element.  The multiplication is
+ * faster than a sequence of unpacking instructions.
  */
 static inline __m128i
 pv_spread(uint32 off)
@@ -159,8 +163,8 @@ pv_array_probe_narrow(const uint8 *c, uint32 off)
 }
 
 /*
- * Is off in these narrow runs?  There are at most 16 of them, because a bitmap of
- * all narrow offsets is smaller than 17 runs.
+ * Is off in these narrow runs?  There are at most 16 of them, because a bitmap
+ * of all narrow offsets is smaller than 17 runs.
  */
 static inline bool
 pv_runs_probe_narrow(const uint8 *c, uint32 off)
@@ -224,8 +228,8 @@ pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
 
 /*
  * With PV_LOCATOR_RUN, the rest is the start and the length of a run; a block
- * without dead items has a run of length 0.  Without it, the rest is the kind of
- * a container and its distance from the beginning of the segment, in steps.
+ * without dead items has a run of length 0.  Without it, the rest is the kind
+ * of a container and its distance from the beginning of the segment, in steps.
  */
 #define PV_LOCATOR_RUN			0x8000
 #define PV_LOCATOR_NONE			PV_LOCATOR_RUN
@@ -233,16 +237,20 @@ pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
 #define PV_RUN_LENGTH_BITS		(15 - PV_RUN_START_BITS)
 #define PV_RUN_MAX_START		((int) PV_LOW_BITS(PV_RUN_START_BITS))
 #define PV_RUN_MAX_LENGTH		((int) PV_LOW_BITS(PV_RUN_LENGTH_BITS))
-#define PV_RUN_START(loc)		(((loc) >> PV_RUN_LENGTH_BITS) & PV_LOW_BITS(PV_RUN_START_BITS))
+#define PV_RUN_START(loc) \
+	(((loc) >> PV_RUN_LENGTH_BITS) & PV_LOW_BITS(PV_RUN_START_BITS))
 #define PV_RUN_LENGTH(loc)		((loc) & PV_LOW_BITS(PV_RUN_LENGTH_BITS))
 
 #define PV_LOCATOR_POS_BITS		13
 #define PV_LOCATOR_STEP			(BLCKSZ <= 8192 ? 1 : BLCKSZ / 8192)
-#define PV_LOCATOR_KIND(loc)	((PvContainerKind) (((loc) >> PV_LOCATOR_POS_BITS) & 3))
-#define PV_LOCATOR_POS(loc)		(((loc) & PV_LOW_BITS(PV_LOCATOR_POS_BITS)) * PV_LOCATOR_STEP)
+#define PV_LOCATOR_KIND(loc) \
+	((PvContainerKind) (((loc) >> PV_LOCATOR_POS_BITS) & 3))
+#define PV_LOCATOR_POS(loc) \
+	(((loc) & PV_LOW_BITS(PV_LOCATOR_POS_BITS)) * PV_LOCATOR_STEP)
 
 /* The largest size of a container, rounded up to the step of locators. */
-#define PV_CONTAINER_ROOM		TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
+#define PV_CONTAINER_ROOM \
+	TYPEALIGN(PV_LOCATOR_STEP, PV_CONTAINER_MAX_BYTES)
 
 /* Is off in the run of this locator? */
 static inline bool
@@ -258,7 +266,8 @@ pv_locator_probe(const char *segment, uint32 locator, uint32 off)
 	if (locator & PV_LOCATOR_RUN)
 		return pv_run_probe(locator, off);
 	return pv_container_probe(PV_LOCATOR_KIND(locator),
-							  (const uint8 *) segment + PV_LOCATOR_POS(locator),
+							  (const uint8 *) segment +
+							  PV_LOCATOR_POS(locator),
 							  off);
 }
 
@@ -279,15 +288,18 @@ typedef enum PvSegmentLayout
 	PV_SEG_DIRECT
 } PvSegmentLayout;
 
-/* An inline segment: the number of the block, then its locator without the flag. */
+/*
+ * An inline segment: the number of the block, then its locator without the
+ * flag.
+ */
 #define PV_INLINE_RUN_BITS		15
 #define PV_INLINE_BITS			(PV_INLINE_RUN_BITS + 7)
 
 /*
- * The heads of the other layouts.  "present" has a bit for each block.  "below" is
- * the number of bits in its first word, so that computing a rank counts the bits
- * of one word only.  The first byte of each row of a matrix has the offsets from
- * base * 8 on.
+ * The heads of the other layouts.  "present" has a bit for each block.
+ * "below" is the number of bits in its first word, so that computing a rank
+ * counts the bits of one word only.  The first byte of each row of a matrix
+ * has the offsets from base * 8 on.
  */
 typedef struct PvUniformSegment
 {
@@ -333,7 +345,10 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
 #define PV_MATRIX_HEAD_BYTES \
 	(offsetof(PvRankedMatrix, matrix) + sizeof(PvMatrix))
 
-/* The largest size of a segment: a matrix of the widest rows is always possible. */
+/*
+ * The largest size of a segment: a matrix of the widest rows is always
+ * possible.
+ */
 #define PV_SEGMENT_MAX_BYTES \
 	(PV_MATRIX_HEAD_BYTES + PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES)
 
@@ -343,7 +358,9 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
 /* Size of an empty container; it is valid as any kind. */
 #define PV_EMPTY_BYTES			2
 
-/* A segment being built.  Positions in locators are relative to "containers". */
+/*
+ * A segment being built.  Positions in locators are relative to "containers".
+ */
 typedef struct PvSegmentBuild
 {
 	int			nblocks;		/* present blocks so far */
@@ -385,8 +402,8 @@ pv_present(const uint64 *present, uint32 idx)
 }
 
 /*
- * The number of bits in a word.  Inline, because a probe of any layout would have
- * to save its registers around a call.
+ * The number of bits in a word.  Inline, because a probe of any layout would
+ * have to save its registers around a call.
  */
 static inline uint32
 pv_popcount64(uint64 word)
@@ -402,7 +419,8 @@ pv_popcount64(uint64 word)
 static inline uint32
 pv_rank(const uint64 *present, uint32 below, uint32 idx)
 {
-	uint64		word = present[idx / 64] & ((UINT64CONST(1) << (idx % 64)) - 1);
+	uint64		word = present[idx / 64] &
+		((UINT64CONST(1) << (idx % 64)) - 1);
 
 	return pv_popcount64(word) + (idx < 64 ? 0 : below);
 }
@@ -433,8 +451,8 @@ pv_inline_probe(uint32 bits, uint32 idx, uint32 off)
 }
 
 /*
- * Is offset off of block idx, counted from the first block of the segment, in this
- * segment?  Its layout is not inline.  Any offset is allowed.
+ * Is offset off of block idx, counted from the first block of the segment, in
+ * this segment?  Its layout is not inline.  Any offset is allowed.
  */
 static inline bool
 pv_segment_probe(const char *segment, PvSegmentLayout layout, uint32 idx,
@@ -478,9 +496,9 @@ pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
 }
 
 /*
- * The address that pv_segment_probe() reads next, which is known when the first
- * read is done.  The ranked layouts are left out: segments with few blocks are
- * small, so there is mostly nothing more to fetch.
+ * The address that pv_segment_probe() reads next, which is known when the
+ * first read is done.  The ranked layouts are left out: segments with few
+ * blocks are small, so there is mostly nothing more to fetch.
  */
 static inline const void *
 pv_segment_next_read(const char *segment, PvSegmentLayout layout, uint32 idx,
@@ -488,7 +506,8 @@ pv_segment_next_read(const char *segment, PvSegmentLayout layout, uint32 idx,
 {
 	if (layout == PV_SEG_DIRECT)
 	{
-		uint32		locator = ((const PvDirectSegment *) segment)->locators[idx];
+		uint32		locator =
+			((const PvDirectSegment *) segment)->locators[idx];
 
 		if (!(locator & PV_LOCATOR_RUN))
 			return segment + PV_LOCATOR_POS(locator);

@@ -18,9 +18,9 @@
  *	  deadtids_write.c	filling: room, segments, the directory
  *	  deadtids_read.c	lookups, and reading in order
  *
- * Example: blocks 256 and 259 are in segment 2.  Block 256 has the dead offsets
- * 3, 9 and 70, block 259 has 5 to 8.  The only other block with dead offsets
- * among the first 4096 is 384, with offset 12.
+ * Example: blocks 256 and 259 are in segment 2.  Block 256 has the dead
+ * offsets 3, 9 and 70, block 259 has 5 to 8.  The only other block with dead
+ * offsets among the first 4096 is 384, with offset 12.
  *
  *    root              leaf
  *    +---+             +----------+
@@ -42,8 +42,8 @@
  *	 4. Its locator is a run, and offset 6 is in the run.
  *
  * store/container.h describes how segments are packed; most are smaller and
- * simpler than the one above.  store/space.c describes the memory that they are
- * in, and its limit.
+ * simpler than the one above.  store/space.c describes the memory that they
+ * are in, and its limit.
  *
  * What makes the store small and fast:
  *
@@ -56,20 +56,22 @@
  * - An array is searched by one comparison of 16 bytes.  -DPV_NO_SIMD builds
  *	 the portable loop instead.
  * - No branch depends on the answer, nor on whether a block is present where
- *	 about half of them are ("direct").  Batches overlap their waits for memory.
+ *	 about half of them are ("direct").  Batches overlap their waits for
+ *	 memory.
  * - The directory has entries for present segments only, and an entry can be a
  *	 segment itself ("inline").
- * - A chunk is taken from an extent by one atomic operation, and few chunks are
+ * - A chunk is taken from an extent by one atomic operation, and few chunks
+ *   are
  *	 needed.
  *
- * The store is full when more memory is needed, and either the limit is reached
- * or no memory is available.  pv_deadtids_begin_segment() finds that out: it
- * reserves room for the largest possible segment and a leaf, so that nothing can
- * fail between it and the end of the segment.  The first segment after creation
- * or a reset is accepted regardless of the limit, from each participant, so that
- * every filling of the store makes progress.  The limit can be exceeded by that
- * much.  The handles are not counted: two kilobytes each, and the segment being
- * built.
+ * The store is full when more memory is needed, and either the limit is
+ * reached or no memory is available.  pv_deadtids_begin_segment() finds that
+ * out: it reserves room for the largest possible segment and a leaf, so that
+ * nothing can fail between it and the end of the segment.  The first segment
+ * after creation or a reset is accepted regardless of the limit, from each
+ * participant, so that every filling of the store makes progress.  The limit
+ * can be exceeded by that much.  The handles are not counted: two kilobytes
+ * each, and the segment being built.
  *
  * Concurrency.  Any number of participants may write at the same time, each
  * with a handle and with segments of its own.  The caller's phases (barriers)
@@ -78,13 +80,13 @@
  * - A chunk has one writer.  No other participant reads it before the barrier,
  *	 except for leaves.
  * - A participant keeps the entries of the segments that it has ended until it
- *	 goes to another leaf, or is done.  Then it writes a leaf with these entries
- *	 and those that others have put into the same leaf before, and replaces the
- *	 root's reference by compare-and-exchange.  A leaf that is referred to is
- *	 never changed: the second participant writes a new leaf, and the old one
- *	 remains as waste.  That is at most 132 bytes for each leaf where the
- *	 segments of different participants meet.  The exchange is a full barrier, so
- *	 a participant that finds a leaf also finds its contents.
+ *	 goes to another leaf, or is done.  Then it writes a leaf with these
+ *	 entries and those that others have put into the same leaf before, and
+ *	 replaces the root's reference by compare-and-exchange.  A leaf that is
+ *	 referred to is never changed: the second participant writes a new leaf,
+ *	 and the old one remains as waste.  That is at most 132 bytes for each leaf
+ *	 where the segments of different participants meet.  The exchange is a full
+ *	 barrier, so a participant that finds a leaf also finds its contents.
  * - Readers start after a barrier, which orders all of the above before them.
  * - Figures are atomic counters, which are added to once per segment.
  *
@@ -162,8 +164,8 @@ shared_home(PvDeadTidsShared *shared)
 }
 
 /*
- * Set up the shared part of an empty store.  "reserve" is the size of the first
- * extent in bytes, 0 if there is none; the limit is in bytes.
+ * Set up the shared part of an empty store.  "reserve" is the size of the
+ * first extent in bytes, 0 if there is none; the limit is in bytes.
  */
 static void
 init_shared(PvDeadTidsShared *shared, BlockNumber nblocks, Size reserve,
@@ -227,10 +229,10 @@ pv_deadtids_create_local(BlockNumber nblocks, Size limit)
 }
 
 /*
- * Make a handle on a shared store for this backend.  The store has been created,
- * and no participant is resetting it.  Extents that are added later are mapped
- * for the current resource owner.  Raises an error if all other participants
- * have left the store.
+ * Make a handle on a shared store for this backend.  The store has been
+ * created, and no participant is resetting it.  Extents that are added later
+ * are mapped for the current resource owner.  Raises an error if all other
+ * participants have left the store.
  */
 PvDeadTids *
 pv_deadtids_attach(PvDeadTidsShared *shared, dsm_segment *seg)
@@ -246,9 +248,10 @@ pv_deadtids_attach(PvDeadTidsShared *shared, dsm_segment *seg)
  * Make an empty store for several participants, and a handle on it.
  *
  * "shared" is memory that all of them can reach, of pv_deadtids_shared_size()
- * bytes and aligned for a cache line.  seg is the DSM segment that it is in, NULL
- * if it is in other memory.  The store's memory is freed with that segment, or
- * with the last handle.  The limit is in bytes, and includes "reserve".
+ * bytes and aligned for a cache line.  seg is the DSM segment that it is in,
+ * NULL if it is in other memory.  The store's memory is freed with that
+ * segment, or with the last handle.  The limit is in bytes, and includes
+ * "reserve".
  */
 PvDeadTids *
 pv_deadtids_create_shared(PvDeadTidsShared *shared, dsm_segment *seg,
@@ -291,8 +294,8 @@ pv_deadtids_reset(PvDeadTids *store)
 
 
 /*-------------------------------------------------------------------------
- * Figures.  Any participant may call these at any time; while others write, the
- * result may be a little out of date.
+ * Figures.  Any participant may call these at any time; while others write,
+ * the result may be a little out of date.
  *-------------------------------------------------------------------------
  */
 

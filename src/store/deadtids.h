@@ -3,11 +3,12 @@
  * deadtids.h
  *	  The dead-TID store: which line pointers of which blocks are dead.
  *
- * See store/deadtids.c for the structure and its rules.  The store knows nothing
- * of the processes that use it, and is tested and benchmarked on its own.
+ * See store/deadtids.c for the structure and its rules.  The store knows
+ * nothing of the processes that use it, and is tested and benchmarked on its
+ * own.
  *
- * The first part is the interface.  The second part is the layout, which is in a
- * header only because a probe must be inline to be fast.
+ * The first part is the interface.  The second part is the layout, which is in
+ * a header only because a probe must be inline to be fast.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -85,24 +86,28 @@ extern Size pv_deadtids_limit(PvDeadTids *store);
  */
 
 /*
- * An entry of a leaf has 32 bits.  Three are the layout of the segment.  The rest
- * is its place in the space, or with PV_SEG_INLINE the segment itself.
+ * An entry of a leaf has 32 bits.  Three are the layout of the segment.  The
+ * rest is its place in the space, or with PV_SEG_INLINE the segment itself.
  */
 #define PV_LAYOUT_BITS			3
-#define PV_ENTRY_LAYOUT(entry)	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
+#define PV_ENTRY_LAYOUT(entry) \
+	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
 #define PV_ENTRY_INLINE(entry)	((entry) >> PV_LAYOUT_BITS)
-#define PV_ENTRY_EXTENT(entry)	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
+#define PV_ENTRY_EXTENT(entry) \
+	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
 #define PV_ENTRY_OFFSET(entry) \
-	((Size) (((entry) >> PV_LAYOUT_BITS) & PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
+	((Size) (((entry) >> PV_LAYOUT_BITS) & \
+			 PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
 
 StaticAssertDecl(PV_LAYOUT_BITS + PV_PLACE_BITS == 32, "an entry is 32 bits");
 StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
 				 "an entry can be an inline segment");
 
 /*
- * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive segments
- * are present, and the entries of these.  Where a participant fills this many
- * consecutive segments at a time, most leaves are written by one participant.
+ * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive
+ * segments are present, and the entries of these.  Where a participant fills
+ * this many consecutive segments at a time, most leaves are written by one
+ * participant.
  */
 #define PV_LEAF_SEGMENTS		32
 
@@ -112,18 +117,20 @@ typedef struct PvLeaf
 	uint32		entries[FLEXIBLE_ARRAY_MEMBER];
 } PvLeaf;
 
-#define PV_LEAF_BYTES(n)		(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
+#define PV_LEAF_BYTES(n) \
+	(offsetof(PvLeaf, entries) + (n) * sizeof(uint32))
 
 /*
- * First level: the place of each leaf, as the number of its extent and the offset
- * there.  0 if there is no leaf.
+ * First level: the place of each leaf, as the number of its extent and the
+ * offset there.  0 if there is no leaf.
  */
 #define PV_ROOT_OFFSET_BITS		(32 - PV_EXTENT_NO_BITS)
 #define PV_ROOT_EXTENT(root)	((root) >> PV_ROOT_OFFSET_BITS)
 #define PV_ROOT_OFFSET(root) \
 	((Size) ((root) & PV_LOW_BITS(PV_ROOT_OFFSET_BITS)) * sizeof(uint32))
 
-StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <= 1 << PV_ROOT_OFFSET_BITS,
+StaticAssertDecl(PV_EXTENT_MAX_BYTES / sizeof(uint32) <=
+				 1 << PV_ROOT_OFFSET_BITS,
 				 "the root must reach every leaf");
 
 /* A handle; private to its backend. */
@@ -180,8 +187,9 @@ struct PvDeadTidsIter
 static inline const PvLeaf *
 pv_deadtids_leaf(PvDeadTids *store, uint32 root)
 {
-	return (const PvLeaf *) (pv_space_extent(&store->space, PV_ROOT_EXTENT(root)) +
-							 PV_ROOT_OFFSET(root));
+	const char *extent = pv_space_extent(&store->space, PV_ROOT_EXTENT(root));
+
+	return (const PvLeaf *) (extent + PV_ROOT_OFFSET(root));
 }
 
 /*
@@ -218,8 +226,8 @@ pv_deadtids_segment(PvDeadTids *store, uint32 entry)
 }
 
 /*
- * Is this TID in the store?  Any TID is allowed, including those of blocks beyond
- * the end of the table.  Only after all writers are done.
+ * Is this TID in the store?  Any TID is allowed, including those of blocks
+ * beyond the end of the table.  Only after all writers are done.
  */
 static inline bool
 pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)
@@ -230,7 +238,8 @@ pv_deadtids_probe(PvDeadTids *store, ItemPointer tid)
 	uint32		entry = pv_deadtids_entry(store, PV_SEGMENT_OF(blk));
 
 	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
-		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+		return (entry != 0) &
+			pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
 	return pv_segment_probe(pv_deadtids_segment(store, entry),
 							PV_ENTRY_LAYOUT(entry), idx, off);
 }

@@ -91,8 +91,9 @@ decode_block(const PvDeadTidsIter *iter, int idx, OffsetNumber *offsets)
 }
 
 /*
- * Get the next block that has dead items, and its dead offsets, ascending, in an
- * array with room for PV_MAX_OFFSET.  Returns false at the end of the segment.
+ * Get the next block that has dead items, and its dead offsets, ascending, in
+ * an array with room for PV_MAX_OFFSET.  Returns false at the end of the
+ * segment.
  */
 bool
 pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
@@ -128,20 +129,21 @@ pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
 }
 
 /*
- * Is offset off of block idx of a segment dead?  "segment" is its address, which
- * is not used if the segment is absent or inline.
+ * Is offset off of block idx of a segment dead?  "segment" is its address,
+ * which is not used if the segment is absent or inline.
  */
 static inline bool
 probe_entry(uint32 entry, const char *segment, uint32 idx, uint32 off)
 {
 	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
-		return (entry != 0) & pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+		return (entry != 0) &
+			pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
 	return pv_segment_probe(segment, PV_ENTRY_LAYOUT(entry), idx, off);
 }
 
 /*
- * First step of a batch: find the segments of the TIDs, and prefetch the address
- * that a probe of each will read first.
+ * First step of a batch: find the segments of the TIDs, and prefetch the
+ * address that a probe of each will read first.
  */
 static void
 batch_find_segments(PvDeadTids *store, const ItemPointerData *tids, int n,
@@ -169,12 +171,12 @@ batch_find_rows(const ItemPointerData *tids, int n, const BatchItem *items)
 	for (int i = 0; i < n; i++)
 	{
 		BlockNumber blk = ItemPointerGetBlockNumberNoCheck(&tids[i]);
+		OffsetNumber off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
 		PvSegmentLayout layout = PV_ENTRY_LAYOUT(items[i].entry);
 
 		if (layout > PV_SEG_INLINE)
 			prefetch(pv_segment_next_read(items[i].segment, layout,
-										  blk % PV_SEGMENT_BLOCKS,
-										  ItemPointerGetOffsetNumberNoCheck(&tids[i])));
+										  blk % PV_SEGMENT_BLOCKS, off));
 	}
 }
 
@@ -201,9 +203,10 @@ batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
  * Look up n TIDs at once.  dead[i] is set to whether tids[i] is in the store.
  * Returns the number of TIDs that are.
  *
- * The TIDs may point anywhere in the table, and a lookup in a large store is two
- * or three reads of memory, each of which depends on the one before.  So each
- * step is taken for many TIDs at a time, in order that these reads overlap.
+ * The TIDs may point anywhere in the table, and a lookup in a large store is
+ * two or three reads of memory, each of which depends on the one before.  So
+ * each step is taken for many TIDs at a time, in order that these reads
+ * overlap.
  */
 int
 pv_deadtids_probe_batch(PvDeadTids *store, const ItemPointerData *tids, int n,

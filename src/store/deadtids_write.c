@@ -3,9 +3,9 @@
  * deadtids_write.c
  *	  Filling the dead-TID store.
  *
- * See store/deadtids.c for the structure, and for why no lock is needed.  Every
- * function here works on the caller's own handle, and runs between the barriers
- * that separate writing from reading and resetting.
+ * See store/deadtids.c for the structure, and for why no lock is needed.
+ * Every function here works on the caller's own handle, and runs between the
+ * barriers that separate writing from reading and resetting.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -56,21 +56,24 @@ join_chunks(PvDeadTids *store)
  * Make sure that a segment of the largest size can be stored, with a leaf.
  * Returns false if the store is full.
  *
- * Shared memory is taken now, because it may be used up when it is needed.  Local
- * memory is allocated only when it is needed, so that a store of a few kilobytes
- * is possible; until the limit is reached it is available.
+ * Shared memory is taken now, because it may be used up when it is needed.
+ * Local memory is allocated only when it is needed, so that a store of a few
+ * kilobytes is possible; until the limit is reached it is available.
  */
 static bool
 secure_room(PvDeadTids *store)
 {
-	if (pv_chunk_free(&store->chunk) >= PV_DEADTIDS_ROOM || store->spare.next != NULL)
+	if (pv_chunk_free(&store->chunk) >= PV_DEADTIDS_ROOM ||
+		store->spare.next != NULL)
 		return true;
-	if (store->space.local && pv_space_may_grow(&store->space, PV_DEADTIDS_ROOM))
+	if (store->space.local &&
+		pv_space_may_grow(&store->space, PV_DEADTIDS_ROOM))
 		return true;
 
 	/* every filling makes progress, whatever the limit is */
 	if (pv_space_take(&store->space, PV_DEADTIDS_ROOM,
-					  pv_deadtids_num_segments_used(store) == 0, &store->spare))
+					  pv_deadtids_num_segments_used(store) == 0,
+					  &store->spare))
 	{
 		join_chunks(store);
 		return true;
@@ -136,9 +139,9 @@ merge_leaf(PvDeadTids *store, const PvLeaf *older, PvLeaf *leaf)
 
 /*
  * Enter the segments that this participant has ended into the directory.  A
- * participant calls this when it is done, before the barrier after which others
- * read.  It never allocates shared memory, but may have to map extents that
- * others have allocated.
+ * participant calls this when it is done, before the barrier after which
+ * others read.  It never allocates shared memory, but may have to map extents
+ * that others have allocated.
  */
 void
 pv_deadtids_publish(PvDeadTids *store)
@@ -160,7 +163,9 @@ pv_deadtids_publish(PvDeadTids *store)
 	do
 	{
 		pg_read_barrier();		/* pairs with the exchange that wrote it */
-		bytes = merge_leaf(store, root != 0 ? pv_deadtids_leaf(store, root) : NULL, leaf);
+		bytes = merge_leaf(store,
+						   root != 0 ? pv_deadtids_leaf(store, root) : NULL,
+						   leaf);
 	} while (!pg_atomic_compare_exchange_u32(place, &root, new_root));
 	store->chunk.next += bytes;
 	store->pending = 0;
@@ -196,11 +201,11 @@ is_stored(PvDeadTids *store, uint32 segno)
 
 /*
  * Begin a segment.  From now on this participant owns it.  This reserves the
- * room that a segment can need at most, which may allocate shared memory, so the
- * caller holds no buffer lock.
+ * room that a segment can need at most, which may allocate shared memory, so
+ * the caller holds no buffer lock.
  *
- * Returns false if the store is full.  Then nothing has changed, and the caller
- * has to stop before this segment.
+ * Returns false if the store is full.  Then nothing has changed, and the
+ * caller has to stop before this segment.
  */
 bool
 pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
@@ -229,7 +234,9 @@ pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
 	return true;
 }
 
-/* Raise an error if the arguments of pv_deadtids_add_block() are impossible. */
+/*
+ * Raise an error if the arguments of pv_deadtids_add_block() are impossible.
+ */
 static void
 check_block(const PvDeadTids *store, BlockNumber blk,
 			const OffsetNumber *offsets, int n)
@@ -258,8 +265,9 @@ check_block(const PvDeadTids *store, BlockNumber blk,
 }
 
 /*
- * Add a block of the current segment, with its n >= 1 dead offsets in ascending
- * order.  Blocks are added in ascending order, too.  Never allocates.
+ * Add a block of the current segment, with its n >= 1 dead offsets in
+ * ascending order.  Blocks are added in ascending order, too.  Never
+ * allocates.
  */
 void
 pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,

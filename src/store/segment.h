@@ -15,7 +15,8 @@
 /*
  * A segment is this many consecutive blocks, beginning at a multiple of their
  * number.  One participant stores all dead items of a segment at a time, and a
- * store that is full refuses whole segments.  The number must be a power of two.
+ * store that is full refuses whole segments.  The number must be a power of
+ * two.
  */
 #define PV_SEGMENT_BLOCKS		128
 #define PV_SEGMENT_OF(blk)		((blk) / PV_SEGMENT_BLOCKS)

@@ -1,43 +1,43 @@
 /*-------------------------------------------------------------------------
  *
  * space.c
- *	  A space: memory that several processes fill, made of extents, and freed as a
- *	  whole.
+ *	  A space: memory that several processes fill, made of extents, and freed
+ *	  as a whole.
  *
  *	 extent 0 (home)     extent 1                     extent 2
  *	 |cccc|dddd|....|    |cccccccc|dddddddd|cccc...|  |dddddddddddddd|......|
  *
- * Participants (c and d in the picture) take chunks from the extents.  Only the
- * participant that has taken a chunk writes to it.  pv_space_reset() releases all
- * chunks at once, and the extents are used again.
+ * Participants (c and d in the picture) take chunks from the extents.  Only
+ * the participant that has taken a chunk writes to it.  pv_space_reset()
+ * releases all chunks at once, and the extents are used again.
  *
- * An extent is a DSM segment of its own, or a piece of local memory if there is
- * only one process.  The first one, "home", may be in memory of the caller, which
- * knows best how much will be needed.  Taking a chunk from an existing extent is
- * one atomic operation without a lock.
+ * An extent is a DSM segment of its own, or a piece of local memory if there
+ * is only one process.  The first one, "home", may be in memory of the caller,
+ * which knows best how much will be needed.  Taking a chunk from an existing
+ * extent is one atomic operation without a lock.
  *
- * A new extent is a quarter of the memory that the space has already, so extents
- * are few: 15 on the way from 1 MB to 20 MB, and 110 for 4 GB.  A participant that
- * finds no room in any of them makes the next one, under a lightweight lock.
- * Others that need room wait for the lock, and then take from the new extent.
- * Without the lock each of them would add an extent of a quarter of all memory.
- * This cannot deadlock: the caller holds no buffer lock, and the locks that the
- * server takes when it creates a DSM segment are held for moments.  After an
- * error the lock is released by the abort, or by the end of the process, and the
- * next participant tries.
+ * A new extent is a quarter of the memory that the space has already, so
+ * extents are few: 15 on the way from 1 MB to 20 MB, and 110 for 4 GB.  A
+ * participant that finds no room in any of them makes the next one, under a
+ * lightweight lock.  Others that need room wait for the lock, and then take
+ * from the new extent.  Without the lock each of them would add an extent of a
+ * quarter of all memory.  This cannot deadlock: the caller holds no buffer
+ * lock, and the locks that the server takes when it creates a DSM segment are
+ * held for moments.  After an error the lock is released by the abort, or by
+ * the end of the process, and the next participant tries.
  *
- * A DSA is not used here for two reasons.  Its segments are larger than what was
- * asked for, so the memory counted would not be the memory allocated.  And it
- * takes a lock for each allocation.
+ * A DSA is not used here for two reasons.  Its segments are larger than what
+ * was asked for, so the memory counted would not be the memory allocated.  And
+ * it takes a lock for each allocation.
  *
- * Memory is counted by extents, as it is allocated, plus the caller's overhead.
- * It stays within the limit, except where the caller asks for memory
- * "regardless".
+ * Memory is counted by extents, as it is allocated, plus the caller's
+ * overhead.  It stays within the limit, except where the caller asks for
+ * memory "regardless".
  *
- * DSM segments are pinned, because participants may leave in any order, and the
- * last one to leave unpins them.  A participant leaves by detaching from the DSM
- * segment that has the shared part.  So nothing remains after the normal end, an
- * error, or the end of a process.
+ * DSM segments are pinned, because participants may leave in any order, and
+ * the last one to leave unpins them.  A participant leaves by detaching from
+ * the DSM segment that has the shared part.  So nothing remains after the
+ * normal end, an error, or the end of a process.
  * Core: utils/mmgr/dsa.c, dsa_release_in_place.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -52,8 +52,8 @@
 #include "store/space.h"
 
 /*
- * Sizes of extents are multiples of these.  A DSM segment costs system calls and a
- * slot, so small ones are avoided.
+ * Sizes of extents are multiples of these.  A DSM segment costs system calls
+ * and a slot, so small ones are avoided.
  */
 #define LOCAL_GRAIN			((Size) 2048)
 #define SHARED_GRAIN		((Size) 4096)
@@ -76,8 +76,8 @@ count_extents(PvSpaceShared *shared)
 }
 
 /*
- * Enter a new extent of this many bytes, none of which are taken.  A process that
- * sees the size also sees the other fields.
+ * Enter a new extent of this many bytes, none of which are taken.  A process
+ * that sees the size also sees the other fields.
  */
 static void
 enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
@@ -86,16 +86,18 @@ enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
 	pg_atomic_write_u32(&extent->used, PV_SPACE_UNIT);
 	pg_write_barrier();			/* pairs with the one in take_from() */
 	pg_atomic_write_u32(&extent->size,
-						TYPEALIGN_DOWN(PV_SPACE_UNIT, bytes - EXTENT_OVERHEAD));
+						TYPEALIGN_DOWN(PV_SPACE_UNIT,
+									   bytes - EXTENT_OVERHEAD));
 }
 
 /*
  * Set up the shared part of a space with a limit in bytes.  "overhead" and
- * home_bytes count as allocated; home_bytes is the size of the home extent, 0 if
- * there is none.
+ * home_bytes count as allocated; home_bytes is the size of the home extent, 0
+ * if there is none.
  */
 void
-pv_space_init(PvSpaceShared *shared, Size limit, Size overhead, Size home_bytes)
+pv_space_init(PvSpaceShared *shared, Size limit, Size overhead,
+			  Size home_bytes)
 {
 	Assert(home_bytes <= PV_EXTENT_MAX_BYTES);
 	shared->limit = limit;
@@ -153,7 +155,8 @@ leave_with_segment(dsm_segment *seg, Datum shared)
  * Attach to a space that pv_space_init() has set up for several processes.
  * Extents are mapped for the current resource owner.  "home" is the address of
  * the home extent, and seg the DSM segment that the shared part is in, NULL if
- * it is in other memory.  Raises an error if all processes have left the space.
+ * it is in other memory.  Raises an error if all processes have left the
+ * space.
  */
 void
 pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
@@ -176,10 +179,10 @@ pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
 }
 
 /*
- * Unmap the extents that this backend has mapped, also for its other handles on
- * the same shared part.  A process that attached with a DSM segment leaves the
- * space when it detaches from that, any other leaves now.  A local space is freed
- * with its memory context.
+ * Unmap the extents that this backend has mapped, also for its other handles
+ * on the same shared part.  A process that attached with a DSM segment leaves
+ * the space when it detaches from that, any other leaves now.  A local space
+ * is freed with its memory context.
  */
 void
 pv_space_detach(PvSpace *space)
@@ -201,8 +204,8 @@ pv_space_detach(PvSpace *space)
 }
 
 /*
- * Release all chunks, and keep the memory.  One participant calls this while no
- * other uses the space.
+ * Release all chunks, and keep the memory.  One participant calls this while
+ * no other uses the space.
  */
 void
 pv_space_reset(PvSpace *space)
@@ -230,7 +233,8 @@ pv_space_map(PvSpace *space, uint32 extent)
 	}
 	if (seg == NULL)
 		elog(ERROR, "extent %u has no shared memory", extent);
-	return space->extents[extent] = (char *) CACHELINEALIGN(dsm_segment_address(seg));
+	return space->extents[extent] =
+		(char *) CACHELINEALIGN(dsm_segment_address(seg));
 }
 
 
@@ -254,12 +258,13 @@ pv_space_may_grow(const PvSpace *space, Size bytes)
 	PvSpaceShared *shared = space->shared;
 
 	return count_extents(shared) < PV_MAX_EXTENTS &&
-		pg_atomic_read_u64(&shared->memory) + extent_bytes(space, bytes) <= shared->limit;
+		pg_atomic_read_u64(&shared->memory) + extent_bytes(space, bytes) <=
+		shared->limit;
 }
 
 /*
- * Count the memory of a new extent with at least this many usable bytes.  Returns
- * its size, 0 if the limit does not allow one.
+ * Count the memory of a new extent with at least this many usable bytes.
+ * Returns its size, 0 if the limit does not allow one.
  */
 static Size
 count_memory(PvSpace *space, Size bytes, bool regardless)
@@ -280,7 +285,8 @@ count_memory(PvSpace *space, Size bytes, bool regardless)
 			wanted = Max(wanted, SEGMENT_MIN_BYTES);
 		granted = Min(wanted, room);
 		granted = Min(granted, PV_EXTENT_MAX_BYTES);
-		granted = TYPEALIGN_DOWN(space->local ? LOCAL_GRAIN : SHARED_GRAIN, granted);
+		granted =
+			TYPEALIGN_DOWN(space->local ? LOCAL_GRAIN : SHARED_GRAIN, granted);
 		granted = Max(granted, needed);
 	} while (!pg_atomic_compare_exchange_u64(&shared->memory, &before,
 											 before + granted));
@@ -288,8 +294,8 @@ count_memory(PvSpace *space, Size bytes, bool regardless)
 }
 
 /*
- * Create and pin a DSM segment of this many bytes, and assign it the number of an
- * extent.  Returns its address, NULL if it could not be created.
+ * Create and pin a DSM segment of this many bytes, and assign it the number of
+ * an extent.  Returns its address, NULL if it could not be created.
  */
 static char *
 make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
@@ -316,8 +322,9 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 }
 
 /*
- * Make an extent with at least this many usable bytes.  Returns false if that is
- * not possible.  The caller holds the lock "growing", unless the space is local.
+ * Make an extent with at least this many usable bytes.  Returns false if that
+ * is not possible.  The caller holds the lock "growing", unless the space is
+ * local.
  */
 static bool
 make_extent(PvSpace *space, Size bytes, bool regardless)
@@ -385,7 +392,8 @@ take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
 		if (size < used + bytes)
 			return false;
 		taken = Min(chunk_bytes(space, size, bytes), size - used);
-	} while (!pg_atomic_compare_exchange_u32(&extent->used, &used, used + taken));
+	} while (!pg_atomic_compare_exchange_u32(&extent->used, &used,
+											 used + taken));
 
 	chunk->extent = number;
 	chunk->base = pv_space_extent(space, number);
@@ -407,9 +415,9 @@ take_from_any(PvSpace *space, Size bytes, PvChunk *chunk)
 }
 
 /*
- * No extent had enough room.  Make one and take a chunk from it, unless another
- * participant has made one by the time that we have the lock.  Returns false if
- * no extent can be made.
+ * No extent had enough room.  Make one and take a chunk from it, unless
+ * another participant has made one by the time that we have the lock.  Returns
+ * false if no extent can be made.
  */
 static bool
 grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
@@ -429,10 +437,10 @@ grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 }
 
 /*
- * Take a chunk of at least this many bytes, aligned to a unit.  This may allocate
- * shared memory, so the caller holds no buffer lock.  Returns false if the limit
- * would be exceeded, unless the chunk is needed "regardless", and if no memory or
- * no number is left for another extent.
+ * Take a chunk of at least this many bytes, aligned to a unit.  This may
+ * allocate shared memory, so the caller holds no buffer lock.  Returns false
+ * if the limit would be exceeded, unless the chunk is needed "regardless", and
+ * if no memory or no number is left for another extent.
  */
 bool
 pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * space.h
- *	  A space: memory that several processes fill, made of extents, and freed as a
- *	  whole.
+ *	  A space: memory that several processes fill, made of extents, and freed
+ *	  as a whole.
  *
  * See store/space.c.
  *
@@ -67,7 +67,10 @@ typedef struct PvSpace
 	char	   *extents[PV_MAX_EXTENTS];	/* addresses, NULL if not mapped */
 } PvSpace;
 
-/* A piece of the space that one participant fills; next is NULL if there is none. */
+/*
+ * A piece of the space that one participant fills; next is NULL if there is
+ * none.
+ */
 typedef struct PvChunk
 {
 	char	   *next;			/* first free byte */

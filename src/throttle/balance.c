@@ -9,11 +9,11 @@
  * table is lost.
  *
  * Here all processes charge one balance.  It is a point in time: at the
- * configured rate, the cost units used so far are used up until then.  A process
- * that has used cost units moves that point on by the time they are worth, and
- * sleeps until then.  The next process finds the point moved.  So any number of
- * processes share one rate, and the time that passes while they work, or sleep
- * longer than they wanted to, counts.
+ * configured rate, the cost units used so far are used up until then.  A
+ * process that has used cost units moves that point on by the time they are
+ * worth, and sleeps until then.  The next process finds the point moved.  So
+ * any number of processes share one rate, and the time that passes while they
+ * work, or sleep longer than they wanted to, counts.
  *
  * A balance that was not used for some time saves up 50 ms at most, because a
  * disk that was idle is no faster for it.
@@ -46,12 +46,14 @@ pv_balance_init(PvCostBalance *balance)
 }
 
 /*
- * Changes the rate, in units per second; 0 is no limit.  The new rate also holds
- * for what was charged and is still to be waited for, so that processes do not
- * wait at the old, slow rate.  now is by the clock of pv_balance_charge().
+ * Changes the rate, in units per second; 0 is no limit.  The new rate also
+ * holds for what was charged and is still to be waited for, so that processes
+ * do not wait at the old, slow rate.  now is by the clock of
+ * pv_balance_charge().
  */
 void
-pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate, int64 now)
+pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate,
+					   int64 now)
 {
 	uint64		old = pg_atomic_read_u64(&balance->charged_until);
 	double		owed;
@@ -63,16 +65,18 @@ pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate, i
 			return;
 		owed = old_rate > 0 && new_rate > 0 ? owed * old_rate / new_rate : 0;
 	} while (!pg_atomic_compare_exchange_u64(&balance->charged_until, &old,
-											 now + (int64) Min(owed, LONGEST_DEBT)));
+											 now + (int64) Min(owed,
+															   LONGEST_DEBT)));
 }
 
 /*
  * Charges the units that were used.  Returns how many microseconds to wait
- * before more is done, 0 for none.  The clock is the caller's, in microseconds.
- * A rate of 0 is no limit.
+ * before more is done, 0 for none.  The clock is the caller's, in
+ * microseconds.  A rate of 0 is no limit.
  */
 int64
-pv_balance_charge(PvCostBalance *balance, int64 units, int64 units_per_sec, int64 now)
+pv_balance_charge(PvCostBalance *balance, int64 units, int64 units_per_sec,
+				  int64 now)
 {
 	uint64		old;
 	uint64		charged_until;

@@ -30,32 +30,33 @@
  *
  *		limit * (1 + scale * (n - 1))
  *
- * and each of them has an n-th of that, with a cost balance of its own.  A smaller
- * share is had by longer sleeps.  So at scale 1 each participant adds a full
- * share, and at scale 0 all of them together do no more I/O than one process
- * would.  A participant that runs out of work calls pv_cost_end_work(), and the
- * others notice that at their next pv_cost_poll() and take over its share.
- * Otherwise one large index that is left to one process would be vacuumed at a
- * fraction of the budget.
+ * and each of them has an n-th of that, with a cost balance of its own.  A
+ * smaller share is had by longer sleeps.  So at scale 1 each participant adds
+ * a full share, and at scale 0 all of them together do no more I/O than one
+ * process would.  A participant that runs out of work calls
+ * pv_cost_end_work(), and the others notice that at their next pv_cost_poll()
+ * and take over its share.  Otherwise one large index that is left to one
+ * process would be vacuumed at a fraction of the budget.
  *
- * Within an access method only the callback of a bulk deletion polls.  In index
- * cleanup a share lasts until the index is done.  So in the index phases n is not
- * the number of participants that have begun, but of those that can come to have
- * an index: the participants or the indexes not done yet, whichever is less.  It
- * only falls, so shares that were taken early add up to no more than one budget.
+ * Within an access method only the callback of a bulk deletion polls.  In
+ * index cleanup a share lasts until the index is done.  So in the index phases
+ * n is not the number of participants that have begun, but of those that can
+ * come to have an index: the participants or the indexes not done yet,
+ * whichever is less.  It only falls, so shares that were taken early add up to
+ * no more than one budget.
  *
- * We do not use core's VacuumSharedCostBalance.  There the process that makes the
- * common balance exceed the limit sleeps for what it has done itself, while the
- * others go on, so that n busy processes use up to n budgets.  And its pointers
- * into dynamic shared memory dangle after an error.
+ * We do not use core's VacuumSharedCostBalance.  There the process that makes
+ * the common balance exceed the limit sleeps for what it has done itself,
+ * while the others go on, so that n busy processes use up to n budgets.  And
+ * its pointers into dynamic shared memory dangle after an error.
  *
- * A leader whose vacuum no session waits for applies reloads (base/reload.c).  It
- * looks for them at every page, every few index tuples, and while it waits for
- * its workers, and gives the workers the new budget and settings.
+ * A leader whose vacuum no session waits for applies reloads (base/reload.c).
+ * It looks for them at every page, every few index tuples, and while it waits
+ * for its workers, and gives the workers the new budget and settings.
  *
- * Locks: a spinlock protects the budget and the settings.  One atomic counts the
- * participants at work.  Another one, the epoch, is incremented after each change.
- * A share that is stale for a moment does no harm.
+ * Locks: a spinlock protects the budget and the settings.  One atomic counts
+ * the participants at work.  Another one, the epoch, is incremented after each
+ * change.  A share that is stale for a moment does no harm.
  *
  * Core: commands/vacuum.c, compute_parallel_delay.
  *
@@ -74,13 +75,15 @@
 PvCostState pv_cost = {.mode = PV_COST_BUDGET};
 bool		pv_is_scheduler_worker = false;
 
-/* The longest sleep before settings and postmaster are looked at, microseconds */
+/*
+ * The longest sleep before settings and postmaster are looked at, microseconds
+ */
 #define MAX_NAP_USECS			50000
 
 /*
- * How much longer than owed a sleep may have taken and still count for the next
- * one, in microseconds.  A process that was stopped for an hour must not go on
- * for an hour without a sleep.
+ * How much longer than owed a sleep may have taken and still count for the
+ * next one, in microseconds.  A process that was stopped for an hour must not
+ * go on for an hour without a sleep.
  */
 #define MAX_CREDIT_USECS		100000
 
@@ -102,8 +105,8 @@ static struct
  */
 
 /*
- * Leader, before launch: initializes the shared part, with the limits that are in
- * effect in this process.
+ * Leader, before launch: initializes the shared part, with the limits that are
+ * in effect in this process.
  */
 void
 pv_cost_init(PvCostShared *shared, double scale)
@@ -162,8 +165,8 @@ pv_cost_begin_indexes(PvCostShared *shared, int nsharers)
 }
 
 /*
- * A participant has finished an index, on which nsharers could work.  After the
- * last index there is no limit of this kind.
+ * A participant has finished an index, on which nsharers could work.  After
+ * the last index there is no limit of this kind.
  */
 void
 pv_cost_index_done(PvCostShared *shared, int nsharers)
@@ -189,7 +192,9 @@ count_sharers(PvCostShared *shared)
  * ----------------------------------------------------------------
  */
 
-/* Leader of a vacuum that no session waits for: applies reloads from now on. */
+/*
+ * Leader of a vacuum that no session waits for: applies reloads from now on.
+ */
 void
 pv_cost_follow_reloads(void)
 {
@@ -198,8 +203,8 @@ pv_cost_follow_reloads(void)
 }
 
 /*
- * The same, for an autovacuum worker, whose budget also follows core's balancing.
- * own says which limits no reload changes.
+ * The same, for an autovacuum worker, whose budget also follows core's
+ * balancing. own says which limits no reload changes.
  */
 void
 pv_cost_lead_autovacuum(const PvOwnCosts *own)
@@ -244,7 +249,8 @@ apply_reload(PvCostShared *shared)
 static bool
 same_budget(const PvCostBudget *a, const PvCostBudget *b)
 {
-	return a->delay == b->delay && a->limit == b->limit && a->scale == b->scale;
+	return a->delay == b->delay && a->limit == b->limit &&
+		a->scale == b->scale;
 }
 
 /* Leader that is an autovacuum worker: stores the budget of the moment. */
@@ -264,10 +270,10 @@ refresh_budget(PvCostShared *shared)
 }
 
 /*
- * Leader of a vacuum that no session waits for: finds out what holds for it now,
- * and takes its share.  An autovacuum worker always takes it, because core may
- * have stored its own values.  This takes no lock but spinlocks, so a page may be
- * locked.
+ * Leader of a vacuum that no session waits for: finds out what holds for it
+ * now, and takes its share.  An autovacuum worker always takes it, because
+ * core may have stored its own values.  This takes no lock but spinlocks, so a
+ * page may be locked.
  */
 void
 pv_cost_refresh(PvCostShared *shared)
@@ -316,8 +322,8 @@ pv_cost_end_work(void)
 }
 
 /*
- * Applies the settings that the leader has, and recomputes how much this process
- * may do before it sleeps.
+ * Applies the settings that the leader has, and recomputes how much this
+ * process may do before it sleeps.
  */
 void
 pv_cost_take_share(void)
@@ -361,7 +367,8 @@ pv_cost_take_share(void)
 }
 
 /*
- * The failsafe is on: this process does not sleep any more until the vacuum ends.
+ * The failsafe is on: this process does not sleep any more until the vacuum
+ * ends.
  */
 void
 pv_cost_disable(void)
@@ -377,8 +384,8 @@ pv_cost_disable(void)
 }
 
 /*
- * Leader: restores its own settings, after success and after an error alike.  The
- * settings of an autovacuum worker may have changed meanwhile.
+ * Leader: restores its own settings, after success and after an error alike.
+ * The settings of an autovacuum worker may have changed meanwhile.
  */
 void
 pv_cost_restore(void)
@@ -417,9 +424,9 @@ pv_cost_restore(void)
 
 /*
  * Sleeps once for what is owed, and subtracts from the balance what the time
- * slept is worth.  That time is measured, because a signal ends a sleep early and
- * the kernel may let it last longer.  So the balance may become negative.  Returns
- * the microseconds slept.
+ * slept is worth.  That time is measured, because a signal ends a sleep early
+ * and the kernel may let it last longer.  So the balance may become negative.
+ * Returns the microseconds slept.
  */
 static int64
 nap(double usecs_per_unit)
@@ -439,7 +446,8 @@ nap(double usecs_per_unit)
 
 	slept = pv_cost_now() - begin;
 	worth = Min(slept, owed + MAX_CREDIT_USECS) / usecs_per_unit;
-	VacuumCostBalance -= (int) Min(worth, VacuumCostBalance + MAX_CREDIT_UNITS);
+	VacuumCostBalance -=
+		(int) Min(worth, VacuumCostBalance + MAX_CREDIT_UNITS);
 	return slept;
 }
 

@@ -57,9 +57,9 @@ pv_cost_share_is_stale(void)
 }
 
 /*
- * Recomputes this process's share if that is stale, and applies the settings of
- * now.  To be called before every delay point that we can reach.  It is cheap,
- * and a page may be locked.
+ * Recomputes this process's share if that is stale, and applies the settings
+ * of now.  To be called before every delay point that we can reach.  It is
+ * cheap, and a page may be locked.
  */
 static inline void
 pv_cost_poll(void)
@@ -85,20 +85,22 @@ pv_cost_is_owing(void)
 static inline bool
 pv_cost_has_news(void)
 {
-	return pv_cost.shared != NULL && (pv_reload_is_due || pv_cost_share_is_stale());
+	return pv_cost.shared != NULL &&
+		(pv_reload_is_due || pv_cost_share_is_stale());
 }
 
 /*
- * Polls, and is a delay point.  No page may be locked, because all that is due is
- * slept off.  That may take long, so news interrupt it; the next call sleeps for
- * what is left.
+ * Polls, and is a delay point.  No page may be locked, because all that is due
+ * is slept off.  That may take long, so news interrupt it; the next call
+ * sleeps for what is left.
  */
 static inline void
 pv_cost_delay(void)
 {
 	pv_cost_poll();
 	pv_delay_point();
-	while (pv_cost.mode == PV_COST_SCHEDULER && pv_cost_sleep_on() && !pv_cost_has_news())
+	while (pv_cost.mode == PV_COST_SCHEDULER && pv_cost_sleep_on() &&
+		   !pv_cost_has_news())
 		;
 	if (pv_cost_has_news())
 		pv_cost_poll();

@@ -3,22 +3,22 @@
  * cost_autovacuum.c
  *	  The budget of an autovacuum worker that leads a vacuum.
  *
- * The budget of an autovacuum worker changes while it works.  Core takes some of
- * the cost limit away when another autovacuum worker starts, and gives it back
- * later.  An administrator changes the settings, which the leader then reads
- * (base/reload.c).
+ * The budget of an autovacuum worker changes while it works.  Core takes some
+ * of the cost limit away when another autovacuum worker starts, and gives it
+ * back later.  An administrator changes the settings, which the leader then
+ * reads (base/reload.c).
  *
  * From PG 16 on core's functions return the current limits.  PG 15 differs:
  *
  *	- It stores its own limit and delay over ours whenever an autovacuum worker
- *	  has slept.  So such a leader takes its share by counting each page several
- *	  times, rounded up where the scale makes a fraction of it.
+ *	  has slept.  So such a leader takes its share by counting each page
+ *	  several times, rounded up where the scale makes a fraction of it.
  *	- It does not apply a reload before the next table.  So what a reload has
  *	  changed is put in place of core's values here.  A limit that autovacuum
  *	  workers share is divided among those that are at work.
  *
- * Only the leader runs this, between two pages and with a page locked.  It takes
- * no lock, except for core's shared one to log at DEBUG2.
+ * Only the leader runs this, between two pages and with a page locked.  It
+ * takes no lock, except for core's shared one to log at DEBUG2.
  *
  * Core: postmaster/autovacuum.c, autovac_balance_cost (15),
  * AutoVacuumUpdateCostLimit.
@@ -67,15 +67,16 @@ static struct
 
 /*
  * The limits that the configuration, as this process knows it, gives to
- * autovacuum.  In an autovacuum worker the variables of vacuum_cost_* hold its own
- * limits, so this asks for the settings.
+ * autovacuum.  In an autovacuum worker the variables of vacuum_cost_* hold its
+ * own limits, so this asks for the settings.
  *
  * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
 void
 pv_cost_of_autovacuum(PvCostBudget *budget)
 {
-	budget->delay = autovacuum_vac_cost_delay >= 0 ? autovacuum_vac_cost_delay :
+	budget->delay = autovacuum_vac_cost_delay >= 0 ?
+		autovacuum_vac_cost_delay :
 		atof(GetConfigOptionResetString("vacuum_cost_delay"));
 	budget->limit = autovacuum_vac_cost_limit > 0 ? autovacuum_vac_cost_limit :
 		atoi(GetConfigOptionResetString("vacuum_cost_limit"));
@@ -109,11 +110,14 @@ pv_cost_autovacuum_reloaded(void)
 static void
 correct_budget(PvCostBudget *budget)
 {
-	if (!leader.owns.delay && leader.configured.delay != leader.began_with.delay)
+	if (!leader.owns.delay &&
+		leader.configured.delay != leader.began_with.delay)
 		budget->delay = leader.configured.delay;
-	if (!leader.owns.limit && leader.configured.limit != leader.began_with.limit)
+	if (!leader.owns.limit &&
+		leader.configured.limit != leader.began_with.limit)
 	{
-		if (leader.nworkers == 0 || ++leader.nrefreshes % REFRESHES_PER_COUNT == 0)
+		if (leader.nworkers == 0 ||
+			++leader.nrefreshes % REFRESHES_PER_COUNT == 0)
 			leader.nworkers = pv_count_autovacuum_workers();
 		budget->limit = leader.owns.delay ? leader.configured.limit :
 			Max(1, leader.configured.limit / leader.nworkers);

@@ -10,9 +10,9 @@
  * (pv_make_sleep_due() in base/borrowed.c).
  *
  * After that sleep, and while code of core comes to no poll of ours, as in
- * ANALYZE, core sleeps by its own limit.  The limit is set to a worker's part of
- * the rate.  A change of the rate takes effect there at the next poll, which may
- * be at the next table.
+ * ANALYZE, core sleeps by its own limit.  The limit is set to a worker's part
+ * of the rate.  A change of the rate takes effect there at the next poll,
+ * which may be at the next table.
  *
  *	The states of the balance that core counts (VacuumCostBalance):
  *
@@ -81,7 +81,9 @@ pv_cost_shmem_size(void)
 	return MAXALIGN(sizeof(BalanceShared));
 }
 
-/* Finds the balance or initializes it.  The caller holds AddinShmemInitLock. */
+/*
+ * Finds the balance or initializes it.  The caller holds AddinShmemInitLock.
+ */
 void
 pv_cost_shmem_startup(void)
 {
@@ -121,13 +123,15 @@ pv_cost_set_rate(int64 rate)
 	if (rate == old_rate)
 		return;
 	pg_atomic_write_u64(&shared_balance->rate, rate);
-	pv_balance_change_rate(&shared_balance->balance, old_rate, rate, pv_cost_now());
+	pv_balance_change_rate(&shared_balance->balance, old_rate, rate,
+						   pv_cost_now());
 }
 
 static int64
 charge_units(int64 units, int64 rate)
 {
-	return pv_balance_charge(&shared_balance->balance, units, rate, pv_cost_now());
+	return pv_balance_charge(&shared_balance->balance, units, rate,
+							 pv_cost_now());
 }
 
 /*
@@ -137,7 +141,8 @@ charge_units(int64 units, int64 rate)
 static void
 set_sleep(int64 rate, int64 usecs)
 {
-	pv_set_core_sleep(rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1), usecs);
+	pv_set_core_sleep(rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1),
+					  usecs);
 }
 
 /* All that was done has been charged. */
@@ -150,7 +155,9 @@ begin_counting(int64 rate)
 	set_sleep(rate, UNPOLLED_USECS);
 }
 
-/* Has this process throttled by the balance from now on, if it is not already. */
+/*
+ * Has this process throttled by the balance from now on, if it is not already.
+ */
 void
 pv_cost_open_balance(void)
 {
@@ -218,14 +225,16 @@ pv_cost_charge(void)
 }
 
 /*
- * Sleeps again if more is due, after a delay point with no page locked: at a low
- * rate a page may cost more than the longest sleep.  Returns false if nothing is
- * due, or if core would not sleep because it has an interrupt to serve first.
+ * Sleeps again if more is due, after a delay point with no page locked: at a
+ * low rate a page may cost more than the longest sleep.  Returns false if
+ * nothing is due, or if core would not sleep because it has an interrupt to
+ * serve first.
  */
 bool
 pv_cost_sleep_on(void)
 {
-	if (!me.more_is_due || pv_cost.mode != PV_COST_SCHEDULER || is_still_to_sleep())
+	if (!me.more_is_due || pv_cost.mode != PV_COST_SCHEDULER ||
+		is_still_to_sleep())
 		return false;
 	pv_cost_charge();
 	pv_delay_point();
@@ -270,7 +279,8 @@ pv_cost_charge_slept(void)
 	int64		rate = pv_cost_rate();
 	int64		slept;
 
-	if (pv_cost.mode != PV_COST_SCHEDULER || !VacuumCostActive || me.sleep_is_due)
+	if (pv_cost.mode != PV_COST_SCHEDULER || !VacuumCostActive ||
+		me.sleep_is_due)
 		return;
 	slept = cost_of(&pgBufferUsage) - cost_of(&me.flushed) - VacuumCostBalance;
 	if (slept > 0)

@@ -84,8 +84,8 @@ like(slurp_file($node->logfile), qr/automatic (aggressive )?vacuum to prevent wr
 
 # The scheduler
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
-my $passes = sql('SELECT database_scans FROM parvacuum_scheduler_stats()');
-ok(pv_await($node, "SELECT database_scans >= $passes + 2 FROM parvacuum_scheduler_stats()", 'true'), 'database scans go on');
+my $scans = sql('SELECT database_scans FROM parvacuum_scheduler_stats()');
+ok(pv_await($node, "SELECT database_scans >= $scans + 2 FROM parvacuum_scheduler_stats()", 'true'), 'database scans go on');
 sql("SELECT parvacuum_enqueue('plain', 10)");
 ok(pv_await($node, 'SELECT vacuums > 0 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler vacuums an enqueued table');
 is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'the scheduler has no error');

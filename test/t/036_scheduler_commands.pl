@@ -96,9 +96,9 @@ speed(0);
 
 # A shorter autovacuum_naptime takes effect at once.
 ok(pv_await($node, $active, 0), 'the queue is empty');
-my $passes = stat_of('database_scans');
+my $scans = stat_of('database_scans');
 naptime(1);
-ok(pv_await($node, "SELECT database_scans > $passes FROM parvacuum_scheduler_stats()", 'true'), 'a shorter autovacuum_naptime takes effect at once');
+ok(pv_await($node, "SELECT database_scans > $scans FROM parvacuum_scheduler_stats()", 'true'), 'a shorter autovacuum_naptime takes effect at once');
 two_scans();
 
 #

@@ -44,7 +44,7 @@ sub start_loop
 sub stop_loop
 {
 	my ($bench) = @_;
-	$bench->{handle}->signal('INT');
+	$bench->{handle}->signal('TERM');
 	$bench->{handle}->finish;
 	return;
 }

@@ -47,9 +47,9 @@ $reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM
 my $of_full = stat_of('queue_full');
 make_keyed_dead(@many);
 until_answer("SELECT queue_full > $of_full FROM parvacuum_scheduler_stats()", 'true', 'queue full of waiting tables: counted');
-my $passes = stat_of('database_scans');
+my $scans = stat_of('database_scans');
 sleep 2;
-cmp_ok(stat_of('database_scans') - $passes, '<', 30, 'queue full of waiting tables: database scans do not follow each other without a pause');
+cmp_ok(stat_of('database_scans') - $scans, '<', 30, 'queue full of waiting tables: database scans do not follow each other without a pause');
 $reader->query_safe('COMMIT');
 $reader->quit;
 until_answer(q{SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'many%'}, 0, 'queue full of waiting tables: all are vacuumed when the horizon has advanced');

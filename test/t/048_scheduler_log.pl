@@ -27,10 +27,10 @@ like($err, qr/WARNING: .*statistics object "public.t_stat" could not be computed
 
 my $from = -s $node->logfile;
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
-for my $pass (1 .. 2)
+for my $scan (1 .. 2)
 {
 	$node->safe_psql('postgres', 'UPDATE t SET b = b + 1');
-	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_all_tables WHERE relid = 't'::regclass", 1 + $pass), "$pass: the scheduler analyzes the table");
+	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_all_tables WHERE relid = 't'::regclass", 1 + $scan), "$scan: the scheduler analyzes the table");
 }
 unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'the warning is not logged');
 

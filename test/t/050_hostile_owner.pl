@@ -162,7 +162,7 @@ hostile('CREATE TABLE mallory.self (id int) WITH (parvacuum.enabled)', 'INSERT I
 # Labels: invalid options are refused, and do no harm.
 #
 my %labels = (
-	'a riddle' => "'what?'", 'twice' => "'enabled=true, enabled=false'", 'too many workers' => "'workers=99999999999999999999'",
+	'a value of another kind' => "'what?'", 'twice' => "'enabled=true, enabled=false'", 'too many workers' => "'workers=99999999999999999999'",
 	'no value' => "'workers='", 'a long text' => "repeat('x', 1000000)", 'a long window' => q{'window="' || repeat('00:00-01:00, ', 10000) || '02:00-03:00"'},
 	'an open quote' => q{'window="22:00-06:00'}, 'formats' => "'%s%n%d=%s'", 'another engine' => "'enabled=true, engine=off'");
 for my $name (sort keys %labels)

@@ -62,8 +62,8 @@ $standby->start;
 pv_catch_up($node, $standby);
 is($standby->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'recovery: no process of the scheduler');
 
-# Sessions of the standby get the invalidations of a vacuum, even if the ANALYZE in its
-# transaction failed.
+# Sessions of the standby get the invalidations of a vacuum, even if the ANALYZE
+# that follows it fails.
 sub estimate { return $_[0]->query_safe("EXPLAIN SELECT * FROM $_[1]") =~ /rows=(\d+)/ ? $1 : ''; }
 sql("CREATE TABLE told (id int) WITH ($in, $low, autovacuum_vacuum_insert_threshold = -1, $calm)", 'INSERT INTO told SELECT i FROM generate_series(1, 300) i WHERE i % 3 > 0', 'VACUUM told');
 pv_catch_up($node, $standby);

@@ -3,8 +3,8 @@
  * parvacuum_test.c
  *	  SQL functions that drive the dead-TID store and compare it with a model.
  *
- * A session has one store at a time, local or shared.  Each handle on it acts as one
- * participant.
+ * A session has one store at a time, local or shared.  Each handle on it acts
+ * as one participant.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -62,8 +62,8 @@ get_handle(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * An int[] argument as offsets, in *offsets.  Returns their number.  The elements
- * need not be valid offsets, but fit in 16 bits.
+ * An int[] argument as offsets, in *offsets.  Returns their number.  The
+ * elements need not be valid offsets, but fit in 16 bits.
  */
 static int
 get_offsets(FunctionCallInfo fcinfo, int arg, OffsetNumber **offsets)
@@ -96,7 +96,8 @@ parvacuum_test_container(PG_FUNCTION_ARGS)
 	int			bytes;
 
 	pvt_check_container(offsets, n, &kind, &bytes);
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d bytes", names[kind], bytes)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d bytes", names[kind],
+											  bytes)));
 }
 
 /*
@@ -142,7 +143,10 @@ parvacuum_test_all_containers(PG_FUNCTION_ARGS)
  *-------------------------------------------------------------------------
  */
 
-/* Drop the session's store, if there is one; also a callback for the session's end. */
+/*
+ * Drop the session's store, if there is one; also a callback for the session's
+ * end.
+ */
 static void
 drop_store(int code, Datum arg)
 {
@@ -168,7 +172,8 @@ parvacuum_test_create(PG_FUNCTION_ARGS)
 		before_shmem_exit(drop_store, 0);
 	registered = true;
 	drop_store(0, 0);
-	session_store = pvt_store_create(nblocks, limit, shared, reserve, nhandles);
+	session_store = pvt_store_create(nblocks, limit, shared, reserve,
+									 nhandles);
 	PG_RETURN_VOID();
 }
 
@@ -187,7 +192,8 @@ parvacuum_test_begin(PG_FUNCTION_ARGS)
 	uint32		segno = PG_GETARG_INT64(0);
 	int			handle = get_handle(fcinfo, 1);
 
-	PG_RETURN_BOOL(pv_deadtids_begin_segment(get_store()->handles[handle], segno));
+	PG_RETURN_BOOL(pv_deadtids_begin_segment(get_store()->handles[handle],
+											 segno));
 }
 
 /* Add a block to the current segment. */
@@ -223,14 +229,15 @@ parvacuum_test_publish(PG_FUNCTION_ARGS)
 }
 
 /*
- * Fill segments at random, and publish them.  Returns the number of segments that
- * were filled before the store was full.
+ * Fill segments at random, and publish them.  Returns the number of segments
+ * that were filled before the store was full.
  */
 Datum
 parvacuum_test_fill(PG_FUNCTION_ARGS)
 {
 	PvtStore   *store = get_store();
-	const PvtShape *shape = pvt_find_shape(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	const PvtShape *shape =
+		pvt_find_shape(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	uint32		first = PG_GETARG_INT64(1);
 	int64		count = PG_GETARG_INT64(2);
 	int			handle = get_handle(fcinfo, 4);
@@ -238,14 +245,17 @@ parvacuum_test_fill(PG_FUNCTION_ARGS)
 	int64		done = 0;
 
 	pg_prng_seed(&prng, PG_GETARG_INT64(3));
-	while (done < count &&
-		   pvt_store_fill(store, handle, shape, PV_MAX_OFFSET, first + done, &prng))
+	while (done < count && pvt_store_fill(store, handle, shape, PV_MAX_OFFSET,
+										  first + done, &prng))
 		done++;
 	pv_deadtids_publish(store->handles[handle]);
 	PG_RETURN_INT64(done);
 }
 
-/* Publish all segments and compare the store with the model.  Returns the items. */
+/*
+ * Publish all segments and compare the store with the model.  Returns the
+ * items.
+ */
 Datum
 parvacuum_test_check(PG_FUNCTION_ARGS)
 {
@@ -298,5 +308,6 @@ parvacuum_test_figures(PG_FUNCTION_ARGS)
 	values[2] = Int64GetDatum(pv_deadtids_memory(handle));
 	values[3] = Int64GetDatum(pv_deadtids_max_memory(handle));
 	values[4] = Int64GetDatum(pv_deadtids_limit(handle));
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values,
+													  nulls)));
 }

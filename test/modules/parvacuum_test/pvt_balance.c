@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_balance.c
- *	  SQL functions that charge a balance of cost units, with a clock of the test.
+ *	  SQL functions that charge a balance of cost units, with a clock of the
+ *	  test.
  *
- * A session has one balance.  Several processes are simulated, except for one function in
- * which background workers charge at the same time.
+ * A session has one balance.  Several processes are simulated, except for one
+ * function in which background workers charge at the same time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -25,7 +26,8 @@ PG_FUNCTION_INFO_V1(parvacuum_test_change_rate);
 PG_FUNCTION_INFO_V1(parvacuum_test_account_units);
 PG_FUNCTION_INFO_V1(parvacuum_test_payers);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge_together);
-extern PGDLLEXPORT void parvacuum_test_payer_main(dsm_segment *seg, shm_toc *toc);
+extern PGDLLEXPORT void parvacuum_test_payer_main(dsm_segment *seg,
+												  shm_toc *toc);
 
 #define KEY_SHARED		1
 #define MAX_PAYERS		1000
@@ -64,9 +66,10 @@ parvacuum_test_account_units(PG_FUNCTION_ARGS)
 }
 
 /*
- * Processes that all begin at the same time.  Each works for some time, is charged for
- * it, sleeps as long as it has to and some time longer, and begins again, until a number
- * of seconds have passed.  The process whose work ends next is charged next.
+ * Processes that all begin at the same time.  Each works for some time, is
+ * charged for it, sleeps as long as it has to and some time longer, and begins
+ * again, until a number of seconds have passed.  The process whose work ends
+ * next is charged next.
  */
 Datum
 parvacuum_test_payers(PG_FUNCTION_ARGS)
@@ -125,7 +128,8 @@ parvacuum_test_payers(PG_FUNCTION_ARGS)
 	values[1] = Int64GetDatum(lowest);
 	values[2] = Int64GetDatum(highest);
 	values[3] = Int64GetDatum(longest);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }
 
 typedef struct PayersShared
@@ -140,7 +144,8 @@ static void
 charge_often(PayersShared *shared)
 {
 	for (int i = 0; i < shared->ncharges; i++)
-		(void) pv_balance_charge(&shared->account, shared->units, shared->rate, 0);
+		(void) pv_balance_charge(&shared->account, shared->units,
+								 shared->rate, 0);
 }
 
 /* Entry point of a worker. */
@@ -151,8 +156,9 @@ parvacuum_test_payer_main(dsm_segment *seg, shm_toc *toc)
 }
 
 /*
- * Several processes charge one balance often, while the clock stands still.  Returns the
- * average distance, in microseconds, by which one charge has moved it.
+ * Several processes charge one balance often, while the clock stands still.
+ * Returns the average distance, in microseconds, by which one charge has moved
+ * it.
  */
 Datum
 parvacuum_test_charge_together(PG_FUNCTION_ARGS)
@@ -184,7 +190,8 @@ parvacuum_test_charge_together(PG_FUNCTION_ARGS)
 	after = pv_balance_charge(&shared->account, 0, shared->rate, 0);
 
 	ncharges = (pcxt->nworkers_launched + 1) * (int64) shared->ncharges;
-	if (pg_atomic_read_u64(&shared->account.units) != (uint64) (ncharges * shared->units))
+	if (pg_atomic_read_u64(&shared->account.units) !=
+		(uint64) (ncharges * shared->units))
 		elog(ERROR, "units are lost");
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();

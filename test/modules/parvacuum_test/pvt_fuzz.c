@@ -35,8 +35,8 @@ fuzz_context(void *arg)
 }
 
 /*
- * Fill a store at random: random handles fill segments in ascending order, with
- * gaps.  Returns at the end of the table, or when the store is full.
+ * Fill a store at random: random handles fill segments in ascending order,
+ * with gaps.  Returns at the end of the table, or when the store is full.
  */
 static void
 fuzz_fill(PvtStore *store, pg_prng_state *prng)
@@ -48,7 +48,8 @@ fuzz_fill(PvtStore *store, pg_prng_state *prng)
 
 	while (segno < pv_deadtids_nsegments(store->handles[0]))
 	{
-		int			handle = pg_prng_uint64_range(prng, 0, store->nhandles - 1);
+		int			handle = pg_prng_uint64_range(prng, 0,
+												  store->nhandles - 1);
 
 		if (pg_prng_uint64_range(prng, 0, 9) == 0)
 			shape = pvt_random_shape(prng);
@@ -66,7 +67,9 @@ fuzz_fill(PvtStore *store, pg_prng_state *prng)
 	pvt_store_publish(store);
 }
 
-/* Fill, check and reset one store of random size and kind, up to three times. */
+/*
+ * Fill, check and reset one store of random size and kind, up to three times.
+ */
 static void
 fuzz_turn(pg_prng_state *prng)
 {
@@ -74,8 +77,10 @@ fuzz_turn(pg_prng_state *prng)
 	int			nhandles = shared ? pg_prng_uint64_range(prng, 1, 4) : 1;
 	BlockNumber nblocks = pg_prng_uint64_range(prng, 1, 20000);
 	Size		limit = pg_prng_uint64_range(prng, 0, 256) * 1024;
-	Size		reserve = shared ? pg_prng_uint64_range(prng, 0, 64 * 1024) : 0;
-	PvtStore   *store = pvt_store_create(nblocks, limit, shared, reserve, nhandles);
+	Size		reserve = shared ? pg_prng_uint64_range(prng, 0,
+														64 * 1024) : 0;
+	PvtStore   *store = pvt_store_create(nblocks, limit, shared, reserve,
+										 nhandles);
 	Size		empty = pv_deadtids_memory(store->handles[0]);
 	int			fillings = pg_prng_uint64_range(prng, 1, 3);
 
@@ -83,7 +88,8 @@ fuzz_turn(pg_prng_state *prng)
 	{
 		fuzz_fill(store, prng);
 		pvt_store_check(store, prng);
-		if (pv_deadtids_memory(store->handles[0]) > Max(limit, empty) + nhandles * PVT_OVERSHOOT)
+		if (pv_deadtids_memory(store->handles[0]) >
+			Max(limit, empty) + nhandles * PVT_OVERSHOOT)
 			elog(ERROR, "the limit of %zu bytes is exceeded: %zu bytes", limit,
 				 pv_deadtids_memory(store->handles[0]));
 		pvt_store_reset(store, 0);

@@ -4,8 +4,8 @@
  *	  Index access methods that do not support parallel vacuum, and assign
  *	  transaction IDs.  Their indexes are empty.
  *
- * The result of a bulk deletion is larger than the common struct, and the next bulk
- * deletion and the cleanup must get the same memory back.
+ * The result of a bulk deletion is larger than the common struct, and the next
+ * bulk deletion and the cleanup must get the same memory back.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -43,8 +43,9 @@ build_empty(Relation index)
 }
 
 static bool
-insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
-	   IndexUniqueCheck check, bool unchanged, struct IndexInfo *info)
+insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+	   Relation heap, IndexUniqueCheck check, bool unchanged,
+	   struct IndexInfo *info)
 {
 	return false;
 }
@@ -81,9 +82,9 @@ clean_up_with_xid(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 
 	if (own != NULL && own->magic != MAGIC)
 		elog(ERROR, "cleanup got another's result");
-	ereport(WARNING,
-			(errmsg("cleanup of \"%s\" after %d bulk deletions",
-					RelationGetRelationName(info->index), own ? own->ndeletions : 0)));
+	ereport(WARNING, (errmsg("cleanup of \"%s\" after %d bulk deletions",
+							 RelationGetRelationName(info->index),
+							 own ? own->ndeletions : 0)));
 	(void) GetCurrentTransactionId();
 	if (own == NULL)
 		return NULL;
@@ -92,9 +93,9 @@ clean_up_with_xid(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 }
 
 static void
-estimate_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
-			  Cost *startup, Cost *total, Selectivity *selectivity,
-			  double *correlation, double *pages)
+estimate_cost(struct PlannerInfo *root, struct IndexPath *path,
+			  double loop_count, Cost *startup, Cost *total,
+			  Selectivity *selectivity, double *correlation, double *pages)
 {
 	*startup = *total = 1e10;
 	*selectivity = 1;

@@ -3,9 +3,10 @@
  * pvt_model.c
  *	  A naive set of TIDs, and random blocks, to test the store with.
  *
- * The model is a hash table of blocks with one flag per offset.  All that is added to the
- * store is also added to the model, and pvt_store_check() compares the two in every way
- * in which the store can be read.  A difference is an error.
+ * The model is a hash table of blocks with one flag per offset.  All that is
+ * added to the store is also added to the model, and pvt_store_check()
+ * compares the two in every way in which the store can be read.  A difference
+ * is an error.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -86,9 +87,9 @@ model_probe(const PvtModel *model, BlockNumber blk, OffsetNumber off)
  */
 
 /*
- * Make a store for a table of nblocks blocks with a limit in bytes, and with this number
- * of handles.  A shared one has "reserve" bytes from the start.  It exists until
- * pvt_store_drop(), across transactions.
+ * Make a store for a table of nblocks blocks with a limit in bytes, and with
+ * this number of handles.  A shared one has "reserve" bytes from the start.
+ * It exists until pvt_store_drop(), across transactions.
  */
 PvtStore *
 pvt_store_create(BlockNumber nblocks, Size limit, bool shared, Size reserve,
@@ -107,7 +108,8 @@ pvt_store_create(BlockNumber nblocks, Size limit, bool shared, Size reserve,
 	store->model = model_create();
 	if (shared)
 	{
-		store->shared = palloc_extended(pv_deadtids_shared_size(nblocks, reserve),
+		store->shared = palloc_extended(pv_deadtids_shared_size(nblocks,
+																reserve),
 										MCXT_ALLOC_HUGE);
 
 		/* what it maps is to stay */
@@ -122,7 +124,8 @@ pvt_store_create(BlockNumber nblocks, Size limit, bool shared, Size reserve,
 	{
 		if (!shared)
 			elog(ERROR, "a local store has one handle");
-		store->handles[store->nhandles] = pv_deadtids_attach(store->shared, NULL);
+		store->handles[store->nhandles] = pv_deadtids_attach(store->shared,
+															 NULL);
 		store->nhandles++;
 	}
 	CurrentResourceOwner = owner;
@@ -375,8 +378,8 @@ check_probe_block(PvtStore *store, PvDeadTids *handle, BlockNumber blk)
 }
 
 /*
- * Probe all blocks of the model, offsets and blocks next to them, and others anywhere,
- * also beyond the end of the table.
+ * Probe all blocks of the model, offsets and blocks next to them, and others
+ * anywhere, also beyond the end of the table.
  */
 static void
 check_probes(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
@@ -388,8 +391,10 @@ check_probes(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
 	while ((block = hash_seq_search(&scan)) != NULL)
 	{
 		check_probe_block(store, handle, block->blk);
-		check_probe(store, handle, block->blk - 1, random_offset(prng, PV_MAX_OFFSET));
-		check_probe(store, handle, block->blk + 1, random_offset(prng, PV_MAX_OFFSET));
+		check_probe(store, handle, block->blk - 1,
+					random_offset(prng, PV_MAX_OFFSET));
+		check_probe(store, handle, block->blk + 1,
+					random_offset(prng, PV_MAX_OFFSET));
 	}
 	for (int i = 0; i < 1000; i++)
 		check_probe(store, handle, (BlockNumber) pg_prng_uint64(prng),
@@ -411,7 +416,8 @@ random_tids(PvtStore *store, ItemPointerData *tids, int n, pg_prng_state *prng)
 		BlockNumber blk = near + pg_prng_uint64_range(prng, 0, 3);
 
 		if (i % 8 == 0)
-			near = blk = pg_prng_uint64_range(prng, 0, Max(store->nblocks, 1) - 1);
+			near = blk = pg_prng_uint64_range(prng, 0,
+											  Max(store->nblocks, 1) - 1);
 		if (i % 64 == 0)
 			blk = (BlockNumber) pg_prng_uint64(prng);
 		ItemPointerSet(&tids[i], blk, random_offset(prng, PV_MAX_OFFSET + 1));
@@ -433,9 +439,10 @@ check_batches(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
 
 		random_tids(store, tids, n, prng);
 		for (int i = 0; i < n; i++)
-			expected += model_probe(store->model,
-									ItemPointerGetBlockNumberNoCheck(&tids[i]),
-									ItemPointerGetOffsetNumberNoCheck(&tids[i]));
+			expected +=
+				model_probe(store->model,
+							ItemPointerGetBlockNumberNoCheck(&tids[i]),
+							ItemPointerGetOffsetNumberNoCheck(&tids[i]));
 		if (pv_deadtids_probe_batch(handle, tids, n, dead) != expected)
 			elog(ERROR, "wrong number of dead items in a batch of %d", n);
 		for (int i = 0; i < n; i++)
@@ -448,9 +455,11 @@ check_batches(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
 
 /* Compare one block that the iteration gave. */
 static void
-check_block(PvtStore *store, BlockNumber blk, const OffsetNumber *offsets, int n)
+check_block(PvtStore *store, BlockNumber blk,
+			const OffsetNumber *offsets, int n)
 {
-	ModelBlock *block = hash_search(store->model->blocks, &blk, HASH_FIND, NULL);
+	ModelBlock *block = hash_search(store->model->blocks, &blk,
+									HASH_FIND, NULL);
 	OffsetNumber expected[PV_MAX_OFFSET];
 
 	if (block == NULL)
@@ -469,7 +478,8 @@ check_iteration(PvtStore *store, PvDeadTids *handle)
 	uint32		nsegments = pv_deadtids_nsegments(handle);
 	uint32		segno = pv_deadtids_next_segment(handle, 0);
 
-	for (; segno < nsegments; segno = pv_deadtids_next_segment(handle, segno + 1))
+	for (; segno < nsegments;
+		 segno = pv_deadtids_next_segment(handle, segno + 1))
 	{
 		OffsetNumber offsets[PV_MAX_OFFSET];
 		PvDeadTidsIter iter;
@@ -525,13 +535,14 @@ check_directory(PvtStore *store, PvDeadTids *handle)
 			(pv_deadtids_next_segment(handle, segno) == segno))
 			elog(ERROR, "segment %u is present and absent", segno);
 	}
-	if (pv_deadtids_segment_begin(handle, pv_deadtids_nsegments(handle), &iter))
+	if (pv_deadtids_segment_begin(handle,
+								  pv_deadtids_nsegments(handle), &iter))
 		elog(ERROR, "a segment beyond the end is present");
 }
 
 /*
- * Compare the store with the model, through every handle.  Returns the number of items; a
- * difference is an error.
+ * Compare the store with the model, through every handle.  Returns the number
+ * of items; a difference is an error.
  */
 int64
 pvt_store_check(PvtStore *store, pg_prng_state *prng)
@@ -552,8 +563,8 @@ pvt_store_check(PvtStore *store, pg_prng_state *prng)
 }
 
 /*
- * Encode offsets, and check that decoding and probing return them, with garbage behind
- * the container.  Sets the kind and the size.
+ * Encode offsets, and check that decoding and probing return them, with
+ * garbage behind the container.  Sets the kind and the size.
  */
 void
 pvt_check_container(const OffsetNumber *offsets, int n, PvContainerKind *kind,
@@ -565,7 +576,8 @@ pvt_check_container(const OffsetNumber *offsets, int n, PvContainerKind *kind,
 
 	*bytes = pv_container_encode(offsets, n, c, kind);
 	memset(c + *bytes, offsets[0] + 1, sizeof(c) - *bytes);
-	if (*bytes > PV_CONTAINER_MAX_BYTES || *bytes != pv_container_bytes(*kind, c))
+	if (*bytes > PV_CONTAINER_MAX_BYTES ||
+		*bytes != pv_container_bytes(*kind, c))
 		elog(ERROR, "container has a wrong size");
 	if (pv_container_decode(*kind, c, decoded) != n ||
 		memcmp(offsets, decoded, n * sizeof(OffsetNumber)) != 0)

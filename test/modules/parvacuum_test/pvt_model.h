@@ -17,8 +17,9 @@
 #define PVT_PROBE_OFFSETS	(2 * PV_MAX_OFFSET)
 
 /*
- * The bytes by which each handle may exceed a store's limit, or the size of an empty
- * store: room for the largest segment, rounded up to the size of an allocation.
+ * The bytes by which each handle may exceed a store's limit, or the size of an
+ * empty store: room for the largest segment, rounded up to the size of an
+ * allocation.
  */
 #define PVT_OVERSHOOT \
 	TYPEALIGN(4096, PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES + 512)

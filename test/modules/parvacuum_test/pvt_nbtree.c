@@ -22,8 +22,8 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_leave_half_dead);
 
 /*
- * Core removes the page from its parent, which makes it half-dead, and checks for
- * interrupts before it goes on.
+ * Core removes the page from its parent, which makes it half-dead, and checks
+ * for interrupts before it goes on.
  */
 Datum
 parvacuum_test_leave_half_dead(PG_FUNCTION_ARGS)
@@ -33,7 +33,11 @@ parvacuum_test_leave_half_dead(PG_FUNCTION_ARGS)
 	Relation	rel = index_open(PG_GETARG_OID(0), RowExclusiveLock);
 	IndexVacuumInfo info = {.index = rel};
 	IndexBulkDeleteResult stats = {0};
-	BTVacState	vstate = {.info = &info,.stats = &stats,.pagedelcontext = CurrentMemoryContext};
+	BTVacState	vstate = {
+		.info = &info,
+		.stats = &stats,
+		.pagedelcontext = CurrentMemoryContext
+	};
 	Buffer		buf = ReadBuffer(rel, (BlockNumber) PG_GETARG_INT64(1));
 
 #if PG_VERSION_NUM >= 160000

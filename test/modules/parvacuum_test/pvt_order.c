@@ -46,8 +46,8 @@ int_array(Datum datum, int expected)
 {
 	ArrayType  *array = DatumGetArrayTypeP(datum);
 
-	if (ARR_NDIM(array) != 1 || ARR_HASNULL(array) || ARR_ELEMTYPE(array) != INT4OID ||
-		ARR_DIMS(array)[0] != expected)
+	if (ARR_NDIM(array) != 1 || ARR_HASNULL(array) ||
+		ARR_ELEMTYPE(array) != INT4OID || ARR_DIMS(array)[0] != expected)
 		elog(ERROR, "one number for each index is wanted");
 	return (int *) ARR_DATA_PTR(array);
 }
@@ -61,7 +61,8 @@ set_up(Simulation *sim, FunctionCallInfo fcinfo)
 
 	sim->nindexes = strlen(kinds);
 	sim->nprocesses = PG_GETARG_INT32(3);
-	if (sim->nindexes > MAX_INDEXES || sim->nprocesses > MAX_PROCESSES || sim->nprocesses < 1)
+	if (sim->nindexes > MAX_INDEXES || sim->nprocesses > MAX_PROCESSES ||
+		sim->nprocesses < 1)
 		elog(ERROR, "too many");
 	pages = int_array(PG_GETARG_DATUM(1), sim->nindexes);
 	ends = int_array(PG_GETARG_DATUM(2), sim->nindexes);
@@ -82,14 +83,15 @@ set_up(Simulation *sim, FunctionCallInfo fcinfo)
 	}
 }
 
-/* The process that has something to do again first; -1 if nobody has. */
+/* The process that becomes free first, or -1 if none does. */
 static int
 first_free(const Simulation *sim)
 {
 	int			first = -1;
 
 	for (int p = 0; p < sim->nprocesses; p++)
-		if (sim->free_at[p] >= 0 && (first < 0 || sim->free_at[p] < sim->free_at[first]))
+		if (sim->free_at[p] >= 0 &&
+			(first < 0 || sim->free_at[p] < sim->free_at[first]))
 			first = p;
 	return first;
 }
@@ -113,7 +115,8 @@ go_on(Simulation *sim, int p)
 static void
 begin(Simulation *sim, int p, int i)
 {
-	appendStringInfo(&sim->work[p], "%s%d", sim->work[p].len > 0 ? "," : "", i);
+	appendStringInfo(&sim->work[p], "%s%d",
+					 sim->work[p].len > 0 ? "," : "", i);
 	sim->units[i].begun = true;
 	if (sim->units[i].kind == PV_UNIT_SHARED)
 	{
@@ -160,10 +163,14 @@ parvacuum_test_order(PG_FUNCTION_ARGS)
 	values[1] = Int32GetDatum(time);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }
 
-/* The leader does first what only it can do, then all take one after the other. */
+/*
+ * The leader does first what only it can do, then all take one after the
+ * other.
+ */
 Datum
 parvacuum_test_order_of_core(PG_FUNCTION_ARGS)
 {
@@ -177,7 +184,8 @@ parvacuum_test_order_of_core(PG_FUNCTION_ARGS)
 		{
 			if ((sim.units[i].kind == PV_UNIT_LEADER_ONLY) != leader_only)
 				continue;
-			sim.free_at[leader_only ? 0 : first_free(&sim)] += sim.units[i].pages + sim.ends[i];
+			sim.free_at[leader_only ? 0 : first_free(&sim)] +=
+				sim.units[i].pages + sim.ends[i];
 		}
 	}
 	for (int p = 0; p < sim.nprocesses; p++)

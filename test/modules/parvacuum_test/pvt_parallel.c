@@ -3,10 +3,10 @@
  * pvt_parallel.c
  *	  Several processes fill one store at the same time.
  *
- * Segments are handed out one by one from a counter, so that neighbors belong to
- * different processes, and several processes write the same leaves of the directory.  The
- * contents of a segment depend on its number only, so each process can check the whole
- * store.
+ * Segments are handed out one by one from a counter, so that neighbors belong
+ * to different processes, and several processes write the same leaves of the
+ * directory.  The contents of a segment depend on its number only, so each
+ * process can check the whole store.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -71,8 +71,8 @@ fill_segments(PvtStore *store, ParallelShared *shared, int round)
 }
 
 /*
- * Compare the shared store with one that this process fills alone.  Both have the same
- * model if the random numbers are drawn in the same order.
+ * Compare the shared store with one that this process fills alone.  Both have
+ * the same model if the random numbers are drawn in the same order.
  */
 static void
 check_segments(PvtStore *store, ParallelShared *shared, int round)
@@ -136,7 +136,8 @@ parvacuum_test_worker(dsm_segment *seg, shm_toc *toc)
 	/* one that comes after the first round has nothing to do */
 	if (BarrierAttach(&shared->barrier) == 0)
 	{
-		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false), seg);
+		handle = pv_deadtids_attach(shm_toc_lookup(toc, KEY_STORE, false),
+									seg);
 		participate(wrap_handle(handle, shared->nsegments), shared, false);
 		pv_deadtids_detach(handle);
 	}

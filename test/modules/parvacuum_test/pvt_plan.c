@@ -3,7 +3,8 @@
  * pvt_plan.c
  *	  SQL functions that make the launcher's plan from a snapshot.
  *
- * Databases and queues are arrays of composite values; see parvacuum_test--1.0.sql.
+ * Databases and queues are arrays of composite values; see
+ * parvacuum_test--1.0.sql.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -110,8 +111,9 @@ read_queues(ArrayType *array, PvQueueView *view)
 Datum
 parvacuum_test_plan(PG_FUNCTION_ARGS)
 {
-	static const char *const names[] = {"launch", "request scan", "ask to leave",
-	"cancel longest"};
+	static const char *const names[] = {
+		"launch", "request scan", "ask to leave", "cancel longest"
+	};
 	PvSnapshot	snapshot = {0};
 	PvPlan		plan;
 	ArrayBuildState *actions = NULL;
@@ -123,7 +125,8 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 	snapshot.naptime = PG_GETARG_INT32(3) * SECOND;
 	snapshot.nworkers = PG_GETARG_INT32(2);
 	snapshot.longest_at_small = pv_longest_at_small(0, snapshot.nworkers);
-	snapshot.databases = read_databases(PG_GETARG_ARRAYTYPE_P(0), &snapshot.ndatabases);
+	snapshot.databases = read_databases(PG_GETARG_ARRAYTYPE_P(0),
+										&snapshot.ndatabases);
 	read_queues(PG_GETARG_ARRAYTYPE_P(1), &snapshot.view);
 	snapshot.view.nlarge = PG_GETARG_INT32(4);
 	snapshot.view.full = snapshot.view.none_to_take = PG_GETARG_BOOL(5);
@@ -133,17 +136,19 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 	for (int i = 0; i < plan.n; i++)
 	{
 		const PvAction *action = &plan.actions[i];
-		char	   *text = psprintf("%s %u%s%s", names[action->kind], action->database,
-									action->to_scan ? " to scan" : "",
-									action->takes_queue ? " taking a queue" : "");
+		char	   *text =
+			psprintf("%s %u%s%s", names[action->kind], action->database,
+					 action->to_scan ? " to scan" : "",
+					 action->takes_queue ? " taking a queue" : "");
 
-		actions = accumArrayResult(actions, CStringGetTextDatum(text), false, TEXTOID,
-								   CurrentMemoryContext);
+		actions = accumArrayResult(actions, CStringGetTextDatum(text), false,
+								   TEXTOID, CurrentMemoryContext);
 	}
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	values[0] = actions ? makeArrayResult(actions, CurrentMemoryContext) :
 		PointerGetDatum(construct_empty_array(TEXTOID));
 	values[1] = BoolGetDatum(plan.satisfied);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

@@ -36,7 +36,8 @@ row_of(FunctionCallInfo fcinfo, Datum *values)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values,
+											 nulls));
 }
 
 /* All parts of the score; the arguments are those of the two structs. */
@@ -87,12 +88,21 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* Is a table of these ages in danger?  Its own limits come first, then those of the server. */
+/*
+ * Is a table of these ages in danger?  Its own limits come first, then those
+ * of the server.
+ */
 Datum
 parvacuum_test_danger(PG_FUNCTION_ARGS)
 {
-	PvTableState state = {.xid_age = PG_GETARG_INT64(0),.mxid_age = PG_GETARG_INT64(1)};
-	PvThresholds thresholds = {.failsafe_age = 1600000000,.multixact_failsafe_age = 1600000000};
+	PvTableState state = {
+		.xid_age = PG_GETARG_INT64(0),
+		.mxid_age = PG_GETARG_INT64(1)
+	};
+	PvThresholds thresholds = {
+		.failsafe_age = 1600000000,
+		.multixact_failsafe_age = 1600000000
+	};
 	PvScore		score;
 	Datum		values[2];
 
@@ -117,7 +127,8 @@ rank_of(FunctionCallInfo fcinfo, int arg)
 	score.danger = PG_GETARG_BOOL(arg + 3);
 	score.xid = score.danger ? PG_GETARG_FLOAT8(arg + 4) : 0;
 	pv_rank_table(&score, PG_GETARG_FLOAT8(arg + 1),
-				  (TimestampTz) (PG_GETARG_FLOAT8(arg + 2) * 60e6), PG_GETARG_BOOL(arg + 5), &rank);
+				  (TimestampTz) (PG_GETARG_FLOAT8(arg + 2) * 60e6),
+				  PG_GETARG_BOOL(arg + 5), &rank);
 	return rank;
 }
 
@@ -129,7 +140,9 @@ parvacuum_test_turn(PG_FUNCTION_ARGS)
 
 	values[0] = BoolGetDatum(rank.danger);
 	values[1] = Float8GetDatum(rank.turn / 60e6);
-	values[2] = Float8GetDatum(pv_urgency(&rank, (TimestampTz) (PG_GETARG_FLOAT8(6) * 60e6)));
+	values[2] =
+		Float8GetDatum(pv_urgency(&rank,
+								  (TimestampTz) (PG_GETARG_FLOAT8(6) * 60e6)));
 	return row_of(fcinfo, values);
 }
 
@@ -147,7 +160,8 @@ Datum
 parvacuum_test_shares(PG_FUNCTION_ARGS)
 {
 	Datum		values[3];
-	int			share = pv_share_of_database(PG_GETARG_INT32(0), PG_GETARG_INT32(1));
+	int			share = pv_share_of_database(PG_GETARG_INT32(0),
+											 PG_GETARG_INT32(1));
 
 	values[0] = Int32GetDatum(share);
 	values[1] = Int32GetDatum(pv_share_of_requests(share));
@@ -189,14 +203,23 @@ parvacuum_test_displaces(PG_FUNCTION_ARGS)
 	other.nworkers = PG_GETARG_INT32(arg++);
 	state.top_danger = PG_GETARG_BOOL(arg + 2);
 	pv_want(&wanting, &state, PG_GETARG_INT64(arg + 1));
-	PG_RETURN_BOOL(pv_displaces(&wanting, &other, PG_GETARG_INT64(arg), PG_GETARG_INT64(arg + 1)));
+	PG_RETURN_BOOL(pv_displaces(&wanting, &other, PG_GETARG_INT64(arg),
+								PG_GETARG_INT64(arg + 1)));
 }
 
 Datum
 parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
 {
-	PvDatabaseState a = {.nworkers = PG_GETARG_INT32(0),.age = PG_GETARG_FLOAT8(1),.top_score = PG_GETARG_FLOAT8(2)};
-	PvDatabaseState b = {.nworkers = PG_GETARG_INT32(3),.age = PG_GETARG_FLOAT8(4),.top_score = PG_GETARG_FLOAT8(5)};
+	PvDatabaseState a = {
+		.nworkers = PG_GETARG_INT32(0),
+		.age = PG_GETARG_FLOAT8(1),
+		.top_score = PG_GETARG_FLOAT8(2)
+	};
+	PvDatabaseState b = {
+		.nworkers = PG_GETARG_INT32(3),
+		.age = PG_GETARG_FLOAT8(4),
+		.top_score = PG_GETARG_FLOAT8(5)
+	};
 
 	PG_RETURN_BOOL(pv_gives_rather(&a, &b));
 }
@@ -208,7 +231,8 @@ parvacuum_test_workers(PG_FUNCTION_ARGS)
 	Datum		values[3];
 
 	values[0] = Int32GetDatum(pv_max_large(PG_GETARG_INT32(0)));
-	values[1] = Int32GetDatum(pv_workers_allowed(PG_GETARG_INT32(0), PG_GETARG_INT32(1)));
+	values[1] = Int32GetDatum(pv_workers_allowed(PG_GETARG_INT32(0),
+												 PG_GETARG_INT32(1)));
 	values[2] = Int32GetDatum(pv_most_workers(PG_GETARG_INT32(0)));
 	return row_of(fcinfo, values);
 }
@@ -217,7 +241,8 @@ parvacuum_test_workers(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_longest_at_small(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(pv_longest_at_small(PG_GETARG_INT64(0), PG_GETARG_INT32(1)) / 1e6);
+	PG_RETURN_FLOAT8(pv_longest_at_small(PG_GETARG_INT64(0),
+										 PG_GETARG_INT32(1)) / 1e6);
 }
 
 Datum

@@ -3,10 +3,10 @@
  * pvt_queue.c
  *	  A queue with a clock of its own, on which one process plays all others.
  *
- * The queue's data structures are compiled into this library a second time.  They are
- * in this process's memory, and the clock, the current database and the settings are
- * arguments of theirs.  So one session is as many scheduler workers as there are slots,
- * each with the table that it has taken.
+ * The queue's data structures are compiled into this library a second time.
+ * They are in this process's memory, and the clock, the current database and
+ * the settings are arguments of theirs.  So one session is as many scheduler
+ * workers as there are slots, each with the table that it has taken.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -43,16 +43,25 @@ allocate(Size size)
 	return MemoryContextAlloc(TopMemoryContext, size);
 }
 
-/* An empty hash table.  The first one of a kind serves all queues of this session. */
+/*
+ * An empty hash table.  The first one of a kind serves all queues of this
+ * session.
+ */
 static void
-make_hash(HTAB **hash, const char *name, long size, Size keysize, Size entrysize)
+make_hash(HTAB **hash, const char *name, long size, Size keysize,
+		  Size entrysize)
 {
-	HASHCTL		info = {.keysize = keysize,.entrysize = entrysize,.alloc = allocate};
+	HASHCTL		info = {
+		.keysize = keysize,
+		.entrysize = entrysize,
+		.alloc = allocate
+	};
 	HASH_SEQ_STATUS status;
 	void	   *entry;
 
 	if (*hash == NULL)
-		*hash = hash_create(name, size, &info, HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
+		*hash = hash_create(name, size, &info,
+							HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
 	hash_seq_init(&status, *hash);
 	while ((entry = hash_seq_search(&status)) != NULL)
 		(void) hash_search(*hash, entry, HASH_REMOVE, NULL);
@@ -63,12 +72,13 @@ pvt_queue_set_up(int limit)
 {
 	if (pvt_queues.shared != NULL)
 		pfree(pvt_queues.shared);
-	pvt_queues.shared = MemoryContextAlloc(TopMemoryContext, sizeof(PvQueueShared));
+	pvt_queues.shared = MemoryContextAlloc(TopMemoryContext,
+										   sizeof(PvQueueShared));
 	pv_entries_init(pvt_queues.shared);
 	make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE, sizeof(PvItemKey),
 			  sizeof(PvQueueEntry));
-	make_hash(&pvt_queues.requesters, "requesters", PV_MAX_REQUESTERS, sizeof(PvHolderKey),
-			  sizeof(PvHolder));
+	make_hash(&pvt_queues.requesters, "requesters", PV_MAX_REQUESTERS,
+			  sizeof(PvHolderKey), sizeof(PvHolder));
 	pvt_queues.now = USECS_PER_DAY;
 	pvt_queues.naptime = autovacuum_naptime * USECS_PER_SEC;
 	pvt_queues.limit = limit;
@@ -81,7 +91,8 @@ pvt_queue_set_up(int limit)
 PvtWorker *
 pvt_queue_be(int worker)
 {
-	if (worker < 0 || worker >= PV_MAX_SCHED_WORKERS || !pvt_workers[worker].attached)
+	if (worker < 0 || worker >= PV_MAX_SCHED_WORKERS ||
+		!pvt_workers[worker].attached)
 		elog(ERROR, "there is no worker %d", worker);
 	pvt_me = &pvt_queues.shared->slots[worker];
 	return &pvt_workers[worker];
@@ -177,7 +188,7 @@ void
 pvt_queue_finish(bool vacuumed, PvWaitReason reason, TransactionId horizon)
 {
 	if (pvt_me->busy)
-		(void) pv_slots_finish(&pvt_queues, pvt_me, reason, horizon);
+		(void) pv_slots_finish(&pvt_queues, pvt_me, vacuumed, reason, horizon);
 	pv_queue_of(&pvt_queues, pvt_me)->vacuumed |= vacuumed;
 }
 
@@ -185,7 +196,8 @@ bool
 pvt_queue_claim_update(void)
 {
 	PvDatabaseQueue *queue = pv_queue_of(&pvt_queues, pvt_me);
-	bool		over = queue->vacuumed && pv_slots_all_idle(&pvt_queues, queue);
+	bool		over = queue->vacuumed &&
+		pv_slots_all_idle(&pvt_queues, queue);
 
 	if (over)
 		queue->vacuumed = false;
@@ -193,11 +205,15 @@ pvt_queue_claim_update(void)
 }
 
 PvEnqueueResult
-pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages, double priority, Oid role,
-				  bool limited)
+pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages, double priority,
+				  Oid role, bool limited)
 {
-	PvItem		item = {.key = {database, relid},.pages = pages,.priority = priority,
-	.role = role};
+	PvItem		item = {
+		.key = {database, relid},
+		.pages = pages,
+		.priority = priority,
+		.role = role
+	};
 	PvDatabaseQueue *queue = make_queue(database, false);
 	PvEnqueueResult result;
 
@@ -211,11 +227,12 @@ pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages, double priority, O
 
 /* *canceled_pid is the process that would get SIGINT, or 0. */
 PvWithdrawn
-pvt_queue_withdraw(Oid database, Oid relid, bool wraparound_too, int *canceled_pid)
+pvt_queue_withdraw(Oid database, Oid relid, bool wraparound_too,
+				   int *canceled_pid)
 {
 	PvWorkerSlot *cancel;
-	PvWithdrawn result = pv_request_withdraw(&pvt_queues, database, relid, wraparound_too,
-											 &cancel);
+	PvWithdrawn result = pv_request_withdraw(&pvt_queues, database, relid,
+											 wraparound_too, &cancel);
 
 	*canceled_pid = 0;
 	if (cancel != NULL)
@@ -242,7 +259,8 @@ pvt_queue_copy(PvItem **items)
 		{
 			int			before = part;
 
-			n += pv_entries_copy(&pvt_queues.shared->queues[i], &part, *items + n, room - n);
+			n += pv_entries_copy(&pvt_queues.shared->queues[i], &part,
+								 *items + n, room - n);
 			if (part == before)
 			{
 				room *= 2;

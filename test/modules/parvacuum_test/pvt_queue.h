@@ -38,25 +38,32 @@ extern PvWorkerSlot *pvt_me;
 extern void pvt_queue_set_up(int limit);
 extern PvtWorker *pvt_queue_be(int worker);
 
-/* What sched/queue.c and sched/session.c do under the lock, where that is more than a call. */
+/*
+ * What sched/queue.c and sched/session.c do under the lock, where that is more
+ * than a call.
+ */
 extern int	pvt_queue_hire(Oid database, bool to_scan, bool takes);
 extern bool pvt_queue_attach(int worker);
 extern void pvt_queue_leave(int worker);
 extern void pvt_queue_drop_database(Oid database);
 extern void pvt_queue_end_scan(bool complete, int64 used);
 extern PvRecheck pvt_queue_recheck(const PvItem *item);
-extern void pvt_queue_finish(bool vacuumed, PvWaitReason reason, TransactionId horizon);
+extern void pvt_queue_finish(bool vacuumed, PvWaitReason reason,
+							 TransactionId horizon);
 extern bool pvt_queue_claim_update(void);
-extern PvEnqueueResult pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages,
-										 double priority, Oid role, bool limited);
-extern PvWithdrawn pvt_queue_withdraw(Oid database, Oid relid, bool wraparound_too,
-									  int *canceled_pid);
+extern PvEnqueueResult pvt_queue_enqueue(Oid database, Oid relid,
+										 BlockNumber pages, double priority,
+										 Oid role, bool limited);
+extern PvWithdrawn pvt_queue_withdraw(Oid database, Oid relid,
+									  bool wraparound_too, int *canceled_pid);
 extern int	pvt_queue_copy(PvItem **items);
 
 /* Takes the first table; raises an error if it is not the best one. */
 extern bool pvt_queue_pop(int worker, int max_large);
 
-/* Compares everything in the queue; raises an error if anything does not fit. */
+/*
+ * Compares everything in the queue; raises an error if anything does not fit.
+ */
 extern void pvt_queue_check(void);
 
 #define pvt_check(condition) \

@@ -27,12 +27,14 @@ check_heap(pairingheap_node *node, PvSizeClass size, Oid database)
 
 	for (; node != NULL; node = node->next_sibling)
 	{
-		PvQueueEntry *entry = pairingheap_container(PvQueueEntry, queue_node, node);
+		PvQueueEntry *entry = pairingheap_container(PvQueueEntry,
+													queue_node, node);
 
 		pvt_check(entry->item.state == PV_ITEM_QUEUED);
 		pvt_check(entry->item.key.database == database);
 		pvt_check(pv_entries_size_class(&entry->item) == size);
-		for (pairingheap_node *child = node->first_child; child; child = child->next_sibling)
+		for (pairingheap_node *child = node->first_child; child;
+			 child = child->next_sibling)
 			pvt_check(pv_entries_compare_queued(node, child, NULL) >= 0);
 		n += 1 + check_heap(node->first_child, size, database);
 	}
@@ -47,10 +49,13 @@ check_least(pairingheap_node *node, const PvHolder *holder)
 
 	for (; node != NULL; node = node->next_sibling)
 	{
-		PvQueueEntry *entry = pairingheap_container(PvQueueEntry, holder_node, node);
+		PvQueueEntry *entry = pairingheap_container(PvQueueEntry,
+													holder_node, node);
 
-		pvt_check(entry->item.state != PV_ITEM_RUNNING && entry->holder == holder);
-		for (pairingheap_node *child = node->first_child; child; child = child->next_sibling)
+		pvt_check(entry->item.state != PV_ITEM_RUNNING &&
+				  entry->holder == holder);
+		for (pairingheap_node *child = node->first_child; child;
+			 child = child->next_sibling)
 			pvt_check(pv_entries_compare_evictable(node, child, NULL) >= 0);
 		n += 1 + check_least(node->first_child, holder);
 	}
@@ -77,12 +82,14 @@ check_holder(PvDatabaseQueue *queue, PvHolder *holder)
 	}
 	pvt_check(n == holder->nentries);
 	pvt_check(check_least(holder->evictable, holder) == n - nrunning);
-	pvt_check(!OidIsValid(queue->database) || holder->key.database == queue->database);
+	pvt_check(!OidIsValid(queue->database) ||
+			  holder->key.database == queue->database);
 }
 
 /* Counts the roles in a queue's heap, and the entries that they have. */
 static int
-check_requesters(PvDatabaseQueue *queue, pairingheap_node *node, int *nrequests)
+check_requesters(PvDatabaseQueue *queue, pairingheap_node *node,
+				 int *nrequests)
 {
 	int			n = 0;
 
@@ -90,9 +97,12 @@ check_requesters(PvDatabaseQueue *queue, pairingheap_node *node, int *nrequests)
 	{
 		PvHolder   *holder = pairingheap_container(PvHolder, node, node);
 
-		pvt_check(pv_entries_find_holder(&pvt_queues, queue, holder->key.role) == holder && holder->nentries > 0);
+		pvt_check(pv_entries_find_holder(&pvt_queues, queue,
+										 holder->key.role) == holder &&
+				  holder->nentries > 0);
 		check_holder(queue, holder);
-		for (pairingheap_node *child = node->first_child; child; child = child->next_sibling)
+		for (pairingheap_node *child = node->first_child; child;
+			 child = child->next_sibling)
 			pvt_check(pv_entries_compare_requesters(node, child, NULL) >= 0);
 		*nrequests += holder->nentries;
 		n += 1 + check_requesters(queue, node->first_child, nrequests);
@@ -120,28 +130,38 @@ check_entry(PvQueueEntry *entry, int queueno)
 	PvItem	   *item = &entry->item;
 	int			nworkers = 0;
 
-	pvt_check(pv_entries_find(&pvt_queues, item->key.database, item->key.relid) == entry);
-	pvt_check(item->key.database == pvt_queues.shared->queues[queueno].database);
-	pvt_check((item->state == PV_ITEM_WAITING) == (item->reason != PV_WAIT_NONE));
+	pvt_check(pv_entries_find(&pvt_queues, item->key.database,
+							  item->key.relid) == entry);
+	pvt_check(item->key.database ==
+			  pvt_queues.shared->queues[queueno].database);
+	pvt_check((item->state == PV_ITEM_WAITING) ==
+			  (item->reason != PV_WAIT_NONE));
 	pvt_check((item->state == PV_ITEM_RUNNING) == (item->worker_pid != 0));
 	pvt_check(item->state_since != 0 && item->state_since <= pvt_queues.now);
 	pvt_check(item->state == PV_ITEM_RUNNING || !item->again);
-	pvt_check(item->state != PV_ITEM_QUEUED || item->score.total >= item->priority);
+	pvt_check(item->state != PV_ITEM_QUEUED ||
+			  item->score.total >= item->priority);
 	pvt_check((item->priority > 0) == OidIsValid(item->role));
 	pvt_check(entry->placed == (item->state != PV_ITEM_RUNNING));
 	pvt_check(item->needed_since <= pvt_queues.now);
-	pvt_check(item->state != PV_ITEM_WAITING || item->priority == 0 || item->reason == PV_WAIT_LOCK);
-	pvt_check(!item->only_analyze || (item->state != PV_ITEM_WAITING && TransactionIdIsValid(item->horizon)));
-	pvt_check(!item->only_analyze || item->state == PV_ITEM_RUNNING || item->priority == 0);
-	pvt_check(!item->only_analyze || (item->score.analyze && !item->score.vacuum));
+	pvt_check(item->state != PV_ITEM_WAITING || item->priority == 0 ||
+			  item->reason == PV_WAIT_LOCK);
+	pvt_check(!item->only_analyze || (item->state != PV_ITEM_WAITING &&
+									  TransactionIdIsValid(item->horizon)));
+	pvt_check(!item->only_analyze || item->state == PV_ITEM_RUNNING ||
+			  item->priority == 0);
+	pvt_check(!item->only_analyze ||
+			  (item->score.analyze && !item->score.vacuum));
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		PvWorkerSlot *worker = &pvt_queues.shared->slots[i];
 
-		if (worker->hired && worker->busy && worker->at.database == item->key.database &&
+		if (worker->hired && worker->busy &&
+			worker->at.database == item->key.database &&
 			worker->at.relid == item->key.relid)
 		{
-			pvt_check(worker->pid == item->worker_pid && worker->queue == queueno);
+			pvt_check(worker->pid == item->worker_pid &&
+					  worker->queue == queueno);
 			nworkers++;
 		}
 	}
@@ -159,7 +179,12 @@ count_parts(PvDatabaseQueue *queue)
 		dlist_iter	iter;
 
 		dlist_foreach(iter, &queue->parts[part])
-			n += dlist_container(PvQueueEntry, part_node, iter.cur)->item.key.database == queue->database;
+		{
+			PvQueueEntry *entry = dlist_container(PvQueueEntry, part_node,
+												  iter.cur);
+
+			n += entry->item.key.database == queue->database;
+		}
 	}
 	return n;
 }
@@ -183,8 +208,10 @@ check_queue(int queueno)
 		n++;
 	}
 	for (PvSizeClass size = 0; size < PV_NUM_SIZE_CLASSES; size++)
-		pvt_check(check_heap(queue->heap[size], size, queue->database) == queue->nqueued[size]);
-	pvt_check(nqueued == queue->nqueued[PV_SIZE_SMALL] + queue->nqueued[PV_SIZE_LARGE]);
+		pvt_check(check_heap(queue->heap[size], size,
+							 queue->database) == queue->nqueued[size]);
+	pvt_check(nqueued ==
+			  queue->nqueued[PV_SIZE_SMALL] + queue->nqueued[PV_SIZE_LARGE]);
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		PvWorkerSlot *worker = &pvt_queues.shared->slots[i];
@@ -217,15 +244,19 @@ pvt_queue_check(void)
 		nholders += check_holders(&pvt_queues.shared->queues[i]);
 		for (int j = 0; j < i; j++)
 			pvt_check(!OidIsValid(pvt_queues.shared->queues[i].database) ||
-					  pvt_queues.shared->queues[i].database != pvt_queues.shared->queues[j].database);
+					  pvt_queues.shared->queues[i].database !=
+					  pvt_queues.shared->queues[j].database);
 		n += check_queue(i);
 	}
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-		nworkers += pvt_queues.shared->slots[i].hired && pvt_queues.shared->slots[i].pid != 0;
-	pvt_check(n == pvt_queues.shared->nentries && n == hash_get_num_entries(pvt_queues.entries));
+		nworkers += pvt_queues.shared->slots[i].hired &&
+			pvt_queues.shared->slots[i].pid != 0;
+	pvt_check(n == pvt_queues.shared->nentries &&
+			  n == hash_get_num_entries(pvt_queues.entries));
 	pvt_check(nholders == hash_get_num_entries(pvt_queues.requesters));
 	pvt_check(n <= Min(PV_QUEUE_SIZE, pvt_queues.limit));
-	pvt_check(nworkers == (int) pg_atomic_read_u32(&pvt_queues.shared->nattached));
+	pvt_check(nworkers ==
+			  (int) pg_atomic_read_u32(&pvt_queues.shared->nattached));
 }
 
 
@@ -235,8 +266,8 @@ pvt_queue_check(void)
  */
 
 /*
- * The first large table that is queued, of all databases if queue is NULL; NULL if there
- * is none.
+ * The first large table that is queued, of all databases if queue is NULL;
+ * NULL if there is none.
  */
 static PvQueueEntry *
 best_large(PvDatabaseQueue *queue)
@@ -251,9 +282,11 @@ best_large(PvDatabaseQueue *queue)
 			continue;
 		dlist_foreach(iter, &pvt_queues.shared->queues[i].entries)
 		{
-			PvQueueEntry *entry = dlist_container(PvQueueEntry, node, iter.cur);
+			PvQueueEntry *entry = dlist_container(PvQueueEntry, node,
+												  iter.cur);
 
-			if (entry->item.state == PV_ITEM_QUEUED && entry->item.pages >= PV_LARGE_PAGES &&
+			if (entry->item.state == PV_ITEM_QUEUED &&
+				entry->item.pages >= PV_LARGE_PAGES &&
 				pv_entries_goes_before(entry, best))
 				best = entry;
 		}
@@ -262,13 +295,14 @@ best_large(PvDatabaseQueue *queue)
 }
 
 /*
- * The best table that the worker may take, found by looking at all entries; NULL if
- * there is none.
+ * The best table that the worker may take, found by looking at all entries;
+ * NULL if there is none.
  */
 static PvQueueEntry *
 find_best(int worker, int max_large)
 {
-	PvDatabaseQueue *queue = &pvt_queues.shared->queues[pvt_queues.shared->slots[worker].queue];
+	PvDatabaseQueue *queue =
+		&pvt_queues.shared->queues[pvt_queues.shared->slots[worker].queue];
 	dlist_iter	iter;
 	PvQueueEntry *best = NULL;
 	PvQueueEntry *large = best_large(queue);
@@ -281,10 +315,13 @@ find_best(int worker, int max_large)
 	nlarge = use.nlarge;
 	ndanger = use.ndanger;
 	pvt_check(!allowed || nlarge < max_large ||
-			  (large != NULL && large->item.rank.danger && ndanger < max_large));
+			  (large != NULL && large->item.rank.danger &&
+			   ndanger < max_large));
 	pvt_check(allowed || nlarge >= max_large ||
-			  (nlarge == max_large - 1 && !pv_entries_goes_before(large, best_large(NULL))));
-	pvt_check(allowed || large == NULL || !large->item.rank.danger || ndanger >= max_large);
+			  (nlarge == max_large - 1 &&
+			   !pv_entries_goes_before(large, best_large(NULL))));
+	pvt_check(allowed || large == NULL || !large->item.rank.danger ||
+			  ndanger >= max_large);
 	dlist_foreach(iter, &queue->entries)
 	{
 		PvQueueEntry *entry = dlist_container(PvQueueEntry, node, iter.cur);

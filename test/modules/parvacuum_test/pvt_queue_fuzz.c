@@ -35,7 +35,9 @@ random_pages(void)
 	return up_to(3) == 0 ? PV_LARGE_PAGES + up_to(5) : up_to(100);
 }
 
-/* A worker that is hired, and attached or not as wanted; -1 if there is none. */
+/*
+ * A worker that is hired, and attached or not as wanted; -1 if there is none.
+ */
 static int
 random_worker(bool attached)
 {
@@ -45,7 +47,8 @@ random_worker(bool attached)
 	{
 		int			worker = (first + i) % PV_MAX_SCHED_WORKERS;
 
-		if (pvt_queues.shared->slots[worker].hired && pvt_workers[worker].attached == attached)
+		if (pvt_queues.shared->slots[worker].hired &&
+			pvt_workers[worker].attached == attached)
 			return worker;
 	}
 	return -1;
@@ -72,9 +75,12 @@ fuzz_scan(int worker)
 	pvt_queue_be(worker);
 	if (pvt_me->busy || !pv_scan_begin(&pvt_queues, pvt_me))
 		return;
-	for (Oid relid = 1 + up_to(3); relid <= FUZZ_TABLES && !full; relid += 1 + up_to(3))
+	for (Oid relid = 1 + up_to(3); relid <= FUZZ_TABLES && !full;
+		 relid += 1 + up_to(3))
 	{
-		PvItem		item = {.key = {pvt_queues.shared->queues[pvt_me->queue].database, relid}};
+		Oid			database =
+			pvt_queues.shared->queues[pvt_me->queue].database;
+		PvItem		item = {.key = {database, relid}};
 
 		score -= up_to(1) * 0.25;
 		item.score.total = score;
@@ -96,9 +102,9 @@ fuzz_scan(int worker)
 }
 
 /*
- * One table, or a step of what is done with it.  A table that was just taken is still
- * the first, so that a worker whose recheck finds it unchanged does not put it back,
- * over and over.
+ * One table, or a step of what is done with it.  A table that was just taken
+ * is still the first, so that a worker whose recheck finds it unchanged does
+ * not put it back, over and over.
  */
 static void
 fuzz_table(int worker, int max_large)
@@ -122,7 +128,8 @@ fuzz_table(int worker, int max_large)
 			pv_slots_put_back(&pvt_queues, pvt_me, &it->item);
 	}
 	else
-		pvt_queue_finish(up_to(1), up_to(1) ? PV_WAIT_NONE : PV_WAIT_LOCK + up_to(3), 100 + up_to(1));
+		pvt_queue_finish(up_to(1), up_to(1) ? PV_WAIT_NONE :
+						 PV_WAIT_LOCK + up_to(3), 100 + up_to(1));
 }
 
 /* A step of the launcher or of a session. */
@@ -147,13 +154,15 @@ fuzz_others(void)
 			has_place = has_slot();
 			takes = up_to(3) == 0;
 			worker = pvt_queue_hire(database, up_to(1), takes);
-			pvt_check((worker >= 0) ==
-					  (has_place && (has_queue || !view.full || (takes && !view.none_to_take))));
+			pvt_check((worker >= 0) == (has_place &&
+										(has_queue || !view.full ||
+										 (takes && !view.none_to_take))));
 			break;
 		case 2:
 			worker = random_worker(false);
 			if (worker >= 0 && up_to(3) == 0)
-				pv_slots_dismiss(&pvt_queues, worker, pvt_workers[worker].token);
+				pv_slots_dismiss(&pvt_queues, worker,
+								 pvt_workers[worker].token);
 			else if (worker >= 0)
 				pvt_check(pvt_queue_attach(worker));
 			break;
@@ -168,11 +177,12 @@ fuzz_others(void)
 				pvt_queue_drop_database(database);
 			break;
 		case 6:
-			(void) pvt_queue_enqueue(database, relid, random_pages(), 1 + up_to(20),
-									 10 + up_to(3), up_to(1));
+			(void) pvt_queue_enqueue(database, relid, random_pages(),
+									 1 + up_to(20), 10 + up_to(3), up_to(1));
 			break;
 		case 7:
-			(void) pvt_queue_withdraw(database, relid, up_to(1), &canceled_pid);
+			(void) pvt_queue_withdraw(database, relid, up_to(1),
+									  &canceled_pid);
 			break;
 		case 8:
 			if (up_to(9) == 0)
@@ -187,8 +197,8 @@ fuzz_others(void)
 }
 
 /*
- * Works a database's queue off, as far as its worker may: the last place for a large
- * table can be kept for another database.
+ * Works a database's queue off, as far as its worker may: the last place for a
+ * large table can be kept for another database.
  */
 static void
 fuzz_work_off(Oid database)
@@ -198,7 +208,8 @@ fuzz_work_off(Oid database)
 
 	if (worker < 0)
 	{
-		pvt_check(pv_entries_find_queue(&pvt_queues, database) == NULL && pv_scan_free_queue(&pvt_queues, false) == NULL);
+		pvt_check(pv_entries_find_queue(&pvt_queues, database) == NULL &&
+				  pv_scan_free_queue(&pvt_queues, false) == NULL);
 		return;
 	}
 	pvt_check(pvt_queue_attach(worker));
@@ -215,8 +226,8 @@ fuzz_work_off(Oid database)
 }
 
 /*
- * All workers exit, those at a table too, and the launcher.  What is left can be worked
- * off by others, and then the queues are free.
+ * All workers exit, those at a table too, and the launcher.  What is left can
+ * be worked off by others, and then the queues are free.
  */
 static void
 fuzz_end(void)
@@ -241,8 +252,8 @@ fuzz_end(void)
 }
 
 /*
- * A number of random steps with a limit on the queue's size, and checks after each.
- * They follow from the seed.
+ * A number of random steps with a limit on the queue's size, and checks after
+ * each.  They follow from the seed.
  */
 Datum
 parvacuum_test_queue_fuzz(PG_FUNCTION_ARGS)

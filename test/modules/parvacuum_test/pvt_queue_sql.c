@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_queue_sql.c
- *	  SQL functions that play launcher, scheduler workers and sessions on a queue.
+ *	  SQL functions that play launcher, scheduler workers and sessions on a
+ *	  queue.
  *
  * After each step everything in the queue is compared with everything else.
  *
@@ -96,7 +97,8 @@ parvacuum_test_queue_wait(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_hire(PG_FUNCTION_ARGS)
 {
-	int			worker = pvt_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1), PG_GETARG_BOOL(2));
+	int			worker = pvt_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1),
+										PG_GETARG_BOOL(2));
 
 	pvt_queue_check();
 	PG_RETURN_INT32(worker);
@@ -181,7 +183,8 @@ parvacuum_test_end_scan(PG_FUNCTION_ARGS)
 	pvt_queue_be(PG_GETARG_INT32(0));
 	if (PG_GETARG_BOOL(3))
 		pvt_me->nothing = true;
-	pvt_queue_end_scan(PG_GETARG_BOOL(1), (int64) (PG_GETARG_FLOAT8(2) * USECS_PER_SEC));
+	pvt_queue_end_scan(PG_GETARG_BOOL(1),
+					   (int64) (PG_GETARG_FLOAT8(2) * USECS_PER_SEC));
 	pvt_queue_check();
 	PG_RETURN_VOID();
 }
@@ -219,7 +222,8 @@ Datum
 parvacuum_test_finish(PG_FUNCTION_ARGS)
 {
 	pvt_queue_be(PG_GETARG_INT32(0));
-	pvt_queue_finish(PG_GETARG_BOOL(3), get_reason(text_to_cstring(PG_GETARG_TEXT_PP(1))),
+	pvt_queue_finish(PG_GETARG_BOOL(3),
+					 get_reason(text_to_cstring(PG_GETARG_TEXT_PP(1))),
 					 (TransactionId) PG_GETARG_INT32(2));
 	pvt_queue_check();
 	PG_RETURN_VOID();
@@ -253,8 +257,9 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 	PvEnqueueResult result;
 
 	result = pvt_queue_enqueue(PG_GETARG_OID(0), PG_GETARG_OID(1),
-							   (BlockNumber) PG_GETARG_INT64(3), PG_GETARG_FLOAT8(2),
-							   PG_GETARG_OID(4), PG_GETARG_BOOL(5));
+							   (BlockNumber) PG_GETARG_INT64(3),
+							   PG_GETARG_FLOAT8(2), PG_GETARG_OID(4),
+							   PG_GETARG_BOOL(5));
 	pvt_queue_check();
 	PG_RETURN_TEXT_P(cstring_to_text(results[result]));
 }
@@ -271,17 +276,19 @@ parvacuum_test_withdraw(PG_FUNCTION_ARGS)
 	PvWithdrawn result;
 	int			canceled_pid;
 
-	result = pvt_queue_withdraw(PG_GETARG_OID(0), PG_GETARG_OID(1), PG_GETARG_BOOL(2),
-								&canceled_pid);
+	result = pvt_queue_withdraw(PG_GETARG_OID(0), PG_GETARG_OID(1),
+								PG_GETARG_BOOL(2), &canceled_pid);
 	pvt_queue_check();
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d", names[result], canceled_pid)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d", names[result],
+											  canceled_pid)));
 }
 
 /* By the PID of a worker. */
 Datum
 parvacuum_test_cancel(PG_FUNCTION_ARGS)
 {
-	PvWorkerSlot *slot = pv_slots_find_process(&pvt_queues, PG_GETARG_INT32(0));
+	PvWorkerSlot *slot = pv_slots_find_process(&pvt_queues,
+											   PG_GETARG_INT32(0));
 
 	pvt_check(slot == NULL || slot->pid == PG_GETARG_INT32(0));
 	if (slot != NULL)
@@ -345,9 +352,11 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 		values[4] = Float8GetDatum(item->score.total);
 		values[5] = Float8GetDatum(item->priority);
 		values[6] = Int32GetDatum(item->worker_pid);
-		values[7] = Int64GetDatum((pvt_queues.now - item->state_since) / USECS_PER_SEC);
+		values[7] = Int64GetDatum((pvt_queues.now - item->state_since) /
+								  USECS_PER_SEC);
 		values[8] = BoolGetDatum(item->only_analyze);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -367,7 +376,8 @@ parvacuum_test_summaries(PG_FUNCTION_ARGS)
 		Datum		values[9];
 
 		values[0] = ObjectIdGetDatum(view.summaries[i].database);
-		values[1] = Float8GetDatum(rint(view.summaries[i].top_score * 100) / 100);
+		values[1] =
+			Float8GetDatum(rint(view.summaries[i].top_score * 100) / 100);
 		values[2] = Int32GetDatum(view.summaries[i].nqueued);
 		values[3] = Int32GetDatum(view.summaries[i].nworkers);
 		values[4] = Int32GetDatum(view.summaries[i].nmovable);
@@ -375,7 +385,8 @@ parvacuum_test_summaries(PG_FUNCTION_ARGS)
 		values[6] = BoolGetDatum(view.summaries[i].scan_pending);
 		values[7] = Int32GetDatum(view.nworkers);
 		values[8] = Int32GetDatum(view.nlarge);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -394,9 +405,11 @@ parvacuum_test_rests(PG_FUNCTION_ARGS)
 		Datum		values[2];
 
 		values[0] = ObjectIdGetDatum(view.summaries[i].database);
-		values[1] = Int64GetDatum((view.summaries[i].rests_until - pvt_queues.now) / USECS_PER_SEC);
+		values[1] = Int64GetDatum((view.summaries[i].rests_until -
+								   pvt_queues.now) / USECS_PER_SEC);
 		nulls[1] = view.summaries[i].rests_until <= pvt_queues.now;
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
 	}
 	return (Datum) 0;
 }

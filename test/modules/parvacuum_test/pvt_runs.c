@@ -32,7 +32,10 @@ static int	max_runs;
 static PvRunPlace
 place_of(int64 token)
 {
-	PvRunPlace	place = {.slot = 0,.token = token};
+	PvRunPlace	place = {
+		.slot = 0,
+		.token = token
+	};
 
 	for (int i = 0; i < PV_MAX_RUNS; i++)
 	{
@@ -75,7 +78,8 @@ parvacuum_test_run_enter(PG_FUNCTION_ARGS)
 		.relid = PG_GETARG_OID(4)
 	};
 	PvRunPlace	place;
-	PvRunAnswer answer = pv_run_table_enter(&table, max_runs, &request, &place);
+	PvRunAnswer answer = pv_run_table_enter(&table, max_runs, &request,
+											&place);
 
 	PG_RETURN_INT64(answer == PV_RUN_SHARE_TAKEN ? -1 : (int64) place.token);
 }
@@ -95,7 +99,8 @@ parvacuum_test_run_attach(PG_FUNCTION_ARGS)
 {
 	PvRunPlace	place = place_of(PG_GETARG_INT64(1));
 
-	PG_RETURN_BOOL(pv_run_table_attach(&table, &place, PG_GETARG_INT32(0)) != NULL);
+	PG_RETURN_BOOL(pv_run_table_attach(&table, &place,
+									   PG_GETARG_INT32(0)) != NULL);
 }
 
 /* At this table, with this parent; at 0: at none. */
@@ -121,7 +126,8 @@ Datum
 parvacuum_test_runs_find(PG_FUNCTION_ARGS)
 {
 	PvRunSeen	seen[PV_MAX_RUNS];
-	int			n = pv_run_table_find(&table, PG_GETARG_OID(0), PG_GETARG_OID(1), seen);
+	int			n = pv_run_table_find(&table, PG_GETARG_OID(0),
+									  PG_GETARG_OID(1), seen);
 	StringInfoData text;
 
 	initStringInfo(&text);
@@ -146,7 +152,8 @@ parvacuum_test_runs_process(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_run_cancel(PG_FUNCTION_ARGS)
 {
-	int			pid = pv_run_table_process_at(&table, PG_GETARG_INT64(0), PG_GETARG_OID(1),
+	int			pid = pv_run_table_process_at(&table, PG_GETARG_INT64(0),
+											  PG_GETARG_OID(1),
 											  PG_GETARG_OID(2));
 
 	if (pid == 0)

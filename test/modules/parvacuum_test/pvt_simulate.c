@@ -3,17 +3,19 @@
  * pvt_simulate.c
  *	  The scheduler for some hours, with many databases and hostile owners.
  *
- * The queue, the policy and the launcher's plans are the real ones.  Simulated are the
- * clock, which advances by a second at a time, the tables and what they need, the time
- * that a vacuum takes, and the processes.  Nothing is random, so each simulation gives the
- * same result.
+ * The queue, the policy and the launcher's plans are the real ones.  Simulated
+ * are the clock, which advances by a second at a time, the tables and what
+ * they need, the time that a vacuum takes, and the processes.  Nothing is
+ * random, so each simulation gives the same result.
  *
- * There are two kinds of databases.  In a quiet one a few tables come to need a vacuum at
- * times, with the lowest score there is, and one comes to a dangerous age.  In a hot one
- * there are the same tables, and those of a hostile owner: their threshold is 0 and their
- * scores are huge, their own freeze_max_age is the lowest, each needs a vacuum again as soon
- * as it was vacuumed, some always fail, some are large and take ten minutes, and each minute
- * the owner asks for all of them at the highest priority that he may give.
+ * There are two kinds of databases.  In a quiet one a few tables come to need
+ * a vacuum at times, with the lowest score there is, and one comes to a
+ * dangerous age.  In a hot one there are the same tables, and those of a
+ * hostile owner: their threshold is 0 and their scores are huge, their own
+ * freeze_max_age is the lowest, each needs a vacuum again as soon as it was
+ * vacuumed, some always fail, some are large and take ten minutes, and each
+ * minute the owner asks for all of them at the highest priority that he may
+ * give.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -140,12 +142,26 @@ make_database(SimDatabase *database, int n, bool hot)
 static void
 score_table(const SimTable *table, PvScore *score)
 {
-	PvTableState state = {.counted = true,.reltuples = 1000,.pages = table->pages,
-	.dead = table->dead,.xid_age = table->age};
-	PvThresholds thresholds = {.enabled = true,.vacuum_base = 50,.insert_base = -1,
-		.vacuum_scale = 0.2,.analyze_base = 1e9,.freeze_max_age = MAX_AGE,
-		.multixact_freeze_max_age = MAX_AGE,.failsafe_age = 8 * MAX_AGE,
-	.multixact_failsafe_age = 8 * MAX_AGE,.danger_age = MAX_AGE,.multixact_danger_age = MAX_AGE};
+	PvTableState state = {
+		.counted = true,
+		.reltuples = 1000,
+		.pages = table->pages,
+		.dead = table->dead,
+		.xid_age = table->age
+	};
+	PvThresholds thresholds = {
+		.enabled = true,
+		.vacuum_base = 50,
+		.insert_base = -1,
+		.vacuum_scale = 0.2,
+		.analyze_base = 1e9,
+		.freeze_max_age = MAX_AGE,
+		.multixact_freeze_max_age = MAX_AGE,
+		.failsafe_age = 8 * MAX_AGE,
+		.multixact_failsafe_age = 8 * MAX_AGE,
+		.danger_age = MAX_AGE,
+		.multixact_danger_age = MAX_AGE
+	};
 
 	if (table->hot)
 	{
@@ -184,7 +200,8 @@ enqueue_all(SimDatabase *database)
 {
 	for (int i = QUIET_TABLES; i < database->ntables; i++)
 		(void) pvt_queue_enqueue(database->oid, database->tables[i].relid,
-								 database->tables[i].pages, PV_MOST_PRIORITY, ADVERSARY, true);
+								 database->tables[i].pages, PV_MOST_PRIORITY,
+								 ADVERSARY, true);
 }
 
 static SimTable *
@@ -239,8 +256,8 @@ scan(SimDatabase *database)
 }
 
 /*
- * A table is begun: counts the queued tables of the same database that should have been
- * begun before it.  A large table may have to wait for a place.
+ * A table is begun: counts the queued tables of the same database that should
+ * have been begun before it.  A large table may have to wait for a place.
  */
 static void
 check_order(Sim *sim, const PvItem *begun)
@@ -252,13 +269,15 @@ check_order(Sim *sim, const PvItem *begun)
 	{
 		const PvItem *other = &items[i];
 
-		if (other->key.database != begun->key.database || other->state != PV_ITEM_QUEUED ||
+		if (other->key.database != begun->key.database ||
+			other->state != PV_ITEM_QUEUED ||
 			(other->pages >= PV_LARGE_PAGES && begun->pages < PV_LARGE_PAGES))
 			continue;
 		if (other->score.danger && !other->not_completed)
 			sim->out_of_order += !begun->score.danger || begun->not_completed;
 		else if (!begun->score.danger)
-			sim->out_of_order += begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
+			sim->out_of_order +=
+				begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
 	}
 	pfree(items);
 }
@@ -287,7 +306,8 @@ begin_table(Sim *sim, SimWorker *worker)
 	PvScore		score;
 	SimTable   *table;
 
-	if (!pv_slots_pop(&pvt_queues, pvt_me, pv_max_large(sim->nworkers), &worker->item))
+	if (!pv_slots_pop(&pvt_queues, pvt_me, pv_max_large(sim->nworkers),
+					  &worker->item))
 		return false;
 	table = find_table(worker->database, worker->item.key.relid);
 	score_table(table, &score);
@@ -322,11 +342,15 @@ end_table(SimWorker *worker)
 		table->dead = table->age = 0;
 		table->comes = table->hot ? now() : now() + 7200 * SECOND;
 	}
-	pvt_queue_finish(!table->failing, table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
+	pvt_queue_finish(!table->failing,
+					 table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
 					 InvalidTransactionId);
 }
 
-/* What a worker does in a second: more than one table if they need nothing any more. */
+/*
+ * What a worker does in a second: more than one table if they need nothing any
+ * more.
+ */
 static void
 run(Sim *sim, int n)
 {
@@ -456,7 +480,10 @@ launch(Sim *sim)
  * ----------------------------------------------------------------
  */
 
-/* Tables that need a vacuum and have waited for longer than any that was begun. */
+/*
+ * Tables that need a vacuum and have waited for longer than any that was
+ * begun.
+ */
 static int
 count_never_begun(const Sim *sim)
 {
@@ -469,7 +496,8 @@ count_never_begun(const Sim *sim)
 		for (int j = 0; j < QUIET_TABLES; j++)
 		{
 			SimTable   *table = &database->tables[j];
-			int64		longest = j == 0 ? sim->danger : database->hot ? sim->beside_hot : sim->quiet;
+			int64		longest = j == 0 ? sim->danger :
+				database->hot ? sim->beside_hot : sim->quiet;
 
 			n += table->needed != 0 && now() - table->needed > longest;
 		}
@@ -520,5 +548,6 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 	values[3] = Int32GetDatum(sim->beside_hot / SECOND);
 	values[4] = Int32GetDatum(count_never_begun(sim));
 	values[5] = Int32GetDatum(sim->out_of_order);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

@@ -18,13 +18,15 @@
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_run_dry);
-extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg, shm_toc *toc);
+extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg,
+													shm_toc *toc);
 
 #define KEY_SHARED		1
 
 /*
- * The memory that counts as allocated already: a new extent is a quarter of it, so it
- * takes some time to make one, and it has room for four of these chunks.
+ * The memory that counts as allocated already: a new extent is a quarter of
+ * it, so it takes some time to make one, and it has room for four of these
+ * chunks.
  */
 #define ALLOCATED		((Size) 32 * 1024 * 1024)
 #define CHUNK_BYTES		((Size) 2000 * 1024)
@@ -38,7 +40,10 @@ typedef struct DryShared
 	PvSpaceShared spaces[MAX_TIMES];
 } DryShared;
 
-/* Each is in a space as long as it is needed, so that its memory is given back. */
+/*
+ * Each is in a space as long as it is needed, so that its memory is given
+ * back.
+ */
 static void
 take_chunks(DryShared *shared)
 {
@@ -78,7 +83,8 @@ parvacuum_test_run_dry(PG_FUNCTION_ARGS)
 	if (PG_GETARG_INT32(1) > MAX_TIMES)
 		elog(ERROR, "at most %d times", MAX_TIMES);
 	EnterParallelMode();
-	pcxt = CreateParallelContext("parvacuum_test", "parvacuum_test_space_worker",
+	pcxt = CreateParallelContext("parvacuum_test",
+								 "parvacuum_test_space_worker",
 								 PG_GETARG_INT32(0));
 	shm_toc_estimate_chunk(&pcxt->estimator, sizeof(DryShared));
 	shm_toc_estimate_keys(&pcxt->estimator, 1);
@@ -87,7 +93,8 @@ parvacuum_test_run_dry(PG_FUNCTION_ARGS)
 	BarrierInit(&shared->barrier, 0);
 	shared->times = PG_GETARG_INT32(1);
 	for (int i = 0; i < shared->times; i++)
-		pv_space_init(&shared->spaces[i], (Size) 1024 * 1024 * 1024, ALLOCATED, 0);
+		pv_space_init(&shared->spaces[i], (Size) 1024 * 1024 * 1024,
+					  ALLOCATED, 0);
 	shm_toc_insert(pcxt->toc, KEY_SHARED, shared);
 
 	BarrierAttach(&shared->barrier);

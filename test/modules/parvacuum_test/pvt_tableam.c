@@ -1,7 +1,7 @@
 /*
  * pvt_tableam.c
- *	  A table access method that is heap except for its vacuum, which reports its
- *	  parameters and does nothing.
+ *	  A table access method that is heap except for its vacuum, which reports
+ *	  its parameters and does nothing.
  */
 #include "postgres.h"
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_tidstore.c
- *	  A SQL function that compares the rule for a bypass of indexes with that of
- *	  core, which depends on the memory of core's own store.
+ *	  A SQL function that compares the rule for a bypass of indexes with that
+ *	  of core, which depends on the memory of core's own store.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,22 +20,27 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_test_bypass);
 
-/* The offset of the last dead item of the nth block: all alike, or scattered. */
+/*
+ * The offset of the last dead item of the nth block: all alike, or scattered.
+ */
 static OffsetNumber
 last_offset(int n, int ndead, int last, bool jitter)
 {
-	return jitter ? ndead + (int) ((int64) n * 7919 % (last - ndead + 1)) : last;
+	return jitter ?
+		ndead + (int) ((int64) n * 7919 % (last - ndead + 1)) : last;
 }
 
 static BlockNumber
 block_number(int n, int every, bool jitter)
 {
-	return (BlockNumber) (n * every + (jitter ? (int) ((int64) n * 104729 % every) : 0));
+	int			shift = jitter ? (int) ((int64) n * 104729 % every) : 0;
+
+	return (BlockNumber) (n * every + shift);
 }
 
 #if PG_VERSION_NUM >= 170000
 
-/* So many offsets, ascending, the last one as given. */
+/* Makes ndead offsets in ascending order, of which the highest is "last". */
 static void
 make_offsets(OffsetNumber *offsets, int ndead, OffsetNumber last)
 {
@@ -53,7 +58,8 @@ blocks_of_core(int every, int ndead, int last, bool jitter, Size work_mem)
 	while (TidStoreMemoryUsage(store) < 32 * 1024 * 1024)
 	{
 		make_offsets(offsets, ndead, last_offset(n, ndead, last, jitter));
-		TidStoreSetBlockOffsets(store, block_number(n, every, jitter), offsets, ndead);
+		TidStoreSetBlockOffsets(store, block_number(n, every, jitter),
+								offsets, ndead);
 		n++;
 	}
 	TidStoreDestroy(store);
@@ -90,9 +96,11 @@ parvacuum_test_bypass(PG_FUNCTION_ARGS)
 						  last_offset(n, ndead, last, jitter));
 		n++;
 	}
-	values[0] = Int64GetDatum(blocks_of_core(every, ndead, last, jitter, work_mem));
+	values[0] = Int64GetDatum(blocks_of_core(every, ndead, last, jitter,
+											 work_mem));
 	values[1] = Int64GetDatum(n);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }

@@ -24,7 +24,8 @@ get_window(FunctionCallInfo fcinfo, PvWindow *window)
 {
 	const char *detail;
 
-	if (!pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), window, &detail))
+	if (!pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), window,
+						 &detail))
 		elog(ERROR, "%s", detail);
 }
 
@@ -37,7 +38,8 @@ parvacuum_test_window(PG_FUNCTION_ARGS)
 	const char *detail;
 	char	   *normal;
 
-	if (!pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), &window, &detail))
+	if (!pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), &window,
+						 &detail))
 		PG_RETURN_TEXT_P(cstring_to_text(detail));
 
 	normal = pv_window_print(&window);
@@ -52,9 +54,11 @@ Datum
 parvacuum_test_window_is_open(PG_FUNCTION_ARGS)
 {
 	PvWindow	window;
+	pg_time_t	now;
 
 	get_window(fcinfo, &window);
-	PG_RETURN_BOOL(pv_window_is_open(&window, timestamptz_to_time_t(PG_GETARG_TIMESTAMPTZ(1))));
+	now = timestamptz_to_time_t(PG_GETARG_TIMESTAMPTZ(1));
+	PG_RETURN_BOOL(pv_window_is_open(&window, now));
 }
 
 /* Null where it never changes. */
@@ -65,7 +69,9 @@ parvacuum_test_window_next_change(PG_FUNCTION_ARGS)
 	pg_time_t	change;
 
 	get_window(fcinfo, &window);
-	change = pv_window_next_change(&window, timestamptz_to_time_t(PG_GETARG_TIMESTAMPTZ(1)));
+	change =
+		pv_window_next_change(&window,
+							  timestamptz_to_time_t(PG_GETARG_TIMESTAMPTZ(1)));
 	if (change == PV_WINDOW_NO_CHANGE)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(time_t_to_timestamptz(change));

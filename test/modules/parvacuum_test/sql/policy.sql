@@ -130,9 +130,9 @@ SELECT what, first FROM (VALUES
 	('danger against any priority', parvacuum_test_goes_first(danger => true, since => 1e6, other_priority => 1e300)),
 	('the older of two in danger', parvacuum_test_goes_first(danger => true, age => 1.5, other_danger => true, other_age => 1.2)),
 	('a threshold of 0 does not count there', parvacuum_test_goes_first(score => 1e9, danger => true, age => 1.1, other_danger => true, other_age => 1.2)),
-	('begun in vain, against danger', parvacuum_test_goes_first(danger => true, not_removable => true, other_danger => true, other_since => 1e6)),
-	('begun in vain, an hour earlier', parvacuum_test_goes_first(danger => true, not_removable => true, other_score => 4096, other_since => 0.001)),
-	('begun in vain, an hour later', parvacuum_test_goes_first(danger => true, not_removable => true, since => 60.001, other_score => 1))) v(what, first);
+	('tried earlier, against danger', parvacuum_test_goes_first(danger => true, not_removable => true, other_danger => true, other_since => 1e6)),
+	('tried earlier, an hour earlier', parvacuum_test_goes_first(danger => true, not_removable => true, other_score => 4096, other_since => 0.001)),
+	('tried earlier, an hour later', parvacuum_test_goes_first(danger => true, not_removable => true, since => 60.001, other_score => 1))) v(what, first);
 
 -- Shares of the queue: none is 0.
 SELECT places, databases, s.* FROM (VALUES (32768, 0), (32768, 1), (32768, 3), (32768, 128), (4, 1), (4, 3), (1, 1), (1, 5)) v(places, databases), parvacuum_test_shares(places, databases) s;
@@ -151,11 +151,11 @@ SELECT what FROM (VALUES
 	('dangerous, queued', parvacuum_test_rank(age => 1.5, top_score => 2, nqueued => 1)),
 	('more dangerous, queued', parvacuum_test_rank(age => 2.5, top_score => 2, nqueued => 1)),
 	('most dangerous, due', parvacuum_test_rank(age => 3.5, overdue => 0)),
-	('dangerous, but somebody is there', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nworkers => 1)),
+	('dangerous, but it has a worker', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nworkers => 1)),
 	('not quite dangerous', parvacuum_test_rank(age => 1, top_score => 0.75, nqueued => 1)),
 	('due', parvacuum_test_rank(overdue => 0)),
-	('a table in danger waits, nobody is there', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, top_danger => true)),
-	('the same, somebody is', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nworkers => 1, top_danger => true)),
+	('a table in danger waits, no worker', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, top_danger => true)),
+	('the same, a worker', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nworkers => 1, top_danger => true)),
 	('the same, at the last tables', parvacuum_test_rank(age => 1.01, nworkers => 1, top_danger => true)),
 	('due for two minutes, and of a dangerous age', parvacuum_test_rank(age => 1.01, overdue => 120000000)),
 	('due for twenty minutes', parvacuum_test_rank(overdue => 1200000000)),
@@ -206,7 +206,7 @@ SELECT * FROM (VALUES
 	('though for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, other_nworkers => 2, stayed => 0)),
 	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nworkers => 2)),
 	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nworkers => 3)),
-	('somebody is on the way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
+	('a worker is on its way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
 d(what, displaces);
 
 -- Which database gives up a worker: the one with more, then the one of no dangerous age, then the one

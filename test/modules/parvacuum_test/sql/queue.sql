@@ -179,8 +179,13 @@ SELECT parvacuum_test_enqueue(1, 11, 5), parvacuum_test_enqueue(1, 12, 6), parva
 SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 12, 2, 1, 'window'), parvacuum_test_end_scan(0);
 SELECT rel, state, score, priority FROM parvacuum_test_items() ORDER BY rel;
-SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock'), parvacuum_test_pop(0), parvacuum_test_finish(0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock', vacuumed => false), parvacuum_test_pop(0), parvacuum_test_finish(0);
 SELECT rel, state, reason, score, priority FROM parvacuum_test_items() ORDER BY rel;
+
+-- A table that was locked only when it was to be analyzed has been vacuumed as requested.
+SELECT parvacuum_test_queue(), parvacuum_test_enqueue(1, 11, 5), parvacuum_test_hire(1), parvacuum_test_attach(0);
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock', vacuumed => true);
+SELECT rel, state, reason, priority FROM parvacuum_test_items() ORDER BY rel;
 
 -- Enqueued while a worker is at it: it is queued again afterwards, by the new priority,
 -- whether the first vacuum succeeds or not.

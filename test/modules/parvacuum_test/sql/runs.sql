@@ -8,7 +8,7 @@
 SELECT parvacuum_test_runs(3);
 SELECT 'one role gets two of three places', parvacuum_test_run_enter(1, 5, 100, false, 1000), parvacuum_test_run_enter(2, 5, 100, false, 1000),
     parvacuum_test_run_enter(3, 5, 100, false, 1000);
-SELECT 'another gets the third, and then nobody any', parvacuum_test_run_enter(4, 6, 200, false, 1000), parvacuum_test_run_enter(5, 5, 100, false, 1000),
+SELECT 'another gets the third place, the last one', parvacuum_test_run_enter(4, 6, 200, false, 1000), parvacuum_test_run_enter(5, 5, 100, false, 1000),
     parvacuum_test_run_enter(5, 5, 300, true, 1000);
 
 -- a place is free when both have given it up
