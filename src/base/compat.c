@@ -148,7 +148,8 @@ void
 pv_default_eager_failure_rate(VacuumParams *params)
 {
 #if PG_VERSION_NUM >= 180000
-	params->max_eager_freeze_failure_rate = vacuum_max_eager_freeze_failure_rate;
+	params->max_eager_freeze_failure_rate =
+		vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 
@@ -161,7 +162,8 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 
 	pv_default_eager_failure_rate(params);
 	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
-		params->max_eager_freeze_failure_rate = options->vacuum_max_eager_freeze_failure_rate;
+		params->max_eager_freeze_failure_rate =
+			options->vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 
@@ -196,9 +198,11 @@ void
 pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
 {
 #if PG_VERSION_NUM >= 190000
-	params->log_vacuum_min_duration = own && own->log_vacuum_min_duration >= 0 ?
+	params->log_vacuum_min_duration =
+		own && own->log_vacuum_min_duration >= 0 ?
 		own->log_vacuum_min_duration : Log_autovacuum_min_duration;
-	params->log_analyze_min_duration = own && own->log_analyze_min_duration >= 0 ?
+	params->log_analyze_min_duration =
+		own && own->log_analyze_min_duration >= 0 ?
 		own->log_analyze_min_duration : Log_autoanalyze_min_duration;
 #else
 	params->log_min_duration = own && own->log_min_duration >= 0 ?
@@ -317,10 +321,13 @@ void
 pv_progress_started_by(bool automatic, bool is_wraparound)
 {
 #if PG_VERSION_NUM >= 190000
-	pgstat_progress_update_param(PROGRESS_VACUUM_STARTED_BY,
-								 !automatic ? PROGRESS_VACUUM_STARTED_BY_MANUAL :
-								 is_wraparound ? PROGRESS_VACUUM_STARTED_BY_AUTOVACUUM_WRAPAROUND :
-								 PROGRESS_VACUUM_STARTED_BY_AUTOVACUUM);
+	int64		started_by = PROGRESS_VACUUM_STARTED_BY_MANUAL;
+
+	if (automatic && is_wraparound)
+		started_by = PROGRESS_VACUUM_STARTED_BY_AUTOVACUUM_WRAPAROUND;
+	else if (automatic)
+		started_by = PROGRESS_VACUUM_STARTED_BY_AUTOVACUUM;
+	pgstat_progress_update_param(PROGRESS_VACUUM_STARTED_BY, started_by);
 #endif
 }
 

@@ -52,7 +52,8 @@
  * also fixed the endless loop that a horizon moving backwards could cause.  A
  * server older than its headers is refused at start.
  */
-#if PG_VERSION_NUM < 150008 || (PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
+#if PG_VERSION_NUM < 150008 || \
+	(PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
 #error "parvacuum needs the headers of PostgreSQL 15.8, 16.4, 17, 18 or 19, or of a later minor release"
 #elif PG_VERSION_NUM >= 200000 && !defined(PV_TRY_NEXT_MAJOR)
 #error "parvacuum does not know this major version of PostgreSQL; src/README says how to try it"

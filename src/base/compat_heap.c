@@ -241,7 +241,8 @@ pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
 	START_CRIT_SECTION();
 
 	MarkBufferDirty(buf);
-	if (RelationNeedsWAL(rel) && XLogRecPtrIsInvalid(PageGetLSN(BufferGetPage(buf))))
+	if (RelationNeedsWAL(rel) &&
+		XLogRecPtrIsInvalid(PageGetLSN(BufferGetPage(buf))))
 		log_newpage_buffer(buf, true);
 	pv_map_set(rel, buf, map);
 
@@ -282,8 +283,8 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 
 	MarkBufferDirty(buf);
 	if (pv_plan_changes_page(plan))
-		heap_page_prune_execute(buf, false, plan->redirected, plan->nredirected,
-								plan->dead, plan->ndead,
+		heap_page_prune_execute(buf, false, plan->redirected,
+								plan->nredirected, plan->dead, plan->ndead,
 								plan->unused, plan->nunused);
 	if (nfrozen > 0)
 		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
@@ -309,10 +310,13 @@ static void
 log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 				 const PvMapChange *map)
 {
-	log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map),
-							  map->flags != 0 ? map->horizon : InvalidTransactionId,
-							  false, PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0,
-							  NULL, 0, unused, nunused);
+	TransactionId horizon = InvalidTransactionId;
+
+	if (map->flags != 0)
+		horizon = map->horizon;
+	log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map), horizon, false,
+							  PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0, NULL, 0,
+							  unused, nunused);
 }
 
 #elif PG_VERSION_NUM >= 170000
@@ -339,8 +343,8 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 
 	MarkBufferDirty(buf);
 	if (pv_plan_changes_page(plan))
-		heap_page_prune_execute(buf, false, plan->redirected, plan->nredirected,
-								plan->dead, plan->ndead,
+		heap_page_prune_execute(buf, false, plan->redirected,
+								plan->nredirected, plan->dead, plan->ndead,
 								plan->unused, plan->nunused);
 	if (nfrozen > 0)
 		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
@@ -433,7 +437,8 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 	}
 	if (RelationNeedsWAL(rel))
 	{
-		XLogRecPtr	recptr = log_heap_freeze(rel, buf, cutoff, frozen, nfrozen);
+		XLogRecPtr	recptr =
+			log_heap_freeze(rel, buf, cutoff, frozen, nfrozen);
 
 		PageSetLSN(page, recptr);
 	}
@@ -501,8 +506,8 @@ log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
  * Core: access/heap/vacuumlazy.c, lazy_vacuum_heap_page.
  */
 void
-pv_set_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
-					const PvMapChange *map)
+pv_set_items_unused(Relation rel, Buffer buf, OffsetNumber *unused,
+					int nunused, const PvMapChange *map)
 {
 	Page		page = BufferGetPage(buf);
 

@@ -108,7 +108,8 @@ pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
  * From PG 19 on the caller says whether the horizon may be computed again.
  */
 static inline bool
-pv_xid_is_removable(GlobalVisState *vistest, TransactionId xid, bool allow_update)
+pv_xid_is_removable(GlobalVisState *vistest, TransactionId xid,
+					bool allow_update)
 {
 #if PG_VERSION_NUM >= 190000
 	return GlobalVisTestIsRemovableXid(vistest, xid, allow_update);
@@ -133,7 +134,8 @@ pv_map_clear(Relation rel, BlockNumber blkno, Buffer vmbuffer)
 #endif
 }
 
-extern TransactionId pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
+extern TransactionId pv_freeze_horizon(const PvCutoffs *cutoffs,
+									   bool all_frozen,
 									   TransactionId newest_xmin,
 									   TransactionId newest_frozen);
 extern void pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer,
@@ -175,8 +177,8 @@ pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
 		.FreezePageConflictXid = *newest_frozen
 #endif
 	};
-	bool		planned = heap_prepare_freeze_tuple(tuple, cutoffs, &page, plan,
-													totally_frozen);
+	bool		planned =
+		heap_prepare_freeze_tuple(tuple, cutoffs, &page, plan, totally_frozen);
 
 	if (page.freeze_required || freeze_cutoff == cutoffs->OldestXmin)
 	{
@@ -207,7 +209,8 @@ pv_prepare_freeze_xmin(HeapTupleHeader tuple, PvFreezePlan *plan,
 {
 	TransactionId xmin = HeapTupleHeaderGetXmin(tuple);
 
-	if (TransactionIdIsNormal(xmin) && TransactionIdFollows(xmin, *newest_frozen))
+	if (TransactionIdIsNormal(xmin) &&
+		TransactionIdFollows(xmin, *newest_frozen))
 		*newest_frozen = xmin;
 	plan->xmax = InvalidTransactionId;
 	plan->t_infomask = tuple->t_infomask | HEAP_XMIN_FROZEN;

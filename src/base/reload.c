@@ -187,8 +187,13 @@ boot_value(struct config_generic *setting)
 		case PGC_REAL:
 			return psprintf("%.17g", PV_SETTING_REAL(setting)->boot_val);
 		case PGC_ENUM:
-			return pstrdup(config_enum_lookup_by_value(PV_ENUM_RECORD(setting),
-													   PV_SETTING_ENUM(setting)->boot_val));
+			{
+				int			value = PV_SETTING_ENUM(setting)->boot_val;
+				const char *name =
+					config_enum_lookup_by_value(PV_ENUM_RECORD(setting), value);
+
+				return pstrdup(name);
+			}
 		case PGC_STRING:
 			break;
 	}

@@ -150,7 +150,8 @@ pv_finish_statistics(PvVacuum *vac)
 					   allfrozen, details->nindexes > 0, new_relfrozenxid,
 					   new_relminmxid, &frozenxid_updated, &minmulti_updated);
 	pv_report_vacuum(vac->rel, Max(vac->new_live_tuples, 0),
-					 vac->sum.recently_dead_tuples + vac->sum.missed_dead_tuples,
+					 vac->sum.recently_dead_tuples +
+					 vac->sum.missed_dead_tuples,
 					 vac->starttime);
 
 	details->old_relfrozenxid = vac->plan.cutoffs.relfrozenxid;

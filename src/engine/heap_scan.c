@@ -230,7 +230,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
 	if (!found.map_is_done)
 		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis,
-						   dead_items_stay ? PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT);
+						   dead_items_stay ?
+						   PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT);
 
 	pv_blockscan_learn(self->blockscan,
 					   PageGetHeapFreeSpace(BufferGetPage(buf)),

@@ -88,7 +88,8 @@ vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
 	self->errinfo.blkno = blkno;
 	visibilitymap_pin(self->rel, blkno, &vac->vmbuffer);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	pv_page_vacuum(self, buf, blkno, vac->vmbuffer, block->deadoffsets, block->ndead);
+	pv_page_vacuum(self, buf, blkno, vac->vmbuffer, block->deadoffsets,
+				   block->ndead);
 	freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 	UnlockReleaseBuffer(buf);
 	RecordPageWithFreeSpace(self->rel, blkno, freespace);

@@ -96,7 +96,8 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
  * Is every tuple on the page visible to all transactions, now and later?
  */
 static void
-check_page(PvParticipant *self, Buffer buf, BlockNumber blkno, PageCheck *check)
+check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
+		   PageCheck *check)
 {
 	PvVisibility *vis = check->vis;
 	Page		page = BufferGetPage(buf);
@@ -142,7 +143,8 @@ check_page(PvParticipant *self, Buffer buf, BlockNumber blkno, PageCheck *check)
 
 	if (PV_MAP_BY_HORIZON && vis->all_visible &&
 		TransactionIdIsNormal(vis->conflict_horizon) &&
-		!pv_xid_is_removable(self->vistest, vis->conflict_horizon, check->allow_update))
+		!pv_xid_is_removable(self->vistest, vis->conflict_horizon,
+							 check->allow_update))
 		vis->all_visible = false;
 }
 
@@ -378,7 +380,8 @@ pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 
 		check_items_dead(self, BufferGetPage(buf), blkno, deadoffsets, ndead);
 		check_page(self, buf, blkno, &check);
-		pv_page_plan_map(self, buf, blkno, vmbuffer, &vis, PV_MAP_NO_DOUBT, &map);
+		pv_page_plan_map(self, buf, blkno, vmbuffer, &vis, PV_MAP_NO_DOUBT,
+						 &map);
 		pv_set_items_unused(self->rel, buf, deadoffsets, ndead, &map);
 		pv_page_count_map(self, &map);
 	}

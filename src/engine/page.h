@@ -31,11 +31,13 @@ extern void pv_page_mark_unused(PvParticipant *self, Buffer buf,
 								BlockNumber blkno,
 								OffsetNumber *deadoffsets, int ndead);
 extern void pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
-						   Buffer vmbuffer, OffsetNumber *deadoffsets, int ndead);
+						   Buffer vmbuffer, OffsetNumber *deadoffsets,
+						   int ndead);
 extern void pv_page_visibility(PvParticipant *self, Buffer buf,
 							   BlockNumber blkno, PvVisibility *vis);
-extern void pv_page_plan_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
-							 Buffer vmbuffer, const PvVisibility *vis,
+extern void pv_page_plan_map(PvParticipant *self, Buffer buf,
+							 BlockNumber blkno, Buffer vmbuffer,
+							 const PvVisibility *vis,
 							 PvMapDoubt doubt, PvMapChange *map);
 extern void pv_page_count_map(PvParticipant *self, const PvMapChange *map);
 extern void pv_page_update_map(PvParticipant *self, Buffer buf,

@@ -66,7 +66,8 @@ inserter_is_past(const PvPagePruneState *state, TransactionId xmin)
 	if (PV_MAP_BY_HORIZON)
 		return !TransactionIdIsNormal(xmin) ||
 			pv_xid_is_removable(state->self->vistest, xmin, true);
-	return TransactionIdPrecedes(xmin, state->self->shared->plan.cutoffs.OldestXmin);
+	return TransactionIdPrecedes(xmin,
+								 state->self->shared->plan.cutoffs.OldestXmin);
 }
 
 /*
@@ -74,7 +75,8 @@ inserter_is_past(const PvPagePruneState *state, TransactionId xmin)
  *
  * The page stays all-visible only if the inserter is hinted committed and is
  * older than every snapshot.  From PG 19 on that is asked for the newest
- * inserter, when all tuples are known.  The hint is required because the commit record
+ * inserter, when all tuples are known.  The hint is required because the commit
+ * record
  * may not be on disk yet, if the inserter committed asynchronously, or if its
  * commit LSN is stored together with that of one that did.  If the page is
  * changed here, WAL guarantees that the commit record is on disk before the
@@ -85,7 +87,6 @@ static void
 note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	PvVisibility *vis = &state->result->vis;
-	const PvCutoffs *cutoffs = &state->self->shared->plan.cutoffs;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
 	if (!HeapTupleHeaderXminCommitted(htup) && inserter_is_past(state, xmin))
@@ -449,7 +450,8 @@ plan_page(PvPagePruneState *state)
 			images = pgWalUsage.wal_fpi;
 	}
 	state->imaged |= pgWalUsage.wal_fpi != images;
-	if (PV_MAP_BY_HORIZON && !inserter_is_past(state, state->result->vis.conflict_horizon))
+	if (PV_MAP_BY_HORIZON &&
+		!inserter_is_past(state, state->result->vis.conflict_horizon))
 		state->result->vis.all_visible = false;
 }
 
@@ -556,7 +558,8 @@ change_page(PvPagePruneState *state, const PvMapChange *map)
 
 	freeze_horizon = pv_freeze_horizon(&state->self->shared->plan.cutoffs,
 									   vis->all_visible && vis->all_frozen,
-									   vis->conflict_horizon, state->newest_frozen);
+									   vis->conflict_horizon,
+									   state->newest_frozen);
 	update_hints(state);
 	pv_prune_and_freeze(state->self->rel, state->buf, &state->plan,
 						freeze_horizon, state->frozen, state->nfrozen, map);
@@ -594,7 +597,8 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	if (pv_frees_dead_items(&state))
 		plan_to_unused(&state);
 	plan_map(&state, &map);
-	if (pv_plan_changes_page(&state.plan) || state.nfrozen > 0 || map.flags != 0)
+	if (pv_plan_changes_page(&state.plan) || state.nfrozen > 0 ||
+		map.flags != 0)
 		change_page(&state, &map);
 	else if (pv_page_hints_change(&state))
 	{

@@ -148,8 +148,8 @@ pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup,
 	PvFreezePlan *plan = &state->frozen[state->nfrozen];
 	bool		totally_frozen;
 
-	if (pv_prepare_freeze(htup, &state->self->shared->plan.cutoffs, cutoff, plan,
-						  &totally_frozen, &state->relfrozenxid,
+	if (pv_prepare_freeze(htup, &state->self->shared->plan.cutoffs, cutoff,
+						  plan, &totally_frozen, &state->relfrozenxid,
 						  &state->relminmxid, &state->newest_frozen))
 	{
 		plan->offset = offnum;

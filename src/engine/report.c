@@ -297,7 +297,8 @@ append_usage(StringInfo buf, const PvResult *result,
 	if (PV_REPORTS_STORE)
 		appendStringInfo(buf, "memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
 						 details->store_bytes / (1024.0 * 1024),
-						 details->store_resets, details->store_resets == 1 ? "reset" : "resets",
+						 details->store_resets,
+						 details->store_resets == 1 ? "reset" : "resets",
 						 details->store_limit / (1024.0 * 1024));
 	appendStringInfo(buf, "system usage: %s\n", pg_rusage_show(&details->ru0));
 }

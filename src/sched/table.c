@@ -587,7 +587,8 @@ analyze_table(PvTableWork *work)
 
 	memset(&params, 0, sizeof(params));
 	params.options = VACOPT_ANALYZE;
-	pv_choose_log_min_duration(&params, work->has_options ? &work->options : NULL);
+	pv_choose_log_min_duration(&params,
+							   work->has_options ? &work->options : NULL);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
