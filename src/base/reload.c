@@ -190,7 +190,8 @@ boot_value(struct config_generic *setting)
 			{
 				int			value = PV_SETTING_ENUM(setting)->boot_val;
 				const char *name =
-					config_enum_lookup_by_value(PV_ENUM_RECORD(setting), value);
+					config_enum_lookup_by_value(PV_ENUM_RECORD(setting),
+												value);
 
 				return pstrdup(name);
 			}
