@@ -20,6 +20,7 @@ MODULE_big = parvacuum
 OBJS = \
 	src/base/borrowed.o \
 	src/base/compat.o \
+	src/base/compat_heap.o \
 	src/base/dsm.o \
 	src/base/guard.o \
 	src/base/process.o \

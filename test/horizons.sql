@@ -16,18 +16,20 @@ CREATE EXTENSION IF NOT EXISTS pg_walinspect;
 -- 0 stands for none; XIDs from before the first one are negative.  Records of 15 that
 -- freeze have the XID after the horizon.  Records of the visibility map may have the XID
 -- of frozen rows, which has the effect of none.  From 17 on pruning and freezing are one
--- record.
+-- record.  From 19 on it also sets the visibility map, and so does the record that makes
+-- line pointers unused, CLEANUP.
 CREATE FUNCTION horizons.records(rel regclass, since pg_lsn, upto pg_lsn)
 RETURNS TABLE (blk bigint, kind text, horizon bigint)
 LANGUAGE sql AS $$
     SELECT substring(w.block_ref FROM format('rel \d+/\d+/%s fork main blk (\d+)', pg_relation_filenode(rel)))::bigint,
-           CASE w.record_type WHEN 'PRUNE_VACUUM_SCAN' THEN 'PRUNE' ELSE w.record_type END,
+           CASE w.record_type WHEN 'PRUNE_VACUUM_SCAN' THEN 'PRUNE' WHEN 'PRUNE_VACUUM_CLEANUP' THEN 'CLEANUP' ELSE w.record_type END,
            CASE WHEN x.xid > 2147483648 THEN x.xid - 4294967296 WHEN x.xid >= 3 THEN x.xid ELSE 0 END
     FROM pg_get_wal_records_info(since, upto) w,
          LATERAL (SELECT substring(w.description FROM '(?:latestRemovedXid|cutoff xid|snapshotConflictHorizon:) (\d+)')::bigint
                          - (w.record_type = 'FREEZE_PAGE' AND w.description LIKE 'cutoff xid%')::int) AS x(xid)
     WHERE w.resource_manager = 'Heap2'
-      AND w.record_type IN ('PRUNE', 'PRUNE_VACUUM_SCAN', 'FREEZE_PAGE', 'VISIBLE')
+      AND (w.record_type IN ('PRUNE', 'PRUNE_VACUUM_SCAN', 'FREEZE_PAGE', 'VISIBLE')
+           OR w.record_type = 'PRUNE_VACUUM_CLEANUP' AND current_setting('server_version_num')::int >= 190000)
       AND w.block_ref ~ format('rel \d+/\d+/%s fork main blk', pg_relation_filenode(rel));
 $$;
 

@@ -4,7 +4,7 @@
  *	  State of the server that parvacuum changes although it is not its own.
  *
  * Core offers no function for what is done here.  Each function below says
- * why it is right, on each major version from 15 to 18.  When a new major
+ * why it is right, on each major version from 15 to 19.  When a new major
  * version appears, its authors of core may have changed any of this, so each
  * argument must be checked again.
  *
@@ -48,9 +48,6 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 
-/* The bits of wait_event_info that hold the class of the event */
-#define WAIT_CLASS_MASK			0xFF000000
-
 /*
  * The balance while a sleep is due.  No process uses that many cost units
  * between two delay points.
@@ -66,10 +63,10 @@
 /*
  * Sets status flags of this process.
  *
- * There are two copies of the flags in shared memory.  A process that computes
- * a snapshot or a horizon reads the copy in ProcGlobal under ProcArrayLock.
- * So both copies are changed with that lock held exclusively.  On 15 to 18
- * vacuum_rel() does so with the same two assignments.
+ * There are two copies of the flags in shared memory.  A process that computes a
+ * snapshot or a horizon reads the copy in ProcGlobal under ProcArrayLock.  So both
+ * copies are changed with that lock held exclusively.  On 15 to 19 vacuum_rel()
+ * does so with the same two assignments.
  *
  * Core: commands/vacuum.c, vacuum_rel.
  */
@@ -85,7 +82,7 @@ set_status(uint8 flags)
 /*
  * Has others treat this process as an autovacuum worker, until it ends.
  *
- * On 15 to 18 the flag is read in these places:
+ * On 15 to 19 the flag is read in these places:
  *
  *		DeadLockCheck(), ProcSleep()	a waiter cancels the holder of its lock
  *		CountOtherDBBackends()			DROP DATABASE terminates the process
@@ -127,7 +124,7 @@ pv_show_in_vacuum(void)
  * worker, until the transaction ends.  Core sets this flag together with
  * PROC_IN_VACUUM.  A scheduler worker knows only when it has locked the table
  * whether its vacuum is to prevent wraparound.  The flag may be set later,
- * because no horizon depends on it.  On 15 to 18 only ProcSleep() reads it,
+ * because no horizon depends on it.  On 15 to 19 only ProcSleep() reads it,
  * in the waiting process, after deadlock_timeout.
  *
  * Core: commands/vacuum.c, vacuum_rel; storage/lmgr/proc.c, ProcSleep.
@@ -160,14 +157,14 @@ pv_process_identity(PvIdentity *identity)
  * where its leader would not have been in the way, and the caller of a run
  * could not signal the workers of that run.
  *
- * It is right to store the role on 15 to 18.  Core does so once, when the
+ * It is right to store the role on 15 to 19.  Core does so once, when the
  * process has its user, without a lock: the role is an aligned word, which
  * others read without a lock.  They are pg_signal_backend() and
  * TerminateOtherDBBackends(), which compare it with their user, and
  * CountUserBackends(), which leaves background workers out.  Core keeps no
  * copy of it, and the next process that gets this PGPROC sets it anew.
  * st_userid has the protocol of its own that backend_status.h describes.  Core
- * stores it in pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18) and
+ * stores it in pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18, 19) and
  * only reads it after that.
  *
  * Core: utils/init/miscinit.c, InitializeSessionUserId;
@@ -217,7 +214,7 @@ pv_count_autovacuum_workers(void)
  * another process to release its pin on a buffer?
  *
  * The fields of other processes are read without a lock, as pg_stat_activity
- * does on 15 to 18.  The answer may be a moment old, so a caller that depends
+ * does on 15 to 19.  The answer may be a moment old, so a caller that depends
  * on it asks twice.
  */
 bool
@@ -228,8 +225,7 @@ pv_group_waits_for_pin(const PGPROC *leader)
 		const PGPROC *proc = &ProcGlobal->allProcs[i];
 
 		if ((proc == leader || proc->lockGroupLeader == leader) &&
-			(proc->wait_event_info & WAIT_CLASS_MASK) ==
-			PV_WAIT_BUFFER_PIN_EVENT)
+			proc->wait_event_info == PV_WAIT_BUFFER_PIN_EVENT)
 			return true;
 	}
 	return false;
@@ -249,11 +245,11 @@ pv_group_waits_for_pin(const PGPROC *leader)
  * The variable InitializingParallelWorker is true meanwhile, as in
  * ParallelWorkerMain().  It has these readers:
  *
- *	check_session_authorization(),		15 to 18: they take the OIDs that are
+ *	check_session_authorization(),		15 to 19: they take the OIDs that are
  *	check_role()						installed, and do not look up the names,
  *										which may have changed
- *	check_transaction_read_only()		15 to 18: any value is accepted
- *	check_transaction_isolation()		18: any value is accepted
+ *	check_transaction_read_only()		15 to 19: any value is accepted
+ *	check_transaction_isolation()		18, 19: any value is accepted
  *	assign_client_encoding()			asks only in a real parallel worker
  *	InitializeSessionUserId()			runs before this
  *
@@ -279,7 +275,7 @@ pv_restore_settings_of_caller(char *settings)
  * of others leave out because of PROC_IN_VACUUM: others would take what it
  * wrote for aborted, and set hint bits that say so for ever.
  *
- * XactReadOnly is what SET TRANSACTION READ ONLY sets, on 15 to 18 alike.  The
+ * XactReadOnly is what SET TRANSACTION READ ONLY sets, on 15 to 19 alike.  The
  * executor and ProcessUtility read it before each statement; VACUUM's own work
  * does not read it.  Each start of a transaction sets it, and each end of a
  * subtransaction restores it.  So after an error nothing has to be restored.
@@ -307,7 +303,7 @@ pv_restore_read_only(bool before)
  * Gives this background process the memory context that only sessions have.
  *
  * vacuum() and analyze_rel() make their contexts children of PortalContext, on
- * 15 to 18.  Core's own autovacuum worker sets the variable in the same way.
+ * 15 to 19.  Core's own autovacuum worker sets the variable in the same way.
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 void
@@ -320,7 +316,7 @@ pv_set_portal_context(MemoryContext context)
 /* ----------------------------------------------------------------
  *		Sleeps of core's delay point
  *
- * On 15 to 18 vacuum_delay_point() sleeps if VacuumCostActive and the balance
+ * On 15 to 19 vacuum_delay_point() sleeps if VacuumCostActive and the balance
  * has reached the limit, for
  *
  *		Min(delay * balance / limit, delay * PV_MAX_SLEEP_FACTOR)

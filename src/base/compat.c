@@ -1,34 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * compat.c
- *	  What each major version of PostgreSQL does in its own way, above all to a
- *	  heap page.
- *
- * Leader and workers change heap pages here, with a cleanup lock on the page
- * (pruning) or an exclusive lock (removing line pointers).
- *
- *		version		WAL records
- *		15, 16		one for pruning, one for freezing, one for line pointers that
- *					become unused; each describes the page as the one before
- *					left it
- *		17, 18		one for pruning and freezing together; line pointers that become
- *					unused have a record of the same kind
- *
- * A record that has an image of the page must suffice without the image.
- * While no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that
- * images may be removed from archived WAL.
- *
- * What must follow the back branches: the oldest_xmin argument of
- * heap_page_prune() (15.8, 16.4), and the format of the records written here.
+ *	  What each major version of PostgreSQL does in its own way, apart from the
+ *	  changes of heap pages (base/compat_heap.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/heapam_xlog.h"
 #include "access/multixact.h"
-#include "access/transam.h"
-#include "access/xloginsert.h"
 #include "postmaster/bgworker_internals.h"
 #include "utils/acl.h"
 #include "utils/guc_tables.h"
@@ -37,7 +17,7 @@
 #include "base/compat.h"
 
 /* ----------------------------------------------------------------
- *		Heap pages
+ *		Cutoffs
  * ----------------------------------------------------------------
  */
 
@@ -66,254 +46,6 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 								 &cutoffs->MultiXactCutoff);
 #endif
 }
-
-/*
- * The conflict horizon of a record that freezes tuples of a page: the newest
- * XID that no query on a standby may consider as running any more, or
- * InvalidTransactionId if freezing conflicts with no query.
- *
- *		version			page is all-frozen			otherwise
- *		15				newest_xmin, at least		the last XID before
- *						the other one				FreezeLimit
- *		16, 17, 18		newest_xmin					the last XID before
- *													OldestXmin
- *
- * "All-frozen" means all-visible and all-frozen with this record, apart from
- * dead items.  newest_xmin is the newest inserter that was not frozen before;
- * it is InvalidTransactionId if nothing but xmax is frozen.
- *
- * PG 15 freezes what is before FreezeLimit, and logs that.  A page that we
- * freeze as a whole has newer inserters as well; their horizon is the one that
- * core logs when it marks the page all-visible.
- *
- * Core: access/heap/vacuumlazy.c (15, 16), lazy_scan_prune;
- * access/heap/pruneheap.c (17), heap_page_prune_and_freeze.
- */
-TransactionId
-pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
-				  TransactionId newest_xmin)
-{
-#if PG_VERSION_NUM >= 160000
-	TransactionId horizon = cutoffs->OldestXmin;
-
-	TransactionIdRetreat(horizon);
-	return all_frozen ? newest_xmin : horizon;
-#else
-	TransactionId horizon = cutoffs->FreezeLimit;
-
-	TransactionIdRetreat(horizon);
-	return all_frozen && TransactionIdFollows(newest_xmin, horizon) ?
-		newest_xmin : horizon;
-#endif
-}
-
-/*
- * Has core prune a page, HOT chains included.  From PG 17 on core also freezes
- * what it finds worth freezing, and without indexes leaves nothing dead,
- * because all of that goes into one record.  The caller holds a cleanup lock.
- * *off_loc is the offset of the tuple at hand, for error messages.  Returns
- * the number of tuples removed, and sets *nfrozen to the number of tuples
- * frozen.
- */
-int
-pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
-			  GlobalVisState *vistest, bool has_indexes, int *nfrozen,
-			  OffsetNumber *off_loc)
-{
-#if PG_VERSION_NUM >= 170000
-	PruneFreezeResult result;
-	TransactionId relfrozenxid = cutoffs->OldestXmin;
-	MultiXactId relminmxid = cutoffs->OldestMxact;
-	int			options = HEAP_PAGE_PRUNE_FREEZE;
-
-	if (!has_indexes)
-		options |= HEAP_PAGE_PRUNE_MARK_UNUSED_NOW;
-	heap_page_prune_and_freeze(rel, buf, vistest, options, cutoffs, &result,
-							   PRUNE_VACUUM_SCAN, off_loc, &relfrozenxid,
-							   &relminmxid);
-	*nfrozen = result.nfrozen;
-	return result.ndeleted;
-#else
-	int			nnewlpdead;
-
-	*nfrozen = 0;
-	return heap_page_prune(rel, buf, cutoffs->OldestXmin, vistest,
-						   InvalidTransactionId, 0, &nnewlpdead, off_loc);
-#endif
-}
-
-#if PG_VERSION_NUM >= 170000
-
-/*
- * Prunes and freezes a page as planned, and WAL-logs both in one record, with
- * the newer one of the two conflict horizons.  freeze_horizon counts only if
- * there is something to freeze.  The caller holds a cleanup lock.
- */
-void
-pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-					TransactionId freeze_horizon, PvFreezePlan *frozen,
-					int nfrozen)
-{
-	TransactionId horizon = plan->removed_xid;
-
-	if (nfrozen > 0 && TransactionIdFollows(freeze_horizon, horizon))
-		horizon = freeze_horizon;
-	heap_pre_freeze_checks(buf, frozen, nfrozen);
-
-	START_CRIT_SECTION();
-
-	MarkBufferDirty(buf);
-	if (pv_plan_changes_page(plan))
-		heap_page_prune_execute(buf, false, plan->redirected,
-								plan->nredirected, plan->dead, plan->ndead,
-								plan->unused, plan->nunused);
-	if (nfrozen > 0)
-		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
-	if (RelationNeedsWAL(rel))
-		log_heap_prune_and_freeze(rel, buf, horizon, true, PRUNE_VACUUM_SCAN,
-								  frozen, nfrozen,
-								  plan->redirected, plan->nredirected,
-								  plan->dead, plan->ndead,
-								  plan->unused, plan->nunused);
-
-	END_CRIT_SECTION();
-}
-
-/*
- * WAL-logs that line pointers of a page went from dead to unused.  The caller
- * holds an exclusive lock, has made the change and marked the buffer dirty,
- * and is still in its critical section.  The record needs no conflict horizon,
- * because the record that made the items dead had it.
- */
-void
-pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
-{
-	log_heap_prune_and_freeze(rel, buf, InvalidTransactionId, false,
-							  PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0, NULL, 0,
-							  unused, nunused);
-}
-
-#else							/* before PG 17 */
-
-/* WAL-logs changes of line pointers by pruning. */
-static void
-log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
-{
-	xl_heap_prune xlrec;
-	XLogRecPtr	recptr;
-
-#if PG_VERSION_NUM >= 160000
-	xlrec.snapshotConflictHorizon = plan->removed_xid;
-	xlrec.isCatalogRel = RelationIsAccessibleInLogicalDecoding(rel);
-#else
-	xlrec.latestRemovedXid = plan->removed_xid;
-#endif
-	xlrec.nredirected = plan->nredirected;
-	xlrec.ndead = plan->ndead;
-
-	XLogBeginInsert();
-	XLogRegisterData((char *) &xlrec, SizeOfHeapPrune);
-	XLogRegisterBuffer(0, buf, REGBUF_STANDARD);
-	if (plan->nredirected > 0)
-		XLogRegisterBufData(0, (char *) plan->redirected,
-							2 * plan->nredirected * sizeof(OffsetNumber));
-	if (plan->ndead > 0)
-		XLogRegisterBufData(0, (char *) plan->dead,
-							plan->ndead * sizeof(OffsetNumber));
-	if (plan->nunused > 0)
-		XLogRegisterBufData(0, (char *) plan->unused,
-							plan->nunused * sizeof(OffsetNumber));
-
-	/* NB: PageSetLSN() is a macro that evaluates its argument twice */
-	recptr = XLogInsert(RM_HEAP2_ID, XLOG_HEAP2_PRUNE);
-	PageSetLSN(BufferGetPage(buf), recptr);
-}
-
-/*
- * Freezes tuples of a page, and WAL-logs that in a record of its own, which
- * makes the change safe against truncation of pg_xact.  PG 16 has a function
- * for all of it.  The record of PG 15 has the XID after the conflict horizon.
- */
-static void
-freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
-			   PvFreezePlan *frozen, int nfrozen)
-{
-#if PG_VERSION_NUM >= 160000
-	heap_freeze_execute_prepared(rel, buf, freeze_horizon, frozen, nfrozen);
-#else
-	Page		page = BufferGetPage(buf);
-	TransactionId cutoff = freeze_horizon;
-
-	TransactionIdAdvance(cutoff);
-
-	START_CRIT_SECTION();
-
-	MarkBufferDirty(buf);
-	for (int i = 0; i < nfrozen; i++)
-	{
-		ItemId		itemid = PageGetItemId(page, frozen[i].offset);
-
-		heap_execute_freeze_tuple((HeapTupleHeader) PageGetItem(page, itemid),
-								  &frozen[i]);
-	}
-	if (RelationNeedsWAL(rel))
-	{
-		XLogRecPtr	recptr =
-			log_heap_freeze(rel, buf, cutoff, frozen, nfrozen);
-
-		PageSetLSN(page, recptr);
-	}
-
-	END_CRIT_SECTION();
-#endif
-}
-
-/*
- * The same on PG 15 and 16.  Pruning and freezing have a record each.  The
- * first one is logged before the second change, so that it describes the page
- * as it is then.
- */
-void
-pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-					TransactionId freeze_horizon, PvFreezePlan *frozen,
-					int nfrozen)
-{
-	if (pv_plan_changes_page(plan))
-	{
-		START_CRIT_SECTION();
-
-		MarkBufferDirty(buf);
-		heap_page_prune_execute(buf, plan->redirected, plan->nredirected,
-								plan->dead, plan->ndead,
-								plan->unused, plan->nunused);
-		if (RelationNeedsWAL(rel))
-			log_prune(rel, buf, plan);
-
-		END_CRIT_SECTION();
-	}
-	if (nfrozen > 0)
-		freeze_and_log(rel, buf, freeze_horizon, frozen, nfrozen);
-}
-
-/* The same, with the record of PG 15 and 16. */
-void
-pv_log_lp_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused)
-{
-	xl_heap_vacuum xlrec;
-	XLogRecPtr	recptr;
-
-	xlrec.nunused = nunused;
-
-	XLogBeginInsert();
-	XLogRegisterData((char *) &xlrec, SizeOfHeapVacuum);
-	XLogRegisterBuffer(0, buf, REGBUF_STANDARD);
-	XLogRegisterBufData(0, (char *) unused, nunused * sizeof(OffsetNumber));
-
-	recptr = XLogInsert(RM_HEAP2_ID, XLOG_HEAP2_VACUUM);
-	PageSetLSN(BufferGetPage(buf), recptr);
-}
-
-#endif							/* before PG 17 */
 
 
 /* ----------------------------------------------------------------
@@ -374,6 +106,144 @@ pv_autovacuum_cost_limit(void)
 
 
 /* ----------------------------------------------------------------
+ *		What VACUUM and ANALYZE do, by settings and options
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * May a vacuum truncate this table if its caller leaves the decision open?
+ * PG 18 has a setting for tables without an option.
+ */
+bool
+pv_may_truncate(Relation rel)
+{
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+
+#if PG_VERSION_NUM >= 190000
+	if (options == NULL || options->vacuum_truncate == PG_TERNARY_UNSET)
+		return vacuum_truncate;
+	return options->vacuum_truncate == PG_TERNARY_TRUE;
+#elif PG_VERSION_NUM >= 180000
+	if (options == NULL || !options->vacuum_truncate_set)
+		return vacuum_truncate;
+	return options->vacuum_truncate;
+#else
+	return options == NULL || options->vacuum_truncate;
+#endif
+}
+
+/* The share of failures that ends eager scanning of a region. */
+double
+pv_eager_failure_rate(const VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 180000
+	return params->max_eager_freeze_failure_rate;
+#else
+	return 0;
+#endif
+}
+
+/* Sets that share as the server has it; vacuum() looks at the table's option. */
+void
+pv_default_eager_failure_rate(VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 180000
+	params->max_eager_freeze_failure_rate =
+		vacuum_max_eager_freeze_failure_rate;
+#endif
+}
+
+/* Sets that share as the table has it, else the server. */
+void
+pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
+{
+#if PG_VERSION_NUM >= 180000
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+
+	pv_default_eager_failure_rate(params);
+	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
+		params->max_eager_freeze_failure_rate =
+			options->vacuum_max_eager_freeze_failure_rate;
+#endif
+}
+
+/*
+ * The duration from which on an autovacuum of the table is logged, in
+ * milliseconds, and -1 for no log.  PG 19 has one for VACUUM and one for ANALYZE.
+ */
+int
+pv_log_min_duration(const VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 190000
+	return params->log_vacuum_min_duration;
+#else
+	return params->log_min_duration;
+#endif
+}
+
+/* Sets no log, for a vacuum that a user has asked for. */
+void
+pv_set_no_log(VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 190000
+	params->log_vacuum_min_duration = -1;
+	params->log_analyze_min_duration = -1;
+#else
+	params->log_min_duration = -1;
+#endif
+}
+
+/* Sets them as the table has them, else the server.  own may be NULL. */
+void
+pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
+{
+#if PG_VERSION_NUM >= 190000
+	params->log_vacuum_min_duration =
+		own && own->log_vacuum_min_duration >= 0 ?
+		own->log_vacuum_min_duration : Log_autovacuum_min_duration;
+	params->log_analyze_min_duration =
+		own && own->log_analyze_min_duration >= 0 ?
+		own->log_analyze_min_duration : Log_autoanalyze_min_duration;
+#else
+	params->log_min_duration = own && own->log_min_duration >= 0 ?
+		own->log_min_duration : Log_autovacuum_min_duration;
+#endif
+}
+
+/*
+ * The limit of the threshold of dead rows, which PG 18 added; -1 is no limit.
+ * options may be NULL.
+ */
+int
+pv_vacuum_max_threshold(const AutoVacOpts *options)
+{
+#if PG_VERSION_NUM >= 180000
+	return options != NULL && options->vacuum_max_threshold >= -1 ?
+		options->vacuum_max_threshold : autovacuum_vac_max_thresh;
+#else
+	return -1;
+#endif
+}
+
+/*
+ * The number of workers of an autovacuum as the table's storage parameter has
+ * it, which PG 19 added; -1 if it has none.
+ */
+int
+pv_autovacuum_parallel_workers(Relation rel)
+{
+#if PG_VERSION_NUM >= 190000
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+
+	/* in the options of a TOAST table it is not set */
+	if (options != NULL && rel->rd_rel->relkind != RELKIND_TOASTVALUE)
+		return options->autovacuum.autovacuum_parallel_workers;
+#endif
+	return -1;
+}
+
+
+/* ----------------------------------------------------------------
  *		Statistics, progress, settings
  * ----------------------------------------------------------------
  */
@@ -388,7 +258,15 @@ pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
 						 double *inserted, double *modified,
 						 TimestampTz *done_at)
 {
-	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
+	PgStat_StatTabEntry *entry;
+	bool		may_free;
+
+#if PG_VERSION_NUM >= 190000
+	entry = pgstat_fetch_stat_tabentry_ext(shared, relid, &may_free);
+#else
+	entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
+	may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
+#endif
 
 	if (entry == NULL)
 		return false;
@@ -407,7 +285,7 @@ pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
 		Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
 			Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
 #endif
-	if (pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE)
+	if (may_free)
 		pfree(entry);
 	return true;
 }
@@ -420,6 +298,48 @@ pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 
 	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified,
 									&done_at);
+}
+
+/* PG 18 added the start time, and PG 19 passes the relation. */
+void
+pv_report_vacuum(Relation rel, PgStat_Counter live, PgStat_Counter dead,
+				 TimestampTz starttime)
+{
+#if PG_VERSION_NUM >= 190000
+	pgstat_report_vacuum(rel, live, dead, starttime);
+#elif PG_VERSION_NUM >= 180000
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,
+						 live, dead, starttime);
+#else
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,
+						 live, dead);
+#endif
+}
+
+/* PG 19 shows who has started a vacuum, and its mode. */
+void
+pv_progress_started_by(bool automatic, bool is_wraparound)
+{
+#if PG_VERSION_NUM >= 190000
+	int64		started_by = PROGRESS_VACUUM_STARTED_BY_MANUAL;
+
+	if (automatic && is_wraparound)
+		started_by = PROGRESS_VACUUM_STARTED_BY_AUTOVACUUM_WRAPAROUND;
+	else if (automatic)
+		started_by = PROGRESS_VACUUM_STARTED_BY_AUTOVACUUM;
+	pgstat_progress_update_param(PROGRESS_VACUUM_STARTED_BY, started_by);
+#endif
+}
+
+void
+pv_progress_mode(bool aggressive, bool failsafe)
+{
+#if PG_VERSION_NUM >= 190000
+	pgstat_progress_update_param(PROGRESS_VACUUM_MODE,
+								 failsafe ? PROGRESS_VACUUM_MODE_FAILSAFE :
+								 aggressive ? PROGRESS_VACUUM_MODE_AGGRESSIVE :
+								 PROGRESS_VACUUM_MODE_NORMAL);
+#endif
 }
 
 /*

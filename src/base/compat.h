@@ -3,11 +3,11 @@
  * compat.h
  *	  Everything that differs between PostgreSQL's major versions.
  *
- * Only this file and base/compat.c name PG_VERSION_NUM.  Other files write the
- * newest signature of core's functions; for an older server this file or
- * compat.c supplies what is missing.  A difference of a few lines is an inline
- * function here.  The changes of heap pages, which each major version does in
- * its own way, are in compat.c.
+ * Only base/compat and base/compat_heap name PG_VERSION_NUM.  Other files write
+ * the newest signature of core's functions; for an older server these files
+ * supply what is missing.  A difference of a few lines is an inline function
+ * here.  The changes of heap pages, which each major version does in its own
+ * way, are in compat_heap.
  *
  * In this order: feature flags, types, functions that were renamed or got
  * other arguments, functions that behave differently, rights.
@@ -40,6 +40,7 @@
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
+#include "storage/shmem.h"
 #include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
@@ -53,9 +54,11 @@
  */
 #if PG_VERSION_NUM < 150008 || \
 	(PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
-#error "parvacuum needs the headers of PostgreSQL 15.8, 16.4, 17 or 18, or of a later minor release"
+#error "parvacuum needs the headers of PostgreSQL 15.8, 16.4, 17, 18 or 19, or of a later minor release"
+#elif PG_VERSION_NUM >= 200000 && !defined(PV_TRY_NEXT_MAJOR)
+#error "parvacuum does not know this major version of PostgreSQL; src/README says how to try it"
 #elif PG_VERSION_NUM >= 190000
-#error "parvacuum does not know this major version of PostgreSQL"
+#define PV_MIN_SERVER_VERSION	190000
 #elif PG_VERSION_NUM >= 180000
 #define PV_MIN_SERVER_VERSION	180000
 #elif PG_VERSION_NUM >= 170000
@@ -129,6 +132,24 @@
 	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && \
 	 wal_consistency_checking[RM_HEAP2_ID])
 
+/*
+ * The record that prunes and freezes a page also sets its bits in the visibility
+ * map, and so does the record that makes its dead line pointers unused
+ */
+#define PV_PRUNING_SETS_MAP		(PG_VERSION_NUM >= 190000)
+
+/*
+ * A page is all-visible if no snapshot may consider its newest inserter as
+ * running at this moment, even if that one is newer than OldestXmin
+ */
+#define PV_MAP_BY_HORIZON		(PG_VERSION_NUM >= 190000)
+
+/* A tuple whose insertion is in progress is a reason to look at the page again */
+#define PV_INSERTS_ARE_PRUNABLE	(PG_VERSION_NUM >= 190000)
+
+/* The report of a vacuum has the memory of the store of dead items */
+#define PV_REPORTS_STORE		(PG_VERSION_NUM >= 190000)
+
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
 
@@ -156,39 +177,6 @@ typedef struct PvCutoffs
 } PvCutoffs;
 #endif
 
-/* The plan to freeze one tuple, which PG 16 renamed */
-#if PG_VERSION_NUM >= 160000
-typedef HeapTupleFreeze PvFreezePlan;
-#else
-typedef xl_heap_freeze_tuple PvFreezePlan;
-#endif
-
-/* What pruning does to the line pointers of a page */
-typedef struct PvPrunePlan
-{
-	TransactionId removed_xid;	/* newest XID of the tuples that are removed */
-	int			nredirected;
-	int			ndead;
-	int			nunused;
-	OffsetNumber *dead;
-	OffsetNumber redirected[2 * MaxHeapTuplesPerPage];	/* from, to */
-	OffsetNumber unused[MaxHeapTuplesPerPage];
-} PvPrunePlan;
-
-static inline bool
-pv_plan_changes_page(const PvPrunePlan *plan)
-{
-	return plan->nredirected > 0 || plan->ndead > 0 || plan->nunused > 0;
-}
-
-static inline void
-pv_plan_redirect(PvPrunePlan *plan, OffsetNumber from, OffsetNumber to)
-{
-	plan->redirected[2 * plan->nredirected] = from;
-	plan->redirected[2 * plan->nredirected + 1] = to;
-	plan->nredirected++;
-}
-
 /* PG 18 lets a read stream submit several reads at once. */
 #if PG_VERSION_NUM >= 180000
 #define PV_READ_STREAM_BATCHES	READ_STREAM_USE_BATCHING
@@ -203,11 +191,51 @@ pv_plan_redirect(PvPrunePlan *plan, OffsetNumber from, OffsetNumber to)
 #define PV_VACOPT_PROCESS_ALL	VACOPT_PROCESS_TOAST
 #endif
 
-/* PG 17 renamed the class of the wait for a pin. */
-#if PG_VERSION_NUM >= 170000
+/* PG 17 and 19 renamed the wait for the pins of others. */
+#if PG_VERSION_NUM >= 190000
+#define PV_WAIT_BUFFER_PIN_EVENT	WAIT_EVENT_BUFFER_CLEANUP
+#elif PG_VERSION_NUM >= 170000
 #define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFERPIN
 #else
 #define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFER_PIN
+#endif
+
+/* What the vacuum function of a table access method gets; PG 19 made it const. */
+#if PG_VERSION_NUM >= 190000
+typedef const VacuumParams PvSlotParams;
+#else
+typedef VacuumParams PvSlotParams;
+#endif
+
+/* PG 19 passes the sender of a signal, and has a type for its handlers. */
+#if PG_VERSION_NUM >= 190000
+#define PV_SIGNAL_ARGS_PASSED	postgres_signal_arg, pg_siginfo
+#define PV_SIG_IGN				PG_SIG_IGN
+#else
+#define PV_SIGNAL_ARGS_PASSED	postgres_signal_arg
+#define PV_SIG_IGN				SIG_IGN
+#endif
+
+/* PG 19 put what belongs to the type of a setting into a union. */
+#if PG_VERSION_NUM >= 190000
+#define PV_SETTING_BOOL(setting)	(&(setting)->_bool)
+#define PV_SETTING_INT(setting)		(&(setting)->_int)
+#define PV_SETTING_REAL(setting)	(&(setting)->_real)
+#define PV_SETTING_ENUM(setting)	(&(setting)->_enum)
+#define PV_ENUM_RECORD(setting)		(setting)
+#else
+#define PV_SETTING_BOOL(setting)	((struct config_bool *) (setting))
+#define PV_SETTING_INT(setting)		((struct config_int *) (setting))
+#define PV_SETTING_REAL(setting)	((struct config_real *) (setting))
+#define PV_SETTING_ENUM(setting)	((struct config_enum *) (setting))
+#define PV_ENUM_RECORD(setting)		PV_SETTING_ENUM(setting)
+#endif
+
+/* PG 19 made CLUSTER a kind of REPACK. */
+#if PG_VERSION_NUM >= 190000
+#define PV_T_CLUSTER_STMT		T_RepackStmt
+#else
+#define PV_T_CLUSTER_STMT		T_ClusterStmt
 #endif
 
 /* PG 16 separated the values that are in effect from the settings. */
@@ -244,37 +272,6 @@ pv_failsafe_check(const PvCutoffs *cutoffs)
 #else
 	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid,
 									 cutoffs->relminmxid);
-#endif
-}
-
-/*
- * Does the tuple have an XID or MXID that this vacuum should remove?  Ratchets
- * the trackers back.  PG 16 renamed heap_tuple_would_freeze().
- */
-static inline bool
-pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
-					   TransactionId *NoFreezePageRelfrozenXid,
-					   MultiXactId *NoFreezePageRelminMxid)
-{
-#if PG_VERSION_NUM >= 160000
-	return heap_tuple_should_freeze(tuple, cutoffs, NoFreezePageRelfrozenXid,
-									NoFreezePageRelminMxid);
-#else
-	return heap_tuple_would_freeze(tuple, cutoffs->FreezeLimit,
-								   cutoffs->MultiXactCutoff,
-								   NoFreezePageRelfrozenXid,
-								   NoFreezePageRelminMxid);
-#endif
-}
-
-/* PG 16 renamed HeapTupleHeaderAdvanceLatestRemovedXid(). */
-static inline void
-pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
-{
-#if PG_VERSION_NUM >= 160000
-	HeapTupleHeaderAdvanceConflictHorizon(htup, xid);
-#else
-	HeapTupleHeaderAdvanceLatestRemovedXid(htup, xid);
 #endif
 }
 
@@ -336,15 +333,40 @@ pv_update_relstats(Relation rel, BlockNumber num_pages, double num_tuples,
 						frozenxid_updated, minmulti_updated, false);
 }
 
-/* PG 18 added the start time. */
-static inline void
-pv_report_vacuum(Oid relid, bool shared, PgStat_Counter live,
-				 PgStat_Counter dead, TimestampTz starttime)
+extern void pv_report_vacuum(Relation rel, PgStat_Counter live,
+							 PgStat_Counter dead, TimestampTz starttime);
+
+/* The name of the command that a statement of type PV_T_CLUSTER_STMT is. */
+static inline const char *
+pv_cluster_command(const Node *stmt)
 {
-#if PG_VERSION_NUM >= 180000
-	pgstat_report_vacuum(relid, shared, live, dead, starttime);
+#if PG_VERSION_NUM >= 190000
+	if (((const RepackStmt *) stmt)->command != REPACK_COMMAND_CLUSTER)
+		return "REPACK";
+#endif
+	return "CLUSTER";
+}
+
+/* PG 19 has shared hash tables of fixed sizes only. */
+static inline HTAB *
+pv_shmem_hash(const char *name, int size, HASHCTL *info)
+{
+#if PG_VERSION_NUM >= 190000
+	return ShmemInitHash(name, size, info, HASH_ELEM | HASH_BLOBS);
 #else
-	pgstat_report_vacuum(relid, shared, live, dead);
+	return ShmemInitHash(name, size, size, info,
+						 HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+#endif
+}
+
+/* The bytes of full page images, which PG 19 counts; before, -1. */
+static inline int64
+pv_wal_fpi_bytes(const WalUsage *usage)
+{
+#if PG_VERSION_NUM >= 190000
+	return usage->wal_fpi_bytes;
+#else
+	return -1;
 #endif
 }
 
@@ -397,80 +419,6 @@ extern bool pv_is_registered(const char *type);
 
 
 /* ----------------------------------------------------------------
- *		Other behaviour: heap pages
- * ----------------------------------------------------------------
- */
-
-extern TransactionId pv_freeze_horizon(const PvCutoffs *cutoffs,
-									   bool all_frozen,
-									   TransactionId newest_xmin);
-extern int	pv_core_prune(Relation rel, Buffer buf, PvCutoffs *cutoffs,
-						  GlobalVisState *vistest, bool has_indexes,
-						  int *nfrozen, OffsetNumber *off_loc);
-extern void pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-								TransactionId freeze_horizon,
-								PvFreezePlan *frozen, int nfrozen);
-extern void pv_log_lp_unused(Relation rel, Buffer buf,
-							 OffsetNumber *unused, int nunused);
-
-/*
- * Plans to remove from a tuple that stays all XIDs older than freeze_cutoff,
- * which is FreezeLimit or OldestXmin, and old MXIDs.  Returns false if there
- * is nothing to do.  Ratchets the trackers back.
- *
- * From PG 16 on core plans for OldestXmin in any case, reports whether the
- * plan has to be executed, and has trackers for both cases.
- */
-static inline bool
-pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
-				  TransactionId freeze_cutoff, PvFreezePlan *plan,
-				  bool *totally_frozen, TransactionId *relfrozenxid,
-				  MultiXactId *relminmxid)
-{
-#if PG_VERSION_NUM >= 160000
-	HeapPageFreeze page = {
-		.FreezePageRelfrozenXid = *relfrozenxid,
-		.FreezePageRelminMxid = *relminmxid,
-		.NoFreezePageRelfrozenXid = *relfrozenxid,
-		.NoFreezePageRelminMxid = *relminmxid
-	};
-	bool		planned =
-		heap_prepare_freeze_tuple(tuple, cutoffs, &page, plan, totally_frozen);
-
-	if (page.freeze_required || freeze_cutoff == cutoffs->OldestXmin)
-	{
-		*relfrozenxid = page.FreezePageRelfrozenXid;
-		*relminmxid = page.FreezePageRelminMxid;
-		return planned;
-	}
-	*relfrozenxid = page.NoFreezePageRelfrozenXid;
-	*relminmxid = page.NoFreezePageRelminMxid;
-	if (planned)
-		*totally_frozen = false;
-	return false;
-#else
-	return heap_prepare_freeze_tuple(tuple, cutoffs->relfrozenxid,
-									 cutoffs->relminmxid, freeze_cutoff,
-									 cutoffs->MultiXactCutoff, plan,
-									 totally_frozen, relfrozenxid, relminmxid);
-#endif
-}
-
-/* The same for a tuple with nothing but an inserter, which is committed. */
-static inline void
-pv_prepare_freeze_xmin(HeapTupleHeader tuple, PvFreezePlan *plan)
-{
-	plan->xmax = InvalidTransactionId;
-	plan->t_infomask = tuple->t_infomask | HEAP_XMIN_FROZEN;
-	plan->t_infomask2 = tuple->t_infomask2;
-	plan->frzflags = 0;
-#if PG_VERSION_NUM >= 160000
-	plan->checkflags = 0;
-#endif
-}
-
-
-/* ----------------------------------------------------------------
  *		Other behaviour: cost-based delay, progress, waits
  * ----------------------------------------------------------------
  */
@@ -516,6 +464,9 @@ pv_report_rest_of_delays(void)
 
 extern void pv_progress_store(Size bytes, int64 items, Size limit);
 
+extern void pv_progress_started_by(bool automatic, bool is_wraparound);
+extern void pv_progress_mode(bool aggressive, bool failsafe);
+
 /* PG 17 shows how many indexes a phase has, and how many are done. */
 static inline void
 pv_progress_indexes(int64 total, int64 done)
@@ -559,73 +510,16 @@ pv_truncation_forbidden(void)
 #endif
 }
 
-/*
- * May a vacuum truncate this table if its caller leaves the decision open?
- * PG 18 has a setting for tables without an option.
- */
-static inline bool
-pv_may_truncate(Relation rel)
-{
-	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
-
-#if PG_VERSION_NUM >= 180000
-	if (options == NULL || !options->vacuum_truncate_set)
-		return vacuum_truncate;
-#endif
-	return options == NULL || options->vacuum_truncate;
-}
-
-/* The share of failures that ends eager scanning of a region. */
-static inline double
-pv_eager_failure_rate(const VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	return params->max_eager_freeze_failure_rate;
-#else
-	return 0;
-#endif
-}
-
-/*
- * Sets that share as the server has it; vacuum() looks at the table's option.
- */
-static inline void
-pv_default_eager_failure_rate(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	params->max_eager_freeze_failure_rate =
-		vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
-/* Sets that share as the table has it, else the server. */
-static inline void
-pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
-{
-#if PG_VERSION_NUM >= 180000
-	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
-
-	pv_default_eager_failure_rate(params);
-	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
-		params->max_eager_freeze_failure_rate =
-			options->vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
-/*
- * The limit of the threshold of dead rows, which PG 18 added; -1 is no limit.
- * options may be NULL.
- */
-static inline int
-pv_vacuum_max_threshold(const AutoVacOpts *options)
-{
-#if PG_VERSION_NUM >= 180000
-	return options != NULL && options->vacuum_max_threshold >= -1 ?
-		options->vacuum_max_threshold : autovacuum_vac_max_thresh;
-#else
-	return -1;
-#endif
-}
+extern bool pv_may_truncate(Relation rel);
+extern double pv_eager_failure_rate(const VacuumParams *params);
+extern void pv_default_eager_failure_rate(VacuumParams *params);
+extern void pv_choose_eager_failure_rate(VacuumParams *params, Relation rel);
+extern int	pv_log_min_duration(const VacuumParams *params);
+extern void pv_set_no_log(VacuumParams *params);
+extern void pv_choose_log_min_duration(VacuumParams *params,
+									   const AutoVacOpts *own);
+extern int	pv_vacuum_max_threshold(const AutoVacOpts *options);
+extern int	pv_autovacuum_parallel_workers(Relation rel);
 
 /* The share of a table that is not frozen, by which PG 18 weighs inserts. */
 static inline double

@@ -42,6 +42,7 @@
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 
+#include "base/compat.h"
 #include "base/process.h"
 
 /*
@@ -122,7 +123,7 @@ leave_or_die(SIGNAL_ARGS)
 	if (flag == NULL || saw_leader_give_up || proc_exit_inprogress ||
 		pg_atomic_read_u32(flag) == 0)
 	{
-		die(postgres_signal_arg);
+		die(PV_SIGNAL_ARGS_PASSED);
 		return;
 	}
 	saw_leader_give_up = true;

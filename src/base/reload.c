@@ -181,17 +181,19 @@ boot_value(struct config_generic *setting)
 	switch (setting->vartype)
 	{
 		case PGC_BOOL:
-			return ((struct config_bool *) setting)->boot_val ? "on" : "off";
+			return PV_SETTING_BOOL(setting)->boot_val ? "on" : "off";
 		case PGC_INT:
-			return psprintf("%d", ((struct config_int *) setting)->boot_val);
+			return psprintf("%d", PV_SETTING_INT(setting)->boot_val);
 		case PGC_REAL:
-			return psprintf("%.17g", ((struct config_real *) setting)->boot_val);
+			return psprintf("%.17g", PV_SETTING_REAL(setting)->boot_val);
 		case PGC_ENUM:
 			{
-				struct config_enum *conf = (struct config_enum *) setting;
+				int			value = PV_SETTING_ENUM(setting)->boot_val;
+				const char *name =
+					config_enum_lookup_by_value(PV_ENUM_RECORD(setting),
+												value);
 
-				return pstrdup(config_enum_lookup_by_value(conf,
-														   conf->boot_val));
+				return pstrdup(name);
 			}
 		case PGC_STRING:
 			break;

@@ -149,8 +149,7 @@ pv_finish_statistics(PvVacuum *vac)
 	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
 					   allfrozen, details->nindexes > 0, new_relfrozenxid,
 					   new_relminmxid, &frozenxid_updated, &minmulti_updated);
-	pv_report_vacuum(RelationGetRelid(vac->rel), vac->rel->rd_rel->relisshared,
-					 Max(vac->new_live_tuples, 0),
+	pv_report_vacuum(vac->rel, Max(vac->new_live_tuples, 0),
 					 vac->sum.recently_dead_tuples +
 					 vac->sum.missed_dead_tuples,
 					 vac->starttime);
@@ -199,6 +198,7 @@ pv_finish_result(PvVacuum *vac)
 	vac->details.io_write_ms =
 		INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
 	vac->details.wal_buffers_full = pv_wal_buffers_full(&wal);
+	vac->details.wal_fpi_bytes = pv_wal_fpi_bytes(&wal);
 	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
 	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
 		vac->sum.lpdead_items > 0 &&
@@ -214,7 +214,7 @@ void
 pv_finish_report(PvVacuum *vac)
 {
 	PvReportDetails *details = &vac->details;
-	int			min_duration = vac->params->log_min_duration;
+	int			min_duration = pv_log_min_duration(vac->params);
 
 	if (!vac->instrument ||
 		!(vac->verbose || min_duration == 0 ||
@@ -235,5 +235,8 @@ pv_finish_report(PvVacuum *vac)
 	details->lpdead_item_pages = vac->sum.lpdead_item_pages;
 	details->missed_dead_pages = vac->sum.missed_dead_pages;
 	details->store_segments = vac->store_segments;
+	details->store_resets = vac->store_resets;
+	details->store_bytes = vac->store_bytes;
+	details->store_limit = vac->store_limit;
 	pv_report_end(&vac->leader.errinfo, vac->result, details);
 }

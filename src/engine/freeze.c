@@ -74,7 +74,8 @@ pv_plan_freezing_page(PvPagePruneState *state)
 		{
 			if (!HeapTupleHeaderXminFrozen(htup))
 			{
-				pv_prepare_freeze_xmin(htup, &state->frozen[state->nfrozen]);
+				pv_prepare_freeze_xmin(htup, &state->frozen[state->nfrozen],
+									   &state->newest_frozen);
 				state->frozen[state->nfrozen++].offset = offnum;
 			}
 			continue;

@@ -125,26 +125,15 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 
 	if (!PageIsAllVisible(page))
 	{
-		START_CRIT_SECTION();
+		const PvMapChange map = {
+			.vmbuffer = scan->vmbuffer,
+			.old = 0,
+			.flags = VISIBILITYMAP_ALL_VISIBLE | VISIBILITYMAP_ALL_FROZEN,
+			.horizon = InvalidTransactionId,
+		};
 
-		MarkBufferDirty(buf);
-
-		/*
-		 * The extension of a table is not WAL-logged.  If this page never
-		 * was, replay of a record that marks it all-visible would fail.
-		 */
-		if (RelationNeedsWAL(self->rel) &&
-			XLogRecPtrIsInvalid(PageGetLSN(page)))
-			log_newpage_buffer(buf, true);
-		PageSetAllVisible(page);
-		visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr,
-						  scan->vmbuffer, InvalidTransactionId,
-						  VISIBILITYMAP_ALL_VISIBLE |
-						  VISIBILITYMAP_ALL_FROZEN);
-
-		END_CRIT_SECTION();
-		self->counters.new_visible_pages++;
-		self->counters.new_visible_frozen_pages++;
+		pv_map_set_empty(self->rel, buf, &map);
+		pv_page_count_map(self, &map);
 	}
 	release_and_record_space(self, buf, blkno);
 }
@@ -213,7 +202,7 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	PvPageResult found;
 	bool		dead_items_stay;
 
-	pv_prune_freeze_page(self, buf, blkno, &found);
+	pv_prune_freeze_page(self, buf, blkno, scan->vmbuffer, &found);
 
 	counters->tuples_deleted += found.ndeleted;
 	counters->live_tuples += found.live_tuples;
@@ -239,8 +228,10 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	else if (found.recheck)
 		recheck_visibility(self, buf, blkno, &found);
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
-	pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis,
-					   dead_items_stay);
+	if (!found.map_is_done)
+		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis,
+						   dead_items_stay ?
+						   PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT);
 
 	pv_blockscan_learn(self->blockscan,
 					   PageGetHeapFreeSpace(BufferGetPage(buf)),

@@ -83,15 +83,13 @@ vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
 {
 	PvParticipant *self = vac->self;
 	BlockNumber blkno = block->blkno;
-	PvVisibility vis;
 	Size		freespace;
 
 	self->errinfo.blkno = blkno;
 	visibilitymap_pin(self->rel, blkno, &vac->vmbuffer);
 	LockBuffer(buf, BUFFER_LOCK_EXCLUSIVE);
-	pv_page_mark_unused(self, buf, blkno, block->deadoffsets, block->ndead);
-	pv_page_visibility(self, buf, blkno, &vis);
-	pv_page_update_map(self, buf, blkno, vac->vmbuffer, &vis, false);
+	pv_page_vacuum(self, buf, blkno, vac->vmbuffer, block->deadoffsets,
+				   block->ndead);
 	freespace = PageGetHeapFreeSpace(BufferGetPage(buf));
 	UnlockReleaseBuffer(buf);
 	RecordPageWithFreeSpace(self->rel, blkno, freespace);

@@ -31,6 +31,9 @@
 typedef struct PageCheck
 {
 	PvVisibility *vis;
+	const OffsetNumber *unused; /* dead items that count as unused already */
+	int			nunused;
+	bool		allow_update;	/* the horizon may be computed again */
 	TransactionId known_visible_xmin;	/* the last inserter found visible to
 										 * all */
 } PageCheck;
@@ -68,10 +71,13 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 		return;
 	}
 
-	/* As in the first pass: hinted committed, and older than all snapshots */
+	/*
+	 * As in the first pass: hinted committed, and older than all snapshots.
+	 * Where the horizon of the moment decides, it is asked at the end.
+	 */
 	xmin = HeapTupleHeaderGetXmin(htup);
 	if (!HeapTupleHeaderXminCommitted(htup) ||
-		!TransactionIdPrecedes(xmin, oldest_xmin))
+		(!PV_MAP_BY_HORIZON && !TransactionIdPrecedes(xmin, oldest_xmin)))
 	{
 		vis->all_visible = false;
 		return;
@@ -87,22 +93,17 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 }
 
 /*
- * Is every tuple on the page visible to all transactions, now and later?  The
- * caller holds at least a share lock on the page.
- *
- * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
+ * Is every tuple on the page visible to all transactions, now and later?
  */
-void
-pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				   PvVisibility *vis)
+static void
+check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
+		   PageCheck *check)
 {
-	PageCheck	check = {
-		.vis = vis,
-		.known_visible_xmin = InvalidTransactionId,
-	};
+	PvVisibility *vis = check->vis;
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	HeapTupleData tuple;
+	int			nmatched = 0;
 
 	vis->all_visible = true;
 	vis->all_frozen = true;
@@ -119,21 +120,47 @@ pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			continue;
 		if (ItemIdIsDead(itemid))
 		{
+			if (nmatched < check->nunused && check->unused[nmatched] == offnum)
+			{
+				nmatched++;
+				continue;
+			}
 			/* An index may still point here */
 			vis->all_visible = false;
 			break;
 		}
 
 		tuple.t_data = (HeapTupleHeader) PageGetItem(page, itemid);
-		if (tuple_is_known_visible(tuple.t_data, &check))
+		if (tuple_is_known_visible(tuple.t_data, check))
 			continue;
 
 		self->errinfo.offnum = offnum;
 		ItemPointerSet(&tuple.t_self, blkno, offnum);
 		tuple.t_len = ItemIdGetLength(itemid);
-		note_tuple(self, &tuple, buf, &check);
+		note_tuple(self, &tuple, buf, check);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
+
+	if (PV_MAP_BY_HORIZON && vis->all_visible &&
+		TransactionIdIsNormal(vis->conflict_horizon) &&
+		!pv_xid_is_removable(self->vistest, vis->conflict_horizon,
+							 check->allow_update))
+		vis->all_visible = false;
+}
+
+/*
+ * The visibility of a page, as it is.  The caller holds at least a share lock
+ * on the page.
+ *
+ * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
+ */
+void
+pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   PvVisibility *vis)
+{
+	PageCheck	check = {.vis = vis, .allow_update = true};
+
+	check_page(self, buf, blkno, &check);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -147,8 +174,9 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			   const PvVisibility *vis)
 {
 	PvVisibility seen;
+	PageCheck	check = {.vis = &seen, .allow_update = false};
 
-	pv_page_visibility(self, buf, blkno, &seen);
+	check_page(self, buf, blkno, &check);
 	return !vis->all_visible ||
 		(seen.all_visible && seen.all_frozen == vis->all_frozen);
 }
@@ -157,16 +185,21 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 /*
  * Repair a page whose visibility is inconsistent: either the map says that it
  * is all-visible and the page's own bit does not, or the page's own bit is set
- * although it has dead items.  Queries may have returned wrong results.
- * Report it and clear both bits.
+ * although the page has what the doubt says.  Queries may have returned wrong
+ * results.  Report it and clear both bits.
  */
 static void
 repair_visibility(const PvParticipant *self, Buffer buf, BlockNumber blkno,
-				  Buffer vmbuffer)
+				  Buffer vmbuffer, PvMapDoubt doubt)
 {
 	Page		page = BufferGetPage(buf);
 
-	if (PageIsAllVisible(page))
+	if (!PageIsAllVisible(page))
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page is not marked all-visible but visibility map bit is set in relation \"%s\" page %u",
+						RelationGetRelationName(self->rel), blkno)));
+	else if (doubt == PV_MAP_HAS_DEAD_ITEMS)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("page containing LP_DEAD items is marked as all-visible in relation \"%s\" page %u",
@@ -174,59 +207,91 @@ repair_visibility(const PvParticipant *self, Buffer buf, BlockNumber blkno,
 	else
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("page is not marked all-visible but visibility map bit is set in relation \"%s\" page %u",
+				 errmsg("page containing tuples not visible to all transactions is marked as all-visible in relation \"%s\" page %u",
 						RelationGetRelationName(self->rel), blkno)));
 	PageClearAllVisible(page);
 	MarkBufferDirty(buf);
-	visibilitymap_clear(self->rel, blkno, vmbuffer, VISIBILITYMAP_VALID_BITS);
+	pv_map_clear(self->rel, blkno, vmbuffer);
 }
 
 /*
- * Update the visibility map for a page.
+ * Plan the change of the visibility map for a page, and repair what is wrong.
  *
  * The caller holds an exclusive lock on the page and a pin on the right page
- * of the map, so the map's bits cannot change meanwhile.  With has_dead_items,
- * *vis says that the page is not all-visible.
+ * of the map, so the map's bits cannot change meanwhile.  With a doubt, *vis
+ * says that the page is not all-visible, or that it will not be when the plan
+ * is carried out.
  *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and
- * lazy_vacuum_heap_page.
+ * lazy_vacuum_heap_page; access/heap/pruneheap.c (19), heap_page_will_set_vm
+ * and heap_page_fix_vm_corruption.
  */
 void
-pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				   Buffer vmbuffer, const PvVisibility *vis,
-				   bool has_dead_items)
+pv_page_plan_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				 Buffer vmbuffer, const PvVisibility *vis, PvMapDoubt doubt,
+				 PvMapChange *map)
 {
 	Page		page = BufferGetPage(buf);
 	uint8		flags = VISIBILITYMAP_ALL_VISIBLE;
-	uint8		old = visibilitymap_get_status(self->rel, blkno, &vmbuffer);
-	TransactionId horizon = vis->conflict_horizon;
 
-	if ((old != 0 && !PageIsAllVisible(page)) ||
-		(has_dead_items && PageIsAllVisible(page)))
+	map->vmbuffer = vmbuffer;
+	map->old = visibilitymap_get_status(self->rel, blkno, &vmbuffer);
+	map->flags = 0;
+	map->horizon = vis->conflict_horizon;
+
+	if ((map->old != 0 && !PageIsAllVisible(page)) ||
+		(doubt != PV_MAP_NO_DOUBT && PageIsAllVisible(page)))
 	{
-		repair_visibility(self, buf, blkno, vmbuffer);
-		old = 0;
+		repair_visibility(self, buf, blkno, vmbuffer, doubt);
+		map->old = 0;
 	}
 	if (!vis->all_visible)
 		return;
 
 	if (vis->all_frozen)
 		flags |= VISIBILITYMAP_ALL_FROZEN;
-	if ((old & flags) == flags)
+	if ((map->old & flags) == flags)
 		return;
+	map->flags = flags;
 
-	/* With checksums, the record for the map changes the page's LSN */
-	PageSetAllVisible(page);
-	MarkBufferDirty(buf);
+	/*
+	 * A record of its own that sets only the all-frozen bit conflicts with no
+	 * snapshot
+	 */
+	if (!PV_PRUNING_SETS_MAP &&
+		(map->old != 0 || (vis->all_frozen && PV_FREEZING_COVERS_MAP)))
+		map->horizon = InvalidTransactionId;
+}
 
-	/* Setting only the all-frozen bit conflicts with no snapshot */
-	if (old != 0 || (vis->all_frozen && PV_FREEZING_COVERS_MAP))
-		horizon = InvalidTransactionId;
-	visibilitymap_set(self->rel, blkno, buf, InvalidXLogRecPtr, vmbuffer,
-					  horizon, flags);
-	self->counters.new_visible_pages += old == 0;
-	self->counters.new_visible_frozen_pages += old == 0 && vis->all_frozen;
-	self->counters.new_frozen_pages += old != 0;
+/*
+ * Count what was planned, when it was done.
+ */
+void
+pv_page_count_map(PvParticipant *self, const PvMapChange *map)
+{
+	bool		all_frozen = (map->flags & VISIBILITYMAP_ALL_FROZEN) != 0;
+
+	if (map->flags == 0)
+		return;
+	self->counters.new_visible_pages += map->old == 0;
+	self->counters.new_visible_frozen_pages += map->old == 0 && all_frozen;
+	self->counters.new_frozen_pages += map->old != 0;
+}
+
+/*
+ * Update the visibility map for a page, with a record of its own.  The caller
+ * and the arguments are as above.
+ */
+void
+pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   Buffer vmbuffer, const PvVisibility *vis, PvMapDoubt doubt)
+{
+	PvMapChange map;
+
+	pv_page_plan_map(self, buf, blkno, vmbuffer, vis, doubt, &map);
+	if (map.flags != 0)
+		pv_map_set(self->rel, buf, &map);
+	pv_page_count_map(self, &map);
 }
 
 /*
@@ -283,26 +348,47 @@ check_items_dead(const PvParticipant *self, Page page, BlockNumber blkno,
  *
  * Every index must have been vacuumed of these items, or the table has no
  * indexes.  The caller holds an exclusive lock on the page, and keeps it.
- *
- * Core: access/heap/vacuumlazy.c (15), lazy_vacuum_heap_page.
  */
 void
 pv_page_mark_unused(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					OffsetNumber *deadoffsets, int ndead)
 {
-	Page		page = BufferGetPage(buf);
+	const PvMapChange none = {.flags = 0};
 
 	Assert(ndead > 0);
-	check_items_dead(self, page, blkno, deadoffsets, ndead);
+	check_items_dead(self, BufferGetPage(buf), blkno, deadoffsets, ndead);
+	pv_set_items_unused(self->rel, buf, deadoffsets, ndead, &none);
+}
 
-	START_CRIT_SECTION();
+/*
+ * The same in the second heap pass, with the visibility map.  From PG 19 on one
+ * record does both.
+ *
+ * Core: access/heap/vacuumlazy.c, lazy_vacuum_heap_page.
+ */
+void
+pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
+			   Buffer vmbuffer, OffsetNumber *deadoffsets, int ndead)
+{
+	PvVisibility vis;
 
-	for (int i = 0; i < ndead; i++)
-		ItemIdSetUnused(PageGetItemId(page, deadoffsets[i]));
-	PageTruncateLinePointerArray(page);
-	MarkBufferDirty(buf);
-	if (RelationNeedsWAL(self->rel))
-		pv_log_lp_unused(self->rel, buf, deadoffsets, ndead);
+	if (PV_PRUNING_SETS_MAP)
+	{
+		PageCheck	check = {.vis = &vis, .unused = deadoffsets,
+		.nunused = ndead, .allow_update = true};
+		PvMapChange map;
 
-	END_CRIT_SECTION();
+		check_items_dead(self, BufferGetPage(buf), blkno, deadoffsets, ndead);
+		check_page(self, buf, blkno, &check);
+		pv_page_plan_map(self, buf, blkno, vmbuffer, &vis, PV_MAP_NO_DOUBT,
+						 &map);
+		pv_set_items_unused(self->rel, buf, deadoffsets, ndead, &map);
+		pv_page_count_map(self, &map);
+	}
+	else
+	{
+		pv_page_mark_unused(self, buf, blkno, deadoffsets, ndead);
+		pv_page_visibility(self, buf, blkno, &vis);
+		pv_page_update_map(self, buf, blkno, vmbuffer, &vis, PV_MAP_NO_DOUBT);
+	}
 }

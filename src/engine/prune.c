@@ -57,10 +57,26 @@
 	 HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK | HEAP_MOVED)
 
 /*
+ * Is this inserter older than every snapshot?  Up to PG 18 OldestXmin decides.
+ * From PG 19 on it is the horizon of the moment, which may be newer.
+ */
+static bool
+inserter_is_past(const PvPagePruneState *state, TransactionId xmin)
+{
+	if (PV_MAP_BY_HORIZON)
+		return !TransactionIdIsNormal(xmin) ||
+			pv_xid_is_removable(state->self->vistest, xmin, true);
+	return TransactionIdPrecedes(xmin,
+								 state->self->shared->plan.cutoffs.OldestXmin);
+}
+
+/*
  * Account for the inserter of a live tuple in the page's visibility.
  *
  * The page stays all-visible only if the inserter is hinted committed and is
- * older than every snapshot.  The hint is required because the commit record
+ * older than every snapshot.  From PG 19 on that is asked for the newest
+ * inserter, when all tuples are known.  The hint is required because the commit
+ * record
  * may not be on disk yet, if the inserter committed asynchronously, or if its
  * commit LSN is stored together with that of one that did.  If the page is
  * changed here, WAL guarantees that the commit record is on disk before the
@@ -71,18 +87,17 @@ static void
 note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 {
 	PvVisibility *vis = &state->result->vis;
-	const PvCutoffs *cutoffs = &state->self->shared->plan.cutoffs;
 	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
-	if (!HeapTupleHeaderXminCommitted(htup) &&
-		TransactionIdPrecedes(xmin, cutoffs->OldestXmin))
+	if (!HeapTupleHeaderXminCommitted(htup) && inserter_is_past(state, xmin))
 	{
 		vis->all_visible = false;
 		state->result->recheck = true;
 		state->result->commits_end = Max(state->result->commits_end,
 										 TransactionIdGetCommitLSN(xmin));
 	}
-	else if (!TransactionIdPrecedes(xmin, cutoffs->OldestXmin))
+	else if (!HeapTupleHeaderXminCommitted(htup) ||
+			 (!PV_MAP_BY_HORIZON && !inserter_is_past(state, xmin)))
 		vis->all_visible = false;
 	else if (TransactionIdIsNormal(xmin) &&
 			 TransactionIdFollows(xmin, vis->conflict_horizon))
@@ -201,13 +216,12 @@ note_dead_xids(PvPagePruneState *state, HeapTupleHeader htup)
 }
 
 /*
- * A tuple that may become dead soon: the page's hint for pruning will say so.
+ * A tuple that may become dead soon, or visible to all: the page's hint for
+ * pruning will have the XID that has to end first.
  */
 static void
-note_prunable(PvPagePruneState *state, HeapTupleHeader htup)
+note_prunable(PvPagePruneState *state, TransactionId xid)
 {
-	TransactionId xid = HeapTupleHeaderGetUpdateXid(htup);
-
 	if (!TransactionIdIsValid(state->prune_xid) ||
 		TransactionIdPrecedes(xid, state->prune_xid))
 		state->prune_xid = xid;
@@ -233,7 +247,7 @@ tuple_status(const PvPagePruneState *state, HeapTuple tuple)
 		(TransactionIdPrecedes(dead_after,
 							   self->shared->plan.cutoffs.OldestXmin) ||
 		 (!state->core_pruned &&
-		  GlobalVisTestIsRemovableXid(self->vistest, dead_after))))
+		  pv_xid_is_removable(self->vistest, dead_after, true))))
 		return HEAPTUPLE_DEAD;
 	return action;
 }
@@ -272,7 +286,7 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			result->recently_dead_tuples++;
-			note_prunable(state, htup);
+			note_prunable(state, HeapTupleHeaderGetUpdateXid(htup));
 			if (tuple_is_in_chain(htup))
 				state->action[offnum] = PV_LP_STAYS_RECENTLY_DEAD;
 			break;
@@ -283,11 +297,13 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			 * commits.  Until then the tuple counts as live, as in ANALYZE.
 			 */
 			result->live_tuples++;
-			note_prunable(state, htup);
+			note_prunable(state, HeapTupleHeaderGetUpdateXid(htup));
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			/* Likewise, the inserter will report it */
 			result->vis.all_visible = false;
+			if (PV_INSERTS_ARE_PRUNABLE)
+				note_prunable(state, HeapTupleHeaderGetXmin(htup));
 			break;
 	}
 
@@ -404,7 +420,7 @@ plan_page(PvPagePruneState *state)
 {
 	PvParticipant *self = state->self;
 	int64		images = pgWalUsage.wal_fpi;
-	int			nfrozen;
+	PvCorePruning done;
 
 	for (int tries = 0; !plan_pruning(state); tries++)
 	{
@@ -421,16 +437,37 @@ plan_page(PvPagePruneState *state)
 							state->blkno, self->errinfo.relnamespace,
 							self->errinfo.relname),
 					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
-		state->result->ndeleted +=
-			pv_core_prune(self->rel, state->buf, &self->shared->plan.cutoffs,
-						  self->vistest, self->nindexes > 0, &nfrozen,
-						  &self->errinfo.offnum);
+		pv_core_prune(self->rel, state->buf, state->vmbuffer,
+					  &self->shared->plan.cutoffs, self->vistest,
+					  self->nindexes > 0, &done, &self->errinfo.offnum);
 		state->core_pruned = true;
-		state->core_frozen += nfrozen;
+		state->core_frozen += done.nfrozen;
+		state->result->ndeleted += done.ndeleted;
+		self->counters.new_visible_pages += done.new_visible;
+		self->counters.new_visible_frozen_pages += done.new_visible_frozen;
+		self->counters.new_frozen_pages += done.new_frozen;
 		if (PV_PRUNING_FREEZES)
 			images = pgWalUsage.wal_fpi;
 	}
 	state->imaged |= pgWalUsage.wal_fpi != images;
+	if (PV_MAP_BY_HORIZON &&
+		!inserter_is_past(state, state->result->vis.conflict_horizon))
+		state->result->vis.all_visible = false;
+}
+
+/*
+ * May the page become all-frozen?  An inserter that is visible to all may be too
+ * new to be frozen.
+ */
+static bool
+may_become_all_frozen(const PvPagePruneState *state)
+{
+	const PvVisibility *vis = &state->result->vis;
+
+	return vis->all_visible &&
+		(!PV_MAP_BY_HORIZON || !TransactionIdIsNormal(vis->conflict_horizon) ||
+		 TransactionIdPrecedes(vis->conflict_horizon,
+							   state->self->shared->plan.cutoffs.OldestXmin));
 }
 
 /*
@@ -442,7 +479,7 @@ consider_freezing_more(PvPagePruneState *state)
 {
 	PvVisibility *vis = &state->result->vis;
 
-	if (vis->all_visible)
+	if (may_become_all_frozen(state))
 	{
 		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) ||
 			pv_plan_freezing_page(state))
@@ -470,6 +507,34 @@ plan_to_unused(PvPagePruneState *state)
 }
 
 /*
+ * Plan the change of the visibility map for the record that changes the page, if
+ * it can do that.  What has to be rechecked waits until the page is changed.
+ */
+static void
+plan_map(PvPagePruneState *state, PvMapChange *map)
+{
+	PvPageResult *result = state->result;
+	PvMapDoubt	doubt = PV_MAP_NO_DOUBT;
+
+	map->flags = 0;
+	result->map_is_done = false;
+	if (!PV_PRUNING_SETS_MAP)
+		return;
+
+	if (result->lpdead_items > 0)
+		doubt = PV_MAP_HAS_DEAD_ITEMS;
+	else if (TransactionIdIsValid(state->prune_xid))
+		doubt = PV_MAP_HAS_INVISIBLE;
+	if (result->lpdead_items > 0 && !result->marked_unused)
+		result->vis.all_visible = false;
+	else if (result->recheck)
+		return;
+	pv_page_plan_map(state->self, state->buf, state->blkno, state->vmbuffer,
+					 &result->vis, doubt, map);
+	result->map_is_done = true;
+}
+
+/*
  * Set the page's hints: the XID from which on pruning may be worthwhile, and
  * that the page is not known to be full.
  */
@@ -486,35 +551,40 @@ update_hints(const PvPagePruneState *state)
  * Apply the plan to the page and log it.
  */
 static void
-change_page(PvPagePruneState *state)
+change_page(PvPagePruneState *state, const PvMapChange *map)
 {
 	const PvVisibility *vis = &state->result->vis;
 	TransactionId freeze_horizon;
 
 	freeze_horizon = pv_freeze_horizon(&state->self->shared->plan.cutoffs,
 									   vis->all_visible && vis->all_frozen,
-									   vis->conflict_horizon);
+									   vis->conflict_horizon,
+									   state->newest_frozen);
 	update_hints(state);
 	pv_prune_and_freeze(state->self->rel, state->buf, &state->plan,
-						freeze_horizon, state->frozen, state->nfrozen);
+						freeze_horizon, state->frozen, state->nfrozen, map);
+	pv_page_count_map(state->self, map);
 }
 
 /*
  * Prune one heap page and freeze old tuples on it.
  *
- * The caller holds a pin and a cleanup lock, and keeps both.  The
- * participant's trackers NewRelfrozenXid and NewRelminMxid move back to the
+ * The caller holds a pin and a cleanup lock, and keeps both, and a pin on the
+ * page of the visibility map.  From PG 19 on the map is updated with the page,
+ * unless the result says that this has to be done later.  The participant's trackers NewRelfrozenXid and NewRelminMxid move back to the
  * oldest values that remain on the page.
  */
 void
 pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
-					 PvPageResult *result)
+					 Buffer vmbuffer, PvPageResult *result)
 {
 	PvPagePruneState state;
+	PvMapChange map;
 
 	state.self = self;
 	state.buf = buf;
 	state.blkno = blkno;
+	state.vmbuffer = vmbuffer;
 	state.result = result;
 	state.core_pruned = false;
 	state.core_frozen = 0;
@@ -526,8 +596,10 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	result->marked_unused = false;
 	if (pv_frees_dead_items(&state))
 		plan_to_unused(&state);
-	if (pv_plan_changes_page(&state.plan) || state.nfrozen > 0)
-		change_page(&state);
+	plan_map(&state, &map);
+	if (pv_plan_changes_page(&state.plan) || state.nfrozen > 0 ||
+		map.flags != 0)
+		change_page(&state, &map);
 	else if (pv_page_hints_change(&state))
 	{
 		update_hints(&state);

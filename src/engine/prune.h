@@ -11,6 +11,7 @@
 #include "engine/prune_state.h"
 
 extern void pv_prune_freeze_page(PvParticipant *self, Buffer buf,
-								 BlockNumber blkno, PvPageResult *result);
+								 BlockNumber blkno, Buffer vmbuffer,
+								 PvPageResult *result);
 
 #endif							/* PV_PRUNE_H */

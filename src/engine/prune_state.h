@@ -28,6 +28,7 @@ typedef struct PvPageResult
 	XLogRecPtr	commits_end;	/* ... because WAL is not flushed up to here */
 	int			lpdead_items;
 	bool		marked_unused;	/* the dead items are already unused */
+	bool		map_is_done;	/* the visibility map is up to date */
 	OffsetNumber *deadoffsets;	/* ascending; points into room */
 	OffsetNumber room[MaxHeapTuplesPerPage];
 } PvPageResult;
@@ -52,6 +53,7 @@ typedef struct PvPagePruneState
 	PvParticipant *self;
 	Buffer		buf;
 	BlockNumber blkno;
+	Buffer		vmbuffer;		/* the page of the visibility map, pinned */
 	PvPageResult *result;
 
 	/*
@@ -85,6 +87,7 @@ typedef struct PvPagePruneState
 	/* Trackers for this page; copied to the counters when the page is done */
 	TransactionId relfrozenxid;
 	MultiXactId relminmxid;
+	TransactionId newest_frozen;	/* newest inserter that will be frozen */
 
 	/*
 	 * The actions as lists.  The offsets of line pointers that become dead
@@ -130,6 +133,7 @@ pv_forget_freezing(PvPagePruneState *state)
 {
 	state->relfrozenxid = state->self->counters.NewRelfrozenXid;
 	state->relminmxid = state->self->counters.NewRelminMxid;
+	state->newest_frozen = InvalidTransactionId;
 	state->nfrozen = 0;
 }
 
@@ -146,7 +150,7 @@ pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup,
 
 	if (pv_prepare_freeze(htup, &state->self->shared->plan.cutoffs, cutoff,
 						  plan, &totally_frozen, &state->relfrozenxid,
-						  &state->relminmxid))
+						  &state->relminmxid, &state->newest_frozen))
 	{
 		plan->offset = offnum;
 		state->nfrozen++;

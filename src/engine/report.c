@@ -287,10 +287,20 @@ append_usage(StringInfo buf, const PvResult *result,
 					 (long long) result->wal_records,
 					 (long long) result->wal_fpi,
 					 (unsigned long long) result->wal_bytes);
+	if (details->wal_fpi_bytes >= 0)
+		appendStringInfo(buf, ", %lld full page image bytes",
+						 (long long) details->wal_fpi_bytes);
 	if (details->wal_buffers_full >= 0)
 		appendStringInfo(buf, ", %lld buffers full",
 						 (long long) details->wal_buffers_full);
-	appendStringInfo(buf, "\nsystem usage: %s\n", pg_rusage_show(&details->ru0));
+	appendStringInfoChar(buf, '\n');
+	if (PV_REPORTS_STORE)
+		appendStringInfo(buf, "memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
+						 details->store_bytes / (1024.0 * 1024),
+						 details->store_resets,
+						 details->store_resets == 1 ? "reset" : "resets",
+						 details->store_limit / (1024.0 * 1024));
+	appendStringInfo(buf, "system usage: %s\n", pg_rusage_show(&details->ru0));
 }
 
 /*

@@ -60,6 +60,9 @@ typedef struct PvReportDetails
 	BlockNumber lpdead_item_pages;
 	BlockNumber missed_dead_pages;
 	int64		store_segments;
+	int			store_resets;	/* these as in PvVacuum */
+	int64		store_bytes;
+	Size		store_limit;
 	TransactionId old_relfrozenxid;
 	TransactionId new_relfrozenxid; /* invalid if not advanced */
 	MultiXactId old_relminmxid;
@@ -68,6 +71,7 @@ typedef struct PvReportDetails
 	double		io_read_ms;		/* if track_io_timing is on */
 	double		io_write_ms;
 	int64		wal_buffers_full;	/* -1 if not counted on this version */
+	int64		wal_fpi_bytes;	/* likewise */
 	PGRUsage	ru0;
 } PvReportDetails;
 

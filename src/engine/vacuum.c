@@ -61,6 +61,7 @@ static void open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_budget(PvVacuum *vac);
 static bool scan_heap(PvVacuum *vac);
 static void estimate_tuples(PvVacuum *vac);
+static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
@@ -108,6 +109,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	vac->leader.outer_context = errcallback.previous;
 
 	pv_plan_vacuum(vac);
+	pv_progress_mode(vac->plan.aggressive, false);
 	if (vac->verbose)
 		pv_report_begin(&vac->leader.errinfo, vac->plan.aggressive);
 
@@ -173,7 +175,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	const PvVacuumPlan *plan = &vac->plan;
 	PvParticipant *leader = &vac->leader;
-	Size		limit = pv_plan_store_limit();
+	Size		limit = vac->store_limit = pv_plan_store_limit();
 	int			nworkers = pv_plan_pool(vac, bstrategy);
 
 	leader->is_leader = true;
@@ -278,6 +280,23 @@ estimate_tuples(PvVacuum *vac)
 }
 
 /*
+ * Count the use of the store in this index scan, for the report.  Core counts
+ * where dead items were found, even if they are not vacuumed.
+ */
+static void
+count_store_use(PvVacuum *vac)
+{
+	int64		items = vac->sum.lpdead_items;
+
+	if (vac->plan.nindexes == 0 || items == vac->lpdead_before)
+		return;
+	vac->lpdead_before = items;
+	vac->store_resets++;
+	if (vac->leader.store)
+		vac->store_bytes += pv_deadtids_memory(vac->leader.store);
+}
+
+/*
  * Vacuum indexes and heap for the dead items collected so far, if there are
  * any.  The store is empty afterwards, and its memory can be used by any
  * participant in the next heap scan.
@@ -287,6 +306,7 @@ vacuum_indexes_and_heap(PvVacuum *vac)
 {
 	PvDeadTids *store = vac->leader.store;
 
+	count_store_use(vac);
 	if (store == NULL)
 		return;
 	if (pv_deadtids_num_items(store) > 0)
@@ -447,7 +467,7 @@ start_instruments(PvVacuum *vac)
 
 	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
 	vac->instrument = vac->verbose ||
-		(pv_is_automatic() && params->log_min_duration >= 0);
+		(pv_is_automatic() && pv_log_min_duration(params) >= 0);
 	INSTR_TIME_SET_CURRENT(vac->start);
 	vac->starttime = GetCurrentTimestamp();
 	vac->buffer_usage = pgBufferUsage;
@@ -456,6 +476,7 @@ start_instruments(PvVacuum *vac)
 		pg_rusage_init(&vac->details.ru0);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
 								  RelationGetRelid(vac->rel));
+	pv_progress_started_by(pv_is_automatic(), params->is_wraparound);
 }
 
 /*
@@ -471,6 +492,8 @@ run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	INSTR_TIME_SET_CURRENT(start);
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += pv_usecs_since(start);
+	if (pv_failsafe_triggered(&vac->leader))
+		pv_progress_mode(vac->plan.aggressive, true);
 	sum_up(vac);
 }
 
@@ -523,6 +546,8 @@ update_progress(PvParticipant *leader)
 	PvShared   *shared = leader->shared;
 	int64		done;
 
+	if (pv_failsafe_triggered(leader))
+		pv_progress_mode(shared->plan.aggressive, true);
 	switch (shared->phase)
 	{
 		case PV_PHASE_SCAN:

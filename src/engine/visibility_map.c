@@ -5,9 +5,9 @@
  *
  * The leader runs this, before the first phase and when the table's
  * statistics are written.  The caller holds ShareUpdateExclusiveLock on the
- * table, so that no other process sets bits.  Sessions that change pages may
- * clear some, so the counts are as old as the moment in which each bit is
- * read.
+ * table, so that no other vacuum sets bits.  Sessions that change pages may
+ * clear some and, from PG 19 on, sessions that read pages may set all-visible
+ * bits.  So the counts are as old as the moment in which each bit is read.
  *
  * Core: access/heap/visibilitymap.c, visibilitymap_count.
  *

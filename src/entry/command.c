@@ -460,8 +460,8 @@ maintenance_command(Node *stmt)
 			return ((VacuumStmt *) stmt)->is_vacuumcmd ? "VACUUM" : "ANALYZE";
 		case T_ReindexStmt:
 			return "REINDEX";
-		case T_ClusterStmt:
-			return "CLUSTER";
+		case PV_T_CLUSTER_STMT:
+			return pv_cluster_command(stmt);
 		default:
 			return NULL;
 	}

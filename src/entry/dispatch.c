@@ -232,7 +232,7 @@ level_of_decline(const PvChoice *choice, const VacuumParams *params)
 static bool
 has_log(const VacuumParams *params)
 {
-	return pv_is_automatic() && params->log_min_duration >= 0;
+	return pv_is_automatic() && pv_log_min_duration(params) >= 0;
 }
 
 /*
@@ -254,7 +254,7 @@ vacuum_declined(Relation rel, VacuumParams *params,
 	vacuum_by_core(rel, params, bstrategy, result);
 
 	if (has_log(params) && !IsCatalogRelation(rel) &&
-		result->elapsed_usecs / 1000 >= params->log_min_duration)
+		result->elapsed_usecs / 1000 >= pv_log_min_duration(params))
 		ereport(LOG,
 				(errmsg("PostgreSQL's own VACUUM has vacuumed table \"%s.%s.%s\"",
 						get_database_name(MyDatabaseId),
@@ -454,10 +454,12 @@ guarded_vacuum(Relation rel, VacuumParams *params,
  * What stands in heap's slot.  Locks and transaction are core's, see the top.
  */
 static void
-vacuum_from_slot(Relation rel, struct VacuumParams *params,
+vacuum_from_slot(Relation rel, PvSlotParams *params,
 				 BufferAccessStrategy bstrategy)
 {
-	guarded_vacuum(rel, params, bstrategy, NULL);
+	VacuumParams own = *params;
+
+	guarded_vacuum(rel, &own, bstrategy, NULL);
 }
 
 /* Takes heap's slot; may be called only while libraries are preloaded. */

@@ -14,8 +14,10 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
+
 /* The type of the slot. */
-typedef void (*PvVacuumFunction) (Relation rel, struct VacuumParams *params,
+typedef void (*PvVacuumFunction) (Relation rel, PvSlotParams *params,
 								  BufferAccessStrategy bstrategy);
 
 extern void pv_slot_take_over(PvVacuumFunction function);

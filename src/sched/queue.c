@@ -51,6 +51,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "base/compat.h"
 #include "base/settings.h"
 #include "sched/database_scan.h"
 #include "sched/entries.h"
@@ -116,15 +117,11 @@ pv_queue_shmem_startup(void)
 
 	info.keysize = sizeof(PvItemKey);
 	info.entrysize = sizeof(PvQueueEntry);
-	queues.entries = ShmemInitHash("parvacuum queue entries",
-								   PV_QUEUE_SIZE, PV_QUEUE_SIZE, &info,
-								   HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	queues.entries = pv_shmem_hash("parvacuum queue entries", PV_QUEUE_SIZE, &info);
 	info.keysize = sizeof(PvHolderKey);
 	info.entrysize = sizeof(PvHolder);
-	queues.requesters =
-		ShmemInitHash("parvacuum queue requesters", PV_MAX_REQUESTERS,
-					  PV_MAX_REQUESTERS, &info,
-					  HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	queues.requesters = pv_shmem_hash("parvacuum queue requesters", PV_MAX_REQUESTERS,
+									  &info);
 	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
 }
 

@@ -264,8 +264,7 @@ choose_params(PvTableWork *work, Relation rel)
 	/* a vacuum to prevent wraparound is aggressive whatever the settings are */
 	if (params->is_wraparound)
 		params->freeze_table_age = params->multixact_freeze_table_age = 0;
-	params->log_min_duration = own && own->log_min_duration >= 0 ?
-		own->log_min_duration : Log_autovacuum_min_duration;
+	pv_choose_log_min_duration(params, own);
 	params->truncate = VACOPTVALUE_AUTO;
 
 	/*
@@ -588,9 +587,8 @@ analyze_table(PvTableWork *work)
 
 	memset(&params, 0, sizeof(params));
 	params.options = VACOPT_ANALYZE;
-	params.log_min_duration =
-		work->has_options && work->options.log_min_duration >= 0 ?
-		work->options.log_min_duration : Log_autovacuum_min_duration;
+	pv_choose_log_min_duration(&params,
+							   work->has_options ? &work->options : NULL);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());

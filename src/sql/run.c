@@ -27,6 +27,7 @@
 #include "utils/inval.h"
 #include "utils/numeric.h"
 #include "utils/rel.h"
+#include "utils/tuplestore.h"
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
@@ -162,7 +163,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	pv_default_eager_failure_rate(params);
 
 	params->is_wraparound = false;
-	params->log_min_duration = -1;
+	pv_set_no_log(params);
 	params->index_cleanup = index_cleanup_arg(fcinfo);
 	params->nworkers = nworkers_arg(fcinfo);
 

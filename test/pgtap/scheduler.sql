@@ -114,7 +114,7 @@ FROM (VALUES ('parvacuum.scheduler_workers', '0', '1 .. 64'), ('parvacuum.schedu
 ------------------------------------------------------------------------------
 
 CREATE TABLE slow WITH (autovacuum_analyze_threshold = 2000000000) AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
-CREATE TABLE next_slow AS SELECT * FROM slow;
+CREATE TABLE next_slow AS SELECT g AS a, repeat('x', 100) AS b FROM generate_series(1, 300000) g;
 CREATE TABLE toasty (a text);
 CREATE TABLE cut AS SELECT g AS a FROM generate_series(1, 20000) g;
 CREATE TABLE kept WITH (vacuum_truncate = off) AS SELECT * FROM cut;

@@ -37,7 +37,7 @@ sub start_cursor
 	return $session;
 }
 
-my $waits = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'BufferPin'};
+my $waits = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event IN ('BufferPin', 'BufferCleanup')};
 
 #
 # An aggressive vacuum waits for a pin.  Each process that waits can be cancelled, and
@@ -49,6 +49,8 @@ for my $workers (0, 2)
 	my $cursor = start_cursor(700);
 	my $run = pv_start_run($node, "SELECT tuples_removed, relfrozenxid_advanced FROM parvacuum_run('t', workers => $workers, freeze => true) WHERE relid = 't'::regclass");
 	ok(pv_await($node, $waits, 1), "$workers workers: the vacuum waits for a pin");
+	is($node->safe_psql('postgres', q{SELECT mode, started_by FROM pg_stat_progress_vacuum}), 'aggressive|manual',
+		"$workers workers: the view shows the mode and who has started the vacuum") if $node->pg_version->major >= 19;
 	$cursor->query_safe('COMMIT');
 	ok(pv_finish($run), "$workers workers: the vacuum goes on when the pin is released") or diag $run->{err};
 	is($run->{out}, '600|t', "$workers workers: the pinned page was pruned and frozen, too");
@@ -60,7 +62,7 @@ for my $workers (0, 2)
 		$cursor = start_cursor(700);
 		$run = pv_start_run($node, "SELECT tuples_removed FROM parvacuum_run('t', workers => $workers, freeze => true) WHERE relid = 't'::regclass");
 		ok(pv_await($node, $waits, 1), "$workers workers, cancel $whom: the process waits");
-		my $which = $whom eq 'caller' ? "application_name = '$run->{tag}' AND backend_type = 'client backend'" : q{wait_event = 'BufferPin'};
+		my $which = $whom eq 'caller' ? "application_name = '$run->{tag}' AND backend_type = 'client backend'" : q{wait_event IN ('BufferPin', 'BufferCleanup')};
 		is($node->safe_psql('postgres', "SELECT count(pg_cancel_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $which LIMIT 1) x"),
 			1, "$workers workers, cancel $whom: the signal is sent");
 		ok(!pv_finish($run), "$workers workers, cancel $whom: the vacuum fails");

@@ -120,6 +120,17 @@ $entry = autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.enabled)');
 like($entry, qr/index scans: 1\n/, 'opted in: the first line of the report is that of core');
 like($entry, qr/pages: .*\n.*tuples: .*\n.*removable cutoff: .*\n/, 'opted in: the next lines are those of core');
 like($entry, qr/engine: parvacuum, 2 parallel workers launched \(planned: 2\)/, 'opted in: two workers by default');
+SKIP:
+{
+	skip 'the storage parameter autovacuum_parallel_workers came with 19', 3 if $node->pg_version->major < 19;
+	like(autovacuum_of('ours', 'ALTER TABLE ours SET (autovacuum_parallel_workers = 1)'),
+		qr/engine: parvacuum, 1 parallel workers launched \(planned: 1\)/, 'the storage parameter gives the number of workers');
+	like(autovacuum_of('ours', 'ALTER TABLE ours SET (autovacuum_parallel_workers = 0)'),
+		qr/engine: parvacuum, 0 parallel workers launched \(planned: 0\)/, 'the storage parameter forbids workers');
+	like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 2)'),
+		qr/engine: parvacuum, 2 parallel workers launched \(planned: 2\)/, 'the option of parvacuum comes before the storage parameter');
+	sql('ALTER TABLE ours RESET (autovacuum_parallel_workers, parvacuum.workers)');
+}
 like($entry, qr/phases: heap scan [\d.]+ ms, index vacuum [\d.]+ ms, second heap pass [\d.]+ ms, index cleanup [\d.]+ ms/, 'opted in: the report has the phases');
 like($entry, qr/dead item store: \d+ bytes at most, \d+ segments, index scans: 1\n/, 'opted in: the report has the store and the index scans');
 

@@ -126,7 +126,9 @@ $node->safe_psql('postgres', q{
 	BEGIN
 		FOR i IN 1 .. 6000 LOOP
 			PERFORM pg_stat_clear_snapshot();
-			SELECT state, wait_event INTO a FROM pg_stat_activity WHERE pid = session AND query = statement;
+			-- 19 renamed the waits for buffers
+			SELECT state, CASE WHEN wait_event = 'BufferCleanup' THEN 'BufferPin' WHEN wait_event ~ '^Buffer(Share|Exclusive)' THEN 'BufferContent'
+				ELSE wait_event END AS wait_event INTO a FROM pg_stat_activity WHERE pid = session AND query = statement;
 			IF a.state = 'idle' THEN
 				RETURN 'done';
 			END IF;

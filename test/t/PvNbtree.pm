@@ -133,8 +133,8 @@ sub all_stand
 {
 	my ($gate, $pin, $what) = @_;
 	ok(pv_await($node, q{
-		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE wait_event = 'BufferPin') || ' ' ||
-			count(*) FILTER (WHERE coalesce(wait_event_type, '') <> 'Extension' AND coalesce(wait_event, '') NOT IN ('advisory', 'BufferPin'))
+		SELECT count(*) FILTER (WHERE wait_event = 'advisory') || ' ' || count(*) FILTER (WHERE wait_event IN ('BufferPin', 'BufferCleanup')) || ' ' ||
+			count(*) FILTER (WHERE coalesce(wait_event_type, '') <> 'Extension' AND coalesce(wait_event, '') NOT IN ('advisory', 'BufferPin', 'BufferCleanup'))
 		FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, "$gate $pin 0"), $what)
 	  or diag pv_processes($node);
 	return;

@@ -32,8 +32,13 @@ PvWorkerSlot *pvt_me = NULL;
  */
 
 /* dynahash refuses HASH_ENTER_NULL for tables that allocate by palloc(). */
+#if PG_VERSION_NUM >= 190000
+static void *
+allocate(Size size, void *arg)
+#else
 static void *
 allocate(Size size)
+#endif
 {
 	return MemoryContextAlloc(TopMemoryContext, size);
 }

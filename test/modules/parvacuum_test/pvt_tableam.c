@@ -11,11 +11,12 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
+
 PG_FUNCTION_INFO_V1(parvacuum_test_tableam);
 
 static void
-say_what_was_asked(Relation rel, VacuumParams *params,
-				   BufferAccessStrategy bstrategy)
+say_what_was_asked(Relation rel, PvSlotParams *params, BufferAccessStrategy bstrategy)
 {
 	static const char *const names[] = {
 		[VACOPTVALUE_UNSPECIFIED] = "unspecified",
