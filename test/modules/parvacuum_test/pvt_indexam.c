@@ -121,31 +121,61 @@ begin_scan(Relation index, int nkeys, int norderbys)
 	elog(ERROR, "this index cannot be searched");
 }
 
-static IndexAmRoutine *
-make_routine(ambulkdelete_function ambulkdelete)
+static void
+rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
+	   int norderbys)
 {
-	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
+	elog(ERROR, "this index cannot be searched");
+}
 
-	routine->ambuild = build;
-	routine->ambuildempty = build_empty;
-	routine->aminsert = insert;
-	routine->ambulkdelete = ambulkdelete;
-	routine->amvacuumcleanup = clean_up_with_xid;
-	routine->amcostestimate = estimate_cost;
-	routine->amoptions = no_options;
-	routine->amvalidate = is_valid;
-	routine->ambeginscan = begin_scan;
-	return routine;
+static void
+end_scan(IndexScanDesc scan)
+{
+}
+
+#define ROUTINE(bulkdelete) \
+	{ \
+		.type = T_IndexAmRoutine, \
+		.ambuild = build, \
+		.ambuildempty = build_empty, \
+		.aminsert = insert, \
+		.ambulkdelete = (bulkdelete), \
+		.amvacuumcleanup = clean_up_with_xid, \
+		.amcostestimate = estimate_cost, \
+		.amoptions = no_options, \
+		.amvalidate = is_valid, \
+		.ambeginscan = begin_scan, \
+		.amrescan = rescan, \
+		.amendscan = end_scan, \
+	}
+
+static const IndexAmRoutine xid_in_cleanup = ROUTINE(bulk_delete);
+static const IndexAmRoutine xid_in_bulkdelete = ROUTINE(bulk_delete_with_xid);
+
+/*
+ * PostgreSQL 19 keeps the pointer; earlier versions copy the struct, and free it.
+ */
+static Datum
+routine_for_core(const IndexAmRoutine *routine)
+{
+#if PG_VERSION_NUM >= 190000
+	return PointerGetDatum(routine);
+#else
+	IndexAmRoutine *copy = makeNode(IndexAmRoutine);
+
+	*copy = *routine;
+	return PointerGetDatum(copy);
+#endif
 }
 
 Datum
 parvacuum_test_xid_in_cleanup(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_POINTER(make_routine(bulk_delete));
+	return routine_for_core(&xid_in_cleanup);
 }
 
 Datum
 parvacuum_test_xid_in_bulkdelete(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_POINTER(make_routine(bulk_delete_with_xid));
+	return routine_for_core(&xid_in_bulkdelete);
 }
