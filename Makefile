@@ -2,6 +2,7 @@
 #
 #	make demo			compare with stock VACUUM on five million rows
 #	make check			run all tests
+#	make stress			run the tests under load for longer
 #	make check-all			run all tests on every major version
 #
 # "demo" and "check" install missing packages (on Debian), build and install the
@@ -142,13 +143,17 @@ EXTRA_CLEAN = parvacuum-*.zip
 
 PG_CONFIG ?= pg_config
 
-.PHONY: demo check check-all check-style dist
+.PHONY: demo check stress check-all check-style dist
 
-ifneq ($(filter demo check check-all check-style,$(MAKECMDGOALS)),)
+ifneq ($(filter demo check stress check-all check-style,$(MAKECMDGOALS)),)
 
 # These targets must work without a server to build for.
 demo check:
 	@scripts/$@
+
+# PV_SECONDS is the length of each loop, PV_SEED the beginning of what is random.
+stress:
+	@PV_PARTS="001 002 004 014 018 019 056" PV_SECONDS=$${PV_SECONDS:-60} scripts/check
 
 # SERVERS="15 17:regress,isolation" chooses the servers and the parts of the tests.
 check-all:

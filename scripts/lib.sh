@@ -10,7 +10,7 @@ set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 work=           # the folder of our own
-job=            # process group of what is running now
+jobs=()         # process groups of what is running now
 
 # The caller's connection settings and language must not take effect.
 for v in "${!PG@}"; do
@@ -41,16 +41,21 @@ as_user() {
     fi
 }
 
-# Run a command in the background, in a process group of its own: the script reacts to a
-# signal at once, and cleanup can end all that the command has started.
-run_job() {
-    local rc=0
+# Start a command in the background, in a process group of its own, so that cleanup can
+# end all that the command has started.  The last element of jobs is its group.
+start_job() {
     set -m
     "$@" </dev/null &
-    job=$!
+    jobs+=($!)
     set +m
-    wait "$job" || rc=$?
-    job=
+}
+
+# Run a command as a job, so that the script reacts to a signal at once.
+run_job() {
+    local rc=0
+    start_job "$@"
+    wait "${jobs[-1]}" || rc=$?
+    unset 'jobs[-1]'
     return $rc
 }
 
@@ -64,7 +69,8 @@ stop_servers() {
 cleanup() {
     trap - EXIT
     trap '' INT TERM HUP
-    [[ -z $job ]] || kill -- -"$job" 2>/dev/null || true
+    local job
+    for job in "${jobs[@]}"; do kill -- -"$job" 2>/dev/null || true; done
     [[ -z ${poller:-} ]] || kill -- -"$poller" 2>/dev/null || true
     if [[ -n $work ]]; then
         stop_servers >/dev/null 2>&1
@@ -114,18 +120,19 @@ install_as_needed() {
     if [[ -w $pkglibdir && -w $sharedir/extension ]]; then "$@"; else as_root "$@"; fi
 }
 
-# Initialize and start a cluster in $work/NAME with the settings of a file.
+# Initialize and start a cluster in $work/NAME with the settings of a file, on a port of
+# its own if there are several.
 start_server() {
-    local name=$1 conf=$2 data=$work/$1 sums=()
+    local name=$1 conf=$2 port=${3:-54321} data=$work/$1 sums=()
     # PG 18 has checksums by default; the oracle writes pages without them
     [[ $("$bindir/initdb" --help) != *--no-data-checksums* ]] || sums=(--no-data-checksums)
     as_user "$bindir/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale -N "${sums[@]}" \
         >"$work/$name.initdb" 2>&1 || { cat "$work/$name.initdb" >&2; die "initdb failed"; }
     { cat "$conf"; echo "unix_socket_directories = '$work/socket'"; } |
         as_user tee -a "$data/postgresql.conf" >/dev/null
-    as_user "$bindir/pg_ctl" -D "$data" -l "$work/$name.log" -s -w -o "-p 54321" start ||
+    as_user "$bindir/pg_ctl" -D "$data" -l "$work/$name.log" -s -w -o "-p $port" start ||
         { tail -20 "$work/$name.log" >&2; die "the server did not start"; }
-    export PGHOST=$work/socket PGPORT=54321 PGUSER=postgres PGDATABASE=postgres
+    export PGHOST=$work/socket PGPORT=$port PGUSER=postgres PGDATABASE=postgres
 }
 
 psql() { as_user "$bindir/psql" -XqAt -v ON_ERROR_STOP=1 "$@"; }

@@ -17,7 +17,7 @@
  *					else changes, it does only that
  *
  * On 15 to 18 visibilitymap_set() locks the page of the map, and logs.  On 19 we
- * lock it before the critical section, and the bits are set and logged within.
+ * lock it, and the bits are set and logged within the critical section.
  *
  * A record that has an image of the page must suffice without the image.  While
  * no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that images
@@ -150,8 +150,10 @@ pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
 #if PG_VERSION_NUM >= 190000
 
 /*
- * Locks the page of the map, if the map changes.  The caller is not yet in its
- * critical section, and holds an exclusive lock on the heap page.
+ * Locks the page of the map, if the map changes.  The caller holds an exclusive
+ * lock on the heap page.  It may be in its critical section: the buffer is
+ * pinned, and to lock it neither reads nor allocates.  Core did that up to 18,
+ * where visibilitymap_set() locks the page (lazy_scan_new_or_empty).
  */
 static void
 lock_map(const PvMapChange *map)
@@ -264,6 +266,11 @@ pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
  * WAL-logs all that in one record, with the newest of the conflict horizons.
  * freeze_horizon counts only if there is something to freeze.  The caller holds
  * a cleanup lock.
+ *
+ * One page of the map has the bits of 256 MB of the table, in which all
+ * processes of a vacuum work at the same time.  So it is locked only when the
+ * heap page has been changed, which takes longer than all that follows.  Core
+ * locks it before the critical section.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -277,7 +284,6 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 	if (nfrozen > 0 && TransactionIdFollows(freeze_horizon, horizon))
 		horizon = freeze_horizon;
 	heap_pre_freeze_checks(buf, frozen, nfrozen);
-	lock_map(map);
 
 	START_CRIT_SECTION();
 
@@ -288,6 +294,7 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 								plan->unused, plan->nunused);
 	if (nfrozen > 0)
 		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
+	lock_map(map);
 	apply_map(rel, buf, map);
 	if (RelationNeedsWAL(rel))
 		log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map), horizon, true,
