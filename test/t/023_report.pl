@@ -190,8 +190,13 @@ SKIP:
 		said('early', ", PARALLEL $workers", @old) =~ $eager or die 'nothing is said of it';
 		cmp_ok($1, '>=', 2400, "$what: a fifth of the pages is read");
 		cmp_ok($1, '<=', 2400 + $most, "$what: no more than a fifth is read");
-		is(all_frozen('early'), $1 + 1, "$what: these pages are frozen, and the last page, which is always read");
-		is(sql(q{SELECT relallfrozen FROM pg_class WHERE relname = 'early'}), $1 + 1, "$what: pg_class has the number of frozen pages");
+
+		# The last page is always read.  If the last eager page is near the end of its
+		# process's range of pages, the rest of the range is too short to be skipped.
+		my ($read, $frozen) = ($1 + 1, all_frozen('early'));
+		cmp_ok($frozen, '>=', $read, "$what: these pages are frozen, and the last page");
+		cmp_ok($frozen, '<=', $read + 31 * $workers, "$what: no others are, but those that are not worth skipping");
+		is(sql(q{SELECT relallfrozen FROM pg_class WHERE relname = 'early'}), $frozen, "$what: pg_class has the number of frozen pages");
 		is(sql(q{SELECT * FROM oracle.check_table('early')}), '', "$what: the table is whole");
 
 		make_pages('late', 10);
