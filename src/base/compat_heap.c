@@ -150,10 +150,26 @@ pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
 #if PG_VERSION_NUM >= 190000
 
 /*
+ * Allows lock_map() to be called in a critical section, where memory cannot be
+ * allocated.  bufmgr.c keeps this process's pins in a small array and a hash
+ * table.  To lock a buffer moves its pin from the table into the array, and
+ * another one into the table, which might have to grow.  Pinning it once more
+ * does that here.
+ */
+static void
+prepare_to_lock_map(const PvMapChange *map)
+{
+	if (map->flags != 0)
+	{
+		IncrBufferRefCount(map->vmbuffer);
+		ReleaseBuffer(map->vmbuffer);
+	}
+}
+
+/*
  * Locks the page of the map, if the map changes.  The caller holds an exclusive
- * lock on the heap page.  It may be in its critical section: the buffer is
- * pinned, and to lock it neither reads nor allocates.  Core did that up to 18,
- * where visibilitymap_set() locks the page (lazy_scan_new_or_empty).
+ * lock on the heap page.  Up to 18, core locked the map in critical sections as
+ * well: visibilitymap_set(), called by lazy_scan_new_or_empty().
  */
 static void
 lock_map(const PvMapChange *map)
@@ -284,6 +300,7 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 	if (nfrozen > 0 && TransactionIdFollows(freeze_horizon, horizon))
 		horizon = freeze_horizon;
 	heap_pre_freeze_checks(buf, frozen, nfrozen);
+	prepare_to_lock_map(map);
 
 	START_CRIT_SECTION();
 
