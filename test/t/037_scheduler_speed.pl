@@ -50,10 +50,11 @@ ok(pv_await($node, $active, 0), 'a limit without a delay: the table is vacuumed'
 sql('DROP TABLE own_limit');
 
 #
-# The speed of autovacuum, for one worker and for several
+# The speed of autovacuum, for one worker and for several.  The tables cost more than all
+# that is measured here.
 #
-my @payers = map { "payer_$_" } 1 .. 8;
-make_tables(400, @payers);
+my @payers = map { "payer_$_" } 1 .. 10;
+make_tables(800, @payers);
 reload_with('parvacuum.scheduler_max_cost' => -1, autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => 2);
 is(stat_of('max_cost'), 10000, 'scheduler_max_cost = -1: the speed of autovacuum');
 reload_with('parvacuum.scheduler_workers' => 1);
@@ -75,6 +76,7 @@ note sprintf 'a very low rate: %.0f units a second of 20', $slow;
 cmp_ok($slow, '<', 90, 'a very low rate is kept');
 speed(10000);
 is_near(units_per_second(3), 10000, 'a higher rate takes effect within a second', 0.4);
+cmp_ok(sql($running), '>', 0, 'tables remain to be vacuumed');
 speed(0);
 is(stat_of('max_cost'), 0, 'no limit');
 ok(pv_await($node, $active, 0), 'no limit: all tables are vacuumed');
