@@ -120,14 +120,21 @@ install_as_needed() {
     if [[ -w $pkglibdir && -w $sharedir/extension ]]; then "$@"; else as_root "$@"; fi
 }
 
+# Initialize a cluster in $work/NAME.
+init_cluster() {
+    local name=$1 sums=()
+    shift
+    # PG 18 has checksums by default; the oracle writes pages without them
+    [[ $("$bindir/initdb" --help) != *--no-data-checksums* ]] || sums=(--no-data-checksums)
+    as_user "$bindir/initdb" -D "$work/$name" -A trust -N "${sums[@]}" "$@" \
+        >"$work/$name.initdb" 2>&1 || { cat "$work/$name.initdb" >&2; die "initdb failed"; }
+}
+
 # Initialize and start a cluster in $work/NAME with the settings of a file, on a port of
 # its own if there are several.
 start_server() {
-    local name=$1 conf=$2 port=${3:-54321} data=$work/$1 sums=()
-    # PG 18 has checksums by default; the oracle writes pages without them
-    [[ $("$bindir/initdb" --help) != *--no-data-checksums* ]] || sums=(--no-data-checksums)
-    as_user "$bindir/initdb" -D "$data" -U postgres -A trust -E UTF8 --no-locale -N "${sums[@]}" \
-        >"$work/$name.initdb" 2>&1 || { cat "$work/$name.initdb" >&2; die "initdb failed"; }
+    local name=$1 conf=$2 port=${3:-54321} data=$work/$1
+    init_cluster "$name" -U postgres -E UTF8 --no-locale
     { cat "$conf"; echo "unix_socket_directories = '$work/socket'"; } |
         as_user tee -a "$data/postgresql.conf" >/dev/null
     as_user "$bindir/pg_ctl" -D "$data" -l "$work/$name.log" -s -w -o "-p $port" start ||

@@ -40,10 +40,13 @@ sub pv_bare_node
 	my ($name, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	# PG 18 has checksums by default; the oracle writes pages without them
-	my $extra = $params{extra} || [];
-	$extra = [ @$extra, '--no-data-checksums' ] if $node->pg_version >= 18;
-	$node->init(%params, extra => $extra);
+	# PG 18 has checksums by default; the oracle writes pages without them.  The template,
+	# which PG 17 and later copy, has none.
+	if ($node->pg_version >= 18 && ($params{extra} || !$ENV{INITDB_TEMPLATE}))
+	{
+		$params{extra} = [ @{ $params{extra} || [] }, '--no-data-checksums' ];
+	}
+	$node->init(%params);
 	return $node;
 }
 
