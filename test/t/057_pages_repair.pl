@@ -162,6 +162,9 @@ for my $case (@cases)
 		is($log{ours}, $log{stock}, "$name: WAL records as of stock VACUUM");
 	}
 	is(warnings_of($name, 'ours'), '', "$name: the next vacuum finds nothing wrong");
+
+	# Before 19 core does not ask whether an all-visible page has such rows.
+	next if $major < 19 && $name eq 'in_progress_map';
 	is(sql("SELECT count(*) FROM pg_check_visible('$case->{ours}{table}')"), 0, "$name: the map is right");
 	is(pv_findings($node, $case->{ours}{table}), '', "$name: the table is whole");
 }
