@@ -226,20 +226,18 @@ pv_vacuum_max_threshold(const AutoVacOpts *options)
 }
 
 /*
- * The number of workers of an autovacuum as the table's storage parameter has
- * it, which PG 19 added; -1 if it has none.
+ * The number of workers of an autovacuum as a table's storage parameters have
+ * it, which PG 19 added; -1 if they do not.  In those of a TOAST table the member
+ * has no meaning.
  */
 int
-pv_autovacuum_parallel_workers(Relation rel)
+pv_autovacuum_parallel_workers(const AutoVacOpts *options)
 {
 #if PG_VERSION_NUM >= 190000
-	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
-
-	/* in the options of a TOAST table it is not set */
-	if (options != NULL && rel->rd_rel->relkind != RELKIND_TOASTVALUE)
-		return options->autovacuum.autovacuum_parallel_workers;
-#endif
+	return options->autovacuum_parallel_workers;
+#else
 	return -1;
+#endif
 }
 
 

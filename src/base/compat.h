@@ -519,7 +519,7 @@ extern void pv_set_no_log(VacuumParams *params);
 extern void pv_choose_log_min_duration(VacuumParams *params,
 									   const AutoVacOpts *own);
 extern int	pv_vacuum_max_threshold(const AutoVacOpts *options);
-extern int	pv_autovacuum_parallel_workers(Relation rel);
+extern int	pv_autovacuum_parallel_workers(const AutoVacOpts *options);
 
 /* The share of a table that is not frozen, by which PG 18 weighs inserts. */
 static inline double

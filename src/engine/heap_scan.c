@@ -228,10 +228,16 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	else if (found.recheck)
 		recheck_visibility(self, buf, blkno, &found);
 	Assert(pv_page_agrees(self, buf, blkno, &found.vis));
+	if (!PV_PRUNING_SETS_MAP)
+	{
+		PvMapDoubt	doubt = {
+			.kind = dead_items_stay ? PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT
+		};
+
+		pv_page_repair_map(self, buf, blkno, scan->vmbuffer, doubt);
+	}
 	if (!found.map_is_done)
-		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis,
-						   dead_items_stay ?
-						   PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT);
+		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis);
 
 	pv_blockscan_learn(self->blockscan,
 					   PageGetHeapFreeSpace(BufferGetPage(buf)),

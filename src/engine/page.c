@@ -183,55 +183,89 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 #endif
 
 /*
- * Repair a page whose visibility is inconsistent: either the map says that it
- * is all-visible and the page's own bit does not, or the page's own bit is set
- * although the page has what the doubt says.  Queries may have returned wrong
- * results.  Report it and clear both bits.
+ * Report that a page's bits are wrong.  Queries may have returned wrong results.
+ * Core has other words from PG 19 on, and names the tuple.
  */
 static void
-repair_visibility(const PvParticipant *self, Buffer buf, BlockNumber blkno,
-				  Buffer vmbuffer, PvMapDoubt doubt)
+warn_of_map(PvParticipant *self, BlockNumber blkno, bool page_is_marked,
+			PvMapDoubt doubt)
+{
+	const char *relname = RelationGetRelationName(self->rel);
+
+	if (!PV_PRUNING_SETS_MAP)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 page_is_marked ?
+				 errmsg("page containing LP_DEAD items is marked as all-visible in relation \"%s\" page %u",
+						relname, blkno) :
+				 errmsg("page is not marked all-visible but visibility map bit is set in relation \"%s\" page %u",
+						relname, blkno)));
+	else if (!page_is_marked)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page is not marked all-visible but visibility map bit is set"),
+				 errcontext("relation \"%s\", page %u", relname, blkno)));
+	else
+	{
+		self->errinfo.offnum = doubt.offnum;
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 doubt.kind == PV_MAP_HAS_DEAD_ITEMS ?
+				 errmsg("dead line pointer found on page marked all-visible") :
+				 errmsg("tuple not visible to all transactions found on page marked all-visible"),
+				 errcontext("relation \"%s\", page %u, tuple %u",
+							relname, blkno, doubt.offnum)));
+		self->errinfo.offnum = InvalidOffsetNumber;
+	}
+}
+
+/*
+ * Repair a page whose bits are wrong: either the map says that it is all-visible
+ * and the page's own bit does not, or the page's own bit is set in spite of the
+ * doubt.  Report it and clear both bits.
+ *
+ * The caller holds an exclusive lock on the page and a pin on the right page of
+ * the map, so the map's bits cannot change meanwhile.  The change of the page is
+ * not WAL-logged.  It is a hint for that reason: with checksums the first change
+ * after a checkpoint logs an image, without which a torn page could not be
+ * restored.  A page that is not changed is not marked dirty.
+ *
+ * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap; access/heap/pruneheap.c
+ * (19), heap_page_fix_vm_corruption.
+ */
+void
+pv_page_repair_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   Buffer vmbuffer, PvMapDoubt doubt)
 {
 	Page		page = BufferGetPage(buf);
+	bool		page_is_marked = PageIsAllVisible(page);
 
-	if (!PageIsAllVisible(page))
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("page is not marked all-visible but visibility map bit is set in relation \"%s\" page %u",
-						RelationGetRelationName(self->rel), blkno)));
-	else if (doubt == PV_MAP_HAS_DEAD_ITEMS)
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("page containing LP_DEAD items is marked as all-visible in relation \"%s\" page %u",
-						RelationGetRelationName(self->rel), blkno)));
-	else
-		ereport(WARNING,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("page containing tuples not visible to all transactions is marked as all-visible in relation \"%s\" page %u",
-						RelationGetRelationName(self->rel), blkno)));
-	PageClearAllVisible(page);
-	MarkBufferDirty(buf);
+	if (page_is_marked ? doubt.kind == PV_MAP_NO_DOUBT :
+		visibilitymap_get_status(self->rel, blkno, &vmbuffer) == 0)
+		return;
+
+	warn_of_map(self, blkno, page_is_marked, doubt);
+	if (page_is_marked)
+	{
+		PageClearAllVisible(page);
+		MarkBufferDirtyHint(buf, true);
+	}
 	pv_map_clear(self->rel, blkno, vmbuffer);
 }
 
 /*
- * Plan the change of the visibility map for a page, and repair what is wrong.
+ * Plan the change of the visibility map for a page.
  *
  * The caller holds an exclusive lock on the page and a pin on the right page
- * of the map, so the map's bits cannot change meanwhile.  With a doubt, *vis
- * says that the page is not all-visible, or that it will not be when the plan
- * is carried out.
+ * of the map, so the map's bits cannot change meanwhile, and has repaired them.
  *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and
- * lazy_vacuum_heap_page; access/heap/pruneheap.c (19), heap_page_will_set_vm
- * and heap_page_fix_vm_corruption.
+ * lazy_vacuum_heap_page; access/heap/pruneheap.c (19), heap_page_will_set_vm.
  */
 void
 pv_page_plan_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				 Buffer vmbuffer, const PvVisibility *vis, PvMapDoubt doubt,
-				 PvMapChange *map)
+				 Buffer vmbuffer, const PvVisibility *vis, PvMapChange *map)
 {
-	Page		page = BufferGetPage(buf);
 	uint8		flags = VISIBILITYMAP_ALL_VISIBLE;
 
 	map->vmbuffer = vmbuffer;
@@ -239,12 +273,6 @@ pv_page_plan_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	map->flags = 0;
 	map->horizon = vis->conflict_horizon;
 
-	if ((map->old != 0 && !PageIsAllVisible(page)) ||
-		(doubt != PV_MAP_NO_DOUBT && PageIsAllVisible(page)))
-	{
-		repair_visibility(self, buf, blkno, vmbuffer, doubt);
-		map->old = 0;
-	}
 	if (!vis->all_visible)
 		return;
 
@@ -284,11 +312,11 @@ pv_page_count_map(PvParticipant *self, const PvMapChange *map)
  */
 void
 pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				   Buffer vmbuffer, const PvVisibility *vis, PvMapDoubt doubt)
+				   Buffer vmbuffer, const PvVisibility *vis)
 {
 	PvMapChange map;
 
-	pv_page_plan_map(self, buf, blkno, vmbuffer, vis, doubt, &map);
+	pv_page_plan_map(self, buf, blkno, vmbuffer, vis, &map);
 	if (map.flags != 0)
 		pv_map_set(self->rel, buf, &map);
 	pv_page_count_map(self, &map);
@@ -370,8 +398,10 @@ void
 pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			   Buffer vmbuffer, OffsetNumber *deadoffsets, int ndead)
 {
+	const PvMapDoubt no_doubt = {PV_MAP_NO_DOUBT};
 	PvVisibility vis;
 
+	pv_page_repair_map(self, buf, blkno, vmbuffer, no_doubt);
 	if (PV_PRUNING_SETS_MAP)
 	{
 		PageCheck	check = {.vis = &vis, .unused = deadoffsets,
@@ -380,8 +410,7 @@ pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 
 		check_items_dead(self, BufferGetPage(buf), blkno, deadoffsets, ndead);
 		check_page(self, buf, blkno, &check);
-		pv_page_plan_map(self, buf, blkno, vmbuffer, &vis, PV_MAP_NO_DOUBT,
-						 &map);
+		pv_page_plan_map(self, buf, blkno, vmbuffer, &vis, &map);
 		pv_set_items_unused(self->rel, buf, deadoffsets, ndead, &map);
 		pv_page_count_map(self, &map);
 	}
@@ -389,6 +418,6 @@ pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	{
 		pv_page_mark_unused(self, buf, blkno, deadoffsets, ndead);
 		pv_page_visibility(self, buf, blkno, &vis);
-		pv_page_update_map(self, buf, blkno, vmbuffer, &vis, PV_MAP_NO_DOUBT);
+		pv_page_update_map(self, buf, blkno, vmbuffer, &vis);
 	}
 }

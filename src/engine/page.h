@@ -19,12 +19,18 @@ typedef struct PvVisibility
 	TransactionId conflict_horizon; /* newest xmin that is not frozen */
 } PvVisibility;
 
-/* What is wrong with a page's bits, if anything */
-typedef enum PvMapDoubt
+/* What a page has that no all-visible page may have */
+typedef enum PvMapDoubtKind
 {
 	PV_MAP_NO_DOUBT,
-	PV_MAP_HAS_DEAD_ITEMS,		/* no page with dead items is all-visible */
-	PV_MAP_HAS_INVISIBLE		/* nor is one with such row versions */
+	PV_MAP_HAS_DEAD_ITEMS,
+	PV_MAP_HAS_INVISIBLE		/* a row version that not all may see */
+} PvMapDoubtKind;
+
+typedef struct PvMapDoubt
+{
+	PvMapDoubtKind kind;
+	OffsetNumber offnum;		/* where that is, if known; for messages */
 } PvMapDoubt;
 
 extern void pv_page_mark_unused(PvParticipant *self, Buffer buf,
@@ -37,12 +43,14 @@ extern void pv_page_visibility(PvParticipant *self, Buffer buf,
 							   BlockNumber blkno, PvVisibility *vis);
 extern void pv_page_plan_map(PvParticipant *self, Buffer buf,
 							 BlockNumber blkno, Buffer vmbuffer,
-							 const PvVisibility *vis,
-							 PvMapDoubt doubt, PvMapChange *map);
+							 const PvVisibility *vis, PvMapChange *map);
+extern void pv_page_repair_map(PvParticipant *self, Buffer buf,
+							   BlockNumber blkno, Buffer vmbuffer,
+							   PvMapDoubt doubt);
 extern void pv_page_count_map(PvParticipant *self, const PvMapChange *map);
 extern void pv_page_update_map(PvParticipant *self, Buffer buf,
 							   BlockNumber blkno, Buffer vmbuffer,
-							   const PvVisibility *vis, PvMapDoubt doubt);
+							   const PvVisibility *vis);
 
 extern void pv_page_pace_wal(PvParticipant *self);
 

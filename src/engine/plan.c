@@ -197,9 +197,6 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
 	int			option = vac->options->workers;
 	uint64		pages;
 
-	if (option == PV_WORKERS_BY_WORK && pv_is_automatic())
-		option = pv_autovacuum_parallel_workers(vac->rel);
-
 	if (option == 0 || cap == 0)
 		return 0;
 	pages = pages_of_work(vac);
@@ -215,8 +212,8 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
  * A caller who gives a number gets it as far as the limits allow, and a notice
  * if they do not.  An autovacuum worker gives no number.  Up to PG 18 core sets
  * -1 for it, and that is not taken to mean that it wants no workers.  From PG 19
- * on core sets what the storage parameter of the table says, or 0; it counts
- * where the table has no option of ours.
+ * on core sets what the storage parameter of the table says, or 0; that is in
+ * the options where the table has no option of ours.
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
  */

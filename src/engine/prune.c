@@ -76,9 +76,8 @@ inserter_is_past(const PvPagePruneState *state, TransactionId xmin)
  * The page stays all-visible only if the inserter is hinted committed and is
  * older than every snapshot.  From PG 19 on that is asked for the newest
  * inserter, when all tuples are known.  The hint is required because the commit
- * record
- * may not be on disk yet, if the inserter committed asynchronously, or if its
- * commit LSN is stored together with that of one that did.  If the page is
+ * record may not be on disk yet, if the inserter committed asynchronously, or if
+ * its commit LSN is stored together with that of one that did.  If the page is
  * changed here, WAL guarantees that the commit record is on disk before the
  * page is.  Otherwise it can be flushed, so the page is checked again if this
  * is all that is missing.
@@ -220,8 +219,9 @@ note_dead_xids(PvPagePruneState *state, HeapTupleHeader htup)
  * pruning will have the XID that has to end first.
  */
 static void
-note_prunable(PvPagePruneState *state, TransactionId xid)
+note_prunable(PvPagePruneState *state, TransactionId xid, OffsetNumber offnum)
 {
+	state->first_prunable = offnum; /* the loop goes downwards */
 	if (!TransactionIdIsValid(state->prune_xid) ||
 		TransactionIdPrecedes(xid, state->prune_xid))
 		state->prune_xid = xid;
@@ -286,7 +286,7 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			result->recently_dead_tuples++;
-			note_prunable(state, HeapTupleHeaderGetUpdateXid(htup));
+			note_prunable(state, HeapTupleHeaderGetUpdateXid(htup), offnum);
 			if (tuple_is_in_chain(htup))
 				state->action[offnum] = PV_LP_STAYS_RECENTLY_DEAD;
 			break;
@@ -297,13 +297,13 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			 * commits.  Until then the tuple counts as live, as in ANALYZE.
 			 */
 			result->live_tuples++;
-			note_prunable(state, HeapTupleHeaderGetUpdateXid(htup));
+			note_prunable(state, HeapTupleHeaderGetUpdateXid(htup), offnum);
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			/* Likewise, the inserter will report it */
 			result->vis.all_visible = false;
 			if (PV_INSERTS_ARE_PRUNABLE)
-				note_prunable(state, HeapTupleHeaderGetXmin(htup));
+				note_prunable(state, HeapTupleHeaderGetXmin(htup), offnum);
 			break;
 	}
 
@@ -341,6 +341,8 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 	state->plan.nunused = 0;
 	state->plan.dead = state->room + lengthof(state->room);
 	state->prune_xid = InvalidTransactionId;
+	state->first_prunable = InvalidOffsetNumber;
+	state->last_dead_item = InvalidOffsetNumber;
 }
 
 /*
@@ -371,7 +373,10 @@ classify_tuples(PvPagePruneState *state)
 			 * considered, so it does not prevent truncation.
 			 */
 			if (ItemIdIsDead(itemid))
+			{
 				*--result->deadoffsets = offnum;
+				state->last_dead_item = Max(state->last_dead_item, offnum);
+			}
 			continue;
 		}
 
@@ -450,7 +455,7 @@ plan_page(PvPagePruneState *state)
 			images = pgWalUsage.wal_fpi;
 	}
 	state->imaged |= pgWalUsage.wal_fpi != images;
-	if (PV_MAP_BY_HORIZON &&
+	if (PV_MAP_BY_HORIZON && state->result->vis.all_visible &&
 		!inserter_is_past(state, state->result->vis.conflict_horizon))
 		state->result->vis.all_visible = false;
 }
@@ -507,6 +512,55 @@ plan_to_unused(PvPagePruneState *state)
 }
 
 /*
+ * What has the page that no all-visible page may have?  Core reports what it
+ * finds first: the last line pointer that was dead before, else the first one
+ * that becomes dead or has a tuple that not all may see.  Without indexes dead
+ * line pointers do no harm, as they are set unused now.
+ */
+static PvMapDoubt
+doubt_of(const PvPagePruneState *state)
+{
+	PvMapDoubt	doubt = {PV_MAP_NO_DOUBT, InvalidOffsetNumber};
+	const OffsetNumber *dead = state->plan.dead;
+
+	if (OffsetNumberIsValid(state->last_dead_item) &&
+		!pv_frees_dead_items(state))
+	{
+		doubt.kind = PV_MAP_HAS_DEAD_ITEMS;
+		doubt.offnum = state->last_dead_item;
+		return doubt;
+	}
+	if (OffsetNumberIsValid(state->first_prunable))
+	{
+		doubt.kind = PV_MAP_HAS_INVISIBLE;
+		doubt.offnum = state->first_prunable;
+	}
+	if (state->plan.ndead > 0 &&
+		(doubt.kind == PV_MAP_NO_DOUBT || dead[0] < doubt.offnum))
+	{
+		doubt.kind = PV_MAP_HAS_DEAD_ITEMS;
+		doubt.offnum = dead[0];
+	}
+	return doubt;
+}
+
+/*
+ * Repair the page's bits before its changes are planned, as core does from PG 19
+ * on.  The image that this may log is a reason to freeze the page.
+ */
+static void
+repair_map(PvPagePruneState *state)
+{
+	int64		images = pgWalUsage.wal_fpi;
+
+	if (!PV_PRUNING_SETS_MAP)
+		return;
+	pv_page_repair_map(state->self, state->buf, state->blkno, state->vmbuffer,
+					   doubt_of(state));
+	state->imaged |= pgWalUsage.wal_fpi != images;
+}
+
+/*
  * Plan the change of the visibility map for the record that changes the page, if
  * it can do that.  What has to be rechecked waits until the page is changed.
  */
@@ -514,23 +568,18 @@ static void
 plan_map(PvPagePruneState *state, PvMapChange *map)
 {
 	PvPageResult *result = state->result;
-	PvMapDoubt	doubt = PV_MAP_NO_DOUBT;
 
 	map->flags = 0;
 	result->map_is_done = false;
 	if (!PV_PRUNING_SETS_MAP)
 		return;
 
-	if (result->lpdead_items > 0)
-		doubt = PV_MAP_HAS_DEAD_ITEMS;
-	else if (TransactionIdIsValid(state->prune_xid))
-		doubt = PV_MAP_HAS_INVISIBLE;
 	if (result->lpdead_items > 0 && !result->marked_unused)
 		result->vis.all_visible = false;
 	else if (result->recheck)
 		return;
 	pv_page_plan_map(state->self, state->buf, state->blkno, state->vmbuffer,
-					 &result->vis, doubt, map);
+					 &result->vis, map);
 	result->map_is_done = true;
 }
 
@@ -571,8 +620,9 @@ change_page(PvPagePruneState *state, const PvMapChange *map)
  *
  * The caller holds a pin and a cleanup lock, and keeps both, and a pin on the
  * page of the visibility map.  From PG 19 on the map is updated with the page,
- * unless the result says that this has to be done later.  The participant's trackers NewRelfrozenXid and NewRelminMxid move back to the
- * oldest values that remain on the page.
+ * unless the result says that this has to be done later.  The participant's
+ * trackers NewRelfrozenXid and NewRelminMxid move back to the oldest values
+ * that remain on the page.
  */
 void
 pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
@@ -592,6 +642,7 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	result->ndeleted = 0;
 
 	plan_page(&state);
+	repair_map(&state);
 	consider_freezing_more(&state);
 	result->marked_unused = false;
 	if (pv_frees_dead_items(&state))

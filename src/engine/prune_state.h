@@ -97,6 +97,10 @@ typedef struct PvPagePruneState
 	OffsetNumber room[MaxHeapTuplesPerPage];
 	TransactionId prune_xid;	/* oldest XID that may make more tuples dead */
 
+	/* Offsets that no all-visible page has */
+	OffsetNumber first_prunable;	/* a tuple that not all may see */
+	OffsetNumber last_dead_item;	/* a line pointer that was dead before */
+
 	int			nfrozen;
 	PvFreezePlan frozen[MaxHeapTuplesPerPage];
 } PvPagePruneState;

@@ -296,7 +296,9 @@ automatic_limit(void)
 /*
  * Translates the options of the table for the engine; for a TOAST table, those
  * of its parent.  An autovacuum worker applies the cost limits that the
- * table's own storage parameters fix.
+ * table's own storage parameters fix.  From PG 19 on a storage parameter also
+ * gives the number of workers of a vacuum by autovacuum or the scheduler, where
+ * our option does not.
  *
  * A vacuum that no session waits for takes no more shared buffers than the
  * setting allows, whatever the owner of the table says.
@@ -312,8 +314,13 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
 	if (pv_is_automatic())
+	{
+		if (options->workers == PV_WORKERS_BY_WORK)
+			options->workers =
+				pv_options_autovacuum_workers(rel, choice->toast_parent);
 		options->buffer_usage_limit = lower_limit(options->buffer_usage_limit,
 												  automatic_limit());
+	}
 	if (pv_is_autovacuum_worker() &&
 		pv_options_autovacuum(rel, choice->toast_parent, &parameters))
 	{

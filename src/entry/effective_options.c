@@ -48,6 +48,7 @@
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 
+#include "base/compat.h"
 #include "base/settings.h"
 #include "base/window.h"
 #include "entry/effective_options.h"
@@ -450,6 +451,24 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 	return true;
 }
 
+/* The same for a table that is not open. */
+static bool
+read_autovacuum_of(Oid relid, AutoVacOpts *options)
+{
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		found = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		found = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
+										   options);
+		ReleaseSysCache(tuple);
+	}
+	table_close(pg_class, AccessShareLock);
+	return found;
+}
+
 /*
  * The same for an open table.  A TOAST table without parameters has those of
  * its table.
@@ -459,26 +478,33 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 bool
 pv_options_autovacuum(Relation rel, Oid toast_parent, AutoVacOpts *options)
 {
-	Relation	pg_class;
-	HeapTuple	tuple;
-	bool		found = false;
-
 	if (rel->rd_options != NULL)
 	{
 		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
 		return true;
 	}
-	if (!OidIsValid(toast_parent))
-		return false;
+	return OidIsValid(toast_parent) &&
+		read_autovacuum_of(toast_parent, options);
+}
 
-	pg_class = table_open(RelationRelationId, AccessShareLock);
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
-	if (HeapTupleIsValid(tuple))
-	{
-		found = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
-										   options);
-		ReleaseSysCache(tuple);
-	}
-	table_close(pg_class, AccessShareLock);
-	return found;
+/*
+ * The number of workers that the storage parameters give an autovacuum of an
+ * open table; -1 if they give none.
+ *
+ * A TOAST table cannot have the parameter, so that of its table applies, whether
+ * the TOAST table has other parameters or not.  Core takes it for 0 if it has
+ * others; core has no workers for a table with one index anyway.
+ */
+int
+pv_options_autovacuum_workers(Relation rel, Oid toast_parent)
+{
+	AutoVacOpts options;
+	bool		found;
+
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
+		found = pv_options_autovacuum(rel, InvalidOid, &options);
+	else
+		found = OidIsValid(toast_parent) &&
+			read_autovacuum_of(toast_parent, &options);
+	return found ? pv_autovacuum_parallel_workers(&options) : -1;
 }

@@ -34,5 +34,6 @@ extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 									   AutoVacOpts *options);
 extern bool pv_options_autovacuum(Relation rel, Oid toast_parent,
 								  AutoVacOpts *options);
+extern int	pv_options_autovacuum_workers(Relation rel, Oid toast_parent);
 
 #endif							/* PV_EFFECTIVE_OPTIONS_H */

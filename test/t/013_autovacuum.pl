@@ -162,11 +162,38 @@ sql('CREATE TABLE fat (id int, pad text) WITH (autovacuum_enabled = off, toast.a
 	'ALTER TABLE fat ALTER pad SET STORAGE EXTERNAL',
 	q{INSERT INTO fat SELECT i, repeat('x', 9000) FROM generate_series(1, 1000) i},
 	'DELETE FROM fat WHERE id % 3 = 0');
-new_log();
-sql('ALTER TABLE fat SET (toast.autovacuum_enabled = on, toast.autovacuum_vacuum_threshold = 50, toast.autovacuum_vacuum_scale_factor = 0)');
-ok(pv_await($node, q{SELECT autovacuum_count > 0 FROM pg_stat_all_tables WHERE relid = (SELECT reltoastrelid FROM pg_class WHERE relname = 'fat')}, 'true'),
-	'a TOAST table is vacuumed without its table');
-like(new_log(), qr/of table "postgres\.pg_toast\.pg_toast_\d+"(?:[^"]*index "[^"]*")+[^"]*engine: parvacuum/s, 'a TOAST table is vacuumed by the engine of its table');
+my $toast = q{pg_stat_all_tables WHERE relid = (SELECT reltoastrelid FROM pg_class WHERE relname = 'fat')};
+
+# One test: autovacuum of the TOAST table after this statement.  Returns the end of its log.
+sub autovacuum_of_toast
+{
+	my ($statement, $what) = @_;
+	my $since = -s $node->logfile;
+	my $count = sql("SELECT autovacuum_count FROM $toast");
+	sql($statement);
+	ok(pv_await($node, "SELECT autovacuum_count > $count FROM $toast", 'true'), "$what: autovacuum vacuums it");
+	my $entry = qr/of table "postgres\.pg_toast\.pg_toast_\d+"(?:[^"]*index "[^"]*")+([^"]*engine: [^\n"]*\n)/s;
+	$node->wait_for_log($entry, $since);
+	return substr(slurp_file($node->logfile), $since) =~ $entry ? $1 : '';
+}
+
+like(autovacuum_of_toast('ALTER TABLE fat SET (toast.autovacuum_enabled = on, toast.autovacuum_vacuum_threshold = 50, toast.autovacuum_vacuum_scale_factor = 0)', 'a TOAST table without its table'),
+	qr/engine: parvacuum, 2 parallel workers launched/, 'a TOAST table is vacuumed by the engine of its table');
+SKIP:
+{
+	skip 'the storage parameter autovacuum_parallel_workers came with 19', 6 if $node->pg_version->major < 19;
+	sql('ALTER TABLE fat SET (autovacuum_parallel_workers = 0)');
+	like(autovacuum_of_toast('DELETE FROM fat WHERE id % 7 = 0', 'a TOAST table with parameters'),
+		qr/engine: parvacuum, 0 parallel workers launched/, 'a TOAST table with parameters has the number of workers of its table: none');
+	sql('ALTER TABLE fat SET (autovacuum_parallel_workers = 1)');
+	like(autovacuum_of_toast('DELETE FROM fat WHERE id % 11 = 0', 'a TOAST table with parameters'),
+		qr/engine: parvacuum, 1 parallel workers launched/, 'a TOAST table with parameters has the number of workers of its table: one');
+	sql('DELETE FROM fat WHERE id % 13 = 0',
+		'ALTER TABLE fat SET (autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_parallel_workers = 0)',
+		'ALTER TABLE fat RESET (toast.autovacuum_enabled, toast.autovacuum_vacuum_threshold, toast.autovacuum_vacuum_scale_factor)');
+	like(autovacuum_of_toast('ALTER TABLE fat SET (autovacuum_enabled = on)', 'a TOAST table without parameters'),
+		qr/engine: parvacuum, 0 parallel workers launched/, 'a TOAST table without parameters has the number of workers of its table');
+}
 sql('DROP TABLE fat');
 
 # A database to which no session can connect
