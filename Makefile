@@ -35,6 +35,7 @@ OBJS = \
 	src/engine/dispense.o \
 	src/engine/eager.o \
 	src/engine/finish.o \
+	src/engine/forecast.o \
 	src/engine/freeze.o \
 	src/engine/heap_scan.o \
 	src/engine/heap_vacuum.o \
@@ -51,11 +52,16 @@ OBJS = \
 	src/engine/participant.o \
 	src/engine/plan.o \
 	src/engine/pool.o \
+	src/engine/progress.o \
+	src/engine/progress_line.o \
 	src/engine/prune.o \
 	src/engine/reader.o \
 	src/engine/report.o \
 	src/engine/reserve.o \
 	src/engine/sample.o \
+	src/engine/survey.o \
+	src/engine/survey_heap.o \
+	src/engine/survey_index.o \
 	src/engine/sweep.o \
 	src/engine/sweep_page.o \
 	src/engine/truncate.o \
@@ -89,15 +95,32 @@ OBJS = \
 	src/sched/session.o \
 	src/sched/slots.o \
 	src/sched/table.o \
+	src/sched/table_log.o \
 	src/sched/view.o \
 	src/sched/worker.o \
+	src/sql/blockers.o \
 	src/sql/call.o \
 	src/sql/cancel.o \
+	src/sql/check.o \
+	src/sql/check_tables.o \
 	src/sql/enqueue.o \
+	src/sql/history.o \
 	src/sql/monitor.o \
 	src/sql/options.o \
+	src/sql/plan.o \
+	src/sql/progress.o \
 	src/sql/run.o \
 	src/sql/sweep.o \
+	src/stats/blocker.o \
+	src/stats/blocker_details.o \
+	src/stats/eta.o \
+	src/stats/history.o \
+	src/stats/history_file.o \
+	src/stats/history_run.o \
+	src/stats/lru.o \
+	src/stats/progress.o \
+	src/stats/records.o \
+	src/stats/usage.o \
 	src/store/container.o \
 	src/store/deadtids.o \
 	src/store/deadtids_read.o \

@@ -59,6 +59,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
@@ -299,7 +300,7 @@ choose_rule(PvBlockScan *scan)
 	bool		clear = Max(reading, skipping) >
 		MUCH_WORSE * Min(reading, skipping);
 
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || scan->reader == NULL ||
 		!pv_reader_reads(scan->reader) ||
 		scan->skip_cost.nstretches < COST_HISTORY || reading_is_hopeless(scan))
 		return false;
@@ -595,6 +596,18 @@ pv_blockscan_position(const PvBlockScan *scan)
 }
 
 /*
+ * The range that was claimed last.  Blocks of the one before it may still be
+ * visited, because of reading ahead.
+ */
+void
+pv_blockscan_range(const PvBlockScan *scan, BlockNumber *start,
+				   BlockNumber *end)
+{
+	*start = scan->range_start;
+	*end = scan->range_end;
+}
+
+/*
  * Did we skip a page that is all-visible but not all-frozen?
  */
 bool
@@ -639,4 +652,49 @@ pv_blockscan_pause(PvBlockScan *scan)
 		pv_reader_free(scan->reader);
 	scan->reader = NULL;
 	scan->measuring = false;	/* other phases come between */
+}
+
+/*
+ * Decide about all blocks without visiting any: calls the function for each
+ * block that a heap scan by this number of participants would visit.  Returns
+ * whether it would skip a page that is all-visible but not all-frozen.
+ *
+ * It decides as one participant would that claims all ranges.  The sample has
+ * the given size from the beginning.  Eagerly scanned pages count as frozen.
+ * Jumps count as fast, because what they take is only measured in a vacuum.
+ *
+ * A lock on the table is not needed beyond the one that keeps it from being
+ * dropped.
+ */
+bool
+pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
+					 const PvSkipping *skipping, const PvEagerPlan *plan,
+					 PvSampleSize sample_size,
+					 void (*visit) (BlockNumber blkno, void *arg), void *arg)
+{
+	PvDispenseShared shared;
+	pg_atomic_uint32 successes_left;
+	PvEager		eager = {.plan = plan,.successes_left = &successes_left};
+	PvBlockScan *scan;
+	PvScanBlock block;
+
+	eager.failures_left = palloc((plan->nregions + 1) *
+								 sizeof(pg_atomic_uint32));
+	pv_eager_init(&eager);
+	pv_dispense_init(&shared, 0, rel_pages, PV_SEGMENT_BLOCKS,
+					 PV_RANGE_MAX_BLOCKS, participants);
+	scan = pv_blockscan_create(rel, NULL, &shared, skipping, &eager);
+	pv_sampler_assume(scan->sampler, sample_size);
+	while (claim_range(scan))
+	{
+		while (decide_next(scan, &block) != InvalidBlockNumber)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (block.eager)
+				pv_eager_count(&eager, block.blkno, true);
+			visit(block.blkno, arg);
+		}
+	}
+	pv_blockscan_pause(scan);
+	return scan->skippedallvis;
 }

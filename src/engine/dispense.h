@@ -82,9 +82,18 @@ extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
+extern void pv_blockscan_range(const PvBlockScan *scan,
+							   BlockNumber *start, BlockNumber *end);
 extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
 extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);
+extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,
+								 int participants,
+								 const PvSkipping *skipping,
+								 const PvEagerPlan *plan,
+								 PvSampleSize sample_size,
+								 void (*visit) (BlockNumber blkno, void *arg),
+								 void *arg);
 
 #endif							/* PV_DISPENSE_H */

@@ -169,6 +169,15 @@ pv_sampler_create(Relation rel, const PvSamplePlan *plan)
 }
 
 /*
+ * Begin with this size of the sample.
+ */
+void
+pv_sampler_assume(PvSampler *sampler, PvSampleSize size)
+{
+	sampler->size = size;
+}
+
+/*
  * Is this block, of a short run that is skipped, in the sample?
  */
 bool
@@ -294,10 +303,11 @@ fit_line(const PvPageSums *sums, double *slope)
 }
 
 /*
- * Do pages have about as many tuples as the line says?
+ * Do pages have about as many tuples as the line says?  Then a small sample is
+ * sufficient.
  */
-static bool
-are_close_to_line(const PvPageSums *sums)
+bool
+pv_sample_is_uniform(const PvPageSums *sums)
 {
 	double		slope;
 	double		deviation = sqrt(Max(fit_line(sums, &slope), 0));
@@ -323,7 +333,7 @@ pv_sampler_learn(PvSampler *sampler, Size space, int tuples)
 	pv_sample_add_page(&sampler->seen, (uint8) (space * 256 / BLCKSZ), tuples);
 	if (sampler->seen.pages % LEARN_EVERY != 0)
 		return;
-	size = are_close_to_line(&sampler->seen) ? PV_SAMPLE_SMALL :
+	size = pv_sample_is_uniform(&sampler->seen) ? PV_SAMPLE_SMALL :
 		PV_SAMPLE_LARGE;
 	if (size != sampler->size)
 		sampler->group = NO_GROUP;

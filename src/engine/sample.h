@@ -11,7 +11,7 @@
 
 #include "utils/relcache.h"
 
-#include "engine/result.h"
+#include "stats/result.h"
 
 /* A sample is large if tuples differ in size, and small if they do not */
 typedef enum PvSampleSize
@@ -65,12 +65,14 @@ typedef struct PvSampler PvSampler;
 extern void pv_sample_plan(PvSamplePlan *plan, BlockNumber pages,
 						   BlockNumber rel_pages, BlockNumber skippable);
 extern PvSampler *pv_sampler_create(Relation rel, const PvSamplePlan *plan);
+extern void pv_sampler_assume(PvSampler *sampler, PvSampleSize size);
 extern bool pv_sampler_wants(PvSampler *sampler, BlockNumber blkno);
 extern PvSampleSize pv_sampler_size(const PvSampler *sampler);
 extern uint8 pv_sampler_space(PvSampler *sampler, BlockNumber blkno);
 extern void pv_sampler_learn(PvSampler *sampler, Size space, int tuples);
 extern void pv_sampler_pause(PvSampler *sampler);
 
+extern bool pv_sample_is_uniform(const PvPageSums *sums);
 extern void pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples);
 extern void pv_sample_add_skipped(PvSkippedPages *sum,
 								  const PvSkippedPages *part);

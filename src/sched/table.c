@@ -73,6 +73,7 @@
 #include "entry/effective_options.h"
 #include "sched/candidates.h"
 #include "sched/table.h"
+#include "sched/table_log.h"
 #include "throttle/cost.h"
 
 /* The ages to freeze by: the settings', or 0 as in autovacuum, see below */
@@ -117,25 +118,6 @@ pv_table_configure(void)
 	multixact_freeze_min_age = at_once ? 0 : vacuum_multixact_freeze_min_age;
 	multixact_freeze_table_age = at_once ?
 		0 : vacuum_multixact_freeze_table_age;
-}
-
-/*
- * Counts and logs that another session has locked the table: for VACUUM, or
- * only for the ANALYZE after it.
- */
-static void
-note_locked(Oid relid, bool vacuumed)
-{
-	char	   *name = get_rel_name(relid);
-
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
-	if (Log_autovacuum_min_duration >= 0 && name != NULL)
-		ereport(LOG,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 vacuumed ?
-				 errmsg("parvacuum's scheduler skipped analyze of table \"%s\"", name) :
-				 errmsg("parvacuum's scheduler skipped table \"%s\"", name),
-				 errdetail("Another session has locked it.")));
 }
 
 /*
@@ -222,7 +204,8 @@ open_table(const PvItem *item, bool vacuumed, bool *locked)
 										  ShareUpdateExclusiveLock);
 	if (*locked)
 	{
-		note_locked(item->key.relid, vacuumed);
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
+		pv_log_skipped_table(item->key.relid, vacuumed);
 		return NULL;
 	}
 	rel = RelationIdGetRelation(item->key.relid);
@@ -378,6 +361,7 @@ recheck_need(PvTableWork *work, Relation rel)
 	work->name = psprintf("%s.%s",
 						  get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
+	work->full_name = pv_full_relname(rel);
 	return score->vacuum || score->analyze;
 }
 
@@ -582,6 +566,7 @@ static bool
 analyze_table(PvTableWork *work)
 {
 	VacuumParams params;
+	PvUsageStart usage;
 	Relation	rel;
 	bool		locked;
 
@@ -598,7 +583,10 @@ analyze_table(PvTableWork *work)
 	{
 		choose_budget(work);
 		pv_cost_flush();
+		pv_usage_start(&usage,
+					   pv_log_analyze_min_duration(&params) >= 0);
 		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+		pv_log_analyze(rel, &params, &usage);
 		if (!work->vacuumed)
 			empty_pending_lists(rel);
 		relation_close(rel, NoLock);

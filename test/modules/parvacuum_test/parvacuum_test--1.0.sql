@@ -123,6 +123,19 @@ CREATE FUNCTION parvacuum_test_bypass(every int, ndead int, last int, jitter boo
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- The forecast of a vacuum.  Each argument has pairs "name=value"; names are those of the
+-- structs, and what is not given is 0.  Indexes are separated by semicolons.  "past" is an
+-- earlier vacuum.
+CREATE FUNCTION parvacuum_test_forecast(input text, indexes text DEFAULT '', past text DEFAULT NULL,
+										OUT index_scans int, OUT bypassed bool, OUT wal_records float8, OUT wal_fpi float8,
+										OUT wal_bytes float8, OUT scan_ms float8, OUT index_ms float8, OUT vacuum_ms float8,
+										OUT other_ms float8, OUT elapsed_ms float8)
+AS 'MODULE_PATHNAME', 'parvacuum_test_forecast' LANGUAGE C IMMUTABLE;
+
+-- Why the vacuum would be useless, or null
+CREATE FUNCTION parvacuum_test_forecast_use(input text, recently_dead float8, advances_relfrozenxid boolean) RETURNS text
+AS 'MODULE_PATHNAME', 'parvacuum_test_forecast_use' LANGUAGE C IMMUTABLE;
+
 -- Processes vacuum indexes of these numbers of pages, each of kind l (leader only), s
 -- (single) or b (a B-tree that is shared, whose last part is done by one process).
 -- Returns the indexes that each process has worked on, the leader first, and the time at
@@ -470,4 +483,49 @@ RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::in
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The history and the totals.  Uses relations named by letters in turn: the place that each
+-- gets, with "*" if it is new there.
+CREATE FUNCTION parvacuum_test_lru(capacity int, names text)
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Uses random relations, and compares with an array; returns the number of differences.
+CREATE FUNCTION parvacuum_test_lru_random(capacity int, relations int, times int)
+RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- No records, of these sizes.
+CREATE FUNCTION parvacuum_test_records(history_size int, stats_size int)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Vacuums of a table with so many indexes.  The table's OID modulo 4 is how they end.
+CREATE FUNCTION parvacuum_test_records_add(rel oid, indexes int, at int, times int DEFAULT 1)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+CREATE FUNCTION parvacuum_test_records_reset(history bool, stats bool)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Vacuums as number:table, indexes as number:index, totals of tables as
+-- table:runs,canceled,errors,tuples,last run,last done and of indexes as
+-- index:runs,entries,last run; evictions and the times of resets.
+CREATE FUNCTION parvacuum_test_records_show()
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- As if the server had been restarted with these sizes; null or what was wrong.
+CREATE FUNCTION parvacuum_test_records_reload(history_size int, stats_size int, cluster bigint DEFAULT 42)
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The number of damaged files that were read.
+CREATE FUNCTION parvacuum_test_records_damage()
+RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+-- The forecast of the end of a vacuum.  Nulls are zeros.  Phases: 1 is the first heap pass,
+-- 2 the index scan, 3 the second heap pass, 4 the index cleanup.
+CREATE TYPE parvacuum_test_vacuum AS (
+    phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, dead_share float8, page_rows float8,
+    missed_share float8, store_share float8, store_before float8, may_bypass float8, index_scans float8, index_pages float8,
+    index_tuples float8, correlation float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
+    scan_s float8, scan_work float8, scan_cost float8, index_s float8, index_work float8, index_cost float8,
+    heap_s float8, heap_work float8, heap_cost float8, slept_share float8, past_index_s float8, past_heap_s float8);
+
+CREATE FUNCTION parvacuum_test_eta(vacuum parvacuum_test_vacuum, OUT phase_s float8, OUT all_s float8, OUT index_scans int)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
