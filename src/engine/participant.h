@@ -27,7 +27,7 @@
 #include "engine/dispense.h"
 #include "engine/index_order.h"
 #include "engine/report.h"
-#include "engine/result.h"
+#include "stats/result.h"
 #include "store/deadtids.h"
 #include "throttle/cost.h"
 

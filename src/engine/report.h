@@ -15,7 +15,7 @@
 #include "utils/pg_rusage.h"
 #include "utils/relcache.h"
 
-#include "engine/result.h"
+#include "stats/result.h"
 
 /* Position of a participant, for the context line of an error */
 typedef struct PvErrorInfo

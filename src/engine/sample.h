@@ -11,7 +11,7 @@
 
 #include "utils/relcache.h"
 
-#include "engine/result.h"
+#include "stats/result.h"
 
 /* A sample is large if tuples differ in size, and small if they do not */
 typedef enum PvSampleSize

@@ -15,8 +15,8 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "engine/result.h"
 #include "entry/options.h"
+#include "stats/result.h"
 
 /* One relation that a run has vacuumed. */
 typedef struct PvRunEntry
