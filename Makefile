@@ -51,6 +51,8 @@ OBJS = \
 	src/engine/participant.o \
 	src/engine/plan.o \
 	src/engine/pool.o \
+	src/engine/progress.o \
+	src/engine/progress_line.o \
 	src/engine/prune.o \
 	src/engine/reader.o \
 	src/engine/report.o \
@@ -96,8 +98,11 @@ OBJS = \
 	src/sql/enqueue.o \
 	src/sql/monitor.o \
 	src/sql/options.o \
+	src/sql/progress.o \
 	src/sql/run.o \
 	src/sql/sweep.o \
+	src/stats/eta.o \
+	src/stats/progress.o \
 	src/store/container.o \
 	src/store/deadtids.o \
 	src/store/deadtids_read.o \

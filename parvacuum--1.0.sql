@@ -100,30 +100,99 @@ LANGUAGE C;
 COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
 'the same as parvacuum_sweep(), by one process; commits first, takes a new snapshot every few pages, and has no snapshot while vacuum_cost_delay makes it sleep, so that a long sweep does not hold back the removal of dead rows';
 
--- The progress of vacuums, with the pages of B-trees.  The view is not based on core's
--- view: its columns change between major versions, which would break pg_upgrade.
+-- The progress of vacuums.  The view is not based on core's view: its columns change between
+-- major versions, which would break pg_upgrade.
+
+CREATE FUNCTION parvacuum_progress_items(
+    OUT pid int,
+    OUT leader_pid int,
+    OUT participant int,
+    OUT datid oid,
+    OUT relid oid,
+    OUT started_by text,
+    OUT caller_pid int,
+    OUT started_at timestamptz,
+    OUT phase text,
+    OUT heap_blks_total bigint,
+    OUT heap_blks_scanned bigint,
+    OUT heap_blks_vacuumed bigint,
+    OUT index_vacuum_count bigint,
+    OUT max_dead_tuples bigint,
+    OUT num_dead_tuples bigint,
+    OUT max_dead_tuple_bytes bigint,
+    OUT dead_tuple_bytes bigint,
+    OUT num_dead_item_ids bigint,
+    OUT indexes_total bigint,
+    OUT indexes_processed bigint,
+    OUT delay_time float8,
+    OUT mode text,
+    OUT index_blks_total bigint,
+    OUT index_blks_visited bigint,
+    OUT index_scans_expected int,
+    OUT rate float8,
+    OUT phase_eta timestamptz,
+    OUT eta timestamptz,
+    OUT workers int,
+    OUT delay_ms float8,
+    OUT indexrelid oid,
+    OUT range_start bigint,
+    OUT range_end bigint,
+    OUT wait_event_type text,
+    OUT wait_event text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_progress_items'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT
+ROWS 10;
+
+COMMENT ON FUNCTION parvacuum_progress_items() IS
+'the function behind parvacuum_progress: running vacuums and the processes that take part in them';
 
 CREATE VIEW parvacuum_progress AS
-SELECT pid,
-       datid,
-       relid,
-       CASE param1 WHEN 0 THEN 'initializing'
-                   WHEN 1 THEN 'scanning heap'
-                   WHEN 2 THEN 'vacuuming indexes'
-                   WHEN 3 THEN 'vacuuming heap'
-                   WHEN 4 THEN 'cleaning up indexes'
-                   WHEN 5 THEN 'truncating heap'
-                   WHEN 6 THEN 'performing final cleanup' END AS phase,
-       param2 AS heap_blks_total,
-       param3 AS heap_blks_scanned,
-       param4 AS heap_blks_vacuumed,
-       param5 AS index_vacuum_count,
-       param16 AS index_blks_total,
-       param17 AS index_blks_visited
-FROM pg_catalog.pg_stat_get_progress_info('VACUUM');
+SELECT p.pid,
+       p.leader_pid,
+       p.participant,
+       p.datid,
+       d.datname,
+       p.relid,
+       CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+            THEN p.relid::pg_catalog.regclass END AS relation,
+       p.started_by,
+       p.caller_pid,
+       p.started_at,
+       p.phase,
+       p.heap_blks_total,
+       p.heap_blks_scanned,
+       p.heap_blks_vacuumed,
+       p.index_vacuum_count,
+       p.max_dead_tuples,
+       p.num_dead_tuples,
+       p.max_dead_tuple_bytes,
+       p.dead_tuple_bytes,
+       p.num_dead_item_ids,
+       p.indexes_total,
+       p.indexes_processed,
+       p.delay_time,
+       p.mode,
+       p.index_blks_total,
+       p.index_blks_visited,
+       p.index_scans_expected,
+       p.rate,
+       p.phase_eta,
+       p.eta,
+       p.workers,
+       p.delay_ms,
+       p.indexrelid,
+       CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+            THEN p.indexrelid::pg_catalog.regclass END AS index_relation,
+       p.range_start,
+       p.range_end,
+       p.wait_event_type,
+       p.wait_event
+FROM parvacuum_progress_items() p
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid;
 
 COMMENT ON VIEW parvacuum_progress IS
-'running vacuums, as in pg_stat_progress_vacuum, and the number of pages visited in this phase in the B-trees that several processes vacuum together; for vacuums by other roles only members of pg_read_all_stats see more than pid and datid';
+'running vacuums, as in pg_stat_progress_vacuum, with a forecast of their end; one row per vacuum, where participant is null, and for vacuums by parvacuum one row per process that takes part; for vacuums by other roles only the owner of the table and members of pg_read_all_stats see more than pid and database';
 
 GRANT SELECT ON parvacuum_progress TO PUBLIC;
 
@@ -147,7 +216,8 @@ COMMENT ON FUNCTION parvacuum_table_options(regclass) IS
 'the parvacuum options that apply to a table, where each comes from, and why parvacuum would leave the table to PostgreSQL''s own VACUUM although it is enabled';
 
 CREATE VIEW parvacuum_tables AS
-SELECT c.oid::pg_catalog.regclass AS relid,
+SELECT c.oid AS relid,
+       c.oid::pg_catalog.regclass AS relation,
        o.enabled,
        CASE o.enabled_from WHEN 'setting' THEN s.source ELSE o.enabled_from END AS enabled_from,
        o.workers,
@@ -206,10 +276,27 @@ COMMENT ON FUNCTION parvacuum_queue_items() IS
 'the tables that the scheduler will vacuum or is vacuuming: for members of pg_read_all_stats in all databases, for other roles in the current database and without pid';
 
 CREATE VIEW parvacuum_queue AS
-SELECT d.datname,
+SELECT q.datid,
+       d.datname,
+       q.relid,
        CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-            THEN q.relid::pg_catalog.regclass END AS "table",
-       q.*
+            THEN q.relid::pg_catalog.regclass END AS relation,
+       q.state,
+       q.reason,
+       q.since,
+       q.until,
+       q.pid,
+       q.action,
+       q.wraparound,
+       q.size_class,
+       q.score,
+       q.dead_score,
+       q.insert_score,
+       q.analyze_score,
+       q.xid_score,
+       q.mxid_score,
+       q.priority,
+       q.pages
 FROM parvacuum_queue_items() q
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
 

@@ -367,6 +367,77 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 }
 
 /*
+ * What the progress parameters of a process that vacuums mean on this version.
+ */
+void
+pv_core_progress(const int64 *params, PvCoreProgress *core)
+{
+	core->phase = params[PROGRESS_VACUUM_PHASE];
+	core->heap_blks_total = params[PROGRESS_VACUUM_TOTAL_HEAP_BLKS];
+	core->heap_blks_scanned = params[PROGRESS_VACUUM_HEAP_BLKS_SCANNED];
+	core->heap_blks_vacuumed = params[PROGRESS_VACUUM_HEAP_BLKS_VACUUMED];
+	core->index_vacuum_count = params[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
+	core->index_blks_total = params[PROGRESS_SCAN_BLOCKS_TOTAL];
+	core->index_blks_visited = params[PROGRESS_SCAN_BLOCKS_DONE];
+
+#if PG_VERSION_NUM >= 170000
+	core->max_dead_tuples = -1;
+	core->num_dead_tuples = -1;
+	core->max_dead_tuple_bytes = params[PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES];
+	core->dead_tuple_bytes = params[PROGRESS_VACUUM_DEAD_TUPLE_BYTES];
+	core->num_dead_item_ids = params[PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS];
+	core->indexes_total = params[PROGRESS_VACUUM_INDEXES_TOTAL];
+	core->indexes_processed = params[PROGRESS_VACUUM_INDEXES_PROCESSED];
+#else
+	core->max_dead_tuples = params[PROGRESS_VACUUM_MAX_DEAD_TUPLES];
+	core->num_dead_tuples = params[PROGRESS_VACUUM_NUM_DEAD_TUPLES];
+	core->max_dead_tuple_bytes = -1;
+	core->dead_tuple_bytes = -1;
+	core->num_dead_item_ids = -1;
+	core->indexes_total = -1;
+	core->indexes_processed = -1;
+#endif
+
+#if PG_VERSION_NUM >= 180000
+	core->delay_time_ms = params[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0;
+#else
+	core->delay_time_ms = -1;
+#endif
+
+	core->mode = NULL;
+#if PG_VERSION_NUM >= 190000
+	switch (params[PROGRESS_VACUUM_MODE])
+	{
+		case PROGRESS_VACUUM_MODE_NORMAL:
+			core->mode = "normal";
+			break;
+		case PROGRESS_VACUUM_MODE_AGGRESSIVE:
+			core->mode = "aggressive";
+			break;
+		case PROGRESS_VACUUM_MODE_FAILSAFE:
+			core->mode = "failsafe";
+			break;
+	}
+#endif
+}
+
+/*
+ * The i-th process, from 1 on, in this transaction's snapshot of the server's
+ * processes; NULL if there is none.  PG 16 renamed the function.
+ */
+const PgBackendStatus *
+pv_backend_status(int i)
+{
+#if PG_VERSION_NUM >= 160000
+	LocalPgBackendStatus *local = pgstat_get_local_beentry_by_index(i);
+#else
+	LocalPgBackendStatus *local = pgstat_fetch_stat_local_beentry(i);
+#endif
+
+	return local ? &local->backendStatus : NULL;
+}
+
+/*
  * Returns the setting, or NULL if the server does not know its name.  PG 16
  * has a function for that.  On 15 the few settings that were renamed long ago
  * are not found by their old names.

@@ -464,6 +464,35 @@ pv_report_rest_of_delays(void)
 
 extern void pv_progress_store(Size bytes, int64 items, Size limit);
 
+/*
+ * What core's view shows of a vacuum.  A number that this major version does
+ * not have is -1, a text is NULL.
+ */
+typedef struct PvCoreProgress
+{
+	int64		phase;
+	int64		heap_blks_total;
+	int64		heap_blks_scanned;
+	int64		heap_blks_vacuumed;
+	int64		index_vacuum_count;
+	int64		max_dead_tuples;	/* these two before PG 17 */
+	int64		num_dead_tuples;
+	int64		max_dead_tuple_bytes;	/* from here on since PG 17 */
+	int64		dead_tuple_bytes;
+	int64		num_dead_item_ids;
+	int64		indexes_total;
+	int64		indexes_processed;
+	double		delay_time_ms;	/* since PG 18 */
+	const char *mode;			/* since PG 19 */
+
+	/* Ours, which core's view does not show */
+	int64		index_blks_total;
+	int64		index_blks_visited;
+} PvCoreProgress;
+
+extern void pv_core_progress(const int64 *params, PvCoreProgress *core);
+extern const PgBackendStatus *pv_backend_status(int i);
+
 extern void pv_progress_started_by(bool automatic, bool is_wraparound);
 extern void pv_progress_mode(bool aggressive, bool failsafe);
 

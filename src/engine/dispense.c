@@ -595,6 +595,18 @@ pv_blockscan_position(const PvBlockScan *scan)
 }
 
 /*
+ * The range that was claimed last.  Blocks of the one before it may still be
+ * visited, because of reading ahead.
+ */
+void
+pv_blockscan_range(const PvBlockScan *scan, BlockNumber *start,
+				   BlockNumber *end)
+{
+	*start = scan->range_start;
+	*end = scan->range_end;
+}
+
+/*
  * Did we skip a page that is all-visible but not all-frozen?
  */
 bool

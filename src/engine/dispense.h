@@ -82,6 +82,8 @@ extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
+extern void pv_blockscan_range(const PvBlockScan *scan,
+							   BlockNumber *start, BlockNumber *end);
 extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
 extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);

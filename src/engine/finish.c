@@ -23,6 +23,7 @@
 #include "utils/rel.h"
 
 #include "engine/finish.h"
+#include "engine/progress.h"
 #include "engine/truncate.h"
 #include "engine/visibility_map.h"
 
@@ -89,6 +90,7 @@ pv_finish_truncation(PvVacuum *vac)
 		pv_truncation_worthwhile(&trunc, vac->params->truncate))
 	{
 		INSTR_TIME_SET_CURRENT(start);
+		pv_progress_alone(vac, PV_PHASE_TRUNCATE);
 		pv_truncate_heap(&trunc);
 		vac->result->usecs[PV_PHASE_TRUNCATE] = pv_usecs_since(start);
 	}
@@ -116,6 +118,7 @@ pv_finish_statistics(PvVacuum *vac)
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
+	pv_progress_alone(vac, PV_PHASE_DONE);
 	if (vac->sum.skippedallvis)
 	{
 		Assert(!vac->plan.aggressive);

@@ -473,6 +473,21 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 }
 
 /*
+ * Add the blocks passed since the last time to the progress.
+ */
+static void
+count_passed(HeapScan *scan)
+{
+	PvParticipant *self = scan->self;
+
+	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
+	self->part.heap_blks_scanned += scan->unreported;
+	scan->unreported = 0;
+	pv_blockscan_range(self->blockscan, &self->part.range_start,
+					   &self->part.range_end);
+}
+
+/*
  * Housekeeping between two pages.  No page is locked.
  */
 static void
@@ -494,11 +509,8 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 	scan->unreported += passed;
 	if (scan->unreported >= PROGRESS_EVERY_BLOCKS)
 	{
-		pg_atomic_fetch_add_u64(&self->shared->blocks_passed,
-								scan->unreported);
-		scan->unreported = 0;
-		if (self->tick)
-			self->tick(self);
+		count_passed(scan);
+		pv_tick(self);
 	}
 }
 
@@ -559,7 +571,7 @@ pv_scan_heap(PvParticipant *self)
 	pv_blockscan_skipped_rest(self->blockscan, &self->counters.sample.skipped);
 	pv_blockscan_pause(self->blockscan);
 
-	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan.unreported);
+	count_passed(&scan);
 	self->counters.skippedallvis |=
 		pv_blockscan_skippedallvis(self->blockscan);
 	self->slot->unvisited = pv_blockscan_position(self->blockscan);

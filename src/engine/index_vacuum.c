@@ -231,6 +231,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		unit->done = false;
 		pg_atomic_clear_flag(&unit->begun);
 		pg_atomic_write_u64(&unit->began_at, 0);
+		pg_atomic_write_u64(&unit->entries_seen, 0);
 		if (unit->kind != PV_UNIT_LATER)
 			nsharers += count_sharers(leader, unit);
 	}
@@ -342,6 +343,8 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);
+	self->part.indexrelid = RelationGetRelid(indrel);
+	pv_show(self);
 	note_begin(unit);
 	if (is_shared(unit))
 		completed = process_together(self, i, phase, &ivinfo);
@@ -350,6 +353,7 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	if (completed)
 		note_end(unit);
 	self->errinfo.indname = NULL;
+	self->part.indexrelid = InvalidOid;
 	if (!completed)
 		return;					/* another participant will complete it */
 
@@ -399,8 +403,7 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 			!pg_atomic_test_set_flag(&self->units[i].begun))
 			continue;
 		do_unit(self, i, phase);
-		if (self->tick)
-			self->tick(self);
+		pv_tick(self);
 	}
 	pfree(states);
 

@@ -120,6 +120,9 @@
  */
 #define CLAIM_AHEAD_PAGES		(4 * RANGE_MAX_PAGES)
 
+/* Pages between two updates of the progress counter */
+#define PROGRESS_EVERY_PAGES	16
+
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD			64
 
@@ -264,6 +267,22 @@ needs_revisit(const PvBtreeScan *scan, BlockNumber right, BlockNumber visited,
 }
 
 /*
+ * Add the pages visited since the last time to the progress.
+ */
+static void
+count_visited(PvBtreeScan *scan, const PvBtreeRange *range)
+{
+	PvParticipant *self = scan->self;
+
+	pg_atomic_fetch_add_u32(&scan->btree->pages_done, scan->unreported);
+	self->part.index_blks_visited += scan->unreported;
+	self->part.range_start = range->start;
+	self->part.range_end = range->end;
+	scan->unreported = 0;
+	pv_tick(self);
+}
+
+/*
  * Visit the next page that was read.
  */
 static void
@@ -281,15 +300,12 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 		pv_btree_note_page(scan, pv_btree_revisit_bitmap(scan), visit.right);
 	pv_btree_note_if_empty(scan, blkno, &visit);
 
-	if (blkno + 1 == range->end)
-	{
-		pg_atomic_fetch_add_u32(&scan->btree->pages_done,
-								range->end - range->start);
-		if (self->tick)
-			self->tick(self);
-		if (scan->bulk_delete)
-			(void) pv_check_failsafe(self);
-	}
+	scan->unreported++;
+	if (blkno + 1 == range->end ||
+		scan->unreported >= PROGRESS_EVERY_PAGES)
+		count_visited(scan, range);
+	if (blkno + 1 == range->end && scan->bulk_delete)
+		(void) pv_check_failsafe(self);
 }
 
 /*

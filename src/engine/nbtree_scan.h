@@ -40,6 +40,7 @@ typedef struct PvBtreeScan
 	BlockNumber to_read;		/* its next page */
 	uint64		nread;			/* pages given to the reader */
 	uint64		nvisited;		/* pages visited */
+	uint32		unreported;		/* of these, not in the progress counter yet */
 	PvBtreeCounts counts;
 
 	/* Heap TIDs of the current page, and which of them are dead */

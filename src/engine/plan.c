@@ -41,8 +41,6 @@
 /* Tables with at most this many pages skip by core's rule */
 #define CORES_RULE_PAGES		1024
 
-/* Most bytes that the store takes for one block, all overhead included */
-#define STORE_BYTES_PER_BLOCK	48
 #define STORE_RESERVE_MIN		((Size) 256 * 1024)
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
@@ -310,7 +308,7 @@ pv_plan_store_reserve(const PvVacuum *vac, Size limit)
 						RelationGetRelid(vac->rel), &dead, &inserted,
 						&modified))
 		blocks = Min(blocks, (uint64) dead);
-	reserve = Max(blocks * STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
+	reserve = Max(blocks * PV_STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
 	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
 	return Max(reserve, vac->plan.nslots * PV_DEADTIDS_ROOM);
 }

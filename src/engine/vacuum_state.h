@@ -17,6 +17,29 @@
 #include "engine/pool.h"
 #include "engine/vacuum_options.h"
 
+/* What the leader shows, and measures for a forecast; see engine/progress.c */
+typedef struct PvVacuumProgress
+{
+	PvTrackedVacuum tracked;
+	MemoryContext context;		/* of the whole vacuum */
+	double	   *correlations;	/* of the indexes; NULL: not looked up */
+	double	   *weights;		/* of a page of each index; NULL: all 1 */
+	double		index_total;	/* pages to visit in this phase ... */
+	double		index_done;		/* ... and visited */
+	double		dead_pages_before;	/* found for earlier index scans */
+	double		vacuumed_before;	/* by earlier second heap passes */
+	instr_time	last_line;		/* of VERBOSE */
+
+	/* Measurement of the phases, since the last change of the cost limit */
+	PvEtaMeasure before[PV_NUM_PHASES]; /* without what follows the mark */
+	double		slept_before;	/* likewise, in the first heap pass */
+	instr_time	mark;
+	double		mark_work;
+	double		mark_cost;
+	int64		mark_slept;
+	double		allowed_cost;	/* cost units per millisecond; 0: no limit */
+} PvVacuumProgress;
+
 typedef struct PvVacuum
 {
 	Relation	rel;
@@ -48,6 +71,7 @@ typedef struct PvVacuum
 	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
 								 * block */
 
+	PvVacuumProgress progress;
 	PvCounters	sum;			/* of all participants */
 	double		new_live_tuples;
 	double		new_rel_tuples;

@@ -51,6 +51,7 @@
 #include "entry/effective_options.h"
 #include "entry/inprogress.h"
 #include "entry/slot.h"
+#include "stats/progress.h"
 #include "throttle/cost.h"
 
 /*
@@ -293,6 +294,18 @@ automatic_limit(void)
 					   PV_DEFAULT_BUFFER_USAGE_LIMIT);
 }
 
+/* Who has started the vacuum that this process leads? */
+static PvStartedBy
+started_by(void)
+{
+	if (current_run != NULL)
+		return PV_STARTED_BY_FUNCTION;
+	if (pv_is_scheduler_worker)
+		return PV_STARTED_BY_SCHEDULER;
+	return pv_is_autovacuum_worker() ? PV_STARTED_BY_AUTOVACUUM :
+		PV_STARTED_BY_COMMAND;
+}
+
 /*
  * Translates the options of the table for the engine; for a TOAST table, those
  * of its parent.  An autovacuum worker applies the cost limits that the
@@ -308,6 +321,7 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 	AutoVacOpts parameters;
 
 	memset(options, 0, sizeof(*options));
+	options->started_by = started_by();
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
@@ -370,6 +384,7 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 	PG_CATCH();
 	{
 		pv_inprogress_abandon();
+		pv_track_end();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

@@ -330,6 +330,16 @@ pv_deadtids_max_memory(PvDeadTids *store)
 	return pv_deadtids_memory(store);
 }
 
+/*
+ * The share of the limit that is in use, 0 to 1.  Participants take memory in
+ * pieces that they fill later.
+ */
+double
+pv_deadtids_share_used(PvDeadTids *store)
+{
+	return pv_space_share_used(&store->shared->space);
+}
+
 /* The limit in bytes: that given at creation, or PV_DEADTIDS_MAX_LIMIT. */
 Size
 pv_deadtids_limit(PvDeadTids *store)

@@ -76,6 +76,27 @@ count_extents(PvSpaceShared *shared)
 }
 
 /*
+ * The share of the limit that is taken, 0 to 1.  Memory that cannot be used
+ * does not count.  Other processes may take memory meanwhile.
+ */
+double
+pv_space_share_used(PvSpaceShared *shared)
+{
+	double		size = 0,
+				used = 0,
+				usable;
+
+	for (uint32 i = 0; i < count_extents(shared); i++)
+	{
+		size += pg_atomic_read_u32(&shared->extents[i].size);
+		used += pg_atomic_read_u32(&shared->extents[i].used);
+	}
+	usable = (double) shared->limit -
+		((double) pg_atomic_read_u64(&shared->memory) - size);
+	return usable > used ? used / usable : 1;
+}
+
+/*
  * Enter a new extent of this many bytes, none of which are taken.  A process
  * that sees the size also sees the other fields.
  */

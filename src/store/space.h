@@ -89,6 +89,7 @@ extern void pv_space_reset(PvSpace *space);
 extern bool pv_space_may_grow(const PvSpace *space, Size bytes);
 extern bool pv_space_take(PvSpace *space, Size bytes, bool regardless,
 						  PvChunk *chunk);
+extern double pv_space_share_used(PvSpaceShared *shared);
 extern char *pv_space_map(PvSpace *space, uint32 extent);
 
 /* The address of an existing extent. */

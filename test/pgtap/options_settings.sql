@@ -19,8 +19,8 @@ CREATE TYPE row_type AS (x int, y text);
 
 -- The relations that parvacuum_tables shows
 CREATE SEQUENCE a_sequence;
-SELECT set_eq($$SELECT relid::text FROM parvacuum_tables
-    WHERE relid::text IN ('a', 'mv', 'p', 'p1', 'a_view', 'a_sequence', 'a_pkey', 'row_type', 'temporary', 'pg_class')$$,
+SELECT set_eq($$SELECT relation::text FROM parvacuum_tables
+    WHERE relation::text IN ('a', 'mv', 'p', 'p1', 'a_view', 'a_sequence', 'a_pkey', 'row_type', 'temporary', 'pg_class')$$,
     ARRAY['a', 'mv', 'p', 'p1', 'temporary'], 'parvacuum_tables has tables, partitioned tables and materialized views');
 SELECT is((SELECT count(*) FROM parvacuum_tables JOIN pg_class c ON c.oid = relid
     WHERE relkind NOT IN ('r', 'p', 'm') OR relnamespace IN (11, 99)), 0::bigint, 'parvacuum_tables has no others');

@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(56);
+SELECT plan(58);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -76,7 +76,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
                    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
     ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
-          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
+          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_progress_items()', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
           'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
@@ -90,6 +90,8 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.engine', 'sighup bool on .. '),
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
+    ('parvacuum.track_progress', 'postmaster bool on .. '),
+    ('parvacuum.progress_interval', 'user integer 5 0..3600 s'),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
     ('parvacuum.sample_pages', 'user integer 4096 0..2147483647 '),
     ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),

@@ -63,7 +63,7 @@ until_item('t_new', 'running', 'dropped: a worker vacuums the table');
 is(($node->psql('postgres', q{SET lock_timeout = '5s'; DROP TABLE t_new}))[0], 0, 'dropped: DROP TABLE succeeds');
 set_speed(0);
 until_answer($active, 0, 'dropped: the queue is empty');
-until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE "table" IS NULL OR "table"::text ~ '^[0-9]'}, 0, 'dropped: no entry is without a name');
+until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE relation IS NULL OR relation::text ~ '^[0-9]'}, 0, 'dropped: no entry is without a name');
 #
 # The launcher is terminated and canceled.
 #

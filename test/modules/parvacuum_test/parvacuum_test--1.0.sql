@@ -471,3 +471,15 @@ RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::in
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The forecast of the end of a vacuum.  Nulls are zeros.  Phases: 1 is the first heap pass,
+-- 2 the index scan, 3 the second heap pass, 4 the index cleanup.
+CREATE TYPE parvacuum_test_vacuum AS (
+    phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, dead_share float8, page_rows float8,
+    missed_share float8, store_share float8, store_before float8, may_bypass float8, index_scans float8, index_pages float8,
+    index_tuples float8, correlation float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
+    scan_s float8, scan_work float8, scan_cost float8, index_s float8, index_work float8, index_cost float8,
+    heap_s float8, heap_work float8, heap_cost float8, slept_share float8, past_index_s float8, past_heap_s float8);
+
+CREATE FUNCTION parvacuum_test_eta(vacuum parvacuum_test_vacuum, OUT phase_s float8, OUT all_s float8, OUT index_scans int)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
