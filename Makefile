@@ -91,13 +91,18 @@ OBJS = \
 	src/sched/table.o \
 	src/sched/view.o \
 	src/sched/worker.o \
+	src/sql/blockers.o \
 	src/sql/call.o \
 	src/sql/cancel.o \
+	src/sql/check.o \
+	src/sql/check_tables.o \
 	src/sql/enqueue.o \
 	src/sql/monitor.o \
 	src/sql/options.o \
 	src/sql/run.o \
 	src/sql/sweep.o \
+	src/stats/blocker.o \
+	src/stats/blocker_details.o \
 	src/store/container.o \
 	src/store/deadtids.o \
 	src/store/deadtids_read.o \

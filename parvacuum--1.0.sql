@@ -127,6 +127,60 @@ COMMENT ON VIEW parvacuum_progress IS
 
 GRANT SELECT ON parvacuum_progress TO PUBLIC;
 
+-- What holds back the horizon.
+
+CREATE FUNCTION parvacuum_blockers(
+    rel regclass DEFAULT NULL,
+    OUT kind text,
+    OUT pid int,
+    OUT name text,
+    OUT usename name,
+    OUT datid oid,
+    OUT datname name,
+    OUT holds text,
+    OUT xmin xid,
+    OUT xmin_age int,
+    OUT since timestamptz,
+    OUT duration interval,
+    OUT state text,
+    OUT query text,
+    OUT release text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_blockers'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT
+ROWS 20;
+
+COMMENT ON FUNCTION parvacuum_blockers(regclass) IS
+'what keeps VACUUM from removing dead rows of a table, or without a table those of any: sessions, prepared transactions, standbys and replication slots, the age of what each holds in transactions, and a statement that makes it let go; the calling session is left out';
+
+CREATE VIEW parvacuum_blockers AS
+SELECT * FROM parvacuum_blockers(NULL::pg_catalog.regclass);
+
+COMMENT ON VIEW parvacuum_blockers IS
+'what keeps VACUUM from removing dead rows: sessions, prepared transactions, standbys and replication slots, the age of what each holds in transactions, and a statement that makes it let go; of sessions of other roles only members of pg_read_all_stats see more than pid, database and age';
+
+GRANT SELECT ON parvacuum_blockers TO PUBLIC;
+
+-- Advice.
+
+CREATE FUNCTION parvacuum_check(
+    OUT severity text,
+    OUT name text,
+    OUT subject text,
+    OUT relid oid,
+    OUT relation regclass,
+    OUT reason text,
+    OUT evidence text,
+    OUT setting text,
+    OUT advice text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_check'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 10;
+
+COMMENT ON FUNCTION parvacuum_check() IS
+'what should be changed in the server and its settings and about the tables of this database, the most severe first, with the numbers that show it; no row means that nothing is wrong; only members of pg_read_all_stats see more than their own tables';
+
 -- Options of tables.  All roles may read them, like reloptions.
 
 CREATE FUNCTION parvacuum_table_options(

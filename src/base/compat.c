@@ -10,6 +10,7 @@
 
 #include "access/multixact.h"
 #include "postmaster/bgworker_internals.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
@@ -248,6 +249,38 @@ pv_autovacuum_parallel_workers(Relation rel)
  * ----------------------------------------------------------------
  */
 
+/* A table's entry in the cumulative statistics; may the caller free it? */
+static PgStat_StatTabEntry *
+fetch_statistics(bool shared, Oid relid, bool *may_free)
+{
+#if PG_VERSION_NUM >= 190000
+	return pgstat_fetch_stat_tabentry_ext(shared, relid, may_free);
+#else
+	*may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
+	return pgstat_fetch_stat_tabentry_ext(shared, relid);
+#endif
+}
+
+/* When the table was last vacuumed; 0 if it was not, or that is not known. */
+TimestampTz
+pv_last_vacuum(bool shared, Oid relid)
+{
+	bool		may_free;
+	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
+	TimestampTz last;
+
+	if (entry == NULL)
+		return 0;
+#if PG_VERSION_NUM >= 160000
+	last = Max(entry->last_vacuum_time, entry->last_autovacuum_time);
+#else
+	last = Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp);
+#endif
+	if (may_free)
+		pfree(entry);
+	return last;
+}
+
 /*
  * What the cumulative statistics have counted of a table, and when it was last
  * vacuumed or analyzed, 0 if never.  Returns false if they do not know the
@@ -258,15 +291,8 @@ pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
 						 double *inserted, double *modified,
 						 TimestampTz *done_at)
 {
-	PgStat_StatTabEntry *entry;
 	bool		may_free;
-
-#if PG_VERSION_NUM >= 190000
-	entry = pgstat_fetch_stat_tabentry_ext(shared, relid, &may_free);
-#else
-	entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
-	may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
-#endif
+	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
 
 	if (entry == NULL)
 		return false;
@@ -415,6 +441,36 @@ pv_is_registered(const char *type)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The process that uses a replication slot, whose spinlock the caller holds; 0
+ * if there is none.  PG 19 keeps the number of the process.
+ */
+int
+pv_slot_pid(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 190000
+	return slot->active_proc == INVALID_PROC_NUMBER ? 0 :
+		GetPGProcByNumber(slot->active_proc)->pid;
+#else
+	return slot->active_pid;
+#endif
+}
+
+/*
+ * Has the slot been invalidated, so that it holds back nothing?  The caller
+ * holds its spinlock.  PG 16 gave that a cause.
+ */
+bool
+pv_slot_is_invalid(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 160000
+	return slot->data.invalidated != RS_INVAL_NONE;
+#else
+	return slot->data.invalidated_at != InvalidXLogRecPtr &&
+		slot->data.restart_lsn == InvalidXLogRecPtr;
+#endif
 }
 
 

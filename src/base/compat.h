@@ -36,13 +36,16 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
+#include "replication/slot.h"
 #include "storage/bufmgr.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
 #include "storage/shmem.h"
 #include "storage/smgr.h"
+#include "storage/standby.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
@@ -152,6 +155,9 @@
 
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
+
+/* The release whose headers this was compiled with, as a number */
+#define PV_BUILT_FOR			PG_VERSION_NUM
 
 /* The word for reading a page in the report of a vacuum */
 #define PV_READS_ARE_CALLED		(PG_VERSION_NUM >= 180000 ? "reads" : "misses")
@@ -409,9 +415,60 @@ pv_is_autovacuum_worker(void)
 	return MyBackendType == B_AUTOVAC_WORKER;
 }
 
+/* PG 16 renamed the list of backends, whose numbers begin at 1. */
+static inline const PgBackendStatus *
+pv_backend_status(int number)
+{
+#if PG_VERSION_NUM >= 160000
+	return &pgstat_get_local_beentry_by_index(number)->backendStatus;
+#else
+	return &pgstat_fetch_stat_local_beentry(number)->backendStatus;
+#endif
+}
+
+/* PG 19 has replication slots of its own for REPACK. */
+static inline int
+pv_num_slots(void)
+{
+#if PG_VERSION_NUM >= 190000
+	return max_replication_slots + max_repack_replication_slots;
+#else
+	return max_replication_slots;
+#endif
+}
+
+extern int	pv_slot_pid(const ReplicationSlot *slot);
+extern bool pv_slot_is_invalid(const ReplicationSlot *slot);
+
+/* PG 17 notes when a slot became inactive; before, 0. */
+static inline TimestampTz
+pv_slot_inactive_since(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 170000
+	return slot->inactive_since;
+#else
+	return 0;
+#endif
+}
+
+/*
+ * PG 16 removed the setting vacuum_defer_cleanup_age, by which rows are kept
+ * for longer.
+ */
+static inline int
+pv_defer_cleanup_age(void)
+{
+#if PG_VERSION_NUM >= 160000
+	return 0;
+#else
+	return vacuum_defer_cleanup_age;
+#endif
+}
+
 extern bool pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
 									 double *inserted, double *modified,
 									 TimestampTz *done_at);
+extern TimestampTz pv_last_vacuum(bool shared, Oid relid);
 extern bool pv_fetch_counts(bool shared, Oid relid, double *dead,
 							double *inserted, double *modified);
 extern struct config_generic *pv_find_setting(const char *name);

@@ -238,5 +238,7 @@ pv_finish_report(PvVacuum *vac)
 	details->store_resets = vac->store_resets;
 	details->store_bytes = vac->store_bytes;
 	details->store_limit = vac->store_limit;
+	details->blocker = &vac->blocker;
+	details->blocker_found_at = vac->starttime;
 	pv_report_end(&vac->leader.errinfo, vac->result, details);
 }

@@ -118,6 +118,9 @@ pv_plan_vacuum(PvVacuum *vac)
 	plan->relid = RelationGetRelid(vac->rel);
 	plan->automatic = pv_is_automatic();
 	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
+	if (vac->instrument)
+		pv_blocker_find(pv_horizon_of(vac->rel), plan->cutoffs.OldestXmin,
+						&vac->blocker);
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
 		plan->aggressive = true;
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);

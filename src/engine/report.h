@@ -15,6 +15,7 @@
 #include "utils/pg_rusage.h"
 #include "utils/relcache.h"
 
+#include "stats/blocker.h"
 #include "stats/result.h"
 
 /* Position of a participant, for the context line of an error */
@@ -72,6 +73,8 @@ typedef struct PvReportDetails
 	double		io_write_ms;
 	int64		wal_buffers_full;	/* -1 if not counted on this version */
 	int64		wal_fpi_bytes;	/* likewise */
+	const PvBlocker *blocker;	/* what held back OldestXmin */
+	TimestampTz blocker_found_at;
 	PGRUsage	ru0;
 } PvReportDetails;
 

@@ -16,6 +16,7 @@
 
 #include "engine/pool.h"
 #include "engine/vacuum_options.h"
+#include "stats/blocker.h"
 
 typedef struct PvVacuum
 {
@@ -47,6 +48,8 @@ typedef struct PvVacuum
 	bool		reported_eager_end; /* the end of eager scanning was reported */
 	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
 								 * block */
+
+	PvBlocker	blocker;		/* what held back OldestXmin, for the report */
 
 	PvCounters	sum;			/* of all participants */
 	double		new_live_tuples;

@@ -81,9 +81,9 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
  * The thresholds by settings and storage parameters; options is NULL if there
  * are none.
  */
-static void
-get_thresholds(Form_pg_class form, const AutoVacOpts *options,
-			   PvThresholds *thresholds)
+void
+pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
+				   PvThresholds *thresholds)
 {
 	static const AutoVacOpts none = {
 		.enabled = true,
@@ -139,31 +139,41 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 }
 
 /*
- * What the table of this pg_class row needs now; options are its storage
- * parameters, NULL if there are none.  Also when it was last vacuumed or
- * analyzed, or PV_NEVER.
+ * The state of the table of this pg_class row, and when it was last vacuumed
+ * or analyzed, or PV_NEVER.
+ */
+void
+pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
+{
+	memset(state, 0, sizeof(*state));
+	*done_at = PV_NEVER;
+	/* where nothing is counted, a vacuum does not reset old counts either */
+	state->counted = pgstat_track_counts &&
+		pv_fetch_counts_and_time(form->relisshared, form->oid, &state->dead,
+								 &state->inserted, &state->modified, done_at);
+	state->reltuples = form->reltuples;
+	state->pages = form->relpages;
+	state->xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
+							ReadNextTransactionId());
+	state->mxid_age = age_of(form->relminmxid, FirstMultiXactId,
+							 ReadNextMultiXactId());
+	state->may_analyze = form->relkind != RELKIND_TOASTVALUE &&
+		form->oid != StatisticRelationId;
+}
+
+/*
+ * What the table needs now; options are its storage parameters, NULL if there
+ * are none.
  */
 static void
 score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
 			TimestampTz *done_at)
 {
-	PvTableState state = {0};
+	PvTableState state;
 	PvThresholds thresholds;
 
-	*done_at = PV_NEVER;
-	/* where nothing is counted, a vacuum does not reset old counts either */
-	state.counted = pgstat_track_counts &&
-		pv_fetch_counts_and_time(form->relisshared, form->oid, &state.dead,
-								 &state.inserted, &state.modified, done_at);
-	state.reltuples = form->reltuples;
-	state.pages = form->relpages;
-	state.xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
-						   ReadNextTransactionId());
-	state.mxid_age = age_of(form->relminmxid, FirstMultiXactId,
-							ReadNextMultiXactId());
-	state.may_analyze = form->relkind != RELKIND_TOASTVALUE &&
-		form->oid != StatisticRelationId;
-	get_thresholds(form, options, &thresholds);
+	pv_need_state(form, &state, done_at);
+	pv_need_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
 }
 

@@ -26,6 +26,10 @@ typedef struct PvFound
 } PvFound;
 
 extern void pv_need_scan(PvFound *found);
+extern void pv_need_state(Form_pg_class form, PvTableState *state,
+						  TimestampTz *done_at);
+extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
+							   PvThresholds *thresholds);
 extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
 						  PvScore *score);
 extern void pv_need_window(const PvEffectiveOptions *options,

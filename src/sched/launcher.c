@@ -55,7 +55,6 @@
 #include "sched/worker.h"
 #include "throttle/cost.h"
 
-#define PV_LAUNCHER_TYPE		"parvacuum launcher"
 
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			5
@@ -130,8 +129,8 @@ report_counts(void)
 }
 
 /* The processes that the settings ask for. */
-static void
-get_processes(PvProcesses *processes)
+void
+pv_launcher_processes(PvProcesses *processes)
 {
 	memset(processes, 0, sizeof(*processes));
 	processes->logical_replication = max_logical_replication_workers > 0;
@@ -154,7 +153,7 @@ report_processes(void)
 	PvProcesses processes;
 	int			wanted;
 
-	get_processes(&processes);
+	pv_launcher_processes(&processes);
 	wanted = pv_processes_wanted(&processes);
 	if (wanted <= max_worker_processes)
 		reported = 0;
@@ -206,7 +205,7 @@ pv_launcher_init(void)
 	{
 		PvProcesses processes;
 
-		get_processes(&processes);
+		pv_launcher_processes(&processes);
 		ereport(WARNING,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("parvacuum's launcher cannot be started"),

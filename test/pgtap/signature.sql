@@ -75,12 +75,12 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
                WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND classid <> 'pg_type'::regclass
                    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
     ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
-          'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
-          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
+          'function parvacuum_blockers(regclass)', 'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
+          'function parvacuum_check()', 'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
           'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
           'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
-          'view parvacuum_progress', 'view parvacuum_queue', 'view parvacuum_tables'],
+          'view parvacuum_blockers', 'view parvacuum_progress', 'view parvacuum_queue', 'view parvacuum_tables'],
     'the objects of the extension');
 
 -- Settings
