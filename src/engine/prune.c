@@ -512,10 +512,11 @@ plan_to_unused(PvPagePruneState *state)
 }
 
 /*
- * What has the page that no all-visible page may have?  Core reports what it
- * finds first: the last line pointer that was dead before, else the first one
- * that becomes dead or has a tuple that not all may see.  Without indexes dead
- * line pointers do no harm, as they are set unused now.
+ * Find something on the page that an all-visible page must not have.  Core
+ * reports what it finds first: the last line pointer that was dead before, else
+ * the first one that becomes dead or whose tuple is not visible to all.  In a
+ * table without indexes dead line pointers do no harm, because they are set
+ * unused now.
  */
 static PvMapDoubt
 doubt_of(const PvPagePruneState *state)
