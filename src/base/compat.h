@@ -150,6 +150,9 @@
 /* The report of a vacuum has the memory of the store of dead items */
 #define PV_REPORTS_STORE		(PG_VERSION_NUM >= 190000)
 
+/* Tables have the storage parameter autovacuum_parallel_workers */
+#define PV_HAS_AUTOVACUUM_WORKERS	(PG_VERSION_NUM >= 190000)
+
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
 

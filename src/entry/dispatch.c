@@ -315,7 +315,8 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
 	if (pv_is_automatic())
 	{
-		if (options->workers == PV_WORKERS_BY_WORK)
+		if (PV_HAS_AUTOVACUUM_WORKERS &&
+			options->workers == PV_WORKERS_BY_WORK)
 			options->workers =
 				pv_options_autovacuum_workers(rel, choice->toast_parent);
 		options->buffer_usage_limit = lower_limit(options->buffer_usage_limit,
