@@ -3,9 +3,14 @@
 #	make demo			compare with stock VACUUM on five million rows
 #	make check			run all tests
 #	make stress			run the tests under load for longer
+#	make torture MINUTES=60 SEED=1	run random tests for long
 #	make check-all			run all tests on every major version
+#	make mutants			plant bugs, and see which tests find them
+#	make coverage			count the lines that the tests run
+#	make valgrind			run some tests under valgrind
+#	make analyze			look for faults without running anything
 #
-# "demo" and "check" install missing packages (on Debian), build and install the
+# "demo", "check" and "mutants" install missing packages (on Debian), build and install the
 # extension, and use a server of their own.  The other targets are those of any
 # extension:
 #
@@ -29,12 +34,15 @@ OBJS = \
 	src/base/ring.o \
 	src/base/settings.o \
 	src/base/shmem.o \
+	src/base/text.o \
 	src/base/tidstore.o \
 	src/base/wait.o \
 	src/base/window.o \
 	src/engine/dispense.o \
 	src/engine/eager.o \
+	src/engine/extrapolate.o \
 	src/engine/finish.o \
+	src/engine/forecast.o \
 	src/engine/freeze.o \
 	src/engine/heap_scan.o \
 	src/engine/heap_vacuum.o \
@@ -51,11 +59,17 @@ OBJS = \
 	src/engine/participant.o \
 	src/engine/plan.o \
 	src/engine/pool.o \
+	src/engine/progress.o \
+	src/engine/progress_index.o \
+	src/engine/progress_line.o \
 	src/engine/prune.o \
 	src/engine/reader.o \
 	src/engine/report.o \
 	src/engine/reserve.o \
 	src/engine/sample.o \
+	src/engine/survey.o \
+	src/engine/survey_heap.o \
+	src/engine/survey_index.o \
 	src/engine/sweep.o \
 	src/engine/sweep_page.o \
 	src/engine/truncate.o \
@@ -88,16 +102,35 @@ OBJS = \
 	src/sched/requests.o \
 	src/sched/session.o \
 	src/sched/slots.o \
+	src/sched/sweep_table.o \
 	src/sched/table.o \
+	src/sched/table_log.o \
 	src/sched/view.o \
 	src/sched/worker.o \
+	src/sql/blockers.o \
 	src/sql/call.o \
 	src/sql/cancel.o \
+	src/sql/check.o \
+	src/sql/check_tables.o \
 	src/sql/enqueue.o \
+	src/sql/history.o \
 	src/sql/monitor.o \
 	src/sql/options.o \
+	src/sql/plan.o \
+	src/sql/progress.o \
 	src/sql/run.o \
 	src/sql/sweep.o \
+	src/stats/blocker.o \
+	src/stats/blocker_details.o \
+	src/stats/eta.o \
+	src/stats/history.o \
+	src/stats/history_file.o \
+	src/stats/history_run.o \
+	src/stats/lru.o \
+	src/stats/progress.o \
+	src/stats/records.o \
+	src/stats/records_image.o \
+	src/stats/usage.o \
 	src/store/container.o \
 	src/store/deadtids.o \
 	src/store/deadtids_read.o \
@@ -141,11 +174,17 @@ PROVE_TESTS = test/t/*.pl
 
 EXTRA_CLEAN = parvacuum-*.zip
 
+# What is tested under valgrind: every room, and what takes minutes without it left out
+VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skipping isolation \
+	units/container units/errors units/window units/order units/bypass units/forecast units/plan \
+	units/account units/runs units/history units/eta pgtap/progress pgtap/history pgtap/results \
+	pgtap/options pgtap/sweep_deletes pgtap/plan 017 021 024 072
+
 PG_CONFIG ?= pg_config
 
-.PHONY: demo check stress check-all check-style dist
+.PHONY: demo check stress torture check-all check-style mutants coverage valgrind analyze dist
 
-ifneq ($(filter demo check stress check-all check-style,$(MAKECMDGOALS)),)
+ifneq ($(filter demo check stress torture check-all check-style mutants coverage valgrind analyze,$(MAKECMDGOALS)),)
 
 # These targets must work without a server to build for.
 demo check:
@@ -155,12 +194,30 @@ demo check:
 stress:
 	@PV_PARTS="001 002 004 014 018 019 056" PV_SECONDS=$${PV_SECONDS:-60} scripts/check
 
+# FILES="crashes owner" chooses files of test/torture.
+torture:
+	@scripts/torture $(FILES)
+
 # SERVERS="15 17:regress,isolation" chooses the servers and the parts of the tests.
 check-all:
 	@scripts/check-all $(SERVERS)
 
 check-style:
 	@scripts/check_style
+
+# MUTANTS="nbtree_counts store_kind" chooses the bugs, which are files of test/mutants.
+mutants:
+	@scripts/mutants $(MUTANTS)
+
+coverage:
+	@scripts/coverage
+
+# On a server of test/servers for valgrind, it runs what is short enough.
+valgrind:
+	@PV_PARTS="$${PV_PARTS:-$(VALGRIND_PARTS)}" scripts/check
+
+analyze:
+	@PV_PARTS=analyze scripts/check
 
 else
 

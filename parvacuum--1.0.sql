@@ -76,6 +76,52 @@ LANGUAGE C;
 COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
 'vacuum a table in parallel, in a process of its own; commits first, waits without a snapshot, and reports each table and TOAST table vacuumed in a notice';
 
+-- What a vacuum would do.  It checks rights itself.
+
+CREATE FUNCTION parvacuum_plan(
+    rel regclass,
+    workers int DEFAULT NULL,
+    freeze bool DEFAULT false,
+    disable_page_skipping bool DEFAULT false,
+    OUT relid oid,
+    OUT relation regclass,
+    OUT pages_total bigint,
+    OUT pages_to_scan bigint,
+    OUT pages_to_skip bigint,
+    OUT tuples_to_remove bigint,
+    OUT tuples_recently_dead bigint,
+    OUT dead_items bigint,
+    OUT index_scans int,
+    OUT dead_tuple_bytes bigint,
+    OUT max_dead_tuple_bytes bigint,
+    OUT workers_planned int,
+    OUT indexes int,
+    OUT index_units int,
+    OUT heap_scan_ms double precision,
+    OUT index_vacuum_ms double precision,
+    OUT heap_vacuum_ms double precision,
+    OUT elapsed_ms double precision,
+    OUT wal_records bigint,
+    OUT wal_fpi bigint,
+    OUT wal_bytes bigint,
+    OUT aggressive bool,
+    OUT pages_to_freeze bigint,
+    OUT oldest_xmin xid,
+    OUT freeze_limit xid,
+    OUT relfrozenxid xid,
+    OUT new_relfrozenxid xid,
+    OUT relminmxid xid,
+    OUT new_relminmxid xid,
+    OUT useless bool,
+    OUT reason text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_plan'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT
+COST 10000 ROWS 2;
+
+COMMENT ON FUNCTION parvacuum_plan(regclass, int, bool, bool) IS
+'what a vacuum of the table would do and cost now, without doing it: one row for the table and one for its TOAST table, or these for each partition; numbers of pages come from the visibility map, numbers of rows from a sample of pages and the cumulative statistics, times and WAL from a model; useless and reason say whether there is nothing that it could do now';
+
 CREATE FUNCTION parvacuum_sweep(
     index regclass,
     workers int DEFAULT NULL,
@@ -100,32 +146,156 @@ LANGUAGE C;
 COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
 'the same as parvacuum_sweep(), by one process; commits first, takes a new snapshot every few pages, and has no snapshot while vacuum_cost_delay makes it sleep, so that a long sweep does not hold back the removal of dead rows';
 
--- The progress of vacuums, with the pages of B-trees.  The view is not based on core's
--- view: its columns change between major versions, which would break pg_upgrade.
+-- The progress of vacuums.  The view is not based on core's view: its columns change between
+-- major versions, which would break pg_upgrade.
+
+CREATE FUNCTION parvacuum_progress_items(
+    OUT pid int,
+    OUT leader_pid int,
+    OUT participant int,
+    OUT datid oid,
+    OUT relid oid,
+    OUT started_by text,
+    OUT caller_pid int,
+    OUT started_at timestamptz,
+    OUT phase text,
+    OUT heap_blks_total bigint,
+    OUT heap_blks_scanned bigint,
+    OUT heap_blks_vacuumed bigint,
+    OUT index_vacuum_count bigint,
+    OUT max_dead_tuples bigint,
+    OUT num_dead_tuples bigint,
+    OUT max_dead_tuple_bytes bigint,
+    OUT dead_tuple_bytes bigint,
+    OUT num_dead_item_ids bigint,
+    OUT indexes_total bigint,
+    OUT indexes_processed bigint,
+    OUT delay_time float8,
+    OUT mode text,
+    OUT index_blks_total bigint,
+    OUT index_blks_visited bigint,
+    OUT index_scans_expected int,
+    OUT rate float8,
+    OUT phase_eta timestamptz,
+    OUT eta timestamptz,
+    OUT workers int,
+    OUT delay_ms float8,
+    OUT indexrelid oid,
+    OUT range_start bigint,
+    OUT range_end bigint,
+    OUT wait_event_type text,
+    OUT wait_event text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_progress_items'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT
+ROWS 10;
+
+COMMENT ON FUNCTION parvacuum_progress_items() IS
+'the function behind parvacuum_progress: running vacuums and the processes that take part in them';
 
 CREATE VIEW parvacuum_progress AS
-SELECT pid,
-       datid,
-       relid,
-       CASE param1 WHEN 0 THEN 'initializing'
-                   WHEN 1 THEN 'scanning heap'
-                   WHEN 2 THEN 'vacuuming indexes'
-                   WHEN 3 THEN 'vacuuming heap'
-                   WHEN 4 THEN 'cleaning up indexes'
-                   WHEN 5 THEN 'truncating heap'
-                   WHEN 6 THEN 'performing final cleanup' END AS phase,
-       param2 AS heap_blks_total,
-       param3 AS heap_blks_scanned,
-       param4 AS heap_blks_vacuumed,
-       param5 AS index_vacuum_count,
-       param16 AS index_blks_total,
-       param17 AS index_blks_visited
-FROM pg_catalog.pg_stat_get_progress_info('VACUUM');
+SELECT p.pid,
+       p.leader_pid,
+       p.participant,
+       p.datid,
+       d.datname,
+       p.relid,
+       CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+            THEN p.relid::pg_catalog.regclass END AS relation,
+       p.started_by,
+       p.caller_pid,
+       p.started_at,
+       p.phase,
+       p.heap_blks_total,
+       p.heap_blks_scanned,
+       p.heap_blks_vacuumed,
+       p.index_vacuum_count,
+       p.max_dead_tuples,
+       p.num_dead_tuples,
+       p.max_dead_tuple_bytes,
+       p.dead_tuple_bytes,
+       p.num_dead_item_ids,
+       p.indexes_total,
+       p.indexes_processed,
+       p.delay_time,
+       p.mode,
+       p.index_blks_total,
+       p.index_blks_visited,
+       p.index_scans_expected,
+       p.rate,
+       p.phase_eta,
+       p.eta,
+       p.workers,
+       p.delay_ms,
+       p.indexrelid,
+       CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+            THEN p.indexrelid::pg_catalog.regclass END AS index_relation,
+       p.range_start,
+       p.range_end,
+       p.wait_event_type,
+       p.wait_event
+FROM parvacuum_progress_items() p
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid;
 
 COMMENT ON VIEW parvacuum_progress IS
-'running vacuums, as in pg_stat_progress_vacuum, and the number of pages visited in this phase in the B-trees that several processes vacuum together; for vacuums by other roles only members of pg_read_all_stats see more than pid and datid';
+'running vacuums, as in pg_stat_progress_vacuum, with a forecast of their end; one row per vacuum, where participant is null, and for vacuums by parvacuum one row per process that takes part; for vacuums by other roles only the owner of the table and members of pg_read_all_stats see more than pid and database';
 
 GRANT SELECT ON parvacuum_progress TO PUBLIC;
+
+-- What holds back the horizon.
+
+CREATE FUNCTION parvacuum_blockers(
+    rel regclass DEFAULT NULL,
+    OUT kind text,
+    OUT pid int,
+    OUT name text,
+    OUT usename name,
+    OUT datid oid,
+    OUT datname name,
+    OUT holds text,
+    OUT xmin xid,
+    OUT xmin_age int,
+    OUT since timestamptz,
+    OUT duration interval,
+    OUT tuples_kept bigint,
+    OUT state text,
+    OUT query text,
+    OUT release text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_blockers'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT
+ROWS 20;
+
+COMMENT ON FUNCTION parvacuum_blockers(regclass) IS
+'what keeps VACUUM from removing dead rows of a table, or without a table those of any: sessions, prepared transactions, standbys and replication slots, the age of what each holds in transactions, the dead rows that the last vacuums kept because of it, and a statement that makes it let go; the calling session is left out';
+
+CREATE VIEW parvacuum_blockers AS
+SELECT * FROM parvacuum_blockers(NULL::pg_catalog.regclass);
+
+COMMENT ON VIEW parvacuum_blockers IS
+'what keeps VACUUM from removing dead rows: sessions, prepared transactions, standbys and replication slots, the age of what each holds in transactions, the dead rows that the last vacuums kept because of it, and a statement that makes it let go; of sessions of other roles only members of pg_read_all_stats see more than pid, database and age';
+
+GRANT SELECT ON parvacuum_blockers TO PUBLIC;
+
+-- Advice.
+
+CREATE FUNCTION parvacuum_check(
+    OUT severity text,
+    OUT name text,
+    OUT subject text,
+    OUT relid oid,
+    OUT relation regclass,
+    OUT reason text,
+    OUT evidence text,
+    OUT setting text,
+    OUT advice text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_check'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED
+ROWS 10;
+
+COMMENT ON FUNCTION parvacuum_check() IS
+'what should be changed in the server and its settings and about the tables of this database, the most severe first, with the numbers that show it; no row means that nothing is wrong; only members of pg_read_all_stats see more than their own tables';
 
 -- Options of tables.  All roles may read them, like reloptions.
 
@@ -135,6 +305,8 @@ CREATE FUNCTION parvacuum_table_options(
     OUT buffer_usage_limit_from text,
     OUT enabled bool,
     OUT enabled_from text,
+    OUT sweep bool,
+    OUT sweep_from text,
     OUT vacuum_window text,
     OUT vacuum_window_from text,
     OUT workers int,
@@ -147,13 +319,16 @@ COMMENT ON FUNCTION parvacuum_table_options(regclass) IS
 'the parvacuum options that apply to a table, where each comes from, and why parvacuum would leave the table to PostgreSQL''s own VACUUM although it is enabled';
 
 CREATE VIEW parvacuum_tables AS
-SELECT c.oid::pg_catalog.regclass AS relid,
+SELECT c.oid AS relid,
+       c.oid::pg_catalog.regclass AS relation,
        o.enabled,
        CASE o.enabled_from WHEN 'setting' THEN s.source ELSE o.enabled_from END AS enabled_from,
        o.workers,
        o.workers_from,
        o.buffer_usage_limit,
        CASE o.buffer_usage_limit_from WHEN 'setting' THEN b.source ELSE o.buffer_usage_limit_from END AS buffer_usage_limit_from,
+       o.sweep,
+       CASE o.sweep_from WHEN 'setting' THEN p.source ELSE o.sweep_from END AS sweep_from,
        o.vacuum_window,
        CASE o.vacuum_window_from WHEN 'setting' THEN w.source ELSE o.vacuum_window_from END AS vacuum_window_from,
        o.declined
@@ -161,6 +336,7 @@ FROM pg_catalog.pg_class c
      CROSS JOIN LATERAL parvacuum_table_options(c.oid::pg_catalog.regclass) o
      LEFT JOIN pg_catalog.pg_settings s ON s.name OPERATOR(pg_catalog.=) 'parvacuum.enabled'
      LEFT JOIN pg_catalog.pg_settings b ON b.name OPERATOR(pg_catalog.=) 'parvacuum.buffer_usage_limit'
+     LEFT JOIN pg_catalog.pg_settings p ON p.name OPERATOR(pg_catalog.=) 'parvacuum.sweep'
      LEFT JOIN pg_catalog.pg_settings w ON w.name OPERATOR(pg_catalog.=) 'parvacuum.window'
 WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,m}'::"char"[])
   AND c.relnamespace OPERATOR(pg_catalog.<>) 'pg_catalog'::pg_catalog.regnamespace;
@@ -196,6 +372,7 @@ CREATE FUNCTION parvacuum_queue_items(
     OUT analyze_score float8,
     OUT xid_score float8,
     OUT mxid_score float8,
+    OUT sweep_score float8,
     OUT priority float8,
     OUT pages bigint)
 RETURNS SETOF record
@@ -206,15 +383,33 @@ COMMENT ON FUNCTION parvacuum_queue_items() IS
 'the tables that the scheduler will vacuum or is vacuuming: for members of pg_read_all_stats in all databases, for other roles in the current database and without pid';
 
 CREATE VIEW parvacuum_queue AS
-SELECT d.datname,
+SELECT q.datid,
+       d.datname,
+       q.relid,
        CASE WHEN d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-            THEN q.relid::pg_catalog.regclass END AS "table",
-       q.*
+            THEN q.relid::pg_catalog.regclass END AS relation,
+       q.state,
+       q.reason,
+       q.since,
+       q.until,
+       q.pid,
+       q.action,
+       q.wraparound,
+       q.size_class,
+       q.score,
+       q.dead_score,
+       q.insert_score,
+       q.analyze_score,
+       q.xid_score,
+       q.mxid_score,
+       q.sweep_score,
+       q.priority,
+       q.pages
 FROM parvacuum_queue_items() q
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
 
 COMMENT ON VIEW parvacuum_queue IS
-'the tables that the scheduler will vacuum or is vacuuming: their state and its start, the process that vacuums, what the table waits for, and its score; the score is the greatest of its parts, each the ratio of a count or an age to the threshold at which a vacuum is due; small tables have some advantage; only members of pg_read_all_stats see tables of other databases and pid';
+'the tables that the scheduler will vacuum or is vacuuming: their state and its start, the process that vacuums, what the table waits for, and its score; the score is the greatest of its parts, each the ratio of a count or an age to the threshold at which a vacuum is due; a table that is only to be swept has 0, and sweep_score says how many thresholds of dead index entries it has; small tables have some advantage; only members of pg_read_all_stats see tables of other databases and pid';
 
 GRANT SELECT ON parvacuum_queue TO PUBLIC;
 
@@ -222,6 +417,7 @@ CREATE FUNCTION parvacuum_scheduler_stats(
     OUT database_scans bigint,
     OUT vacuums bigint,
     OUT analyzes bigint,
+    OUT sweeps bigint,
     OUT not_needed bigint,
     OUT skipped_horizon bigint,
     OUT skipped_window bigint,
@@ -236,7 +432,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_scheduler_stats'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_scheduler_stats() IS
-'what the scheduler has done since the server started: scans of databases, tables vacuumed and analyzed, tables that no longer needed a vacuum when their turn came, tables postponed because their dead rows were not removable yet, because they were outside of their window or because they were locked, errors, scans that found the queue full, cost units used, and the cost units per second that are allowed now, 0 for no limit; how often max_worker_processes left no slot for a process of the scheduler, and how many runs of parvacuum_run() and CALL parvacuum() were refused because of that or of parvacuum.max_runs';
+'what the scheduler has done since the server started: scans of databases, tables vacuumed, analyzed and swept, tables that no longer needed anything when their turn came, tables postponed because their dead rows were not removable yet, because they were outside of their window or because they were locked, errors, scans that found the queue full, cost units used, and the cost units per second that are allowed now, 0 for no limit; how often max_worker_processes left no slot for a process of the scheduler, and how many runs of parvacuum_run() and CALL parvacuum() were refused because of that or of parvacuum.max_runs';
 
 CREATE FUNCTION parvacuum_cancel(pid int)
 RETURNS bool
@@ -275,6 +471,354 @@ ROWS 2;
 
 COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
 'makes the scheduler vacuum a table, or all partitions of a table, as if this priority were its score, whether it needs a vacuum or not, and also outside of its window; tables in danger of wraparound come first.  A row for each table and TOAST table has the result: queued, already queued (a higher priority is not lowered), priority raised, being vacuumed and queued again, no place, permission denied, temporary';
+
+-- What vacuums did.
+
+CREATE FUNCTION parvacuum_history_runs(
+    OUT run bigint,
+    OUT datid oid,
+    OUT datname name,
+    OUT relid oid,
+    OUT schemaname name,
+    OUT relname name,
+    OUT started_by text,
+    OUT userid oid,
+    OUT pid int,
+    OUT action text,
+    OUT start_time timestamptz,
+    OUT end_time timestamptz,
+    OUT outcome text,
+    OUT sqlstate text,
+    OUT error text,
+    OUT blocker_kind text,
+    OUT blocker text,
+    OUT wraparound bool,
+    OUT indexes int,
+    OUT by_engine bool,
+    OUT workers_planned int,
+    OUT workers_launched int,
+    OUT pages_total bigint,
+    OUT pages_scanned bigint,
+    OUT pages_removed bigint,
+    OUT tuples_removed bigint,
+    OUT tuples_remaining bigint,
+    OUT tuples_remaining_estimated bool,
+    OUT tuples_recently_dead bigint,
+    OUT tuples_missed bigint,
+    OUT dead_items bigint,
+    OUT index_scans int,
+    OUT dead_tuple_bytes bigint,
+    OUT heap_scan_ms double precision,
+    OUT index_vacuum_ms double precision,
+    OUT heap_vacuum_ms double precision,
+    OUT index_cleanup_ms double precision,
+    OUT truncate_ms double precision,
+    OUT elapsed_ms double precision,
+    OUT wal_records bigint,
+    OUT wal_fpi bigint,
+    OUT wal_bytes numeric,
+    OUT buffers_hit bigint,
+    OUT buffers_read bigint,
+    OUT buffers_dirtied bigint,
+    OUT oldest_xmin xid,
+    OUT relfrozenxid_advanced bool,
+    OUT index_scan_bypassed bool)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_history_runs'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_history_runs() IS
+'the last vacuums and sweeps, for parvacuum_history: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
+
+CREATE VIEW parvacuum_history AS
+SELECT h.run,
+       h.datid,
+       h.datname,
+       h.relid,
+       c.oid::pg_catalog.regclass AS relation,
+       h.schemaname,
+       h.relname,
+       h.started_by,
+       h.userid,
+       CASE WHEN h.userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.userid) END AS usename,
+       h.pid,
+       h.action,
+       h.start_time,
+       h.end_time,
+       h.outcome,
+       h.sqlstate,
+       h.error,
+       h.blocker_kind,
+       h.blocker,
+       h.wraparound,
+       h.indexes,
+       h.by_engine,
+       h.workers_planned,
+       h.workers_launched,
+       h.pages_total,
+       h.pages_scanned,
+       h.pages_removed,
+       h.tuples_removed,
+       h.tuples_remaining,
+       h.tuples_remaining_estimated,
+       h.tuples_recently_dead,
+       h.tuples_missed,
+       h.dead_items,
+       h.index_scans,
+       h.dead_tuple_bytes,
+       h.heap_scan_ms,
+       h.index_vacuum_ms,
+       h.heap_vacuum_ms,
+       h.index_cleanup_ms,
+       h.truncate_ms,
+       h.elapsed_ms,
+       h.wal_records,
+       h.wal_fpi,
+       h.wal_bytes,
+       h.buffers_hit,
+       h.buffers_read,
+       h.buffers_dirtied,
+       h.oldest_xmin,
+       h.relfrozenxid_advanced,
+       h.index_scan_bypassed
+FROM parvacuum_history_runs() h
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) h.datid
+                                       AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+     LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.relid AND d.oid IS NOT NULL;
+
+COMMENT ON VIEW parvacuum_history IS
+'the last parvacuum.history_size vacuums of tables that parvacuum is enabled for, and the scheduler''s sweeps of them, as action says, numbered by "run": who asked for each, how it ended (done, canceled, error or terminated), and what parvacuum_run() returns; datname, schemaname and relname are names as they were; relation is NULL if the table is gone or in another database; other roles than members of pg_read_all_stats see their own tables in this database';
+
+GRANT SELECT ON parvacuum_history TO PUBLIC;
+
+CREATE FUNCTION parvacuum_history_indexes(
+    OUT run bigint,
+    OUT datid oid,
+    OUT relid oid,
+    OUT indexrelid oid,
+    OUT indexrelname name,
+    OUT entries_removed bigint,
+    OUT pages_total bigint,
+    OUT pages_newly_deleted bigint,
+    OUT pages_deleted bigint,
+    OUT pages_reusable bigint,
+    OUT elapsed_ms double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_history_indexes'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_history_indexes() IS
+'the indexes of the last vacuums and sweeps, for parvacuum_index_history: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
+
+CREATE VIEW parvacuum_index_history AS
+SELECT h.run,
+       h.datid,
+       d.datname,
+       h.relid,
+       c.oid::pg_catalog.regclass AS relation,
+       h.indexrelid,
+       h.indexrelname,
+       h.entries_removed,
+       h.pages_total,
+       h.pages_newly_deleted,
+       h.pages_deleted,
+       h.pages_reusable,
+       h.elapsed_ms
+FROM parvacuum_history_indexes() h
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) h.datid
+     LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.relid
+                                    AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+
+COMMENT ON VIEW parvacuum_index_history IS
+'what the vacuums and sweeps in parvacuum_history did to each index: entries removed, pages in total, newly deleted, deleted so far and reusable, and the time it took in all phases; at most 32 indexes of each vacuum';
+
+GRANT SELECT ON parvacuum_index_history TO PUBLIC;
+
+CREATE FUNCTION parvacuum_stats_tables(
+    OUT datid oid,
+    OUT relid oid,
+    OUT runs bigint,
+    OUT runs_by_core bigint,
+    OUT runs_canceled bigint,
+    OUT errors bigint,
+    OUT last_run timestamptz,
+    OUT last_done timestamptz,
+    OUT tuples_removed bigint,
+    OUT dead_items bigint,
+    OUT pages_scanned bigint,
+    OUT pages_removed bigint,
+    OUT index_scans bigint,
+    OUT elapsed_ms double precision,
+    OUT wal_records bigint,
+    OUT wal_fpi bigint,
+    OUT wal_bytes numeric,
+    OUT buffers_hit bigint,
+    OUT buffers_read bigint,
+    OUT buffers_dirtied bigint,
+    OUT sweeps bigint,
+    OUT last_sweep timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_stats_tables'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_stats_tables() IS
+'totals of the vacuums of each table, for parvacuum_stats: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
+
+CREATE VIEW parvacuum_stats AS
+SELECT s.datid,
+       d.datname,
+       s.relid,
+       c.oid::pg_catalog.regclass AS relation,
+       s.runs,
+       s.runs_by_core,
+       s.runs_canceled,
+       s.errors,
+       s.last_run,
+       s.last_done,
+       s.tuples_removed,
+       s.dead_items,
+       s.pages_scanned,
+       s.pages_removed,
+       s.index_scans,
+       s.elapsed_ms,
+       s.wal_records,
+       s.wal_fpi,
+       s.wal_bytes,
+       s.buffers_hit,
+       s.buffers_read,
+       s.buffers_dirtied,
+       s.sweeps,
+       s.last_sweep
+FROM parvacuum_stats_tables() s
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) s.datid
+     LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.relid
+                                    AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+
+COMMENT ON VIEW parvacuum_stats IS
+'totals of all vacuums of each table since parvacuum_stats_info.stats_reset: their number, of these those by PostgreSQL''s own VACUUM, canceled, and failed, and what they did and used; the last_... columns are the ends of the last one and of the last one that was completed; sweeps, the completed sweeps by the scheduler, are in none of the other columns; for the parvacuum.stats_size tables that were vacuumed last';
+
+GRANT SELECT ON parvacuum_stats TO PUBLIC;
+
+CREATE FUNCTION parvacuum_stats_indexes(
+    OUT datid oid,
+    OUT relid oid,
+    OUT indexrelid oid,
+    OUT runs bigint,
+    OUT last_run timestamptz,
+    OUT entries_removed bigint,
+    OUT pages_total bigint,
+    OUT pages_newly_deleted bigint,
+    OUT pages_reusable bigint,
+    OUT elapsed_ms double precision,
+    OUT sweeps bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_stats_indexes'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_stats_indexes() IS
+'totals of the vacuums of each index, for parvacuum_index_stats: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
+
+CREATE VIEW parvacuum_index_stats AS
+SELECT s.datid,
+       d.datname,
+       s.relid,
+       c.oid::pg_catalog.regclass AS relation,
+       s.indexrelid,
+       i.oid::pg_catalog.regclass AS indexrelation,
+       s.runs,
+       s.last_run,
+       s.entries_removed,
+       s.pages_total,
+       s.pages_newly_deleted,
+       s.pages_reusable,
+       s.elapsed_ms,
+       s.sweeps
+FROM parvacuum_stats_indexes() s
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) s.datid
+     LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.relid
+                                    AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+     LEFT JOIN pg_catalog.pg_class i ON i.oid OPERATOR(pg_catalog.=) s.indexrelid
+                                    AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+
+COMMENT ON VIEW parvacuum_index_stats IS
+'totals of all vacuums of each index, and of all sweeps of it by the scheduler, since parvacuum_stats_info.stats_reset: runs and last_run are vacuums, entries_removed and elapsed_ms are of both; pages_total and pages_reusable are those of the last one';
+
+GRANT SELECT ON parvacuum_index_stats TO PUBLIC;
+
+CREATE FUNCTION parvacuum_stats_about(
+    OUT runs bigint,
+    OUT dealloc bigint,
+    OUT stats_reset timestamptz,
+    OUT history_reset timestamptz,
+    OUT last_written timestamptz,
+    OUT runs_since_reset bigint,
+    OUT runs_by_core bigint,
+    OUT runs_canceled bigint,
+    OUT errors bigint,
+    OUT tuples_removed bigint,
+    OUT dead_items bigint,
+    OUT pages_scanned bigint,
+    OUT pages_removed bigint,
+    OUT index_scans bigint,
+    OUT elapsed_ms double precision,
+    OUT wal_records bigint,
+    OUT wal_fpi bigint,
+    OUT wal_bytes numeric,
+    OUT buffers_hit bigint,
+    OUT buffers_read bigint,
+    OUT buffers_dirtied bigint)
+AS 'MODULE_PATHNAME', 'parvacuum_stats_about'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_stats_about() IS
+'about parvacuum_history and parvacuum_stats, for parvacuum_stats_info';
+
+CREATE VIEW parvacuum_stats_info AS
+SELECT a.runs,
+       a.dealloc,
+       a.stats_reset,
+       a.history_reset,
+       a.last_written,
+       a.runs_since_reset,
+       a.runs_by_core,
+       a.runs_canceled,
+       a.errors,
+       a.tuples_removed,
+       a.dead_items,
+       a.pages_scanned,
+       a.pages_removed,
+       a.index_scans,
+       a.elapsed_ms,
+       a.wal_records,
+       a.wal_fpi,
+       a.wal_bytes,
+       a.buffers_hit,
+       a.buffers_read,
+       a.buffers_dirtied
+FROM parvacuum_stats_about() a;
+
+COMMENT ON VIEW parvacuum_stats_info IS
+'about parvacuum_history and parvacuum_stats: the number of vacuums recorded so far, how often a table or index lost its totals to another because parvacuum.stats_size was reached, when totals and history were reset, when they were last written to disk since the server started, and the totals since stats_reset of all tables, including those that have no row in parvacuum_stats any more';
+
+GRANT SELECT ON parvacuum_stats_info TO PUBLIC;
+
+CREATE FUNCTION parvacuum_history_reset() RETURNS void
+AS 'MODULE_PATHNAME', 'parvacuum_history_reset'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+COMMENT ON FUNCTION parvacuum_history_reset() IS
+'remove all vacuums from parvacuum_history and parvacuum_index_history, of all databases';
+
+REVOKE EXECUTE ON FUNCTION parvacuum_history_reset() FROM PUBLIC;
+
+CREATE FUNCTION parvacuum_stats_reset() RETURNS void
+AS 'MODULE_PATHNAME', 'parvacuum_stats_reset'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+COMMENT ON FUNCTION parvacuum_stats_reset() IS
+'remove all totals from parvacuum_stats and parvacuum_index_stats, of all databases';
+
+REVOKE EXECUTE ON FUNCTION parvacuum_stats_reset() FROM PUBLIC;
 
 COMMENT ON EXTENSION parvacuum IS
 'vacuum tables with several processes in every phase';

@@ -60,9 +60,9 @@ run_job() {
 }
 
 stop_servers() {
-    local pidfile
+    local pidfile mode=${1:-immediate}
     while read -r pidfile; do
-        as_user "$bindir/pg_ctl" -D "$(dirname "$pidfile")" -m immediate -s stop || true
+        as_user "$bindir/pg_ctl" -D "$(dirname "$pidfile")" -m "$mode" -s stop || true
     done < <(find "$work" -name postmaster.pid 2>/dev/null)
 }
 
@@ -107,7 +107,8 @@ make_workdir() {
 # Build with the flags of the server, and install the library.
 build_and_install() {
     local dir=${1:-.} log=$work/build.log
-    local make=(make -s -C "$work/source/$dir" PG_CONFIG="$PG_CONFIG" with_llvm=no)
+    local make=(make -s -C "$work/source/$dir" PG_CONFIG="$PG_CONFIG" with_llvm=no
+        ${PV_COVERAGE:+"PG_CFLAGS=-O0 --coverage"})
     if ! { run_job as_user "${make[@]}" -j"$(nproc)" all &&
            install_as_needed "${make[@]}" install; } >"$log" 2>&1; then
         cat "$log" >&2

@@ -34,10 +34,29 @@ missing_compiler() {
     command -v make >/dev/null || echo make
 }
 
-# Needed by PostgreSQL's own TAP tests; its configure checks for it.
+# Needed by PostgreSQL's own TAP tests, whose configure checks for it; and for test/mutants.
 missing_to_test() {
     command -v prove >/dev/null || echo perl
     perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+    command -v patch >/dev/null || echo patch
+}
+
+# Needed by the tests of monitoring/ and scripts/report.
+missing_to_monitor() {
+    command -v prometheus >/dev/null || echo prometheus
+    command -v prometheus-postgres-exporter >/dev/null || echo prometheus-postgres-exporter
+    command -v pgbadger >/dev/null || echo pgbadger
+    command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || echo chromium-headless-shell
+}
+
+# Needed by scripts/models.
+missing_to_model() {
+    command -v spin >/dev/null || echo spin
+}
+
+# Needed by scripts/analyze.
+missing_to_analyze() {
+    command -v clang-tidy >/dev/null || command -v clang-tidy-14 >/dev/null || echo clang-tidy
 }
 
 # The packages for what is missing. $1 is demo or check.
@@ -71,16 +90,23 @@ may_install() {
     command -v apt-get >/dev/null && [[ $(. /etc/os-release && echo "$ID") == debian ]] && may_be_root
 }
 
-# PostgreSQL's package would create a cluster and start it on the standard port.  A
-# drop-in file prevents that during the installation.
+# PostgreSQL's package would create a cluster and start it on the standard port, and
+# others would start their services.  A drop-in file and a policy prevent that during the
+# installation.
 install_packages() {
-    local dropin=/etc/postgresql-common/createcluster.d/parvacuum.conf rc=0
+    local dropin=/etc/postgresql-common/createcluster.d/parvacuum.conf policy=/usr/sbin/policy-rc.d rc=0
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
     say "Installing: $*"
     as_root mkdir -p "${dropin%/*}"
     echo "create_main_cluster = false" | as_root tee "$dropin" >/dev/null
+    if [[ -e $policy ]]; then
+        policy=
+    else
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod 755 "$policy"
+    fi
     { as_root "${apt[@]}" update && as_root "${apt[@]}" -y --no-install-recommends install "$@"; } </dev/null || rc=$?
-    as_root rm -f "$dropin"
+    as_root rm -f "$dropin" ${policy:+"$policy"}
     as_root rmdir -p --ignore-fail-on-non-empty "${dropin%/*}"
     ((rc == 0)) || die "could not install these packages"
 }

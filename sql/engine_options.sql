@@ -38,8 +38,9 @@ SELECT * FROM oracle.check_table('ours');
 \echo 'stock VACUUM does the work when the engine is off, and the row says so'
 ALTER SYSTEM SET parvacuum.engine = off;
 SELECT pg_reload_conf();
-SELECT pg_sleep(0.5);
 \o /dev/null
+-- one statement for each look at the setting: a session reloads between statements
+SELECT $$SELECT pg_sleep(0.1) WHERE current_setting('parvacuum.engine') <> 'off'$$ FROM generate_series(1, 300) \gexec
 TRUNCATE oracle.run;
 SELECT oracle.trial('off', 'updates', 6000, 2, 'truncate', ARRAY['btree', 'gin'], 300) \gexec
 \o

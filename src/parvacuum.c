@@ -44,6 +44,8 @@
 #include "entry/runs.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
+#include "stats/history.h"
+#include "stats/progress.h"
 #include "throttle/cost.h"
 
 PG_MODULE_MAGIC;
@@ -71,6 +73,9 @@ _PG_init(void)
 					  pv_runs_shmem_startup);
 	pv_shmem_register(pv_inprogress_shmem_size, pv_inprogress_request_lock,
 					  pv_inprogress_shmem_startup);
+	pv_shmem_register(pv_history_shmem_size, pv_history_request_lock,
+					  pv_history_shmem_startup);
+	pv_shmem_register(pv_track_shmem_size, NULL, pv_track_shmem_startup);
 	pv_shmem_register(pv_labels_shmem_size, NULL, pv_labels_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_workers = pv_queue_nworkers;

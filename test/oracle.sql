@@ -56,6 +56,16 @@ LANGUAGE sql AS $$
     FROM heap_page_items(get_raw_page(rel::text, 'main', blk)) i;
 $$;
 
+-- The blocks of an index from this one on that have been initialized.  A crash may leave others, at
+-- which functions of pageinspect fail an assertion.
+CREATE FUNCTION oracle.used_blocks(idx regclass, first bigint) RETURNS SETOF bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+        SELECT blk FROM generate_series(first, oracle.nblocks(idx) - 1) blk
+        WHERE (page_header(get_raw_page(idx::text, 'main', blk))).upper > 0;
+END $$;
+
 -- All heap TIDs of an index, for the access methods whose pages pageinspect can read
 -- completely; one row with NULL for the others.
 CREATE FUNCTION oracle.index_tids(idx regclass) RETURNS SETOF tid
@@ -67,7 +77,7 @@ BEGIN
         -- the high key of a leaf has no heap TID; posting lists have many
         RETURN QUERY
             SELECT t
-            FROM generate_series(1, oracle.nblocks(idx) - 1) blk,
+            FROM oracle.used_blocks(idx, 1) blk,
                  bt_page_stats(idx::text, blk) s,
                  bt_page_items(idx::text, blk) i,
                  unnest(coalesce(i.tids, ARRAY[i.htid])) t
@@ -75,7 +85,7 @@ BEGIN
     ELSIF am = 'hash' THEN
         RETURN QUERY
             SELECT i.ctid
-            FROM generate_series(1, oracle.nblocks(idx) - 1) blk,
+            FROM oracle.used_blocks(idx, 1) blk,
                  get_raw_page(idx::text, 'main', blk) p,
                  LATERAL (SELECT hash_page_type(p) AS type) y,
                  LATERAL (SELECT * FROM hash_page_items(CASE WHEN y.type IN ('bucket', 'overflow') THEN p END)) i
@@ -83,7 +93,7 @@ BEGIN
     ELSIF am = 'gist' THEN
         RETURN QUERY
             SELECT i.ctid
-            FROM generate_series(0, oracle.nblocks(idx) - 1) blk,
+            FROM oracle.used_blocks(idx, 0) blk,
                  get_raw_page(idx::text, 'main', blk) p,
                  gist_page_opaque_info(p) o,
                  gist_page_items_bytea(p) i

@@ -10,6 +10,7 @@
 
 #include "access/multixact.h"
 #include "postmaster/bgworker_internals.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
@@ -21,14 +22,9 @@
  * ----------------------------------------------------------------
  */
 
-/*
- * Computes the cutoffs of a vacuum, and returns whether it is aggressive.  The
- * leader calls this once, before it reads the size of the relation.
- *
- * Core: commands/vacuum.c, vacuum_set_xid_limits (15), vacuum_get_cutoffs.
- */
-bool
-pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
+/* What pv_get_cutoffs() gets from core, on any server but a standby */
+static bool
+core_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 {
 #if PG_VERSION_NUM >= 160000
 	return vacuum_get_cutoffs(rel, params, cutoffs);
@@ -45,6 +41,47 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 								 &cutoffs->FreezeLimit,
 								 &cutoffs->MultiXactCutoff);
 #endif
+}
+
+/*
+ * Is the vacuum aggressive by the age of relfrozenxid?
+ *
+ * Core: commands/vacuum.c, vacuum_get_cutoffs.
+ */
+static bool
+is_aggressive_by_age(const VacuumParams *params, TransactionId relfrozenxid)
+{
+	int			age = params->freeze_table_age >= 0 ?
+		params->freeze_table_age : vacuum_freeze_table_age;
+	TransactionId limit;
+
+	age = Min(age, autovacuum_freeze_max_age * 0.95);
+	limit = ReadNextTransactionId() - age;
+	if (!TransactionIdIsNormal(limit))
+		limit = FirstNormalTransactionId;
+	return TransactionIdPrecedesOrEquals(relfrozenxid, limit);
+}
+
+/*
+ * Computes the cutoffs of a vacuum, and returns whether it is aggressive.  The
+ * leader calls this once, before it reads the size of the relation.  The plan
+ * of a vacuum calls it on standbys, too.  There core does not know how many
+ * members multixacts have, and takes all multixacts for too old.
+ *
+ * Core: commands/vacuum.c, vacuum_set_xid_limits (15), vacuum_get_cutoffs;
+ * access/transam/multixact.c, MultiXactMemberFreezeThreshold.
+ */
+bool
+pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
+{
+	bool		aggressive = core_cutoffs(rel, params, cutoffs);
+
+	if (RecoveryInProgress())
+	{
+		cutoffs->MultiXactCutoff = cutoffs->relminmxid;
+		aggressive = is_aggressive_by_age(params, cutoffs->relfrozenxid);
+	}
+	return aggressive;
 }
 
 
@@ -181,6 +218,30 @@ pv_log_min_duration(const VacuumParams *params)
 #endif
 }
 
+/*
+ * The number of index scans of the last vacuum that this process has shown in
+ * pg_stat_progress_vacuum.  Core leaves it there when the vacuum has ended.  It
+ * is 0 if track_activities is off.
+ */
+int
+pv_index_scans_shown(void)
+{
+	if (!pgstat_track_activities)
+		return 0;
+	return MyBEEntry->st_progress_param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
+}
+
+/* The same as pv_log_min_duration() for an ANALYZE. */
+int
+pv_log_analyze_min_duration(const VacuumParams *params)
+{
+#if PG_VERSION_NUM >= 190000
+	return params->log_analyze_min_duration;
+#else
+	return params->log_min_duration;
+#endif
+}
+
 /* Sets no log, for a vacuum that a user has asked for. */
 void
 pv_set_no_log(VacuumParams *params)
@@ -246,28 +307,57 @@ pv_autovacuum_parallel_workers(const AutoVacOpts *options)
  * ----------------------------------------------------------------
  */
 
+/* A table's entry in the cumulative statistics; may the caller free it? */
+static PgStat_StatTabEntry *
+fetch_statistics(bool shared, Oid relid, bool *may_free)
+{
+#if PG_VERSION_NUM >= 190000
+	return pgstat_fetch_stat_tabentry_ext(shared, relid, may_free);
+#else
+	*may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
+	return pgstat_fetch_stat_tabentry_ext(shared, relid);
+#endif
+}
+
+/* When the table was last vacuumed; 0 if it was not, or that is not known. */
+TimestampTz
+pv_last_vacuum(bool shared, Oid relid)
+{
+	bool		may_free;
+	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
+	TimestampTz last;
+
+	if (entry == NULL)
+		return 0;
+#if PG_VERSION_NUM >= 160000
+	last = Max(entry->last_vacuum_time, entry->last_autovacuum_time);
+#else
+	last = Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp);
+#endif
+	if (may_free)
+		pfree(entry);
+	return last;
+}
+
 /*
  * What the cumulative statistics have counted of a table, and when it was last
- * vacuumed or analyzed, 0 if never.  Returns false if they do not know the
+ * vacuumed or analyzed, 0 if never.  *versions are the row versions, ever since
+ * the statistics were reset, that have left dead entries in indexes: of updates
+ * that were not HOT, and of deletes.  Returns false if they do not know the
  * table.  Waits for no other process.  PG 16 renamed the members.
  */
 bool
 pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
 						 double *inserted, double *modified,
-						 TimestampTz *done_at)
+						 double *versions, TimestampTz *done_at)
 {
-	PgStat_StatTabEntry *entry;
 	bool		may_free;
-
-#if PG_VERSION_NUM >= 190000
-	entry = pgstat_fetch_stat_tabentry_ext(shared, relid, &may_free);
-#else
-	entry = pgstat_fetch_stat_tabentry_ext(shared, relid);
-	may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
-#endif
+	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
 
 	if (entry == NULL)
 		return false;
+	*versions = entry->tuples_updated - entry->tuples_hot_updated +
+		entry->tuples_deleted;
 #if PG_VERSION_NUM >= 160000
 	*dead = entry->dead_tuples;
 	*inserted = entry->ins_since_vacuum;
@@ -292,10 +382,11 @@ bool
 pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
 				double *modified)
 {
+	double		versions;
 	TimestampTz done_at;
 
 	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified,
-									&done_at);
+									&versions, &done_at);
 }
 
 /* PG 18 added the start time, and PG 19 passes the relation. */
@@ -365,6 +456,61 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 }
 
 /*
+ * What the progress parameters of a process that vacuums mean on this version.
+ */
+void
+pv_core_progress(const int64 *params, PvCoreProgress *core)
+{
+	core->phase = params[PROGRESS_VACUUM_PHASE];
+	core->heap_blks_total = params[PROGRESS_VACUUM_TOTAL_HEAP_BLKS];
+	core->heap_blks_scanned = params[PROGRESS_VACUUM_HEAP_BLKS_SCANNED];
+	core->heap_blks_vacuumed = params[PROGRESS_VACUUM_HEAP_BLKS_VACUUMED];
+	core->index_vacuum_count = params[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
+	core->index_blks_total = params[PROGRESS_SCAN_BLOCKS_TOTAL];
+	core->index_blks_visited = params[PROGRESS_SCAN_BLOCKS_DONE];
+
+#if PG_VERSION_NUM >= 170000
+	core->max_dead_tuples = -1;
+	core->num_dead_tuples = -1;
+	core->max_dead_tuple_bytes = params[PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES];
+	core->dead_tuple_bytes = params[PROGRESS_VACUUM_DEAD_TUPLE_BYTES];
+	core->num_dead_item_ids = params[PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS];
+	core->indexes_total = params[PROGRESS_VACUUM_INDEXES_TOTAL];
+	core->indexes_processed = params[PROGRESS_VACUUM_INDEXES_PROCESSED];
+#else
+	core->max_dead_tuples = params[PROGRESS_VACUUM_MAX_DEAD_TUPLES];
+	core->num_dead_tuples = params[PROGRESS_VACUUM_NUM_DEAD_TUPLES];
+	core->max_dead_tuple_bytes = -1;
+	core->dead_tuple_bytes = -1;
+	core->num_dead_item_ids = -1;
+	core->indexes_total = -1;
+	core->indexes_processed = -1;
+#endif
+
+#if PG_VERSION_NUM >= 180000
+	core->delay_time_ms = params[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0;
+#else
+	core->delay_time_ms = -1;
+#endif
+
+	core->mode = NULL;
+#if PG_VERSION_NUM >= 190000
+	switch (params[PROGRESS_VACUUM_MODE])
+	{
+		case PROGRESS_VACUUM_MODE_NORMAL:
+			core->mode = "normal";
+			break;
+		case PROGRESS_VACUUM_MODE_AGGRESSIVE:
+			core->mode = "aggressive";
+			break;
+		case PROGRESS_VACUUM_MODE_FAILSAFE:
+			core->mode = "failsafe";
+			break;
+	}
+#endif
+}
+
+/*
  * Returns the setting, or NULL if the server does not know its name.  PG 16
  * has a function for that.  On 15 the few settings that were renamed long ago
  * are not found by their old names.
@@ -413,6 +559,36 @@ pv_is_registered(const char *type)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * The process that uses a replication slot, whose spinlock the caller holds; 0
+ * if there is none.  PG 19 keeps the number of the process.
+ */
+int
+pv_slot_pid(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 190000
+	return slot->active_proc == INVALID_PROC_NUMBER ? 0 :
+		GetPGProcByNumber(slot->active_proc)->pid;
+#else
+	return slot->active_pid;
+#endif
+}
+
+/*
+ * Has the slot been invalidated, so that it holds back nothing?  The caller
+ * holds its spinlock.  PG 16 gave that a cause.
+ */
+bool
+pv_slot_is_invalid(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 160000
+	return slot->data.invalidated != RS_INVAL_NONE;
+#else
+	return slot->data.invalidated_at != InvalidXLogRecPtr &&
+		slot->data.restart_lsn == InvalidXLogRecPtr;
+#endif
 }
 
 

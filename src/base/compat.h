@@ -36,13 +36,16 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
+#include "replication/slot.h"
 #include "storage/bufmgr.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
 #include "storage/shmem.h"
 #include "storage/smgr.h"
+#include "storage/standby.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
@@ -155,6 +158,9 @@
 
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
+
+/* The release whose headers this was compiled with, as a number */
+#define PV_BUILT_FOR			PG_VERSION_NUM
 
 /* The word for reading a page in the report of a vacuum */
 #define PV_READS_ARE_CALLED		(PG_VERSION_NUM >= 180000 ? "reads" : "misses")
@@ -412,9 +418,71 @@ pv_is_autovacuum_worker(void)
 	return MyBackendType == B_AUTOVAC_WORKER;
 }
 
+/* PG 16 renamed the list of backends, whose numbers begin at 1. */
+static inline const PgBackendStatus *
+pv_backend_status(int number)
+{
+#if PG_VERSION_NUM >= 160000
+	return &pgstat_get_local_beentry_by_index(number)->backendStatus;
+#else
+	return &pgstat_fetch_stat_local_beentry(number)->backendStatus;
+#endif
+}
+
+/* PG 19 has replication slots of its own for REPACK. */
+static inline int
+pv_num_slots(void)
+{
+#if PG_VERSION_NUM >= 190000
+	return max_replication_slots + max_repack_replication_slots;
+#else
+	return max_replication_slots;
+#endif
+}
+
+extern int	pv_slot_pid(const ReplicationSlot *slot);
+extern bool pv_slot_is_invalid(const ReplicationSlot *slot);
+
+/* PG 17 has slots on a standby that follow those of the primary. */
+static inline bool
+pv_slot_is_synced(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 170000
+	return slot->data.synced;
+#else
+	return false;
+#endif
+}
+
+/* PG 17 notes when a slot became inactive; before, 0. */
+static inline TimestampTz
+pv_slot_inactive_since(const ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 170000
+	return slot->inactive_since;
+#else
+	return 0;
+#endif
+}
+
+/*
+ * PG 16 removed the setting vacuum_defer_cleanup_age, by which rows are kept
+ * for longer.
+ */
+static inline int
+pv_defer_cleanup_age(void)
+{
+#if PG_VERSION_NUM >= 160000
+	return 0;
+#else
+	return vacuum_defer_cleanup_age;
+#endif
+}
+
 extern bool pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
 									 double *inserted, double *modified,
-									 TimestampTz *done_at);
+									 double *versions, TimestampTz *done_at);
+extern TimestampTz pv_last_vacuum(bool shared, Oid relid);
 extern bool pv_fetch_counts(bool shared, Oid relid, double *dead,
 							double *inserted, double *modified);
 extern struct config_generic *pv_find_setting(const char *name);
@@ -465,7 +533,36 @@ pv_report_rest_of_delays(void)
 #endif
 }
 
+extern int	pv_index_scans_shown(void);
 extern void pv_progress_store(Size bytes, int64 items, Size limit);
+
+/*
+ * What core's view shows of a vacuum.  A number that this major version does
+ * not have is -1, a text is NULL.
+ */
+typedef struct PvCoreProgress
+{
+	int64		phase;
+	int64		heap_blks_total;
+	int64		heap_blks_scanned;
+	int64		heap_blks_vacuumed;
+	int64		index_vacuum_count;
+	int64		max_dead_tuples;	/* these two before PG 17 */
+	int64		num_dead_tuples;
+	int64		max_dead_tuple_bytes;	/* from here on since PG 17 */
+	int64		dead_tuple_bytes;
+	int64		num_dead_item_ids;
+	int64		indexes_total;
+	int64		indexes_processed;
+	double		delay_time_ms;	/* since PG 18 */
+	const char *mode;			/* since PG 19 */
+
+	/* Ours, which core's view does not show */
+	int64		index_blks_total;
+	int64		index_blks_visited;
+} PvCoreProgress;
+
+extern void pv_core_progress(const int64 *params, PvCoreProgress *core);
 
 extern void pv_progress_started_by(bool automatic, bool is_wraparound);
 extern void pv_progress_mode(bool aggressive, bool failsafe);
@@ -518,6 +615,7 @@ extern double pv_eager_failure_rate(const VacuumParams *params);
 extern void pv_default_eager_failure_rate(VacuumParams *params);
 extern void pv_choose_eager_failure_rate(VacuumParams *params, Relation rel);
 extern int	pv_log_min_duration(const VacuumParams *params);
+extern int	pv_log_analyze_min_duration(const VacuumParams *params);
 extern void pv_set_no_log(VacuumParams *params);
 extern void pv_choose_log_min_duration(VacuumParams *params,
 									   const AutoVacOpts *own);

@@ -5,7 +5,8 @@
  *
  * pv_guc_init() runs once in every process that loads the library: in the
  * postmaster if the library is preloaded, else in the session that calls one
- * of our functions.  No setting is PGC_POSTMASTER, so both work.
+ * of our functions.  Settings that only a restart changes exist only if the
+ * library is preloaded, because a session cannot define them.
  *
  *	process					values
  *
@@ -24,6 +25,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "postmaster/bgworker_internals.h"
 #include "utils/guc.h"
 
@@ -37,10 +39,15 @@ double		pv_guc_autovacuum_cost_limit_scale = 0.0;
 bool		pv_guc_scheduler = false;
 int			pv_guc_scheduler_workers = 3;
 int			pv_guc_scheduler_max_cost = -1;
+int			pv_guc_history_size = 1000;
+int			pv_guc_stats_size = 5000;
+bool		pv_guc_track_progress = true;
 bool		pv_guc_enabled = false;
+bool		pv_guc_sweep = false;
 int			pv_guc_min_parallel_pages = PV_DEFAULT_MIN_PARALLEL_PAGES;
 double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
+int			pv_guc_progress_interval = 5;
 double		pv_guc_urgent_score = 100.0;
 char	   *pv_guc_window = "";
 PvWindow	pv_guc_parsed_window = {.always = true};
@@ -173,6 +180,45 @@ define_cluster_settings(void)
 							NULL, NULL, NULL);
 }
 
+/*
+ * Settings that decide how much shared memory there is.  They can be defined as
+ * what they are only while libraries are preloaded.  If the library is loaded
+ * later, there is no shared memory, and they have no effect.
+ */
+static void
+define_sizes(void)
+{
+	GucContext	context = process_shared_preload_libraries_in_progress ?
+		PGC_POSTMASTER : PGC_SIGHUP;
+
+	DefineCustomIntVariable("parvacuum.history_size",
+							"Sets the number of vacuums that the history keeps.",
+							"0 means that no memory is set aside for it.",
+							&pv_guc_history_size,
+							1000, 0, PV_MAX_HISTORY_SIZE,
+							context,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.stats_size",
+							"Sets the number of tables for which totals of their vacuums are kept.",
+							"0 means that no memory is set aside for them.",
+							&pv_guc_stats_size,
+							5000, 0, PV_MAX_STATS_SIZE,
+							context,
+							0,
+							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("parvacuum.track_progress",
+							 "Shows what each process of a vacuum is doing, and when it will end, in parvacuum_progress.",
+							 "If it is off, the view has only the columns of pg_stat_progress_vacuum, and no shared memory is used for it.",
+							 &pv_guc_track_progress,
+							 true,
+							 context,
+							 0,
+							 NULL, NULL, NULL);
+}
+
 /* Settings of a session, for its own vacuums. */
 static void
 define_session_settings(void)
@@ -181,6 +227,15 @@ define_session_settings(void)
 							 "Enables parvacuum for tables without the option parvacuum.enabled.",
 							 "Autovacuum uses the value of the server or the database, not that of a role.",
 							 &pv_guc_enabled,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("parvacuum.sweep",
+							 "Lets the scheduler sweep the B-trees of tables without the option parvacuum.sweep.",
+							 "It sweeps tables that parvacuum is enabled for, between their vacuums, if they have many updates that are not HOT.",
+							 &pv_guc_sweep,
 							 false,
 							 PGC_USERSET,
 							 0,
@@ -213,6 +268,15 @@ define_session_settings(void)
 							PGC_USERSET,
 							GUC_UNIT_KB,
 							pv_guc_check_buffer_usage_limit, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.progress_interval",
+							"Sets the time between two messages about the progress of a vacuum with VERBOSE.",
+							"0 means no such messages.",
+							&pv_guc_progress_interval,
+							5, 0, 3600,
+							PGC_USERSET,
+							GUC_UNIT_S,
+							NULL, NULL, NULL);
 
 	DefineCustomRealVariable("parvacuum.urgent_score",
 							 "Sets the score from which the scheduler vacuums a table outside of its window as well.",
@@ -292,6 +356,7 @@ void
 pv_guc_init(void)
 {
 	define_cluster_settings();
+	define_sizes();
 	define_session_settings();
 	define_developer_settings();
 

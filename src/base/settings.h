@@ -34,11 +34,21 @@ extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of
 										 * them; 0 no limit, -1 as autovacuum
 										 * has it */
 
+extern int	pv_guc_history_size;	/* vacuums in the history; 0: none */
+extern int	pv_guc_stats_size;	/* tables with totals; 0: none */
+
+#define PV_MAX_HISTORY_SIZE			100000
+#define PV_MAX_STATS_SIZE			100000
+
 #define PV_MAX_SCHEDULER_WORKERS	64
 #define PV_MAX_RUNS					256
 
+/* For the whole cluster; only a restart changes them. */
+extern bool pv_guc_track_progress;	/* parvacuum_progress has details */
+
 /* For one session; SET changes them. */
 extern bool pv_guc_enabled;		/* for tables without that option */
+extern bool pv_guc_sweep;		/* the same */
 extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
 										 * workers start */
 extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
@@ -46,6 +56,8 @@ extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
 
 extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers in the
 										 * ring of one vacuum; 0: no limit */
+extern int	pv_guc_progress_interval;	/* seconds between two lines about the
+										 * progress, with VERBOSE; 0: none */
 extern double pv_guc_urgent_score;	/* from which a table does not wait for
 									 * its window */
 extern char *pv_guc_window;		/* as the user wrote it */

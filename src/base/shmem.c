@@ -22,7 +22,7 @@
 
 #include "base/shmem.h"
 
-#define MAX_PARTS				8
+#define MAX_PARTS				16
 
 static PvShmemPart parts[MAX_PARTS];
 static int	nparts = 0;

@@ -1,15 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * dispense.c
- *	  Hands out ranges of blocks, and the blocks to visit within a range.
+ *	  Decides which blocks of the claimed ranges the heap scan visits.
  *
- * All participants run this.  A heap pass is one atomic counter:
- *
- *	 0              next                                   end
- *	 |---------------|--------------------------------------|
- *	  claimed ranges  | 4096 | 4096 | 2048 |...| 128 | 128 |
- *
- * A claim takes a share of what is left.  The first ranges are large, so that
+ * All participants run this.  They claim ranges of blocks (engine/claim.h).  A
+ * claim takes a share of what is left.  The first ranges are large, so that
  * claims are few and reading is sequential.  The last ones are small, so that
  * all participants end at about the same time.  Ranges are whole segments.  A
  * claimed block belongs to one participant alone until the phase ends, reading
@@ -50,8 +45,8 @@
  * The only requirement is that every page that can have an XID older than
  * OldestXmin is visited, or remembered in skippedallvis.
  *
- * No locks.  "next" and "end" are the only shared fields that change, and they
- * only grow.  "end" does not change in a heap pass.
+ * No locks.  The shared counters are those of engine/claim.h; the end of the
+ * blocks does not change in a heap pass.
  *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_skip.
  *
@@ -59,6 +54,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
@@ -83,9 +79,6 @@
 
 /* Lower bound for reading and visiting a block that needs no vacuum */
 #define FASTEST_READ_USECS		5.0
-
-/* A claim takes this share of an equal part for each participant */
-#define CLAIM_FRACTION			4
 
 /* Largest distance of reading ahead, in blocks */
 #define MAX_LOOKAHEAD			128
@@ -156,64 +149,6 @@ struct PvBlockScan
 	PvReader   *reader;			/* of the blocks to be visited; NULL between
 								 * phases */
 };
-
-/*
- * Leader, between phases: initialize a dispenser of the units start .. end -
- * 1.
- */
-void
-pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
-				 uint32 granule, uint32 max_range, int participants)
-{
-	Assert(granule > 0 && participants > 0);
-	shared->granule = granule;
-	shared->max_range = Max(max_range, granule);
-	shared->participants = participants;
-	pg_atomic_init_u32(&shared->next, Min(start, end));
-	pg_atomic_init_u32(&shared->end, end);
-}
-
-/*
- * Move the end of the units, if the new end is later.
- */
-void
-pv_dispense_extend(PvDispenseShared *shared, uint32 end)
-{
-	uint32		before = pg_atomic_read_u32(&shared->end);
-
-	while (before < end &&
-		   !pg_atomic_compare_exchange_u32(&shared->end, &before, end))
-		 /* another process was faster */ ;
-}
-
-/*
- * Claim the next range [*start, *end).  Returns false if nothing is left.
- */
-bool
-pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
-{
-	uint32		next = pg_atomic_read_u32(&shared->next);
-	uint32		size;
-
-	do
-	{
-		uint32		until = pg_atomic_read_u32(&shared->end);
-		uint32		left = until - next;
-
-		if (next >= until)
-			return false;
-		size = left / (CLAIM_FRACTION * shared->participants);
-		size -= size % shared->granule;
-		size = Max(size, shared->granule);
-		size = Min(size, shared->max_range);
-		size = Min(size, left);
-	} while (!pg_atomic_compare_exchange_u32(&shared->next, &next,
-											 next + size));
-
-	*start = next;
-	*end = next + size;
-	return true;
-}
 
 /*
  * Create a participant's state for the first heap pass, in the current memory
@@ -299,7 +234,7 @@ choose_rule(PvBlockScan *scan)
 	bool		clear = Max(reading, skipping) >
 		MUCH_WORSE * Min(reading, skipping);
 
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
+	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || scan->reader == NULL ||
 		!pv_reader_reads(scan->reader) ||
 		scan->skip_cost.nstretches < COST_HISTORY || reading_is_hopeless(scan))
 		return false;
@@ -595,6 +530,18 @@ pv_blockscan_position(const PvBlockScan *scan)
 }
 
 /*
+ * The range that was claimed last.  Blocks of the one before it may still be
+ * visited, because of reading ahead.
+ */
+void
+pv_blockscan_range(const PvBlockScan *scan, BlockNumber *start,
+				   BlockNumber *end)
+{
+	*start = scan->range_start;
+	*end = scan->range_end;
+}
+
+/*
  * Did we skip a page that is all-visible but not all-frozen?
  */
 bool
@@ -639,4 +586,49 @@ pv_blockscan_pause(PvBlockScan *scan)
 		pv_reader_free(scan->reader);
 	scan->reader = NULL;
 	scan->measuring = false;	/* other phases come between */
+}
+
+/*
+ * Decide about all blocks without visiting any: calls the function for each
+ * block that a heap scan by this number of participants would visit.  Returns
+ * whether it would skip a page that is all-visible but not all-frozen.
+ *
+ * It decides as one participant would that claims all ranges.  The sample has
+ * the given size as soon as each participant has chosen it.  Eagerly scanned
+ * pages count as frozen.  Jumps count as fast, because what they take is only
+ * measured in a vacuum.  The caller has any lock on the table.
+ */
+bool
+pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
+					 const PvSkipping *skipping, const PvEagerPlan *plan,
+					 PvSampleSize sample_size,
+					 void (*visit) (BlockNumber blkno, void *arg), void *arg)
+{
+	PvDispenseShared shared;
+	pg_atomic_uint32 successes_left;
+	PvEager		eager = {.plan = plan,.successes_left = &successes_left};
+	PvBlockScan *scan;
+	PvScanBlock block;
+	int			learning = participants * PV_SAMPLE_LEARN_EVERY;
+
+	eager.failures_left = palloc((plan->nregions + 1) *
+								 sizeof(pg_atomic_uint32));
+	pv_eager_init(&eager);
+	pv_dispense_init(&shared, 0, rel_pages, PV_SEGMENT_BLOCKS,
+					 PV_RANGE_MAX_BLOCKS, participants);
+	scan = pv_blockscan_create(rel, NULL, &shared, skipping, &eager);
+	while (claim_range(scan))
+	{
+		while (decide_next(scan, &block) != InvalidBlockNumber)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (block.eager)
+				pv_eager_count(&eager, block.blkno, true);
+			visit(block.blkno, arg);
+			if (learning > 0 && --learning == 0)
+				pv_sampler_assume(scan->sampler, sample_size);
+		}
+	}
+	pv_blockscan_pause(scan);
+	return scan->skippedallvis;
 }

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * dispense.h
- *	  Hands out ranges of blocks, and the blocks to visit within a range.
+ *	  The blocks that the heap scan visits within the claimed ranges.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_DISPENSE_H
 #define PV_DISPENSE_H
 
-#include "port/atomics.h"
 #include "utils/relcache.h"
 
 #include "base/settings.h"
+#include "engine/claim.h"
 #include "engine/eager.h"
 #include "engine/reader.h"
 #include "engine/sample.h"
@@ -19,25 +19,6 @@
 
 /* Largest range, in blocks */
 #define PV_RANGE_MAX_BLOCKS		4096
-
-/* What all participants share: where the unclaimed part begins */
-typedef struct PvDispenseShared
-{
-	/* Set by the leader between phases, then read-only */
-	uint32		granule;		/* ranges are multiples of this many units */
-	uint32		max_range;		/* largest range */
-	uint32		participants;	/* expected number of participants */
-
-	pg_atomic_uint32 next;		/* first unclaimed unit */
-	pg_atomic_uint32 end;		/* one past the last unit; it only grows */
-} PvDispenseShared;
-
-extern void pv_dispense_init(PvDispenseShared *shared, uint32 start,
-							 uint32 end, uint32 granule, uint32 max_range,
-							 int participants);
-extern void pv_dispense_extend(PvDispenseShared *shared, uint32 end);
-extern bool pv_dispense_claim(PvDispenseShared *shared,
-							  uint32 *start, uint32 *end);
 
 /* Core reads runs of fewer skippable blocks than this */
 #define PV_CORE_SKIP_THRESHOLD	32
@@ -82,9 +63,18 @@ extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 extern bool pv_blockscan_range_done(PvBlockScan *scan,
 									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
+extern void pv_blockscan_range(const PvBlockScan *scan,
+							   BlockNumber *start, BlockNumber *end);
 extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
 extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);
+extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,
+								 int participants,
+								 const PvSkipping *skipping,
+								 const PvEagerPlan *plan,
+								 PvSampleSize sample_size,
+								 void (*visit) (BlockNumber blkno, void *arg),
+								 void *arg);
 
 #endif							/* PV_DISPENSE_H */

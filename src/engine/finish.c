@@ -23,8 +23,10 @@
 #include "utils/rel.h"
 
 #include "engine/finish.h"
+#include "engine/progress.h"
 #include "engine/truncate.h"
 #include "engine/visibility_map.h"
+#include "stats/history_run.h"
 
 /*
  * Update pg_class for indexes with exact counts, keep what the report needs of
@@ -54,6 +56,7 @@ pv_finish_indexes(PvVacuum *vac)
 		details->indstats[i] = istat;
 		details->indusecs[i] = leader->units[i].result.usecs;
 		details->tails[i] = leader->units[i].result.tail;
+		pv_history_note_index(leader->indrels[i], istat, details->indusecs[i]);
 		if (vac->do_index_cleanup && !pv_failsafe_triggered(&vac->leader) &&
 			!istat->estimated_count)
 			pv_update_relstats(leader->indrels[i], istat->num_pages,
@@ -89,6 +92,7 @@ pv_finish_truncation(PvVacuum *vac)
 		pv_truncation_worthwhile(&trunc, vac->params->truncate))
 	{
 		INSTR_TIME_SET_CURRENT(start);
+		pv_progress_alone(vac, PV_PHASE_TRUNCATE);
 		pv_truncate_heap(&trunc);
 		vac->result->usecs[PV_PHASE_TRUNCATE] = pv_usecs_since(start);
 	}
@@ -116,6 +120,7 @@ pv_finish_statistics(PvVacuum *vac)
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
+	pv_progress_alone(vac, PV_PHASE_DONE);
 	if (vac->sum.skippedallvis)
 	{
 		Assert(!vac->plan.aggressive);
@@ -164,6 +169,24 @@ pv_finish_statistics(PvVacuum *vac)
 }
 
 /*
+ * Fill in the part of the result that is known after each phase: the history
+ * has it also if the vacuum fails later.
+ */
+void
+pv_finish_phase(PvVacuum *vac)
+{
+	PvResult   *result = vac->result;
+
+	result->pages_total = vac->plan.rel_pages;
+	result->pages_scanned = vac->sum.scanned_pages;
+	result->tuples_removed = vac->sum.tuples_deleted;
+	result->tuples_recently_dead = vac->sum.recently_dead_tuples;
+	result->tuples_missed = vac->sum.missed_dead_tuples;
+	result->dead_items = vac->sum.lpdead_items;
+	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
+}
+
+/*
  * Fill in the result of the whole vacuum.
  */
 void
@@ -173,37 +196,26 @@ pv_finish_result(PvVacuum *vac)
 	BufferUsage buffers = {0};
 	WalUsage	wal = {0};
 
-	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &vac->buffer_usage);
-	WalUsageAccumDiff(&wal, &pgWalUsage, &vac->wal_usage);
-
-	result->relid = RelationGetRelid(vac->rel);
-	result->by_engine = true;
-	result->pages_total = vac->plan.rel_pages;
-	result->pages_scanned = vac->sum.scanned_pages;
-	result->tuples_removed = vac->sum.tuples_deleted;
+	pv_finish_phase(vac);
+	pv_usage_since(&vac->usage, result);
 	result->tuples_remaining = (int64) Max(vac->new_live_tuples, 0);
 	result->remaining_estimated = vac->sum.scanned_pages < vac->plan.rel_pages;
-	result->tuples_recently_dead = vac->sum.recently_dead_tuples;
-	result->tuples_missed = vac->sum.missed_dead_tuples;
-	result->dead_items = vac->sum.lpdead_items;
-	result->wal_records = wal.wal_records;
-	result->wal_fpi = wal.wal_fpi;
-	result->wal_bytes = wal.wal_bytes;
-	result->buffers_hit = buffers.shared_blks_hit + buffers.local_blks_hit;
-	result->buffers_read = buffers.shared_blks_read + buffers.local_blks_read;
-	result->buffers_dirtied = buffers.shared_blks_dirtied +
-		buffers.local_blks_dirtied;
+	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
+		vac->sum.lpdead_items > 0 &&
+		(!vac->do_index_vacuuming || pv_failsafe_triggered(&vac->leader));
+
+	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &vac->usage.buffers);
+	WalUsageAccumDiff(&wal, &pgWalUsage, &vac->usage.wal);
 	vac->details.io_read_ms =
 		INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers));
 	vac->details.io_write_ms =
 		INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
 	vac->details.wal_buffers_full = pv_wal_buffers_full(&wal);
 	vac->details.wal_fpi_bytes = pv_wal_fpi_bytes(&wal);
-	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
-	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
-		vac->sum.lpdead_items > 0 &&
-		(!vac->do_index_vacuuming || pv_failsafe_triggered(&vac->leader));
-	result->elapsed_usecs = pv_usecs_since(vac->start);
+
+	if (result->tuples_recently_dead > 0 &&
+		vac->blocker.kind != PV_BLOCKER_NONE)
+		pv_history_note_blocker(&vac->blocker, vac->starttime);
 }
 
 /*
@@ -238,5 +250,8 @@ pv_finish_report(PvVacuum *vac)
 	details->store_resets = vac->store_resets;
 	details->store_bytes = vac->store_bytes;
 	details->store_limit = vac->store_limit;
+	details->usage = &vac->usage;
+	details->blocker = &vac->blocker;
+	details->blocker_found_at = vac->starttime;
 	pv_report_end(&vac->leader.errinfo, vac->result, details);
 }

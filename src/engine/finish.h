@@ -13,6 +13,7 @@
 extern void pv_finish_indexes(PvVacuum *vac);
 extern void pv_finish_truncation(PvVacuum *vac);
 extern void pv_finish_statistics(PvVacuum *vac);
+extern void pv_finish_phase(PvVacuum *vac);
 extern void pv_finish_result(PvVacuum *vac);
 extern void pv_finish_report(PvVacuum *vac);
 

@@ -139,9 +139,27 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 }
 
 /*
+ * A damaged page can have more line pointers than the arrays for a page have
+ * room for.
+ */
+static void
+check_number_of_items(const PvParticipant *self, Page page, BlockNumber blkno)
+{
+	if (PageGetMaxOffsetNumber(page) > MaxHeapTuplesPerPage)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page %u of table \"%s.%s\" has %d line pointers, which is more than it has room for",
+						blkno, self->errinfo.relnamespace,
+						self->errinfo.relname,
+						(int) PageGetMaxOffsetNumber(page)),
+				 errhint("Check the table with verify_heapam() of the amcheck extension.")));
+}
+
+/*
  * Deal with new and empty pages, which need no pruning.  Returns true if the
  * page was one of these; lock and pin are released then.  With share_locked,
- * the lock may be exclusive after false is returned.
+ * the lock may be exclusive after false is returned.  Raises an error if the
+ * page is damaged so that it cannot be pruned.
  */
 static bool
 scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
@@ -155,7 +173,10 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 		return true;
 	}
 	if (!PageIsEmpty(page))
+	{
+		check_number_of_items(scan->self, page, blkno);
 		return false;
+	}
 
 	if (share_locked)
 	{
@@ -479,6 +500,21 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 }
 
 /*
+ * Add the blocks passed since the last time to the progress.
+ */
+static void
+count_passed(HeapScan *scan)
+{
+	PvParticipant *self = scan->self;
+
+	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
+	self->part.heap_blks_scanned += scan->unreported;
+	scan->unreported = 0;
+	pv_blockscan_range(self->blockscan, &self->part.range_start,
+					   &self->part.range_end);
+}
+
+/*
  * Housekeeping between two pages.  No page is locked.
  */
 static void
@@ -500,11 +536,8 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 	scan->unreported += passed;
 	if (scan->unreported >= PROGRESS_EVERY_BLOCKS)
 	{
-		pg_atomic_fetch_add_u64(&self->shared->blocks_passed,
-								scan->unreported);
-		scan->unreported = 0;
-		if (self->tick)
-			self->tick(self);
+		count_passed(scan);
+		pv_tick(self);
 	}
 }
 
@@ -565,7 +598,7 @@ pv_scan_heap(PvParticipant *self)
 	pv_blockscan_skipped_rest(self->blockscan, &self->counters.sample.skipped);
 	pv_blockscan_pause(self->blockscan);
 
-	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan.unreported);
+	count_passed(&scan);
 	self->counters.skippedallvis |=
 		pv_blockscan_skippedallvis(self->blockscan);
 	self->slot->unvisited = pv_blockscan_position(self->blockscan);

@@ -25,6 +25,9 @@
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD	32
 
+/* Blocks between two updates of the progress counter */
+#define PROGRESS_EVERY_BLOCKS	32
+
 /* A page to visit, and its dead items */
 typedef struct VacuumBlock
 {
@@ -38,6 +41,8 @@ typedef struct HeapVacuum
 {
 	PvParticipant *self;
 	Buffer		vmbuffer;
+	int			unreported;		/* blocks vacuumed since the last update of
+								 * the progress counter */
 
 	/* Claimed segments, and the segment that is being read */
 	uint32		segno;
@@ -99,6 +104,20 @@ vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
 }
 
 /*
+ * Add the blocks vacuumed since the last time to the progress.
+ */
+static void
+count_vacuumed(HeapVacuum *vac)
+{
+	PvParticipant *self = vac->self;
+
+	pg_atomic_fetch_add_u64(&self->shared->blocks_vacuumed, vac->unreported);
+	self->part.heap_blks_vacuumed += vac->unreported;
+	vac->unreported = 0;
+	pv_tick(self);
+}
+
+/*
  * Process the claimed segments.
  */
 static void
@@ -112,6 +131,8 @@ vacuum_segments(HeapVacuum *vac)
 		vacuum_block(vac, about, buf);
 		pv_cost_delay();
 		pv_page_pace_wal(vac->self);
+		if (++vac->unreported >= PROGRESS_EVERY_BLOCKS)
+			count_vacuumed(vac);
 	}
 }
 
@@ -131,14 +152,11 @@ pv_vacuum_heap(PvParticipant *self)
 	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno,
 							 &vac->end))
 	{
-		int64		before = self->counters.vacuumed_pages;
-
+		self->part.range_start = vac->segno * PV_SEGMENT_BLOCKS;
+		self->part.range_end = vac->end * PV_SEGMENT_BLOCKS;
 		pv_reader_restart(vac->reader);
 		vacuum_segments(vac);
-		pg_atomic_fetch_add_u64(&self->shared->blocks_vacuumed,
-								self->counters.vacuumed_pages - before);
-		if (self->tick)
-			self->tick(self);
+		count_vacuumed(vac);
 	}
 
 	if (BufferIsValid(vac->vmbuffer))

@@ -12,6 +12,10 @@
  *	 dead tuples after the root		their line pointers become unused, because
  *									only the chain leads to them
  *
+ * A redirected root that leads to no tuple of a chain is damage.  Index entries
+ * lead to it, and would lead to the next row that gets the place of its target.
+ * So it becomes dead, and the entries are removed.
+ *
  * Core: access/heap/pruneheap.c, heap_prune_chain.
  *
  *-------------------------------------------------------------------------
@@ -23,6 +27,21 @@
 #include "engine/hot_chain.h"
 
 /*
+ * The tuple at an offset, or NULL if there is none.
+ */
+static HeapTupleHeader
+tuple_at(Page page, OffsetNumber offnum)
+{
+	ItemId		itemid;
+
+	if (offnum < FirstOffsetNumber || offnum > PageGetMaxOffsetNumber(page))
+		return NULL;
+	itemid = PageGetItemId(page, offnum);
+	return ItemIdIsNormal(itemid) ?
+		(HeapTupleHeader) PageGetItem(page, itemid) : NULL;
+}
+
+/*
  * The tuple at an offset, if it belongs to the chain of the root and was
  * created by an update of prior_xmax.  NULL if the chain has ended.  For the
  * first tuple prior_xmax is invalid.
@@ -31,15 +50,10 @@ static HeapTupleHeader
 next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
 			  TransactionId prior_xmax)
 {
-	ItemId		itemid;
-	HeapTupleHeader htup;
+	HeapTupleHeader htup = tuple_at(page, offnum);
 
-	if (offnum < FirstOffsetNumber || offnum > PageGetMaxOffsetNumber(page))
+	if (htup == NULL)
 		return NULL;
-	itemid = PageGetItemId(page, offnum);
-	if (!ItemIdIsNormal(itemid))
-		return NULL;
-	htup = (HeapTupleHeader) PageGetItem(page, itemid);
 	if (offnum != root && !HeapTupleHeaderIsHeapOnly(htup))
 		return NULL;
 	if (TransactionIdIsValid(prior_xmax) &&
@@ -53,7 +67,7 @@ next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
  * offnum, which is the root itself or the target of its redirection.  The line
  * pointers of dead tuples become unused.  Sets *stays to the first tuple that
  * stays, or to InvalidOffsetNumber.  Returns false if core has to prune the
- * page.
+ * page.  A chain without an end is an error.
  *
  * Dead tuples can follow a tuple that is still visible only if the
  * visibility test was not exact, which is rare.
@@ -66,12 +80,20 @@ follow_chain(PvPagePruneState *state, OffsetNumber root, OffsetNumber offnum,
 	TransactionId prior_xmax = InvalidTransactionId;
 	HeapTupleHeader htup;
 	bool		seen = false;
+	int			length = 0;
 
 	*stays = InvalidOffsetNumber;
 	while ((htup = next_in_chain(page, root, offnum, prior_xmax)) != NULL)
 	{
 		uint8		action = state->action[offnum];
 
+		if (++length > MaxHeapTuplesPerPage)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("page %u of table \"%s.%s\" has a chain of row versions that does not end",
+							state->blkno, state->self->errinfo.relnamespace,
+							state->self->errinfo.relname),
+					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
 		if (action == PV_LP_DEAD_IN_CHAIN && !seen)
 			state->action[offnum] = PV_LP_BECOMES_UNUSED;
 		else if (action == PV_LP_STAYS || action == PV_LP_STAYS_RECENTLY_DEAD)
@@ -122,6 +144,35 @@ prune_chain(PvPagePruneState *state, OffsetNumber root)
 }
 
 /*
+ * Does a redirected line pointer lead to no tuple of a chain?
+ */
+bool
+pv_redirect_is_broken(Page page, ItemId root)
+{
+	HeapTupleHeader htup = tuple_at(page, ItemIdGetRedirect(root));
+
+	return htup == NULL || !HeapTupleHeaderIsHeapOnly(htup);
+}
+
+/*
+ * Plan the pruning of a root that leads to no tuple of a chain.
+ *
+ * It may lead to the root of another chain.  If that stays, both stay: maybe
+ * the damage is that this tuple has lost its mark, and no other root leads to
+ * it.  If that is removed, whatever leads to it has to be removed as well.
+ */
+static void
+prune_broken_redirect(PvPagePruneState *state, OffsetNumber root,
+					  OffsetNumber target)
+{
+	if (tuple_at(BufferGetPage(state->buf), target) != NULL &&
+		(state->action[target] == PV_LP_STAYS ||
+		 state->action[target] == PV_LP_STAYS_RECENTLY_DEAD))
+		return;
+	plan_root(state, root, InvalidOffsetNumber);
+}
+
+/*
  * Plan the pruning of a chain whose root is a redirected line pointer.
  */
 static bool
@@ -133,9 +184,8 @@ prune_redirect(PvPagePruneState *state, OffsetNumber root, OffsetNumber target)
 		return false;
 	if (stays == target)
 		return true;
-	if (target > PageGetMaxOffsetNumber(BufferGetPage(state->buf)) ||
-		state->action[target] != PV_LP_BECOMES_UNUSED)
-		return false;			/* it leads nowhere */
+	if (state->action[target] != PV_LP_BECOMES_UNUSED)
+		return false;			/* it is in two chains */
 	plan_root(state, root, stays);
 	return true;
 }
@@ -155,7 +205,9 @@ pv_prune_chains(PvPagePruneState *state)
 		ItemId		itemid = PageGetItemId(page, root);
 		bool		ordinary = true;
 
-		if (ItemIdIsRedirected(itemid))
+		if (ItemIdIsRedirected(itemid) && pv_redirect_is_broken(page, itemid))
+			prune_broken_redirect(state, root, ItemIdGetRedirect(itemid));
+		else if (ItemIdIsRedirected(itemid))
 			ordinary = prune_redirect(state, root, ItemIdGetRedirect(itemid));
 		else if (ItemIdIsNormal(itemid) &&
 				 !HeapTupleHeaderIsHeapOnly((HeapTupleHeader)

@@ -10,6 +10,7 @@
 
 #include "engine/prune_state.h"
 
+extern bool pv_redirect_is_broken(Page page, ItemId root);
 extern bool pv_prune_chains(PvPagePruneState *state);
 extern bool pv_list_actions(PvPagePruneState *state);
 

@@ -38,6 +38,7 @@
 typedef struct DeadItemCheck
 {
 	PvParticipant *self;
+	PvIndexUnit *unit;
 	uint32		ncalls;
 	BlockNumber blkno;			/* the heap block of the last call */
 	int			nasked;			/* number of consecutive calls for it */
@@ -49,6 +50,9 @@ typedef struct DeadItemCheck
  * than between two sleeps
  */
 #define CALLS_PER_POLL			16
+
+/* Calls between two updates of the progress, a power of two */
+#define CALLS_PER_SHOW			4096
 
 /*
  * Number of probes that cost about as much as fetching a block from the store
@@ -83,6 +87,11 @@ dead_item_callback(ItemPointer tid, void *state)
 
 	if (++check->ncalls % CALLS_PER_POLL == 0)
 		pv_cost_poll();
+	if (check->ncalls % CALLS_PER_SHOW == 0)
+	{
+		pg_atomic_fetch_add_u64(&check->unit->entries_seen, CALLS_PER_SHOW);
+		pv_show(check->self);
+	}
 	if (blkno != check->blkno)
 	{
 		check->blkno = blkno;
@@ -200,6 +209,7 @@ pv_index_process(PvParticipant *self, int i, PvPhase phase,
 	IndexBulkDeleteResult *after;
 	DeadItemCheck check = {
 		.self = self,
+		.unit = unit,
 		.blkno = InvalidBlockNumber,
 	};
 	bool		had_xid = TransactionIdIsValid(GetTopTransactionIdIfAny());

@@ -93,6 +93,20 @@ pv_index_plan(PvParticipant *leader)
 }
 
 /*
+ * The number of pieces in which the index i is given to participants in an
+ * index scan, after pv_index_plan().  *together becomes true if several
+ * participants can work on it.
+ */
+int
+pv_index_count_units(const PvParticipant *leader, int i, int participants,
+					 bool *together)
+{
+	*together = is_large_btree(leader, i);
+	return *together ? pv_nbtree_count_ranges(leader->index_pages[i],
+											  participants) : 1;
+}
+
+/*
  * Leader, before launch: initialize the units, and the B-trees that several
  * participants can vacuum together.
  */
@@ -231,6 +245,8 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		unit->done = false;
 		pg_atomic_clear_flag(&unit->begun);
 		pg_atomic_write_u64(&unit->began_at, 0);
+		pg_atomic_write_u64(&unit->entries_seen, 0);
+		pg_atomic_write_u64(&unit->entries_removed, 0);
 		if (unit->kind != PV_UNIT_LATER)
 			nsharers += count_sharers(leader, unit);
 	}
@@ -342,6 +358,8 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);
+	self->part.indexrelid = RelationGetRelid(indrel);
+	pv_show(self);
 	note_begin(unit);
 	if (is_shared(unit))
 		completed = process_together(self, i, phase, &ivinfo);
@@ -350,6 +368,7 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	if (completed)
 		note_end(unit);
 	self->errinfo.indname = NULL;
+	self->part.indexrelid = InvalidOid;
 	if (!completed)
 		return;					/* another participant will complete it */
 
@@ -399,8 +418,7 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 			!pg_atomic_test_set_flag(&self->units[i].begun))
 			continue;
 		do_unit(self, i, phase);
-		if (self->tick)
-			self->tick(self);
+		pv_tick(self);
 	}
 	pfree(states);
 

@@ -120,6 +120,9 @@
  */
 #define CLAIM_AHEAD_PAGES		(4 * RANGE_MAX_PAGES)
 
+/* Pages between two updates of the progress counter */
+#define PROGRESS_EVERY_PAGES	16
+
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD			64
 
@@ -154,6 +157,25 @@ pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages, Size first_word)
 	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
 	pg_atomic_init_u32(&btree->use_count, PV_USE_COUNT_CLOSED);
 	pg_atomic_init_u32(&btree->pages_done, 0);
+}
+
+/*
+ * The number of ranges that this number of participants will claim in an index
+ * of this many pages.
+ */
+int
+pv_nbtree_count_ranges(BlockNumber pages, int participants)
+{
+	PvDispenseShared shared;
+	uint32		start,
+				end;
+	int			n = 0;
+
+	pv_dispense_init(&shared, BTREE_METAPAGE + 1, pages, RANGE_MIN_PAGES,
+					 RANGE_MAX_PAGES, participants);
+	while (pv_dispense_claim(&shared, &start, &end))
+		n++;
+	return n;
 }
 
 /*
@@ -264,6 +286,28 @@ needs_revisit(const PvBtreeScan *scan, BlockNumber right, BlockNumber visited,
 }
 
 /*
+ * Add the pages visited and the entries removed since the last time to the
+ * progress.
+ */
+static void
+count_visited(PvBtreeScan *scan, const PvBtreeRange *range)
+{
+	PvParticipant *self = scan->self;
+	double		removed = scan->counts.tuples_removed - scan->removed;
+
+	pg_atomic_fetch_add_u32(&scan->btree->pages_done, scan->unreported);
+	if (removed > 0)
+		pg_atomic_fetch_add_u64(&scan->unit->entries_removed,
+								(uint64) removed);
+	scan->removed = scan->counts.tuples_removed;
+	self->part.index_blks_visited += scan->unreported;
+	self->part.range_start = range->start;
+	self->part.range_end = range->end;
+	scan->unreported = 0;
+	pv_tick(self);
+}
+
+/*
  * Visit the next page that was read.
  */
 static void
@@ -281,15 +325,12 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 		pv_btree_note_page(scan, pv_btree_revisit_bitmap(scan), visit.right);
 	pv_btree_note_if_empty(scan, blkno, &visit);
 
-	if (blkno + 1 == range->end)
-	{
-		pg_atomic_fetch_add_u32(&scan->btree->pages_done,
-								range->end - range->start);
-		if (self->tick)
-			self->tick(self);
-		if (scan->bulk_delete)
-			(void) pv_check_failsafe(self);
-	}
+	scan->unreported++;
+	if (blkno + 1 == range->end ||
+		scan->unreported >= PROGRESS_EVERY_PAGES)
+		count_visited(scan, range);
+	if (blkno + 1 == range->end && scan->bulk_delete)
+		(void) pv_check_failsafe(self);
 }
 
 /*

@@ -14,6 +14,7 @@
 
 extern bool pv_nbtree_handles(Relation indrel);
 extern Size pv_nbtree_bitmap_words(BlockNumber pages);
+extern int	pv_nbtree_count_ranges(BlockNumber pages, int participants);
 extern void pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages,
 						   Size first_word);
 extern void pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase);

@@ -40,6 +40,8 @@ typedef struct PvBtreeScan
 	BlockNumber to_read;		/* its next page */
 	uint64		nread;			/* pages given to the reader */
 	uint64		nvisited;		/* pages visited */
+	uint32		unreported;		/* of these, not in the progress counter yet */
+	double		removed;		/* entries in the progress counter */
 	PvBtreeCounts counts;
 
 	/* Heap TIDs of the current page, and which of them are dead */

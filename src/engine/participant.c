@@ -13,6 +13,7 @@
 
 #include "access/multixact.h"
 #include "access/transam.h"
+#include "miscadmin.h"
 
 #include "engine/participant.h"
 
@@ -62,6 +63,86 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 }
 
 /*
+ * The cost units of the pages that this process has ever used.
+ */
+static int64
+cost_units_used(void)
+{
+	return pgBufferUsage.shared_blks_hit * VacuumCostPageHit +
+		pgBufferUsage.shared_blks_read * VacuumCostPageMiss +
+		pgBufferUsage.shared_blks_dirtied * VacuumCostPageDirty;
+}
+
+/*
+ * Add what this participant has done since the last time to the sums of all.
+ * The settings may have changed since then, so the cost may seem to have
+ * fallen.
+ */
+static void
+report_work(PvParticipant *self)
+{
+	PvShared   *shared = self->shared;
+	PvReported *reported = &self->reported;
+	PvReported	now = {
+		.blocks_read = self->counters.scanned_pages,
+		.dead_pages = self->counters.lpdead_item_pages,
+		.cost_units = cost_units_used(),
+		.blocks_missed = pgBufferUsage.shared_blks_read,
+	};
+
+	pg_atomic_fetch_add_u64(&shared->blocks_read,
+							now.blocks_read - reported->blocks_read);
+	pg_atomic_fetch_add_u64(&shared->dead_pages,
+							now.dead_pages - reported->dead_pages);
+	pg_atomic_fetch_add_u64(&shared->cost_units,
+							Max(now.cost_units - reported->cost_units, 0));
+	pg_atomic_fetch_add_u64(&shared->blocks_missed,
+							now.blocks_missed - reported->blocks_missed);
+	*reported = now;
+}
+
+/*
+ * This participant begins to work in a phase.
+ */
+void
+pv_show_begin(PvParticipant *self, PvPhase phase)
+{
+	self->reported.cost_units = cost_units_used();
+	self->reported.blocks_missed = pgBufferUsage.shared_blks_read;
+	self->part.phase = phase;
+	self->part.indexrelid = InvalidOid;
+	self->part.range_start = InvalidBlockNumber;
+	self->part.range_end = InvalidBlockNumber;
+	self->part.index_blks_visited = 0;
+	pv_show(self);
+}
+
+/*
+ * Let other processes see how far this participant is.  A page may be locked.
+ */
+void
+pv_show(PvParticipant *self)
+{
+	report_work(self);
+	self->part.slept_usecs = pv_cost.slept_usecs - self->slept_before;
+	pv_track_part(&self->part);
+	if (self->show)
+		self->show(self);
+}
+
+/*
+ * The same, and what else a leader does from time to time.  No page may be
+ * locked.
+ */
+void
+pv_tick(PvParticipant *self)
+{
+	pv_show(self);
+	if (self->tick)
+		self->tick(self);
+}
+
+/*
  * Leader, before launch: initialize the units of index work.
  */
 void
@@ -72,6 +153,8 @@ pv_units_init(PvIndexUnit *units, int nindexes)
 	{
 		pg_atomic_init_flag(&units[i].begun);
 		pg_atomic_init_u64(&units[i].began_at, 0);
+		pg_atomic_init_u64(&units[i].entries_seen, 0);
+		pg_atomic_init_u64(&units[i].entries_removed, 0);
 	}
 }
 

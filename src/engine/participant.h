@@ -27,7 +27,7 @@
 #include "engine/dispense.h"
 #include "engine/index_order.h"
 #include "engine/report.h"
-#include "engine/result.h"
+#include "stats/progress.h"
 #include "store/deadtids.h"
 #include "throttle/cost.h"
 
@@ -137,6 +137,18 @@ typedef struct PvIndexUnit
 	 */
 	pg_atomic_uint64 began_at;
 
+	/*
+	 * Entries for which one process has called back in this phase; not counted
+	 * where several processes work on the unit
+	 */
+	pg_atomic_uint64 entries_seen;
+
+	/*
+	 * Entries removed in this phase; only counted where several processes can
+	 * work on the unit
+	 */
+	pg_atomic_uint64 entries_removed;
+
 	/* Written by the participant that completes the unit */
 	bool		done;
 	PvIndexResult result;
@@ -170,13 +182,14 @@ typedef struct PvVacuumPlan
 } PvVacuumPlan;
 
 /*
- * A vacuum in progress.  The plan and leader_identity are set before launch
- * and are read-only from then on.
+ * A vacuum in progress.  The plan and what identifies the leader are set before
+ * launch and are read-only from then on.
  */
 typedef struct PvShared
 {
 	PvVacuumPlan plan;
 	PvIdentity	leader_identity;
+	int			leader_pid;
 
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;
@@ -201,6 +214,10 @@ typedef struct PvShared
 								 * stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of the heap scan */
 	pg_atomic_uint64 blocks_vacuumed;	/* progress of the second heap pass */
+	pg_atomic_uint64 blocks_read;	/* of those passed */
+	pg_atomic_uint64 dead_pages;	/* of those read, that have dead items */
+	pg_atomic_uint64 cost_units;	/* that all pages used were worth */
+	pg_atomic_uint64 blocks_missed; /* pages that were not in shared buffers */
 	pg_atomic_uint32 indexes_done;	/* in this phase */
 	pg_atomic_uint32 eager_successes_left;	/* budget of eager scanning, for
 											 * the whole table */
@@ -209,6 +226,15 @@ typedef struct PvShared
 	PvDispenseShared scan;		/* of heap blocks */
 	PvDispenseShared vacuum_heap;	/* of segments of the store */
 } PvShared;
+
+/* What a participant has added to the sums in PvShared already */
+typedef struct PvReported
+{
+	BlockNumber blocks_read;
+	BlockNumber dead_pages;
+	int64		cost_units;
+	int64		blocks_missed;
+} PvReported;
 
 typedef struct PvParticipant
 {
@@ -228,6 +254,9 @@ typedef struct PvParticipant
 	PvBlockScan *blockscan;
 	PvCounters	counters;
 	PvErrorInfo errinfo;
+	PvTrackedPart part;			/* for parvacuum_progress */
+	int64		slept_before;	/* pv_cost.slept_usecs at the start */
+	PvReported		reported;
 	uint32		nreloads_checked;	/* number of reloads known at the last
 									 * failsafe check */
 	int			blocks_unpaced; /* blocks since the last call of
@@ -252,9 +281,11 @@ typedef struct PvParticipant
 
 	/*
 	 * Leader: called from time to time while it works or waits; NULL in
-	 * workers
+	 * workers.  tick() may report and raise errors, so no page may be locked.
+	 * show() only shows the progress, which takes no locks but spinlocks.
 	 */
 	void		(*tick) (struct PvParticipant *self);
+	void		(*show) (struct PvParticipant *self);
 	void	   *tick_arg;
 } PvParticipant;
 
@@ -267,6 +298,10 @@ pv_failsafe_triggered(const PvParticipant *self)
 {
 	return unlikely(pg_atomic_read_u32(&self->shared->failsafe) != 0);
 }
+
+extern void pv_show_begin(PvParticipant *self, PvPhase phase);
+extern void pv_show(PvParticipant *self);
+extern void pv_tick(PvParticipant *self);
 
 extern void pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs);
 extern void pv_counters_add(PvCounters *sum, const PvCounters *part);

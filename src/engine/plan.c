@@ -9,7 +9,8 @@
  * much memory.  The result is vac->plan, which all participants read.
  *
  * Locks: ShareUpdateExclusiveLock on the table, from the caller;
- * RowExclusiveLock on the indexes, taken here.
+ * RowExclusiveLock on the indexes, taken here.  The survey for
+ * parvacuum_plan() has AccessShareLock on all of them (engine/survey.c).
  *
  * Core: access/heap/vacuumlazy.c, heap_vacuum_rel.
  *
@@ -41,8 +42,6 @@
 /* Tables with at most this many pages skip by core's rule */
 #define CORES_RULE_PAGES		1024
 
-/* Most bytes that the store takes for one block, all overhead included */
-#define STORE_BYTES_PER_BLOCK	48
 #define STORE_RESERVE_MIN		((Size) 256 * 1024)
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
@@ -108,9 +107,11 @@ plan_skipping(PvVacuum *vac)
  *
  * The cutoffs come first, the size of the table second.  The other way round,
  * relfrozenxid could advance past an XID on a page that is not scanned.
+ *
+ * The indexes are opened with index_lock.
  */
 void
-pv_plan_vacuum(PvVacuum *vac)
+pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 {
 	PvVacuumPlan *plan = &vac->plan;
 	VacuumParams *params = vac->params;
@@ -118,6 +119,8 @@ pv_plan_vacuum(PvVacuum *vac)
 	plan->relid = RelationGetRelid(vac->rel);
 	plan->automatic = pv_is_automatic();
 	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
+	pv_blocker_find(pv_horizon_of(vac->rel), plan->cutoffs.OldestXmin,
+					&vac->blocker);
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
 		plan->aggressive = true;
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
@@ -129,7 +132,7 @@ pv_plan_vacuum(PvVacuum *vac)
 
 	/* this saves a scan of pg_index; no other session can add an index now */
 	if (vac->rel->rd_rel->relhasindex)
-		vac_open_indexes(vac->rel, RowExclusiveLock, &vac->leader.nindexes,
+		vac_open_indexes(vac->rel, index_lock, &vac->leader.nindexes,
 						 &vac->leader.indrels);
 	plan->nindexes = vac->leader.nindexes;
 	plan->collect_dead_items = plan->nindexes > 0 && vac->do_index_vacuuming;
@@ -217,8 +220,8 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
  */
-static int
-plan_workers(PvVacuum *vac)
+int
+pv_plan_workers(PvVacuum *vac)
 {
 	int			named = vac->params->nworkers;
 	int			cap = Min(max_parallel_maintenance_workers,
@@ -290,6 +293,17 @@ pv_plan_store_limit(void)
 }
 
 /*
+ * The number of dead items from which on the store counts as full, at the end
+ * of a segment.
+ */
+int64
+pv_plan_max_dead_items(void)
+{
+	return pv_guc_store_limit < 0 ? PG_INT64_MAX :
+		(int64) (pv_plan_store_limit() / sizeof(ItemPointerData));
+}
+
+/*
  * The memory to reserve for the store at the start, in bytes.  It is estimated
  * from the number of dead tuples in the statistics.  An early reservation
  * matters where shared memory is scarce.
@@ -307,7 +321,7 @@ pv_plan_store_reserve(const PvVacuum *vac, Size limit)
 						RelationGetRelid(vac->rel), &dead, &inserted,
 						&modified))
 		blocks = Min(blocks, (uint64) dead);
-	reserve = Max(blocks * STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
+	reserve = Max(blocks * PV_STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
 	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
 	return Max(reserve, vac->plan.nslots * PV_DEADTIDS_ROOM);
 }
@@ -355,14 +369,13 @@ int
 pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	PvVacuumPlan *plan = &vac->plan;
-	int			nworkers = plan_workers(vac);
+	int			nworkers = pv_plan_workers(vac);
 	int			participants = nworkers + 1;
 
 	plan->nslots = participants;
 	plan->bitmap_words = pv_index_plan(&vac->leader);
 	plan_ring(vac, bstrategy, participants);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
-	plan->max_dead_items = pv_guc_store_limit < 0 ? PG_INT64_MAX :
-		(int64) (pv_plan_store_limit() / sizeof(ItemPointerData));
+	plan->max_dead_items = pv_plan_max_dead_items();
 	return nworkers;
 }

@@ -10,15 +10,14 @@
 
 #include "engine/vacuum_state.h"
 
-/*
- * An index scan is bypassed if at most this fraction of the pages has dead
- * items
- */
-#define PV_BYPASS_THRESHOLD_PAGES	0.02
+/* Most bytes that the store takes for one block, all overhead included */
+#define PV_STORE_BYTES_PER_BLOCK	48
 
-extern void pv_plan_vacuum(PvVacuum *vac);
+extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
+extern int	pv_plan_workers(PvVacuum *vac);
 extern int	pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 extern Size pv_plan_store_limit(void);
+extern int64 pv_plan_max_dead_items(void);
 extern Size pv_plan_store_reserve(const PvVacuum *vac, Size limit);
 extern int	pv_vacuum_work_mem(void);
 

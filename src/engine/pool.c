@@ -90,6 +90,7 @@ init_shared(PvShared *shared, const PvVacuumPlan *plan)
 	shared->collect_dead_items = plan->collect_dead_items;
 	shared->phase = PV_PHASE_IDLE;
 	pv_process_identity(&shared->leader_identity);
+	shared->leader_pid = MyProcPid;
 	BarrierInit(&shared->barrier, 0);
 	pg_atomic_init_u32(&shared->nbusy, 0);
 	ConditionVariableInit(&shared->idle);
@@ -98,6 +99,10 @@ init_shared(PvShared *shared, const PvVacuumPlan *plan)
 	pg_atomic_init_u32(&shared->nstopped, 0);
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
 	pg_atomic_init_u64(&shared->blocks_vacuumed, 0);
+	pg_atomic_init_u64(&shared->blocks_read, 0);
+	pg_atomic_init_u64(&shared->dead_pages, 0);
+	pg_atomic_init_u64(&shared->cost_units, 0);
+	pg_atomic_init_u64(&shared->blocks_missed, 0);
 	pg_atomic_init_u32(&shared->indexes_done, 0);
 	pg_atomic_init_u32(&shared->eager_successes_left, 0);
 }
@@ -250,14 +255,16 @@ warn_of_no_room(const PvPool *pool)
 static void
 init_segment(ParallelContext *pcxt)
 {
-	double		delay = pv_vacuum_cost_delay;
-	int			limit = pv_vacuum_cost_limit;
+	double		delay;
+	int			limit;
 
 	if (!PV_CORE_RESETS_COSTS || !pv_cost_uses_balance())
 	{
 		InitializeParallelDSM(pcxt);
 		return;
 	}
+	delay = pv_vacuum_cost_delay;
+	limit = pv_vacuum_cost_limit;
 	pv_vacuum_cost_delay = 0;
 	pv_vacuum_cost_limit = 1;
 	PG_TRY();
@@ -423,7 +430,7 @@ tick_while_workers_work(PvPool *pool)
 	ConditionVariablePrepareToSleep(&shared->idle);
 	while (pg_atomic_read_u32(&shared->nbusy) > 0)
 	{
-		leader->tick(leader);
+		pv_tick(leader);
 		(void) ConditionVariableTimedSleep(&shared->idle, TICK_WHILE_WAITING,
 										   pv_wait_event(PV_EVENT_WORKERS));
 	}
@@ -487,6 +494,18 @@ keep_shared(PvShared *to, PvShared *from)
 					   pg_atomic_read_u32(&from->eager_successes_left));
 	pg_atomic_init_u32(&to->indexes_done,
 					   pg_atomic_read_u32(&from->indexes_done));
+	pg_atomic_init_u64(&to->blocks_passed,
+					   pg_atomic_read_u64(&from->blocks_passed));
+	pg_atomic_init_u64(&to->blocks_vacuumed,
+					   pg_atomic_read_u64(&from->blocks_vacuumed));
+	pg_atomic_init_u64(&to->blocks_read,
+					   pg_atomic_read_u64(&from->blocks_read));
+	pg_atomic_init_u64(&to->dead_pages,
+					   pg_atomic_read_u64(&from->dead_pages));
+	pg_atomic_init_u64(&to->cost_units,
+					   pg_atomic_read_u64(&from->cost_units));
+	pg_atomic_init_u64(&to->blocks_missed,
+					   pg_atomic_read_u64(&from->blocks_missed));
 	pv_cost_keep(&to->cost, &from->cost);
 }
 

@@ -192,7 +192,7 @@ note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup,
 	else
 	{
 		state->action[offnum] = PV_LP_DEAD_IN_CHAIN;
-		state->dead_in_chain = true;
+		state->chains_to_prune = true;
 	}
 }
 
@@ -330,7 +330,7 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 
 	memset(state->action, PV_LP_STAYS,
 		   (maxoff + 1) * sizeof(state->action[0]));
-	state->dead_in_chain = false;
+	state->chains_to_prune = false;
 	state->ndead_tuples = 0;
 	state->hinted = false;
 	state->known_live_xmin = InvalidTransactionId;
@@ -377,6 +377,9 @@ classify_tuples(PvPagePruneState *state)
 				*--result->deadoffsets = offnum;
 				state->last_dead_item = Max(state->last_dead_item, offnum);
 			}
+			else if (ItemIdIsRedirected(itemid) &&
+					 pv_redirect_is_broken(page, itemid))
+				state->chains_to_prune = true;
 			continue;
 		}
 
@@ -408,7 +411,7 @@ plan_pruning(PvPagePruneState *state)
 	PvPageResult *result = state->result;
 
 	classify_tuples(state);
-	if (state->dead_in_chain &&
+	if (state->chains_to_prune &&
 		(!pv_prune_chains(state) || !pv_list_actions(state)))
 		return false;
 	state->plan.ndead = state->room + lengthof(state->room) - state->plan.dead;

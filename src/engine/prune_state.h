@@ -74,7 +74,8 @@ typedef struct PvPagePruneState
 
 	/* The action for each line pointer, by offset */
 	uint8		action[MaxHeapTuplesPerPage + 1];
-	bool		dead_in_chain;	/* some are PV_LP_DEAD_IN_CHAIN */
+	bool		chains_to_prune;	/* some are PV_LP_DEAD_IN_CHAIN, or a
+									 * redirect is broken */
 	int			ndead_tuples;
 	bool		hinted;			/* some hint bits were set */
 

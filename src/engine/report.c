@@ -300,7 +300,7 @@ append_usage(StringInfo buf, const PvResult *result,
 						 details->store_resets,
 						 details->store_resets == 1 ? "reset" : "resets",
 						 details->store_limit / (1024.0 * 1024));
-	appendStringInfo(buf, "system usage: %s\n", pg_rusage_show(&details->ru0));
+	appendStringInfo(buf, "system usage: %s\n", pg_rusage_show(&details->usage->rusage));
 }
 
 /*
@@ -326,12 +326,33 @@ append_index(StringInfo buf, const PvReportDetails *details, int i)
 }
 
 /*
+ * A line about the oldest of those that kept dead rows from being removed.
+ *
+ * The log shows all about it, and VERBOSE what the user may see who gave the
+ * command.  This process has the rights of the table's owner meanwhile.
+ */
+static void
+append_blocker(StringInfo buf, const PvReportDetails *details)
+{
+	/* the list of backends as it is now, should it have been read before */
+	pgstat_clear_backend_activity_snapshot();
+	appendStringInfoString(buf, "removable cutoff held back by: ");
+	pv_blocker_describe(buf, details->blocker,
+						details->verbose ? GetOuterUserId() : InvalidOid,
+						details->blocker_found_at);
+	appendStringInfoChar(buf, '\n');
+}
+
+/*
  * The lines that core's VACUUM does not have, or not on this version.
  */
 static void
 append_engine(StringInfo buf, const PvResult *result,
 			  const PvReportDetails *details)
 {
+	if (result->tuples_recently_dead > 0 &&
+		details->blocker->kind != PV_BLOCKER_NONE)
+		append_blocker(buf, details);
 	if (!PV_REPORTS_FROZEN)
 		append_frozen(buf, result, details);
 	if (!PV_REPORTS_MAP)

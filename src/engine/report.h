@@ -12,10 +12,11 @@
 #include "lib/stringinfo.h"
 #include "storage/block.h"
 #include "storage/off.h"
-#include "utils/pg_rusage.h"
 #include "utils/relcache.h"
 
-#include "engine/result.h"
+#include "stats/blocker.h"
+#include "stats/result.h"
+#include "stats/usage.h"
 
 /* Position of a participant, for the context line of an error */
 typedef struct PvErrorInfo
@@ -72,7 +73,9 @@ typedef struct PvReportDetails
 	double		io_write_ms;
 	int64		wal_buffers_full;	/* -1 if not counted on this version */
 	int64		wal_fpi_bytes;	/* likewise */
-	PGRUsage	ru0;
+	const PvBlocker *blocker;	/* what held back OldestXmin */
+	TimestampTz blocker_found_at;
+	const PvUsageStart *usage;
 } PvReportDetails;
 
 extern void pv_errorinfo_init(PvErrorInfo *info, Relation rel);

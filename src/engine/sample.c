@@ -81,11 +81,9 @@
 #define SMALL_PART				0.0625
 
 /*
- * Every LEARN_EVERY pages a participant decides whether a small sample is
- * sufficient.  It is if the standard deviation of pages from the line is at
- * most SAME_SIZE of the tuples on a full page.
+ * A small sample is sufficient if the standard deviation of pages from the
+ * line is at most SAME_SIZE of the tuples on a full page.
  */
-#define LEARN_EVERY				16
 #define SAME_SIZE				0.05
 
 /* Bytes of a unit of space in the free space map, and of the smallest tuple */
@@ -166,6 +164,17 @@ pv_sampler_create(Relation rel, const PvSamplePlan *plan)
 	sampler->leaf = NO_LEAF;
 	sampler->leafbuf = InvalidBuffer;
 	return sampler;
+}
+
+/*
+ * Continue with this size of the sample.
+ */
+void
+pv_sampler_assume(PvSampler *sampler, PvSampleSize size)
+{
+	if (size != sampler->size)
+		sampler->group = NO_GROUP;
+	sampler->size = size;
 }
 
 /*
@@ -294,10 +303,11 @@ fit_line(const PvPageSums *sums, double *slope)
 }
 
 /*
- * Do pages have about as many tuples as the line says?
+ * Do pages have about as many tuples as the line says?  Then a small sample is
+ * sufficient.
  */
-static bool
-are_close_to_line(const PvPageSums *sums)
+bool
+pv_sample_is_uniform(const PvPageSums *sums)
 {
 	double		slope;
 	double		deviation = sqrt(Max(fit_line(sums, &slope), 0));
@@ -316,18 +326,14 @@ void
 pv_sampler_learn(PvSampler *sampler, Size space, int tuples)
 {
 	const uint32 *every = sampler->plan->every;
-	PvSampleSize size;
 
 	if (every[PV_SAMPLE_LARGE] == every[PV_SAMPLE_SMALL])
 		return;
 	pv_sample_add_page(&sampler->seen, (uint8) (space * 256 / BLCKSZ), tuples);
-	if (sampler->seen.pages % LEARN_EVERY != 0)
+	if (sampler->seen.pages % PV_SAMPLE_LEARN_EVERY != 0)
 		return;
-	size = are_close_to_line(&sampler->seen) ? PV_SAMPLE_SMALL :
-		PV_SAMPLE_LARGE;
-	if (size != sampler->size)
-		sampler->group = NO_GROUP;
-	sampler->size = size;
+	pv_sampler_assume(sampler, pv_sample_is_uniform(&sampler->seen) ?
+					  PV_SAMPLE_SMALL : PV_SAMPLE_LARGE);
 }
 
 /*
@@ -342,6 +348,20 @@ pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples)
 	sums->space += space;
 	sums->space_squares += (int64) space * space;
 	sums->products += space * tuples;
+}
+
+/*
+ * Add sums over pages to others, as if there were several times as many pages.
+ */
+void
+pv_sample_add_sums(PvPageSums *to, const PvPageSums *from, int64 times)
+{
+	to->pages += from->pages * times;
+	to->tuples += from->tuples * times;
+	to->tuple_squares += from->tuple_squares * times;
+	to->space += from->space * times;
+	to->space_squares += from->space_squares * times;
+	to->products += from->products * times;
 }
 
 /*
@@ -365,17 +385,7 @@ pv_sample_add(PvSample *sum, const PvSample *part)
 {
 	pv_sample_add_skipped(&sum->skipped, &part->skipped);
 	for (int size = 0; size < PV_SAMPLE_SIZES; size++)
-	{
-		PvPageSums *to = &sum->visited[size];
-		const PvPageSums *from = &part->visited[size];
-
-		to->pages += from->pages;
-		to->tuples += from->tuples;
-		to->tuple_squares += from->tuple_squares;
-		to->space += from->space;
-		to->space_squares += from->space_squares;
-		to->products += from->products;
-	}
+		pv_sample_add_sums(&sum->visited[size], &part->visited[size], 1);
 }
 
 /*

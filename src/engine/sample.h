@@ -11,7 +11,7 @@
 
 #include "utils/relcache.h"
 
-#include "engine/result.h"
+#include "stats/result.h"
 
 /* A sample is large if tuples differ in size, and small if they do not */
 typedef enum PvSampleSize
@@ -21,6 +21,9 @@ typedef enum PvSampleSize
 } PvSampleSize;
 
 #define PV_SAMPLE_SIZES			(PV_SAMPLE_SMALL + 1)
+
+/* After so many visited pages a participant chooses the size, again and again */
+#define PV_SAMPLE_LEARN_EVERY	16
 
 /* The leader's plan, for all participants; see engine/sample.c */
 typedef struct PvSamplePlan
@@ -65,13 +68,17 @@ typedef struct PvSampler PvSampler;
 extern void pv_sample_plan(PvSamplePlan *plan, BlockNumber pages,
 						   BlockNumber rel_pages, BlockNumber skippable);
 extern PvSampler *pv_sampler_create(Relation rel, const PvSamplePlan *plan);
+extern void pv_sampler_assume(PvSampler *sampler, PvSampleSize size);
 extern bool pv_sampler_wants(PvSampler *sampler, BlockNumber blkno);
 extern PvSampleSize pv_sampler_size(const PvSampler *sampler);
 extern uint8 pv_sampler_space(PvSampler *sampler, BlockNumber blkno);
 extern void pv_sampler_learn(PvSampler *sampler, Size space, int tuples);
 extern void pv_sampler_pause(PvSampler *sampler);
 
+extern bool pv_sample_is_uniform(const PvPageSums *sums);
 extern void pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples);
+extern void pv_sample_add_sums(PvPageSums *to, const PvPageSums *from,
+							   int64 times);
 extern void pv_sample_add_skipped(PvSkippedPages *sum,
 								  const PvSkippedPages *part);
 extern void pv_sample_add(PvSample *sum, const PvSample *part);

@@ -22,7 +22,8 @@
  * Who runs this: the backend that calls parvacuum_sweep(), in its transaction,
  * and parallel workers; versions that its snapshot or an older one might see
  * stay.  Or the backend that calls the procedure, in a transaction that has no
- * snapshot except one for each range of pages.
+ * snapshot except one for each range of pages.  Or a scheduler worker, whose
+ * snapshot others ignore, as in a vacuum; it has no parallel workers.
  *
  * Locks: RowExclusiveLock on table and index, as for an insert; VACUUM does
  * not conflict with it.  The locks on pages are in engine/sweep_page.c.
@@ -54,7 +55,7 @@
 #include "base/process.h"
 #include "base/ring.h"
 #include "base/settings.h"
-#include "engine/dispense.h"
+#include "engine/claim.h"
 #include "engine/pool.h"
 #include "engine/reserve.h"
 #include "engine/sweep.h"
@@ -136,11 +137,20 @@ end_range_snapshot(const PvSweep *sweep)
 
 /*
  * Sleep as long as the cost balance requires, with no page locked, no leaf
- * page pinned, and without a snapshot that we can release.
+ * page pinned, and without a snapshot that we can release.  The scheduler's
+ * balance is charged at every page.
  */
 static void
 sleep_off_cost(PvSweep *sweep)
 {
+	if (pv_cost_uses_balance())
+	{
+		int64		slept_before = pv_cost.slept_usecs;
+
+		pv_cost_delay();
+		sweep->counts.usecs_slept += pv_cost.slept_usecs - slept_before;
+		return;
+	}
 	if (!pv_cost_is_owing())
 		return;
 	end_range_snapshot(sweep);
@@ -164,6 +174,8 @@ sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
 			pv_lookahead_block(&sweep->index_ahead, sweep->indrel, asked);
 		pv_sweep_page(sweep, blkno);
 		sleep_off_cost(sweep);
+		if (sweep->poll != NULL)
+			sweep->poll->function(sweep->poll->arg);
 	}
 	end_range_snapshot(sweep);
 }
@@ -214,7 +226,8 @@ limit_pins(PvSweep *sweep, int ring_kb)
  * neither here nor in other tables.
  */
 static void
-participate(SweepShared *shared, Relation heaprel, Relation indrel)
+participate(SweepShared *shared, Relation heaprel, Relation indrel,
+			const PvSweepPoll *poll)
 {
 	PvSweep    *sweep = palloc0(sizeof(PvSweep));
 	BlockNumber start,
@@ -226,6 +239,7 @@ participate(SweepShared *shared, Relation heaprel, Relation indrel)
 	pv_ring_create(&sweep->heap_ring, shared->ring_kb);
 	limit_pins(sweep, shared->ring_kb);
 	sweep->own_snapshots = !ActiveSnapshotSet();
+	sweep->poll = poll;
 	sweep->vmbuffer = InvalidBuffer;
 	pv_lookahead_init(&sweep->index_ahead, indrel, MAX_LOOKAHEAD);
 	pv_lookahead_init(&sweep->heap_ahead, heaprel, MAX_LOOKAHEAD);
@@ -252,7 +266,7 @@ work_in_sweep(void *arg)
 	Relation	heaprel = table_open(shared->heapoid, RowExclusiveLock);
 	Relation	indrel = index_open(shared->indexoid, RowExclusiveLock);
 
-	participate(shared, heaprel, indrel);
+	participate(shared, heaprel, indrel, NULL);
 	index_close(indrel, RowExclusiveLock);
 	table_close(heaprel, RowExclusiveLock);
 }
@@ -336,12 +350,13 @@ read_sums(SweepShared *shared, PvSweepResult *result)
  */
 static void
 sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
-			int buffer_usage_limit, PvSweepResult *result)
+			int buffer_usage_limit, const PvSweepPoll *poll,
+			PvSweepResult *result)
 {
 	SweepShared shared;
 
 	init_shared(&shared, heaprel, indrel, pages, 0, buffer_usage_limit);
-	participate(&shared, heaprel, indrel);
+	participate(&shared, heaprel, indrel, poll);
 	read_sums(&shared, result);
 }
 
@@ -350,7 +365,8 @@ sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
  */
 static void
 sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
-			   int nworkers, int buffer_usage_limit, PvSweepResult *result)
+			   int nworkers, int buffer_usage_limit, const PvSweepPoll *poll,
+			   PvSweepResult *result)
 {
 	ParallelContext *pcxt;
 	SweepShared *shared;
@@ -374,7 +390,7 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 	pv_process_lead(&shared->leader_gave_up);
 	if (pcxt->nworkers > 0)
 		result->workers_launched = pv_launch_workers(pcxt, &shared->cost);
-	participate(shared, heaprel, indrel);
+	participate(shared, heaprel, indrel, poll);
 	WaitForParallelWorkersToFinish(pcxt);
 	pv_process_lead(NULL);
 
@@ -423,29 +439,36 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
 }
 
 /*
- * Sweep a B-tree under the session's cost limits.
+ * Sweep a B-tree under the session's cost limits.  A scheduler worker has set
+ * its own before, and keeps them.
  */
 static void
 sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
-			int buffer_usage_limit, PvSweepResult *result)
+			int buffer_usage_limit, const PvSweepPoll *poll,
+			PvSweepResult *result)
 {
 	bool		before = pv_guard_enter();
 
-	pv_apply_cost_settings();
-	VacuumCostBalance = 0;
+	if (!pv_is_scheduler_worker)
+	{
+		pv_apply_cost_settings();
+		VacuumCostBalance = 0;
+	}
 	PG_TRY();
 	{
 		if (nworkers > 0)
 			sweep_parallel(heaprel, indrel, pages, nworkers,
-						   buffer_usage_limit, result);
+						   buffer_usage_limit, poll, result);
 		else
-			sweep_alone(heaprel, indrel, pages, buffer_usage_limit, result);
+			sweep_alone(heaprel, indrel, pages, buffer_usage_limit, poll,
+						result);
 	}
 	PG_FINALLY();
 	{
 		pv_process_give_up();
 		pv_cost_restore();
-		VacuumCostActive = false;
+		if (!pv_is_scheduler_worker)
+			VacuumCostActive = false;
 		pv_guard_leave(before);
 	}
 	PG_END_TRY();
@@ -456,13 +479,14 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
  *
  * nworkers is the number of workers as far as the limits allow; a negative
  * number leaves it to the size of the index.  buffer_usage_limit is the
- * table's option, in kilobytes.  The caller has locked the table and the index
+ * table's option, in kilobytes.  poll may be NULL.  The caller has locked the table and the index
  * with RowExclusiveLock, and has checked permissions under these locks.  An
  * index of another access method is not changed, and a notice says so.
  */
 void
 pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,
-			   int buffer_usage_limit, PvSweepResult *result)
+			   int buffer_usage_limit, const PvSweepPoll *poll,
+			   PvSweepResult *result)
 {
 	BlockNumber pages = RelationGetNumberOfBlocks(indrel);
 
@@ -473,7 +497,7 @@ pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,
 	{
 		sweep_btree(heaprel, indrel, pages,
 					plan_workers(indrel, pages, nworkers), buffer_usage_limit,
-					result);
+					poll, result);
 		ereport(DEBUG1,
 				(errmsg_internal("sweep of index \"%s\": deleted under " INT64_FORMAT " write locks of leaf pages, at most %d heap pages under one lock, " INT64_FORMAT " reads under all of them, slept " INT64_FORMAT " us",
 								 RelationGetRelationName(indrel),

@@ -14,7 +14,8 @@
 #include "engine/sweep_result.h"
 
 extern void pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,
-						   int buffer_usage_limit, PvSweepResult *result);
+						   int buffer_usage_limit, const PvSweepPoll *poll,
+						   PvSweepResult *result);
 
 /* Entry point of a worker; the parallel infrastructure finds it by name */
 extern PGDLLEXPORT void parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc);

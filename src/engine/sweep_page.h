@@ -27,6 +27,7 @@ typedef struct PvSweep
 	PvRing		heap_ring;
 	GlobalVisState *vistest;
 	bool		own_snapshots;	/* one for each range, and none during a sleep */
+	const PvSweepPoll *poll;	/* or NULL */
 	Buffer		vmbuffer;
 	PvLookahead index_ahead;
 	PvLookahead heap_ahead;

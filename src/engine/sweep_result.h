@@ -1,12 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * sweep_result.h
- *	  What a sweep of one index did.
+ *	  What a sweep of one index did, and who may end it.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_SWEEP_RESULT_H
 #define PV_SWEEP_RESULT_H
+
+/*
+ * What the process that leads a sweep calls between two pages, with no page of
+ * the index or the table locked or pinned.  It may raise an error, which ends
+ * the sweep.
+ */
+typedef struct PvSweepPoll
+{
+	void		(*function) (void *arg);
+	void	   *arg;
+} PvSweepPoll;
 
 typedef struct PvSweepResult
 {

@@ -43,6 +43,7 @@
 #include "engine/finish.h"
 #include "engine/index_vacuum.h"
 #include "engine/plan.h"
+#include "engine/progress.h"
 #include "engine/vacuum.h"
 #include "engine/worker.h"
 
@@ -95,6 +96,8 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	ErrorContextCallback errcallback;
 
 	memset(result, 0, sizeof(*result));
+	result->relid = RelationGetRelid(rel);
+	result->by_engine = true;
 	vac->rel = rel;
 	vac->params = params;
 	vac->options = options;
@@ -108,7 +111,8 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	error_context_stack = &errcallback;
 	vac->leader.outer_context = errcallback.previous;
 
-	pv_plan_vacuum(vac);
+	pv_plan_vacuum(vac, RowExclusiveLock);
+	pv_finish_phase(vac);
 	pv_progress_mode(vac->plan.aggressive, false);
 	if (vac->verbose)
 		pv_report_begin(&vac->leader.errinfo, vac->plan.aggressive);
@@ -130,6 +134,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 
 	pv_finish_statistics(vac);
 	pgstat_progress_end_command();
+	pv_track_end();
 	pv_finish_result(vac);
 	pv_finish_report(vac);
 }
@@ -159,9 +164,6 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 								 vac->plan.rel_pages);
 	clean_up_indexes(vac);
 
-	vac->result->workers_planned = vac->pool.nworkers_planned;
-	vac->result->workers_launched = vac->pool.nworkers_launched;
-	vac->result->index_scans = vac->leader.shared->index_scans;
 	end_pool(vac);
 	clean_up_indexes_later(vac);
 }
@@ -181,8 +183,6 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	leader->is_leader = true;
 	leader->rel = vac->rel;
 	pv_ring_create(&leader->ring, plan->ring_kb);
-	leader->tick = leader_tick;
-	leader->tick_arg = vac;
 
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   pv_plan_store_reserve(vac, limit));
@@ -192,10 +192,8 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pv_participant_init(leader);
 	pv_index_plan_together(leader);
 
-	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
-								 plan->rel_pages);
-	if (leader->store)
-		pv_progress_store(0, 0, limit);
+	leader->tick = leader_tick;
+	pv_progress_open(vac);
 }
 
 /*
@@ -236,15 +234,9 @@ scan_heap(PvVacuum *vac)
 	report_eager_end(vac);
 
 	if (vac->leader.store)
-	{
-		PvDeadTids *store = vac->leader.store;
-
-		pv_progress_store(pv_deadtids_memory(store),
-						  pv_deadtids_num_items(store),
-						  pv_deadtids_limit(store));
-		vac->store_segments = Max(vac->store_segments,
-								  pv_deadtids_num_segments_used(store));
-	}
+		vac->store_segments =
+			Max(vac->store_segments,
+				pv_deadtids_num_segments_used(vac->leader.store));
 	return pg_atomic_read_u32(&shared->nstopped) > 0;
 }
 
@@ -336,6 +328,7 @@ vacuum_dead_items(PvVacuum *vac)
 			elog(ERROR, "not every index of \"%s\" was vacuumed",
 				 RelationGetRelationName(vac->rel));
 		shared->index_scans++;
+		vac->result->index_scans = shared->index_scans;
 		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
 									 shared->index_scans);
 
@@ -468,12 +461,8 @@ start_instruments(PvVacuum *vac)
 	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
 	vac->instrument = vac->verbose ||
 		(pv_is_automatic() && pv_log_min_duration(params) >= 0);
-	INSTR_TIME_SET_CURRENT(vac->start);
 	vac->starttime = GetCurrentTimestamp();
-	vac->buffer_usage = pgBufferUsage;
-	vac->wal_usage = pgWalUsage;
-	if (vac->instrument)
-		pg_rusage_init(&vac->details.ru0);
+	pv_usage_start(&vac->usage, vac->instrument);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
 								  RelationGetRelid(vac->rel));
 	pv_progress_started_by(pv_is_automatic(), params->is_wraparound);
@@ -489,11 +478,11 @@ run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	instr_time	start;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, progress_phase);
+	pv_progress_begin_phase(vac, phase);
 	INSTR_TIME_SET_CURRENT(start);
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += pv_usecs_since(start);
-	if (pv_failsafe_triggered(&vac->leader))
-		pv_progress_mode(vac->plan.aggressive, true);
+	pv_progress_end_phase(vac);
 	sum_up(vac);
 }
 
@@ -525,7 +514,8 @@ run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 }
 
 /*
- * Add up the counters of all participants.
+ * Add up the counters of all participants, and keep what the result has of
+ * them.
  */
 static void
 sum_up(PvVacuum *vac)
@@ -535,42 +525,9 @@ sum_up(PvVacuum *vac)
 	pv_counters_init(&vac->sum, &shared->plan.cutoffs);
 	for (int i = 0; i < shared->plan.nslots; i++)
 		pv_counters_add(&vac->sum, &vac->leader.slot[i].counters);
-}
-
-/*
- * Report the progress of all participants.
- */
-static void
-update_progress(PvParticipant *leader)
-{
-	PvShared   *shared = leader->shared;
-	int64		done;
-
-	if (pv_failsafe_triggered(leader))
-		pv_progress_mode(shared->plan.aggressive, true);
-	switch (shared->phase)
-	{
-		case PV_PHASE_SCAN:
-			done = pg_atomic_read_u64(&shared->blocks_passed);
-			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
-										 done);
-			if (leader->store)
-				pv_progress_store(pv_deadtids_memory(leader->store),
-								  pv_deadtids_num_items(leader->store),
-								  pv_deadtids_limit(leader->store));
-			break;
-		case PV_PHASE_VACUUM_HEAP:
-			done = pg_atomic_read_u64(&shared->blocks_vacuumed);
-			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
-										 done);
-			break;
-		case PV_PHASE_INDEX:
-		case PV_PHASE_CLEANUP:
-			pv_index_progress(leader);
-			break;
-		default:
-			break;
-	}
+	vac->result->workers_planned = vac->pool.nworkers_planned;
+	vac->result->workers_launched = vac->pool.nworkers_launched;
+	pv_finish_phase(vac);
 }
 
 /*
@@ -603,8 +560,8 @@ leader_tick(PvParticipant *leader)
 {
 	PvVacuum   *vac = leader->tick_arg;
 
-	update_progress(leader);
 	pv_cost_refresh(&leader->shared->cost);
+	pv_progress_tick(vac);
 	report_eager_end(vac);
 	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);

@@ -11,8 +11,8 @@
 #include "commands/vacuum.h"
 #include "utils/relcache.h"
 
-#include "engine/result.h"
 #include "engine/vacuum_options.h"
+#include "stats/result.h"
 
 extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
 						  BufferAccessStrategy bstrategy,

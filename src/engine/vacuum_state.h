@@ -12,10 +12,36 @@
 #define PV_VACUUM_STATE_H
 
 #include "commands/vacuum.h"
-#include "portability/instr_time.h"
 
 #include "engine/pool.h"
 #include "engine/vacuum_options.h"
+#include "stats/blocker.h"
+#include "stats/usage.h"
+
+/* What the leader shows, and measures for a forecast; see engine/progress.c */
+typedef struct PvVacuumProgress
+{
+	PvTrackedVacuum tracked;
+	MemoryContext context;		/* of the whole vacuum */
+	double	   *correlations;	/* of the indexes; NULL: not looked up */
+	double	   *weights;		/* of a page of each index; NULL: all 1 */
+	double		unchanged_weight;	/* of one from which nothing is removed */
+	double		index_total;	/* pages to visit in this phase ... */
+	double		index_done;		/* ... and visited */
+	double		dead_pages_before;	/* found for earlier index scans */
+	double		dead_items_before;	/* and their dead items */
+	double		vacuumed_before;	/* by earlier second heap passes */
+	instr_time	last_line;		/* of VERBOSE */
+
+	/* Measurement of the phases, since the last change of the cost limit */
+	PvEtaMeasure before[PV_NUM_PHASES]; /* without what follows the mark */
+	double		slept_before;	/* likewise, in the first heap pass */
+	instr_time	mark;
+	double		mark_work;
+	double		mark_cost;
+	int64		mark_slept;
+	double		allowed_cost;	/* cost units per millisecond; 0: no limit */
+} PvVacuumProgress;
 
 typedef struct PvVacuum
 {
@@ -48,26 +74,16 @@ typedef struct PvVacuum
 	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
 								 * block */
 
+	PvBlocker	blocker;		/* what held back OldestXmin, for the report */
+	PvVacuumProgress progress;
 	PvCounters	sum;			/* of all participants */
 	double		new_live_tuples;
 	double		new_rel_tuples;
 	PvReportDetails details;
 
 	/* State at the start */
-	instr_time	start;
 	TimestampTz starttime;
-	BufferUsage buffer_usage;
-	WalUsage	wal_usage;
+	PvUsageStart usage;
 } PvVacuum;
-
-static inline int64
-pv_usecs_since(instr_time since)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, since);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
 
 #endif							/* PV_VACUUM_STATE_H */

@@ -17,6 +17,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/table.h"
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
@@ -43,6 +44,9 @@ pv_participant_init(PvParticipant *self)
 	/* The horizon is this process's own, the cutoffs are the leader's */
 	self->vistest = GlobalVisTestFor(self->rel);
 	pv_counters_init(&self->counters, &shared->plan.cutoffs);
+	self->part.leader_pid = shared->leader_pid;
+	self->part.participant = self->is_leader ? 0 : ParallelWorkerNumber + 1;
+	self->slept_before = pv_cost.slept_usecs;
 	self->blockscan =
 		pv_blockscan_create(self->rel, &self->ring, &shared->scan,
 							&shared->plan.skipping, &self->eager);
@@ -57,6 +61,7 @@ pv_participate(PvParticipant *self, PvPhase phase)
 {
 	self->errinfo.phase = phase;
 	pv_cost_begin_work(&self->shared->cost);
+	pv_show_begin(self, phase);
 
 	switch (phase)
 	{
@@ -79,6 +84,8 @@ pv_participate(PvParticipant *self, PvPhase phase)
 	pv_cost_end_work();
 	self->slot->counters = self->counters;
 	self->errinfo.phase = PV_PHASE_IDLE;
+	self->part.phase = PV_PHASE_IDLE;
+	pv_show(self);
 }
 
 /*
@@ -107,6 +114,7 @@ work_in_pool(void *arg)
 
 	pv_participant_init(self);
 	pv_pool_work_until_done(self, pv_participate);
+	pv_track_end();
 	pv_report_rest_of_delays();
 	InstrEndParallelQuery(&self->slot->buffer_usage, &self->slot->wal_usage);
 

@@ -33,9 +33,7 @@
 #include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
 #include "commands/vacuum.h"
-#include "executor/instrument.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -51,6 +49,9 @@
 #include "entry/effective_options.h"
 #include "entry/inprogress.h"
 #include "entry/slot.h"
+#include "stats/history_run.h"
+#include "stats/progress.h"
+#include "stats/usage.h"
 #include "throttle/cost.h"
 
 /*
@@ -67,6 +68,8 @@ typedef struct PvChoice
 	PvEffectiveOptions options; /* of the table, or of a TOAST table's table */
 	bool		wanted;			/* the engine is to vacuum it */
 	const char *declined;		/* if wanted: why it does not, or NULL */
+	bool		served;			/* its access method's function is ours, so the
+								 * previous one stands for it */
 } PvChoice;
 
 
@@ -105,12 +108,15 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
 /*
  * Decides which engine vacuums this relation.  A run wants ours whatever the
  * options say.  If the caller knows the options of the table, the catalogs are
- * not read.  For the TOAST table of a catalog only a run looks for its table:
- * pg_depend, where we would look, is a catalog too.
+ * not read; the scheduler then wants it unless the table has been requested
+ * without being enabled.  For the TOAST table of a catalog only a run looks
+ * for its table: pg_depend, where we would look, is a catalog too.
  */
 static void
 choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 {
+	bool		enabled;
+
 	memset(choice, 0, sizeof(*choice));
 	if (known != NULL)
 	{
@@ -122,9 +128,13 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 	else
 		pv_options_find(rel, &choice->toast_parent, &choice->options);
 
-	choice->wanted = current_run != NULL ||
+	choice->served = known == NULL || pv_slot_serves(rel);
+	enabled = current_run != NULL ||
 		choice->options.value[PV_OPTION_ENABLED] > 0;
-	if (choice->wanted)
+	choice->wanted = enabled || known != NULL;
+	if (choice->wanted && !enabled)
+		choice->declined = "parvacuum is not enabled for the table.";
+	else if (choice->wanted)
 		choice->declined = pv_dispatch_declines(rel->rd_rel,
 												choice->toast_parent);
 }
@@ -156,17 +166,21 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
  */
 
 /*
- * Lets the next function in the chain vacuum the relation, which must be given
- * a decision on truncation.  That function does not know the scheduler's cost
- * balance, so the time it has slept is charged afterwards.
+ * Lets the next function in the chain vacuum the relation, or the function of
+ * its access method if that is not ours.  It must be given a decision on
+ * truncation.  It does not know the scheduler's cost balance, so the time it
+ * has slept is charged afterwards.
  */
 static void
 call_previous(Relation rel, VacuumParams *params,
-			  BufferAccessStrategy bstrategy)
+			  BufferAccessStrategy bstrategy, bool served)
 {
 	resolve_truncate(rel, params, true);
 	pv_cost_flush();
-	pv_slot_call_previous(rel, params, bstrategy);
+	if (served)
+		pv_slot_call_previous(rel, params, bstrategy);
+	else
+		table_relation_vacuum(rel, params, bstrategy);
 	pv_cost_charge_slept();
 }
 
@@ -176,36 +190,15 @@ call_previous(Relation rel, VacuumParams *params,
  */
 static void
 vacuum_by_core(Relation rel, VacuumParams *params,
-			   BufferAccessStrategy bstrategy, PvResult *result)
+			   BufferAccessStrategy bstrategy, bool served,
+			   const PvUsageStart *usage, PvResult *result)
 {
-	BufferUsage buffers_before = pgBufferUsage;
-	WalUsage	wal_before = pgWalUsage;
-	BufferUsage buffers;
-	WalUsage	wal;
-	instr_time	start;
-	instr_time	elapsed;
-
-	memset(&buffers, 0, sizeof(buffers));
-	memset(&wal, 0, sizeof(wal));
-	INSTR_TIME_SET_CURRENT(start);
-
-	call_previous(rel, params, bstrategy);
-
-	INSTR_TIME_SET_CURRENT(elapsed);
-	INSTR_TIME_SUBTRACT(elapsed, start);
-	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &buffers_before);
-	WalUsageAccumDiff(&wal, &pgWalUsage, &wal_before);
+	call_previous(rel, params, bstrategy, served);
 
 	memset(result, 0, sizeof(*result));
 	result->relid = RelationGetRelid(rel);
 	result->by_engine = false;
-	result->elapsed_usecs = INSTR_TIME_GET_MICROSEC(elapsed);
-	result->wal_records = wal.wal_records;
-	result->wal_fpi = wal.wal_fpi;
-	result->wal_bytes = wal.wal_bytes;
-	result->buffers_hit = buffers.shared_blks_hit;
-	result->buffers_read = buffers.shared_blks_read;
-	result->buffers_dirtied = buffers.shared_blks_dirtied;
+	pv_usage_since(usage, result);
 }
 
 /*
@@ -236,31 +229,57 @@ has_log(const VacuumParams *params)
 }
 
 /*
+ * Logs a vacuum by core's code.  In an autovacuum worker core has logged it,
+ * and we say why we did not vacuum the table, but not for each catalog.  In a
+ * scheduler worker core logs nothing.
+ *
+ * The number of index scans is still where core has shown it as progress.
+ */
+static void
+log_vacuum_by_core(Relation rel, const VacuumParams *params,
+				   const PvUsageStart *usage, const char *why)
+{
+	const char *dbname = get_database_name(MyDatabaseId);
+	const char *nspname = get_namespace_name(RelationGetNamespace(rel));
+
+	if (pv_is_scheduler_worker)
+		ereport(LOG,
+				(errmsg_internal("automatic vacuum %sof table \"%s.%s.%s\": index scans: %d\n%s",
+								 params->is_wraparound ?
+								 "to prevent wraparound " : "",
+								 dbname, nspname, RelationGetRelationName(rel),
+								 pv_index_scans_shown(), pv_usage_text(usage)),
+				 errdetail("PostgreSQL's own VACUUM has vacuumed it.  %s",
+						   why)));
+	else if (!IsCatalogRelation(rel))
+		ereport(LOG,
+				(errmsg("PostgreSQL's own VACUUM has vacuumed table \"%s.%s.%s\"",
+						dbname, nspname, RelationGetRelationName(rel)),
+				 errdetail("%s", why)));
+}
+
+/*
  * Lets core vacuum a table that the engine was wanted for, and says why:
- * before the vacuum to the user who asked for it, or after it in the log
- * beside autovacuum's own message.  The log does not get a message for each
- * catalog.
+ * before the vacuum to the user who asked for it, or after it in the log.
  */
 static void
 vacuum_declined(Relation rel, VacuumParams *params,
 				BufferAccessStrategy bstrategy, const PvChoice *choice,
 				PvResult *result)
 {
+	PvUsageStart usage;
+
 	ereport(level_of_decline(choice, params),
 			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
 					RelationGetRelationName(rel)),
 			 errdetail("%s", choice->declined)));
 
-	vacuum_by_core(rel, params, bstrategy, result);
+	pv_usage_start(&usage, has_log(params));
+	vacuum_by_core(rel, params, bstrategy, choice->served, &usage, result);
 
-	if (has_log(params) && !IsCatalogRelation(rel) &&
+	if (has_log(params) &&
 		result->elapsed_usecs / 1000 >= pv_log_min_duration(params))
-		ereport(LOG,
-				(errmsg("PostgreSQL's own VACUUM has vacuumed table \"%s.%s.%s\"",
-						get_database_name(MyDatabaseId),
-						get_namespace_name(RelationGetNamespace(rel)),
-						RelationGetRelationName(rel)),
-				 errdetail("%s", choice->declined)));
+		log_vacuum_by_core(rel, params, &usage, choice->declined);
 }
 
 
@@ -294,6 +313,28 @@ automatic_limit(void)
 }
 
 /*
+ * The same for a table with these options: the table can only lower it.
+ */
+int
+pv_automatic_buffer_limit(const PvEffectiveOptions *options)
+{
+	return lower_limit(options->value[PV_OPTION_BUFFER_USAGE_LIMIT],
+					   automatic_limit());
+}
+
+/* Who has started the vacuum that this process leads? */
+static PvStartedBy
+started_by(void)
+{
+	if (current_run != NULL)
+		return PV_STARTED_BY_FUNCTION;
+	if (pv_is_scheduler_worker)
+		return PV_STARTED_BY_SCHEDULER;
+	return pv_is_autovacuum_worker() ? PV_STARTED_BY_AUTOVACUUM :
+		PV_STARTED_BY_COMMAND;
+}
+
+/*
  * Translates the options of the table for the engine; for a TOAST table, those
  * of its parent.  An autovacuum worker applies the cost limits that the
  * table's own storage parameters fix.  From PG 19 on a storage parameter also
@@ -310,6 +351,7 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 	AutoVacOpts parameters;
 
 	memset(options, 0, sizeof(*options));
+	options->started_by = started_by();
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
@@ -319,8 +361,8 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 			options->workers == PV_WORKERS_BY_WORK)
 			options->workers =
 				pv_options_autovacuum_workers(rel, choice->toast_parent);
-		options->buffer_usage_limit = lower_limit(options->buffer_usage_limit,
-												  automatic_limit());
+		options->buffer_usage_limit =
+			pv_automatic_buffer_limit(&choice->options);
 	}
 	if (pv_is_autovacuum_worker() &&
 		pv_options_autovacuum(rel, choice->toast_parent, &parameters))
@@ -378,6 +420,7 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 	PG_CATCH();
 	{
 		pv_inprogress_abandon();
+		pv_track_end();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -388,6 +431,47 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
  *		The dispatcher
  * ----------------------------------------------------------------
  */
+
+/*
+ * Is the vacuum to be in the history?  Core's vacuums of catalogs and temporary
+ * tables are there only if a run or the scheduler asked for them.
+ */
+static bool
+is_recorded(Relation rel, const PvChoice *choice)
+{
+	return choice->declined == NULL || !is_of_core() ||
+		(!IsCatalogRelation(rel) &&
+		 rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP);
+}
+
+/*
+ * Vacuums a relation that the engine was wanted for, with the engine or not,
+ * and adds the vacuum to the history, also if it fails.
+ */
+static void
+vacuum_recorded(Relation rel, VacuumParams *params,
+				BufferAccessStrategy bstrategy, const PvChoice *choice,
+				PvResult *result)
+{
+	memset(result, 0, sizeof(*result));
+	if (is_recorded(rel, choice))
+		pv_history_begin(rel, started_by(), params->is_wraparound, result);
+
+	PG_TRY();
+	{
+		if (choice->declined == NULL)
+			vacuum_by_engine(rel, params, bstrategy, choice, result);
+		else
+			vacuum_declined(rel, params, bstrategy, choice, result);
+	}
+	PG_CATCH();
+	{
+		pv_history_failed();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	pv_history_done();
+}
 
 /*
  * Vacuums one relation, with the engine or with the next function in the
@@ -401,17 +485,20 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	PvRunEntry	entry;
 	PvChoice	choice;
 
-	/* "off" works without reading catalogs; only a run reports the reason */
-	if (run == NULL && !pv_guc_engine)
+	/*
+	 * "off" works without reading catalogs.  Only a run and the scheduler, which
+	 * knows the options, report the reason.
+	 */
+	if (run == NULL && known == NULL && !pv_guc_engine)
 	{
-		call_previous(rel, params, bstrategy);
+		call_previous(rel, params, bstrategy, true);
 		return;
 	}
 
 	choose(rel, known, &choice);
 	if (!choice.wanted)
 	{
-		call_previous(rel, params, bstrategy);
+		call_previous(rel, params, bstrategy, true);
 		return;
 	}
 
@@ -425,10 +512,8 @@ vacuum_relation(Relation rel, VacuumParams *params,
 			params->truncate == VACOPTVALUE_ENABLED)
 			params->truncate = VACOPTVALUE_AUTO;
 		resolve_truncate(rel, params, false);
-		vacuum_by_engine(rel, params, bstrategy, &choice, &entry.result);
 	}
-	else
-		vacuum_declined(rel, params, bstrategy, &choice, &entry.result);
+	vacuum_recorded(rel, params, bstrategy, &choice, &entry.result);
 
 	if (run != NULL)
 	{
@@ -487,13 +572,15 @@ void
 pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 				   BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
-	if (pv_slot_serves(rel))
-		guarded_vacuum(rel, params, bstrategy, known);
-	else
+	if (rel->rd_rel->relam == HEAP_TABLE_AM_OID && pv_slot_is_ours() &&
+		!pv_slot_serves(rel))
 	{
+		/* whoever has taken the slot after us comes first, and may call us */
 		resolve_truncate(rel, params, true);
 		table_relation_vacuum(rel, params, bstrategy);
 	}
+	else
+		guarded_vacuum(rel, params, bstrategy, known);
 }
 
 /*

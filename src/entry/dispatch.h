@@ -15,8 +15,8 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "engine/result.h"
 #include "entry/options.h"
+#include "stats/result.h"
 
 /* One relation that a run has vacuumed. */
 typedef struct PvRunEntry
@@ -52,6 +52,7 @@ typedef struct PvKnownTable
 } PvKnownTable;
 
 extern void pv_dispatch_init(void);
+extern int	pv_automatic_buffer_limit(const PvEffectiveOptions *options);
 extern const char *pv_dispatch_declines(const FormData_pg_class *form,
 										Oid toast_parent);
 extern void pv_dispatch_vacuum(Relation rel, VacuumParams *params,

@@ -72,6 +72,8 @@ pv_options_default(PvEffectiveOptions *effective)
 	}
 	effective->value[PV_OPTION_ENABLED] = pv_guc_enabled;
 	effective->origin[PV_OPTION_ENABLED] = PV_ORIGIN_SETTING;
+	effective->value[PV_OPTION_SWEEP] = pv_guc_sweep;
+	effective->origin[PV_OPTION_SWEEP] = PV_ORIGIN_SETTING;
 	effective->value[PV_OPTION_BUFFER_USAGE_LIMIT] = pv_guc_buffer_usage_limit;
 	effective->origin[PV_OPTION_BUFFER_USAGE_LIMIT] = PV_ORIGIN_SETTING;
 	effective->text[PV_OPTION_WINDOW] = pv_window_print(&pv_guc_parsed_window);
@@ -128,9 +130,30 @@ static bool labels_unreadable = false;
 static bool parents_unreadable = false;
 
 /*
+ * Is this an error after which the transaction must not go on?
+ *
+ * A cancel is meant for the vacuum.  If this process is out of memory, core
+ * may have entered a lock into its local table without the memory that belongs
+ * to the entry.  Only the end of the whole transaction removes such an entry;
+ * to take the same lock before would crash the process.  Shared memory that is
+ * used up has the same code, and leaves no such entry.
+ *
+ * Core: storage/lmgr/lock.c, LockAcquireExtended, LockReleaseAll.
+ */
+static bool
+must_be_raised(const ErrorData *error)
+{
+	if (error->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
+		return error->message_id == NULL ||
+			strcmp(error->message_id, "out of shared memory") != 0;
+	return error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+}
+
+/*
  * Calls the reader.  Returns false if it fails, with a warning unless the
  * previous attempt failed too.  All errors count the same, whether a catalog
- * is damaged or locked (see lock_if_free).  Only a cancel is raised again.
+ * is damaged or locked (see lock_if_free).  Only a cancel, and that there is
+ * no memory left, are raised again.
  *
  * The reader runs in a subtransaction that is always rolled back.  That
  * releases what an error leaves behind (locks, pins, open relations, LWLocks),
@@ -173,7 +196,7 @@ read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 
-	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+	if (error != NULL && must_be_raised(error))
 		ReThrowError(error);
 	if (error != NULL && !*unreadable)
 		ereport(WARNING,
@@ -272,8 +295,8 @@ pv_options_of(Relation rel, Oid toast_parent, PvEffectiveOptions *effective)
  * Finds the table that a TOAST table belongs to by its dependency, or returns
  * InvalidOid.  pg_class has only the reference in the other direction.
  */
-static Oid
-parent_by_dependency(Oid toast)
+Oid
+pv_toast_parent(Oid toast)
 {
 	Relation	depend;
 	ScanKeyData key[3];
@@ -340,7 +363,7 @@ read_parent(void *arg)
 	Oid			toast = RelationGetRelid(request->rel);
 
 	lock_if_free(DependRelationId, DependDependerIndexId, "pg_depend");
-	request->relid = parent_by_dependency(toast);
+	request->relid = pv_toast_parent(toast);
 	if (!OidIsValid(request->relid))
 		request->relid = parent_by_scan(toast);
 }

@@ -19,6 +19,7 @@
 extern void pv_options_default(PvEffectiveOptions *effective);
 extern void pv_options_look_up(Oid relid, bool is_partition,
 							   PvEffectiveOptions *effective);
+extern Oid	pv_toast_parent(Oid toast);
 
 /* For a vacuum: these never wait for a lock, and fail only when canceled. */
 extern HTAB *pv_options_labelled(void);

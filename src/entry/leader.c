@@ -147,7 +147,11 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 	SetClientEncoding(GetDatabaseEncoding());
 }
 
-/* Sets what pg_stat_activity and the log show of this process. */
+/*
+ * Sets what pg_stat_activity and the log show of this process.  The setting
+ * application_name stays the caller's, but pg_stat_activity shows whose process
+ * this is, also while it waits for a lock and is in no other view.
+ */
 static void
 show_activity(shm_toc *toc, const PvRunShared *shared)
 {
@@ -161,6 +165,8 @@ show_activity(shm_toc *toc, const PvRunShared *shared)
 						" ANALYZE" : "", pv_qualified_relname(request->relid));
 	pgstat_report_activity(STATE_RUNNING, activity);
 	pgstat_report_query_id(shared->query_id, true);
+	pgstat_report_appname(psprintf("parvacuum run for PID %d",
+								   shared->caller_pid));
 	CommitTransactionCommand();
 
 	/* a copy, since the log may show it when the segment is unmapped */

@@ -80,6 +80,11 @@ static const OptionDef option_table[PV_NUM_OPTIONS] = {
 		.type = OPTION_BOOL,
 		.valid = "Valid values are \"true\" and \"false\"."
 	},
+	[PV_OPTION_SWEEP] = {
+		.name = "sweep",
+		.type = OPTION_BOOL,
+		.valid = "Valid values are \"true\" and \"false\"."
+	},
 	[PV_OPTION_WINDOW] = {
 		.name = "window",
 		.type = OPTION_TEXT,

@@ -20,6 +20,7 @@ typedef enum PvOption
 {
 	PV_OPTION_BUFFER_USAGE_LIMIT,	/* kilobytes; 0: no ring of buffers */
 	PV_OPTION_ENABLED,			/* bool */
+	PV_OPTION_SWEEP,			/* bool: the scheduler sweeps its B-trees */
 	PV_OPTION_WINDOW,			/* text, as pv_window_print() writes it */
 	PV_OPTION_WORKERS,			/* maximum number of workers; 0: none */
 	PV_NUM_OPTIONS				/* also: no option */

@@ -11,6 +11,8 @@
  *										PG 17 on roles with MAINTAIN on it, the
  *										owner of the database unless the table
  *										is shared, superusers
+ *		see the plan of a vacuum		the same, its owner in any case, members of
+ *										pg_read_all_stats
  *		set the options of a table		its owner, as for ALTER TABLE
  *		remove all options				owner of the database, superusers
  *		use the whole queue, and give	superusers, from PG 17 on members of
@@ -18,6 +20,7 @@
  *		take all places for runs		superusers
  *		see tables of other databases,	members of pg_read_all_stats
  *		and PIDs
+ *		see what was done to a table	the same, its owner in its own database
  *		cancel a scheduler worker by	those that may cancel an autovacuum worker:
  *		its PID, a vacuum that			superusers, from PG 18 on members of
  *		prevents wraparound, or an		pg_signal_autovacuum_worker
@@ -26,6 +29,9 @@
  *		vacuums of a table				table
  *		cancel a run, or a VACUUM		those that may pg_cancel_backend() the
  *		command							session
+ *
+ * What is shown of a session that holds back the horizon is decided in
+ * stats/blocker_details.c, by the same rule as in pg_stat_activity.
  *
  * A scheduler worker is to the server what an autovacuum worker is: it acts
  * for no role, and what it prevents harms all.  Therefore only roles that may
@@ -104,6 +110,28 @@ pv_refuse_vacuum(int elevel, const char *relname)
 }
 
 /*
+ * May the current role see what a vacuum of the table would do?  That shows
+ * no rows, but numbers of them, as the cumulative statistics do.
+ */
+bool
+pv_may_plan(Oid relid, bool is_shared)
+{
+	return pv_may_see_all() || pv_owns_relation(relid, GetUserId()) ||
+		pv_may_vacuum(relid, is_shared);
+}
+
+/* Reports that it may not, at the given level. */
+void
+pv_refuse_plan(int elevel, const char *relname)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to plan a vacuum of table \"%s\"",
+					relname),
+			 errhint("Only roles that may vacuum the table, and members of pg_read_all_stats, can do that.")));
+}
+
+/*
  * Raises an error if the current role may not sweep the indexes of the table.
  */
 void
@@ -179,6 +207,29 @@ bool
 pv_may_see_all(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/*
+ * May the current role see what was done to a table, of any database?  Only
+ * the catalogs of this one say who its owner is.  A table that is gone has
+ * none.
+ */
+bool
+pv_may_see_table(Oid database, Oid relid)
+{
+	HeapTuple	tuple;
+	Oid			owner;
+
+	if (pv_may_see_all())
+		return true;
+	if (database != MyDatabaseId)
+		return false;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return has_privs_of_role(GetUserId(), owner);
 }
 
 /*

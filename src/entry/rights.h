@@ -16,6 +16,8 @@
 extern bool pv_may_vacuum(Oid relid, bool is_shared);
 extern bool pv_may_vacuum_oid(Oid relid);
 extern void pv_refuse_vacuum(int elevel, const char *relname);
+extern bool pv_may_plan(Oid relid, bool is_shared);
+extern void pv_refuse_plan(int elevel, const char *relname);
 extern void pv_check_may_sweep(Oid relid);
 extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
 						   void *arg);
@@ -25,6 +27,7 @@ extern bool pv_may_take_all_runs(Oid role);
 extern bool pv_may_use_whole_queue(void);
 extern void pv_refuse_priority(int limit);
 extern bool pv_may_see_all(void);
+extern bool pv_may_see_table(Oid database, Oid relid);
 extern bool pv_may_see_settings(void);
 extern void pv_check_may_reset_options(void);
 

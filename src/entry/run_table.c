@@ -168,6 +168,7 @@ show(const PvRunSlot *run, PvRunSeen *seen)
 {
 	seen->token = run->token;
 	seen->pid = run->leader_pid;
+	seen->caller_pid = run->caller_pid;
 	seen->role = run->role;
 }
 

@@ -35,6 +35,7 @@ typedef struct PvRunSeen
 {
 	uint64		token;
 	int			pid;			/* of the background leader */
+	int			caller_pid;		/* 0: the caller is gone */
 	Oid			role;			/* the caller's session user */
 } PvRunSeen;
 

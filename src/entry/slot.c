@@ -186,6 +186,16 @@ pv_slot_is_ours(void)
 	return problem == NULL;
 }
 
+/*
+ * Do they come to us first?  If not, a library that was preloaded after us has
+ * taken the slot over, and may or may not pass them on.
+ */
+bool
+pv_slot_is_first(void)
+{
+	return GetHeapamTableAmRoutine()->relation_vacuum == our_vacuum;
+}
+
 /* The reason why they do not, as a sentence; NULL if they do. */
 const char *
 pv_slot_problem(void)

@@ -22,6 +22,7 @@ typedef void (*PvVacuumFunction) (Relation rel, PvSlotParams *params,
 
 extern void pv_slot_take_over(PvVacuumFunction function);
 extern bool pv_slot_is_ours(void);
+extern bool pv_slot_is_first(void);
 extern const char *pv_slot_problem(void);
 extern bool pv_slot_serves(Relation rel);
 extern void pv_slot_call_previous(Relation rel, VacuumParams *params,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * candidates.c
- *	  Which tables of a database need a vacuum or an analyze.
+ *	  Which tables of a database need a vacuum, an analyze or a sweep.
  *
  * A scheduler worker runs this: for all tables, in a scan of its database, and
  * for one table, when its turn has come (recheck).  The input is that of
@@ -28,6 +28,7 @@
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "catalog/catalog.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -40,14 +41,22 @@
 #include "base/settings.h"
 #include "entry/effective_options.h"
 #include "sched/candidates.h"
+#include "stats/history.h"
+
+/* What a table says about the scheduler */
+typedef struct OptIn
+{
+	bool		enabled;		/* it has opted in */
+	bool		sweep;			/* and wants sweeps */
+	PvWindow	window;
+} OptIn;
 
 /* A table whose options its TOAST table may have to follow */
 typedef struct ToastParent
 {
 	Oid			toast;			/* the key */
 	Oid			parent;
-	bool		enabled;		/* the table has opted in */
-	PvWindow	window;
+	OptIn		opt_in;
 	bool		has_options;
 	AutoVacOpts options;
 } ToastParent;
@@ -81,9 +90,9 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
  * The thresholds by settings and storage parameters; options is NULL if there
  * are none.
  */
-static void
-get_thresholds(Form_pg_class form, const AutoVacOpts *options,
-			   PvThresholds *thresholds)
+void
+pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
+				   PvThresholds *thresholds)
 {
 	static const AutoVacOpts none = {
 		.enabled = true,
@@ -139,41 +148,75 @@ get_thresholds(Form_pg_class form, const AutoVacOpts *options,
 }
 
 /*
- * What the table of this pg_class row needs now; options are its storage
- * parameters, NULL if there are none.  Also when it was last vacuumed or
- * analyzed, or PV_NEVER.
+ * The state of the table of this pg_class row, and when it was last vacuumed
+ * or analyzed, or PV_NEVER.
  */
-static void
-score_table(Form_pg_class form, const AutoVacOpts *options, PvScore *score,
-			TimestampTz *done_at)
+void
+pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
 {
-	PvTableState state = {0};
-	PvThresholds thresholds;
-
+	memset(state, 0, sizeof(*state));
 	*done_at = PV_NEVER;
 	/* where nothing is counted, a vacuum does not reset old counts either */
-	state.counted = pgstat_track_counts &&
-		pv_fetch_counts_and_time(form->relisshared, form->oid, &state.dead,
-								 &state.inserted, &state.modified, done_at);
-	state.reltuples = form->reltuples;
-	state.pages = form->relpages;
-	state.xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
-						   ReadNextTransactionId());
-	state.mxid_age = age_of(form->relminmxid, FirstMultiXactId,
-							ReadNextMultiXactId());
-	state.may_analyze = form->relkind != RELKIND_TOASTVALUE &&
+	state->counted = pgstat_track_counts &&
+		pv_fetch_counts_and_time(form->relisshared, form->oid, &state->dead,
+								 &state->inserted, &state->modified,
+								 &state->versions, done_at);
+	state->reltuples = form->reltuples;
+	state->pages = form->relpages;
+	state->xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
+							ReadNextTransactionId());
+	state->mxid_age = age_of(form->relminmxid, FirstMultiXactId,
+							 ReadNextMultiXactId());
+	state->may_analyze = form->relkind != RELKIND_TOASTVALUE &&
 		form->oid != StatisticRelationId;
-	get_thresholds(form, options, &thresholds);
+}
+
+/*
+ * Can B-trees of the table be swept, if it wants that?  A TOAST table has no
+ * updates.  The sweep itself refuses catalogs and tables of other access
+ * methods.  With the engine off, parvacuum touches no table.
+ */
+static bool
+can_sweep(Form_pg_class form)
+{
+	return pv_guc_engine &&
+		form->relkind != RELKIND_TOASTVALUE &&
+		form->relhasindex && form->relam == HEAP_TABLE_AM_OID &&
+		!IsCatalogRelationOid(form->oid);
+}
+
+/*
+ * What the table needs now; options are its storage parameters, NULL if there
+ * are none.  sweep says whether it wants sweeps.
+ */
+static void
+score_table(Form_pg_class form, const AutoVacOpts *options, bool sweep,
+			PvScore *score, TimestampTz *done_at)
+{
+	PvTableState state;
+	PvThresholds thresholds;
+	PvSweepMark mark;
+
+	pv_need_state(form, &state, done_at);
+	state.may_sweep = sweep && can_sweep(form) &&
+		pv_history_sweep_mark(form->oid, &mark);
+	if (state.may_sweep)
+	{
+		state.versions_swept = mark.versions;
+		state.splits = mark.splits;
+	}
+	pv_need_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
 }
 
 /* The same, without the time. */
 void
-pv_need_score(Form_pg_class form, const AutoVacOpts *options, PvScore *score)
+pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
+			  PvScore *score)
 {
 	TimestampTz done_at;
 
-	score_table(form, options, score, &done_at);
+	score_table(form, options, sweep, score, &done_at);
 }
 
 /*
@@ -224,27 +267,29 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 }
 
 /*
- * Has the table opted in, and for which window?  A catalog, which the engine
- * does not vacuum, follows the setting.
+ * Has the table opted in, for which window, and for sweeps?  A catalog, which
+ * the engine does not vacuum, follows the setting.
  */
-static bool
-get_opt_in(Scan *scan, Form_pg_class form, PvWindow *window)
+static void
+get_opt_in(Scan *scan, Form_pg_class form, OptIn *opt_in)
 {
 	PvEffectiveOptions options;
 
-	*window = pv_guc_parsed_window;
-	if (form->relisshared)
-		return false;			/* core's autovacuum vacuums them */
-	if (IsCatalogRelationOid(form->oid) ||
+	/* core's autovacuum vacuums shared catalogs */
+	opt_in->enabled = pv_guc_enabled && !form->relisshared;
+	opt_in->sweep = pv_guc_sweep;
+	opt_in->window = pv_guc_parsed_window;
+	if (form->relisshared || IsCatalogRelationOid(form->oid) ||
 		hash_get_num_entries(scan->labelled) == 0)
-		return pv_guc_enabled;
+		return;
 	if (!form->relispartition &&
 		hash_search(scan->labelled, &form->oid, HASH_FIND, NULL) == NULL)
-		return pv_guc_enabled;
+		return;
 
 	pv_options_effective(form->oid, form->relispartition, &options);
-	pv_need_window(&options, window);
-	return options.value[PV_OPTION_ENABLED] > 0;
+	pv_need_window(&options, &opt_in->window);
+	opt_in->enabled = options.value[PV_OPTION_ENABLED] > 0;
+	opt_in->sweep = options.value[PV_OPTION_SWEEP] > 0;
 }
 
 /* Has the table wait if it is outside of its window and can wait. */
@@ -266,15 +311,15 @@ apply_window(Scan *scan, const PvWindow *window, PvItem *item)
 /* Adds a table to those found if it needs something. */
 static void
 consider(Scan *scan, Form_pg_class form, Oid toast_parent,
-		 const AutoVacOpts *options, const PvWindow *window)
+		 const AutoVacOpts *options, const OptIn *opt_in)
 {
 	PvFound    *found = scan->found;
 	PvScore		score;
 	TimestampTz done_at;
 	PvItem	   *item;
 
-	score_table(form, options, &score, &done_at);
-	if (!score.vacuum && !score.analyze)
+	score_table(form, options, opt_in->sweep, &score, &done_at);
+	if (!score.vacuum && !score.analyze && !score.sweep)
 		return;
 
 	if (found->n == found->room)
@@ -293,7 +338,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->score = score;
 	item->done_at = done_at;
 	item->horizon = horizon_of(scan, form->oid);
-	apply_window(scan, window, item);
+	apply_window(scan, &opt_in->window, item);
 }
 
 /*
@@ -302,8 +347,8 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
  * collected before.
  */
 static void
-remember_toast(Scan *scan, Form_pg_class form, bool enabled,
-			   const PvWindow *window, const AutoVacOpts *options)
+remember_toast(Scan *scan, Form_pg_class form, const OptIn *opt_in,
+			   const AutoVacOpts *options)
 {
 	ToastParent *entry;
 
@@ -311,8 +356,7 @@ remember_toast(Scan *scan, Form_pg_class form, bool enabled,
 		return;
 	entry = hash_search(scan->toast, &form->reltoastrelid, HASH_ENTER, NULL);
 	entry->parent = form->oid;
-	entry->enabled = enabled;
-	entry->window = *window;
+	entry->opt_in = *opt_in;
 	entry->has_options = options != NULL;
 	if (options)
 		entry->options = *options;
@@ -322,21 +366,20 @@ static void
 consider_table(Scan *scan, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-	PvWindow	window;
-	bool		enabled = get_opt_in(scan, form, &window);
+	OptIn		opt_in;
 	AutoVacOpts options;
 	bool		has_options;
 
-	if (!enabled && !OidIsValid(form->reltoastrelid))
+	get_opt_in(scan, form, &opt_in);
+	if (!opt_in.enabled && !OidIsValid(form->reltoastrelid))
 		return;
 	has_options = pv_options_read_autovacuum(tuple,
 											 RelationGetDescr(scan->pg_class),
 											 &options);
-	remember_toast(scan, form, enabled, &window,
-				   has_options ? &options : NULL);
-	if (enabled)
+	remember_toast(scan, form, &opt_in, has_options ? &options : NULL);
+	if (opt_in.enabled)
 		consider(scan, form, InvalidOid, has_options ? &options : NULL,
-				 &window);
+				 &opt_in);
 }
 
 static void
@@ -346,14 +389,14 @@ consider_toast(Scan *scan, HeapTuple tuple)
 	ToastParent *entry = hash_search(scan->toast, &form->oid, HASH_FIND, NULL);
 	AutoVacOpts options;
 
-	if (entry == NULL || !entry->enabled)
+	if (entry == NULL || !entry->opt_in.enabled)
 		return;
 	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
 								   &options))
-		consider(scan, form, entry->parent, &options, &entry->window);
+		consider(scan, form, entry->parent, &options, &entry->opt_in);
 	else
 		consider(scan, form, entry->parent,
-				 entry->has_options ? &entry->options : NULL, &entry->window);
+				 entry->has_options ? &entry->options : NULL, &entry->opt_in);
 }
 
 /* Calls the function for each table, or each TOAST table, of the database. */

@@ -26,8 +26,12 @@ typedef struct PvFound
 } PvFound;
 
 extern void pv_need_scan(PvFound *found);
+extern void pv_need_state(Form_pg_class form, PvTableState *state,
+						  TimestampTz *done_at);
+extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
+							   PvThresholds *thresholds);
 extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
-						  PvScore *score);
+						  bool sweep, PvScore *score);
 extern void pv_need_window(const PvEffectiveOptions *options,
 						   PvWindow *window);
 extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,

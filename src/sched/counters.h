@@ -20,6 +20,7 @@ typedef struct PvSchedulerCounters
 	pg_atomic_uint64 database_scans;
 	pg_atomic_uint64 vacuums;
 	pg_atomic_uint64 analyzes;
+	pg_atomic_uint64 sweeps;	/* of tables */
 	pg_atomic_uint64 not_needed;	/* any more, when the table's turn came */
 	pg_atomic_uint64 skipped_horizon;
 	pg_atomic_uint64 skipped_window;

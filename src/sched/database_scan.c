@@ -359,6 +359,7 @@ update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry,
 
 	pv_entries_unplace(queue, entry);
 	known->score = item->score;
+	known->only_sweep = false;
 	known->only_analyze = not_removable && item->score.analyze &&
 		known->priority == 0;
 	if (known->only_analyze)

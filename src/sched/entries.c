@@ -69,6 +69,7 @@ pv_entries_init(PvQueueShared *shared)
 	pg_atomic_init_u64(&shared->counters.database_scans, 0);
 	pg_atomic_init_u64(&shared->counters.vacuums, 0);
 	pg_atomic_init_u64(&shared->counters.analyzes, 0);
+	pg_atomic_init_u64(&shared->counters.sweeps, 0);
 	pg_atomic_init_u64(&shared->counters.not_needed, 0);
 	pg_atomic_init_u64(&shared->counters.skipped_horizon, 0);
 	pg_atomic_init_u64(&shared->counters.skipped_window, 0);
@@ -432,7 +433,7 @@ pv_entries_enqueue_again(const PvQueues *queues, PvDatabaseQueue *queue,
 	entry->item.score.total = Max(entry->item.score.total,
 								  entry->item.priority);
 	if (entry->item.priority > 0)
-		entry->item.only_analyze = false;
+		entry->item.only_analyze = entry->item.only_sweep = false;
 	pv_entries_place(queues, queue, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
 }
 
@@ -582,8 +583,8 @@ pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.state_since = PV_NEVER;
 	entry->item.needed_since = since;
-	entry->item.again = entry->item.only_analyze =
-		entry->item.was_for_age = false;
+	entry->item.again = entry->item.was_for_age = false;
+	entry->item.only_analyze = entry->item.only_sweep = false;
 	entry->item.not_completed = false;
 	entry->item.horizon = InvalidTransactionId;
 	entry->placed = false;

@@ -71,6 +71,7 @@ typedef struct PvItem
 	bool		not_completed;	/* begun at needed_since, and not completed */
 	bool		was_for_age;	/* that vacuum was to prevent wraparound */
 	bool		only_analyze;	/* as long as the horizon is the same */
+	bool		only_sweep;		/* it was analyzed since the database scan */
 } PvItem;
 
 /* What becomes of a table that a role asks for. */

@@ -7,7 +7,7 @@
  * is over.  It is connected to no database, only so far that it can read
  * pg_database and that pg_stat_activity shows it.  It publishes the cost units
  * per second that all scheduler workers may use together, by the configuration
- * as it is now.
+ * as it is now, and writes the history to its file (stats/history.c).
  *
  * While parvacuum.scheduler is on, it starts scheduler workers
  * (sched/worker.c), in a loop:
@@ -53,9 +53,9 @@
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sched/worker.h"
+#include "stats/history.h"
 #include "throttle/cost.h"
 
-#define PV_LAUNCHER_TYPE		"parvacuum launcher"
 
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			5
@@ -130,8 +130,8 @@ report_counts(void)
 }
 
 /* The processes that the settings ask for. */
-static void
-get_processes(PvProcesses *processes)
+void
+pv_launcher_processes(PvProcesses *processes)
 {
 	memset(processes, 0, sizeof(*processes));
 	processes->logical_replication = max_logical_replication_workers > 0;
@@ -154,7 +154,7 @@ report_processes(void)
 	PvProcesses processes;
 	int			wanted;
 
-	get_processes(&processes);
+	pv_launcher_processes(&processes);
 	wanted = pv_processes_wanted(&processes);
 	if (wanted <= max_worker_processes)
 		reported = 0;
@@ -206,7 +206,7 @@ pv_launcher_init(void)
 	{
 		PvProcesses processes;
 
-		get_processes(&processes);
+		pv_launcher_processes(&processes);
 		ereport(WARNING,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("parvacuum's launcher cannot be started"),
@@ -503,7 +503,18 @@ begin(void)
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();
+	pv_history_set_writer(MyLatch);
+	ereport(DEBUG1, (errmsg_internal("parvacuum launcher started")));
 	follow_configuration();
+}
+
+/* The sooner of two times to wait, of which -1 means for ever. */
+static long
+sooner(long a, long b)
+{
+	if (a < 0 || b < 0)
+		return Max(a, b);
+	return Min(a, b);
 }
 
 /*
@@ -522,8 +533,8 @@ parvacuum_launcher_main(Datum main_arg)
 
 		/* whether the scheduler is on or not */
 		if (pv_queue_end_unresponsive())
-			timeout = timeout < 0 ? PV_LOOK_FOR_WORKER_MS :
-				Min(timeout, PV_LOOK_FOR_WORKER_MS);
+			timeout = sooner(timeout, PV_LOOK_FOR_WORKER_MS);
+		timeout = sooner(timeout, pv_history_write_if_due());
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),
 						 timeout, pv_wait_event(PV_EVENT_LAUNCHER));

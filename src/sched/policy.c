@@ -40,6 +40,27 @@
  * autovacuum_freeze_max_age says when it is vacuumed for its age, but does not
  * put it before others.
  *
+ * A table that is only to be swept has no lead.  Its turn comes as much later
+ * as the greatest lead is long, so it is begun after all tables that came to
+ * need a vacuum or an ANALYZE up to an hour later.
+ *
+ * Sweeps.  Each update that is not HOT adds an entry to each index, and leaves
+ * a dead one there.  The pages of a new B-tree are nine tenths full.  So if
+ * entries are spread evenly, inserts split pages once a tenth of the rows has
+ * been replaced, and a split cannot be undone.  A sweep has to come before
+ * that, with some time to spare, and is due at half of it: 50 dead entries and
+ * a twentieth of the rows.  Where rows are not replaced evenly, some pages are
+ * full earlier.  Splits show that, as growth of the B-trees.  If they have
+ * grown between two sweeps, the next one is due at half the threshold.
+ *
+ * Entries that are dead are those of the versions counted since the last
+ * sweep, but no more than rows have died since the last vacuum, whoever
+ * vacuumed.  A table that needs a vacuum is vacuumed and not swept.  One that
+ * needs an ANALYZE is analyzed, in that order, and is then queued to be swept:
+ * a sweep has no part in the lead of an ANALYZE, and does not delay it.  If
+ * the rows were never counted, no share of them is known, and there is no
+ * sweep before they are.
+ *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -82,6 +103,18 @@
  * this: some forty times what it takes to read and dirty all of its pages
  */
 #define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
+
+/*
+ * Dead entries in each B-tree at which a sweep is due: so many, and such a
+ * share of the table's rows; multiplied by a factor if pages have been split
+ */
+#define SWEEP_BASE				50
+#define SWEEP_SCALE				0.05
+#define SWEEP_FACTOR_OF_SPLITS	0.5
+
+/* B-trees have grown if they have more than so many pages, and this share, more */
+#define GROWN_PAGES				4
+#define GROWN_SHARE				0.02
 
 /*
  * Microseconds for which the last place for a large table is kept for the
@@ -166,6 +199,30 @@ total_score(const PvScore *score, BlockNumber pages)
 	return score->vacuum ? Max(need, Max(score->xid, score->mxid)) : need;
 }
 
+/*
+ * The dead entries that each B-tree may have.  The counts begin at 0 again
+ * when the statistics are reset, as by a crash.
+ */
+static double
+dead_entries(const PvTableState *state)
+{
+	double		swept = state->versions_swept;
+
+	if (swept > state->versions)
+		swept = 0;
+	return Min(state->versions - swept, state->dead);
+}
+
+/*
+ * Have B-trees had page splits?  The arguments are their pages now, and when
+ * they were last vacuumed or swept.
+ */
+bool
+pv_has_grown(double pages, double pages_before)
+{
+	return pages - pages_before > Max(GROWN_PAGES, GROWN_SHARE * pages_before);
+}
+
 /* What is to be done with a table, and how urgently. */
 void
 pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
@@ -196,11 +253,17 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 		if (state->may_analyze)
 			score->modified = ratio(state->modified, thresholds->analyze_base +
 									thresholds->analyze_scale * reltuples);
+		if (state->may_sweep && state->reltuples >= 0)
+			score->entries = ratio(dead_entries(state),
+								   (SWEEP_BASE + SWEEP_SCALE * reltuples) *
+								   (state->splits ?
+									SWEEP_FACTOR_OF_SPLITS : 1));
 	}
 
 	score->vacuum = score->wraparound || score->dead > 1 ||
 		score->inserted > 1;
 	score->analyze = score->modified > 1;
+	score->sweep = score->entries > 1 && !score->vacuum && !score->analyze;
 	score->total = total_score(score, state->pages);
 }
 
@@ -211,7 +274,18 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 void
 pv_score_only_analyze(PvScore *score, BlockNumber pages)
 {
-	score->vacuum = score->wraparound = score->danger = false;
+	score->vacuum = score->sweep = score->wraparound = score->danger = false;
+	score->total = total_score(score, pages);
+}
+
+/* The table was analyzed just now: if it needs no vacuum, it is only swept. */
+void
+pv_score_only_sweep(PvScore *score, BlockNumber pages)
+{
+	if (score->vacuum)
+		return;
+	score->analyze = false;
+	score->sweep = score->entries > 1;
 	score->total = total_score(score, pages);
 }
 
@@ -232,6 +306,8 @@ pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
 	if (lead > 1)
 		rank->turn -=
 			(int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
+	else if (score->sweep && lead <= 0)
+		rank->turn += PV_LONGEST_LEAD;
 }
 
 /*

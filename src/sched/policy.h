@@ -30,6 +30,12 @@ typedef struct PvTableState
 	int64		xid_age;		/* 0: none */
 	int64		mxid_age;
 	bool		may_analyze;
+
+	/* for sweeps of its B-trees */
+	bool		may_sweep;
+	bool		splits;			/* B-trees had grown when they were last swept */
+	double		versions;		/* that left dead entries, ever */
+	double		versions_swept; /* the same when it was last swept; else 0 */
 } PvTableState;
 
 /* Its thresholds, by its options and the settings. */
@@ -62,10 +68,12 @@ typedef struct PvScore
 	double		modified;
 	double		xid;
 	double		mxid;
+	double		entries;		/* dead entries in B-trees, for a sweep */
 	double		total;			/* the greatest of those that are to be acted
-								 * on */
+								 * on, but for the last: a sweep has 0 */
 	bool		vacuum;
 	bool		analyze;
+	bool		sweep;			/* never together with any of these */
 	bool		wraparound;		/* vacuum it because of its age */
 	bool		danger;			/* its age is too old by the server's
 								 * settings, too */
@@ -90,6 +98,8 @@ typedef struct PvRank
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
 extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
+extern void pv_score_only_sweep(PvScore *score, BlockNumber pages);
+extern bool pv_has_grown(double pages, double pages_before);
 
 /* A score, or a priority, counts for no more than this. */
 #define PV_MOST_SCORE			4096

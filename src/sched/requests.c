@@ -135,7 +135,7 @@ pv_request_withdraw(PvQueues *queues, Oid database, Oid relid,
 
 	pv_entries_unplace(queue, entry);
 	pv_entries_set_request(queues, queue, entry, InvalidOid, 0);
-	entry->item.only_analyze = false;
+	entry->item.only_analyze = entry->item.only_sweep = false;
 	pv_entries_place(queues, queue, entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
 	return PV_WITHDRAWN_DONE;
 }

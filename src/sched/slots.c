@@ -213,12 +213,19 @@ pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	return PV_RECHECK_GO_ON;
 }
 
+/*
+ * The table is queued again, with the worker's score: another one goes first,
+ * or the table was analyzed and is now to be swept.
+ */
 void
 pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
-	pv_entries_enqueue_again(queues, pv_queue_of(queues, slot),
-							 pv_entries_find(queues, item->key.database,
-											 item->key.relid));
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
+
+	entry->item.score = item->score;
+	entry->item.only_sweep = item->only_sweep;
+	pv_entries_enqueue_again(queues, pv_queue_of(queues, slot), entry);
 	become_idle(slot);
 }
 
@@ -226,7 +233,9 @@ pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
  * The worker's table is done, or cannot be done now.  Its entry is removed, or
  * waits for the next database scan at least; if the table was requested
  * meanwhile, it is queued again.  When a waiting table is found to need
- * something again, it has waited since now.
+ * something again, it has waited since now.  A sweep that was not completed
+ * says nothing of a vacuum, and must not count against one that the table's
+ * age demands later.
  *
  * A vacuum fulfils a request.  A vacuum that was cancelled or failed ends the
  * request as well.  The request stays if the table was locked before it could
@@ -245,7 +254,8 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
 	bool		was_large = slot->on_large;
 
 	item->needed_since = queues->now;
-	item->not_completed = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW;
+	item->not_completed = reason != PV_WAIT_NONE &&
+		reason != PV_WAIT_WINDOW && !item->score.sweep;
 	if (item->again)
 		pv_entries_enqueue_again(queues, queue, entry);
 	else if (reason == PV_WAIT_NONE)
@@ -258,7 +268,7 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
 			item->was_for_age = item->score.wraparound;
 			item->left_dead = item->score.dead;
 		}
-		item->only_analyze = false;
+		item->only_analyze = item->only_sweep = false;
 		if (vacuumed || reason != PV_WAIT_LOCK)
 			pv_entries_set_request(queues, queue, entry, InvalidOid, 0);
 		pv_entries_place(queues, queue, entry, PV_ITEM_WAITING, reason);

@@ -3,7 +3,9 @@
  * table.c
  *	  What a scheduler worker does with one table.
  *
- *		lock, open --> still needed? --> VACUUM --> commit --> ANALYZE --> commit
+ *		lock, open --> still needed? --> VACUUM, or a sweep --> commit
+ *			--> ANALYZE --> commit
+ *		   analyzed, and to be swept: queued again for that
  *		   locked by another session: the table waits
  *		   another table goes first: put back into the queue
  *		   needs nothing any more: removed from the queue
@@ -72,7 +74,9 @@
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "sched/candidates.h"
+#include "sched/sweep_table.h"
 #include "sched/table.h"
+#include "sched/table_log.h"
 #include "throttle/cost.h"
 
 /* The ages to freeze by: the settings', or 0 as in autovacuum, see below */
@@ -117,25 +121,6 @@ pv_table_configure(void)
 	multixact_freeze_min_age = at_once ? 0 : vacuum_multixact_freeze_min_age;
 	multixact_freeze_table_age = at_once ?
 		0 : vacuum_multixact_freeze_table_age;
-}
-
-/*
- * Counts and logs that another session has locked the table: for VACUUM, or
- * only for the ANALYZE after it.
- */
-static void
-note_locked(Oid relid, bool vacuumed)
-{
-	char	   *name = get_rel_name(relid);
-
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
-	if (Log_autovacuum_min_duration >= 0 && name != NULL)
-		ereport(LOG,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 vacuumed ?
-				 errmsg("parvacuum's scheduler skipped analyze of table \"%s\"", name) :
-				 errmsg("parvacuum's scheduler skipped table \"%s\"", name),
-				 errdetail("Another session has locked it.")));
 }
 
 /*
@@ -222,7 +207,8 @@ open_table(const PvItem *item, bool vacuumed, bool *locked)
 										  ShareUpdateExclusiveLock);
 	if (*locked)
 	{
-		note_locked(item->key.relid, vacuumed);
+		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
+		pv_log_skipped_table(item->key.relid, vacuumed);
 		return NULL;
 	}
 	rel = RelationIdGetRelation(item->key.relid);
@@ -317,7 +303,7 @@ show_activity(const PvTableWork *work)
 	char		activity[2 * NAMEDATALEN + 64];
 
 	snprintf(activity, sizeof(activity), "parvacuum: %s%s%s %s%s",
-			 score->vacuum ? "VACUUM" : "",
+			 score->vacuum ? "VACUUM" : score->sweep ? "SWEEP" : "",
 			 score->vacuum && score->analyze ? " " : "",
 			 score->analyze ? "ANALYZE" : "",
 			 work->name,
@@ -356,7 +342,8 @@ recheck_need(PvTableWork *work, Relation rel)
 	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent,
 											  &work->options);
 	pv_need_score(rel->rd_rel,
-				  work->has_options ? &work->options : NULL, score);
+				  work->has_options ? &work->options : NULL,
+				  work->effective.value[PV_OPTION_SWEEP] > 0, score);
 
 	/* pg_class does not have the size of a table that was never vacuumed */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
@@ -368,9 +355,12 @@ recheck_need(PvTableWork *work, Relation rel)
 		work->horizon = work->item.horizon;
 		pv_score_only_analyze(score, work->item.pages);
 	}
+	if (work->item.only_sweep)
+		pv_score_only_sweep(score, work->item.pages);
 	if (work->item.priority > 0)
 	{
 		score->vacuum = true;
+		score->sweep = false;
 		score->total = Max(score->total, work->item.priority);
 	}
 
@@ -378,7 +368,8 @@ recheck_need(PvTableWork *work, Relation rel)
 	work->name = psprintf("%s.%s",
 						  get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
-	return score->vacuum || score->analyze;
+	work->full_name = pv_full_relname(rel);
+	return score->vacuum || score->analyze || score->sweep;
 }
 
 /* What become_oneself() restores */
@@ -440,6 +431,26 @@ vacuum_table(PvTableWork *work, Relation rel)
 }
 
 /*
+ * Sweeps the B-trees of the table, which is locked and open.
+ */
+static void
+sweep_table(PvTableWork *work, Relation rel)
+{
+	OwnIdentity own;
+
+	choose_budget(work);
+	become_owner(rel, &own);
+	pv_sweep_table(rel, &work->effective,
+				   work->has_options ? &work->options : NULL,
+				   work->full_name);
+	become_oneself(&own);
+
+	pv_cost_open_balance();
+	work->swept = true;
+	pg_atomic_fetch_add_u64(&pv_queue_counters()->sweeps, 1);
+}
+
+/*
  * Is there as much to do as before the vacuum, because dead rows are not
  * removable yet?
  */
@@ -462,7 +473,7 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
 	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL,
-				  &after);
+				  false, &after);
 	return after.dead > 1;
 }
 
@@ -483,15 +494,15 @@ commit_vacuum(void)
 /* How the first transaction has ended */
 typedef enum VacuumOutcome
 {
-	OUTCOME_DONE,				/* vacuumed, if that was needed; ANALYZE is
-								 * next */
+	OUTCOME_DONE,				/* vacuumed or swept, if that was needed;
+								 * ANALYZE is next */
 	OUTCOME_SKIPPED,			/* nothing is to be done now */
 	OUTCOME_PUT_BACK			/* another table goes first */
 } VacuumOutcome;
 
 /*
- * The first transaction: checks what the table needs, and vacuums it.  *reason
- * is set to what the table is to wait for, if it is to wait.
+ * The first transaction: checks what the table needs, and vacuums it or sweeps
+ * its B-trees.  *reason is set to what the table is to wait for, if it is to wait.
  *
  * PROC_IN_VACUUM is set before there is a snapshot, so that others ignore the
  * xmin of this transaction, as in core's vacuum_rel().
@@ -532,6 +543,8 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		show_activity(work);
 		if (work->item.score.vacuum)
 			vacuum_table(work, rel);
+		else if (work->item.score.sweep)
+			sweep_table(work, rel);
 		if (horizon_is_in_the_way(work, rel))
 			*reason = PV_WAIT_HORIZON;
 	}
@@ -582,6 +595,7 @@ static bool
 analyze_table(PvTableWork *work)
 {
 	VacuumParams params;
+	PvUsageStart usage;
 	Relation	rel;
 	bool		locked;
 
@@ -598,7 +612,10 @@ analyze_table(PvTableWork *work)
 	{
 		choose_budget(work);
 		pv_cost_flush();
+		pv_usage_start(&usage,
+					   pv_log_analyze_min_duration(&params) >= 0);
 		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+		pv_log_analyze(rel, &params, &usage);
 		if (!work->vacuumed)
 			empty_pending_lists(rel);
 		relation_close(rel, NoLock);
@@ -612,6 +629,24 @@ analyze_table(PvTableWork *work)
 }
 
 /*
+ * The table was analyzed.  Is it yet to be swept?  It is queued again for that
+ * without another database scan, or else a table that needs an ANALYZE at
+ * every scan would never be swept.
+ */
+static bool
+is_to_be_swept(PvTableWork *work)
+{
+	PvItem	   *item = &work->item;
+
+	if (item->score.vacuum || item->only_analyze || item->priority > 0 ||
+		item->score.entries <= 1)
+		return false;
+	item->only_sweep = true;
+	pv_score_only_sweep(&item->score, item->pages);
+	return true;
+}
+
+/*
  * Does what the table needs, and sleeps off what is left of its cost when no
  * lock is held any more.  All memory is allocated in the context.
  */
@@ -620,6 +655,7 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 {
 	PvWaitReason reason;
 	VacuumOutcome outcome;
+	bool		to_sweep = false;
 
 	work_context = context;
 	if (ring == NULL)
@@ -636,13 +672,20 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 		pv_queue_put_back(&work->item);
 		return;
 	}
-	if (outcome == OUTCOME_DONE && work->item.score.analyze &&
-		!analyze_table(work) && reason == PV_WAIT_NONE)
-		reason = PV_WAIT_LOCK;
+	if (outcome == OUTCOME_DONE && work->item.score.analyze)
+	{
+		if (analyze_table(work))
+			to_sweep = is_to_be_swept(work);
+		else if (reason == PV_WAIT_NONE)
+			reason = PV_WAIT_LOCK;
+	}
 
 	/* A cancel that comes now was for this table, which is done */
 	QueryCancelPending = false;
-	pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
+	if (to_sweep)
+		pv_queue_put_back(&work->item);
+	else
+		pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
 	(void) pgstat_report_stat(false);
 	pv_cost_poll();
 	pv_delay_point();

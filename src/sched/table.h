@@ -26,7 +26,9 @@ typedef struct PvTableWork
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
 	bool		vacuumed;
-	char	   *name;			/* qualified, for messages */
+	bool		swept;
+	char	   *name;			/* with its schema, for pg_stat_activity */
+	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;
 
 extern void pv_table_configure(void);

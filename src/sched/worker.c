@@ -52,6 +52,7 @@
 #include "sched/candidates.h"
 #include "sched/queue.h"
 #include "sched/table.h"
+#include "sched/table_log.h"
 #include "sched/worker.h"
 #include "throttle/cost.h"
 
@@ -198,8 +199,8 @@ scan_database(void)
 						  (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
-				 errdetail("%d tables of the database need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
-						   found.n)));
+				 errdetail("%d tables of the database \"%s\" need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
+						   found.n, pv_log_database())));
 	MemoryContextReset(work_context);
 }
 
@@ -257,8 +258,12 @@ recover(PvTableWork *work)
 
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
-	if (work->name)
-		errcontext("parvacuum's scheduled vacuum of table \"%s\"", work->name);
+	if (work->full_name)
+		errcontext("parvacuum's scheduled %s of table \"%s\"",
+				   work->item.score.vacuum && !work->vacuumed ? "vacuum" :
+				   work->item.score.sweep && !work->swept ? "sweep" :
+				   "analyze",
+				   work->full_name);
 	reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
 	count_failure(reason);
 	pv_queue_abandon_scan();
@@ -439,6 +444,7 @@ parvacuum_sched_main(Datum main_arg)
 	pv_show_as_autovacuum();
 	fix_settings();
 	apply_configuration();
+	pv_log_begin();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	pv_set_portal_context(work_context);

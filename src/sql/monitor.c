@@ -29,8 +29,8 @@
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 
-#define QUEUE_COLUMNS			18
-#define STATS_COLUMNS			13
+#define QUEUE_COLUMNS			19
+#define STATS_COLUMNS			14
 
 
 /* What is to be done with the table, as far as is known. */
@@ -39,9 +39,9 @@ action_name(const PvItem *item)
 {
 	bool		vacuum = item->score.vacuum || item->priority > 0;
 
-	if (vacuum && item->score.analyze)
-		return "vacuum and analyze";
-	return vacuum ? "vacuum" : "analyze";
+	if (vacuum)
+		return item->score.analyze ? "vacuum and analyze" : "vacuum";
+	return item->score.sweep ? "sweep" : "analyze";
 }
 
 /* Why the table is not vacuumed now, or NULL. */
@@ -122,6 +122,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Float8GetDatum(item->score.modified);
 		values[n++] = Float8GetDatum(item->score.xid);
 		values[n++] = Float8GetDatum(item->score.mxid);
+		values[n++] = Float8GetDatum(item->score.entries);
 		nulls[n] = item->priority == 0;
 		values[n++] = Float8GetDatum(item->priority);
 		values[n++] = Int64GetDatum(item->pages);
@@ -154,6 +155,7 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->database_scans));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
+	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->sweeps));
 	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));
 	values[n++] =
 		Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));

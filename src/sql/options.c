@@ -77,7 +77,7 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
 		nulls[n] = effective.origin[i] == PV_ORIGIN_DEFAULT;
-		if (i == PV_OPTION_ENABLED)
+		if (i == PV_OPTION_ENABLED || i == PV_OPTION_SWEEP)
 			values[n++] = BoolGetDatum(effective.value[i] > 0);
 		else if (effective.text[i] != NULL)
 			values[n++] = CStringGetTextDatum(effective.text[i]);

@@ -112,7 +112,7 @@ sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
 	/* a TOAST table has no options of its own, so the setting applies to it */
 	pv_options_look_up(heapoid, heaprel->rd_rel->relispartition, &options);
 	pv_sweep_index(heaprel, indrel, workers,
-				   options.value[PV_OPTION_BUFFER_USAGE_LIMIT], result);
+				   options.value[PV_OPTION_BUFFER_USAGE_LIMIT], NULL, result);
 	index_close(indrel, RowExclusiveLock);
 	table_close(heaprel, RowExclusiveLock);
 }

@@ -30,7 +30,7 @@
 typedef struct BatchItem
 {
 	uint32		entry;			/* the directory's entry; 0 if absent */
-	const char *segment;		/* undefined if the entry is absent or inline */
+	const char *segment;		/* NULL if the entry is absent or inline */
 } BatchItem;
 
 /* Number of segments of the table, all of which the directory covers. */
@@ -155,6 +155,7 @@ batch_find_segments(PvDeadTids *store, const ItemPointerData *tids, int n,
 		uint32		entry = pv_deadtids_entry(store, PV_SEGMENT_OF(blk));
 
 		items[i].entry = entry;
+		items[i].segment = NULL;
 		if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
 			continue;
 		items[i].segment = pv_deadtids_segment(store, entry);

@@ -76,6 +76,27 @@ count_extents(PvSpaceShared *shared)
 }
 
 /*
+ * The share of the limit that is taken, 0 to 1.  Memory that cannot be used
+ * does not count.  Other processes may take memory meanwhile.
+ */
+double
+pv_space_share_used(PvSpaceShared *shared)
+{
+	double		size = 0,
+				used = 0,
+				usable;
+
+	for (uint32 i = 0; i < count_extents(shared); i++)
+	{
+		size += pg_atomic_read_u32(&shared->extents[i].size);
+		used += pg_atomic_read_u32(&shared->extents[i].used);
+	}
+	usable = (double) shared->limit -
+		((double) pg_atomic_read_u64(&shared->memory) - size);
+	return usable > used ? used / usable : 1;
+}
+
+/*
  * Enter a new extent of this many bytes, none of which are taken.  A process
  * that sees the size also sees the other fields.
  */
@@ -319,6 +340,40 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 	dsm_pin_segment(seg);
 	*handle = dsm_segment_handle(seg);
 	return dsm_segment_address(seg);
+}
+
+/*
+ * How a space grows, for a forecast: the memory that it will have when chunks
+ * for "needed" bytes are taken, or when the limit is reached.  *usable becomes
+ * the bytes that can be taken then.  "overhead" and home_bytes are those of
+ * pv_space_init().  An extent has "least" usable bytes at least, and none is
+ * made unless "room" usable bytes are within the limit.
+ */
+Size
+pv_space_forecast(Size limit, Size overhead, Size home_bytes, bool local,
+				  Size least, Size room, double needed, double *usable)
+{
+	const Size	lost = EXTENT_OVERHEAD + PV_SPACE_UNIT;
+	Size		grain = local ? LOCAL_GRAIN : SHARED_GRAIN;
+	Size		smallest = TYPEALIGN(grain, least + lost);
+	Size		memory = overhead + home_bytes;
+
+	*usable = home_bytes > lost ? home_bytes - lost : 0;
+	for (int i = 0; i < PV_MAX_EXTENTS && *usable < needed; i++)
+	{
+		Size		left = memory < limit ? limit - memory : 0;
+		Size		granted = memory / GROWTH;
+
+		if (left < TYPEALIGN(grain, room + lost) && *usable > 0)
+			break;
+		if (!local)
+			granted = Max(granted, SEGMENT_MIN_BYTES);
+		granted = Min(Min(granted, left), PV_EXTENT_MAX_BYTES);
+		granted = Max(TYPEALIGN_DOWN(grain, granted), smallest);
+		memory += granted;
+		*usable += granted - lost;
+	}
+	return memory;
 }
 
 /*

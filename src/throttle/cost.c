@@ -413,6 +413,20 @@ pv_cost_restore(void)
 }
 
 
+/*
+ * Delay points of which the first makes this process sleep; counts the time.
+ * See pv_cost_delay().
+ */
+void
+pv_cost_sleep(void)
+{
+	int64		begin = pv_cost_now();
+
+	pv_cost_delay_points();
+	pv_cost.slept_usecs += pv_cost_now() - begin;
+}
+
+
 /* ----------------------------------------------------------------
  *		Sleeps that forgive nothing
  *

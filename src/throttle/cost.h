@@ -28,6 +28,7 @@ extern void pv_cost_disable(void);
 extern void pv_cost_restore(void);
 extern void pv_cost_take_share(void);
 extern void pv_cost_refresh(PvCostShared *shared);
+extern void pv_cost_sleep(void);
 extern int64 pv_cost_delay_in_full(void);
 
 /* Is this process a scheduler worker? */
@@ -89,6 +90,16 @@ pv_cost_has_news(void)
 		(pv_reload_is_due || pv_cost_share_is_stale());
 }
 
+/* A delay point, and the sleeps that follow in the scheduler's mode */
+static inline void
+pv_cost_delay_points(void)
+{
+	pv_delay_point();
+	while (pv_cost.mode == PV_COST_SCHEDULER && pv_cost_sleep_on() &&
+		   !pv_cost_has_news())
+		;
+}
+
 /*
  * Polls, and is a delay point.  No page may be locked, because all that is due
  * is slept off.  That may take long, so news interrupt it; the next call
@@ -98,10 +109,10 @@ static inline void
 pv_cost_delay(void)
 {
 	pv_cost_poll();
-	pv_delay_point();
-	while (pv_cost.mode == PV_COST_SCHEDULER && pv_cost_sleep_on() &&
-		   !pv_cost_has_news())
-		;
+	if (unlikely(pv_cost_is_owing()))
+		pv_cost_sleep();
+	else
+		pv_cost_delay_points();
 	if (pv_cost_has_news())
 		pv_cost_poll();
 }

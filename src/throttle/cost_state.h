@@ -69,6 +69,7 @@ typedef struct PvCostState
 	bool		follows_reloads;	/* leads a vacuum that applies reloads */
 	uint32		nreloads;		/* reloads that it has applied, since the
 								 * vacuum began */
+	int64		slept_usecs;	/* in pv_cost_delay(), ever; only increases */
 } PvCostState;
 
 extern PvCostState pv_cost;

@@ -3,7 +3,7 @@
 \ir common.psql
 \ir options.psql
 
-SELECT plan(138);
+SELECT plan(143);
 
 CREATE FUNCTION locks_of_s(rel text) RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(DISTINCT mode, ', ' ORDER BY mode) FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -22,6 +22,10 @@ FROM unnest(ARRAY[' = false', ' = off', ' = 0', ' = no', ' = ''no''', ' = ''FALS
     ' = of']) value;
 SELECT is(after('ALTER TABLE a RESET (parvacuum.enabled)'), NULL, 'RESET of the only option leaves no label');
 SELECT is(after('ALTER TABLE a RESET (parvacuum.enabled)'), NULL, 'RESET of an option that is not set');
+SELECT is(after('ALTER TABLE a ' || change), label, change)
+FROM (VALUES ('SET (parvacuum.sweep)', 'sweep=true'), ('SET (parvacuum.sweep = on, parvacuum.enabled, parvacuum.workers = 1)', 'enabled=true, sweep=true, workers=1'),
+    ('SET (parvacuum.sweep = off, parvacuum.window = never)', 'enabled=true, sweep=false, window="never", workers=1'),
+    ('RESET (parvacuum.enabled, parvacuum.workers, parvacuum.window)', 'sweep=false'), ('RESET (parvacuum.sweep)', NULL)) x(change, label);
 SELECT is(after('ALTER TABLE a SET (parvacuum.workers = ' || value || ')'), 'workers=' || label, 'workers = ' || value)
 FROM (VALUES ('0', '0'), ('1', '1'), ('1024', '1024'), ('''7''', '7'), ('+3', '3'), ('007', '7')) x(value, label);
 SELECT is(after('ALTER TABLE a RESET (parvacuum.workers)'), NULL, 'RESET of workers');

@@ -3,14 +3,14 @@
 \ir common.psql
 \ir errors.psql
 
-SELECT plan(236);
+SELECT plan(238);
 
 SELECT everything(), tables() \gset
 SELECT is(:'everything'::text, 'a: fillfactor=90 | enabled=true, workers=3; p:  | workers=1', 'the options before all errors');
 
 -- No such option
 SELECT fails('e', statement, '22023', format('unrecognized parameter "parvacuum.%s"', name),
-    'Valid parameters are "parvacuum.buffer_usage_limit", "parvacuum.enabled", "parvacuum.window", and "parvacuum.workers".',
+    'Valid parameters are "parvacuum.buffer_usage_limit", "parvacuum.enabled", "parvacuum.sweep", "parvacuum.window", and "parvacuum.workers".',
     statement)
 FROM (VALUES ('ALTER TABLE a SET (parvacuum.nonesuch = 1)', 'nonesuch'),
     ('ALTER TABLE a SET (parvacuum.nonesuch)', 'nonesuch'),
@@ -65,6 +65,8 @@ FROM (VALUES ('ALTER TABLE a SET (parvacuum.workers)', 'workers', 'true'),
     ('ALTER TABLE a SET (parvacuum.workers = none)', 'workers', 'none'),
     ('ALTER TABLE a SET (parvacuum.enabled = 2)', 'enabled', '2'),
     ('ALTER TABLE a SET (parvacuum.enabled = auto)', 'enabled', 'auto'),
+    ('ALTER TABLE a SET (parvacuum.sweep = 2)', 'sweep', '2'),
+    ('SECURITY LABEL FOR parvacuum ON TABLE a IS ''sweep=often''', 'sweep', 'often'),
     ('ALTER TABLE a SET (parvacuum.buffer_usage_limit = 100)', 'buffer_usage_limit', '100'),
     ('ALTER TABLE a SET (parvacuum.enabled = off, fillfactor = 50, parvacuum.workers = many)', 'workers', 'many'),
     ('ALTER TABLE a ADD COLUMN z int, SET (parvacuum.enabled = off), SET (parvacuum.workers = many)', 'workers',

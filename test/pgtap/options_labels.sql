@@ -3,7 +3,7 @@
 \ir common.psql
 \ir errors.psql
 
-SELECT plan(84);
+SELECT plan(85);
 
 -- Only a label that ALTER TABLE would have made is accepted.
 SELECT fails('e', by_hand(label), '22023', format('invalid security label for parvacuum: "%s"', label),
@@ -51,7 +51,7 @@ END $$;
 SELECT is(after(by_hand(label)), label, format('label "%s" is accepted', label))
 FROM unnest(ARRAY['enabled=false', 'workers=0', 'workers=1024', 'buffer_usage_limit=0',
     'buffer_usage_limit=128, enabled=true', 'buffer_usage_limit=16777216, enabled=true, workers=1',
-    'window=""', 'window="never"', 'enabled=true, window="Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin", workers=1',
+    'window=""', 'window="never"', 'enabled=true, sweep=true', 'enabled=true, window="Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00 Europe/Berlin", workers=1',
     NULL]) label;
 SELECT is(after(by_hand('enabled=true', 'TABLE p'), 'p'), 'enabled=true', 'label on a partitioned table');
 SELECT is(after(by_hand('enabled=true', 'MATERIALIZED VIEW mv'), 'mv'), 'enabled=true', 'label on a materialized view');

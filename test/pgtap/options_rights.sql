@@ -46,7 +46,7 @@ SET ROLE pv_other;
 CREATE TEMP TABLE read_by_other AS SELECT * FROM parvacuum_tables
     WHERE relid IN ('owned_p'::regclass, 'owned_p1'::regclass);
 RESET ROLE;
-SELECT set_eq('SELECT relid::text, enabled_from FROM read_by_other',
+SELECT set_eq('SELECT relation::text, enabled_from FROM read_by_other',
     $$VALUES ('owned_p', 'table'), ('owned_p1', 'ancestor')$$, 'all roles may read the options');
 
 ALTER TABLE owned SET (parvacuum.workers = 6);

@@ -4,7 +4,7 @@
 \ir options.psql
 \ir options_tables.psql
 
-SELECT plan(43);
+SELECT plan(51);
 
 CREATE TABLE a (x int PRIMARY KEY);
 CREATE TABLE c1 (x int) WITH (parvacuum.enabled);
@@ -19,15 +19,15 @@ CREATE TYPE row_type AS (x int, y text);
 
 -- The relations that parvacuum_tables shows
 CREATE SEQUENCE a_sequence;
-SELECT set_eq($$SELECT relid::text FROM parvacuum_tables
-    WHERE relid::text IN ('a', 'mv', 'p', 'p1', 'a_view', 'a_sequence', 'a_pkey', 'row_type', 'temporary', 'pg_class')$$,
+SELECT set_eq($$SELECT relation::text FROM parvacuum_tables
+    WHERE relation::text IN ('a', 'mv', 'p', 'p1', 'a_view', 'a_sequence', 'a_pkey', 'row_type', 'temporary', 'pg_class')$$,
     ARRAY['a', 'mv', 'p', 'p1', 'temporary'], 'parvacuum_tables has tables, partitioned tables and materialized views');
 SELECT is((SELECT count(*) FROM parvacuum_tables JOIN pg_class c ON c.oid = relid
     WHERE relkind NOT IN ('r', 'p', 'm') OR relnamespace IN (11, 99)), 0::bigint, 'parvacuum_tables has no others');
 SELECT ok((SELECT o IS NULL FROM parvacuum_table_options(regclassin(rel::cstring)) o),
     'parvacuum_table_options(): nulls for ' || rel)
 FROM unnest(ARRAY['a_view', 'a_sequence', 'a_pkey', 'row_type', '0']) rel;
-SELECT is(o::text, '(16384,setting,f,setting,"",setting,,default,)', 'parvacuum_table_options() of a catalog')
+SELECT is(o::text, '(16384,setting,f,setting,f,setting,"",setting,,default,)', 'parvacuum_table_options() of a catalog')
 FROM parvacuum_table_options('pg_class') o;
 
 -- The setting, where no table has the option
@@ -60,6 +60,20 @@ FROM (VALUES ('plain', 't database, - default, 16384 default'), ('c1', 't table,
 SELECT is(holds('plain'), 'f default, - default, 16384 default', 'ALTER DATABASE: not in effect in an older session');
 DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET parvacuum.enabled', current_database()); END $$;
 SELECT is(holds_elsewhere('plain'), 'f default, - default, 16384 default', 'ALTER DATABASE RESET');
+
+-- The setting of sweeps
+CREATE FUNCTION holds_sweep(rel text) RETURNS text LANGUAGE sql AS $$
+    SELECT format('%s %s', sweep, sweep_from) FROM parvacuum_tables WHERE relid = rel::regclass
+$$;
+CREATE TABLE s1 (x int) WITH (parvacuum.sweep);
+ALTER TABLE p2 SET (parvacuum.sweep = off);
+SELECT is(holds_sweep(rel), options, 'the setting is off: ' || rel)
+FROM (VALUES ('plain', 'f default'), ('s1', 't table'), ('p4', 'f default')) x(rel, options);
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET parvacuum.sweep = on', current_database()); END $$;
+SELECT is(y, options, 'the setting is on for the database: ' || rel)
+FROM (VALUES ('plain', 't database'), ('s1', 't table'), ('p2', 'f table'), ('p21', 'f ancestor'), ('p4', 't database')) v(rel, options),
+    dblink(conninfo('new'), format('SELECT holds_sweep(%L)', rel)) x(y text);
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I RESET parvacuum.sweep', current_database()); END $$;
 
 -- The setting of windows; its name is a keyword of SQL.
 CREATE FUNCTION holds_window_elsewhere(rel text) RETURNS text LANGUAGE sql AS $$

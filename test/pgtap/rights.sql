@@ -82,7 +82,7 @@ SELECT dblink_send_query('call', 'SELECT parvacuum_run(''owned'')') \g /dev/null
 SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
 SELECT is(format('%s %s %s', usename, state, query), 'pv_member active parvacuum: VACUUM t.owned', 'pg_stat_activity shows the caller''s role')
 FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
-SELECT is(a.application_name, 'call', 'pg_stat_activity shows the caller''s application_name')
+SELECT is(a.application_name, format('parvacuum run for PID %s', (SELECT pid FROM pg_stat_activity WHERE application_name = 'call')), 'pg_stat_activity shows whose process it is')
 FROM pg_stat_activity a WHERE backend_type = 'parvacuum background leader';
 SELECT is((SELECT y FROM dblink('peer', $$SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'$$) x(y bool)),
     true, 'the caller''s role may cancel the background leader');

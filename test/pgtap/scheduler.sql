@@ -18,9 +18,9 @@ FROM func WHERE proname = 'parvacuum_enqueue';
 SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
     'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT size_class text, OUT score double precision, '
     'OUT dead_score double precision, OUT insert_score double precision, OUT analyze_score double precision, OUT xid_score double precision, '
-    'OUT mxid_score double precision, OUT priority double precision, OUT pages bigint', 'the columns of parvacuum_queue_items()')
+    'OUT mxid_score double precision, OUT sweep_score double precision, OUT priority double precision, OUT pages bigint', 'the columns of parvacuum_queue_items()')
 FROM func WHERE proname = 'parvacuum_queue_items';
-SELECT is(pg_get_function_arguments(oid), 'OUT database_scans bigint, OUT vacuums bigint, OUT analyzes bigint, OUT not_needed bigint, OUT skipped_horizon bigint, '
+SELECT is(pg_get_function_arguments(oid), 'OUT database_scans bigint, OUT vacuums bigint, OUT analyzes bigint, OUT sweeps bigint, OUT not_needed bigint, OUT skipped_horizon bigint, '
     'OUT skipped_window bigint, OUT skipped_lock bigint, OUT errors bigint, OUT queue_full bigint, OUT cost_units bigint, OUT max_cost bigint, '
     'OUT no_process bigint, OUT runs_refused bigint',
     'the columns of parvacuum_scheduler_stats()')
@@ -34,8 +34,8 @@ SELECT matches(obj_description(oid, 'pg_proc'), 'whether it needs a vacuum or no
 FROM func WHERE proname = 'parvacuum_enqueue';
 
 SELECT is(array(SELECT attname::text FROM pg_attribute WHERE attrelid = 'parvacuum_queue'::regclass AND attnum > 0 ORDER BY attnum),
-    ARRAY['datname', 'table'] || array(SELECT unnest(proargnames) FROM func WHERE proname = 'parvacuum_queue_items'), 'the columns of parvacuum_queue');
-SELECT col_type_is('parvacuum_queue', 'table', 'regclass', 'parvacuum_queue has the table by name');
+    ARRAY['datid', 'datname', 'relid', 'relation'] || (array(SELECT unnest(proargnames) FROM func WHERE proname = 'parvacuum_queue_items'))[3:], 'the columns of parvacuum_queue');
+SELECT col_type_is('parvacuum_queue', 'relation', 'regclass', 'parvacuum_queue has the table by name');
 SELECT ok(obj_description('parvacuum_queue'::regclass, 'pg_class') IS NOT NULL, 'parvacuum_queue has a comment');
 SELECT table_privs_are('parvacuum_queue', 'public', ARRAY['SELECT'], 'all roles may read parvacuum_queue');
 
@@ -161,8 +161,8 @@ CREATE FUNCTION in_queue(condition text DEFAULT 'true') RETURNS text LANGUAGE pl
 DECLARE
     r text;
 BEGIN
-    EXECUTE format($q$SELECT string_agg(coalesce("table"::text, '?'), ' ' ORDER BY "table"::text COLLATE "C")
-        FROM parvacuum_queue WHERE datname = current_database() AND "table"::text !~ '^pg_toast' AND (%s)$q$, condition) INTO r;
+    EXECUTE format($q$SELECT string_agg(coalesce(relation::text, '?'), ' ' ORDER BY relation::text COLLATE "C")
+        FROM parvacuum_queue WHERE datname = current_database() AND relation::text !~ '^pg_toast' AND (%s)$q$, condition) INTO r;
     RETURN coalesce(r, '');
 END $$;
 SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
@@ -217,17 +217,6 @@ $$;
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), name);
-END $$;
--- The result of a query of another role
-CREATE FUNCTION answer(settings text, query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    r text;
-BEGIN
-    PERFORM connect('a');
-    PERFORM dblink_exec('a', settings);
-    SELECT y INTO r FROM dblink('a', format('SELECT (%s)::text', query)) AS x(y text);
-    PERFORM dblink_disconnect('a');
-    RETURN r;
 END $$;
 
 -- Rights to enqueue: the rule of VACUUM; and to cancel queued tables
@@ -289,12 +278,12 @@ SELECT set_eq($$SELECT format('%s %s %s %s %s %s', relid, state, coalesce(reason
     (SELECT ARRAY[format('%s queued - vacuum small 7', oid), format('%s queued - vacuum small 7', reltoastrelid)] FROM pg_class WHERE oid = 'toasty'::regclass),
     'a table and its TOAST table, each once');
 SELECT is(array(SELECT result FROM parvacuum_enqueue('toasty', 6)), ARRAY['already queued', 'already queued'], 'a row for the TOAST table, too');
-SELECT is((SELECT min(priority) FROM parvacuum_queue WHERE "table"::text IN ('toasty', (SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'toasty'::regclass))), 7::float8,
+SELECT is((SELECT min(priority) FROM parvacuum_queue WHERE relation::text IN ('toasty', (SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'toasty'::regclass))), 7::float8,
     'a higher priority is not lowered');
 SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 100::float8, 'a materialized view, at the default priority');
 SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock_timestamp() AND until IS NULL AND NOT wraparound) FROM parvacuum_queue
     WHERE datname = current_database()), true, 'queued tables have the time, and no reason to wait');
-SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg("table"::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all roles see the queue');
+SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg(relation::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all roles see the queue');
 
 -- No place in the queue
 CALL set_for_server('parvacuum.queue_limit', '1');

@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(56);
+SELECT plan(68);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -75,12 +75,37 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
                WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND classid <> 'pg_type'::regclass
                    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
     ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
-          'function parvacuum_cancel(integer)', 'function parvacuum_cancel(regclass)', 'function parvacuum_cancel(text)',
-          'function parvacuum_enqueue(regclass,double precision)', 'function parvacuum_queue_items()', 'function parvacuum_reset_options()',
+          'function parvacuum_blockers(regclass)',
+          'function parvacuum_cancel(integer)',
+          'function parvacuum_cancel(regclass)',
+          'function parvacuum_cancel(text)',
+          'function parvacuum_check()',
+          'function parvacuum_enqueue(regclass,double precision)',
+          'function parvacuum_history_indexes()',
+          'function parvacuum_history_reset()',
+          'function parvacuum_history_runs()',
+          'function parvacuum_plan(regclass,integer,boolean,boolean)',
+          'function parvacuum_progress_items()',
+          'function parvacuum_queue_items()',
+          'function parvacuum_reset_options()',
           'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
-          'function parvacuum_scheduler_stats()', 'function parvacuum_sweep(regclass,integer)', 'function parvacuum_sweep_index(regclass)',
+          'function parvacuum_scheduler_stats()',
+          'function parvacuum_stats_about()',
+          'function parvacuum_stats_indexes()',
+          'function parvacuum_stats_reset()',
+          'function parvacuum_stats_tables()',
+          'function parvacuum_sweep(regclass,integer)',
+          'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
-          'view parvacuum_progress', 'view parvacuum_queue', 'view parvacuum_tables'],
+          'view parvacuum_blockers',
+          'view parvacuum_history',
+          'view parvacuum_index_history',
+          'view parvacuum_index_stats',
+          'view parvacuum_progress',
+          'view parvacuum_queue',
+          'view parvacuum_stats',
+          'view parvacuum_stats_info',
+          'view parvacuum_tables'],
     'the objects of the extension');
 
 -- Settings
@@ -89,11 +114,16 @@ SELECT is(format('%s %s %s %s..%s %s', context, vartype, boot_val, min_val, max_
 FROM pg_settings JOIN (VALUES
     ('parvacuum.engine', 'sighup bool on .. '),
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
+    ('parvacuum.history_size', 'postmaster integer 1000 0..100000 '),
+    ('parvacuum.stats_size', 'postmaster integer 5000 0..100000 '),
     ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
+    ('parvacuum.track_progress', 'postmaster bool on .. '),
+    ('parvacuum.progress_interval', 'user integer 5 0..3600 s'),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
     ('parvacuum.sample_pages', 'user integer 4096 0..2147483647 '),
     ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
     ('parvacuum.scheduler', 'sighup bool off .. '),
+    ('parvacuum.sweep', 'user bool off .. '),
     ('parvacuum.scheduler_workers', 'sighup integer 3 1..64 '),
     ('parvacuum.scheduler_max_cost', 'sighup integer -1 -1..2147483647 '),
     ('parvacuum.urgent_score', 'user real 100 1..1e+09 '),
@@ -101,6 +131,12 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.window', 'user string  .. '),
     ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
 ORDER BY name;
+
+-- The columns that say what was done
+SELECT ok(to_regclass(v) IS NOT NULL AND atttypid = t::regtype, format('%s.%s', v, c))
+FROM (VALUES ('parvacuum_history', 'action', 'text'), ('parvacuum_stats', 'sweeps', 'bigint'), ('parvacuum_stats', 'last_sweep', 'timestamptz'),
+    ('parvacuum_index_stats', 'sweeps', 'bigint'), ('parvacuum_queue', 'sweep_score', 'float8'), ('parvacuum_tables', 'sweep', 'bool'),
+    ('parvacuum_tables', 'sweep_from', 'text')) x(v, c, t) LEFT JOIN pg_attribute ON attrelid = to_regclass(v) AND attname = c;
 
 SELECT * FROM finish();
 DROP SCHEMA t CASCADE;

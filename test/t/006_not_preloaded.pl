@@ -28,7 +28,7 @@ sub error_of
 
 # The line for postgresql.conf that CREATE EXTENSION and the functions ask for.
 my @calls = (
-	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()',
+	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()', "SELECT parvacuum_plan('t')",
 	"SELECT parvacuum_enqueue('t')", "SELECT parvacuum_cancel('t')", 'SELECT parvacuum_cancel(pg_backend_pid())',
 	"SELECT parvacuum_sweep('t_i')", "CALL parvacuum_sweep_index('t_i')");
 sub hints_are
@@ -82,7 +82,7 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_seclabel'), 0, 'no labe
 
 $node->safe_psql('postgres', 'DROP EXTENSION parvacuum; DROP TABLE t; CREATE EXTENSION parvacuum; CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; DELETE FROM t WHERE i % 2 = 0');
 for my $call (
-	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()',
+	"SELECT * FROM parvacuum_run('t')", "CALL parvacuum('t')", 'SELECT * FROM parvacuum_queue', 'SELECT parvacuum_scheduler_stats()', "SELECT parvacuum_plan('t')",
 	"SELECT parvacuum_enqueue('t')", "SELECT parvacuum_cancel('t')", 'SELECT parvacuum_cancel(pg_backend_pid())')
 {
 	my $err = error_of($call);

@@ -117,6 +117,35 @@ for my $workers (0, 2)
 	$gate->quit;
 }
 
+#
+# The failsafe begins while participants are in a B-tree.  Some of its entries remain, so no
+# dead item may be set unused.
+#
+$node->safe_psql('postgres', q{
+	DROP TABLE ours;
+	CREATE TABLE ours (id int, pad text) WITH (autovacuum_enabled = off);
+	INSERT INTO ours SELECT i, repeat('x', 20) FROM generate_series(1, 30000) i;
+	CREATE INDEX ON ours (id);
+	DELETE FROM ours WHERE id % 3 = 0});
+for my $workers (0, 2)
+{
+	my $what = "$workers workers, in the midst of the index scan";
+	$node->restart;
+	make_old(209_999_900);
+	my $gate = $node->background_psql('postgres', on_error_stop => 1);
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $run = pv_start_run($node, "SELECT dead_items, heap_vacuum_ms, index_scan_bypassed FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on') WHERE relid = 'ours'::regclass",
+		vacuum_failsafe_age => 0, 'parvacuum.wait_at' => 'nbtree\ range');
+	ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 'true'), "$what: participants are in the index");
+	use_up(300);
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	ok(pv_finish($run), "$what: the run succeeds") or diag $run->{err};
+	is($run->{out}, '10000|0|t', "$what: there is no second heap pass");
+	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
+	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
+	$gate->quit;
+}
+
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

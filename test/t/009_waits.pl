@@ -65,11 +65,13 @@ for my $workers (0, 2)
 		my $which = $whom eq 'caller' ? "application_name = '$run->{tag}' AND backend_type = 'client backend'" : q{wait_event IN ('BufferPin', 'BufferCleanup')};
 		is($node->safe_psql('postgres', "SELECT count(pg_cancel_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $which LIMIT 1) x"),
 			1, "$workers workers, cancel $whom: the signal is sent");
-		ok(!pv_finish($run), "$workers workers, cancel $whom: the vacuum fails");
 		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, 0),
 			"$workers workers, cancel $whom: no process remains") or diag pv_processes($node);
+
+		# now, so that a process which is still there does not wait forever
 		$cursor->query_safe('COMMIT');
 		$cursor->quit;
+		ok(!pv_finish($run), "$workers workers, cancel $whom: the vacuum fails");
 		is(pv_findings($node, 't'), '', "$workers workers, cancel $whom: the table is whole");
 		is($node->safe_psql('postgres', "SELECT tuples_remaining FROM parvacuum_run('t', workers => $workers, freeze => true) WHERE relid = 't'::regclass"),
 			1800, "$workers workers, cancel $whom: the next vacuum removes all dead rows");
@@ -112,9 +114,13 @@ for my $end ('COMMIT', 'cancel')
 	{
 		$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM (SELECT pid FROM pg_stat_activity
 			WHERE application_name = '$run->{tag}' AND backend_type = 'client backend' LIMIT 1) x");
-		ok(!pv_finish($run), "$end: the caller's statement ends");
 		ok(pv_await($node, $blocked, 0), "$end: no process waits any more");
+		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'}, 0),
+			"$end: the leader has ended while the lock is held");
+
+		# now, so that a leader which is still there does not wait forever
 		$holder->query_safe('COMMIT');
+		ok(!pv_finish($run), "$end: the caller's statement ends");
 	}
 }
 
@@ -129,6 +135,17 @@ ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE phase = 
 is($node->safe_psql('postgres', 'INSERT INTO t VALUES (1); SELECT count(*) FROM t'), 76, 'other sessions can use the table meanwhile');
 $holder->query_safe('COMMIT');
 ok(pv_finish($run), 'the run succeeds without truncation') or diag $run->{err};
+is(pv_findings($node, 't'), '', 'the table is whole');
+
+# It gets the lock, but many of the empty pages have got rows meanwhile.
+$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 1700) FROM generate_series(101, 2400) i; DELETE FROM t WHERE id > 100});
+$holder->query_safe('BEGIN; SELECT count(*) FROM t');
+$run = pv_start_run($node, q{SELECT pages_removed FROM parvacuum_run('t', workers => 2, truncate => true) WHERE relid = 't'::regclass});
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE phase = 'truncating heap'}, 1), 'another run waits for the lock to truncate');
+$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 1700) FROM generate_series(101, 1300) i});
+$holder->query_safe('COMMIT');
+ok(pv_finish($run), 'the run succeeds') or diag $run->{err};
+is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 1276, 'no row is lost');
 $holder->quit;
 is(pv_findings($node, 't'), '', 'the table is whole');
 

@@ -64,23 +64,28 @@ is($slow->{out}, 4, 'the first run had four workers');
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'all six workers are available afterwards');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
 
-# Workers scan the table and make its visibility map while the leader waits. pg_class has
-# the result of their work afterwards.
+# A worker scans the table and makes its visibility map while the leader waits.  pg_class and
+# the result have its work afterwards.
 $node->safe_psql('postgres', q{
 	CREATE TABLE c (id int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO c SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
+	SELECT pg_current_xact_id();
 });
 my $gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(28790)');
-my $behind = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('c', workers => 2) WHERE relid = 'c'::regclass",
+my $behind = pv_start_run($node, "SELECT workers_launched, wal_records >= pages_scanned, buffers_hit + buffers_read >= pages_scanned FROM parvacuum_run('c', workers => 1) WHERE relid = 'c'::regclass",
 	'parvacuum.wait_at' => 'leader\ scan');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event = 'advisory'}, 1),
 	'the leader waits');
-ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'workers scan all pages');
+ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('c') WHERE NOT all_visible}, 0), 'the worker scans all pages');
 $gate->quit;
 ok(pv_finish($behind), 'the run succeeds') or diag $behind->{err};
+is($behind->{out}, '1|t|t', 'the result has the WAL and the buffers of the worker');
 is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class WHERE oid = 'c'::regclass}), 't',
 	'pg_class has the number of all-visible pages');
+is($node->safe_psql('postgres', q{SELECT relfrozenxid = (SELECT min(xmin::text::bigint)::text::xid FROM c) FROM pg_class WHERE oid = 'c'::regclass}), 't',
+	'pg_class has the oldest XID of the pages');
+is(pv_findings($node, 'c'), '', 'c is whole');
 
 # A change by the administrator affects the next run.
 $node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");

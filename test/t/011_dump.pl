@@ -94,7 +94,8 @@ sub effective
 {
 	my ($node, $db) = @_;
 	return $node->safe_psql($db, q{
-		SELECT * FROM parvacuum_tables WHERE relid::text NOT LIKE 'information_schema.%' ORDER BY relid::text COLLATE "C"});
+		SELECT relation, enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from, vacuum_window, vacuum_window_from, declined
+		FROM parvacuum_tables WHERE relation::text NOT LIKE 'information_schema.%' ORDER BY relation::text COLLATE "C"});
 }
 
 # All of it as a script, without comments and without lines that differ from dump to dump

@@ -245,7 +245,7 @@ like(error_of($standby, $_), qr/ERROR:  cannot execute [A-Z ]+ in a read-only tr
   for 'ALTER TABLE ours SET (parvacuum.enabled)', 'ALTER TABLE ours RESET (parvacuum.workers)',
   'CREATE TABLE t (i int) WITH (parvacuum.enabled)', q{SECURITY LABEL FOR parvacuum ON TABLE ours IS 'workers=3'}, 'DROP EXTENSION parvacuum';
 like(error_of($standby, 'SELECT parvacuum_reset_options()'), qr/ERROR:  cannot execute parvacuum_reset_options\(\) in a read-only transaction/, 'preloaded on the standby: the options are the same');
-is($standby->safe_psql('postgres', q{SELECT relid, enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from, declined FROM parvacuum_tables WHERE relid = 'ours'::regclass}),
+is($standby->safe_psql('postgres', q{SELECT relation, enabled, enabled_from, workers, workers_from, buffer_usage_limit, buffer_usage_limit_from, declined FROM parvacuum_tables WHERE relid = 'ours'::regclass}),
 	'ours|t|table|1|table|16384|default|', 'preloaded on the standby: the options can be read');
 $node->safe_psql('postgres', 'DELETE FROM ours WHERE id % 3 = 1');
 is(vacuum('ours'), 'engine', 'preloaded on the standby: a vacuum by the engine');

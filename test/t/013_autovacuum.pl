@@ -345,42 +345,43 @@ sql('CREATE TABLE big (id int, pad text) WITH (autovacuum_enabled = off, parvacu
 	map { ("ALTER TABLE $_ SET ($options)", "INSERT INTO $_ SELECT i, repeat('x', 1900) FROM generate_series(1, 40000) i",
 			"DELETE FROM $_ WHERE id % 5 = 0") } qw(big other));
 
-sub rate
+# The speed of the vacuum of "big" is between these, in pages a second.  What else the
+# machine does can lower it for a while, and the measurement that follows is then too high.
+sub speed_is
 {
+	my ($least, $most, $what) = @_;
 	my $passed = 'SELECT heap_blks_scanned ' . sprintf($progress, 'big');
-	my $from = sql($passed);
-	my $begun = time;
-	sleep 2;
-	my $to = sql($passed);
-	return ($to - $from) / (time - $begun);
+	my ($rate, $good);
+	for (1 .. 4)
+	{
+		my $from = sql($passed);
+		my $begun = time;
+		sleep 2;
+		$rate = (sql($passed) - $from) / (time - $begun);
+		note "$rate pages a second";
+		$good = $rate > $least && $rate < $most and last;
+	}
+	ok($good, "$what: $rate pages a second");
+	return $rate;
 }
 
 reload_with(autovacuum_vacuum_cost_delay => '10ms', autovacuum_vacuum_cost_limit => 500);
 wake('big');
 pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'big') . ' AND heap_blks_scanned > 0', 1);
-my $alone = rate();
-note "alone: $alone pages a second";
 
 # 500 units each 10 ms are 250 pages a second, whichever process reads them.  With each
 # heap page comes a page of the visibility map or of the free space map.
-cmp_ok($alone, '<', 350, 'three processes keep one budget');
-cmp_ok($alone, '>', 150, 'three processes use the budget');
+my $alone = speed_is(150, 350, 'three processes keep one budget and use it');
 
 wake('other');
 pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'other'), 1);
-my $beside = rate();
-note "beside another: $beside pages a second";
-cmp_ok($beside, '<', 0.75 * $alone, 'another autovacuum worker gets its share');
+speed_is(60, 190, 'another autovacuum worker gets its share');
 calm('other');
 over('other');
-my $again = rate();
-note "alone again: $again pages a second";
-cmp_ok($again, '>', 0.75 * $alone, 'the other autovacuum worker returns its share');
+speed_is(0.75 * $alone, 350, 'the other autovacuum worker returns its share');
 
 reload_with('parvacuum.autovacuum_cost_limit_scale' => 1);
-my $scaled = rate();
-note "at scale 1: $scaled pages a second";
-cmp_ok($scaled, '>', 1.8 * $again, 'at scale 1 each process has a budget of its own');
+speed_is(450, 1100, 'at scale 1 each process has a budget of its own');
 reload_with('parvacuum.autovacuum_cost_limit_scale' => 0, autovacuum_vacuum_cost_delay => 0);
 ok(over('big'), 'the vacuum is completed');
 

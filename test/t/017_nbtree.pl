@@ -111,6 +111,29 @@ for my $case ([ 2, 0.3, 5400500 ], [ 0, 0.1, 1350500 ])
 	finish_vacuum($run, $workers, $gone, 't', $what);
 }
 #
+# The right halves of split pages go to a range that comes later, and that another
+# participant has visited before, while its pages were free.
+#
+for my $workers (1, 2)
+{
+	my $what = "later range, $workers workers";
+	my $gone = new_table('t', $rows, 180, -0.3);
+	my $last = sql(q{SELECT max(blkno) FROM leaf_entries('t_id')});
+	cmp_ok(sql("SELECT count(*) FROM pg_freespace('t_id') WHERE avail > 0 AND blkno > $last"), '>', 60, "$what: the index has free pages at its end");
+
+	my $pin = pin('t', 2250500);
+	my $run = start_vacuum('t', $workers);
+	all_stand(0, 1, "$what: one participant waits for a pin, the others for it");
+	my @ahead = dead_pages('t_id');
+	cmp_ok(scalar(@ahead), '>', 0, "$what: pages of its range are not visited yet");
+	cmp_ok($ahead[-1] // 0, '<', $last - 20, "$what: all pages near the end are visited");
+	split_pages('t_id', @ahead[ 0 .. ($#ahead > 3 ? 3 : $#ahead) ]);
+	cmp_ok(scalar(grep { $_ > $last } dead_pages('t_id')), '>', 1, "$what: splits have moved entries to free pages at the end");
+	$pin->quit;
+	finish_vacuum($run, $workers, $gone, 't', $what);
+}
+
+#
 # An index scan pins a page.  The participant that needs the page waits, and the others go
 # on with this index and with the next one.
 #

@@ -63,7 +63,7 @@ until_item('t_new', 'running', 'dropped: a worker vacuums the table');
 is(($node->psql('postgres', q{SET lock_timeout = '5s'; DROP TABLE t_new}))[0], 0, 'dropped: DROP TABLE succeeds');
 set_speed(0);
 until_answer($active, 0, 'dropped: the queue is empty');
-until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE "table" IS NULL OR "table"::text ~ '^[0-9]'}, 0, 'dropped: no entry is without a name');
+until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE relation IS NULL OR relation::text ~ '^[0-9]'}, 0, 'dropped: no entry is without a name');
 #
 # The launcher is terminated and canceled.
 #
@@ -102,7 +102,7 @@ until_answer("SELECT errors >= $errors + 4 FROM parvacuum_scheduler_stats()", 't
 until_item('e_function', 'waiting error', 'errors: a function that fails in ANALYZE');
 until_item('e_file', 'waiting error', 'errors: a file that is missing');
 until_vacuumed('e_other', 2, 'errors: another table is vacuumed');
-cmp_ok(times_logged(q{parvacuum's scheduled vacuum of table "public\.e_f}), '>', 1, 'errors: the log has the tables');
+cmp_ok(times_logged(q{parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.public\.e_f}), '>', 1, 'errors: the log has the tables');
 rename "$file.away", $file or die "cannot rename $file: $!";
 sql($works);
 until_vacuumed('e_file', 2, 'errors: the file is back, and the table is vacuumed');

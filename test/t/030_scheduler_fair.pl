@@ -72,7 +72,7 @@ my $bench;
 	local $ENV{PGUSER} = 'hostile';
 	$bench = pv_start_pgbench($node, 600, 1, annoy => [ 1, join "\n", '\set i random(1, 15)', 'UPDATE hot_:i SET id = id WHERE id <= 45;', 'SELECT parvacuum_enqueue(\'hot_:i\', 100);', '\sleep 10 ms', '' ]);
 }
-my $hot_queued = q{SELECT count(*) >= 10 FROM parvacuum_queue WHERE state = 'queued' AND "table"::text LIKE 'hot%' AND score > 20};
+my $hot_queued = q{SELECT count(*) >= 10 FROM parvacuum_queue WHERE state = 'queued' AND relation::text LIKE 'hot%' AND score > 20};
 until_answer($hot_queued, 'true', 'his tables are queued, with high scores');
 is(sql('SELECT ' . vacuum_sql('old')), 1, 'the table that becomes old was vacuumed once, by the test');
 burn(90100);
@@ -92,7 +92,7 @@ sql(map { "VACUUM FREEZE $_" } @hot, qw(hot_large old old_large));
 until_answer($active, 0, 'no table needs a vacuum any more');
 reload_with('parvacuum.scheduler_max_cost' => 500);
 sql('SET ROLE hostile', 'UPDATE hot_large SET id = id WHERE id % 15 = 0');
-my $on_large = q{SELECT string_agg("table"::text, ' ' ORDER BY "table"::text) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
+my $on_large = q{SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
 until_answer($on_large, 'hot_large', 'his large table is being vacuumed');
 my $count = sql('SELECT ' . vacuum_sql('old_large'));
 burn(90100);

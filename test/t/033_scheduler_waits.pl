@@ -64,7 +64,7 @@ two_scans();
 is(vacuums($_), 1, "$_: it is not vacuumed in the next database scans") for qw(w_never w_later w_asked);
 cmp_ok(stat_of('skipped_window'), '>=', $skipped + 3, 'tables that wait for their window are counted');
 is(sql(q{SELECT until IS NULL, state FROM parvacuum_queue WHERE relid = 'w_never'::regclass}), 't|waiting', 'w_never: the queue shows no end of the wait');
-is(sql(q{SELECT to_char(until AT TIME ZONE 'UTC', 'HH24:MI'), reason FROM parvacuum_queue WHERE "table" = 'w_later'::regclass}),
+is(sql(q{SELECT to_char(until AT TIME ZONE 'UTC', 'HH24:MI'), reason FROM parvacuum_queue WHERE relation = 'w_later'::regclass}),
 	substr($later, 0, 5) . '|window', 'w_later: the queue shows when the window opens');
 sql(q{SELECT parvacuum_enqueue('w_asked')});
 until_vacuumed('w_asked', 2, 'a vacuum by parvacuum_enqueue() does not wait for the window');

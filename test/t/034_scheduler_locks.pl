@@ -28,7 +28,7 @@ my $locker = $node->background_psql('postgres');
 $begun = time;
 $locker->query_safe(q{SET lock_timeout = '3s'; BEGIN; LOCK TABLE gives IN ACCESS EXCLUSIVE MODE});
 cmp_ok(time - $begun, '<', 2, 'a lock: granted soon after deadlock_timeout');
-like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "public\.gives"/, 'a lock: the log names the table whose vacuum was canceled');
+like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "postgres\.public\.gives"/, 'a lock: the log names the table whose vacuum was canceled');
 until_item('gives', 'waiting lock', 'a lock: the table waits for the lock to be released');
 my $locked = stat_of('skipped_lock');
 ok(pv_await($node, "SELECT skipped_lock > $locked FROM parvacuum_scheduler_stats()", 'true'), 'a lock: the skipped table is counted');
@@ -57,7 +57,7 @@ sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967
 until_item('not_for_age', 'waiting lock', 'wraparound: a locked table waits in the queue');
 make_dead('gives');
 until_vacuumed('gives', 3, 'wraparound: other tables are vacuumed meanwhile');
-like(slurp_file($node->logfile), qr/LOG: .*parvacuum's scheduler skipped table "not_for_age"/, 'wraparound: the log has that the table was locked');
+like(slurp_file($node->logfile), qr/LOG: .*parvacuum's scheduler skipped table "postgres\.public\.not_for_age"/, 'wraparound: the log has that the table was locked');
 $locker->query_safe('COMMIT');
 $locker->quit;
 until_vacuumed('not_for_age', 3, 'wraparound: the table is vacuumed when the lock is released');

@@ -112,7 +112,7 @@ make_dead(@changes);
 reload_with('parvacuum.scheduler' => 'on', autovacuum_naptime => 3600);
 ok(pv_await($node, $running, 1), 'changes: one table is being vacuumed');
 ok(pv_await($node, $active, 3), 'changes: two more are queued');
-my ($out, $shut) = split /\n/, sql(q{SELECT "table" FROM parvacuum_queue WHERE state = 'queued'});
+my ($out, $shut) = split /\n/, sql(q{SELECT relation FROM parvacuum_queue WHERE state = 'queued'});
 sql("ALTER TABLE $out SET ($in = off)", qq{ALTER TABLE $shut SET (parvacuum."window" = 'never')});
 speed(0);
 ok(pv_await($node, $active, 0), 'changes: the queue is empty');

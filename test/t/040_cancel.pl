@@ -88,7 +88,7 @@ for my $role ('postgres', 'pv_owner')
 	cmp_ok(sql('SELECT vacuums FROM parvacuum_scheduler_stats()') - $before, '>=', 40 * @others, "$role: all others are vacuumed each time");
 }
 my $log = slurp_file($node->logfile);
-my @tables = $log =~ /canceling statement due to user request.*?scheduled vacuum of table "public\.(\w+)"/gs;
+my @tables = $log =~ /canceling statement due to user request.*?scheduled vacuum of table "postgres\.public\.(\w+)"/gs;
 cmp_ok(scalar(@tables), '>', 0, 'vacuums in progress were cancelled: ' . @tables);
 is(join(' ', grep { $_ ne 'hit' } @tables), '', 'the log names no other table');
 is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'no error is counted');

@@ -42,6 +42,18 @@ my %wrong = (
 	page_is_marked => sub { patch($_[0], BLOCK + FLAGS, 'S', sub { $_[0] | ALL_VISIBLE }) },
 	page_is_unmarked => sub { patch($_[0], BLOCK + FLAGS, 'S', sub { $_[0] & ~ALL_VISIBLE }) },
 	map_is_set => sub { patch("$_[0]_vm", 24, 'C', sub { $_[0] | 4 }) },
+	item_leads_nowhere => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 100 | 2 << 15 }) },
+	item_leads_to_zero => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 2 << 15 }) },
+	item_leads_to_row => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 7 | 2 << 15 }) },
+	item_leads_back => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 2 | 2 << 15 }) },
+	item_leads_to_dead => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 5 | 2 << 15 }) },
+	too_many_items => sub { patch($_[0], BLOCK + 12, 'S', sub { 24 + 4 * 400 }) },
+	version_follows_itself => sub {
+		my ($file) = @_;
+		my $place;
+		patch($file, BLOCK + 24 + 4 * 16, 'L', sub { $place = $_[0] & 0x7fff; $_[0] });
+		patch($file, BLOCK + $place + 16, 'S', sub { 17 });
+	},
 	hint_is_stale => sub { patch($_[0], BLOCK + PRUNE_XID, 'L', sub { 10 }) });
 
 # The cases.  Two rows of page 1 are deleted, the 3rd and the 5th; "before" comes after
@@ -72,13 +84,31 @@ my @cases = (
 		wrong => ['page_is_marked'], 19 => "$dead 2", old => 1 },
 	{ name => 'no_index', before => [ 'DROP INDEX $T_k', $delete ], wrong => ['page_is_marked'], 19 => "$dead 3" },
 	{ name => 'no_index_items', before => [ $delete, $to_dead, 'DROP INDEX $T_k' ], wrong => ['page_is_marked'] },
+	{ name => 'redirect_nowhere', before => [ $delete, $to_dead ], wrong => ['item_leads_nowhere'] },
+	{ name => 'redirect_to_zero', before => [ $delete, $to_dead ], wrong => ['item_leads_to_zero'] },
+	{ name => 'redirect_to_dead', before => [ $delete, $to_dead ], wrong => ['item_leads_to_dead'] },
 	{ name => 'hint', before => [], wrong => ['hint_is_stale'] },
 	{ name => 'hint_frozen', before => ['VACUUM (FREEZE) $T'], wrong => ['hint_is_stale'] },
 	{ name => 'hint_unset', before => [$delete], wrong => ['hint_is_stale'] });
 
+# Damage on which core fails an assertion, or writes where it should not.  Our vacuum
+# leaves these line pointers, or fails with this error.
+my @alone = (
+	{ name => 'redirect_to_row', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,7)\'' ], wrong => ['item_leads_to_row'], unused => [ 3, 5, 7 ] },
+	{ name => 'redirect_back', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,2)\'' ], wrong => ['item_leads_back'], unused => [ 2, 3, 5 ] },
+	{ name => 'redirect_to_chain', before => [ $delete, $to_dead, 'UPDATE $T SET v = 1 WHERE ctid = \'(1,7)\'' ], wrong => ['item_leads_to_row'], unused => [ 3, 5 ] },
+	{ name => 'redirect_to_live', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,8)\'' ], wrong => ['item_leads_to_row'], unused => [ 5, 8 ], remains => 1 },
+	{ name => 'redirect_back_to_live', before => [ $delete, $to_dead ], wrong => ['item_leads_back'], unused => [5], remains => 1 },
+	{ name => 'many_items', before => [], wrong => ['too_many_items'], error => 'has 400 line pointers, which is more than it has room for' },
+	{ name => 'endless_chain', before => [ $delete, $to_dead, 'BEGIN; UPDATE $T SET v = 1 WHERE ctid = \'(1,2)\'; UPDATE $T SET v = 2 WHERE v = 1; COMMIT' ],
+		wrong => [ 'item_leads_nowhere', 'version_follows_itself' ], error => 'has a chain of row versions that does not end' });
+
+# Core asserts that a page which it changes has no such damage.
+@alone = grep { !$_->{remains} } @alone if sql('SHOW debug_assertions') eq 'on';
+
 # Three pages each, all-visible at first, which are not full enough to be pruned by readers.
 # Transactions that stay open begin last.
-for my $case (@cases)
+for my $case (@cases, @alone)
 {
 	for my $kind (qw(stock ours))
 	{
@@ -92,16 +122,17 @@ for my $case (@cases)
 }
 for my $prepared (0, 1)
 {
-	for my $case (@cases)
+	sql("BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'older'") if $prepared;
+	for my $case (@cases, @alone)
 	{
 		for my $kind (qw(stock ours))
 		{
-			sql($_ =~ s/\$T/$case->{$kind}{table}/gr) for grep { /PREPARE/ ? $prepared : !$prepared } @{ $case->{before} };
+			sql($_ =~ s/\$T/$case->{$kind}{table}/gr) for grep { /PREPARE|COMMIT/ ? $prepared : !$prepared } @{ $case->{before} };
 		}
 	}
 }
 $node->stop;
-for my $case (@cases)
+for my $case (@cases, @alone)
 {
 	for my $kind (qw(stock ours))
 	{
@@ -155,6 +186,9 @@ for my $case (@cases)
 	like($warnings{ours}, $message eq '' ? qr/^$/ : defined $tuple ? qr/^\Q$message\E\n(?:.*\n)*.*page 1, tuple $tuple$/m : qr/^\Q$message\E/,
 		"$name: the warnings as expected");
 
+	my %items = map { $_ => sql("SELECT oracle.items('$case->{$_}{table}', 1)") } qw(ours stock);
+	is($items{ours}, $items{stock}, "$name: line pointers as after stock VACUUM");
+
 	# Before 19 core sets the map again in the next vacuum, and ours at once.
 	if ($major >= 19)
 	{
@@ -167,6 +201,22 @@ for my $case (@cases)
 	next if $major < 19 && $name eq 'in_progress_map';
 	is(sql("SELECT count(*) FROM pg_check_visible('$case->{ours}{table}')"), 0, "$name: the map is right");
 	is(pv_findings($node, $case->{ours}{table}), '', "$name: the table is whole");
+}
+
+for my $case (@alone)
+{
+	my ($name, $table) = ($case->{name}, $case->{ours}{table});
+	my ($rc, $out, $err) = $node->psql('postgres', "VACUUM (DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on, PARALLEL 0) $table");
+	if ($case->{error})
+	{
+		like($err, qr/ERROR:  page 1 of table "public\.$table" \Q$case->{error}\E/, "$name: an error");
+		next;
+	}
+	is($rc, 0, "$name: the vacuum succeeds") or diag $err;
+	is(sql("SELECT array_agg(lp ORDER BY lp) FROM heap_page_items(get_raw_page('$table', 'main', 1)) WHERE lp_flags = 0"),
+		'{' . join(',', @{ $case->{unused} }) . '}', "$name: the line pointers that are unused");
+	is(sql("SELECT * FROM oracle.check_dangling('$table')"), '', "$name: no index entry leads to them");
+	is(warnings_of($name, 'ours'), '', "$name: the next vacuum finds nothing wrong");
 }
 
 pv_no_crash($node, 'the server');

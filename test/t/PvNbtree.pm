@@ -188,9 +188,9 @@ sub pin
 	return $session;
 }
 
-# A table whose index has free pages at its beginning, as many as this share of it.  Then
-# every other row is dead, so that a page that is split moves entries of dead rows, and a
-# tenth of the pages has dead rows only.  $width is the width of the entries without a few
+# A table whose index has free pages at its beginning, as many as this share of it, or at
+# its end, if the share is negative.  Then every other row is dead, so that a page that is
+# split moves entries of dead rows, and a tenth of the pages has dead rows only.  $width is the width of the entries without a few
 # bytes.  Some rows are on heap pages without dead rows; an index scan that stands on their
 # entries pins no heap page that vacuum needs.  More indexes may be named.  Returns the
 # number of dead rows.
@@ -199,6 +199,8 @@ sub new_table
 	my ($table, $n, $width, $share, @more) = @_;
 	my $more = join ' ', map { "CREATE INDEX ON $table ($_);" } @more;
 	my $last = $n * 1000;
+	my $free = $share >= 0 ? "id < $last * $share" : "id > $last * (1 + $share)";
+	my ($all_dead, $to) = $share >= 0 ? (0.7, 0.8) : (0.1, 0.2);
 	my $columns = "lpad(nextval('pad')::text, $width, '0')";
 	$node->safe_psql('postgres', qq{
 		SET client_min_messages = warning;
@@ -211,12 +213,12 @@ sub new_table
 		CREATE INDEX ${table}_id ON $table (id, pad);
 		CREATE INDEX ${table}_few ON $table (k) WHERE k < 1000;
 		$more
-		DELETE FROM $table WHERE id < $last * $share;
+		DELETE FROM $table WHERE $free;
 		VACUUM (INDEX_CLEANUP on, TRUNCATE off) $table;
 		SELECT pg_current_xact_id();
 		VACUUM (INDEX_CLEANUP on, TRUNCATE off) $table;
 	});
-	return sql("WITH gone AS (DELETE FROM $table WHERE id % 2000 = 1000 OR id % 1000 = 0 AND id > $last * 0.7 AND id < $last * 0.8 RETURNING 1)
+	return sql("WITH gone AS (DELETE FROM $table WHERE id % 2000 = 1000 OR id % 1000 = 0 AND id > $last * $all_dead AND id < $last * $to RETURNING 1)
 		SELECT count(*) FROM gone");
 }
 

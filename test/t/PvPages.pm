@@ -54,7 +54,7 @@ sub records_sql
 	return $version < 17 ? q{
 	SELECT format('%s: stock logs %s of them, %s with images, ours %s and %s', kind, s.records, s.images, o.records, o.images)
 	FROM pages.records('stock', :'l1', :'l2') s FULL JOIN pages.records('ours', :'l2', :'l3') o USING (kind),
-		(SELECT current_setting('data_checksums')::bool) c(hints_logged)
+		(SELECT current_setting('data_checksums')::bool OR current_setting('wal_log_hints')::bool) c(hints_logged)
 	WHERE kind IN ('PRUNE', 'VACUUM') AND (s.records IS DISTINCT FROM o.records OR NOT hints_logged AND s.images IS DISTINCT FROM o.images)
 		OR kind = 'FREEZE_PAGE' AND (coalesce(s.records, 0) < o.records OR NOT hints_logged AND coalesce(s.images, 0) < o.images)
 	UNION ALL SELECT format('stock logs %s images, ours %s', s.images, o.images)

@@ -34,18 +34,51 @@ my $await_sql = q{
 	END $$;
 };
 
-# A server that is initialized, with core's settings.
+# The servers of this test.
+my @nodes;
+
+# For scripts/coverage: a server that is stopped at once does not write its counts.
+if ($ENV{PV_COVERAGE})
+{
+	no warnings 'redefine';
+	my $teardown = \&PostgreSQL::Test::Cluster::teardown_node;
+	*PostgreSQL::Test::Cluster::teardown_node = sub {
+		my ($self) = @_;
+		$self->stop('fast', fail_ok => 1);
+		return $teardown->(@_);
+	};
+}
+
+# scripts/check ends a test that hangs by SIGTERM.  Say what all sessions are waiting for.
+sub say_what_hangs
+{
+	$SIG{TERM} = 'IGNORE';
+	for my $node (@nodes)
+	{
+		my $out = '';
+		my @psql = ('psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', q{
+			SELECT concat_ws(' ', pid, backend_type, state, wait_event, now() - query_start, query) FROM pg_stat_activity
+			WHERE pid <> pg_backend_pid() AND (datname IS NOT NULL OR backend_type LIKE 'parvacuum%')});
+		eval { IPC::Run::run(\@psql, '>', \$out, '2>&1', IPC::Run::timeout(20)); };
+		diag 'it hangs; still running in ' . $node->name . ":\n$out";
+	}
+	die "the time limit is over\n";
+}
+
+# A server that is initialized, with core's settings; of another version with install_path.
 sub pv_bare_node
 {
 	my ($name, %params) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, $params{install_path} ? (install_path => $params{install_path}) : ());
 
 	# PG 18 has checksums by default; the oracle writes pages without them.  The template,
 	# which PG 17 and later copy, has none.
-	if ($node->pg_version >= 18 && ($params{extra} || !$ENV{INITDB_TEMPLATE}))
+	if ($node->pg_version >= 18 && ($params{extra} || !$ENV{INITDB_TEMPLATE}) && !grep { $_ eq '-k' } @{ $params{extra} || [] })
 	{
 		$params{extra} = [ @{ $params{extra} || [] }, '--no-data-checksums' ];
 	}
+	push @nodes, $node;
+	$SIG{TERM} = \&say_what_hangs;
 	$node->init(%params);
 	return $node;
 }

@@ -90,6 +90,17 @@ CREATE FUNCTION parvacuum_test_run_dry(workers int, times int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Two processes enter and leave something that the last one closes, in every order of
+-- their steps.  Returns the number of these orders.
+CREATE FUNCTION parvacuum_test_use_count() RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Several processes claim ranges of the same units, in every order of their steps in which
+-- one that has come in between two steps of another does all that it has to do.  Returns the
+-- number of these orders.
+CREATE FUNCTION parvacuum_test_claim() RETURNS int STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- The normal form of a window, which is read again and compared, or the error; whether
 -- it is open at a time, and the time of the next change.
 CREATE FUNCTION parvacuum_test_window(text)
@@ -122,6 +133,26 @@ CREATE FUNCTION parvacuum_test_bypass(every int, ndead int, last int, jitter boo
 									  OUT core bigint, OUT ours bigint)
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- The forecast of a vacuum.  Each argument has pairs "name=value"; names are those of the
+-- structs, and what is not given is 0.  Indexes are separated by semicolons.  "past" is an
+-- earlier vacuum.
+CREATE FUNCTION parvacuum_test_forecast(input text, indexes text DEFAULT '', past text DEFAULT NULL,
+										OUT index_scans int, OUT bypassed bool, OUT wal_records float8, OUT wal_fpi float8,
+										OUT wal_bytes float8, OUT scan_ms float8, OUT index_ms float8, OUT vacuum_ms float8,
+										OUT other_ms float8, OUT elapsed_ms float8)
+AS 'MODULE_PATHNAME', 'parvacuum_test_forecast' LANGUAGE C IMMUTABLE;
+
+-- Why the vacuum would be useless, or null
+CREATE FUNCTION parvacuum_test_forecast_use(input text, recently_dead float8, advances_relfrozenxid boolean) RETURNS text
+AS 'MODULE_PATHNAME', 'parvacuum_test_forecast_use' LANGUAGE C IMMUTABLE;
+
+-- From a sample to all pages: the numbers of dead rows on the sampled pages, the most rows
+-- that a page can have, and what the statistics say about all dead rows, or -1.  Returns
+-- whether that is plausible, all dead rows, and all pages with dead rows.
+CREATE FUNCTION parvacuum_test_extrapolate(pages float8, sampled float8[], room float8, count float8,
+										   OUT plausible bool, OUT rows float8, OUT with_rows float8)
+AS 'MODULE_PATHNAME', 'parvacuum_test_extrapolate' LANGUAGE C IMMUTABLE;
 
 -- Processes vacuum indexes of these numbers of pages, each of kind l (leader only), s
 -- (single) or b (a B-tree that is shared, whose last part is done by one process).
@@ -188,6 +219,20 @@ CREATE FUNCTION parvacuum_test_danger(
 	freeze_max_age bigint DEFAULT 200000000, multixact_freeze_max_age bigint DEFAULT 400000000,
 	OUT wraparound boolean, OUT danger boolean)
 IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Is a table of these counts to be swept, and when is its turn, in minutes, if it needs that
+-- since 0?  It may have been analyzed just now.
+CREATE FUNCTION parvacuum_test_sweep(
+	versions float8 DEFAULT 0, versions_swept float8 DEFAULT 0, dead float8 DEFAULT 1e6, modified float8 DEFAULT 0,
+	reltuples float8 DEFAULT 1e7, splits boolean DEFAULT false, may_sweep boolean DEFAULT true, enabled boolean DEFAULT true,
+	analyzed boolean DEFAULT false,
+	OUT sweep_score float8, OUT total float8, OUT sweep boolean, OUT vacuum boolean, OUT "analyze" boolean, OUT turn float8)
+IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+CREATE FUNCTION parvacuum_test_has_grown(pages float8, pages_before float8)
+RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- Since when a table counts as waiting, and which score would bring it there at that time;
@@ -303,7 +348,7 @@ CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, score float8,
 									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
 									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0,
 									 danger boolean DEFAULT false, done boolean DEFAULT false,
-									 dead float8 DEFAULT 0)
+									 dead float8 DEFAULT 0, sweep boolean DEFAULT false)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -471,3 +516,85 @@ RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::in
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The history and the totals.  Uses relations named by letters in turn: the place that each
+-- gets, with "*" if it is new there.
+CREATE FUNCTION parvacuum_test_lru(capacity int, names text)
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Uses random relations, and compares with an array; returns the number of differences.
+CREATE FUNCTION parvacuum_test_lru_random(capacity int, relations int, times int)
+RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- No records, of these sizes.
+CREATE FUNCTION parvacuum_test_records(history_size int, stats_size int)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Vacuums of a table with so many indexes.  The table's OID modulo 4 is how they end.
+CREATE FUNCTION parvacuum_test_records_add(rel oid, indexes int, at int, times int DEFAULT 1)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- A sweep of such a table, completed or not, and what it leaves.
+CREATE FUNCTION parvacuum_test_records_sweep(rel oid, indexes int, at int, versions float8, splits bool, done bool)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- What the last sweep has left, versions:splits, and the size of the first index.
+CREATE FUNCTION parvacuum_test_records_mark(rel oid)
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+CREATE FUNCTION parvacuum_test_records_reset(history bool, stats bool)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Vacuums as number:table, indexes as number:index, totals of tables as
+-- table:runs,canceled,errors,tuples,last run,last done and of indexes as
+-- index:runs,entries,last run; evictions and the times of resets.
+CREATE FUNCTION parvacuum_test_records_show()
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- As if the server had been restarted with these sizes; null or what was wrong.
+CREATE FUNCTION parvacuum_test_records_reload(history_size int, stats_size int, cluster bigint DEFAULT 42)
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The number of damaged files that were read.
+CREATE FUNCTION parvacuum_test_records_damage()
+RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- As if so many vacuums had been recorded, and so many indexes of them.
+CREATE FUNCTION parvacuum_test_records_number(bigint)
+RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The number of texts without an end, after a file that has such texts was read.
+CREATE FUNCTION parvacuum_test_records_endless()
+RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+-- The forecast of the end of a vacuum.  Nulls are zeros.  Phases: 1 is the first heap pass,
+-- 2 the index scan, 3 the second heap pass, 4 the index cleanup.
+CREATE TYPE parvacuum_test_vacuum AS (
+    phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, dead_share float8, page_rows float8,
+    missed_share float8, store_share float8, store_before float8, may_bypass float8, index_scans float8, index_pages float8,
+    index_tuples float8, correlation float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
+    scan_s float8, scan_work float8, scan_cost float8, index_s float8, index_work float8, index_cost float8,
+    heap_s float8, heap_work float8, heap_cost float8, slept_share float8, past_scan_s float8, past_index_s float8, past_heap_s float8);
+
+CREATE FUNCTION parvacuum_test_eta(vacuum parvacuum_test_vacuum, OUT phase_s float8, OUT all_s float8, OUT index_scans int)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Hashes of the pages of a table or an index, without what may differ on a standby: 0 is the
+-- main fork, 2 the visibility map.
+CREATE FUNCTION parvacuum_test_pages(rel regclass, OUT fork int,
+									 OUT block bigint, OUT hash bigint)
+RETURNS SETOF record STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Compares the pages of twins; see pvt_twins.c.  "differences" is NULL if there are none.
+CREATE FUNCTION parvacuum_test_compare_pages(stock regclass, ours regclass, vacuumed bool,
+											 skips_alike bool, since pg_lsn,
+											 OUT pages bigint, OUT changed bigint,
+											 OUT differences text)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Compares the heap TIDs of two B-trees, in their order.
+CREATE FUNCTION parvacuum_test_compare_btrees(stock regclass, ours regclass,
+											  OUT entries bigint, OUT difference text)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';

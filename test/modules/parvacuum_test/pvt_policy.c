@@ -15,6 +15,8 @@
 #include "sched/policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_score);
+PG_FUNCTION_INFO_V1(parvacuum_test_sweep);
+PG_FUNCTION_INFO_V1(parvacuum_test_has_grown);
 PG_FUNCTION_INFO_V1(parvacuum_test_danger);
 PG_FUNCTION_INFO_V1(parvacuum_test_turn);
 PG_FUNCTION_INFO_V1(parvacuum_test_goes_first);
@@ -86,6 +88,60 @@ parvacuum_test_score(PG_FUNCTION_ARGS)
 	values[n++] = BoolGetDatum(score.analyze);
 	values[n++] = BoolGetDatum(score.wraparound);
 	return row_of(fcinfo, values);
+}
+
+/*
+ * Is a table of these counts to be swept, and when is its turn, in minutes,
+ * if it needs that since 0?
+ */
+Datum
+parvacuum_test_sweep(PG_FUNCTION_ARGS)
+{
+	PvTableState state = {
+		.counted = true,
+		.may_analyze = true,
+		.versions = PG_GETARG_FLOAT8(0),
+		.versions_swept = PG_GETARG_FLOAT8(1),
+		.dead = PG_GETARG_FLOAT8(2),
+		.modified = PG_GETARG_FLOAT8(3),
+		.reltuples = PG_GETARG_FLOAT8(4),
+		.splits = PG_GETARG_BOOL(5),
+		.may_sweep = PG_GETARG_BOOL(6)
+	};
+	PvThresholds thresholds = {
+		.enabled = PG_GETARG_BOOL(7),
+		.vacuum_base = 50,
+		.vacuum_scale = 0.2,
+		.insert_base = -1,
+		.analyze_base = 50,
+		.analyze_scale = 0.1,
+		.freeze_max_age = 200000000,
+		.multixact_freeze_max_age = 400000000,
+		.failsafe_age = 1600000000,
+		.multixact_failsafe_age = 1600000000
+	};
+	PvScore		score;
+	PvRank		rank;
+	Datum		values[6];
+	int			n = 0;
+
+	pv_score_table(&state, &thresholds, &score);
+	if (PG_GETARG_BOOL(8))
+		pv_score_only_sweep(&score, state.pages);
+	pv_rank_table(&score, 0, 0, false, &rank);
+	values[n++] = Float8GetDatum(score.entries);
+	values[n++] = Float8GetDatum(score.total);
+	values[n++] = BoolGetDatum(score.sweep);
+	values[n++] = BoolGetDatum(score.vacuum);
+	values[n++] = BoolGetDatum(score.analyze);
+	values[n++] = Float8GetDatum(rank.turn / 60e6);
+	return row_of(fcinfo, values);
+}
+
+Datum
+parvacuum_test_has_grown(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(pv_has_grown(PG_GETARG_FLOAT8(0), PG_GETARG_FLOAT8(1)));
 }
 
 /*

@@ -164,7 +164,8 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.pages = (BlockNumber) PG_GETARG_INT64(3);
 	item.reason = get_reason(text_to_cstring(PG_GETARG_TEXT_PP(4)));
 	item.horizon = (TransactionId) PG_GETARG_INT32(5);
-	item.score.vacuum = true;
+	item.score.sweep = PG_GETARG_BOOL(12);
+	item.score.vacuum = !item.score.sweep;
 	item.score.analyze = PG_GETARG_BOOL(6);
 	item.score.modified = item.score.analyze ? item.score.total / 10 : 0;
 	item.score.wraparound = PG_GETARG_BOOL(7);

@@ -42,6 +42,9 @@ SELECT fill_segment(13, 128, 'SELECT generate_series(1, 200, 20)');
 SELECT fill_segment(14, 64, 'SELECT generate_series(1, 200, 3)', 2);
 SELECT fill_segment(15, 128, 'SELECT generate_series(1, 291)');
 
+-- a bitmap and an array that are the same bytes
+SELECT fill_segment(16, 2, 'SELECT unnest(CASE WHEN $1 = 0 THEN ''{24,26,28,30,33,34,36,38}''::int[] ELSE ''{2,85,86}'' END)');
+
 -- different blocks with locators only: ranked, or direct if that needs at most 64 bytes
 -- or an eighth more
 SELECT n, fill_segment(100 + n, n, 'SELECT 10 + $1 % 5 * 40') FROM unnest('{2,86,87,88,128}'::int[]) n;

@@ -14,4 +14,11 @@ SELECT parvacuum_test_parallel(3, 'few sparse', 600, 3)
 -- others take chunks from it.
 SELECT workers, parvacuum_test_run_dry(workers, 20) AS extents FROM unnest('{0,1,3}'::int[]) workers;
 
+-- The last process to leave closes, and none enters after that, whatever comes between two
+-- steps of one process.
+SELECT parvacuum_test_use_count() > 10 AS every_order;
+
+-- No unit is claimed twice, and none is left out.
+SELECT parvacuum_test_claim() > 10000 AS every_order;
+
 DROP EXTENSION parvacuum_test;

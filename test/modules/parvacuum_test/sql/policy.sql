@@ -227,3 +227,30 @@ SELECT workers, large, r.* FROM (VALUES (1, 0), (1, 1), (1, 2), (1, 7), (2, 0), 
 
 -- After a scan there is none for fifty times the CPU time that it took, up to ten minutes.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;
+
+-- Sweeps: more dead entries than 50 and 0.05 * 10000000.  A sweep has no score, and an hour
+-- less of lead than anything else.
+SELECT versions, s.* FROM unnest('{0,500050,500051,1000000}'::int[]) versions, parvacuum_test_sweep(versions) s;
+
+-- only those since the last sweep, unless the statistics were reset; no more than have died
+SELECT versions, swept, dead, sweep_score, sweep FROM (VALUES (600000, 99949, 1e6), (600000, 99950, 1e6), (600000, 600000, 1e6), (600000, 600001, 1e6),
+	(600000, 0, 500051), (600000, 0, 500050), (600000, 0, 0)) x(versions, swept, dead), parvacuum_test_sweep(versions, swept, dead);
+
+-- after splits, at half the threshold
+SELECT versions, sweep_score, sweep FROM unnest('{250025,250026}'::int[]) versions, parvacuum_test_sweep(versions, splits => true);
+
+-- small tables, and those never counted
+SELECT versions, reltuples, sweep_score, sweep FROM (VALUES (50, 0), (51, 0), (51, -1), (51, 1000), (101, 1000)) x(versions, reltuples),
+	parvacuum_test_sweep(versions, reltuples => reltuples, dead => 200);
+
+-- no sweep together with a vacuum or an ANALYZE, and after an ANALYZE without its lead
+SELECT dead, modified, analyzed, s.* FROM (VALUES (2000050, 0, false), (2000051, 0, false), (1500000, 2000000, false), (1500000, 2000000, true), (2000051, 2000000, true)) x(dead, modified, analyzed),
+	parvacuum_test_sweep(versions => 1e6, dead => dead, modified => modified, analyzed => analyzed) s;
+SELECT versions, s.* FROM unnest('{500050,500051}'::int[]) versions, parvacuum_test_sweep(versions, modified => 2000000, analyzed => true) s;
+
+-- not wanted, or disabled
+SELECT s.* FROM parvacuum_test_sweep(versions => 1e6, may_sweep => false) s;
+SELECT s.* FROM parvacuum_test_sweep(versions => 1e6, enabled => false) s;
+
+-- growth: more than four pages, and more than a fiftieth
+SELECT pages, pages_before, parvacuum_test_has_grown(pages, pages_before) FROM (VALUES (0, 0), (4, 0), (5, 0), (104, 100), (105, 100), (1020, 1000), (1021, 1000), (10, 1000)) x(pages, pages_before);

@@ -272,7 +272,7 @@ SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock'), parvacuum_test_p
 SELECT rel, state, reason, score FROM parvacuum_test_items() ORDER BY rel;
 SELECT parvacuum_test_offer(0, 14, 6) AS place_of_11, parvacuum_test_offer(0, 15, 5) AS no_place, parvacuum_test_end_scan(0, false);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_pop(0), parvacuum_test_finish(0), parvacuum_test_begin_scan(0) AS goes_on,
-	parvacuum_test_offer(0, 11, 9.5) AS left_out, parvacuum_test_offer(0, 15, 5) AS place, parvacuum_test_end_scan(0), parvacuum_test_pop(0);
+	parvacuum_test_offer(0, 11, 9.5) AS left_out, parvacuum_test_offer(0, 14, 6) AS last_one, parvacuum_test_offer(0, 15, 5) AS place, parvacuum_test_end_scan(0), parvacuum_test_pop(0);
 SELECT rel, state, reason, score FROM parvacuum_test_items() ORDER BY rel;
 
 -- Tables that wait for their window have half of the entries at most, and each gives way to
@@ -533,3 +533,12 @@ SELECT dead, parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parva
 -- Random steps.
 SELECT tables, count(*) AS runs, min(parvacuum_test_queue_fuzz(5000, seed, tables)) > 100 AS tried
 FROM unnest('{1,3,20,1000}'::int[]) tables, generate_series(1, 10) seed GROUP BY tables ORDER BY tables;
+
+-- A sweep that was cancelled does not count against the vacuum that the table's age demands
+-- later: it goes before a table that has waited for longer.  A cancelled vacuum does.
+SELECT parvacuum_test_queue();
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 0, sweep => true), parvacuum_test_end_scan(0), parvacuum_test_pop(0) AS to_sweep;
+SELECT parvacuum_test_enqueue(1, 12, 4096), parvacuum_test_queue_wait(1), parvacuum_test_finish(0, 'canceled', 0, false), parvacuum_test_queue_wait(1);
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true), parvacuum_test_end_scan(0), parvacuum_test_pop(0) AS in_danger;
+SELECT parvacuum_test_finish(0, 'canceled', 0, false), parvacuum_test_queue_wait(1);
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true), parvacuum_test_end_scan(0), parvacuum_test_pop(0) AS waited_longer;

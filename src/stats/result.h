@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * result.h
- *	  The phases of a vacuum, and its result.
+ *	  The phases of a vacuum, who started it, and its result.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -27,10 +27,27 @@ typedef enum PvPhase
 /* Number of elements of an array that is indexed by PvPhase */
 #define PV_NUM_PHASES			(PV_PHASE_DONE + 1)
 
+/* Whose process leads a vacuum */
+typedef enum PvStartedBy
+{
+	PV_STARTED_BY_COMMAND = 0,	/* a session's VACUUM */
+	PV_STARTED_BY_AUTOVACUUM,	/* a worker of core's autovacuum */
+	PV_STARTED_BY_SCHEDULER,	/* a scheduler worker */
+	PV_STARTED_BY_FUNCTION		/* a background leader */
+} PvStartedBy;
+
+/* What was done to a table */
+typedef enum PvWork
+{
+	PV_WORK_VACUUM = 0,
+	PV_WORK_SWEEP				/* of its B-trees, by the scheduler */
+} PvWork;
+
 /*
  * What one vacuum of one heap relation did.  pv_vacuum_rel() fills it in,
  * parvacuum_run() returns it as a row, and VERBOSE shows it as text.  Block
  * and tuple counts are plain numbers, times are microseconds, memory is bytes.
+ * Of a sweep by the scheduler, only the usage is known.
  */
 typedef struct PvResult
 {

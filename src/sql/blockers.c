@@ -1,0 +1,341 @@
+/*-------------------------------------------------------------------------
+ *
+ * blockers.c
+ *	  The function behind parvacuum_blockers: all that holds back the horizon,
+ *	  and how to release it.
+ *
+ * Sessions run this.  The locks are those of stats/blocker.c, and of a table
+ * that the caller names.  It needs no preloaded library.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+#include "base/compat.h"
+#include "base/text.h"
+#include "entry/rights.h"
+#include "stats/blocker.h"
+#include "stats/history.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_blockers);
+
+#define BLOCKERS_COLUMNS		15
+
+/* How long pg_terminate_backend() waits for the end of the process, in ms */
+#define TERMINATE_WAIT			5000
+
+
+/* What the blocker holds back, in one of four ways. */
+static const char *
+what_is_held(const PvBlocker *blocker)
+{
+	if (blocker->kind == PV_BLOCKER_SLOT_CATALOG)
+		return "catalogs";
+	if (pv_blocker_affects(blocker, PV_HORIZON_DATA) &&
+		(blocker->kind == PV_BLOCKER_FEEDBACK ||
+		 blocker->kind == PV_BLOCKER_SLOT_XMIN || RecoveryInProgress()))
+		return "all databases";
+	return OidIsValid(blocker->database) ? "one database" : "shared catalogs";
+}
+
+/* On a standby that sends feedback */
+#define NO_FEEDBACK		"ALTER SYSTEM SET hot_standby_feedback = off"
+#define STOP_FEEDBACK \
+	"/* on the standby, whose queries may then be canceled; reload it afterwards */ " NO_FEEDBACK
+
+/*
+ * The statement that releases a slot.  One that a standby uses moves on by
+ * itself when the standby's queries end, so it is not to be dropped.  A comment
+ * says what is lost.
+ */
+static char *
+release_of_slot(const PvBlocker *blocker)
+{
+	bool		logical = OidIsValid(blocker->database);
+	char	   *drop = psprintf("SELECT pg_catalog.pg_drop_replication_slot(%s)",
+								quote_literal_cstr(NameStr(blocker->slot)));
+	const char *loss = logical ?
+		"/* whoever reads from the slot cannot go on afterwards */ " :
+		"/* its standby may have to be set up anew afterwards */ ";
+
+	if (blocker->synced && RecoveryInProgress())
+		return psprintf("/* on the primary, which the slot follows */ %s%s",
+						loss, drop);
+	if (blocker->temporary && blocker->pid != 0)
+		return psprintf("SELECT pg_catalog.pg_terminate_backend(%d)",
+						blocker->pid);
+	if (blocker->pid == 0)
+		return psprintf("%s%s", loss, drop);
+	if (logical)
+		return psprintf("%sSELECT pg_catalog.pg_terminate_backend(%d, %d); %s",
+						loss, blocker->pid, TERMINATE_WAIT, drop);
+	if (blocker->kind == PV_BLOCKER_SLOT_CATALOG)
+		return pstrdup("/* on the standby, whose logical slots are then lost; reload it afterwards */ " NO_FEEDBACK);
+	return pstrdup(STOP_FEEDBACK);
+}
+
+/*
+ * ROLLBACK PREPARED works in the database of the transaction only.  There the
+ * bytes of its identifier may mean other characters than here.
+ */
+static char *
+release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
+{
+	bool		here = blocker->database == MyDatabaseId;
+	bool		ascii = true;
+	StringInfoData buf;
+
+	for (const char *c = details->gid; *c != '\0'; c++)
+		ascii = ascii && !IS_HIGHBIT_SET(*c);
+	initStringInfo(&buf);
+	if (!here)
+		appendStringInfoString(&buf, "/* in its database */ ");
+	appendStringInfoString(&buf, "ROLLBACK PREPARED ");
+	if (ascii || (here && strcmp(details->gid, details->name) == 0))
+	{
+		appendStringInfoString(&buf, quote_literal_cstr(details->gid));
+		return buf.data;
+	}
+	appendStringInfoString(&buf, "E'");
+	for (const char *c = details->gid; *c != '\0'; c++)
+	{
+		if (IS_HIGHBIT_SET(*c))
+			appendStringInfo(&buf, "\\x%02x", (unsigned char) *c);
+		else if (*c == '\'' || *c == '\\')
+			appendStringInfo(&buf, "%c%c", *c, *c);
+		else
+			appendStringInfoChar(&buf, *c);
+	}
+	appendStringInfoChar(&buf, '\'');
+	return buf.data;
+}
+
+/* Is the process executing something, that can be canceled? */
+static bool
+is_busy(const PvBlockerDetails *details)
+{
+	return details->state != NULL &&
+		(strcmp(details->state, "active") == 0 ||
+		 strcmp(details->state, "fastpath function call") == 0);
+}
+
+/*
+ * A statement that makes the blocker let go, or NULL if there is none, or the
+ * caller may not see enough of the blocker to choose.  Functions are named with
+ * their schema, since a superuser may execute it: a function of the same name
+ * in his search_path could suit the arguments better.
+ */
+static char *
+release_of(const PvBlocker *blocker, const PvBlockerDetails *details)
+{
+	switch (blocker->kind)
+	{
+		case PV_BLOCKER_PROCESS:
+			if (!details->visible)
+				return NULL;
+			return psprintf("SELECT pg_catalog.%s(%d)",
+							is_busy(details) ? "pg_cancel_backend" :
+							"pg_terminate_backend", blocker->pid);
+		case PV_BLOCKER_PREPARED:
+			return release_of_prepared(blocker, details);
+		case PV_BLOCKER_FEEDBACK:
+			return details->visible ? pstrdup(STOP_FEEDBACK) : NULL;
+		case PV_BLOCKER_SLOT_XMIN:
+		case PV_BLOCKER_SLOT_CATALOG:
+			return release_of_slot(blocker);
+		case PV_BLOCKER_NONE:
+			break;
+	}
+	return NULL;
+}
+
+/* What the last vacuums had to keep, as far as the caller may see it */
+typedef struct Kept
+{
+	bool		known;			/* is there a history? */
+	int			n;
+	PvKeptRows *rows;
+} Kept;
+
+/* Reads the history; tables that the caller may not see are left out. */
+static void
+read_kept(Kept *kept)
+{
+	int			n = 0;
+
+	kept->known = pv_history_keeps_runs();
+	kept->n = pv_history_kept(&kept->rows);
+	for (int i = 0; i < kept->n; i++)
+	{
+		if (pv_may_see_table(kept->rows[i].datid, kept->rows[i].relid))
+			kept->rows[n++] = kept->rows[i];
+	}
+	kept->n = n;
+}
+
+/*
+ * Sums what was kept because of the blocker, in vacuums that have started since
+ * it holds back: its PID or transaction ID may have been that of another.
+ */
+static int64
+kept_because_of(const Kept *kept, const PvBlocker *blocker,
+				const PvBlockerDetails *details)
+{
+	uint64		key = pv_blocker_key(blocker);
+	int64		sum = 0;
+
+	for (int i = 0; i < kept->n; i++)
+	{
+		const PvKeptRows *row = &kept->rows[i];
+
+		if (row->holder_kind == (int) blocker->kind &&
+			row->holder_key == key && row->start_time >= details->began)
+			sum += row->tuples;
+	}
+	return sum;
+}
+
+/* Sets the next column to a text, or to NULL. */
+static void
+put_text(Datum *values, bool *nulls, int *n, const char *text)
+{
+	nulls[*n] = text == NULL;
+	values[*n] = text ? CStringGetTextDatum(text) : (Datum) 0;
+	(*n)++;
+}
+
+static void
+put_name(Datum *values, bool *nulls, int *n, const char *name)
+{
+	nulls[*n] = name == NULL;
+	values[*n] = (Datum) 0;
+	if (name != NULL)
+	{
+		name = pv_readable(name, GetDatabaseEncoding());
+		values[*n] = DirectFunctionCall1(namein, CStringGetDatum(name));
+	}
+	(*n)++;
+}
+
+static void
+put_blocker(ReturnSetInfo *rsinfo, const PvBlocker *blocker, const Kept *kept)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	char	   *datname = OidIsValid(blocker->database) ?
+		get_database_name(blocker->database) : NULL;
+	PvBlockerDetails details;
+	Datum		values[BLOCKERS_COLUMNS];
+	bool		nulls[BLOCKERS_COLUMNS] = {0};
+	int			n = 0;
+
+	pv_blocker_look_up(blocker, GetUserId(), &details);
+	if (details.gone)
+		return;
+
+	values[n++] = CStringGetTextDatum(details.kind);
+	nulls[n] = blocker->pid == 0;
+	values[n++] = Int32GetDatum(blocker->pid);
+	put_text(values, nulls, &n, details.name);
+	put_name(values, nulls, &n, details.role);
+	nulls[n] = !OidIsValid(blocker->database);
+	values[n++] = ObjectIdGetDatum(blocker->database);
+	put_name(values, nulls, &n, datname);
+	put_text(values, nulls, &n, what_is_held(blocker));
+	values[n++] = TransactionIdGetDatum(blocker->xmin);
+	values[n++] = Int32GetDatum((int32) (ReadNextTransactionId() -
+										 blocker->xmin));
+	nulls[n] = details.since == 0;
+	values[n++] = TimestampTzGetDatum(details.since);
+	nulls[n] = details.since == 0;
+	values[n++] = details.since == 0 ? (Datum) 0 :
+		DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
+							TimestampTzGetDatum(Min(details.since, now)));
+	nulls[n] = !kept->known || !details.visible;
+	values[n] = nulls[n] ? (Datum) 0 :
+		Int64GetDatum(kept_because_of(kept, blocker, &details));
+	n++;
+	put_text(values, nulls, &n, details.state);
+	put_text(values, nulls, &n, details.query);
+	put_text(values, nulls, &n, release_of(blocker, &details));
+	Assert(n == BLOCKERS_COLUMNS);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * Finds the horizon of a table that the caller names.  Returns false if the
+ * table has none that others could hold back.
+ *
+ * Like pg_relation_size(), this locks the table for a moment and needs no
+ * rights: nothing of the table is shown.
+ */
+static bool
+horizon_of_table(Oid relid, PvHorizon *horizon)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	bool		local;
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table with OID %u does not exist", relid)));
+	if (!RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) &&
+		rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table or materialized view",
+						RelationGetRelationName(rel))));
+	*horizon = pv_horizon_of(rel);
+	local = rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
+	relation_close(rel, AccessShareLock);
+	return !local;
+}
+
+/*
+ * parvacuum_blockers(rel): returns one row for each process, prepared
+ * transaction and replication slot that holds back the horizon: of the table,
+ * or without a table of any.  Not the calling session, whose snapshot every
+ * query would show.
+ */
+Datum
+parvacuum_blockers(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		of_all = PG_ARGISNULL(0);
+	PvHorizon	horizon = PV_HORIZON_SHARED;
+	bool		any = of_all ||
+		horizon_of_table(PG_GETARG_OID(0), &horizon);
+	PvBlocker  *blockers;
+	Kept		kept;
+	int			n;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (!any)
+		return (Datum) 0;
+
+	n = pv_blockers_collect(&blockers);
+	read_kept(&kept);
+	/* who they are must be what is known now */
+	pgstat_clear_backend_activity_snapshot();
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (of_all || pv_blocker_affects(&blockers[i], horizon))
+			put_blocker(rsinfo, &blockers[i], &kept);
+	}
+	return (Datum) 0;
+}

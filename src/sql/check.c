@@ -1,0 +1,449 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.c
+ *	  parvacuum_check(): is anything wrong, and what is to be done about it?
+ *
+ * Here are the function itself and what concerns the whole server.  Tables and
+ * databases are in sql/check_tables.c.  No row means that there is nothing to
+ * say.  Each row has the numbers that it was concluded from, so that a reader
+ * can judge it.
+ *
+ * Roles that are not members of pg_read_all_stats get the rows about tables
+ * whose owner's privileges they have.
+ *
+ * Sessions run this.  It takes locks for a moment only, and never waits for
+ * the lock of a table.  It needs no preloaded library.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#ifndef WIN32
+#include <sys/statvfs.h>
+#endif
+
+#include "access/xlog.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+#include "postmaster/bgworker.h"
+#include "storage/dsm_impl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+#include "base/compat.h"
+#include "base/settings.h"
+#include "base/shmem.h"
+#include "entry/rights.h"
+#include "entry/slot.h"
+#include "sched/launcher.h"
+#include "sched/queue.h"
+#include "sql/check.h"
+#include "stats/blocker.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_check);
+
+#define CHECK_COLUMNS			9
+
+/* Where POSIX shared memory is on Linux */
+#define SHM_FOLDER				"/dev/shm"
+
+/* A smaller ring waits for the WAL at each page that it reuses */
+#define SMALL_RING_KB			2048
+
+/* How long a transaction may hold back the horizon without being mentioned */
+#define LONG_HOLD_MS			(60 * 60 * 1000)
+#define TOO_LONG_HOLD_MS		(24 * 60 * 60 * 1000)
+
+/*
+ * Adds a row.  The struct is copied, its strings are not.
+ */
+void
+pv_advise(PvAdviceList *list, const PvAdvice *advice)
+{
+	if (list->n == list->room)
+	{
+		list->room = Max(2 * list->room, 64);
+		list->rows = list->rows == NULL ?
+			palloc(list->room * sizeof(PvAdvice)) :
+			repalloc_huge(list->rows, list->room * sizeof(PvAdvice));
+	}
+	list->rows[list->n++] = *advice;
+}
+
+/* Adds a row about the server. */
+static void
+advise(PvAdviceList *list, PvSeverity severity, const char *name,
+	   const char *setting, const char *reason, const char *evidence,
+	   const char *advice)
+{
+	PvAdvice	row = {
+		.severity = severity,
+		.name = name,
+		.subject = "server",
+		.setting = setting,
+		.reason = reason,
+		.evidence = evidence,
+		.advice = advice
+	};
+
+	pv_advise(list, &row);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The library and the server
+ * ----------------------------------------------------------------
+ */
+
+/* The list of preloaded libraries, for those who may see it. */
+static const char *
+preloaded_libraries(void)
+{
+	if (!pv_may_see_settings())
+		return NULL;
+	return psprintf("shared_preload_libraries = '%s'",
+					shared_preload_libraries_string ?
+					shared_preload_libraries_string : "");
+}
+
+/*
+ * Is the library where it must be?  Returns false if it is not preloaded, so
+ * that nothing of its own can be checked.
+ */
+static bool
+check_preload(PvAdviceList *list)
+{
+	if (!pv_shmem_attached())
+	{
+		advise(list, PV_CRITICAL, "preload", "shared_preload_libraries",
+			   "parvacuum is not preloaded, so PostgreSQL's own VACUUM vacuums all tables.",
+			   preloaded_libraries(),
+			   "Add parvacuum to the end of shared_preload_libraries and restart the server.");
+		return false;
+	}
+	if (!pv_slot_is_ours())
+		advise(list, PV_CRITICAL, "engine", NULL, pv_slot_problem(),
+			   psprintf("PostgreSQL %s",
+						GetConfigOption("server_version", false, false)),
+			   "See the WARNING in the server log from the last server start.");
+	else if (!pv_slot_is_first())
+		advise(list, PV_WARNING, "preload_order", "shared_preload_libraries",
+			   "A library that is preloaded after parvacuum has taken over the vacuum of heap tables, and may not pass it on.",
+			   preloaded_libraries(),
+			   "Put parvacuum at the end of shared_preload_libraries and restart the server.");
+	if (!pv_guc_engine)
+		advise(list, PV_WARNING, "engine", "parvacuum.engine",
+			   "The engine is switched off, so PostgreSQL's own VACUUM vacuums all tables.",
+			   "parvacuum.engine = off", "Set parvacuum.engine to on and reload.");
+	return true;
+}
+
+/* Is the server older than the release that this library was built for? */
+static void
+check_minor(PvAdviceList *list)
+{
+	int			running = atoi(GetConfigOption("server_version_num", false,
+											   false));
+
+	if (running < PV_BUILT_FOR)
+		advise(list, PV_WARNING, "old_minor", NULL,
+			   "The server is an older minor release than the one that parvacuum was compiled for, and misses corrections.",
+			   psprintf("the server is %d, parvacuum was compiled for %d",
+						running, PV_BUILT_FOR),
+			   "Install the newest minor release of PostgreSQL and restart the server.");
+}
+
+static void
+check_worker_processes(PvAdviceList *list)
+{
+	PvProcesses processes;
+	uint64		missed =
+		pg_atomic_read_u64(&pv_queue_counters()->no_process);
+	int			wanted;
+
+	pv_launcher_processes(&processes);
+	wanted = pv_processes_wanted(&processes);
+	if (max_worker_processes >= wanted)
+		return;
+	advise(list, missed > 0 ? PV_WARNING : PV_ADVICE, "worker_processes",
+		   "max_worker_processes",
+		   "There are fewer places for processes than the settings ask for, so vacuums may get no workers, and runs and the scheduler no process.",
+		   psprintf("max_worker_processes is %d, at least %d are asked for: max_parallel_workers %d, parvacuum.max_runs %d, scheduler %d, launchers; the scheduler found no place " UINT64_FORMAT " times",
+					max_worker_processes, wanted, processes.parallel_workers,
+					processes.runs, processes.scheduler_workers, missed),
+		   psprintf("Set max_worker_processes to %d or more and restart the server.",
+					wanted));
+}
+
+/* Is there a background worker of that type? */
+static bool
+is_running(const char *type)
+{
+	int			n = pgstat_fetch_stat_numbackends();
+
+	for (int i = 1; i <= n; i++)
+	{
+		const PgBackendStatus *status = pv_backend_status(i);
+		const char *its_type;
+
+		if (status->st_backendType != B_BG_WORKER)
+			continue;
+		its_type = GetBackgroundWorkerTypeByPid(status->st_procpid);
+		if (its_type != NULL && strcmp(its_type, type) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Does anything vacuum by itself? */
+static void
+check_automatic(PvAdviceList *list)
+{
+	if (RecoveryInProgress())
+		return;
+	if (pv_guc_scheduler && !is_running(PV_LAUNCHER_TYPE))
+		advise(list, PV_CRITICAL, "scheduler_process", "max_worker_processes",
+			   "The scheduler is on, but its launcher is not running.",
+			   psprintf("parvacuum.scheduler = on, max_worker_processes = %d",
+						max_worker_processes),
+			   "Raise max_worker_processes, restart the server, and see its log.");
+	if (!pgstat_track_counts)
+		advise(list, PV_CRITICAL, "autovacuum", "track_counts",
+			   "Nobody counts dead rows, so neither autovacuum nor the scheduler knows which table needs a vacuum.",
+			   "track_counts = off", "Set track_counts to on and reload.");
+	else if (!AutoVacuumingActive() && !pv_guc_scheduler)
+		advise(list, PV_CRITICAL, "autovacuum", "autovacuum",
+			   "Nothing vacuums tables by itself.",
+			   "autovacuum = off, parvacuum.scheduler = off",
+			   "Set autovacuum or parvacuum.scheduler to on and reload.");
+	else if (!AutoVacuumingActive() && !pv_guc_enabled)
+		advise(list, PV_WARNING, "autovacuum", "autovacuum",
+			   "The scheduler vacuums only tables that opted in, and nothing vacuums the others.",
+			   "autovacuum = off, parvacuum.scheduler = on, parvacuum.enabled = off",
+			   "Set autovacuum or parvacuum.enabled to on and reload.");
+}
+
+
+/* ----------------------------------------------------------------
+ *		Memory
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A vacuum with workers has its dead TIDs in dynamic shared memory.  If the
+ * file system for that is full, the vacuum goes on with less, and does more
+ * index scans.
+ */
+static void
+check_shared_memory(PvAdviceList *list)
+{
+#ifndef WIN32
+	uint64		work_mem =
+		(uint64) Max(maintenance_work_mem, autovacuum_work_mem) * 1024;
+	struct statvfs fs;
+	uint64		total;
+
+	if (dynamic_shared_memory_type != DSM_IMPL_POSIX ||
+		statvfs(SHM_FOLDER, &fs) != 0)
+		return;
+	total = (uint64) fs.f_blocks * fs.f_frsize;
+	if (total >= work_mem)
+		return;
+	advise(list, PV_WARNING, "shared_memory", "maintenance_work_mem",
+		   SHM_FOLDER " is smaller than the memory that one vacuum with workers may use.",
+		   psprintf(SHM_FOLDER " has " UINT64_FORMAT " MB, " UINT64_FORMAT " MB free; maintenance_work_mem or autovacuum_work_mem is " UINT64_FORMAT " MB",
+					total / (1024 * 1024),
+					(uint64) fs.f_bavail * fs.f_frsize / (1024 * 1024),
+					work_mem / (1024 * 1024)),
+		   "Enlarge " SHM_FOLDER " (in a container, its option for the size of shared memory), or lower maintenance_work_mem.");
+#endif
+}
+
+static void
+check_ring(PvAdviceList *list)
+{
+	int			most_kb = NBuffers / 8 * (BLCKSZ / 1024);
+	int			ring_kb = Min(pv_guc_buffer_usage_limit, most_kb);
+
+	if (pv_guc_buffer_usage_limit == 0 || ring_kb >= SMALL_RING_KB)
+		return;
+	advise(list, PV_ADVICE, "ring",
+		   most_kb < SMALL_RING_KB ? "shared_buffers" :
+		   "parvacuum.buffer_usage_limit",
+		   "The ring of buffers is so small that a vacuum waits for the WAL to be flushed each time it reuses a buffer.",
+		   psprintf("parvacuum.buffer_usage_limit is %d kB, an eighth of shared_buffers is %d kB",
+					pv_guc_buffer_usage_limit, most_kb),
+		   most_kb < SMALL_RING_KB ? "Raise shared_buffers." :
+		   "Raise parvacuum.buffer_usage_limit, or reset it to 16 MB.");
+}
+
+
+/* ----------------------------------------------------------------
+ *		The horizon
+ * ----------------------------------------------------------------
+ */
+
+/* The setting that keeps such a blocker from coming back. */
+static const char *
+setting_for(const PvBlocker *blocker, const PvBlockerDetails *details)
+{
+	switch (blocker->kind)
+	{
+		case PV_BLOCKER_FEEDBACK:
+			return "hot_standby_feedback";
+		case PV_BLOCKER_SLOT_XMIN:
+			return blocker->pid != 0 ? "hot_standby_feedback" : NULL;
+		case PV_BLOCKER_PROCESS:
+			return strcmp(details->kind, "idle in transaction") == 0 ?
+				"idle_in_transaction_session_timeout" : NULL;
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * What has held back the horizon for long: in time, if that is known, or in
+ * transactions.  While an old transaction runs, all snapshots are as old as it
+ * is, and there is one row about it, not one about each session.
+ */
+static void
+check_horizon(PvAdviceList *list)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TransactionId next = ReadNextTransactionId();
+	PvBlocker  *blockers;
+	int			n = pv_blockers_collect(&blockers);
+
+	pgstat_clear_backend_activity_snapshot();
+	for (int i = 0; i < n; i++)
+	{
+		int32		age = pv_blocker_has_cause(&blockers[i], blockers, n) ? 0 :
+			(int32) (next - blockers[i].xmin);
+		PvBlockerDetails details;
+		StringInfoData who;
+		bool		warn;
+
+		CHECK_FOR_INTERRUPTS();
+		pv_blocker_look_up(&blockers[i], InvalidOid, &details);
+		if (details.gone)
+			continue;
+		warn = age > autovacuum_freeze_max_age / 2 ||
+			(details.since != 0 &&
+			 TimestampDifferenceExceeds(details.since, now, TOO_LONG_HOLD_MS));
+		if (!warn && age <= autovacuum_freeze_max_age / 4 &&
+			(details.since == 0 ||
+			 !TimestampDifferenceExceeds(details.since, now, LONG_HOLD_MS)))
+			continue;
+		initStringInfo(&who);
+		pv_blocker_describe(&who, &blockers[i], InvalidOid, now);
+		advise(list, warn ? PV_WARNING : PV_ADVICE, "horizon",
+			   setting_for(&blockers[i], &details),
+			   "Dead rows cannot be removed and tables cannot be frozen, because something may still see them.",
+			   psprintf("%s; %d transactions old", who.data,
+						(int32) (next - blockers[i].xmin)),
+			   "See the column \"release\" of parvacuum_blockers.");
+	}
+	if (pv_defer_cleanup_age() > 0)
+		advise(list, PV_ADVICE, "horizon", "vacuum_defer_cleanup_age",
+			   "All dead rows are kept for longer than needed.",
+			   psprintf("vacuum_defer_cleanup_age = %d",
+						pv_defer_cleanup_age()),
+			   "Set vacuum_defer_cleanup_age to 0, and use hot_standby_feedback or a replication slot.");
+}
+
+/* All that concerns the server. */
+void
+pv_check_server_settings(PvAdviceList *list)
+{
+	if (check_preload(list))
+	{
+		check_worker_processes(list);
+		check_automatic(list);
+		check_ring(list);
+	}
+	check_minor(list);
+	check_shared_memory(list);
+	check_horizon(list);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The function
+ * ----------------------------------------------------------------
+ */
+
+/* The order of the rows: the most severe first. */
+static int
+compare_advice(const void *a, const void *b)
+{
+	const PvAdvice *x = a;
+	const PvAdvice *y = b;
+	int			order;
+
+	if (x->severity != y->severity)
+		return x->severity < y->severity ? -1 : 1;
+	order = strcmp(x->name, y->name);
+	return order != 0 ? order : strcmp(x->subject, y->subject);
+}
+
+static void
+put_text(Datum *values, bool *nulls, int *n, const char *text)
+{
+	nulls[*n] = text == NULL;
+	values[*n] = text ? CStringGetTextDatum(text) : (Datum) 0;
+	(*n)++;
+}
+
+/*
+ * parvacuum_check(): returns one row for each thing that should be changed.
+ */
+Datum
+parvacuum_check(PG_FUNCTION_ARGS)
+{
+	static const char *const severities[] = {
+		[PV_CRITICAL] = "critical",
+		[PV_WARNING] = "warning",
+		[PV_ADVICE] = "advice",
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	PvAdviceList list = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	/* what is running must be what is running now */
+	pgstat_clear_backend_activity_snapshot();
+	if (pv_may_see_all())
+	{
+		pv_check_server_settings(&list);
+		pv_check_databases(&list);
+	}
+	pv_check_tables(&list);
+	if (list.n > 1)
+		qsort(list.rows, list.n, sizeof(PvAdvice), compare_advice);
+
+	for (int i = 0; i < list.n; i++)
+	{
+		const PvAdvice *row = &list.rows[i];
+		Datum		values[CHECK_COLUMNS];
+		bool		nulls[CHECK_COLUMNS] = {0};
+		int			n = 0;
+
+		put_text(values, nulls, &n, severities[row->severity]);
+		put_text(values, nulls, &n, row->name);
+		put_text(values, nulls, &n, row->subject);
+		nulls[n] = nulls[n + 1] = !OidIsValid(row->relid);
+		values[n++] = ObjectIdGetDatum(row->relid);
+		values[n++] = ObjectIdGetDatum(row->relid);
+		put_text(values, nulls, &n, row->reason);
+		put_text(values, nulls, &n, row->evidence);
+		put_text(values, nulls, &n, row->setting);
+		put_text(values, nulls, &n, row->advice);
+		Assert(n == CHECK_COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
+							 nulls);
+	}
+	return (Datum) 0;
+}

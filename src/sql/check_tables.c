@@ -1,0 +1,570 @@
+/*-------------------------------------------------------------------------
+ *
+ * check_tables.c
+ *	  The rows of parvacuum_check() about tables, indexes and databases.
+ *
+ * All numbers are those of pg_class, of the cumulative statistics and of the
+ * settings, so that no table is opened or locked.  Whether a table needs a
+ * vacuum is decided by the rules of autovacuum, as the scheduler does it
+ * (sched/candidates.c).
+ *
+ * Sessions run this, with AccessShareLock on catalogs.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_index.h"
+#include "commands/progress.h"
+#include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "base/settings.h"
+#include "base/shmem.h"
+#include "entry/effective_options.h"
+#include "entry/rights.h"
+#include "sched/candidates.h"
+#include "sql/check.h"
+#include "throttle/cost.h"
+
+/*
+ * How far a table's age may exceed the one at which it is vacuumed for it, as
+ * a share of the way to the failsafe, until a row says so
+ */
+#define LATE_SHARE				0.25
+
+/* Dead rows, as a multiple of the threshold, and hours since the last vacuum */
+#define NEGLECTED_SCORE			2.0
+#define NEGLECTED_MS			(24 * 60 * 60 * 1000)
+
+/* Days that the vacuum of a whole table may take because of cost limits */
+#define LONG_VACUUM_DAYS		1.0
+#define TOO_LONG_VACUUM_DAYS	7.0
+
+/* Bytes of the store of dead items for each item, and for each block */
+#define STORE_BYTES_PER_ITEM	1.5
+#define STORE_BYTES_PER_BLOCK	6.0
+#define STORE_MOST_PER_BLOCK	48.0
+
+/* A B-tree is checked from this size on, and may be this much too large */
+#define GROWN_INDEX_PAGES		1280
+#define GROWN_INDEX_FACTOR		2.0
+
+/* What a page of a B-tree is filled to when it is built, and its overhead */
+#define BTREE_FILL				0.9
+#define BTREE_PAGE_OVERHEAD		40
+
+/* A table that is being checked */
+typedef struct Checked
+{
+	Form_pg_class form;
+	const char *name;
+	const char *owner;			/* the table that storage parameters are of */
+	bool		of_toast;		/* and they are those of its TOAST table */
+	AutoVacOpts own;
+	bool		has_own;
+	PvTableState state;
+	PvThresholds thresholds;
+	bool		opted_in;
+} Checked;
+
+static bool
+may_see(Form_pg_class form, bool sees_all)
+{
+	return sees_all || has_privs_of_role(GetUserId(), form->relowner);
+}
+
+static char *
+qualified_name(Form_pg_class form)
+{
+	char	   *nspname = get_namespace_name(form->relnamespace);
+
+	return quote_qualified_identifier(nspname ? nspname : "?",
+									  NameStr(form->relname));
+}
+
+static void
+advise_table(PvAdviceList *list, const Checked *table, PvSeverity severity,
+			 const char *name, const char *setting, const char *reason,
+			 const char *evidence, const char *advice)
+{
+	PvAdvice	row = {
+		.severity = severity,
+		.name = name,
+		.subject = table->name,
+		.relid = table->form->oid,
+		.setting = setting,
+		.reason = reason,
+		.evidence = evidence,
+		.advice = advice
+	};
+
+	pv_advise(list, &row);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Ages
+ * ----------------------------------------------------------------
+ */
+
+/* Is that age too great, and how much so?  Returns false if it is not. */
+static bool
+age_is_late(int64 age, int64 max_age, int64 failsafe, PvSeverity *severity)
+{
+	if (age <= max_age + (failsafe - max_age) * LATE_SHARE)
+		return false;
+	*severity = age >= failsafe ? PV_CRITICAL : PV_WARNING;
+	return true;
+}
+
+static void
+check_age(PvAdviceList *list, const Checked *table)
+{
+	const PvThresholds *limits = &table->thresholds;
+	const char *advice =
+		psprintf(table->form->relpersistence == RELPERSISTENCE_TEMP ?
+				 "Only its session can vacuum this temporary table: end that session, or DROP TABLE %s." :
+				 "VACUUM (FREEZE) %s; if that does not help, see parvacuum_blockers.",
+				 table->name);
+	PvSeverity	severity;
+
+	if (age_is_late(table->state.xid_age, limits->danger_age,
+					limits->failsafe_age, &severity))
+		advise_table(list, table, severity, "wraparound",
+					 "autovacuum_freeze_max_age",
+					 "The table has not been frozen for so long that transaction IDs may run out.",
+					 psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
+							  table->state.xid_age, limits->danger_age,
+							  limits->failsafe_age),
+					 advice);
+	if (age_is_late(table->state.mxid_age, limits->multixact_danger_age,
+					limits->multixact_failsafe_age, &severity))
+		advise_table(list, table, severity, "wraparound",
+					 "autovacuum_multixact_freeze_max_age",
+					 "The table has not been frozen for so long that multixact IDs may run out.",
+					 psprintf("relminmxid is " INT64_FORMAT " multixacts old, autovacuum_multixact_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
+							  table->state.mxid_age,
+							  limits->multixact_danger_age,
+							  limits->multixact_failsafe_age),
+					 advice);
+}
+
+/* An age of another database.  Core: access/heap, the failsafe of a vacuum. */
+static void
+check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
+			   const char *column, const char *unit, int32 age, int max_age,
+			   int failsafe_age)
+{
+	int64		failsafe = Max(failsafe_age, max_age * 1.05);
+	PvAdvice	row = {
+		.name = "wraparound",
+		.setting = setting,
+		.reason = "A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out."
+	};
+
+	if (!age_is_late(age, max_age, failsafe, &row.severity))
+		return;
+	row.subject = psprintf("database %s",
+						   quote_identifier(NameStr(form->datname)));
+	row.evidence =
+		psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT,
+				 column, age, unit, setting, max_age, failsafe);
+	row.advice = form->datallowconn ?
+		"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
+		"Allow connections to that database and VACUUM (FREEZE) its tables.";
+	pv_advise(list, &row);
+}
+
+/*
+ * The ages of the other databases, in each of which tables must be looked at.
+ */
+void
+pv_check_databases(PvAdviceList *list)
+{
+	Relation	pg_database = table_open(DatabaseRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(pg_database, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (form->oid == MyDatabaseId)
+			continue;
+		check_database(list, form, "autovacuum_freeze_max_age",
+					   "datfrozenxid", "transactions",
+					   (int32) (ReadNextTransactionId() - form->datfrozenxid),
+					   autovacuum_freeze_max_age, vacuum_failsafe_age);
+		check_database(list, form, "autovacuum_multixact_freeze_max_age",
+					   "datminmxid", "multixacts",
+					   (int32) (ReadNextMultiXactId() - form->datminmxid),
+					   autovacuum_multixact_freeze_max_age,
+					   vacuum_multixact_failsafe_age);
+	}
+	table_endscan(scan);
+	table_close(pg_database, AccessShareLock);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Dead rows that nobody removes, memory, cost limits
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Is the table due for a vacuum, and has not had one for long?  One that has
+ * never been vacuumed may have become due just now, so it must have twice as
+ * many dead rows as make it due.
+ */
+static void
+check_neglect(PvAdviceList *list, const Checked *table)
+{
+	const PvThresholds *limits = &table->thresholds;
+	double		threshold = limits->vacuum_base +
+		limits->vacuum_scale * Max(table->state.reltuples, 0);
+	TimestampTz last;
+	const char *when;
+
+	if (table->state.dead < threshold * NEGLECTED_SCORE ||
+		table->state.dead < 1)
+		return;
+	last = pv_last_vacuum(table->form->relisshared, table->form->oid);
+	if (last != 0 &&
+		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(), NEGLECTED_MS))
+		return;
+	when = last == 0 ? "never vacuumed" :
+		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
+	advise_table(list, table, PV_WARNING, "not_vacuumed",
+				 limits->enabled ? "autovacuum_max_workers" :
+				 "autovacuum_enabled",
+				 limits->enabled ?
+				 "The table has been due for a vacuum for long, and does not get one." :
+				 "The table is due for a vacuum, and autovacuum is off for it.",
+				 psprintf("%.0f dead rows, due from %.0f on; %s",
+						  table->state.dead, threshold, when),
+				 limits->enabled ?
+				 "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
+				 psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
+						  table->owner, table->of_toast ? "toast." : ""));
+}
+
+/*
+ * Does the store of dead items have room for those that will be there when the
+ * table is due?  If not, each index is scanned several times.  Core needs six
+ * bytes for each item before PG 17, and as much as the engine since.
+ */
+static void
+check_memory(PvAdviceList *list, const Checked *table)
+{
+	const PvThresholds *limits = &table->thresholds;
+	double		items = Max(table->state.dead,
+							limits->vacuum_base + limits->vacuum_scale *
+							Max(table->state.reltuples, 0));
+	double		limit = 1024.0 * (autovacuum_work_mem >= 0 ?
+								  autovacuum_work_mem : maintenance_work_mem);
+	double		blocks = Min(items, table->state.pages);
+	double		bytes;
+
+	if (!table->form->relhasindex)
+		return;
+	if (table->opted_in || PV_HAS_TIDSTORE)
+		bytes = Min(items * STORE_BYTES_PER_ITEM +
+					blocks * STORE_BYTES_PER_BLOCK,
+					blocks * STORE_MOST_PER_BLOCK);
+	else
+		bytes = items * sizeof(ItemPointerData);
+	if (bytes <= limit)
+		return;
+	advise_table(list, table, PV_ADVICE, "maintenance_memory",
+				 autovacuum_work_mem >= 0 ? "autovacuum_work_mem" :
+				 "maintenance_work_mem",
+				 "The dead rows of this table do not fit into the memory for them, so its indexes are scanned several times.",
+				 psprintf("%.0f dead rows when a vacuum is due take %.0f MB, the limit is %.0f MB: %.0f index scans",
+						  items, bytes / (1024 * 1024), limit / (1024 * 1024),
+						  ceil(bytes / limit)),
+				 psprintf("Set it to %.0f MB or more, or let vacuums come earlier (autovacuum_vacuum_scale_factor).",
+						  ceil(bytes / (1024 * 1024))));
+}
+
+/* Cost units per second that an automatic vacuum may use; 0: no limit. */
+static double
+cost_rate(const Checked *table)
+{
+	PvCostBudget budget;
+
+	pv_cost_of_autovacuum(&budget);
+	if (table->has_own && table->own.vacuum_cost_delay >= 0)
+		budget.delay = table->own.vacuum_cost_delay;
+	if (table->has_own && table->own.vacuum_cost_limit > 0)
+		budget.limit = table->own.vacuum_cost_limit;
+	if (table->opted_in && pv_guc_scheduler && pv_guc_scheduler_max_cost >= 0)
+		return pv_guc_scheduler_max_cost;
+	return budget.delay > 0 ? budget.limit * 1000.0 / budget.delay : 0;
+}
+
+/*
+ * How long does it take to freeze the whole table within the cost limits?
+ * Each page is read and changed then.
+ */
+static void
+check_cost(PvAdviceList *list, const Checked *table)
+{
+	double		rate = cost_rate(table);
+	double		days;
+
+	if (rate <= 0)
+		return;
+	days = (double) table->state.pages *
+		(VacuumCostPageMiss + VacuumCostPageDirty) / rate / (24 * 60 * 60);
+	if (days <= LONG_VACUUM_DAYS)
+		return;
+	advise_table(list, table,
+				 days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
+				 "cost_limits",
+				 table->opted_in && pv_guc_scheduler ?
+				 "parvacuum.scheduler_max_cost" :
+				 "autovacuum_vacuum_cost_limit",
+				 "Within the cost limits, the vacuum that freezes this table takes days.",
+				 psprintf("%u pages at %d cost units each, %.0f cost units per second: %.1f days",
+						  table->state.pages,
+						  VacuumCostPageMiss + VacuumCostPageDirty, rate,
+						  days),
+				 "Raise the cost limit, for all tables or as a storage parameter of this one.");
+}
+
+
+/* ----------------------------------------------------------------
+ *		Indexes
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The bytes that an entry of the index takes in a page on average; 0 if a
+ * column has no statistics.
+ */
+static double
+entry_size(Oid indexrelid, Form_pg_index index)
+{
+	int			bytes = 0;
+
+	for (int i = 0; i < index->indnatts; i++)
+	{
+		HeapTuple	tuple = SearchSysCache2(ATTNUM,
+											ObjectIdGetDatum(indexrelid),
+											Int16GetDatum(i + 1));
+		Form_pg_attribute att;
+		int			width;
+
+		if (!HeapTupleIsValid(tuple))
+			return 0;
+		att = (Form_pg_attribute) GETSTRUCT(tuple);
+		width = att->attlen;
+		if (width <= 0)
+			width = index->indkey.values[i] != 0 ?
+				get_attavgwidth(index->indrelid, index->indkey.values[i]) :
+				get_attavgwidth(indexrelid, i + 1);
+		bytes = att_align_nominal(bytes, att->attalign) + width;
+		ReleaseSysCache(tuple);
+		if (width <= 0)
+			return 0;
+	}
+	return MAXALIGN(sizeof(IndexTupleData) + bytes) + sizeof(ItemIdData);
+}
+
+/*
+ * Is a B-tree much larger than it would be if it were built now?  Equal keys
+ * that share one entry make it smaller than is reckoned here, so a row may be
+ * missing, but does not come without reason.
+ */
+static void
+check_index(PvAdviceList *list, Form_pg_class form)
+{
+	Checked		checked = {.form = form};
+	HeapTuple	tuple;
+	bool		concurrently;
+	double		size;
+	double		expected;
+
+	if (form->relam != BTREE_AM_OID || form->relpages < GROWN_INDEX_PAGES ||
+		form->reltuples < 0)
+		return;
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(form->oid));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	size = entry_size(form->oid, (Form_pg_index) GETSTRUCT(tuple));
+	concurrently = !IsCatalogRelationOid(form->oid) &&
+		!((Form_pg_index) GETSTRUCT(tuple))->indisexclusion;
+	ReleaseSysCache(tuple);
+	if (size == 0)
+		return;
+	expected = form->reltuples * size /
+		((BLCKSZ - BTREE_PAGE_OVERHEAD) * BTREE_FILL) + 1;
+	if (form->relpages <= expected * GROWN_INDEX_FACTOR)
+		return;
+
+	checked.name = qualified_name(form);
+	advise_table(list, &checked, PV_ADVICE, "grown_index", NULL,
+				 "The index is much larger than its entries need, which slows down index scans and vacuums.",
+				 psprintf("%d pages, about %.0f for %.0f entries of %.0f bytes",
+						  form->relpages, expected, form->reltuples, size),
+				 psprintf("REINDEX INDEX %s%s%s; to keep it small, vacuum the table more often or call parvacuum_sweep().",
+						  concurrently ? "CONCURRENTLY " : "", checked.name,
+						  concurrently ? "" : ", which locks the table meanwhile"));
+}
+
+
+/* ----------------------------------------------------------------
+ *		All tables
+ * ----------------------------------------------------------------
+ */
+
+static bool
+has_opted_in(Form_pg_class form)
+{
+	PvEffectiveOptions options;
+
+	if (!pv_shmem_attached())
+		return false;
+	pv_options_look_up(form->oid, form->relispartition, &options);
+	return options.value[PV_OPTION_ENABLED] > 0;
+}
+
+/*
+ * Reads the options of a table.  Those of a TOAST table are its own storage
+ * parameters, and without any those of the table that it belongs to, which it
+ * follows in the rest as well.
+ */
+static void
+read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
+{
+	HeapTuple	parent = NULL;
+
+	table->owner = table->name;
+	table->has_own = pv_options_read_autovacuum(tuple, desc, &table->own);
+	if (table->form->relkind != RELKIND_TOASTVALUE)
+	{
+		table->opted_in = has_opted_in(table->form);
+		return;
+	}
+	parent = SearchSysCache1(RELOID, pv_toast_parent(table->form->oid));
+	if (!HeapTupleIsValid(parent))
+		return;
+	table->of_toast = table->has_own;
+	table->owner = qualified_name((Form_pg_class) GETSTRUCT(parent));
+	if (!table->has_own)
+		table->has_own = pv_options_read_autovacuum(parent, desc, &table->own);
+	table->opted_in = has_opted_in((Form_pg_class) GETSTRUCT(parent));
+	ReleaseSysCache(parent);
+}
+
+static void
+check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
+{
+	Checked		table = {.form = (Form_pg_class) GETSTRUCT(tuple)};
+	TimestampTz done_at;
+
+	table.name = qualified_name(table.form);
+	read_options(&table, tuple, desc);
+	pv_need_state(table.form, &table.state, &done_at);
+	pv_need_thresholds(table.form, table.has_own ? &table.own : NULL,
+					   &table.thresholds);
+	check_age(list, &table);
+	if (table.form->relpersistence == RELPERSISTENCE_TEMP)
+		return;
+	check_neglect(list, &table);
+	check_memory(list, &table);
+	check_cost(list, &table);
+}
+
+/*
+ * A vacuum that is at its second index scan now shows what the statistics do
+ * not.
+ */
+static void
+check_running(PvAdviceList *list, bool sees_all)
+{
+	int			n = pgstat_fetch_stat_numbackends();
+
+	for (int i = 1; i <= n; i++)
+	{
+		const PgBackendStatus *status = pv_backend_status(i);
+		const int64 *param = status->st_progress_param;
+		int64		scans = param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
+		Datum		relid =
+			ObjectIdGetDatum(status->st_progress_command_target);
+		HeapTuple	tuple;
+		Checked		table = {0};
+
+		if (status->st_progress_command != PROGRESS_COMMAND_VACUUM ||
+			status->st_databaseid != MyDatabaseId || scans < 1 ||
+			(scans < 2 && param[PROGRESS_VACUUM_PHASE] !=
+			 PROGRESS_VACUUM_PHASE_SCAN_HEAP))
+			continue;
+		tuple = SearchSysCache1(RELOID, relid);
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		table.form = (Form_pg_class) GETSTRUCT(tuple);
+		if (may_see(table.form, sees_all))
+		{
+			table.name = qualified_name(table.form);
+			advise_table(list, &table, PV_ADVICE, "maintenance_memory",
+						 "maintenance_work_mem",
+						 "A vacuum of this table has filled the memory for dead rows, so it scans the indexes several times.",
+						 psprintf("PID %d has done " INT64_FORMAT " index scans, and read " INT64_FORMAT " of " INT64_FORMAT " pages",
+								  status->st_procpid, scans,
+								  param[PROGRESS_VACUUM_HEAP_BLKS_SCANNED],
+								  param[PROGRESS_VACUUM_TOTAL_HEAP_BLKS]),
+						 "Raise maintenance_work_mem or autovacuum_work_mem, or let vacuums come earlier.");
+		}
+		ReleaseSysCache(tuple);
+	}
+}
+
+/*
+ * All tables and indexes of this database that the current role may see.  Of
+ * temporary tables, which come and go, only the ages matter to others.
+ */
+void
+pv_check_tables(PvAdviceList *list)
+{
+	bool		sees_all = pv_may_see_all();
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	TableScanDesc scan = table_beginscan_catalog(pg_class, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!may_see(form, sees_all))
+			continue;
+		if (form->relkind == RELKIND_INDEX)
+		{
+			if (form->relpersistence != RELPERSISTENCE_TEMP)
+				check_index(list, form);
+		}
+		else if (RELKIND_HAS_TABLE_AM(form->relkind))
+			check_table(list, tuple, RelationGetDescr(pg_class));
+	}
+	table_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	check_running(list, sees_all);
+}

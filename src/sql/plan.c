@@ -1,0 +1,367 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *	  parvacuum_plan().
+ *
+ * The session that calls it runs this.  It takes AccessShareLock on one table
+ * at a time, and releases it.  The table is not locked before the rights are
+ * checked, so that no role can lock a table of others.
+ *
+ * It works in a read-only transaction and in recovery.  A standby has no
+ * cumulative statistics of the primary, so that there the sample alone says
+ * how many dead rows there are.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/transam.h"
+#include "catalog/pg_class.h"
+#include "commands/vacuum.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+#include "base/compat.h"
+#include "engine/survey.h"
+#include "entry/dispatch.h"
+#include "entry/effective_options.h"
+#include "entry/relation.h"
+#include "entry/rights.h"
+#include "sql/call.h"
+#include "stats/history.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_plan);
+
+enum
+{
+	ARG_REL,
+	ARG_WORKERS,
+	ARG_FREEZE,
+	ARG_DISABLE_PAGE_SKIPPING
+};
+
+#define PLAN_COLUMNS			31
+
+#define HINT_DEFAULT	"Omit the argument to use its default."
+
+/*
+ * Translates the arguments into what VACUUM gets from its options.
+ *
+ * Core: commands/vacuum.c, ExecVacuum.
+ */
+static void
+read_params(FunctionCallInfo fcinfo, VacuumParams *params)
+{
+	int			workers = pv_workers_arg(fcinfo, ARG_WORKERS);
+	bool		freeze;
+
+	pv_check_not_null(fcinfo, ARG_FREEZE, "freeze", HINT_DEFAULT);
+	pv_check_not_null(fcinfo, ARG_DISABLE_PAGE_SKIPPING,
+					  "disable_page_skipping", HINT_DEFAULT);
+	freeze = PG_GETARG_BOOL(ARG_FREEZE);
+
+	memset(params, 0, sizeof(*params));
+	params->options = VACOPT_VACUUM;
+	if (freeze)
+		params->options |= VACOPT_FREEZE;
+	if (PG_GETARG_BOOL(ARG_DISABLE_PAGE_SKIPPING))
+		params->options |= VACOPT_DISABLE_PAGE_SKIPPING;
+	params->freeze_min_age = freeze ? 0 : -1;
+	params->freeze_table_age = freeze ? 0 : -1;
+	params->multixact_freeze_min_age = freeze ? 0 : -1;
+	params->multixact_freeze_table_age = freeze ? 0 : -1;
+	params->index_cleanup = VACOPTVALUE_UNSPECIFIED;
+	params->nworkers = workers == PV_WORKERS_NOT_GIVEN ? 0 :
+		workers == 0 ? -1 : workers;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Checks
+ * ----------------------------------------------------------------
+ */
+
+/* The table is gone; that is an error for the one that was named. */
+static void
+report_gone(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("relation with OID %u does not exist", relid),
+			 errhint("Name the table to be vacuumed.")));
+}
+
+/*
+ * Checks the kind of a relation and the rights, without a lock on it.  Returns
+ * its kind.  For the named table everything is an error.  Partitions and TOAST
+ * tables that are gone are passed over, and those that the role has no rights
+ * for, with a warning, as in a run; *usable becomes false then.
+ *
+ * If a TOAST table is planned because its table is, the rights on that table
+ * count, as in VACUUM.  toast_parent is that table, or invalid.
+ */
+static char
+check_relation(Oid relid, Oid toast_parent, bool named, bool *usable)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	char		relkind;
+	char	   *relname;
+	bool		is_shared;
+	bool		is_temporary;
+
+	*usable = false;
+	if (!HeapTupleIsValid(tuple))
+	{
+		if (named)
+			report_gone(relid);
+		return '\0';
+	}
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	relkind = form->relkind;
+	relname = pstrdup(NameStr(form->relname));
+	is_shared = form->relisshared;
+	is_temporary = form->relpersistence == RELPERSISTENCE_TEMP;
+	ReleaseSysCache(tuple);
+
+	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW &&
+		relkind != RELKIND_TOASTVALUE && relkind != RELKIND_PARTITIONED_TABLE)
+	{
+		ereport(named ? ERROR : WARNING,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot vacuum \"%s\"", relname),
+				 errdetail_relkind_not_supported(relkind),
+				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
+		return relkind;
+	}
+	if (is_temporary)
+	{
+		ereport(named ? ERROR : WARNING,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot plan a vacuum of temporary table \"%s\"",
+						relname),
+				 errdetail("PostgreSQL's own VACUUM vacuums temporary tables, in the session that created them.")));
+		return relkind;
+	}
+	if (!pv_may_plan(OidIsValid(toast_parent) ? toast_parent : relid,
+					 is_shared))
+	{
+		pv_refuse_plan(named ? ERROR : WARNING, relname);
+		return relkind;
+	}
+	*usable = true;
+	return relkind;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Rows
+ * ----------------------------------------------------------------
+ */
+
+/* Why a run would be useless, or NULL if it would not be. */
+static const char *
+reason_of(const PvSurvey *survey)
+{
+	if (RecoveryInProgress())
+		return "The server is in recovery.  Only its primary can vacuum the table.";
+	switch (survey->use)
+	{
+		case PV_USE_SOME:
+			break;
+		case PV_USE_NOTHING_TO_DO:
+			return "There is nothing to remove, to freeze, or to set all-visible.";
+		case PV_USE_HORIZON:
+			return psprintf("About %.0f dead rows may still be seen.  The removable cutoff is transaction ID %u, which is %d XIDs old.",
+							survey->recently_dead,
+							survey->cutoffs.OldestXmin,
+							(int32) (ReadNextTransactionId() -
+									 survey->cutoffs.OldestXmin));
+	}
+	return NULL;
+}
+
+/*
+ * Puts one row into the result set.  "survey" is NULL if the engine would not
+ * vacuum the table, or could not look at it; then there is a reason.
+ */
+static void
+put_row(ReturnSetInfo *rsinfo, Relation rel, const PvSurvey *survey,
+		const char *reason)
+{
+	static const PvSurvey none;
+	const PvSurvey *s = survey != NULL ? survey : &none;
+	const PvForecast *forecast = &s->forecast;
+	const PvForecastInput *input = &s->input;
+	bool		known = survey != NULL;
+	Datum		values[PLAN_COLUMNS];
+	bool		nulls[PLAN_COLUMNS];
+	int			n = 0;
+
+#define PUT(value, is_known) \
+	do { nulls[n] = !(is_known); values[n++] = (value); } while (0)
+#define PUT_COUNT(value)	PUT(Int64GetDatum((int64) rint(value)), known)
+#define PUT_INT(value)		PUT(Int32GetDatum(value), known)
+#define PUT_MSECS(value)	PUT(Float8GetDatum(value), known)
+#define PUT_XID(value) \
+	PUT(TransactionIdGetDatum(value), known && TransactionIdIsValid(value))
+
+	PUT(ObjectIdGetDatum(RelationGetRelid(rel)), true);
+	PUT(ObjectIdGetDatum(RelationGetRelid(rel)), true);
+	PUT_COUNT(s->pages_total);
+	PUT_COUNT(s->pages_to_scan);
+	PUT_COUNT(s->pages_total - s->pages_to_scan);
+	PUT_COUNT(input->dead_tuples);
+	PUT_COUNT(s->recently_dead);
+	PUT_COUNT(input->dead_items);
+	PUT_INT(forecast->index_scans);
+	PUT_COUNT((double) s->store_bytes);
+	PUT_COUNT((double) s->store_limit);
+	PUT_INT(input->workers);
+	PUT_INT(s->nindexes);
+	PUT_INT(s->index_units);
+	PUT_MSECS(forecast->ms[PV_PHASE_SCAN]);
+	PUT_MSECS(forecast->ms[PV_PHASE_INDEX]);
+	PUT_MSECS(forecast->ms[PV_PHASE_VACUUM_HEAP]);
+	PUT_MSECS(forecast->elapsed_ms);
+	PUT_COUNT(forecast->wal_records);
+	PUT_COUNT(forecast->wal_fpi);
+	PUT_COUNT(forecast->wal_bytes);
+	PUT(BoolGetDatum(s->aggressive), known);
+	PUT_COUNT(input->freeze_pages);
+	PUT_XID(s->cutoffs.OldestXmin);
+	PUT_XID(s->cutoffs.FreezeLimit);
+	PUT_XID(s->cutoffs.relfrozenxid);
+	PUT_XID(s->new_relfrozenxid);
+	PUT_XID(s->cutoffs.relminmxid);
+	PUT_XID(s->new_relminmxid);
+	PUT(BoolGetDatum(reason != NULL), true);
+	PUT(reason != NULL ? CStringGetTextDatum(reason) : (Datum) 0,
+		reason != NULL);
+#undef PUT_XID
+#undef PUT_MSECS
+#undef PUT_INT
+#undef PUT_COUNT
+#undef PUT
+
+	Assert(n == lengthof(values));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Plans the vacuum of one table, which is open and locked. */
+static void
+plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
+{
+	VacuumParams own = *params;
+	PvVacuumOptions options = {0};
+	PvEffectiveOptions effective;
+	Oid			toast_parent;
+	const char *declined;
+	PvResult	past;
+	bool		has_past = pv_history_last_run(RelationGetRelid(rel), &past);
+	PvSurvey	survey;
+
+	pv_options_find(rel, &toast_parent, &effective);
+	declined = pv_dispatch_declines(rel->rd_rel, toast_parent);
+	if (declined != NULL)
+	{
+		put_row(rsinfo, rel, NULL,
+				psprintf("PostgreSQL's own VACUUM would vacuum the table.  %s",
+						 declined));
+		return;
+	}
+	if (RecoveryInProgress() && !RelationNeedsWAL(rel))
+	{
+		put_row(rsinfo, rel, NULL,
+				"The server is in recovery.  It has no contents of unlogged tables.");
+		return;
+	}
+	options.workers = effective.value[PV_OPTION_WORKERS];
+	options.buffer_usage_limit = effective.value[PV_OPTION_BUFFER_USAGE_LIMIT];
+	pv_survey(rel, &own, &options, has_past ? &past : NULL, &survey);
+	put_row(rsinfo, rel, &survey, reason_of(&survey));
+}
+
+/*
+ * Plans the vacuum of one relation, and of its TOAST table.  A partitioned
+ * table has no row, because its partitions have theirs.  See check_relation()
+ * for toast_parent and "named".
+ */
+static void
+plan_with_toast(ReturnSetInfo *rsinfo, Oid relid, Oid toast_parent, bool named,
+				const VacuumParams *params)
+{
+	bool		usable;
+	char		relkind = check_relation(relid, toast_parent, named, &usable);
+	Relation	rel;
+	Oid			toastrelid;
+
+	if (!usable || relkind == RELKIND_PARTITIONED_TABLE)
+		return;
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+	{
+		if (named)
+			report_gone(relid);
+		return;
+	}
+
+	/* It may have changed while this session waited for the lock */
+	(void) check_relation(relid, toast_parent, named, &usable);
+	toastrelid = rel->rd_rel->reltoastrelid;
+	if (usable && rel->rd_rel->relkind == relkind && rel->rd_tableam != NULL)
+		plan_relation(rsinfo, rel, params);
+	relation_close(rel, AccessShareLock);
+	if (OidIsValid(toastrelid))
+		plan_with_toast(rsinfo, toastrelid, relid, false, params);
+}
+
+/* parvacuum_plan(rel, ...): returns a row for each table that would be vacuumed */
+Datum
+parvacuum_plan(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	VacuumParams params;
+	Oid			relid;
+	bool		usable;
+	char		relkind;
+	List	   *relids;
+	ListCell   *lc;
+	MemoryContext of_table;
+	MemoryContext before;
+
+	pv_check_preloaded("parvacuum_plan()");
+	InitMaterializedSRF(fcinfo, 0);
+	pv_check_not_null(fcinfo, ARG_REL, "rel", "Name the table to be vacuumed.");
+	read_params(fcinfo, &params);
+	relid = PG_GETARG_OID(ARG_REL);
+	relkind = check_relation(relid, InvalidOid, true, &usable);
+
+	relids = pv_expand_relation(relid, relkind);
+	of_table = AllocSetContextCreate(CurrentMemoryContext,
+									 "parvacuum plan of a table",
+									 ALLOCSET_DEFAULT_SIZES);
+	before = MemoryContextSwitchTo(of_table);
+	foreach(lc, relids)
+	{
+		CHECK_FOR_INTERRUPTS();
+		plan_with_toast(rsinfo, lfirst_oid(lc), InvalidOid,
+						lfirst_oid(lc) == relid, &params);
+		MemoryContextReset(of_table);
+	}
+	MemoryContextSwitchTo(before);
+	MemoryContextDelete(of_table);
+	return (Datum) 0;
+}

@@ -1,0 +1,538 @@
+/*-------------------------------------------------------------------------
+ *
+ * history.c
+ *	  The history of vacuums and their totals, in shared memory.
+ *
+ * These are the records of stats/records.c, in main shared memory, under one
+ * lightweight lock.  The lock is held while a record is added, or while all
+ * records of a kind are copied.  Under it nothing fails, waits or is
+ * allocated.  If parvacuum.history_size and parvacuum.stats_size are 0, there
+ * is neither memory nor a lock, and nothing is recorded.
+ *
+ *		process that vacuums	adds a vacuum when it has ended
+ *								(stats/history_run.c)
+ *		sessions				copy records for the views, reset
+ *		launcher				writes the file while the server runs
+ *		postmaster				reads the file at the start, writes it at the end
+ *
+ * The file (stats/history_file.c) is written when there is something new and
+ * a minute has passed since it was last written.  So a crash loses the
+ * vacuums of the last minute.  The process that adds the first record after
+ * the file was written wakes the launcher.  The launcher holds the lock only
+ * to copy the records.  No process that vacuums writes the file, because it
+ * would do so while its table is locked.  If the server has no slot for the
+ * launcher, the file is written only at the end.
+ *
+ * An immediate shutdown kills processes, perhaps in the middle of a change.
+ * "changing" says so, and then the postmaster keeps the file as it is.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "base/settings.h"
+#include "stats/history.h"
+#include "stats/history_file.h"
+
+#define LOCK_TRANCHE			"parvacuum_history"
+
+/* Milliseconds from one time that the file is written to the next */
+#define WRITE_INTERVAL_MS		60000
+
+typedef struct HistoryShared
+{
+	/* all of it is under the lock */
+	bool		changing;		/* within a change */
+	bool		unwritten;		/* something is not in the file */
+	TimestampTz written;		/* when the file was written; 0: it was not */
+	TimestampTz retry_at;		/* the file is not written before that */
+	Latch	   *writer;			/* of the launcher, or NULL */
+	PvRecords	records;		/* their arrays follow */
+} HistoryShared;
+
+static HistoryShared *shared = NULL;
+static LWLock *lock = NULL;
+
+
+/* ----------------------------------------------------------------
+ *		Setting up
+ * ----------------------------------------------------------------
+ */
+
+static bool
+is_wanted(void)
+{
+	return pv_guc_history_size > 0 || pv_guc_stats_size > 0;
+}
+
+Size
+pv_history_shmem_size(void)
+{
+	if (!is_wanted())
+		return 0;
+	return MAXALIGN(offsetof(HistoryShared, records) +
+					pv_records_size(pv_guc_history_size, pv_guc_stats_size));
+}
+
+/* Postmaster, when extensions ask for shared memory. */
+void
+pv_history_request_lock(void)
+{
+	if (is_wanted())
+		RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
+}
+
+/*
+ * Copies all records to new memory, as they are in the file; NULL if there is
+ * not enough memory.  The caller holds the lock, or is the only process.
+ */
+static char *
+make_image(char *image, Size room, Size *size)
+{
+	if (pv_records_image_size(&shared->records) > room)
+		return NULL;
+	*size = pv_records_write_image(&shared->records, GetSystemIdentifier(),
+								   image);
+	return image;
+}
+
+/* Room for any image of these records, or NULL. */
+static char *
+allocate_image(Size *room)
+{
+	/* what is not in the image is smaller than the header of an image */
+	*room = pv_records_size(pv_guc_history_size, pv_guc_stats_size) + 1024;
+	return MemoryContextAllocExtended(TopMemoryContext, *room,
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+}
+
+/*
+ * Postmaster, at its end: writes the file.  There are no other processes any
+ * more.  After a crash the records may be damaged, and the file is kept.
+ */
+static void
+write_at_exit(int code, Datum arg)
+{
+	char	   *image;
+	Size		room;
+	Size		size;
+
+	if (code != 0 || shared == NULL || shared->changing || !shared->unwritten)
+		return;
+	image = allocate_image(&room);
+	if (image == NULL || make_image(image, room, &size) == NULL)
+		return;
+	pv_records_seal_image(image, size);
+	(void) pv_history_file_write(image, size);
+}
+
+/*
+ * Finds the records, or initializes them from the file.  The caller holds
+ * AddinShmemInitLock.
+ */
+void
+pv_history_shmem_startup(void)
+{
+	bool		found;
+
+	shared = NULL;
+	if (!is_wanted())
+		return;
+
+	shared = ShmemInitStruct("parvacuum history", pv_history_shmem_size(),
+							 &found);
+	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	if (found)
+		return;
+
+	memset(shared, 0, offsetof(HistoryShared, records));
+	pv_records_init(&shared->records, pv_guc_history_size, pv_guc_stats_size,
+					GetCurrentTimestamp());
+	if (IsBinaryUpgrade)
+		return;
+	pv_history_file_read(&shared->records);
+	if (!IsUnderPostmaster)
+		on_shmem_exit(write_at_exit, (Datum) 0);
+}
+
+/* Is anything recorded? */
+bool
+pv_history_exists(void)
+{
+	return shared != NULL;
+}
+
+/* Are vacuums recorded, not only totals? */
+bool
+pv_history_keeps_runs(void)
+{
+	return shared != NULL && shared->records.max_runs > 0;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Changes
+ * ----------------------------------------------------------------
+ */
+
+static void
+begin_change(void)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	shared->changing = true;
+	pg_write_barrier();
+}
+
+/* If this is the first change that is not in the file, wakes the launcher. */
+static void
+end_change(void)
+{
+	Latch	   *writer = shared->unwritten ? NULL : shared->writer;
+
+	pg_write_barrier();
+	shared->changing = false;
+	shared->unwritten = true;
+	LWLockRelease(lock);
+
+	/* the latch exists for as long as the server, whoever owns it */
+	if (writer != NULL)
+		SetLatch(writer);
+}
+
+/*
+ * Adds a vacuum, which gets its number, with what it did to indexes.  The
+ * caller has checked that there is a history.
+ */
+void
+pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes, int nindexes)
+{
+	begin_change();
+	pv_records_add(&shared->records, run, indexes, nindexes);
+	end_change();
+}
+
+void
+pv_history_reset_runs(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (shared == NULL)
+		return;
+	begin_change();
+	pv_records_reset_history(&shared->records, now);
+	shared->retry_at = 0;
+	end_change();
+}
+
+void
+pv_history_reset_totals(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (shared == NULL)
+		return;
+	begin_change();
+	pv_records_reset_stats(&shared->records, now);
+	shared->retry_at = 0;
+	end_change();
+}
+
+
+/* ----------------------------------------------------------------
+ *		Reading
+ * ----------------------------------------------------------------
+ */
+
+/* Room for so many records, before the lock is taken. */
+static void *
+room_for(int n, Size size)
+{
+	return MemoryContextAllocHuge(CurrentMemoryContext,
+								  (Size) Max(n, 1) * size);
+}
+
+int
+pv_history_runs(PvHistoryRun **runs)
+{
+	int			n;
+
+	if (shared == NULL)
+		return 0;
+	*runs = room_for(shared->records.max_runs, sizeof(PvHistoryRun));
+	LWLockAcquire(lock, LW_SHARED);
+	n = pv_records_copy_runs(&shared->records, *runs);
+	LWLockRelease(lock);
+	return n;
+}
+
+/*
+ * The result of the last vacuum of a table of this database whose times can be
+ * compared with those of a run.  Returns false if none is known.
+ */
+bool
+pv_history_last_run(Oid relid, PvResult *result)
+{
+	const PvHistoryRun *run;
+
+	if (shared == NULL || shared->records.max_runs == 0)
+		return false;
+	LWLockAcquire(lock, LW_SHARED);
+	run = pv_records_last_run(&shared->records, MyDatabaseId, relid);
+	if (run != NULL)
+		*result = run->result;
+	LWLockRelease(lock);
+	return run != NULL;
+}
+
+/* The order of tables, and for each table of its vacuums, the newest first. */
+static int
+compare_kept(const void *a, const void *b)
+{
+	const PvKeptRows *x = a;
+	const PvKeptRows *y = b;
+
+	if (x->datid != y->datid)
+		return x->datid < y->datid ? -1 : 1;
+	if (x->relid != y->relid)
+		return x->relid < y->relid ? -1 : 1;
+	return x->run > y->run ? -1 : x->run < y->run;
+}
+
+/* The tables whose last vacuum had to keep dead rows. */
+int
+pv_history_kept(PvKeptRows **kept)
+{
+	PvKeptRows *rows;
+	int			n;
+	int			nkept = 0;
+
+	if (!pv_history_keeps_runs())
+		return 0;
+	*kept = rows = room_for(shared->records.max_runs, sizeof(PvKeptRows));
+	LWLockAcquire(lock, LW_SHARED);
+	n = pv_records_copy_kept(&shared->records, rows);
+	LWLockRelease(lock);
+
+	qsort(rows, n, sizeof(PvKeptRows), compare_kept);
+	for (int i = 0; i < n; i++)
+	{
+		bool		is_last = i == 0 || rows[i].relid != rows[i - 1].relid ||
+			rows[i].datid != rows[i - 1].datid;
+
+		if (is_last && rows[i].tuples > 0)
+			rows[nkept++] = rows[i];
+	}
+	return nkept;
+}
+
+/*
+ * Are sweeps of tables remembered?  They are part of the totals.
+ */
+static bool
+keeps_marks(void)
+{
+	return shared != NULL && shared->records.max_tables > 0;
+}
+
+/*
+ * Can the next sweep of a table of this database be remembered?  Then *mark is
+ * what is remembered of the last one, all zero if there is nothing: the table
+ * was not swept, or its totals were reset.
+ *
+ * If all places for totals are taken, and not by this table, the answer is no.
+ * Where more tables wanted sweeps than there are places, each sweep would make
+ * another table lose its mark, and all would be swept over and over.
+ */
+bool
+pv_history_sweep_mark(Oid relid, PvSweepMark *mark)
+{
+	bool		has_room;
+
+	memset(mark, 0, sizeof(*mark));
+	if (!keeps_marks())
+		return false;
+	LWLockAcquire(lock, LW_SHARED);
+	has_room = pv_records_has_room(&shared->records, MyDatabaseId, relid);
+	(void) pv_records_sweep_mark(&shared->records, MyDatabaseId, relid, mark);
+	LWLockRelease(lock);
+	return has_room;
+}
+
+/*
+ * The pages that an index of this database had when it was last vacuumed or
+ * swept, or 0.
+ */
+BlockNumber
+pv_history_index_pages(Oid indexrelid)
+{
+	BlockNumber pages;
+
+	if (!keeps_marks())
+		return 0;
+	LWLockAcquire(lock, LW_SHARED);
+	pages = pv_records_index_pages(&shared->records, MyDatabaseId, indexrelid);
+	LWLockRelease(lock);
+	return pages;
+}
+
+int
+pv_history_indexes(PvHistoryIndex **indexes)
+{
+	int			n;
+
+	if (shared == NULL)
+		return 0;
+	*indexes = room_for(shared->records.max_indexes, sizeof(PvHistoryIndex));
+	LWLockAcquire(lock, LW_SHARED);
+	n = pv_records_copy_indexes(&shared->records, *indexes);
+	LWLockRelease(lock);
+	return n;
+}
+
+int
+pv_history_tables(PvTableTotals **tables)
+{
+	int			n;
+
+	if (shared == NULL)
+		return 0;
+	*tables = room_for(shared->records.max_tables, sizeof(PvTableTotals));
+	LWLockAcquire(lock, LW_SHARED);
+	n = pv_records_copy_tables(&shared->records, *tables);
+	LWLockRelease(lock);
+	return n;
+}
+
+int
+pv_history_index_totals(PvIndexTotals **totals)
+{
+	int			n;
+
+	if (shared == NULL)
+		return 0;
+	*totals = room_for(shared->records.max_index_totals,
+					   sizeof(PvIndexTotals));
+	LWLockAcquire(lock, LW_SHARED);
+	n = pv_records_copy_index_totals(&shared->records, *totals);
+	LWLockRelease(lock);
+	return n;
+}
+
+/* All zero if nothing is recorded. */
+void
+pv_history_info(PvHistoryInfo *info)
+{
+	memset(info, 0, sizeof(*info));
+	if (shared == NULL)
+		return;
+	LWLockAcquire(lock, LW_SHARED);
+	info->nruns = shared->records.nruns;
+	info->evictions = pv_records_evictions(&shared->records);
+	info->history_reset = shared->records.history_reset;
+	info->stats_reset = shared->records.stats_reset;
+	info->written = shared->written;
+	info->all = shared->records.all;
+	LWLockRelease(lock);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The file, while the server runs
+ * ----------------------------------------------------------------
+ */
+
+/* The launcher has this latch from now on. */
+void
+pv_history_set_writer(Latch *latch)
+{
+	if (shared == NULL)
+		return;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	shared->writer = latch;
+	LWLockRelease(lock);
+}
+
+/*
+ * Copies the records for the file, if they are to be written now.  Otherwise
+ * sets *wait to the milliseconds until then, or to -1 if there is nothing to
+ * write.
+ */
+static bool
+take_image(char *image, Size room, Size *size, long *wait)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		taken = false;
+
+	*wait = -1;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (shared->unwritten && now < shared->retry_at &&
+		shared->retry_at - now <= WRITE_INTERVAL_MS * INT64CONST(1000))
+		*wait = TimestampDifferenceMilliseconds(now, shared->retry_at) + 1;
+	else if (shared->unwritten)
+	{
+		shared->retry_at = TimestampTzPlusMilliseconds(now,
+													   WRITE_INTERVAL_MS);
+		taken = image != NULL && make_image(image, room, size) != NULL;
+		shared->unwritten = !taken;
+		if (!taken)
+			*wait = WRITE_INTERVAL_MS;
+	}
+	LWLockRelease(lock);
+	return taken;
+}
+
+/* Notes whether the file was written. */
+static void
+note_written(bool good)
+{
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (good)
+		shared->written = GetCurrentTimestamp();
+	else
+		shared->unwritten = true;
+	LWLockRelease(lock);
+}
+
+/*
+ * Launcher: writes the file if that is due.  Returns the milliseconds until it
+ * will be due, or -1 if there is nothing to write.
+ */
+long
+pv_history_write_if_due(void)
+{
+	char	   *image;
+	Size		room;
+	Size		size;
+	long		wait;
+
+	if (shared == NULL)
+		return -1;
+
+	/* without the lock first, since there is mostly nothing to do */
+	if (!shared->unwritten)
+		return -1;
+	image = allocate_image(&room);
+	if (take_image(image, room, &size, &wait))
+	{
+		bool		good;
+
+		pv_records_seal_image(image, size);
+		good = pv_history_file_write(image, size);
+		note_written(good);
+		if (!good)
+			wait = WRITE_INTERVAL_MS;
+	}
+	if (image != NULL)
+		pfree(image);
+	return wait;
+}

@@ -1,0 +1,262 @@
+/*-------------------------------------------------------------------------
+ *
+ * history_run.c
+ *	  The vacuum in this process, until it is added to the history.
+ *
+ * The process that vacuums runs this: the leader, not its workers.
+ *
+ *		pv_history_begin		names, times, who asked for it
+ *		pv_history_begin_sweep	the same, of a sweep by the scheduler
+ *		pv_history_note_index	the engine, for each index, when it is done
+ *		pv_history_note_swept	the scheduler, for each index that it has swept
+ *		pv_history_note_blocker	the engine, if dead rows were kept
+ *		pv_history_done			all is well: add it
+ *		pv_history_failed		in PG_CATCH, with the error: add it
+ *
+ * What needs the catalogs is looked up at the beginning.  An error is recorded
+ * where it is caught, and not at the end of the transaction, for two reasons.
+ * The error's text is at hand only while the error is being handled.  And the
+ * result, which the vacuum fills in as it proceeds, is on the stack of a
+ * function that is still active.  Adding a record takes one lightweight lock
+ * and copies memory.  So it is safe in parallel mode, in a transaction that is
+ * about to abort, and while interrupts are held.
+ *
+ * A FATAL error, such as the termination of the process, never gets to a
+ * PG_CATCH.  It ends the process from within the function that raised it, and
+ * a callback adds the record, while the stack is still there.  The text of
+ * such an error is in the log only.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/dbcommands.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/errcodes.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "stats/history.h"
+#include "stats/history_run.h"
+#include "stats/usage.h"
+
+/* The vacuum of this process; valid while is_open */
+static bool is_open = false;
+static PvHistoryRun run;
+static PvHistoryIndex indexes[PV_RECORD_MAX_INDEXES];
+static const PvResult *progress;	/* what the vacuum fills in */
+static MemoryContext caller_context;
+static PvUsageStart usage;
+
+static void
+set_name(NameData *to, const char *name)
+{
+	if (name != NULL)
+		namestrcpy(to, name);
+}
+
+/* Copies as much of a text as there is room for, without half characters. */
+static void
+set_text(char *to, const char *text)
+{
+	int			len = strlen(text);
+
+	if (len >= PV_RECORD_TEXT)
+		len = pg_mbcliplen(text, len, PV_RECORD_TEXT - 1);
+	memcpy(to, text, len);
+	to[len] = '\0';
+}
+
+static void
+add_run(PvRunOutcome outcome)
+{
+	is_open = false;
+	run.outcome = outcome;
+	run.end_time = GetCurrentTimestamp();
+	run.result = *progress;
+
+	/* of a failed vacuum, what this process has used; its workers are gone */
+	if (outcome != PV_OUTCOME_DONE)
+		pv_usage_since(&usage, &run.result);
+	pv_history_add(&run, indexes, Min(run.nindexes, PV_RECORD_MAX_INDEXES));
+}
+
+/* The process ends within a vacuum. */
+static void
+add_at_exit(int code, Datum arg)
+{
+	if (is_open)
+		add_run(PV_OUTCOME_TERMINATED);
+}
+
+/*
+ * A vacuum of the relation begins, which is open and locked.  It fills in
+ * *result, at the latest by the time that it calls pv_history_done().  A role
+ * asked for it if a session waits for it.  Within a transaction; reads the
+ * catalog caches.
+ */
+void
+pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
+				 const PvResult *result)
+{
+	static bool watched = false;
+
+	if (!pv_history_exists())
+		return;
+	if (!watched)
+		before_shmem_exit(add_at_exit, (Datum) 0);
+	watched = true;
+
+	is_open = false;
+	memset(&run, 0, sizeof(run));
+	run.datid = MyDatabaseId;
+	run.relid = RelationGetRelid(rel);
+	if (started_by == PV_STARTED_BY_COMMAND ||
+		started_by == PV_STARTED_BY_FUNCTION)
+		run.userid = GetOuterUserId();
+	run.pid = MyProcPid;
+	run.encoding = GetDatabaseEncoding();
+	set_name(&run.datname, get_database_name(MyDatabaseId));
+	set_name(&run.schemaname, get_namespace_name(RelationGetNamespace(rel)));
+	set_name(&run.relname, RelationGetRelationName(rel));
+	run.started_by = started_by;
+	run.wraparound = wraparound;
+	run.start_time = GetCurrentTimestamp();
+
+	progress = result;
+	caller_context = CurrentMemoryContext;
+	pv_usage_start(&usage, false);
+	is_open = true;
+}
+
+/* The same for a sweep of the relation's B-trees, by the scheduler. */
+void
+pv_history_begin_sweep(Relation rel, const PvResult *result)
+{
+	pv_history_begin(rel, PV_STARTED_BY_SCHEDULER, false, result);
+	run.action = PV_WORK_SWEEP;
+}
+
+/* A record for an index, which is open, or NULL if there is no room. */
+static PvHistoryIndex *
+new_index(Relation index, BlockNumber pages, int64 entries_removed,
+		  int64 usecs)
+{
+	PvHistoryIndex *record;
+
+	if (!is_open || run.nindexes++ >= PV_RECORD_MAX_INDEXES)
+		return NULL;
+	record = &indexes[run.nindexes - 1];
+	memset(record, 0, sizeof(*record));
+	record->datid = run.datid;
+	record->relid = run.relid;
+	record->indexrelid = RelationGetRelid(index);
+	record->encoding = run.encoding;
+	set_name(&record->indexrelname, RelationGetRelationName(index));
+	record->action = run.action;
+	record->entries_removed = entries_removed;
+	record->pages_total = pages;
+	record->usecs = usecs;
+	return record;
+}
+
+/*
+ * What the vacuum did to an index, which is open.  To be called once for each
+ * index of the table, in any order.
+ */
+void
+pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
+					  int64 usecs)
+{
+	PvHistoryIndex *record = new_index(index, istat->num_pages,
+									   (int64) istat->tuples_removed, usecs);
+
+	if (record == NULL)
+		return;
+	record->pages_newly_deleted = istat->pages_newly_deleted;
+	record->pages_deleted = istat->pages_deleted;
+	record->pages_free = istat->pages_free;
+}
+
+/* The same for a sweep of an index, which had so many pages before it. */
+void
+pv_history_note_swept(Relation index, BlockNumber pages,
+					  int64 entries_removed, int64 usecs)
+{
+	(void) new_index(index, pages, entries_removed, usecs);
+}
+
+/* What is to be remembered of a sweep if it is completed. */
+void
+pv_history_note_mark(const PvSweepMark *mark)
+{
+	run.mark = *mark;
+}
+
+/*
+ * What held back the horizon when the vacuum began, and so kept dead rows.  It
+ * is described as it is now.  Within a transaction; reads the catalog caches.
+ */
+void
+pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
+{
+	PvBlockerDetails details;
+	StringInfoData text;
+
+	if (!is_open)
+		return;
+
+	/* the list of backends as it is now, should it have been read before */
+	pgstat_clear_backend_activity_snapshot();
+	pv_blocker_look_up(blocker, InvalidOid, &details);
+	run.holder_kind = blocker->kind;
+	run.holder_key = pv_blocker_key(blocker);
+	set_name(&run.blocker_kind, details.kind);
+	initStringInfo(&text);
+	pv_blocker_describe(&text, blocker, InvalidOid, found_at);
+	set_text(run.blocker, text.data);
+	pfree(text.data);
+}
+
+/* The vacuum is complete. */
+void
+pv_history_done(void)
+{
+	if (is_open)
+		add_run(PV_OUTCOME_DONE);
+}
+
+/*
+ * The vacuum has failed with the error that is being handled.  To be called in
+ * PG_CATCH; the error stays as it is.
+ */
+void
+pv_history_failed(void)
+{
+	MemoryContext old_context;
+	ErrorData  *edata;
+
+	if (!is_open)
+		return;
+
+	/* closed first, so that an error here does not lead here again */
+	is_open = false;
+	old_context = MemoryContextSwitchTo(caller_context);
+	edata = CopyErrorData();
+	run.sqlerrcode = edata->sqlerrcode;
+	if (edata->message != NULL)
+		set_text(run.error, edata->message);
+	FreeErrorData(edata);
+	MemoryContextSwitchTo(old_context);
+
+	add_run(run.sqlerrcode == ERRCODE_QUERY_CANCELED ?
+			PV_OUTCOME_CANCELED : PV_OUTCOME_ERROR);
+}

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * history_run.h
+ *	  The vacuum in this process, until it is added to the history.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_HISTORY_RUN_H
+#define PV_HISTORY_RUN_H
+
+#include "access/genam.h"
+#include "utils/relcache.h"
+
+#include "stats/blocker.h"
+#include "stats/records.h"
+
+extern void pv_history_begin(Relation rel, PvStartedBy started_by,
+							 bool wraparound, const PvResult *result);
+extern void pv_history_note_index(Relation index,
+								  const IndexBulkDeleteResult *istat,
+								  int64 usecs);
+extern void pv_history_begin_sweep(Relation rel, const PvResult *result);
+extern void pv_history_note_swept(Relation index, BlockNumber pages,
+								  int64 entries_removed, int64 usecs);
+extern void pv_history_note_mark(const PvSweepMark *mark);
+extern void pv_history_note_blocker(const PvBlocker *blocker,
+								   TimestampTz found_at);
+extern void pv_history_done(void);
+extern void pv_history_failed(void);
+
+#endif							/* PV_HISTORY_RUN_H */

@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * usage.c
+ *	  What a piece of work of this process has used.
+ *
+ * It is measured from outside, for work that core's code does: time, buffers
+ * and WAL.  The text has the lines that core logs of an autovacuum worker's
+ * work.  Core logs nothing of a background worker's, such as a scheduler
+ * worker.
+ *
+ * Core: access/heap/vacuumlazy.c, heap_vacuum_rel; commands/analyze.c,
+ * do_analyze_rel.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "storage/bufmgr.h"
+
+#include "base/compat.h"
+#include "stats/usage.h"
+
+/*
+ * The work begins.  Processor time is measured only for a report, because that
+ * takes system calls.
+ */
+void
+pv_usage_start(PvUsageStart *start, bool for_report)
+{
+	if (for_report)
+		pg_rusage_init(&start->rusage);
+	start->buffers = pgBufferUsage;
+	start->wal = pgWalUsage;
+	INSTR_TIME_SET_CURRENT(start->time);
+}
+
+/* Sets what the result has of time, buffers and WAL, as used since then. */
+void
+pv_usage_since(const PvUsageStart *start, PvResult *result)
+{
+	BufferUsage buffers = {0};
+	WalUsage	wal = {0};
+
+	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &start->buffers);
+	WalUsageAccumDiff(&wal, &pgWalUsage, &start->wal);
+	result->elapsed_usecs = pv_usecs_since(start->time);
+	result->wal_records = wal.wal_records;
+	result->wal_fpi = wal.wal_fpi;
+	result->wal_bytes = wal.wal_bytes;
+	result->buffers_hit = buffers.shared_blks_hit + buffers.local_blks_hit;
+	result->buffers_read = buffers.shared_blks_read + buffers.local_blks_read;
+	result->buffers_dirtied = buffers.shared_blks_dirtied +
+		buffers.local_blks_dirtied;
+}
+
+static double
+megabytes_per_second(int64 blocks, int64 usecs)
+{
+	return usecs <= 0 ? 0 :
+		(double) blocks * BLCKSZ / (1024 * 1024) / (usecs / 1000000.0);
+}
+
+static void
+append_io_timings(StringInfo text, const PvUsageStart *start)
+{
+	BufferUsage buffers = {0};
+
+	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &start->buffers);
+	appendStringInfo(text, "I/O timings: read: %.3f ms, write: %.3f ms\n",
+					 INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers)),
+					 INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers)));
+}
+
+/*
+ * Returns lines about what was used since then, for the log, in new memory.
+ * pv_usage_start() must have been called for a report.
+ */
+char *
+pv_usage_text(const PvUsageStart *start)
+{
+	PvResult	used = {0};
+	StringInfoData text;
+
+	pv_usage_since(start, &used);
+	initStringInfo(&text);
+	if (track_io_timing)
+		append_io_timings(&text, start);
+	appendStringInfo(&text, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
+					 megabytes_per_second(used.buffers_read,
+										  used.elapsed_usecs),
+					 megabytes_per_second(used.buffers_dirtied,
+										  used.elapsed_usecs));
+	appendStringInfo(&text, "buffer usage: %lld hits, %lld %s, %lld dirtied\n",
+					 (long long) used.buffers_hit,
+					 (long long) used.buffers_read, PV_READS_ARE_CALLED,
+					 (long long) used.buffers_dirtied);
+	appendStringInfo(&text, "WAL usage: %lld records, %lld full page images, %llu bytes\n",
+					 (long long) used.wal_records, (long long) used.wal_fpi,
+					 (unsigned long long) used.wal_bytes);
+	appendStringInfo(&text, "system usage: %s",
+					 pg_rusage_show(&start->rusage));
+	return text.data;
+}

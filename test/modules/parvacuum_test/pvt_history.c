@@ -1,0 +1,337 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_history.c
+ *	  The records of the history and the totals, driven from SQL without any
+ *	  vacuum.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "stats/records.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_test_lru);
+PG_FUNCTION_INFO_V1(parvacuum_test_lru_random);
+PG_FUNCTION_INFO_V1(parvacuum_test_records);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_add);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_sweep);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_mark);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_reset);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_number);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_show);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_reload);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_damage);
+PG_FUNCTION_INFO_V1(parvacuum_test_records_endless);
+
+/* The cluster whose images are read. */
+#define CLUSTER					UINT64CONST(42)
+
+static PvRecords *records = NULL;
+
+static PvRecords *
+new_records(int history_size, int stats_size)
+{
+	PvRecords  *new = MemoryContextAllocZero(TopMemoryContext,
+											 pv_records_size(history_size,
+															 stats_size));
+
+	pv_records_init(new, history_size, stats_size, 1);
+	return new;
+}
+
+/* Uses these relations in turn; the places that they get, new ones with "*". */
+Datum
+parvacuum_test_lru(PG_FUNCTION_ARGS)
+{
+	PvLru	   *lru = palloc(pv_lru_size(PG_GETARG_INT32(0)));
+	char	   *names = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	StringInfoData text;
+
+	initStringInfo(&text);
+	pv_lru_init(lru, PG_GETARG_INT32(0));
+	for (char *name = names; *name != '\0'; name++)
+	{
+		PvLruKey	key = {1, *name};
+		int			place;
+		bool		known = pv_lru_touch(lru, &key, &place);
+
+		appendStringInfo(&text, "%c%d%s ", *name, place, known ? "" : "*");
+	}
+	appendStringInfo(&text, "evictions: %d", (int) lru->evictions);
+	PG_RETURN_TEXT_P(cstring_to_text(text.data));
+}
+
+/*
+ * Uses random relations, and compares with an array of what was used when.
+ * Returns the number of differences.
+ */
+Datum
+parvacuum_test_lru_random(PG_FUNCTION_ARGS)
+{
+	int			capacity = PG_GETARG_INT32(0);
+	int			nrelations = PG_GETARG_INT32(1);
+	int			times = PG_GETARG_INT32(2);
+	PvLru	   *lru = palloc(pv_lru_size(capacity));
+	int		   *used_at = palloc0(nrelations * sizeof(int));
+	int		   *at_place = palloc0(capacity * sizeof(int));
+	int			differences = 0;
+
+	pv_lru_init(lru, capacity);
+	for (int now = 1; now <= times; now++)
+	{
+		int			i = pg_prng_uint64(&pg_global_prng_state) % nrelations;
+		PvLruKey	key = {i % 3, i};
+		int			newer = 0;
+		int			place;
+		bool		known;
+
+		for (int j = 0; j < nrelations; j++)
+			newer += used_at[j] > used_at[i] ? 1 : 0;
+		known = pv_lru_touch(lru, &key, &place);
+		if (known != (used_at[i] > 0 && newer < capacity) ||
+			place < 0 || place >= capacity ||
+			(known && at_place[place] != i) ||
+			pv_lru_key(lru, place).relid != key.relid || lru->newest != place)
+			differences++;
+		at_place[place] = i;
+		used_at[i] = now;
+	}
+	PG_RETURN_INT32(differences);
+}
+
+/* No records, of these sizes. */
+Datum
+parvacuum_test_records(PG_FUNCTION_ARGS)
+{
+	records = new_records(PG_GETARG_INT32(0), PG_GETARG_INT32(1));
+	PG_RETURN_VOID();
+}
+
+/* Adds a run of a table with so many indexes, which have as many pages. */
+static void
+add_run(PvHistoryRun *run, int nindexes)
+{
+	PvHistoryIndex indexes[PV_RECORD_MAX_INDEXES];
+
+	memset(&indexes, 0, sizeof(indexes));
+	run->datid = 1;
+	run->result.by_engine = true;
+	for (int i = 0; i < nindexes; i++)
+	{
+		indexes[i].datid = 1;
+		indexes[i].relid = run->relid;
+		indexes[i].indexrelid = run->relid * 100 + i;
+		indexes[i].action = run->action;
+		indexes[i].entries_removed = 10;
+		indexes[i].pages_total = nindexes;
+	}
+	pv_records_add(records, run, indexes, nindexes);
+}
+
+/* So many vacuums of a table with so many indexes, at this time. */
+Datum
+parvacuum_test_records_add(PG_FUNCTION_ARGS)
+{
+	for (int n = 0; n < PG_GETARG_INT32(3); n++)
+	{
+		PvHistoryRun run;
+
+		memset(&run, 0, sizeof(run));
+		run.relid = PG_GETARG_OID(0);
+		run.end_time = PG_GETARG_INT32(2);
+		run.outcome = run.relid % 4;
+		run.result.tuples_removed = 10;
+		add_run(&run, PG_GETARG_INT32(1));
+	}
+	PG_RETURN_VOID();
+}
+
+/* A sweep of such a table, completed or not, and what it leaves. */
+Datum
+parvacuum_test_records_sweep(PG_FUNCTION_ARGS)
+{
+	PvHistoryRun run;
+
+	memset(&run, 0, sizeof(run));
+	run.relid = PG_GETARG_OID(0);
+	run.action = PV_WORK_SWEEP;
+	run.end_time = PG_GETARG_INT32(2);
+	run.mark.versions = PG_GETARG_FLOAT8(3);
+	run.mark.splits = PG_GETARG_BOOL(4);
+	run.outcome = PG_GETARG_BOOL(5) ? PV_OUTCOME_DONE : PV_OUTCOME_ERROR;
+	add_run(&run, PG_GETARG_INT32(1));
+	PG_RETURN_VOID();
+}
+
+/* What the last sweep has left, and the size of the table's first index. */
+Datum
+parvacuum_test_records_mark(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	PvSweepMark mark;
+	BlockNumber pages = pv_records_index_pages(records, 1, relid * 100);
+
+	if (!pv_records_sweep_mark(records, 1, relid, &mark))
+		PG_RETURN_TEXT_P(cstring_to_text(psprintf("none%s, %u",
+												  pv_records_has_room(records, 1, relid) ?
+												  "" : " and no room",
+												  pages)));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%g:%s, %u", mark.versions,
+											  mark.splits ? "t" : "f",
+											  pages)));
+}
+
+Datum
+parvacuum_test_records_reset(PG_FUNCTION_ARGS)
+{
+	if (PG_GETARG_BOOL(0))
+		pv_records_reset_history(records, 2);
+	if (PG_GETARG_BOOL(1))
+		pv_records_reset_stats(records, 3);
+	PG_RETURN_VOID();
+}
+
+/* As if so many vacuums had been recorded, and so many indexes of them. */
+Datum
+parvacuum_test_records_number(PG_FUNCTION_ARGS)
+{
+	records->nruns = records->nindexes = (uint64) PG_GETARG_INT64(0);
+	pv_records_reset_history(records, 2);
+	PG_RETURN_VOID();
+}
+
+/* Vacuums as number:table, indexes as number:index, then totals. */
+Datum
+parvacuum_test_records_show(PG_FUNCTION_ARGS)
+{
+	PvHistoryRun *runs = palloc((records->max_runs + 1) * sizeof(*runs));
+	PvHistoryIndex *indexes =
+		palloc((records->max_indexes + 1) * sizeof(*indexes));
+	PvTableTotals *tables =
+		palloc((records->max_tables + 1) * sizeof(*tables));
+	PvIndexTotals *totals =
+		palloc((records->max_index_totals + 1) * sizeof(*totals));
+	StringInfoData text;
+	int			n;
+
+	initStringInfo(&text);
+	n = pv_records_copy_runs(records, runs);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&text, "%d:%u ", (int) runs[i].id, runs[i].relid);
+	appendStringInfoString(&text, "/ ");
+	n = pv_records_copy_indexes(records, indexes);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&text, "%d:%u ", (int) indexes[i].run,
+						 indexes[i].indexrelid);
+	appendStringInfoString(&text, "/ ");
+	n = pv_records_copy_tables(records, tables);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&text, "%u:%d,%d,%d,%d,%d,%d ", tables[i].key.relid,
+						 (int) tables[i].runs, (int) tables[i].canceled,
+						 (int) tables[i].errors,
+						 (int) tables[i].tuples_removed,
+						 (int) tables[i].last_run, (int) tables[i].last_done);
+	appendStringInfoString(&text, "/ ");
+	n = pv_records_copy_index_totals(records, totals);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&text, "%u:%d,%d,%d ", totals[i].key.relid,
+						 (int) totals[i].runs, (int) totals[i].entries_removed,
+						 (int) totals[i].last_run);
+	appendStringInfo(&text, "/ %d %d %d", (int) pv_records_evictions(records),
+					 (int) records->history_reset,
+					 (int) records->stats_reset);
+	PG_RETURN_TEXT_P(cstring_to_text(text.data));
+}
+
+static char *
+make_image(Size *size)
+{
+	char	   *image = palloc(pv_records_image_size(records));
+
+	*size = pv_records_write_image(records, CLUSTER, image);
+	if (*size != pv_records_image_size(records))
+		elog(ERROR, "an image has another size than announced");
+	pv_records_seal_image(image, *size);
+	return image;
+}
+
+/* As if the server had been restarted with these sizes; what was wrong. */
+Datum
+parvacuum_test_records_reload(PG_FUNCTION_ARGS)
+{
+	PvRecords  *new = new_records(PG_GETARG_INT32(0), PG_GETARG_INT32(1));
+	Size		size;
+	char	   *image = make_image(&size);
+	const char *problem = pv_records_read_image(new, PG_GETARG_INT64(2),
+												image, size);
+
+	records = new;
+	if (problem == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(problem));
+}
+
+/*
+ * Changes or cuts off an image at each position, and returns how many of these
+ * images were read nevertheless, or have changed the records.
+ */
+Datum
+parvacuum_test_records_damage(PG_FUNCTION_ARGS)
+{
+	PvRecords  *new = new_records(records->max_runs, records->max_tables);
+	Size		size;
+	char	   *image = make_image(&size);
+	int			n = 0;
+
+	for (Size i = 0; i < size; i++)
+	{
+		image[i] ^= 0x40;
+		n += pv_records_read_image(new, CLUSTER, image, size) == NULL ? 1 : 0;
+		image[i] ^= 0x40;
+		n += pv_records_read_image(new, CLUSTER, image, i) == NULL ? 1 : 0;
+	}
+	n += new->nruns > 0 || new->nindexes > 0 ? 1 : 0;
+	PG_RETURN_INT32(n);
+}
+
+/* Is this text longer than its array? */
+#define IS_ENDLESS(array) (memchr(array, '\0', sizeof(array)) == NULL)
+
+/*
+ * An image whose texts have no end, with the right checksum.  Returns how many
+ * of them have none after it was read.
+ */
+Datum
+parvacuum_test_records_endless(PG_FUNCTION_ARGS)
+{
+	PvHistoryRun run;
+	PvHistoryIndex index;
+	Size		size;
+	char	   *image;
+	int			n = 0;
+
+	records = new_records(1, 1);
+	memset(&run, 'x', sizeof(run));
+	memset(&run.result, 0, sizeof(run.result));
+	memset(&index, 'x', sizeof(index));
+	pv_records_add(records, &run, &index, 1);
+	image = make_image(&size);
+	records = new_records(1, 1);
+	if (pv_records_read_image(records, CLUSTER, image, size) != NULL ||
+		pv_records_copy_runs(records, &run) != 1 ||
+		pv_records_copy_indexes(records, &index) != 1)
+		elog(ERROR, "the image was not read");
+	n += IS_ENDLESS(run.datname.data) + IS_ENDLESS(run.schemaname.data) +
+		IS_ENDLESS(run.relname.data) + IS_ENDLESS(run.blocker_kind.data) +
+		IS_ENDLESS(run.error) + IS_ENDLESS(run.blocker) +
+		IS_ENDLESS(index.indexrelname.data);
+	PG_RETURN_INT32(n);
+}

@@ -1,0 +1,184 @@
+# Progress of a throttled vacuum: what parvacuum_progress shows of each process, the forecast
+# of the end, the lines of VERBOSE, and a server on which nothing is tracked
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PvTest;
+
+# Few shared buffers, so that an index scan finds no page that an earlier one has changed.
+my $node = pv_node('progress');
+$node->append_conf('postgresql.conf', "autovacuum = off\nshared_buffers = 2MB\ncheckpoint_timeout = 1h\nmax_wal_size = 4GB\n");
+$node->start;
+pv_setup($node);
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+sub fill
+{
+	sql(q{
+		DROP TABLE IF EXISTS t;
+		CREATE TABLE t (a int, b float8, c text) WITH (parvacuum.enabled);
+		INSERT INTO t SELECT g, random(), repeat('x', 80) FROM generate_series(1, 100000) g;
+		CREATE INDEX t_a ON t (a);
+		CREATE INDEX t_b ON t (b);
+		VACUUM (ANALYZE) t;
+		DELETE FROM t WHERE a % 3 = 0;
+		CHECKPOINT;});
+	return;
+}
+
+# A vacuum of some seconds: 1500 heap pages and 550 index pages are changed, at 22 cost units
+# each.  It is sampled until it ends.
+sub sampled_run
+{
+	my ($statement, %settings) = @_;
+	my $run = pv_start_run($node, $statement, vacuum_cost_delay => '50ms', vacuum_cost_limit => 400, %settings);
+	my $session = $node->background_psql('postgres');
+	my $sample = q{SELECT format('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', extract(epoch FROM clock_timestamp()), coalesce(participant::text, 'vacuum'), phase,
+			heap_blks_scanned, heap_blks_vacuumed, index_blks_visited, delay_ms, index_scans_expected,
+			extract(epoch FROM phase_eta), extract(epoch FROM eta)) FROM parvacuum_progress WHERE relation = 't'::regclass};
+	my @samples;
+	my $end;
+	while (!defined $end)
+	{
+		my $rows = $session->query_safe($sample);
+		push @samples, grep { $_ ne '' } split /\n/, $rows;
+		$run->{handle}->pump_nb;
+		$end = time if @samples && $rows eq '';
+		sleep 0.1;
+	}
+	$session->quit;
+	ok(pv_finish($run), "$statement: it succeeds") or diag $run->{err};
+	$run->{end} = $end;
+	$run->{samples} = [ map { [ split /\|/, $_, -1 ] } @samples ];
+	return $run;
+}
+
+# The values of one column in the samples of one row
+sub values_of { my ($run, $who, $column) = @_; return map { $_->[$column] } grep { $_->[1] eq $who && $_->[$column] ne '' } @{ $run->{samples} }; }
+
+# Do the values never fall, and grow?
+sub grows
+{
+	my @values = @_;
+	return 0 if @values < 2 || $values[-1] <= $values[0];
+	for my $i (1 .. $#values) { return 0 if $values[$i] < $values[ $i - 1 ]; }
+	return 1;
+}
+
+# How far the forecasts were off, of those made in the second quarter of the time and later,
+# but not in the last second: the largest error, as a share of the time that was left.
+sub worst_error
+{
+	my ($run) = @_;
+	my ($begin, $end) = ($run->{samples}[0][0], $run->{end});
+	my ($worst, $known, $all) = (0, 0, 0);
+	for my $sample (grep { $_->[1] eq 'vacuum' } @{ $run->{samples} })
+	{
+		my $left = $end - $sample->[0];
+		next if $sample->[0] < $begin + ($end - $begin) / 4 || $left < 1;
+		$all++;
+		next if $sample->[9] eq '';
+		$known++;
+		my $error = ($sample->[9] - $sample->[0]) / $left - 1;
+		$worst = $error if abs $error > abs $worst;
+	}
+	note sprintf 'the vacuum took %.1f s; worst error %.0f %%, %d of %d samples with a forecast', $end - $begin, 100 * $worst, $known, $all;
+	return $known < 0.9 * $all ? 'too few forecasts' : $worst;
+}
+
+sub describe { my ($run) = @_; return map { join(' ', @$_) . "\n" } @{ $run->{samples} }; }
+
+# One process
+fill();
+my $run = sampled_run('VACUUM (VERBOSE, PARALLEL 0) t', 'parvacuum.progress_interval' => '1s');
+my $worst = worst_error($run);
+ok($worst ne 'too few forecasts' && abs $worst < 0.25, "one process: the end is forecast from the second quarter on")
+  or diag $worst, "\n", describe($run);
+is(join(' ', sort { $a cmp $b } keys %{ { map { $_->[1] => 1 } @{ $run->{samples} } } }), '0 vacuum', 'one process: it has a row of its own');
+ok(grows(values_of($run, 'vacuum', 3)), 'one process: heap_blks_scanned grows') or diag describe($run);
+ok(grows(values_of($run, '0', 3)), 'one process: so does its part');
+ok(grows(values_of($run, '0', 6)), 'one process: and the time it has slept');
+is((values_of($run, 'vacuum', 3))[-1], sql(q{SELECT pg_relation_size('t') / 8192}), 'one process: the last of it is the whole table');
+is((values_of($run, 'vacuum', 7))[-1], 1, 'one process: one index scan is expected');
+my @lines = grep { /^INFO:  vacuuming "postgres\.public\.t": / } split /\n/, $run->{err};
+cmp_ok(scalar(@lines), '>=', 4, 'VERBOSE: a line every second') or diag $run->{err};
+ok((grep { /: scanning heap, \d+ % \(\d+ of \d+ blocks\), about \d+ s of this phase and \d+ s in all remain$/ } @lines) > 0, 'VERBOSE: the first heap pass')
+  or diag @lines;
+ok((grep { /: vacuuming indexes, \d+ % \(\d+ of \d+ blocks, \d of 2 indexes\), about \d+ s of this phase and \d+ s in all remain$/ } @lines) > 0, 'VERBOSE: the indexes')
+  or diag @lines;
+unlike($run->{err}, qr/CONTEXT/, 'VERBOSE: the lines have no context');
+
+# Two processes, two index scans, in the process of a function
+fill();
+$run = sampled_run(q{SELECT 1 FROM parvacuum_run('t', workers => 1, verbose => true)}, vacuum_cost_limit => 280, 'parvacuum.store_limit' => 130, 'parvacuum.progress_interval' => '1s');
+$worst = worst_error($run);
+ok($worst ne 'too few forecasts' && abs $worst < 0.6, "two index scans: the end is forecast from the second quarter on")
+  or diag $worst, "\n", describe($run);
+ok((grep { $_ == 2 } values_of($run, 'vacuum', 7)) > 0, 'two index scans: they are foreseen') or diag describe($run);
+for my $who (0, 1)
+{
+	ok(grows(values_of($run, $who, 3)), "two index scans: participant $who: its heap_blks_scanned grows") or diag describe($run);
+	ok(grows(values_of($run, $who, 6)), "two index scans: participant $who: it sleeps");
+	ok((grep { $_ > 0 } values_of($run, $who, 5)) > 0, "two index scans: participant $who: it visits pages of indexes");
+}
+like($run->{err}, qr/^INFO:  vacuuming "postgres\.public\.t": .*, index scan 1 of about 2/m, 'two index scans: VERBOSE of a function shows lines')
+  or diag $run->{err};
+
+# No lines
+fill();
+$run = pv_start_run($node, 'VACUUM (VERBOSE) t', vacuum_cost_delay => '10ms', vacuum_cost_limit => 260, 'parvacuum.progress_interval' => 0);
+ok(pv_finish($run), 'no interval: it succeeds');
+unlike($run->{err}, qr/ remain$/m, 'no interval: VERBOSE has no lines about progress');
+
+# At full speed the index scan is not known before it begins, but for the last vacuum of the
+# table.  A busy machine may let one vacuum take many times as long as the other.
+my $gate = $node->background_psql('postgres');
+sub forecast_at_index
+{
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	$run = pv_start_run($node, 'VACUUM (PARALLEL 0, INDEX_CLEANUP on) t', 'parvacuum.wait_at' => 'nbtree\ range');
+	my $waits = pv_await($node, q{SELECT count(*) FROM parvacuum_progress WHERE participant IS NOT NULL AND phase = 'vacuuming indexes' AND wait_event = 'advisory'}, 1);
+	my $known = sql(q{SELECT count(eta) FROM parvacuum_progress WHERE participant IS NULL});
+	$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+	ok(pv_finish($run) && $waits, 'full speed: a vacuum that stops before it reads an index');
+	return $known;
+}
+fill();
+sql('SELECT parvacuum_history_reset()');
+is(forecast_at_index(), 0, 'full speed: nothing is known without a last vacuum');
+my $known = 0;
+for my $remainder (1 .. 5)
+{
+	sql("DELETE FROM t WHERE a % 6 = $remainder");
+	$known = forecast_at_index();
+	last if $known;
+}
+is($known, 1, 'full speed: the last vacuum tells');
+$gate->quit;
+
+# A server on which nothing is tracked
+is(sql(q{SELECT count(*) FROM pg_shmem_allocations WHERE name = 'parvacuum progress'}), 1, 'tracking: there is shared memory for it');
+$node->append_conf('postgresql.conf', "parvacuum.track_progress = off\n");
+$node->restart;
+is(sql(q{SELECT count(*) FROM pg_shmem_allocations WHERE name = 'parvacuum progress'}), 0, 'no tracking: there is none');
+fill();
+$run = pv_start_run($node, 'VACUUM (VERBOSE, PARALLEL 1) t', vacuum_cost_delay => '10ms', vacuum_cost_limit => 50, 'parvacuum.progress_interval' => '1s');
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_progress WHERE heap_blks_scanned > 100 AND phase = 'scanning heap' AND eta IS NULL AND participant IS NULL}, 1), 'no tracking: the columns of core');
+is(sql(q{SELECT count(*) FROM parvacuum_progress WHERE participant IS NOT NULL}), 0, 'no tracking: no participants');
+sql(q{SELECT pg_cancel_backend(pid) FROM parvacuum_progress});
+pv_finish($run);
+like($run->{err}, qr/canceling statement/, 'no tracking: it is canceled');
+is(sql(q{SELECT outcome, pages_scanned > 100, tuples_removed FROM parvacuum_history ORDER BY run DESC LIMIT 1}), 'canceled|t|0',
+	'canceled in the first heap pass: the history has the pages that were scanned');
+
+$node->stop;
+pv_no_crash($node, 'the server');
+done_testing();

@@ -1,0 +1,254 @@
+# parvacuum_check(): a server where nothing is wrong has no row.  Each row that can be
+# provoked is, and goes when its cause does.  Sizes and ages that would take long to make
+# are written into pg_class.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('check');
+$node->append_conf('postgresql.conf', q{
+maintenance_work_mem = 1MB
+parvacuum.scheduler = off
+autovacuum = on
+autovacuum_naptime = 1h
+autovacuum_freeze_max_age = 100000
+});
+$node->start;
+pv_setup($node);
+
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+
+my $settings = '';
+
+# The rows about something, with these columns
+sub rows
+{
+	my ($columns, $name) = @_;
+	return sql($settings || 'SELECT', "SELECT $columns FROM parvacuum_check() WHERE name = '$name' ORDER BY subject");
+}
+
+sub none { my ($name, $what) = @_; is(rows('severity, subject, evidence', $name), '', $what); return; }
+
+is(sql('SELECT * FROM parvacuum_check()'), '', 'nothing is wrong: there is no row');
+
+# -- the server
+
+sub setting
+{
+	my ($name, $value, $row, @expected) = @_;
+	my $default = sql("SHOW $name");
+	pv_reload_with($node, $name => $value);
+	is(rows('severity, subject, relid, setting', $row), join('|', @expected), "$name = $value");
+	like(rows('evidence', $row), qr/\d|off/, "$name = $value: there is evidence");
+	pv_reload_with($node, $name => $default);
+	none($row, "$name as it was");
+	return;
+}
+
+setting('autovacuum', 'off', 'autovacuum', 'critical', 'server', '', 'autovacuum');
+setting('track_counts', 'off', 'autovacuum', 'critical', 'server', '', 'track_counts');
+setting('parvacuum.engine', 'off', 'engine', 'warning', 'server', '', 'parvacuum.engine');
+setting('parvacuum.max_runs', '200', 'worker_processes', 'advice', 'server', '', 'max_worker_processes');
+setting('parvacuum.buffer_usage_limit', '256kB', 'ring', 'advice', 'server', '', 'parvacuum.buffer_usage_limit');
+
+$settings = q{SET maintenance_work_mem = '2000GB'};
+is(rows('severity, setting', 'shared_memory'), 'warning|maintenance_work_mem', 'memory for which /dev/shm is too small');
+like(rows('evidence', 'shared_memory'), qr/^\/dev\/shm has \d+ MB, \d+ MB free; .* is 2048000 MB$/, 'with the sizes');
+$settings = '';
+
+pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'on');
+is(rows('severity', 'autovacuum'), 'warning', 'the scheduler, and tables that have not opted in');
+pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
+
+# -- the horizon
+
+{
+	my $idle = $node->background_psql('postgres');
+	my $use = 'DO $$ BEGIN FOR i IN 1 .. 26000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$';
+	$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
+	none('horizon', 'a young transaction');
+	sql($use);
+	is(rows('severity, setting', 'horizon'), 'advice|idle_in_transaction_session_timeout', 'an old transaction');
+	like(rows('evidence', 'horizon'), qr/^idle in transaction session, PID \d+ .*; 26\d\d\d transactions old$/, 'who it is');
+	sql($use);
+	is(rows('severity', 'horizon'), 'warning', 'a very old transaction');
+	my @others = map { $node->background_psql('postgres') } 1 .. 3;
+	$_->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1') for @others;
+	is(sql('SELECT count(*) FROM parvacuum_blockers'), 4, 'the snapshots of others are as old');
+	is(sql(q{SELECT count(*) FROM parvacuum_check() WHERE name = 'horizon'}), 1, 'there is one row about all of them');
+	$_->query_safe('COMMIT') for @others;
+	$_->quit for @others;
+	$idle->query_safe('COMMIT');
+	$idle->quit;
+	none('horizon', 'when it has ended');
+}
+
+# -- tables
+
+sql('CREATE TABLE t (id int PRIMARY KEY)', 'INSERT INTO t SELECT generate_series(1, 1000)', 'ANALYZE t',
+	'CREATE ROLE owner LOGIN', 'CREATE TABLE "Its\'s" (id int)', 'ALTER TABLE "Its\'s" OWNER TO owner', 'CREATE DATABASE other');
+
+# Writes into pg_class or pg_database for a moment.
+sub with
+{
+	my ($catalog, $key, $change, $check) = @_;
+	my ($column) = $change =~ /^(\w+)/;
+	my $name = $catalog eq 'pg_class' ? 'relname' : 'datname';
+	my $before = sql("SELECT $column FROM $catalog WHERE $name = '$key'");
+	sql("UPDATE $catalog SET $change WHERE $name = '$key'");
+	$check->();
+	sql("UPDATE $catalog SET $column = '$before' WHERE $name = '$key'");
+	return;
+}
+sub xid_of_age { return "((pg_current_xact_id()::text::bigint - $_[0]) & 4294967295)::text::xid"; }
+
+with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(600_000_000), sub {
+	is(rows('severity, subject, relid::regclass, relation, setting', 'wraparound'), 'warning|public.t|t|t|autovacuum_freeze_max_age', 'a table that is old');
+	like(rows('evidence', 'wraparound'), qr/^relfrozenxid is 6\d{8} transactions old, autovacuum_freeze_max_age is 100000, the failsafe begins at 1600000000$/, 'how old');
+});
+with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(1_700_000_000), sub { is(rows('severity', 'wraparound'), 'critical', 'a table that is very old'); });
+with('pg_class', 't', q{relminmxid = ((SELECT next_multixact_id::text::bigint - 1800000000 FROM pg_control_checkpoint()) & 4294967295)::text::xid}, sub {
+	is(rows('severity, setting', 'wraparound'), 'critical|autovacuum_multixact_freeze_max_age', 'a table with old multixacts');
+});
+with('pg_database', 'other', 'datfrozenxid = ' . xid_of_age(600_000_000), sub { is(rows('severity, subject, relid', 'wraparound'), 'warning|database other|', 'another database that is old'); });
+none('wraparound', 'when it is young again');
+with('pg_database', 'other', q{datminmxid = ((SELECT next_multixact_id::text::bigint - 1800000000 FROM pg_control_checkpoint()) & 4294967295)::text::xid}, sub {
+	is(rows('severity, subject, setting', 'wraparound'), 'critical|database other|autovacuum_multixact_freeze_max_age', 'another database with old multixacts');
+});
+
+# A temporary table of another session, which nobody else can vacuum
+{
+	my $session = $node->background_psql('postgres');
+	$session->query_safe('CREATE TEMP TABLE passing (id int PRIMARY KEY)');
+	with('pg_class', 'passing', 'relfrozenxid = ' . xid_of_age(600_000_000), sub {
+		like(rows('severity, subject, advice', 'wraparound'), qr/^warning\|(pg_temp_\d+\.passing)\|Only its session can vacuum this temporary table: end that session, or DROP TABLE \1\.$/, 'a temporary table that is old');
+	});
+	with('pg_class', 'passing', 'relpages = 1000000000', sub { none('cost_limits', 'nothing else is said about it'); });
+	$session->quit;
+}
+
+# It waits for no lock of a table.
+{
+	my $lock = pv_start_run($node, 'BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass AND mode = 'AccessExclusiveLock' AND granted}, '1'), 'a table is locked');
+	is(sql(q{SET lock_timeout = '1ms'}, 'SELECT count(*) FROM parvacuum_check()'), 0, 'it is checked all the same');
+	sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'});
+	pv_finish($lock);
+}
+
+sql('DELETE FROM t WHERE id <= 600');
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '1'), 'a table that is not vacuumed');
+is(rows('severity, subject, setting, evidence', 'not_vacuumed'), 'warning|public.t|autovacuum_max_workers|600 dead rows, due from 250 on; never vacuumed', 'its dead rows');
+sql('ALTER TABLE t SET (autovacuum_enabled = off)');
+is(rows('severity, setting', 'not_vacuumed'), 'warning|autovacuum_enabled', 'a table without autovacuum');
+sql('ALTER TABLE t RESET (autovacuum_enabled)', 'VACUUM t');
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '0'), 'after its vacuum');
+
+with('pg_class', 't', 'reltuples = 1e9', sub {
+	with('pg_class', 't', 'relpages = 10000000', sub {
+		is(rows('severity, subject, setting', 'maintenance_memory'), 'advice|public.t|maintenance_work_mem', 'a table with more dead rows than fit into the memory');
+		my ($stock) = rows('evidence', 'maintenance_memory') =~ /^[12]000000[05]0 dead rows when a vacuum is due take (\d+) MB, the limit is 1 MB: \d+ index scans$/;
+		sql('ALTER TABLE t SET (parvacuum.enabled)');
+		my ($ours) = rows('evidence', 'maintenance_memory') =~ / take (\d+) MB/;
+		cmp_ok($ours, $node->pg_version >= 17 ? '==' : '<', $stock, 'the engine needs less than core before 17');
+		sql('ALTER TABLE t RESET (parvacuum.enabled)');
+	});
+});
+none('maintenance_memory', 'a table whose dead rows fit');
+
+with('pg_class', 't', 'relpages = 1000000000', sub {
+	my $memory = rows('subject', 'maintenance_memory');
+	is($memory, '', 'a large table with few rows');
+	is(rows('severity, subject, setting', 'cost_limits'), 'advice|public.t|autovacuum_vacuum_cost_limit', 'a large table');
+	like(rows('evidence', 'cost_limits'), qr/^1000000000 pages at 22 cost units each, 100000 cost units per second: 2\.5 days$/, 'how long it takes');
+	sql('ALTER TABLE t SET (autovacuum_vacuum_cost_limit = 50)');
+	is(rows('severity', 'cost_limits'), 'warning', 'a limit of the table');
+	sql('ALTER TABLE t SET (autovacuum_vacuum_cost_delay = 0)');
+	none('cost_limits', 'no limit');
+});
+sql('ALTER TABLE t RESET (autovacuum_vacuum_cost_limit, autovacuum_vacuum_cost_delay)');
+
+with('pg_class', 't_pkey', 'relpages = 2000', sub {
+	is(rows('severity, subject, relation, setting', 'grown_index'), 'advice|public.t_pkey|t_pkey|', 'an index that has grown');
+	like(rows('evidence', 'grown_index'), qr/^2000 pages, about \d for \d+ entries of 20 bytes$/, 'how much');
+	like(rows('advice', 'grown_index'), qr/^REINDEX INDEX CONCURRENTLY public\.t_pkey;/, 'what to do');
+	with('pg_class', 't_pkey', 'reltuples = 500000', sub { none('grown_index', 'an index that has as many entries as that'); });
+});
+sql('VACUUM ANALYZE pg_am');
+with('pg_class', 'pg_am_oid_index', 'relpages = 2000', sub {
+	with('pg_class', 'pg_am_oid_index', 'reltuples = 10', sub {
+		like(rows('advice', 'grown_index'), qr/^REINDEX INDEX pg_catalog\.pg_am_oid_index, which locks/, 'a catalog cannot be reindexed concurrently');
+	});
+});
+sql('CREATE TABLE excl (id int, EXCLUDE USING btree (id WITH =))', 'INSERT INTO excl SELECT generate_series(1, 100)', 'ANALYZE excl');
+with('pg_class', 'excl_id_excl', 'relpages = 2000', sub {
+	like(rows('advice', 'grown_index'), qr/^REINDEX INDEX public\.excl_id_excl, which locks/, 'neither can an index of an exclusion constraint');
+});
+sql('DROP TABLE excl');
+
+# A TOAST table follows its table, unless it has storage parameters of its own.
+{
+	sql('CREATE TABLE big (id int, b text) WITH (autovacuum_enabled = off)', 'ALTER TABLE big ALTER b SET STORAGE EXTERNAL',
+		q{INSERT INTO big SELECT i, repeat('x', 3000) FROM generate_series(1, 400) i}, 'DELETE FROM big WHERE id > 20');
+	my $toast = sql(q{SELECT reltoastrelid::regclass FROM pg_class WHERE relname = 'big'});
+	my $row = "SELECT advice FROM parvacuum_check() WHERE name = 'not_vacuumed' AND subject = '$toast'";
+	ok(pv_await($node, $row, 'ALTER TABLE public.big RESET (autovacuum_enabled), or VACUUM it regularly.'), 'a TOAST table without autovacuum, because of its table') or diag sql($row);
+	sql('ALTER TABLE big RESET (autovacuum_enabled)', 'ALTER TABLE big SET (toast.autovacuum_enabled = off)');
+	is(sql($row), 'ALTER TABLE public.big RESET (toast.autovacuum_enabled), or VACUUM it regularly.', 'and because of its own storage parameter');
+	sql('DROP TABLE big');
+}
+
+# A vacuum that needs several index scans
+{
+	sql('CREATE TABLE busy (id int PRIMARY KEY) WITH (fillfactor = 10, parvacuum.enabled)', 'INSERT INTO busy SELECT generate_series(1, 40000)', 'DELETE FROM busy WHERE id % 2 = 0');
+	my $vacuum = pv_start_run($node, 'VACUUM (PARALLEL 0) busy', 'parvacuum.store_limit' => 0, vacuum_cost_delay => '20ms', vacuum_cost_limit => 200);
+	ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE evidence LIKE 'PID % has done % index scans, and read % of % pages'}, '1'), 'a vacuum with several index scans');
+	$vacuum->{handle}->kill_kill;
+	sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'VACUUM (PARALLEL%'});
+	pv_await($node, 'SELECT count(*) FROM pg_stat_progress_vacuum', '0');
+	sql('DROP TABLE busy');
+}
+
+# -- rights
+
+with('pg_class', 't', 'relpages = 1000000000', sub {
+	with('pg_class', "Its''s", 'relpages = 1000000000', sub {
+		pv_reload_with($node, 'parvacuum.engine' => 'off');
+		my $all = 'SELECT string_agg(subject, $$ $$ ORDER BY subject) FROM parvacuum_check()';
+		is(sql($all), q{public."Its's" public.t server}, 'a superuser sees all');
+		is(sql('SET ROLE owner', $all), q{public."Its's"}, 'the owner of a table sees that table only');
+		is(sql('GRANT pg_read_all_stats TO owner', 'SET ROLE owner', $all), q{public."Its's" public.t server}, 'a member of pg_read_all_stats sees all');
+		is(sql('SELECT array_agg(severity ORDER BY n)::text FROM (SELECT severity, row_number() OVER () AS n FROM parvacuum_check()) x'), '{warning,advice,advice}', 'the most severe first');
+		pv_reload_with($node, 'parvacuum.engine' => 'on');
+	});
+});
+
+# -- after a restart
+
+sub restart_with
+{
+	my ($conf) = @_;
+	$node->append_conf('postgresql.conf', $conf);
+	$node->restart;
+	return;
+}
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+restart_with("max_worker_processes = 0\nparvacuum.scheduler = on\n");
+is(rows('severity, setting', 'scheduler_process'), 'critical|max_worker_processes', 'the scheduler without a process');
+like(rows('evidence', 'worker_processes'), qr/max_worker_processes is 0, at least \d+ are asked for/, 'and why');
+restart_with("max_worker_processes = 32\n");
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('scheduler_process', 'worker_processes')}, '0'), 'the scheduler with its process');
+restart_with("shared_preload_libraries = 'pg_stat_statements'\nparvacuum.scheduler = off\n");
+is(rows('severity, setting, evidence', 'preload'), q{critical|shared_preload_libraries|shared_preload_libraries = 'pg_stat_statements'}, 'the library is not preloaded');
+is(sql('SELECT count(*) FROM parvacuum_check()'), 1, 'and nothing else is wrong');
+
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
