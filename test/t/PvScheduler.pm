@@ -219,13 +219,21 @@ sub units_per_second
 	return ($to - $from) / (time - $begun);
 }
 
-# Whether that is near the limit.  Two tests.
+# Whether that is near the limit.  Two tests.  What else the machine does can take the time
+# of one measurement, so there are up to four.
 sub is_near
 {
-	my ($is, $should, $what, $least) = @_;
-	note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
-	cmp_ok($is, '>', ($least // 0.88) * $should, "$what: the limit is used");
-	cmp_ok($is, '<', 1.12 * $should, "$what: the limit is kept");
+	my ($seconds, $should, $what, $least) = @_;
+	my ($low, $high) = (($least // 0.88) * $should, 1.12 * $should);
+	my $is;
+	for (1 .. 4)
+	{
+		$is = units_per_second($seconds);
+		note sprintf '%s: %.0f units a second of %d', $what, $is, $should;
+		last if $is > $low && $is < $high;
+	}
+	cmp_ok($is, '>', $low, "$what: the limit is used");
+	cmp_ok($is, '<', $high, "$what: the limit is kept");
 	return;
 }
 
