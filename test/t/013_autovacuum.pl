@@ -32,7 +32,6 @@ pv_setup($node);
 
 my $options = 'autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000';
 my $round = 0;
-my $log_seen = 0;
 
 sub sql { return $node->safe_psql('postgres', join '; ', @_); }
 
@@ -41,15 +40,6 @@ sub reload_with
 	my (%settings) = @_;
 	sql(map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
 	return;
-}
-
-# The new lines of the log since the last call
-sub new_log
-{
-	my $log = slurp_file($node->logfile);
-	my $new = substr $log, $log_seen;
-	$log_seen = length $log;
-	return $new;
 }
 
 # Make autovacuum run, or not.
@@ -85,13 +75,13 @@ sub autovacuum_of
 	calm($table);
 	new_dead_rows($table);
 	sql(@statements) if @statements;
-	new_log();
+	pv_new_log($node);
 	my $count = sql("SELECT autovacuum_count FROM pg_stat_user_tables WHERE relid = '$table'::regclass");
 	wake($table);
 	pv_await($node, "SELECT autovacuum_count > $count FROM pg_stat_user_tables WHERE relid = '$table'::regclass", 'true')
 	  or diag "no autovacuum of $table";
 	calm($table);
-	my $log = new_log();
+	my $log = pv_new_log($node);
 	my ($entry) = $log =~ /(automatic [a-z ]*vacuum [a-z ]*of table "postgres\.public\.$table".*?system usage[^\n]*\n(?:\t[^\n]*\n)*)/s;
 	return wantarray ? ($entry // '', $log) : $entry // '';
 }
@@ -225,7 +215,7 @@ sub start_slow
 	calm('ours');
 	new_dead_rows(qw(stock ours));
 	reload_with(%slow);
-	new_log();
+	pv_new_log($node);
 	$begin ? $begin->() : wake('ours');
 	until_phase($phase, $what);
 	return;
@@ -238,7 +228,7 @@ for my $phase (@phases)
 	my ($rc, $out, $err) = $node->psql('postgres', q{SET lock_timeout = '1100ms'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE; COMMIT});
 	is($rc, 0, "$what: granted within a second after deadlock_timeout") or diag $err;
 	calm('ours');
-	like(new_log(), qr/canceling autovacuum task.*\n.*CONTEXT:.*automatic vacuum of table "postgres\.public\.ours"/s, "$what: autovacuum was canceled");
+	like(pv_new_log($node), qr/canceling autovacuum task.*\n.*CONTEXT:.*automatic vacuum of table "postgres\.public\.ours"/s, "$what: autovacuum was canceled");
 	no_workers($what);
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 }
@@ -278,7 +268,7 @@ for my $phase ('scanning heap', 'vacuuming indexes')
 	is(sql('SELECT pid ' . sprintf($progress, 'ours')), $pid, "$what: the vacuum goes on");
 	reload_with(autovacuum_vacuum_cost_delay => 0);
 	ok(over(), "$what: the vacuum is completed");
-	$log = new_log();
+	$log = pv_new_log($node);
 	unlike($log, qr/canceling autovacuum task/, "$what: the vacuum was not canceled");
 	like($log, qr/to prevent wraparound of table "postgres\.public\.ours"[^"]*"[^"]*".*engine: parvacuum, 2 parallel workers/s, "$what: the vacuum had workers");
 	cmp_ok(sql(q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'ours'}), '<', 100_000, "$what: relfrozenxid has advanced");
@@ -325,7 +315,7 @@ for my $phase (@phases)
 	ok(over(), "$what: the vacuum is completed");
 	cmp_ok(time - $begun, '<', 4, "$what: within seconds without limits") if $phase ne 'cleaning up indexes';
 	calm('ours');
-	like(new_log(), qr/2 parallel workers launched/, "$what: the vacuum had its workers");
+	like(pv_new_log($node), qr/2 parallel workers launched/, "$what: the vacuum had its workers");
 	no_workers($what);
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 }

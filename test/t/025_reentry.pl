@@ -28,16 +28,6 @@ pv_setup($node);
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 sub sql_of_owner { return $node->psql('postgres', join(";\n", @_), extra_params => [ '-U', 'owner' ], on_error_stop => 1); }
 
-# The new lines of the log since the last call
-my $log_seen = 0;
-sub new_log
-{
-	my $log = slurp_file($node->logfile);
-	my $new = substr $log, $log_seen;
-	$log_seen = length $log;
-	return $new;
-}
-
 # The attempts.  On some servers functions of indexes run with a safe search path.
 my @attempts = (
 	'ANALYZE m.other', 'VACUUM m.other', 'VACUUM (ANALYZE) m.other',
@@ -160,7 +150,7 @@ is("$rc $err", '0 ', 'a vacuum without the function succeeds');
 for my $place (@places)
 {
 	prepare("ALTER TABLE m.$place SET (parvacuum.workers = 0); $all_attempts", $place);
-	new_log();
+	pv_new_log($node);
 	($rc, $out, $err) = sql_of_owner("SELECT count(*) FROM parvacuum_run('m.$place', workers => 0, \"analyze\" => true)");
 	is("$rc $out", '0 1', "parvacuum_run() of $place succeeds");
 	all_refused($err, "parvacuum_run() of $place");
@@ -201,9 +191,9 @@ for my $way (qw(autovacuum parvacuum.scheduler))
 	for my $place (@places)
 	{
 		prepare("ALTER TABLE m.$place SET (parvacuum.workers = 0); $all_attempts", $place);
-		new_log();
+		pv_new_log($node);
 		until_done("m.$place", "$way: $place is vacuumed and analyzed", sub { sql("ALTER TABLE m.$place SET ($low)"); pv_reload_with($node, $way => 'on'); });
-		all_refused(new_log(), "$way: $place");
+		all_refused(pv_new_log($node), "$way: $place");
 		sql("ALTER TABLE m.$place SET (autovacuum_enabled = off)");
 		until_done('witness', "$way: so is the next table", sub { sql('UPDATE witness SET i = i + 1'); });
 	}
@@ -213,11 +203,11 @@ for my $way (qw(autovacuum parvacuum.scheduler))
 	{
 		my @both = ('expression', 'brin');
 		prepare(attempt($attempt), @both);
-		new_log();
+		pv_new_log($node);
 		sql(map { "ALTER TABLE m.$_ SET ($low)" } @both);
 		for my $place (@both)
 		{
-			ok($node->wait_for_log(qr/ERROR: .*(cannot be executed from VACUUM or ANALYZE|within security-restricted operation|cannot be executed from a function)(?s:.{0,2000}?)\bm\.$place\b/, $log_seen), "$way: $place fails by $attempt");
+			ok($node->wait_for_log(qr/ERROR: .*(cannot be executed from VACUUM or ANALYZE|within security-restricted operation|cannot be executed from a function)(?s:.{0,2000}?)\bm\.$place\b/, pv_log_seen($node)), "$way: $place fails by $attempt");
 		}
 		sql(map { "ALTER TABLE m.$_ SET (autovacuum_enabled = off)" } @both);
 		until_done('witness', "$way: the next table is vacuumed all the same", sub { sql('UPDATE witness SET i = i + 1'); });

@@ -30,15 +30,6 @@ pv_setup($node);
 
 sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 
-my $log_seen = 0;
-sub new_log
-{
-	my $log = slurp_file($node->logfile);
-	my $new = substr $log, $log_seen;
-	$log_seen = length $log;
-	return $new;
-}
-
 # The lines of the log about the table, when they are there
 sub entry
 {
@@ -46,7 +37,7 @@ sub entry
 	my $log = '';
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		$log .= new_log();
+		$log .= pv_new_log($node);
 		last if $log =~ /of table "postgres\.public\.$table".*?system usage/s;
 		select undef, undef, undef, 0.1;
 	}
@@ -75,7 +66,7 @@ sub failsafe
 {
 	my ($what, $who, $phase) = @_;
 	my $table = 'old_' . ($what =~ s/\W+/_/gr);
-	new_log();
+	pv_new_log($node);
 	pv_reload_with($node, %slow);
 	make_table($table, 8000);
 	ok(pv_await($node, "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_progress_vacuum p USING (pid)
@@ -120,7 +111,7 @@ sql(q{CREATE TABLE long (id int, pad text) WITH (autovacuum_enabled = off, autov
 	'ALTER TABLE long SET (autovacuum_enabled = on)');
 my $passed = 'SELECT heap_blks_scanned ' . sprintf($progress, 'long');
 ok(pv_await($node, 'SELECT count(*) ' . sprintf($progress, 'long') . q{ AND heap_blks_scanned > 0}, 1), 'autovacuum is running');
-new_log();
+pv_new_log($node);
 
 sub advance
 {

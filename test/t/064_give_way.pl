@@ -28,17 +28,8 @@ $node->start;
 pv_setup($node);
 
 my $round = 0;
-my $log_seen = 0;
 
 sub sql { return $node->safe_psql('postgres', join '; ', @_); }
-
-sub new_log
-{
-	my $log = slurp_file($node->logfile);
-	my $new = substr $log, $log_seen;
-	$log_seen = length $log;
-	return $new;
-}
 
 my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
 
@@ -49,7 +40,7 @@ sub ended
 	my ($what, %said) = @_;
 	my $whose = $said{whose} // '';
 	ok(pv_await($node, $workers, 0), "$what: no worker is left") or diag pv_processes($node);
-	my $log = new_log();
+	my $log = pv_new_log($node);
 	my @fatal = grep { /$whose FATAL:/ } split /\n/, $log;
 	my @exits = grep { /background worker "parallel worker" .*exited with/ } split /\n/, $log;
 	my @errors = grep { /parallel worker .*ERROR:/ } split /\n/, $log;
@@ -78,7 +69,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 {
 	my $what = "$phase, autovacuum";
 	new_dead_rows();
-	new_log();
+	pv_new_log($node);
 	sql('ALTER TABLE ours SET (autovacuum_enabled = on)');
 	ok(pv_await($node, sprintf($progress, $phase), 1), "$what: the process exists");
 	ok(pv_await($node, $workers, 2), "$what: it has its workers");
@@ -90,7 +81,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 	{
 		$what = "$phase, $command";
 		new_dead_rows();
-		new_log();
+		pv_new_log($node);
 		my $run = pv_start_run($node, $command, %slow);
 		ok(pv_await($node, sprintf($progress, $phase), 1), "$what: the process exists");
 		ok(pv_await($node, $workers, 2), "$what: it has its workers");
@@ -109,7 +100,7 @@ is(pv_findings($node, 'ours'), '', 'the table is whole');
 for my $command ('VACUUM (PARALLEL 2) ours', q{SELECT FROM parvacuum_sweep('ours_id_idx', 2)})
 {
 	new_dead_rows();
-	new_log();
+	pv_new_log($node);
 	my $run = pv_start_run($node, $command, %slow);
 	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$command, terminated: the vacuum has its workers");
 	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
@@ -134,7 +125,7 @@ ended('a sweep');
 my $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN');
 for my $n (1 .. 7) { $reader->query_safe("DECLARE c$n CURSOR FOR SELECT id FROM ours WHERE ctid >= '(" . ($n * 128 + 5) . ",0)'; FETCH 1 FROM c$n"); }
-new_log();
+pv_new_log($node);
 my $freeze = pv_start_run($node, 'VACUUM (PARALLEL 2, FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP off) ours', max_parallel_maintenance_workers => 2);
 ok(pv_await($node, "$workers AND wait_event IN ('BufferPin', 'BufferCleanup')", 2), 'workers wait for a pin') or diag pv_processes($node);
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$freeze->{tag}' AND backend_type = 'client backend'");
@@ -150,7 +141,7 @@ for my $case ([ terminate => qr/FATAL:  .*terminating .*due to administrator com
 {
 	my ($how, $expected, %said) = @$case;
 	my $what = "a worker, $how";
-	new_log();
+	pv_new_log($node);
 	my $run = pv_start_run($node, 'VACUUM (PARALLEL 2, DISABLE_PAGE_SKIPPING) ours', %slow);
 	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$what: the process exists");
 	is(sql("SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1) x"), 1, "$what: the signal is sent");

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_reload_with pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -102,6 +102,20 @@ sub pv_catch_up
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	return;
 }
+
+# The lines of the log since the last call, and how much of the log these calls have seen,
+# in bytes
+my %log_seen;
+
+sub pv_new_log
+{
+	my ($node) = @_;
+	my $new = slurp_file($node->logfile, pv_log_seen($node));
+	$log_seen{ $node->logfile } += length $new;
+	return $new;
+}
+
+sub pv_log_seen { return $log_seen{ $_[0]->logfile } //= 0; }
 
 # Change settings of the server, and wait until sessions have them.
 sub pv_reload_with

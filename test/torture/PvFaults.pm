@@ -30,7 +30,7 @@ our $end = q{SELECT pg_read_file('pv_end', 0, 1, true)};
 my %kind = (read => 1, write => 2, extend => 4, truncate => 8, sync => 16, open => 32, create => 64, shm => 128, alloc => 256, rename => 512);
 my %errno = (EIO => 5, ENOENT => 2, ENOMEM => 12, ENFILE => 23, ENOSPC => 28, part => 0);
 my $layout = 'l L l l l l l l Z96 Z160 Z256';
-my ($library, $file, $seen_of_log, $seen_of_trace);
+my ($library, $file, $seen_of_trace);
 
 # A server with the library, initialized and configured; not started.  Skips all tests of
 # the file where the library cannot be built.
@@ -54,7 +54,7 @@ sub faults_node
 	$node->append_conf('postgresql.conf', "restart_after_crash = on\nlog_min_messages = warning\n$conf");
 	faults_start();
 	pv_setup($node);
-	$seen_of_log = -s $node->logfile;
+	faults_new_log();
 	return;
 }
 
@@ -129,19 +129,14 @@ sub wait_ready
 # started again.
 sub faults_revive
 {
-	return if wait_ready($node, $seen_of_log);
+	return if wait_ready($node, pv_log_seen($node));
 	$node->{_pid} = undef;
 	faults_start();
 	return;
 }
 
 # What the log says since the last call
-sub faults_new_log
-{
-	my $log = slurp_file($node->logfile, $seen_of_log);
-	$seen_of_log += length $log;
-	return $log;
-}
+sub faults_new_log { return pv_new_log($node); }
 
 # What is still in use although nothing runs, as text; waits for processes that are ending
 sub faults_idle

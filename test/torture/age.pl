@@ -52,15 +52,6 @@ sql('CREATE EXTENSION xid_wraparound') if $burns;
 
 my %figure = map { $_ => 0 } qw(ages twins failsafe warned vacuums wrapped moved);
 my @old = map { "old_$_" } 1 .. 4;
-my $log_seen = 0;
-
-sub new_log
-{
-	my $log = slurp_file($node->logfile);
-	my $new = substr $log, $log_seen;
-	$log_seen = length $log;
-	return $new;
-}
 
 #
 # Moving the cluster on
@@ -244,7 +235,7 @@ sub by_autovacuum
 
 	# the databases may be young a moment before the last vacuum is reported
 	good_if(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'}, 0), 'autovacuum ends');
-	my $log = new_log();
+	my $log = pv_new_log($node);
 	for my $table (qw(stock ours))
 	{
 		my $is = $log =~ /bypassing nonessential maintenance of table "postgres\.public\.$table" as a failsafe/ ? 1 : 0;
@@ -301,12 +292,12 @@ sub age_round
 	my $position = next_xid() + $jump;
 	$what = "round $figure{ages}, $how of $kind $jump transactions, $multis multixacts and $members members later, at $position";
 	note $what;
-	new_log();
+	pv_new_log($node);
 	quietly(q{SELECT parvacuum_history_reset()});
 	move($position, $multis, $members, %settings);
 
 	# Core logs how far it is from stopping.
-	my $log = substr slurp_file($node->logfile), $log_seen;
+	my $log = slurp_file($node->logfile, pv_log_seen($node));
 	if ($jump > $wrap - $warn + 10_000)
 	{
 		good_if($log =~ /must be vacuumed within/, 'the server warns', $log);

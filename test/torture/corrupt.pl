@@ -181,15 +181,12 @@ sub damage_pair
 #
 # Vacuums
 #
-my $seen_of_log = 0;
-sub new_log { my $log = slurp_file($node->logfile, $seen_of_log); $seen_of_log += length $log; return $log; }
-
 # One vacuum.  Returns 'ok', 'error', 'hangs' or 'crash', what was said, and whether the
 # server is there.
 sub vacuum
 {
 	my ($table, $options) = @_;
-	new_log();
+	pv_new_log($node);
 	my $timed_out = 0;
 	my ($rc, $out, $err) = $node->psql('postgres', "VACUUM ($options) $table", timeout => 40, timed_out => \$timed_out);
 	if ($timed_out)
@@ -199,8 +196,8 @@ sub vacuum
 		my $started = $node->start(fail_ok => 1);
 		return ('hangs', 'no end of it, and it cannot be canceled', $started);
 	}
-	my $come_back = wait_ready($node, $seen_of_log);
-	my $log = new_log();
+	my $come_back = wait_ready($node, pv_log_seen($node));
+	my $log = pv_new_log($node);
 	return ('crash', join "\n", grep { /TRAP:|PANIC:|terminated by signal/ } split /\n/, $log), $come_back if !$come_back || $log =~ /TRAP:|PANIC:|terminated by signal/;
 	return ($err =~ /ERROR|FATAL/ ? $err =~ /statement timeout/ ? 'hangs' : 'error' : 'ok', $err, 1);
 }
@@ -260,7 +257,7 @@ sub one_batch
 	$checksums = $sums;
 	damage_pair($_) for @pairs;
 	$node->start;
-	$seen_of_log = -s $node->logfile;
+	pv_new_log($node);
 	my ($good, $alive) = (1, 1);
 	for my $pair (@pairs)
 	{
