@@ -166,8 +166,8 @@ scan_work(const PvForecastInput *input, Work *work)
 							 changed);
 
 	/*
-	 * If hint bits are set first, an image is logged for them alone.  A record
-	 * of pruning has the image of the page as it is afterwards.
+	 * If hint bits are set first, an image is logged for them alone.  A
+	 * record of pruning has the image of the page as it is afterwards.
 	 */
 	if (input->hints_need_image)
 		hints = Min(input->hint_pages, changed) * heap->fpi;

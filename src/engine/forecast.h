@@ -77,8 +77,8 @@ typedef struct PvForecastInput
 	bool		logged;			/* the table is not unlogged */
 	bool		full_page_writes;
 	bool		map_in_record;	/* bits of the map need no record of their own */
-	bool		hints_need_image;	/* bits of the map, and hint bits, count as
-									 * changes of the page */
+	bool		hints_need_image;	/* bits of the map, and hint bits, count
+									 * as changes of the page */
 	bool		freezes_apart;	/* freezing needs a record of its own */
 	bool		unused_apart;	/* so do dead items without an index */
 

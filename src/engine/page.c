@@ -158,7 +158,7 @@ void
 pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 				   PvVisibility *vis)
 {
-	PageCheck	check = {.vis = vis, .allow_update = true};
+	PageCheck	check = {.vis = vis,.allow_update = true};
 
 	check_page(self, buf, blkno, &check);
 }
@@ -174,7 +174,7 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			   const PvVisibility *vis)
 {
 	PvVisibility seen;
-	PageCheck	check = {.vis = &seen, .allow_update = false};
+	PageCheck	check = {.vis = &seen,.allow_update = false};
 
 	check_page(self, buf, blkno, &check);
 	return !vis->all_visible ||
@@ -404,8 +404,8 @@ pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	pv_page_repair_map(self, buf, blkno, vmbuffer, no_doubt);
 	if (PV_PRUNING_SETS_MAP)
 	{
-		PageCheck	check = {.vis = &vis, .unused = deadoffsets,
-		.nunused = ndead, .allow_update = true};
+		PageCheck	check = {.vis = &vis,.unused = deadoffsets,
+		.nunused = ndead,.allow_update = true};
 		PvMapChange map;
 
 		check_items_dead(self, BufferGetPage(buf), blkno, deadoffsets, ndead);

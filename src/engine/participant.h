@@ -138,8 +138,8 @@ typedef struct PvIndexUnit
 	pg_atomic_uint64 began_at;
 
 	/*
-	 * Entries for which one process has called back in this phase; not counted
-	 * where several processes work on the unit
+	 * Entries for which one process has called back in this phase; not
+	 * counted where several processes work on the unit
 	 */
 	pg_atomic_uint64 entries_seen;
 
@@ -256,7 +256,7 @@ typedef struct PvParticipant
 	PvErrorInfo errinfo;
 	PvTrackedPart part;			/* for parvacuum_progress */
 	int64		slept_before;	/* pv_cost.slept_usecs at the start */
-	PvReported		reported;
+	PvReported	reported;
 	uint32		nreloads_checked;	/* number of reloads known at the last
 									 * failsafe check */
 	int			blocks_unpaced; /* blocks since the last call of

@@ -120,7 +120,7 @@ sample_index(PvSurveyState *state, Relation indrel, BlockNumber pages,
 	BlockNumber first = indrel->rd_rel->relam == BTREE_AM_OID ?
 		BTREE_METAPAGE + 1 : 0;
 	BlockNumber n = pages > first ? Min(pages - first, SAMPLE_INDEX) : 0;
-	PvPageState	sum = {0};
+	PvPageState sum = {0};
 	Spread		spread = {0};
 
 	for (BlockNumber k = 0; k < n; k++)
@@ -149,7 +149,7 @@ sample_index(PvSurveyState *state, Relation indrel, BlockNumber pages,
 /* What an index scan will find in one index. */
 void
 pv_survey_index(PvSurveyState *state, int i, const PvForecastInput *input,
-			   PvForecastIndex *index)
+				PvForecastIndex *index)
 {
 	Relation	indrel = state->vac->leader.indrels[i];
 	BlockNumber pages = state->vac->leader.index_pages[i];

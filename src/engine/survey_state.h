@@ -61,11 +61,11 @@ typedef struct PvSurveyState
 	PvVacuum   *vac;
 	Buffer		vmbuffer;
 	XLogRecPtr	redo;
-	PvStratum	unseen;				/* not all-visible */
+	PvStratum	unseen;			/* not all-visible */
 	PvStratum	visible;		/* all-visible */
 	uint32		last_segment;	/* of the last block that is not all-visible */
 	uint32		segments;		/* number of segments with such blocks */
-	PvPageState	state;
+	PvPageState state;
 
 	/* The dead items of sampled pages, as one segment of the store */
 	PvSegmentBuild *build;

@@ -68,8 +68,8 @@ typedef struct PvChoice
 	PvEffectiveOptions options; /* of the table, or of a TOAST table's table */
 	bool		wanted;			/* the engine is to vacuum it */
 	const char *declined;		/* if wanted: why it does not, or NULL */
-	bool		served;			/* its access method's function is ours, so the
-								 * previous one stands for it */
+	bool		served;			/* its access method's function is ours, so
+								 * the previous one stands for it */
 } PvChoice;
 
 
@@ -486,8 +486,8 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	PvChoice	choice;
 
 	/*
-	 * "off" works without reading catalogs.  Only a run and the scheduler, which
-	 * knows the options, report the reason.
+	 * "off" works without reading catalogs.  Only a run and the scheduler,
+	 * which knows the options, report the reason.
 	 */
 	if (run == NULL && known == NULL && !pv_guc_engine)
 	{

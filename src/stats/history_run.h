@@ -26,7 +26,7 @@ extern void pv_history_note_swept(Relation index, BlockNumber pages,
 								  int64 entries_removed, int64 usecs);
 extern void pv_history_note_mark(const PvSweepMark *mark);
 extern void pv_history_note_blocker(const PvBlocker *blocker,
-								   TimestampTz found_at);
+									TimestampTz found_at);
 extern void pv_history_done(void);
 extern void pv_history_failed(void);
 
