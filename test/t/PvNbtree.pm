@@ -105,7 +105,7 @@ our $at_gate = q{FROM pg_locks WHERE locktype = 'advisory' AND objid = 28790 AND
 
 sub make_gate
 {
-	@gate = map { my $s = $node->background_psql('postgres'); $s->set_query_timer_restart; $s } 1 .. 2;
+	@gate = map { pv_session($node) } 1 .. 2;
 	return;
 }
 
@@ -182,7 +182,7 @@ sub split_pages { my ($idx, @pages) = @_; return sql("SELECT split_pages('$idx',
 sub pin
 {
 	my ($table, $id) = @_;
-	my $session = $node->background_psql('postgres');
+	my $session = pv_session($node);
 	$session->query_safe("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off; BEGIN;
 		DECLARE c CURSOR FOR SELECT id FROM $table WHERE id >= $id ORDER BY id; FETCH 1 FROM c");
 	return $session;

@@ -77,7 +77,7 @@ my @log;
 my $next_id;
 my $pad;
 
-sub connect_all { %session = map { $_ => $node->background_psql('postgres', on_error_stop => 1) } qw(a b hold); return; }
+sub connect_all { %session = map { $_ => pv_session($node) } qw(a b hold); return; }
 sub disconnect_all { $_->quit for values %session; return; }
 
 sub chance { return rand() < $_[0]; }

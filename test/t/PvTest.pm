@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_reload_with pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -101,6 +101,15 @@ sub pv_catch_up
 	my ($primary, $standby) = @_;
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	return;
+}
+
+# A session beside the test, which may last longer than one of its statements may.
+sub pv_session
+{
+	my ($node) = @_;
+	my $session = $node->background_psql('postgres', on_error_stop => 1);
+	$session->set_query_timer_restart;
+	return $session;
 }
 
 # The lines of the log since the last call, and how much of the log these calls have seen,

@@ -9,6 +9,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
+use PvTest;
 use PvTorture;
 use Test::More;
 use Time::HiRes qw(time);
@@ -32,7 +33,7 @@ sub twins_connect
 	($node) = @_;
 	$version = $node->pg_version;
 	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS parvacuum_test');
-	%session = map { $_ => $node->background_psql('postgres', on_error_stop => 1) } qw(main a b hold);
+	%session = map { $_ => pv_session($node) } qw(main a b hold);
 	$session{$_}->query_safe('SET client_min_messages = error; SET parvacuum.enabled = off;') for sort keys %session;
 	# 18 begins to scan all-visible pages eagerly at a random page
 	$session{main}->query_safe('SET vacuum_max_eager_freeze_failure_rate = 0') if $version >= 18;

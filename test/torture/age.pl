@@ -288,7 +288,9 @@ sub age_round
 	$start_at = 100_000 if $start_at < 100_000;
 	my %settings = (autovacuum_freeze_max_age => $start_at, vacuum_failsafe_age => $failsafe_at,
 		autovacuum_multixact_freeze_max_age => $automatic ? 200_000_000 : 2_000_000_000,
-		vacuum_multixact_failsafe_age => $multi_failsafe_at, 'parvacuum.scheduler' => 'off');
+		vacuum_multixact_failsafe_age => $multi_failsafe_at, 'parvacuum.scheduler' => 'off',
+		# a table that autovacuum is at work on waits until later
+		autovacuum => $how eq 'scheduler' ? 'off' : 'on');
 	my $position = next_xid() + $jump;
 	$what = "round $figure{ages}, $how of $kind $jump transactions, $multis multixacts and $members members later, at $position";
 	note $what;
@@ -304,7 +306,7 @@ sub age_round
 		$figure{warned}++;
 	}
 	use_up(600) unless $automatic;
-	my $done = $automatic ? by_autovacuum($how eq 'failsafe' || $multis > $multi_failsafe_at) : $how eq 'scheduler' ? by_scheduler(@oldest_first) : by_command();
+	my $done = $automatic ? by_autovacuum($jump > $failsafe_at || $multis > $multi_failsafe_at) : $how eq 'scheduler' ? by_scheduler(@oldest_first) : by_command();
 
 	# Out of danger: transactions and multixacts are assigned without a warning.
 	if ($done)

@@ -162,6 +162,7 @@ sub damage_pair
 		my $fork = $index == 0 && chance(0.15) ? one_of('_vm', '_fsm') : '';
 		my ($what, @pages) = damage("$ours[$index]$fork", chance(0.06) ? 'size' : $fork ? \%page_damage : $index ? \%index_damage : \%heap_damage);
 		next if !$what;
+		$pair->{damages}++;
 		$pair->{what} .= ($index ? "index $pair->{indexes}[$index - 1]" : "heap$fork") . ": $what; ";
 		delete @{ $pair->{rows} }{@pages} if $index == 0 && $fork eq '';
 		$count{pages}++;
@@ -208,7 +209,10 @@ sub one_pair
 	my ($batch, $pair) = @_;
 	my $n = $pair->{n};
 	my $options = one_of('INDEX_CLEANUP on', 'INDEX_CLEANUP auto', 'INDEX_CLEANUP on, FREEZE', 'INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING', 'FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on') . ', TRUNCATE ' . one_of('on', 'off');
-	my $workers = one_of(0, 2);
+
+	# Of several damages, core sees no more after the one that makes it stop.  With workers,
+	# another one may be seen first.
+	my $workers = ($pair->{damages} // 0) > 1 ? 0 : one_of(0, 2);
 	my ($core, $core_said, $core_back) = vacuum("stock$n", "$options, PARALLEL 0");
 	my ($ours, $ours_said, $ours_back) = $core_back && $core ne 'hangs' ? vacuum("ours$n", "$options, PARALLEL $workers") : ('ok', '', 1);
 	my $name = "batch $batch, pair $n: " . ($pair->{what} // 'nothing') . " $options, $workers workers, checksums $checksums";

@@ -60,7 +60,7 @@ sub vacuum_beside
 	my @states = ([ $from, $node->safe_psql('postgres', $state) ]);
 	my $run = pv_start_run($node, "SELECT parvacuum_run('restored', $arguments)", vacuum_cost_delay => 5, vacuum_cost_limit => 100,
 		$store ? ('parvacuum.store_limit' => 1) : ());
-	my $session = $node->background_psql('postgres', on_error_stop => 1);
+	my $session = pv_session($node);
 	my $end = time + 20;
 
 	while (time < $end)
