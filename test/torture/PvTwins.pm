@@ -109,7 +109,7 @@ my %step = (
 	insert => sub { transaction('main', ending(), insert(1 + int rand 20 * $per_page)) },
 	insert_and_undo => sub {
 		my $first = $next_id + 1;
-		transaction('main', ending(), insert(10 + int rand 20 * $per_page), "DELETE FROM \$T WHERE id >= $first AND id % 3 = 0");
+		transaction('main', ending(), insert(10 + int rand 20 * $per_page), "DELETE FROM \$T WHERE id BETWEEN $first AND $next_id AND id % 3 = 0");
 	},
 	locked => sub { transaction('main', ending(), any_lock(), chance(0.3) ? hot() : ()) },
 	# One session locks rows, another one locks or updates them.
