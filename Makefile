@@ -158,7 +158,8 @@ REGRESS = \
 	engine_index_scans \
 	engine_options \
 	engine_horizon \
-	engine_skipping
+	engine_skipping \
+	engine_free_space
 
 ISOLATION = \
 	cleanup_lock \

@@ -59,6 +59,22 @@ RESET parvacuum.skip_rule;
 UPDATE pages SET v = 3 WHERE id = 1 OR id > 200;
 SELECT pages_scanned, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
+-- Multixacts on pages that are skipped hold back relminmxid.
+SELECT fill(3000);
+VACUUM (FREEZE) pages;
+BEGIN;
+SELECT count(*) FROM (SELECT FROM pages WHERE id BETWEEN 101 AND 200 FOR KEY SHARE) locked;
+SAVEPOINT s;
+SELECT count(*) FROM (SELECT FROM pages WHERE id BETWEEN 101 AND 200 FOR SHARE) locked;
+COMMIT;
+UPDATE pages SET v = 1 WHERE id = 1;
+SELECT * FROM map;
+SET parvacuum.skip_rule = 'core';
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
+RESET parvacuum.skip_rule;
+SELECT relminmxid::text::bigint <= (SELECT min(xmax::text::bigint) FROM pages WHERE id BETWEEN 101 AND 200) AS covered
+FROM pg_class WHERE relname = 'pages';
+
 -- Nearly all pages are not frozen.  Reading them to advance relfrozenxid would cost much,
 -- and they are skipped, in short runs, too; core reads them.
 SELECT fill(3000);

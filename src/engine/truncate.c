@@ -29,6 +29,7 @@
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
+#include "base/wait.h"
 #include "engine/truncate.h"
 
 /*
@@ -180,6 +181,7 @@ count_pages_to_keep(PvTruncation *trunc, bool *suspended)
 	instr_time	last_check;
 
 	INSTR_TIME_SET_CURRENT(last_check);
+	pv_wait_point("truncate");
 	while (keep > trunc->nonempty_pages)
 	{
 		CHECK_FOR_INTERRUPTS();

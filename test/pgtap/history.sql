@@ -2,8 +2,9 @@
 -- may reset it.
 \ir common.psql
 
-SELECT plan(73);
+SELECT plan(75);
 
+SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE IF EXISTS pv_copy') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_reset']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
 CREATE ROLE pv_other NOLOGIN;
@@ -172,6 +173,18 @@ SELECT dblink_exec(other_database(), 'VACUUM') \g /dev/null
 SELECT is(format('%s %s %s', datname, relname, relation), 'pv_history tr?nen ', 'a table of another database') FROM parvacuum_history WHERE datname = 'pv_history' AND relname LIKE 'tr%';
 SELECT is(format('%s %s', datname, relation), 'pv_history ', 'totals of a table of another database') FROM parvacuum_stats WHERE datname = 'pv_history' LIMIT 1;
 SELECT is((SELECT x FROM dblink(other_database(), 'SELECT count(*) FROM parvacuum_history WHERE relation IS NOT NULL') y(x int)), 1, 'there, relations of this one are not shown as those of the same OID');
+
+-- A copy of it, where another role owns the table: the vacuums of the original are not his.
+CREATE FUNCTION of_copy(settings text) RETURNS text LANGUAGE sql AS $$
+    SELECT x FROM dblink(replace(other_database(), 'dbname=pv_history', 'dbname=pv_copy'), settings ||
+        '; SELECT format(''%s %s'', (SELECT count(*) FROM parvacuum_history WHERE datname = ''pv_history''), (SELECT count(*) FROM parvacuum_stats WHERE datname = ''pv_history''))') y(x text)
+$$;
+SELECT dblink_exec(conninfo('create'), 'CREATE DATABASE pv_copy TEMPLATE pv_history') \g /dev/null
+SELECT dblink_exec(replace(other_database(), 'dbname=pv_history', 'dbname=pv_copy'),
+    'DO $$ BEGIN EXECUTE (SELECT format(''ALTER TABLE %s OWNER TO pv_owner'', oid::regclass) FROM pg_class WHERE relname LIKE ''tr_nen''); END $$') \g /dev/null
+SELECT isnt(of_copy('SET ROLE pv_stats'), '0 0', 'a copy of a database: pg_read_all_stats sees the vacuums of the original');
+SELECT is(of_copy('SET ROLE pv_owner'), '0 0', 'a copy of a database: the owner of a table of the copy does not');
+SELECT dblink_exec(conninfo('create'), 'DROP DATABASE pv_copy') \g /dev/null
 SELECT dblink_exec(conninfo('create'), 'DROP DATABASE pv_history') \g /dev/null
 SELECT is((SELECT count(*) FROM parvacuum_history WHERE datname = 'pv_history' AND relation IS NULL), 1::bigint, 'a database that is gone');
 

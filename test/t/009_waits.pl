@@ -146,7 +146,49 @@ $node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 1700) FROM ge
 $holder->query_safe('COMMIT');
 ok(pv_finish($run), 'the run succeeds') or diag $run->{err};
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 1276, 'no row is lost');
+is(pv_findings($node, 't'), '', 'the table is whole');
+
+# It can be cancelled while it waits for the lock.
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 100');
+$holder->query_safe('BEGIN; SELECT count(*) FROM t');
+$run = pv_start_run($node, 'VACUUM (VERBOSE, TRUNCATE) t', 'parvacuum.enabled' => 'on');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE phase = 'truncating heap'}, 1), 'a VACUUM waits for the lock to truncate');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'");
+ok(!pv_finish($run), 'it fails when it is cancelled');
+like($run->{err}, qr/ERROR:  canceling statement due to user request/, 'the error has the reason');
+unlike($run->{err}, qr/stopping truncate/, 'it does not wait any longer');
+$holder->query_safe('COMMIT');
 $holder->quit;
+is(pv_findings($node, 't'), '', 'the table is whole');
+
+# Rows that are inserted before the first page is pruned are in new pages after those that
+# become empty.
+$node->safe_psql('postgres', q{TRUNCATE t; INSERT INTO t SELECT i, repeat('x', 1700) FROM generate_series(1, 2400) i; DELETE FROM t WHERE id > 100});
+my $gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
+$run = pv_start_run($node, q{SELECT pages_total, tuples_removed, pages_removed FROM parvacuum_run('t', workers => 0, truncate => true) WHERE relid = 't'::regclass},
+	'parvacuum.wait_at' => 'leader\ scan');
+ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 1), 'a run is about to scan');
+$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 1700) FROM generate_series(101, 200) i});
+$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+ok(pv_finish($run), 'the run succeeds') or diag $run->{err};
+is($run->{out}, '600|2300|0', 'nothing is truncated');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 200, 'no row of the new pages is lost');
+is(pv_findings($node, 't'), '', 'the table is whole');
+
+# A session begins to wait for the table while it is locked for the truncation.
+$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 100');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
+$run = pv_start_run($node, 'VACUUM (VERBOSE, TRUNCATE) t', 'parvacuum.enabled' => 'on', 'parvacuum.wait_at' => 'truncate');
+ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 1), 'a VACUUM has locked the table to truncate it');
+my $other = pv_start_run($node, 'INSERT INTO t VALUES (1)');
+ok(pv_await($node, $blocked, 1), 'another session waits for the table');
+$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+$gate->quit;
+ok(pv_finish($other), 'it gets the table') or diag $other->{err};
+ok(pv_finish($run), 'the VACUUM succeeds') or diag $run->{err};
+like($run->{err}, qr/table "t": suspending truncate due to conflicting lock request/, 'the truncation is suspended for that');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 101, 'no row is lost');
 is(pv_findings($node, 't'), '', 'the table is whole');
 
 pv_no_crash($node, 'the server');

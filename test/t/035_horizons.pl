@@ -171,6 +171,13 @@ for my $index (0, 1)
 	use_up(10);
 	horizons_are("rows deleted by their inserter, $kind", [ ('PRUNE B, VISIBLE none') x 3, "${cleanup}PRUNE B" ], ', INDEX_CLEANUP on', vacuum_freeze_min_age => 1000000);
 
+	# The rows that stay are newer than the deletion.
+	create(100, $index);
+	transaction('B', 'DELETE FROM $T WHERE id % 5 = 0');
+	transaction('C', 'INSERT INTO $T SELECT i, 0 FROM generate_series(101, 120) i');
+	use_up(10);
+	vacuum_twins("rows inserted after a deletion, $kind", ', INDEX_CLEANUP on', vacuum_freeze_min_age => 1000000);
+
 	# The same where they are found last, and where there is nothing else
 	create(100, $index);
 	alone('VACUUM (FREEZE) stock, ours');
