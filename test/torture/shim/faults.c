@@ -213,12 +213,15 @@ file_fails(const char *call, uint32_t kinds, int fd, off_t end)
 	if (real == NULL) \
 		real = (__typeof__(name) *) dlsym(RTLD_NEXT, #name)
 
-/* Half of a buffer, if only a part is to be read or written */
+/*
+ * Half of a buffer, if only a part is to be read or written.  Of one byte there
+ * is no part: PostgreSQL would try to write it for ever.
+ */
 #define FAIL_OR_HALVE(n) \
 	do { \
 		if (errno != 0) \
 			return -1; \
-		(n) = (n) / 2; \
+		(n) -= (n) / 2; \
 	} while (0)
 
 #define DEFINE_AT(name, kind, buffer, offset) \
