@@ -135,6 +135,8 @@ my $nowhere = sub { mkdir "$file.bad"; open my $in, '>', "$file.bad/x" or die; c
 my %odd = (
 	'no right to read it' => [ sub { write_file($good); chmod 0, $file }, qr/It could not be opened: Permission denied\./, 'kept as "pg_stat/parvacuum.stat.bad"', sub { (stat "$file.bad")[2] & 0777 } ],
 	'a directory' => [ sub { mkdir $file }, qr/It is not a regular file\./, 'kept as "pg_stat/parvacuum.stat.bad"', sub { !-d "$file.bad" } ],
+	'a link to itself' => [ sub { symlink 'parvacuum.stat', $file }, qr/It could not be found: Too many levels of symbolic links\./, 'kept as "pg_stat/parvacuum.stat.bad"', sub { !-l "$file.bad" } ],
+	'it is too large' => [ sub { write_file(''); truncate $file, 1 + 2**30 }, qr/It is too large\./, 'kept as "pg_stat/parvacuum.stat.bad"', sub { -s "$file.bad" != 1 + 2**30 } ],
 	'a pipe' => [ sub { POSIX::mkfifo($file, 0600) }, qr/It is not a regular file\./, 'kept as "pg_stat/parvacuum.stat.bad"', sub { !-p "$file.bad" } ],
 	'it cannot be renamed' => [ sub { write_file('x' x 5000); $nowhere->() }, qr/It is not a history of parvacuum\./, 'Move the file away', sub { slurp_file($file) ne 'x' x 5000 } ]);
 
@@ -153,6 +155,35 @@ for my $case (sort keys %odd)
 	$node->stop('immediate');
 	ok(!$lost->(), "$case: it is still kept");
 	ok(!-e "$file.tmp", "$case: no other file remains");
+}
+
+# A directory that comes in the way while the server is running
+{
+	unlink $file;
+	$node->start;
+	mkdir $file or die;
+	$from = -s $node->logfile;
+	vacuum(1);
+	$node->wait_for_log(qr/LOG: .*could not open file "pg_stat\/parvacuum.stat": Is a directory/, $from);
+	is($node->safe_psql('postgres', 'SELECT last_written FROM parvacuum_stats_info'), '', 'a directory in the way: nothing is written');
+	ok(!-e "$file.tmp", 'a directory in the way: no other file remains');
+	$node->stop('immediate');
+	rmdir $file or die;
+}
+
+# When the file that stands in the way has been moved, the new one is written
+{
+	my ($make) = @{ $odd{'it cannot be renamed'} };
+	unlink "$file.bad";
+	$make->();
+	$node->start;
+	vacuum(1);
+	is($node->safe_psql('postgres', 'SELECT last_written FROM parvacuum_stats_info'), '', 'a file in the way: nothing is written');
+	rename $file, "$file.moved" or die;
+	vacuum(1);
+	$node->stop;
+	ok(-s $file, 'a file in the way: the history is written when it has been moved');
+	unlink $file, "$file.moved";
 }
 unlink "$file.bad/x";
 rmdir "$file.bad";
@@ -189,6 +220,18 @@ vacuum(1);
 is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_stats), runs, stats_reset FROM parvacuum_stats_info}), '0|0|0|', 'neither');
 is($node->safe_psql('postgres', q{SELECT parvacuum_history_reset(), parvacuum_stats_reset()}), '|', 'neither: nothing to reset');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_shmem_allocations WHERE name = 'parvacuum history'}), 0, 'neither: no memory');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_plan('t')}), 1, 'neither: a plan');
+is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM parvacuum_index_history), (SELECT count(*) FROM parvacuum_index_stats), (SELECT count(*) FROM parvacuum_sweep('t_b'))}), '0|0|1', 'neither: a sweep, and no rows of indexes');
+{
+	my $idle = $node->background_psql('postgres');
+	$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE a = 1');
+	my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE, DISABLE_PAGE_SKIPPING) t');
+	like($err, qr/^removable cutoff held back by: idle in transaction session/m, 'neither: the report of a vacuum');
+	$idle->quit;
+	($rc, $out, $err) = $node->psql('postgres', q{SET statement_timeout = '100ms'; SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1; VACUUM (DISABLE_PAGE_SKIPPING) t});
+	like($err, qr/canceling statement due to statement timeout/, 'neither: a vacuum that fails');
+}
 $node->append_conf('postgresql.conf', "parvacuum.history_size = 1000\nparvacuum.stats_size = 5000\n");
 $node->restart;
 is(count_runs(), 1, 'the history is what it was');

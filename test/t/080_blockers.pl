@@ -171,6 +171,38 @@ my $me = sql('SELECT session_user');
 	eval { $idle->quit };
 }
 
+# Other states: a transaction that has failed but is kept by a savepoint, a session that does
+# not say what it does, and a call of a function by the protocol for that
+{
+	my $failed = $node->background_psql('postgres', on_error_stop => 0);
+	$failed->query('BEGIN; SELECT pg_current_xact_id(); SAVEPOINT s; SELECT 1 / 0');
+	awaited('a failed transaction', "state = 'idle in transaction (aborted)'");
+	is(rows('kind, holds', 't'), 'idle in transaction|one database', 'a failed transaction: its row');
+	released('a failed transaction', "state = 'idle in transaction (aborted)'");
+	eval { $failed->quit };
+
+	local $ENV{PGOPTIONS} = '-c track_activities=off';
+	my $silent = $node->background_psql('postgres');
+	delete $ENV{PGOPTIONS};
+	$silent->query_safe('BEGIN; SELECT pg_current_xact_id()');
+	awaited('a silent session', "kind = 'session'");
+	is(rows('state, query', 't'), '|', 'a silent session: its state is not known');
+	released('a silent session', "kind = 'session'");
+	eval { $silent->quit };
+
+	my $object = sql('SELECT lo_create(0)');
+	my $first = $node->background_psql('postgres');
+	$first->query_safe("BEGIN; SELECT lo_unlink($object)");
+	my $second = pv_start_run($node, "\\lo_unlink $object");
+	awaited('a fastpath call', "state = 'fastpath function call'");
+	like(rows('release', 't', "state = 'fastpath function call'"), qr/pg_cancel_backend/, 'a fastpath call: it can be canceled');
+	released('a fastpath call', "state = 'fastpath function call'");
+	pv_finish($second);
+	$first->query_safe('ROLLBACK');
+	$first->quit;
+	is(sql('SELECT count(*) FROM parvacuum_blockers'), 0, 'other states: nothing is left');
+}
+
 # A prepared transaction, whose name is not simple
 {
 	my $gid = q{it's "x"\\ } . "\n" . q{; DROP TABLE t};
@@ -194,15 +226,15 @@ my $me = sql('SELECT session_user');
 # converted
 {
 	sql(q{CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
-	my $gid = q{E'''\\\\\xe4\xf8'};
+	my $gid = q{E'it''s \\\\\xe4\xf8'};
 	$node->safe_psql('latin', "SET client_encoding = 'LATIN1'; BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION $gid");
 	awaited('another encoding', "kind = 'prepared transaction'");
 	my $release = "/* in its database */ ROLLBACK PREPARED $gid";
-	is(sql(q{SET client_encoding = 'LATIN1'}, q{SELECT name, datname, release FROM parvacuum_blockers}), "'\\??|latin|$release", 'another encoding: its row');
+	is(sql(q{SET client_encoding = 'LATIN1'}, q{SELECT name, datname, release FROM parvacuum_blockers}), "it's \\??|latin|$release", 'another encoding: its row');
 	sql('CREATE TABLE latin (id int) WITH (parvacuum.enabled)', q{INSERT INTO latin VALUES (1)});
 	my $here = $node->background_psql('postgres');
 	$here->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-	like(line('latin'), qr/^prepared transaction "'\\\?\?" \(role/, 'another encoding: the report names it');
+	like(line('latin'), qr/^prepared transaction "it's \\\?\?" \(role/, 'another encoding: the report names it');
 	$here->quit;
 	$node->safe_psql('latin', $release);
 	is(sql('SELECT count(*) FROM parvacuum_blockers'), 0, 'another encoding: "release" makes it let go in its database');
@@ -371,6 +403,19 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 	is(rows('kind, state, release', 'decoded'), "slot catalog_xmin|active|SELECT pg_catalog.pg_terminate_backend($backend)", 'temporary slot: its row');
 	released('temporary slot', "name = 'passing'");
 	eval { $session->quit };
+}
+
+# A slot that has been invalidated
+{
+	sql(q{SELECT pg_create_logical_replication_slot('lost', 'pgoutput')});
+	awaited('a slot', "name = 'lost'");
+	pv_reload_with($node, max_slot_wal_keep_size => '1MB');
+	sql("SELECT pg_logical_emit_message(true, '', 'x')", 'SELECT pg_switch_wal()') for 1 .. 3;
+	sql('CHECKPOINT');
+	is(sql(q{SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lost'}), 'lost', 'a slot has been invalidated');
+	is(sql('SELECT count(*) FROM parvacuum_blockers'), 0, 'a slot that has been invalidated holds back nothing');
+	sql(q{SELECT pg_catalog.pg_drop_replication_slot('lost')});
+	pv_reload_with($node, max_slot_wal_keep_size => -1);
 }
 
 # The log of autovacuum, and a holder that has ended when the vacuum does

@@ -12,13 +12,16 @@ use PostgreSQL::Test::Utils;
 use PvTest;
 use Test::More;
 
-my $node = pv_node('check');
+my $node = pv_node('check', allows_streaming => 1);
 $node->append_conf('postgresql.conf', q{
 maintenance_work_mem = 1MB
 parvacuum.scheduler = off
 autovacuum = on
 autovacuum_naptime = 1h
 autovacuum_freeze_max_age = 100000
+wal_level = logical
+max_replication_slots = 5
+max_wal_senders = 5
 });
 $node->start;
 pv_setup($node);
@@ -88,6 +91,47 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
 	$idle->query_safe('COMMIT');
 	$idle->quit;
 	none('horizon', 'when it has ended');
+
+	# Slots: one that is inactive, and that of a process that sends what it decodes
+	sql(q{SELECT pg_create_physical_replication_slot('of_nobody')}, q{SELECT pg_create_logical_replication_slot('decoder', 'pgoutput')});
+	sql($use);
+	is(rows('severity, setting, evidence', 'horizon') =~ s/; 26\d\d\d .*//r, 'advice||catalog_xmin of replication slot "decoder", which is inactive', 'an old logical slot');
+	sql(q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots});
+	none('horizon', 'when it is dropped');
+}
+
+# A standby whose query is old: by its own process, and by its slot
+{
+	$node->backup('copy');
+	my $standby = PostgreSQL::Test::Cluster->new('check_standby');
+	$standby->init_from_backup($node, 'copy', has_streaming => 1);
+	$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nwal_receiver_status_interval = 1s\n");
+	$standby->start;
+	my %row = ('standby feedback' => qr/^feedback of a standby, PID \d+ /, 'slot xmin' => qr/^xmin of replication slot "of_standby", PID \d+; /);
+	for my $kind ('standby feedback', 'slot xmin')
+	{
+		if ($kind eq 'slot xmin')
+		{
+			sql(q{SELECT pg_create_physical_replication_slot('of_standby')});
+			$standby->append_conf('postgresql.conf', "primary_slot_name = 'of_standby'\n");
+			$standby->restart;
+		}
+		my $reader = $standby->background_psql('postgres');
+		$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+		sql('DO $$ BEGIN FOR i IN 1 .. 26000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$');
+		ok(pv_await($node, "SELECT count(*) FROM parvacuum_blockers WHERE kind = '$kind' AND xmin_age > 25000", '1'), "$kind: it is old");
+		is(rows('severity, setting', 'horizon'), 'advice|hot_standby_feedback', "$kind: the setting");
+		like(rows('evidence', 'horizon'), $row{$kind}, "$kind: who it is");
+		is($standby->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('autovacuum', 'scheduler_process')}), 0, "$kind: a standby needs no automatic vacuums");
+		$reader->quit;
+	}
+	$standby->stop('fast');
+	none('horizon', 'a slot whose standby has let go') if pv_await($node, 'SELECT count(*) FROM parvacuum_blockers WHERE xmin_age > 25000', '0');
+	sql(q{SELECT pg_drop_replication_slot('of_standby')}) if pv_await($node, q{SELECT active FROM pg_replication_slots}, 'false');
+}
+if ($node->pg_version < 16)
+{
+	setting('vacuum_defer_cleanup_age', '1000', 'horizon', 'advice', 'server', '', 'vacuum_defer_cleanup_age');
 }
 
 # -- tables
@@ -145,6 +189,7 @@ with('pg_database', 'other', q{datminmxid = ((SELECT next_multixact_id::text::bi
 
 sql('DELETE FROM t WHERE id <= 600');
 ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '1'), 'a table that is not vacuumed');
+is(sql('SET stats_fetch_consistency = none', q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}), 1, 'whatever way the statistics are read');
 is(rows('severity, subject, setting, evidence', 'not_vacuumed'), 'warning|public.t|autovacuum_max_workers|600 dead rows, due from 250 on; never vacuumed', 'its dead rows');
 sql('ALTER TABLE t SET (autovacuum_enabled = off)');
 is(rows('severity, setting', 'not_vacuumed'), 'warning|autovacuum_enabled', 'a table without autovacuum');
@@ -172,6 +217,16 @@ with('pg_class', 't', 'relpages = 1000000000', sub {
 	is(rows('severity', 'cost_limits'), 'warning', 'a limit of the table');
 	sql('ALTER TABLE t SET (autovacuum_vacuum_cost_delay = 0)');
 	none('cost_limits', 'no limit');
+
+	# The scheduler has a budget of its own.
+	sql('ALTER TABLE t SET (parvacuum.enabled)');
+	pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'parvacuum.scheduler_max_cost' => 50000);
+	is(rows('severity, setting', 'cost_limits'), 'advice|parvacuum.scheduler_max_cost', 'the budget of the scheduler');
+	like(rows('evidence', 'cost_limits'), qr/, 50000 cost units per second: 5\.1 days$/, 'how long it takes then');
+	pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 0);
+	none('cost_limits', 'the scheduler has no limit');
+	pv_reload_with($node, 'parvacuum.scheduler' => 'off', 'parvacuum.scheduler_max_cost' => -1);
+	sql('ALTER TABLE t RESET (parvacuum.enabled)');
 });
 sql('ALTER TABLE t RESET (autovacuum_vacuum_cost_limit, autovacuum_vacuum_cost_delay)');
 
@@ -192,6 +247,23 @@ with('pg_class', 'excl_id_excl', 'relpages = 2000', sub {
 	like(rows('advice', 'grown_index'), qr/^REINDEX INDEX public\.excl_id_excl, which locks/, 'neither can an index of an exclusion constraint');
 });
 sql('DROP TABLE excl');
+
+# Columns whose width only the statistics know, also those of an expression
+sql('CREATE TABLE texts (a text, b text)', q{INSERT INTO texts SELECT repeat('x', 1 + i % 10), i FROM generate_series(1, 1000) i}, 'CREATE INDEX texts_i ON texts (a, (b || a))');
+with('pg_class', 'texts_i', 'relpages = 2000', sub {
+	with('pg_class', 'texts_i', 'reltuples = 1000', sub {
+		none('grown_index', 'an index of columns without statistics');
+		sql('ANALYZE texts');
+		sql(q{UPDATE pg_class SET relpages = 2000 WHERE relname = 'texts_i'});
+		like(rows('evidence', 'grown_index'), qr/^2000 pages, about \d+ for 1000 entries of (?:28|36) bytes$/, 'an index of columns with statistics');
+	});
+});
+sql('DROP TABLE texts');
+
+# More rows than there was room for at first
+sql('DO $$ BEGIN FOR i IN 1 .. 70 LOOP EXECUTE format(\'CREATE TABLE many_%s (id int)\', i); END LOOP; END $$', q{UPDATE pg_class SET relpages = 1000000000 WHERE relname LIKE 'many\_%'});
+is(sql(q{SELECT count(DISTINCT subject) FROM parvacuum_check() WHERE name = 'cost_limits'}), 70, 'many rows');
+sql('DO $$ BEGIN FOR i IN 1 .. 70 LOOP EXECUTE format(\'DROP TABLE many_%s\', i); END LOOP; END $$');
 
 # A TOAST table follows its table, unless it has storage parameters of its own.
 {
