@@ -2,7 +2,7 @@
 -- may reset it.
 \ir common.psql
 
-SELECT plan(75);
+SELECT plan(78);
 
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE IF EXISTS pv_copy') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_reset']) r \g /dev/null
@@ -162,6 +162,14 @@ SELECT is((failure('r', format('SELECT %s()', f))).message, format('permission d
 FROM (SELECT connect('r'), dblink_exec('r', 'SET ROLE pv_other') OFFSET 0) c, unnest(ARRAY['parvacuum_history_reset', 'parvacuum_stats_reset']) f;
 SELECT dblink_disconnect('r') \g /dev/null
 
+-- A table that is gone has no owner any more.
+CREATE TABLE gone (a int) WITH (parvacuum.enabled);
+ALTER TABLE gone OWNER TO pv_owner;
+VACUUM gone;
+SELECT is(answer('SET ROLE pv_owner', 'SELECT count(*) FROM parvacuum_history WHERE relname = ''gone'''), '1', 'an owner sees his table');
+DROP TABLE gone;
+SELECT is(answer('SET ROLE pv_owner', 'SELECT count(*) FROM parvacuum_history WHERE relname = ''gone'''), '0', 'but not when it is gone');
+
 -- Another database, with another encoding
 CREATE FUNCTION other_database() RETURNS text LANGUAGE sql AS $$
     SELECT replace(conninfo('other'), 'dbname=' || current_database(), 'dbname=pv_history')
@@ -185,6 +193,7 @@ SELECT dblink_exec(replace(other_database(), 'dbname=pv_history', 'dbname=pv_cop
 SELECT isnt(of_copy('SET ROLE pv_stats'), '0 0', 'a copy of a database: pg_read_all_stats sees the vacuums of the original');
 SELECT is(of_copy('SET ROLE pv_owner'), '0 0', 'a copy of a database: the owner of a table of the copy does not');
 SELECT dblink_exec(conninfo('create'), 'DROP DATABASE pv_copy') \g /dev/null
+SELECT is(answer('SET ROLE pv_other', 'SELECT count(*) FROM parvacuum_history WHERE datname = ''pv_history'''), '0', 'others see nothing of another database');
 SELECT dblink_exec(conninfo('create'), 'DROP DATABASE pv_history') \g /dev/null
 SELECT is((SELECT count(*) FROM parvacuum_history WHERE datname = 'pv_history' AND relation IS NULL), 1::bigint, 'a database that is gone');
 

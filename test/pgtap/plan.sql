@@ -2,7 +2,7 @@
 -- errors, and what it must not do.
 \ir common.psql
 
-SELECT plan(85);
+SELECT plan(88);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -295,6 +295,28 @@ FROM unnest('{freeze,disable_page_skipping}'::text[]) name;
 SELECT fails('e', 'SELECT parvacuum_plan(''held'', workers => -1)', '22023', 'number of workers must be between 0 and 1024', '0 means no workers.  NULL lets parvacuum decide.', 'a negative number of workers');
 SELECT is(f.state || ' ' || f.message || ' / ' || f.detail, '0A000 cannot plan a vacuum of temporary table "temporary" / PostgreSQL''s own VACUUM vacuums temporary tables, in the session that created them.', 'a temporary table')
 FROM failure('e', 'SELECT parvacuum_plan(''temporary'')') f;
+
+-- Partitions and children that cannot be vacuumed are left out with a warning.
+CREATE TABLE mixed (x int) PARTITION BY LIST (x);
+CREATE TABLE mixed_1 PARTITION OF mixed FOR VALUES IN (1);
+CREATE FOREIGN TABLE mixed_2 PARTITION OF mixed FOR VALUES IN (2) SERVER pv_none;
+CREATE TABLE heir_of (a int);
+SELECT dblink_exec('e', 'CREATE TEMP TABLE heir () INHERITS (heir_of)') \g /dev/null
+SELECT replace(conninfo('notices'), '=warning', '=notice') AS conninfo, current_setting('server_version_num')::int >= 180000 AS has_children \gset
+SET client_min_messages = error;
+SELECT is((SELECT string_agg(relid::regclass::text, ' ') FROM parvacuum_plan('mixed')), 'mixed_1', 'a foreign table as a partition: no row');
+RESET client_min_messages;
+\if :has_children
+\set said `psql -XqAt -d :'conninfo' -c 'SELECT count(*) FROM parvacuum_plan($$heir_of$$)' 2>&1 | grep -v LOCATION`
+SELECT is(:'said'::text, $$WARNING:  cannot plan a vacuum of temporary table "heir"
+DETAIL:  PostgreSQL's own VACUUM vacuums temporary tables, in the session that created them.
+1$$, 'a temporary table as a child: a warning, and no row');
+\else
+SELECT skip('VACUUM does not include children', 1);
+\endif
+\set said `psql -XqAt -d :'conninfo' -c 'SELECT count(*) FROM parvacuum_plan($$mixed$$)' 2>&1 | head -1`
+SELECT is(:'said'::text, 'WARNING:  cannot vacuum "mixed_2"', 'a foreign table as a partition: a warning');
+
 SELECT dblink_disconnect('e') \g /dev/null
 
 SELECT * FROM finish();

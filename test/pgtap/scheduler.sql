@@ -3,7 +3,7 @@
 -- by a reload.
 \ir common.psql
 
-SELECT plan(174);
+SELECT plan(177);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -96,6 +96,10 @@ CALL set_for_server('autovacuum_vacuum_cost_limit', '1000');
 SELECT ok(max_cost_is('100000'), 'the limit of autovacuum');
 CALL set_for_server('autovacuum_vacuum_cost_delay', '0');
 SELECT ok(max_cost_is('0'), 'no delay: no limit');
+CALL set_for_server('autovacuum_vacuum_cost_delay', '-1');
+CALL set_for_server('vacuum_cost_delay', '5ms');
+SELECT ok(max_cost_is('200000'), 'the delay of VACUUM, if autovacuum has none of its own');
+ALTER SYSTEM RESET vacuum_cost_delay;
 ALTER SYSTEM RESET autovacuum_vacuum_cost_delay;
 ALTER SYSTEM RESET autovacuum_vacuum_cost_limit;
 
@@ -285,6 +289,12 @@ SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock
     WHERE datname = current_database()), true, 'queued tables have the time, and no reason to wait');
 SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg(relation::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all roles see the queue');
 
+CREATE TABLE heir_of (a int);
+SELECT dblink_exec('e', 'CREATE TEMP TABLE heir () INHERITS (heir_of)') \g /dev/null
+SELECT is(answer('RESET ROLE', 'SELECT string_agg(result, '', '' ORDER BY result) FROM parvacuum_enqueue(''heir_of'')'),
+    CASE WHEN current_setting('server_version_num')::int >= 180000 THEN 'queued, temporary' ELSE 'queued' END, 'a temporary child is not queued');
+SELECT parvacuum_cancel('heir_of') \g /dev/null
+
 -- No place in the queue
 CALL set_for_server('parvacuum.queue_limit', '1');
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''many'')'), '53000: the scheduler''s queue is full / Use parvacuum_run(), or try again later.', 'the queue is full');
@@ -302,6 +312,12 @@ FROM unnest('{mixed_ours,mixed_sub_ours}'::text[]) c;
 SELECT is(answer('SET ROLE pv_owner', 'SELECT parvacuum_cancel(''owned'')'), 'true', 'the owner cancels it');
 SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(relid || '' '' || result, '', '' ORDER BY relid::text COLLATE "C") FROM parvacuum_enqueue(''mixed'', 50)'),
     'mixed_ours priority raised, mixed_sub permission denied, mixed_sub_ours no place, mixed_theirs permission denied', 'one partition has a place, the next one has none, and both are reported');
+CREATE TABLE three (a int) PARTITION BY LIST (a);
+SELECT format('CREATE TABLE three_%s PARTITION OF three FOR VALUES IN (%s); ALTER TABLE three_%s OWNER TO pv_owner', i, i, i) FROM generate_series(1, 3) i \gexec
+ALTER TABLE three OWNER TO pv_owner;
+CALL set_for_server('parvacuum.queue_limit', '32');
+SELECT is(answer('SET ROLE pv_owner; SET client_min_messages = error', 'SELECT string_agg(result, '', '' ORDER BY relid) FROM parvacuum_enqueue(''three'')'), 'queued, no place, no place', 'two partitions without a place');
+DROP TABLE three;
 ALTER SYSTEM RESET parvacuum.queue_limit;
 SELECT reloaded('parvacuum.queue_limit', '32768') \g /dev/null
 SELECT is(current_setting('parvacuum.queue_limit'), '32768', 'the default of parvacuum.queue_limit is the room in shared memory');

@@ -2,7 +2,7 @@
 -- whatever these are.
 \ir common.psql
 
-SELECT plan(26);
+SELECT plan(27);
 
 CREATE TABLE a (x int, y varchar(200)) WITH (autovacuum_enabled = off);
 CREATE FUNCTION fill(n int DEFAULT 40000) RETURNS void LANGUAGE sql AS $$
@@ -78,6 +78,11 @@ SELECT reloaded('parvacuum.max_workers', '1') \g /dev/null
 SELECT is((SELECT workers_planned FROM parvacuum_run('a', workers => 3, disable_page_skipping => true)), 1, 'max_workers');
 ALTER SYSTEM RESET parvacuum.max_workers;
 SELECT pg_reload_conf() \g /dev/null
+
+-- Without reading ahead
+CREATE TABLE unread AS SELECT g AS x FROM generate_series(1, 20000) g;
+DELETE FROM unread WHERE x % 2 = 0;
+SELECT is(answer('SET maintenance_io_concurrency = 0', 'SELECT tuples_removed FROM parvacuum_run(''unread'', workers => 1)'), '10000', 'maintenance_io_concurrency = 0');
 
 -- parvacuum.max_runs is a setting of the cluster.
 SELECT throws_ok('SET parvacuum.max_runs = 1', '55P02', NULL, 'max_runs cannot be set in a session');

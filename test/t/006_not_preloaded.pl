@@ -5,12 +5,21 @@
 use strict;
 use warnings FATAL => 'all';
 
+use File::Copy;
 use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use PvTest;
 use Test::More;
+
+# A library whose path has a quote
+my $odd = PostgreSQL::Test::Utils::tempdir . "/it's";
+my $config = $ENV{PG_CONFIG} || 'pg_config';
+chomp(my $libraries = `$config --pkglibdir`);
+mkdir $odd or die;
+copy("$libraries/auto_explain.so", "$odd/explain.so") or die;
+my $quoted = $odd =~ s/'/''/gr . '/explain';
 
 my $node = PostgreSQL::Test::Cluster->new('not_preloaded');
 $node->init;
@@ -54,7 +63,7 @@ sub hints_are
 
 $node->safe_psql('postgres', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 10000) i; CREATE INDEX t_i ON t (i); CREATE ROLE clerk');
 for my $case ([ '', 'parvacuum' ], [ 'auto_explain', 'auto_explain, parvacuum' ], [ q{ "auto_explain",pg_stat_statements}, q{ "auto_explain",pg_stat_statements, parvacuum} ],
-	[ q{auto_explain, "$libdir/pg_stat_statements" }, q{auto_explain, "$libdir/pg_stat_statements" , parvacuum} ])
+	[ q{auto_explain, "$libdir/pg_stat_statements" }, q{auto_explain, "$libdir/pg_stat_statements" , parvacuum} ], [ $quoted, "$quoted, parvacuum" ])
 {
 	my ($present, $hint) = @$case;
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = '$present'\n");
@@ -123,6 +132,9 @@ $node->restart;
 is( $node->safe_psql('postgres',
 		"DELETE FROM t WHERE i % 7 = 0; SELECT workers_planned, workers_launched, tuples_removed > 0 FROM parvacuum_run('t', workers => 2)"),
 	'2|0|t', 'one free slot: the run has no workers');
+my $runs = join ";\n", (q{SELECT count(*) FROM parvacuum_run('t', workers => 0)}) x 20;
+my ($rc, $out, $err) = $node->psql('postgres', "$runs;");
+is("$rc $out", join("\n", '0 1', (1) x 19), 'one free slot: a session can have runs one after the other, each in the slot of the last') or diag $err;
 
 $node->stop;
 done_testing();
