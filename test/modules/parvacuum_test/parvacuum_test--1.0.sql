@@ -90,6 +90,13 @@ CREATE FUNCTION parvacuum_test_run_dry(workers int, times int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- The memory that the store of a table of so many blocks will have when so many segments of
+-- so many bytes are stored within a limit, and how often it will be full.
+CREATE FUNCTION parvacuum_test_forecast_store(nblocks bigint, local bool, bytes_limit bigint, segments float8, bytes float8,
+    OUT memory bigint, OUT fillings float8)
+STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- Two processes enter and leave something that the last one closes, in every order of
 -- their steps.  Returns the number of these orders.
 CREATE FUNCTION parvacuum_test_use_count() RETURNS int STRICT LANGUAGE C

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_space.c
- *	  Several processes need more memory of one space at the same moment.
+ *	  Several processes need more memory of one space at the same moment; how
+ *	  much memory the store will need.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -12,12 +13,15 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "miscadmin.h"
+#include "store/deadtids.h"
 #include "store/space.h"
 #include "storage/barrier.h"
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_run_dry);
+PG_FUNCTION_INFO_V1(parvacuum_test_forecast_store);
 extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg,
 													shm_toc *toc);
 
@@ -115,4 +119,23 @@ parvacuum_test_run_dry(PG_FUNCTION_ARGS)
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
 	PG_RETURN_INT32(nextents);
+}
+
+Datum
+parvacuum_test_forecast_store(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	Datum		values[2];
+	bool		nulls[2] = {false};
+	double		fillings;
+	Size		memory;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	memory = pv_deadtids_forecast((BlockNumber) PG_GETARG_INT64(0), PG_GETARG_BOOL(1), 0,
+								  (Size) PG_GETARG_INT64(2), PG_GETARG_FLOAT8(3),
+								  PG_GETARG_FLOAT8(4), &fillings);
+	values[0] = Int64GetDatum((int64) memory);
+	values[1] = Float8GetDatum(fillings);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(desc, values, nulls)));
 }
