@@ -191,6 +191,16 @@ like($run->{err}, qr/table "t": suspending truncate due to conflicting lock requ
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 101, 'no row is lost');
 is(pv_findings($node, 't'), '', 'the table is whole');
 
+# Dead rows on a page that is in use
+{
+	$node->safe_psql('postgres', q{CREATE TABLE used (id int, pad text) WITH (autovacuum_enabled = off); INSERT INTO used SELECT i, repeat('x', 1700) FROM generate_series(1, 40) i; DELETE FROM used WHERE id % 4 = 2});
+	my $reader = $node->background_psql('postgres');
+	$reader->query_safe('BEGIN; DECLARE c CURSOR FOR SELECT id FROM used; MOVE 10 IN c; FETCH 1 FROM c');
+	my ($rc, $out, $err) = $node->psql('postgres', q{CALL parvacuum('used')});
+	like($err, qr/^DETAIL: .*  [12] dead rows were left on pages that were in use\./m, 'CALL says what it has left');
+	$reader->quit;
+}
+
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

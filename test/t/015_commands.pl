@@ -146,6 +146,23 @@ $by_run = cached_after_vacuum(q{SET (parvacuum.buffer_usage_limit = '256kB')}, '
 cmp_ok($by_run, '<=', 64, "parvacuum_run(), 256 kB: $by_run");
 is(pv_findings($node, 't'), '', 'the table is whole');
 
+# What the owner of a database sets for it only lowers what vacuums use for which no session
+# waits.  Each page has dead rows.  What is truncated is no longer cached.
+alter('SET (vacuum_truncate = off)');
+$node->append_conf('postgresql.conf', "autovacuum_vacuum_cost_delay = 0\n");
+for my $case ([ '256kB', 0, 64, 'less' ], [ '1GB', 1900, 2150, 'more' ], [ '0', 1900, 2150, 'no limit' ])
+{
+	my ($value, $least, $most, $what) = @$case;
+	$node->safe_psql('postgres', "ALTER DATABASE postgres SET parvacuum.buffer_usage_limit = '$value'");
+	my $vacuums = $node->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass AND started_by = 'scheduler'});
+	my $cached = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit); UPDATE t SET id = id', '', q{ALTER SYSTEM SET parvacuum.scheduler = on; SELECT pg_reload_conf(); SELECT pg_sleep(0.2); SELECT parvacuum_enqueue('t');
+		DO $$ BEGIN FOR i IN 1 .. 600 LOOP EXIT WHEN (SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass AND started_by = 'scheduler') > } . $vacuums . q{; PERFORM pg_sleep(0.1); END LOOP; END $$});
+	cmp_ok($cached, '<=', $most, "the database has $what: $cached");
+	cmp_ok($cached, '>=', $least, "the database has $what: the scheduler keeps to its limit");
+	pv_reload_with($node, 'parvacuum.scheduler' => 'off');
+}
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET parvacuum.buffer_usage_limit; SELECT pg_reload_conf()');
+
 # A function of the same name that another role created before the extension is not used
 # by any view.
 $node->safe_psql('postgres', 'CREATE DATABASE planted');

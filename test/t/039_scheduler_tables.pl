@@ -90,6 +90,17 @@ until_vacuumed('stocks', 1, 'engine of core: the table is vacuumed');
 reload_with(log_min_messages => 'warning');
 unlike(slurp_file($node->logfile, $from), qr/launched \d+ parallel vacuum workers? for index vacuuming/, 'engine of core: without parallel workers');
 
+#
+# vacuum_index_cleanup of a table.  Few dead rows are no reason to scan the indexes.
+#
+sql(map { ("CREATE TABLE cleanup_$_ (i int PRIMARY KEY) WITH (autovacuum_enabled = off, parvacuum.enabled, vacuum_index_cleanup = $_)", "INSERT INTO cleanup_$_ SELECT generate_series(1, 50000)", "DELETE FROM cleanup_$_ WHERE i = 1") } qw(auto on off));
+sql(map { "SELECT parvacuum_enqueue('cleanup_$_', 10)" } qw(auto on off));
+for my $case ([ auto => 0 ], [ on => 1 ], [ off => 0 ])
+{
+	until_vacuumed("cleanup_$case->[0]", 1, "vacuum_index_cleanup = $case->[0]: the table is vacuumed");
+	ok(pv_await($node, "SELECT index_scans FROM parvacuum_history WHERE relname = 'cleanup_$case->[0]' AND started_by = 'scheduler'", $case->[1]), "vacuum_index_cleanup = $case->[0]: $case->[1] index scans");
+}
+
 $node->stop;
 pv_no_crash($node, 'the server');
 done_testing();

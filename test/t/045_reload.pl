@@ -128,6 +128,19 @@ $node->append_conf('postgresql.conf', "no_such_setting = 1\nautovacuum_vacuum_co
 $node->reload;
 advance(32, 'autovacuum goes on after a reload of a file with an error');
 $node->adjust_conf('postgresql.conf', 'no_such_setting', undef);
+for my $setting ('track_io_timing = on', 'wal_compression = on', 'parvacuum.autovacuum_cost_limit_scale = 0.5')
+{
+	my ($name) = $setting =~ /^(\S+)/;
+	my $default = sql("SHOW $name");
+	$node->append_conf('postgresql.conf', "$setting\n");
+	$node->reload;
+	ok($node->poll_query_until('postgres', "SELECT current_setting('$name') <> '$default'"), "$setting is in effect");
+	advance(4, "autovacuum goes on with $setting");
+	$node->adjust_conf('postgresql.conf', $name, undef);
+	$node->reload;
+	ok($node->poll_query_until('postgres', "SELECT current_setting('$name') = '$default'"), "$setting is removed");
+	advance(4, "autovacuum goes on without $setting");
+}
 $node->adjust_conf('postgresql.conf', 'autovacuum_vacuum_cost_delay', undef);
 
 sql(q{ALTER SYSTEM SET track_io_timing = on}, q{ALTER SYSTEM SET wal_compression = on}, q{ALTER SYSTEM SET maintenance_io_concurrency = 3},

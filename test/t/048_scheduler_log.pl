@@ -35,14 +35,14 @@ for my $scan (1 .. 2)
 unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'the warning is not logged');
 
 # VACUUM and ANALYZE, by the engine and by core's code, with database and schema
-my $usage = q{(?:I/O timings: .*\n\t)?avg read rate: \d+\.\d+ MB/s, avg write rate: \d+\.\d+ MB/s\n\tbuffer usage: \d+ hits, \d+ (?:misses|reads), \d+ dirtied\n}
+my $usage = q{I/O timings: read: \d+\.\d+ ms, write: \d+\.\d+ ms\n\tavg read rate: \d+\.\d+ MB/s, avg write rate: \d+\.\d+ MB/s\n\tbuffer usage: \d+ hits, \d+ (?:misses|reads), \d+ dirtied\n}
   . q{\tWAL usage: \d+ records, \d+ full page images, \d+ bytes\n\tsystem usage: CPU: user: .* s, system: .* s, elapsed: .* s\n};
 my $logged = sub { return substr(slurp_file($node->logfile), $from) };
 my $prepare = sub { return $node->safe_psql('postgres', 'CREATE SCHEMA IF NOT EXISTS s; ' . join '; ', map { "CREATE TABLE s.$_->[0] (a int PRIMARY KEY) WITH ($_->[1]); INSERT INTO s.$_->[0] SELECT generate_series(1, 1000); DELETE FROM s.$_->[0] WHERE a % 2 = 0" } @_) };
 
 $from = -s $node->logfile;
 my @log_settings = ('log_autovacuum_min_duration', $node->pg_version->major >= 19 ? 'log_autoanalyze_min_duration' : ());
-pv_reload_with($node, map { $_ => 0 } @log_settings);
+pv_reload_with($node, track_io_timing => 'on', map { $_ => 0 } @log_settings);
 $prepare->([ 'ours', 'parvacuum.enabled' ], [ 'cores', 'parvacuum.enabled = false' ]);
 $node->safe_psql('postgres', q{SELECT parvacuum_enqueue('s.cores')});
 for my $table ('ours', 'cores')
@@ -61,7 +61,11 @@ $prepare->([ 'off', 'parvacuum.enabled' ]);
 $node->safe_psql('postgres', q{SELECT parvacuum_enqueue('pg_am'); SELECT parvacuum_enqueue('s.off')});
 $node->wait_for_log(qr/automatic vacuum of table "postgres\.s\.off": index scans: 1\n\t$usage.*DETAIL:  PostgreSQL's own VACUUM has vacuumed it\.  The setting parvacuum\.engine is off\.\n/, $from);
 $node->wait_for_log(qr/automatic vacuum of table "postgres\.pg_catalog\.pg_am": index scans: 0\n/, $from);
-pv_reload_with($node, 'parvacuum.engine' => 'on');
+pv_reload_with($node, track_activities => 'off');
+$prepare->([ 'unseen', 'parvacuum.enabled' ]);
+$node->safe_psql('postgres', q{SELECT parvacuum_enqueue('s.unseen')});
+ok($node->wait_for_log(qr/automatic vacuum of table "postgres\.s\.unseen": index scans: 0\n/, $from), 'without track_activities the index scans of core are not known');
+pv_reload_with($node, track_activities => 'on', 'parvacuum.engine' => 'on');
 
 # A table's own parameter.  The log has those that take long enough.
 $from = -s $node->logfile;

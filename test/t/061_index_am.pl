@@ -105,6 +105,13 @@ for my $am (qw(xid_in_cleanup xid_in_bulkdelete))
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
+# Nor does core if the others are too small.
+{
+	new_table('xid_in_cleanup', 2);
+	my ($rc, $out, $err) = run_with(2, $on, 'SET min_parallel_index_scan_size = 131072; ');
+	is("$rc $out", '0 0|1', 'two small B-trees: the table is vacuumed by one process') or diag $err;
+}
+
 # What fails with core fails with the engine, and what succeeds succeeds.
 for my $parallel (2, 0)
 {

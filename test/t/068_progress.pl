@@ -116,8 +116,9 @@ ok((grep { /: vacuuming indexes, \d+ % \(\d+ of \d+ blocks, \d of 2 indexes\), a
   or diag @lines;
 unlike($run->{err}, qr/CONTEXT/, 'VERBOSE: the lines have no context');
 
-# Two processes, two index scans, in the process of a function
+# Two processes, two index scans, in the process of a function.  One index has half of the rows.
 fill();
+sql('CREATE INDEX t_half ON t (a) WHERE a % 2 = 0');
 $run = sampled_run(q{SELECT 1 FROM parvacuum_run('t', workers => 1, verbose => true)}, vacuum_cost_limit => 280, 'parvacuum.store_limit' => 130, 'parvacuum.progress_interval' => '1s');
 $worst = worst_error($run);
 ok($worst ne 'too few forecasts' && abs $worst < 0.6, "two index scans: the end is forecast from the second quarter on")
@@ -131,6 +132,18 @@ for my $who (0, 1)
 }
 like($run->{err}, qr/^INFO:  vacuuming "postgres\.public\.t": .*, index scan 1 of about 2/m, 'two index scans: VERBOSE of a function shows lines')
   or diag $run->{err};
+
+# Longer times
+fill();
+sql(q{CREATE TABLE large (a int, c text) WITH (parvacuum.enabled, fillfactor = 10); ALTER TABLE large ALTER c SET STORAGE PLAIN; INSERT INTO large SELECT g, repeat('x', 4000) FROM generate_series(1, 32000) g});
+for my $case ([ 't', qr/about \d+ min of this phase/, 'minutes' ], [ 'large', qr/about \d+\.\d h of this phase/, 'hours' ])
+{
+	my ($table, $line, $what) = @$case;
+	$run = pv_start_run($node, "VACUUM (VERBOSE, PARALLEL 0) $table", vacuum_cost_delay => '100ms', vacuum_cost_limit => 1, vacuum_cost_page_hit => 100, vacuum_cost_page_miss => 100, vacuum_cost_page_dirty => 0,
+		statement_timeout => '15s', 'parvacuum.progress_interval' => '1s');
+	pv_finish($run);
+	like($run->{err}, $line, "VERBOSE: $what");
+}
 
 # No lines
 fill();

@@ -87,6 +87,9 @@ sql("CREATE TABLE rare (a int) WITH ($off)", 'INSERT INTO rare SELECT generate_s
 sql('DELETE FROM rare WHERE a BETWEEN 200000 AND 215000');
 $node->poll_query_until('postgres', q{SELECT n_dead_tup > 15000 FROM pg_stat_all_tables WHERE relid = 'rare'::regclass});
 compare('rare dead rows', 'rare', 0);
+sql("CREATE TABLE rarest (a int, b text) WITH ($off)", q{INSERT INTO rarest SELECT i, repeat('x', 1000) FROM generate_series(1, 30000) i}, 'DELETE FROM rarest WHERE a = 12345');
+$node->poll_query_until('postgres', q{SELECT n_dead_tup = 1 FROM pg_stat_all_tables WHERE relid = 'rarest'::regclass});
+is(sql(q{SELECT tuples_to_remove FROM parvacuum_plan('rarest') WHERE relid = 'rarest'::regclass}), 1, 'one dead row, which the sample misses or not');
 sql('UPDATE skipping SET b = b WHERE a % 20 = 0');
 sql(q{SELECT pg_stat_reset_single_table_counters('skipping'::regclass)});
 compare('no statistics', 'skipping', 0);
