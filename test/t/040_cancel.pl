@@ -138,7 +138,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 #
 # VACUUM commands and autovacuum workers
 #
-my %slow = (vacuum_cost_delay => 100, vacuum_cost_limit => 100);
+my %slow = (vacuum_cost_delay => 100, vacuum_cost_limit => 20);
 sql('CREATE ROLE pv_signal IN ROLE pg_signal_backend', 'GRANT USAGE ON SCHEMA public TO pv_signal',
 	'CREATE TABLE big (id int, pad char(2400)) WITH (parvacuum.enabled)', 'ALTER TABLE big ALTER pad SET STORAGE PLAIN',
 	q{INSERT INTO big SELECT i, 'x' FROM generate_series(1, 3000) i}, 'DELETE FROM big WHERE id % 3 = 0', 'ALTER TABLE big OWNER TO pv_owner',
