@@ -17,8 +17,9 @@ use PvTwins;
 use Test::More;
 use Time::HiRes qw(time);
 
-# A checkpoint that comes by itself would pin pages while one of the twins is vacuumed.
-pages_node('torture_pages', "max_wal_size = 8GB\n");
+# A checkpoint that comes by itself would pin pages while one of the twins is vacuumed, and
+# so would a process that looks for a buffer to evict.
+pages_node('torture_pages', "max_wal_size = 8GB\nshared_buffers = 1GB\n");
 
 # Small twins first: their share of the time is small, but each of them is looked at closely.
 my $n = 0;
