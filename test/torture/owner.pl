@@ -338,9 +338,10 @@ is(scalar(@canaries), 0, 'no function was run with more rights than those of its
 ok(!-e '/tmp/parvacuum_owner', 'no file was written');
 my $vacuumed = sql($others);
 
-# Internal errors that come from our files
+# Internal errors that come from our files.  Core has a relation.c as well; its error is that
+# of a relation that is dropped meanwhile.
 my @ours = map { s{.*/}{}r } glob "$FindBin::RealBin/../../src/*/*.c";
-my @unexpected = grep { my ($file) = /, (\S+)\)$/; $file && grep { $_ eq $file } @ours } @internal;
+my @unexpected = grep { my ($file) = /, (\S+)\)$/; $file && !/\(relation_open, / && grep { $_ eq $file } @ours } @internal;
 is(scalar(@unexpected), 0, 'no internal error of parvacuum') or diag join "\n", @unexpected[ 0 .. ($#unexpected > 9 ? 9 : $#unexpected) ];
 note "internal errors of core: $_" for @internal[ 0 .. ($#internal > 9 ? 9 : $#internal) ];
 
