@@ -10,6 +10,7 @@ use warnings FATAL => 'all';
 
 use FindBin;
 use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
+use List::Util qw(shuffle);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use PvTest;
@@ -146,12 +147,14 @@ sub make_tables
 	return $kind;
 }
 
-# Make the old tables older than the others, each by another number.  Returns their names,
-# the oldest first.
+# Make the old tables older than the others, each by another number.  Of two that come to the
+# queue one after the other, a few transactions do not decide.  Returns their names, the
+# oldest first.
 sub make_older
 {
 	my ($room) = @_;
-	my %by = map { $_ => 1 + int rand $room } @old;
+	my @steps = shuffle(1 .. @old);
+	my %by = map { $_ => 1 + int($room * (shift(@steps) + rand 0.3) / (@old + 1)) } @old;
 	quietly(map { "UPDATE pg_class SET relfrozenxid = ((relfrozenxid::text::bigint - $by{$_} + 4294967296) % 4294967296)::text::xid
 		WHERE relname = '$_' AND relfrozenxid::text::bigint > $by{$_} + 3" } @old);
 	return split /\n/, quietly(q{SELECT relname FROM pg_class WHERE relname ~ '^old_\d$' ORDER BY age(relfrozenxid) DESC});
