@@ -249,12 +249,13 @@ sub by_autovacuum
 	$figure{failsafe} += $failsafe;
 	compare_twins('after autovacuum', 'near');
 	equal(sql(q{SELECT count(*) > 0, bool_and(outcome = 'done'), bool_and(wraparound), bool_and(relfrozenxid_advanced), max(age(oldest_xmin)) < 100000
-		FROM parvacuum_history WHERE relname IN ('ours', 'old_1', 'old_4') AND started_by = 'autovacuum' AND by_engine}), 't|t|t|t|t', 'history has these vacuums');
+		FROM (SELECT DISTINCT ON (relname) * FROM parvacuum_history WHERE relname IN ('ours', 'old_1', 'old_4') AND started_by = 'autovacuum' AND by_engine
+			ORDER BY relname, start_time) first}), 't|t|t|t|t', 'history has these vacuums');
 	$figure{vacuums} += sql(q{SELECT count(*) FROM parvacuum_history WHERE started_by = 'autovacuum' AND by_engine});
 	return 1;
 }
 
-# The scheduler vacuums the oldest first.
+# The scheduler vacuums the oldest first.  Without names their order is not looked at.
 sub by_scheduler
 {
 	my (@oldest_first) = @_;
@@ -264,8 +265,9 @@ sub by_scheduler
 		'the scheduler vacuums all tables', sql('TABLE parvacuum_queue'));
 	pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 	$figure{vacuums} += 5;
-	equal(sql(q{SELECT string_agg(relname, ' ' ORDER BY start_time) FROM (SELECT relname, min(start_time) AS start_time FROM parvacuum_history
-		WHERE started_by = 'scheduler' AND relname ~ '^old_\d$' GROUP BY relname) h}), "@oldest_first", 'the oldest come first');
+	my $order = sql(q{SELECT string_agg(relname, ' ' ORDER BY start_time) FROM (SELECT relname, min(start_time) AS start_time FROM parvacuum_history
+		WHERE started_by = 'scheduler' AND relname ~ '^old_\d$' GROUP BY relname) h});
+	equal($order, "@oldest_first", 'the oldest come first') if @oldest_first;
 	good_if(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'the scheduler has ended');
 	sql('VACUUM (PARALLEL 0) stock');
 	compare_twins('after the scheduler', 'near');
@@ -289,6 +291,9 @@ sub age_round
 	my $failsafe_at = $how eq 'failsafe' ? int($jump * (0.7 + rand 0.2)) : 2_100_000_000;
 	my $multis = $automatic ? one_of(1000, 300_000_000, $stop - 10_000_000) : one_of(1000, 300_000_000, 1_800_000_000);
 	my $members = $automatic ? one_of(1000, 3_000_000_000, 2**32 - 3_000_000) : one_of(1000, 1_000_000_000, 2_100_000_000);
+
+	# If core cannot tell how many members there are, all tables are equally in danger.
+	($multis, $members) = (0, 0) if $how eq 'scheduler' && chance(0.7);
 	$start_at = 2_000_000_000 if $start_at > 2_000_000_000;
 	$start_at = 100_000 if $start_at < 100_000;
 	my %settings = (autovacuum_freeze_max_age => $start_at, vacuum_failsafe_age => $failsafe_at,
@@ -311,7 +316,7 @@ sub age_round
 		$figure{warned}++;
 	}
 	use_up(600) unless $automatic;
-	my $done = $automatic ? by_autovacuum($jump > $failsafe_at || $multis > $multi_failsafe_at) : $how eq 'scheduler' ? by_scheduler(@oldest_first) : by_command();
+	my $done = $automatic ? by_autovacuum($jump > $failsafe_at || $multis > $multi_failsafe_at) : $how eq 'scheduler' ? by_scheduler($multis ? () : @oldest_first) : by_command();
 
 	# Out of danger: transactions and multixacts are assigned without a warning.
 	if ($done)
