@@ -17,7 +17,8 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "port/atomics.h"
+
+#include "pvt_steps.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_claim);
 
@@ -54,41 +55,6 @@ step(void)
 		come_in(who);
 	}
 }
-
-static inline uint32
-read_step(pg_atomic_uint32 *ptr)
-{
-	step();
-	return pg_atomic_read_u32(ptr);
-}
-
-static inline void
-write_step(pg_atomic_uint32 *ptr, uint32 value)
-{
-	step();
-	pg_atomic_write_u32(ptr, value);
-}
-
-static inline bool
-compare_exchange_step(pg_atomic_uint32 *ptr, uint32 *expected, uint32 value)
-{
-	step();
-	return pg_atomic_compare_exchange_u32(ptr, expected, value);
-}
-
-static inline uint32
-fetch_add_step(pg_atomic_uint32 *ptr, int32 n)
-{
-	step();
-	return pg_atomic_fetch_add_u32(ptr, n);
-}
-
-#define pg_atomic_read_u32(ptr)			read_step(ptr)
-#define pg_atomic_write_u32(ptr, value)	write_step(ptr, value)
-#define pg_atomic_compare_exchange_u32(ptr, expected, value) \
-	compare_exchange_step(ptr, expected, value)
-#define pg_atomic_fetch_add_u32(ptr, n)	fetch_add_step(ptr, n)
-#define pg_atomic_add_fetch_u32(ptr, n)	(fetch_add_step(ptr, n) + (n))
 
 #include "engine/claim.h"
 
