@@ -147,9 +147,9 @@ sub make_tables
 	return $kind;
 }
 
-# Make the old tables older than the others, each by another number.  Of two that come to the
-# queue one after the other, a few transactions do not decide.  Returns their names, the
-# oldest first.
+# Make the old tables older than the others, each by another number.  The numbers differ by so
+# much that it does not matter in which order the tables are queued.  Returns their names,
+# the oldest first.
 sub make_older
 {
 	my ($room) = @_;

@@ -223,8 +223,8 @@ sub one_pair
 	my $n = $pair->{n};
 	my $options = one_of('INDEX_CLEANUP on', 'INDEX_CLEANUP auto', 'INDEX_CLEANUP on, FREEZE', 'INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING', 'FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on') . ', TRUNCATE ' . one_of('on', 'off');
 
-	# Of several damages, core sees no more after the one that makes it stop.  With workers,
-	# another one may be seen first.
+	# Core stops at the first damage that it raises an error for.  With workers, another damage
+	# may be found first.
 	my $workers = ($pair->{damages} // 0) > 1 ? 0 : one_of(0, 2);
 	my ($core, $core_said, $core_back) = vacuum("stock$n", "$options, PARALLEL 0");
 	my ($ours, $ours_said, $ours_back) = $core_back && $core ne 'hangs' ? vacuum("ours$n", "$options, PARALLEL $workers") : ('ok', '', 1);
@@ -237,8 +237,9 @@ sub one_pair
 	$core_crashes{"$pair->{what} $core_said"}++ if $core eq 'crash';
 	my @bad;
 
-	# Whether the status of the LSN can be looked up is by chance, and we look at a page that
-	# core has pruned once more.
+	# A tuple in the header has the page's LSN for its xmin, so that its status is known or not
+	# by chance.  When core has pruned a page, the engine looks at it once more, with another
+	# LSN.
 	push @bad, "worse than core, which said: $core_said"
 	  if $worse{$ours} > $worse{$core} && !($ours eq 'error' && $name =~ /a tuple in its header/);
 	push @bad, 'no block is named' if $ours eq 'error' && $core eq 'error' && $core_said =~ /(?:block|page) \d/ && $ours_said !~ /(?:block|page) \d/;

@@ -34,8 +34,9 @@ log_statement = none
 max_connections = 40
 });
 
-# Core's build of an index with parallel workers fails its own assertion in a function that
-# VACUUM calls, with stock VACUUM as well: the workers inherit PROC_IN_VACUUM.
+# If a function that VACUUM calls builds an index with parallel workers, the workers inherit
+# PROC_IN_VACUUM, and an assertion of core fails.  It does so with stock VACUUM as well.
+# Therefore no table is large enough for workers.
 $node->append_conf('postgresql.conf', "min_parallel_table_scan_size = '1GB'");
 $node->start;
 pv_setup($node);
