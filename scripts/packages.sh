@@ -92,10 +92,12 @@ may_install() {
 
 # PostgreSQL's package would create a cluster and start it on the standard port, and
 # others would start their services.  A drop-in file and a policy prevent that during the
-# installation.
-install_packages() {
+# installation.  Parts of the tests that run at once install one after the other.
+install_packages() (
     local dropin=/etc/postgresql-common/createcluster.d/parvacuum.conf policy=/usr/sbin/policy-rc.d rc=0
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+    exec 9</var/lib/dpkg
+    flock 9
     say "Installing: $*"
     as_root mkdir -p "${dropin%/*}"
     echo "create_main_cluster = false" | as_root tee "$dropin" >/dev/null
@@ -109,7 +111,7 @@ install_packages() {
     as_root rm -f "$dropin" ${policy:+"$policy"}
     as_root rmdir -p --ignore-fail-on-non-empty "${dropin%/*}"
     ((rc == 0)) || die "could not install these packages"
-}
+)
 
 # Install the packages that a command prints; if that is not possible, name them and
 # stop.

@@ -173,8 +173,8 @@ SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
 SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a worker takes the enqueued table');
 SELECT is(array(SELECT format('%s %s %s %s %s', state, coalesce(reason, '-'), action, size_class, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass),
     ARRAY['running - vacuum small 1000000'], 'the view shows the worker at the table');
-SELECT is((SELECT format('%s %s', backend_type, query) FROM pg_stat_activity WHERE pid = q.pid), 'parvacuum scheduler worker parvacuum: VACUUM t.slow',
-    'pg_stat_activity shows it, by the pid of the view') FROM parvacuum_queue q WHERE relid = 'slow'::regclass;
+SELECT ok(soon($$(SELECT format('%s %s', backend_type, query) FROM parvacuum_queue q JOIN pg_stat_activity a USING (pid) WHERE relid = 'slow'::regclass)
+    = 'parvacuum scheduler worker parvacuum: VACUUM t.slow'$$), 'pg_stat_activity shows it, by the pid of the view');
 
 ------------------------------------------------------------------------------
 -- Errors

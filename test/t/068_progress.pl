@@ -168,7 +168,7 @@ fill();
 sql('SELECT parvacuum_history_reset()');
 is(forecast_at_index(), 0, 'full speed: nothing is known without a last vacuum');
 my $known = 0;
-for my $remainder (1 .. 5)
+for my $remainder (1, 2, 4, 5)
 {
 	sql("DELETE FROM t WHERE a % 6 = $remainder");
 	$known = forecast_at_index();
