@@ -88,6 +88,7 @@ OBJS = \
 	src/entry/run.o \
 	src/entry/run_table.o \
 	src/entry/runs.o \
+	src/entry/sharded.o \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \

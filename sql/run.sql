@@ -61,6 +61,22 @@ INSERT INTO run_p SELECT g % 20 FROM generate_series(1, 1000) g;
 DELETE FROM run_p WHERE a % 10 = 0;
 SELECT relid, tuples_removed, tuples_remaining FROM parvacuum_run('run_p') ORDER BY relid::text;
 
+-- foreign partitions are left out, at any level; other children are none
+CREATE FOREIGN DATA WRAPPER run_w;
+CREATE SERVER run_w FOREIGN DATA WRAPPER run_w;
+CREATE FOREIGN TABLE run_p22 PARTITION OF run_p2 DEFAULT SERVER run_w;
+CREATE FOREIGN TABLE run_p3 PARTITION OF run_p DEFAULT SERVER run_w;
+SELECT relid FROM parvacuum_run('run_p') ORDER BY relid::text;
+SELECT relid FROM parvacuum_run('run_p2');
+SELECT relid FROM parvacuum_run('run_p1');
+DROP FOREIGN TABLE run_p3;
+\set VERBOSITY terse
+CALL parvacuum('run_p');
+CALL parvacuum('run_p21');
+\set VERBOSITY default
+DROP FOREIGN DATA WRAPPER run_w CASCADE;
+SELECT relid FROM parvacuum_run('run_p2');
+
 -- a TOAST table has a row of its own
 CREATE TABLE run_w (a int, b text) WITH (autovacuum_enabled = off);
 ALTER TABLE run_w ALTER b SET STORAGE EXTERNAL;

@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * sharded.c
+ *	  Tables of which a vacuum on this server leaves out a part.
+ *
+ * There are two kinds.  A table that Citus has sharded is an empty shell on
+ * this server: its rows are in the shards, which are tables of their own on
+ * this server or on others.  And a partitioned table may have partitions that
+ * are foreign tables, which VACUUM skips.
+ *
+ * The session that calls parvacuum_run() runs this, when the run is over.  It
+ * reads catalogs that all roles may read, and does not check rights.
+ *
+ * Locks.  Nothing is locked but the catalog of Citus, and that for a moment.
+ * To lock partitions would be to wait for whoever changes one of them, for the
+ * sake of a notice.  So partitions may be dropped or attached meanwhile.  A
+ * partition that is gone is none, and the answer is as old as the moment in
+ * which the list of partitions was read.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "entry/relation.h"
+#include "entry/sharded.h"
+
+/*
+ * The catalog of Citus that has one row for each table with shards, be it a
+ * distributed, a reference or a local table of Citus.  Shards are not in it.
+ */
+#define CITUS_CATALOG			"pg_dist_partition"
+#define CITUS_TABLE_COLUMN		"logicalrelid"
+#define CITUS_TABLE_ATTNUM		1
+
+/*
+ * Is this the catalog of Citus as we know it?  Where there is no Citus, an
+ * administrator may have given that name to anything.
+ */
+static bool
+is_citus_catalog(Relation catalog)
+{
+	Form_pg_attribute column;
+
+	if (catalog->rd_rel->relkind != RELKIND_RELATION ||
+		RelationGetNumberOfAttributes(catalog) < CITUS_TABLE_ATTNUM)
+		return false;
+	column = TupleDescAttr(RelationGetDescr(catalog), CITUS_TABLE_ATTNUM - 1);
+	return strcmp(NameStr(column->attname), CITUS_TABLE_COLUMN) == 0 &&
+		(column->atttypid == REGCLASSOID || column->atttypid == OIDOID);
+}
+
+static bool
+is_in_citus_catalog(Relation catalog, Oid relid)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		found;
+
+	ScanKeyInit(&key, CITUS_TABLE_ATTNUM, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	return found;
+}
+
+static bool
+is_sharded_by_citus(Oid relid)
+{
+	Oid			catalog_id = get_relname_relid(CITUS_CATALOG,
+											   PG_CATALOG_NAMESPACE);
+	Relation	catalog = OidIsValid(catalog_id) ?
+		try_relation_open(catalog_id, AccessShareLock) : NULL;
+	bool		sharded;
+
+	if (catalog == NULL)
+		return false;
+	sharded = is_citus_catalog(catalog) && is_in_citus_catalog(catalog, relid);
+	relation_close(catalog, AccessShareLock);
+	return sharded;
+}
+
+/*
+ * Is this a partitioned table with foreign partitions, at any level?  Children
+ * of an ordinary table do not count: it has rows of its own, and only from
+ * PG 18 on VACUUM includes its children.
+ */
+static bool
+has_foreign_partitions(Oid relid)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return false;
+	foreach(lc, pv_expand_relation(relid, RELKIND_PARTITIONED_TABLE))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What does a vacuum of the table on this server leave out?  A partitioned
+ * table of Citus is one of Citus.
+ */
+PvSharding
+pv_sharding(Oid relid)
+{
+	if (is_sharded_by_citus(relid))
+		return PV_SHARDED_BY_CITUS;
+	return has_foreign_partitions(relid) ?
+		PV_FOREIGN_PARTITIONS : PV_NOT_SHARDED;
+}
