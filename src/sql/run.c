@@ -383,7 +383,7 @@ report_left_out(Oid relid)
 			ereport(NOTICE,
 					(errmsg("shards of table \"%s\" were not vacuumed",
 							pv_qualified_relname(relid)),
-					 errdetail("The table is sharded by Citus, and on this server it is an empty shell."),
+					 errdetail("The table is managed by Citus, and on this server it is an empty shell."),
 					 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.")));
 			break;
 

@@ -48,7 +48,7 @@ sub citus_notice
 {
 	my ($table) = @_;
 	return qq{NOTICE:  shards of table "public.$table" were not vacuumed
-DETAIL:  The table is sharded by Citus, and on this server it is an empty shell.
+DETAIL:  The table is managed by Citus, and on this server it is an empty shell.
 HINT:  Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.};
 }
 
@@ -94,10 +94,10 @@ $dropper->quit;
 # What has the name of the catalog, but is not that of Citus, changes nothing.
 #
 for my $case (
-	[ 'a view', 'CREATE VIEW pg_catalog.pg_dist_partition AS SELECT 1 AS logicalrelid', 'DROP VIEW pg_catalog.pg_dist_partition' ],
+	[ 'a view', 'CREATE VIEW pg_catalog.pg_dist_partition AS SELECT 1::regclass AS logicalrelid', 'DROP VIEW pg_catalog.pg_dist_partition' ],
 	[ 'an index', 'CREATE TABLE pg_catalog.x (logicalrelid regclass); CREATE INDEX pg_dist_partition ON pg_catalog.x (logicalrelid)', 'DROP TABLE pg_catalog.x' ],
 	[ 'no column', 'CREATE TABLE pg_catalog.pg_dist_partition ()' ],
-	[ 'a column of another type', q{CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid text); INSERT INTO pg_catalog.pg_dist_partition VALUES ('dist')} ],
+	[ 'a column of another type', q{CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid int); INSERT INTO pg_catalog.pg_dist_partition VALUES ('dist'::regclass::oid::int)} ],
 	[ 'a column of another name', q{CREATE TABLE pg_catalog.pg_dist_partition (relid regclass); INSERT INTO pg_catalog.pg_dist_partition VALUES ('dist')} ],
 	[ 'another place', q{CREATE TABLE pg_catalog.pg_dist_partition (kind "char", logicalrelid regclass); INSERT INTO pg_catalog.pg_dist_partition VALUES ('h', 'dist')} ],
 	[ 'a column that was dropped', q{CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass); INSERT INTO pg_catalog.pg_dist_partition VALUES ('dist');
