@@ -267,7 +267,12 @@ sub by_scheduler
 	$figure{vacuums} += 5;
 	my $order = sql(q{SELECT string_agg(relname, ' ' ORDER BY start_time) FROM (SELECT relname, min(start_time) AS start_time FROM parvacuum_history
 		WHERE started_by = 'scheduler' AND relname ~ '^old_\d$' GROUP BY relname) h});
-	equal($order, "@oldest_first", 'the oldest come first') if @oldest_first;
+	if (@oldest_first && !equal($order, "@oldest_first", 'the oldest come first'))
+	{
+		diag sql(q{SELECT relname, wraparound, outcome, start_time FROM parvacuum_history WHERE started_by = 'scheduler' ORDER BY start_time LIMIT 8});
+		diag sql(q{SELECT datname, age(datfrozenxid), datminmxid, mxid_age(datminmxid) FROM pg_database});
+		diag join ' ', %{ { control() } };
+	}
 	good_if(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'the scheduler has ended');
 	sql('VACUUM (PARALLEL 0) stock');
 	compare_twins('after the scheduler', 'near');
