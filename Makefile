@@ -1,6 +1,7 @@
 # parvacuum: VACUUM in parallel
 #
 #	make demo			compare with stock VACUUM on five million rows
+#	make demo-cluster ROWS=5000000	the same in a cluster of Citus
 #	make check			run all tests
 #	make stress			run the tests under load for longer
 #	make torture MINUTES=60 SEED=1	run random tests for long
@@ -10,9 +11,9 @@
 #	make valgrind			run some tests under valgrind
 #	make analyze			look for faults without running anything
 #
-# "demo", "check" and "mutants" install missing packages (on Debian), build and install the
-# extension, and use a server of their own.  The other targets are those of any
-# extension:
+# "demo", "demo-cluster", "check" and "mutants" install missing packages (on Debian), build
+# and install the extension, and use servers of their own.  The other targets are those of
+# any extension:
 #
 #	make; make install; make installcheck		PG_CONFIG=... chooses the server
 #
@@ -184,13 +185,17 @@ VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skippi
 
 PG_CONFIG ?= pg_config
 
-.PHONY: demo check stress torture check-all check-style mutants coverage valgrind analyze dist
+.PHONY: demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze dist
 
-ifneq ($(filter demo check stress torture check-all check-style mutants coverage valgrind analyze,$(MAKECMDGOALS)),)
+ifneq ($(filter demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze,$(MAKECMDGOALS)),)
 
 # These targets must work without a server to build for.
 demo check:
 	@scripts/$@
+
+# On the server of PG_CONFIG, if that is given, else on 17-citus of test/servers.
+demo-cluster:
+	@scripts/demo_cluster
 
 # PV_SECONDS is the length of each loop, PV_SEED the beginning of what is random.
 stress:
