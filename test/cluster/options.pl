@@ -49,6 +49,7 @@ sub split_shard
 	return;
 }
 
+sql('CREATE EXTENSION pgstattuple');
 sql(q{
 	CREATE TABLE dist (id int PRIMARY KEY, note text);
 	SELECT create_distributed_table('dist', 'id', colocate_with => 'none');
@@ -138,6 +139,39 @@ is(vacuumed('stock'), '4: 0 done by rows removed:', 'without options it does not
 is(pv_shard_findings($coordinator, 'dist'), '', 'the shards are whole');
 is(sql('SELECT count(*), count(*) FILTER (WHERE id % 3 = 0) FROM dist'), '6667|0', 'and have all rows');
 
+# A worker that is restarted without the library: VACUUM by PostgreSQL on its shards.
+sub preload
+{
+	my ($libraries) = @_;
+	$workers[1]->append_conf('postgresql.conf', "shared_preload_libraries = '$libraries'\n");
+	$workers[1]->restart;
+	return;
+}
+
+# how many vacuums of shards of dist the histories of all workers have
+sub runs
+{
+	return sql(q{
+		SELECT sum(result::int) FROM run_command_on_workers(
+			$$SELECT count(*) FROM parvacuum_history WHERE relname LIKE 'dist\_%' AND by_engine$$)});
+}
+
+my $runs = runs();
+my $kept = sql(q{SELECT count(*) FROM citus_shards WHERE table_name = 'dist'::regclass AND nodeport <> } . $workers[1]->port);
+preload('citus');
+sql('DELETE FROM dist WHERE id % 5 = 0');
+sql('VACUUM dist');
+my ($rc, $stdout, $stderr) = $coordinator->psql('postgres', sprintf q{SELECT citus_move_shard_placement(%d, %s, %s, 'block_writes')},
+	shard_on('dist', $workers[0]), place($workers[0]), place($workers[1]));
+like($stderr, qr/ERROR: .*security label provider "parvacuum" is not loaded\n/, 'a shard with options cannot be moved to a node that has lost the library');
+move('dist', $workers[1], $workers[0], 'force_logical');
+is(pv_on_shards($coordinator, 'dist', q{SELECT count(*) FROM pg_seclabel WHERE objoid = '%s'::regclass AND provider = 'parvacuum'}), "$shards: 1",
+	'one that is moved away from there keeps its options');
+is(pv_on_shards($coordinator, 'dist', q{SELECT dead_tuple_count FROM pgstattuple('%s')}), "$shards: 0", 'VACUUM has vacuumed the shards there as well');
+preload('citus, parvacuum');
+is(runs() - $runs, $kept, 'and parvacuum only those of the other nodes');
+is(pv_shard_findings($coordinator, 'dist'), '', 'all shards are whole');
+
 sql('ALTER TABLE dist SET (parvacuum.enabled = false)');
 is(options('dist'), "$shards: enabled=false by table", 'a table is taken out on all shards');
 is(sql(q{SELECT string_agg(result, ' ') FROM run_command_on_workers('SELECT parvacuum_reset_options() > 0')}), 't t t', 'the options of a node can be removed');
@@ -146,7 +180,7 @@ is(options('dist'), "$shards: enabled=false by default", 'and then its shards ha
 # A node without the library.  Each statement that would set an option there fails as a whole.
 my $without = pv_citus_node('options_without', 'shared_preload_libraries' => 'citus');
 my $place = $without->host . ':' . $without->port;
-my ($rc, $stdout, $stderr) = $coordinator->psql('postgres', "SELECT citus_add_node(${\ place($without)})");
+($rc, $stdout, $stderr) = $coordinator->psql('postgres', "SELECT citus_add_node(${\ place($without)})");
 isnt($rc, 0, 'a node where parvacuum is not preloaded cannot join while a table has options');
 like($stderr, qr/security label provider "parvacuum" is not loaded/, 'the warning says why');
 
