@@ -20,7 +20,7 @@
 # "installcheck" requires a running server whose configuration includes
 # test/parvacuum.conf.
 
-EXTENSION = parvacuum
+EXTENSION = parvacuum parvacuum_cluster
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.control)
 
 MODULE_big = parvacuum
@@ -143,7 +143,7 @@ OBJS = \
 	src/throttle/cost_autovacuum.o \
 	src/throttle/cost_scheduler.o
 
-DATA = $(wildcard parvacuum--*.sql)
+DATA = $(wildcard parvacuum--*.sql parvacuum_cluster--*.sql)
 PGFILEDESC = "parvacuum - VACUUM in parallel"
 
 # The following allows -Wextra.  The server's headers are system headers, so that

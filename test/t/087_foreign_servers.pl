@@ -1,0 +1,209 @@
+# parvacuum_cluster where a table has partitions on foreign servers: a vacuum of all of them,
+# servers that are down or die under way, what ends a run, roles, and the views of all nodes
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+# The server with the partitioned table, and two with its partitions
+my ($node, $one, $two) = map { pv_node($_) } qw(main one two);
+my %server = (one => $one, two => $two);
+for my $n ($node, $one, $two)
+{
+	$n->append_conf('postgresql.conf', "autovacuum = off\n");
+	$n->start;
+	$n->safe_psql('postgres', 'CREATE EXTENSION parvacuum');
+}
+pv_setup($_) for $node, $one, $two;
+sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub error_of { my ($rc, $out, $err) = $node->psql('postgres', $_[0]); return $err; }
+
+# The result of a run, and how often each shard was vacuumed since the last call
+my $run = q{SELECT concat_ws(' ', node, shard, outcome, tuples_removed, error) FROM parvacuum_run_cluster('p'%s) ORDER BY 1};
+sub run_of { return sql(sprintf $run, $_[0] // ''); }
+
+sub times_vacuumed
+{
+	my @counts;
+	for my $n ($node, $one, $two)
+	{
+		next if !defined $n->{_pid};
+		push @counts, $n->safe_psql('postgres', q{SELECT relname || ' ' || count(*) FROM parvacuum_history WHERE relname ~ '^p\d' GROUP BY relname ORDER BY 1});
+		$n->safe_psql('postgres', 'SELECT parvacuum_history_reset()');
+	}
+	return join ' ', map { split /\n/ } @counts;
+}
+
+sql('CREATE EXTENSION parvacuum_cluster', 'CREATE EXTENSION postgres_fdw', 'CREATE TABLE p (i int, t text) PARTITION BY RANGE (i)');
+is(sql('SELECT node, kind, is_local FROM parvacuum_cluster_nodes()'), 'local|local|t', 'without foreign partitions there is one node');
+for my $name (qw(one two))
+{
+	sql(sprintf q{CREATE SERVER %s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%s', dbname 'postgres', batch_size '1000')}, $name, $server{$name}->host, $server{$name}->port);
+}
+is(sql('SELECT count(*) FROM parvacuum_cluster_nodes()'), 1, 'a server without partitions is no node');
+
+# p1 and p2 are on the first server, p3 is on the second one, under another name, and p4 is here.
+$one->safe_psql('postgres', 'CREATE TABLE p1 (i int PRIMARY KEY, t text); CREATE TABLE p2 (i int PRIMARY KEY, t text)');
+$two->safe_psql('postgres', q{CREATE SCHEMA "it's"; CREATE TABLE "it's"."p3 ""x" (i int PRIMARY KEY, t text)});
+sql(q{CREATE FOREIGN TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10000) SERVER one},
+	q{CREATE FOREIGN TABLE p2 PARTITION OF p FOR VALUES FROM (10000) TO (40000) SERVER one},
+	q{CREATE FOREIGN TABLE p3 PARTITION OF p FOR VALUES FROM (40000) TO (50000) SERVER two OPTIONS (schema_name 'it''s', table_name 'p3 "x')},
+	q{CREATE TABLE p4 PARTITION OF p FOR VALUES FROM (50000) TO (60000)});
+is(sql('SELECT count(*) FROM parvacuum_cluster_nodes()'), 1, 'a server without a user mapping is no node');
+like(run_of(), qr/^one public\.p1 failed there is no such node, or the current role cannot use it\n.*\ntwo /ms, 'without a user mapping there is an error for each partition');
+sql('CREATE USER MAPPING FOR CURRENT_USER SERVER one', 'CREATE USER MAPPING FOR PUBLIC SERVER two');
+is(sql('SELECT node, kind, server FROM parvacuum_cluster_nodes() ORDER BY 1'), "local|local|\none|server|one\ntwo|server|two", 'servers with partitions and a user mapping are nodes');
+like(run_of(), qr/^local public\.p4 failed the extension "dblink" is needed.*one public\.p1 failed the extension "dblink" is needed/s, 'without dblink there are errors that name it');
+sql('CREATE SCHEMA tools', 'CREATE EXTENSION dblink SCHEMA tools');
+
+# All partitions
+my $fill = 'DELETE FROM p; INSERT INTO p SELECT i, repeat(\'x\', 50) FROM generate_series(0, 59999) i; DELETE FROM p WHERE i % 3 = 0';
+sql($fill);
+times_vacuumed();
+is(run_of(', workers => 0'), qq{local public.p4 done 3333\none public.p1 done 3334\none public.p2 done 10000\ntwo "it's"."p3 ""x" done 3333}, 'all partitions are vacuumed where they are');
+is(times_vacuumed(), 'p4 1 p1 1 p2 1 p3 "x 1', 'each was vacuumed once');
+is(sql(q{SELECT node, outcome, error, relation, workers_planned, pages_total > 0, tuples_remaining, elapsed_ms > 0, relfrozenxid_advanced IS NOT NULL FROM parvacuum_run_cluster('p2', workers => 0)}),
+	'one|done||p2|0|t|20000|t|t', 'a partition alone is vacuumed, with the figures of parvacuum_run()');
+is(sql(q{SELECT bool_and(relfrozenxid_advanced), count(*) FROM parvacuum_run_cluster('p', freeze => true, "analyze" => true, index_cleanup => 'off', truncate => false, disable_page_skipping => true)}), 't|4', 'arguments reach parvacuum_run()');
+is($two->safe_psql('postgres', q{SELECT relallvisible > 0 FROM pg_class WHERE relname LIKE 'p3 "x'}) . $one->safe_psql('postgres', q{SELECT last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = 'p1'}), 'tt', 'and do there what they say');
+like(error_of(q{SELECT FROM parvacuum_run_cluster('p', verbose => true)}), qr/INFO:  \S+ on node \w+: vacuumed in \d+ ms \(1 of 4\)\n.*: vacuumed in \d+ ms \(4 of 4\)/s, 'verbose says what is done');
+
+# A locked partition
+my $session = pv_session($one);
+$session->query_safe('BEGIN; LOCK p1');
+like(run_of(', skip_locked => true'), qr/^one public\.p1 skipped$/m, 'a locked partition is skipped');
+$session->query_safe('COMMIT');
+
+# Caps: at most so many at a time, by the statements that the servers execute
+sub most_at_once
+{
+	my ($arguments) = @_;
+	$_->safe_psql('postgres', q{ALTER ROLE CURRENT_USER SET vacuum_cost_delay = '20ms'; ALTER ROLE CURRENT_USER SET vacuum_cost_limit = 60}) for $one, $two;
+	sql($fill);
+	my $started = pv_start_run($node, "SELECT count(*) FROM parvacuum_run_cluster('p', workers => 0$arguments)");
+	my ($most_nodes, $most, $busy) = (0, 0, 1);
+	while ($busy)
+	{
+		$started->{handle}->pump_nb;
+		my %count = map { my $name = $_; $name => $server{$name}->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%parvacuum_run%' AND pid <> pg_backend_pid()}) } qw(one two);
+		my $nodes = grep { $_ > 0 } values %count;
+		for my $n (values %count) { $most = $n if $n > $most; }
+		$most_nodes = $nodes if $nodes > $most_nodes;
+		$busy = sql(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%parvacuum_run_cluster(''p''%' AND state = 'active' AND pid <> pg_backend_pid()});
+	}
+	pv_finish($started);
+	$_->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL') for $one, $two;
+	return "$started->{out} shards, $most_nodes nodes, $most on a node";
+}
+is(most_at_once(', shards_at_once_per_node => 2'), '4 shards, 2 nodes, 2 on a node', 'two at a time on each node');
+is(most_at_once(', nodes_at_once => 1'), '4 shards, 1 nodes, 1 on a node', 'one node at a time');
+is(most_at_once(''), '4 shards, 2 nodes, 1 on a node', 'by default all nodes at a time, and one partition of each');
+
+# Views of all nodes
+is(sql(q{SELECT node, node_error, count(*) > 0 FROM parvacuum_cluster_history WHERE relname ~ '^p\d' GROUP BY 1, 2 ORDER BY 1}), "local||t\none||t\ntwo||t", 'history of all nodes');
+$one->safe_psql('postgres', 'ALTER TABLE p2 SET (parvacuum.enabled, parvacuum.workers = 3)');
+is(sql(q{SELECT node, relation, enabled, workers FROM parvacuum_cluster_tables WHERE workers IS NOT NULL}), 'one|p2|t|3', 'options of tables of other nodes');
+is(sql(q{SELECT node, count(*), bool_and(xid_age > 0 AND xids_left > 2000000000), count(relation) FROM parvacuum_cluster_wraparound GROUP BY 1 ORDER BY 1}), "local|3|t|1\none|3|t|1\ntwo|3|t|1", 'distance from wraparound of all databases of all nodes');
+$session->query_safe('BEGIN; SELECT pg_current_xact_id()');
+$two->safe_psql('postgres', 'SELECT pg_current_xact_id()') for 1 .. 5;
+is(sql(q{SELECT node, kind, state FROM parvacuum_cluster_blockers WHERE node <> 'local'}), 'one|idle in transaction|idle in transaction', 'who holds back the horizon on another node')
+  or diag sql('TABLE parvacuum_cluster_blockers');
+$session->query_safe('COMMIT');
+is(sql(q{SELECT count(*) FROM parvacuum_cluster_queue WHERE node_error IS NOT NULL}), 0, 'queues of all nodes');
+
+# A limit of workers
+is(sql('SELECT node, groupid, max_workers, workers, error FROM parvacuum_cluster_cap() ORDER BY 1'), "local||16|0|\none||16|0|\ntwo||16|0|", 'workers that nodes may have');
+is(sql(q{SELECT node, max_workers, error FROM parvacuum_cluster_cap(3, 'two')}), 'two|3|', 'a limit for one node');
+is(sql(q{SELECT node, max_workers, error FROM parvacuum_cluster_cap(2) ORDER BY 1}), "local|2|\none|2|\ntwo|2|", 'a limit for all nodes');
+like(error_of(q{SELECT parvacuum_cluster_cap(3, 'three')}), qr/there is no such node/, 'no such node');
+like(error_of(q{SELECT parvacuum_cluster_cap(-1)}), qr/must be between 0 and 1024/, 'no such limit');
+
+# What ends a run ends it on all servers
+my $slow = q{ALTER ROLE CURRENT_USER SET vacuum_cost_delay = '100ms'; ALTER ROLE CURRENT_USER SET vacuum_cost_limit = 1; ALTER ROLE CURRENT_USER SET vacuum_cost_page_hit = 50};
+my $reset = 'ALTER ROLE CURRENT_USER RESET ALL';
+my $running = q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%parvacuum_run(%' AND state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()};
+for my $how (qw(pg_cancel_backend pg_terminate_backend))
+{
+	sql($fill);
+	$_->safe_psql('postgres', $slow) for $one, $two;
+	my $started = pv_start_run($node, q{SELECT count(*) FROM parvacuum_run_cluster('p', disable_page_skipping => true)});
+	ok(pv_await($one, $running, 1) && pv_await($two, $running, 1), "$how: a run on both servers");
+	is(sql(q{SELECT string_agg(DISTINCT node, ' ' ORDER BY node) FROM parvacuum_cluster_progress WHERE node <> 'local' AND participant IS NULL}), 'one two', "$how: progress of all nodes");
+	sql("SELECT $how(pid) FROM pg_stat_activity WHERE application_name = '$started->{tag}'");
+	ok(!pv_finish($started), "$how: the run ends");
+	ok(pv_await($one, $running, 0) && pv_await($two, $running, 0), "$how: it ends on both servers");
+	ok(pv_await($one, 'SELECT count(*) FROM parvacuum_progress', 0) && pv_await($two, 'SELECT count(*) FROM parvacuum_progress', 0), "$how: no vacuum goes on");
+	$_->safe_psql('postgres', $reset) for $one, $two;
+}
+is(sql(q{SELECT count(*) FROM parvacuum_run_cluster('p') WHERE outcome = 'done'; SELECT coalesce(cardinality(tools.dblink_get_connections()), 0)}), "4\n0", 'the next run works, and leaves no connection');
+
+# A partition that is detached while others are vacuumed is forgotten.
+sql($fill);
+$one->safe_psql('postgres', $slow);
+my $started = pv_start_run($node, q{SELECT string_agg(shard, ' ' ORDER BY shard) FROM parvacuum_run_cluster('p', disable_page_skipping => true)});
+ok(pv_await($one, $running, 1), 'detached: a run');
+$one->safe_psql('postgres', $reset);
+sql('ALTER TABLE p DETACH PARTITION p1');
+$one->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE \'%parvacuum_run(%\' AND state = \'active\' AND pid <> pg_backend_pid()');
+ok(pv_finish($started), 'detached: the run goes on');
+is($started->{out}, q{"it's"."p3 ""x" public.p2 public.p4}, 'detached: the other partitions are in the result');
+sql('ALTER TABLE p ATTACH PARTITION p1 FOR VALUES FROM (0) TO (10000)');
+
+# A server that dies under way
+sql($fill);
+times_vacuumed();
+$two->safe_psql('postgres', $slow);
+$started = pv_start_run($node, sprintf $run, ', workers => 0');
+ok(pv_await($two, $running, 1), 'death: a run');
+$two->stop('immediate');
+ok(pv_finish($started), 'death: the run goes on');
+like($started->{out}, qr/^local public\.p4 done \d+\none public\.p1 done \d+\none public\.p2 done \d+\ntwo .* failed .*(?:terminat|clos)/, 'death: one partition has an error');
+is(times_vacuumed(), 'p4 1 p1 1 p2 1', 'death: the others were vacuumed once');
+
+# A server that is down
+like(run_of(), qr/^local public\.p4 done 0\none public\.p1 done 0\none public\.p2 done 0\ntwo .* failed .*connect/s, 'a server that is down does not keep others from being vacuumed') or diag run_of();
+is(sql(q{SELECT string_agg(outcome, ' ' ORDER BY shard) FROM parvacuum_run_cluster('p', stop_on_error => true)}), 'failed not run done done', 'unless the caller wants that');
+like(sql('SELECT node, node_error FROM parvacuum_cluster_history WHERE node_error IS NOT NULL'), qr/^two\|could not .*connect/, 'it has a row in the views');
+is(sql('SELECT count(*) > 1 FROM parvacuum_cluster_history WHERE node_error IS NULL'), 't', 'beside the rows of others');
+$two->start;
+$two->safe_psql('postgres', $reset);
+
+# A server without parvacuum
+$two->safe_psql('postgres', 'DROP EXTENSION parvacuum CASCADE');
+like(run_of(), qr/^two .* failed the extension "parvacuum" is not installed in this database$/m, 'a server without parvacuum');
+$two->safe_psql('postgres', 'CREATE EXTENSION parvacuum SCHEMA "it\'s"');
+unlike(run_of(), qr/failed/, 'parvacuum is in another schema');
+
+# Roles
+sql('CREATE ROLE pv_other LOGIN', 'CREATE USER MAPPING FOR pv_other SERVER one OPTIONS (user \'pv_other\')');
+$one->safe_psql('postgres', 'CREATE ROLE pv_other LOGIN');
+sub as_other { return sql('SET SESSION AUTHORIZATION pv_other', @_); }
+is(as_other('SELECT node FROM parvacuum_cluster_nodes()'), 'local', 'a role has only nodes that it may use');
+like(as_other(sprintf $run, ''), qr/^local public\.p4 failed only superusers .*\none public\.p1 failed there is no such node/, 'it has errors for the others');
+sql('GRANT USAGE ON FOREIGN SERVER one TO pv_other', 'GRANT USAGE ON SCHEMA tools TO pv_other');
+like(as_other(sprintf $run, ''), qr/^one public\.p1 failed password/m, 'it needs a password in its user mapping, as it does for postgres_fdw');
+sql(q{CREATE USER MAPPING FOR CURRENT_USER SERVER one}) if !sql(q{SELECT count(*) FROM pg_user_mappings WHERE srvname = 'one' AND usename = current_user});
+like(as_other('SELECT error FROM parvacuum_cluster_cap(1)'), qr/only superusers/, 'it cannot change limits');
+
+# Errors
+like(error_of(q{SELECT parvacuum_run_cluster('p4')}), qr/table "public.p4" is not sharded\nHINT:  Use parvacuum_run\(\)/, 'a table that is not sharded');
+like(error_of(q{SELECT parvacuum_run_cluster(NULL)}), qr/only workers, nodes_at_once and truncate can be NULL/, 'no table');
+like(error_of(q{SELECT parvacuum_run_cluster('p', nodes_at_once => 0)}), qr/must be at least 1/, 'no node at once');
+like(error_of(q{SELECT parvacuum_run_cluster('p', shards_at_once_per_node => 0)}), qr/must be at least 1/, 'no shard at once');
+like(error_of(q{SELECT parvacuum_run_cluster('none')}), qr/relation "none" does not exist/, 'no such table');
+like(run_of(q{, index_cleanup => 'perhaps'}), qr/failed .*index_cleanup/, 'an argument that parvacuum_run() refuses');
+
+# This server itself, reached by a foreign server
+sql(sprintf q{CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%s', dbname 'postgres')}, $node->host, $node->port);
+sql('CREATE USER MAPPING FOR CURRENT_USER SERVER here');
+like(sql(q{SET parvacuum_cluster.local_server = 'here'}, sprintf $run, ''), qr/^local public\.p4 done/m, 'a foreign server leads here');
+
+$session->quit;
+pv_no_crash($_, $_->name) for $node, $one, $two;
+done_testing();
