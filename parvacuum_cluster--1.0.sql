@@ -85,7 +85,8 @@ CREATE FUNCTION parvacuum_cluster_error(message text, detail text DEFAULT '') RE
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT rtrim(regexp_replace(message, '^(ERROR|FATAL):  ', ''), E' \n') || coalesce(': ' || nullif(rtrim(detail, E' \n'), ''), '')
+    -- Citus says so if the connection was lost.
+    SELECT CASE message WHEN 'query result unavailable' THEN 'the connection to the node was lost' ELSE rtrim(regexp_replace(message, '^(ERROR|FATAL):  ', ''), E' \n') END || coalesce(': ' || nullif(rtrim(detail, E' \n'), ''), '')
 $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_error(text, text) IS
