@@ -170,7 +170,7 @@ END $$;
 COMMENT ON FUNCTION parvacuum_cluster_disconnect() IS
 'internal: cancel what the connections of parvacuum_cluster execute, and close them';
 
-CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool DEFAULT false, OUT node text, OUT success bool, OUT result text)
+CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool DEFAULT false, OUT node text, OUT success bool, OUT result text, OUT place bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -182,15 +182,18 @@ DECLARE
     got record;
     detail text;
     sent_to text[] := '{}';
+    sent_places bigint[] := '{}';
     citus_nodes text[] := '{}';
     citus_commands text[] := '{}';
+    citus_places bigint[] := '{}';
 BEGIN
     FOR task IN
-        SELECT c.node, c.command, n.kind, n.server, n.active
-        FROM unnest(nodes, commands) AS c(node, command)
+        SELECT c.node, c.command, c.place, n.kind, n.server, n.active
+        FROM unnest(nodes, commands) WITH ORDINALITY AS c(node, command, place)
              LEFT JOIN @extschema@.parvacuum_cluster_nodes() n ON n.node = c.node
     LOOP
         node := task.node;
+        place := task.place;
         BEGIN
             success := true;
             IF task.kind IS NULL THEN
@@ -200,10 +203,12 @@ BEGIN
             ELSIF task.kind = 'citus' THEN
                 citus_nodes := citus_nodes || task.node;
                 citus_commands := citus_commands || task.command;
+                citus_places := citus_places || task.place;
                 CONTINUE;
             ELSIF task.kind = 'server' OR connect THEN
                 PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_' || cardinality(sent_to) + 1, task.server, task.command);
                 sent_to := sent_to || task.node;
+                sent_places := sent_places || task.place;
                 CONTINUE;
             END IF;
             EXECUTE task.command INTO result;
@@ -216,12 +221,12 @@ BEGIN
     END LOOP;
     IF citus_nodes <> '{}' THEN
         RETURN QUERY EXECUTE
-            'SELECT n.node, r.success, CASE WHEN r.success THEN r.result ELSE @extschema@.parvacuum_cluster_error(r.result) END
+            'SELECT n.node, r.success, CASE WHEN r.success THEN r.result ELSE @extschema@.parvacuum_cluster_error(r.result) END, n.place
              FROM (SELECT array_agg(host ORDER BY i) AS hosts, array_agg(port ORDER BY i) AS ports
                    FROM unnest($1) WITH ORDINALITY AS c(node, i) JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)) a,
                   pg_catalog.master_run_on_worker(a.hosts, a.ports, $2, true) WITH ORDINALITY AS r(host, port, success, result, i)
-                  JOIN unnest($1) WITH ORDINALITY AS n(node, i) USING (i)'
-            USING citus_nodes, citus_commands;
+                  JOIN unnest($1, $3) WITH ORDINALITY AS n(node, place, i) USING (i)'
+            USING citus_nodes, citus_commands, citus_places;
     END IF;
     FOR i IN 1 .. cardinality(sent_to) LOOP
         LOOP
@@ -230,6 +235,7 @@ BEGIN
             PERFORM pg_sleep(0.01);
         END LOOP;
         node := sent_to[i];
+        place := sent_places[i];
         success := got.success;
         result := got.result;
         RETURN NEXT;
@@ -240,7 +246,7 @@ EXCEPTION WHEN OTHERS OR query_canceled THEN
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_execute(text[], text[], bool) IS
-'internal: have nodes execute a command each, all at once, and return the value that each returns, or its error; this server does so in this session, or else in one of its own';
+'internal: have nodes execute a command each, all at once, and return the value that each returns, or its error, in any order, with the place of the command among all; this server does so in this session, or else in one of its own';
 
 CREATE FUNCTION parvacuum_cluster_probe(nodes text[], shards jsonb, OUT node text, OUT schema text, OUT pages jsonb, OUT error text)
 RETURNS SETOF record
@@ -512,8 +518,8 @@ BEGIN
             FROM jsonb_array_elements(to_citus) WITH ORDINALITY t(value, i)
                  JOIN @extschema@.parvacuum_cluster_execute(
                      array(SELECT value->>'node' FROM jsonb_array_elements(to_citus) WITH ORDINALITY c(value, i) ORDER BY i),
-                     array(SELECT value->>'command' FROM jsonb_array_elements(to_citus) WITH ORDINALITY c(value, i) ORDER BY i))
-                 WITH ORDINALITY e(node, success, result, i) USING (i);
+                     array(SELECT value->>'command' FROM jsonb_array_elements(to_citus) WITH ORDINALITY c(value, i) ORDER BY i)) e
+                 ON e.place = t.i;
         END IF;
         FOR connection, task IN SELECT key, value FROM jsonb_each(running) LOOP
             SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive(connection) r;

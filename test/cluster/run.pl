@@ -73,6 +73,8 @@ is(run_of('part_1', ', workers => 0, disable_page_skipping => true'), '4 done 0'
 is(vacuums_of('dist'), '1 x 8', 'each shard was vacuumed once');
 is(sql(q{SELECT bool_and(shard = 'public.' || relation AND shardid::text = substring(relation, '\d+$') AND groupid IN (1, 2) AND node IS NOT NULL AND error IS NULL AND elapsed_ms > 0 AND tuples_remaining > 0 AND pages_total > 0)
 	FROM parvacuum_run_cluster('dist')}), 't', 'the columns of the result');
+is(sql(q{SELECT count(*), count(*) FILTER (WHERE shard <> 'public.' || relation) FROM parvacuum_run_cluster('dist', shards_at_once_per_node => 4)}),
+	'8|0', 'several at a time: each row has the result of its shard');
 my ($rc, $out, $err) = $coordinator->psql('postgres', q{SELECT * FROM parvacuum_run('dist')});
 like($err, qr/Use parvacuum_run_cluster\(\) of the extension parvacuum_cluster/, 'parvacuum_run() points to it');
 ($rc, $out, $err) = $workers[0]->psql('postgres', q{SELECT outcome, count(*) FROM parvacuum_run_cluster('dist') GROUP BY 1});
