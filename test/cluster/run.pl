@@ -93,9 +93,11 @@ sub most_at_once
 	my ($most_nodes, $most, $busy) = (0, 0, 1);
 	while ($busy)
 	{
-		my @counts = map { $_->safe_psql('postgres', $running) } @workers;
-		my $nodes = grep { $_ > 0 } @counts;
-		for my $n (@counts) { $most = $n if $n > $most; }
+
+		# The nodes are asked one after the other.  Those were busy together that are so both times.
+		my ($before, $after) = map { [ map { $_->safe_psql('postgres', $running) } @workers ] } 1 .. 2;
+		my $nodes = grep { $before->[$_] > 0 && $after->[$_] > 0 } 0 .. $#workers;
+		for my $n (@$before) { $most = $n if $n > $most; }
 		$most_nodes = $nodes if $nodes > $most_nodes;
 		$busy = sql(qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$started->{tag}'});
 	}
