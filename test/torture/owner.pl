@@ -32,6 +32,7 @@ log_min_messages = log
 log_min_error_statement = panic
 log_statement = none
 max_connections = 40
+max_locks_per_transaction = 512
 });
 
 # If a function that VACUUM calls builds an index with parallel workers, the workers inherit
@@ -42,7 +43,18 @@ $node->start;
 pv_setup($node);
 my ($major) = $node->pg_version =~ /^(\d+)/;
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+# Each role may fill the table of locks for a moment.
+sub sql
+{
+	for (1 .. 100)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', join ";\n", @_);
+		return $out if $rc == 0;
+		die "@_: $err" if $err !~ /out of shared memory/;
+		sleep 0.2;
+	}
+	die "@_: there are no locks left";
+}
 sub log_text { return slurp_file($node->logfile); }
 
 # One session of a role executes the statements of a file.  Its errors are in another file.
