@@ -17,6 +17,16 @@
 
 -- Nodes.
 
+CREATE FUNCTION parvacuum_cluster_server(name) RETURNS text
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN $1 ~ '^local$|^"|:\d+$' THEN '"' || replace($1, '"', '""') || '"' ELSE $1::text END
+$$;
+
+COMMENT ON FUNCTION parvacuum_cluster_server(name) IS
+'internal: the node that is a foreign server, with its name in quotes if that could be the name of another node';
+
 CREATE FUNCTION parvacuum_cluster_nodes(
     OUT node text,
     OUT kind text,
@@ -47,7 +57,7 @@ BEGIN
         RETURN QUERY SELECT 'local', 'local', NULL::int, NULL::text, NULL::int, NULL::name, true, true;
     END IF;
     RETURN QUERY
-        SELECT s.srvname::text, 'server', NULL::int, NULL::text, NULL::int, s.srvname, false, true
+        SELECT @extschema@.parvacuum_cluster_server(s.srvname), 'server', NULL::int, NULL::text, NULL::int, s.srvname, false, true
         FROM pg_foreign_server s
              JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
              JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'postgres_fdw_handler'
@@ -86,7 +96,9 @@ LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
     -- Citus says so if the connection was lost.
-    SELECT CASE message WHEN 'query result unavailable' THEN 'the connection to the node was lost' ELSE rtrim(regexp_replace(message, '^(ERROR|FATAL):  ', ''), E' \n') END || coalesce(': ' || nullif(rtrim(detail, E' \n'), ''), '')
+    SELECT CASE message WHEN 'query result unavailable' THEN 'the connection to the node was lost'
+               ELSE rtrim(regexp_replace(message, '^\S+:  |\nLINE \d+: [^\n]*\n *\^', '', 'g'), E' \n') END ||
+           coalesce(': ' || nullif(rtrim(detail, E' \n'), ''), '')
 $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_error(text, text) IS
@@ -97,7 +109,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    target text := coalesce(server, nullif(current_setting('parvacuum_cluster.local_server', true), ''));
+    local_server name := nullif(current_setting('parvacuum_cluster.local_server', true), '');
+    target text := coalesce(server, local_server);
 BEGIN
     IF target IS NULL THEN
         IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
@@ -105,17 +118,27 @@ BEGIN
                 USING ERRCODE = 'insufficient_privilege',
                       HINT = 'Create a foreign server of postgres_fdw that leads here, with a user mapping, and set parvacuum_cluster.local_server to its name.';
         END IF;
-        target := format('dbname=''%s'' user=''%s'' host=''%s'' port=%s',
-            regexp_replace(current_database(), '([\\''])', '\\\1', 'g'),
-            regexp_replace(current_user, '([\\''])', '\\\1', 'g'),
-            btrim(split_part(current_setting('unix_socket_directories'), ',', 1)), current_setting('port'));
+        SELECT string_agg(format('%s=''%s''', key, regexp_replace(value, '([\\''])', '\\\1', 'g')), ' ') INTO target
+        FROM (VALUES ('dbname', current_database()), ('user', current_user), ('port', current_setting('port')),
+            ('host', coalesce(nullif(btrim(split_part(current_setting('unix_socket_directories'), ',', 1), ' "'), ''), 'localhost'))) AS v(key, value);
+    ELSIF NOT EXISTS (SELECT FROM pg_foreign_server WHERE srvname = target) THEN
+        -- dblink would take it for a connection string.
+        RAISE 'server "%" does not exist', target USING ERRCODE = 'undefined_object';
     END IF;
-    EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('connect', '$1, $2') USING connection, target;
 
-    -- When this session is gone, the node ends what it executes for us.
-    EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('exec', '$1, $2')
-        USING connection, 'SET client_connection_check_interval = ''10s''';
-    EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('send_query', '$1, $2') USING connection, command;
+    -- A cancel during the end of an earlier call may have left a connection.
+    EXECUTE format('SELECT %s WHERE $1 = ANY (%s)', @extschema@.parvacuum_cluster_dblink('disconnect', '$1'), @extschema@.parvacuum_cluster_dblink('get_connections', ''))
+        USING connection;
+    EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('connect', '$1, $2') USING connection, target;
+    BEGIN
+        -- When this session is gone, the node ends what it executes for us.
+        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('exec', '$1, $2')
+            USING connection, 'SET client_connection_check_interval = ''10s''';
+        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('send_query', '$1, $2') USING connection, command;
+    EXCEPTION WHEN OTHERS THEN
+        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('disconnect', '$1') USING connection;
+        RAISE;
+    END;
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_send(text, name, text) IS
@@ -156,12 +179,12 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'dblink') THEN
         RETURN;
     END IF;
-    FOR connection IN EXECUTE 'SELECT c FROM unnest(' || @extschema@.parvacuum_cluster_dblink('get_connections', '') || ') c WHERE c LIKE ''parvacuum_cluster_%'''
+    FOR connection IN EXECUTE 'SELECT c FROM unnest(' || @extschema@.parvacuum_cluster_dblink('get_connections', '') || ') c WHERE c ~ ''^parvacuum_cluster_\d+$'''
     LOOP
         BEGIN
             EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('cancel_query', '$1') USING connection;
             EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('disconnect', '$1') USING connection;
-        EXCEPTION WHEN OTHERS THEN
+        EXCEPTION WHEN OTHERS OR query_canceled THEN
             RAISE WARNING 'could not end connection "%": %', connection, SQLERRM;
         END;
     END LOOP;
@@ -170,7 +193,7 @@ END $$;
 COMMENT ON FUNCTION parvacuum_cluster_disconnect() IS
 'internal: cancel what the connections of parvacuum_cluster execute, and close them';
 
-CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool DEFAULT false, OUT node text, OUT success bool, OUT result text, OUT place bigint)
+CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool DEFAULT false, OUT place int, OUT node text, OUT success bool, OUT result text)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -181,19 +204,17 @@ DECLARE
     task record;
     got record;
     detail text;
-    sent_to text[] := '{}';
-    sent_places bigint[] := '{}';
-    citus_nodes text[] := '{}';
-    citus_commands text[] := '{}';
-    citus_places bigint[] := '{}';
+    sent int[] := '{}';         -- the places of what was sent by dblink
+    to_citus int[] := '{}';     -- and of what Citus is to send
 BEGIN
     FOR task IN
-        SELECT c.node, c.command, c.place, n.kind, n.server, n.active
+        SELECT c.place, c.node, c.command, n.kind, n.server, n.active
         FROM unnest(nodes, commands) WITH ORDINALITY AS c(node, command, place)
              LEFT JOIN @extschema@.parvacuum_cluster_nodes() n ON n.node = c.node
+        ORDER BY c.place
     LOOP
-        node := task.node;
         place := task.place;
+        node := task.node;
         BEGIN
             success := true;
             IF task.kind IS NULL THEN
@@ -201,14 +222,11 @@ BEGIN
             ELSIF NOT task.active THEN
                 RAISE 'the node is disabled';
             ELSIF task.kind = 'citus' THEN
-                citus_nodes := citus_nodes || task.node;
-                citus_commands := citus_commands || task.command;
-                citus_places := citus_places || task.place;
+                to_citus := to_citus || place;
                 CONTINUE;
             ELSIF task.kind = 'server' OR connect THEN
-                PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_' || cardinality(sent_to) + 1, task.server, task.command);
-                sent_to := sent_to || task.node;
-                sent_places := sent_places || task.place;
+                PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_' || place, task.server, task.command);
+                sent := sent || place;
                 CONTINUE;
             END IF;
             EXECUTE task.command INTO result;
@@ -219,34 +237,34 @@ BEGIN
         END;
         RETURN NEXT;
     END LOOP;
-    IF citus_nodes <> '{}' THEN
+    IF to_citus <> '{}' THEN
         RETURN QUERY EXECUTE
-            'SELECT n.node, r.success, CASE WHEN r.success THEN r.result ELSE @extschema@.parvacuum_cluster_error(r.result) END, n.place
-             FROM (SELECT array_agg(host ORDER BY i) AS hosts, array_agg(port ORDER BY i) AS ports
-                   FROM unnest($1) WITH ORDINALITY AS c(node, i) JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)) a,
-                  pg_catalog.master_run_on_worker(a.hosts, a.ports, $2, true) WITH ORDINALITY AS r(host, port, success, result, i)
-                  JOIN unnest($1, $3) WITH ORDINALITY AS n(node, place, i) USING (i)'
-            USING citus_nodes, citus_commands, citus_places;
+            'SELECT a.places[r.i], $1[a.places[r.i]], r.success, CASE WHEN r.success THEN r.result ELSE @extschema@.parvacuum_cluster_error(r.result) END
+             FROM (SELECT array_agg(p) AS places, array_agg(n.host) AS hosts, array_agg(n.port) AS ports, array_agg($2[p]) AS commands
+                   FROM unnest($3) p JOIN @extschema@.parvacuum_cluster_nodes() n ON n.node = $1[p]) a,
+                  pg_catalog.master_run_on_worker(a.hosts, a.ports, a.commands, true) WITH ORDINALITY AS r(host, port, success, result, i)'
+            USING nodes, commands, to_citus;
     END IF;
-    FOR i IN 1 .. cardinality(sent_to) LOOP
+    FOREACH place IN ARRAY sent LOOP
         LOOP
-            SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive('parvacuum_cluster_' || i) r;
+            SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive('parvacuum_cluster_' || place) r;
             EXIT WHEN got.finished;
             PERFORM pg_sleep(0.01);
         END LOOP;
-        node := sent_to[i];
-        place := sent_places[i];
+        node := nodes[place];
         success := got.success;
         result := got.result;
         RETURN NEXT;
     END LOOP;
 EXCEPTION WHEN OTHERS OR query_canceled THEN
-    PERFORM @extschema@.parvacuum_cluster_disconnect();
+    IF sent <> '{}' OR connect THEN
+        PERFORM @extschema@.parvacuum_cluster_disconnect();
+    END IF;
     RAISE;
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_execute(text[], text[], bool) IS
-'internal: have nodes execute a command each, all at once, and return the value that each returns, or its error, in any order, with the place of the command among all; this server does so in this session, or else in one of its own';
+'internal: have nodes execute a command each, all at once, and return the value that each returns, or its error, with its place in the arrays; this server does so in this session, or else in one of its own';
 
 CREATE FUNCTION parvacuum_cluster_probe(nodes text[], shards jsonb, OUT node text, OUT schema text, OUT pages jsonb, OUT error text)
 RETURNS SETOF record
@@ -264,7 +282,9 @@ AS $$
                         WHERE e.extname OPERATOR(pg_catalog.=) ''parvacuum''),
                     ''pages'', (SELECT pg_catalog.jsonb_object_agg(s, c.relpages)
                         FROM pg_catalog.jsonb_array_elements_text(%L) s
-                             JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(s)))',
+                             CROSS JOIN pg_catalog.parse_ident(s) p
+                             JOIN pg_catalog.pg_namespace n ON n.nspname OPERATOR(pg_catalog.=) p[1]
+                             JOIN pg_catalog.pg_class c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) p[2]))',
                 coalesce(shards->n.node, '[]'))
             FROM unnest(nodes) WITH ORDINALITY AS n(node, i) ORDER BY i)) e
          LEFT JOIN LATERAL jsonb_to_record(CASE WHEN e.success THEN e.result END::jsonb) AS p(schema text, pages jsonb) ON true
@@ -302,40 +322,37 @@ ROWS 100
 AS $$
 #variable_conflict use_column
 DECLARE
-    leaf regclass;
-    has_citus bool := to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL;
+    leaves oid[];
 BEGIN
     -- pg_partition_tree() would lock the partitions until the end of the transaction.
-    FOR leaf IN
-        WITH RECURSIVE tree(relid) AS (
-            SELECT rel::oid
-            UNION ALL
-            SELECT i.inhrelid FROM tree t JOIN pg_class p ON p.oid = t.relid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = t.relid AND NOT i.inhdetachpending)
-        SELECT c.oid FROM tree t JOIN pg_class c ON c.oid = t.relid AND c.relkind <> 'p'
-    LOOP
-        IF has_citus THEN
-            RETURN QUERY EXECUTE
-                'SELECT format(''%s:%s'', n.nodename, n.nodeport), n.groupid, s.shardid, pg_catalog.shard_name(s.logicalrelid, s.shardid, false)
-                 FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_placement p USING (shardid)
-                      JOIN pg_catalog.pg_dist_node n ON n.groupid = p.groupid AND n.noderole = ''primary''
-                 WHERE s.logicalrelid = $1'
-                USING leaf;
-            CONTINUE WHEN FOUND;
-        END IF;
-        RETURN QUERY
-            SELECT s.srvname::text, NULL::int, NULL::bigint,
-                   format('%I.%I', coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'schema_name'), c.relnamespace::regnamespace::name),
-                       coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'table_name'), c.relname))
-            FROM pg_foreign_table t JOIN pg_foreign_server s ON s.oid = t.ftserver JOIN pg_class c ON c.oid = t.ftrelid
-            WHERE t.ftrelid = leaf;
-        CONTINUE WHEN FOUND;
-        RETURN QUERY SELECT 'local', NULL::int, NULL::bigint, format('%I.%I', c.relnamespace::regnamespace::name, c.relname)
-            FROM pg_class c WHERE c.oid = leaf AND leaf <> rel;
-    END LOOP;
+    WITH RECURSIVE tree(relid) AS (
+        SELECT rel::oid
+        UNION ALL
+        SELECT i.inhrelid FROM tree t JOIN pg_class p ON p.oid = t.relid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = t.relid AND NOT i.inhdetachpending)
+    SELECT array_agg(c.oid) INTO leaves FROM tree t JOIN pg_class c ON c.oid = t.relid AND c.relkind <> 'p';
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        RETURN QUERY EXECUTE
+            'SELECT format(''%s:%s'', n.nodename, n.nodeport), n.groupid, s.shardid, pg_catalog.shard_name(s.logicalrelid, s.shardid, false)
+             FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_placement p USING (shardid)
+                  JOIN pg_catalog.pg_dist_node n ON n.groupid = p.groupid AND n.noderole = ''primary''
+             WHERE s.logicalrelid = ANY ($1)'
+            USING leaves;
+        EXECUTE 'SELECT array(SELECT unnest($1) EXCEPT SELECT logicalrelid FROM pg_catalog.pg_dist_partition)' INTO leaves USING leaves;
+    END IF;
+    RETURN QUERY
+        SELECT DISTINCT @extschema@.parvacuum_cluster_server(s.srvname), NULL::int, NULL::bigint,
+               format('%I.%I', coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'schema_name'), (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace)),
+                   coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'table_name'), c.relname))
+        FROM pg_foreign_table t JOIN pg_class c ON c.oid = t.ftrelid JOIN pg_foreign_server s ON s.oid = t.ftserver
+             JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'postgres_fdw_handler'
+        WHERE t.ftrelid = ANY (leaves);
+    RETURN QUERY
+        SELECT (SELECT n.node FROM @extschema@.parvacuum_cluster_nodes() n WHERE n.is_local), NULL::int, NULL::bigint, format('%I.%I', (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace), c.relname)
+        FROM pg_class c WHERE c.oid = ANY (leaves) AND c.oid <> rel AND c.relkind <> 'f';
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_shards(regclass) IS
-'the shards of a table of Citus, with all their placements, and the partitions of a partitioned table, each with the node that it is on; their names are those that they have there';
+'the shards of a table of Citus, with all their placements, and the partitions of a partitioned table, but for foreign tables of others than postgres_fdw, each with the node that it is on; their names are those that they have there';
 
 -- A vacuum of all shards.
 
@@ -384,9 +401,9 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT (jsonb_populate_record(NULL::@extschema@.parvacuum_cluster_run,
-            task || coalesce(r.value, '{}') || jsonb_build_object('relation', r.value->>'relid',
+            coalesce(r.value, '{}') || task || jsonb_build_object('relation', r.value->>'relid',
                 'outcome', CASE WHEN task ? 'error' THEN 'failed' WHEN NOT task ? 'result' THEN 'not run' WHEN r.value IS NULL THEN 'skipped' ELSE 'done' END))).*
-    FROM (VALUES (1)) one LEFT JOIN jsonb_array_elements(task->'result') r ON true
+    FROM (VALUES (1)) one LEFT JOIN jsonb_array_elements((task->>'result')::jsonb) r ON true
 $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_row(jsonb) IS
@@ -412,21 +429,33 @@ COST 1000000 ROWS 100
 AS $$
 #variable_conflict use_column
 DECLARE
-    command text;
-    planned jsonb;              -- for each shard an array of the nodes it was on at first
-    begun jsonb := '{}';        -- the same, of those where its vacuum has begun
+    options text := format('workers => %L, freeze => %L, index_cleanup => %L, truncate => %L, "analyze" => %L, skip_locked => %L, disable_page_skipping => %L',
+        workers, "freeze", index_cleanup, truncate, "analyze", skip_locked, disable_page_skipping);
+    planned jsonb;              -- for each node the shards that it had at first
     schemas jsonb := '{}';      -- the schema of parvacuum on each node that answers
     errors jsonb := '{}';       -- the error of each node that does not
     pages jsonb := '{}';        -- for each node the pages of each shard
+    begun_nodes text[] := '{}'; -- the vacuums that have begun: the nodes, and the shards
+    begun_shards text[] := '{}';
+    queue jsonb[];              -- the tasks to begin, those of a node behind each other
+    nodes text[];               -- for each node ...
+    busy int[];                 -- ... the tasks that have begun and not ended,
+    first int[];                -- and its part of the queue
+    last int[];
     running jsonb := '{}';      -- tasks, by connection
-    tasks jsonb;
-    finished jsonb;
+    to_citus jsonb[];
+    finished jsonb[] := '{}';
     task jsonb;
     got record;
     detail text;
     connection text;
     connections int := 0;
-    to_citus jsonb;
+    listed_at timestamptz;
+    listed_for interval;
+    changed bool := true;       -- whether a vacuum has ended since the last look
+    ended int := 0;             -- the vacuums that have ended since the queue was made
+    pause float8 := 0.001;
+    total int;
     ndone int := 0;
     failed bool := false;
 BEGIN
@@ -437,135 +466,170 @@ BEGIN
     ELSIF nodes_at_once < 1 OR shards_at_once_per_node < 1 THEN
         RAISE 'nodes_at_once and shards_at_once_per_node must be at least 1' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    command := format('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM %%s.parvacuum_run(%%L::pg_catalog.regclass,
-            workers => %L, freeze => %L, index_cleanup => %L, truncate => %L, "analyze" => %L, skip_locked => %L, disable_page_skipping => %L) r
-        WHERE r.relid::pg_catalog.text OPERATOR(pg_catalog.!~) ''^pg_toast\.''',
-        workers, "freeze", index_cleanup, truncate, "analyze", skip_locked, disable_page_skipping);
-
-    SELECT jsonb_object_agg(shard, nodes) INTO planned
-    FROM (SELECT shard, jsonb_agg(node) AS nodes FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY shard) s;
-    IF planned IS NULL OR NOT EXISTS (SELECT FROM jsonb_each(planned) WHERE value <> '["local"]') THEN
+    SELECT jsonb_object_agg(node, shards) INTO planned
+    FROM (SELECT node, jsonb_agg(shard) AS shards FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY node) s;
+    IF planned IS NULL OR NOT EXISTS (
+        SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
+        WHERE s.shardid IS NOT NULL OR NOT coalesce(n.is_local, false))
+    THEN
         RAISE 'table "%" is not sharded', rel
             USING ERRCODE = 'wrong_object_type', HINT = 'Use parvacuum_run() for tables of one server.';
     END IF;
-    FOR got IN
-        SELECT p.* FROM
-            (SELECT array_agg(node) AS nodes, jsonb_object_agg(node, shards) AS shards
-             FROM (SELECT node, jsonb_agg(shard) AS shards FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY node) n) a,
-            @extschema@.parvacuum_cluster_probe(a.nodes, a.shards) p
-    LOOP
+    FOR got IN SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT jsonb_object_keys(planned)), planned) LOOP
         IF got.error IS NULL THEN
             schemas := schemas || jsonb_build_object(got.node, got.schema);
-            pages := pages || jsonb_build_object(got.node, got.pages);
+            pages := pages || jsonb_build_object(got.node, coalesce(got.pages, '{}'));
         ELSE
             errors := errors || jsonb_build_object(got.node, got.error);
         END IF;
     END LOOP;
 
     LOOP
-        -- The shards to begin with now, the largest first.  A shard that has moved since its
-        -- vacuum is new there.  A failed vacuum ends all if the caller wants that.
-        WITH listed AS MATERIALIZED (
-            SELECT * FROM @extschema@.parvacuum_cluster_shards(rel)),
-        todo AS (
-            SELECT l.*, n.kind, n.server, coalesce((pages->l.node->>l.shard)::int, 0) AS pages
-            FROM listed l LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
-            WHERE NOT coalesce(begun->l.shard ? l.node, false)
-              AND (coalesce(planned->l.shard ? l.node, false) OR NOT EXISTS (
-                  SELECT FROM jsonb_array_elements_text(begun->l.shard) b
-                  WHERE b NOT IN (SELECT o.node FROM listed o WHERE o.shard = l.shard)))),
-        busy AS (
-            SELECT value->>'node' AS node, count(*) AS tasks FROM jsonb_each(running) GROUP BY value->>'node'),
-        nodes AS (
-            SELECT node, coalesce(b.tasks, 0) AS busy, row_number() OVER (ORDER BY b.tasks IS NULL, sum(t.pages) DESC NULLS LAST, node) AS place
-            FROM todo t FULL JOIN busy b USING (node) GROUP BY node, b.tasks),
-        ranked AS (
-            SELECT t.*, n.busy + row_number() OVER (PARTITION BY node ORDER BY t.pages DESC, t.shard) AS place
-            FROM todo t JOIN nodes n USING (node) WHERE n.place <= coalesce(nodes_at_once, n.place))
-        SELECT coalesce(jsonb_agg(to_jsonb(r)), '[]') INTO tasks
-        FROM ranked r WHERE r.place <= shards_at_once_per_node AND NOT (failed AND stop_on_error);
-        EXIT WHEN tasks = '[]' AND running = '{}';
+        -- What is to do, of each node the largest shards first.  A shard that was vacuumed and has
+        -- moved since then is done.  With many shards this takes long, so that it is not done for each.
+        IF changed AND (listed_at IS NULL OR 50 * ended > total OR clock_timestamp() > listed_at + 10 * listed_for) THEN
+            listed_at := clock_timestamp();
+            WITH listed AS MATERIALIZED (
+                SELECT * FROM @extschema@.parvacuum_cluster_shards(rel)),
+            begun AS MATERIALIZED (
+                SELECT * FROM unnest(begun_nodes, begun_shards) AS b(node, shard)),
+            todo AS (
+                SELECT l.*, n.kind, n.server, coalesce(p.value::int, 0) AS pages
+                FROM listed l
+                     LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
+                     LEFT JOIN (SELECT p.key AS node, s.shard, true AS known FROM jsonb_each(planned) p, jsonb_array_elements_text(p.value) s(shard)) k USING (node, shard)
+                     LEFT JOIN (SELECT p.key AS node, s.key AS shard, s.value FROM jsonb_each(pages) p, jsonb_each_text(p.value) s) p USING (node, shard)
+                WHERE (node, shard) NOT IN (SELECT b.node, b.shard FROM begun b)
+                  AND (k.known OR shard NOT IN (
+                      SELECT b.shard FROM begun b WHERE (b.node, b.shard) NOT IN (SELECT o.node, o.shard FROM listed o)))),
+            numbered AS (
+                SELECT t.*, row_number() OVER (ORDER BY node, t.pages DESC, shard) AS place FROM todo t),
+            by_node AS (
+                SELECT node, coalesce(b.busy, 0) AS busy, coalesce(min(place), 1) AS first, coalesce(max(place), 0) AS last, sum(t.pages) AS pages
+                FROM numbered t FULL JOIN (SELECT value->>'node' AS node, count(*) AS busy FROM jsonb_each(running) GROUP BY 1) b USING (node)
+                GROUP BY node, b.busy)
+            SELECT (SELECT array_agg(to_jsonb(n) - 'place' ORDER BY place) FROM numbered n), array_agg(n.node), array_agg(n.busy), array_agg(n.first), array_agg(n.last)
+            INTO queue, nodes, busy, first, last
+            FROM (SELECT * FROM by_node ORDER BY busy = 0, pages DESC NULLS LAST, node) n;
+            listed_for := clock_timestamp() - listed_at;
+            ended := 0;
+            total := cardinality(begun_nodes) + coalesce(cardinality(queue), 0);
+        END IF;
 
-        finished := '[]';
-        to_citus := '[]';
-        FOR task IN SELECT jsonb_array_elements(tasks) LOOP
-            begun := begun || jsonb_build_object(task->>'shard', coalesce(begun->(task->>'shard'), '[]') || (task->'node'));
-            IF errors ? (task->>'node') THEN
-                finished := finished || (task || jsonb_build_object('error', errors->(task->>'node')));
-                CONTINUE;
-            END IF;
-            task := task || jsonb_build_object('command', format(command, schemas->>(task->>'node'), task->>'shard'));
-            IF task->>'kind' = 'citus' THEN
-                to_citus := to_citus || task;
-                CONTINUE;
-            END IF;
-            BEGIN
-                connections := connections + 1;
-                PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_' || connections, (task->>'server')::name, task->>'command');
-                running := running || jsonb_build_object('parvacuum_cluster_' || connections, task);
-            EXCEPTION WHEN OTHERS THEN
-                GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
-                errors := errors || jsonb_build_object(task->>'node', @extschema@.parvacuum_cluster_error(SQLERRM, detail));
-                finished := finished || (task || jsonb_build_object('error', errors->(task->>'node')));
-            END;
+        to_citus := '{}';
+        FOR n IN 1 .. CASE WHEN changed THEN coalesce(cardinality(nodes), 0) ELSE 0 END LOOP
+            WHILE first[n] <= last[n] AND busy[n] < shards_at_once_per_node AND NOT (failed AND stop_on_error)
+                  AND (busy[n] > 0 OR coalesce((SELECT count(*) FROM unnest(busy) b WHERE b > 0) < nodes_at_once, true))
+            LOOP
+                task := queue[first[n]];
+                IF NOT errors ? nodes[n] THEN
+                    task := task || jsonb_build_object('begun', cardinality(begun_nodes) + 1, 'command', format(
+                        'SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM %s.parvacuum_run(%L::pg_catalog.regclass, %s) r
+                         WHERE r.relid::pg_catalog.text OPERATOR(pg_catalog.!~) ''^pg_toast\.''', schemas->>nodes[n], task->>'shard', options));
+                    IF task->>'kind' = 'citus' THEN
+                        to_citus := to_citus || task;
+                        busy[n] := busy[n] + 1;
+                    ELSE
+                        BEGIN
+                            connections := connections + 1;
+                            PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_' || connections, (task->>'server')::name, task->>'command');
+                            running := running || jsonb_build_object('parvacuum_cluster_' || connections, task);
+                            busy[n] := busy[n] + 1;
+                        EXCEPTION WHEN OTHERS THEN
+                            -- A node that vacuums for us has no more connections just now.
+                            EXIT WHEN busy[n] > 0;
+                            GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+                            errors := errors || jsonb_build_object(nodes[n], @extschema@.parvacuum_cluster_error(SQLERRM, detail));
+                        END;
+                    END IF;
+                END IF;
+                first[n] := first[n] + 1;
+                begun_nodes := begun_nodes || nodes[n];
+                begun_shards := begun_shards || (task->>'shard');
+                IF errors ? nodes[n] THEN
+                    finished := finished || (task - 'begun' || jsonb_build_object('error', errors->nodes[n]));
+                    EXIT WHEN stop_on_error;
+                END IF;
+            END LOOP;
         END LOOP;
+        changed := false;
+        IF running = '{}' AND to_citus = '{}' AND finished = '{}' THEN
+            EXIT WHEN ended = 0 OR failed AND stop_on_error;
+            changed := true;
+            listed_at := NULL;
+            CONTINUE;
+        END IF;
 
         -- Citus waits for all of its own.
-        IF to_citus <> '[]' THEN
-            SELECT finished || jsonb_agg(t.value || jsonb_build_object(CASE WHEN e.success THEN 'result' ELSE 'error' END,
-                    CASE WHEN e.success THEN e.result::jsonb ELSE to_jsonb(e.result) END))
-            INTO finished
-            FROM jsonb_array_elements(to_citus) WITH ORDINALITY t(value, i)
-                 JOIN @extschema@.parvacuum_cluster_execute(
-                     array(SELECT value->>'node' FROM jsonb_array_elements(to_citus) WITH ORDINALITY c(value, i) ORDER BY i),
-                     array(SELECT value->>'command' FROM jsonb_array_elements(to_citus) WITH ORDINALITY c(value, i) ORDER BY i)) e
-                 ON e.place = t.i;
+        IF to_citus <> '{}' THEN
+            FOR got IN
+                SELECT * FROM @extschema@.parvacuum_cluster_execute(
+                    array(SELECT t->>'node' FROM unnest(to_citus) t), array(SELECT t->>'command' FROM unnest(to_citus) t))
+            LOOP
+                finished := finished || (to_citus[got.place] || jsonb_build_object(CASE WHEN got.success THEN 'result' ELSE 'error' END, got.result));
+            END LOOP;
         END IF;
         FOR connection, task IN SELECT key, value FROM jsonb_each(running) LOOP
             SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive(connection) r;
             CONTINUE WHEN NOT got.finished;
             running := running - connection;
-            finished := finished || (task || jsonb_build_object(CASE WHEN got.success THEN 'result' ELSE 'error' END,
-                CASE WHEN got.success THEN got.result::jsonb ELSE to_jsonb(got.result) END));
+            finished := finished || (task || jsonb_build_object(CASE WHEN got.success THEN 'result' ELSE 'error' END, got.result));
         END LOOP;
 
-        FOR task IN SELECT jsonb_array_elements(finished) LOOP
-            IF task ? 'error' THEN
+        IF finished = '{}' THEN
+            pause := least(pause * 1.5, 0.02);
+            PERFORM pg_sleep(pause);
+            CONTINUE;
+        END IF;
+        changed := true;
+        ended := ended + cardinality(finished);
+        pause := 0.001;
+        FOREACH task IN ARRAY finished LOOP
+            IF task ? 'begun' THEN
+                busy[array_position(nodes, task->>'node')] := busy[array_position(nodes, task->>'node')] - 1;
+            END IF;
+            IF task ? 'begun' AND task ? 'error' THEN
                 -- A shard that was dropped meanwhile is forgotten; one that has moved is vacuumed where it is now.
                 IF NOT EXISTS (SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s WHERE s.node = task->>'node' AND s.shard = task->>'shard') THEN
-                    begun := jsonb_set(begun, array[task->>'shard'], (begun->(task->>'shard')) - (task->>'node'));
-                    planned := jsonb_set(planned, array[task->>'shard'], coalesce(planned->(task->>'shard'), '[]') - (task->>'node'));
+                    begun_nodes[(task->>'begun')::int] := '';
+                    begun_shards[(task->>'begun')::int] := '';
+                    total := total - 1;
+                    listed_at := NULL;
                     CONTINUE;
                 END IF;
-                failed := true;
                 IF task->>'error' ~ '^failed to connect to ' THEN
                     errors := errors || jsonb_build_object(task->>'node', task->'error');
                 END IF;
             END IF;
+            BEGIN
+                RETURN QUERY SELECT * FROM @extschema@.parvacuum_cluster_row(task);
+            EXCEPTION WHEN data_exception THEN
+                task := task - 'result' || jsonb_build_object('error', 'the result of the node is not understood: ' || SQLERRM);
+                RETURN QUERY SELECT * FROM @extschema@.parvacuum_cluster_row(task);
+            END;
+            failed := failed OR task ? 'error';
             IF "verbose" THEN
                 ndone := ndone + 1;
                 RAISE INFO '% on node %: % (% of %)', task->>'shard', task->>'node', coalesce('failed: ' || (task->>'error'),
-                    'vacuumed in ' || round((task->'result'->0->>'elapsed_ms')::numeric) || ' ms', 'skipped'), ndone,
-                    (SELECT sum(jsonb_array_length(value)) FROM jsonb_each(planned));
+                    'vacuumed in ' || round(((task->>'result')::jsonb->0->>'elapsed_ms')::numeric) || ' ms', 'skipped'), ndone, total;
             END IF;
-            RETURN QUERY SELECT * FROM @extschema@.parvacuum_cluster_row(task);
         END LOOP;
-        IF finished = '[]' THEN
-            PERFORM pg_sleep(0.02);
-        END IF;
+        finished := '{}';
     END LOOP;
     IF failed AND stop_on_error THEN
-        RETURN QUERY
-            SELECT r.* FROM @extschema@.parvacuum_cluster_shards(rel) s, @extschema@.parvacuum_cluster_row(to_jsonb(s)) r
-            WHERE NOT coalesce(begun->s.shard ? s.node, false);
+        FOR n IN 1 .. coalesce(cardinality(nodes), 0) LOOP
+            RETURN QUERY SELECT r.* FROM unnest(queue[first[n]:last[n]]) t, @extschema@.parvacuum_cluster_row(t) r;
+        END LOOP;
     END IF;
 EXCEPTION WHEN OTHERS OR query_canceled THEN
-    PERFORM @extschema@.parvacuum_cluster_disconnect();
+    IF connections > 0 THEN
+        PERFORM @extschema@.parvacuum_cluster_disconnect();
+    END IF;
     RAISE;
 END $$;
 
 COMMENT ON FUNCTION parvacuum_run_cluster(regclass, int, int, int, bool, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum the shards of a table where they are, each by parvacuum_run(), at most so many at a time; one row for each shard, with its node, how it ended (done, failed, skipped because it was locked, or not run after an error), and what parvacuum_run() returned; a node that cannot be reached does not keep others from being vacuumed';
+'vacuum the shards of a table where they are, each by parvacuum_run(), at most so many at a time; one row for each shard, with its node, how it ended (done, failed, skipped because it was locked or cannot be vacuumed, or not run after an error), and what parvacuum_run() returned; a node that cannot be reached does not keep others from being vacuumed';
 
 -- The views of all nodes in one.  They have the columns of the view of one node, which are
 -- looked up here.  But tables have names, since those of other nodes have no OID here.
@@ -590,17 +654,17 @@ BEGIN
         INTO columns FROM pg_catalog.pg_attribute WHERE attrelid = v.oid AND attnum > 0 AND NOT attisdropped;
         IF v.name = 'parvacuum_blockers' THEN
             EXECUTE pg_catalog.format($f$
-                CREATE FUNCTION @extschema@.parvacuum_cluster_blocker(result jsonb) RETURNS TABLE (%s) LANGUAGE sql IMMUTABLE
+                CREATE FUNCTION %s.parvacuum_cluster_blocker(result jsonb) RETURNS TABLE (%s) LANGUAGE sql IMMUTABLE
                 SET search_path = pg_catalog, pg_temp
-                AS 'SELECT * FROM jsonb_to_recordset(result) AS r(%s)'$f$, columns, columns);
+                AS 'SELECT * FROM jsonb_to_recordset(result) AS r(%s)'$f$, '@extschema@', columns, columns);
             CONTINUE;
         END IF;
         EXECUTE pg_catalog.format($f$
             CREATE VIEW %s AS
             SELECT n.node, n.groupid, n.error AS node_error, r.*
-            FROM @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.%s r') n
+            FROM %s.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.%s r') n
                  LEFT JOIN LATERAL pg_catalog.jsonb_to_recordset(n.result) AS r(%s) ON true
-            WHERE n.error IS NOT NULL OR n.result OPERATOR(pg_catalog.<>) '[]'$f$, v.cluster_view, v.name, columns);
+            WHERE n.error IS NOT NULL OR n.result OPERATOR(pg_catalog.<>) '[]'$f$, v.cluster_view, '@extschema@', v.name, columns);
         EXECUTE pg_catalog.format('COMMENT ON VIEW %s IS %L', v.cluster_view,
             v.description || ', with the columns of ' || v.name || '; a node that cannot be asked has a row with the error');
         EXECUTE pg_catalog.format('GRANT SELECT ON %s TO PUBLIC', v.cluster_view);

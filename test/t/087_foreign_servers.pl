@@ -211,6 +211,98 @@ sql(sprintf q{CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host
 sql('CREATE USER MAPPING FOR CURRENT_USER SERVER here');
 like(sql(q{SET parvacuum_cluster.local_server = 'here'}, sprintf $run, ''), qr/^local public\.p4 done/m, 'a foreign server leads here');
 
+like(sql(q{SET parvacuum_cluster.local_server = 'host=/tmp'}, sprintf $run, ''), qr/^local public\.p4 failed server "host=\/tmp" does not exist$/m, 'a connection string does not');
+sql('DROP SERVER here CASCADE');
+
+# Text that is dangerous if it is formatted or replaced twice
+like(run_of(q{, index_cleanup => '%2$L %s'}), qr/^one public\.p1 failed [^\n]*"%2\$L %s"$/m, 'arguments with format specifications');
+my $hard = q{s%L@parvacuum@ ?\\'};
+my $hard_schema = qq{"$hard"};
+
+sub server
+{
+	my ($name, $n, $database, $user) = @_;
+	return sprintf(q{CREATE SERVER %s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%s', dbname '%s')}, $name, $n->host, $n->port, $database),
+	  "CREATE USER MAPPING FOR PUBLIC SERVER $name" . ($user ? " OPTIONS (user '$user')" : '');
+}
+$one->safe_psql('postgres', qq{CREATE SCHEMA $hard_schema; CREATE TABLE $hard_schema."t "" %s" (i int) PARTITION BY LIST (i);
+	CREATE TABLE h1 PARTITION OF $hard_schema."t "" %s" FOR VALUES IN (1, 2); CREATE TABLE h2 PARTITION OF $hard_schema."t "" %s" DEFAULT});
+sql(qq{CREATE SCHEMA $hard_schema},
+	qq{CREATE TABLE $hard_schema.h (i int) PARTITION BY LIST (i)},
+	qq{CREATE TABLE $hard_schema.sub PARTITION OF $hard_schema.h FOR VALUES IN (1, 2) PARTITION BY LIST (i)},
+	qq{CREATE TABLE $hard_schema."%1\$s ""'" PARTITION OF $hard_schema.sub FOR VALUES IN (1)},
+	server('local', $one, 'postgres'), server($hard_schema, $one, 'postgres'),
+	qq{CREATE FOREIGN TABLE h3 PARTITION OF $hard_schema.sub FOR VALUES IN (2) SERVER local OPTIONS (table_name 'p1')},
+	qq{CREATE FOREIGN TABLE h4 PARTITION OF $hard_schema.h FOR VALUES IN (3) SERVER $hard_schema OPTIONS (schema_name 's%L\@parvacuum\@ ?\\''', table_name 't " %s')},
+	qq{CREATE FOREIGN TABLE h5 PARTITION OF $hard_schema.h FOR VALUES IN (4) SERVER local OPTIONS (table_name 'p1')},
+	'CREATE EXTENSION file_fdw', 'CREATE SERVER files FOREIGN DATA WRAPPER file_fdw',
+	qq{CREATE FOREIGN TABLE h6 PARTITION OF $hard_schema.h FOR VALUES IN (5) SERVER files OPTIONS (filename '/dev/null')});
+is(sql(qq{SELECT concat_ws(' ', node, shard, outcome, count(*), error) FROM parvacuum_run_cluster(\$\$$hard_schema.h\$\$) GROUP BY node, shard, outcome, error ORDER BY 1}),
+	qq{"local" public.p1 done 1\nlocal $hard_schema."%1\$s ""'" done 1\n$hard $hard_schema."t "" %s" done 2},
+	'names that are hard to quote, partitions of partitions, a server named like this one, one table twice, and a file');
+is(sql(q{SELECT count(DISTINCT node), count(node_error) FROM parvacuum_cluster_tables}), '5|0', 'hard names in the views');
+sql('CREATE DATABASE odd');
+is($node->safe_psql('odd', q{CREATE SCHEMA "a%s b"; CREATE EXTENSION parvacuum SCHEMA "a%s b"; CREATE EXTENSION parvacuum_cluster SCHEMA "a%s b";
+	SELECT node, node_error FROM "a%s b".parvacuum_cluster_wraparound LIMIT 1}), 'local|', 'a schema with a format specification');
+
+# A table whose partitions are these tables of a server, and a role that has few connections there and may not use a schema
+sub pieces
+{
+	my ($name, $server, @tables) = @_;
+	return "CREATE TABLE $name (i int) PARTITION BY LIST (i)", map { "CREATE FOREIGN TABLE ${name}_$_ PARTITION OF $name FOR VALUES IN ($_) SERVER $server OPTIONS ($tables[$_])" } 0 .. $#tables;
+}
+$one->safe_psql('postgres', 'CREATE ROLE few LOGIN CONNECTION LIMIT 2; CREATE SCHEMA closed; CREATE TABLE closed.f0 (i int)');
+$one->safe_psql('postgres', "CREATE TABLE f$_ (i int); ALTER TABLE f$_ OWNER TO few") for 1 .. 5;
+sql(server('few', $one, 'postgres', 'few'), pieces('f', 'few', q{schema_name 'closed', table_name 'f0'}, map { "table_name 'f$_'" } 1 .. 5));
+like(sql(q{SELECT string_agg(concat_ws(' ', shard, outcome, error), ', ' ORDER BY shard) FROM parvacuum_run_cluster('f', shards_at_once_per_node => 5, workers => 0)}),
+	qr/^closed\.f0 failed permission denied for schema closed(, public\.f\d done){5}$/, 'fewer connections than the caller wants, and a schema that is closed');
+
+# A server whose results are none
+$one->safe_psql('postgres', 'CREATE DATABASE fake');
+$one->safe_psql('fake', q{CREATE TABLE t (i int); CREATE EXTENSION parvacuum; CREATE SCHEMA other; ALTER FUNCTION parvacuum_run SET SCHEMA other;
+	CREATE FUNCTION parvacuum_run(r regclass, workers int, freeze bool, index_cleanup text, truncate bool, "analyze" bool, skip_locked bool, disable_page_skipping bool,
+		OUT relid regclass, OUT node text, OUT tuples_removed text, OUT elapsed_ms float8) RETURNS SETOF record LANGUAGE sql AS
+	$$SELECT r, 'another', CASE workers WHEN 0 THEN 'many' ELSE '5' END, 'Infinity'::float8$$});
+sql(server('fake', $one, 'fake'), pieces('g', 'fake', q{table_name 't'}), q{CREATE FOREIGN TABLE g_1 PARTITION OF g FOR VALUES IN (9) SERVER one OPTIONS (table_name 'p1')});
+is(sql(q{SELECT concat_ws(' ', node, outcome, error) FROM parvacuum_run_cluster('g', workers => 0) ORDER BY node}),
+	qq{fake failed the result of the node is not understood: invalid input syntax for type bigint: "many"\none done}, 'a result that cannot be understood');
+is(sql(q{SELECT concat_ws(' ', node, tuples_removed, elapsed_ms) FROM parvacuum_run_cluster('g') WHERE node = 'fake'}), 'fake 5 Infinity', 'a node cannot say that it is another');
+
+# Connections of the caller, and one that an earlier call could not close
+is(sql(q{SELECT count(*) FROM tools.dblink_connect('parvacuum_cluster_mine', 'one') a, tools.dblink_connect('parvacuum_cluster_1', 'one') b},
+	q{SELECT string_agg(outcome, ' ') FROM parvacuum_run_cluster('g')}, 'SELECT tools.dblink_get_connections()'),
+	"1\ndone done\n{parvacuum_cluster_mine}", 'a connection that was left is replaced, and those of the caller stay');
+my $lock = pv_session($one);
+$lock->query_safe('BEGIN; LOCK p1');
+my ($rc, $out, $err) = $node->psql('postgres', q{
+	SELECT count(*) FROM tools.dblink_connect('parvacuum_cluster_mine', 'one');
+	BEGIN;
+	SAVEPOINT s;
+	SET LOCAL statement_timeout = '2s';
+	SELECT outcome FROM parvacuum_run_cluster('g');
+	ROLLBACK TO s;
+	SELECT tools.dblink_get_connections();
+	DECLARE c CURSOR FOR SELECT outcome FROM parvacuum_run_cluster('g', skip_locked => true) WHERE node = 'one';
+	FETCH 1 FROM c;
+	CLOSE c;
+	SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('g'::regclass, 'g_0'::regclass, 'g_1'::regclass);
+	COMMIT}, on_error_stop => 0);
+is($out, "1\n{parvacuum_cluster_mine}\nskipped\n0", 'a timeout in a subtransaction closes the connections of the run; then a cursor; no table is locked');
+like($err, qr/canceling statement due to statement timeout/, 'the error is that of the timeout');
+ok(pv_await($one, $running, 0), 'nothing waits for the lock any more');
+$lock->query_safe('COMMIT');
+$lock->quit;
+
+# To look for what is to do must not take longer than the vacuums.
+my $many = 400;
+$one->safe_psql('postgres', qq{DO \$\$BEGIN FOR i IN 1 .. $many LOOP EXECUTE format('CREATE TABLE m%s (i int)', i); END LOOP; END\$\$});
+sql('CREATE TABLE m (i int) PARTITION BY LIST (i)',
+	qq{DO \$\$BEGIN FOR i IN 1 .. $many LOOP EXECUTE format('CREATE FOREIGN TABLE m%s PARTITION OF m FOR VALUES IN (%1\$s) SERVER one', i); END LOOP; END\$\$});
+is(sql(q{SET track_functions = 'all'}, q{SELECT count(*) FROM parvacuum_run_cluster('m', workers => 0) WHERE outcome = 'done'}, 'DO $$BEGIN PERFORM pg_stat_force_next_flush(); END$$',
+	q{SELECT sum(total_time) FILTER (WHERE funcname = 'parvacuum_cluster_shards') < 0.4 * sum(total_time) FILTER (WHERE funcname = 'parvacuum_run_cluster') FROM pg_stat_user_functions}),
+	"$many\nt", 'with many partitions most of the time is that of the vacuums')
+  or diag sql('SELECT funcname, calls, total_time, self_time FROM pg_stat_user_functions');
+
 $session->quit;
 pv_no_crash($_, $_->name) for $node, $one, $two;
 done_testing();
