@@ -229,6 +229,15 @@ sub crash
 	return $found;
 }
 
+# Was nothing written to the segment yet?  If a process is killed between the creation of a
+# segment and its entry in the list of all segments (dsm_create() of core), nobody removes it.
+sub is_unwritten
+{
+	my ($path) = @_;
+	my $text = slurp_file($path);
+	return $text !~ /[^\0]/ && unlink $path;
+}
+
 # What remains of what has crashed: segments of shared memory, processes, and temporary
 # files.  The server has recovered, or has stopped.  Returns it as text.
 sub remains
@@ -237,7 +246,8 @@ sub remains
 	my $dir = $node->data_dir;
 	my @left;
 	push @left, 'processes: ' . join ' ', map { "$_ " . title($_) } grep { exists_process($_) } keys %processes if grep { exists_process($_) } keys %processes;
-	push @left, "segments: @{[ grep { -e } keys %segments ]}" if grep { -e } keys %segments;
+	my @segments = grep { -e && !is_unwritten($_) } keys %segments;
+	push @left, "segments: @segments" if @segments;
 	my @files = (glob("$dir/base/pgsql_tmp/*"), glob("$dir/base/*/t[0-9]*_*"), glob("$dir/pg_stat/*.bad"));
 	push @left, "files: @files" if @files;
 	return join '; ', @left;
