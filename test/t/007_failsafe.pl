@@ -51,15 +51,17 @@ sub failsafe
 	make_old($middle ? 209_999_000 : 300_000_000);
 	my $pages = $node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')});
 
+	my $gate = pv_session($node);
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
 	my $run = pv_start_run($node, "SELECT dead_items > 0, index_scans, index_vacuum_ms, heap_vacuum_ms, pages_removed, index_scan_bypassed, relfrozenxid_advanced
 		FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', truncate => true) WHERE relid = 'ours'::regclass",
-		vacuum_failsafe_age => 0, vacuum_cost_delay => $middle ? '20ms' : '1ms', vacuum_cost_page_hit => 20);
+		vacuum_failsafe_age => 0, vacuum_cost_delay => '1ms', vacuum_cost_page_hit => 20, 'parvacuum.wait_at' => $middle ? 'scan' : '');
 	if ($middle)
 	{
-		ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = 'scanning heap'}, 1),
-			"$what: the heap is scanned");
+		ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "$what: the heap is scanned");
 		use_up(5_000);
 	}
+	$gate->quit;
 	ok(pv_finish($run), "$what: the run succeeds") or diag $run->{err};
 	is($run->{out}, 't|0|0|0|0|t|t', "$what: no index scan, no second heap pass, no truncation, but frozen pages");
 	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
