@@ -13,6 +13,10 @@
  *
  * parvacuum_run() refuses to run inside a transaction block or a function.
  * Therefore each run of it is a statement of its own on a connection of its own.
+ *
+ * Who owns a database may create functions beside ours, in the same schema, and
+ * superusers call ours.  So each call passes all arguments, in their own types:
+ * no other function can match better.
  */
 
 -- Nodes.
@@ -91,7 +95,7 @@ END $$;
 COMMENT ON FUNCTION parvacuum_cluster_dblink(text, text) IS
 'internal: the call of a function of the extension dblink, with its schema';
 
-CREATE FUNCTION parvacuum_cluster_error(message text, detail text DEFAULT '') RETURNS text
+CREATE FUNCTION parvacuum_cluster_error(message text, detail text) RETURNS text
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -161,7 +165,7 @@ BEGIN
     success := result IS NOT NULL;
     IF NOT success THEN
         EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('error_message', '$1') INTO result USING connection;
-        result := @extschema@.parvacuum_cluster_error(result);
+        result := @extschema@.parvacuum_cluster_error(result, NULL::text);
     END IF;
     EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('disconnect', '$1') USING connection;
 END $$;
@@ -193,7 +197,7 @@ END $$;
 COMMENT ON FUNCTION parvacuum_cluster_disconnect() IS
 'internal: cancel what the connections of parvacuum_cluster execute, and close them';
 
-CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool DEFAULT false, OUT place int, OUT node text, OUT success bool, OUT result text)
+CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool, OUT place int, OUT node text, OUT success bool, OUT result text)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -239,7 +243,7 @@ BEGIN
     END LOOP;
     IF to_citus <> '{}' THEN
         RETURN QUERY EXECUTE
-            'SELECT a.places[r.i], $1[a.places[r.i]], r.success, CASE WHEN r.success THEN r.result ELSE @extschema@.parvacuum_cluster_error(r.result) END
+            'SELECT a.places[r.i], $1[a.places[r.i]], r.success, CASE WHEN r.success THEN r.result ELSE @extschema@.parvacuum_cluster_error(r.result, NULL::text) END
              FROM (SELECT array_agg(p) AS places, array_agg(n.host) AS hosts, array_agg(n.port) AS ports, array_agg($2[p]) AS commands
                    FROM unnest($3) p JOIN @extschema@.parvacuum_cluster_nodes() n ON n.node = $1[p]) a,
                   pg_catalog.master_run_on_worker(a.hosts, a.ports, a.commands, true) WITH ORDINALITY AS r(host, port, success, result, i)'
@@ -286,21 +290,21 @@ AS $$
                              JOIN pg_catalog.pg_namespace n ON n.nspname OPERATOR(pg_catalog.=) p[1]
                              JOIN pg_catalog.pg_class c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) p[2]))',
                 coalesce(shards->n.node, '[]'))
-            FROM unnest(nodes) WITH ORDINALITY AS n(node, i) ORDER BY i)) e
+            FROM unnest(nodes) WITH ORDINALITY AS n(node, i) ORDER BY i), false) e
          LEFT JOIN LATERAL jsonb_to_record(CASE WHEN e.success THEN e.result END::jsonb) AS p(schema text, pages jsonb) ON true
 $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_probe(text[], jsonb) IS
 'internal: ask nodes for the schema of parvacuum there, and for the pages of shards, which are in an array for each node';
 
-CREATE FUNCTION parvacuum_cluster_query(command text, connect bool DEFAULT false, OUT node text, OUT groupid int, OUT result jsonb, OUT error text)
+CREATE FUNCTION parvacuum_cluster_query(command text, connect bool, OUT node text, OUT groupid int, OUT result jsonb, OUT error text)
 RETURNS SETOF record
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 ROWS 10
 AS $$
     WITH probed AS MATERIALIZED (
-        SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT n.node FROM @extschema@.parvacuum_cluster_nodes() n), '{}')),
+        SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT n.node FROM @extschema@.parvacuum_cluster_nodes() n), '{}'::jsonb)),
     answered AS MATERIALIZED (
         SELECT e.* FROM (SELECT array_agg(p.node) AS nodes, array_agg(replace(command, '@parvacuum@', p.schema)) AS commands
                          FROM probed p WHERE p.error IS NULL) a,
@@ -429,7 +433,7 @@ COST 1000000 ROWS 100
 AS $$
 #variable_conflict use_column
 DECLARE
-    options text := format('workers => %L, freeze => %L, index_cleanup => %L, truncate => %L, "analyze" => %L, skip_locked => %L, disable_page_skipping => %L',
+    options text := format('workers => %L::int, freeze => %L::bool, index_cleanup => %L::text, truncate => %L::bool, "analyze" => %L::bool, skip_locked => %L::bool, disable_page_skipping => %L::bool, verbose => false',
         workers, "freeze", index_cleanup, truncate, "analyze", skip_locked, disable_page_skipping);
     planned jsonb;              -- for each node the shards that it had at first
     schemas jsonb := '{}';      -- the schema of parvacuum on each node that answers
@@ -564,7 +568,7 @@ BEGIN
         IF to_citus <> '{}' THEN
             FOR got IN
                 SELECT * FROM @extschema@.parvacuum_cluster_execute(
-                    array(SELECT t->>'node' FROM unnest(to_citus) t), array(SELECT t->>'command' FROM unnest(to_citus) t))
+                    array(SELECT t->>'node' FROM unnest(to_citus) t), array(SELECT t->>'command' FROM unnest(to_citus) t), false)
             LOOP
                 finished := finished || (to_citus[got.place] || jsonb_build_object(CASE WHEN got.success THEN 'result' ELSE 'error' END, got.result));
             END LOOP;
@@ -640,19 +644,19 @@ DECLARE
     v record;
 BEGIN
     FOR v IN
-        SELECT c.oid, w.name, w.description, replace(w.name, 'parvacuum_', '@extschema@.parvacuum_cluster_') AS cluster_view
+        SELECT c.oid, w.name, w.description, pg_catalog.replace(w.name, 'parvacuum_', '@extschema@.parvacuum_cluster_') AS cluster_view
         FROM (VALUES ('parvacuum_progress', 'running vacuums of all nodes'),
                      ('parvacuum_history', 'the last vacuums of all nodes'),
                      ('parvacuum_queue', 'what the schedulers of all nodes have to do'),
                      ('parvacuum_tables', 'the options of tables and shards on all nodes'),
                      ('parvacuum_blockers', '')) AS w(name, description)
-             JOIN pg_catalog.pg_class c ON c.relname = w.name
-             JOIN pg_catalog.pg_extension e ON e.extname = 'parvacuum' AND e.extnamespace = c.relnamespace
+             JOIN pg_catalog.pg_class c ON c.relname OPERATOR(pg_catalog.=) w.name
+             JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'parvacuum' AND e.extnamespace OPERATOR(pg_catalog.=) c.relnamespace
     LOOP
-        SELECT pg_catalog.string_agg(pg_catalog.format('%I %s', attname, CASE atttypid WHEN 'pg_catalog.regclass'::pg_catalog.regtype THEN 'text'
+        SELECT pg_catalog.string_agg(pg_catalog.format('%I %s', attname, CASE WHEN atttypid OPERATOR(pg_catalog.=) 'pg_catalog.regclass'::pg_catalog.regtype::pg_catalog.oid THEN 'text'
                    ELSE pg_catalog.format_type(atttypid, atttypmod) END), ', ' ORDER BY attnum)
-        INTO columns FROM pg_catalog.pg_attribute WHERE attrelid = v.oid AND attnum > 0 AND NOT attisdropped;
-        IF v.name = 'parvacuum_blockers' THEN
+        INTO columns FROM pg_catalog.pg_attribute WHERE attrelid OPERATOR(pg_catalog.=) v.oid AND attnum OPERATOR(pg_catalog.>) 0 AND NOT attisdropped;
+        IF v.name OPERATOR(pg_catalog.=) 'parvacuum_blockers' THEN
             EXECUTE pg_catalog.format($f$
                 CREATE FUNCTION %s.parvacuum_cluster_blocker(result jsonb) RETURNS TABLE (%s) LANGUAGE sql IMMUTABLE
                 SET search_path = pg_catalog, pg_temp
@@ -662,11 +666,11 @@ BEGIN
         EXECUTE pg_catalog.format($f$
             CREATE VIEW %s AS
             SELECT n.node, n.groupid, n.error AS node_error, r.*
-            FROM %s.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.%s r') n
+            FROM %s.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.%s r'::pg_catalog.text, false) n
                  LEFT JOIN LATERAL pg_catalog.jsonb_to_recordset(n.result) AS r(%s) ON true
             WHERE n.error IS NOT NULL OR n.result OPERATOR(pg_catalog.<>) '[]'$f$, v.cluster_view, '@extschema@', v.name, columns);
         EXECUTE pg_catalog.format('COMMENT ON VIEW %s IS %L', v.cluster_view,
-            v.description || ', with the columns of ' || v.name || '; a node that cannot be asked has a row with the error');
+            pg_catalog.concat(v.description, ', with the columns of ', v.name, '; a node that cannot be asked has a row with the error'));
         EXECUTE pg_catalog.format('GRANT SELECT ON %s TO PUBLIC', v.cluster_view);
     END LOOP;
 END $$;
@@ -679,7 +683,7 @@ COMMENT ON FUNCTION parvacuum_cluster_blocker(jsonb) IS
 -- that group has it.
 CREATE VIEW parvacuum_cluster_blockers AS
 WITH answers AS MATERIALIZED (
-    SELECT * FROM @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.parvacuum_blockers r')),
+    SELECT * FROM @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.parvacuum_blockers r'::pg_catalog.text, false)),
 blockers AS MATERIALIZED (
     SELECT a.node, a.groupid, a.error AS node_error, b.*, (pg_catalog.regexp_match(b.name, '^citus_(\d+)_(\d+)_\d+_\d+$'))::int[] AS begun_by
     FROM answers a LEFT JOIN LATERAL @extschema@.parvacuum_cluster_blocker(a.result) b ON true
@@ -687,7 +691,7 @@ blockers AS MATERIALIZED (
 committed AS MATERIALIZED (
     SELECT q.groupid, q.result AS names
     FROM (SELECT WHERE EXISTS (SELECT FROM blockers b WHERE b.begun_by IS NOT NULL)) x,
-         @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(t.gid), ''[]'') FROM pg_catalog.pg_dist_transaction t') q)
+         @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(t.gid), ''[]'') FROM pg_catalog.pg_dist_transaction t'::pg_catalog.text, false) q)
 SELECT b.node, b.groupid, b.node_error, b.kind, b.pid, b.name,
        CASE WHEN n.node IS NOT NULL THEN pg_catalog.format('begun by process %s of node %s; to be %s', b.begun_by[2], n.node,
            CASE WHEN c.names OPERATOR(pg_catalog.?) b.name THEN 'committed' ELSE 'rolled back, if that process does not go on with it' END)
@@ -722,7 +726,7 @@ FROM @extschema@.parvacuum_cluster_query(
                       ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
                   LEFT JOIN LATERAL (SELECT c.oid::pg_catalog.regclass::text AS relation, pg_catalog.mxid_age(c.relminmxid) AS relation_mxid_age
                       FROM pg_catalog.pg_class c WHERE c.relminmxid OPERATOR(pg_catalog.<>) ''0'' ORDER BY 2 DESC LIMIT 1) p
-                      ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) r') n
+                      ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) r'::pg_catalog.text, false) n
      LEFT JOIN LATERAL pg_catalog.jsonb_to_recordset(n.result)
          AS r(datname name, xid_age int, mxid_age int, freeze_max_age int, percent_to_autovacuum numeric, xids_left int,
               relation text, relation_xid_age int, mxid_relation text, relation_mxid_age int) ON true
@@ -766,7 +770,7 @@ BEGIN
         SELECT jsonb_agg(to_jsonb(q)) INTO answers
         FROM @extschema@.parvacuum_cluster_query('SELECT pg_catalog.jsonb_build_object(
                  ''max_workers'', (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) ''parvacuum.max_workers''),
-                 ''workers'', (SELECT pg_catalog.count(*) FROM @parvacuum@.parvacuum_progress p WHERE p.participant OPERATOR(pg_catalog.>) 0))', cap IS NOT NULL) q
+                 ''workers'', (SELECT pg_catalog.count(*) FROM @parvacuum@.parvacuum_progress p WHERE p.participant OPERATOR(pg_catalog.>) 0))'::text, cap IS NOT NULL) q
         WHERE q.node = ANY (chosen);
         EXIT WHEN cap IS NULL OR NOT EXISTS (SELECT FROM jsonb_array_elements(answers) a
             WHERE NOT errors ? (a->>'node') AND (a->'result'->>'max_workers')::int <> cap);

@@ -74,6 +74,24 @@ is(sql(q{SELECT bool_and(relfrozenxid_advanced), count(*) FROM parvacuum_run_clu
 is($two->safe_psql('postgres', q{SELECT relallvisible > 0 FROM pg_class WHERE relname LIKE 'p3 "x'}) . $one->safe_psql('postgres', q{SELECT last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relname = 'p1'}), 'tt', 'and do there what they say');
 like(error_of(q{SELECT FROM parvacuum_run_cluster('p', verbose => true)}), qr/INFO:  \S+ on node \w+: vacuumed in \d+ ms \(1 of 4\)\n.*: vacuumed in \d+ ms \(4 of 4\)/s, 'verbose says what is done');
 
+# Who may create functions in the schema of the extension cannot have superusers execute them:
+# each of these matches a call of ours, but not as well as our own function.
+for my $n ($node, $one, $two)
+{
+	my $planted = q{LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'planted, as %', current_user; END $$};
+	$n->safe_psql('postgres', join ";\n", 'CREATE ROLE pv_planter', 'GRANT CREATE ON SCHEMA public TO pv_planter', 'SET ROLE pv_planter',
+		map { "CREATE FUNCTION public.$_ $planted" }
+		  'parvacuum_cluster_error(text) RETURNS text', 'parvacuum_cluster_query(text) RETURNS TABLE (node text, groupid int, result jsonb, error text)',
+		'parvacuum_cluster_probe(text[], text) RETURNS TABLE (node text, schema text, pages jsonb, error text)',
+		'parvacuum_cluster_execute(text[], text[]) RETURNS TABLE (place int, node text, success bool, result text)',
+		'parvacuum_run(regclass, workers text, freeze text, index_cleanup text, truncate text, "analyze" text, skip_locked text, disable_page_skipping text) RETURNS TABLE (relid regclass)',
+		'parvacuum_run(regclass, workers int, freeze bool, index_cleanup text, truncate bool, "analyze" bool, skip_locked bool, disable_page_skipping bool) RETURNS TABLE (relid regclass)');
+}
+unlike(run_of(), qr/planted|failed/, 'planted functions: a run does not call them');
+unlike(error_of(q{SELECT count(*) FROM parvacuum_cluster_history; SELECT count(*) FROM parvacuum_cluster_blockers; SELECT count(*) FROM parvacuum_cluster_wraparound}) . sql(q{SELECT count(*) FROM parvacuum_cluster_cap() WHERE error IS NOT NULL}),
+	qr/planted|[1-9]/, 'planted functions: views do not call them');
+$_->safe_psql('postgres', 'DROP OWNED BY pv_planter') for $node, $one, $two;
+
 # A locked partition
 my $session = pv_session($one);
 $session->query_safe('BEGIN; LOCK p1');
@@ -260,7 +278,7 @@ like(sql(q{SELECT string_agg(concat_ws(' ', shard, outcome, error), ', ' ORDER B
 # A server whose results are none
 $one->safe_psql('postgres', 'CREATE DATABASE fake');
 $one->safe_psql('fake', q{CREATE TABLE t (i int); CREATE EXTENSION parvacuum; CREATE SCHEMA other; ALTER FUNCTION parvacuum_run SET SCHEMA other;
-	CREATE FUNCTION parvacuum_run(r regclass, workers int, freeze bool, index_cleanup text, truncate bool, "analyze" bool, skip_locked bool, disable_page_skipping bool,
+	CREATE FUNCTION parvacuum_run(r regclass, workers int, freeze bool, index_cleanup text, truncate bool, "analyze" bool, skip_locked bool, disable_page_skipping bool, verbose bool,
 		OUT relid regclass, OUT node text, OUT tuples_removed text, OUT elapsed_ms float8) RETURNS SETOF record LANGUAGE sql AS
 	$$SELECT r, 'another', CASE workers WHEN 0 THEN 'many' ELSE '5' END, 'Infinity'::float8$$});
 sql(server('fake', $one, 'fake'), pieces('g', 'fake', q{table_name 't'}), q{CREATE FOREIGN TABLE g_1 PARTITION OF g FOR VALUES IN (9) SERVER one OPTIONS (table_name 'p1')});
