@@ -20,5 +20,3 @@ SELECT parvacuum_test_use_count() > 10 AS every_order;
 
 -- No unit is claimed twice, and none is left out.
 SELECT parvacuum_test_claim() > 10000 AS every_order;
-
-DROP EXTENSION parvacuum_test;
