@@ -187,7 +187,7 @@ $gate->query_safe('SELECT pg_advisory_unlock(28790)');
 $gate->quit;
 ok(pv_finish($other), 'it gets the table') or diag $other->{err};
 ok(pv_finish($run), 'the VACUUM succeeds') or diag $run->{err};
-like($run->{err}, qr/table "t": suspending truncate due to conflicting lock request/, 'the truncation is suspended for that');
+like($run->{err}, qr/table "t": suspending truncate due to conflicting lock request/, 'the truncation is suspended for that') or diag $run->{err};
 is($node->safe_psql('postgres', 'SELECT count(*) FROM t'), 101, 'no row is lost');
 is(pv_findings($node, 't'), '', 'the table is whole');
 
