@@ -20,7 +20,9 @@ use PvTorture;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $rows = 6000;
+# So many that the B-trees of the accounts have more than the 32 pages from which on the engine
+# vacuums them itself, with several processes.
+my $rows = 12000;
 my $jobs = 400;
 
 my $node = pv_node('torture_concurrency');
@@ -50,9 +52,9 @@ sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
 #
 # Tables
 #
-sql(qq{CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text, tags int[], at point) WITH (fillfactor = 80)},
+sql(qq{CREATE TABLE account (id int PRIMARY KEY WITH (fillfactor = 50), k int, balance bigint, note text, tags int[], at point) WITH (fillfactor = 80)},
 	qq{INSERT INTO account SELECT i, i % 1000, 1000, repeat('n', 60), ARRAY[i % 10, i], point(i % 100, i) FROM generate_series(1, $rows) i},
-	q{CREATE INDEX account_k ON account (k)},
+	q{CREATE INDEX account_k ON account (k) WITH (fillfactor = 50)},
 	q{CREATE INDEX ON account USING hash (k)},
 	q{CREATE INDEX ON account USING gin (tags)},
 	q{CREATE INDEX ON account USING gist (at)},
