@@ -120,6 +120,17 @@ for my $index (0, 1)
 	use_up(10);
 	vacuum_twins("old and young rows, $kind", '', vacuum_freeze_min_age => 30);
 
+	# The same, and rows that are not visible to all: only the old rows can be frozen
+	create(3000, $index);
+	use_up(40);
+	transaction('B', 'INSERT INTO $T SELECT 3000 + i, 0 FROM generate_series(1, 20) i');
+	alone('SELECT count(*) FROM $T');
+	use_up(10);
+	$primary->safe_psql('postgres', both('BEGIN; INSERT INTO $T VALUES (0, 0)') . q{; PREPARE TRANSACTION 'horizons'});
+	use_up(10);
+	vacuum_twins("old, young and new rows, $kind", '', vacuum_freeze_min_age => 30);
+	alone(q{COMMIT PREPARED 'horizons'});
+
 	# Rows that no vacuum can freeze: locked by an open transaction
 	create(3000, $index);
 	use_up(10);
