@@ -8,8 +8,9 @@
  * this server or on others.  And a partitioned table may have partitions that
  * are foreign tables, which VACUUM skips.
  *
- * The session that calls parvacuum_run() runs this, when the run is over.  It
- * reads catalogs that all roles may read, and does not check rights.
+ * The session that calls parvacuum_run(), parvacuum_plan() or
+ * parvacuum_enqueue() runs this, at the end.  It reads catalogs that all roles
+ * may read, and does not check rights.
  *
  * Locks.  Nothing is locked but the catalog of Citus, and that for a moment.
  * To lock partitions would be to wait for whoever changes one of them, for the
@@ -122,4 +123,47 @@ pv_sharding(Oid relid)
 		return PV_SHARDED_BY_CITUS;
 	return has_foreign_partitions(relid) ?
 		PV_FOREIGN_PARTITIONS : PV_NOT_SHARDED;
+}
+
+/*
+ * Says what a function had to leave out of the table that the caller named,
+ * since its result looks as if it was about the whole table.  It is called
+ * last, so that a call that fails has only its error.
+ */
+void
+pv_report_left_out(Oid relid, PvLeftOutBy by)
+{
+	PvSharding	sharding = pv_sharding(relid);
+	const char *relname;
+
+	if (sharding == PV_NOT_SHARDED)
+		return;
+	relname = pv_qualified_relname(relid);
+
+	if (sharding == PV_SHARDED_BY_CITUS)
+		ereport(NOTICE,
+				(by == PV_LEFT_OUT_BY_RUN ?
+				 errmsg("shards of table \"%s\" were not vacuumed", relname) :
+				 by == PV_LEFT_OUT_BY_PLAN ?
+				 errmsg("shards of table \"%s\" are not in the plan", relname) :
+				 errmsg("shards of table \"%s\" were not queued", relname),
+				 errdetail("The table is managed by Citus, and on this server it is an empty shell."),
+				 by == PV_LEFT_OUT_BY_RUN ?
+				 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.") :
+				 by == PV_LEFT_OUT_BY_PLAN ?
+				 errhint("Call parvacuum_plan() for the shards, on the nodes that have them.") :
+				 errhint("Call parvacuum_enqueue() for the shards, on the nodes that have them.")));
+	else
+		ereport(NOTICE,
+				(by == PV_LEFT_OUT_BY_RUN ?
+				 errmsg("foreign partitions of table \"%s\" were not vacuumed", relname) :
+				 by == PV_LEFT_OUT_BY_PLAN ?
+				 errmsg("foreign partitions of table \"%s\" are not in the plan", relname) :
+				 errmsg("foreign partitions of table \"%s\" were not queued", relname),
+				 errdetail("VACUUM skips foreign tables."),
+				 by == PV_LEFT_OUT_BY_RUN ?
+				 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.") :
+				 by == PV_LEFT_OUT_BY_PLAN ?
+				 errhint("Call parvacuum_plan() on the servers that have these tables.") :
+				 errhint("Call parvacuum_enqueue() on the servers that have these tables.")));
 }

@@ -18,6 +18,15 @@ typedef enum PvSharding
 	PV_FOREIGN_PARTITIONS		/* the partitions that are foreign tables */
 } PvSharding;
 
+/* The functions that say so. */
+typedef enum PvLeftOutBy
+{
+	PV_LEFT_OUT_BY_RUN,
+	PV_LEFT_OUT_BY_PLAN,
+	PV_LEFT_OUT_BY_ENQUEUE
+} PvLeftOutBy;
+
 extern PvSharding pv_sharding(Oid relid);
+extern void pv_report_left_out(Oid relid, PvLeftOutBy by);
 
 #endif							/* PV_SHARDED_H */

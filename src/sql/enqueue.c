@@ -27,6 +27,7 @@
 #include "base/settings.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
+#include "entry/sharded.h"
 #include "sched/queue.h"
 #include "sql/call.h"
 
@@ -242,5 +243,6 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 		enqueue_one(&request, lfirst_oid(lc),
 					lfirst_oid(lc) == relid ? ERROR : WARNING);
 	}
+	pv_report_left_out(relid, PV_LEFT_OUT_BY_ENQUEUE);
 	return (Datum) 0;
 }

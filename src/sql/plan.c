@@ -39,6 +39,7 @@
 #include "entry/effective_options.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
+#include "entry/sharded.h"
 #include "sql/call.h"
 #include "stats/history.h"
 
@@ -363,5 +364,6 @@ parvacuum_plan(PG_FUNCTION_ARGS)
 	}
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(of_table);
+	pv_report_left_out(relid, PV_LEFT_OUT_BY_PLAN);
 	return (Datum) 0;
 }

@@ -366,37 +366,6 @@ report_entry(const PvRunEntry *entry)
 			 errhint("Old transactions, prepared transactions, replication slots, and standbys can hold back the removable cutoff.") : 0));
 }
 
-/*
- * Says what the run had to leave out of the table that the caller named, since
- * its result looks as if the whole table had been vacuumed.  It is said after
- * the run, so that a failed one has only its error.
- */
-static void
-report_left_out(Oid relid)
-{
-	switch (pv_sharding(relid))
-	{
-		case PV_NOT_SHARDED:
-			break;
-
-		case PV_SHARDED_BY_CITUS:
-			ereport(NOTICE,
-					(errmsg("shards of table \"%s\" were not vacuumed",
-							pv_qualified_relname(relid)),
-					 errdetail("The table is managed by Citus, and on this server it is an empty shell."),
-					 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.")));
-			break;
-
-		case PV_FOREIGN_PARTITIONS:
-			ereport(NOTICE,
-					(errmsg("foreign partitions of table \"%s\" were not vacuumed",
-							pv_qualified_relname(relid)),
-					 errdetail("VACUUM skips foreign tables."),
-					 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.")));
-			break;
-	}
-}
-
 
 /* ----------------------------------------------------------------
  *		The SQL functions
@@ -424,7 +393,7 @@ parvacuum_run(PG_FUNCTION_ARGS)
 
 		put_row((ReturnSetInfo *) fcinfo->resultinfo, &entry->result);
 	}
-	report_left_out(request.relid);
+	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
 
 	return (Datum) 0;
 }
@@ -447,7 +416,7 @@ parvacuum_call(PG_FUNCTION_ARGS)
 
 	foreach(lc, pv_run_in_background(&request))
 		report_entry(lfirst(lc));
-	report_left_out(request.relid);
+	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
 
 	PG_RETURN_VOID();
 }

@@ -1,6 +1,7 @@
 # Tables of which a vacuum leaves out a part, where parvacuum_run() and CALL parvacuum() point
-# to parvacuum_run_cluster(): tables of Citus, of which only the shell is here, and partitioned
-# tables with foreign partitions.  There is no Citus here; a superuser can make its catalog.
+# to parvacuum_run_cluster(), and parvacuum_plan() and parvacuum_enqueue() to the nodes: tables of
+# Citus, of which only the shell is here, and partitioned tables with foreign partitions.  There is
+# no Citus here; a superuser can make its catalog.
 
 use strict;
 use warnings FATAL => 'all';
@@ -142,6 +143,30 @@ is(run_of('dist'), '', 'Citus: a table that it no longer has');
 # The column may also be an oid.
 sql('SET allow_system_table_mods = on', 'ALTER TABLE pg_catalog.pg_dist_partition ALTER logicalrelid TYPE oid', q{INSERT INTO pg_dist_partition VALUES ('dist'::regclass, 'n')});
 is(run_of('dist'), citus_notice('dist'), 'Citus: the catalog with OIDs');
+
+#
+# Plans and requests look as if they were about the whole table as well.
+#
+sql(q{DELETE FROM pg_dist_partition WHERE logicalrelid = 'split'::regclass});
+sub notice_of
+{
+	my ($what, $detail, $function, $where) = @_;
+	return qq{NOTICE:  $what\nDETAIL:  $detail\nHINT:  Call $function() $where.};
+}
+my @shell = ('The table is managed by Citus, and on this server it is an empty shell.', 'for the shards, on the nodes that have them');
+my @servers = ('VACUUM skips foreign tables.', 'on the servers that have these tables');
+pv_reload_with($node, 'parvacuum.scheduler' => 'on');
+for my $case ([ parvacuum_plan => 'are not in the plan' ], [ parvacuum_enqueue => 'were not queued' ])
+{
+	my ($function, $end) = @$case;
+	my $call = "SELECT FROM $function('%s')";
+	is(messages(sprintf $call, 'dist'), notice_of(qq{shards of table "public.dist" $end}, $shell[0], $function, $shell[1]), "$function(): a table of Citus");
+	like(messages(sprintf $call, 'split'), qr/(?:^|\n)\Q${\ notice_of(qq{foreign partitions of table "public.split" $end}, $servers[0], $function, $servers[1])}\E$/, "$function(): foreign partitions");
+	is(messages(sprintf $call, 'other'), '', "$function(): an ordinary table");
+	my $error = messages(sprintf($call, 'dist'), 'pv_other');
+	like($error, qr/^ERROR:  permission denied/, "$function(): no right on the table: an error");
+	unlike($error, qr/shards/, "$function(): no right on the table: no notice");
+}
 
 pv_no_crash($node, 'the server');
 $node->stop;
