@@ -16,7 +16,9 @@
  *
  * Who owns a database may create functions beside ours, in the same schema, and
  * superusers call ours.  So each call passes all arguments, in their own types:
- * no other function can match better.
+ * no other function can match better.  And he may set the search path of all
+ * sessions of that database.  So what a node executes names the schema of all
+ * functions, operators and types, but for types that are key words.
  */
 
 -- Nodes.
@@ -30,6 +32,25 @@ $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_server(name) IS
 'internal: the node that is a foreign server, with its name in quotes if that could be the name of another node';
+
+CREATE FUNCTION parvacuum_cluster_may_use(server oid) RETURNS bool
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    -- A superuser connects with the passwords and the name that libpq finds on this machine, and so not to
+    -- where another role has it connect.  The owner of a server can make user mappings for all roles, so
+    -- that a mapping for a superuser need not be one that a superuser wanted.
+    SELECT EXISTS (
+        SELECT FROM pg_foreign_server s JOIN pg_roles o ON o.oid = s.srvowner, pg_roles r
+        WHERE s.oid = $1 AND r.rolname = current_user
+          AND has_server_privilege(s.oid, 'USAGE')
+          AND EXISTS (SELECT FROM pg_user_mappings m WHERE m.srvid = s.oid AND m.umuser IN (0, r.oid))
+          AND (o.rolsuper OR NOT r.rolsuper AND
+               (pg_has_role(o.oid, 'MEMBER') OR EXISTS (SELECT FROM pg_user_mappings m WHERE m.srvid = s.oid AND m.umuser = r.oid))))
+$$;
+
+COMMENT ON FUNCTION parvacuum_cluster_may_use(oid) IS
+'internal: whether parvacuum_cluster connects to a foreign server for the current role';
 
 CREATE FUNCTION parvacuum_cluster_nodes(
     OUT node text,
@@ -65,16 +86,14 @@ BEGIN
         FROM pg_foreign_server s
              JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
              JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'postgres_fdw_handler'
-        WHERE has_server_privilege(s.oid, 'USAGE')
-          AND EXISTS (SELECT FROM pg_foreign_table t JOIN pg_class c ON c.oid = t.ftrelid
+        WHERE EXISTS (SELECT FROM pg_foreign_table t JOIN pg_class c ON c.oid = t.ftrelid
                       WHERE t.ftserver = s.oid AND c.relispartition)
-          AND EXISTS (SELECT FROM pg_user_mappings m WHERE m.srvid = s.oid
-                      AND (m.umuser = 0 OR m.usename = current_user))
+          AND @extschema@.parvacuum_cluster_may_use(s.oid)
         ORDER BY s.srvname;
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_nodes() IS
-'the nodes of the cluster: those of Citus, the foreign servers of postgres_fdw that have partitions and a user mapping for the current role, and this server, as "local" if it is no node of Citus; a node that was disabled in Citus is not active, and is not connected to';
+'the nodes of the cluster: those of Citus, the foreign servers of postgres_fdw that have partitions, and that the current role can use, and this server, as "local" if it is no node of Citus; a node that was disabled in Citus is not active, and is not connected to';
 
 -- Connections.
 
@@ -128,6 +147,11 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM pg_foreign_server WHERE srvname = target) THEN
         -- dblink would take it for a connection string.
         RAISE 'server "%" does not exist', target USING ERRCODE = 'undefined_object';
+    ELSIF NOT @extschema@.parvacuum_cluster_may_use((SELECT oid FROM pg_foreign_server WHERE srvname = target)) THEN
+        -- The owner of a database can set parvacuum_cluster.local_server there.
+        RAISE 'the current role cannot use server "%"', target
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'It needs the privilege USAGE and a user mapping.  Superusers use only servers that superusers own.';
     END IF;
 
     -- A cancel during the end of an earlier call may have left a connection.
@@ -318,7 +342,22 @@ COMMENT ON FUNCTION parvacuum_cluster_query(text, bool) IS
 
 -- Shards.
 
-CREATE FUNCTION parvacuum_cluster_shards(rel regclass, OUT node text, OUT groupid int, OUT shardid bigint, OUT shard text)
+CREATE FUNCTION parvacuum_cluster_leaves(rel regclass) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    -- pg_partition_tree() would lock the partitions until the end of the transaction.
+    WITH RECURSIVE tree(relid) AS (
+        SELECT rel::oid
+        UNION ALL
+        SELECT i.inhrelid FROM tree t JOIN pg_class p ON p.oid = t.relid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = t.relid AND NOT i.inhdetachpending)
+    SELECT array_agg(c.oid) FROM tree t JOIN pg_class c ON c.oid = t.relid AND c.relkind <> 'p'
+$$;
+
+COMMENT ON FUNCTION parvacuum_cluster_leaves(regclass) IS
+'internal: the partitions of a table that have no partitions themselves, or the table if it is not partitioned';
+
+CREATE FUNCTION parvacuum_cluster_shards(rel regclass, OUT node text, OUT groupid int, OUT shardid bigint, OUT shard text, OUT id text)
 RETURNS SETOF record
 LANGUAGE plpgsql STABLE STRICT
 SET search_path = pg_catalog, pg_temp
@@ -326,17 +365,11 @@ ROWS 100
 AS $$
 #variable_conflict use_column
 DECLARE
-    leaves oid[];
+    leaves oid[] := @extschema@.parvacuum_cluster_leaves(rel);
 BEGIN
-    -- pg_partition_tree() would lock the partitions until the end of the transaction.
-    WITH RECURSIVE tree(relid) AS (
-        SELECT rel::oid
-        UNION ALL
-        SELECT i.inhrelid FROM tree t JOIN pg_class p ON p.oid = t.relid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = t.relid AND NOT i.inhdetachpending)
-    SELECT array_agg(c.oid) INTO leaves FROM tree t JOIN pg_class c ON c.oid = t.relid AND c.relkind <> 'p';
     IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
         RETURN QUERY EXECUTE
-            'SELECT format(''%s:%s'', n.nodename, n.nodeport), n.groupid, s.shardid, pg_catalog.shard_name(s.logicalrelid, s.shardid, false)
+            'SELECT format(''%s:%s'', n.nodename, n.nodeport), n.groupid, s.shardid, pg_catalog.shard_name(s.logicalrelid, s.shardid, false), s.shardid::text
              FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_placement p USING (shardid)
                   JOIN pg_catalog.pg_dist_node n ON n.groupid = p.groupid AND n.noderole = ''primary''
              WHERE s.logicalrelid = ANY ($1)'
@@ -345,18 +378,19 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT DISTINCT @extschema@.parvacuum_cluster_server(s.srvname), NULL::int, NULL::bigint,
-               format('%I.%I', coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'schema_name'), (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace)),
-                   coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'table_name'), c.relname))
+               n.shard, s.srvname || ' ' || n.shard
         FROM pg_foreign_table t JOIN pg_class c ON c.oid = t.ftrelid JOIN pg_foreign_server s ON s.oid = t.ftserver
              JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'postgres_fdw_handler'
+             CROSS JOIN LATERAL (SELECT format('%I.%I', coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'schema_name'), (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace)),
+                   coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'table_name'), c.relname))) n(shard)
         WHERE t.ftrelid = ANY (leaves);
     RETURN QUERY
-        SELECT (SELECT n.node FROM @extschema@.parvacuum_cluster_nodes() n WHERE n.is_local), NULL::int, NULL::bigint, format('%I.%I', (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace), c.relname)
+        SELECT (SELECT n.node FROM @extschema@.parvacuum_cluster_nodes() n WHERE n.is_local), NULL::int, NULL::bigint, format('%I.%I', (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace), c.relname), c.oid::text
         FROM pg_class c WHERE c.oid = ANY (leaves) AND c.oid <> rel AND c.relkind <> 'f';
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_shards(regclass) IS
-'the shards of a table of Citus, with all their placements, and the partitions of a partitioned table, but for foreign tables of others than postgres_fdw, each with the node that it is on; their names are those that they have there';
+'the shards of a table of Citus, with all their placements, and the partitions of a partitioned table, but for foreign tables of others than postgres_fdw, each with the node that it is on; their names are those that they have there, and their id stays the same when they are renamed or moved';
 
 -- A vacuum of all shards.
 
@@ -433,14 +467,15 @@ COST 1000000 ROWS 100
 AS $$
 #variable_conflict use_column
 DECLARE
-    options text := format('workers => %L::int, freeze => %L::bool, index_cleanup => %L::text, truncate => %L::bool, "analyze" => %L::bool, skip_locked => %L::bool, disable_page_skipping => %L::bool, verbose => false',
+    options text := format('workers => %L::int, freeze => %L::boolean, index_cleanup => %L::pg_catalog.text, truncate => %L::boolean, "analyze" => %L::boolean, skip_locked => %L::boolean, disable_page_skipping => %L::boolean, verbose => false',
         workers, "freeze", index_cleanup, truncate, "analyze", skip_locked, disable_page_skipping);
-    planned jsonb;              -- for each node the shards that it had at first
+    planned jsonb;              -- for each node the ids of the shards that it had at first
+    names jsonb;                -- and their names
     schemas jsonb := '{}';      -- the schema of parvacuum on each node that answers
     errors jsonb := '{}';       -- the error of each node that does not
     pages jsonb := '{}';        -- for each node the pages of each shard
-    begun_nodes text[] := '{}'; -- the vacuums that have begun: the nodes, and the shards
-    begun_shards text[] := '{}';
+    begun_nodes text[] := '{}'; -- the vacuums that have begun: the nodes, and the ids of the shards
+    begun_ids text[] := '{}';
     queue jsonb[];              -- the tasks to begin, those of a node behind each other
     nodes text[];               -- for each node ...
     busy int[];                 -- ... the tasks that have begun and not ended,
@@ -470,16 +505,35 @@ BEGIN
     ELSIF nodes_at_once < 1 OR shards_at_once_per_node < 1 THEN
         RAISE 'nodes_at_once and shards_at_once_per_node must be at least 1' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT jsonb_object_agg(node, shards) INTO planned
-    FROM (SELECT node, jsonb_agg(shard) AS shards FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY node) s;
+    -- A server of another encoding may not have all letters.  So it is not asked for shards with such names, since
+    -- it would not answer for the others either.  Only their order depends on the answer.
+    SELECT jsonb_object_agg(node, ids), jsonb_object_agg(node, coalesce(shards, '[]')) INTO planned, names
+    FROM (SELECT node, jsonb_agg(id) AS ids, jsonb_agg(shard) FILTER (WHERE shardid IS NOT NULL OR shard !~ '[^\x01-\x7F]') AS shards
+          FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY node) s;
+    IF planned IS NULL AND to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        -- a distributed table that has no shard yet, or no partition
+        EXECUTE 'SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' USING rel;
+        GET DIAGNOSTICS total = ROW_COUNT;
+        IF total > 0 THEN
+            RETURN;
+        END IF;
+    END IF;
     IF planned IS NULL OR NOT EXISTS (
         SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
         WHERE s.shardid IS NOT NULL OR NOT coalesce(n.is_local, false))
     THEN
         RAISE 'table "%" is not sharded', rel
             USING ERRCODE = 'wrong_object_type', HINT = 'Use parvacuum_run() for tables of one server.';
+    ELSIF EXISTS (
+        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation AND c.relkind <> 'f'
+        WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND c.oid = ANY (@extschema@.parvacuum_cluster_leaves(rel))
+          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+          AND l.mode IN ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
+    THEN
+        RAISE 'cannot vacuum the shards of table "%" because this session has locked them', rel
+            USING ERRCODE = 'object_in_use', DETAIL = 'The vacuums run in other sessions, which would wait for that lock.', HINT = 'Release the lock first.';
     END IF;
-    FOR got IN SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT jsonb_object_keys(planned)), planned) LOOP
+    FOR got IN SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT jsonb_object_keys(planned)), names) LOOP
         IF got.error IS NULL THEN
             schemas := schemas || jsonb_build_object(got.node, got.schema);
             pages := pages || jsonb_build_object(got.node, coalesce(got.pages, '{}'));
@@ -496,16 +550,16 @@ BEGIN
             WITH listed AS MATERIALIZED (
                 SELECT * FROM @extschema@.parvacuum_cluster_shards(rel)),
             begun AS MATERIALIZED (
-                SELECT * FROM unnest(begun_nodes, begun_shards) AS b(node, shard)),
+                SELECT * FROM unnest(begun_nodes, begun_ids) AS b(node, id)),
             todo AS (
                 SELECT l.*, n.kind, n.server, coalesce(p.value::int, 0) AS pages
                 FROM listed l
                      LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
-                     LEFT JOIN (SELECT p.key AS node, s.shard, true AS known FROM jsonb_each(planned) p, jsonb_array_elements_text(p.value) s(shard)) k USING (node, shard)
+                     LEFT JOIN (SELECT p.key AS node, s.id, true AS known FROM jsonb_each(planned) p, jsonb_array_elements_text(p.value) s(id)) k USING (node, id)
                      LEFT JOIN (SELECT p.key AS node, s.key AS shard, s.value FROM jsonb_each(pages) p, jsonb_each_text(p.value) s) p USING (node, shard)
-                WHERE (node, shard) NOT IN (SELECT b.node, b.shard FROM begun b)
-                  AND (k.known OR shard NOT IN (
-                      SELECT b.shard FROM begun b WHERE (b.node, b.shard) NOT IN (SELECT o.node, o.shard FROM listed o)))),
+                WHERE (node, id) NOT IN (SELECT b.node, b.id FROM begun b)
+                  AND (k.known OR id NOT IN (
+                      SELECT b.id FROM begun b WHERE (b.node, b.id) NOT IN (SELECT o.node, o.id FROM listed o)))),
             numbered AS (
                 SELECT t.*, row_number() OVER (ORDER BY node, t.pages DESC, shard) AS place FROM todo t),
             by_node AS (
@@ -549,7 +603,7 @@ BEGIN
                 END IF;
                 first[n] := first[n] + 1;
                 begun_nodes := begun_nodes || nodes[n];
-                begun_shards := begun_shards || (task->>'shard');
+                begun_ids := begun_ids || (task->>'id');
                 IF errors ? nodes[n] THEN
                     finished := finished || (task - 'begun' || jsonb_build_object('error', errors->nodes[n]));
                     EXIT WHEN stop_on_error;
@@ -596,7 +650,7 @@ BEGIN
                 -- A shard that was dropped meanwhile is forgotten; one that has moved is vacuumed where it is now.
                 IF NOT EXISTS (SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s WHERE s.node = task->>'node' AND s.shard = task->>'shard') THEN
                     begun_nodes[(task->>'begun')::int] := '';
-                    begun_shards[(task->>'begun')::int] := '';
+                    begun_ids[(task->>'begun')::int] := '';
                     total := total - 1;
                     listed_at := NULL;
                     CONTINUE;
@@ -685,7 +739,8 @@ CREATE VIEW parvacuum_cluster_blockers AS
 WITH answers AS MATERIALIZED (
     SELECT * FROM @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.parvacuum_blockers r'::pg_catalog.text, false)),
 blockers AS MATERIALIZED (
-    SELECT a.node, a.groupid, a.error AS node_error, b.*, (pg_catalog.regexp_match(b.name, '^citus_(\d+)_(\d+)_\d+_\d+$'))::int[] AS begun_by
+    SELECT a.node, a.groupid, a.error AS node_error, b.*, (pg_catalog.regexp_match(b.name, '^citus_(\d{1,9})_(\d{1,9})_\d+_\d+$'))::int[] AS begun_by,
+           b.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AS here
     FROM answers a LEFT JOIN LATERAL @extschema@.parvacuum_cluster_blocker(a.result) b ON true
     WHERE a.error IS NOT NULL OR a.result OPERATOR(pg_catalog.<>) '[]'),
 committed AS MATERIALIZED (
@@ -693,14 +748,17 @@ committed AS MATERIALIZED (
     FROM (SELECT WHERE EXISTS (SELECT FROM blockers b WHERE b.begun_by IS NOT NULL)) x,
          @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(t.gid), ''[]'') FROM pg_catalog.pg_dist_transaction t'::pg_catalog.text, false) q)
 SELECT b.node, b.groupid, b.node_error, b.kind, b.pid, b.name,
-       CASE WHEN n.node IS NOT NULL THEN pg_catalog.format('begun by process %s of node %s; to be %s', b.begun_by[2], n.node,
-           CASE WHEN c.names OPERATOR(pg_catalog.?) b.name THEN 'committed' ELSE 'rolled back, if that process does not go on with it' END)
+       CASE WHEN NOT b.here AND b.begun_by IS NOT NULL THEN pg_catalog.format('begun by process %s of group %s of Citus in database %I', b.begun_by[2], b.begun_by[1], b.datname)
+            WHEN n.node IS NOT NULL THEN pg_catalog.format('begun by process %s of node %s; %s', b.begun_by[2], n.node,
+           CASE WHEN c.names IS NULL THEN 'what is to become of it is not known, since that node does not say'
+                WHEN c.names OPERATOR(pg_catalog.?) b.name THEN 'to be committed' ELSE 'to be rolled back, if that process does not go on with it' END)
        END AS distributed_transaction,
        b.usename, b.datid, b.datname, b.holds, b.xmin, b.xmin_age, b.since, b.duration, b.tuples_kept, b.state, b.query,
-       CASE WHEN n.node IS NULL THEN b.release
+       CASE WHEN NOT b.here AND b.begun_by IS NOT NULL THEN pg_catalog.format('SELECT recover_prepared_transactions() in database %I on the node of group %s', b.datname, b.begun_by[1])
+            WHEN n.node IS NULL THEN b.release
             ELSE pg_catalog.format('SELECT recover_prepared_transactions() on node %s', n.node) END AS release
 FROM blockers b
-     LEFT JOIN @extschema@.parvacuum_cluster_nodes() n ON n.groupid OPERATOR(pg_catalog.=) b.begun_by[1]
+     LEFT JOIN @extschema@.parvacuum_cluster_nodes() n ON b.here AND n.groupid OPERATOR(pg_catalog.=) b.begun_by[1]
      LEFT JOIN committed c ON c.groupid OPERATOR(pg_catalog.=) n.groupid
 WHERE NOT EXISTS (SELECT FROM @extschema@.parvacuum_cluster_nodes() l
                   WHERE l.is_local AND l.node OPERATOR(pg_catalog.=) b.node AND b.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())
@@ -721,10 +779,10 @@ FROM @extschema@.parvacuum_cluster_query(
                     o.relation, o.relation_xid_age, p.relation AS mxid_relation, p.relation_mxid_age
              FROM pg_catalog.pg_database d
                   CROSS JOIN (SELECT pg_catalog.current_setting(''autovacuum_freeze_max_age'')::int) f(freeze_max_age)
-                  LEFT JOIN LATERAL (SELECT c.oid::pg_catalog.regclass::text AS relation, pg_catalog.age(c.relfrozenxid) AS relation_xid_age
+                  LEFT JOIN LATERAL (SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS relation, pg_catalog.age(c.relfrozenxid) AS relation_xid_age
                       FROM pg_catalog.pg_class c WHERE c.relfrozenxid OPERATOR(pg_catalog.<>) ''0'' ORDER BY 2 DESC LIMIT 1) o
                       ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-                  LEFT JOIN LATERAL (SELECT c.oid::pg_catalog.regclass::text AS relation, pg_catalog.mxid_age(c.relminmxid) AS relation_mxid_age
+                  LEFT JOIN LATERAL (SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS relation, pg_catalog.mxid_age(c.relminmxid) AS relation_mxid_age
                       FROM pg_catalog.pg_class c WHERE c.relminmxid OPERATOR(pg_catalog.<>) ''0'' ORDER BY 2 DESC LIMIT 1) p
                       ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) r'::pg_catalog.text, false) n
      LEFT JOIN LATERAL pg_catalog.jsonb_to_recordset(n.result)

@@ -29,11 +29,12 @@ sub run_of
 }
 
 # The vacuums in the history of all nodes, of shards of a table; then the history is emptied.
+# The names of a table that was renamed have a bar in between.
 sub vacuums_of
 {
 	my ($table) = @_;
-	my $counts = sql(qq{SELECT string_agg(DISTINCT times::text, ' ') || ' x ' || count(*) FROM (SELECT node, relname, count(*) AS times FROM parvacuum_cluster_history
-		WHERE relname ~ '^${table}_\\d+\$' GROUP BY node, relname) shards});
+	my $counts = sql(qq{SELECT string_agg(DISTINCT times::text, ' ') || ' x ' || count(*) FROM (SELECT node, substring(relname, '\\d+\$'), count(*) AS times FROM parvacuum_cluster_history
+		WHERE relname ~ '^(${table})_\\d+\$' GROUP BY 1, 2) shards});
 	reset_history();
 	return $counts;
 }
@@ -54,6 +55,7 @@ sql('SET citus.shard_count = 8',
 	'CREATE TABLE part (id int, day int) PARTITION BY LIST (day)', 'CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1)', 'CREATE TABLE part_2 PARTITION OF part FOR VALUES IN (2)',
 	q{SELECT create_distributed_table('part', 'id', shard_count => 4, colocate_with => 'none')},
 	'CREATE SCHEMA tenant', q{SELECT citus_schema_distribute('tenant')}, 'CREATE TABLE tenant.orders (id int PRIMARY KEY, note text)');
+is(run_of('app'), '', 'a table that has no shard yet');
 my $shard = sql(q{SELECT master_create_empty_shard('app')});
 sub fill
 {
@@ -77,6 +79,12 @@ is(sql(q{SELECT count(*), count(*) FILTER (WHERE shard <> 'public.' || relation)
 	'8|0', 'several at a time: each row has the result of its shard');
 my ($rc, $out, $err) = $coordinator->psql('postgres', q{SELECT * FROM parvacuum_run('dist')});
 like($err, qr/Use parvacuum_run_cluster\(\) of the extension parvacuum_cluster/, 'parvacuum_run() points to it');
+($rc, $out, $err) = $coordinator->psql('postgres', q{SELECT * FROM parvacuum_plan('dist')});
+like($err, qr/shards of table "public.dist" are not in the plan\n.*\n.*Call parvacuum_plan\(\) for the shards/, 'parvacuum_plan() says that it is not about them');
+is(sql(q{SELECT count(*) FROM run_command_on_placements('dist', $$SELECT jsonb_agg(to_jsonb(p)) FROM parvacuum_plan('%s') p$$) WHERE success}), 8, 'it can be called for them');
+($rc, $out, $err) = $coordinator->psql('postgres', q{SET statement_timeout = '60s'; BEGIN; TRUNCATE dist; SELECT parvacuum_run_cluster('dist')});
+like($err, qr/cannot vacuum the shards of table "public.dist" because this session has locked them/, 'a transaction that has locked the shards would wait for itself');
+is(sql('BEGIN', 'INSERT INTO dist VALUES (-1)', q{SELECT count(*) FROM parvacuum_run_cluster('dist') WHERE outcome = 'done'}, 'ROLLBACK'), 8, 'one that has written to the table does not');
 ($rc, $out, $err) = $workers[0]->psql('postgres', q{SELECT outcome, count(*) FROM parvacuum_run_cluster('dist') GROUP BY 1});
 is($out, 'done|8', 'it works from each node') or diag $err;
 
@@ -132,6 +140,17 @@ ok(pv_finish($started), 'move: the run goes on') or diag $started->{err};
 is($started->{out}, '8|8|done|done', 'move: each shard is in the result once');
 is(vacuums_of('dist'), '1 x 8', 'move: each shard was vacuumed once');
 
+# A table that is renamed under way: so are its shards, which are vacuumed once.
+fill('dist', $columns{dist});
+reset_history();
+$started = pv_start_run($coordinator, q{SELECT count(DISTINCT relation) = count(*), count(DISTINCT shardid), min(outcome), max(outcome) FROM parvacuum_run_cluster('dist', workers => 0)});
+ok(pv_await($coordinator, q{SELECT least(count(*), 1) FROM parvacuum_cluster_history WHERE relname ~ '^dist_\d+$' AND outcome = 'done'}, 1), 'rename: a run');
+sql('ALTER TABLE dist RENAME TO renamed');
+ok(pv_finish($started), 'rename: the run goes on') or diag $started->{err};
+is($started->{out}, 't|8|done|done', 'rename: all shards are in the result');
+is(vacuums_of('dist|renamed'), '1 x 8', 'rename: each shard was vacuumed once');
+sql('ALTER TABLE renamed RENAME TO dist');
+
 # A table that is dropped under way: no lock of the run is in the way, and it ends without an error.
 sql('SET citus.shard_count = 8', 'CREATE TABLE gone (id int, v int, note text)', q{SELECT create_distributed_table('gone', 'id', colocate_with => 'none')});
 fill('gone', $columns{dist});
@@ -164,6 +183,19 @@ for my $view (qw(progress history queue tables blockers wraparound))
 	like(sql("SELECT node || ' ' || node_error FROM parvacuum_cluster_$view WHERE node_error IS NOT NULL"), qr/^\Q$down\E failed to connect to /, "it has a row with the error in parvacuum_cluster_$view");
 }
 like(sql('SELECT node, error FROM parvacuum_cluster_cap() WHERE error IS NOT NULL'), qr/^\Q$down\E\|failed to connect/, 'and in parvacuum_cluster_cap()');
+
+# What is to become of a transaction of a node that is down, or of another database, is not known
+# here.  Nor does a name that only looks like one of Citus break the view.
+sub prepare { my ($database, $gid) = @_; $workers[0]->safe_psql($database, "BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION '$gid'"); return; }
+prepare('postgres', 'citus_2_1234567_3_0');
+prepare('template1', 'citus_0_1234567_4_0');
+prepare('postgres', 'citus_99999999999_99999999999_5_0');
+is(sql(q{SELECT distributed_transaction, release FROM parvacuum_cluster_blockers WHERE kind = 'prepared transaction' ORDER BY name}),
+	"begun by process 1234567 of group 0 of Citus in database template1|SELECT recover_prepared_transactions() in database template1 on the node of group 0\n" .
+	"begun by process 1234567 of node $down; what is to become of it is not known, since that node does not say|SELECT recover_prepared_transactions() on node $down\n" .
+	q{|ROLLBACK PREPARED 'citus_99999999999_99999999999_5_0'}, 'prepared transactions of a node that is down, of another database, and of nobody');
+$workers[0]->safe_psql('template1', q{ROLLBACK PREPARED 'citus_0_1234567_4_0'});
+$workers[0]->safe_psql('postgres', "ROLLBACK PREPARED '$_'") for qw(citus_2_1234567_3_0 citus_99999999999_99999999999_5_0);
 $last->start;
 
 # Who holds back the horizon anywhere: a prepared transaction of Citus that was left behind, to be

@@ -92,6 +92,30 @@ unlike(error_of(q{SELECT count(*) FROM parvacuum_cluster_history; SELECT count(*
 	qr/planted|[1-9]/, 'planted functions: views do not call them');
 $_->safe_psql('postgres', 'DROP OWNED BY pv_planter') for $node, $one, $two;
 
+# Nor can the owner of a database, who may set the search path of all its sessions and so hide
+# types, functions and operators.
+for my $n ($node, $one, $two)
+{
+	$n->safe_psql('postgres', join ";\n", 'CREATE SCHEMA planted',
+		q{CREATE FUNCTION planted.f(anyelement) RETURNS pg_catalog.bool LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'planted, as %', current_user; END$$},
+		(map { "CREATE FUNCTION planted.o($_, $_) RETURNS pg_catalog.bool LANGUAGE sql AS \$\$SELECT planted.f(1)\$\$" } qw(text name oid int8)),
+		'CREATE FUNCTION planted.age(xid) RETURNS pg_catalog.bool LANGUAGE sql AS $$SELECT planted.f(1)$$',
+		'CREATE FUNCTION planted.count() RETURNS pg_catalog.bool LANGUAGE sql AS $$SELECT planted.f(1)$$',
+		(map { "CREATE DOMAIN planted.$_ AS pg_catalog.$_ CHECK (planted.f(VALUE))" } qw(bool text name jsonb regclass)),
+		(map { my $op = $_; map { "CREATE OPERATOR planted.$op (FUNCTION = planted.o, LEFTARG = pg_catalog.$_, RIGHTARG = pg_catalog.$_)" } qw(text name oid int8) } qw(= <> !~ >)),
+		'ALTER DATABASE postgres SET search_path = planted, pg_catalog');
+}
+my $public = q{SET search_path = public};
+is(sql($public, q{SELECT string_agg(outcome, ' ') FROM parvacuum_run_cluster('p', workers => 0)}), 'done done done done', 'a planted search path: a run does not follow it');
+is(sql($public, map { "SELECT count(node_error) FROM parvacuum_cluster_$_" } qw(progress history queue tables blockers wraparound)), "0\n0\n0\n0\n0\n0", 'a planted search path: views do not follow it');
+is(sql($public, q{SELECT count(error) FROM parvacuum_cluster_cap(16)}), 0, 'a planted search path: a limit does not follow it');
+$_->safe_psql('postgres', 'ALTER DATABASE postgres RESET search_path; DROP SCHEMA planted CASCADE') for $node, $one, $two;
+
+# A transaction that has locked a partition here would wait for itself.
+like(error_of(q{SET statement_timeout = '60s'; BEGIN; LOCK p4; SELECT parvacuum_run_cluster('p')}),
+	qr/ERROR:  cannot vacuum the shards of table "public.p" because this session has locked them\nDETAIL:.*\nHINT:  Release the lock first\./, 'a transaction that has locked a partition');
+is(sql('BEGIN', 'LOCK p4 IN ROW EXCLUSIVE MODE', q{SELECT count(*) FROM parvacuum_run_cluster('p') WHERE outcome = 'done'}, 'COMMIT'), 4, 'one that has written to it');
+
 # A locked partition
 my $session = pv_session($one);
 $session->query_safe('BEGIN; LOCK p1');
@@ -180,6 +204,18 @@ ok(pv_finish($started), 'detached: the run goes on');
 is($started->{out}, q{"it's"."p3 ""x" public.p2 public.p4}, 'detached: the other partitions are in the result');
 sql('ALTER TABLE p ATTACH PARTITION p1 FOR VALUES FROM (0) TO (10000)');
 
+# A partition that is renamed under way is vacuumed once.
+$session->query_safe('BEGIN; LOCK p1');
+times_vacuumed();
+$started = pv_start_run($node, q{SELECT string_agg(shard, ' ' ORDER BY shard) FROM parvacuum_run_cluster('p', workers => 0)});
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_history WHERE relname = 'p4' AND outcome = 'done'}, 1), 'renamed: a partition is vacuumed');
+sql('ALTER TABLE p4 RENAME TO p4_renamed');
+$session->query_safe('COMMIT');
+ok(pv_finish($started), 'renamed: the run goes on');
+is($started->{out}, q{"it's"."p3 ""x" public.p1 public.p2 public.p4}, 'renamed: it is in the result once');
+is(times_vacuumed(), 'p4 1 p1 1 p2 1 p3 "x 1', 'renamed: it was vacuumed once');
+sql('ALTER TABLE p4_renamed RENAME TO p4');
+
 # A server that dies under way
 sql($fill);
 times_vacuumed();
@@ -215,6 +251,26 @@ sql('GRANT USAGE ON FOREIGN SERVER one TO pv_other', 'GRANT USAGE ON SCHEMA tool
 like(as_other(sprintf $run, ''), qr/^one public\.p1 failed password/m, 'it needs a password in its user mapping, as it does for postgres_fdw');
 sql(q{CREATE USER MAPPING FOR CURRENT_USER SERVER one}) if !sql(q{SELECT count(*) FROM pg_user_mappings WHERE srvname = 'one' AND usename = current_user});
 like(as_other('SELECT error FROM parvacuum_cluster_cap(1)'), qr/only superusers/, 'it cannot change limits');
+
+# A server of another role: with a user mapping for PUBLIC only its owner and its members use it,
+# and a superuser does not, whoever made the mapping.
+my $servers = q{SELECT coalesce(string_agg(node, ' ' ORDER BY node), '') FROM parvacuum_cluster_nodes() WHERE kind = 'server'};
+sql('CREATE ROLE pv_maker', 'CREATE ROLE pv_third LOGIN', 'GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO pv_maker', 'GRANT CREATE ON SCHEMA public TO pv_maker', 'SET ROLE pv_maker',
+	sprintf(q{CREATE SERVER theirs FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%s', dbname 'postgres')}, $one->host, $one->port),
+	q{CREATE USER MAPPING FOR PUBLIC SERVER theirs OPTIONS (user 'pv_other')}, 'GRANT USAGE ON FOREIGN SERVER theirs TO PUBLIC',
+	'CREATE TABLE theirs (i int) PARTITION BY LIST (i)', q{CREATE FOREIGN TABLE theirs_1 PARTITION OF theirs DEFAULT SERVER theirs OPTIONS (table_name 'p1')});
+is(sql($servers), 'one two', 'a server of another role is no node for a superuser');
+is(sql('SET SESSION AUTHORIZATION pv_third', $servers), '', 'nor for a third role');
+is(sql('SET ROLE pv_maker', $servers), 'theirs', 'but for its owner');
+is(sql('GRANT pv_maker TO pv_third', 'SET SESSION AUTHORIZATION pv_third', $servers), 'theirs', 'and for a member of that role');
+sql('REVOKE pv_maker FROM pv_third', 'SET ROLE pv_maker', q{CREATE USER MAPPING FOR pv_third SERVER theirs OPTIONS (user 'pv_other')}, sprintf q{CREATE USER MAPPING FOR %s SERVER theirs}, sql('SELECT current_user'));
+is(sql('SET SESSION AUTHORIZATION pv_third', $servers), 'theirs', 'and for a role with a mapping of its own');
+is(sql($servers), 'one two', 'its owner can make a mapping for a superuser, which changes nothing');
+like(sql(q{SELECT error FROM parvacuum_run_cluster('theirs')}), qr/^there is no such node, or the current role cannot use it$/, 'a superuser does not have it vacuum');
+like(sql(q{SET parvacuum_cluster.local_server = 'theirs'}, q{SELECT error FROM parvacuum_run_cluster('p') WHERE node = 'local'}), qr/^the current role cannot use server "theirs"$/, 'nor this server itself by it');
+sql(sprintf 'ALTER SERVER theirs OWNER TO %s', sql('SELECT current_user'));
+is(sql($servers), 'one theirs two', 'a server that a superuser owns is a node for a superuser');
+sql('DROP SERVER theirs CASCADE', 'DROP TABLE theirs');
 
 # Errors
 like(error_of(q{SELECT parvacuum_run_cluster('p4')}), qr/table "public.p4" is not sharded\nHINT:  Use parvacuum_run\(\)/, 'a table that is not sharded');
@@ -285,6 +341,14 @@ sql(server('fake', $one, 'fake'), pieces('g', 'fake', q{table_name 't'}), q{CREA
 is(sql(q{SELECT concat_ws(' ', node, outcome, error) FROM parvacuum_run_cluster('g', workers => 0) ORDER BY node}),
 	qq{fake failed the result of the node is not understood: invalid input syntax for type bigint: "many"\none done}, 'a result that cannot be understood');
 is(sql(q{SELECT concat_ws(' ', node, tuples_removed, elapsed_ms) FROM parvacuum_run_cluster('g') WHERE node = 'fake'}), 'fake 5 Infinity', 'a node cannot say that it is another');
+
+# A server of another encoding, which has not all letters
+$two->safe_psql('postgres', q{CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'});
+$two->safe_psql('latin', q{CREATE EXTENSION parvacuum; CREATE TABLE plain (i int); CREATE TABLE U&"caf\00E9" (i int)});
+sql(q{CREATE DATABASE utf8 TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'});
+$node->safe_psql('utf8', join ";\n", 'CREATE EXTENSION parvacuum_cluster CASCADE', 'CREATE EXTENSION dblink', 'CREATE EXTENSION postgres_fdw', server('latin', $two, 'latin'), pieces('l', 'latin', q{table_name 'plain'}, q{table_name U&'caf\00E9'}, q{table_name U&'\65E5\672C'}));
+is($node->safe_psql('utf8', q{SELECT string_agg(outcome || coalesce(substring(error, ' has no equivalent in encoding'), ''), ', ' ORDER BY shard COLLATE "C") FROM parvacuum_run_cluster('l')}),
+	'done, failed has no equivalent in encoding, done', 'a name that the other server cannot have does not keep others from being vacuumed');
 
 # Connections of the caller, and one that an earlier call could not close
 is(sql(q{SELECT count(*) FROM tools.dblink_connect('parvacuum_cluster_mine', 'one') a, tools.dblink_connect('parvacuum_cluster_1', 'one') b},
