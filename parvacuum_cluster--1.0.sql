@@ -470,7 +470,7 @@ DECLARE
     options text := format('workers => %L::int, freeze => %L::boolean, index_cleanup => %L::pg_catalog.text, truncate => %L::boolean, "analyze" => %L::boolean, skip_locked => %L::boolean, disable_page_skipping => %L::boolean, verbose => false',
         workers, "freeze", index_cleanup, truncate, "analyze", skip_locked, disable_page_skipping);
     planned jsonb;              -- for each node the ids of the shards that it had at first
-    names jsonb;                -- and their names
+    names jsonb;                -- for each node that is to be asked, the names of its shards
     schemas jsonb := '{}';      -- the schema of parvacuum on each node that answers
     errors jsonb := '{}';       -- the error of each node that does not
     pages jsonb := '{}';        -- for each node the pages of each shard
@@ -533,16 +533,20 @@ BEGIN
         RAISE 'cannot vacuum the shards of table "%" because this session has locked them', rel
             USING ERRCODE = 'object_in_use', DETAIL = 'The vacuums run in other sessions, which would wait for that lock.', HINT = 'Release the lock first.';
     END IF;
-    FOR got IN SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT jsonb_object_keys(planned)), names) LOOP
-        IF got.error IS NULL THEN
-            schemas := schemas || jsonb_build_object(got.node, got.schema);
-            pages := pages || jsonb_build_object(got.node, coalesce(got.pages, '{}'));
-        ELSE
-            errors := errors || jsonb_build_object(got.node, got.error);
-        END IF;
-    END LOOP;
 
     LOOP
+        IF names <> '{}' THEN
+            FOR got IN SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT jsonb_object_keys(names)), names) LOOP
+                IF got.error IS NULL THEN
+                    schemas := schemas || jsonb_build_object(got.node, got.schema);
+                    pages := pages || jsonb_build_object(got.node, coalesce(got.pages, '{}'));
+                ELSE
+                    errors := errors || jsonb_build_object(got.node, got.error);
+                END IF;
+            END LOOP;
+            names := '{}';
+        END IF;
+
         -- What is to do, of each node the largest shards first.  A shard that was vacuumed and has
         -- moved since then is done.  With many shards this takes long, so that it is not done for each.
         IF changed AND (listed_at IS NULL OR 50 * ended > total OR clock_timestamp() > listed_at + 10 * listed_for) THEN
@@ -572,6 +576,10 @@ BEGIN
             listed_for := clock_timestamp() - listed_at;
             ended := 0;
             total := cardinality(begun_nodes) + coalesce(cardinality(queue), 0);
+
+            -- A shard may have moved to a node that had none.
+            names := (SELECT coalesce(jsonb_object_agg(n, '[]'::jsonb), '{}') FROM unnest(nodes) n WHERE NOT (schemas ? n OR errors ? n));
+            CONTINUE WHEN names <> '{}';
         END IF;
 
         to_citus := '{}';
@@ -583,7 +591,7 @@ BEGIN
                 IF NOT errors ? nodes[n] THEN
                     task := task || jsonb_build_object('begun', cardinality(begun_nodes) + 1, 'command', format(
                         'SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM %s.parvacuum_run(%L::pg_catalog.regclass, %s) r
-                         WHERE r.relid::pg_catalog.text OPERATOR(pg_catalog.!~) ''^pg_toast\.''', schemas->>nodes[n], task->>'shard', options));
+                         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) r.relid AND c.relkind OPERATOR(pg_catalog.=) ''t'')', schemas->>nodes[n], task->>'shard', options));
                     IF task->>'kind' = 'citus' THEN
                         to_citus := to_citus || task;
                         busy[n] := busy[n] + 1;
@@ -819,8 +827,10 @@ BEGIN
         FROM @extschema@.parvacuum_cluster_execute(chosen,
             array_fill(format('ALTER SYSTEM SET parvacuum.max_workers = %s', cap), array[cardinality(chosen)]), true) e
         WHERE NOT e.success;
-        PERFORM @extschema@.parvacuum_cluster_execute(changed, array_fill('SELECT pg_catalog.pg_reload_conf()'::text, array[cardinality(changed)]), true)
-        FROM (SELECT array(SELECT c FROM unnest(chosen) c WHERE NOT errors ? c)) a(changed);
+        SELECT errors || coalesce(jsonb_object_agg(e.node, e.result), '{}') INTO errors
+        FROM (SELECT array(SELECT c FROM unnest(chosen) c WHERE NOT errors ? c)) a(changed),
+             @extschema@.parvacuum_cluster_execute(changed, array_fill('SELECT pg_catalog.pg_reload_conf()'::text, array[cardinality(changed)]), true) e
+        WHERE NOT e.success;
     END IF;
 
     -- A server needs a moment to read its configuration.

@@ -85,6 +85,8 @@ is(run_of('dist', 'SET SESSION AUTHORIZATION other'), "node 1 failed 2 permissio
 	'a role may do no more than on the nodes');
 is(sql('SET SESSION AUTHORIZATION other', q{SELECT count(*), count(error) FROM parvacuum_cluster_cap()}), '3|0', 'it may see all nodes');
 is(sql('SET SESSION AUTHORIZATION other', q{SELECT count(error) FROM parvacuum_cluster_cap(1)}), '3', 'but not change them');
+sql(q{SELECT run_command_on_all_nodes('GRANT ALTER SYSTEM ON PARAMETER parvacuum.max_workers TO other')});
+is(sql('SET SESSION AUTHORIZATION other', q{SELECT error, count(*) FROM parvacuum_cluster_cap(7) GROUP BY 1}), 'permission denied for function pg_reload_conf|3', 'a change that does not take effect is an error');
 my $lock = pv_session($workers[0]);
 $lock->query_safe(q{SET citus.enable_manual_changes_to_shards = on});
 $lock->query_safe(q{BEGIN; LOCK } . sql(qq{SELECT min(shard) FROM parvacuum_cluster_shards('dist') WHERE node = '$place[1]'}));

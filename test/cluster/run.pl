@@ -140,6 +140,21 @@ ok(pv_finish($started), 'move: the run goes on') or diag $started->{err};
 is($started->{out}, '8|8|done|done', 'move: each shard is in the result once');
 is(vacuums_of('dist'), '1 x 8', 'move: each shard was vacuumed once');
 
+# A shard that moves to a node that had none, while another one is locked
+sql('CREATE TABLE few (id int)', q{SELECT create_distributed_table('few', 'id', shard_count => 4, colocate_with => 'none')});
+my $in_few = q{FROM citus_shards WHERE table_name = 'few'::regclass};
+sql(sprintf q{SELECT citus_move_shard_placement(%d, %s, %s, 'block_writes')}, $_, place($last), place($workers[0])) for split /\n/, sql(sprintf "SELECT shardid $in_few AND nodeport = %d", $last->port);
+my $lock = pv_session($workers[0]);
+$lock->query_safe('SET citus.enable_manual_changes_to_shards = on');
+$lock->query_safe('BEGIN; LOCK few_' . sql("SELECT min(shardid) $in_few"));
+$started = pv_start_run($coordinator, q{SELECT string_agg(groupid || ' ' || outcome, ', ' ORDER BY shardid) FROM parvacuum_run_cluster('few', workers => 0)});
+ok(pv_await($workers[0], $running, 1), 'another node: a run');
+sql(sprintf q{SELECT citus_move_shard_placement(%d, %s, %s, 'block_writes')}, sql("SELECT max(shardid) $in_few"), place($workers[0]), place($last));
+$lock->query_safe('COMMIT');
+$lock->quit;
+ok(pv_finish($started), 'another node: the run goes on') or diag $started->{err};
+is($started->{out}, '1 done, 1 done, 1 done, 2 done', 'another node: the shard is vacuumed there');
+
 # A table that is renamed under way: so are its shards, which are vacuumed once.
 fill('dist', $columns{dist});
 reset_history();
