@@ -207,7 +207,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'dblink') THEN
         RETURN;
     END IF;
-    FOR connection IN EXECUTE 'SELECT c FROM unnest(' || @extschema@.parvacuum_cluster_dblink('get_connections', '') || ') c WHERE c ~ ''^parvacuum_cluster_\d+$'''
+    FOR connection IN EXECUTE 'SELECT c FROM unnest(' || @extschema@.parvacuum_cluster_dblink('get_connections', '') || ') c WHERE c ~ ''^parvacuum_cluster_q?\d+$'''
     LOOP
         BEGIN
             EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('cancel_query', '$1') USING connection;
@@ -253,7 +253,8 @@ BEGIN
                 to_citus := to_citus || place;
                 CONTINUE;
             ELSIF task.kind = 'server' OR connect THEN
-                PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_' || place, task.server, task.command);
+                -- A run may ask something meanwhile, so that its own connections have other names.
+                PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_q' || place, task.server, task.command);
                 sent := sent || place;
                 CONTINUE;
             END IF;
@@ -275,7 +276,7 @@ BEGIN
     END IF;
     FOREACH place IN ARRAY sent LOOP
         LOOP
-            SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive('parvacuum_cluster_' || place) r;
+            SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive('parvacuum_cluster_q' || place) r;
             EXIT WHEN got.finished;
             PERFORM pg_sleep(0.01);
         END LOOP;

@@ -221,6 +221,23 @@ is($started->{out}, q{"it's"."p3 ""x" public.p1 public.p2 public.p4}, 'renamed: 
 is(times_vacuumed(), 'p4 1 p1 1 p2 1 p3 "x 1', 'renamed: it was vacuumed once');
 sql('ALTER TABLE p4_renamed RENAME TO p4');
 
+# A partition on a server that had none, attached while others are vacuumed
+my $other = pv_session($one);
+$one->safe_psql('postgres', "CREATE TABLE e$_ (i int)") for 1, 2;
+$two->safe_psql('postgres', 'CREATE TABLE e3 (i int)');
+sql('CREATE TABLE e (i int) PARTITION BY LIST (i)', map { "CREATE FOREIGN TABLE e$_ PARTITION OF e FOR VALUES IN ($_) SERVER one" } 1, 2);
+$session->query_safe('BEGIN; LOCK e1');
+$other->query_safe('BEGIN; LOCK e2');
+$started = pv_start_run($node, q{SELECT string_agg(concat_ws(' ', node, shard, outcome, error), ', ' ORDER BY shard) FROM parvacuum_run_cluster('e', workers => 0, shards_at_once_per_node => 2)});
+ok(pv_await($one, $running, 2), 'attached: a run');
+sql('CREATE FOREIGN TABLE e3 PARTITION OF e FOR VALUES IN (3) SERVER two');
+$other->query_safe('COMMIT');
+ok(pv_await($two, q{SELECT count(*) FROM parvacuum_history WHERE relname = 'e3' AND outcome = 'done'}, 1), 'attached: the other server vacuums it');
+$session->query_safe('COMMIT');
+ok(pv_finish($started), 'attached: the run goes on');
+is($started->{out}, 'one public.e1 done, one public.e2 done, two public.e3 done', 'attached: all are vacuumed, also the one that took longest');
+$other->quit;
+
 # A server that dies under way
 sql($fill);
 times_vacuumed();
