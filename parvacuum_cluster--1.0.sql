@@ -369,11 +369,15 @@ DECLARE
     leaves oid[] := @extschema@.parvacuum_cluster_leaves(rel);
 BEGIN
     IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        -- shard_name() fails for a table that has just been dropped, and the snapshot may be older than that.
         RETURN QUERY EXECUTE
-            'SELECT format(''%s:%s'', n.nodename, n.nodeport), n.groupid, s.shardid, pg_catalog.shard_name(s.logicalrelid, s.shardid, false), s.shardid::text
-             FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_placement p USING (shardid)
-                  JOIN pg_catalog.pg_dist_node n ON n.groupid = p.groupid AND n.noderole = ''primary''
-             WHERE s.logicalrelid = ANY ($1)'
+            'SELECT * FROM (
+                 SELECT format(''%s:%s'', n.nodename, n.nodeport), n.groupid, s.shardid,
+                        CASE WHEN pg_catalog.pg_table_is_visible(s.logicalrelid) IS NOT NULL THEN pg_catalog.shard_name(s.logicalrelid, s.shardid, false) END AS shard, s.shardid::text
+                 FROM pg_catalog.pg_dist_shard s JOIN pg_catalog.pg_dist_placement p USING (shardid)
+                      JOIN pg_catalog.pg_dist_node n ON n.groupid = p.groupid AND n.noderole = ''primary''
+                 WHERE s.logicalrelid = ANY ($1)) named
+             WHERE shard IS NOT NULL'
             USING leaves;
         EXECUTE 'SELECT array(SELECT unnest($1) EXCEPT SELECT logicalrelid FROM pg_catalog.pg_dist_partition)' INTO leaves USING leaves;
     END IF;
