@@ -90,8 +90,24 @@ release_of_slot(const PvBlocker *blocker)
 }
 
 /*
+ * Is this the name that Citus gives to its part of a transaction?  It has the
+ * group of the node that began it, the process there, and two numbers.
+ */
+static bool
+is_citus_gid(const char *gid)
+{
+	int			length = 0;
+
+	return sscanf(gid, "citus_%*u_%*u_%*u_%*u%n", &length) == 0 &&
+		length > 0 && gid[length] == '\0';
+}
+
+/*
  * ROLLBACK PREPARED works in the database of the transaction only.  There the
  * bytes of its identifier may mean other characters than here.
+ *
+ * Other nodes may have committed their parts of a transaction of Citus, and
+ * this one would then lack it.
  */
 static char *
 release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
@@ -105,6 +121,8 @@ release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
 	initStringInfo(&buf);
 	if (!here)
 		appendStringInfoString(&buf, "/* in its database */ ");
+	if (is_citus_gid(details->gid))
+		appendStringInfoString(&buf, "/* not if other nodes have committed it, as recover_prepared_transactions() of Citus on the node that began it knows */ ");
 	appendStringInfoString(&buf, "ROLLBACK PREPARED ");
 	if (ascii || (here && strcmp(details->gid, details->name) == 0))
 	{

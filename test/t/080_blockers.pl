@@ -240,6 +240,20 @@ my $me = sql('SELECT session_user');
 	is(sql('SELECT count(*) FROM parvacuum_blockers'), 0, 'another encoding: "release" makes it let go in its database');
 }
 
+# A prepared transaction of Citus, whose other parts may have been committed, and names that are
+# like that of one
+{
+	my %release = map { $_ => "ROLLBACK PREPARED '$_'" } 'citus_0_4711_17_0', 'citus_0_4711_17_0x', 'citus_0_4711_17_', 'my_citus_0_4711_17_0';
+	$release{citus_0_4711_17_0} = "/* not if other nodes have committed it, as recover_prepared_transactions() of Citus on the node that began it knows */ $release{citus_0_4711_17_0}";
+	for my $gid (sort keys %release)
+	{
+		sql('BEGIN', 'SELECT pg_current_xact_id()', "PREPARE TRANSACTION '$gid'");
+		is(sql(q{SELECT release FROM parvacuum_blockers WHERE kind = 'prepared transaction'}), $release{$gid}, "$gid: what releases it");
+		sql($release{$gid});
+	}
+	is(sql(q{SELECT count(*) FROM parvacuum_blockers WHERE kind = 'prepared transaction'}), 0, 'and does so');
+}
+
 # A vacuum does not hold back anything, CREATE INDEX CONCURRENTLY does.
 {
 	sql('CREATE TABLE busy AS SELECT generate_series(1, 100) AS id', 'CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM pg_sleep(0.1); RETURN $1; END$$',
