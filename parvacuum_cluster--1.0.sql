@@ -510,10 +510,11 @@ BEGIN
     ELSIF nodes_at_once < 1 OR shards_at_once_per_node < 1 THEN
         RAISE 'nodes_at_once and shards_at_once_per_node must be at least 1' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    -- A server of another encoding may not have all letters.  So it is not asked for shards with such names, since
-    -- it would not answer for the others either.  Only their order depends on the answer.
+    -- A server of another encoding may not have all letters, and the options of a foreign table may be empty names.
+    -- A server is not asked for shards with such names, since it would not answer for the others either.  Only
+    -- their order depends on the answer.
     SELECT jsonb_object_agg(node, ids), jsonb_object_agg(node, coalesce(shards, '[]')) INTO planned, names
-    FROM (SELECT node, jsonb_agg(id) AS ids, jsonb_agg(shard) FILTER (WHERE shardid IS NOT NULL OR shard !~ '[^\x01-\x7F]') AS shards
+    FROM (SELECT node, jsonb_agg(id) AS ids, jsonb_agg(shard) FILTER (WHERE shardid IS NOT NULL OR shard !~ '[^\x01-\x7F]|^""\.|\.""$') AS shards
           FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY node) s;
     IF planned IS NULL AND to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
         -- a distributed table that has no shard yet, or no partition

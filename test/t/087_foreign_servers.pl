@@ -372,6 +372,11 @@ $node->safe_psql('utf8', join ";\n", 'CREATE EXTENSION parvacuum_cluster CASCADE
 is($node->safe_psql('utf8', q{SELECT string_agg(outcome || coalesce(substring(error, ' has no equivalent in encoding'), ''), ', ' ORDER BY shard COLLATE "C") FROM parvacuum_run_cluster('l')}),
 	'done, failed has no equivalent in encoding, done', 'a name that the other server cannot have does not keep others from being vacuumed');
 
+# A name that is none
+sql(pieces('z', 'one', q{table_name 'p1'}, q{table_name ''}, q{schema_name ''}));
+is(sql(q{SELECT string_agg(concat_ws(' ', shard, outcome, error), ', ' ORDER BY shard) FROM parvacuum_run_cluster('z')}),
+	q{"".z_2 failed relation ".z_2" does not exist, public."" failed relation "public." does not exist, public.p1 done}, 'an empty name does not keep others from being vacuumed');
+
 # Connections of the caller, and one that an earlier call could not close
 is(sql(q{SELECT count(*) FROM tools.dblink_connect('parvacuum_cluster_mine', 'one') a, tools.dblink_connect('parvacuum_cluster_1', 'one') b},
 	q{SELECT string_agg(outcome, ' ') FROM parvacuum_run_cluster('g')}, 'SELECT tools.dblink_get_connections()'),
