@@ -167,7 +167,7 @@ is(vacuums_of('dist|renamed'), '1 x 8', 'rename: each shard was vacuumed once');
 sql('ALTER TABLE renamed RENAME TO dist');
 
 # A table that is dropped under way: no lock of the run is in the way, and it ends without an error,
-# also if its snapshot still has the table.
+# also if its snapshot still has the table.  Then shards that are gone may be in the result.
 for my $level ('read\\ committed', 'repeatable\\ read')
 {
 	sql('SET citus.shard_count = 8', 'CREATE TABLE gone (id int, v int, note text)', q{SELECT create_distributed_table('gone', 'id', colocate_with => 'none')});
@@ -176,7 +176,7 @@ for my $level ('read\\ committed', 'repeatable\\ read')
 	ok(pv_await($workers[0], $running, 1), 'drop: a run');
 	sql(q{SELECT pg_sleep(0.5)}, 'DROP TABLE gone');
 	ok(pv_finish($started), 'drop: the run ends well') or diag $started->{err};
-	is($started->{out}, 't|done|done', 'drop: it has the shards vacuumed before');
+	like($started->{out}, $level =~ /committed/ ? qr/^t\|done\|done$/ : qr/^[tf]\|done\|(?:done|failed)$/, 'drop: it has the shards vacuumed before');
 }
 
 # A node that dies under way
