@@ -403,16 +403,16 @@ pv_forecast(const PvForecastInput *input, const PvResult *past,
 /*
  * Would a vacuum be of any use now?  It is if it removes something, freezes
  * something that is old enough, sets pages all-visible, or is aggressive and
- * so advances relfrozenxid.  recently_dead is the expected number of dead rows
- * that are not removable yet.
+ * so advances relfrozenxid.  "waiting" is how much must wait for the horizon:
+ * dead rows that are not removable yet, pages that cannot be set all-visible.
  */
 PvUse
-pv_forecast_use(const PvForecastInput *input, double recently_dead,
+pv_forecast_use(const PvForecastInput *input, double waiting,
 				bool advances_relfrozenxid)
 {
 	if (input->dead_tuples >= 0.5 || input->dead_items >= 0.5 ||
 		input->freeze_pages >= 0.5 || input->visible_pages >= 0.5 ||
 		advances_relfrozenxid)
 		return PV_USE_SOME;
-	return recently_dead >= 0.5 ? PV_USE_HORIZON : PV_USE_NOTHING_TO_DO;
+	return waiting >= 0.5 ? PV_USE_HORIZON : PV_USE_NOTHING_TO_DO;
 }

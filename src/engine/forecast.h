@@ -109,6 +109,6 @@ typedef enum PvUse
 extern void pv_forecast(const PvForecastInput *input, const PvResult *past,
 						PvForecast *forecast);
 extern PvUse pv_forecast_use(const PvForecastInput *input,
-							 double recently_dead, bool advances_relfrozenxid);
+							 double waiting, bool advances_relfrozenxid);
 
 #endif							/* PV_FORECAST_H */

@@ -237,6 +237,7 @@ describe_heap(PvSurveyState *state, PvSurvey *survey)
 		visible->freeze_pages * scale_visible;
 	input->visible_pages = unseen->visible_pages * scale;
 	input->hint_pages = unseen->hint_pages * scale;
+	survey->young_pages = unseen->young_pages * scale;
 	take_statistics(unseen, known, input);
 	pv_survey_describe_pages(&state->state, &input->heap);
 }
@@ -391,6 +392,25 @@ describe_freezing(const PvSurveyState *state, bool skippedallvis,
 		survey->new_relminmxid = mxid;
 }
 
+/*
+ * Is the table so old that all of it must be frozen, while relfrozenxid has
+ * come to the horizon?  Then each vacuum to prevent wraparound is useless
+ * until what holds back the horizon lets go.  If the user asked for that kind of
+ * vacuum, it says nothing about the age.
+ */
+static bool
+is_stuck(const VacuumParams *params, const PvSurvey *survey)
+{
+	const PvCutoffs *cutoffs = &survey->cutoffs;
+
+	return survey->aggressive &&
+		(params->options &
+		 (VACOPT_FREEZE | VACOPT_DISABLE_PAGE_SKIPPING)) == 0 &&
+		TransactionIdPrecedesOrEquals(cutoffs->OldestXmin,
+									  cutoffs->relfrozenxid) &&
+		TransactionIdPrecedes(cutoffs->OldestXmin, ReadNextTransactionId());
+}
+
 
 /* ----------------------------------------------------------------
  *		The survey
@@ -481,8 +501,10 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	}
 
 	pv_forecast(input, past, &survey->forecast);
+	survey->stuck = is_stuck(params, survey);
 	survey->use =
-		pv_forecast_use(input, survey->recently_dead,
+		pv_forecast_use(input, survey->recently_dead + survey->young_pages +
+						survey->stuck,
 						survey->aggressive &&
 						TransactionIdIsValid(survey->new_relfrozenxid));
 	vac_close_indexes(vac->leader.nindexes, vac->leader.indrels,

@@ -29,6 +29,8 @@ typedef struct PvSurvey
 	MultiXactId new_relminmxid;
 
 	double		recently_dead;	/* rows that are not removable yet */
+	double		young_pages;	/* with rows that may not be visible to all */
+	bool		stuck;			/* too old, but nothing older can be frozen */
 	int			nindexes;
 	int			index_units;	/* pieces of work in each index scan */
 	Size		store_bytes;	/* memory that the store will have */

@@ -74,6 +74,7 @@ typedef struct PageFindings
 	int			stubs;
 	int			nitems;
 	bool		all_visible;	/* all tuples that remain */
+	bool		young;			/* a live one may not be visible to all */
 	bool		freezes;
 	bool		lacks_hints;
 	OffsetNumber items[MaxHeapTuplesPerPage];
@@ -119,13 +120,15 @@ look_at_tuple(PvSurveyState *state, Buffer buf, HeapTuple tuple,
 			if (!HeapTupleHeaderXminFrozen(htup) &&
 				!TransactionIdPrecedes(HeapTupleHeaderGetXmin(htup),
 									   cutoffs->OldestXmin))
-				found->all_visible = false;
+				found->young = true;
 			break;
 		default:
-			found->all_visible = false;
+			found->young = true;
 			break;
 	}
 
+	if (found->young)
+		found->all_visible = false;
 	if (pv_tuple_should_freeze(htup, cutoffs, &xid, &mxid))
 		found->freezes = true;
 	else
@@ -188,6 +191,7 @@ add_findings(const PvSurveyState *state, const PageFindings *found,
 	stratum->hint_pages += found->lacks_hints;
 	stratum->visible_pages += found->all_visible &&
 		(found->nitems == 0 || state->vac->plan.nindexes == 0);
+	stratum->young_pages += found->young;
 	gone->hits += rows > 0;
 	gone->rows += rows;
 	gone->squares += rows * rows;

@@ -49,6 +49,7 @@ typedef struct PvStratum
 	int			item_pages;
 	int			freeze_pages;
 	int			visible_pages;	/* all-visible after pruning */
+	int			young_pages;	/* where live tuples prevent that */
 	int			hint_pages;		/* where hint bits are still to be set */
 	PvRowSample gone;			/* dead tuples, removable or not, and dead
 								 * line pointers */

@@ -172,6 +172,24 @@ check_relation(Oid relid, Oid toast_parent, bool named, bool *usable)
  * ----------------------------------------------------------------
  */
 
+/* What must wait because of the horizon, and how old that is */
+static const char *
+horizon_reason(const PvSurvey *survey)
+{
+	TransactionId cutoff = survey->cutoffs.OldestXmin;
+	const char *what = "The table cannot be frozen any further.";
+
+	if (survey->recently_dead >= 0.5)
+		what = psprintf("About %.0f dead rows may still be seen.",
+						survey->recently_dead);
+	else if (survey->young_pages >= 0.5)
+		what = psprintf("Rows on about %.0f pages may not be visible to all transactions yet.",
+						survey->young_pages);
+	return psprintf("%s  The removable cutoff is transaction ID %u, which is %d XIDs old.",
+					what, cutoff,
+					(int32) (ReadNextTransactionId() - cutoff));
+}
+
 /* Why a run would be useless, or NULL if it would not be. */
 static const char *
 reason_of(const PvSurvey *survey)
@@ -185,11 +203,7 @@ reason_of(const PvSurvey *survey)
 		case PV_USE_NOTHING_TO_DO:
 			return "There is nothing to remove, to freeze, or to set all-visible.";
 		case PV_USE_HORIZON:
-			return psprintf("About %.0f dead rows may still be seen.  The removable cutoff is transaction ID %u, which is %d XIDs old.",
-							survey->recently_dead,
-							survey->cutoffs.OldestXmin,
-							(int32) (ReadNextTransactionId() -
-									 survey->cutoffs.OldestXmin));
+			return horizon_reason(survey);
 	}
 	return NULL;
 }

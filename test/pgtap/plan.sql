@@ -2,7 +2,7 @@
 -- errors, and what it must not do.
 \ir common.psql
 
-SELECT plan(88);
+SELECT plan(93);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -140,7 +140,19 @@ SELECT * FROM dblink('h', 'SELECT 1') x(a int) \g /dev/null
 DELETE FROM held WHERE a % 2 = 0;
 SELECT is(format('%s %s %s', tuples_to_remove, tuples_recently_dead, useless), '0 5000 t', 'an old snapshot: a run would be useless') FROM parvacuum_plan('held');
 SELECT matches(reason, '^About 5000 dead rows may still be seen.  The removable cutoff is transaction ID \d+, which is \d+ XIDs old.$', 'an old snapshot: the reason') FROM parvacuum_plan('held');
+CREATE TABLE loaded (a int) WITH (autovacuum_enabled = off);
+INSERT INTO loaded SELECT generate_series(1, 10000);
+SELECT matches(reason, format('^Rows on about %s pages may not be visible to all transactions yet.  The removable cutoff is transaction ID \d+, which is \d+ XIDs old.$', pages_total), 'an old snapshot: new rows cannot be set all-visible')
+FROM parvacuum_plan('loaded') WHERE useless;
+CREATE TABLE none (a int) WITH (autovacuum_enabled = off);
+VACUUM none;
+SELECT is(reason, 'There is nothing to remove, to freeze, or to set all-visible.', 'an old snapshot: a table that is not old') FROM parvacuum_plan('none');
+SET vacuum_freeze_table_age = 0;
+SELECT matches(reason, '^The table cannot be frozen any further.  The removable cutoff is transaction ID \d+, which is \d+ XIDs old.$', 'an old snapshot: a table that is too old') FROM parvacuum_plan('none');
+RESET vacuum_freeze_table_age;
+SELECT is(reason, 'There is nothing to remove, to freeze, or to set all-visible.', 'an old snapshot: a table that is to be frozen without being old') FROM parvacuum_plan('none', freeze => true);
 SELECT dblink_exec('h', 'COMMIT') \g /dev/null
+SELECT is(format('%s %s', useless, reason), 'f ', 'without it: new rows can be set all-visible') FROM parvacuum_plan('loaded');
 SELECT is(format('%s %s %s', tuples_to_remove, tuples_recently_dead, useless), '5000 0 f', 'without it: a run would remove the rows') FROM parvacuum_plan('held');
 SELECT dblink_disconnect('h') \g /dev/null
 
