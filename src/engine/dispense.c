@@ -563,6 +563,19 @@ pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum)
 }
 
 /*
+ * The number of blocks that were passed after the last one that was visited.
+ * Valid as above; counts each block once.
+ */
+BlockNumber
+pv_blockscan_passed_rest(PvBlockScan *scan)
+{
+	BlockNumber passed = scan->passed;
+
+	scan->passed = 0;
+	return passed;
+}
+
+/*
  * Learn from a page that was visited: its free space in bytes and its number
  * of tuples.  This decides how many pages are visited as a sample.
  */

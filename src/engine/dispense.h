@@ -66,6 +66,7 @@ extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
 extern void pv_blockscan_range(const PvBlockScan *scan,
 							   BlockNumber *start, BlockNumber *end);
 extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
+extern BlockNumber pv_blockscan_passed_rest(PvBlockScan *scan);
 extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);

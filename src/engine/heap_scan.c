@@ -596,6 +596,7 @@ pv_scan_heap(PvParticipant *self)
 	if (BufferIsValid(scan.vmbuffer))
 		ReleaseBuffer(scan.vmbuffer);
 	pv_blockscan_skipped_rest(self->blockscan, &self->counters.sample.skipped);
+	scan.unreported += pv_blockscan_passed_rest(self->blockscan);
 	pv_blockscan_pause(self->blockscan);
 
 	count_passed(&scan);

@@ -175,6 +175,17 @@ for my $remainder (1, 2, 4, 5)
 	last if $known;
 }
 is($known, 1, 'full speed: the last vacuum tells');
+
+# Most blocks of each segment are skipped, so that participants have passed blocks after the
+# last one that they have read.
+fill();
+sql('VACUUM t; DELETE FROM t WHERE (ctid::text::point)[0]::int % 128 < 20 AND a % 2 = 0');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
+$run = pv_start_run($node, 'VACUUM (PARALLEL 2) t', 'parvacuum.wait_at' => 'nbtree\ range', vacuum_cost_delay => '10ms', vacuum_cost_limit => 400);
+ok(pv_await($node, q{SELECT count(*) > 0 FROM parvacuum_progress WHERE phase = 'vacuuming indexes' AND wait_event = 'advisory'}, 'true'), 'skipped blocks: the first heap pass has ended');
+is(sql(q{SELECT sum(heap_blks_scanned) FILTER (WHERE participant IS NOT NULL) - sum(heap_blks_total), max(index_scans_expected) FROM parvacuum_progress}), '0|1', 'skipped blocks: all are counted, and one index scan is expected');
+$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+ok(pv_finish($run), 'skipped blocks: the vacuum succeeds');
 $gate->quit;
 
 # A server on which nothing is tracked
