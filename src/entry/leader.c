@@ -372,6 +372,7 @@ parvacuum_leader_main(Datum main_arg)
 	if (!pv_runs_attach(&shared->place))
 		refuse_to_run();
 	attach_queue(&leader, toc, segment);
+	pv_history_set_reason(shm_toc_lookup(toc, PV_KEY_REASON, false));
 
 	leader.request = &shared->request;
 	leader.run.begin_relation = begin_relation;

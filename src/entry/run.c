@@ -33,7 +33,8 @@
  * from time to time whether the leader waits for it (see check_deadlock).
  * Whatever ends the caller's wait, be it an error, a cancel, or the end of the
  * session, first terminates the leader and waits until it is gone.  The leader
- * checks at each table whether its caller still exists.
+ * finds the error in the segment and puts it into the history.  It checks at
+ * each table whether its caller still exists.
  *
  * Horizon.  The caller of a function holds a snapshot for as long as the run
  * lasts, and dead rows that the snapshot might see are not removed from any
@@ -98,11 +99,13 @@ typedef struct PvCall
 	dsm_segment *segment;
 	BackgroundWorkerHandle *handle; /* NULL before the start and after the end */
 	shm_mq_handle *queue;		/* NULL when detached */
+	PvHistoryReason *reason;	/* why the run ends early, in the segment */
 	MemoryContext message_context;	/* for one message of the leader */
 	ErrorContextCallback *outer_context;
 	Oid			current;		/* the relation that is being vacuumed */
 	int			pin_waits;		/* consecutive sightings, see check_deadlock() */
 	bool		done;
+	bool		leader_failed;	/* the error that ends the run is its own */
 	PvUsage		usage;			/* valid when done */
 	List	   *entries;		/* PvRunEntry * */
 } PvCall;
@@ -192,6 +195,7 @@ create_segment(PvCall *call)
 	shm_toc_estimate_chunk(&estimator, library_size);
 	shm_toc_estimate_chunk(&estimator, text_size);
 	shm_toc_estimate_chunk(&estimator, QUEUE_SIZE);
+	shm_toc_estimate_chunk(&estimator, sizeof(PvHistoryReason));
 	shm_toc_estimate_keys(&estimator, PV_NUM_KEYS);
 	size = shm_toc_estimate(&estimator);
 
@@ -214,6 +218,10 @@ create_segment(PvCall *call)
 	space = shm_toc_allocate(toc, text_size);
 	memcpy(space, text, text_size);
 	shm_toc_insert(toc, PV_KEY_TEXT, space);
+
+	call->reason = shm_toc_allocate(toc, sizeof(PvHistoryReason));
+	memset(call->reason, 0, sizeof(PvHistoryReason));
+	shm_toc_insert(toc, PV_KEY_REASON, call->reason);
 
 	space = shm_toc_allocate(toc, QUEUE_SIZE);
 	queue = shm_mq_create(space, QUEUE_SIZE);
@@ -358,6 +366,8 @@ raise_message(PvCall *call, const char *data, Size len)
 	pq_parse_errornotice(&message, &edata);
 	edata.elevel = Min(edata.elevel, ERROR);
 
+	if (edata.elevel == ERROR)
+		call->leader_failed = true;
 	if (edata.elevel < WARNING)
 		error_context_stack = call->outer_context;
 	ThrowErrorData(&edata);
@@ -554,6 +564,25 @@ wait_for_leader(PvCall *call)
 }
 
 /*
+ * In PG_CATCH: leaves the error that ends the run for the leader, which will be
+ * terminated.  It knows its own errors.
+ */
+static void
+leave_reason(PvCall *call)
+{
+	MemoryContext old_context;
+	ErrorData  *edata;
+
+	if (call->leader_failed)
+		return;
+	old_context = MemoryContextSwitchTo(call->message_context);
+	edata = CopyErrorData();
+	pv_history_fill_reason(call->reason, edata);
+	FreeErrorData(edata);
+	MemoryContextSwitchTo(old_context);
+}
+
+/*
  * Lets a background leader do what is requested; returns a list of
  * PvRunEntry.  Errors of the leader are raised here.  On any error the leader
  * is gone before the error is passed on.
@@ -578,7 +607,16 @@ pv_run_in_background(const PvRequest *request)
 		InvalidateCatalogSnapshot();
 
 		start_leader(call);
-		wait_for_leader(call);
+		PG_TRY();
+		{
+			wait_for_leader(call);
+		}
+		PG_CATCH();
+		{
+			leave_reason(call);
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
 		pv_runs_leave(&call->place);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(stop_leader, PointerGetDatum(call));

@@ -14,6 +14,7 @@
 
 #include "entry/request.h"
 #include "entry/runs.h"
+#include "stats/history_run.h"
 
 /* What pg_stat_activity shows as backend_type. */
 #define PV_LEADER_TYPE			"parvacuum background leader"
@@ -25,7 +26,8 @@
 #define PV_KEY_LIBRARIES		3	/* the libraries that may define them */
 #define PV_KEY_TEXT				4	/* the caller's statement */
 #define PV_KEY_QUEUE			5	/* shm_mq, from the leader to the caller */
-#define PV_NUM_KEYS				5
+#define PV_KEY_REASON			6	/* PvHistoryReason: why the caller ends it */
+#define PV_NUM_KEYS				6
 
 /* What the queue carries beside the protocol's own 'E' and 'N'. */
 #define PV_MSG_BEGIN			'b' /* Oid: a relation is begun */

@@ -24,7 +24,8 @@
  * A FATAL error, such as the termination of the process, never gets to a
  * PG_CATCH.  It ends the process from within the function that raised it, and
  * a callback adds the record, while the stack is still there.  The text of
- * such an error is in the log only.
+ * such an error is in the log only.  But a background leader is terminated
+ * because of an error of its caller, who leaves it in memory that both share.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -36,6 +37,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "port/atomics.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/errcodes.h"
@@ -55,6 +57,9 @@ static PvHistoryIndex indexes[PV_RECORD_MAX_INDEXES];
 static const PvResult *progress;	/* what the vacuum fills in */
 static MemoryContext caller_context;
 static PvUsageStart usage;
+
+/* Why this process is terminated, should it be */
+static const PvHistoryReason *end_reason = NULL;
 
 static void
 set_name(NameData *to, const char *name)
@@ -89,12 +94,49 @@ add_run(PvRunOutcome outcome)
 	pv_history_add(&run, indexes, Min(run.nindexes, PV_RECORD_MAX_INDEXES));
 }
 
+static PvRunOutcome
+outcome_of_error(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_QUERY_CANCELED ? PV_OUTCOME_CANCELED :
+		PV_OUTCOME_ERROR;
+}
+
 /* The process ends within a vacuum. */
 static void
 add_at_exit(int code, Datum arg)
 {
-	if (is_open)
-		add_run(PV_OUTCOME_TERMINATED);
+	PvRunOutcome outcome = PV_OUTCOME_TERMINATED;
+
+	if (!is_open)
+		return;
+	if (end_reason != NULL && end_reason->sqlerrcode != 0)
+	{
+		pg_read_barrier();
+		run.sqlerrcode = end_reason->sqlerrcode;
+		strlcpy(run.error, end_reason->text, sizeof(run.error));
+		outcome = outcome_of_error(run.sqlerrcode);
+	}
+	add_run(outcome);
+}
+
+/*
+ * Another process says there why it ends this one.  The memory must be there
+ * until the callbacks of before_shmem_exit() have run.
+ */
+void
+pv_history_set_reason(const PvHistoryReason *reason)
+{
+	end_reason = reason;
+}
+
+/* The other process: because of that error. */
+void
+pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
+{
+	if (edata->message != NULL)
+		set_text(reason->text, edata->message);
+	pg_write_barrier();
+	reason->sqlerrcode = edata->sqlerrcode;
 }
 
 /*
@@ -257,6 +299,5 @@ pv_history_failed(void)
 	FreeErrorData(edata);
 	MemoryContextSwitchTo(old_context);
 
-	add_run(run.sqlerrcode == ERRCODE_QUERY_CANCELED ?
-			PV_OUTCOME_CANCELED : PV_OUTCOME_ERROR);
+	add_run(outcome_of_error(run.sqlerrcode));
 }

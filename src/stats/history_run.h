@@ -16,6 +16,19 @@
 #include "stats/blocker.h"
 #include "stats/records.h"
 
+/*
+ * Why somebody else ends this process.  The other process fills it in before
+ * it sends the signal.
+ */
+typedef struct PvHistoryReason
+{
+	int			sqlerrcode;		/* 0: not known */
+	char		text[PV_RECORD_TEXT];
+} PvHistoryReason;
+
+extern void pv_history_set_reason(const PvHistoryReason *reason);
+extern void pv_history_fill_reason(PvHistoryReason *reason,
+								   const ErrorData *edata);
 extern void pv_history_begin(Relation rel, PvStartedBy started_by,
 							 bool wraparound, const PvResult *result);
 extern void pv_history_note_index(Relation index,

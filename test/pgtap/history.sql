@@ -2,7 +2,7 @@
 -- may reset it.
 \ir common.psql
 
-SELECT plan(78);
+SELECT plan(86);
 
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE IF EXISTS pv_copy') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_reset']) r \g /dev/null
@@ -112,11 +112,28 @@ SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'v'
 SELECT matches(failed_result('v'), '^57014: canceling statement', 'it is canceled');
 SELECT is(format('%s %s %s', outcome, sqlstate, error), 'canceled 57014 canceling statement due to user request', 'canceled')
 FROM parvacuum_history WHERE relation = 'renamed'::regclass ORDER BY run DESC LIMIT 1;
+SELECT dblink_send_query('v', 'SELECT relid FROM parvacuum_run(''renamed'')') \g /dev/null
+SELECT ok(soon($$EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)$$), 'a run waits');
+SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'v' AND backend_type = 'client backend' \g /dev/null
+SELECT matches(failed_result('v'), '^57014: canceling statement', 'its caller is canceled');
+SELECT is(format('%s %s %s %s', started_by, outcome, sqlstate, error), 'function canceled 57014 canceling statement due to user request', 'canceled, by the caller')
+FROM parvacuum_history WHERE relation = 'renamed'::regclass ORDER BY run DESC LIMIT 1;
+SELECT dblink_exec('v', 'SET statement_timeout = 2000') \g /dev/null
+SELECT matches((failure('v', 'SELECT relid FROM parvacuum_run(''renamed'')')).message, 'statement timeout', 'the time of the caller is over');
+SELECT dblink_exec('v', 'RESET statement_timeout') \g /dev/null
+SELECT is(format('%s %s %s', outcome, sqlstate, error), 'canceled 57014 canceling statement due to statement timeout', 'canceled, with the reason')
+FROM parvacuum_history WHERE relation = 'renamed'::regclass ORDER BY run DESC LIMIT 1;
+SELECT dblink_send_query('v', 'SELECT relid FROM parvacuum_run(''renamed'')') \g /dev/null
+SELECT ok(soon($$EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)$$), 'a run waits again');
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' \g /dev/null
+SELECT matches(failed_result('v'), 'terminat', 'its background leader is terminated');
+SELECT is(format('%s %s %s', outcome, sqlstate, error), 'terminated  ', 'terminated, not by the caller')
+FROM parvacuum_history WHERE relation = 'renamed'::regclass ORDER BY run DESC LIMIT 1;
 SELECT dblink_send_query('v', 'VACUUM (PARALLEL 0) renamed') \g /dev/null
 SELECT ok(soon($$EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)$$), 'a vacuum waits again');
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'v' \g /dev/null
 SELECT ok(soon($$(SELECT outcome = 'terminated' FROM parvacuum_history WHERE relation = 'renamed'::regclass ORDER BY run DESC LIMIT 1)$$), 'terminated');
-SELECT ok(sqlstate IS NULL AND error IS NULL AND elapsed_ms > 0 AND end_time > start_time, 'terminated: the log has the error') FROM parvacuum_history WHERE outcome = 'terminated';
+SELECT ok(sqlstate IS NULL AND error IS NULL AND elapsed_ms > 0 AND end_time > start_time, 'terminated: the log has the error') FROM parvacuum_history WHERE outcome = 'terminated' AND started_by = 'command';
 SELECT dblink_disconnect('v') \g /dev/null
 SELECT pg_advisory_unlock(28790) \g /dev/null
 VACUUM renamed;
@@ -135,7 +152,7 @@ SELECT results_eq($$SELECT runs_since_reset, runs_by_core, runs_canceled, errors
     $$SELECT sum(runs)::bigint, sum(runs_by_core)::bigint, sum(runs_canceled)::bigint, sum(errors)::bigint, sum(tuples_removed)::bigint, sum(dead_items)::bigint, sum(pages_scanned)::bigint,
         sum(pages_removed)::bigint, sum(index_scans)::bigint, round(sum(elapsed_ms)::numeric, 2), sum(wal_records)::bigint, sum(wal_fpi)::bigint, sum(wal_bytes), sum(buffers_hit)::bigint,
         sum(buffers_read)::bigint, sum(buffers_dirtied)::bigint FROM parvacuum_stats$$, 'the totals of all tables are the sums over those');
-SELECT is(format('%s %s %s %s', runs, runs_canceled, errors, sweeps), '5 2 0 0', 'numbers of vacuums') FROM parvacuum_stats WHERE relation = 'renamed'::regclass;
+SELECT is(format('%s %s %s %s', runs, runs_canceled, errors, sweeps), '8 5 0 0', 'numbers of vacuums') FROM parvacuum_stats WHERE relation = 'renamed'::regclass;
 SELECT is(array_agg(DISTINCT action), '{vacuum}', 'all of these are vacuums') FROM parvacuum_history;
 SELECT results_eq($$SELECT indexrelid, relation, runs, last_run, entries_removed, pages_newly_deleted, round(elapsed_ms::numeric, 2) FROM parvacuum_index_stats WHERE relation IS NOT NULL ORDER BY 1$$,
     $$SELECT indexrelid, i.relation, count(*), max(end_time), sum(entries_removed)::bigint, sum(pages_newly_deleted)::bigint, round(sum(i.elapsed_ms)::numeric, 2)
