@@ -217,6 +217,7 @@ fill_eta(PvVacuum *vac)
 		shared->collect_dead_items && vac->do_index_vacuuming &&
 		!pv_failsafe_triggered(leader);
 	input->may_bypass = vac->consider_bypass;
+	input->throttled = allowed_cost(shared) > 0 && VacuumCostActive;
 	if (input->phase == PV_PHASE_INDEX || input->phase == PV_PHASE_CLEANUP)
 		pv_progress_index_pages(vac);
 	if (input->phase == PV_PHASE_SCAN)
@@ -234,7 +235,6 @@ fill_eta(PvVacuum *vac)
 		forget_measurements(vac);
 	measure_phase(vac, input);
 
-	input->throttled = progress->allowed_cost > 0 && VacuumCostActive;
 	scan_usecs = input->of[PV_PHASE_SCAN].usecs;
 	input->slept_share = scan_usecs > 0 ? slept_in_scan(vac) / scan_usecs : 0;
 	input->cost_hit = VacuumCostPageHit;

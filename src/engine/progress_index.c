@@ -93,6 +93,36 @@ share_done(const PvVacuum *vac, int i)
 }
 
 /*
+ * The work in so many pages of indexes, of which one process must visit
+ * "single" alone: what all participants could do in the same time, if there
+ * were enough for them.
+ *
+ * Indexes that one process vacuums alone begin first (engine/index_order.c).
+ * How fast one process is, as a part of all, is known only of those that
+ * sleep.
+ */
+static double
+work_in_pages(const PvVacuum *vac, double pages, double single)
+{
+	const PvParticipant *leader = &vac->leader;
+	double		scale = leader->shared->cost.budget.scale;
+	int			all = vac->pool.nworkers_launched + 1;
+	int			busy = Min(all, leader->nindexes);
+	double		rate = 1 + scale * (all - 1);
+
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		if (leader->units[i].is_btree)
+			busy = all;
+	}
+	if (leader->shared->cost.on_balance || busy == 0)
+		return pages;
+	pages *= rate / (1 + scale * (busy - 1));
+	return vac->progress.tracked.eta.throttled ?
+		Max(pages, rate * single) : pages;
+}
+
+/*
  * Pages to visit in the indexes in this phase, and pages visited; for the
  * forecast with the weights of the indexes, and without.
  */
@@ -102,9 +132,12 @@ pv_progress_index_pages(PvVacuum *vac)
 	const PvParticipant *leader = &vac->leader;
 	PvVacuumProgress *progress = &vac->progress;
 	PvEtaInput *input = &progress->tracked.eta;
+	double		total = 0,
+				left = 0,
+				single = 0,
+				single_left = 0;
 
 	progress->index_total = progress->index_done = 0;
-	input->index_total = input->index_done = 0;
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		double		pages = leader->units[i].pages;
@@ -112,9 +145,19 @@ pv_progress_index_pages(PvVacuum *vac)
 
 		progress->index_total += pages;
 		progress->index_done += pages * share_visited(leader, i);
-		input->index_total += pages * weight;
-		input->index_done += pages * weight * share_done(vac, i);
+		pages *= weight;
+		total += pages;
+		if (leader->units[i].kind != PV_UNIT_SHARED)
+			single = Max(single, pages);
+		pages *= 1 - share_done(vac, i);
+		left += pages;
+		if (leader->units[i].kind != PV_UNIT_SHARED)
+			single_left = Max(single_left, pages);
 	}
+	input->index_total = work_in_pages(vac, total, single);
+	input->index_done = input->index_total -
+		work_in_pages(vac, left, single_left);
+	input->index_stretch = input->index_total / Max(total, 1);
 }
 
 /*
@@ -238,16 +281,14 @@ double
 pv_progress_index_slowdown(const PvVacuum *vac)
 {
 	const PvParticipant *leader = &vac->leader;
-	double		scale = leader->shared->cost.budget.scale;
-	int			all = vac->pool.nworkers_launched + 1;
-	int			busy = Min(all, leader->nindexes);
+	double		single = 0,
+				total = 0;
 
 	for (int i = 0; i < leader->nindexes; i++)
 	{
-		if (leader->units[i].is_btree)
-			busy = all;
+		total += leader->index_pages[i];
+		if (!leader->units[i].is_btree)
+			single = Max(single, leader->index_pages[i]);
 	}
-	if (leader->shared->cost.on_balance || busy == 0)
-		return 1;
-	return (1 + scale * (all - 1)) / (1 + scale * (busy - 1));
+	return total > 0 ? work_in_pages(vac, total, single) / total : 1;
 }

@@ -35,6 +35,9 @@
  * Pages that were in shared buffers in the first heap pass are assumed to be
  * there, and dirty, in the second one.
  *
+ * Where fewer processes can take part in an index phase than in a heap pass,
+ * its pages count for more, as if those that must wait had visited some.
+ *
  * The number of index scans is forecast from the memory that the dead items
  * have taken so far, and the share of the table in which they were found.
  *
@@ -167,6 +170,13 @@ combine(const PvEtaMeasure *measure, double total, double beforehand)
 	return PV_ETA_UNKNOWN;
 }
 
+/* The work of an index scan, in pages */
+static double
+index_work(const PvEtaInput *input)
+{
+	return input->index_pages * Max(input->index_slowdown, 1.0);
+}
+
 /*
  * The time that a page is expected to take in a phase as the last vacuum went,
  * in microseconds, or PV_ETA_UNKNOWN
@@ -185,7 +195,7 @@ usecs_as_before(const PvEtaInput *input, const PvEtaPast *past, PvPhase phase)
 		return PV_ETA_UNKNOWN;
 
 	if (phase == PV_PHASE_INDEX && past->index_scan > 0)
-		return ratio * past->index_scan / Max(input->index_pages, 1);
+		return ratio * past->index_scan / Max(index_work(input), 1);
 	if (phase == PV_PHASE_VACUUM_HEAP && past->dead_item > 0)
 		return ratio * past->dead_item * input->dead_items /
 			Max(input->dead_pages, 1);
@@ -205,7 +215,7 @@ usecs_beforehand(const PvEtaInput *input, const PvEtaPast *past, PvPhase phase,
 	if (!is_known(unit))
 		return usecs_as_before(input, past, phase);
 	if (phase == PV_PHASE_INDEX)
-		return unit * Max(input->index_slowdown, 1.0) *
+		return unit *
 			model_index_page(input, index_scans, input->correlation);
 	if (phase == PV_PHASE_VACUUM_HEAP)
 		return unit * model_heap_page(input);
@@ -401,11 +411,11 @@ later_phases(const PvEtaInput *input, const PvEtaPast *past, int index_scans)
 		scans--;
 	if (scans > 0)
 	{
-		page = usecs_per_page(input, past, PV_PHASE_INDEX, input->index_pages,
+		page = usecs_per_page(input, past, PV_PHASE_INDEX, index_work(input),
 							  index_scans);
 		if (!is_known(page))
 			return PV_ETA_UNKNOWN;
-		usecs += scans * input->index_pages * page;
+		usecs += scans * index_work(input) * page;
 	}
 
 	if (share_left(input) < 1)
@@ -484,6 +494,8 @@ pv_eta(const PvEtaInput *input, const PvEtaPast *past, PvEta *eta)
 
 	eta->rate = measure->usecs > 0 ? measure->work / measure->usecs * 1e6 :
 		PV_ETA_UNKNOWN;
+	if (input->phase == PV_PHASE_INDEX || input->phase == PV_PHASE_CLEANUP)
+		eta->rate /= Max(input->index_stretch, 1.0);
 	eta->index_scans = expected_index_scans(input);
 	eta->phase_usecs = phase_left(input, past);
 	eta->usecs = all_left(input, past, eta);

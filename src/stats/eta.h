@@ -71,11 +71,13 @@ typedef struct PvEtaInput
 	double		index_tuples;	/* entries, all indexes */
 	double		correlation;	/* share of the index pages that are in the
 								 * order of the heap, 0 to 1 */
-	double		index_total;	/* pages to visit in this phase, weighted, ... */
-	double		index_done;		/* ... and visited */
 	double		index_slowdown; /* by how much an index phase is slower than a
 								 * heap pass, as fewer processes can take part
 								 * in it; 1 or more */
+	double		index_total;	/* pages to visit in this phase, weighted, and
+								 * times such a factor, ... */
+	double		index_done;		/* ... and visited */
+	double		index_stretch;	/* that factor, in this phase */
 
 	/* The second heap pass, all its parts together */
 	double		vacuumed;		/* pages */

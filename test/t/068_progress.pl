@@ -133,6 +133,16 @@ for my $who (0, 1)
 like($run->{err}, qr/^INFO:  vacuuming "postgres\.public\.t": .*, index scan 1 of about 2/m, 'two index scans: VERBOSE of a function shows lines')
   or diag $run->{err};
 
+# Three processes, of which two have nothing to do for most of the index scan
+fill();
+sql('VACUUM t; DROP INDEX t_b; CREATE INDEX t_hash ON t USING hash (b); DELETE FROM t WHERE a < 25000 AND a % 2 = 0; CHECKPOINT');
+$run = sampled_run('VACUUM (PARALLEL 2) t', vacuum_cost_limit => 50);
+my @forecasts = map { ($_->[9] - $_->[0]) / ($run->{end} - $_->[0]) } (grep { $_->[1] eq 'vacuum' && $_->[2] eq 'vacuuming indexes' } @{ $run->{samples} })[ 0 .. 9 ];
+my $mean = 0;
+$mean += $_ / @forecasts for @forecasts;
+note sprintf 'at the beginning of the index scan, the forecast is %.2f of the time left', $mean;
+ok($mean > 0.8 && $mean < 1.35, 'a large hash index: the forecast knows that one process vacuums it') or diag describe($run);
+
 # Longer times
 fill();
 sql(q{CREATE TABLE large (a int, c text) WITH (parvacuum.enabled, fillfactor = 10); ALTER TABLE large ALTER c SET STORAGE PLAIN; INSERT INTO large SELECT g, repeat('x', 4000) FROM generate_series(1, 32000) g});

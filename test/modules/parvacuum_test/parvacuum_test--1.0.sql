@@ -578,7 +578,7 @@ RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 CREATE TYPE parvacuum_test_vacuum AS (
     phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, dead_share float8, page_rows float8,
     missed_share float8, store_share float8, store_before float8, may_bypass float8, index_scans float8, index_pages float8,
-    index_tuples float8, correlation float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
+    index_tuples float8, correlation float8, index_slowdown float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
     scan_s float8, scan_work float8, scan_cost float8, index_s float8, index_work float8, index_cost float8,
     heap_s float8, heap_work float8, heap_cost float8, slept_share float8, past_scan_s float8, past_index_s float8, past_heap_s float8);
 

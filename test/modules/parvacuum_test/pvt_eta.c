@@ -70,7 +70,8 @@ parvacuum_test_eta(PG_FUNCTION_ARGS)
 	input.index_pages = number(row, "index_pages");
 	input.index_tuples = number(row, "index_tuples");
 	input.correlation = number(row, "correlation");
-	input.index_total = input.index_pages;
+	input.index_slowdown = number(row, "index_slowdown");
+	input.index_total = input.index_pages * Max(input.index_slowdown, 1.0);
 	input.index_done = number(row, "index_done");
 	input.vacuumed = number(row, "vacuumed");
 	input.vacuum_total = number(row, "vacuum_total");

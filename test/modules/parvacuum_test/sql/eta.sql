@@ -40,6 +40,14 @@ SELECT eta('{"phase": 1, "blocks": 10000, "passed": 1000, "to_read": 10000, "rea
 SELECT eta('{"phase": 1, "blocks": 10000, "passed": 1000, "to_read": 10000, "read": 1000, "dead_pages": 1000, "dead_share": 0.5, "page_rows": 50,
     "store_share": 0.05, "index_pages": 3000, "index_tuples": 600000, "scan_s": 10, "scan_work": 1000, "scan_cost": 21000, "slept_share": 0.9}');
 
+-- ... in indexes that half of the processes can work on: 2 * 3000 * 21 units
+SELECT eta('{"phase": 1, "blocks": 10000, "passed": 1000, "to_read": 10000, "read": 1000, "dead_pages": 1000, "dead_share": 0.5, "page_rows": 50, "index_slowdown": 2,
+    "store_share": 0.05, "index_pages": 3000, "index_tuples": 600000, "scan_s": 10, "scan_work": 1000, "scan_cost": 21000, "slept_share": 0.9}');
+
+-- ... and in the first of two index scans, at half of 6000 pages: 30 s, then 50 s, another one, 10000 pages
+SELECT eta('{"phase": 2, "blocks": 10000, "passed": 5000, "to_read": 10000, "read": 5000, "dead_pages": 5000, "store_share": 1, "index_slowdown": 2,
+    "index_pages": 3000, "index_done": 3000, "index_s": 30, "index_work": 3000, "scan_s": 50, "scan_work": 5000, "past_scan_s": 0.01, "past_index_s": 0.02, "past_heap_s": 0.001}');
+
 -- ... with pages that have to be read: 3000 * 22 units, 10000 * 23 units
 SELECT eta('{"phase": 1, "blocks": 10000, "passed": 1000, "to_read": 10000, "read": 1000, "dead_pages": 1000, "dead_share": 0.5, "page_rows": 50,
     "missed_share": 1, "store_share": 0.05, "index_pages": 3000, "index_tuples": 600000, "scan_s": 10, "scan_work": 1000, "scan_cost": 21000, "slept_share": 0.9}');
