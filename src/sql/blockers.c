@@ -327,7 +327,9 @@ horizon_of_table(Oid relid, PvHorizon *horizon)
  * parvacuum_blockers(rel): returns one row for each process, prepared
  * transaction and replication slot that holds back the horizon: of the table,
  * or without a table of any.  Not the calling session, whose snapshot every
- * query would show.
+ * query would show.  Of a table, also a transaction of another database that
+ * makes the snapshots of this one so old: to end the sessions that have these
+ * is of no use, as the next ones are as old.
  */
 Datum
 parvacuum_blockers(PG_FUNCTION_ARGS)
@@ -352,7 +354,8 @@ parvacuum_blockers(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (of_all || pv_blocker_affects(&blockers[i], horizon))
+		if (of_all || pv_blocker_affects(&blockers[i], horizon) ||
+			pv_blocker_is_cause(&blockers[i], blockers, n, horizon))
 			put_blocker(rsinfo, &blockers[i], &kept);
 	}
 	return (Datum) 0;

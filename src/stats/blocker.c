@@ -378,6 +378,25 @@ pv_blocker_has_cause(const PvBlocker *blocker, const PvBlocker *blockers,
 	return false;
 }
 
+/*
+ * Is the blocker a transaction that is the cause that one of these holds back
+ * that horizon of this database?  It may run in another database.
+ */
+bool
+pv_blocker_is_cause(const PvBlocker *blocker, const PvBlocker *blockers,
+					int n, PvHorizon horizon)
+{
+	if (!TransactionIdIsValid(blocker->xid))
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		if (blockers[i].xmin == blocker->xid && may_have_cause(&blockers[i]) &&
+			pv_blocker_affects(&blockers[i], horizon))
+			return true;
+	}
+	return false;
+}
+
 typedef struct OwnerSearch
 {
 	TransactionId xid;

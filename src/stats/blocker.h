@@ -70,6 +70,9 @@ extern PvHorizon pv_horizon_of(Relation rel);
 extern bool pv_blocker_affects(const PvBlocker *blocker, PvHorizon horizon);
 extern int	pv_blockers_collect(PvBlocker **blockers);
 extern uint64 pv_blocker_key(const PvBlocker *blocker);
+extern bool pv_blocker_is_cause(const PvBlocker *blocker,
+								const PvBlocker *blockers, int n,
+								PvHorizon horizon);
 extern bool pv_blocker_has_cause(const PvBlocker *blocker,
 								 const PvBlocker *blockers, int n);
 extern bool pv_blocker_find(PvHorizon horizon, TransactionId cutoff,

@@ -121,6 +121,10 @@ my $me = sql('SELECT session_user');
 	my $here = $node->background_psql('postgres');
 	$here->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 	is(line('t') =~ /, PID (\d+) / && $1, sql("SELECT pid FROM parvacuum_blockers WHERE datname = 'other'"), 'another database: the report names the cause, not the snapshot');
+	is(rows("string_agg(datname || ' ' || (xmin = (SELECT xmin FROM parvacuum_blockers WHERE datname = 'other')), ', ' ORDER BY datname)", 't'), 'other true, postgres true',
+		'another database: so does the function, beside the snapshot');
+	$here->query_safe('ROLLBACK');
+	is(rows('count(*)', 't'), 0, 'another database: but not without a snapshot in this one');
 	$here->quit;
 	$other->query_safe('COMMIT');
 	$other->quit;
