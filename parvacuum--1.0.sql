@@ -617,6 +617,7 @@ SELECT h.run,
        h.relid,
        c.oid::pg_catalog.regclass AS relation,
        h.indexrelid,
+       i.oid::pg_catalog.regclass AS index_relation,
        h.indexrelname,
        h.entries_removed,
        h.pages_total,
@@ -627,6 +628,8 @@ SELECT h.run,
 FROM parvacuum_history_indexes() h
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) h.datid
      LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.relid
+                                    AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+     LEFT JOIN pg_catalog.pg_class i ON i.oid OPERATOR(pg_catalog.=) h.indexrelid
                                     AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
 COMMENT ON VIEW parvacuum_index_history IS
@@ -724,7 +727,7 @@ SELECT s.datid,
        s.relid,
        c.oid::pg_catalog.regclass AS relation,
        s.indexrelid,
-       i.oid::pg_catalog.regclass AS indexrelation,
+       i.oid::pg_catalog.regclass AS index_relation,
        s.runs,
        s.last_run,
        s.entries_removed,

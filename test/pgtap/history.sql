@@ -2,7 +2,7 @@
 -- may reset it.
 \ir common.psql
 
-SELECT plan(86);
+SELECT plan(88);
 
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE IF EXISTS pv_copy') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_reset']) r \g /dev/null
@@ -157,7 +157,11 @@ SELECT is(array_agg(DISTINCT action), '{vacuum}', 'all of these are vacuums') FR
 SELECT results_eq($$SELECT indexrelid, relation, runs, last_run, entries_removed, pages_newly_deleted, round(elapsed_ms::numeric, 2) FROM parvacuum_index_stats WHERE relation IS NOT NULL ORDER BY 1$$,
     $$SELECT indexrelid, i.relation, count(*), max(end_time), sum(entries_removed)::bigint, sum(pages_newly_deleted)::bigint, round(sum(i.elapsed_ms)::numeric, 2)
     FROM parvacuum_index_history i JOIN parvacuum_history h USING (run) WHERE i.relation IS NOT NULL GROUP BY 1, 2 ORDER BY 1$$, 'the totals of indexes are the sums over the history');
-SELECT is(array(SELECT indexrelation::text FROM parvacuum_index_stats WHERE relation = 'renamed'::regclass ORDER BY 1), '{plain_a,plain_hash}', 'names of indexes');
+SELECT is(array(SELECT index_relation::text FROM parvacuum_index_stats WHERE relation = 'renamed'::regclass ORDER BY 1), '{plain_a,plain_hash}', 'names of indexes');
+SELECT is(array(SELECT DISTINCT index_relation::text FROM parvacuum_index_history WHERE relation = 'renamed'::regclass ORDER BY 1), '{plain_a,plain_hash}', 'names of indexes in the history');
+SELECT is(array(SELECT DISTINCT format('%s %s', attname, format_type(atttypid, NULL)) FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
+    WHERE c.relkind = 'v' AND c.relname LIKE 'parvacuum\_%' AND attname ~ '^(index_?)?rel(id|ation)$' ORDER BY 1),
+    '{"index_relation regclass","indexrelid oid","relation regclass","relid oid"}', 'columns with relations have the same names and types in all views');
 SELECT is(runs, (SELECT max(run) FROM parvacuum_history), 'the number of vacuums') FROM parvacuum_stats_info;
 
 -- Rights

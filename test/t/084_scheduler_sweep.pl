@@ -91,7 +91,7 @@ is(sql(q{SELECT string_agg(indexrelname || ' ' || entries_removed || ' ' || coal
 	FROM parvacuum_index_history JOIN parvacuum_history USING (run) WHERE parvacuum_history.relation = 'enough'::regclass AND action = 'sweep'}),
 	'enough_k 101 -1, enough_pkey 101 -1', 'and one for each index');
 is(sql(q{SELECT runs, sweeps, last_sweep > last_run FROM parvacuum_stats WHERE relation = 'enough'::regclass}), '1|1|t', 'the totals of the table');
-is(sql(q{SELECT runs, sweeps, entries_removed FROM parvacuum_index_stats WHERE indexrelation = 'enough_k'::regclass}), '0|1|101', 'the totals of an index');
+is(sql(q{SELECT runs, sweeps, entries_removed FROM parvacuum_index_stats WHERE index_relation = 'enough_k'::regclass}), '0|1|101', 'the totals of an index');
 is(times_logged(qr/LOG: .*automatic sweep of table "postgres\.public\.enough"\n\tindex "enough_pkey": pages: \d+ changed, \d+ visited, \d+ in total; entries: 101 removed\n\tindex "enough_k": .* 101 removed\n(?:\t.*\n)*\tsystem usage: .*elapsed/),
 	1, 'the log');
 
