@@ -199,7 +199,10 @@ is_running(const char *type)
 	return false;
 }
 
-/* Does anything vacuum by itself? */
+/*
+ * Does anything vacuum by itself?  The settings have their defaults if the
+ * library is not preloaded: there is no scheduler.
+ */
 static void
 check_automatic(PvAdviceList *list)
 {
@@ -362,9 +365,9 @@ pv_check_server_settings(PvAdviceList *list)
 	if (check_preload(list))
 	{
 		check_worker_processes(list);
-		check_automatic(list);
 		check_ring(list);
 	}
+	check_automatic(list);
 	check_minor(list);
 	check_shared_memory(list);
 	check_horizon(list);

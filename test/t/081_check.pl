@@ -320,6 +320,8 @@ ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('sche
 restart_with("shared_preload_libraries = 'pg_stat_statements'\nparvacuum.scheduler = off\n");
 is(rows('severity, setting, evidence', 'preload'), q{critical|shared_preload_libraries|shared_preload_libraries = 'pg_stat_statements'}, 'the library is not preloaded');
 is(sql('SELECT count(*) FROM parvacuum_check()'), 1, 'and nothing else is wrong');
+pv_reload_with($node, autovacuum => 'off');
+is(rows('severity, setting', 'autovacuum'), 'critical|autovacuum', 'nor does autovacuum vacuum');
 
 pv_no_crash($node, 'the server');
 $node->stop;
