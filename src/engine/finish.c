@@ -170,7 +170,8 @@ pv_finish_statistics(PvVacuum *vac)
 
 /*
  * Fill in the part of the result that is known after each phase: the history
- * has it also if the vacuum fails later.
+ * has it also if the vacuum fails later.  So it gets what kept dead rows as
+ * soon as there are any.
  */
 void
 pv_finish_phase(PvVacuum *vac)
@@ -184,6 +185,13 @@ pv_finish_phase(PvVacuum *vac)
 	result->tuples_missed = vac->sum.missed_dead_tuples;
 	result->dead_items = vac->sum.lpdead_items;
 	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
+
+	if (result->tuples_recently_dead > 0 && !vac->blocker_noted &&
+		vac->blocker.kind != PV_BLOCKER_NONE)
+	{
+		pv_history_note_blocker(&vac->blocker, vac->starttime);
+		vac->blocker_noted = true;
+	}
 }
 
 /*
@@ -212,10 +220,6 @@ pv_finish_result(PvVacuum *vac)
 		INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
 	vac->details.wal_buffers_full = pv_wal_buffers_full(&wal);
 	vac->details.wal_fpi_bytes = pv_wal_fpi_bytes(&wal);
-
-	if (result->tuples_recently_dead > 0 &&
-		vac->blocker.kind != PV_BLOCKER_NONE)
-		pv_history_note_blocker(&vac->blocker, vac->starttime);
 }
 
 /*

@@ -75,6 +75,7 @@ typedef struct PvVacuum
 								 * block */
 
 	PvBlocker	blocker;		/* what held back OldestXmin, for the report */
+	bool		blocker_noted;	/* the history has it */
 	PvVacuumProgress progress;
 	PvCounters	sum;			/* of all participants */
 	double		new_live_tuples;

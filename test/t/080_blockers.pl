@@ -462,6 +462,24 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 	$idle->quit;
 }
 
+# A vacuum that is canceled after it has found dead rows that it must keep
+{
+	sql('CREATE TABLE fails (id int PRIMARY KEY) WITH (parvacuum.enabled)', 'INSERT INTO fails SELECT generate_series(1, 50000)', 'DELETE FROM fails WHERE id <= 20000');
+	my $idle = $node->background_psql('postgres');
+	$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
+	sql('DELETE FROM fails WHERE id > 49900');
+	my $gate = $node->background_psql('postgres');
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $vacuum = pv_start_run($node, 'VACUUM (INDEX_CLEANUP on) fails', 'parvacuum.wait_at' => 'nbtree\ range');
+	ok(pv_await($node, q{SELECT count(*) > 0 FROM parvacuum_progress WHERE phase = 'vacuuming indexes' AND wait_event = 'advisory'}, 'true'), 'canceled: the heap has been scanned');
+	sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$vacuum->{tag}'");
+	pv_finish($vacuum);
+	like(sql(q{SELECT outcome, tuples_removed, tuples_recently_dead, blocker_kind, blocker FROM parvacuum_history WHERE relname = 'fails'}),
+		qr/^canceled\|20000\|100\|idle in transaction\|idle in transaction session, PID /, 'canceled: the history names the holder');
+	$idle->query_safe('ROLLBACK');
+	$_->quit for $gate, $idle;
+}
+
 # A role whose name comes from a database with another encoding: no text in this one, and
 # nothing that a client could be sent.  It ends within the bytes of a character.
 {
