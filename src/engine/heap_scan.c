@@ -516,11 +516,16 @@ count_passed(HeapScan *scan)
 
 /*
  * Housekeeping between two pages.  No page is locked.
+ *
+ * What was done is shown after some blocks, and after each sleep: compared
+ * with that it costs nothing, and under a low cost limit a few blocks may take
+ * minutes.
  */
 static void
 between_blocks(HeapScan *scan, BlockNumber passed)
 {
 	PvParticipant *self = scan->self;
+	int64		slept = pv_cost.slept_usecs;
 
 	pv_cost_delay();
 
@@ -534,7 +539,8 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 
 	pv_page_pace_wal(self);
 	scan->unreported += passed;
-	if (scan->unreported >= PROGRESS_EVERY_BLOCKS)
+	if (scan->unreported >= PROGRESS_EVERY_BLOCKS ||
+		pv_cost.slept_usecs != slept)
 	{
 		count_passed(scan);
 		pv_tick(self);

@@ -118,7 +118,7 @@ count_vacuumed(HeapVacuum *vac)
 }
 
 /*
- * Process the claimed segments.
+ * Process the claimed segments.  Shows the progress as the heap scan does.
  */
 static void
 vacuum_segments(HeapVacuum *vac)
@@ -128,10 +128,13 @@ vacuum_segments(HeapVacuum *vac)
 
 	while (pv_reader_next(vac->reader, &buf, &about))
 	{
+		int64		slept = pv_cost.slept_usecs;
+
 		vacuum_block(vac, about, buf);
 		pv_cost_delay();
 		pv_page_pace_wal(vac->self);
-		if (++vac->unreported >= PROGRESS_EVERY_BLOCKS)
+		if (++vac->unreported >= PROGRESS_EVERY_BLOCKS ||
+			pv_cost.slept_usecs != slept)
 			count_vacuumed(vac);
 	}
 }

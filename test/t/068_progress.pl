@@ -143,6 +143,15 @@ $mean += $_ / @forecasts for @forecasts;
 note sprintf 'at the beginning of the index scan, the forecast is %.2f of the time left', $mean;
 ok($mean > 0.8 && $mean < 1.35, 'a large hash index: the forecast knows that one process vacuums it') or diag describe($run);
 
+# A small table under a low cost limit: each block is shown, and each sleep.
+sql(q{CREATE TABLE tiny (a int) WITH (parvacuum.enabled, fillfactor = 10); INSERT INTO tiny SELECT generate_series(1, 500); CREATE INDEX tiny_a ON tiny (a); DELETE FROM tiny WHERE a % 2 = 0});
+$run = pv_start_run($node, 'VACUUM (PARALLEL 0) tiny', vacuum_cost_delay => '100ms', vacuum_cost_limit => 10);
+for my $blocks (qw(heap_blks_scanned heap_blks_vacuumed))
+{
+	ok(pv_await($node, "SELECT count(*) FROM parvacuum_progress WHERE $blocks BETWEEN 1 AND heap_blks_total - 1 AND heap_blks_total < 32 AND delay_ms > 0", 1), "a small table: $blocks");
+}
+ok(pv_finish($run), 'a small table: the vacuum succeeds');
+
 # Longer times
 fill();
 sql(q{CREATE TABLE large (a int, c text) WITH (parvacuum.enabled, fillfactor = 10); ALTER TABLE large ALTER c SET STORAGE PLAIN; INSERT INTO large SELECT g, repeat('x', 4000) FROM generate_series(1, 32000) g});
