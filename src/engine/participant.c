@@ -88,6 +88,7 @@ report_work(PvParticipant *self)
 		.dead_pages = self->counters.lpdead_item_pages,
 		.cost_units = cost_units_used(),
 		.blocks_missed = pgBufferUsage.shared_blks_read,
+		.slept_usecs = pv_cost.slept_usecs - self->slept_before,
 	};
 
 	pg_atomic_fetch_add_u64(&shared->blocks_read,
@@ -98,6 +99,8 @@ report_work(PvParticipant *self)
 							Max(now.cost_units - reported->cost_units, 0));
 	pg_atomic_fetch_add_u64(&shared->blocks_missed,
 							now.blocks_missed - reported->blocks_missed);
+	pg_atomic_fetch_add_u64(&shared->slept_usecs,
+							now.slept_usecs - reported->slept_usecs);
 	*reported = now;
 }
 
@@ -124,7 +127,7 @@ void
 pv_show(PvParticipant *self)
 {
 	report_work(self);
-	self->part.slept_usecs = pv_cost.slept_usecs - self->slept_before;
+	self->part.slept_usecs = self->reported.slept_usecs;
 	pv_track_part(&self->part);
 	if (self->show)
 		self->show(self);

@@ -218,6 +218,7 @@ typedef struct PvShared
 	pg_atomic_uint64 dead_pages;	/* of those read, that have dead items */
 	pg_atomic_uint64 cost_units;	/* that all pages used were worth */
 	pg_atomic_uint64 blocks_missed; /* pages that were not in shared buffers */
+	pg_atomic_uint64 slept_usecs;	/* because of the cost limit */
 	pg_atomic_uint32 indexes_done;	/* in this phase */
 	pg_atomic_uint32 eager_successes_left;	/* budget of eager scanning, for
 											 * the whole table */
@@ -234,6 +235,7 @@ typedef struct PvReported
 	BlockNumber dead_pages;
 	int64		cost_units;
 	int64		blocks_missed;
+	int64		slept_usecs;
 } PvReported;
 
 typedef struct PvParticipant

@@ -320,6 +320,8 @@ pv_progress_show(PvParticipant *leader)
 
 	/* should the vacuum fail before the first heap pass has ended */
 	vac->result->pages_scanned = (BlockNumber) tracked->eta.read;
+	tracked->slept_usecs =
+		pg_atomic_read_u64(&leader->shared->slept_usecs);
 	tracked->failsafe = pv_failsafe_triggered(leader);
 	tracked->workers = vac->pool.nworkers_launched;
 	tracked->nindexes = in_indexes ? leader->nindexes : 0;

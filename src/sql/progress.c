@@ -267,7 +267,10 @@ set_eta(Row *row, int column, TimestampTz as_of, double usecs)
 								GetCurrentTimestamp())));
 }
 
-/* What a vacuum of ours shows in addition. */
+/*
+ * What a vacuum of ours shows in addition.  slept_usecs is the sum over the
+ * participants that there are, which is newer than that of the leader.
+ */
 static void
 set_our_columns(Row *row, const PvTrackedVacuum *vacuum, int64 slept_usecs)
 {
@@ -285,7 +288,8 @@ set_our_columns(Row *row, const PvTrackedVacuum *vacuum, int64 slept_usecs)
 	set_text(row, COL_MODE, vacuum->failsafe ? "failsafe" :
 			 vacuum->aggressive ? "aggressive" : "normal");
 	set(row, COL_WORKERS, Int32GetDatum(vacuum->workers));
-	set(row, COL_DELAY_MS, Float8GetDatum(slept_usecs / 1000.0));
+	set(row, COL_DELAY_MS,
+		Float8GetDatum(Max(slept_usecs, vacuum->slept_usecs) / 1000.0));
 
 	pv_eta(&vacuum->eta, &vacuum->past, &eta);
 	if (eta.index_scans >= 0)

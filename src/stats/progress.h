@@ -29,6 +29,7 @@ typedef struct PvTrackedVacuum
 	int64		store_bytes;
 	int64		store_limit;
 	int64		store_items;
+	int64		slept_usecs;	/* by all, also workers that have ended */
 	PvEtaInput	eta;
 	PvEtaPast	past;			/* of the last vacuum of the table */
 } PvTrackedVacuum;

@@ -152,6 +152,17 @@ for my $blocks (qw(heap_blks_scanned heap_blks_vacuumed))
 }
 ok(pv_finish($run), 'a small table: the vacuum succeeds');
 
+# When the workers are gone, the time that they have slept is not.
+fill();
+sql('DELETE FROM t WHERE a > 90000');
+my $lock = $node->background_psql('postgres');
+$lock->query_safe('SELECT pg_advisory_lock(28790)');
+$run = pv_start_run($node, 'VACUUM (PARALLEL 2) t', vacuum_cost_delay => '10ms', vacuum_cost_limit => 400, 'parvacuum.wait_at' => 'truncate');
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_progress WHERE phase = 'truncating heap' AND wait_event = 'advisory' AND participant IS NULL}, 1), 'truncation: the leader is alone');
+is(sql(q{SELECT count(*), max(delay_ms) > 1.8 * min(delay_ms) FROM parvacuum_progress}), '2|t', 'truncation: the time that all have slept');
+$lock->quit;
+ok(pv_finish($run), 'truncation: the vacuum succeeds');
+
 # Longer times
 fill();
 sql(q{CREATE TABLE large (a int, c text) WITH (parvacuum.enabled, fillfactor = 10); ALTER TABLE large ALTER c SET STORAGE PLAIN; INSERT INTO large SELECT g, repeat('x', 4000) FROM generate_series(1, 32000) g});
