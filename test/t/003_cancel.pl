@@ -41,17 +41,39 @@ sub new_dead_rows
 	return;
 }
 
+sub start_run { return pv_start_run($node, "$run) WHERE relid = 'ours'::regclass", %slow); }
+
 # Start a slow run, and wait until it shows a phase.
 sub run_until
 {
 	my ($phase) = @_;
 	new_dead_rows();
-	my $started = pv_start_run($node, "$run) WHERE relid = 'ours'::regclass", %slow);
+	my $started = start_run();
 	ok(pv_await($node, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase'", 1),
 		"$phase: the run shows the phase");
 	is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM pg_index WHERE indrelid = 'ours'::regclass) - indexes_total
 		FROM pg_stat_progress_vacuum}), 0, "$phase: the run shows the number of indexes") if $phase =~ /indexes/ && $node->pg_version >= 17;
 	return $started;
+}
+
+# As soon as the run shows a phase, send a signal to one of its processes.  The server does both,
+# because a phase may be over before another session has begun.  Returns the number of processes.
+sub signal_in_phase
+{
+	my ($phase, $function, $where) = @_;
+	return $node->safe_psql('postgres', qq{
+		DO \$\$ BEGIN
+			PERFORM set_config('test.signals', '0', false);
+			FOR i IN 1 .. 18000 LOOP
+				PERFORM pg_stat_clear_snapshot();
+				IF EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase') THEN
+					PERFORM set_config('test.signals', count($function(pid))::text, false) FROM (SELECT pid FROM pg_stat_activity WHERE $where LIMIT 1) x;
+					EXIT WHEN current_setting('test.signals') <> '0';
+				END IF;
+				PERFORM pg_sleep(0.01);
+			END LOOP;
+		END \$\$;
+		SELECT current_setting('test.signals')});
 }
 
 # No process may still run or hold a lock on the table.
@@ -74,10 +96,10 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 		for my $how (qw(cancel terminate))
 		{
 			my $what = "$phase, $how $who";
-			my $started = run_until($phase);
+			new_dead_rows();
+			my $started = start_run();
 			my $where = $process{$who} =~ s{TAG}{$started->{tag}}r;
-			my $n = $node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $where LIMIT 1) x");
-			is($n, 1, "$what: the process exists");
+			is(signal_in_phase($phase, "pg_${how}_backend", $where), 1, "$what: the process exists in this phase");
 
 			ok(!pv_finish($started), "$what: the run fails");
 			like($started->{err}, qr/$ended/, "$what: the error has the reason");
