@@ -31,7 +31,7 @@ if (($node->psql('postgres', 'CREATE EXTENSION parvacuum_test'))[0] != 0)
 	$node->stop;
 	plan skip_all => 'parvacuum_test is not installed';
 }
-for my $am (qw(xid_in_cleanup xid_in_bulkdelete))
+for my $am (qw(xid_in_cleanup xid_in_bulkdelete uses_memory))
 {
 	sql("CREATE ACCESS METHOD $am TYPE INDEX HANDLER parvacuum_test_$am",
 		"CREATE OPERATOR CLASS ${am}_ops DEFAULT FOR TYPE int USING $am AS STORAGE int");
@@ -71,7 +71,7 @@ for my $workers (2, 0)
 	new_table('xid_in_cleanup', 2);
 	my ($rc, $out, $err) = run_with($workers, $on);
 	is("$rc $out", "0 $workers|1", "$what: the table is vacuumed") or diag $err;
-	like($err, qr/WARNING:  cleanup of "t_x" after 1 bulk deletions/, "$what: the cleanup gets the result of bulk deletion");
+	like($err, qr/WARNING:  cleanup of "t_x" after 1 bulk deletions, for 46667 rows/, "$what: the cleanup gets the result of bulk deletion, and the number of rows");
 	is(sql($deletions), 1, "$what: the result of the cleanup is stored");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 
@@ -90,6 +90,15 @@ for my $workers (2, 0)
 	($rc, $out, $err) = run_with($workers, ", index_cleanup => 'off'");
 	is("$rc $out", "0 $workers|0", "$what: without index cleanup, no bulk deletion is called");
 	unlike($err, qr/cleanup of/, "$what: without index cleanup, no cleanup is called");
+}
+
+# Indexes that need memory share what a vacuum may have: each worker has its part.
+{
+	new_table('uses_memory', 2);
+	sql(map { "CREATE INDEX t_x$_ ON t USING uses_memory (id)" } 1 .. 3);
+	my ($rc, $out, $err) = run_with(2, $on, q{SET maintenance_work_mem = '8MB'; });
+	is("$rc $out", '0 2|1', 'memory: the table is vacuumed') or diag $err;
+	is(join(' ', sort keys %{ { map { $_ => 1 } $err =~ /WARNING:  bulk deletion by a (worker with \d+) kB/g } }), 'worker with 4096', 'memory: each worker has a part');
 }
 
 # Core has no workers if only one index is large enough.  So the engine has none.

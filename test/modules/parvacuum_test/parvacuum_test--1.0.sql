@@ -132,6 +132,11 @@ CREATE FUNCTION parvacuum_test_xid_in_bulkdelete(internal)
 RETURNS index_am_handler LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- One that supports parallel bulk deletions, and says how much memory each may use.
+CREATE FUNCTION parvacuum_test_uses_memory(internal)
+RETURNS index_am_handler LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- One block in a given number has a given number of dead items, the last one at an
 -- offset or anywhere up to it.  Returns the numbers of blocks that are too many for a
 -- bypass, by the memory of core's own store and by our rule.  Before 17, core counts
@@ -411,6 +416,11 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_call_back(database oid)
 RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- The small table that a worker of the database has been at for so many seconds.
+CREATE FUNCTION parvacuum_test_at_small(database oid, seconds int)
+RETURNS oid STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_drop_database(database oid)

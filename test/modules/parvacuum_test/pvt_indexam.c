@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_indexam.c
- *	  Index access methods that do not support parallel vacuum, and assign
- *	  transaction IDs.  Their indexes are empty.
+ *	  Index access methods whose indexes are empty: two that do not support
+ *	  parallel vacuum, and assign transaction IDs; and one that supports it,
+ *	  and says how much memory it may use.
  *
- * The result of a bulk deletion is larger than the common struct, and the next
- * bulk deletion and the cleanup must get the same memory back.
+ * Without parallel vacuum the result of a bulk deletion is larger than the
+ * common struct, and the next bulk deletion and the cleanup must get the same
+ * memory back.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -14,13 +16,17 @@
 #include "postgres.h"
 
 #include "access/amapi.h"
+#include "access/parallel.h"
 #include "access/xact.h"
+#include "commands/vacuum.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/pathnodes.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_xid_in_cleanup);
 PG_FUNCTION_INFO_V1(parvacuum_test_xid_in_bulkdelete);
+PG_FUNCTION_INFO_V1(parvacuum_test_uses_memory);
 
 #define MAGIC		0x70767431
 
@@ -82,14 +88,36 @@ clean_up_with_xid(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 
 	if (own != NULL && own->magic != MAGIC)
 		elog(ERROR, "cleanup got another's result");
-	ereport(WARNING, (errmsg("cleanup of \"%s\" after %d bulk deletions",
-							 RelationGetRelationName(info->index),
-							 own ? own->ndeletions : 0)));
+	ereport(WARNING,
+			(errmsg("cleanup of \"%s\" after %d bulk deletions, for %.0f rows",
+					RelationGetRelationName(info->index),
+					own ? own->ndeletions : 0, info->num_heap_tuples)));
 	(void) GetCurrentTransactionId();
 	if (own == NULL)
 		return NULL;
 	own->common.num_index_tuples = 100 + own->ndeletions;
 	return &own->common;
+}
+
+/*
+ * This takes long enough for each participant to get one of several indexes.
+ */
+static IndexBulkDeleteResult *
+bulk_delete_with_memory(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+						IndexBulkDeleteCallback callback, void *arg)
+{
+	ereport(WARNING,
+			(errmsg("bulk deletion by a %s with %d kB",
+					IsParallelWorker() ? "worker" : "leader",
+					maintenance_work_mem)));
+	pg_usleep(1000000L);
+	return stats ? stats : palloc0(sizeof(IndexBulkDeleteResult));
+}
+
+static IndexBulkDeleteResult *
+no_clean_up(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	return stats;
 }
 
 static void
@@ -133,24 +161,30 @@ end_scan(IndexScanDesc scan)
 {
 }
 
-#define ROUTINE(bulkdelete) \
+#define ROUTINE(...) \
 	{ \
 		.type = T_IndexAmRoutine, \
 		.ambuild = build, \
 		.ambuildempty = build_empty, \
 		.aminsert = insert, \
-		.ambulkdelete = (bulkdelete), \
-		.amvacuumcleanup = clean_up_with_xid, \
 		.amcostestimate = estimate_cost, \
 		.amoptions = no_options, \
 		.amvalidate = is_valid, \
 		.ambeginscan = begin_scan, \
 		.amrescan = rescan, \
 		.amendscan = end_scan, \
+		__VA_ARGS__ \
 	}
 
-static const IndexAmRoutine xid_in_cleanup = ROUTINE(bulk_delete);
-static const IndexAmRoutine xid_in_bulkdelete = ROUTINE(bulk_delete_with_xid);
+static const IndexAmRoutine xid_in_cleanup =
+ROUTINE(.ambulkdelete = bulk_delete,.amvacuumcleanup = clean_up_with_xid);
+static const IndexAmRoutine xid_in_bulkdelete =
+ROUTINE(.ambulkdelete = bulk_delete_with_xid,
+		.amvacuumcleanup = clean_up_with_xid);
+static const IndexAmRoutine uses_memory =
+ROUTINE(.ambulkdelete = bulk_delete_with_memory,
+		.amvacuumcleanup = no_clean_up,.amusemaintenanceworkmem = true,
+		.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL);
 
 /*
  * PostgreSQL 19 keeps the pointer; earlier versions copy the struct, and free it.
@@ -178,4 +212,10 @@ Datum
 parvacuum_test_xid_in_bulkdelete(PG_FUNCTION_ARGS)
 {
 	return routine_for_core(&xid_in_bulkdelete);
+}
+
+Datum
+parvacuum_test_uses_memory(PG_FUNCTION_ARGS)
+{
+	return routine_for_core(&uses_memory);
 }

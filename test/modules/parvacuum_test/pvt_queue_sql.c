@@ -44,6 +44,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_cancel);
 PG_FUNCTION_INFO_V1(parvacuum_test_is_canceled);
 PG_FUNCTION_INFO_V1(parvacuum_test_request_scan);
 PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
+PG_FUNCTION_INFO_V1(parvacuum_test_at_small);
 PG_FUNCTION_INFO_V1(parvacuum_test_drop_database);
 PG_FUNCTION_INFO_V1(parvacuum_test_items);
 PG_FUNCTION_INFO_V1(parvacuum_test_summaries);
@@ -322,6 +323,18 @@ parvacuum_test_call_back(PG_FUNCTION_ARGS)
 	pv_view_call_back(&pvt_queues, PG_GETARG_OID(0));
 	pvt_queue_check();
 	PG_RETURN_VOID();
+}
+
+Datum
+parvacuum_test_at_small(PG_FUNCTION_ARGS)
+{
+	TimestampTz since = pvt_queues.now - PG_GETARG_INT32(1) * USECS_PER_SEC;
+	const PvWorkerSlot *slot =
+		pv_view_find_longest(&pvt_queues, PG_GETARG_OID(0), since);
+
+	if (slot == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_OID(slot->at.relid);
 }
 
 Datum

@@ -458,6 +458,19 @@ SELECT top_score, queued, large FROM parvacuum_test_summaries();
 SELECT parvacuum_test_pop(1) AS at_once, parvacuum_test_hire(1, false), parvacuum_test_attach(2), parvacuum_test_pop(2) AS behind_its_like,
 	parvacuum_test_finish(1), parvacuum_test_pop(2) AS next_one, parvacuum_test_finish(0), parvacuum_test_pop(0) AS behind_both;
 
+-- Small tables in danger take no place of a large one in danger.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
+	parvacuum_test_offer(0, 21, 2, :large), parvacuum_test_end_scan(0), parvacuum_test_pop(0) AS small_in_danger;
+SELECT parvacuum_test_hire(1), parvacuum_test_attach(1), parvacuum_test_pop(1) AS large, parvacuum_test_begin_scan(1), parvacuum_test_offer(1, 22, 2, :large, danger => true),
+	parvacuum_test_end_scan(1), parvacuum_test_hire(1, false), parvacuum_test_attach(2), parvacuum_test_pop(2) AS large_in_danger;
+
+-- A small table has ten minutes if others wait, and one in danger an hour and a half more.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 2, danger => true),
+	parvacuum_test_offer(0, 12, 2), parvacuum_test_end_scan(0), parvacuum_test_pop(0) AS in_danger, parvacuum_test_hire(1, false), parvacuum_test_attach(1), parvacuum_test_pop(1) AS other;
+SELECT seconds, parvacuum_test_queue_wait(seconds), parvacuum_test_at_small(1, 600) FROM unnest('{599,1}'::int[]) seconds;
+SELECT parvacuum_test_finish(1);
+SELECT seconds, parvacuum_test_queue_wait(seconds), parvacuum_test_at_small(1, 600) FROM unnest('{5399,1}'::int[]) seconds;
+
 -- Shares.  One of four databases has all entries: each of the others gets a quarter, from the last
 -- of its tables on, and not more.
 SELECT parvacuum_test_queue(16);
