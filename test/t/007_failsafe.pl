@@ -148,6 +148,41 @@ for my $workers (0, 2)
 	$gate->quit;
 }
 
+# Old multixacts are as dangerous.  Their failsafe age is never below 420 million here.
+$node->safe_psql('postgres', q{
+	UPDATE pg_class SET relminmxid = ((SELECT next_multixact_id::text::bigint FROM pg_control_checkpoint()) - 500000000 & 4294967295)::text::xid WHERE relname = 'ours'});
+{
+	my ($rc, $out, $err) = $node->psql('postgres', q{SET vacuum_multixact_failsafe_age = 0; SELECT index_scan_bypassed FROM parvacuum_run('ours', workers => 0, index_cleanup => 'on') WHERE relid = 'ours'::regclass});
+	is("$rc $out", '0 t', 'multixacts: the indexes are left out');
+	like($err, qr/WARNING:.*"postgres.public.ours" as a failsafe/, 'multixacts: the failsafe is reported');
+	is($node->safe_psql('postgres', q{SELECT mxid_age(relminmxid) < 1000 FROM pg_class WHERE relname = 'ours'}), 't', 'multixacts: relminmxid has advanced');
+}
+
+#
+# The failsafe ends with the vacuum: the same process sleeps again in the vacuum of another
+# table.
+#
+$node->safe_psql('postgres', q{
+	CREATE TABLE calm (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled);
+	INSERT INTO calm SELECT i, repeat('x', 5000) FROM generate_series(1, 2000) i;
+	ALTER TABLE ours SET (parvacuum.enabled)});
+make_old(300_000_000);
+my ($rc, $out, $err) = $node->psql('postgres', q{
+	SET vacuum_failsafe_age = 0;
+	VACUUM (PARALLEL 0) ours;
+	RESET vacuum_failsafe_age;
+	SET vacuum_cost_delay = '20ms';
+	SET vacuum_cost_limit = 100;
+	SET vacuum_cost_page_hit = 100;
+	SET vacuum_cost_page_miss = 100;
+	SET vacuum_cost_page_dirty = 100;
+	SELECT clock_timestamp() AS begun \gset
+	VACUUM (PARALLEL 0) calm;
+	SELECT clock_timestamp() - :'begun' > '1s'});
+like($err, qr/WARNING:.*"postgres.public.ours" as a failsafe/, 'a session: the failsafe is on');
+unlike($err, qr/"postgres.public.calm" as a failsafe/, 'a session: it is off in the next vacuum');
+is($out, 't', 'a session: that vacuum sleeps');
+
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

@@ -57,6 +57,10 @@ my @payers = map { "payer_$_" } 1 .. 10;
 make_tables(1200, @payers);
 reload_with('parvacuum.scheduler_max_cost' => -1, autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => 2);
 is(stat_of('max_cost'), 10000, 'scheduler_max_cost = -1: the speed of autovacuum');
+reload_with(autovacuum_vacuum_cost_delay => 0, vacuum_cost_delay => 10);
+until_answer('SELECT max_cost FROM parvacuum_scheduler_stats()', 0, 'scheduler_max_cost = -1: autovacuum has no delay, unlike sessions');
+reload_with(autovacuum_vacuum_cost_delay => 2, vacuum_cost_delay => 0);
+until_answer('SELECT max_cost FROM parvacuum_scheduler_stats()', 10000, 'scheduler_max_cost = -1: the speed of autovacuum again');
 reload_with('parvacuum.scheduler_workers' => 1);
 make_dead(@payers);
 for my $workers (1, 4)
@@ -112,6 +116,22 @@ until_vacuumed('limited', $count + 1, 'a high rate: the vacuum is completed');
 is(stat_of('errors'), 0, 'a high rate: no error is counted');
 ok($node->wait_for_log(qr/vacuum of table "postgres\.public\.limited"/, $from), 'a high rate: the vacuum is logged');
 unlike(slurp_file($node->logfile, $from), qr/outside the valid range/, 'a high rate: parallel workers accept their settings');
+
+#
+# What parallel workers use is charged as well.
+#
+sql('ALTER TABLE limited SET (parvacuum.workers = 2)');
+reload_with('parvacuum.min_parallel_pages' => 0, 'parvacuum.autovacuum_workers' => 2);
+speed(20000);
+$count = vacuums('limited');
+my $units = stat_of('cost_units');
+make_dead('limited');
+until_vacuumed('limited', $count + 1, 'parallel workers: the vacuum is completed');
+until_answer($active, 0, 'parallel workers: the scheduler is done');
+my ($launched, $cost) = split /\|/, sql(q{SELECT workers_launched, buffers_hit * current_setting('vacuum_cost_page_hit')::int + buffers_read * current_setting('vacuum_cost_page_miss')::int
+	+ buffers_dirtied * current_setting('vacuum_cost_page_dirty')::int FROM parvacuum_history WHERE relname = 'limited' ORDER BY run DESC LIMIT 1});
+is($launched, 2, 'parallel workers: the vacuum has had two');
+cmp_ok(stat_of('cost_units') - $units, '>', 0.8 * $cost, 'parallel workers: what they have used is charged');
 
 $node->stop;
 pv_no_crash($node, 'the server');

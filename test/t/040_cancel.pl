@@ -192,6 +192,24 @@ is(sql(at(q{'left_alone'::regclass})), 1, 'VACUUM by core goes on');
 sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum});
 pv_finish($vacuum);
 
+# Tables of databases of which one is a copy of the other have the same OID.
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE pv_model');
+	$node->safe_psql('pv_model', q{CREATE EXTENSION parvacuum; CREATE TABLE big (id int, pad char(2400)) WITH (parvacuum.enabled, autovacuum_enabled = off);
+		ALTER TABLE big ALTER pad SET STORAGE PLAIN; INSERT INTO big SELECT i, 'x' FROM generate_series(1, 3000) i; DELETE FROM big WHERE id % 3 = 0});
+	$node->safe_psql('postgres', 'CREATE DATABASE pv_copy TEMPLATE pv_model');
+	my $there = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE datname = 'pv_copy'};
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=$slow{$_}" } keys %slow;
+	my $copy = IPC::Run::start([ 'psql', '-XAtqc', 'VACUUM big', '-d', $node->connstr('pv_copy') ], '<', \undef, '2>', \my $why);
+	delete $ENV{PGOPTIONS};
+	ok(pv_await($node, $there, 1), 'a copy of the database: the vacuum is running');
+	is($node->safe_psql('pv_model', q{SELECT parvacuum_cancel('big')}), 'f', 'a copy of the database: cancelling the table of that name finds no vacuum');
+	is(sql($there), 1, 'a copy of the database: the vacuum is still running');
+	is($node->safe_psql('pv_copy', q{SELECT parvacuum_cancel('big')}), 't', 'a copy of the database: it is cancelled there');
+	ok(!$copy->finish, 'a copy of the database: the vacuum fails');
+	$node->safe_psql('postgres', "DROP DATABASE $_") for qw(pv_copy pv_model);
+}
+
 # A vacuum that ends in another way leaves no entry.
 for my $end (qw(pg_cancel_backend pg_terminate_backend))
 {

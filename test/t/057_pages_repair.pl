@@ -99,6 +99,7 @@ my @alone = (
 	{ name => 'redirect_to_chain', before => [ $delete, $to_dead, 'UPDATE $T SET v = 1 WHERE ctid = \'(1,7)\'' ], wrong => ['item_leads_to_row'], unused => [ 3, 5 ] },
 	{ name => 'redirect_to_live', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,8)\'' ], wrong => ['item_leads_to_row'], unused => [ 5, 8 ], remains => 1 },
 	{ name => 'redirect_back_to_live', before => [ $delete, $to_dead ], wrong => ['item_leads_back'], unused => [5], remains => 1 },
+	{ name => 'mark_of_dead_items', before => [ $delete, $to_dead ], wrong => ['page_is_marked'], left => 1 },
 	{ name => 'many_items', before => [], wrong => ['too_many_items'], error => 'has 400 line pointers, which is more than it has room for' },
 	{ name => 'endless_chain', before => [ $delete, $to_dead, 'BEGIN; UPDATE $T SET v = 1 WHERE ctid = \'(1,2)\'; UPDATE $T SET v = 2 WHERE v = 1; COMMIT' ],
 		wrong => [ 'item_leads_nowhere', 'version_follows_itself' ], error => 'has a chain of row versions that does not end' });
@@ -206,6 +207,15 @@ for my $case (@cases)
 for my $case (@alone)
 {
 	my ($name, $table) = ($case->{name}, $case->{ours}{table});
+	if ($case->{left})
+	{
+		# Nothing else changes the page, so it is not written for another reason.
+		sql("VACUUM (DISABLE_PAGE_SKIPPING, INDEX_CLEANUP off, PARALLEL 0) $table");
+		$node->restart;
+		is(sql("SELECT flags & 4 FROM page_header(get_raw_page('$table', 'main', 1))"), 0, "$name: the mark does not come back");
+		is(pv_findings($node, $table), '', "$name: the table is whole");
+		next;
+	}
 	my ($rc, $out, $err) = $node->psql('postgres', "VACUUM (DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on, PARALLEL 0) $table");
 	if ($case->{error})
 	{

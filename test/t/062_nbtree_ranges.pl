@@ -86,7 +86,10 @@ for my $workers (2, 0)
 
 	# As many index scans as there are places for one vacuum, and more
 	sql('DELETE FROM p1', 'INSERT INTO p1 SELECT generate_series(1, 100000)', 'VACUUM p1', 'DELETE FROM p1 WHERE a % 3 = 0');
-	my $run = pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on, VERBOSE) p1", 'parvacuum.store_limit' => 20);
+	my $run = pv_start_run($node, "VACUUM (PARALLEL 0, INDEX_CLEANUP on, VERBOSE) p1", 'parvacuum.store_limit' => 20,
+		vacuum_cost_delay => '20ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 10);
+	ok(pv_await($node, q{SELECT max(index_blks_total) > 0 FROM parvacuum_progress WHERE index_vacuum_count >= 2 AND phase = 'vacuuming indexes'}, 'true'),
+		"$what: in later index scans B-trees are still shared");
 	ok(pv_finish($run), "$what: a vacuum with several index scans succeeds") or diag $run->{err};
 	like($run->{err}, qr/index scans: ([3-9]|\d\d)\n/, "$what: it had several index scans");
 	is(pv_findings($node, $_), '', "$what: $_ is whole") for @tables[ 0, 11 ];
