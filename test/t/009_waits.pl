@@ -201,6 +201,44 @@ is(pv_findings($node, 't'), '', 'the table is whole');
 	$reader->quit;
 }
 
+# A participant waits for a pin while others come to the end of the table and fill the store.
+# The free space of its range is found nevertheless.  A page of the free space map has that
+# of 4069 pages.
+{
+	$node->safe_psql('postgres', q{
+		CREATE UNLOGGED TABLE late (id int, pad text) WITH (autovacuum_enabled = off);
+		ALTER TABLE late ALTER pad SET STORAGE PLAIN;
+		INSERT INTO late SELECT i, repeat('x', 5000) FROM generate_series(1, 4600) i;
+		CREATE INDEX ON late (id);
+		DELETE FROM late WHERE id BETWEEN 300 AND 500 OR id > 4100});
+	my $cursor = $node->background_psql('postgres');
+	$cursor->query_safe('BEGIN; DECLARE c CURSOR FOR SELECT id FROM late; FETCH 1 FROM c');
+	$run = pv_start_run($node, q{SELECT tuples_removed, index_scans > 1 FROM parvacuum_run('late', workers => 1, freeze => true, truncate => false) WHERE relid = 'late'::regclass},
+		'parvacuum.store_limit' => 1);
+	ok(pv_await($node, "SELECT (SELECT count(*) FROM parvacuum_progress WHERE phase = 'waiting for others') + ($waits)", 2), 'one participant waits for a pin, the other one for it')
+	  or diag pv_processes($node);
+	$cursor->query_safe('COMMIT');
+	$cursor->quit;
+	ok(pv_finish($run), 'the run goes on') or diag $run->{err};
+	is($run->{out}, '701|t', 'in several index scans');
+	is($node->safe_psql('postgres', q{INSERT INTO late SELECT i, repeat('x', 5000) FROM generate_series(1, 690) i; SELECT oracle.nblocks('late')}),
+		4600, 'new rows are in the pages that have become free');
+}
+
+# Nobody may cut pages off that old snapshots can look at when they fail for their age.
+SKIP:
+{
+	skip 'there is no old_snapshot_threshold', 2 if $node->pg_version >= 17;
+	$node->safe_psql('postgres', 'DELETE FROM late WHERE id > 100');
+	$node->append_conf('postgresql.conf', "old_snapshot_threshold = '1d'\n");
+	$node->restart;
+	my $run_of_late = q{SELECT pages_removed > 1000 FROM parvacuum_run('late', truncate => true) WHERE relid = 'late'::regclass};
+	is($node->safe_psql('postgres', $run_of_late), 'f', 'with old_snapshot_threshold a table is not truncated');
+	$node->append_conf('postgresql.conf', 'old_snapshot_threshold = -1');
+	$node->restart;
+	is($node->safe_psql('postgres', $run_of_late), 't', 'without, it is');
+}
+
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();

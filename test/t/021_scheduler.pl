@@ -146,10 +146,14 @@ for my $kind (qw(updates toast multixacts tail))
 # Ages, by the options of the table, also of tables that are not vacuumed for other
 # reasons.  100000 transactions is the smallest value of such an option.
 #
-my %is_young = (old => 'age(relfrozenxid) < 50000', old_multi => 'age(relfrozenxid) < 50000 AND mxid_age(relminmxid) < 5000');
+my %is_young = (old => 'age(relfrozenxid) < 50000', old_multi => 'mxid_age(relminmxid) < 5000');
 sql(map { ("CREATE TABLE $_->[0] (id int)", "INSERT INTO $_->[0] SELECT i FROM generate_series(1, 1000) i",
-		"ALTER TABLE $_->[0] SET ($in, autovacuum_enabled = off, autovacuum_freeze_min_age = 0, autovacuum_multixact_freeze_min_age = 0, $_->[1])") }
-	[ old => 'autovacuum_freeze_max_age = 100000' ], [ old_multi => 'autovacuum_multixact_freeze_max_age = 10000' ], [ young => 'autovacuum_freeze_max_age = 1000000' ]);
+		"ALTER TABLE $_->[0] SET ($in, autovacuum_enabled = off, $_->[1])") }
+	[ old => 'autovacuum_freeze_min_age = 0, autovacuum_multixact_freeze_min_age = 1000000, autovacuum_freeze_max_age = 100000' ],
+	[ old_multi => 'autovacuum_freeze_min_age = 1000000, autovacuum_multixact_freeze_min_age = 0, autovacuum_multixact_freeze_max_age = 10000' ],
+	[ young => 'autovacuum_freeze_max_age = 1000000' ]);
+sql('BEGIN', 'SELECT FROM old_multi WHERE id = 7 FOR KEY SHARE', 'SAVEPOINT s', 'UPDATE old_multi SET id = 7 WHERE id = 7', 'ROLLBACK TO s', 'COMMIT');
+is(sql(q{SELECT count(*) FROM old_multi WHERE xmax <> 0}), 1, 'old_multi: it has a multixact');
 two_scans();
 is(vacuums($_), 0, "$_: not vacuumed before its age") for qw(old old_multi young);
 my $reader = $node->background_psql('postgres');
