@@ -2,9 +2,7 @@
  *
  * reserve.c
  *	  What the vacuums of the cluster share: parallel workers, and entries
- *	  for B-trees that are being
- *
- * vacuumed.
+ *	  for B-trees that are being vacuumed.
  *
  * Leaders of vacuums and sweeps run this.  Two atomic counters in main shared
  * memory hold how many of each are reserved by all vacuums.  No locks.
