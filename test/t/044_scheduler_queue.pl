@@ -35,7 +35,7 @@ until_answer($of_many, 2, 'queue full: all tables are vacuumed');
 until_answer($active, 0, 'queue full: the queue is empty');
 cmp_ok(stat_of('queue_full'), '>', 0, 'queue full: counted');
 is(times_logged(q{parvacuum's queue is full}, $from), 1, 'queue full: logged once');
-like(($node->psql('postgres', join '; ', map { "SELECT parvacuum_enqueue('$_')" } @many[ 0 .. 9 ]))[2], qr/the scheduler's queue is full/, 'queue full: parvacuum_enqueue() fails');
+like(($node->psql('postgres', q{SELECT parvacuum_enqueue(('many_' || i)::regclass) FROM generate_series(1, 30) i}))[2], qr/the scheduler's queue is full/, 'queue full: parvacuum_enqueue() fails');
 until_answer($active, 0, 'queue full: the tables that were enqueued are vacuumed');
 
 # The queue is full of tables that wait for the horizon.
