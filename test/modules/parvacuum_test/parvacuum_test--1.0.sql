@@ -468,10 +468,6 @@ CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_bitmap_room()
-RETURNS bigint LANGUAGE C
-AS 'MODULE_PATHNAME';
-
 -- Heap with a vacuum of its own, which reports its parameters.
 CREATE FUNCTION parvacuum_test_tableam(internal)
 RETURNS table_am_handler STRICT LANGUAGE C

@@ -107,6 +107,3 @@ SELECT parvacuum_test_check();
 SELECT parvacuum_test_create(1, 10000000);
 SELECT fill_segment(0, 1, 'SELECT 1');
 SELECT parvacuum_test_check();
-
--- The bitmaps of the pages of a B-tree have room for all of their bits.
-SELECT parvacuum_test_bitmap_room() >= 0 AS room;
