@@ -517,17 +517,14 @@ count_passed(HeapScan *scan)
 /*
  * Housekeeping between two pages.  No page is locked.
  *
- * What was done is shown after some blocks, and after each sleep: compared
- * with that it costs nothing, and under a low cost limit a few blocks may take
- * minutes.
+ * The progress is shown after some blocks, and after each sleep, because under a
+ * low cost limit a few blocks may take minutes.
  */
 static void
 between_blocks(HeapScan *scan, BlockNumber passed)
 {
 	PvParticipant *self = scan->self;
-	int64		slept = pv_cost.slept_usecs;
-
-	pv_cost_delay();
+	bool		slept = pv_cost_delay() > 0;
 
 	/* The configuration may have been reloaded because of the failsafe */
 	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self) ||
@@ -539,8 +536,7 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 
 	pv_page_pace_wal(self);
 	scan->unreported += passed;
-	if (scan->unreported >= PROGRESS_EVERY_BLOCKS ||
-		pv_cost.slept_usecs != slept)
+	if (scan->unreported >= PROGRESS_EVERY_BLOCKS || slept)
 	{
 		count_passed(scan);
 		pv_tick(self);

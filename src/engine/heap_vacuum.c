@@ -128,13 +128,12 @@ vacuum_segments(HeapVacuum *vac)
 
 	while (pv_reader_next(vac->reader, &buf, &about))
 	{
-		int64		slept = pv_cost.slept_usecs;
+		bool		slept;
 
 		vacuum_block(vac, about, buf);
-		pv_cost_delay();
+		slept = pv_cost_delay() > 0;
 		pv_page_pace_wal(vac->self);
-		if (++vac->unreported >= PROGRESS_EVERY_BLOCKS ||
-			pv_cost.slept_usecs != slept)
+		if (++vac->unreported >= PROGRESS_EVERY_BLOCKS || slept)
 			count_vacuumed(vac);
 	}
 }

@@ -354,7 +354,7 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	IndexVacuumInfo ivinfo;
 	bool		completed = true;
 
-	pv_cost_delay();
+	(void) pv_cost_delay();
 	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
 				   shared->estimated_count, pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);

@@ -204,7 +204,7 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 {
 	Buffer		buf;
 
-	pv_cost_delay();
+	(void) pv_cost_delay();
 
 	/* _bt_getbuf() would not accept a zeroed page */
 	buf = ReadBufferExtended(indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
@@ -245,5 +245,5 @@ pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno, Buffer buf,
 		pv_btree_vacuum_leaf(scan, buf, visit);
 	}
 	_bt_relbuf(scan->indrel, buf);
-	pv_cost_delay();
+	(void) pv_cost_delay();
 }

@@ -141,18 +141,20 @@ pv_progress_index_pages(PvVacuum *vac)
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		double		pages = leader->units[i].pages;
+		double		pages_left;
 		double		weight = progress->weights ? progress->weights[i] : 1;
 
 		progress->index_total += pages;
 		progress->index_done += pages * share_visited(leader, i);
 		pages *= weight;
+		pages_left = pages * (1 - share_done(vac, i));
 		total += pages;
+		left += pages_left;
 		if (leader->units[i].kind != PV_UNIT_SHARED)
+		{
 			single = Max(single, pages);
-		pages *= 1 - share_done(vac, i);
-		left += pages;
-		if (leader->units[i].kind != PV_UNIT_SHARED)
-			single_left = Max(single_left, pages);
+			single_left = Max(single_left, pages_left);
+		}
 	}
 	input->index_total = work_in_pages(vac, total, single);
 	input->index_done = input->index_total -

@@ -145,10 +145,7 @@ sleep_off_cost(PvSweep *sweep)
 {
 	if (pv_cost_uses_balance())
 	{
-		int64		slept_before = pv_cost.slept_usecs;
-
-		pv_cost_delay();
-		sweep->counts.usecs_slept += pv_cost.slept_usecs - slept_before;
+		sweep->counts.usecs_slept += pv_cost_delay();
 		return;
 	}
 	if (!pv_cost_is_owing())

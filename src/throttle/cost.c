@@ -414,16 +414,19 @@ pv_cost_restore(void)
 
 
 /*
- * Delay points of which the first makes this process sleep; counts the time.
- * See pv_cost_delay().
+ * Delay points of which the first makes this process sleep; counts the time, and
+ * returns it.  See pv_cost_delay().
  */
-void
+int64
 pv_cost_sleep(void)
 {
 	int64		begin = pv_cost_now();
+	int64		slept;
 
 	pv_cost_delay_points();
-	pv_cost.slept_usecs += pv_cost_now() - begin;
+	slept = pv_cost_now() - begin;
+	pv_cost.slept_usecs += slept;
+	return slept;
 }
 
 

@@ -28,7 +28,7 @@ extern void pv_cost_disable(void);
 extern void pv_cost_restore(void);
 extern void pv_cost_take_share(void);
 extern void pv_cost_refresh(PvCostShared *shared);
-extern void pv_cost_sleep(void);
+extern int64 pv_cost_sleep(void);
 extern int64 pv_cost_delay_in_full(void);
 
 /* Is this process a scheduler worker? */
@@ -103,18 +103,21 @@ pv_cost_delay_points(void)
 /*
  * Polls, and is a delay point.  No page may be locked, because all that is due
  * is slept off.  That may take long, so news interrupt it; the next call
- * sleeps for what is left.
+ * sleeps for what is left.  Returns the microseconds slept.
  */
-static inline void
+static inline int64
 pv_cost_delay(void)
 {
+	int64		slept = 0;
+
 	pv_cost_poll();
 	if (unlikely(pv_cost_is_owing()))
-		pv_cost_sleep();
+		slept = pv_cost_sleep();
 	else
 		pv_cost_delay_points();
 	if (pv_cost_has_news())
 		pv_cost_poll();
+	return slept;
 }
 
 #endif							/* PV_COST_H */
