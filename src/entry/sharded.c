@@ -44,6 +44,14 @@
 #define CITUS_TABLE_COLUMN		"logicalrelid"
 #define CITUS_TABLE_ATTNUM		1
 
+/* What is left out */
+typedef enum PvSharding
+{
+	PV_NOT_SHARDED,
+	PV_SHARDED_BY_CITUS,		/* everything: the table is a shell */
+	PV_FOREIGN_PARTITIONS		/* the partitions that are foreign tables */
+} PvSharding;
+
 /*
  * Is this the catalog of Citus as we know it?  Where there is no Citus, an
  * administrator may have given that name to anything.
@@ -116,13 +124,57 @@ has_foreign_partitions(Oid relid)
  * What does a vacuum of the table on this server leave out?  A partitioned
  * table of Citus is one of Citus.
  */
-PvSharding
-pv_sharding(Oid relid)
+static PvSharding
+sharding_of(Oid relid)
 {
 	if (is_sharded_by_citus(relid))
 		return PV_SHARDED_BY_CITUS;
 	return has_foreign_partitions(relid) ?
 		PV_FOREIGN_PARTITIONS : PV_NOT_SHARDED;
+}
+
+/* What became of the part that was left out */
+static int
+left_out_message(PvLeftOutBy by, bool citus, const char *relname)
+{
+	switch (by)
+	{
+		case PV_LEFT_OUT_BY_RUN:
+			return citus ?
+				errmsg("shards of table \"%s\" were not vacuumed", relname) :
+				errmsg("foreign partitions of table \"%s\" were not vacuumed", relname);
+		case PV_LEFT_OUT_BY_PLAN:
+			return citus ?
+				errmsg("shards of table \"%s\" are not in the plan", relname) :
+				errmsg("foreign partitions of table \"%s\" are not in the plan", relname);
+		case PV_LEFT_OUT_BY_ENQUEUE:
+			return citus ?
+				errmsg("shards of table \"%s\" were not queued", relname) :
+				errmsg("foreign partitions of table \"%s\" were not queued", relname);
+	}
+	return 0;
+}
+
+/* What to do for that part */
+static int
+left_out_hint(PvLeftOutBy by, bool citus)
+{
+	switch (by)
+	{
+		case PV_LEFT_OUT_BY_RUN:
+			return citus ?
+				errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.") :
+				errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.");
+		case PV_LEFT_OUT_BY_PLAN:
+			return citus ?
+				errhint("Call parvacuum_plan() for the shards, on the nodes that have them.") :
+				errhint("Call parvacuum_plan() on the servers that have these tables.");
+		case PV_LEFT_OUT_BY_ENQUEUE:
+			return citus ?
+				errhint("Call parvacuum_enqueue() for the shards, on the nodes that have them.") :
+				errhint("Call parvacuum_enqueue() on the servers that have these tables.");
+	}
+	return 0;
 }
 
 /*
@@ -133,37 +185,15 @@ pv_sharding(Oid relid)
 void
 pv_report_left_out(Oid relid, PvLeftOutBy by)
 {
-	PvSharding	sharding = pv_sharding(relid);
-	const char *relname;
+	PvSharding	sharding = sharding_of(relid);
+	bool		citus = sharding == PV_SHARDED_BY_CITUS;
 
 	if (sharding == PV_NOT_SHARDED)
 		return;
-	relname = pv_qualified_relname(relid);
-
-	if (sharding == PV_SHARDED_BY_CITUS)
-		ereport(NOTICE,
-				(by == PV_LEFT_OUT_BY_RUN ?
-				 errmsg("shards of table \"%s\" were not vacuumed", relname) :
-				 by == PV_LEFT_OUT_BY_PLAN ?
-				 errmsg("shards of table \"%s\" are not in the plan", relname) :
-				 errmsg("shards of table \"%s\" were not queued", relname),
-				 errdetail("The table is managed by Citus, and on this server it is an empty shell."),
-				 by == PV_LEFT_OUT_BY_RUN ?
-				 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.") :
-				 by == PV_LEFT_OUT_BY_PLAN ?
-				 errhint("Call parvacuum_plan() for the shards, on the nodes that have them.") :
-				 errhint("Call parvacuum_enqueue() for the shards, on the nodes that have them.")));
-	else
-		ereport(NOTICE,
-				(by == PV_LEFT_OUT_BY_RUN ?
-				 errmsg("foreign partitions of table \"%s\" were not vacuumed", relname) :
-				 by == PV_LEFT_OUT_BY_PLAN ?
-				 errmsg("foreign partitions of table \"%s\" are not in the plan", relname) :
-				 errmsg("foreign partitions of table \"%s\" were not queued", relname),
-				 errdetail("VACUUM skips foreign tables."),
-				 by == PV_LEFT_OUT_BY_RUN ?
-				 errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.") :
-				 by == PV_LEFT_OUT_BY_PLAN ?
-				 errhint("Call parvacuum_plan() on the servers that have these tables.") :
-				 errhint("Call parvacuum_enqueue() on the servers that have these tables.")));
+	ereport(NOTICE,
+			(left_out_message(by, citus, pv_qualified_relname(relid)),
+			 citus ?
+			 errdetail("The table is managed by Citus, and on this server it is an empty shell.") :
+			 errdetail("VACUUM skips foreign tables."),
+			 left_out_hint(by, citus)));
 }

@@ -10,15 +10,7 @@
 #ifndef PV_SHARDED_H
 #define PV_SHARDED_H
 
-/* What is left out. */
-typedef enum PvSharding
-{
-	PV_NOT_SHARDED,
-	PV_SHARDED_BY_CITUS,		/* everything: the table is a shell */
-	PV_FOREIGN_PARTITIONS		/* the partitions that are foreign tables */
-} PvSharding;
-
-/* The functions that say so. */
+/* The functions that leave something out, and say so. */
 typedef enum PvLeftOutBy
 {
 	PV_LEFT_OUT_BY_RUN,
@@ -26,7 +18,6 @@ typedef enum PvLeftOutBy
 	PV_LEFT_OUT_BY_ENQUEUE
 } PvLeftOutBy;
 
-extern PvSharding pv_sharding(Oid relid);
 extern void pv_report_left_out(Oid relid, PvLeftOutBy by);
 
 #endif							/* PV_SHARDED_H */
