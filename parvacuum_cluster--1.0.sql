@@ -14,11 +14,12 @@
  * parvacuum_run() refuses to run inside a transaction block or a function.
  * Therefore each run of it is a statement of its own on a connection of its own.
  *
- * Who owns a database may create functions beside ours, in the same schema, and
- * superusers call ours.  So each call passes all arguments, in their own types:
- * no other function can match better.  And he may set the search path of all
- * sessions of that database.  So what a node executes names the schema of all
- * functions, operators and types, but for types that are key words.
+ * Superusers call these functions in databases that others own.  The owner of a
+ * database may create functions in the same schema.  So each call passes all
+ * arguments, in their own types: no other function can match better.  The owner
+ * may also set the search path of all sessions of the database.  So what a node
+ * executes names the schema of all functions, operators and types, but for
+ * types that are key words.
  */
 
 -- Nodes.
@@ -764,7 +765,7 @@ committed AS MATERIALIZED (
 SELECT b.node, b.groupid, b.node_error, b.kind, b.pid, b.name,
        CASE WHEN NOT b.here AND b.begun_by IS NOT NULL THEN pg_catalog.format('begun by process %s of group %s of Citus in database %I', b.begun_by[2], b.begun_by[1], b.datname)
             WHEN n.node IS NOT NULL THEN pg_catalog.format('begun by process %s of node %s; %s', b.begun_by[2], n.node,
-           CASE WHEN c.names IS NULL THEN 'what is to become of it is not known, since that node does not say'
+           CASE WHEN c.names IS NULL THEN 'whether it is to be committed is not known, because that node cannot be asked'
                 WHEN c.names OPERATOR(pg_catalog.?) b.name THEN 'to be committed' ELSE 'to be rolled back, if that process does not go on with it' END)
        END AS distributed_transaction,
        b.usename, b.datid, b.datname, b.holds, b.xmin, b.xmin_age, b.since, b.duration, b.tuples_kept, b.state, b.query,

@@ -564,8 +564,8 @@ wait_for_leader(PvCall *call)
 }
 
 /*
- * In PG_CATCH: leaves the error that ends the run for the leader, which will be
- * terminated.  It knows its own errors.
+ * Called in PG_CATCH.  Stores the error that ends the run, for the leader, which
+ * is terminated next.  The leader knows the errors that are its own.
  */
 static void
 leave_reason(PvCall *call)

@@ -122,7 +122,7 @@ release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
 	if (!here)
 		appendStringInfoString(&buf, "/* in its database */ ");
 	if (is_citus_gid(details->gid))
-		appendStringInfoString(&buf, "/* not if other nodes have committed it, as recover_prepared_transactions() of Citus on the node that began it knows */ ");
+		appendStringInfoString(&buf, "/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ ");
 	appendStringInfoString(&buf, "ROLLBACK PREPARED ");
 	if (ascii || (here && strcmp(details->gid, details->name) == 0))
 	{
@@ -327,9 +327,9 @@ horizon_of_table(Oid relid, PvHorizon *horizon)
  * parvacuum_blockers(rel): returns one row for each process, prepared
  * transaction and replication slot that holds back the horizon: of the table,
  * or without a table of any.  Not the calling session, whose snapshot every
- * query would show.  Of a table, also a transaction of another database that
- * makes the snapshots of this one so old: to end the sessions that have these
- * is of no use, as the next ones are as old.
+ * query would show.  For a table, a transaction of another database is shown
+ * too if snapshots in this database are old because of it.  Ending the sessions
+ * with these snapshots would not help, because new snapshots are as old.
  */
 Datum
 parvacuum_blockers(PG_FUNCTION_ARGS)

@@ -24,8 +24,9 @@
  * A FATAL error, such as the termination of the process, never gets to a
  * PG_CATCH.  It ends the process from within the function that raised it, and
  * a callback adds the record, while the stack is still there.  The text of
- * such an error is in the log only.  But a background leader is terminated
- * because of an error of its caller, who leaves it in memory that both share.
+ * such an error is in the log only.  A background leader, however, may be
+ * terminated because of an error of its caller, who stores that error in memory
+ * that both share.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -120,8 +121,8 @@ add_at_exit(int code, Datum arg)
 }
 
 /*
- * Another process says there why it ends this one.  The memory must be there
- * until the callbacks of before_shmem_exit() have run.
+ * Says where another process stores why it terminates this one.  That memory
+ * must stay until the callbacks of before_shmem_exit() have run.
  */
 void
 pv_history_set_reason(const PvHistoryReason *reason)
@@ -129,7 +130,7 @@ pv_history_set_reason(const PvHistoryReason *reason)
 	end_reason = reason;
 }
 
-/* The other process: because of that error. */
+/* The other process calls this: stores the error that is its reason. */
 void
 pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
 {

@@ -17,8 +17,8 @@
 #include "stats/records.h"
 
 /*
- * Why somebody else ends this process.  The other process fills it in before
- * it sends the signal.
+ * Why another process terminates this one, which fills it in before it sends
+ * the signal.
  */
 typedef struct PvHistoryReason
 {

@@ -211,8 +211,8 @@ prepare('template1', 'citus_0_1234567_4_0');
 prepare('postgres', 'citus_99999999999_99999999999_5_0');
 is(sql(q{SELECT distributed_transaction, release FROM parvacuum_cluster_blockers WHERE kind = 'prepared transaction' ORDER BY name}),
 	"begun by process 1234567 of group 0 of Citus in database template1|SELECT recover_prepared_transactions() in database template1 on the node of group 0\n" .
-	"begun by process 1234567 of node $down; what is to become of it is not known, since that node does not say|SELECT recover_prepared_transactions() on node $down\n" .
-	q{|/* not if other nodes have committed it, as recover_prepared_transactions() of Citus on the node that began it knows */ ROLLBACK PREPARED 'citus_99999999999_99999999999_5_0'}, 'prepared transactions of a node that is down, of another database, and of nobody');
+	"begun by process 1234567 of node $down; whether it is to be committed is not known, because that node cannot be asked|SELECT recover_prepared_transactions() on node $down\n" .
+	q{|/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ ROLLBACK PREPARED 'citus_99999999999_99999999999_5_0'}, 'prepared transactions of a node that is down, of another database, and of nobody');
 $workers[0]->safe_psql('template1', q{ROLLBACK PREPARED 'citus_0_1234567_4_0'});
 $workers[0]->safe_psql('postgres', "ROLLBACK PREPARED '$_'") for qw(citus_2_1234567_3_0 citus_99999999999_99999999999_5_0);
 $last->start;

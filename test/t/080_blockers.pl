@@ -248,7 +248,7 @@ my $me = sql('SELECT session_user');
 # like that of one
 {
 	my %release = map { $_ => "ROLLBACK PREPARED '$_'" } 'citus_0_4711_17_0', 'citus_0_4711_17_0x', 'citus_0_4711_17_', 'my_citus_0_4711_17_0';
-	$release{citus_0_4711_17_0} = "/* not if other nodes have committed it, as recover_prepared_transactions() of Citus on the node that began it knows */ $release{citus_0_4711_17_0}";
+	$release{citus_0_4711_17_0} = "/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ $release{citus_0_4711_17_0}";
 	for my $gid (sort keys %release)
 	{
 		sql('BEGIN', 'SELECT pg_current_xact_id()', "PREPARE TRANSACTION '$gid'");
