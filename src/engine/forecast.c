@@ -10,10 +10,12 @@
  * Time: each phase is a sum of work, each kind with a constant in
  * microseconds.  n participants do it in 1 / (1 + EFFICIENCY * (n - 1)) of
  * the time, and a phase cannot be shorter than the largest index that one
- * process vacuums alone.  Sleeps for the cost-based delay come on top: the cost
- * units of the phase, divided by the budget of all participants.
+ * process vacuums alone.  WAL comes on top, because one process at a time
+ * writes it.  So do sleeps for the cost-based delay: the cost units of the
+ * phase, divided by the budget of all participants.
  *
- *	 scan	 pages (more if they must be read), tuples, dead tuples, WAL
+ *	 scan	 pages (more if they must be read, or after pages that are skipped),
+ *			 tuples, dead tuples (more if they leave no dead item), WAL
  *	 index	 pages, entries, removed entries, WAL; for each index scan
  *	 vacuum	 pages with dead items, dead items, WAL
  *
@@ -40,6 +42,8 @@
 #define SCAN_PAGE_USECS			1.0
 #define SCAN_TUPLE_USECS		0.008
 #define SCAN_DEAD_USECS			0.015
+#define SCAN_CHAIN_USECS		0.08
+#define SCAN_JUMP_USECS			3.0
 #define READ_PAGE_USECS			4.0
 #define INDEX_PAGE_USECS		1.0
 #define INDEX_ENTRY_USECS		0.005
@@ -47,14 +51,14 @@
 #define VACUUM_PAGE_USECS		1.2
 #define VACUUM_ITEM_USECS		0.006
 #define WAL_RECORD_USECS		0.3
-#define WAL_BYTE_USECS			0.0005
+#define WAL_BYTE_USECS			0.0004
 
 /* ... of the whole vacuum, with and without workers */
-#define FIXED_USECS				300.0
-#define LAUNCH_USECS			2000.0
+#define FIXED_USECS				150.0
+#define LAUNCH_USECS			3000.0
 
 /* What a participant adds to the work of one process */
-#define EFFICIENCY				0.75
+#define EFFICIENCY				0.5
 
 /* Bytes of WAL records, each with its header and reference to a block */
 #define PRUNE_RECORD_BYTES		56
@@ -79,8 +83,9 @@
 /* WAL and time of one phase */
 typedef struct Work
 {
-	double		usecs;			/* of one process */
+	double		usecs;			/* of one process, without WAL */
 	double		alone_usecs;	/* of these, the longest that cannot be shared */
+	double		wal_usecs;		/* to write WAL, whoever does it */
 	double		units;			/* of the cost-based delay */
 	double		records;
 	double		images;
@@ -119,7 +124,7 @@ finish_work(const PvForecastInput *input, Work *work)
 {
 	if (!input->logged)
 		work->records = work->images = work->wal_bytes = 0;
-	work->usecs += work->records * WAL_RECORD_USECS +
+	work->wal_usecs = work->records * WAL_RECORD_USECS +
 		work->wal_bytes * WAL_BYTE_USECS;
 }
 
@@ -160,8 +165,10 @@ scan_work(const PvForecastInput *input, Work *work)
 	memset(work, 0, sizeof(*work));
 	work->usecs = input->scan_pages *
 		(SCAN_PAGE_USECS + (1 - heap->cached) * READ_PAGE_USECS) +
+		input->jumps * SCAN_JUMP_USECS +
 		input->tuples * SCAN_TUPLE_USECS +
-		input->dead_tuples * SCAN_DEAD_USECS;
+		input->dead_tuples * SCAN_DEAD_USECS +
+		Max(input->dead_tuples - input->dead_items, 0) * SCAN_CHAIN_USECS;
 	work->units = cost_units(&input->delay, input->scan_pages, heap->cached,
 							 changed);
 
@@ -265,7 +272,8 @@ add_phase(const PvForecastInput *input, const Work *work, PvPhase phase,
 	forecast->wal_records += work->records;
 	forecast->wal_fpi += work->images;
 	forecast->wal_bytes += work->wal_bytes;
-	forecast->ms[phase] = Max(work->usecs / speed, work->alone_usecs) / 1000;
+	forecast->ms[phase] = (Max(work->usecs / speed, work->alone_usecs) +
+						   work->wal_usecs) / 1000;
 	if (delay->delay_ms > 0 && delay->limit > 0)
 		forecast->sleep_ms[phase] =
 			work->units / delay->limit * delay->delay_ms /
@@ -298,7 +306,8 @@ apply_model(const PvForecastInput *input, PvForecast *forecast)
 
 /*
  * The input that describes an earlier vacuum of the table: what it did, with
- * rows and pages as they are now.  It has not slept.
+ * rows and pages as they are now.  It has not slept.  It is known how many
+ * pages it had to read, but not which: of all relations the same share.
  */
 static void
 describe_past(const PvForecastInput *now, const PvResult *past,
@@ -310,10 +319,15 @@ describe_past(const PvForecastInput *now, const PvResult *past,
 		past->tuples_removed / now->dead_tuples : 0;
 	double		items = now->dead_items > 0 ?
 		past->dead_items / now->dead_items : 0;
+	double		visited = past->pages_scanned;
 
 	*then = *now;
 	then->scan_pages = past->pages_scanned;
-	then->tuples *= pages;
+	then->jumps = Min(now->jumps * pages,
+					  (double) past->pages_total - past->pages_scanned);
+	then->tuples = past->tuples_removed +
+		(past->tuples_remaining + past->tuples_recently_dead) *
+		(past->pages_scanned / Max((double) past->pages_total, 1));
 	then->dead_tuples = past->tuples_removed;
 	then->dead_pages = Min(now->dead_pages * dead, then->scan_pages);
 	then->dead_items = past->dead_items;
@@ -328,7 +342,13 @@ describe_past(const PvForecastInput *now, const PvResult *past,
 	{
 		indexes[i] = now->indexes[i];
 		indexes[i].removed *= items;
+		if (past->index_scans > 0 && indexes[i].deletes)
+			visited += indexes[i].pages;
 	}
+	then->heap.cached =
+		1 - Min(past->buffers_read / Max(visited, 1), 1);
+	for (int i = 0; i < now->nindexes; i++)
+		indexes[i].state.cached = then->heap.cached;
 	then->indexes = indexes;
 }
 

@@ -55,6 +55,7 @@ typedef struct PvForecastInput
 	/* The heap scan */
 	double		rel_pages;
 	double		scan_pages;
+	double		jumps;			/* of these, after pages that are skipped */
 	double		tuples;			/* on these, dead ones included */
 	double		dead_tuples;	/* of these, removable */
 	double		dead_pages;		/* pages with any */

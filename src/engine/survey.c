@@ -127,6 +127,9 @@ note_block(BlockNumber blkno, void *arg)
 	uint8		mapbits = visibilitymap_get_status(state->rel, blkno,
 												   &state->vmbuffer);
 
+	if (blkno != state->last_block + 1)
+		state->jumps++;
+	state->last_block = blkno;
 	if (mapbits & VISIBILITYMAP_ALL_VISIBLE)
 	{
 		add_to_stratum(&state->visible, blkno);
@@ -150,6 +153,8 @@ choose_pages(PvSurveyState *state, PvSampleSize sample_size)
 
 	clear_stratum(&state->unseen, SAMPLE_UNSEEN);
 	clear_stratum(&state->visible, SAMPLE_VISIBLE);
+	state->last_block = InvalidBlockNumber;
+	state->jumps = 0;
 	state->last_segment = PG_UINT32_MAX;
 	state->segments = 0;
 	skippedallvis = pv_blockscan_preview(state->rel, plan->rel_pages,
@@ -227,6 +232,7 @@ describe_heap(PvSurveyState *state, PvSurvey *survey)
 	pv_extrapolate(&unseen->gone, known, &of_rows, &of_pages);
 	survey->recently_dead = unseen->recently_dead * of_rows;
 	input->scan_pages = unseen->pages + visible->pages;
+	input->jumps = state->jumps;
 	input->tuples = unseen->tuples * scale + visible->tuples * scale_visible;
 	input->dead_tuples = unseen->dead * of_rows;
 	input->dead_pages = unseen->dead_pages * of_pages;
@@ -498,6 +504,7 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 		survey->pages_to_scan = state.unseen.pages + state.visible.pages;
 		input->tuples *= survey->pages_to_scan / Max(input->scan_pages, 1);
 		input->scan_pages = survey->pages_to_scan;
+		input->jumps = state.jumps;
 	}
 
 	pv_forecast(input, past, &survey->forecast);

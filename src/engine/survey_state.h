@@ -64,6 +64,8 @@ typedef struct PvSurveyState
 	XLogRecPtr	redo;
 	PvStratum	unseen;			/* not all-visible */
 	PvStratum	visible;		/* all-visible */
+	BlockNumber last_block;		/* of those that the scan visits */
+	uint32		jumps;			/* blocks that do not follow the one before */
 	uint32		last_segment;	/* of the last block that is not all-visible */
 	uint32		segments;		/* number of segments with such blocks */
 	PvPageState state;

@@ -84,6 +84,7 @@ read_input(char *text, PvForecastInput *in)
 	const Field fields[] = {
 		{"rel_pages",.number = &in->rel_pages},
 		{"scan_pages",.number = &in->scan_pages},
+		{"jumps",.number = &in->jumps},
 		{"tuples",.number = &in->tuples},
 		{"dead_tuples",.number = &in->dead_tuples},
 		{"dead_pages",.number = &in->dead_pages},
@@ -153,7 +154,10 @@ read_past(char *text, PvResult *past)
 {
 	const Field fields[] = {
 		{"by_engine",.flag = &past->by_engine},
+		{"pages_total",.pages = &past->pages_total},
 		{"pages_scanned",.pages = &past->pages_scanned},
+		{"pages_read",.usecs = &past->buffers_read},
+		{"tuples_remaining",.usecs = &past->tuples_remaining},
 		{"tuples_removed",.usecs = &past->tuples_removed},
 		{"dead_items",.usecs = &past->dead_items},
 		{"index_scans",.integer = &past->index_scans},

@@ -9,6 +9,9 @@ $$;
 CREATE FUNCTION index(more text DEFAULT '') RETURNS text LANGUAGE sql AS $$
 	SELECT 'pages=3000 entries=1000000 removed=200000 hit=1 deletes=1 cached=1 image_bytes=8000 ' || more
 $$;
+CREATE FUNCTION past(more text DEFAULT '') RETURNS text LANGUAGE sql AS $$
+	SELECT 'by_engine=1 pages_total=10000 pages_scanned=10000 tuples_remaining=800000 tuples_removed=200000 dead_items=200000 index_scans=1 scan_usecs=123456 index_usecs=77000 vacuum_usecs=5000 ' || more
+$$;
 -- Which phases there are
 SELECT what, index_scans, bypassed, scan_ms > 0 AS scan, index_ms > 0 AS index, vacuum_ms > 0 AS vacuum, other_ms > 0 AS other,
 	abs(elapsed_ms - scan_ms - index_ms - vacuum_ms - other_ms) < 0.001 AS sum
@@ -26,6 +29,10 @@ SELECT b.index_ms / a.index_ms > 1.5 AS two_index_scans, b.vacuum_ms = a.vacuum_
 	parvacuum_test_forecast(items('logged=0 index_scans=2'), index()) b;
 SELECT b.scan_ms > 2 * a.scan_ms AS reading, c.index_ms > a.index_ms AS reading_index FROM parvacuum_test_forecast(items(), index()) a,
 	parvacuum_test_forecast(items('cached=0'), index()) b, parvacuum_test_forecast(items(), index('cached=0')) c;
+
+-- Dead rows of HOT chains take longer, and so do pages after skipped ones.
+SELECT b.scan_ms < a.scan_ms AS items, c.scan_ms > a.scan_ms AS jumps FROM parvacuum_test_forecast(heap()) a,
+	parvacuum_test_forecast(heap('dead_items=200000')) b, parvacuum_test_forecast(heap('jumps=10000')) c;
 
 -- Participants: more are faster, but n are not n times as fast.  An index of one process is
 -- not vacuumed by several.
@@ -62,17 +69,25 @@ SELECT what, round(wal_records) AS records, round(wal_fpi) AS images FROM (VALUE
 -- says; if it did half of it, this one takes about twice the time.
 SELECT round(same.scan_ms::numeric, 3) AS scan, round(same.index_ms::numeric, 3) AS index, round(same.vacuum_ms::numeric, 3) AS vacuum,
 	round((twice.scan_ms / same.scan_ms)::numeric, 2) AS half_the_scan
-FROM parvacuum_test_forecast(items(), index(), 'by_engine=1 pages_scanned=10000 tuples_removed=200000 dead_items=200000 index_scans=1 scan_usecs=123456 index_usecs=77000 vacuum_usecs=5000') same,
-	parvacuum_test_forecast(items(), index(), 'by_engine=1 pages_scanned=5000 tuples_removed=100000 dead_items=100000 index_scans=1 scan_usecs=123456') twice;
+FROM parvacuum_test_forecast(items(), index(), past()) same,
+	parvacuum_test_forecast(items(), index(), 'by_engine=1 pages_total=10000 pages_scanned=5000 tuples_remaining=800000 tuples_removed=100000 dead_items=100000 index_scans=1 scan_usecs=123456') twice;
+-- Pages that the earlier vacuum had to read, and that are in shared buffers now
+SELECT a.scan_ms < b.scan_ms AS found, a.index_ms < b.index_ms AS found_index, round((c.scan_ms / b.scan_ms)::numeric, 2) AS read_again
+FROM parvacuum_test_forecast(items(), index(), past('pages_read=13000')) a, parvacuum_test_forecast(items(), index(), past()) b,
+	parvacuum_test_forecast(items('cached=0'), index('cached=0'), past('pages_read=13000')) c;
+-- Rows that went since
+SELECT round((a.scan_ms / b.scan_ms)::numeric, 1) AS half_of_the_rows
+FROM parvacuum_test_forecast(heap('dead_tuples=0 dead_pages=0 tuples=100000000'), '', past('tuples_remaining=200000000 tuples_removed=0')) a,
+	parvacuum_test_forecast(heap('dead_tuples=0 dead_pages=0 tuples=200000000'), '', past('tuples_remaining=200000000 tuples_removed=0')) b;
 SELECT round(other_ms::numeric, 3) AS other
-FROM parvacuum_test_forecast(heap(), '', 'by_engine=1 pages_scanned=10000 tuples_removed=200000 scan_usecs=100000 elapsed_usecs=101500');
+FROM parvacuum_test_forecast(heap(), '', 'by_engine=1 pages_total=10000 pages_scanned=10000 tuples_remaining=800000 tuples_removed=200000 scan_usecs=100000 elapsed_usecs=101500');
 -- ... with other workers, with a phase that it did not have, by core, or too short to tell
 SELECT round((one.scan_ms / two.scan_ms)::numeric, 3) AS workers
-FROM parvacuum_test_forecast(heap(), '', 'by_engine=1 pages_scanned=10000 tuples_removed=200000 workers_launched=1 scan_usecs=100000') one,
-	parvacuum_test_forecast(heap('workers=1'), '', 'by_engine=1 pages_scanned=10000 tuples_removed=200000 workers_launched=1 scan_usecs=100000') two;
+FROM parvacuum_test_forecast(heap('logged=0'), '', 'by_engine=1 pages_total=10000 pages_scanned=10000 tuples_remaining=800000 tuples_removed=200000 workers_launched=1 scan_usecs=100000') one,
+	parvacuum_test_forecast(heap('logged=0 workers=1'), '', 'by_engine=1 pages_total=10000 pages_scanned=10000 tuples_remaining=800000 tuples_removed=200000 workers_launched=1 scan_usecs=100000') two;
 SELECT round((past.index_ms / model.index_ms)::numeric, 2) = round((past.scan_ms / model.scan_ms)::numeric, 2) AS as_the_scan
 FROM parvacuum_test_forecast(items(), index()) model,
-	parvacuum_test_forecast(items(), index(), 'by_engine=1 pages_scanned=10000 tuples_removed=200000 scan_usecs=100000') past;
+	parvacuum_test_forecast(items(), index(), 'by_engine=1 pages_total=10000 pages_scanned=10000 tuples_remaining=800000 tuples_removed=200000 scan_usecs=100000') past;
 SELECT a = b AS core, a = c AS short FROM parvacuum_test_forecast(heap()) a,
 	parvacuum_test_forecast(heap(), '', 'pages_scanned=10000 scan_usecs=100000') b,
 	parvacuum_test_forecast(heap(), '', 'by_engine=1 pages_scanned=1 scan_usecs=50') c;
