@@ -55,7 +55,7 @@
 
 /* ... of the whole vacuum, with and without workers */
 #define FIXED_USECS				150.0
-#define LAUNCH_USECS			3000.0
+#define LAUNCH_USECS			2500.0
 
 /* What a participant adds to the work of one process */
 #define EFFICIENCY				0.5
