@@ -453,6 +453,86 @@ $$;
 COMMENT ON FUNCTION parvacuum_cluster_row(jsonb) IS
 'internal: what parvacuum_run_cluster() returns about a shard';
 
+CREATE FUNCTION parvacuum_cluster_has_shards(rel regclass) RETURNS bool
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    tables int;
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
+        WHERE s.shardid IS NOT NULL OR NOT coalesce(n.is_local, false))
+    THEN
+        IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+            -- a distributed table that has no shard yet, or no partition
+            EXECUTE 'SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' USING rel;
+            GET DIAGNOSTICS tables = ROW_COUNT;
+            IF tables > 0 THEN
+                RETURN false;
+            END IF;
+        END IF;
+        RAISE 'table "%" is not sharded', rel
+            USING ERRCODE = 'wrong_object_type', HINT = 'Use parvacuum_run() for tables of one server.';
+    ELSIF EXISTS (
+        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation AND c.relkind <> 'f'
+        WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND c.oid = ANY (@extschema@.parvacuum_cluster_leaves(rel))
+          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+          AND l.mode IN ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
+    THEN
+        RAISE 'cannot vacuum the shards of table "%" because this session has locked them', rel
+            USING ERRCODE = 'object_in_use', DETAIL = 'The vacuums run in other sessions, which would wait for that lock.', HINT = 'Release the lock first.';
+    END IF;
+    RETURN true;
+END $$;
+
+COMMENT ON FUNCTION parvacuum_cluster_has_shards(regclass) IS
+'internal: whether a table has shards that can be vacuumed now; an error if it is not sharded, or if this session has locked shards';
+
+CREATE FUNCTION parvacuum_cluster_todo(rel regclass, planned jsonb, pages jsonb, begun_nodes text[], begun_ids text[], running jsonb,
+    OUT queue jsonb[], OUT nodes text[], OUT busy int[], OUT first int[], OUT last int[])
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH listed AS MATERIALIZED (
+        SELECT * FROM @extschema@.parvacuum_cluster_shards(rel)),
+    begun AS MATERIALIZED (
+        SELECT * FROM unnest(begun_nodes, begun_ids) AS b(node, id)),
+    todo AS (
+        SELECT l.*, n.kind, n.server, coalesce(p.value::int, 0) AS pages
+        FROM listed l
+             LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
+             LEFT JOIN (SELECT p.key AS node, s.id, true AS known FROM jsonb_each(planned) p, jsonb_array_elements_text(p.value) s(id)) k USING (node, id)
+             LEFT JOIN (SELECT p.key AS node, s.key AS shard, s.value FROM jsonb_each(pages) p, jsonb_each_text(p.value) s) p USING (node, shard)
+        WHERE (node, id) NOT IN (SELECT b.node, b.id FROM begun b)
+          AND (k.known OR id NOT IN (
+              SELECT b.id FROM begun b WHERE (b.node, b.id) NOT IN (SELECT o.node, o.id FROM listed o)))),
+    numbered AS (
+        SELECT t.*, row_number() OVER (ORDER BY node, t.pages DESC, shard) AS place FROM todo t),
+    by_node AS (
+        SELECT node, coalesce(b.busy, 0) AS busy, coalesce(min(place), 1) AS first, coalesce(max(place), 0) AS last, sum(t.pages) AS pages
+        FROM numbered t FULL JOIN (SELECT value->>'node' AS node, count(*) AS busy FROM jsonb_each(running) GROUP BY 1) b USING (node)
+        GROUP BY node, b.busy)
+    SELECT (SELECT array_agg(to_jsonb(n) - 'place' ORDER BY place) FROM numbered n), array_agg(n.node), array_agg(n.busy), array_agg(n.first), array_agg(n.last)
+    FROM (SELECT * FROM by_node ORDER BY busy = 0, pages DESC NULLS LAST, node) n
+$$;
+
+COMMENT ON FUNCTION parvacuum_cluster_todo(regclass, jsonb, jsonb, text[], text[], jsonb) IS
+'internal: the shards of a table that are still to be vacuumed, those of a node behind each other and the largest ones first, and for each node the vacuums that are running and its part of the queue; a shard that was vacuumed and has moved since then is done';
+
+CREATE FUNCTION parvacuum_cluster_command(schema text, shard text, options text) RETURNS text
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT format('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'')
+        FROM %s.parvacuum_run(%L::pg_catalog.regclass, %s) r
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) r.relid AND c.relkind OPERATOR(pg_catalog.=) ''t'')',
+        schema, shard, options)
+$$;
+
+COMMENT ON FUNCTION parvacuum_cluster_command(text, text, text) IS
+'internal: the command that vacuums a shard, without its TOAST table, where it is; the schema of parvacuum and the options are SQL';
+
 CREATE FUNCTION parvacuum_run_cluster(
     rel regclass,
     workers int DEFAULT NULL,
@@ -511,36 +591,16 @@ BEGIN
     ELSIF nodes_at_once < 1 OR shards_at_once_per_node < 1 THEN
         RAISE 'nodes_at_once and shards_at_once_per_node must be at least 1' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF NOT @extschema@.parvacuum_cluster_has_shards(rel) THEN
+        RETURN;
+    END IF;
+
     -- A server of another encoding may not have all letters, and the options of a foreign table may be empty names.
     -- A server is not asked for shards with such names, since it would not answer for the others either.  Only
     -- their order depends on the answer.
     SELECT jsonb_object_agg(node, ids), jsonb_object_agg(node, coalesce(shards, '[]')) INTO planned, names
     FROM (SELECT node, jsonb_agg(id) AS ids, jsonb_agg(shard) FILTER (WHERE shardid IS NOT NULL OR shard !~ '[^\x01-\x7F]|^""\.|\.""$') AS shards
           FROM @extschema@.parvacuum_cluster_shards(rel) GROUP BY node) s;
-    IF planned IS NULL AND to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
-        -- a distributed table that has no shard yet, or no partition
-        EXECUTE 'SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' USING rel;
-        GET DIAGNOSTICS total = ROW_COUNT;
-        IF total > 0 THEN
-            RETURN;
-        END IF;
-    END IF;
-    IF planned IS NULL OR NOT EXISTS (
-        SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
-        WHERE s.shardid IS NOT NULL OR NOT coalesce(n.is_local, false))
-    THEN
-        RAISE 'table "%" is not sharded', rel
-            USING ERRCODE = 'wrong_object_type', HINT = 'Use parvacuum_run() for tables of one server.';
-    ELSIF EXISTS (
-        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation AND c.relkind <> 'f'
-        WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND c.oid = ANY (@extschema@.parvacuum_cluster_leaves(rel))
-          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-          AND l.mode IN ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
-    THEN
-        RAISE 'cannot vacuum the shards of table "%" because this session has locked them', rel
-            USING ERRCODE = 'object_in_use', DETAIL = 'The vacuums run in other sessions, which would wait for that lock.', HINT = 'Release the lock first.';
-    END IF;
-
     LOOP
         IF names <> '{}' THEN
             FOR got IN SELECT * FROM @extschema@.parvacuum_cluster_probe(array(SELECT jsonb_object_keys(names)), names) LOOP
@@ -554,32 +614,11 @@ BEGIN
             names := '{}';
         END IF;
 
-        -- What is to do, of each node the largest shards first.  A shard that was vacuumed and has
-        -- moved since then is done.  With many shards this takes long, so that it is not done for each.
+        -- What is to do.  With many shards this takes long, so that it is not done after each vacuum.
         IF changed AND (listed_at IS NULL OR 50 * ended > total OR clock_timestamp() > listed_at + 10 * listed_for) THEN
             listed_at := clock_timestamp();
-            WITH listed AS MATERIALIZED (
-                SELECT * FROM @extschema@.parvacuum_cluster_shards(rel)),
-            begun AS MATERIALIZED (
-                SELECT * FROM unnest(begun_nodes, begun_ids) AS b(node, id)),
-            todo AS (
-                SELECT l.*, n.kind, n.server, coalesce(p.value::int, 0) AS pages
-                FROM listed l
-                     LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
-                     LEFT JOIN (SELECT p.key AS node, s.id, true AS known FROM jsonb_each(planned) p, jsonb_array_elements_text(p.value) s(id)) k USING (node, id)
-                     LEFT JOIN (SELECT p.key AS node, s.key AS shard, s.value FROM jsonb_each(pages) p, jsonb_each_text(p.value) s) p USING (node, shard)
-                WHERE (node, id) NOT IN (SELECT b.node, b.id FROM begun b)
-                  AND (k.known OR id NOT IN (
-                      SELECT b.id FROM begun b WHERE (b.node, b.id) NOT IN (SELECT o.node, o.id FROM listed o)))),
-            numbered AS (
-                SELECT t.*, row_number() OVER (ORDER BY node, t.pages DESC, shard) AS place FROM todo t),
-            by_node AS (
-                SELECT node, coalesce(b.busy, 0) AS busy, coalesce(min(place), 1) AS first, coalesce(max(place), 0) AS last, sum(t.pages) AS pages
-                FROM numbered t FULL JOIN (SELECT value->>'node' AS node, count(*) AS busy FROM jsonb_each(running) GROUP BY 1) b USING (node)
-                GROUP BY node, b.busy)
-            SELECT (SELECT array_agg(to_jsonb(n) - 'place' ORDER BY place) FROM numbered n), array_agg(n.node), array_agg(n.busy), array_agg(n.first), array_agg(n.last)
-            INTO queue, nodes, busy, first, last
-            FROM (SELECT * FROM by_node ORDER BY busy = 0, pages DESC NULLS LAST, node) n;
+            SELECT t.* INTO queue, nodes, busy, first, last
+            FROM @extschema@.parvacuum_cluster_todo(rel, planned, pages, begun_nodes, begun_ids, running) t;
             listed_for := clock_timestamp() - listed_at;
             ended := 0;
             total := cardinality(begun_nodes) + coalesce(cardinality(queue), 0);
@@ -596,9 +635,8 @@ BEGIN
             LOOP
                 task := queue[first[n]];
                 IF NOT errors ? nodes[n] THEN
-                    task := task || jsonb_build_object('begun', cardinality(begun_nodes) + 1, 'command', format(
-                        'SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM %s.parvacuum_run(%L::pg_catalog.regclass, %s) r
-                         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) r.relid AND c.relkind OPERATOR(pg_catalog.=) ''t'')', schemas->>nodes[n], task->>'shard', options));
+                    task := task || jsonb_build_object('begun', cardinality(begun_nodes) + 1,
+                        'command', @extschema@.parvacuum_cluster_command(schemas->>nodes[n], task->>'shard', options));
                     IF task->>'kind' = 'citus' THEN
                         to_citus := to_citus || task;
                         busy[n] := busy[n] + 1;
