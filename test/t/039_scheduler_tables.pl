@@ -49,6 +49,18 @@ reload_with(fsync => 'off', wal_writer_delay => 200);
 sql('DROP TABLE ' . join ', ', @fresh);
 
 #
+# Temporary tables of other sessions are left alone.
+#
+my $owner = pv_session($node);
+$owner->query_safe("CREATE TEMP TABLE passing WITH ($in) AS SELECT i FROM generate_series(1, 1000) i; DELETE FROM passing; SELECT pg_stat_force_next_flush()");
+ok(pv_await($node, q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'passing'}, 1000), 'a temporary table: it has dead rows');
+my $scans = stat_of('database_scans + 3');
+my $begun = stat_of('vacuums + analyzes + not_needed + skipped_lock + errors');
+ok(pv_await($node, "SELECT database_scans >= $scans FROM parvacuum_scheduler_stats()", 'true'), 'a temporary table: the database was scanned');
+is(stat_of('vacuums + analyzes + not_needed + skipped_lock + errors'), $begun, 'a temporary table: nothing was tried');
+$owner->quit;
+
+#
 # Pending entries of a GIN index are inserted even if there is nothing to vacuum.
 #
 sql('CREATE TABLE entries (a int[])', 'CREATE INDEX entries_gin ON entries USING gin (a)', 'CREATE INDEX entries_btree ON entries (a)');
