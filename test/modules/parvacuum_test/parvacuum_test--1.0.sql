@@ -610,6 +610,12 @@ CREATE FUNCTION parvacuum_test_compare_pages(stock regclass, ours regclass, vacu
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Sets and takes the bits of the bitmaps for a B-tree of that many pages, and returns the
+-- number of bits of one bitmap.
+CREATE FUNCTION parvacuum_test_btree_bitmaps(pages bigint)
+RETURNS bigint IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- Compares the heap TIDs of two B-trees, in their order.
 CREATE FUNCTION parvacuum_test_compare_btrees(stock regclass, ours regclass,
 											  OUT entries bigint, OUT difference text)
