@@ -87,6 +87,21 @@ is($node->safe_psql('postgres', q{SELECT relfrozenxid = (SELECT min(xmin::text::
 	'pg_class has the oldest XID of the pages');
 is(pv_findings($node, 'c'), '', 'c is whole');
 
+# The same in a session that has vacuumed another table before.  It reads no catalog between
+# the first heap pass and the update of pg_class, so nothing else tells it of the new map.
+$node->safe_psql('postgres', 'CREATE TABLE d (LIKE c) WITH (autovacuum_enabled = off); INSERT INTO d SELECT * FROM c');
+$gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
+my $session = pv_session($node);
+$session->query_safe($_) for 'SET parvacuum.enabled = on', 'VACUUM b', q{SET parvacuum.wait_at = 'leader scan'};
+$session->query_until(qr/begun/, "\\echo begun\nVACUUM (PARALLEL 1) d;\n");
+ok(pv_await($node, q{SELECT count(*) FROM pg_visibility_map('d') WHERE NOT all_visible}, 0), 'the worker scans all pages for a session');
+$gate->quit;
+$session->query_safe('SELECT 1');
+$session->quit;
+is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class WHERE oid = 'd'::regclass}), 't',
+	'pg_class has the number of all-visible pages that the session has not seen');
+
 # A change by the administrator affects the next run.
 $node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");
 $node->reload;
