@@ -1,7 +1,7 @@
 -- parvacuum_progress: its columns, and what it shows of a running vacuum to which role.
 \ir common.psql
 
-SELECT plan(29);
+SELECT plan(32);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_stats']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -77,6 +77,18 @@ SELECT is(dblink_cancel_query('run'), 'OK', 'the caller cancels');
 SELECT is(failed_result('run'), '57014: canceling statement due to user request', 'the run is canceled');
 SELECT ok(soon('NOT EXISTS (SELECT FROM parvacuum_progress)'), 'canceled: its rows are gone');
 SELECT dblink_exec('lock', 'COMMIT') \g /dev/null
+
+-- A block at which a vacuum has stopped because its store was full counts once.
+DELETE FROM slow WHERE a % 4 = 1 OR a > 15000;
+SELECT dblink_exec('lock', 'BEGIN; DO $$ BEGIN PERFORM pg_advisory_xact_lock(28790); END $$') \g /dev/null
+SELECT dblink_exec('run', s) FROM unnest(ARRAY['SET parvacuum.wait_at = truncate', 'SET parvacuum.store_limit = 1']) s \g /dev/null
+SELECT dblink_send_query('run', 'VACUUM (PARALLEL 0, TRUNCATE) slow') \g /dev/null
+SELECT ok(soon($$(SELECT count(*) = 2 FROM parvacuum_progress WHERE phase = 'truncating heap' AND wait_event = 'advisory')$$), 'the vacuum has scanned the table');
+SELECT is(format('%s %s', max(heap_blks_scanned) FILTER (WHERE participant = 0) - max(heap_blks_total), max(index_vacuum_count) > 1), '0 t',
+    'in several index scans it has counted each block once')
+FROM parvacuum_progress;
+SELECT dblink_exec('lock', 'COMMIT') \g /dev/null
+SELECT is(result('run'), 'VACUUM', 'that vacuum ends');
 
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['lock', 'run']) c \g /dev/null
 
