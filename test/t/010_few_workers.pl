@@ -64,6 +64,18 @@ is($slow->{out}, 4, 'the first run had four workers');
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'all six workers are available afterwards');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
 
+# Workers that the server does not start are available to others at once.
+my $gate = $node->background_psql('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(28790)');
+my $few = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 5) WHERE relid = 'a'::regclass",
+	max_parallel_workers => 1, 'parvacuum.wait_at' => 'leader\ scan');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event = 'advisory'}, 1),
+	'the leader waits, and has started its workers');
+is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 5) WHERE relid = 'b'::regclass}), 5, 'those that it did not get are available');
+$gate->quit;
+ok(pv_finish($few), 'the run with one worker succeeds') or diag $few->{err};
+is($few->{out}, 1, 'the run had one worker');
+
 # A worker scans the table and makes its visibility map while the leader waits.  pg_class and
 # the result have its work afterwards.
 $node->safe_psql('postgres', q{
@@ -71,7 +83,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO c SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i;
 	SELECT pg_current_xact_id();
 });
-my $gate = $node->background_psql('postgres');
+$gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(28790)');
 my $behind = pv_start_run($node, "SELECT workers_launched, wal_records >= pages_scanned, buffers_hit + buffers_read >= pages_scanned FROM parvacuum_run('c', workers => 1) WHERE relid = 'c'::regclass",
 	'parvacuum.wait_at' => 'leader\ scan');
