@@ -52,6 +52,16 @@ for my $index ('', 'CREATE INDEX ON late (id);')
 			SELECT DISTINCT all_visible FROM pg_visibility_map('late');}),
 		't', "rows that have just been committed are all-visible" . ($index ? ', with an index' : ''));
 }
+
+# Pages that are not changed get their hint bits because the vacuum flushes the WAL.
+is($node->safe_psql('postgres', q{
+		SET synchronous_commit = off;
+		SET parvacuum.enabled = on;
+		CREATE TABLE unchanged (id int) WITH (autovacuum_enabled = off);
+		INSERT INTO unchanged SELECT generate_series(1, 1000);
+		VACUUM (PARALLEL 0) unchanged;
+		SELECT DISTINCT all_visible FROM pg_visibility_map('unchanged');}),
+	't', 'rows that have just been committed are all-visible where nothing is pruned');
 $node->append_conf('postgresql.conf', 'wal_writer_delay = 200ms');
 $node->reload;
 #
