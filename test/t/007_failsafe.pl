@@ -88,6 +88,23 @@ failsafe(3);
 failsafe(2, 1);
 
 #
+# Without indexes no dead line pointer keeps the pages at the end from being cut off.
+#
+$node->safe_psql('postgres', q{
+	DROP TABLE IF EXISTS stock, ours;
+	CREATE TABLE ours (id int) WITH (autovacuum_enabled = off);
+	INSERT INTO ours SELECT generate_series(1, 20000);
+	DELETE FROM ours WHERE id > 1000});
+for my $case ([ 0, 0 ], [ 2, 0 ], [ 2, 1 ])
+{
+	my ($workers, $safe) = @$case;
+	make_old(300_000_000) unless $safe;
+	is($node->safe_psql('postgres', "SET vacuum_failsafe_age = 0; SET client_min_messages = error;
+		SELECT pages_removed > 0 FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"),
+		$safe ? 't' : 'f', "$workers workers, no index: the table is " . ($safe ? 'truncated when the danger is over' : 'not truncated'));
+}
+
+#
 # The failsafe begins during the heap scan: pages read from then on use any buffers, not
 # those of the ring.  All participants begin to scan before that.
 $node->safe_psql('postgres', q{
