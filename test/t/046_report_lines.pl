@@ -136,6 +136,26 @@ for my $twin (qw(stock ours))
 like($debug{stock}[0], qr/removed 6666 dead item identifiers in \d+ pages/, 'DEBUG2: stock VACUUM reports what the second heap pass removed');
 is_deeply($debug{ours}, $debug{stock}, 'DEBUG2: our vacuum reports the same');
 
+# The numbers are those of all participants together, each of which begins before another one
+# has ended.
+my %numbers;
+for my $workers (0, 2)
+{
+	sql('DROP TABLE ours', 'CREATE UNLOGGED TABLE ours (a int, b text) WITH (fillfactor = 50, autovacuum_enabled = off, parvacuum.enabled)',
+		q{INSERT INTO ours SELECT i, repeat('x', 500) FROM generate_series(1, 20000) i}, 'CREATE INDEX ON ours (a)');
+	sql('VACUUM ours');
+	sql('DELETE FROM ours WHERE a % 50 = 0');
+	my $gate = pv_session($node);
+	$gate->query_safe('SELECT pg_advisory_lock(28790)');
+	my $run = pv_start_run($node, "VACUUM (VERBOSE, FREEZE, INDEX_CLEANUP on, PARALLEL $workers) ours", 'parvacuum.wait_at' => 'scan');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, $workers + 1), "numbers, $workers workers: all participants begin");
+	$gate->quit;
+	ok(pv_finish($run), "numbers, $workers workers: the vacuum succeeds") or diag $run->{err};
+	$numbers{$workers} = join "\n", report($run->{err}) =~ /^((?:pages|tuples|frozen|visibility map|index scan needed): .*)$/mg;
+}
+like($numbers{0}, qr/ \(2458 were all-visible\)$/m, 'numbers: pages that were all-visible become all-frozen');
+is($numbers{2}, $numbers{0}, 'numbers: they do not depend on the number of workers');
+
 SKIP:
 {
 	skip 'eager scanning came with 18', 1 if $node->pg_version < 18;
