@@ -115,6 +115,23 @@ my @alone = (
 # Core asserts that a page which it changes has no such damage.
 @alone = grep { !$_->{remains} } @alone if sql('SHOW debug_assertions') eq 'on';
 
+# A page that becomes all-visible is written although nothing else changes it.  The restart
+# replays no WAL.
+sql('CREATE TABLE marked (id int) WITH (autovacuum_enabled = off, parvacuum.enabled = on)', 'INSERT INTO marked SELECT generate_series(1, 1000)');
+sql('SELECT count(*) FROM marked', 'CHECKPOINT');
+sql('VACUUM (PARALLEL 0) marked');
+$node->restart;
+is(sql(q{SELECT count(*), count(*) FILTER (WHERE all_visible), count(*) FILTER (WHERE pd_all_visible) FROM pg_visibility('marked')}), '5|5|5',
+	'pages that become all-visible stay so');
+
+# A page without rows may never have been logged.  Its image is logged before a record that
+# marks it, because a standby does not have the page.
+sql('CREATE TABLE blank (id int) WITH (autovacuum_enabled = off, parvacuum.enabled = on)', q{SELECT oracle.append_pages('blank', 5, 'empty')});
+my $since = sql('SELECT pg_current_wal_insert_lsn()');
+sql('VACUUM (PARALLEL 0, TRUNCATE off) blank');
+sql(q{SELECT pg_logical_emit_message(true, 'repair', 'x')});
+is(sql(qq{SELECT count(DISTINCT blk) FROM pages.log('blank', '$since', pg_current_wal_flush_lsn()) WHERE image}), 5, 'pages without rows: images are logged');
+
 # Three pages each, all-visible at first, which are not full enough to be pruned by readers.
 # Transactions that stay open begin last.
 for my $case (@cases, @alone)
