@@ -64,10 +64,18 @@ is($slow->{out}, 4, 'the first run had four workers');
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'all six workers are available afterwards');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(a b);
 
-# Workers that the server does not start are available to others at once.
+# Workers that the server does not start are available to others at once.  Those that did
+# start do all of the work, the upper levels of the free space map included.
+$node->safe_psql('postgres', q{
+	CREATE TABLE e (LIKE a) WITH (autovacuum_enabled = off);
+	INSERT INTO e SELECT * FROM a;
+	CREATE INDEX ON e (id);
+	DELETE FROM e WHERE id % 5 = 0});
+my $root = q{SELECT fsm_page_contents(get_raw_page('e', 'fsm', 0)) LIKE '0: %'};
+is($node->safe_psql('postgres', $root), 'f', 'the root of the free space map is not up to date');
 my $gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(28790)');
-my $few = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 5) WHERE relid = 'a'::regclass",
+my $few = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('e', workers => 5) WHERE relid = 'e'::regclass",
 	max_parallel_workers => 1, 'parvacuum.wait_at' => 'leader\ scan');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event = 'advisory'}, 1),
 	'the leader waits, and has started its workers');
@@ -75,6 +83,7 @@ is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b'
 $gate->quit;
 ok(pv_finish($few), 'the run with one worker succeeds') or diag $few->{err};
 is($few->{out}, 1, 'the run had one worker');
+is($node->safe_psql('postgres', $root), 't', 'the root of the free space map is up to date');
 
 # A worker scans the table and makes its visibility map while the leader waits.  pg_class and
 # the result have its work afterwards.
