@@ -32,3 +32,13 @@ FROM unnest(ARRAY['scattered', 'updates', 'tail']) kind, unnest(ARRAY['', 'small
 SELECT * FROM oracle.finding;
 SELECT result->>'workers_planned' AS planned, result->>'workers_launched' AS launched, count(*) FROM oracle.run GROUP BY 1, 2;
 DROP TABLE stock, ours;
+
+\echo 'few pages with dead rows, but more of these than the store has room for'
+CREATE TABLE few (id int) WITH (autovacuum_enabled = off);
+INSERT INTO few SELECT generate_series(1, 40000);
+CREATE INDEX ON few (id);
+DELETE FROM few WHERE id <= 226;
+SET parvacuum.store_limit = 1;
+SELECT dead_items, index_scans, index_scan_bypassed FROM parvacuum_run('few', workers => 0) WHERE relid = 'few'::regclass;
+RESET parvacuum.store_limit;
+DROP TABLE few;
