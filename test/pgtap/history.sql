@@ -2,7 +2,7 @@
 -- may reset it.
 \ir common.psql
 
-SELECT plan(88);
+SELECT plan(92);
 
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE IF EXISTS pv_copy') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_reset']) r \g /dev/null
@@ -171,6 +171,16 @@ CREATE INDEX mine_a ON mine (a);
 DELETE FROM mine;
 VACUUM (INDEX_CLEANUP on) mine;
 
+-- Who held back the horizon is shown only to those who see all sessions.
+SELECT connect('secret') \g /dev/null
+SELECT dblink_exec('secret', 'BEGIN; CREATE TEMP TABLE x ()') \g /dev/null
+INSERT INTO mine VALUES (1);
+DELETE FROM mine;
+VACUUM mine;
+SELECT dblink_disconnect('secret') \g /dev/null
+SELECT is(answer('SET ROLE ' || r, 'SELECT format(''%s %s %s'', tuples_recently_dead, blocker_kind, substring(blocker, ''secret'')) FROM parvacuum_history WHERE relation = ''mine''::regclass ORDER BY run DESC LIMIT 1'),
+    CASE r WHEN 'pv_owner' THEN '1  ' ELSE '1 idle in transaction secret' END, format('%s: who held back the horizon', r)) FROM unnest(ARRAY['pv_owner', 'pv_stats']) r;
+
 CREATE FUNCTION tables(what text) RETURNS text LANGUAGE sql AS $$
     SELECT format('SELECT string_agg(DISTINCT CASE WHEN relation::oid = %s THEN ''mine'' ELSE ''others'' END, '' '') FROM %s', 'mine'::regclass::oid, what)
 $$;
@@ -197,22 +207,26 @@ CREATE FUNCTION other_database() RETURNS text LANGUAGE sql AS $$
 $$;
 SELECT dblink_exec(conninfo('create'), 'DROP DATABASE IF EXISTS pv_history') \g /dev/null
 SELECT dblink_exec(conninfo('create'), 'CREATE DATABASE pv_history TEMPLATE template0 ENCODING ''latin1'' LC_COLLATE ''C'' LC_CTYPE ''C''') \g /dev/null
-SELECT dblink_exec(other_database(), E'SET client_encoding = utf8; CREATE EXTENSION parvacuum; CREATE TABLE "tr\u00e4nen" WITH (parvacuum.enabled) AS SELECT 1 AS a') \g /dev/null
-SELECT dblink_exec(other_database(), 'VACUUM') \g /dev/null
+SELECT dblink_exec(other_database(), E'SET client_encoding = utf8; CREATE EXTENSION parvacuum; CREATE TABLE "tr\u00e4nen" (a int PRIMARY KEY) WITH (parvacuum.enabled); INSERT INTO "tr\u00e4nen" VALUES (1); DELETE FROM "tr\u00e4nen"') \g /dev/null
+SELECT dblink_exec(other_database(), 'VACUUM (INDEX_CLEANUP on)') \g /dev/null
 SELECT is(format('%s %s %s', datname, relname, relation), 'pv_history tr?nen ', 'a table of another database') FROM parvacuum_history WHERE datname = 'pv_history' AND relname LIKE 'tr%';
 SELECT is(format('%s %s', datname, relation), 'pv_history ', 'totals of a table of another database') FROM parvacuum_stats WHERE datname = 'pv_history' LIMIT 1;
 SELECT is((SELECT x FROM dblink(other_database(), 'SELECT count(*) FROM parvacuum_history WHERE relation IS NOT NULL') y(x int)), 1, 'there, relations of this one are not shown as those of the same OID');
 
 -- A copy of it, where another role owns the table: the vacuums of the original are not his.
-CREATE FUNCTION of_copy(settings text) RETURNS text LANGUAGE sql AS $$
-    SELECT x FROM dblink(replace(other_database(), 'dbname=pv_history', 'dbname=pv_copy'), settings ||
-        '; SELECT format(''%s %s'', (SELECT count(*) FROM parvacuum_history WHERE datname = ''pv_history''), (SELECT count(*) FROM parvacuum_stats WHERE datname = ''pv_history''))') y(x text)
+CREATE FUNCTION of_copy(settings text, what text) RETURNS text LANGUAGE sql AS $$
+    SELECT x FROM dblink(replace(other_database(), 'dbname=pv_history', 'dbname=pv_copy'), settings || '; ' ||
+        (SELECT format('SELECT concat_ws('' '', %s)', string_agg(format('(SELECT count(*) FROM parvacuum_%s WHERE datname = ''pv_history'' AND %s)', v, what), ', '))
+         FROM unnest('{history,index_history,stats,index_stats}'::text[]) v)) y(x text)
 $$;
 SELECT dblink_exec(conninfo('create'), 'CREATE DATABASE pv_copy TEMPLATE pv_history') \g /dev/null
 SELECT dblink_exec(replace(other_database(), 'dbname=pv_history', 'dbname=pv_copy'),
     'DO $$ BEGIN EXECUTE (SELECT format(''ALTER TABLE %s OWNER TO pv_owner'', oid::regclass) FROM pg_class WHERE relname LIKE ''tr_nen''); END $$') \g /dev/null
-SELECT isnt(of_copy('SET ROLE pv_stats'), '0 0', 'a copy of a database: pg_read_all_stats sees the vacuums of the original');
-SELECT is(of_copy('SET ROLE pv_owner'), '0 0', 'a copy of a database: the owner of a table of the copy does not');
+SELECT is(of_copy('SET ROLE pv_stats', 'true'), '1 1 1 1', 'a copy of a database: pg_read_all_stats sees the vacuums of the original');
+SELECT is(of_copy('SET ROLE pv_stats', 'relation IS NOT NULL'), '0 0 0 0', 'a copy of a database: they are not shown as those of the tables of the copy');
+SELECT is(x, '0 0', 'a copy of a database: nor are indexes') FROM dblink(replace(other_database(), 'dbname=pv_history', 'dbname=pv_copy'),
+    'SELECT concat_ws('' '', (SELECT count(index_relation) FROM parvacuum_index_history), (SELECT count(index_relation) FROM parvacuum_index_stats))') y(x text);
+SELECT is(of_copy('SET ROLE pv_owner', 'true'), '0 0 0 0', 'a copy of a database: the owner of a table of the copy does not see them');
 SELECT dblink_exec(conninfo('create'), 'DROP DATABASE pv_copy') \g /dev/null
 SELECT is(answer('SET ROLE pv_other', 'SELECT count(*) FROM parvacuum_history WHERE datname = ''pv_history'''), '0', 'others see nothing of another database');
 SELECT dblink_exec(conninfo('create'), 'DROP DATABASE pv_history') \g /dev/null
