@@ -1,13 +1,15 @@
 -- parvacuum_progress: its columns, and what it shows of a running vacuum to which role.
 \ir common.psql
 
-SELECT plan(32);
+SELECT plan(39);
 
-SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_stats']) r \g /dev/null
+SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_stats', 'pv_dba']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
 CREATE ROLE pv_member NOLOGIN IN ROLE pv_owner;
 CREATE ROLE pv_other NOLOGIN;
 CREATE ROLE pv_stats NOLOGIN IN ROLE pg_read_all_stats;
+CREATE ROLE pv_dba LOGIN;
+ALTER ROLE pv_dba SET parvacuum.wait_at = scan;
 
 -- The columns
 SELECT is(array(SELECT attname::text FROM pg_attribute WHERE attrelid = 'parvacuum_progress'::regclass AND attnum > 0
@@ -62,6 +64,44 @@ SELECT dblink_exec('lock', 'COMMIT') \g /dev/null
 SELECT is(result('run'), 'VACUUM', 'the vacuum ends');
 SELECT ok(soon('NOT EXISTS (SELECT FROM parvacuum_progress)'), '... and its rows are gone');
 
+-- The owner of the database may vacuum the table, and sees that vacuum.
+CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), name);
+END $$;
+SELECT set_owner('pv_dba') \g /dev/null
+SELECT dblink_connect('dba', replace(conninfo('dba'), 'user=' || session_user, 'user=pv_dba')) \g /dev/null
+SELECT dblink_exec('lock', 'BEGIN; DO $$ BEGIN PERFORM pg_advisory_xact_lock(28790); END $$') \g /dev/null
+SELECT dblink_send_query('dba', 'VACUUM (PARALLEL 0) slow') \g /dev/null
+SELECT ok(soon($$(SELECT count(*) = 1 FROM parvacuum_progress WHERE participant = 0 AND wait_event = 'advisory')$$), 'a vacuum of a role that does not own the table');
+SELECT is(answer('SET ROLE pv_dba', 'SELECT count(relid) FROM parvacuum_progress'), '2', 'the role sees it');
+SELECT dblink_exec('lock', 'COMMIT') \g /dev/null
+SELECT is(result('dba'), 'VACUUM', 'the vacuum of that role ends');
+SELECT dblink_disconnect('dba') \g /dev/null
+SELECT set_owner(session_user) \g /dev/null
+
+-- A copy of a database: its tables have the OIDs of the others, and are no others.
+CREATE FUNCTION in_database(name text, session text) RETURNS text LANGUAGE sql AS $$
+    SELECT replace(conninfo(session), 'dbname=' || current_database(), 'dbname=' || name)
+$$;
+SELECT dblink_exec(conninfo('create'), 'DROP DATABASE IF EXISTS ' || d) FROM unnest('{pv_model,pv_copy}'::text[]) d \g /dev/null
+SELECT dblink_exec(conninfo('create'), 'CREATE DATABASE pv_model') \g /dev/null
+SELECT dblink_exec(in_database('pv_model', 'create'), 'CREATE EXTENSION parvacuum; CREATE TABLE slow WITH (parvacuum.enabled) AS SELECT 1 AS a') \g /dev/null
+SELECT dblink_exec(conninfo('create'), 'CREATE DATABASE pv_copy TEMPLATE pv_model') \g /dev/null
+SELECT dblink_exec(in_database('pv_model', 'create'), 'ALTER TABLE slow OWNER TO pv_owner') \g /dev/null
+SELECT dblink_connect(c, in_database('pv_copy', c)) FROM unnest(ARRAY['lock_there', 'run_there']) c \g /dev/null
+SELECT dblink_exec('lock_there', 'BEGIN; DO $$ BEGIN PERFORM pg_advisory_xact_lock(28790); END $$') \g /dev/null
+SELECT dblink_exec('run_there', 'SET parvacuum.wait_at = scan') \g /dev/null
+SELECT dblink_send_query('run_there', 'VACUUM (PARALLEL 0) slow') \g /dev/null
+SELECT ok(soon($$(SELECT count(*) = 1 FROM parvacuum_progress WHERE participant = 0 AND wait_event = 'advisory')$$), 'a vacuum in a copy of a database');
+SELECT is(x, expected, r || ': what is seen of it in the other')
+FROM (VALUES ('pv_owner', '1 0 0'), ('pv_stats', '2 2 0')) v(r, expected),
+    LATERAL dblink(in_database('pv_model', 'look'), format('SET ROLE %s; SELECT format(''%%s %%s %%s'', count(*), count(relid), count(relation)) FROM parvacuum_progress', r)) y(x text);
+SELECT dblink_exec('lock_there', 'COMMIT') \g /dev/null
+SELECT is(result('run_there'), 'VACUUM', 'the vacuum in the copy ends');
+SELECT dblink_disconnect(c) FROM unnest(ARRAY['lock_there', 'run_there']) c \g /dev/null
+SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE ' || d) FROM unnest('{pv_model,pv_copy}'::text[]) d \g /dev/null
+
 -- A run: its background leader, and its caller
 SELECT dblink_exec('lock', 'BEGIN; DO $$ BEGIN PERFORM pg_advisory_xact_lock(28790); END $$') \g /dev/null
 SELECT dblink_send_query('run', 'SELECT workers_launched FROM parvacuum_run(''slow'', workers => 0)') \g /dev/null
@@ -93,5 +133,5 @@ SELECT is(result('run'), 'VACUUM', 'that vacuum ends');
 SELECT dblink_disconnect(c) FROM unnest(ARRAY['lock', 'run']) c \g /dev/null
 
 SELECT * FROM finish();
-SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_stats']) r \g /dev/null
+SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_stats', 'pv_dba']) r \g /dev/null
 DROP SCHEMA t CASCADE;
