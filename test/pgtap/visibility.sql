@@ -2,7 +2,7 @@
 -- other roles what core's views show them of their own database.
 \ir common.psql
 
-SELECT plan(27);
+SELECT plan(28);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_monitor', 'pv_alone']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -43,6 +43,7 @@ FROM unnest(ARRAY['pv_other', 'pv_owner', 'pv_alone']) r;
 SELECT is(answer('SET ROLE ' || r, 'SELECT count(*) FROM parvacuum_queue_items() WHERE datid <> (SELECT oid FROM pg_database WHERE datname = current_database())'),
     CASE WHEN r = 'pv_stats' THEN '1' ELSE '0' END, format('%s: the function shows as much', r))
 FROM unnest(ARRAY['pv_stats', 'pv_other', 'pv_owner']) r;
+SELECT is(array_agg(relation), ARRAY[NULL::regclass], 'a table of another database is not named by what has its OID here') FROM parvacuum_queue WHERE datname = 'pv_visibility';
 SELECT is(x.r, format('%s:2', 'pv_visibility'), 'there, an ordinary role sees that database''s')
 FROM dblink(other_database(), 'SET ROLE pv_other; ' || tables('true')) x(r text);
 
