@@ -13,7 +13,7 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-sched_start('scheduler_waits');
+sched_start('scheduler_waits', "wal_level = logical\nmax_wal_senders = 1\nmax_replication_slots = 1\n");
 make_bell();
 
 reload_with('parvacuum.scheduler' => 'on');
@@ -72,6 +72,8 @@ sql(q{ALTER TABLE w_never SET (parvacuum."window" = '')});
 until_vacuumed('w_never', 2, 'w_never: vacuumed when its window is removed');
 sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'w_later'});
 until_vacuumed('w_later', 2, 'w_later: a vacuum against wraparound does not wait');
+sql('ALTER TABLE w_later SET (autovacuum_freeze_max_age = 2000000000)', q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 'w_later'});
+until_vacuumed('w_later', 3, 'w_later: nor can the table allow a greater age than the setting');
 
 sql(q{ALTER DATABASE postgres SET parvacuum."window" = 'never'}, map { "DELETE FROM $_ WHERE id <= 300" } qw(w_database w_open_database));
 until_vacuumed('w_open_database', 2, 'a window of the table overrides that of the database');
@@ -87,6 +89,9 @@ sql('CREATE TABLE seen_by (id int)', 'INSERT INTO seen_by SELECT i FROM generate
 sql('CREATE TABLE seen_hot (id int)', 'INSERT INTO seen_hot SELECT i FROM generate_series(1, 1000) i',
 	"ALTER TABLE seen_hot SET ($in, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0)");
 sql('VACUUM seen_by', 'VACUUM ANALYZE seen_hot');
+
+# The horizon of catalogs, which this slot holds back, is not that of tables.
+sql(q{SELECT pg_create_logical_replication_slot('old', 'pgoutput')}, 'SELECT txid_current()');
 $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM seen_by');
 $by_horizon = stat_of('skipped_horizon');
@@ -109,7 +114,7 @@ for my $table (qw(seen_by seen_hot))
 	until_vacuumed($table, 3, "$table: vacuumed again when no snapshot needs the rows");
 	is(sql("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = '$table'"), 0, "$table: the dead rows are removed");
 }
-sql('DROP TABLE seen_by, seen_hot');
+sql('DROP TABLE seen_by, seen_hot', q{SELECT pg_drop_replication_slot('old')});
 
 #
 
