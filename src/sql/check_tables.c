@@ -303,19 +303,36 @@ check_memory(PvAdviceList *list, const Checked *table)
 						  ceil(bytes / (1024 * 1024))));
 }
 
+/*
+ * Is the table vacuumed within the budget of the scheduler?  Not if it has cost
+ * limits of its own; see choose_budget() in sched/table.c.
+ */
+static bool
+has_scheduler_budget(const Checked *table)
+{
+	PvCostBudget budget;
+
+	if (!table->opted_in || !pv_guc_scheduler)
+		return false;
+	pv_cost_of_autovacuum(&budget);
+	return !table->has_own ||
+		(table->own.vacuum_cost_delay < 0 &&
+		 (table->own.vacuum_cost_limit <= 0 || budget.delay <= 0));
+}
+
 /* Cost units per second that an automatic vacuum may use; 0: no limit. */
 static double
 cost_rate(const Checked *table)
 {
 	PvCostBudget budget;
 
+	if (has_scheduler_budget(table) && pv_guc_scheduler_max_cost >= 0)
+		return pv_guc_scheduler_max_cost;
 	pv_cost_of_autovacuum(&budget);
 	if (table->has_own && table->own.vacuum_cost_delay >= 0)
 		budget.delay = table->own.vacuum_cost_delay;
 	if (table->has_own && table->own.vacuum_cost_limit > 0)
 		budget.limit = table->own.vacuum_cost_limit;
-	if (table->opted_in && pv_guc_scheduler && pv_guc_scheduler_max_cost >= 0)
-		return pv_guc_scheduler_max_cost;
 	return budget.delay > 0 ? budget.limit * 1000.0 / budget.delay : 0;
 }
 
@@ -338,7 +355,7 @@ check_cost(PvAdviceList *list, const Checked *table)
 	advise_table(list, table,
 				 days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
 				 "cost_limits",
-				 table->opted_in && pv_guc_scheduler ?
+				 has_scheduler_budget(table) ?
 				 "parvacuum.scheduler_max_cost" :
 				 "autovacuum_vacuum_cost_limit",
 				 "Within the cost limits, the vacuum that freezes this table takes days.",

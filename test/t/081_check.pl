@@ -218,9 +218,13 @@ with('pg_class', 't', 'relpages = 1000000000', sub {
 	sql('ALTER TABLE t SET (autovacuum_vacuum_cost_delay = 0)');
 	none('cost_limits', 'no limit');
 
-	# The scheduler has a budget of its own.
+	# The scheduler has a budget of its own, which tables with limits of their own do not use.
 	sql('ALTER TABLE t SET (parvacuum.enabled)');
 	pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'parvacuum.scheduler_max_cost' => 50000);
+	none('cost_limits', 'no limit of the table, within the budget of the scheduler');
+	sql('ALTER TABLE t SET (autovacuum_vacuum_cost_delay = 2)');
+	is(rows('severity, setting', 'cost_limits'), 'warning|autovacuum_vacuum_cost_limit', 'a limit of the table, within that budget');
+	sql('ALTER TABLE t RESET (autovacuum_vacuum_cost_limit, autovacuum_vacuum_cost_delay)');
 	is(rows('severity, setting', 'cost_limits'), 'advice|parvacuum.scheduler_max_cost', 'the budget of the scheduler');
 	like(rows('evidence', 'cost_limits'), qr/, 50000 cost units per second: 5\.1 days$/, 'how long it takes then');
 	pv_reload_with($node, 'parvacuum.scheduler_max_cost' => 0);
@@ -228,7 +232,6 @@ with('pg_class', 't', 'relpages = 1000000000', sub {
 	pv_reload_with($node, 'parvacuum.scheduler' => 'off', 'parvacuum.scheduler_max_cost' => -1);
 	sql('ALTER TABLE t RESET (parvacuum.enabled)');
 });
-sql('ALTER TABLE t RESET (autovacuum_vacuum_cost_limit, autovacuum_vacuum_cost_delay)');
 
 with('pg_class', 't_pkey', 'relpages = 2000', sub {
 	is(rows('severity, subject, relation, setting', 'grown_index'), 'advice|public.t_pkey|t_pkey|', 'an index that has grown');
