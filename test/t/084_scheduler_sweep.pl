@@ -126,6 +126,22 @@ cmp_ok($twin, '>', 1.6 * $before, 'the same index of a table that is not swept d
 is(sql(q{SELECT count(*) FROM oracle.check_table('swept')}), 0, 'and nothing is wrong with it');
 
 #
+# A table has cost limits of its own, but the next one keeps to those of the scheduler.
+#
+sql(make('after', $sweep, 20000), 'ALTER TABLE own_limits SET (autovacuum_vacuum_cost_delay = 0)');
+reload_with('parvacuum.scheduler' => 'off', 'parvacuum.scheduler_workers' => 1);
+replace(2, 1, 'own_limits');
+replace(8, 1, 'after');
+sql('CHECKPOINT');
+set_speed(2000);
+reload_with('parvacuum.scheduler' => 'on');
+until_swept('after', 1, 'a table behind one that has no limits is swept');
+is(sweeps('own_limits'), 2, 'the other was swept');
+is(sql(q{SELECT elapsed_ms > 400 FROM parvacuum_history WHERE relation = 'after'::regclass AND action = 'sweep'}), 't', 'the limit of the scheduler holds for it');
+speed(0);
+reload_with('parvacuum.scheduler_workers' => 3);
+
+#
 # The setting holds for tables that say nothing.  A reset of the statistics does no harm.
 #
 is(sweeps('unset'), 0, 'the setting is off by default');
