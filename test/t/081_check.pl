@@ -158,6 +158,11 @@ with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(600_000_000), sub {
 	like(rows('evidence', 'wraparound'), qr/^relfrozenxid is 6\d{8} transactions old, autovacuum_freeze_max_age is 100000, the failsafe begins at 1600000000$/, 'how old');
 });
 with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(1_700_000_000), sub { is(rows('severity', 'wraparound'), 'critical', 'a table that is very old'); });
+
+# As for the engine, the failsafe begins when tables should long have been vacuumed for their age, even if it is set to begin before.
+my $begins = q{SELECT substring(evidence, 'the failsafe begins at .*') FROM parvacuum_check() WHERE subject = };
+with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(600_000_000), sub { is(sql('SET vacuum_failsafe_age = 0', "$begins 'public.t'"), 'the failsafe begins at 105000', 'a failsafe age that is too low'); });
+with('pg_database', 'other', 'datfrozenxid = ' . xid_of_age(600_000_000), sub { is(sql('SET vacuum_failsafe_age = 0', "$begins 'database other'"), 'the failsafe begins at 105000', 'and for another database'); });
 with('pg_class', 't', q{relminmxid = ((SELECT next_multixact_id::text::bigint - 1800000000 FROM pg_control_checkpoint()) & 4294967295)::text::xid}, sub {
 	is(rows('severity, setting', 'wraparound'), 'critical|autovacuum_multixact_freeze_max_age', 'a table with old multixacts');
 });
@@ -195,6 +200,10 @@ sql('ALTER TABLE t SET (autovacuum_enabled = off)');
 is(rows('severity, setting', 'not_vacuumed'), 'warning|autovacuum_enabled', 'a table without autovacuum');
 sql('ALTER TABLE t RESET (autovacuum_enabled)', 'VACUUM t');
 ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '0'), 'after its vacuum');
+sql('DELETE FROM t WHERE id <= 900');
+ok(pv_await($node, q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 't'}, '300'), 'its rows die again');
+none('not_vacuumed', 'it was vacuumed a moment ago');
+sql('VACUUM t');
 
 with('pg_class', 't', 'reltuples = 1e9', sub {
 	with('pg_class', 't', 'relpages = 10000000', sub {
@@ -207,6 +216,11 @@ with('pg_class', 't', 'reltuples = 1e9', sub {
 	});
 });
 none('maintenance_memory', 'a table whose dead rows fit');
+sql('CREATE TABLE bare (id int)');
+with('pg_class', 'bare', 'reltuples = 1e9', sub {
+	with('pg_class', 'bare', 'relpages = 10000000', sub { none('maintenance_memory', 'a table without indexes needs no memory for dead rows'); });
+});
+sql('DROP TABLE bare');
 
 with('pg_class', 't', 'relpages = 1000000000', sub {
 	my $memory = rows('subject', 'maintenance_memory');
