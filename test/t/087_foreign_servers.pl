@@ -155,6 +155,7 @@ sub most_at_once
 }
 is(most_at_once(', shards_at_once_per_node => 2'), '4 shards, 3 nodes, 2 on a node', 'two at a time on each node');
 is(most_at_once(', nodes_at_once => 1'), '4 shards, 1 nodes, 1 on a node', 'one node at a time');
+is(sql(q{SELECT node, relname FROM parvacuum_cluster_history WHERE relname ~ '^p\d' ORDER BY start_time LIMIT 1}), 'one|p2', 'the largest partition of the node with most to do is first');
 is(most_at_once(''), '4 shards, 3 nodes, 1 on a node', 'by default all nodes at a time, and one partition of each');
 
 # Views of all nodes
