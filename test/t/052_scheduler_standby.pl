@@ -37,17 +37,20 @@ sql('VACUUM ANALYZE e_function');
 #
 reload_with('parvacuum.scheduler' => 'off');
 sql('CREATE DATABASE closed');
-$node->safe_psql('closed', 'CREATE TABLE t AS SELECT 1 AS i');
+$node->safe_psql('closed', q{CREATE TABLE t (pad char(5000)); ALTER TABLE t ALTER pad SET STORAGE PLAIN; INSERT INTO t VALUES ('one page')});
 # A table with pages that only an aggressive vacuum reads, and with nothing else to vacuum
 sql('SET vacuum_freeze_min_age = 1000000', "CREATE TABLE aged WITH ($in, $low, autovacuum_vacuum_insert_threshold = -1, $calm) AS SELECT i, repeat('x', 1000) FROM generate_series(1, 2000) i", 'VACUUM aged');
 is(sql(q{SELECT all_visible > 200 AND all_frozen < 100 FROM pg_visibility_map_summary('aged')}), 't', 'an old table: its pages are not all-frozen');
-sql(q{DO $$ BEGIN FOR i IN 1 .. 92000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+sql(q{DO $$ BEGIN FOR i IN 1 .. 62000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+# A page that is not frozen by the settings of that database, which count for half of autovacuum_freeze_max_age at most
+$node->safe_psql('closed', q{INSERT INTO t VALUES ('another page')});
+sql(q{DO $$ BEGIN FOR i IN 1 .. 30000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 $node->safe_psql('closed', join ";\n", map { "VACUUM (FREEZE) $_" }
 	split /\n/, $node->safe_psql('closed', q{SELECT oid::regclass FROM pg_class WHERE relisshared AND relkind = 'r'}));
-sql(q{UPDATE pg_database SET datallowconn = false WHERE datname = 'closed'});
+sql(q{UPDATE pg_database SET datallowconn = false WHERE datname = 'closed'}, 'ALTER DATABASE closed SET vacuum_freeze_min_age = 1000000');
 cmp_ok(sql(q{SELECT age(datfrozenxid) FROM pg_database WHERE datname = 'closed'}), '>', 90000, 'a closed database: it is old');
 reload_with('parvacuum.enabled' => 'on', 'parvacuum.scheduler' => 'on');
-until_answer(q{SELECT age(datfrozenxid) < 10000 FROM pg_database WHERE datname = 'closed'}, 'true', 'a closed database: a database scan makes it young');
+until_answer(q{SELECT age(datfrozenxid) < 10000 FROM pg_database WHERE datname = 'closed'}, 'true', 'a closed database: a database scan freezes all of it');
 ok($node->poll_query_until('template1', q{SELECT max(age(relfrozenxid)) < 10000 FROM pg_class WHERE relkind IN ('r', 't') AND NOT relisshared}), 'a template database is young, too');
 reload_with('parvacuum.enabled' => 'off');
 until_answer(q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true', 'an old table: it is young');
@@ -82,6 +85,19 @@ for my $table (qw(e_function told))
 }
 $session->quit;
 sql('ALTER TABLE e_function SET (autovacuum_enabled = off)');
+
+# A standby keeps the lock under which a table was truncated until it has replayed the commit.  So
+# that is flushed at once, although the scheduler does not wait for its WAL otherwise.
+sql('CREATE EXTENSION pg_walinspect', "CREATE TABLE cut (id int) WITH (autovacuum_enabled = off, $in, $low, $calm)", 'INSERT INTO cut SELECT generate_series(1, 20000)');
+until_answer($active, 0, 'recovery: the queue is empty');
+reload_with(wal_writer_delay => 10000);
+sql('DELETE FROM cut WHERE id > 100', 'ALTER TABLE cut SET (autovacuum_enabled = on)');
+my $from = $node->lsn('insert');
+until_vacuumed('cut', 1, 'recovery: a table is vacuumed');
+until_answer($active, 0, 'recovery: the vacuum has ended');
+is(sql(qq{WITH records AS (SELECT xid, record_type FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn()))
+	SELECT count(*), count(c.xid) FROM records l LEFT JOIN records c ON c.xid = l.xid AND c.record_type = 'COMMIT' WHERE l.record_type = 'LOCK'}),
+	'1|1', 'recovery: the commit that releases the lock of a truncated table is flushed');
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM parvacuum_queue'), 0, 'recovery: the queue is empty');
 isnt(($standby->psql('postgres', q{SELECT parvacuum_enqueue('t_last')}))[0], 0, 'recovery: parvacuum_enqueue() fails');
 $node->stop;
