@@ -127,6 +127,7 @@ sql(q{UPDATE t_last SET pad = 'z' WHERE id % 3 = 1});
 ok($node->wait_for_log(qr/LOG: .*parvacuum's scheduler could not start a process/, $from), 'no slot: logged');
 sleep 2.5;
 is(times_logged(q{parvacuum's scheduler could not start a process}, $from), 1, 'no slot: logged once');
+is(sql(q{SELECT severity FROM parvacuum_check() WHERE name = 'worker_processes'}), 'warning', 'no slot: parvacuum_check() warns');
 $locker->query_safe('COMMIT');
 $locker->quit;
 pv_finish($run);
