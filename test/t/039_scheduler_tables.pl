@@ -113,6 +113,30 @@ for my $case ([ auto => 0 ], [ on => 1 ], [ off => 0 ])
 	ok(pv_await($node, "SELECT index_scans FROM parvacuum_history WHERE relname = 'cleanup_$case->[0]' AND started_by = 'scheduler'", $case->[1]), "vacuum_index_cleanup = $case->[0]: $case->[1] index scans");
 }
 
+#
+# What the owner of a database sets for it does not change how a worker works there.  A function
+# of an index logs what it finds.
+#
+my %of_database = (statement_timeout => '1h', idle_in_transaction_session_timeout => '1h', default_transaction_isolation => 'serializable', default_transaction_read_only => 'on',
+	stats_fetch_consistency => 'snapshot', synchronous_commit => 'on', maintenance_work_mem => '77MB', $node->pg_version >= 17 ? (transaction_timeout => '1h') : ());
+my $names = join ', ', sort keys %of_database;
+reload_with('parvacuum.scheduler' => 'off', autovacuum_work_mem => '55MB');
+sql('CREATE DATABASE own');
+$node->safe_psql('own', join ";\n", 'CREATE FUNCTION logs(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN i; END$$',
+	"CREATE TABLE t WITH ($in) AS SELECT generate_series(1, 100) AS i", 'CREATE INDEX ON t (logs(i))',
+	q{CREATE OR REPLACE FUNCTION logs(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN
+		IF i = 1 THEN
+			RAISE LOG 'found: %', (SELECT string_agg(name || ' ' || setting, ', ' ORDER BY name) FROM pg_settings WHERE name = ANY (string_to_array('} . $names . q{', ', ')));
+		END IF;
+		RETURN i; END$$});
+sql(map { "ALTER DATABASE own SET $_ = '$of_database{$_}'" } sort keys %of_database);
+$from = -s $node->logfile;
+reload_with('parvacuum.scheduler' => 'on');
+$node->wait_for_log(qr/parvacuum scheduler worker LOG: .*found: /, $from);
+my ($found) = slurp_file($node->logfile, $from) =~ /parvacuum scheduler worker LOG: .*found: (.*)/;
+is($found, 'default_transaction_isolation read committed, default_transaction_read_only off, idle_in_transaction_session_timeout 0, maintenance_work_mem 56320, statement_timeout 0, stats_fetch_consistency none, synchronous_commit off'
+	  . ($node->pg_version >= 17 ? ', transaction_timeout 0' : ''), 'settings of a database do not hold for the scheduler');
+
 $node->stop;
 pv_no_crash($node, 'the server');
 done_testing();
