@@ -128,6 +128,19 @@ cmp_ok($kept, '>', 1000, 'rows are shown that a prepared transaction keeps');
 my ($age) = $page =~ /^parvacuum_horizon_xid_age\{kind="prepared transaction".*\} (\S+)$/m;
 cmp_ok($age, '>', 0, 'and the age of that transaction');
 
+# Values, where a query could be right by its form only
+sub value
+{
+	my ($metric, $relname) = @_;
+	return $node->safe_psql('postgres', "SELECT " . ($metric =~ s/.*\.//r) . " FROM ($queries->{$metric =~ s/\..*//r}{query}) q WHERE relname = '$relname'", extra_params => [ '-U', $role ]);
+}
+is(value('parvacuum_last_run.seconds', 'orders'), $node->safe_psql('postgres', q{SELECT elapsed_ms / 1000::double precision FROM parvacuum_history WHERE relname = 'orders' AND outcome = 'done' ORDER BY run DESC LIMIT 1}),
+	'the last vacuum of a table is the last one in the history');
+ok(wait_for(sub { (value('parvacuum_running.eta_seconds', 'orders') || -1) > 0 }), 'a vacuum will end in the future');
+my $old = value('parvacuum_wraparound.xid_age', 'orders');
+$node->safe_psql('postgres', q{UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 1000000) & 4294967295)::text::xid WHERE oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'orders'::regclass)});
+cmp_ok(value('parvacuum_wraparound.xid_age', 'orders') - $old, '>', 900000, 'a table is as old as its TOAST table');
+
 # The dashboard
 
 my $dashboard = decode_json(slurp_file("$dir/grafana/parvacuum.json"));
@@ -170,6 +183,10 @@ for my $name (sort keys %{ $pgwatch->{metrics} })
 	my $columns = $node->safe_psql('postgres', "SET search_path = parvacuum; CREATE TEMP VIEW v AS $metric->{sqls}{15}; SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'pg_temp.v'::regclass");
 	my $wanted = join ' ', 'epoch_ns', map { my ($key) = keys %$_; $_->{$key}{usage} eq 'LABEL' ? "tag_$key" : $key } @{ $queries->{$name}{metrics} };
 	is($columns, $wanted, "$name of pgwatch has the columns of the exporter");
+
+	# Its query is the same, but for the time in front.
+	my $query = $metric->{sqls}{15} =~ s{/\* pgwatch_generated \*/.*? AS epoch_ns,}{}sr =~ s/\btag_//gr =~ s/\.(\w+) AS \1\b/.$1/gr =~ s/GROUP BY (\d)/'GROUP BY ' . ($1 - 1)/er;
+	is(join(' ', split ' ', $query), join(' ', split ' ', $queries->{$name}{query}), "$name of pgwatch has the query of the exporter");
 	my $rows = $node->safe_psql('postgres', "SELECT count(*) FROM ($metric->{sqls}{15}) q WHERE epoch_ns > 1e18", extra_params => [ '-U', $role ]);
 	cmp_ok($rows, '>', 0, "$name of pgwatch has rows");
 }
