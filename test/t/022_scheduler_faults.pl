@@ -103,6 +103,22 @@ until_item('e_function', 'waiting error', 'errors: a function that fails in ANAL
 until_item('e_file', 'waiting error', 'errors: a file that is missing');
 until_vacuumed('e_other', 2, 'errors: another table is vacuumed');
 cmp_ok(times_logged(q{parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.public\.e_f}), '>', 1, 'errors: the log has the tables');
+
+# A table that fails has no cost limits, but the next one of the worker keeps to those of the
+# scheduler.  Its score is lower.
+reload_with('parvacuum.scheduler' => 'off', 'parvacuum.scheduler_workers' => 1);
+until_answer("SELECT count(*) $workers", 0, 'limits: no worker is left');
+sql($works =~ s/broken/fails/r, "CREATE TABLE unlimited (i int) WITH ($in, autovacuum_vacuum_cost_delay = 0)", 'INSERT INTO unlimited SELECT generate_series(1, 1000)', 'CREATE INDEX ON unlimited (fails(i))',
+	"CREATE TABLE limited (i int) WITH ($in, $calm, autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_threshold = 14000, autovacuum_vacuum_scale_factor = 0)", 'INSERT INTO limited SELECT generate_series(1, 30000)',
+	'DELETE FROM limited WHERE i % 2 = 0', $break =~ s/broken/fails/r, 'CHECKPOINT');
+set_speed(1000);
+reload_with('parvacuum.scheduler' => 'on');
+until_vacuumed('limited', 1, 'limits: the table behind one that fails is vacuumed');
+cmp_ok(times_logged(q{parvacuum's scheduled analyze of table "postgres\.public\.unlimited}), '>', 0, 'limits: the other has failed');
+cmp_ok(sql(q{SELECT elapsed_ms FROM parvacuum_history WHERE relation = 'limited'::regclass}), '>', 1500, 'limits: the limit of the scheduler holds for it');
+set_speed(0);
+reload_with('parvacuum.scheduler_workers' => 3);
+sql('DROP TABLE unlimited, limited');
 rename "$file.away", $file or die "cannot rename $file: $!";
 sql($works);
 until_vacuumed('e_file', 2, 'errors: the file is back, and the table is vacuumed');
