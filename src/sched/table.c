@@ -270,27 +270,15 @@ choose_params(PvTableWork *work, Relation rel)
 }
 
 /*
- * A table with cost limits of its own does not use the scheduler's balance.  A
- * limit without a delay has no effect, so such a table does.
+ * A table with cost limits of its own does not use the scheduler's balance.
  */
 static void
 choose_budget(const PvTableWork *work)
 {
 	PvCostBudget budget;
 
-	if (!work->has_options ||
-		(work->options.vacuum_cost_delay < 0 &&
-		 work->options.vacuum_cost_limit <= 0))
-		return;
-
-	pv_cost_of_autovacuum(&budget);
-	if (work->options.vacuum_cost_delay >= 0)
-		budget.delay = work->options.vacuum_cost_delay;
-	else if (budget.delay <= 0)
-		return;
-	if (work->options.vacuum_cost_limit > 0)
-		budget.limit = work->options.vacuum_cost_limit;
-	pv_cost_close_balance(budget.delay, budget.limit);
+	if (pv_cost_of_table(work->has_options ? &work->options : NULL, &budget))
+		pv_cost_close_balance(budget.delay, budget.limit);
 }
 
 /*

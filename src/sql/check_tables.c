@@ -304,35 +304,23 @@ check_memory(PvAdviceList *list, const Checked *table)
 }
 
 /*
- * Is the table vacuumed within the budget of the scheduler?  Not if it has cost
- * limits of its own; see choose_budget() in sched/table.c.
+ * The cost units per second that an automatic vacuum of the table may use, 0
+ * for no limit, and the setting that they come from.
  */
-static bool
-has_scheduler_budget(const Checked *table)
-{
-	PvCostBudget budget;
-
-	if (!table->opted_in || !pv_guc_scheduler)
-		return false;
-	pv_cost_of_autovacuum(&budget);
-	return !table->has_own ||
-		(table->own.vacuum_cost_delay < 0 &&
-		 (table->own.vacuum_cost_limit <= 0 || budget.delay <= 0));
-}
-
-/* Cost units per second that an automatic vacuum may use; 0: no limit. */
 static double
-cost_rate(const Checked *table)
+cost_rate(const Checked *table, const char **setting)
 {
 	PvCostBudget budget;
+	bool		has_limits =
+		pv_cost_of_table(table->has_own ? &table->own : NULL, &budget);
 
-	if (has_scheduler_budget(table) && pv_guc_scheduler_max_cost >= 0)
-		return pv_guc_scheduler_max_cost;
-	pv_cost_of_autovacuum(&budget);
-	if (table->has_own && table->own.vacuum_cost_delay >= 0)
-		budget.delay = table->own.vacuum_cost_delay;
-	if (table->has_own && table->own.vacuum_cost_limit > 0)
-		budget.limit = table->own.vacuum_cost_limit;
+	*setting = "autovacuum_vacuum_cost_limit";
+	if (table->opted_in && pv_guc_scheduler && !has_limits)
+	{
+		*setting = "parvacuum.scheduler_max_cost";
+		if (pv_guc_scheduler_max_cost >= 0)
+			return pv_guc_scheduler_max_cost;
+	}
 	return budget.delay > 0 ? budget.limit * 1000.0 / budget.delay : 0;
 }
 
@@ -343,7 +331,8 @@ cost_rate(const Checked *table)
 static void
 check_cost(PvAdviceList *list, const Checked *table)
 {
-	double		rate = cost_rate(table);
+	const char *setting;
+	double		rate = cost_rate(table, &setting);
 	double		days;
 
 	if (rate <= 0)
@@ -354,10 +343,7 @@ check_cost(PvAdviceList *list, const Checked *table)
 		return;
 	advise_table(list, table,
 				 days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
-				 "cost_limits",
-				 has_scheduler_budget(table) ?
-				 "parvacuum.scheduler_max_cost" :
-				 "autovacuum_vacuum_cost_limit",
+				 "cost_limits", setting,
 				 "Within the cost limits, the vacuum that freezes this table takes days.",
 				 psprintf("%u pages at %d cost units each, %.0f cost units per second: %.1f days",
 						  table->state.pages,

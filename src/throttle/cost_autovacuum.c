@@ -83,6 +83,25 @@ pv_cost_of_autovacuum(PvCostBudget *budget)
 	budget->scale = pv_guc_autovacuum_cost_limit_scale;
 }
 
+/*
+ * The limits of a table with these storage parameters, NULL for none.  Returns
+ * whether it has limits of its own, which the scheduler's budget does not
+ * include.  A cost limit without a delay has no effect.
+ */
+bool
+pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget)
+{
+	pv_cost_of_autovacuum(budget);
+	if (options == NULL)
+		return false;
+	if (options->vacuum_cost_limit > 0)
+		budget->limit = options->vacuum_cost_limit;
+	if (options->vacuum_cost_delay < 0)
+		return options->vacuum_cost_limit > 0 && budget->delay > 0;
+	budget->delay = options->vacuum_cost_delay;
+	return true;
+}
+
 /* The vacuum of a table begins.  own says which limits no reload changes. */
 void
 pv_cost_autovacuum_begin(const PvOwnCosts *own)

@@ -10,6 +10,8 @@
 #ifndef PV_COST_AUTOVACUUM_H
 #define PV_COST_AUTOVACUUM_H
 
+#include "utils/rel.h"
+
 #include "throttle/cost_state.h"
 
 /* Which cost limits a table has fixed for autovacuum by its own options */
@@ -20,6 +22,7 @@ typedef struct PvOwnCosts
 } PvOwnCosts;
 
 extern void pv_cost_of_autovacuum(PvCostBudget *budget);
+extern bool pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget);
 extern void pv_cost_autovacuum_begin(const PvOwnCosts *own);
 extern void pv_cost_autovacuum_reloaded(void);
 extern void pv_cost_autovacuum_budget(PvCostBudget *budget);
