@@ -112,6 +112,16 @@ is(useless('held'), q{t|PostgreSQL's own VACUUM would vacuum the table.  The set
 pv_reload_with($node, 'parvacuum.engine' => 'on');
 
 #
+# The times of a vacuum that has slept for cost limits are not those of one that a session asks for.
+#
+sql("CREATE TABLE slept (a int) WITH ($off, parvacuum.enabled, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 20, autovacuum_vacuum_cost_limit = 4)",
+	'INSERT INTO slept SELECT generate_series(1, 100000)', 'DELETE FROM slept WHERE a % 5 = 0', 'ALTER TABLE slept SET (autovacuum_enabled)');
+pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1s');
+ok(pv_await($node, q{SELECT count(*) FROM parvacuum_history WHERE relation = 'slept'::regclass AND started_by = 'autovacuum'}, 1), 'a vacuum that slept: autovacuum has done it');
+sql("ALTER TABLE slept SET ($off)", 'DELETE FROM slept WHERE a % 5 = 1');
+is(sql(q{SELECT h.elapsed_ms > 1000, p.elapsed_ms < h.elapsed_ms / 10 FROM parvacuum_history h, parvacuum_plan('slept') p WHERE h.relation = 'slept'::regclass}), 't|t', 'a vacuum that slept: a plan does not expect that');
+
+#
 # Tables that change while the session waits for a lock
 #
 sub while_locked
