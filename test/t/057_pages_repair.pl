@@ -108,7 +108,7 @@ my @alone = (
 	{ name => 'redirect_back_to_live', before => [ $delete, $to_dead ], wrong => ['item_leads_back'], unused => [5], remains => 1 },
 	{ name => 'mark_of_dead_items', before => [ $delete, $to_dead ], wrong => ['page_is_marked'], left => 1 },
 	{ name => 'many_items', before => [], wrong => ['too_many_items'], error => 'has 400 line pointers, which is more than it has room for' },
-	{ name => 'old_inserter', before => ['UPDATE $T SET v = 1 WHERE ctid = \'(1,2)\''], wrong => ['xmin_is_old'], error => 'found xmin 4 from before relfrozenxid \d' },
+	{ name => 'old_inserter', before => ['UPDATE $T SET v = 1 WHERE ctid = \'(1,2)\''], wrong => ['xmin_is_old'], core_error => qr/found xmin 4 from before relfrozenxid \d/ },
 	{ name => 'endless_chain', before => [ $delete, $to_dead, 'BEGIN; UPDATE $T SET v = 1 WHERE ctid = \'(1,2)\'; UPDATE $T SET v = 2 WHERE v = 1; COMMIT' ],
 		wrong => [ 'item_leads_nowhere', 'version_follows_itself' ], error => 'has a chain of row versions that does not end' });
 
@@ -242,9 +242,9 @@ for my $case (@alone)
 		next;
 	}
 	my ($rc, $out, $err) = $node->psql('postgres', "VACUUM (DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on, PARALLEL 0) $table");
-	if (my $error = $case->{error})
+	if (my $error = $case->{core_error} // ($case->{error} && qr/page 1 of table "public\.$table" \Q$case->{error}\E/))
 	{
-		like($err, qr/ERROR:  (page 1 of table "public\.$table" )?$error/, "$name: an error");
+		like($err, qr/ERROR:  $error/, "$name: an error");
 		next;
 	}
 	is($rc, 0, "$name: the vacuum succeeds") or diag $err;

@@ -616,6 +616,10 @@ CREATE FUNCTION parvacuum_test_btree_bitmaps(pages bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+CREATE FUNCTION parvacuum_test_bitmap_room()
+RETURNS bigint LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- Compares the heap TIDs of two B-trees, in their order.
 CREATE FUNCTION parvacuum_test_compare_btrees(stock regclass, ours regclass,
 											  OUT entries bigint, OUT difference text)

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_bitmap.c
- *	  A SQL function that sets and takes bits of a B-tree's bitmaps
- *	  (engine/nbtree_bitmap.c).
+ *	  SQL functions for the bitmaps of a B-tree's pages
+ *	  (engine/nbtree_bitmap.c): one sets and takes their bits, the other looks at
+ *	  their size.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -16,6 +17,7 @@
 #include "engine/nbtree_scan.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_btree_bitmaps);
+PG_FUNCTION_INFO_V1(parvacuum_test_bitmap_room);
 
 /* What words next to the bitmaps contain */
 #define GUARD					0x5a5a5a5a
@@ -76,4 +78,22 @@ parvacuum_test_btree_bitmaps(PG_FUNCTION_ARGS)
 		pg_atomic_read_u32(&self->bitmaps[nwords + 1]) != GUARD)
 		elog(ERROR, "a bit is outside of the bitmaps");
 	PG_RETURN_INT64(scan->btree->nbits);
+}
+
+/*
+ * parvacuum_test_bitmap_room(): how many bits the memory for both bitmaps of an
+ * index has beyond those that they use; the least for many sizes of the index.
+ */
+Datum
+parvacuum_test_bitmap_room(PG_FUNCTION_ARGS)
+{
+	int64		least = PG_INT64_MAX;
+
+	for (BlockNumber pages = 0; pages < 1000000; pages += 7)
+	{
+		int64		used = 2 * (int64) pv_btree_bitmap_bits(pages);
+
+		least = Min(least, (int64) pv_nbtree_bitmap_words(pages) * 32 - used);
+	}
+	PG_RETURN_INT64(least);
 }

@@ -3,3 +3,6 @@
 SELECT count(*), min(bits), max(bits), count(DISTINCT bits % 32) AS ends_in_a_word
 FROM generate_series(0, 100) pages, parvacuum_test_btree_bitmaps(pages) bits;
 SELECT pages, parvacuum_test_btree_bitmaps(pages) FROM unnest('{8191, 8192, 100000}'::bigint[]) pages;
+
+-- They have room for all of their bits.
+SELECT parvacuum_test_bitmap_room() >= 0 AS room;
