@@ -458,7 +458,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    tables int;
+    distributed bool;
 BEGIN
     IF NOT EXISTS (
         SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s LEFT JOIN @extschema@.parvacuum_cluster_nodes() n USING (node)
@@ -466,9 +466,8 @@ BEGIN
     THEN
         IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
             -- a distributed table that has no shard yet, or no partition
-            EXECUTE 'SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1' USING rel;
-            GET DIAGNOSTICS tables = ROW_COUNT;
-            IF tables > 0 THEN
+            EXECUTE 'SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_partition WHERE logicalrelid = $1)' INTO distributed USING rel;
+            IF distributed THEN
                 RETURN false;
             END IF;
         END IF;
