@@ -10,9 +10,9 @@
  * Time: each phase is a sum of work, each kind with a constant in
  * microseconds.  n participants do it in 1 / (1 + EFFICIENCY * (n - 1)) of
  * the time, and a phase cannot be shorter than the largest index that one
- * process vacuums alone.  WAL comes on top, because one process at a time
- * writes it.  So do sleeps for the cost-based delay: the cost units of the
- * phase, divided by the budget of all participants.
+ * process vacuums alone.  The time to write WAL is added undivided, because one
+ * process at a time writes it.  So are the sleeps for the cost-based delay: the
+ * cost units of the phase, divided by the budget of all participants.
  *
  *	 scan	 pages (more if they must be read, or after pages that are skipped),
  *			 tuples, dead tuples (more if they leave no dead item), WAL
@@ -305,9 +305,10 @@ apply_model(const PvForecastInput *input, PvForecast *forecast)
 }
 
 /*
- * The input that describes an earlier vacuum of the table: what it did, with
- * rows and pages as they are now.  It has not slept.  It is known how many
- * pages it had to read, but not which: of all relations the same share.
+ * The input that describes an earlier vacuum of the table: what its result
+ * says, and what the result does not say is as it is now.  It has not slept.
+ * The result has the number of pages that were read, but not whose they were:
+ * the same share of each relation is assumed to have been in shared buffers.
  */
 static void
 describe_past(const PvForecastInput *now, const PvResult *past,

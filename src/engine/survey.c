@@ -127,6 +127,7 @@ note_block(BlockNumber blkno, void *arg)
 	uint8		mapbits = visibilitymap_get_status(state->rel, blkno,
 												   &state->vmbuffer);
 
+	/* At first this expects block 0, because InvalidBlockNumber + 1 is 0 */
 	if (blkno != state->last_block + 1)
 		state->jumps++;
 	state->last_block = blkno;
