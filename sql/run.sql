@@ -102,11 +102,10 @@ CREATE TABLE run_r AS
 SELECT r.* FROM (VALUES ('run_p1'::regclass), ('run_u')) t(t), parvacuum_run(t) r;
 SELECT relid FROM run_r ORDER BY relid::text;
 
--- fewer workers than asked for
-SET max_parallel_maintenance_workers = 1;
-SELECT workers_planned FROM parvacuum_run('run_t', workers => 4, disable_page_skipping => true);
+-- a number that is asked for goes beyond the default of the session, not beyond the server's limit
 SET max_parallel_maintenance_workers = 0;
 SELECT workers_planned FROM parvacuum_run('run_t', workers => 4, disable_page_skipping => true);
+SELECT workers_planned FROM parvacuum_run('run_t', workers => 17, disable_page_skipping => true);
 RESET max_parallel_maintenance_workers;
 
 -- the procedure; its time is in the detail, which is not shown here

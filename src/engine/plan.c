@@ -213,7 +213,11 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
  * Decide how many workers to plan for.
  *
  * A caller who gives a number gets it as far as the limits allow, and a notice
- * if they do not.  An autovacuum worker gives no number.  Up to PG 18 core sets
+ * if they do not.  max_parallel_maintenance_workers limits what nobody has
+ * asked for, and VACUUM (PARALLEL) as in core.  Any user may set it, so it does
+ * not limit the argument of a function.
+ *
+ * An autovacuum worker gives no number.  Up to PG 18 core sets
  * -1 for it, and that is not taken to mean that it wants no workers.  From PG 19
  * on core sets what the storage parameter of the table says, or 0; that is in
  * the options where the table has no option of ours.
@@ -234,6 +238,8 @@ pv_plan_workers(PvVacuum *vac)
 		named = 0;
 		cap = Min(cap, pv_guc_autovacuum_workers);
 	}
+	else if (named > 0 && vac->options->started_by == PV_STARTED_BY_FUNCTION)
+		cap = pv_guc_max_workers;
 	if (named < 0 || vac->plan.rel_pages == 0 || !IsUnderPostmaster)
 		return 0;
 	if (pv_failsafe_check(&vac->plan.cutoffs))

@@ -430,9 +430,9 @@ plan_workers(Relation indrel, BlockNumber pages, int wanted)
 	if (RelationUsesLocalBuffers(indrel) || IsInParallelMode())
 		return 0;
 	if (wanted < 0)
-		wanted = pv_workers_for_pages(pages, min_parallel_index_scan_size);
-	return Min(wanted,
-			   Min(max_parallel_maintenance_workers, pv_guc_max_workers));
+		wanted = Min(pv_workers_for_pages(pages, min_parallel_index_scan_size),
+					 max_parallel_maintenance_workers);
+	return Min(wanted, pv_guc_max_workers);
 }
 
 /*

@@ -239,14 +239,14 @@ pv_check_not_null(FunctionCallInfo fcinfo, int arg, const char *name,
 
 /*
  * Returns the number of workers, or PV_WORKERS_NOT_GIVEN if the argument is
- * null.  A number above what the settings allow is lowered, with a notice.
+ * null.  A number above parvacuum.max_workers is lowered, with a notice.
+ * max_parallel_maintenance_workers is a default that any user may set, and does
+ * not limit a number that the user names.
  */
 int
 pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 {
 	int			workers;
-	int			cap = Min(max_parallel_maintenance_workers,
-						  pv_guc_max_workers);
 
 	if (PG_ARGISNULL(arg))
 		return PV_WORKERS_NOT_GIVEN;
@@ -258,14 +258,14 @@ pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 				 errmsg("number of workers must be between 0 and %d",
 						MAX_PARALLEL_WORKER_LIMIT),
 				 errhint("0 means no workers.  NULL lets parvacuum decide.")));
-	if (workers > cap)
+	if (workers > pv_guc_max_workers)
 	{
 		ereport(NOTICE,
-				(errmsg("number of workers lowered from %d to %d", workers, cap),
-				 errdetail("max_parallel_maintenance_workers is %d and parvacuum.max_workers is %d.",
-						   max_parallel_maintenance_workers,
+				(errmsg("number of workers lowered from %d to %d",
+						workers, pv_guc_max_workers),
+				 errdetail("parvacuum.max_workers is %d.",
 						   pv_guc_max_workers)));
-		workers = cap;
+		workers = pv_guc_max_workers;
 	}
 
 	return workers;

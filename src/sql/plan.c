@@ -280,7 +280,7 @@ static void
 plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
 {
 	VacuumParams own = *params;
-	PvVacuumOptions options = {0};
+	PvVacuumOptions options = {.started_by = PV_STARTED_BY_FUNCTION};
 	PvEffectiveOptions effective;
 	Oid			toast_parent;
 	const char *declined;

@@ -1,7 +1,7 @@
 -- The rows of parvacuum_run(), and the effect of its arguments.
 \ir common.psql
 
-SELECT plan(68);
+SELECT plan(70);
 
 CREATE TEMP VIEW block_size AS SELECT current_setting('block_size')::int AS b;
 
@@ -49,10 +49,16 @@ SELECT results_eq('SELECT pages_total, pages_scanned, pages_removed, tuples_remo
 
 -- Not more workers than the settings allow
 SELECT is((SELECT workers_planned FROM parvacuum_run('plain', workers => 1024, disable_page_skipping => true)),
-    least(current_setting('max_parallel_maintenance_workers')::int, current_setting('parvacuum.max_workers')::int),
-    'the number of workers is lowered to the limit');
+    current_setting('parvacuum.max_workers')::int, 'the number of workers is lowered to the limit');
 SET max_parallel_maintenance_workers = 0;
-SELECT is((SELECT workers_planned FROM parvacuum_run('plain', workers => 2, disable_page_skipping => true)), 0, 'the limit 0: no workers');
+SET parvacuum.min_parallel_pages = 0;
+SET min_parallel_table_scan_size = 1;
+SELECT is((SELECT workers_planned FROM parvacuum_run('plain', workers => 2, disable_page_skipping => true)), 2, 'max_parallel_maintenance_workers does not limit the argument');
+SELECT is((SELECT workers_planned FROM parvacuum_run('plain', disable_page_skipping => true)), 0, 'it limits the number without the argument');
+SET max_parallel_maintenance_workers = 1;
+SELECT is((SELECT workers_planned FROM parvacuum_run('plain', disable_page_skipping => true)), 1, 'which would be higher');
+RESET parvacuum.min_parallel_pages;
+RESET min_parallel_table_scan_size;
 RESET max_parallel_maintenance_workers;
 
 -- index_cleanup
