@@ -81,6 +81,7 @@ OBJS = \
 	src/entry/dispatch.o \
 	src/entry/effective_options.o \
 	src/entry/inprogress.o \
+	src/entry/labels.o \
 	src/entry/leader.o \
 	src/entry/option_labels.o \
 	src/entry/options.o \

@@ -31,6 +31,8 @@
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
 #include "datatype/timestamp.h"
 #include "lib/stringinfo.h"
 #include "parser/scansup.h"
@@ -187,8 +189,7 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 
 /*
  * Reads what may be the name of a time zone, up to the end of the text.  It
- * must be one word.  PostgreSQL accepts almost any letters with a number after
- * them as a zone, even "Sat 8", which rather is a span after a missing comma.
+ * must be one word.
  */
 static bool
 read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
@@ -210,11 +211,38 @@ read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
 	return *at == '\0';
 }
 
-/* Returns the time zone of that name, or NULL if this server has none. */
+/* Core: timezone/pgtz.h, which is not installed.  *canonname may not be NULL. */
+extern int	pg_open_tzfile(const char *name, char *canonname);
+
+/*
+ * Is that a zone by a rule of its own, such as "FOO+1", and not by its name?
+ * Such a rule has a number, as some names have.
+ */
+static bool
+is_rule(const char *name)
+{
+	char		canonname[TZ_STRLEN_MAX + 1];
+	int			file;
+
+	if (strpbrk(name, "0123456789") == NULL)
+		return false;
+	file = pg_open_tzfile(name, canonname);
+	if (file >= 0)
+		close(file);
+	return file < 0;
+}
+
+/*
+ * Returns the time zone of that name, or NULL if this server has none.
+ *
+ * Core keeps each zone that it was ever asked for, some 20 kB, until the
+ * process ends.  Names are as many as there are files, but the owners of tables
+ * could make up rules without end.
+ */
 static pg_tz *
 find_zone(const char *name)
 {
-	pg_tz	   *zone = pg_tzset(name);
+	pg_tz	   *zone = is_rule(name) ? NULL : pg_tzset(name);
 
 	return zone != NULL && pg_tz_acceptable(zone) ? zone : NULL;
 }

@@ -15,8 +15,9 @@
  * A vacuum must neither fail nor wait because of its options.  It may be the
  * one that prevents wraparound, and without parvacuum it would not read these
  * catalogs.  So a process that vacuums takes locks on them only if they are
- * free, and any error is caught in a subtransaction; see read_safely().  A
- * session that reads parvacuum_tables reads them in the ordinary way.
+ * free, and any error is caught in a subtransaction; see
+ * pv_options_read_safely().  A session that reads parvacuum_tables reads them
+ * in the ordinary way.
  *
  * Any process runs this, for itself.  It takes AccessShareLock on the catalogs
  * that it reads, and no lock on a table.
@@ -172,8 +173,8 @@ must_be_raised(const ErrorData *error)
  * Core: pl/plpgsql/src/pl_exec.c, exec_stmt_block; access/transam/xact.c,
  * AbortSubTransaction.
  */
-static bool
-read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
+bool
+pv_options_read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -212,8 +213,8 @@ read_safely(void (*reader) (void *arg), void *arg, bool *unreadable)
  * Locks a catalog and the index by which it is read, or fails if another
  * session holds a lock that conflicts.
  */
-static void
-lock_if_free(Oid catalog, Oid index, const char *name)
+void
+pv_options_lock_if_free(Oid catalog, Oid index, const char *name)
 {
 	if (!ConditionalLockRelationOid(catalog, AccessShareLock) ||
 		(OidIsValid(index) &&
@@ -227,7 +228,8 @@ lock_if_free(Oid catalog, Oid index, const char *name)
 static void
 lock_labels_if_free(void)
 {
-	lock_if_free(SecLabelRelationId, SecLabelObjectIndexId, "pg_seclabel");
+	pv_options_lock_if_free(SecLabelRelationId, SecLabelObjectIndexId,
+							"pg_seclabel");
 }
 
 /* What a reader is asked for, and its answer */
@@ -238,7 +240,6 @@ typedef struct Request
 								 * invalid */
 	bool		is_partition;
 	PvEffectiveOptions *effective;
-	HTAB	   *labelled;
 } Request;
 
 /* Reader: the options that apply to a table. */
@@ -249,8 +250,8 @@ read_effective(void *arg)
 
 	lock_labels_if_free();
 	if (request->is_partition)
-		lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId,
-					 "pg_inherits");
+		pv_options_lock_if_free(InheritsRelationId, InheritsRelidSeqnoIndexId,
+								"pg_inherits");
 	pv_options_look_up(request->relid, request->is_partition,
 					   request->effective);
 }
@@ -259,9 +260,8 @@ read_effective(void *arg)
  * The same as pv_options_look_up(), for a process that vacuums.  If the
  * catalogs cannot be read the table counts as one without options.
  */
-void
-pv_options_effective(Oid relid, bool is_partition,
-					 PvEffectiveOptions *effective)
+static void
+read_or_default(Oid relid, bool is_partition, PvEffectiveOptions *effective)
 {
 	Request		request = {
 		.relid = relid,
@@ -269,7 +269,7 @@ pv_options_effective(Oid relid, bool is_partition,
 		.effective = effective
 	};
 
-	if (!read_safely(read_effective, &request, &labels_unreadable))
+	if (!pv_options_read_safely(read_effective, &request, &labels_unreadable))
 		pv_options_default(effective);
 }
 
@@ -284,11 +284,11 @@ pv_options_of(Relation rel, Oid toast_parent, PvEffectiveOptions *effective)
 	if (IsCatalogRelation(rel))
 		pv_options_default(effective);
 	else if (OidIsValid(toast_parent))
-		pv_options_effective(toast_parent,
-							 get_rel_relispartition(toast_parent), effective);
+		read_or_default(toast_parent, get_rel_relispartition(toast_parent),
+						effective);
 	else
-		pv_options_effective(RelationGetRelid(rel),
-							 rel->rd_rel->relispartition, effective);
+		read_or_default(RelationGetRelid(rel), rel->rd_rel->relispartition,
+						effective);
 }
 
 /*
@@ -362,7 +362,8 @@ read_parent(void *arg)
 	Request    *request = arg;
 	Oid			toast = RelationGetRelid(request->rel);
 
-	lock_if_free(DependRelationId, DependDependerIndexId, "pg_depend");
+	pv_options_lock_if_free(DependRelationId, DependDependerIndexId,
+							"pg_depend");
 	request->relid = pv_toast_parent(toast);
 	if (!OidIsValid(request->relid))
 		request->relid = parent_by_scan(toast);
@@ -380,7 +381,8 @@ pv_options_find(Relation rel, Oid *toast_parent, PvEffectiveOptions *effective)
 	Request		request = {.rel = rel};
 
 	*toast_parent = InvalidOid;
-	if (is_toast && read_safely(read_parent, &request, &parents_unreadable))
+	if (is_toast &&
+		pv_options_read_safely(read_parent, &request, &parents_unreadable))
 		*toast_parent = request.relid;
 
 	if (is_toast &&
@@ -388,64 +390,6 @@ pv_options_find(Relation rel, Oid *toast_parent, PvEffectiveOptions *effective)
 		pv_options_default(effective);
 	else
 		pv_options_of(rel, *toast_parent, effective);
-}
-
-/* Reader: the OIDs of all tables that have a label. */
-static void
-read_labelled(void *arg)
-{
-	Request    *request = arg;
-	Relation	seclabel;
-	ScanKeyData key[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	lock_labels_if_free();
-	seclabel = table_open(SecLabelRelationId, AccessShareLock);
-	ScanKeyInit(&key[0], Anum_pg_seclabel_provider, BTEqualStrategyNumber,
-				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
-	ScanKeyInit(&key[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
-	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		FormData_pg_seclabel *form =
-			(FormData_pg_seclabel *) GETSTRUCT(tuple);
-
-		(void) hash_search(request->labelled, &form->objoid, HASH_ENTER, NULL);
-	}
-	systable_endscan(scan);
-	table_close(seclabel, AccessShareLock);
-}
-
-static HTAB *
-make_table_of_oids(void)
-{
-	HASHCTL		info = {
-		.keysize = sizeof(Oid),
-		.entrysize = sizeof(Oid),
-		.hcxt = CurrentMemoryContext
-	};
-
-	return hash_create("tables with options of parvacuum", 64, &info,
-					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
-
-/*
- * Returns the OIDs of all tables that have a label, as a hash table that the
- * caller destroys.  It is empty if the labels cannot be read.
- */
-HTAB *
-pv_options_labelled(void)
-{
-	Request		request = {.labelled = make_table_of_oids()};
-
-	if (!read_safely(read_labelled, &request, &labels_unreadable))
-	{
-		hash_destroy(request.labelled);
-		request.labelled = make_table_of_oids();
-	}
-	return request.labelled;
 }
 
 

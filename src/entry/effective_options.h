@@ -11,7 +11,6 @@
 #define PV_EFFECTIVE_OPTIONS_H
 
 #include "access/htup.h"
-#include "utils/hsearch.h"
 #include "utils/rel.h"
 
 #include "entry/options.h"
@@ -22,9 +21,9 @@ extern void pv_options_look_up(Oid relid, bool is_partition,
 extern Oid	pv_toast_parent(Oid toast);
 
 /* For a vacuum: these never wait for a lock, and fail only when canceled. */
-extern HTAB *pv_options_labelled(void);
-extern void pv_options_effective(Oid relid, bool is_partition,
-								 PvEffectiveOptions *effective);
+extern bool pv_options_read_safely(void (*reader) (void *arg), void *arg,
+								   bool *unreadable);
+extern void pv_options_lock_if_free(Oid catalog, Oid index, const char *name);
 extern void pv_options_of(Relation rel, Oid toast_parent,
 						  PvEffectiveOptions *effective);
 extern void pv_options_find(Relation rel, Oid *toast_parent,

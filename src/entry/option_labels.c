@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/indexing.h"
 #include "catalog/objectaddress.h"
@@ -37,6 +38,7 @@
 #include "catalog/pg_seclabel.h"
 #include "commands/seclabel.h"
 #include "common/hashfn.h"
+#include "datatype/timestamp.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/lmgr.h"
@@ -44,8 +46,8 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "entry/option_labels.h"
 #include "throttle/cost.h"
@@ -63,7 +65,7 @@ pv_relkind_has_options(char relkind)
 
 
 /* ----------------------------------------------------------------
- *		Warnings, each once
+ *		Warnings, not too many
  * ----------------------------------------------------------------
  */
 
@@ -77,17 +79,18 @@ typedef struct WarnedOf
 static HTAB *warned_of = NULL;
 
 /*
- * The labels that autovacuum and the scheduler have warned of.  Each of their
- * processes reads the options of many tables and soon ends, so they share the
- * list, in main shared memory.  When the list is full they give no more
- * warnings; otherwise a table owner could fill the log.
+ * The owners of whose tables autovacuum and the scheduler have warned.  Each of
+ * their processes reads the options of many tables and soon ends, so they share
+ * the list, in main shared memory.  Within an hour they warn of one table of
+ * each owner.  So no owner can fill the log, and none can use up the warnings
+ * of others, unless more owners than there are places have such tables.
  */
-#define MAX_WARNINGS			256
+#define MAX_WARNED_OWNERS		256
 
 typedef struct WarningsShared
 {
-	/* atomics, each the hash of database, table and label; 0: free */
-	pg_atomic_uint32 hashes[MAX_WARNINGS];
+	/* atomics, each the hash of database and owner, then a time in seconds */
+	pg_atomic_uint64 owners[MAX_WARNED_OWNERS];
 } WarningsShared;
 
 static WarningsShared *warnings = NULL;
@@ -106,39 +109,51 @@ pv_labels_shmem_startup(void)
 
 	warnings = ShmemInitStruct("parvacuum warnings", sizeof(WarningsShared),
 							   &found);
-	for (int i = 0; i < MAX_WARNINGS && !found; i++)
-		pg_atomic_init_u32(&warnings->hashes[i], 0);
+	for (int i = 0; i < MAX_WARNED_OWNERS && !found; i++)
+		pg_atomic_init_u64(&warnings->owners[i], 0);
 }
 
 /*
- * Returns whether no process of autovacuum or of the scheduler has warned of
- * this label before, and notes it.
+ * Returns whether autovacuum and the scheduler have not warned of a table of
+ * this owner within the last hour, and notes that this process warns now, in
+ * place of the oldest warning.  If two processes do that at once, one of them
+ * warns.
  */
 static bool
-note_shared_warning(Oid relid, uint32 hash_of_label)
+note_shared_warning(Oid owner)
 {
-	uint32		hash = hash_combine(hash_combine(MyDatabaseId, relid),
-									hash_of_label);
+	uint32		hash = hash_combine(murmurhash32(MyDatabaseId), owner);
+	uint32		now = (uint32) time(NULL);
+	uint64		oldest = 0;
+	int			place = -1;
 
-	hash = Max(hash, 1);
-	for (int i = 0; warnings != NULL && i < MAX_WARNINGS; i++)
+	for (int i = 0; warnings != NULL && i < MAX_WARNED_OWNERS; i++)
 	{
-		uint32		there = 0;
+		uint64		noted = pg_atomic_read_u64(&warnings->owners[i]);
+		bool		same = (uint32) (noted >> 32) == hash;
 
-		if (pg_atomic_compare_exchange_u32(&warnings->hashes[i], &there, hash))
-			return true;
-		if (there == hash)
+		if (same && now - (uint32) noted < SECS_PER_HOUR)
 			return false;
+		if (same || place < 0 || (uint32) noted < (uint32) oldest)
+		{
+			oldest = noted;
+			place = i;
+		}
+		if (same)
+			break;
 	}
-	return false;
+	return place >= 0 &&
+		pg_atomic_compare_exchange_u64(&warnings->owners[place], &oldest,
+									   (uint64) hash << 32 | now);
 }
 
 /*
- * Returns whether a warning about this label is due: this process has not
- * warned of it as its last warning for the table.  Notes the warning.
+ * Returns whether a warning about this label of a table of that owner is due,
+ * and notes it.  A session warns unless its last warning for the table was of
+ * the same label.
  */
 static bool
-warn_now(Oid relid, const char *label)
+warn_now(Oid relid, Oid owner, const char *label)
 {
 	uint32		hash = hash_bytes((const unsigned char *) label,
 								  strlen(label));
@@ -146,7 +161,7 @@ warn_now(Oid relid, const char *label)
 	bool		found;
 
 	if (pv_is_automatic())
-		return note_shared_warning(relid, hash);
+		return note_shared_warning(owner);
 	if (warned_of == NULL)
 	{
 		HASHCTL		info = {
@@ -188,53 +203,62 @@ table_address(Oid relid)
 }
 
 /*
- * Warns of a label that cannot be read, or of an option in it that is
- * unusable.
+ * Warns, if that is due, of a label that cannot be read, or of an option in it
+ * that is unusable.
  */
 static void
 warn_of_label(Oid relid, const char *label, bool readable, PvOption unusable,
 			  const PvOptions *options)
 {
-	char	   *relname = get_rel_name(relid);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
 
-	if (relname == NULL)
-		relname = psprintf("%u", relid);
-	ereport(WARNING,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 readable ?
-			 errmsg("ignoring the parvacuum option \"%s\" of table \"%s\"",
-					pv_option_name(unusable), relname) :
-			 errmsg("ignoring the parvacuum options of table \"%s\"", relname),
-			 readable ?
-			 errdetail("This server cannot use its value: \"%s\".",
-					   options->text[unusable]) :
-			 errdetail("Its security label cannot be read: \"%s\".", label),
-			 errhint("Set the options again with ALTER TABLE.")));
+	if (!HeapTupleIsValid(tuple))
+		return;					/* it is being dropped */
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (warn_now(relid, form->relowner, label))
+		ereport(WARNING,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 readable ?
+				 errmsg("ignoring the parvacuum option \"%s\" of table \"%s\"",
+						pv_option_name(unusable), NameStr(form->relname)) :
+				 errmsg("ignoring the parvacuum options of table \"%s\"",
+						NameStr(form->relname)),
+				 readable ?
+				 errdetail("This server cannot use its value: \"%s\".",
+						   options->text[unusable]) :
+				 errdetail("Its security label cannot be read: \"%s\".", label),
+				 errhint("Set the options again with ALTER TABLE.")));
+	ReleaseSysCache(tuple);
 }
 
 /*
- * Reads what the table says itself.  A label may have been written into the
- * catalog by hand, or by a later version of parvacuum.  If it cannot be read,
- * or has an option that this server cannot use, that causes a warning and no
- * error.
+ * Parses the label of a table.  It may have been written into the catalog by
+ * hand, or by a later version of parvacuum.  If it cannot be read, or has an
+ * option that this server cannot use, that causes a warning and no error.
  */
+void
+pv_options_of_label(Oid relid, const char *label, PvOptions *options)
+{
+	bool		readable = pv_options_parse_label(label, options);
+	PvOption	unusable = pv_options_first_unusable(options);
+
+	if (readable && unusable == PV_NUM_OPTIONS)
+		forget_warning(relid);
+	else
+		warn_of_label(relid, label, readable, unusable, options);
+}
+
+/* Reads what the table says itself. */
 void
 pv_options_read(Oid relid, PvOptions *options)
 {
 	ObjectAddress address = table_address(relid);
 	char	   *label = GetSecurityLabel(&address, PV_NAMESPACE);
-	PvOption	unusable;
-	bool		readable;
 
 	memset(options, 0, sizeof(*options));
-	if (label == NULL)
-		return;
-	readable = pv_options_parse_label(label, options);
-	unusable = pv_options_first_unusable(options);
-	if (readable && unusable == PV_NUM_OPTIONS)
-		forget_warning(relid);
-	else if (warn_now(relid, label))
-		warn_of_label(relid, label, readable, unusable, options);
+	if (label != NULL)
+		pv_options_of_label(relid, label, options);
 }
 
 /*

@@ -18,6 +18,8 @@ extern void pv_labels_shmem_startup(void);
 /* Can a relation of this kind have options? */
 extern bool pv_relkind_has_options(char relkind);
 
+extern void pv_options_of_label(Oid relid, const char *label,
+								PvOptions *options);
 extern void pv_options_read(Oid relid, PvOptions *options);
 extern void pv_options_write(Oid relid, const PvOptions *options);
 extern void pv_options_announce_change(void);

@@ -10,9 +10,8 @@
  * is decided in sched/policy.c.
  *
  * A database may have many thousands of tables and be scanned every minute, so
- * each of them takes little more than one lookup in the statistics.  Options
- * of parvacuum are read only for tables that have a label, and for partitions,
- * which may inherit them.
+ * each of them takes little more than one lookup in the statistics.  The
+ * options of parvacuum are read for all of them at once.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
@@ -34,12 +33,14 @@
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
 #include "base/settings.h"
 #include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "sched/candidates.h"
 #include "stats/history.h"
 
@@ -48,7 +49,7 @@ typedef struct OptIn
 {
 	bool		enabled;		/* it has opted in */
 	bool		sweep;			/* and wants sweeps */
-	PvWindow	window;
+	const char *window;			/* NULL: the setting */
 } OptIn;
 
 /* A table whose options its TOAST table may have to follow */
@@ -66,7 +67,8 @@ typedef struct Scan
 {
 	PvFound    *found;
 	Relation	pg_class;
-	HTAB	   *labelled;		/* tables with options of parvacuum */
+	PvLabels   *labels;			/* the options of parvacuum */
+	MemoryContext result;		/* of what is found */
 	HTAB	   *toast;			/* ToastParent by TOAST table */
 	TransactionId catalog_horizon;
 	TransactionId horizon;		/* of tables that are no catalogs; invalid
@@ -245,15 +247,22 @@ horizon_of(Scan *scan, Oid relid)
 	return scan->horizon;
 }
 
+/* The window of that text, or by the setting if it is NULL. */
+static void
+parse_window(const char *text, PvWindow *window)
+{
+	const char *detail;
+
+	if (text == NULL || !pv_window_parse(text, window, &detail))
+		*window = pv_guc_parsed_window;
+}
+
 /* The window by a table's options, or by the setting. */
 void
 pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
 {
-	const char *detail;
-
-	if (options->origin[PV_OPTION_WINDOW] > PV_ORIGIN_ANCESTOR ||
-		!pv_window_parse(options->text[PV_OPTION_WINDOW], window, &detail))
-		*window = pv_guc_parsed_window;
+	parse_window(options->origin[PV_OPTION_WINDOW] <= PV_ORIGIN_ANCESTOR ?
+				 options->text[PV_OPTION_WINDOW] : NULL, window);
 }
 
 /*
@@ -273,35 +282,36 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 static void
 get_opt_in(Scan *scan, Form_pg_class form, OptIn *opt_in)
 {
-	PvEffectiveOptions options;
+	PvOptions	options;
 
 	/* core's autovacuum vacuums shared catalogs */
 	opt_in->enabled = pv_guc_enabled && !form->relisshared;
 	opt_in->sweep = pv_guc_sweep;
-	opt_in->window = pv_guc_parsed_window;
-	if (form->relisshared || IsCatalogRelationOid(form->oid) ||
-		hash_get_num_entries(scan->labelled) == 0)
-		return;
-	if (!form->relispartition &&
-		hash_search(scan->labelled, &form->oid, HASH_FIND, NULL) == NULL)
+	opt_in->window = NULL;
+	if (form->relisshared || IsCatalogRelationOid(form->oid))
 		return;
 
-	pv_options_effective(form->oid, form->relispartition, &options);
-	pv_need_window(&options, &opt_in->window);
-	opt_in->enabled = options.value[PV_OPTION_ENABLED] > 0;
-	opt_in->sweep = options.value[PV_OPTION_SWEEP] > 0;
+	pv_labels_find(scan->labels, form->oid, form->relispartition, &options);
+	if (options.given[PV_OPTION_ENABLED])
+		opt_in->enabled = options.value[PV_OPTION_ENABLED];
+	if (options.given[PV_OPTION_SWEEP])
+		opt_in->sweep = options.value[PV_OPTION_SWEEP];
+	if (options.given[PV_OPTION_WINDOW])
+		opt_in->window = options.text[PV_OPTION_WINDOW];
 }
 
 /* Has the table wait if it is outside of its window and can wait. */
 static void
-apply_window(Scan *scan, const PvWindow *window, PvItem *item)
+apply_window(Scan *scan, const char *text, PvItem *item)
 {
+	PvWindow	window;
 	pg_time_t	opens;
 
-	if (!pv_need_is_outside(window, &item->score, scan->now))
+	parse_window(text, &window);
+	if (!pv_need_is_outside(&window, &item->score, scan->now))
 		return;
 
-	opens = pv_window_next_change(window, scan->now);
+	opens = pv_window_next_change(&window, scan->now);
 	item->reason = PV_WAIT_WINDOW;
 	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
 		PV_NEVER : time_t_to_timestamptz(opens);
@@ -326,7 +336,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	{
 		found->room = Max(2 * found->room, 64);
 		found->items = found->items == NULL ?
-			palloc(found->room * sizeof(PvItem)) :
+			MemoryContextAlloc(scan->result, found->room * sizeof(PvItem)) :
 			repalloc_huge(found->items, found->room * sizeof(PvItem));
 	}
 	item = &found->items[found->n++];
@@ -338,7 +348,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->score = score;
 	item->done_at = done_at;
 	item->horizon = horizon_of(scan, form->oid);
-	apply_window(scan, &opt_in->window, item);
+	apply_window(scan, opt_in->window, item);
 }
 
 /*
@@ -371,15 +381,13 @@ consider_table(Scan *scan, HeapTuple tuple)
 	bool		has_options;
 
 	get_opt_in(scan, form, &opt_in);
-	if (!opt_in.enabled && !OidIsValid(form->reltoastrelid))
+	if (!opt_in.enabled)
 		return;
 	has_options = pv_options_read_autovacuum(tuple,
 											 RelationGetDescr(scan->pg_class),
 											 &options);
 	remember_toast(scan, form, &opt_in, has_options ? &options : NULL);
-	if (opt_in.enabled)
-		consider(scan, form, InvalidOid, has_options ? &options : NULL,
-				 &opt_in);
+	consider(scan, form, InvalidOid, has_options ? &options : NULL, &opt_in);
 }
 
 static void
@@ -389,7 +397,7 @@ consider_toast(Scan *scan, HeapTuple tuple)
 	ToastParent *entry = hash_search(scan->toast, &form->oid, HASH_FIND, NULL);
 	AutoVacOpts options;
 
-	if (entry == NULL || !entry->opt_in.enabled)
+	if (entry == NULL)
 		return;
 	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
 								   &options))
@@ -399,11 +407,17 @@ consider_toast(Scan *scan, HeapTuple tuple)
 				 entry->has_options ? &entry->options : NULL, &entry->opt_in);
 }
 
-/* Calls the function for each table, or each TOAST table, of the database. */
+/*
+ * Calls the function for each table, or each TOAST table, of the database, in a
+ * memory context of its own.
+ */
 static void
 for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 {
 	TableScanDesc desc = table_beginscan_catalog(scan->pg_class, 0, NULL);
+	MemoryContext per_table = AllocSetContextCreate(scan->result,
+													"parvacuum table",
+													ALLOCSET_SMALL_SIZES);
 	HeapTuple	tuple;
 
 	while ((tuple = heap_getnext(desc, ForwardScanDirection)) != NULL)
@@ -416,9 +430,15 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 		if (toast ? form->relkind == RELKIND_TOASTVALUE :
 			form->relkind == RELKIND_RELATION ||
 			form->relkind == RELKIND_MATVIEW)
+		{
+			MemoryContextSwitchTo(per_table);
 			function(scan, tuple);
+			MemoryContextSwitchTo(scan->result);
+			MemoryContextReset(per_table);
+		}
 	}
 	table_endscan(desc);
+	MemoryContextDelete(per_table);
 }
 
 /*
@@ -446,7 +466,7 @@ compare_found(const void *a, const void *b)
 void
 pv_need_scan(PvFound *found)
 {
-	Scan		scan = {.found = found};
+	Scan		scan = {.found = found,.result = CurrentMemoryContext};
 	HASHCTL		info = {
 		.keysize = sizeof(Oid),
 		.entrysize = sizeof(ToastParent),
@@ -455,10 +475,10 @@ pv_need_scan(PvFound *found)
 
 	memset(found, 0, sizeof(*found));
 	scan.now = time(NULL);
-	scan.labelled = pv_options_labelled();
-	if (!pv_guc_enabled && hash_get_num_entries(scan.labelled) == 0)
+	scan.labels = pv_labels_read();
+	if (!pv_guc_enabled && !pv_labels_any(scan.labels))
 	{
-		hash_destroy(scan.labelled);
+		pv_labels_free(scan.labels);
 		pv_queue_note_nothing();
 		return;
 	}
@@ -471,7 +491,7 @@ pv_need_scan(PvFound *found)
 	for_each_table(&scan, true, consider_toast);
 
 	hash_destroy(scan.toast);
-	hash_destroy(scan.labelled);
+	pv_labels_free(scan.labels);
 	table_close(scan.pg_class, AccessShareLock);
 	if (found->n > 1)
 		qsort(found->items, found->n, sizeof(PvItem), compare_found);

@@ -1,5 +1,6 @@
 # The catalogs with the options of tables are locked or damaged: no vacuum waits or fails
-# because of that, above all none that prevents wraparound, nor does the scheduler.
+# because of that, above all none that prevents wraparound, nor does the scheduler.  A
+# database scan reads them once.
 
 use strict;
 use warnings FATAL => 'all';
@@ -93,6 +94,26 @@ sql('ALTER TABLE aged RESET (autovacuum_freeze_max_age)');
 $session->query_safe('COMMIT');
 sql('ALTER TABLE ours SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)', 'DELETE FROM ours WHERE i <= 300');
 ok(pv_await($node, q{SELECT n_dead_tup = 0 AND vacuum_count + autovacuum_count > 0 FROM pg_stat_user_tables WHERE relid = 'ours'::regclass}, 'true'), 'after the release, a table that opted in is vacuumed');
+
+# A scan reads all options at once, however many ancestors a partition has.
+my ($levels, $leaves) = (20, 60);
+sql('CREATE TABLE deep0 (i int) PARTITION BY LIST (i) WITH (parvacuum.workers = 0)',
+	(map { 'CREATE TABLE deep' . $_ . ' PARTITION OF deep' . ($_ - 1) . ' FOR VALUES IN (' . join(', ', 1 .. $leaves) . ") PARTITION BY LIST (i) WITH (parvacuum.workers = $_)" } 1 .. $levels),
+	(map { "CREATE TABLE leaf$_ PARTITION OF deep$levels FOR VALUES IN ($_)" } 1 .. $leaves));
+sub scan_some
+{
+	$scans = sql('SELECT database_scans FROM parvacuum_scheduler_stats()');
+	ok(pv_await($node, "SELECT database_scans >= $scans + 3 FROM parvacuum_scheduler_stats()", 'true'), 'database scans go on');
+	return sql(q{SELECT sum(idx_scan) FROM pg_stat_sys_tables WHERE relname IN ('pg_seclabel', 'pg_inherits')});
+}
+my $lookups = -scan_some();
+$lookups += scan_some();
+cmp_ok($lookups, '<', $leaves, 'scans do not look up the ancestors of each partition');
+sql('ALTER TABLE deep0 SET (parvacuum.enabled)', q{ALTER TABLE deep5 SET (parvacuum."window" = 'never')},
+	'INSERT INTO deep0 SELECT i FROM generate_series(1, 2) i, generate_series(1, 1000)', 'ALTER TABLE leaf2 SET (parvacuum."window" = \'\')');
+ok(pv_await($node, q{SELECT reason FROM parvacuum_queue WHERE relid = 'leaf1'::regclass}, 'window'), 'a partition has the options of two ancestors');
+ok(pv_await($node, q{SELECT analyze_count + autoanalyze_count > 0 FROM pg_stat_user_tables WHERE relid = 'leaf2'::regclass}, 'true'), 'and its own before them');
+sql('DROP TABLE deep0');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 $session->quit;
 
