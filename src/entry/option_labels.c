@@ -16,7 +16,7 @@
  * Who runs this.  Changing: the session that executes the statement, with
  * ShareUpdateExclusiveLock or more on the table, so that two changes of one
  * table follow each other.  The session also holds a lock of our own until the
- * transaction ends, so that the removal of all labels waits for it.  Reading:
+ * transaction ends, so that all labels are not removed meanwhile.  Reading:
  * any process that vacuums the table or reads parvacuum_tables, at any time.
  * It takes no lock but those of the catalog, and reads one row of pg_seclabel
  * by index.
@@ -41,16 +41,25 @@
 #include "datatype/timestamp.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "entry/option_labels.h"
 #include "throttle/cost.h"
+
+/* How long the removal of all labels waits if lock_timeout is 0 */
+#define REMOVAL_TIMEOUT			"5s"
+
+/* How long it waits before it asks for the lock again, in milliseconds */
+#define REMOVAL_POLL			50
 
 /*
  * Can a relation of this kind have options?  TOAST tables have those of their
@@ -262,24 +271,33 @@ pv_options_read(Oid relid, PvOptions *options)
 }
 
 /*
- * Locks all labels of ours in this database, until the transaction ends.  The
- * lock is on an object that does not exist, and nothing else takes it.  A lock
- * on pg_seclabel would make every session wait that drops an object.
+ * Locks all labels of ours in this database, until the transaction ends, or
+ * returns false if other transactions hold a lock that conflicts, and the
+ * caller does not want to wait.  The lock is on an object that does not exist,
+ * and nothing else takes it.  A lock on pg_seclabel would make every session
+ * wait that drops an object.
  */
-static void
-lock_labels(LOCKMODE mode)
+static bool
+lock_labels(LOCKMODE mode, bool wait)
 {
-	LockDatabaseObject(SecLabelRelationId, SecLabelRelationId, 0, mode);
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, SecLabelRelationId,
+					   SecLabelRelationId, 0);
+	if (LockAcquire(&tag, mode, false, !wait) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	AcceptInvalidationMessages();
+	return true;
 }
 
 /*
  * Announces, until the transaction ends, that this transaction changes a
- * label, so that pv_options_remove_all() can wait for it.
+ * label, for pv_options_remove_all().
  */
 void
 pv_options_announce_change(void)
 {
-	lock_labels(RowExclusiveLock);
+	(void) lock_labels(RowExclusiveLock, true);
 }
 
 /*
@@ -346,12 +364,37 @@ pv_options_count(void)
 
 /*
  * Removes the options of all tables of this database, and returns how many
- * tables had some.  Waits for transactions that are changing options, and
- * keeps others from changing any until the transaction ends.  Locks no table.
+ * tables had some.  Keeps other transactions from changing any until this one
+ * ends.  Locks no table.
+ *
+ * Waits no longer than lock_timeout for transactions that are changing options.
+ * It asks again and again instead of queueing up, where everybody who changes
+ * options or drops a table with options would wait behind it.  Sessions without
+ * the library delete labels unannounced; core waits for these.
  */
 int
 pv_options_remove_all(void)
 {
-	lock_labels(ShareRowExclusiveLock);
-	return visit_labels(true);
+	int			nestlevel = NewGUCNestLevel();
+	int			removed;
+
+	if (LockTimeout == 0)
+		(void) set_config_option("lock_timeout", REMOVAL_TIMEOUT,
+								 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+								 true, 0, false);
+	for (int waited = 0; !lock_labels(ShareRowExclusiveLock, false);
+		 waited += REMOVAL_POLL)
+	{
+		if (waited >= LockTimeout)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not remove the parvacuum options of all tables"),
+					 errdetail("Another transaction has changed or removed options of a table."),
+					 errhint("Wait until it has ended, or end its session, which has a lock in pg_locks with classid = 'pg_seclabel'::regclass.")));
+		pg_usleep(REMOVAL_POLL * 1000L);
+		CHECK_FOR_INTERRUPTS();
+	}
+	removed = visit_labels(true);
+	AtEOXact_GUC(false, nestlevel);
+	return removed;
 }
