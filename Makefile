@@ -231,6 +231,7 @@ else
 
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 ifneq ($(wildcard $(PGXS)),)
+include $(dir $(firstword $(MAKEFILE_LIST)))src/build.mk
 include $(PGXS)
 else
 all install installcheck uninstall clean:
