@@ -90,12 +90,23 @@ may_install() {
     command -v apt-get >/dev/null && [[ $(. /etc/os-release && echo "$ID") == debian ]] && may_be_root
 }
 
+# Would these arguments of apt-get leave installed packages of PostgreSQL alone?  A package
+# that is missing may require newer ones.  The simulation shows the old version of what is
+# upgraded in brackets.
+keep_servers() {
+    local upgraded
+    upgraded=$("$@" --simulate | sed -n 's/^Inst \(postgresql[^ ]*\) \[.*/\1/p' | xargs)
+    [[ -z $upgraded ]] || die "That would upgrade installed packages: $upgraded
+Upgrade them first, or name another server: PG_CONFIG=..."
+}
+
 # PostgreSQL's package would create a cluster and start it on the standard port, and
 # others would start their services.  A drop-in file and a policy prevent that during the
 # installation.  Parts of the tests that run at once install one after the other.
 install_packages() (
     local dropin=/etc/postgresql-common/createcluster.d/parvacuum.conf policy=/usr/sbin/policy-rc.d rc=0
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0)
+    local install=(-y --no-install-recommends --no-upgrade install "$@")
     exec 9</var/lib/dpkg
     flock 9
     say "Installing: $*"
@@ -107,7 +118,7 @@ install_packages() (
         printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
         as_root chmod 755 "$policy"
     fi
-    { as_root "${apt[@]}" update && as_root "${apt[@]}" -y --no-install-recommends install "$@"; } </dev/null || rc=$?
+    { as_root "${apt[@]}" update && keep_servers "${apt[@]}" "${install[@]}" && as_root "${apt[@]}" "${install[@]}"; } </dev/null || rc=$?
     as_root rm -f "$dropin" ${policy:+"$policy"}
     as_root rmdir -p --ignore-fail-on-non-empty "${dropin%/*}"
     ((rc == 0)) || die "could not install these packages"

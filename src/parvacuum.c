@@ -32,7 +32,9 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/guc.h"
 
+#include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
 #include "base/wait.h"
@@ -59,10 +61,22 @@ extern PGDLLEXPORT void _PG_init(void);
 void
 _PG_init(void)
 {
+	const char *other = pv_built_for_other();
+
 	pv_guc_init();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
+	if (other != NULL)
+	{
+		ereport(WARNING,
+				(errmsg("parvacuum does not work with PostgreSQL %s",
+						GetConfigOption("server_version", false, false)),
+				 errdetail("It was built for PostgreSQL %s.  Tables are vacuumed by PostgreSQL's own VACUUM.",
+						   other),
+				 errhint("Build and install it for this server, and restart the server.")));
+		return;
+	}
 
 	pv_shmem_register(NULL, NULL, pv_wait_shmem_startup);
 	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);

@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
+
 #include "access/multixact.h"
 #include "postmaster/bgworker_internals.h"
 #include "storage/proc.h"
@@ -16,6 +18,36 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+
+/* ----------------------------------------------------------------
+ *		The server
+ * ----------------------------------------------------------------
+ */
+
+/* Is that the version of a development snapshot, a beta or a candidate? */
+static bool
+is_prerelease(const char *version)
+{
+	return isalpha((unsigned char) version[strspn(version, "0123456789.")]);
+}
+
+/*
+ * Returns NULL if the library can be used in this server, else the version that
+ * it was built for.  Pre-releases and the release share the number that the
+ * magic block compares, but structures of core may differ between any two.
+ */
+const char *
+pv_built_for_other(void)
+{
+	static const char built[] = PG_VERSION;
+	const char *running = GetConfigOption("server_version", false, false);
+	size_t		len = strcspn(built, " (");
+
+	if ((is_prerelease(built) || is_prerelease(running)) &&
+		(len != strcspn(running, " (") || strncmp(built, running, len) != 0))
+		return built;
+	return NULL;
+}
 
 /* ----------------------------------------------------------------
  *		Cutoffs

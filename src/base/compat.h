@@ -73,6 +73,9 @@
 #endif
 
 
+extern const char *pv_built_for_other(void);
+
+
 /* ----------------------------------------------------------------
  *		Feature flags
  *

@@ -24,8 +24,8 @@
  *		any other statement that writes		is refused within a vacuum, because the
  *											transaction is read-only for
  *											statements
- *		what writes nevertheless			is found by its XID, in
- *											engine/index_vacuum.c
+ *		what writes nevertheless			is found by its XID, after the
+ *											cleanup of the index
  *
  * parvacuum's functions also refuse within any other operation that core runs
  * as the owner of a table: core's own ANALYZE, CREATE INDEX, REFRESH

@@ -454,9 +454,13 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 
 	wait_for_all(shared);
 	pool->work(leader, phase);
+
+	/* an error in the following is one of this phase, too */
+	leader->errinfo.phase = phase;
 	pv_pool_check_attached(pool);
 	tick_while_workers_work(pool);
 	wait_for_all(shared);
+	leader->errinfo.phase = PV_PHASE_IDLE;
 
 	shared->phase = PV_PHASE_IDLE;
 }

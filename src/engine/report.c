@@ -62,6 +62,21 @@ heap_pass_context(const PvErrorInfo *info, const char *doing)
 }
 
 /*
+ * Context of an error with an index, or of a leader that waits for those who
+ * are at one.
+ */
+static void
+index_pass_context(const PvErrorInfo *info, const char *doing)
+{
+	if (info->indname)
+		errcontext("while %s index \"%s\" of relation \"%s.%s\"", doing,
+				   info->indname, info->relnamespace, info->relname);
+	else
+		errcontext("while %s indexes of relation \"%s.%s\"", doing,
+				   info->relnamespace, info->relname);
+}
+
+/*
  * Error context callback of every participant.
  */
 void
@@ -78,14 +93,10 @@ pv_error_callback(void *arg)
 			heap_pass_context(info, "vacuuming");
 			break;
 		case PV_PHASE_INDEX:
-			if (info->indname)
-				errcontext("while vacuuming index \"%s\" of relation \"%s.%s\"",
-						   info->indname, info->relnamespace, info->relname);
+			index_pass_context(info, "vacuuming");
 			break;
 		case PV_PHASE_CLEANUP:
-			if (info->indname)
-				errcontext("while cleaning up index \"%s\" of relation \"%s.%s\"",
-						   info->indname, info->relnamespace, info->relname);
+			index_pass_context(info, "cleaning up");
 			break;
 		case PV_PHASE_TRUNCATE:
 			if (BlockNumberIsValid(info->blkno))

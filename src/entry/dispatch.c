@@ -392,7 +392,7 @@ is_of_core(void)
  * other sessions leave that XID out, since the process has PROC_IN_VACUUM set:
  * they would take the written rows for aborted, and leave hint bits that say
  * so for ever.  A function that writes despite this is found by its XID, in
- * engine/index_vacuum.c.  An error ends the transaction, and with it the
+ * engine/index_am.c.  An error ends the transaction, and with it the
  * read-only state.
  *
  * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,

@@ -26,6 +26,7 @@
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
 
+#include "base/compat.h"
 #include "base/guard.h"
 #include "base/settings.h"
 #include "base/shmem.h"
@@ -52,6 +53,8 @@ hint_to_preload(void)
 	const char *present = shared_preload_libraries_string;
 	StringInfoData list;
 
+	if (pv_built_for_other() != NULL)
+		return errhint("Build and install parvacuum for this server, and restart the server.");
 	if (!pv_may_see_settings())
 		return errhint("Add parvacuum to the end of shared_preload_libraries in postgresql.conf, and restart the server.");
 

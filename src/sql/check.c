@@ -122,6 +122,8 @@ check_preload(PvAdviceList *list)
 		advise(list, PV_CRITICAL, "preload", "shared_preload_libraries",
 			   "parvacuum is not preloaded, so PostgreSQL's own VACUUM vacuums all tables.",
 			   preloaded_libraries(),
+			   pv_built_for_other() != NULL ?
+			   "Build and install parvacuum for this server, and restart the server." :
 			   "Add parvacuum to the end of shared_preload_libraries and restart the server.");
 		return false;
 	}

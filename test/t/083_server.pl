@@ -1,6 +1,6 @@
 # Servers on which the engine cannot work, or not alone: memory that must not be made
-# writable, single-user mode, and another library that has taken over the vacuum of heap
-# tables, too.  Each says why, and no table is left without a vacuum.
+# writable, a library built for another server, single-user mode, and another library that
+# has taken over the vacuum of heap tables, too.  Each says why, and no table is left without a vacuum.
 
 use strict;
 use warnings FATAL => 'all';
@@ -111,6 +111,41 @@ SKIP:
 
 	restart_with('', LD_PRELOAD => $library, PV_REFUSE => 'maps');
 	like(dead_rows_go('no list of mappings'), $ours, 'no list of mappings: the engine vacuums the table');
+}
+
+# -- a library that was built for another server
+
+SKIP:
+{
+	my $tree = "$dir/tree";
+	my $config = $ENV{PG_CONFIG} || 'pg_config';
+	mkdir $tree;
+	system("cp -a $FindBin::RealBin/../../{Makefile,*.control,*.sql,src,.server,*.o,*.so} $tree 2>/dev/null");
+	my $build = sub { my ($how) = @_; return scalar `make -C $tree PG_CONFIG=$config with_llvm=no $how 2>&1`; };
+	$build->('-s all');
+	skip 'it cannot be built here', 1 if $? != 0;
+	my $compiled = sub { return join ' ', sort map { m{ src/(\w+/\w+)\.c} ? $1 : () } split /\n/, $build->("-n $_[0] all"); };
+
+	is($compiled->(''), '', 'a tree that is built: nothing is compiled');
+	is($compiled->("-W $tree/src/stats/lru.h") =~ s/\S*?(?:stats|sched)\S*\s*//gr, '', 'a header: only what includes it is compiled');
+	like($compiled->("-W $tree/src/stats/lru.h"), qr/stats\/records/, 'a header: what includes it is compiled');
+
+	system("sed -i 's/= PG_VERSION;/= \"15beta1\";/' $tree/src/base/compat.c");
+	$build->('-s all');
+	my $log = restart_with("dynamic_library_path = '$tree:\$libdir'\nparvacuum.scheduler = on\n");
+	like($log, qr/WARNING: .*parvacuum does not work with PostgreSQL \S+.*\n.*It was built for PostgreSQL 15beta1\./, 'built for a pre-release: the log has a warning');
+	unlike(dead_rows_go('built for a pre-release'), $ours, 'built for a pre-release: core vacuums the table');
+	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'built for a pre-release: it has no process');
+	sql("CREATE FUNCTION check_built() RETURNS void LANGUAGE c AS 'parvacuum', 'parvacuum_check_preloaded'");
+	like(said('SELECT check_built()'), qr/WARNING:  parvacuum is not preloaded\n.*\nHINT:  Build and install parvacuum for this server/, 'built for a pre-release: the hint says what to do');
+	restart_with("dynamic_library_path = '\$libdir'\nparvacuum.scheduler = off\n");
+	like(dead_rows_go('built for this server'), $ours, 'built for this server: the engine vacuums the table');
+
+	append_to_file("$dir/pg_config", qq{#!/bin/sh\n'$config' "\$\@"\n[ \$# -gt 0 ] || echo OTHER\n});
+	chmod 0755, "$dir/pg_config";
+	my $sources = () = slurp_file("$tree/Makefile") =~ /^\tsrc\/\S+\.o/mg;
+	$config = "$dir/pg_config";
+	is(scalar(split ' ', $compiled->('')) + 1, $sources, 'another server: all is compiled again');
 }
 
 # -- single-user mode
