@@ -85,6 +85,31 @@ for my $workers (0, 1)
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 }
 
+#
+# A worker is the one that deletes pages, and the leader, which waits for it, is cancelled.
+# Either may be that one, so this is repeated until it is the worker.
+#
+{
+	my $what = 'a leader that waits';
+	sql('DROP TABLE IF EXISTS t', 'CREATE TABLE t (a int, pad text) WITH (parvacuum.enabled, autovacuum_enabled = off)',
+		q{INSERT INTO t SELECT i, repeat('p', 60) FROM generate_series(1, 9000) i}, 'CREATE INDEX t_a ON t (a, pad)', 'DELETE FROM t WHERE a > 1000');
+	my $said = '';
+	for (1 .. 30)
+	{
+		$gate->query_safe('SELECT pg_advisory_lock(28790)');
+		my $run = pv_start_run($node, 'VACUUM (PARALLEL 1, INDEX_CLEANUP on) t', 'parvacuum.wait_at' => 'nbtree\ deletion');
+		my $me = "application_name = '$run->{tag}'";
+		pv_await($node, "SELECT count(*) FROM pg_stat_activity WHERE $me AND wait_event = 'advisory'", 1);
+		my $leader_waits = sql("SELECT count(*) FROM pg_stat_activity WHERE $me AND wait_event = 'advisory' AND backend_type = 'parallel worker'");
+		pv_await($node, "SELECT wait_event_type FROM pg_stat_activity WHERE $me AND backend_type = 'client backend'", 'Extension') if $leader_waits;
+		sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE $me AND backend_type = 'client backend'");
+		pv_finish($run);
+		$gate->query_safe('SELECT pg_advisory_unlock(28790)');
+		$said = $run->{err} and last if $leader_waits;
+	}
+	like($said, qr/ERROR:  canceling statement due to user request\nCONTEXT:  while vacuuming indexes of relation "public\.t"/, "$what: the error says at what");
+}
+
 $gate->quit;
 pv_no_crash($node, 'the server');
 $node->stop;
