@@ -148,31 +148,22 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 }
 
 /*
- * Sets what pg_stat_activity and the log show of this process.  The setting
+ * Sets what pg_stat_activity and the log show of this process and of its
+ * workers: the VACUUM command by which others know a vacuum.  The setting
  * application_name stays the caller's, but pg_stat_activity shows whose process
  * this is, also while it waits for a lock and is in no other view.
  */
 static void
 show_activity(shm_toc *toc, const PvRunShared *shared)
 {
-	const PvRequest *request = &shared->request;
-	const char *text;
-	char	   *activity;
-
-	StartTransactionCommand();
-	activity = psprintf("parvacuum: VACUUM%s %s",
-						request->params.options & VACOPT_ANALYZE ?
-						" ANALYZE" : "", pv_qualified_relname(request->relid));
-	pgstat_report_activity(STATE_RUNNING, activity);
+	/* a copy, since the log may show it when the segment is unmapped */
+	debug_query_string =
+		MemoryContextStrdup(TopMemoryContext,
+							shm_toc_lookup(toc, PV_KEY_TEXT, false));
+	pgstat_report_activity(STATE_RUNNING, debug_query_string);
 	pgstat_report_query_id(shared->query_id, true);
 	pgstat_report_appname(psprintf("parvacuum run for PID %d",
 								   shared->caller_pid));
-	CommitTransactionCommand();
-
-	/* a copy, since the log may show it when the segment is unmapped */
-	text = shm_toc_lookup(toc, PV_KEY_TEXT, false);
-	if (text[0] != '\0')
-		debug_query_string = MemoryContextStrdup(TopMemoryContext, text);
 }
 
 

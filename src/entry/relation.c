@@ -13,6 +13,7 @@
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 #include "base/compat.h"
@@ -31,6 +32,15 @@ pv_expand_relation(Oid relid, char relkind)
 	return list_make1_oid(relid);
 }
 
+/* Returns the name of a relation and its schema; false if it is gone. */
+static bool
+look_up_names(Oid relid, char **schema, char **name)
+{
+	*name = get_rel_name(relid);
+	*schema = get_namespace_name(get_rel_namespace(relid));
+	return *name != NULL && *schema != NULL;
+}
+
 /*
  * Returns the qualified name of a relation, for messages.  If the relation no
  * longer exists, that is its OID.
@@ -38,10 +48,22 @@ pv_expand_relation(Oid relid, char relkind)
 char *
 pv_qualified_relname(Oid relid)
 {
-	char	   *name = get_rel_name(relid);
-	char	   *schema = get_namespace_name(get_rel_namespace(relid));
+	char	   *schema;
+	char	   *name;
 
-	if (name == NULL || schema == NULL)
+	if (!look_up_names(relid, &schema, &name))
 		return psprintf("%u", relid);
 	return psprintf("%s.%s", schema, name);
+}
+
+/* The same as an SQL command has it. */
+char *
+pv_quoted_relname(Oid relid)
+{
+	char	   *schema;
+	char	   *name;
+
+	if (!look_up_names(relid, &schema, &name))
+		return psprintf("%u", relid);
+	return quote_qualified_identifier(schema, name);
 }

@@ -14,5 +14,6 @@
 
 extern List *pv_expand_relation(Oid relid, char relkind);
 extern char *pv_qualified_relname(Oid relid);
+extern char *pv_quoted_relname(Oid relid);
 
 #endif							/* PV_RELATION_H */

@@ -36,10 +36,12 @@
  * finds the error in the segment and puts it into the history.  It checks at
  * each table whether its caller still exists.
  *
- * Horizon.  The caller of a function holds a snapshot for as long as the run
- * lasts, and dead rows that the snapshot might see are not removed from any
- * table of the database.  The procedure commits first and waits without a
- * snapshot; it is the form for long runs.
+ * Snapshots.  While the caller waits with a snapshot, dead rows that it might
+ * see are not removed from any table of the database, and index builds with
+ * CONCURRENTLY wait for the caller.  Therefore it waits without one where it can
+ * (sql/run.c).  Then it is shown in pg_stat_activity as what it is, a session
+ * that vacuums: other tools wait for transactions, or complain of those that
+ * take long, unless their text says VACUUM.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -47,7 +49,9 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "executor/instrument.h"
+#include "lib/stringinfo.h"
 #include "libpq/pqmq.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -55,6 +59,7 @@
 #include "storage/dsm.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shm_mq.h"
@@ -95,6 +100,8 @@ typedef struct PvCall
 {
 	const PvRequest *request;
 	char	   *relname;		/* qualified, for messages */
+	char	   *command;		/* the VACUUM that does the same */
+	bool		is_shown;		/* by pg_stat_activity, as a VACUUM */
 	PvRunPlace	place;
 	dsm_segment *segment;
 	BackgroundWorkerHandle *handle; /* NULL before the start and after the end */
@@ -122,6 +129,50 @@ static BackgroundWorkerHandle *last_leader = NULL;
  *		Starting
  * ----------------------------------------------------------------
  */
+
+/*
+ * The VACUUM command that does what is requested.
+ */
+static char *
+vacuum_command(const PvRequest *request)
+{
+	const VacuumParams *params = &request->params;
+	static const struct
+	{
+		bits32		bit;
+		const char *name;
+	}			flags[] = {
+		{VACOPT_FREEZE, "FREEZE"},
+		{VACOPT_ANALYZE, "ANALYZE"},
+		{VACOPT_VERBOSE, "VERBOSE"},
+		{VACOPT_SKIP_LOCKED, "SKIP_LOCKED"},
+		{VACOPT_DISABLE_PAGE_SKIPPING, "DISABLE_PAGE_SKIPPING"},
+	};
+	StringInfoData options;
+
+	initStringInfo(&options);
+	for (size_t i = 0; i < lengthof(flags); i++)
+	{
+		if (params->options & flags[i].bit)
+			appendStringInfo(&options, ", %s", flags[i].name);
+	}
+	if (params->index_cleanup != VACOPTVALUE_UNSPECIFIED)
+		appendStringInfo(&options, ", INDEX_CLEANUP %s",
+						 params->index_cleanup == VACOPTVALUE_ENABLED ?
+						 "on" : "off");
+	if (params->truncate != VACOPTVALUE_UNSPECIFIED)
+		appendStringInfo(&options, ", TRUNCATE %s",
+						 params->truncate == VACOPTVALUE_ENABLED ?
+						 "on" : "off");
+	if (params->nworkers != 0)
+		appendStringInfo(&options, ", PARALLEL %d",
+						 Max(params->nworkers, 0));
+	return psprintf("VACUUM %s%s%s%s",
+					options.len > 0 ? "(" : "",
+					options.len > 0 ? options.data + strlen(", ") : "",
+					options.len > 0 ? ") " : "",
+					pv_quoted_relname(request->relid));
+}
 
 /*
  * Stores the caller's identity, which the leader acquires.  The current user
@@ -179,8 +230,7 @@ take_place(PvCall *call)
 static void
 create_segment(PvCall *call)
 {
-	const char *text = debug_query_string ? debug_query_string : "";
-	Size		text_size = strlen(text) + 1;
+	Size		text_size = strlen(call->command) + 1;
 	Size		guc_size = EstimateGUCStateSpace();
 	Size		library_size = EstimateLibraryStateSpace();
 	shm_toc_estimator estimator;
@@ -216,7 +266,7 @@ create_segment(PvCall *call)
 	shm_toc_insert(toc, PV_KEY_LIBRARIES, space);
 
 	space = shm_toc_allocate(toc, text_size);
-	memcpy(space, text, text_size);
+	memcpy(space, call->command, text_size);
 	shm_toc_insert(toc, PV_KEY_TEXT, space);
 
 	call->reason = shm_toc_allocate(toc, sizeof(PvHistoryReason));
@@ -288,6 +338,40 @@ start_leader(PvCall *call)
  * ----------------------------------------------------------------
  */
 
+/* Shows what this session executes.  The query identifier stays. */
+static void
+report_activity(const char *text)
+{
+	uint64		query_id = pgstat_get_my_query_id();
+
+	pgstat_report_activity(STATE_RUNNING, text);
+	pgstat_report_query_id(query_id, true);
+}
+
+/*
+ * Shows this session as one that vacuums, with its own statement as a comment,
+ * if it waits as such: without a snapshot or a transaction ID.
+ */
+static void
+show_as_vacuum(PvCall *call)
+{
+	if (TransactionIdIsValid(MyProc->xmin) ||
+		TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+		debug_query_string == NULL)
+		return;
+	report_activity(psprintf("%s /* %s */", call->command,
+							 debug_query_string));
+	call->is_shown = true;
+}
+
+static void
+show_statement(PvCall *call)
+{
+	if (call->is_shown)
+		report_activity(debug_query_string);
+	call->is_shown = false;
+}
+
 /*
  * Ends the leader, waits until it is gone, and gives its place back.  Called
  * when the run ends early, by an error or by the exit of this process.
@@ -312,6 +396,7 @@ stop_leader(int code, Datum arg)
 		call->handle = NULL;
 	}
 	pv_runs_leave(&call->place);
+	show_statement(call);
 	RESUME_INTERRUPTS();
 }
 
@@ -422,9 +507,9 @@ handle_message(PvCall *call, const char *data, Size len)
 /*
  * Does the process wait for a lock that this one holds, directly or through
  * other processes that wait?  A breadth-first search of the processes that
- * block it.
+ * block it.  Returns the one that waits for us directly, or 0.
  */
-static bool
+static int
 waits_for_our_lock(int pid)
 {
 	List	   *pids = list_make1_int(pid);
@@ -442,13 +527,38 @@ waits_for_our_lock(int pid)
 		for (int j = 0; j < n; j++)
 		{
 			if (blocker[j] == MyProcPid)
-				return true;
+				return waiter;
 			if (blocker[j] != 0)	/* 0 is a prepared transaction */
 				pids = list_append_unique_int(pids, blocker[j]);
 		}
 	}
 	list_free(pids);
 
+	return 0;
+}
+
+/*
+ * What a process waits for, among the locks of that kind; false if it does
+ * not.
+ *
+ * Core: utils/adt/lockfuncs.c, pg_lock_status.
+ */
+static bool
+find_awaited_lock(int pid, LockTagType type, LOCKTAG *tag)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (lock->pid == pid && lock->waitLockMode != NoLock &&
+			lock->locktag.locktag_type == type)
+		{
+			*tag = lock->locktag;
+			return true;
+		}
+	}
 	return false;
 }
 
@@ -483,6 +593,28 @@ waits_for_our_pin(int leader_pid, Oid relid)
 }
 
 /*
+ * The leader waits for a table, and a process that has locked it waits for the
+ * end of our transaction: it builds an index with CONCURRENTLY and waits for
+ * older snapshots, or it waits for all who had locked a table.
+ */
+static void
+report_wait_for_statement(const PvCall *call, int leader_pid, int waiter_pid)
+{
+	LOCKTAG		tag;
+	bool		known = find_awaited_lock(leader_pid, LOCKTAG_RELATION, &tag);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("cannot vacuum table \"%s\" while another session waits for this statement to end",
+					known ? pv_qualified_relname(tag.locktag_field2) :
+					call->relname),
+			 errdetail("Process %d, which vacuums for this session, waits for process %d, which has locked the table and waits for the snapshot or a lock of this statement.\nProcess %d: %s",
+					   leader_pid, waiter_pid, waiter_pid,
+					   pgstat_get_backend_current_activity(waiter_pid, true)),
+			 errhint("Use CALL parvacuum(...), or call parvacuum_run() in a SELECT that reads no table.")));
+}
+
+/*
  * Checks for what the deadlock detector cannot see: that the leader waits for
  * us, while we wait for it.  Called each time deadlock_timeout has passed
  * without a message from the leader.
@@ -491,11 +623,17 @@ static void
 check_deadlock(PvCall *call)
 {
 	pid_t		pid;
+	int			waiter;
+	LOCKTAG		tag;
 
 	if (GetBackgroundWorkerPid(call->handle, &pid) != BGWH_STARTED)
 		return;
 
-	if (waits_for_our_lock(pid))
+	waiter = waits_for_our_lock(pid);
+	if (waiter != 0 &&
+		find_awaited_lock(waiter, LOCKTAG_VIRTUALTRANSACTION, &tag))
+		report_wait_for_statement(call, pid, waiter);
+	if (waiter != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 				 errmsg("deadlock detected"),
@@ -594,6 +732,7 @@ pv_run_in_background(const PvRequest *request)
 
 	call->request = request;
 	call->relname = pv_qualified_relname(request->relid);
+	call->command = vacuum_command(request);
 	call->message_context = AllocSetContextCreate(CurrentMemoryContext,
 												  "parvacuum message",
 												  ALLOCSET_SMALL_SIZES);
@@ -606,6 +745,7 @@ pv_run_in_background(const PvRequest *request)
 		/* our own catalog lookups must not hold back the horizon */
 		InvalidateCatalogSnapshot();
 
+		show_as_vacuum(call);
 		start_leader(call);
 		PG_TRY();
 		{
@@ -618,6 +758,7 @@ pv_run_in_background(const PvRequest *request)
 		}
 		PG_END_TRY();
 		pv_runs_leave(&call->place);
+		show_statement(call);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(stop_leader, PointerGetDatum(call));
 

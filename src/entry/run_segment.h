@@ -24,7 +24,7 @@
 #define PV_KEY_SHARED			1	/* PvRunShared */
 #define PV_KEY_GUC				2	/* the caller's settings */
 #define PV_KEY_LIBRARIES		3	/* the libraries that may define them */
-#define PV_KEY_TEXT				4	/* the caller's statement */
+#define PV_KEY_TEXT				4	/* the VACUUM command */
 #define PV_KEY_QUEUE			5	/* shm_mq, from the leader to the caller */
 #define PV_KEY_REASON			6	/* PvHistoryReason: why the caller ends it */
 #define PV_NUM_KEYS				6

@@ -22,6 +22,7 @@
 #include "catalog/pg_database.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
+#include "utils/backend_status.h"
 #include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -132,6 +133,8 @@ read_databases(const PvQueueView *view)
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
+	pgstat_report_activity(STATE_RUNNING,
+						   "autovacuum: reading pg_database (parvacuum)");
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
@@ -147,6 +150,7 @@ read_databases(const PvQueueView *view)
 	table_close(rel, AccessShareLock);
 	forget_dropped(view);
 	CommitTransactionCommand();
+	pgstat_report_activity(STATE_UNDEFINED, "");
 	read_at = GetCurrentTimestamp();
 }
 

@@ -282,18 +282,19 @@ choose_budget(const PvTableWork *work)
 }
 
 /*
- * Shows in pg_stat_activity what is done with the table.
+ * Shows in pg_stat_activity what is done with the table, in the words of an
+ * autovacuum worker, by which others know a vacuum.
+ * Core: postmaster/autovacuum.c, autovac_report_activity.
  */
 static void
 show_activity(const PvTableWork *work)
 {
 	const PvScore *score = &work->item.score;
-	char		activity[2 * NAMEDATALEN + 64];
+	char		activity[2 * NAMEDATALEN + 80];
 
-	snprintf(activity, sizeof(activity), "parvacuum: %s%s%s %s%s",
-			 score->vacuum ? "VACUUM" : score->sweep ? "SWEEP" : "",
-			 score->vacuum && score->analyze ? " " : "",
-			 score->analyze ? "ANALYZE" : "",
+	snprintf(activity, sizeof(activity), "autovacuum:%s%s %s (parvacuum)%s",
+			 score->vacuum ? " VACUUM" : score->sweep ? " SWEEP" : "",
+			 score->analyze ? " ANALYZE" : "",
 			 work->name,
 			 score->wraparound ? " (to prevent wraparound)" : "");
 	pgstat_report_activity(STATE_RUNNING, activity);

@@ -188,7 +188,7 @@ scan_database(void)
 	bool		full = false;
 
 	pgstat_report_activity(STATE_RUNNING,
-						   "parvacuum: looking for tables to vacuum");
+						   "autovacuum: looking for tables (parvacuum)");
 	StartTransactionCommand();
 	MemoryContextSwitchTo(work_context);
 	pv_need_scan(&found);
@@ -288,7 +288,8 @@ finish_pass(bool even_if_busy)
 {
 	if (!pv_queue_claim_update(even_if_busy))
 		return;
-	pgstat_report_activity(STATE_RUNNING, "parvacuum: updating pg_database");
+	pgstat_report_activity(STATE_RUNNING,
+						   "autovacuum: updating pg_database (parvacuum)");
 	wait_for_locks(LONGEST_FOR_DATABASE_MS);
 	PG_TRY();
 	{
@@ -442,6 +443,7 @@ parvacuum_sched_main(Datum main_arg)
 	emit_log_hook = leave_out_statistics_warning;
 
 	pv_show_as_autovacuum();
+	pgstat_report_activity(STATE_RUNNING, "autovacuum: starting (parvacuum)");
 	fix_settings();
 	apply_configuration();
 	pv_log_begin();

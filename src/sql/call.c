@@ -25,6 +25,7 @@
 #include "postmaster/bgworker_internals.h"
 #include "tcop/pquery.h"
 #include "tcop/utility.h"
+#include "utils/snapmgr.h"
 
 #include "base/compat.h"
 #include "base/guard.h"
@@ -217,6 +218,76 @@ pv_commit_procedure(void)
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	SPI_commit();
 	SPI_finish();
+}
+
+
+/*
+ * Returns the client's own statement, if it reads no table and its snapshot is
+ * the active one; else NULL.  called_from_function() has returned false.
+ *
+ * Such a SELECT has no scan that knows its snapshot: whoever asks for it finds
+ * it in the three places that pv_release_snapshot() empties.
+ */
+static QueryDesc *
+statement_without_tables(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	QueryDesc  *statement = ActivePortal ? ActivePortal->queryDesc : NULL;
+	ListCell   *lc;
+
+	if (statement == NULL || statement->operation != CMD_SELECT ||
+		statement->estate != rsinfo->econtext->ecxt_estate ||
+		statement->estate->es_snapshot != statement->snapshot ||
+		GetActiveSnapshot() != statement->snapshot)
+		return NULL;
+	foreach(lc, statement->plannedstmt->rtable)
+	{
+		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_RELATION)
+			return NULL;
+	}
+	return statement;
+}
+
+/*
+ * Releases the snapshot of the client's own statement, if the statement can do
+ * without it, until pv_renew_snapshot() is called.  Then this session holds
+ * back neither the horizon nor an index build, as a procedure that has
+ * committed.  An error in between ends the statement, which needs no snapshot
+ * for that.
+ *
+ * Other snapshots may stay: that of an EXECUTE, or that of a transaction whose
+ * isolation level keeps one.
+ *
+ * Core: tcop/pquery.c, PortalStart, PortalRunSelect; executor/execMain.c,
+ * standard_ExecutorStart.
+ */
+void
+pv_release_snapshot(FunctionCallInfo fcinfo)
+{
+	QueryDesc  *statement = statement_without_tables(fcinfo);
+
+	if (statement == NULL)
+		return;
+	PopActiveSnapshot();
+	UnregisterSnapshot(statement->estate->es_snapshot);
+	UnregisterSnapshot(statement->snapshot);
+	statement->estate->es_snapshot = statement->snapshot = InvalidSnapshot;
+}
+
+/*
+ * The rest of a statement whose snapshot was released sees the database as it
+ * is now.
+ */
+void
+pv_renew_snapshot(void)
+{
+	QueryDesc  *statement = ActivePortal ? ActivePortal->queryDesc : NULL;
+
+	if (statement == NULL || statement->snapshot != InvalidSnapshot)
+		return;
+	statement->snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	statement->estate->es_snapshot = RegisterSnapshot(statement->snapshot);
+	PushActiveSnapshot(statement->snapshot);
 }
 
 

@@ -22,6 +22,10 @@ extern void pv_check_procedure_call(FunctionCallInfo fcinfo,
 									const char *what);
 extern void pv_commit_procedure(void);
 
+/* The snapshot of the statement that calls a function. */
+extern void pv_release_snapshot(FunctionCallInfo fcinfo);
+extern void pv_renew_snapshot(void);
+
 /* The number of workers that the caller leaves to the engine. */
 #define PV_WORKERS_NOT_GIVEN	(-1)
 

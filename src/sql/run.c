@@ -5,7 +5,9 @@
  *
  * Both vacuum a table in a process of their own (entry/run.c), with the
  * options of VACUUM.  The function returns a row for each table vacuumed; the
- * procedure commits first, and reports each table in a notice.
+ * procedure commits first, and reports each table in a notice.  The procedure
+ * waits without a snapshot, and so does the function if its statement reads no
+ * table.
  *
  * The session that calls them runs this.  It checks everything that can be
  * wrong before a process is started.  It takes no locks before the run is
@@ -378,6 +380,7 @@ parvacuum_run(PG_FUNCTION_ARGS)
 {
 	const char *what = "parvacuum_run()";
 	PvRequest	request;
+	List	   *entries;
 	ListCell   *lc;
 
 	pv_check_server(what);
@@ -387,7 +390,11 @@ parvacuum_run(PG_FUNCTION_ARGS)
 	check_relation(request.relid);
 	check_not_locked(request.relid);
 
-	foreach(lc, pv_run_in_background(&request))
+	pv_release_snapshot(fcinfo);
+	entries = pv_run_in_background(&request);
+	pv_renew_snapshot();
+
+	foreach(lc, entries)
 	{
 		PvRunEntry *entry = lfirst(lc);
 
