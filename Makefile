@@ -88,6 +88,7 @@ OBJS = \
 	src/entry/relation.o \
 	src/entry/rights.o \
 	src/entry/run.o \
+	src/entry/run_deadlock.o \
 	src/entry/run_table.o \
 	src/entry/runs.o \
 	src/entry/sharded.o \

@@ -30,7 +30,7 @@
  * Waiting.  The caller sleeps on its latch, and the deadlock detector does not
  * know about latches.  So a caller that holds a lock which the leader needs is
  * refused where that shows beforehand (sql/run.c), and a waiting caller checks
- * from time to time whether the leader waits for it (see check_deadlock).
+ * from time to time whether the leader waits for it (entry/run_deadlock.c).
  * Whatever ends the caller's wait, be it an error, a cancel, or the end of the
  * session, first terminates the leader and waits until it is gone.  The leader
  * finds the error in the segment and puts it into the history.  It checks at
@@ -58,25 +58,18 @@
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "storage/ipc.h"
-#include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "storage/proc.h"
-#include "storage/procarray.h"
 #include "storage/shm_mq.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
-#include "utils/array.h"
 #include "utils/backend_status.h"
-#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 #include "utils/wait_event.h"
 
-#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/ring.h"
@@ -86,14 +79,12 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
+#include "entry/run_deadlock.h"
 #include "entry/run_segment.h"
 #include "entry/runs.h"
 
 /* Bytes of the queue from the leader to the caller. */
 #define QUEUE_SIZE				((Size) 16384)
-
-/* A wait for a pin is a deadlock when check_deadlock() sees it that often. */
-#define PIN_WAITS_OF_DEADLOCK	2
 
 /* The caller's side of one run. */
 typedef struct PvCall
@@ -110,7 +101,7 @@ typedef struct PvCall
 	MemoryContext message_context;	/* for one message of the leader */
 	ErrorContextCallback *outer_context;
 	Oid			current;		/* the relation that is being vacuumed */
-	int			pin_waits;		/* consecutive sightings, see check_deadlock() */
+	int			pin_waits;		/* see pv_run_check_deadlock() */
 	bool		done;
 	bool		leader_failed;	/* the error that ends the run is its own */
 	PvUsage		usage;			/* valid when done */
@@ -505,151 +496,17 @@ handle_message(PvCall *call, const char *data, Size len)
 }
 
 /*
- * Does the process wait for a lock that this one holds, directly or through
- * other processes that wait?  A breadth-first search of the processes that
- * block it.  Returns the one that waits for us directly, or 0.
- */
-static int
-waits_for_our_lock(int pid)
-{
-	List	   *pids = list_make1_int(pid);
-
-	/* the list grows during this loop */
-	for (int i = 0; i < list_length(pids); i++)
-	{
-		int			waiter = list_nth_int(pids, i);
-		Datum		blockers = DirectFunctionCall1(pg_blocking_pids,
-												   Int32GetDatum(waiter));
-		ArrayType  *array = DatumGetArrayTypeP(blockers);
-		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-		int32	   *blocker = (int32 *) ARR_DATA_PTR(array);
-
-		for (int j = 0; j < n; j++)
-		{
-			if (blocker[j] == MyProcPid)
-				return waiter;
-			if (blocker[j] != 0)	/* 0 is a prepared transaction */
-				pids = list_append_unique_int(pids, blocker[j]);
-		}
-	}
-	list_free(pids);
-
-	return 0;
-}
-
-/*
- * What a process waits for, among the locks of that kind; false if it does
- * not.
- *
- * Core: utils/adt/lockfuncs.c, pg_lock_status.
- */
-static bool
-find_awaited_lock(int pid, LockTagType type, LOCKTAG *tag)
-{
-	LockData   *locks = GetLockStatusData();
-
-	for (int i = 0; i < locks->nelements; i++)
-	{
-		const LockInstanceData *lock = &locks->locks[i];
-
-		if (lock->pid == pid && lock->waitLockMode != NoLock &&
-			lock->locktag.locktag_type == type)
-		{
-			*tag = lock->locktag;
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * Does the leader, or one of its workers, wait for all pins on a page to go
- * away, while our own statement reads that table and so may hold a pin?  No
- * lock shows this.
- *
- * The fields of other processes are read without a lock, and what we see may
- * be out of date by a moment.  So the caller of this asks more than once.
- */
-static bool
-waits_for_our_pin(int leader_pid, Oid relid)
-{
-	PGPROC	   *leader = BackendPidGetProc(leader_pid);
-	bool		in_use = false;
-	Relation	rel;
-
-	if (leader == NULL || !OidIsValid(relid) ||
-		!pv_group_waits_for_pin(leader))
-		return false;
-
-	rel = RelationIdGetRelation(relid);
-	if (RelationIsValid(rel))
-	{
-		in_use = CheckRelationLockedByMe(rel, AccessShareLock, true);
-		RelationClose(rel);
-	}
-	InvalidateCatalogSnapshot();
-
-	return in_use;
-}
-
-/*
- * The leader waits for a table, and a process that has locked it waits for the
- * end of our transaction: it builds an index with CONCURRENTLY and waits for
- * older snapshots, or it waits for all who had locked a table.
- */
-static void
-report_wait_for_statement(const PvCall *call, int leader_pid, int waiter_pid)
-{
-	LOCKTAG		tag;
-	bool		known = find_awaited_lock(leader_pid, LOCKTAG_RELATION, &tag);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-			 errmsg("cannot vacuum table \"%s\" while another session waits for this statement to end",
-					known ? pv_qualified_relname(tag.locktag_field2) :
-					call->relname),
-			 errdetail("Process %d, which vacuums for this session, waits for process %d, which has locked the table and waits for the snapshot or a lock of this statement.\nProcess %d: %s",
-					   leader_pid, waiter_pid, waiter_pid,
-					   pgstat_get_backend_current_activity(waiter_pid, true)),
-			 errhint("Use CALL parvacuum(...), or call parvacuum_run() in a SELECT that reads no table.")));
-}
-
-/*
- * Checks for what the deadlock detector cannot see: that the leader waits for
- * us, while we wait for it.  Called each time deadlock_timeout has passed
- * without a message from the leader.
+ * Called each time deadlock_timeout has passed without a message from the
+ * leader.
  */
 static void
 check_deadlock(PvCall *call)
 {
 	pid_t		pid;
-	int			waiter;
-	LOCKTAG		tag;
 
-	if (GetBackgroundWorkerPid(call->handle, &pid) != BGWH_STARTED)
-		return;
-
-	waiter = waits_for_our_lock(pid);
-	if (waiter != 0 &&
-		find_awaited_lock(waiter, LOCKTAG_VIRTUALTRANSACTION, &tag))
-		report_wait_for_statement(call, pid, waiter);
-	if (waiter != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("deadlock detected"),
-				 errdetail("Process %d, which vacuums for this session, waits for a lock that this session holds, and this session waits for it.",
-						   (int) pid),
-				 errhint("Do not use the tables to be vacuumed in the same statement or transaction.")));
-
-	call->pin_waits = waits_for_our_pin(pid, call->current) ?
-		call->pin_waits + 1 : 0;
-	if (call->pin_waits >= PIN_WAITS_OF_DEADLOCK)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("deadlock detected"),
-				 errdetail("Process %d, which vacuums for this session, waits for a page of a table that this statement reads.",
-						   (int) pid),
-				 errhint("Do not use the tables to be vacuumed in the same statement or transaction.")));
+	if (GetBackgroundWorkerPid(call->handle, &pid) == BGWH_STARTED)
+		pv_run_check_deadlock(pid, call->relname, call->current,
+							  &call->pin_waits);
 }
 
 /*

@@ -80,7 +80,7 @@ SELECT dblink_exec('call', 'SET SESSION AUTHORIZATION pv_member; SET ROLE pv_own
 SELECT dblink_exec('peer', 'SET SESSION AUTHORIZATION pv_member') \g /dev/null
 SELECT dblink_send_query('call', 'SELECT parvacuum_run(''owned'')') \g /dev/null
 SELECT ok(soon($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader' AND wait_event_type = 'Lock')$$), 'the background leader waits');
-SELECT is(format('%s %s %s', usename, state, query), 'pv_member active parvacuum: VACUUM t.owned', 'pg_stat_activity shows the caller''s role')
+SELECT is(format('%s %s %s', usename, state, query), 'pv_member active VACUUM t.owned', 'pg_stat_activity shows the caller''s role')
 FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader';
 SELECT is(a.application_name, format('parvacuum run for PID %s', (SELECT pid FROM pg_stat_activity WHERE application_name = 'call')), 'pg_stat_activity shows whose process it is')
 FROM pg_stat_activity a WHERE backend_type = 'parvacuum background leader';

@@ -174,7 +174,7 @@ SELECT ok(soon($$in_queue('state = ''running''') = 'slow'$$), 'a worker takes th
 SELECT is(array(SELECT format('%s %s %s %s %s', state, coalesce(reason, '-'), action, size_class, priority) FROM parvacuum_queue WHERE relid = 'slow'::regclass),
     ARRAY['running - vacuum small 1000000'], 'the view shows the worker at the table');
 SELECT ok(soon($$(SELECT format('%s %s', backend_type, query) FROM parvacuum_queue q JOIN pg_stat_activity a USING (pid) WHERE relid = 'slow'::regclass)
-    = 'parvacuum scheduler worker parvacuum: VACUUM t.slow'$$), 'pg_stat_activity shows it, by the pid of the view');
+    = 'parvacuum scheduler worker autovacuum: VACUUM t.slow (parvacuum)'$$), 'pg_stat_activity shows it, by the pid of the view');
 
 ------------------------------------------------------------------------------
 -- Errors

@@ -51,6 +51,8 @@ for my $workers (0, 2)
 	ok(pv_await($node, $waits, 1), "$workers workers: the vacuum waits for a pin");
 	is($node->safe_psql('postgres', q{SELECT mode, started_by FROM pg_stat_progress_vacuum}), 'aggressive|manual',
 		"$workers workers: the view shows the mode and who has started the vacuum") if $node->pg_version->major >= 19;
+	is($node->safe_psql('postgres', q{SELECT string_agg(DISTINCT query, ', ') FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}),
+		"VACUUM (FREEZE, PARALLEL $workers) public.t", "$workers workers: the text of all processes");
 	$cursor->query_safe('COMMIT');
 	ok(pv_finish($run), "$workers workers: the vacuum goes on when the pin is released") or diag $run->{err};
 	is($run->{out}, '600|t', "$workers workers: the pinned page was pruned and frozen, too");
@@ -122,6 +124,77 @@ for my $end ('COMMIT', 'cancel')
 		$holder->query_safe('COMMIT');
 		ok(!pv_finish($run), "$end: the caller's statement ends");
 	}
+}
+
+#
+# An index build with CONCURRENTLY holds the lock that a vacuum needs, and waits for older
+# snapshots.  The run waits for the build, and the build does not wait for the session that
+# called the run, which shows itself as one that vacuums.
+#
+sub partitions_with_dead_rows
+{
+	$node->safe_psql('postgres', q{
+		DROP TABLE IF EXISTS p;
+		CREATE TABLE p (id int, v int) PARTITION BY LIST (v);
+		CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1) WITH (autovacuum_enabled = off);
+		CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2) WITH (autovacuum_enabled = off);
+		INSERT INTO p SELECT i, v FROM generate_series(1, 1000) i, generate_series(1, 2) v;
+		CREATE INDEX p1_id ON p1 (id);
+		DELETE FROM p WHERE id % 2 = 0;
+	});
+	return;
+}
+
+my $awaits_transaction = q{SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND NOT granted};
+for my $build ('CREATE INDEX CONCURRENTLY p1_v ON p1 (v)', 'REINDEX INDEX CONCURRENTLY p1_id')
+{
+	for my $call (q{SELECT count(*) FROM parvacuum_run('p', workers => 1)}, q{CALL parvacuum('p', workers => 1)}, q{INSERT INTO done SELECT relid FROM parvacuum_run('p', workers => 1)})
+	{
+		my $what = "$build, $call";
+		my $with_snapshot = $call =~ /^INSERT/;
+		partitions_with_dead_rows();
+		$node->safe_psql('postgres', 'CREATE TABLE IF NOT EXISTS done (relid regclass)');
+		$holder->query_safe('BEGIN; UPDATE p1 SET id = -1 WHERE id = 1');
+		my $builder = pv_start_run($node, $build);
+		ok(pv_await($node, $awaits_transaction, 1), "$what: the index build waits for a transaction");
+		my $caller = pv_start_run($node, $call);
+		ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'p1'::regclass AND mode = 'ShareUpdateExclusiveLock' AND NOT granted}, 1),
+			"$what: the run waits for the index build");
+
+		my $of_caller = "FROM pg_stat_activity WHERE application_name = '$caller->{tag}' AND backend_type = 'client backend'";
+		is($node->safe_psql('postgres', "SELECT backend_xmin IS NOT NULL $of_caller"), $with_snapshot ? 't' : 'f', "$what: whether the caller holds a snapshot");
+		is($node->safe_psql('postgres', "SELECT query $of_caller"), $with_snapshot ? $call : "VACUUM (PARALLEL 1) public.p /* $call */", "$what: the text of the caller");
+		is($node->safe_psql('postgres', q{SELECT query FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'}), 'VACUUM (PARALLEL 1) public.p', "$what: the text of its leader");
+		$holder->query_safe('COMMIT');
+		ok(pv_finish($builder), "$what: the index is built") or diag $builder->{err};
+		if ($with_snapshot)
+		{
+			ok(!pv_finish($caller), "$what: a caller that holds a snapshot fails");
+			like($caller->{err}, qr/ERROR:  cannot vacuum table "public\.p1" while another session waits for this statement to end
+DETAIL:  Process \d+, which vacuums for this session, waits for process (\d+), .*
+Process \g1: \Q$build\E
+HINT:  Use CALL parvacuum\(\.\.\.\), or /, "$what: the error names the index build and the remedy");
+		}
+		else
+		{
+			ok(pv_finish($caller), "$what: the run goes on") or diag $caller->{err};
+			is($node->safe_psql('postgres', q{SELECT string_agg(relname || ' ' || vacuum_count, ', ' ORDER BY relname) FROM pg_stat_user_tables WHERE relname IN ('p1', 'p2')}),
+				'p1 1, p2 1', "$what: all partitions are vacuumed");
+		}
+	}
+}
+
+# DETACH PARTITION CONCURRENTLY waits for those who use the partitioned table.
+for my $call (q{SELECT count(*) FROM parvacuum_run('p')}, q{CALL parvacuum('p')})
+{
+	partitions_with_dead_rows();
+	$holder->query_safe('BEGIN; SELECT count(*) FROM p');
+	my $detach = pv_start_run($node, 'ALTER TABLE p DETACH PARTITION p1 CONCURRENTLY');
+	ok(pv_await($node, $awaits_transaction, 1), "DETACH, $call: it waits for a transaction");
+	my $caller = pv_start_run($node, $call);
+	ok(pv_finish($caller), "DETACH, $call: the run does not wait for it") or diag $caller->{err};
+	$holder->query_safe('COMMIT');
+	ok(pv_finish($detach), "DETACH, $call: the partition is detached") or diag $detach->{err};
 }
 
 #

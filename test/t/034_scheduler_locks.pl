@@ -46,7 +46,7 @@ ok(pv_await($node, q{SELECT wraparound FROM parvacuum_queue_items() WHERE relid 
 $pid = worker_of('not_for_age');
 like(($node->psql('postgres', q{SET lock_timeout = '500ms'; ALTER TABLE not_for_age SET (fillfactor = 100)}))[2], qr/lock timeout/, 'wraparound: other sessions wait for the lock');
 is(worker_of('not_for_age'), $pid, 'wraparound: the vacuum goes on');
-like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/VACUUM public\.not_for_age \(to prevent wraparound\)/, 'wraparound: pg_stat_activity shows the reason');
+like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/^autovacuum: VACUUM( ANALYZE)? public\.not_for_age \(parvacuum\) \(to prevent wraparound\)$/, 'wraparound: pg_stat_activity shows the reason');
 speed(0);
 until_vacuumed('not_for_age', 2, 'wraparound: the vacuum is completed');
 

@@ -260,7 +260,7 @@ $owner = $node->background_psql('postgres');
 $owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
 $owner->query_safe("ALTER DATABASE mallory_$_ CONNECTION LIMIT 50") for 1 .. 4;
 $node->safe_psql("mallory_$_", 'DELETE FROM mallory.t WHERE id <= 500') for 1 .. 4;
-ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query ~ 'updating pg_database' AND wait_event_type = 'Lock'}, 'true'),
+ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query = 'autovacuum: updating pg_database (parvacuum)' AND wait_event_type = 'Lock'}, 'true'),
 	'databases: the end of a database scan waits');
 others_are_served('databases that are locked');
 ok($node->poll_query_until("mallory_$_", q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 'mallory.t'::regclass}), "databases that are locked: the table in database $_ is vacuumed")

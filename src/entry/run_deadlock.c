@@ -1,0 +1,182 @@
+/*-------------------------------------------------------------------------
+ *
+ * run_deadlock.c
+ *	  Does the background leader of a run wait for its own caller?
+ *
+ * The caller sleeps on its latch, and the deadlock detector does not know
+ * about latches.  Therefore the caller looks from time to time whether its
+ * leader waits for a lock or a page that the caller holds, or for a session
+ * that waits for the caller.
+ *
+ * The session that calls parvacuum_run() or CALL parvacuum() runs this.  It
+ * takes the locks of the lock manager's tables for a moment.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/array.h"
+#include "utils/backend_status.h"
+#include "utils/fmgrprotos.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/snapmgr.h"
+
+#include "base/borrowed.h"
+#include "entry/relation.h"
+#include "entry/run_deadlock.h"
+
+/* A wait for a pin is a deadlock when it is seen that often. */
+#define PIN_WAITS_OF_DEADLOCK	2
+
+/*
+ * Does the process wait for a lock that this one holds, directly or through
+ * other processes that wait?  A breadth-first search of the processes that
+ * block it.  Returns the one that waits for us directly, or 0.
+ */
+static int
+waits_for_our_lock(int pid)
+{
+	List	   *pids = list_make1_int(pid);
+
+	/* the list grows during this loop */
+	for (int i = 0; i < list_length(pids); i++)
+	{
+		int			waiter = list_nth_int(pids, i);
+		Datum		blockers = DirectFunctionCall1(pg_blocking_pids,
+												   Int32GetDatum(waiter));
+		ArrayType  *array = DatumGetArrayTypeP(blockers);
+		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+		int32	   *blocker = (int32 *) ARR_DATA_PTR(array);
+
+		for (int j = 0; j < n; j++)
+		{
+			if (blocker[j] == MyProcPid)
+				return waiter;
+			if (blocker[j] != 0)	/* 0 is a prepared transaction */
+				pids = list_append_unique_int(pids, blocker[j]);
+		}
+	}
+	list_free(pids);
+
+	return 0;
+}
+
+/*
+ * What a process waits for, among the locks of that kind; false if it does
+ * not.
+ *
+ * Core: utils/adt/lockfuncs.c, pg_lock_status.
+ */
+static bool
+find_awaited_lock(int pid, LockTagType type, LOCKTAG *tag)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (lock->pid == pid && lock->waitLockMode != NoLock &&
+			lock->locktag.locktag_type == type)
+		{
+			*tag = lock->locktag;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Does the leader, or one of its workers, wait for all pins on a page to go
+ * away, while our own statement reads that table and so may hold a pin?  No
+ * lock shows this.
+ *
+ * The fields of other processes are read without a lock, and what we see may
+ * be out of date by a moment.  So the caller of this asks more than once.
+ */
+static bool
+waits_for_our_pin(int leader_pid, Oid relid)
+{
+	PGPROC	   *leader = BackendPidGetProc(leader_pid);
+	bool		in_use = false;
+	Relation	rel;
+
+	if (leader == NULL || !OidIsValid(relid) ||
+		!pv_group_waits_for_pin(leader))
+		return false;
+
+	rel = RelationIdGetRelation(relid);
+	if (RelationIsValid(rel))
+	{
+		in_use = CheckRelationLockedByMe(rel, AccessShareLock, true);
+		RelationClose(rel);
+	}
+	InvalidateCatalogSnapshot();
+
+	return in_use;
+}
+
+/*
+ * The leader waits for a table, and a process that has locked it waits for the
+ * end of our transaction: it builds an index with CONCURRENTLY and waits for
+ * older snapshots, or it waits for all who had locked a table.
+ */
+static void
+report_wait_for_statement(int leader_pid, int waiter_pid,
+						  const char *relname)
+{
+	LOCKTAG		tag;
+	bool		known = find_awaited_lock(leader_pid, LOCKTAG_RELATION, &tag);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("cannot vacuum table \"%s\" while another session waits for this statement to end",
+					known ?
+					pv_qualified_relname(tag.locktag_field2) : relname),
+			 errdetail("Process %d, which vacuums for this session, waits for process %d, which has locked the table and waits for the snapshot or a lock of this statement.\nProcess %d: %s",
+					   leader_pid, waiter_pid, waiter_pid,
+					   pgstat_get_backend_current_activity(waiter_pid, true)),
+			 errhint("Use CALL parvacuum(...), or call parvacuum_run() in a SELECT that reads no table.")));
+}
+
+/*
+ * Raises an error if the leader waits for us, while we wait for it.  relname
+ * is the table that was named, current the relation that is being vacuumed, if
+ * any, and pin_waits counts consecutive sightings of a wait for a pin; it is 0
+ * at first.
+ */
+void
+pv_run_check_deadlock(int leader_pid, const char *relname, Oid current,
+					  int *pin_waits)
+{
+	int			waiter = waits_for_our_lock(leader_pid);
+	LOCKTAG		tag;
+
+	if (waiter != 0 &&
+		find_awaited_lock(waiter, LOCKTAG_VIRTUALTRANSACTION, &tag))
+		report_wait_for_statement(leader_pid, waiter, relname);
+	if (waiter != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("deadlock detected"),
+				 errdetail("Process %d, which vacuums for this session, waits for a lock that this session holds, and this session waits for it.",
+						   leader_pid),
+				 errhint("Do not use the tables to be vacuumed in the same statement or transaction.")));
+
+	*pin_waits = waits_for_our_pin(leader_pid, current) ? *pin_waits + 1 : 0;
+	if (*pin_waits >= PIN_WAITS_OF_DEADLOCK)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+				 errmsg("deadlock detected"),
+				 errdetail("Process %d, which vacuums for this session, waits for a page of a table that this statement reads.",
+						   leader_pid),
+				 errhint("Do not use the tables to be vacuumed in the same statement or transaction.")));
+}
