@@ -525,12 +525,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT format('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'')
         FROM %s.parvacuum_run(%L::pg_catalog.regclass, %s) r
-        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) r.relid AND c.relkind OPERATOR(pg_catalog.=) ''t'')',
+        WHERE coalesce((pg_catalog.pg_identify_object(''pg_catalog.pg_class''::pg_catalog.regclass, r.relid, 0)).type, '''') OPERATOR(pg_catalog.<>) ''toast table''',
         schema, shard, options)
 $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_command(text, text, text) IS
-'internal: the command that vacuums a shard, without its TOAST table, where it is; the schema of parvacuum and the options are SQL';
+'internal: the command that vacuums a shard, without its TOAST table, where it is, and reads no table, so that it waits without a snapshot; the schema of parvacuum and the options are SQL';
 
 CREATE FUNCTION parvacuum_run_cluster(
     rel regclass,

@@ -221,7 +221,7 @@ take_place(PvCall *call)
 static void
 create_segment(PvCall *call)
 {
-	Size		text_size = strlen(call->command) + 1;
+	Size		text_size;
 	Size		guc_size = EstimateGUCStateSpace();
 	Size		library_size = EstimateLibraryStateSpace();
 	shm_toc_estimator estimator;
@@ -229,6 +229,9 @@ create_segment(PvCall *call)
 	shm_toc    *toc;
 	char	   *space;
 	shm_mq	   *queue;
+
+	call->command = vacuum_command(call->request);
+	text_size = strlen(call->command) + 1;
 
 	shm_toc_initialize_estimator(&estimator);
 	shm_toc_estimate_chunk(&estimator, sizeof(PvRunShared));
@@ -589,7 +592,6 @@ pv_run_in_background(const PvRequest *request)
 
 	call->request = request;
 	call->relname = pv_qualified_relname(request->relid);
-	call->command = vacuum_command(request);
 	call->message_context = AllocSetContextCreate(CurrentMemoryContext,
 												  "parvacuum message",
 												  ALLOCSET_SMALL_SIZES);

@@ -134,7 +134,7 @@ for my $end ('COMMIT', 'cancel')
 sub partitions_with_dead_rows
 {
 	$node->safe_psql('postgres', q{
-		DROP TABLE IF EXISTS p;
+		DROP TABLE IF EXISTS p, p1;
 		CREATE TABLE p (id int, v int) PARTITION BY LIST (v);
 		CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1) WITH (autovacuum_enabled = off);
 		CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2) WITH (autovacuum_enabled = off);

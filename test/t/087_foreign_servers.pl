@@ -187,6 +187,7 @@ for my $how (qw(pg_cancel_backend pg_terminate_backend))
 	$_->safe_psql('postgres', $slow) for $one, $two;
 	my $started = pv_start_run($node, q{SELECT count(*) FROM parvacuum_run_cluster('p', disable_page_skipping => true)});
 	ok(pv_await($one, $running, 1) && pv_await($two, $running, 1), "$how: a run on both servers");
+	is($one->safe_psql('postgres', "$running AND backend_xmin IS NOT NULL"), 0, "$how: it holds no snapshot there");
 	is(sql(q{SELECT string_agg(DISTINCT node, ' ' ORDER BY node) FROM parvacuum_cluster_progress WHERE node <> 'local' AND participant IS NULL}), 'one two', "$how: progress of all nodes");
 	sql("SELECT $how(pid) FROM pg_stat_activity WHERE application_name = '$started->{tag}'");
 	ok(!pv_finish($started), "$how: the run ends");
