@@ -18,10 +18,11 @@
  * core's VacuumDelay, on all versions.
  *
  * Races are tested by stopping a participant at a certain place while
- * something else happens.  A session takes the advisory lock 28790.  A vacuum
- * for which parvacuum.wait_at names the place asks for the same lock there,
- * and releases it at once.  So it waits until the session releases the lock,
- * as visibly as for any lock, and can be cancelled.  Only tests should set
+ * something else happens.  A session takes the advisory lock 28790, or that
+ * number with the OID of a table.  A vacuum for which parvacuum.wait_at names
+ * the place asks for both locks there, and releases them at once.  So it waits
+ * until the session releases its lock, as visibly as for any lock, and can be
+ * cancelled.  It waits longer than lock_timeout.  Only tests should set
  * parvacuum.wait_at.
  *
  * Each process runs this for itself.  The variable is its own.
@@ -34,13 +35,15 @@
 
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 
 #include "base/compat.h"
 #include "base/wait.h"
 
-/* As pg_advisory_lock(bigint) takes it */
+/* As pg_advisory_lock() takes it: as a bigint, or as the first of two int */
 #define ADVISORY_KEY			28790
 #define ADVISORY_BIGINT			1
+#define ADVISORY_TWO_INTS		2
 
 static const char *const event_names[PV_NEVENTS] = {
 	[PV_EVENT_BARRIER] = "ParvacuumBarrier",
@@ -73,13 +76,29 @@ pv_wait_event(PvWaitEvent event)
 
 /* Waits here if this is the place that parvacuum.wait_at names. */
 void
-pv_wait_at(const char *place)
+pv_wait_at(const char *place, Oid relid)
 {
-	LOCKTAG		tag;
+	int			lock_timeout = LockTimeout;
+	LOCKTAG		tag[2];
 
 	if (strcmp(pv_guc_wait_at, place) != 0)
 		return;
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, ADVISORY_KEY, ADVISORY_BIGINT);
-	(void) LockAcquire(&tag, ShareLock, false, false);
-	(void) LockRelease(&tag, ShareLock, false);
+	SET_LOCKTAG_ADVISORY(tag[0], MyDatabaseId, 0, ADVISORY_KEY,
+						 ADVISORY_BIGINT);
+	SET_LOCKTAG_ADVISORY(tag[1], MyDatabaseId, ADVISORY_KEY, relid,
+						 ADVISORY_TWO_INTS);
+	PG_TRY();
+	{
+		LockTimeout = 0;
+		for (int i = 0; i < 2; i++)
+		{
+			(void) LockAcquire(&tag[i], ShareLock, false, false);
+			(void) LockRelease(&tag[i], ShareLock, false);
+		}
+	}
+	PG_FINALLY();
+	{
+		LockTimeout = lock_timeout;
+	}
+	PG_END_TRY();
 }

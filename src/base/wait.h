@@ -24,14 +24,17 @@ typedef enum PvWaitEvent
 
 extern void pv_wait_shmem_startup(void);
 extern uint32 pv_wait_event(PvWaitEvent event);
-extern void pv_wait_at(const char *place);
+extern void pv_wait_at(const char *place, Oid relid);
 
-/* A place where a test can stop this process.  No page may be locked. */
+/*
+ * A place where a test can stop this process, which vacuums this table.  No
+ * page may be locked.
+ */
 static inline void
-pv_wait_point(const char *place)
+pv_wait_point(const char *place, Oid relid)
 {
 	if (unlikely(pv_guc_wait_at[0] != '\0'))
-		pv_wait_at(place);
+		pv_wait_at(place, relid);
 }
 
 #endif							/* PV_WAIT_H */

@@ -574,8 +574,7 @@ pv_scan_heap(PvParticipant *self)
 
 	scan.until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
 	if (self->is_leader)
-		pv_wait_point("leader scan");
-	pv_wait_point("scan");
+		pv_wait_point("leader scan", RelationGetRelid(self->rel));
 
 	while (pv_blockscan_next(self->blockscan, &block, &buf))
 	{

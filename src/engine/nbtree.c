@@ -318,7 +318,7 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 	PvBtreeVisit visit;
 
 	if (blkno == range->start)
-		pv_wait_point("nbtree range");
+		pv_wait_point("nbtree range", RelationGetRelid(self->rel));
 	pv_btree_visit_page(scan, blkno, buf, &visit);
 	scan->nvisited++;
 	if (needs_revisit(scan, visit.right, blkno, range))

@@ -249,11 +249,11 @@ pv_btree_finish(PvBtreeScan *scan)
 												  ALLOCSET_DEFAULT_SIZES);
 	_bt_pendingfsm_init(indrel, &vstate, !scan->bulk_delete);
 
-	pv_wait_point("nbtree finish");
+	pv_wait_point("nbtree finish", RelationGetRelid(scan->self->rel));
 	scan->counts = scan->btree->counts;
 	stats.num_pages = visit_leftovers(scan);
 	revisit_pages(scan, stats.num_pages);
-	pv_wait_point("nbtree deletion");
+	pv_wait_point("nbtree deletion", RelationGetRelid(scan->self->rel));
 	delete_pages(scan, stats.num_pages, &vstate);
 	MemoryContextDelete(vstate.pagedelcontext);
 

@@ -181,7 +181,7 @@ count_pages_to_keep(PvTruncation *trunc, bool *suspended)
 	instr_time	last_check;
 
 	INSTR_TIME_SET_CURRENT(last_check);
-	pv_wait_point("truncate");
+	pv_wait_point("truncate", RelationGetRelid(trunc->rel));
 	while (keep > trunc->nonempty_pages)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -27,6 +27,7 @@
 #include "base/borrowed.h"
 #include "base/guard.h"
 #include "base/process.h"
+#include "base/wait.h"
 #include "engine/heap_scan.h"
 #include "engine/heap_vacuum.h"
 #include "engine/index_vacuum.h"
@@ -59,6 +60,8 @@ pv_participant_init(PvParticipant *self)
 void
 pv_participate(PvParticipant *self, PvPhase phase)
 {
+	Oid			relid = RelationGetRelid(self->rel);
+
 	self->errinfo.phase = phase;
 	pv_cost_begin_work(&self->shared->cost);
 	pv_show_begin(self, phase);
@@ -66,13 +69,16 @@ pv_participate(PvParticipant *self, PvPhase phase)
 	switch (phase)
 	{
 		case PV_PHASE_SCAN:
+			pv_wait_point("scan", relid);
 			pv_scan_heap(self);
 			break;
 		case PV_PHASE_INDEX:
 		case PV_PHASE_CLEANUP:
+			pv_wait_point(phase == PV_PHASE_INDEX ? "index" : "cleanup", relid);
 			pv_index_work(self, phase);
 			break;
 		case PV_PHASE_VACUUM_HEAP:
+			pv_wait_point("heap", relid);
 			pv_vacuum_heap(self);
 			break;
 		case PV_PHASE_IDLE:

@@ -29,7 +29,7 @@ make_keyed(qw(busy t_ended t_dropped t_renamed t_truncated t_last));
 #
 # A worker is terminated while it vacuums a table.
 #
-set_speed($slow_keyed);
+hold('t_ended');
 make_keyed_dead('t_ended');
 until_item('t_ended', 'running', 'terminated: a worker vacuums the table');
 my $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_ended'::regclass});
@@ -38,7 +38,7 @@ my $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_ended'::regclas
 until_answer(q{SELECT count(*) FROM parvacuum_queue_items() WHERE clock_timestamp() - since > '1.5 s'}, 1, 'terminated: the vacuum takes a while');
 sql("SELECT pg_terminate_backend($pid)");
 until_answer("SELECT count(*) $workers AND pid = $pid", 0, 'terminated: the worker ends');
-set_speed(0);
+release();
 until_vacuumed('t_ended', 2, 'terminated: a later database scan vacuums its table');
 is(pv_findings($node, 't_ended'), '', 'terminated: the table is whole');
 
@@ -57,11 +57,11 @@ is(vacuums('t_last'), 2, 'DDL: the next table is vacuumed');
 is(stat_of('errors'), $errors, 'DDL: no error is counted');
 
 # A table that is dropped while it is vacuumed
-set_speed($slow_keyed);
+hold('t_new');
 make_keyed_dead('t_new');
 until_item('t_new', 'running', 'dropped: a worker vacuums the table');
-is(($node->psql('postgres', q{SET lock_timeout = '5s'; DROP TABLE t_new}))[0], 0, 'dropped: DROP TABLE succeeds');
-set_speed(0);
+is(($node->psql('postgres', q{SET lock_timeout = '1min'; DROP TABLE t_new}))[0], 0, 'dropped: DROP TABLE succeeds');
+release();
 until_answer($active, 0, 'dropped: the queue is empty');
 until_answer(q{SELECT count(*) FROM parvacuum_queue WHERE relation IS NULL OR relation::text ~ '^[0-9]'}, 0, 'dropped: no entry is without a name');
 #
@@ -71,11 +71,11 @@ for my $how (qw(pg_terminate_backend pg_cancel_backend))
 {
 	my $count = vacuums('t_last');
 	my $old = sql("SELECT pid $launcher");
-	set_speed($slow_keyed);
+	hold('busy', 't_last');
 	make_keyed_dead('busy', 't_last');
 	until_item('busy', 'running', "$how, the launcher: a worker vacuums a table");
 	sql("SELECT $how(pid) $launcher");
-	set_speed(0);
+	release();
 	until_vacuumed('t_last', $count + 1, "$how, the launcher: its workers go on");
 	until_answer("SELECT count(*) $launcher AND pid <> $old", 1, "$how, the launcher: it is started again") if $how =~ /terminate/;
 	make_keyed_dead('t_last');
@@ -128,6 +128,7 @@ is(pv_findings($node, $_), '', "errors: $_ is whole") for qw(e_function e_file);
 #
 # No slot for a background worker is free: the last one is taken.
 #
+forget_holder();
 $node->stop;
 pv_no_crash($node, 'the server');
 $node->append_conf('postgresql.conf', "max_worker_processes = 3\nrestart_after_crash = on\n");
@@ -152,17 +153,17 @@ until_answer(q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 't_las
 #
 # A worker is killed: the server restarts all processes, and the scheduler begins again.
 #
-set_speed($slow_keyed);
+hold('t_last');
 make_keyed_dead('t_last');
 until_item('t_last', 'running', 'killed: a worker vacuums the table');
 $pid = sql(q{SELECT pid FROM parvacuum_queue WHERE relid = 't_last'::regclass});
 my $old = sql("SELECT pid $launcher");
 $from = log_length();
 kill 'KILL', $pid;
+forget_holder();
 ok($node->wait_for_log(qr/ready to accept connections/, $from), 'killed: the server is running again');
 ok($node->poll_query_until('postgres', "SELECT count(*) = 1 $launcher AND pid <> $old"), 'killed: the launcher is started again');
 is(pv_findings($node, 't_last'), '', 'killed: the table is whole');
-set_speed(0);
 sql('DELETE FROM t_last WHERE id % 3 = 2');
 ok($node->poll_query_until('postgres', 'SELECT ' . vacuum_sql('t_last') . ' > 0'), 'killed: the table is vacuumed');
 is(sql('SELECT count(*) FROM parvacuum_queue'), 0, 'killed: the queue is empty');

@@ -27,7 +27,7 @@ sql('CREATE TABLE fat_off (id int, pad text)', 'ALTER TABLE fat_off ALTER pad SE
 	map { "INSERT INTO $_ SELECT generate_series(1, 1000)" } qw(out dead));
 sql(map { "VACUUM ANALYZE $_" } qw(fat_off part part_no seen out dead));
 sql('DELETE FROM out', 'DELETE FROM dead WHERE id <= 251');
-make_tables(500, qw(gives stops));
+make_tables(200, qw(gives stops));
 reload_with('parvacuum.scheduler' => 'on');
 until_vacuumed('dead', 2, 'enqueue: a table that needs a vacuum is vacuumed');
 my $count;
@@ -35,7 +35,7 @@ my $count;
 #
 # parvacuum_cancel() and parvacuum_enqueue()
 #
-start_slow('stops', 'cancel');
+start_held('stops', 'cancel');
 naptime(3600);
 is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 't', 'cancel: by the name of the table');
 until_item('stops', 'waiting canceled', 'cancel: the table waits');
@@ -50,17 +50,17 @@ until_item('stops', 'waiting canceled', 'cancel: the table waits again');
 is(stat_of('errors'), 0, 'cancel: not counted as an error');
 
 # A request during the vacuum causes another vacuum.
-speed(0);
+release();
 $count = vacuums('stops');
 sql(q{SELECT parvacuum_enqueue('stops', 5)});
 until_vacuumed('stops', $count + 1, 'enqueue: the table is vacuumed');
-speed($slowly / 10);
+hold('stops');
 make_dead('stops');
 sql(q{SELECT parvacuum_enqueue('stops', 5)});
 until_item('stops', 'running', 'enqueue: the table is being vacuumed');
 sql(q{SELECT parvacuum_enqueue('stops', 7)});
 is(sql(q{SELECT priority, state FROM parvacuum_queue WHERE relid = 'stops'::regclass}), '7|running', 'enqueue: the entry gets the higher priority, and stays running');
-speed(0);
+release();
 until_vacuumed('stops', $count + 3, 'enqueue: the table is vacuumed twice');
 
 # A table is vacuumed with its TOAST table and all partitions, even if the scheduler does
@@ -84,7 +84,7 @@ reload_with('parvacuum.engine' => 'on');
 
 # A table that waits in the queue behind another
 reload_with('parvacuum.scheduler_workers' => 1);
-speed($slowly / 10);
+hold('gives');
 make_dead('gives');
 sql(q{SELECT parvacuum_enqueue('gives', 20)});
 until_item('gives', 'running', 'cancel: the only worker is busy');
@@ -92,7 +92,7 @@ sql(q{SELECT parvacuum_enqueue('stops', 10)});
 until_item('stops', 'queued', 'cancel: another table is queued');
 is(sql(q{SELECT parvacuum_cancel('stops'::regclass)}), 't', 'cancel: a queued table');
 until_item('stops', 'waiting canceled', 'cancel: the queued table waits');
-speed(0);
+release();
 
 # A shorter autovacuum_naptime takes effect at once.
 ok(pv_await($node, $active, 0), 'the queue is empty');
@@ -106,7 +106,7 @@ two_scans();
 #
 my @changes = map { "changes_$_" } 1 .. 3;
 make_tables(200, @changes);
-speed($slowly / 5);
+hold(@changes);
 reload_with('parvacuum.scheduler' => 'off');
 make_dead(@changes);
 reload_with('parvacuum.scheduler' => 'on', autovacuum_naptime => 3600);
@@ -114,7 +114,7 @@ ok(pv_await($node, $running, 1), 'changes: one table is being vacuumed');
 ok(pv_await($node, $active, 3), 'changes: two more are queued');
 my ($out, $shut) = split /\n/, sql(q{SELECT relation FROM parvacuum_queue WHERE state = 'queued'});
 sql("ALTER TABLE $out SET ($in = off)", qq{ALTER TABLE $shut SET (parvacuum."window" = 'never')});
-speed(0);
+release();
 ok(pv_await($node, $active, 0), 'changes: the queue is empty');
 is(join('|', map { vacuums($_) } $out, $shut), '1|1', 'changes: neither the table that opted out is vacuumed nor the one whose window is closed');
 is(sql('SELECT ' . item($out)), '', 'changes: the table that opted out has no entry');
@@ -127,16 +127,16 @@ sql('DROP TABLE ' . join ', ', @changes);
 #
 my @queued = map { "queued_$_" } 1 .. 8;
 make_tables(200, @queued);
-speed($slowly / 5);
+hold(@queued);
 make_dead(@queued);
 ok(pv_await($node, $running, 1), 'scheduler_workers = 1: one worker');
 reload_with('parvacuum.scheduler_workers' => 4);
 ok(pv_await($node, $running, 4), 'scheduler_workers = 4: four workers');
 reload_with('parvacuum.scheduler_workers' => 2);
-speed($slowly * 4);
+release((split /\n/, sql(q{SELECT relation FROM parvacuum_queue WHERE state = 'running'}))[ 0, 1 ]);
 ok(pv_await($node, $running, 2), 'scheduler_workers = 2: two workers, when the others have completed their tables');
 reload_with('parvacuum.scheduler' => 'off');
-speed(0);
+release();
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'scheduler off: all workers end after their present table');
 my $of_queued = q{SELECT %s FROM pg_stat_user_tables WHERE relname LIKE 'queued%%'};
 cmp_ok(sql(sprintf $of_queued, 'sum(vacuum_count)'), '<', 2 * @queued, 'scheduler off: some tables are left');

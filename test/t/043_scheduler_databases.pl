@@ -50,15 +50,14 @@ until_answer("SELECT count(*) FROM parvacuum_queue_items() WHERE datid = $oid", 
 cmp_ok(times_logged('FATAL: ', $from), '<', 10, 'a dropped database: workers do not try to connect again and again');
 reload_with(autovacuum_naptime => 1);
 
-# Statements that need a database without other sessions, while a worker is there
+# Statements that need a database without other sessions, while a worker is there: at this
+# budget its vacuum takes an hour.
 for my $statement ('DROP DATABASE visited', 'CREATE DATABASE another TEMPLATE visited', 'ALTER DATABASE visited RENAME TO left_alone')
 {
-	set_speed($slow_keyed);
+	set_speed(1);
 	my $oid = make_database('visited');
 	until_answer("SELECT state FROM parvacuum_queue_items() WHERE datid = $oid", 'running', "$statement: a worker vacuums a table there");
-	my $begun = time;
 	is(($node->psql('postgres', $statement))[0], 0, "$statement: succeeds");
-	cmp_ok(time - $begun, '<', 6, "$statement: within seconds");
 	set_speed(0);
 	if ($statement =~ /TEMPLATE/)
 	{
@@ -80,28 +79,42 @@ my $owner = $node->background_psql('postgres');
 $owner->query_safe('BEGIN; ALTER DATABASE locked RENAME TO locked_out');
 my $waiting = q{SELECT count(*) FROM pg_locks WHERE classid = 'pg_database'::regclass AND objid <> 0 AND NOT granted};
 until_answer($waiting, 1, 'a locked database: the only worker waits for it');
-my $begun = time;
 my $count = vacuums('t_last');
 make_keyed_dead('t_last');
 until_vacuumed('t_last', $count + 1, 'a locked database: tables of other databases are vacuumed');
-cmp_ok(time - $begun, '<', 30, 'a locked database: without a long wait');
-sleep 3;
-is(sql($waiting), 1, 'a locked database: no other worker is sent there');
+my $most = 0;
+for (1 .. 30)
+{
+	my $now = sql($waiting);
+	$most = $now if $now > $most;
+	sleep 0.1;
+}
+cmp_ok($most, '<=', 1, 'a locked database: no other worker is sent there');
 $owner->query_safe('ROLLBACK');
 $owner->quit;
 ok($node->poll_query_until('locked', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'a locked database: its table is vacuumed when the lock is released');
 sql('DROP DATABASE locked');
 reload_with('parvacuum.scheduler_workers' => 3);
 
-# A database that is much more urgent than the one that has the only worker
+# A database that is much more urgent than the one that has the only worker.  The worker may
+# leave after five seconds, when the table at hand is done.
 keep_busy('an urgent database');
 my @less = qw(t_ended t_last t_truncated);
+hold(@less);
 sql(map { "SELECT parvacuum_enqueue('$_', 50)" } @less);
-my $of_less = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'queued' AND priority = 50};
 $oid = make_database('urgent');
 $node->safe_psql('urgent', q{SELECT parvacuum_enqueue('t', 1000)});
+release('busy');
+my $in_urgent = "SELECT FROM parvacuum_queue_items() WHERE datid = $oid AND priority = 1000";
+for (1 .. 2)
+{
+	my $held = q{SELECT relation FROM parvacuum_queue WHERE state = 'running' AND priority = 50};
+	until_answer("SELECT NOT EXISTS ($in_urgent) OR EXISTS ($held AND clock_timestamp() - since > '7 s')", 'true', 'an urgent database: the worker has been elsewhere for a while');
+	last if sql("SELECT NOT EXISTS ($in_urgent)") eq 't';
+	release(sql($held));
+}
 ok($node->poll_query_until('urgent', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'an urgent database: its table is vacuumed');
-cmp_ok(sql($of_less), '>', 0, 'an urgent database: before the other tables that are queued');
+cmp_ok(sql(q{SELECT count(*) FROM parvacuum_queue WHERE state <> 'waiting' AND priority = 50}), '>', 0, 'an urgent database: before the other tables that are queued');
 go_on('an urgent database');
 sql('DROP DATABASE urgent');
 

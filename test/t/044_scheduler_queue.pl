@@ -35,7 +35,9 @@ until_answer($of_many, 2, 'queue full: all tables are vacuumed');
 until_answer($active, 0, 'queue full: the queue is empty');
 cmp_ok(stat_of('queue_full'), '>', 0, 'queue full: counted');
 is(times_logged(q{parvacuum's queue is full}, $from), 1, 'queue full: logged once');
+hold(@many);
 like(($node->psql('postgres', q{SELECT parvacuum_enqueue(('many_' || i)::regclass) FROM generate_series(1, 30) i}))[2], qr/the scheduler's queue is full/, 'queue full: parvacuum_enqueue() fails');
+release();
 until_answer($active, 0, 'queue full: the tables that were enqueued are vacuumed');
 
 # The queue is full of tables that wait for the horizon.
@@ -56,17 +58,18 @@ reload_with('parvacuum.queue_limit' => 32768);
 # Workers are terminated at random, a hundred times.
 #
 set_speed(3000);
-my $load = pv_start_pgbench($node, 20, 2, map { ("update_$_" => [ 1, "\\set id random(1, 300)\nUPDATE $_ SET pad = random()::text WHERE id = :id;\n\\sleep 1 ms\n" ]) } @many);
+my $load = pv_start_pgbench($node, 600, 2, map { ("update_$_" => [ 1, "\\set id random(1, 300)\nUPDATE $_ SET pad = random()::text WHERE id = :id;\n\\sleep 1 ms\n" ]) } @many);
 
 # One after the other, because a session that waits would hold back the horizon.
 my $ended = 0;
-my $end = time + 30;
+my $end = time + 120;
 while ($ended < 100 && time < $end)
 {
 	$ended += sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
 		WHERE backend_type IN ('parvacuum scheduler worker', 'parallel worker') ORDER BY random() LIMIT 2) x});
 	sleep rand 0.02;
 }
+$load->{handle}->signal('TERM');
 $load->{handle}->finish;
 unlike($load->{err}, qr/error|abort/i, 'terminated at random: no transaction failed') or diag $load->{err};
 cmp_ok($ended, '>=', 100, 'terminated at random: a hundred times');

@@ -99,16 +99,15 @@ is_well('sched', '4800|252', $what);
 
 # A vacuum of the scheduler gives way to REPACK, while rows change.
 $what = 'REPACK (CONCURRENTLY) against the scheduler';
-speed($slowly);
+hold('gives_way');
 sql('DELETE FROM gives_way WHERE id % 7 = 0', 'CHECKPOINT', q{SELECT parvacuum_enqueue('gives_way')});
-until_item('gives_way', 'running', "$what: a slow vacuum has begun");
-ok(pv_await($node, q{SELECT heap_blks_scanned > 0 FROM pg_stat_progress_vacuum WHERE relid = 'gives_way'::regclass}, 'true'), "$what: it has scanned pages");
+until_held('gives_way', $what);
 my $bench = pv_start_pgbench($node, 3, 2,
 	rows => [ 1, "\\set id random(1, 6000)\nUPDATE gives_way SET v = v + 1 WHERE id = :id;\nDELETE FROM gives_way WHERE id = :id + 10000;\nINSERT INTO gives_way VALUES (:id + 10000, 1, 'y', NULL) ON CONFLICT (id) DO NOTHING;\n" ]);
 $repack = pv_start_run($node, 'REPACK (CONCURRENTLY) gives_way');
 ok(pv_finish($repack), "$what: REPACK succeeds") or diag $repack->{err};
 like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "postgres\.public\.gives_way"/, "$what: the vacuum was canceled");
-speed(0);
+release();
 $bench->{handle}->finish;
 unlike($bench->{err}, qr/ERROR/, "$what: no statement fails");
 sql('ALTER TABLE gives_way SET (autovacuum_enabled = on)');

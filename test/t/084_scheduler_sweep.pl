@@ -168,7 +168,7 @@ speed(500);
 replace(4, 5, 'swept');
 until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query = 'parvacuum: SWEEP public.swept'}, 1, 'a slow sweep');
 is(sql(q{SELECT state, action, pid > 0 FROM parvacuum_queue WHERE relation = 'swept'::regclass}), 'running|sweep|t', 'it is in the queue');
-sql(q{SET lock_timeout = '20s'}, 'ALTER TABLE swept ALTER k SET STATISTICS 10');
+sql(q{SET lock_timeout = '2min'}, 'ALTER TABLE swept ALTER k SET STATISTICS 10');
 is(sql(sprintf $last, 'swept'), 'sweep|canceled|57014', 'it gives way to ALTER TABLE');
 is(times_logged(qr/ERROR: .*canceling statement due to user request\n.*CONTEXT: .*parvacuum's scheduled sweep of table "postgres\.public\.swept"/), 1, 'the log says so');
 is(sweeps('swept'), 4, 'it does not count');

@@ -1,5 +1,5 @@
 # What the tests of the scheduler share: the server, what its queue and its statistics
-# say of a table, waiting for them, and tables whose vacuum takes long.
+# say of a table, waiting for them, and vacuums that are held.
 package PvScheduler;
 
 use strict;
@@ -12,10 +12,10 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw($node $in $calm $low $slowly $running $active sched_start sql reload_with naptime set_speed speed
+our @EXPORT = qw($node $in $calm $low $running $active sched_start sql reload_with naptime set_speed speed
   oid_of vacuum_sql vacuums stat_of item queue until_vacuumed until_item until_answer
-  make_bell two_scans make_tables make_dead worker_of start_slow
-  $slow_keyed create_keyed make_keyed make_keyed_dead keep_busy go_on
+  make_bell two_scans make_tables make_dead hold release forget_holder start_held until_held worker_of
+  create_keyed make_keyed make_keyed_dead keep_busy go_on
   units_per_second is_near log_length times_logged);
 
 our $node;
@@ -25,10 +25,6 @@ our $node;
 our $in = 'parvacuum.enabled';
 our $calm = 'autovacuum_analyze_threshold = 1000000';
 our $low = 'autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0';
-
-# A page that becomes dirty costs more than 20 units, so at this speed 500 pages take five
-# seconds.
-our $slowly = 2000;
 
 # Entries of the queue that are being vacuumed, and those that are or will be.
 our $running = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state = 'running'};
@@ -50,6 +46,7 @@ autovacuum_vacuum_insert_scale_factor = 0.2
 autovacuum_analyze_threshold = 50
 autovacuum_analyze_scale_factor = 0.1
 deadlock_timeout = 100ms
+parvacuum.wait_at = scan
 parvacuum.scheduler_workers = 3
 } . ($conf // ''));
 	$node->start;
@@ -158,20 +155,42 @@ sub make_dead
 # The worker that vacuums a table.
 sub worker_of { return sql("SELECT pid FROM parvacuum_queue WHERE relid = '$_[0]'::regclass AND state = 'running'"); }
 
-# Start a vacuum that takes seconds.  Three tests.
-sub start_slow
+# From now on vacuums of these tables are held before they read a page; a vacuum holds its
+# table, its worker and its place, and gives way like any other.  The session that does it
+# is the same all the time.
+my $holder;
+
+sub hold
 {
-	my ($table, $what) = @_;
-	speed($slowly);
-	make_dead($table);
-	until_item($table, 'running', "$what: a slow vacuum has started");
-	ok(pv_await($node, "SELECT heap_blks_scanned > 0 FROM pg_stat_progress_vacuum WHERE relid = '$table'::regclass", 'true'), "$what: it has scanned pages");
+	$holder //= pv_hold($node);
+	$holder->query_safe("SELECT pg_advisory_lock(28790, '$_'::regclass::oid::int)") for @_;
 	return;
 }
 
-# Tables of 100 pages and a primary key, which need a vacuum when they have ten dead rows; at
-# 500 units a second a vacuum takes four seconds or more.
-our $slow_keyed = 500;
+# Let them go on: these, or all.
+sub release
+{
+	my (@tables) = @_;
+	$holder->query_safe(@tables ? join '; ', map { "SELECT pg_advisory_unlock(28790, '$_'::regclass::oid::int)" } @tables : 'SELECT pg_advisory_unlock_all()');
+	return;
+}
+
+# The server is stopped, or has crashed.
+sub forget_holder { $holder->quit if $holder; undef $holder; return; }
+
+# Start a vacuum that is held.  One test.
+sub start_held
+{
+	my ($table, $what) = @_;
+	hold($table);
+	make_dead($table);
+	until_held($table, $what);
+	return;
+}
+
+sub until_held { return until_answer("SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND objid = '$_[0]'::regclass AND NOT granted", 'true', "$_[1]: a vacuum is held"); }
+
+# Tables of 100 pages and a primary key, which need a vacuum when they have ten dead rows
 
 sub create_keyed
 {
@@ -193,7 +212,7 @@ sub make_keyed_dead
 sub keep_busy
 {
 	reload_with('parvacuum.scheduler_workers' => 1);
-	set_speed($slow_keyed);
+	hold('busy');
 	make_keyed_dead('busy');
 	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
 	until_item('busy', 'running', "$_[0]: the only worker is busy");
@@ -202,7 +221,7 @@ sub keep_busy
 
 sub go_on
 {
-	set_speed(0);
+	release();
 	until_answer($active, 0, "$_[0]: the queue is empty");
 	reload_with('parvacuum.scheduler_workers' => 3);
 	return;

@@ -14,15 +14,16 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_reload_with pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
 	CREATE OR REPLACE FUNCTION await(query text, answer text) RETURNS bool LANGUAGE plpgsql AS $$
 	DECLARE
 		a text;
+		until timestamptz = clock_timestamp() + '3 min';
 	BEGIN
-		FOR i IN 1 .. 6000 LOOP
+		WHILE clock_timestamp() < until LOOP
 			PERFORM pg_stat_clear_snapshot();
 			EXECUTE query INTO a;
 			IF a = answer THEN
@@ -109,6 +110,16 @@ sub pv_session
 	my ($node) = @_;
 	my $session = $node->background_psql('postgres', on_error_stop => 1);
 	$session->set_query_timer_restart;
+	return $session;
+}
+
+# Hold each vacuum of these tables at the place that parvacuum.wait_at names for it, until the
+# session that is returned ends or releases its advisory locks.
+sub pv_hold
+{
+	my ($node, @tables) = @_;
+	my $session = pv_session($node);
+	$session->query_safe("SELECT pg_advisory_lock(28790, '$_'::regclass::oid::int)") for @tables;
 	return $session;
 }
 
