@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_reload_with pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -121,6 +121,15 @@ sub pv_hold
 	my $session = pv_session($node);
 	$session->query_safe("SELECT pg_advisory_lock(28790, '$_'::regclass::oid::int)") for @tables;
 	return $session;
+}
+
+# Wait until this many processes are held there.  One test.
+sub pv_await_held
+{
+	my ($node, $n, $what) = @_;
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted}, $n), "$what: $n processes are held")
+	  or diag pv_processes($node);
+	return;
 }
 
 # The lines of the log since the last call, and how much of the log these calls have seen,
