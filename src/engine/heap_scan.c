@@ -30,7 +30,6 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
-#include "base/wait.h"
 #include "engine/heap_scan.h"
 #include "engine/prune.h"
 
@@ -573,8 +572,6 @@ pv_scan_heap(PvParticipant *self)
 	Buffer		buf;
 
 	scan.until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
-	if (self->is_leader)
-		pv_wait_point("leader scan", RelationGetRelid(self->rel));
 
 	while (pv_blockscan_next(self->blockscan, &block, &buf))
 	{

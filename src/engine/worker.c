@@ -54,14 +54,24 @@ pv_participant_init(PvParticipant *self)
 }
 
 /*
+ * Where a test can stop all participants, or the leader alone while the
+ * workers do all that is to be done.
+ */
+static void
+wait_in_phase(PvParticipant *self, const char *place, const char *of_leader)
+{
+	pv_wait_point(place, RelationGetRelid(self->rel));
+	if (self->is_leader)
+		pv_wait_point(of_leader, RelationGetRelid(self->rel));
+}
+
+/*
  * Do this participant's part of a phase, and leave the counters where the
  * leader reads them.
  */
 void
 pv_participate(PvParticipant *self, PvPhase phase)
 {
-	Oid			relid = RelationGetRelid(self->rel);
-
 	self->errinfo.phase = phase;
 	pv_cost_begin_work(&self->shared->cost);
 	pv_show_begin(self, phase);
@@ -69,16 +79,19 @@ pv_participate(PvParticipant *self, PvPhase phase)
 	switch (phase)
 	{
 		case PV_PHASE_SCAN:
-			pv_wait_point("scan", relid);
+			wait_in_phase(self, "scan", "leader scan");
 			pv_scan_heap(self);
 			break;
 		case PV_PHASE_INDEX:
 		case PV_PHASE_CLEANUP:
-			pv_wait_point(phase == PV_PHASE_INDEX ? "index" : "cleanup", relid);
+			if (phase == PV_PHASE_INDEX)
+				wait_in_phase(self, "index", "leader index");
+			else
+				wait_in_phase(self, "cleanup", "leader cleanup");
 			pv_index_work(self, phase);
 			break;
 		case PV_PHASE_VACUUM_HEAP:
-			pv_wait_point("heap", relid);
+			wait_in_phase(self, "heap", "leader heap");
 			pv_vacuum_heap(self);
 			break;
 		case PV_PHASE_IDLE:

@@ -26,19 +26,20 @@ $standby->start;
 #
 # Crashes
 #
-
-# Five milliseconds a page: each phase takes long enough to be observed.
-my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100);
+# The leader is held when it begins with a phase, while its workers do the work.
 my $run = "SELECT workers_launched FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on', disable_page_skipping => true) WHERE relid = 'ours'::regclass";
 
 $primary->safe_psql('postgres',
 	"\\o /dev/null\nSELECT * FROM oracle.make_twins('updates', 8000, ARRAY['btree', 'gist'], 400) \\gexec\n");
 for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap')
 {
-	my $started = pv_start_run($primary, $run, %slow);
-	ok(pv_await($primary, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '$phase'", 1),
-		"$phase: the run shows the phase");
+	my $holder = pv_hold($primary, 'ours');
+	my $started = pv_start_run($primary, $run, 'parvacuum.wait_at' => "leader\\ $pv_place{$phase}");
+	pv_await_held($primary, 1, $phase);
+	is($primary->safe_psql('postgres', 'SELECT phase FROM pg_stat_progress_vacuum'), $phase, "$phase: the run shows the phase");
+	ok(pv_await($primary, "SELECT count(*) FROM parvacuum_progress WHERE phase = 'waiting for others'", 2), "$phase: the workers have done their work");
 	$primary->stop('immediate');
+	$holder->quit;
 	ok(!pv_finish($started), "$phase: the run fails");
 	$primary->start;
 	is(pv_findings($primary, 'ours'), '', "$phase: after recovery the table is whole");

@@ -334,9 +334,7 @@ is_same('back');
 # without the library
 #
 
-# Ten milliseconds a page, and a GIN index whose cleanup reads each of its pages: each
-# phase takes long enough to be observed.
-my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 200, vacuum_cost_page_miss => 200);
+# The leader is held when it begins with a phase, while its workers do the work.
 my $full = 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING)';
 
 for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning up indexes')
@@ -344,11 +342,14 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 	my $what = "crash, $phase";
 
 	new_dead_rows();
-	my $started = pv_start_run($node, "$full ours", %slow);
+	my $holder = pv_hold($node, 'ours');
+	my $started = pv_start_run($node, "$full ours", 'parvacuum.wait_at' => "leader\\ $pv_place{$phase}");
+	pv_await_held($node, 1, $what);
 	ok(pv_await($node, qq{
 		SELECT count(*) FROM pg_stat_progress_vacuum JOIN pg_stat_activity a ON a.leader_pid = pg_stat_progress_vacuum.pid
 		WHERE relid = 'ours'::regclass AND phase = '$phase'}, 2), "$what: the engine is in the phase, with two workers");
 	$node->stop('immediate');
+	$holder->quit;
 	ok(!pv_finish($started), "$what: the vacuum fails");
 
 	my $before = -s $node->logfile;

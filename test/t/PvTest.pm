@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held pv_reload_with pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place pv_reload_with pv_repeat_until %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -113,6 +113,10 @@ sub pv_session
 	return $session;
 }
 
+# Where parvacuum.wait_at holds all participants of a vacuum, when they begin with a phase.
+# With "leader" before it only the leader is held, and the workers do the work.
+our %pv_place = ('scanning heap' => 'scan', 'vacuuming indexes' => 'index', 'vacuuming heap' => 'heap', 'cleaning up indexes' => 'cleanup');
+
 # Hold each vacuum of these tables at the place that parvacuum.wait_at names for it, until the
 # session that is returned ends or releases its advisory locks.
 sub pv_hold
@@ -153,7 +157,7 @@ sub pv_reload_with
 	$node->safe_psql('postgres', join ";\n", map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
 	for my $name (keys %settings)
 	{
-		$node->poll_query_until('postgres', "SELECT setting = '$settings{$name}' OR current_setting(name) = '$settings{$name}' FROM pg_settings WHERE name = '$name'");
+		$node->poll_query_until('postgres', "SELECT '$settings{$name}' IN (current_setting('$name'), (SELECT setting FROM pg_settings WHERE name = '$name'))");
 	}
 	return;
 }
