@@ -18,11 +18,6 @@ $node->append_conf('postgresql.conf', q{
 autovacuum = on
 autovacuum_naptime = 1s
 deadlock_timeout = 100ms
-vacuum_cost_page_hit = 100
-vacuum_cost_page_miss = 100
-vacuum_cost_page_dirty = 0
-autovacuum_vacuum_cost_limit = 200
-autovacuum_vacuum_cost_delay = 10ms
 });
 $node->start;
 pv_setup($node);
@@ -59,8 +54,11 @@ sub new_dead_rows
 sql("\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 17000, ARRAY['btree', 'gin', 'hash'], 400) \\gexec\n\\o\n");
 sql(map { "ALTER TABLE $_ SET (autovacuum_enabled = off)" } qw(stock ours));
 sql('ALTER TABLE ours SET (parvacuum.enabled, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)');
-my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, max_parallel_maintenance_workers => 2);
 my $progress = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '%s'};
+
+# At this rate a sweep takes an hour.  Vacuums are held where they begin with a phase.
+my %slow = (vacuum_cost_delay => '100ms', vacuum_cost_limit => 1, vacuum_cost_page_hit => 100);
+my $holder = pv_hold($node, 'ours');
 
 #
 # In each phase
@@ -68,12 +66,13 @@ my $progress = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'our
 for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning up indexes')
 {
 	my $what = "$phase, autovacuum";
+	pv_reload_with($node, 'parvacuum.wait_at' => $pv_place{$phase});
 	new_dead_rows();
 	pv_new_log($node);
 	sql('ALTER TABLE ours SET (autovacuum_enabled = on)');
-	ok(pv_await($node, sprintf($progress, $phase), 1), "$what: the process exists");
-	ok(pv_await($node, $workers, 2), "$what: it has its workers");
-	is(($node->psql('postgres', q{SET lock_timeout = '5s'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE; COMMIT}))[0], 0, "$what: it gives way");
+	pv_await_held($node, 3, $what);
+	is(sql(sprintf($progress, $phase)), 1, "$what: the phase");
+	is(($node->psql('postgres', q{SET lock_timeout = '2min'; BEGIN; LOCK TABLE ours IN ACCESS EXCLUSIVE MODE; COMMIT}))[0], 0, "$what: it gives way");
 	sql('ALTER TABLE ours SET (autovacuum_enabled = off)');
 	like(ended($what), qr/ERROR:.*canceling autovacuum task/, "$what: the cancel is logged");
 
@@ -82,9 +81,9 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 		$what = "$phase, $command";
 		new_dead_rows();
 		pv_new_log($node);
-		my $run = pv_start_run($node, $command, %slow);
-		ok(pv_await($node, sprintf($progress, $phase), 1), "$what: the process exists");
-		ok(pv_await($node, $workers, 2), "$what: it has its workers");
+		my $run = pv_start_run($node, $command);
+		pv_await_held($node, 3, $what);
+		is(sql(sprintf($progress, $phase)), 1, "$what: the phase");
 		sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
 		ok(!pv_finish($run), "$what: it is cancelled");
 
@@ -93,6 +92,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 	}
 }
 is(pv_findings($node, 'ours'), '', 'the table is whole');
+$holder->quit;
 
 #
 # A leader that is terminated itself
@@ -126,7 +126,7 @@ my $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN');
 for my $n (1 .. 7) { $reader->query_safe("DECLARE c$n CURSOR FOR SELECT id FROM ours WHERE ctid >= '(" . ($n * 128 + 5) . ",0)'; FETCH 1 FROM c$n"); }
 pv_new_log($node);
-my $freeze = pv_start_run($node, 'VACUUM (PARALLEL 2, FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP off) ours', max_parallel_maintenance_workers => 2);
+my $freeze = pv_start_run($node, 'VACUUM (PARALLEL 2, FREEZE, DISABLE_PAGE_SKIPPING, INDEX_CLEANUP off) ours');
 ok(pv_await($node, "$workers AND wait_event IN ('BufferPin', 'BufferCleanup')", 2), 'workers wait for a pin') or diag pv_processes($node);
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$freeze->{tag}' AND backend_type = 'client backend'");
 ok(!pv_finish($freeze), 'waiting workers do not keep the leader from giving up');
