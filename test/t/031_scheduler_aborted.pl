@@ -45,6 +45,13 @@ sql('BEGIN', 'INSERT INTO t SELECT generate_series(1, 5000)', 'ROLLBACK');
 until_answer("SELECT vacuum_count $of_t", 3, 'aborted: the table is vacuumed again');
 until_answer("SELECT n_dead_tup $of_t", 2000, 'aborted: rows of the aborted transaction are removed');
 until_answer($item, 'waiting horizon', 'aborted: the table waits for the other rows');
+
+# Its age is a reason to vacuum it again, once.  Multixacts have a horizon of their own.
+sql(q{UPDATE pg_class SET relfrozenxid = ((txid_current() - 190000000) & 4294967295)::text::xid WHERE relname = 't'});
+until_answer("SELECT vacuum_count $of_t", 4, 'old: the table is vacuumed again');
+until_answer($item, 'waiting horizon', 'old: the table waits for the other rows');
+sql(q{UPDATE pg_class SET relminmxid = ((SELECT next_multixact_id::text::bigint - 380000000 FROM pg_control_checkpoint()) & 4294967295)::text::xid WHERE relname = 't'});
+until_answer("SELECT vacuum_count $of_t", 5, 'old multixacts: the table is vacuumed again');
 $reader->query_safe('COMMIT');
 $reader->quit;
 until_answer("SELECT n_dead_tup $of_t", 0, 'all rows are removed when the snapshot is released');

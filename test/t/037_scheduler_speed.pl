@@ -49,6 +49,13 @@ until_item('own_limit', 'running', 'a limit without a delay: a vacuum has starte
 is_near(1.2, 2000, 'a limit without a delay', 0.7);
 speed(0);
 ok(pv_await($node, $active, 0), 'a limit without a delay: the table is vacuumed');
+
+# A delay of 0 has: the table is vacuumed at once while others would take an hour.
+sql('ALTER TABLE own_limit SET (autovacuum_vacuum_cost_delay = 0)');
+speed(1);
+make_dead('own_limit');
+until_vacuumed('own_limit', 3, 'a delay of 0: the table is vacuumed at once');
+speed(0);
 sql('DROP TABLE own_limit');
 
 #

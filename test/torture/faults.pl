@@ -160,6 +160,30 @@ sub one_round
 	return 0;
 }
 
+# Each call on the file of the history fails once.  The first vacuum after a start is written
+# at once; what could not be written is written when the server stops.
+sub fail_once
+{
+	my ($kind, $skip) = @_;
+	my $removed = q{SELECT coalesce(sum(tuples_removed), 0) FROM parvacuum_history WHERE relname = 'noted'};
+	$node->stop;
+	faults_start();
+	my $before = faults_sql($removed);
+	faults_arm(kinds => [$kind], error => 'EIO', path => '*parvacuum.stat*', skip => $skip);
+	my $from = -s $node->logfile;
+	faults_sql('INSERT INTO noted SELECT generate_series(1, 10)', 'DELETE FROM noted', 'VACUUM (PARALLEL 0) noted');
+	ok($node->wait_for_log(qr/LOG: .*could not \w+ file "pg_stat\/parvacuum/, $from), "the history, $kind $skip: the log has the failure");
+	my (undef, $injected) = faults_disarm();
+	is($injected, 1, "the history, $kind $skip: one call has failed");
+	$node->stop;
+	faults_start();
+	is(faults_sql($removed), $before + 10, "the history, $kind $skip: it is written later");
+	faults_new_log();
+	return;
+}
+faults_sql('CREATE TABLE noted (i int) WITH (autovacuum_enabled = off, parvacuum.enabled)');
+fail_once(@$_) for [ create => 0 ], [ write => 0 ], [ sync => 0 ], [ rename => 0 ], [ sync => 1 ], [ sync => 2 ];
+
 my $until = time + pv_seconds(1, 6);
 my $n = 0;
 while (time < $until)
