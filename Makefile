@@ -88,6 +88,7 @@ OBJS = \
 	src/entry/relation.o \
 	src/entry/rights.o \
 	src/entry/run.o \
+	src/entry/run_begin.o \
 	src/entry/run_deadlock.o \
 	src/entry/run_table.o \
 	src/entry/runs.o \
@@ -116,6 +117,7 @@ OBJS = \
 	src/sql/cancel.o \
 	src/sql/check.o \
 	src/sql/check_tables.o \
+	src/sql/cluster.o \
 	src/sql/enqueue.o \
 	src/sql/history.o \
 	src/sql/monitor.o \

@@ -9,10 +9,13 @@
  * All work is done by statements that the nodes execute for the current role.
  * Citus opens the connections to its nodes, with master_run_on_worker(), and
  * dblink those to foreign servers, with their user mappings.  So a role can do
- * on a node only what it may do there anyway.
+ * on a node only what it may do there anyway.  There is no connection to this
+ * server itself, unless Citus opens it.
  *
  * parvacuum_run() refuses to run inside a transaction block or a function.
  * Therefore each run of it is a statement of its own on a connection of its own.
+ * On this server background processes vacuum, and the caller does not wait for
+ * them: see parvacuum_cluster_begin().
  *
  * Superusers call these functions in databases that others own.  The owner of a
  * database may create functions in the same schema.  So each call passes all
@@ -20,6 +23,10 @@
  * may also set the search path of all sessions of the database.  So what a node
  * executes names the schema of all functions, operators and types, but for
  * types that are key words.
+ *
+ * Names of objects outside of the extension are not trusted.  Foreign servers
+ * and the functions of dblink are found, and checked, by functions in C.
+ * docs/clusters.md has a table of what each function trusts.
  */
 
 -- Nodes.
@@ -34,21 +41,16 @@ $$;
 COMMENT ON FUNCTION parvacuum_cluster_server(name) IS
 'internal: the node that is a foreign server, with its name in quotes if that could be the name of another node';
 
+CREATE FUNCTION parvacuum_cluster_by_postgres(server oid) RETURNS bool
+AS 'MODULE_PATHNAME'
+LANGUAGE C STABLE STRICT;
+
+COMMENT ON FUNCTION parvacuum_cluster_by_postgres(oid) IS
+'internal: whether a foreign server is one of postgres_fdw';
+
 CREATE FUNCTION parvacuum_cluster_may_use(server oid) RETURNS bool
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-    -- A superuser connects with the passwords and the name that libpq finds on this machine, and so not to
-    -- where another role has it connect.  The owner of a server can make user mappings for all roles, so
-    -- that a mapping for a superuser need not be one that a superuser wanted.
-    SELECT EXISTS (
-        SELECT FROM pg_foreign_server s JOIN pg_roles o ON o.oid = s.srvowner, pg_roles r
-        WHERE s.oid = $1 AND r.rolname = current_user
-          AND has_server_privilege(s.oid, 'USAGE')
-          AND EXISTS (SELECT FROM pg_user_mappings m WHERE m.srvid = s.oid AND m.umuser IN (0, r.oid))
-          AND (o.rolsuper OR NOT r.rolsuper AND
-               (pg_has_role(o.oid, 'MEMBER') OR EXISTS (SELECT FROM pg_user_mappings m WHERE m.srvid = s.oid AND m.umuser = r.oid))))
-$$;
+AS 'MODULE_PATHNAME'
+LANGUAGE C STABLE STRICT;
 
 COMMENT ON FUNCTION parvacuum_cluster_may_use(oid) IS
 'internal: whether parvacuum_cluster connects to a foreign server for the current role';
@@ -85,8 +87,6 @@ BEGIN
     RETURN QUERY
         SELECT @extschema@.parvacuum_cluster_server(s.srvname), 'server', NULL::int, NULL::text, NULL::int, s.srvname, false, true
         FROM pg_foreign_server s
-             JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
-             JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'postgres_fdw_handler'
         WHERE EXISTS (SELECT FROM pg_foreign_table t JOIN pg_class c ON c.oid = t.ftrelid
                       WHERE t.ftserver = s.oid AND c.relispartition)
           AND @extschema@.parvacuum_cluster_may_use(s.oid)
@@ -98,22 +98,19 @@ COMMENT ON FUNCTION parvacuum_cluster_nodes() IS
 
 -- Connections.
 
-CREATE FUNCTION parvacuum_cluster_dblink(function text, arguments text) RETURNS text
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    schema text := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
-BEGIN
-    IF schema IS NULL THEN
-        RAISE 'the extension "dblink" is needed to reach foreign servers and this server itself'
-            USING ERRCODE = 'undefined_object', HINT = 'Execute CREATE EXTENSION dblink.';
-    END IF;
-    RETURN format('%I.%I(%s)', schema, 'dblink_' || function, arguments);
-END $$;
+CREATE FUNCTION parvacuum_cluster_dblink(function text, VARIADIC arguments text[]) RETURNS text
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION parvacuum_cluster_dblink(text, text) IS
-'internal: the call of a function of the extension dblink, with its schema';
+COMMENT ON FUNCTION parvacuum_cluster_dblink(text, text[]) IS
+'internal: call a function of the extension dblink';
+
+CREATE FUNCTION parvacuum_cluster_connect(connection text, server name) RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION parvacuum_cluster_connect(text, name) IS
+'internal: connect to a foreign server by dblink, if the current role can use it';
 
 CREATE FUNCTION parvacuum_cluster_error(message text, detail text) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -128,50 +125,38 @@ $$;
 COMMENT ON FUNCTION parvacuum_cluster_error(text, text) IS
 'internal: the error of a node, as parvacuum_cluster shows it';
 
+CREATE FUNCTION parvacuum_cluster_connections() RETURNS SETOF text
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT c FROM unnest(@extschema@.parvacuum_cluster_dblink('get_connections'::text, VARIADIC '{}'::text[])::text[]) c
+    WHERE c ~ '^parvacuum_cluster_q?[0-9]+$'
+$$;
+
+COMMENT ON FUNCTION parvacuum_cluster_connections() IS
+'internal: the connections of parvacuum_cluster that are open';
+
 CREATE FUNCTION parvacuum_cluster_send(connection text, server name, command text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    local_server name := nullif(current_setting('parvacuum_cluster.local_server', true), '');
-    target text := coalesce(server, local_server);
 BEGIN
-    IF target IS NULL THEN
-        IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
-            RAISE 'only superusers can connect to this server without a foreign server'
-                USING ERRCODE = 'insufficient_privilege',
-                      HINT = 'Create a foreign server of postgres_fdw that leads here, with a user mapping, and set parvacuum_cluster.local_server to its name.';
-        END IF;
-        SELECT string_agg(format('%s=''%s''', key, regexp_replace(value, '([\\''])', '\\\1', 'g')), ' ') INTO target
-        FROM (VALUES ('dbname', current_database()), ('user', current_user), ('port', current_setting('port')),
-            ('host', coalesce(nullif(btrim(split_part(current_setting('unix_socket_directories'), ',', 1), ' "'), ''), 'localhost'))) AS v(key, value);
-    ELSIF NOT EXISTS (SELECT FROM pg_foreign_server WHERE srvname = target) THEN
-        -- dblink would take it for a connection string.
-        RAISE 'server "%" does not exist', target USING ERRCODE = 'undefined_object';
-    ELSIF NOT @extschema@.parvacuum_cluster_may_use((SELECT oid FROM pg_foreign_server WHERE srvname = target)) THEN
-        -- The owner of a database can set parvacuum_cluster.local_server there.
-        RAISE 'the current role cannot use server "%"', target
-            USING ERRCODE = 'insufficient_privilege',
-                  HINT = 'It needs the privilege USAGE and a user mapping.  Superusers use only servers that superusers own.';
-    END IF;
-
     -- A cancel during the end of an earlier call may have left a connection.
-    EXECUTE format('SELECT %s WHERE $1 = ANY (%s)', @extschema@.parvacuum_cluster_dblink('disconnect', '$1'), @extschema@.parvacuum_cluster_dblink('get_connections', ''))
-        USING connection;
-    EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('connect', '$1, $2') USING connection, target;
+    PERFORM @extschema@.parvacuum_cluster_dblink('disconnect'::text, VARIADIC array[c])
+    FROM @extschema@.parvacuum_cluster_connections() c WHERE c = connection;
+    PERFORM @extschema@.parvacuum_cluster_connect(connection, server);
     BEGIN
         -- When this session is gone, the node ends what it executes for us.
-        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('exec', '$1, $2')
-            USING connection, 'SET client_connection_check_interval = ''10s''';
-        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('send_query', '$1, $2') USING connection, command;
+        PERFORM @extschema@.parvacuum_cluster_dblink('exec'::text, VARIADIC array[connection, 'SET client_connection_check_interval = ''10s''']);
+        PERFORM @extschema@.parvacuum_cluster_dblink('send_query'::text, VARIADIC array[connection, command]);
     EXCEPTION WHEN OTHERS THEN
-        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('disconnect', '$1') USING connection;
+        PERFORM @extschema@.parvacuum_cluster_dblink('disconnect'::text, VARIADIC array[connection]);
         RAISE;
     END;
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_send(text, name, text) IS
-'internal: connect to a foreign server, or to this server if it is NULL, and have it begin with a command';
+'internal: connect to a foreign server and have it begin with a command';
 
 CREATE FUNCTION parvacuum_cluster_receive(connection text, OUT finished bool, OUT success bool, OUT result text)
 LANGUAGE plpgsql
@@ -179,50 +164,73 @@ SET search_path = pg_catalog, pg_temp
 SET client_min_messages = warning
 AS $$
 BEGIN
-    EXECUTE 'SELECT 0 = ' || @extschema@.parvacuum_cluster_dblink('is_busy', '$1') INTO finished USING connection;
+    finished := '0' = @extschema@.parvacuum_cluster_dblink('is_busy'::text, VARIADIC array[connection]);
     IF NOT finished THEN
         RETURN;
     END IF;
 
     -- An error of the node is not raised here, because a cancel there is none of this session.
-    EXECUTE 'SELECT r FROM ' || @extschema@.parvacuum_cluster_dblink('get_result', '$1, false') || ' AS t(r text)'
-        INTO result USING connection;
+    result := @extschema@.parvacuum_cluster_dblink('get_result'::text, VARIADIC array[connection, 'false']);
     success := result IS NOT NULL;
     IF NOT success THEN
-        EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('error_message', '$1') INTO result USING connection;
-        result := @extschema@.parvacuum_cluster_error(result, NULL::text);
+        result := @extschema@.parvacuum_cluster_error(@extschema@.parvacuum_cluster_dblink('error_message'::text, VARIADIC array[connection]), NULL::text);
     END IF;
-    EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('disconnect', '$1') USING connection;
+    PERFORM @extschema@.parvacuum_cluster_dblink('disconnect'::text, VARIADIC array[connection]);
 END $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_receive(text) IS
 'internal: the result or the error of the command that a connection executes, if it has finished';
 
-CREATE FUNCTION parvacuum_cluster_disconnect() RETURNS void
+-- Vacuums on this server, with the rights of the current role.
+
+CREATE FUNCTION parvacuum_cluster_begin(rel regclass, workers int, freeze bool, index_cleanup text, truncate bool,
+    "analyze" bool, skip_locked bool, disable_page_skipping bool, verbose bool) RETURNS int
+AS 'MODULE_PATHNAME'
+LANGUAGE C CALLED ON NULL INPUT
+SET client_min_messages = warning;
+
+COMMENT ON FUNCTION parvacuum_cluster_begin(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
+'internal: begin to vacuum a table as parvacuum_run() does, and return the number of the run, which ends with the transaction at the latest';
+
+CREATE FUNCTION parvacuum_cluster_ended(run int) RETURNS bool
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION parvacuum_cluster_ended(int) IS
+'internal: whether a run has ended; its error is raised';
+
+CREATE FUNCTION parvacuum_cluster_stop(run int, state text, message text) RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION parvacuum_cluster_stop(int, text, text) IS
+'internal: end a run of this session, or all of them if the number is 0; the history has the SQLSTATE and the message';
+
+CREATE FUNCTION parvacuum_cluster_disconnect(state text, message text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     connection text;
 BEGIN
+    PERFORM @extschema@.parvacuum_cluster_stop(0, state, message);
     IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'dblink') THEN
         RETURN;
     END IF;
-    FOR connection IN EXECUTE 'SELECT c FROM unnest(' || @extschema@.parvacuum_cluster_dblink('get_connections', '') || ') c WHERE c ~ ''^parvacuum_cluster_q?\d+$'''
-    LOOP
+    FOR connection IN SELECT c FROM @extschema@.parvacuum_cluster_connections() c LOOP
         BEGIN
-            EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('cancel_query', '$1') USING connection;
-            EXECUTE 'SELECT ' || @extschema@.parvacuum_cluster_dblink('disconnect', '$1') USING connection;
+            PERFORM @extschema@.parvacuum_cluster_dblink('cancel_query'::text, VARIADIC array[connection]);
+            PERFORM @extschema@.parvacuum_cluster_dblink('disconnect'::text, VARIADIC array[connection]);
         EXCEPTION WHEN OTHERS OR query_canceled THEN
             RAISE WARNING 'could not end connection "%": %', connection, SQLERRM;
         END;
     END LOOP;
 END $$;
 
-COMMENT ON FUNCTION parvacuum_cluster_disconnect() IS
-'internal: cancel what the connections of parvacuum_cluster execute, and close them';
+COMMENT ON FUNCTION parvacuum_cluster_disconnect(text, text) IS
+'internal: cancel what the connections of parvacuum_cluster execute and close them, and end the runs of this session, for that error';
 
-CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], connect bool, OUT place int, OUT node text, OUT success bool, OUT result text)
+CREATE FUNCTION parvacuum_cluster_execute(nodes text[], commands text[], OUT place int, OUT node text, OUT success bool, OUT result text)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -253,7 +261,7 @@ BEGIN
             ELSIF task.kind = 'citus' THEN
                 to_citus := to_citus || place;
                 CONTINUE;
-            ELSIF task.kind = 'server' OR connect THEN
+            ELSIF task.kind = 'server' THEN
                 -- A run may ask something meanwhile, so that its own connections have other names.
                 PERFORM @extschema@.parvacuum_cluster_send('parvacuum_cluster_q' || place, task.server, task.command);
                 sent := sent || place;
@@ -287,14 +295,14 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 EXCEPTION WHEN OTHERS OR query_canceled THEN
-    IF sent <> '{}' OR connect THEN
-        PERFORM @extschema@.parvacuum_cluster_disconnect();
+    IF sent <> '{}' THEN
+        PERFORM @extschema@.parvacuum_cluster_disconnect(SQLSTATE, SQLERRM);
     END IF;
     RAISE;
 END $$;
 
-COMMENT ON FUNCTION parvacuum_cluster_execute(text[], text[], bool) IS
-'internal: have nodes execute a command each, all at once, and return the value that each returns, or its error, with its place in the arrays; this server does so in this session, or else in one of its own';
+COMMENT ON FUNCTION parvacuum_cluster_execute(text[], text[]) IS
+'internal: have nodes execute a command each, all at once, and return the value that each returns, or its error, with its place in the arrays; this server does so in this session';
 
 CREATE FUNCTION parvacuum_cluster_probe(nodes text[], shards jsonb, OUT node text, OUT schema text, OUT pages jsonb, OUT error text)
 RETURNS SETOF record
@@ -316,14 +324,14 @@ AS $$
                              JOIN pg_catalog.pg_namespace n ON n.nspname OPERATOR(pg_catalog.=) p[1]
                              JOIN pg_catalog.pg_class c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) p[2]))',
                 coalesce(shards->n.node, '[]'))
-            FROM unnest(nodes) WITH ORDINALITY AS n(node, i) ORDER BY i), false) e
+            FROM unnest(nodes) WITH ORDINALITY AS n(node, i) ORDER BY i)) e
          LEFT JOIN LATERAL jsonb_to_record(CASE WHEN e.success THEN e.result END::jsonb) AS p(schema text, pages jsonb) ON true
 $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_probe(text[], jsonb) IS
 'internal: ask nodes for the schema of parvacuum there, and for the pages of shards, which are in an array for each node';
 
-CREATE FUNCTION parvacuum_cluster_query(command text, connect bool, OUT node text, OUT groupid int, OUT result jsonb, OUT error text)
+CREATE FUNCTION parvacuum_cluster_query(command text, OUT node text, OUT groupid int, OUT result jsonb, OUT error text)
 RETURNS SETOF record
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
@@ -334,12 +342,12 @@ AS $$
     answered AS MATERIALIZED (
         SELECT e.* FROM (SELECT array_agg(p.node) AS nodes, array_agg(replace(command, '@parvacuum@', p.schema)) AS commands
                          FROM probed p WHERE p.error IS NULL) a,
-                        @extschema@.parvacuum_cluster_execute(a.nodes, a.commands, connect) e)
+                        @extschema@.parvacuum_cluster_execute(a.nodes, a.commands) e)
     SELECT n.node, n.groupid, CASE WHEN a.success THEN a.result END::jsonb, coalesce(p.error, CASE WHEN NOT a.success THEN a.result END)
     FROM @extschema@.parvacuum_cluster_nodes() n LEFT JOIN probed p USING (node) LEFT JOIN answered a USING (node)
 $$;
 
-COMMENT ON FUNCTION parvacuum_cluster_query(text, bool) IS
+COMMENT ON FUNCTION parvacuum_cluster_query(text) IS
 'internal: the value that a command returns on each node, or its error; @parvacuum@ in the command stands for the schema of parvacuum on that node';
 
 -- Shards.
@@ -386,10 +394,9 @@ BEGIN
         SELECT DISTINCT @extschema@.parvacuum_cluster_server(s.srvname), NULL::int, NULL::bigint,
                n.shard, s.srvname || ' ' || n.shard
         FROM pg_foreign_table t JOIN pg_class c ON c.oid = t.ftrelid JOIN pg_foreign_server s ON s.oid = t.ftserver
-             JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw JOIN pg_proc h ON h.oid = w.fdwhandler AND h.proname = 'postgres_fdw_handler'
              CROSS JOIN LATERAL (SELECT format('%I.%I', coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'schema_name'), (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace)),
                    coalesce((SELECT option_value FROM pg_options_to_table(t.ftoptions) WHERE option_name = 'table_name'), c.relname))) n(shard)
-        WHERE t.ftrelid = ANY (leaves);
+        WHERE t.ftrelid = ANY (leaves) AND @extschema@.parvacuum_cluster_by_postgres(s.oid);
     RETURN QUERY
         SELECT (SELECT n.node FROM @extschema@.parvacuum_cluster_nodes() n WHERE n.is_local), NULL::int, NULL::bigint, format('%I.%I', (SELECT nspname FROM pg_namespace WHERE oid = c.relnamespace), c.relname), c.oid::text
         FROM pg_class c WHERE c.oid = ANY (leaves) AND c.oid <> rel AND c.relkind <> 'f';
@@ -452,6 +459,38 @@ $$;
 
 COMMENT ON FUNCTION parvacuum_cluster_row(jsonb) IS
 'internal: what parvacuum_run_cluster() returns about a shard';
+
+CREATE FUNCTION parvacuum_cluster_result(run int) RETURNS SETOF parvacuum_cluster_run
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION parvacuum_cluster_result(int) IS
+'internal: what a run on this server that has ended has done, with null in the columns before "relation"';
+
+CREATE FUNCTION parvacuum_cluster_look(run int, OUT finished bool, OUT success bool, OUT result text)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    detail text;
+    hint text;
+BEGIN
+    finished := @extschema@.parvacuum_cluster_ended(run);
+    IF finished THEN
+        success := true;
+        SELECT coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('relid', r.relation)), '[]') INTO result
+        FROM @extschema@.parvacuum_cluster_result(run) r;
+    END IF;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    PERFORM @extschema@.parvacuum_cluster_stop(run, SQLSTATE, SQLERRM);
+    finished := true;
+    success := false;
+    result := SQLERRM || coalesce(E'\nDETAIL:  ' || nullif(detail, ''), '') || coalesce(E'\nHINT:  ' || nullif(hint, ''), '');
+END $$;
+
+COMMENT ON FUNCTION parvacuum_cluster_look(int) IS
+'internal: the result or the error of a run on this server, if it has ended';
 
 CREATE FUNCTION parvacuum_cluster_has_shards(rel regclass) RETURNS bool
 LANGUAGE plpgsql
@@ -566,7 +605,7 @@ DECLARE
     busy int[];                 -- ... the tasks that have begun and not ended,
     first int[];                -- and its part of the queue
     last int[];
-    running jsonb := '{}';      -- tasks, by connection
+    running jsonb := '{}';      -- tasks, by connection, or by the number of the run on this server
     to_citus jsonb[];
     finished jsonb[] := '{}';
     task jsonb;
@@ -639,6 +678,17 @@ BEGIN
                     IF task->>'kind' = 'citus' THEN
                         to_citus := to_citus || task;
                         busy[n] := busy[n] + 1;
+                    ELSIF task->>'kind' = 'local' THEN
+                        connections := connections + 1;
+                        busy[n] := busy[n] + 1;
+                        BEGIN
+                            connection := @extschema@.parvacuum_cluster_begin((task->>'id')::oid::regclass, workers, "freeze", index_cleanup, truncate,
+                                "analyze", skip_locked, disable_page_skipping, false);
+                            running := running || jsonb_build_object(connection, task);
+                        EXCEPTION WHEN OTHERS THEN
+                            GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+                            task := task || jsonb_build_object('error', @extschema@.parvacuum_cluster_error(SQLERRM, detail));
+                        END;
                     ELSE
                         BEGIN
                             connections := connections + 1;
@@ -657,7 +707,10 @@ BEGIN
                 begun_nodes := begun_nodes || nodes[n];
                 begun_ids := begun_ids || (task->>'id');
                 IF errors ? nodes[n] THEN
-                    finished := finished || (task - 'begun' || jsonb_build_object('error', errors->nodes[n]));
+                    task := task - 'begun' || jsonb_build_object('error', errors->nodes[n]);
+                END IF;
+                IF task ? 'error' THEN
+                    finished := finished || task;
                     EXIT WHEN stop_on_error;
                 END IF;
             END LOOP;
@@ -674,13 +727,17 @@ BEGIN
         IF to_citus <> '{}' THEN
             FOR got IN
                 SELECT * FROM @extschema@.parvacuum_cluster_execute(
-                    array(SELECT t->>'node' FROM unnest(to_citus) t), array(SELECT t->>'command' FROM unnest(to_citus) t), false)
+                    array(SELECT t->>'node' FROM unnest(to_citus) t), array(SELECT t->>'command' FROM unnest(to_citus) t))
             LOOP
                 finished := finished || (to_citus[got.place] || jsonb_build_object(CASE WHEN got.success THEN 'result' ELSE 'error' END, got.result));
             END LOOP;
         END IF;
         FOR connection, task IN SELECT key, value FROM jsonb_each(running) LOOP
-            SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive(connection) r;
+            IF task->>'kind' = 'local' THEN
+                SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_look(connection::int) r;
+            ELSE
+                SELECT r.* INTO got FROM @extschema@.parvacuum_cluster_receive(connection) r;
+            END IF;
             CONTINUE WHEN NOT got.finished;
             running := running - connection;
             finished := finished || (task || jsonb_build_object(CASE WHEN got.success THEN 'result' ELSE 'error' END, got.result));
@@ -733,7 +790,7 @@ BEGIN
     END IF;
 EXCEPTION WHEN OTHERS OR query_canceled THEN
     IF connections > 0 THEN
-        PERFORM @extschema@.parvacuum_cluster_disconnect();
+        PERFORM @extschema@.parvacuum_cluster_disconnect(SQLSTATE, SQLERRM);
     END IF;
     RAISE;
 END $$;
@@ -772,7 +829,7 @@ BEGIN
         EXECUTE pg_catalog.format($f$
             CREATE VIEW %s AS
             SELECT n.node, n.groupid, n.error AS node_error, r.*
-            FROM %s.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.%s r'::pg_catalog.text, false) n
+            FROM %s.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.%s r'::pg_catalog.text) n
                  LEFT JOIN LATERAL pg_catalog.jsonb_to_recordset(n.result) AS r(%s) ON true
             WHERE n.error IS NOT NULL OR n.result OPERATOR(pg_catalog.<>) '[]'$f$, v.cluster_view, '@extschema@', v.name, columns);
         EXECUTE pg_catalog.format('COMMENT ON VIEW %s IS %L', v.cluster_view,
@@ -789,7 +846,7 @@ COMMENT ON FUNCTION parvacuum_cluster_blocker(jsonb) IS
 -- that group has it.
 CREATE VIEW parvacuum_cluster_blockers AS
 WITH answers AS MATERIALIZED (
-    SELECT * FROM @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.parvacuum_blockers r'::pg_catalog.text, false)),
+    SELECT * FROM @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.to_jsonb(r)), ''[]'') FROM @parvacuum@.parvacuum_blockers r'::pg_catalog.text)),
 blockers AS MATERIALIZED (
     SELECT a.node, a.groupid, a.error AS node_error, b.*, (pg_catalog.regexp_match(b.name, '^citus_(\d{1,9})_(\d{1,9})_\d+_\d+$'))::int[] AS begun_by,
            b.datname OPERATOR(pg_catalog.=) pg_catalog.current_database() AS here
@@ -798,7 +855,7 @@ blockers AS MATERIALIZED (
 committed AS MATERIALIZED (
     SELECT q.groupid, q.result AS names
     FROM (SELECT WHERE EXISTS (SELECT FROM blockers b WHERE b.begun_by IS NOT NULL)) x,
-         @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(t.gid), ''[]'') FROM pg_catalog.pg_dist_transaction t'::pg_catalog.text, false) q)
+         @extschema@.parvacuum_cluster_query('SELECT coalesce(pg_catalog.jsonb_agg(t.gid), ''[]'') FROM pg_catalog.pg_dist_transaction t'::pg_catalog.text) q)
 SELECT b.node, b.groupid, b.node_error, b.kind, b.pid, b.name,
        CASE WHEN NOT b.here AND b.begun_by IS NOT NULL THEN pg_catalog.format('begun by process %s of group %s of Citus in database %I', b.begun_by[2], b.begun_by[1], b.datname)
             WHEN n.node IS NOT NULL THEN pg_catalog.format('begun by process %s of node %s; %s', b.begun_by[2], n.node,
@@ -836,7 +893,7 @@ FROM @extschema@.parvacuum_cluster_query(
                       ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
                   LEFT JOIN LATERAL (SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS relation, pg_catalog.mxid_age(c.relminmxid) AS relation_mxid_age
                       FROM pg_catalog.pg_class c WHERE c.relminmxid OPERATOR(pg_catalog.<>) ''0'' ORDER BY 2 DESC LIMIT 1) p
-                      ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) r'::pg_catalog.text, false) n
+                      ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) r'::pg_catalog.text) n
      LEFT JOIN LATERAL pg_catalog.jsonb_to_recordset(n.result)
          AS r(datname name, xid_age int, mxid_age int, freeze_max_age int, percent_to_autovacuum numeric, xids_left int,
               relation text, relation_xid_age int, mxid_relation text, relation_mxid_age int) ON true
@@ -848,6 +905,13 @@ COMMENT ON VIEW parvacuum_cluster_wraparound IS
 GRANT SELECT ON parvacuum_cluster_wraparound TO PUBLIC;
 
 -- Limits.
+
+CREATE FUNCTION parvacuum_cluster_set_limit(max_workers int) RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION parvacuum_cluster_set_limit(int) IS
+'internal: ALTER SYSTEM SET parvacuum.max_workers on this server, and the same in this session';
 
 CREATE FUNCTION parvacuum_cluster_cap(cap int DEFAULT NULL, for_node text DEFAULT NULL, for_group int DEFAULT NULL)
 RETURNS TABLE (node text, groupid int, max_workers int, workers int, error text)
@@ -868,12 +932,13 @@ BEGIN
     END IF;
     IF cap IS NOT NULL THEN
         SELECT coalesce(jsonb_object_agg(e.node, e.result), '{}') INTO errors
-        FROM @extschema@.parvacuum_cluster_execute(chosen,
-            array_fill(format('ALTER SYSTEM SET parvacuum.max_workers = %s', cap), array[cardinality(chosen)]), true) e
+        FROM @extschema@.parvacuum_cluster_execute(chosen, array(
+            SELECT CASE WHEN c = 'local' THEN 'SELECT @extschema@.parvacuum_cluster_set_limit(' || cap || ')' ELSE 'ALTER SYSTEM SET parvacuum.max_workers = ' || cap END
+            FROM unnest(chosen) WITH ORDINALITY AS u(c, i) ORDER BY i)) e
         WHERE NOT e.success;
         SELECT errors || coalesce(jsonb_object_agg(e.node, e.result), '{}') INTO errors
         FROM (SELECT array(SELECT c FROM unnest(chosen) c WHERE NOT errors ? c)) a(changed),
-             @extschema@.parvacuum_cluster_execute(changed, array_fill('SELECT pg_catalog.pg_reload_conf()'::text, array[cardinality(changed)]), true) e
+             @extschema@.parvacuum_cluster_execute(changed, array_fill('SELECT pg_catalog.pg_reload_conf()'::text, array[cardinality(changed)])) e
         WHERE NOT e.success;
     END IF;
 
@@ -882,7 +947,7 @@ BEGIN
         SELECT jsonb_agg(to_jsonb(q)) INTO answers
         FROM @extschema@.parvacuum_cluster_query('SELECT pg_catalog.jsonb_build_object(
                  ''max_workers'', (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) ''parvacuum.max_workers''),
-                 ''workers'', (SELECT pg_catalog.count(*) FROM @parvacuum@.parvacuum_progress p WHERE p.participant OPERATOR(pg_catalog.>) 0))'::text, cap IS NOT NULL) q
+                 ''workers'', (SELECT pg_catalog.count(*) FROM @parvacuum@.parvacuum_progress p WHERE p.participant OPERATOR(pg_catalog.>) 0))'::text) q
         WHERE q.node = ANY (chosen);
         EXIT WHEN cap IS NULL OR NOT EXISTS (SELECT FROM jsonb_array_elements(answers) a
             WHERE NOT errors ? (a->>'node') AND (a->'result'->>'max_workers')::int <> cap);

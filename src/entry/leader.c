@@ -143,6 +143,9 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 	pv_restore_settings_of_caller(shm_toc_lookup(toc, PV_KEY_GUC, false));
 	CommitTransactionCommand();
 
+	/* the settings include "role", which is not that of a definer */
+	SetCurrentRoleId(shared->role_id, shared->role_is_superuser);
+
 	/* the caller converts the messages for its client */
 	SetClientEncoding(GetDatabaseEncoding());
 }

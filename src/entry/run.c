@@ -43,6 +43,9 @@
  * that vacuums: other tools wait for transactions, or complain of those that
  * take long, unless their text says VACUUM.
  *
+ * A caller that has other things to do meanwhile does not wait here: see
+ * entry/run_begin.c.
+ *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
@@ -79,34 +82,13 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
+#include "entry/run_call.h"
 #include "entry/run_deadlock.h"
 #include "entry/run_segment.h"
-#include "entry/runs.h"
 
 /* Bytes of the queue from the leader to the caller. */
 #define QUEUE_SIZE				((Size) 16384)
 
-/* The caller's side of one run. */
-typedef struct PvCall
-{
-	const PvRequest *request;
-	char	   *relname;		/* qualified, for messages */
-	char	   *command;		/* the VACUUM that does the same */
-	bool		is_shown;		/* by pg_stat_activity, as a VACUUM */
-	PvRunPlace	place;
-	dsm_segment *segment;
-	BackgroundWorkerHandle *handle; /* NULL before the start and after the end */
-	shm_mq_handle *queue;		/* NULL when detached */
-	PvHistoryReason *reason;	/* why the run ends early, in the segment */
-	MemoryContext message_context;	/* for one message of the leader */
-	ErrorContextCallback *outer_context;
-	Oid			current;		/* the relation that is being vacuumed */
-	int			pin_waits;		/* see pv_run_check_deadlock() */
-	bool		done;
-	bool		leader_failed;	/* the error that ends the run is its own */
-	PvUsage		usage;			/* valid when done */
-	List	   *entries;		/* PvRunEntry * */
-} PvCall;
 
 /*
  * The leader of this session's previous run, which may still be exiting.  It
@@ -167,18 +149,22 @@ vacuum_command(const PvRequest *request)
 
 /*
  * Stores the caller's identity, which the leader acquires.  The current user
- * is that of SET ROLE or the session's: sql/call.c has refused all others.
+ * is that of SET ROLE or the session's; sql/call.c has refused all others to
+ * callers that wait.  To one that does not, the current user may also be that
+ * of a SECURITY DEFINER function.
  */
 static void
 fill_shared(PvRunShared *shared, const PvCall *call)
 {
-	Assert(GetUserId() == GetOuterUserId());
+	bool		is_definer = GetUserId() != GetOuterUserId();
+
+	Assert(!(call->waits && is_definer));
 
 	shared->caller_pid = MyProcPid;
 	shared->database_id = MyDatabaseId;
 	shared->session_user_id = GetSessionUserId();
 	shared->session_user_is_superuser = superuser_arg(GetSessionUserId());
-	shared->role_id = GetCurrentRoleId();
+	shared->role_id = is_definer ? GetUserId() : GetCurrentRoleId();
 	shared->role_is_superuser = OidIsValid(shared->role_id) &&
 		superuser_arg(shared->role_id);
 	shared->query_id = pgstat_get_my_query_id();
@@ -326,12 +312,6 @@ start_leader(PvCall *call)
 	shm_mq_set_handle(call->queue, call->handle);
 }
 
-
-/* ----------------------------------------------------------------
- *		Waiting
- * ----------------------------------------------------------------
- */
-
 /* Shows what this session executes.  The query identifier stays. */
 static void
 report_activity(const char *text)
@@ -366,6 +346,41 @@ show_statement(PvCall *call)
 	call->is_shown = false;
 }
 
+/* What there is of a call before it is started */
+PvCall *
+pv_call_make(const PvRequest *request)
+{
+	PvCall	   *call = palloc0(sizeof(PvCall));
+
+	call->request = request;
+	call->relname = pv_qualified_relname(request->relid);
+	call->message_context = AllocSetContextCreate(CurrentMemoryContext,
+												  "parvacuum message",
+												  ALLOCSET_SMALL_SIZES);
+	return call;
+}
+
+/* Starts the leader.  After an error the caller calls pv_call_stop(). */
+void
+pv_call_start(PvCall *call)
+{
+	take_place(call);
+	create_segment(call);
+
+	/* our own catalog lookups must not hold back the horizon */
+	InvalidateCatalogSnapshot();
+
+	if (call->waits)
+		show_as_vacuum(call);
+	start_leader(call);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Waiting
+ * ----------------------------------------------------------------
+ */
+
 /*
  * Ends the leader, waits until it is gone, and gives its place back.  Called
  * when the run ends early, by an error or by the exit of this process.
@@ -373,11 +388,9 @@ show_statement(PvCall *call)
  * The queue is detached first: a leader that reports its end into a full queue
  * may be past the point where a signal would stop it.
  */
-static void
-stop_leader(int code, Datum arg)
+void
+pv_call_stop(PvCall *call)
 {
-	PvCall	   *call = (PvCall *) DatumGetPointer(arg);
-
 	HOLD_INTERRUPTS();
 	if (call->handle != NULL)
 	{
@@ -392,6 +405,12 @@ stop_leader(int code, Datum arg)
 	pv_runs_leave(&call->place);
 	show_statement(call);
 	RESUME_INTERRUPTS();
+}
+
+static void
+stop_leader(int code, Datum arg)
+{
+	pv_call_stop((PvCall *) DatumGetPointer(arg));
 }
 
 /*
@@ -428,7 +447,9 @@ add_context(void *arg)
  * Raises here what the leader reported; does not return after an error.
  *
  * The leader's end is no reason for ours, so its FATAL becomes an ERROR.
- * Warnings and errors get our context; progress messages do without.
+ * Warnings and errors get our context; progress messages do without.  If the
+ * caller does other things meanwhile, a cancel of the leader is not one of the
+ * caller, and must not look like one.
  *
  * Core: access/transam/parallel.c, HandleParallelMessage.
  */
@@ -447,6 +468,8 @@ raise_message(PvCall *call, const char *data, Size len)
 
 	if (edata.elevel == ERROR)
 		call->leader_failed = true;
+	if (!call->waits && edata.sqlerrcode == ERRCODE_QUERY_CANCELED)
+		edata.sqlerrcode = ERRCODE_OPERATOR_INTERVENTION;
 	if (edata.elevel < WARNING)
 		error_context_stack = call->outer_context;
 	ThrowErrorData(&edata);
@@ -502,8 +525,8 @@ handle_message(PvCall *call, const char *data, Size len)
  * Called each time deadlock_timeout has passed without a message from the
  * leader.
  */
-static void
-check_deadlock(PvCall *call)
+void
+pv_call_check_deadlock(PvCall *call)
 {
 	pid_t		pid;
 
@@ -513,11 +536,11 @@ check_deadlock(PvCall *call)
 }
 
 /*
- * Handles messages until the leader reports that it is done.  Fails if it
- * detaches without that.
+ * Handles the messages that have come.  Returns whether the leader is done; then
+ * it is gone.  Fails if it detaches without being done.
  */
-static void
-wait_for_leader(PvCall *call)
+bool
+pv_call_look(PvCall *call)
 {
 	ErrorContextCallback context;
 
@@ -529,36 +552,60 @@ wait_for_leader(PvCall *call)
 
 	while (!call->done)
 	{
-		shm_mq_result result;
 		Size		len;
 		void	   *data;
-		int			events;
+		shm_mq_result result;
 
 		CHECK_FOR_INTERRUPTS();
 
 		result = shm_mq_receive(call->queue, &len, &data, true);
-		if (result == SHM_MQ_SUCCESS)
-		{
-			handle_message(call, data, len);
-			continue;
-		}
+		if (result == SHM_MQ_WOULD_BLOCK)
+			break;
 		if (result == SHM_MQ_DETACHED)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("the process that vacuums table \"%s\" ended without a result",
 							call->relname),
 					 errhint("More details may be available in the server log.")));
+		handle_message(call, data, len);
+	}
 
+	if (call->done && call->handle != NULL)
+	{
+		wait_until_detached(call);
+		pv_runs_leave(&call->place);
+
+		/* the calling statement shows the work of the whole run */
+		InstrAccumParallelQuery(&call->usage.buffers, &call->usage.wal);
+	}
+	error_context_stack = context.previous;
+	return call->done;
+}
+
+/* Waits until the leader is done. */
+static void
+wait_for_leader(PvCall *call)
+{
+	ErrorContextCallback context = {
+		.callback = add_context,
+		.arg = call,
+		.previous = error_context_stack
+	};
+
+	while (!pv_call_look(call))
+	{
+		int			events;
+
+		error_context_stack = &context;
+		CHECK_FOR_INTERRUPTS();
 		events = WaitLatch(MyLatch,
 						   WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						   DeadlockTimeout, pv_wait_event(PV_EVENT_RUN));
 		ResetLatch(MyLatch);
 		if (events & WL_TIMEOUT)
-			check_deadlock(call);
+			pv_call_check_deadlock(call);
+		error_context_stack = context.previous;
 	}
-
-	wait_until_detached(call);
-	error_context_stack = context.previous;
 }
 
 /*
@@ -588,24 +635,12 @@ leave_reason(PvCall *call)
 List *
 pv_run_in_background(const PvRequest *request)
 {
-	PvCall	   *call = palloc0(sizeof(PvCall));
+	PvCall	   *call = pv_call_make(request);
 
-	call->request = request;
-	call->relname = pv_qualified_relname(request->relid);
-	call->message_context = AllocSetContextCreate(CurrentMemoryContext,
-												  "parvacuum message",
-												  ALLOCSET_SMALL_SIZES);
-
+	call->waits = true;
 	PG_ENSURE_ERROR_CLEANUP(stop_leader, PointerGetDatum(call));
 	{
-		take_place(call);
-		create_segment(call);
-
-		/* our own catalog lookups must not hold back the horizon */
-		InvalidateCatalogSnapshot();
-
-		show_as_vacuum(call);
-		start_leader(call);
+		pv_call_start(call);
 		PG_TRY();
 		{
 			wait_for_leader(call);
@@ -616,15 +651,11 @@ pv_run_in_background(const PvRequest *request)
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
-		pv_runs_leave(&call->place);
 		show_statement(call);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(stop_leader, PointerGetDatum(call));
 
 	dsm_detach(call->segment);
-
-	/* the calling statement shows the work of the whole run */
-	InstrAccumParallelQuery(&call->usage.buffers, &call->usage.wal);
 
 	return call->entries;
 }

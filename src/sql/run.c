@@ -1,13 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * run.c
- *	  parvacuum_run() and CALL parvacuum().
+ *	  parvacuum_run() and CALL parvacuum(), and runs within a larger one.
  *
  * Both vacuum a table in a process of their own (entry/run.c), with the
  * options of VACUUM.  The function returns a row for each table vacuumed; the
  * procedure commits first, and reports each table in a notice.  The procedure
  * waits without a snapshot, and so does the function if its statement reads no
  * table.
+ *
+ * parvacuum_run_cluster() vacuums partitions on this server in the same way
+ * while it has other servers vacuum theirs.  It begins runs and does not wait
+ * for them, so it has functions of its own.
  *
  * The session that calls them runs this.  It checks everything that can be
  * wrong before a process is started.  It takes no locks before the run is
@@ -27,6 +31,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/numeric.h"
 #include "utils/rel.h"
@@ -37,11 +42,16 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
+#include "entry/run_begin.h"
 #include "entry/sharded.h"
 #include "sql/call.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_run);
 PG_FUNCTION_INFO_V1(parvacuum_call);
+PG_FUNCTION_INFO_V1(parvacuum_cluster_begin);
+PG_FUNCTION_INFO_V1(parvacuum_cluster_ended);
+PG_FUNCTION_INFO_V1(parvacuum_cluster_result);
+PG_FUNCTION_INFO_V1(parvacuum_cluster_stop);
 
 /* VacuumParams.nworkers: values with a meaning of their own */
 #define NWORKERS_ENGINE_DECIDES	0
@@ -62,6 +72,9 @@ enum
 };
 
 #define PV_RUN_COLUMNS			29
+
+/* The type parvacuum_cluster_run has so many more, before those. */
+#define PV_CLUSTER_COLUMNS		6
 
 #define HINT_DEFAULT	"Omit the argument to use its default."
 
@@ -264,18 +277,20 @@ check_not_locked(Oid relid)
  */
 
 /*
- * Puts one row into the result set.  For a table that core vacuumed only the
- * resources used are known; the rest is null.
+ * Puts one row into the result set, with null in the first so many columns.
+ * For a table that core vacuumed only the resources used are known; the rest is
+ * null too.
  */
 static void
-put_row(ReturnSetInfo *rsinfo, const PvResult *result)
+put_row(ReturnSetInfo *rsinfo, int before, Datum relation,
+		const PvResult *result)
 {
-	Datum		values[PV_RUN_COLUMNS];
-	bool		nulls[PV_RUN_COLUMNS];
+	Datum		values[PV_CLUSTER_COLUMNS + PV_RUN_COLUMNS] = {0};
+	bool		nulls[PV_CLUSTER_COLUMNS + PV_RUN_COLUMNS];
 	bool		ours = result->by_engine;
-	int			n = 0;
+	int			n = before;
 
-	memset(nulls, 0, sizeof(nulls));
+	memset(nulls, true, sizeof(nulls));
 
 /* known: always, or only after a vacuum by the engine */
 #define PUT(value, known) \
@@ -283,7 +298,7 @@ put_row(ReturnSetInfo *rsinfo, const PvResult *result)
 #define PUT_MSECS(usecs, known) \
 	PUT(Float8GetDatum((usecs) / 1000.0), known)
 
-	PUT(ObjectIdGetDatum(result->relid), true);
+	PUT(relation, true);
 	PUT(Int32GetDatum(result->workers_planned), ours);
 	PUT(Int32GetDatum(result->workers_launched), ours);
 	PUT(Int64GetDatum((int64) result->pages_total), ours);
@@ -315,7 +330,9 @@ put_row(ReturnSetInfo *rsinfo, const PvResult *result)
 #undef PUT_MSECS
 #undef PUT
 
-	Assert(n == PV_RUN_COLUMNS);
+	if (n != rsinfo->setDesc->natts)
+		elog(ERROR, "unexpected number of columns: %d",
+			 rsinfo->setDesc->natts);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
@@ -398,7 +415,8 @@ parvacuum_run(PG_FUNCTION_ARGS)
 	{
 		PvRunEntry *entry = lfirst(lc);
 
-		put_row((ReturnSetInfo *) fcinfo->resultinfo, &entry->result);
+		put_row((ReturnSetInfo *) fcinfo->resultinfo, 0,
+				ObjectIdGetDatum(entry->result.relid), &entry->result);
 	}
 	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
 
@@ -424,6 +442,135 @@ parvacuum_call(PG_FUNCTION_ARGS)
 	foreach(lc, pv_run_in_background(&request))
 		report_entry(lfirst(lc));
 	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
+
+	PG_RETURN_VOID();
+}
+
+
+/* ----------------------------------------------------------------
+ *		The SQL functions that parvacuum_run_cluster() calls
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The functions of parvacuum_cluster have a search path of their own.  For a
+ * run, and for names that are shown, the session's default is in effect, as it
+ * is in the sessions on other servers.  Returns what ends that.
+ */
+static int
+use_default_search_path(void)
+{
+	int			nest_level = NewGUCNestLevel();
+
+	(void) set_config_option("search_path",
+							 GetConfigOptionResetString("search_path"),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	return nest_level;
+}
+
+/* Returns the run whose number is given. */
+static PvBegun *
+run_arg(FunctionCallInfo fcinfo)
+{
+	int			number = PG_GETARG_INT32(0);
+	PvBegun    *run = number == PV_ANY_RUN ? NULL : pv_run_find(number);
+
+	if (run == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("this transaction has no run with the number %d",
+						number),
+				 errhint("Call parvacuum_run_cluster() instead of this function.")));
+	return run;
+}
+
+/*
+ * parvacuum_cluster_begin(rel, ...): begins to vacuum a table and returns the
+ * number of the run.
+ *
+ * It may be called in a transaction block and by other functions.  What the
+ * caller's transaction has locked by then is refused, and a deadlock that comes
+ * later is detected.
+ */
+Datum
+parvacuum_cluster_begin(PG_FUNCTION_ARGS)
+{
+	const char *what = "parvacuum_run_cluster()";
+	PvRequest	request;
+	int			nest_level;
+	int			run;
+
+	pv_check_server(what);
+	read_request(fcinfo, &request);
+	check_relation(request.relid);
+	check_not_locked(request.relid);
+
+	nest_level = use_default_search_path();
+	run = pv_run_begin(&request);
+	AtEOXact_GUC(true, nest_level);
+
+	PG_RETURN_INT32(run);
+}
+
+/* parvacuum_cluster_ended(run): has it ended?  Its error is raised here. */
+Datum
+parvacuum_cluster_ended(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(pv_run_look(run_arg(fcinfo)));
+}
+
+/*
+ * parvacuum_cluster_result(run): returns a row for each table that was
+ * vacuumed, without TOAST tables, and frees the run.
+ */
+Datum
+parvacuum_cluster_result(PG_FUNCTION_ARGS)
+{
+	PvBegun    *run = run_arg(fcinfo);
+	int			nest_level;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	nest_level = use_default_search_path();
+	foreach(lc, pv_run_entries(run))
+	{
+		PvRunEntry *entry = lfirst(lc);
+		Datum		relid = ObjectIdGetDatum(entry->result.relid);
+		char	   *name;
+
+		if (OidIsValid(entry->toast_parent))
+			continue;
+		name = DatumGetCString(DirectFunctionCall1(regclassout, relid));
+		put_row((ReturnSetInfo *) fcinfo->resultinfo, PV_CLUSTER_COLUMNS,
+				CStringGetTextDatum(name), &entry->result);
+	}
+	AtEOXact_GUC(true, nest_level);
+	pv_run_end(run, NULL);
+
+	return (Datum) 0;
+}
+
+/*
+ * parvacuum_cluster_stop(run, sqlstate, message): ends a run, or if the number
+ * is 0, all runs that this session has begun and not ended.  The reason is for
+ * the history.
+ */
+Datum
+parvacuum_cluster_stop(PG_FUNCTION_ARGS)
+{
+	int			number = PG_GETARG_INT32(0);
+	ErrorData	reason = {0};
+	char	   *state = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	PvBegun    *run;
+
+	reason.message = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	reason.sqlerrcode = strlen(state) == 5 ?
+		MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]) :
+		ERRCODE_INTERNAL_ERROR;
+
+	while ((run = pv_run_find(number)) != NULL)
+		pv_run_end(run, &reason);
 
 	PG_RETURN_VOID();
 }
