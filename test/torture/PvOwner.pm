@@ -11,7 +11,7 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use PvTorture;
 
-our @EXPORT = qw(learn statement administration evil_functions namesakes tables_of @hostile @memberships $guard $evils);
+our @EXPORT = qw(connect_to learn statement administration evil_functions namesakes tables_of @hostile @memberships $guard $evils);
 
 # The hostile roles: an owner of a schema, a role that has nothing, one that sees all
 # statistics, and one that may vacuum all tables (from PostgreSQL 17 on).
@@ -31,7 +31,7 @@ sub learn
 {
 	my ($sql, $major) = @_;
 	$version = $major;
-	my $of_extension = q{FROM pg_depend d JOIN pg_extension e ON e.extname = 'parvacuum'
+	my $of_extension = q{FROM pg_depend d JOIN pg_extension e ON e.extname IN ('parvacuum', 'parvacuum_cluster')
 		AND d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e' AND d.classid = };
 	@functions = map { my ($name, $kind, $set, $defaults, $names, $types) = split /\|/; { name => $name, kind => $kind, set => $set eq 't', defaults => $defaults,
 			names => [ split /,/, $names ], types => [ split /,/, $types // '' ] } }
@@ -264,6 +264,25 @@ sub escalation
 		'SELECT public.parvacuum_stats_reset()', 'SELECT public.parvacuum_history_reset()', 'SELECT public.parvacuum_reset_options()', q{SELECT pg_catalog.set_config('session_authorization', 'postgres', false)}, 'CREATE DATABASE eve', 'SELECT pg_switch_wal()', q{SECURITY LABEL FOR parvacuum ON TABLE victim.plain IS 'enabled=false'});
 }
 
+# Foreign servers with names that somebody else might use, that lead superusers into the owner's
+# database, and tables that have them as nodes
+my @server_names = ('local', 'far', 'here', 'localhost:5432', 'parvacuum_cluster_1', 'parvacuum_cluster_q1');
+my @connection;
+sub connect_to { @connection = @_; return; }
+
+sub servers
+{
+	my ($host, $port, $superuser) = @connection;
+	my @words = map { one_of(@$_) } [ "dbname='postgres'", 'dbname=postgres' ], [ "user='$superuser'", "user=$superuser" ], [ "port='$port'", "port=$port" ], [ "host='$host'", "host=$host" ];
+	my $i = int rand 4;
+	my $name = '"' . substr(one_of(one_of(@server_names), join ' ', @words[ $i .. 3, 0 .. $i - 1 ]), 0, 63) . '"';
+	my $handler = one_of('postgres_fdw_handler', 'dblink_connect', 'dblink_send_query', 'parvacuum_cluster_send', 'parvacuum_cluster_connect', 'parvacuum_cluster_dblink');
+	return one_of("CREATE SERVER $name FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$host', port '$port', dbname 'trap')", "CREATE USER MAPPING FOR PUBLIC SERVER $name OPTIONS (user '$superuser')", "CREATE USER MAPPING FOR $superuser SERVER $name OPTIONS (user '$superuser')",
+		"GRANT USAGE ON FOREIGN SERVER $name TO PUBLIC", "DROP SERVER $name CASCADE", "ALTER SERVER $name RENAME TO far", 'ALTER SERVER far RENAME TO "far away"', "ALTER SERVER far OPTIONS (SET dbname 'trap')", "CREATE USER MAPPING FOR PUBLIC SERVER far OPTIONS (user '$superuser')",
+		"CREATE FOREIGN TABLE mallory.p2 PARTITION OF mallory.p DEFAULT SERVER $name", 'DROP FOREIGN TABLE mallory.p2', "ALTER FOREIGN TABLE mallory.c2 OPTIONS (SET table_name '" . one_of(@texts) . "')", 'SELECT count(*) FROM public.parvacuum_run_cluster(\'mallory.' . one_of('p', 'c') . q{')},
+		"SET parvacuum_cluster.local_server = $name", "CREATE FUNCTION mallory.$handler(text, text) RETURNS text LANGUAGE plpgsql AS 'BEGIN " . with_canary($handler) =~ s/'/''/gr . " RETURN NULL; END'", "ALTER FUNCTION public.dblink_connect(text, text) OWNER TO mallory");
+}
+
 # One statement for the body of a function
 sub deed
 {
@@ -320,7 +339,7 @@ sub namesakes
 }
 
 # The kinds of statements, and how often each is made up
-my @kinds = ((\&call) x 30, (\&view) x 8, (\&setting) x 14, (\&label) x 8, (\&table_options) x 12, (\&rows) x 10, (\&ddl) x 4, (\&vacuum) x 3, (\&session) x 9, (\&escalation) x 9, \&evil_function);
+my @kinds = ((\&call) x 30, (\&view) x 8, (\&setting) x 14, (\&label) x 8, (\&table_options) x 12, (\&rows) x 10, (\&ddl) x 4, (\&vacuum) x 3, (\&session) x 9, (\&escalation) x 9, (\&servers) x 6, \&evil_function);
 
 # One statement of a hostile role, in one line
 sub statement
@@ -336,7 +355,7 @@ sub administration
 	my $f = one_of(grep { $_->{name} !~ /reset/ } @functions);
 	my @types = @{ $f->{types} };
 	return one_of('VACUUM ' . table(), 'VACUUM (ANALYZE) ' . table(), 'ANALYZE ' . table(), 'VACUUM (PARALLEL 2, ANALYZE) ' . table(), 'VACUUM (FREEZE) ' . table(), 'REINDEX TABLE ' . table(), "SELECT * FROM public.parvacuum_run('" . table() . "')", 'CALL public.parvacuum(\'' . table() . '\', workers => 1)',
-		"TABLE " . one_of(@views), 'SET search_path = mallory, pg_catalog, public', 'SET search_path = mallory', 'RESET search_path',
+		"TABLE " . one_of(@views), "TABLE " . one_of(@views), 'SELECT count(*) FROM public.parvacuum_run_cluster(\'mallory.c\', workers => 0)', 'SELECT count(*) FROM public.parvacuum_cluster_cap(8)', 'SET search_path = mallory, pg_catalog, public', 'SET search_path = mallory', 'RESET search_path',
 		($f->{kind} eq 'p' ? 'CALL ' : 'SELECT * FROM ') . $f->{name} . '(' . join(', ', map { $types[$_] eq 'regclass' || $types[$_] eq 'oid' ? q{'} . table() . "'::pg_catalog.regclass" : $types[$_] eq 'text' ? q{'} . table() . q{'} : 'NULL' } 0 .. @types - $f->{defaults} - 1) . ')');
 }
 

@@ -31,6 +31,7 @@ dynamic_shared_memory_type = mmap
 log_min_messages = log
 log_min_error_statement = panic
 log_statement = none
+log_connections = on
 max_connections = 40
 max_locks_per_transaction = 512
 });
@@ -116,6 +117,15 @@ sql('SET client_min_messages = error',
 # Scheduler and autovacuum log their errors, unlike sessions: see log_min_messages.
 sql("ALTER ROLE $bootstrap SET log_min_messages = error");
 
+# The hostile owner has a database too.  No superuser is led there by a foreign server.
+sql($_) for 'CREATE DATABASE far', 'CREATE DATABASE trap OWNER mallory';
+$node->safe_psql('far', 'CREATE EXTENSION parvacuum; CREATE TABLE c2 (id int)');
+sql('SET client_min_messages = error', map({ "CREATE EXTENSION $_" } qw(postgres_fdw dblink parvacuum_cluster)), 'GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO mallory',
+	sprintf(q{CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%s', dbname 'far')}, $node->host, $node->port), "CREATE USER MAPPING FOR $bootstrap SERVER far",
+	'CREATE TABLE mallory.c (id int) PARTITION BY LIST (id)', 'CREATE TABLE mallory.c1 PARTITION OF mallory.c DEFAULT', q{CREATE FOREIGN TABLE mallory.c2 PARTITION OF mallory.c FOR VALUES IN (2) SERVER far OPTIONS (schema_name 'public', table_name 'c2')},
+	map { "ALTER TABLE mallory.$_ OWNER TO mallory" } qw(c c1 c2));
+connect_to($node->host, $node->port, $bootstrap);
+
 my @learned = learn(\&sql, $major);
 note sprintf 'learned: %d functions and procedures, %d views, %d settings, %d options of tables', @learned;
 cmp_ok($_, '>', 0, 'there is something to try') for @learned;
@@ -149,7 +159,7 @@ my $postmaster = slurp_file($node->data_dir . '/postmaster.pid') =~ s/\n.*//sr;
 # What each hostile role sees of the tables of others in our views: nothing.  parvacuum_tables
 # and parvacuum_queue show names and options, as pg_class does, to all.
 #
-my @views = split /\n/, sql(q{SELECT c.oid::regclass FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid AND attname = 'relid' JOIN pg_depend d ON d.objid = c.oid AND deptype = 'e' WHERE relkind = 'v' AND relname NOT IN ('parvacuum_tables', 'parvacuum_queue') ORDER BY 1});
+my @views = split /\n/, sql(q{SELECT c.oid::regclass FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid AND attname = 'relid' JOIN pg_depend d ON d.objid = c.oid AND deptype = 'e' WHERE relkind = 'v' AND relname !~ '^parvacuum_(cluster_)?(tables|queue)$' ORDER BY 1});
 my $looks = 0;
 my @seen;
 sub look
@@ -349,6 +359,8 @@ my $text = log_text();
 my @canaries = $text =~ /(canary: .*)/g;
 is(scalar(@canaries), 0, 'no function was run with more rights than those of its owner') or diag join "\n", @canaries[ 0 .. ($#canaries > 5 ? 5 : $#canaries) ];
 ok(!-e '/tmp/parvacuum_owner', 'no file was written');
+is(scalar(my @trapped = $text =~ /connection authorized: user=$bootstrap database=trap/g), 0, 'no superuser was led into the database of the hostile owner');
+cmp_ok(scalar(my @led = $text =~ /connection authorized: user=$bootstrap database=far/g), '>', 0, 'superusers were connected elsewhere');
 my $vacuumed = sql($others);
 
 # Internal errors that come from our files.  Core has a relation.c as well; its error is that
