@@ -42,3 +42,19 @@ SET parvacuum.store_limit = 1;
 SELECT dead_items, index_scans, index_scan_bypassed FROM parvacuum_run('few', workers => 0) WHERE relid = 'few'::regclass;
 RESET parvacuum.store_limit;
 DROP TABLE few;
+
+\echo 'pages of a B-tree that share bits, because the bitmaps have no memory for more: empty pages are deleted'
+CREATE EXTENSION IF NOT EXISTS pageinspect;
+CREATE UNLOGGED TABLE wide (id int, pad text) WITH (autovacuum_enabled = off);
+ALTER TABLE wide ALTER pad SET STORAGE PLAIN;
+INSERT INTO wide SELECT i, lpad(i::text, 2500, 'x') FROM generate_series(1, 20000) i;
+CREATE INDEX wide_pad ON wide (pad);
+SELECT oracle.nblocks('wide_pad') > 4096 AS more_pages_than_bits;
+DELETE FROM wide WHERE id BETWEEN 9001 AND 19000;
+SET parvacuum.store_limit = 0;
+SELECT tuples_removed, index_scans > 10 AS many FROM parvacuum_run('wide', workers => 0, index_cleanup => 'on') WHERE relid = 'wide'::regclass;
+RESET parvacuum.store_limit;
+SELECT count(*) FILTER (WHERE s.type = 'd') > 3000 AS deleted, count(*) FILTER (WHERE s.type = 'l' AND s.live_items <= 1 AND s.btpo_next <> 0) < 20 AS few_left
+FROM oracle.used_blocks('wide_pad', 1) blk, bt_page_stats('wide_pad', blk) s;
+SELECT * FROM bt_index_check('wide_pad', true);
+DROP TABLE wide;

@@ -10,6 +10,6 @@
 #ifndef PV_DSM_H
 #define PV_DSM_H
 
-extern bool pv_dsm_has_room(Size bytes);
+extern bool pv_dsm_has_room(Size bytes, Size more);
 
 #endif							/* PV_DSM_H */

@@ -74,12 +74,12 @@ is_large_btree(const PvParticipant *leader, int i)
 
 /*
  * Leader, before the pool is created: read the sizes of the indexes.  Returns
- * the number of words that the bitmaps of B-trees need.
+ * the bytes that the bitmaps of B-trees need.
  */
 Size
 pv_index_plan(PvParticipant *leader)
 {
-	Size		words = 0;
+	Size		bytes = 0;
 
 	leader->index_pages =
 		palloc(Max(leader->nindexes, 1) * sizeof(BlockNumber));
@@ -87,9 +87,22 @@ pv_index_plan(PvParticipant *leader)
 	{
 		leader->index_pages[i] = RelationGetNumberOfBlocks(leader->indrels[i]);
 		if (is_large_btree(leader, i))
-			words += pv_nbtree_bitmap_words(leader->index_pages[i]);
+			bytes += pv_nbtree_bitmap_bytes(leader->index_pages[i]);
 	}
-	return words;
+	leader->bitmap_bytes = bytes;
+	return bytes;
+}
+
+/*
+ * Leader: the part of an index in the memory that is kept for the bitmaps of
+ * all of them.
+ */
+static Size
+memory_kept_for(const PvParticipant *leader, int i)
+{
+	return leader->shared->plan.bitmap_bytes *
+		((double) pv_nbtree_bitmap_bytes(leader->index_pages[i]) /
+		 leader->bitmap_bytes);
 }
 
 /*
@@ -114,7 +127,6 @@ void
 pv_index_plan_together(PvParticipant *leader)
 {
 	UnitSize   *sizes;
-	Size		words = 0;
 
 	leader->units_by_size = palloc(Max(leader->nindexes, 1) * sizeof(int));
 	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
@@ -137,10 +149,7 @@ pv_index_plan_together(PvParticipant *leader)
 		leader->units_by_size[order] = i;
 		unit->is_btree = is_large_btree(leader, i);
 		if (unit->is_btree)
-		{
-			pv_nbtree_init(&unit->btree, leader->index_pages[i], words);
-			words += pv_nbtree_bitmap_words(leader->index_pages[i]);
-		}
+			pv_nbtree_init(&unit->btree);
 	}
 	pfree(sizes);
 }
@@ -222,17 +231,15 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 
 	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
 
-	/* The largest first, because there may not be entries for all */
+	/* The largest first, because there may not be enough for all */
 	for (int order = 0; order < leader->nindexes; order++)
 	{
 		int			i = leader->units_by_size[order];
 		PvIndexUnit *unit = &leader->units[i];
 
-		if (visit_btree(leader, i, phase))
-		{
+		if (visit_btree(leader, i, phase) &&
+			pv_nbtree_begin(leader, i, phase, memory_kept_for(leader, i)))
 			unit->kind = PV_UNIT_SHARED;
-			pv_nbtree_begin(leader, i, phase);
-		}
 		else if (phase == PV_PHASE_CLEANUP &&
 				 pv_index_cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;

@@ -67,12 +67,14 @@
  * again then, because a page may have new tuples by then, or may have been
  * deleted together with its left sibling.
  *
- * The bitmaps have a bit for each page that the index had when the vacuum
- * began, and some more.  Whatever the length of the index becomes, its pages
- * are claimed by all participants.  A page beyond the bitmaps uses the bit of
- * another page: a bit stands for all pages whose number modulo the size of the
- * bitmap is the same, and each of them is visited.  An unnecessary visit does
- * no harm.  So no bitmap can overflow.
+ * The bitmaps are in memory that the store lends when the phase begins.  If
+ * there is enough of it, they have a bit for each page of the index, and some
+ * more.  Whatever the length of the index becomes, its pages are claimed by all
+ * participants.  A page beyond the bitmaps uses the bit of another page: a bit
+ * stands for all pages whose number modulo the size of the bitmap is the same,
+ * and each of them is visited.  An unnecessary visit does no harm, and at worst
+ * every page is visited once more.  So no bitmap can overflow.  If there is no
+ * memory at all, one process vacuums the index with core's code.
  *
  * Reading continues from one range to the next without interruption.  A range
  * is claimed when its first page is to be read ahead, so its pages belong to
@@ -126,6 +128,9 @@
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD			64
 
+/* Fewest bytes for the bitmaps of an index; so many exceed any limit */
+#define BITMAPS_LEAST			1024
+
 
 /*-------------------------------------------------------------------------
  * The leader, between phases
@@ -143,16 +148,12 @@ pv_nbtree_handles(Relation indrel)
 }
 
 /*
- * Before launch: initialize the shared part of an index, which had the given
- * number of pages when the words for its bitmaps were counted.  The bitmaps
- * begin at first_word, and are zeroed.
+ * Before launch: initialize the shared part of an index.
  */
 void
-pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages, Size first_word)
+pv_nbtree_init(PvBtreeShared *btree)
 {
 	btree->cycleid = 0;
-	btree->nbits = pv_btree_bitmap_bits(pages);
-	btree->first_word = first_word;
 	SpinLockInit(&btree->mutex);
 	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
 	pg_atomic_init_u32(&btree->use_count, PV_USE_COUNT_CLOSED);
@@ -179,17 +180,24 @@ pv_nbtree_count_ranges(BlockNumber pages, int participants)
 }
 
 /*
- * Make an index available for this phase.  For a bulk deletion its cycle id is
- * registered, so the caller must make sure that pv_nbtree_end() is called also
- * after an error.
+ * Make an index available for this phase.  Returns false if there is no memory
+ * for its bitmaps, of which "kept" bytes may exceed the limit of the store.
+ * For a bulk deletion its cycle id is registered, so the caller must make sure
+ * that pv_nbtree_end() is called also after an error.
  */
-void
-pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
+bool
+pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
 {
 	PvBtreeShared *btree = &leader->units[i].btree;
 	Relation	indrel = leader->indrels[i];
 
 	btree->cycleid = 0;
+	if (!pv_deadtids_lend(leader->store,
+						  pv_nbtree_bitmap_bytes(leader->index_pages[i]),
+						  Max(kept, BITMAPS_LEAST), BITMAPS_LEAST,
+						  &btree->bitmaps))
+		return false;
+	btree->nbits = pv_btree_bitmap_bits(btree->bitmaps.bytes);
 	if (phase == PV_PHASE_INDEX)
 		btree->cycleid = _bt_start_vacuum(indrel);
 	memset(&btree->counts, 0, sizeof(btree->counts));
@@ -199,6 +207,7 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 					 leader->shared->plan.nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
 	pg_atomic_write_u32(&btree->use_count, 0);
+	return true;
 }
 
 /*
@@ -322,7 +331,7 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 	pv_btree_visit_page(scan, blkno, buf, &visit);
 	scan->nvisited++;
 	if (needs_revisit(scan, visit.right, blkno, range))
-		pv_btree_note_page(scan, pv_btree_revisit_bitmap(scan), visit.right);
+		pv_btree_note_page(scan, scan->revisit, visit.right);
 	pv_btree_note_if_empty(scan, blkno, &visit);
 
 	scan->unreported++;
@@ -423,6 +432,8 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 	scan->ivinfo = ivinfo;
 	scan->indrel = self->indrels[i];
 	scan->bulk_delete = phase == PV_PHASE_INDEX;
+	pv_btree_find_bitmaps(scan, pv_deadtids_lent(self->store,
+												 &unit->btree.bitmaps));
 	scan->reader = pv_reader_create(scan->indrel, &self->ring, MAX_LOOKAHEAD,
 									sizeof(PvBtreeRange), true, next_of_ranges,
 									scan);

@@ -13,11 +13,11 @@
 #include "engine/participant.h"
 
 extern bool pv_nbtree_handles(Relation indrel);
-extern Size pv_nbtree_bitmap_words(BlockNumber pages);
+extern Size pv_nbtree_bitmap_bytes(BlockNumber pages);
 extern int	pv_nbtree_count_ranges(BlockNumber pages, int participants);
-extern void pv_nbtree_init(PvBtreeShared *btree, BlockNumber pages,
-						   Size first_word);
-extern void pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase);
+extern void pv_nbtree_init(PvBtreeShared *btree);
+extern bool pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase,
+							Size kept);
 extern void pv_nbtree_end(PvParticipant *leader, int i);
 extern BlockNumber pv_nbtree_pages_left(const PvParticipant *self, int i);
 extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,

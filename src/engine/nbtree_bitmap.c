@@ -21,42 +21,44 @@
 #define NUM_BITMAPS				2
 
 /*
- * The number of bits of a bitmap for an index with this many pages.  The index
- * may grow somewhat during the vacuum before pages share bits.
+ * The bytes for the bitmaps of an index with this many pages, with a bit for
+ * each page, and for some that are added during the vacuum.
  */
-BlockNumber
-pv_btree_bitmap_bits(BlockNumber pages)
+Size
+pv_nbtree_bitmap_bytes(BlockNumber pages)
 {
 	uint64		nbits = (uint64) pages + pages / 8 + 1024;
 
-	return (BlockNumber) Min(nbits, MaxBlockNumber);
+	return NUM_BITMAPS * sizeof(pg_atomic_uint32) *
+		(nbits / BITS_PER_WORD + 1);
 }
 
 static Size
-words_of(BlockNumber pages)
+words_of(BlockNumber nbits)
 {
-	return (pages + (Size) BITS_PER_WORD - 1) / BITS_PER_WORD;
+	return nbits / BITS_PER_WORD;
 }
 
 /*
- * Words of shared memory that pv_nbtree_init() needs for an index.
+ * The number of bits that each bitmap has if both are in that many bytes: a
+ * multiple of the bits of a word.
  */
-Size
-pv_nbtree_bitmap_words(BlockNumber pages)
+BlockNumber
+pv_btree_bitmap_bits(Size bytes)
 {
-	return NUM_BITMAPS * words_of(pv_btree_bitmap_bits(pages));
+	Size		words = bytes / sizeof(pg_atomic_uint32) / NUM_BITMAPS;
+
+	return (BlockNumber) Min(words, words_of(MaxBlockNumber)) * BITS_PER_WORD;
 }
 
-pg_atomic_uint32 *
-pv_btree_revisit_bitmap(const PvBtreeScan *scan)
+/*
+ * Set the addresses of the bitmaps, which are in this memory.
+ */
+void
+pv_btree_find_bitmaps(PvBtreeScan *scan, void *memory)
 {
-	return scan->self->bitmaps + scan->btree->first_word;
-}
-
-pg_atomic_uint32 *
-pv_btree_empty_bitmap(const PvBtreeScan *scan)
-{
-	return pv_btree_revisit_bitmap(scan) + words_of(scan->btree->nbits);
+	scan->revisit = memory;
+	scan->empty = scan->revisit + words_of(scan->btree->nbits);
 }
 
 void
@@ -74,7 +76,7 @@ pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
 					   const PvBtreeVisit *visit)
 {
 	if (visit->empty)
-		pv_btree_note_page(scan, pv_btree_empty_bitmap(scan), blkno);
+		pv_btree_note_page(scan, scan->empty, blkno);
 }
 
 /*

@@ -199,7 +199,7 @@ revisit_pages(PvBtreeScan *scan, BlockNumber length)
 {
 	BlockNumber bit = 0;
 
-	while (pv_btree_take_bit(scan, pv_btree_revisit_bitmap(scan), &bit))
+	while (pv_btree_take_bit(scan, scan->revisit, &bit))
 	{
 		for (uint64 blkno = bit; blkno < length; blkno += scan->btree->nbits)
 			revisit_from(scan, (BlockNumber) blkno, InvalidBlockNumber);
@@ -214,7 +214,7 @@ delete_pages(PvBtreeScan *scan, BlockNumber length, BTVacState *vstate)
 {
 	BlockNumber bit = 0;
 
-	while (pv_btree_take_bit(scan, pv_btree_empty_bitmap(scan), &bit))
+	while (pv_btree_take_bit(scan, scan->empty, &bit))
 	{
 		for (uint64 blkno = bit; blkno < length; blkno += scan->btree->nbits)
 			delete_page(scan, (BlockNumber) blkno, vstate);

@@ -35,6 +35,8 @@ typedef struct PvBtreeScan
 	IndexVacuumInfo *ivinfo;
 	Relation	indrel;
 	bool		bulk_delete;	/* else only empty and deleted pages matter */
+	pg_atomic_uint32 *revisit;	/* bitmap of pages to be visited again */
+	pg_atomic_uint32 *empty;	/* bitmap of pages to be deleted */
 	PvReader   *reader;
 	PvBtreeRange reading;		/* the range that is being read */
 	BlockNumber to_read;		/* its next page */
@@ -59,9 +61,8 @@ typedef struct PvBtreeVisit
 } PvBtreeVisit;
 
 /* engine/nbtree_bitmap.c */
-extern BlockNumber pv_btree_bitmap_bits(BlockNumber pages);
-extern pg_atomic_uint32 *pv_btree_revisit_bitmap(const PvBtreeScan *scan);
-extern pg_atomic_uint32 *pv_btree_empty_bitmap(const PvBtreeScan *scan);
+extern BlockNumber pv_btree_bitmap_bits(Size bytes);
+extern void pv_btree_find_bitmaps(PvBtreeScan *scan, void *memory);
 extern void pv_btree_note_page(const PvBtreeScan *scan,
 							   pg_atomic_uint32 *words, BlockNumber blkno);
 extern void pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,

@@ -90,11 +90,6 @@ typedef struct PvBtreeCounts
 /* A B-tree that several participants vacuum together; see engine/nbtree.c */
 typedef struct PvBtreeShared
 {
-	/* Set by the leader before launch */
-	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
-	Size		first_word;		/* position of the bitmaps in
-								 * PvParticipant.bitmaps */
-
 	/* Set by the leader between phases */
 	uint16		cycleid;		/* 0 in an index cleanup */
 
@@ -103,6 +98,8 @@ typedef struct PvBtreeShared
 	pg_atomic_uint32 use_count; /* participants in this index */
 	pg_atomic_uint32 pages_done;	/* for progress reporting */
 
+	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
+	PvLoan		bitmaps;		/* their memory, of the store */
 	/* Sums over the participants that have left, under the mutex */
 	slock_t		mutex;
 	PvBtreeCounts counts;
@@ -171,8 +168,8 @@ typedef struct PvVacuumPlan
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
-	Size		bitmap_words;	/* of all B-trees that several participants
-								 * can vacuum */
+	Size		bitmap_bytes;	/* kept free beside the store, for the bitmaps
+								 * of all B-trees */
 	int			maintenance_work_mem_worker;	/* kilobytes */
 	int			ring_kb;		/* kilobytes, for each participant; 0: none */
 	bool		collect_dead_items; /* initial value of
@@ -243,7 +240,6 @@ typedef struct PvParticipant
 	PvShared   *shared;
 	PvSlot	   *slot;
 	PvIndexUnit *units;			/* in the order of indrels */
-	pg_atomic_uint32 *bitmaps;	/* of B-trees */
 	bool		is_leader;
 
 	Relation	rel;
@@ -272,8 +268,8 @@ typedef struct PvParticipant
 	IndexBulkDeleteResult **private_istats;
 
 	/*
-	 * Leader: pages of each index when the vacuum began, and the indexes in
-	 * order of size, the largest first
+	 * Leader: pages of each index when the vacuum began, what follows from
+	 * that, and the indexes in order of size, the largest first
 	 */
 	BlockNumber *index_pages;
 	int		   *units_by_size;
@@ -282,6 +278,7 @@ typedef struct PvParticipant
 	ErrorContextCallback *outer_context;
 
 	/*
+	Size		bitmap_bytes;	/* that the bitmaps of their B-trees need */
 	 * Leader: called from time to time while it works or waits; NULL in
 	 * workers.  tick() may report and raise errors, so no page may be locked.
 	 * show() only shows the progress, which takes no locks but spinlocks.

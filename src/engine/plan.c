@@ -45,6 +45,9 @@
 #define STORE_RESERVE_MIN		((Size) 256 * 1024)
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
+/* Largest part of the memory that is kept for the bitmaps of B-trees */
+#define BITMAPS_SHARE			8
+
 /*
  * Decide what the heap scan may skip.
  *
@@ -299,6 +302,20 @@ pv_plan_store_limit(void)
 }
 
 /*
+/*
+ * Read the sizes of the indexes, and decide how much of the store's memory is
+ * kept for the bitmaps of B-trees, in bytes.  They get more if the store leaves
+ * more.
+ */
+Size
+pv_plan_bitmap_bytes(PvVacuum *vac)
+{
+	Size		needed = pv_index_plan(&vac->leader);
+
+	return vac->do_index_vacuuming ?
+		Min(needed, pv_plan_store_limit() / BITMAPS_SHARE) : 0;
+}
+
  * The number of dead items from which on the store counts as full, at the end
  * of a segment.
  */
@@ -379,7 +396,7 @@ pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	int			participants = nworkers + 1;
 
 	plan->nslots = participants;
-	plan->bitmap_words = pv_index_plan(&vac->leader);
+	plan->bitmap_bytes = pv_plan_bitmap_bytes(vac);
 	plan_ring(vac, bstrategy, participants);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
 	plan->max_dead_items = pv_plan_max_dead_items();

@@ -25,8 +25,8 @@
  * counts only participants that have attached to it, so fewer workers than
  * planned, or none, need no special treatment.
  *
- *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] |
- *	               bitmaps of B-trees | regions | store | text for activity
+ *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | regions | store |
+ *	               text for activity
  *
  * The store grows beyond its reservation, up to its limit, by DSM segments of
  * its own.  All of it is destroyed together with the DSM segment in every
@@ -63,8 +63,14 @@
 								 * ... */
 #define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker shows as its
 								 * activity */
-#define PV_KEY_BITMAPS		7
-#define PV_KEY_REGIONS		8	/* of eager scanning */
+#define PV_KEY_REGIONS		7	/* of eager scanning */
+
+/*
+ * Bytes that core adds to what we ask for: its copy of our state, a segment
+ * for the session, and a queue for each worker's messages
+ */
+#define CORES_PART(nworkers) \
+	((Size) 320 * 1024 + (Size) (nworkers) * 16 * 1024)
 
 /*
  * Milliseconds between two calls of tick() by a leader that waits for its
@@ -150,9 +156,6 @@ create_local(PvPool *pool, const PvVacuumPlan *plan, Size store_limit)
 	init_slots(leader->slot, &leader->shared->plan);
 	leader->units = palloc(Max(nindexes, 1) * sizeof(PvIndexUnit));
 	pv_units_init(leader->units, nindexes);
-	leader->bitmaps = palloc_extended(Max(plan->bitmap_words, 1) *
-									  sizeof(pg_atomic_uint32),
-									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	init_eager(leader, palloc(Max(plan->eager.nregions, 1) *
 							  sizeof(pg_atomic_uint32)));
 	if (nindexes > 0)
@@ -209,9 +212,6 @@ fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 	leader->units = allocate_part(pcxt, PV_KEY_UNITS,
 								  mul_size(sizeof(PvIndexUnit), nindexes));
 	pv_units_init(leader->units, nindexes);
-	leader->bitmaps = allocate_part(pcxt, PV_KEY_BITMAPS,
-									mul_size(sizeof(pg_atomic_uint32),
-											 plan->bitmap_words));
 	init_eager(leader, allocate_part(pcxt, PV_KEY_REGIONS,
 									 mul_size(sizeof(pg_atomic_uint32),
 											  plan->eager.nregions)));
@@ -242,7 +242,7 @@ warn_of_no_room(const PvPool *pool)
 			 errmsg("not enough shared memory to vacuum table \"%s\" with parallel workers",
 					pool->leader->errinfo.relname),
 			 errdetail("It is vacuumed by one process."),
-			 errhint("Enlarge /dev/shm.  In a container its default size is 64 MB.")));
+			 errhint("Enlarge /dev/shm or \"min_dynamic_shared_memory\".  In a container the default size of /dev/shm is 64 MB.")));
 }
 
 /*
@@ -281,8 +281,22 @@ init_segment(ParallelContext *pcxt)
 }
 
 /*
+ * Is there room for our parts that were estimated so far, what core adds, and
+ * that many bytes?
+ */
+static bool
+has_room(ParallelContext *pcxt, Size bytes)
+{
+	Size		ours = shm_toc_estimate(&pcxt->estimator);
+
+	return pv_dsm_has_room(add_size(ours, bytes),
+						   CORES_PART(pcxt->nworkers));
+}
+
+/*
  * Enter parallel mode and create everything that workers need.  Returns false
  * if there is no shared memory to be had, after leaving parallel mode again.
+ * If memory is scarce, less than store_reserve is reserved for the store.
  */
 static bool
 create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
@@ -290,6 +304,7 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 {
 	ParallelContext *pcxt;
 	Size		text_size = strlen(activity_text()) + 1;
+	Size		least = plan->nslots * PV_DEADTIDS_ROOM;
 
 	EnterParallelMode();
 	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
@@ -302,17 +317,21 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 	estimate_part(pcxt, mul_size(sizeof(PvSlot), plan->nslots));
 	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
 	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32),
-								 plan->bitmap_words));
-	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32),
 								 plan->eager.nregions));
+	estimate_part(pcxt, text_size);
 	if (plan->nindexes > 0)
+	{
+		while (store_reserve > least &&
+			   !has_room(pcxt, pv_deadtids_shared_size(plan->rel_pages,
+													   store_reserve)))
+			store_reserve = Max(store_reserve / 2, least);
 		estimate_part(pcxt,
 					  pv_deadtids_shared_size(plan->rel_pages, store_reserve));
-	estimate_part(pcxt, text_size);
-	if (!pv_dsm_has_room(shm_toc_estimate(&pcxt->estimator)))
-		warn_of_no_room(pool);
-	else
+	}
+	if (has_room(pcxt, 0))
 		init_segment(pcxt);
+	else
+		warn_of_no_room(pool);
 
 	/* No workers are possible without a segment, or while interrupts are held */
 	if (pcxt->seg == NULL || pcxt->nworkers == 0)
@@ -564,7 +583,6 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 	pv_process_show_identity(&self->shared->leader_identity);
 	self->slot = &slots[ParallelWorkerNumber + 1];
 	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
-	self->bitmaps = shm_toc_lookup(toc, PV_KEY_BITMAPS, false);
 	self->eager.plan = &self->shared->plan.eager;
 	self->eager.successes_left = &self->shared->eager_successes_left;
 	self->eager.failures_left = shm_toc_lookup(toc, PV_KEY_REGIONS, false);

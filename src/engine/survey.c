@@ -472,12 +472,12 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	pv_plan_vacuum(vac, AccessShareLock);
 	input->workers = pv_plan_workers(vac);
 	vac->plan.nslots = input->workers + 1;
-	(void) pv_index_plan(&vac->leader);
+	vac->plan.bitmap_bytes = pv_plan_bitmap_bytes(vac);
 
 	survey->pages_total = input->rel_pages = vac->plan.rel_pages;
 	survey->aggressive = vac->plan.aggressive;
 	survey->cutoffs = vac->plan.cutoffs;
-	survey->store_limit = pv_plan_store_limit();
+	survey->store_limit = pv_plan_store_limit() - vac->plan.bitmap_bytes;
 	state.redo = GetRedoRecPtr();
 	state.oldest_xid = survey->cutoffs.OldestXmin;
 	state.oldest_mxid = survey->cutoffs.OldestMxact;

@@ -177,13 +177,14 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	const PvVacuumPlan *plan = &vac->plan;
 	PvParticipant *leader = &vac->leader;
-	Size		limit = vac->store_limit = pv_plan_store_limit();
 	int			nworkers = pv_plan_pool(vac, bstrategy);
 
 	leader->is_leader = true;
 	leader->rel = vac->rel;
 	pv_ring_create(&leader->ring, plan->ring_kb);
+	Size		limit = pv_plan_store_limit() - plan->bitmap_bytes;
 
+	vac->store_limit = pv_plan_store_limit();
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   pv_plan_store_reserve(vac, limit));
 	open_budget(vac);

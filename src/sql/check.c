@@ -256,7 +256,7 @@ check_shared_memory(PvAdviceList *list)
 		statvfs(SHM_FOLDER, &fs) != 0)
 		return;
 	total = (uint64) fs.f_blocks * fs.f_frsize;
-	if (total >= work_mem)
+	if (total + (uint64) min_dynamic_shared_memory * 1024 * 1024 >= work_mem)
 		return;
 	advise(list, PV_WARNING, "shared_memory", "maintenance_work_mem",
 		   SHM_FOLDER " is smaller than the memory that one vacuum with workers may use.",

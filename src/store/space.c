@@ -324,7 +324,7 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 	ResourceOwner old = CurrentResourceOwner;
 	dsm_segment *seg;
 
-	if (!pv_dsm_has_room(bytes))
+	if (!pv_dsm_has_room(bytes, 0))
 		return NULL;
 	CurrentResourceOwner = space->owner;
 	seg = dsm_create(bytes, DSM_CREATE_NULL_IF_MAXSEGMENTS);

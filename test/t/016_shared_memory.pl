@@ -105,6 +105,21 @@ set_size('64m');
 is("$workers|$rounds", '2|1', 'enough room again: the same as before');
 is($node->safe_psql('postgres', q{SELECT bt_index_check('t_id_idx', true); SELECT count(*) FROM verify_heapam('t')}), "\n0", 'the table is whole');
 
+# Without bulk deletion an index needs no shared memory, however large it is.  This one has
+# 4 TB, of which a few pages are not sparse.
+$node->safe_psql('postgres', q{
+	CREATE TABLE s (id int) WITH (autovacuum_enabled = off);
+	INSERT INTO s SELECT generate_series(1, 1000);
+	CREATE INDEX ON s (id);
+});
+my $index_path = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('s_id_idx')});
+$node->stop;
+pv_lengthen($node, $index_path, 4096 * 131072);
+$node->start;
+my ($rc, $launched, $message) = $node->psql('postgres', q{SELECT workers_launched FROM parvacuum_run('s', workers => 2, index_cleanup => 'off')});
+is("$launched$message", '2', 'an index of 4 TB that is not vacuumed takes no memory');
+is($node->safe_psql('postgres', q{SELECT pg_relation_size('s_id_idx')}), 4 * 1024**4, 'the index has 4 TB');
+
 # The memory that the store counts is the memory that it has allocated.  Its space is
 # accessible through an extension for tests.
 SKIP:
@@ -136,6 +151,16 @@ SKIP:
 		is($used->(), $empty, 'no shared memory remains');
 	}
 }
+
+# Room in main shared memory that min_dynamic_shared_memory has set aside is as good.
+$node->append_conf('postgresql.conf', 'min_dynamic_shared_memory = 4MB');
+$node->restart;
+set_size('2m');
+$before = segments();
+($workers, $rounds, $rows, $bytes, $err) = vacuum();
+is("$workers|$err", '2|', 'hardly any room in /dev/shm, but in main shared memory: workers');
+cmp_ok($bytes, '>', 300_000, 'the store grows there');
+is_nothing_left($before);
 
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place pv_reload_with pv_repeat_until %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place pv_reload_with pv_repeat_until pv_lengthen %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -186,6 +186,24 @@ sub pv_trial
 		timed_out => \$timed_out);
 	$err .= 'it hangs: ' . pv_processes($node) if $timed_out;
 	return join "\n", grep { $_ ne '' } $out, $err;
+}
+
+# Lengthen a fork of a relation, which is a path in the data directory, to so many blocks of
+# zeroes.  They take no room.  The server is stopped.
+sub pv_lengthen
+{
+	my ($node, $path, $blocks) = @_;
+	my $segment = 131072;    # 1 GB
+
+	for my $i (0 .. int(($blocks - 1) / $segment))
+	{
+		my $file = $node->data_dir . "/$path" . ($i ? ".$i" : '');
+		my $here = $blocks - $i * $segment;
+
+		append_to_file($file, '');
+		truncate($file, ($here < $segment ? $here : $segment) * 8192) or die "$file: $!";
+	}
+	return;
 }
 
 # The differences between ours and stock, without those that depend on the number of

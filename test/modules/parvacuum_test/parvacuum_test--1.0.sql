@@ -610,14 +610,15 @@ CREATE FUNCTION parvacuum_test_compare_pages(stock regclass, ours regclass, vacu
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Sets and takes the bits of the bitmaps for a B-tree of that many pages, and returns the
--- number of bits of one bitmap.
-CREATE FUNCTION parvacuum_test_btree_bitmaps(pages bigint)
+-- Sets and takes the bits of the bitmaps of a B-tree that have that many bytes, and returns
+-- the number of bits of one bitmap.
+CREATE FUNCTION parvacuum_test_btree_bitmaps(bytes bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_bitmap_room()
-RETURNS bigint LANGUAGE C
+-- The bytes that the bitmaps of a B-tree of that many pages want.
+CREATE FUNCTION parvacuum_test_bitmap_bytes(pages bigint)
+RETURNS bigint IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- Compares the heap TIDs of two B-trees, in their order.
