@@ -127,6 +127,21 @@ SELECT fill(3000);
 VACUUM (FREEZE) pages;
 SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
+-- A store that is full at each border between segments: the block that is put back, and those
+-- after it, are decided about again.  No page with a dead row is skipped with its neighbours.
+SELECT fill(3000);
+CREATE INDEX ON pages (id);
+VACUUM (FREEZE) pages;
+SELECT pg_current_xact_id() \g /dev/null
+DELETE FROM pages WHERE id % 10 = 0;
+SET parvacuum.store_limit = 0;
+SELECT pages_scanned, tuples_removed, index_scans > 20 AS many, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
+DELETE FROM pages WHERE id % 10 = 3 OR id % 10 = 5;
+SELECT pages_scanned, tuples_removed, index_scans > 5 AS many, relfrozenxid_advanced FROM parvacuum_run('pages', workers => 2) WHERE relid = 'pages'::regclass;
+SELECT * FROM map;
+RESET parvacuum.store_limit;
+DROP INDEX pages_id_idx;
+
 -- A sample of the pages in short runs is read to count rows: of the 2700 pages here all,
 -- until some have shown that they are alike, and then one of thirteen.  Others are left
 -- out, so relfrozenxid does not advance where they are not frozen.

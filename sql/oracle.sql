@@ -173,7 +173,17 @@ SELECT faults();
 
 \echo 'a run that says what is not so:'
 INSERT INTO oracle.run VALUES ('lie', '{"pages_total": 7, "pages_removed": 0, "pages_scanned": 7, "tuples_remaining": 7}');
+SET oracle.to_visit = 0;
 SELECT what FROM oracle.compare_figures('lie', 'ours');
+
+\echo 'a run that has skipped a page that it had to visit, and one that has not:'
+INSERT INTO oracle.run
+    SELECT 'skipped', jsonb_build_object('pages_total', oracle.nblocks(oid) + oracle.nblocks(reltoastrelid), 'pages_removed', 0, 'pages_scanned', 1, 'tuples_remaining', reltuples)
+    FROM pg_class WHERE oid = 'ours'::regclass;
+SET oracle.to_visit = 2;
+SELECT what FROM oracle.compare_figures('skipped', 'ours');
+SET oracle.to_visit = 1;
+SELECT what FROM oracle.compare_figures('skipped', 'ours');
 
 DROP TABLE stock, ours;
 DROP FUNCTION faults, twins, overwrite;

@@ -244,10 +244,19 @@ LANGUAGE sql AS $$
                    WHERE i.lp_flags <> 0));
 $$;
 
--- Up to 8 MB, both vacuums skip the same pages.  Beyond, ours skips more: its counts are
--- estimates, and all-visible pages and relfrozenxid may have to remain as they are.
+-- Up to 8 MB, both vacuums skip the same pages.  Beyond, or if that was asked for, ours skips
+-- more: its counts are estimates, and all-visible pages and relfrozenxid may have to remain as
+-- they are.
 CREATE FUNCTION oracle.skips_alike(rel regclass) RETURNS bool LANGUAGE sql AS $$
-    SELECT oracle.nblocks(rel) <= 1024;
+    SELECT oracle.nblocks(rel) <= 1024 AND current_setting('parvacuum.skip_rule', true) IS DISTINCT FROM 'all';
+$$;
+
+-- The pages that a vacuum may not skip, of a table, its partitions and TOAST tables: those
+-- that are not all-visible by the map, or not all-frozen if it is aggressive.
+CREATE FUNCTION oracle.pages_to_visit(rel regclass, aggressive bool) RETURNS bigint LANGUAGE sql AS $$
+    SELECT count(*)
+    FROM oracle.leaves(rel) l, unnest(ARRAY[l, oracle.toast_of(l)]) t, pg_visibility_map(t) m
+    WHERE t IS NOT NULL AND NOT CASE WHEN aggressive THEN m.all_frozen ELSE m.all_visible END;
 $$;
 
 CREATE FUNCTION oracle.compare_maps(stock regclass, ours regclass, nblocks bigint) RETURNS SETOF oracle.fault
@@ -508,6 +517,10 @@ BEGIN
         RETURN NEXT format('VACUUM (%s) stock, ours', CASE kind WHEN 'frozen' THEN 'FREEZE' ELSE 'PARALLEL 0' END);
         RETURN NEXT oracle.on_both(format('DELETE FROM $T WHERE id BETWEEN %s AND %s OR id %% %s = 0', n / 3, n / 3 + n / 20, n / 5));
         RETURN NEXT oracle.on_both(format('UPDATE $T SET v = 1 WHERE id BETWEEN %s AND %s', n / 2, n / 2 + n / 50));
+    WHEN 'holes' THEN
+        -- frozen, and a dead row on each page but those of short runs
+        RETURN NEXT 'VACUUM (FREEZE) stock, ours';
+        RETURN NEXT oracle.on_both('DELETE FROM $T WHERE (ctid::text::point)[0]::int % 5 IN (0, 3) AND (ctid::text::point)[1] = 2');
     WHEN 'pages' THEN
         -- new and empty pages, then rows after them, then more
         FOR i IN 1 .. 2 LOOP
@@ -569,6 +582,9 @@ LANGUAGE sql AS $$
         ('freeze_young', NULL, NULL, 'vacuum_freeze_min_age = 0'),
         ('aggressive', NULL, NULL, 'vacuum_freeze_table_age = 0'),
         ('small_store', NULL, NULL, 'parvacuum.store_limit = 1'),
+        ('empty_store', NULL, NULL, 'parvacuum.store_limit = 0'),
+        ('skip_all', NULL, NULL, 'parvacuum.skip_rule = "all"'),
+        ('no_sample', NULL, NULL, 'parvacuum.sample_pages = 0'),
         ('no_workers', NULL, NULL, 'max_parallel_workers = 0')) AS v(name, stock, ours, settings)
     WHERE v.name = $1;
 $$;
@@ -589,7 +605,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- The result of a run compared with the table.  If it skipped pages, its number of rows
--- is an estimate, which ANALYZE replaces by another one.
+-- is an estimate, which ANALYZE replaces by another one.  No page may be skipped that the
+-- map did not allow to skip before the run; their number is in the setting oracle.to_visit.
 CREATE FUNCTION oracle.compare_figures(label text, ours regclass, analyzed bool DEFAULT false) RETURNS SETOF oracle.fault
 LANGUAGE sql AS $$
     WITH r AS (
@@ -601,9 +618,9 @@ LANGUAGE sql AS $$
                sum(oracle.nblocks(l) + coalesce(oracle.nblocks(oracle.toast_of(l)), 0)) AS pages,
                sum(c.reltuples + coalesce((SELECT o.reltuples FROM pg_class o WHERE o.oid = c.reltoastrelid), 0)) AS tuples
         FROM oracle.leaves(ours) l JOIN pg_class c ON c.oid = l)
-    SELECT 'figures', format('%s has %s tables, %s pages, %s rows; the run says %s', ours, t.rows, t.pages, t.tuples, r)
-    FROM r, t
-    WHERE (r.rows = t.rows AND r.total - r.removed = t.pages AND r.scanned BETWEEN 0 AND r.total
+    SELECT 'figures', format('%s has %s tables, %s pages, %s of them to visit, %s rows; the run says %s', ours, t.rows, t.pages, v, t.tuples, r)
+    FROM r, t, current_setting('oracle.to_visit') v
+    WHERE (r.rows = t.rows AND r.total - r.removed = t.pages AND r.scanned BETWEEN v::bigint AND r.total
            AND (abs(r.remaining - t.tuples) <= r.rows + t.tuples / 200 OR analyzed AND r.scanned < r.total)) IS NOT TRUE;
 $$;
 
@@ -656,7 +673,7 @@ RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
     names text[] := string_to_array(nullif(wishes, ''), ' ');
-    alike bool := NOT coalesce('small_store' = ANY (names), false);
+    alike bool := NOT coalesce(names && ARRAY['small_store', 'empty_store'], false);
     ends_may_differ bool := NOT coalesce(names && ARRAY['truncate', 'no_truncate'], false);
     held bool := kind IN ('snapshot', 'unfinished');
     name text;
@@ -681,6 +698,8 @@ BEGIN
         END IF;
         RETURN NEXT 'SELECT pg_stat_force_next_flush()';
         RETURN NEXT format('VACUUM (%s) stock', w.stock);
+        RETURN NEXT format('SELECT set_config(''oracle.to_visit'', oracle.pages_to_visit(''ours'', %s)::text, false)',
+                           coalesce(names && ARRAY['freeze', 'aggressive', 'no_skipping'], false)::text);
         RETURN NEXT format('INSERT INTO oracle.run SELECT %L, oracle.add_up(array_agg(to_jsonb(r))) FROM parvacuum_run(%s) r GROUP BY oracle.table_of(r.relid)', name, w.ours);
         RETURN NEXT format('INSERT INTO oracle.finding SELECT %L, * FROM oracle.compare(''stock'', ''ours'', %s, %s)',
                            name, ends_may_differ::text, alike::text);

@@ -61,6 +61,7 @@
 
 #include "base/compat.h"
 #include "engine/dispense.h"
+#include "engine/visibility_map.h"
 
 /*
  * Whether to read short runs is decided anew for each stretch of this many
@@ -141,9 +142,10 @@ struct PvBlockScan
 	PvSampler  *sampler;
 	Buffer		vmbuffer;
 
-	/* Completed blocks, for pv_blockscan_range_done() */
-	BlockNumber done_start;
-	BlockNumber done_end;
+#ifdef USE_ASSERT_CHECKING
+	/* A bit for each block of the range that the map allows to skip */
+	uint8		allowed[PV_RANGE_MAX_BLOCKS / BITS_PER_BYTE];
+#endif
 
 	PvRing	   *ring;
 	PvReader   *reader;			/* of the blocks to be visited; NULL between
@@ -172,37 +174,113 @@ pv_blockscan_create(Relation rel, PvRing *ring, PvDispenseShared *shared,
 	return scan;
 }
 
-/*
- * Decide by the visibility map whether a block may be skipped.
- */
-static BlockChoice
-choose_block(PvBlockScan *scan, BlockNumber blkno)
+/* In debug builds: note whether the map, as it is now, allows to skip blocks */
+static inline void
+note_allowed(PvBlockScan *scan, BlockNumber start, BlockNumber end,
+			 bool allowed)
 {
-	uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
-												   &scan->vmbuffer);
-	bool		allfrozen = (mapbits & VISIBILITYMAP_ALL_FROZEN) != 0;
+#ifdef USE_ASSERT_CHECKING
+	for (; start < Min(end, scan->range_end); start++)
+	{
+		uint32		i = start - scan->range_start;
+		uint8		bit = 1 << i % BITS_PER_BYTE;
 
-	/*
-	 * The table's last block is always visited.  Knowing whether it has
-	 * tuples saves most vacuums a useless attempt at truncation.
-	 */
-	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1)
-		return BLOCK_VISIT;
-	if (!scan->skipping->all_visible)
-		return scan->skipping->all_frozen && allfrozen ? BLOCK_SKIP_FROZEN :
-			BLOCK_VISIT;
-	if ((mapbits & VISIBILITYMAP_ALL_VISIBLE) == 0)
-		return BLOCK_VISIT;
-	if (allfrozen)
-		return BLOCK_SKIP_FROZEN;
-	return pv_eager_wants(scan->eager, blkno) ? BLOCK_VISIT_EAGERLY :
-		BLOCK_SKIP_VISIBLE;
+		if (allowed)
+			scan->allowed[i / BITS_PER_BYTE] |= bit;
+		else
+			scan->allowed[i / BITS_PER_BYTE] &= ~bit;
+	}
+#endif
+}
+
+/*
+ * Pass blocks without visiting them, from the current one on.  However that was
+ * decided, the map must have allowed it when it was read last.
+ */
+static inline void
+pass_until(PvBlockScan *scan, BlockNumber end)
+{
+#ifdef USE_ASSERT_CHECKING
+	for (BlockNumber i = scan->cur - scan->range_start;
+		 i < end - scan->range_start; i++)
+		Assert(scan->allowed[i / BITS_PER_BYTE] & (1 << i % BITS_PER_BYTE));
+#endif
+	scan->passed += end - scan->cur;
+	scan->cur = end;
 }
 
 static inline bool
 is_skippable(BlockChoice choice)
 {
 	return choice == BLOCK_SKIP_VISIBLE || choice == BLOCK_SKIP_FROZEN;
+}
+
+/*
+ * Decide by the visibility map whether a block may be skipped.
+ */
+static BlockChoice
+choose_block(PvBlockScan *scan, BlockNumber blkno)
+{
+	const PvSkipping *skipping = scan->skipping;
+	uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
+												   &scan->vmbuffer);
+	BlockChoice choice = BLOCK_VISIT;
+
+	/*
+	 * The table's last block is always visited.  Knowing whether it has
+	 * tuples saves most vacuums a useless attempt at truncation.
+	 */
+	if (blkno == pg_atomic_read_u32(&scan->shared->end) - 1 ||
+		(skipping->all_visible && !(mapbits & VISIBILITYMAP_ALL_VISIBLE)))
+		choice = BLOCK_VISIT;
+	else if (mapbits & VISIBILITYMAP_ALL_FROZEN)
+		choice = skipping->all_frozen ? BLOCK_SKIP_FROZEN : BLOCK_VISIT;
+	else if (skipping->all_visible)
+		choice = pv_eager_wants(scan->eager, blkno) ? BLOCK_VISIT_EAGERLY :
+			BLOCK_SKIP_VISIBLE;
+
+	note_allowed(scan, blkno, blkno + 1, is_skippable(choice));
+	return choice;
+}
+
+/*
+ * Find the end of the skippable run that begins at a block, but do not look at
+ * blocks from limit on.  *some_not_frozen becomes true if a block of the run is
+ * not all-frozen.
+ */
+static BlockNumber
+find_run_end(PvBlockScan *scan, BlockNumber blkno, BlockNumber limit,
+			 bool *some_not_frozen)
+{
+	/* A block that is not all-frozen may have to be scanned eagerly */
+	bool		frozen = !scan->skipping->all_visible ||
+		scan->eager->plan->nregions > 0;
+
+	/* The table's last block is always visited */
+	BlockNumber last = pg_atomic_read_u32(&scan->shared->end) - 1;
+
+	while (blkno < limit)
+	{
+		BlockNumber passed =
+			pv_map_pass_words(scan->rel, blkno, Min(limit, last), frozen,
+							  some_not_frozen, &scan->vmbuffer);
+
+		if (passed > blkno)
+		{
+			note_allowed(scan, blkno, passed, true);
+			blkno = passed;
+		}
+		else
+		{
+			BlockChoice choice = choose_block(scan, blkno);
+
+			if (!is_skippable(choice))
+				break;
+			*some_not_frozen |= choice == BLOCK_SKIP_VISIBLE;
+			blkno++;
+		}
+	}
+	return blkno;
 }
 
 /*
@@ -333,7 +411,7 @@ static void
 pass_skippable_run(PvBlockScan *scan)
 {
 	BlockNumber run_start = scan->cur;
-	BlockNumber run_end = scan->cur;
+	BlockNumber run_end;
 	BlockNumber limit = scan->range_end;
 	bool		some_not_frozen = false;
 	bool		is_long;
@@ -346,15 +424,7 @@ pass_skippable_run(PvBlockScan *scan)
 		limit = Max(limit, Min(run_start + PV_CORE_SKIP_THRESHOLD,
 							   pg_atomic_read_u32(&scan->shared->end)));
 
-	for (; run_end < limit; run_end++)
-	{
-		BlockChoice choice = choose_block(scan, run_end);
-
-		if (!is_skippable(choice))
-			break;
-		some_not_frozen |= choice == BLOCK_SKIP_VISIBLE;
-		pv_delay_point();
-	}
+	run_end = find_run_end(scan, run_start, limit, &some_not_frozen);
 
 	/* The continuation of a long run of our previous range is skipped too */
 	if (run_end - run_start < shortest_skip(scan, some_not_frozen) &&
@@ -376,8 +446,7 @@ pass_skippable_run(PvBlockScan *scan)
 		scan->skip_until = run_end;
 		return;
 	}
-	scan->passed += run_end - run_start;
-	scan->cur = run_end;
+	pass_until(scan, run_end);
 }
 
 /*
@@ -387,16 +456,16 @@ pass_skippable_run(PvBlockScan *scan)
 static bool
 pass_short_run(PvBlockScan *scan)
 {
-	for (; scan->cur < scan->skip_until; scan->cur++)
+	while (scan->cur < scan->skip_until)
 	{
 		PvSampleSize size = pv_sampler_size(scan->sampler);
 
 		if (pv_sampler_wants(scan->sampler, scan->cur))
 			return true;
-		scan->passed++;
 		scan->skipped.pages[size]++;
 		scan->skipped.space[size] +=
 			pv_sampler_space(scan->sampler, scan->cur);
+		pass_until(scan, scan->cur + 1);
 	}
 	return false;
 }
@@ -447,27 +516,38 @@ decide_next(void *arg, void *about_block)
 }
 
 /*
- * Claim the next range, after all of the current one has been visited.
+ * Continue with this block of the range.  Nothing is decided about it and the
+ * blocks after it.
  */
-static bool
-claim_range(PvBlockScan *scan)
+static void
+go_to(PvBlockScan *scan, BlockNumber blkno)
 {
-	bool		more;
+	scan->cur = scan->visit_until = scan->skip_until = blkno;
+}
 
-	if (scan->done_end != scan->range_start)
-		scan->done_start = scan->range_start;
-	scan->done_end = scan->range_end;
-	more = pv_dispense_claim(scan->shared, &scan->range_start,
-							 &scan->range_end);
+/*
+ * Claim the next range, after all of the current one has been visited.  Returns
+ * false if nothing is left.
+ */
+bool
+pv_blockscan_claim(PvBlockScan *scan)
+{
+	bool		more = pv_dispense_claim(scan->shared, &scan->range_start,
+										 &scan->range_end);
+
 	if (!more)
 		scan->range_start = scan->range_end =
 			pg_atomic_read_u32(&scan->shared->end);
-	scan->cur = scan->visit_until = scan->skip_until = scan->range_start;
+	go_to(scan, scan->range_start);
+	note_allowed(scan, scan->range_start, scan->range_end, false);
+	if (scan->reader != NULL)
+		pv_reader_restart(scan->reader);
 	return more;
 }
 
 /*
- * Get the next block to visit, pinned.  Returns false if there is none.
+ * Get the next block to visit in the range, pinned.  Returns false if there is
+ * none.
  */
 bool
 pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
@@ -478,12 +558,8 @@ pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
 		scan->reader = pv_reader_create(scan->rel, scan->ring, MAX_LOOKAHEAD,
 										sizeof(PvScanBlock), false,
 										decide_next, scan);
-	while (!pv_reader_next(scan->reader, buf, &about))
-	{
-		if (!claim_range(scan))
-			return false;
-		pv_reader_restart(scan->reader);
-	}
+	if (!pv_reader_next(scan->reader, buf, &about))
+		return false;
 	*block = *(PvScanBlock *) about;
 	measure(scan, block);
 	return true;
@@ -497,31 +573,15 @@ void
 pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
 {
 	ReleaseBuffer(buf);
-	scan->cur = scan->skip_until = block->blkno;
+	go_to(scan, block->blkno);
 	scan->passed = block->passed - 1;
 	scan->skipped = block->skipped;
 }
 
 /*
- * If blocks have been completed since the last call, return true and their
- * bounds.  If they were several ranges that are not adjacent, the bounds are
- * those of the last one.
- */
-bool
-pv_blockscan_range_done(PvBlockScan *scan, BlockNumber *start,
-						BlockNumber *end)
-{
-	if (scan->done_start == scan->done_end)
-		return false;
-	*start = scan->done_start;
-	*end = scan->done_end;
-	scan->done_start = scan->done_end;
-	return true;
-}
-
-/*
- * The first block of ours that is not yet visited, or the end of the table.
- * Valid when no further block was found, or the last one was put back.
+ * The first block of the range that is not yet visited or skipped, or the end
+ * of the range.  Valid when no further block was found, or the last one was put
+ * back.
  */
 BlockNumber
 pv_blockscan_position(const PvBlockScan *scan)
@@ -551,27 +611,19 @@ pv_blockscan_skippedallvis(const PvBlockScan *scan)
 }
 
 /*
- * Add the skipped pages that core would read, after the last block that was
- * visited.  Valid when no further block was found, or the last one was put
- * back.
- */
-void
-pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum)
-{
-	pv_sample_add_skipped(sum, &scan->skipped);
-	memset(&scan->skipped, 0, sizeof(scan->skipped));
-}
-
-/*
- * The number of blocks that were passed after the last one that was visited.
- * Valid as above; counts each block once.
+ * The number of blocks that were passed after the last one that was visited;
+ * those of them that core would read are added to *sum.  Valid as above; counts
+ * each block once.
  */
 BlockNumber
-pv_blockscan_passed_rest(PvBlockScan *scan)
+pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum)
 {
 	BlockNumber passed = scan->passed;
 
+	pv_sample_add_skipped(sum, &scan->skipped);
+	memset(&scan->skipped, 0, sizeof(scan->skipped));
 	scan->passed = 0;
+	scan->measured_blocks += passed;
 	return passed;
 }
 
@@ -630,8 +682,9 @@ pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
 	pv_dispense_init(&shared, 0, rel_pages, PV_SEGMENT_BLOCKS,
 					 PV_RANGE_MAX_BLOCKS, participants);
 	scan = pv_blockscan_create(rel, NULL, &shared, skipping, &eager);
-	while (claim_range(scan))
+	while (pv_blockscan_claim(scan))
 	{
+		CHECK_FOR_INTERRUPTS();
 		while (decide_next(scan, &block) != InvalidBlockNumber)
 		{
 			CHECK_FOR_INTERRUPTS();

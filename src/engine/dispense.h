@@ -56,18 +56,16 @@ extern PvBlockScan *pv_blockscan_create(Relation rel, PvRing *ring,
 										PvDispenseShared *shared,
 										const PvSkipping *skipping,
 										const PvEager *eager);
+extern bool pv_blockscan_claim(PvBlockScan *scan);
 extern bool pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block,
 							  Buffer *buf);
 extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 								  Buffer buf);
-extern bool pv_blockscan_range_done(PvBlockScan *scan,
-									BlockNumber *start, BlockNumber *end);
 extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
 extern void pv_blockscan_range(const PvBlockScan *scan,
 							   BlockNumber *start, BlockNumber *end);
 extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
-extern BlockNumber pv_blockscan_passed_rest(PvBlockScan *scan);
-extern void pv_blockscan_skipped_rest(PvBlockScan *scan, PvSkippedPages *sum);
+extern BlockNumber pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);
 extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,

@@ -33,8 +33,15 @@
 #include "engine/heap_scan.h"
 #include "engine/prune.h"
 
-/* Blocks between two updates of the progress counter */
+/* Blocks between two updates of the progress counter, if they are visited */
 #define PROGRESS_EVERY_BLOCKS	32
+
+/*
+ * Blocks after which the upper levels of the free space map are updated, if
+ * there is no second heap pass; 8 GB as in core
+ */
+#define FSM_EVERY_BLOCKS \
+	((BlockNumber) ((uint64) 8 * 1024 * 1024 * 1024 / BLCKSZ))
 
 /*
  * Blocks between two failsafe checks of a participant; core checks every 4 GB
@@ -51,6 +58,9 @@ typedef struct HeapScan
 	BlockNumber unreported;		/* blocks passed since the last update of the
 								 * progress counter */
 	BlockNumber until_failsafe_check;
+	BlockNumber fsm_start;		/* consecutive blocks that have been scanned,
+								 * whose free space is not in the ... */
+	BlockNumber fsm_end;		/* ... upper levels of the map yet */
 } HeapScan;
 
 /*
@@ -514,28 +524,47 @@ count_passed(HeapScan *scan)
 }
 
 /*
- * Housekeeping between two pages.  No page is locked.
- *
- * The progress is shown after some blocks, and after each sleep, because under a
- * low cost limit a few blocks may take minutes.
+ * Blocks before "end" have been passed, the last of them visited or skipped.
+ * The leader compares the sums of all participants with the table.
  */
 static void
-between_blocks(HeapScan *scan, BlockNumber passed)
+count_coverage(PvParticipant *self, BlockNumber passed, BlockNumber end)
+{
+	PvCounters *counters = &self->counters;
+	uint64		start = (uint64) end - passed;
+
+	counters->covered += passed;
+	counters->covered_sum += (start + end - 1) * passed / 2;
+}
+
+/*
+ * Housekeeping between two pages.  No page is locked.  "passed" blocks were
+ * visited or skipped since the last time, those before "end".
+ *
+ * The progress is shown after some blocks, after each sleep, because under a
+ * low cost limit a few blocks may take minutes, and at the end of each range,
+ * because it may have been skipped as a whole.
+ */
+static void
+between_blocks(HeapScan *scan, BlockNumber passed, BlockNumber end,
+			   bool range_ends)
 {
 	PvParticipant *self = scan->self;
 	bool		slept = pv_cost_delay() > 0;
 
 	/* The configuration may have been reloaded because of the failsafe */
-	if (--scan->until_failsafe_check == 0 || pv_failsafe_triggered(self) ||
+	if (scan->until_failsafe_check <= passed || pv_failsafe_triggered(self) ||
 		self->nreloads_checked != pv_cost_reloads_applied())
 	{
 		(void) pv_check_failsafe(self);
 		scan->until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
 	}
+	else
+		scan->until_failsafe_check -= passed;
 
-	pv_page_pace_wal(self);
+	count_coverage(self, passed, end);
 	scan->unreported += passed;
-	if (scan->unreported >= PROGRESS_EVERY_BLOCKS || slept)
+	if (scan->unreported >= PROGRESS_EVERY_BLOCKS || slept || range_ends)
 	{
 		count_passed(scan);
 		pv_tick(self);
@@ -544,17 +573,44 @@ between_blocks(HeapScan *scan, BlockNumber passed)
 
 /*
  * If there is no second heap pass, update the upper levels of the free space
- * map here, range by range.
+ * map here.
  */
 static void
-vacuum_fsm_of_range(PvParticipant *self)
+vacuum_fsm(HeapScan *scan)
 {
+	if (scan->self->nindexes == 0)
+		FreeSpaceMapVacuumRange(scan->self->rel, scan->fsm_start,
+								scan->fsm_end);
+	scan->fsm_start = scan->fsm_end;
+}
+
+/*
+ * No block of the range is left, or the scan stops before a block that was put
+ * back.  Count the blocks that were skipped at the end.
+ */
+static void
+end_range(HeapScan *scan)
+{
+	PvParticipant *self = scan->self;
+	PvBlockScan *blockscan = self->blockscan;
 	BlockNumber start,
 				end;
 
-	if (pv_blockscan_range_done(self->blockscan, &start, &end) &&
-		self->nindexes == 0)
-		FreeSpaceMapVacuumRange(self->rel, start, end);
+	pv_blockscan_range(blockscan, &start, &end);
+	if (start == end)
+		return;					/* none was claimed yet */
+	between_blocks(scan,
+				   pv_blockscan_rest(blockscan,
+									 &self->counters.sample.skipped),
+				   pv_blockscan_position(blockscan), true);
+
+	if (start != scan->fsm_end ||
+		end - scan->fsm_start > FSM_EVERY_BLOCKS)
+	{
+		vacuum_fsm(scan);
+		scan->fsm_start = start;
+	}
+	scan->fsm_end = end;
 }
 
 /*
@@ -570,34 +626,38 @@ pv_scan_heap(PvParticipant *self)
 	};
 	PvScanBlock block;
 	Buffer		buf;
+	bool		stopped = false;
 
 	scan.until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
 
-	while (pv_blockscan_next(self->blockscan, &block, &buf))
+	do
 	{
-		vacuum_fsm_of_range(self);
-		if (self->shared->collect_dead_items &&
-			!enter_segment(&scan, block.blkno))
+		while (pv_blockscan_next(self->blockscan, &block, &buf))
 		{
-			pv_blockscan_put_back(self->blockscan, &block, buf);
-			pg_atomic_fetch_add_u32(&self->shared->nstopped, 1);
-			break;
+			if (self->shared->collect_dead_items &&
+				!enter_segment(&scan, block.blkno))
+			{
+				pv_blockscan_put_back(self->blockscan, &block, buf);
+				pg_atomic_fetch_add_u32(&self->shared->nstopped, 1);
+				stopped = true;
+				break;
+			}
+			scan_block(&scan, &block, buf);
+			pv_page_pace_wal(self);
+			between_blocks(&scan, block.passed, block.blkno + 1, false);
 		}
-		scan_block(&scan, &block, buf);
-		between_blocks(&scan, block.passed);
-	}
+		end_range(&scan);
+	} while (!stopped && pv_blockscan_claim(self->blockscan));
 
+	vacuum_fsm(&scan);
 	if (scan.in_segment)
 		pv_deadtids_end_segment(self->store);
 	if (self->shared->collect_dead_items)
 		pv_deadtids_publish(self->store);
 	if (BufferIsValid(scan.vmbuffer))
 		ReleaseBuffer(scan.vmbuffer);
-	pv_blockscan_skipped_rest(self->blockscan, &self->counters.sample.skipped);
-	scan.unreported += pv_blockscan_passed_rest(self->blockscan);
 	pv_blockscan_pause(self->blockscan);
 
-	count_passed(&scan);
 	self->counters.skippedallvis |=
 		pv_blockscan_skippedallvis(self->blockscan);
 	self->slot->unvisited = pv_blockscan_position(self->blockscan);

@@ -36,6 +36,8 @@ pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs)
 void
 pv_counters_add(PvCounters *sum, const PvCounters *part)
 {
+	sum->covered += part->covered;
+	sum->covered_sum += part->covered_sum;
 	sum->scanned_pages += part->scanned_pages;
 	sum->eager_pages += part->eager_pages;
 	sum->frozen_pages += part->frozen_pages;

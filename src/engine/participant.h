@@ -34,6 +34,12 @@
 /* Counters of one participant; the leader adds them up between phases */
 typedef struct PvCounters
 {
+	/*
+	 * Blocks that the first heap pass has visited or skipped: how many, and the
+	 * sum of their numbers
+	 */
+	uint64		covered;
+	uint64		covered_sum;
 	BlockNumber scanned_pages;
 	BlockNumber eager_pages;	/* of these, scanned eagerly */
 	BlockNumber frozen_pages;
@@ -92,14 +98,14 @@ typedef struct PvBtreeShared
 {
 	/* Set by the leader between phases */
 	uint16		cycleid;		/* 0 in an index cleanup */
+	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
+	PvLoan		bitmaps;		/* their memory, of the store */
 
 	/* Atomics */
 	PvDispenseShared pages;
 	pg_atomic_uint32 use_count; /* participants in this index */
 	pg_atomic_uint32 pages_done;	/* for progress reporting */
 
-	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
-	PvLoan		bitmaps;		/* their memory, of the store */
 	/* Sums over the participants that have left, under the mutex */
 	slock_t		mutex;
 	PvBtreeCounts counts;
@@ -272,13 +278,13 @@ typedef struct PvParticipant
 	 * that, and the indexes in order of size, the largest first
 	 */
 	BlockNumber *index_pages;
+	Size		bitmap_bytes;	/* that the bitmaps of their B-trees need */
 	int		   *units_by_size;
 
 	/* Leader: error context outside of this vacuum, for workers' messages */
 	ErrorContextCallback *outer_context;
 
 	/*
-	Size		bitmap_bytes;	/* that the bitmaps of their B-trees need */
 	 * Leader: called from time to time while it works or waits; NULL in
 	 * workers.  tick() may report and raise errors, so no page may be locked.
 	 * show() only shows the progress, which takes no locks but spinlocks.

@@ -143,8 +143,8 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 
 /*
  * The number of pages that this vacuum has to read.  The visibility map gives
- * the number for the heap.  The pages of B-trees are added if the statistics
- * show enough dead tuples that there will be an index scan.
+ * the number for the heap, and has pages itself.  The pages of B-trees are added
+ * if the statistics show enough dead tuples that there will be an index scan.
  */
 static uint64
 pages_of_work(const PvVacuum *vac)
@@ -156,6 +156,7 @@ pages_of_work(const PvVacuum *vac)
 
 	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
 		vac->allfrozen_before;
+	pages += vac->plan.rel_pages / PV_MAP_PAGE_BLOCKS;
 
 	if (!vac->do_index_vacuuming ||
 		!pv_fetch_counts(vac->rel->rd_rel->relisshared,
@@ -302,7 +303,6 @@ pv_plan_store_limit(void)
 }
 
 /*
-/*
  * Read the sizes of the indexes, and decide how much of the store's memory is
  * kept for the bitmaps of B-trees, in bytes.  They get more if the store leaves
  * more.
@@ -316,6 +316,7 @@ pv_plan_bitmap_bytes(PvVacuum *vac)
 		Min(needed, pv_plan_store_limit() / BITMAPS_SHARE) : 0;
 }
 
+/*
  * The number of dead items from which on the store counts as full, at the end
  * of a segment.
  */
@@ -378,7 +379,7 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 
 	/* A small ring is cheaper to create and sufficient for a small table */
 	if (vac->plan.nindexes == 0 &&
-		vac->plan.rel_pages * (BLCKSZ / 1024) <= PV_RING_PART_KB)
+		vac->plan.rel_pages <= PV_RING_PART_KB / (BLCKSZ / 1024))
 		ring_kb =
 			Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
 	vac->plan.ring_kb = ring_kb;

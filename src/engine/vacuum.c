@@ -61,6 +61,7 @@ static void vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_budget(PvVacuum *vac);
 static bool scan_heap(PvVacuum *vac);
+static void check_coverage(const PvVacuum *vac);
 static void estimate_tuples(PvVacuum *vac);
 static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
@@ -155,7 +156,10 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 		if (more)
 			vac->consider_bypass = false;	/* there are several index scans */
 		else
+		{
+			check_coverage(vac);
 			estimate_tuples(vac);
+		}
 		vacuum_indexes_and_heap(vac);
 		vacuum_free_space_map(vac);
 	} while (more);
@@ -178,13 +182,13 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	const PvVacuumPlan *plan = &vac->plan;
 	PvParticipant *leader = &vac->leader;
 	int			nworkers = pv_plan_pool(vac, bstrategy);
-
-	leader->is_leader = true;
-	leader->rel = vac->rel;
-	pv_ring_create(&leader->ring, plan->ring_kb);
 	Size		limit = pv_plan_store_limit() - plan->bitmap_bytes;
 
 	vac->store_limit = pv_plan_store_limit();
+	leader->is_leader = true;
+	leader->rel = vac->rel;
+	pv_ring_create(&leader->ring, plan->ring_kb);
+
 	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
 				   pv_plan_store_reserve(vac, limit));
 	open_budget(vac);
@@ -239,6 +243,24 @@ scan_heap(PvVacuum *vac)
 			Max(vac->store_segments,
 				pv_deadtids_num_segments_used(vac->leader.store));
 	return pg_atomic_read_u32(&shared->nstopped) > 0;
+}
+
+/*
+ * Make sure that each block of the table was visited or skipped once, after the
+ * last one.  A block that was left out could have an XID that relfrozenxid
+ * passes.
+ */
+static void
+check_coverage(const PvVacuum *vac)
+{
+	uint64		blocks = vac->plan.rel_pages;
+
+	if (vac->sum.covered != blocks ||
+		vac->sum.covered_sum != blocks * (Max(blocks, 1) - 1) / 2)
+		elog(ERROR, "heap scan of \"%s\" passed %llu blocks of %llu, or some of them twice",
+			 RelationGetRelationName(vac->rel),
+			 (unsigned long long) vac->sum.covered,
+			 (unsigned long long) blocks);
 }
 
 /*
@@ -390,7 +412,8 @@ vacuum_heap(PvVacuum *vac)
 
 /*
  * Update the upper levels of the free space map for the part of the table in
- * which every block has been scanned.
+ * which every block has been scanned.  Without indexes this was done in the
+ * first heap pass.
  */
 static void
 vacuum_free_space_map(PvVacuum *vac)
@@ -399,6 +422,8 @@ vacuum_free_space_map(PvVacuum *vac)
 	BlockNumber upto =
 		Min(pg_atomic_read_u32(&shared->scan.next), shared->plan.rel_pages);
 
+	if (vac->plan.nindexes == 0)
+		return;
 	for (int i = 0; i < shared->plan.nslots; i++)
 		upto = Min(upto, vac->leader.slot[i].unvisited);
 	if (upto > vac->fsm_vacuumed)

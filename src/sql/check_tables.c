@@ -402,10 +402,11 @@ check_index(PvAdviceList *list, Form_pg_class form)
 	Checked		checked = {.form = form};
 	HeapTuple	tuple;
 	bool		concurrently;
+	BlockNumber pages = form->relpages; /* there it has a sign */
 	double		size;
 	double		expected;
 
-	if (form->relam != BTREE_AM_OID || form->relpages < GROWN_INDEX_PAGES ||
+	if (form->relam != BTREE_AM_OID || pages < GROWN_INDEX_PAGES ||
 		form->reltuples < 0)
 		return;
 	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(form->oid));
@@ -419,14 +420,14 @@ check_index(PvAdviceList *list, Form_pg_class form)
 		return;
 	expected = form->reltuples * size /
 		((BLCKSZ - BTREE_PAGE_OVERHEAD) * BTREE_FILL) + 1;
-	if (form->relpages <= expected * GROWN_INDEX_FACTOR)
+	if (pages <= expected * GROWN_INDEX_FACTOR)
 		return;
 
 	checked.name = qualified_name(form);
 	advise_table(list, &checked, PV_ADVICE, "grown_index", NULL,
 				 "The index is much larger than its entries need, which slows down index scans and vacuums.",
-				 psprintf("%d pages, about %.0f for %.0f entries of %.0f bytes",
-						  form->relpages, expected, form->reltuples, size),
+				 psprintf("%u pages, about %.0f for %.0f entries of %.0f bytes",
+						  pages, expected, form->reltuples, size),
 				 psprintf("REINDEX INDEX %s%s%s; to keep it small, vacuum the table more often or call parvacuum_sweep().",
 						  concurrently ? "CONCURRENTLY " : "", checked.name,
 						  concurrently ? "" : ", which locks the table meanwhile"));

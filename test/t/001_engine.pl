@@ -23,7 +23,7 @@ $node->start;
 pv_setup($node);
 
 my @kinds = qw(none fifth scattered all tail gaps few updates aborted locked multixacts
-  snapshot unfinished frozen visible pages partitions);
+  snapshot unfinished frozen visible holes pages partitions);
 my @indexes = qw(btree duplicates changing partial expression hash gist spgist gin brin);
 
 # A row has four hundred bytes: 5000 rows fill three segments of 128 pages.
@@ -38,6 +38,14 @@ for my $kind (@kinds)
 				'', "$label");
 		}
 	}
+}
+
+# Runs of one and two pages that are skipped, with a store that is full at each border
+# between segments
+for my $workers (0, 1, 3)
+{
+	is(pv_trial($node, "'holes $workers', 'holes', 9000, $workers, 'skip_all no_sample empty_store', ARRAY['btree'], 400"),
+		'', "holes $workers");
 }
 
 note "seed $seed";
