@@ -485,11 +485,16 @@ CREATE FUNCTION parvacuum_history_runs(
     OUT userid oid,
     OUT pid int,
     OUT action text,
+    OUT runs bigint,
+    OUT since timestamptz,
     OUT start_time timestamptz,
     OUT end_time timestamptz,
     OUT outcome text,
     OUT sqlstate text,
     OUT error text,
+    OUT lock_pid int,
+    OUT lock_userid oid,
+    OUT lock_query text,
     OUT blocker_kind text,
     OUT blocker text,
     OUT wraparound bool,
@@ -528,7 +533,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_history_runs'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_history_runs() IS
-'the last vacuums and sweeps, for parvacuum_history: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
+'the last vacuums, sweeps and ANALYZEs, for parvacuum_history: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
 
 CREATE VIEW parvacuum_history AS
 SELECT h.run,
@@ -543,11 +548,16 @@ SELECT h.run,
        CASE WHEN h.userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.userid) END AS usename,
        h.pid,
        h.action,
+       h.runs,
+       h.since,
        h.start_time,
        h.end_time,
        h.outcome,
        h.sqlstate,
        h.error,
+       h.lock_pid,
+       CASE WHEN h.lock_userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.lock_userid) END AS lock_usename,
+       h.lock_query,
        h.blocker_kind,
        h.blocker,
        h.wraparound,
@@ -587,7 +597,7 @@ FROM parvacuum_history_runs() h
      LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.relid AND d.oid IS NOT NULL;
 
 COMMENT ON VIEW parvacuum_history IS
-'the last parvacuum.history_size vacuums of tables that parvacuum is enabled for, and the scheduler''s sweeps of them, as action says, numbered by "run": who asked for each, how it ended (done, canceled, error or terminated), and what parvacuum_run() returns; datname, schemaname and relname are names as they were; relation is NULL if the table is gone or in another database; other roles than members of pg_read_all_stats see their own tables in this database';
+'the last vacuums of tables that parvacuum is enabled for, and what the scheduler did beside that, as action says (vacuum, sweep or analyze), numbered by "run": who asked for each, how it ended (done, canceled, error, terminated or skipped), the session that it gave way to or that had locked the table (lock_...), and what parvacuum_run() returns; those of one table that ended in the same way and did nothing are one row, which has the last of them, their number in runs, and in since when the first began; of the parvacuum.history_size rows each owner of tables has an equal share, if others need theirs; datname, schemaname and relname are names as they were; relation is NULL if the table is gone or in another database; other roles than members of pg_read_all_stats see their own tables in this database';
 
 GRANT SELECT ON parvacuum_history TO PUBLIC;
 
@@ -698,7 +708,7 @@ FROM parvacuum_stats_tables() s
                                     AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
 COMMENT ON VIEW parvacuum_stats IS
-'totals of all vacuums of each table since parvacuum_stats_info.stats_reset: their number, of these those by PostgreSQL''s own VACUUM, canceled, and failed, and what they did and used; the last_... columns are the ends of the last one and of the last one that was completed; sweeps, the completed sweeps by the scheduler, are in none of the other columns; for the parvacuum.stats_size tables that were vacuumed last';
+'totals of all vacuums of each table since parvacuum_stats_info.stats_reset: their number, of these those by PostgreSQL''s own VACUUM, canceled, and failed, and what they did and used; the last_... columns are the ends of the last one and of the last one that was completed; sweeps, the completed sweeps by the scheduler, are in none of the other columns; for the parvacuum.stats_size tables that were vacuumed last, of which each owner has an equal share, if others need theirs';
 
 GRANT SELECT ON parvacuum_stats TO PUBLIC;
 

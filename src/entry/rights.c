@@ -21,6 +21,8 @@
  *		see tables of other databases,	members of pg_read_all_stats
  *		and PIDs
  *		see what was done to a table	the same, its owner in its own database
+ *		see the statement of a session	the same, those that have the privileges
+ *		that was in the way				of its role
  *		cancel a scheduler worker by	those that may cancel an autovacuum worker:
  *		its PID, a vacuum that			superusers, from PG 18 on members of
  *		prevents wraparound, or an		pg_signal_autovacuum_worker
@@ -207,6 +209,14 @@ bool
 pv_may_see_all(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+}
+
+/* May the current role see what a session of that role executes? */
+bool
+pv_may_see_session(Oid role)
+{
+	return pv_may_see_all() ||
+		(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
 }
 
 /*

@@ -27,6 +27,7 @@ extern bool pv_may_take_all_runs(Oid role);
 extern bool pv_may_use_whole_queue(void);
 extern void pv_refuse_priority(int limit);
 extern bool pv_may_see_all(void);
+extern bool pv_may_see_session(Oid role);
 extern bool pv_may_see_table(Oid database, Oid relid);
 extern bool pv_may_see_settings(void);
 extern void pv_check_may_reset_options(void);

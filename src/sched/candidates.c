@@ -201,7 +201,7 @@ score_table(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 
 	pv_need_state(form, &state, done_at);
 	state.may_sweep = sweep && can_sweep(form) &&
-		pv_history_sweep_mark(form->oid, &mark);
+		pv_history_sweep_mark(form->oid, form->relowner, &mark);
 	if (state.may_sweep)
 	{
 		state.versions_swept = mark.versions;

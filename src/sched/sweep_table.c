@@ -194,7 +194,7 @@ pv_sweep_table(Relation rel, const PvEffectiveOptions *options,
 	pv_need_state(rel->rd_rel, &state, &done_at);
 
 	pv_usage_start(&usage, min_duration >= 0);
-	pv_history_begin_sweep(rel, &used);
+	pv_history_begin_scheduled(rel, PV_WORK_SWEEP, &used);
 	PG_TRY();
 	{
 		sweep_indexes(&sweep);

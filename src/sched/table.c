@@ -77,6 +77,7 @@
 #include "sched/sweep_table.h"
 #include "sched/table.h"
 #include "sched/table_log.h"
+#include "stats/history_run.h"
 #include "throttle/cost.h"
 
 /* The ages to freeze by: the settings', or 0 as in autovacuum, see below */
@@ -208,6 +209,9 @@ open_table(const PvItem *item, bool vacuumed, bool *locked)
 	if (*locked)
 	{
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
+		pv_history_skipped(item->key.relid,
+						   vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,
+						   ShareUpdateExclusiveLock);
 		pv_log_skipped_table(item->key.relid, vacuumed);
 		return NULL;
 	}
@@ -585,6 +589,7 @@ analyze_table(PvTableWork *work)
 {
 	VacuumParams params;
 	PvUsageStart usage;
+	PvResult	used = {0};
 	Relation	rel;
 	bool		locked;
 
@@ -603,7 +608,19 @@ analyze_table(PvTableWork *work)
 		pv_cost_flush();
 		pv_usage_start(&usage,
 					   pv_log_analyze_min_duration(&params) >= 0);
-		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+		pv_history_begin_scheduled(rel, PV_WORK_ANALYZE, &used);
+		PG_TRY();
+		{
+			analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+			pv_usage_since(&usage, &used);
+			pv_history_done();
+		}
+		PG_CATCH();
+		{
+			pv_history_failed();
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
 		pv_log_analyze(rel, &params, &usage);
 		if (!work->vacuumed)
 			empty_pending_lists(rel);

@@ -214,7 +214,16 @@ started_by_name(PvStartedBy started_by)
 static const char *
 action_name(PvWork action)
 {
-	return action == PV_WORK_SWEEP ? "sweep" : "vacuum";
+	switch (action)
+	{
+		case PV_WORK_VACUUM:
+			return "vacuum";
+		case PV_WORK_SWEEP:
+			return "sweep";
+		case PV_WORK_ANALYZE:
+			return "analyze";
+	}
+	return NULL;
 }
 
 static const char *
@@ -230,6 +239,8 @@ outcome_name(PvRunOutcome outcome)
 			return "error";
 		case PV_OUTCOME_TERMINATED:
 			return "terminated";
+		case PV_OUTCOME_SKIPPED:
+			return "skipped";
 	}
 	return NULL;
 }
@@ -237,7 +248,7 @@ outcome_name(PvRunOutcome outcome)
 /*
  * The columns of parvacuum_run(), but for the first.  What only the engine
  * counts is NULL if core vacuumed, and what is known at the end only is NULL
- * if the vacuum failed.  A sweep has only the usage.
+ * if the vacuum failed.  A sweep and an ANALYZE have only the usage.
  */
 static void
 put_result(Row *row, const PvHistoryRun *run)
@@ -281,42 +292,49 @@ put_result(Row *row, const PvHistoryRun *run)
 }
 
 /*
- * parvacuum_history_runs(): returns a row for each vacuum, and each sweep by
- * the scheduler, in the history.
+ * parvacuum_history_runs(): returns the rows of the history.
  */
 Datum
 parvacuum_history_runs(PG_FUNCTION_ARGS)
 {
-	PvHistoryRun *runs;
+	void	   *copy;
+	const PvHistoryRun *runs;
 	int			nruns;
 	bool		all = pv_may_see_all(); /* the sessions of others, too */
 
 	begin_rows(fcinfo, "parvacuum_history");
-	nruns = pv_history_runs(&runs);
+	nruns = pv_history_copy(PV_RECORD_RUN, &copy);
+	runs = copy;
 	for (int i = 0; i < nruns; i++)
 	{
 		const PvHistoryRun *run = &runs[i];
 		bool		done = run->outcome == PV_OUTCOME_DONE;
 		Row			row = {.n = 0};
 
-		if (!pv_may_see_table(run->datid, run->relid))
+		if (!pv_may_see_table(run->head.key.database, run->head.key.relid))
 			continue;
 		put_int8(&row, (int64) run->id);
-		put_oid(&row, run->datid);
+		put_oid(&row, run->head.key.database);
 		put_name(&row, &run->datname, run->encoding);
-		put_oid(&row, run->relid);
+		put_oid(&row, run->head.key.relid);
 		put_name(&row, &run->schemaname, run->encoding);
 		put_name(&row, &run->relname, run->encoding);
 		put_text(&row, started_by_name(run->started_by), run->encoding);
 		put_oid(&row, run->userid);
 		put(&row, Int32GetDatum(run->pid));
 		put_text(&row, action_name(run->action), run->encoding);
+		put_int8(&row, run->runs);
+		put_time(&row, run->since);
 		put_time(&row, run->start_time);
 		put_time(&row, run->end_time);
 		put_text(&row, outcome_name(run->outcome), run->encoding);
 		put_text(&row, run->sqlerrcode != 0 ?
 				 unpack_sql_state(run->sqlerrcode) : NULL, run->encoding);
 		put_text(&row, run->error, run->encoding);
+		put_int4_if(&row, run->lock_pid != 0, run->lock_pid);
+		put_oid(&row, run->lock_role);
+		put_text(&row, pv_may_see_session(run->lock_role) ?
+				 run->lock_query : NULL, run->encoding);
 		put_text(&row, all ? NameStr(run->blocker_kind) : NULL, run->encoding);
 		put_text(&row, all ? run->blocker : NULL, run->encoding);
 		put(&row, BoolGetDatum(run->wraparound));
@@ -334,23 +352,25 @@ parvacuum_history_runs(PG_FUNCTION_ARGS)
 Datum
 parvacuum_history_indexes(PG_FUNCTION_ARGS)
 {
-	PvHistoryIndex *indexes;
+	void	   *copy;
+	const PvHistoryIndex *indexes;
 	int			nindexes;
 
 	begin_rows(fcinfo, "parvacuum_index_history");
-	nindexes = pv_history_indexes(&indexes);
+	nindexes = pv_history_copy(PV_RECORD_INDEX, &copy);
+	indexes = copy;
 	for (int i = 0; i < nindexes; i++)
 	{
 		const PvHistoryIndex *index = &indexes[i];
 		bool		vacuumed = index->action == PV_WORK_VACUUM;
 		Row			row = {.n = 0};
 
-		if (!pv_may_see_table(index->datid, index->relid))
+		if (!pv_may_see_table(index->head.key.database, index->relid))
 			continue;
 		put_int8(&row, (int64) index->run);
-		put_oid(&row, index->datid);
+		put_oid(&row, index->head.key.database);
 		put_oid(&row, index->relid);
-		put_oid(&row, index->indexrelid);
+		put_oid(&row, index->head.key.relid);
 		put_name(&row, &index->indexrelname, index->encoding);
 		put_int8(&row, index->entries_removed);
 		put_int8(&row, index->pages_total);
@@ -401,20 +421,23 @@ put_sums(Row *row, const PvTableTotals *totals)
 Datum
 parvacuum_stats_tables(PG_FUNCTION_ARGS)
 {
-	PvTableTotals *tables;
+	void	   *copy;
+	const PvTableTotals *tables;
 	int			ntables;
 
 	begin_rows(fcinfo, "parvacuum_stats");
-	ntables = pv_history_tables(&tables);
+	ntables = pv_history_copy(PV_RECORD_TABLE, &copy);
+	tables = copy;
 	for (int i = 0; i < ntables; i++)
 	{
 		const PvTableTotals *totals = &tables[i];
 		Row			row = {.n = 0};
 
-		if (!pv_may_see_table(totals->key.database, totals->key.relid))
+		if (!pv_may_see_table(totals->head.key.database,
+							  totals->head.key.relid))
 			continue;
-		put_oid(&row, totals->key.database);
-		put_oid(&row, totals->key.relid);
+		put_oid(&row, totals->head.key.database);
+		put_oid(&row, totals->head.key.relid);
 		put_counts(&row, totals);
 		put_time(&row, totals->last_run);
 		put_time(&row, totals->last_done);
@@ -430,21 +453,23 @@ parvacuum_stats_tables(PG_FUNCTION_ARGS)
 Datum
 parvacuum_stats_indexes(PG_FUNCTION_ARGS)
 {
-	PvIndexTotals *indexes;
+	void	   *copy;
+	const PvIndexTotals *indexes;
 	int			nindexes;
 
 	begin_rows(fcinfo, "parvacuum_index_stats");
-	nindexes = pv_history_index_totals(&indexes);
+	nindexes = pv_history_copy(PV_RECORD_INDEX_TOTALS, &copy);
+	indexes = copy;
 	for (int i = 0; i < nindexes; i++)
 	{
 		const PvIndexTotals *totals = &indexes[i];
 		Row			row = {.n = 0};
 
-		if (!pv_may_see_table(totals->key.database, totals->relid))
+		if (!pv_may_see_table(totals->head.key.database, totals->relid))
 			continue;
-		put_oid(&row, totals->key.database);
+		put_oid(&row, totals->head.key.database);
 		put_oid(&row, totals->relid);
-		put_oid(&row, totals->key.relid);
+		put_oid(&row, totals->head.key.relid);
 		put_int8(&row, totals->runs);
 		put_time(&row, totals->last_run);
 		put_int8(&row, totals->entries_removed);

@@ -13,6 +13,7 @@
 #include "access/transam.h"
 #include "datatype/timestamp.h"
 #include "lib/stringinfo.h"
+#include "utils/backend_status.h"
 #include "utils/relcache.h"
 
 typedef enum PvBlockerKind
@@ -77,6 +78,8 @@ extern bool pv_blocker_has_cause(const PvBlocker *blocker,
 								 const PvBlocker *blockers, int n);
 extern bool pv_blocker_find(PvHorizon horizon, TransactionId cutoff,
 							PvBlocker *blocker);
+
+extern const PgBackendStatus *pv_status_of(int pid);
 
 /* Describing: a viewer that is no valid role sees everything */
 extern void pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,

@@ -67,8 +67,8 @@ state_name(BackendState state)
  * The entry of the process in the list of backends, as it was when this
  * transaction first read the list; NULL if there is none.
  */
-static const PgBackendStatus *
-find_status(int pid)
+const PgBackendStatus *
+pv_status_of(int pid)
 {
 	int			n = pgstat_fetch_stat_numbackends();
 
@@ -111,7 +111,7 @@ static void
 look_up_process(const PvBlocker *blocker, Oid viewer,
 				PvBlockerDetails *details)
 {
-	const PgBackendStatus *status = find_status(blocker->pid);
+	const PgBackendStatus *status = pv_status_of(blocker->pid);
 
 	details->visible = false;
 	details->kind = blocker->kind == PV_BLOCKER_FEEDBACK ? "standby feedback" :

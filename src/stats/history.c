@@ -176,7 +176,7 @@ pv_history_exists(void)
 bool
 pv_history_keeps_runs(void)
 {
-	return shared != NULL && shared->records.max_runs > 0;
+	return shared != NULL && shared->records.max[PV_RECORD_RUN] > 0;
 }
 
 
@@ -261,16 +261,17 @@ room_for(int n, Size size)
 								  (Size) Max(n, 1) * size);
 }
 
+/* All records of a kind. */
 int
-pv_history_runs(PvHistoryRun **runs)
+pv_history_copy(PvRecordKind kind, void **to)
 {
 	int			n;
 
 	if (shared == NULL)
 		return 0;
-	*runs = room_for(shared->records.max_runs, sizeof(PvHistoryRun));
+	*to = room_for(shared->records.max[kind], pv_record_size[kind]);
 	LWLockAcquire(lock, LW_SHARED);
-	n = pv_records_copy_runs(&shared->records, *runs);
+	n = pv_records_copy(&shared->records, kind, *to);
 	LWLockRelease(lock);
 	return n;
 }
@@ -284,7 +285,7 @@ pv_history_last_run(Oid relid, PvResult *result)
 {
 	const PvHistoryRun *run;
 
-	if (shared == NULL || shared->records.max_runs == 0)
+	if (shared == NULL || shared->records.max[PV_RECORD_RUN] == 0)
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
 	run = pv_records_last_run(&shared->records, MyDatabaseId, relid);
@@ -318,7 +319,8 @@ pv_history_kept(PvKeptRows **kept)
 
 	if (!pv_history_keeps_runs())
 		return 0;
-	*kept = rows = room_for(shared->records.max_runs, sizeof(PvKeptRows));
+	*kept = rows = room_for(shared->records.max[PV_RECORD_RUN],
+							sizeof(PvKeptRows));
 	LWLockAcquire(lock, LW_SHARED);
 	n = pv_records_copy_kept(&shared->records, rows);
 	LWLockRelease(lock);
@@ -341,7 +343,7 @@ pv_history_kept(PvKeptRows **kept)
 static bool
 keeps_marks(void)
 {
-	return shared != NULL && shared->records.max_tables > 0;
+	return shared != NULL && shared->records.max[PV_RECORD_TABLE] > 0;
 }
 
 /*
@@ -349,12 +351,13 @@ keeps_marks(void)
  * what is remembered of the last one, all zero if there is nothing: the table
  * was not swept, or its totals were reset.
  *
- * If all places for totals are taken, and not by this table, the answer is no.
- * Where more tables wanted sweeps than there are places, each sweep would make
- * another table lose its mark, and all would be swept over and over.
+ * If its owner has all places for totals that he can have, and none is this
+ * table's, the answer is no.  Where more tables wanted sweeps than there are
+ * places, each sweep would make another table lose its mark, and all would be
+ * swept over and over.
  */
 bool
-pv_history_sweep_mark(Oid relid, PvSweepMark *mark)
+pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark)
 {
 	bool		has_room;
 
@@ -362,7 +365,8 @@ pv_history_sweep_mark(Oid relid, PvSweepMark *mark)
 	if (!keeps_marks())
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
-	has_room = pv_records_has_room(&shared->records, MyDatabaseId, relid);
+	has_room = pv_records_has_room(&shared->records, MyDatabaseId, relid,
+								   owner);
 	(void) pv_records_sweep_mark(&shared->records, MyDatabaseId, relid, mark);
 	LWLockRelease(lock);
 	return has_room;
@@ -383,49 +387,6 @@ pv_history_index_pages(Oid indexrelid)
 	pages = pv_records_index_pages(&shared->records, MyDatabaseId, indexrelid);
 	LWLockRelease(lock);
 	return pages;
-}
-
-int
-pv_history_indexes(PvHistoryIndex **indexes)
-{
-	int			n;
-
-	if (shared == NULL)
-		return 0;
-	*indexes = room_for(shared->records.max_indexes, sizeof(PvHistoryIndex));
-	LWLockAcquire(lock, LW_SHARED);
-	n = pv_records_copy_indexes(&shared->records, *indexes);
-	LWLockRelease(lock);
-	return n;
-}
-
-int
-pv_history_tables(PvTableTotals **tables)
-{
-	int			n;
-
-	if (shared == NULL)
-		return 0;
-	*tables = room_for(shared->records.max_tables, sizeof(PvTableTotals));
-	LWLockAcquire(lock, LW_SHARED);
-	n = pv_records_copy_tables(&shared->records, *tables);
-	LWLockRelease(lock);
-	return n;
-}
-
-int
-pv_history_index_totals(PvIndexTotals **totals)
-{
-	int			n;
-
-	if (shared == NULL)
-		return 0;
-	*totals = room_for(shared->records.max_index_totals,
-					   sizeof(PvIndexTotals));
-	LWLockAcquire(lock, LW_SHARED);
-	n = pv_records_copy_index_totals(&shared->records, *totals);
-	LWLockRelease(lock);
-	return n;
 }
 
 /* All zero if nothing is recorded. */

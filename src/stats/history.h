@@ -37,14 +37,11 @@ extern void pv_history_reset_runs(void);
 extern void pv_history_reset_totals(void);
 
 /* Copies in a new array; they return the number of its elements. */
-extern int	pv_history_runs(PvHistoryRun **runs);
-extern bool pv_history_sweep_mark(Oid relid, PvSweepMark *mark);
+extern int	pv_history_copy(PvRecordKind kind, void **to);
+extern int	pv_history_kept(PvKeptRows **kept);
+extern bool pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark);
 extern BlockNumber pv_history_index_pages(Oid indexrelid);
 extern bool pv_history_last_run(Oid relid, PvResult *result);
-extern int	pv_history_kept(PvKeptRows **kept);
-extern int	pv_history_indexes(PvHistoryIndex **indexes);
-extern int	pv_history_tables(PvTableTotals **tables);
-extern int	pv_history_index_totals(PvIndexTotals **totals);
 extern void pv_history_info(PvHistoryInfo *info);
 
 /* The process that writes the file from time to time. */

@@ -6,7 +6,8 @@
  * The process that vacuums runs this: the leader, not its workers.
  *
  *		pv_history_begin		names, times, who asked for it
- *		pv_history_begin_sweep	the same, of a sweep by the scheduler
+ *		pv_history_begin_scheduled	the same, of a sweep or an ANALYZE
+ *		pv_history_skipped		the scheduler has not got the table's lock: add it
  *		pv_history_note_index	the engine, for each index, when it is done
  *		pv_history_note_swept	the scheduler, for each index that it has swept
  *		pv_history_note_blocker	the engine, if dead rows were kept
@@ -34,21 +35,26 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/errcodes.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "stats/history.h"
 #include "stats/history_run.h"
+#include "stats/lock_session.h"
 #include "stats/usage.h"
 
 /* The vacuum of this process; valid while is_open */
@@ -58,6 +64,7 @@ static PvHistoryIndex indexes[PV_RECORD_MAX_INDEXES];
 static const PvResult *progress;	/* what the vacuum fills in */
 static MemoryContext caller_context;
 static PvUsageStart usage;
+static bool is_empty_toast;
 
 /* Why this process is terminated, should it be */
 static const PvHistoryReason *end_reason = NULL;
@@ -95,11 +102,29 @@ add_run(PvRunOutcome outcome)
 	pv_history_add(&run, indexes, Min(run.nindexes, PV_RECORD_MAX_INDEXES));
 }
 
+/* A planned stop may reach this process as an error of another one. */
 static PvRunOutcome
 outcome_of_error(int sqlerrcode)
 {
-	return sqlerrcode == ERRCODE_QUERY_CANCELED ? PV_OUTCOME_CANCELED :
-		PV_OUTCOME_ERROR;
+	switch (sqlerrcode)
+	{
+		case ERRCODE_QUERY_CANCELED:
+			return PV_OUTCOME_CANCELED;
+		case ERRCODE_ADMIN_SHUTDOWN:
+		case ERRCODE_CRASH_SHUTDOWN:
+		case ERRCODE_DATABASE_DROPPED:
+			return PV_OUTCOME_TERMINATED;
+		default:
+			return PV_OUTCOME_ERROR;
+	}
+}
+
+static void
+note_session(const PvLockSession *session)
+{
+	run.lock_pid = session->pid;
+	run.lock_role = session->role;
+	set_text(run.lock_query, session->query);
 }
 
 /* The process ends within a vacuum. */
@@ -140,6 +165,27 @@ pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
 	reason->sqlerrcode = edata->sqlerrcode;
 }
 
+/* What is known of a relation, and who does something to it, from now on. */
+static void
+begin_run(const FormData_pg_class *form, PvStartedBy started_by)
+{
+	is_open = false;
+	memset(&run, 0, sizeof(run));
+	run.head.key.database = MyDatabaseId;
+	run.head.key.relid = form->oid;
+	run.owner = form->relowner;
+	if (started_by == PV_STARTED_BY_COMMAND ||
+		started_by == PV_STARTED_BY_FUNCTION)
+		run.userid = GetOuterUserId();
+	run.pid = MyProcPid;
+	run.encoding = GetDatabaseEncoding();
+	set_name(&run.datname, get_database_name(MyDatabaseId));
+	set_name(&run.schemaname, get_namespace_name(form->relnamespace));
+	set_name(&run.relname, NameStr(form->relname));
+	run.started_by = started_by;
+	run.start_time = GetCurrentTimestamp();
+}
+
 /*
  * A vacuum of the relation begins, which is open and locked.  It fills in
  * *result, at the latest by the time that it calls pv_history_done().  A role
@@ -158,34 +204,48 @@ pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
 		before_shmem_exit(add_at_exit, (Datum) 0);
 	watched = true;
 
-	is_open = false;
-	memset(&run, 0, sizeof(run));
-	run.datid = MyDatabaseId;
-	run.relid = RelationGetRelid(rel);
-	if (started_by == PV_STARTED_BY_COMMAND ||
-		started_by == PV_STARTED_BY_FUNCTION)
-		run.userid = GetOuterUserId();
-	run.pid = MyProcPid;
-	run.encoding = GetDatabaseEncoding();
-	set_name(&run.datname, get_database_name(MyDatabaseId));
-	set_name(&run.schemaname, get_namespace_name(RelationGetNamespace(rel)));
-	set_name(&run.relname, RelationGetRelationName(rel));
-	run.started_by = started_by;
+	begin_run(rel->rd_rel, started_by);
 	run.wraparound = wraparound;
-	run.start_time = GetCurrentTimestamp();
-
+	is_empty_toast = rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
+		RelationGetNumberOfBlocks(rel) == 0;
 	progress = result;
 	caller_context = CurrentMemoryContext;
 	pv_usage_start(&usage, false);
 	is_open = true;
 }
 
-/* The same for a sweep of the relation's B-trees, by the scheduler. */
+/* The same for what the scheduler does beside vacuums. */
 void
-pv_history_begin_sweep(Relation rel, const PvResult *result)
+pv_history_begin_scheduled(Relation rel, PvWork action, const PvResult *result)
 {
 	pv_history_begin(rel, PV_STARTED_BY_SCHEDULER, false, result);
-	run.action = PV_WORK_SWEEP;
+	run.action = action;
+}
+
+/*
+ * The scheduler has not got the lock of a table in this mode, and goes on with
+ * the next one.  Within a transaction; reads the catalog caches, and the locks
+ * of all sessions.
+ */
+void
+pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
+{
+	HeapTuple	tuple;
+	PvLockSession session;
+
+	if (!pv_history_exists())
+		return;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	begin_run((Form_pg_class) GETSTRUCT(tuple), PV_STARTED_BY_SCHEDULER);
+	ReleaseSysCache(tuple);
+	run.action = action;
+	run.outcome = PV_OUTCOME_SKIPPED;
+	run.end_time = run.start_time;
+	if (pv_find_lock_holder(relid, mode, &session))
+		note_session(&session);
+	pv_history_add(&run, NULL, 0);
 }
 
 /* A record for an index, which is open, or NULL if there is no room. */
@@ -199,9 +259,9 @@ new_index(Relation index, BlockNumber pages, int64 entries_removed,
 		return NULL;
 	record = &indexes[run.nindexes - 1];
 	memset(record, 0, sizeof(*record));
-	record->datid = run.datid;
-	record->relid = run.relid;
-	record->indexrelid = RelationGetRelid(index);
+	record->head.key.database = run.head.key.database;
+	record->head.key.relid = RelationGetRelid(index);
+	record->relid = run.head.key.relid;
 	record->encoding = run.encoding;
 	set_name(&record->indexrelname, RelationGetRelationName(index));
 	record->action = run.action;
@@ -269,12 +329,36 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 	pfree(text.data);
 }
 
-/* The vacuum is complete. */
+/*
+ * The vacuum is complete.  Most tables have a TOAST table that is empty and
+ * stays so, of whose vacuums there is nothing to say.
+ */
 void
 pv_history_done(void)
 {
-	if (is_open)
+	if (is_open && !is_empty_toast)
 		add_run(PV_OUTCOME_DONE);
+	is_open = false;
+}
+
+/*
+ * An automatic vacuum was canceled.  If a session waits for a lock that this
+ * process still has, that is why: it was sent the signal when that session had
+ * waited for deadlock_timeout.  The error says "user request" of any signal.
+ *
+ * Core: storage/lmgr/proc.c, ProcSleep.
+ */
+static void
+note_who_waits(void)
+{
+	PvLockSession session;
+
+	if ((run.started_by != PV_STARTED_BY_SCHEDULER &&
+		 run.started_by != PV_STARTED_BY_AUTOVACUUM) ||
+		!pv_find_lock_waiter(&session))
+		return;
+	note_session(&session);
+	set_text(run.error, "gave way to a session that waits for a lock");
 }
 
 /*
@@ -298,6 +382,8 @@ pv_history_failed(void)
 	if (edata->message != NULL)
 		set_text(run.error, edata->message);
 	FreeErrorData(edata);
+	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED)
+		note_who_waits();
 	MemoryContextSwitchTo(old_context);
 
 	add_run(outcome_of_error(run.sqlerrcode));

@@ -11,6 +11,7 @@
 #define PV_HISTORY_RUN_H
 
 #include "access/genam.h"
+#include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
 #include "stats/blocker.h"
@@ -34,7 +35,9 @@ extern void pv_history_begin(Relation rel, PvStartedBy started_by,
 extern void pv_history_note_index(Relation index,
 								  const IndexBulkDeleteResult *istat,
 								  int64 usecs);
-extern void pv_history_begin_sweep(Relation rel, const PvResult *result);
+extern void pv_history_begin_scheduled(Relation rel, PvWork action,
+									   const PvResult *result);
+extern void pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode);
 extern void pv_history_note_swept(Relation index, BlockNumber pages,
 								  int64 entries_removed, int64 usecs);
 extern void pv_history_note_mark(const PvSweepMark *mark);

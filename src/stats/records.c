@@ -3,17 +3,16 @@
  * records.c
  *	  The last vacuums and the totals of tables and indexes, as data.
  *
- * This is one block of memory with these parts, in this order:
+ * This is one block of memory: PvRecords, with sizes, numbers and times of the
+ * last resets, and then, for each kind of record, an array and the PvLru that
+ * says which record is at which place (stats/lru.c).
  *
- *		PvRecords			sizes, numbers, times of the last resets
- *		PvHistoryRun[]		ring: the last vacuums
- *		PvHistoryIndex[]	ring: what they did to each index
- *		PvLru				which table has which place in the next part
- *		PvTableTotals[]
- *		PvLru				the same for indexes
- *		PvIndexTotals[]
+ * The group of a record is the owner of the table, and, for runs, whether it
+ * was completed.  So the vacuums of one owner's tables, however many, replace
+ * those of others only as long as these have more, and failures replace no
+ * successes where there are fewer of them.
  *
- * records_image.c reads and writes them.
+ * records_image.c reads and writes the block.
  *
  * This file knows nothing of processes, locks and clocks; the caller holds
  * whatever covers the memory.  Nothing here fails or allocates memory.
@@ -27,6 +26,13 @@
 #include "stats/records.h"
 #include "stats/records_state.h"
 
+const uint32 pv_record_size[PV_RECORD_KINDS] = {
+	[PV_RECORD_RUN] = sizeof(PvHistoryRun),
+	[PV_RECORD_INDEX] = sizeof(PvHistoryIndex),
+	[PV_RECORD_TABLE] = sizeof(PvTableTotals),
+	[PV_RECORD_INDEX_TOTALS] = sizeof(PvIndexTotals)
+};
+
 /* ----------------------------------------------------------------
  *		The block
  * ----------------------------------------------------------------
@@ -36,10 +42,22 @@ static void
 set_sizes(PvRecords *records, int history_size, int stats_size)
 {
 	memset(records, 0, sizeof(*records));
-	records->max_runs = history_size;
-	records->max_indexes = history_size * PV_RECORDS_PER_RUN;
-	records->max_tables = stats_size;
-	records->max_index_totals = stats_size * PV_TOTALS_PER_TABLE;
+	records->max[PV_RECORD_RUN] = history_size;
+	records->max[PV_RECORD_INDEX] = history_size * PV_RECORDS_PER_RUN;
+	records->max[PV_RECORD_TABLE] = stats_size;
+	records->max[PV_RECORD_INDEX_TOTALS] = stats_size * PV_TOTALS_PER_TABLE;
+}
+
+/* The bytes from the beginning of the block to the PvLru of a kind. */
+static Size
+offset_of(const PvRecords *records, PvRecordKind kind)
+{
+	Size		offset = MAXALIGN(sizeof(PvRecords));
+
+	for (int i = 0; i < kind; i++)
+		offset += MAXALIGN(pv_lru_size(records->max[i])) +
+			MAXALIGN((Size) records->max[i] * pv_record_size[i]);
+	return offset;
 }
 
 /*
@@ -52,10 +70,54 @@ pv_records_size(int history_size, int stats_size)
 	PvRecords	records;
 
 	set_sizes(&records, history_size, stats_size);
-	return MAXALIGN(sizeof(PvRecords)) + runs_size(&records) +
-		indexes_size(&records) + pv_lru_size(records.max_tables) +
-		tables_size(&records) + pv_lru_size(records.max_index_totals) +
-		index_totals_size(&records);
+	return offset_of(&records, PV_RECORD_KINDS);
+}
+
+/* Which record of this kind is at which place? */
+PvLru *
+pv_records_lru(const PvRecords *records, PvRecordKind kind)
+{
+	return (PvLru *) ((char *) records + offset_of(records, kind));
+}
+
+static void *
+record_at(const PvRecords *records, PvRecordKind kind, int place)
+{
+	return (char *) pv_records_lru(records, kind) +
+		MAXALIGN(pv_lru_size(records->max[kind])) +
+		(Size) place * pv_record_size[kind];
+}
+
+/* The record with this key, or NULL. */
+static const void *
+find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
+	 uint64 number)
+{
+	PvLruKey	key = {database, relid, number};
+	int			place = pv_lru_find(pv_records_lru(records, kind), &key);
+
+	return place < 0 ? NULL : record_at(records, kind, place);
+}
+
+/*
+ * The record with this key, which is the last one used of its group from now
+ * on.  A new one is all zero but for its head.  There must be records of this
+ * kind.
+ */
+void *
+pv_records_touch(PvRecords *records, PvRecordKind kind,
+				 const PvRecordHead *head, bool *known)
+{
+	int			place;
+	void	   *record;
+
+	*known = pv_lru_touch(pv_records_lru(records, kind), &head->key,
+						  head->group, &place);
+	record = record_at(records, kind, place);
+	if (!*known)
+		memset(record, 0, pv_record_size[kind]);
+	memcpy(record, head, sizeof(*head));
+	return record;
 }
 
 /* Initializes a block of pv_records_size() bytes. */
@@ -64,18 +126,17 @@ pv_records_init(PvRecords *records, int history_size, int stats_size,
 				TimestampTz now)
 {
 	set_sizes(records, history_size, stats_size);
-	pv_lru_init(table_lru(records), records->max_tables);
-	pv_lru_init(index_lru(records), records->max_index_totals);
-	pv_records_reset_history(records, now);
-	pv_records_reset_stats(records, now);
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+		pv_lru_init(pv_records_lru(records, kind), records->max[kind]);
+	records->history_reset = records->stats_reset = now;
 }
 
 /* Removes all vacuums from the history; numbers go on. */
 void
 pv_records_reset_history(PvRecords *records, TimestampTz now)
 {
-	records->first_run = records->nruns + 1;
-	records->first_index = records->nindexes + 1;
+	pv_lru_clear(pv_records_lru(records, PV_RECORD_RUN));
+	pv_lru_clear(pv_records_lru(records, PV_RECORD_INDEX));
 	records->history_reset = now;
 }
 
@@ -83,8 +144,8 @@ pv_records_reset_history(PvRecords *records, TimestampTz now)
 void
 pv_records_reset_stats(PvRecords *records, TimestampTz now)
 {
-	pv_lru_clear(table_lru(records));
-	pv_lru_clear(index_lru(records));
+	pv_lru_clear(pv_records_lru(records, PV_RECORD_TABLE));
+	pv_lru_clear(pv_records_lru(records, PV_RECORD_INDEX_TOTALS));
 	memset(&records->all, 0, sizeof(records->all));
 	records->stats_reset = now;
 }
@@ -93,7 +154,8 @@ pv_records_reset_stats(PvRecords *records, TimestampTz now)
 int64
 pv_records_evictions(const PvRecords *records)
 {
-	return table_lru(records)->evictions + index_lru(records)->evictions;
+	return pv_records_lru(records, PV_RECORD_TABLE)->evictions +
+		pv_records_lru(records, PV_RECORD_INDEX_TOTALS)->evictions;
 }
 
 
@@ -102,48 +164,50 @@ pv_records_evictions(const PvRecords *records)
  * ----------------------------------------------------------------
  */
 
-/* Puts a vacuum, which has its number, into the ring. */
-void
-pv_records_store_run(PvRecords *records, const PvHistoryRun *run)
+/*
+ * The number of the row of a run: its own, or one that it has in common with
+ * those of the same relation that ended in the same way, if it did nothing.
+ * Whatever changes a page writes WAL.  What a vacuum changes in pg_class for
+ * the table and its indexes does not count.
+ */
+static uint64
+row_number(const PvHistoryRun *run)
 {
-	if (records->max_runs > 0)
-		runs_of(records)[(run->id - 1) % records->max_runs] = *run;
+	const PvResult *result = &run->result;
+
+	if (result->tuples_removed > 0 || result->dead_items > 0 ||
+		result->pages_removed > 0 || result->index_scans > 0 ||
+		(run->outcome == PV_OUTCOME_DONE &&
+		 result->wal_records > 2 + run->nindexes))
+		return run->id;
+	return UINT64CONST(1) << 63 | (uint64) (uint32) run->sqlerrcode << 12 |
+		run->started_by << 8 | run->action << 4 | run->outcome;
 }
 
-/* Puts what a vacuum did to an index into the ring, with the next number. */
-void
-pv_records_store_index(PvRecords *records, const PvHistoryIndex *index)
-{
-	records->nindexes++;
-	if (records->max_indexes > 0)
-		indexes_of(records)[(records->nindexes - 1) % records->max_indexes] =
-			*index;
-}
-
-/* The totals of a table, which is the most recently used from now on. */
-static PvTableTotals *
-touch_table(PvRecords *records, Oid datid, Oid relid)
-{
-	PvLruKey	key = {datid, relid};
-	PvTableTotals *totals;
-	int			place;
-	bool		known = pv_lru_touch(table_lru(records), &key, &place);
-
-	totals = &tables_of(records)[place];
-	if (!known)
-	{
-		memset(totals, 0, sizeof(*totals));
-		totals->key = key;
-	}
-	return totals;
-}
-
-/* A sweep that was not completed leaves the mark of the one before. */
+/* Adds a run to the history; its head is complete. */
 static void
-add_sweep_to_table(PvRecords *records, const PvHistoryRun *run)
+add_to_history(PvRecords *records, PvHistoryRun *run)
 {
-	PvTableTotals *totals = touch_table(records, run->datid, run->relid);
+	PvHistoryRun *row;
+	bool		known;
 
+	run->runs = 1;
+	run->since = run->start_time;
+	row = pv_records_touch(records, PV_RECORD_RUN, &run->head, &known);
+	if (known)
+	{
+		run->runs += row->runs;
+		run->since = row->since;
+	}
+	*row = *run;
+}
+
+/*
+ * A sweep that was not completed leaves the mark of the one before.
+ */
+static void
+add_sweep(PvTableTotals *totals, const PvHistoryRun *run)
+{
 	if (run->outcome != PV_OUTCOME_DONE)
 		return;
 	totals->sweeps++;
@@ -156,6 +220,12 @@ add_to_totals(PvTableTotals *totals, const PvHistoryRun *run)
 {
 	const PvResult *result = &run->result;
 
+	if (run->outcome == PV_OUTCOME_SKIPPED)
+	{
+		totals->last_outcome = run->outcome;
+		totals->failed++;
+		return;
+	}
 	totals->runs++;
 	totals->by_core += result->by_engine ? 0 : 1;
 	totals->canceled += run->outcome == PV_OUTCOME_CANCELED ||
@@ -174,25 +244,19 @@ add_to_totals(PvTableTotals *totals, const PvHistoryRun *run)
 	totals->buffers_read += result->buffers_read;
 	totals->buffers_dirtied += result->buffers_dirtied;
 	totals->last_run = run->end_time;
+	totals->last_outcome = run->outcome;
+	totals->failed++;
 	if (run->outcome == PV_OUTCOME_DONE)
+	{
 		totals->last_done = run->end_time;
+		totals->failed = 0;
+	}
 }
 
 static void
-add_to_index(PvRecords *records, const PvHistoryRun *run,
+add_to_index(PvIndexTotals *totals, const PvHistoryRun *run,
 			 const PvHistoryIndex *index)
 {
-	PvLruKey	key = {index->datid, index->indexrelid};
-	PvIndexTotals *totals;
-	int			place;
-	bool		known = pv_lru_touch(index_lru(records), &key, &place);
-
-	totals = &index_totals_of(records)[place];
-	if (!known)
-	{
-		memset(totals, 0, sizeof(*totals));
-		totals->key = key;
-	}
 	totals->relid = index->relid;
 	totals->entries_removed += index->entries_removed;
 	totals->usecs += index->usecs;
@@ -208,33 +272,69 @@ add_to_index(PvRecords *records, const PvHistoryRun *run,
 	totals->last_run = run->end_time;
 }
 
+/* The head of the totals of what a record is about. */
+static PvRecordHead
+head_of_totals(const PvRecordHead *record, Oid owner)
+{
+	PvRecordHead head = *record;
+
+	head.key.number = 0;
+	head.group = owner;
+	return head;
+}
+
+/* Adds a vacuum or a sweep to the totals of its table. */
+static void
+add_to_table(PvRecords *records, const PvHistoryRun *run)
+{
+	PvRecordHead head = head_of_totals(&run->head, run->owner);
+	PvTableTotals *totals;
+	bool		known;
+
+	if (run->action == PV_WORK_ANALYZE)
+		return;
+	if (run->action == PV_WORK_VACUUM)
+		add_to_totals(&records->all, run);
+	if (records->max[PV_RECORD_TABLE] == 0)
+		return;
+	totals = pv_records_touch(records, PV_RECORD_TABLE, &head, &known);
+	if (run->action == PV_WORK_SWEEP)
+		add_sweep(totals, run);
+	else
+		add_to_totals(totals, run);
+}
+
 /*
- * Adds a vacuum or a sweep, which gets the next number, with what it did to
- * indexes.
+ * Adds a run, which gets the next number, with what it did to indexes.  The
+ * heads have the relations; this completes them.
  */
 void
 pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 			   int nindexes)
 {
+	bool		known;
+
 	run->id = ++records->nruns;
-	pv_records_store_run(records, run);
-	if (run->action == PV_WORK_SWEEP)
-	{
-		if (records->max_tables > 0)
-			add_sweep_to_table(records, run);
-	}
-	else
-	{
-		add_to_totals(&records->all, run);
-		if (records->max_tables > 0)
-			add_to_totals(touch_table(records, run->datid, run->relid), run);
-	}
+	run->head.key.number = row_number(run);
+	run->head.group = (uint64) run->owner << 1 |
+		(run->outcome != PV_OUTCOME_DONE ? 1 : 0);
+	if (records->max[PV_RECORD_RUN] > 0)
+		add_to_history(records, run);
+	add_to_table(records, run);
 	for (int i = 0; i < nindexes; i++)
 	{
-		indexes[i].run = run->id;
-		pv_records_store_index(records, &indexes[i]);
-		if (records->max_index_totals > 0)
-			add_to_index(records, run, &indexes[i]);
+		PvHistoryIndex *index = &indexes[i];
+		PvRecordHead head = head_of_totals(&index->head, run->owner);
+
+		index->run = run->id;
+		index->head.key.number = run->head.key.number;
+		index->head.group = run->head.group;
+		if (records->max[PV_RECORD_INDEX] > 0)
+			memcpy(pv_records_touch(records, PV_RECORD_INDEX, &index->head,
+									&known), index, sizeof(*index));
+		if (records->max[PV_RECORD_INDEX_TOTALS] > 0)
+			add_to_index(pv_records_touch(records, PV_RECORD_INDEX_TOTALS,
+										  &head, &known), run, index);
 	}
 }
 
@@ -244,71 +344,64 @@ pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
  * ----------------------------------------------------------------
  */
 
+/* Does the history still have the run that this index belongs to? */
+static bool
+has_run(const PvRecords *records, const PvHistoryIndex *index)
+{
+	const PvHistoryRun *run =
+		find(records, PV_RECORD_RUN, index->head.key.database, index->relid,
+			 index->head.key.number);
+
+	return run != NULL && run->id == index->run;
+}
+
 /*
- * The number of the oldest record that a ring still has, when n have been
- * added to it.  It is n + 1 if the ring has none.
+ * Copies all records of a kind, owner by owner, for each of them the oldest
+ * first, and returns their number.  If "to" is NULL they are only counted.
  */
-static uint64
-oldest(uint64 n, uint64 first, int size)
+int
+pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 {
-	return n > (uint64) size ? Max(first, n - size + 1) : first;
-}
+	const PvLru *lru = pv_records_lru(records, kind);
+	int			n = 0;
 
-/* The number of the oldest vacuum that the history still has. */
-uint64
-pv_records_oldest_run(const PvRecords *records)
-{
-	if (records->max_runs == 0)
-		return records->nruns + 1;
-	return oldest(records->nruns, records->first_run, records->max_runs);
-}
-
-/* The oldest record of an index whose vacuum the history still has. */
-uint64
-pv_records_oldest_index(const PvRecords *records)
-{
-	uint64		n = records->nindexes + 1;
-
-	if (records->max_indexes > 0)
+	for (int i = pv_lru_next(lru, -1); i >= 0; i = pv_lru_next(lru, i))
 	{
-		const PvHistoryIndex *indexes = indexes_of(records);
+		const void *record = record_at(records, kind, i);
 
-		n = oldest(records->nindexes, records->first_index,
-				   records->max_indexes);
-		while (n <= records->nindexes &&
-			   indexes[(n - 1) % records->max_indexes].run <
-			   pv_records_oldest_run(records))
-			n++;
+		if (kind == PV_RECORD_INDEX && !has_run(records, record))
+			continue;
+		if (to != NULL)
+			memcpy((char *) to + (Size) n * pv_record_size[kind], record,
+				   pv_record_size[kind]);
+		n++;
 	}
 	return n;
 }
 
-int
-pv_records_copy_runs(const PvRecords *records, PvHistoryRun *to)
+/* Was this a vacuum by the engine that was completed? */
+static bool
+is_complete(const PvHistoryRun *run)
 {
-	int			n = 0;
-
-	for (uint64 i = pv_records_oldest_run(records); i <= records->nruns; i++)
-		to[n++] = runs_of(records)[(i - 1) % records->max_runs];
-	return n;
+	return run->action == PV_WORK_VACUUM && run->outcome == PV_OUTCOME_DONE &&
+		run->result.by_engine;
 }
 
 /* What each vacuum by the engine that was completed had to keep. */
 int
 pv_records_copy_kept(const PvRecords *records, PvKeptRows *to)
 {
+	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
 	int			n = 0;
 
-	for (uint64 i = pv_records_oldest_run(records); i <= records->nruns; i++)
+	for (int i = 0; i < lru->nused; i++)
 	{
-		const PvHistoryRun *run =
-			&runs_of(records)[(i - 1) % records->max_runs];
+		const PvHistoryRun *run = record_at(records, PV_RECORD_RUN, i);
 
-		if (run->outcome != PV_OUTCOME_DONE || !run->result.by_engine ||
-			run->action == PV_WORK_SWEEP)
+		if (!is_complete(run))
 			continue;
-		to[n].datid = run->datid;
-		to[n].relid = run->relid;
+		to[n].datid = run->head.key.database;
+		to[n].relid = run->head.key.relid;
 		to[n].run = run->id;
 		to[n].start_time = run->start_time;
 		to[n].holder_kind = run->holder_kind;
@@ -327,46 +420,33 @@ pv_records_copy_kept(const PvRecords *records, PvKeptRows *to)
 const PvHistoryRun *
 pv_records_last_run(const PvRecords *records, Oid datid, Oid relid)
 {
-	uint64		oldest_run = pv_records_oldest_run(records);
+	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
+	const PvHistoryRun *last = NULL;
 
-	for (uint64 i = records->nruns; i >= oldest_run && i > 0; i--)
+	for (int i = 0; i < lru->nused; i++)
 	{
-		const PvHistoryRun *run =
-			&runs_of(records)[(i - 1) % records->max_runs];
+		const PvHistoryRun *run = record_at(records, PV_RECORD_RUN, i);
 
-		if (run->relid == relid && run->datid == datid &&
-			run->action == PV_WORK_VACUUM &&
-			run->outcome == PV_OUTCOME_DONE && run->result.by_engine &&
+		if (run->head.key.relid == relid && run->head.key.database == datid &&
+			is_complete(run) &&
 			(run->started_by == PV_STARTED_BY_COMMAND ||
 			 run->started_by == PV_STARTED_BY_FUNCTION) &&
-			run->result.pages_scanned > 0)
-			return run;
+			run->result.pages_scanned > 0 &&
+			(last == NULL || run->id > last->id))
+			last = run;
 	}
-	return NULL;
-}
-
-int
-pv_records_copy_indexes(const PvRecords *records, PvHistoryIndex *to)
-{
-	int			n = 0;
-
-	for (uint64 i = pv_records_oldest_index(records);
-		 i <= records->nindexes; i++)
-		to[n++] = indexes_of(records)[(i - 1) % records->max_indexes];
-	return n;
+	return last;
 }
 
 /*
- * Does the table have totals, or can it have them without another one losing
- * its own?
+ * Does the table have totals, or can it have them without another one of its
+ * owner losing its own?
  */
 bool
-pv_records_has_room(const PvRecords *records, Oid datid, Oid relid)
+pv_records_has_room(const PvRecords *records, Oid datid, Oid relid, Oid owner)
 {
-	PvLruKey	key = {datid, relid};
-
-	return pv_lru_find(table_lru(records), &key) >= 0 ||
-		!pv_lru_is_full(table_lru(records));
+	return find(records, PV_RECORD_TABLE, datid, relid, 0) != NULL ||
+		pv_lru_has_room(pv_records_lru(records, PV_RECORD_TABLE), owner);
 }
 
 /* The mark of a table's last sweep; false if none is known. */
@@ -374,12 +454,12 @@ bool
 pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
 					  PvSweepMark *mark)
 {
-	PvLruKey	key = {datid, relid};
-	int			place = pv_lru_find(table_lru(records), &key);
+	const PvTableTotals *totals = find(records, PV_RECORD_TABLE, datid, relid,
+									   0);
 
-	if (place < 0 || tables_of(records)[place].sweeps == 0)
+	if (totals == NULL || totals->sweeps == 0)
 		return false;
-	*mark = tables_of(records)[place].mark;
+	*mark = totals->mark;
 	return true;
 }
 
@@ -390,30 +470,8 @@ pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
 BlockNumber
 pv_records_index_pages(const PvRecords *records, Oid datid, Oid indexrelid)
 {
-	PvLruKey	key = {datid, indexrelid};
-	int			place = pv_lru_find(index_lru(records), &key);
+	const PvIndexTotals *totals = find(records, PV_RECORD_INDEX_TOTALS, datid,
+									   indexrelid, 0);
 
-	return place < 0 ? 0 : index_totals_of(records)[place].pages_total;
-}
-
-int
-pv_records_copy_tables(const PvRecords *records, PvTableTotals *to)
-{
-	const PvLru *lru = table_lru(records);
-	int			n = 0;
-
-	for (int i = lru->oldest; i >= 0; i = pv_lru_newer(lru, i))
-		to[n++] = tables_of(records)[i];
-	return n;
-}
-
-int
-pv_records_copy_index_totals(const PvRecords *records, PvIndexTotals *to)
-{
-	const PvLru *lru = index_lru(records);
-	int			n = 0;
-
-	for (int i = lru->oldest; i >= 0; i = pv_lru_newer(lru, i))
-		to[n++] = index_totals_of(records)[i];
-	return n;
+	return totals == NULL ? 0 : totals->pages_total;
 }

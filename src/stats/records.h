@@ -12,6 +12,9 @@
 
 #include "stats/records_types.h"
 
+/* Bytes of a record of each kind */
+extern const uint32 pv_record_size[PV_RECORD_KINDS];
+
 extern Size pv_records_size(int history_size, int stats_size);
 extern void pv_records_init(PvRecords *records, int history_size,
 							int stats_size, TimestampTz now);
@@ -21,23 +24,18 @@ extern void pv_records_reset_history(PvRecords *records, TimestampTz now);
 extern void pv_records_reset_stats(PvRecords *records, TimestampTz now);
 extern int64 pv_records_evictions(const PvRecords *records);
 
-/* Copies, oldest first; the arrays must have room for the maximum. */
-extern int	pv_records_copy_runs(const PvRecords *records, PvHistoryRun *to);
+/* Copies; the arrays must have room for the maximum.  NULL: only the number. */
+extern int	pv_records_copy(const PvRecords *records, PvRecordKind kind,
+							void *to);
 extern int	pv_records_copy_kept(const PvRecords *records, PvKeptRows *to);
-extern int	pv_records_copy_indexes(const PvRecords *records,
-									PvHistoryIndex *to);
 extern const PvHistoryRun *pv_records_last_run(const PvRecords *records,
 											   Oid datid, Oid relid);
 extern bool pv_records_has_room(const PvRecords *records, Oid datid,
-								Oid relid);
+								Oid relid, Oid owner);
 extern bool pv_records_sweep_mark(const PvRecords *records, Oid datid,
 								  Oid relid, PvSweepMark *mark);
 extern BlockNumber pv_records_index_pages(const PvRecords *records, Oid datid,
 										  Oid indexrelid);
-extern int	pv_records_copy_tables(const PvRecords *records,
-								   PvTableTotals *to);
-extern int	pv_records_copy_index_totals(const PvRecords *records,
-										 PvIndexTotals *to);
 
 /* As the contents of a file. */
 extern Size pv_records_image_size(const PvRecords *records);

@@ -27,39 +27,29 @@
 #define IMAGE_MAGIC				0x70766163
 
 /* To be increased when the meaning of any field in the file changes */
-#define IMAGE_FORMAT			2
-
-typedef enum RecordKind
-{
-	KIND_RUN,
-	KIND_INDEX,
-	KIND_TABLE,
-	KIND_INDEX_TOTALS,
-	NKINDS
-} RecordKind;
-
-static const uint32 record_size[NKINDS] = {
-	[KIND_RUN] = sizeof(PvHistoryRun),
-	[KIND_INDEX] = sizeof(PvHistoryIndex),
-	[KIND_TABLE] = sizeof(PvTableTotals),
-	[KIND_INDEX_TOTALS] = sizeof(PvIndexTotals)
-};
+#define IMAGE_FORMAT			3
 
 typedef struct ImageHeader
 {
 	uint32		magic;
 	uint32		format;
 	uint32		major;			/* version of PostgreSQL */
-	uint32		size[NKINDS];	/* of a record */
-	uint32		count[NKINDS];	/* records that follow */
+	uint32		size[PV_RECORD_KINDS];	/* of a record */
+	uint32		count[PV_RECORD_KINDS];	/* records that follow */
 	uint64		cluster;		/* its system identifier */
-	uint64		nruns;			/* these as in PvRecords */
-	uint64		nindexes;
+	uint64		nruns;			/* as in PvRecords */
 	int64		evictions;
 	TimestampTz history_reset;
 	TimestampTz stats_reset;
 	PvTableTotals all;
 } ImageHeader;
+
+/* The bytes that the records of a kind take. */
+static uint64
+part_size(const uint32 *count, int kind)
+{
+	return MAXALIGN64((uint64) count[kind] * pv_record_size[kind]);
+}
 
 /* The number of bytes before the checksum, for any counts. */
 static uint64
@@ -67,26 +57,23 @@ contents_size(const uint32 *count)
 {
 	uint64		size = MAXALIGN(sizeof(ImageHeader));
 
-	for (int kind = 0; kind < NKINDS; kind++)
-		size += MAXALIGN64((uint64) count[kind] * record_size[kind]);
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+		size += part_size(count, kind);
 	return size;
 }
 
 static void
 count_records(const PvRecords *records, uint32 *count)
 {
-	count[KIND_RUN] = records->nruns + 1 - pv_records_oldest_run(records);
-	count[KIND_INDEX] = records->nindexes + 1 -
-		pv_records_oldest_index(records);
-	count[KIND_TABLE] = table_lru(records)->nused;
-	count[KIND_INDEX_TOTALS] = index_lru(records)->nused;
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+		count[kind] = pv_records_copy(records, kind, NULL);
 }
 
 /* The size in bytes of an image of the block as it is. */
 Size
 pv_records_image_size(const PvRecords *records)
 {
-	uint32		count[NKINDS];
+	uint32		count[PV_RECORD_KINDS];
 
 	count_records(records, count);
 	return contents_size(count) + sizeof(pg_crc32c);
@@ -107,11 +94,10 @@ pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 	header.magic = IMAGE_MAGIC;
 	header.format = IMAGE_FORMAT;
 	header.major = PG_MAJORVERSION_NUM;
-	memcpy(header.size, record_size, sizeof(record_size));
+	memcpy(header.size, pv_record_size, sizeof(pv_record_size));
 	count_records(records, header.count);
 	header.cluster = cluster;
 	header.nruns = records->nruns;
-	header.nindexes = records->nindexes;
 	header.evictions = pv_records_evictions(records);
 	header.history_reset = records->history_reset;
 	header.stats_reset = records->stats_reset;
@@ -119,13 +105,11 @@ pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 
 	memset(image, 0, contents_size(header.count) + sizeof(pg_crc32c));
 	memcpy(image, &header, sizeof(header));
-	(void) pv_records_copy_runs(records, (PvHistoryRun *) to);
-	to += MAXALIGN((Size) header.count[KIND_RUN] * record_size[KIND_RUN]);
-	(void) pv_records_copy_indexes(records, (PvHistoryIndex *) to);
-	to += MAXALIGN((Size) header.count[KIND_INDEX] * record_size[KIND_INDEX]);
-	(void) pv_records_copy_tables(records, (PvTableTotals *) to);
-	to += MAXALIGN((Size) header.count[KIND_TABLE] * record_size[KIND_TABLE]);
-	(void) pv_records_copy_index_totals(records, (PvIndexTotals *) to);
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+	{
+		(void) pv_records_copy(records, kind, to);
+		to += part_size(header.count, kind);
+	}
 	return contents_size(header.count) + sizeof(pg_crc32c);
 }
 
@@ -163,7 +147,7 @@ problem_of_image(uint64 cluster, const char *image, Size size,
 		return "It is not a history of parvacuum.";
 	if (header->format != IMAGE_FORMAT ||
 		header->major != PG_MAJORVERSION_NUM ||
-		memcmp(header->size, record_size, sizeof(record_size)) != 0)
+		memcmp(header->size, pv_record_size, sizeof(pv_record_size)) != 0)
 		return "Another version of parvacuum or PostgreSQL has written it.";
 	if (contents_size(header->count) + sizeof(crc) != size)
 		return "It is too short or too long.";
@@ -172,10 +156,8 @@ problem_of_image(uint64 cluster, const char *image, Size size,
 		return "Its checksum is wrong.";
 	if (header->cluster != cluster)
 		return "It belongs to another database cluster.";
-	if (header->nruns < header->count[KIND_RUN] ||
-		header->nruns > PG_INT64_MAX / 2 ||
-		header->nindexes < header->count[KIND_INDEX] ||
-		header->nindexes > PG_INT64_MAX / 2)
+	if (header->nruns < header->count[PV_RECORD_RUN] ||
+		header->nruns > PG_INT64_MAX / 2)
 		return "Its numbers contradict each other.";
 	return NULL;
 }
@@ -184,52 +166,28 @@ problem_of_image(uint64 cluster, const char *image, Size size,
 #define END_TEXT(array) ((array)[sizeof(array) - 1] = '\0')
 
 static void
-end_texts_of_run(PvHistoryRun *run)
+end_texts(PvRecordKind kind, void *record)
 {
-	END_TEXT(run->datname.data);
-	END_TEXT(run->schemaname.data);
-	END_TEXT(run->relname.data);
-	END_TEXT(run->blocker_kind.data);
-	END_TEXT(run->error);
-	END_TEXT(run->blocker);
-}
-
-/* The totals of an image, oldest first, so that the newest remain. */
-static void
-read_totals(PvRecords *records, const ImageHeader *header, const char *from)
-{
-	int			place;
-
-	for (uint32 i = 0; i < header->count[KIND_TABLE]; i++)
+	if (kind == PV_RECORD_RUN)
 	{
-		PvTableTotals totals;
+		PvHistoryRun *run = record;
 
-		memcpy(&totals, from + (Size) i * sizeof(totals), sizeof(totals));
-		if (records->max_tables == 0)
-			break;
-		(void) pv_lru_touch(table_lru(records), &totals.key, &place);
-		tables_of(records)[place] = totals;
+		END_TEXT(run->datname.data);
+		END_TEXT(run->schemaname.data);
+		END_TEXT(run->relname.data);
+		END_TEXT(run->blocker_kind.data);
+		END_TEXT(run->error);
+		END_TEXT(run->blocker);
+		END_TEXT(run->lock_query);
 	}
-	from += MAXALIGN((Size) header->count[KIND_TABLE] *
-					 record_size[KIND_TABLE]);
-	for (uint32 i = 0; i < header->count[KIND_INDEX_TOTALS]; i++)
-	{
-		PvIndexTotals totals;
-
-		memcpy(&totals, from + (Size) i * sizeof(totals), sizeof(totals));
-		if (records->max_index_totals == 0)
-			break;
-		(void) pv_lru_touch(index_lru(records), &totals.key, &place);
-		index_totals_of(records)[place] = totals;
-	}
-	table_lru(records)->evictions = header->evictions;
-	index_lru(records)->evictions = 0;
+	else if (kind == PV_RECORD_INDEX)
+		END_TEXT(((PvHistoryIndex *) record)->indexrelname.data);
 }
 
 /*
- * Reads an image into a block that has just been initialized.  Returns why it
- * cannot be read, as a sentence, or NULL.  In that case the block has not
- * changed.
+ * Reads an image into a block that has just been initialized.  If there are
+ * fewer places, each owner keeps his newest records.  Returns why it cannot be
+ * read, as a sentence, or NULL.  In that case the block has not changed.
  */
 const char *
 pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
@@ -237,38 +195,32 @@ pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
 {
 	ImageHeader header;
 	const char *problem = problem_of_image(cluster, image, size, &header);
-	const char *from = image + MAXALIGN(sizeof(ImageHeader));
+	const char *part = image + MAXALIGN(sizeof(ImageHeader));
 
 	if (problem != NULL)
 		return problem;
 
-	for (uint32 i = 0; i < header.count[KIND_RUN]; i++)
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
 	{
-		PvHistoryRun run;
+		uint32		n = records->max[kind] > 0 ? header.count[kind] : 0;
 
-		memcpy(&run, from + (Size) i * sizeof(run), sizeof(run));
-		run.id = header.nruns - header.count[KIND_RUN] + i + 1;
-		end_texts_of_run(&run);
-		pv_records_store_run(records, &run);
+		for (uint32 i = 0; i < n; i++)
+		{
+			const char *from = part + (Size) i * pv_record_size[kind];
+			PvRecordHead head;
+			void	   *record;
+			bool		known;
+
+			memcpy(&head, from, sizeof(head));
+			record = pv_records_touch(records, kind, &head, &known);
+			memcpy(record, from, pv_record_size[kind]);
+			end_texts(kind, record);
+		}
+		part += part_size(header.count, kind);
+		pv_records_lru(records, kind)->evictions = 0;
 	}
+	pv_records_lru(records, PV_RECORD_TABLE)->evictions = header.evictions;
 	records->nruns = header.nruns;
-	records->first_run = header.nruns - header.count[KIND_RUN] + 1;
-	from += MAXALIGN((Size) header.count[KIND_RUN] * record_size[KIND_RUN]);
-
-	records->nindexes = header.nindexes - header.count[KIND_INDEX];
-	records->first_index = records->nindexes + 1;
-	for (uint32 i = 0; i < header.count[KIND_INDEX]; i++)
-	{
-		PvHistoryIndex index;
-
-		memcpy(&index, from + (Size) i * sizeof(index), sizeof(index));
-		END_TEXT(index.indexrelname.data);
-		pv_records_store_index(records, &index);
-	}
-	from += MAXALIGN((Size) header.count[KIND_INDEX] *
-					 record_size[KIND_INDEX]);
-
-	read_totals(records, &header, from);
 	records->history_reset = header.history_reset;
 	records->stats_reset = header.stats_reset;
 	records->all = header.all;

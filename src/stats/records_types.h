@@ -29,10 +29,29 @@
 typedef enum PvRunOutcome
 {
 	PV_OUTCOME_DONE = 0,
-	PV_OUTCOME_CANCELED,
+	PV_OUTCOME_CANCELED,		/* also by a session that waits for a lock */
 	PV_OUTCOME_ERROR,
-	PV_OUTCOME_TERMINATED		/* its process ended within it */
+	PV_OUTCOME_TERMINATED,		/* its process ended within it */
+	PV_OUTCOME_SKIPPED			/* not begun: another session had a lock */
 } PvRunOutcome;
+
+/* The kinds of records */
+typedef enum PvRecordKind
+{
+	PV_RECORD_RUN,				/* PvHistoryRun */
+	PV_RECORD_INDEX,			/* PvHistoryIndex */
+	PV_RECORD_TABLE,			/* PvTableTotals */
+	PV_RECORD_INDEX_TOTALS,		/* PvIndexTotals */
+	PV_RECORD_KINDS
+} PvRecordKind;
+
+/* What each record begins with */
+typedef struct PvRecordHead
+{
+	PvLruKey	key;			/* the number is that of the row of a run, and
+								 * 0 for totals */
+	uint64		group;			/* whose places it uses */
+} PvRecordHead;
 
 /*
  * What the scheduler remembers of the last sweep of a table, to know when the
@@ -45,12 +64,18 @@ typedef struct PvSweepMark
 	bool		splits;			/* the B-trees had grown */
 } PvSweepMark;
 
-/* The vacuum of one relation, or a sweep of its B-trees */
+/*
+ * The vacuum of one relation, its ANALYZE, or a sweep of its B-trees.  Several
+ * of one relation that ended in the same way and did nothing are one record,
+ * with what is known of the last one.
+ */
 typedef struct PvHistoryRun
 {
+	PvRecordHead head;			/* of the relation */
 	uint64		id;				/* 1, 2, ..., for the whole cluster */
-	Oid			datid;
-	Oid			relid;
+	int64		runs;			/* so many; id and the rest are of the last */
+	TimestampTz since;			/* the first of them began */
+	Oid			owner;			/* of the table */
 	Oid			userid;			/* invalid: nobody asked for it */
 	int			pid;
 	int			encoding;		/* of the names and texts */
@@ -67,6 +92,10 @@ typedef struct PvHistoryRun
 	TimestampTz end_time;
 	int			sqlerrcode;		/* 0: none is known */
 	char		error[PV_RECORD_TEXT];
+	int			lock_pid;		/* the session that this one gave way to, or
+								 * that had the lock; 0: none is known */
+	Oid			lock_role;		/* who logged in there; invalid: not known */
+	char		lock_query[PV_RECORD_TEXT];
 	NameData	blocker_kind;	/* what held back the horizon; empty: unknown */
 	char		blocker[PV_RECORD_TEXT];
 	int			holder_kind;	/* the same as PvBlockerKind */
@@ -90,10 +119,9 @@ typedef struct PvKeptRows
 /* What a vacuum or a sweep did to one index */
 typedef struct PvHistoryIndex
 {
+	PvRecordHead head;			/* of the index */
 	uint64		run;			/* PvHistoryRun.id */
-	Oid			datid;
 	Oid			relid;			/* the table */
-	Oid			indexrelid;
 	int			encoding;		/* of the name */
 	NameData	indexrelname;
 	PvWork		action;
@@ -108,7 +136,7 @@ typedef struct PvHistoryIndex
 /* Sums over the vacuums of one table, and what is known of its sweeps */
 typedef struct PvTableTotals
 {
-	PvLruKey	key;
+	PvRecordHead head;
 	int64		runs;			/* all of them */
 	int64		by_core;		/* of these, those by core's code */
 	int64		canceled;		/* by cancel or termination */
@@ -127,6 +155,9 @@ typedef struct PvTableTotals
 	int64		buffers_dirtied;
 	TimestampTz last_run;		/* ends */
 	TimestampTz last_done;		/* 0: never */
+	int64		failed;			/* runs since then that were not completed,
+								 * also those that were skipped */
+	PvRunOutcome last_outcome;
 	int64		sweeps;			/* completed */
 	TimestampTz last_sweep;		/* 0: never */
 	PvSweepMark mark;
@@ -135,7 +166,7 @@ typedef struct PvTableTotals
 /* Sums over the vacuums and sweeps of one index */
 typedef struct PvIndexTotals
 {
-	PvLruKey	key;
+	PvRecordHead head;
 	Oid			relid;			/* the table */
 	int64		runs;			/* vacuums */
 	int64		sweeps;
@@ -148,23 +179,13 @@ typedef struct PvIndexTotals
 } PvIndexTotals;
 
 /*
- * All of it.  The arrays follow this header in memory, which has no pointers.
- *
- * Vacuums and indexes are numbered through.  A record with number n has the
- * place (n - 1) modulo the size of its ring, so it replaces the oldest one.
+ * All of it.  For each kind of record, a PvLru and the array that it is for
+ * follow this header in memory, which has no pointers.
  */
 typedef struct PvRecords
 {
-	/* do not change; 0: there are none of the kind */
-	int			max_runs;
-	int			max_indexes;
-	int			max_tables;
-	int			max_index_totals;
-
+	int			max[PV_RECORD_KINDS];	/* does not change; 0: there are none */
 	uint64		nruns;			/* recorded so far, also the newest number */
-	uint64		first_run;		/* since the last reset */
-	uint64		nindexes;
-	uint64		first_index;
 	PvTableTotals all;			/* of all tables, also those without totals;
 								 * since the last reset */
 	TimestampTz history_reset;

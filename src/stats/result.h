@@ -40,14 +40,15 @@ typedef enum PvStartedBy
 typedef enum PvWork
 {
 	PV_WORK_VACUUM = 0,
-	PV_WORK_SWEEP				/* of its B-trees, by the scheduler */
+	PV_WORK_SWEEP,				/* of its B-trees, by the scheduler */
+	PV_WORK_ANALYZE				/* by the scheduler */
 } PvWork;
 
 /*
  * What one vacuum of one heap relation did.  pv_vacuum_rel() fills it in,
  * parvacuum_run() returns it as a row, and VERBOSE shows it as text.  Block
  * and tuple counts are plain numbers, times are microseconds, memory is bytes.
- * Of a sweep by the scheduler, only the usage is known.
+ * Of a sweep or an ANALYZE by the scheduler, only the usage is known.
  */
 typedef struct PvResult
 {

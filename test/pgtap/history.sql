@@ -2,7 +2,7 @@
 -- may reset it.
 \ir common.psql
 
-SELECT plan(92);
+SELECT plan(96);
 
 SELECT dblink_exec(conninfo('drop'), 'DROP DATABASE IF EXISTS pv_copy') \g /dev/null
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats', 'pv_reset']) r \g /dev/null
@@ -27,7 +27,7 @@ CREATE INDEX plain_a ON plain (a);
 CREATE INDEX plain_hash ON plain USING hash (a);
 DELETE FROM plain WHERE a % 4 = 0;
 CREATE TABLE r AS SELECT * FROM parvacuum_run('plain', workers => 1);
-SELECT is(count(*), 2::bigint, 'a vacuum for the table and one for its TOAST table') FROM parvacuum_history;
+SELECT is(array_agg(relname::text), '{plain}', 'a vacuum for the table, and none for its TOAST table, which is empty') FROM parvacuum_history;
 CREATE TABLE h AS SELECT * FROM parvacuum_history WHERE relation = 'plain'::regclass;
 SELECT is(array(SELECT key FROM jsonb_each((SELECT to_jsonb(r) FROM r WHERE relid = 'plain'::regclass)) r JOIN jsonb_each((SELECT to_jsonb(h) FROM h)) h USING (key)
                 WHERE key <> 'relid' AND h.value IS DISTINCT FROM r.value), '{}'::text[], 'the columns of parvacuum_run() have the same values');
@@ -139,14 +139,29 @@ SELECT pg_advisory_unlock(28790) \g /dev/null
 VACUUM renamed;
 SELECT is(outcome, 'done', 'the next vacuum is complete') FROM parvacuum_history WHERE relation = 'renamed'::regclass ORDER BY run DESC LIMIT 1;
 
+-- Vacuums that did nothing
+CREATE TABLE idle (a int PRIMARY KEY) WITH (parvacuum.enabled, autovacuum_enabled = off);
+SELECT 'VACUUM idle' FROM generate_series(1, 20) \gexec
+SELECT is(format('%s %s %s', runs, outcome, pages_total), '20 done 0', 'vacuums that did nothing are one row') FROM parvacuum_history WHERE relation = 'idle'::regclass;
+SELECT ok(since < start_time AND start_time < end_time AND run = (SELECT max(run) FROM parvacuum_history), 'which has the last of them, and when they began') FROM parvacuum_history WHERE relation = 'idle'::regclass;
+INSERT INTO idle SELECT generate_series(1, 1000);
+VACUUM idle;
+VACUUM idle;
+DELETE FROM idle WHERE a <= 500;
+VACUUM idle;
+VACUUM idle;
+SELECT is(array_agg(format('%s %s', runs, tuples_removed) ORDER BY run), '{"1 0","1 500","22 0"}', 'those that did something have rows of their own') FROM parvacuum_history WHERE relation = 'idle'::regclass;
+
 -- Totals
 SELECT results_eq($$SELECT datid, relid, runs, runs_by_core, runs_canceled, errors, last_run, last_done, tuples_removed, dead_items, pages_scanned, pages_removed, index_scans,
-        round(elapsed_ms::numeric, 2), wal_records, wal_fpi, wal_bytes, buffers_hit, buffers_read, buffers_dirtied FROM parvacuum_stats ORDER BY relid$$,
+        round(elapsed_ms::numeric, 2), wal_records, wal_fpi, wal_bytes, buffers_hit, buffers_read, buffers_dirtied FROM parvacuum_stats
+    WHERE relid NOT IN (SELECT relid FROM parvacuum_history WHERE runs > 1) ORDER BY relid$$,
     $$SELECT datid, relid, count(*), count(*) FILTER (WHERE NOT by_engine), count(*) FILTER (WHERE outcome IN ('canceled', 'terminated')), count(*) FILTER (WHERE outcome = 'error'),
         max(end_time), max(end_time) FILTER (WHERE outcome = 'done'), coalesce(sum(tuples_removed), 0)::bigint, coalesce(sum(dead_items), 0)::bigint, coalesce(sum(pages_scanned), 0)::bigint,
         coalesce(sum(pages_removed), 0)::bigint, coalesce(sum(index_scans), 0)::bigint, round(sum(elapsed_ms)::numeric, 2), sum(wal_records)::bigint, sum(wal_fpi)::bigint, sum(wal_bytes),
         sum(buffers_hit)::bigint, sum(buffers_read)::bigint, sum(buffers_dirtied)::bigint
-    FROM parvacuum_history GROUP BY datid, relid ORDER BY relid$$, 'the totals are the sums over the history');
+    FROM parvacuum_history GROUP BY datid, relid HAVING max(runs) = 1 ORDER BY relid$$, 'the totals are the sums over the history');
+SELECT results_eq($$SELECT relid, runs FROM parvacuum_stats ORDER BY relid$$, $$SELECT relid, sum(runs)::bigint FROM parvacuum_history GROUP BY relid ORDER BY relid$$, 'and so are the numbers of vacuums');
 SELECT results_eq($$SELECT runs_since_reset, runs_by_core, runs_canceled, errors, tuples_removed, dead_items, pages_scanned, pages_removed, index_scans,
         round(elapsed_ms::numeric, 2), wal_records, wal_fpi, wal_bytes, buffers_hit, buffers_read, buffers_dirtied FROM parvacuum_stats_info$$,
     $$SELECT sum(runs)::bigint, sum(runs_by_core)::bigint, sum(runs_canceled)::bigint, sum(errors)::bigint, sum(tuples_removed)::bigint, sum(dead_items)::bigint, sum(pages_scanned)::bigint,

@@ -26,14 +26,24 @@ start_held('gives', 'a lock');
 my $locker = $node->background_psql('postgres');
 $locker->query_safe(q{SET lock_timeout = '2min'; BEGIN; LOCK TABLE gives IN ACCESS EXCLUSIVE MODE});
 like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "postgres\.public\.gives"/, 'a lock: the log names the table whose vacuum was canceled');
+my $session = q{lock_pid, lock_usename, lock_query};
+my $locker_pid = $locker->query_safe('SELECT pg_backend_pid()');
+like(sql(qq{SELECT outcome, error, $session FROM parvacuum_history WHERE relation = 'gives'::regclass AND outcome = 'canceled'}),
+	qr/^canceled\|gave way to a session that waits for a lock\|$locker_pid\|\w+\|LOCK TABLE gives IN ACCESS EXCLUSIVE MODE/, 'a lock: the history has the session that it gave way to');
 until_item('gives', 'waiting lock', 'a lock: the table waits for the lock to be released');
 my $locked = stat_of('skipped_lock');
 ok(pv_await($node, "SELECT skipped_lock > $locked FROM parvacuum_scheduler_stats()", 'true'), 'a lock: the skipped table is counted');
 is(vacuums('gives'), 1, 'a lock: the table is not vacuumed yet');
+like(sql(qq{SELECT action, runs > 1, start_time = end_time, $session FROM parvacuum_history WHERE relation = 'gives'::regclass AND outcome = 'skipped'}),
+	qr/^vacuum\|t\|t\|$locker_pid\|\w+\|SELECT pg_backend_pid/, 'a lock: the history has one row for the times that it was skipped, with the session that had the lock');
+is(sql(q{SELECT runs_canceled, runs, errors FROM parvacuum_stats WHERE relation = 'gives'::regclass}), '1|2|0', 'a lock: tables that were skipped were not vacuumed');
 $locker->query_safe('COMMIT');
 release();
 until_vacuumed('gives', 2, 'a lock: a later database scan vacuums the table');
 is(pv_findings($node, 'gives'), '', 'a lock: the table is whole');
+sql('CREATE ROLE keeper', 'ALTER TABLE gives OWNER TO keeper');
+is(sql('SET ROLE keeper', q{SELECT count(*), count(lock_pid), count(lock_usename), count(lock_query) FROM parvacuum_history WHERE relation = 'gives'::regclass AND outcome IN ('canceled', 'skipped')}), '2|2|2|0',
+	'a lock: the owner of the table does not see what sessions of other roles executed');
 
 # A statement that needs a lock succeeds, but a vacuum against wraparound does not give way.
 start_held('not_for_age', 'wraparound');
@@ -91,6 +101,8 @@ for my $table (sort keys %of_size)
 	is(sql(q{SELECT pg_relation_size('removed') > 0}), 't', "$table: rows that its snapshot sees are not removed");
 	is(($node->psql('postgres', "BEGIN; SET LOCAL lock_timeout = '2min'; LOCK TABLE $table; COMMIT"))[0], 0, "$table: another session gets the lock");
 	is(sql($statistics), "$left|1", "$table: the vacuum stays committed");
+	like(sql(qq{SELECT error, lock_query FROM parvacuum_history WHERE relation = '$table'::regclass AND action = 'analyze' AND outcome = 'canceled'}),
+		qr/^gave way to a session that waits for a lock\|.*LOCK TABLE $table/, "$table: the history has the ANALYZE that was canceled");
 	sql("ALTER TABLE $table SET (autovacuum_enabled = off)");
 	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 0), "$table: no process waits any more");
 	sql('VACUUM removed');
@@ -102,6 +114,8 @@ sql(map { "ALTER TABLE $_ SET (autovacuum_enabled = on)" } sort keys %of_size);
 for my $table (sort keys %of_size)
 {
 	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_user_tables WHERE relid = '$table'::regclass", 2), "$table: a later database scan analyzes it");
+	is(sql(qq{SELECT count(*), bool_and(elapsed_ms > 0 AND buffers_hit > 0 AND pages_total IS NULL) FROM parvacuum_history WHERE relation = '$table'::regclass AND action = 'analyze' AND outcome = 'done'}), '1|t',
+		"$table: the history has that ANALYZE");
 	is(pv_findings($node, $table), '', "$table: the table is whole");
 }
 sql('DROP TABLE removed, ' . join(', ', sort keys %of_size));

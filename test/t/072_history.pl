@@ -247,6 +247,20 @@ pv_reload_with($node, 'parvacuum.engine' => 'off');
 $node->safe_psql('postgres', 'INSERT INTO s SELECT generate_series(1, 1000); DELETE FROM s');
 ok(pv_await($node, q{SELECT started_by || by_engine FROM parvacuum_history WHERE relation = 's'::regclass ORDER BY run DESC LIMIT 1}, 'schedulerfalse'), 'the scheduler, with core\'s code');
 
+# A planned stop
+pv_reload_with($node, 'parvacuum.scheduler' => 'off', 'parvacuum.engine' => 'on');
+{
+	my $holder = $node->background_psql('postgres');
+	$holder->query_safe('SELECT pg_advisory_lock(28790), parvacuum_history_reset()');
+	my @stopped = map { pv_start_run($node, $_, 'parvacuum.wait_at' => 'leader\ scan') } 'VACUUM (PARALLEL 0) t', q{SELECT relid FROM parvacuum_run('s')};
+	pv_await($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}, 2);
+	$node->restart;
+	pv_finish($_) for @stopped;
+	$holder->{run}->kill_kill;
+	is($node->safe_psql('postgres', q{SELECT string_agg(concat_ws(' ', relname, started_by, outcome), ', ' ORDER BY relname) FROM parvacuum_history}),
+		's function terminated, t command terminated', 'a planned stop: vacuums and runs were terminated');
+}
+
 $node->stop;
 my @panic = grep { /PANIC:|TRAP:/ } split /\n/, slurp_file($node->logfile);
 is(scalar(@panic), 0, 'no other crash') or diag join "\n", @panic;

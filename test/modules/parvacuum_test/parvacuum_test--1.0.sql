@@ -534,13 +534,13 @@ CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues 
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
--- The history and the totals.  Uses relations named by letters in turn: the place that each
--- gets, with "*" if it is new there.
+-- The history and the totals.  Uses relations named by letters in turn, of which capital
+-- letters are of another group: the place that each gets, with "*" if it is new there.
 CREATE FUNCTION parvacuum_test_lru(capacity int, names text)
 RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Uses random relations, and compares with an array; returns the number of differences.
-CREATE FUNCTION parvacuum_test_lru_random(capacity int, relations int, times int)
+CREATE FUNCTION parvacuum_test_lru_random(capacity int, relations int, times int, groups int)
 RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- No records, of these sizes.
@@ -548,7 +548,7 @@ CREATE FUNCTION parvacuum_test_records(history_size int, stats_size int)
 RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Vacuums of a table with so many indexes.  The table's OID modulo 4 is how they end.
-CREATE FUNCTION parvacuum_test_records_add(rel oid, indexes int, at int, times int DEFAULT 1)
+CREATE FUNCTION parvacuum_test_records_add(rel oid, indexes int, at int, times int DEFAULT 1, owner oid DEFAULT 10, removed int DEFAULT 10)
 RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- A sweep of such a table, completed or not, and what it leaves.
@@ -563,7 +563,7 @@ CREATE FUNCTION parvacuum_test_records_reset(history bool, stats bool)
 RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Vacuums as number:table, indexes as number:index, totals of tables as
--- table:runs,canceled,errors,tuples,last run,last done and of indexes as
+-- table:runs,canceled,errors,failed,tuples,last run,last done and of indexes as
 -- index:runs,entries,last run; evictions and the times of resets.
 CREATE FUNCTION parvacuum_test_records_show()
 RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

@@ -47,7 +47,10 @@ new_records(int history_size, int stats_size)
 	return new;
 }
 
-/* Uses these relations in turn; the places that they get, new ones with "*". */
+/*
+ * Uses these relations in turn, of which capital letters are of another group:
+ * the places that they get, new ones with "*".
+ */
 Datum
 parvacuum_test_lru(PG_FUNCTION_ARGS)
 {
@@ -59,9 +62,9 @@ parvacuum_test_lru(PG_FUNCTION_ARGS)
 	pv_lru_init(lru, PG_GETARG_INT32(0));
 	for (char *name = names; *name != '\0'; name++)
 	{
-		PvLruKey	key = {1, *name};
+		PvLruKey	key = {1, *name, 0};
 		int			place;
-		bool		known = pv_lru_touch(lru, &key, &place);
+		bool		known = pv_lru_touch(lru, &key, *name < 'a', &place);
 
 		appendStringInfo(&text, "%c%d%s ", *name, place, known ? "" : "*");
 	}
@@ -70,39 +73,65 @@ parvacuum_test_lru(PG_FUNCTION_ARGS)
 }
 
 /*
- * Uses random relations, and compares with an array of what was used when.
- * Returns the number of differences.
+ * Uses random keys of random groups, and compares with arrays of what was used
+ * when.  Returns the number of differences.
  */
 Datum
 parvacuum_test_lru_random(PG_FUNCTION_ARGS)
 {
 	int			capacity = PG_GETARG_INT32(0);
-	int			nrelations = PG_GETARG_INT32(1);
+	int			nkeys = PG_GETARG_INT32(1);
 	int			times = PG_GETARG_INT32(2);
+	int			ngroups = PG_GETARG_INT32(3);
 	PvLru	   *lru = palloc(pv_lru_size(capacity));
-	int		   *used_at = palloc0(nrelations * sizeof(int));
+	int		   *used_at = palloc0(nkeys * sizeof(int));	/* 0: has no place */
+	int		   *group_of = palloc0(nkeys * sizeof(int));
 	int		   *at_place = palloc0(capacity * sizeof(int));
 	int			differences = 0;
 
 	pv_lru_init(lru, capacity);
 	for (int now = 1; now <= times; now++)
 	{
-		int			i = pg_prng_uint64(&pg_global_prng_state) % nrelations;
-		PvLruKey	key = {i % 3, i};
-		int			newer = 0;
+		int			i = pg_prng_uint64(&pg_global_prng_state) % nkeys;
+		uint64		r = pg_prng_uint64(&pg_global_prng_state);
+		int			group = r % 4 == 0 ? (r >> 8) % ngroups : 0;
+		PvLruKey	key = {i % 3, i, i % 2};
+		int		   *counts = palloc0(ngroups * sizeof(int));
+		int			nused = 0;
+		int			most = 0;
 		int			place;
 		bool		known;
 
-		for (int j = 0; j < nrelations; j++)
-			newer += used_at[j] > used_at[i] ? 1 : 0;
-		known = pv_lru_touch(lru, &key, &place);
-		if (known != (used_at[i] > 0 && newer < capacity) ||
-			place < 0 || place >= capacity ||
+		for (int j = 0; j < nkeys; j++)
+		{
+			nused += used_at[j] > 0 ? 1 : 0;
+			counts[group_of[j]] += used_at[j] > 0 ? 1 : 0;
+		}
+		for (int j = 0; j < ngroups; j++)
+			most = Max(most, counts[j]);
+		known = pv_lru_touch(lru, &key, group, &place);
+		if (known != (used_at[i] > 0) || place < 0 || place >= capacity ||
 			(known && at_place[place] != i) ||
-			pv_lru_key(lru, place).relid != key.relid || lru->newest != place)
+			pv_lru_find(lru, &key) != place)
 			differences++;
+		else if (!known && nused == capacity)
+		{
+			int			gone = at_place[place];
+			int			older = 0;
+
+			for (int j = 0; j < nkeys; j++)
+				older += used_at[j] > 0 && used_at[j] < used_at[gone] &&
+					group_of[j] == group_of[gone] ? 1 : 0;
+			if (older > 0 ||
+				(counts[group] > 0 && counts[group] + 1 >= most ?
+				 group_of[gone] != group : counts[group_of[gone]] != most))
+				differences++;
+			used_at[gone] = 0;
+		}
 		at_place[place] = i;
 		used_at[i] = now;
+		group_of[i] = group;
+		pfree(counts);
 	}
 	PG_RETURN_INT32(differences);
 }
@@ -122,13 +151,13 @@ add_run(PvHistoryRun *run, int nindexes)
 	PvHistoryIndex indexes[PV_RECORD_MAX_INDEXES];
 
 	memset(&indexes, 0, sizeof(indexes));
-	run->datid = 1;
+	run->head.key.database = 1;
 	run->result.by_engine = true;
 	for (int i = 0; i < nindexes; i++)
 	{
-		indexes[i].datid = 1;
-		indexes[i].relid = run->relid;
-		indexes[i].indexrelid = run->relid * 100 + i;
+		indexes[i].head.key.database = 1;
+		indexes[i].relid = run->head.key.relid;
+		indexes[i].head.key.relid = indexes[i].relid * 100 + i;
 		indexes[i].action = run->action;
 		indexes[i].entries_removed = 10;
 		indexes[i].pages_total = nindexes;
@@ -145,10 +174,11 @@ parvacuum_test_records_add(PG_FUNCTION_ARGS)
 		PvHistoryRun run;
 
 		memset(&run, 0, sizeof(run));
-		run.relid = PG_GETARG_OID(0);
-		run.end_time = PG_GETARG_INT32(2);
-		run.outcome = run.relid % 4;
-		run.result.tuples_removed = 10;
+		run.head.key.relid = PG_GETARG_OID(0);
+		run.owner = PG_GETARG_OID(4);
+		run.start_time = run.end_time = PG_GETARG_INT32(2);
+		run.outcome = PG_GETARG_OID(0) % 4;
+		run.result.tuples_removed = PG_GETARG_INT32(5);
 		add_run(&run, PG_GETARG_INT32(1));
 	}
 	PG_RETURN_VOID();
@@ -161,8 +191,9 @@ parvacuum_test_records_sweep(PG_FUNCTION_ARGS)
 	PvHistoryRun run;
 
 	memset(&run, 0, sizeof(run));
-	run.relid = PG_GETARG_OID(0);
+	run.head.key.relid = PG_GETARG_OID(0);
 	run.action = PV_WORK_SWEEP;
+	run.result.wal_records = 100;
 	run.end_time = PG_GETARG_INT32(2);
 	run.mark.versions = PG_GETARG_FLOAT8(3);
 	run.mark.splits = PG_GETARG_BOOL(4);
@@ -181,7 +212,7 @@ parvacuum_test_records_mark(PG_FUNCTION_ARGS)
 
 	if (!pv_records_sweep_mark(records, 1, relid, &mark))
 		PG_RETURN_TEXT_P(cstring_to_text(psprintf("none%s, %u",
-												  pv_records_has_room(records, 1, relid) ?
+												  pv_records_has_room(records, 1, relid, 0) ?
 												  "" : " and no room",
 												  pages)));
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%g:%s, %u", mark.versions,
@@ -199,50 +230,67 @@ parvacuum_test_records_reset(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* As if so many vacuums had been recorded, and so many indexes of them. */
+/* As if so many vacuums had been recorded. */
 Datum
 parvacuum_test_records_number(PG_FUNCTION_ARGS)
 {
-	records->nruns = records->nindexes = (uint64) PG_GETARG_INT64(0);
+	records->nruns = (uint64) PG_GETARG_INT64(0);
 	pv_records_reset_history(records, 2);
 	PG_RETURN_VOID();
+}
+
+/* All records of a kind in new memory. */
+static void *
+copy_of(PvRecordKind kind, int *n)
+{
+	void	   *copy = palloc((Size) (records->max[kind] + 1) *
+							  pv_record_size[kind]);
+
+	*n = pv_records_copy(records, kind, copy);
+	if (pv_records_copy(records, kind, NULL) != *n)
+		elog(ERROR, "other records are counted than copied");
+	return copy;
 }
 
 /* Vacuums as number:table, indexes as number:index, then totals. */
 Datum
 parvacuum_test_records_show(PG_FUNCTION_ARGS)
 {
-	PvHistoryRun *runs = palloc((records->max_runs + 1) * sizeof(*runs));
-	PvHistoryIndex *indexes =
-		palloc((records->max_indexes + 1) * sizeof(*indexes));
-	PvTableTotals *tables =
-		palloc((records->max_tables + 1) * sizeof(*tables));
-	PvIndexTotals *totals =
-		palloc((records->max_index_totals + 1) * sizeof(*totals));
 	StringInfoData text;
 	int			n;
+	const PvHistoryRun *runs = copy_of(PV_RECORD_RUN, &n);
+	const PvHistoryIndex *indexes;
+	const PvTableTotals *tables;
+	const PvIndexTotals *totals;
 
 	initStringInfo(&text);
-	n = pv_records_copy_runs(records, runs);
 	for (int i = 0; i < n; i++)
-		appendStringInfo(&text, "%d:%u ", (int) runs[i].id, runs[i].relid);
+	{
+		appendStringInfo(&text, "%d:%u", (int) runs[i].id,
+						 runs[i].head.key.relid);
+		if (runs[i].runs > 1)
+			appendStringInfo(&text, "x%d since %d", (int) runs[i].runs,
+							 (int) runs[i].since);
+		appendStringInfoChar(&text, ' ');
+	}
 	appendStringInfoString(&text, "/ ");
-	n = pv_records_copy_indexes(records, indexes);
+	indexes = copy_of(PV_RECORD_INDEX, &n);
 	for (int i = 0; i < n; i++)
 		appendStringInfo(&text, "%d:%u ", (int) indexes[i].run,
-						 indexes[i].indexrelid);
+						 indexes[i].head.key.relid);
 	appendStringInfoString(&text, "/ ");
-	n = pv_records_copy_tables(records, tables);
+	tables = copy_of(PV_RECORD_TABLE, &n);
 	for (int i = 0; i < n; i++)
-		appendStringInfo(&text, "%u:%d,%d,%d,%d,%d,%d ", tables[i].key.relid,
+		appendStringInfo(&text, "%u:%d,%d,%d,%d,%d,%d,%d ",
+						 tables[i].head.key.relid,
 						 (int) tables[i].runs, (int) tables[i].canceled,
-						 (int) tables[i].errors,
+						 (int) tables[i].errors, (int) tables[i].failed,
 						 (int) tables[i].tuples_removed,
 						 (int) tables[i].last_run, (int) tables[i].last_done);
 	appendStringInfoString(&text, "/ ");
-	n = pv_records_copy_index_totals(records, totals);
+	totals = copy_of(PV_RECORD_INDEX_TOTALS, &n);
 	for (int i = 0; i < n; i++)
-		appendStringInfo(&text, "%u:%d,%d,%d ", totals[i].key.relid,
+		appendStringInfo(&text, "%u:%d,%d,%d ", totals[i].head.key.relid,
 						 (int) totals[i].runs, (int) totals[i].entries_removed,
 						 (int) totals[i].last_run);
 	appendStringInfo(&text, "/ %d %d %d", (int) pv_records_evictions(records),
@@ -286,7 +334,8 @@ parvacuum_test_records_reload(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_records_damage(PG_FUNCTION_ARGS)
 {
-	PvRecords  *new = new_records(records->max_runs, records->max_tables);
+	PvRecords  *new = new_records(records->max[PV_RECORD_RUN],
+									 records->max[PV_RECORD_TABLE]);
 	Size		size;
 	char	   *image = make_image(&size);
 	int			n = 0;
@@ -298,7 +347,7 @@ parvacuum_test_records_damage(PG_FUNCTION_ARGS)
 		image[i] ^= 0x40;
 		n += pv_records_read_image(new, CLUSTER, image, i) == NULL ? 1 : 0;
 	}
-	n += new->nruns > 0 || new->nindexes > 0 ? 1 : 0;
+	n += new->nruns > 0 ? 1 : 0;
 	PG_RETURN_INT32(n);
 }
 
@@ -322,16 +371,17 @@ parvacuum_test_records_endless(PG_FUNCTION_ARGS)
 	memset(&run, 'x', sizeof(run));
 	memset(&run.result, 0, sizeof(run.result));
 	memset(&index, 'x', sizeof(index));
+	index.relid = run.head.key.relid;
 	pv_records_add(records, &run, &index, 1);
 	image = make_image(&size);
 	records = new_records(1, 1);
 	if (pv_records_read_image(records, CLUSTER, image, size) != NULL ||
-		pv_records_copy_runs(records, &run) != 1 ||
-		pv_records_copy_indexes(records, &index) != 1)
+		pv_records_copy(records, PV_RECORD_RUN, &run) != 1 ||
+		pv_records_copy(records, PV_RECORD_INDEX, &index) != 1)
 		elog(ERROR, "the image was not read");
 	n += IS_ENDLESS(run.datname.data) + IS_ENDLESS(run.schemaname.data) +
 		IS_ENDLESS(run.relname.data) + IS_ENDLESS(run.blocker_kind.data) +
 		IS_ENDLESS(run.error) + IS_ENDLESS(run.blocker) +
-		IS_ENDLESS(index.indexrelname.data);
+		IS_ENDLESS(run.lock_query) + IS_ENDLESS(index.indexrelname.data);
 	PG_RETURN_INT32(n);
 }

@@ -8,7 +8,10 @@
 SELECT parvacuum_test_lru(3, 'abcabc');
 SELECT 'the least recently used one goes', parvacuum_test_lru(3, 'abcadabca');
 SELECT 'one place', parvacuum_test_lru(1, 'aabba');
-SELECT parvacuum_test_lru_random(capacity, relations, 20000) FROM (VALUES (1, 3), (2, 3), (10, 9), (10, 30), (100, 120)) x(capacity, relations);
+SELECT 'the group with most places gives up one', parvacuum_test_lru(4, 'abcAdeBfCg');
+SELECT 'one group has all', parvacuum_test_lru(3, 'abcABCd');
+SELECT parvacuum_test_lru_random(capacity, relations, 20000, groups)
+FROM (VALUES (1, 3, 1), (2, 3, 2), (10, 9, 3), (10, 30, 1), (10, 30, 3), (100, 120, 7), (7, 300, 100)) x(capacity, relations, groups);
 
 -- three vacuums, so twelve indexes; two tables, so six indexes with totals
 SELECT parvacuum_test_records(3, 2);
@@ -22,7 +25,19 @@ SELECT 'the first one goes; an error', parvacuum_test_records_show();
 SELECT parvacuum_test_records_add(8, 10, 15);
 SELECT 'many indexes', parvacuum_test_records_show();
 
+-- what did nothing is one row, for each table and way to end; its indexes are those of the last
+SELECT parvacuum_test_records(4, 2), parvacuum_test_records_add(4, 1, 11, 3, removed => 0), parvacuum_test_records_show();
+SELECT 'an error of it, twice', parvacuum_test_records_add(6, 1, 12, 2, removed => 0), parvacuum_test_records_add(4, 1, 13), parvacuum_test_records_add(4, 0, 14, removed => 0), parvacuum_test_records_show();
+SELECT parvacuum_test_records_reload(4, 2), parvacuum_test_records_show();
+
+-- owners, and failures, take places from those with more only
+SELECT parvacuum_test_records(6, 3), parvacuum_test_records_add(4, 1, 11), parvacuum_test_records_add(8, 1, 12), parvacuum_test_records_add(6, 1, 13);
+SELECT 'a flood', count(parvacuum_test_records_add((100 + 4 * i)::oid, 2, 20 + i, owner => 11)) FROM generate_series(0, 99) i;
+SELECT parvacuum_test_records_show();
+SELECT parvacuum_test_records_reload(3, 2), parvacuum_test_records_show();
+
 -- a restart
+SELECT parvacuum_test_records(3, 2), parvacuum_test_records_add(4, 2, 11), parvacuum_test_records_add(8, 10, 15), parvacuum_test_records_add(6, 1, 15);
 SELECT parvacuum_test_records_reload(3, 2), parvacuum_test_records_show();
 SELECT parvacuum_test_records_add(7, 1, 16);
 SELECT 'it goes on', parvacuum_test_records_show();
