@@ -116,6 +116,7 @@ OBJS = \
 	src/sql/call.o \
 	src/sql/cancel.o \
 	src/sql/check.o \
+	src/sql/check_space.o \
 	src/sql/check_tables.o \
 	src/sql/cluster.o \
 	src/sql/enqueue.o \
@@ -126,6 +127,7 @@ OBJS = \
 	src/sql/progress.o \
 	src/sql/run.o \
 	src/sql/sweep.o \
+	src/sql/wraparound.o \
 	src/stats/blocker.o \
 	src/stats/blocker_details.o \
 	src/stats/eta.o \

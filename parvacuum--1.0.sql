@@ -3,6 +3,17 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION parvacuum" to load this file. \quit
 
+-- A schema that has nothing else is there for the views, which all roles may read, so that
+-- members of pg_monitor can use them.  What is in another schema is not for us to open.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = current_schema()::regnamespace) AND
+       NOT EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = current_schema()::regnamespace) THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA %I TO pg_monitor', current_schema());
+    END IF;
+END
+$$;
+
 -- Warns if the library is not preloaded, with the line for postgresql.conf
 
 CREATE FUNCTION parvacuum_check_preloaded() RETURNS void
@@ -295,7 +306,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED
 ROWS 10;
 
 COMMENT ON FUNCTION parvacuum_check() IS
-'what should be changed in the server and its settings and about the tables of this database, the most severe first, with the numbers that show it; no row means that nothing is wrong; only members of pg_read_all_stats see more than their own tables';
+'what should be changed in the server and its settings and about the tables of this database, the most severe first, with the numbers that show it, some of which are estimates and say so; only members of pg_read_all_stats see more than their own tables';
 
 -- Options of tables.  All roles may read them, like reloptions.
 
@@ -471,6 +482,21 @@ ROWS 2;
 
 COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
 'makes the scheduler vacuum a table, or all partitions of a table, as if this priority were its score, whether it needs a vacuum or not, and also outside of its window; tables in danger of wraparound come first.  A row for each table and TOAST table has the result: queued, already queued (a higher priority is not lowered), priority raised, being vacuumed and queued again, no place, permission denied, temporary';
+
+CREATE FUNCTION parvacuum_wraparound(
+    OUT datid oid,
+    OUT datname name,
+    OUT xid_age bigint,
+    OUT xids_left bigint,
+    OUT xids_per_second double precision,
+    OUT rate_seconds double precision,
+    OUT wraparound_at timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_wraparound'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_wraparound() IS
+'how many transaction IDs are left to each database until the server assigns no more, and when that would be if no vacuum froze anything and as many were assigned per second as in the last rate_seconds, a day at most: an estimate, NULL if the rate is not known';
 
 -- What vacuums did.
 

@@ -24,6 +24,20 @@ FROM pg_extension e
 WHERE e.extname = 'parvacuum'
 \gset
 
+SELECT :'pv' = '' OR has_schema_privilege((SELECT extnamespace FROM pg_extension WHERE extname = 'parvacuum'), 'USAGE') AS usable
+\gset
+
+\if :usable
+\else
+DO $$
+BEGIN
+    RAISE EXCEPTION 'permission denied for the schema of parvacuum'
+        USING HINT = (SELECT format('Use GRANT USAGE ON SCHEMA %s TO pg_monitor, in the database "%s".', extnamespace::regnamespace, current_database())
+                      FROM pg_extension WHERE extname = 'parvacuum');
+END
+$$;
+\endif
+
 \if :installed
 \else
 DO $$
@@ -54,6 +68,7 @@ WITH about AS (
            extract(epoch FROM h.end_time) * 1000 AS end_ms,
            h.started_by,
            h.outcome,
+           h.runs,
            h.error,
            h.blocker_kind,
            h.blocker,
@@ -71,6 +86,16 @@ WITH about AS (
       AND h.action = 'vacuum'
     ORDER BY h.run DESC
     LIMIT 1000
+), left_out AS (
+    SELECT count(*) FILTER (WHERE h.datname = current_database() AND h.action = 'vacuum') AS runs,
+           count(*) FILTER (WHERE h.datname IS DISTINCT FROM current_database()) AS of_other_databases,
+           count(*) FILTER (WHERE h.datname = current_database() AND h.action <> 'vacuum') AS of_other_kinds,
+           (SELECT count(*) FROM :pv.parvacuum_blockers) AS blockers,
+           (SELECT count(*) FROM :pv.parvacuum_queue) AS queue,
+           (SELECT count(*) FROM :pv.parvacuum_index_stats s JOIN pg_class i ON i.oid = s.indexrelid WHERE s.datname = current_database()) AS indexes,
+           (SELECT count(*) FROM pg_class c WHERE c.relkind IN ('r', 'm', 't')) AS wraparound,
+           (SELECT count(*) FROM pg_database) AS databases
+    FROM :pv.parvacuum_history h
 ), running AS (
     SELECT p.pid,
            p.datname,
@@ -154,19 +179,24 @@ WITH about AS (
            a.reason,
            a.evidence,
            a.setting,
-           a.advice
+           a.advice,
+           count(*) OVER () AS of
     FROM :pv.parvacuum_check() a
     LIMIT 50
 ), databases AS (
     SELECT d.datname,
            age(d.datfrozenxid) AS xid_age,
-           mxid_age(d.datminmxid) AS mxid_age
+           mxid_age(d.datminmxid) AS mxid_age,
+           extract(epoch FROM w.wraparound_at) * 1000 AS wraparound_ms,
+           w.xids_per_second
     FROM pg_database d
+         LEFT JOIN :pv.parvacuum_wraparound() w ON w.datid = d.oid
     ORDER BY 2 DESC, 1
     LIMIT 15
 )
 SELECT replace(json_build_object(
     'about', (SELECT to_json(about) FROM about),
+    'left_out', (SELECT to_json(left_out) FROM left_out),
     'runs', (SELECT coalesce(json_agg(runs), '[]') FROM runs),
     'running', (SELECT coalesce(json_agg(running), '[]') FROM running),
     'blockers', (SELECT coalesce(json_agg(blockers), '[]') FROM blockers),

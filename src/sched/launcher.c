@@ -534,7 +534,7 @@ parvacuum_launcher_main(Datum main_arg)
 		/* whether the scheduler is on or not */
 		if (pv_queue_end_unresponsive())
 			timeout = sooner(timeout, PV_LOOK_FOR_WORKER_MS);
-		timeout = sooner(timeout, pv_history_write_if_due());
+		timeout = sooner(timeout, pv_history_do_due());
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),
 						 timeout, pv_wait_event(PV_EVENT_LAUNCHER));

@@ -4,7 +4,7 @@
  *	  parvacuum_check(): is anything wrong, and what is to be done about it?
  *
  * Here are the function itself and what concerns the whole server.  Tables and
- * databases are in sql/check_tables.c.  No row means that there is nothing to
+ * databases are in sql/check_tables.c and sql/check_space.c.  No row means that there is nothing to
  * say.  Each row has the numbers that it was concluded from, so that a reader
  * can judge it.
  *
@@ -31,6 +31,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/dsm_impl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -72,6 +73,35 @@ pv_advise(PvAdviceList *list, const PvAdvice *advice)
 			repalloc_huge(list->rows, list->room * sizeof(PvAdvice));
 	}
 	list->rows[list->n++] = *advice;
+}
+
+/* The name of a relation with its schema, quoted where that is needed. */
+char *
+pv_qualified_name(Form_pg_class form)
+{
+	char	   *nspname = get_namespace_name(form->relnamespace);
+
+	return quote_qualified_identifier(nspname ? nspname : "?",
+									  NameStr(form->relname));
+}
+
+/* Adds advice about a relation, for which no setting is to be changed. */
+void
+pv_advise_relation(PvAdviceList *list, Form_pg_class form, const char *subject,
+				   const char *name, const char *reason, const char *evidence,
+				   const char *advice)
+{
+	PvAdvice	row = {
+		.severity = PV_ADVICE,
+		.name = name,
+		.subject = subject,
+		.relid = form->oid,
+		.reason = reason,
+		.evidence = evidence,
+		.advice = advice
+	};
+
+	pv_advise(list, &row);
 }
 
 /* Adds a row about the server. */
@@ -179,6 +209,22 @@ check_worker_processes(PvAdviceList *list)
 					processes.runs, processes.scheduler_workers, missed),
 		   psprintf("Set max_worker_processes to %d or more and restart the server.",
 					wanted));
+}
+
+/* Settings that only the scheduler follows, without a scheduler. */
+static void
+check_without_scheduler(PvAdviceList *list)
+{
+	bool		has_window = pv_guc_window != NULL && pv_guc_window[0] != '\0';
+
+	if (pv_guc_scheduler || (!has_window && !pv_guc_sweep))
+		return;
+	advise(list, PV_ADVICE, "no_effect", "parvacuum.scheduler",
+		   "A setting has no effect, because only the scheduler follows it.",
+		   psprintf("parvacuum.%s is set, parvacuum.scheduler is off",
+					has_window ? "window" : "sweep"),
+		   psprintf("Set parvacuum.scheduler to on, or reset parvacuum.%s.",
+					has_window ? "window" : "sweep"));
 }
 
 /* Is there a background worker of that type? */
@@ -352,7 +398,7 @@ check_horizon(PvAdviceList *list)
 						(int32) (next - blockers[i].xmin)),
 			   "See the column \"release\" of parvacuum_blockers.");
 	}
-	if (pv_defer_cleanup_age() > 0)
+	if (pv_defer_cleanup_age() > 0 && !RecoveryInProgress())
 		advise(list, PV_ADVICE, "horizon", "vacuum_defer_cleanup_age",
 			   "All dead rows are kept for longer than needed.",
 			   psprintf("vacuum_defer_cleanup_age = %d",
@@ -367,6 +413,7 @@ pv_check_server_settings(PvAdviceList *list)
 	if (check_preload(list))
 	{
 		check_worker_processes(list);
+		check_without_scheduler(list);
 		check_ring(list);
 	}
 	check_automatic(list);
@@ -421,11 +468,15 @@ parvacuum_check(PG_FUNCTION_ARGS)
 	/* what is running must be what is running now */
 	pgstat_clear_backend_activity_snapshot();
 	if (pv_may_see_all())
-	{
 		pv_check_server_settings(&list);
-		pv_check_databases(&list);
+
+	/* nothing can be done about tables on a standby */
+	if (!RecoveryInProgress())
+	{
+		if (pv_may_see_all())
+			pv_check_databases(&list);
+		pv_check_tables(&list);
 	}
-	pv_check_tables(&list);
 	if (list.n > 1)
 		qsort(list.rows, list.n, sizeof(PvAdvice), compare_advice);
 

@@ -10,6 +10,8 @@
 #ifndef PV_CHECK_H
 #define PV_CHECK_H
 
+#include "catalog/pg_class.h"
+
 typedef enum PvSeverity
 {
 	PV_CRITICAL,				/* act now */
@@ -41,8 +43,16 @@ typedef struct PvAdviceList
 } PvAdviceList;
 
 extern void pv_advise(PvAdviceList *list, const PvAdvice *advice);
+extern void pv_advise_relation(PvAdviceList *list, Form_pg_class form,
+							   const char *subject, const char *name,
+							   const char *reason, const char *evidence,
+							   const char *advice);
+extern char *pv_qualified_name(Form_pg_class form);
 extern void pv_check_server_settings(PvAdviceList *list);
 extern void pv_check_databases(PvAdviceList *list);
+extern const char *pv_wraparound_text(int64 age);
+extern void pv_check_free_space(PvAdviceList *list, Form_pg_class form);
+extern void pv_check_index(PvAdviceList *list, Form_pg_class form);
 extern void pv_check_tables(PvAdviceList *list);
 
 #endif							/* PV_CHECK_H */

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * check_tables.c
- *	  The rows of parvacuum_check() about tables, indexes and databases.
+ *	  The rows of parvacuum_check() about tables and databases.
  *
  * All numbers are those of pg_class, of the cumulative statistics and of the
  * settings, so that no table is opened or locked.  Whether a table needs a
  * vacuum is decided by the rules of autovacuum, as the scheduler does it
- * (sched/candidates.c).
+ * (sched/candidates.c).  How large tables and indexes are is checked in
+ * sql/check_space.c.
  *
  * Sessions run this, with AccessShareLock on catalogs.
  *
@@ -17,6 +18,7 @@
 #include "postgres.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "access/multixact.h"
 #include "access/table.h"
@@ -25,7 +27,6 @@
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
-#include "catalog/pg_index.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
@@ -37,10 +38,12 @@
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
+#include "base/text.h"
 #include "entry/effective_options.h"
 #include "entry/rights.h"
 #include "sched/candidates.h"
 #include "sql/check.h"
+#include "stats/history.h"
 #include "throttle/cost.h"
 
 /*
@@ -53,6 +56,12 @@
 #define NEGLECTED_SCORE			2.0
 #define NEGLECTED_MS			(24 * 60 * 60 * 1000)
 
+/* Naptimes that a table may be due before that counts as neglect */
+#define FIRST_NAPTIMES			3
+
+/* Vacuums in a row that were not completed, until a row says so */
+#define FAILURES				3
+
 /* Days that the vacuum of a whole table may take because of cost limits */
 #define LONG_VACUUM_DAYS		1.0
 #define TOO_LONG_VACUUM_DAYS	7.0
@@ -61,14 +70,6 @@
 #define STORE_BYTES_PER_ITEM	1.5
 #define STORE_BYTES_PER_BLOCK	6.0
 #define STORE_MOST_PER_BLOCK	48.0
-
-/* A B-tree is checked from this size on, and may be this much too large */
-#define GROWN_INDEX_PAGES		1280
-#define GROWN_INDEX_FACTOR		2.0
-
-/* What a page of a B-tree is filled to when it is built, and its overhead */
-#define BTREE_FILL				0.9
-#define BTREE_PAGE_OVERHEAD		40
 
 /* A table that is being checked */
 typedef struct Checked
@@ -81,6 +82,7 @@ typedef struct Checked
 	bool		has_own;
 	PvTableState state;
 	PvThresholds thresholds;
+	PvEffectiveOptions options; /* of the table, or a TOAST table's table */
 	bool		opted_in;
 } Checked;
 
@@ -88,15 +90,6 @@ static bool
 may_see(Form_pg_class form, bool sees_all)
 {
 	return sees_all || has_privs_of_role(GetUserId(), form->relowner);
-}
-
-static char *
-qualified_name(Form_pg_class form)
-{
-	char	   *nspname = get_namespace_name(form->relnamespace);
-
-	return quote_qualified_identifier(nspname ? nspname : "?",
-									  NameStr(form->relname));
 }
 
 static void
@@ -150,9 +143,10 @@ check_age(PvAdviceList *list, const Checked *table)
 		advise_table(list, table, severity, "wraparound",
 					 "autovacuum_freeze_max_age",
 					 "The table has not been frozen for so long that transaction IDs may run out.",
-					 psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
+					 psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
 							  table->state.xid_age, limits->danger_age,
-							  limits->failsafe_age),
+							  limits->failsafe_age,
+							  pv_wraparound_text(table->state.xid_age)),
 					 advice);
 	if (age_is_late(table->state.mxid_age, limits->multixact_danger_age,
 					limits->multixact_failsafe_age, &severity))
@@ -170,7 +164,7 @@ check_age(PvAdviceList *list, const Checked *table)
 static void
 check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
 			   const char *column, const char *unit, int32 age, int max_age,
-			   int failsafe_age)
+			   int failsafe_age, bool has_date)
 {
 	int64		failsafe = Max(failsafe_age, max_age * 1.05);
 	PvAdvice	row = {
@@ -184,8 +178,9 @@ check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
 	row.subject = psprintf("database %s",
 						   quote_identifier(NameStr(form->datname)));
 	row.evidence =
-		psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT,
-				 column, age, unit, setting, max_age, failsafe);
+		psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT "%s",
+				 column, age, unit, setting, max_age, failsafe,
+				 has_date ? pv_wraparound_text(age) : "");
 	row.advice = form->datallowconn ?
 		"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
 		"Allow connections to that database and VACUUM (FREEZE) its tables.";
@@ -211,12 +206,12 @@ pv_check_databases(PvAdviceList *list)
 		check_database(list, form, "autovacuum_freeze_max_age",
 					   "datfrozenxid", "transactions",
 					   (int32) (ReadNextTransactionId() - form->datfrozenxid),
-					   autovacuum_freeze_max_age, vacuum_failsafe_age);
+					   autovacuum_freeze_max_age, vacuum_failsafe_age, true);
 		check_database(list, form, "autovacuum_multixact_freeze_max_age",
 					   "datminmxid", "multixacts",
 					   (int32) (ReadNextMultiXactId() - form->datminmxid),
 					   autovacuum_multixact_freeze_max_age,
-					   vacuum_multixact_failsafe_age);
+					   vacuum_multixact_failsafe_age, false);
 	}
 	table_endscan(scan);
 	table_close(pg_database, AccessShareLock);
@@ -227,6 +222,41 @@ pv_check_databases(PvAdviceList *list)
  *		Dead rows that nobody removes, memory, cost limits
  * ----------------------------------------------------------------
  */
+
+/*
+ * When was the database created?  Its copy of this file is never changed.
+ * Returns 0 if that is not known.
+ */
+static TimestampTz
+database_created(void)
+{
+	struct stat st;
+	char	   *path = psprintf("%s/PG_VERSION", DatabasePath);
+
+	return stat(path, &st) == 0 ? time_t_to_timestamptz(st.st_mtime) : 0;
+}
+
+/*
+ * Could it have had a vacuum by now?  Not in the first naptimes of the server,
+ * the database and the table.  The age of the table's rows says since when it
+ * has existed at least, if transaction IDs were sampled.
+ */
+static bool
+had_its_chance(const Checked *table)
+{
+	TimestampTz since = Max(PgStartTime, database_created());
+
+	if (pv_history_exists())
+	{
+		TimestampTz known = pv_history_known_since(table->state.xid_age);
+
+		if (known == 0)
+			return false;
+		since = Max(since, known);
+	}
+	return GetCurrentTimestamp() - since >
+		FIRST_NAPTIMES * autovacuum_naptime * USECS_PER_SEC;
+}
 
 /*
  * Is the table due for a vacuum, and has not had one for long?  One that has
@@ -246,8 +276,10 @@ check_neglect(PvAdviceList *list, const Checked *table)
 		table->state.dead < 1)
 		return;
 	last = pv_last_vacuum(table->form->relisshared, table->form->oid);
-	if (last != 0 &&
-		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(), NEGLECTED_MS))
+	if (last != 0 ?
+		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(),
+									NEGLECTED_MS) :
+		!had_its_chance(table))
 		return;
 	when = last == 0 ? "never vacuumed" :
 		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
@@ -263,6 +295,124 @@ check_neglect(PvAdviceList *list, const Checked *table)
 				 "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
 				 psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
 						  table->owner, table->of_toast ? "toast." : ""));
+}
+
+/*
+ * Who was in the way of the last vacuum.  Statements are in the history only,
+ * because reports with the evidence are sent to others.
+ */
+static const char *
+session_text(const PvHistoryRun *run)
+{
+	const char *role = !OidIsValid(run->lock_role) ? NULL :
+		GetUserNameFromId(run->lock_role, true);
+
+	if (run->lock_pid == 0)
+		return run->lock_query[0] == '\0' ? "" :
+			"; because of a prepared transaction";
+	return psprintf("; because of PID %d%s", run->lock_pid,
+					role == NULL ? "" : psprintf(", role \"%s\"", role));
+}
+
+/*
+ * Were the last vacuums of the table, one after the other, not completed?  One
+ * by somebody who does not appear in the history may have been.
+ */
+static void
+check_failures(PvAdviceList *list, const Checked *table)
+{
+	static const struct
+	{
+		const char *name;
+		const char *reason;
+		const char *verb;
+		const char *advice;
+	}			kinds[] = {
+		[PV_OUTCOME_CANCELED] = {"canceled",
+		"The vacuums of the table are canceled, so its dead rows stay.",
+		"not completed, the last one was canceled",
+		"See lock_query in parvacuum_history.  Have sessions take strong locks of the table less often, or vacuum it in a window without them.  VACUUM by a session does not give way."},
+		[PV_OUTCOME_ERROR] = {"failing",
+		"The vacuums of the table fail, so its dead rows stay.",
+		"not completed, the last one failed",
+		"Correct what the error names.  An index that cannot be vacuumed can be rebuilt by REINDEX, or dropped."},
+		[PV_OUTCOME_TERMINATED] = {"canceled",
+		"The vacuums of the table are terminated, so its dead rows stay.",
+		"not completed, the last one was terminated",
+		"Find out who terminates these processes: an administrator, a script against long transactions, or the system for want of memory."},
+		[PV_OUTCOME_SKIPPED] = {"skipped",
+		"The table is always locked when it is to be vacuumed, so its dead rows stay.",
+		"not completed, the last one was skipped",
+		"See lock_query in parvacuum_history.  End the session that has the lock, or have it lock the table for a shorter time."}
+	};
+	PvTableTotals totals;
+	PvHistoryRun last;
+	TimestampTz vacuumed;
+	const char *error;
+	const PvThresholds *limits = &table->thresholds;
+	bool		in_danger;
+
+	if (!pv_history_failures(table->form->oid, &totals, &last) ||
+		totals.failed < FAILURES)
+		return;
+	vacuumed = pv_last_vacuum(table->form->relisshared, table->form->oid);
+	if (last.id != 0 && vacuumed > last.end_time)
+		return;
+	error = last.error[0] == '\0' ? "" :
+		psprintf(": %s", pv_readable(last.error, last.encoding));
+	in_danger = table->state.xid_age > limits->danger_age ||
+		table->state.mxid_age > limits->multixact_danger_age;
+	advise_table(list, table, in_danger ? PV_CRITICAL : PV_WARNING,
+				 kinds[totals.last_outcome].name, NULL,
+				 kinds[totals.last_outcome].reason,
+				 psprintf(INT64_FORMAT " vacuums in a row were %s%s%s%s",
+						  totals.failed, kinds[totals.last_outcome].verb,
+						  last.id == 0 ? "" :
+						  psprintf(" at %s",
+								   timestamptz_to_str(last.end_time)),
+						  error, session_text(&last)),
+				 kinds[totals.last_outcome].advice);
+}
+
+/*
+ * Has the table options of its own that have no effect?
+ */
+static void
+check_options(PvAdviceList *list, const Checked *table)
+{
+	static const PvOption of_engine[] = {
+		PV_OPTION_WORKERS, PV_OPTION_BUFFER_USAGE_LIMIT
+	};
+	static const PvOption of_scheduler[] = {
+		PV_OPTION_WINDOW, PV_OPTION_SWEEP
+	};
+	const PvEffectiveOptions *options = &table->options;
+
+	if (!pv_shmem_attached() ||
+		table->form->relkind == RELKIND_TOASTVALUE)
+		return;
+	for (int i = 0; i < lengthof(of_engine) + lengthof(of_scheduler); i++)
+	{
+		bool		by_engine = i < lengthof(of_engine);
+		PvOption	option = by_engine ? of_engine[i] :
+			of_scheduler[i - lengthof(of_engine)];
+
+		if (options->origin[option] != PV_ORIGIN_TABLE ||
+			(option == PV_OPTION_SWEEP && options->value[option] <= 0) ||
+			(table->opted_in && (by_engine || pv_guc_scheduler)))
+			continue;
+		advise_table(list, table, PV_ADVICE, "no_effect",
+					 table->opted_in ? "parvacuum.scheduler" :
+					 "parvacuum.enabled",
+					 "The table has an option that has no effect.",
+					 psprintf("parvacuum.%s is set, parvacuum.%s is off",
+							  pv_option_name(option),
+							  table->opted_in ? "scheduler" : "enabled"),
+					 table->opted_in ?
+					 "Set parvacuum.scheduler to on: autovacuum does not follow this option." :
+					 psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s).",
+							  table->name, pv_option_name(option)));
+	}
 }
 
 /*
@@ -354,100 +504,17 @@ check_cost(PvAdviceList *list, const Checked *table)
 
 
 /* ----------------------------------------------------------------
- *		Indexes
- * ----------------------------------------------------------------
- */
-
-/*
- * The bytes that an entry of the index takes in a page on average; 0 if a
- * column has no statistics.
- */
-static double
-entry_size(Oid indexrelid, Form_pg_index index)
-{
-	int			bytes = 0;
-
-	for (int i = 0; i < index->indnatts; i++)
-	{
-		HeapTuple	tuple = SearchSysCache2(ATTNUM,
-											ObjectIdGetDatum(indexrelid),
-											Int16GetDatum(i + 1));
-		Form_pg_attribute att;
-		int			width;
-
-		if (!HeapTupleIsValid(tuple))
-			return 0;
-		att = (Form_pg_attribute) GETSTRUCT(tuple);
-		width = att->attlen;
-		if (width <= 0)
-			width = index->indkey.values[i] != 0 ?
-				get_attavgwidth(index->indrelid, index->indkey.values[i]) :
-				get_attavgwidth(indexrelid, i + 1);
-		bytes = att_align_nominal(bytes, att->attalign) + width;
-		ReleaseSysCache(tuple);
-		if (width <= 0)
-			return 0;
-	}
-	return MAXALIGN(sizeof(IndexTupleData) + bytes) + sizeof(ItemIdData);
-}
-
-/*
- * Is a B-tree much larger than it would be if it were built now?  Equal keys
- * that share one entry make it smaller than is reckoned here, so a row may be
- * missing, but does not come without reason.
- */
-static void
-check_index(PvAdviceList *list, Form_pg_class form)
-{
-	Checked		checked = {.form = form};
-	HeapTuple	tuple;
-	bool		concurrently;
-	BlockNumber pages = form->relpages; /* there it has a sign */
-	double		size;
-	double		expected;
-
-	if (form->relam != BTREE_AM_OID || pages < GROWN_INDEX_PAGES ||
-		form->reltuples < 0)
-		return;
-	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(form->oid));
-	if (!HeapTupleIsValid(tuple))
-		return;
-	size = entry_size(form->oid, (Form_pg_index) GETSTRUCT(tuple));
-	concurrently = !IsCatalogRelationOid(form->oid) &&
-		!((Form_pg_index) GETSTRUCT(tuple))->indisexclusion;
-	ReleaseSysCache(tuple);
-	if (size == 0)
-		return;
-	expected = form->reltuples * size /
-		((BLCKSZ - BTREE_PAGE_OVERHEAD) * BTREE_FILL) + 1;
-	if (pages <= expected * GROWN_INDEX_FACTOR)
-		return;
-
-	checked.name = qualified_name(form);
-	advise_table(list, &checked, PV_ADVICE, "grown_index", NULL,
-				 "The index is much larger than its entries need, which slows down index scans and vacuums.",
-				 psprintf("%u pages, about %.0f for %.0f entries of %.0f bytes",
-						  pages, expected, form->reltuples, size),
-				 psprintf("REINDEX INDEX %s%s%s; to keep it small, vacuum the table more often or call parvacuum_sweep().",
-						  concurrently ? "CONCURRENTLY " : "", checked.name,
-						  concurrently ? "" : ", which locks the table meanwhile"));
-}
-
-
-/* ----------------------------------------------------------------
  *		All tables
  * ----------------------------------------------------------------
  */
 
 static bool
-has_opted_in(Form_pg_class form)
+has_opted_in(Form_pg_class form, PvEffectiveOptions *options)
 {
-	PvEffectiveOptions options;
-
 	if (!pv_shmem_attached())
 		return false;
-	pv_options_look_up(form->oid, form->relispartition, &options);
-	return options.value[PV_OPTION_ENABLED] > 0;
+	pv_options_look_up(form->oid, form->relispartition, options);
+	return options->value[PV_OPTION_ENABLED] > 0;
 }
 
 /*
@@ -464,17 +531,18 @@ read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
 	table->has_own = pv_options_read_autovacuum(tuple, desc, &table->own);
 	if (table->form->relkind != RELKIND_TOASTVALUE)
 	{
-		table->opted_in = has_opted_in(table->form);
+		table->opted_in = has_opted_in(table->form, &table->options);
 		return;
 	}
 	parent = SearchSysCache1(RELOID, pv_toast_parent(table->form->oid));
 	if (!HeapTupleIsValid(parent))
 		return;
 	table->of_toast = table->has_own;
-	table->owner = qualified_name((Form_pg_class) GETSTRUCT(parent));
+	table->owner = pv_qualified_name((Form_pg_class) GETSTRUCT(parent));
 	if (!table->has_own)
 		table->has_own = pv_options_read_autovacuum(parent, desc, &table->own);
-	table->opted_in = has_opted_in((Form_pg_class) GETSTRUCT(parent));
+	table->opted_in = has_opted_in((Form_pg_class) GETSTRUCT(parent),
+								   &table->options);
 	ReleaseSysCache(parent);
 }
 
@@ -484,7 +552,7 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 	Checked		table = {.form = (Form_pg_class) GETSTRUCT(tuple)};
 	TimestampTz done_at;
 
-	table.name = qualified_name(table.form);
+	table.name = pv_qualified_name(table.form);
 	read_options(&table, tuple, desc);
 	pv_need_state(table.form, &table.state, &done_at);
 	pv_need_thresholds(table.form, table.has_own ? &table.own : NULL,
@@ -492,9 +560,12 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 	check_age(list, &table);
 	if (table.form->relpersistence == RELPERSISTENCE_TEMP)
 		return;
+	check_failures(list, &table);
+	check_options(list, &table);
 	check_neglect(list, &table);
 	check_memory(list, &table);
 	check_cost(list, &table);
+	pv_check_free_space(list, table.form);
 }
 
 /*
@@ -527,7 +598,7 @@ check_running(PvAdviceList *list, bool sees_all)
 		table.form = (Form_pg_class) GETSTRUCT(tuple);
 		if (may_see(table.form, sees_all))
 		{
-			table.name = qualified_name(table.form);
+			table.name = pv_qualified_name(table.form);
 			advise_table(list, &table, PV_ADVICE, "maintenance_memory",
 						 "maintenance_work_mem",
 						 "A vacuum of this table has filled the memory for dead rows, so it scans the indexes several times.",
@@ -563,7 +634,7 @@ pv_check_tables(PvAdviceList *list)
 		if (form->relkind == RELKIND_INDEX)
 		{
 			if (form->relpersistence != RELPERSISTENCE_TEMP)
-				check_index(list, form);
+				pv_check_index(list, form);
 		}
 		else if (RELKIND_HAS_TABLE_AM(form->relkind))
 			check_table(list, tuple, RelationGetDescr(pg_class));

@@ -12,7 +12,8 @@
  *		process that vacuums	adds a vacuum when it has ended
  *								(stats/history_run.c)
  *		sessions				copy records for the views, reset
- *		launcher				writes the file while the server runs
+ *		launcher				writes the file while the server runs, and takes
+ *								samples of the next transaction ID
  *		postmaster				reads the file at the start, writes it at the end
  *
  * The file (stats/history_file.c) is written when there is something new and
@@ -32,6 +33,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -48,6 +50,9 @@
 
 /* Milliseconds from one time that the file is written to the next */
 #define WRITE_INTERVAL_MS		60000
+
+/* A rate of transaction IDs is that of this time at least */
+#define SHORTEST_RATE_SECONDS	10
 
 typedef struct HistoryShared
 {
@@ -407,12 +412,94 @@ pv_history_info(PvHistoryInfo *info)
 }
 
 
+/* The last vacuums of a table of this database, if they were not completed. */
+bool
+pv_history_failures(Oid relid, PvTableTotals *totals, PvHistoryRun *last)
+{
+	bool		result;
+
+	if (!keeps_marks())
+		return false;
+	LWLockAcquire(lock, LW_SHARED);
+	result = pv_records_failures(&shared->records, MyDatabaseId, relid, totals,
+								 last);
+	LWLockRelease(lock);
+	return result;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Transaction IDs
+ * ----------------------------------------------------------------
+ */
+
+static uint64
+next_xid(void)
+{
+	return U64FromFullTransactionId(ReadNextFullTransactionId());
+}
+
+/* Takes a sample if the last one is so many milliseconds old. */
+static void
+take_sample(int age_ms)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	uint64		next = next_xid();
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	pv_records_sample(&shared->records, now, next, age_ms);
+	LWLockRelease(lock);
+}
+
+/* The oldest sample in which that transaction ID had been assigned. */
+static PvXidSample
+oldest_sample(uint64 xid)
+{
+	PvXidSample sample = {0};
+
+	if (shared == NULL)
+		return sample;
+	LWLockAcquire(lock, LW_SHARED);
+	sample = pv_records_oldest_sample(&shared->records, xid);
+	LWLockRelease(lock);
+	return sample;
+}
+
+/*
+ * The transaction IDs that were assigned per second in the last *seconds, a
+ * day at most.  Returns 0 if that is not known.
+ */
+double
+pv_history_xid_rate(double *seconds)
+{
+	PvXidSample oldest = oldest_sample(0);
+	TimestampTz now = GetCurrentTimestamp();
+
+	*seconds = (now - oldest.at) / (double) USECS_PER_SEC;
+	if (oldest.at == 0 || *seconds < SHORTEST_RATE_SECONDS)
+		return 0;
+	return (next_xid() - oldest.next_xid) / *seconds;
+}
+
+/*
+ * Since when has something existed, at least, whose oldest transaction ID has
+ * that age?  Returns 0 if that is not known.
+ */
+TimestampTz
+pv_history_known_since(uint64 xid_age)
+{
+	uint64		next = next_xid();
+
+	return oldest_sample(next > xid_age ? next - xid_age : 0).at;
+}
+
+
 /* ----------------------------------------------------------------
  *		The file, while the server runs
  * ----------------------------------------------------------------
  */
 
-/* The launcher has this latch from now on. */
+/* The launcher has this latch from now on; takes a first sample. */
 void
 pv_history_set_writer(Latch *latch)
 {
@@ -421,6 +508,7 @@ pv_history_set_writer(Latch *latch)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->writer = latch;
 	LWLockRelease(lock);
+	take_sample(0);
 }
 
 /*
@@ -465,19 +553,16 @@ note_written(bool good)
 }
 
 /*
- * Launcher: writes the file if that is due.  Returns the milliseconds until it
- * will be due, or -1 if there is nothing to write.
+ * Writes the file if that is due.  Returns the milliseconds until it will be
+ * due, or -1 if there is nothing to write.
  */
-long
-pv_history_write_if_due(void)
+static long
+write_if_due(void)
 {
 	char	   *image;
 	Size		room;
 	Size		size;
 	long		wait;
-
-	if (shared == NULL)
-		return -1;
 
 	/* without the lock first, since there is mostly nothing to do */
 	if (!shared->unwritten)
@@ -496,4 +581,20 @@ pv_history_write_if_due(void)
 	if (image != NULL)
 		pfree(image);
 	return wait;
+}
+
+/*
+ * Launcher: takes a sample and writes the file if these are due.  Returns the
+ * milliseconds until one of them will be due, or -1 if there is no history.
+ */
+long
+pv_history_do_due(void)
+{
+	long		wait;
+
+	if (shared == NULL)
+		return -1;
+	take_sample(PV_XID_SAMPLE_MS);
+	wait = write_if_due();
+	return wait < 0 ? PV_XID_SAMPLE_MS : Min(wait, PV_XID_SAMPLE_MS);
 }

@@ -38,14 +38,20 @@ extern void pv_history_reset_totals(void);
 
 /* Copies in a new array; they return the number of its elements. */
 extern int	pv_history_copy(PvRecordKind kind, void **to);
+extern bool pv_history_failures(Oid relid, PvTableTotals *totals,
+								PvHistoryRun *last);
 extern int	pv_history_kept(PvKeptRows **kept);
 extern bool pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark);
 extern BlockNumber pv_history_index_pages(Oid indexrelid);
 extern bool pv_history_last_run(Oid relid, PvResult *result);
 extern void pv_history_info(PvHistoryInfo *info);
 
-/* The process that writes the file from time to time. */
+/* Transaction IDs; 0 if not known */
+extern double pv_history_xid_rate(double *seconds);
+extern TimestampTz pv_history_known_since(uint64 xid_age);
+
+/* The process that takes samples, and writes the file from time to time. */
 extern void pv_history_set_writer(Latch *latch);
-extern long pv_history_write_if_due(void);
+extern long pv_history_do_due(void);
 
 #endif							/* PV_HISTORY_H */

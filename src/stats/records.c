@@ -23,6 +23,8 @@
  */
 #include "postgres.h"
 
+#include "utils/timestamp.h"
+
 #include "stats/records.h"
 #include "stats/records_state.h"
 
@@ -156,6 +158,47 @@ pv_records_evictions(const PvRecords *records)
 {
 	return pv_records_lru(records, PV_RECORD_TABLE)->evictions +
 		pv_records_lru(records, PV_RECORD_INDEX_TOTALS)->evictions;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Transaction IDs
+ * ----------------------------------------------------------------
+ */
+
+/* Adds a sample if the last one is so many milliseconds old. */
+void
+pv_records_sample(PvRecords *records, TimestampTz now, uint64 next_xid,
+				  int age_ms)
+{
+	TimestampTz last = records->nsamples == 0 ? 0 :
+		records->samples[(records->nsamples - 1) % PV_XID_SAMPLES].at;
+	PvXidSample sample = {now, next_xid};
+
+	if (last == 0 || last > now ||
+		TimestampDifferenceExceeds(last, now, age_ms))
+		records->samples[records->nsamples++ % PV_XID_SAMPLES] = sample;
+}
+
+/*
+ * The oldest sample in which that transaction ID had been assigned; all zero if
+ * there is none.
+ */
+PvXidSample
+pv_records_oldest_sample(const PvRecords *records, uint64 xid)
+{
+	PvXidSample none = {0};
+	uint64		i = records->nsamples > PV_XID_SAMPLES ?
+		records->nsamples - PV_XID_SAMPLES : 0;
+
+	for (; i < records->nsamples; i++)
+	{
+		const PvXidSample *sample = &records->samples[i % PV_XID_SAMPLES];
+
+		if (sample->next_xid > xid)
+			return *sample;
+	}
+	return none;
 }
 
 
@@ -436,6 +479,35 @@ pv_records_last_run(const PvRecords *records, Oid datid, Oid relid)
 			last = run;
 	}
 	return last;
+}
+
+/*
+ * Was the last vacuum of the table not completed?  Then sets *totals to its
+ * totals, and *last to the last run that failed, all zero if the history has
+ * none any more.
+ */
+bool
+pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
+					PvTableTotals *totals, PvHistoryRun *last)
+{
+	const PvTableTotals *found = find(records, PV_RECORD_TABLE, datid, relid,
+									  0);
+	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
+
+	memset(last, 0, sizeof(*last));
+	if (found == NULL || found->failed == 0)
+		return false;
+	*totals = *found;
+	for (int i = 0; i < lru->nused; i++)
+	{
+		const PvHistoryRun *run = record_at(records, PV_RECORD_RUN, i);
+
+		if (run->head.key.relid == relid && run->head.key.database == datid &&
+			run->action == PV_WORK_VACUUM &&
+			run->outcome == found->last_outcome && run->id > last->id)
+			*last = *run;
+	}
+	return true;
 }
 
 /*

@@ -20,6 +20,10 @@ extern void pv_records_init(PvRecords *records, int history_size,
 							int stats_size, TimestampTz now);
 extern void pv_records_add(PvRecords *records, PvHistoryRun *run,
 						   PvHistoryIndex *indexes, int nindexes);
+extern void pv_records_sample(PvRecords *records, TimestampTz now,
+							  uint64 next_xid, int age_ms);
+extern PvXidSample pv_records_oldest_sample(const PvRecords *records,
+											uint64 xid);
 extern void pv_records_reset_history(PvRecords *records, TimestampTz now);
 extern void pv_records_reset_stats(PvRecords *records, TimestampTz now);
 extern int64 pv_records_evictions(const PvRecords *records);
@@ -30,6 +34,8 @@ extern int	pv_records_copy(const PvRecords *records, PvRecordKind kind,
 extern int	pv_records_copy_kept(const PvRecords *records, PvKeptRows *to);
 extern const PvHistoryRun *pv_records_last_run(const PvRecords *records,
 											   Oid datid, Oid relid);
+extern bool pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
+								PvTableTotals *totals, PvHistoryRun *last);
 extern bool pv_records_has_room(const PvRecords *records, Oid datid,
 								Oid relid, Oid owner);
 extern bool pv_records_sweep_mark(const PvRecords *records, Oid datid,

@@ -42,6 +42,8 @@ typedef struct ImageHeader
 	TimestampTz history_reset;
 	TimestampTz stats_reset;
 	PvTableTotals all;
+	uint64		nsamples;
+	PvXidSample samples[PV_XID_SAMPLES];
 } ImageHeader;
 
 /* The bytes that the records of a kind take. */
@@ -102,6 +104,8 @@ pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 	header.history_reset = records->history_reset;
 	header.stats_reset = records->stats_reset;
 	header.all = records->all;
+	header.nsamples = records->nsamples;
+	memcpy(header.samples, records->samples, sizeof(header.samples));
 
 	memset(image, 0, contents_size(header.count) + sizeof(pg_crc32c));
 	memcpy(image, &header, sizeof(header));
@@ -224,5 +228,7 @@ pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
 	records->history_reset = header.history_reset;
 	records->stats_reset = header.stats_reset;
 	records->all = header.all;
+	records->nsamples = header.nsamples;
+	memcpy(records->samples, header.samples, sizeof(records->samples));
 	return NULL;
 }

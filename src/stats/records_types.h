@@ -178,6 +178,17 @@ typedef struct PvIndexTotals
 	TimestampTz last_run;
 } PvIndexTotals;
 
+/* The next transaction ID at some moment, with its epoch */
+typedef struct PvXidSample
+{
+	TimestampTz at;
+	uint64		next_xid;
+} PvXidSample;
+
+/* So many of them are kept, taken so many milliseconds apart: of one day */
+#define PV_XID_SAMPLES			144
+#define PV_XID_SAMPLE_MS		(10 * 60 * 1000)
+
 /*
  * All of it.  For each kind of record, a PvLru and the array that it is for
  * follow this header in memory, which has no pointers.
@@ -190,6 +201,8 @@ typedef struct PvRecords
 								 * since the last reset */
 	TimestampTz history_reset;
 	TimestampTz stats_reset;
+	uint64		nsamples;		/* taken so far; number n is at n modulo the size */
+	PvXidSample samples[PV_XID_SAMPLES];
 } PvRecords;
 
 #endif							/* PV_RECORDS_TYPES_H */

@@ -97,6 +97,8 @@ for (const text of document.querySelectorAll('svg text')) {
 	const box = text.getBoundingClientRect();
 	if (box.right > innerWidth || box.left < 0) facts.errors.push('text outside: ' + text.textContent);
 }
+facts.left = [...document.querySelectorAll('p.soft')].map((p) => p.textContent).join(' ');
+facts.cut = [...document.querySelectorAll('svg text')].map((t) => t.textContent).filter((t) => t.includes('…'));
 facts.advice = [...document.querySelectorAll('#advice li')].map((li) => li.textContent);
 if (/undefined|NaN|\[object/.test(document.body.innerText)) facts.errors.push('a value is missing');
 facts.names = [...document.querySelectorAll('td')].map((td) => td.textContent).filter((t) => t.includes('<' + '/script>')).length;
@@ -139,8 +141,28 @@ like(join("\n", @{ $facts->{advice} }), qr/^\w+ .*max_worker_processes/m, 'the a
 my $order = join ' ', map { /^(\S+) mark$/ ? $1 : () } @{ $facts->{stops} };
 is($order, 'running runs phases horizon kept queue wraparound indexes', 'the Tab key goes through the charts from top to bottom');
 cmp_ok($facts->{names}, '>', 0, 'a name may have any characters');
+like($facts->{left}, qr/Not shown: .*rows of the history about other databases/, 'it says what it leaves out');
+like($facts->{left}, qr/Left out: \d+ of [\d,]+ tables, which are younger\./, 'and how many tables');
 my $narrow = facts('probed.html', '--window-size=500,4000');
 is("$narrow->{width} @{ $narrow->{errors} }", '500 ', 'nor on a narrow screen');
+cmp_ok(scalar @{ $narrow->{cut} }, '>', 0, 'there long names are cut');
+is(scalar(grep { /…$/ } @{ $narrow->{cut} }), 0, 'in the middle');
+
+# Members of pg_monitor, and the extension in a schema of its own, or in one of others
+$node->safe_psql('postgres', "CREATE DATABASE $_") for qw(own_schema of_others);
+$node->safe_psql('own_schema', 'CREATE SCHEMA "Its own"; CREATE EXTENSION parvacuum SCHEMA "Its own"; CREATE TABLE t () WITH (parvacuum.enabled); VACUUM t');
+$node->safe_psql('of_others', 'CREATE SCHEMA others; CREATE TABLE others.t (); CREATE EXTENSION parvacuum SCHEMA others');
+{
+	my ($made, $page, $errors) = report('schema.html', '-U', $role, '-d', 'own_schema');
+	ok($made && $errors eq '', 'the extension in a schema of its own: there is a report') or diag $errors;
+	like($page, qr/"relname":"t"/, 'the extension in a schema of its own: with its vacuums');
+	($made, $page, $errors) = report('schema.html', '-U', $role, '-d', 'of_others');
+	ok(!$made, 'the extension in a schema with other objects: it is not opened');
+	like($errors, qr/permission denied for the schema of parvacuum\n.*HINT:  Use GRANT USAGE ON SCHEMA others TO pg_monitor, in the database "of_others"\./, 'and the hint has what is missing');
+	$node->safe_psql('of_others', 'GRANT USAGE ON SCHEMA others TO pg_monitor');
+	($made, $page, $errors) = report('schema.html', '-U', $role, '-d', 'of_others');
+	ok($made, 'with that there is a report') or diag $errors;
+}
 
 # Settings of the owner of the database
 for my $setting ('standard_conforming_strings = off', 'extra_float_digits = -15', q{DateStyle = 'German'}, q{IntervalStyle = 'sql_standard'}, q{client_encoding = 'LATIN1'})

@@ -97,6 +97,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'function parvacuum_sweep(regclass,integer)',
           'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
+          'function parvacuum_wraparound()',
           'view parvacuum_blockers',
           'view parvacuum_history',
           'view parvacuum_index_history',

@@ -36,6 +36,9 @@ ok(pv_await($node, "SELECT skipped_lock > $locked FROM parvacuum_scheduler_stats
 is(vacuums('gives'), 1, 'a lock: the table is not vacuumed yet');
 like(sql(qq{SELECT action, runs > 1, start_time = end_time, $session FROM parvacuum_history WHERE relation = 'gives'::regclass AND outcome = 'skipped'}),
 	qr/^vacuum\|t\|t\|$locker_pid\|\w+\|SELECT pg_backend_pid/, 'a lock: the history has one row for the times that it was skipped, with the session that had the lock');
+my $check = q{FROM parvacuum_check() WHERE name = 'skipped' AND relation = 'gives'::regclass};
+ok(pv_await($node, "SELECT count(*) $check", 1), 'a lock: parvacuum_check() has a row when the table was skipped three times');
+like(sql("SELECT evidence $check"), qr/^\d+ vacuums in a row were not completed, the last one was skipped at .*; because of PID $locker_pid, role "\w+"$/, 'a lock: with the session');
 is(sql(q{SELECT runs_canceled, runs, errors FROM parvacuum_stats WHERE relation = 'gives'::regclass}), '1|2|0', 'a lock: tables that were skipped were not vacuumed');
 $locker->query_safe('COMMIT');
 release();

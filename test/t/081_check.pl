@@ -57,6 +57,7 @@ sub setting
 
 setting('autovacuum', 'off', 'autovacuum', 'critical', 'server', '', 'autovacuum');
 setting('track_counts', 'off', 'autovacuum', 'critical', 'server', '', 'track_counts');
+setting('parvacuum.sweep', 'on', 'no_effect', 'advice', 'server', '', 'parvacuum.scheduler');
 setting('parvacuum.engine', 'off', 'engine', 'warning', 'server', '', 'parvacuum.engine');
 setting('parvacuum.max_runs', '200', 'worker_processes', 'advice', 'server', '', 'max_worker_processes');
 setting('parvacuum.buffer_usage_limit', '256kB', 'ring', 'advice', 'server', '', 'parvacuum.buffer_usage_limit');
@@ -122,6 +123,11 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
 		ok(pv_await($node, "SELECT count(*) FROM parvacuum_blockers WHERE kind = '$kind' AND xmin_age > 25000", '1'), "$kind: it is old");
 		is(rows('severity, setting', 'horizon'), 'advice|hot_standby_feedback', "$kind: the setting");
 		like(rows('evidence', 'horizon'), $row{$kind}, "$kind: who it is");
+		sql('CREATE TABLE IF NOT EXISTS of_primary ()', q{UPDATE pg_class SET relpages = 1000000000 WHERE relname = 'of_primary'});
+		is(rows('subject', 'cost_limits'), 'public.of_primary', "$kind: the primary has a row about a table");
+		ok(pv_await($standby, q{SELECT relpages FROM pg_class WHERE relname = 'of_primary'}, 1000000000), "$kind: and the standby has the table");
+		is($standby->safe_psql('postgres', q{SELECT string_agg(DISTINCT subject, ' ') FROM parvacuum_check()}), 'server', "$kind: nothing can be done there about tables");
+		sql('DROP TABLE of_primary');
 		is($standby->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('autovacuum', 'scheduler_process')}), 0, "$kind: a standby needs no automatic vacuums");
 		$reader->quit;
 	}
@@ -153,14 +159,15 @@ sub with
 }
 sub xid_of_age { return "((pg_current_xact_id()::text::bigint - $_[0]) & 4294967295)::text::xid"; }
 
+ok(pv_await($node, 'SELECT bool_and(xids_per_second > 0 AND xids_left BETWEEN 2140000000 AND 2144483647 - xid_age AND wraparound_at > now()) FROM parvacuum_wraparound()', 'true'), 'when each database will run out of transaction IDs');
 with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(600_000_000), sub {
 	is(rows('severity, subject, relid::regclass, relation, setting', 'wraparound'), 'warning|public.t|t|t|autovacuum_freeze_max_age', 'a table that is old');
-	like(rows('evidence', 'wraparound'), qr/^relfrozenxid is 6\d{8} transactions old, autovacuum_freeze_max_age is 100000, the failsafe begins at 1600000000$/, 'how old');
+	like(rows('evidence', 'wraparound'), qr/^relfrozenxid is 6\d{8} transactions old, autovacuum_freeze_max_age is 100000, the failsafe begins at 1600000000; at \d+\.\d transactions per second, as in the last \d\.\d hours, they run out about \d{4}-.* \(an estimate\)$/, 'how old, and when there will be no more');
 });
 with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(1_700_000_000), sub { is(rows('severity', 'wraparound'), 'critical', 'a table that is very old'); });
 
 # As for the engine, the failsafe begins when tables should long have been vacuumed for their age, even if it is set to begin before.
-my $begins = q{SELECT substring(evidence, 'the failsafe begins at .*') FROM parvacuum_check() WHERE subject = };
+my $begins = q{SELECT substring(evidence, 'the failsafe begins at [0-9]+') FROM parvacuum_check() WHERE subject = };
 with('pg_class', 't', 'relfrozenxid = ' . xid_of_age(600_000_000), sub { is(sql('SET vacuum_failsafe_age = 0', "$begins 'public.t'"), 'the failsafe begins at 105000', 'a failsafe age that is too low'); });
 with('pg_database', 'other', 'datfrozenxid = ' . xid_of_age(600_000_000), sub { is(sql('SET vacuum_failsafe_age = 0', "$begins 'database other'"), 'the failsafe begins at 105000', 'and for another database'); });
 with('pg_class', 't', q{relminmxid = ((SELECT next_multixact_id::text::bigint - 1800000000 FROM pg_control_checkpoint()) & 4294967295)::text::xid}, sub {
@@ -193,17 +200,23 @@ with('pg_database', 'other', q{datminmxid = ((SELECT next_multixact_id::text::bi
 }
 
 sql('DELETE FROM t WHERE id <= 600');
+ok(pv_await($node, q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 't'}, '600'), 'dead rows');
+none('not_vacuumed', 'a table that may not have had its turn, with a naptime of an hour');
+pv_reload_with($node, autovacuum => 'off', autovacuum_naptime => '1s');
+none('not_vacuumed', 'a table of which it is not known that it has existed for some naptimes');
+$node->restart;
 ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '1'), 'a table that is not vacuumed');
 is(sql('SET stats_fetch_consistency = none', q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}), 1, 'whatever way the statistics are read');
 is(rows('severity, subject, setting, evidence', 'not_vacuumed'), 'warning|public.t|autovacuum_max_workers|600 dead rows, due from 250 on; never vacuumed', 'its dead rows');
 sql('ALTER TABLE t SET (autovacuum_enabled = off)');
 is(rows('severity, setting', 'not_vacuumed'), 'warning|autovacuum_enabled', 'a table without autovacuum');
+pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h');
 sql('ALTER TABLE t RESET (autovacuum_enabled)', 'VACUUM t');
 ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '0'), 'after its vacuum');
 sql('DELETE FROM t WHERE id <= 900');
 ok(pv_await($node, q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 't'}, '300'), 'its rows die again');
 none('not_vacuumed', 'it was vacuumed a moment ago');
-sql('VACUUM t');
+sql('VACUUM ANALYZE t');
 
 with('pg_class', 't', 'reltuples = 1e9', sub {
 	with('pg_class', 't', 'relpages = 10000000', sub {
@@ -249,7 +262,7 @@ with('pg_class', 't', 'relpages = 1000000000', sub {
 
 with('pg_class', 't_pkey', 'relpages = 2000', sub {
 	is(rows('severity, subject, relation, setting', 'grown_index'), 'advice|public.t_pkey|t_pkey|', 'an index that has grown');
-	like(rows('evidence', 'grown_index'), qr/^2000 pages, about \d for \d+ entries of 20 bytes$/, 'how much');
+	like(rows('evidence', 'grown_index'), qr/^2000 pages, about \d for \d+ entries \(an estimate, from the statistics\)$/, 'how much');
 	like(rows('advice', 'grown_index'), qr/^REINDEX INDEX CONCURRENTLY public\.t_pkey;/, 'what to do');
 	with('pg_class', 't_pkey', 'reltuples = 500000', sub { none('grown_index', 'an index that has as many entries as that'); });
 });
@@ -272,10 +285,36 @@ with('pg_class', 'texts_i', 'relpages = 2000', sub {
 		none('grown_index', 'an index of columns without statistics');
 		sql('ANALYZE texts');
 		sql(q{UPDATE pg_class SET relpages = 2000 WHERE relname = 'texts_i'});
-		like(rows('evidence', 'grown_index'), qr/^2000 pages, about \d+ for 1000 entries of (?:28|36) bytes$/, 'an index of columns with statistics');
+		like(rows('evidence', 'grown_index'), qr/^2000 pages, about \d+ for 1000 entries \(an estimate, from the statistics\)$/, 'an index of columns with statistics');
 	});
 });
 sql('DROP TABLE texts');
+
+# Free space, as the last vacuum has left it, in tables and in indexes of any type
+{
+	sql('CREATE TABLE space (id int, pad char(600), words int[], place point)', 'INSERT INTO space SELECT i, i, ARRAY[i], point(i, i) FROM generate_series(1, 20000) i',
+		'CREATE INDEX space_hash ON space USING hash (id)', 'CREATE INDEX space_gin ON space USING gin (words) WITH (fastupdate = off)', 'CREATE INDEX space_gist ON space USING gist (place)',
+		'CREATE TABLE half (LIKE space) WITH (fillfactor = 40)', 'INSERT INTO half SELECT * FROM space', 'VACUUM half', 'VACUUM ANALYZE space');
+	none('free_space', 'a table without free space, and one that has it because of its fillfactor');
+	my $whole = sql(q{SELECT relpages FROM pg_class WHERE relname = 'space'});
+	sql('DELETE FROM space WHERE id % 4 > 0 AND id < 19900', 'VACUUM space');
+	is(rows('severity, subject, relation, setting', 'free_space'), 'advice|public.space|space|', 'a table that is mostly free');
+	my ($percent) = rows('evidence', 'free_space') =~ /^$whole pages, about (\d+) % of them free \(an estimate, from the free space map\)$/;
+	cmp_ok(abs($percent - 75), '<', 10, 'how much of it is free');
+	my $locker = $node->background_psql('postgres');
+	$locker->query_safe('BEGIN; LOCK TABLE space');
+	none('free_space', 'a table that is locked is left out, and nobody waits for it');
+	$locker->query_safe('COMMIT');
+	$locker->quit;
+	for my $type (qw(hash gist))
+	{
+		with('pg_class', "space_$type", 'relpages = 9000', sub { is(rows('subject, evidence', 'grown_index') =~ s/about \d+/about N/r, "public.space_$type|9000 pages, about N for 5075 entries (an estimate, from the statistics)", "a grown index: $type"); });
+	}
+	sql('DROP TABLE half', 'CREATE TABLE many (words int[])', 'INSERT INTO many SELECT ARRAY(SELECT 60 * i + j FROM generate_series(1, 60) j) FROM generate_series(1, 10000) i',
+		'CREATE INDEX many_gin ON many USING gin (words) WITH (fastupdate = off)', 'VACUUM many');
+	none('grown_index', 'a GIN index without free pages');
+	sql('DROP TABLE many, space');
+}
 
 # More rows than there was room for at first
 sql('DO $$ BEGIN FOR i IN 1 .. 70 LOOP EXECUTE format(\'CREATE TABLE many_%s (id int)\', i); END LOOP; END $$', q{UPDATE pg_class SET relpages = 1000000000 WHERE relname LIKE 'many\_%'});
@@ -288,11 +327,47 @@ sql('DO $$ BEGIN FOR i IN 1 .. 70 LOOP EXECUTE format(\'DROP TABLE many_%s\', i)
 		q{INSERT INTO big SELECT i, repeat('x', 3000) FROM generate_series(1, 400) i}, 'DELETE FROM big WHERE id > 20');
 	my $toast = sql(q{SELECT reltoastrelid::regclass FROM pg_class WHERE relname = 'big'});
 	my $row = "SELECT advice FROM parvacuum_check() WHERE name = 'not_vacuumed' AND subject = '$toast'";
+	pv_await($node, "SELECT n_dead_tup > 0 FROM pg_stat_all_tables WHERE relid = '$toast'::regclass", 'true');
+	pv_reload_with($node, autovacuum => 'off', autovacuum_naptime => '1s');
+	$node->restart;
 	ok(pv_await($node, $row, 'ALTER TABLE public.big RESET (autovacuum_enabled), or VACUUM it regularly.'), 'a TOAST table without autovacuum, because of its table') or diag sql($row);
 	sql('ALTER TABLE big RESET (autovacuum_enabled)', 'ALTER TABLE big SET (toast.autovacuum_enabled = off)');
 	is(sql($row), 'ALTER TABLE public.big RESET (toast.autovacuum_enabled), or VACUUM it regularly.', 'and because of its own storage parameter');
 	sql('DROP TABLE big');
 }
+
+pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h');
+
+# Vacuums that fail, one after the other
+{
+	sql(q{CREATE FUNCTION may_fail(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN IF current_setting('pv.fail', true) = 'on' THEN RAISE 'does not work'; END IF; RETURN i; END $$},
+		'CREATE TABLE failing (a int) WITH (parvacuum.enabled)', 'INSERT INTO failing SELECT generate_series(1, 10000)',
+		'CREATE INDEX failing_brin ON failing USING brin (may_fail(a)) WITH (pages_per_range = 2)', 'INSERT INTO failing SELECT generate_series(1, 10000)');
+	my $fail = sub { return ($node->psql('postgres', q{SET pv.fail = on; VACUUM (PARALLEL 0) failing}))[0]; };
+	isnt($fail->(), 0, 'a vacuum fails') for 1 .. 2;
+	none('failing', 'two vacuums that failed');
+	isnt($fail->(), 0, 'another one fails');
+	is(rows('severity, subject', 'failing'), 'warning|public.failing', 'three vacuums that failed');
+	like(rows('evidence', 'failing'), qr/^3 vacuums in a row were not completed, the last one failed at 2.*: does not work$/, 'with the error');
+	with('pg_class', 'failing', 'relfrozenxid = ' . xid_of_age(110_000), sub { is(rows('severity', 'failing'), 'critical', 'of a table that must be frozen'); });
+	is(sql('SET ROLE owner', q{SELECT count(*) FROM parvacuum_check() WHERE name = 'failing'}), 0, 'not for others');
+	sql('VACUUM failing');
+	none('failing', 'after a vacuum that was completed');
+	$fail->() for 1 .. 2;
+	none('failing', 'others that failed count anew');
+	sql('DROP TABLE failing');
+}
+
+# Options that have no effect
+sql('ALTER TABLE t SET (parvacuum.workers = 2)');
+is(rows('severity, subject, setting, evidence', 'no_effect'), 'advice|public.t|parvacuum.enabled|parvacuum.workers is set, parvacuum.enabled is off', 'an option of a table that did not opt in');
+sql(q{ALTER TABLE t SET (parvacuum.enabled, parvacuum.window = 'never')});
+is(rows('severity, subject, setting, evidence', 'no_effect'), 'advice|public.t|parvacuum.scheduler|parvacuum.window is set, parvacuum.scheduler is off', 'a window without the scheduler');
+pv_reload_with($node, 'parvacuum.scheduler' => 'on');
+none('no_effect', 'a window with the scheduler');
+pv_reload_with($node, 'parvacuum.scheduler' => 'off');
+sql('ALTER TABLE t RESET (parvacuum.enabled, parvacuum.workers, parvacuum.window)');
+none('no_effect', 'a table without options');
 
 # A vacuum that needs several index scans
 {
