@@ -117,9 +117,9 @@ my $me = sql('SELECT session_user');
 	my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE) t');
 	like($err, qr/ 0 are dead but not yet removable/, 'another database: dead rows are not kept');
 	$other->query_safe('SELECT pg_current_xact_id()');
-	is(kept('t'), 1, 'another database: they are if there is a snapshot in this one, which is as old');
 	my $here = $node->background_psql('postgres');
 	$here->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	is(kept('t'), 1, 'another database: they are if there is a snapshot in this one, which is as old');
 	is(line('t') =~ /, PID (\d+) / && $1, sql("SELECT pid FROM parvacuum_blockers WHERE datname = 'other'"), 'another database: the report names the cause, not the snapshot');
 	is(rows("string_agg(datname || ' ' || (xmin = (SELECT xmin FROM parvacuum_blockers WHERE datname = 'other')), ', ' ORDER BY datname)", 't'), 'other true, postgres true',
 		'another database: so does the function, beside the snapshot');
