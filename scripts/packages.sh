@@ -118,7 +118,7 @@ install_packages() (
         printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
         as_root chmod 755 "$policy"
     fi
-    { as_root "${apt[@]}" update && keep_servers "${apt[@]}" "${install[@]}" && as_root "${apt[@]}" "${install[@]}"; } </dev/null || rc=$?
+    { as_root "${apt[@]}" update && keep_servers "${apt[@]}" "${install[@]}" && as_root "${apt[@]}" "${install[@]}"; } </dev/null >>"${log:-/dev/stdout}" || rc=$?
     as_root rm -f "$dropin" ${policy:+"$policy"}
     as_root rmdir -p --ignore-fail-on-non-empty "${dropin%/*}"
     ((rc == 0)) || die "could not install these packages"
