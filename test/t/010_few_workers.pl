@@ -55,10 +55,12 @@ $node->safe_psql('postgres', q{
 	DELETE FROM a WHERE id % 3 = 0;
 	DELETE FROM b WHERE id % 3 = 0;
 });
+my $holder = pv_hold($node, 'a');
 my $slow = pv_start_run($node, "SELECT workers_launched FROM parvacuum_run('a', workers => 4) WHERE relid = 'a'::regclass",
-	vacuum_cost_delay => '10ms', vacuum_cost_page_hit => 50);
+	'parvacuum.wait_at' => 'scan');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 4), 'the first run has four workers');
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 4) WHERE relid = 'b'::regclass}), 2, 'the second run has two workers');
+$holder->quit;
 ok(pv_finish($slow), 'the first run succeeds') or diag $slow->{err};
 is($slow->{out}, 4, 'the first run had four workers');
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 6, 'all six workers are available afterwards');

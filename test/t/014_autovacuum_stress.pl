@@ -87,7 +87,7 @@ while (time < $end)
 {
 	my $sql = $ddl[ $n++ % @ddl ];
 	my $begun = time;
-	my ($rc, $stdout, $stderr) = $node->psql('postgres', "SET lock_timeout = '10s';\n" . join(";\n", split /; /, $sql));
+	my ($rc, $stdout, $stderr) = $node->psql('postgres', "SET lock_timeout = '1min';\n" . join(";\n", split /; /, $sql));
 	$longest = time - $begun if time - $begun > $longest;
 	push @failed, "$sql: $stderr" if $rc != 0;
 	last if @failed > 3;

@@ -16,8 +16,8 @@ my $node = pv_node('small_map');
 $node->start;
 pv_setup($node);
 
-# Two seconds for a table
-my %slow = (vacuum_cost_delay => '40ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 100);
+# A vacuum is held when it has scanned all pages.
+my %held = ('parvacuum.wait_at' => 'cleanup');
 my $scanned = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE heap_blks_scanned > 50};
 my $index_only = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 
@@ -46,13 +46,15 @@ sub fetches_of
 sub is_visible { return $node->safe_psql('postgres', "SELECT all_visible FROM pg_visibility_map('$_[0]', $_[1])"); }
 
 my $session = make_table('changed');
-my $run = pv_start_run($node, 'VACUUM changed', %slow);
+my $holder = pv_hold($node, 'changed');
+my $run = pv_start_run($node, 'VACUUM changed', %held);
 ok(pv_await($node, $scanned, 1), 'changed: a vacuum is running');
 is(is_visible('changed', 1), 't', 'changed: pages are all-visible already');
 $session->query_safe('UPDATE changed SET v = 1 WHERE id = 1');
 $session->query_safe('DELETE FROM changed WHERE id = 11');
 is(rows_of($session, 'changed'), 19, 'changed: the session sees its changes');
 is($node->safe_psql('postgres', $scanned), 1, 'changed: the vacuum is still running');
+$holder->quit;
 ok(pv_finish($run), 'changed: the vacuum succeeds') or diag $run->{err};
 is(is_visible('changed', 0), 'f', 'changed: the changed page is not all-visible');
 is(is_visible('changed', 1), 't', 'changed: other pages are all-visible');
@@ -61,10 +63,12 @@ is(pv_findings($node, 'changed'), '', 'changed: the table is whole');
 $session->quit;
 
 $session = make_table('cancelled');
-$run = pv_start_run($node, 'VACUUM cancelled', %slow);
+$holder = pv_hold($node, 'cancelled');
+$run = pv_start_run($node, 'VACUUM cancelled', %held);
 ok(pv_await($node, $scanned, 1), 'cancelled: a vacuum is running');
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
 ok(!pv_finish($run), 'cancelled: the vacuum fails');
+$holder->quit;
 is(fetches_of($session, 'cancelled'), 0, 'cancelled: the session has learned of the map');
 is(pv_findings($node, 'cancelled'), '', 'cancelled: the table is whole');
 $session->quit;

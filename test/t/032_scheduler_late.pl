@@ -23,7 +23,7 @@ parvacuum.scheduler_workers = 3
 $node->start;
 pv_setup($node);
 
-my $n = 8;
+my $n = 5;
 $node->safe_psql('postgres', 'CREATE ROLE mallory LOGIN CREATEDB');
 for my $i (1 .. $n)
 {
@@ -41,7 +41,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 ok(pv_await($node, "SELECT ($waiting) >= 3", 'true'), 'all workers wait');
 my $most = 0;
 # Long enough for each of them to fail once, three at a time for ten seconds
-for my $second (1 .. 40)
+for my $second (1 .. 25)
 {
 	sleep 1;
 	my $now = $node->safe_psql('postgres', $waiting);
@@ -55,7 +55,7 @@ ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid
 # From then on they share one worker.
 ok(pv_await($node, "SELECT ($waiting) <= 1", 'true'), 'only one worker waits for locked databases then');
 $most = 0;
-for my $second (1 .. 15)
+for my $second (1 .. 8)
 {
 	sleep 1;
 	my $now = $node->safe_psql('postgres', $waiting);

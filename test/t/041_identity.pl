@@ -13,12 +13,12 @@ use Test::More;
 
 my $node = pv_node('identity');
 
-# A page costs 20 units at least, so a table of 1000 pages takes half a minute and more.
+# A page costs 1000 units at least, so a table of 1000 pages takes a quarter of an hour.
 $node->append_conf('postgresql.conf', q{
 autovacuum_naptime = 1s
 autovacuum_vacuum_cost_limit = 100
 autovacuum_vacuum_cost_delay = 100ms
-vacuum_cost_page_hit = 20
+vacuum_cost_page_hit = 1000
 parvacuum.scheduler_workers = 2
 parvacuum.autovacuum_workers = 2
 });

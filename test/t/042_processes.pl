@@ -150,7 +150,7 @@ for my $what (sort keys %ends)
 sql('CREATE TABLE busy (i int) WITH (autovacuum_enabled = off)', 'INSERT INTO busy SELECT generate_series(1, 200000)', 'DELETE FROM busy WHERE i % 3 = 0');
 for my $n (1 .. 5)
 {
-	my $run = pv_start_run($node, "SELECT 1 FROM parvacuum_run('busy', disable_page_skipping => true)", vacuum_cost_delay => '100ms', vacuum_cost_limit => 50);
+	my $run = pv_start_run($node, "SELECT 1 FROM parvacuum_run('busy', disable_page_skipping => true)", vacuum_cost_delay => '100ms', vacuum_cost_limit => 1);
 	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE phase = 'scanning heap'}, 1), "during a vacuum, $n");
 	sql("SELECT pg_terminate_backend(pid) FROM ($of_caller) x");
 	ok(!pv_finish($run), "the run is terminated, $n");
