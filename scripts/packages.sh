@@ -90,14 +90,16 @@ may_install() {
     command -v apt-get >/dev/null && [[ $(. /etc/os-release && echo "$ID") == debian ]] && may_be_root
 }
 
-# Would these arguments of apt-get leave installed packages of PostgreSQL alone?  A package
-# that is missing may require newer ones.  The simulation shows the old version of what is
-# upgraded in brackets.
+# A package that is missing may require newer packages of a server that is installed.  They
+# are upgraded only if no such server is running: an upgrade restarts it.  The simulation
+# shows the old version of what is upgraded in brackets.
 keep_servers() {
     local upgraded
     upgraded=$("$@" --simulate | sed -n 's/^Inst \(postgresql[^ ]*\) \[.*/\1/p' | xargs)
-    [[ -z $upgraded ]] || die "That would upgrade installed packages: $upgraded
+    [[ -n $upgraded ]] || return 0
+    ! pg_lsclusters --no-header 2>/dev/null | grep -q online || die "That would upgrade packages of a running server: $upgraded
 Upgrade them first, or name another server: PG_CONFIG=..."
+    say "No server is running, so these are upgraded: $upgraded"
 }
 
 # PostgreSQL's package would create a cluster and start it on the standard port, and

@@ -1,5 +1,5 @@
-# Packages that make demo and make check install: no package that is installed is upgraded,
-# above all no server.  apt-get is replaced, and nothing is installed here.
+# Packages that make demo and make check install: no package that is named is upgraded, and
+# no server that is running.  apt-get is replaced, and nothing is installed here.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,7 +13,9 @@ plan skip_all => 'there is no /var/lib/dpkg' if !-d '/var/lib/dpkg';
 # An apt-get that logs its arguments, and whose simulation prints this
 my $dir = PostgreSQL::Test::Utils::tempdir;
 append_to_file("$dir/apt-get", qq{#!/bin/sh\necho "\$*" >>$dir/log\ncase "\$*" in *--simulate*) cat $dir/simulation ;; esac\n});
-chmod 0755, "$dir/apt-get";
+append_to_file("$dir/pg_lsclusters", qq{#!/bin/sh\ncat $dir/clusters\n});
+chmod 0755, "$dir/apt-get", "$dir/pg_lsclusters";
+append_to_file("$dir/clusters", "15 main 5432 down postgres\n");
 
 # Returns whether the packages were installed, what was printed, and the calls of apt-get.
 sub install
@@ -32,9 +34,15 @@ my ($good, $out, $log) = install("Inst make (4.3 Debian [amd64])\nInst libpq-dev
 ok($good, 'what is missing is installed') or diag $out;
 like($log, qr/update\n.*--simulate\n.*--no-upgrade install make perl\n$/, 'without an upgrade of the packages named');
 
-($good, $out, $log) = install("Inst postgresql-15 [15.1-0] (15.2-0 Debian [amd64])\nInst postgresql-server-dev-15 (15.2 Debian)\n", 'postgresql-server-dev-15');
-ok(!$good, 'a package that requires a newer server is refused');
-like($out, qr/would upgrade installed packages: postgresql-15\n/, 'the server is named');
+my $newer = "Inst postgresql-15 [15.1-0] (15.2-0 Debian [amd64])\nInst postgresql-server-dev-15 (15.2 Debian)\n";
+($good, $out, $log) = install($newer, 'postgresql-server-dev-15');
+ok($good, 'a package that requires a newer server is installed if none is running') or diag $out;
+like($out, qr/these are upgraded: postgresql-15\n/, 'it is said that the server is upgraded');
+
+append_to_file("$dir/clusters", "15 other 5433 online postgres\n");
+($good, $out, $log) = install($newer, 'postgresql-server-dev-15');
+ok(!$good, 'but not if one is');
+like($out, qr/would upgrade packages of a running server: postgresql-15\n/, 'the server is named');
 unlike($log =~ s/.*--simulate\n//r, qr/install/, 'and nothing is installed');
 
 done_testing();
