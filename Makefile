@@ -26,6 +26,7 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.con
 MODULE_big = parvacuum
 OBJS = \
 	src/base/borrowed.o \
+	src/base/clock.o \
 	src/base/compat.o \
 	src/base/compat_heap.o \
 	src/base/dsm.o \
@@ -80,6 +81,7 @@ OBJS = \
 	src/entry/command.o \
 	src/entry/dispatch.o \
 	src/entry/effective_options.o \
+	src/entry/failures.o \
 	src/entry/inprogress.o \
 	src/entry/labels.o \
 	src/entry/leader.o \
@@ -98,6 +100,7 @@ OBJS = \
 	src/sched/candidates.o \
 	src/sched/database_scan.o \
 	src/sched/databases.o \
+	src/sched/deadline.o \
 	src/sched/entries.o \
 	src/sched/large_places.o \
 	src/sched/launcher.o \

@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
+#include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
@@ -41,9 +42,11 @@
 #include "engine/reserve.h"
 #include "entry/command.h"
 #include "entry/dispatch.h"
+#include "entry/failures.h"
 #include "entry/inprogress.h"
 #include "entry/option_labels.h"
 #include "entry/runs.h"
+#include "sched/candidates.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "stats/history.h"
@@ -78,11 +81,15 @@ _PG_init(void)
 		return;
 	}
 
+	pv_clock_init();
+
 	pv_shmem_register(NULL, NULL, pv_wait_shmem_startup);
 	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);
 	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
 	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock,
 					  pv_queue_shmem_startup);
+	pv_shmem_register(pv_failures_shmem_size, pv_failures_request_lock,
+					  pv_failures_shmem_startup);
 	pv_shmem_register(pv_runs_shmem_size, pv_runs_request_lock,
 					  pv_runs_shmem_startup);
 	pv_shmem_register(pv_inprogress_shmem_size, pv_inprogress_request_lock,
@@ -93,6 +100,7 @@ _PG_init(void)
 	pv_shmem_register(pv_labels_shmem_size, NULL, pv_labels_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_workers = pv_queue_nworkers;
+	pv_dispatch_leaves_alone = pv_need_leaves_alone;
 	pv_dispatch_init();
 	pv_command_init();
 	pv_launcher_init();

@@ -53,6 +53,8 @@
 
 static bool guarded = false;
 
+PvOwnerHook pv_owner_hook = NULL;
+
 /*
  * Guards this process.  Returns what pv_guard_leave() has to restore.  The
  * caller must call that after an error, too.

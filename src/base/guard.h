@@ -10,10 +10,20 @@
 #ifndef PV_GUARD_H
 #define PV_GUARD_H
 
+#include "storage/block.h"
+
 extern bool pv_guard_enter(void);
 extern void pv_guard_leave(bool before);
 extern void pv_guard_process(void);
 extern void pv_guard_check_command(const char *command);
 extern void pv_guard_check_function(const char *what);
+
+/*
+ * Called before a vacuum runs functions of the owner of a table that has so
+ * many pages, and, unless that fails, afterwards.  NULL: it is nobody's
+ * concern in this process.
+ */
+typedef void (*PvOwnerHook) (bool begins, BlockNumber pages);
+extern PvOwnerHook pv_owner_hook;
 
 #endif							/* PV_GUARD_H */

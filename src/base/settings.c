@@ -55,6 +55,7 @@ int			pv_guc_store_limit = -1;
 int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
 int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
 int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
+int			pv_guc_longest_at_table = 600;
 char	   *pv_guc_wait_at = "";
 
 static const struct config_enum_entry skip_rules[] = {
@@ -336,6 +337,15 @@ define_developer_settings(void)
 							PV_MAX_QUEUE_LIMIT, 1, PV_MAX_QUEUE_LIMIT,
 							PGC_SIGHUP,
 							GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.longest_at_table",
+							"Sets the time that a scheduler worker may spend on a table in any case.",
+							"It has more for a large table.",
+							&pv_guc_longest_at_table,
+							600, 1, INT_MAX / 1000,
+							PGC_SIGHUP,
+							GUC_NOT_IN_SAMPLE | GUC_UNIT_S,
 							NULL, NULL, NULL);
 
 	DefineCustomStringVariable("parvacuum.wait_at",

@@ -83,6 +83,7 @@ extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */
 extern int	pv_guc_sample_pages;	/* see engine/sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
+extern int	pv_guc_longest_at_table;	/* seconds, see sched/deadline.c */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 
 extern void pv_guc_init(void);

@@ -37,6 +37,7 @@
 #include "portability/instr_time.h"
 #include "utils/rel.h"
 
+#include "base/guard.h"
 #include "engine/index_am.h"
 #include "engine/index_parallel.h"
 #include "engine/index_vacuum.h"
@@ -436,7 +437,8 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 
 /*
  * Leader, after parallel mode has ended: clean up the indexes that had to wait
- * for that, unless index cleanup is not done at all.
+ * for that, unless index cleanup is not done at all.  Those that run functions
+ * of the table's owner are among them.
  */
 void
 pv_index_clean_up_later(PvParticipant *leader)
@@ -454,6 +456,8 @@ pv_index_clean_up_later(PvParticipant *leader)
 	pv_cost_begin_indexes(&shared->cost, nlater);
 	pv_cost_begin_work(&shared->cost);
 	leader->errinfo.phase = PV_PHASE_CLEANUP;
+	if (pv_owner_hook)
+		pv_owner_hook(true, shared->plan.rel_pages);
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		if (leader->units[i].kind != PV_UNIT_LATER)
@@ -461,6 +465,8 @@ pv_index_clean_up_later(PvParticipant *leader)
 		pv_index_progress(leader);
 		do_unit(leader, i, PV_PHASE_CLEANUP);
 	}
+	if (pv_owner_hook)
+		pv_owner_hook(false, 0);
 	leader->errinfo.phase = PV_PHASE_IDLE;
 	pv_cost_end_work();
 	pv_progress_indexes(0, 0);

@@ -47,6 +47,7 @@
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
+#include "entry/failures.h"
 #include "entry/inprogress.h"
 #include "entry/slot.h"
 #include "stats/history_run.h"
@@ -60,6 +61,8 @@
  * argument.  Only pv_dispatch_run() sets it, and clears it after an error too.
  */
 static PvRun *current_run = NULL;
+
+PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
 /* What is known of one relation, and what is to be done with it. */
 typedef struct PvChoice
@@ -456,6 +459,9 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 	memset(result, 0, sizeof(*result));
 	if (is_recorded(rel, choice))
 		pv_history_begin(rel, started_by(), params->is_wraparound, result);
+	if (pv_is_autovacuum_worker())
+		pv_failures_begin(RelationGetRelid(rel), rel->rd_rel->relowner,
+						  false);
 
 	PG_TRY();
 	{
@@ -467,10 +473,37 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 	PG_CATCH();
 	{
 		pv_history_failed();
+		if (pv_is_autovacuum_worker())
+			pv_failures_end(geterrcode() == ERRCODE_QUERY_CANCELED ?
+							PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	pv_history_done();
+	if (pv_is_autovacuum_worker())
+		pv_failures_end(PV_ATTEMPT_DONE);
+	else if (!pv_is_scheduler_worker)
+		pv_failures_forget(RelationGetRelid(rel), rel->rd_rel->relowner);
+}
+
+/*
+ * Does this process, an autovacuum worker, leave the table alone because the
+ * scheduler does so: outside of the table's window, or after a failure?  The
+ * table needs the same as before then.  A vacuum that prevents wraparound is
+ * core's to decide on.
+ */
+static bool
+is_left_to_scheduler(Relation rel, const VacuumParams *params,
+					 const PvChoice *choice)
+{
+	if (!pv_is_autovacuum_worker() || params->is_wraparound ||
+		!pv_dispatch_leaves_alone(rel, choice->toast_parent,
+								  &choice->options))
+		return false;
+	ereport(DEBUG1,
+			(errmsg_internal("autovacuum leaves table \"%s\" alone, as parvacuum's scheduler does",
+							 RelationGetRelationName(rel))));
+	return true;
 }
 
 /*
@@ -501,6 +534,9 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		call_previous(rel, params, bstrategy, true);
 		return;
 	}
+
+	if (run == NULL && is_left_to_scheduler(rel, params, &choice))
+		return;
 
 	if (run != NULL)
 		run->begin_relation(run, RelationGetRelid(rel), choice.toast_parent);

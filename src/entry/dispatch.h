@@ -51,6 +51,14 @@ typedef struct PvKnownTable
 	const PvEffectiveOptions *options;	/* of the table, or of toast_parent */
 } PvKnownTable;
 
+/*
+ * Set by the scheduler: does it leave this table, which has opted in, alone
+ * for now?
+ */
+typedef bool (*PvLeavesAlone) (Relation rel, Oid toast_parent,
+							   const PvEffectiveOptions *options);
+extern PvLeavesAlone pv_dispatch_leaves_alone;
+
 extern void pv_dispatch_init(void);
 extern int	pv_automatic_buffer_limit(const PvEffectiveOptions *options);
 extern const char *pv_dispatch_declines(const FormData_pg_class *form,

@@ -37,9 +37,11 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
 #include "entry/effective_options.h"
+#include "entry/failures.h"
 #include "entry/labels.h"
 #include "sched/candidates.h"
 #include "stats/history.h"
@@ -276,6 +278,70 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 }
 
 /*
+ * Leaves out of the score what has failed lately (entry/failures.c).  If
+ * nothing is left, returns what the table waits for, and until which time of
+ * day; the score is not changed then.
+ */
+PvWaitReason
+pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
+						 PvScore *score, TimestampTz *until)
+{
+	PvScore		rest = *score;
+	TimestampTz end = PV_NEVER;
+	TimestampTz end_of_analyze = PV_NEVER;
+	bool		canceled = false;
+
+	if (score->analyze)
+		end_of_analyze = pv_failures_pause(form->oid, form->relowner, true,
+										   score->danger, &canceled);
+	if (score->vacuum || score->sweep)
+		end = pv_failures_pause(form->oid, form->relowner, false,
+								score->danger, &canceled);
+	if (end_of_analyze != PV_NEVER)
+		pv_score_not_analyze(&rest, pages);
+	if (end != PV_NEVER)
+		pv_score_only_analyze(&rest, pages);
+	if (rest.vacuum || rest.analyze || rest.sweep)
+	{
+		*score = rest;
+		return PV_WAIT_NONE;
+	}
+	end = end == PV_NEVER ? end_of_analyze : end;
+	if (end == PV_NEVER)
+		return PV_WAIT_NONE;
+	*until = pv_time_of_day(end);
+	return canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR;
+}
+
+/*
+ * Autovacuum asks this before it vacuums a table that has opted in: does the
+ * scheduler leave the table alone for now?  An autovacuum worker has locked
+ * it.  ANALYZE by autovacuum does not come here, nor to any code of ours.
+ */
+bool
+pv_need_leaves_alone(Relation rel, Oid toast_parent,
+					 const PvEffectiveOptions *options)
+{
+	Form_pg_class form = rel->rd_rel;
+	AutoVacOpts parameters;
+	bool		has_parameters;
+	PvScore		score;
+	PvWindow	window;
+	bool		canceled;
+
+	if (!pv_guc_scheduler || form->relisshared ||
+		form->relpersistence == RELPERSISTENCE_TEMP)
+		return false;
+	has_parameters = pv_options_autovacuum(rel, toast_parent, &parameters);
+	pv_need_score(form, has_parameters ? &parameters : NULL, false, &score);
+	pv_need_window(options, &window);
+	return !score.danger &&
+		(pv_need_is_outside(&window, &score, time(NULL)) ||
+		 pv_failures_pause(form->oid, form->relowner, false, false,
+						   &canceled) != PV_NEVER);
+}
+
+/*
  * Has the table opted in, for which window, and for sweeps?  A catalog, which
  * the engine does not vacuum, follows the setting.
  */
@@ -346,9 +412,12 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->toast_parent = toast_parent;
 	item->pages = form->relpages;
 	item->score = score;
-	item->done_at = done_at;
+	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
 	item->horizon = horizon_of(scan, form->oid);
-	apply_window(scan, opt_in->window, item);
+	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
+											&item->wait_until);
+	if (item->reason == PV_WAIT_NONE)
+		apply_window(scan, opt_in->window, item);
 }
 
 /*

@@ -36,5 +36,11 @@ extern void pv_need_window(const PvEffectiveOptions *options,
 						   PvWindow *window);
 extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,
 							   pg_time_t now);
+extern PvWaitReason pv_need_leave_out_failed(Form_pg_class form,
+											 BlockNumber pages,
+											 PvScore *score,
+											 TimestampTz *until);
+extern bool pv_need_leaves_alone(Relation rel, Oid toast_parent,
+								 const PvEffectiveOptions *options);
 
 #endif							/* PV_NEED_H */

@@ -27,6 +27,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "base/clock.h"
 #include "base/compat.h"
 #include "sched/databases.h"
 #include "sched/queue.h"
@@ -85,7 +86,7 @@ note_database(Form_pg_database form)
 
 	if (!found)
 	{
-		database->known.due = GetCurrentTimestamp();
+		database->known.due = pv_now();
 		database->known.hired_at = database->known.not_before = PV_NEVER;
 		database->known.failed = false;
 		database->nfailures = 0;
@@ -151,13 +152,12 @@ read_databases(const PvQueueView *view)
 	forget_dropped(view);
 	CommitTransactionCommand();
 	pgstat_report_activity(STATE_UNDEFINED, "");
-	read_at = GetCurrentTimestamp();
+	read_at = pv_now();
 }
 
 /*
  * Nothing is due later than one naptime from now, even if the naptime was
- * longer before, or the clock was set back; except for databases that rest,
- * see pv_databases_let_rest().
+ * longer before; except for databases that rest, see pv_databases_let_rest().
  */
 static void
 bring_forward(TimestampTz latest)
@@ -192,7 +192,7 @@ knows_all_queues(const PvQueueView *view)
 void
 pv_databases_refresh(const PvQueueView *view, int naptime_ms)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = pv_now();
 
 	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
 	if (TimestampDifferenceExceeds(read_at, now, naptime_ms) ||
@@ -236,7 +236,7 @@ pv_databases_note_failure(Oid oid)
 
 		database->known.failed = true;
 		database->known.not_before =
-			TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
+			TimestampTzPlusMilliseconds(pv_now(), delay_ms);
 		database->nfailures++;
 	}
 	read_at = PV_NEVER;

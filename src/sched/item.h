@@ -59,7 +59,8 @@ typedef struct PvItem
 	TimestampTz done_at;		/* offered: last vacuumed or analyzed, or
 								 * PV_NEVER */
 	TimestampTz state_since;
-	TimestampTz wait_until;		/* PV_NEVER: until the next database scan */
+	TimestampTz wait_until;		/* time of day; PV_NEVER: until the next
+								 * database scan */
 	TransactionId horizon;		/* offered: the horizon now; waiting, or only
 								 * to be analyzed: that of the last vacuum */
 	double		left_dead;		/* waiting for the horizon: score.dead then,

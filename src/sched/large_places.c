@@ -10,6 +10,12 @@
  * not: there are as many places for such tables alone.  The rules are in
  * sched/policy.c, pv_large_place().
  *
+ * A worker has its place while it vacuums or sweeps the pages of the table.
+ * Functions of the table's owner, which ANALYZE and the cleanup of an index
+ * run, may take as long as they like up to a limit, so it gives the place up
+ * before.  It still is at a large table then, and another worker may be
+ * started for small ones.
+ *
  * These functions run under the queue's lock, held exclusively where they
  * change anything.  They walk over the PV_MAX_SCHED_WORKERS slots and the
  * PV_MAX_QUEUES queues, and over no entries.
@@ -36,8 +42,8 @@ pv_large_get_use(const PvQueues *queues, int max_large, PvLargeUse *use)
 	{
 		const PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		use->nlarge += slot->hired && slot->on_large;
-		use->ndanger += slot->hired && slot->on_large && slot->on_danger;
+		use->nlarge += slot->hired && slot->has_place;
+		use->ndanger += slot->hired && slot->has_place && slot->on_danger;
 	}
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
@@ -66,8 +72,7 @@ large_place(const PvQueues *queues, const PvDatabaseQueue *queue,
 		.behind_other = large != NULL && use->first != queue
 	};
 
-	if (state.behind_other && shared->kept_for == use->first->database &&
-		shared->kept_since <= queues->now)
+	if (state.behind_other && shared->kept_for == use->first->database)
 		state.kept = queues->now - shared->kept_since;
 	return pv_large_place(&state);
 }
@@ -98,8 +103,7 @@ pv_large_ask(PvQueues *queues, const PvDatabaseQueue *queue,
 	if (place == PV_LARGE_FREE || place == PV_LARGE_TAKEN)
 		shared->kept_for = InvalidOid;
 	else if (place == PV_LARGE_KEPT &&
-			 (shared->kept_for != use->first->database ||
-			  shared->kept_since > queues->now))
+			 shared->kept_for != use->first->database)
 	{
 		shared->kept_for = use->first->database;
 		shared->kept_since = queues->now;

@@ -12,7 +12,7 @@
 
 #include "sched/state.h"
 
-/* The workers on large tables, and the limit for them. */
+/* The workers that have a place at a large table, and the limit for them. */
 typedef struct PvLargeUse
 {
 	int			nlarge;

@@ -45,6 +45,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/clock.h"
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -58,7 +59,7 @@
 
 
 /* Seconds until the postmaster starts it again, should it fail. */
-#define RESTART_AFTER			5
+#define RESTART_AFTER			1
 
 /* A worker that was started and has not attached yet, by its slot */
 typedef struct Started
@@ -255,7 +256,7 @@ look_after(int slot)
 	}
 	else
 	{
-		end_if_late(it, GetCurrentTimestamp());
+		end_if_late(it, pv_now());
 		return;
 	}
 	pfree(it->handle);
@@ -339,12 +340,6 @@ launch(const PvAction *action, TimestampTz now)
  * ----------------------------------------------------------------
  */
 
-static int64
-longest_at_small(void)
-{
-	return pv_longest_at_small(pv_cost_rate(), pv_guc_scheduler_workers);
-}
-
 static ActionResult
 carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 {
@@ -359,10 +354,6 @@ carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
 			break;
 		case PV_ACTION_REQUEST_SCAN:
 			scans = pv_queue_request_scan(action->database);
-			break;
-		case PV_ACTION_CANCEL_LONGEST:
-			pv_queue_cancel_longest(action->database,
-									now - longest_at_small());
 			break;
 		case PV_ACTION_LAUNCH:
 			result = launch(action, now);
@@ -425,11 +416,11 @@ distribute_workers(PvSnapshot *snapshot, int naptime_ms)
 
 	if (result != ACTION_NO_PROCESS)
 		no_process_since = room_made_at = PV_NEVER;
-	else if (no_process_since == PV_NEVER || no_process_since > snapshot->now)
+	else if (no_process_since == PV_NEVER)
 		no_process_since = snapshot->now;
 	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now,
 										PV_LOOK_FOR_WORKER_MS) &&
-			 (room_made_at == PV_NEVER || room_made_at > snapshot->now ||
+			 (room_made_at == PV_NEVER ||
 			  TimestampDifferenceExceeds(room_made_at, snapshot->now,
 										 naptime_ms)))
 	{
@@ -459,10 +450,9 @@ schedule(void)
 	pv_databases_let_rest(&snapshot.view);
 
 	/* after that, so that databases that are new are due already */
-	snapshot.now = GetCurrentTimestamp();
+	snapshot.now = pv_now();
 	snapshot.naptime = naptime_ms * INT64CONST(1000);
 	snapshot.nworkers = pv_guc_scheduler_workers;
-	snapshot.longest_at_small = longest_at_small();
 	snapshot.databases = pv_databases_list(&snapshot.ndatabases);
 	outcome.satisfied = distribute_workers(&snapshot, naptime_ms);
 	pfree(unconstify(PvPlanDatabase *, snapshot.databases));

@@ -13,9 +13,7 @@
  *							that workers cannot connect to, one at a time
  *	no more are allowed		each database that is due is scanned by a worker
  *							that it has; and one worker is asked to leave its
- *							database if another database displaces it, or, if
- *							no worker will be idle soon, gives up a small table
- *							that takes too long
+ *							database if another database displaces it
  *
  * The number of workers is limited by the setting, and where the server has no
  * slot for another process, by that of workers there are.  In the second case
@@ -408,33 +406,6 @@ make_room(Planner *planner)
 		add_action(planner, PV_ACTION_ASK_TO_LEAVE, victim->oid);
 }
 
-/*
- * No worker will be idle soon.  One that has been at a small table for too
- * long gives it up: the table's owner may have written functions that never
- * end, and may have as many such tables as there are workers.
- */
-static void
-cancel_longest(Planner *planner)
-{
-	const PvSnapshot *snapshot = planner->snapshot;
-	const PvQueueSummary *longest = NULL;
-
-	for (int i = 0; i < snapshot->view.n; i++)
-	{
-		const PvQueueSummary *summary = &planner->summaries[i];
-
-		if (summary->nfree > 0 || summary->nleaving_soon > 0 ||
-			summary->nexpected > 0)
-			return;
-		if (summary->small_since != PV_NEVER &&
-			(longest == NULL || summary->small_since < longest->small_since))
-			longest = summary;
-	}
-	if (longest != NULL &&
-		snapshot->now - longest->small_since > snapshot->longest_at_small)
-		add_action(planner, PV_ACTION_CANCEL_LONGEST, longest->database);
-}
-
 
 /* ----------------------------------------------------------------
  *		The plan
@@ -468,10 +439,7 @@ pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 	{
 		request_scans(&planner);
 		if (!some_leave)
-		{
 			make_room(&planner);
-			cancel_longest(&planner);
-		}
 		plan->satisfied = false;
 	}
 	else						/* others of that kind may wait for one that

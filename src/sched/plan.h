@@ -31,8 +31,6 @@ typedef struct PvQueueSummary
 	bool		top_danger;		/* that table is in danger of wraparound */
 	int			nqueued;		/* tables that could be begun with now */
 	bool		scan_pending;
-	TimestampTz small_since;	/* a worker has been at a small table for the
-								 * longest time; PV_NEVER: none is */
 	TimestampTz rests_until;	/* no scan should be requested before */
 
 	/* workers */
@@ -50,7 +48,7 @@ typedef struct PvQueueView
 	PvQueueSummary summaries[PV_MAX_QUEUES];
 	int			n;
 	int			nworkers;		/* but for those that cannot be ended */
-	int			nlarge;			/* on large tables */
+	int			nlarge;			/* on large tables, as pv_count_large() has it */
 	bool		full;			/* a database without a queue can have none
 								 * ... */
 	bool		none_to_take;	/* ... not even that of another database */
@@ -75,7 +73,6 @@ typedef struct PvSnapshot
 	TimestampTz now;
 	int64		naptime;		/* microseconds */
 	int			nworkers;		/* parvacuum.scheduler_workers */
-	int64		longest_at_small;	/* as pv_longest_at_small() has it */
 	bool		no_process;		/* the server has no slot for another process */
 	PvQueueView view;
 	int			ndatabases;
@@ -86,9 +83,7 @@ typedef enum PvActionKind
 {
 	PV_ACTION_LAUNCH,			/* start a worker for the database */
 	PV_ACTION_REQUEST_SCAN,		/* have a worker of the database scan it */
-	PV_ACTION_ASK_TO_LEAVE,		/* have one of its workers leave */
-	PV_ACTION_CANCEL_LONGEST	/* cancel the small table that takes the
-								 * longest */
+	PV_ACTION_ASK_TO_LEAVE		/* have one of its workers leave */
 } PvActionKind;
 
 typedef struct PvAction

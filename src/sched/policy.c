@@ -99,10 +99,23 @@
 #define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
 
 /*
- * The vacuum of a small table with its indexes needs fewer cost units than
- * this: some forty times what it takes to read and dirty all of its pages
+ * What a worker may use for each page of a table, in cost units, before it
+ * gives the table up: some forty times what it takes to read the page and to
+ * dirty it.  Where functions of the owner run, each page is read once.
  */
-#define MOST_UNITS_OF_SMALL		(PV_LARGE_PAGES * 100.0 * 10)
+#define MOST_UNITS_OF_PAGE		1000.0
+#define MOST_UNITS_FOR_OWNER	25.0
+
+/*
+ * ANALYZE reads no more pages than this, with the highest statistics target
+ */
+#define MOST_SAMPLED			3000000
+
+/*
+ * The rate that is counted on, in cost units per second, where there is no
+ * limit, or a higher one: a slow disk may not allow more
+ */
+#define RATE_OF_DISK			100000
 
 /*
  * Dead entries in each B-tree at which a sweep is due: so many, and such a
@@ -278,15 +291,21 @@ pv_score_only_analyze(PvScore *score, BlockNumber pages)
 	score->total = total_score(score, pages);
 }
 
+/* The table is not to be analyzed: if it needs no vacuum, it is only swept. */
+void
+pv_score_not_analyze(PvScore *score, BlockNumber pages)
+{
+	score->analyze = false;
+	score->sweep = score->entries > 1 && !score->vacuum;
+	score->total = total_score(score, pages);
+}
+
 /* The table was analyzed just now: if it needs no vacuum, it is only swept. */
 void
 pv_score_only_sweep(PvScore *score, BlockNumber pages)
 {
-	if (score->vacuum)
-		return;
-	score->analyze = false;
-	score->sweep = score->entries > 1;
-	score->total = total_score(score, pages);
+	if (!score->vacuum)
+		pv_score_not_analyze(score, pages);
 }
 
 /*
@@ -420,9 +439,20 @@ pv_max_large(int nworkers)
 }
 
 /*
- * The workers that are allowed while nlarge of them are on large tables.
- * There always is one for small tables: also if the only one is on a large
- * table, or if several are and the setting was lowered.
+ * Of the workers at large tables, those for which others may be started: all
+ * that have a place, and of the others, which run functions of the owner, no
+ * more than there could be with a place.  nplaces of nworkers have one.
+ */
+int
+pv_count_large(int nworkers, int nplaces, int max_large)
+{
+	return Max(nplaces, Min(nworkers, 2 * max_large));
+}
+
+/*
+ * The workers that are allowed while nlarge of them are at large tables, as
+ * pv_count_large() has it.  There always is one for small tables: also if the
+ * only one is at a large table, or if several are and the setting was lowered.
  */
 int
 pv_workers_allowed(int nworkers, int nlarge)
@@ -441,18 +471,39 @@ pv_most_workers(int nworkers)
 }
 
 /*
- * Microseconds for which a worker may be at a small table while others wait
- * and no worker has time: ten minutes; or, where the rate is low, the time in
- * which all workers should be done with a small table each.  The rate is in
- * cost units per second, 0: no limit.
+ * The time in which one of so many workers can use so many cost units, and
+ * what there is in any case.  The rate of all of them is in cost units per
+ * second, 0: no limit.  All times are in microseconds.
  */
-int64
-pv_longest_at_small(int64 rate, int nworkers)
+static double
+time_for(double units, int64 rate, int nworkers, int64 least)
 {
-	double		by_rate = rate > 0 ?
-		MOST_UNITS_OF_SMALL * 1e6 * nworkers / rate : 0;
+	if (rate <= 0 || rate > RATE_OF_DISK)
+		rate = RATE_OF_DISK;
+	return least + units * 1e6 * nworkers / rate;
+}
 
-	return Max((int64) by_rate, LONGEST_WAIT);
+/*
+ * How long may a worker be at a table that has so many pages, those of its
+ * indexes included?
+ */
+double
+pv_longest_at_table(double pages, int64 rate, int nworkers, int64 least)
+{
+	return time_for(pages * MOST_UNITS_OF_PAGE, rate, nworkers, least);
+}
+
+/*
+ * How long may functions of the table's owner run, in ANALYZE or in the
+ * cleanup of an index?
+ */
+double
+pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
+					 int64 least)
+{
+	if (analyze)
+		pages = Min(pages, MOST_SAMPLED);
+	return time_for(pages * MOST_UNITS_FOR_OWNER, rate, nworkers, least);
 }
 
 /*

@@ -98,6 +98,7 @@ typedef struct PvRank
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
 extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
+extern void pv_score_not_analyze(PvScore *score, BlockNumber pages);
 extern void pv_score_only_sweep(PvScore *score, BlockNumber pages);
 extern bool pv_has_grown(double pages, double pages_before);
 
@@ -146,19 +147,13 @@ extern bool pv_has_died_anew(double dead, double left_dead);
 /* Milliseconds in which a worker that was ended before it attached is gone. */
 #define PV_GONE_WITHIN_MS		5000
 
-/*
- * A small table in danger of wraparound may take this many milliseconds
- * longer.
- */
-#define PV_MORE_IN_DANGER_MS	(90 * 60 * 1000)
-
 /* A worker leaves after this time even if there always is something to do. */
 #define PV_LONGEST_STAY_MS		(10 * 60 * 1000)
 
 /* What decides whether a worker of some database may take a large table. */
 typedef struct PvLargeState
 {
-	int			nlarge;			/* workers on large tables, in all databases */
+	int			nlarge;			/* workers that have a place, in all databases */
 	int			ndanger;		/* of them on one in danger of wraparound */
 	int			max_large;		/* as pv_max_large() has it */
 	bool		in_danger;		/* the first large table of the database is */
@@ -180,9 +175,13 @@ typedef enum PvLargePlace
 extern PvLargePlace pv_large_place(const PvLargeState *state);
 extern bool pv_has_large_place(PvLargePlace place);
 extern int	pv_max_large(int nworkers);
+extern int	pv_count_large(int nworkers, int nplaces, int max_large);
 extern int	pv_workers_allowed(int nworkers, int nlarge);
 extern int	pv_most_workers(int nworkers);
-extern int64 pv_longest_at_small(int64 rate, int nworkers);
+extern double pv_longest_at_table(double pages, int64 rate, int nworkers,
+								  int64 least);
+extern double pv_longest_for_owner(double pages, bool analyze, int64 rate,
+								   int nworkers, int64 least);
 
 /* Background workers that the settings ask for. */
 typedef struct PvProcesses

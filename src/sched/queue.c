@@ -51,6 +51,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
 #include "sched/database_scan.h"
@@ -146,7 +147,7 @@ PvQueues *
 pv_queue_lock(LWLockMode mode)
 {
 	LWLockAcquire(lock, mode);
-	queues.now = GetCurrentTimestamp();
+	queues.now = pv_now();
 	queues.naptime = autovacuum_naptime * USECS_PER_SEC;
 	queues.limit = pv_guc_queue_limit;
 	return &queues;
@@ -458,13 +459,31 @@ bool
 pv_queue_recheck(const PvItem *item)
 {
 	PvRecheck	recheck;
+	bool		was_large = my_slot->on_large;
 
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	recheck = pv_slots_recheck(&queues, my_slot, item);
+	if (was_large && !my_slot->on_large)
+		pv_queue_wake_launcher();
 	pv_queue_unlock();
 	if (recheck == PV_RECHECK_CANCEL)
 		InterruptPending = QueryCancelPending = true;
 	return recheck == PV_RECHECK_PUT_BACK;
+}
+
+/*
+ * This worker is about to run functions of the table's owner, which may take
+ * long.  If it has a place for a large table, it gives that up.
+ */
+void
+pv_queue_leave_place(void)
+{
+	if (!my_slot->has_place)
+		return;					/* only this process changes it */
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	my_slot->has_place = false;
+	pv_queue_wake_launcher();
+	pv_queue_unlock();
 }
 
 /* Puts the current table back into the queue. */

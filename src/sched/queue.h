@@ -33,7 +33,6 @@ extern void pv_queue_call_back(Oid database);
 extern bool pv_queue_is_busy(int max_large);
 extern void pv_queue_drop_database(Oid database);
 extern bool pv_queue_end_unresponsive(void);
-extern void pv_queue_cancel_longest(Oid database, TimestampTz since);
 
 /* A scheduler worker. */
 extern bool pv_queue_attach(int worker, uint32 token, Oid *database);
@@ -44,6 +43,7 @@ extern void pv_queue_note_nothing(void);
 extern void pv_queue_abandon_scan(void);
 extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_recheck(const PvItem *item);
+extern void pv_queue_leave_place(void);
 extern void pv_queue_put_back(const PvItem *item);
 extern void pv_queue_finish(const PvItem *item, bool vacuumed,
 							PvWaitReason reason, TransactionId horizon);

@@ -217,18 +217,3 @@ pv_queue_end_unresponsive(void)
 	pv_queue_unlock();
 	return any;
 }
-
-/*
- * Launcher: cancels the small table of that database that a worker has been at
- * for the longest time, if that is since this moment or before.
- */
-void
-pv_queue_cancel_longest(Oid database, TimestampTz since)
-{
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvWorkerSlot *longest = pv_view_find_longest(queues, database, since);
-
-	if (longest != NULL)
-		(void) cancel_worker(queues, longest);
-	pv_queue_unlock();
-}

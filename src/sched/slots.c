@@ -135,7 +135,7 @@ pv_slots_attach(PvQueues *queues, int slot, uint32 token, int pid)
 static void
 become_idle(PvWorkerSlot *slot)
 {
-	slot->busy = slot->on_large = slot->on_danger = false;
+	slot->busy = slot->on_large = slot->has_place = slot->on_danger = false;
 	slot->canceled_at = PV_NEVER;
 }
 
@@ -163,7 +163,8 @@ pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
 	first->item.worker_pid = slot->pid;
 	slot->busy = slot->has_begun = true;
 	slot->busy_since = first->item.state_since;
-	slot->on_large = pv_entries_size_class(&first->item) == PV_SIZE_LARGE;
+	slot->on_large = slot->has_place =
+		pv_entries_size_class(&first->item) == PV_SIZE_LARGE;
 	slot->on_danger = first->item.rank.danger;
 	if (slot->on_large)
 		queues->shared->kept_for = InvalidOid;
@@ -176,10 +177,12 @@ pv_slots_pop(PvQueues *queues, PvWorkerSlot *slot, int max_large, PvItem *item)
 
 /*
  * The worker has rechecked its table, whose score and size may be others by
- * now.  If the table is not the first any more, or has become large, it is to
- * be put back, but not before its lock is released: the next worker would find
- * it locked.  It still counts as the first among those that this worker may
- * take, or it would get this table again and again.
+ * now.  If the table is not the first any more, or is large, it is to be put
+ * back, but not before its lock is released: the next worker would find it
+ * locked.  It still counts as the first among those that this worker may take,
+ * or it would get this table again and again.  The size in pg_class, by which
+ * it was queued, may be old, or forged by the table's owner.  One that is not
+ * large gives up its place.
  *
  * A cancel by a role that may not cancel what prevents wraparound is carried
  * out here if it turns out that this vacuum does not.
@@ -210,6 +213,8 @@ pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	if ((first != NULL && pv_compare_ranks(&first->item.rank, &rank) > 0) ||
 		(item->pages >= PV_LARGE_PAGES && !slot->on_large))
 		return PV_RECHECK_PUT_BACK;
+	if (item->pages < PV_LARGE_PAGES)
+		slot->on_large = slot->has_place = false;
 	return PV_RECHECK_GO_ON;
 }
 
@@ -241,7 +246,7 @@ pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
  * request as well.  The request stays if the table was locked before it could
  * be vacuumed.
  *
- * Returns whether a place for a large table has become free.
+ * Returns whether the table was large, so that another worker may take one.
  */
 bool
 pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,

@@ -164,7 +164,8 @@ typedef struct PvWorkerSlot
 	bool		busy;
 	TimestampTz busy_since;
 	bool		large_allowed;	/* when it took the table */
-	bool		on_large;
+	bool		on_large;		/* the table is large */
+	bool		has_place;		/* ... and the worker has a place for it */
 	bool		on_danger;		/* the table is in danger of wraparound */
 	PvItemKey	at;
 	bool		rechecked;		/* it has rechecked the table */

@@ -70,10 +70,14 @@
 
 #include "base/borrowed.h"
 #include "base/compat.h"
+#include "base/guard.h"
 #include "base/ring.h"
+#include "engine/index_parallel.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
+#include "entry/failures.h"
 #include "sched/candidates.h"
+#include "sched/deadline.h"
 #include "sched/sweep_table.h"
 #include "sched/table.h"
 #include "sched/table_log.h"
@@ -86,12 +90,22 @@ static int	freeze_table_age;
 static int	multixact_freeze_min_age;
 static int	multixact_freeze_table_age;
 
+static void owner_hook(bool begins, BlockNumber pages);
+
 /* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
 
 /* A ring of buffers for core's code; the engine creates its own */
 static BufferAccessStrategy ring = NULL;
 
+
+/* To be called once, when the worker starts. */
+void
+pv_table_init(void)
+{
+	pv_deadline_init();
+	pv_owner_hook = owner_hook;
+}
 
 /*
  * Reads what the following vacuums depend on, when the worker starts and after
@@ -327,6 +341,7 @@ static bool
 recheck_need(PvTableWork *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
+	TimestampTz until;
 
 	pv_options_of(rel, work->item.toast_parent, &work->effective);
 	if (work->item.priority == 0 &&
@@ -338,7 +353,7 @@ recheck_need(PvTableWork *work, Relation rel)
 				  work->has_options ? &work->options : NULL,
 				  work->effective.value[PV_OPTION_SWEEP] > 0, score);
 
-	/* pg_class does not have the size of a table that was never vacuumed */
+	/* pg_class may have an old size, or one that the owner has made up */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
 	if (work->item.only_analyze)
 		work->item.only_analyze =
@@ -356,6 +371,9 @@ recheck_need(PvTableWork *work, Relation rel)
 		score->sweep = false;
 		score->total = Max(score->total, work->item.priority);
 	}
+
+	work->failed = pv_need_leave_out_failed(rel->rd_rel, work->item.pages,
+											score, &until);
 
 	/* rel has the name at hand, which get_rel_name() would have to look up */
 	work->name = psprintf("%s.%s",
@@ -397,6 +415,52 @@ become_oneself(const OwnIdentity *own)
 }
 
 /*
+ * Functions of the owner of a table of this size are about to run, or have
+ * run.
+ */
+static void
+before_functions(BlockNumber pages, bool analyze)
+{
+	pv_queue_leave_place();
+	pv_deadline_begin_owner(pages, analyze);
+}
+
+/* The same for those that the engine runs. */
+static void
+owner_hook(bool begins, BlockNumber pages)
+{
+	if (begins)
+		before_functions(pages, false);
+	else
+		pv_deadline_end_owner();
+}
+
+/*
+ * The size of the table counts for how long the worker may be at it.  Core's
+ * code does not tell when it comes to functions of the owner, so the table has
+ * no place for a large one if there may be any.
+ */
+static void
+apply_size(const PvTableWork *work, Relation rel)
+{
+	double		pages = work->item.pages;
+	bool		by_core = work->effective.value[PV_OPTION_ENABLED] <= 0 ||
+		pv_dispatch_declines(rel->rd_rel, work->item.toast_parent) != NULL;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
+
+		pages += RelationGetNumberOfBlocks(indrel);
+		if (by_core && pv_index_cleanup_must_wait(indrel))
+			pv_queue_leave_place();
+		index_close(indrel, AccessShareLock);
+	}
+	pv_deadline_set_pages(pages);
+}
+
+/*
  * Vacuums the table, which is locked and open.
  */
 static void
@@ -406,6 +470,7 @@ vacuum_table(PvTableWork *work, Relation rel)
 	OwnIdentity own;
 	TransactionId next_xid;
 
+	apply_size(work, rel);
 	choose_params(work, rel);
 	if (work->params.is_wraparound)
 		pv_show_against_wraparound();
@@ -431,6 +496,7 @@ sweep_table(PvTableWork *work, Relation rel)
 {
 	OwnIdentity own;
 
+	apply_size(work, rel);
 	choose_budget(work);
 	become_owner(rel, &own);
 	pv_sweep_table(rel, &work->effective,
@@ -503,7 +569,9 @@ typedef enum VacuumOutcome
 static VacuumOutcome
 recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 {
+	const PvScore *score = &work->item.score;
 	VacuumOutcome outcome = OUTCOME_SKIPPED;
+	PvAttempt	attempt = PV_ATTEMPT_DONE;
 	Relation	rel;
 	bool		locked;
 
@@ -515,6 +583,9 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	MemoryContextSwitchTo(work_context);
 
 	rel = open_table(&work->item, false, &locked);
+	if (rel != NULL)
+		pv_failures_begin(RelationGetRelid(rel), rel->rd_rel->relowner,
+						  false);
 	if (locked)
 		*reason = PV_WAIT_LOCK;
 	else if (rel == NULL || !recheck_need(work, rel))
@@ -523,6 +594,8 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 			*reason = PV_WAIT_HORIZON;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->not_needed, 1);
 	}
+	else if (work->failed != PV_WAIT_NONE)
+		*reason = work->failed;
 	else if (is_outside_window(work))
 	{
 		*reason = PV_WAIT_WINDOW;
@@ -534,9 +607,11 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	{
 		outcome = OUTCOME_DONE;
 		show_activity(work);
-		if (work->item.score.vacuum)
+		if (!score->vacuum && !score->sweep)
+			attempt = PV_ATTEMPT_LEFT;
+		if (score->vacuum)
 			vacuum_table(work, rel);
-		else if (work->item.score.sweep)
+		else if (score->sweep)
 			sweep_table(work, rel);
 		if (horizon_is_in_the_way(work, rel))
 			*reason = PV_WAIT_HORIZON;
@@ -546,6 +621,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
 	commit_vacuum();
+	pv_failures_end(outcome == OUTCOME_DONE ? attempt : PV_ATTEMPT_LEFT);
 	return outcome;
 }
 
@@ -604,6 +680,8 @@ analyze_table(PvTableWork *work)
 	rel = open_table(&work->item, work->vacuumed, &locked);
 	if (rel != NULL)
 	{
+		pv_failures_begin(RelationGetRelid(rel), rel->rd_rel->relowner, true);
+		before_functions(RelationGetNumberOfBlocks(rel), true);
 		choose_budget(work);
 		pv_cost_flush();
 		pv_usage_start(&usage,
@@ -622,6 +700,7 @@ analyze_table(PvTableWork *work)
 		}
 		PG_END_TRY();
 		pv_log_analyze(rel, &params, &usage);
+		pv_deadline_end_owner();
 		if (!work->vacuumed)
 			empty_pending_lists(rel);
 		relation_close(rel, NoLock);
@@ -631,6 +710,7 @@ analyze_table(PvTableWork *work)
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	pv_failures_end(PV_ATTEMPT_DONE);
 	return !locked;
 }
 

@@ -25,12 +25,15 @@ typedef struct PvTableWork
 	PvEffectiveOptions effective;	/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
+	PvWaitReason failed;		/* what it needs has failed lately: for what
+								 * it waits */
 	bool		vacuumed;
 	bool		swept;
 	char	   *name;			/* with its schema, for pg_stat_activity */
 	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;
 
+extern void pv_table_init(void);
 extern void pv_table_configure(void);
 extern void pv_table_do(PvTableWork *work, MemoryContext context);
 

@@ -47,25 +47,6 @@ is_free_soon(const PvQueues *queues, const PvWorkerSlot *slot)
 									 PV_LATE_AFTER_MS));
 }
 
-/* Does it vacuum a small table, and was not cancelled there? */
-static bool
-is_at_small(const PvWorkerSlot *slot)
-{
-	return slot->busy && !slot->on_large && slot->canceled_at == PV_NEVER;
-}
-
-/*
- * Since when is it at its small table?  One in danger of wraparound has more
- * time, so it counts as begun later.
- */
-static TimestampTz
-at_small_since(const PvWorkerSlot *slot)
-{
-	return slot->on_danger ?
-		TimestampTzPlusMilliseconds(slot->busy_since, PV_MORE_IN_DANGER_MS) :
-		slot->busy_since;
-}
-
 static void
 add_worker(const PvQueues *queues, const PvWorkerSlot *slot, PvQueueView *view,
 		   PvQueueSummary *summary)
@@ -79,10 +60,6 @@ add_worker(const PvQueues *queues, const PvWorkerSlot *slot, PvQueueView *view,
 	view->nlarge += slot->on_large;
 	view->nworkers++;
 	summary->nworkers++;
-	if (is_at_small(slot) &&
-		(summary->small_since == PV_NEVER ||
-		 at_small_since(slot) < summary->small_since))
-		summary->small_since = at_small_since(slot);
 	summary->nleaving += slot->leave;
 	summary->nleaving_soon += slot->leave && free_soon;
 	summary->nmovable += !slot->leave && free_soon && slot->pid != 0;
@@ -114,8 +91,8 @@ describe_queue(const PvQueues *queues, const PvDatabaseQueue *queue,
 
 /*
  * The state of all queues, where up to max_large workers may be on large
- * tables.  This needs the lock exclusively, since it corrects times after the
- * clock was set back, and the place that is kept for a large table.
+ * tables.  This needs the lock exclusively, since it corrects the place that
+ * is kept for a large table.
  */
 void
 pv_view_take(PvQueues *queues, int max_large, PvQueueView *view)
@@ -128,21 +105,20 @@ pv_view_take(PvQueues *queues, int max_large, PvQueueView *view)
 	pv_large_drop_kept_place(queues);
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		PvWorkerSlot *slot = &shared->slots[i];
+		const PvWorkerSlot *slot = &shared->slots[i];
 
 		if (!slot->hired)
 			continue;
-		slot->hired_at = Min(slot->hired_at, queues->now);
 		add_worker(queues, slot, view, &of_queue[slot->queue]);
 	}
 	pv_large_get_use(queues, max_large, &use);
+	view->nlarge = pv_count_large(view->nlarge, use.nlarge, max_large);
 	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
 		PvDatabaseQueue *queue = &shared->queues[i];
 
 		if (!OidIsValid(queue->database))
 			continue;
-		queue->scanned_at = Min(queue->scanned_at, queues->now);
 		describe_queue(queues, queue, pv_large_ask(queues, queue, &use),
 					   &of_queue[i]);
 		view->summaries[view->n++] = of_queue[i];
@@ -222,27 +198,4 @@ pv_view_call_back(PvQueues *queues, Oid database)
 	}
 	if (found != NULL)
 		found->leave = true;
-}
-
-/*
- * The worker of that database that has been at a small table for the longest
- * time, if that is since this moment or before, or NULL.
- */
-PvWorkerSlot *
-pv_view_find_longest(const PvQueues *queues, Oid database, TimestampTz since)
-{
-	PvWorkerSlot *longest = NULL;
-
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		if (slot->hired && is_at_small(slot) &&
-			pv_queue_of(queues, slot)->database == database &&
-			at_small_since(slot) <= since &&
-			(longest == NULL ||
-			 at_small_since(slot) < at_small_since(longest)))
-			longest = slot;
-	}
-	return longest;
 }

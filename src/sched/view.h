@@ -16,7 +16,5 @@ extern void pv_view_take(PvQueues *queues, int max_large, PvQueueView *view);
 extern bool pv_view_is_busy(const PvQueues *queues, int max_large);
 extern bool pv_view_request_scan(PvQueues *queues, Oid database);
 extern void pv_view_call_back(PvQueues *queues, Oid database);
-extern PvWorkerSlot *pv_view_find_longest(const PvQueues *queues, Oid database,
-										  TimestampTz since);
 
 #endif							/* PV_VIEW_H */

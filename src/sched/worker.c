@@ -49,7 +49,9 @@
 #include "base/guard.h"
 #include "base/process.h"
 #include "base/settings.h"
+#include "entry/failures.h"
 #include "sched/candidates.h"
+#include "sched/deadline.h"
 #include "sched/queue.h"
 #include "sched/table.h"
 #include "sched/table_log.h"
@@ -259,13 +261,17 @@ recover(PvTableWork *work)
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
 	if (work->full_name)
-		errcontext("parvacuum's scheduled %s of table \"%s\"",
+		errcontext("parvacuum's scheduled %s of table \"%s\"%s",
 				   work->item.score.vacuum && !work->vacuumed ? "vacuum" :
 				   work->item.score.sweep && !work->swept ? "sweep" :
 				   "analyze",
-				   work->full_name);
+				   work->full_name,
+				   pv_deadline_has_passed() ? ", which took too long" : "");
+	pv_deadline_end();
 	reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
 	count_failure(reason);
+	pv_failures_end(reason == PV_WAIT_CANCELED ?
+					PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
 	pv_queue_abandon_scan();
 	pv_queue_finish(&work->item, work->vacuumed, reason, InvalidTransactionId);
 	pv_cost_open_balance();
@@ -336,7 +342,11 @@ next_step(void)
 		if (to_scan)
 			scan_database();
 		else
+		{
+			pv_deadline_begin();
 			pv_table_do(&work, work_context);
+			pv_deadline_end();
+		}
 	}
 	PG_CATCH();
 	{
@@ -445,6 +455,7 @@ parvacuum_sched_main(Datum main_arg)
 	pv_show_as_autovacuum();
 	pgstat_report_activity(STATE_RUNNING, "autovacuum: starting (parvacuum)");
 	fix_settings();
+	pv_table_init();
 	apply_configuration();
 	pv_log_begin();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",

@@ -27,6 +27,7 @@
 #include "base/settings.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
+#include "entry/failures.h"
 #include "entry/sharded.h"
 #include "sched/queue.h"
 #include "sql/call.h"
@@ -116,9 +117,12 @@ report_no_place(Request *request, PvEnqueueResult why)
 				 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
 }
 
-/* Queues one relation, and puts the result into a row. */
+/*
+ * Queues one relation, and puts the result into a row.  For a role that may
+ * have all that it likes, failures of the relation are forgotten.
+ */
 static void
-enqueue_relation(Request *request, Oid relid, Oid toast_parent,
+enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
 				 BlockNumber pages)
 {
 	static const char *const words[] = {
@@ -129,9 +133,13 @@ enqueue_relation(Request *request, Oid relid, Oid toast_parent,
 		[PV_ENQUEUE_FULL] = "no place",
 		[PV_ENQUEUE_SHARE] = "no place",
 	};
-	PvEnqueueResult result = pv_queue_enqueue(relid, toast_parent, pages,
-											  request->priority, GetUserId(),
-											  request->limited);
+	PvEnqueueResult result;
+
+	if (!request->limited)
+		pv_failures_forget(relid, owner);
+	result = pv_queue_enqueue(relid, toast_parent, pages,
+							  request->priority, GetUserId(),
+							  request->limited);
 
 	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
 		report_no_place(request, result);
@@ -170,13 +178,15 @@ enqueue_one(Request *request, Oid relid, int elevel)
 		return;
 	}
 
-	enqueue_relation(request, relid, InvalidOid, form->relpages);
+	enqueue_relation(request, relid, form->relowner, InvalidOid,
+					 form->relpages);
 	if (OidIsValid(form->reltoastrelid))
 	{
 		toast = SearchSysCache1(RELOID, ObjectIdGetDatum(form->reltoastrelid));
 		if (HeapTupleIsValid(toast))
 		{
-			enqueue_relation(request, form->reltoastrelid, relid,
+			enqueue_relation(request, form->reltoastrelid, form->relowner,
+							 relid,
 							 ((Form_pg_class) GETSTRUCT(toast))->relpages);
 			ReleaseSysCache(toast);
 		}

@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "base/clock.h"
 #include "base/settings.h"
 #include "entry/rights.h"
 #include "entry/runs.h"
@@ -107,7 +108,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = CStringGetTextDatum(states[item->state]);
 		nulls[n] = reason == NULL;
 		values[n++] = reason ? CStringGetTextDatum(reason) : (Datum) 0;
-		values[n++] = TimestampTzGetDatum(item->state_since);
+		values[n++] = TimestampTzGetDatum(pv_time_of_day(item->state_since));
 		nulls[n] = item->wait_until == 0;
 		values[n++] = TimestampTzGetDatum(item->wait_until);
 		nulls[n] = !running || !sees_all;

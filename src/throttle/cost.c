@@ -70,6 +70,7 @@
 #include "pgstat.h"
 #include "storage/pmsignal.h"
 
+#include "base/clock.h"
 #include "throttle/cost.h"
 
 PvCostState pv_cost = {.mode = PV_COST_BUDGET};
@@ -420,11 +421,11 @@ pv_cost_restore(void)
 int64
 pv_cost_sleep(void)
 {
-	int64		begin = pv_cost_now();
+	int64		begin = pv_usecs_of_machine();
 	int64		slept;
 
 	pv_cost_delay_points();
-	slept = pv_cost_now() - begin;
+	slept = pv_usecs_of_machine() - begin;
 	pv_cost.slept_usecs += slept;
 	return slept;
 }
@@ -448,7 +449,7 @@ pv_cost_sleep(void)
 static int64
 nap(double usecs_per_unit)
 {
-	int64		begin = pv_cost_now();
+	int64		begin = pv_usecs_of_machine();
 	double		owed = VacuumCostBalance * usecs_per_unit;
 	double		worth;			/* of the sleep, in cost units */
 	int64		slept;
@@ -461,7 +462,7 @@ nap(double usecs_per_unit)
 	if (IsUnderPostmaster && !PostmasterIsAlive())
 		exit(1);
 
-	slept = pv_cost_now() - begin;
+	slept = pv_usecs_of_machine() - begin;
 	worth = Min(slept, owed + MAX_CREDIT_USECS) / usecs_per_unit;
 	VacuumCostBalance -=
 		(int) Min(worth, VacuumCostBalance + MAX_CREDIT_UNITS);

@@ -36,6 +36,7 @@
 #include "storage/shmem.h"
 
 #include "base/borrowed.h"
+#include "base/clock.h"
 #include "base/compat.h"
 #include "throttle/balance.h"
 #include "throttle/cost_scheduler.h"
@@ -124,14 +125,14 @@ pv_cost_set_rate(int64 rate)
 		return;
 	pg_atomic_write_u64(&shared_balance->rate, rate);
 	pv_balance_change_rate(&shared_balance->balance, old_rate, rate,
-						   pv_cost_now());
+						   pv_usecs_of_machine());
 }
 
 static int64
 charge_units(int64 units, int64 rate)
 {
 	return pv_balance_charge(&shared_balance->balance, units, rate,
-							 pv_cost_now());
+							 pv_usecs_of_machine());
 }
 
 /*

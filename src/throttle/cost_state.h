@@ -74,14 +74,4 @@ typedef struct PvCostState
 
 extern PvCostState pv_cost;
 
-/* Microseconds, by a clock that cannot be set. */
-static inline int64
-pv_cost_now(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MICROSEC(now);
-}
-
 #endif							/* PV_COST_STATE_H */

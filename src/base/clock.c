@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.c
+ *	  A clock that nobody can set.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "base/clock.h"
+
+TimestampTz pv_clock_base = 0;
+
+/* Starts the clock; the postmaster's processes inherit it. */
+void
+pv_clock_init(void)
+{
+	pv_clock_base = GetCurrentTimestamp() - pv_usecs_of_machine();
+}

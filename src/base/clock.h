@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.h
+ *	  A clock that nobody can set.
+ *
+ * It begins with the time of day at which the postmaster has loaded the
+ * library, and shows the same in all of its processes.  When the server's clock
+ * is set, moments of this clock keep their order and their distance.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_CLOCK_H
+#define PV_CLOCK_H
+
+#include "datatype/timestamp.h"
+#include "portability/instr_time.h"
+#include "utils/timestamp.h"
+
+/* Microseconds; what the clock shows when the other one shows 0 */
+extern TimestampTz pv_clock_base;
+
+extern void pv_clock_init(void);
+
+/* Microseconds since some moment, the same in all processes of the machine. */
+static inline int64
+pv_usecs_of_machine(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MICROSEC(now);
+}
+
+static inline TimestampTz
+pv_now(void)
+{
+	return pv_clock_base + pv_usecs_of_machine();
+}
+
+/* What the server's clock would have shown then, as it is set now. */
+static inline TimestampTz
+pv_time_of_day(TimestampTz moment)
+{
+	return moment + (GetCurrentTimestamp() - pv_now());
+}
+
+/* The inverse. */
+static inline TimestampTz
+pv_moment_of(TimestampTz time_of_day)
+{
+	return time_of_day - (GetCurrentTimestamp() - pv_now());
+}
+
+#endif							/* PV_CLOCK_H */

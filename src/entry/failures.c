@@ -1,0 +1,273 @@
+/*-------------------------------------------------------------------------
+ *
+ * failures.c
+ *	  Tables whose automatic vacuum or analyze has failed.
+ *
+ * A table that has failed is left alone for a while, by the scheduler and by
+ * autovacuum: a naptime after the first failure, twice as long after each
+ * further one, and no longer than PV_LONGEST_PAUSE.  It makes no difference
+ * how it failed: by an error, by a cancel, or by the end of the process.
+ * VACUUM and ANALYZE of a table fail and pause apart from each other.
+ *
+ *		begin --> done							forgotten
+ *		  |
+ *		  +-----> failed, cancelled, process exits	one more failure
+ *
+ * Memory is bounded.  A role that has more failing tables than
+ * PV_MAX_FAILURES_OF_ROLE in a database has one entry for all others of its
+ * tables there.  So it has no effect on what is remembered of other roles'
+ * tables, and no more attempts by having more tables.  An entry that is not
+ * used any more, as of a table that was dropped, makes room.
+ *
+ * The entries are a hash table in main shared memory under one lightweight
+ * lock.  Scheduler workers and autovacuum workers write it, and sessions
+ * remove entries.  The attempt at hand is the process's own.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "base/clock.h"
+#include "base/compat.h"
+#include "entry/failures.h"
+
+#define LOCK_TRANCHE			"parvacuum_failures"
+
+static HTAB *shared_failures = NULL;
+static LWLock *lock = NULL;
+
+/* What this process is at; relid is invalid if there is nothing */
+static PvFailureKey attempt;
+
+
+/* ----------------------------------------------------------------
+ *		The table
+ * ----------------------------------------------------------------
+ */
+
+/* Microseconds for which a table is left alone after so many failures. */
+int64
+pv_pause_after(int count, int64 naptime, bool danger)
+{
+	int64		longest = danger ? PV_LONGEST_IN_DANGER : PV_LONGEST_PAUSE;
+	int64		pause = naptime;
+
+	for (int i = 1; i < count && pause < longest; i++)
+		pause *= 2;
+	return Min(pause, longest);
+}
+
+/*
+ * Is the entry of no use any more?  Whatever was wrong with the table, an
+ * attempt was due long ago.
+ */
+static bool
+is_old(const PvFailure *failure, TimestampTz now)
+{
+	return now - failure->failed_at > 2 * PV_LONGEST_PAUSE;
+}
+
+/*
+ * Removes old entries, and returns the number of those that the role has in
+ * the database.  This is a walk over all of them.
+ */
+static int
+remove_old(HTAB *failures, const PvFailureKey *key, TimestampTz now)
+{
+	HASH_SEQ_STATUS status;
+	PvFailure  *failure;
+	int			n = 0;
+
+	hash_seq_init(&status, failures);
+	while ((failure = hash_seq_search(&status)) != NULL)
+	{
+		if (is_old(failure, now))
+			(void) hash_search(failures, &failure->key, HASH_REMOVE, NULL);
+		else if (failure->key.role == key->role &&
+				 failure->key.database == key->database)
+			n++;
+	}
+	return n;
+}
+
+static PvFailure *
+find_exactly(HTAB *failures, const PvFailureKey *key)
+{
+	return hash_search(failures, key, HASH_FIND, NULL);
+}
+
+/* The entry for all further tables of the role. */
+static PvFailureKey
+key_of_rest(const PvFailureKey *key)
+{
+	PvFailureKey rest = *key;
+
+	rest.relid = InvalidOid;
+	return rest;
+}
+
+/*
+ * The table has failed.  If nothing else can be remembered, that is not
+ * either.
+ */
+void
+pv_failures_add(HTAB *failures, const PvFailureKey *key, bool canceled,
+				TimestampTz now)
+{
+	PvFailureKey actual = *key;
+	PvFailure  *failure = find_exactly(failures, key);
+	bool		found;
+
+	if (failure == NULL &&
+		remove_old(failures, key, now) >= PV_MAX_FAILURES_OF_ROLE)
+		actual = key_of_rest(key);
+	if (failure == NULL && find_exactly(failures, &actual) == NULL &&
+		hash_get_num_entries(failures) >= PV_MAX_FAILURES)
+		return;
+	failure = hash_search(failures, &actual, HASH_ENTER_NULL, &found);
+	if (failure == NULL)
+		return;
+	if (!found)
+		failure->count = 0;
+	failure->count = Min(failure->count + 1, 1000);
+	failure->failed_at = now;
+	failure->canceled = canceled;
+}
+
+/* What is known of the table's failures, or NULL. */
+const PvFailure *
+pv_failures_find(HTAB *failures, const PvFailureKey *key)
+{
+	PvFailure  *failure = find_exactly(failures, key);
+	PvFailureKey rest = key_of_rest(key);
+
+	return failure != NULL ? failure : find_exactly(failures, &rest);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Shared memory
+ * ----------------------------------------------------------------
+ */
+
+Size
+pv_failures_shmem_size(void)
+{
+	return hash_estimate_size(PV_MAX_FAILURES, sizeof(PvFailure));
+}
+
+void
+pv_failures_request_lock(void)
+{
+	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
+}
+
+void
+pv_failures_shmem_startup(void)
+{
+	HASHCTL		info = {
+		.keysize = sizeof(PvFailureKey),
+		.entrysize = sizeof(PvFailure)
+	};
+
+	shared_failures = pv_shmem_hash("parvacuum failures", PV_MAX_FAILURES, &info);
+	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Attempts
+ * ----------------------------------------------------------------
+ */
+
+/* The process exits in the middle of an attempt. */
+static void
+attempt_exit(int code, Datum arg)
+{
+	pv_failures_end(PV_ATTEMPT_FAILED);
+}
+
+/*
+ * This process is about to vacuum, sweep or analyze the table of that role.
+ * pv_failures_end() must follow, also after an error.
+ */
+void
+pv_failures_begin(Oid relid, Oid role, bool analyze)
+{
+	static bool registered = false;
+
+	if (!registered)
+		before_shmem_exit(attempt_exit, 0);
+	registered = true;
+	attempt = (PvFailureKey)
+	{
+		MyDatabaseId, role, relid, analyze
+	};
+}
+
+/* That has ended.  If there was no attempt, nothing happens. */
+void
+pv_failures_end(PvAttempt how)
+{
+	if (OidIsValid(attempt.relid) && how != PV_ATTEMPT_LEFT &&
+		(how != PV_ATTEMPT_DONE || hash_get_num_entries(shared_failures) > 0))
+	{
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		if (how == PV_ATTEMPT_DONE)
+			(void) hash_search(shared_failures, &attempt, HASH_REMOVE, NULL);
+		else
+			pv_failures_add(shared_failures, &attempt,
+							how == PV_ATTEMPT_CANCELED, pv_now());
+		LWLockRelease(lock);
+	}
+	attempt.relid = InvalidOid;
+}
+
+/* Forgets that the table has failed, in whatever way. */
+void
+pv_failures_forget(Oid relid, Oid role)
+{
+	PvFailureKey key = {MyDatabaseId, role, relid, 0};
+
+	if (hash_get_num_entries(shared_failures) == 0)
+		return;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (key.analyze = 0; key.analyze <= 1; key.analyze++)
+		(void) hash_search(shared_failures, &key, HASH_REMOVE, NULL);
+	LWLockRelease(lock);
+}
+
+/*
+ * Is the table to be left alone because it has failed?  Returns until when, by
+ * pv_now(), or 0; and whether it was cancelled.
+ */
+TimestampTz
+pv_failures_pause(Oid relid, Oid role, bool analyze, bool danger,
+				  bool *canceled)
+{
+	PvFailureKey key = {MyDatabaseId, role, relid, analyze};
+	const PvFailure *failure;
+	TimestampTz until = 0;
+
+	if (hash_get_num_entries(shared_failures) == 0)
+		return 0;
+	LWLockAcquire(lock, LW_SHARED);
+	failure = pv_failures_find(shared_failures, &key);
+	if (failure != NULL)
+	{
+		until = failure->failed_at +
+			pv_pause_after(failure->count,
+						   autovacuum_naptime * USECS_PER_SEC, danger);
+		*canceled = failure->canceled;
+	}
+	LWLockRelease(lock);
+	return until > pv_now() ? until : 0;
+}
