@@ -460,8 +460,7 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 	if (is_recorded(rel, choice))
 		pv_history_begin(rel, started_by(), params->is_wraparound, result);
 	if (pv_is_autovacuum_worker())
-		pv_failures_begin(RelationGetRelid(rel), rel->rd_rel->relowner,
-						  false);
+		pv_failures_begin(rel, false);
 
 	PG_TRY();
 	{

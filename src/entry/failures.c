@@ -9,7 +9,7 @@
  * how it failed: by an error, by a cancel, or by the end of the process.
  * VACUUM and ANALYZE of a table fail and pause apart from each other.
  *
- *		begin --> done							forgotten
+ *		begin --> done								no failure any more
  *		  |
  *		  +-----> failed, cancelled, process exits	one more failure
  *
@@ -196,11 +196,11 @@ attempt_exit(int code, Datum arg)
 }
 
 /*
- * This process is about to vacuum, sweep or analyze the table of that role.
+ * This process is about to vacuum, sweep or analyze the table, which is open.
  * pv_failures_end() must follow, also after an error.
  */
 void
-pv_failures_begin(Oid relid, Oid role, bool analyze)
+pv_failures_begin(Relation rel, bool analyze)
 {
 	static bool registered = false;
 
@@ -209,7 +209,7 @@ pv_failures_begin(Oid relid, Oid role, bool analyze)
 	registered = true;
 	attempt = (PvFailureKey)
 	{
-		MyDatabaseId, role, relid, analyze
+		MyDatabaseId, rel->rd_rel->relowner, RelationGetRelid(rel), analyze
 	};
 }
 

@@ -12,6 +12,7 @@
 
 #include "datatype/timestamp.h"
 #include "utils/hsearch.h"
+#include "utils/rel.h"
 
 /* What is remembered: so many tables, and so many of one role. */
 #define PV_MAX_FAILURES			8192
@@ -58,7 +59,7 @@ extern Size pv_failures_shmem_size(void);
 extern void pv_failures_request_lock(void);
 extern void pv_failures_shmem_startup(void);
 
-extern void pv_failures_begin(Oid relid, Oid role, bool analyze);
+extern void pv_failures_begin(Relation rel, bool analyze);
 extern void pv_failures_end(PvAttempt how);
 extern void pv_failures_forget(Oid relid, Oid role);
 extern TimestampTz pv_failures_pause(Oid relid, Oid role, bool analyze,

@@ -31,14 +31,29 @@
 
 #include <signal.h>
 
+#include "access/genam.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
 #include "utils/timeout.h"
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/settings.h"
+#include "engine/index_parallel.h"
 #include "sched/deadline.h"
 #include "sched/policy.h"
+#include "sched/queue.h"
 #include "throttle/cost.h"
+
+/*
+ * How long to wait for locks that the vacuum of a large table needs when it
+ * has begun, in milliseconds.  Among them is the lock of its row in pg_class,
+ * at the end, when the vacuum may have taken hours.
+ */
+#define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
 
 typedef struct Stage
 {
@@ -84,10 +99,41 @@ look(void)
 		(void) kill(MyProcPid, nsignals++ == 0 ? SIGINT : SIGTERM);
 }
 
+/* The engine comes to functions of the owner, or has run them. */
+static void
+owner_hook(bool begins, BlockNumber pages)
+{
+	if (begins)
+		pv_deadline_begin_owner(pages, false);
+	else
+		pv_deadline_end_owner();
+}
+
+/* To be called once, when the worker starts. */
 void
 pv_deadline_init(void)
 {
 	timeout = RegisterTimeout(USER_TIMEOUT, look);
+	pv_owner_hook = owner_hook;
+}
+
+/*
+ * Limits how long this process waits for a lock from now on, in milliseconds.
+ * It does not wait for the table itself.  But a table's owner can lock its
+ * indexes, or the row of a database in pg_database, and could keep all workers
+ * waiting.
+ *
+ * The end of a transaction by an error restores what held when it began.
+ */
+void
+pv_deadline_for_locks(int ms)
+{
+	char		value[16];
+
+	if (ms == LockTimeout)
+		return;
+	snprintf(value, sizeof(value), "%d", ms);
+	SetConfigOption("lock_timeout", value, PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /* The worker begins with a table, whose size it does not know yet. */
@@ -104,19 +150,43 @@ pv_deadline_begin(void)
 						 PV_LATE_AFTER_MS);
 }
 
-/* The table has so many pages, those of its indexes included. */
+/*
+ * The worker is to vacuum or sweep the table, which is open.  If that and its
+ * indexes are large, it has more time, and from now on also for locks.  Core's
+ * code does not tell when it comes to functions of the owner, so the table has
+ * no place for a large one if there may be any.
+ */
 void
-pv_deadline_set_pages(double pages)
+pv_deadline_set_size(Relation rel, bool by_core)
 {
+	BlockNumber own_pages = RelationGetNumberOfBlocks(rel);
+	double		pages = own_pages;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
+
+		pages += RelationGetNumberOfBlocks(indrel);
+		if (by_core && pv_index_cleanup_must_wait(indrel))
+			pv_queue_leave_place();
+		index_close(indrel, AccessShareLock);
+	}
 	at_table.on = false;
 	at_table.pages = pages;
 	at_table.on = true;
+	if (own_pages >= PV_LARGE_PAGES)
+		pv_deadline_for_locks(LONGEST_FOR_LARGE_MS);
 }
 
-/* Functions of the owner of a table of this size may run from now on. */
+/*
+ * Functions of the owner of a table of this size may run from now on.  They
+ * hold no place for a large table.
+ */
 void
-pv_deadline_begin_owner(double pages, bool analyze)
+pv_deadline_begin_owner(BlockNumber pages, bool analyze)
 {
+	pv_queue_leave_place();
 	for_owner.pages = pages;
 	for_owner.analyze = analyze;
 	for_owner.since = pv_now();

@@ -106,9 +106,7 @@
 #define MOST_UNITS_OF_PAGE		1000.0
 #define MOST_UNITS_FOR_OWNER	25.0
 
-/*
- * ANALYZE reads no more pages than this, with the highest statistics target
- */
+/* ANALYZE reads no more pages, with the highest statistics target */
 #define MOST_SAMPLED			3000000
 
 /*
@@ -483,10 +481,7 @@ time_for(double units, int64 rate, int nworkers, int64 least)
 	return least + units * 1e6 * nworkers / rate;
 }
 
-/*
- * How long may a worker be at a table that has so many pages, those of its
- * indexes included?
- */
+/* How long may a worker be at a table with so many pages, indexes included? */
 double
 pv_longest_at_table(double pages, int64 rate, int nworkers, int64 least)
 {

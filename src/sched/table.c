@@ -70,9 +70,7 @@
 
 #include "base/borrowed.h"
 #include "base/compat.h"
-#include "base/guard.h"
 #include "base/ring.h"
-#include "engine/index_parallel.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
@@ -84,13 +82,11 @@
 #include "stats/history_run.h"
 #include "throttle/cost.h"
 
-/* The ages to freeze by: the settings', or 0 as in autovacuum, see below */
+/* The ages to freeze by: the settings', or 0 as in autovacuum */
 static int	freeze_min_age;
 static int	freeze_table_age;
 static int	multixact_freeze_min_age;
 static int	multixact_freeze_table_age;
-
-static void owner_hook(bool begins, BlockNumber pages);
 
 /* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
@@ -98,14 +94,6 @@ static MemoryContext work_context = NULL;
 /* A ring of buffers for core's code; the engine creates its own */
 static BufferAccessStrategy ring = NULL;
 
-
-/* To be called once, when the worker starts. */
-void
-pv_table_init(void)
-{
-	pv_deadline_init();
-	pv_owner_hook = owner_hook;
-}
 
 /*
  * Reads what the following vacuums depend on, when the worker starts and after
@@ -414,55 +402,7 @@ become_oneself(const OwnIdentity *own)
 	SetUserIdAndSecContext(own->userid, own->sec_context);
 }
 
-/*
- * Functions of the owner of a table of this size are about to run, or have
- * run.
- */
-static void
-before_functions(BlockNumber pages, bool analyze)
-{
-	pv_queue_leave_place();
-	pv_deadline_begin_owner(pages, analyze);
-}
-
-/* The same for those that the engine runs. */
-static void
-owner_hook(bool begins, BlockNumber pages)
-{
-	if (begins)
-		before_functions(pages, false);
-	else
-		pv_deadline_end_owner();
-}
-
-/*
- * The size of the table counts for how long the worker may be at it.  Core's
- * code does not tell when it comes to functions of the owner, so the table has
- * no place for a large one if there may be any.
- */
-static void
-apply_size(const PvTableWork *work, Relation rel)
-{
-	double		pages = work->item.pages;
-	bool		by_core = work->effective.value[PV_OPTION_ENABLED] <= 0 ||
-		pv_dispatch_declines(rel->rd_rel, work->item.toast_parent) != NULL;
-	ListCell   *lc;
-
-	foreach(lc, RelationGetIndexList(rel))
-	{
-		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
-
-		pages += RelationGetNumberOfBlocks(indrel);
-		if (by_core && pv_index_cleanup_must_wait(indrel))
-			pv_queue_leave_place();
-		index_close(indrel, AccessShareLock);
-	}
-	pv_deadline_set_pages(pages);
-}
-
-/*
- * Vacuums the table, which is locked and open.
- */
+/* Vacuums the table, which is locked and open. */
 static void
 vacuum_table(PvTableWork *work, Relation rel)
 {
@@ -470,7 +410,9 @@ vacuum_table(PvTableWork *work, Relation rel)
 	OwnIdentity own;
 	TransactionId next_xid;
 
-	apply_size(work, rel);
+	pv_deadline_set_size(rel, work->effective.value[PV_OPTION_ENABLED] <= 0 ||
+						 pv_dispatch_declines(rel->rd_rel,
+											  work->item.toast_parent));
 	choose_params(work, rel);
 	if (work->params.is_wraparound)
 		pv_show_against_wraparound();
@@ -488,15 +430,13 @@ vacuum_table(PvTableWork *work, Relation rel)
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->vacuums, 1);
 }
 
-/*
- * Sweeps the B-trees of the table, which is locked and open.
- */
+/* Sweeps the B-trees of the table, which is locked and open. */
 static void
 sweep_table(PvTableWork *work, Relation rel)
 {
 	OwnIdentity own;
 
-	apply_size(work, rel);
+	pv_deadline_set_size(rel, false);
 	choose_budget(work);
 	become_owner(rel, &own);
 	pv_sweep_table(rel, &work->effective,
@@ -571,7 +511,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 {
 	const PvScore *score = &work->item.score;
 	VacuumOutcome outcome = OUTCOME_SKIPPED;
-	PvAttempt	attempt = PV_ATTEMPT_DONE;
+	PvAttempt	attempt = PV_ATTEMPT_LEFT;
 	Relation	rel;
 	bool		locked;
 
@@ -584,8 +524,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 
 	rel = open_table(&work->item, false, &locked);
 	if (rel != NULL)
-		pv_failures_begin(RelationGetRelid(rel), rel->rd_rel->relowner,
-						  false);
+		pv_failures_begin(rel, false);
 	if (locked)
 		*reason = PV_WAIT_LOCK;
 	else if (rel == NULL || !recheck_need(work, rel))
@@ -607,8 +546,8 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	{
 		outcome = OUTCOME_DONE;
 		show_activity(work);
-		if (!score->vacuum && !score->sweep)
-			attempt = PV_ATTEMPT_LEFT;
+		if (score->vacuum || score->sweep)
+			attempt = PV_ATTEMPT_DONE;
 		if (score->vacuum)
 			vacuum_table(work, rel);
 		else if (score->sweep)
@@ -621,7 +560,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
 	commit_vacuum();
-	pv_failures_end(outcome == OUTCOME_DONE ? attempt : PV_ATTEMPT_LEFT);
+	pv_failures_end(attempt);
 	return outcome;
 }
 
@@ -680,8 +619,8 @@ analyze_table(PvTableWork *work)
 	rel = open_table(&work->item, work->vacuumed, &locked);
 	if (rel != NULL)
 	{
-		pv_failures_begin(RelationGetRelid(rel), rel->rd_rel->relowner, true);
-		before_functions(RelationGetNumberOfBlocks(rel), true);
+		pv_failures_begin(rel, true);
+		pv_deadline_begin_owner(RelationGetNumberOfBlocks(rel), true);
 		choose_budget(work);
 		pv_cost_flush();
 		pv_usage_start(&usage,

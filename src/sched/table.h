@@ -33,7 +33,6 @@ typedef struct PvTableWork
 	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;
 
-extern void pv_table_init(void);
 extern void pv_table_configure(void);
 extern void pv_table_do(PvTableWork *work, MemoryContext context);
 

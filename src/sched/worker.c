@@ -61,14 +61,6 @@
 /* How long to wait for the lock of the row in pg_database, in milliseconds */
 #define LONGEST_FOR_DATABASE_MS	1000
 
-/*
- * How long to wait for locks that the vacuum of a large table needs, in
- * milliseconds.  Among them is the lock of its row in pg_class, at the end,
- * when the vacuum may have taken hours.  Large tables never occupy all
- * workers.
- */
-#define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
-
 /* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
 
@@ -100,28 +92,6 @@ pv_sched_start(Oid database, int worker, uint32 token,
 }
 
 /*
- * Limits how long this process waits for a lock from now on, in milliseconds.
- * It does not wait for the table itself.  But a table's owner can lock its
- * indexes, or the row of a database in pg_database, and could keep all workers
- * waiting.
- *
- * This is called outside of transactions only, so no transaction's end changes
- * the setting back.
- */
-static void
-wait_for_locks(int ms)
-{
-	static int	current = -1;
-	char		value[16];
-
-	if (ms == current)
-		return;
-	current = ms;
-	snprintf(value, sizeof(value), "%d", ms);
-	SetConfigOption("lock_timeout", value, PGC_SUSET, PGC_S_OVERRIDE);
-}
-
-/*
  * Sets what must not depend on the settings of roles and databases, and turns
  * off the limits on statements.
  *
@@ -149,7 +119,7 @@ fix_settings(void)
 
 	for (size_t i = 0; i < lengthof(fixed); i++)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
-	wait_for_locks(PV_LATE_AFTER_MS);
+	pv_deadline_for_locks(PV_LATE_AFTER_MS);
 	if (PV_HAS_TRANSACTION_TIMEOUT)
 		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 }
@@ -296,7 +266,7 @@ finish_pass(bool even_if_busy)
 		return;
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: updating pg_database (parvacuum)");
-	wait_for_locks(LONGEST_FOR_DATABASE_MS);
+	pv_deadline_for_locks(LONGEST_FOR_DATABASE_MS);
 	PG_TRY();
 	{
 		StartTransactionCommand();
@@ -312,7 +282,7 @@ finish_pass(bool even_if_busy)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
-	wait_for_locks(PV_LATE_AFTER_MS);
+	pv_deadline_for_locks(PV_LATE_AFTER_MS);
 }
 
 /*
@@ -334,8 +304,7 @@ next_step(void)
 	if (to_scan)
 		finish_pass(true);
 
-	wait_for_locks(!to_scan && work.item.pages >= PV_LARGE_PAGES ?
-				   LONGEST_FOR_LARGE_MS : PV_LATE_AFTER_MS);
+	pv_deadline_for_locks(PV_LATE_AFTER_MS);
 
 	PG_TRY();
 	{
@@ -455,7 +424,7 @@ parvacuum_sched_main(Datum main_arg)
 	pv_show_as_autovacuum();
 	pgstat_report_activity(STATE_RUNNING, "autovacuum: starting (parvacuum)");
 	fix_settings();
-	pv_table_init();
+	pv_deadline_init();
 	apply_configuration();
 	pv_log_begin();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",

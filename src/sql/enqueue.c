@@ -25,9 +25,9 @@
 #include "utils/tuplestore.h"
 
 #include "base/settings.h"
+#include "entry/failures.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
-#include "entry/failures.h"
 #include "entry/sharded.h"
 #include "sched/queue.h"
 #include "sql/call.h"
@@ -118,8 +118,8 @@ report_no_place(Request *request, PvEnqueueResult why)
 }
 
 /*
- * Queues one relation, and puts the result into a row.  For a role that may
- * have all that it likes, failures of the relation are forgotten.
+ * Queues one relation, and puts the result into a row.  If the role may have
+ * all that it likes, former failures of the relation do not count any more.
  */
 static void
 enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,

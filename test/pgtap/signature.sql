@@ -129,6 +129,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.scheduler_max_cost', 'sighup integer -1 -1..2147483647 '),
     ('parvacuum.urgent_score', 'user real 100 1..1e+09 '),
     ('parvacuum.queue_limit', 'sighup integer 32768 1..32768 '),
+    ('parvacuum.longest_at_table', 'sighup integer 600 1..2147483 s'),
     ('parvacuum.window', 'user string  .. '),
     ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
 ORDER BY name;

@@ -98,11 +98,48 @@ make_keyed_dead('e_file');
 rename $file, "$file.away" or die "cannot rename $file: $!";
 sql('DELETE FROM e_function WHERE id % 3 = 0');
 make_keyed_dead('e_other');
-until_answer("SELECT errors >= $errors + 4 FROM parvacuum_scheduler_stats()", 'true', 'errors: counted in each database scan');
+until_answer("SELECT errors >= $errors + 4 FROM parvacuum_scheduler_stats()", 'true', 'errors: each one is counted');
 until_item('e_function', 'waiting error', 'errors: a function that fails in ANALYZE');
 until_item('e_file', 'waiting error', 'errors: a file that is missing');
 until_vacuumed('e_other', 2, 'errors: another table is vacuumed');
 cmp_ok(times_logged(q{parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.public\.e_f}), '>', 1, 'errors: the log has the tables');
+
+# A table that fails again and again is left alone for longer each time, by autovacuum as well; also
+# if its worker ends.  A request of an administrator ends the pause.
+sub until_paused { return until_answer("SELECT until - now() > interval '$_[1]' FROM parvacuum_queue WHERE relid = '$_[0]'::regclass AND state = 'waiting' AND reason = 'error'", 'true', $_[2]); }
+until_paused('e_file', '3 s', 'errors: a file that is missing, the pause becomes longer');
+until_paused('e_function', '3 s', 'errors: a function that fails, the pause becomes longer');
+sql($break =~ s/BEGIN/BEGIN PERFORM set_config('exit_on_error', 'on', false);/r);
+$from = log_length();
+sql(q{SELECT parvacuum_enqueue('e_function')});
+ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*broken/, $from), 'errors: a request ends the pause; the worker ends');
+until_paused('e_function', '3 s', 'errors: a worker that ends counts as well');
+
+# Autovacuum leaves alone what the scheduler does: a table that has failed, and one outside of its
+# window.  It has been there when it has vacuumed a table that has not opted in, twice.
+sql("CREATE TABLE not_in (id int) WITH ($low, parvacuum.enabled = off)", 'INSERT INTO not_in SELECT generate_series(1, 100)');
+sql("CREATE TABLE closed (id int) WITH ($in, $low, $calm, parvacuum.window = 'never')", 'INSERT INTO closed SELECT generate_series(1, 100)', 'DELETE FROM closed');
+reload_with(autovacuum => 'on');
+my $until = q{SELECT until FROM parvacuum_queue WHERE relid = 'e_file'::regclass};
+for my $try (1 .. 5)
+{
+	until_paused('e_file', '5 s', "autovacuum: a failing table is left alone, $try");
+	my $before = sql($until);
+	$from = log_length();
+	for (1 .. 2)
+	{
+		my $n = vacuums('not_in');
+		sql('UPDATE not_in SET id = id');
+		until_vacuumed('not_in', $n + 1, "autovacuum: it vacuums another table, $try");
+	}
+	last if sql($until) eq $before;
+}
+is(times_logged(q{autovacuum worker ERROR:  .*could not open file}, $from), 0, 'autovacuum: it has not tried the table that fails');
+is(vacuums('closed'), 0, 'autovacuum: nor has it vacuumed a table outside of its window');
+sql(q{ALTER TABLE closed SET (parvacuum.window = '')});
+until_vacuumed('closed', 1, 'autovacuum: it is vacuumed in its window');
+reload_with(autovacuum => 'off');
+sql('DROP TABLE not_in, closed');
 
 # A table that fails has no cost limits, but the next one of the worker keeps to those of the
 # scheduler.  Its score is lower.

@@ -253,6 +253,41 @@ hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE L
 others_are_served('functions that ignore a cancel');
 like(slurp_file($node->logfile), qr/parvacuum scheduler worker FATAL:  .*terminating /, 'functions: the processes were ended');
 
+# functions of large tables, in ANALYZE and in the cleanup of a BRIN index: they hold no place for
+# large tables.  Their end is the deadline of the table, also if they ignore the cancel.
+sub make_large
+{
+	my ($role, $table, @rest) = @_;
+	return ("SET ROLE $role", "CREATE TABLE $table (id int, pad char(2400)) WITH (parvacuum.enabled, autovacuum_enabled = off)", "ALTER TABLE $table ALTER pad SET STORAGE PLAIN",
+		"INSERT INTO $table SELECT i, 'x' FROM generate_series(1, 25500) i", @rest, 'RESET ROLE');
+}
+my $stays = q{CREATE OR REPLACE FUNCTION mallory.stays(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN i; END$$};
+my $add = 'INSERT INTO mallory.large_brin SELECT i, repeat(\'x\', 2400) FROM generate_series(1, 300) i';
+sql('SET ROLE mallory', $stays, 'RESET ROLE', make_large('mallory', 'mallory.large_i', 'CREATE INDEX ON mallory.large_i (mallory.stays(id))'), make_large('victim', 'victim.large'),
+	make_large('mallory', 'mallory.large_brin', 'CREATE INDEX ON mallory.large_brin USING brin (mallory.stays(id)) WITH (pages_per_range = 1)', $add),
+	'SET ROLE mallory', 'CREATE TABLE mallory.forged (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.forged (mallory.stays(id))', 'INSERT INTO mallory.forged SELECT i FROM generate_series(1, 1000) i', 'RESET ROLE',
+	'SET ROLE victim', 'DELETE FROM victim.large WHERE id % 2 = 0', 'RESET ROLE', q{UPDATE pg_class SET relpages = 1000000 WHERE oid = 'mallory.forged'::regclass}, 'SET ROLE mallory',
+	$stays =~ s/BEGIN/BEGIN PERFORM pg_sleep(1000);/r);
+my $stay = q{SELECT string_agg(substring(query, '(?:VACUUM|ANALYZE) .*'), ', ' ORDER BY query) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND wait_event = 'PgSleep'};
+hostile('ALTER TABLE mallory.large_i RESET (autovacuum_enabled)');
+ok(pv_await($node, $stay, 'VACUUM ANALYZE mallory.large_i'), 'large tables: a function stays in ANALYZE') or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+hostile('ALTER TABLE mallory.large_brin SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_insert_threshold = 1)');
+ok(pv_await($node, $stay, 'VACUUM ANALYZE mallory.large_brin, VACUUM ANALYZE mallory.large_i'), 'large tables: another one stays in the cleanup of an index') or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+sql('SET ROLE victim', 'ALTER TABLE victim.large RESET (autovacuum_enabled)');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relid = 'victim.large'::regclass AND vacuum_count > 0}, 1), 'large tables: one of others is vacuumed meanwhile') or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+is(sql($stay), 'VACUUM ANALYZE mallory.large_brin, VACUUM ANALYZE mallory.large_i', 'large tables: both functions still stay');
+hostile('ALTER TABLE mallory.forged RESET (autovacuum_enabled)');
+ok(pv_await($node, q{SELECT size_class FROM parvacuum_queue WHERE relid = 'mallory.forged'::regclass AND state = 'running'}, 'small'), 'large tables: the file says how large a table is, not pg_class') or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+hostile($stays =~ s/BEGIN/BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;/r);
+my $end = -s $node->logfile;
+pv_reload_with($node, 'parvacuum.longest_at_table' => '1s');
+ok($node->wait_for_log(qr/ERROR:  .*canceling .*(?:\n.*){1,5}parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.mallory\.\w+", which took too long/, $end), 'large tables: a function that stays is cancelled');
+ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*terminating /, $end), 'large tables: one that ignores that is ended with its process');
+hostile($stays);
+pv_reload_with($node, 'parvacuum.longest_at_table' => '10min');
+ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relid IN ('mallory.large_i'::regclass, 'mallory.large_brin'::regclass, 'mallory.forged'::regclass) AND analyze_count > 0}, 3), 'large tables: all are analyzed when the functions let them') or diag sql('SELECT * FROM parvacuum_queue');
+sql("DROP TABLE $_") for qw(mallory.large_i mallory.large_brin mallory.forged victim.large);
+
 # rows of pg_database
 sql("CREATE DATABASE mallory_$_ OWNER mallory") for 1 .. 4;
 $node->safe_psql("mallory_$_", 'SET SESSION AUTHORIZATION mallory; CREATE SCHEMA mallory; CREATE TABLE mallory.t (id int) WITH (parvacuum.enabled); INSERT INTO mallory.t SELECT generate_series(1, 1000)') for 1 .. 4;

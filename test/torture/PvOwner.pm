@@ -11,7 +11,7 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use PvTorture;
 
-our @EXPORT = qw(connect_to learn statement administration evil_functions namesakes tables_of @hostile @memberships $guard $evils);
+our @EXPORT = qw(connect_to learn statement administration evil_functions namesakes tables_of large_tables @hostile @memberships $guard $evils);
 
 # The hostile roles: an owner of a schema, a role that has nothing, one that sees all
 # statistics, and one that may vacuum all tables (from PostgreSQL 17 on).
@@ -322,6 +322,30 @@ sub evil_function
 # The owner's functions as long as they do nothing
 sub evil_functions { return map { "CREATE OR REPLACE FUNCTION mallory.evil_$_(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \$e\$ BEGIN RETURN i; END \$e\$" } 0 .. $evils - 1; }
 
+# Large tables, whose functions take very long where no session waits for them: in ANALYZE and in
+# the cleanup of an index
+sub large_tables
+{
+	return ('CREATE FUNCTION mallory.stays(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $e$ BEGIN RETURN i; END $e$', map {
+			my $t = "mallory.large_$_";
+			("CREATE TABLE $t (id int, t char(2400)) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_insert_threshold = 50)", "ALTER TABLE $t ALTER t SET STORAGE PLAIN",
+				"INSERT INTO $t SELECT i, 'x' FROM generate_series(1, 25500) i", "CREATE INDEX ON $t (mallory.stays(id))", "CREATE INDEX ON $t USING brin (mallory.stays(id)) WITH (pages_per_range = 1)");
+	} 0 .. 2);
+}
+
+# What that function does from now on; a change to the tables; and sizes that the owner makes up
+sub stay
+{
+	my $large = 'mallory.large_' . int rand 3;
+	my $sleep = 'PERFORM pg_catalog.pg_sleep(3600)';
+	my $background = q{pg_catalog.current_setting('application_name') OPERATOR(pg_catalog.=) ''};
+	my $body = one_of('NULL', $sleep, $sleep, "LOOP BEGIN $sleep; EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP", 'LOOP NULL; END LOOP', q{RAISE EXCEPTION 'stop' USING ERRCODE = 'lock_not_available'},
+		q{PERFORM pg_catalog.set_config('exit_on_error', 'on', false); RAISE EXCEPTION 'stop'});
+	my @forged = $version >= 18 ? "SELECT pg_restore_relation_stats('schemaname', 'mallory', 'relname', '" . one_of('t1', 't2', 'large_0') . "', 'relpages', " . one_of(0, 1, 1000000) . ", 'reltuples', " . one_of('0', '1', '1e9') . '::real)' : ();
+	return one_of("CREATE OR REPLACE FUNCTION mallory.stays(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \$e\$ BEGIN IF $background THEN $body; END IF; RETURN i; END \$e\$",
+		"UPDATE $large SET t = 'y' WHERE id % 100 = " . int rand 100, "INSERT INTO $large SELECT i, 'z' FROM generate_series(1, 60) i", @forged);
+}
+
 # Functions and operators of the owner that are named as those of core, as one statement
 # that makes all of them.
 sub namesakes
@@ -339,7 +363,7 @@ sub namesakes
 }
 
 # The kinds of statements, and how often each is made up
-my @kinds = ((\&call) x 30, (\&view) x 8, (\&setting) x 14, (\&label) x 8, (\&table_options) x 12, (\&rows) x 10, (\&ddl) x 4, (\&vacuum) x 3, (\&session) x 9, (\&escalation) x 9, (\&servers) x 6, \&evil_function);
+my @kinds = ((\&call) x 30, (\&view) x 8, (\&setting) x 14, (\&label) x 8, (\&table_options) x 12, (\&rows) x 10, (\&ddl) x 4, (\&vacuum) x 3, (\&session) x 9, (\&escalation) x 9, (\&servers) x 6, (\&stay) x 2, \&evil_function);
 
 # One statement of a hostile role, in one line
 sub statement

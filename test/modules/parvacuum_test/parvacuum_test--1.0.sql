@@ -271,7 +271,11 @@ IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- In seconds.
-CREATE FUNCTION parvacuum_test_longest_at_small(rate int8, workers int) RETURNS float8
+CREATE FUNCTION parvacuum_test_longest(pages float8, rate int8, workers int, seconds int DEFAULT 600,
+	OUT at_table float8, OUT in_cleanup float8, OUT in_analyze float8)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+CREATE FUNCTION parvacuum_test_count_large(workers int, places int, max_large int) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 CREATE FUNCTION parvacuum_test_workers(workers int, large int, OUT max_large int, OUT allowed int, OUT at_most int)
@@ -419,9 +423,8 @@ RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- The small table that a worker of the database has been at for so many seconds.
-CREATE FUNCTION parvacuum_test_at_small(database oid, seconds int)
-RETURNS oid STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
+CREATE FUNCTION parvacuum_test_leave_place(worker int) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 CREATE FUNCTION parvacuum_test_drop_database(database oid)
 RETURNS void STRICT LANGUAGE C
@@ -517,7 +520,7 @@ AS 'MODULE_PATHNAME';
 -- The launcher's plan.  Times are in seconds before the snapshot; negative ones are after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, stayed float8, may_since float8, failed bool);
 CREATE TYPE parvacuum_test_summary AS (database int, top_score float8, top_danger bool, queued int, workers int, leaving int, movable int, free int,
-	expected int, scan_pending bool, at_small float8);
+	expected int, scan_pending bool);
 
 CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0.1, stayed float8 DEFAULT 100,
 	may_since float8 DEFAULT 100, failed bool DEFAULT false, counted bool DEFAULT true)
@@ -525,10 +528,10 @@ RETURNS parvacuum_test_database LANGUAGE sql IMMUTABLE
 RETURN ROW(database, counted, age, overdue, stayed, may_since, failed)::parvacuum_test_database;
 
 CREATE FUNCTION parvacuum_test_summary(database int, top_score float8 DEFAULT 0, workers int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
-	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false, at_small float8 DEFAULT 0)
+	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false)
 RETURNS parvacuum_test_summary LANGUAGE sql IMMUTABLE
 RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::int), workers, leaving, coalesce(movable, workers),
-	coalesce(free, workers), expected, scan_pending, at_small)::parvacuum_test_summary;
+	coalesce(free, workers), expected, scan_pending)::parvacuum_test_summary;
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
 	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
@@ -626,3 +629,14 @@ CREATE FUNCTION parvacuum_test_compare_btrees(stock regclass, ours regclass,
 											  OUT entries bigint, OUT difference text)
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
+
+-- Failures of the tables of a role, from the first to the last OID, so many seconds ago; the number
+-- that counts for one of them; and the seconds for which it is left alone.
+CREATE FUNCTION parvacuum_test_fail(role oid, first int, last int, times int DEFAULT 1, ago int DEFAULT 0) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+CREATE FUNCTION parvacuum_test_failures(role oid, rel int) RETURNS int
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+CREATE FUNCTION parvacuum_test_pause(failures int, naptime int, danger bool DEFAULT false) RETURNS float8
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

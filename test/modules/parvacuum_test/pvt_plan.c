@@ -101,8 +101,6 @@ read_queues(ArrayType *array, PvQueueView *view)
 		summary->nfree = DatumGetInt32(field(rows[i], "free"));
 		summary->nexpected = DatumGetInt32(field(rows[i], "expected"));
 		summary->scan_pending = DatumGetBool(field(rows[i], "scan_pending"));
-		if (DatumGetFloat8(field(rows[i], "at_small")) > 0)
-			summary->small_since = ago(rows[i], "at_small");
 		view->nworkers += summary->nworkers;
 	}
 }
@@ -112,7 +110,7 @@ Datum
 parvacuum_test_plan(PG_FUNCTION_ARGS)
 {
 	static const char *const names[] = {
-		"launch", "request scan", "ask to leave", "cancel longest"
+		"launch", "request scan", "ask to leave"
 	};
 	PvSnapshot	snapshot = {0};
 	PvPlan		plan;
@@ -124,7 +122,6 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 	snapshot.now = NOW;
 	snapshot.naptime = PG_GETARG_INT32(3) * SECOND;
 	snapshot.nworkers = PG_GETARG_INT32(2);
-	snapshot.longest_at_small = pv_longest_at_small(0, snapshot.nworkers);
 	snapshot.databases = read_databases(PG_GETARG_ARRAYTYPE_P(0),
 										&snapshot.ndatabases);
 	read_queues(PG_GETARG_ARRAYTYPE_P(1), &snapshot.view);

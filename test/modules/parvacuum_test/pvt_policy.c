@@ -23,7 +23,8 @@ PG_FUNCTION_INFO_V1(parvacuum_test_goes_first);
 PG_FUNCTION_INFO_V1(parvacuum_test_shares);
 PG_FUNCTION_INFO_V1(parvacuum_test_rank);
 PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
-PG_FUNCTION_INFO_V1(parvacuum_test_longest_at_small);
+PG_FUNCTION_INFO_V1(parvacuum_test_longest);
+PG_FUNCTION_INFO_V1(parvacuum_test_count_large);
 PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
 PG_FUNCTION_INFO_V1(parvacuum_test_workers);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
@@ -293,12 +294,30 @@ parvacuum_test_workers(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* Seconds. */
+/* How long a worker may be at a table, and owner's functions run; seconds. */
 Datum
-parvacuum_test_longest_at_small(PG_FUNCTION_ARGS)
+parvacuum_test_longest(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_FLOAT8(pv_longest_at_small(PG_GETARG_INT64(0),
-										 PG_GETARG_INT32(1)) / 1e6);
+	double		pages = PG_GETARG_FLOAT8(0);
+	int64		rate = PG_GETARG_INT64(1);
+	int			nworkers = PG_GETARG_INT32(2);
+	int64		least = PG_GETARG_INT32(3) * USECS_PER_SEC;
+	Datum		values[3];
+
+	values[0] = Float8GetDatum(pv_longest_at_table(pages, rate, nworkers,
+												   least) / USECS_PER_SEC);
+	for (int analyze = 0; analyze <= 1; analyze++)
+		values[1 + analyze] =
+			Float8GetDatum(pv_longest_for_owner(pages, analyze, rate, nworkers,
+												least) / USECS_PER_SEC);
+	return row_of(fcinfo, values);
+}
+
+Datum
+parvacuum_test_count_large(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(pv_count_large(PG_GETARG_INT32(0), PG_GETARG_INT32(1),
+								   PG_GETARG_INT32(2)));
 }
 
 Datum

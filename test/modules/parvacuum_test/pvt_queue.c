@@ -47,9 +47,9 @@ allocate(Size size)
  * An empty hash table.  The first one of a kind serves all queues of this
  * session.
  */
-static void
-make_hash(HTAB **hash, const char *name, long size, Size keysize,
-		  Size entrysize)
+void
+pvt_make_hash(HTAB **hash, const char *name, long size, Size keysize,
+			  Size entrysize)
 {
 	HASHCTL		info = {
 		.keysize = keysize,
@@ -75,9 +75,9 @@ pvt_queue_set_up(int limit)
 	pvt_queues.shared = MemoryContextAlloc(TopMemoryContext,
 										   sizeof(PvQueueShared));
 	pv_entries_init(pvt_queues.shared);
-	make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE, sizeof(PvItemKey),
+	pvt_make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE, sizeof(PvItemKey),
 			  sizeof(PvQueueEntry));
-	make_hash(&pvt_queues.requesters, "requesters", PV_MAX_REQUESTERS,
+	pvt_make_hash(&pvt_queues.requesters, "requesters", PV_MAX_REQUESTERS,
 			  sizeof(PvHolderKey), sizeof(PvHolder));
 	pvt_queues.now = USECS_PER_DAY;
 	pvt_queues.naptime = autovacuum_naptime * USECS_PER_SEC;

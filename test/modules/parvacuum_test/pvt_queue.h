@@ -34,6 +34,9 @@ extern PvWorkerSlot *pvt_me;
 /* The PID of a worker is the number of its slot, and this. */
 #define PVT_FIRST_PID			1000
 
+extern void pvt_make_hash(HTAB **hash, const char *name, long size,
+						  Size keysize, Size entrysize);
+
 /* An empty queue with that limit; the clock shows a day. */
 extern void pvt_queue_set_up(int limit);
 extern PvtWorker *pvt_queue_be(int worker);

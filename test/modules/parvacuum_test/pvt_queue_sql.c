@@ -44,7 +44,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_cancel);
 PG_FUNCTION_INFO_V1(parvacuum_test_is_canceled);
 PG_FUNCTION_INFO_V1(parvacuum_test_request_scan);
 PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
-PG_FUNCTION_INFO_V1(parvacuum_test_at_small);
+PG_FUNCTION_INFO_V1(parvacuum_test_leave_place);
 PG_FUNCTION_INFO_V1(parvacuum_test_drop_database);
 PG_FUNCTION_INFO_V1(parvacuum_test_items);
 PG_FUNCTION_INFO_V1(parvacuum_test_summaries);
@@ -325,16 +325,14 @@ parvacuum_test_call_back(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* As pv_queue_leave_place() does. */
 Datum
-parvacuum_test_at_small(PG_FUNCTION_ARGS)
+parvacuum_test_leave_place(PG_FUNCTION_ARGS)
 {
-	TimestampTz since = pvt_queues.now - PG_GETARG_INT32(1) * USECS_PER_SEC;
-	const PvWorkerSlot *slot =
-		pv_view_find_longest(&pvt_queues, PG_GETARG_OID(0), since);
-
-	if (slot == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_OID(slot->at.relid);
+	pvt_queue_be(PG_GETARG_INT32(0));
+	pvt_me->has_place = false;
+	pvt_queue_check();
+	PG_RETURN_VOID();
 }
 
 Datum

@@ -405,7 +405,6 @@ take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
 	snapshot->now = now();
 	snapshot->naptime = NAPTIME;
 	snapshot->nworkers = sim->nworkers;
-	snapshot->longest_at_small = pv_longest_at_small(0, sim->nworkers);
 	snapshot->no_process = false;
 	pv_view_take(&pvt_queues, pv_max_large(sim->nworkers), &snapshot->view);
 	for (int i = 0; i < sim->ndatabases; i++)
@@ -456,8 +455,6 @@ carry_out(Sim *sim, const PvAction *action)
 			if (pv_view_request_scan(&pvt_queues, database->oid))
 				database->due = now() + NAPTIME;
 			break;
-		case PV_ACTION_CANCEL_LONGEST:
-			elog(ERROR, "a small table takes %d seconds, and is cancelled", SMALL_TAKES);
 	}
 	return true;
 }

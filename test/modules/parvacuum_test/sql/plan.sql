@@ -3,9 +3,9 @@ CREATE FUNCTION d(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0
 	failed bool DEFAULT false, counted bool DEFAULT true) RETURNS parvacuum_test_database LANGUAGE sql
 AS 'SELECT parvacuum_test_database(database, overdue, age, stayed, may_since, failed, counted)';
 CREATE FUNCTION q(database int, top_score float8 DEFAULT 0, workers int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
-	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false, at_small float8 DEFAULT 0)
+	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false)
 RETURNS parvacuum_test_summary LANGUAGE sql
-AS 'SELECT parvacuum_test_summary(database, top_score, workers, queued, movable, top_danger, leaving, free, expected, scan_pending, at_small)';
+AS 'SELECT parvacuum_test_summary(database, top_score, workers, queued, movable, top_danger, leaving, free, expected, scan_pending)';
 
 -- Nothing to do, or a database that is not in use
 SELECT * FROM parvacuum_test_plan('{}');
@@ -60,23 +60,11 @@ SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2)], ARRAY[q(1, 3, workers =>
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 2), q(2, 3)], workers => 8, no_process => true);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 1), q(2, 3)], workers => 8, no_process => true);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 1), q(2, 7)], workers => 8, no_process => true);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 3, workers => 2, free => 0, movable => 0, at_small => 601), q(2, 3)], workers => 8, no_process => true);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1)], ARRAY[q(1, workers => 2)], workers => 8, no_process => true);
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3), q(2, workers => 2)], no_process => true);
 
 -- All queues in use: only a database of a dangerous age may take one
 SELECT * FROM parvacuum_test_plan(ARRAY[d(1, 5), d(2), d(3, 5, age => 1.5)], ARRAY[q(2, 3)], queues_full => true);
-
--- No worker has time: the one that has been at a small table for the longest time gives it up, if that is more than ten minutes;
--- not while another worker has time, leaves or is expected, nor if no database needs a worker
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, workers => 3, free => 0, movable => 0, at_small => 599)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, 1, workers => 3, free => 0, movable => 0, at_small => 601)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 0, movable => 0, at_small => 700)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 1, movable => 0)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 2, free => 0, movable => 0, at_small => 601), q(2, workers => 1, free => 0, movable => 0, expected => 1)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2), d(3, 5)], ARRAY[q(1, workers => 3, free => 0, movable => 0, leaving => 1, at_small => 601)]);
-SELECT * FROM parvacuum_test_plan(ARRAY[d(1), d(2)], ARRAY[q(1, workers => 3, free => 0, movable => 0, at_small => 601)]);
-SELECT rate, workers, parvacuum_test_longest_at_small(rate, workers) FROM (VALUES (0, 3), (100000, 1), (100000, 3), (10000, 3), (100, 3)) v(rate, workers);
 
 -- A queue of a database that the launcher does not know yet
 SELECT * FROM parvacuum_test_plan(ARRAY[d(2, 5)], ARRAY[q(1, 3, workers => 3)]);

@@ -254,3 +254,23 @@ SELECT s.* FROM parvacuum_test_sweep(versions => 1e6, enabled => false) s;
 
 -- growth: more than four pages, and more than a fiftieth
 SELECT pages, pages_before, parvacuum_test_has_grown(pages, pages_before) FROM (VALUES (0, 0), (4, 0), (5, 0), (104, 100), (105, 100), (1020, 1000), (1021, 1000), (10, 1000)) x(pages, pages_before);
+
+-- How long a worker may be at a table, in seconds: ten minutes, and more where it is large or the rate is low
+SELECT pages, rate, workers, round(at_table) AS at_table, round(in_cleanup) AS in_cleanup, round(in_analyze) AS in_analyze
+FROM (VALUES (0, 0, 3), (8192, 0, 3), (8192, 100000, 1), (8192, 100000, 3), (8192, 1000000, 3), (8192, 1000, 3), (131072000, 0, 3)) v(pages, rate, workers), parvacuum_test_longest(pages, rate, workers);
+
+-- How many workers at large tables let others be started: those with a place, and no more of the others than places
+SELECT workers, places, parvacuum_test_count_large(workers, places, 2) FROM (VALUES (0, 0), (2, 2), (3, 1), (4, 0), (9, 0), (9, 4), (9, 9)) v(workers, places);
+
+-- A table that fails is left alone for a naptime, twice as long after each further failure, an hour at most; in danger of wraparound five minutes
+SELECT failures, parvacuum_test_pause(failures, 60) AS pause, parvacuum_test_pause(failures, 60, true) AS in_danger, parvacuum_test_pause(failures, 1) AS short
+FROM unnest('{1,2,3,6,7,12,1000}'::int[]) failures;
+
+-- A role with very many failing tables: some are remembered each by itself, the others together.  Those of another role are
+-- not affected, and what is old makes room.
+SELECT parvacuum_test_fail(20, 1, 1, 3), parvacuum_test_fail(10, 1, 1100), parvacuum_test_fail(20, 2, 2, 2);
+SELECT parvacuum_test_failures(10, 1) AS by_itself, parvacuum_test_failures(10, 1024) AS the_last_one, parvacuum_test_failures(10, 1025) AS together, parvacuum_test_failures(10, 5000) AS all_others,
+	parvacuum_test_failures(20, 1) AS of_another, parvacuum_test_failures(20, 2) AS new_of_another, parvacuum_test_failures(20, 3) AS none;
+SELECT parvacuum_test_fail(30, 1, 1024, 1, 7300), parvacuum_test_fail(30, 2001, 2001), parvacuum_test_failures(30, 2001) AS by_itself, parvacuum_test_failures(30, 1) AS old, parvacuum_test_failures(30, 2002) AS none;
+SELECT parvacuum_test_fail(role::oid, 1, 1024) FROM generate_series(40, 50) role;
+SELECT parvacuum_test_failures(20, 1) AS of_another, parvacuum_test_failures(50, 1) AS no_room;
