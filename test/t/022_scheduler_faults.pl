@@ -114,6 +114,7 @@ $from = log_length();
 sql(q{SELECT parvacuum_enqueue('e_function')});
 ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*broken/, $from), 'errors: a request ends the pause; the worker ends');
 until_paused('e_function', '3 s', 'errors: a worker that ends counts as well');
+sql($break);
 
 # Autovacuum leaves alone what the scheduler does: a table that has failed, and one outside of its
 # window.  It has been there when it has vacuumed a table that has not opted in, twice.
