@@ -3,7 +3,8 @@
  * relation.c
  *	  Which relations a vacuum of a table includes, and their names.
  *
- * Sessions and background leaders run this, within a transaction.
+ * Sessions, background leaders and scheduler workers run this, within a
+ * transaction.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -11,10 +12,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "entry/relation.h"
@@ -66,4 +69,28 @@ pv_quoted_relname(Oid relid)
 	if (!look_up_names(relid, &schema, &name))
 		return psprintf("%u", relid);
 	return quote_qualified_identifier(schema, name);
+}
+
+/*
+ * Is the relation a TOAST table of that table, or not a TOAST table if
+ * toast_parent is InvalidOid?
+ */
+bool
+pv_is_toast_of(Relation rel, Oid toast_parent)
+{
+	HeapTuple	tuple;
+	bool		result = false;
+
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE ||
+		!OidIsValid(toast_parent))
+		return rel->rd_rel->relkind != RELKIND_TOASTVALUE &&
+			!OidIsValid(toast_parent);
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid ==
+			RelationGetRelid(rel);
+		ReleaseSysCache(tuple);
+	}
+	return result;
 }

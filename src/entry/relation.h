@@ -11,9 +11,11 @@
 #define PV_RELATION_H
 
 #include "nodes/pg_list.h"
+#include "utils/rel.h"
 
 extern List *pv_expand_relation(Oid relid, char relkind);
 extern char *pv_qualified_relname(Oid relid);
 extern char *pv_quoted_relname(Oid relid);
+extern bool pv_is_toast_of(Relation rel, Oid toast_parent);
 
 #endif							/* PV_RELATION_H */

@@ -74,6 +74,7 @@
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
+#include "entry/relation.h"
 #include "sched/candidates.h"
 #include "sched/deadline.h"
 #include "sched/sweep_table.h"
@@ -127,30 +128,6 @@ pv_table_configure(void)
 }
 
 /*
- * Is the relation a TOAST table of that table, or not a TOAST table if
- * toast_parent is InvalidOid?
- */
-static bool
-is_toast_of(Relation rel, Oid toast_parent)
-{
-	HeapTuple	tuple;
-	bool		result = false;
-
-	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE ||
-		!OidIsValid(toast_parent))
-		return rel->rd_rel->relkind != RELKIND_TOASTVALUE &&
-			!OidIsValid(toast_parent);
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
-	if (HeapTupleIsValid(tuple))
-	{
-		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid ==
-			RelationGetRelid(rel);
-		ReleaseSysCache(tuple);
-	}
-	return result;
-}
-
-/*
  * Is the relation still what was queued?  The caller has locked it.  On PG 15
  * a rule _RETURN can have made a view of it under the same OID, which has no
  * access method.  The OID of a dropped table can have been given to any other
@@ -184,7 +161,7 @@ is_as_queued(Relation rel, const PvItem *item)
 			form->relkind == RELKIND_TOASTVALUE) &&
 		rel->rd_tableam != NULL &&
 		form->relpersistence != RELPERSISTENCE_TEMP && !form->relisshared &&
-		is_toast_of(rel, item->toast_parent);
+		pv_is_toast_of(rel, item->toast_parent);
 }
 
 /*
