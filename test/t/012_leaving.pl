@@ -184,6 +184,7 @@ my $owner = $node->background_psql('postgres');
 $owner->query_safe('BEGIN; ALTER TABLE second SET (parvacuum.workers = 2)');
 my $reset = pv_start_run($node, 'SELECT parvacuum_reset_options()', lock_timeout => '10min');
 ok(pv_await($node, qq{SELECT state || ' ' || coalesce(wait_event_type, '') FROM pg_stat_activity WHERE application_name = '$reset->{tag}'}, 'active '), 'reset: it waits outside of the queue for locks');
+is(($node->psql('postgres', q{SET lock_timeout = '30s'; ALTER TABLE ours SET (parvacuum.workers = 2)}))[0], 0, 'reset: others change options without waiting for it');
 isnt(($node->psql('postgres', q{SET lock_timeout = '1ms'; SELECT parvacuum_reset_options()}))[0], 0, 'reset: it waits no longer than lock_timeout');
 $owner->query_safe('COMMIT');
 ok(pv_finish($reset), 'reset: the wait ends with the transaction that changed options');
