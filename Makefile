@@ -53,6 +53,7 @@ OBJS = \
 	src/engine/index_order.o \
 	src/engine/index_parallel.o \
 	src/engine/index_vacuum.o \
+	src/engine/index_work.o \
 	src/engine/nbtree.o \
 	src/engine/nbtree_bitmap.o \
 	src/engine/nbtree_delete.o \

@@ -423,9 +423,10 @@ pv_forecast(const PvForecastInput *input, const PvResult *past,
 
 /*
  * Would a vacuum be of any use now?  It is if it removes something, freezes
- * something that is old enough, sets pages all-visible, or is aggressive and
- * so advances relfrozenxid.  "waiting" is how much must wait for the horizon:
- * dead rows that are not removable yet, pages that cannot be set all-visible.
+ * something that is old enough, sets pages all-visible, has work in the cleanup
+ * of an index, or is aggressive and so advances relfrozenxid.  "waiting" is how
+ * much must wait for the horizon: dead rows that are not removable yet, pages
+ * that cannot be set all-visible.
  */
 PvUse
 pv_forecast_use(const PvForecastInput *input, double waiting,
@@ -433,7 +434,7 @@ pv_forecast_use(const PvForecastInput *input, double waiting,
 {
 	if (input->dead_tuples >= 0.5 || input->dead_items >= 0.5 ||
 		input->freeze_pages >= 0.5 || input->visible_pages >= 0.5 ||
-		advances_relfrozenxid)
+		input->index_work || advances_relfrozenxid)
 		return PV_USE_SOME;
 	return waiting >= 0.5 ? PV_USE_HORIZON : PV_USE_NOTHING_TO_DO;
 }

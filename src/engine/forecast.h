@@ -73,6 +73,7 @@ typedef struct PvForecastInput
 	bool		vacuums_indexes;
 	int			index_scans;	/* if they are not bypassed */
 	bool		bypasses;
+	bool		index_work;		/* their cleanup has something to do */
 
 	/* WAL: what this server writes */
 	bool		logged;			/* the table is not unlogged */

@@ -48,6 +48,7 @@
 #include "base/tidstore.h"
 #include "engine/dispense.h"
 #include "engine/index_vacuum.h"
+#include "engine/index_work.h"
 #include "engine/plan.h"
 #include "engine/survey.h"
 #include "engine/survey_state.h"
@@ -494,6 +495,7 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	describe_heap(&state, survey);
 	describe_store(&state, survey);
 	input->bypasses = is_bypassed(&state, input);
+	input->index_work = input->vacuums_indexes && pv_indexes_have_work(rel);
 	describe_indexes(&state, survey);
 	describe_server(&state, input);
 	describe_freezing(&state, skippedallvis, survey);

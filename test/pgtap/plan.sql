@@ -2,7 +2,7 @@
 -- errors, and what it must not do.
 \ir common.psql
 
-SELECT plan(93);
+SELECT plan(99);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -135,13 +135,33 @@ SELECT is(format('%s %s', pages_to_freeze, useless), '0 t', 'freeze: nothing is 
 -- Rows that another session may still see
 CREATE TABLE held (a int) WITH (autovacuum_enabled = off);
 INSERT INTO held SELECT generate_series(1, 10000);
-VACUUM held;
+-- ... and with indexes for which a vacuum has something to do, whatever may be removed
+CREATE TABLE pending (a int[]) WITH (autovacuum_enabled = off);
+CREATE INDEX pending_gin ON pending USING gin (a) WITH (fastupdate = on);
+CREATE TABLE ranges (a int, pad char(7000)) WITH (autovacuum_enabled = off);
+ALTER TABLE ranges ALTER pad SET STORAGE plain;
+CREATE INDEX ranges_brin ON ranges USING brin (a) WITH (pages_per_range = 1);
+INSERT INTO ranges SELECT a, '' FROM generate_series(1, 1400) a;
+VACUUM held, pending, ranges;
 SELECT connect('h') \g /dev/null
 SELECT dblink_exec('h', 'BEGIN ISOLATION LEVEL REPEATABLE READ') \g /dev/null
 SELECT * FROM dblink('h', 'SELECT 1') x(a int) \g /dev/null
 DELETE FROM held WHERE a % 2 = 0;
 SELECT is(format('%s %s %s', tuples_to_remove, tuples_recently_dead, useless), '0 5000 t', 'an old snapshot: a run would be useless') FROM parvacuum_plan('held');
 SELECT matches(reason, '^About 5000 dead rows may still be seen.  The removable cutoff is transaction ID \d+, which is \d+ XIDs old.$', 'an old snapshot: the reason') FROM parvacuum_plan('held');
+CREATE FUNCTION is_useless(rel regclass) RETURNS text LANGUAGE sql AS 'SELECT concat_ws('' '', useless, split_part(reason, '' '', 1)) FROM parvacuum_plan(rel) LIMIT 1';
+INSERT INTO pending SELECT ARRAY[a] FROM generate_series(1, 10) a;
+INSERT INTO ranges SELECT a, '' FROM generate_series(1, 10) a;
+SELECT is(is_useless('pending'), 'f', 'an old snapshot: a pending list can be emptied');
+SELECT is(is_useless('ranges'), 'f', 'an old snapshot: ranges can be summarized');
+ALTER TABLE pending SET (vacuum_index_cleanup = off);
+SELECT is(is_useless('pending'), 't Rows', 'an old snapshot: not if vacuums leave the indexes alone');
+ALTER TABLE pending RESET (vacuum_index_cleanup);
+SELECT gin_clean_pending_list('pending_gin'), brin_summarize_new_values('ranges_brin') \g /dev/null
+SELECT is(is_useless('pending'), 't Rows', 'an old snapshot: an empty pending list');
+SELECT is(is_useless('ranges'), 't Rows', 'an old snapshot: each range has its summary');
+SELECT brin_desummarize_range('ranges_brin', 1390) \g /dev/null
+SELECT is(is_useless('ranges'), 'f', 'an old snapshot: a range in the second page of the map has none');
 CREATE TABLE loaded (a int) WITH (autovacuum_enabled = off);
 INSERT INTO loaded SELECT generate_series(1, 10000);
 SELECT matches(reason, format('^Rows on about %s pages may not be visible to all transactions yet.  The removable cutoff is transaction ID \d+, which is \d+ XIDs old.$', pages_total), 'an old snapshot: new rows cannot be set all-visible')

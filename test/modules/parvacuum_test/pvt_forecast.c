@@ -100,6 +100,7 @@ read_input(char *text, PvForecastInput *in)
 		{"vacuums_indexes",.flag = &in->vacuums_indexes},
 		{"index_scans",.integer = &in->index_scans},
 		{"bypasses",.flag = &in->bypasses},
+		{"index_work",.flag = &in->index_work},
 		{"logged",.flag = &in->logged},
 		{"full_page_writes",.flag = &in->full_page_writes},
 		{"map_in_record",.flag = &in->map_in_record},

@@ -103,7 +103,7 @@ FROM unnest('{0,1}'::int[]) pages, unnest('{0,1,1000}'::int[]) dead, unnest('{0,
 -- Is it of any use?
 SELECT input, recently_dead, advances, parvacuum_test_forecast_use(input, recently_dead, advances) AS useless
 FROM (VALUES ('scan_pages=1', 0, false), ('scan_pages=1', 0, true), ('dead_tuples=1', 5, false), ('dead_items=1', 0, false), ('freeze_pages=1', 0, false),
-	('visible_pages=1', 5, false), ('scan_pages=10', 5, false), ('scan_pages=10', 5, true), ('dead_tuples=0.1', 0.2, false)) x(input, recently_dead, advances);
+	('visible_pages=1', 5, false), ('index_work=1', 5, false), ('scan_pages=10', 5, false), ('scan_pages=10', 5, true), ('dead_tuples=0.1', 0.2, false)) x(input, recently_dead, advances);
 
 -- From a sample of 100 of 800 pages to all of them.  The statistics count, unless the sample
 -- shows that they are wrong.
