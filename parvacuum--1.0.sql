@@ -373,8 +373,10 @@ CREATE FUNCTION parvacuum_queue_items(
     OUT reason text,
     OUT since timestamptz,
     OUT until timestamptz,
+    OUT "position" int,
     OUT pid int,
     OUT action text,
+    OUT done text,
     OUT wraparound bool,
     OUT size_class text,
     OUT score float8,
@@ -403,8 +405,10 @@ SELECT q.datid,
        q.reason,
        q.since,
        q.until,
+       q.position,
        q.pid,
        q.action,
+       q.done,
        q.wraparound,
        q.size_class,
        q.score,
@@ -420,7 +424,7 @@ FROM parvacuum_queue_items() q
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
 
 COMMENT ON VIEW parvacuum_queue IS
-'the tables that the scheduler will vacuum or is vacuuming: their state and its start, the process that vacuums, what the table waits for, and its score; the score is the greatest of its parts, each the ratio of a count or an age to the threshold at which a vacuum is due; a table that is only to be swept has 0, and sweep_score says how many thresholds of dead index entries it has; small tables have some advantage; only members of pg_read_all_stats see tables of other databases and pid';
+'the tables that the scheduler will vacuum or is vacuuming: their state and its start, their position in the order of the database, the process that vacuums, what is to be done and what was done last, what the table waits for, and its score; the score is the greatest of its parts, each the ratio of a count or an age to the threshold at which a vacuum is due; a table that is only to be swept has 0, and sweep_score says how many thresholds of dead index entries it has; small tables have some advantage; only members of pg_read_all_stats see tables of other databases and pid';
 
 GRANT SELECT ON parvacuum_queue TO PUBLIC;
 

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -156,4 +157,28 @@ pv_indexes_have_work(Relation rel)
 		has_work = has_work || index_has_work(lfirst_oid(lc), pages);
 	list_free(indexes);
 	return has_work;
+}
+
+/*
+ * Empties the pending lists of the GIN indexes of a table that the caller has
+ * locked.
+ *
+ * Core: access/gin/ginvacuum.c, ginvacuumcleanup.
+ */
+void
+pv_index_empty_pending_lists(Relation rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
+		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID &&
+			indrel->rd_index->indisvalid;
+
+		index_close(indrel, AccessShareLock);
+		if (is_gin)
+			DirectFunctionCall1(gin_clean_pending_list,
+								ObjectIdGetDatum(lfirst_oid(lc)));
+	}
 }

@@ -13,5 +13,6 @@
 #include "utils/relcache.h"
 
 extern bool pv_indexes_have_work(Relation rel);
+extern void pv_index_empty_pending_lists(Relation rel);
 
 #endif							/* PV_INDEX_WORK_H */

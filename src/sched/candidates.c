@@ -26,20 +26,24 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
+#include "postmaster/autovacuum.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
+#include "engine/index_work.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
@@ -49,8 +53,8 @@
 /* What a table says about the scheduler */
 typedef struct OptIn
 {
-	bool		enabled;		/* it has opted in */
-	bool		sweep;			/* and wants sweeps */
+	bool		served;			/* the scheduler serves it */
+	bool		sweep;			/* and it wants sweeps */
 	const char *window;			/* NULL: the setting */
 } OptIn;
 
@@ -72,6 +76,7 @@ typedef struct Scan
 	PvLabels   *labels;			/* the options of parvacuum */
 	MemoryContext result;		/* of what is found */
 	HTAB	   *toast;			/* ToastParent by TOAST table */
+	TransactionId shared_horizon;
 	TransactionId catalog_horizon;
 	TransactionId horizon;		/* of tables that are no catalogs; invalid
 								 * until it is needed */
@@ -224,28 +229,86 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 }
 
 /*
+ * Opens a table without waiting for a lock; NULL if it is locked, or gone.
+ */
+static Relation
+open_unlocked(Oid relid)
+{
+	Relation	rel;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return NULL;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		UnlockRelationOid(relid, AccessShareLock);
+	return rel;
+}
+
+/*
+ * Have the indexes of a table, in which a vacuum would remove nothing,
+ * something else for it to do?  If the table is locked, there is nothing to be
+ * done now.
+ *
+ * A damaged index must not keep the other tables of the database from being
+ * found.  So an error ends a subtransaction only, and the vacuum of the table
+ * will raise it again.
+ */
+bool
+pv_need_index_work(Oid relid)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool has_work = false;
+
+	BeginInternalSubTransaction(NULL);
+	PG_TRY();
+	{
+		Relation	rel = open_unlocked(relid);
+
+		if (rel != NULL)
+		{
+			has_work = pv_indexes_have_work(rel);
+			relation_close(rel, AccessShareLock);
+		}
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+		has_work = true;
+	}
+	PG_END_TRY();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return has_work;
+}
+
+/*
  * The removal horizon of a table; all that are no catalogs have the same.  To
  * determine it takes an open table.  If this one is locked, a later one is
  * used instead of waiting.
  */
 static TransactionId
-horizon_of(Scan *scan, Oid relid)
+horizon_of(Scan *scan, Form_pg_class form)
 {
 	Relation	rel;
 
-	if (IsCatalogRelationOid(relid))
+	if (form->relisshared)
+		return scan->shared_horizon;
+	if (IsCatalogRelationOid(form->oid))
 		return scan->catalog_horizon;
-	if (TransactionIdIsValid(scan->horizon) ||
-		!ConditionalLockRelationOid(relid, AccessShareLock))
+	if (TransactionIdIsValid(scan->horizon))
 		return scan->horizon;
 
-	rel = try_relation_open(relid, NoLock);
+	rel = open_unlocked(form->oid);
 	if (rel != NULL)
 	{
 		scan->horizon = GetOldestNonRemovableTransactionId(rel);
-		relation_close(rel, NoLock);
+		relation_close(rel, AccessShareLock);
 	}
-	UnlockRelationOid(relid, AccessShareLock);
 	return scan->horizon;
 }
 
@@ -300,7 +363,7 @@ pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
 	if (end_of_analyze != PV_NEVER)
 		pv_score_not_analyze(&rest, pages);
 	if (end != PV_NEVER)
-		pv_score_only_analyze(&rest, pages);
+		pv_score_rest(&rest, false, rest.analyze, pages);
 	if (rest.vacuum || rest.analyze || rest.sweep)
 	{
 		*score = rest;
@@ -342,24 +405,39 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 }
 
 /*
- * Has the table opted in, for which window, and for sweeps?  A catalog, which
- * the engine does not vacuum, follows the setting.
+ * Does the scheduler serve the table?  Catalogs are autovacuum's.  If that is
+ * off, the scheduler serves them, shared ones included, and the few tables of
+ * information_schema: all that has come with the server, whoever has opted in.
+ * Else rows of dropped tables would fill the catalogs, and the oldest of them
+ * would hold back datfrozenxid.
+ */
+bool
+pv_need_is_served(Oid relid, bool opted_in)
+{
+	if (relid < FirstNormalObjectId && !AutoVacuumingActive())
+		return true;
+	return opted_in && !IsCatalogRelationOid(relid);
+}
+
+/*
+ * Is the table served, for which window, and with sweeps?  A catalog, which
+ * the engine does not vacuum, follows the settings.
  */
 static void
 get_opt_in(Scan *scan, Form_pg_class form, OptIn *opt_in)
 {
 	PvOptions	options;
 
-	/* core's autovacuum vacuums shared catalogs */
-	opt_in->enabled = pv_guc_enabled && !form->relisshared;
+	opt_in->served = pv_need_is_served(form->oid, pv_guc_enabled);
 	opt_in->sweep = pv_guc_sweep;
 	opt_in->window = NULL;
-	if (form->relisshared || IsCatalogRelationOid(form->oid))
+	if (IsCatalogRelationOid(form->oid))
 		return;
 
 	pv_labels_find(scan->labels, form->oid, form->relispartition, &options);
 	if (options.given[PV_OPTION_ENABLED])
-		opt_in->enabled = options.value[PV_OPTION_ENABLED];
+		opt_in->served = pv_need_is_served(form->oid,
+										   options.value[PV_OPTION_ENABLED]);
 	if (options.given[PV_OPTION_SWEEP])
 		opt_in->sweep = options.value[PV_OPTION_SWEEP];
 	if (options.given[PV_OPTION_WINDOW])
@@ -413,7 +491,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->pages = form->relpages;
 	item->score = score;
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
-	item->horizon = horizon_of(scan, form->oid);
+	item->horizon = horizon_of(scan, form);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);
 	if (item->reason == PV_WAIT_NONE)
@@ -450,7 +528,7 @@ consider_table(Scan *scan, HeapTuple tuple)
 	bool		has_options;
 
 	get_opt_in(scan, form, &opt_in);
-	if (!opt_in.enabled)
+	if (!opt_in.served)
 		return;
 	has_options = pv_options_read_autovacuum(tuple,
 											 RelationGetDescr(scan->pg_class),
@@ -529,7 +607,7 @@ compare_found(const void *a, const void *b)
 
 /*
  * Finds all tables of this database that need something, the most urgent
- * first.  If no table has opted in, pg_class is not read.  The caller is in a
+ * first.  If none can be served, pg_class is not read.  The caller is in a
  * transaction; the result is in its memory context.
  */
 void
@@ -545,7 +623,8 @@ pv_need_scan(PvFound *found)
 	memset(found, 0, sizeof(*found));
 	scan.now = time(NULL);
 	scan.labels = pv_labels_read();
-	if (!pv_guc_enabled && !pv_labels_any(scan.labels))
+	if (!pv_guc_enabled && AutoVacuumingActive() &&
+		!pv_labels_any(scan.labels))
 	{
 		pv_labels_free(scan.labels);
 		pv_queue_note_nothing();
@@ -554,6 +633,7 @@ pv_need_scan(PvFound *found)
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.toast = hash_create("TOAST tables", 256, &info,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	scan.shared_horizon = GetOldestNonRemovableTransactionId(NULL);
 	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
 
 	for_each_table(&scan, false, consider_table);

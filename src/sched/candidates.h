@@ -32,6 +32,8 @@ extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
 							   PvThresholds *thresholds);
 extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
 						  bool sweep, PvScore *score);
+extern bool pv_need_is_served(Oid relid, bool opted_in);
+extern bool pv_need_index_work(Oid relid);
 extern void pv_need_window(const PvEffectiveOptions *options,
 						   PvWindow *window);
 extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,

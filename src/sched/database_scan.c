@@ -323,24 +323,17 @@ is_left_out(const PvDatabaseQueue *queue, const PvItem *item,
 }
 
 /*
- * Would a vacuum of the table remove and freeze nothing?  That is so as long
- * as the horizon is where it was at the last one, unless
- *
- *	- many rows have died since: they may be of transactions that have aborted;
- *	- the last vacuum was not to prevent wraparound, and this one is: only that
- *	  reads all pages;
- *	- this one is to prevent multixact wraparound: multixacts have a horizon of
- *	  their own.
+ * Does the horizon keep a vacuum of the table from all that it is needed for?
+ * The caller finds out whether its indexes have something else to do.
  */
-static bool
-is_not_removable(const PvItem *known, const PvItem *item)
+bool
+pv_scan_is_held(const PvQueues *queues, const PvItem *item)
 {
-	return (known->reason == PV_WAIT_HORIZON || known->only_analyze) &&
-		TransactionIdIsValid(known->horizon) &&
-		known->horizon == item->horizon &&
-		!pv_has_died_anew(item->score.dead, known->left_dead) &&
-		(!item->score.wraparound ||
-		 (known->was_for_age && item->score.mxid <= 1));
+	PvQueueEntry *entry = pv_entries_find(queues, item->key.database,
+										  item->key.relid);
+
+	return entry != NULL &&
+		pv_vacuum_is_useless(&item->score, &entry->item.left, item->horizon);
 }
 
 /*
@@ -354,21 +347,20 @@ update_entry(PvQueues *queues, PvWorkerSlot *slot, PvQueueEntry *entry,
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvItem	   *known = &entry->item;
 	PvWaitReason reason = item->reason;
-	bool		not_removable = reason == PV_WAIT_NONE &&
-		is_not_removable(known, item);
+	bool		held = reason == PV_WAIT_NONE && !item->index_work &&
+		pv_scan_is_held(queues, item);
 
 	pv_entries_unplace(queue, entry);
 	known->score = item->score;
 	known->only_sweep = false;
-	known->only_analyze = not_removable && item->score.analyze &&
-		known->priority == 0;
+	known->only_analyze = held && item->score.analyze && known->priority == 0;
 	if (known->only_analyze)
-		pv_score_only_analyze(&known->score, item->pages);
-	else if (not_removable)
+		pv_score_rest(&known->score, false, true, item->pages);
+	else if (held)
 		reason = PV_WAIT_HORIZON;
-	if (not_removable)
+	if (held)
 	{
-		known->left_dead = Min(known->left_dead, item->score.dead);
+		known->left.dead = Min(known->left.dead, item->score.dead);
 		pg_atomic_fetch_add_u64(&queues->shared->counters.skipped_horizon, 1);
 	}
 	known->score.total = Max(known->score.total, known->priority);

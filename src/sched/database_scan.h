@@ -23,6 +23,7 @@ extern TimestampTz pv_scan_rests_until(const PvQueues *queues,
 
 /* A scan, by a worker of the database. */
 extern bool pv_scan_begin(PvQueues *queues, PvWorkerSlot *slot);
+extern bool pv_scan_is_held(const PvQueues *queues, const PvItem *item);
 extern bool pv_scan_offer(PvQueues *queues, PvWorkerSlot *slot,
 						  const PvItem *item, bool full);
 extern bool pv_scan_remove_unseen(PvQueues *queues, PvWorkerSlot *slot);

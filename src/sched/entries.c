@@ -376,14 +376,22 @@ pv_entries_unplace(PvDatabaseQueue *queue, PvQueueEntry *entry)
 	entry->placed = false;
 }
 
-/* The time remains that of the last change. */
+/*
+ * The time is that since which the table is in this state.  A table that waits
+ * has done so since it came to wait for this reason, also if it was queued and
+ * begun again in between.  One that is queued may have been put back.
+ */
 static void
 set_state(PvItem *item, PvItemState state, PvWaitReason reason,
 		  TimestampTz now)
 {
-	if (item->state != state || item->reason != reason ||
-		item->state_since == PV_NEVER)
-		item->state_since = now;
+	if (state == PV_ITEM_WAITING && item->waited_for != reason)
+	{
+		item->waited_for = reason;
+		item->waits_since = now;
+	}
+	item->state_since = state == PV_ITEM_WAITING ? item->waits_since :
+		state == PV_ITEM_QUEUED ? item->needed_since : now;
 	item->state = state;
 	item->reason = reason;
 	item->wait_until = PV_NEVER;
@@ -583,10 +591,12 @@ pv_entries_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.state_since = PV_NEVER;
 	entry->item.needed_since = since;
-	entry->item.again = entry->item.was_for_age = false;
+	entry->item.again = false;
 	entry->item.only_analyze = entry->item.only_sweep = false;
 	entry->item.not_completed = false;
-	entry->item.horizon = InvalidTransactionId;
+	entry->item.left.horizon = InvalidTransactionId;
+	entry->item.waited_for = PV_WAIT_NONE;
+	entry->item.done = 0;
 	entry->placed = false;
 	entry->seen = queue->scan;
 	join_holder(queues, queue, entry, item->role);

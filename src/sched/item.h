@@ -38,6 +38,11 @@ typedef enum PvWaitReason
 	PV_WAIT_ERROR
 } PvWaitReason;
 
+/* What was done with a table, a set of */
+#define PV_DONE_VACUUM			0x01
+#define PV_DONE_ANALYZE			0x02
+#define PV_DONE_SWEEP			0x04
+
 typedef struct PvItemKey
 {
 	Oid			database;
@@ -59,19 +64,22 @@ typedef struct PvItem
 	TimestampTz done_at;		/* offered: last vacuumed or analyzed, or
 								 * PV_NEVER */
 	TimestampTz state_since;
+	TimestampTz waits_since;	/* for waited_for */
 	TimestampTz wait_until;		/* time of day; PV_NEVER: until the next
 								 * database scan */
-	TransactionId horizon;		/* offered: the horizon now; waiting, or only
-								 * to be analyzed: that of the last vacuum */
-	double		left_dead;		/* waiting for the horizon: score.dead then,
-								 * or less */
+	TransactionId horizon;		/* offered: the horizon now */
+	PvLeft		left;			/* by its last vacuum */
 	int			worker_pid;		/* while running, else 0 */
 	uint8		state;			/* a PvItemState */
 	uint8		reason;			/* a PvWaitReason */
+	uint8		waited_for;		/* the last of these, also while it is queued
+								 * or running again */
+	uint8		done;			/* PV_DONE_*: what the last worker has done */
 	bool		again;			/* enqueued while it was running */
 	bool		not_completed;	/* begun at needed_since, and not completed */
-	bool		was_for_age;	/* that vacuum was to prevent wraparound */
-	bool		only_analyze;	/* as long as the horizon is the same */
+	bool		index_work;		/* offered: a vacuum has something to do in
+								 * its indexes, whatever the horizon is */
+	bool		only_analyze;	/* as long as a vacuum is useless */
 	bool		only_sweep;		/* it was analyzed since the database scan */
 } PvItem;
 

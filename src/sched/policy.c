@@ -71,6 +71,8 @@
 
 #include <math.h>
 
+#include "access/transam.h"
+
 #include "sched/policy.h"
 
 /* The factor of a score for an age of twice the failsafe's */
@@ -278,14 +280,15 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 	score->total = total_score(score, state->pages);
 }
 
-/*
- * A vacuum of the table would remove nothing: it is only to be analyzed, if at
- * all.
- */
+/* Only a vacuum, or only an analyze, or neither, is left to be done. */
 void
-pv_score_only_analyze(PvScore *score, BlockNumber pages)
+pv_score_rest(PvScore *score, bool vacuum, bool analyze, BlockNumber pages)
 {
-	score->vacuum = score->sweep = score->wraparound = score->danger = false;
+	score->vacuum = vacuum;
+	score->analyze = analyze;
+	score->sweep = false;
+	score->danger &= vacuum;
+	score->wraparound = vacuum && (score->xid > 1 || score->mxid > 1);
 	score->total = total_score(score, pages);
 }
 
@@ -296,14 +299,6 @@ pv_score_not_analyze(PvScore *score, BlockNumber pages)
 	score->analyze = false;
 	score->sweep = score->entries > 1 && !score->vacuum;
 	score->total = total_score(score, pages);
-}
-
-/* The table was analyzed just now: if it needs no vacuum, it is only swept. */
-void
-pv_score_only_sweep(PvScore *score, BlockNumber pages)
-{
-	if (!score->vacuum)
-		pv_score_not_analyze(score, pages);
 }
 
 /*
@@ -379,17 +374,24 @@ pv_share_of_role(int places)
 	return Max(places / PART_OF_ROLE, 1);
 }
 
-/*
- * A vacuum has left dead rows that may still be visible, and the horizon has
- * not moved.  Is it worth another vacuum because rows have died since?  They
- * may be of transactions that have aborted, which no snapshot sees.  If they
- * are not, that vacuum removes nothing, and this happens once for each
- * doubling of the dead rows.  Both arguments are ratios to the threshold.
+/*-
+ * Would another vacuum remove and freeze nothing, because the horizon is where
+ * it was at the last one?  That is so unless
+ *	- the rows inserted since ask for it, or the dead rows have doubled: those of
+ *	  transactions that have aborted can be removed at any time;
+ *	- only this one is to prevent wraparound, and so reads all pages, or it is
+ *	  for multixacts, which have a horizon of their own.
+ *
+ * The caller asks whether indexes have work in any case (engine/index_work.c).
  */
 bool
-pv_has_died_anew(double dead, double left_dead)
+pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
+					 TransactionId horizon)
 {
-	return dead - left_dead > Max(left_dead, 1);
+	return TransactionIdIsValid(left->horizon) && left->horizon == horizon &&
+		score->inserted <= 1 &&
+		score->dead - left->dead <= Max(left->dead, 1) &&
+		(!score->wraparound || (left->for_age && score->mxid <= 1));
 }
 
 /*-

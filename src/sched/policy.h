@@ -79,6 +79,14 @@ typedef struct PvScore
 								 * settings, too */
 } PvScore;
 
+/* What the last vacuum of a table has left because of the horizon */
+typedef struct PvLeft
+{
+	TransactionId horizon;		/* at that vacuum; invalid: it left nothing */
+	double		dead;			/* score.dead then, or less since */
+	bool		for_age;		/* that vacuum was to prevent wraparound */
+} PvLeft;
+
 /* A table's place in the order in which tables are vacuumed. */
 typedef struct PvRank
 {
@@ -97,9 +105,9 @@ typedef struct PvRank
 
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
-extern void pv_score_only_analyze(PvScore *score, BlockNumber pages);
+extern void pv_score_rest(PvScore *score, bool vacuum, bool analyze,
+						  BlockNumber pages);
 extern void pv_score_not_analyze(PvScore *score, BlockNumber pages);
-extern void pv_score_only_sweep(PvScore *score, BlockNumber pages);
 extern bool pv_has_grown(double pages, double pages_before);
 
 /* A score, or a priority, counts for no more than this. */
@@ -132,7 +140,8 @@ extern int	pv_share_of_database(int places, int ndatabases);
 extern int	pv_share_of_requests(int share_of_database);
 extern int	pv_share_of_role(int places);
 
-extern bool pv_has_died_anew(double dead, double left_dead);
+extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
+								 TransactionId horizon);
 
 /*
  * Milliseconds after which the launcher ends a worker that has not attached:

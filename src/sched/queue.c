@@ -389,6 +389,17 @@ pv_queue_begin_scan(void)
 	return begun;
 }
 
+/* See pv_scan_is_held(). */
+bool
+pv_queue_is_held(const PvItem *item)
+{
+	bool		held;
+
+	held = pv_scan_is_held(pv_queue_lock(LW_SHARED), item);
+	pv_queue_unlock();
+	return held;
+}
+
 /*
  * A table that the scan has found, see pv_scan_offer().  *full is false before
  * the first one, and is set when a table could not be queued.
@@ -503,15 +514,15 @@ pv_queue_put_back(const PvItem *item)
  * for that by itself.
  */
 void
-pv_queue_finish(const PvItem *item, bool vacuumed, PvWaitReason reason,
+pv_queue_finish(const PvItem *item, uint8 done, PvWaitReason reason,
 				TransactionId horizon)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	Assert(!my_slot->busy || item->key.relid == my_slot->at.relid);
 	if (my_slot->busy &&
-		pv_slots_finish(&queues, my_slot, vacuumed, reason, horizon))
+		pv_slots_finish(&queues, my_slot, done, reason, horizon))
 		pv_queue_wake_launcher();
-	pv_queue_of(&queues, my_slot)->vacuumed |= vacuumed;
+	pv_queue_of(&queues, my_slot)->vacuumed |= (done & PV_DONE_VACUUM) != 0;
 	pv_queue_unlock();
 	forget_cancel();
 }

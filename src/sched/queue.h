@@ -37,6 +37,7 @@ extern bool pv_queue_end_unresponsive(void);
 /* A scheduler worker. */
 extern bool pv_queue_attach(int worker, uint32 token, Oid *database);
 extern bool pv_queue_begin_scan(void);
+extern bool pv_queue_is_held(const PvItem *item);
 extern void pv_queue_offer(const PvItem *item, bool *full);
 extern bool pv_queue_end_scan(bool complete, int64 used);
 extern void pv_queue_note_nothing(void);
@@ -45,7 +46,7 @@ extern bool pv_queue_pop(int max_large, PvItem *item);
 extern bool pv_queue_recheck(const PvItem *item);
 extern void pv_queue_leave_place(void);
 extern void pv_queue_put_back(const PvItem *item);
-extern void pv_queue_finish(const PvItem *item, bool vacuumed,
+extern void pv_queue_finish(const PvItem *item, uint8 done,
 							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(void);
 extern bool pv_queue_claim_update(bool even_if_busy);
@@ -53,7 +54,8 @@ extern void pv_queue_return_update(void);
 
 /* Sessions. */
 extern int	pv_queue_copy(Oid database, PvItem **items);
-extern int	pv_queue_nlarge(void);
+extern bool pv_queue_waits_for_horizon(Oid relid);
+extern void pv_queue_large_state(PvLargeState *state);
 extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent,
 										BlockNumber pages, double priority,
 										Oid role, bool limited);

@@ -88,15 +88,36 @@ pv_queue_copy(Oid database, PvItem **items)
 	return copy.n;
 }
 
-/* The number of workers on large tables, in all databases. */
-int
-pv_queue_nlarge(void)
+/*
+ * Does that table of the current database wait until a vacuum of it is not
+ * useless any more?
+ */
+bool
+pv_queue_waits_for_horizon(Oid relid)
+{
+	PvQueueEntry *entry = pv_entries_find(pv_queue_lock(LW_SHARED),
+										  MyDatabaseId, relid);
+	bool		waits = entry != NULL &&
+		entry->item.state == PV_ITEM_WAITING &&
+		entry->item.reason == PV_WAIT_HORIZON;
+
+	pv_queue_unlock();
+	return waits;
+}
+
+/* What decides whether any more workers may be on large tables. */
+void
+pv_queue_large_state(PvLargeState *state)
 {
 	PvLargeUse	use;
 
-	pv_large_get_use(pv_queue_lock(LW_SHARED), 0, &use);
+	pv_large_get_use(pv_queue_lock(LW_SHARED),
+					 pv_max_large(pv_guc_scheduler_workers), &use);
 	pv_queue_unlock();
-	return use.nlarge;
+	memset(state, 0, sizeof(*state));
+	state->nlarge = use.nlarge;
+	state->ndanger = use.ndanger;
+	state->max_large = use.max_large;
 }
 
 /*

@@ -235,6 +235,23 @@ pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 }
 
 /*
+ * What is left to be done with a table that waits.  If it waits for the
+ * horizon, it is the vacuum that waits.
+ */
+static void
+leave_rest(PvItem *item, uint8 done, PvWaitReason reason)
+{
+	bool		vacuum = reason == PV_WAIT_HORIZON ||
+		(item->score.vacuum && (done & PV_DONE_VACUUM) == 0);
+
+	if (done != 0 || item->only_analyze)
+		pv_score_rest(&item->score, vacuum,
+					  item->score.analyze && (done & PV_DONE_ANALYZE) == 0,
+					  item->pages);
+	item->done = done;
+}
+
+/*
  * The worker's table is done, or cannot be done now.  Its entry is removed, or
  * waits for the next database scan at least; if the table was requested
  * meanwhile, it is queued again.  When a waiting table is found to need
@@ -249,7 +266,7 @@ pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
  * Returns whether the table was large, so that another worker may take one.
  */
 bool
-pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
+pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 				PvWaitReason reason, TransactionId horizon)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
@@ -267,14 +284,16 @@ pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot, bool vacuumed,
 		pv_entries_remove(queues, queue, entry);
 	else
 	{
-		item->horizon = horizon;
 		if (!item->only_analyze)
 		{
-			item->was_for_age = item->score.wraparound;
-			item->left_dead = item->score.dead;
+			item->left.horizon = reason == PV_WAIT_HORIZON ?
+				horizon : InvalidTransactionId;
+			item->left.dead = item->score.dead;
+			item->left.for_age = item->score.wraparound;
 		}
+		leave_rest(item, done, reason);
 		item->only_analyze = item->only_sweep = false;
-		if (vacuumed || reason != PV_WAIT_LOCK)
+		if ((done & PV_DONE_VACUUM) != 0 || reason != PV_WAIT_LOCK)
 			pv_entries_set_request(queues, queue, entry, InvalidOid, 0);
 		pv_entries_place(queues, queue, entry, PV_ITEM_WAITING, reason);
 	}
@@ -290,7 +309,7 @@ void
 pv_slots_exit(PvQueues *queues, PvWorkerSlot *slot)
 {
 	if (slot->busy)
-		(void) pv_slots_finish(queues, slot, false, PV_WAIT_ERROR,
+		(void) pv_slots_finish(queues, slot, 0, PV_WAIT_ERROR,
 							   InvalidTransactionId);
 	pv_scan_abandon(queues, slot);
 	pg_atomic_fetch_sub_u32(&queues->shared->nattached, 1);

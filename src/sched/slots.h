@@ -47,7 +47,7 @@ extern PvRecheck pv_slots_recheck(PvQueues *queues, PvWorkerSlot *slot,
 extern void pv_slots_put_back(PvQueues *queues, PvWorkerSlot *slot,
 							  const PvItem *item);
 extern bool pv_slots_finish(PvQueues *queues, PvWorkerSlot *slot,
-							bool vacuumed, PvWaitReason reason,
+							uint8 done, PvWaitReason reason,
 							TransactionId horizon);
 extern bool pv_slots_should_leave(const PvQueues *queues,
 								  const PvWorkerSlot *slot);

@@ -46,11 +46,9 @@
 #include <time.h>
 
 #include "access/genam.h"
-#include "access/gin.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
@@ -60,7 +58,6 @@
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/backend_status.h"
-#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -71,6 +68,7 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/ring.h"
+#include "engine/index_work.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
@@ -145,7 +143,6 @@ pv_table_configure(void)
  *		partitioned tables		V		here: there is nothing to do
  *		foreign tables			A		here: autovacuum ignores them
  *		temporary tables		V A		here: all of them are other sessions'
- *		shared catalogs			R		here: core's autovacuum vacuums them
  *		pg_statistic			A		analyze_rel() itself
  *		needs it, storage parameters	R	recheck_need()
  *		index_cleanup, truncate, eager freezing	V	choose_params()
@@ -160,7 +157,7 @@ is_as_queued(Relation rel, const PvItem *item)
 			form->relkind == RELKIND_MATVIEW ||
 			form->relkind == RELKIND_TOASTVALUE) &&
 		rel->rd_tableam != NULL &&
-		form->relpersistence != RELPERSISTENCE_TEMP && !form->relisshared &&
+		form->relpersistence != RELPERSISTENCE_TEMP &&
 		pv_is_toast_of(rel, item->toast_parent);
 }
 
@@ -310,7 +307,8 @@ recheck_need(PvTableWork *work, Relation rel)
 
 	pv_options_of(rel, work->item.toast_parent, &work->effective);
 	if (work->item.priority == 0 &&
-		work->effective.value[PV_OPTION_ENABLED] <= 0)
+		!pv_need_is_served(RelationGetRelid(rel),
+						   work->effective.value[PV_OPTION_ENABLED] > 0))
 		return false;
 	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent,
 											  &work->options);
@@ -322,14 +320,13 @@ recheck_need(PvTableWork *work, Relation rel)
 	work->item.pages = RelationGetNumberOfBlocks(rel);
 	if (work->item.only_analyze)
 		work->item.only_analyze =
-			GetOldestNonRemovableTransactionId(rel) == work->item.horizon;
+			pv_vacuum_is_useless(score, &work->item.left,
+								 GetOldestNonRemovableTransactionId(rel)) &&
+			!pv_indexes_have_work(rel);
 	if (work->item.only_analyze)
-	{
-		work->horizon = work->item.horizon;
-		pv_score_only_analyze(score, work->item.pages);
-	}
-	if (work->item.only_sweep)
-		pv_score_only_sweep(score, work->item.pages);
+		pv_score_rest(score, false, score->analyze, work->item.pages);
+	if (work->item.only_sweep && !score->vacuum)
+		pv_score_not_analyze(score, work->item.pages);
 	if (work->item.priority > 0)
 	{
 		score->vacuum = true;
@@ -403,7 +400,7 @@ vacuum_table(PvTableWork *work, Relation rel)
 	become_oneself(&own);
 
 	pv_cost_open_balance();
-	work->vacuumed = true;
+	work->done |= PV_DONE_VACUUM;
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->vacuums, 1);
 }
 
@@ -422,7 +419,7 @@ sweep_table(PvTableWork *work, Relation rel)
 	become_oneself(&own);
 
 	pv_cost_open_balance();
-	work->swept = true;
+	work->done |= PV_DONE_SWEEP;
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->sweeps, 1);
 }
 
@@ -438,7 +435,7 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 
 	if (work->item.only_analyze)
 		return true;
-	if (!work->vacuumed)
+	if ((work->done & PV_DONE_VACUUM) == 0)
 		return false;
 	if (work->has_options && work->options.freeze_max_age >= 0)
 		max_age = Min(max_age, work->options.freeze_max_age);
@@ -542,34 +539,6 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 }
 
 /*
- * Empties the pending lists of GIN indexes, where new entries may be.  VACUUM
- * does so, and the ANALYZE of an autovacuum worker, which this process is not.
- * The caller has locked the table.
- *
- * Core: access/gin/ginvacuum.c, ginvacuumcleanup.
- */
-static void
-empty_pending_lists(Relation rel)
-{
-	OwnIdentity own;
-	ListCell   *lc;
-
-	become_owner(rel, &own);
-	foreach(lc, RelationGetIndexList(rel))
-	{
-		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
-		bool		is_gin = indrel->rd_rel->relam == GIN_AM_OID &&
-			indrel->rd_index->indisvalid;
-
-		index_close(indrel, AccessShareLock);
-		if (is_gin)
-			DirectFunctionCall1(gin_clean_pending_list,
-								ObjectIdGetDatum(lfirst_oid(lc)));
-	}
-	become_oneself(&own);
-}
-
-/*
  * The second transaction: ANALYZE.  Returns false if another session has
  * locked the table meanwhile.  The guard protects analyze_rel() from being
  * entered twice, as vacuum() does in core.
@@ -579,6 +548,8 @@ empty_pending_lists(Relation rel)
 static bool
 analyze_table(PvTableWork *work)
 {
+	bool		vacuumed = (work->done & PV_DONE_VACUUM) != 0;
+	OwnIdentity own;
 	VacuumParams params;
 	PvUsageStart usage;
 	PvResult	used = {0};
@@ -593,7 +564,7 @@ analyze_table(PvTableWork *work)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
-	rel = open_table(&work->item, work->vacuumed, &locked);
+	rel = open_table(&work->item, vacuumed, &locked);
 	if (rel != NULL)
 	{
 		pv_failures_begin(rel, true);
@@ -617,8 +588,14 @@ analyze_table(PvTableWork *work)
 		PG_END_TRY();
 		pv_log_analyze(rel, &params, &usage);
 		pv_deadline_end_owner();
-		if (!work->vacuumed)
-			empty_pending_lists(rel);
+		/* as the ANALYZE of an autovacuum worker does, which this is not */
+		if (!vacuumed)
+		{
+			become_owner(rel, &own);
+			pv_index_empty_pending_lists(rel);
+			become_oneself(&own);
+		}
+		work->done |= PV_DONE_ANALYZE;
 		relation_close(rel, NoLock);
 		pv_cost_charge_slept();
 		pv_cost_open_balance();
@@ -644,7 +621,7 @@ is_to_be_swept(PvTableWork *work)
 		item->score.entries <= 1)
 		return false;
 	item->only_sweep = true;
-	pv_score_only_sweep(&item->score, item->pages);
+	pv_score_not_analyze(&item->score, item->pages);
 	return true;
 }
 
@@ -687,7 +664,7 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 	if (to_sweep)
 		pv_queue_put_back(&work->item);
 	else
-		pv_queue_finish(&work->item, work->vacuumed, reason, work->horizon);
+		pv_queue_finish(&work->item, work->done, reason, work->horizon);
 	(void) pgstat_report_stat(false);
 	pv_cost_poll();
 	pv_delay_point();

@@ -27,8 +27,7 @@ typedef struct PvTableWork
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
 	PvWaitReason failed;		/* what it needs has failed lately: for what
 								 * it waits */
-	bool		vacuumed;
-	bool		swept;
+	uint8		done;			/* PV_DONE_* */
 	char	   *name;			/* with its schema, for pg_stat_activity */
 	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;

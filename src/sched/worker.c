@@ -165,7 +165,13 @@ scan_database(void)
 	MemoryContextSwitchTo(work_context);
 	pv_need_scan(&found);
 	for (int i = 0; i < found.n; i++)
-		pv_queue_offer(&found.items[i], &full);
+	{
+		PvItem	   *item = &found.items[i];
+
+		item->index_work = item->score.vacuum && pv_queue_is_held(item) &&
+			pv_need_index_work(item->key.relid);
+		pv_queue_offer(item, &full);
+	}
 	CommitTransactionCommand();
 	if (pv_queue_end_scan(!full,
 						  (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
@@ -232,9 +238,10 @@ recover(PvTableWork *work)
 	MemoryContextSwitchTo(work_context);
 	if (work->full_name)
 		errcontext("parvacuum's scheduled %s of table \"%s\"%s",
-				   work->item.score.vacuum && !work->vacuumed ? "vacuum" :
-				   work->item.score.sweep && !work->swept ? "sweep" :
-				   "analyze",
+				   work->item.score.vacuum &&
+				   (work->done & PV_DONE_VACUUM) == 0 ? "vacuum" :
+				   work->item.score.sweep &&
+				   (work->done & PV_DONE_SWEEP) == 0 ? "sweep" : "analyze",
 				   work->full_name,
 				   pv_deadline_has_passed() ? ", which took too long" : "");
 	pv_deadline_end();
@@ -243,7 +250,7 @@ recover(PvTableWork *work)
 	pv_failures_end(reason == PV_WAIT_CANCELED ?
 					PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
 	pv_queue_abandon_scan();
-	pv_queue_finish(&work->item, work->vacuumed, reason, InvalidTransactionId);
+	pv_queue_finish(&work->item, work->done, reason, InvalidTransactionId);
 	pv_cost_open_balance();
 	RESUME_INTERRUPTS();
 }

@@ -273,7 +273,7 @@ check_automatic(PvAdviceList *list)
 			   "Set autovacuum or parvacuum.scheduler to on and reload.");
 	else if (!AutoVacuumingActive() && !pv_guc_enabled)
 		advise(list, PV_WARNING, "autovacuum", "autovacuum",
-			   "The scheduler vacuums only tables that opted in, and nothing vacuums the others.",
+			   "The scheduler vacuums only system catalogs and tables that opted in, and nothing vacuums the others before they are in danger of wraparound.",
 			   "autovacuum = off, parvacuum.scheduler = on, parvacuum.enabled = off",
 			   "Set autovacuum or parvacuum.enabled to on and reload.");
 }

@@ -283,6 +283,15 @@ check_neglect(PvAdviceList *list, const Checked *table)
 		return;
 	when = last == 0 ? "never vacuumed" :
 		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
+	if (pv_shmem_attached() && pv_queue_waits_for_horizon(table->form->oid))
+	{
+		advise_table(list, table, PV_WARNING, "not_vacuumed", NULL,
+					 "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.",
+					 psprintf("%.0f dead rows, due from %.0f on; %s",
+							  table->state.dead, threshold, when),
+					 "See the column \"release\" of parvacuum_blockers.");
+		return;
+	}
 	advise_table(list, table, PV_WARNING, "not_vacuumed",
 				 limits->enabled ? "autovacuum_max_workers" :
 				 "autovacuum_enabled",

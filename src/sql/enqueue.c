@@ -213,11 +213,11 @@ check_relation(Oid relid)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table or materialized view", NameStr(form->relname)),
 				 errhint("A TOAST table is queued with its table.")));
-	if (form->relisshared || form->relpersistence == RELPERSISTENCE_TEMP)
+	if (form->relpersistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the scheduler cannot vacuum table \"%s\"", NameStr(form->relname)),
-				 errdetail(form->relisshared ? "It is shared by all databases." : "It is temporary."),
+				 errdetail("It is temporary."),
 				 errhint("Use VACUUM.")));
 	ReleaseSysCache(tuple);
 }

@@ -30,7 +30,7 @@
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 
-#define QUEUE_COLUMNS			19
+#define QUEUE_COLUMNS			21
 #define STATS_COLUMNS			14
 
 
@@ -45,9 +45,20 @@ action_name(const PvItem *item)
 	return item->score.sweep ? "sweep" : "analyze";
 }
 
+/* What the last worker that had the table has done with it, or NULL. */
+static const char *
+done_name(const PvItem *item)
+{
+	if (item->done & PV_DONE_VACUUM)
+		return item->done & PV_DONE_ANALYZE ? "vacuum and analyze" : "vacuum";
+	if (item->done & PV_DONE_SWEEP)
+		return "sweep";
+	return item->done & PV_DONE_ANALYZE ? "analyze" : NULL;
+}
+
 /* Why the table is not vacuumed now, or NULL. */
 static const char *
-reason_name(const PvItem *item, bool large_is_full)
+reason_name(const PvItem *item, const PvLargeState *workers)
 {
 	static const char *const names[] = {
 		[PV_WAIT_NONE] = NULL,
@@ -57,11 +68,27 @@ reason_name(const PvItem *item, bool large_is_full)
 		[PV_WAIT_CANCELED] = "canceled",
 		[PV_WAIT_ERROR] = "error",
 	};
+	PvLargeState state = *workers;
 
-	if (item->state == PV_ITEM_QUEUED && large_is_full &&
-		item->pages >= PV_LARGE_PAGES)
+	state.in_danger = item->rank.danger;
+	if (item->state == PV_ITEM_QUEUED && item->pages >= PV_LARGE_PAGES &&
+		!pv_has_large_place(pv_large_place(&state)))
 		return "large tables";
 	return names[item->reason];
+}
+
+/* The order of the rows: by database, and those queued by their order. */
+static int
+compare_items(const void *a, const void *b)
+{
+	const PvItem *x = a;
+	const PvItem *y = b;
+
+	if (x->key.database != y->key.database)
+		return x->key.database < y->key.database ? -1 : 1;
+	if ((x->state == PV_ITEM_QUEUED) != (y->state == PV_ITEM_QUEUED))
+		return x->state == PV_ITEM_QUEUED ? -1 : 1;
+	return -pv_compare_ranks(&x->rank, &y->rank);
 }
 
 /*
@@ -84,25 +111,30 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		sees_all = pv_may_see_all();
+	PvLargeState workers;
 	PvItem	   *items;
 	int			nitems;
-	bool		large_is_full;
+	int			position = 0;
 
 	pv_check_preloaded("parvacuum_queue");
 	InitMaterializedSRF(fcinfo, 0);
 
 	nitems = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &items);
-	large_is_full =
-		pv_queue_nlarge() >= pv_max_large(pv_guc_scheduler_workers);
+	pv_queue_large_state(&workers);
+	if (nitems > 1)
+		qsort(items, nitems, sizeof(PvItem), compare_items);
 	for (int i = 0; i < nitems; i++)
 	{
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
-		const char *reason = reason_name(item, large_is_full);
+		const char *reason = reason_name(item, &workers);
+		const char *done = done_name(item);
 		Datum		values[QUEUE_COLUMNS];
 		bool		nulls[QUEUE_COLUMNS] = {0};
 		int			n = 0;
 
+		if (i == 0 || item->key.database != items[i - 1].key.database)
+			position = 0;
 		values[n++] = ObjectIdGetDatum(item->key.database);
 		values[n++] = ObjectIdGetDatum(item->key.relid);
 		values[n++] = CStringGetTextDatum(states[item->state]);
@@ -111,9 +143,13 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = TimestampTzGetDatum(pv_time_of_day(item->state_since));
 		nulls[n] = item->wait_until == 0;
 		values[n++] = TimestampTzGetDatum(item->wait_until);
+		nulls[n] = item->state != PV_ITEM_QUEUED;
+		values[n++] = Int32GetDatum(++position);
 		nulls[n] = !running || !sees_all;
 		values[n++] = Int32GetDatum(item->worker_pid);
 		values[n++] = CStringGetTextDatum(action_name(item));
+		nulls[n] = done == NULL;
+		values[n++] = done ? CStringGetTextDatum(done) : (Datum) 0;
 		values[n++] = BoolGetDatum(item->score.wraparound);
 		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ?
 										  "large" : "small");

@@ -3,7 +3,7 @@
 -- by a reload.
 \ir common.psql
 
-SELECT plan(177);
+SELECT plan(178);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -16,7 +16,7 @@ SELECT set_eq($$SELECT format('%s(%s) %s', proname, pg_get_function_identity_arg
 SELECT is(pg_get_function_arguments(oid), 'rel regclass, priority double precision DEFAULT 100, OUT relid regclass, OUT result text', 'the priority has a default, and a row has the result')
 FROM func WHERE proname = 'parvacuum_enqueue';
 SELECT is(pg_get_function_arguments(oid), 'OUT datid oid, OUT relid oid, OUT state text, OUT reason text, OUT since timestamp with time zone, '
-    'OUT until timestamp with time zone, OUT pid integer, OUT action text, OUT wraparound boolean, OUT size_class text, OUT score double precision, '
+    'OUT until timestamp with time zone, OUT "position" integer, OUT pid integer, OUT action text, OUT done text, OUT wraparound boolean, OUT size_class text, OUT score double precision, '
     'OUT dead_score double precision, OUT insert_score double precision, OUT analyze_score double precision, OUT xid_score double precision, '
     'OUT mxid_score double precision, OUT sweep_score double precision, OUT priority double precision, OUT pages bigint', 'the columns of parvacuum_queue_items()')
 FROM func WHERE proname = 'parvacuum_queue_items';
@@ -166,7 +166,7 @@ DECLARE
     r text;
 BEGIN
     EXECUTE format($q$SELECT string_agg(coalesce(relation::text, '?'), ' ' ORDER BY relation::text COLLATE "C")
-        FROM parvacuum_queue WHERE datname = current_database() AND relation::text !~ '^pg_toast' AND (%s)$q$, condition) INTO r;
+        FROM parvacuum_queue WHERE datname = current_database() AND relid >= 16384 AND relation::text !~ '^pg_toast' AND (%s)$q$, condition) INTO r;
     RETURN coalesce(r, '');
 END $$;
 SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
@@ -190,9 +190,10 @@ SELECT fails('e', format('SELECT parvacuum_enqueue(%L)', name), '42809', format(
 FROM (VALUES ('a_view', 'a view'), ('a_sequence', 'a sequence'), ('an_index', 'an index'),
     ((SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'toasty'::regclass), 'a TOAST table')) x(name, what);
 SELECT fails('e', format('SELECT parvacuum_enqueue(%L)', name), '0A000', format('the scheduler cannot vacuum table "%s"', name), 'Use VACUUM.', what)
-FROM (VALUES ('pg_database', 'a shared catalog'), ('temporary_too', 'a temporary table')) x(name, what);
+FROM (VALUES ('temporary_too', 'a temporary table')) x(name, what);
 SELECT is((failure('e', format('SELECT parvacuum_enqueue(%s)', 'temporary'::regclass::oid))).detail, 'It is temporary.', 'the temporary table of another session, with the reason');
-SELECT is((failure('e', 'SELECT parvacuum_enqueue(''pg_authid'')')).detail, 'It is shared by all databases.', 'the detail for a shared catalog');
+SELECT is((SELECT min(result) FROM parvacuum_enqueue('pg_tablespace')), 'queued', 'a shared catalog');
+SELECT parvacuum_cancel('pg_tablespace') \g /dev/null
 SELECT fails('e', 'SELECT parvacuum_enqueue(0)', '42P01', 'relation with OID 0 does not exist', 'Name the table to be vacuumed.', 'no such OID');
 SELECT fails('e', 'SELECT parvacuum_enqueue(''nonesuch'')', '42P01', 'relation "nonesuch" does not exist', '', 'no such name');
 SELECT is(in_queue(), 'slow', 'no refused table was queued');
@@ -287,6 +288,9 @@ SELECT is((SELECT min(priority) FROM parvacuum_queue WHERE relation::text IN ('t
 SELECT is((SELECT priority FROM parvacuum_queue WHERE relid = 'mv'::regclass), 100::float8, 'a materialized view, at the default priority');
 SELECT is((SELECT bool_and(since BETWEEN now() - interval '10 minutes' AND clock_timestamp() AND until IS NULL AND NOT wraparound) FROM parvacuum_queue
     WHERE datname = current_database()), true, 'queued tables have the time, and no reason to wait');
+SELECT is(array_agg("position" ORDER BY "position"), array_agg(place ORDER BY place), 'queued tables have their position in the order')
+FROM (SELECT "position", row_number() OVER ()::int AS place FROM parvacuum_queue WHERE state = 'queued' AND datname = current_database()) q;
+SELECT ok((SELECT max("position") FROM parvacuum_queue WHERE priority = 100) < (SELECT min("position") FROM parvacuum_queue WHERE priority = 3), 'a high priority is before a low one');
 SELECT is(answer('SET ROLE pv_other', 'SELECT string_agg(relation::text, '' '') FROM parvacuum_queue WHERE relid = ''mv''::regclass'), 'mv', 'all roles see the queue');
 
 CREATE TABLE heir_of (a int);

@@ -17,7 +17,7 @@ sched_start('scheduler_waits', "wal_level = logical\nmax_wal_senders = 1\nmax_re
 make_bell();
 
 reload_with('parvacuum.scheduler' => 'on');
-my ($reader, $by_horizon);
+my ($reader, $by_horizon, $first);
 
 #
 # Beside core's autovacuum: each table is vacuumed once
@@ -89,13 +89,18 @@ sql('CREATE TABLE seen_by (id int)', 'INSERT INTO seen_by SELECT i FROM generate
 sql('CREATE TABLE seen_hot (id int)', 'INSERT INTO seen_hot SELECT i FROM generate_series(1, 1000) i',
 	"ALTER TABLE seen_hot SET ($in, autovacuum_analyze_threshold = 5, autovacuum_analyze_scale_factor = 0)");
 sql('VACUUM seen_by', 'VACUUM ANALYZE seen_hot');
+# Two more, one with rows that ask for a vacuum, and one with indexes that have something to do
+sql(map { "CREATE TABLE $_ AS SELECT i AS id, ARRAY[i] AS a, repeat('x', 500) AS pad FROM generate_series(1, 1000) i" } qw(seen_inserts seen_index));
+sql('CREATE INDEX seen_gin ON seen_index USING gin (a) WITH (fastupdate = on)', 'CREATE INDEX seen_brin ON seen_index USING brin (id) WITH (pages_per_range = 2)',
+	"ALTER TABLE seen_inserts SET ($in, $calm, autovacuum_vacuum_insert_threshold = 100, autovacuum_vacuum_insert_scale_factor = 0)",
+	"ALTER TABLE seen_index SET ($in, $calm, autovacuum_vacuum_insert_threshold = -1)", 'VACUUM seen_inserts', 'VACUUM seen_index');
 
 # The horizon of catalogs, which this slot holds back, is not that of tables.
 sql(q{SELECT pg_create_logical_replication_slot('old', 'pgoutput')}, 'SELECT txid_current()');
 $reader = $node->background_psql('postgres');
 $reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM seen_by');
 $by_horizon = stat_of('skipped_horizon');
-sql('DELETE FROM seen_by WHERE id <= 500');
+sql(map { "DELETE FROM $_ WHERE id <= 500" } qw(seen_by seen_inserts seen_index));
 until_item('seen_by', 'waiting horizon', 'seen_by: it waits for the horizon');
 ok(pv_await($node, "SELECT skipped_horizon >= $by_horizon + 3 FROM parvacuum_scheduler_stats()", 'true'), 'seen_by: each database scan skips it, and counts that');
 is(vacuums('seen_by'), 2, 'seen_by: it was vacuumed once');
@@ -105,8 +110,22 @@ for my $times (1 .. 3)
 	sql('DELETE FROM seen_hot WHERE id <= 500 + 10 * ' . $times);
 	ok(pv_await($node, q{SELECT analyze_count FROM pg_stat_user_tables WHERE relname = 'seen_hot'}, 1 + $times), "seen_hot: its changes are analyzed, $times");
 	until_item('seen_hot', 'waiting horizon', "seen_hot: it waits for the horizon, $times");
+	my $since = sql(q{SELECT since, action, done FROM parvacuum_queue WHERE relation = 'seen_hot'::regclass});
+	$first //= $since =~ s/\|(.*)//r;
+	is($since, $times == 1 ? "$first|vacuum|vacuum and analyze" : "$first|vacuum|analyze", "seen_hot: the queue shows since when it waits, for what, and what was done, $times");
 }
 is(vacuums('seen_hot'), 2, 'seen_hot: it was vacuumed once');
+
+# Rows that were inserted, pending lists and ranges without a summary do not wait, and only
+# they do not.
+until_item($_, 'waiting horizon', "$_: it waits for the horizon") for qw(seen_inserts seen_index);
+sql(map { "INSERT INTO $_ SELECT i, ARRAY[i], repeat('x', 500) FROM generate_series(1001, 1400) i" } qw(seen_inserts seen_index));
+until_vacuumed($_, 3, "$_: rows are inserted, and it is vacuumed") for qw(seen_inserts seen_index);
+until_item($_, 'waiting horizon', "$_: it waits for the horizon again") for qw(seen_inserts seen_index);
+is(sql(q{SELECT n_pending_pages FROM gin_metapage_info(get_raw_page('seen_gin', 0))}), 0, 'seen_index: no entries are pending');
+is(sql(q{SELECT count(*) - pg_relation_size('seen_index') / 8192 / 2 FROM brin_page_items(get_raw_page('seen_brin', 2), 'seen_brin')}), 0, 'seen_index: each range has its summary');
+two_scans();
+is(vacuums($_), 3, "$_: it is not vacuumed again") for qw(seen_inserts seen_index);
 $reader->query_safe('COMMIT');
 $reader->quit;
 for my $table (qw(seen_by seen_hot))
@@ -114,7 +133,7 @@ for my $table (qw(seen_by seen_hot))
 	until_vacuumed($table, 3, "$table: vacuumed again when no snapshot needs the rows");
 	is(sql("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = '$table'"), 0, "$table: the dead rows are removed");
 }
-sql('DROP TABLE seen_by, seen_hot', q{SELECT pg_drop_replication_slot('old')});
+sql('DROP TABLE seen_by, seen_hot, seen_inserts, seen_index', q{SELECT pg_drop_replication_slot('old')});
 
 #
 

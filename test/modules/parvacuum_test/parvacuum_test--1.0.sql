@@ -364,7 +364,8 @@ CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, score float8,
 									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
 									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0,
 									 danger boolean DEFAULT false, done boolean DEFAULT false,
-									 dead float8 DEFAULT 0, sweep boolean DEFAULT false)
+									 dead float8 DEFAULT 0, sweep boolean DEFAULT false,
+									 inserted float8 DEFAULT 0, index_work boolean DEFAULT false)
 RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -383,7 +384,8 @@ RETURNS boolean STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_finish(worker int, reason text DEFAULT 'none',
-									  horizon int DEFAULT 0, vacuumed boolean DEFAULT true)
+									  horizon int DEFAULT 0, vacuumed boolean DEFAULT true,
+									  analyzed boolean DEFAULT false)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -433,7 +435,8 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_items(OUT database oid, OUT rel oid, OUT state text,
 									 OUT reason text, OUT score float8,
 									 OUT priority float8, OUT pid int, OUT since bigint,
-									 OUT only_analyze boolean)
+									 OUT only_analyze boolean,
+									 OUT vacuum boolean, OUT "analyze" boolean)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

@@ -127,8 +127,8 @@ parvacuum_test_sweep(PG_FUNCTION_ARGS)
 	int			n = 0;
 
 	pv_score_table(&state, &thresholds, &score);
-	if (PG_GETARG_BOOL(8))
-		pv_score_only_sweep(&score, state.pages);
+	if (PG_GETARG_BOOL(8) && !score.vacuum)
+		pv_score_not_analyze(&score, state.pages);
 	pv_rank_table(&score, 0, 0, false, &rank);
 	values[n++] = Float8GetDatum(score.entries);
 	values[n++] = Float8GetDatum(score.total);

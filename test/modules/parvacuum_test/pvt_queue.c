@@ -185,11 +185,11 @@ pvt_queue_recheck(const PvItem *item)
 }
 
 void
-pvt_queue_finish(bool vacuumed, PvWaitReason reason, TransactionId horizon)
+pvt_queue_finish(uint8 done, PvWaitReason reason, TransactionId horizon)
 {
 	if (pvt_me->busy)
-		(void) pv_slots_finish(&pvt_queues, pvt_me, vacuumed, reason, horizon);
-	pv_queue_of(&pvt_queues, pvt_me)->vacuumed |= vacuumed;
+		(void) pv_slots_finish(&pvt_queues, pvt_me, done, reason, horizon);
+	pv_queue_of(&pvt_queues, pvt_me)->vacuumed |= (done & PV_DONE_VACUUM) != 0;
 }
 
 bool

@@ -51,7 +51,7 @@ extern void pvt_queue_leave(int worker);
 extern void pvt_queue_drop_database(Oid database);
 extern void pvt_queue_end_scan(bool complete, int64 used);
 extern PvRecheck pvt_queue_recheck(const PvItem *item);
-extern void pvt_queue_finish(bool vacuumed, PvWaitReason reason,
+extern void pvt_queue_finish(uint8 done, PvWaitReason reason,
 							 TransactionId horizon);
 extern bool pvt_queue_claim_update(void);
 extern PvEnqueueResult pvt_queue_enqueue(Oid database, Oid relid,

@@ -147,7 +147,7 @@ check_entry(PvQueueEntry *entry, int queueno)
 	pvt_check(item->state != PV_ITEM_WAITING || item->priority == 0 ||
 			  item->reason == PV_WAIT_LOCK);
 	pvt_check(!item->only_analyze || (item->state != PV_ITEM_WAITING &&
-									  TransactionIdIsValid(item->horizon)));
+									  TransactionIdIsValid(item->left.horizon)));
 	pvt_check(!item->only_analyze || item->state == PV_ITEM_RUNNING ||
 			  item->priority == 0);
 	pvt_check(!item->only_analyze ||

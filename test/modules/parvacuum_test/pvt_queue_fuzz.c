@@ -92,6 +92,8 @@ fuzz_scan(int worker)
 		item.pages = random_pages();
 		item.reason = up_to(5) == 0 ? PV_WAIT_WINDOW : PV_WAIT_NONE;
 		item.horizon = 100 + up_to(1);
+		item.score.inserted = up_to(3) == 0 ? score : 0;
+		item.index_work = up_to(3) == 0;
 		full = pv_scan_offer(&pvt_queues, pvt_me, &item, full);
 		pvt_queue_check();
 	}
@@ -128,7 +130,7 @@ fuzz_table(int worker, int max_large)
 			pv_slots_put_back(&pvt_queues, pvt_me, &it->item);
 	}
 	else
-		pvt_queue_finish(up_to(1), up_to(1) ? PV_WAIT_NONE :
+		pvt_queue_finish(up_to(3), up_to(1) ? PV_WAIT_NONE :
 						 PV_WAIT_LOCK + up_to(3), 100 + up_to(1));
 }
 
@@ -218,7 +220,7 @@ fuzz_work_off(Oid database)
 	pvt_queue_end_scan(true, 0);
 	while (pvt_queue_pop(worker, 1))
 	{
-		pvt_queue_finish(true, PV_WAIT_NONE, 0);
+		pvt_queue_finish(PV_DONE_VACUUM, PV_WAIT_NONE, 0);
 		pvt_check(++steps <= FUZZ_TABLES);
 	}
 	pvt_check(!pv_scan_begin(&pvt_queues, pvt_me));

@@ -174,6 +174,8 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.danger = PG_GETARG_BOOL(9);
 	item.done_at = PG_GETARG_BOOL(10) ? pvt_queues.now : 0;
 	item.score.dead = PG_GETARG_FLOAT8(11);
+	item.score.inserted = PG_GETARG_FLOAT8(13);
+	item.index_work = PG_GETARG_BOOL(14);
 	full = pv_scan_offer(&pvt_queues, pvt_me, &item, full);
 	pvt_queue_check();
 	PG_RETURN_BOOL(full);
@@ -224,7 +226,8 @@ Datum
 parvacuum_test_finish(PG_FUNCTION_ARGS)
 {
 	pvt_queue_be(PG_GETARG_INT32(0));
-	pvt_queue_finish(PG_GETARG_BOOL(3),
+	pvt_queue_finish((PG_GETARG_BOOL(3) ? PV_DONE_VACUUM : 0) |
+					 (PG_GETARG_BOOL(4) ? PV_DONE_ANALYZE : 0),
 					 get_reason(text_to_cstring(PG_GETARG_TEXT_PP(1))),
 					 (TransactionId) PG_GETARG_INT32(2));
 	pvt_queue_check();
@@ -354,8 +357,8 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 	for (int i = 0; i < nitems; i++)
 	{
 		const PvItem *item = &items[i];
-		bool		nulls[9] = {0};
-		Datum		values[9];
+		bool		nulls[11] = {0};
+		Datum		values[11];
 
 		values[0] = ObjectIdGetDatum(item->key.database);
 		values[1] = ObjectIdGetDatum(item->key.relid);
@@ -367,6 +370,8 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 		values[7] = Int64GetDatum((pvt_queues.now - item->state_since) /
 								  USECS_PER_SEC);
 		values[8] = BoolGetDatum(item->only_analyze);
+		values[9] = BoolGetDatum(item->score.vacuum);
+		values[10] = BoolGetDatum(item->score.analyze);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
 							 values, nulls);
 	}

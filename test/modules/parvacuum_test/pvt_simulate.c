@@ -315,7 +315,7 @@ begin_table(Sim *sim, SimWorker *worker)
 	if (worker->item.priority > 0)
 		worker->item.score.vacuum = true;
 	if (!worker->item.score.vacuum)
-		pvt_queue_finish(false, PV_WAIT_NONE, InvalidTransactionId);
+		pvt_queue_finish(0, PV_WAIT_NONE, InvalidTransactionId);
 	else if (pvt_queue_recheck(&worker->item) == PV_RECHECK_PUT_BACK)
 		pv_slots_put_back(&pvt_queues, pvt_me, &worker->item);
 	else
@@ -342,7 +342,7 @@ end_table(SimWorker *worker)
 		table->dead = table->age = 0;
 		table->comes = table->hot ? now() : now() + 7200 * SECOND;
 	}
-	pvt_queue_finish(!table->failing,
+	pvt_queue_finish(table->failing ? 0 : PV_DONE_VACUUM,
 					 table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
 					 InvalidTransactionId);
 }

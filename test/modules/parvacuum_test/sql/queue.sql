@@ -172,6 +172,29 @@ SELECT * FROM offered(29, 502, false, wraparound => true, mxid => 1.1);
 SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 502);
 SELECT * FROM offered(30, 503, true, wraparound => true);
 
+-- Rows that were inserted since ask for a vacuum, and so does an index that has something to do.
+SELECT parvacuum_test_queue(), parvacuum_test_hire(1), parvacuum_test_attach(0), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, horizon => 500, dead => 9),
+	parvacuum_test_end_scan(0), parvacuum_test_pop(0), parvacuum_test_finish(0, 'horizon', 500);
+CREATE FUNCTION item_now() RETURNS text LANGUAGE sql VOLATILE AS $$SELECT format('%s vacuum %s analyze %s', state, vacuum, "analyze") FROM parvacuum_test_items()$$;
+SELECT inserted, index_work, parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0),
+	parvacuum_test_offer(0, 11, 9, horizon => 500, dead => 9, "analyze" => true, inserted => inserted, index_work => index_work), parvacuum_test_end_scan(0), item_now()
+FROM (VALUES (0, false), (1, false), (1.1, false), (0, true), (1, false)) x(inserted, index_work);
+
+-- A table that was analyzed waits for its vacuum, and one that was vacuumed for its ANALYZE.  It has
+-- waited since it came to wait for this, whatever was tried in between.
+SELECT parvacuum_test_pop(0), parvacuum_test_queue_wait(5), parvacuum_test_finish(0, 'horizon', 500, vacuumed => false, analyzed => true), parvacuum_test_queue_wait(10);
+SELECT state, reason, since, vacuum, "analyze" FROM parvacuum_test_items();
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, horizon => 500, dead => 9, "analyze" => true, inserted => 2), parvacuum_test_end_scan(0),
+	parvacuum_test_queue_wait(20), parvacuum_test_pop(0), parvacuum_test_queue_wait(1);
+SELECT state, reason, since, vacuum, "analyze" FROM parvacuum_test_items();
+SELECT parvacuum_test_finish(0, 'lock'), parvacuum_test_queue_wait(3);
+SELECT state, reason, since, vacuum, "analyze" FROM parvacuum_test_items();
+SELECT parvacuum_test_request_scan(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 11, 9, horizon => 500, dead => 9), parvacuum_test_end_scan(0),
+	parvacuum_test_queue_wait(20);
+SELECT state, reason, since, vacuum, "analyze" FROM parvacuum_test_items();
+SELECT parvacuum_test_pop(0), parvacuum_test_finish(0, 'lock', vacuumed => false);
+SELECT state, reason, since, vacuum, "analyze" FROM parvacuum_test_items();
+
 -- Enqueued by a role: its place is by the priority, for one vacuum, windows do not count,
 -- and a scan that finds that the table needs nothing keeps it.
 SELECT parvacuum_test_queue();
