@@ -69,7 +69,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000 ROWS 10;
 
 COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
-'vacuum a table in parallel, in a process of its own, and return a row for each table and TOAST table vacuumed; tuples_remaining does not include dead rows, which are counted in tuples_recently_dead and tuples_missed, and is an estimate if tuples_remaining_estimated is true; a SELECT that reads no table waits without a snapshot, and the snapshot of any other statement holds back the removal of dead rows during the whole run';
+'vacuum a table in parallel, in a process of its own, and return a row for each table and TOAST table vacuumed; tuples_remaining does not include dead rows, which are counted in tuples_recently_dead and tuples_missed, and is an estimate if tuples_remaining_estimated is true; a SELECT that reads no table waits without a snapshot, and the snapshot of any other statement holds back the removal of dead rows during the whole run, as CALL parvacuum() never does';
 
 CREATE PROCEDURE parvacuum(
     rel regclass,

@@ -95,7 +95,7 @@ CREATE TABLE p3 AS SELECT * FROM parvacuum_plan('scans', workers => 0);
 CREATE TABLE r3 AS SELECT * FROM parvacuum_run('scans', workers => 0);
 SELECT cmp_ok(index_scans, '>', 2, 'a small store: several index scans') FROM p3;
 SELECT is(p3.index_scans, r3.index_scans, 'a small store: as many as the run has') FROM p3, r3;
-SELECT is(max_dead_tuple_bytes, 131072::bigint, 'a small store: its limit') FROM p3;
+SELECT ok(max_dead_tuple_bytes BETWEEN 131072 * 7 / 8 AND 131072, 'a small store: its limit, but for the bitmaps of B-trees') FROM p3;
 RESET parvacuum.store_limit;
 
 -- Few pages with dead items: the indexes are bypassed.

@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(68);
+SELECT plan(69);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
