@@ -20,6 +20,7 @@
 #include "access/brin_page.h"
 #include "access/genam.h"
 #include "access/gin.h"
+#include "access/htup_details.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_index.h"
 #include "miscadmin.h"

@@ -112,7 +112,7 @@ vacuum_command(const PvRequest *request)
 	const VacuumParams *params = &request->params;
 	static const struct
 	{
-		bits32		bit;
+		uint32		bit;
 		const char *name;
 	}			flags[] = {
 		{VACOPT_FREEZE, "FREEZE"},
