@@ -96,9 +96,11 @@ pv_wait_at(const char *place, Oid relid)
 			(void) LockRelease(&tag[i], ShareLock, false);
 		}
 	}
-	PG_FINALLY();
+	PG_CATCH();
 	{
 		LockTimeout = lock_timeout;
+		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	LockTimeout = lock_timeout;
 }

@@ -56,7 +56,7 @@ offset_of(const PvRecords *records, PvRecordKind kind)
 {
 	Size		offset = MAXALIGN(sizeof(PvRecords));
 
-	for (int i = 0; i < kind; i++)
+	for (int i = 0; i < (int) kind; i++)
 		offset += MAXALIGN(pv_lru_size(records->max[i])) +
 			MAXALIGN((Size) records->max[i] * pv_record_size[i]);
 	return offset;
