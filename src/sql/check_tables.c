@@ -400,7 +400,7 @@ check_options(PvAdviceList *list, const Checked *table)
 	if (!pv_shmem_attached() ||
 		table->form->relkind == RELKIND_TOASTVALUE)
 		return;
-	for (int i = 0; i < lengthof(of_engine) + lengthof(of_scheduler); i++)
+	for (size_t i = 0; i < lengthof(of_engine) + lengthof(of_scheduler); i++)
 	{
 		bool		by_engine = i < lengthof(of_engine);
 		PvOption	option = by_engine ? of_engine[i] :
