@@ -7,9 +7,10 @@
 -- members of pg_monitor can use them.  What is in another schema is not for us to open.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = current_schema()::regnamespace) AND
-       NOT EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = current_schema()::regnamespace) THEN
-        EXECUTE format('GRANT USAGE ON SCHEMA %I TO pg_monitor', current_schema());
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.current_schema()::pg_catalog.regnamespace::pg_catalog.oid) AND
+       NOT EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace OPERATOR(pg_catalog.=) pg_catalog.current_schema()::pg_catalog.regnamespace::pg_catalog.oid) AND
+       NOT EXISTS (SELECT FROM pg_catalog.pg_operator WHERE oprnamespace OPERATOR(pg_catalog.=) pg_catalog.current_schema()::pg_catalog.regnamespace::pg_catalog.oid) THEN
+        EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %I TO pg_monitor', pg_catalog.current_schema());
     END IF;
 END
 $$;

@@ -14,6 +14,8 @@
 #ifndef PV_CLOCK_H
 #define PV_CLOCK_H
 
+#include <math.h>
+
 #include "datatype/timestamp.h"
 #include "portability/instr_time.h"
 #include "utils/timestamp.h"
@@ -39,18 +41,29 @@ pv_now(void)
 	return pv_clock_base + pv_usecs_of_machine();
 }
 
+/*
+ * By how much the server's clock was set since the start, in microseconds but
+ * to whole seconds: so a moment is shown as the same time again and again.
+ */
+static inline int64
+pv_clock_was_set_by(void)
+{
+	return (int64) rint((GetCurrentTimestamp() - pv_now()) / 1e6) *
+		USECS_PER_SEC;
+}
+
 /* What the server's clock would have shown then, as it is set now. */
 static inline TimestampTz
 pv_time_of_day(TimestampTz moment)
 {
-	return moment + (GetCurrentTimestamp() - pv_now());
+	return moment + pv_clock_was_set_by();
 }
 
 /* The inverse. */
 static inline TimestampTz
 pv_moment_of(TimestampTz time_of_day)
 {
-	return time_of_day - (GetCurrentTimestamp() - pv_now());
+	return time_of_day - pv_clock_was_set_by();
 }
 
 #endif							/* PV_CLOCK_H */

@@ -101,9 +101,8 @@ pv_index_plan(PvParticipant *leader)
 static Size
 memory_kept_for(const PvParticipant *leader, int i)
 {
-	return leader->shared->plan.bitmap_bytes *
-		((double) pv_nbtree_bitmap_bytes(leader->index_pages[i]) /
-		 leader->bitmap_bytes);
+	return (uint64) pv_nbtree_bitmap_bytes(leader->index_pages[i]) *
+		leader->shared->plan.bitmap_bytes / leader->bitmap_bytes;
 }
 
 /*

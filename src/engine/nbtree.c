@@ -194,7 +194,8 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
 	btree->cycleid = 0;
 	if (!pv_deadtids_lend(leader->store,
 						  pv_nbtree_bitmap_bytes(leader->index_pages[i]),
-						  Max(kept, BITMAPS_LEAST), BITMAPS_LEAST,
+						  Max(kept, BITMAPS_LEAST),
+						  Max(kept / 8, BITMAPS_LEAST),
 						  &btree->bitmaps))
 		return false;
 	btree->nbits = pv_btree_bitmap_bits(btree->bitmaps.bytes);

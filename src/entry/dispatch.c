@@ -482,7 +482,8 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 	if (pv_is_autovacuum_worker())
 		pv_failures_end(PV_ATTEMPT_DONE);
 	else if (!pv_is_scheduler_worker)
-		pv_failures_forget(RelationGetRelid(rel), rel->rd_rel->relowner);
+		pv_failures_forget(RelationGetRelid(rel), rel->rd_rel->relowner,
+						   false);
 }
 
 /*

@@ -231,16 +231,16 @@ pv_failures_end(PvAttempt how)
 	attempt.relid = InvalidOid;
 }
 
-/* Forgets that the table has failed, in whatever way. */
+/* Forgets that a vacuum of the table has failed, or its ANALYZE as well. */
 void
-pv_failures_forget(Oid relid, Oid role)
+pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 {
 	PvFailureKey key = {MyDatabaseId, role, relid, 0};
 
 	if (hash_get_num_entries(shared_failures) == 0)
 		return;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (key.analyze = 0; key.analyze <= 1; key.analyze++)
+	for (key.analyze = 0; key.analyze <= analyze_too; key.analyze++)
 		(void) hash_search(shared_failures, &key, HASH_REMOVE, NULL);
 	LWLockRelease(lock);
 }

@@ -61,7 +61,7 @@ extern void pv_failures_shmem_startup(void);
 
 extern void pv_failures_begin(Relation rel, bool analyze);
 extern void pv_failures_end(PvAttempt how);
-extern void pv_failures_forget(Oid relid, Oid role);
+extern void pv_failures_forget(Oid relid, Oid role, bool analyze_too);
 extern TimestampTz pv_failures_pause(Oid relid, Oid role, bool analyze,
 									 bool danger, bool *canceled);
 

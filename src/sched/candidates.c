@@ -357,11 +357,11 @@ pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
 	if (score->analyze)
 		end_of_analyze = pv_failures_pause(form->oid, form->relowner, true,
 										   score->danger, &canceled);
-	if (score->vacuum || score->sweep)
-		end = pv_failures_pause(form->oid, form->relowner, false,
-								score->danger, &canceled);
 	if (end_of_analyze != PV_NEVER)
 		pv_score_not_analyze(&rest, pages);
+	if (rest.vacuum || rest.sweep)
+		end = pv_failures_pause(form->oid, form->relowner, false,
+								score->danger, &canceled);
 	if (end != PV_NEVER)
 		pv_score_rest(&rest, false, rest.analyze, pages);
 	if (rest.vacuum || rest.analyze || rest.sweep)

@@ -122,8 +122,6 @@ pv_deadline_init(void)
  * It does not wait for the table itself.  But a table's owner can lock its
  * indexes, or the row of a database in pg_database, and could keep all workers
  * waiting.
- *
- * The end of a transaction by an error restores what held when it began.
  */
 void
 pv_deadline_for_locks(int ms)

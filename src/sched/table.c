@@ -568,6 +568,7 @@ analyze_table(PvTableWork *work)
 	if (rel != NULL)
 	{
 		pv_failures_begin(rel, true);
+		pv_deadline_set_size(rel, false);
 		pv_deadline_begin_owner(RelationGetNumberOfBlocks(rel), true);
 		choose_budget(work);
 		pv_cost_flush();

@@ -226,7 +226,8 @@ pv_commit_procedure(void)
  * the active one; else NULL.  called_from_function() has returned false.
  *
  * Such a SELECT has no scan that knows its snapshot: whoever asks for it finds
- * it in the three places that pv_release_snapshot() empties.
+ * it in the three places that pv_release_snapshot() empties.  Nobody else may
+ * have it, such as a function that returns its rows one by one.
  */
 static QueryDesc *
 statement_without_tables(FunctionCallInfo fcinfo)
@@ -238,7 +239,10 @@ statement_without_tables(FunctionCallInfo fcinfo)
 	if (statement == NULL || statement->operation != CMD_SELECT ||
 		statement->estate != rsinfo->econtext->ecxt_estate ||
 		statement->estate->es_snapshot != statement->snapshot ||
-		GetActiveSnapshot() != statement->snapshot)
+		GetActiveSnapshot() != statement->snapshot ||
+		statement->snapshot->regd_count != 2 ||
+		statement->snapshot->active_count != 1 ||
+		IsolationUsesXactSnapshot())
 		return NULL;
 	foreach(lc, statement->plannedstmt->rtable)
 	{

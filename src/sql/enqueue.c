@@ -136,7 +136,7 @@ enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
 	PvEnqueueResult result;
 
 	if (!request->limited)
-		pv_failures_forget(relid, owner);
+		pv_failures_forget(relid, owner, true);
 	result = pv_queue_enqueue(relid, toast_parent, pages,
 							  request->priority, GetUserId(),
 							  request->limited);

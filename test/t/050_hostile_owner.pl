@@ -268,7 +268,7 @@ sql('SET ROLE mallory', $stays, 'RESET ROLE', make_large('mallory', 'mallory.lar
 	'SET ROLE mallory', 'CREATE TABLE mallory.forged (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.forged (mallory.stays(id))', 'INSERT INTO mallory.forged SELECT i FROM generate_series(1, 1000) i', 'RESET ROLE',
 	'SET ROLE victim', 'DELETE FROM victim.large WHERE id % 2 = 0', 'RESET ROLE', q{UPDATE pg_class SET relpages = 1000000 WHERE oid = 'mallory.forged'::regclass}, 'SET ROLE mallory',
 	$stays =~ s/BEGIN/BEGIN PERFORM pg_sleep(1000);/r);
-my $stay = q{SELECT string_agg(substring(query, 'mallory\.\w+'), ', ' ORDER BY query) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND wait_event = 'PgSleep'};
+my $stay = q{SELECT string_agg(substring(query, 'mallory\.\w+'), ', ' ORDER BY substring(query, 'mallory\.\w+')) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND wait_event = 'PgSleep'};
 hostile('ALTER TABLE mallory.large_i RESET (autovacuum_enabled)');
 ok(pv_await($node, $stay, 'mallory.large_i'), 'large tables: a function stays in ANALYZE') or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
 hostile('ALTER TABLE mallory.large_brin SET (autovacuum_enabled = on, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_insert_threshold = 1)');
