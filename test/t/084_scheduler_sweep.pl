@@ -166,7 +166,7 @@ reload_with('parvacuum.engine' => 'on', 'parvacuum.sweep' => 'off');
 my $last = q{SELECT action, outcome, coalesce(sqlstate, '') FROM parvacuum_history WHERE relation = '%s'::regclass ORDER BY run DESC LIMIT 1};
 speed(500);
 replace(4, 5, 'swept');
-until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query = 'parvacuum: SWEEP public.swept'}, 1, 'a slow sweep');
+until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query = 'autovacuum: SWEEP public.swept (parvacuum)'}, 1, 'a slow sweep');
 is(sql(q{SELECT state, action, pid > 0 FROM parvacuum_queue WHERE relation = 'swept'::regclass}), 'running|sweep|t', 'it is in the queue');
 sql(q{SET lock_timeout = '2min'}, 'ALTER TABLE swept ALTER k SET STATISTICS 10');
 is(sql(sprintf $last, 'swept'), 'sweep|canceled|57014', 'it gives way to ALTER TABLE');
@@ -182,7 +182,7 @@ until_swept('swept', 5, 'it is done later');
 sql('ALTER TABLE swept SET (autovacuum_vacuum_threshold = 6000, autovacuum_vacuum_scale_factor = 0)', 'VACUUM ANALYZE swept');
 speed(500);
 replace(4, 6, 'swept');
-until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query = 'parvacuum: SWEEP public.swept'}, 1, 'a slow sweep');
+until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND query = 'autovacuum: SWEEP public.swept (parvacuum)'}, 1, 'a slow sweep');
 replace(2, 7, 'swept');
 until_answer(sprintf(q{SELECT count(*) > 0 FROM parvacuum_history WHERE relation = 'swept'::regclass AND outcome = 'canceled' AND error LIKE 'canceling sweep of table "%%swept" because it needs a vacuum'}),
 	'true', 'a sweep ends when its table needs a vacuum');
