@@ -63,7 +63,8 @@ my %refused = (pv_signal => '', pv_owner => $node->pg_version >= 16 ? 'permissio
 my @cases = (
 	[ 'stock autovacuum', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled = off', 'autovacuum worker as -' ],
 	[ 'autovacuum with our workers', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled', 'autovacuum worker as -, parallel worker as -' ],
-	[ 'the scheduler', { autovacuum => 'off', 'parvacuum.scheduler' => 'on' }, 'parvacuum.enabled',
+	# at this speed the scheduler must not begin with catalogs
+	[ 'the scheduler', { autovacuum => 'off', 'parvacuum.scheduler' => 'on', autovacuum_vacuum_threshold => 1000000, autovacuum_analyze_threshold => 1000000 }, 'parvacuum.enabled',
 		"parallel worker as $superuser, parvacuum scheduler worker as $superuser" ]);
 for my $case (@cases)
 {
