@@ -115,8 +115,8 @@ key_of_rest(const PvFailureKey *key)
 }
 
 /*
- * The table has failed.  If nothing else can be remembered, that is not
- * either.
+ * Counts a failure of the table.  If there is no room for another entry, the
+ * failure does not count.
  */
 void
 pv_failures_add(HTAB *failures, const PvFailureKey *key, bool canceled,
@@ -247,7 +247,8 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 
 /*
  * Is the table to be left alone because it has failed?  Returns until when, by
- * pv_now(), or 0; and whether it was cancelled.
+ * pv_now(), or 0; and whether it was cancelled.  A table in danger of
+ * wraparound does not wait for the failures of others.
  */
 TimestampTz
 pv_failures_pause(Oid relid, Oid role, bool analyze, bool danger,
@@ -260,7 +261,8 @@ pv_failures_pause(Oid relid, Oid role, bool analyze, bool danger,
 	if (hash_get_num_entries(shared_failures) == 0)
 		return 0;
 	LWLockAcquire(lock, LW_SHARED);
-	failure = pv_failures_find(shared_failures, &key);
+	failure = danger ? find_exactly(shared_failures, &key) :
+		pv_failures_find(shared_failures, &key);
 	if (failure != NULL)
 	{
 		until = failure->failed_at +

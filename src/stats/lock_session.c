@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/catalog.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/lock.h"
@@ -62,9 +63,9 @@ describe(const LockInstanceData *lock, PvLockSession *session)
 }
 
 /*
- * Sets *session to one that has a lock of the relation, which is one of this
- * database, that is in the way of this mode.  Returns false if there is none
- * any more.
+ * Sets *session to one that has a lock of the relation, a shared one or one of
+ * this database, that is in the way of this mode.  Returns false if there is
+ * none any more.
  */
 bool
 pv_find_lock_holder(Oid relid, LOCKMODE mode, PvLockSession *session)
@@ -72,7 +73,8 @@ pv_find_lock_holder(Oid relid, LOCKMODE mode, PvLockSession *session)
 	LockData   *data = GetLockStatusData();
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	SET_LOCKTAG_RELATION(tag, IsSharedRelation(relid) ?
+						 InvalidOid : MyDatabaseId, relid);
 	for (int i = 0; i < data->nelements; i++)
 	{
 		const LockInstanceData *lock = &data->locks[i];

@@ -235,6 +235,13 @@ is(as_role('other', q{SELECT max_workers, error FROM parvacuum_cluster_cap(6, 'l
 like(as_role("$me; GRANT ALTER SYSTEM ON PARAMETER parvacuum.max_workers TO other; SET SESSION AUTHORIZATION other", q{SELECT error FROM parvacuum_cluster_cap(6, 'local')}), qr/permission denied for function pg_reload_conf/, 'nor reload');
 is(as_role("$me; GRANT EXECUTE ON FUNCTION pg_reload_conf() TO other; SET SESSION AUTHORIZATION other", q{SELECT max_workers, error FROM parvacuum_cluster_cap(7, 'local')}), '7|', 'who may, can');
 
+# The script of the extension, in a schema with functions and operators of another role
+$node->safe_psql('far', join ";\n", 'DROP EXTENSION parvacuum', 'CREATE SCHEMA s AUTHORIZATION mallory', 'SET SESSION AUTHORIZATION mallory', 'CREATE TABLE s.calls (who name)',
+	map({ "CREATE FUNCTION s.$_ LANGUAGE plpgsql AS 'BEGIN INSERT INTO s.calls VALUES (current_user); RETURN NULL; END'" } 'eq(oid, regnamespace) RETURNS bool', 'format(text, name) RETURNS text'),
+	'CREATE OPERATOR s.= (FUNCTION = s.eq, LEFTARG = oid, RIGHTARG = regnamespace)');
+$node->safe_psql('far', 'CREATE EXTENSION parvacuum SCHEMA s');
+is($node->safe_psql('far', 'SELECT count(*) FROM s.calls'), 0, 'the script calls nothing of another role');
+
 is(trapped(), 0, 'no superuser was led astray');
 $node->safe_psql('trap', 'SELECT 1');
 is(trapped(), 1, 'it would have been seen');
