@@ -625,14 +625,14 @@ LANGUAGE sql AS $$
 $$;
 
 -- After a vacuum, new rows use the places of others: no index may find a row by a key of
--- an earlier one.
+-- an earlier one.  The places of rows are compared.
 CREATE FUNCTION oracle.refill(rel regclass, n int, width int) RETURNS SETOF oracle.fault
 LANGUAGE plpgsql AS $$
 DECLARE
     predicate text;
     by_scan text;
     by_index text;
-    count_sql text := 'SELECT count(*) || '' rows, digest '' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM %s t WHERE %s';
+    count_sql text := 'SELECT count(*) || '' rows, digest '' || coalesce(sum(hashtidextended(t.ctid, t.tableoid::bigint)), 0) FROM %s t WHERE %s';
 BEGIN
     EXECUTE replace(oracle.fill_sql(n * 2 + 1, n * 2 + n / 5, width), '$T', rel::text);
     FOREACH predicate IN ARRAY ARRAY['id >= 0', 'k >= 0', 'k = 500', 'v >= 0', 'k + v >= 0', 'k < 300 AND v = 0',

@@ -32,7 +32,9 @@
  *
  * Memory is counted by extents, as it is allocated, plus the caller's
  * overhead.  It stays within the limit, except where the caller asks for
- * memory "regardless".
+ * memory "regardless".  An extent made beyond the limit serves only such
+ * requests, also after a reset: else others would fill it, and the next
+ * request would exceed the limit once more.
  *
  * DSM segments are pinned, because participants may leave in any order, and
  * the last one to leave unpins them.  A participant leaves by detaching from
@@ -76,23 +78,27 @@ count_extents(PvSpaceShared *shared)
 }
 
 /*
- * The share of the limit that is taken, 0 to 1.  Memory that cannot be used
- * does not count.  Other processes may take memory meanwhile.
+ * The share of the memory within the limit that is taken, 0 to 1.  Other
+ * processes may take memory meanwhile.
  */
 double
 pv_space_share_used(PvSpaceShared *shared)
 {
-	double		size = 0,
-				used = 0,
-				usable;
+	uint64		memory = pg_atomic_read_u64(&shared->memory);
+	double		usable = memory < shared->limit ? shared->limit - memory : 0;
+	double		used = 0;
 
 	for (uint32 i = 0; i < count_extents(shared); i++)
 	{
-		size += pg_atomic_read_u32(&shared->extents[i].size);
-		used += pg_atomic_read_u32(&shared->extents[i].used);
+		PvExtent   *extent = &shared->extents[i];
+		uint32		size = pg_atomic_read_u32(&extent->size);
+
+		pg_read_barrier();		/* pairs with the one in enter_extent() */
+		if (size == 0 || extent->is_beyond_limit)
+			continue;
+		usable += size;
+		used += pg_atomic_read_u32(&extent->used);
 	}
-	usable = (double) shared->limit -
-		((double) pg_atomic_read_u64(&shared->memory) - size);
 	return usable > used ? used / usable : 1;
 }
 
@@ -101,11 +107,13 @@ pv_space_share_used(PvSpaceShared *shared)
  * that sees the size also sees the other fields.
  */
 static void
-enter_extent(PvExtent *extent, dsm_handle handle, Size bytes)
+enter_extent(PvExtent *extent, dsm_handle handle, Size bytes,
+			 bool is_beyond_limit)
 {
 	extent->handle = handle;
+	extent->is_beyond_limit = is_beyond_limit;
 	pg_atomic_write_u32(&extent->used, PV_SPACE_UNIT);
-	pg_write_barrier();			/* pairs with the one in take_from() */
+	pg_write_barrier();			/* pairs with those of readers of the size */
 	pg_atomic_write_u32(&extent->size,
 						TYPEALIGN_DOWN(PV_SPACE_UNIT,
 									   bytes - EXTENT_OVERHEAD));
@@ -131,10 +139,12 @@ pv_space_init(PvSpaceShared *shared, Size limit, Size overhead,
 		pg_atomic_init_u32(&shared->extents[i].size, 0);
 		pg_atomic_init_u32(&shared->extents[i].used, 0);
 		shared->extents[i].handle = DSM_HANDLE_INVALID;
+		shared->extents[i].is_beyond_limit = false;
 	}
 	if (home_bytes > EXTENT_OVERHEAD + PV_SPACE_UNIT)
 	{
-		enter_extent(&shared->extents[0], DSM_HANDLE_INVALID, home_bytes);
+		enter_extent(&shared->extents[0], DSM_HANDLE_INVALID, home_bytes,
+					 false);
 		pg_atomic_write_u32(&shared->nextents, 1);
 	}
 }
@@ -284,11 +294,13 @@ pv_space_may_grow(const PvSpace *space, Size bytes)
 }
 
 /*
- * Count the memory of a new extent with at least this many usable bytes.
- * Returns its size, 0 if the limit does not allow one.
+ * Count the memory of a new extent with at least this many usable bytes, or
+ * the smallest one that has them.  Returns its size, 0 if the limit does not
+ * allow one.
  */
 static Size
-count_memory(PvSpace *space, Size bytes, bool regardless)
+count_memory(PvSpace *space, Size bytes, bool smallest, bool regardless,
+			 bool *is_beyond_limit)
 {
 	PvSpaceShared *shared = space->shared;
 	Size		needed = extent_bytes(space, bytes);
@@ -298,11 +310,12 @@ count_memory(PvSpace *space, Size bytes, bool regardless)
 	do
 	{
 		Size		room = before < shared->limit ? shared->limit - before : 0;
-		Size		wanted = before / GROWTH;
+		Size		wanted = smallest ? 0 : before / GROWTH;
 
-		if (room < needed && !regardless)
+		*is_beyond_limit = room < needed;
+		if (*is_beyond_limit && !regardless)
 			return 0;
-		if (!space->local)
+		if (!space->local && !smallest)
 			wanted = Max(wanted, SEGMENT_MIN_BYTES);
 		granted = Min(wanted, room);
 		granted = Min(granted, PV_EXTENT_MAX_BYTES);
@@ -377,22 +390,24 @@ pv_space_forecast(Size limit, Size overhead, Size home_bytes, bool local,
 }
 
 /*
- * Make an extent with at least this many usable bytes.  Returns false if that
- * is not possible.  The caller holds the lock "growing", unless the space is
- * local.
+ * Make an extent with at least this many usable bytes, or the smallest one
+ * that has them.  Returns false if that is not possible.  The caller holds the
+ * lock "growing", unless the space is local.
  */
 static bool
-make_extent(PvSpace *space, Size bytes, bool regardless)
+make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
 {
 	PvSpaceShared *shared = space->shared;
 	uint32		number;
 	dsm_handle	handle = DSM_HANDLE_INVALID;
+	bool		is_beyond_limit;
 	Size		granted;
 	char	   *base;
 
 	if (count_extents(shared) >= PV_MAX_EXTENTS)
 		return false;
-	granted = count_memory(space, bytes, regardless);
+	granted = count_memory(space, bytes, smallest, regardless,
+						   &is_beyond_limit);
 	if (granted == 0)
 		return false;
 	if (space->local)
@@ -408,7 +423,7 @@ make_extent(PvSpace *space, Size bytes, bool regardless)
 		return false;
 	}
 	space->extents[number] = (char *) CACHELINEALIGN(base);
-	enter_extent(&shared->extents[number], handle, granted);
+	enter_extent(&shared->extents[number], handle, granted, is_beyond_limit);
 	return true;
 }
 
@@ -430,10 +445,11 @@ chunk_bytes(const PvSpace *space, Size size, Size bytes)
 
 /*
  * Take a chunk of at least this many bytes, a multiple of the unit, from an
- * extent.  Returns false if it has less left.
+ * extent.  Returns false if it has less left, or is for other requests.
  */
 static bool
-take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
+take_from(PvSpace *space, uint32 number, Size bytes, bool regardless,
+		  PvChunk *chunk)
 {
 	PvExtent   *extent = &space->shared->extents[number];
 	Size		size = pg_atomic_read_u32(&extent->size);
@@ -441,6 +457,8 @@ take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
 	Size		taken;
 
 	pg_read_barrier();			/* pairs with the one in enter_extent() */
+	if (size == 0 || (extent->is_beyond_limit && !regardless))
+		return false;
 	used = pg_atomic_read_u32(&extent->used);
 	do
 	{
@@ -459,11 +477,11 @@ take_from(PvSpace *space, uint32 number, Size bytes, PvChunk *chunk)
 
 /* Take a chunk from the first extent that has this many bytes left. */
 static bool
-take_from_any(PvSpace *space, Size bytes, PvChunk *chunk)
+take_from_any(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 {
 	for (uint32 i = 0; i < count_extents(space->shared); i++)
 	{
-		if (take_from(space, i, bytes, chunk))
+		if (take_from(space, i, bytes, regardless, chunk))
 			return true;
 	}
 	return false;
@@ -471,8 +489,9 @@ take_from_any(PvSpace *space, Size bytes, PvChunk *chunk)
 
 /*
  * No extent had enough room.  Make one and take a chunk from it, unless
- * another participant has made one by the time that we have the lock.  Returns
- * false if no extent can be made.
+ * another participant has made one by the time that we have the lock.  Where
+ * the machine's shared memory is nearly used up, a small one may be possible
+ * still.  Returns false if no extent can be made.
  */
 static bool
 grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
@@ -484,8 +503,10 @@ grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 		LWLockAcquire(&shared->growing, LW_EXCLUSIVE);
 	do
 	{
-		taken = take_from_any(space, bytes, chunk);
-	} while (!taken && make_extent(space, bytes, regardless));
+		taken = take_from_any(space, bytes, regardless, chunk);
+	} while (!taken &&
+			 (make_extent(space, bytes, false, regardless) ||
+			  make_extent(space, bytes, true, regardless)));
 	if (!space->local)
 		LWLockRelease(&shared->growing);
 	return taken;
@@ -501,6 +522,6 @@ bool
 pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 {
 	bytes = TYPEALIGN(PV_SPACE_UNIT, bytes);
-	return take_from_any(space, bytes, chunk) ||
+	return take_from_any(space, bytes, regardless, chunk) ||
 		grow_and_take(space, bytes, regardless, chunk);
 }

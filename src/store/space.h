@@ -41,6 +41,7 @@ typedef struct PvExtent
 	pg_atomic_uint32 used;		/* bytes taken */
 	dsm_handle	handle;			/* DSM_HANDLE_INVALID if it has no DSM segment
 								 * of its own */
+	bool		is_beyond_limit;	/* only for what is needed regardless */
 } PvExtent;
 
 /* What all participants share. */

@@ -90,6 +90,12 @@ CREATE FUNCTION parvacuum_test_run_dry(workers int, times int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- A space of 1 MB is filled this many times, and then 128 kB are needed regardless of the
+-- limit.  Returns by how much the memory exceeds the limit in the end.
+CREATE FUNCTION parvacuum_test_refill(times int)
+RETURNS bigint STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 -- The memory that the store of a table of so many blocks will have when so many segments of
 -- so many bytes are stored within a limit, and how often it will be full.
 CREATE FUNCTION parvacuum_test_forecast_store(nblocks bigint, local bool, bytes_limit bigint, segments float8, bytes float8,

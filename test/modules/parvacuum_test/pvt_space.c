@@ -21,6 +21,7 @@
 #include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_run_dry);
+PG_FUNCTION_INFO_V1(parvacuum_test_refill);
 PG_FUNCTION_INFO_V1(parvacuum_test_forecast_store);
 extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg,
 													shm_toc *toc);
@@ -119,6 +120,29 @@ parvacuum_test_run_dry(PG_FUNCTION_ARGS)
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
 	PG_RETURN_INT32(nextents);
+}
+
+Datum
+parvacuum_test_refill(PG_FUNCTION_ARGS)
+{
+	const Size	limit = (Size) 1024 * 1024;
+	PvSpaceShared *shared = palloc(sizeof(PvSpaceShared));
+	PvSpace    *space = palloc(sizeof(PvSpace));
+	PvChunk		chunk;
+
+	pv_space_init(shared, limit, limit / 4, 0);
+	pv_space_begin_local(space, shared);
+	for (int i = 0; i < PG_GETARG_INT32(0); i++)
+	{
+		pv_space_reset(space);
+		while (pv_space_take(space, 8 * 1024, false, &chunk))
+			continue;
+		if (pv_space_share_used(shared) > 1)
+			elog(ERROR, "more than all memory is in use");
+		if (!pv_space_take(space, limit / 8, true, &chunk))
+			elog(ERROR, "there is no more memory");
+	}
+	PG_RETURN_INT64((int64) pg_atomic_read_u64(&shared->memory) - (int64) limit);
 }
 
 Datum

@@ -14,6 +14,10 @@ SELECT parvacuum_test_parallel(3, 'few sparse', 600, 3)
 -- others take chunks from it.
 SELECT workers, parvacuum_test_run_dry(workers, 20) AS extents FROM unnest('{0,1,3}'::int[]) workers;
 
+-- What is needed regardless of the limit is needed again after each filling.  It exceeds the
+-- limit once.
+SELECT times, parvacuum_test_refill(times) BETWEEN 1 AND 132 * 1024 AS once FROM unnest('{1,2,5}'::int[]) times;
+
 -- The last process to leave closes, and none enters after that, whatever comes between two
 -- steps of one process.
 SELECT parvacuum_test_use_count() > 10 AS every_order;
