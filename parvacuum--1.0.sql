@@ -7,9 +7,10 @@
 -- members of pg_monitor can use them.  What is in another schema is not for us to open.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.current_schema()::pg_catalog.regnamespace::pg_catalog.oid) AND
-       NOT EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace OPERATOR(pg_catalog.=) pg_catalog.current_schema()::pg_catalog.regnamespace::pg_catalog.oid) AND
-       NOT EXISTS (SELECT FROM pg_catalog.pg_operator WHERE oprnamespace OPERATOR(pg_catalog.=) pg_catalog.current_schema()::pg_catalog.regnamespace::pg_catalog.oid) THEN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_namespace n ON d.refobjid OPERATOR(pg_catalog.=) n.oid
+                   WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid AND
+                         d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid AND
+                         n.nspname OPERATOR(pg_catalog.=) pg_catalog.current_schema()) THEN
         EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %I TO pg_monitor', pg_catalog.current_schema());
     END IF;
 END

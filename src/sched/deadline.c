@@ -34,6 +34,7 @@
 #include "access/genam.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -149,6 +150,27 @@ pv_deadline_begin(void)
 }
 
 /*
+ * The pages of an index, 0 if it is locked: a sweep leaves it out, and a vacuum
+ * waits for it with the time that it has.  *may_wait becomes true if functions
+ * of the owner may run in its cleanup.  The caller has locked the table.
+ */
+static BlockNumber
+index_pages(Oid index, bool *may_wait)
+{
+	Relation	indrel;
+	BlockNumber pages;
+
+	*may_wait = true;
+	if (!ConditionalLockRelationOid(index, AccessShareLock))
+		return 0;
+	indrel = index_open(index, NoLock);
+	pages = RelationGetNumberOfBlocks(indrel);
+	*may_wait = pv_index_cleanup_must_wait(indrel);
+	index_close(indrel, AccessShareLock);
+	return pages;
+}
+
+/*
  * The worker is to vacuum or sweep the table, which is open.  If that and its
  * indexes are large, it has more time, and from now on also for locks.  Core's
  * code does not tell when it comes to functions of the owner, so the table has
@@ -159,16 +181,14 @@ pv_deadline_set_size(Relation rel, bool by_core)
 {
 	BlockNumber own_pages = RelationGetNumberOfBlocks(rel);
 	double		pages = own_pages;
+	bool		may_wait;
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
-		Relation	indrel = index_open(lfirst_oid(lc), AccessShareLock);
-
-		pages += RelationGetNumberOfBlocks(indrel);
-		if (by_core && pv_index_cleanup_must_wait(indrel))
+		pages += index_pages(lfirst_oid(lc), &may_wait);
+		if (by_core && may_wait)
 			pv_queue_leave_place();
-		index_close(indrel, AccessShareLock);
 	}
 	at_table.on = false;
 	at_table.pages = pages;

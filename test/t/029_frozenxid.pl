@@ -14,6 +14,9 @@ use Test::More;
 my $node = pv_node('frozenxid');
 $node->append_conf('postgresql.conf', q{
 autovacuum_naptime = 1s
+autovacuum_vacuum_threshold = 1000000
+autovacuum_analyze_threshold = 1000000
+autovacuum_vacuum_insert_threshold = -1
 parvacuum.scheduler_workers = 1
 log_error_verbosity = default
 });

@@ -130,9 +130,10 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
 		sql('DROP TABLE of_primary');
 		is($standby->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('autovacuum', 'scheduler_process')}), 0, "$kind: a standby needs no automatic vacuums");
 		$reader->quit;
+		ok(pv_await($node, 'SELECT count(*) FROM parvacuum_blockers WHERE xmin_age > 25000', '0'), "$kind: the standby lets go");
+		none('horizon', "$kind: nothing is held");
 	}
 	$standby->stop('fast');
-	none('horizon', 'a slot whose standby has let go') if pv_await($node, 'SELECT count(*) FROM parvacuum_blockers WHERE xmin_age > 25000', '0');
 	sql(q{SELECT pg_drop_replication_slot('of_standby')}) if pv_await($node, q{SELECT active FROM pg_replication_slots}, 'false');
 }
 if ($node->pg_version < 16)

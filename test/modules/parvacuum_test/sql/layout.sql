@@ -14,7 +14,7 @@ BEGIN
 		PERFORM parvacuum_test_block(segment * 128 + i * step, offs);
 	END LOOP;
 	PERFORM parvacuum_test_end();
-	PERFORM parvacuum_test_check();
+	PERFORM parvacuum_test_publish();
 	RETURN parvacuum_test_layout(segment);
 END $$;
 
