@@ -14,7 +14,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 # Half of them in each phase, as far as the time allows
-my $wanted = $ENV{PV_TERMINATIONS} // 500;
+my $wanted = $ENV{PV_TERMINATIONS} // 200;
 my $seconds = $ENV{PV_SECONDS} // 60;
 
 my $node = pv_node('many');

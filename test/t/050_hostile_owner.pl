@@ -101,12 +101,12 @@ sub make_tables
 		$tables{$table} = $deed;
 		push @sql, "CREATE FUNCTION mallory.f_$table(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \$\$ BEGIN RETURN i; END \$\$",
 		  "CREATE TABLE mallory.$table (id int, pad text) WITH (parvacuum.enabled, parvacuum.workers = 1, autovacuum_enabled = off)",
-		  "INSERT INTO mallory.$table SELECT i, repeat('x', 400) FROM generate_series(1, 2500) i",
+		  "INSERT INTO mallory.$table SELECT i, repeat('x', 400) FROM generate_series(1, 600) i",
 		  "CREATE INDEX ${table}_btree ON mallory.$table (mallory.f_$table(id))", "CREATE INDEX ON mallory.$table (id) WHERE mallory.f_$table(id) > 10",
 		  "CREATE INDEX ${table}_brin ON mallory.$table USING brin (mallory.f_$table(id)) WITH (pages_per_range = 1)",
 		  "CREATE STATISTICS mallory.${table}_stat ON mallory.f_$table(id), (id + 1) FROM mallory.$table",
-		  "DELETE FROM mallory.$table WHERE id % 10 = 3", "INSERT INTO mallory.$table SELECT 10 * i + 3, repeat('x', 400) FROM generate_series(1, 250) i",
-		  "CREATE OR REPLACE FUNCTION mallory.f_$table(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF i % 1000 = 3 THEN RAISE LOG '% by % as %', '$table', session_user, current_user; $body END IF; RETURN i; END \$\$";
+		  "DELETE FROM mallory.$table WHERE id % 10 = 3", "INSERT INTO mallory.$table SELECT 10 * i + 3, repeat('x', 400) FROM generate_series(1, 60) i",
+		  "CREATE OR REPLACE FUNCTION mallory.f_$table(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF i % 200 = 3 THEN RAISE LOG '% by % as %', '$table', session_user, current_user; $body END IF; RETURN i; END \$\$";
 	}
 	my $out = hostile(@sql);
 	unlike($out, qr/ERROR/, "$way: the tables are there") or diag $out;
