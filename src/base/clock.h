@@ -15,9 +15,9 @@
 #define PV_CLOCK_H
 
 #include <math.h>
+#include <time.h>
 
 #include "datatype/timestamp.h"
-#include "portability/instr_time.h"
 #include "utils/timestamp.h"
 
 /* Microseconds; what the clock shows when the other one shows 0 */
@@ -25,14 +25,18 @@ extern TimestampTz pv_clock_base;
 
 extern void pv_clock_init(void);
 
-/* Microseconds since some moment, the same in all processes of the machine. */
+/*
+ * Microseconds since some moment, the same in all processes of the machine.
+ * Core's instr_time would not do: since PostgreSQL 19 each session can choose
+ * what that reads.
+ */
 static inline int64
 pv_usecs_of_machine(void)
 {
-	instr_time	now;
+	struct timespec now;
 
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MICROSEC(now);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
 }
 
 static inline TimestampTz

@@ -17,7 +17,7 @@
  * A timeout of this process comes when the least time is over, and again and
  * again after PV_LATE_AFTER_MS.  When a deadline has passed, it cancels the
  * table.  A function can catch that, so the next time it ends the process.
- * The rate of the scheduler counts as it is by then.
+ * Of the deadlines by the settings since the beginning the latest counts.
  *
  * Scheduler workers run this.  The variables are the process's own.  The
  * signal handler reads them, so what it must not see half changed is off
@@ -62,6 +62,7 @@ typedef struct Stage
 	volatile TimestampTz since;
 	volatile double pages;
 	volatile bool analyze;
+	volatile int64 longest;		/* microseconds, as far as it was looked at */
 } Stage;
 
 static Stage at_table;
@@ -79,17 +80,26 @@ least(void)
 }
 
 static bool
+has_ended(Stage *stage, int64 longest)
+{
+	stage->longest = Max(stage->longest, longest);
+	return pv_now() - stage->since > stage->longest;
+}
+
+static bool
 is_over(void)
 {
-	TimestampTz now = pv_now();
 	int64		rate = pv_cost_rate();
 	int			nworkers = pv_guc_scheduler_workers;
 
-	return (at_table.on && now - at_table.since >
-			pv_longest_at_table(at_table.pages, rate, nworkers, least())) ||
-		(for_owner.on && now - for_owner.since >
-		 pv_longest_for_owner(for_owner.pages, for_owner.analyze, rate,
-							  nworkers, least()));
+	return (at_table.on &&
+			has_ended(&at_table,
+					  pv_longest_at_table(at_table.pages, rate, nworkers,
+										  least()))) ||
+		(for_owner.on &&
+		 has_ended(&for_owner,
+				   pv_longest_for_owner(for_owner.pages, for_owner.analyze,
+										rate, nworkers, least())));
 }
 
 /* In the handler of SIGALRM. */
@@ -141,6 +151,7 @@ pv_deadline_begin(void)
 {
 	nsignals = 0;
 	at_table.pages = 0;
+	at_table.longest = 0;
 	at_table.since = pv_now();
 	at_table.on = true;
 	enable_timeout_every(timeout,
@@ -207,6 +218,7 @@ pv_deadline_begin_owner(BlockNumber pages, bool analyze)
 	pv_queue_leave_place();
 	for_owner.pages = pages;
 	for_owner.analyze = analyze;
+	for_owner.longest = 0;
 	for_owner.since = pv_now();
 	for_owner.on = true;
 }
