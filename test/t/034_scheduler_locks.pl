@@ -25,7 +25,7 @@ make_tables(200, qw(gives not_for_age));
 start_held('gives', 'a lock');
 my $locker = $node->background_psql('postgres');
 $locker->query_safe(q{SET lock_timeout = '2min'; BEGIN; LOCK TABLE gives IN ACCESS EXCLUSIVE MODE});
-like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n)?.*parvacuum's scheduled vacuum of table "postgres\.public\.gives"/, 'a lock: the log names the table whose vacuum was canceled');
+like(slurp_file($node->logfile), qr/canceling statement due to user request\n.*CONTEXT:  (?:.*\n){0,2}.*parvacuum's scheduled vacuum of table "postgres\.public\.gives"/, 'a lock: the log names the table whose vacuum was canceled');
 my $session = q{lock_pid, lock_usename, lock_query};
 my $locker_pid = $locker->query_safe('SELECT pg_backend_pid()');
 like(sql(qq{SELECT outcome, error, $session FROM parvacuum_history WHERE relation = 'gives'::regclass AND outcome = 'canceled'}),
