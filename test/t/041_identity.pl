@@ -64,7 +64,7 @@ my @cases = (
 	[ 'stock autovacuum', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled = off', 'autovacuum worker as -' ],
 	[ 'autovacuum with our workers', { autovacuum => 'on', 'parvacuum.scheduler' => 'off' }, 'parvacuum.enabled', 'autovacuum worker as -, parallel worker as -' ],
 	# at this speed the scheduler must not begin with catalogs
-	[ 'the scheduler', { autovacuum => 'off', 'parvacuum.scheduler' => 'on', autovacuum_vacuum_threshold => 1000000, autovacuum_analyze_threshold => 1000000 }, 'parvacuum.enabled',
+	[ 'the scheduler', { autovacuum => 'off', 'parvacuum.scheduler' => 'on', autovacuum_vacuum_threshold => 1000000, autovacuum_vacuum_insert_threshold => -1, autovacuum_analyze_threshold => 1000000 }, 'parvacuum.enabled',
 		"parallel worker as $superuser, parvacuum scheduler worker as $superuser" ]);
 for my $case (@cases)
 {
