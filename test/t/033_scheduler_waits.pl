@@ -123,7 +123,7 @@ sql(map { "INSERT INTO $_ SELECT i, ARRAY[i], repeat('x', 500) FROM generate_ser
 until_vacuumed($_, 3, "$_: rows are inserted, and it is vacuumed") for qw(seen_inserts seen_index);
 until_item($_, 'waiting horizon', "$_: it waits for the horizon again") for qw(seen_inserts seen_index);
 is(sql(q{SELECT n_pending_pages FROM gin_metapage_info(get_raw_page('seen_gin', 0))}), 0, 'seen_index: no entries are pending');
-is(sql(q{SELECT count(DISTINCT blknum) - pg_relation_size('seen_index') / 8192 / 2 FROM brin_page_items(get_raw_page('seen_brin', 2), 'seen_brin')}), 0, 'seen_index: each range has its summary');
+is(sql(q{SELECT count(*) FROM generate_series(0, pg_relation_size('seen_index') / 8192 - 2, 2) b WHERE NOT EXISTS (SELECT FROM brin_page_items(get_raw_page('seen_brin', 2), 'seen_brin') WHERE blknum = b)}), 0, 'seen_index: each range has its summary');
 my $scanned = stat_of('database_scans + 2');
 ok(pv_await($node, "SELECT database_scans >= $scanned FROM parvacuum_scheduler_stats()", 'true'), 'seen_inserts: the database is scanned');
 is(vacuums($_), 3, "$_: it is not vacuumed again") for qw(seen_inserts seen_index);
