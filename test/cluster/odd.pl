@@ -76,7 +76,7 @@ sql('DROP FOREIGN TABLE plain2');
 
 # Results belong to what was asked, although some nodes cannot be asked.
 is(sql(qq{SELECT string_agg(place || ' ' || success || ' ' || CASE WHEN success THEN result ELSE '' END, ', ' ORDER BY place)
-	FROM parvacuum_cluster_execute(ARRAY['$place[2]', 'none', '$place[0]', '$place[2]', '$place[1]'], ARRAY['SELECT 1', 'SELECT 2', 'SELECT 3', 'SELECT 4', 'SELECT 5'], false)}),
+	FROM parvacuum_cluster_execute(ARRAY['$place[2]', 'none', '$place[0]', '$place[2]', '$place[1]'], ARRAY['SELECT 1', 'SELECT 2', 'SELECT 3', 'SELECT 4', 'SELECT 5'])}),
 	'1 true 1, 2 false , 3 true 3, 4 true 4, 5 true 5', 'results have the places of their commands');
 
 # Roles
