@@ -197,7 +197,7 @@ WITH about AS (
 SELECT replace(json_build_object(
     'about', (SELECT to_json(about) FROM about),
     'left_out', (SELECT to_json(left_out) FROM left_out),
-    'runs', (SELECT coalesce(json_agg(runs), '[]') FROM runs),
+    'runs', (SELECT coalesce(json_agg(r), '[]') FROM runs r),
     'running', (SELECT coalesce(json_agg(running), '[]') FROM running),
     'blockers', (SELECT coalesce(json_agg(blockers), '[]') FROM blockers),
     'queue', (SELECT coalesce(json_agg(queue), '[]') FROM queue),
