@@ -134,7 +134,7 @@ sub value
 	my ($metric, $relname) = @_;
 	return $node->safe_psql('postgres', "SELECT " . ($metric =~ s/.*\.//r) . " FROM ($queries->{$metric =~ s/\..*//r}{query}) q WHERE relname = '$relname'", extra_params => [ '-U', $role ]);
 }
-is(value('parvacuum_last_run.seconds', 'orders'), $node->safe_psql('postgres', q{SELECT elapsed_ms / 1000::double precision FROM parvacuum_history WHERE relname = 'orders' AND outcome = 'done' ORDER BY run DESC LIMIT 1}),
+is(value('parvacuum_last_run.seconds', 'orders'), $node->safe_psql('postgres', q{SELECT elapsed_ms / 1000::double precision FROM parvacuum_history WHERE relname = 'orders' AND action = 'vacuum' AND outcome = 'done' ORDER BY run DESC LIMIT 1}),
 	'the last vacuum of a table is the last one in the history');
 ok(wait_for(sub { (value('parvacuum_running.eta_seconds', 'orders') || -1) > 0 }), 'a vacuum will end in the future');
 my $old = value('parvacuum_wraparound.xid_age', 'orders');

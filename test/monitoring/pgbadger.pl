@@ -56,7 +56,7 @@ ok(vacuumed('scheduled', 'parvacuum.scheduler' => 'on'), 'a vacuum by the schedu
 pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'off');
 my %history = map { split /=/, $_, 2 } split /\n/, $node->safe_psql('postgres', q{
 	SELECT relname || '=' || concat_ws(' ', count(*), sum(tuples_removed), sum(pages_removed), sum(index_scans), sum(wal_records), sum(wal_fpi), sum(wal_bytes), sum(buffers_hit), sum(buffers_read), sum(buffers_dirtied))
-	FROM parvacuum_history WHERE relname IN ('ours', 'scheduled') AND action = 'vacuum' GROUP BY relname});
+	FROM parvacuum_history WHERE relname IN ('ours', 'scheduled') AND action = 'vacuum' AND outcome = 'done' GROUP BY relname});
 $node->stop('fast');
 
 my $tmp = PostgreSQL::Test::Utils::tempdir;
