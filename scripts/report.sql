@@ -195,13 +195,13 @@ WITH about AS (
     LIMIT 15
 )
 SELECT replace(json_build_object(
-    'about', (SELECT to_json(about) FROM about),
-    'left_out', (SELECT to_json(left_out) FROM left_out),
+    'about', (SELECT to_json(r) FROM about r),
+    'left_out', (SELECT to_json(r) FROM left_out r),
     'runs', (SELECT coalesce(json_agg(r), '[]') FROM runs r),
-    'running', (SELECT coalesce(json_agg(running), '[]') FROM running),
-    'blockers', (SELECT coalesce(json_agg(blockers), '[]') FROM blockers),
-    'queue', (SELECT coalesce(json_agg(queue), '[]') FROM queue),
-    'indexes', (SELECT coalesce(json_agg(indexes), '[]') FROM indexes),
-    'wraparound', (SELECT coalesce(json_agg(wraparound), '[]') FROM wraparound),
-    'advice', (SELECT coalesce(json_agg(findings), '[]') FROM findings),
-    'databases', (SELECT coalesce(json_agg(databases), '[]') FROM databases))::text, '<', E'\\u003c');
+    'running', (SELECT coalesce(json_agg(r), '[]') FROM running r),
+    'blockers', (SELECT coalesce(json_agg(r), '[]') FROM blockers r),
+    'queue', (SELECT coalesce(json_agg(r), '[]') FROM queue r),
+    'indexes', (SELECT coalesce(json_agg(r), '[]') FROM indexes r),
+    'wraparound', (SELECT coalesce(json_agg(r), '[]') FROM wraparound r),
+    'advice', (SELECT coalesce(json_agg(r), '[]') FROM findings r),
+    'databases', (SELECT coalesce(json_agg(r), '[]') FROM databases r))::text, '<', E'\\u003c');

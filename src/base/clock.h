@@ -27,8 +27,8 @@ extern void pv_clock_init(void);
 
 /*
  * Microseconds since some moment, the same in all processes of the machine.
- * Core's instr_time would not do: since PostgreSQL 19 each session can choose
- * what that reads.
+ * instr_time is not used, because since PostgreSQL 19 each session can choose
+ * the clock that it reads.
  */
 static inline int64
 pv_usecs_of_machine(void)

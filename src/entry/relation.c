@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * relation.c
- *	  Which relations a vacuum of a table includes, and their names.
+ *	  Which relations a vacuum of a table includes, their names and locks.
  *
  * Sessions, background leaders and scheduler workers run this, within a
  * transaction.
@@ -13,8 +13,10 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -69,6 +71,23 @@ pv_quoted_relname(Oid relid)
 	if (!look_up_names(relid, &schema, &name))
 		return psprintf("%u", relid);
 	return quote_qualified_identifier(schema, name);
+}
+
+/*
+ * Lock and open a table or an index without waiting for the lock.  Returns
+ * NULL if another session has a lock that conflicts, or the relation is gone.
+ */
+Relation
+pv_open_unlocked(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel;
+
+	if (!ConditionalLockRelationOid(relid, lockmode))
+		return NULL;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		UnlockRelationOid(relid, lockmode);
+	return rel;
 }
 
 /*

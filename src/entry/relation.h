@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * relation.h
- *	  Which relations a vacuum of a table includes, and their names.
+ *	  Which relations a vacuum of a table includes, their names and locks.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -11,11 +11,13 @@
 #define PV_RELATION_H
 
 #include "nodes/pg_list.h"
+#include "storage/lockdefs.h"
 #include "utils/rel.h"
 
 extern List *pv_expand_relation(Oid relid, char relkind);
 extern char *pv_qualified_relname(Oid relid);
 extern char *pv_quoted_relname(Oid relid);
+extern Relation pv_open_unlocked(Oid relid, LOCKMODE lockmode);
 extern bool pv_is_toast_of(Relation rel, Oid toast_parent);
 
 #endif							/* PV_RELATION_H */

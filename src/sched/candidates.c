@@ -32,7 +32,6 @@
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
-#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -47,6 +46,7 @@
 #include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
+#include "entry/relation.h"
 #include "sched/candidates.h"
 #include "stats/history.h"
 
@@ -229,22 +229,6 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 }
 
 /*
- * Opens a table without waiting for a lock; NULL if it is locked, or gone.
- */
-static Relation
-open_unlocked(Oid relid)
-{
-	Relation	rel;
-
-	if (!ConditionalLockRelationOid(relid, AccessShareLock))
-		return NULL;
-	rel = try_relation_open(relid, NoLock);
-	if (rel == NULL)
-		UnlockRelationOid(relid, AccessShareLock);
-	return rel;
-}
-
-/*
  * Have the indexes of a table, in which a vacuum would remove nothing,
  * something else for it to do?  If the table is locked, there is nothing to be
  * done now.
@@ -263,7 +247,7 @@ pv_need_index_work(Oid relid)
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
 	{
-		Relation	rel = open_unlocked(relid);
+		Relation	rel = pv_open_unlocked(relid, AccessShareLock);
 
 		if (rel != NULL)
 		{
@@ -303,7 +287,7 @@ horizon_of(Scan *scan, Form_pg_class form)
 	if (TransactionIdIsValid(scan->horizon))
 		return scan->horizon;
 
-	rel = open_unlocked(form->oid);
+	rel = pv_open_unlocked(form->oid, AccessShareLock);
 	if (rel != NULL)
 	{
 		scan->horizon = GetOldestNonRemovableTransactionId(rel);

@@ -17,7 +17,7 @@
  * A timeout of this process comes when the least time is over, and again and
  * again after PV_LATE_AFTER_MS.  When a deadline has passed, it cancels the
  * table.  A function can catch that, so the next time it ends the process.
- * Of the deadlines by the settings since the beginning the latest counts.
+ * If settings change meanwhile, the longest deadline that they gave counts.
  *
  * Scheduler workers run this.  The variables are the process's own.  The
  * signal handler reads them, so what it must not see half changed is off
@@ -34,7 +34,6 @@
 #include "access/genam.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -44,6 +43,7 @@
 #include "base/guard.h"
 #include "base/settings.h"
 #include "engine/index_parallel.h"
+#include "entry/relation.h"
 #include "sched/deadline.h"
 #include "sched/policy.h"
 #include "sched/queue.h"
@@ -62,7 +62,7 @@ typedef struct Stage
 	volatile TimestampTz since;
 	volatile double pages;
 	volatile bool analyze;
-	volatile int64 longest;		/* microseconds, as far as it was looked at */
+	volatile double longest;	/* the longest deadline so far, microseconds */
 } Stage;
 
 static Stage at_table;
@@ -79,8 +79,12 @@ least(void)
 	return pv_guc_longest_at_table * USECS_PER_SEC;
 }
 
+/*
+ * Is a stage over that may take this long by the present settings?  In
+ * microseconds.
+ */
 static bool
-has_ended(Stage *stage, int64 longest)
+has_ended(Stage *stage, double longest)
 {
 	stage->longest = Max(stage->longest, longest);
 	return pv_now() - stage->since > stage->longest;
@@ -161,22 +165,22 @@ pv_deadline_begin(void)
 }
 
 /*
- * The pages of an index, 0 if it is locked: a sweep leaves it out, and a vacuum
- * waits for it with the time that it has.  *may_wait becomes true if functions
- * of the owner may run in its cleanup.  The caller has locked the table.
+ * Returns the pages of an index.  Sets *runs_functions if its cleanup may run
+ * functions of the owner.  An index that is locked counts as one without pages
+ * that may run them: a sweep does without it, and a vacuum waits for it later,
+ * as long as its deadline allows.  The caller has locked the table.
  */
 static BlockNumber
-index_pages(Oid index, bool *may_wait)
+index_pages(Oid index, bool *runs_functions)
 {
-	Relation	indrel;
+	Relation	indrel = pv_open_unlocked(index, AccessShareLock);
 	BlockNumber pages;
 
-	*may_wait = true;
-	if (!ConditionalLockRelationOid(index, AccessShareLock))
+	*runs_functions = true;
+	if (indrel == NULL)
 		return 0;
-	indrel = index_open(index, NoLock);
 	pages = RelationGetNumberOfBlocks(indrel);
-	*may_wait = pv_index_cleanup_must_wait(indrel);
+	*runs_functions = pv_index_cleanup_must_wait(indrel);
 	index_close(indrel, AccessShareLock);
 	return pages;
 }
@@ -192,13 +196,14 @@ pv_deadline_set_size(Relation rel, bool by_core)
 {
 	BlockNumber own_pages = RelationGetNumberOfBlocks(rel);
 	double		pages = own_pages;
-	bool		may_wait;
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
-		pages += index_pages(lfirst_oid(lc), &may_wait);
-		if (by_core && may_wait)
+		bool		runs_functions;
+
+		pages += index_pages(lfirst_oid(lc), &runs_functions);
+		if (by_core && runs_functions)
 			pv_queue_leave_place();
 	}
 	at_table.on = false;

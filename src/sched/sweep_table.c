@@ -28,7 +28,6 @@
 #include "lib/stringinfo.h"
 #include "portability/instr_time.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 #include "utils/timestamp.h"
@@ -36,6 +35,7 @@
 #include "base/compat.h"
 #include "engine/sweep.h"
 #include "entry/dispatch.h"
+#include "entry/relation.h"
 #include "sched/candidates.h"
 #include "sched/sweep_table.h"
 #include "stats/history.h"
@@ -138,11 +138,11 @@ sweep_indexes(TableSweep *sweep)
 
 	foreach(lc, indexes)
 	{
-		Relation	indrel;
+		Oid			index = lfirst_oid(lc);
+		Relation	indrel = pv_open_unlocked(index, RowExclusiveLock);
 
-		if (!ConditionalLockRelationOid(lfirst_oid(lc), RowExclusiveLock))
+		if (indrel == NULL)
 			continue;
-		indrel = index_open(lfirst_oid(lc), NoLock);
 		if (is_sweepable(indrel))
 			sweep_index(sweep, indrel);
 		index_close(indrel, NoLock);

@@ -27,11 +27,11 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/freespace.h"
-#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "entry/relation.h"
 #include "sql/check.h"
 
 /* Relations are checked from this size on, and may be this much too large */
@@ -59,14 +59,9 @@ free_share(Oid relid, bool is_table, BlockNumber *pages)
 	double		wanted = 0;
 	int			n = 0;
 
-	if (!ConditionalLockRelationOid(relid, AccessShareLock))
-		return -1;
-	rel = try_relation_open(relid, NoLock);
+	rel = pv_open_unlocked(relid, AccessShareLock);
 	if (rel == NULL)
-	{
-		UnlockRelationOid(relid, AccessShareLock);
 		return -1;
-	}
 	*pages = RelationGetNumberOfBlocks(rel);
 	step = *pages / SAMPLED_PAGES + 1;
 	for (BlockNumber block = 0; block < *pages; block += step)

@@ -34,7 +34,7 @@
  * overhead.  It stays within the limit, except where the caller asks for
  * memory "regardless".  An extent made beyond the limit serves only such
  * requests, also after a reset: else others would fill it, and the next
- * request would exceed the limit once more.
+ * request would exceed the limit again.
  *
  * DSM segments are pinned, because participants may leave in any order, and
  * the last one to leave unpins them.  A participant leaves by detaching from
@@ -299,8 +299,7 @@ pv_space_may_grow(const PvSpace *space, Size bytes)
  * allow one.
  */
 static Size
-count_memory(PvSpace *space, Size bytes, bool smallest, bool regardless,
-			 bool *is_beyond_limit)
+count_memory(PvSpace *space, Size bytes, bool smallest, bool regardless)
 {
 	PvSpaceShared *shared = space->shared;
 	Size		needed = extent_bytes(space, bytes);
@@ -312,8 +311,7 @@ count_memory(PvSpace *space, Size bytes, bool smallest, bool regardless,
 		Size		room = before < shared->limit ? shared->limit - before : 0;
 		Size		wanted = smallest ? 0 : before / GROWTH;
 
-		*is_beyond_limit = room < needed;
-		if (*is_beyond_limit && !regardless)
+		if (room < needed && !regardless)
 			return 0;
 		if (!space->local && !smallest)
 			wanted = Max(wanted, SEGMENT_MIN_BYTES);
@@ -400,14 +398,12 @@ make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
 	PvSpaceShared *shared = space->shared;
 	uint32		number;
 	dsm_handle	handle = DSM_HANDLE_INVALID;
-	bool		is_beyond_limit;
 	Size		granted;
 	char	   *base;
 
 	if (count_extents(shared) >= PV_MAX_EXTENTS)
 		return false;
-	granted = count_memory(space, bytes, smallest, regardless,
-						   &is_beyond_limit);
+	granted = count_memory(space, bytes, smallest, regardless);
 	if (granted == 0)
 		return false;
 	if (space->local)
@@ -423,7 +419,8 @@ make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
 		return false;
 	}
 	space->extents[number] = (char *) CACHELINEALIGN(base);
-	enter_extent(&shared->extents[number], handle, granted, is_beyond_limit);
+	enter_extent(&shared->extents[number], handle, granted,
+				 pg_atomic_read_u64(&shared->memory) > shared->limit);
 	return true;
 }
 

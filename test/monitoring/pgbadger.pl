@@ -52,11 +52,11 @@ sub vacuumed
 
 ok(vacuumed('core', autovacuum => 'on'), "autovacuum by core's code is in the log");
 ok(vacuumed('ours', 'parvacuum.scheduler' => 'off'), "autovacuum by parvacuum's engine is in the log");
-ok(vacuumed('scheduled', 'parvacuum.scheduler' => 'on'), 'a vacuum by the scheduler is in the log');
-pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'off');
+ok(vacuumed('scheduled', autovacuum => 'off', 'parvacuum.scheduler' => 'on'), 'a vacuum by the scheduler is in the log');
+pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 my %history = map { split /=/, $_, 2 } split /\n/, $node->safe_psql('postgres', q{
 	SELECT relname || '=' || concat_ws(' ', count(*), sum(tuples_removed), sum(pages_removed), sum(index_scans), sum(wal_records), sum(wal_fpi), sum(wal_bytes), sum(buffers_hit), sum(buffers_read), sum(buffers_dirtied))
-	FROM parvacuum_history WHERE relname IN ('ours', 'scheduled') AND action = 'vacuum' AND outcome = 'done' GROUP BY relname});
+	FROM parvacuum_history WHERE relname IN ('ours', 'scheduled') AND action = 'vacuum' GROUP BY relname});
 $node->stop('fast');
 
 my $tmp = PostgreSQL::Test::Utils::tempdir;

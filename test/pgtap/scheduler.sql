@@ -157,6 +157,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON owned, sl
 -- Only what is asked for: at this cost a catalog would take longer than the test.
 CALL set_for_server('autovacuum_vacuum_threshold', '1000000000');
 CALL set_for_server('autovacuum_analyze_threshold', '1000000000');
+CALL set_for_server('autovacuum_vacuum_insert_threshold', '-1');
 CALL set_for_server('autovacuum_naptime', '1h');
 CALL set_for_server('parvacuum.scheduler_workers', '1');
 CALL set_for_server('parvacuum.scheduler_max_cost', '200');
@@ -380,6 +381,7 @@ ALTER SYSTEM RESET parvacuum.scheduler_max_cost;
 ALTER SYSTEM RESET autovacuum_naptime;
 ALTER SYSTEM RESET autovacuum_vacuum_threshold;
 ALTER SYSTEM RESET autovacuum_analyze_threshold;
+ALTER SYSTEM RESET autovacuum_vacuum_insert_threshold;
 SELECT reloaded('parvacuum.scheduler', 'off') \g /dev/null
 SELECT is(attempt('RESET ROLE', 'SELECT parvacuum_enqueue(''owned'')'), off_and_on(), 'the scheduler is off after a reload');
 SELECT ok(soon($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker')$$), 'the workers end');

@@ -73,8 +73,9 @@ is($node->safe_psql('postgres', q{SELECT max(pages_total) FROM parvacuum_history
 $node->safe_psql('postgres', 'DROP INDEX t_id_idx');
 $node->safe_psql('postgres', "DELETE FROM t WHERE ctid >= '($first,0)' AND id % 4 = 1");
 $node->restart;
-# since PostgreSQL 16 the rows at the end may be frozen by then
-like($node->safe_psql('postgres', "$run('t', workers => 0) WHERE relid = 't'::regclass"), qr/^$length\|$at_end\|1500\|[tf]\|f\|0$/, 'without an index: pages, dead rows');
+# since PostgreSQL 16 the rows at the end are frozen
+my $advanced = $node->pg_version >= 16 ? 't' : 'f';
+is($node->safe_psql('postgres', "$run('t', workers => 0) WHERE relid = 't'::regclass"), "$length|$at_end|1500|$advanced|f|0", 'without an index: pages, dead rows');
 cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0"),
 	'>', 400, 'the vacuum of a large table uses a large ring');
 

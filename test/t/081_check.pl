@@ -134,6 +134,7 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
 		none('horizon', "$kind: nothing is held");
 	}
 	$standby->stop('fast');
+	none('horizon', 'a slot whose standby has let go');
 	sql(q{SELECT pg_drop_replication_slot('of_standby')}) if pv_await($node, q{SELECT active FROM pg_replication_slots}, 'false');
 }
 if ($node->pg_version < 16)
