@@ -8,7 +8,7 @@ CREATE EXTENSION IF NOT EXISTS parvacuum;
 
 \echo 'each participant has ten segments and more, and a round for each'
 \o /dev/null
-SELECT oracle.trial('many ' || workers, 'scattered', 300000, workers, 'truncate small_store', ARRAY['btree', 'hash'], -1)
+SELECT oracle.trial('many ' || workers, 'scattered', 150000, workers, 'truncate small_store', ARRAY['btree', 'hash'], -1)
 FROM unnest(ARRAY[0, 3]) workers \gexec
 \o
 SELECT * FROM oracle.finding;

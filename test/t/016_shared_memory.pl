@@ -45,7 +45,7 @@ sub set_size
 # little is reserved for them.
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (id int) WITH (autovacuum_enabled = off);
-	INSERT INTO t SELECT generate_series(1, 6000000);
+	INSERT INTO t SELECT generate_series(1, 4000000);
 	CREATE INDEX ON t (id);
 });
 my $round = 0;
@@ -53,7 +53,7 @@ my $round = 0;
 sub vacuum
 {
 	$round++;
-	$node->safe_psql('postgres', "DELETE FROM t WHERE hashint4(id + $round) % 25 = 0");
+	$node->safe_psql('postgres', "DELETE FROM t WHERE hashint4(id + $round) % 15 = 0");
 	$node->safe_psql('postgres', "SELECT pg_stat_reset_single_table_counters('t'::regclass)");
 	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT workers_launched, index_scans, tuples_removed, dead_tuple_bytes FROM parvacuum_run('t', workers => 2)});
 	is($rc, 0, 'the vacuum succeeds') or diag $err;

@@ -14,7 +14,7 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seconds = $ENV{PV_SECONDS} // 25;
+my $seconds = $ENV{PV_SECONDS} // 12;
 
 my $node = pv_node('sweep', allows_streaming => 1);
 $node->append_conf('postgresql.conf', "wal_keep_size = '2GB'\nparvacuum.max_workers = 4\n");

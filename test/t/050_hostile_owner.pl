@@ -116,8 +116,6 @@ sub make_tables
 # The ways in which the tables come to be vacuumed and analyzed
 my %ways = (
 	session => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 2) mallory.$_[0]") },
-	alone => sub { $node->psql('postgres', "VACUUM (ANALYZE, PARALLEL 0) mallory.$_[0]") },
-	stock => sub { $node->psql('postgres', "ANALYZE mallory.$_[0]") },
 	run => sub { $node->psql('postgres', qq{SET SESSION AUTHORIZATION mallory; SELECT count(*) FROM parvacuum_run('mallory.$_[0]', workers => 1, "analyze" => true) WHERE relid = 'mallory.$_[0]'::regclass}) },
 	scheduler => undef,
 	autovacuum => undef);
@@ -147,7 +145,7 @@ sub try_deeds
 	return;
 }
 
-try_deeds($_) for qw(session alone stock run);
+try_deeds($_) for qw(session run);
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 others_are_served('before');
 try_deeds('scheduler');

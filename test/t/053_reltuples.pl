@@ -18,7 +18,7 @@ use Test::More;
 
 # More pages than the rule of core needs, also if half of them are changed, but few
 # enough for a quick test
-my $pages = $ENV{PV_PAGES} // 2200;
+my $pages = $ENV{PV_PAGES} // 1500;
 
 my $node = pv_node('reltuples');
 $node->start;

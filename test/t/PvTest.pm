@@ -29,7 +29,7 @@ my $await_sql = q{
 			IF a = answer THEN
 				RETURN true;
 			END IF;
-			PERFORM pg_sleep(0.005);
+			PERFORM pg_sleep(0.01);
 		END LOOP;
 		RETURN false;
 	END $$;
@@ -80,6 +80,14 @@ sub pv_bare_node
 	}
 	push @nodes, $node;
 	$SIG{TERM} = \&say_what_hangs;
+
+	# Before PostgreSQL 17 init does not know the template.
+	no warnings 'redefine';
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+	local *PostgreSQL::Test::Utils::system_or_bail = sub {
+		my ($program, undef, $dir) = @_;
+		return $run->($program eq 'initdb' ? ('cp', '-RPp', $ENV{INITDB_TEMPLATE}, $dir) : @_);
+	} if $ENV{INITDB_TEMPLATE} && $node->pg_version < 17 && !$params{extra} && !$params{install_path};
 	$node->init(%params);
 	return $node;
 }

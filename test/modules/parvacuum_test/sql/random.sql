@@ -9,7 +9,7 @@ FROM (VALUES (false, 1), (true, 2)) s (shared, handles),
 ORDER BY shared, shape;
 
 -- other seeds, and stores of all sizes, with their limits
-SELECT parvacuum_test_fuzz(2, 20210707) > 0 AS fuzzed;
+SELECT parvacuum_test_fuzz(1, 20210707) > 0 AS fuzzed;
 
 -- a seed that depends on the time, which an error would report
-SELECT parvacuum_test_fuzz(2, 0) > 0 AS fuzzed;
+SELECT parvacuum_test_fuzz(1, 0) > 0 AS fuzzed;
