@@ -283,7 +283,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 {
 	my ($out, $err) = ('', '');
 	my $backup = IPC::Run::start(
-		[ 'pg_basebackup', '-d', $node->connstr('postgres'), '-D', "$dir/backup", '-X', 'stream', '-c', 'fast', '--max-rate=32k', '--no-sync' ],
+		[ 'pg_basebackup', '-d', $node->connstr('postgres'), '-D', "$dir/backup", '-X', 'fetch', '-c', 'fast', '--max-rate=32k', '--no-sync' ],
 		'>', \$out, '2>', \$err);
 	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_basebackup WHERE phase = 'streaming database files'}, '1'), 'base backup: it is running');
 	is(sql('SELECT count(*) FROM parvacuum_blockers'), 0, 'base backup: it has no row');
