@@ -99,22 +99,18 @@ OBJS = \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \
-	src/sched/database_scan.o \
 	src/sched/databases.o \
 	src/sched/deadline.o \
 	src/sched/entries.o \
-	src/sched/large_places.o \
 	src/sched/launcher.o \
 	src/sched/plan.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
-	src/sched/requests.o \
-	src/sched/session.o \
-	src/sched/slots.o \
+	src/sched/queue_scan.o \
+	src/sched/queue_shmem.o \
 	src/sched/sweep_table.o \
 	src/sched/table.o \
 	src/sched/table_log.o \
-	src/sched/view.o \
 	src/sched/worker.o \
 	src/sql/blockers.o \
 	src/sql/call.o \

@@ -388,14 +388,16 @@ CREATE FUNCTION parvacuum_queue_items(
     OUT xid_score float8,
     OUT mxid_score float8,
     OUT sweep_score float8,
-    OUT priority float8,
+    OUT requested bool,
+    OUT urgent bool,
+    OUT owner_seconds float8,
     OUT pages bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'parvacuum_queue_items'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_queue_items() IS
-'the tables that the scheduler will vacuum or is vacuuming: for members of pg_read_all_stats in all databases, for other roles in the current database and without pid';
+'the tables that the scheduler will vacuum or is vacuuming: for members of pg_read_all_stats in all databases, for other roles in the current database, without pid and owner_seconds';
 
 CREATE VIEW parvacuum_queue AS
 SELECT q.datid,
@@ -420,13 +422,15 @@ SELECT q.datid,
        q.xid_score,
        q.mxid_score,
        q.sweep_score,
-       q.priority,
+       q.requested,
+       q.urgent,
+       q.owner_seconds,
        q.pages
 FROM parvacuum_queue_items() q
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) q.datid;
 
 COMMENT ON VIEW parvacuum_queue IS
-'the tables that the scheduler will vacuum or is vacuuming: their state and its start, their position in the order of the database, the process that vacuums, what is to be done and what was done last, what the table waits for, and its score; the score is the greatest of its parts, each the ratio of a count or an age to the threshold at which a vacuum is due; a table that is only to be swept has 0, and sweep_score says how many thresholds of dead index entries it has; small tables have some advantage; only members of pg_read_all_stats see tables of other databases and pid';
+'the tables that the scheduler will vacuum or is vacuuming: their state and its start, their position in the order of the database, the worker time of the owner lately, in seconds, by which owners take turns, the process that vacuums, what is to be done and what was done last, what the table waits for, and its score; the score is the greatest of its parts, each the ratio of a count or an age to the threshold at which a vacuum is due; a table that is only to be swept has 0, and sweep_score says how many thresholds of dead index entries it has; small tables have some advantage; only members of pg_read_all_stats see tables of other databases, pid and owner_seconds';
 
 GRANT SELECT ON parvacuum_queue TO PUBLIC;
 
@@ -478,7 +482,7 @@ COMMENT ON FUNCTION parvacuum_cancel(text) IS
 
 CREATE FUNCTION parvacuum_enqueue(
     rel regclass,
-    priority float8 DEFAULT 100,
+    urgent bool DEFAULT false,
     OUT relid regclass,
     OUT result text)
 RETURNS SETOF record
@@ -486,8 +490,8 @@ AS 'MODULE_PATHNAME', 'parvacuum_enqueue'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT
 ROWS 2;
 
-COMMENT ON FUNCTION parvacuum_enqueue(regclass, float8) IS
-'makes the scheduler vacuum a table, or all partitions of a table, as if this priority were its score, whether it needs a vacuum or not, and also outside of its window; tables in danger of wraparound come first.  A row for each table and TOAST table has the result: queued, already queued (a higher priority is not lowered), priority raised, being vacuumed and queued again, no place, permission denied, temporary';
+COMMENT ON FUNCTION parvacuum_enqueue(regclass, bool) IS
+'makes the scheduler vacuum a table, or all partitions of a table, whether it needs a vacuum or not, and also outside of its window: first of the tables of its owner, or, if that is urgent, before all but those in danger of wraparound.  A row for each table and TOAST table has the result: queued, already queued, being vacuumed and queued again, no place, permission denied, temporary';
 
 CREATE FUNCTION parvacuum_wraparound(
     OUT datid oid,

@@ -141,7 +141,7 @@ WITH about AS (
            q.sweep_score,
            q.xid_score,
            q.mxid_score,
-           q.priority
+           q.requested, q.urgent
     FROM :pv.parvacuum_queue q
     ORDER BY q.score DESC, q.datname, q.relid
     LIMIT 30

@@ -164,7 +164,7 @@ define_cluster_settings(void)
 
 	DefineCustomIntVariable("parvacuum.scheduler_workers",
 							"Sets the number of tables that the scheduler vacuums at a time.",
-							"Its workers are taken from max_worker_processes.  If it is 1, a second worker may vacuum small tables beside a large one.",
+							"Its workers are taken from max_worker_processes.  Large tables get all of them but one.",
 							&pv_guc_scheduler_workers,
 							3, 1, PV_MAX_SCHEDULER_WORKERS,
 							PGC_SIGHUP,

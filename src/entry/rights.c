@@ -16,7 +16,7 @@
  *		set the options of a table		its owner, as for ALTER TABLE
  *		remove all options				owner of the database, superusers
  *		use the whole queue, and give	superusers, from PG 17 on members of
- *		any priority					pg_maintain
+ *		urgent requests					pg_maintain
  *		take all places for runs		superusers
  *		see tables of other databases,	members of pg_read_all_stats
  *		and PIDs
@@ -179,23 +179,21 @@ pv_may_take_all_runs(Oid role)
 	return superuser_arg(role);
 }
 
-/* May the current role use the whole queue, and give any priority? */
+/* May the current role use the whole queue, and make urgent requests? */
 bool
 pv_may_use_whole_queue(void)
 {
 	return pv_may_maintain_all(GetUserId());
 }
 
-/*
- * Raises an error: the current role may not give a priority above the limit.
- */
+/* Raises an error: the current role may not make an urgent request. */
 void
-pv_refuse_priority(int limit)
+pv_refuse_urgent(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to give a priority above %d", limit),
-			 errhint("Only superusers, and from PostgreSQL 17 on members of pg_maintain, can give a higher one.")));
+			 errmsg("permission denied to have a table vacuumed before others"),
+			 errhint("Only superusers, and from PostgreSQL 17 on members of pg_maintain, can make urgent requests.")));
 }
 
 /*

@@ -471,6 +471,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	memset(item, 0, sizeof(*item));
 	item->key.database = MyDatabaseId;
 	item->key.relid = form->oid;
+	item->owner = form->relowner;
 	item->toast_parent = toast_parent;
 	item->pages = form->relpages;
 	item->score = score;
@@ -573,19 +574,23 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 }
 
 /*
- * The order in which a scan offers tables, see is_up_to_cursor() in
- * database_scan.c.
+ * The order in which a scan offers tables, of which not all may find room:
+ * those in danger, the oldest first, and then those that were done longest ago.
  */
 static int
 compare_found(const void *a, const void *b)
 {
 	const PvItem *x = a;
 	const PvItem *y = b;
+	double		x_age = Max(x->score.xid, x->score.mxid);
+	double		y_age = Max(y->score.xid, y->score.mxid);
 
 	if (x->score.danger != y->score.danger)
 		return x->score.danger ? -1 : 1;
-	if (x->score.total != y->score.total)
-		return x->score.total < y->score.total ? 1 : -1;
+	if (x->score.danger && x_age != y_age)
+		return x_age > y_age ? -1 : 1;
+	if (x->done_at != y->done_at)
+		return x->done_at < y->done_at ? -1 : 1;
 	return x->key.relid < y->key.relid ? -1 : x->key.relid > y->key.relid;
 }
 
@@ -611,7 +616,7 @@ pv_need_scan(PvFound *found)
 		!pv_labels_any(scan.labels))
 	{
 		pv_labels_free(scan.labels);
-		pv_queue_note_nothing();
+		found->nothing = true;
 		return;
 	}
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);

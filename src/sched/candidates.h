@@ -23,6 +23,7 @@ typedef struct PvFound
 	int			n;
 	int			room;
 	PvItem	   *items;
+	bool		nothing;		/* no table has opted in */
 } PvFound;
 
 extern void pv_need_scan(PvFound *found);

@@ -62,13 +62,24 @@ find_database(Oid oid)
 	return hash_search(databases, &oid, HASH_FIND, NULL);
 }
 
-/* NULL if the database is not known. */
-PvPlanDatabase *
-pv_databases_find(Oid oid)
+/* When the database is to be scanned next. */
+void
+pv_databases_set_due(Oid oid, TimestampTz due)
 {
 	Database   *database = find_database(oid);
 
-	return database ? &database->known : NULL;
+	if (database != NULL)
+		database->known.due = due;
+}
+
+/* A worker was started for the database. */
+void
+pv_databases_note_start(Oid oid, TimestampTz now)
+{
+	Database   *database = find_database(oid);
+
+	if (database != NULL)
+		database->known.started_at = now;
 }
 
 
@@ -86,9 +97,9 @@ note_database(Form_pg_database form)
 
 	if (!found)
 	{
+		memset(&database->known.age, 0, sizeof(PvPlanDatabase) -
+			   offsetof(PvPlanDatabase, age));
 		database->known.due = pv_now();
-		database->known.hired_at = database->known.not_before = PV_NEVER;
-		database->known.failed = false;
 		database->nfailures = 0;
 	}
 	database->present = true;
@@ -100,9 +111,55 @@ note_database(Form_pg_database form)
 							   MultiXactMemberFreezeThreshold()));
 }
 
-/* Removes the databases that are gone, here and from the queues. */
+/* Databases that have a queue */
+typedef struct Queued
+{
+	Oid			oid[PV_MAX_QUEUES];
+	int			n;
+} Queued;
+
 static void
-forget_dropped(const PvQueueView *view)
+find_queued(Queued *queued)
+{
+	const PvQueues *queues = pv_queue_lock(LW_SHARED);
+
+	queued->n = 0;
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		if (OidIsValid(queues->shared->queues[i].database))
+			queued->oid[queued->n++] = queues->shared->queues[i].database;
+	}
+	pv_queue_unlock();
+}
+
+/* Removes what is queued for a database that was dropped, batch by batch. */
+static void
+drop_queue(Oid oid)
+{
+	bool		any = true;
+
+	while (any)
+	{
+		PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+		PvDatabaseQueue *queue = pv_queue_find(queues, oid);
+
+		any = queue != NULL && pv_queue_empty_some(queues, queue);
+		if (queue != NULL)
+		{
+			queue->scan_requested = queue->incomplete = false;
+			queue->scanned_at = PV_NEVER;
+			pv_queue_release(queues, queue);
+		}
+		pv_queue_unlock();
+	}
+}
+
+/*
+ * Removes the databases that are gone, here and from the queue, if they had
+ * something there before pg_database was read.
+ */
+static void
+forget_dropped(const Queued *queued)
 {
 	HASH_SEQ_STATUS status;
 	Database   *database;
@@ -116,10 +173,10 @@ forget_dropped(const PvQueueView *view)
 		else
 			database->present = false;
 	}
-	for (int i = 0; i < view->n; i++)
+	for (int i = 0; i < queued->n; i++)
 	{
-		if (find_database(view->summaries[i].database) == NULL)
-			pv_queue_drop_database(view->summaries[i].database);
+		if (find_database(queued->oid[i]) == NULL)
+			drop_queue(queued->oid[i]);
 	}
 }
 
@@ -128,12 +185,14 @@ forget_dropped(const PvQueueView *view)
  * to, so it is left out.
  */
 static void
-read_databases(const PvQueueView *view)
+read_databases(void)
 {
+	Queued		queued;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
+	find_queued(&queued);
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: reading pg_database (parvacuum)");
 	StartTransactionCommand();
@@ -149,7 +208,7 @@ read_databases(const PvQueueView *view)
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
-	forget_dropped(view);
+	forget_dropped(&queued);
 	CommitTransactionCommand();
 	pgstat_report_activity(STATE_UNDEFINED, "");
 	read_at = pv_now();
@@ -157,7 +216,7 @@ read_databases(const PvQueueView *view)
 
 /*
  * Nothing is due later than one naptime from now, even if the naptime was
- * longer before; except for databases that rest, see pv_databases_let_rest().
+ * longer before; except for databases that rest, see add_queue().
  */
 static void
 bring_forward(TimestampTz latest)
@@ -170,56 +229,15 @@ bring_forward(TimestampTz latest)
 	while ((database = hash_seq_search(&status)) != NULL)
 	{
 		database->known.due = Min(database->known.due, latest);
-		database->known.hired_at = Min(database->known.hired_at, latest);
 		database->known.not_before = Min(database->known.not_before, latest);
+		database->known.started_at = Min(database->known.started_at, latest);
 	}
 }
-
-/* Has a database something queued that is newer than our list? */
-static bool
-knows_all_queues(const PvQueueView *view)
-{
-	for (int i = 0; i < view->n; i++)
-	{
-		if (view->summaries[i].nqueued > 0 &&
-			find_database(view->summaries[i].database) == NULL)
-			return false;
-	}
-	return true;
-}
-
-/* Reads pg_database if that is due. */
-void
-pv_databases_refresh(const PvQueueView *view, int naptime_ms)
-{
-	TimestampTz now = pv_now();
-
-	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
-	if (TimestampDifferenceExceeds(read_at, now, naptime_ms) ||
-		!knows_all_queues(view))
-		read_databases(view);
-}
-
 
 /* ----------------------------------------------------------------
  *		What happens to them
  * ----------------------------------------------------------------
  */
-
-/* Where a scan takes long, the next one is due later. */
-void
-pv_databases_let_rest(const PvQueueView *view)
-{
-	for (int i = 0; i < view->n; i++)
-	{
-		const PvQueueSummary *summary = &view->summaries[i];
-		Database   *database = find_database(summary->database);
-
-		if (database != NULL)
-			database->known.due = Max(database->known.due,
-									  summary->rests_until);
-	}
-}
 
 /*
  * Another worker is not started at once, and pg_database is read again,
@@ -237,6 +255,7 @@ pv_databases_note_failure(Oid oid)
 		database->known.failed = true;
 		database->known.not_before =
 			TimestampTzPlusMilliseconds(pv_now(), delay_ms);
+		database->known.due = database->known.not_before;
 		database->nfailures++;
 	}
 	read_at = PV_NEVER;
@@ -263,9 +282,72 @@ compare_oids(const void *a, const void *b)
 	return left == right ? 0 : left < right ? -1 : 1;
 }
 
-/* All databases, in the order of their OIDs, in a new array. */
-const PvPlanDatabase *
-pv_databases_list(int *n)
+/*
+ * Adds what the queue says of a database.  Where a scan takes long, the next
+ * one is due later.
+ */
+static void
+add_queue(const PvQueues *queues, const PvDatabaseQueue *queue,
+		  PvPlanDatabase *database)
+{
+	const PvQueueEntry *first;
+
+	database->has_queue = true;
+	database->scanning = queue->scanning;
+	database->nworkers = queue->nworkers;
+	if (pv_queue_wants_scan(queue))
+		database->scan_requested = queue->scan_requested ?
+			queue->requested_at : queue->scanned_at;
+	first = pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
+						   &database->first);
+	database->has_first = first != NULL;
+	database->first_is_large = first != NULL &&
+		first->item.pages >= PV_LARGE_PAGES;
+	database->due = Max(database->due, pv_queue_rests_until(queues, queue));
+	pv_databases_set_due(database->oid, database->due);
+}
+
+/*
+ * Adds what the queue says of all databases in the list.  Returns false if
+ * there is a database with tables in the queue that is not in the list.
+ */
+static bool
+add_queues(PvPlanDatabase *list, int n)
+{
+	const PvQueues *queues = pv_queue_lock(LW_SHARED);
+	const PvQueueShared *shared = queues->shared;
+	bool		complete = true;
+
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		const PvDatabaseQueue *queue = &shared->queues[i];
+		PvPlanDatabase key = {.oid = queue->database};
+		PvPlanDatabase *database = bsearch(&key, list, n,
+										   sizeof(PvPlanDatabase),
+										   compare_oids);
+
+		if (database != NULL)
+			add_queue(queues, queue, database);
+		else if (OidIsValid(queue->database) && queue->nqueued > 0)
+			complete = false;
+	}
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &shared->slots[i];
+		PvPlanDatabase key = {.oid = shared->queues[slot->queue].database};
+		PvPlanDatabase *database = slot->used && slot->pid == 0 ?
+			bsearch(&key, list, n, sizeof(PvPlanDatabase), compare_oids) :
+			NULL;
+
+		if (database != NULL)
+			database->expected = true;
+	}
+	pv_queue_unlock();
+	return complete;
+}
+
+static PvPlanDatabase *
+copy_known(int *n)
 {
 	PvPlanDatabase *list = palloc(Max(hash_get_num_entries(databases), 1) *
 								  sizeof(PvPlanDatabase));
@@ -277,5 +359,30 @@ pv_databases_list(int *n)
 	while ((database = hash_seq_search(&status)) != NULL)
 		list[(*n)++] = database->known;
 	qsort(list, *n, sizeof(PvPlanDatabase), compare_oids);
+	return list;
+}
+
+/*
+ * All databases as they are now, in the order of their OIDs, in a new array.
+ * Reads pg_database if that is due, or if one has something queued that is
+ * newer than our list.
+ */
+PvPlanDatabase *
+pv_databases_list(int naptime_ms, int *n)
+{
+	TimestampTz now = pv_now();
+	PvPlanDatabase *list;
+
+	bring_forward(TimestampTzPlusMilliseconds(now, naptime_ms));
+	if (TimestampDifferenceExceeds(read_at, now, naptime_ms))
+		read_databases();
+	list = copy_known(n);
+	if (!add_queues(list, *n))
+	{
+		pfree(list);
+		read_databases();
+		list = copy_known(n);
+		(void) add_queues(list, *n);
+	}
 	return list;
 }

@@ -13,10 +13,9 @@
 #include "sched/plan.h"
 
 extern void pv_databases_init(void);
-extern void pv_databases_refresh(const PvQueueView *view, int naptime_ms);
-extern void pv_databases_let_rest(const PvQueueView *view);
-extern PvPlanDatabase *pv_databases_find(Oid oid);
-extern const PvPlanDatabase *pv_databases_list(int *n);
+extern PvPlanDatabase *pv_databases_list(int naptime_ms, int *n);
+extern void pv_databases_set_due(Oid oid, TimestampTz due);
+extern void pv_databases_note_start(Oid oid, TimestampTz now);
 
 /* A worker that was started for the database has attached, or has not. */
 extern void pv_databases_note_success(Oid oid);

@@ -33,6 +33,8 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -73,24 +75,15 @@ typedef struct Started
 
 static Started started[PV_MAX_SCHED_WORKERS];
 
-/* Since when all launches fail for want of a process; PV_NEVER: they do not */
-static TimestampTz no_process_since = PV_NEVER;
-
-/* When a worker was last asked to leave for that reason, or PV_NEVER */
-static TimestampTz room_made_at = PV_NEVER;
-
 /* That was reported, and no worker was started since */
 static bool no_process_reported = false;
 
 /*
- * What becomes of an action, or of several: then the last of these that occurs
+ * Milliseconds until the next plan: when workers were started, and while there
+ * are none, or one is expected
  */
-typedef enum ActionResult
-{
-	ACTION_DONE,
-	ACTION_NOT_DONE,			/* the queues are not any more as they were */
-	ACTION_NO_PROCESS			/* the server has no slot for another process */
-} ActionResult;
+#define LOOK_AGAIN_MS			200
+#define LOOK_FOR_WORKER_MS		1000
 
 
 /* ----------------------------------------------------------------
@@ -139,9 +132,7 @@ pv_launcher_processes(PvProcesses *processes)
 	processes->parallel_workers = max_parallel_workers;
 	processes->runs = pv_guc_max_runs;
 	if (pv_guc_scheduler)
-		processes->scheduler_workers =
-			Min(pv_most_workers(pv_guc_scheduler_workers),
-				PV_MAX_SCHED_WORKERS);
+		processes->scheduler_workers = pv_guc_scheduler_workers;
 }
 
 /*
@@ -240,6 +231,30 @@ end_if_late(Started *it, TimestampTz now)
 	it->ended = true;
 }
 
+/* The worker could not be started, or has ended before it attached. */
+static void
+dismiss(int slot)
+{
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvWorkerSlot *it = &queues->shared->slots[slot];
+
+	if (it->used && it->token == started[slot].token && it->pid == 0)
+		pv_queue_remove_worker(queues, it);
+	pv_queue_unlock();
+}
+
+/* Has the worker attached?  Also true if it has ended since. */
+static bool
+has_attached(int slot)
+{
+	const PvWorkerSlot *it = &pv_queue_lock(LW_SHARED)->shared->slots[slot];
+	bool		attached = !it->used || it->token != started[slot].token ||
+		it->pid != 0;
+
+	pv_queue_unlock();
+	return attached;
+}
+
 /* One that was started in that slot: has it attached, or ended before? */
 static void
 look_after(int slot)
@@ -247,11 +262,11 @@ look_after(int slot)
 	Started    *it = &started[slot];
 	pid_t		pid;
 
-	if (pv_queue_worker_started(slot, it->token))
+	if (has_attached(slot))
 		pv_databases_note_success(it->database);
 	else if (GetBackgroundWorkerPid(it->handle, &pid) == BGWH_STOPPED)
 	{
-		pv_queue_dismiss(slot, it->token);
+		dismiss(slot);
 		pv_databases_note_failure(it->database);
 	}
 	else
@@ -273,18 +288,6 @@ look_after_started(void)
 	}
 }
 
-/* Was a worker started that has not attached yet? */
-static bool
-is_any_expected(void)
-{
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		if (started[i].handle != NULL)
-			return true;
-	}
-	return false;
-}
-
 /* The server had no slot for a worker. */
 static void
 report_no_process(void)
@@ -298,40 +301,97 @@ report_no_process(void)
 	no_process_reported = true;
 }
 
-/* Starts a worker for a database. */
-static ActionResult
-launch(const PvAction *action, TimestampTz now)
+/* A slot for a worker of the database, or -1. */
+static int
+add_worker(Oid database, bool to_scan, bool large, TimestampTz now,
+		   uint32 *token)
+{
+	PvDatabaseQueue *queue;
+	PvQueues   *queues = pv_queue_lock_with(database, true, &queue);
+	PvWorkerSlot *slot = queue == NULL ? NULL :
+		pv_queue_add_worker(queues, queue, to_scan, large);
+	int			n = -1;
+
+	if (slot != NULL)
+	{
+		n = slot - queues->shared->slots;
+		*token = slot->token;
+		if (to_scan && !queue->scan_requested)
+		{
+			queue->scan_requested = true;
+			queue->requested_at = now;
+		}
+	}
+	pv_queue_unlock();
+	return n;
+}
+
+/* Starts a worker for a database.  Returns false if the server has no process. */
+static bool
+launch(Oid database, bool to_scan, bool large, TimestampTz now,
+	   int naptime_ms)
 {
 	uint32		token;
-	int			slot = pv_queue_hire(action->database, action->to_scan,
-									 action->takes_queue, &token);
+	int			slot = add_worker(database, to_scan, large, now, &token);
 	Started    *it;
 	MemoryContext old_context;
 	bool		good;
 
-	if (slot == PV_NO_SLOT)
-		return ACTION_NOT_DONE;
+	if (slot < 0)
+		return true;
 	it = &started[slot];
 	if (it->handle != NULL)
 		pfree(it->handle);
 	it->token = token;
-	it->database = action->database;
+	it->database = database;
 	it->started_at = now;
 	it->ended = false;
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(action->database, slot, token, &it->handle);
+	good = pv_sched_start(database, slot, token, &it->handle);
 	MemoryContextSwitchTo(old_context);
 	if (good)
 	{
 		no_process_reported = false;
-		return ACTION_DONE;
+		pv_databases_note_start(database, now);
+		if (to_scan)
+			pv_databases_set_due(database,
+								 TimestampTzPlusMilliseconds(now, naptime_ms));
+		return true;
 	}
 
 	it->handle = NULL;
-	pv_queue_dismiss(slot, token);
+	dismiss(slot);
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->no_process, 1);
 	report_no_process();
-	return ACTION_NO_PROCESS;
+	return false;
+}
+
+
+/*
+ * Ends the workers that still are at what was cancelled some time ago.
+ * Returns whether there is any worker that has not given up what was
+ * cancelled.
+ */
+static bool
+end_unresponsive(void)
+{
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	bool		any = false;
+
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		if (!slot->used || slot->canceled_at == PV_NEVER ||
+			!(slot->busy || slot->scanning))
+			continue;
+		any = true;
+		if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
+									   PV_LATE_AFTER_MS))
+			(void) kill(slot->pid, SIGTERM);
+	}
+	pv_queue_unlock();
+	return any;
 }
 
 
@@ -340,130 +400,144 @@ launch(const PvAction *action, TimestampTz now)
  * ----------------------------------------------------------------
  */
 
-static ActionResult
-carry_out(const PvAction *action, TimestampTz now, int naptime_ms)
+/* Has a worker of the database scan it, if there still is one. */
+static void
+request_scan(Oid database, TimestampTz now, int naptime_ms)
 {
-	PvPlanDatabase *database = pv_databases_find(action->database);
-	ActionResult result = ACTION_DONE;
-	bool		scans = false;
+	PvDatabaseQueue *queue = pv_queue_find(pv_queue_lock(LW_EXCLUSIVE),
+										   database);
+	bool		requested = queue != NULL && queue->nworkers > 0;
 
-	switch (action->kind)
+	if (requested)
 	{
-		case PV_ACTION_ASK_TO_LEAVE:
-			pv_queue_call_back(action->database);
-			break;
-		case PV_ACTION_REQUEST_SCAN:
-			scans = pv_queue_request_scan(action->database);
-			break;
-		case PV_ACTION_LAUNCH:
-			result = launch(action, now);
-			if (result == ACTION_DONE)
-			{
-				database->hired_at = now;
-				scans = action->to_scan;
-			}
-			break;
+		queue->scan_requested = true;
+		queue->requested_at = now;
 	}
-	if (scans)
-		database->due = TimestampTzPlusMilliseconds(now, naptime_ms);
-	return result;
+	pv_queue_unlock();
+	if (requested)
+		pv_databases_set_due(database,
+							 TimestampTzPlusMilliseconds(now, naptime_ms));
 }
 
 /*
- * Makes a plan for the snapshot and carries it out.  When the server has no
- * slot for a worker, it has none for the next one either, but all that is no
- * launch is still to be done.
- *
- * Returns ACTION_DONE if all actions succeeded and no database is left without
- * a worker that it needs.
+ * Carries out a plan.  Returns the milliseconds until the next one.  When the
+ * server has no process for a worker, it has none for the next one either.
  */
-static ActionResult
-carry_out_plan(const PvSnapshot *snapshot, int naptime_ms)
+static long
+carry_out(const PvPlan *plan, const PvSnapshot *snapshot, int naptime_ms)
 {
-	PvPlan		plan;
-	ActionResult result;
+	long		again = naptime_ms;
+	bool		no_process = false;
 
-	pv_plan(snapshot, &plan);
-	result = plan.satisfied ? ACTION_DONE : ACTION_NOT_DONE;
-	for (int i = 0; i < plan.n; i++)
+	for (int i = 0; i < plan->n; i++)
 	{
-		ActionResult of_action;
+		const PvAction *action = &plan->actions[i];
+		Oid			database = snapshot->databases[action->which].oid;
 
-		if (result == ACTION_NO_PROCESS &&
-			plan.actions[i].kind == PV_ACTION_LAUNCH)
-			continue;
-		of_action = carry_out(&plan.actions[i], snapshot->now, naptime_ms);
-		result = Max(result, of_action);
+		switch (action->kind)
+		{
+			case PV_ACTION_LAUNCH:
+			case PV_ACTION_LAUNCH_TO_SCAN:
+				if (!no_process)
+					no_process = !launch(database, action->kind ==
+										 PV_ACTION_LAUNCH_TO_SCAN,
+										 action->large, snapshot->now,
+										 naptime_ms);
+				again = Min(again, no_process ? LOOK_FOR_WORKER_MS :
+							LOOK_AGAIN_MS);
+				break;
+			case PV_ACTION_REQUEST_SCAN:
+				request_scan(database, snapshot->now, naptime_ms);
+				again = Min(again, LOOK_FOR_WORKER_MS);
+				break;
+			case PV_ACTION_CALL_BACK:
+				pv_queue_call_back(pv_queue_lock(LW_EXCLUSIVE));
+				pv_queue_unlock();
+				break;
+		}
 	}
-	return result;
+	return no_process ? LOOK_FOR_WORKER_MS : again;
+}
+
+/* Workers that may be started, and that may be at large tables. */
+static void
+count_free(PvSnapshot *snapshot)
+{
+	const PvQueues *queues = pv_queue_lock(LW_SHARED);
+
+	snapshot->nfree = pv_guc_scheduler_workers;
+	snapshot->nlarge = pv_max_large(pv_guc_scheduler_workers);
+	snapshot->full = pv_queue_is_full(queues);
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		snapshot->nfree -= slot->used;
+		snapshot->nlarge -= slot->used && slot->large;
+	}
+	pv_queue_unlock();
 }
 
 /*
- * Starts workers where they are needed, and has others leave.  Returns whether
- * each database that needs a worker has one.
- *
- * If the server has had no slot for another process for a while, the workers
- * that there are have to suffice.  Then a second plan is made, by which they
- * scan what is due, and one leaves its database if another one displaces it.
- * When that worker is gone its slot is free, as soon as the postmaster has
- * noticed; so this is not done again before the next naptime: others might
- * take that slot, and one worker after the other would leave.
+ * Milliseconds until a database is due, or one that could not be connected to
+ * is tried again; or sooner, if a worker is expected, or if a database may get
+ * another one in a moment.
  */
-static bool
-distribute_workers(PvSnapshot *snapshot, int naptime_ms)
+static long
+next_due(const PvSnapshot *snapshot)
 {
-	ActionResult result = carry_out_plan(snapshot, naptime_ms);
+	TimestampTz next = PG_INT64_MAX;
+	long		soon = LOOK_FOR_WORKER_MS;
 
-	if (result != ACTION_NO_PROCESS)
-		no_process_since = room_made_at = PV_NEVER;
-	else if (no_process_since == PV_NEVER)
-		no_process_since = snapshot->now;
-	else if (TimestampDifferenceExceeds(no_process_since, snapshot->now,
-										PV_LOOK_FOR_WORKER_MS) &&
-			 (room_made_at == PV_NEVER ||
-			  TimestampDifferenceExceeds(room_made_at, snapshot->now,
-										 naptime_ms)))
+	for (int i = 0; i < snapshot->n; i++)
 	{
-		pv_queue_view(&snapshot->view, pv_max_large(pv_guc_scheduler_workers));
-		snapshot->no_process = true;
-		(void) carry_out_plan(snapshot, naptime_ms);
-		room_made_at = snapshot->now;
+		const PvPlanDatabase *database = &snapshot->databases[i];
+
+		if (database->counted || database->age > 1)
+			next = Min(next, Max(database->due, database->not_before));
+		if (database->expected)
+			next = Min(next, snapshot->now);
+		if (database->has_first && database->nworkers > 0 &&
+			snapshot->nfree > 0)
+			soon = LOOK_AGAIN_MS;
 	}
-	return result == ACTION_DONE;
+	if (soon == LOOK_AGAIN_MS)
+		return soon;
+	return Max(TimestampDifferenceMilliseconds(snapshot->now, next), soon);
 }
 
 /*
- * Takes a view of the queues, makes a plan, and carries it out.  Returns the
- * milliseconds until the next plan, if no other process sets the latch before.
+ * Makes a plan, and carries it out.  Returns the milliseconds until the next
+ * plan, if no other process sets the latch before, as a worker does that ends.
  */
 static long
 schedule(void)
 {
 	int			naptime_ms = autovacuum_naptime * 1000;
-	PvSnapshot	snapshot = {0};
-	PvOutcome	outcome = {0};
-	TimestampTz next;
+	static int	nscans = 0;
+	PvSnapshot	snapshot = {.nscans = nscans};
+	PvPlan		plan;
+	PvPlanDatabase *databases;
+	long		again;
 
 	look_after_started();
-	pv_queue_view(&snapshot.view, pv_max_large(pv_guc_scheduler_workers));
-	pv_databases_refresh(&snapshot.view, naptime_ms);
-	pv_databases_let_rest(&snapshot.view);
-
+	databases = pv_databases_list(naptime_ms, &snapshot.n);
+	snapshot.databases = databases;
 	/* after that, so that databases that are new are due already */
 	snapshot.now = pv_now();
-	snapshot.naptime = naptime_ms * INT64CONST(1000);
-	snapshot.nworkers = pv_guc_scheduler_workers;
-	snapshot.databases = pv_databases_list(&snapshot.ndatabases);
-	outcome.satisfied = distribute_workers(&snapshot, naptime_ms);
-	pfree(unconstify(PvPlanDatabase *, snapshot.databases));
+	count_free(&snapshot);
+	pv_plan(&snapshot, &plan);
+	nscans = plan.nscans;
+	again = carry_out(&plan, &snapshot, naptime_ms);
+	pfree(plan.actions);
+	pfree(databases);
 
-	outcome.expected = is_any_expected();
-	outcome.busy = pv_queue_is_busy(pv_max_large(pv_guc_scheduler_workers));
-	snapshot.databases = pv_databases_list(&snapshot.ndatabases);
-	next = pv_plan_next(&outcome, snapshot.now, snapshot.naptime,
-						snapshot.databases, snapshot.ndatabases);
-	pfree(unconstify(PvPlanDatabase *, snapshot.databases));
-	return TimestampDifferenceMilliseconds(snapshot.now, next);
+	databases = pv_databases_list(naptime_ms, &snapshot.n);
+	snapshot.databases = databases;
+	count_free(&snapshot);
+	again = Min(again, next_due(&snapshot));
+	pfree(databases);
+	return again;
 }
 
 
@@ -522,8 +596,8 @@ parvacuum_launcher_main(Datum main_arg)
 		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 
 		/* whether the scheduler is on or not */
-		if (pv_queue_end_unresponsive())
-			timeout = sooner(timeout, PV_LOOK_FOR_WORKER_MS);
+		if (end_unresponsive())
+			timeout = sooner(timeout, LOOK_FOR_WORKER_MS);
 		timeout = sooner(timeout, pv_history_do_due());
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),

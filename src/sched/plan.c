@@ -3,27 +3,20 @@
  * plan.c
  *	  What the launcher is to do now.
  *
- * The launcher takes a snapshot of its databases and of the queues, and makes
- * a plan from it: a list of actions, in the order in which they are to be
- * carried out.
+ * The launcher takes a snapshot of its databases and of the queue, and makes a
+ * plan from it: a list of actions, in the order in which they are to be
+ * carried out.  The rules are in sched/policy.c.
  *
- *	too many workers		the databases with the most workers have one leave
- *							each
- *	a database needs one	launch, the highest rank first; of the databases
- *							that workers cannot connect to, one at a time
- *	no more are allowed		each database that is due is scanned by a worker
- *							that it has; and one worker is asked to leave its
- *							database if another database displaces it
+ *		a database with workers is due		one of them is to scan it
+ *		a database needs a worker			one is started, for the first first
+ *		no more workers are allowed			one leaves its database for a table in
+ *											danger of wraparound
  *
- * The number of workers is limited by the setting, and where the server has no
- * slot for another process, by that of workers there are.  In the second case
- * the launcher learns of it when it starts one, and plans again.
+ * A database gets one worker at a time.  If it needs more, it still does when
+ * the launcher plans again, a moment later.
  *
  * A plan is a function of its snapshot.  It asks no clock and no other
- * process, and changes nothing; the unit tests drive it with snapshots of
- * their own.  It takes O(n log n) time for n databases.
- *
- * How databases rank is in policy.c.
+ * process, and changes nothing.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -32,449 +25,221 @@
 #include "postgres.h"
 
 #include "sched/plan.h"
-#include "sched/policy.h"
 
 /*
- * A database that has a worker gets another one after this time, in
- * microseconds, if there still is something in its queue, twice as long for
- * the next, and so on, up to the longest.  A process costs little to start
- * compared to the time the queue has lasted by then.
+ * A database that has a worker gets another one when its queue has lasted for
+ * so many microseconds
  */
 #define ANOTHER_WORKER_AFTER	INT64CONST(200000)
-#define LONGEST_RAMP			INT64CONST(1000000)
 
 /*
- * Microseconds until the next plan: at the least, and if a database needs a
- * worker and can have none.
+ * Of workers that are started where databases are due for scans and others
+ * have tables queued, one in so many and one goes to the latter
  */
-#define LOOK_AGAIN				INT64CONST(200000)
-#define LOOK_FOR_WORKER			(PV_LOOK_FOR_WORKER_MS * INT64CONST(1000))
-
-/* What is known of the databases while the plan is made */
-typedef struct Planner
-{
-	const PvSnapshot *snapshot;
-	PvPlan	   *plan;
-	PvQueueSummary summaries[PV_MAX_QUEUES];	/* as the actions so far leave
-												 * them */
-	const PvPlanDatabase *of_summary[PV_MAX_QUEUES];	/* NULL: a database that
-														 * the launcher does not
-														 * know yet */
-	PvDatabaseState *states;	/* of the databases, as the actions leave them */
-	bool		failed_is_tried;	/* a worker is on its way to one that
-									 * failed */
-} Planner;
-
-static void
-add_action(Planner *planner, PvActionKind kind, Oid database)
-{
-	PvPlan	   *plan = planner->plan;
-	PvAction   *action = &plan->actions[plan->n++];
-
-	Assert(plan->n <= PV_MAX_ACTIONS);
-	action->kind = kind;
-	action->database = database;
-	action->to_scan = action->takes_queue = false;
-}
-
-
-/* ----------------------------------------------------------------
- *		The databases
- * ----------------------------------------------------------------
- */
-
-/* Microseconds between two workers of a database. */
-static int64
-ramp(int nworkers)
-{
-	int64		wait = ANOTHER_WORKER_AFTER;
-
-	for (int i = 1; i < nworkers && wait < LONGEST_RAMP; i++)
-		wait *= 2;
-	return Min(wait, LONGEST_RAMP);
-}
-
-static int
-compare_databases(const void *key, const void *element)
-{
-	Oid			oid = *(const Oid *) key;
-	const PvPlanDatabase *database = element;
-
-	if (oid == database->oid)
-		return 0;
-	return oid < database->oid ? -1 : 1;
-}
-
-/* The database of a queue; NULL if the launcher does not know it yet. */
-static const PvPlanDatabase *
-find_database(const PvSnapshot *snapshot, Oid oid)
-{
-	return bsearch(&oid, snapshot->databases, snapshot->ndatabases,
-				   sizeof(PvPlanDatabase), compare_databases);
-}
-
-/*
- * What the policy needs to know of a database; summary is NULL if it has no
- * queue.
- *
- * While a worker is expected no other is started, because what the first one
- * waits for before it attaches, the other would wait for as well.  Where other
- * databases have all queues, a database without one waits until a queue is
- * free, or until it may take one.
- */
-static void
-describe(const PvSnapshot *snapshot, const PvPlanDatabase *database,
-		 const PvQueueSummary *summary, PvDatabaseState *state)
-{
-	const PvQueueView *view = &snapshot->view;
-	bool		must_wait = snapshot->now < database->not_before;
-
-	memset(state, 0, sizeof(*state));
-	state->age = database->age;
-	state->overdue = PV_NOT_DUE;
-	if (database->counted || database->age > 1)
-		state->overdue = snapshot->now - database->due;
-	if (summary != NULL)
-	{
-		state->top_score = summary->top_score;
-		state->top_danger = summary->top_danger;
-		state->nqueued = summary->nqueued;
-		state->nworkers = summary->nworkers;
-		state->scan_pending = summary->scan_pending;
-		must_wait |= summary->nexpected > 0;
-	}
-	else
-		must_wait |= view->full &&
-			(view->none_to_take || !pv_takes_queue(state));
-
-	/*
-	 * one more beside others when the queue has lasted for a while, not at
-	 * once
-	 */
-	if (state->nworkers > 0 &&
-		snapshot->now < database->hired_at + ramp(state->nworkers))
-		state->nqueued = 0;
-	if (must_wait)
-	{
-		state->nqueued = 0;
-		state->overdue = PV_NOT_DUE;
-	}
-}
-
-static void
-describe_all(Planner *planner)
-{
-	const PvSnapshot *snapshot = planner->snapshot;
-	const PvPlanDatabase *databases = snapshot->databases;
-
-	for (int i = 0; i < snapshot->ndatabases; i++)
-		describe(snapshot, &databases[i], NULL, &planner->states[i]);
-	for (int i = 0; i < snapshot->view.n; i++)
-	{
-		const PvQueueSummary *summary = &planner->summaries[i];
-		const PvPlanDatabase *database = find_database(snapshot,
-													   summary->database);
-
-		planner->of_summary[i] = database;
-		if (database == NULL)
-			continue;
-		if (database->failed && summary->nexpected > 0)
-			planner->failed_is_tried = true;
-		describe(snapshot, database, summary,
-				 &planner->states[database - databases]);
-	}
-}
-
-static PvDatabaseState *
-state_of_summary(const Planner *planner, int i)
-{
-	const PvPlanDatabase *database = planner->of_summary[i];
-
-	return database ?
-		&planner->states[database - planner->snapshot->databases] : NULL;
-}
-
-static bool
-is_due(const PvDatabaseState *state)
-{
-	return state->overdue >= 0 && !state->scan_pending;
-}
-
-/*
- * May the database have a worker now?  Workers may be kept from some databases
- * for long, for instance by a session that holds the lock of a database of its
- * own.  One worker at a time tries those, so that they take one slot from the
- * others, however many they are.
- */
-static bool
-may_have_worker(const Planner *planner, int which)
-{
-	return !(planner->failed_is_tried &&
-			 planner->snapshot->databases[which].failed);
-}
-
-
-/* ----------------------------------------------------------------
- *		Too many workers
- * ----------------------------------------------------------------
- */
-
-/*
- * Has the database with the most workers that stay give one up.  False if no
- * worker stays.
- */
-static bool
-ask_one_to_leave(Planner *planner)
-{
-	PvQueueSummary *most = NULL;
-
-	for (int i = 0; i < planner->snapshot->view.n; i++)
-	{
-		PvQueueSummary *summary = &planner->summaries[i];
-
-		if (most == NULL ||
-			summary->nworkers - summary->nleaving >
-			most->nworkers - most->nleaving)
-			most = summary;
-	}
-	if (most == NULL || most->nworkers <= most->nleaving)
-		return false;
-	add_action(planner, PV_ACTION_ASK_TO_LEAVE, most->database);
-	most->nleaving++;
-	return true;
-}
-
-/*
- * There are more workers than are allowed, because the setting was lowered or
- * large tables are done.
- */
-static void
-reduce_workers(Planner *planner, int allowed)
-{
-	int			nstaying = planner->snapshot->view.nworkers;
-
-	for (int i = 0; i < planner->snapshot->view.n; i++)
-		nstaying -= planner->summaries[i].nleaving;
-	while (nstaying > allowed && ask_one_to_leave(planner))
-		nstaying--;
-}
-
-
-/* ----------------------------------------------------------------
- *		A database needs a worker
- * ----------------------------------------------------------------
- */
+#define SCANS_IN_TURN			10
 
 /* A database that needs a worker */
-typedef struct Ranked
+typedef struct Need
 {
-	double		rank;
 	int			which;
-} Ranked;
+	const PvPlanDatabase *database;
+	bool		danger;			/* it has a table in danger of wraparound */
+	bool		large;			/* the worker gets a place at large tables */
+	TimestampTz to_scan;		/* it should have been scanned since then;
+								 * PV_NEVER: it need not be */
+} Need;
 
-/* The highest rank first; among equals in the order of the OIDs. */
-static int
-compare_ranked(const void *a, const void *b)
-{
-	const Ranked *x = a;
-	const Ranked *y = b;
-
-	if (x->rank != y->rank)
-		return x->rank > y->rank ? -1 : 1;
-	return x->which < y->which ? -1 : x->which > y->which;
-}
-
-/* Until the worker has attached the database needs no other one. */
-static void
-launch(Planner *planner, int which)
-{
-	const PvPlanDatabase *database = &planner->snapshot->databases[which];
-	PvDatabaseState *state = &planner->states[which];
-	PvAction   *action;
-
-	add_action(planner, PV_ACTION_LAUNCH, database->oid);
-	action = &planner->plan->actions[planner->plan->n - 1];
-	action->to_scan = is_due(state);
-	action->takes_queue = pv_takes_queue(state);
-	state->nworkers++;
-	state->nqueued = 0;
-	state->overdue = PV_NOT_DUE;
-	planner->failed_is_tried |= database->failed;
-}
-
-/*
- * Launches up to that number of workers, one for each database that needs
- * one.  Returns whether a database is left that needs one and may have it.
- */
 static bool
-launch_workers(Planner *planner, int nfree)
+is_due(const PvSnapshot *snapshot, const PvPlanDatabase *database)
 {
-	const PvSnapshot *snapshot = planner->snapshot;
-	Ranked	   *ranked = palloc(Max(snapshot->ndatabases, 1) * sizeof(Ranked));
-	bool		some_left = false;
-	int			n = 0;
-
-	for (int i = 0; i < snapshot->ndatabases; i++)
-	{
-		double		rank = pv_rank_database(&planner->states[i]);
-
-		if (rank >= 0)
-			ranked[n++] = (Ranked)
-		{
-			rank, i
-		};
-	}
-	qsort(ranked, n, sizeof(Ranked), compare_ranked);
-	for (int i = 0; i < n && !some_left; i++)
-	{
-		if (!may_have_worker(planner, ranked[i].which))
-			continue;
-		some_left = nfree-- <= 0;
-		if (!some_left)
-			launch(planner, ranked[i].which);
-	}
-	pfree(ranked);
-	return some_left;
+	return (database->counted || database->age > 1) && !database->scanning &&
+		snapshot->now >= database->due;
 }
 
-
-/* ----------------------------------------------------------------
- *		No more workers are allowed
- * ----------------------------------------------------------------
- */
-
-/*
- * Each database that is due is scanned by a worker that has time, if it has
- * one.
- */
-static void
-request_scans(Planner *planner)
+static bool
+describe_need(const PvSnapshot *snapshot, int which, Need *need)
 {
-	for (int i = 0; i < planner->snapshot->view.n; i++)
-	{
-		PvQueueSummary *summary = &planner->summaries[i];
-		PvDatabaseState *state = state_of_summary(planner, i);
+	const PvPlanDatabase *database = &snapshot->databases[which];
 
-		if (state == NULL || !is_due(state) || summary->nfree == 0)
-			continue;
-		add_action(planner, PV_ACTION_REQUEST_SCAN, summary->database);
-		state->scan_pending = true;
-		summary->nmovable = 0;	/* they are to end the scan first */
-	}
+	need->which = which;
+	need->database = database;
+	need->large = false;
+	need->danger = database->has_first && database->first.danger;
+	need->to_scan = database->scan_requested;
+	if (need->to_scan == PV_NEVER && database->nworkers == 0 &&
+		is_due(snapshot, database))
+		need->to_scan = database->due;
+	if (!database->has_queue && snapshot->full)
+		return false;
+	if (database->nworkers > 0 &&
+		snapshot->now - database->started_at < ANOTHER_WORKER_AFTER)
+		return false;
+	return !database->expected && snapshot->now >= database->not_before &&
+		(need->to_scan != PV_NEVER || database->has_first);
 }
 
 /*
- * Has one worker leave that can do so soon, unless one does already.  It is
- * taken for a database without workers; or for one that is due, and whose
- * workers have no time.
+ * Which database gets a worker first: one with a table in danger, one that is
+ * to be scanned, and among these one of a dangerous age, one whose first table
+ * goes first.
+ */
+static int
+compare_needs(const void *a, const void *b)
+{
+	const Need *x = a;
+	const Need *y = b;
+	bool		x_scan = !x->danger && x->to_scan != PV_NEVER;
+	bool		y_scan = !y->danger && y->to_scan != PV_NEVER;
+	int			order;
+
+	if (x->danger != y->danger)
+		return x->danger ? -1 : 1;
+	if (x_scan != y_scan)
+		return x_scan ? -1 : 1;
+	if (x_scan)
+	{
+		bool		x_old = x->database->age > 1;
+		bool		y_old = y->database->age > 1;
+
+		if (x_old != y_old)
+			return x_old ? -1 : 1;
+		order = x->to_scan < y->to_scan ? 1 : x->to_scan > y->to_scan ? -1 : 0;
+	}
+	else
+		order = pv_compare_order(&x->database->first, &y->database->first);
+	return order != 0 ? -order : x->which - y->which;
+}
+
+static void
+add_action(PvPlan *plan, PvActionKind kind, int which)
+{
+	plan->actions[plan->n++] = (PvAction)
+	{
+		kind, which, false
+	};
+}
+
+/*
+ * Marks the needs whose workers get a place at large tables: the first large
+ * tables of all databases, whichever of these gets its worker first.
  */
 static void
-make_room(Planner *planner)
+give_places(Need *needs, int n, int nplaces)
 {
-	const PvSnapshot *snapshot = planner->snapshot;
-	const PvPlanDatabase *victim = NULL;
-	const PvDatabaseState *state_of_victim = NULL;
-	PvWanting	wanting = {{{0}}};
-
-	for (int i = 0; i < snapshot->ndatabases; i++)
+	for (int place = 0; place < nplaces; place++)
 	{
-		const PvDatabaseState *state = &planner->states[i];
+		Need	   *first = NULL;
 
-		if ((state->nworkers == 0 || is_due(state)) &&
-			may_have_worker(planner, i))
-			pv_want(&wanting, state, snapshot->naptime);
-	}
-	for (int i = 0; i < snapshot->view.n; i++)
-	{
-		const PvQueueSummary *summary = &planner->summaries[i];
-		const PvDatabaseState *state = state_of_summary(planner, i);
-
-		if (summary->nleaving_soon > 0)
-			return;
-		if (summary->nmovable == 0 || state == NULL)
-			continue;
-		if ((victim == NULL || pv_gives_rather(state, state_of_victim)) &&
-			pv_displaces(&wanting, state,
-						 snapshot->now - planner->of_summary[i]->hired_at,
-						 snapshot->naptime))
+		for (int i = 0; i < n; i++)
 		{
-			victim = planner->of_summary[i];
-			state_of_victim = state;
+			Need	   *need = &needs[i];
+
+			if (need->database->has_first && need->database->first_is_large &&
+				!need->large && !need->database->failed &&
+				(first == NULL ||
+				 pv_compare_order(&need->database->first,
+								  &first->database->first) > 0))
+				first = need;
 		}
+		if (first == NULL)
+			break;
+		first->large = true;
 	}
-	if (victim != NULL)
-		add_action(planner, PV_ACTION_ASK_TO_LEAVE, victim->oid);
 }
 
+/* The need whose first table goes first of all, or the first one. */
+static int
+first_by_table(const Need *needs, int n)
+{
+	int			first = 0;
 
-/* ----------------------------------------------------------------
- *		The plan
- * ----------------------------------------------------------------
+	for (int i = 1; i < n; i++)
+	{
+		if (needs[i].database->has_first &&
+			(!needs[first].database->has_first ||
+			 pv_compare_order(&needs[i].database->first,
+							  &needs[first].database->first) > 0))
+			first = i;
+	}
+	return first;
+}
+
+/*
+ * Launches a worker for one of the needs, and removes that.  It is the first
+ * one, but after some scans that where a table goes first.  Otherwise very many
+ * databases, or long scans, would keep all workers from these tables.
  */
+static void
+launch(PvPlan *plan, Need *needs, int *n)
+{
+	bool		in_turn = plan->nscans >= SCANS_IN_TURN && !needs[0].danger;
+	int			chosen = in_turn ? first_by_table(needs, *n) : 0;
+	bool		to_scan = needs[chosen].to_scan != PV_NEVER &&
+		!(in_turn && needs[chosen].database->has_first);
+
+	add_action(plan, to_scan ? PV_ACTION_LAUNCH_TO_SCAN : PV_ACTION_LAUNCH,
+			   needs[chosen].which);
+	plan->actions[plan->n - 1].large = needs[chosen].large;
+	if (!needs[chosen].danger)
+		plan->nscans = to_scan ? plan->nscans + 1 : 0;
+	memmove(&needs[chosen], &needs[chosen + 1],
+			(--(*n) - chosen) * sizeof(Need));
+}
+
+/*
+ * Workers may be kept from a database for long, for instance by a session that
+ * holds the lock of a database of its own.  One worker at a time tries the
+ * databases that have failed, so that they take one place from the others,
+ * however many they are.  Returns the number of needs that are left.
+ */
+static int
+leave_out_failed(Need *needs, int n, bool failed_is_tried)
+{
+	int			left = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (needs[i].database->failed && failed_is_tried)
+			continue;
+		failed_is_tried |= needs[i].database->failed;
+		needs[left++] = needs[i];
+	}
+	return left;
+}
 
 void
 pv_plan(const PvSnapshot *snapshot, PvPlan *plan)
 {
-	int			nworkers = snapshot->view.nworkers;
-	int			allowed = pv_workers_allowed(snapshot->nworkers,
-											 snapshot->view.nlarge);
-	Planner		planner = {
-		.snapshot = snapshot,
-		.plan = plan
-	};
-	bool		some_leave;
+	Need	   *needs = palloc(Max(snapshot->n, 1) * sizeof(Need));
+	int			nfree = snapshot->nfree;
+	bool		failed_is_tried = false;
+	int			n = 0;
 
-	if (snapshot->no_process)
-		allowed = Min(allowed, nworkers);
 	plan->n = 0;
-	memcpy(planner.summaries, snapshot->view.summaries,
-		   snapshot->view.n * sizeof(PvQueueSummary));
-	planner.states =
-		palloc(Max(snapshot->ndatabases, 1) * sizeof(PvDatabaseState));
-	describe_all(&planner);
-
-	reduce_workers(&planner, allowed);
-	some_leave = plan->n > 0;
-	if (launch_workers(&planner, allowed - nworkers))
+	plan->actions = palloc((2 * snapshot->n + 1) * sizeof(PvAction));
+	for (int i = 0; i < snapshot->n; i++)
 	{
-		request_scans(&planner);
-		if (!some_leave)
-			make_room(&planner);
-		plan->satisfied = false;
+		const PvPlanDatabase *database = &snapshot->databases[i];
+
+		if (database->nworkers > 0 && database->scan_requested == PV_NEVER &&
+			is_due(snapshot, database))
+			add_action(plan, PV_ACTION_REQUEST_SCAN, i);
+		failed_is_tried |= database->failed && database->expected;
+		n += describe_need(snapshot, i, &needs[n]);
 	}
-	else						/* others of that kind may wait for one that
-								 * is tried */
-		plan->satisfied = !planner.failed_is_tried;
-	pfree(planner.states);
-}
-
-/*-
- * The time of the launcher's next plan, if the launcher is not woken before.
- * The databases are as the actions have left them.  The time is at most a
- * naptime from now, and earlier
- *
- *		for a database that is due before
- *		while another worker could begin with something
- *		while a worker is expected
- *
- * but not before the moment from which another worker can be started.
- */
-TimestampTz
-pv_plan_next(const PvOutcome *outcome, TimestampTz now, int64 naptime,
-			 const PvPlanDatabase *databases, int ndatabases)
-{
-	TimestampTz soon =
-		now + (outcome->satisfied ? LOOK_AGAIN : LOOK_FOR_WORKER);
-	TimestampTz next = now + naptime;
-
-	for (int i = 0; i < ndatabases; i++)
+	qsort(needs, n, sizeof(Need), compare_needs);
+	n = leave_out_failed(needs, n, failed_is_tried);
+	give_places(needs, n, snapshot->nlarge);
+	plan->nscans = snapshot->nscans;
+	while (n > 0 && nfree-- > 0)
+		launch(plan, needs, &n);
+	for (int i = 0; i < n && needs[i].danger; i++)
 	{
-		if (databases[i].counted || databases[i].age > 1)
-			next = Min(next, Max(databases[i].due, soon));
+		/* a worker of the database itself takes the table next */
+		if (needs[i].database->nworkers > 0)
+			continue;
+		add_action(plan, PV_ACTION_CALL_BACK, needs[i].which);
+		break;
 	}
-	if (outcome->busy)
-		next = Min(next, soon);
-	if (outcome->expected)
-		next = Min(next, now + LOOK_FOR_WORKER);
-	return next;
+	pfree(needs);
 }

@@ -1,48 +1,54 @@
 /*-------------------------------------------------------------------------
  *
  * policy.c
- *	  Which table needs a vacuum, which goes first, and which database gets a
- *	  worker.
+ *	  The rules of the scheduler.
  *
- * Every constant and every decision of the scheduler is here or in plan.c.
- * These are pure functions: they use no catalogs, statistics, clock or
- * settings, so they can be tested without any of these.  The launcher,
- * scheduler workers and sessions call them.
+ * Every constant of the scheduler is here.  These are pure functions: they use
+ * no catalogs, statistics, clock or settings, so they can be tested without
+ * any of these.  The rules are those of docs/scheduler.md:
+ *
+ *	1. Need.  A table is vacuumed and analyzed where autovacuum would do it, by
+ *	   the same thresholds; for its age from nine tenths of
+ *	   autovacuum_freeze_max_age on.
+ *	2. Scan.  Each database is scanned once in a naptime, and rests for fifty
+ *	   times the CPU time that the scan took.
+ *	3. Order.  Tables in danger of wraparound go first, the oldest of them
+ *	   before the others, unless the last vacuum could not be completed.  Then
+ *	   come urgent requests.  Then come the tables of
+ *	   the owner to whom the least worker time was charged lately.  Among
+ *	   tables of one owner the earlier turn goes first.
+ *	4. Charge.  The time that a worker is at a table is charged to the owner of
+ *	   the table.  Half of it is written off every ten minutes.
+ *	5. Turn.  It is the moment since when the table needs something, less five
+ *	   minutes for each doubling of its score, and an hour at most.  A request
+ *	   has that hour.  A table that is only to be swept comes an hour later.
+ *	6. Workers.  The next one goes to a database whose first table is in danger,
+ *	   then to one that is due for a scan, the longest overdue first, and after
+ *	   ten of these to the one whose first table goes first.
+ *	7. Stay.  A worker leaves its database when nothing is queued there, or
+ *	   after ten seconds, or for a table in danger in a database without a
+ *	   worker.  One that came for a scan leaves again if the first table is
+ *	   elsewhere and all workers are in use.
+ *	8. Large tables.  All workers but one may be on pages of large tables.  The
+ *	   places go to the first of them in all databases.
+ *	9. Waiting.  A table that is locked, outside of its window, or held back by
+ *	   an old snapshot waits for a later scan.
+ *	10. Failures.  A table that fails is left alone for a naptime, and twice as
+ *	   long after each further failure (entry/failures.c).
+ *	11. Time.  A table that takes longer than its size justifies is cancelled.
+ *	12. Room.  No database, and no owner in it, has more than most of the queue.
+ *	   Tables that wait give way to those that can be begun.  What finds no
+ *	   room is found again by a later scan.
  *
  * Scores.  A table's score is the greatest of some ratios, each of a count to
  * the threshold at which autovacuum would act on it.  That is the idea of
  * "Prioritization of tables for autovacuum" (Nathan Bossart, pgsql-hackers,
- * 2025).  There are two differences.  Ages count as they are up to the
- * failsafe, and are multiplied beyond it by a factor that begins at 1, so that
- * a score never falls as an age grows.  And unless an age decides, small
- * tables come first among equals, since they delay others the least.
- *
- * The order.  Tables in danger of wraparound come first.  Among the others the
- * score, or the priority that a role has asked for, is a lead: each doubling
- * of it is worth five minutes of waiting, and no more than twelve doublings
- * count.  So each table has a moment at which it is its turn, which does not
- * change while it waits: the time since which it needs a vacuum, less its
- * lead.  The earliest turn goes first.  From this follows a guarantee that
- * owners of tables can take from others neither by thresholds nor by
- * priorities:
- *
- *	  A table is begun before every other table of its database that came to
- *	  need a vacuum, or was last begun, more than an hour later; and, if its
- *	  age is beyond nine tenths of autovacuum_freeze_max_age, before all tables
- *	  that are younger than that.
- *
- * A table in danger that was begun and could not be completed (it was locked,
- * cancelled, failed, or held back by an old snapshot) is in the order of the
- * others, with the greatest lead, until it is done.  Otherwise tables that
- * always fail would come first in each database scan.
+ * 2025).  Unless an age decides, small tables come first among equals, since
+ * they delay others the least.
  *
  * The server's setting says which age is dangerous.  A table's own
  * autovacuum_freeze_max_age says when it is vacuumed for its age, but does not
  * put it before others.
- *
- * A table that is only to be swept has no lead.  Its turn comes as much later
- * as the greatest lead is long, so it is begun after all tables that came to
- * need a vacuum or an ANALYZE up to an hour later.
  *
  * Sweeps.  Each update that is not HOT adds an entry to each index, and leaves
  * a dead one there.  The pages of a new B-tree are nine tenths full.  So if
@@ -55,11 +61,9 @@
  *
  * Entries that are dead are those of the versions counted since the last
  * sweep, but no more than rows have died since the last vacuum, whoever
- * vacuumed.  A table that needs a vacuum is vacuumed and not swept.  One that
- * needs an ANALYZE is analyzed, in that order, and is then queued to be swept:
- * a sweep has no part in the lead of an ANALYZE, and does not delay it.  If
- * the rows were never counted, no share of them is known, and there is no
- * sweep before they are.
+ * vacuumed.  A table that needs a vacuum is vacuumed and not swept.  If the
+ * rows were never counted, no share of them is known, and there is no sweep
+ * before they are.
  *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
@@ -82,23 +86,21 @@
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
 /*
- * Microseconds for which a database keeps a worker, unless another one needs
- * it for a dangerous age: to move a worker takes the start of a process
+ * The lead of a table is this much for each doubling of its score, and the
+ * score counts for no more than 4096, in microseconds
  */
-#define LEAST_STAY				(5 * INT64CONST(1000000))
+#define LEAD_OF_DOUBLING		(5 * 60 * INT64CONST(1000000))
+#define MOST_SCORE				4096
+#define LONGEST_LEAD			(12 * LEAD_OF_DOUBLING)
 
-/*
- * The only worker of a database is taken by one that is this many times as
- * urgent, and after this part of a naptime
- */
-#define DISPLACING_FACTOR		2
-#define LEAST_STAY_OF_ONLY		0.25
+/* Half of what was charged to an owner is written off in this time */
+#define CHARGE_HALF_LIFE		(10 * 60 * INT64CONST(1000000))
 
-/*
- * A database that has waited this many microseconds for a scan is as urgent as
- * one of a dangerous age
- */
-#define LONGEST_WAIT			(10 * 60 * INT64CONST(1000000))
+/* A worker stays in its database for no longer than this */
+#define LONGEST_STAY			(10 * INT64CONST(1000000))
+
+/* The longest rest of a database between two scans */
+#define LONGEST_REST			(10 * 60 * INT64CONST(1000000))
 
 /*
  * What a worker may use for each page of a table, in cost units, before it
@@ -130,12 +132,6 @@
 #define GROWN_SHARE				0.02
 
 /*
- * Microseconds for which the last place for a large table is kept for the
- * database whose large table goes first, so that a worker can come there
- */
-#define KEEP_PLACE				(30 * INT64CONST(1000000))
-
-/*
  * After a database scan there is none for this many times the CPU time that it
  * took; where no table has opted in, for this many naptimes
  */
@@ -143,10 +139,10 @@
 #define NAPTIMES_WHERE_NOTHING	10
 
 /*
- * Of a database's share of the entries, one in this many can be requests; of
- * all entries, one role can ask for one in this many in one database
+ * A database, and an owner in it, can have this many times the places that
+ * would be left to others; one role can ask for one in this many places
  */
-#define PART_OF_REQUESTS		2
+#define ROOM_FACTOR				4
 #define PART_OF_ROLE			16
 
 /*
@@ -155,22 +151,6 @@
  */
 #define START_AGAIN_AFTER_MS	1000
 #define LONGEST_START_AGAIN_MS	60000
-
-/*
- * Ranks of databases.  A database that has only queued tables ranks below the
- * first of these, and one that is due for a scan above it.
- */
-#define RANK_OF_DUE				1e6
-
-/*
- * Above both is a database whose age is dangerous, or that has waited for
- * LONGEST_WAIT.  Every second that the former waits counts this many times.
- */
-#define RANK_OF_AGE				1e9
-#define FACTOR_OF_AGE			10
-
-/* Above all is a database that has a table in danger in its queue */
-#define RANK_OF_DANGER			1e15
 
 /*
  * The ratio of a count to its threshold: above 1 only if the count exceeds the
@@ -276,7 +256,7 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 	score->vacuum = score->wraparound || score->dead > 1 ||
 		score->inserted > 1;
 	score->analyze = score->modified > 1;
-	score->sweep = score->entries > 1 && !score->vacuum && !score->analyze;
+	score->sweep = score->entries > 1 && !score->vacuum;
 	score->total = total_score(score, state->pages);
 }
 
@@ -292,81 +272,67 @@ pv_score_rest(PvScore *score, bool vacuum, bool analyze, BlockNumber pages)
 	score->total = total_score(score, pages);
 }
 
-/* The table is not to be analyzed: if it needs no vacuum, it is only swept. */
+/* The table is not to be analyzed. */
 void
 pv_score_not_analyze(PvScore *score, BlockNumber pages)
 {
 	score->analyze = false;
-	score->sweep = score->entries > 1 && !score->vacuum;
 	score->total = total_score(score, pages);
 }
 
-/*
- * The turn of a table that has needed something since then; not_completed says
- * that it was begun at that moment and could not be completed.
- */
-void
-pv_rank_table(const PvScore *score, double priority, TimestampTz needed_since,
-			  bool not_completed, PvRank *rank)
+/* The turn of a table that has needed something since then. */
+TimestampTz
+pv_turn(const PvScore *score, bool requested, TimestampTz needed_since)
 {
-	double		lead = Max(score->total, priority);
+	double		counts = requested ? MOST_SCORE : Min(score->total,
+													  MOST_SCORE);
 
-	if (score->danger)
-		lead = not_completed ? PV_MOST_SCORE : Max(score->xid, score->mxid);
-	rank->danger = score->danger && !not_completed;
-	rank->turn = needed_since;
-	if (lead > 1)
-		rank->turn -=
-			(int64) (log2(Min(lead, PV_MOST_SCORE)) * PV_DOUBLED_AFTER);
-	else if (score->sweep && lead <= 0)
-		rank->turn += PV_LONGEST_LEAD;
+	if (counts > 1)
+		return needed_since - (int64) (log2(counts) * LEAD_OF_DOUBLING);
+	return needed_since + (counts > 0 ? 0 : LONGEST_LEAD);
 }
 
-/*
- * Which table goes first?  Above 0: a; below 0: b.
- *
- * This is the order everywhere: of tables that are begun, of tables that are
- * evicted where the queue is full, and of databases by their first table.
- */
+/* Which table goes first?  Above 0: a; below 0: b. */
 int
-pv_compare_ranks(const PvRank *a, const PvRank *b)
+pv_compare_order(const PvOrder *a, const PvOrder *b)
 {
 	if (a->danger != b->danger)
 		return a->danger ? 1 : -1;
+	if (a->danger && a->age != b->age)
+		return a->age > b->age ? 1 : -1;
+	if (a->urgent != b->urgent)
+		return a->urgent ? 1 : -1;
+	if (!a->danger && !a->urgent && a->charge != b->charge)
+		return a->charge < b->charge ? 1 : -1;
 	if (a->turn != b->turn)
 		return a->turn < b->turn ? 1 : -1;
 	return 0;
 }
 
-/*
- * The score that a table that comes to need a vacuum now would have to have in
- * order to get the same turn: the table's own score, doubled for each five
- * minutes that it has waited.
- */
+/* What is left of a charge after so many microseconds. */
 double
-pv_urgency(const PvRank *rank, TimestampTz now)
+pv_charge_left(double charge, int64 elapsed)
 {
-	return exp2(Min(Max((double) (now - rank->turn) / PV_DOUBLED_AFTER, 0),
-					1000));
-}
-
-/* The entries of one database where there are not enough for all databases. */
-int
-pv_share_of_database(int places, int ndatabases)
-{
-	return Max(places / Max(ndatabases, 1), 1);
-}
-
-/* The part of them that roles can ask for. */
-int
-pv_share_of_requests(int share_of_database)
-{
-	return Max(share_of_database / PART_OF_REQUESTS, 1);
+	return charge * exp2(-(double) Max(elapsed, 0) / CHARGE_HALF_LIFE);
 }
 
 /*
- * The entries that a role without maintenance rights on all tables can have in
- * a database.
+ * May a database that has so many entries get another one, for an owner who
+ * has so many of these?  nentries of all places are taken.  So there always is
+ * room for another owner, and for another database.
+ */
+bool
+pv_has_room(int places, int nentries, int of_database, int of_owner)
+{
+	double		for_database = ROOM_FACTOR * (double) (places - nentries);
+
+	return of_database < for_database &&
+		of_owner < ROOM_FACTOR * (for_database - of_database);
+}
+
+/*
+ * The tables of one database that a role without maintenance rights on all
+ * tables can ask for at a time.
  */
 int
 pv_share_of_role(int places)
@@ -394,40 +360,6 @@ pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 		(!score->wraparound || (left->for_age && score->mxid <= 1));
 }
 
-/*-
- * May a worker take a large table of its database?
- *
- *		the table is in danger, and fewer workers
- *		than places are on such tables				yes
- *		all places are taken						no
- *		two or more are free						yes
- *		one is free									if no other database has a large
- *													table that goes before it,
- *													or that database has not
- *													come for KEEP_PLACE
- *
- * The place is not kept for long, because a worker may never come there.
- */
-PvLargePlace
-pv_large_place(const PvLargeState *state)
-{
-	if (state->in_danger && state->ndanger < state->max_large)
-		return PV_LARGE_DANGER;
-	if (state->nlarge >= state->max_large)
-		return PV_LARGE_TAKEN;
-	if (state->nlarge < state->max_large - 1)
-		return PV_LARGE_FREE;
-	if (state->behind_other && state->kept < KEEP_PLACE)
-		return PV_LARGE_KEPT;
-	return PV_LARGE_LAST;
-}
-
-bool
-pv_has_large_place(PvLargePlace place)
-{
-	return place != PV_LARGE_TAKEN && place != PV_LARGE_KEPT;
-}
-
 /*
  * The workers that may be on large tables: all but one, which is left for
  * small tables.
@@ -438,36 +370,11 @@ pv_max_large(int nworkers)
 	return Max(nworkers - 1, 1);
 }
 
-/*
- * Of the workers at large tables, those for which others may be started: all
- * that have a place, and of the others, which run functions of the owner, no
- * more than there could be with a place.  nplaces of nworkers have one.
- */
-int
-pv_count_large(int nworkers, int nplaces, int max_large)
+/* Is a worker to leave that has been in its database for so long? */
+bool
+pv_stay_is_over(int64 stayed)
 {
-	return Max(nplaces, Min(nworkers, 2 * max_large));
-}
-
-/*
- * The workers that are allowed while nlarge of them are at large tables, as
- * pv_count_large() has it.  There always is one for small tables: also if the
- * only one is at a large table, or if several are and the setting was lowered.
- */
-int
-pv_workers_allowed(int nworkers, int nlarge)
-{
-	return Max(nworkers, nlarge + 1);
-}
-
-/*
- * The workers that there can be at most: all but one on large tables, as many
- * again on large tables in danger of wraparound, and one for small tables.
- */
-int
-pv_most_workers(int nworkers)
-{
-	return pv_workers_allowed(nworkers, 2 * pv_max_large(nworkers));
+	return stayed > LONGEST_STAY;
 }
 
 /*
@@ -546,71 +453,6 @@ pv_start_again_after(int nfailures)
 }
 
 /*
- * How dangerous is it that the database has no worker?  Above 1 it is; also
- * when its first table has waited for longer than the lead that any other
- * table can have.
- */
-static double
-danger_of_database(const PvDatabaseState *state)
-{
-	double		waited = state->scan_pending ?
-		0 : (double) state->overdue / LONGEST_WAIT;
-	double		danger = Max(state->age, waited);
-
-	/*
-	 * It is not known how many tables there are in danger.  But they may all
-	 * wait for an old snapshot to end, so other databases do not come after
-	 * such ones for ever.
-	 */
-	if (state->age > 1 && waited > 0)
-		danger = state->age + FACTOR_OF_AGE * waited;
-	if (state->nqueued > 0 && state->top_score > 1)
-		danger = Max(danger, log2(state->top_score) * PV_DOUBLED_AFTER /
-					 (PV_LONGEST_LEAD + LONGEST_WAIT));
-	return danger;
-}
-
-/*-
- * The rank of a database among those that need another worker.  Negative: it
- * needs none.
- *
- *		1	a table in danger of wraparound is queued
- *		2	it has no worker, and its age is dangerous, or it has waited for a
- *			scan, or one of its tables for a worker, for LONGEST_WAIT
- *		3	it is due for a scan, the longest overdue first.  Only the scan
- *			shows what is urgent there.
- *		4	by the urgency of the first table in its queue, divided by the
- *			number of its workers, so that a busy database does not keep others
- *			waiting
- */
-double
-pv_rank_database(const PvDatabaseState *state)
-{
-	double		danger = danger_of_database(state);
-	double		rank = PV_NEEDS_NO_WORKER;
-
-	if (state->nqueued > 0)
-		rank = Min(state->top_score, RANK_OF_DUE) / (1 + state->nworkers);
-	if (state->overdue >= 0 && !state->scan_pending)
-		rank = Max(rank, RANK_OF_DUE + state->overdue / 1e6);
-	if (rank >= 0 && state->nworkers == 0 && danger > 1)
-		rank += RANK_OF_AGE * danger;
-	if (state->nqueued > 0 && state->top_danger)
-		rank += RANK_OF_DANGER * Max(state->age, 1) / (1 + state->nworkers);
-	return rank;
-}
-
-/*
- * All queues are in use: may the database have the queue of another one that
- * has tables queued and no worker?
- */
-bool
-pv_takes_queue(const PvDatabaseState *state)
-{
-	return danger_of_database(state) > 1;
-}
-
-/*
  * Microseconds without a scan of the database after one that has taken this
  * CPU time, also in microseconds.  The time of scans is lost for vacuums, and
  * where there are very many tables a naptime may be short compared to it.
@@ -618,7 +460,7 @@ pv_takes_queue(const PvDatabaseState *state)
 int64
 pv_rest_after_scan(int64 used)
 {
-	return Min(Max(used, 0), LONGEST_WAIT / REST_FACTOR) * REST_FACTOR;
+	return Min(Max(used, 0), LONGEST_REST / REST_FACTOR) * REST_FACTOR;
 }
 
 /*
@@ -628,73 +470,5 @@ pv_rest_after_scan(int64 used)
 int64
 pv_rest_where_nothing(int64 naptime)
 {
-	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_WAIT), naptime);
-}
-
-/*
- * A database needs a worker that another one has: remembers it, if it ranks
- * higher than those so far.  To take the only worker of another database, it
- * counts as due only if it should have been scanned more than a naptime ago.
- */
-void
-pv_want(PvWanting *wanting, const PvDatabaseState *state, int64 naptime)
-{
-	PvDatabaseState hardly_due = *state;
-	bool		urgent = state->age > 1 ||
-		(state->nqueued > 0 && state->top_danger);
-	double		rank[2];
-
-	if (state->overdue <= naptime)
-		hardly_due.overdue = PV_NOT_DUE;
-	rank[false] = pv_rank_database(state);
-	rank[true] = pv_rank_database(&hardly_due);
-	for (int of_only_one = 0; of_only_one < 2; of_only_one++)
-	{
-		double	   *best = wanting->rank[of_only_one];
-
-		best[false] = Max(best[false], rank[of_only_one]);
-		if (urgent)
-			best[true] = Max(best[true], rank[of_only_one]);
-	}
-}
-
-/*
- * Does one of the databases that need a worker take one from this other one,
- * which has had it for stayed microseconds?  It does if it ranks higher than
- * the other will rank without that worker, or the other would get it back at
- * once; and clearly higher, if it is the only one.  Unless it is urgent, it
- * does so only after some time, because moving a worker takes the start of a
- * process.
- */
-bool
-pv_displaces(const PvWanting *wanting, const PvDatabaseState *other,
-			 int64 stayed, int64 naptime)
-{
-	PvDatabaseState without = *other;
-	bool		only_one = other->nworkers == 1;
-	double		least = only_one ? naptime * LEAST_STAY_OF_ONLY : 0;
-	bool		must_be_urgent = stayed < Max(LEAST_STAY, least);
-
-	without.nworkers--;
-	without.nqueued = without.top_score > 0;
-	without.top_danger &= without.nqueued > 0;
-	without.overdue = PV_NOT_DUE;
-	return wanting->rank[only_one][must_be_urgent] >
-		(only_one ? DISPLACING_FACTOR : 1) *
-		Max(pv_rank_database(&without), 0);
-}
-
-/*
- * Is it the first of these two databases that gives up a worker?  It is the
- * one with more workers, else the one that is not in danger, else the one with
- * the lower score.
- */
-bool
-pv_gives_rather(const PvDatabaseState *a, const PvDatabaseState *b)
-{
-	if (a->nworkers != b->nworkers)
-		return a->nworkers > b->nworkers;
-	if ((a->age > 1 || a->top_danger) != (b->age > 1 || b->top_danger))
-		return b->age > 1 || b->top_danger;
-	return a->top_score < b->top_score;
+	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST), naptime);
 }

@@ -87,12 +87,16 @@ typedef struct PvLeft
 	bool		for_age;		/* that vacuum was to prevent wraparound */
 } PvLeft;
 
-/* A table's place in the order in which tables are vacuumed. */
-typedef struct PvRank
+/* What decides which of two tables goes first, see pv_compare_order(). */
+typedef struct PvOrder
 {
-	bool		danger;			/* tables in danger of wraparound go first */
-	TimestampTz turn;			/* then the earlier turn */
-} PvRank;
+	bool		danger;			/* of wraparound */
+	double		age;			/* then the greater of its two age scores */
+	bool		urgent;			/* requested so */
+	double		charge;			/* worker time of its owner lately, in
+								 * microseconds */
+	TimestampTz turn;
+} PvOrder;
 
 /*
  * From this share of autovacuum_freeze_max_age on, a table is vacuumed for its
@@ -110,83 +114,27 @@ extern void pv_score_rest(PvScore *score, bool vacuum, bool analyze,
 extern void pv_score_not_analyze(PvScore *score, BlockNumber pages);
 extern bool pv_has_grown(double pages, double pages_before);
 
-/* A score, or a priority, counts for no more than this. */
-#define PV_MOST_SCORE			4096
-
-/*
- * It is doubled for each of these periods, in microseconds, that the table
- * waits.  So no table is overtaken by one that came to need a vacuum more than
- * PV_LONGEST_LEAD later.
- */
-#define PV_DOUBLED_AFTER		(5 * INT64CONST(60000000))
-#define PV_LONGEST_LEAD			(12 * PV_DOUBLED_AFTER) /* 4096 is 2 to the
-														 * power of 12 */
-
-/*
- * The default of parvacuum_enqueue(), and the highest priority that a role
- * without maintenance rights on all tables can give.
- */
-#define PV_DEFAULT_PRIORITY		100
-#define PV_MOST_PRIORITY		100
-
-extern void pv_rank_table(const PvScore *score, double priority,
-						  TimestampTz needed_since, bool not_completed,
-						  PvRank *rank);
-extern int	pv_compare_ranks(const PvRank *a, const PvRank *b);
-extern double pv_urgency(const PvRank *rank, TimestampTz now);
-
-/* Shares of the queue, in entries. */
-extern int	pv_share_of_database(int places, int ndatabases);
-extern int	pv_share_of_requests(int share_of_database);
+extern TimestampTz pv_turn(const PvScore *score, bool requested,
+						   TimestampTz needed_since);
+extern int	pv_compare_order(const PvOrder *a, const PvOrder *b);
+extern double pv_charge_left(double charge, int64 elapsed);
+extern bool pv_has_room(int places, int nentries, int of_database,
+						int of_owner);
 extern int	pv_share_of_role(int places);
 
 extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 								 TransactionId horizon);
 
 /*
- * Milliseconds after which the launcher ends a worker that has not attached:
- * it waits for something, such as the lock of its database, which ALTER
- * DATABASE may hold.  A worker waits for no lock of a small table longer than
- * this, and is not expected to be idle soon if it has been at one for so
- * long.  A worker that goes on for so long with what was cancelled is ended as
- * well.
+ * The launcher ends a worker that has not attached within this time: it waits
+ * for the lock of its database, which ALTER DATABASE may hold.  A worker that
+ * goes on for so long with what was cancelled is ended as well, and none waits
+ * longer for a lock of a small table.
  */
 #define PV_LATE_AFTER_MS		10000
 
-/* Milliseconds in which a worker that was ended before it attached is gone. */
-#define PV_GONE_WITHIN_MS		5000
-
-/* A worker leaves after this time even if there always is something to do. */
-#define PV_LONGEST_STAY_MS		(10 * 60 * 1000)
-
-/* What decides whether a worker of some database may take a large table. */
-typedef struct PvLargeState
-{
-	int			nlarge;			/* workers that have a place, in all databases */
-	int			ndanger;		/* of them on one in danger of wraparound */
-	int			max_large;		/* as pv_max_large() has it */
-	bool		in_danger;		/* the first large table of the database is */
-	bool		behind_other;	/* another database has one that goes before
-								 * it */
-	int64		kept;			/* microseconds that the last place has been
-								 * kept for that database */
-} PvLargeState;
-
-typedef enum PvLargePlace
-{
-	PV_LARGE_TAKEN,				/* no: there is no place */
-	PV_LARGE_KEPT,				/* no: the last place is for another database */
-	PV_LARGE_LAST,				/* yes: the last place */
-	PV_LARGE_FREE,				/* yes: there are more places */
-	PV_LARGE_DANGER				/* yes: a place for tables in danger */
-} PvLargePlace;
-
-extern PvLargePlace pv_large_place(const PvLargeState *state);
-extern bool pv_has_large_place(PvLargePlace place);
 extern int	pv_max_large(int nworkers);
-extern int	pv_count_large(int nworkers, int nplaces, int max_large);
-extern int	pv_workers_allowed(int nworkers, int nlarge);
-extern int	pv_most_workers(int nworkers);
+extern bool pv_stay_is_over(int64 stayed);
 extern double pv_longest_at_table(double pages, int64 rate, int nworkers,
 								  int64 least);
 extern double pv_longest_for_owner(double pages, bool analyze, int64 rate,
@@ -203,50 +151,9 @@ typedef struct PvProcesses
 
 extern int	pv_processes_wanted(const PvProcesses *processes);
 
-/* The rank of a database that needs no worker; others are 0 or higher. */
-#define PV_NEEDS_NO_WORKER		(-1.0)
-
-/* A database that is not due, see PvDatabaseState. */
-#define PV_NOT_DUE				INT64CONST(-1)
-
-/* What the launcher knows of a database. */
-typedef struct PvDatabaseState
-{
-	double		age;			/* the greater of its two ages, each as a
-								 * share of the one that tables are vacuumed
-								 * for */
-	double		top_score;		/* the urgency of the first queued table; 0:
-								 * none is */
-	bool		top_danger;		/* that table is in danger of wraparound */
-	int			nqueued;
-	int			nworkers;
-	int64		overdue;		/* microseconds since it was due for a scan;
-								 * negative: it is not yet, or PV_NOT_DUE */
-	bool		scan_pending;	/* a worker is about to scan it, or does so */
-} PvDatabaseState;
-
 extern double pv_age_of_database(uint32 then, uint32 next, int max_age);
 extern int	pv_start_again_after(int nfailures);
-extern double pv_rank_database(const PvDatabaseState *state);
-extern bool pv_takes_queue(const PvDatabaseState *state);
 extern int64 pv_rest_after_scan(int64 used);
 extern int64 pv_rest_where_nothing(int64 naptime);
-
-/*
- * The highest ranks of the databases that need a worker which another one
- * has.  Begins with zeroes.
- */
-typedef struct PvWanting
-{
-	double		rank[2][2];		/* [to take the only worker][urgent ones only] */
-} PvWanting;
-
-extern void pv_want(PvWanting *wanting, const PvDatabaseState *state,
-					int64 naptime);
-extern bool pv_displaces(const PvWanting *wanting,
-						 const PvDatabaseState *other, int64 stayed,
-						 int64 naptime);
-extern bool pv_gives_rather(const PvDatabaseState *a,
-							const PvDatabaseState *b);
 
 #endif							/* PV_POLICY_H */

@@ -1,36 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *	  The scheduler's queues of tables, as its processes and sessions use them.
+ *	  The scheduler's queue of tables.
  *
- *		launcher					worker						session
- *		--------					------						-------
- *		hire a worker	------->	attach
- *		request a scan	------->	begin scan, offer..., end
- *									pop, recheck, finish
- *		call back		------->	should leave?				enqueue, withdraw,
- *									exit						copy, cancel
+ * A table is one entry of a hash table, by database and OID.  So it is queued
+ * once, and the scheduler worker that takes it is the only one to work on it.
  *
- * This file owns what the queues need of the server: shared memory, the lock,
- * the launcher's latch, the clock, the current database, and signals.  The
- * queues themselves are in files that know of none of these, and that unit
- * tests compile a second time:
+ *		scan, request --> queued --> running --> done: no entry any more
+ *						    ^		   |
+ *							|		   +-------> waiting
+ *							+---------------------+
+ *									next scan
  *
- *		state.h				the structs in shared memory
- *		entries.c			tables, their order, and the roles that ask for them
- *		database_scan.c		queues of databases, and the scans that fill them
- *		large_places.c		places for large tables
- *		slots.c				scheduler workers, and the tables they are at
- *		view.c				what the launcher sees, and asks of workers
- *		requests.c			what sessions ask for
+ * Which table goes first is in sched/policy.c, and the heaps of queued tables
+ * are in sched/entries.c.
  *
- * What sessions call, and cancels, are in session.c, the other half of this
- * file.
+ * A database has a queue as long as it has an entry, a worker or a rest after
+ * its scan.  How scans fill it is in sched/queue_scan.c.
  *
- * Everything is in main shared memory, of fixed size, under one lightweight
- * lock.  Under it nothing fails, waits or is allocated.  It is held for one
- * entry, or for up to PV_QUEUE_BATCH of them where many are to be visited; the
- * walks over all queues and all worker slots are of fixed length.
+ * All functions here run under the lock, held exclusively unless they take the
+ * queue as const.  They know no clock, no process and no setting but those in
+ * PvQueues, so that unit tests can compile them a second time.  They raise no
+ * errors and allocate only in the hash tables, which have room for all.  Each
+ * visits one entry, or up to PV_QUEUE_BATCH of them, and walks over all
+ * workers, queues, or owners of a database.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -38,534 +31,537 @@
  */
 #include "postgres.h"
 
-#include <signal.h>
+#include "access/transam.h"
 
-#include "libpq/pqsignal.h"
-#include "miscadmin.h"
-#include "postmaster/autovacuum.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
-#include "storage/proc.h"
-#include "storage/shmem.h"
-#include "utils/hsearch.h"
-#include "utils/timestamp.h"
-
-#include "base/clock.h"
-#include "base/compat.h"
-#include "base/settings.h"
-#include "sched/database_scan.h"
-#include "sched/entries.h"
 #include "sched/queue.h"
-#include "sched/queue_lock.h"
-#include "sched/slots.h"
-#include "sched/view.h"
-
-#define LOCK_TRANCHE			"parvacuum_queue"
-
-typedef struct QueueShared
-{
-	Latch	   *launcher_latch; /* under the lock; NULL: there is no launcher */
-	PvQueueShared queues;
-} QueueShared;
-
-static QueueShared *shared = NULL;
-static PvQueues queues;
-static LWLock *lock = NULL;
-
-/* This process's slot, if it is a scheduler worker */
-static PvWorkerSlot *my_slot = NULL;
 
 
 /* ----------------------------------------------------------------
- *		Shared memory and the lock
+ *		Queues of databases
  * ----------------------------------------------------------------
  */
 
-Size
-pv_queue_shmem_size(void)
+/* The queue of a database, or NULL. */
+PvDatabaseQueue *
+pv_queue_find(const PvQueues *queues, Oid database)
 {
-	return add_size(add_size(MAXALIGN(sizeof(QueueShared)),
-							 hash_estimate_size(PV_QUEUE_SIZE,
-												sizeof(PvQueueEntry))),
-					hash_estimate_size(PV_MAX_REQUESTERS, sizeof(PvHolder)));
-}
-
-/* Postmaster, when extensions request shared memory. */
-void
-pv_queue_request_lock(void)
-{
-	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
-}
-
-/*
- * Finds the shared memory or initializes it.  The caller holds
- * AddinShmemInitLock.
- */
-void
-pv_queue_shmem_startup(void)
-{
-	HASHCTL		info;
-	bool		found;
-
-	shared = ShmemInitStruct("parvacuum queue", sizeof(QueueShared), &found);
-	if (!found)
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
 	{
-		shared->launcher_latch = NULL;
-		pv_entries_init(&shared->queues);
+		if (queues->shared->queues[i].database == database)
+			return &queues->shared->queues[i];
 	}
-	queues.shared = &shared->queues;
-
-	info.keysize = sizeof(PvItemKey);
-	info.entrysize = sizeof(PvQueueEntry);
-	queues.entries = pv_shmem_hash("parvacuum queue entries", PV_QUEUE_SIZE, &info);
-	info.keysize = sizeof(PvHolderKey);
-	info.entrysize = sizeof(PvHolder);
-	queues.requesters = pv_shmem_hash("parvacuum queue requesters", PV_MAX_REQUESTERS,
-									  &info);
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
-}
-
-PvSchedulerCounters *
-pv_queue_counters(void)
-{
-	return &shared->queues.counters;
-}
-
-/* The number of scheduler workers that are attached; takes no lock. */
-int
-pv_queue_nworkers(void)
-{
-	return (int) pg_atomic_read_u32(&shared->queues.nattached);
+	return NULL;
 }
 
 /*
- * Acquires the lock, and returns the queues as they are now.  The moment and
- * the settings are those of this call.
+ * Removes up to PV_QUEUE_BATCH entries that are not running.  Returns whether
+ * there was any.  A scan finds the tables again.
  */
-PvQueues *
-pv_queue_lock(LWLockMode mode)
+bool
+pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue)
 {
-	LWLockAcquire(lock, mode);
-	queues.now = pv_now();
-	queues.naptime = autovacuum_naptime * USECS_PER_SEC;
-	queues.limit = pv_guc_queue_limit;
-	return &queues;
-}
+	bool		any = false;
 
-/*
- * The same, exclusively, with the queue of a database that may not have one
- * yet, or NULL; see pv_scan_make_queue().  While another queue is emptied for
- * it, the lock is released after each batch of entries.
- */
-PvQueues *
-pv_queue_lock_with(Oid database, bool takes, PvDatabaseQueue **queue)
-{
-	for (;;)
+	for (int i = Min(PV_QUEUE_BATCH, queue->nentries); i > 0; i--)
 	{
-		bool		again;
+		PvQueueEntry *entry = dlist_head_element(PvQueueEntry, node,
+												 &queue->entries);
 
-		(void) pv_queue_lock(LW_EXCLUSIVE);
-		*queue = pv_scan_make_queue(&queues, database, takes, &again);
-		if (!again)
-			return &queues;
-		pv_queue_unlock();
+		if (entry->item.state != PV_ITEM_RUNNING)
+		{
+			pv_entry_remove(queues, queue, entry);
+			any = true;
+			continue;
+		}
+		dlist_delete(&entry->node);
+		dlist_push_tail(&queue->entries, &entry->node);
 	}
+	return any;
 }
 
-void
-pv_queue_unlock(void)
+/*
+ * Is the database to be scanned now?  It is at once if the last scan could not
+ * queue all that it had found, and that is done.
+ */
+bool
+pv_queue_wants_scan(const PvDatabaseQueue *queue)
 {
-	LWLockRelease(lock);
+	return !queue->scanning &&
+		(queue->scan_requested ||
+		 (queue->incomplete && queue->nqueued == 0));
 }
 
-/* The caller holds the lock. */
-void
-pv_queue_wake_launcher(void)
+/*
+ * How easily a queue can be given to another database: 0 not at all, 1 if a
+ * request that waits is lost, 2 if tables are queued, which a scan finds again,
+ * 3 if tables wait, 4 if it is empty.  Without from_others nothing is lost.
+ */
+static int
+is_free(const PvDatabaseQueue *queue, bool from_others)
 {
-	if (shared->launcher_latch != NULL)
-		SetLatch(shared->launcher_latch);
+	if (queue->nworkers > 0 || pv_queue_wants_scan(queue))
+		return 0;
+	if (queue->nrequests > 0)
+		return from_others && queue->nqueued == 0 ? 1 : 0;
+	if (queue->nqueued > 0)
+		return from_others ? 2 : 0;
+	return queue->nentries > 0 ? 3 : 4;
+}
+
+/*
+ * A queue for a database that has none, or NULL.  From another database where
+ * tables are queued, it is the one whose first table comes last, unless that is
+ * in danger.
+ */
+static PvDatabaseQueue *
+find_free_queue(const PvQueues *queues, bool from_others)
+{
+	int			n = Min(PV_MAX_QUEUES, queues->limit);
+	PvDatabaseQueue *best = NULL;
+	int			best_free = 0;
+	PvOrder		last;
+
+	for (int i = 0; i < n; i++)
+	{
+		PvDatabaseQueue *queue = &queues->shared->queues[i];
+		int			how_free;
+		PvOrder		order = {0};
+
+		if (!OidIsValid(queue->database))
+			return queue;
+		how_free = is_free(queue, from_others);
+		if (how_free == 2)
+			(void) pv_queue_first(queues, queue, true, &order);
+		if (how_free == 0 || how_free < best_free || order.danger ||
+			(how_free == best_free &&
+			 (how_free != 2 || pv_compare_order(&order, &last) >= 0)))
+			continue;
+		best = queue;
+		best_free = how_free;
+		last = order;
+	}
+	return best;
+}
+
+/* Can a database that is due for a scan have no queue? */
+bool
+pv_queue_is_full(const PvQueues *queues)
+{
+	return find_free_queue(queues, true) == NULL;
+}
+
+/*
+ * The queue of a database that may not have one yet.  Returns NULL if there is
+ * none.  With *again set one is being emptied: the caller is to release the
+ * lock and to call this once more.
+ */
+PvDatabaseQueue *
+pv_queue_make(PvQueues *queues, Oid database, bool from_others, bool *again)
+{
+	PvDatabaseQueue *queue = pv_queue_find(queues, database);
+
+	*again = false;
+	if (queue != NULL)
+		return queue;
+	queue = find_free_queue(queues, from_others);
+	if (queue == NULL)
+		return NULL;
+	*again = pv_queue_empty_some(queues, queue);
+	if (*again)
+		return NULL;
+	queue->database = database;
+	queue->scan_requested = queue->scanning = queue->nothing = false;
+	queue->incomplete = queue->reported_full = queue->vacuumed = false;
+	queue->scanned_at = PV_NEVER;
+	queue->scan_used = 0;
+	return queue;
+}
+
+/* No scan of the database should be requested before. */
+TimestampTz
+pv_queue_rests_until(const PvQueues *queues, const PvDatabaseQueue *queue)
+{
+	return queue->scanned_at +
+		(queue->nothing ? pv_rest_where_nothing(queues->naptime) :
+		 pv_rest_after_scan(queue->scan_used));
+}
+
+/* Frees the queue if nothing needs it any more. */
+void
+pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue)
+{
+	if (queue->nworkers == 0 && queue->nentries == 0 &&
+		!pv_queue_wants_scan(queue) &&
+		pv_queue_rests_until(queues, queue) <= queues->now)
+		queue->database = InvalidOid;
 }
 
 
 /* ----------------------------------------------------------------
- *		The launcher
+ *		Requests
  * ----------------------------------------------------------------
  */
+
+/*
+ * A role requests a table: item has its key, owner, size, requester and
+ * urgency.  An urgent request that was there before remains.  A limited role
+ * can have no more requests than its share.
+ */
+PvEnqueueResult
+pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
+				 bool limited)
+{
+	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
+											  item->key.relid);
+	const PvOwner *role = pv_entry_find_owner(queues, queue, item->requester);
+	bool		is_new = entry == NULL;
+	bool		running = entry != NULL &&
+		entry->item.state == PV_ITEM_RUNNING;
+	bool		before = entry != NULL && entry->requester != NULL &&
+		(entry->item.urgent || !item->urgent) &&
+		(!running || entry->item.again);
+
+	if (!before)
+	{
+		if (limited && role != NULL &&
+			role->nrequests >= pv_share_of_role(queues->limit) &&
+			(entry == NULL || entry->requester != role))
+			return PV_ENQUEUE_SHARE;
+		if (entry == NULL)
+			entry = pv_entry_add(queues, queue, item);
+		if (entry == NULL)
+			return PV_ENQUEUE_FULL;
+		pv_entry_unqueue(queue, entry);
+		if (!pv_entry_set_request(queues, queue, entry, item))
+		{
+			if (is_new)
+				pv_entry_remove(queues, queue, entry);
+			else if (!running)
+				pv_entry_enqueue(queues, queue, entry);
+			return PV_ENQUEUE_FULL;
+		}
+	}
+	if (running)
+	{
+		entry->item.again = true;
+		return PV_ENQUEUED_AGAIN;
+	}
+	pv_entry_unqueue(queue, entry);
+	entry->item.held = false;
+	pv_entry_enqueue(queues, queue, entry);
+	return before ? PV_ENQUEUED_BEFORE : PV_ENQUEUED;
+}
+
+/* The worker that is at the item's table, or NULL. */
+static PvWorkerSlot *
+find_worker_at(const PvQueues *queues, const PvItem *item)
+{
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		if (slot->used && slot->busy && slot->pid == item->worker_pid)
+			return slot;
+	}
+	return NULL;
+}
+
+/*
+ * Has a table given up.  If it is queued, it waits for the next database scan.
+ * If a worker is at it, *slot is that worker.  A vacuum that prevents
+ * wraparound is left alone unless that may be given up as well.
+ */
+PvWithdrawn
+pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
+				  bool wraparound_too, PvWorkerSlot **slot)
+{
+	PvQueueEntry *entry = pv_queue_find_table(queues, database, relid);
+	PvDatabaseQueue *queue = pv_queue_find(queues, database);
+
+	if (entry == NULL || entry->item.state == PV_ITEM_WAITING)
+		return PV_WITHDRAWN_NOTHING;
+	if (entry->item.score.wraparound && !wraparound_too)
+		return PV_WITHDRAWN_REFUSED;
+	if (entry->item.state == PV_ITEM_RUNNING)
+	{
+		entry->item.again = false;
+		*slot = find_worker_at(queues, &entry->item);
+		return *slot != NULL ? PV_WITHDRAWN_RUNNING : PV_WITHDRAWN_NOTHING;
+	}
+	pv_entry_unqueue(queue, entry);
+	pv_entry_clear_request(queues, queue, entry);
+	pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING,
+					   PV_WAIT_CANCELED);
+	return PV_WITHDRAWN_DONE;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Workers
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A slot for a worker that is about to be started, for a scan or not, or NULL.
+ * It has a place at large tables on demand.
+ */
+PvWorkerSlot *
+pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
+					bool large)
+{
+	PvQueueShared *shared = queues->shared;
+
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		PvWorkerSlot *slot = &shared->slots[i];
+
+		if (slot->used)
+			continue;
+		memset(slot, 0, sizeof(*slot));
+		slot->used = true;
+		slot->token = ++shared->next_token;
+		slot->since = queues->now;
+		slot->queue = queue - shared->queues;
+		slot->to_scan = to_scan;
+		slot->large = large && pv_queue_has_large_place(queues);
+		queue->nworkers++;
+		return slot;
+	}
+	return NULL;
+}
 
 static void
-launcher_exit(int code, Datum arg)
+become_idle(PvQueues *queues, PvWorkerSlot *slot)
 {
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	shared->launcher_latch = NULL;
-	pv_queue_unlock();
+	if (slot->busy)
+		pv_entry_charge_owner(queues, slot->owner,
+							  queues->now - slot->busy_since);
+	slot->busy = slot->large = slot->danger = false;
+	slot->canceled_at = PV_NEVER;
 }
 
 /*
- * This process is the launcher from now on.  Workers that the one before has
- * hired and that have not attached may have ended without any report.
+ * The worker ends, or was not started.  What it was at, a table or a scan, is
+ * left to the next scan.
  */
 void
-pv_queue_launcher_begin(void)
+pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot)
 {
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	shared->launcher_latch = &MyProc->procLatch;
-	pv_slots_dismiss_all_pending(&queues);
-	pv_queue_unlock();
-	before_shmem_exit(launcher_exit, 0);
+	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+
+	if (slot->busy)
+		pv_queue_finish(queues, slot, 0, PV_WAIT_ERROR, InvalidTransactionId);
+	if (slot->scanning)
+		queue->scanning = false;
+	if (slot->pid != 0)
+		pg_atomic_fetch_sub_u32(&queues->shared->nattached, 1);
+	slot->used = false;
+	queue->nworkers--;
+	if (slot->pid == 0 && queue->nworkers == 0)
+		queue->scan_requested = false;	/* it will be due again */
+	pv_queue_release(queues, queue);
 }
 
 /*
- * The state of all queues, where up to max_large workers may be on large
- * tables.
+ * All workers are in use: does a table go before this one in a database that
+ * has none?
  */
-void
-pv_queue_view(PvQueueView *view, int max_large)
+static bool
+is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 {
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_view_take(&queues, max_large, view);
-	pv_queue_unlock();
-}
-
-/* See pv_view_request_scan(). */
-bool
-pv_queue_request_scan(Oid database)
-{
-	bool		requested;
-
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	requested = pv_view_request_scan(&queues, database);
-	pv_queue_unlock();
-	return requested;
-}
-
-/*
- * A slot for a worker that is about to be started, or PV_NO_SLOT; a database
- * scan is requested on demand.  The database may take the queue of another one
- * on demand, see pv_scan_free_queue().
- */
-int
-pv_queue_hire(Oid database, bool to_scan, bool takes_queue, uint32 *token)
-{
-	PvDatabaseQueue *queue;
-	int			slot = PV_NO_SLOT;
-
-	(void) pv_queue_lock_with(database, takes_queue, &queue);
-	if (queue != NULL)
-		slot = pv_slots_hire(&queues, queue, to_scan, token);
-	pv_queue_unlock();
-	return slot;
-}
-
-/* The worker could not be started, or has ended before it attached. */
-void
-pv_queue_dismiss(int worker, uint32 token)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_slots_dismiss(&queues, worker, token);
-	pv_queue_unlock();
-}
-
-/* Has the worker attached?  Also true if it has ended since. */
-bool
-pv_queue_worker_started(int worker, uint32 token)
-{
-	bool		started;
-
-	(void) pv_queue_lock(LW_SHARED);
-	started = pv_slots_has_started(&queues, worker, token);
-	pv_queue_unlock();
-	return started;
-}
-
-/* Is there anything that another worker could begin with before long? */
-bool
-pv_queue_is_busy(int max_large)
-{
-	bool		busy;
-
-	(void) pv_queue_lock(LW_SHARED);
-	busy = pv_view_is_busy(&queues, max_large);
-	pv_queue_unlock();
-	return busy;
-}
-
-/* Has one worker of that database leave, for the sake of another database. */
-void
-pv_queue_call_back(Oid database)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_view_call_back(&queues, database);
-	pv_queue_unlock();
-}
-
-/* The database was dropped: removes what is queued for it, batch by batch. */
-void
-pv_queue_drop_database(Oid database)
-{
-	PvDatabaseQueue *queue;
-	int			left = PV_QUEUE_SIZE;	/* to be visited */
+	bool		has_place = pv_queue_has_large_place(queues);
 	int			n = 0;
 
-	do
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+		n += queues->shared->slots[i].used;
+	for (int i = 0; i < PV_MAX_QUEUES && n >= queues->nworkers; i++)
 	{
-		(void) pv_queue_lock(LW_EXCLUSIVE);
-		queue = pv_entries_find_queue(&queues, database);
-		if (queue != NULL)
-		{
-			left = Min(left, queue->nentries);
-			n = pv_scan_drop_some(&queues, queue);
-			left -= n;
-		}
-		pv_queue_unlock();
-	} while (queue != NULL && n > 0 && left > 0);
+		const PvDatabaseQueue *queue = &queues->shared->queues[i];
+		PvOrder		other;
+
+		if (OidIsValid(queue->database) && queue->nworkers == 0 &&
+			queue->nqueued > 0 &&
+			pv_queue_first(queues, queue, has_place, &other) != NULL &&
+			pv_compare_order(&other, order) > 0)
+			return true;
+	}
+	return false;
 }
 
-
-/* ----------------------------------------------------------------
- *		A worker
- * ----------------------------------------------------------------
- */
-
 /*
- * This worker has left its table, or has ended its scan: a cancel that is
- * still to arrive was for that, and must not hit another table.  The lock has
- * been released.
+ * The worker takes the first table of its queue.  Returns false if there is
+ * none for it; else *item is a copy of the table's item.
  *
- * A process that cancels a table sends SIGINT while it holds the lock and sees
- * there that the worker is at this table.  The worker has left it with the
- * lock held.  So for each such signal kill() had returned when the worker got
- * the lock, and no other comes before the worker takes another table, under
- * the lock again.  kill() leaves the signal pending, which the kernel may
- * deliver a moment later; but a pending signal that is not blocked is
- * delivered before sigprocmask() returns (POSIX), so its handler has set the
- * flag that is cleared here.  Nothing acts on the flag in between.
- */
-static void
-forget_cancel(void)
-{
-	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
-	QueryCancelPending = false;
-}
-
-/* The worker exits, by itself or by an error. */
-static void
-worker_exit(int code, Datum arg)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_slots_exit(&queues, my_slot);
-	pv_queue_wake_launcher();
-	pv_queue_unlock();
-	my_slot = NULL;
-}
-
-/*
- * This process is the worker in that slot.  Returns false if the slot was
- * given away.
+ * It takes a large table only if the launcher has given it a place for that, as
+ * its first one.  So the places go to the first large tables of all databases,
+ * and not to those where a worker happens to be.  In the same way a worker that
+ * came for a scan leaves again if the first table is elsewhere.
  */
 bool
-pv_queue_attach(int worker, uint32 token, Oid *database)
+pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 {
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	my_slot = pv_slots_attach(&queues, worker, token, MyProcPid);
-	if (my_slot != NULL)
-		*database = pv_queue_of(&queues, my_slot)->database;
-	pv_queue_unlock();
-	if (my_slot == NULL)
+	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvOrder		order;
+	PvQueueEntry *entry = pv_queue_first(queues, queue, slot->large, &order);
+
+	slot->large = false;
+	if (entry == NULL ||
+		(slot->to_scan && is_first_elsewhere(queues, &order)))
 		return false;
-	before_shmem_exit(worker_exit, 0);
+	slot->to_scan = false;
+	pv_entry_unqueue(queue, entry);
+	pv_entry_set_state(queues, queue, entry, PV_ITEM_RUNNING, PV_WAIT_NONE);
+	entry->item.worker_pid = slot->pid;
+	slot->busy = true;
+	slot->busy_since = queues->now;
+	slot->at = entry->item.key;
+	slot->owner = entry->item.owner;
+	slot->large = pv_size_class(&entry->item) == PV_SIZE_LARGE;
+	slot->danger = pv_is_in_danger(&entry->item);
+	slot->canceled_at = PV_NEVER;
+	*item = entry->item;
 	return true;
 }
 
-/* See pv_scan_begin(). */
+/*
+ * The worker has rechecked its table, whose score and size may be others by
+ * now: the size in pg_class, by which it was queued, may be old, or forged by
+ * the table's owner.  Returns false if the table is large and there is no
+ * place for that.  It is to be put back then, but not before its lock is
+ * released: the next worker would find it locked.
+ */
 bool
-pv_queue_begin_scan(void)
+pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
-	bool		begun;
+	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
+											  item->key.relid);
+	bool		large = pv_size_class(item) == PV_SIZE_LARGE;
+	bool		may = slot->large || pv_queue_has_large_place(queues);
 
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	begun = pv_scan_begin(&queues, my_slot);
-	pv_queue_unlock();
-	return begun;
+	entry->item.score = item->score;
+	entry->item.pages = item->pages;
+	entry->item.held = item->held;
+	slot->danger = pv_is_in_danger(&entry->item);
+	if (large && !may)
+		return false;
+	slot->large = large;
+	return true;
 }
 
-/* See pv_scan_is_held(). */
-bool
-pv_queue_is_held(const PvItem *item)
+/* The table is queued again. */
+void
+pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
 {
-	bool		held;
+	PvQueueEntry *entry = pv_queue_find_table(queues, slot->at.database,
+											  slot->at.relid);
 
-	held = pv_scan_is_held(pv_queue_lock(LW_SHARED), item);
-	pv_queue_unlock();
-	return held;
+	pv_entry_enqueue(queues, pv_queue_of(queues, slot), entry);
+	become_idle(queues, slot);
 }
 
 /*
- * A table that the scan has found, see pv_scan_offer().  *full is false before
- * the first one, and is set when a table could not be queued.
+ * The worker's table is done, or cannot be done now.  Its entry is removed, or
+ * waits for the next database scan at least.  If the table was requested
+ * meanwhile, it is queued again.  When a waiting table is found to need
+ * something again, it has waited since now.
+ *
+ * A vacuum fulfils a request.  A vacuum that was cancelled or failed ends it as
+ * well.  The request stays if the table was locked before it could be vacuumed.
  */
 void
-pv_queue_offer(const PvItem *item, bool *full)
+pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
+				PvWaitReason reason, TransactionId horizon)
 {
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	*full = pv_scan_offer(&queues, my_slot, item, *full);
-	pv_queue_unlock();
-}
+	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvQueueEntry *entry = pv_queue_find_table(queues, slot->at.database,
+											  slot->at.relid);
+	PvItem	   *item = &entry->item;
 
-/* The scan finds that no table has opted in. */
-void
-pv_queue_note_nothing(void)
-{
-	my_slot->nothing = true;
-}
-
-/* The scan has failed; it is left to the next one. */
-void
-pv_queue_abandon_scan(void)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_scan_abandon(&queues, my_slot);
-	pv_queue_unlock();
-}
-
-/*
- * All tables have been offered, see pv_scan_end().  The lock is released after
- * each batch of entries that were not.
- */
-bool
-pv_queue_end_scan(bool complete, int64 used)
-{
-	bool		report;
-
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	while (pv_scan_remove_unseen(&queues, my_slot))
+	queue->vacuumed |= (done & PV_DONE_VACUUM) != 0;
+	item->needed_since = queues->now;
+	item->tried = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW &&
+		reason != PV_WAIT_LOCK && !item->score.sweep;
+	if (!item->again &&
+		((done & PV_DONE_VACUUM) != 0 || reason != PV_WAIT_LOCK))
+		pv_entry_clear_request(queues, queue, entry);
+	if (item->again)
+		pv_entry_enqueue(queues, queue, entry);
+	else if (reason == PV_WAIT_NONE)
+		pv_entry_remove(queues, queue, entry);
+	else
 	{
-		pv_queue_unlock();
-		(void) pv_queue_lock(LW_EXCLUSIVE);
+		/* if it waits for the horizon, it is the vacuum that waits */
+		bool		vacuum = reason == PV_WAIT_HORIZON ||
+			(item->score.vacuum && (done & PV_DONE_VACUUM) == 0);
+
+		if (!item->held)
+		{
+			item->left.horizon = reason == PV_WAIT_HORIZON ?
+				horizon : InvalidTransactionId;
+			item->left.dead = item->score.dead;
+			item->left.for_age = item->score.wraparound;
+		}
+		if (done != 0 || item->held)
+			pv_score_rest(&item->score, vacuum, item->score.analyze &&
+						  (done & PV_DONE_ANALYZE) == 0, item->pages);
+		item->done = done;
+		item->held = false;
+		pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING, reason);
 	}
-	report = pv_scan_end(&queues, my_slot, complete, used);
-	pv_queue_wake_launcher();
-	pv_queue_unlock();
-	forget_cancel();
-	return report;
-}
-
-/* See pv_slots_pop(). */
-bool
-pv_queue_pop(int max_large, PvItem *item)
-{
-	bool		found;
-
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	found = pv_slots_pop(&queues, my_slot, max_large, item);
-	pv_queue_unlock();
-	return found;
+	become_idle(queues, slot);
 }
 
 /*
- * See pv_slots_recheck().  If the table was cancelled meanwhile, the next
- * check for interrupts raises the error.
+ * Is the worker to leave?  Settings of the database and of roles are read only
+ * at the start of a process, so none stays for ever.
  */
 bool
-pv_queue_recheck(const PvItem *item)
+pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot,
+					  int nworkers)
 {
-	PvRecheck	recheck;
-	bool		was_large = my_slot->on_large;
+	int			n = 0;
 
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	recheck = pv_slots_recheck(&queues, my_slot, item);
-	if (was_large && !my_slot->on_large)
-		pv_queue_wake_launcher();
-	pv_queue_unlock();
-	if (recheck == PV_RECHECK_CANCEL)
-		InterruptPending = QueryCancelPending = true;
-	return recheck == PV_RECHECK_PUT_BACK;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+		n += queues->shared->slots[i].used;
+	return slot->leave || n > nworkers ||
+		pv_stay_is_over(queues->now - slot->since);
+}
+
+/* Is no worker of the queue at a table? */
+bool
+pv_queue_all_idle(const PvQueues *queues, const PvDatabaseQueue *queue)
+{
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		if (slot->used && slot->busy && pv_queue_of(queues, slot) == queue)
+			return false;
+	}
+	return true;
 }
 
 /*
- * This worker is about to run functions of the table's owner, which may take
- * long.  If it has a place for a large table, it gives that up.
+ * A table in danger of wraparound waits in a database that can have no worker.
+ * Has one worker leave that is at none, one at a small table if there is any,
+ * unless one is about to leave already.
  */
 void
-pv_queue_leave_place(void)
+pv_queue_call_back(PvQueues *queues)
 {
-	if (!my_slot->has_place)
-		return;					/* only this process changes it */
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	my_slot->has_place = false;
-	pv_queue_wake_launcher();
-	pv_queue_unlock();
-}
+	PvWorkerSlot *found = NULL;
 
-/* Puts the current table back into the queue. */
-void
-pv_queue_put_back(const PvItem *item)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_slots_put_back(&queues, my_slot, item);
-	pv_queue_unlock();
-	forget_cancel();
-}
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		PvWorkerSlot *slot = &queues->shared->slots[i];
 
-/*
- * The current table is done, or cannot be done now, see pv_slots_finish().  If
- * it was put back before an error came, it is left alone.  The launcher is
- * woken if another worker may take a large table now, because it does not look
- * for that by itself.
- */
-void
-pv_queue_finish(const PvItem *item, uint8 done, PvWaitReason reason,
-				TransactionId horizon)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	Assert(!my_slot->busy || item->key.relid == my_slot->at.relid);
-	if (my_slot->busy &&
-		pv_slots_finish(&queues, my_slot, done, reason, horizon))
-		pv_queue_wake_launcher();
-	pv_queue_of(&queues, my_slot)->vacuumed |= (done & PV_DONE_VACUUM) != 0;
-	pv_queue_unlock();
-	forget_cancel();
-}
-
-/* See pv_slots_should_leave(). */
-bool
-pv_queue_should_leave(void)
-{
-	bool		leave;
-
-	(void) pv_queue_lock(LW_SHARED);
-	leave = pv_slots_should_leave(&queues, my_slot);
-	pv_queue_unlock();
-	return leave;
-}
-
-/*
- * Is pg_database to be updated, since the queue has been worked off?  The
- * answer is yes for one worker, which must do it or call
- * pv_queue_return_update().  Other workers of the database must be idle,
- * unless that does not matter.  It is so after each requested scan, even if
- * nothing was vacuumed: the oldest table may have been dropped.
- */
-bool
-pv_queue_claim_update(bool even_if_busy)
-{
-	PvDatabaseQueue *queue = pv_queue_of(&queues, my_slot);
-	bool		over;
-
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	over = queue->vacuumed &&
-		(even_if_busy || pv_slots_all_idle(&queues, queue));
-	if (over)
-		queue->vacuumed = false;
-	pv_queue_unlock();
-	return over;
-}
-
-/* The worker could not update pg_database; it is left to the next scan. */
-void
-pv_queue_return_update(void)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	pv_queue_of(&queues, my_slot)->vacuumed = true;
-	pv_queue_unlock();
+		if (!slot->used)
+			continue;
+		if (slot->leave)
+			return;
+		if (!slot->danger && (found == NULL || (found->large && !slot->large)))
+			found = slot;
+	}
+	if (found != NULL)
+		found->leave = true;
 }

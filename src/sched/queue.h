@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * queue.h
- *	  The scheduler's queues of tables, as its processes and sessions use them.
+ *	  The scheduler's queue of tables.
+ *
+ * All of it is in main shared memory, of fixed size, under one lightweight
+ * lock.  A caller acquires the lock with pv_queue_lock(), calls functions of
+ * sched/queue.c, and releases it.  Under the lock nothing fails, waits or is
+ * allocated.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -10,57 +15,429 @@
 #ifndef PV_QUEUE_H
 #define PV_QUEUE_H
 
-#include "sched/counters.h"
-#include "sched/item.h"
-#include "sched/plan.h"
+#include "datatype/timestamp.h"
+#include "lib/ilist.h"
+#include "lib/pairingheap.h"
+#include "port/atomics.h"
+#include "storage/block.h"
+#include "storage/lwlock.h"
+#include "utils/hsearch.h"
+
+#include "base/settings.h"
 #include "sched/policy.h"
+
+/* Places for tables of all databases; shared memory is reserved for them. */
+#define PV_QUEUE_SIZE			PV_MAX_QUEUE_LIMIT
+
+/* This many databases can have something queued at a time. */
+#define PV_MAX_QUEUES			128
+
+/* Owners of tables, each counted once for each database. */
+#define PV_MAX_OWNERS			PV_QUEUE_SIZE
+
+/* Owners whose worker time is known */
+#define PV_MAX_CHARGES			2048
+
+/* The highest value of parvacuum.scheduler_workers. */
+#define PV_MAX_SCHED_WORKERS	64
+
+/*
+ * While the lock is held no more entries than this are visited one after the
+ * other, which takes some ten microseconds.  Where more are to be visited, the
+ * lock is released in between.
+ */
+#define PV_QUEUE_BATCH			64
+
+
+/* ----------------------------------------------------------------
+ *		Tables
+ * ----------------------------------------------------------------
+ */
+
+typedef enum PvItemState
+{
+	PV_ITEM_QUEUED,
+	PV_ITEM_RUNNING,
+	PV_ITEM_WAITING				/* until the next scan of the database at
+								 * least */
+} PvItemState;
+
+/* Why an item waits. */
+typedef enum PvWaitReason
+{
+	PV_WAIT_NONE,
+	PV_WAIT_WINDOW,				/* outside of parvacuum.window */
+	PV_WAIT_LOCK,				/* another process had it locked */
+	PV_WAIT_HORIZON,			/* its dead rows may still be visible */
+	PV_WAIT_CANCELED,
+	PV_WAIT_ERROR
+} PvWaitReason;
+
+/* What was done with a table, a set of */
+#define PV_DONE_VACUUM			0x01
+#define PV_DONE_ANALYZE			0x02
+#define PV_DONE_SWEEP			0x04
+
+typedef struct PvItemKey
+{
+	Oid			database;
+	Oid			relid;
+} PvItemKey;
+
+/*
+ * One table.  A database scan fills in what it finds, sched/queue.c the rest.
+ * The worker that takes the table, and a session that reads the queue, get a
+ * copy.
+ */
+typedef struct PvItem
+{
+	PvItemKey	key;
+	Oid			owner;
+	Oid			toast_parent;	/* of a TOAST table */
+	BlockNumber pages;
+	PvScore		score;
+	Oid			requester;		/* the role that has asked for it, and has not
+								 * got it yet; invalid: none */
+	bool		urgent;			/* it may go before others */
+	bool		again;			/* it was requested while it was running */
+	bool		tried;			/* begun, and not completed */
+	bool		held;			/* a vacuum would do nothing, because of the
+								 * horizon */
+	bool		index_work;		/* offered: that is not so, because of its
+								 * indexes */
+	double		charge;			/* copy: of its owner, as in PvOrder */
+	TimestampTz turn;			/* as long as it is queued */
+	TimestampTz needed_since;	/* it needs something, or was last begun */
+	TimestampTz done_at;		/* offered: last vacuumed or analyzed, or
+								 * PV_NEVER */
+	TimestampTz state_since;
+	TimestampTz waits_since;	/* for waited_for */
+	TimestampTz wait_until;		/* time of day; PV_NEVER: until the next
+								 * database scan */
+	TransactionId horizon;		/* offered: the horizon now */
+	PvLeft		left;			/* by its last vacuum */
+	int			worker_pid;		/* while running, else 0 */
+	uint8		state;			/* a PvItemState */
+	uint8		reason;			/* a PvWaitReason */
+	uint8		waited_for;		/* the last of these, also while it is queued
+								 * or running again */
+	uint8		done;			/* PV_DONE_*: what the last worker has done */
+} PvItem;
+
+/*
+ * Is the table in danger of wraparound?  One that was begun and not completed
+ * is in the order of the others, or tables that always fail would come first
+ * for ever.
+ */
+static inline bool
+pv_is_in_danger(const PvItem *item)
+{
+	return item->score.danger && !item->tried;
+}
+
+/* Small and large tables are queued apart. */
+typedef enum PvSizeClass
+{
+	PV_SIZE_SMALL,
+	PV_SIZE_LARGE,
+	PV_NUM_SIZE_CLASSES
+} PvSizeClass;
+
+static inline PvSizeClass
+pv_size_class(const PvItem *item)
+{
+	return item->pages >= PV_LARGE_PAGES ? PV_SIZE_LARGE : PV_SIZE_SMALL;
+}
+
+typedef struct PvOwnerKey
+{
+	Oid			database;
+	Oid			role;
+} PvOwnerKey;
+
+/* The tables of one owner in a database, or what a role has requested there. */
+typedef struct PvOwner
+{
+	PvOwnerKey	key;
+	pairingheap_node *queued[PV_NUM_SIZE_CLASSES];	/* by their turns */
+	int			nentries;
+	int			nrequests;
+	dlist_node	node;			/* in the list of the database, if he has
+								 * anything queued */
+} PvOwner;
+
+/* An entry of the hash table; the key is the first member of the item. */
+typedef struct PvQueueEntry
+{
+	PvItem		item;
+	int			place;			/* in PvQueueShared.places */
+	uint32		seen;			/* the last scan that has offered it */
+	PvOwner    *owner;
+	PvOwner    *requester;		/* NULL: it is not requested */
+	bool		gives_way;		/* it is in the list of those that wait */
+	pairingheap_node **heap;	/* that it is in, while it is queued */
+	pairingheap_node heap_node;
+	dlist_node	node;			/* in the list of the database */
+	dlist_node	wait_node;		/* in that of those that wait, see
+								 * pv_entry_set_state() */
+} PvQueueEntry;
+
+/* Worker time of an owner of tables, in all databases. */
+typedef struct PvCharge
+{
+	Oid			role;
+	double		usecs;			/* at that time */
+	TimestampTz at;
+} PvCharge;
+
+
+/* ----------------------------------------------------------------
+ *		Databases and workers
+ * ----------------------------------------------------------------
+ */
+
+typedef struct PvDatabaseQueue
+{
+	Oid			database;		/* invalid: free */
+	int			nworkers;
+
+	/* tables */
+	pairingheap_node *first[PV_NUM_SIZE_CLASSES];	/* queued, in danger or
+													 * urgent */
+	dlist_head	owners;			/* those that have anything queued */
+	dlist_head	waiting;		/* tables that wait and are not requested */
+	dlist_head	entries;		/* those that the current scan has offered are
+								 * behind the others */
+	int			nentries;
+	int			nqueued;
+	int			nrequests;
+
+	/* database scans */
+	bool		scan_requested;
+	TimestampTz requested_at;
+	bool		scanning;
+	uint32		scan;			/* number of the last one */
+	TimestampTz scanned_at;		/* end of the last requested scan, or PV_NEVER */
+	int64		scan_used;		/* microseconds of CPU time that it took */
+	bool		nothing;		/* it found that no table has opted in */
+	bool		new_pass;		/* the current scan was requested */
+	bool		incomplete;		/* the last scan could not queue all it has
+								 * found */
+	bool		reported_full;	/* that was reported, and has not changed
+								 * since */
+	bool		vacuumed;		/* pg_database is to be updated */
+} PvDatabaseQueue;
+
+/* A scheduler worker, or the place of one. */
+typedef struct PvWorkerSlot
+{
+	bool		used;
+	int			pid;			/* 0: the process has not attached yet */
+	uint32		token;			/* identifies this use of the slot */
+	TimestampTz since;
+	int			queue;			/* index of its database's queue */
+	bool		leave;			/* it is to leave after the current table */
+	bool		to_scan;		/* it was started for a scan, and has taken no
+								 * table */
+	bool		scanning;
+	bool		queued_some;	/* the current scan has queued something */
+	TimestampTz canceled_at;	/* what it is at; PV_NEVER: it was not */
+
+	/* the table that it is at */
+	bool		busy;
+	TimestampTz busy_since;
+	PvItemKey	at;
+	Oid			owner;
+	bool		large;			/* it has a place at large tables: given by
+								 * the launcher, or taken for the table */
+	bool		danger;			/* the table is in danger of wraparound */
+} PvWorkerSlot;
+
+/* What is counted since the server started. */
+typedef struct PvSchedulerCounters
+{
+	pg_atomic_uint64 database_scans;
+	pg_atomic_uint64 vacuums;
+	pg_atomic_uint64 analyzes;
+	pg_atomic_uint64 sweeps;
+	pg_atomic_uint64 not_needed;	/* tables that needed nothing any more */
+	pg_atomic_uint64 skipped_horizon;
+	pg_atomic_uint64 skipped_window;
+	pg_atomic_uint64 skipped_lock;
+	pg_atomic_uint64 errors;
+	pg_atomic_uint64 queue_full;	/* scans that could not queue all they
+									 * found */
+	pg_atomic_uint64 no_process;	/* workers for which the server had no
+									 * process */
+} PvSchedulerCounters;
+
+/* Everything is protected by the lock, but for atomics. */
+typedef struct PvQueueShared
+{
+	PvSchedulerCounters counters;
+	pg_atomic_uint32 nattached; /* workers */
+	uint32		next_token;
+	int			nentries;
+	PvQueueEntry *places[PV_QUEUE_SIZE];	/* NULL: free */
+	int			free_places[PV_QUEUE_SIZE]; /* those free, and last freed last */
+	PvDatabaseQueue queues[PV_MAX_QUEUES];
+	PvWorkerSlot slots[PV_MAX_SCHED_WORKERS];
+} PvQueueShared;
+
+/*
+ * The queue, and what its treatment depends on.  The caller sets the moment
+ * and the settings each time it acquires the lock.
+ */
+typedef struct PvQueues
+{
+	PvQueueShared *shared;
+	HTAB	   *entries;		/* PvQueueEntry by PvItemKey */
+	HTAB	   *owners;			/* PvOwner by PvOwnerKey */
+	HTAB	   *charges;		/* PvCharge by role */
+	TimestampTz now;
+	int64		naptime;		/* microseconds */
+	int			limit;			/* places that may be used */
+	int			nworkers;		/* workers that there may be */
+} PvQueues;
+
+/* The queue of a worker's database. */
+static inline PvDatabaseQueue *
+pv_queue_of(const PvQueues *queues, const PvWorkerSlot *slot)
+{
+	return &queues->shared->queues[slot->queue];
+}
+
+
+/* ----------------------------------------------------------------
+ *		Functions to be called under the lock (sched/queue.c, queue_scan.c)
+ * ----------------------------------------------------------------
+ */
+
+/* What becomes of a table that a role asks for. */
+typedef enum PvEnqueueResult
+{
+	PV_ENQUEUED,
+	PV_ENQUEUED_BEFORE,			/* it was requested already */
+	PV_ENQUEUED_AGAIN,			/* it is being vacuumed, and then queued again */
+	PV_ENQUEUE_FULL,			/* there is no room for it */
+	PV_ENQUEUE_SHARE			/* the role has asked for as many as it may */
+} PvEnqueueResult;
+
+/* What becomes of a request to give up a table. */
+typedef enum PvWithdrawn
+{
+	PV_WITHDRAWN_NOTHING,		/* there was nothing to give up */
+	PV_WITHDRAWN_DONE,
+	PV_WITHDRAWN_REFUSED,		/* its vacuum prevents wraparound */
+	PV_WITHDRAWN_RUNNING		/* its worker is to be cancelled */
+} PvWithdrawn;
+
+extern void pv_queue_init(PvQueueShared *shared);
+
+/* Databases. */
+extern PvDatabaseQueue *pv_queue_find(const PvQueues *queues, Oid database);
+extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database,
+									  bool from_others, bool *again);
+extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
+extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
+extern bool pv_queue_is_full(const PvQueues *queues);
+extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
+extern TimestampTz pv_queue_rests_until(const PvQueues *queues,
+										const PvDatabaseQueue *queue);
+extern bool pv_queue_has_large_place(const PvQueues *queues);
+extern PvQueueEntry *pv_queue_first(const PvQueues *queues,
+									const PvDatabaseQueue *queue, bool large,
+									PvOrder *order);
+
+/* Tables. */
+extern PvQueueEntry *pv_queue_find_table(const PvQueues *queues, Oid database,
+										 Oid relid);
+extern PvEnqueueResult pv_queue_request(PvQueues *queues,
+										PvDatabaseQueue *queue,
+										const PvItem *item, bool limited);
+extern PvWithdrawn pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
+									 bool wraparound_too, PvWorkerSlot **slot);
+extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
+							   int *place, PvItem *items);
+extern PvOrder pv_queue_order(const PvItem *item, double charge);
+extern double pv_queue_charge(const PvQueues *queues, Oid role);
+
+/* Workers. */
+extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues,
+										 PvDatabaseQueue *queue, bool to_scan,
+										 bool large);
+extern void pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot);
+extern bool pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item);
+extern bool pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot,
+							 const PvItem *item);
+extern void pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot);
+extern void pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
+							PvWaitReason reason, TransactionId horizon);
+extern bool pv_queue_should_leave(const PvQueues *queues,
+								  const PvWorkerSlot *slot, int nworkers);
+extern bool pv_queue_all_idle(const PvQueues *queues,
+							  const PvDatabaseQueue *queue);
+extern void pv_queue_call_back(PvQueues *queues);
+
+/* Database scans, by a worker. */
+extern bool pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot);
+extern bool pv_queue_is_held(const PvQueues *queues, const PvItem *item);
+extern bool pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot,
+						   const PvItem *item);
+extern bool pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue);
+extern bool pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot,
+							  bool complete, bool nothing, int64 used);
+
+
+/* ----------------------------------------------------------------
+ *		One entry, for sched/queue.c (sched/entries.c)
+ * ----------------------------------------------------------------
+ */
+
+extern PvOwner *pv_entry_find_owner(const PvQueues *queues,
+									const PvDatabaseQueue *queue, Oid role);
+extern bool pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
+							   PvQueueEntry *entry, Oid role);
+extern void pv_entry_clear_request(PvQueues *queues, PvDatabaseQueue *queue,
+								   PvQueueEntry *entry);
+extern bool pv_entry_set_request(PvQueues *queues, PvDatabaseQueue *queue,
+								 PvQueueEntry *entry, const PvItem *request);
+extern void pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs);
+extern void pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
+							   PvQueueEntry *entry, PvItemState state,
+							   PvWaitReason reason);
+extern void pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry);
+extern void pv_entry_enqueue(const PvQueues *queues, PvDatabaseQueue *queue,
+							 PvQueueEntry *entry);
+extern void pv_entry_remove(PvQueues *queues, PvDatabaseQueue *queue,
+							PvQueueEntry *entry);
+extern PvQueueEntry *pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue,
+								  const PvItem *item);
+
+
+/* ----------------------------------------------------------------
+ *		The lock and the processes (sched/queue_shmem.c)
+ * ----------------------------------------------------------------
+ */
 
 extern Size pv_queue_shmem_size(void);
 extern void pv_queue_request_lock(void);
 extern void pv_queue_shmem_startup(void);
+
+extern PvQueues *pv_queue_lock(LWLockMode mode);
+extern PvQueues *pv_queue_lock_with(Oid database, bool from_others,
+									PvDatabaseQueue **queue);
+extern void pv_queue_unlock(void);
 extern PvSchedulerCounters *pv_queue_counters(void);
 extern int	pv_queue_nworkers(void);
-
-/* The launcher. */
-extern void pv_queue_launcher_begin(void);
-extern void pv_queue_view(PvQueueView *view, int max_large);
-extern bool pv_queue_request_scan(Oid database);
-extern int	pv_queue_hire(Oid database, bool to_scan, bool takes_queue,
-						  uint32 *token);
-extern void pv_queue_dismiss(int worker, uint32 token);
-extern bool pv_queue_worker_started(int worker, uint32 token);
-extern void pv_queue_call_back(Oid database);
-extern bool pv_queue_is_busy(int max_large);
-extern void pv_queue_drop_database(Oid database);
-extern bool pv_queue_end_unresponsive(void);
-
-/* A scheduler worker. */
-extern bool pv_queue_attach(int worker, uint32 token, Oid *database);
-extern bool pv_queue_begin_scan(void);
-extern bool pv_queue_is_held(const PvItem *item);
-extern void pv_queue_offer(const PvItem *item, bool *full);
-extern bool pv_queue_end_scan(bool complete, int64 used);
-extern void pv_queue_note_nothing(void);
-extern void pv_queue_abandon_scan(void);
-extern bool pv_queue_pop(int max_large, PvItem *item);
-extern bool pv_queue_recheck(const PvItem *item);
-extern void pv_queue_leave_place(void);
-extern void pv_queue_put_back(const PvItem *item);
-extern void pv_queue_finish(const PvItem *item, uint8 done,
-							PvWaitReason reason, TransactionId horizon);
-extern bool pv_queue_should_leave(void);
-extern bool pv_queue_claim_update(bool even_if_busy);
-extern void pv_queue_return_update(void);
-
-/* Sessions. */
 extern int	pv_queue_copy(Oid database, PvItem **items);
-extern bool pv_queue_waits_for_horizon(Oid relid);
-extern void pv_queue_large_state(PvLargeState *state);
-extern PvEnqueueResult pv_queue_enqueue(Oid relid, Oid toast_parent,
-										BlockNumber pages, double priority,
-										Oid role, bool limited);
-extern int	pv_queue_share_of_role(void);
-extern PvWithdrawn pv_queue_withdraw(Oid relid, bool wraparound_too);
-extern bool pv_queue_cancel_worker(int pid);
+
+extern void pv_queue_launcher_begin(void);
+extern void pv_queue_wake_launcher(void);
+
+extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
+extern void pv_queue_leave_place(void);
+extern void pv_queue_forget_cancel(void);
+extern bool pv_queue_cancel(const PvQueues *queues, PvWorkerSlot *slot);
 
 #endif							/* PV_QUEUE_H */

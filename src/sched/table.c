@@ -5,9 +5,8 @@
  *
  *		lock, open --> still needed? --> VACUUM, or a sweep --> commit
  *			--> ANALYZE --> commit
- *		   analyzed, and to be swept: queued again for that
  *		   locked by another session: the table waits
- *		   another table goes first: put back into the queue
+ *		   large after all, and no place for that: put back into the queue
  *		   needs nothing any more: removed from the queue
  *		   dead rows not removable yet: the table waits
  *
@@ -289,7 +288,7 @@ is_outside_window(const PvTableWork *work)
 {
 	PvWindow	window;
 
-	if (work->item.priority > 0)
+	if (OidIsValid(work->item.requester))
 		return false;
 	pv_need_window(&work->effective, &window);
 	return pv_need_is_outside(&window, &work->item.score, time(NULL));
@@ -303,10 +302,11 @@ static bool
 recheck_need(PvTableWork *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
+	bool		requested = OidIsValid(work->item.requester);
 	TimestampTz until;
 
 	pv_options_of(rel, work->item.toast_parent, &work->effective);
-	if (work->item.priority == 0 &&
+	if (!requested &&
 		!pv_need_is_served(RelationGetRelid(rel),
 						   work->effective.value[PV_OPTION_ENABLED] > 0))
 		return false;
@@ -318,20 +318,17 @@ recheck_need(PvTableWork *work, Relation rel)
 
 	/* pg_class may have an old size, or one that the owner has made up */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
-	if (work->item.only_analyze)
-		work->item.only_analyze =
+	if (work->item.held)
+		work->item.held =
 			pv_vacuum_is_useless(score, &work->item.left,
 								 GetOldestNonRemovableTransactionId(rel)) &&
 			!pv_indexes_have_work(rel);
-	if (work->item.only_analyze)
+	if (work->item.held)
 		pv_score_rest(score, false, score->analyze, work->item.pages);
-	if (work->item.only_sweep && !score->vacuum)
-		pv_score_not_analyze(score, work->item.pages);
-	if (work->item.priority > 0)
+	if (requested)
 	{
 		score->vacuum = true;
 		score->sweep = false;
-		score->total = Max(score->total, work->item.priority);
 	}
 
 	work->failed = pv_need_leave_out_failed(rel->rd_rel, work->item.pages,
@@ -433,7 +430,7 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	PvScore		after;
 	int			max_age = autovacuum_freeze_max_age;
 
-	if (work->item.only_analyze)
+	if (work->item.held)
 		return true;
 	if ((work->done & PV_DONE_VACUUM) == 0)
 		return false;
@@ -464,13 +461,50 @@ commit_vacuum(void)
 	CommitTransactionCommand();
 }
 
+/*
+ * See pv_queue_recheck().  The launcher is woken where this worker has given up
+ * a place for a large table.
+ */
+static bool
+keeps_place(const PvTableWork *work)
+{
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	bool		was_large = work->slot->large;
+	bool		goes_on = pv_queue_recheck(queues, work->slot, &work->item);
+
+	if (was_large && !work->slot->large)
+		pv_queue_wake_launcher();
+	pv_queue_unlock();
+	return goes_on;
+}
+
+/*
+ * The table is done, or cannot be done now, see pv_queue_finish().  If it was
+ * put back before an error came, it is left alone.  The launcher is woken if
+ * another worker may take a large table now, because it does not look for that
+ * by itself.
+ */
+void
+pv_table_finish(const PvTableWork *work, PvWaitReason reason,
+				TransactionId horizon)
+{
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+
+	if (work->slot->large)
+		pv_queue_wake_launcher();
+	if (work->slot->busy)
+		pv_queue_finish(queues, work->slot, work->done, reason, horizon);
+	pv_queue_unlock();
+	pv_queue_forget_cancel();
+}
+
 /* How the first transaction has ended */
 typedef enum VacuumOutcome
 {
 	OUTCOME_DONE,				/* vacuumed or swept, if that was needed;
 								 * ANALYZE is next */
 	OUTCOME_SKIPPED,			/* nothing is to be done now */
-	OUTCOME_PUT_BACK			/* another table goes first */
+	OUTCOME_PUT_BACK			/* it is large, and there is no place */
 } VacuumOutcome;
 
 /*
@@ -503,7 +537,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		*reason = PV_WAIT_LOCK;
 	else if (rel == NULL || !recheck_need(work, rel))
 	{
-		if (rel != NULL && work->item.only_analyze)
+		if (rel != NULL && work->item.held)
 			*reason = PV_WAIT_HORIZON;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->not_needed, 1);
 	}
@@ -514,7 +548,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		*reason = PV_WAIT_WINDOW;
 		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
 	}
-	else if (pv_queue_recheck(&work->item))
+	else if (!keeps_place(work))
 		outcome = OUTCOME_PUT_BACK;
 	else
 	{
@@ -609,24 +643,6 @@ analyze_table(PvTableWork *work)
 }
 
 /*
- * The table was analyzed.  Is it yet to be swept?  It is queued again for that
- * without another database scan, or else a table that needs an ANALYZE at
- * every scan would never be swept.
- */
-static bool
-is_to_be_swept(PvTableWork *work)
-{
-	PvItem	   *item = &work->item;
-
-	if (item->score.vacuum || item->only_analyze || item->priority > 0 ||
-		item->score.entries <= 1)
-		return false;
-	item->only_sweep = true;
-	pv_score_not_analyze(&item->score, item->pages);
-	return true;
-}
-
-/*
  * Does what the table needs, and sleeps off what is left of its cost when no
  * lock is held any more.  All memory is allocated in the context.
  */
@@ -635,7 +651,6 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 {
 	PvWaitReason reason;
 	VacuumOutcome outcome;
-	bool		to_sweep = false;
 
 	work_context = context;
 	if (ring == NULL)
@@ -649,23 +664,19 @@ pv_table_do(PvTableWork *work, MemoryContext context)
 	outcome = recheck_and_vacuum(work, &reason);
 	if (outcome == OUTCOME_PUT_BACK)
 	{
-		pv_queue_put_back(&work->item);
+		pv_queue_put_back(pv_queue_lock(LW_EXCLUSIVE), work->slot);
+		pv_queue_wake_launcher();
+		pv_queue_unlock();
+		pv_queue_forget_cancel();
 		return;
 	}
-	if (outcome == OUTCOME_DONE && work->item.score.analyze)
-	{
-		if (analyze_table(work))
-			to_sweep = is_to_be_swept(work);
-		else if (reason == PV_WAIT_NONE)
-			reason = PV_WAIT_LOCK;
-	}
+	if (outcome == OUTCOME_DONE && work->item.score.analyze &&
+		!analyze_table(work) && reason == PV_WAIT_NONE)
+		reason = PV_WAIT_LOCK;
 
 	/* A cancel that comes now was for this table, which is done */
 	QueryCancelPending = false;
-	if (to_sweep)
-		pv_queue_put_back(&work->item);
-	else
-		pv_queue_finish(&work->item, work->done, reason, work->horizon);
+	pv_table_finish(work, reason, work->horizon);
 	(void) pgstat_report_stat(false);
 	pv_cost_poll();
 	pv_delay_point();

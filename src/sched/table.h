@@ -18,6 +18,7 @@
 /* What a scheduler worker knows of the table at hand */
 typedef struct PvTableWork
 {
+	PvWorkerSlot *slot;			/* this worker's */
 	PvItem		item;			/* a copy of the queue's */
 	VacuumParams params;
 	bool		has_options;
@@ -33,6 +34,8 @@ typedef struct PvTableWork
 } PvTableWork;
 
 extern void pv_table_configure(void);
+extern void pv_table_finish(const PvTableWork *work, PvWaitReason reason,
+							TransactionId horizon);
 extern void pv_table_do(PvTableWork *work, MemoryContext context);
 
 #endif							/* PV_TABLE_H */

@@ -6,8 +6,7 @@
  * The launcher (sched/launcher.c) starts a worker for one database.  The
  * worker scans the database if a scan is due, takes one table after the other
  * from the database's queue (sched/queue.c), does what each needs
- * (sched/table.c), and ends when the queue is empty or another database has
- * more need of a worker.
+ * (sched/table.c), and ends when the queue is empty or its stay is over.
  *
  *		scan the database, if a scan is due
  *		pop --> do the table --> pop ...
@@ -63,6 +62,9 @@
 
 /* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
+
+/* This worker, in the queue */
+static PvWorkerSlot *my_slot = NULL;
 
 static emit_log_hook_type prev_emit_log = NULL;
 
@@ -148,6 +150,38 @@ leave_out_statistics_warning(ErrorData *edata)
  * ----------------------------------------------------------------
  */
 
+/* See pv_queue_is_held(). */
+static bool
+is_held(const PvItem *item)
+{
+	bool		held = pv_queue_is_held(pv_queue_lock(LW_SHARED), item);
+
+	pv_queue_unlock();
+	return held;
+}
+
+/*
+ * All tables have been offered, see pv_queue_end_scan().  The lock is released
+ * after each batch of entries that were not.
+ */
+static bool
+end_scan(bool complete, bool nothing, int64 used)
+{
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	bool		report;
+
+	while (pv_queue_remove_unseen(queues, pv_queue_of(queues, my_slot)))
+	{
+		pv_queue_unlock();
+		queues = pv_queue_lock(LW_EXCLUSIVE);
+	}
+	report = pv_queue_end_scan(queues, my_slot, complete, nothing, used);
+	pv_queue_wake_launcher();
+	pv_queue_unlock();
+	pv_queue_forget_cancel();
+	return report;
+}
+
 /*
  * Finds the tables that need something, and queues them.  Tables for which
  * there is no room are found again by a later scan.
@@ -157,7 +191,7 @@ scan_database(void)
 {
 	clock_t		begun = clock();	/* processor time: waits do not count */
 	PvFound		found;
-	bool		full = false;
+	bool		complete = true;
 
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: looking for tables (parvacuum)");
@@ -168,13 +202,14 @@ scan_database(void)
 	{
 		PvItem	   *item = &found.items[i];
 
-		item->index_work = item->score.vacuum && pv_queue_is_held(item) &&
+		item->index_work = item->score.vacuum && is_held(item) &&
 			pv_need_index_work(item->key.relid);
-		pv_queue_offer(item, &full);
+		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot, item);
+		pv_queue_unlock();
 	}
 	CommitTransactionCommand();
-	if (pv_queue_end_scan(!full,
-						  (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
+	if (end_scan(complete, found.nothing,
+				 (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database \"%s\" need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
@@ -233,6 +268,7 @@ static void
 recover(PvTableWork *work)
 {
 	PvWaitReason reason;
+	PvQueues   *queues;
 
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
@@ -249,8 +285,11 @@ recover(PvTableWork *work)
 	count_failure(reason);
 	pv_failures_end(reason == PV_WAIT_CANCELED ?
 					PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
-	pv_queue_abandon_scan();
-	pv_queue_finish(&work->item, work->done, reason, InvalidTransactionId);
+	queues = pv_queue_lock(LW_EXCLUSIVE);
+	if (my_slot->scanning)
+		pv_queue_of(queues, my_slot)->scanning = my_slot->scanning = false;
+	pv_queue_unlock();
+	pv_table_finish(work, reason, InvalidTransactionId);
 	pv_cost_open_balance();
 	RESUME_INTERRUPTS();
 }
@@ -269,7 +308,16 @@ recover(PvTableWork *work)
 static void
 finish_pass(bool even_if_busy)
 {
-	if (!pv_queue_claim_update(even_if_busy))
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvDatabaseQueue *queue = pv_queue_of(queues, my_slot);
+	bool		over = queue->vacuumed &&
+		(even_if_busy ||
+		 (queue->nqueued == 0 && pv_queue_all_idle(queues, queue)));
+
+	if (over)
+		queue->vacuumed = false;
+	pv_queue_unlock();
+	if (!over)
 		return;
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: updating pg_database (parvacuum)");
@@ -285,7 +333,9 @@ finish_pass(bool even_if_busy)
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(work_context);
 		count_failure(clean_up_after_error(false));
-		pv_queue_return_update();
+		pv_queue_of(pv_queue_lock(LW_EXCLUSIVE), my_slot)->vacuumed = true;
+		my_slot->canceled_at = PV_NEVER;
+		pv_queue_unlock();
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
@@ -300,11 +350,21 @@ static bool
 next_step(void)
 {
 	static PvTableWork work;	/* static, as it is read after an error */
-	bool		to_scan = pv_queue_begin_scan();
+	PvQueues   *queues;
+	bool		to_scan;
+	bool		had_place;
+	bool		any;
 
 	memset(&work, 0, sizeof(work));
-	if (!to_scan && !pv_queue_pop(pv_max_large(pv_guc_scheduler_workers),
-								  &work.item))
+	work.slot = my_slot;
+	queues = pv_queue_lock(LW_EXCLUSIVE);
+	to_scan = pv_queue_begin_scan(queues, my_slot);
+	had_place = my_slot->large;
+	any = to_scan || pv_queue_take(queues, my_slot, &work.item);
+	if (had_place && !my_slot->large)
+		pv_queue_wake_launcher();
+	pv_queue_unlock();
+	if (!any)
 		return false;
 
 	/* the scan before has not been completed by this yet */
@@ -396,6 +456,31 @@ apply_reload(void)
 }
 
 /*
+ * Can the queue of this database be given to another one, so that nobody would
+ * know any more that pg_database is to be updated?
+ */
+static bool
+is_queue_full(void)
+{
+	bool		full = pv_queue_is_full(pv_queue_lock(LW_SHARED));
+
+	pv_queue_unlock();
+	return full;
+}
+
+/* See pv_queue_should_leave(). */
+static bool
+should_leave(void)
+{
+	bool		leave = pv_queue_should_leave(pv_queue_lock(LW_SHARED),
+											  my_slot,
+											  pv_guc_scheduler_workers);
+
+	pv_queue_unlock();
+	return leave;
+}
+
+/*
  * Entry point of a scheduler worker.
  *
  * The signal handlers are installed before signals are unblocked.  A
@@ -406,7 +491,6 @@ void
 parvacuum_sched_main(Datum main_arg)
 {
 	uint32		token;
-	Oid			hired_for;
 	Oid			database;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -415,13 +499,13 @@ parvacuum_sched_main(Datum main_arg)
 	BackgroundWorkerUnblockSignals();
 
 	memcpy(&token, MyBgworkerEntry->bgw_extra, sizeof(token));
-	memcpy(&hired_for, MyBgworkerEntry->bgw_extra + sizeof(token),
-		   sizeof(hired_for));
-	BackgroundWorkerInitializeConnectionByOid(hired_for, InvalidOid,
+	memcpy(&database, MyBgworkerEntry->bgw_extra + sizeof(token),
+		   sizeof(database));
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid,
 											  BGWORKER_BYPASS_ALLOWCONN);
-	if (!pv_queue_attach(DatumGetInt32(main_arg), token, &database))
+	my_slot = pv_queue_attach(DatumGetInt32(main_arg), token);
+	if (my_slot == NULL)
 		return;
-	Assert(database == hired_for);
 
 	/* functions of indexes must not start another vacuum here */
 	pv_guard_process();
@@ -446,11 +530,11 @@ parvacuum_sched_main(Datum main_arg)
 		QueryCancelPending = false;
 		CHECK_FOR_INTERRUPTS();
 		apply_reload();
-		if (!pv_guc_scheduler || pv_queue_should_leave())
+		if (!pv_guc_scheduler || should_leave())
 			break;
 		if (!sleep_on() && !next_step())
 			break;
 	}
-	finish_pass(false);
+	finish_pass(is_queue_full());
 	pv_cost_flush();
 }

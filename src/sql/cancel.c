@@ -11,8 +11,8 @@
  *
  * Exactness.  A request names a table, and must not hit a process that has
  * gone on to another table by the time the signal arrives.  These places
- * ensure that: for scheduler workers sched/queue.c, for background leaders
- * entry/runs.c, for all others entry/inprogress.c.
+ * ensure that: for scheduler workers sched/queue_shmem.c, for background
+ * leaders entry/runs.c, for all others entry/inprogress.c.
  *
  * The session that calls the function runs this.
  *
@@ -117,16 +117,40 @@ cancel_in_progress(List *vacuums, bool autovacuum)
 static CancelOutcome
 cancel_scheduled(Oid relid)
 {
-	switch (pv_queue_withdraw(relid, pv_may_cancel_scheduler()))
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvWorkerSlot *slot = NULL;
+	PvWithdrawn withdrawn = pv_queue_withdraw(queues, MyDatabaseId, relid,
+											  pv_may_cancel_scheduler(),
+											  &slot);
+	bool		canceled = withdrawn == PV_WITHDRAWN_RUNNING &&
+		pv_queue_cancel(queues, slot);
+
+	pv_queue_unlock();
+	if (withdrawn == PV_WITHDRAWN_REFUSED)
+		return CANCEL_REFUSED;
+	return canceled || withdrawn == PV_WITHDRAWN_DONE ?
+		CANCEL_DONE : CANCEL_NOTHING;
+}
+
+/*
+ * Cancels what that scheduler worker does, with a table or scanning its
+ * database.  Returns false if it does neither.
+ */
+static bool
+cancel_worker(int pid)
+{
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	bool		canceled = false;
+
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
-		case PV_WITHDRAWN_DONE:
-			return CANCEL_DONE;
-		case PV_WITHDRAWN_REFUSED:
-			return CANCEL_REFUSED;
-		case PV_WITHDRAWN_NOTHING:
-			break;
+		PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		if (slot->used && slot->pid == pid && (slot->busy || slot->scanning))
+			canceled = pv_queue_cancel(queues, slot);
 	}
-	return CANCEL_NOTHING;
+	pv_queue_unlock();
+	return canceled;
 }
 
 /*
@@ -188,7 +212,7 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 	{
 		if (!pv_may_cancel_scheduler())
 			pv_refuse_cancel_scheduler();
-		PG_RETURN_BOOL(pv_queue_cancel_worker(pid));
+		PG_RETURN_BOOL(cancel_worker(pid));
 	}
 	if (!pv_runs_find_process(pid, &seen))
 	{

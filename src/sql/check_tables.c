@@ -258,6 +258,22 @@ had_its_chance(const Checked *table)
 		FIRST_NAPTIMES * autovacuum_naptime * USECS_PER_SEC;
 }
 
+/* Does the scheduler let the table wait until a vacuum is not useless? */
+static bool
+waits_for_horizon(Oid relid)
+{
+	const PvQueueEntry *entry;
+	bool		waits;
+
+	if (!pv_shmem_attached())
+		return false;
+	entry = pv_queue_find_table(pv_queue_lock(LW_SHARED), MyDatabaseId, relid);
+	waits = entry != NULL && entry->item.state == PV_ITEM_WAITING &&
+		entry->item.reason == PV_WAIT_HORIZON;
+	pv_queue_unlock();
+	return waits;
+}
+
 /*
  * Is the table due for a vacuum, and has not had one for long?  One that has
  * never been vacuumed may have become due just now, so it must have twice as
@@ -283,7 +299,7 @@ check_neglect(PvAdviceList *list, const Checked *table)
 		return;
 	when = last == 0 ? "never vacuumed" :
 		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
-	if (pv_shmem_attached() && pv_queue_waits_for_horizon(table->form->oid))
+	if (waits_for_horizon(table->form->oid))
 	{
 		advise_table(list, table, PV_WARNING, "not_vacuumed", NULL,
 					 "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.",
@@ -338,20 +354,20 @@ check_failures(PvAdviceList *list, const Checked *table)
 		const char *advice;
 	}			kinds[] = {
 		[PV_OUTCOME_CANCELED] = {"canceled",
-		"The vacuums of the table are canceled, so its dead rows stay.",
-		"not completed, the last one was canceled",
+			"The vacuums of the table are canceled, so its dead rows stay.",
+			"not completed, the last one was canceled",
 		"See lock_query in parvacuum_history.  Have sessions take strong locks of the table less often, or vacuum it in a window without them.  VACUUM by a session does not give way."},
 		[PV_OUTCOME_ERROR] = {"failing",
-		"The vacuums of the table fail, so its dead rows stay.",
-		"not completed, the last one failed",
+			"The vacuums of the table fail, so its dead rows stay.",
+			"not completed, the last one failed",
 		"Correct what the error names.  An index that cannot be vacuumed can be rebuilt by REINDEX, or dropped."},
 		[PV_OUTCOME_TERMINATED] = {"canceled",
-		"The vacuums of the table are terminated, so its dead rows stay.",
-		"not completed, the last one was terminated",
+			"The vacuums of the table are terminated, so its dead rows stay.",
+			"not completed, the last one was terminated",
 		"Find out who terminates these processes: an administrator, a script against long transactions, or the system for want of memory."},
 		[PV_OUTCOME_SKIPPED] = {"skipped",
-		"The table is always locked when it is to be vacuumed, so its dead rows stay.",
-		"not completed, the last one was skipped",
+			"The table is always locked when it is to be vacuumed, so its dead rows stay.",
+			"not completed, the last one was skipped",
 		"See lock_query in parvacuum_history.  End the session that has the lock, or have it lock the table for a shorter time."}
 	};
 	PvTableTotals totals;

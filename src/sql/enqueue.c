@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
@@ -48,27 +46,11 @@ check_scheduler(void)
 				 errhint("Set parvacuum.scheduler to on, or use parvacuum_run().")));
 }
 
-/*
- * Raises an error if the priority is no positive number, or more than the role
- * may give.
- */
-static void
-check_priority(double priority, bool limited)
-{
-	if (!(priority > 0) || isinf(priority))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("priority must be a number greater than 0"),
-				 errhint("It is compared to the scores in parvacuum_queue.")));
-	if (limited && priority > PV_MOST_PRIORITY)
-		pv_refuse_priority(PV_MOST_PRIORITY);
-}
-
 /* One call of parvacuum_enqueue(). */
 typedef struct Request
 {
 	ReturnSetInfo *rsinfo;
-	double		priority;
+	bool		urgent;
 	bool		limited;		/* the role may only have its share of the
 								 * queue */
 	bool		has_place;		/* there was a place for a relation */
@@ -113,8 +95,27 @@ report_no_place(Request *request, PvEnqueueResult why)
 				 errmsg("too many tables enqueued by role \"%s\"",
 						GetUserNameFromId(GetUserId(), false)),
 				 errdetail("A role can have %d tables of a database in the scheduler's queue at a time, counting TOAST tables.",
-						   pv_queue_share_of_role()),
+						   pv_share_of_role(Min(PV_QUEUE_SIZE,
+												pv_guc_queue_limit))),
 				 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
+}
+
+/* See pv_queue_request(). */
+static PvEnqueueResult
+request_item(const PvItem *item, bool limited)
+{
+	PvDatabaseQueue *queue;
+	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);
+	PvEnqueueResult result = PV_ENQUEUE_FULL;
+
+	if (queue != NULL)
+	{
+		result = pv_queue_request(queues, queue, item, limited);
+		pv_queue_release(queues, queue);
+		pv_queue_wake_launcher();
+	}
+	pv_queue_unlock();
+	return result;
 }
 
 /*
@@ -128,19 +129,23 @@ enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
 	static const char *const words[] = {
 		[PV_ENQUEUED] = "queued",
 		[PV_ENQUEUED_BEFORE] = "already queued",
-		[PV_ENQUEUED_HIGHER] = "priority raised",
 		[PV_ENQUEUED_AGAIN] = "being vacuumed, queued again",
 		[PV_ENQUEUE_FULL] = "no place",
 		[PV_ENQUEUE_SHARE] = "no place",
+	};
+	PvItem		item = {
+		.key = {MyDatabaseId, relid},
+		.owner = owner,
+		.toast_parent = toast_parent,
+		.pages = pages,
+		.requester = GetUserId(),
+		.urgent = request->urgent
 	};
 	PvEnqueueResult result;
 
 	if (!request->limited)
 		pv_failures_forget(relid, owner, true);
-	result = pv_queue_enqueue(relid, toast_parent, pages,
-							  request->priority, GetUserId(),
-							  request->limited);
-
+	result = request_item(&item, request->limited);
 	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
 		report_no_place(request, result);
 	else
@@ -223,10 +228,9 @@ check_relation(Oid relid)
 }
 
 /*
- * parvacuum_enqueue(rel, priority): has a table vacuumed as soon as its
- * priority, taken as a score, is the highest one, whether it needs a vacuum or
- * not.  As in VACUUM, a table stands for its partitions or children.  Returns
- * a row for each of them, and for their TOAST tables.
+ * parvacuum_enqueue(rel, urgent): has a table vacuumed soon, whether it needs a
+ * vacuum or not.  As in VACUUM, a table stands for its partitions or children.
+ * Returns a row for each of them, and for their TOAST tables.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)
@@ -237,12 +241,13 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 
 	pv_check_server("parvacuum_enqueue()");
 	pv_check_not_null(fcinfo, 0, "rel", "Name the table to be vacuumed.");
-	pv_check_not_null(fcinfo, 1, "priority",
+	pv_check_not_null(fcinfo, 1, "urgent",
 					  "Omit the argument to use its default.");
 	relid = PG_GETARG_OID(0);
-	request.priority = PG_GETARG_FLOAT8(1);
+	request.urgent = PG_GETARG_BOOL(1);
 	check_scheduler();
-	check_priority(request.priority, request.limited);
+	if (request.urgent && request.limited)
+		pv_refuse_urgent();
 	check_relation(relid);
 	InitMaterializedSRF(fcinfo, 0);
 	request.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;

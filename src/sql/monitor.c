@@ -30,7 +30,7 @@
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 
-#define QUEUE_COLUMNS			21
+#define QUEUE_COLUMNS			23
 #define STATS_COLUMNS			14
 
 
@@ -38,11 +38,15 @@ PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 static const char *
 action_name(const PvItem *item)
 {
-	bool		vacuum = item->score.vacuum || item->priority > 0;
+	const char *const names[2][2] = {
+		{"sweep", "sweep and analyze"},
+		{"vacuum", "vacuum and analyze"}
+	};
+	bool		vacuum = item->score.vacuum || OidIsValid(item->requester);
 
-	if (vacuum)
-		return item->score.analyze ? "vacuum and analyze" : "vacuum";
-	return item->score.sweep ? "sweep" : "analyze";
+	if (!vacuum && !item->score.sweep)
+		return "analyze";
+	return names[vacuum][item->score.analyze];
 }
 
 /* What the last worker that had the table has done with it, or NULL. */
@@ -52,13 +56,13 @@ done_name(const PvItem *item)
 	if (item->done & PV_DONE_VACUUM)
 		return item->done & PV_DONE_ANALYZE ? "vacuum and analyze" : "vacuum";
 	if (item->done & PV_DONE_SWEEP)
-		return "sweep";
+		return item->done & PV_DONE_ANALYZE ? "sweep and analyze" : "sweep";
 	return item->done & PV_DONE_ANALYZE ? "analyze" : NULL;
 }
 
 /* Why the table is not vacuumed now, or NULL. */
 static const char *
-reason_name(const PvItem *item, const PvLargeState *workers)
+reason_name(const PvItem *item, bool has_large_place)
 {
 	static const char *const names[] = {
 		[PV_WAIT_NONE] = NULL,
@@ -68,11 +72,9 @@ reason_name(const PvItem *item, const PvLargeState *workers)
 		[PV_WAIT_CANCELED] = "canceled",
 		[PV_WAIT_ERROR] = "error",
 	};
-	PvLargeState state = *workers;
 
-	state.in_danger = item->rank.danger;
 	if (item->state == PV_ITEM_QUEUED && item->pages >= PV_LARGE_PAGES &&
-		!pv_has_large_place(pv_large_place(&state)))
+		!has_large_place)
 		return "large tables";
 	return names[item->reason];
 }
@@ -83,12 +85,14 @@ compare_items(const void *a, const void *b)
 {
 	const PvItem *x = a;
 	const PvItem *y = b;
+	PvOrder		of_x = pv_queue_order(x, x->charge);
+	PvOrder		of_y = pv_queue_order(y, y->charge);
 
 	if (x->key.database != y->key.database)
 		return x->key.database < y->key.database ? -1 : 1;
 	if ((x->state == PV_ITEM_QUEUED) != (y->state == PV_ITEM_QUEUED))
 		return x->state == PV_ITEM_QUEUED ? -1 : 1;
-	return -pv_compare_ranks(&x->rank, &y->rank);
+	return -pv_compare_order(&of_x, &of_y);
 }
 
 /*
@@ -111,7 +115,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		sees_all = pv_may_see_all();
-	PvLargeState workers;
+	bool		has_large_place;
 	PvItem	   *items;
 	int			nitems;
 	int			position = 0;
@@ -120,14 +124,15 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 
 	nitems = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &items);
-	pv_queue_large_state(&workers);
+	has_large_place = pv_queue_has_large_place(pv_queue_lock(LW_SHARED));
+	pv_queue_unlock();
 	if (nitems > 1)
 		qsort(items, nitems, sizeof(PvItem), compare_items);
 	for (int i = 0; i < nitems; i++)
 	{
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
-		const char *reason = reason_name(item, &workers);
+		const char *reason = reason_name(item, has_large_place);
 		const char *done = done_name(item);
 		Datum		values[QUEUE_COLUMNS];
 		bool		nulls[QUEUE_COLUMNS] = {0};
@@ -160,8 +165,10 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Float8GetDatum(item->score.xid);
 		values[n++] = Float8GetDatum(item->score.mxid);
 		values[n++] = Float8GetDatum(item->score.entries);
-		nulls[n] = item->priority == 0;
-		values[n++] = Float8GetDatum(item->priority);
+		values[n++] = BoolGetDatum(OidIsValid(item->requester));
+		values[n++] = BoolGetDatum(item->urgent);
+		nulls[n] = !sees_all;
+		values[n++] = Float8GetDatum(item->charge / USECS_PER_SEC);
 		values[n++] = Int64GetDatum(item->pages);
 		Assert(n == QUEUE_COLUMNS);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,

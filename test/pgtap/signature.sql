@@ -80,7 +80,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'function parvacuum_cancel(regclass)',
           'function parvacuum_cancel(text)',
           'function parvacuum_check()',
-          'function parvacuum_enqueue(regclass,double precision)',
+          'function parvacuum_enqueue(regclass,boolean)',
           'function parvacuum_history_indexes()',
           'function parvacuum_history_reset()',
           'function parvacuum_history_runs()',

@@ -28,28 +28,28 @@ ALTER SYSTEM SET parvacuum.scheduler_max_cost = 100;
 ALTER SYSTEM SET parvacuum.scheduler = on;
 SELECT reloaded('parvacuum.scheduler', 'on') \g /dev/null
 SELECT ok(soon('(SELECT max_cost = 100 FROM parvacuum_scheduler_stats())'), 'the queue has the state that the tests need');
-SELECT parvacuum_enqueue('slow', 1e6) \g /dev/null
+SELECT parvacuum_enqueue('slow', urgent => true) \g /dev/null
 SELECT ok(soon($$(SELECT state = 'running' FROM parvacuum_queue WHERE relid = 'slow'::regclass)$$), 'a worker vacuums a table');
-SELECT parvacuum_enqueue('mine', 3) \g /dev/null
-SELECT dblink_exec(other_database(), 'DO $$ BEGIN PERFORM parvacuum_enqueue(''theirs'', 2); END $$') \g /dev/null
+SELECT parvacuum_enqueue('mine') \g /dev/null
+SELECT dblink_exec(other_database(), 'DO $$ BEGIN PERFORM parvacuum_enqueue(''theirs''); END $$') \g /dev/null
 
 CREATE FUNCTION tables(what text) RETURNS text LANGUAGE sql AS $$
-    SELECT format('SELECT string_agg(format(''%%s:%%s'', datname, priority), '' '' ORDER BY priority) FROM parvacuum_queue WHERE priority IN (2, 3) AND %s', what)
+    SELECT format('SELECT string_agg(datname, '' '' ORDER BY datname <> ''pv_visibility'') FROM parvacuum_queue WHERE requested AND state = ''queued'' AND coalesce(relation::text, '''') !~ ''toast'' AND %s', what)
 $$;
-SELECT is(answer('SET ROLE ' || r, tables('true')), format('pv_visibility:2 %s:3', current_database()), format('%s: tables of all databases', r))
+SELECT is(answer('SET ROLE ' || r, tables('true')), format('pv_visibility %s', current_database()), format('%s: tables of all databases', r))
 FROM unnest(ARRAY[session_user::text, 'pv_stats', 'pv_monitor']) r;
-SELECT is(answer('SET ROLE ' || r, tables('true')), format('%s:3', current_database()), format('%s: tables of this database', r))
+SELECT is(answer('SET ROLE ' || r, tables('true')), current_database()::text, format('%s: tables of this database', r))
 FROM unnest(ARRAY['pv_other', 'pv_owner', 'pv_alone']) r;
 SELECT is(answer('SET ROLE ' || r, 'SELECT count(*) FROM parvacuum_queue_items() WHERE datid <> (SELECT oid FROM pg_database WHERE datname = current_database())'),
     CASE WHEN r = 'pv_stats' THEN '1' ELSE '0' END, format('%s: the function shows as much', r))
 FROM unnest(ARRAY['pv_stats', 'pv_other', 'pv_owner']) r;
 SELECT is(array_agg(relation), ARRAY[NULL::regclass], 'a table of another database is not named by what has its OID here') FROM parvacuum_queue WHERE datname = 'pv_visibility';
-SELECT is(x.r, format('%s:2', 'pv_visibility'), 'there, an ordinary role sees that database''s')
+SELECT is(x.r, 'pv_visibility', 'there, an ordinary role sees that database''s')
 FROM dblink(other_database(), 'SET ROLE pv_other; ' || tables('true')) x(r text);
 
 -- A table that is being vacuumed
-SELECT is(answer('SET ROLE ' || r, 'SELECT format(''%s %s %s'', state, priority, pid IS NULL) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
-    format('running 1000000 %s', CASE WHEN r LIKE 'pv_o%' THEN 't' ELSE 'f' END), format('%s: all but the pid', r))
+SELECT is(answer('SET ROLE ' || r, 'SELECT format(''%s %s %s %s'', state, urgent, pid IS NULL, owner_seconds IS NULL) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
+    CASE WHEN r LIKE 'pv_o%' THEN 'running t t t' ELSE 'running t f f' END, format('%s: all but the pid, and the time of the owner', r))
 FROM unnest(ARRAY[session_user::text, 'pv_stats', 'pv_other', 'pv_owner']) r;
 SELECT is(answer('SET ROLE pv_other', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'),
     answer('SET ROLE pv_stats', 'SELECT format(''%s %s'', pages, size_class) FROM parvacuum_queue WHERE relid = ''slow''::regclass'), 'size and size class are shown to all roles');
@@ -68,8 +68,8 @@ SELECT isnt(answer('SET ROLE pv_other', 'SELECT database_scans FROM parvacuum_sc
 SELECT is(answer('SET ROLE pv_other', 'SELECT count(*) FROM parvacuum_tables WHERE relid IN (''slow''::regclass, ''mine''::regclass)'), '2', 'all roles see options');
 
 -- More entries than the margin of the first attempt
-SELECT dblink_exec(conninfo('many'), 'DO $$ BEGIN FOR i IN 1 .. 200 LOOP EXECUTE format(''CREATE TABLE t.many%s ()'', i); PERFORM parvacuum_enqueue(format(''t.many%s'', i)::regclass, 4); END LOOP; END $$') \g /dev/null
-SELECT is(count(*), 200::bigint, 'many tables') FROM parvacuum_queue WHERE priority = 4;
+SELECT dblink_exec(conninfo('many'), 'DO $$ BEGIN FOR i IN 1 .. 200 LOOP EXECUTE format(''CREATE TABLE t.many%s ()'', i); PERFORM parvacuum_enqueue(format(''t.many%s'', i)::regclass); END LOOP; END $$') \g /dev/null
+SELECT is(count(*), 200::bigint, 'many tables') FROM parvacuum_queue WHERE relation::text ~ 'many';
 
 -- All tables are vacuumed, and no entry remains for other tests.
 ALTER SYSTEM SET parvacuum.scheduler_max_cost = 0;

@@ -48,7 +48,7 @@ is(pv_findings($node, 't_ended'), '', 'terminated: the table is whole');
 my $errors = stat_of('errors');
 keep_busy('DDL');
 make_keyed_dead(qw(t_dropped t_renamed t_truncated t_last));
-sql(map { "SELECT parvacuum_enqueue('$_', 50)" } qw(t_dropped t_renamed t_truncated t_last));
+sql(map { "SELECT parvacuum_enqueue('$_')" } qw(t_dropped t_renamed t_truncated t_last));
 until_item($_, 'queued', "DDL: $_ is queued") for qw(t_dropped t_renamed t_truncated t_last);
 sql('DROP TABLE t_dropped', 'ALTER TABLE t_renamed RENAME TO t_new', 'TRUNCATE t_truncated');
 go_on('DDL');

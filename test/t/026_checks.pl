@@ -57,8 +57,8 @@ SKIP:
 	my $oid = sql("SELECT 'viewed'::regclass::oid");
 	my $session = $node->background_psql('postgres');
 	$session->query_safe('BEGIN; LOCK TABLE viewed IN ACCESS EXCLUSIVE MODE');
-	sql("SELECT parvacuum_enqueue('viewed', 50)");
-	ok(pv_await($node, item($oid), 'waiting lock'), 'a table waits, with a priority') or diag sql('SELECT * FROM parvacuum_queue_items()');
+	sql("SELECT parvacuum_enqueue('viewed')");
+	ok(pv_await($node, item($oid), 'waiting lock'), 'a table that was requested waits') or diag sql('SELECT * FROM parvacuum_queue_items()');
 	$session->query_safe('CREATE RULE "_RETURN" AS ON SELECT TO viewed DO INSTEAD SELECT 1 AS i, \'x\'::text AS t; COMMIT');
 	$session->quit;
 	ok(pv_await($node, item($oid), 'none'), 'a table that has become a view has no entry any more');
@@ -66,14 +66,14 @@ SKIP:
 }
 
 #
-# A table with a priority that is dropped
+# A requested table that is dropped
 #
 sql("CREATE TABLE dropped (i int) WITH ($quiet)");
 my $gone = sql("SELECT 'dropped'::regclass::oid");
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; LOCK TABLE dropped IN ACCESS EXCLUSIVE MODE');
-sql("SELECT parvacuum_enqueue('dropped', 50)");
-ok(pv_await($node, item($gone), 'waiting lock'), 'another table waits, with a priority');
+sql("SELECT parvacuum_enqueue('dropped')");
+ok(pv_await($node, item($gone), 'waiting lock'), 'another one waits');
 $session->query_safe('DROP TABLE dropped; COMMIT');
 ok(pv_await($node, item($gone), 'none'), 'a table that was dropped has no entry any more');
 next_one('a dropped table');
@@ -96,9 +96,9 @@ make_table('danger', "$quiet, autovacuum_freeze_max_age = 1000000, autovacuum_fr
 sql(q{DO $$ BEGIN FOR i IN 1 .. 100100 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 pv_reload_with($node, autovacuum_naptime => 1000);	# no scan in between
 my ($busy, $danger) = map { pv_hold($node, $_) } qw(busy danger);
-sql("SELECT parvacuum_enqueue('busy', 60)");
+sql("SELECT parvacuum_enqueue('busy')");
 ok(pv_await($node, item("'busy'::regclass"), 'running'), 'the only worker is busy');
-sql("SELECT parvacuum_enqueue('danger', 60)", 'ALTER TABLE danger SET (autovacuum_freeze_max_age = 100000)');
+sql("SELECT parvacuum_enqueue('danger')", 'ALTER TABLE danger SET (autovacuum_freeze_max_age = 100000)');
 $busy->quit;
 ok(pv_await($node, item("'danger'::regclass"), 'running'), 'the worker vacuums the other table then');
 my $waiter = pv_start_run($node, 'ALTER TABLE danger ADD COLUMN n int');

@@ -87,7 +87,7 @@ like(slurp_file($node->logfile), qr/automatic (aggressive )?vacuum to prevent wr
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 my $scans = sql('SELECT database_scans FROM parvacuum_scheduler_stats()');
 ok(pv_await($node, "SELECT database_scans >= $scans + 2 FROM parvacuum_scheduler_stats()", 'true'), 'database scans go on');
-sql("SELECT parvacuum_enqueue('plain', 10)");
+sql("SELECT parvacuum_enqueue('plain')");
 ok(pv_await($node, 'SELECT vacuums > 0 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler vacuums an enqueued table');
 is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'the scheduler has no error');
 sql('ALTER TABLE aged RESET (autovacuum_freeze_max_age)');
@@ -155,7 +155,7 @@ pv_reload_with($node, autovacuum => 'on');
 ok(pv_await($node, q{SELECT age(relfrozenxid) < 50000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true'), 'damaged: autovacuum to prevent wraparound does not fail');
 pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'on');
 sql('UPDATE plain SET i = i');
-sql("SELECT parvacuum_enqueue('plain', 10)");
+sql("SELECT parvacuum_enqueue('plain')");
 ok(pv_await($node, q{SELECT n_dead_tup = 0 FROM pg_stat_user_tables WHERE relid = 'plain'::regclass}, 'true'), 'damaged: database scans go on');
 like(substr(slurp_file($node->logfile), $log_length), $warning, 'damaged: the scheduler has logged a warning');
 is(sql('SELECT errors FROM parvacuum_scheduler_stats()'), 0, 'damaged: the scheduler has no error');

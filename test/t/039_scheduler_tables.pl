@@ -97,7 +97,7 @@ sql('CREATE TABLE stocks (a int, b int) WITH (autovacuum_enabled = off)', 'INSER
 	'CREATE INDEX ON stocks (a)', 'CREATE INDEX ON stocks (b)', 'DELETE FROM stocks WHERE a % 2 = 0');
 reload_with(log_min_messages => 'debug2');
 $from = -s $node->logfile;
-sql(q{SELECT parvacuum_enqueue('stocks', 10)});
+sql(q{SELECT parvacuum_enqueue('stocks')});
 until_vacuumed('stocks', 1, 'engine of core: the table is vacuumed');
 reload_with(log_min_messages => 'warning');
 unlike(slurp_file($node->logfile, $from), qr/launched \d+ parallel vacuum workers? for index vacuuming/, 'engine of core: without parallel workers');
@@ -106,7 +106,7 @@ unlike(slurp_file($node->logfile, $from), qr/launched \d+ parallel vacuum worker
 # vacuum_index_cleanup of a table.  Few dead rows are no reason to scan the indexes.
 #
 sql(map { ("CREATE TABLE cleanup_$_ (i int PRIMARY KEY) WITH (autovacuum_enabled = off, parvacuum.enabled, vacuum_index_cleanup = $_)", "INSERT INTO cleanup_$_ SELECT generate_series(1, 50000)", "DELETE FROM cleanup_$_ WHERE i = 1") } qw(auto on off));
-sql(map { "SELECT parvacuum_enqueue('cleanup_$_', 10)" } qw(auto on off));
+sql(map { "SELECT parvacuum_enqueue('cleanup_$_')" } qw(auto on off));
 for my $case ([ auto => 0 ], [ on => 1 ], [ off => 0 ])
 {
 	until_vacuumed("cleanup_$case->[0]", 1, "vacuum_index_cleanup = $case->[0]: the table is vacuumed");

@@ -66,7 +66,7 @@ sql('CREATE ROLE pv_owner', 'GRANT USAGE ON SCHEMA public TO pv_owner', q{
 # Many tables that are vacuumed in no time, one of which is cancelled all the time
 #
 my @others = map { "quick_$_" } 1 .. 60;
-my $sometimes = join ";\n", map { "SELECT parvacuum_enqueue('$_')" . ($_ =~ /[05]$/ ? q{; SELECT parvacuum_enqueue('hit', 2000)} : '') } @others;
+my $sometimes = join ";\n", map { "SELECT parvacuum_enqueue('$_')" . ($_ =~ /[05]$/ ? q{; SELECT parvacuum_enqueue('hit', urgent => true)} : '') } @others;
 sql(map { ("CREATE TABLE $_ (id int PRIMARY KEY) WITH (parvacuum.enabled)", "INSERT INTO $_ SELECT generate_series(1, 100)", "ALTER TABLE $_ OWNER TO pv_owner") } 'hit', @others);
 
 for my $role ('postgres', 'pv_owner')
@@ -105,7 +105,7 @@ cmp_ok(sql("SELECT $age"), '>', 90000, 'the table is old');
 
 my $holder = pv_hold($node, 'old');
 my @loops = map { start_loop('pv_owner', $_) } q{SELECT try($$parvacuum_cancel('old')$$);},
-  q{SELECT try($$parvacuum_enqueue('old', 1)$$); SELECT try($$parvacuum_cancel('old')$$);};
+  q{SELECT try($$parvacuum_enqueue('old')$$); SELECT try($$parvacuum_cancel('old')$$);};
 pv_reload_with($node, autovacuum_naptime => 1);
 my $running = q{(SELECT state FROM parvacuum_queue_items() WHERE relid = 'old'::regclass AND wraparound)};
 ok(pv_await($node, "SELECT $running", 'running'), 'the old table is vacuumed while its owner tries to cancel') or diag described();

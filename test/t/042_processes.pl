@@ -60,7 +60,7 @@ sub log_has
 # Warnings at the start and after a reload
 #
 my $too_low = qr/WARNING:  .*"max_worker_processes" is too low for parvacuum's settings/;
-restart_with(max_worker_processes => 9, max_parallel_workers => 2, 'parvacuum.max_runs' => 2, 'parvacuum.scheduler_workers' => 2);
+restart_with(max_worker_processes => 9, max_parallel_workers => 2, 'parvacuum.max_runs' => 2, 'parvacuum.scheduler_workers' => 3);
 my $begun;
 ok(pv_await($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'", 1), 'the launcher is there');
 sub reload_and_look

@@ -96,25 +96,25 @@ ok($node->poll_query_until('locked', 'SELECT vacuum_count >= 2 FROM pg_stat_user
 sql('DROP DATABASE locked');
 reload_with('parvacuum.scheduler_workers' => 3);
 
-# A database that is much more urgent than the one that has the only worker.  The worker may
-# leave after five seconds, when the table at hand is done.
+# An urgent request in another database than the one that has the only worker.  The worker
+# leaves after ten seconds, when the table at hand is done.
 keep_busy('an urgent database');
 my @less = qw(t_ended t_last t_truncated);
 hold(@less);
-sql(map { "SELECT parvacuum_enqueue('$_', 50)" } @less);
+sql(map { "SELECT parvacuum_enqueue('$_')" } @less);
 $oid = make_database('urgent');
-$node->safe_psql('urgent', q{SELECT parvacuum_enqueue('t', 1000)});
+$node->safe_psql('urgent', q{SELECT parvacuum_enqueue('t', urgent => true)});
 release('busy');
-my $in_urgent = "SELECT FROM parvacuum_queue_items() WHERE datid = $oid AND priority = 1000";
+my $in_urgent = "SELECT FROM parvacuum_queue_items() WHERE datid = $oid AND urgent";
 for (1 .. 2)
 {
-	my $held = q{SELECT relation FROM parvacuum_queue WHERE state = 'running' AND priority = 50};
-	until_answer("SELECT NOT EXISTS ($in_urgent) OR EXISTS ($held AND clock_timestamp() - since > '7 s')", 'true', 'an urgent database: the worker has been elsewhere for a while');
+	my $held = q{SELECT relation FROM parvacuum_queue WHERE state = 'running' AND requested};
+	until_answer("SELECT NOT EXISTS ($in_urgent) OR EXISTS ($held AND clock_timestamp() - since > '11 s')", 'true', 'an urgent database: the worker has been elsewhere for a while');
 	last if sql("SELECT NOT EXISTS ($in_urgent)") eq 't';
 	release(sql($held));
 }
 ok($node->poll_query_until('urgent', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'an urgent database: its table is vacuumed');
-cmp_ok(sql(q{SELECT count(*) FROM parvacuum_queue WHERE state <> 'waiting' AND priority = 50}), '>', 0, 'an urgent database: before the other tables that are queued');
+cmp_ok(sql(q{SELECT count(*) FROM parvacuum_queue WHERE state <> 'waiting' AND requested}), '>', 0, 'an urgent database: before the other tables that are queued');
 go_on('an urgent database');
 sql('DROP DATABASE urgent');
 
@@ -140,7 +140,7 @@ reload_with('parvacuum.queue_limit' => 2);
 my $gone = sql("SELECT pid $launcher");
 sql("SELECT pg_terminate_backend($gone)");
 until_answer("SELECT count(*) $workers", 0, 'more databases than queues: no worker is left');
-$node->safe_psql($_, q{SELECT parvacuum_enqueue('small', 50)}) for qw(queue_1 queue_2);
+$node->safe_psql($_, q{SELECT parvacuum_enqueue('small')}) for qw(queue_1 queue_2);
 is(sql(q{SELECT count(DISTINCT datid) FROM parvacuum_queue_items() WHERE state = 'queued'}), 2, 'more databases than queues: all queues are used');
 until_answer("SELECT count(*) $launcher AND pid <> $gone", 1, 'more databases than queues: the launcher is started again');
 $count = vacuums('t_last');

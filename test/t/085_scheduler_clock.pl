@@ -45,11 +45,11 @@ plan skip_all => "the library that sets the clock cannot be built: $out" if $? !
 
 make_keyed(qw(busy earlier later));
 keep_busy('clock');
-sql(q{SELECT parvacuum_enqueue('earlier', 1)});
+sql(q{SELECT parvacuum_enqueue('earlier')});
 my $before = sql('SELECT now()');
 append_to_file("$dir/back", '');
 is(sql("SELECT now() < '$before'"), 't', 'clock: it is set back');
-sql(q{SELECT parvacuum_enqueue('later', 1)});
+sql(q{SELECT parvacuum_enqueue('later')});
 is(sql(q{SELECT string_agg(relation::text, ' ' ORDER BY relation) FROM parvacuum_queue WHERE relation IN ('earlier'::regclass, 'later'::regclass) AND state = 'queued' AND since BETWEEN now() - interval '10 min' AND now()}), 'earlier later',
 	'clock: both have been queued a moment ago, by the clock as it is now');
 go_on('clock');

@@ -214,7 +214,7 @@ sub keep_busy
 	reload_with('parvacuum.scheduler_workers' => 1);
 	hold('busy');
 	make_keyed_dead('busy');
-	sql(q{SELECT parvacuum_enqueue('busy', 100000)});
+	sql(q{SELECT parvacuum_enqueue('busy', urgent => true)});
 	until_item('busy', 'running', "$_[0]: the only worker is busy");
 	return;
 }

@@ -11,7 +11,7 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use PvTorture;
 
-our @EXPORT = qw(connect_to learn statement administration evil_functions namesakes tables_of large_tables @hostile @memberships $guard $evils);
+our @EXPORT = qw(connect_to learn statement administration evil_functions namesakes tables_of large_tables slow_tables @hostile @memberships $guard $evils);
 
 # The hostile roles: an owner of a schema, a role that has nothing, one that sees all
 # statistics, and one that may vacuum all tables (from PostgreSQL 17 on).
@@ -331,6 +331,14 @@ sub large_tables
 			("CREATE TABLE $t (id int, t char(2400)) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_insert_threshold = 50)", "ALTER TABLE $t ALTER t SET STORAGE PLAIN",
 				"INSERT INTO $t SELECT i, 'x' FROM generate_series(1, 25500) i", "CREATE INDEX ON $t (mallory.stays(id))", "CREATE INDEX ON $t USING brin (mallory.stays(id)) WITH (pages_per_range = 1)");
 	} 0 .. 2);
+}
+
+# Sixty tables each of which takes a worker of the scheduler for more than a second
+our $slow = 60;
+sub slow_tables
+{
+	return (q{CREATE FUNCTION mallory.dawdles(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $e$ BEGIN IF i = 1 AND pg_catalog.current_setting('application_name') OPERATOR(pg_catalog.=) '' THEN PERFORM pg_catalog.pg_sleep(1.5); END IF; RETURN i; END $e$},
+		map { ("CREATE TABLE mallory.slow_$_ (id int) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 0, autovacuum_analyze_threshold = 0, autovacuum_analyze_scale_factor = 0)", "INSERT INTO mallory.slow_$_ SELECT generate_series(1, 100)", "CREATE INDEX ON mallory.slow_$_ (mallory.dawdles(id))") } 1 .. $slow);
 }
 
 # What that function does from now on; a change to the tables; and sizes that the owner makes up

@@ -114,13 +114,13 @@ sub vacuum_script
 		$text .= 'SET vacuum_cost_delay = ' . one_of(0, 0, 1) . ";\nSET vacuum_cost_limit = " . one_of(50, 200) . ";\nSET parvacuum.store_limit = " . one_of(-1, -1, 0) . ";\n";
 		$text .= one_of("SELECT FROM parvacuum_run($arguments);\n", "CALL parvacuum($arguments);\n",
 			("VACUUM (PARALLEL $workers, INDEX_CLEANUP $cleanup, FREEZE $freeze, DISABLE_PAGE_SKIPPING $all) $table;\n") x 2,
-			$place ne '' ? () : ("SELECT FROM parvacuum_enqueue('$table', 50);\n", 'CHECKPOINT;' . "\n", "ANALYZE $table;\n",
+			$place ne '' ? () : ("SELECT FROM parvacuum_enqueue('$table');\n", 'CHECKPOINT;' . "\n", "ANALYZE $table;\n",
 				"SET work_mem = '64kB'; SELECT count(*) FROM (SELECT i FROM generate_series(1, 30000) i ORDER BY -i OFFSET 0) x;\n"));
 	}
 	return $text;
 }
 
-sub enqueue_script { return join '', "\\o /dev/null\n", map { "SELECT parvacuum_enqueue('rows_main', 50), pg_sleep(0.05);\n" } 1 .. 200; }
+sub enqueue_script { return join '', "\\o /dev/null\n", map { "SELECT parvacuum_enqueue('rows_main'), pg_sleep(0.05);\n" } 1 .. 200; }
 
 sub sweep_script { return join '', "\\o /dev/null\n", map { 'SELECT FROM parvacuum_sweep(\'' . one_of('rows_main_v', 'rows_main_pkey', 'rows_hot_pkey', 'rows_tail_v') . '\', workers => ' . int(rand 3) . ");\n" } 1 .. 200; }
 

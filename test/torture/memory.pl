@@ -44,7 +44,7 @@ my @cases = (
 	{ name => 'views', sql => join ';', map { "SELECT * FROM $_" } qw(parvacuum_progress parvacuum_history parvacuum_stats parvacuum_tables parvacuum_queue parvacuum_blockers parvacuum_check()) },
 	{ name => 'plan', sql => q{SELECT * FROM parvacuum_plan('t')} },
 	{ name => 'options', sql => q{ALTER TABLE t SET (parvacuum.workers = 2, fillfactor = 60); ALTER TABLE t RESET (parvacuum.workers)} },
-	{ name => 'enqueue and cancel', sql => q{SELECT parvacuum_enqueue('t', 1); SELECT parvacuum_cancel('t')} },
+	{ name => 'enqueue and cancel', sql => q{SELECT parvacuum_enqueue('t'); SELECT parvacuum_cancel('t')} },
 	{ name => 'worker', type => 'parallel worker', sql => "VACUUM (PARALLEL 2, $options) t" },
 	{ name => 'worker, many index scans', type => 'parallel worker', sql => "SET parvacuum.store_limit = '64kB'; VACUUM (PARALLEL 1, $options) t" },
 	{ name => 'worker of a sweep', type => 'parallel worker', sql => q{SELECT parvacuum_sweep('t_id_idx', 2)} },
@@ -63,12 +63,12 @@ sub by_scheduler
 	faults_sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'})
 	  if $fault->{type} =~ /launcher/;
 	faults_arm(%$fault);
-	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT parvacuum_enqueue('t', 9)});
+	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT parvacuum_enqueue('t')});
 	return "enqueue: $err" if $rc != 0;
 	for (1 .. 300)
 	{
 		return '' if faults_sql($number) > $before;
-		faults_sql(q{SELECT parvacuum_enqueue('t', 9)}) if $_ % 20 == 0;
+		faults_sql(q{SELECT parvacuum_enqueue('t')}) if $_ % 20 == 0;
 		sleep 0.1;
 	}
 	return 'the scheduler does not vacuum: ' . faults_sql('SELECT * FROM parvacuum_queue', 'SELECT * FROM parvacuum_scheduler_stats()');

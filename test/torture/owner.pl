@@ -138,7 +138,7 @@ my ($rc, $out, $err) = $node->psql('postgres', join(";\n", evil_functions(), q{C
 		q{CREATE FUNCTION mallory.fire() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM mallory.evil_4(NEW.id); RETURN NEW; END'}, q{CREATE FUNCTION mallory.leak(x anyelement) RETURNS text COST 0.0001 LANGUAGE plpgsql AS 'BEGIN RETURN x::text; END'},
 		q{CREATE FUNCTION mallory.deeper(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN mallory.deeper(i + 1); END'},
 		'CREATE SEQUENCE mallory.s', 'CREATE TABLE mallory.parent (id int)', 'CREATE TABLE mallory.p (id int) PARTITION BY RANGE (id) WITH (parvacuum.enabled)', 'CREATE TABLE mallory.p1 PARTITION OF mallory.p FOR VALUES FROM (0) TO (1000)', 'CREATE FOREIGN TABLE mallory.foreign_table (id int) SERVER dummy',
-		map({ tables_of($_) } 0 .. 9), large_tables(), 'CREATE VIEW mallory.v AS TABLE mallory.t1', 'CREATE MATERIALIZED VIEW mallory.m AS SELECT id FROM mallory.t2', namesakes()), connstr => connstr('mallory'), on_error_stop => 1);
+		map({ tables_of($_) } 0 .. 9), large_tables(), slow_tables(), 'CREATE VIEW mallory.v AS TABLE mallory.t1', 'CREATE MATERIALIZED VIEW mallory.m AS SELECT id FROM mallory.t2', namesakes()), connstr => connstr('mallory'), on_error_stop => 1);
 is($err, '', 'the hostile owner has tables and functions');
 
 # What must be the same at the end
@@ -310,6 +310,7 @@ while (%running)
 	{
 		look_after_victim();
 		look();
+		$node->psql('postgres', join(';', map { "UPDATE mallory.slow_$_ SET id = id" } 1 .. $PvOwner::slow), connstr => connstr('mallory') . " options='-c lock_timeout=50'");
 
 		# Prepared transactions and settings of roles would stop all that follows.
 		end_prepared('1 s');

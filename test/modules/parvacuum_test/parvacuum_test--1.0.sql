@@ -207,29 +207,6 @@ CREATE FUNCTION parvacuum_test_score(
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- The rank of a database; ages as shares of the one to act at, overdue in
--- microseconds, negative if it is not.
-CREATE FUNCTION parvacuum_test_rank(
-	age float8 DEFAULT 0, top_score float8 DEFAULT 0, nqueued int DEFAULT 0,
-	nworkers int DEFAULT 0, overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
-	top_danger boolean DEFAULT false)
-RETURNS float8 IMMUTABLE STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
--- Does a database take the only worker of another?  The naptime is in microseconds, too.
-CREATE FUNCTION parvacuum_test_displaces(
-	other_top_score float8, other_age float8 DEFAULT 0, top_score float8 DEFAULT 0, age float8 DEFAULT 0,
-	overdue bigint DEFAULT -1, scan_pending boolean DEFAULT false,
-	other_nworkers int DEFAULT 1, stayed bigint DEFAULT 30000000, naptime bigint DEFAULT 60000000,
-	top_danger boolean DEFAULT false)
-RETURNS boolean IMMUTABLE STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_gives_rather(
-	a_nworkers int, a_age float8, a_top_score float8, b_nworkers int, b_age float8, b_top_score float8)
-RETURNS boolean IMMUTABLE STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
 -- A table's own limits, and those of the server.
 CREATE FUNCTION parvacuum_test_danger(
 	xid_age bigint DEFAULT 0, mxid_age bigint DEFAULT 0,
@@ -253,40 +230,31 @@ CREATE FUNCTION parvacuum_test_has_grown(pages float8, pages_before float8)
 RETURNS boolean IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Since when a table counts as waiting, and which score would bring it there at that time;
--- times are in minutes.
-CREATE FUNCTION parvacuum_test_turn(
-	score float8 DEFAULT 0, priority float8 DEFAULT 0, since float8 DEFAULT 0,
-	danger boolean DEFAULT false, age float8 DEFAULT 1.1, not_removable boolean DEFAULT false,
-	now float8 DEFAULT 0, OUT in_danger boolean, OUT turn float8, OUT urgency float8)
-IMMUTABLE STRICT LANGUAGE C
+-- The turn of a table that needs something since 0, in minutes.
+CREATE FUNCTION parvacuum_test_turn(score float8, requested bool DEFAULT false)
+RETURNS float8 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Which of two tables goes first, 1 or -1; 0: it makes no difference.  An age of 0 is no danger.
 CREATE FUNCTION parvacuum_test_goes_first(
-	score float8 DEFAULT 0, priority float8 DEFAULT 0, since float8 DEFAULT 0,
-	danger boolean DEFAULT false, age float8 DEFAULT 1.1, not_removable boolean DEFAULT false,
-	other_score float8 DEFAULT 0, other_priority float8 DEFAULT 0, other_since float8 DEFAULT 0,
-	other_danger boolean DEFAULT false, other_age float8 DEFAULT 1.1, other_not_removable boolean DEFAULT false)
+	age float8 DEFAULT 0, urgent bool DEFAULT false, charge float8 DEFAULT 0, turn float8 DEFAULT 0,
+	other_age float8 DEFAULT 0, other_urgent bool DEFAULT false, other_charge float8 DEFAULT 0, other_turn float8 DEFAULT 0)
 RETURNS int IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Of the entries of all queues: the share of a database, if that many have some; of these, what roles
--- can ask for; what one role can ask for.
-CREATE FUNCTION parvacuum_test_shares(places int, databases int, OUT database int, OUT requests int, OUT role int)
-IMMUTABLE STRICT LANGUAGE C
+CREATE FUNCTION parvacuum_test_has_room(places int, entries int, of_database int, of_owner int)
+RETURNS bool IMMUTABLE STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- In seconds.
+CREATE FUNCTION parvacuum_test_charge_left(charge float8, elapsed float8)
+RETURNS float8 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- In seconds.
 CREATE FUNCTION parvacuum_test_longest(pages float8, rate int8, workers int, seconds int DEFAULT 600,
 	OUT at_table float8, OUT in_cleanup float8, OUT in_analyze float8)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-CREATE FUNCTION parvacuum_test_count_large(workers int, places int, max_large int) RETURNS int
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-CREATE FUNCTION parvacuum_test_workers(workers int, large int, OUT max_large int, OUT allowed int, OUT at_most int)
-IMMUTABLE STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_rest(used bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C
@@ -330,30 +298,17 @@ RETURNS float8 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- One queue per session, with a clock that advances only by parvacuum_test_queue_wait().
--- Workers are known by their slots; a worker that is hired has to attach.
-CREATE FUNCTION parvacuum_test_queue(tables int DEFAULT 2147483647)
+-- Workers are known by their slots.
+CREATE FUNCTION parvacuum_test_queue(places int DEFAULT 32768, workers int DEFAULT 3)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_queue_wait(seconds int)
+CREATE FUNCTION parvacuum_test_queue_wait(seconds float8)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_hire(database oid, to_scan boolean DEFAULT true,
-									takes_queue boolean DEFAULT false)
+CREATE FUNCTION parvacuum_test_start(database oid, to_scan bool DEFAULT true, large bool DEFAULT false)
 RETURNS int STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_attach(worker int)
-RETURNS boolean STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_dismiss(worker int)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_launcher()
-RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_exit(worker int)
@@ -361,117 +316,72 @@ RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_begin_scan(worker int)
-RETURNS boolean STRICT LANGUAGE C
+RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- True if there was no room for it.
-CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, score float8,
-									 pages bigint DEFAULT 1, reason text DEFAULT 'none',
-									 horizon int DEFAULT 0, "analyze" boolean DEFAULT false,
-									 wraparound boolean DEFAULT false, mxid float8 DEFAULT 0,
-									 danger boolean DEFAULT false, done boolean DEFAULT false,
-									 dead float8 DEFAULT 0, sweep boolean DEFAULT false,
-									 inserted float8 DEFAULT 0, index_work boolean DEFAULT false)
-RETURNS boolean STRICT LANGUAGE C
+-- False if there was no room for it.
+CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, owner oid DEFAULT 10, score float8 DEFAULT 2, pages bigint DEFAULT 1,
+	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0,
+	horizon int DEFAULT 0, index_work bool DEFAULT false)
+RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_end_scan(worker int, complete boolean DEFAULT true,
-										used float8 DEFAULT 0, nothing boolean DEFAULT false)
-RETURNS void STRICT LANGUAGE C
+-- True if it is to be reported that the queue is full.
+CREATE FUNCTION parvacuum_test_end_scan(worker int, complete bool DEFAULT true)
+RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_pop(worker int, max_large int DEFAULT 1)
+CREATE FUNCTION parvacuum_test_take(worker int)
 RETURNS oid STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_put_back(worker int, score float8, pages bigint DEFAULT 1,
-										wraparound boolean DEFAULT false)
-RETURNS boolean STRICT LANGUAGE C
+-- False if the table was put back.
+CREATE FUNCTION parvacuum_test_recheck(worker int, pages bigint)
+RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_finish(worker int, reason text DEFAULT 'none',
-									  horizon int DEFAULT 0, vacuumed boolean DEFAULT true,
-									  analyzed boolean DEFAULT false)
+CREATE FUNCTION parvacuum_test_finish(worker int, reason text DEFAULT 'none', done text DEFAULT 'vacuum', horizon int DEFAULT 0)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_should_leave(worker int)
-RETURNS boolean STRICT LANGUAGE C
+CREATE FUNCTION parvacuum_test_should_leave(worker int, workers int DEFAULT 64)
+RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_claim_update(worker int)
-RETURNS boolean STRICT LANGUAGE C
+CREATE FUNCTION parvacuum_test_call_back()
+RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, priority float8,
-									   pages bigint DEFAULT 1, role oid DEFAULT 10,
-									   limited boolean DEFAULT false)
+CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, owner oid DEFAULT 10, role oid DEFAULT 10, urgent bool DEFAULT false, limited bool DEFAULT false)
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_withdraw(database oid, rel oid,
-										wraparound_too boolean DEFAULT true)
+CREATE FUNCTION parvacuum_test_withdraw(database oid, rel oid, wraparound_too bool DEFAULT false)
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_cancel(pid int)
-RETURNS boolean STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_is_canceled()
-RETURNS boolean STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_request_scan(database oid)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_call_back(database oid)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
--- The small table that a worker of the database has been at for so many seconds.
-CREATE FUNCTION parvacuum_test_leave_place(worker int) RETURNS void
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-CREATE FUNCTION parvacuum_test_drop_database(database oid)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_items(OUT database oid, OUT rel oid, OUT state text,
-									 OUT reason text, OUT score float8,
-									 OUT priority float8, OUT pid int, OUT since bigint,
-									 OUT only_analyze boolean,
-									 OUT vacuum boolean, OUT "analyze" boolean)
+CREATE FUNCTION parvacuum_test_items(OUT database oid, OUT rel oid, OUT owner oid, OUT state text, OUT reason text, OUT requested bool,
+	OUT vacuum bool, OUT "analyze" bool, OUT since float8)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_summaries(max_large int DEFAULT 1, OUT database oid,
-										 OUT top_score float8, OUT queued int,
-										 OUT workers int, OUT movable int, OUT expected int,
-										 OUT scan_pending boolean,
-										 OUT all_workers int, OUT large int)
-RETURNS SETOF record STRICT LANGUAGE C
+-- In seconds.
+CREATE FUNCTION parvacuum_test_owner_charge(owner oid)
+RETURNS float8 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- The number of seconds without a database scan.
-CREATE FUNCTION parvacuum_test_rests(OUT database oid, OUT seconds bigint)
-RETURNS SETOF record STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
--- Random steps, with everything checked after each; returns the number of those that
--- concerned a table.
-CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, tables int)
+-- Random steps, with everything checked after each; returns how many workers were at a table, all steps together.
+CREATE FUNCTION parvacuum_test_queue_fuzz(steps int, seed bigint, places int)
 RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- Simulates a server with these numbers of databases and workers for some hours: the number of
 -- tables begun; the longest time that one waited until then, in seconds, among those in danger of
--- wraparound, and among the others in databases without and with hot tables; and how often one was
--- begun before another that should have been begun first.
+-- wraparound, and among the others in databases without and with hot tables; and how many have waited
+-- for longer at the end.
 CREATE FUNCTION parvacuum_test_simulate(databases int, hot_databases int, workers int, hours int,
 										places int DEFAULT 32768, OUT begun bigint, OUT danger int, OUT quiet int,
-										OUT beside_hot int, OUT never int, OUT out_of_order int)
+										OUT beside_hot int, OUT never int)
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -527,23 +437,17 @@ RETURNS int STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 -- The launcher's plan.  Times are in seconds before the snapshot; negative ones are after it.
-CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, stayed float8, may_since float8, failed bool);
-CREATE TYPE parvacuum_test_summary AS (database int, top_score float8, top_danger bool, queued int, workers int, leaving int, movable int, free int,
-	expected int, scan_pending bool);
+CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, may_since float8, stayed float8, failed bool,
+	workers int, expected bool, requested float8, turn float8, charge float8, danger float8, large bool);
 
-CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, age float8 DEFAULT 0.1, stayed float8 DEFAULT 100,
-	may_since float8 DEFAULT 100, failed bool DEFAULT false, counted bool DEFAULT true)
+-- A turn that is NULL means that nothing is queued, danger is the age of the first table, 0 if it is not in danger.
+CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, turn float8 DEFAULT NULL, workers int DEFAULT 0, charge float8 DEFAULT 0,
+	danger float8 DEFAULT 0, age float8 DEFAULT 0.1, may_since float8 DEFAULT 100, failed bool DEFAULT false, counted bool DEFAULT true,
+	expected bool DEFAULT false, requested float8 DEFAULT NULL, large bool DEFAULT false, stayed float8 DEFAULT 100)
 RETURNS parvacuum_test_database LANGUAGE sql IMMUTABLE
-RETURN ROW(database, counted, age, overdue, stayed, may_since, failed)::parvacuum_test_database;
+RETURN ROW(database, counted, age, overdue, may_since, stayed, failed, workers, expected, requested, turn, charge, danger, large)::parvacuum_test_database;
 
-CREATE FUNCTION parvacuum_test_summary(database int, top_score float8 DEFAULT 0, workers int DEFAULT 0, queued int DEFAULT NULL, movable int DEFAULT NULL,
-	top_danger bool DEFAULT false, leaving int DEFAULT 0, free int DEFAULT NULL, expected int DEFAULT 0, scan_pending bool DEFAULT false)
-RETURNS parvacuum_test_summary LANGUAGE sql IMMUTABLE
-RETURN ROW(database, top_score, top_danger, coalesce(queued, (top_score > 0)::int), workers, leaving, coalesce(movable, workers),
-	coalesce(free, workers), expected, scan_pending)::parvacuum_test_summary;
-
-CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], queues parvacuum_test_summary[] DEFAULT '{}', workers int DEFAULT 3,
-	naptime int DEFAULT 60, large int DEFAULT 0, queues_full bool DEFAULT false, no_process bool DEFAULT false, OUT actions text[], OUT satisfied bool)
+CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], free int DEFAULT 3, large int DEFAULT 2) RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- The history and the totals.  Uses relations named by letters in turn, of which capital

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_policy.c
- *	  SQL functions that score tables, and rank databases, of given properties.
+ *	  SQL functions that score tables of given properties.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -18,15 +18,11 @@ PG_FUNCTION_INFO_V1(parvacuum_test_score);
 PG_FUNCTION_INFO_V1(parvacuum_test_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_test_has_grown);
 PG_FUNCTION_INFO_V1(parvacuum_test_danger);
+PG_FUNCTION_INFO_V1(parvacuum_test_longest);
 PG_FUNCTION_INFO_V1(parvacuum_test_turn);
 PG_FUNCTION_INFO_V1(parvacuum_test_goes_first);
-PG_FUNCTION_INFO_V1(parvacuum_test_shares);
-PG_FUNCTION_INFO_V1(parvacuum_test_rank);
-PG_FUNCTION_INFO_V1(parvacuum_test_displaces);
-PG_FUNCTION_INFO_V1(parvacuum_test_longest);
-PG_FUNCTION_INFO_V1(parvacuum_test_count_large);
-PG_FUNCTION_INFO_V1(parvacuum_test_gives_rather);
-PG_FUNCTION_INFO_V1(parvacuum_test_workers);
+PG_FUNCTION_INFO_V1(parvacuum_test_has_room);
+PG_FUNCTION_INFO_V1(parvacuum_test_charge_left);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
@@ -122,20 +118,18 @@ parvacuum_test_sweep(PG_FUNCTION_ARGS)
 		.multixact_failsafe_age = 1600000000
 	};
 	PvScore		score;
-	PvRank		rank;
 	Datum		values[6];
 	int			n = 0;
 
 	pv_score_table(&state, &thresholds, &score);
-	if (PG_GETARG_BOOL(8) && !score.vacuum)
+	if (PG_GETARG_BOOL(8))
 		pv_score_not_analyze(&score, state.pages);
-	pv_rank_table(&score, 0, 0, false, &rank);
 	values[n++] = Float8GetDatum(score.entries);
 	values[n++] = Float8GetDatum(score.total);
 	values[n++] = BoolGetDatum(score.sweep);
 	values[n++] = BoolGetDatum(score.vacuum);
 	values[n++] = BoolGetDatum(score.analyze);
-	values[n++] = Float8GetDatum(rank.turn / 60e6);
+	values[n++] = Float8GetDatum(pv_turn(&score, false, 0) / 60e6);
 	return row_of(fcinfo, values);
 }
 
@@ -173,125 +167,46 @@ parvacuum_test_danger(PG_FUNCTION_ARGS)
 	return row_of(fcinfo, values);
 }
 
-/* A rank from six arguments, from that one on; times are in minutes. */
-static PvRank
-rank_of(FunctionCallInfo fcinfo, int arg)
-{
-	PvScore		score = {0};
-	PvRank		rank;
-
-	score.total = PG_GETARG_FLOAT8(arg);
-	score.danger = PG_GETARG_BOOL(arg + 3);
-	score.xid = score.danger ? PG_GETARG_FLOAT8(arg + 4) : 0;
-	pv_rank_table(&score, PG_GETARG_FLOAT8(arg + 1),
-				  (TimestampTz) (PG_GETARG_FLOAT8(arg + 2) * 60e6),
-				  PG_GETARG_BOOL(arg + 5), &rank);
-	return rank;
-}
-
+/* The turn of a table of that score that needs it since 0, in minutes. */
 Datum
 parvacuum_test_turn(PG_FUNCTION_ARGS)
 {
-	PvRank		rank = rank_of(fcinfo, 0);
-	Datum		values[3];
+	PvScore		score = {.total = PG_GETARG_FLOAT8(0)};
 
-	values[0] = BoolGetDatum(rank.danger);
-	values[1] = Float8GetDatum(rank.turn / 60e6);
-	values[2] =
-		Float8GetDatum(pv_urgency(&rank,
-								  (TimestampTz) (PG_GETARG_FLOAT8(6) * 60e6)));
-	return row_of(fcinfo, values);
+	PG_RETURN_FLOAT8(pv_turn(&score, PG_GETARG_BOOL(1), 0) / 60e6);
 }
 
 /* Which of two tables goes first: 1 the first, -1 the second, 0 either. */
 Datum
 parvacuum_test_goes_first(PG_FUNCTION_ARGS)
 {
-	PvRank		a = rank_of(fcinfo, 0);
-	PvRank		b = rank_of(fcinfo, 6);
+	PvOrder		order[2];
 
-	PG_RETURN_INT32(pv_compare_ranks(&a, &b));
+	for (int i = 0; i < 2; i++)
+	{
+		order[i].age = PG_GETARG_FLOAT8(4 * i);
+		order[i].danger = order[i].age > 0;
+		order[i].urgent = PG_GETARG_BOOL(4 * i + 1);
+		order[i].charge = PG_GETARG_FLOAT8(4 * i + 2);
+		order[i].turn = (TimestampTz) (PG_GETARG_FLOAT8(4 * i + 3) * 60e6);
+	}
+	PG_RETURN_INT32(pv_compare_order(&order[0], &order[1]));
 }
 
 Datum
-parvacuum_test_shares(PG_FUNCTION_ARGS)
+parvacuum_test_has_room(PG_FUNCTION_ARGS)
 {
-	Datum		values[3];
-	int			share = pv_share_of_database(PG_GETARG_INT32(0),
-											 PG_GETARG_INT32(1));
-
-	values[0] = Int32GetDatum(share);
-	values[1] = Int32GetDatum(pv_share_of_requests(share));
-	values[2] = Int32GetDatum(pv_share_of_role(PG_GETARG_INT32(0)));
-	return row_of(fcinfo, values);
+	PG_RETURN_BOOL(pv_has_room(PG_GETARG_INT32(0), PG_GETARG_INT32(1),
+							   PG_GETARG_INT32(2), PG_GETARG_INT32(3)));
 }
 
+/* Both in seconds. */
 Datum
-parvacuum_test_rank(PG_FUNCTION_ARGS)
+parvacuum_test_charge_left(PG_FUNCTION_ARGS)
 {
-	PvDatabaseState state = {0};
-	int			arg = 0;
-
-	state.age = PG_GETARG_FLOAT8(arg++);
-	state.top_score = PG_GETARG_FLOAT8(arg++);
-	state.nqueued = PG_GETARG_INT32(arg++);
-	state.nworkers = PG_GETARG_INT32(arg++);
-	state.overdue = PG_GETARG_INT64(arg++);
-	state.scan_pending = PG_GETARG_BOOL(arg++);
-	state.top_danger = PG_GETARG_BOOL(arg++);
-	PG_RETURN_FLOAT8(pv_rank_database(&state));
-}
-
-Datum
-parvacuum_test_displaces(PG_FUNCTION_ARGS)
-{
-	PvDatabaseState state = {0};
-	PvDatabaseState other = {0};
-	PvWanting	wanting = {{{0}}};
-	int			arg = 0;
-
-	other.top_score = PG_GETARG_FLOAT8(arg++);
-	other.age = PG_GETARG_FLOAT8(arg++);
-	state.top_score = PG_GETARG_FLOAT8(arg++);
-	state.age = PG_GETARG_FLOAT8(arg++);
-	state.overdue = PG_GETARG_INT64(arg++);
-	state.scan_pending = PG_GETARG_BOOL(arg++);
-	state.nqueued = state.top_score > 0;
-	other.nworkers = PG_GETARG_INT32(arg++);
-	state.top_danger = PG_GETARG_BOOL(arg + 2);
-	pv_want(&wanting, &state, PG_GETARG_INT64(arg + 1));
-	PG_RETURN_BOOL(pv_displaces(&wanting, &other, PG_GETARG_INT64(arg),
-								PG_GETARG_INT64(arg + 1)));
-}
-
-Datum
-parvacuum_test_gives_rather(PG_FUNCTION_ARGS)
-{
-	PvDatabaseState a = {
-		.nworkers = PG_GETARG_INT32(0),
-		.age = PG_GETARG_FLOAT8(1),
-		.top_score = PG_GETARG_FLOAT8(2)
-	};
-	PvDatabaseState b = {
-		.nworkers = PG_GETARG_INT32(3),
-		.age = PG_GETARG_FLOAT8(4),
-		.top_score = PG_GETARG_FLOAT8(5)
-	};
-
-	PG_RETURN_BOOL(pv_gives_rather(&a, &b));
-}
-
-/* For a setting, and a number of workers on large tables. */
-Datum
-parvacuum_test_workers(PG_FUNCTION_ARGS)
-{
-	Datum		values[3];
-
-	values[0] = Int32GetDatum(pv_max_large(PG_GETARG_INT32(0)));
-	values[1] = Int32GetDatum(pv_workers_allowed(PG_GETARG_INT32(0),
-												 PG_GETARG_INT32(1)));
-	values[2] = Int32GetDatum(pv_most_workers(PG_GETARG_INT32(0)));
-	return row_of(fcinfo, values);
+	PG_RETURN_FLOAT8(pv_charge_left(PG_GETARG_FLOAT8(0) * 1e6,
+									(int64) (PG_GETARG_FLOAT8(1) * 1e6)) /
+					 1e6);
 }
 
 /* How long a worker may be at a table, and owner's functions run; seconds. */
@@ -311,13 +226,6 @@ parvacuum_test_longest(PG_FUNCTION_ARGS)
 			Float8GetDatum(pv_longest_for_owner(pages, analyze, rate, nworkers,
 												least) / USECS_PER_SEC);
 	return row_of(fcinfo, values);
-}
-
-Datum
-parvacuum_test_count_large(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(pv_count_large(PG_GETARG_INT32(0), PG_GETARG_INT32(1),
-								   PG_GETARG_INT32(2)));
 }
 
 Datum

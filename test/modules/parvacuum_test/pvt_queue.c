@@ -3,10 +3,9 @@
  * pvt_queue.c
  *	  A queue with a clock of its own, on which one process plays all others.
  *
- * The queue's data structures are compiled into this library a second time.
- * They are in this process's memory, and the clock, the current database and
- * the settings are arguments of theirs.  So one session is as many scheduler
- * workers as there are slots, each with the table that it has taken.
+ * sched/queue.c is compiled into this library a second time.  Its data is in
+ * this process's memory, and the clock and the settings are arguments.  So one
+ * session is as many scheduler workers as there are slots.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -14,16 +13,12 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
-#include "postmaster/autovacuum.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "pvt_queue.h"
 
 PvQueues	pvt_queues;
-PvtWorker	pvt_workers[PV_MAX_SCHED_WORKERS];
-PvWorkerSlot *pvt_me = NULL;
 
 
 /* ----------------------------------------------------------------
@@ -68,34 +63,37 @@ pvt_make_hash(HTAB **hash, const char *name, long size, Size keysize,
 }
 
 void
-pvt_queue_set_up(int limit)
+pvt_queue_set_up(int limit, int nworkers)
 {
 	if (pvt_queues.shared != NULL)
 		pfree(pvt_queues.shared);
 	pvt_queues.shared = MemoryContextAlloc(TopMemoryContext,
 										   sizeof(PvQueueShared));
-	pv_entries_init(pvt_queues.shared);
-	pvt_make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE, sizeof(PvItemKey),
-			  sizeof(PvQueueEntry));
-	pvt_make_hash(&pvt_queues.requesters, "requesters", PV_MAX_REQUESTERS,
-			  sizeof(PvHolderKey), sizeof(PvHolder));
+	pv_queue_init(pvt_queues.shared);
+	pvt_make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE,
+				  sizeof(PvItemKey), sizeof(PvQueueEntry));
+	pvt_make_hash(&pvt_queues.owners, "owners", PV_MAX_OWNERS,
+				  sizeof(PvOwnerKey), sizeof(PvOwner));
+	pvt_make_hash(&pvt_queues.charges, "charges", PV_MAX_OWNERS,
+				  sizeof(Oid), sizeof(PvCharge));
 	pvt_queues.now = USECS_PER_DAY;
-	pvt_queues.naptime = autovacuum_naptime * USECS_PER_SEC;
+	pvt_queues.naptime = 60 * USECS_PER_SEC;
 	pvt_queues.limit = limit;
-	memset(pvt_workers, 0, sizeof(pvt_workers));
-	pvt_me = NULL;
-	pv_slots_dismiss_all_pending(&pvt_queues);
+	pvt_queues.nworkers = nworkers;
 }
 
-/* This process plays that worker from now on. */
-PvtWorker *
-pvt_queue_be(int worker)
+/* The worker in that slot. */
+PvWorkerSlot *
+pvt_queue_worker(int worker)
 {
-	if (worker < 0 || worker >= PV_MAX_SCHED_WORKERS ||
-		!pvt_workers[worker].attached)
+	PvWorkerSlot *slot;
+
+	if (worker < 0 || worker >= PV_MAX_SCHED_WORKERS)
 		elog(ERROR, "there is no worker %d", worker);
-	pvt_me = &pvt_queues.shared->slots[worker];
-	return &pvt_workers[worker];
+	slot = &pvt_queues.shared->slots[worker];
+	if (!slot->used)
+		elog(ERROR, "there is no worker %d", worker);
+	return slot;
 }
 
 
@@ -104,169 +102,216 @@ pvt_queue_be(int worker)
  * ----------------------------------------------------------------
  */
 
-static PvDatabaseQueue *
-make_queue(Oid database, bool takes)
+PvDatabaseQueue *
+pvt_queue_make(Oid database, bool from_others)
 {
 	PvDatabaseQueue *queue;
 	bool		again;
 
 	do
 	{
-		queue = pv_scan_make_queue(&pvt_queues, database, takes, &again);
+		queue = pv_queue_make(&pvt_queues, database, from_others, &again);
 	} while (again);
 	return queue;
 }
 
-int
-pvt_queue_hire(Oid database, bool to_scan, bool takes)
+/* A worker that has attached, or NULL. */
+PvWorkerSlot *
+pvt_queue_start(Oid database, bool to_scan, bool large)
 {
-	PvDatabaseQueue *queue = make_queue(database, takes);
-	int			worker = PV_NO_SLOT;
-	uint32		token;
+	PvDatabaseQueue *queue = pvt_queue_make(database, true);
+	PvWorkerSlot *slot = queue == NULL ? NULL :
+		pv_queue_add_worker(&pvt_queues, queue, to_scan, large);
 
-	if (queue != NULL)
-		worker = pv_slots_hire(&pvt_queues, queue, to_scan, &token);
-	if (worker != PV_NO_SLOT)
-	{
-		memset(&pvt_workers[worker], 0, sizeof(PvtWorker));
-		pvt_workers[worker].token = token;
-	}
-	return worker;
+	if (slot == NULL)
+		return NULL;
+	queue->scan_requested |= to_scan;
+	slot->pid = PVT_FIRST_PID + (slot - pvt_queues.shared->slots);
+	pg_atomic_fetch_add_u32(&pvt_queues.shared->nattached, 1);
+	return slot;
 }
 
 bool
-pvt_queue_attach(int worker)
+pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used)
 {
-	if (pv_slots_attach(&pvt_queues, worker, pvt_workers[worker].token,
-						PVT_FIRST_PID + worker) == NULL)
-		return false;
-	pvt_workers[worker].attached = true;
-	return true;
-}
-
-void
-pvt_queue_leave(int worker)
-{
-	pvt_queue_be(worker);
-	pv_slots_exit(&pvt_queues, pvt_me);
-	pvt_workers[worker].attached = false;
-}
-
-void
-pvt_queue_drop_database(Oid database)
-{
-	PvDatabaseQueue *queue;
-	int			left = PV_QUEUE_SIZE;
-	int			n;
-
-	do
-	{
-		queue = pv_entries_find_queue(&pvt_queues, database);
-		if (queue == NULL)
-			break;
-		left = Min(left, queue->nentries);
-		n = pv_scan_drop_some(&pvt_queues, queue);
-		left -= n;
-	} while (n > 0 && left > 0);
-}
-
-void
-pvt_queue_end_scan(bool complete, int64 used)
-{
-	while (pv_scan_remove_unseen(&pvt_queues, pvt_me))
+	while (pv_queue_remove_unseen(&pvt_queues,
+								  pv_queue_of(&pvt_queues, slot)))
 		 /* batch by batch */ ;
-	(void) pv_scan_end(&pvt_queues, pvt_me, complete, used);
-}
-
-PvRecheck
-pvt_queue_recheck(const PvItem *item)
-{
-	return pv_slots_recheck(&pvt_queues, pvt_me, item);
-}
-
-void
-pvt_queue_finish(uint8 done, PvWaitReason reason, TransactionId horizon)
-{
-	if (pvt_me->busy)
-		(void) pv_slots_finish(&pvt_queues, pvt_me, done, reason, horizon);
-	pv_queue_of(&pvt_queues, pvt_me)->vacuumed |= (done & PV_DONE_VACUUM) != 0;
-}
-
-bool
-pvt_queue_claim_update(void)
-{
-	PvDatabaseQueue *queue = pv_queue_of(&pvt_queues, pvt_me);
-	bool		over = queue->vacuumed &&
-		pv_slots_all_idle(&pvt_queues, queue);
-
-	if (over)
-		queue->vacuumed = false;
-	return over;
+	return pv_queue_end_scan(&pvt_queues, slot, complete, false, used);
 }
 
 PvEnqueueResult
-pvt_queue_enqueue(Oid database, Oid relid, BlockNumber pages, double priority,
-				  Oid role, bool limited)
+pvt_queue_request(const PvItem *item, bool limited)
 {
-	PvItem		item = {
-		.key = {database, relid},
-		.pages = pages,
-		.priority = priority,
-		.role = role
-	};
-	PvDatabaseQueue *queue = make_queue(database, false);
-	PvEnqueueResult result;
+	PvDatabaseQueue *queue = pvt_queue_make(item->key.database, false);
+	PvEnqueueResult result = PV_ENQUEUE_FULL;
 
-	if (queue == NULL)
-		return PV_ENQUEUE_FULL;
-	result = pv_request_table(&pvt_queues, queue, &item, limited);
-	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
-		pv_scan_release_queue(&pvt_queues, queue);
-	return result;
-}
-
-/* *canceled_pid is the process that would get SIGINT, or 0. */
-PvWithdrawn
-pvt_queue_withdraw(Oid database, Oid relid, bool wraparound_too,
-				   int *canceled_pid)
-{
-	PvWorkerSlot *cancel;
-	PvWithdrawn result = pv_request_withdraw(&pvt_queues, database, relid,
-											 wraparound_too, &cancel);
-
-	*canceled_pid = 0;
-	if (cancel != NULL)
+	if (queue != NULL)
 	{
-		*canceled_pid = cancel->pid;
-		pv_slots_note_cancel(&pvt_queues, cancel);
+		result = pv_queue_request(&pvt_queues, queue, item, limited);
+		pv_queue_release(&pvt_queues, queue);
 	}
 	return result;
 }
 
-/* With room for a few items only, so that it has to grow in mid-part. */
-int
-pvt_queue_copy(PvItem **items)
+
+/* ----------------------------------------------------------------
+ *		Checks
+ * ----------------------------------------------------------------
+ */
+
+#define check(condition) \
+	do { \
+		if (!(condition)) \
+			elog(ERROR, "the queue is broken: not %s", #condition); \
+	} while (0)
+
+/* What should be found in a queue, or of an owner in it */
+typedef struct Counts
 {
-	int			room = 1;
+	int			nentries;
+	int			nqueued;
+	int			nrequests;
+} Counts;
+
+static void
+count(const PvDatabaseQueue *queue, Oid owner, Oid requester, Counts *counts)
+{
+	memset(counts, 0, sizeof(*counts));
+	for (int i = 0; i < pvt_queues.limit; i++)
+	{
+		const PvQueueEntry *entry = pvt_queues.shared->places[i];
+
+		if (entry == NULL || entry->item.key.database != queue->database)
+			continue;
+		if (!OidIsValid(owner) || entry->item.owner == owner)
+		{
+			counts->nentries++;
+			counts->nqueued += entry->item.state == PV_ITEM_QUEUED;
+		}
+		if (entry->requester != NULL &&
+			(!OidIsValid(requester) || entry->item.requester == requester))
+			counts->nrequests++;
+	}
+}
+
+static void
+check_entry(int place, const PvQueueEntry *entry)
+{
+	const PvItem *item = &entry->item;
+	const PvDatabaseQueue *queue = pv_queue_find(&pvt_queues,
+												 item->key.database);
+
+	check(entry->place == place);
+	check(queue != NULL);
+	check(pv_queue_find_table(&pvt_queues, item->key.database,
+							  item->key.relid) == entry);
+	check(entry->owner->key.role == item->owner);
+	check((entry->requester != NULL) == OidIsValid(item->requester));
+	check((entry->heap != NULL) == (item->state == PV_ITEM_QUEUED));
+	check((item->worker_pid != 0) == (item->state == PV_ITEM_RUNNING));
+	check(entry->gives_way == (item->state == PV_ITEM_WAITING && entry->requester == NULL));
+	check((item->reason != PV_WAIT_NONE) == (item->state == PV_ITEM_WAITING));
+	if (item->state == PV_ITEM_RUNNING)
+	{
+		const PvWorkerSlot *slot =
+			pvt_queue_worker(item->worker_pid - PVT_FIRST_PID);
+
+		check(slot->busy && slot->at.relid == item->key.relid);
+		check(pv_queue_of(&pvt_queues, slot) == queue);
+	}
+}
+
+/* No queued table that could be taken goes before the first one. */
+static void
+check_first(const PvDatabaseQueue *queue)
+{
+	PvOrder		order;
+	bool		large_too = pv_queue_has_large_place(&pvt_queues);
+	const PvQueueEntry *first = pv_queue_first(&pvt_queues, queue, large_too,
+											   &order);
+
+	for (int i = 0; i < pvt_queues.limit; i++)
+	{
+		const PvQueueEntry *entry = pvt_queues.shared->places[i];
+		PvOrder		other;
+
+		if (entry == NULL || entry->heap == NULL ||
+			entry->item.key.database != queue->database ||
+			(entry->item.pages >= PV_LARGE_PAGES && !large_too))
+			continue;
+		other = pv_queue_order(&entry->item,
+							   pv_queue_charge(&pvt_queues,
+											   entry->item.owner));
+		check(first != NULL);
+		check(pv_compare_order(&other, &order) <= 0 ||
+			  (order.danger && other.danger) ||
+			  (first->item.urgent && other.urgent));
+		check(!other.danger || order.danger);
+		check(!other.danger || other.age <= order.age);
+	}
+}
+
+static void
+check_queue(PvDatabaseQueue *queue)
+{
+	Counts		counts;
+	dlist_iter	iter;
+	int			nworkers = 0;
+
+	if (!OidIsValid(queue->database))
+	{
+		check(queue->nentries == 0 && queue->nworkers == 0);
+		return;
+	}
+	count(queue, InvalidOid, InvalidOid, &counts);
+	check(queue->nentries == counts.nentries);
+	check(queue->nqueued == counts.nqueued);
+	check(queue->nrequests == counts.nrequests);
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &pvt_queues.shared->slots[i];
+
+		nworkers += slot->used && pv_queue_of(&pvt_queues, slot) == queue;
+	}
+	check(queue->nworkers == nworkers);
+	dlist_foreach(iter, &queue->owners)
+	{
+		const PvOwner *owner = dlist_container(PvOwner, node, iter.cur);
+
+		count(queue, owner->key.role, owner->key.role, &counts);
+		check(owner->nentries == counts.nentries);
+		check(owner->nrequests == counts.nrequests);
+		check(owner->nentries > 0);
+	}
+	check_first(queue);
+}
+
+void
+pvt_queue_check(void)
+{
+	const PvQueueShared *shared = pvt_queues.shared;
+	bool	   *seen = palloc0(PV_QUEUE_SIZE);
 	int			n = 0;
 
-	*items = palloc(sizeof(PvItem));
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	for (int i = 0; i < pvt_queues.limit; i++)
 	{
-		int			part = 0;
-
-		while (part < PV_QUEUE_PARTS)
+		if (shared->places[i] != NULL)
 		{
-			int			before = part;
-
-			n += pv_entries_copy(&pvt_queues.shared->queues[i], &part,
-								 *items + n, room - n);
-			if (part == before)
-			{
-				room *= 2;
-				*items = repalloc_huge(*items, room * sizeof(PvItem));
-			}
+			check_entry(i, shared->places[i]);
+			seen[i] = true;
+			n++;
 		}
 	}
-	return n;
+	check(n == shared->nentries);
+	check(n == hash_get_num_entries(pvt_queues.entries));
+	check(n <= pvt_queues.limit);
+	for (int i = PV_QUEUE_SIZE - pvt_queues.limit; i < PV_QUEUE_SIZE - n; i++)
+	{
+		check(!seen[shared->free_places[i]]);
+		seen[shared->free_places[i]] = true;
+	}
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+		check_queue(&pvt_queues.shared->queues[i]);
+	pfree(seen);
 }

@@ -1,10 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_queue_sql.c
- *	  SQL functions that play launcher, scheduler workers and sessions on a
- *	  queue.
- *
- * After each step everything in the queue is compared with everything else.
+ *	  SQL functions on a queue: each is a step of the launcher, of a scheduler
+ *	  worker or of a session.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -12,8 +10,7 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
+#include "access/transam.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -25,35 +22,22 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_test_queue);
 PG_FUNCTION_INFO_V1(parvacuum_test_queue_wait);
-PG_FUNCTION_INFO_V1(parvacuum_test_hire);
-PG_FUNCTION_INFO_V1(parvacuum_test_attach);
-PG_FUNCTION_INFO_V1(parvacuum_test_dismiss);
-PG_FUNCTION_INFO_V1(parvacuum_test_launcher);
+PG_FUNCTION_INFO_V1(parvacuum_test_start);
 PG_FUNCTION_INFO_V1(parvacuum_test_exit);
 PG_FUNCTION_INFO_V1(parvacuum_test_begin_scan);
 PG_FUNCTION_INFO_V1(parvacuum_test_offer);
 PG_FUNCTION_INFO_V1(parvacuum_test_end_scan);
-PG_FUNCTION_INFO_V1(parvacuum_test_pop);
-PG_FUNCTION_INFO_V1(parvacuum_test_put_back);
+PG_FUNCTION_INFO_V1(parvacuum_test_take);
+PG_FUNCTION_INFO_V1(parvacuum_test_recheck);
 PG_FUNCTION_INFO_V1(parvacuum_test_finish);
 PG_FUNCTION_INFO_V1(parvacuum_test_should_leave);
-PG_FUNCTION_INFO_V1(parvacuum_test_claim_update);
+PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
 PG_FUNCTION_INFO_V1(parvacuum_test_enqueue);
 PG_FUNCTION_INFO_V1(parvacuum_test_withdraw);
-PG_FUNCTION_INFO_V1(parvacuum_test_cancel);
-PG_FUNCTION_INFO_V1(parvacuum_test_is_canceled);
-PG_FUNCTION_INFO_V1(parvacuum_test_request_scan);
-PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
-PG_FUNCTION_INFO_V1(parvacuum_test_leave_place);
-PG_FUNCTION_INFO_V1(parvacuum_test_drop_database);
 PG_FUNCTION_INFO_V1(parvacuum_test_items);
-PG_FUNCTION_INFO_V1(parvacuum_test_summaries);
-PG_FUNCTION_INFO_V1(parvacuum_test_rests);
+PG_FUNCTION_INFO_V1(parvacuum_test_owner_charge);
 
-/* A worker has found in its recheck that it was cancelled. */
-static bool canceled_itself;
-
-static const char *const reason_names[] = {
+static const char *const reasons[] = {
 	[PV_WAIT_NONE] = "none",
 	[PV_WAIT_WINDOW] = "window",
 	[PV_WAIT_LOCK] = "lock",
@@ -62,81 +46,51 @@ static const char *const reason_names[] = {
 	[PV_WAIT_ERROR] = "error",
 };
 
-static const char *const state_names[] = {
-	[PV_ITEM_QUEUED] = "queued",
-	[PV_ITEM_RUNNING] = "running",
-	[PV_ITEM_WAITING] = "waiting",
-};
-
 static PvWaitReason
-get_reason(const char *name)
+reason_of(const char *name)
 {
-	for (size_t i = 0; i < lengthof(reason_names); i++)
+	for (size_t i = 0; i < lengthof(reasons); i++)
 	{
-		if (strcmp(name, reason_names[i]) == 0)
-			return i;
+		if (strcmp(reasons[i], name) == 0)
+			return (PvWaitReason) i;
 	}
-	elog(ERROR, "there is no reason \"%s\"", name);
+	elog(ERROR, "there is no reason %s", name);
+}
+
+static char *
+text_arg(FunctionCallInfo fcinfo, int n)
+{
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
 }
 
 Datum
 parvacuum_test_queue(PG_FUNCTION_ARGS)
 {
-	pvt_queue_set_up(PG_GETARG_INT32(0));
-	pvt_queue_check();
+	pvt_queue_set_up(PG_GETARG_INT32(0), PG_GETARG_INT32(1));
 	PG_RETURN_VOID();
 }
 
-/* The clock advances by that number of seconds. */
 Datum
 parvacuum_test_queue_wait(PG_FUNCTION_ARGS)
 {
-	pvt_queues.now += PG_GETARG_INT32(0) * USECS_PER_SEC;
+	pvt_queues.now += (int64) (PG_GETARG_FLOAT8(0) * USECS_PER_SEC);
 	PG_RETURN_VOID();
 }
 
+/* The number of a worker's slot; -1 if there is none. */
 Datum
-parvacuum_test_hire(PG_FUNCTION_ARGS)
+parvacuum_test_start(PG_FUNCTION_ARGS)
 {
-	int			worker = pvt_queue_hire(PG_GETARG_OID(0), PG_GETARG_BOOL(1),
-										PG_GETARG_BOOL(2));
+	PvWorkerSlot *slot = pvt_queue_start(PG_GETARG_OID(0),
+										 PG_GETARG_BOOL(1), PG_GETARG_BOOL(2));
 
-	pvt_queue_check();
-	PG_RETURN_INT32(worker);
-}
-
-Datum
-parvacuum_test_attach(PG_FUNCTION_ARGS)
-{
-	bool		good = pvt_queue_attach(PG_GETARG_INT32(0));
-
-	pvt_queue_check();
-	PG_RETURN_BOOL(good);
-}
-
-Datum
-parvacuum_test_dismiss(PG_FUNCTION_ARGS)
-{
-	int			worker = PG_GETARG_INT32(0);
-
-	pv_slots_dismiss(&pvt_queues, worker, pvt_workers[worker].token);
-	pvt_queue_check();
-	PG_RETURN_VOID();
-}
-
-/* Another launcher comes. */
-Datum
-parvacuum_test_launcher(PG_FUNCTION_ARGS)
-{
-	pv_slots_dismiss_all_pending(&pvt_queues);
-	pvt_queue_check();
-	PG_RETURN_VOID();
+	PG_RETURN_INT32(slot == NULL ? -1 : slot - pvt_queues.shared->slots);
 }
 
 Datum
 parvacuum_test_exit(PG_FUNCTION_ARGS)
 {
-	pvt_queue_leave(PG_GETARG_INT32(0));
+	pv_queue_remove_worker(&pvt_queues, pvt_queue_worker(PG_GETARG_INT32(0)));
 	pvt_queue_check();
 	PG_RETURN_VOID();
 }
@@ -144,92 +98,92 @@ parvacuum_test_exit(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_begin_scan(PG_FUNCTION_ARGS)
 {
-	bool		wanted;
-
-	pvt_queue_be(PG_GETARG_INT32(0));
-	wanted = pv_scan_begin(&pvt_queues, pvt_me);
-	pvt_queue_check();
-	PG_RETURN_BOOL(wanted);
+	PG_RETURN_BOOL(pv_queue_begin_scan(&pvt_queues,
+									   pvt_queue_worker(PG_GETARG_INT32(0))));
 }
 
 Datum
 parvacuum_test_offer(PG_FUNCTION_ARGS)
 {
-	PvItem		item = {0};
-	bool		full = false;
+	PvWorkerSlot *slot = pvt_queue_worker(PG_GETARG_INT32(0));
+	PvItem		item = {
+		.key = {pv_queue_of(&pvt_queues, slot)->database, PG_GETARG_OID(1)},
+		.owner = PG_GETARG_OID(2),
+		.pages = (BlockNumber) PG_GETARG_INT64(4),
+		.reason = reason_of(text_arg(fcinfo, 5)),
+		.horizon = PG_GETARG_INT32(9)
+	};
+	bool		fits;
 
-	pvt_queue_be(PG_GETARG_INT32(0));
-	item.key.database = pvt_queues.shared->queues[pvt_me->queue].database;
-	item.key.relid = PG_GETARG_OID(1);
-	item.score.total = PG_GETARG_FLOAT8(2);
-	item.pages = (BlockNumber) PG_GETARG_INT64(3);
-	item.reason = get_reason(text_to_cstring(PG_GETARG_TEXT_PP(4)));
-	item.horizon = (TransactionId) PG_GETARG_INT32(5);
-	item.score.sweep = PG_GETARG_BOOL(12);
-	item.score.vacuum = !item.score.sweep;
-	item.score.analyze = PG_GETARG_BOOL(6);
-	item.score.modified = item.score.analyze ? item.score.total / 10 : 0;
-	item.score.wraparound = PG_GETARG_BOOL(7);
-	item.score.mxid = PG_GETARG_FLOAT8(8);
-	item.score.danger = PG_GETARG_BOOL(9);
-	item.done_at = PG_GETARG_BOOL(10) ? pvt_queues.now : 0;
-	item.score.dead = PG_GETARG_FLOAT8(11);
-	item.score.inserted = PG_GETARG_FLOAT8(13);
-	item.index_work = PG_GETARG_BOOL(14);
-	full = pv_scan_offer(&pvt_queues, pvt_me, &item, full);
+	item.score.total = PG_GETARG_FLOAT8(3);
+	item.score.dead = item.score.total;
+	item.score.vacuum = PG_GETARG_BOOL(6);
+	item.score.analyze = PG_GETARG_BOOL(7);
+	item.score.modified = item.score.analyze ? item.score.total : 0;
+	item.score.xid = PG_GETARG_FLOAT8(8);
+	item.score.danger = item.score.wraparound = item.score.xid > 1;
+	item.index_work = PG_GETARG_BOOL(10);
+	fits = pv_queue_offer(&pvt_queues, slot, &item);
 	pvt_queue_check();
-	PG_RETURN_BOOL(full);
+	PG_RETURN_BOOL(fits);
 }
 
 Datum
 parvacuum_test_end_scan(PG_FUNCTION_ARGS)
 {
-	pvt_queue_be(PG_GETARG_INT32(0));
-	if (PG_GETARG_BOOL(3))
-		pvt_me->nothing = true;
-	pvt_queue_end_scan(PG_GETARG_BOOL(1),
-					   (int64) (PG_GETARG_FLOAT8(2) * USECS_PER_SEC));
+	bool		report =
+		pvt_queue_end_scan(pvt_queue_worker(PG_GETARG_INT32(0)),
+						   PG_GETARG_BOOL(1), 0);
+
 	pvt_queue_check();
-	PG_RETURN_VOID();
+	PG_RETURN_BOOL(report);
 }
 
+/* The OID of the table that the worker has taken; 0 if there is none for it. */
 Datum
-parvacuum_test_pop(PG_FUNCTION_ARGS)
+parvacuum_test_take(PG_FUNCTION_ARGS)
 {
-	int			worker = PG_GETARG_INT32(0);
-	bool		found = pvt_queue_pop(worker, PG_GETARG_INT32(1));
+	PvItem		item;
+	bool		taken = pv_queue_take(&pvt_queues,
+									  pvt_queue_worker(PG_GETARG_INT32(0)),
+									  &item);
 
 	pvt_queue_check();
-	if (!found)
-		PG_RETURN_NULL();
-	PG_RETURN_OID(pvt_workers[worker].item.key.relid);
+	PG_RETURN_OID(taken ? item.key.relid : InvalidOid);
 }
 
+/*
+ * The worker finds that its table has so many pages, and puts it back if it
+ * has to.
+ */
 Datum
-parvacuum_test_put_back(PG_FUNCTION_ARGS)
+parvacuum_test_recheck(PG_FUNCTION_ARGS)
 {
-	PvtWorker  *it = pvt_queue_be(PG_GETARG_INT32(0));
-	PvRecheck	recheck;
+	PvWorkerSlot *slot = pvt_queue_worker(PG_GETARG_INT32(0));
+	PvItem		item = pv_queue_find_table(&pvt_queues, slot->at.database,
+										   slot->at.relid)->item;
+	bool		goes_on;
 
-	it->item.score.total = PG_GETARG_FLOAT8(1);
-	it->item.pages = (BlockNumber) PG_GETARG_INT64(2);
-	it->item.score.wraparound |= PG_GETARG_BOOL(3);
-	recheck = pvt_queue_recheck(&it->item);
-	canceled_itself |= recheck == PV_RECHECK_CANCEL;
-	if (recheck == PV_RECHECK_PUT_BACK)
-		pv_slots_put_back(&pvt_queues, pvt_me, &it->item);
+	item.pages = (BlockNumber) PG_GETARG_INT64(1);
+	goes_on = pv_queue_recheck(&pvt_queues, slot, &item);
+	if (!goes_on)
+		pv_queue_put_back(&pvt_queues, slot);
 	pvt_queue_check();
-	PG_RETURN_BOOL(recheck == PV_RECHECK_PUT_BACK);
+	PG_RETURN_BOOL(goes_on);
 }
 
 Datum
 parvacuum_test_finish(PG_FUNCTION_ARGS)
 {
-	pvt_queue_be(PG_GETARG_INT32(0));
-	pvt_queue_finish((PG_GETARG_BOOL(3) ? PV_DONE_VACUUM : 0) |
-					 (PG_GETARG_BOOL(4) ? PV_DONE_ANALYZE : 0),
-					 get_reason(text_to_cstring(PG_GETARG_TEXT_PP(1))),
-					 (TransactionId) PG_GETARG_INT32(2));
+	char	   *done = text_arg(fcinfo, 2);
+	uint8		flags = 0;
+
+	if (strstr(done, "vacuum") != NULL)
+		flags |= PV_DONE_VACUUM;
+	if (strstr(done, "analyze") != NULL)
+		flags |= PV_DONE_ANALYZE;
+	pv_queue_finish(&pvt_queues, pvt_queue_worker(PG_GETARG_INT32(0)), flags,
+					reason_of(text_arg(fcinfo, 1)), PG_GETARG_INT32(3));
 	pvt_queue_check();
 	PG_RETURN_VOID();
 }
@@ -237,15 +191,16 @@ parvacuum_test_finish(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_should_leave(PG_FUNCTION_ARGS)
 {
-	pvt_queue_be(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(pv_slots_should_leave(&pvt_queues, pvt_me));
+	PG_RETURN_BOOL(pv_queue_should_leave(&pvt_queues,
+										 pvt_queue_worker(PG_GETARG_INT32(0)),
+										 PG_GETARG_INT32(1)));
 }
 
 Datum
-parvacuum_test_claim_update(PG_FUNCTION_ARGS)
+parvacuum_test_call_back(PG_FUNCTION_ARGS)
 {
-	pvt_queue_be(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(pvt_queue_claim_update());
+	pv_queue_call_back(&pvt_queues);
+	PG_RETURN_VOID();
 }
 
 Datum
@@ -254,179 +209,85 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 	static const char *const results[] = {
 		[PV_ENQUEUED] = "queued",
 		[PV_ENQUEUED_BEFORE] = "before",
-		[PV_ENQUEUED_HIGHER] = "higher",
 		[PV_ENQUEUED_AGAIN] = "again",
 		[PV_ENQUEUE_FULL] = "full",
-		[PV_ENQUEUE_SHARE] = "share",
+		[PV_ENQUEUE_SHARE] = "share"
 	};
-	PvEnqueueResult result;
+	PvItem		item = {
+		.key = {PG_GETARG_OID(0), PG_GETARG_OID(1)},
+		.owner = PG_GETARG_OID(2),
+		.pages = 1,
+		.requester = PG_GETARG_OID(3),
+		.urgent = PG_GETARG_BOOL(4)
+	};
+	PvEnqueueResult result = pvt_queue_request(&item, PG_GETARG_BOOL(5));
 
-	result = pvt_queue_enqueue(PG_GETARG_OID(0), PG_GETARG_OID(1),
-							   (BlockNumber) PG_GETARG_INT64(3),
-							   PG_GETARG_FLOAT8(2), PG_GETARG_OID(4),
-							   PG_GETARG_BOOL(5));
 	pvt_queue_check();
 	PG_RETURN_TEXT_P(cstring_to_text(results[result]));
 }
 
-/* What becomes of the request, and the process that gets SIGINT, or 0. */
+/* The last argument says that a vacuum to prevent wraparound may be withdrawn. */
 Datum
 parvacuum_test_withdraw(PG_FUNCTION_ARGS)
 {
-	static const char *const names[] = {
+	static const char *const results[] = {
 		[PV_WITHDRAWN_NOTHING] = "nothing",
 		[PV_WITHDRAWN_DONE] = "done",
 		[PV_WITHDRAWN_REFUSED] = "refused",
+		[PV_WITHDRAWN_RUNNING] = "running"
 	};
-	PvWithdrawn result;
-	int			canceled_pid;
+	PvWorkerSlot *slot;
+	PvWithdrawn result = pv_queue_withdraw(&pvt_queues, PG_GETARG_OID(0),
+										   PG_GETARG_OID(1), PG_GETARG_BOOL(2),
+										   &slot);
 
-	result = pvt_queue_withdraw(PG_GETARG_OID(0), PG_GETARG_OID(1),
-								PG_GETARG_BOOL(2), &canceled_pid);
 	pvt_queue_check();
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %d", names[result],
-											  canceled_pid)));
-}
-
-/* By the PID of a worker. */
-Datum
-parvacuum_test_cancel(PG_FUNCTION_ARGS)
-{
-	PvWorkerSlot *slot = pv_slots_find_process(&pvt_queues,
-											   PG_GETARG_INT32(0));
-
-	pvt_check(slot == NULL || slot->pid == PG_GETARG_INT32(0));
-	if (slot != NULL)
-		pv_slots_note_cancel(&pvt_queues, slot);
-	pvt_queue_check();
-	PG_RETURN_BOOL(slot != NULL);
-}
-
-/* Has a worker found in its recheck that it was cancelled? */
-Datum
-parvacuum_test_is_canceled(PG_FUNCTION_ARGS)
-{
-	bool		canceled = canceled_itself;
-
-	canceled_itself = false;
-	PG_RETURN_BOOL(canceled);
-}
-
-Datum
-parvacuum_test_request_scan(PG_FUNCTION_ARGS)
-{
-	(void) pv_view_request_scan(&pvt_queues, PG_GETARG_OID(0));
-	pvt_queue_check();
-	PG_RETURN_VOID();
-}
-
-Datum
-parvacuum_test_call_back(PG_FUNCTION_ARGS)
-{
-	pv_view_call_back(&pvt_queues, PG_GETARG_OID(0));
-	pvt_queue_check();
-	PG_RETURN_VOID();
-}
-
-/* As pv_queue_leave_place() does. */
-Datum
-parvacuum_test_leave_place(PG_FUNCTION_ARGS)
-{
-	pvt_queue_be(PG_GETARG_INT32(0));
-	pvt_me->has_place = false;
-	pvt_queue_check();
-	PG_RETURN_VOID();
-}
-
-Datum
-parvacuum_test_drop_database(PG_FUNCTION_ARGS)
-{
-	pvt_queue_drop_database(PG_GETARG_OID(0));
-	pvt_queue_check();
-	PG_RETURN_VOID();
+	PG_RETURN_TEXT_P(cstring_to_text(results[result]));
 }
 
 Datum
 parvacuum_test_items(PG_FUNCTION_ARGS)
 {
+	static const char *const states[] = {"queued", "running", "waiting"};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	PvItem	   *items;
-	int			nitems = pvt_queue_copy(&items);
+	PvItem		items[PV_QUEUE_BATCH];
+	int			place = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < nitems; i++)
+	while (place < PV_QUEUE_SIZE)
 	{
-		const PvItem *item = &items[i];
-		bool		nulls[11] = {0};
-		Datum		values[11];
+		int			nitems = pv_queue_copy_some(&pvt_queues, InvalidOid, &place,
+												items);
 
-		values[0] = ObjectIdGetDatum(item->key.database);
-		values[1] = ObjectIdGetDatum(item->key.relid);
-		values[2] = CStringGetTextDatum(state_names[item->state]);
-		values[3] = CStringGetTextDatum(reason_names[item->reason]);
-		values[4] = Float8GetDatum(item->score.total);
-		values[5] = Float8GetDatum(item->priority);
-		values[6] = Int32GetDatum(item->worker_pid);
-		values[7] = Int64GetDatum((pvt_queues.now - item->state_since) /
-								  USECS_PER_SEC);
-		values[8] = BoolGetDatum(item->only_analyze);
-		values[9] = BoolGetDatum(item->score.vacuum);
-		values[10] = BoolGetDatum(item->score.analyze);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 values, nulls);
+		for (int i = 0; i < nitems; i++)
+		{
+			const PvItem *item = &items[i];
+			Datum		values[9];
+			bool		nulls[9] = {0};
+			int			n = 0;
+
+			values[n++] = ObjectIdGetDatum(item->key.database);
+			values[n++] = ObjectIdGetDatum(item->key.relid);
+			values[n++] = ObjectIdGetDatum(item->owner);
+			values[n++] = CStringGetTextDatum(states[item->state]);
+			values[n++] = CStringGetTextDatum(reasons[item->reason]);
+			values[n++] = BoolGetDatum(OidIsValid(item->requester));
+			values[n++] = BoolGetDatum(item->score.vacuum);
+			values[n++] = BoolGetDatum(item->score.analyze);
+			values[n++] = Float8GetDatum((double) (pvt_queues.now -
+												   item->state_since) /
+										 USECS_PER_SEC);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
+								 nulls);
+		}
 	}
 	return (Datum) 0;
 }
 
+/* What is charged to an owner, in seconds. */
 Datum
-parvacuum_test_summaries(PG_FUNCTION_ARGS)
+parvacuum_test_owner_charge(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	PvQueueView view;
-
-	pv_view_take(&pvt_queues, PG_GETARG_INT32(0), &view);
-	pvt_queue_check();
-	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < view.n; i++)
-	{
-		bool		nulls[9] = {0};
-		Datum		values[9];
-
-		values[0] = ObjectIdGetDatum(view.summaries[i].database);
-		values[1] =
-			Float8GetDatum(rint(view.summaries[i].top_score * 100) / 100);
-		values[2] = Int32GetDatum(view.summaries[i].nqueued);
-		values[3] = Int32GetDatum(view.summaries[i].nworkers);
-		values[4] = Int32GetDatum(view.summaries[i].nmovable);
-		values[5] = Int32GetDatum(view.summaries[i].nexpected);
-		values[6] = BoolGetDatum(view.summaries[i].scan_pending);
-		values[7] = Int32GetDatum(view.nworkers);
-		values[8] = Int32GetDatum(view.nlarge);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 values, nulls);
-	}
-	return (Datum) 0;
-}
-
-Datum
-parvacuum_test_rests(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	PvQueueView view;
-
-	pv_view_take(&pvt_queues, 1, &view);
-	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < view.n; i++)
-	{
-		bool		nulls[2] = {0};
-		Datum		values[2];
-
-		values[0] = ObjectIdGetDatum(view.summaries[i].database);
-		values[1] = Int64GetDatum((view.summaries[i].rests_until -
-								   pvt_queues.now) / USECS_PER_SEC);
-		nulls[1] = view.summaries[i].rests_until <= pvt_queues.now;
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 values, nulls);
-	}
-	return (Datum) 0;
+	PG_RETURN_FLOAT8(pv_queue_charge(&pvt_queues, PG_GETARG_OID(0)) /
+					 USECS_PER_SEC);
 }

@@ -8,14 +8,14 @@
  * they need, the time that a vacuum takes, and the processes.  Nothing is
  * random, so each simulation gives the same result.
  *
- * There are two kinds of databases.  In a quiet one a few tables come to need
- * a vacuum at times, with the lowest score there is, and one comes to a
- * dangerous age.  In a hot one there are the same tables, and those of a
- * hostile owner: their threshold is 0 and their scores are huge, their own
- * freeze_max_age is the lowest, each needs a vacuum again as soon as it was
- * vacuumed, some always fail, some are large and take ten minutes, and each
- * minute the owner asks for all of them at the highest priority that he may
- * give.
+ * There are two kinds of databases.  In a quiet one a few tables of its owner
+ * come to need a vacuum at times, with the lowest score there is, and one
+ * comes to a dangerous age.  In a hot one there are the same tables, and those
+ * of a hostile owner, who has tables in all hot databases: their threshold is
+ * 0 and their scores are huge, their own freeze_max_age is the lowest, each
+ * needs a vacuum again as soon as it was vacuumed, some always fail, some are
+ * large and take ten minutes, the others take ten seconds, and each minute the
+ * owner requests all of them.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -46,8 +46,10 @@ PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
 #define LARGE_TABLES			2	/* of them, others */
 
 #define SMALL_TAKES				2	/* seconds */
+#define HOT_TAKES				10
 #define LARGE_TAKES				600
 #define ADVERSARY				20	/* his role */
+#define FIRST_OWNER				100 /* of a quiet table; one for each database */
 
 typedef struct SimTable
 {
@@ -69,14 +71,13 @@ typedef struct SimDatabase
 	int			ntables;
 	SimTable   *tables;
 	TimestampTz due;
-	TimestampTz hired_at;
 } SimDatabase;
 
 typedef struct SimWorker
 {
 	bool		there;
 	SimDatabase *database;
-	bool		busy;
+	PvWorkerSlot *slot;
 	TimestampTz until;
 	PvItem		item;
 } SimWorker;
@@ -86,6 +87,7 @@ typedef struct Sim
 	int			ndatabases;
 	SimDatabase *databases;
 	int			nworkers;
+	int			nscans;
 	TimestampTz begin;
 	PvPlanDatabase *known;		/* to the launcher */
 	SimWorker	workers[PV_MAX_SCHED_WORKERS];
@@ -95,7 +97,6 @@ typedef struct Sim
 	int64		danger;
 	int64		quiet;
 	int64		beside_hot;
-	int64		out_of_order;
 } Sim;
 
 static TimestampTz
@@ -199,9 +200,16 @@ static void
 enqueue_all(SimDatabase *database)
 {
 	for (int i = QUIET_TABLES; i < database->ntables; i++)
-		(void) pvt_queue_enqueue(database->oid, database->tables[i].relid,
-								 database->tables[i].pages, PV_MOST_PRIORITY,
-								 ADVERSARY, true);
+	{
+		PvItem		item = {
+			.key = {database->oid, database->tables[i].relid},
+			.owner = ADVERSARY,
+			.pages = database->tables[i].pages,
+			.requester = ADVERSARY
+		};
+
+		(void) pvt_queue_request(&item, true);
+	}
 }
 
 static SimTable *
@@ -224,17 +232,18 @@ compare_items(const void *a, const void *b)
 
 	if (x->score.danger != y->score.danger)
 		return x->score.danger ? -1 : 1;
-	if (x->score.total != y->score.total)
-		return x->score.total < y->score.total ? 1 : -1;
+	if (x->done_at != y->done_at)
+		return x->done_at < y->done_at ? -1 : 1;
 	return x->key.relid < y->key.relid ? -1 : x->key.relid > y->key.relid;
 }
 
 static void
-scan(SimDatabase *database)
+scan(SimWorker *worker)
 {
+	SimDatabase *database = worker->database;
 	PvItem	   *items = palloc0(database->ntables * sizeof(PvItem));
 	int			n = 0;
-	bool		full = false;
+	bool		complete = true;
 
 	for (int i = 0; i < database->ntables; i++)
 	{
@@ -243,6 +252,7 @@ scan(SimDatabase *database)
 		score_table(table, &items[n].score);
 		items[n].key.database = database->oid;
 		items[n].key.relid = table->relid;
+		items[n].owner = table->hot ? ADVERSARY : FIRST_OWNER + database->oid;
 		items[n].pages = table->pages;
 		items[n].done_at = table->done;
 		if (items[n].score.vacuum)
@@ -250,35 +260,8 @@ scan(SimDatabase *database)
 	}
 	qsort(items, n, sizeof(PvItem), compare_items);
 	for (int i = 0; i < n; i++)
-		full = pv_scan_offer(&pvt_queues, pvt_me, &items[i], full);
-	pvt_queue_end_scan(!full, 50000);
-	pfree(items);
-}
-
-/*
- * A table is begun: counts the queued tables of the same database that should
- * have been begun before it.  A large table may have to wait for a place.
- */
-static void
-check_order(Sim *sim, const PvItem *begun)
-{
-	PvItem	   *items;
-	int			n = pvt_queue_copy(&items);
-
-	for (int i = 0; i < n; i++)
-	{
-		const PvItem *other = &items[i];
-
-		if (other->key.database != begun->key.database ||
-			other->state != PV_ITEM_QUEUED ||
-			(other->pages >= PV_LARGE_PAGES && begun->pages < PV_LARGE_PAGES))
-			continue;
-		if (other->score.danger && !other->not_completed)
-			sim->out_of_order += !begun->score.danger || begun->not_completed;
-		else if (!begun->score.danger)
-			sim->out_of_order +=
-				begun->needed_since - other->needed_since > PV_LONGEST_LEAD;
-	}
+		complete &= pv_queue_offer(&pvt_queues, worker->slot, &items[i]);
+	(void) pvt_queue_end_scan(worker->slot, complete, 50000);
 	pfree(items);
 }
 
@@ -306,25 +289,25 @@ begin_table(Sim *sim, SimWorker *worker)
 	PvScore		score;
 	SimTable   *table;
 
-	if (!pv_slots_pop(&pvt_queues, pvt_me, pv_max_large(sim->nworkers),
-					  &worker->item))
+	if (!pv_queue_take(&pvt_queues, worker->slot, &worker->item))
 		return false;
 	table = find_table(worker->database, worker->item.key.relid);
 	score_table(table, &score);
 	worker->item.score = score;
-	if (worker->item.priority > 0)
+	if (OidIsValid(worker->item.requester))
 		worker->item.score.vacuum = true;
 	if (!worker->item.score.vacuum)
-		pvt_queue_finish(0, PV_WAIT_NONE, InvalidTransactionId);
-	else if (pvt_queue_recheck(&worker->item) == PV_RECHECK_PUT_BACK)
-		pv_slots_put_back(&pvt_queues, pvt_me, &worker->item);
+		pv_queue_finish(&pvt_queues, worker->slot, 0, PV_WAIT_NONE,
+						InvalidTransactionId);
+	else if (!pv_queue_recheck(&pvt_queues, worker->slot, &worker->item))
+		pv_queue_put_back(&pvt_queues, worker->slot);
 	else
 	{
-		check_order(sim, &worker->item);
+		int			takes = !table->hot ? SMALL_TAKES :
+			table->pages >= PV_LARGE_PAGES ? LARGE_TAKES : HOT_TAKES;
+
 		note_begin(sim, worker);
-		worker->busy = true;
-		worker->until = now() + (table->hot && table->pages >= PV_LARGE_PAGES ?
-								 LARGE_TAKES : SMALL_TAKES) * SECOND;
+		worker->until = now() + takes * SECOND;
 	}
 	return true;
 }
@@ -334,7 +317,6 @@ end_table(SimWorker *worker)
 {
 	SimTable   *table = find_table(worker->database, worker->item.key.relid);
 
-	worker->busy = false;
 	if (!table->failing)
 	{
 		table->needed = 0;
@@ -342,9 +324,10 @@ end_table(SimWorker *worker)
 		table->dead = table->age = 0;
 		table->comes = table->hot ? now() : now() + 7200 * SECOND;
 	}
-	pvt_queue_finish(table->failing ? 0 : PV_DONE_VACUUM,
-					 table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
-					 InvalidTransactionId);
+	pv_queue_finish(&pvt_queues, worker->slot,
+					table->failing ? 0 : PV_DONE_VACUUM,
+					table->failing ? PV_WAIT_ERROR : PV_WAIT_NONE,
+					InvalidTransactionId);
 }
 
 /*
@@ -352,29 +335,28 @@ end_table(SimWorker *worker)
  * more.
  */
 static void
-run(Sim *sim, int n)
+run(Sim *sim, SimWorker *worker)
 {
-	SimWorker  *worker = &sim->workers[n];
 	bool		leaves = false;
 
-	if (!worker->there || (worker->busy && worker->until > now()))
+	if (!worker->there || (worker->slot->busy && worker->until > now()))
 		return;
-	pvt_queue_be(n);
-	if (worker->busy)
+	if (worker->slot->busy)
 		end_table(worker);
-	while (!worker->busy && !leaves)
+	while (!worker->slot->busy && !leaves)
 	{
-		leaves = pv_slots_should_leave(&pvt_queues, pvt_me);
+		leaves = pv_queue_should_leave(&pvt_queues, worker->slot,
+									   sim->nworkers);
 		if (leaves)
 			break;
-		if (pv_scan_begin(&pvt_queues, pvt_me))
-			scan(worker->database);
+		if (pv_queue_begin_scan(&pvt_queues, worker->slot))
+			scan(worker);
 		else
 			leaves = !begin_table(sim, worker);
 	}
 	if (leaves)
 	{
-		pvt_queue_leave(n);
+		pv_queue_remove_worker(&pvt_queues, worker->slot);
 		worker->there = false;
 	}
 }
@@ -403,72 +385,105 @@ static void
 take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
 {
 	snapshot->now = now();
-	snapshot->naptime = NAPTIME;
-	snapshot->nworkers = sim->nworkers;
-	snapshot->no_process = false;
-	pv_view_take(&pvt_queues, pv_max_large(sim->nworkers), &snapshot->view);
+	snapshot->nfree = sim->nworkers;
+	snapshot->nlarge = pv_max_large(sim->nworkers);
+	snapshot->full = pv_queue_is_full(&pvt_queues);
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &pvt_queues.shared->slots[i];
+
+		snapshot->nfree -= slot->used;
+		snapshot->nlarge -= slot->used && slot->large;
+	}
 	for (int i = 0; i < sim->ndatabases; i++)
 	{
 		const SimDatabase *database = &sim->databases[i];
+		const PvDatabaseQueue *queue = pv_queue_find(&pvt_queues,
+													 database->oid);
+		PvPlanDatabase *known = &databases[i];
+		const PvQueueEntry *first;
 
-		databases[i].oid = database->oid;
-		databases[i].counted = true;
-		databases[i].age = age_of(database);
-		databases[i].due = database->due;
-		databases[i].hired_at = database->hired_at;
-		databases[i].not_before = 0;
-		databases[i].failed = false;
+		memset(known, 0, sizeof(*known));
+		known->oid = database->oid;
+		known->counted = true;
+		known->age = age_of(database);
+		known->due = database->due;
+		if (queue == NULL)
+			continue;
+		known->has_queue = true;
+		known->scanning = queue->scanning;
+		known->nworkers = queue->nworkers;
+		if (pv_queue_wants_scan(queue))
+			known->scan_requested = queue->scan_requested ?
+				queue->requested_at : queue->scanned_at;
+		first = pv_queue_first(&pvt_queues, queue,
+							   pv_queue_has_large_place(&pvt_queues),
+							   &known->first);
+		known->has_first = first != NULL;
+		known->first_is_large = first != NULL &&
+			first->item.pages >= PV_LARGE_PAGES;
 	}
 	snapshot->databases = databases;
-	snapshot->ndatabases = sim->ndatabases;
+	snapshot->n = sim->ndatabases;
 }
 
-static bool
-hire(Sim *sim, SimDatabase *database, bool to_scan, bool takes_queue)
+static void
+request_scan(SimDatabase *database)
 {
-	int			n = pvt_queue_hire(database->oid, to_scan, takes_queue);
+	PvDatabaseQueue *queue = pv_queue_find(&pvt_queues, database->oid);
 
-	if (n < 0 || !pvt_queue_attach(n))
-		return false;
-	memset(&sim->workers[n], 0, sizeof(SimWorker));
-	sim->workers[n].there = true;
-	sim->workers[n].database = database;
-	database->hired_at = now();
+	queue->scan_requested = true;
+	queue->requested_at = now();
+	database->due = now() + NAPTIME;
+}
+
+static void
+start(Sim *sim, SimDatabase *database, bool to_scan, bool large)
+{
+	PvWorkerSlot *slot = pvt_queue_start(database->oid, to_scan, large);
+	SimWorker  *worker;
+
+	if (slot == NULL)
+		return;
+	worker = &sim->workers[slot - pvt_queues.shared->slots];
+	memset(worker, 0, sizeof(SimWorker));
+	worker->there = true;
+	worker->slot = slot;
+	worker->database = database;
 	if (to_scan)
-		database->due = now() + NAPTIME;
-	return true;
-}
-
-static bool
-carry_out(Sim *sim, const PvAction *action)
-{
-	SimDatabase *database = &sim->databases[action->database - 1];
-
-	switch (action->kind)
-	{
-		case PV_ACTION_LAUNCH:
-			return hire(sim, database, action->to_scan, action->takes_queue);
-		case PV_ACTION_ASK_TO_LEAVE:
-			pv_view_call_back(&pvt_queues, database->oid);
-			break;
-		case PV_ACTION_REQUEST_SCAN:
-			if (pv_view_request_scan(&pvt_queues, database->oid))
-				database->due = now() + NAPTIME;
-			break;
-	}
-	return true;
+		request_scan(database);
 }
 
 static void
 launch(Sim *sim)
 {
-	PvSnapshot	snapshot;
+	PvSnapshot	snapshot = {.nscans = sim->nscans};
 	PvPlan		plan;
 
 	take_snapshot(sim, &snapshot, sim->known);
 	pv_plan(&snapshot, &plan);
-	for (int i = 0; i < plan.n && carry_out(sim, &plan.actions[i]); i++)
-		 /* until a worker finds no place */ ;
+	sim->nscans = plan.nscans;
+	for (int i = 0; i < plan.n; i++)
+	{
+		SimDatabase *database = &sim->databases[plan.actions[i].which];
+
+		switch (plan.actions[i].kind)
+		{
+			case PV_ACTION_LAUNCH:
+				start(sim, database, false, plan.actions[i].large);
+				break;
+			case PV_ACTION_LAUNCH_TO_SCAN:
+				start(sim, database, true, plan.actions[i].large);
+				break;
+			case PV_ACTION_REQUEST_SCAN:
+				request_scan(database);
+				break;
+			case PV_ACTION_CALL_BACK:
+				pv_queue_call_back(&pvt_queues);
+				break;
+		}
+	}
+	pfree(plan.actions);
 }
 
 
@@ -508,13 +523,13 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 	Sim		   *sim = palloc0(sizeof(Sim));
 	int			nhot = PG_GETARG_INT32(1);
 	int64		seconds = PG_GETARG_INT32(3) * 3600;
-	Datum		values[6];
-	bool		nulls[6] = {0};
+	Datum		values[5];
+	bool		nulls[5] = {0};
 	TupleDesc	desc;
 
 	sim->ndatabases = PG_GETARG_INT32(0);
 	sim->nworkers = PG_GETARG_INT32(2);
-	pvt_queue_set_up(PG_GETARG_INT32(4));
+	pvt_queue_set_up(PG_GETARG_INT32(4), sim->nworkers);
 	sim->databases = palloc0(sim->ndatabases * sizeof(SimDatabase));
 	sim->known = palloc(sim->ndatabases * sizeof(PvPlanDatabase));
 	for (int i = 0; i < sim->ndatabases; i++)
@@ -531,7 +546,7 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 		}
 		launch(sim);
 		for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-			run(sim, i);
+			run(sim, &sim->workers[i]);
 		if (second % 3600 == 0)
 			pvt_queue_check();
 		pvt_queues.now += SECOND;
@@ -544,7 +559,6 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 	values[2] = Int32GetDatum(sim->quiet / SECOND);
 	values[3] = Int32GetDatum(sim->beside_hot / SECOND);
 	values[4] = Int32GetDatum(count_never_begun(sim));
-	values[5] = Int32GetDatum(sim->out_of_order);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
 }

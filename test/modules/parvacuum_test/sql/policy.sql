@@ -111,119 +111,31 @@ SELECT what, d AS wraparound_and_danger FROM (VALUES ('young', parvacuum_test_da
 	('old by its own limit', parvacuum_test_danger(179999999, 0, 100000)), ('by its own for multixacts', parvacuum_test_danger(0, 359999999, 200000000, 10000)),
 	('old by both', parvacuum_test_danger(180000001, 0, 100000))) v(what, d);
 
--- The order.  A doubling of the score is worth five minutes, and no more than twelve count; the greater of
--- score and priority counts; a table in danger comes first, by its age, but not again after it could not
--- be completed.
-SELECT score, t.* FROM unnest('{0,0.5,1,2,4,64,4096,4097,1e9,1e300}'::float8[]) score, parvacuum_test_turn(score) t;
-SELECT t AS turn FROM (VALUES (parvacuum_test_turn(2, 8)), (parvacuum_test_turn(8, 2)), (parvacuum_test_turn(1e9, 0, 0, true, 2)), (parvacuum_test_turn(1e9, 1e9, 10, true, 4)),
-	(parvacuum_test_turn(2, 0, 0, true, 2, true)), (parvacuum_test_turn(2, 0, 0, true, 1e9))) v(t);
-SELECT now, CASE WHEN urgency > 1e50 THEN 'finite' ELSE urgency::text END AS urgency FROM unnest('{-100,0,5,10,60,1000,1e7}'::float8[]) now, parvacuum_test_turn(2, now => now)
-WHERE urgency < 'Infinity';
+-- The turn of a table that needs something since 0, in minutes: five minutes earlier for each doubling of its score, an hour
+-- at most.  A request has that hour.
+SELECT score, parvacuum_test_turn(score) FROM unnest('{0,0.5,1,2,4,64,4096,4097,1e9,1e300}'::float8[]) score;
+SELECT score, parvacuum_test_turn(score, requested => true) FROM unnest('{0,1e300}'::float8[]) score;
+
+-- Which table goes first: danger by age, urgent requests, the owner charged least, the earlier turn.
 SELECT what, first FROM (VALUES
-	('the higher score', parvacuum_test_goes_first(score => 3, other_score => 2)),
-	('the same', parvacuum_test_goes_first(score => 3, other_score => 3)),
-	('beyond what counts', parvacuum_test_goes_first(score => 4096, other_score => 1e15)),
-	('twice the score, four minutes later', parvacuum_test_goes_first(score => 4, since => 4, other_score => 2)),
-	('twice the score, six minutes later', parvacuum_test_goes_first(score => 4, since => 6, other_score => 2)),
-	('any score, an hour later', parvacuum_test_goes_first(score => 1e300, since => 60.001, other_score => 1)),
-	('any priority, an hour later', parvacuum_test_goes_first(priority => 1e300, since => 60.001, other_score => 1)),
-	('danger against any priority', parvacuum_test_goes_first(danger => true, since => 1e6, other_priority => 1e300)),
-	('the older of two in danger', parvacuum_test_goes_first(danger => true, age => 1.5, other_danger => true, other_age => 1.2)),
-	('a threshold of 0 does not count there', parvacuum_test_goes_first(score => 1e9, danger => true, age => 1.1, other_danger => true, other_age => 1.2)),
-	('tried earlier, against danger', parvacuum_test_goes_first(danger => true, not_removable => true, other_danger => true, other_since => 1e6)),
-	('tried earlier, an hour earlier', parvacuum_test_goes_first(danger => true, not_removable => true, other_score => 4096, other_since => 0.001)),
-	('tried earlier, an hour later', parvacuum_test_goes_first(danger => true, not_removable => true, since => 60.001, other_score => 1))) v(what, first);
+	('the earlier turn', parvacuum_test_goes_first(turn => 1, other_turn => 2)),
+	('the same', parvacuum_test_goes_first(turn => 1, other_turn => 1)),
+	('the owner charged less, later', parvacuum_test_goes_first(charge => 1, turn => 1e6, other_charge => 2)),
+	('urgent, of an owner charged more, later', parvacuum_test_goes_first(urgent => true, charge => 9, turn => 1e6)),
+	('two that are urgent: the earlier', parvacuum_test_goes_first(urgent => true, charge => 9, turn => 1, other_urgent => true, other_turn => 2)),
+	('danger against urgent', parvacuum_test_goes_first(age => 1.1, charge => 9, turn => 1e6, other_urgent => true)),
+	('the older of two in danger', parvacuum_test_goes_first(age => 1.3, charge => 9, turn => 1e6, other_age => 1.2, other_urgent => true)),
+	('two of the same age: the urgent one', parvacuum_test_goes_first(age => 1.2, urgent => true, turn => 2, other_age => 1.2, other_turn => 1)),
+	('two of the same age: the earlier', parvacuum_test_goes_first(age => 1.2, charge => 9, turn => 1, other_age => 1.2, other_turn => 2))) v(what, first);
 
--- Shares of the queue: none is 0.
-SELECT places, databases, s.* FROM (VALUES (32768, 0), (32768, 1), (32768, 3), (32768, 128), (4, 1), (4, 3), (1, 1), (1, 5)) v(places, databases), parvacuum_test_shares(places, databases) s;
+-- Half of a charge is forgotten in ten minutes.
+SELECT elapsed, parvacuum_test_charge_left(100, elapsed) FROM unnest('{-5,0,600,1200,36000}'::int[]) elapsed;
 
--- Databases.  One that needs no worker has no rank.
-SELECT r.* FROM (VALUES
-	('nothing', parvacuum_test_rank()),
-	('nothing, of a dangerous age', parvacuum_test_rank(age => 5)),
-	('workers at its last tables', parvacuum_test_rank(nworkers => 3)),
-	('looked at just now', parvacuum_test_rank(overdue => 1000000, scan_pending => true)),
-	('the same, of a dangerous age', parvacuum_test_rank(overdue => 1000000, scan_pending => true, age => 5))) r(what, rank);
-
--- Databases that need a worker, by rank: first by a dangerous age, then those that are due for
--- a scan, the longer overdue the higher, then by scores.
-SELECT what FROM (VALUES
-	('dangerous, queued', parvacuum_test_rank(age => 1.5, top_score => 2, nqueued => 1)),
-	('more dangerous, queued', parvacuum_test_rank(age => 2.5, top_score => 2, nqueued => 1)),
-	('most dangerous, due', parvacuum_test_rank(age => 3.5, overdue => 0)),
-	('dangerous, but it has a worker', parvacuum_test_rank(age => 9, top_score => 0.5, nqueued => 1, nworkers => 1)),
-	('not quite dangerous', parvacuum_test_rank(age => 1, top_score => 0.75, nqueued => 1)),
-	('due', parvacuum_test_rank(overdue => 0)),
-	('a table in danger waits, no worker', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, top_danger => true)),
-	('the same, a worker', parvacuum_test_rank(age => 1.01, top_score => 2, nqueued => 1, nworkers => 1, top_danger => true)),
-	('the same, at the last tables', parvacuum_test_rank(age => 1.01, nworkers => 1, top_danger => true)),
-	('due for two minutes, and of a dangerous age', parvacuum_test_rank(age => 1.01, overdue => 120000000)),
-	('due for twenty minutes', parvacuum_test_rank(overdue => 1200000000)),
-	('due for ten minutes', parvacuum_test_rank(overdue => 600000000)),
-	('due for an hour', parvacuum_test_rank(overdue => 3600000000)),
-	('due for a minute, with much to do', parvacuum_test_rank(overdue => 60000000, top_score => 100, nqueued => 1000, nworkers => 2)),
-	('a score of 10', parvacuum_test_rank(top_score => 10, nqueued => 1)),
-	('a score of 10, and due in a minute', parvacuum_test_rank(top_score => 9.9, nqueued => 1, overdue => -60000000)),
-	('a score of 12 for three workers', parvacuum_test_rank(top_score => 12, nqueued => 500, nworkers => 2)),
-	('a score of 1.5', parvacuum_test_rank(top_score => 1.5, nqueued => 1)),
-	('nothing', parvacuum_test_rank())) r(what, rank)
-ORDER BY rank DESC;
-
--- However high a score or a priority is, a scan of another database and a dangerous age come first;
--- until that table has waited for more than an hour, which is as dangerous as such an age.  Danger of
--- wraparound itself comes before any of these.
-SELECT score, parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(overdue => 1) AS due_first,
-	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1) AS dangerous_first,
-	parvacuum_test_rank(top_score => score, nqueued => 1) < parvacuum_test_rank(age => 1.1, top_score => 2, nqueued => 1, top_danger => true) AS wraparound_first,
-	parvacuum_test_rank(top_score => score, nqueued => 1, nworkers => 10) < parvacuum_test_rank(top_score => score, nqueued => 1) AS shared
-FROM unnest('{2,4096,16000,17000,999999,1e10,1e300}'::float8[]) score;
-
--- A database without a worker takes one from another: the only one if it is much more urgent, or
--- was due long ago; never if it would be given back at once.
-SELECT * FROM (VALUES
-	('twice as urgent', parvacuum_test_displaces(3, top_score => 6)),
-	('more than that', parvacuum_test_displaces(3, top_score => 6.1)),
-	('the other has nothing left', parvacuum_test_displaces(0, top_score => 1.1)),
-	('so has this one', parvacuum_test_displaces(0)),
-	('of a dangerous age', parvacuum_test_displaces(50, age => 1.1, top_score => 2)),
-	('both', parvacuum_test_displaces(2, 1.1, age => 1.1, top_score => 50)),
-	('both, and due for longer', parvacuum_test_displaces(2, 1.1, age => 1.05, overdue => 60000001)),
-	('this one much more so', parvacuum_test_displaces(2, 1.1, age => 2.5, top_score => 2)),
-	('the other is', parvacuum_test_displaces(2, 1.1, top_score => 50)),
-	('due for a minute', parvacuum_test_displaces(50, overdue => 60000000)),
-	('due for longer', parvacuum_test_displaces(50, overdue => 60000001)),
-	('but the other has just begun', parvacuum_test_displaces(50, overdue => 60000001, stayed => 14999999)),
-	('so it has for what is urgent', parvacuum_test_displaces(3, top_score => 60, stayed => 14999999)),
-	('a quarter of a short naptime', parvacuum_test_displaces(50, overdue => 2000001, stayed => 4999999, naptime => 1000000)),
-	('five seconds of it', parvacuum_test_displaces(50, overdue => 2000001, stayed => 5000000, naptime => 1000000)),
-	('but not for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, stayed => 14999999)),
-	('and is of a dangerous age', parvacuum_test_displaces(50, 1.1, overdue => 60000001)),
-	('due for as long as is dangerous', parvacuum_test_displaces(50, 1.1, overdue => 1320000001)),
-	('scores beyond any that tables have', parvacuum_test_displaces(2e6, top_score => 1e7)),
-	('one of two, due', parvacuum_test_displaces(50, overdue => 0, other_nworkers => 2, stayed => 5000000)),
-	('one of two, which has just come', parvacuum_test_displaces(50, overdue => 0, other_nworkers => 2, stayed => 4999999)),
-	('though for a table in danger', parvacuum_test_displaces(3, top_score => 2, other_nworkers => 2, stayed => 0, top_danger => true)),
-	('though for a dangerous age', parvacuum_test_displaces(3, age => 1.1, top_score => 2, other_nworkers => 2, stayed => 0)),
-	('one of two, which would come back', parvacuum_test_displaces(100, top_score => 40, other_nworkers => 2)),
-	('one of three', parvacuum_test_displaces(100, top_score => 40, other_nworkers => 3)),
-	('a worker is on its way', parvacuum_test_displaces(50, overdue => 60000001, scan_pending => true)))
-d(what, displaces);
-
--- Which database gives up a worker: the one with more, then the one of no dangerous age, then the one
--- with the lower score; of two equal ones neither rather than the other.
-SELECT what, parvacuum_test_gives_rather(nworkers, age, score, 2, 1.5, 10) AS gives, parvacuum_test_gives_rather(2, 1.5, 10, nworkers, age, score) AS is_given
-FROM (VALUES
-	('its like', 2, 1.5, 10),
-	('more workers, though older and more urgent', 3, 2, 20),
-	('fewer workers', 1, 0.5, 1),
-	('of no dangerous age, though more urgent', 2, 1, 20),
-	('older, but less urgent', 2, 2.5, 9),
-	('nothing left', 2, 1.5, 0)) d(what, nworkers, age, score);
-
--- Workers: all but one may be on large tables, and there is always one for small tables, also if the
--- only one is on a large table, or if more are than the setting allows by now.
-SELECT workers, large, r.* FROM (VALUES (1, 0), (1, 1), (1, 2), (1, 7), (2, 0), (2, 1), (2, 2), (3, 0), (3, 2), (3, 3), (8, 1), (8, 7), (8, 12)) v(workers, large),
-	parvacuum_test_workers(workers, large) r;
+-- Room: an owner, and a database, has four times what is left to others.  The last numbers of entries that are refused.
+SELECT owners, databases, (SELECT min(n) FROM generate_series(0, 1000) n WHERE NOT parvacuum_test_has_room(1000, n, n / databases, n / databases / owners)) AS refused
+FROM (VALUES (1, 1), (2, 1), (1, 2), (1, 10)) v(owners, databases);
+SELECT parvacuum_test_has_room(1000, 950, 900, 900) AS too_many, parvacuum_test_has_room(1000, 950, 0, 0) AS of_another_database, parvacuum_test_has_room(1000, 760, 760, 0) AS of_another_owner,
+	parvacuum_test_has_room(1, 0, 0, 0) AS one, parvacuum_test_has_room(1, 1, 0, 0) AS none;
 
 -- After a scan there is none for fifty times the CPU time that it took, up to ten minutes.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;
@@ -243,7 +155,7 @@ SELECT versions, sweep_score, sweep FROM unnest('{250025,250026}'::int[]) versio
 SELECT versions, reltuples, sweep_score, sweep FROM (VALUES (50, 0), (51, 0), (51, -1), (51, 1000), (101, 1000)) x(versions, reltuples),
 	parvacuum_test_sweep(versions, reltuples => reltuples, dead => 200);
 
--- no sweep together with a vacuum or an ANALYZE, and after an ANALYZE without its lead
+-- no sweep together with a vacuum, but together with an ANALYZE, and without its lead if that has failed
 SELECT dead, modified, analyzed, s.* FROM (VALUES (2000050, 0, false), (2000051, 0, false), (1500000, 2000000, false), (1500000, 2000000, true), (2000051, 2000000, true)) x(dead, modified, analyzed),
 	parvacuum_test_sweep(versions => 1e6, dead => dead, modified => modified, analyzed => analyzed) s;
 SELECT versions, s.* FROM unnest('{500050,500051}'::int[]) versions, parvacuum_test_sweep(versions, modified => 2000000, analyzed => true) s;
@@ -258,9 +170,6 @@ SELECT pages, pages_before, parvacuum_test_has_grown(pages, pages_before) FROM (
 -- How long a worker may be at a table, in seconds: ten minutes, and more where it is large or the rate is low
 SELECT pages, rate, workers, round(at_table) AS at_table, round(in_cleanup) AS in_cleanup, round(in_analyze) AS in_analyze
 FROM (VALUES (0, 0, 3), (8192, 0, 3), (8192, 100000, 1), (8192, 100000, 3), (8192, 1000000, 3), (8192, 1000, 3), (131072000, 0, 3)) v(pages, rate, workers), parvacuum_test_longest(pages, rate, workers);
-
--- How many workers at large tables let others be started: those with a place, and no more of the others than places
-SELECT workers, places, parvacuum_test_count_large(workers, places, 2) FROM (VALUES (0, 0), (2, 2), (3, 1), (4, 0), (9, 0), (9, 4), (9, 9)) v(workers, places);
 
 -- A table that fails is left alone for a naptime, twice as long after each further failure, an hour at most; in danger of wraparound five minutes
 SELECT failures, parvacuum_test_pause(failures, 60) AS pause, parvacuum_test_pause(failures, 60, true) AS in_danger, parvacuum_test_pause(failures, 1) AS short

@@ -1,0 +1,342 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_shmem.c
+ *	  What the scheduler's queue needs of the server: shared memory, a lock,
+ *	  the clock and signals.
+ *
+ * The launcher, scheduler workers and sessions run this.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "libpq/pqsignal.h"
+#include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+#include "base/compat.h"
+#include "sched/queue.h"
+
+#define LOCK_TRANCHE			"parvacuum_queue"
+
+typedef struct QueueShared
+{
+	Latch	   *launcher_latch; /* under the lock; NULL: there is no launcher */
+	PvQueueShared queues;
+} QueueShared;
+
+static QueueShared *shared = NULL;
+static PvQueues queues;
+static LWLock *lock = NULL;
+
+/* This process's slot, if it is a scheduler worker */
+static PvWorkerSlot *my_slot = NULL;
+
+
+/* ----------------------------------------------------------------
+ *		Shared memory and the lock
+ * ----------------------------------------------------------------
+ */
+
+Size
+pv_queue_shmem_size(void)
+{
+	Size		size = MAXALIGN(sizeof(QueueShared));
+
+	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE,
+											 sizeof(PvQueueEntry)));
+	size = add_size(size, hash_estimate_size(PV_MAX_OWNERS, sizeof(PvOwner)));
+	return add_size(size, hash_estimate_size(PV_MAX_CHARGES,
+											 sizeof(PvCharge)));
+}
+
+/* Postmaster, when extensions request shared memory. */
+void
+pv_queue_request_lock(void)
+{
+	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
+}
+
+static HTAB *
+make_hash(const char *name, int n, Size keysize, Size entrysize)
+{
+	HASHCTL		info = {.keysize = keysize,.entrysize = entrysize};
+
+	return pv_shmem_hash(name, n, &info);
+}
+
+/*
+ * Finds the shared memory or initializes it.  The caller holds
+ * AddinShmemInitLock.
+ */
+void
+pv_queue_shmem_startup(void)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("parvacuum queue", sizeof(QueueShared), &found);
+	if (!found)
+	{
+		shared->launcher_latch = NULL;
+		pv_queue_init(&shared->queues);
+	}
+	queues.shared = &shared->queues;
+	queues.entries = make_hash("parvacuum queue entries", PV_QUEUE_SIZE,
+							   sizeof(PvItemKey), sizeof(PvQueueEntry));
+	queues.owners = make_hash("parvacuum queue owners", PV_MAX_OWNERS,
+							  sizeof(PvOwnerKey), sizeof(PvOwner));
+	queues.charges = make_hash("parvacuum queue charges", PV_MAX_CHARGES,
+							   sizeof(Oid), sizeof(PvCharge));
+	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+}
+
+PvSchedulerCounters *
+pv_queue_counters(void)
+{
+	return &shared->queues.counters;
+}
+
+/* The number of scheduler workers that are attached; takes no lock. */
+int
+pv_queue_nworkers(void)
+{
+	return (int) pg_atomic_read_u32(&shared->queues.nattached);
+}
+
+/*
+ * Acquires the lock, and returns the queue as it is now.  The moment and the
+ * settings are those of this call.
+ */
+PvQueues *
+pv_queue_lock(LWLockMode mode)
+{
+	LWLockAcquire(lock, mode);
+	queues.now = pv_now();
+	queues.naptime = autovacuum_naptime * USECS_PER_SEC;
+	queues.limit = Min(PV_QUEUE_SIZE, pv_guc_queue_limit);
+	queues.nworkers = pv_guc_scheduler_workers;
+	return &queues;
+}
+
+/*
+ * The same, exclusively, with the queue of a database that may not have one
+ * yet, or NULL; see pv_queue_make().  While another queue is emptied for it,
+ * the lock is released after each batch of entries.
+ */
+PvQueues *
+pv_queue_lock_with(Oid database, bool from_others, PvDatabaseQueue **queue)
+{
+	for (;;)
+	{
+		bool		again;
+
+		*queue = pv_queue_make(pv_queue_lock(LW_EXCLUSIVE), database,
+							   from_others, &again);
+		if (!again)
+			return &queues;
+		pv_queue_unlock();
+	}
+}
+
+void
+pv_queue_unlock(void)
+{
+	LWLockRelease(lock);
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	const PvItemKey *x = &((const PvItem *) a)->key;
+	const PvItemKey *y = &((const PvItem *) b)->key;
+
+	if (x->database != y->database)
+		return x->database < y->database ? -1 : 1;
+	return x->relid < y->relid ? -1 : x->relid > y->relid;
+}
+
+/* Leaves one item of each table. */
+static int
+remove_doubles(PvItem *items, int n)
+{
+	int			kept = 0;
+
+	qsort(items, n, sizeof(PvItem), compare_keys);
+	for (int i = 0; i < n; i++)
+	{
+		if (kept == 0 || compare_keys(&items[kept - 1], &items[i]) != 0)
+			items[kept++] = items[i];
+	}
+	return kept;
+}
+
+/*
+ * Copies the items of one database, or of all databases if the OID is invalid,
+ * into a new array, and returns their number.  The lock is released again and
+ * again, so each item is as it was at some moment during the call.
+ */
+int
+pv_queue_copy(Oid database, PvItem **items)
+{
+	int			room = PV_QUEUE_BATCH;
+	int			place = 0;
+	int			n = 0;
+
+	*items = palloc(room * sizeof(PvItem));
+	while (place < PV_QUEUE_SIZE)
+	{
+		if (n + PV_QUEUE_BATCH > room)
+		{
+			room *= 2;
+			*items = repalloc_huge(*items, room * sizeof(PvItem));
+		}
+		n += pv_queue_copy_some(pv_queue_lock(LW_SHARED), database, &place,
+								*items + n);
+		pv_queue_unlock();
+	}
+	return remove_doubles(*items, n);
+}
+
+
+/* ----------------------------------------------------------------
+ *		The launcher
+ * ----------------------------------------------------------------
+ */
+
+static void
+launcher_exit(int code, Datum arg)
+{
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	shared->launcher_latch = NULL;
+	pv_queue_unlock();
+}
+
+/*
+ * This process is the launcher from now on.  Workers that the one before has
+ * started and that have not attached may have ended without any report.
+ */
+void
+pv_queue_launcher_begin(void)
+{
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	shared->launcher_latch = &MyProc->procLatch;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		PvWorkerSlot *slot = &queues.shared->slots[i];
+
+		if (slot->used && slot->pid == 0)
+			pv_queue_remove_worker(&queues, slot);
+	}
+	pv_queue_unlock();
+	before_shmem_exit(launcher_exit, 0);
+}
+
+/* The caller holds the lock. */
+void
+pv_queue_wake_launcher(void)
+{
+	if (shared->launcher_latch != NULL)
+		SetLatch(shared->launcher_latch);
+}
+
+
+/* ----------------------------------------------------------------
+ *		A worker
+ * ----------------------------------------------------------------
+ */
+
+/* The worker exits, by itself or by an error. */
+static void
+worker_exit(int code, Datum arg)
+{
+	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), my_slot);
+	pv_queue_wake_launcher();
+	pv_queue_unlock();
+	my_slot = NULL;
+}
+
+/*
+ * This process is the worker in that slot.  Returns NULL if the slot was given
+ * away.  Only this process changes what the slot says of its table.
+ */
+PvWorkerSlot *
+pv_queue_attach(int slot, uint32 token)
+{
+	PvWorkerSlot *it = &pv_queue_lock(LW_EXCLUSIVE)->shared->slots[slot];
+
+	if (it->used && it->token == token && it->pid == 0)
+	{
+		it->pid = MyProcPid;
+		it->since = queues.now;
+		pg_atomic_fetch_add_u32(&queues.shared->nattached, 1);
+		my_slot = it;
+	}
+	pv_queue_unlock();
+	if (my_slot != NULL)
+		before_shmem_exit(worker_exit, 0);
+	return my_slot;
+}
+
+/*
+ * This worker is about to run functions of the table's owner, which may take
+ * long, so it does not count as one at a large table any more.
+ */
+void
+pv_queue_leave_place(void)
+{
+	if (!my_slot->large)
+		return;
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	my_slot->large = false;
+	pv_queue_wake_launcher();
+	pv_queue_unlock();
+}
+
+/*
+ * This worker has left its table, or has ended its scan: a cancel that is
+ * still to arrive was for that, and must not hit another table.  The lock has
+ * been released.
+ *
+ * A process that cancels a table sends SIGINT while it holds the lock and sees
+ * there that the worker is at this table.  The worker has left it with the
+ * lock held.  So for each such signal kill() had returned when the worker got
+ * the lock, and no other comes before the worker takes another table, under
+ * the lock again.  kill() leaves the signal pending, which the kernel may
+ * deliver a moment later; but a pending signal that is not blocked is
+ * delivered before sigprocmask() returns (POSIX), so its handler has set the
+ * flag that is cleared here.  Nothing acts on the flag in between.
+ */
+void
+pv_queue_forget_cancel(void)
+{
+	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
+	QueryCancelPending = false;
+}
+
+/*
+ * Cancels what a worker does.  A function of the table's owner may catch the
+ * error and go on, so the launcher is woken, which ends the process if it is
+ * still there after a while.  Returns false if the process has just died,
+ * which restarts the server.  The caller holds the lock exclusively, see
+ * pv_queue_forget_cancel().
+ */
+bool
+pv_queue_cancel(const PvQueues *q, PvWorkerSlot *slot)
+{
+	if (kill(slot->pid, SIGINT) != 0)
+		return false;
+	if (slot->canceled_at == PV_NEVER)
+		slot->canceled_at = q->now;
+	pv_queue_wake_launcher();
+	return true;
+}
