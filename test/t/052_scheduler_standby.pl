@@ -49,7 +49,9 @@ sql(q{UPDATE pg_database SET datallowconn = false WHERE datname = 'closed'}, 'AL
 cmp_ok(sql(q{SELECT age(datfrozenxid) FROM pg_database WHERE datname = 'closed'}), '>', 90000, 'a closed database: it is old');
 reload_with('parvacuum.enabled' => 'on', 'parvacuum.scheduler' => 'on');
 until_answer(q{SELECT age(datfrozenxid) < 10000 FROM pg_database WHERE datname = 'closed'}, 'true', 'a closed database: a database scan freezes all of it');
-ok($node->poll_query_until('template1', q{SELECT max(age(relfrozenxid)) < 10000 FROM pg_class WHERE relkind IN ('r', 't')}), 'a template database is young, too');
+ok($node->poll_query_until('template1', q{SELECT max(age(relfrozenxid)) < 10000 FROM pg_class WHERE relkind IN ('r', 't')}), 'a template database is young, too')
+  or diag $node->safe_psql('template1', q{SELECT relname, age(relfrozenxid) FROM pg_class WHERE relkind IN ('r', 't') AND age(relfrozenxid) >= 10000}),
+  map { "\n$_: " . sql("SELECT * FROM $_") } qw(parvacuum_queue_items() parvacuum_scheduler_stats() pg_stat_activity);
 reload_with('parvacuum.enabled' => 'off');
 until_answer(q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true', 'an old table: it is young');
 
