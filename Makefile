@@ -37,7 +37,6 @@ OBJS = \
 	src/base/settings.o \
 	src/base/shmem.o \
 	src/base/text.o \
-	src/base/tidstore.o \
 	src/base/wait.o \
 	src/base/window.o \
 	src/engine/dispense.o \

@@ -89,8 +89,6 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
 {
 	self->counters.lpdead_item_pages++;
 	self->counters.lpdead_items += ndead;
-	pv_tidstore_count(&self->counters.tidstore, blkno, ndead,
-					  deadoffsets[ndead - 1]);
 	if (will_vacuum_heap(self))
 		pv_deadtids_add_block(self->store, blkno, deadoffsets, ndead);
 }

@@ -56,7 +56,6 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 	sum->vacuumed_pages += part->vacuumed_pages;
 	sum->vacuumed_items += part->vacuumed_items;
 	pv_sample_add(&sum->sample, &part->sample);
-	pv_tidstore_add(&sum->tidstore, &part->tidstore);
 	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
 		sum->NewRelfrozenXid = part->NewRelfrozenXid;
 	if (MultiXactIdPrecedes(part->NewRelminMxid, sum->NewRelminMxid))

@@ -23,7 +23,6 @@
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/ring.h"
-#include "base/tidstore.h"
 #include "engine/dispense.h"
 #include "engine/index_order.h"
 #include "engine/report.h"
@@ -61,7 +60,6 @@ typedef struct PvCounters
 	int64		vacuumed_items;
 	PvSample	sample;			/* for pages that are skipped, though not by
 								 * core */
-	PvTidStoreUse tidstore;		/* what core would need for the dead items */
 
 	/*
 	 * Oldest XID and MXID that remain in the pages that this participant

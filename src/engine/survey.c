@@ -45,7 +45,6 @@
 #include "utils/rel.h"
 
 #include "base/settings.h"
-#include "base/tidstore.h"
 #include "engine/dispense.h"
 #include "engine/index_vacuum.h"
 #include "engine/index_work.h"
@@ -318,22 +317,12 @@ static bool
 is_bypassed(const PvSurveyState *state, const PvForecastInput *input)
 {
 	const PvVacuum *vac = state->vac;
-	BlockNumber pages = (BlockNumber) rint(input->item_pages);
-	BlockNumber apart;
-	PvTidStoreUse use;
+	BlockNumber threshold =
+		(BlockNumber) (vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES);
 
-	if (!vac->consider_bypass || input->index_scans > 1 || pages == 0 ||
-		pages >= (BlockNumber) (vac->plan.rel_pages *
-								PV_BYPASS_THRESHOLD_PAGES))
-		return false;
-	memset(&use, 0, sizeof(use));
-	apart = Max(vac->plan.rel_pages / pages, 1);
-	for (BlockNumber i = 0; i < pages; i++)
-		pv_tidstore_count(&use, i * apart,
-						  (int) rint(input->dead_items / pages),
-						  Max(state->last_item, FirstOffsetNumber));
-	return pv_few_enough_to_bypass(&use, (int64) input->dead_items,
-								   (Size) pv_vacuum_work_mem() * 1024);
+	return vac->consider_bypass && input->index_scans <= 1 &&
+		input->item_pages >= 0.5 && rint(input->item_pages) < threshold &&
+		input->dead_items < PV_BYPASS_THRESHOLD_ITEMS;
 }
 
 static void

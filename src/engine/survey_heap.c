@@ -227,12 +227,8 @@ sample_page(PvSurveyState *state, PvStratum *stratum, BlockNumber blkno)
 						   (uint8) (Min(space, BLCKSZ - 1) * 256 / BLCKSZ),
 						   found.tuples - found.dead);
 	if (found.nitems > 0 && state->build->nblocks < PV_SEGMENT_BLOCKS)
-	{
 		pv_segment_add(state->build, state->build->nblocks, found.items,
 					   found.nitems);
-		state->last_item = Max(state->last_item,
-							   found.items[found.nitems - 1]);
-	}
 }
 
 /* Read the pages of a sample, which are in the order of the table. */

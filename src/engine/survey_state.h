@@ -72,7 +72,6 @@ typedef struct PvSurveyState
 
 	/* The dead items of sampled pages, as one segment of the store */
 	PvSegmentBuild *build;
-	OffsetNumber last_item;		/* the largest offset of any */
 
 	/* Oldest XIDs that remain on the sampled pages */
 	TransactionId oldest_xid;

@@ -376,8 +376,7 @@ bypass_indexes(const PvVacuum *vac)
 
 	return vac->consider_bypass &&
 		vac->sum.lpdead_item_pages < threshold &&
-		pv_few_enough_to_bypass(&vac->sum.tidstore, vac->sum.lpdead_items,
-								(Size) pv_vacuum_work_mem() * 1024);
+		vac->sum.lpdead_items < PV_BYPASS_THRESHOLD_ITEMS;
 }
 
 /*

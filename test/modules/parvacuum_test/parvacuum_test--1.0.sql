@@ -143,15 +143,6 @@ CREATE FUNCTION parvacuum_test_uses_memory(internal)
 RETURNS index_am_handler LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- One block in a given number has a given number of dead items, the last one at an
--- offset or anywhere up to it.  Returns the numbers of blocks that are too many for a
--- bypass, by the memory of core's own store and by our rule.  Before 17, core counts
--- items.
-CREATE FUNCTION parvacuum_test_bypass(every int, ndead int, last int, jitter boolean, work_mem_mb int,
-									  OUT core bigint, OUT ours bigint)
-STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
 -- The forecast of a vacuum.  Each argument has pairs "name=value"; names are those of the
 -- structs, and what is not given is 0.  Indexes are separated by semicolons.  "past" is an
 -- earlier vacuum.
