@@ -317,12 +317,11 @@ static bool
 is_bypassed(const PvSurveyState *state, const PvForecastInput *input)
 {
 	const PvVacuum *vac = state->vac;
-	BlockNumber threshold =
-		(BlockNumber) (vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES);
+	double		item_pages = rint(input->item_pages);
 
-	return vac->consider_bypass && input->index_scans <= 1 &&
-		input->item_pages >= 0.5 && rint(input->item_pages) < threshold &&
-		input->dead_items < PV_BYPASS_THRESHOLD_ITEMS;
+	return vac->consider_bypass && input->index_scans <= 1 && item_pages > 0 &&
+		pv_few_enough_to_bypass(vac->plan.rel_pages, item_pages,
+								input->dead_items);
 }
 
 static void

@@ -371,12 +371,10 @@ vacuum_dead_items(PvVacuum *vac)
 static bool
 bypass_indexes(const PvVacuum *vac)
 {
-	BlockNumber threshold =
-		(BlockNumber) (vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES);
-
 	return vac->consider_bypass &&
-		vac->sum.lpdead_item_pages < threshold &&
-		vac->sum.lpdead_items < PV_BYPASS_THRESHOLD_ITEMS;
+		pv_few_enough_to_bypass(vac->plan.rel_pages,
+								vac->sum.lpdead_item_pages,
+								vac->sum.lpdead_items);
 }
 
 /*

@@ -20,6 +20,17 @@
 #define PV_BYPASS_THRESHOLD_PAGES	0.02
 #define PV_BYPASS_THRESHOLD_ITEMS	(INT64CONST(32) * 1024 * 1024 / 6)
 
+/* Are so many dead items, on so many pages of a table, few enough for that? */
+static inline bool
+pv_few_enough_to_bypass(BlockNumber rel_pages, double item_pages,
+						double dead_items)
+{
+	BlockNumber threshold =
+		(BlockNumber) (rel_pages * PV_BYPASS_THRESHOLD_PAGES);
+
+	return item_pages < threshold && dead_items < PV_BYPASS_THRESHOLD_ITEMS;
+}
+
 /* What a phase has done so far in this vacuum, in all index scans together */
 typedef struct PvEtaMeasure
 {
