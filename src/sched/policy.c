@@ -13,10 +13,10 @@
  *	2. Scan.  Each database is scanned once in a naptime, and rests for fifty
  *	   times the CPU time that the scan took.
  *	3. Order.  Tables in danger of wraparound go first, the oldest of them
- *	   before the others, unless the last vacuum could not be completed.  Then
- *	   come urgent requests.  Then come the tables of
- *	   the owner to whom the least worker time was charged lately.  Among
- *	   tables of one owner the earlier turn goes first.
+ *	   before the others.  One whose last vacuum could not be completed is not
+ *	   among them.  Then come urgent requests.  Then come the tables of the
+ *	   owner to whom the least worker time was charged lately.  Among tables
+ *	   of one owner the earlier turn goes first.
  *	4. Charge.  The time that a worker is at a table is charged to the owner of
  *	   the table.  Half of it is written off every ten minutes.
  *	5. Turn.  It is the moment since when the table needs something, less five
@@ -36,9 +36,10 @@
  *	10. Failures.  A table that fails is left alone for a naptime, and twice as
  *	   long after each further failure (entry/failures.c).
  *	11. Time.  A table that takes longer than its size justifies is cancelled.
- *	12. Room.  No database, and no owner in it, has more than most of the queue.
- *	   Tables that wait give way to those that can be begun.  What finds no
- *	   room is found again by a later scan.
+ *	12. Room.  A database, and an owner in it, gets no more than four times the
+ *	   places that this leaves to others.  A table in danger may take any
+ *	   place.  Tables that wait give way to those that can be begun.  What
+ *	   finds no room is found again by a later scan.
  *
  * Scores.  A table's score is the greatest of some ratios, each of a count to
  * the threshold at which autovacuum would act on it.  That is the idea of
