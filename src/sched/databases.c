@@ -290,19 +290,7 @@ static void
 add_queue(const PvQueues *queues, const PvDatabaseQueue *queue,
 		  PvPlanDatabase *database)
 {
-	const PvQueueEntry *first;
-
-	database->has_queue = true;
-	database->scanning = queue->scanning;
-	database->nworkers = queue->nworkers;
-	if (pv_queue_wants_scan(queue))
-		database->scan_requested = queue->scan_requested ?
-			queue->requested_at : queue->scanned_at;
-	first = pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
-						   &database->first);
-	database->has_first = first != NULL;
-	database->first_is_large = first != NULL &&
-		first->item.pages >= PV_LARGE_PAGES;
+	pv_queue_describe(queues, queue, database);
 	database->due = Max(database->due, pv_queue_rests_until(queues, queue));
 	pv_databases_set_due(database->oid, database->due);
 }

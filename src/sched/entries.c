@@ -77,8 +77,7 @@ drop_unused_owner(PvQueues *queues, PvOwner *owner)
 /* Sets the owner of an entry that is not queued; false: there is no room. */
 bool
 pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
-				   PvQueueEntry *entry,
-				   Oid role)
+				   PvQueueEntry *entry, Oid role)
 {
 	PvOwner    *old = entry->owner;
 	PvOwner    *owner = make_owner(queues, queue, role);
@@ -133,8 +132,7 @@ pv_entry_clear_request(PvQueues *queues, PvDatabaseQueue *queue,
 
 bool
 pv_entry_set_request(PvQueues *queues, PvDatabaseQueue *queue,
-					 PvQueueEntry *entry,
-					 const PvItem *request)
+					 PvQueueEntry *entry, const PvItem *request)
 {
 	PvOwner    *requester = make_owner(queues, queue, request->requester);
 
@@ -266,17 +264,6 @@ first_of(pairingheap_node *root)
 {
 	return root == NULL ? NULL :
 		pairingheap_container(PvQueueEntry, heap_node, root);
-}
-
-/* Is there a place for another worker at large tables? */
-bool
-pv_queue_has_large_place(const PvQueues *queues)
-{
-	int			n = 0;
-
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-		n += queues->shared->slots[i].used && queues->shared->slots[i].large;
-	return n < pv_max_large(queues->nworkers);
 }
 
 /* The entry becomes the first one if it goes before that. */

@@ -13,8 +13,8 @@
  * (sched/worker.c), in a loop:
  *
  *		look after the workers that were started
- *		take a view of the queues				(sched/queue.c)
  *		read pg_database if that is due			(sched/databases.c)
+ *		take a snapshot of the queue			(sched/queue.c)
  *		make a plan, and carry it out			(sched/plan.c)
  *		wait, until something is due or another process sets the latch
  *
@@ -233,7 +233,7 @@ end_if_late(Started *it, TimestampTz now)
 
 /* The worker could not be started, or has ended before it attached. */
 static void
-dismiss(int slot)
+remove_worker(int slot)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	PvWorkerSlot *it = &queues->shared->slots[slot];
@@ -266,7 +266,7 @@ look_after(int slot)
 		pv_databases_note_success(it->database);
 	else if (GetBackgroundWorkerPid(it->handle, &pid) == BGWH_STOPPED)
 	{
-		dismiss(slot);
+		remove_worker(slot);
 		pv_databases_note_failure(it->database);
 	}
 	else
@@ -303,8 +303,7 @@ report_no_process(void)
 
 /* A slot for a worker of the database, or -1. */
 static int
-add_worker(Oid database, bool to_scan, bool large, TimestampTz now,
-		   uint32 *token)
+add_worker(Oid database, bool to_scan, bool large, uint32 *token)
 {
 	PvDatabaseQueue *queue;
 	PvQueues   *queues = pv_queue_lock_with(database, true, &queue);
@@ -316,11 +315,8 @@ add_worker(Oid database, bool to_scan, bool large, TimestampTz now,
 	{
 		n = slot - queues->shared->slots;
 		*token = slot->token;
-		if (to_scan && !queue->scan_requested)
-		{
-			queue->scan_requested = true;
-			queue->requested_at = now;
-		}
+		if (to_scan)
+			pv_queue_request_scan(queues, queue);
 	}
 	pv_queue_unlock();
 	return n;
@@ -332,7 +328,7 @@ launch(Oid database, bool to_scan, bool large, TimestampTz now,
 	   int naptime_ms)
 {
 	uint32		token;
-	int			slot = add_worker(database, to_scan, large, now, &token);
+	int			slot = add_worker(database, to_scan, large, &token);
 	Started    *it;
 	MemoryContext old_context;
 	bool		good;
@@ -360,12 +356,11 @@ launch(Oid database, bool to_scan, bool large, TimestampTz now,
 	}
 
 	it->handle = NULL;
-	dismiss(slot);
+	remove_worker(slot);
 	pg_atomic_fetch_add_u64(&pv_queue_counters()->no_process, 1);
 	report_no_process();
 	return false;
 }
-
 
 /*
  * Ends the workers that still are at what was cancelled some time ago.
@@ -404,15 +399,12 @@ end_unresponsive(void)
 static void
 request_scan(Oid database, TimestampTz now, int naptime_ms)
 {
-	PvDatabaseQueue *queue = pv_queue_find(pv_queue_lock(LW_EXCLUSIVE),
-										   database);
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvDatabaseQueue *queue = pv_queue_find(queues, database);
 	bool		requested = queue != NULL && queue->nworkers > 0;
 
 	if (requested)
-	{
-		queue->scan_requested = true;
-		queue->requested_at = now;
-	}
+		pv_queue_request_scan(queues, queue);
 	pv_queue_unlock();
 	if (requested)
 		pv_databases_set_due(database,
@@ -459,22 +451,11 @@ carry_out(const PvPlan *plan, const PvSnapshot *snapshot, int naptime_ms)
 	return no_process ? LOOK_FOR_WORKER_MS : again;
 }
 
-/* Workers that may be started, and that may be at large tables. */
+/* See pv_queue_count_free(). */
 static void
 count_free(PvSnapshot *snapshot)
 {
-	const PvQueues *queues = pv_queue_lock(LW_SHARED);
-
-	snapshot->nfree = pv_guc_scheduler_workers;
-	snapshot->nlarge = pv_max_large(pv_guc_scheduler_workers);
-	snapshot->full = pv_queue_is_full(queues);
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		const PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		snapshot->nfree -= slot->used;
-		snapshot->nlarge -= slot->used && slot->large;
-	}
+	pv_queue_count_free(pv_queue_lock(LW_SHARED), snapshot);
 	pv_queue_unlock();
 }
 

@@ -91,6 +91,16 @@ pv_queue_wants_scan(const PvDatabaseQueue *queue)
 		 (queue->incomplete && queue->nqueued == 0));
 }
 
+/* Has a worker scan the database. */
+void
+pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
+{
+	if (queue->scan_requested)
+		return;
+	queue->scan_requested = true;
+	queue->requested_at = queues->now;
+}
+
 /*
  * How easily a queue can be given to another database: 0 not at all, 1 if a
  * request that waits is lost, 2 if tables are queued, which a scan finds again,
@@ -221,32 +231,28 @@ pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
 		(entry->item.urgent || !item->urgent) &&
 		(!running || entry->item.again);
 
-	if (!before)
+	if (!before && limited && role != NULL &&
+		role->nrequests >= pv_share_of_role(queues->limit) &&
+		(entry == NULL || entry->requester != role))
+		return PV_ENQUEUE_SHARE;
+	if (entry == NULL)
+		entry = pv_entry_add(queues, queue, item);
+	if (entry == NULL)
+		return PV_ENQUEUE_FULL;
+	pv_entry_unqueue(queue, entry);
+	if (!before && !pv_entry_set_request(queues, queue, entry, item))
 	{
-		if (limited && role != NULL &&
-			role->nrequests >= pv_share_of_role(queues->limit) &&
-			(entry == NULL || entry->requester != role))
-			return PV_ENQUEUE_SHARE;
-		if (entry == NULL)
-			entry = pv_entry_add(queues, queue, item);
-		if (entry == NULL)
-			return PV_ENQUEUE_FULL;
-		pv_entry_unqueue(queue, entry);
-		if (!pv_entry_set_request(queues, queue, entry, item))
-		{
-			if (is_new)
-				pv_entry_remove(queues, queue, entry);
-			else if (!running)
-				pv_entry_enqueue(queues, queue, entry);
-			return PV_ENQUEUE_FULL;
-		}
+		if (is_new)
+			pv_entry_remove(queues, queue, entry);
+		else if (!running)
+			pv_entry_enqueue(queues, queue, entry);
+		return PV_ENQUEUE_FULL;
 	}
 	if (running)
 	{
 		entry->item.again = true;
 		return PV_ENQUEUED_AGAIN;
 	}
-	pv_entry_unqueue(queue, entry);
 	entry->item.held = false;
 	pv_entry_enqueue(queues, queue, entry);
 	return before ? PV_ENQUEUED_BEFORE : PV_ENQUEUED;
@@ -300,6 +306,33 @@ pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
  *		Workers
  * ----------------------------------------------------------------
  */
+
+/* The workers, and how many of them have a place at large tables. */
+static int
+count_workers(const PvQueues *queues, int *nlarge)
+{
+	int			n = 0;
+
+	*nlarge = 0;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		n += slot->used;
+		*nlarge += slot->used && slot->large;
+	}
+	return n;
+}
+
+/* Is there a place for another worker at large tables? */
+bool
+pv_queue_has_large_place(const PvQueues *queues)
+{
+	int			nlarge;
+
+	(void) count_workers(queues, &nlarge);
+	return nlarge < pv_max_large(queues->nworkers);
+}
 
 /*
  * A slot for a worker that is about to be started, for a scan or not, or NULL.
@@ -369,11 +402,10 @@ pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot)
 static bool
 is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 {
-	bool		has_place = pv_queue_has_large_place(queues);
-	int			n = 0;
+	int			nlarge;
+	int			n = count_workers(queues, &nlarge);
+	bool		has_place = nlarge < pv_max_large(queues->nworkers);
 
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-		n += queues->shared->slots[i].used;
 	for (int i = 0; i < PV_MAX_QUEUES && n >= queues->nworkers; i++)
 	{
 		const PvDatabaseQueue *queue = &queues->shared->queues[i];
@@ -519,11 +551,10 @@ bool
 pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot,
 					  int nworkers)
 {
-	int			n = 0;
+	int			nlarge;
 
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-		n += queues->shared->slots[i].used;
-	return slot->leave || n > nworkers ||
+	return slot->leave ||
+		count_workers(queues, &nlarge) > nworkers ||
 		pv_stay_is_over(queues->now - slot->since);
 }
 
@@ -564,4 +595,41 @@ pv_queue_call_back(PvQueues *queues)
 	}
 	if (found != NULL)
 		found->leave = true;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Snapshots for the launcher's plans (sched/plan.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Workers that may be started, and whether other databases can be scanned. */
+void
+pv_queue_count_free(const PvQueues *queues, PvSnapshot *snapshot)
+{
+	int			nlarge;
+
+	snapshot->nfree = queues->nworkers - count_workers(queues, &nlarge);
+	snapshot->nlarge = pv_max_large(queues->nworkers) - nlarge;
+	snapshot->full = pv_queue_is_full(queues);
+}
+
+/* Adds what the queue of a database says to what is known of that. */
+void
+pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
+				  PvPlanDatabase *database)
+{
+	const PvQueueEntry *first =
+		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
+					   &database->first);
+
+	database->has_queue = true;
+	database->scanning = queue->scanning;
+	database->nworkers = queue->nworkers;
+	if (pv_queue_wants_scan(queue))
+		database->scan_requested = queue->scan_requested ?
+			queue->requested_at : queue->scanned_at;
+	database->has_first = first != NULL;
+	database->first_is_large = first != NULL &&
+		pv_size_class(&first->item) == PV_SIZE_LARGE;
 }

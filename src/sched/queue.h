@@ -24,6 +24,7 @@
 #include "utils/hsearch.h"
 
 #include "base/settings.h"
+#include "sched/plan.h"
 #include "sched/policy.h"
 
 /* Places for tables of all databases; shared memory is reserved for them. */
@@ -342,9 +343,10 @@ extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
 extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
 extern bool pv_queue_is_full(const PvQueues *queues);
 extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
+extern void pv_queue_request_scan(const PvQueues *queues,
+								  PvDatabaseQueue *queue);
 extern TimestampTz pv_queue_rests_until(const PvQueues *queues,
 										const PvDatabaseQueue *queue);
-extern bool pv_queue_has_large_place(const PvQueues *queues);
 extern PvQueueEntry *pv_queue_first(const PvQueues *queues,
 									const PvDatabaseQueue *queue, bool large,
 									PvOrder *order);
@@ -363,6 +365,7 @@ extern PvOrder pv_queue_order(const PvItem *item, double charge);
 extern double pv_queue_charge(const PvQueues *queues, Oid role);
 
 /* Workers. */
+extern bool pv_queue_has_large_place(const PvQueues *queues);
 extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues,
 										 PvDatabaseQueue *queue, bool to_scan,
 										 bool large);
@@ -387,6 +390,12 @@ extern bool pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot,
 extern bool pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue);
 extern bool pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot,
 							  bool complete, bool nothing, int64 used);
+
+/* Snapshots for plans. */
+extern void pv_queue_count_free(const PvQueues *queues, PvSnapshot *snapshot);
+extern void pv_queue_describe(const PvQueues *queues,
+							  const PvDatabaseQueue *queue,
+							  PvPlanDatabase *database);
 
 
 /* ----------------------------------------------------------------

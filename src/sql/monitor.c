@@ -62,7 +62,7 @@ done_name(const PvItem *item)
 
 /* Why the table is not vacuumed now, or NULL. */
 static const char *
-reason_name(const PvItem *item, bool has_large_place)
+reason_name(const PvItem *item, bool large, bool has_large_place)
 {
 	static const char *const names[] = {
 		[PV_WAIT_NONE] = NULL,
@@ -73,8 +73,7 @@ reason_name(const PvItem *item, bool has_large_place)
 		[PV_WAIT_ERROR] = "error",
 	};
 
-	if (item->state == PV_ITEM_QUEUED && item->pages >= PV_LARGE_PAGES &&
-		!has_large_place)
+	if (item->state == PV_ITEM_QUEUED && large && !has_large_place)
 		return "large tables";
 	return names[item->reason];
 }
@@ -132,7 +131,8 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	{
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
-		const char *reason = reason_name(item, has_large_place);
+		bool		large = pv_size_class(item) == PV_SIZE_LARGE;
+		const char *reason = reason_name(item, large, has_large_place);
 		const char *done = done_name(item);
 		Datum		values[QUEUE_COLUMNS];
 		bool		nulls[QUEUE_COLUMNS] = {0};
@@ -156,8 +156,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		nulls[n] = done == NULL;
 		values[n++] = done ? CStringGetTextDatum(done) : (Datum) 0;
 		values[n++] = BoolGetDatum(item->score.wraparound);
-		values[n++] = CStringGetTextDatum(item->pages >= PV_LARGE_PAGES ?
-										  "large" : "small");
+		values[n++] = CStringGetTextDatum(large ? "large" : "small");
 		values[n++] = Float8GetDatum(item->score.total);
 		values[n++] = Float8GetDatum(item->score.dead);
 		values[n++] = Float8GetDatum(item->score.inserted);

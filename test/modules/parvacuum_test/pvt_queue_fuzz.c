@@ -96,7 +96,8 @@ scan(PvWorkerSlot *slot)
 {
 	bool		complete = true;
 
-	pv_queue_of(&pvt_queues, slot)->scan_requested |= one_in(2);
+	if (one_in(2))
+		pv_queue_request_scan(&pvt_queues, pv_queue_of(&pvt_queues, slot));
 	if (slot->busy || !pv_queue_begin_scan(&pvt_queues, slot))
 		return;
 	for (Oid relid = 1 + up_to(3); relid <= TABLES; relid += 1 + up_to(3))

@@ -385,43 +385,21 @@ static void
 take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
 {
 	snapshot->now = now();
-	snapshot->nfree = sim->nworkers;
-	snapshot->nlarge = pv_max_large(sim->nworkers);
-	snapshot->full = pv_queue_is_full(&pvt_queues);
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		const PvWorkerSlot *slot = &pvt_queues.shared->slots[i];
-
-		snapshot->nfree -= slot->used;
-		snapshot->nlarge -= slot->used && slot->large;
-	}
+	pv_queue_count_free(&pvt_queues, snapshot);
 	for (int i = 0; i < sim->ndatabases; i++)
 	{
 		const SimDatabase *database = &sim->databases[i];
 		const PvDatabaseQueue *queue = pv_queue_find(&pvt_queues,
 													 database->oid);
 		PvPlanDatabase *known = &databases[i];
-		const PvQueueEntry *first;
 
 		memset(known, 0, sizeof(*known));
 		known->oid = database->oid;
 		known->counted = true;
 		known->age = age_of(database);
 		known->due = database->due;
-		if (queue == NULL)
-			continue;
-		known->has_queue = true;
-		known->scanning = queue->scanning;
-		known->nworkers = queue->nworkers;
-		if (pv_queue_wants_scan(queue))
-			known->scan_requested = queue->scan_requested ?
-				queue->requested_at : queue->scanned_at;
-		first = pv_queue_first(&pvt_queues, queue,
-							   pv_queue_has_large_place(&pvt_queues),
-							   &known->first);
-		known->has_first = first != NULL;
-		known->first_is_large = first != NULL &&
-			first->item.pages >= PV_LARGE_PAGES;
+		if (queue != NULL)
+			pv_queue_describe(&pvt_queues, queue, known);
 	}
 	snapshot->databases = databases;
 	snapshot->n = sim->ndatabases;
@@ -432,8 +410,7 @@ request_scan(SimDatabase *database)
 {
 	PvDatabaseQueue *queue = pv_queue_find(&pvt_queues, database->oid);
 
-	queue->scan_requested = true;
-	queue->requested_at = now();
+	pv_queue_request_scan(&pvt_queues, queue);
 	database->due = now() + NAPTIME;
 }
 
