@@ -104,11 +104,11 @@ make_workdir() {
     cd "$work"
 }
 
-# Build with the flags of the server, and install the library.
+# Build with the flags of the server and those in cflags, and install the library.
+cflags=${PV_COVERAGE:+-O0 --coverage}
 build_and_install() {
-    local dir=${1:-.} log=$work/build.log
-    local make=(make -s -C "$work/source/$dir" PG_CONFIG="$PG_CONFIG" with_llvm=no
-        ${PV_COVERAGE:+"PG_CFLAGS=-O0 --coverage"})
+    local dir=${1:-.} log=$work/build_${1:+test}.log
+    local make=(make -s -C "$work/source/$dir" PG_CONFIG="$PG_CONFIG" with_llvm=no PG_CFLAGS="$cflags")
     if ! { run_job as_user "${make[@]}" -j"$(nproc)" all &&
            install_as_needed "${make[@]}" install; } >"$log" 2>&1; then
         cat "$log" >&2

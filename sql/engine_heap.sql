@@ -8,7 +8,7 @@ CREATE EXTENSION IF NOT EXISTS parvacuum;
 
 \echo 'each history'
 \o /dev/null
-SELECT oracle.trial(format('%s %s', kind, workers), kind, 8000, workers, 'truncate', ARRAY['btree', 'hash'], 400)
+SELECT oracle.trial(format('%s %s', kind, workers), kind, 4000, workers, 'truncate', ARRAY['btree', 'hash'], 900)
 FROM unnest(ARRAY['none', 'fifth', 'scattered', 'all', 'tail', 'gaps', 'few', 'updates', 'aborted', 'locked', 'multixacts',
                   'frozen', 'visible', 'pages', 'partitions']) kind, unnest(ARRAY[0, 3]) workers \gexec
 \o
@@ -18,7 +18,7 @@ SELECT * FROM oracle.summary;
 \echo 'narrow and wide rows, full and loose pages, no index'
 \o /dev/null
 TRUNCATE oracle.run;
-SELECT oracle.trial(format('%s_%s_%s %s', kind, width, fillfactor, workers), kind, 200000 / (width + 20), workers, 'truncate', '{}',
+SELECT oracle.trial(format('%s_%s_%s %s', kind, width, fillfactor, workers), kind, 120000 / (width + 20), workers, 'truncate', '{}',
                     width, 'fillfactor = ' || fillfactor)
 FROM unnest(ARRAY['fifth', 'updates', 'aborted']) kind, (VALUES (0, 30), (30, 90), (1900, 30)) v(width, fillfactor),
      unnest(ARRAY[0, 3]) workers \gexec
@@ -29,7 +29,7 @@ SELECT * FROM oracle.summary;
 \echo 'TOAST, in the table''s row'
 \o /dev/null
 TRUNCATE oracle.run;
-SELECT oracle.trial('toast ' || workers, 'toast', 1000, workers, 'truncate', ARRAY['btree'], 5000) FROM unnest(ARRAY[0, 1, 3]) workers \gexec
+SELECT oracle.trial('toast ' || workers, 'toast', 700, workers, 'truncate', ARRAY['btree'], 5000) FROM unnest(ARRAY[0, 1, 3]) workers \gexec
 \o
 SELECT * FROM oracle.finding;
 SELECT * FROM oracle.summary;
@@ -37,7 +37,7 @@ SELECT * FROM oracle.summary;
 \echo 'unlogged'
 \o /dev/null
 TRUNCATE oracle.run;
-SELECT oracle.trial(format('%s %s', kind, workers), kind, 8000, workers, 'truncate', ARRAY['btree', 'gin'], 400, NULL, 'UNLOGGED')
+SELECT oracle.trial(format('%s %s', kind, workers), kind, 4000, workers, 'truncate', ARRAY['btree', 'gin'], 900, NULL, 'UNLOGGED')
 FROM unnest(ARRAY['updates', 'tail', 'toast', 'partitions']) kind, unnest(ARRAY[0, 3]) workers \gexec
 \o
 SELECT * FROM oracle.finding;

@@ -6,7 +6,7 @@
 CREATE EXTENSION IF NOT EXISTS parvacuum;
 
 \o /dev/null
-SELECT oracle.trial(format('%s %s %s', coalesce(nullif(replace(wishes, ' ', '+'), ''), 'none'), kind, workers), kind, 6000, workers, wishes, ARRAY['btree', 'gin'], 300)
+SELECT oracle.trial(format('%s %s %s', coalesce(nullif(replace(wishes, ' ', '+'), ''), 'none'), kind, workers), kind, 3000, workers, wishes, ARRAY['btree', 'gin'], 660)
 FROM unnest(ARRAY['', 'freeze', 'index_cleanup', 'no_index_cleanup', 'no_skipping', 'no_truncate', 'analyze', 'skip_locked',
                   'freeze_young', 'aggressive freeze_young', 'freeze no_index_cleanup truncate', 'no_skipping small_store truncate']) wishes,
      unnest(ARRAY['tail', 'few', 'multixacts', 'frozen', 'visible']) kind, unnest(ARRAY[0, 2]) workers
@@ -28,7 +28,7 @@ FROM oracle.run WHERE label ~ 'visible' GROUP BY 1 ORDER BY split_part(label, ' 
 
 \echo 'the procedure'
 \o /dev/null
-SELECT * FROM oracle.make_twins('updates', 6000, ARRAY['btree', 'gin'], 300) \gexec
+SELECT * FROM oracle.make_twins('updates', 3000, ARRAY['btree', 'gin'], 660) \gexec
 \o
 SELECT pg_stat_force_next_flush();
 VACUUM (FREEZE, TRUNCATE) stock;
@@ -43,7 +43,7 @@ SELECT pg_reload_conf();
 -- one statement for each look at the setting: a session reloads between statements
 SELECT $$SELECT pg_sleep(0.1) WHERE current_setting('parvacuum.engine') <> 'off'$$ FROM generate_series(1, 300) \gexec
 TRUNCATE oracle.run;
-SELECT oracle.trial('off', 'updates', 6000, 2, 'truncate', ARRAY['btree', 'gin'], 300) \gexec
+SELECT oracle.trial('off', 'updates', 3000, 2, 'truncate', ARRAY['btree', 'gin'], 660) \gexec
 \o
 ALTER SYSTEM RESET parvacuum.engine;
 SELECT pg_reload_conf();

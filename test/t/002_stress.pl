@@ -13,7 +13,7 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seconds = $ENV{PV_SECONDS} // 20;
+my $seconds = $ENV{PV_SECONDS} // 12;
 
 my $node = pv_node('stress');
 $node->start;

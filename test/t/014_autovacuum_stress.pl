@@ -13,7 +13,7 @@ use PvTest;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $seconds = $ENV{PV_SECONDS} // 30;
+my $seconds = $ENV{PV_SECONDS} // 20;
 
 my $node = pv_node('autovacuum_stress');
 $node->append_conf('postgresql.conf', q{

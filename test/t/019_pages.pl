@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 # Trials go on for this long.
-my $seconds = $ENV{PV_SECONDS} // 30;
+my $seconds = $ENV{PV_SECONDS} // 15;
 
 pages_node('pages', '');
 

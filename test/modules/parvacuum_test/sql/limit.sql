@@ -29,11 +29,11 @@ BEGIN
 	END LOOP;
 END $$;
 
-SELECT lim, r.* FROM unnest('{0,1,65536,100000,400000}'::bigint[]) lim,
+SELECT lim, r.* FROM unnest('{0,1,65536,100000,200000}'::bigint[]) lim,
 	rounds(lim, false, 1) r;
-SELECT lim, r.* FROM unnest('{0,1,65536,100000,400000}'::bigint[]) lim,
+SELECT lim, r.* FROM unnest('{0,1,65536,100000,200000}'::bigint[]) lim,
 	rounds(lim, true, 1) r;
-SELECT lim, r.* FROM unnest('{0,1,65536,100000,400000}'::bigint[]) lim,
+SELECT lim, r.* FROM unnest('{0,1,65536,100000,200000}'::bigint[]) lim,
 	rounds(lim, true, 4) r;
 
 -- Two participants in turn, in the same leaves of the directory.
