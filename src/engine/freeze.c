@@ -31,7 +31,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 
-#include "engine/freeze.h"
+#include "engine/prune.h"
 
 /*
  * The tuple at an offset, if it stays; otherwise NULL.

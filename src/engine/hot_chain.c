@@ -24,7 +24,7 @@
 
 #include "access/htup_details.h"
 
-#include "engine/hot_chain.h"
+#include "engine/prune.h"
 
 /*
  * The tuple at an offset, or NULL if there is none.

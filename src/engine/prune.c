@@ -44,8 +44,6 @@
 #include "access/transam.h"
 #include "executor/instrument.h"
 
-#include "engine/freeze.h"
-#include "engine/hot_chain.h"
 #include "engine/prune.h"
 
 /*
