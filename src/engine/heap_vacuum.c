@@ -19,8 +19,8 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
-#include "engine/heap_vacuum.h"
 #include "engine/page.h"
+#include "engine/worker.h"
 
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD	32

@@ -28,8 +28,6 @@
 #include "base/guard.h"
 #include "base/process.h"
 #include "base/wait.h"
-#include "engine/heap_scan.h"
-#include "engine/heap_vacuum.h"
 #include "engine/index_vacuum.h"
 #include "engine/pool.h"
 #include "engine/worker.h"
