@@ -39,7 +39,7 @@
 #include "base/settings.h"
 #include "base/shmem.h"
 #include "base/wait.h"
-#include "engine/reserve.h"
+#include "engine/pool.h"
 #include "entry/command.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"

@@ -42,7 +42,7 @@
 #include "engine/index_parallel.h"
 #include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
-#include "engine/reserve.h"
+#include "engine/pool.h"
 
 /* Smaller B-trees are vacuumed by one participant, with core's code */
 #define MIN_PAGES_TOGETHER		32

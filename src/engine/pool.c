@@ -52,7 +52,6 @@
 #include "base/process.h"
 #include "base/wait.h"
 #include "engine/pool.h"
-#include "engine/reserve.h"
 
 /* Small numbers are sufficient, because this table of contents is private */
 #define PV_KEY_SHARED		1

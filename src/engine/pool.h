@@ -27,6 +27,18 @@ typedef struct PvPool
 	bool		attach_checked;
 } PvPool;
 
+/*
+ * engine/reserve.c: what the vacuums of the cluster share, the workers of
+ * parvacuum.max_workers and core's entries for B-trees that are being
+ * vacuumed.
+ */
+extern Size pv_reserve_shmem_size(void);
+extern void pv_reserve_shmem_startup(void);
+extern int	pv_reserve_workers(int wanted);
+extern void pv_release_workers(int n);
+extern bool pv_reserve_btree(void);
+extern void pv_release_btrees(void);
+
 extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
 extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
 

@@ -26,7 +26,7 @@
 #include "storage/shmem.h"
 
 #include "base/settings.h"
-#include "engine/reserve.h"
+#include "engine/pool.h"
 
 typedef struct ReservedShared
 {

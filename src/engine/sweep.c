@@ -57,7 +57,6 @@
 #include "base/settings.h"
 #include "engine/claim.h"
 #include "engine/pool.h"
-#include "engine/reserve.h"
 #include "engine/sweep.h"
 #include "engine/sweep_page.h"
 #include "throttle/cost.h"
