@@ -58,7 +58,6 @@
 #include "engine/claim.h"
 #include "engine/pool.h"
 #include "engine/sweep.h"
-#include "engine/sweep_page.h"
 #include "throttle/cost.h"
 
 #define PV_KEY_SHARED			1

@@ -51,7 +51,7 @@
 #include "utils/snapmgr.h"
 
 #include "engine/nbtree_page.h"
-#include "engine/sweep_page.h"
+#include "engine/sweep.h"
 
 /* A page with more free space than this is not swept, in bytes */
 #define ENOUGH_FREE_SPACE		(BLCKSZ / 2)
