@@ -109,7 +109,6 @@
 #include "base/use_count.h"
 #include "base/wait.h"
 #include "engine/nbtree.h"
-#include "engine/nbtree_scan.h"
 
 /* Largest and smallest size of a range, in pages */
 #define RANGE_MAX_PAGES			128

@@ -23,4 +23,105 @@ extern BlockNumber pv_nbtree_pages_left(const PvParticipant *self, int i);
 extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 						   IndexVacuumInfo *ivinfo);
 
+/*
+ * engine/nbtree_page.c, for sweeps as well: reading one page
+ */
+extern Buffer pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
+								  BufferAccessStrategy strategy,
+								  BTPageOpaque *opaque);
+
+/*
+ * Result of pv_nbtree_list_tids() if the page has more than
+ * MaxTIDsPerBTreePage
+ */
+#define PV_NBTREE_TOO_MANY_TIDS	(-1)
+
+extern int	pv_nbtree_list_tids(Page page, ItemPointerData *tids);
+
+/* The heap TIDs of an index tuple of a leaf page.  Returns their number. */
+static inline int
+pv_nbtree_heap_tids(Page page, OffsetNumber off, ItemPointer *tids)
+{
+	IndexTuple	itup =
+		(IndexTuple) PageGetItem(page, PageGetItemId(page, off));
+
+	if (BTreeTupleIsPosting(itup))
+	{
+		*tids = BTreeTupleGetPosting(itup);
+		return BTreeTupleGetNPosting(itup);
+	}
+	*tids = &itup->t_tid;
+	return 1;
+}
+
+
+/*-------------------------------------------------------------------------
+ * One participant's work in one index, which the files engine/nbtree*.c share
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Pages that a participant has claimed.  The reader keeps the range of each
+ * page.
+ */
+typedef struct PvBtreeRange
+{
+	BlockNumber start;
+	BlockNumber end;
+} PvBtreeRange;
+
+/* One participant's work in one index */
+typedef struct PvBtreeScan
+{
+	PvParticipant *self;
+	PvIndexUnit *unit;
+	PvBtreeShared *btree;
+	IndexVacuumInfo *ivinfo;
+	Relation	indrel;
+	bool		bulk_delete;	/* else only empty and deleted pages matter */
+	pg_atomic_uint32 *revisit;	/* bitmap of pages to be visited again */
+	pg_atomic_uint32 *empty;	/* bitmap of pages to be deleted */
+	PvReader   *reader;
+	PvBtreeRange reading;		/* the range that is being read */
+	BlockNumber to_read;		/* its next page */
+	uint64		nread;			/* pages given to the reader */
+	uint64		nvisited;		/* pages visited */
+	uint32		unreported;		/* of these, not in the progress counter yet */
+	double		removed;		/* entries in the progress counter */
+	PvBtreeCounts counts;
+
+	/* Heap TIDs of the current page, and which of them are dead */
+	int			ntids;
+	ItemPointerData tids[MaxTIDsPerBTreePage];
+	bool		dead[MaxTIDsPerBTreePage];
+} PvBtreeScan;
+
+/* What to do with a page after the visit */
+typedef struct PvBtreeVisit
+{
+	BlockNumber right;			/* a split in this vacuum may have moved
+								 * tuples there; or P_NONE */
+	bool		empty;			/* the page is to be deleted */
+} PvBtreeVisit;
+
+/* engine/nbtree_bitmap.c */
+extern BlockNumber pv_btree_bitmap_bits(Size bytes);
+extern void pv_btree_find_bitmaps(PvBtreeScan *scan, void *memory);
+extern void pv_btree_note_page(const PvBtreeScan *scan,
+							   pg_atomic_uint32 *words, BlockNumber blkno);
+extern void pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
+								   const PvBtreeVisit *visit);
+extern bool pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,
+							  BlockNumber *bit);
+
+/* engine/nbtree_page.c */
+extern BlockNumber pv_btree_length(Relation indrel);
+extern void pv_btree_vacuum_leaf(PvBtreeScan *scan, Buffer buf,
+								 PvBtreeVisit *visit);
+extern void pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno,
+								Buffer buf, PvBtreeVisit *visit);
+
+/* engine/nbtree_delete.c */
+extern void pv_btree_finish(PvBtreeScan *scan);
+
 #endif							/* PV_NBTREE_H */

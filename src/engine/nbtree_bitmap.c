@@ -15,7 +15,6 @@
 #include "port/pg_bitutils.h"
 
 #include "engine/nbtree.h"
-#include "engine/nbtree_scan.h"
 
 #define BITS_PER_WORD			32
 #define NUM_BITMAPS				2

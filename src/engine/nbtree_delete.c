@@ -26,8 +26,7 @@
 #include "utils/rel.h"
 
 #include "base/wait.h"
-#include "engine/nbtree_page.h"
-#include "engine/nbtree_scan.h"
+#include "engine/nbtree.h"
 
 /* Read a page out of order, and pin it */
 static Buffer

@@ -18,8 +18,7 @@
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 
-#include "engine/nbtree_page.h"
-#include "engine/nbtree_scan.h"
+#include "engine/nbtree.h"
 
 /*
  * The length of an index.  Another process may be adding a page, which is

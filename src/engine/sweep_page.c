@@ -50,7 +50,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "engine/nbtree_page.h"
+#include "engine/nbtree.h"
 #include "engine/sweep.h"
 
 /* A page with more free space than this is not swept, in bytes */

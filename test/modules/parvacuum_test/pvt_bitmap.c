@@ -14,7 +14,6 @@
 #include "fmgr.h"
 
 #include "engine/nbtree.h"
-#include "engine/nbtree_scan.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_btree_bitmaps);
 PG_FUNCTION_INFO_V1(parvacuum_test_bitmap_bytes);
