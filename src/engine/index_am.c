@@ -26,8 +26,7 @@
 #include "access/xact.h"
 #include "utils/rel.h"
 
-#include "engine/index_am.h"
-#include "engine/index_parallel.h"
+#include "engine/index_vacuum.h"
 
 /*
  * State of the callback between two index tuples.  If the index has about the

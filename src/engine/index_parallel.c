@@ -24,7 +24,7 @@
 #include "optimizer/paths.h"
 #include "utils/rel.h"
 
-#include "engine/index_parallel.h"
+#include "engine/index_vacuum.h"
 
 /*
  * Does the access method support parallel vacuum in any way?  An access method

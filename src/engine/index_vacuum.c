@@ -38,8 +38,6 @@
 #include "utils/rel.h"
 
 #include "base/guard.h"
-#include "engine/index_am.h"
-#include "engine/index_parallel.h"
 #include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
 #include "engine/pool.h"

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * index_vacuum.h
- *	  Index vacuuming and index cleanup, shared out among participants.
+ *	  Index vacuuming and index cleanup.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,7 @@
 
 #include "engine/participant.h"
 
+/* engine/index_vacuum.c: the indexes shared out among participants */
 extern Size pv_index_plan(PvParticipant *leader);
 extern int	pv_index_count_units(const PvParticipant *leader, int i,
 								 int participants, bool *together);
@@ -20,5 +21,23 @@ extern bool pv_index_all_done(const PvParticipant *leader);
 extern void pv_index_progress(PvParticipant *leader);
 extern void pv_index_work(PvParticipant *self, PvPhase phase);
 extern void pv_index_clean_up_later(PvParticipant *leader);
+
+/* engine/index_am.c: one index, by its access method */
+extern void pv_index_process(PvParticipant *self, int i, PvPhase phase,
+							 IndexVacuumInfo *ivinfo);
+extern void pv_index_keep_result(PvParticipant *self, int i,
+								 IndexBulkDeleteResult *after);
+
+/* engine/index_parallel.c: what parallel mode allows */
+extern bool pv_index_allows_workers(const PvParticipant *leader,
+									bool automatic, const char **because_of);
+extern bool pv_index_knows_parallel_vacuum(Relation indrel);
+extern bool pv_index_cleanup_must_wait(Relation indrel);
+extern bool pv_index_worker_allowed(const IndexAmRoutine *amroutine,
+									PvPhase phase, int index_scans);
+
+/* engine/index_work.c: what there is to do, whatever is dead */
+extern bool pv_indexes_have_work(Relation rel);
+extern void pv_index_empty_pending_lists(Relation rel);
 
 #endif							/* PV_INDEX_H */

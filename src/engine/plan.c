@@ -28,7 +28,6 @@
 #include "utils/rel.h"
 
 #include "base/settings.h"
-#include "engine/index_parallel.h"
 #include "engine/index_vacuum.h"
 #include "engine/plan.h"
 #include "engine/visibility_map.h"

@@ -47,7 +47,6 @@
 #include "base/settings.h"
 #include "engine/dispense.h"
 #include "engine/index_vacuum.h"
-#include "engine/index_work.h"
 #include "engine/plan.h"
 #include "engine/survey.h"
 #include "engine/survey_state.h"

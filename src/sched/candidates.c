@@ -42,7 +42,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
-#include "engine/index_work.h"
+#include "engine/index_vacuum.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/labels.h"

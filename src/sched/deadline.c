@@ -42,7 +42,7 @@
 #include "base/clock.h"
 #include "base/guard.h"
 #include "base/settings.h"
-#include "engine/index_parallel.h"
+#include "engine/index_vacuum.h"
 #include "entry/relation.h"
 #include "sched/deadline.h"
 #include "sched/policy.h"

@@ -67,7 +67,7 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/ring.h"
-#include "engine/index_work.h"
+#include "engine/index_vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
