@@ -61,7 +61,6 @@
 
 #include "base/compat.h"
 #include "engine/dispense.h"
-#include "engine/visibility_map.h"
 
 /*
  * Whether to read short runs is decided anew for each stretch of this many

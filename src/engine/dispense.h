@@ -10,9 +10,9 @@
 
 #include "utils/relcache.h"
 
+#include "base/compat.h"
 #include "base/settings.h"
 #include "engine/claim.h"
-#include "engine/eager.h"
 #include "engine/reader.h"
 #include "engine/sample.h"
 #include "store/segment.h"
@@ -35,6 +35,29 @@ typedef struct PvSkipping
 	PvSkipRule	rule;			/* minimum length of a run */
 	PvSamplePlan sample;		/* pages to be visited in runs that core reads */
 } PvSkipping;
+
+/* The vacuum of a table with at most this many pages (1 MB) is soon done. */
+#define PV_SMALL_PAGES			(1024 * 1024 / BLCKSZ)
+
+/* Blocks whose bits are in one page of the map; the page has 24 other bytes */
+#define PV_MAP_PAGE_BLOCKS		((BLCKSZ - 24) * 4)
+
+/* The leader's plan of eager scanning; see engine/eager.c */
+typedef struct PvEagerPlan
+{
+	uint32		nregions;		/* 0: no page is scanned eagerly */
+	BlockNumber first_region;	/* size of the first region, in blocks */
+	uint32		failures;		/* number allowed in a region of full size */
+	uint32		successes;		/* number allowed in the table */
+} PvEagerPlan;
+
+/* One participant's view of it */
+typedef struct PvEager
+{
+	const PvEagerPlan *plan;
+	pg_atomic_uint32 *successes_left;
+	pg_atomic_uint32 *failures_left;	/* by region */
+} PvEager;
 
 /* A block that the first heap pass visits */
 typedef struct PvScanBlock
@@ -75,5 +98,21 @@ extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,
 								 PvSampleSize sample_size,
 								 void (*visit) (BlockNumber blkno, void *arg),
 								 void *arg);
+
+/* engine/eager.c: all-visible pages that are read to freeze them */
+extern void pv_eager_plan(PvEagerPlan *plan, const PvCutoffs *cutoffs,
+						  double failure_rate, BlockNumber rel_pages,
+						  BlockNumber unfrozen);
+extern void pv_eager_init(const PvEager *eager);
+extern bool pv_eager_wants(const PvEager *eager, BlockNumber blkno);
+extern void pv_eager_count(const PvEager *eager, BlockNumber blkno,
+						   bool frozen);
+
+/* engine/visibility_map.c */
+extern void pv_map_count(Relation rel, BlockNumber rel_pages,
+						 BlockNumber *all_visible, BlockNumber *all_frozen);
+extern BlockNumber pv_map_pass_words(Relation rel, BlockNumber blkno,
+									 BlockNumber limit, bool frozen,
+									 bool *some_not_frozen, Buffer *vmbuffer);
 
 #endif							/* PV_DISPENSE_H */

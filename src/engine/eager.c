@@ -39,7 +39,7 @@
 #include "access/transam.h"
 #include "common/pg_prng.h"
 
-#include "engine/eager.h"
+#include "engine/dispense.h"
 
 #define REGION_BLOCKS			4096
 #define MAX_SUCCESS_RATE		0.2

@@ -22,10 +22,10 @@
 #include "utils/inval.h"
 #include "utils/rel.h"
 
+#include "engine/dispense.h"
 #include "engine/finish.h"
 #include "engine/progress.h"
 #include "engine/truncate.h"
-#include "engine/visibility_map.h"
 #include "stats/history_run.h"
 
 /*

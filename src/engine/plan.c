@@ -28,9 +28,9 @@
 #include "utils/rel.h"
 
 #include "base/settings.h"
+#include "engine/dispense.h"
 #include "engine/index_vacuum.h"
 #include "engine/plan.h"
-#include "engine/visibility_map.h"
 
 /*
  * All-visible pages that are not all-frozen are all read if their number is at

@@ -23,7 +23,7 @@
 #include "access/visibilitymap.h"
 #include "storage/bufmgr.h"
 
-#include "engine/visibility_map.h"
+#include "engine/dispense.h"
 
 /*
  * A page of the map is an array of words behind the page header.  A block has
