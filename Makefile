@@ -29,7 +29,6 @@ OBJS = \
 	src/base/clock.o \
 	src/base/compat.o \
 	src/base/compat_heap.o \
-	src/base/dsm.o \
 	src/base/guard.o \
 	src/base/process.o \
 	src/base/reload.o \

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.h
- *	  parvacuum's parts of the main shared memory segment.
+ *	  parvacuum's parts of the main shared memory segment, and room for more
+ *	  dynamic shared memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -22,5 +23,6 @@ extern void pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
 							  void (*startup) (void));
 extern void pv_shmem_init(void);
 extern bool pv_shmem_attached(void);
+extern bool pv_dsm_has_room(Size bytes, Size more);
 
 #endif							/* PV_SHMEM_H */

@@ -48,8 +48,8 @@
 #include "utils/backend_status.h"
 #include "utils/rel.h"
 
-#include "base/dsm.h"
 #include "base/process.h"
+#include "base/shmem.h"
 #include "base/wait.h"
 #include "engine/pool.h"
 

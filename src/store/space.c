@@ -50,7 +50,7 @@
 
 #include "utils/memutils.h"
 
-#include "base/dsm.h"
+#include "base/shmem.h"
 #include "store/space.h"
 
 /*
