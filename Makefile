@@ -35,7 +35,6 @@ OBJS = \
 	src/base/ring.o \
 	src/base/settings.o \
 	src/base/shmem.o \
-	src/base/text.o \
 	src/base/wait.o \
 	src/base/window.o \
 	src/engine/dispense.o \

@@ -27,7 +27,6 @@
 #include "utils/tuplestore.h"
 
 #include "base/compat.h"
-#include "base/text.h"
 #include "entry/rights.h"
 #include "stats/blocker.h"
 #include "stats/history.h"

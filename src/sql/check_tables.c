@@ -38,11 +38,11 @@
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
-#include "base/text.h"
 #include "entry/effective_options.h"
 #include "entry/rights.h"
 #include "sched/candidates.h"
 #include "sql/check.h"
+#include "stats/blocker.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 

@@ -22,9 +22,9 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-#include "base/text.h"
 #include "entry/rights.h"
 #include "sql/call.h"
+#include "stats/blocker.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_history_runs);

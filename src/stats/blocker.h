@@ -81,6 +81,9 @@ extern bool pv_blocker_find(PvHorizon horizon, TransactionId cutoff,
 
 extern const PgBackendStatus *pv_status_of(int pid);
 
+/* Any text of another database */
+extern const char *pv_readable(const char *text, int encoding);
+
 /* Describing: a viewer that is no valid role sees everything */
 extern void pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,
 							   PvBlockerDetails *details);

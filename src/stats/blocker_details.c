@@ -31,7 +31,6 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "base/text.h"
 #include "stats/blocker.h"
 
 /* Most bytes of a name in a line of a report */
@@ -42,6 +41,30 @@
 #define PREPARED_GID		2
 #define PREPARED_AT			3
 #define PREPARED_OWNER		4
+
+/*
+ * Return a text of some database in the encoding of this one: the text itself,
+ * or a copy in the current memory context.  What is not ASCII is replaced if
+ * the encodings differ, or if the text is not valid.  Any role can choose such
+ * texts, so one that cannot be converted must not make a view or a vacuum
+ * fail.
+ */
+const char *
+pv_readable(const char *text, int encoding)
+{
+	char	   *copy;
+
+	if (encoding == GetDatabaseEncoding() &&
+		pg_verify_mbstr(encoding, text, strlen(text), true))
+		return text;
+	copy = pstrdup(text);
+	for (char *c = copy; *c != '\0'; c++)
+	{
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	}
+	return copy;
+}
 
 static const char *
 state_name(BackendState state)
