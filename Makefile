@@ -92,7 +92,6 @@ OBJS = \
 	src/entry/run_deadlock.o \
 	src/entry/run_table.o \
 	src/entry/runs.o \
-	src/entry/sharded.o \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \

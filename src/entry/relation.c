@@ -1,10 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * relation.c
- *	  Which relations a vacuum of a table includes, their names and locks.
+ *	  Which relations a vacuum of a table includes or leaves out, their names
+ *	  and locks.
  *
  * Sessions, background leaders and scheduler workers run this, within a
- * transaction.
+ * transaction.  It reads catalogs that all roles may read, and checks no
+ * rights.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -12,12 +14,16 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -25,9 +31,9 @@
 #include "entry/relation.h"
 
 /*
- * Returns the OIDs of the table and of the tables that VACUUM includes with
- * it: all partitions of a partitioned table, and from PG 18 on the children of
- * any table.  Takes no locks on them.
+ * Return the OIDs of the table and of the tables that VACUUM includes with it:
+ * all partitions of a partitioned table, and from PG 18 on the children of any
+ * table.  They are not locked, so some of them may be dropped meanwhile.
  */
 List *
 pv_expand_relation(Oid relid, char relkind)
@@ -37,7 +43,7 @@ pv_expand_relation(Oid relid, char relkind)
 	return list_make1_oid(relid);
 }
 
-/* Returns the name of a relation and its schema; false if it is gone. */
+/* Find the name of a relation and its schema; return false if it is gone. */
 static bool
 look_up_names(Oid relid, char **schema, char **name)
 {
@@ -47,8 +53,8 @@ look_up_names(Oid relid, char **schema, char **name)
 }
 
 /*
- * Returns the qualified name of a relation, for messages.  If the relation no
- * longer exists, that is its OID.
+ * Return the qualified name of a relation, for messages, or its OID if it is
+ * gone.
  */
 char *
 pv_qualified_relname(Oid relid)
@@ -61,7 +67,7 @@ pv_qualified_relname(Oid relid)
 	return psprintf("%s.%s", schema, name);
 }
 
-/* The same as an SQL command has it. */
+/* The same, quoted as in an SQL command. */
 char *
 pv_quoted_relname(Oid relid)
 {
@@ -74,8 +80,8 @@ pv_quoted_relname(Oid relid)
 }
 
 /*
- * Lock and open a table or an index without waiting for the lock.  Returns
- * NULL if another session has a lock that conflicts, or the relation is gone.
+ * Lock and open a table or an index without waiting for the lock.  Return NULL
+ * if another session has a conflicting lock, or the relation is gone.
  */
 Relation
 pv_open_unlocked(Oid relid, LOCKMODE lockmode)
@@ -112,4 +118,177 @@ pv_is_toast_of(Relation rel, Oid toast_parent)
 		ReleaseSysCache(tuple);
 	}
 	return result;
+}
+
+
+/* ----------------------------------------------------------------
+ *		What a vacuum on this server leaves out
+ *
+ * A table that Citus has sharded is an empty shell here: its rows are in the
+ * shards, which are tables of their own on this server or on others.  And a
+ * partitioned table may have partitions that are foreign tables, which VACUUM
+ * skips.
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The catalog of Citus that has a row for each table with shards, but not for
+ * the shards
+ */
+#define CITUS_CATALOG			"pg_dist_partition"
+#define CITUS_TABLE_COLUMN		"logicalrelid"
+#define CITUS_TABLE_ATTNUM		1
+
+/* What is left out */
+typedef enum PvSharding
+{
+	PV_NOT_SHARDED,
+	PV_SHARDED_BY_CITUS,		/* everything: the table is a shell */
+	PV_FOREIGN_PARTITIONS		/* the partitions that are foreign tables */
+} PvSharding;
+
+/*
+ * Is this really the catalog of Citus?  Where there is no Citus, an
+ * administrator may have given that name to anything.
+ */
+static bool
+is_citus_catalog(Relation catalog)
+{
+	Form_pg_attribute column;
+
+	if (catalog->rd_rel->relkind != RELKIND_RELATION ||
+		RelationGetNumberOfAttributes(catalog) < CITUS_TABLE_ATTNUM)
+		return false;
+	column = TupleDescAttr(RelationGetDescr(catalog), CITUS_TABLE_ATTNUM - 1);
+	return strcmp(NameStr(column->attname), CITUS_TABLE_COLUMN) == 0 &&
+		(column->atttypid == REGCLASSOID || column->atttypid == OIDOID);
+}
+
+static bool
+is_in_citus_catalog(Relation catalog, Oid relid)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		found;
+
+	ScanKeyInit(&key, CITUS_TABLE_ATTNUM, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	return found;
+}
+
+static bool
+is_sharded_by_citus(Oid relid)
+{
+	Oid			catalog_id = get_relname_relid(CITUS_CATALOG,
+											   PG_CATALOG_NAMESPACE);
+	Relation	catalog = OidIsValid(catalog_id) ?
+		try_relation_open(catalog_id, AccessShareLock) : NULL;
+	bool		sharded;
+
+	if (catalog == NULL)
+		return false;
+	sharded = is_citus_catalog(catalog) && is_in_citus_catalog(catalog, relid);
+	relation_close(catalog, AccessShareLock);
+	return sharded;
+}
+
+/*
+ * Is this a partitioned table with foreign partitions, at any level?  Children
+ * of an ordinary table do not count: it has rows of its own, and only from
+ * PG 18 on VACUUM includes its children.
+ */
+static bool
+has_foreign_partitions(Oid relid)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return false;
+	foreach(lc, pv_expand_relation(relid, RELKIND_PARTITIONED_TABLE))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_FOREIGN_TABLE)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What does a vacuum of the table on this server leave out?  A partitioned
+ * table of Citus is one of Citus.
+ */
+static PvSharding
+sharding_of(Oid relid)
+{
+	if (is_sharded_by_citus(relid))
+		return PV_SHARDED_BY_CITUS;
+	return has_foreign_partitions(relid) ?
+		PV_FOREIGN_PARTITIONS : PV_NOT_SHARDED;
+}
+
+/* The message about what was left out */
+static int
+left_out_message(PvLeftOutBy by, bool citus, const char *relname)
+{
+	switch (by)
+	{
+		case PV_LEFT_OUT_BY_RUN:
+			return citus ?
+				errmsg("shards of table \"%s\" were not vacuumed", relname) :
+				errmsg("foreign partitions of table \"%s\" were not vacuumed", relname);
+		case PV_LEFT_OUT_BY_PLAN:
+			return citus ?
+				errmsg("shards of table \"%s\" are not in the plan", relname) :
+				errmsg("foreign partitions of table \"%s\" are not in the plan", relname);
+		case PV_LEFT_OUT_BY_ENQUEUE:
+			return citus ?
+				errmsg("shards of table \"%s\" were not queued", relname) :
+				errmsg("foreign partitions of table \"%s\" were not queued", relname);
+	}
+	return 0;
+}
+
+/* How the caller can do it */
+static int
+left_out_hint(PvLeftOutBy by, bool citus)
+{
+	switch (by)
+	{
+		case PV_LEFT_OUT_BY_RUN:
+			return citus ?
+				errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.") :
+				errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.");
+		case PV_LEFT_OUT_BY_PLAN:
+			return citus ?
+				errhint("Call parvacuum_plan() for the shards, on the nodes that have them.") :
+				errhint("Call parvacuum_plan() on the servers that have these tables.");
+		case PV_LEFT_OUT_BY_ENQUEUE:
+			return citus ?
+				errhint("Call parvacuum_enqueue() for the shards, on the nodes that have them.") :
+				errhint("Call parvacuum_enqueue() on the servers that have these tables.");
+	}
+	return 0;
+}
+
+/*
+ * Report what a function had to leave out of the table that the caller named,
+ * because its result looks as if it were about the whole table.  Call this
+ * last, so that a call that fails has only its error.
+ */
+void
+pv_report_left_out(Oid relid, PvLeftOutBy by)
+{
+	PvSharding	sharding = sharding_of(relid);
+	bool		citus = sharding == PV_SHARDED_BY_CITUS;
+
+	if (sharding == PV_NOT_SHARDED)
+		return;
+	ereport(NOTICE,
+			(left_out_message(by, citus, pv_qualified_relname(relid)),
+			 citus ?
+			 errdetail("The table is managed by Citus, and on this server it is an empty shell.") :
+			 errdetail("VACUUM skips foreign tables."),
+			 left_out_hint(by, citus)));
 }

@@ -26,7 +26,6 @@
 #include "entry/failures.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
-#include "entry/sharded.h"
 #include "sched/queue.h"
 #include "sql/call.h"
 

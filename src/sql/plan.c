@@ -39,7 +39,6 @@
 #include "entry/effective_options.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
-#include "entry/sharded.h"
 #include "sql/call.h"
 #include "stats/history.h"
 

@@ -43,7 +43,6 @@
 #include "entry/rights.h"
 #include "entry/run.h"
 #include "entry/run_begin.h"
-#include "entry/sharded.h"
 #include "sql/call.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_run);
