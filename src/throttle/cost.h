@@ -10,11 +10,76 @@
 #ifndef PV_COST_H
 #define PV_COST_H
 
+#include "port/atomics.h"
+#include "portability/instr_time.h"
+#include "storage/spin.h"
+#include "utils/rel.h"
+
 #include "base/compat.h"
 #include "base/reload.h"
-#include "throttle/cost_autovacuum.h"
-#include "throttle/cost_scheduler.h"
-#include "throttle/cost_state.h"
+
+/* What the processes of one vacuum may use */
+typedef struct PvCostBudget
+{
+	double		delay;			/* milliseconds; 0: no throttling */
+	int			limit;			/* cost units per delay, of one process */
+	double		scale;			/* what each further process adds: 0 nothing,
+								 * 1 as much again */
+} PvCostBudget;
+
+/* In the memory that the participants of one vacuum, or sweep, share */
+typedef struct PvCostShared
+{
+	/* Protected by the mutex; only the leader writes */
+	slock_t		mutex;
+	PvCostBudget budget;
+	uint32		nreloads;		/* reloads since the vacuum began */
+	PvSettings	settings;		/* the settings after the last one */
+
+	/* Written by the leader before the first phase */
+	int			nparticipants;	/* the leader and the workers launched */
+	bool		on_balance;		/* the scheduler's balance, not a budget */
+
+	/* Atomics */
+	pg_atomic_uint32 nactive;	/* participants at work */
+	pg_atomic_uint32 nunits;	/* in an index phase: participants that could
+								 * be at work, by the indexes not done yet;
+								 * else 0 */
+	pg_atomic_uint32 epoch;		/* incremented after each change of the above,
+								 * except by the leader before the first phase */
+} PvCostShared;
+
+/* What throttles this process; see the table in throttle/cost.c */
+typedef enum PvCostMode
+{
+	PV_COST_BUDGET,
+	PV_COST_AUTOVACUUM,
+	PV_COST_SCHEDULER
+} PvCostMode;
+
+/* The state of this process */
+typedef struct PvCostState
+{
+	PvCostMode	mode;
+	bool		failsafe;		/* no throttling until the vacuum ends */
+
+	PvCostShared *shared;		/* while this process is at work, else NULL */
+	uint32		epoch;			/* in which its share was computed */
+
+	bool		follows_reloads;	/* leads a vacuum that applies reloads */
+	uint32		nreloads;		/* reloads that it has applied, since the
+								 * vacuum began */
+	int64		slept_usecs;	/* in pv_cost_delay(), ever; only increases */
+} PvCostState;
+
+extern PvCostState pv_cost;
+
+/* Which cost limits a table has fixed for autovacuum by its own options */
+typedef struct PvOwnCosts
+{
+	bool		delay;
+	bool		limit;
+} PvOwnCosts;
 
 extern void pv_cost_init(PvCostShared *shared, double scale);
 extern void pv_cost_keep(PvCostShared *to, PvCostShared *from);
@@ -31,6 +96,42 @@ extern void pv_cost_refresh(PvCostShared *shared);
 extern int64 pv_cost_sleep(void);
 extern int64 pv_cost_delay_in_full(void);
 
+/* throttle/cost_autovacuum.c: the budget of an autovacuum worker that leads */
+extern void pv_cost_of_autovacuum(PvCostBudget *budget);
+extern bool pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget);
+extern void pv_cost_autovacuum_begin(const PvOwnCosts *own);
+extern void pv_cost_autovacuum_reloaded(void);
+extern void pv_cost_autovacuum_budget(PvCostBudget *budget);
+extern void pv_cost_weigh_pages(double times);
+extern void pv_cost_autovacuum_end(bool failsafe);
+
+/*
+ * throttle/cost_scheduler.c: the scheduler's cost balance.  _PG_init() sets
+ * the function that counts the scheduler workers.
+ */
+typedef int (*PvCountWorkers) (void);
+extern PvCountWorkers pv_cost_count_workers;
+
+extern Size pv_cost_shmem_size(void);
+extern void pv_cost_shmem_startup(void);
+extern int64 pv_cost_rate(void);
+extern int64 pv_cost_units(void);
+extern void pv_cost_set_rate(int64 rate);
+
+extern void pv_cost_open_balance(void);
+extern void pv_cost_close_balance(double delay, int limit);
+extern void pv_cost_charge(void);
+extern bool pv_cost_sleep_on(void);
+extern void pv_cost_flush(void);
+extern void pv_cost_charge_slept(void);
+
+/* Is this process throttled by the scheduler's balance now? */
+static inline bool
+pv_cost_uses_balance(void)
+{
+	return pv_cost.mode == PV_COST_SCHEDULER;
+}
+
 /* Is this process a scheduler worker? */
 extern bool pv_is_scheduler_worker;
 
@@ -41,9 +142,7 @@ pv_is_automatic(void)
 	return pv_is_scheduler_worker || pv_is_autovacuum_worker();
 }
 
-/*
- * The reloads whose settings this process has applied, since its vacuum began.
- */
+/* Return how many reloads this process has applied in this vacuum. */
 static inline uint32
 pv_cost_reloads_applied(void)
 {
@@ -58,8 +157,8 @@ pv_cost_share_is_stale(void)
 }
 
 /*
- * Recomputes this process's share if that is stale, and applies the settings
- * of now.  To be called before every delay point that we can reach.  It is
+ * Recompute this process's share if that is stale, and apply the current
+ * settings.  Call this before every delay point that we can reach.  It is
  * cheap, and a page may be locked.
  */
 static inline void
@@ -75,7 +174,7 @@ pv_cost_poll(void)
 		pv_cost_take_share();
 }
 
-/* Has this process used enough cost units to have to sleep? */
+/* Has this process used so many cost units that it must sleep? */
 static inline bool
 pv_cost_is_owing(void)
 {
@@ -90,7 +189,7 @@ pv_cost_has_news(void)
 		(pv_reload_is_due || pv_cost_share_is_stale());
 }
 
-/* A delay point, and the sleeps that follow in the scheduler's mode */
+/* Pass a delay point, and in the scheduler's mode sleep on if that is due. */
 static inline void
 pv_cost_delay_points(void)
 {
@@ -101,9 +200,9 @@ pv_cost_delay_points(void)
 }
 
 /*
- * Polls, and is a delay point.  No page may be locked, because all that is due
- * is slept off.  That may take long, so news interrupt it; the next call
- * sleeps for what is left.  Returns the microseconds slept.
+ * Poll, then sleep for all that is due.  No page may be locked.  The sleep may
+ * be long, so news interrupt it, and the next call sleeps for the rest.
+ * Return the microseconds slept.
  */
 static inline int64
 pv_cost_delay(void)

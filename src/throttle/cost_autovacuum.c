@@ -38,7 +38,7 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/settings.h"
-#include "throttle/cost_autovacuum.h"
+#include "throttle/cost.h"
 
 /* Autovacuum workers are counted again after that many refreshes */
 #define REFRESHES_PER_COUNT		256

@@ -39,7 +39,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "throttle/balance.h"
-#include "throttle/cost_scheduler.h"
+#include "throttle/cost.h"
 
 /* Microseconds of the rate that are charged at a time */
 #define CHARGE_USECS			5000
