@@ -4,11 +4,10 @@
  *	  State of the server that parvacuum changes although it is not its own.
  *
  * Core offers no function for what is done here.  Each function below says
- * why it is right, on each major version from 15 to 19.  When a new major
- * version appears, its authors of core may have changed any of this, so each
- * argument must be checked again.
+ * why it is right, on each major version from 15 to 19.  A new major version
+ * may change any of it, so check each argument again.
  *
- *	State of core					Process				Why
+ *	state of core					process				why
  *	PGPROC.statusFlags				scheduler worker		others treat it as autovacuum
  *	PGPROC.roleId, st_userid		workers, leaders		others see whom it acts for
  *	other processes' PGPROCs		read only, no lock		counts, waits
@@ -17,16 +16,16 @@
  *	PortalContext					background processes	ANALYZE allocates there
  *	VacuumCostBalance and limit		scheduler worker		core's delay point sleeps for us
  *
- * One more variable of core is replaced in a file of its own: the
- * relation_vacuum slot of heap's table access method, in the room entry/.
+ * entry/slot.c replaces one more variable of core, the relation_vacuum slot of
+ * heap's table access method.
  *
- * Not counted as borrowed are variables that core declares for signal
- * handlers and their main loops (QueryCancelPending, InterruptPending,
- * ConfigReloadPending), which background processes set as autovacuum.c does,
- * and what is only read of this process's own state.
+ * The list leaves out what this process only reads of its own state, and the
+ * variables that core declares for signal handlers and main loops
+ * (QueryCancelPending, InterruptPending, ConfigReloadPending), which background
+ * processes set as autovacuum.c does.
  *
- * All of this concerns the process that calls, which needs no lock for it
- * except where a function says so.
+ * A process calls this for itself, and needs no lock except where a function
+ * says so.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -49,8 +48,8 @@
 #include "base/compat.h"
 
 /*
- * The balance while a sleep is due.  No process uses that many cost units
- * between two delay points.
+ * The balance while a sleep is due: more cost units than any process uses
+ * between two delay points
  */
 #define DUE_BALANCE				(1 << 24)
 
@@ -61,12 +60,12 @@
  */
 
 /*
- * Sets status flags of this process.
+ * Set status flags of this process.
  *
- * There are two copies of the flags in shared memory.  A process that computes a
- * snapshot or a horizon reads the copy in ProcGlobal under ProcArrayLock.  So both
- * copies are changed with that lock held exclusively.  On 15 to 19 vacuum_rel()
- * does so with the same two assignments.
+ * Shared memory has two copies of the flags.  A process that computes a
+ * snapshot or a horizon reads the copy in ProcGlobal under ProcArrayLock, so
+ * change both with that lock held exclusively.  On 15 to 19 vacuum_rel() does
+ * so with the same two assignments.
  *
  * Core: commands/vacuum.c, vacuum_rel.
  */
@@ -80,7 +79,7 @@ set_status(uint8 flags)
 }
 
 /*
- * Has others treat this process as an autovacuum worker, until it ends.
+ * Make others treat this process as an autovacuum worker, until it ends.
  *
  * On 15 to 19 the flag is read in these places:
  *
@@ -93,8 +92,8 @@ set_status(uint8 flags)
  * autovacuum worker does not do.  No place concludes from the flag that the
  * process has an entry in autovacuum's shared memory.
  *
- * Core sets the flag before it adds a process to the array, and it is not in
- * PROC_VACUUM_STATE_MASK, so the end of a transaction does not clear it.
+ * Core sets the flag before it adds a process to the array.  The end of a
+ * transaction does not clear it, because it is not in PROC_VACUUM_STATE_MASK.
  * Core: storage/lmgr/proc.c, InitProcess.
  */
 void
@@ -104,9 +103,9 @@ pv_show_as_autovacuum(void)
 }
 
 /*
- * Has others ignore the snapshots of this transaction when they compute
+ * Make others ignore the snapshots of this transaction when they compute
  * horizons.  The transaction must not have a snapshot or an XID yet, and may
- * do nothing but vacuum one table.  Its end clears the flag.
+ * only vacuum one table.  Its end clears the flag.
  *
  * Core: commands/vacuum.c, vacuum_rel; storage/ipc/procarray.c,
  * ProcArrayEndTransaction.
@@ -120,12 +119,12 @@ pv_show_in_vacuum(void)
 }
 
 /*
- * Has waiters not cancel this process although it looks like an autovacuum
- * worker, until the transaction ends.  Core sets this flag together with
- * PROC_IN_VACUUM.  A scheduler worker knows only when it has locked the table
- * whether its vacuum is to prevent wraparound.  The flag may be set later,
- * because no horizon depends on it.  On 15 to 19 only ProcSleep() reads it,
- * in the waiting process, after deadlock_timeout.
+ * Keep waiters from canceling this process, although it looks like an
+ * autovacuum worker, until the transaction ends.  Core sets this flag together
+ * with PROC_IN_VACUUM.  A scheduler worker learns only when it has locked the
+ * table whether its vacuum is to prevent wraparound.  It may set the flag
+ * later, because no horizon depends on it: on 15 to 19 only ProcSleep() reads
+ * it, in the waiting process, after deadlock_timeout.
  *
  * Core: commands/vacuum.c, vacuum_rel; storage/lmgr/proc.c, ProcSleep.
  */
@@ -135,7 +134,7 @@ pv_show_against_wraparound(void)
 	set_status(PROC_VACUUM_FOR_WRAPAROUND);
 }
 
-/* The role that this process acts for, as others see it. */
+/* Get the role that this process acts for, as others see it. */
 void
 pv_process_identity(PvIdentity *identity)
 {
@@ -144,28 +143,27 @@ pv_process_identity(PvIdentity *identity)
 }
 
 /*
- * Shows that role as the one that this process acts for, to those who list
+ * Show that role as the one that this process acts for, to those who list
  * processes and to those who check whether they may signal it.  The rights of
  * this process do not depend on it.
  *
  * A process that vacuums for a caller is connected as the bootstrap superuser,
  * so only a superuser could stop it.  A parallel worker is connected as the
- * user that its leader has authenticated.  For the workers of an autovacuum
- * worker and of a process without a user that is the bootstrap superuser too,
- * although the leaders themselves show no role or the caller's.  Then the
- * owner of a database could not drop it with FORCE because of such a worker,
- * where its leader would not have been in the way, and the caller of a run
- * could not signal the workers of that run.
+ * user that its leader has authenticated, which for an autovacuum worker and
+ * for a process without a user is the bootstrap superuser too.  Then the owner
+ * of a database could not drop it with FORCE because of such a worker, where
+ * its leader would not have been in the way, and the caller of a run could not
+ * signal the run's workers.
  *
- * It is right to store the role on 15 to 19.  Core does so once, when the
- * process has its user, without a lock: the role is an aligned word, which
- * others read without a lock.  They are pg_signal_backend() and
+ * It is right to store the role on 15 to 19.  Core does so once, without a
+ * lock, when the process has its user: the role is an aligned word.  Its
+ * readers take no lock either: pg_signal_backend() and
  * TerminateOtherDBBackends(), which compare it with their user, and
  * CountUserBackends(), which leaves background workers out.  Core keeps no
- * copy of it, and the next process that gets this PGPROC sets it anew.
- * st_userid has the protocol of its own that backend_status.h describes.  Core
- * stores it in pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18, 19) and
- * only reads it after that.
+ * copy, and the next process that gets this PGPROC sets it anew. st_userid has
+ * the protocol that backend_status.h describes.  Core stores it in
+ * pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18, 19), and only
+ * reads it after that.
  *
  * Core: utils/init/miscinit.c, InitializeSessionUserId;
  * storage/ipc/signalfuncs.c, pg_signal_backend; storage/ipc/procarray.c,
@@ -182,15 +180,15 @@ pv_process_show_identity(const PvIdentity *identity)
 }
 
 /*
- * Counts core's autovacuum workers that are at work on a table, with this
- * process; at least 1.
+ * Count core's autovacuum workers that are at work on a table, this process
+ * included; at least 1.
  *
  * Such a worker has a snapshot; a process that has ended does not.  The
  * scheduler's processes have PROC_IS_AUTOVACUUM as well, but are background
- * workers.  The free list that a PGPROC belongs to distinguishes them.  On 15
- * to 18 it is fixed when the server starts.  The fields of other processes are
- * read without a lock, so the result may be wrong by one for a moment, which
- * does no harm to a share of a cost limit.
+ * workers, and their PGPROC belongs to another free list.  On 15 to 18 that is
+ * fixed when the server starts.  The fields of other processes are read
+ * without a lock, so the result may be wrong by one for a moment, which does
+ * no harm to a share of a cost limit.
  */
 int
 pv_count_autovacuum_workers(void)
@@ -238,7 +236,7 @@ pv_group_waits_for_pin(const PGPROC *leader)
  */
 
 /*
- * Restores the settings that SerializeGUCState() has written in the process
+ * Restore the settings that SerializeGUCState() has written in the process
  * that this one acts for.  A transaction must be in progress, and the role and
  * the session user must be installed.
  *
@@ -253,8 +251,8 @@ pv_group_waits_for_pin(const PGPROC *leader)
  *	assign_client_encoding()			asks only in a real parallel worker
  *	InitializeSessionUserId()			runs before this
  *
- * If this function fails the process ends, so the variable is not restored
- * then.
+ * If this function fails, the process ends, so the variable need not be
+ * restored.
  *
  * Core: access/transam/parallel.c, ParallelWorkerMain; commands/variable.c.
  */
@@ -268,17 +266,18 @@ pv_restore_settings_of_caller(char *settings)
 }
 
 /*
- * Makes the transaction read-only for statements, and returns whether it was.
+ * Make the transaction read-only for statements.  Return whether it was so
+ * before.
  *
  * The cleanup of an index may run functions of the table's owner.  If one of
  * them wrote anything, the transaction would get an XID, which the snapshots
- * of others leave out because of PROC_IN_VACUUM: others would take what it
- * wrote for aborted, and set hint bits that say so for ever.
+ * of others leave out because of PROC_IN_VACUUM.  They would take what it
+ * wrote for aborted, and set hint bits that say so for good.
  *
- * XactReadOnly is what SET TRANSACTION READ ONLY sets, on 15 to 19 alike.  The
+ * XactReadOnly is what SET TRANSACTION READ ONLY sets, on 15 to 19.  The
  * executor and ProcessUtility read it before each statement; VACUUM's own work
- * does not read it.  Each start of a transaction sets it, and each end of a
- * subtransaction restores it.  So after an error nothing has to be restored.
+ * does not.  Each start of a transaction sets it, and each end of a
+ * subtransaction restores it, so nothing has to be restored after an error.
  *
  * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,
  * ExecCheckXactReadOnly; tcop/utility.c, PreventCommandIfReadOnly.
@@ -292,7 +291,7 @@ pv_forbid_writes(void)
 	return before;
 }
 
-/* Restores what pv_forbid_writes() returned. */
+/* Restore what pv_forbid_writes() returned. */
 void
 pv_restore_read_only(bool before)
 {
@@ -300,10 +299,10 @@ pv_restore_read_only(bool before)
 }
 
 /*
- * Gives this background process the memory context that only sessions have.
+ * Give this background process the memory context that only sessions have.
  *
- * vacuum() and analyze_rel() make their contexts children of PortalContext, on
- * 15 to 19.  Core's own autovacuum worker sets the variable in the same way.
+ * On 15 to 19 vacuum() and analyze_rel() make their contexts children of
+ * PortalContext.  Core's autovacuum worker sets the variable in the same way.
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 void
@@ -321,16 +320,16 @@ pv_set_portal_context(MemoryContext context)
  *
  *		Min(delay * balance / limit, delay * PV_MAX_SLEEP_FACTOR)
  *
- * and then sets the balance to 0.  It also recomputes the limit, but only in
- * core's autovacuum workers; these functions are for scheduler workers and
- * their parallel workers.  Core must not have a shared balance, which it has
- * only in its own parallel vacuum.
+ * and then sets the balance to 0.  These functions are for scheduler workers
+ * and their parallel workers.  Only in core's autovacuum workers does it also
+ * recompute the limit, and only in core's parallel vacuum is there a shared
+ * balance.
  *
  * Core: commands/vacuum.c, vacuum_delay_point.
  * ----------------------------------------------------------------
  */
 
-/* Has core's delay point sleep for usecs whenever units were used. */
+/* Make core's delay point sleep for usecs whenever units have been used. */
 void
 pv_set_core_sleep(int64 units, int64 usecs)
 {
@@ -340,9 +339,8 @@ pv_set_core_sleep(int64 units, int64 usecs)
 }
 
 /*
- * Has core's next delay point sleep, for PV_MAX_SLEEP_FACTOR times what was
- * set, whatever was used.  The balance is larger than the limit by that
- * factor.
+ * Make core's next delay point sleep for PV_MAX_SLEEP_FACTOR times what was
+ * set, whatever was used.  The balance exceeds the limit by that factor.
  */
 void
 pv_make_sleep_due(void)
@@ -351,14 +349,17 @@ pv_make_sleep_due(void)
 	VacuumCostBalance = DUE_BALANCE;
 }
 
-/* Is it still to sleep?  Core sets the balance to 0 when it has slept. */
+/* Is core still to sleep?  It sets the balance to 0 when it has slept. */
 bool
 pv_sleep_is_due(void)
 {
 	return VacuumCostBalance >= DUE_BALANCE;
 }
 
-/* The part of the balance that stands for the sleep, not for units used. */
+/*
+ * Return the part of the balance that stands for the sleep, not for units
+ * used.
+ */
 int64
 pv_balance_of_sleep(void)
 {

@@ -13,14 +13,14 @@
 #include "storage/proc.h"
 #include "utils/palloc.h"
 
-/* The role that a process acts for, as others see it; InvalidOid: none */
+/* The role that a process acts for, or InvalidOid */
 typedef struct PvIdentity
 {
 	Oid			role;			/* decides who may signal the process */
 	Oid			shown_role;		/* in pg_stat_activity */
 } PvIdentity;
 
-/* What other processes see of this one in the process array */
+/* What others see of this process in the process array */
 extern void pv_show_as_autovacuum(void);
 extern void pv_show_in_vacuum(void);
 extern void pv_show_against_wraparound(void);

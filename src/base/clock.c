@@ -13,7 +13,7 @@
 
 TimestampTz pv_clock_base = 0;
 
-/* Starts the clock; the postmaster's processes inherit it. */
+/* Start the clock, in the postmaster. */
 void
 pv_clock_init(void)
 {

@@ -3,9 +3,9 @@
  * clock.h
  *	  A clock that nobody can set.
  *
- * It begins with the time of day at which the postmaster has loaded the
- * library, and shows the same in all of its processes.  When the server's clock
- * is set, moments of this clock keep their order and their distance.
+ * It starts at the time of day when the postmaster loads the library, and
+ * shows the same in all of its processes.  Setting the server's clock does not
+ * change the order and the distance of its moments.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,15 +20,15 @@
 #include "datatype/timestamp.h"
 #include "utils/timestamp.h"
 
-/* Microseconds; what the clock shows when the other one shows 0 */
+/* What the clock shows when pv_usecs_of_machine() is 0, in microseconds */
 extern TimestampTz pv_clock_base;
 
 extern void pv_clock_init(void);
 
 /*
- * Microseconds since some moment, the same in all processes of the machine.
- * instr_time is not used, because since PostgreSQL 19 each session can choose
- * the clock that it reads.
+ * Return microseconds since some moment, the same for all processes.
+ * instr_time will not do: from PG 19 on each session can choose the clock that
+ * it reads.
  */
 static inline int64
 pv_usecs_of_machine(void)
@@ -46,8 +46,8 @@ pv_now(void)
 }
 
 /*
- * By how much the server's clock was set since the start, in microseconds but
- * to whole seconds: so a moment is shown as the same time again and again.
+ * Return by how many microseconds the server's clock was set since the start.
+ * They are whole seconds, so that a moment is always shown as the same time.
  */
 static inline int64
 pv_clock_was_set_by(void)
@@ -56,14 +56,14 @@ pv_clock_was_set_by(void)
 		USECS_PER_SEC;
 }
 
-/* What the server's clock would have shown then, as it is set now. */
+/* Return what the server's clock, as it is set now, would have shown then. */
 static inline TimestampTz
 pv_time_of_day(TimestampTz moment)
 {
 	return moment + pv_clock_was_set_by();
 }
 
-/* The inverse. */
+/* The inverse of pv_time_of_day(). */
 static inline TimestampTz
 pv_moment_of(TimestampTz time_of_day)
 {

@@ -32,7 +32,7 @@ is_prerelease(const char *version)
 }
 
 /*
- * Returns NULL if the library can be used in this server, else the version that
+ * Return NULL if the library can be used in this server, else the version that
  * it was built for.  Pre-releases and the release share the number that the
  * magic block compares, but structures of core may differ between any two.
  */
@@ -54,7 +54,7 @@ pv_built_for_other(void)
  * ----------------------------------------------------------------
  */
 
-/* What pv_get_cutoffs() gets from core, on any server but a standby */
+/* Get the cutoffs from core, on any server but a standby. */
 static bool
 core_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 {
@@ -95,7 +95,7 @@ is_aggressive_by_age(const VacuumParams *params, TransactionId relfrozenxid)
 }
 
 /*
- * Computes the cutoffs of a vacuum, and returns whether it is aggressive.  The
+ * Compute the cutoffs of a vacuum.  Return whether it is aggressive.  The
  * leader calls this once, before it reads the size of the relation.  The plan
  * of a vacuum calls it on standbys, too.  There core does not know how many
  * members multixacts have, and takes all multixacts for too old.
@@ -123,8 +123,8 @@ pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
  */
 
 /*
- * Has what follows in this session, which is not a VACUUM, delayed by the
- * settings of the session.  Core: commands/vacuum.c, vacuum.
+ * Delay what follows in this session, which is not a VACUUM, by the settings
+ * of the session.  Core: commands/vacuum.c, vacuum.
  */
 void
 pv_apply_cost_settings(void)
@@ -138,11 +138,11 @@ pv_apply_cost_settings(void)
 }
 
 /*
- * The cost limits of this autovacuum worker, by the settings and by core's
- * balancing, which are in effect then.  Takes no lock, except that PG 16 and
- * later take a shared one to log at DEBUG2.
+ * Compute this autovacuum worker's cost limits from the settings and core's
+ * balancing, and apply them.  This takes no lock, except that from PG 16 on
+ * core takes a shared one to log at DEBUG2.
  *
- * On 15 core knows the limits as they were when the worker began the table.
+ * On 15 core knows the settings as they were when the worker began the table.
  */
 void
 pv_autovacuum_cost_settings(double *delay, int *limit)
@@ -159,9 +159,7 @@ pv_autovacuum_cost_settings(double *delay, int *limit)
 	*limit = pv_vacuum_cost_limit;
 }
 
-/*
- * The limit alone, which changes when other autovacuum workers start and end.
- */
+/* Return the limit alone, which changes with the number of workers. */
 int
 pv_autovacuum_cost_limit(void)
 {
@@ -201,7 +199,7 @@ pv_may_truncate(Relation rel)
 #endif
 }
 
-/* The share of failures that ends eager scanning of a region. */
+/* Return the share of failures that ends eager scanning of a region. */
 double
 pv_eager_failure_rate(const VacuumParams *params)
 {
@@ -212,7 +210,9 @@ pv_eager_failure_rate(const VacuumParams *params)
 #endif
 }
 
-/* Sets that share as the server has it; vacuum() looks at the table's option. */
+/*
+ * Set that share as the server has it; vacuum() looks at the table's option.
+ */
 void
 pv_default_eager_failure_rate(VacuumParams *params)
 {
@@ -222,7 +222,7 @@ pv_default_eager_failure_rate(VacuumParams *params)
 #endif
 }
 
-/* Sets that share as the table has it, else the server. */
+/* Set that share as the table has it, else the server. */
 void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 {
@@ -237,8 +237,8 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 }
 
 /*
- * The duration from which on an autovacuum of the table is logged, in
- * milliseconds, and -1 for no log.  PG 19 has one for VACUUM and one for ANALYZE.
+ * Return the duration in milliseconds from which on an autovacuum of the table
+ * is logged; -1 for no log.  PG 19 has one for VACUUM and one for ANALYZE.
  */
 int
 pv_log_min_duration(const VacuumParams *params)
@@ -251,9 +251,9 @@ pv_log_min_duration(const VacuumParams *params)
 }
 
 /*
- * The number of index scans of the last vacuum that this process has shown in
- * pg_stat_progress_vacuum.  Core leaves it there when the vacuum has ended.  It
- * is 0 if track_activities is off.
+ * Return the number of index scans of the last vacuum that this process has
+ * shown in pg_stat_progress_vacuum.  Core leaves it there when the vacuum has
+ * ended.  It is 0 if track_activities is off.
  */
 int
 pv_index_scans_shown(void)
@@ -274,7 +274,7 @@ pv_log_analyze_min_duration(const VacuumParams *params)
 #endif
 }
 
-/* Sets no log, for a vacuum that a user has asked for. */
+/* Set no log, for a vacuum that a user has asked for. */
 void
 pv_set_no_log(VacuumParams *params)
 {
@@ -286,7 +286,7 @@ pv_set_no_log(VacuumParams *params)
 #endif
 }
 
-/* Sets them as the table has them, else the server.  own may be NULL. */
+/* Set both as the table has them, else the server. own may be NULL. */
 void
 pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
 {
@@ -304,8 +304,8 @@ pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
 }
 
 /*
- * The limit of the threshold of dead rows, which PG 18 added; -1 is no limit.
- * options may be NULL.
+ * Return the limit of the threshold of dead rows, which PG 18 added; -1 for no
+ * limit. options may be NULL.
  */
 int
 pv_vacuum_max_threshold(const AutoVacOpts *options)
@@ -319,9 +319,9 @@ pv_vacuum_max_threshold(const AutoVacOpts *options)
 }
 
 /*
- * The number of workers of an autovacuum as a table's storage parameters have
- * it, which PG 19 added; -1 if they do not.  In those of a TOAST table the member
- * has no meaning.
+ * Return the number of workers of an autovacuum by a table's storage
+ * parameters, which PG 19 added; -1 if they do not say.  In those of a TOAST
+ * table the member has no meaning.
  */
 int
 pv_autovacuum_parallel_workers(const AutoVacOpts *options)
@@ -339,7 +339,10 @@ pv_autovacuum_parallel_workers(const AutoVacOpts *options)
  * ----------------------------------------------------------------
  */
 
-/* A table's entry in the cumulative statistics; may the caller free it? */
+/*
+ * Return a table's entry in the cumulative statistics, and whether the caller
+ * may free it.
+ */
 static PgStat_StatTabEntry *
 fetch_statistics(bool shared, Oid relid, bool *may_free)
 {
@@ -351,7 +354,7 @@ fetch_statistics(bool shared, Oid relid, bool *may_free)
 #endif
 }
 
-/* When the table was last vacuumed; 0 if it was not, or that is not known. */
+/* Return when the table was last vacuumed; 0 if that is not known. */
 TimestampTz
 pv_last_vacuum(bool shared, Oid relid)
 {
@@ -372,11 +375,11 @@ pv_last_vacuum(bool shared, Oid relid)
 }
 
 /*
- * What the cumulative statistics have counted of a table, and when it was last
- * vacuumed or analyzed, 0 if never.  *versions are the row versions, ever since
- * the statistics were reset, that have left dead entries in indexes: of updates
- * that were not HOT, and of deletes.  Returns false if they do not know the
- * table.  Waits for no other process.  PG 16 renamed the members.
+ * Get what the cumulative statistics have counted of a table, and when it was
+ * last vacuumed or analyzed, 0 if never.  *versions are the row versions that
+ * have left dead entries in indexes, since the statistics were reset: of
+ * updates that were not HOT, and of deletes.  Return false if the table is not
+ * known.  This waits for no other process.  PG 16 renamed the members.
  */
 bool
 pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
@@ -464,7 +467,7 @@ pv_progress_mode(bool aggressive, bool failsafe)
 }
 
 /*
- * Shows the progress of the store of dead TIDs.  From PG 17 on the view has
+ * Show the progress of the store of dead TIDs.  From PG 17 on the view has
  * bytes and numbers of item identifiers.  Before, it has numbers of dead
  * tuples only.  Then the maximum is what the limit would hold if all were
  * stored as compactly as those that are there.
@@ -487,9 +490,7 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 #endif
 }
 
-/*
- * What the progress parameters of a process that vacuums mean on this version.
- */
+/* Interpret the progress parameters of a process that vacuums. */
 void
 pv_core_progress(const int64 *params, PvCoreProgress *core)
 {
@@ -543,9 +544,8 @@ pv_core_progress(const int64 *params, PvCoreProgress *core)
 }
 
 /*
- * Returns the setting, or NULL if the server does not know its name.  PG 16
- * has a function for that.  On 15 the few settings that were renamed long ago
- * are not found by their old names.
+ * Return the setting, or NULL if the server does not know its name.  On 15 the
+ * few settings that were renamed long ago are not found by their old names.
  */
 struct config_generic *
 pv_find_setting(const char *name)
@@ -594,8 +594,8 @@ pv_is_registered(const char *type)
 }
 
 /*
- * The process that uses a replication slot, whose spinlock the caller holds; 0
- * if there is none.  PG 19 keeps the number of the process.
+ * Return the process that uses a replication slot, whose spinlock the caller
+ * holds; 0 if there is none.  PG 19 keeps the number of the process.
  */
 int
 pv_slot_pid(const ReplicationSlot *slot)
@@ -610,7 +610,7 @@ pv_slot_pid(const ReplicationSlot *slot)
 
 /*
  * Has the slot been invalidated, so that it holds back nothing?  The caller
- * holds its spinlock.  PG 16 gave that a cause.
+ * holds its spinlock.
  */
 bool
 pv_slot_is_invalid(const ReplicationSlot *slot)
@@ -650,10 +650,7 @@ pv_owns_database(Oid database, Oid role)
 #endif
 }
 
-/*
- * May the role vacuum the table?  From PG 17 on that is a privilege, which the
- * owner has unless it was revoked.
- */
+/* May the role vacuum the table?  From PG 17 on that is a privilege. */
 bool
 pv_may_maintain(Oid relid, Oid role)
 {
@@ -664,10 +661,7 @@ pv_may_maintain(Oid relid, Oid role)
 #endif
 }
 
-/*
- * May the role vacuum all tables?  PG 17 has a predefined role for that;
- * before, only superusers may.
- */
+/* May the role vacuum all tables?  PG 17 has a predefined role for that. */
 bool
 pv_may_maintain_all(Oid role)
 {

@@ -3,14 +3,9 @@
  * compat.h
  *	  Everything that differs between PostgreSQL's major versions.
  *
- * Only base/compat and base/compat_heap name PG_VERSION_NUM.  Other files write
- * the newest signature of core's functions; for an older server these files
- * supply what is missing.  A difference of a few lines is an inline function
- * here.  The changes of heap pages, which each major version does in its own
- * way, are in compat_heap.
- *
- * In this order: feature flags, types, functions that were renamed or got
- * other arguments, functions that behave differently, rights.
+ * Only base/compat and base/compat_heap name PG_VERSION_NUM.  A difference of a
+ * few lines is an inline function here.  compat_heap has the changes of heap
+ * pages.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -51,9 +46,9 @@
 #include "utils/wait_event.h"
 
 /*
- * heap_page_prune() got another argument in 15.8 and 16.4, and these releases
- * also fixed the endless loop that a horizon moving backwards could cause.  A
- * server older than its headers is refused at start.
+ * 15.8 and 16.4 gave heap_page_prune() another argument, and fixed the endless
+ * loop that a horizon moving backwards could cause.  A server older than its
+ * headers is refused at start.
  */
 #if PG_VERSION_NUM < 150008 || \
 	(PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 160004)
@@ -348,7 +343,7 @@ pv_update_relstats(Relation rel, BlockNumber num_pages, double num_tuples,
 extern void pv_report_vacuum(Relation rel, PgStat_Counter live,
 							 PgStat_Counter dead, TimestampTz starttime);
 
-/* The name of the command that a statement of type PV_T_CLUSTER_STMT is. */
+/* Return the name of the command of a statement of type PV_T_CLUSTER_STMT. */
 static inline const char *
 pv_cluster_command(const Node *stmt)
 {
@@ -371,7 +366,7 @@ pv_shmem_hash(const char *name, int size, HASHCTL *info)
 #endif
 }
 
-/* The bytes of full page images, which PG 19 counts; before, -1. */
+/* Return the bytes of full page images, which PG 19 counts; before, -1. */
 static inline int64
 pv_wal_fpi_bytes(const WalUsage *usage)
 {
@@ -403,7 +398,9 @@ pv_block_write_time(const BufferUsage *usage)
 #endif
 }
 
-/* How often the WAL buffers were full, which PG 18 counts; before, -1. */
+/*
+ * Return how often the WAL buffers were full, which PG 18 counts; before, -1.
+ */
 static inline int64
 pv_wal_buffers_full(const WalUsage *usage)
 {
@@ -625,7 +622,10 @@ extern void pv_choose_log_min_duration(VacuumParams *params,
 extern int	pv_vacuum_max_threshold(const AutoVacOpts *options);
 extern int	pv_autovacuum_parallel_workers(const AutoVacOpts *options);
 
-/* The share of a table that is not frozen, by which PG 18 weighs inserts. */
+/*
+ * Return the share of a table that is not frozen, by which PG 18 weighs
+ * inserts.
+ */
 static inline double
 pv_unfrozen_share(Form_pg_class form)
 {

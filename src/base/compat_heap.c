@@ -4,8 +4,8 @@
  *	  The changes of a heap page, which each major version of PostgreSQL logs
  *	  in its own way.
  *
- * Leader and workers change heap pages here, with a cleanup lock on the page
- * (pruning) or an exclusive lock (removing line pointers, setting the map).
+ * Leader and workers run this, with a cleanup lock on the page (pruning) or an
+ * exclusive lock (removing line pointers, setting the map).
  *
  *		version		WAL records
  *		15, 16		one for pruning, one for freezing, one for line pointers that
@@ -41,8 +41,8 @@
 #include "base/compat_heap.h"
 
 /*
- * The conflict horizon of a record that freezes tuples of a page: the newest XID
- * that no query on a standby may consider as running any more, or
+ * Return the conflict horizon of a record that freezes tuples of a page: the
+ * newest XID that no query on a standby may consider as running any more, or
  * InvalidTransactionId if freezing conflicts with no query.
  *
  *		version			page is all-frozen			otherwise
@@ -53,9 +53,9 @@
  *		19				newest_frozen				newest_frozen
  *
  * "All-frozen" means all-visible and all-frozen with this record, apart from
- * dead items.  newest_xmin is the newest inserter that was not frozen before; it
- * is InvalidTransactionId if nothing but xmax is frozen.  newest_frozen is the
- * newest inserter that is frozen now.
+ * dead items. newest_xmin is the newest inserter that was not frozen before;
+ * it is InvalidTransactionId if nothing but xmax is frozen. newest_frozen is
+ * the newest inserter that is frozen now.
  *
  * PG 15 freezes what is before FreezeLimit, and logs that.  A page that we
  * freeze as a whole has newer inserters as well; their horizon is the one that
@@ -86,11 +86,11 @@ pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
 }
 
 /*
- * Has core prune a page, HOT chains included.  From PG 17 on core also freezes
- * what it finds worth freezing, and without indexes leaves nothing dead, because
- * all of that goes into one record; from PG 19 on the visibility map as well.
- * The caller holds a cleanup lock.  *off_loc is the offset of the tuple at hand,
- * for error messages.
+ * Have core prune a page, HOT chains included.  From PG 17 on core also
+ * freezes what it finds worth freezing, and without indexes leaves nothing
+ * dead, in the same record; from PG 19 on it sets the visibility map in it as
+ * well.  The caller holds a cleanup lock.  *off_loc is the offset of the tuple
+ * at hand, for error messages.
  */
 void
 pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
@@ -150,9 +150,9 @@ pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
 #if PG_VERSION_NUM >= 190000
 
 /*
- * Allows lock_map() to be called in a critical section, where memory cannot be
- * allocated.  bufmgr.c keeps this process's pins in a small array and a hash
- * table.  To lock a buffer moves its pin from the table into the array, and
+ * Allow lock_map() to be called in a critical section, where memory cannot be
+ * allocated. bufmgr.c keeps this process's pins in a small array and a hash
+ * table.  Locking a buffer moves its pin from the table into the array, and
  * another one into the table, which might have to grow.  Pinning it once more
  * does that here.
  */
@@ -185,7 +185,10 @@ unlock_map(const PvMapChange *map)
 		LockBuffer(map->vmbuffer, BUFFER_LOCK_UNLOCK);
 }
 
-/* Within the critical section: sets the bits, and those of the page itself. */
+/*
+ * Set the bits, and those of the page itself.  The caller is in a critical
+ * section.
+ */
 static void
 apply_map(Relation rel, Buffer buf, const PvMapChange *map)
 {

@@ -72,7 +72,7 @@ typedef struct PvCorePruning
 } PvCorePruning;
 
 /*
- * Does the tuple have an XID or MXID that this vacuum should remove?  Ratchets
+ * Does the tuple have an XID or MXID that this vacuum should remove?  Ratchet
  * the trackers back.  PG 16 renamed heap_tuple_would_freeze().
  */
 static inline bool
@@ -119,7 +119,7 @@ pv_xid_is_removable(GlobalVisState *vistest, TransactionId xid,
 }
 
 /*
- * Clears a page's bits in the visibility map.  The caller holds an exclusive
+ * Clear a page's bits in the visibility map.  The caller holds an exclusive
  * lock on the heap page, and no lock on the page of the map.
  */
 static inline void
@@ -153,13 +153,13 @@ extern void pv_map_set(Relation rel, Buffer buf, const PvMapChange *map);
 extern void pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map);
 
 /*
- * Plans to remove from a tuple that stays all XIDs older than freeze_cutoff,
- * which is FreezeLimit or OldestXmin, and old MXIDs.  Returns false if there is
- * nothing to do.  Ratchets the trackers back, and *newest_frozen, the newest
+ * Plan to remove from a tuple that stays all XIDs older than freeze_cutoff,
+ * which is FreezeLimit or OldestXmin, and old MXIDs.  Return false if there is
+ * nothing to do.  Ratchet the trackers back, and *newest_frozen, the newest
  * inserter to be frozen, forward (from PG 19 on).
  *
- * From PG 16 on core plans for OldestXmin in any case, reports whether the plan
- * has to be executed, and has trackers for both cases.
+ * From PG 16 on core plans for OldestXmin in any case, reports whether the
+ * plan has to be executed, and has trackers for both cases.
  */
 static inline bool
 pv_prepare_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,

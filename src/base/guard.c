@@ -1,20 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * guard.c
- *	  Keeps functions of users that a vacuum runs from starting another one.
+ *	  Keeping functions that a vacuum runs from starting another vacuum.
  *
- * VACUUM and ANALYZE run functions that the owner of the table has written.
- * ANALYZE evaluates the expressions and predicates of indexes, and the
- * expressions of statistics objects.  The cleanup of a BRIN index summarizes
- * pages, and so evaluates its expressions and its predicate.  These functions
- * were immutable when the index was created, but CREATE OR REPLACE FUNCTION
- * can make them do anything.
+ * VACUUM and ANALYZE run functions that the owner of the table has written:
+ * ANALYZE for the expressions and predicates of indexes and the expressions of
+ * statistics objects, the cleanup of a BRIN index for its expressions and its
+ * predicate.  They were immutable when the index was created, but CREATE OR
+ * REPLACE FUNCTION can make them do anything.
  *
- * Neither core nor parvacuum can be entered a second time from there.  Core
- * keeps the memory context of ANALYZE in a static variable.  parvacuum keeps
- * the state of cost-based delay and the run in progress in such variables.
- * Core's vacuum() refuses to be entered twice, but the scheduler and the
- * parallel workers do not call it, and it does not know parvacuum's functions.
+ * Neither core nor parvacuum can be entered a second time from there, because
+ * both keep state in static variables.  Core's vacuum() refuses that, but the
+ * scheduler and the parallel workers do not call it, and it does not know
+ * parvacuum's functions.
  *
  * So a process is guarded while it vacuums or analyzes a table for parvacuum.
  * In a guarded process:
@@ -32,12 +30,9 @@
  * MATERIALIZED VIEW.
  *
  * A scheduler worker and a parallel worker are guarded until they end, because
- * the only statements that they execute are those of such functions.  A
- * process that is guarded for a while restores the former state, after an
- * error too.  A function that catches the error of a refusal changes nothing
- * here, because the refused statement has not entered.
- *
- * Every process runs this for itself.  The variable is its own.
+ * they execute no statements but those of such functions.  Other processes
+ * restore the former state, after an error too.  It does no harm if a function
+ * catches the error of a refusal, because the refused statement has not begun.
  *
  * Core: commands/vacuum.c, vacuum; tcop/utility.c, CheckRestrictedOperation.
  *
@@ -56,8 +51,8 @@ static bool guarded = false;
 PvOwnerHook pv_owner_hook = NULL;
 
 /*
- * Guards this process.  Returns what pv_guard_leave() has to restore.  The
- * caller must call that after an error, too.
+ * Guard this process.  Return what pv_guard_leave() has to restore; the caller
+ * must call that after an error, too.
  */
 bool
 pv_guard_enter(void)
@@ -74,14 +69,14 @@ pv_guard_leave(bool before)
 	guarded = before;
 }
 
-/* Guards this process until it ends. */
+/* Guard this process until it ends. */
 void
 pv_guard_process(void)
 {
 	guarded = true;
 }
 
-/* Raises core's error if the process is guarded. */
+/* Raise core's error if the process is guarded. */
 void
 pv_guard_check_command(const char *command)
 {

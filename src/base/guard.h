@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * guard.h
- *	  Keeps functions of users that a vacuum runs from starting another one.
+ *	  Keeping functions that a vacuum runs from starting another vacuum.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -19,9 +19,8 @@ extern void pv_guard_check_command(const char *command);
 extern void pv_guard_check_function(const char *what);
 
 /*
- * Called before a vacuum runs functions of the owner of a table that has so
- * many pages, and, unless that fails, afterwards.  NULL: it is nobody's
- * concern in this process.
+ * Called before a vacuum runs functions of the owner of a table with so many
+ * pages, and afterwards unless they fail.  NULL: nothing is called.
  */
 typedef void (*PvOwnerHook) (bool begins, BlockNumber pages);
 extern PvOwnerHook pv_owner_hook;

@@ -3,27 +3,23 @@
  * process.c
  *	  What parvacuum's background workers have in common.
  *
- * If a leader fails, or is cancelled or terminated, core ends its parallel
- * workers: the end of the leader's transaction sends each of them SIGTERM, and
- * waits.  In core such a worker logs "terminating connection due to
- * administrator command", although no administrator has given that command.
- * An autovacuum that gives way to a lock would cause that every time.
+ * When a leader fails, or is canceled or terminated, the end of its
+ * transaction sends SIGTERM to its parallel workers, and waits for them.  In
+ * core such a worker logs "terminating connection due to administrator
+ * command".  Each autovacuum that gives way to a lock would cause that.
  *
  * So our leaders set a flag in shared memory before the error leaves our code
- * or before the process begins to exit.  Our workers have a SIGTERM handler
- * that looks at the flag.  If it is set, the worker behaves as if it had been
- * cancelled: at the next place where interrupts are served, an error unwinds
- * its stack.  pv_process_work() catches that error, and the worker ends
- * without a message.  If the flag is not set, SIGTERM has the same effect as
- * in core.
+ * or the process begins to exit.  The SIGTERM handler of our workers looks at
+ * the flag.  If it is set, the worker acts as if it were canceled: where it
+ * next serves interrupts, an error unwinds its stack.  pv_process_work()
+ * catches the error, and the worker ends without a message.  If the flag is
+ * not set, SIGTERM does what it does in core.
  *
- * This adds no wait.  The leader sets a flag and goes on; core sends the
- * signal and waits as before.  A worker is reached wherever SIGTERM would
- * reach it, also while it waits for a lock, for a cleanup lock, or at a
- * barrier, because a cancel interrupts all of these.  Any other error is
- * reported as before.  If a function of a user catches the cancel, the worker
- * ends where it would next wait for others, or by a second SIGTERM.  A worker
- * that has not reached our code yet ends as in core.
+ * This adds no wait.  A cancel reaches a worker wherever SIGTERM would, also
+ * while it waits for a lock, for a cleanup lock, or at a barrier.  If a
+ * function of a user catches the cancel, the worker ends where it would next
+ * wait for others, or by a second SIGTERM.  A worker that has not reached our
+ * code yet ends as in core.
  *
  * Core: access/transam/parallel.c, DestroyParallelContext; tcop/postgres.c,
  * ProcessInterrupts; postmaster/bgworker.c, StartBackgroundWorker.
@@ -46,8 +42,8 @@
 #include "base/process.h"
 
 /*
- * Describes a background worker to the postmaster.  It connects to a database,
- * does not run on a standby, and is not restarted when it ends.  The type,
+ * Describe a background worker to the postmaster.  It connects to a database,
+ * does not run on a standby, and is not restarted when it ends.  Its type,
  * which pg_stat_activity shows, is also its name.  The function is in this
  * library.
  */
@@ -70,8 +66,8 @@ pv_process_describe(BackgroundWorker *worker, const char *type,
 static pg_atomic_uint32 *led_by_flag = NULL;
 
 /*
- * Leader: sets its flag, unless it knows that its workers have ended.  It is
- * called on every way out of our code.
+ * Leader: set its flag, unless its workers have ended.  Call this on every way
+ * out of our code.
  */
 void
 pv_process_give_up(void)
@@ -88,7 +84,7 @@ give_up_at_exit(int code, Datum arg)
 }
 
 /*
- * Leader: registers the flag for the workers that are about to be launched;
+ * Leader: register the flag for the workers that are about to be launched;
  * NULL when they have ended.
  */
 void
@@ -96,7 +92,7 @@ pv_process_lead(pg_atomic_uint32 *flag)
 {
 	static bool registered = false;
 
-	/* It stays registered: only the latest callback could be cancelled */
+	/* It stays registered: only the latest callback could be canceled */
 	if (!registered)
 		before_shmem_exit(give_up_at_exit, (Datum) 0);
 	registered = true;
@@ -141,10 +137,9 @@ forget_leader(int code, Datum arg)
 }
 
 /*
- * Parallel worker, before it waits for others and when its work is done:
- * raises the cancel again if its leader has given up.  A function of a user
- * may have caught the first cancel, or it may have come too late to be
- * noticed.
+ * Parallel worker, before it waits for others and when its work is done: raise
+ * the cancel again if its leader has given up.  A function of a user may have
+ * caught the first cancel, or it may have come too late to be noticed.
  */
 void
 pv_process_check_leader(void)
@@ -157,8 +152,8 @@ pv_process_check_leader(void)
 }
 
 /*
- * Parallel worker: does the work, and ends the process without a message if
- * the leader gives up meanwhile.  The flag is in the segment of the parallel
+ * Parallel worker: do the work, and end the process without a message if the
+ * leader gives up meanwhile.  The flag is in the segment of the parallel
  * context.
  */
 void
@@ -166,8 +161,8 @@ pv_process_work(pg_atomic_uint32 *leader_gave_up, void (*work) (void *arg),
 				void *arg)
 {
 	/*
-	 * This callback runs before core's that unmaps the segment.  It stays
-	 * registered, because only the latest callback could be cancelled.
+	 * This callback runs before the one of core that unmaps the segment.  It
+	 * stays registered, because only the latest callback could be canceled.
 	 */
 	before_shmem_exit(forget_leader, (Datum) 0);
 	leader_flag = leader_gave_up;
@@ -184,7 +179,7 @@ pv_process_work(pg_atomic_uint32 *leader_gave_up, void (*work) (void *arg),
 		if (!saw_leader_give_up || geterrcode() != ERRCODE_QUERY_CANCELED)
 			PG_RE_THROW();
 
-		/* As core ends a background worker after an error, without the report */
+		/* End as a background worker does after an error, but report nothing */
 		error_context_stack = NULL;
 		HOLD_INTERRUPTS();
 		FlushErrorState();

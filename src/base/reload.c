@@ -3,40 +3,32 @@
  * reload.c
  *	  Settings that are changed while a table is being vacuumed.
  *
- * The vacuum of a table may take hours, and no session waits for it if
- * autovacuum or the scheduler does it.  An administrator who finds it too slow
- * or too greedy, or who wants the wraparound failsafe to cut it short, changes
- * the configuration and reloads.  From PG 16 on core's delay point has an
- * autovacuum worker read the files again in the middle of a table.  In
- * parallel mode a leader cannot do that, because ProcessConfigFile() also sets
- * what no file contains, such as client_encoding, and fails.  PG 15 reads the
+ * The vacuum of a table may take hours.  An administrator who finds it too
+ * slow or too greedy, or who wants the wraparound failsafe to cut it short,
+ * changes the configuration and reloads.  From PG 16 on, core's delay point
+ * makes an autovacuum worker read the files again in the middle of a table.  A
+ * leader cannot do that, because in parallel mode ProcessConfigFile() fails: it
+ * also sets what no file contains, such as client_encoding.  PG 15 reads the
  * files only between two tables.
  *
- * So the leader reads the files by itself, on all versions, as every process
- * of the server does.  It depends on no process that publishes settings and
- * might not run when it is needed most.  It parses the files with core's
- * parser, and passes the values to core's set_config_option(), which knows
- * what is a valid value and what has precedence over a file: a setting of the
- * command line, of the database, of the role.  ProcessConfigFile() does the
- * same with each value.  Only the action differs: parallel mode allows
- * GUC_ACTION_SAVE, and for a value from a file that has the same effect as
- * GUC_ACTION_SET.
+ * So the leader reads the files by itself, on all versions.  It parses them
+ * with core's parser, and passes each value to set_config_option(), which knows
+ * what is valid and what has precedence over a file.  ProcessConfigFile() does
+ * the same, but with GUC_ACTION_SET.  Parallel mode allows only
+ * GUC_ACTION_SAVE, which has the same effect for a value from a file.
  *
  * Only the settings in the table below are read.  They matter while a table is
- * vacuumed, and to check and assign them takes no catalog, no lock, and no
- * time.  That is needed because within an access method nothing of ours is
- * called but the callback of a bulk deletion, which has a page locked.  Memory
- * limits are not among them, because the memory was divided among the
- * participants at the start.
+ * vacuumed, and checking and assigning them takes no catalog, no lock and no
+ * time.  It must not, because the callback of a bulk deletion, the only place
+ * within an access method where we are called, has a page locked.  Memory
+ * limits are not among them: the memory was divided among the participants at
+ * the start.
  *
  * Workers ignore SIGHUP.  The leader writes the values to shared memory, and
  * the workers store them in their variables (throttle/cost.c says when).
  *
- * Meanwhile core must not notice the reload.  When parallel mode is over, by
- * an error too, core is notified and reads everything.
- *
- * Each process runs this for itself.  The variables are its own; the signal
- * handler sets two of them.
+ * Core must not notice the reload before parallel mode is over, by an error
+ * too.  Then it is notified, and reads everything.
  *
  * Core: utils/misc/guc-file.l (15), guc.c, ProcessConfigFileInternal.
  *
@@ -64,7 +56,7 @@ typedef struct Followed
 {
 	const char *name;
 
-	/* The variable that workers set: one of these, or none */
+	/* The variable that workers set, if any */
 	int		   *number;
 	bool	   *flag;
 } Followed;
@@ -128,7 +120,7 @@ StaticAssertDecl(lengthof(followed) <= PV_MAX_FOLLOWED, "there is a place for ea
 
 volatile sig_atomic_t pv_reload_is_due = false;
 
-/* Was there a reload that core has not noticed? */
+/* Has core still to notice a reload? */
 static volatile sig_atomic_t owed_to_core = false;
 
 /* Handler of SIGHUP while a leader is at work. */
@@ -144,7 +136,7 @@ note_reload(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
-/* Leader: applies reloads itself from now on. */
+/* Leader: apply reloads itself from now on. */
 void
 pv_reload_defer(void)
 {
@@ -158,9 +150,9 @@ pv_reload_defer(void)
 }
 
 /*
- * Leader: leaves reloads to core again, those that have come meanwhile
- * included.  It is called after an error, too, when parallel mode ends with
- * the transaction.
+ * Leader: leave reloads to core again, including those that have come
+ * meanwhile.  Call this after an error, too, when parallel mode ends with the
+ * transaction.
  */
 void
 pv_reload_resume(void)
@@ -174,7 +166,7 @@ pv_reload_resume(void)
 	}
 }
 
-/* Returns the default of a setting, as text. */
+/* Return the default of a setting, as text. */
 static char *
 boot_value(struct config_generic *setting)
 {
@@ -202,9 +194,8 @@ boot_value(struct config_generic *setting)
 }
 
 /*
- * Does the server know all names in the files?  If it does not, core ignores
- * all values of the files.  Names with a dot belong to extensions, and may be
- * unknown.
+ * Does the server know all names in the files?  If not, core ignores the files
+ * as a whole.  Names with a dot belong to extensions, and may be unknown.
  */
 static bool
 knows_all_names(const ConfigVariable *items)
@@ -220,10 +211,9 @@ knows_all_names(const ConfigVariable *items)
 }
 
 /*
- * Gives a setting the value that the files have for it; the last one if there
- * are several.  A setting that is no longer in the files returns to its
- * default.  An invalid value changes nothing.  Older servers do not have all
- * settings.
+ * Give a setting the last value that the files have for it.  A setting that is
+ * no longer in the files returns to its default.  An invalid value changes
+ * nothing.  Older servers do not have all settings.
  */
 static void
 follow(const char *name, const ConfigVariable *items)
@@ -245,7 +235,7 @@ follow(const char *name, const ConfigVariable *items)
 								 GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* What the settings are now. */
+/* Get the current settings. */
 static void
 take_down(PvSettings *settings)
 {
@@ -259,9 +249,9 @@ take_down(PvSettings *settings)
 }
 
 /*
- * Leader: reads the configuration, and returns what the workers need of it.  A
- * page may be locked, so no interrupt is served and no catalog is read.  Files
- * with errors change nothing; the postmaster logs the errors.
+ * Leader: read the configuration, and return what the workers need of it.  A
+ * page may be locked, so serve no interrupt and read no catalog.  Files with
+ * errors change nothing; the postmaster logs the errors.
  */
 void
 pv_reload_now(PvSettings *settings)
@@ -275,7 +265,7 @@ pv_reload_now(PvSettings *settings)
 
 	Assert(CritSectionCount == 0);
 
-	/* First: a reload that comes from now on is for the next call */
+	/* First, so that a reload that comes from now on is not lost */
 	pv_reload_is_due = false;
 
 	if (ParseConfigFile(ConfigFileName, true, NULL, 0, 0, DEBUG2, &head,
@@ -294,7 +284,7 @@ pv_reload_now(PvSettings *settings)
 	take_down(settings);
 }
 
-/* Worker: applies the settings of the leader.  A page may be locked. */
+/* Worker: apply the settings of the leader.  A page may be locked. */
 void
 pv_reload_adopt(const PvSettings *settings)
 {

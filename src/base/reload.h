@@ -12,12 +12,9 @@
 
 #include <signal.h>
 
-/*
- * What a leader gives its workers after a reload; see the table in
- * base/reload.c
- */
 #define PV_MAX_FOLLOWED			16
 
+/* What a leader gives its workers after a reload, by the table in reload.c */
 typedef struct PvSettings
 {
 	double		value[PV_MAX_FOLLOWED];

@@ -4,11 +4,10 @@
  *	  Rings of shared buffers.
  *
  * Each participant of a vacuum reads pages into a ring of buffers of its own.
- * The leader plans their size, and each participant creates its ring in its
- * own memory.
+ * The leader plans their size.
  *
- * PG 16 added rings of any size.  PG 15 has one size, 256 kB, so there a
- * larger ring is several of core's, used in turn.
+ * PG 15 has rings of one size only, 256 kB, so there a larger ring is several
+ * of core's, used in turn.
  *
  * Core: storage/buffer/freelist.c, GetAccessStrategyWithSize.
  *
@@ -26,9 +25,9 @@
 #define KB_PER_BLOCK			(BLCKSZ / 1024)
 
 /*
- * The ring that core's vacuum() is called with if the caller has not asked for
- * one.  NULL, no ring, if vacuum_buffer_usage_limit is 0, a setting that PG 16
- * added.
+ * Return the ring that core's vacuum() gets if the caller has not asked for
+ * one.  It is NULL, no ring, if vacuum_buffer_usage_limit is 0, a setting that
+ * PG 16 added.
  */
 BufferAccessStrategy
 pv_vacuum_strategy(void)
@@ -40,13 +39,13 @@ pv_vacuum_strategy(void)
 #endif
 }
 
-/*
- * The kilobytes that the caller of a vacuum has asked for, by
- * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; PV_RING_NOT_ASKED if the
- * ring has core's default size, and before PG 16, where it always has.
- */
 #define PV_RING_NOT_ASKED		(-1)
 
+/*
+ * Return the kilobytes that the caller of a vacuum has asked for, by
+ * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; PV_RING_NOT_ASKED if the
+ * ring has core's default size, as it always has before PG 16.
+ */
 static int
 size_asked_for(BufferAccessStrategy bstrategy)
 {
@@ -61,12 +60,12 @@ size_asked_for(BufferAccessStrategy bstrategy)
 }
 
 /*
- * Plans the ring of each participant, in kilobytes; 0 for none.
+ * Plan the ring of each participant.  Return its size in kilobytes; 0 for
+ * none.
  *
- * bstrategy is what the caller of the vacuum has given, and limit is what
- * holds for the table if the caller has not asked for a size.  All rings
- * together have an eighth of shared buffers at most, which is core's limit for
- * one ring.
+ * bstrategy is what the caller of the vacuum has given, and limit is the
+ * table's size if the caller has not asked for one.  All rings together have
+ * an eighth of shared buffers at most, which is core's limit for one ring.
  */
 int
 pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)
@@ -84,8 +83,8 @@ pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)
 }
 
 /*
- * Creates a ring of about that many kilobytes, in the current memory context;
- * 0 for none.
+ * Create a ring of about that many kilobytes, in the current memory context; 0
+ * for none.
  */
 void
 pv_ring_create(PvRing *ring, int size_kb)

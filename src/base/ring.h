@@ -42,7 +42,7 @@ pv_ring_is_dropped(const PvRing *ring)
 	return ring->nparts == 0;
 }
 
-/* The strategy to read the next block with; NULL for any buffer. */
+/* Return the strategy to read the next block with; NULL for any buffer. */
 static inline BufferAccessStrategy
 pv_ring_next(PvRing *ring)
 {

@@ -3,10 +3,8 @@
  * settings.c
  *	  The settings of parvacuum.
  *
- * pv_guc_init() runs once in every process that loads the library: in the
- * postmaster if the library is preloaded, else in the session that calls one
- * of our functions.  Settings that only a restart changes exist only if the
- * library is preloaded, because a session cannot define them.
+ * pv_guc_init() runs in the postmaster if the library is preloaded, else in
+ * the session that calls one of our functions.
  *
  *	process					values
  *
@@ -14,8 +12,6 @@
  *	scheduler worker		the postmaster's, with those of the database
  *	background leader		its caller's (entry/run.c)
  *	parallel worker			its leader's
- *
- * Settings are plain variables of each process, and no lock protects them.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -65,7 +61,7 @@ static const struct config_enum_entry skip_rules[] = {
 	{NULL, 0, false}
 };
 
-/* Allows 0 and sizes for which core makes a ring. */
+/* Accept 0 and sizes for which core makes a ring. */
 static bool
 pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
 {
@@ -77,8 +73,8 @@ pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
 }
 
 /*
- * Checks the text of a window.  It also runs in the postmaster, which has time
- * zones, but no catalogs.
+ * Check the text of a window.  This also runs in the postmaster, which has
+ * time zones, but no catalogs.
  */
 static bool
 pv_guc_check_window(char **newval, void **extra, GucSource source)
@@ -93,7 +89,7 @@ pv_guc_check_window(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* Stores the parsed window.  The text has been checked. */
+/* Store the parsed window.  The text has been checked. */
 static void
 pv_guc_assign_window(const char *newval, void *extra)
 {
@@ -104,7 +100,7 @@ pv_guc_assign_window(const char *newval, void *extra)
 		pv_guc_parsed_window = window;
 }
 
-/* Settings of an administrator, for the whole cluster. */
+/* Define the settings of an administrator, for the whole cluster. */
 static void
 define_cluster_settings(void)
 {
@@ -182,9 +178,9 @@ define_cluster_settings(void)
 }
 
 /*
- * Settings that decide how much shared memory there is.  They can be defined as
- * what they are only while libraries are preloaded.  If the library is loaded
- * later, there is no shared memory, and they have no effect.
+ * Define the settings that decide how much shared memory there is.  They can
+ * be PGC_POSTMASTER only while libraries are preloaded.  If the library is
+ * loaded later, there is no shared memory, and they have no effect.
  */
 static void
 define_sizes(void)
@@ -220,7 +216,7 @@ define_sizes(void)
 							 NULL, NULL, NULL);
 }
 
-/* Settings of a session, for its own vacuums. */
+/* Define the settings of a session, for its own vacuums. */
 static void
 define_session_settings(void)
 {
@@ -299,7 +295,7 @@ define_session_settings(void)
 							   NULL);
 }
 
-/* Settings for tests and developers. */
+/* Define the settings for tests and developers. */
 static void
 define_developer_settings(void)
 {
@@ -359,8 +355,8 @@ define_developer_settings(void)
 }
 
 /*
- * Defines all settings, and reserves the prefix, so that a misspelled name is
- * an error.
+ * Define all settings, and reserve the prefix, so that a misspelled name is an
+ * error.
  */
 void
 pv_guc_init(void)

@@ -21,7 +21,7 @@ typedef enum PvSkipRule
 	PV_SKIP_ALL
 } PvSkipRule;
 
-/* For the whole cluster; a reload changes them. */
+/* For the whole cluster; changed by a reload */
 extern bool pv_guc_engine;		/* off: core vacuums all tables */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
 extern int	pv_guc_max_runs;	/* of parvacuum_run() and CALL parvacuum() */
@@ -43,10 +43,10 @@ extern int	pv_guc_stats_size;	/* tables with totals; 0: none */
 #define PV_MAX_SCHEDULER_WORKERS	64
 #define PV_MAX_RUNS					256
 
-/* For the whole cluster; only a restart changes them. */
+/* Changed by a restart only */
 extern bool pv_guc_track_progress;	/* parvacuum_progress has details */
 
-/* For one session; SET changes them. */
+/* For one session; changed by SET */
 extern bool pv_guc_enabled;		/* for tables without that option */
 extern bool pv_guc_sweep;		/* the same */
 extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
@@ -71,13 +71,10 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
 #define PV_DEFAULT_SAMPLE_PAGES			4096
 
-/*
- * The maximum and the default of parvacuum.queue_limit; shared memory is
- * reserved for that many tables
- */
+/* Shared memory is reserved for that many tables */
 #define PV_MAX_QUEUE_LIMIT			32768
 
-/* For developers. */
+/* For developers */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which
 								 * is the most in any case */
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */

@@ -5,10 +5,9 @@
  *	  dynamic shared memory.
  *
  * Each module that keeps something there registers its part in _PG_init(): its
- * size, the lock that it needs, and how it is initialized.  The postmaster
- * then runs the two usual hooks, and only if the library is preloaded.  A
- * server without it has no parts, and pv_shmem_attached() is false.  After a
- * crash the postmaster initializes the whole segment again.
+ * size, the lock that it needs, and how it is initialized.  Without preloading
+ * there are no parts, and pv_shmem_attached() is false.  After a crash the
+ * postmaster initializes the whole segment again.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -38,7 +37,7 @@ static bool attached = false;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-/* Requests the space and the locks, in the postmaster. */
+/* Request the space and the locks, in the postmaster. */
 static void
 request_shmem(void)
 {
@@ -55,7 +54,7 @@ request_shmem(void)
 }
 
 /*
- * Finds the parts or initializes them.  AddinShmemInitLock covers the time
+ * Find the parts or initialize them.  AddinShmemInitLock covers the time
  * between the two, as for every module.
  */
 static void
@@ -71,7 +70,7 @@ startup_shmem(void)
 	attached = true;
 }
 
-/* Registers a part, while shared_preload_libraries are loaded. */
+/* Register a part, while shared_preload_libraries are loaded. */
 void
 pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
 				  void (*startup) (void))
@@ -86,7 +85,7 @@ pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
 	nparts++;
 }
 
-/* Installs the hooks.  All parts must have been registered. */
+/* Install the hooks.  All parts must have been registered. */
 void
 pv_shmem_init(void)
 {

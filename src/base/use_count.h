@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * use_count.h
- *	  Counts the users of something that the last one to leave closes.
+ *	  The number of users of something that the last one to leave closes.
  *
- * One atomic counter.  At 0 it is open and unused.  The last user to leave
- * closes it in the same step, so after that there is no user and there will be
- * none.  No lock is needed.
+ * It is one atomic counter, so no lock is needed.  At 0 it is open and unused.
+ * The last user to leave closes it in the same step.  From then on there is no
+ * user.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -18,7 +18,7 @@
 
 #define PV_USE_COUNT_CLOSED			PG_UINT32_MAX
 
-/* Becomes a user.  Returns false if it is closed. */
+/* Become a user.  Return false if it is closed. */
 static inline bool
 pv_use_count_enter(pg_atomic_uint32 *use_count)
 {
@@ -32,7 +32,7 @@ pv_use_count_enter(pg_atomic_uint32 *use_count)
 	return true;
 }
 
-/* Leaves.  Returns true if this was the last user, who has closed it. */
+/* Leave.  Return true if this was the last user, who has closed it. */
 static inline bool
 pv_use_count_leave(pg_atomic_uint32 *use_count)
 {

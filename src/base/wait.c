@@ -17,15 +17,11 @@
  * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are
  * core's VacuumDelay, on all versions.
  *
- * Races are tested by stopping a participant at a certain place while
- * something else happens.  A session takes the advisory lock 28790, or that
- * number with the OID of a table.  A vacuum for which parvacuum.wait_at names
- * the place asks for both locks there, and releases them at once.  So it waits
- * until the session releases its lock, as visibly as for any lock, and can be
- * cancelled.  It waits longer than lock_timeout.  Only tests should set
- * parvacuum.wait_at.
- *
- * Each process runs this for itself.  The variable is its own.
+ * Tests of races stop a participant at a certain place.  A session takes the
+ * advisory lock 28790, or that number with the OID of a table.  A vacuum for
+ * which parvacuum.wait_at names the place asks for both locks there, and
+ * releases them at once.  So it waits until the session releases its lock,
+ * visibly and without regard to lock_timeout, and can be canceled.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -56,7 +52,7 @@ static const char *const event_names[PV_NEVENTS] = {
 static uint32 events[PV_NEVENTS];
 
 /*
- * Defines the names, in the postmaster, each time that shared memory is
+ * Define the names, in the postmaster, each time that shared memory is
  * initialized.  Core has a limited number of them, and later another extension
  * may have used them up.  A vacuum must not fail for want of a name.
  */
@@ -67,14 +63,14 @@ pv_wait_shmem_startup(void)
 		events[i] = pv_named_wait_event(event_names[i]);
 }
 
-/* Returns the wait event, as functions of core that wait want it. */
+/* Return the wait event for core's functions that wait. */
 uint32
 pv_wait_event(PvWaitEvent event)
 {
 	return events[event];
 }
 
-/* Waits here if this is the place that parvacuum.wait_at names. */
+/* Wait here if this is the place that parvacuum.wait_at names. */
 void
 pv_wait_at(const char *place, Oid relid)
 {

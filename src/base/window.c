@@ -19,11 +19,10 @@
  *	  the whole server, while each session has its own TimeZone.
  *	- An empty text is always open, and "never" is never open.
  *
- * The postmaster and every other process run this when they read settings;
- * also sessions that set options of tables or look at them, and the
- * scheduler.  Nothing here looks at a clock, a catalog, or shared memory,
- * takes a lock, or raises an error other than out of memory.  Time zones are
- * read from files, each once in a process.
+ * Every process runs this when it reads settings, also the postmaster.  So
+ * nothing here looks at a clock, a catalog, or shared memory, takes a lock, or
+ * raises an error other than out of memory.  Each process reads the file of a
+ * time zone once.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -44,8 +43,9 @@
 #define MINUTES_PER_WEEK	(DAYS_PER_WEEK * MINUTES_PER_DAY)
 
 /*
- * A span on one day of the week may once fall into an hour that the clock does
- * not show.  So from one change to the next it can be two weeks and an hour.
+ * The longest time between two changes is two weeks and an hour, because a
+ * span on one day of the week may fall into an hour that the clock does not
+ * show
  */
 #define LONGEST_WAIT		(15 * SECS_PER_DAY)
 
@@ -57,8 +57,8 @@ static const char *const day_names[DAYS_PER_WEEK] = {
 /* ----------------------------------------------------------------
  *		Parsing
  *
- * Each function reads at *at and moves it behind what it has read.  It returns
- * false if something else is there.
+ * Each function reads at *at, and moves it behind what it has read.  It
+ * returns false if something else is there.
  * ----------------------------------------------------------------
  */
 
@@ -81,7 +81,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Sets *detail to what is expected at that place.  Returns false. */
+/* Set *detail to what is expected at that place.  Return false. */
 static bool
 complain(const char *expected, const char *at, const char **detail)
 {
@@ -92,7 +92,7 @@ complain(const char *expected, const char *at, const char **detail)
 	return false;
 }
 
-/* Reads a character, with or without blanks around it. */
+/* Read a character, with or without blanks around it. */
 static bool
 read_char(const char **at, char c)
 {
@@ -104,7 +104,7 @@ read_char(const char **at, char c)
 	return true;
 }
 
-/* Reads the English name of a day, or its first three letters. */
+/* Read the English name of a day, or its first three letters. */
 static bool
 read_day(const char **at, int *day)
 {
@@ -129,7 +129,7 @@ read_day(const char **at, int *day)
 	return false;
 }
 
-/* Reads a time of day, as a minute that is not greater than last. */
+/* Read a time of day, as a minute that is not greater than last. */
 static bool
 read_time(const char **at, int *minute, int last)
 {
@@ -149,7 +149,7 @@ read_time(const char **at, int *minute, int last)
 	return *minute <= last;
 }
 
-/* Reads a span: days, if there are any, and times. */
+/* Read a span: days, if there are any, and times. */
 static bool
 read_span(const char **at, PvWindowSpan *span, const char **detail)
 {
@@ -188,8 +188,8 @@ read_span(const char **at, PvWindowSpan *span, const char **detail)
 }
 
 /*
- * Reads what may be the name of a time zone, up to the end of the text.  It
- * must be one word.
+ * Read what may be the name of a time zone, one word, up to the end of the
+ * text.
  */
 static bool
 read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
@@ -215,7 +215,7 @@ read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
 extern int	pg_open_tzfile(const char *name, char *canonname);
 
 /*
- * Is that a zone by a rule of its own, such as "FOO+1", and not by its name?
+ * Is this a rule that defines a zone, such as "FOO+1", rather than a name?
  * Such a rule has a number, as some names have.
  */
 static bool
@@ -233,11 +233,11 @@ is_rule(const char *name)
 }
 
 /*
- * Returns the time zone of that name, or NULL if this server has none.
+ * Return the time zone of that name, or NULL if this server has none.
  *
  * Core keeps each zone that it was ever asked for, some 20 kB, until the
- * process ends.  Names are as many as there are files, but the owners of tables
- * could make up rules without end.
+ * process ends.  There are only as many names as files, but the owners of
+ * tables could make up rules without end.
  */
 static pg_tz *
 find_zone(const char *name)
@@ -247,7 +247,7 @@ find_zone(const char *name)
 	return zone != NULL && pg_tz_acceptable(zone) ? zone : NULL;
 }
 
-/* Does the text consist of that word only? */
+/* Is this word the whole text? */
 static bool
 is_word(const char *text, const char *word)
 {
@@ -259,8 +259,8 @@ is_word(const char *text, const char *word)
 }
 
 /*
- * Parses the text of a window, except for its time zone.  The name of that is
- * copied; it is empty if there is none.
+ * Parse the text of a window, except for its time zone, whose name is copied;
+ * it is empty if there is none.
  */
 static bool
 read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
@@ -292,8 +292,8 @@ read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
 }
 
 /*
- * Parses the text of a window.  If it is not a window, returns false, sets
- * *detail to the reason, a translated and allocated sentence, and leaves
+ * Parse the text of a window.  If it is not a window, return false, set
+ * *detail to the reason, a translated and allocated sentence, and leave
  * *window undefined.
  */
 bool
@@ -318,7 +318,7 @@ pv_window_parse(const char *text, PvWindow *window, const char **detail)
  * ----------------------------------------------------------------
  */
 
-/* Prints the window with that name of a time zone; NULL: none. */
+/* Print the window with that name of a time zone; NULL for none. */
 static char *
 print_with_zone(const PvWindow *window, const char *zone)
 {
@@ -351,9 +351,9 @@ print_with_zone(const PvWindow *window, const char *zone)
 }
 
 /*
- * Prints the window into an allocated string.  Texts of the same window,
- * written in different ways, give the same string, and it is parsed as the
- * same window.
+ * Print the window into an allocated string.  Texts of the same window,
+ * written in different ways, give the same string, which parses as the same
+ * window.
  */
 char *
 pv_window_print(const PvWindow *window)
@@ -363,11 +363,10 @@ pv_window_print(const PvWindow *window)
 }
 
 /*
- * Returns what pv_window_print() makes of the text, or NULL, with the reason
- * in
- * *detail, if it is not a window.  If this server does not know the time zone, the
- * name is kept as it is written, because another server may know it.  Then
- * *usable is false, and *detail is the reason.
+ * Return what pv_window_print() makes of the text.  If it is not a window,
+ * return NULL, and set *detail to the reason.  If this server does not know
+ * the time zone, keep its name as it is written, because another server may
+ * know it.  Then *usable is false, and *detail is the reason.
  */
 char *
 pv_window_normal_form(const char *text, bool *usable, const char **detail)
@@ -403,7 +402,7 @@ zone_of(const PvWindow *window)
 	return window->zone != NULL ? window->zone : log_timezone;
 }
 
-/* The minutes for which one span is open. */
+/* Return the minutes for which one span is open. */
 static int
 span_minutes(const PvWindowSpan *span)
 {
@@ -411,7 +410,10 @@ span_minutes(const PvWindowSpan *span)
 		(span->end > span->begin ? 0 : MINUTES_PER_DAY);
 }
 
-/* The minute of the week, from Sunday on, that a clock on the wall shows. */
+/*
+ * Return the minute of the week, from Sunday on, that a clock on the wall
+ * shows.
+ */
 static int
 minute_of_week(const struct pg_tm *tm)
 {
@@ -419,7 +421,7 @@ minute_of_week(const struct pg_tm *tm)
 		tm->tm_min;
 }
 
-/* The minutes from the second argument to the first, within a week. */
+/* Return the minutes from the second argument to the first, within a week. */
 static int
 minutes_after(int minute, int earlier)
 {
@@ -454,8 +456,8 @@ pv_window_is_open(const PvWindow *window, pg_time_t now)
 }
 
 /*
- * The minutes, at least 1, until the clock shows a time at which a span begins
- * or ends.
+ * Return the minutes, at least 1, until the clock shows a time at which a span
+ * begins or ends.
  */
 static int
 minutes_to_edge(const PvWindow *window, int minute)
@@ -488,8 +490,8 @@ minutes_to_edge(const PvWindow *window, int minute)
 }
 
 /*
- * Returns when the window opens, if it is closed now, or closes, if it is
- * open; PV_WINDOW_NO_CHANGE if it never does.
+ * Return when the window opens, if it is closed now, or closes, if it is open;
+ * PV_WINDOW_NO_CHANGE if it never does.
  *
  * The loop visits the times at which that may be: the next edge of a span, for
  * a clock that is not put forward or back, or the time when the clock is put
