@@ -21,8 +21,8 @@
  *
  * The list leaves out what this process only reads of its own state, and the
  * variables that core declares for signal handlers and main loops
- * (QueryCancelPending, InterruptPending, ConfigReloadPending), which background
- * processes set as autovacuum.c does.
+ * (QueryCancelPending, InterruptPending, ConfigReloadPending), which
+ * background processes set as autovacuum.c does.
  *
  * A process calls this for itself, and needs no lock except where a function
  * says so.
@@ -160,8 +160,8 @@ pv_process_identity(PvIdentity *identity)
  * readers take no lock either: pg_signal_backend() and
  * TerminateOtherDBBackends(), which compare it with their user, and
  * CountUserBackends(), which leaves background workers out.  Core keeps no
- * copy, and the next process that gets this PGPROC sets it anew. st_userid has
- * the protocol that backend_status.h describes.  Core stores it in
+ * copy, and the next process that gets this PGPROC sets it anew.  st_userid
+ * has the protocol that backend_status.h describes.  Core stores it in
  * pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18, 19), and only
  * reads it after that.
  *

@@ -286,7 +286,7 @@ pv_set_no_log(VacuumParams *params)
 #endif
 }
 
-/* Set both as the table has them, else the server. own may be NULL. */
+/* Set both as the table has them, else the server.  own may be NULL. */
 void
 pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
 {
@@ -305,7 +305,7 @@ pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
 
 /*
  * Return the limit of the threshold of dead rows, which PG 18 added; -1 for no
- * limit. options may be NULL.
+ * limit.  options may be NULL.
  */
 int
 pv_vacuum_max_threshold(const AutoVacOpts *options)

@@ -3,8 +3,8 @@
  * compat.h
  *	  Everything that differs between PostgreSQL's major versions.
  *
- * Only base/compat and base/compat_heap name PG_VERSION_NUM.  A difference of a
- * few lines is an inline function here.  compat_heap has the changes of heap
+ * Only base/compat and base/compat_heap name PG_VERSION_NUM.  A difference of
+ * a few lines is an inline function here.  compat_heap has the changes of heap
  * pages.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -134,8 +134,9 @@ extern const char *pv_built_for_other(void);
 	 wal_consistency_checking[RM_HEAP2_ID])
 
 /*
- * The record that prunes and freezes a page also sets its bits in the visibility
- * map, and so does the record that makes its dead line pointers unused
+ * The record that prunes and freezes a page also sets its bits in the
+ * visibility map, and so does the record that makes its dead line pointers
+ * unused
  */
 #define PV_PRUNING_SETS_MAP		(PG_VERSION_NUM >= 190000)
 

@@ -16,12 +16,12 @@
  *		19			as 17, and the same record sets the visibility map; if nothing
  *					else changes, it does only that
  *
- * On 15 to 18 visibilitymap_set() locks the page of the map, and logs.  On 19 we
- * lock it, and the bits are set and logged within the critical section.
+ * On 15 to 18 visibilitymap_set() locks the page of the map, and logs.  On 19
+ * we lock it, and the bits are set and logged within the critical section.
  *
- * A record that has an image of the page must suffice without the image.  While
- * no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that images
- * may be removed from archived WAL.
+ * A record that has an image of the page must suffice without the image.
+ * While no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that
+ * images may be removed from archived WAL.
  *
  * What must follow the back branches: the oldest_xmin argument of
  * heap_page_prune() (15.8, 16.4), and the format of the records written here.
@@ -53,8 +53,8 @@
  *		19				newest_frozen				newest_frozen
  *
  * "All-frozen" means all-visible and all-frozen with this record, apart from
- * dead items. newest_xmin is the newest inserter that was not frozen before;
- * it is InvalidTransactionId if nothing but xmax is frozen. newest_frozen is
+ * dead items.  newest_xmin is the newest inserter that was not frozen before;
+ * it is InvalidTransactionId if nothing but xmax is frozen.  newest_frozen is
  * the newest inserter that is frozen now.
  *
  * PG 15 freezes what is before FreezeLimit, and logs that.  A page that we
@@ -151,7 +151,7 @@ pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
 
 /*
  * Allow lock_map() to be called in a critical section, where memory cannot be
- * allocated. bufmgr.c keeps this process's pins in a small array and a hash
+ * allocated.  bufmgr.c keeps this process's pins in a small array and a hash
  * table.  Locking a buffer moves its pin from the table into the array, and
  * another one into the table, which might have to grow.  Pinning it once more
  * does that here.
@@ -167,9 +167,9 @@ prepare_to_lock_map(const PvMapChange *map)
 }
 
 /*
- * Locks the page of the map, if the map changes.  The caller holds an exclusive
- * lock on the heap page.  Up to 18, core locked the map in critical sections as
- * well: visibilitymap_set(), called by lazy_scan_new_or_empty().
+ * Lock the page of the map, if the map changes.  The caller holds an exclusive
+ * lock on the heap page.  Up to 18, core locked the map in critical sections
+ * as well: visibilitymap_set(), called by lazy_scan_new_or_empty().
  */
 static void
 lock_map(const PvMapChange *map)
@@ -207,7 +207,7 @@ apply_map(Relation rel, Buffer buf, const PvMapChange *map)
 	((map)->flags != 0 ? (map)->vmbuffer : InvalidBuffer), (map)->flags
 
 /*
- * Sets a page's bits in the visibility map, where nothing else changes.  The
+ * Set a page's bits in the visibility map, where nothing else changes.  The
  * caller holds an exclusive lock on the page.
  */
 void
@@ -231,8 +231,8 @@ pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 }
 
 /*
- * The same for a page without line pointers.  If the page was never logged, the
- * record gets an image of it.
+ * The same for a page without line pointers.  If the page was never logged,
+ * the record gets an image of it.
  */
 void
 pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
@@ -253,8 +253,8 @@ pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 }
 
 /*
- * The extension of a table is not WAL-logged.  If the page never was, replay of
- * a record that marks it all-visible would fail.
+ * The extension of a table is not WAL-logged.  If the page never was, replay
+ * of a record that marks it all-visible would fail.
  */
 void
 pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
@@ -281,10 +281,10 @@ pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
 #if PG_VERSION_NUM >= 190000
 
 /*
- * Prunes and freezes a page as planned, sets its bits in the visibility map, and
- * WAL-logs all that in one record, with the newest of the conflict horizons.
- * freeze_horizon counts only if there is something to freeze.  The caller holds
- * a cleanup lock.
+ * Prune and freeze a page as planned, set its bits in the visibility map, and
+ * WAL-log all that in one record, with the newest of the conflict horizons.
+ * freeze_horizon counts only if there is something to freeze.  The caller
+ * holds a cleanup lock.
  *
  * One page of the map has the bits of 256 MB of the table, in which all
  * processes of a vacuum work at the same time.  So it is locked only when the
@@ -329,9 +329,9 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 }
 
 /*
- * WAL-logs that line pointers of a page went from dead to unused, and what that
- * allows to set in the visibility map.  The record needs no conflict horizon for
- * the line pointers, because the record that made them dead had it.
+ * WAL-log that line pointers of a page went from dead to unused, and what that
+ * allows to set in the visibility map.  The record needs no conflict horizon
+ * for the line pointers, because the record that made them dead had it.
  */
 static void
 log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
@@ -349,10 +349,10 @@ log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 #elif PG_VERSION_NUM >= 170000
 
 /*
- * Prunes and freezes a page as planned, and WAL-logs both in one record, with
- * the newer one of the two conflict horizons.  freeze_horizon counts only if
- * there is something to freeze.  The caller holds a cleanup lock.  The map does
- * not change here.
+ * Prune and freeze a page as planned, and WAL-log both in one record, with the
+ * newer one of the two conflict horizons.  freeze_horizon counts only if there
+ * is something to freeze.  The caller holds a cleanup lock.  The map does not
+ * change here.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -386,7 +386,7 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 }
 
 /*
- * WAL-logs that line pointers of a page went from dead to unused.  The record
+ * WAL-log that line pointers of a page went from dead to unused.  The record
  * needs no conflict horizon, because the record that made them dead had it.
  */
 static void
@@ -401,7 +401,7 @@ log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 
 #else							/* before PG 17 */
 
-/* WAL-logs changes of line pointers by pruning. */
+/* WAL-log changes of line pointers by pruning. */
 static void
 log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 {
@@ -436,9 +436,9 @@ log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 }
 
 /*
- * Freezes tuples of a page, and WAL-logs that in a record of its own, which
- * makes the change safe against truncation of pg_xact.  PG 16 has a function for
- * all of it.  The record of PG 15 has the XID after the conflict horizon.
+ * Freeze tuples of a page, and WAL-log that in a record of its own, which
+ * makes the change safe against truncation of pg_xact.  PG 16 has a function
+ * for all of it.  The record of PG 15 has the XID after the conflict horizon.
  */
 static void
 freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
@@ -475,9 +475,9 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 }
 
 /*
- * The same on PG 15 and 16.  Pruning and freezing have a record each.  The first
- * one is logged before the second change, so that it describes the page as it
- * is then.
+ * The same on PG 15 and 16.  Pruning and freezing have a record each.  The
+ * first one is logged before the second change, so that it describes the page
+ * as it is then.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -526,9 +526,9 @@ log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 #endif							/* before PG 17 */
 
 /*
- * Sets dead line pointers of a page unused and, from PG 19 on, its bits in the
- * visibility map.  The caller holds an exclusive lock, and has checked that the
- * items are dead.
+ * Set dead line pointers of a page unused and, from PG 19 on, its bits in the
+ * visibility map.  The caller holds an exclusive lock, and has checked that
+ * the items are dead.
  *
  * Core: access/heap/vacuumlazy.c, lazy_vacuum_heap_page.
  */

@@ -7,15 +7,16 @@
  * slow or too greedy, or who wants the wraparound failsafe to cut it short,
  * changes the configuration and reloads.  From PG 16 on, core's delay point
  * makes an autovacuum worker read the files again in the middle of a table.  A
- * leader cannot do that, because in parallel mode ProcessConfigFile() fails: it
- * also sets what no file contains, such as client_encoding.  PG 15 reads the
- * files only between two tables.
+ * leader cannot do that, because in parallel mode ProcessConfigFile() fails:
+ * it also sets what no file contains, such as client_encoding.  PG 15 reads
+ * the files only between two tables.
  *
  * So the leader reads the files by itself, on all versions.  It parses them
- * with core's parser, and passes each value to set_config_option(), which knows
- * what is valid and what has precedence over a file.  ProcessConfigFile() does
- * the same, but with GUC_ACTION_SET.  Parallel mode allows only
- * GUC_ACTION_SAVE, which has the same effect for a value from a file.
+ * with core's parser, and passes each value to set_config_option(), which
+ * knows what is valid and what has precedence over a file.
+ * ProcessConfigFile() does the same, but with GUC_ACTION_SET.  Parallel mode
+ * allows only GUC_ACTION_SAVE, which has the same effect for a value from a
+ * file.
  *
  * Only the settings in the table below are read.  They matter while a table is
  * vacuumed, and checking and assigning them takes no catalog, no lock and no

@@ -5,24 +5,21 @@
  *
  * Core gives each autovacuum worker a part of the cost limit.  Each sleeps for
  * its own part, after the work, and begins anew with every table.  So the time
- * that the work itself takes does not count, and what is left at the end of a
- * table is lost.
+ * that the work takes does not count, and what is left at the end of a table
+ * is lost.
  *
- * Here all processes charge one balance.  It is a point in time: at the
- * configured rate, the cost units used so far are used up until then.  A
- * process that has used cost units moves that point on by the time they are
- * worth, and sleeps until then.  The next process finds the point moved.  So
- * any number of processes share one rate, and the time that passes while they
- * work, or sleep longer than they wanted to, counts.
+ * Here all processes charge one balance.  It is a point in time, until which
+ * the cost units used so far last at the configured rate.  A process moves it
+ * on by the time that its cost units are worth, and sleeps until then.  So any
+ * number of processes share one rate, and the time counts in which they work,
+ * or sleep longer than they wanted to.
  *
- * A balance that was not used for some time saves up 50 ms at most, because a
- * disk that was idle is no faster for it.
+ * An unused balance saves up 50 ms at most, because a disk that was idle is no
+ * faster for it.
  *
  * Scheduler workers and their parallel workers run this between two pages.  No
  * lock is needed: there is one compare-and-exchange.  It is the virtual
  * scheduling form of the generic cell rate algorithm (ITU-T I.371).
- *
- * This file knows nothing of vacuum, processes, or clocks.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -35,7 +32,7 @@
 /* Microseconds that an unused balance saves up */
 #define MAX_CREDIT				50000
 
-/* Microseconds that are left to wait after a change of the rate, at most */
+/* The longest wait that is left after a change of the rate, in microseconds */
 #define LONGEST_DEBT			3.6e9
 
 void
@@ -46,7 +43,7 @@ pv_balance_init(PvCostBalance *balance)
 }
 
 /*
- * Changes the rate, in units per second; 0 is no limit.  The new rate also
+ * Change the rate, in units per second; 0 is no limit.  The new rate also
  * holds for what was charged and is still to be waited for, so that processes
  * do not wait at the old, slow rate.  now is by the clock of
  * pv_balance_charge().
@@ -70,7 +67,7 @@ pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate,
 }
 
 /*
- * Charges the units that were used.  Returns how many microseconds to wait
+ * Charge the units that were used.  Return how many microseconds to wait
  * before more is done, 0 for none.  The clock is the caller's, in
  * microseconds.  A rate of 0 is no limit.
  */

@@ -15,8 +15,8 @@
 /* Read and written by all processes that charge, without a lock */
 typedef struct PvCostBalance
 {
-	pg_atomic_uint64 charged_until; /* microseconds, by the callers' clock:
-									 * until then the rate is used up */
+	pg_atomic_uint64 charged_until; /* until then the rate is used up; in
+									 * microseconds of the callers' clock */
 	pg_atomic_uint64 units;		/* all that was ever charged */
 } PvCostBalance;
 

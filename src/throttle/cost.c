@@ -30,33 +30,32 @@
  *
  *		limit * (1 + scale * (n - 1))
  *
- * and each of them has an n-th of that, with a cost balance of its own.  A
- * smaller share is had by longer sleeps.  So at scale 1 each participant adds
- * a full share, and at scale 0 all of them together do no more I/O than one
- * process would.  A participant that runs out of work calls
- * pv_cost_end_work(), and the others notice that at their next pv_cost_poll()
- * and take over its share.  Otherwise one large index that is left to one
+ * and each of them has an n-th of that, with a cost balance of its own.
+ * Longer sleeps make a share smaller.  At scale 1 each participant adds a full
+ * share. At scale 0 all of them together do no more I/O than one process
+ * would.  When a participant runs out of work, the others take over its share
+ * at their next pv_cost_poll().  Otherwise a large index that is left to one
  * process would be vacuumed at a fraction of the budget.
  *
- * Within an access method only the callback of a bulk deletion polls.  In
+ * Within an access method only the callback of a bulk deletion polls, and in
  * index cleanup a share lasts until the index is done.  So in the index phases
- * n is not the number of participants that have begun, but of those that can
- * come to have an index: the participants or the indexes not done yet,
- * whichever is less.  It only falls, so shares that were taken early add up to
- * no more than one budget.
+ * n is not the number of participants at work, but of those that can still get
+ * an index: the participants or the indexes not done yet, whichever is less.
+ * It only falls, so shares that were taken early add up to no more than one
+ * budget.
  *
  * We do not use core's VacuumSharedCostBalance.  There the process that makes
- * the common balance exceed the limit sleeps for what it has done itself,
- * while the others go on, so that n busy processes use up to n budgets.  And
- * its pointers into dynamic shared memory dangle after an error.
+ * the common balance exceed the limit sleeps only for what it has done itself,
+ * so that n busy processes use up to n budgets.  And its pointers into dynamic
+ * shared memory dangle after an error.
  *
  * A leader whose vacuum no session waits for applies reloads (base/reload.c).
  * It looks for them at every page, every few index tuples, and while it waits
  * for its workers, and gives the workers the new budget and settings.
  *
- * Locks: a spinlock protects the budget and the settings.  One atomic counts
- * the participants at work.  Another one, the epoch, is incremented after each
- * change.  A share that is stale for a moment does no harm.
+ * Locks: a spinlock protects the budget and the settings.  The epoch, an
+ * atomic, is incremented after each change.  A share that is stale for a
+ * moment does no harm.
  *
  * Core: commands/vacuum.c, compute_parallel_delay.
  *
@@ -76,19 +75,15 @@
 PvCostState pv_cost = {.mode = PV_COST_BUDGET};
 bool		pv_is_scheduler_worker = false;
 
-/*
- * The longest sleep before settings and postmaster are looked at, microseconds
- */
+/* The longest sleep without a look at settings and postmaster, microseconds */
 #define MAX_NAP_USECS			50000
 
 /*
- * How much longer than owed a sleep may have taken and still count for the
- * next one, in microseconds.  A process that was stopped for an hour must not
- * go on for an hour without a sleep.
+ * How much of a sleep that took longer than owed counts for the next one, in
+ * microseconds and in cost units.  A process that was stopped for an hour must
+ * not go on for an hour without a sleep.
  */
 #define MAX_CREDIT_USECS		100000
-
-/* ... and how many cost units that may be */
 #define MAX_CREDIT_UNITS		(1 << 24)
 
 /* The leader's own settings, which pv_cost_restore() restores */
@@ -106,7 +101,7 @@ static struct
  */
 
 /*
- * Leader, before launch: initializes the shared part, with the limits that are
+ * Leader, before launch: initialize the shared part, with the limits that are
  * in effect in this process.
  */
 void
@@ -130,8 +125,8 @@ pv_cost_init(PvCostShared *shared, double scale)
 }
 
 /*
- * Leader, after its workers have ended: initializes another shared part in its
- * own memory, with the budget and the settings of now.  No other process uses
+ * Leader, after its workers have ended: initialize another shared part in its
+ * own memory, with the current budget and settings.  No other process uses
  * either.
  */
 void
@@ -148,7 +143,7 @@ pv_cost_keep(PvCostShared *to, PvCostShared *from)
 	pg_atomic_init_u32(&to->epoch, pg_atomic_read_u32(&from->epoch));
 }
 
-/* Has every process that uses the shared part look at it again. */
+/* Make every process that uses the shared part look at it again. */
 static void
 increment_epoch(PvCostShared *shared)
 {
@@ -176,7 +171,7 @@ pv_cost_index_done(PvCostShared *shared, int nsharers)
 	increment_epoch(shared);
 }
 
-/* Among how many processes is the budget divided? */
+/* Return the number of processes that share the budget. */
 static int
 count_sharers(PvCostShared *shared)
 {
@@ -193,9 +188,7 @@ count_sharers(PvCostShared *shared)
  * ----------------------------------------------------------------
  */
 
-/*
- * Leader of a vacuum that no session waits for: applies reloads from now on.
- */
+/* Leader of a vacuum that no session waits for: apply reloads from now on. */
 void
 pv_cost_follow_reloads(void)
 {
@@ -205,7 +198,7 @@ pv_cost_follow_reloads(void)
 
 /*
  * The same, for an autovacuum worker, whose budget also follows core's
- * balancing. own says which limits no reload changes.
+ * balancing.  own says which limits no reload changes.
  */
 void
 pv_cost_lead_autovacuum(const PvOwnCosts *own)
@@ -216,7 +209,7 @@ pv_cost_lead_autovacuum(const PvOwnCosts *own)
 }
 
 /*
- * Leader: reads what has changed in the configuration, and gives it to the
+ * Leader: read what has changed in the configuration, and give it to the
  * workers.
  */
 static void
@@ -226,7 +219,7 @@ apply_reload(PvCostShared *shared)
 	double		working_delay = pv_vacuum_cost_delay;
 	int			working_limit = pv_vacuum_cost_limit;
 
-	/* A cost that was multiplied is not a setting, and must not stay */
+	/* What was multiplied is not a setting, and must not stay */
 	pv_cost_weigh_pages(1.0);
 	pv_reload_now(&settings);
 
@@ -254,7 +247,7 @@ same_budget(const PvCostBudget *a, const PvCostBudget *b)
 		a->scale == b->scale;
 }
 
-/* Leader that is an autovacuum worker: stores the budget of the moment. */
+/* Leader that is an autovacuum worker: store the current budget. */
 static void
 refresh_budget(PvCostShared *shared)
 {
@@ -271,10 +264,10 @@ refresh_budget(PvCostShared *shared)
 }
 
 /*
- * Leader of a vacuum that no session waits for: finds out what holds for it
- * now, and takes its share.  An autovacuum worker always takes it, because
- * core may have stored its own values.  This takes no lock but spinlocks, so a
- * page may be locked.
+ * Leader of a vacuum that no session waits for: find out what holds for it
+ * now, and take its share.  An autovacuum worker always takes it, because core
+ * may have stored its own values.  This takes no lock but spinlocks, so a page
+ * may be locked.
  */
 void
 pv_cost_refresh(PvCostShared *shared)
@@ -297,9 +290,7 @@ pv_cost_refresh(PvCostShared *shared)
  * ----------------------------------------------------------------
  */
 
-/*
- * A participant begins to work in a phase.  Paired with pv_cost_end_work().
- */
+/* Begin to work in a phase.  pv_cost_end_work() must follow. */
 void
 pv_cost_begin_work(PvCostShared *shared)
 {
@@ -312,7 +303,9 @@ pv_cost_begin_work(PvCostShared *shared)
 	pv_cost_take_share();
 }
 
-/* A participant has no work left in this phase, and is about to wait. */
+/*
+ * No work is left for this participant in this phase, and it is about to wait.
+ */
 void
 pv_cost_end_work(void)
 {
@@ -323,8 +316,8 @@ pv_cost_end_work(void)
 }
 
 /*
- * Applies the settings that the leader has, and recomputes how much this
- * process may do before it sleeps.
+ * Apply the leader's settings, and recompute how much this process may do
+ * before it sleeps.
  */
 void
 pv_cost_take_share(void)
@@ -336,7 +329,7 @@ pv_cost_take_share(void)
 	double		times;			/* as long as one process alone would sleep */
 	int			n;
 
-	/* The epoch first: after a change that comes later we come here again */
+	/* The epoch first, so that a later change brings us here again */
 	pv_cost.epoch = pg_atomic_read_u32(&shared->epoch);
 	pg_read_barrier();
 	SpinLockAcquire(&shared->mutex);
@@ -367,10 +360,7 @@ pv_cost_take_share(void)
 	pv_vacuum_cost_delay = budget.delay * times;
 }
 
-/*
- * The failsafe is on: this process does not sleep any more until the vacuum
- * ends.
- */
+/* The failsafe is on: do not sleep any more until the vacuum ends. */
 void
 pv_cost_disable(void)
 {
@@ -385,7 +375,7 @@ pv_cost_disable(void)
 }
 
 /*
- * Leader: restores its own settings, after success and after an error alike.
+ * Leader: restore its own settings, after success and after an error alike.
  * The settings of an autovacuum worker may have changed meanwhile.
  */
 void
@@ -415,8 +405,8 @@ pv_cost_restore(void)
 
 
 /*
- * Delay points of which the first makes this process sleep; counts the time, and
- * returns it.  See pv_cost_delay().
+ * Sleep at a delay point where that is due, and count the time.  Return the
+ * microseconds slept.
  */
 int64
 pv_cost_sleep(void)
@@ -434,17 +424,17 @@ pv_cost_sleep(void)
 /* ----------------------------------------------------------------
  *		Sleeps that forgive nothing
  *
- * A sweep (engine/sweep.c) sleeps for each leaf after it has released it.  What
- * one leaf costs may be many times the limit.  Core's delay point sleeps for four
- * delays at most and would forgive most of that, so these functions replace it.
+ * A sweep (engine/sweep.c) sleeps after it has released a leaf, which may have
+ * cost many times the limit.  Core's delay point sleeps for four delays at
+ * most, and would forgive the rest.
  * ----------------------------------------------------------------
  */
 
 /*
- * Sleeps once for what is owed, and subtracts from the balance what the time
- * slept is worth.  That time is measured, because a signal ends a sleep early
- * and the kernel may let it last longer.  So the balance may become negative.
- * Returns the microseconds slept.
+ * Sleep once for what is owed, and subtract what the time slept is worth from
+ * the balance.  Measure that time, because a signal may end a sleep early and
+ * the kernel may prolong it.  So the balance may become negative.  Return the
+ * microseconds slept.
  */
 static int64
 nap(double usecs_per_unit)
@@ -458,7 +448,7 @@ nap(double usecs_per_unit)
 	pg_usleep((long) Max(Min(owed, MAX_NAP_USECS), 1));
 	pgstat_report_wait_end();
 
-	/* As core's delay point: a sleep of microseconds cannot wait for a latch */
+	/* As in core's delay point; so short a sleep cannot wait for a latch */
 	if (IsUnderPostmaster && !PostmasterIsAlive())
 		exit(1);
 
@@ -470,10 +460,9 @@ nap(double usecs_per_unit)
 }
 
 /*
- * A delay point that forgives nothing: sleeps until all cost units used so far
- * are slept off.  It is for a process that has a budget, not the scheduler's
- * balance.  No page may be locked or pinned that others wait for.  Returns the
- * microseconds slept.
+ * Sleep until all cost units used so far are slept off.  This is for a process
+ * that has a budget, not the scheduler's balance.  It must not hold a lock or
+ * a pin that others wait for.  Return the microseconds slept.
  *
  * Core: commands/vacuum.c, vacuum_delay_point.
  */

@@ -3,22 +3,21 @@
  * cost_autovacuum.c
  *	  The budget of an autovacuum worker that leads a vacuum.
  *
- * The budget of an autovacuum worker changes while it works.  Core takes some
- * of the cost limit away when another autovacuum worker starts, and gives it
- * back later.  An administrator changes the settings, which the leader then
- * reads (base/reload.c).
+ * This budget changes while the worker is at a table: when other autovacuum
+ * workers start and end, core moves parts of the cost limit, and an
+ * administrator may change the settings (base/reload.c).
  *
  * From PG 16 on core's functions return the current limits.  PG 15 differs:
  *
  *	- It stores its own limit and delay over ours whenever an autovacuum worker
  *	  has slept.  So such a leader takes its share by counting each page
- *	  several times, rounded up where the scale makes a fraction of it.
- *	- It does not apply a reload before the next table.  So what a reload has
- *	  changed is put in place of core's values here.  A limit that autovacuum
- *	  workers share is divided among those that are at work.
+ *	  several times, rounded up.
+ *	- It does not apply a reload before the next table.  So we put what a reload
+ *	  has changed in place of core's values, and divide a limit that autovacuum
+ *	  workers share among those that are at work.
  *
- * Only the leader runs this, between two pages and with a page locked.  It
- * takes no lock, except for core's shared one to log at DEBUG2.
+ * Only the leader runs this.  A page may be locked.  It takes no lock, except
+ * for core's shared one to log at DEBUG2.
  *
  * Core: postmaster/autovacuum.c, autovac_balance_cost (15),
  * AutoVacuumUpdateCostLimit.
@@ -40,7 +39,7 @@
 #include "base/settings.h"
 #include "throttle/cost.h"
 
-/* Autovacuum workers are counted again after that many refreshes */
+/* Refreshes between two counts of the autovacuum workers */
 #define REFRESHES_PER_COUNT		256
 
 /* The state of the leader, valid while its mode is PV_COST_AUTOVACUUM */
@@ -49,14 +48,14 @@ static struct
 	double		delay;			/* by the settings and the table's options */
 
 	/* On PG 15 */
-	PvCostBudget began_with;	/* by the settings when the table was begun */
+	PvCostBudget began_with;	/* by the settings at the start of the table */
 	PvCostBudget configured;	/* ... and now */
 	PvOwnCosts	owns;			/* what the table's options have fixed */
 	int			nworkers;		/* autovacuum workers at work; 0: not counted */
 	uint32		nrefreshes;
 }			leader;
 
-/* What a page costs by the settings, while it counts several times */
+/* What a page costs by the settings, while each counts several times */
 static struct
 {
 	bool		saved;
@@ -66,9 +65,9 @@ static struct
 }			page_cost;
 
 /*
- * The limits that the configuration, as this process knows it, gives to
- * autovacuum.  In an autovacuum worker the variables of vacuum_cost_* hold its
- * own limits, so this asks for the settings.
+ * Get the limits that the configuration gives to autovacuum.  In an autovacuum
+ * worker the variables of vacuum_cost_* hold its own limits, so look up these
+ * settings.
  *
  * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
@@ -84,9 +83,9 @@ pv_cost_of_autovacuum(PvCostBudget *budget)
 }
 
 /*
- * The limits of a table with these storage parameters, NULL for none.  Returns
- * whether it has limits of its own, which the scheduler's budget does not
- * include.  A cost limit without a delay has no effect.
+ * Get the limits of a table with these storage parameters, NULL for none.
+ * Return whether the table has limits of its own, which the scheduler's budget
+ * does not include.  A cost limit without a delay has no effect.
  */
 bool
 pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget)
@@ -102,7 +101,7 @@ pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget)
 	return true;
 }
 
-/* The vacuum of a table begins.  own says which limits no reload changes. */
+/* Begin the vacuum of a table.  own says which limits no reload changes. */
 void
 pv_cost_autovacuum_begin(const PvOwnCosts *own)
 {
@@ -115,7 +114,7 @@ pv_cost_autovacuum_begin(const PvOwnCosts *own)
 	pv_autovacuum_cost_settings(&leader.delay, &limit);
 }
 
-/* The configuration was read again. */
+/* Look up the limits again after a reload. */
 void
 pv_cost_autovacuum_reloaded(void)
 {
@@ -125,7 +124,7 @@ pv_cost_autovacuum_reloaded(void)
 	pv_autovacuum_cost_settings(&leader.delay, &limit);
 }
 
-/* On PG 15: puts what reloads have changed in place of core's values. */
+/* On PG 15: put what reloads have changed in place of core's values. */
 static void
 correct_budget(PvCostBudget *budget)
 {
@@ -143,7 +142,7 @@ correct_budget(PvCostBudget *budget)
 	}
 }
 
-/* The budget of the moment. */
+/* Get the current budget. */
 void
 pv_cost_autovacuum_budget(PvCostBudget *budget)
 {
@@ -154,7 +153,7 @@ pv_cost_autovacuum_budget(PvCostBudget *budget)
 		correct_budget(budget);
 }
 
-/* Multiplies what each page costs from now on; 1 restores the settings. */
+/* Multiply what each page costs from now on; 1 restores the settings. */
 void
 pv_cost_weigh_pages(double times)
 {

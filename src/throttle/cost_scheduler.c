@@ -3,26 +3,23 @@
  * cost_scheduler.c
  *	  The scheduler's cost balance.
  *
- * Scheduler workers and the parallel workers that they lead have no budget for
- * each table but one balance (throttle/balance.c), carried on from table to
- * table.  They charge what they have used at every poll, if it is enough, and
- * core's delay point sleeps, at the next place where that does no harm
- * (pv_make_sleep_due() in base/borrowed.c).
+ * Scheduler workers and the parallel workers that they lead have one balance
+ * (throttle/balance.c) for all tables.  At a poll they charge what they have
+ * used, if it is enough.  Then core's delay point sleeps, where that does no
+ * harm (pv_make_sleep_due() in base/borrowed.c).
  *
- * After that sleep, and while code of core comes to no poll of ours, as in
- * ANALYZE, core sleeps by its own limit.  The limit is set to a worker's part
- * of the rate.  A change of the rate takes effect there at the next poll,
- * which may be at the next table.
+ * Code of core that comes to no poll of ours, as in ANALYZE, sleeps by core's
+ * own limit, which is set to a worker's part of the rate.  A change of the
+ * rate takes effect there at the next poll, which may be at the next table.
  *
- *	The states of the balance that core counts (VacuumCostBalance):
+ * The balance that core counts (VacuumCostBalance) has two states:
  *
  *		not charged		what was used since the last charge
  *		sleep is due	a constant that no process uses up; core's delay point
  *						sleeps, and sets it to 0
  *
- * Scheduler workers and their parallel workers run this between two pages; the
- * launcher sets the rate.  The balance and the rate are atomics in main shared
- * memory.  No lock is needed.
+ * The launcher sets the rate.  The balance and the rate are atomics in main
+ * shared memory.  No lock is needed.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -41,19 +38,19 @@
 #include "throttle/balance.h"
 #include "throttle/cost.h"
 
-/* Microseconds of the rate that are charged at a time */
+/* Least microseconds of the rate that are charged at a time */
 #define CHARGE_USECS			5000
 
 /* The shortest sleep, in microseconds */
 #define MIN_SLEEP_USECS			1000
 
 /*
- * The longest sleep, in microseconds.  A process that has to sleep longer does
- * so in parts, because the rate may change.
+ * The longest sleep, in microseconds.  A longer one is made in parts, because
+ * the rate may change.
  */
 #define MAX_SLEEP_USECS			1000000
 
-/* Each sleep of core's code while it comes to no poll, in microseconds */
+/* Each sleep of core's code that comes to no poll, in microseconds */
 #define UNPOLLED_USECS			50000
 
 /* In main shared memory */
@@ -73,7 +70,7 @@ static struct
 {
 	bool		sleep_is_due;	/* what was charged is to be slept off */
 	bool		more_is_due;	/* ... and more than that sleep */
-	BufferUsage flushed;		/* used at the last flush, by pgBufferUsage */
+	BufferUsage flushed;		/* pgBufferUsage at the last flush */
 }			me;
 
 Size
@@ -82,9 +79,7 @@ pv_cost_shmem_size(void)
 	return MAXALIGN(sizeof(BalanceShared));
 }
 
-/*
- * Finds the balance or initializes it.  The caller holds AddinShmemInitLock.
- */
+/* Find the balance or initialize it.  The caller holds AddinShmemInitLock. */
 void
 pv_cost_shmem_startup(void)
 {
@@ -98,14 +93,18 @@ pv_cost_shmem_startup(void)
 	}
 }
 
-/* The cost units per second that the scheduler may use; 0: no limit. */
+/*
+ * Return the cost units per second that the scheduler may use; 0 for no limit.
+ */
 int64
 pv_cost_rate(void)
 {
 	return pg_atomic_read_u64(&shared_balance->rate);
 }
 
-/* The cost units that the scheduler has used since the server started. */
+/*
+ * Return the cost units that the scheduler has used since the server started.
+ */
 int64
 pv_cost_units(void)
 {
@@ -113,7 +112,7 @@ pv_cost_units(void)
 }
 
 /*
- * Launcher: sets the rate of the scheduler, in cost units per second; 0 is no
+ * Launcher: set the rate of the scheduler, in cost units per second; 0 is no
  * limit.
  */
 void
@@ -136,8 +135,8 @@ charge_units(int64 units, int64 rate)
 }
 
 /*
- * Has core's code sleep so long each time, while it comes to no poll, that it
- * keeps to one worker's part of the rate.
+ * Make core's code, while it comes to no poll, sleep that long each time it
+ * has used one worker's part of the rate.
  */
 static void
 set_sleep(int64 rate, int64 usecs)
@@ -156,9 +155,7 @@ begin_counting(int64 rate)
 	set_sleep(rate, UNPOLLED_USECS);
 }
 
-/*
- * Has this process throttled by the balance from now on, if it is not already.
- */
+/* Throttle this process by the balance from now on. */
 void
 pv_cost_open_balance(void)
 {
@@ -168,7 +165,7 @@ pv_cost_open_balance(void)
 	begin_counting(pv_cost_rate());
 }
 
-/* Leaves the balance, for a table with limits of its own. */
+/* Leave the balance, for a table with limits of its own. */
 void
 pv_cost_close_balance(double delay, int limit)
 {
@@ -188,8 +185,8 @@ is_still_to_sleep(void)
 }
 
 /*
- * Charges what was used since the last time, if it is enough, and arranges the
- * sleep that it costs.  It is cheap, and a page may be locked.
+ * Charge what was used since the last time, if it is enough, and arrange the
+ * sleep that it costs.  This is cheap, and a page may be locked.
  */
 void
 pv_cost_charge(void)
@@ -226,8 +223,8 @@ pv_cost_charge(void)
 }
 
 /*
- * Sleeps again if more is due, after a delay point with no page locked: at a
- * low rate a page may cost more than the longest sleep.  Returns false if
+ * Sleep again if more is due, after a delay point with no page locked: at a
+ * low rate a page may cost more than the longest sleep.  Return false if
  * nothing is due, or if core would not sleep because it has an interrupt to
  * serve first.
  */
@@ -242,9 +239,7 @@ pv_cost_sleep_on(void)
 	return true;
 }
 
-/*
- * Charges the rest, however small it is.  The next charge waits for it.
- */
+/* Charge the rest, however small it is.  The next charge waits for it. */
 void
 pv_cost_flush(void)
 {
@@ -260,7 +255,7 @@ pv_cost_flush(void)
 	me.flushed = pgBufferUsage;
 }
 
-/* What these blocks cost. */
+/* Return what these blocks cost. */
 static int64
 cost_of(const BufferUsage *usage)
 {
@@ -270,9 +265,9 @@ cost_of(const BufferUsage *usage)
 }
 
 /*
- * After code that did not poll: charges what core has slept off meanwhile, so
- * that other processes wait for it; what a second of the rate allows at most.
- * pv_cost_flush() was called before that code.
+ * After code that did not poll: charge what core has slept off meanwhile, so
+ * that other processes wait for it, but no more than the rate allows in a
+ * second.  Call pv_cost_flush() before that code.
  */
 void
 pv_cost_charge_slept(void)
