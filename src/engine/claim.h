@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * claim.h
- *	  Hands out ranges of units, each one to a single process.
+ *	  Handing out ranges of units, each to a single process.
  *
  * The units are blocks of a table or of an index, or segments of the store:
  *
@@ -15,9 +15,8 @@
  * claim that finds next unchanged has computed its size for what is left now,
  * or for an end that has moved since, which makes the range only smaller.
  *
- * The functions are here, and not in a file of C, so that the unit tests can
- * replace the operations on the counters and try every order of the steps of
- * several processes (pvt_claim.c).
+ * The functions are in a header so that a unit test can replace the operations
+ * on the counters, and try every order of the steps of several processes.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -28,7 +27,7 @@
 
 #include "port/atomics.h"
 
-/* A claim takes this share of an equal part for each participant */
+/* A claim takes this fraction of an equal part for each participant */
 #define PV_CLAIM_FRACTION		4
 
 /* What all participants share: where the unclaimed part begins */
@@ -44,8 +43,8 @@ typedef struct PvDispenseShared
 } PvDispenseShared;
 
 /*
- * Leader, between phases: initialize a dispenser of the units start .. end -
- * 1.
+ * Leader, between phases: initialize a dispenser of the units from start to
+ * end - 1.
  */
 static inline void
 pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
@@ -59,9 +58,7 @@ pv_dispense_init(PvDispenseShared *shared, uint32 start, uint32 end,
 	pg_atomic_init_u32(&shared->end, end);
 }
 
-/*
- * Move the end of the units, if the new end is later.
- */
+/* Move the end of the units, if the new end is later. */
 static inline void
 pv_dispense_extend(PvDispenseShared *shared, uint32 end)
 {
@@ -72,9 +69,7 @@ pv_dispense_extend(PvDispenseShared *shared, uint32 end)
 		 /* another process was faster */ ;
 }
 
-/*
- * Claim the next range [*start, *end).  Returns false if nothing is left.
- */
+/* Claim the next range [*start, *end).  Return false if nothing is left. */
 static inline bool
 pv_dispense_claim(PvDispenseShared *shared, uint32 *start, uint32 *end)
 {

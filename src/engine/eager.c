@@ -4,16 +4,15 @@
  *	  Eager scanning: all-visible pages that a normal vacuum reads in order
  *	  to freeze them.
  *
- * Without it all of these pages are left to the next aggressive vacuum.
- * PostgreSQL 18 has eager scanning.  Before 18 the server defines no failure
- * rate, so no page is scanned eagerly.
+ * Without it all of these pages are left to the next aggressive vacuum.  It
+ * came with PostgreSQL 18; older servers define no failure rate, so no page is
+ * scanned eagerly.
  *
  * Two budgets limit it.  One vacuum freezes at most a fifth of the pages that
- * are all-visible but not all-frozen.  And pages that cannot be frozen because
- * they are too new usually have neighbours that are too new as well, so the
- * rest of a region is skipped after a number of failures.  The regions begin
- * at another random block in each vacuum, so that the pages that are tried
- * change.
+ * are all-visible but not all-frozen.  And a page that is too new to be frozen
+ * usually has neighbors that are too new as well, so after a number of
+ * failures the rest of a region is skipped.  The regions begin at another
+ * random block in each vacuum, so that other pages are tried.
  *
  *	 block 0   first_region
  *	  |............|....4096 blocks....|....4096 blocks....|....
@@ -50,10 +49,10 @@
  * blocks.  unfrozen is the number of pages that are all-visible but not
  * all-frozen.
  *
- * Small tables are not scanned eagerly, because the random first block does
- * not divide them well.  Neither are tables without an XID that is old enough
- * to be frozen, because they have no freezing work that could be spread over
- * several vacuums.
+ * A small table is not scanned eagerly, because the random first block does
+ * not divide it well.  Neither is a table without an XID that is old enough to
+ * be frozen: it has no freezing work that could be spread over several
+ * vacuums.
  */
 void
 pv_eager_plan(PvEagerPlan *plan, const PvCutoffs *cutoffs,
@@ -103,9 +102,7 @@ region_of(const PvEager *eager, BlockNumber blkno)
 								 1 + (blkno - first) / REGION_BLOCKS];
 }
 
-/*
- * Is this block, which is all-visible but not all-frozen, to be scanned?
- */
+/* Is this block, which is all-visible but not all-frozen, to be scanned? */
 bool
 pv_eager_wants(const PvEager *eager, BlockNumber blkno)
 {
@@ -124,9 +121,7 @@ take_one(pg_atomic_uint32 *budget)
 		 /* another process was faster */ ;
 }
 
-/*
- * Count an eagerly scanned block, by whether it could be frozen.
- */
+/* Count an eagerly scanned block, by whether it could be frozen. */
 void
 pv_eager_count(const PvEager *eager, BlockNumber blkno, bool frozen)
 {

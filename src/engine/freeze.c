@@ -33,9 +33,7 @@
 
 #include "engine/prune.h"
 
-/*
- * The tuple at an offset, if it stays; otherwise NULL.
- */
+/* Return the tuple at an offset if it stays, else NULL. */
 static inline HeapTupleHeader
 staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
 {
@@ -49,7 +47,7 @@ staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
 }
 
 /*
- * Plan to freeze every tuple that stays.  Returns false if some of them cannot
+ * Plan to freeze every tuple that stays.  Return false if some of them cannot
  * be frozen completely or, before PG 16, have a multixact, because freezing
  * would replace it by a new multixact there.
  *
@@ -125,8 +123,8 @@ pv_plan_freezing_more(PvPagePruneState *state)
  *
  * Core's function answers for the last record of this process.  It says no in
  * a process that has logged nothing yet, or nothing since the last checkpoint
- * began.  So the page's LSN is compared with the current redo pointer as well.
- * A wrong answer only costs bytes.
+ * began.  So compare the page's LSN with the current redo pointer as well.  A
+ * wrong answer only costs bytes.
  */
 static bool
 image_is_due(Buffer buf)
@@ -135,9 +133,7 @@ image_is_due(Buffer buf)
 		(fullPageWrites && PageGetLSN(BufferGetPage(buf)) <= GetRedoRecPtr());
 }
 
-/*
- * Will a record be logged for the page, for the plan or for its hints?
- */
+/* Will a record be logged for the page, for the plan or for its hints? */
 static bool
 page_will_be_logged(const PvPagePruneState *state)
 {

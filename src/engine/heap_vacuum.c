@@ -53,8 +53,8 @@ typedef struct HeapVacuum
 } HeapVacuum;
 
 /*
- * Get the next block with dead items in the claimed segments.  This does not
- * wait, and reads nothing but the store.
+ * Callback of the reader: return the next block with dead items in the claimed
+ * segments.  It neither waits nor reads anything but the store.
  */
 static BlockNumber
 next_block(void *arg, void *about_block)
@@ -103,9 +103,7 @@ vacuum_block(HeapVacuum *vac, VacuumBlock *block, Buffer buf)
 	self->counters.vacuumed_items += block->ndead;
 }
 
-/*
- * Add the blocks vacuumed since the last time to the progress.
- */
+/* Add the blocks vacuumed since the last time to the progress. */
 static void
 count_vacuumed(HeapVacuum *vac)
 {
@@ -117,9 +115,7 @@ count_vacuumed(HeapVacuum *vac)
 	pv_tick(self);
 }
 
-/*
- * Process the claimed segments.  Shows the progress as the heap scan does.
- */
+/* Process the claimed segments.  Show the progress as the heap scan does. */
 static void
 vacuum_segments(HeapVacuum *vac)
 {
@@ -138,9 +134,7 @@ vacuum_segments(HeapVacuum *vac)
 	}
 }
 
-/*
- * Take part in the second heap pass, until no segment is left.
- */
+/* Take part in the second heap pass, until no segment is left. */
 void
 pv_vacuum_heap(PvParticipant *self)
 {

@@ -3,18 +3,18 @@
  * hot_chain.c
  *	  Pruning of HOT chains.
  *
- * Leader and workers run this, with a cleanup lock on the page.  It is called
- * once for a page on which some tuples in HOT chains are dead.  Each chain is
- * followed from its root:
+ * Leader and workers run this, with a cleanup lock on the page, once for a
+ * page on which some tuples in HOT chains are dead.  Each chain is followed
+ * from its root:
  *
  *	 root -> dead -> dead -> stays	the root is redirected to what stays
  *	 root -> dead -> dead			the root becomes a dead line pointer
  *	 dead tuples after the root		their line pointers become unused, because
  *									only the chain leads to them
  *
- * A redirected root that leads to no tuple of a chain is damage.  Index entries
- * lead to it, and would lead to the next row that gets the place of its target.
- * So it becomes dead, and the entries are removed.
+ * A redirected root that leads to no tuple of a chain is damage.  Its index
+ * entries would lead to the next row that gets the place of its target.  So it
+ * becomes dead, and the entries are removed.
  *
  * Core: access/heap/pruneheap.c, heap_prune_chain.
  *
@@ -26,9 +26,7 @@
 
 #include "engine/prune.h"
 
-/*
- * The tuple at an offset, or NULL if there is none.
- */
+/* Return the tuple at an offset, or NULL if there is none. */
 static HeapTupleHeader
 tuple_at(Page page, OffsetNumber offnum)
 {
@@ -42,9 +40,9 @@ tuple_at(Page page, OffsetNumber offnum)
 }
 
 /*
- * The tuple at an offset, if it belongs to the chain of the root and was
- * created by an update of prior_xmax.  NULL if the chain has ended.  For the
- * first tuple prior_xmax is invalid.
+ * Return the tuple at an offset, if it belongs to the chain of the root and an
+ * update of prior_xmax created it, else NULL.  For the first tuple prior_xmax
+ * is invalid.
  */
 static HeapTupleHeader
 next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
@@ -65,12 +63,12 @@ next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
 /*
  * Follow the chain of a root over its dead tuples.  The chain begins at
  * offnum, which is the root itself or the target of its redirection.  The line
- * pointers of dead tuples become unused.  Sets *stays to the first tuple that
- * stays, or to InvalidOffsetNumber.  Returns false if core has to prune the
+ * pointers of dead tuples become unused.  Set *stays to the first tuple that
+ * stays, or to InvalidOffsetNumber.  Return false if core has to prune the
  * page.  A chain without an end is an error.
  *
- * Dead tuples can follow a tuple that is still visible only if the
- * visibility test was not exact, which is rare.
+ * Dead tuples can follow a tuple that is still visible only if the visibility
+ * test was not exact, which is rare.
  */
 static bool
 follow_chain(PvPagePruneState *state, OffsetNumber root, OffsetNumber offnum,
@@ -125,9 +123,7 @@ plan_root(PvPagePruneState *state, OffsetNumber root, OffsetNumber stays)
 		pv_plan_redirect(&state->plan, root, stays);
 }
 
-/*
- * Plan the pruning of a chain whose root is a tuple.
- */
+/* Plan the pruning of a chain whose root is a tuple. */
 static bool
 prune_chain(PvPagePruneState *state, OffsetNumber root)
 {
@@ -143,9 +139,7 @@ prune_chain(PvPagePruneState *state, OffsetNumber root)
 	return true;
 }
 
-/*
- * Does a redirected line pointer lead to no tuple of a chain?
- */
+/* Does a redirected line pointer lead to no tuple of a chain? */
 bool
 pv_redirect_is_broken(Page page, ItemId root)
 {
@@ -172,9 +166,7 @@ prune_broken_redirect(PvPagePruneState *state, OffsetNumber root,
 	plan_root(state, root, InvalidOffsetNumber);
 }
 
-/*
- * Plan the pruning of a chain whose root is a redirected line pointer.
- */
+/* Plan the pruning of a chain whose root is a redirected line pointer. */
 static bool
 prune_redirect(PvPagePruneState *state, OffsetNumber root, OffsetNumber target)
 {
@@ -190,9 +182,7 @@ prune_redirect(PvPagePruneState *state, OffsetNumber root, OffsetNumber target)
 	return true;
 }
 
-/*
- * Follow all HOT chains of the page.  Returns false if core has to prune it.
- */
+/* Follow all HOT chains of the page.  Return false if core has to prune it. */
 bool
 pv_prune_chains(PvPagePruneState *state)
 {
@@ -220,7 +210,7 @@ pv_prune_chains(PvPagePruneState *state)
 }
 
 /*
- * Remove a tuple of an aborted update, to which no chain leads.  Returns false
+ * Remove a tuple of an aborted update, to which no chain leads.  Return false
  * if the tuple has a successor.
  */
 static bool
@@ -238,7 +228,7 @@ prune_stray(PvPagePruneState *state, OffsetNumber offnum)
 /*
  * Make the lists of actions again after the chains were followed: line
  * pointers that become dead, in descending order, and those that become
- * unused.  Returns false if core has to remove a dead tuple.
+ * unused.  Return false if core has to remove a dead tuple.
  */
 bool
 pv_list_actions(PvPagePruneState *state)

@@ -6,11 +6,11 @@
  * Leader and workers run this, each for the indexes that it has taken
  * (engine/index_vacuum.c).
  *
- * An access method returns its result in memory of the process that runs it,
- * but the next index scan may be done by another process.  So the first result
- * is copied to the unit, and from then on the access method gets the unit's
- * copy to update.  If an access method returns more than the common struct, it
- * allows no worker at all, and gets back what it returned.
+ * An access method returns its result in memory of its process, but another
+ * process may do the next index scan.  So the first result is copied to the
+ * unit, and from then on the access method updates the unit's copy.  One that
+ * returns more than the common struct allows no worker at all, and gets back
+ * what it returned.
  *
  * Locks: RowExclusiveLock on the index.
  *
@@ -29,10 +29,9 @@
 #include "engine/index_vacuum.h"
 
 /*
- * State of the callback between two index tuples.  If the index has about the
- * order of the heap, many consecutive index tuples point to one heap block.
- * Then the dead items of that block are fetched from the store once, as a
- * bitmap.
+ * State of the callback between two index tuples.  Where many consecutive ones
+ * point to one heap block, as in an index with about the order of the heap,
+ * the dead items of that block are fetched from the store once, as a bitmap.
  */
 typedef struct DeadItemCheck
 {
@@ -44,18 +43,13 @@ typedef struct DeadItemCheck
 	uint64		dead[(MaxHeapTuplesPerPage + 64) / 64];
 } DeadItemCheck;
 
-/*
- * Calls between two polls of the cost limits, a power of two; usually fewer
- * than between two sleeps
- */
+/* Calls between two polls of the cost limits, a power of two */
 #define CALLS_PER_POLL			16
 
 /* Calls between two updates of the progress, a power of two */
 #define CALLS_PER_SHOW			4096
 
-/*
- * Number of probes that cost about as much as fetching a block from the store
- */
+/* Probes that cost about as much as fetching a block from the store */
 #define PROBES_BEFORE_BITMAP	8
 
 static void
@@ -127,16 +121,14 @@ must_empty_pending_list(Relation indrel, PvPhase phase,
 }
 
 /*
- * Empty the pending list of a GIN index.
+ * Empty the pending list of a GIN index.  Return the result that GIN continues
+ * to count in, so that it does not begin again.
  *
  * What is in the list now must go; what is inserted meanwhile need not.
  * Outside of an autovacuum worker, GIN's code continues until the list is
  * empty, which may take forever if other sessions insert fast enough.  So we
  * ask for this only where core does: in a VACUUM command, the first time.
  * Parallel workers of autovacuum and of the scheduler behave like autovacuum.
- *
- * Returns the result that GIN continues to count in, so that it does not begin
- * again.
  *
  * Core: access/gin/ginfast.c, ginInsertCleanup; access/gin/ginvacuum.c,
  * ginbulkdelete.
@@ -155,9 +147,7 @@ empty_pending_list(const PvParticipant *self, Relation indrel,
 	return istat;
 }
 
-/*
- * Store the result of an access method in the unit.
- */
+/* Store the result of an access method in the unit. */
 void
 pv_index_keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
 {
@@ -180,8 +170,8 @@ pv_index_keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
  *
  * The transaction is read-only (entry/dispatch.c), which stops SQL statements,
  * but not all functions of the server that write.  A transaction that has got
- * an XID here must not be committed; the reason is explained there.  Core's
- * access methods assign no XID while they vacuum.
+ * an XID here must not be committed; entry/dispatch.c says why.  Core's access
+ * methods assign no XID while they vacuum.
  */
 static void
 check_nothing_written(Relation indrel)
@@ -195,9 +185,7 @@ check_nothing_written(Relation indrel)
 				 errhint("Use only immutable functions in the expressions and the predicate of the index.")));
 }
 
-/*
- * Have the access method vacuum or clean up one index.
- */
+/* Let the access method vacuum or clean up one index. */
 void
 pv_index_process(PvParticipant *self, int i, PvPhase phase,
 				 IndexVacuumInfo *ivinfo)

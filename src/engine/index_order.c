@@ -3,9 +3,8 @@
  * index_order.c
  *	  The order in which the participants of a vacuum take indexes.
  *
- * A participant that has nothing to do asks here what to take next.  The
- * answer depends on what the others have begun by then, so no participant
- * waits for another.  The order is
+ * A participant that has nothing to do asks here what to take next.  The order
+ * is
  *
  *	 1. an index that only the leader may work on, if this is the leader
  *	 2. an index that only one process can work on
@@ -14,23 +13,19 @@
  *
  * and the largest index first among those of one kind.
  *
- * This is not slower than one process for each index, as in core.  As long as
- * there are indexes that are not begun, each participant begins one, as core's
- * participants do.  After that a participant does not wait, but helps.
+ * As long as there are indexes that are not begun, each participant begins
+ * one, as core's do.  After that it helps, where core's would wait.
  *
- * Work that cannot be divided must begin early: if an index of one process
- * begins last, that process is still busy when all others are done.  Shared
- * indexes can begin last, because all participants work on them then and end
- * together.  The end of a shared index does not need a participant that is
- * busy with another index (engine/nbtree.c).
+ * Work that cannot be divided begins early, because its process would still be
+ * busy when all others are done.  Shared indexes can begin last: all
+ * participants work on them, and end together.
  *
- * The end of a shared index, the deletion of empty pages, is done by one
- * process, and the amount of that work is not known in advance.  So the
- * participants begin different shared indexes if there are several.  The end
- * of one index then runs at the same time as work on pages of the others.
+ * One process ends a shared index, by the deletion of empty pages, and nobody
+ * knows in advance how long that takes.  So the participants begin different
+ * shared indexes if there are several, and work on pages of the others goes on
+ * meanwhile.
  *
- * The leader begins with what no other process can do.  So this work does not
- * wait behind work that a worker could have done.
+ * The leader begins with what no other process can do.
  *
  * This is logic alone: no shared state, no locks.
  *
@@ -42,7 +37,10 @@
 
 #include "engine/index_order.h"
 
-/* The position of an index in the list above; 0 if it is not to be taken. */
+/*
+ * Return the position of an index in the list above; 0 if it is not to be
+ * taken.
+ */
 static int
 rank_of(const PvUnitState *unit, bool is_leader)
 {
@@ -63,8 +61,8 @@ rank_of(const PvUnitState *unit, bool is_leader)
 }
 
 /*
- * The index that a participant should take next, or PV_ORDER_NONE.  Of two
- * equal ones it is the first.
+ * Return the index that a participant should take next, or PV_ORDER_NONE.  Of
+ * two equal ones it is the first.
  */
 int
 pv_order_next(const PvUnitState *units, int nunits, bool is_leader)

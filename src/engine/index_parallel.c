@@ -3,8 +3,6 @@
  * index_parallel.c
  *	  What parallel mode allows with the indexes of a table.
  *
- * All participants may call this.  It reads the catalog, and changes nothing.
- *
  * Workers mean parallel mode from the first heap pass to the index cleanup.
  * An access method that allows no worker in any phase may do things that
  * parallel mode forbids even to the leader, such as assigning a transaction
@@ -27,8 +25,8 @@
 #include "engine/index_vacuum.h"
 
 /*
- * Does the access method support parallel vacuum in any way?  An access method
- * that defines nothing does not.
+ * Does the access method support parallel vacuum in any way?  One that defines
+ * nothing does not.
  */
 bool
 pv_index_knows_parallel_vacuum(Relation indrel)
@@ -41,10 +39,10 @@ pv_index_knows_parallel_vacuum(Relation indrel)
  * Does the cleanup run functions of the table's owner?
  *
  * BRIN evaluates the expressions and the predicate of the index for what it
- * summarizes.  What other access methods than core's do is not known.  Such
- * functions may do what parallel mode forbids; before PG 18 a PL/pgSQL block
- * with an EXCEPTION clause is sufficient.  How the owner has declared them
- * cannot be relied on.
+ * summarizes.  We do not know what access methods that are not core's do.
+ * Such functions may do what parallel mode forbids; before PG 18 a PL/pgSQL
+ * block with an EXCEPTION clause is sufficient.  Do not rely on how the owner
+ * has declared them.
  */
 static bool
 cleanup_runs_functions(Relation indrel)
@@ -121,11 +119,12 @@ core_would_start_workers(const PvParticipant *leader)
 
 /*
  * Leader, before anything is planned: may a vacuum that comes to the indexes
- * have workers?  If not, *because_of is the name of the index that forbids it.
+ * have workers?  If not, set *because_of to the name of the index that forbids
+ * it.
  *
  * The bulk deletion of an access method that does not support parallel vacuum
- * may do what parallel mode forbids, and then fails.  Parallel mode cannot be
- * left before it, because the dead items are in memory that ends with the
+ * may do what parallel mode forbids, and then fails.  We cannot leave parallel
+ * mode before it, because the dead items are in memory that ends with the
  * workers.  So the rule is that what succeeds in core must succeed here.
  * Under autovacuum, core has no workers at all.  Otherwise core is in parallel
  * mode for such an index, too, if other indexes are worth workers.

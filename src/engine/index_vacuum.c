@@ -5,10 +5,10 @@
  *
  * Leader and workers run this.  Every index of the table is a unit of work.
  * engine/index_order.c decides in which order units are taken.  The
- * participant that begins a unit sets its atomic flag.  That participant alone
- * writes the result, and the leader reads it after the barrier that ends the
- * phase.  All participants can work on a B-tree that is not small at the same
- * time, and the last of them writes the result (engine/nbtree.c).
+ * participant that sets the atomic flag of a unit begins it, and alone writes
+ * the result, which the leader reads after the barrier that ends the phase.
+ * All participants can work together on a B-tree that is not small, and the
+ * last of them writes the result (engine/nbtree.c).
  *
  *	 leader, between phases		sets kind and pages; clears begun and done
  *	 one participant			sets begun -> access method -> istat, done
@@ -16,12 +16,10 @@
  *								the last sets istat, done
  *
  * Index access methods define in which phases a worker may act for them.  What
- * workers may not do the leader does, and does first.  What parallel mode does
- * not allow even to the leader waits until it has ended; the rules are in
- * engine/index_parallel.c.
+ * workers may not do the leader does first.  What parallel mode does not allow
+ * even to the leader waits until it has ended (engine/index_parallel.c).
  *
- * Locks: RowExclusiveLock on every index, which each participant has taken for
- * itself.
+ * Locks: RowExclusiveLock on every index, taken by each participant.
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_process_unsafe_indexes and
  * parallel_vacuum_process_safe_indexes.
@@ -72,7 +70,7 @@ is_large_btree(const PvParticipant *leader, int i)
 }
 
 /*
- * Leader, before the pool is created: read the sizes of the indexes.  Returns
+ * Leader, before the pool is created: read the sizes of the indexes.  Return
  * the bytes that the bitmaps of B-trees need.
  */
 Size
@@ -93,8 +91,8 @@ pv_index_plan(PvParticipant *leader)
 }
 
 /*
- * Leader: the part of an index in the memory that is kept for the bitmaps of
- * all of them.
+ * Leader: return the part of an index in the memory that is kept for the
+ * bitmaps of all of them.
  */
 static Size
 memory_kept_for(const PvParticipant *leader, int i)
@@ -152,9 +150,7 @@ pv_index_plan_together(PvParticipant *leader)
 	pfree(sizes);
 }
 
-/*
- * Leader, after a phase: was every index processed?
- */
+/* Leader, after a phase: was every index processed? */
 bool
 pv_index_all_done(const PvParticipant *leader)
 {
@@ -170,8 +166,8 @@ pv_index_all_done(const PvParticipant *leader)
  *
  * A cleanup visits the pages only if there was no bulk deletion and many
  * deleted pages wait for recycling.  A bulk deletion needs an entry in core's
- * array of B-trees that are being vacuumed, which has a limited size.  If no
- * entry can be had, one process vacuums the index with core's code.
+ * array of B-trees that are being vacuumed, which has a limited size.  Without
+ * an entry, one process vacuums the index with core's code.
  *
  * Core: access/nbtree/nbtree.c, btvacuumcleanup.
  */
@@ -195,7 +191,7 @@ is_shared(const PvIndexUnit *unit)
 	return unit->kind == PV_UNIT_SHARED;
 }
 
-/* How many participants can work on this index at a time? */
+/* Return how many participants can work on this index at a time. */
 static int
 count_sharers(const PvParticipant *self, const PvIndexUnit *unit)
 {
@@ -203,10 +199,10 @@ count_sharers(const PvParticipant *self, const PvIndexUnit *unit)
 }
 
 /*
- * The estimated number of pages that are visited for an index.
+ * Return an estimate of the pages that are visited for an index.
  *
  * It is the size of the index, except for BRIN.  A BRIN index is small, but
- * its cleanup reads the part of the heap that it has not summarized yet.  That
+ * its cleanup reads the part of the heap that it has not summarized yet, which
  * may be all of it.  If it is only little, an early begin does no harm.
  */
 static BlockNumber
@@ -258,9 +254,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
 }
 
-/*
- * Leader: the phase has ended, or the vacuum has failed.
- */
+/* Leader: the phase has ended, or the vacuum has failed. */
 void
 pv_index_end(PvParticipant *leader)
 {
@@ -301,8 +295,8 @@ pv_index_progress(PvParticipant *leader)
 }
 
 /*
- * Take part in an index that several participants work on.  Returns true to
- * the participant that has completed it.  A cleanup ends with core's function,
+ * Take part in an index that several participants work on.  Return true to the
+ * participant that has completed it.  A cleanup ends with core's function,
  * which only stores our counts in the index.
  */
 static bool
@@ -383,8 +377,8 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 }
 
 /*
- * The index that this participant should take next, or PV_ORDER_NONE.  states
- * has room for all indexes.
+ * Return the index that this participant should take next, or PV_ORDER_NONE.
+ * states has room for all indexes.
  */
 static int
 next_unit(PvParticipant *self, PvUnitState *states)
@@ -403,9 +397,7 @@ next_unit(PvParticipant *self, PvUnitState *states)
 	return pv_order_next(states, self->nindexes, self->is_leader);
 }
 
-/*
- * Take part in an index phase, until nothing is left to be taken.
- */
+/* Take part in an index phase, until nothing is left to be taken. */
 void
 pv_index_work(PvParticipant *self, PvPhase phase)
 {
@@ -414,11 +406,11 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 
 	while ((i = next_unit(self, states)) != PV_ORDER_NONE)
 	{
-		/* The second heap pass is not allowed after an unfinished index scan */
+		/* After an unfinished index scan there is no second heap pass */
 		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
 			break;
 
-		/* Another participant may have been faster; then ask again */
+		/* If another participant was faster, ask again */
 		if (!states[i].begun &&
 			!pg_atomic_test_set_flag(&self->units[i].begun))
 			continue;

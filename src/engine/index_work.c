@@ -3,11 +3,10 @@
  * index_work.c
  *	  Have the indexes of a table anything for a vacuum to do, whatever is dead?
  *
- * A vacuum has each access method clean up its indexes, also when no row can
- * be removed, because a snapshot holds back the horizon.  GIN then empties its
- * pending list, and BRIN summarizes ranges.  So such a vacuum is not useless.
- * parvacuum_plan() and the scheduler, which leaves a table alone while its dead
- * rows cannot be removed, both ask here.
+ * Even if a snapshot keeps all dead rows, a vacuum makes GIN empty its pending
+ * lists and BRIN summarize ranges.  So it is not useless.  parvacuum_plan()
+ * asks here, and so does the scheduler, which leaves a table alone while its
+ * dead rows cannot be removed.
  *
  * Sessions and scheduler workers run this.  They hold at least AccessShareLock
  * on the table, and wait for no lock of an index.
@@ -93,9 +92,7 @@ has_pending_entries(Relation indrel)
 	return stats.nPendingPages > 0;
 }
 
-/*
- * The access method of an index, or InvalidOid.
- */
+/* Return the access method of an index, or InvalidOid. */
 static Oid
 access_method_of(Oid indexrelid)
 {
@@ -111,9 +108,10 @@ access_method_of(Oid indexrelid)
 }
 
 /*
- * Has the index something to do?  These access methods of core only count
- * their pages if nothing was deleted.  Of others that is not known.  An index
- * that another session has locked has nothing to do now.
+ * Has the index something to do?  The access methods that are ruled out only
+ * count their pages if nothing was deleted.  We do not know what methods that
+ * are not core's do.  An index that another session has locked has nothing to
+ * do now.
  */
 static bool
 index_has_work(Oid indexrelid, BlockNumber heap_pages)
@@ -136,8 +134,8 @@ index_has_work(Oid indexrelid, BlockNumber heap_pages)
 }
 
 /*
- * Has any index of the table?  Not if its storage parameters keep a vacuum
- * from its indexes.
+ * Has any index of the table something to do?  Not if the table's storage
+ * parameters keep a vacuum from its indexes.
  */
 bool
 pv_indexes_have_work(Relation rel)
@@ -161,7 +159,7 @@ pv_indexes_have_work(Relation rel)
 }
 
 /*
- * Empties the pending lists of the GIN indexes of a table that the caller has
+ * Empty the pending lists of the GIN indexes of a table that the caller has
  * locked.
  *
  * Core: access/gin/ginvacuum.c, ginvacuumcleanup.

@@ -6,8 +6,8 @@
  *
  * In core, one process visits all pages of an index in physical order.  It
  * follows the right links of pages that were split meanwhile, and deletes
- * pages that have become empty as it comes to them.  Here any number of
- * participants share the pages of an index, and one of them does the rest:
+ * pages that have become empty.  Here any number of participants share the
+ * pages of an index, and one of them does the rest:
  *
  *	 RANGES   all   ranges of blocks from one atomic counter: remove index tuples
  *	          |     whose heap items are dead.  No link is followed and no page
@@ -18,13 +18,12 @@
  *	    REVISITS    pages that splits have moved tuples to
  *	    DELETION    of empty pages; free space map
  *
- * A participant joins an index that is not finished, and leaves it when no
- * range is left.  The participant that finds no range left reads the length of
- * the index again.  If the index has grown, there are more ranges, for all
- * participants in it.  The last participant to leave closes the index in the
- * same moment.  From then on no other participant can join it, and none has a
- * page of it pinned for vacuuming.  The other participants go on to the next
- * index meanwhile.
+ * A participant joins an index that is not finished.  When it finds no range
+ * left, it reads the length of the index again, and if the index has grown,
+ * there are more ranges for all.  Otherwise it leaves, and goes on to the next
+ * index.  The last participant to leave closes the index in the same moment.
+ * From then on none can join it, and none has a page of it pinned for
+ * vacuuming.
  *
  * Is every index tuple visited that pointed to a dead item when the index scan
  * began?  Inserts add none, because no index tuple is created for a dead item.
@@ -40,17 +39,15 @@
  *	 registered, or it has been visited since, and that visit has removed what
  *	 there was.  Nothing was moved.
  * - L has the cycle id.  Then tuples may have moved to its right sibling R,
- *   and
- *	 from R to its right sibling in turn.  The participant that erases the id
- *	 in L notes R for a revisit before it leaves the index, with two
+ *	 and from R to its right sibling in turn.  The participant that erases the
+ *	 id in L notes R for a revisit before it leaves the index, with two
  *	 exceptions.  Either R comes later in the same range, which is visited in
  *	 order.  Or R is not yet claimed after L has been visited; then R is
  *	 visited later than L by the participant that claims it, or it is a
  *	 leftover.  If R is in a range that was claimed, it is noted, whether it
  *	 has been visited or not.
- * - A revisit goes to the right as long as it finds the cycle id.  It ends at
- *   a
- *	 page without the id.  Either the id was never there, or the participant
+ * - A revisit goes to the right as long as it finds the cycle id, and ends at
+ *	 a page without the id.  Either the id was never there, or the participant
  *	 that erased it has noted the page to the right of that page, or knew that
  *	 it would be visited later.
  *
@@ -62,25 +59,23 @@
  * pages are visited; core's README says that any order is allowed.
  *
  * Core's page deletion relies on being the only one in an index.  So it waits
- * until all ranges are done, and until there is no revisit left that could
- * lead to a page that is deleted.  The pages noted in the bitmap are checked
- * again then, because a page may have new tuples by then, or may have been
- * deleted together with its left sibling.
+ * until all ranges are done, and until no revisit is left that could lead to a
+ * page that is deleted.  It checks the pages noted in the bitmap again,
+ * because a page may have new tuples by then, or may have been deleted
+ * together with its left sibling.
  *
- * The bitmaps are in memory that the store lends when the phase begins.  If
- * there is enough of it, they have a bit for each page of the index, and some
- * more.  Whatever the length of the index becomes, its pages are claimed by all
- * participants.  A page beyond the bitmaps uses the bit of another page: a bit
- * stands for all pages whose number modulo the size of the bitmap is the same,
- * and each of them is visited.  An unnecessary visit does no harm, and at worst
- * every page is visited once more.  So no bitmap can overflow.  If there is no
- * memory at all, one process vacuums the index with core's code.
+ * The store lends the memory of the bitmaps when the phase begins.  If there
+ * is enough, they have a bit for each page of the index, and some more.  A
+ * page beyond the bitmaps uses the bit of another page: a bit stands for all
+ * pages whose number modulo the size of the bitmap is the same, and each of
+ * them is visited.  An unnecessary visit does no harm, and at worst every page
+ * is visited once more.  So no bitmap can overflow.  If there is no memory at
+ * all, one process vacuums the index with core's code.
  *
- * Reading continues from one range to the next without interruption.  A range
- * is claimed when its first page is to be read ahead, so its pages belong to
- * this process before they are pinned.  A range that was claimed is always
- * visited completely, also with the failsafe on; the process then claims no
- * more ranges.
+ * Reading continues from one range to the next.  A range is claimed when its
+ * first page is to be read ahead, so its pages belong to this process before
+ * they are pinned.  A range that was claimed is always visited completely,
+ * also with the failsafe on; then the process claims no more.
  *
  * The heap TIDs of a leaf page are looked up in the store as one batch.
  *
@@ -136,9 +131,7 @@
  *-------------------------------------------------------------------------
  */
 
-/*
- * Is this an index that can be vacuumed here?
- */
+/* Is this an index that can be vacuumed here? */
 bool
 pv_nbtree_handles(Relation indrel)
 {
@@ -146,9 +139,7 @@ pv_nbtree_handles(Relation indrel)
 		indrel->rd_indam->ambulkdelete == btbulkdelete;
 }
 
-/*
- * Before launch: initialize the shared part of an index.
- */
+/* Before launch: initialize the shared part of an index. */
 void
 pv_nbtree_init(PvBtreeShared *btree)
 {
@@ -179,10 +170,10 @@ pv_nbtree_count_ranges(BlockNumber pages, int participants)
 }
 
 /*
- * Make an index available for this phase.  Returns false if there is no memory
+ * Make an index available for this phase.  Return false if there is no memory
  * for its bitmaps, of which "kept" bytes may exceed the limit of the store.
- * For a bulk deletion its cycle id is registered, so the caller must make sure
- * that pv_nbtree_end() is called also after an error.
+ * For a bulk deletion this registers its cycle id, so the caller must make
+ * sure that pv_nbtree_end() is called also after an error.
  */
 bool
 pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
@@ -210,9 +201,7 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
 	return true;
 }
 
-/*
- * End the phase of an index, also after an error.
- */
+/* End the phase of an index, also after an error. */
 void
 pv_nbtree_end(PvParticipant *leader, int i)
 {
@@ -239,8 +228,8 @@ pages_unclaimed(PvDispenseShared *pages)
 }
 
 /*
- * Has this process pages claimed that it has not visited, and are so few pages
- * unclaimed that it should not claim more?
+ * Should this process claim no more pages?  It has some left to visit, and few
+ * are unclaimed.
  */
 static bool
 claims_enough(const PvBtreeScan *scan)
@@ -252,8 +241,9 @@ claims_enough(const PvBtreeScan *scan)
 }
 
 /*
- * Callback of the reader: the next page to be read ahead.  It must not wait
- * and not read anything, so the length of the index is not read here.
+ * Callback of the reader: return the next page to be read ahead.  It must
+ * neither wait nor read anything, so it does not look at the length of the
+ * index.
  */
 static BlockNumber
 next_of_ranges(void *arg, void *about_block)
@@ -316,9 +306,7 @@ count_visited(PvBtreeScan *scan, const PvBtreeRange *range)
 	pv_tick(self);
 }
 
-/*
- * Visit the next page that was read.
- */
+/* Visit the next page that was read. */
 static void
 visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 {
@@ -342,9 +330,7 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 		(void) pv_check_failsafe(self);
 }
 
-/*
- * Are there unclaimed pages?  If not, look whether the index has grown.
- */
+/* Are there unclaimed pages?  If not, look whether the index has grown. */
 static bool
 find_more_pages(PvBtreeScan *scan)
 {
@@ -357,9 +343,7 @@ find_more_pages(PvBtreeScan *scan)
 	return pages_unclaimed(pages) > 0;
 }
 
-/*
- * Take part in the ranges until none is left and the index has not grown.
- */
+/* Take part in the ranges until none is left and the index has not grown. */
 static void
 scan_ranges(PvBtreeScan *scan)
 {
@@ -376,7 +360,7 @@ scan_ranges(PvBtreeScan *scan)
 }
 
 /*
- * Leave the index and add our counters to the shared ones.  Returns true if
+ * Leave the index and add our counters to the shared ones.  Return true if
  * this was the last participant in the index, which has closed it.
  */
 static bool
@@ -395,7 +379,7 @@ leave(PvBtreeScan *scan)
 }
 
 /*
- * The number of unclaimed pages of an index.  If it is not 0, another
+ * Return the number of unclaimed pages of an index.  If it is not 0, another
  * participant is of use.
  */
 BlockNumber
@@ -411,7 +395,7 @@ pv_nbtree_pages_left(const PvParticipant *self, int i)
 }
 
 /*
- * Take part in vacuuming a B-tree.  Returns true to the participant that has
+ * Take part in vacuuming a B-tree.  Return true to the participant that has
  * completed it.
  */
 bool

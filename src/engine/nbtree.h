@@ -23,22 +23,17 @@ extern BlockNumber pv_nbtree_pages_left(const PvParticipant *self, int i);
 extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 						   IndexVacuumInfo *ivinfo);
 
-/*
- * engine/nbtree_page.c, for sweeps as well: reading one page
- */
+/* engine/nbtree_page.c, for sweeps as well: reading one page */
 extern Buffer pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 								  BufferAccessStrategy strategy,
 								  BTPageOpaque *opaque);
 
-/*
- * Result of pv_nbtree_list_tids() if the page has more than
- * MaxTIDsPerBTreePage
- */
+/* pv_nbtree_list_tids(): the page has more than MaxTIDsPerBTreePage */
 #define PV_NBTREE_TOO_MANY_TIDS	(-1)
 
 extern int	pv_nbtree_list_tids(Page page, ItemPointerData *tids);
 
-/* The heap TIDs of an index tuple of a leaf page.  Returns their number. */
+/* Get the heap TIDs of an index tuple of a leaf page.  Return their number. */
 static inline int
 pv_nbtree_heap_tids(Page page, OffsetNumber off, ItemPointer *tids)
 {
@@ -60,10 +55,7 @@ pv_nbtree_heap_tids(Page page, OffsetNumber off, ItemPointer *tids)
  *-------------------------------------------------------------------------
  */
 
-/*
- * Pages that a participant has claimed.  The reader keeps the range of each
- * page.
- */
+/* A range of pages that was claimed; the reader keeps it for each page */
 typedef struct PvBtreeRange
 {
 	BlockNumber start;

@@ -20,8 +20,8 @@
 #define NUM_BITMAPS				2
 
 /*
- * The bytes for the bitmaps of an index with this many pages, with a bit for
- * each page, and for some that are added during the vacuum.
+ * Return the bytes for the bitmaps of an index with this many pages, with a
+ * bit for each page, and for some that are added during the vacuum.
  */
 Size
 pv_nbtree_bitmap_bytes(BlockNumber pages)
@@ -39,8 +39,8 @@ words_of(BlockNumber nbits)
 }
 
 /*
- * The number of bits that each bitmap has if both are in that many bytes: a
- * multiple of the bits of a word.
+ * Return the number of bits that each bitmap has if both are in that many
+ * bytes: a multiple of the bits of a word.
  */
 BlockNumber
 pv_btree_bitmap_bits(Size bytes)
@@ -50,9 +50,7 @@ pv_btree_bitmap_bits(Size bytes)
 	return (BlockNumber) Min(words, words_of(MaxBlockNumber)) * BITS_PER_WORD;
 }
 
-/*
- * Set the addresses of the bitmaps, which are in this memory.
- */
+/* Set the addresses of the bitmaps, which are in this memory. */
 void
 pv_btree_find_bitmaps(PvBtreeScan *scan, void *memory)
 {
@@ -80,7 +78,7 @@ pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
 
 /*
  * Find the first bit at or after *bit that is set, clear it, and return its
- * position in *bit.  Returns false if there is none.
+ * position in *bit.  Return false if there is none.
  */
 bool
 pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,

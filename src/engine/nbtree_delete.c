@@ -28,7 +28,7 @@
 #include "base/wait.h"
 #include "engine/nbtree.h"
 
-/* Read a page out of order, and pin it */
+/* Read a page out of order, and pin it. */
 static Buffer
 read_buffer(const PvBtreeScan *scan, BlockNumber blkno)
 {
@@ -80,8 +80,8 @@ page_is_empty(Buffer buf, BTPageOpaque opaque)
 }
 
 /*
- * If a page is half-dead, left by an interrupted deletion: find the first page
- * to its right that is not half-dead, and return it if it is empty and may be
+ * If a page is half-dead, left by an interrupted deletion, return the first
+ * page to its right that is not half-dead, if that is empty and may be
  * deleted.  Otherwise return P_NONE.
  */
 static BlockNumber
@@ -116,9 +116,9 @@ empty_page_after(PvBtreeScan *scan, BlockNumber blkno)
  * Delete a page if it is still empty.
  *
  * Core's deletion of a half-dead page goes on with an empty right sibling, but
- * has an assertion that it did not begin with a half-dead page then.  So the
- * sibling of a half-dead page is deleted first.  If it cannot be deleted, the
- * half-dead page is left for the next vacuum.
+ * has an assertion that it did not begin with a half-dead page then.  So
+ * delete the sibling of a half-dead page first.  If it cannot be deleted,
+ * leave the half-dead page for the next vacuum.
  *
  * Core: access/nbtree/nbtpage.c, _bt_pagedel.
  */
@@ -160,10 +160,10 @@ delete_page(PvBtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 }
 
 /*
- * Visit the pages that were added to the index after the last range.  Empty
- * ones are not deleted as long as there are revisits to come: core also
- * deletes an empty right sibling, and a revisit could lead there.  Returns the
- * length of the index.
+ * Visit the pages that were added to the index after the last range.  Return
+ * the length of the index.  Do not delete empty ones as long as there are
+ * revisits to come: core also deletes an empty right sibling, and a revisit
+ * could lead there.
  */
 static BlockNumber
 visit_leftovers(PvBtreeScan *scan)
@@ -205,9 +205,7 @@ revisit_pages(PvBtreeScan *scan, BlockNumber length)
 	}
 }
 
-/*
- * Delete the pages noted as empty.
- */
+/* Delete the pages noted as empty. */
 static void
 delete_pages(PvBtreeScan *scan, BlockNumber length, BTVacState *vstate)
 {

@@ -21,9 +21,9 @@
 #include "engine/nbtree.h"
 
 /*
- * The length of an index.  Another process may be adding a page, which is
- * zeroed until that process locks it.  The extension lock makes sure that we
- * do not count the page before that.
+ * Return the length of an index.  Another process may be adding a page, which
+ * is zeroed until that process locks it.  With the extension lock we do not
+ * count the page before that.
  */
 BlockNumber
 pv_btree_length(Relation indrel)
@@ -39,7 +39,7 @@ pv_btree_length(Relation indrel)
 /*
  * Copy the heap TIDs of all index tuples of a leaf page, in order, to an array
  * with room for MaxTIDsPerBTreePage.  The caller holds a lock on the page.
- * Returns their number, or PV_NBTREE_TOO_MANY_TIDS.
+ * Return their number, or PV_NBTREE_TOO_MANY_TIDS.
  */
 int
 pv_nbtree_list_tids(Page page, ItemPointerData *tids)
@@ -126,9 +126,7 @@ remove_dead(const PvBtreeScan *scan, Buffer buf, OffsetNumber minoff,
 		pfree(updatable[i]);
 }
 
-/*
- * Vacuum a leaf page.  The caller holds a cleanup lock.
- */
+/* Vacuum a leaf page.  The caller holds a cleanup lock. */
 void
 pv_btree_vacuum_leaf(PvBtreeScan *scan, Buffer buf, PvBtreeVisit *visit)
 {
@@ -179,9 +177,7 @@ pv_btree_vacuum_leaf(PvBtreeScan *scan, Buffer buf, PvBtreeVisit *visit)
 	visit->empty = minoff > maxoff;
 }
 
-/*
- * Lock a page for reading.  Sets *opaque to NULL for a zeroed page.
- */
+/* Lock a page for reading.  Set *opaque to NULL for a zeroed page. */
 static void
 lock_page(Relation indrel, Buffer buf, BTPageOpaque *opaque)
 {
@@ -194,9 +190,7 @@ lock_page(Relation indrel, Buffer buf, BTPageOpaque *opaque)
 	}
 }
 
-/*
- * Delay point, then read a page and lock it.
- */
+/* Pass a delay point, then read a page and lock it. */
 Buffer
 pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 					BufferAccessStrategy strategy, BTPageOpaque *opaque)
@@ -213,7 +207,7 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 }
 
 /*
- * Visit a page of any kind for the first time, and then delay if that is due.
+ * Visit a page of any kind for the first time, and then sleep if that is due.
  * The page is pinned on entry, and released here.
  *
  * Core: access/nbtree/nbtree.c, btvacuumpage.

@@ -34,13 +34,12 @@ typedef struct PageCheck
 	const OffsetNumber *unused; /* dead items that count as unused already */
 	int			nunused;
 	bool		allow_update;	/* the horizon may be computed again */
-	TransactionId known_visible_xmin;	/* the last inserter found visible to
-										 * all */
+	TransactionId known_visible_xmin;	/* the last inserter found visible */
 } PageCheck;
 
 /*
- * Is this tuple live according to its hint bits, and is its inserter already
- * accounted for in the page's visibility?  This is so for nearly all tuples.
+ * Is this tuple live by its hint bits, and was the page's visibility adjusted
+ * to its inserter already?  This is so for nearly all tuples.
  */
 static inline bool
 tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
@@ -53,9 +52,7 @@ tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
 		HeapTupleHeaderGetRawXmin(htup) == check->known_visible_xmin;
 }
 
-/*
- * Account for one tuple in the visibility of its page.
- */
+/* Adjust the visibility of a page to one of its tuples. */
 static void
 note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 		   PageCheck *check)
@@ -73,7 +70,7 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 
 	/*
 	 * As in the first pass: hinted committed, and older than all snapshots.
-	 * Where the horizon of the moment decides, it is asked at the end.
+	 * Where the current horizon decides, it is asked at the end.
 	 */
 	xmin = HeapTupleHeaderGetXmin(htup);
 	if (!HeapTupleHeaderXminCommitted(htup) ||
@@ -92,9 +89,7 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 	check->known_visible_xmin = xmin;
 }
 
-/*
- * Is every tuple on the page visible to all transactions, now and later?
- */
+/* Is every tuple on the page visible to all transactions, now and later? */
 static void
 check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		   PageCheck *check)
@@ -149,8 +144,8 @@ check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * The visibility of a page, as it is.  The caller holds at least a share lock
- * on the page.
+ * Find the visibility of a page.  The caller holds at least a share lock on
+ * the page.
  *
  * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
  */
@@ -166,7 +161,7 @@ pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 #ifdef USE_ASSERT_CHECKING
 /*
  * Does the visibility that the first heap pass found agree with the result of
- * pv_page_visibility()?  Each has its own short cuts, so servers with
+ * pv_page_visibility()?  Each has shortcuts of its own, so servers with
  * assertions compare them, as core's do.
  */
 bool
@@ -183,8 +178,8 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 #endif
 
 /*
- * Report that a page's bits are wrong.  Queries may have returned wrong results.
- * Core has other words from PG 19 on, and names the tuple.
+ * Report that a page's bits are wrong.  Queries may have returned wrong
+ * results.  Core has other words from PG 19 on, and names the tuple.
  */
 static void
 warn_of_map(PvParticipant *self, BlockNumber blkno, bool page_is_marked,
@@ -220,15 +215,15 @@ warn_of_map(PvParticipant *self, BlockNumber blkno, bool page_is_marked,
 }
 
 /*
- * Repair a page whose bits are wrong: either the map says that it is all-visible
- * and the page's own bit does not, or the page's own bit is set in spite of the
- * doubt.  Report it and clear both bits.
+ * Repair a page whose bits are wrong: either the map says that it is
+ * all-visible and the page's own bit does not, or the page's own bit is set in
+ * spite of the doubt.  Report it and clear both bits.
  *
- * The caller holds an exclusive lock on the page and a pin on the right page of
- * the map, so the map's bits cannot change meanwhile.  The change of the page is
- * not WAL-logged.  It is a hint for that reason: with checksums the first change
- * after a checkpoint logs an image, without which a torn page could not be
- * restored.  A page that is not changed is not marked dirty.
+ * The caller holds an exclusive lock on the page and a pin on the right page
+ * of the map, so the map's bits cannot change meanwhile.  The change of the
+ * page is not WAL-logged, so it is marked dirty as by a hint: with checksums
+ * the first change after a checkpoint logs an image, without which a torn page
+ * could not be restored.
  *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap; access/heap/pruneheap.c
  * (19), heap_page_fix_vm_corruption.
@@ -257,7 +252,8 @@ pv_page_repair_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
  * Plan the change of the visibility map for a page.
  *
  * The caller holds an exclusive lock on the page and a pin on the right page
- * of the map, so the map's bits cannot change meanwhile, and has repaired them.
+ * of the map, so the map's bits cannot change meanwhile, and has repaired
+ * them.
  *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and
  * lazy_vacuum_heap_page; access/heap/pruneheap.c (19), heap_page_will_set_vm.
@@ -291,9 +287,7 @@ pv_page_plan_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		map->horizon = InvalidTransactionId;
 }
 
-/*
- * Count what was planned, when it was done.
- */
+/* Count what was planned, when it was done. */
 void
 pv_page_count_map(PvParticipant *self, const PvMapChange *map)
 {
@@ -307,8 +301,8 @@ pv_page_count_map(PvParticipant *self, const PvMapChange *map)
 }
 
 /*
- * Update the visibility map for a page, with a record of its own.  The caller
- * and the arguments are as above.
+ * Update the visibility map for a page, with a record of its own, under the
+ * same conditions.
  */
 void
 pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
@@ -324,12 +318,12 @@ pv_page_update_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 
 /*
  * Between two pages: from time to time, have the WAL writer write our WAL, so
- * that it is on disk when a changed page has to leave its buffer or the WAL
- * buffers are full.  Then this process need not wait for the write.
+ * that this process need not wait for it when a changed page has to leave its
+ * buffer or the WAL buffers are full.
  *
  * The position must be the end of our last record.  The position where the
- * next record will begin may be after a page header that is not written yet,
- * and an attempt to write up to there makes the WAL writer fail with PANIC.
+ * next record will begin may be behind a page header that is not written yet,
+ * and the WAL writer fails with PANIC if it tries to write up to there.
  *
  * Core: access/transam/xlog.c, XLogBackgroundFlush.
  */
@@ -347,9 +341,9 @@ pv_page_pace_wal(PvParticipant *self)
 }
 
 /*
- * Raise an error if an item to be set unused is not a dead line pointer.  This
- * cannot happen unless the page or the store is corrupt, and it must not do
- * more damage.
+ * Raise an error if an item to be set unused is not a dead line pointer.  Only
+ * if the page or the store is corrupt can this happen, and it must not do more
+ * damage.
  */
 static void
 check_items_dead(const PvParticipant *self, Page page, BlockNumber blkno,
@@ -389,8 +383,8 @@ pv_page_mark_unused(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * The same in the second heap pass, with the visibility map.  From PG 19 on one
- * record does both.
+ * The same in the second heap pass, with the visibility map.  From PG 19 on
+ * one record does both.
  *
  * Core: access/heap/vacuumlazy.c, lazy_vacuum_heap_page.
  */

@@ -3,11 +3,10 @@
  * pool.c
  *	  The processes that vacuum one table together.
  *
- * The leader creates the pool.  Workers are started once, by core's parallel
- * infrastructure, and stay through all phases.  If there are to be no workers,
- * or if all DSM segments of the server are in use, everything below is in the
- * leader's memory, and the same code runs in one process.  If the operating
- * system refuses shared memory, that is an error, as everywhere in the server.
+ * The leader creates the pool.  Core's parallel infrastructure starts the
+ * workers once, and they stay through all phases.  Without workers, or if all
+ * DSM segments of the server are in use, everything below is in the leader's
+ * memory, and the same code runs in one process.
  *
  * One barrier separates the phases.  Its phase number is even while the leader
  * alone is working, deciding what comes next, and odd while all participants
@@ -23,16 +22,15 @@
  * participant.  The barrier's spinlock makes all of it visible to the others.
  * A worker that comes late sees from the number where it is.  The barrier
  * counts only participants that have attached to it, so fewer workers than
- * planned, or none, need no special treatment.
+ * planned, or none, are no special case.
  *
  *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | regions | store |
  *	               text for activity
  *
  * The store grows beyond its reservation, up to its limit, by DSM segments of
- * its own.  All of it is destroyed together with the DSM segment in every
- * case.  The parallel context is destroyed here on success, and after an error
- * by the end of the transaction, which also releases our share of
- * parvacuum.max_workers.
+ * its own, which are destroyed together with this one.  The parallel context
+ * is destroyed here on success, and after an error by the end of the
+ * transaction, which also releases our share of parvacuum.max_workers.
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_init.
  *
@@ -71,10 +69,7 @@
 #define CORES_PART(nworkers) \
 	((Size) 320 * 1024 + (Size) (nworkers) * 16 * 1024)
 
-/*
- * Milliseconds between two calls of tick() by a leader that waits for its
- * workers
- */
+/* Milliseconds between two calls of tick() by a waiting leader */
 #define TICK_WHILE_WAITING			100
 
 static void
@@ -84,9 +79,7 @@ wait_for_all(PvShared *shared)
 	BarrierArriveAndWait(&shared->barrier, pv_wait_event(PV_EVENT_BARRIER));
 }
 
-/*
- * Initialize the shared part from the plan, in shared or local memory.
- */
+/* Initialize the shared part from the plan, in shared or local memory. */
 static void
 init_shared(PvShared *shared, const PvVacuumPlan *plan)
 {
@@ -126,9 +119,7 @@ init_slots(PvSlot *slots, const PvVacuumPlan *plan)
 	}
 }
 
-/*
- * Initialize the budgets of eager scanning.
- */
+/* Initialize the budgets of eager scanning. */
 static void
 init_eager(PvParticipant *leader, pg_atomic_uint32 *failures_left)
 {
@@ -161,9 +152,7 @@ create_local(PvPool *pool, const PvVacuumPlan *plan, Size store_limit)
 		leader->store = pv_deadtids_create_local(plan->rel_pages, store_limit);
 }
 
-/*
- * Allocate a part of the DSM segment, zeroed, and enter it under its key.
- */
+/* Allocate a part of the DSM segment, zeroed, and enter it under its key. */
 static void *
 allocate_part(ParallelContext *pcxt, uint64 key, Size size)
 {
@@ -182,8 +171,8 @@ estimate_part(ParallelContext *pcxt, Size size)
 }
 
 /*
- * The leader's activity, for workers to show.  An autovacuum worker has no
- * statement, but shows its activity, too.
+ * Return the leader's activity, for workers to show.  An autovacuum worker has
+ * no statement, but shows its activity, too.
  */
 static const char *
 activity_text(void)
@@ -192,9 +181,7 @@ activity_text(void)
 		MyBEEntry->st_activity_raw;
 }
 
-/*
- * Fill the DSM segment.  text_size was estimated for the activity text.
- */
+/* Fill the DSM segment.  text_size was estimated for the activity text. */
 static void
 fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 			 Size store_reserve, Size text_size)
@@ -245,12 +232,12 @@ warn_of_no_room(const PvPool *pool)
 }
 
 /*
- * Have core copy our state for the workers.
+ * Make core copy our state for the workers.
  *
- * Before PG 16 the variables of the cost settings are what cost-based delay
- * uses.  A scheduler worker has values in them that the settings do not
- * accept, and workers, which get the settings, would fail.  So the
- * variables get valid values here; workers use what is in PvCostShared.
+ * Before PG 16 cost-based delay uses the variables of the cost settings.  A
+ * scheduler worker has values in them that the settings do not accept, so
+ * workers, which get the settings, would fail.  So store valid values
+ * meanwhile; workers use what is in PvCostShared.
  */
 static void
 init_segment(ParallelContext *pcxt)
@@ -280,7 +267,7 @@ init_segment(ParallelContext *pcxt)
 }
 
 /*
- * Is there room for our parts that were estimated so far, what core adds, and
+ * Is there room for the parts estimated so far, for what core adds, and for
  * that many bytes?
  */
 static bool
@@ -293,9 +280,9 @@ has_room(ParallelContext *pcxt, Size bytes)
 }
 
 /*
- * Enter parallel mode and create everything that workers need.  Returns false
- * if there is no shared memory to be had, after leaving parallel mode again.
- * If memory is scarce, less than store_reserve is reserved for the store.
+ * Enter parallel mode and create everything that workers need.  If there is no
+ * shared memory, leave parallel mode again and return false.  If memory is
+ * scarce, reserve less than store_reserve for the store.
  */
 static bool
 create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
@@ -309,7 +296,7 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
 								 pool->nworkers_planned);
 
-	/* A worker's message has the worker's context; ours would be misleading */
+	/* Our context would be misleading in a worker's message */
 	pcxt->error_context_stack = pool->leader->outer_context;
 
 	estimate_part(pcxt, sizeof(PvShared));
@@ -368,8 +355,8 @@ pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
 }
 
 /*
- * The number of workers for a number of pages: one more each time that the
- * threshold, which is in pages, is tripled, as for scans.
+ * Return the number of workers for a number of pages: one more each time that
+ * the threshold, which is in pages, is tripled, as for scans.
  *
  * Core: optimizer/path/allpaths.c, compute_parallel_worker.
  */
@@ -386,8 +373,8 @@ pv_workers_for_pages(uint64 pages, int threshold_pages)
 
 /*
  * Start the workers of a parallel context, as many as parvacuum.max_workers
- * and the server allow.  Returns their number.  The caller releases the same
- * number of workers when they have ended.
+ * and the server allow.  Return their number.  The caller releases as many
+ * when they have ended.
  */
 int
 pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
@@ -401,10 +388,7 @@ pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
 	return pcxt->nworkers_launched;
 }
 
-/*
- * Start the workers, if there are to be any.  Does not wait until they have
- * started.
- */
+/* Start the workers, if there are to be any, but do not wait for them. */
 static void
 launch(PvPool *pool)
 {
@@ -417,9 +401,9 @@ launch(PvPool *pool)
 }
 
 /*
- * Raise an error if a worker has failed to start.  Otherwise this would be
+ * Raise an error if a worker has failed to start, which would otherwise be
  * noticed only at the end.  Core waits here for workers that are still
- * starting, so this is called when they have had time to start.
+ * starting, so call this when they have had time to start.
  */
 void
 pv_pool_check_attached(PvPool *pool)
@@ -433,8 +417,8 @@ pv_pool_check_attached(PvPool *pool)
 
 /*
  * Leader, after its own part of the phase: call tick() for progress and cost
- * limits, until no worker is in the middle of its part.  A process cannot
- * leave a barrier for a moment, so this is done before.  A worker that begins
+ * limits, until no worker is in the middle of its part.  Do this before the
+ * barrier, which a process cannot leave for a moment.  A worker that begins
  * only now finds nothing left to do, or nothing that takes long.
  */
 static void
@@ -457,8 +441,8 @@ tick_while_workers_work(PvPool *pool)
 }
 
 /*
- * Have all participants do one phase.  On return the phase is complete, and
- * the leader is alone again.
+ * Run one phase with all participants.  On return it is complete, and the
+ * leader is alone again.
  */
 void
 pv_pool_run_phase(PvPool *pool, PvPhase phase)
@@ -483,9 +467,7 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 	shared->phase = PV_PHASE_IDLE;
 }
 
-/*
- * End the workers, and add their usage to ours.
- */
+/* End the workers, and add their usage to ours. */
 static void
 dismiss_workers(PvPool *pool)
 {
@@ -502,8 +484,8 @@ dismiss_workers(PvPool *pool)
 
 /*
  * Create what the leader needs after the shared memory is gone, in its own
- * memory.  Atomics, locks and barriers are initialized again, with the values
- * that are still needed.
+ * memory.  Initialize atomics, locks and barriers again, with the values that
+ * are still needed.
  */
 static void
 keep_shared(PvShared *to, PvShared *from)
@@ -535,8 +517,8 @@ keep_shared(PvShared *to, PvShared *from)
 }
 
 /*
- * Leader: end the pool, and parallel mode with it.  The results that are
- * needed later are copied to local memory before.
+ * Leader: end the pool, and parallel mode with it.  Copy the results that are
+ * needed later to local memory before.
  */
 void
 pv_pool_end(PvPool *pool)

@@ -5,12 +5,11 @@
  *
  * Leader and workers run this, with a cleanup lock on the page.
  *
- * One loop over the line pointers classifies each tuple and collects what has
- * to be done: tuples to be removed, tuples to be frozen.  On most pages nearly
- * all tuples have the same inserter, and nearly all dead tuples the same
- * deleter.  So the last XID of each kind is remembered together with its
- * status, and a tuple with the same XID and the matching hint bits is
- * classified without a function call.
+ * One loop over the line pointers classifies each tuple, and collects those to
+ * be removed and those to be frozen.  On most pages nearly all tuples have the
+ * same inserter, and nearly all dead tuples the same deleter.  So the last XID
+ * of each kind is remembered together with its status, and a tuple with the
+ * same XID and the matching hint bits is classified without a function call.
  *
  *	 live	xmin hinted committed and equal to known_live_xmin; no xmax
  *	 dead	xmin hinted committed; xmax equal to known_dead_xmax, a deletion
@@ -21,16 +20,16 @@
  * table has no indexes, PG 17 sets the line pointers of dead tuples unused
  * with the same WAL record.
  *
- * The changes are logged with core's own WAL record.  A page with anything out
- * of the ordinary is pruned by core's function and then classified again.
- * This is the case if a chain has a dead tuple after one that is still visible
- * to a transaction, or if a dead tuple has no root.
+ * The changes are logged with core's own WAL record.  Core's function prunes a
+ * page with anything out of the ordinary, which is then classified again: if a
+ * chain has a dead tuple after one that is still visible to a transaction, or
+ * if a dead tuple has no root.
  *
  * Each tuple is classified once.  A transaction that was in progress then may
  * have aborted before the page is changed.  This is harmless: its XID is not
- * older than OldestXmin, so the tuple is not frozen, and it keeps the page
- * from being set all-visible.  The next vacuum removes it.  PG 17 does the
- * same; earlier versions prune such a page again.
+ * older than OldestXmin, so the tuple is not frozen, and keeps the page from
+ * being set all-visible.  The next vacuum removes it.  PG 17 does the same;
+ * earlier versions prune such a page again.
  *
  * What is frozen is decided for the page as a whole, see engine/freeze.c.
  *
@@ -56,7 +55,7 @@
 
 /*
  * Is this inserter older than every snapshot?  Up to PG 18 OldestXmin decides.
- * From PG 19 on it is the horizon of the moment, which may be newer.
+ * From PG 19 on the current horizon does, which may be newer.
  */
 static bool
 inserter_is_past(const PvPagePruneState *state, TransactionId xmin)
@@ -69,16 +68,16 @@ inserter_is_past(const PvPagePruneState *state, TransactionId xmin)
 }
 
 /*
- * Account for the inserter of a live tuple in the page's visibility.
+ * Adjust the page's visibility to the inserter of a live tuple.
  *
  * The page stays all-visible only if the inserter is hinted committed and is
  * older than every snapshot.  From PG 19 on that is asked for the newest
- * inserter, when all tuples are known.  The hint is required because the commit
- * record may not be on disk yet, if the inserter committed asynchronously, or if
- * its commit LSN is stored together with that of one that did.  If the page is
- * changed here, WAL guarantees that the commit record is on disk before the
- * page is.  Otherwise it can be flushed, so the page is checked again if this
- * is all that is missing.
+ * inserter, when all tuples are known.  The hint is required because the
+ * commit record may not be on disk yet, if the inserter committed
+ * asynchronously, or if its commit LSN is stored together with that of one
+ * that did.  If the page is changed here, WAL guarantees that the commit
+ * record is on disk before the page is.  Otherwise the page is checked again
+ * after a flush, if nothing else is missing.
  */
 static void
 note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
@@ -104,8 +103,7 @@ note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 /*
  * If this tuple is plainly live and freezing would not change its header,
  * account for it and return true.  It needs neither a visibility check nor a
- * freeze plan.  False means no more than that the tuple has to be classified
- * by the slow path.
+ * freeze plan.  If false is returned, the slow path has to classify the tuple.
  */
 static inline bool
 account_plainly_live(PvPagePruneState *state, HeapTupleHeader htup)
@@ -139,10 +137,10 @@ account_plainly_live(PvPagePruneState *state, HeapTupleHeader htup)
 }
 
 /*
- * If this tuple lacks nothing but the hint bit, and its inserter is hinted in
- * another tuple of the page, set the hint bit and return true.  The condition
- * for the hint, that the commit record is on disk or precedes the page's LSN,
- * holds for the whole page.
+ * If this tuple lacks only the hint bit, and its inserter is hinted in another
+ * tuple of the page, set the hint bit and return true.  The condition for the
+ * hint, that the commit record is on disk or precedes the page's LSN, holds
+ * for the whole page.
  */
 static inline bool
 account_hintable(PvPagePruneState *state, HeapTupleHeader htup)
@@ -177,9 +175,7 @@ tuple_is_in_chain(HeapTupleHeader htup)
 	return (htup->t_infomask2 & (HEAP_ONLY_TUPLE | HEAP_HOT_UPDATED)) != 0;
 }
 
-/*
- * Account for a dead tuple whose XIDs are already in the conflict horizon.
- */
+/* Account for a dead tuple whose XIDs are already in the conflict horizon. */
 static inline void
 note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup,
 				OffsetNumber offnum)
@@ -196,12 +192,12 @@ note_dead_tuple(PvPagePruneState *state, HeapTupleHeader htup,
 
 /*
  * Account for the XIDs of a dead tuple.  Its removal conflicts with snapshots
- * on standbys that may see it.  Other tuples with the same deleter are dead
- * too, so the deleter is remembered.
+ * on standbys that may see it.  Remember the deleter, because other tuples
+ * with the same one are dead too.
  *
  * A tuple that was deleted by its own inserter was never visible to another
- * transaction.  Its deleter is therefore not in the conflict horizon and must
- * not be remembered, because it may be needed there for other tuples.
+ * transaction.  So its deleter is not in the conflict horizon, and must not be
+ * remembered, because it may be needed there for other tuples.
  */
 static void
 note_dead_xids(PvPagePruneState *state, HeapTupleHeader htup)
@@ -213,8 +209,8 @@ note_dead_xids(PvPagePruneState *state, HeapTupleHeader htup)
 }
 
 /*
- * A tuple that may become dead soon, or visible to all: the page's hint for
- * pruning will have the XID that has to end first.
+ * Account for a tuple that may become dead soon, or visible to all.  The
+ * page's hint for pruning will have the XID that has to end first.
  */
 static void
 note_prunable(PvPagePruneState *state, TransactionId xid, OffsetNumber offnum)
@@ -227,9 +223,9 @@ note_prunable(PvPagePruneState *state, TransactionId xid, OffsetNumber offnum)
 }
 
 /*
- * The status of a tuple that needs a visibility check.  A tuple that is dead
- * according to OldestXmin must be reported as dead.  Beyond that the process's
- * own horizon decides, which may be newer.
+ * Return the status of a tuple that needs a visibility check.  A tuple that is
+ * dead by OldestXmin must be reported as dead.  Beyond that the process's own
+ * horizon decides, which may be newer.
  *
  * Core: access/heap/pruneheap.c, heap_prune_satisfies_vacuum.
  */
@@ -250,9 +246,7 @@ tuple_status(const PvPagePruneState *state, HeapTuple tuple)
 	return action;
 }
 
-/*
- * Classify a tuple by a full visibility check.
- */
+/* Classify a tuple by a full visibility check. */
 static void
 classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			   OffsetNumber offnum)
@@ -346,9 +340,9 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 /*
  * Classify everything on the page.
  *
- * The loop goes from the last line pointer to the first, because tuples are
- * usually stored in the opposite order.  So it accesses memory at increasing
- * addresses.
+ * Tuples are usually stored in the opposite order of their line pointers.  So
+ * the loop goes from the last line pointer to the first, in order to access
+ * memory at increasing addresses.
  */
 static void
 classify_tuples(PvPagePruneState *state)
@@ -400,7 +394,7 @@ classify_tuples(PvPagePruneState *state)
 }
 
 /*
- * Classify the tuples and plan the pruning of the page.  Returns false if core
+ * Classify the tuples and plan the pruning of the page.  Return false if core
  * has to prune it.
  */
 static bool
@@ -419,7 +413,8 @@ plan_pruning(PvPagePruneState *state)
 }
 
 /*
- * Make the plan for the page.  Core prunes it first, where that is necessary.
+ * Make the plan for the page.  Let core prune it first, where that is
+ * necessary.
  */
 static void
 plan_page(PvPagePruneState *state)
@@ -432,10 +427,7 @@ plan_page(PvPagePruneState *state)
 	{
 		state->imaged |= pgWalUsage.wal_fpi != images;
 
-		/*
-		 * Each attempt may meet another aborted transaction, but not
-		 * endlessly
-		 */
+		/* Each attempt may meet another aborted transaction, but not forever */
 		if (tries > MaxHeapTuplesPerPage)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
@@ -462,8 +454,8 @@ plan_page(PvPagePruneState *state)
 }
 
 /*
- * May the page become all-frozen?  An inserter that is visible to all may be too
- * new to be frozen.
+ * May the page become all-frozen?  An inserter that is visible to all may be
+ * too new to be frozen.
  */
 static bool
 may_become_all_frozen(const PvPagePruneState *state)
@@ -496,9 +488,7 @@ consider_freezing_more(PvPagePruneState *state)
 		pv_plan_freezing_more(state);
 }
 
-/*
- * Set the dead items unused together with the rest.
- */
+/* Set the dead items unused together with the rest. */
 static void
 plan_to_unused(PvPagePruneState *state)
 {
@@ -514,10 +504,10 @@ plan_to_unused(PvPagePruneState *state)
 
 /*
  * Find something on the page that an all-visible page must not have.  Core
- * reports what it finds first: the last line pointer that was dead before, else
- * the first one that becomes dead or whose tuple is not visible to all.  In a
- * table without indexes dead line pointers do no harm, because they are set
- * unused now.
+ * reports what it finds first: the last line pointer that was dead before,
+ * else the first one that becomes dead or whose tuple is not visible to all.
+ * In a table without indexes dead line pointers do no harm, because they are
+ * set unused now.
  */
 static PvMapDoubt
 doubt_of(const PvPagePruneState *state)
@@ -547,8 +537,8 @@ doubt_of(const PvPagePruneState *state)
 }
 
 /*
- * Repair the page's bits before its changes are planned, as core does from PG 19
- * on.  The image that this may log is a reason to freeze the page.
+ * Repair the page's bits before its changes are planned, as core does from PG
+ * 19 on.  The image that this may log is a reason to freeze the page.
  */
 static void
 repair_map(PvPagePruneState *state)
@@ -563,8 +553,8 @@ repair_map(PvPagePruneState *state)
 }
 
 /*
- * Plan the change of the visibility map for the record that changes the page, if
- * it can do that.  What has to be rechecked waits until the page is changed.
+ * Plan to set the visibility map in the record that changes the page, if that
+ * can be done.  What has to be rechecked waits until the page is changed.
  */
 static void
 plan_map(PvPagePruneState *state, PvMapChange *map)
@@ -598,9 +588,7 @@ update_hints(const PvPagePruneState *state)
 	PageClearFull(page);
 }
 
-/*
- * Apply the plan to the page and log it.
- */
+/* Apply the plan to the page and log it. */
 static void
 change_page(PvPagePruneState *state, const PvMapChange *map)
 {

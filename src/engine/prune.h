@@ -137,9 +137,7 @@ pv_tuple_is_plainly_live(HeapTupleHeader htup)
 		HeapTupleHeaderGetRawXmax(htup) == InvalidTransactionId;
 }
 
-/*
- * Free the tuple's storage and leave a dead line pointer.
- */
+/* Plan to free the tuple's storage and leave a dead line pointer. */
 static inline void
 pv_plan_removal(PvPagePruneState *state, OffsetNumber offnum)
 {
@@ -148,7 +146,7 @@ pv_plan_removal(PvPagePruneState *state, OffsetNumber offnum)
 	*--state->result->deadoffsets = offnum;
 }
 
-/* Discard the freeze plan, and what it leaves as the oldest XIDs */
+/* Discard the freeze plan, and what it leaves as the oldest XIDs. */
 static inline void
 pv_forget_freezing(PvPagePruneState *state)
 {
@@ -159,7 +157,7 @@ pv_forget_freezing(PvPagePruneState *state)
 }
 
 /*
- * Plan to freeze what is older than the cutoff in a tuple that stays.  Returns
+ * Plan to freeze what is older than the cutoff in a tuple that stays.  Return
  * false if something in the tuple remains unfrozen.
  */
 static inline bool
@@ -179,9 +177,7 @@ pv_plan_freezing(PvPagePruneState *state, HeapTupleHeader htup,
 	return totally_frozen;
 }
 
-/*
- * Will the page's hints change?
- */
+/* Will the page's hints change? */
 static inline bool
 pv_page_hints_change(const PvPagePruneState *state)
 {
@@ -191,9 +187,7 @@ pv_page_hints_change(const PvPagePruneState *state)
 		PageIsFull(page);
 }
 
-/*
- * Will dead items be set unused at once, because the table has no indexes?
- */
+/* Will dead items be set unused at once, because the table has no indexes? */
 static inline bool
 pv_frees_dead_items(const PvPagePruneState *state)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reader.h
- *	  Reads blocks ahead of the one that is worked on.
+ *	  Reading blocks ahead of the one that is worked on.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,14 +12,11 @@
 #include "base/ring.h"
 #include "store/segment.h"
 
-/*
- * Reading ahead by hints to the kernel: the distance, and whether it is of use
- * just now
- */
+/* Reading ahead by hints to the kernel */
 typedef struct PvLookahead
 {
 	int			distance;		/* blocks */
-	bool		active;
+	bool		active;			/* it is of use now */
 	int			cached_run;		/* consecutive prefetches that found the block
 								 * in shared buffers */
 	int64		misses;			/* of this process, at the last check */
@@ -33,9 +30,9 @@ extern void pv_lookahead_block(PvLookahead *ahead, Relation rel,
 							   BlockNumber blkno);
 
 /*
- * Callback that returns the next block, or InvalidBlockNumber if there is
- * none, and stores what the caller has to know about it.  It is called some
- * time before the block is visited, with no lock held.
+ * Callback: return the next block, or InvalidBlockNumber, and store what the
+ * caller has to know about it.  It is called some time before the block is
+ * visited, with no lock held.
  */
 typedef BlockNumber (*PvNextBlock) (void *arg, void *about_block);
 

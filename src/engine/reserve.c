@@ -4,15 +4,15 @@
  *	  What the vacuums of the cluster share: parallel workers, and entries
  *	  for B-trees that are being vacuumed.
  *
- * Leaders of vacuums and sweeps run this.  Two atomic counters in main shared
- * memory hold how many of each are reserved by all vacuums.  No locks.
+ * Leaders of vacuums and sweeps run this.  Main shared memory has an atomic
+ * counter of each.  No locks.
  *
  * A leader reserves workers before it launches them, and releases them when
  * they have ended.  After an error the end of its transaction releases what is
  * left, also if the process exits, because that aborts the transaction first.
- * A vacuum of one relation is one transaction, so no reservation outlives it.
- * A sweep is a part of a transaction, so the end of a subtransaction releases
- * workers as well: the code that catches the error may run for a long time.
+ * A vacuum of one relation is one transaction.  A sweep is a part of one, so
+ * the abort of a subtransaction releases workers as well: the code that
+ * catches the error may run for a long time.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -30,7 +30,6 @@
 
 typedef struct ReservedShared
 {
-	/* atomic */
 	pg_atomic_uint32 workers_in_use;
 	pg_atomic_uint32 btrees_in_use;
 } ReservedShared;
@@ -39,9 +38,9 @@ static ReservedShared *shared = NULL;
 
 /*
  * The server has as many entries for B-trees that are being vacuumed as it can
- * have backends, because each of core's vacuums needs one at a time.  A vacuum
- * that registers several at a time takes at most this share of them, and all
- * such vacuums together at most this one.
+ * have backends, because each of core's vacuums needs one at a time.  One of
+ * our vacuums takes no more than this share of them, and all together no more
+ * than that.
  */
 #define BTREES_OF_ONE			Max(MaxBackends / 8, 1)
 #define BTREES_OF_ALL			(MaxBackends / 2)
@@ -49,10 +48,7 @@ static ReservedShared *shared = NULL;
 /* This process's part of btrees_in_use */
 static int	btrees_here = 0;
 
-/*
- * This process's part of workers_in_use, the subtransaction that reserved it,
- * and whether our callbacks for the end of transactions are registered
- */
+/* This process's part of workers_in_use, and who reserved it */
 static int	reserved_here = 0;
 static SubTransactionId reserved_in = InvalidSubTransactionId;
 static bool callback_registered = false;
@@ -128,7 +124,7 @@ watch_transaction(void)
 }
 
 /*
- * Add what is wanted to a counter, as far as the limit allows, and return how
+ * Add what is wanted to a counter, as far as the limit allows.  Return how
  * much was added.
  */
 static int
@@ -148,8 +144,9 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 }
 
 /*
- * Reserve an entry for one more B-tree of this vacuum, if there is one.
- * pv_release_btrees() or the end of the transaction releases all of them.
+ * Reserve an entry for one more B-tree of this vacuum.  Return false if there
+ * is none.  pv_release_btrees() or the end of the transaction releases all of
+ * them.
  */
 bool
 pv_reserve_btree(void)
@@ -166,11 +163,10 @@ pv_reserve_btree(void)
 }
 
 /*
- * Reserve up to the wanted number of workers under parvacuum.max_workers, and
- * return the number that was granted, which may be 0.
- *
- * If the limit was lowered meanwhile, no worker has to end.  No workers are
- * granted until enough of them are released.
+ * Reserve up to the wanted number of workers under parvacuum.max_workers.
+ * Return the number granted, which may be 0.  If the limit was lowered
+ * meanwhile, no worker has to end, but none is granted until enough of them
+ * are released.
  */
 int
 pv_reserve_workers(int wanted)

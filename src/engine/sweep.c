@@ -10,20 +10,20 @@
  * VACUUM, and by then the page has been split, which cannot be undone.  A
  * sweep visits the leaf pages before the inserts do.
  *
- * A sweep needs no order and need not be complete: a page that is split or
- * added meanwhile is left to the next sweep.  Pages are visited in physical
- * order, in ranges that the participants claim from an atomic counter;
- * engine/sweep_page.c has the work on a page.  The index loses tuples, not
- * pages.  Pages that become empty are deleted by VACUUM.
+ * A sweep need not be complete: it leaves a page that is split or added
+ * meanwhile to the next one.  The participants visit pages in physical order,
+ * in ranges that they claim from an atomic counter; engine/sweep_page.c has
+ * the work on a page.  The index loses tuples, not pages: VACUUM deletes those
+ * that become empty.
  *
  * Only B-trees support deletion outside of VACUUM in this form.  Hash and GiST
  * indexes delete by hints, other access methods not at all.
  *
- * Who runs this: the backend that calls parvacuum_sweep(), in its transaction,
- * and parallel workers; versions that its snapshot or an older one might see
- * stay.  Or the backend that calls the procedure, in a transaction that has no
- * snapshot except one for each range of pages.  Or a scheduler worker, whose
- * snapshot others ignore, as in a vacuum; it has no parallel workers.
+ * The backend that calls parvacuum_sweep() runs this in its transaction, with
+ * parallel workers; versions that its snapshot or an older one might see stay.
+ * The backend that calls the procedure has no snapshot except one for each
+ * range of pages.  A scheduler worker has no parallel workers, and others
+ * ignore its snapshot, as in a vacuum.
  *
  * Locks: RowExclusiveLock on table and index, as for an insert; VACUUM does
  * not conflict with it.  The locks on pages are in engine/sweep_page.c.
@@ -90,11 +90,8 @@ typedef struct SweepShared
 	pg_atomic_uint64 hold_reads;
 	pg_atomic_uint64 usecs_slept;
 
-	/* See base/process.c */
-	pg_atomic_uint32 leader_gave_up;
-
-	/* The maximum over all participants */
-	pg_atomic_uint32 pages_per_hold;
+	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
+	pg_atomic_uint32 pages_per_hold;	/* the maximum over all participants */
 } SweepShared;
 
 /* What a worker has used */
@@ -111,9 +108,9 @@ typedef struct SweepUsage
  */
 
 /*
- * Get a current view of the table.  What this session knows of other sessions'
- * snapshots may be old.  If there is no snapshot, because a procedure calls
- * us, take one.
+ * Get a current view of the table, because what this session knows of other
+ * sessions' snapshots may be old.  If a procedure calls us, there is no
+ * snapshot, so take one.
  */
 static void
 begin_range_snapshot(PvSweep *sweep)
@@ -153,9 +150,7 @@ sleep_off_cost(PvSweep *sweep)
 	begin_range_snapshot(sweep);
 }
 
-/*
- * Sweep the pages of a range.
- */
+/* Sweep the pages of a range. */
 static void
 sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
 {
@@ -175,9 +170,7 @@ sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
 	end_range_snapshot(sweep);
 }
 
-/*
- * Add the counters of this process to the shared ones.
- */
+/* Add the counters of this process to the shared ones. */
 static void
 add_counts(SweepShared *shared, const PvSweepResult *counts)
 {
@@ -251,9 +244,7 @@ participate(SweepShared *shared, Relation heaprel, Relation indrel,
 	pfree(sweep);
 }
 
-/*
- * The work of a worker, after it has found the shared memory of its leader.
- */
+/* Do the work of a worker that has found the shared memory of its leader. */
 static void
 work_in_sweep(void *arg)
 {
@@ -266,9 +257,7 @@ work_in_sweep(void *arg)
 	table_close(heaprel, RowExclusiveLock);
 }
 
-/*
- * Entry point of a worker.
- */
+/* Entry point of a worker. */
 void
 parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc)
 {
@@ -290,8 +279,8 @@ parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc)
  */
 
 /*
- * The size of each participant's ring of buffers, in kilobytes, as a vacuum of
- * the table would choose it.
+ * Return the size of each participant's ring of buffers in kilobytes, as for a
+ * vacuum of the table.
  */
 static int
 plan_ring(int limit, int participants)
@@ -340,9 +329,7 @@ read_sums(SweepShared *shared, PvSweepResult *result)
 	result->pages_per_hold = pg_atomic_read_u32(&shared->pages_per_hold);
 }
 
-/*
- * Sweep without workers.
- */
+/* Sweep without workers. */
 static void
 sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
 			int buffer_usage_limit, const PvSweepPoll *poll,
@@ -355,9 +342,7 @@ sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
 	read_sums(&shared, result);
 }
 
-/*
- * Sweep with workers.
- */
+/* Sweep with workers. */
 static void
 sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 			   int nworkers, int buffer_usage_limit, const PvSweepPoll *poll,
@@ -397,9 +382,7 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 	pv_release_workers(result->workers_launched);
 }
 
-/*
- * Raise an error if this index cannot be swept.
- */
+/* Raise an error if this index cannot be swept. */
 static void
 check_index(Relation heaprel, Relation indrel)
 {
@@ -419,8 +402,8 @@ check_index(Relation heaprel, Relation indrel)
 }
 
 /*
- * The number of workers.  If "wanted" is negative, it is decided by the size
- * of the index.
+ * Return the number of workers.  If "wanted" is negative, the size of the
+ * index decides.
  */
 static int
 plan_workers(Relation indrel, BlockNumber pages, int wanted)
@@ -472,11 +455,11 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 /*
  * Remove dead versions from a B-tree.
  *
- * nworkers is the number of workers as far as the limits allow; a negative
- * number leaves it to the size of the index.  buffer_usage_limit is the
- * table's option, in kilobytes.  poll may be NULL.  The caller has locked the table and the index
- * with RowExclusiveLock, and has checked permissions under these locks.  An
- * index of another access method is not changed, and a notice says so.
+ * nworkers is the number of workers as far as the limits allow; if it is
+ * negative, the size of the index decides.  buffer_usage_limit is the table's
+ * option, in kilobytes.  poll may be NULL.  The caller has locked the table
+ * and the index with RowExclusiveLock, and has checked permissions under these
+ * locks.  For an index of another access method there is only a notice.
  */
 void
 pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,

@@ -16,9 +16,8 @@
 #include "engine/reader.h"
 
 /*
- * What the process that leads a sweep calls between two pages, with no page of
- * the index or the table locked or pinned.  It may raise an error, which ends
- * the sweep.
+ * Called between two pages by the process that leads a sweep, with no page
+ * locked or pinned.  It may raise an error, which ends the sweep.
  */
 typedef struct PvSweepPoll
 {
@@ -35,10 +34,7 @@ typedef struct PvSweepResult
 	int64		tuples_deleted; /* heap TIDs */
 	int64		bytes_freed;
 
-	/*
-	 * For DEBUG1: what was done while a leaf page was locked for writing, and
-	 * sleeps
-	 */
+	/* For DEBUG1: what was done under write locks of leaf pages, and sleeps */
 	int64		holds;
 	int			pages_per_hold; /* heap pages, largest number under one lock */
 	int64		hold_reads;		/* heap pages read from disk */
@@ -78,8 +74,7 @@ typedef struct PvSweep
 
 	/*
 	 * The current leaf page: the heap TIDs to be checked, sorted.  Those
-	 * found dead since the last deletion are stored over TIDs that have been
-	 * checked.
+	 * found dead since the last deletion overwrite TIDs that were checked.
 	 */
 	int			ntids;
 	int			ndead;

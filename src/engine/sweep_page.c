@@ -14,16 +14,14 @@
  *
  * The third and the fourth line are repeated, so that the write lock is held
  * for a few heap pages at a time.  Under that lock core visits the heap pages
- * of what is deleted once more, because the WAL record of the deletion must
- * contain the snapshot conflict horizon for standbys.  So we keep the pins of
- * at most PV_SWEEP_PAGES_PER_HOLD heap pages, delete the index tuples that
- * they allow, and go on.  Core then finds these pages in shared buffers, and
- * no heap page is read from disk under the write lock.
+ * of what is deleted once more, to find the snapshot conflict horizon for the
+ * WAL record.  So we keep the pins of at most PV_SWEEP_PAGES_PER_HOLD heap
+ * pages until the deletion, and no heap page is read from disk under the write
+ * lock.
  *
- * The heap is read through a ring of buffers, as in VACUUM.  If a page is
- * pinned when the ring returns to its buffer, the buffer is lost to the
- * ring.  So the pins are also released after a number of reads that is smaller
- * than the ring.
+ * The heap is read through a ring of buffers, as in VACUUM.  The ring loses a
+ * buffer whose page is pinned when it returns to it.  So the pins are also
+ * released after a number of reads that is smaller than the ring.
  *
  * Why may an index tuple be deleted some time after its heap tuple was found
  * dead?  The heap tuple stays dead to all snapshots, unless its TID is given
@@ -149,9 +147,9 @@ is_dead(const PvSweep *sweep, Buffer buf, ItemPointer tid)
 }
 
 /*
- * Check the rows of one heap page, that of the TID at position next.  Keeps
- * the TIDs of dead rows, and a pin on the page if it has any.  Returns the
- * position of the next page's TIDs.
+ * Check the rows of one heap page, that of the TID at position next.  Keep the
+ * TIDs of dead rows, and a pin on the page if it has any.  Return the position
+ * of the next page's TIDs.
  */
 static int
 visit_heap_page(PvSweep *sweep, int next)
@@ -247,7 +245,7 @@ delete_described(PvSweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
 
 /*
  * Delete what is known to be dead from a leaf page that is pinned, and release
- * the pins of the heap pages.  Returns whether any of it was still there.
+ * the pins of the heap pages.  Return whether any of it was still there.
  */
 static bool
 delete_dead(PvSweep *sweep, Buffer buf)
@@ -269,9 +267,7 @@ delete_dead(PvSweep *sweep, Buffer buf)
 	return deletes;
 }
 
-/*
- * Sweep a leaf page that is pinned and whose TIDs were copied.
- */
+/* Sweep a leaf page that is pinned and whose TIDs were copied. */
 static void
 sweep_leaf(PvSweep *sweep, Buffer buf)
 {
@@ -291,9 +287,7 @@ sweep_leaf(PvSweep *sweep, Buffer buf)
 		sweep->counts.pages_changed++;
 }
 
-/*
- * Sweep one page of any kind.
- */
+/* Sweep one page of any kind. */
 void
 pv_sweep_page(PvSweep *sweep, BlockNumber blkno)
 {

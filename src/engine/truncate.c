@@ -4,9 +4,9 @@
  *	  Truncating empty pages at the end of a table.
  *
  * Only the leader runs this, after its workers are gone and parallel mode has
- * ended.  There are two reasons: the locks of participants of one vacuum do
- * not conflict, so the exclusive lock taken here would not keep out a worker;
- * and truncation assigns a transaction ID.
+ * ended: the exclusive lock would not keep out a worker, because the locks of
+ * participants of one vacuum do not conflict, and truncation assigns a
+ * transaction ID.
  *
  * Locks: AccessExclusiveLock on the table.  It is not waited for long, and
  * released when another session waits for the table.  Under it the pages are
@@ -69,9 +69,7 @@ pv_truncation_worthwhile(const PvTruncation *trunc, VacOptValue wanted)
 		 freeable >= trunc->rel_pages / TRUNCATE_MIN_FRACTION);
 }
 
-/*
- * Get the exclusive lock, if that is possible within a few seconds.
- */
+/* Get the exclusive lock, if that is possible within a few seconds. */
 static bool
 lock_for_truncation(const PvTruncation *trunc)
 {
@@ -97,9 +95,9 @@ lock_for_truncation(const PvTruncation *trunc)
 }
 
 /*
- * Does another session wait for the table?  The lock manager is asked only
- * every WAITER_CHECK_EVERY milliseconds; *last_check is the time of the last
- * check.  Reports it if so.
+ * Does another session wait for the table?  If so, report it.  Ask the lock
+ * manager only every WAITER_CHECK_EVERY milliseconds; *last_check is the time
+ * of the last check.
  */
 static bool
 check_for_waiters(const PvTruncation *trunc, instr_time *last_check)
@@ -168,10 +166,10 @@ page_is_in_use(const PvTruncation *trunc, BlockNumber blkno)
 }
 
 /*
- * The number of pages that must stay.  Reads backwards from the end, under the
- * exclusive lock.  Stops early and sets *suspended if another session waits
- * for the lock.  There are no delay points, because the lock must be held as
- * briefly as possible.
+ * Return the number of pages that must stay, reading backwards from the end
+ * under the exclusive lock.  Stop early and set *suspended if another session
+ * waits for the lock.  There are no delay points, because the lock must be
+ * held as briefly as possible.
  */
 static BlockNumber
 count_pages_to_keep(PvTruncation *trunc, bool *suspended)
@@ -220,10 +218,7 @@ pv_truncate_heap(PvTruncation *trunc)
 		if (!lock_for_truncation(trunc))
 			break;
 
-		/*
-		 * If the table has grown, there are rows in the new pages, and the
-		 * other pages may have new rows as well.
-		 */
+		/* If the table has grown, the old pages may have new rows, too */
 		if (RelationGetNumberOfBlocks(trunc->rel) != trunc->rel_pages)
 			keep = trunc->rel_pages;
 		else

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * visibility_map.c
- *	  Reads the bits in a table's visibility map.
+ *	  Reading the bits in a table's visibility map.
  *
  * The leader counts them, before the first phase and when the table's
- * statistics are written.  All participants pass runs of them in the first heap
- * pass.  The caller holds ShareUpdateExclusiveLock on the table, so that no
- * other vacuum sets bits.  Sessions that change pages may clear some and, from
- * PG 19 on, sessions that read pages may set all-visible bits.  So what is
- * returned is as old as the moment in which each bit is read.  No locks, as in
- * core.
+ * statistics are written.  All participants pass runs of them in the first
+ * heap pass.  The caller holds ShareUpdateExclusiveLock on the table, so that
+ * no other vacuum sets bits.  But sessions that change pages may clear some
+ * and, from PG 19 on, sessions that read pages may set all-visible bits.  No
+ * locks, as in core.
  *
  * Core: access/heap/visibilitymap.c, visibilitymap_count and
  * visibilitymap_get_status.
@@ -26,9 +25,9 @@
 #include "engine/dispense.h"
 
 /*
- * A page of the map is an array of words behind the page header.  A block has
- * two bits, in the order of BITS_OF_WORD; the order of the bytes in a word does
- * not matter here, because all of them have to be the same.
+ * A page of the map is an array of words behind the page header, with two bits
+ * for each block.  The order of the bytes in a word does not matter here,
+ * because all of them have to be the same.
  */
 #define BLOCKS_PER_WORD			32
 #define WORDS_PER_PAGE			(PV_MAP_PAGE_BLOCKS / BLOCKS_PER_WORD)
@@ -40,12 +39,12 @@ StaticAssertDecl(PV_MAP_PAGE_BLOCKS ==
 				 "a page of the map is a page header and words");
 
 /*
- * Counts the pages of a table of rel_pages pages that are all-visible, and
+ * Count the pages of a table of rel_pages pages that are all-visible, and
  * those of them that are all-frozen.
  *
  * Core's function counts all bits of each page of the map.  For a small table
- * that is more work than to read the table, so here only the bits of its own
- * pages are looked at.
+ * that is more work than reading the table, so look only at the bits of its
+ * own pages.
  */
 void
 pv_map_count(Relation rel, BlockNumber rel_pages,
@@ -74,11 +73,11 @@ pv_map_count(Relation rel, BlockNumber rel_pages,
 }
 
 /*
- * Go from blkno towards limit as long as whole words of the map say that all of
- * their blocks are all-visible or, if "frozen", all-frozen as well.  Returns the
- * first block that has not been passed.  If that is less than a word away from
- * blkno, it is blkno.  *some_not_frozen becomes true if a block was passed that
- * is not all-frozen.
+ * Go from blkno towards limit as long as whole words of the map say that all
+ * of their blocks are all-visible or, if "frozen", all-frozen as well.  Return
+ * the first block that has not been passed, which is blkno itself if that is
+ * less than a word away.  Set *some_not_frozen if a block was passed that is
+ * not all-frozen.
  */
 BlockNumber
 pv_map_pass_words(Relation rel, BlockNumber blkno, BlockNumber limit,

@@ -32,9 +32,7 @@
 #include "engine/pool.h"
 #include "engine/worker.h"
 
-/*
- * Complete a participant after its shared part and its relations are known.
- */
+/* Complete a participant after its shared part and its relations are known. */
 void
 pv_participant_init(PvParticipant *self)
 {
@@ -52,8 +50,8 @@ pv_participant_init(PvParticipant *self)
 }
 
 /*
- * Where a test can stop all participants, or the leader alone while the
- * workers do all that is to be done.
+ * Let a test stop all participants, or the leader alone while the workers do
+ * all the work.
  */
 static void
 wait_in_phase(PvParticipant *self, const char *place, const char *of_leader)
@@ -105,9 +103,7 @@ pv_participate(PvParticipant *self, PvPhase phase)
 	pv_show(self);
 }
 
-/*
- * The work of a worker, after it has found the shared memory of its leader.
- */
+/* Do the work of a worker that has found the shared memory of its leader. */
 static void
 work_in_pool(void *arg)
 {
@@ -141,9 +137,7 @@ work_in_pool(void *arg)
 	table_close(self->rel, ShareUpdateExclusiveLock);
 }
 
-/*
- * Entry point of a worker.
- */
+/* Entry point of a worker. */
 void
 parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 {
