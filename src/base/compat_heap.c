@@ -202,9 +202,9 @@ apply_map(Relation rel, Buffer buf, const PvMapChange *map)
 					  rel->rd_locator);
 }
 
-/* Within the critical section: the buffer to log, and what is set there. */
+/* Arguments for the record, which is written in the critical section */
 #define MAP_TO_LOG(map) \
-	((map)->flags != 0 ? (map)->vmbuffer : InvalidBuffer), (map)->flags
+	((map)->flags != 0 ? (map)->vmbuffer : InvalidBuffer), (map)->flags,
 
 /*
  * Set a page's bits in the visibility map, where nothing else changes.  The
@@ -221,7 +221,7 @@ pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 	MarkBufferDirty(buf);
 	apply_map(rel, buf, map);
 	if (RelationNeedsWAL(rel))
-		log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map), map->horizon,
+		log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map) map->horizon,
 								  false, PRUNE_VACUUM_SCAN, NULL, 0, NULL, 0,
 								  NULL, 0, NULL, 0);
 
@@ -241,6 +241,13 @@ pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
 }
 
 #else							/* before PG 19 */
+
+/* The map has records of its own, so no other record sets bits there. */
+#define prepare_to_lock_map(map)	Assert((map)->flags == 0)
+#define lock_map(map)				Assert((map)->flags == 0)
+#define unlock_map(map)				((void) 0)
+#define apply_map(rel, buf, map)	((void) 0)
+#define MAP_TO_LOG(map)
 
 /* With checksums, the record for the map changes the page's LSN. */
 void
@@ -278,13 +285,13 @@ pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
  * ----------------------------------------------------------------
  */
 
-#if PG_VERSION_NUM >= 190000
+#if PG_VERSION_NUM >= 170000
 
 /*
- * Prune and freeze a page as planned, set its bits in the visibility map, and
- * WAL-log all that in one record, with the newest of the conflict horizons.
- * freeze_horizon counts only if there is something to freeze.  The caller
- * holds a cleanup lock.
+ * Prune and freeze a page as planned, from PG 19 on set its bits in the
+ * visibility map, and WAL-log all that in one record, with the newest of the
+ * conflict horizons.  freeze_horizon counts only if there is something to
+ * freeze.  The caller holds a cleanup lock.
  *
  * One page of the map has the bits of 256 MB of the table, in which all
  * processes of a vacuum work at the same time.  So it is locked only when the
@@ -317,7 +324,7 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 	lock_map(map);
 	apply_map(rel, buf, map);
 	if (RelationNeedsWAL(rel))
-		log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map), horizon, true,
+		log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map) horizon, true,
 								  PRUNE_VACUUM_SCAN, frozen, nfrozen,
 								  plan->redirected, plan->nredirected,
 								  plan->dead, plan->ndead,
@@ -329,9 +336,10 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 }
 
 /*
- * WAL-log that line pointers of a page went from dead to unused, and what that
- * allows to set in the visibility map.  The record needs no conflict horizon
- * for the line pointers, because the record that made them dead had it.
+ * WAL-log that line pointers of a page went from dead to unused, and from PG 19
+ * on what that allows to set in the visibility map.  The record needs no
+ * conflict horizon for the line pointers, because the record that made them
+ * dead had it.
  */
 static void
 log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
@@ -341,60 +349,7 @@ log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 
 	if (map->flags != 0)
 		horizon = map->horizon;
-	log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map), horizon, false,
-							  PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0, NULL, 0,
-							  unused, nunused);
-}
-
-#elif PG_VERSION_NUM >= 170000
-
-/*
- * Prune and freeze a page as planned, and WAL-log both in one record, with the
- * newer one of the two conflict horizons.  freeze_horizon counts only if there
- * is something to freeze.  The caller holds a cleanup lock.  The map does not
- * change here.
- */
-void
-pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
-					TransactionId freeze_horizon, PvFreezePlan *frozen,
-					int nfrozen, const PvMapChange *map)
-{
-	TransactionId horizon = plan->removed_xid;
-
-	if (nfrozen > 0 && TransactionIdFollows(freeze_horizon, horizon))
-		horizon = freeze_horizon;
-	Assert(map->flags == 0);
-	heap_pre_freeze_checks(buf, frozen, nfrozen);
-
-	START_CRIT_SECTION();
-
-	MarkBufferDirty(buf);
-	if (pv_plan_changes_page(plan))
-		heap_page_prune_execute(buf, false, plan->redirected,
-								plan->nredirected, plan->dead, plan->ndead,
-								plan->unused, plan->nunused);
-	if (nfrozen > 0)
-		heap_freeze_prepared_tuples(buf, frozen, nfrozen);
-	if (RelationNeedsWAL(rel))
-		log_heap_prune_and_freeze(rel, buf, horizon, true, PRUNE_VACUUM_SCAN,
-								  frozen, nfrozen,
-								  plan->redirected, plan->nredirected,
-								  plan->dead, plan->ndead,
-								  plan->unused, plan->nunused);
-
-	END_CRIT_SECTION();
-}
-
-/*
- * WAL-log that line pointers of a page went from dead to unused.  The record
- * needs no conflict horizon, because the record that made them dead had it.
- */
-static void
-log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
-				 const PvMapChange *map)
-{
-	Assert(map->flags == 0);
-	log_heap_prune_and_freeze(rel, buf, InvalidTransactionId, false,
+	log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map) horizon, false,
 							  PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0, NULL, 0,
 							  unused, nunused);
 }
@@ -538,25 +493,19 @@ pv_set_items_unused(Relation rel, Buffer buf, OffsetNumber *unused,
 {
 	Page		page = BufferGetPage(buf);
 
-#if PG_VERSION_NUM >= 190000
 	lock_map(map);
-#endif
 
 	START_CRIT_SECTION();
 
 	for (int i = 0; i < nunused; i++)
 		ItemIdSetUnused(PageGetItemId(page, unused[i]));
 	PageTruncateLinePointerArray(page);
-#if PG_VERSION_NUM >= 190000
 	apply_map(rel, buf, map);
-#endif
 	MarkBufferDirty(buf);
 	if (RelationNeedsWAL(rel))
 		log_items_unused(rel, buf, unused, nunused, map);
 
 	END_CRIT_SECTION();
 
-#if PG_VERSION_NUM >= 190000
 	unlock_map(map);
-#endif
 }

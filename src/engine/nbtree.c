@@ -320,7 +320,8 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 	scan->nvisited++;
 	if (needs_revisit(scan, visit.right, blkno, range))
 		pv_btree_note_page(scan, scan->revisit, visit.right);
-	pv_btree_note_if_empty(scan, blkno, &visit);
+	if (visit.empty)
+		pv_btree_note_page(scan, scan->empty, blkno);
 
 	scan->unreported++;
 	if (blkno + 1 == range->end ||

@@ -101,8 +101,6 @@ extern BlockNumber pv_btree_bitmap_bits(Size bytes);
 extern void pv_btree_find_bitmaps(PvBtreeScan *scan, void *memory);
 extern void pv_btree_note_page(const PvBtreeScan *scan,
 							   pg_atomic_uint32 *words, BlockNumber blkno);
-extern void pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
-								   const PvBtreeVisit *visit);
 extern bool pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,
 							  BlockNumber *bit);
 

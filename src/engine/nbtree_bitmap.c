@@ -68,14 +68,6 @@ pv_btree_note_page(const PvBtreeScan *scan, pg_atomic_uint32 *words,
 						   (uint32) 1 << bit % BITS_PER_WORD);
 }
 
-void
-pv_btree_note_if_empty(const PvBtreeScan *scan, BlockNumber blkno,
-					   const PvBtreeVisit *visit)
-{
-	if (visit->empty)
-		pv_btree_note_page(scan, scan->empty, blkno);
-}
-
 /*
  * Find the first bit at or after *bit that is set, clear it, and return its
  * position in *bit.  Return false if there is none.

@@ -180,7 +180,8 @@ visit_leftovers(PvBtreeScan *scan)
 			pv_btree_visit_page(scan, blkno, read_buffer(scan, blkno), &visit);
 			if (visit.right < blkno)
 				revisit_from(scan, visit.right, blkno);
-			pv_btree_note_if_empty(scan, blkno, &visit);
+			if (visit.empty)
+				pv_btree_note_page(scan, scan->empty, blkno);
 		}
 	}
 	return length;

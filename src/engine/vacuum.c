@@ -326,7 +326,7 @@ vacuum_indexes_and_heap(PvVacuum *vac)
 		return;
 	if (pv_deadtids_num_items(store) > 0)
 		vacuum_dead_items(vac);
-	vac->result->dead_tuple_bytes = pv_deadtids_max_memory(store);
+	vac->result->dead_tuple_bytes = pv_deadtids_memory(store);
 	pv_deadtids_reset(store);
 }
 

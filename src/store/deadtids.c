@@ -61,8 +61,7 @@
  * - The directory has entries for present segments only, and an entry can be a
  *	 segment itself ("inline").
  * - A chunk is taken from an extent by one atomic operation, and few chunks
- *   are
- *	 needed.
+ *	 are needed.
  *
  * The store is full when more memory is needed, and either the limit is
  * reached or no memory is available.  pv_deadtids_begin_segment() finds that
@@ -348,21 +347,14 @@ pv_deadtids_num_segments_used(PvDeadTids *store)
 	return pg_atomic_read_u64(&store->shared->segments);
 }
 
-/* Memory of the store in bytes, counted as the top of this file says. */
+/*
+ * Memory of the store in bytes, counted as the top of this file says.  None is
+ * given back before the end.
+ */
 Size
 pv_deadtids_memory(PvDeadTids *store)
 {
 	return pg_atomic_read_u64(&store->shared->space.memory);
-}
-
-/*
- * The most memory that the store has had, in bytes.  No memory is given back
- * before the end, so that is its present size.
- */
-Size
-pv_deadtids_max_memory(PvDeadTids *store)
-{
-	return pv_deadtids_memory(store);
 }
 
 /*

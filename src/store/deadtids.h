@@ -87,7 +87,6 @@ extern bool pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
 extern int64 pv_deadtids_num_items(PvDeadTids *store);
 extern int64 pv_deadtids_num_segments_used(PvDeadTids *store);
 extern Size pv_deadtids_memory(PvDeadTids *store);
-extern Size pv_deadtids_max_memory(PvDeadTids *store);
 extern double pv_deadtids_share_used(PvDeadTids *store);
 extern Size pv_deadtids_limit(PvDeadTids *store);
 extern Size pv_deadtids_forecast(BlockNumber nblocks, bool local, Size reserve,

@@ -67,7 +67,7 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_figures(handle int DEFAULT 0,
 									   OUT items bigint, OUT segments bigint,
-									   OUT memory bigint, OUT max_memory bigint,
+									   OUT memory bigint,
 									   OUT bytes_limit bigint)
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';

@@ -54,7 +54,6 @@ parvacuum_test_btree_bitmaps(PG_FUNCTION_ARGS)
 {
 	Size		bytes = PG_GETARG_INT64(0);
 	PvBtreeScan *scan = palloc0(sizeof(PvBtreeScan));
-	const PvBtreeVisit empty = {.right = P_NONE,.empty = true};
 	char	   *memory = palloc(bytes + 2 * MAXIMUM_ALIGNOF);
 
 	memset(memory, GUARD, bytes + 2 * MAXIMUM_ALIGNOF);
@@ -66,7 +65,7 @@ parvacuum_test_btree_bitmaps(PG_FUNCTION_ARGS)
 	for (BlockNumber bit = 0; bit < scan->btree->nbits; bit++)
 		pv_btree_note_page(scan, scan->revisit, bit);
 	for (BlockNumber bit = 0; bit < scan->btree->nbits; bit += 2)
-		pv_btree_note_if_empty(scan, bit + scan->btree->nbits, &empty);
+		pv_btree_note_page(scan, scan->empty, bit + scan->btree->nbits);
 	take_all(scan, scan->revisit, 1, "revisit");
 	take_all(scan, scan->empty, 2, "empty");
 

@@ -19,7 +19,7 @@ BEGIN
 		progress := done[1] > 0;
 		full_store := 5000 > ALL (done);
 		checked := parvacuum_test_check() > 0;
-		SELECT memory <= greatest(lim, empty) + 8192 AND memory = max_memory, memory - before, memory
+		SELECT memory <= greatest(lim, empty) + 8192, memory - before, memory
 			INTO within_limit, grown, before FROM parvacuum_test_figures();
 		grown := CASE WHEN round = 1 THEN NULL ELSE grown END;
 		PERFORM parvacuum_test_reset(round % handles);
