@@ -61,6 +61,7 @@
 
 #include "base/compat.h"
 #include "engine/dispense.h"
+#include "store/container.h"
 
 /*
  * Whether to read short runs is decided anew for each stretch of this many

@@ -15,7 +15,6 @@
 #include "engine/claim.h"
 #include "engine/reader.h"
 #include "engine/sample.h"
-#include "store/segment.h"
 
 /* Largest range, in blocks */
 #define PV_RANGE_MAX_BLOCKS		4096

@@ -10,7 +10,6 @@
 
 #include "base/compat.h"
 #include "base/ring.h"
-#include "store/segment.h"
 
 /* Reading ahead by hints to the kernel */
 typedef struct PvLookahead

@@ -49,6 +49,7 @@
 #define PV_CONTAINER_H
 
 #include "access/htup_details.h"
+#include "storage/block.h"
 #include "storage/off.h"
 
 /* PV_NO_SIMD builds the portable code where SSE2 would be used. */
@@ -57,9 +58,15 @@
 #define PV_USE_SSE2 1
 #endif
 
-#include "store/segment.h"
-
 #define PV_LOW_BITS(n)			(((uint32) 1 << (n)) - 1)
+
+/*
+ * A segment is this many consecutive blocks, beginning at a multiple of their
+ * number, which must be a power of two.  One participant stores all dead items
+ * of a segment at a time, and a store that is full refuses whole segments.
+ */
+#define PV_SEGMENT_BLOCKS		128
+#define PV_SEGMENT_OF(blk)		((blk) / PV_SEGMENT_BLOCKS)
 
 
 /*-------------------------------------------------------------------------

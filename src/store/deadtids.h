@@ -21,7 +21,6 @@
 #include "storage/itemptr.h"
 
 #include "store/container.h"
-#include "store/segment.h"
 #include "store/space.h"
 
 /* A backend's handle on a store, local or shared. */

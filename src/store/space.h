@@ -18,7 +18,6 @@
 #include "utils/resowner.h"
 
 #include "base/use_count.h"
-#include "store/segment.h"
 
 /*
  * A place is the number of an extent and an offset in it, in units.  No place
