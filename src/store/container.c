@@ -43,7 +43,8 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS * PV_CONTAINER_ROOM +
  */
 
 /*
- * Element i of an array of one- or two-byte offsets at p, which is unaligned.
+ * Return element i of an array of one- or two-byte offsets at p, which is
+ * unaligned.
  */
 static inline uint32
 get_element(const uint8 *p, bool wide, int i)
@@ -56,7 +57,7 @@ get_element(const uint8 *p, bool wide, int i)
 	return value;
 }
 
-/* Counterpart of get_element(). */
+/* Set what get_element() returns. */
 static inline void
 set_element(uint8 *p, bool wide, int i, uint32 value)
 {
@@ -68,7 +69,7 @@ set_element(uint8 *p, bool wide, int i, uint32 value)
 		p[i] = (uint8) value;
 }
 
-/* Number of runs of consecutive numbers in n >= 1 offsets. */
+/* Count the runs of consecutive numbers in n >= 1 offsets. */
 static int
 count_runs(const OffsetNumber *offsets, int n)
 {
@@ -126,9 +127,9 @@ encode_runs(const OffsetNumber *offsets, int n, int runs, uint8 *out)
 
 /*
  * Write the smallest container of n >= 1 offsets to out, which has room for
- * PV_CONTAINER_MAX_BYTES, and set *kind.  Returns the bytes written.
+ * PV_CONTAINER_MAX_BYTES, and set *kind.  Return the bytes written.
  *
- * The caller has checked that the offsets ascend within 1 .. PV_MAX_OFFSET.
+ * The caller has checked that the offsets ascend within 1 ..  PV_MAX_OFFSET.
  * Among kinds of equal size the one that is probed fastest is chosen.
  */
 int
@@ -158,7 +159,7 @@ pv_container_encode(const OffsetNumber *offsets, int n, uint8 *out,
 	return array_cost;
 }
 
-/* Size of a container in bytes, as pv_container_encode() returned it. */
+/* Return the size of a container in bytes, as pv_container_encode() did. */
 int
 pv_container_bytes(PvContainerKind kind, const uint8 *c)
 {
@@ -172,7 +173,7 @@ pv_container_bytes(PvContainerKind kind, const uint8 *c)
 
 /*
  * Write the offsets that the bytes of a bitmap stand for; the first of them is
- * byte number "base" of the map.  Returns the number of offsets.
+ * byte number "base" of the map.  Return the number of offsets.
  */
 static int
 decode_bits(const uint8 *bits, int bytes, int base, OffsetNumber *offsets)
@@ -189,7 +190,7 @@ decode_bits(const uint8 *bits, int bytes, int base, OffsetNumber *offsets)
 
 /*
  * Write the offsets of a container, ascending, to an array with room for
- * PV_MAX_OFFSET of them.  Returns their number.
+ * PV_MAX_OFFSET of them.  Return their number.
  */
 int
 pv_container_decode(PvContainerKind kind, const uint8 *c,
@@ -255,9 +256,9 @@ pv_segment_start(PvSegmentBuild *build)
 }
 
 /*
- * Returns the locator of the container that was written behind those collected
- * so far, and has this many bytes.  If an equal one was collected before, the
- * result refers to that one, else the new one is added.
+ * Return the locator of the container of this many bytes that was written
+ * behind those collected so far.  If an equal one was collected before, refer
+ * to that one, else add the new one.
  */
 static uint16
 intern_container(PvSegmentBuild *build, PvContainerKind kind, int bytes)
@@ -334,7 +335,7 @@ is_uniform(const PvSegmentBuild *build)
 	return true;
 }
 
-/* A plan for a layout with locators: its head, then the containers. */
+/* Plan a layout with locators: its head, then the containers. */
 static PvSegmentPlan
 plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 {
@@ -343,7 +344,7 @@ plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 	return plan;
 }
 
-/* A plan for the layout "direct", with an empty container if one is needed. */
+/* Plan the layout "direct", with an empty container if one is needed. */
 static PvSegmentPlan
 plan_direct(const PvSegmentBuild *build)
 {
@@ -355,7 +356,7 @@ plan_direct(const PvSegmentBuild *build)
 	return plan;
 }
 
-/* A plan for a matrix of nrows rows behind a head of "head" bytes. */
+/* Plan a matrix of nrows rows behind a head of "head" bytes. */
 static PvSegmentPlan
 plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 			int nrows)
@@ -366,7 +367,7 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 	return plan;
 }
 
-/* The better one of a ranked plan and the corresponding direct one. */
+/* Return the better one of a ranked plan and the corresponding direct one. */
 static PvSegmentPlan
 better_plan(PvSegmentPlan ranked, PvSegmentPlan direct)
 {
@@ -397,9 +398,7 @@ pv_segment_plan(const PvSegmentBuild *build)
 	return matrix.bytes <= locators.bytes ? matrix : locators;
 }
 
-/*
- * Set the bits of the present blocks.  Returns the number in the first word.
- */
+/* Set the bits of the present blocks.  Return the number in the first word. */
 static int
 pack_present(const PvSegmentBuild *build, uint64 *present)
 {
@@ -418,8 +417,8 @@ moved_locator(uint16 locator, int distance)
 }
 
 /*
- * The locator for absent blocks of a direct segment.  It is of the kind that
- * most present blocks have.  If that is a container, it is the empty one
+ * Return the locator for absent blocks of a direct segment.  It is of the kind
+ * that most present blocks have.  If that is a container, it is the empty one
  * behind all others.
  */
 static uint16
@@ -486,7 +485,7 @@ pack_locators(const PvSegmentBuild *build, const PvSegmentPlan *plan,
 	}
 }
 
-/* Write the offsets that a locator stands for.  Returns their number. */
+/* Write the offsets that a locator stands for.  Return their number. */
 static int
 decode_locator(const char *segment, uint32 locator, OffsetNumber *offsets)
 {
@@ -555,8 +554,8 @@ pv_segment_pack_inline(const PvSegmentBuild *build)
 }
 
 /*
- * Write the offsets of block idx of an inline segment.  Returns their number,
- * 0 if the segment has another block.
+ * Write the offsets of block idx of an inline segment.  Return their number, 0
+ * if the segment has another block.
  */
 int
 pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
@@ -568,7 +567,7 @@ pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
 
 /*
  * Write the offsets of block idx of a segment that is not inline, ascending,
- * to an array with room for PV_MAX_OFFSET.  Returns their number, 0 if the
+ * to an array with room for PV_MAX_OFFSET.  Return their number, 0 if the
  * block is absent.
  */
 int

@@ -122,8 +122,8 @@ extern bool pv_container_probe_wide(PvContainerKind kind, const uint8 *c,
 									uint32 off);
 
 /*
- * Is off in this bitmap?  Any off is allowed.  There is no branch on the
- * result, because a branch predictor could not predict it.
+ * Is off in this bitmap?  Any off is allowed.  Do not branch on the result,
+ * which a branch predictor could not predict.
  */
 static inline bool
 pv_bitmap_probe(const uint8 *c, uint32 off)
@@ -137,8 +137,8 @@ pv_bitmap_probe(const uint8 *c, uint32 off)
 #ifdef PV_USE_SSE2
 
 /*
- * A vector with the low byte of off in each element.  The multiplication is
- * faster than a sequence of unpacking instructions.
+ * Return a vector with the low byte of off in each element.  The
+ * multiplication is faster than a sequence of unpacking instructions.
  */
 static inline __m128i
 pv_spread(uint32 off)
@@ -146,7 +146,10 @@ pv_spread(uint32 off)
 	return _mm_set1_epi32((int) ((off & 0xFF) * 0x01010101U));
 }
 
-/* A mask of the bytes that equal off, among "count" bytes at p, at most 16. */
+/*
+ * Return a mask of the bytes that equal off, among "count" bytes at p, at most
+ * 16.
+ */
 static inline uint32
 pv_bytes_equal(const uint8 *p, uint32 count, uint32 off)
 {
@@ -409,8 +412,8 @@ pv_present(const uint64 *present, uint32 idx)
 }
 
 /*
- * The number of bits in a word.  Inline, because a probe of any layout would
- * have to save its registers around a call.
+ * Return the number of bits in a word.  Inline, because a probe of any layout
+ * would have to save its registers around a call.
  */
 static inline uint32
 pv_popcount64(uint64 word)
@@ -422,7 +425,7 @@ pv_popcount64(uint64 word)
 	return (word * UINT64CONST(0x0101010101010101)) >> 56;
 }
 
-/* The number of present blocks before this one. */
+/* Return the number of present blocks before this one. */
 static inline uint32
 pv_rank(const uint64 *present, uint32 below, uint32 idx)
 {
@@ -432,14 +435,14 @@ pv_rank(const uint64 *present, uint32 below, uint32 idx)
 	return pv_popcount64(word) + (idx < 64 ? 0 : below);
 }
 
-/* A row of a matrix. */
+/* Return a row of a matrix. */
 static inline const uint8 *
 pv_matrix_row(const PvMatrix *matrix, uint32 row)
 {
 	return (const uint8 *) (matrix + 1) + row * matrix->stride;
 }
 
-/* Is off in this row of a matrix?  Without a branch on the result. */
+/* Is off in this row of a matrix?  Do not branch on the result. */
 static inline bool
 pv_matrix_probe(const PvMatrix *matrix, uint32 row, uint32 off)
 {
@@ -493,7 +496,7 @@ pv_segment_probe(const char *segment, PvSegmentLayout layout, uint32 idx,
 	return found & pv_locator_probe(segment, locator, off);
 }
 
-/* The address that pv_segment_probe() reads first, to be prefetched. */
+/* Return the address that pv_segment_probe() reads first, to be prefetched. */
 static inline const void *
 pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
 {
@@ -503,8 +506,8 @@ pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
 }
 
 /*
- * The address that pv_segment_probe() reads next, which is known when the
- * first read is done.  The ranked layouts are left out: segments with few
+ * Return the address that pv_segment_probe() reads next, which is known when
+ * the first read is done.  Leave out the ranked layouts: segments with few
  * blocks are small, so there is mostly nothing more to fetch.
  */
 static inline const void *

@@ -118,21 +118,24 @@ clear_root(pg_atomic_uint32 *root, uint32 nleaves)
 		pg_atomic_init_u32(&root[i], 0);
 }
 
-/* Number of segments of a table.  Rounding up by addition could overflow. */
+/*
+ * Return the number of segments of a table.  Rounding up by addition could
+ * overflow.
+ */
 static uint32
 count_segments(BlockNumber nblocks)
 {
 	return nblocks / PV_SEGMENT_BLOCKS + (nblocks % PV_SEGMENT_BLOCKS != 0);
 }
 
-/* Number of leaves, and of entries of the root, for a table. */
+/* Return the number of leaves, and of entries of the root, for a table. */
 static uint32
 count_leaves(BlockNumber nblocks)
 {
 	return (count_segments(nblocks) + PV_LEAF_SEGMENTS - 1) / PV_LEAF_SEGMENTS;
 }
 
-/* Bytes of the root.  It has at least one entry. */
+/* Return the bytes of the root.  It has at least one entry. */
 static Size
 root_bytes(BlockNumber nblocks)
 {
@@ -140,8 +143,9 @@ root_bytes(BlockNumber nblocks)
 }
 
 /*
- * Bytes of shared memory that pv_deadtids_create_shared() needs for a table of
- * nblocks blocks, including "reserve" bytes for packed segments and leaves.
+ * Return the bytes of shared memory that pv_deadtids_create_shared() needs for
+ * a table of nblocks blocks, including "reserve" bytes for packed segments and
+ * leaves.
  */
 Size
 pv_deadtids_shared_size(BlockNumber nblocks, Size reserve)
@@ -149,7 +153,7 @@ pv_deadtids_shared_size(BlockNumber nblocks, Size reserve)
 	return MAXALIGN(sizeof(PvDeadTidsShared)) + root_bytes(nblocks) + reserve;
 }
 
-/* The root of a shared store, which follows the shared part. */
+/* Return the root of a shared store, which follows the shared part. */
 static pg_atomic_uint32 *
 shared_root(PvDeadTidsShared *shared)
 {
@@ -157,7 +161,7 @@ shared_root(PvDeadTidsShared *shared)
 		((char *) shared + MAXALIGN(sizeof(PvDeadTidsShared)));
 }
 
-/* The first extent of a shared store, which follows the root. */
+/* Return the first extent of a shared store, which follows the root. */
 static char *
 shared_home(PvDeadTidsShared *shared)
 {
@@ -232,7 +236,7 @@ pv_deadtids_create_local(BlockNumber nblocks, Size limit)
 /*
  * Make a handle on a shared store for this backend.  The store has been
  * created, and no participant is resetting it.  Extents that are added later
- * are mapped for the current resource owner.  Raises an error if all other
+ * are mapped for the current resource owner.  Raise an error if all other
  * participants have left the store.
  */
 PvDeadTids *
@@ -294,10 +298,10 @@ pv_deadtids_reset(PvDeadTids *store)
 }
 
 /*
- * Lend memory, zeroed, which is taken back by the next reset.  It is less than
- * "bytes" if the limit or the memory that can be had does not allow more.  Up
- * to "regardless" bytes may exceed the limit.  Returns false if not even
- * "least" bytes can be had.  One participant calls this while no other writes.
+ * Lend memory, zeroed, which the next reset takes back.  Lend less than
+ * "bytes" if the limit or the available memory does not allow more.  Up to
+ * "regardless" bytes may exceed the limit.  Return false if not even "least"
+ * bytes are available.  One participant calls this while no other writes.
  */
 bool
 pv_deadtids_lend(PvDeadTids *store, Size bytes, Size regardless, Size least,
@@ -319,7 +323,7 @@ pv_deadtids_lend(PvDeadTids *store, Size bytes, Size regardless, Size least,
 	return true;
 }
 
-/* The address of lent memory in this process. */
+/* Return the address of lent memory in this process. */
 void *
 pv_deadtids_lent(PvDeadTids *store, const PvLoan *loan)
 {
@@ -333,14 +337,17 @@ pv_deadtids_lent(PvDeadTids *store, const PvLoan *loan)
  *-------------------------------------------------------------------------
  */
 
-/* Dead items stored since the last reset, in finished segments. */
+/*
+ * Return the number of dead items stored since the last reset, in finished
+ * segments.
+ */
 int64
 pv_deadtids_num_items(PvDeadTids *store)
 {
 	return pg_atomic_read_u64(&store->shared->items);
 }
 
-/* Segments stored since the last reset. */
+/* Return the number of segments stored since the last reset. */
 int64
 pv_deadtids_num_segments_used(PvDeadTids *store)
 {
@@ -348,8 +355,8 @@ pv_deadtids_num_segments_used(PvDeadTids *store)
 }
 
 /*
- * Memory of the store in bytes, counted as the top of this file says.  None is
- * given back before the end.
+ * Return the memory of the store in bytes, counted as the top of this file
+ * says.  None is given back before the end.
  */
 Size
 pv_deadtids_memory(PvDeadTids *store)
@@ -358,8 +365,8 @@ pv_deadtids_memory(PvDeadTids *store)
 }
 
 /*
- * The share of the limit that is in use, 0 to 1.  Participants take memory in
- * pieces that they fill later.
+ * Return the share of the limit that is in use, 0 to 1.  Participants take
+ * memory in pieces that they fill later.
  */
 double
 pv_deadtids_share_used(PvDeadTids *store)
@@ -367,7 +374,9 @@ pv_deadtids_share_used(PvDeadTids *store)
 	return pv_space_share_used(&store->shared->space);
 }
 
-/* The limit in bytes: that given at creation, or PV_DEADTIDS_MAX_LIMIT. */
+/*
+ * Return the limit in bytes: that given at creation, or PV_DEADTIDS_MAX_LIMIT.
+ */
 Size
 pv_deadtids_limit(PvDeadTids *store)
 {

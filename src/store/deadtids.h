@@ -196,7 +196,7 @@ struct PvDeadTidsIter
 	int			next;			/* the block to read next */
 };
 
-/* The leaf that an entry of the root refers to. */
+/* Return the leaf that an entry of the root refers to. */
 static inline const PvLeaf *
 pv_deadtids_leaf(PvDeadTids *store, uint32 root)
 {
@@ -205,9 +205,7 @@ pv_deadtids_leaf(PvDeadTids *store, uint32 root)
 	return (const PvLeaf *) (extent + PV_ROOT_OFFSET(root));
 }
 
-/*
- * The directory's entry for a segment, 0 if it is absent.
- */
+/* Return the directory's entry for a segment, 0 if it is absent. */
 static inline uint32
 pv_deadtids_entry(PvDeadTids *store, uint32 segno)
 {
@@ -230,7 +228,7 @@ pv_deadtids_entry(PvDeadTids *store, uint32 segno)
 	return leaf->entries[pv_popcount64(leaf->present & (bit - 1))];
 }
 
-/* The address of a segment whose entry is neither absent nor inline. */
+/* Return the address of a segment whose entry is neither absent nor inline. */
 static inline const char *
 pv_deadtids_segment(PvDeadTids *store, uint32 entry)
 {

@@ -33,7 +33,10 @@ typedef struct BatchItem
 	const char *segment;		/* NULL if the entry is absent or inline */
 } BatchItem;
 
-/* Number of segments of the table, all of which the directory covers. */
+/*
+ * Return the number of segments of the table, all of which the directory
+ * covers.
+ */
 uint32
 pv_deadtids_nsegments(PvDeadTids *store)
 {
@@ -41,8 +44,8 @@ pv_deadtids_nsegments(PvDeadTids *store)
 }
 
 /*
- * The first segment at or after segno that has dead items, or the number of
- * segments if there is none.
+ * Return the first segment at or after segno that has dead items, or the
+ * number of segments if there is none.
  */
 uint32
 pv_deadtids_next_segment(PvDeadTids *store, uint32 segno)
@@ -61,9 +64,7 @@ pv_deadtids_next_segment(PvDeadTids *store, uint32 segno)
 	return store->nsegments;
 }
 
-/*
- * Prepare to read the blocks of a segment.  Returns false if it has none.
- */
+/* Prepare to read the blocks of a segment.  Return false if it has none. */
 bool
 pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
 						  PvDeadTidsIter *iter)
@@ -79,7 +80,7 @@ pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
 	return true;
 }
 
-/* Write the dead offsets of block idx of a segment.  Returns their number. */
+/* Write the dead offsets of block idx of a segment.  Return their number. */
 static int
 decode_block(const PvDeadTidsIter *iter, int idx, OffsetNumber *offsets)
 {
@@ -92,7 +93,7 @@ decode_block(const PvDeadTidsIter *iter, int idx, OffsetNumber *offsets)
 
 /*
  * Get the next block that has dead items, and its dead offsets, ascending, in
- * an array with room for PV_MAX_OFFSET.  Returns false at the end of the
+ * an array with room for PV_MAX_OFFSET.  Return false at the end of the
  * segment.
  */
 bool
@@ -115,7 +116,7 @@ pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
 
 /*
  * Get the dead offsets of one block, ascending, in an array with room for
- * PV_MAX_OFFSET.  Returns their number, 0 if there are none.
+ * PV_MAX_OFFSET.  Return their number, 0 if there are none.
  */
 int
 pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
@@ -181,7 +182,7 @@ batch_find_rows(const ItemPointerData *tids, int n, const BatchItem *items)
 	}
 }
 
-/* Third step: probe.  Returns the number of dead TIDs. */
+/* Third step: probe.  Return the number of dead TIDs. */
 static int
 batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
 			bool *dead)
@@ -201,13 +202,12 @@ batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
 }
 
 /*
- * Look up n TIDs at once.  dead[i] is set to whether tids[i] is in the store.
- * Returns the number of TIDs that are.
+ * Look up n TIDs at once.  Set dead[i] to whether tids[i] is in the store.
+ * Return the number of TIDs that are.
  *
  * The TIDs may point anywhere in the table, and a lookup in a large store is
- * two or three reads of memory, each of which depends on the one before.  So
- * each step is taken for many TIDs at a time, in order that these reads
- * overlap.
+ * two or three reads of memory, each of which depends on the one before.
+ * Taking each step for many TIDs at a time makes these reads overlap.
  */
 int
 pv_deadtids_probe_batch(PvDeadTids *store, const ItemPointerData *tids, int n,

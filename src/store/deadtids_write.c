@@ -54,7 +54,7 @@ join_chunks(PvDeadTids *store)
 
 /*
  * Make sure that a segment of the largest size can be stored, with a leaf.
- * Returns false if the store is full.
+ * Return false if the store is full.
  *
  * Shared memory is taken now, because it may be used up when it is needed.
  * Local memory is allocated only when it is needed, so that a store of a few
@@ -113,7 +113,7 @@ ensure_room(PvDeadTids *store, Size bytes)
 
 /*
  * Write a leaf with the entries that this participant has not published, and
- * those of an older leaf, if there is one.  Returns its size in bytes.
+ * those of an older leaf, if there is one.  Return its size in bytes.
  */
 static Size
 merge_leaf(PvDeadTids *store, const PvLeaf *older, PvLeaf *leaf)
@@ -204,8 +204,8 @@ is_stored(PvDeadTids *store, uint32 segno)
  * room that a segment can need at most, which may allocate shared memory, so
  * the caller holds no buffer lock.
  *
- * Returns false if the store is full.  Then nothing has changed, and the
- * caller has to stop before this segment.
+ * Return false if the store is full.  Then nothing has changed, and the caller
+ * has to stop before this segment.
  */
 bool
 pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
@@ -279,7 +279,7 @@ pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,
 
 /*
  * Pack the segment being built into the chunk being filled, leaving room for a
- * leaf there.  Returns the segment's entry.
+ * leaf there.  Return the segment's entry.
  */
 static uint32
 pack_segment(PvDeadTids *store)

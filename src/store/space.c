@@ -70,7 +70,7 @@
 /* Bytes of an extent that cannot be used: the overread, and alignment. */
 #define EXTENT_OVERHEAD		(PV_SPACE_OVERREAD + PG_CACHE_LINE_SIZE)
 
-/* The number of extents that exist or are being made. */
+/* Return the number of extents that exist or are being made. */
 static uint32
 count_extents(PvSpaceShared *shared)
 {
@@ -78,8 +78,8 @@ count_extents(PvSpaceShared *shared)
 }
 
 /*
- * The share of the memory within the limit that is taken, 0 to 1.  Other
- * processes may take memory meanwhile.
+ * Return the share of the memory within the limit that is taken, 0 to 1.
+ * Other processes may take memory meanwhile.
  */
 double
 pv_space_share_used(PvSpaceShared *shared)
@@ -185,9 +185,8 @@ leave_with_segment(dsm_segment *seg, Datum shared)
 /*
  * Attach to a space that pv_space_init() has set up for several processes.
  * Extents are mapped for the current resource owner.  "home" is the address of
- * the home extent, and seg the DSM segment that the shared part is in, NULL if
- * it is in other memory.  Raises an error if all processes have left the
- * space.
+ * the home extent, and seg the DSM segment that has the shared part, NULL if
+ * it is in other memory.  Raise an error if all processes have left the space.
  */
 void
 pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
@@ -245,7 +244,7 @@ pv_space_reset(PvSpace *space)
 		pg_atomic_write_u32(&space->shared->extents[i].used, PV_SPACE_UNIT);
 }
 
-/* Map an extent that another participant has made.  Returns its address. */
+/* Map an extent that another participant has made.  Return its address. */
 char *
 pv_space_map(PvSpace *space, uint32 extent)
 {
@@ -274,7 +273,7 @@ pv_space_map(PvSpace *space, uint32 extent)
  *-------------------------------------------------------------------------
  */
 
-/* Size of the smallest extent that has this many usable bytes. */
+/* Return the size of the smallest extent that has this many usable bytes. */
 static Size
 extent_bytes(const PvSpace *space, Size bytes)
 {
@@ -295,7 +294,7 @@ pv_space_may_grow(const PvSpace *space, Size bytes)
 
 /*
  * Count the memory of a new extent with at least this many usable bytes, or
- * the smallest one that has them.  Returns its size, 0 if the limit does not
+ * the smallest one that has them.  Return its size, 0 if the limit does not
  * allow one.
  */
 static Size
@@ -327,7 +326,7 @@ count_memory(PvSpace *space, Size bytes, bool smallest, bool regardless)
 
 /*
  * Create and pin a DSM segment of this many bytes, and assign it the number of
- * an extent.  Returns its address, NULL if it could not be created.
+ * an extent.  Return its address, NULL if it could not be created.
  */
 static char *
 make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
@@ -389,7 +388,7 @@ pv_space_forecast(Size limit, Size overhead, Size home_bytes, bool local,
 
 /*
  * Make an extent with at least this many usable bytes, or the smallest one
- * that has them.  Returns false if that is not possible.  The caller holds the
+ * that has them.  Return false if that is not possible.  The caller holds the
  * lock "growing", unless the space is local.
  */
 static bool
@@ -430,7 +429,10 @@ make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
  *-------------------------------------------------------------------------
  */
 
-/* Size of a chunk of at least "bytes" bytes from an extent of this size. */
+/*
+ * Return the size of a chunk of at least "bytes" bytes from an extent of this
+ * size.
+ */
 static Size
 chunk_bytes(const PvSpace *space, Size size, Size bytes)
 {
@@ -442,7 +444,7 @@ chunk_bytes(const PvSpace *space, Size size, Size bytes)
 
 /*
  * Take a chunk of at least this many bytes, a multiple of the unit, from an
- * extent.  Returns false if it has less left, or is for other requests.
+ * extent.  Return false if it has less left, or is for other requests.
  */
 static bool
 take_from(PvSpace *space, uint32 number, Size bytes, bool regardless,
@@ -485,10 +487,10 @@ take_from_any(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 }
 
 /*
- * No extent had enough room.  Make one and take a chunk from it, unless
- * another participant has made one by the time that we have the lock.  Where
- * the machine's shared memory is nearly used up, a small one may be possible
- * still.  Returns false if no extent can be made.
+ * No extent had enough room: make one and take a chunk from it, unless another
+ * participant has made one by the time that we have the lock.  Where the
+ * machine's shared memory is nearly used up, a small one may be possible
+ * still.  Return false if no extent can be made.
  */
 static bool
 grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
@@ -511,9 +513,9 @@ grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 
 /*
  * Take a chunk of at least this many bytes, aligned to a unit.  This may
- * allocate shared memory, so the caller holds no buffer lock.  Returns false
- * if the limit would be exceeded, unless the chunk is needed "regardless", and
- * if no memory or no number is left for another extent.
+ * allocate shared memory, so the caller holds no buffer lock.  Return false if
+ * the limit would be exceeded, unless the chunk is needed "regardless", and if
+ * no memory or no number is left for another extent.
  */
 bool
 pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)

@@ -95,7 +95,7 @@ extern Size pv_space_forecast(Size limit, Size overhead, Size home_bytes,
 extern double pv_space_share_used(PvSpaceShared *shared);
 extern char *pv_space_map(PvSpace *space, uint32 extent);
 
-/* The address of an existing extent. */
+/* Return the address of an existing extent. */
 static inline char *
 pv_space_extent(PvSpace *space, uint32 extent)
 {
@@ -104,7 +104,7 @@ pv_space_extent(PvSpace *space, uint32 extent)
 	return likely(base != NULL) ? base : pv_space_map(space, extent);
 }
 
-/* Bytes that are free in a chunk. */
+/* Return the bytes that are free in a chunk. */
 static inline Size
 pv_chunk_free(const PvChunk *chunk)
 {
