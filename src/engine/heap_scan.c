@@ -93,9 +93,7 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
 		pv_deadtids_add_block(self->store, blkno, deadoffsets, ndead);
 }
 
-/*
- * Release the page and record its free space in the free space map.
- */
+/* Release the page and record its free space in the free space map. */
 static void
 release_and_record_space(const PvParticipant *self, Buffer buf,
 						 BlockNumber blkno)
@@ -107,9 +105,9 @@ release_and_record_space(const PvParticipant *self, Buffer buf,
 }
 
 /*
- * A page of zeroes: its table was extended, but the page was never used.  It
- * gets no bit in the visibility map, so that vacuum on a promoted standby
- * finds it too.
+ * Finish a page of zeroes: its table was extended, but the page was never
+ * used.  It gets no bit in the visibility map, so that vacuum on a promoted
+ * standby finds it too.
  */
 static void
 finish_new_page(const PvParticipant *self, Buffer buf, BlockNumber blkno)
@@ -121,8 +119,8 @@ finish_new_page(const PvParticipant *self, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * A page without line pointers is all-visible and all-frozen.  The caller
- * holds an exclusive lock.
+ * Finish a page without line pointers, which is all-visible and all-frozen.
+ * The caller holds an exclusive lock.
  */
 static void
 finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
@@ -146,8 +144,8 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * A damaged page can have more line pointers than the arrays for a page have
- * room for.
+ * Raise an error if a damaged page has more line pointers than the arrays for
+ * a page have room for.
  */
 static void
 check_number_of_items(const PvParticipant *self, Page page, BlockNumber blkno)
@@ -163,10 +161,10 @@ check_number_of_items(const PvParticipant *self, Page page, BlockNumber blkno)
 }
 
 /*
- * Deal with new and empty pages, which need no pruning.  Returns true if the
- * page was one of these; lock and pin are released then.  With share_locked,
- * the lock may be exclusive after false is returned.  Raises an error if the
- * page is damaged so that it cannot be pruned.
+ * Deal with new and empty pages, which need no pruning.  If the page is one of
+ * these, release lock and pin and return true.  With share_locked, the lock
+ * may be exclusive after false is returned.  Raise an error if the page is so
+ * damaged that it cannot be pruned.
  */
 static bool
 scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
@@ -198,15 +196,14 @@ scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
 
 /*
  * Check a page's visibility again if some inserters could not be hinted
- * committed because their commit records may not be on disk.  The WAL is
- * flushed before.  Otherwise the page would not be set all-visible before the
- * table is changed and vacuumed again.
+ * committed because their commit records may not be on disk.  Flush the WAL
+ * before.  Otherwise the page would not be set all-visible before the table is
+ * changed and vacuumed again.
  *
  * This is mainly for the scheduler's workers, which do not wait for the
- * commits of their ANALYZE commands, but it helps with sessions with
- * synchronous_commit off as well.  A table rarely needs more than one flush,
- * because it is done only for transactions that had ended before the vacuum
- * began.
+ * commits of their ANALYZE commands, but it helps after any commit with
+ * synchronous_commit off.  A table rarely needs more than one flush, because
+ * only transactions that had ended before the vacuum began need one.
  */
 static void
 recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
@@ -220,7 +217,7 @@ recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 
 /*
  * Prune, freeze and count one page.  The caller holds a cleanup lock and a
- * pin, which are released here.  Returns whether the page is all-frozen now.
+ * pin, which are released here.  Return whether the page is all-frozen now.
  */
 static bool
 scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
@@ -294,7 +291,7 @@ typedef struct NoPruneResult
 } NoPruneResult;
 
 /*
- * Examine one tuple of a page that cannot be pruned now.  Returns false if an
+ * Examine one tuple of a page that cannot be pruned now.  Return false if an
  * aggressive vacuum has to freeze it.
  */
 static bool
@@ -332,9 +329,7 @@ noprune_tuple(const PvParticipant *self, Buffer buf, BlockNumber blkno,
 	return true;
 }
 
-/*
- * Examine all tuples of a page under a share lock.  Returns false as above.
- */
+/* Examine all tuples of a page under a share lock.  Return false as above. */
 static bool
 noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			 NoPruneResult *found)
@@ -375,10 +370,10 @@ noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * No-prune scan of a page whose cleanup lock is not available: collect items
- * that are dead already, count the tuples, and leave the rest for the next
- * vacuum.  The caller holds a share lock and a pin.  Returns true if that was
- * sufficient; lock and pin are released then.
+ * Scan a page whose cleanup lock is not available: collect items that are dead
+ * already, count the tuples, and leave the rest for the next vacuum.  The
+ * caller holds a share lock and a pin.  If that was sufficient, release both
+ * and return true.
  *
  * Core: access/heap/vacuumlazy.c, lazy_scan_noprune.
  */
@@ -480,10 +475,10 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 /*
  * Enter the segment that the block is in, and leave the previous one.
  *
- * Returns false if the store has no room for the segment, or if it had none
- * for another participant.  There will be another index scan in that case, and
- * this participant should not do the rest of the heap scan alone.  Still,
- * every participant that finds room does at least one segment.
+ * Return false if the store has no room for the segment, or had none for
+ * another participant.  Then there will be another index scan, and this
+ * participant should not do the rest of the heap scan alone.  Still, every
+ * participant that finds room does at least one segment.
  */
 static bool
 enter_segment(HeapScan *scan, BlockNumber blkno)
@@ -506,9 +501,7 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 	return scan->in_segment;
 }
 
-/*
- * Add the blocks passed since the last time to the progress.
- */
+/* Add the blocks passed since the last time to the progress. */
 static void
 count_passed(HeapScan *scan)
 {
@@ -522,8 +515,8 @@ count_passed(HeapScan *scan)
 }
 
 /*
- * Blocks before "end" have been passed, the last of them visited or skipped.
- * The leader compares the sums of all participants with the table.
+ * Count blocks before "end" that have been passed, the last of them visited or
+ * skipped.  The leader compares the sums of all participants with the table.
  */
 static void
 count_coverage(PvParticipant *self, BlockNumber passed, BlockNumber end)
@@ -536,7 +529,7 @@ count_coverage(PvParticipant *self, BlockNumber passed, BlockNumber end)
 }
 
 /*
- * Housekeeping between two pages.  No page is locked.  "passed" blocks were
+ * Do what is due between two pages.  No page is locked.  "passed" blocks were
  * visited or skipped since the last time, those before "end".
  *
  * The progress is shown after some blocks, after each sleep, because under a

@@ -133,9 +133,7 @@ pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
 
 #if PV_HAS_READ_STREAMS
 
-/*
- * Does the stream read into a ring that was dropped meanwhile?
- */
+/* Does the stream read into a ring that was dropped meanwhile? */
 static inline bool
 stream_must_end(const PvReader *reader)
 {
@@ -246,9 +244,7 @@ about_of(const PvReader *reader, int place)
 	return reader->about + place * reader->about_size;
 }
 
-/*
- * Keep the window full.
- */
+/* Keep the window full. */
 static void
 fill_window(PvReader *reader)
 {
