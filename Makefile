@@ -57,6 +57,7 @@ OBJS = \
 	src/engine/nbtree_page.o \
 	src/engine/page.o \
 	src/engine/participant.o \
+	src/engine/phases.o \
 	src/engine/plan.o \
 	src/engine/pool.o \
 	src/engine/progress.o \
@@ -75,7 +76,6 @@ OBJS = \
 	src/engine/truncate.o \
 	src/engine/vacuum.o \
 	src/engine/visibility_map.o \
-	src/engine/worker.o \
 	src/entry/command.o \
 	src/entry/dispatch.o \
 	src/entry/effective_options.o \

@@ -30,8 +30,8 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
+#include "engine/phases.h"
 #include "engine/prune.h"
-#include "engine/worker.h"
 
 /* Blocks between two updates of the progress counter, if they are visited */
 #define PROGRESS_EVERY_BLOCKS	32

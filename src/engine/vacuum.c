@@ -42,10 +42,10 @@
 #include "base/settings.h"
 #include "engine/finish.h"
 #include "engine/index_vacuum.h"
+#include "engine/phases.h"
 #include "engine/plan.h"
 #include "engine/progress.h"
 #include "engine/vacuum.h"
-#include "engine/worker.h"
 
 /* Most segments that a participant claims at once in the second heap pass */
 #define VACUUM_HEAP_MAX_SEGMENTS		32

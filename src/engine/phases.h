@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * worker.h
+ * phases.h
  *	  What a participant does in each phase, and the entry point of workers.
  *
  * pv_index_work() is in engine/index_vacuum.h.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PV_WORKER_H
-#define PV_WORKER_H
+#ifndef PV_PHASES_H
+#define PV_PHASES_H
 
 #include "storage/dsm.h"
 #include "storage/shm_toc.h"
@@ -23,4 +23,4 @@ extern PGDLLEXPORT void parvacuum_worker_main(dsm_segment *seg, shm_toc *toc);
 extern void pv_scan_heap(PvParticipant *self);
 extern void pv_vacuum_heap(PvParticipant *self);
 
-#endif							/* PV_WORKER_H */
+#endif							/* PV_PHASES_H */

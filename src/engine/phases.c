@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * worker.c
+ * phases.c
  *	  What a participant does in each phase, and the entry point of workers.
  *
  * Leader and workers both run pv_participate().  Core's parallel
@@ -29,8 +29,8 @@
 #include "base/process.h"
 #include "base/wait.h"
 #include "engine/index_vacuum.h"
+#include "engine/phases.h"
 #include "engine/pool.h"
-#include "engine/worker.h"
 
 /* Complete a participant after its shared part and its relations are known. */
 void
