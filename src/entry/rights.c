@@ -100,7 +100,7 @@ pv_may_vacuum_oid(Oid relid)
 }
 
 /*
- * Reports that the current role may not vacuum the table, at the given level.
+ * Report, at the given level, that the current role may not vacuum the table.
  */
 void
 pv_refuse_vacuum(int elevel, const char *relname)
@@ -122,7 +122,7 @@ pv_may_plan(Oid relid, bool is_shared)
 		pv_may_vacuum(relid, is_shared);
 }
 
-/* Reports that it may not, at the given level. */
+/* Report, at the given level, that it may not see the plan. */
 void
 pv_refuse_plan(int elevel, const char *relname)
 {
@@ -134,7 +134,7 @@ pv_refuse_plan(int elevel, const char *relname)
 }
 
 /*
- * Raises an error if the current role may not sweep the indexes of the table.
+ * Raise an error if the current role may not sweep the indexes of the table.
  */
 void
 pv_check_may_sweep(Oid relid)
@@ -148,11 +148,10 @@ pv_check_may_sweep(Oid relid)
 }
 
 /*
- * Raises an error if the table is not the current role's.  A callback of
- * RangeVarGetRelidExtended(): no role may lock a table that it does not own.
- *
- * Core: commands/tablecmds.c, RangeVarCallbackForAlterRelation, which checks
- * the rest when core executes its part of the statement.
+ * Raise an error if the table is not the current role's.  This is a callback
+ * of RangeVarGetRelidExtended(): no role may lock a table that it does not
+ * own.  Core: commands/tablecmds.c, RangeVarCallbackForAlterRelation, which
+ * checks the rest when core executes its part of the statement.
  */
 void
 pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
@@ -186,7 +185,7 @@ pv_may_use_whole_queue(void)
 	return pv_may_maintain_all(GetUserId());
 }
 
-/* Raises an error: the current role may not make an urgent request. */
+/* Raise an error: the current role may not make an urgent request. */
 void
 pv_refuse_urgent(void)
 {
@@ -252,8 +251,7 @@ pv_may_see_settings(void)
 }
 
 /*
- * Raises an error if the current role may not remove the options of all
- * tables.
+ * Raise an error if the current role may not remove the options of all tables.
  */
 void
 pv_check_may_reset_options(void)
@@ -296,8 +294,8 @@ pv_may_cancel_session(Oid role)
 }
 
 /*
- * These report that the current role may not cancel something: as an error, or
- * at the level given, which is a warning if something else was canceled.
+ * Report that the current role may not cancel something: as an error, or at
+ * the given level, which is a warning if something else was canceled.
  */
 void
 pv_refuse_cancel_table(void)

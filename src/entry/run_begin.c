@@ -3,9 +3,9 @@
  * run_begin.c
  *	  Vacuums in processes of their own that the caller does not wait for.
  *
- * parvacuum_run_cluster() vacuums partitions on this server while other servers
- * vacuum theirs.  So it begins runs, looks after all of them from time to time,
- * and ends each.  Otherwise they are the runs of entry/run.c.
+ * parvacuum_run_cluster() vacuums partitions on this server while other
+ * servers vacuum theirs.  So it begins runs, looks after all of them from time
+ * to time, and ends each.  Otherwise they are the runs of entry/run.c.
  *
  *		pv_run_begin()		starts a background leader
  *		pv_run_look()		handles its messages; has it ended?
@@ -47,7 +47,7 @@ struct PvBegun
 /* The runs of this session that have begun and are not freed */
 static dlist_head begun_runs = DLIST_STATIC_INIT(begun_runs);
 
-/* Called when the segment is detached: nothing of the run outlives it. */
+/* The segment is detached: nothing of the run outlives it. */
 static void
 end_with_segment(dsm_segment *segment, Datum arg)
 {
@@ -58,7 +58,7 @@ end_with_segment(dsm_segment *segment, Datum arg)
 }
 
 /*
- * Starts the leader, with everything in the memory of the run, and the segment
+ * Start the leader, with everything in the memory of the run, and the segment
  * in that of the transaction.
  */
 static void
@@ -87,8 +87,8 @@ start_run(PvBegun *run, const PvRequest *request)
 }
 
 /*
- * Lets a background leader do what is requested, and returns the number of the
- * run at once.
+ * Make a background leader do what is requested.  Return the number of the run
+ * at once.
  */
 int
 pv_run_begin(const PvRequest *request)
@@ -122,7 +122,7 @@ pv_run_begin(const PvRequest *request)
 	return run->number;
 }
 
-/* The run of that number, or PV_ANY_RUN; NULL if there is none. */
+/* Return the run of that number, or PV_ANY_RUN; NULL if there is none. */
 PvBegun *
 pv_run_find(int number)
 {
@@ -139,8 +139,8 @@ pv_run_find(int number)
 }
 
 /*
- * Handles what the leader has sent; returns whether the run has ended.  Raises
- * the leader's errors, and looks for a deadlock each time deadlock_timeout has
+ * Handle what the leader has sent.  Return whether the run has ended.  Raise
+ * the leader's errors, and look for a deadlock each time deadlock_timeout has
  * passed.  After an error the run has to be ended.
  */
 bool
@@ -160,7 +160,7 @@ pv_run_look(PvBegun *run)
 	return ended;
 }
 
-/* What the run has done so far: a list of PvRunEntry *. */
+/* Return what the run has done so far: a list of PvRunEntry *. */
 List *
 pv_run_entries(const PvBegun *run)
 {
@@ -168,7 +168,7 @@ pv_run_entries(const PvBegun *run)
 }
 
 /*
- * Ends a run and frees it.  If it is still running, the leader puts the reason
+ * End a run and free it.  If it is still running, the leader puts the reason
  * into the history.
  */
 void

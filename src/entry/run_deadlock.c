@@ -38,8 +38,8 @@
 
 /*
  * Does the process wait for a lock that this one holds, directly or through
- * other processes that wait?  A breadth-first search of the processes that
- * block it.  Returns the one that waits for us directly, or 0.
+ * other processes that wait?  This is a breadth-first search of the processes
+ * that block it.  Return the one that waits for us directly, or 0.
  */
 static int
 waits_for_our_lock(int pid)
@@ -70,10 +70,8 @@ waits_for_our_lock(int pid)
 }
 
 /*
- * What a process waits for, among the locks of that kind; false if it does
- * not.
- *
- * Core: utils/adt/lockfuncs.c, pg_lock_status.
+ * Find what a process waits for, among the locks of that kind.  Return false
+ * if it does not.  Core: utils/adt/lockfuncs.c, pg_lock_status.
  */
 static bool
 find_awaited_lock(int pid, LockTagType type, LOCKTAG *tag)
@@ -125,9 +123,9 @@ waits_for_our_pin(int leader_pid, Oid relid)
 }
 
 /*
- * The leader waits for a table, and a process that has locked it waits for the
- * end of our transaction: it builds an index with CONCURRENTLY and waits for
- * older snapshots, or it waits for all who had locked a table.
+ * Report that the leader waits for a table, and a process that has locked it
+ * waits for the end of our transaction: it builds an index with CONCURRENTLY
+ * and waits for older snapshots, or it waits for all who had locked a table.
  */
 static void
 report_wait_for_statement(int leader_pid, int waiter_pid,
@@ -148,10 +146,10 @@ report_wait_for_statement(int leader_pid, int waiter_pid,
 }
 
 /*
- * Raises an error if the leader waits for us, while we wait for it.  relname
- * is the table that was named, current the relation that is being vacuumed, if
- * any, and pin_waits counts consecutive sightings of a wait for a pin; it is 0
- * at first.
+ * Raise an error if the leader waits for us, while we wait for it.  relname is
+ * the table that was named, current the relation that is being vacuumed, if
+ * any.  pin_waits counts consecutive sightings of a wait for a pin; it is 0 at
+ * first.
  */
 void
 pv_run_check_deadlock(int leader_pid, const char *relname, Oid current,

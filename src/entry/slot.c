@@ -53,11 +53,10 @@ static PvVacuumFunction our_vacuum = NULL;
 static const char *problem = "The library was not loaded at server start.";
 
 /*
- * Returns whether the engine supports the minor release of this server.
- *
- * 15.8 and 16.4 gave heap_page_prune() another argument.  The magic block of
- * the library does not notice that, so in an older server our calls of core
- * would be unsafe.
+ * Does the engine support the minor release of this server?  15.8 and 16.4
+ * gave heap_page_prune() another argument.  The magic block of the library
+ * does not notice that, so in an older server our calls of core would be
+ * unsafe.
  */
 static bool
 minor_is_supported(void)
@@ -68,8 +67,8 @@ minor_is_supported(void)
 
 #ifndef WIN32
 /*
- * Finds the protection of the memory at an address, in the kernel's list of
- * the mappings of this process.  Returns false if there is no such list.
+ * Find the protection of the memory at an address, in the kernel's list of the
+ * mappings of this process.  Return false if there is no such list.
  */
 static bool
 memory_protection(const void *address, int *prot)
@@ -103,12 +102,12 @@ memory_protection(const void *address, int *prot)
 }
 
 /*
- * Stores the pointer in the slot, through read-only memory if necessary.
- * Returns false, with errno set, if that is refused.
+ * Store the pointer in the slot, through read-only memory if necessary.
+ * Return false, with errno set, if that is refused.
  *
- * The page may hold other variables of the server.  Therefore its protection
- * is restored to what it was, and never to something stricter.  If the former
- * protection cannot be found out, the page stays writable.
+ * The page may hold other variables of the server.  So restore its former
+ * protection, and nothing stricter.  If that is not known, the page stays
+ * writable.
  */
 static bool
 store_slot(PvVacuumFunction *slot, PvVacuumFunction value)
@@ -142,8 +141,9 @@ store_slot(PvVacuumFunction *slot, PvVacuumFunction value)
 #endif
 
 /*
- * Takes the slot over, or warns once that it could not; the server starts in
- * either case.  May be called only while shared_preload_libraries are loaded.
+ * Take the slot over, or warn once that this is not possible; the server
+ * starts in either case.  Call this only while shared_preload_libraries are
+ * loaded.
  */
 void
 pv_slot_take_over(PvVacuumFunction function)
@@ -196,7 +196,7 @@ pv_slot_is_first(void)
 	return GetHeapamTableAmRoutine()->relation_vacuum == our_vacuum;
 }
 
-/* The reason why they do not, as a sentence; NULL if they do. */
+/* Return the reason why they do not, as a sentence; NULL if they do. */
 const char *
 pv_slot_problem(void)
 {
@@ -213,7 +213,7 @@ pv_slot_serves(Relation rel)
 	return rel->rd_tableam->relation_vacuum == our_vacuum;
 }
 
-/* Calls the next function in the chain. */
+/* Call the next function in the chain. */
 void
 pv_slot_call_previous(Relation rel, VacuumParams *params,
 					  BufferAccessStrategy bstrategy)

@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(parvacuum_blockers);
 #define TERMINATE_WAIT			5000
 
 
-/* What the blocker holds back, in one of four ways. */
+/* Return what the blocker holds back, in one of four ways. */
 static const char *
 what_is_held(const PvBlocker *blocker)
 {
@@ -58,9 +58,9 @@ what_is_held(const PvBlocker *blocker)
 	"/* on the standby, whose queries may then be canceled; reload it afterwards */ " NO_FEEDBACK
 
 /*
- * The statement that releases a slot.  One that a standby uses moves on by
- * itself when the standby's queries end, so it is not to be dropped.  A comment
- * says what is lost.
+ * Return the statement that releases a slot.  One that a standby uses moves on
+ * by itself when the standby's queries end, so do not drop it.  A comment says
+ * what is lost.
  */
 static char *
 release_of_slot(const PvBlocker *blocker)
@@ -152,10 +152,10 @@ is_busy(const PvBlockerDetails *details)
 }
 
 /*
- * A statement that makes the blocker let go, or NULL if there is none, or the
- * caller may not see enough of the blocker to choose.  Functions are named with
- * their schema, since a superuser may execute it: a function of the same name
- * in his search_path could suit the arguments better.
+ * Return a statement that makes the blocker let go, or NULL if there is none,
+ * or the caller may not see enough of the blocker to choose.  Functions are
+ * named with their schema: a superuser may execute it, and a function of the
+ * same name in his search_path could suit the arguments better.
  */
 static char *
 release_of(const PvBlocker *blocker, const PvBlockerDetails *details)
@@ -189,7 +189,7 @@ typedef struct Kept
 	PvKeptRows *rows;
 } Kept;
 
-/* Reads the history; tables that the caller may not see are left out. */
+/* Read the history, without tables that the caller may not see. */
 static void
 read_kept(Kept *kept)
 {
@@ -206,8 +206,9 @@ read_kept(Kept *kept)
 }
 
 /*
- * Sums what was kept because of the blocker, in vacuums that have started since
- * it holds back: its PID or transaction ID may have been that of another.
+ * Sum up what was kept because of the blocker, in vacuums that have started
+ * since it holds back: before, its PID or transaction ID may have been that of
+ * another.
  */
 static int64
 kept_because_of(const Kept *kept, const PvBlocker *blocker,
@@ -227,7 +228,7 @@ kept_because_of(const Kept *kept, const PvBlocker *blocker,
 	return sum;
 }
 
-/* Sets the next column to a text, or to NULL. */
+/* Set the next column to a text, or to NULL. */
 static void
 put_text(Datum *values, bool *nulls, int *n, const char *text)
 {
@@ -294,11 +295,10 @@ put_blocker(ReturnSetInfo *rsinfo, const PvBlocker *blocker, const Kept *kept)
 }
 
 /*
- * Finds the horizon of a table that the caller names.  Returns false if the
- * table has none that others could hold back.
- *
- * Like pg_relation_size(), this locks the table for a moment and needs no
- * rights: nothing of the table is shown.
+ * Find the horizon of a table that the caller names.  Return false if the
+ * table has none that others could hold back.  Like pg_relation_size(), this
+ * locks the table for a moment and needs no rights: nothing of the table is
+ * shown.
  */
 static bool
 horizon_of_table(Oid relid, PvHorizon *horizon)
@@ -323,12 +323,14 @@ horizon_of_table(Oid relid, PvHorizon *horizon)
 }
 
 /*
- * parvacuum_blockers(rel): returns one row for each process, prepared
- * transaction and replication slot that holds back the horizon: of the table,
- * or without a table of any.  Not the calling session, whose snapshot every
- * query would show.  For a table, a transaction of another database is shown
- * too if snapshots in this database are old because of it.  Ending the sessions
- * with these snapshots would not help, because new snapshots are as old.
+ * parvacuum_blockers(rel): return a row for each process, prepared transaction
+ * and replication slot that holds back the horizon: of the table, or without a
+ * table of any.  Leave out the calling session, whose snapshot every query
+ * would show.
+ *
+ * For a table, show a transaction of another database too if snapshots in this
+ * database are old because of it.  Ending the sessions with these snapshots
+ * would not help, because new snapshots are as old.
  */
 Datum
 parvacuum_blockers(PG_FUNCTION_ARGS)

@@ -44,7 +44,7 @@ PG_FUNCTION_INFO_V1(parvacuum_check_preloaded);
  */
 
 /*
- * A hint that says how to preload parvacuum, with the line for
+ * Return a hint that says how to preload parvacuum, with the line for
  * postgresql.conf.  The line keeps the libraries that are preloaded now, which
  * not all roles may see.
  */
@@ -76,7 +76,7 @@ hint_to_preload(void)
 }
 
 /*
- * Raises an error if the library is not preloaded and so has no shared memory.
+ * Raise an error if the library is not preloaded and so has no shared memory.
  */
 void
 pv_check_preloaded(const char *what)
@@ -89,7 +89,7 @@ pv_check_preloaded(const char *what)
 }
 
 /*
- * For the script of CREATE EXTENSION, which drops the function again: warns if
+ * For the script of CREATE EXTENSION, which drops the function again: warn if
  * the library is not preloaded.  That is no error, since it can be preloaded
  * later.
  */
@@ -106,7 +106,7 @@ parvacuum_check_preloaded(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raises an error if a function that vacuums, sweeps, queues or cancels cannot
+ * Raise an error if a function that vacuums, sweeps, queues or cancels cannot
  * do its work on this server, or in this place.
  */
 void
@@ -171,10 +171,9 @@ called_from_function(FunctionCallInfo fcinfo)
 }
 
 /*
- * Refuses the function where VACUUM would be refused.
- *
- * Core: access/transam/xact.c, PreventInTransactionBlock, which has no hints.
- * It is called last, for what it knows of pipelines.
+ * Refuse the function where VACUUM would be refused.  Core:
+ * access/transam/xact.c, PreventInTransactionBlock, which has no hints.  Call
+ * it last, for what it knows of pipelines.
  */
 void
 pv_check_function_call(FunctionCallInfo fcinfo, const char *what)
@@ -193,7 +192,7 @@ pv_check_function_call(FunctionCallInfo fcinfo, const char *what)
 	PreventInTransactionBlock(true, what);
 }
 
-/* Refuses the procedure where it could not commit. */
+/* Refuse the procedure where it could not commit. */
 void
 pv_check_procedure_call(FunctionCallInfo fcinfo, const char *what)
 {
@@ -209,8 +208,8 @@ pv_check_procedure_call(FunctionCallInfo fcinfo, const char *what)
 }
 
 /*
- * Ends the transaction, and with it its snapshot and locks; another one
- * begins.  A procedure can do that only through SPI.
+ * End the transaction, and with it its snapshot and locks; another one begins.
+ * A procedure can do that only through SPI.
  */
 void
 pv_commit_procedure(void)
@@ -222,12 +221,12 @@ pv_commit_procedure(void)
 
 
 /*
- * Returns the client's own statement, if it reads no table and its snapshot is
+ * Return the client's own statement, if it reads no table and its snapshot is
  * the active one; else NULL.  called_from_function() has returned false.
  *
- * Such a SELECT has no scan that knows its snapshot: whoever asks for it finds
- * it in the three places that pv_release_snapshot() empties.  Nobody else may
- * have it, such as a function that returns its rows one by one.
+ * Such a SELECT has no scan that knows its snapshot, and whoever asks for it
+ * finds it in the three places that pv_release_snapshot() empties.  Nobody
+ * else may have it, such as a function that returns its rows one by one.
  */
 static QueryDesc *
 statement_without_tables(FunctionCallInfo fcinfo)
@@ -253,14 +252,12 @@ statement_without_tables(FunctionCallInfo fcinfo)
 }
 
 /*
- * Releases the snapshot of the client's own statement, if the statement can do
+ * Release the snapshot of the client's own statement, if the statement can do
  * without it, until pv_renew_snapshot() is called.  Then this session holds
  * back neither the horizon nor an index build, as a procedure that has
  * committed.  An error in between ends the statement, which needs no snapshot
- * for that.
- *
- * Other snapshots may stay: that of an EXECUTE, or that of a transaction whose
- * isolation level keeps one.
+ * for that.  Other snapshots may stay: that of an EXECUTE, or that of a
+ * transaction whose isolation level keeps one.
  *
  * Core: tcop/pquery.c, PortalStart, PortalRunSelect; executor/execMain.c,
  * standard_ExecutorStart.
@@ -279,8 +276,8 @@ pv_release_snapshot(FunctionCallInfo fcinfo)
 }
 
 /*
- * The rest of a statement whose snapshot was released sees the database as it
- * is now.
+ * Let the rest of a statement whose snapshot was released see the database as
+ * it is now.
  */
 void
 pv_renew_snapshot(void)
@@ -301,7 +298,7 @@ pv_renew_snapshot(void)
  */
 
 /*
- * Raises an error if an argument is null that has no meaning for it.  The hint
+ * Raise an error if an argument is null that has no meaning for it.  The hint
  * says what to do.
  */
 void
@@ -316,10 +313,10 @@ pv_check_not_null(FunctionCallInfo fcinfo, int arg, const char *name,
 }
 
 /*
- * Returns the number of workers, or PV_WORKERS_NOT_GIVEN if the argument is
- * null.  A number above parvacuum.max_workers is lowered, with a notice.
- * max_parallel_maintenance_workers is a default that any user may set, and does
- * not limit a number that the user names.
+ * Return the number of workers, or PV_WORKERS_NOT_GIVEN if the argument is
+ * null.  Lower a number above parvacuum.max_workers, with a notice.
+ * max_parallel_maintenance_workers is a default that any user may set, and
+ * does not limit a number that the user names.
  */
 int
 pv_workers_arg(FunctionCallInfo fcinfo, int arg)

@@ -4,9 +4,9 @@
  *	  parvacuum_check(): is anything wrong, and what is to be done about it?
  *
  * Here are the function itself and what concerns the whole server.  Tables and
- * databases are in sql/check_tables.c and sql/check_space.c.  No row means that there is nothing to
- * say.  Each row has the numbers that it was concluded from, so that a reader
- * can judge it.
+ * databases are in sql/check_tables.c and sql/check_space.c.  No row means
+ * that there is nothing to say.  Each row has the numbers that it was
+ * concluded from, so that a reader can judge it.
  *
  * Roles that are not members of pg_read_all_stats get the rows about tables
  * whose owner's privileges they have.
@@ -59,9 +59,7 @@ PG_FUNCTION_INFO_V1(parvacuum_check);
 #define LONG_HOLD_MS			(60 * 60 * 1000)
 #define TOO_LONG_HOLD_MS		(24 * 60 * 60 * 1000)
 
-/*
- * Adds a row.  The struct is copied, its strings are not.
- */
+/* Add a row.  The struct is copied, its strings are not. */
 void
 pv_advise(PvAdviceList *list, const PvAdvice *advice)
 {
@@ -75,7 +73,7 @@ pv_advise(PvAdviceList *list, const PvAdvice *advice)
 	list->rows[list->n++] = *advice;
 }
 
-/* The name of a relation with its schema, quoted where that is needed. */
+/* Return the name of a relation with its schema, quoted where necessary. */
 char *
 pv_qualified_name(Form_pg_class form)
 {
@@ -85,7 +83,7 @@ pv_qualified_name(Form_pg_class form)
 									  NameStr(form->relname));
 }
 
-/* Adds advice about a relation, for which no setting is to be changed. */
+/* Add advice about a relation, for which no setting is to be changed. */
 void
 pv_advise_relation(PvAdviceList *list, Form_pg_class form, const char *subject,
 				   const char *name, const char *reason, const char *evidence,
@@ -104,7 +102,7 @@ pv_advise_relation(PvAdviceList *list, Form_pg_class form, const char *subject,
 	pv_advise(list, &row);
 }
 
-/* Adds a row about the server. */
+/* Add a row about the server. */
 static void
 advise(PvAdviceList *list, PvSeverity severity, const char *name,
 	   const char *setting, const char *reason, const char *evidence,
@@ -129,7 +127,7 @@ advise(PvAdviceList *list, PvSeverity severity, const char *name,
  * ----------------------------------------------------------------
  */
 
-/* The list of preloaded libraries, for those who may see it. */
+/* Return the list of preloaded libraries, for those who may see it. */
 static const char *
 preloaded_libraries(void)
 {
@@ -211,7 +209,7 @@ check_worker_processes(PvAdviceList *list)
 					wanted));
 }
 
-/* Settings that only the scheduler follows, without a scheduler. */
+/* Check settings that only the scheduler follows, without a scheduler. */
 static void
 check_without_scheduler(PvAdviceList *list)
 {
@@ -285,9 +283,9 @@ check_automatic(PvAdviceList *list)
  */
 
 /*
- * A vacuum with workers has its dead TIDs in dynamic shared memory.  If the
- * file system for that is full, the vacuum goes on with less, and does more
- * index scans.
+ * Check dynamic shared memory, which has the dead TIDs of a vacuum with
+ * workers.  If its file system is full, the vacuum goes on with less, and does
+ * more index scans.
  */
 static void
 check_shared_memory(PvAdviceList *list)
@@ -338,7 +336,7 @@ check_ring(PvAdviceList *list)
  * ----------------------------------------------------------------
  */
 
-/* The setting that keeps such a blocker from coming back. */
+/* Return the setting that keeps such a blocker from coming back. */
 static const char *
 setting_for(const PvBlocker *blocker, const PvBlockerDetails *details)
 {
@@ -357,9 +355,9 @@ setting_for(const PvBlocker *blocker, const PvBlockerDetails *details)
 }
 
 /*
- * What has held back the horizon for long: in time, if that is known, or in
- * transactions.  While an old transaction runs, all snapshots are as old as it
- * is, and there is one row about it, not one about each session.
+ * Check what has held back the horizon for long: in time, if that is known, or
+ * in transactions.  While an old transaction runs, all snapshots are as old as
+ * it is, so there is one row about it, not one about each session.
  */
 static void
 check_horizon(PvAdviceList *list)
@@ -406,7 +404,7 @@ check_horizon(PvAdviceList *list)
 			   "Set vacuum_defer_cleanup_age to 0, and use hot_standby_feedback or a replication slot.");
 }
 
-/* All that concerns the server. */
+/* Check all that concerns the server. */
 void
 pv_check_server_settings(PvAdviceList *list)
 {
@@ -428,7 +426,7 @@ pv_check_server_settings(PvAdviceList *list)
  * ----------------------------------------------------------------
  */
 
-/* The order of the rows: the most severe first. */
+/* Order the rows: the most severe first. */
 static int
 compare_advice(const void *a, const void *b)
 {
@@ -450,9 +448,7 @@ put_text(Datum *values, bool *nulls, int *n, const char *text)
 	(*n)++;
 }
 
-/*
- * parvacuum_check(): returns one row for each thing that should be changed.
- */
+/* parvacuum_check(): return a row for each thing that should be changed. */
 Datum
 parvacuum_check(PG_FUNCTION_ARGS)
 {

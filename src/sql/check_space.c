@@ -46,9 +46,9 @@
 #define INDEX_PAGE_OVERHEAD		40
 
 /*
- * The share of the relation that is free by its free space map, beside what
- * its fillfactor leaves free.  Returns -1 if its lock is not to be had, and
- * sets *pages to its size otherwise.
+ * Return the share of the relation that is free by its free space map, beside
+ * what its fillfactor leaves free, and set *pages to its size.  Return -1 if
+ * it is locked.
  */
 static double
 free_share(Oid relid, bool is_table, BlockNumber *pages)
@@ -104,8 +104,8 @@ pv_check_free_space(PvAdviceList *list, Form_pg_class form)
 }
 
 /*
- * The bytes that an entry of the index takes in a page on average; 0 if a
- * column has no statistics.
+ * Return the bytes that an entry of the index takes in a page on average; 0 if
+ * a column has no statistics.
  */
 static double
 entry_size(Oid indexrelid, Form_pg_index index)
@@ -137,10 +137,12 @@ entry_size(Oid indexrelid, Form_pg_index index)
 }
 
 /*
- * How many pages would an index have if it were built now?  Returns 0 if that
- * cannot be said.  Equal keys that share one entry make it smaller than is
- * reckoned here, so a row may be missing, but does not come without reason.
- * The size of a GIN or BRIN index does not follow from the number of rows.
+ * Return how many pages an index would have if it were built now; 0 if that is
+ * not known.
+ *
+ * Equal keys that share one entry make it smaller than this, so a row may be
+ * missing, but none comes without reason.  The size of a GIN or BRIN index
+ * does not follow from the number of rows.
  */
 static double
 expected_pages(Form_pg_class form, Form_pg_index index)

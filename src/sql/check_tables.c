@@ -160,7 +160,10 @@ check_age(PvAdviceList *list, const Checked *table)
 					 advice);
 }
 
-/* An age of another database.  Core: access/heap, the failsafe of a vacuum. */
+/*
+ * Check an age of another database.  Core: access/heap, the failsafe of a
+ * vacuum.
+ */
 static void
 check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
 			   const char *column, const char *unit, int32 age, int max_age,
@@ -188,7 +191,8 @@ check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
 }
 
 /*
- * The ages of the other databases, in each of which tables must be looked at.
+ * Check the ages of the other databases, in each of which tables must be
+ * looked at.
  */
 void
 pv_check_databases(PvAdviceList *list)
@@ -224,8 +228,8 @@ pv_check_databases(PvAdviceList *list)
  */
 
 /*
- * When was the database created?  Its copy of this file is never changed.
- * Returns 0 if that is not known.
+ * Return when the database was created; 0 if that is not known.  Its copy of
+ * this file is never changed.
  */
 static TimestampTz
 database_created(void)
@@ -323,8 +327,8 @@ check_neglect(PvAdviceList *list, const Checked *table)
 }
 
 /*
- * Who was in the way of the last vacuum.  Statements are in the history only,
- * because reports with the evidence are sent to others.
+ * Say who was in the way of the last vacuum.  Statements are in the history
+ * only, because reports with the evidence are sent to others.
  */
 static const char *
 session_text(const PvHistoryRun *run)
@@ -479,8 +483,8 @@ check_memory(PvAdviceList *list, const Checked *table)
 }
 
 /*
- * The cost units per second that an automatic vacuum of the table may use, 0
- * for no limit, and the setting that they come from.
+ * Return the cost units per second that an automatic vacuum of the table may
+ * use, 0 for no limit, and the setting that they come from.
  */
 static double
 cost_rate(const Checked *table, const char **setting)
@@ -500,8 +504,8 @@ cost_rate(const Checked *table, const char **setting)
 }
 
 /*
- * How long does it take to freeze the whole table within the cost limits?
- * Each page is read and changed then.
+ * Check how long it takes to freeze the whole table within the cost limits, if
+ * each page is read and changed.
  */
 static void
 check_cost(PvAdviceList *list, const Checked *table)
@@ -543,9 +547,9 @@ has_opted_in(Form_pg_class form, PvEffectiveOptions *options)
 }
 
 /*
- * Reads the options of a table.  Those of a TOAST table are its own storage
- * parameters, and without any those of the table that it belongs to, which it
- * follows in the rest as well.
+ * Read the options of a table.  Those of a TOAST table are its own storage
+ * parameters.  Without any it follows the table that it belongs to, as it does
+ * in the rest.
  */
 static void
 read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
@@ -594,8 +598,8 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 }
 
 /*
- * A vacuum that is at its second index scan now shows what the statistics do
- * not.
+ * Check for a vacuum that is at its second index scan now, which the
+ * statistics do not show.
  */
 static void
 check_running(PvAdviceList *list, bool sees_all)
@@ -638,8 +642,8 @@ check_running(PvAdviceList *list, bool sees_all)
 }
 
 /*
- * All tables and indexes of this database that the current role may see.  Of
- * temporary tables, which come and go, only the ages matter to others.
+ * Check all tables and indexes of this database that the current role may see.
+ * Of temporary tables, which come and go, only the ages matter to others.
  */
 void
 pv_check_tables(PvAdviceList *list)

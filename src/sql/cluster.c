@@ -3,9 +3,9 @@
  * cluster.c
  *	  What the extension parvacuum_cluster cannot do in SQL.
  *
- * Its functions connect to other servers, for superusers too, in databases that
- * others own.  A name that is looked up at one time and used at another may be
- * that of an object of somebody else by then.  So this is done here:
+ * Its functions connect to other servers, for superusers too, in databases
+ * that others own.  A name that is looked up at one time and used at another
+ * may be that of an object of somebody else by then.  So this is done here:
  *
  * - Connections.  dblink_connect() takes the name of a foreign server, and
  *	 takes any other text for a connection string.  The server is locked while it
@@ -79,8 +79,8 @@ is_member(Oid function, const char *extension)
 }
 
 /*
- * Finds a function of the extension dblink by its name and arguments.  Its
- * owner could replace it, and must be a superuser.
+ * Find a function of the extension dblink by its name and arguments.  Its
+ * owner could replace it, so he must be a superuser.
  */
 static Oid
 find_dblink(const char *name, int nargs, const Oid *types)
@@ -118,8 +118,8 @@ find_dblink(const char *name, int nargs, const Oid *types)
 }
 
 /*
- * The right to call a function by its name: EXECUTE on it, and USAGE on its
- * schema.
+ * Check the right to call a function by its name: EXECUTE on it, and USAGE on
+ * its schema.
  */
 static void
 check_may_call(Oid function)
@@ -139,7 +139,7 @@ check_may_call(Oid function)
 	InvokeFunctionExecuteHook(function);
 }
 
-/* The first value of the first row of a result, a text, or NULL */
+/* Return the first value of the first row of a result, a text, or NULL. */
 static char *
 first_value(ReturnSetInfo *rsinfo)
 {
@@ -165,8 +165,8 @@ first_value(ReturnSetInfo *rsinfo)
 }
 
 /*
- * Calls a function of dblink, and returns its value as text.  Of a function
- * that returns rows that is the first value of the first row.
+ * Call a function of dblink.  Return its value as text; of a function that
+ * returns rows that is the first value of the first row.
  */
 static char *
 call_dblink(const char *name, int nargs, const Oid *types, const Datum *values)
@@ -212,7 +212,7 @@ call_dblink(const char *name, int nargs, const Oid *types, const Datum *values)
 }
 
 /*
- * parvacuum_cluster_dblink(function, VARIADIC arguments): calls the function of
+ * parvacuum_cluster_dblink(function, VARIADIC arguments): call the function of
  * dblink of that name, with or without arguments of the type text.  The second
  * argument of dblink_get_result() is a bool, whether to raise an error.
  */
@@ -272,12 +272,13 @@ by_postgres(const ForeignServer *server)
 /*
  * Does parvacuum_cluster connect to the server for the current role?
  *
- * The owner of a server says where it leads, and can make user mappings for all
- * roles.  So whoever connects to it gives away what it can be made to send: a
- * superuser the passwords and the name that libpq finds on this machine, and
- * from PG 18 on each role the keys of its own SCRAM login.  Therefore the owner
- * must be a superuser or the current role itself.  That role may be a member of
- * others without a wish of its own, so their servers do not count.
+ * The owner of a server says where it leads, and can make user mappings for
+ * all roles.  So whoever connects to it gives away what it can be made to
+ * send: a superuser the passwords and the name that libpq finds on this
+ * machine, and from PG 18 on each role the keys of its own SCRAM login.
+ * Therefore the owner must be a superuser or the current role itself.  That
+ * role may be a member of others without a wish of its own, so their servers
+ * do not count.
  */
 static bool
 may_use(Oid serverid)
@@ -324,7 +325,9 @@ refuse_server(const char *name)
 			 errhint("It needs the privilege USAGE and a user mapping, and the server must belong to a superuser or to that role.")));
 }
 
-/* Locks the server that has that name, and has it when it is locked. */
+/*
+ * Lock the server of that name, and make sure that it still has the name then.
+ */
 static Oid
 lock_server(const char *name)
 {
@@ -347,14 +350,14 @@ lock_server(const char *name)
 }
 
 /*
- * parvacuum_cluster_connect(connection, server): has dblink connect to a
- * foreign server.
+ * parvacuum_cluster_connect(connection, server): connect dblink to a foreign
+ * server.
  *
- * dblink looks for the server by its name and would take a name that no server
- * has for a connection string.  ALTER SERVER ... RENAME and DROP lock the
- * server against us, so it keeps its name until dblink has connected.  A change
- * of the owner takes no lock.  So the owner is checked again before anything is
- * sent to the server.
+ * dblink looks for the server by its name, and would take a name that no
+ * server has for a connection string.  ALTER SERVER ...  RENAME and DROP lock
+ * the server against us, so it keeps its name until dblink has connected.  A
+ * change of the owner takes no lock, so check the owner again before anything
+ * is sent to the server.
  */
 Datum
 parvacuum_cluster_connect(PG_FUNCTION_ARGS)
@@ -386,10 +389,10 @@ parvacuum_cluster_connect(PG_FUNCTION_ARGS)
  */
 
 /*
- * parvacuum_cluster_set_limit(workers): ALTER SYSTEM, which checks the rights
- * and, unlike the statement, can be done in a function.  The other processes
- * know of it after a reload.  This one cannot reload before the end of its
- * statement, so it is given the value that it will have then.
+ * parvacuum_cluster_set_limit(workers): do what ALTER SYSTEM does, which
+ * checks the rights and, unlike the statement, can be done in a function.  The
+ * other processes know of it after a reload.  This one cannot reload before
+ * the end of its statement, so give it the value that it will have then.
  */
 Datum
 parvacuum_cluster_set_limit(PG_FUNCTION_ARGS)

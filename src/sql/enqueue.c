@@ -32,7 +32,7 @@
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
 /*
- * Raises an error if the scheduler is off, since the table would stay in the
+ * Raise an error if the scheduler is off, since the table would stay in the
  * queue.
  */
 static void
@@ -56,7 +56,7 @@ typedef struct Request
 	bool		reported;		/* that there was no place for another one */
 } Request;
 
-/* Puts a row into the result. */
+/* Put a row into the result. */
 static void
 put_row(Request *request, Oid relid, const char *result)
 {
@@ -71,9 +71,9 @@ put_row(Request *request, Oid relid, const char *result)
 }
 
 /*
- * There is no place in the queue.  That is an error if there was no place for
- * any relation before, so that nothing has been queued.  Otherwise it is a
- * warning, once, and the other relations are queued if possible.
+ * Report that there is no place in the queue.  That is an error if nothing has
+ * been queued before.  Otherwise warn once, and queue the other relations if
+ * possible.
  */
 static void
 report_no_place(Request *request, PvEnqueueResult why)
@@ -99,7 +99,7 @@ report_no_place(Request *request, PvEnqueueResult why)
 				 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
 }
 
-/* See pv_queue_request(). */
+/* Request a vacuum; see pv_queue_request(). */
 static PvEnqueueResult
 request_item(const PvItem *item, bool limited)
 {
@@ -118,8 +118,8 @@ request_item(const PvItem *item, bool limited)
 }
 
 /*
- * Queues one relation, and puts the result into a row.  If the role may have
- * all that it likes, former failures of the relation do not count any more.
+ * Queue one relation, and put the result into a row.  If the role may have all
+ * that it likes, former failures of the relation do not count any more.
  */
 static void
 enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
@@ -153,9 +153,9 @@ enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
 }
 
 /*
- * Queues a table and its TOAST table.  If the role has no right to vacuum the
- * table, reports that at the given level.  A table that no longer exists is
- * ignored.
+ * Queue a table and its TOAST table.  If the role has no right to vacuum the
+ * table, report that at the given level.  Ignore a table that no longer
+ * exists.
  */
 static void
 enqueue_one(Request *request, Oid relid, int elevel)
@@ -197,7 +197,7 @@ enqueue_one(Request *request, Oid relid, int elevel)
 	}
 }
 
-/* Raises an error if a relation of this kind cannot be queued. */
+/* Raise an error if a relation of this kind cannot be queued. */
 static void
 check_relation(Oid relid)
 {
@@ -227,9 +227,9 @@ check_relation(Oid relid)
 }
 
 /*
- * parvacuum_enqueue(rel, urgent): has a table vacuumed soon, whether it needs a
- * vacuum or not.  As in VACUUM, a table stands for its partitions or children.
- * Returns a row for each of them, and for their TOAST tables.
+ * parvacuum_enqueue(rel, urgent): have a table vacuumed soon, whether it needs
+ * a vacuum or not.  As in VACUUM, a table stands for its partitions or
+ * children.  Return a row for each of them, and for their TOAST tables.
  */
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)

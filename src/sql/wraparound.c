@@ -39,7 +39,7 @@ xids_left(int64 age)
 	return Max((int64) (MaxTransactionId >> 1) - XIDS_KEPT_BACK - age, 0);
 }
 
-/* When will an age be too great?  Returns 0 if that is not known. */
+/* Return when an age will be too great; 0 if that is not known. */
 static TimestampTz
 date_of(int64 age, double rate)
 {
@@ -50,7 +50,7 @@ date_of(int64 age, double rate)
 		now + (TimestampTz) usecs;
 }
 
-/* What is to be said of it after an age: "" if nothing is known. */
+/* Return what is to be said of it after an age: "" if nothing is known. */
 const char *
 pv_wraparound_text(int64 age)
 {
@@ -64,7 +64,7 @@ pv_wraparound_text(int64 age)
 					rate, seconds / SECS_PER_HOUR, timestamptz_to_str(date));
 }
 
-/* parvacuum_wraparound(): returns a row for each database. */
+/* parvacuum_wraparound(): return a row for each database. */
 Datum
 parvacuum_wraparound(PG_FUNCTION_ARGS)
 {

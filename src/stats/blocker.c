@@ -58,7 +58,7 @@
 typedef void (*PvBlockerVisitor) (const PvBlocker *blocker,
 								  const PGPROC *proc, void *arg);
 
-/* The older of two transaction IDs, of which any may be invalid. */
+/* Return the older of two transaction IDs, of which any may be invalid. */
 static TransactionId
 older(TransactionId a, TransactionId b)
 {
@@ -69,7 +69,10 @@ older(TransactionId a, TransactionId b)
 	return TransactionIdPrecedes(a, b) ? a : b;
 }
 
-/* What the process holds back: the older of its transaction and snapshot. */
+/*
+ * Return what the process holds back: the older of its transaction and
+ * snapshot.
+ */
 static TransactionId
 held_by(const PGPROC *proc)
 {
@@ -78,8 +81,8 @@ held_by(const PGPROC *proc)
 }
 
 /*
- * Is the prepared transaction one that still exists?  One that has ended leaves
- * its XID behind.  The caller holds ProcArrayLock.
+ * Is the prepared transaction one that still exists?  One that has ended
+ * leaves its XID behind.  The caller holds ProcArrayLock.
  */
 static bool
 is_prepared(const PGPROC *proc)
@@ -103,9 +106,9 @@ is_running(const PGPROC *proc)
 }
 
 /*
- * A parallel worker has the snapshot of its leader, which holds back as much.
- * The leader may end at any time; then what is read here is of no use, but
- * does no harm, since the memory of processes is never freed.
+ * Is this a parallel worker whose leader has the same snapshot, and so holds
+ * back as much?  The leader may end at any time.  Then what is read here is of
+ * no use, but does no harm, since the memory of processes is never freed.
  */
 static bool
 is_shown_by_leader(const PGPROC *proc)
@@ -144,7 +147,7 @@ visit_process(const PGPROC *proc, PvBlockerVisitor visit, void *arg)
 	visit(&blocker, proc, arg);
 }
 
-/* The caller holds ReplicationSlotControlLock. */
+/* Visit a replication slot.  The caller holds ReplicationSlotControlLock. */
 static void
 visit_slot(ReplicationSlot *slot, PvBlockerVisitor visit, void *arg)
 {
@@ -183,14 +186,17 @@ visit_slot(ReplicationSlot *slot, PvBlockerVisitor visit, void *arg)
 	}
 }
 
-/* The number of PGPROCs; those of prepared transactions follow the others. */
+/*
+ * Return the number of PGPROCs; those of prepared transactions follow the
+ * others.
+ */
 static int
 num_processes(void)
 {
 	return ProcGlobal->allProcCount + max_prepared_xacts;
 }
 
-/* Visits all blockers except this process. */
+/* Visit all blockers except this process. */
 static void
 visit_all(PvBlockerVisitor visit, void *arg)
 {
@@ -211,8 +217,8 @@ visit_all(PvBlockerVisitor visit, void *arg)
 }
 
 /*
- * Which horizon is the relation's?  Not for temporary tables, which only their
- * own session can see.  Core: storage/ipc/procarray.c,
+ * Return the horizon of a relation that is not a temporary table, which only
+ * its own session can see.  Core: storage/ipc/procarray.c,
  * GlobalVisHorizonKindForRel.
  */
 PvHorizon
@@ -226,8 +232,9 @@ pv_horizon_of(Relation rel)
 }
 
 /*
- * Does the blocker hold back that horizon of this database?  On a standby, where
- * the databases of transactions are not known, each holds back everything.
+ * Does the blocker hold back that horizon of this database?  On a standby,
+ * where the databases of transactions are not known, each holds back
+ * everything.
  */
 bool
 pv_blocker_affects(const PvBlocker *blocker, PvHorizon horizon)
@@ -266,9 +273,9 @@ collect(const PvBlocker *blocker, const PGPROC *proc, void *arg)
 }
 
 /*
- * Collects all blockers of all databases except this process, in an array
- * allocated in the current memory context.  Returns their number.  Processes
- * that have ended may be among them; pv_blocker_look_up() tells.
+ * Collect all blockers of all databases except this process, in an array in
+ * the current memory context.  Return their number.  Processes that have ended
+ * may be among them; pv_blocker_look_up() tells.
  */
 int
 pv_blockers_collect(PvBlocker **blockers)
@@ -291,9 +298,9 @@ typedef struct Search
 } Search;
 
 /*
- * A long transaction keeps the snapshots of all that begin after it as old as
- * itself.  So of several that are equally old, the one whose own transaction ID
- * it is is the one to blame.
+ * Keep the blocker that is to blame.  A long transaction keeps the snapshots
+ * of all that begin after it as old as itself.  So of several that are equally
+ * old, it is the one whose own transaction ID that is.
  */
 static void
 keep_oldest(const PvBlocker *blocker, const PGPROC *proc, void *arg)
@@ -312,9 +319,9 @@ keep_oldest(const PvBlocker *blocker, const PGPROC *proc, void *arg)
 }
 
 /*
- * What tells the blocker from others of its kind: a PID, the transaction ID of
- * a prepared transaction, or a hash of the name of a slot.  PIDs and
- * transaction IDs are used again after a while.
+ * Return what tells the blocker from others of its kind: a PID, the
+ * transaction ID of a prepared transaction, or a hash of the name of a slot.
+ * PIDs and transaction IDs are used again after a while.
  */
 uint64
 pv_blocker_key(const PvBlocker *blocker)
@@ -413,15 +420,15 @@ keep_owner(const PvBlocker *blocker, const PGPROC *proc, void *arg)
 }
 
 /*
- * Finds the oldest blocker of that horizon of this database.  Returns false if
+ * Find the oldest blocker of that horizon of this database.  Return false if
  * none is as old as the cutoff that was computed just before: what had held it
  * back then has ended, or nothing had.
  *
  * A snapshot is as old as the oldest transaction with an XID that was running
  * when it was taken, in any database.  So if the blocker only has a snapshot,
- * and that transaction is still running, it is the one to blame: while it runs,
- * every snapshot is as old.  So are those of a standby, which sees the same
- * transactions, and what it sends as feedback.
+ * and that transaction is still running, that transaction is to blame: while
+ * it runs, every snapshot is as old.  So are those of a standby, which sees
+ * the same transactions, and what it sends as feedback.
  */
 bool
 pv_blocker_find(PvHorizon horizon, TransactionId cutoff, PvBlocker *blocker)

@@ -87,7 +87,7 @@ state_name(BackendState state)
 }
 
 /*
- * The entry of the process in the list of backends, as it was when this
+ * Return the entry of the process in the list of backends, as it was when this
  * transaction first read the list; NULL if there is none.
  */
 const PgBackendStatus *
@@ -105,7 +105,7 @@ pv_status_of(int pid)
 	return NULL;
 }
 
-/* A text that may come from another database, in valid characters. */
+/* Return a text that may come from another database, in valid characters. */
 static const char *
 readable(const char *text)
 {
@@ -126,9 +126,9 @@ may_see(Oid viewer, Oid role)
 }
 
 /*
- * The list of backends may be later than the blocker was found.  By then the
- * PID may be that of a session of another role, so the viewer must have the
- * privileges of that one, too.
+ * Look up a process.  The list of backends may be later than the blocker was
+ * found.  By then the PID may be that of a session of another role, so the
+ * viewer must have the privileges of that one, too.
  */
 static void
 look_up_process(const PvBlocker *blocker, Oid viewer,
@@ -171,7 +171,7 @@ look_up_process(const PvBlocker *blocker, Oid viewer,
 		details->kind = "idle in transaction";
 }
 
-/* Takes the name and the time from one row of pg_prepared_xact(). */
+/* Take the name and the time from one row of pg_prepared_xact(). */
 static void
 take_prepared(HeapTupleHeader row, PvBlockerDetails *details)
 {
@@ -189,8 +189,8 @@ take_prepared(HeapTupleHeader row, PvBlockerDetails *details)
 }
 
 /*
- * The identifiers of prepared transactions are known only to a function that
- * returns a set.  It is called until it has returned all.
+ * Look up a prepared transaction.  Only a function that returns a set knows
+ * their identifiers.  Call it until it has returned all.
  */
 static void
 look_up_prepared(const PvBlocker *blocker, PvBlockerDetails *details)
@@ -238,7 +238,7 @@ look_up_prepared(const PvBlocker *blocker, PvBlockerDetails *details)
 }
 
 /*
- * Looks up what the viewer may see of a blocker.  Strings are allocated in the
+ * Look up what the viewer may see of a blocker.  Strings are allocated in the
  * current memory context.
  */
 void
@@ -263,10 +263,10 @@ pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,
 }
 
 /*
- * Appends a name in quotes.  Others may have chosen it, so it is shortened, and
- * must not begin a new line of the log.  It may also come from a database with
- * another encoding, as names of roles do.  Then it is no text here, and a
- * client could not be given it.
+ * Append a name in quotes.  Others may have chosen it, so shorten it, and do
+ * not let it begin a new line of the log.  It may also come from a database
+ * with another encoding, as names of roles do, and then a client could not be
+ * given it.
  */
 static void
 append_name(StringInfo buf, const char *name)
@@ -318,7 +318,7 @@ append_process(StringInfo buf, const PvBlocker *blocker,
 }
 
 /*
- * Appends one line, without a newline, that says who the blocker is.  It was
+ * Append one line, without a newline, that says who the blocker is.  It was
  * found at that time, and may have ended since.
  */
 void

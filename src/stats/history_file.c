@@ -58,8 +58,8 @@ must_not_be_replaced(void)
 }
 
 /*
- * Replaces the file by an image (stats/records.c).  Returns whether that
- * succeeded; if not, the log has the reason, and the file is the former one.
+ * Replace the file by an image (stats/records.c).  If that fails, log the
+ * reason, keep the former file, and return false.
  */
 bool
 pv_history_file_write(const char *image, Size size)
@@ -103,8 +103,8 @@ pv_history_file_write(const char *image, Size size)
 }
 
 /*
- * Reads the open file into new memory.  Returns NULL if that is not possible;
- * then *problem says why.
+ * Read the open file into new memory.  If that is not possible, return NULL,
+ * and set *problem to the reason.
  */
 static char *
 read_open_file(FILE *file, Size size, const char **problem)
@@ -129,9 +129,9 @@ read_open_file(FILE *file, Size size, const char **problem)
 }
 
 /*
- * Reads the file into new memory, and sets *size.  Returns NULL if there is no
- * file, or if it could not be read; then *problem says why.  To open anything
- * but a file, a pipe for instance, could keep the server from starting.
+ * Read the file into new memory, and set *size.  Return NULL if there is no
+ * file, or if it could not be read; then *problem says why.  Open nothing but
+ * a file: a pipe, for instance, could keep the server from starting.
  */
 static char *
 read_file(Size *size, const char **problem)
@@ -167,11 +167,10 @@ read_file(Size *size, const char **problem)
 }
 
 /*
- * Gives a file that cannot be used another name, and says why in the log.
- *
- * durable_rename() would open the file, which may be just what is not
- * possible.  If the system crashes before the new name is on disk, the file is
- * found again under its former name, and the same is done once more.
+ * Give a file that cannot be used another name, and log why.  durable_rename()
+ * would open the file, which may be just what is not possible.  If the system
+ * crashes before the new name is on disk, the file is found again under its
+ * former name, and the same is done once more.
  */
 static void
 keep_aside(const char *problem)
@@ -198,8 +197,8 @@ keep_aside(const char *problem)
 }
 
 /*
- * Postmaster: reads the file into records that have just been initialized, if
- * there is one.  A file that cannot be used is kept under another name.
+ * Postmaster: read the file, if there is one, into records that have just been
+ * initialized.  Keep a file that cannot be used under another name.
  */
 void
 pv_history_file_read(PvRecords *records)

@@ -43,7 +43,7 @@ is_same(const LOCKTAG *a, const LOCKTAG *b)
 	return memcmp(a, b, sizeof(LOCKTAG)) == 0;
 }
 
-/* What the session does that has this lock, or waits for it. */
+/* Say what the session does that has this lock, or waits for it. */
 static void
 describe(const LockInstanceData *lock, PvLockSession *session)
 {
@@ -63,8 +63,8 @@ describe(const LockInstanceData *lock, PvLockSession *session)
 }
 
 /*
- * Sets *session to one that has a lock of the relation, a shared one or one of
- * this database, that is in the way of this mode.  Returns false if there is
+ * Set *session to one that has a lock of the relation, a shared one or one of
+ * this database, that is in the way of this mode.  Return false if there is
  * none any more.
  */
 bool
@@ -108,8 +108,8 @@ waits_for_us(const LockInstanceData *waiter, const LockData *data)
 }
 
 /*
- * Sets *session to the one that has waited longest for a lock that this
- * process has.  Returns false if there is none.
+ * Set *session to the one that has waited longest for a lock that this process
+ * has.  Return false if there is none.
  */
 bool
 pv_find_lock_waiter(PvLockSession *session)

@@ -76,7 +76,7 @@ group_at(const PvLru *lru, int group)
 	return (Group *) groups + group;
 }
 
-/* The head of the chain of this key. */
+/* Return the head of the chain of this key. */
 static int *
 bucket_of(const PvLru *lru, const PvLruKey *key)
 {
@@ -88,7 +88,7 @@ bucket_of(const PvLru *lru, const PvLruKey *key)
 	return &buckets_of(lru)[hash % lru->capacity];
 }
 
-/* The size in bytes of a table with that many places. */
+/* Return the size in bytes of a table with that many places. */
 Size
 pv_lru_size(int capacity)
 {
@@ -97,7 +97,7 @@ pv_lru_size(int capacity)
 		Min(capacity, MAX_GROUPS) * sizeof(Group);
 }
 
-/* Forgets all keys, and how many were given up. */
+/* Forget all keys, and how many were given up. */
 void
 pv_lru_clear(PvLru *lru)
 {
@@ -109,7 +109,7 @@ pv_lru_clear(PvLru *lru)
 		group_at(lru, i)->count = 0;
 }
 
-/* Initializes a table in memory of pv_lru_size() bytes. */
+/* Initialize a table in memory of pv_lru_size() bytes. */
 void
 pv_lru_init(PvLru *lru, int capacity)
 {
@@ -118,8 +118,8 @@ pv_lru_init(PvLru *lru, int capacity)
 }
 
 /*
- * The index of a group, or, if it has no places, of a free one; if there is
- * none, that of a group that it is taken for.
+ * Return the index of a group, or, if it has no places, of a free one; if
+ * there is none, that of a group that it is taken for.
  */
 static int
 find_group(const PvLru *lru, uint64 key)
@@ -136,7 +136,7 @@ find_group(const PvLru *lru, uint64 key)
 	return unused;
 }
 
-/* Takes a place out of its group. */
+/* Take a place out of its group. */
 static void
 leave_group(PvLru *lru, int place)
 {
@@ -154,7 +154,7 @@ leave_group(PvLru *lru, int place)
 		group->oldest = node->newer;
 }
 
-/* Makes a place, which is in no group, the newest of this one. */
+/* Make a place, which is in no group, the newest of this one. */
 static void
 join_group(PvLru *lru, int place, uint64 key)
 {
@@ -178,7 +178,10 @@ join_group(PvLru *lru, int place, uint64 key)
 	group->count++;
 }
 
-/* The index of the group that gives up a place for a new key of a group. */
+/*
+ * Return the index of the group that gives up a place for a new key of a
+ * group.
+ */
 static int
 victim(const PvLru *lru, uint64 key)
 {
@@ -196,7 +199,7 @@ victim(const PvLru *lru, uint64 key)
 	return most;
 }
 
-/* Takes the place that gives way to a new key of the group. */
+/* Take the place that gives way to a new key of the group. */
 static int
 evict(PvLru *lru, uint64 group)
 {
@@ -211,7 +214,9 @@ evict(PvLru *lru, uint64 group)
 	return place;
 }
 
-/* The place of a key, or -1 if it has none.  This is not a use of it. */
+/*
+ * Return the place of a key, or -1 if it has none.  This is not a use of it.
+ */
 int
 pv_lru_find(const PvLru *lru, const PvLruKey *key)
 {
@@ -228,10 +233,9 @@ pv_lru_find(const PvLru *lru, const PvLruKey *key)
 }
 
 /*
- * Sets *place to the place of a key, which is in this group from now on, as
- * its most recently used one.  Returns false if it is new there, so that the
- * place has what belonged to another key, or nothing.  The capacity must not
- * be 0.
+ * Set *place to the place of a key, which is in this group from now on, as its
+ * most recently used one.  Return false if it is new there, so that the place
+ * has what belonged to another key, or nothing.  The capacity must not be 0.
  */
 bool
 pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group, int *place)
@@ -269,8 +273,8 @@ pv_lru_has_room(const PvLru *lru, uint64 group)
 }
 
 /*
- * The place after this one, or the first one after -1, or -1 if there is none:
- * group by group, and those of a group from the oldest to the newest.
+ * Return the place after this one, or the first one after -1, or -1 if there
+ * is none: group by group, and those of a group from the oldest to the newest.
  */
 int
 pv_lru_next(const PvLru *lru, int place)
