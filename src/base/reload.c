@@ -64,57 +64,27 @@ typedef struct Followed
 
 static const Followed followed[] = {
 	/* the cost limits of this vacuum; see throttle/cost.c */
-	{.name = "autovacuum_vacuum_cost_delay"},
-	{.name = "autovacuum_vacuum_cost_limit"},
-	{.name = "vacuum_cost_delay"},
-	{.name = "vacuum_cost_limit"},
-	{.name = "parvacuum.autovacuum_cost_limit_scale"},
-	{
-		.name = "vacuum_cost_page_hit",
-		.number = &VacuumCostPageHit,
-	},
-	{
-		.name = "vacuum_cost_page_miss",
-		.number = &VacuumCostPageMiss,
-	},
-	{
-		.name = "vacuum_cost_page_dirty",
-		.number = &VacuumCostPageDirty,
-	},
+	{"autovacuum_vacuum_cost_delay", NULL, NULL},
+	{"autovacuum_vacuum_cost_limit", NULL, NULL},
+	{"vacuum_cost_delay", NULL, NULL},
+	{"vacuum_cost_limit", NULL, NULL},
+	{"parvacuum.autovacuum_cost_limit_scale", NULL, NULL},
+	{"vacuum_cost_page_hit", &VacuumCostPageHit, NULL},
+	{"vacuum_cost_page_miss", &VacuumCostPageMiss, NULL},
+	{"vacuum_cost_page_dirty", &VacuumCostPageDirty, NULL},
 
 	/* when the wraparound failsafe begins */
-	{
-		.name = "vacuum_failsafe_age",
-		.number = &vacuum_failsafe_age,
-	},
-	{
-		.name = "vacuum_multixact_failsafe_age",
-		.number = &vacuum_multixact_failsafe_age,
-	},
+	{"vacuum_failsafe_age", &vacuum_failsafe_age, NULL},
+	{"vacuum_multixact_failsafe_age", &vacuum_multixact_failsafe_age, NULL},
 
 	/* how it reads and writes */
-	{
-		.name = "maintenance_io_concurrency",
-		.number = &maintenance_io_concurrency,
-	},
-	{
-		.name = "wal_compression",
-		.number = &wal_compression,
-	},
+	{"maintenance_io_concurrency", &maintenance_io_concurrency, NULL},
+	{"wal_compression", &wal_compression, NULL},
 
 	/* what is measured */
-	{
-		.name = "track_io_timing",
-		.flag = &track_io_timing,
-	},
-	{
-		.name = "track_wal_io_timing",
-		.flag = &track_wal_io_timing,
-	},
-	{
-		.name = "track_cost_delay_timing",
-		.flag = PV_TRACK_DELAYS,
-	},
+	{"track_io_timing", NULL, &track_io_timing},
+	{"track_wal_io_timing", NULL, &track_wal_io_timing},
+	{"track_cost_delay_timing", NULL, PV_TRACK_DELAYS},
 };
 
 StaticAssertDecl(lengthof(followed) <= PV_MAX_FOLLOWED, "there is a place for each setting");
