@@ -46,6 +46,7 @@
 #include "optimizer/paths.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
+#include "storage/spin.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -81,17 +82,11 @@ typedef struct SweepShared
 
 	PvCostShared cost;
 
-	/* Sums; each participant adds its counters when it is done */
-	pg_atomic_uint64 pages_visited;
-	pg_atomic_uint64 pages_changed;
-	pg_atomic_uint64 tuples_deleted;
-	pg_atomic_uint64 bytes_freed;
-	pg_atomic_uint64 holds;
-	pg_atomic_uint64 hold_reads;
-	pg_atomic_uint64 usecs_slept;
-
 	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
-	pg_atomic_uint32 pages_per_hold;	/* the maximum over all participants */
+
+	/* Under the mutex: what the participants that are done have counted */
+	slock_t		mutex;
+	PvSweepResult sum;
 } SweepShared;
 
 /* What a worker has used */
@@ -174,19 +169,18 @@ sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
 static void
 add_counts(SweepShared *shared, const PvSweepResult *counts)
 {
-	uint32		most = pg_atomic_read_u32(&shared->pages_per_hold);
+	PvSweepResult *sum = &shared->sum;
 
-	pg_atomic_fetch_add_u64(&shared->pages_visited, counts->pages_visited);
-	pg_atomic_fetch_add_u64(&shared->pages_changed, counts->pages_changed);
-	pg_atomic_fetch_add_u64(&shared->tuples_deleted, counts->tuples_deleted);
-	pg_atomic_fetch_add_u64(&shared->bytes_freed, counts->bytes_freed);
-	pg_atomic_fetch_add_u64(&shared->holds, counts->holds);
-	pg_atomic_fetch_add_u64(&shared->hold_reads, counts->hold_reads);
-	pg_atomic_fetch_add_u64(&shared->usecs_slept, counts->usecs_slept);
-	while (most < (uint32) counts->pages_per_hold &&
-		   !pg_atomic_compare_exchange_u32(&shared->pages_per_hold, &most,
-										   (uint32) counts->pages_per_hold))
-		;
+	SpinLockAcquire(&shared->mutex);
+	sum->pages_visited += counts->pages_visited;
+	sum->pages_changed += counts->pages_changed;
+	sum->tuples_deleted += counts->tuples_deleted;
+	sum->bytes_freed += counts->bytes_freed;
+	sum->holds += counts->holds;
+	sum->hold_reads += counts->hold_reads;
+	sum->usecs_slept += counts->usecs_slept;
+	sum->pages_per_hold = Max(sum->pages_per_hold, counts->pages_per_hold);
+	SpinLockRelease(&shared->mutex);
 }
 
 /*
@@ -304,29 +298,9 @@ init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
 					 RANGE_MAX_PAGES, nworkers + 1);
 	shared->ring_kb = plan_ring(buffer_usage_limit, nworkers + 1);
 	pv_cost_init(&shared->cost, pv_guc_cost_limit_scale);
-	pg_atomic_init_u64(&shared->pages_visited, 0);
-	pg_atomic_init_u64(&shared->pages_changed, 0);
-	pg_atomic_init_u64(&shared->tuples_deleted, 0);
-	pg_atomic_init_u64(&shared->bytes_freed, 0);
-	pg_atomic_init_u64(&shared->holds, 0);
-	pg_atomic_init_u64(&shared->hold_reads, 0);
-	pg_atomic_init_u64(&shared->usecs_slept, 0);
 	pg_atomic_init_u32(&shared->leader_gave_up, 0);
-	pg_atomic_init_u32(&shared->pages_per_hold, 0);
-}
-
-/* Read what all participants have done. */
-static void
-read_sums(SweepShared *shared, PvSweepResult *result)
-{
-	result->pages_visited = pg_atomic_read_u64(&shared->pages_visited);
-	result->pages_changed = pg_atomic_read_u64(&shared->pages_changed);
-	result->tuples_deleted = pg_atomic_read_u64(&shared->tuples_deleted);
-	result->bytes_freed = pg_atomic_read_u64(&shared->bytes_freed);
-	result->holds = pg_atomic_read_u64(&shared->holds);
-	result->hold_reads = pg_atomic_read_u64(&shared->hold_reads);
-	result->usecs_slept = pg_atomic_read_u64(&shared->usecs_slept);
-	result->pages_per_hold = pg_atomic_read_u32(&shared->pages_per_hold);
+	SpinLockInit(&shared->mutex);
+	shared->sum.pages_total = pages;
 }
 
 /* Sweep without workers. */
@@ -339,7 +313,7 @@ sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
 
 	init_shared(&shared, heaprel, indrel, pages, 0, buffer_usage_limit);
 	participate(&shared, heaprel, indrel, poll);
-	read_sums(&shared, result);
+	*result = shared.sum;
 }
 
 /* Sweep with workers. */
@@ -351,6 +325,7 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 	ParallelContext *pcxt;
 	SweepShared *shared;
 	SweepUsage *usage;
+	int			nlaunched = 0;
 
 	EnterParallelMode();
 	pcxt = CreateParallelContext("parvacuum", "parvacuum_sweep_worker", nworkers);
@@ -369,17 +344,18 @@ sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
 	/* Without a segment or workers, all is done in this process */
 	pv_process_lead(&shared->leader_gave_up);
 	if (pcxt->nworkers > 0)
-		result->workers_launched = pv_launch_workers(pcxt, &shared->cost);
+		nlaunched = pv_launch_workers(pcxt, &shared->cost);
 	participate(shared, heaprel, indrel, poll);
 	WaitForParallelWorkersToFinish(pcxt);
 	pv_process_lead(NULL);
 
-	for (int i = 0; i < result->workers_launched; i++)
+	for (int i = 0; i < nlaunched; i++)
 		InstrAccumParallelQuery(&usage[i].buffers, &usage[i].wal);
-	read_sums(shared, result);
+	*result = shared->sum;
+	result->workers_launched = nlaunched;
 	DestroyParallelContext(pcxt);
 	ExitParallelMode();
-	pv_release_workers(result->workers_launched);
+	pv_release_workers(nlaunched);
 }
 
 /* Raise an error if this index cannot be swept. */
