@@ -43,22 +43,17 @@
 /* Smaller B-trees are vacuumed by one participant, with core's code */
 #define MIN_PAGES_TOGETHER		32
 
-/* For sorting units by size */
-typedef struct UnitSize
-{
-	int			unit;
-	BlockNumber pages;
-} UnitSize;
-
+/* Compare two indexes for qsort_arg(): the larger one first. */
 static int
-larger_unit_first(const void *a, const void *b)
+larger_index_first(const void *a, const void *b, void *arg)
 {
-	const UnitSize *left = a;
-	const UnitSize *right = b;
+	const BlockNumber *pages = arg;
+	int			left = *(const int *) a;
+	int			right = *(const int *) b;
 
-	if (left->pages != right->pages)
-		return left->pages > right->pages ? -1 : 1;
-	return left->unit - right->unit;
+	if (pages[left] != pages[right])
+		return pages[left] > pages[right] ? -1 : 1;
+	return left - right;
 }
 
 /* Can several participants vacuum this index together? */
@@ -122,32 +117,22 @@ pv_index_count_units(const PvParticipant *leader, int i, int participants,
 void
 pv_index_plan_together(PvParticipant *leader)
 {
-	UnitSize   *sizes;
+	int			nindexes = Max(leader->nindexes, 1);
 
-	leader->units_by_size = palloc(Max(leader->nindexes, 1) * sizeof(int));
-	leader->private_istats = palloc0(Max(leader->nindexes, 1) *
-									 sizeof(IndexBulkDeleteResult *));
-	if (leader->nindexes == 0)
-		return;
-
-	sizes = palloc(leader->nindexes * sizeof(UnitSize));
+	leader->units_by_size = palloc(nindexes * sizeof(int));
+	leader->private_istats =
+		palloc0(nindexes * sizeof(IndexBulkDeleteResult *));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
-		sizes[i].unit = i;
-		sizes[i].pages = leader->index_pages[i];
-	}
-	qsort(sizes, leader->nindexes, sizeof(UnitSize), larger_unit_first);
-	for (int order = 0; order < leader->nindexes; order++)
-	{
-		int			i = sizes[order].unit;
 		PvIndexUnit *unit = &leader->units[i];
 
-		leader->units_by_size[order] = i;
+		leader->units_by_size[i] = i;
 		unit->is_btree = is_large_btree(leader, i);
 		if (unit->is_btree)
 			pv_nbtree_init(&unit->btree);
 	}
-	pfree(sizes);
+	qsort_arg(leader->units_by_size, leader->nindexes, sizeof(int),
+			  larger_index_first, leader->index_pages);
 }
 
 /* Leader, after a phase: was every index processed? */
