@@ -30,7 +30,15 @@
 
 #define MAX_PARTS				16
 
-static PvShmemPart parts[MAX_PARTS];
+/* The part of one module */
+typedef struct ShmemPart
+{
+	Size		(*size) (void); /* NULL: it needs no space */
+	void		(*request_lock) (void); /* NULL: it needs none */
+	void		(*startup) (void);	/* called with AddinShmemInitLock held */
+} ShmemPart;
+
+static ShmemPart parts[MAX_PARTS];
 static int	nparts = 0;
 static bool attached = false;
 

@@ -11,14 +11,6 @@
 #ifndef PV_SHMEM_H
 #define PV_SHMEM_H
 
-/* The part of one module */
-typedef struct PvShmemPart
-{
-	Size		(*size) (void); /* NULL: it needs no space */
-	void		(*request_lock) (void); /* NULL: it needs none */
-	void		(*startup) (void);	/* called with AddinShmemInitLock held */
-} PvShmemPart;
-
 extern void pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
 							  void (*startup) (void));
 extern void pv_shmem_init(void);
