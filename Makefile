@@ -39,9 +39,7 @@ OBJS = \
 	src/base/window.o \
 	src/engine/dispense.o \
 	src/engine/eager.o \
-	src/engine/extrapolate.o \
 	src/engine/finish.o \
-	src/engine/forecast.o \
 	src/engine/freeze.o \
 	src/engine/heap_scan.o \
 	src/engine/heap_vacuum.o \
@@ -61,16 +59,12 @@ OBJS = \
 	src/engine/plan.o \
 	src/engine/pool.o \
 	src/engine/progress.o \
-	src/engine/progress_index.o \
 	src/engine/progress_line.o \
 	src/engine/prune.o \
 	src/engine/reader.o \
 	src/engine/report.o \
 	src/engine/reserve.o \
 	src/engine/sample.o \
-	src/engine/survey.o \
-	src/engine/survey_heap.o \
-	src/engine/survey_index.o \
 	src/engine/sweep.o \
 	src/engine/sweep_page.o \
 	src/engine/truncate.o \
@@ -122,6 +116,7 @@ OBJS = \
 	src/sql/plan.o \
 	src/sql/progress.o \
 	src/sql/run.o \
+	src/sql/survey.o \
 	src/sql/sweep.o \
 	src/sql/wraparound.o \
 	src/stats/blocker.o \
@@ -182,7 +177,7 @@ EXTRA_CLEAN = parvacuum-*.zip
 
 # What is tested under valgrind: every room, and what takes minutes without it left out
 VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skipping isolation \
-	units/container units/errors units/window units/order units/bypass units/forecast units/plan \
+	units/container units/errors units/window units/order units/plan \
 	units/account units/runs units/history units/eta pgtap/progress pgtap/history pgtap/results \
 	pgtap/options pgtap/sweep_deletes pgtap/plan 017 021 024 072
 

@@ -109,14 +109,10 @@ CREATE FUNCTION parvacuum_plan(
     OUT max_dead_tuple_bytes bigint,
     OUT workers_planned int,
     OUT indexes int,
-    OUT index_units int,
     OUT heap_scan_ms double precision,
     OUT index_vacuum_ms double precision,
     OUT heap_vacuum_ms double precision,
     OUT elapsed_ms double precision,
-    OUT wal_records bigint,
-    OUT wal_fpi bigint,
-    OUT wal_bytes bigint,
     OUT aggressive bool,
     OUT pages_to_freeze bigint,
     OUT oldest_xmin xid,
@@ -133,7 +129,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT
 COST 10000 ROWS 2;
 
 COMMENT ON FUNCTION parvacuum_plan(regclass, int, bool, bool) IS
-'what a vacuum of the table would do and cost now, without doing it: one row for the table and one for its TOAST table, or these for each partition; numbers of pages come from the visibility map, numbers of rows from a sample of pages and the cumulative statistics, times and WAL from a model; useless and reason say whether there is nothing that it could do now';
+'what a vacuum of the table would do now, without doing it: one row for the table and one for its TOAST table, or these for each partition; numbers of pages come from the visibility map, numbers of rows from a sample of pages, times from the last vacuum of the table that a session asked for; useless and reason say whether there is nothing that it could do now';
 
 CREATE FUNCTION parvacuum_sweep(
     index regclass,

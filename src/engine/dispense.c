@@ -654,19 +654,19 @@ pv_blockscan_pause(PvBlockScan *scan)
 }
 
 /*
- * Decide about all blocks without visiting any: calls the function for each
+ * Decide about all blocks without visiting any: call the function for each
  * block that a heap scan by this number of participants would visit.  Returns
  * whether it would skip a page that is all-visible but not all-frozen.
  *
- * It decides as one participant would that claims all ranges.  The sample has
- * the given size as soon as each participant has chosen it.  Eagerly scanned
- * pages count as frozen.  Jumps count as fast, because what they take is only
- * measured in a vacuum.  The caller has any lock on the table.
+ * It decides as one participant would that claims all ranges.  Tuples are
+ * assumed to be alike, so that the sample is small as soon as each participant
+ * has noticed that.  Eagerly scanned pages count as frozen.  Jumps count as
+ * fast, because what they take is only measured in a vacuum.  The caller has
+ * any lock on the table.
  */
 bool
 pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
 					 const PvSkipping *skipping, const PvEagerPlan *plan,
-					 PvSampleSize sample_size,
 					 void (*visit) (BlockNumber blkno, void *arg), void *arg)
 {
 	PvDispenseShared shared;
@@ -692,7 +692,7 @@ pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
 				pv_eager_count(&eager, block.blkno, true);
 			visit(block.blkno, arg);
 			if (learning > 0 && --learning == 0)
-				pv_sampler_assume(scan->sampler, sample_size);
+				pv_sampler_assume(scan->sampler, PV_SAMPLE_SMALL);
 		}
 	}
 	pv_blockscan_pause(scan);

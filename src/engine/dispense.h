@@ -94,7 +94,6 @@ extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,
 								 int participants,
 								 const PvSkipping *skipping,
 								 const PvEagerPlan *plan,
-								 PvSampleSize sample_size,
 								 void (*visit) (BlockNumber blkno, void *arg),
 								 void *arg);
 

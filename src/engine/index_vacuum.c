@@ -97,20 +97,6 @@ memory_kept_for(const PvParticipant *leader, int i)
 }
 
 /*
- * The number of pieces in which the index i is given to participants in an
- * index scan, after pv_index_plan().  *together becomes true if several
- * participants can work on it.
- */
-int
-pv_index_count_units(const PvParticipant *leader, int i, int participants,
-					 bool *together)
-{
-	*together = is_large_btree(leader, i);
-	return *together ? pv_nbtree_count_ranges(leader->index_pages[i],
-											  participants) : 1;
-}
-
-/*
  * Leader, before launch: initialize the units, and the B-trees that several
  * participants can vacuum together.
  */
@@ -232,7 +218,6 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		pg_atomic_clear_flag(&unit->begun);
 		pg_atomic_write_u64(&unit->began_at, 0);
 		pg_atomic_write_u64(&unit->entries_seen, 0);
-		pg_atomic_write_u64(&unit->entries_removed, 0);
 		if (unit->kind != PV_UNIT_LATER)
 			nsharers += count_sharers(leader, unit);
 	}

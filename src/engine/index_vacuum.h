@@ -12,8 +12,6 @@
 
 /* engine/index_vacuum.c: the indexes shared out among participants */
 extern Size pv_index_plan(PvParticipant *leader);
-extern int	pv_index_count_units(const PvParticipant *leader, int i,
-								 int participants, bool *together);
 extern void pv_index_plan_together(PvParticipant *leader);
 extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
 extern void pv_index_end(PvParticipant *leader);

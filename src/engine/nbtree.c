@@ -151,25 +151,6 @@ pv_nbtree_init(PvBtreeShared *btree)
 }
 
 /*
- * The number of ranges that this number of participants will claim in an index
- * of this many pages.
- */
-int
-pv_nbtree_count_ranges(BlockNumber pages, int participants)
-{
-	PvDispenseShared shared;
-	uint32		start,
-				end;
-	int			n = 0;
-
-	pv_dispense_init(&shared, BTREE_METAPAGE + 1, pages, RANGE_MIN_PAGES,
-					 RANGE_MAX_PAGES, participants);
-	while (pv_dispense_claim(&shared, &start, &end))
-		n++;
-	return n;
-}
-
-/*
  * Make an index available for this phase.  Return false if there is no memory
  * for its bitmaps, of which "kept" bytes may exceed the limit of the store.
  * For a bulk deletion this registers its cycle id, so the caller must make
@@ -285,20 +266,14 @@ needs_revisit(const PvBtreeScan *scan, BlockNumber right, BlockNumber visited,
 }
 
 /*
- * Add the pages visited and the entries removed since the last time to the
- * progress.
+ * Add the pages visited since the last time to the progress.
  */
 static void
 count_visited(PvBtreeScan *scan, const PvBtreeRange *range)
 {
 	PvParticipant *self = scan->self;
-	double		removed = scan->counts.tuples_removed - scan->removed;
 
 	pg_atomic_fetch_add_u32(&scan->btree->pages_done, scan->unreported);
-	if (removed > 0)
-		pg_atomic_fetch_add_u64(&scan->unit->entries_removed,
-								(uint64) removed);
-	scan->removed = scan->counts.tuples_removed;
 	self->part.index_blks_visited += scan->unreported;
 	self->part.range_start = range->start;
 	self->part.range_end = range->end;

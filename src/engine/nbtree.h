@@ -14,7 +14,6 @@
 
 extern bool pv_nbtree_handles(Relation indrel);
 extern Size pv_nbtree_bitmap_bytes(BlockNumber pages);
-extern int	pv_nbtree_count_ranges(BlockNumber pages, int participants);
 extern void pv_nbtree_init(PvBtreeShared *btree);
 extern bool pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase,
 							Size kept);
@@ -79,7 +78,6 @@ typedef struct PvBtreeScan
 	uint64		nread;			/* pages given to the reader */
 	uint64		nvisited;		/* pages visited */
 	uint32		unreported;		/* of these, not in the progress counter yet */
-	double		removed;		/* entries in the progress counter */
 	PvBtreeCounts counts;
 
 	/* Heap TIDs of the current page, and which of them are dead */

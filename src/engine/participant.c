@@ -13,7 +13,6 @@
 
 #include "access/multixact.h"
 #include "access/transam.h"
-#include "miscadmin.h"
 
 #include "engine/participant.h"
 
@@ -64,20 +63,7 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 }
 
 /*
- * The cost units of the pages that this process has ever used.
- */
-static int64
-cost_units_used(void)
-{
-	return pgBufferUsage.shared_blks_hit * VacuumCostPageHit +
-		pgBufferUsage.shared_blks_read * VacuumCostPageMiss +
-		pgBufferUsage.shared_blks_dirtied * VacuumCostPageDirty;
-}
-
-/*
  * Add what this participant has done since the last time to the sums of all.
- * The settings may have changed since then, so the cost may seem to have
- * fallen.
  */
 static void
 report_work(PvParticipant *self)
@@ -87,8 +73,6 @@ report_work(PvParticipant *self)
 	PvReported	now = {
 		.blocks_read = self->counters.scanned_pages,
 		.dead_pages = self->counters.lpdead_item_pages,
-		.cost_units = cost_units_used(),
-		.blocks_missed = pgBufferUsage.shared_blks_read,
 		.slept_usecs = pv_cost.slept_usecs - self->slept_before,
 	};
 
@@ -96,10 +80,6 @@ report_work(PvParticipant *self)
 							now.blocks_read - reported->blocks_read);
 	pg_atomic_fetch_add_u64(&shared->dead_pages,
 							now.dead_pages - reported->dead_pages);
-	pg_atomic_fetch_add_u64(&shared->cost_units,
-							Max(now.cost_units - reported->cost_units, 0));
-	pg_atomic_fetch_add_u64(&shared->blocks_missed,
-							now.blocks_missed - reported->blocks_missed);
 	pg_atomic_fetch_add_u64(&shared->slept_usecs,
 							now.slept_usecs - reported->slept_usecs);
 	*reported = now;
@@ -111,8 +91,6 @@ report_work(PvParticipant *self)
 void
 pv_show_begin(PvParticipant *self, PvPhase phase)
 {
-	self->reported.cost_units = cost_units_used();
-	self->reported.blocks_missed = pgBufferUsage.shared_blks_read;
 	self->part.phase = phase;
 	self->part.indexrelid = InvalidOid;
 	self->part.range_start = InvalidBlockNumber;
@@ -158,7 +136,6 @@ pv_units_init(PvIndexUnit *units, int nindexes)
 		pg_atomic_init_flag(&units[i].begun);
 		pg_atomic_init_u64(&units[i].began_at, 0);
 		pg_atomic_init_u64(&units[i].entries_seen, 0);
-		pg_atomic_init_u64(&units[i].entries_removed, 0);
 	}
 }
 

@@ -34,8 +34,8 @@
 typedef struct PvCounters
 {
 	/*
-	 * Blocks that the first heap pass has visited or skipped: how many, and the
-	 * sum of their numbers
+	 * Blocks that the first heap pass has visited or skipped: how many, and
+	 * the sum of their numbers
 	 */
 	uint64		covered;
 	uint64		covered_sum;
@@ -144,12 +144,6 @@ typedef struct PvIndexUnit
 	 */
 	pg_atomic_uint64 entries_seen;
 
-	/*
-	 * Entries removed in this phase; only counted where several processes can
-	 * work on the unit
-	 */
-	pg_atomic_uint64 entries_removed;
-
 	/* Written by the participant that completes the unit */
 	bool		done;
 	PvIndexResult result;
@@ -217,8 +211,6 @@ typedef struct PvShared
 	pg_atomic_uint64 blocks_vacuumed;	/* progress of the second heap pass */
 	pg_atomic_uint64 blocks_read;	/* of those passed */
 	pg_atomic_uint64 dead_pages;	/* of those read, that have dead items */
-	pg_atomic_uint64 cost_units;	/* that all pages used were worth */
-	pg_atomic_uint64 blocks_missed; /* pages that were not in shared buffers */
 	pg_atomic_uint64 slept_usecs;	/* because of the cost limit */
 	pg_atomic_uint32 indexes_done;	/* in this phase */
 	pg_atomic_uint32 eager_successes_left;	/* budget of eager scanning, for
@@ -234,8 +226,6 @@ typedef struct PvReported
 {
 	BlockNumber blocks_read;
 	BlockNumber dead_pages;
-	int64		cost_units;
-	int64		blocks_missed;
 	int64		slept_usecs;
 } PvReported;
 

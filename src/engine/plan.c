@@ -10,7 +10,7 @@
  *
  * Locks: ShareUpdateExclusiveLock on the table, from the caller;
  * RowExclusiveLock on the indexes, taken here.  The survey for
- * parvacuum_plan() has AccessShareLock on all of them (engine/survey.c).
+ * parvacuum_plan() has AccessShareLock on all of them (sql/survey.c).
  *
  * Core: access/heap/vacuumlazy.c, heap_vacuum_rel.
  *

@@ -99,8 +99,6 @@ init_shared(PvShared *shared, const PvVacuumPlan *plan)
 	pg_atomic_init_u64(&shared->blocks_vacuumed, 0);
 	pg_atomic_init_u64(&shared->blocks_read, 0);
 	pg_atomic_init_u64(&shared->dead_pages, 0);
-	pg_atomic_init_u64(&shared->cost_units, 0);
-	pg_atomic_init_u64(&shared->blocks_missed, 0);
 	pg_atomic_init_u64(&shared->slept_usecs, 0);
 	pg_atomic_init_u32(&shared->indexes_done, 0);
 	pg_atomic_init_u32(&shared->eager_successes_left, 0);
@@ -507,10 +505,6 @@ keep_shared(PvShared *to, PvShared *from)
 					   pg_atomic_read_u64(&from->blocks_read));
 	pg_atomic_init_u64(&to->dead_pages,
 					   pg_atomic_read_u64(&from->dead_pages));
-	pg_atomic_init_u64(&to->cost_units,
-					   pg_atomic_read_u64(&from->cost_units));
-	pg_atomic_init_u64(&to->blocks_missed,
-					   pg_atomic_read_u64(&from->blocks_missed));
 	pg_atomic_init_u64(&to->slept_usecs,
 					   pg_atomic_read_u64(&from->slept_usecs));
 	pv_cost_keep(&to->cost, &from->cost);

@@ -11,11 +11,10 @@
  *
  * It adds up nothing itself: the participants count in atomics of PvShared.
  * It measures the time of each phase, from which stats/eta.c forecasts the
- * rest.  When the cost limit changes, the measurements begin anew, because
- * nothing goes on as it did before.
+ * rest.
  *
  * Locks: none but the spinlock in stats/progress.c.  pv_progress_show() may
- * run while a page is locked, pv_progress_tick() may not.
+ * run while a page is locked, pv_progress_line() may not.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,9 +31,6 @@
 #include "engine/progress.h"
 #include "stats/history.h"
 
-/* Least number of pages that tell something about the rest of the table */
-#define MIN_SAMPLE_PAGES		32
-
 /* Least size of a table whose last vacuum is looked up for the forecast */
 #define MIN_FORECAST_PAGES		1024
 
@@ -45,7 +41,7 @@
  */
 
 /*
- * Cost units per millisecond of one process, or 0 for no limit.
+ * Return the cost units per millisecond of one process, or 0 for no limit.
  */
 static double
 allowed_cost(const PvShared *shared)
@@ -58,31 +54,8 @@ allowed_cost(const PvShared *shared)
 }
 
 /*
- * The rows that index entries point to: how many there are on a page, and which
- * share of them in the whole table is dead.  Pages that are skipped have no
- * dead rows.  All of this is as on the leader's own pages.
- */
-static void
-measure_rows(const PvParticipant *leader, PvEtaInput *input)
-{
-	const PvCounters *counters = &leader->counters;
-	double		pages = counters->scanned_pages;
-	double		dead = counters->lpdead_items;
-	double		rows = dead + counters->live_tuples;
-	double		known = leader->rel->rd_rel->reltuples;
-
-	if (pages < MIN_SAMPLE_PAGES || rows <= 0)
-		return;
-	input->page_rows = rows / pages;
-	if (known <= 0)
-		known = input->page_rows * input->blocks;
-	input->dead_share =
-		dead / pages * Max(input->to_read, input->read) / known;
-}
-
-/*
- * The store: what it has, and which share of its limit that is.  Participants
- * take its memory in pieces, most of which is not used at first.
+ * Find out what the store has, and which share of its limit that is.
+ * Participants take its memory in pieces, most of which is not used at first.
  */
 static void
 measure_store(PvVacuum *vac, PvTrackedVacuum *tracked)
@@ -108,91 +81,90 @@ measure_store(PvVacuum *vac, PvTrackedVacuum *tracked)
 }
 
 /*
- * The work that the present phase has done, in all index scans so far.
+ * Return the share of an index that has been visited in this phase.  Where one
+ * process vacuums an index, its pages are not counted.  The entries that it has
+ * been asked about show how far it is.
  */
 static double
-work_so_far(const PvVacuum *vac, PvPhase phase)
+share_visited(const PvParticipant *leader, int i)
 {
-	PvShared   *shared = vac->leader.shared;
+	PvIndexUnit *unit = &leader->units[i];
+	double		entries = leader->indrels[i]->rd_rel->reltuples;
+	double		share = 0;
 
-	switch (phase)
+	if (unit->done)
+		return 1;
+	if (unit->kind == PV_UNIT_SHARED)
+		share = (double) pg_atomic_read_u32(&unit->btree.pages_done) /
+			Max(pg_atomic_read_u32(&unit->btree.pages.end), 1);
+	else if (entries > 0)
+		share = pg_atomic_read_u64(&unit->entries_seen) / entries;
+	return Min(share, 1.0);
+}
+
+/*
+ * Count the pages of all indexes, and those visited in this phase.
+ */
+static void
+count_index_pages(const PvParticipant *leader, PvEtaInput *input)
+{
+	input->index_total = input->index_done = 0;
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		double		pages = leader->units[i].pages;
+
+		input->index_total += pages;
+		input->index_done += pages * share_visited(leader, i);
+	}
+}
+
+/*
+ * Return the pages that phases of this kind have done; of an index phase only
+ * those of the present one.
+ */
+static double
+pages_done(const PvEtaInput *input)
+{
+	switch (input->phase)
 	{
 		case PV_PHASE_SCAN:
-			return pg_atomic_read_u64(&shared->blocks_read);
+			return input->read;
 		case PV_PHASE_INDEX:
 		case PV_PHASE_CLEANUP:
-			return vac->progress.tracked.eta.index_done;
+			return input->index_done;
 		case PV_PHASE_VACUUM_HEAP:
-			return pg_atomic_read_u64(&shared->blocks_vacuumed);
+			return input->vacuumed;
 		default:
 			return 0;
 	}
 }
 
 /*
- * Begin to measure the present phase from here.
+ * Add what this phase has done since the last time.  When the cost limit has
+ * changed, the measurement begins again, because nothing goes on as before.
  */
 static void
-set_mark(PvVacuum *vac)
+measure_phase(PvVacuum *vac)
 {
 	PvVacuumProgress *progress = &vac->progress;
-	PvShared   *shared = vac->leader.shared;
+	PvEtaInput *input = &progress->tracked.eta;
+	PvEtaMeasure *measure = &input->of[input->phase];
+	double		pages = pages_done(input);
+	double		allowed = allowed_cost(vac->leader.shared);
+	instr_time	now,
+				elapsed;
 
-	INSTR_TIME_SET_CURRENT(progress->mark);
-	progress->mark_work = work_so_far(vac, progress->tracked.eta.phase);
-	progress->mark_cost = pg_atomic_read_u64(&shared->cost_units);
-	progress->mark_slept = pv_cost.slept_usecs;
-	progress->allowed_cost = allowed_cost(shared);
-}
+	INSTR_TIME_SET_CURRENT(now);
+	elapsed = now;
+	INSTR_TIME_SUBTRACT(elapsed, progress->mark);
+	measure->usecs += INSTR_TIME_GET_MILLISEC(elapsed) * 1000;
+	measure->pages += pages - progress->mark_pages;
+	if (allowed != progress->allowed_cost)
+		memset(input->of, 0, sizeof(input->of));
 
-/*
- * What this phase has done since the mark, alone and together with what it has
- * done before.
- */
-static void
-measure_phase(PvVacuum *vac, PvEtaInput *input)
-{
-	const PvVacuumProgress *progress = &vac->progress;
-	PvEtaMeasure *present = &input->present;
-	PvEtaMeasure *sum = &input->of[input->phase];
-
-	present->usecs = pv_usecs_since(progress->mark);
-	present->work = work_so_far(vac, input->phase) - progress->mark_work;
-	present->cost = pg_atomic_read_u64(&vac->leader.shared->cost_units) -
-		progress->mark_cost;
-	*sum = progress->before[input->phase];
-	sum->usecs += present->usecs;
-	sum->work += present->work;
-	sum->cost += present->cost;
-}
-
-/*
- * Microseconds that the leader has slept in the first heap pass since the
- * measurement began.
- */
-static double
-slept_in_scan(const PvVacuum *vac)
-{
-	const PvVacuumProgress *progress = &vac->progress;
-	double		slept = progress->slept_before;
-
-	if (progress->tracked.eta.phase == PV_PHASE_SCAN)
-		slept += pv_cost.slept_usecs - progress->mark_slept;
-	return slept;
-}
-
-/*
- * The cost limit has changed: what was measured is of no use.
- */
-static void
-forget_measurements(PvVacuum *vac)
-{
-	PvVacuumProgress *progress = &vac->progress;
-
-	memset(progress->before, 0, sizeof(progress->before));
-	memset(progress->tracked.eta.of, 0, sizeof(progress->tracked.eta.of));
-	progress->slept_before = 0;
-	set_mark(vac);
+	progress->allowed_cost = allowed;
+	progress->mark = now;
+	progress->mark_pages = pages;
 }
 
 /*
@@ -205,7 +177,6 @@ fill_eta(PvVacuum *vac)
 	PvParticipant *leader = &vac->leader;
 	PvShared   *shared = leader->shared;
 	PvEtaInput *input = &progress->tracked.eta;
-	double		scan_usecs;
 
 	input->passed = pg_atomic_read_u64(&shared->blocks_passed);
 	input->read = pg_atomic_read_u64(&shared->blocks_read);
@@ -217,30 +188,10 @@ fill_eta(PvVacuum *vac)
 		shared->collect_dead_items && vac->do_index_vacuuming &&
 		!pv_failsafe_triggered(leader);
 	input->may_bypass = vac->consider_bypass;
-	input->throttled = allowed_cost(shared) > 0 && VacuumCostActive;
 	if (input->phase == PV_PHASE_INDEX || input->phase == PV_PHASE_CLEANUP)
-		pv_progress_index_pages(vac);
+		count_index_pages(leader, input);
 	if (input->phase == PV_PHASE_SCAN)
-	{
 		measure_store(vac, &progress->tracked);
-		measure_rows(leader, input);
-		input->index_tuples = pv_progress_index_tuples(leader, input);
-		if (input->index_scans == 0 && input->read > 0)
-			input->missed_share =
-				Min(pg_atomic_read_u64(&shared->blocks_missed) / input->read,
-					1.0);
-	}
-
-	if (progress->allowed_cost != allowed_cost(shared))
-		forget_measurements(vac);
-	measure_phase(vac, input);
-
-	scan_usecs = input->of[PV_PHASE_SCAN].usecs;
-	input->slept_share = scan_usecs > 0 ? slept_in_scan(vac) / scan_usecs : 0;
-	input->cost_hit = VacuumCostPageHit;
-	input->cost_miss = VacuumCostPageMiss;
-	input->cost_dirty = VacuumCostPageDirty;
-	input->index_slowdown = pv_progress_index_slowdown(vac);
 }
 
 
@@ -258,12 +209,12 @@ static int64
 heap_blocks_vacuumed(const PvVacuum *vac)
 {
 	const PvEtaInput *input = &vac->progress.tracked.eta;
+	double		began_at = vac->progress.began_at;
 	double		share = 1;
 
 	if (input->vacuum_total > 0)
 		share = Min(input->vacuum_done / input->vacuum_total, 1.0);
-	return (int64) (input->began_at +
-					(input->passed - input->began_at) * share);
+	return (int64) (began_at + (input->passed - began_at) * share);
 }
 
 static void
@@ -315,6 +266,7 @@ pv_progress_show(PvParticipant *leader)
 		tracked->eta.phase == PV_PHASE_CLEANUP;
 
 	fill_eta(vac);
+	measure_phase(vac);
 	show_in_core_view(vac);
 	tracked->as_of = GetCurrentTimestamp();
 
@@ -328,29 +280,6 @@ pv_progress_show(PvParticipant *leader)
 	tracked->indexes_done = in_indexes ?
 		pg_atomic_read_u32(&leader->shared->indexes_done) : 0;
 	pv_track_vacuum(tracked);
-}
-
-/*
- * What the last vacuum of the table took, for the forecast.  Small tables are
- * vacuumed before it could be used.
- */
-static PvEtaPast
-past_of(const PvVacuumPlan *plan)
-{
-	PvEtaPast	past = {0};
-	PvResult	last;
-
-	if (plan->rel_pages < MIN_FORECAST_PAGES ||
-		!pv_history_last_run(plan->relid, &last))
-		return past;
-	past.scan_page = (double) last.usecs[PV_PHASE_SCAN] / last.pages_scanned;
-	if (last.index_scans > 0)
-		past.index_scan = (double) last.usecs[PV_PHASE_INDEX] /
-			last.index_scans;
-	if (last.dead_items > 0)
-		past.dead_item = (double) last.usecs[PV_PHASE_VACUUM_HEAP] /
-			last.dead_items;
-	return past;
 }
 
 /*
@@ -372,14 +301,14 @@ pv_progress_open(PvVacuum *vac)
 
 	tracked->relid = plan->relid;
 	tracked->started_by = vac->options->started_by;
-	tracked->past = past_of(plan);
+	if (plan->rel_pages >= MIN_FORECAST_PAGES)
+		pv_history_past(plan->relid, plan->automatic, &tracked->past);
 	tracked->started_at = vac->starttime;
 	tracked->aggressive = plan->aggressive;
 	tracked->eta.blocks = plan->rel_pages;
 	tracked->eta.to_read = plan->rel_pages - Min(skippable, plan->rel_pages);
 	for (int i = 0; i < leader->nindexes; i++)
 		tracked->eta.index_pages += leader->index_pages[i];
-	progress->context = CurrentMemoryContext;
 	INSTR_TIME_SET_CURRENT(progress->last_line);
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
@@ -400,21 +329,17 @@ pv_progress_begin_phase(PvVacuum *vac, PvPhase phase)
 	PvEtaInput *input = &progress->tracked.eta;
 
 	if (phase == PV_PHASE_SCAN)
-	{
-		input->began_at =
+		progress->began_at =
 			pg_atomic_read_u64(&vac->leader.shared->blocks_passed);
-		input->store_before += input->store_share;
-	}
 	if (phase == PV_PHASE_VACUUM_HEAP)
 	{
 		progress->vacuumed_before = input->vacuumed;
 		input->vacuum_total = input->dead_pages - progress->dead_pages_before;
 	}
-	if (phase == PV_PHASE_INDEX)
-		pv_progress_weigh_indexes(vac);
 	input->phase = phase;
 	input->index_done = 0;
-	set_mark(vac);
+	INSTR_TIME_SET_CURRENT(progress->mark);
+	progress->mark_pages = pages_done(input);
 	pv_progress_show(&vac->leader);
 }
 
@@ -426,16 +351,12 @@ pv_progress_end_phase(PvVacuum *vac)
 {
 	PvVacuumProgress *progress = &vac->progress;
 	PvEtaInput *input = &progress->tracked.eta;
-	PvPhase		phase = input->phase;
 
 	pv_progress_show(&vac->leader);
-	progress->before[phase] = input->of[phase];
-	progress->slept_before = slept_in_scan(vac);
-	if (phase == PV_PHASE_VACUUM_HEAP)
+	if (input->phase == PV_PHASE_VACUUM_HEAP)
 	{
 		progress->dead_pages_before = input->dead_pages;
 		progress->dead_items_before = input->dead_items;
-		progress->vacuumed_before = input->vacuumed;
 	}
 }
 
@@ -454,15 +375,4 @@ pv_progress_alone(PvVacuum *vac, PvPhase phase)
 	tracked->nindexes = 0;
 	tracked->indexes_done = 0;
 	pv_track_vacuum(tracked);
-}
-
-/*
- * Leader, from time to time, after pv_progress_show(): what must not be done
- * while a page is locked.
- */
-void
-pv_progress_tick(PvVacuum *vac)
-{
-	pv_progress_correlation(vac);
-	pv_progress_line(vac);
 }

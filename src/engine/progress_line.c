@@ -57,8 +57,8 @@ append_done(StringInfo buf, const PvVacuumProgress *progress)
 	{
 		name = input->phase == PV_PHASE_INDEX ?
 			"vacuuming indexes" : "cleaning up indexes";
-		done = progress->index_done;
-		total = progress->index_total;
+		done = input->index_done;
+		total = input->index_total;
 	}
 	appendStringInfo(buf, "%s, %.0f %% (%.0f of %.0f blocks", name,
 					 total > 0 ? floor(100 * Min(done / total, 1)) : 100,

@@ -306,8 +306,8 @@ fit_line(const PvPageSums *sums, double *slope)
  * Do pages have about as many tuples as the line says?  Then a small sample is
  * sufficient.
  */
-bool
-pv_sample_is_uniform(const PvPageSums *sums)
+static bool
+is_uniform(const PvPageSums *sums)
 {
 	double		slope;
 	double		deviation = sqrt(Max(fit_line(sums, &slope), 0));
@@ -332,7 +332,7 @@ pv_sampler_learn(PvSampler *sampler, Size space, int tuples)
 	pv_sample_add_page(&sampler->seen, (uint8) (space * 256 / BLCKSZ), tuples);
 	if (sampler->seen.pages % PV_SAMPLE_LEARN_EVERY != 0)
 		return;
-	pv_sampler_assume(sampler, pv_sample_is_uniform(&sampler->seen) ?
+	pv_sampler_assume(sampler, is_uniform(&sampler->seen) ?
 					  PV_SAMPLE_SMALL : PV_SAMPLE_LARGE);
 }
 
@@ -351,17 +351,17 @@ pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples)
 }
 
 /*
- * Add sums over pages to others, as if there were several times as many pages.
+ * Add sums over pages to others.
  */
-void
-pv_sample_add_sums(PvPageSums *to, const PvPageSums *from, int64 times)
+static void
+add_sums(PvPageSums *to, const PvPageSums *from)
 {
-	to->pages += from->pages * times;
-	to->tuples += from->tuples * times;
-	to->tuple_squares += from->tuple_squares * times;
-	to->space += from->space * times;
-	to->space_squares += from->space_squares * times;
-	to->products += from->products * times;
+	to->pages += from->pages;
+	to->tuples += from->tuples;
+	to->tuple_squares += from->tuple_squares;
+	to->space += from->space;
+	to->space_squares += from->space_squares;
+	to->products += from->products;
 }
 
 /*
@@ -385,7 +385,7 @@ pv_sample_add(PvSample *sum, const PvSample *part)
 {
 	pv_sample_add_skipped(&sum->skipped, &part->skipped);
 	for (int size = 0; size < PV_SAMPLE_SIZES; size++)
-		pv_sample_add_sums(&sum->visited[size], &part->visited[size], 1);
+		add_sums(&sum->visited[size], &part->visited[size]);
 }
 
 /*

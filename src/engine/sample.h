@@ -75,10 +75,7 @@ extern uint8 pv_sampler_space(PvSampler *sampler, BlockNumber blkno);
 extern void pv_sampler_learn(PvSampler *sampler, Size space, int tuples);
 extern void pv_sampler_pause(PvSampler *sampler);
 
-extern bool pv_sample_is_uniform(const PvPageSums *sums);
 extern void pv_sample_add_page(PvPageSums *sums, uint8 space, int64 tuples);
-extern void pv_sample_add_sums(PvPageSums *to, const PvPageSums *from,
-							   int64 times);
 extern void pv_sample_add_skipped(PvSkippedPages *sum,
 								  const PvSkippedPages *part);
 extern void pv_sample_add(PvSample *sum, const PvSample *part);

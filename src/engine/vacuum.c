@@ -584,7 +584,7 @@ leader_tick(PvParticipant *leader)
 	PvVacuum   *vac = leader->tick_arg;
 
 	pv_cost_refresh(&leader->shared->cost);
-	pv_progress_tick(vac);
+	pv_progress_line(vac);
 	report_eager_end(vac);
 	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);

@@ -22,25 +22,15 @@
 typedef struct PvVacuumProgress
 {
 	PvTrackedVacuum tracked;
-	MemoryContext context;		/* of the whole vacuum */
-	double	   *correlations;	/* of the indexes; NULL: not looked up */
-	double	   *weights;		/* of a page of each index; NULL: all 1 */
-	double		unchanged_weight;	/* of one from which nothing is removed */
-	double		index_total;	/* pages to visit in this phase ... */
-	double		index_done;		/* ... and visited */
+	double		began_at;		/* blocks passed when this heap scan began */
 	double		dead_pages_before;	/* found for earlier index scans */
 	double		dead_items_before;	/* and their dead items */
 	double		vacuumed_before;	/* by earlier second heap passes */
 	instr_time	last_line;		/* of VERBOSE */
-
-	/* Measurement of the phases, since the last change of the cost limit */
-	PvEtaMeasure before[PV_NUM_PHASES]; /* without what follows the mark */
-	double		slept_before;	/* likewise, in the first heap pass */
-	instr_time	mark;
-	double		mark_work;
-	double		mark_cost;
-	int64		mark_slept;
-	double		allowed_cost;	/* cost units per millisecond; 0: no limit */
+	instr_time	mark;			/* when the phase was last measured ... */
+	double		mark_pages;		/* ... the pages that it had done, ... */
+	double		allowed_cost;	/* ... and the cost units per millisecond; 0:
+								 * no limit */
 } PvVacuumProgress;
 
 typedef struct PvVacuum

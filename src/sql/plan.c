@@ -7,9 +7,7 @@
  * at a time, and releases it.  The table is not locked before the rights are
  * checked, so that no role can lock a table of others.
  *
- * It works in a read-only transaction and in recovery.  A standby has no
- * cumulative statistics of the primary, so that there the sample alone says
- * how many dead rows there are.
+ * It works in a read-only transaction and in recovery.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -34,12 +32,12 @@
 #include "utils/tuplestore.h"
 
 #include "base/compat.h"
-#include "engine/survey.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "sql/call.h"
+#include "sql/survey.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_plan);
@@ -52,12 +50,12 @@ enum
 	ARG_DISABLE_PAGE_SKIPPING
 };
 
-#define PLAN_COLUMNS			31
+#define PLAN_COLUMNS			27
 
 #define HINT_DEFAULT	"Omit the argument to use its default."
 
 /*
- * Translates the arguments into what VACUUM gets from its options.
+ * Translate the arguments into what VACUUM gets from its options.
  *
  * Core: commands/vacuum.c, ExecVacuum.
  */
@@ -93,7 +91,9 @@ read_params(FunctionCallInfo fcinfo, VacuumParams *params)
  * ----------------------------------------------------------------
  */
 
-/* The table is gone; that is an error for the one that was named. */
+/*
+ * Report that the table is gone, which is an error for the one that was named.
+ */
 static void
 report_gone(Oid relid)
 {
@@ -104,7 +104,7 @@ report_gone(Oid relid)
 }
 
 /*
- * Checks the kind of a relation and the rights, without a lock on it.  Returns
+ * Check the kind of a relation and the rights, without a lock on it.  Return
  * its kind.  For the named table everything is an error.  Partitions and TOAST
  * tables that are gone are passed over, and those that the role has no rights
  * for, with a warning, as in a run; *usable becomes false then.
@@ -171,7 +171,9 @@ check_relation(Oid relid, Oid toast_parent, bool named, bool *usable)
  * ----------------------------------------------------------------
  */
 
-/* What must wait because of the horizon, and how old that is */
+/*
+ * Return what must wait because of the horizon, and how old that is.
+ */
 static const char *
 horizon_reason(const PvSurvey *survey)
 {
@@ -189,7 +191,9 @@ horizon_reason(const PvSurvey *survey)
 					(int32) (ReadNextTransactionId() - cutoff));
 }
 
-/* Why a run would be useless, or NULL if it would not be. */
+/*
+ * Return why a run would be useless, or NULL if it would not be.
+ */
 static const char *
 reason_of(const PvSurvey *survey)
 {
@@ -208,7 +212,38 @@ reason_of(const PvSurvey *survey)
 }
 
 /*
- * Puts one row into the result set.  "survey" is NULL if the engine would not
+ * Return what the phases of a vacuum will take in *usecs, if they take as long
+ * as in the last vacuum that a session asked for, and the sum; each of them may
+ * be PV_ETA_UNKNOWN.
+ */
+static double
+plan_times(Relation rel, const PvSurvey *survey, double *usecs)
+{
+	const double pages[PV_NUM_PHASES] = {
+		[PV_PHASE_SCAN] = survey->pages_to_scan,
+		[PV_PHASE_INDEX] = survey->index_scans * survey->index_pages,
+		[PV_PHASE_VACUUM_HEAP] =
+		survey->index_scans > 0 ? survey->item_pages : 0,
+	};
+	double		items = survey->dead_items / Max(survey->item_pages, 1);
+	double		sum = 0;
+	PvEtaPast	past;
+
+	pv_history_past(RelationGetRelid(rel), false, &past);
+	for (PvPhase phase = PV_PHASE_SCAN; phase <= PV_PHASE_VACUUM_HEAP; phase++)
+	{
+		usecs[phase] =
+			pv_eta_usecs(pages[phase],
+						 pv_eta_past_page(&past, phase, survey->index_pages,
+										  items));
+		sum = sum < 0 || usecs[phase] < 0 ? PV_ETA_UNKNOWN :
+			sum + usecs[phase];
+	}
+	return sum;
+}
+
+/*
+ * Put one row into the result set.  survey is NULL if the engine would not
  * vacuum the table, or could not look at it; then there is a reason.
  */
 static void
@@ -217,9 +252,9 @@ put_row(ReturnSetInfo *rsinfo, Relation rel, const PvSurvey *survey,
 {
 	static const PvSurvey none;
 	const PvSurvey *s = survey != NULL ? survey : &none;
-	const PvForecast *forecast = &s->forecast;
-	const PvForecastInput *input = &s->input;
 	bool		known = survey != NULL;
+	double		usecs[PV_NUM_PHASES] = {0};
+	double		elapsed = plan_times(rel, s, usecs);
 	Datum		values[PLAN_COLUMNS];
 	bool		nulls[PLAN_COLUMNS];
 	int			n = 0;
@@ -228,7 +263,8 @@ put_row(ReturnSetInfo *rsinfo, Relation rel, const PvSurvey *survey,
 	do { nulls[n] = !(is_known); values[n++] = (value); } while (0)
 #define PUT_COUNT(value)	PUT(Int64GetDatum((int64) rint(value)), known)
 #define PUT_INT(value)		PUT(Int32GetDatum(value), known)
-#define PUT_MSECS(value)	PUT(Float8GetDatum(value), known)
+#define PUT_MSECS(usecs) \
+	PUT(Float8GetDatum((usecs) / 1000), known && (usecs) >= 0)
 #define PUT_XID(value) \
 	PUT(TransactionIdGetDatum(value), known && TransactionIdIsValid(value))
 
@@ -237,24 +273,20 @@ put_row(ReturnSetInfo *rsinfo, Relation rel, const PvSurvey *survey,
 	PUT_COUNT(s->pages_total);
 	PUT_COUNT(s->pages_to_scan);
 	PUT_COUNT(s->pages_total - s->pages_to_scan);
-	PUT_COUNT(input->dead_tuples);
+	PUT_COUNT(s->dead_tuples);
 	PUT_COUNT(s->recently_dead);
-	PUT_COUNT(input->dead_items);
-	PUT_INT(forecast->index_scans);
-	PUT_COUNT((double) s->store_bytes);
+	PUT_COUNT(s->dead_items);
+	PUT_INT(s->index_scans);
+	PUT_COUNT(s->store_bytes);
 	PUT_COUNT((double) s->store_limit);
-	PUT_INT(input->workers);
+	PUT_INT(s->workers);
 	PUT_INT(s->nindexes);
-	PUT_INT(s->index_units);
-	PUT_MSECS(forecast->ms[PV_PHASE_SCAN]);
-	PUT_MSECS(forecast->ms[PV_PHASE_INDEX]);
-	PUT_MSECS(forecast->ms[PV_PHASE_VACUUM_HEAP]);
-	PUT_MSECS(forecast->elapsed_ms);
-	PUT_COUNT(forecast->wal_records);
-	PUT_COUNT(forecast->wal_fpi);
-	PUT_COUNT(forecast->wal_bytes);
+	PUT_MSECS(usecs[PV_PHASE_SCAN]);
+	PUT_MSECS(usecs[PV_PHASE_INDEX]);
+	PUT_MSECS(usecs[PV_PHASE_VACUUM_HEAP]);
+	PUT_MSECS(elapsed);
 	PUT(BoolGetDatum(s->aggressive), known);
-	PUT_COUNT(input->freeze_pages);
+	PUT_COUNT(s->freeze_pages);
 	PUT_XID(s->cutoffs.OldestXmin);
 	PUT_XID(s->cutoffs.FreezeLimit);
 	PUT_XID(s->cutoffs.relfrozenxid);
@@ -274,7 +306,9 @@ put_row(ReturnSetInfo *rsinfo, Relation rel, const PvSurvey *survey,
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
-/* Plans the vacuum of one table, which is open and locked. */
+/*
+ * Plan the vacuum of one table, which is open and locked.
+ */
 static void
 plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
 {
@@ -283,8 +317,6 @@ plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
 	PvEffectiveOptions effective;
 	Oid			toast_parent;
 	const char *declined;
-	PvResult	past;
-	bool		has_past = pv_history_last_run(RelationGetRelid(rel), &past);
 	PvSurvey	survey;
 
 	pv_options_find(rel, &toast_parent, &effective);
@@ -304,12 +336,12 @@ plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
 	}
 	options.workers = effective.value[PV_OPTION_WORKERS];
 	options.buffer_usage_limit = effective.value[PV_OPTION_BUFFER_USAGE_LIMIT];
-	pv_survey(rel, &own, &options, has_past ? &past : NULL, &survey);
+	pv_survey(rel, &own, &options, &survey);
 	put_row(rsinfo, rel, &survey, reason_of(&survey));
 }
 
 /*
- * Plans the vacuum of one relation, and of its TOAST table.  A partitioned
+ * Plan the vacuum of one relation, and of its TOAST table.  A partitioned
  * table has no row, because its partitions have theirs.  See check_relation()
  * for toast_parent and "named".
  */
@@ -342,7 +374,9 @@ plan_with_toast(ReturnSetInfo *rsinfo, Oid relid, Oid toast_parent, bool named,
 		plan_with_toast(rsinfo, toastrelid, relid, false, params);
 }
 
-/* parvacuum_plan(rel, ...): returns a row for each table that would be vacuumed */
+/*
+ * parvacuum_plan(rel, ...): return a row for each table that would be vacuumed.
+ */
 Datum
 parvacuum_plan(PG_FUNCTION_ARGS)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * eta.h
- *	  How long a vacuum in progress will still take.
+ *	  How long the rest of a vacuum will take.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -31,86 +31,53 @@ pv_few_enough_to_bypass(BlockNumber rel_pages, double item_pages,
 	return item_pages < threshold && dead_items < PV_BYPASS_THRESHOLD_ITEMS;
 }
 
+/* Not known */
+#define PV_ETA_UNKNOWN			(-1)
+
+/* What the last vacuum of the table took, in microseconds; 0: not known */
+typedef struct PvEtaPast
+{
+	double		scan_page;		/* a page of the heap scan */
+	double		index_scan;
+	double		dead_item;		/* an item of the second heap pass */
+} PvEtaPast;
+
 /* What a phase has done so far in this vacuum, in all index scans together */
 typedef struct PvEtaMeasure
 {
-	double		usecs;			/* time that it took, of all participants
-								 * together: by the clock */
-	double		work;			/* heap or index pages */
-	double		cost;			/* cost units that these pages were worth */
+	double		usecs;			/* by the clock */
+	double		pages;			/* of the table or of indexes */
 } PvEtaMeasure;
-
-/*
- * What the last vacuum of the table took, in microseconds; 0 if that is not
- * known.  Only their proportions are used.
- */
-typedef struct PvEtaPast
-{
-	double		scan_page;		/* a page of the first heap pass */
-	double		index_scan;		/* an index scan */
-	double		dead_item;		/* an item of the second heap pass */
-} PvEtaPast;
 
 /* What is known of a vacuum in progress.  All numbers are of this vacuum. */
 typedef struct PvEtaInput
 {
 	PvPhase		phase;
 
-	/* The first heap pass, all its parts together */
+	/* The heap scan */
 	double		blocks;			/* of the table */
 	double		passed;			/* of these, read or skipped */
 	double		to_read;		/* blocks that are not skippable */
-	double		read;			/* blocks read */
+	double		read;
 	double		dead_pages;		/* pages found that have dead items */
 	double		dead_items;		/* on these pages */
-	double		dead_share;		/* of the rows that index entries point to, in
-								 * the whole table, 0 to 1 */
-	double		page_rows;		/* rows that index entries point to, dead or
-								 * not, on a heap page */
-	double		missed_share;	/* of the blocks, that were not in shared
-								 * buffers, 0 to 1 */
 
-	/* The store */
-	double		store_share;	/* used of its limit, 0 to 1 */
-	double		store_before;	/* the same when earlier index scans began,
-								 * added up */
-	double		began_at;		/* blocks passed when it was empty */
-
-	/* Indexes, in one index scan */
+	/* Index scans */
 	bool		vacuums_indexes;
 	bool		may_bypass;
 	int			index_scans;	/* completed */
+	double		store_share;	/* of the store's limit that is used, 0 to 1 */
 	double		index_pages;	/* of all indexes */
-	double		index_tuples;	/* entries, all indexes */
-	double		correlation;	/* share of the index pages that are in the
-								 * order of the heap, 0 to 1 */
-	double		index_slowdown; /* by how much an index phase is slower than a
-								 * heap pass, as fewer processes can take part
-								 * in it; 1 or more */
-	double		index_total;	/* pages to visit in this phase, weighted, and
-								 * times such a factor, ... */
+	double		index_total;	/* pages to visit in this phase ... */
 	double		index_done;		/* ... and visited */
-	double		index_stretch;	/* that factor, in this phase */
 
-	/* The second heap pass, all its parts together */
-	double		vacuumed;		/* pages */
-	double		vacuum_total;	/* pages to vacuum in this phase, ... */
+	/* The second heap pass */
+	double		vacuumed;		/* pages, in all index scans */
+	double		vacuum_total;	/* pages to vacuum in this phase ... */
 	double		vacuum_done;	/* ... and vacuumed */
 
 	PvEtaMeasure of[PV_NUM_PHASES];
-	PvEtaMeasure present;		/* of the phase, in this index scan alone */
-
-	/* Cost-based delay */
-	bool		throttled;
-	double		slept_share;	/* of the leader's time in heap passes and
-								 * index phases, 0 to 1 */
-	double		cost_hit;		/* cost units of a page, as the settings say */
-	double		cost_miss;
-	double		cost_dirty;
 } PvEtaInput;
-
-/* Not known */
-#define PV_ETA_UNKNOWN			(-1)
 
 /* What is expected */
 typedef struct PvEta
@@ -122,8 +89,10 @@ typedef struct PvEta
 								 * PV_ETA_UNKNOWN */
 } PvEta;
 
-extern double pv_eta_index_page(const PvEtaInput *input, double correlation);
-extern double pv_eta_unchanged_page(const PvEtaInput *input);
+extern void pv_eta_past(const PvResult *last, PvEtaPast *past);
+extern double pv_eta_past_page(const PvEtaPast *past, PvPhase phase,
+							   double index_pages, double items_per_page);
+extern double pv_eta_usecs(double pages, double usecs_per_page);
 extern void pv_eta(const PvEtaInput *input, const PvEtaPast *past,
 				   PvEta *eta);
 

@@ -282,22 +282,24 @@ pv_history_copy(PvRecordKind kind, void **to)
 }
 
 /*
- * The result of the last vacuum of a table of this database whose times can be
- * compared with those of a run.  Returns false if none is known.
+ * Return in *past what the last vacuum of a table of this database took, of
+ * those that are automatic or of those that a session asked for; all zero if
+ * none is known.
  */
-bool
-pv_history_last_run(Oid relid, PvResult *result)
+void
+pv_history_past(Oid relid, bool automatic, PvEtaPast *past)
 {
 	const PvHistoryRun *run;
 
+	memset(past, 0, sizeof(*past));
 	if (shared == NULL || shared->records.max[PV_RECORD_RUN] == 0)
-		return false;
+		return;
 	LWLockAcquire(lock, LW_SHARED);
-	run = pv_records_last_run(&shared->records, MyDatabaseId, relid);
+	run = pv_records_last_run(&shared->records, MyDatabaseId, relid,
+							  automatic);
 	if (run != NULL)
-		*result = run->result;
+		pv_eta_past(&run->result, past);
 	LWLockRelease(lock);
-	return run != NULL;
 }
 
 /* The order of tables, and for each table of its vacuums, the newest first. */

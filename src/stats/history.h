@@ -12,6 +12,7 @@
 
 #include "storage/latch.h"
 
+#include "stats/eta.h"
 #include "stats/records.h"
 
 /* About all records */
@@ -43,7 +44,7 @@ extern bool pv_history_failures(Oid relid, PvTableTotals *totals,
 extern int	pv_history_kept(PvKeptRows **kept);
 extern bool pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark);
 extern BlockNumber pv_history_index_pages(Oid indexrelid);
-extern bool pv_history_last_run(Oid relid, PvResult *result);
+extern void pv_history_past(Oid relid, bool automatic, PvEtaPast *past);
 extern void pv_history_info(PvHistoryInfo *info);
 
 /* Transaction IDs; 0 if not known */

@@ -456,12 +456,14 @@ pv_records_copy_kept(const PvRecords *records, PvKeptRows *to)
 }
 
 /*
- * The last vacuum of a table by the engine that a session asked for, that was
- * completed and that has scanned pages, or NULL.  Other vacuums sleep for cost
- * limits, so their times say nothing of those of such a vacuum.
+ * Return the last vacuum of a table by the engine that was completed and has
+ * scanned pages, or NULL: of those that autovacuum or the scheduler began, or
+ * of those that a session asked for.  The former have other cost limits than
+ * the latter, so their times say nothing about each other.
  */
 const PvHistoryRun *
-pv_records_last_run(const PvRecords *records, Oid datid, Oid relid)
+pv_records_last_run(const PvRecords *records, Oid datid, Oid relid,
+					bool automatic)
 {
 	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
 	const PvHistoryRun *last = NULL;
@@ -472,8 +474,8 @@ pv_records_last_run(const PvRecords *records, Oid datid, Oid relid)
 
 		if (run->head.key.relid == relid && run->head.key.database == datid &&
 			is_complete(run) &&
-			(run->started_by == PV_STARTED_BY_COMMAND ||
-			 run->started_by == PV_STARTED_BY_FUNCTION) &&
+			(run->started_by == PV_STARTED_BY_AUTOVACUUM ||
+			 run->started_by == PV_STARTED_BY_SCHEDULER) == automatic &&
 			run->result.pages_scanned > 0 &&
 			(last == NULL || run->id > last->id))
 			last = run;

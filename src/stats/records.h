@@ -33,7 +33,8 @@ extern int	pv_records_copy(const PvRecords *records, PvRecordKind kind,
 							void *to);
 extern int	pv_records_copy_kept(const PvRecords *records, PvKeptRows *to);
 extern const PvHistoryRun *pv_records_last_run(const PvRecords *records,
-											   Oid datid, Oid relid);
+											   Oid datid, Oid relid,
+											   bool automatic);
 extern bool pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
 								PvTableTotals *totals, PvHistoryRun *last);
 extern bool pv_records_has_room(const PvRecords *records, Oid datid,

@@ -382,30 +382,3 @@ pv_deadtids_limit(PvDeadTids *store)
 {
 	return store->shared->space.limit;
 }
-
-/*
- * The memory that a store for a table of nblocks blocks will have, in bytes,
- * if segments of segment_bytes are put into it, as many as segments says, a
- * whole number or an average.  *fillings becomes how often it will be full.
- * A local store has no reserve.
- */
-Size
-pv_deadtids_forecast(BlockNumber nblocks, bool local, Size reserve, Size limit,
-					 double segments, double segment_bytes, double *fillings)
-{
-	double		each = segment_bytes + PV_SPACE_UNIT / 2 + sizeof(uint32);
-	double		needed = segments * each;
-	double		usable;
-	Size		memory;
-
-	memory = pv_space_forecast(Min((uint64) limit, PV_DEADTIDS_MAX_LIMIT),
-							   pv_deadtids_shared_size(nblocks, 0),
-							   local ? 0 : reserve, local,
-							   local ? (Size) each : PV_DEADTIDS_ROOM,
-							   PV_DEADTIDS_ROOM, needed, &usable);
-
-	/* the room for a segment of the largest size remains unused */
-	*fillings = usable >= needed ? 1 :
-		ceil(needed / Max(usable - PV_DEADTIDS_ROOM, each));
-	return memory;
-}

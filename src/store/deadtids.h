@@ -88,9 +88,6 @@ extern int64 pv_deadtids_num_segments_used(PvDeadTids *store);
 extern Size pv_deadtids_memory(PvDeadTids *store);
 extern double pv_deadtids_share_used(PvDeadTids *store);
 extern Size pv_deadtids_limit(PvDeadTids *store);
-extern Size pv_deadtids_forecast(BlockNumber nblocks, bool local, Size reserve,
-								 Size limit, double segments,
-								 double segment_bytes, double *fillings);
 
 
 /*-------------------------------------------------------------------------

@@ -353,40 +353,6 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 }
 
 /*
- * How a space grows, for a forecast: the memory that it will have when chunks
- * for "needed" bytes are taken, or when the limit is reached.  *usable becomes
- * the bytes that can be taken then.  "overhead" and home_bytes are those of
- * pv_space_init().  An extent has "least" usable bytes at least, and none is
- * made unless "room" usable bytes are within the limit.
- */
-Size
-pv_space_forecast(Size limit, Size overhead, Size home_bytes, bool local,
-				  Size least, Size room, double needed, double *usable)
-{
-	const Size	lost = EXTENT_OVERHEAD + PV_SPACE_UNIT;
-	Size		grain = local ? LOCAL_GRAIN : SHARED_GRAIN;
-	Size		smallest = TYPEALIGN(grain, least + lost);
-	Size		memory = overhead + home_bytes;
-
-	*usable = home_bytes > lost ? home_bytes - lost : 0;
-	for (int i = 0; i < PV_MAX_EXTENTS && *usable < needed; i++)
-	{
-		Size		left = memory < limit ? limit - memory : 0;
-		Size		granted = memory / GROWTH;
-
-		if (left < TYPEALIGN(grain, room + lost) && *usable > 0)
-			break;
-		if (!local)
-			granted = Max(granted, SEGMENT_MIN_BYTES);
-		granted = Min(Min(granted, left), PV_EXTENT_MAX_BYTES);
-		granted = Max(TYPEALIGN_DOWN(grain, granted), smallest);
-		memory += granted;
-		*usable += granted - lost;
-	}
-	return memory;
-}
-
-/*
  * Make an extent with at least this many usable bytes, or the smallest one
  * that has them.  Return false if that is not possible.  The caller holds the
  * lock "growing", unless the space is local.

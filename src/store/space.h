@@ -89,9 +89,6 @@ extern void pv_space_reset(PvSpace *space);
 extern bool pv_space_may_grow(const PvSpace *space, Size bytes);
 extern bool pv_space_take(PvSpace *space, Size bytes, bool regardless,
 						  PvChunk *chunk);
-extern Size pv_space_forecast(Size limit, Size overhead, Size home_bytes,
-							  bool local, Size least, Size room,
-							  double needed, double *usable);
 extern double pv_space_share_used(PvSpaceShared *shared);
 extern char *pv_space_map(PvSpace *space, uint32 extent);
 

@@ -2,7 +2,7 @@
 -- errors, and what it must not do.
 \ir common.psql
 
-SELECT plan(99);
+SELECT plan(96);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_other', 'pv_stats']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -27,12 +27,11 @@ SELECT is(p.tuples_recently_dead, 0::bigint, 'tuples_recently_dead') FROM p;
 SELECT is(p.dead_items, r.dead_items, 'dead_items') FROM p, r;
 SELECT is(p.index_scans, 1, 'index_scans') FROM p;
 SELECT is(p.index_scans, r.index_scans, 'index_scans as in the run') FROM p, r;
-SELECT is(p.dead_tuple_bytes, r.dead_tuple_bytes, 'dead_tuple_bytes') FROM p, r;
+SELECT ok(p.dead_tuple_bytes BETWEEN 1 AND r.dead_tuple_bytes, 'dead_tuple_bytes: less than with what the run sets aside') FROM p, r;
 SELECT is(p.max_dead_tuple_bytes, pg_size_bytes(current_setting('maintenance_work_mem')), 'max_dead_tuple_bytes') FROM p;
 SELECT is(p.workers_planned, 0, 'workers_planned') FROM p;
-SELECT is(format('%s %s', p.indexes, p.index_units), '1 1', 'a small index is one unit') FROM p;
-SELECT ok(least(heap_scan_ms, index_vacuum_ms, heap_vacuum_ms) > 0 AND elapsed_ms >= heap_scan_ms + index_vacuum_ms + heap_vacuum_ms, 'times') FROM p;
-SELECT ok(wal_records > 0 AND wal_fpi >= 0 AND wal_bytes > wal_records, 'WAL') FROM p;
+SELECT is(p.indexes, 1, 'indexes') FROM p;
+SELECT is(num_nonnulls(heap_scan_ms, index_vacuum_ms, heap_vacuum_ms, elapsed_ms), 0, 'no times without a last vacuum') FROM p;
 SELECT ok(NOT aggressive AND pages_to_freeze = 0, 'no freezing') FROM p;
 SELECT ok(oldest_xmin IS NOT NULL AND freeze_limit IS NOT NULL AND relfrozenxid IS NOT NULL AND relminmxid IS NOT NULL, 'the cutoffs') FROM p;
 SELECT ok(NOT useless AND reason IS NULL, 'useful') FROM p;
@@ -94,7 +93,7 @@ SET parvacuum.store_limit = '128kB';
 CREATE TABLE p3 AS SELECT * FROM parvacuum_plan('scans', workers => 0);
 CREATE TABLE r3 AS SELECT * FROM parvacuum_run('scans', workers => 0);
 SELECT cmp_ok(index_scans, '>', 2, 'a small store: several index scans') FROM p3;
-SELECT is(p3.index_scans, r3.index_scans, 'a small store: as many as the run has') FROM p3, r3;
+SELECT ok(abs(p3.index_scans - r3.index_scans) <= 1, 'a small store: about as many as the run has') FROM p3, r3;
 SELECT ok(max_dead_tuple_bytes BETWEEN 131072 * 7 / 8 AND 131072, 'a small store: its limit, but for the bitmaps of B-trees') FROM p3;
 RESET parvacuum.store_limit;
 
@@ -102,11 +101,10 @@ RESET parvacuum.store_limit;
 DELETE FROM scans WHERE a IN (1, 3, 5);
 SELECT is(format('%s %s', dead_items > 0, index_scans), 't 0', 'few dead items: no index scan') FROM parvacuum_plan('scans', workers => 0);
 
--- Workers and units, by the rules of a run
+-- Workers, by the rules of a run
 SET max_parallel_maintenance_workers = 1;
 SELECT is(workers_planned, 2, 'a number of workers') FROM parvacuum_plan('scans', workers => 2);
 RESET max_parallel_maintenance_workers;
-SELECT cmp_ok(index_units, '>', 1, 'a B-tree has several units') FROM parvacuum_plan('scans', workers => 2);
 SET parvacuum.min_parallel_pages = 0;
 SET min_parallel_table_scan_size = '1MB';
 SELECT is((SELECT workers_planned FROM parvacuum_plan('scans', disable_page_skipping => true)), (SELECT workers_planned FROM parvacuum_run('scans', disable_page_skipping => true)), 'workers by the work there is');
@@ -114,11 +112,6 @@ ALTER TABLE scans SET (parvacuum.workers = 1);
 SELECT is((SELECT workers_planned FROM parvacuum_plan('scans', disable_page_skipping => true)), 1, 'workers by the option');
 RESET parvacuum.min_parallel_pages;
 RESET min_parallel_table_scan_size;
-
--- Cost limits make it take longer.
-SET vacuum_cost_delay = 10;
-SELECT cmp_ok(elapsed_ms, '>', 40::float8, 'a cost limit') FROM parvacuum_plan('scans', workers => 0, disable_page_skipping => true);
-RESET vacuum_cost_delay;
 
 -- Freezing
 CREATE TABLE young (a int) WITH (autovacuum_enabled = off);
@@ -178,46 +171,39 @@ SELECT is(format('%s %s', useless, reason), 'f ', 'without it: new rows can be s
 SELECT is(format('%s %s %s', tuples_to_remove, tuples_recently_dead, useless), '5000 0 f', 'without it: a run would remove the rows') FROM parvacuum_plan('held');
 SELECT dblink_disconnect('h') \g /dev/null
 
--- The times of an earlier vacuum.  Those of autovacuum, which may have slept, do not count.
+-- The times of the last vacuum: the same work takes as long again, half of the pages take half as
+-- long, and what it did not do is not known.
 CREATE TABLE again (a int) WITH (autovacuum_enabled = off);
+CREATE INDEX ON again (a);
 INSERT INTO again SELECT generate_series(1, 40000);
 DELETE FROM again WHERE a % 3 = 0;
-SELECT parvacuum_run('again', workers => 0) \g /dev/null
+CREATE TABLE ra AS SELECT * FROM parvacuum_run('again', workers => 0);
 DELETE FROM again WHERE a % 3 = 1;
-CREATE TABLE with_run AS SELECT * FROM parvacuum_plan('again', workers => 0);
+CREATE FUNCTION ratios(p anyelement, run ra) RETURNS text LANGUAGE sql AS $$
+    SELECT concat_ws(' ', round((p.heap_scan_ms / run.heap_scan_ms)::numeric, 2), round((p.index_vacuum_ms / run.index_vacuum_ms)::numeric, 2), round((p.heap_vacuum_ms / run.heap_vacuum_ms)::numeric, 2))
+$$;
+CREATE TABLE pa AS SELECT * FROM parvacuum_plan('again', workers => 0);
+SELECT is(ratios(pa, ra), '1.00 1.00 1.00', 'the times are those of the last vacuum') FROM pa, ra;
+SELECT is(round(elapsed_ms::numeric, 6), round((heap_scan_ms + index_vacuum_ms + heap_vacuum_ms)::numeric, 6), 'elapsed_ms is their sum') FROM pa;
+SELECT parvacuum_run('again', workers => 0) \g /dev/null
+DELETE FROM again WHERE (ctid::text::point)[0] < 80;
+CREATE TABLE rb AS SELECT * FROM parvacuum_history WHERE relation = 'again'::regclass ORDER BY run DESC LIMIT 1;
+SELECT is(round((p.heap_scan_ms / rb.heap_scan_ms)::numeric, 2), round(p.pages_to_scan::numeric / rb.pages_scanned, 2), 'fewer pages take less time') FROM parvacuum_plan('again', workers => 0) p, rb;
 SELECT parvacuum_history_reset() \g /dev/null
-SELECT is(format('%s %s', p.tuples_to_remove = w.tuples_to_remove, p.heap_scan_ms = w.heap_scan_ms), 't f', 'the last run changes the times')
-FROM parvacuum_plan('again', workers => 0) p, with_run w;
+SELECT is(num_nonnulls(heap_scan_ms, index_vacuum_ms, heap_vacuum_ms, elapsed_ms), 0, 'without history there are no times') FROM parvacuum_plan('again', workers => 0);
+SELECT parvacuum_run('again', workers => 0, index_cleanup => 'off') \g /dev/null
+SELECT is(format('%s %s %s %s', heap_scan_ms > 0, index_vacuum_ms, heap_vacuum_ms, elapsed_ms), 't   ', 'the last vacuum had no index scan: the time of one is not known') FROM parvacuum_plan('again', workers => 0);
 
--- A sample of 385 pages, one of four.  The last page, which is a group of its own, is not in
--- more samples than any other.  Nothing is counted, so the statistics say nothing.
-SET track_counts = off;
+-- A sample of 2049 pages, one of four.  The last page, which is a group of its own, is not in
+-- more samples than any other.
 CREATE FUNCTION plans(rel regclass) RETURNS TABLE (removed bigint, scan bigint) LANGUAGE sql AS $$
     SELECT tuples_to_remove, pages_to_scan FROM generate_series(1, 100) i, parvacuum_plan(rel, workers => i - i) WHERE relid = rel
 $$;
 CREATE TABLE last_page (a int, b text) WITH (autovacuum_enabled = off);
-INSERT INTO last_page SELECT g, repeat('x', 1000) FROM generate_series(1, 7 * 385) g;
-DELETE FROM last_page WHERE (ctid::text::point)[0] = 384;
-SELECT is(format('%s %s', min(scan), max(scan)), '385 385', 'a sample: all pages would be read') FROM plans('last_page');
+INSERT INTO last_page SELECT g, repeat('x', 1000) FROM generate_series(1, 7 * 2049) g;
+DELETE FROM last_page WHERE (ctid::text::point)[0] = 2048;
+SELECT is(format('%s %s', min(scan), max(scan)), '2049 2049', 'a sample: all pages would be read') FROM plans('last_page');
 SELECT ok(count(*) FILTER (WHERE removed > 0) BETWEEN 2 AND 60, 'a sample: the last page is in a part of the samples') FROM plans('last_page');
-
--- The statistics do not count if the sample shows that they are wrong: first too low, because
--- only the first rows were counted when they were deleted, then too high, because what VACUUM
--- did was not counted
-CREATE TABLE counted (a int, b text) WITH (autovacuum_enabled = off);
-INSERT INTO counted SELECT g, repeat('x', 1000) FROM generate_series(1, 7 * 385) g;
-SET track_counts = on;
-DELETE FROM counted WHERE a <= 7 * 40;
-SELECT pg_stat_force_next_flush() \g /dev/null
-SELECT is(n_dead_tup, 280::bigint, 'the statistics know of some rows') FROM pg_stat_all_tables WHERE relid = 'counted'::regclass;
-SET track_counts = off;
-DELETE FROM counted WHERE a <= 7 * 90;
-SELECT cmp_ok(min(removed), '>', 450::bigint, 'statistics that are too low: more rows would be removed') FROM plans('counted');
-VACUUM counted;
-INSERT INTO counted SELECT g, repeat('x', 1000) FROM generate_series(1, 7 * 700) g;
-SELECT is(n_dead_tup, 280::bigint, 'the statistics still know of the rows') FROM pg_stat_all_tables WHERE relid = 'counted'::regclass;
-SELECT is(max(removed), 0::bigint, 'statistics that are too high: no row would be removed') FROM plans('counted');
-RESET track_counts;
 
 -- What has which rows
 CREATE TABLE p0 (a int, b text) PARTITION BY LIST (a);
@@ -242,7 +228,7 @@ SELECT dblink_disconnect('m') \g /dev/null
 CREATE MATERIALIZED VIEW mv AS SELECT 1 AS a;
 SELECT is((SELECT count(*) FROM parvacuum_plan('mv')), 1::bigint, 'a materialized view');
 CREATE TABLE empty (a int);
-SELECT is(format('%s %s %s', pages_total, elapsed_ms > 0, useless), '0 t t', 'an empty table') FROM parvacuum_plan('empty');
+SELECT is(format('%s %s %s', pages_total, elapsed_ms, useless), '0 0 t', 'an empty table') FROM parvacuum_plan('empty');
 
 -- Indexes of all kinds, with pages and without
 CREATE TABLE kinds (a int, b int[], c point) WITH (autovacuum_enabled = off);

@@ -96,13 +96,6 @@ CREATE FUNCTION parvacuum_test_refill(times int)
 RETURNS bigint STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- The memory that the store of a table of so many blocks will have when so many segments of
--- so many bytes are stored within a limit, and how often it will be full.
-CREATE FUNCTION parvacuum_test_forecast_store(nblocks bigint, local bool, bytes_limit bigint, segments float8, bytes float8,
-    OUT memory bigint, OUT fillings float8)
-STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
 -- Two processes enter and leave something that the last one closes, in every order of
 -- their steps.  Returns the number of these orders.
 CREATE FUNCTION parvacuum_test_use_count() RETURNS int STRICT LANGUAGE C
@@ -142,26 +135,6 @@ AS 'MODULE_PATHNAME';
 CREATE FUNCTION parvacuum_test_uses_memory(internal)
 RETURNS index_am_handler LANGUAGE C
 AS 'MODULE_PATHNAME';
-
--- The forecast of a vacuum.  Each argument has pairs "name=value"; names are those of the
--- structs, and what is not given is 0.  Indexes are separated by semicolons.  "past" is an
--- earlier vacuum.
-CREATE FUNCTION parvacuum_test_forecast(input text, indexes text DEFAULT '', past text DEFAULT NULL,
-										OUT index_scans int, OUT bypassed bool, OUT wal_records float8, OUT wal_fpi float8,
-										OUT wal_bytes float8, OUT scan_ms float8, OUT index_ms float8, OUT vacuum_ms float8,
-										OUT other_ms float8, OUT elapsed_ms float8)
-AS 'MODULE_PATHNAME', 'parvacuum_test_forecast' LANGUAGE C IMMUTABLE;
-
--- Why the vacuum would be useless, or null
-CREATE FUNCTION parvacuum_test_forecast_use(input text, recently_dead float8, advances_relfrozenxid boolean) RETURNS text
-AS 'MODULE_PATHNAME', 'parvacuum_test_forecast_use' LANGUAGE C IMMUTABLE;
-
--- From a sample to all pages: the numbers of dead rows on the sampled pages, the most rows
--- that a page can have, and what the statistics say about all dead rows, or -1.  Returns
--- whether that is plausible, all dead rows, and all pages with dead rows.
-CREATE FUNCTION parvacuum_test_extrapolate(pages float8, sampled float8[], room float8, count float8,
-										   OUT plausible bool, OUT rows float8, OUT with_rows float8)
-AS 'MODULE_PATHNAME', 'parvacuum_test_extrapolate' LANGUAGE C IMMUTABLE;
 
 -- Processes vacuum indexes of these numbers of pages, each of kind l (leader only), s
 -- (single) or b (a B-tree that is shared, whose last part is done by one process).
@@ -490,16 +463,22 @@ RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 -- The number of texts without an end, after a file that has such texts was read.
 CREATE FUNCTION parvacuum_test_records_endless()
 RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
--- The forecast of the end of a vacuum.  Nulls are zeros.  Phases: 1 is the first heap pass,
--- 2 the index scan, 3 the second heap pass, 4 the index cleanup.
+-- How long the rest of a vacuum will take.  Nulls are zeros.  Phases: 1 is the heap scan, 2 the
+-- index scan, 3 the second heap pass, 4 the index cleanup.  Each dead page has ten dead items.
+-- What phases have taken so far is in seconds.  What a page took in the last vacuum is, too.
 CREATE TYPE parvacuum_test_vacuum AS (
-    phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, dead_share float8, page_rows float8,
-    missed_share float8, store_share float8, store_before float8, may_bypass float8, index_scans float8, index_pages float8,
-    index_tuples float8, correlation float8, index_slowdown float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
-    scan_s float8, scan_work float8, scan_cost float8, index_s float8, index_work float8, index_cost float8,
-    heap_s float8, heap_work float8, heap_cost float8, slept_share float8, past_scan_s float8, past_index_s float8, past_heap_s float8);
+    phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, store_share float8, may_bypass float8,
+    index_scans float8, index_pages float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
+    scan_s float8, scan_work float8, index_s float8, index_work float8, heap_s float8, heap_work float8,
+    past_scan_s float8, past_index_s float8, past_heap_s float8);
 
-CREATE FUNCTION parvacuum_test_eta(vacuum parvacuum_test_vacuum, OUT phase_s float8, OUT all_s float8, OUT index_scans int)
+CREATE FUNCTION parvacuum_test_eta(vacuum parvacuum_test_vacuum, OUT phase_s float8, OUT all_s float8, OUT index_scans int, OUT rate float8)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- What the last vacuum tells of the time of so many pages of each phase, if an index scan has
+-- "index_pages" pages now, and a heap page "items" dead items; microseconds, or -1.
+CREATE FUNCTION parvacuum_test_eta_past(scanned bigint, scan_usecs bigint, index_scans int, index_usecs bigint, dead_items bigint, heap_usecs bigint,
+    pages float8, index_pages float8, items float8, OUT scan float8, OUT index float8, OUT heap float8)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Hashes of the pages of a table or an index, without what may differ on a standby: 0 is the

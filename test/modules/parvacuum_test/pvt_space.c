@@ -22,7 +22,6 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_test_run_dry);
 PG_FUNCTION_INFO_V1(parvacuum_test_refill);
-PG_FUNCTION_INFO_V1(parvacuum_test_forecast_store);
 extern PGDLLEXPORT void parvacuum_test_space_worker(dsm_segment *seg,
 													shm_toc *toc);
 
@@ -143,23 +142,4 @@ parvacuum_test_refill(PG_FUNCTION_ARGS)
 			elog(ERROR, "there is no more memory");
 	}
 	PG_RETURN_INT64((int64) pg_atomic_read_u64(&shared->memory) - (int64) limit);
-}
-
-Datum
-parvacuum_test_forecast_store(PG_FUNCTION_ARGS)
-{
-	TupleDesc	desc;
-	Datum		values[2];
-	bool		nulls[2] = {false};
-	double		fillings;
-	Size		memory;
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	memory = pv_deadtids_forecast((BlockNumber) PG_GETARG_INT64(0), PG_GETARG_BOOL(1), 0,
-								  (Size) PG_GETARG_INT64(2), PG_GETARG_FLOAT8(3),
-								  PG_GETARG_FLOAT8(4), &fillings);
-	values[0] = Int64GetDatum((int64) memory);
-	values[1] = Float8GetDatum(fillings);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(desc, values, nulls)));
 }

@@ -72,8 +72,3 @@ SELECT parvacuum_test_check() > 0 AS checked;
 -- A limit beyond the addressable size is lowered.
 SELECT parvacuum_test_create(1000, 1000000000000);
 SELECT bytes_limit FROM parvacuum_test_figures();
-
--- The forecast: what fits, what fills the limit several times, and what grows to it.
-SELECT local, memory <= 10000000 AS within_limit, memory > 2000000 AS enough, fillings FROM unnest(ARRAY[true, false]) local, parvacuum_test_forecast_store(100000, local, 10000000, 100, 20000);
-SELECT local, memory <= 1000000 + 8192 AS within_limit, memory > 900000 AS uses_it, fillings BETWEEN 5 AND 8 AS several FROM unnest(ARRAY[true, false]) local, parvacuum_test_forecast_store(100000, local, 1000000, 1000, 5000);
-SELECT local, memory <= 20000000 + 8192 AS within_limit, memory > 18000000 AS uses_it, fillings BETWEEN 5 AND 6 AS several FROM unnest(ARRAY[true, false]) local, parvacuum_test_forecast_store(100000, local, 20000000, 20000, 5000);

@@ -1,0 +1,540 @@
+/*-------------------------------------------------------------------------
+ *
+ * survey.c
+ *	  Finds out what a vacuum of a table would do, without doing it.
+ *
+ * A session runs this, for parvacuum_plan().  It changes nothing, apart from
+ * the hint bits that any reader of a page may set.  It runs no code of the
+ * table's owner.
+ *
+ *	 cutoffs, skipping, workers		the functions of a vacuum (engine/plan.c)
+ *	 pages to scan					the decisions of a heap scan
+ *									(engine/dispense.c), for each block, by the
+ *									visibility map
+ *	 what is on these pages			a random sample of them
+ *	 memory							the sampled pages' dead items, packed as the
+ *									store packs them
+ *
+ * Two samples are taken: of the pages that are not all-visible, which are the
+ * only ones that can have dead rows, and of all-visible pages that are read
+ * nevertheless.
+ *
+ * Locks: AccessShareLock on the table and its indexes.  A page that is read is
+ * pinned and has a share lock, one at a time.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/transam.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "base/compat_heap.h"
+#include "engine/dispense.h"
+#include "engine/index_vacuum.h"
+#include "engine/plan.h"
+#include "sql/survey.h"
+#include "store/container.h"
+#include "store/deadtids.h"
+
+/*
+ * Pages of each kind that are read at most, an even number; at least half as
+ * many if there are more
+ */
+#define SAMPLE_UNSEEN			1024	/* heap pages that are not all-visible */
+#define SAMPLE_VISIBLE			128 /* all-visible heap pages */
+
+/* Pages to be scanned of one kind, and the sample of them */
+typedef struct Stratum
+{
+	BlockNumber pages;			/* all */
+	int			room;			/* largest size of the sample */
+	uint32		every;			/* pages that one of the sample stands for */
+	int			n;				/* in the sample */
+	uint32		chosen;			/* of the "every" pages that pass by now */
+	BlockNumber *blocks;
+
+	/* Sums over the sample */
+	int64		dead;			/* removable tuples */
+	int64		recently_dead;
+	int64		items;			/* dead line pointers after pruning */
+	int			item_pages;
+	int			freeze_pages;
+	int			visible_pages;	/* all-visible after pruning */
+	int			young_pages;	/* where live tuples prevent that */
+} Stratum;
+
+typedef struct SurveyState
+{
+	Relation	rel;
+	PvVacuum   *vac;
+	Buffer		vmbuffer;
+	Stratum		unseen;			/* not all-visible */
+	Stratum		visible;		/* all-visible */
+
+	/* The dead items of sampled pages, as one segment of the store */
+	PvSegmentBuild *build;
+
+	/* Oldest XIDs that remain on the sampled pages */
+	TransactionId oldest_xid;
+	MultiXactId oldest_mxid;
+} SurveyState;
+
+/* What one page has */
+typedef struct PageFindings
+{
+	int			dead;
+	int			recently_dead;
+	int			nitems;
+	bool		all_visible;	/* all tuples that remain */
+	bool		young;			/* a live one may not be visible to all */
+	bool		freezes;
+	OffsetNumber items[MaxHeapTuplesPerPage];
+} PageFindings;
+
+
+/* ----------------------------------------------------------------
+ *		Which pages
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The sample is full: have each of its pages stand for twice as many pages.
+ */
+static void
+thin_out(Stratum *stratum)
+{
+	for (int i = 0; i < stratum->room / 2; i++)
+		stratum->blocks[i] =
+			stratum->blocks[2 * i + (pg_prng_bool(&pg_global_prng_state))];
+	stratum->n = stratum->room / 2;
+	stratum->every *= 2;
+}
+
+/*
+ * Count a page of the stratum, and perhaps keep it for the sample.
+ *
+ * The sample has one page of each group of "every" consecutive pages of the
+ * stratum, so that each part of the table is represented.  Rows that were
+ * changed together are together in the table.  Which page of the group it is,
+ * is chosen before the group begins.  So a page of the last group, which may be
+ * short, has the same chance as any other.  The last pages of a table often
+ * differ from the others.
+ */
+static void
+add_to_stratum(Stratum *stratum, BlockNumber blkno)
+{
+	uint32		place = stratum->pages % stratum->every;
+
+	if (place == 0 && stratum->n == stratum->room)
+	{
+		thin_out(stratum);
+		place = stratum->pages % stratum->every;
+	}
+	stratum->pages++;
+	if (place == 0)
+		stratum->chosen =
+			(uint32) pg_prng_uint64_range(&pg_global_prng_state, 0,
+										  stratum->every - 1);
+	if (place == stratum->chosen)
+		stratum->blocks[stratum->n++] = blkno;
+}
+
+static void
+init_stratum(Stratum *stratum, int room)
+{
+	stratum->every = 1;
+	stratum->room = room;
+	stratum->blocks = palloc(room * sizeof(BlockNumber));
+}
+
+/* Callback of pv_blockscan_preview(): a block that the heap scan would visit */
+static void
+note_block(BlockNumber blkno, void *arg)
+{
+	SurveyState *state = arg;
+	uint8		mapbits = visibilitymap_get_status(state->rel, blkno,
+												   &state->vmbuffer);
+
+	add_to_stratum(mapbits & VISIBILITYMAP_ALL_VISIBLE ? &state->visible :
+				   &state->unseen, blkno);
+}
+
+/*
+ * Go through the visibility map, and choose the pages of the samples.  Return
+ * whether a page would be skipped that is all-visible but not all-frozen.
+ */
+static bool
+choose_pages(SurveyState *state)
+{
+	const PvVacuumPlan *plan = &state->vac->plan;
+	bool		skippedallvis;
+
+	init_stratum(&state->unseen, SAMPLE_UNSEEN);
+	init_stratum(&state->visible, SAMPLE_VISIBLE);
+	skippedallvis = pv_blockscan_preview(state->rel, plan->rel_pages,
+										 plan->nslots, &plan->skipping,
+										 &plan->eager, note_block, state);
+	if (BufferIsValid(state->vmbuffer))
+		ReleaseBuffer(state->vmbuffer);
+	return skippedallvis;
+}
+
+/* Is the sample all pages of the stratum? */
+static bool
+is_complete(const Stratum *stratum)
+{
+	return (BlockNumber) stratum->n == stratum->pages;
+}
+
+/*
+ * Return the number of pages for which one page of the sample stands.
+ */
+static double
+pages_for_each(const Stratum *stratum)
+{
+	return stratum->n > 0 ? (double) stratum->pages / stratum->n : 0;
+}
+
+
+/* ----------------------------------------------------------------
+ *		What is on them
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Look at a tuple.
+ *
+ * Pruning leaves one dead line pointer for each HOT chain that is dead as a
+ * whole, and none for a chain of which the end is alive.  So the tuples at the
+ * ends of chains are counted.
+ */
+static void
+look_at_tuple(SurveyState *state, Buffer buf, HeapTuple tuple,
+			  PageFindings *found)
+{
+	const PvCutoffs *cutoffs = &state->vac->plan.cutoffs;
+	HeapTupleHeader htup = tuple->t_data;
+	TransactionId xid = state->oldest_xid;
+	MultiXactId mxid = state->oldest_mxid;
+	bool		aborted;
+
+	switch (HeapTupleSatisfiesVacuum(tuple, cutoffs->OldestXmin, buf))
+	{
+		case HEAPTUPLE_DEAD:
+			found->dead++;
+			aborted = HeapTupleHeaderXminInvalid(htup);
+			if (!(aborted ? HeapTupleHeaderIsHeapOnly(htup) :
+				  HeapTupleHeaderIsHotUpdated(htup)))
+				found->items[found->nitems++] =
+					ItemPointerGetOffsetNumber(&tuple->t_self);
+			return;
+		case HEAPTUPLE_RECENTLY_DEAD:
+			found->recently_dead++;
+			found->all_visible = false;
+			break;
+		case HEAPTUPLE_LIVE:
+			if (!HeapTupleHeaderXminFrozen(htup) &&
+				!TransactionIdPrecedes(HeapTupleHeaderGetXmin(htup),
+									   cutoffs->OldestXmin))
+				found->young = true;
+			break;
+		default:
+			found->young = true;
+			break;
+	}
+
+	if (found->young)
+		found->all_visible = false;
+	if (pv_tuple_should_freeze(htup, cutoffs, &xid, &mxid))
+		found->freezes = true;
+	else
+	{
+		state->oldest_xid = xid;
+		state->oldest_mxid = mxid;
+	}
+}
+
+/*
+ * Look at all line pointers of a page, which is locked.  A broken page may have
+ * more of them than any page can have.
+ */
+static void
+look_at_page(SurveyState *state, Buffer buf, PageFindings *found)
+{
+	Page		page = BufferGetPage(buf);
+	OffsetNumber maxoff = Min(PageGetMaxOffsetNumber(page),
+							  MaxHeapTuplesPerPage);
+
+	memset(found, 0, offsetof(PageFindings, items));
+	found->all_visible = !PageIsNew(page);
+	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
+		 offnum = OffsetNumberNext(offnum))
+	{
+		ItemId		itemid = PageGetItemId(page, offnum);
+		HeapTupleData tuple;
+
+		if (ItemIdIsDead(itemid))
+			found->items[found->nitems++] = offnum;
+		if (!ItemIdIsNormal(itemid))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, itemid);
+		tuple.t_len = ItemIdGetLength(itemid);
+		tuple.t_tableOid = RelationGetRelid(state->rel);
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buf), offnum);
+		look_at_tuple(state, buf, &tuple, found);
+	}
+}
+
+/*
+ * Read one page of a sample, and add it up.
+ */
+static void
+sample_page(SurveyState *state, Stratum *stratum, BlockNumber blkno)
+{
+	Buffer		buf = ReadBuffer(state->rel, blkno);
+	PageFindings found;
+
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	look_at_page(state, buf, &found);
+	UnlockReleaseBuffer(buf);
+
+	stratum->dead += found.dead;
+	stratum->recently_dead += found.recently_dead;
+	stratum->items += found.nitems;
+	stratum->item_pages += found.nitems > 0;
+	stratum->freeze_pages += found.freezes;
+	stratum->visible_pages += found.all_visible &&
+		(found.nitems == 0 || state->vac->plan.nindexes == 0);
+	stratum->young_pages += found.young;
+	if (found.nitems > 0 && state->build->nblocks < PV_SEGMENT_BLOCKS)
+		pv_segment_add(state->build, state->build->nblocks, found.items,
+					   found.nitems);
+}
+
+/*
+ * Read the pages of a sample, which are in the order of the table.
+ */
+static void
+sample_pages(SurveyState *state, Stratum *stratum)
+{
+	for (int i = 0; i < stratum->n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		sample_page(state, stratum, stratum->blocks[i]);
+	}
+}
+
+
+/* ----------------------------------------------------------------
+ *		What that means for the table
+ * ----------------------------------------------------------------
+ */
+
+/* What the heap scan will find */
+static void
+describe_heap(const SurveyState *state, PvSurvey *survey)
+{
+	const Stratum *unseen = &state->unseen;
+	double		scale = pages_for_each(unseen);
+
+	survey->dead_tuples = unseen->dead * scale;
+	survey->recently_dead = unseen->recently_dead * scale;
+	survey->dead_items = unseen->items * scale;
+	survey->item_pages = unseen->item_pages * scale;
+	survey->visible_pages = unseen->visible_pages * scale;
+	survey->young_pages = unseen->young_pages * scale;
+	survey->freeze_pages = unseen->freeze_pages * scale +
+		state->visible.freeze_pages * pages_for_each(&state->visible);
+}
+
+/*
+ * Find out which memory the store of dead items will have, and the number of
+ * index scans.  With workers some memory is set aside for it in any case.
+ */
+static void
+describe_index_scans(const SurveyState *state, PvSurvey *survey)
+{
+	const PvVacuum *vac = state->vac;
+	const PvSegmentBuild *build = state->build;
+	Size		reserve = vac->plan.nslots == 1 ? 0 :
+		pv_plan_store_reserve(vac, survey->store_limit);
+	double		bytes = 0;
+	double		fillings;
+
+	survey->nindexes = vac->plan.nindexes;
+	for (int i = 0; i < survey->nindexes; i++)
+		survey->index_pages += vac->leader.index_pages[i];
+	if (!vac->do_index_vacuuming || survey->nindexes == 0 ||
+		survey->dead_items < 0.5 || pv_failsafe_check(&survey->cutoffs))
+		return;
+
+	if (build->nblocks > 0)
+		bytes = survey->item_pages * pv_segment_plan(build).bytes /
+			build->nblocks;
+	survey->store_bytes =
+		pv_deadtids_shared_size(survey->pages_total, reserve) +
+		Max(bytes - reserve, 0);
+	survey->store_bytes =
+		Min(survey->store_bytes, (double) survey->store_limit);
+
+	/* with a limit for tests, the store also counts as full by its items */
+	fillings = Max(bytes / Max(survey->store_limit, 1),
+				   survey->dead_items / pv_plan_max_dead_items());
+	if (!(vac->consider_bypass && fillings <= 1 &&
+		  pv_few_enough_to_bypass(survey->pages_total,
+								  rint(survey->item_pages),
+								  survey->dead_items)))
+		survey->index_scans = (int) Max(ceil(fillings), 1);
+}
+
+/*
+ * What relfrozenxid and relminmxid become, at least.
+ *
+ * They stay if an all-visible page is skipped that is not all-frozen.  Else
+ * everything older than the freeze cutoffs is frozen.  If the sample is all
+ * that is scanned, the oldest XIDs that remain are known.
+ */
+static void
+describe_freezing(const SurveyState *state, bool skippedallvis,
+				  PvSurvey *survey)
+{
+	const PvCutoffs *cutoffs = &survey->cutoffs;
+	bool		complete = is_complete(&state->unseen) &&
+		is_complete(&state->visible);
+	TransactionId xid = complete ? state->oldest_xid : cutoffs->FreezeLimit;
+	MultiXactId mxid = complete ? state->oldest_mxid :
+		cutoffs->MultiXactCutoff;
+
+	if (skippedallvis)
+		return;
+	if (TransactionIdPrecedes(cutoffs->relfrozenxid, xid))
+		survey->new_relfrozenxid = xid;
+	if (MultiXactIdPrecedes(cutoffs->relminmxid, mxid))
+		survey->new_relminmxid = mxid;
+}
+
+/*
+ * Is the table so old that all of it must be frozen, while relfrozenxid has
+ * come to the horizon?  Then each vacuum to prevent wraparound is useless
+ * until what holds back the horizon lets go.  If the user asked for that kind of
+ * vacuum, it says nothing about the age.
+ */
+static bool
+is_stuck(const VacuumParams *params, const PvSurvey *survey)
+{
+	const PvCutoffs *cutoffs = &survey->cutoffs;
+
+	return survey->aggressive &&
+		(params->options &
+		 (VACOPT_FREEZE | VACOPT_DISABLE_PAGE_SKIPPING)) == 0 &&
+		TransactionIdPrecedesOrEquals(cutoffs->OldestXmin,
+									  cutoffs->relfrozenxid) &&
+		TransactionIdPrecedes(cutoffs->OldestXmin, ReadNextTransactionId());
+}
+
+/*
+ * Would a vacuum be of any use now?  It is if it removes something, freezes
+ * something that is old enough, sets pages all-visible, has work in the cleanup
+ * of an index, or is aggressive and so advances relfrozenxid.  Otherwise there
+ * may be dead rows that are not removable yet, pages that cannot be set
+ * all-visible, or an age that cannot be reduced, all because of the horizon.
+ */
+static PvUse
+use_of(Relation rel, const VacuumParams *params, const PvSurvey *survey)
+{
+	if (survey->dead_tuples >= 0.5 || survey->dead_items >= 0.5 ||
+		survey->freeze_pages >= 0.5 || survey->visible_pages >= 0.5 ||
+		(survey->aggressive && TransactionIdIsValid(survey->new_relfrozenxid)))
+		return PV_USE_SOME;
+	if (params->index_cleanup != VACOPTVALUE_DISABLED &&
+		!pv_failsafe_check(&survey->cutoffs) && pv_indexes_have_work(rel))
+		return PV_USE_SOME;
+	return survey->recently_dead >= 0.5 || survey->young_pages >= 0.5 ||
+		is_stuck(params, survey) ? PV_USE_HORIZON : PV_USE_NOTHING_TO_DO;
+}
+
+
+/* ----------------------------------------------------------------
+ *		The survey
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Resolve what VACUUM finds in the table's own storage parameters.
+ *
+ * Core: commands/vacuum.c, vacuum_rel.
+ */
+static void
+resolve_params(Relation rel, VacuumParams *params)
+{
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+	int			value = options != NULL ? (int) options->vacuum_index_cleanup :
+		(int) STDRD_OPTION_VACUUM_INDEX_CLEANUP_AUTO;
+
+	pv_choose_eager_failure_rate(params, rel);
+	if (params->index_cleanup != VACOPTVALUE_UNSPECIFIED)
+		return;
+	params->index_cleanup =
+		value == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON ? VACOPTVALUE_ENABLED :
+		value == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF ?
+		VACOPTVALUE_DISABLED : VACOPTVALUE_AUTO;
+}
+
+/*
+ * Find out what a vacuum of the table would do.  The caller holds
+ * AccessShareLock on it, and has a snapshot.  params->index_cleanup may be
+ * VACOPTVALUE_UNSPECIFIED, and params->nworkers is as for pv_vacuum_rel().
+ *
+ * Allocates in the current memory context.  Raises a notice if fewer workers
+ * are allowed than params ask for.
+ */
+void
+pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
+		  PvSurvey *survey)
+{
+	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
+	PvVacuumPlan *plan = &vac->plan;
+	SurveyState state = {.rel = rel,.vac = vac,.vmbuffer = InvalidBuffer};
+	bool		skippedallvis;
+
+	memset(survey, 0, sizeof(*survey));
+	resolve_params(rel, params);
+	vac->rel = rel;
+	vac->params = params;
+	vac->options = options;
+	pv_plan_vacuum(vac, AccessShareLock);
+	survey->workers = pv_plan_workers(vac);
+	plan->nslots = survey->workers + 1;
+	plan->bitmap_bytes = pv_plan_bitmap_bytes(vac);
+
+	survey->pages_total = plan->rel_pages;
+	survey->aggressive = plan->aggressive;
+	survey->cutoffs = plan->cutoffs;
+	survey->store_limit = pv_plan_store_limit() - plan->bitmap_bytes;
+	state.oldest_xid = plan->cutoffs.OldestXmin;
+	state.oldest_mxid = plan->cutoffs.OldestMxact;
+	state.build = palloc(sizeof(PvSegmentBuild));
+	pv_segment_start(state.build);
+
+	skippedallvis = choose_pages(&state);
+	sample_pages(&state, &state.unseen);
+	sample_pages(&state, &state.visible);
+
+	survey->pages_to_scan = state.unseen.pages + state.visible.pages;
+	describe_heap(&state, survey);
+	describe_index_scans(&state, survey);
+	describe_freezing(&state, skippedallvis, survey);
+	survey->use = use_of(rel, params, survey);
+	vac_close_indexes(vac->leader.nindexes, vac->leader.indrels,
+					  AccessShareLock);
+}
