@@ -61,8 +61,8 @@ static void
 measure_store(PvVacuum *vac, PvTrackedVacuum *tracked)
 {
 	PvDeadTids *store = vac->leader.store;
-	double		pages = tracked->eta.dead_pages -
-		vac->progress.dead_pages_before;
+	PvEtaInput *input = &tracked->eta;
+	double		pages = input->dead_pages - input->vacuumed;
 	double		share;
 
 	if (store == NULL)
@@ -70,13 +70,13 @@ measure_store(PvVacuum *vac, PvTrackedVacuum *tracked)
 	tracked->store_bytes = pv_deadtids_memory(store);
 	tracked->store_limit = pv_deadtids_limit(store);
 	tracked->store_items = pv_deadtids_num_items(store);
-	tracked->eta.dead_items =
-		vac->progress.dead_items_before + tracked->store_items;
+	if (pages > 0)
+		input->items_per_page = tracked->store_items / pages;
 
 	share = Min(pv_deadtids_share_used(store),
 				pages * PV_STORE_BYTES_PER_BLOCK /
 				Max(tracked->store_limit, 1));
-	tracked->eta.store_share =
+	input->store_share =
 		Max(share, tracked->store_items / (double) vac->plan.max_dead_items);
 }
 
@@ -182,7 +182,6 @@ fill_eta(PvVacuum *vac)
 	input->read = pg_atomic_read_u64(&shared->blocks_read);
 	input->dead_pages = pg_atomic_read_u64(&shared->dead_pages);
 	input->vacuumed = pg_atomic_read_u64(&shared->blocks_vacuumed);
-	input->vacuum_done = input->vacuumed - progress->vacuumed_before;
 	input->index_scans = shared->index_scans;
 	input->vacuums_indexes = leader->store != NULL &&
 		shared->collect_dead_items && vac->do_index_vacuuming &&
@@ -210,10 +209,12 @@ heap_blocks_vacuumed(const PvVacuum *vac)
 {
 	const PvEtaInput *input = &vac->progress.tracked.eta;
 	double		began_at = vac->progress.began_at;
+	double		before = vac->progress.vacuumed_before;
 	double		share = 1;
 
-	if (input->vacuum_total > 0)
-		share = Min(input->vacuum_done / input->vacuum_total, 1.0);
+	if (input->dead_pages > before)
+		share = Min((input->vacuumed - before) / (input->dead_pages - before),
+					1.0);
 	return (int64) (began_at + (input->passed - began_at) * share);
 }
 
@@ -332,32 +333,12 @@ pv_progress_begin_phase(PvVacuum *vac, PvPhase phase)
 		progress->began_at =
 			pg_atomic_read_u64(&vac->leader.shared->blocks_passed);
 	if (phase == PV_PHASE_VACUUM_HEAP)
-	{
 		progress->vacuumed_before = input->vacuumed;
-		input->vacuum_total = input->dead_pages - progress->dead_pages_before;
-	}
 	input->phase = phase;
 	input->index_done = 0;
 	INSTR_TIME_SET_CURRENT(progress->mark);
 	progress->mark_pages = pages_done(input);
 	pv_progress_show(&vac->leader);
-}
-
-/*
- * Leader, between phases: the phase has ended.
- */
-void
-pv_progress_end_phase(PvVacuum *vac)
-{
-	PvVacuumProgress *progress = &vac->progress;
-	PvEtaInput *input = &progress->tracked.eta;
-
-	pv_progress_show(&vac->leader);
-	if (input->phase == PV_PHASE_VACUUM_HEAP)
-	{
-		progress->dead_pages_before = input->dead_pages;
-		progress->dead_items_before = input->dead_items;
-	}
 }
 
 /*

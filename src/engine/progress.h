@@ -12,7 +12,6 @@
 
 extern void pv_progress_open(PvVacuum *vac);
 extern void pv_progress_begin_phase(PvVacuum *vac, PvPhase phase);
-extern void pv_progress_end_phase(PvVacuum *vac);
 extern void pv_progress_alone(PvVacuum *vac, PvPhase phase);
 extern void pv_progress_show(PvParticipant *leader);
 

@@ -50,8 +50,8 @@ append_done(StringInfo buf, const PvVacuumProgress *progress)
 	if (input->phase == PV_PHASE_VACUUM_HEAP)
 	{
 		name = "vacuuming heap";
-		done = input->vacuum_done;
-		total = input->vacuum_total;
+		done = input->vacuumed - progress->vacuumed_before;
+		total = input->dead_pages - progress->vacuumed_before;
 	}
 	else if (tracked->nindexes > 0)
 	{

@@ -505,7 +505,7 @@ run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	INSTR_TIME_SET_CURRENT(start);
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += pv_usecs_since(start);
-	pv_progress_end_phase(vac);
+	pv_progress_show(&vac->leader);
 	sum_up(vac);
 }
 

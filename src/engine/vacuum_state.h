@@ -23,9 +23,7 @@ typedef struct PvVacuumProgress
 {
 	PvTrackedVacuum tracked;
 	double		began_at;		/* blocks passed when this heap scan began */
-	double		dead_pages_before;	/* found for earlier index scans */
-	double		dead_items_before;	/* and their dead items */
-	double		vacuumed_before;	/* by earlier second heap passes */
+	double		vacuumed_before;	/* pages, by earlier second heap passes */
 	instr_time	last_line;		/* of VERBOSE */
 	instr_time	mark;			/* when the phase was last measured ... */
 	double		mark_pages;		/* ... the pages that it had done, ... */

@@ -46,10 +46,7 @@
 #include "store/container.h"
 #include "store/deadtids.h"
 
-/*
- * Pages of each kind that are read at most, an even number; at least half as
- * many if there are more
- */
+/* Pages of each kind that are read at most */
 #define SAMPLE_UNSEEN			1024	/* heap pages that are not all-visible */
 #define SAMPLE_VISIBLE			128 /* all-visible heap pages */
 
@@ -58,9 +55,7 @@ typedef struct Stratum
 {
 	BlockNumber pages;			/* all */
 	int			room;			/* largest size of the sample */
-	uint32		every;			/* pages that one of the sample stands for */
 	int			n;				/* in the sample */
-	uint32		chosen;			/* of the "every" pages that pass by now */
 	BlockNumber *blocks;
 
 	/* Sums over the sample */
@@ -108,51 +103,28 @@ typedef struct PageFindings
  */
 
 /*
- * The sample is full: have each of its pages stand for twice as many pages.
- */
-static void
-thin_out(Stratum *stratum)
-{
-	for (int i = 0; i < stratum->room / 2; i++)
-		stratum->blocks[i] =
-			stratum->blocks[2 * i + (pg_prng_bool(&pg_global_prng_state))];
-	stratum->n = stratum->room / 2;
-	stratum->every *= 2;
-}
-
-/*
- * Count a page of the stratum, and perhaps keep it for the sample.
- *
- * The sample has one page of each group of "every" consecutive pages of the
- * stratum, so that each part of the table is represented.  Rows that were
- * changed together are together in the table.  Which page of the group it is,
- * is chosen before the group begins.  So a page of the last group, which may be
- * short, has the same chance as any other.  The last pages of a table often
- * differ from the others.
+ * Count a page of the stratum, and perhaps keep it for the sample.  Each page
+ * has the same chance: when the sample is full, the page takes the place of
+ * another one, with a probability that falls as the number of pages grows.
  */
 static void
 add_to_stratum(Stratum *stratum, BlockNumber blkno)
 {
-	uint32		place = stratum->pages % stratum->every;
+	int64		place = stratum->n;
 
-	if (place == 0 && stratum->n == stratum->room)
-	{
-		thin_out(stratum);
-		place = stratum->pages % stratum->every;
-	}
+	if (stratum->n < stratum->room)
+		stratum->n++;
+	else
+		place = (int64) pg_prng_uint64_range(&pg_global_prng_state, 0,
+											 stratum->pages);
+	if (place < stratum->room)
+		stratum->blocks[place] = blkno;
 	stratum->pages++;
-	if (place == 0)
-		stratum->chosen =
-			(uint32) pg_prng_uint64_range(&pg_global_prng_state, 0,
-										  stratum->every - 1);
-	if (place == stratum->chosen)
-		stratum->blocks[stratum->n++] = blkno;
 }
 
 static void
 init_stratum(Stratum *stratum, int room)
 {
-	stratum->every = 1;
 	stratum->room = room;
 	stratum->blocks = palloc(room * sizeof(BlockNumber));
 }
@@ -322,7 +294,7 @@ sample_page(SurveyState *state, Stratum *stratum, BlockNumber blkno)
 }
 
 /*
- * Read the pages of a sample, which are in the order of the table.
+ * Read the pages of a sample.
  */
 static void
 sample_pages(SurveyState *state, Stratum *stratum)

@@ -144,7 +144,8 @@ expected_index_scans(const PvEtaInput *input)
 		if (input->may_bypass && input->index_scans == 0 &&
 			pv_few_enough_to_bypass((BlockNumber) input->blocks,
 									input->dead_pages / done,
-									input->dead_items / done))
+									input->items_per_page *
+									input->dead_pages / done))
 			return 0;
 		fillings += input->store_share;
 	}
@@ -164,7 +165,7 @@ left_in_phase(const PvEtaInput *input)
 	double		fillings = input->index_scans + input->store_share;
 
 	if (input->phase == PV_PHASE_VACUUM_HEAP)
-		return input->vacuum_total - input->vacuum_done;
+		return input->dead_pages - input->vacuumed;
 	if (input->phase != PV_PHASE_SCAN)
 		return input->index_total - input->index_done;
 	if (input->vacuums_indexes && fillings > 0)
@@ -180,18 +181,14 @@ left_in_phase(const PvEtaInput *input)
 static double
 left_in_all(const PvEtaInput *input, PvPhase phase, int index_scans)
 {
-	double		left = input->phase == phase ? left_in_phase(input) : 0;
-	double		scans = index_scans - input->index_scans;
-
 	if (phase == PV_PHASE_SCAN)
 		return blocks_to_read(input);
 	if (phase == PV_PHASE_INDEX)
-		return left + input->index_pages *
-			(input->phase == PV_PHASE_INDEX ? scans - 1 : scans);
-	if (phase == PV_PHASE_VACUUM_HEAP && index_scans > 0 &&
-		input->vacuums_indexes)
+		return input->index_pages * (index_scans - input->index_scans) -
+			(input->phase == PV_PHASE_INDEX ? input->index_done : 0);
+	if (index_scans > 0 && input->vacuums_indexes)
 		return input->dead_pages / share_scanned(input) - input->vacuumed;
-	return left;
+	return input->phase == PV_PHASE_VACUUM_HEAP ? left_in_phase(input) : 0;
 }
 
 /*
@@ -217,7 +214,7 @@ usecs_per_page(const PvEtaInput *input, const PvEtaPast *past, PvPhase phase)
 		return PV_ETA_UNKNOWN;
 
 	then = pv_eta_past_page(past, phase, input->index_pages,
-							input->dead_items / Max(input->dead_pages, 1));
+							input->items_per_page);
 	ratio = usecs_per_page(input, past, PV_PHASE_SCAN) / past->scan_page;
 	if (then < 0 || ratio > MAX_PAST_RATIO || ratio < 1 / MAX_PAST_RATIO)
 		return PV_ETA_UNKNOWN;

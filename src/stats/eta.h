@@ -60,7 +60,7 @@ typedef struct PvEtaInput
 	double		to_read;		/* blocks that are not skippable */
 	double		read;
 	double		dead_pages;		/* pages found that have dead items */
-	double		dead_items;		/* on these pages */
+	double		items_per_page; /* dead items on such a page */
 
 	/* Index scans */
 	bool		vacuums_indexes;
@@ -70,11 +70,7 @@ typedef struct PvEtaInput
 	double		index_pages;	/* of all indexes */
 	double		index_total;	/* pages to visit in this phase ... */
 	double		index_done;		/* ... and visited */
-
-	/* The second heap pass */
-	double		vacuumed;		/* pages, in all index scans */
-	double		vacuum_total;	/* pages to vacuum in this phase ... */
-	double		vacuum_done;	/* ... and vacuumed */
+	double		vacuumed;		/* pages that second heap passes have done */
 
 	PvEtaMeasure of[PV_NUM_PHASES];
 } PvEtaInput;

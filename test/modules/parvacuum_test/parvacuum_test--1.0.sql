@@ -468,7 +468,7 @@ RETURNS int AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 -- What phases have taken so far is in seconds.  What a page took in the last vacuum is, too.
 CREATE TYPE parvacuum_test_vacuum AS (
     phase float8, blocks float8, passed float8, to_read float8, read float8, dead_pages float8, store_share float8, may_bypass float8,
-    index_scans float8, index_pages float8, index_done float8, vacuumed float8, vacuum_total float8, vacuum_done float8,
+    index_scans float8, index_pages float8, index_done float8, vacuumed float8,
     scan_s float8, scan_work float8, index_s float8, index_work float8, heap_s float8, heap_work float8,
     past_scan_s float8, past_index_s float8, past_heap_s float8);
 

@@ -71,7 +71,7 @@ parvacuum_test_eta(PG_FUNCTION_ARGS)
 	input.to_read = number(row, "to_read");
 	input.read = number(row, "read");
 	input.dead_pages = number(row, "dead_pages");
-	input.dead_items = input.dead_pages * ITEMS_PER_PAGE;
+	input.items_per_page = ITEMS_PER_PAGE;
 	input.store_share = number(row, "store_share");
 	input.vacuums_indexes = number(row, "index_pages") > 0;
 	input.may_bypass = number(row, "may_bypass") > 0;
@@ -79,8 +79,6 @@ parvacuum_test_eta(PG_FUNCTION_ARGS)
 	input.index_pages = input.index_total = number(row, "index_pages");
 	input.index_done = number(row, "index_done");
 	input.vacuumed = number(row, "vacuumed");
-	input.vacuum_total = number(row, "vacuum_total");
-	input.vacuum_done = number(row, "vacuum_done");
 	read_measure(row, "scan", &input.of[PV_PHASE_SCAN]);
 	read_measure(row, "index", &input.of[PV_PHASE_INDEX]);
 	read_measure(row, "heap", &input.of[PV_PHASE_VACUUM_HEAP]);
