@@ -312,7 +312,9 @@ sample_pages(SurveyState *state, Stratum *stratum)
  * ----------------------------------------------------------------
  */
 
-/* What the heap scan will find */
+/*
+ * Estimate what the heap scan will find.
+ */
 static void
 describe_heap(const SurveyState *state, PvSurvey *survey)
 {
@@ -370,7 +372,7 @@ describe_index_scans(const SurveyState *state, PvSurvey *survey)
 }
 
 /*
- * What relfrozenxid and relminmxid become, at least.
+ * Find out what relfrozenxid and relminmxid become, at least.
  *
  * They stay if an all-visible page is skipped that is not all-frozen.  Else
  * everything older than the freeze cutoffs is frozen.  If the sample is all
