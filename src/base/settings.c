@@ -41,7 +41,6 @@ bool		pv_guc_track_progress = true;
 bool		pv_guc_enabled = false;
 bool		pv_guc_sweep = false;
 int			pv_guc_min_parallel_pages = PV_DEFAULT_MIN_PARALLEL_PAGES;
-double		pv_guc_cost_limit_scale = 1.0;
 int			pv_guc_buffer_usage_limit = PV_DEFAULT_BUFFER_USAGE_LIMIT;
 int			pv_guc_progress_interval = 5;
 double		pv_guc_urgent_score = 100.0;
@@ -142,7 +141,7 @@ define_cluster_settings(void)
 
 	DefineCustomRealVariable("parvacuum.autovacuum_cost_limit_scale",
 							 "Sets the share of an autovacuum worker's cost limit that each of its parallel workers adds.",
-							 "At 1 each process has a full limit of its own, at 0 all processes share one.",
+							 "At 1 each process has a full limit of its own, as it has in a VACUUM command; at 0 all processes share one.",
 							 &pv_guc_autovacuum_cost_limit_scale,
 							 0.0, 0.0, 1.0,
 							 PGC_SIGHUP,
@@ -174,6 +173,15 @@ define_cluster_settings(void)
 							-1, -1, INT_MAX,
 							PGC_SIGHUP,
 							0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.longest_at_table",
+							"Sets the time that a scheduler worker may spend on a table in any case.",
+							"It has more for a large table.",
+							&pv_guc_longest_at_table,
+							600, 1, INT_MAX / 1000,
+							PGC_SIGHUP,
+							GUC_UNIT_S,
 							NULL, NULL, NULL);
 }
 
@@ -247,15 +255,6 @@ define_session_settings(void)
 							GUC_UNIT_BLOCKS,
 							NULL, NULL, NULL);
 
-	DefineCustomRealVariable("parvacuum.cost_limit_scale",
-							 "Sets the share of the vacuum cost limit that each further process of a vacuum adds.",
-							 "At 1 each process has a full limit of its own, at 0 all processes share one.",
-							 &pv_guc_cost_limit_scale,
-							 1.0, 0.0, 1.0,
-							 PGC_USERSET,
-							 0,
-							 NULL, NULL, NULL);
-
 	DefineCustomIntVariable("parvacuum.buffer_usage_limit",
 							"Sets the size of the ring of shared buffers that all processes of one vacuum use together.",
 							"It is limited to an eighth of shared buffers; 0 means no limit.",
@@ -295,7 +294,12 @@ define_session_settings(void)
 							   NULL);
 }
 
-/* Define the settings for tests and developers. */
+/*
+ * Define the settings for tests and developers.  SHOW ALL and pg_settings leave
+ * them out.
+ */
+#define DEVELOPER_FLAGS		(GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE)
+
 static void
 define_developer_settings(void)
 {
@@ -305,7 +309,7 @@ define_developer_settings(void)
 							&pv_guc_store_limit,
 							-1, -1, MAX_KILOBYTES,
 							PGC_USERSET,
-							GUC_UNIT_KB | GUC_NOT_IN_SAMPLE,
+							GUC_UNIT_KB | DEVELOPER_FLAGS,
 							NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("parvacuum.skip_rule",
@@ -314,7 +318,7 @@ define_developer_settings(void)
 							 &pv_guc_skip_rule,
 							 PV_SKIP_ADAPTIVE, skip_rules,
 							 PGC_USERSET,
-							 GUC_NOT_IN_SAMPLE,
+							 DEVELOPER_FLAGS,
 							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.sample_pages",
@@ -323,7 +327,7 @@ define_developer_settings(void)
 							&pv_guc_sample_pages,
 							PV_DEFAULT_SAMPLE_PAGES, 0, INT_MAX,
 							PGC_USERSET,
-							GUC_NOT_IN_SAMPLE,
+							DEVELOPER_FLAGS,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.queue_limit",
@@ -332,16 +336,7 @@ define_developer_settings(void)
 							&pv_guc_queue_limit,
 							PV_MAX_QUEUE_LIMIT, 1, PV_MAX_QUEUE_LIMIT,
 							PGC_SIGHUP,
-							GUC_NOT_IN_SAMPLE,
-							NULL, NULL, NULL);
-
-	DefineCustomIntVariable("parvacuum.longest_at_table",
-							"Sets the time that a scheduler worker may spend on a table in any case.",
-							"It has more for a large table.",
-							&pv_guc_longest_at_table,
-							600, 1, INT_MAX / 1000,
-							PGC_SIGHUP,
-							GUC_NOT_IN_SAMPLE | GUC_UNIT_S,
+							DEVELOPER_FLAGS,
 							NULL, NULL, NULL);
 
 	DefineCustomStringVariable("parvacuum.wait_at",
@@ -350,7 +345,7 @@ define_developer_settings(void)
 							   &pv_guc_wait_at,
 							   "",
 							   PGC_SUSET,
-							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   DEVELOPER_FLAGS,
 							   NULL, NULL, NULL);
 }
 

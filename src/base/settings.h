@@ -26,13 +26,15 @@ extern bool pv_guc_engine;		/* off: core vacuums all tables */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
 extern int	pv_guc_max_runs;	/* of parvacuum_run() and CALL parvacuum() */
 extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
-extern double pv_guc_autovacuum_cost_limit_scale;	/* as below, where an
-													 * autovacuum worker leads */
+extern double pv_guc_autovacuum_cost_limit_scale;	/* share of the cost limit
+													 * that each worker of an
+													 * autovacuum worker adds */
 extern bool pv_guc_scheduler;	/* on: vacuum tables that opted in */
 extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
 extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of
 										 * them; 0 no limit, -1 as autovacuum
 										 * has it */
+extern int	pv_guc_longest_at_table;	/* seconds, see sched/deadline.c */
 
 extern int	pv_guc_history_size;	/* vacuums in the history; 0: none */
 extern int	pv_guc_stats_size;	/* tables with totals; 0: none */
@@ -51,9 +53,6 @@ extern bool pv_guc_enabled;		/* for tables without that option */
 extern bool pv_guc_sweep;		/* the same */
 extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
 										 * workers start */
-extern double pv_guc_cost_limit_scale;	/* share of the cost limit that each
-										 * participant adds, 0..1 */
-
 extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers in the
 										 * ring of one vacuum; 0: no limit */
 extern int	pv_guc_progress_interval;	/* seconds between two lines about the
@@ -80,7 +79,6 @@ extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which
 extern int	pv_guc_skip_rule;	/* a PvSkipRule */
 extern int	pv_guc_sample_pages;	/* see engine/sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
-extern int	pv_guc_longest_at_table;	/* seconds, see sched/deadline.c */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 
 extern void pv_guc_init(void);

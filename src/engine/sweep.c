@@ -297,7 +297,7 @@ init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
 	pv_dispense_init(&shared->pages, BTREE_METAPAGE + 1, pages, 1,
 					 RANGE_MAX_PAGES, nworkers + 1);
 	shared->ring_kb = plan_ring(buffer_usage_limit, nworkers + 1);
-	pv_cost_init(&shared->cost, pv_guc_cost_limit_scale);
+	pv_cost_init(&shared->cost, 1.0);
 	pg_atomic_init_u32(&shared->leader_gave_up, 0);
 	SpinLockInit(&shared->mutex);
 	shared->sum.pages_total = pages;

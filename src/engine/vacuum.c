@@ -202,25 +202,19 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 }
 
 /*
- * Set up the cost budget that all participants share.
+ * Set up the cost budget of all participants.  Each has a full cost limit of
+ * its own, except in automatic vacuums.  A scheduler worker has looked at the
+ * table's own limits before.
  */
 static void
 open_budget(PvVacuum *vac)
 {
-	if (!pv_is_automatic())
-	{
-		pv_cost_init(&vac->leader.shared->cost, pv_guc_cost_limit_scale);
-		return;
-	}
-	pv_cost_init(&vac->leader.shared->cost,
-				 pv_guc_autovacuum_cost_limit_scale);
+	pv_cost_init(&vac->leader.shared->cost, pv_is_automatic() ?
+				 pv_guc_autovacuum_cost_limit_scale : 1.0);
 	if (pv_is_scheduler_worker)
-	{
-		/* the scheduler worker has looked at the table's own limits */
 		pv_cost_follow_reloads();
-		return;
-	}
-	pv_cost_lead_autovacuum(&vac->options->own_costs);
+	else if (pv_is_automatic())
+		pv_cost_lead_autovacuum(&vac->options->own_costs);
 }
 
 /*

@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(69);
+SELECT plan(66);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -121,17 +121,14 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.track_progress', 'postmaster bool on .. '),
     ('parvacuum.progress_interval', 'user integer 5 0..3600 s'),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
-    ('parvacuum.sample_pages', 'user integer 4096 0..2147483647 '),
-    ('parvacuum.store_limit', 'user integer -1 -1..2147483647 kB'),
     ('parvacuum.scheduler', 'sighup bool off .. '),
     ('parvacuum.sweep', 'user bool off .. '),
     ('parvacuum.scheduler_workers', 'sighup integer 3 1..64 '),
     ('parvacuum.scheduler_max_cost', 'sighup integer -1 -1..2147483647 '),
     ('parvacuum.urgent_score', 'user real 100 1..1e+09 '),
-    ('parvacuum.queue_limit', 'sighup integer 32768 1..32768 '),
     ('parvacuum.longest_at_table', 'sighup integer 600 1..2147483 s'),
     ('parvacuum.window', 'user string  .. '),
-    ('parvacuum.cost_limit_scale', 'user real 1 0..1 ')) x(name, expected) USING (name)
+    ('parvacuum.autovacuum_cost_limit_scale', 'sighup real 0 0..1 ')) x(name, expected) USING (name)
 ORDER BY name;
 
 -- The columns that say what was done

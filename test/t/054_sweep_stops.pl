@@ -20,7 +20,7 @@ pv_setup($node);
 #
 # Workers and leaders that are ended, and cost limits
 #
-$node->append_conf('postgresql.conf', "parvacuum.max_workers = 2\nparvacuum.cost_limit_scale = 0\n");
+$node->append_conf('postgresql.conf', "parvacuum.max_workers = 2\n");
 $node->reload;
 ok(pv_await($node, 'SHOW parvacuum.max_workers', 2), 'parvacuum.max_workers allows two workers');
 $node->safe_psql('postgres', q{
@@ -38,8 +38,9 @@ $node->safe_psql('postgres', q{
 	END $$;
 });
 
-# A page costs ten milliseconds; with three participants that share the limit, thirty.
+# A page costs ten milliseconds; in a sweep with workers, thirty.
 my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 200, vacuum_cost_page_miss => 200, vacuum_cost_page_dirty => 0);
+my %slower = (%slow, vacuum_cost_page_hit => 600, vacuum_cost_page_miss => 600);
 my $sweep = q{SELECT workers_launched FROM parvacuum_sweep('slow_id', 2)};
 
 sub processes { return "SELECT count(*) FROM pg_stat_activity WHERE application_name = '$_[0]' AND $_[1]" }
@@ -58,7 +59,7 @@ for my $case ([ terminate => 'parallel worker' ], [ terminate => 'client backend
 {
 	my ($how, $whom) = @$case;
 	my $what = "$how $whom";
-	my $run = pv_start_run($node, $sweep, %slow);
+	my $run = pv_start_run($node, $sweep, %slower);
 	ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 3), "$what: a sweep and its workers are delayed");
 	is($node->safe_psql('postgres', $sweep), 0, "$what: another sweep has no workers meanwhile");
 	is($node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
@@ -71,7 +72,7 @@ for my $case ([ terminate => 'parallel worker' ], [ terminate => 'client backend
 # A sweep fails in a subtransaction, and the transaction goes on.
 my $session = $node->background_psql('postgres', on_error_stop => 0);
 my $tag = 'savepoint';
-$session->query_safe("SET $_ = '$slow{$_}'") for sort keys %slow;
+$session->query_safe("SET $_ = '$slower{$_}'") for sort keys %slower;
 $session->query_safe("SET application_name = $tag; CREATE TABLE gin (words tsvector); CREATE INDEX gin_words ON gin USING gin (words) WITH (fastupdate = on); BEGIN");
 $session->query_until(qr/begun/, "\\echo begun\nSELECT try_sweep();\n");
 ok(pv_await($node, processes($tag, q{wait_event = 'VacuumDelay'}), 3), 'subtransaction: a sweep and its workers are delayed');
@@ -98,7 +99,7 @@ is($run->{out}, 't', 'a sweep without workers took the expected time');
 
 # EXPLAIN counts what all three participants have read: each page of the index and of the
 # heap.
-$run = pv_start_run($node, q{EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT parvacuum_sweep('slow_id', 2); SHOW vacuum_cost_delay; SHOW vacuum_cost_limit}, %slow);
+$run = pv_start_run($node, q{EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT parvacuum_sweep('slow_id', 2); SHOW vacuum_cost_delay; SHOW vacuum_cost_limit}, %slower);
 ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 3), 'a sweep with workers is delayed');
 ok(pv_finish($run), 'a sweep with workers succeeds') or diag $run->{err};
 my $blocks = 0;
