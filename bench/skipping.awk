@@ -7,7 +7,7 @@
 
 BEGIN {
     left = 60; width = 810; top = 64; height = 200; gap = 68
-    contender("adaptive", "adaptive", "#2f81f7", 3)
+    contender("ours", "parvacuum", "#2f81f7", 3)
     contender("core", "core's rule, parvacuum", "#d1720f", 1.4)
     contender("all", "skip all that may be skipped, parvacuum", "#2a9d5c", 1.4)
     title["shared"] = "in shared buffers: time relative to stock VACUUM"
@@ -80,7 +80,7 @@ END {
     for (p = 1; p <= panels; p++) {
         text(left + width / 2, bottom(p) - height - 12, "middle", title[state[p]])
         grid(p)
-        for (k = nknown; k >= 1; k--) draw(p, known[k])     # adaptive on top
+        for (k = nknown; k >= 1; k--) draw(p, known[k])     # ours on top
     }
     print "</svg>"
 }

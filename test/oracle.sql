@@ -248,7 +248,7 @@ $$;
 -- more: its counts are estimates, and all-visible pages and relfrozenxid may have to remain as
 -- they are.
 CREATE FUNCTION oracle.skips_alike(rel regclass) RETURNS bool LANGUAGE sql AS $$
-    SELECT oracle.nblocks(rel) <= 1024 AND current_setting('parvacuum.skip_rule', true) IS DISTINCT FROM 'all';
+    SELECT oracle.nblocks(rel) <= 1024 AND current_setting('parvacuum.shortest_skip', true) IS DISTINCT FROM '1';
 $$;
 
 -- The pages that a vacuum may not skip, of a table, its partitions and TOAST tables: those
@@ -583,7 +583,7 @@ LANGUAGE sql AS $$
         ('aggressive', NULL, NULL, 'vacuum_freeze_table_age = 0'),
         ('small_store', NULL, NULL, 'parvacuum.store_limit = 1'),
         ('empty_store', NULL, NULL, 'parvacuum.store_limit = 0'),
-        ('skip_all', NULL, NULL, 'parvacuum.skip_rule = "all"'),
+        ('skip_all', NULL, NULL, 'parvacuum.shortest_skip = 1'),
         ('no_sample', NULL, NULL, 'parvacuum.sample_pages = 0'),
         ('no_workers', NULL, NULL, 'max_parallel_workers = 0')) AS v(name, stock, ours, settings)
     WHERE v.name = $1;

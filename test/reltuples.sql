@@ -32,9 +32,8 @@ $$;
 
 -- share: the pages of the table, as a part of the number asked for.  noise: percent of the
 -- truth by which our error may be larger than that of stock VACUUM, because we have read
--- a sample only: about four standard errors.  It is small for all patterns, because the
--- free space map shows how full pages are, and where rows differ in size the sample is
--- large.
+-- a sample only: about four standard errors.  It is small unless rows differ in size,
+-- because the free space map shows how full pages are.
 CREATE TABLE reltuples.pattern (ord int GENERATED ALWAYS AS IDENTITY, pattern text PRIMARY KEY, share float8 NOT NULL DEFAULT 1,
 	noise float8 NOT NULL DEFAULT 0.5,
 	options text NOT NULL DEFAULT 'fillfactor = 100', pad text NOT NULL DEFAULT '500', setup text[] NOT NULL DEFAULT '{}', step text[] NOT NULL);
@@ -61,8 +60,8 @@ INSERT INTO reltuples.pattern (pattern, share, noise, options, pad, setup, step)
 	'{"UPDATE {t} SET v = v + 1 WHERE id > {n} / 2 AND reltuples.chosen(id, {i}, 80)"}'),
 ('half deleted, updates in it', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id < {n} / 2 AND id % 10 <> 0"}',
 	'{"UPDATE {t} SET v = v + 1 WHERE id < {n} / 2 AND reltuples.chosen(id / 10, {i}, 30)"}'),
-('wide and narrow rows', 2, DEFAULT, DEFAULT, 'CASE WHEN reltuples.chosen(g, 0, 9) THEN 1500 ELSE 40 END', '{}', '{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 100)"}'),
-('wide and narrow rows, in turn', 1.8, DEFAULT, DEFAULT, 'CASE WHEN g / 200 % 3 = 0 THEN 40 ELSE 300 END', '{}', '{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 100)"}'),
+('wide and narrow rows', 2, 2, DEFAULT, 'CASE WHEN reltuples.chosen(g, 0, 9) THEN 1500 ELSE 40 END', '{}', '{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 100)"}'),
+('wide and narrow rows, in turn', 1.8, 2, DEFAULT, 'CASE WHEN g / 200 % 3 = 0 THEN 40 ELSE 300 END', '{}', '{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 100)"}'),
 ('fillfactor and HOT updates', DEFAULT, DEFAULT, 'fillfactor = 70', DEFAULT, '{}', '{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 100)"}'),
 ('indexed column updated', DEFAULT, DEFAULT, 'fillfactor = 90', DEFAULT, '{"CREATE INDEX ON {t} (v)"}', '{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 80)"}'),
 ('inserts that abort', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{}',
@@ -79,9 +78,9 @@ INSERT INTO reltuples.pattern (pattern, share, noise, options, pad, setup, step)
 	'{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id, {i}, 100)", "DELETE FROM {t} WHERE reltuples.chosen(id, -{i}, 100)"}'),
 ('aggressive', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE reltuples.chosen(id / {p}, 0, 3) AND id % {p} <> 5", "VACUUM (FREEZE) {t}", "SET vacuum_freeze_table_age = 0"}',
 	'{"UPDATE {t} SET v = v + 1 WHERE reltuples.chosen(id / {p}, {i}, 9) AND id % {p} = 5"}'),
-('all short runs skipped', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id / {p} % 3 = 0 AND id % {p} <> 5", "SET parvacuum.skip_rule = ''all''"}',
+('all short runs skipped', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id / {p} % 3 = 0 AND id % {p} <> 5", "SET parvacuum.shortest_skip = 1"}',
 	'{"UPDATE {t} SET v = v + 1 WHERE id / {p} % 3 = 0"}'),
-('none skipped', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id / {p} % 3 = 0 AND id % {p} <> 5", "SET parvacuum.skip_rule = ''core''"}',
+('none skipped', DEFAULT, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id / {p} % 3 = 0 AND id % {p} <> 5", "SET parvacuum.shortest_skip = 32"}',
 	'{"UPDATE {t} SET v = v + 1 WHERE id / {p} % 3 = 0"}'),
 ('small table', 0.3, DEFAULT, DEFAULT, DEFAULT, '{"DELETE FROM {t} WHERE id / {p} % 2 = 0 AND id % {p} <> 5"}', '{"UPDATE {t} SET v = v + 1 WHERE id / {p} % 2 = 0"}');
 
@@ -98,7 +97,7 @@ BEGIN
 	SELECT * INTO STRICT pat FROM reltuples.pattern x WHERE x.pattern = wanted;
 	n := pages * pat.share * p;
 	RETURN NEXT 'RESET parvacuum.store_limit';
-	RETURN NEXT 'RESET parvacuum.skip_rule';
+	RETURN NEXT 'RESET parvacuum.shortest_skip';
 	RETURN NEXT 'RESET vacuum_freeze_table_age';
 	FOREACH t IN ARRAY tabs LOOP
 		RETURN NEXT format('CREATE TABLE %s (id int, v int, pad text) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off, %s)', t, pat.options);

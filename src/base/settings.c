@@ -47,18 +47,11 @@ double		pv_guc_urgent_score = 100.0;
 char	   *pv_guc_window = "";
 PvWindow	pv_guc_parsed_window = {.always = true};
 int			pv_guc_store_limit = -1;
-int			pv_guc_skip_rule = PV_SKIP_ADAPTIVE;
+int			pv_guc_shortest_skip = 0;
 int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
 int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
 int			pv_guc_longest_at_table = 600;
 char	   *pv_guc_wait_at = "";
-
-static const struct config_enum_entry skip_rules[] = {
-	{"adaptive", PV_SKIP_ADAPTIVE, false},
-	{"core", PV_SKIP_AS_CORE, false},
-	{"all", PV_SKIP_ALL, false},
-	{NULL, 0, false}
-};
 
 /* Accept 0 and sizes for which core makes a ring. */
 static bool
@@ -312,14 +305,14 @@ define_developer_settings(void)
 							GUC_UNIT_KB | DEVELOPER_FLAGS,
 							NULL, NULL, NULL);
 
-	DefineCustomEnumVariable("parvacuum.skip_rule",
-							 "Sets which runs of pages that need no vacuum are skipped.",
-							 "core: those of 32 pages or more, as PostgreSQL's own VACUUM does; all: every one; adaptive: those that take less time to skip.",
-							 &pv_guc_skip_rule,
-							 PV_SKIP_ADAPTIVE, skip_rules,
-							 PGC_USERSET,
-							 DEVELOPER_FLAGS,
-							 NULL, NULL, NULL);
+	DefineCustomIntVariable("parvacuum.shortest_skip",
+							"Sets the number of consecutive pages without need of vacuum from which on they are skipped.",
+							"PostgreSQL's own VACUUM skips runs of 32 pages and more; 0 means to decide by the table.",
+							&pv_guc_shortest_skip,
+							0, 0, INT_MAX,
+							PGC_USERSET,
+							DEVELOPER_FLAGS,
+							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.sample_pages",
 							"Sets how many skipped pages are read, at most, to estimate the number of rows on the others.",

@@ -14,13 +14,6 @@
 
 #include "base/window.h"
 
-typedef enum PvSkipRule
-{
-	PV_SKIP_ADAPTIVE,
-	PV_SKIP_AS_CORE,
-	PV_SKIP_ALL
-} PvSkipRule;
-
 /* For the whole cluster; changed by a reload */
 extern bool pv_guc_engine;		/* off: core vacuums all tables */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
@@ -68,7 +61,7 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_BUFFER_USAGE_LIMIT	(16 * 1024)
 
 #define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
-#define PV_DEFAULT_SAMPLE_PAGES			4096
+#define PV_DEFAULT_SAMPLE_PAGES			512
 
 /* Shared memory is reserved for that many tables */
 #define PV_MAX_QUEUE_LIMIT			32768
@@ -76,7 +69,7 @@ extern PvWindow pv_guc_parsed_window;
 /* For developers */
 extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which
 								 * is the most in any case */
-extern int	pv_guc_skip_rule;	/* a PvSkipRule */
+extern int	pv_guc_shortest_skip;	/* pages; see engine/plan.c; 0: not set */
 extern int	pv_guc_sample_pages;	/* see engine/sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */

@@ -20,24 +20,14 @@
  *	             ^        ^
  *	          visiting   decided, being read
  *
- * The leader has decided for the whole vacuum which blocks are skippable:
- * all-frozen ones, and all-visible ones unless all of them are read so that
- * relfrozenxid can advance (engine/plan.c, plan_skipping).  Core reads all
- * runs of fewer than 32 skippable blocks, for the sake of the kernel's
- * readahead and of relfrozenxid.  The first reason does not hold for us on
- * most storage, because we read ahead ourselves.  Where the second does not
- * count, every skippable block is skipped in all but small tables, unless it
- * is to be scanned eagerly (engine/eager.c).
+ * The leader has decided for the whole vacuum which blocks are skippable, and
+ * how short a run of them is read nevertheless (engine/plan.c, plan_skipping).
+ * Core reads all runs of fewer than 32 skippable blocks, for the sake of the
+ * kernel's readahead and of relfrozenxid.  We read ahead ourselves, so a jump
+ * costs no more than reading a few blocks.
  *
- * But where a jump takes much more time than reading on, as with few I/O
- * operations per second, core's rule may still be faster.  So a participant
- * measures the time for a stretch of the table under each rule, and uses the
- * better one.  From time to time it tries the other one, unless that cannot be
- * faster.  If everything is in shared buffers, nothing is read and nothing is
- * measured.
- *
- * Some pages of short runs that are skipped are visited as a sample, to
- * estimate the number of tuples on the others (engine/sample.c).
+ * Of the runs that we skip and core reads, some pages are visited as a sample,
+ * to estimate the number of tuples on the others (engine/sample.c).
  *
  * With several participants, a run is measured within the range only.  Beyond
  * its borders another participant may just have set the bits.  Cutting a run
@@ -54,32 +44,15 @@
  */
 #include "postgres.h"
 
+#include "access/visibilitymap.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
+#include "storage/freespace.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
 #include "engine/dispense.h"
 #include "store/container.h"
-
-/*
- * Whether to read short runs is decided anew for each stretch of this many
- * blocks, by the time that blocks have taken under each rule.  A stretch tries
- * the other rule every TRIAL_EVERY stretches, or every SELDOM_EVERY if that
- * rule was worse by the factor MUCH_WORSE, because a trial also triggers the
- * kernel's readahead.
- */
-#define STRETCH_BLOCKS			512
-#define TRIAL_EVERY				16
-#define SELDOM_EVERY			128
-#define MUCH_WORSE				1.5
-
-/* An average is over about this many stretches */
-#define COST_HISTORY			8
-
-/* Lower bound for reading and visiting a block that needs no vacuum */
-#define FASTEST_READ_USECS		5.0
 
 /* Largest distance of reading ahead, in blocks */
 #define MAX_LOOKAHEAD			128
@@ -93,17 +66,6 @@ typedef enum BlockChoice
 	BLOCK_SKIP_FROZEN			/* all-frozen */
 } BlockChoice;
 
-/*
- * Time that a rule has taken: microseconds for each block of the table that
- * was passed, visited or skipped.
- */
-typedef struct RuleCost
-{
-	double		usecs;
-	double		fastest;
-	int			nstretches;		/* measured, up to COST_HISTORY */
-} RuleCost;
-
 struct PvBlockScan
 {
 	Relation	rel;
@@ -111,23 +73,6 @@ struct PvBlockScan
 	const PvSkipping *skipping;
 	const PvEager *eager;
 	bool		skippedallvis;
-
-	/* Deciding: the rule of the stretch that cur is in */
-	BlockNumber stretch;
-	bool		read_short_runs;
-	int			since_trial;	/* stretches */
-	BlockNumber short_skipped;	/* blocks in short runs, in stretches that
-								 * skip them */
-	BlockNumber short_of;		/* all blocks in those stretches */
-
-	/* Visiting: the measurement in progress, and the results */
-	RuleCost	skip_cost;		/* short runs are skipped */
-	RuleCost	read_cost;		/* short runs are read */
-	bool		measuring;
-	bool		measured_rule;
-	BlockNumber measured_blocks;
-	instr_time	measured_since;
-
 	BlockNumber range_start;
 	BlockNumber range_end;
 	BlockNumber cur;			/* next block of the range to decide about */
@@ -139,7 +84,6 @@ struct PvBlockScan
 								 * have skipped it too */
 	BlockNumber passed;			/* skipped since the last block to be visited */
 	PvSkippedPages skipped;		/* of these, the pages that core would read */
-	PvSampler  *sampler;
 	Buffer		vmbuffer;
 
 #ifdef USE_ASSERT_CHECKING
@@ -168,28 +112,24 @@ pv_blockscan_create(Relation rel, PvRing *ring, PvDispenseShared *shared,
 	scan->skipping = skipping;
 	scan->eager = eager;
 	scan->vmbuffer = InvalidBuffer;
-	scan->sampler = pv_sampler_create(rel, &skipping->sample);
 	scan->long_run_until = InvalidBlockNumber;
-	scan->stretch = InvalidBlockNumber;
 	return scan;
 }
 
-/* In debug builds: note whether the map, as it is now, allows to skip blocks */
+/* In debug builds: note whether the map, as it is now, allows to skip a block */
 static inline void
-note_allowed(PvBlockScan *scan, BlockNumber start, BlockNumber end,
-			 bool allowed)
+note_allowed(PvBlockScan *scan, BlockNumber blkno, bool allowed)
 {
 #ifdef USE_ASSERT_CHECKING
-	for (; start < Min(end, scan->range_end); start++)
-	{
-		uint32		i = start - scan->range_start;
-		uint8		bit = 1 << i % BITS_PER_BYTE;
+	uint32		i = blkno - scan->range_start;
+	uint8		bit = 1 << i % BITS_PER_BYTE;
 
-		if (allowed)
-			scan->allowed[i / BITS_PER_BYTE] |= bit;
-		else
-			scan->allowed[i / BITS_PER_BYTE] &= ~bit;
-	}
+	if (blkno >= scan->range_end)
+		return;
+	if (allowed)
+		scan->allowed[i / BITS_PER_BYTE] |= bit;
+	else
+		scan->allowed[i / BITS_PER_BYTE] &= ~bit;
 #endif
 }
 
@@ -239,7 +179,7 @@ choose_block(PvBlockScan *scan, BlockNumber blkno)
 		choice = pv_eager_wants(scan->eager, blkno) ? BLOCK_VISIT_EAGERLY :
 			BLOCK_SKIP_VISIBLE;
 
-	note_allowed(scan, blkno, blkno + 1, is_skippable(choice));
+	note_allowed(scan, blkno, is_skippable(choice));
 	return choice;
 }
 
@@ -252,154 +192,15 @@ static BlockNumber
 find_run_end(PvBlockScan *scan, BlockNumber blkno, BlockNumber limit,
 			 bool *some_not_frozen)
 {
-	/* A block that is not all-frozen may have to be scanned eagerly */
-	bool		frozen = !scan->skipping->all_visible ||
-		scan->eager->plan->nregions > 0;
-
-	/* The table's last block is always visited */
-	BlockNumber last = pg_atomic_read_u32(&scan->shared->end) - 1;
-
-	while (blkno < limit)
+	for (; blkno < limit; blkno++)
 	{
-		BlockNumber passed =
-			pv_map_pass_words(scan->rel, blkno, Min(limit, last), frozen,
-							  some_not_frozen, &scan->vmbuffer);
+		BlockChoice choice = choose_block(scan, blkno);
 
-		if (passed > blkno)
-		{
-			note_allowed(scan, blkno, passed, true);
-			blkno = passed;
-		}
-		else
-		{
-			BlockChoice choice = choose_block(scan, blkno);
-
-			if (!is_skippable(choice))
-				break;
-			*some_not_frozen |= choice == BLOCK_SKIP_VISIBLE;
-			blkno++;
-		}
+		if (!is_skippable(choice))
+			break;
+		*some_not_frozen |= choice == BLOCK_SKIP_VISIBLE;
 	}
 	return blkno;
-}
-
-/*
- * Would reading the short runs take more time than everything that is done
- * now, even on the fastest storage?  Then it need not be tried.  The
- * comparison is with the fastest stretch, because any other one may have
- * waited for something else.
- */
-static bool
-reading_is_hopeless(const PvBlockScan *scan)
-{
-	double		short_share = (double) scan->short_skipped /
-		Max(scan->short_of, 1);
-
-	return short_share * FASTEST_READ_USECS >= scan->skip_cost.fastest;
-}
-
-/*
- * Decide for a new stretch whether short runs are read in it.  They are not
- * before the time for skipping them is known, nor if everything is found in
- * shared buffers.
- */
-static bool
-choose_rule(PvBlockScan *scan)
-{
-	double		reading = scan->read_cost.usecs;
-	double		skipping = scan->skip_cost.usecs;
-	bool		best = reading < skipping;
-	bool		clear = Max(reading, skipping) >
-		MUCH_WORSE * Min(reading, skipping);
-
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE || scan->reader == NULL ||
-		!pv_reader_reads(scan->reader) ||
-		scan->skip_cost.nstretches < COST_HISTORY || reading_is_hopeless(scan))
-		return false;
-	if (scan->read_cost.nstretches == 0)
-		return true;
-	if (++scan->since_trial < (clear ? SELDOM_EVERY : TRIAL_EVERY))
-		return best;
-	scan->since_trial = 0;
-	return !best;
-}
-
-/*
- * The rule does not change within a stretch, and not before the end of a short
- * run.
- */
-static void
-enter_stretch(PvBlockScan *scan)
-{
-	BlockNumber stretch = scan->cur / STRETCH_BLOCKS;
-
-	if (stretch == scan->stretch)
-		return;
-	scan->stretch = stretch;
-	scan->read_short_runs = choose_rule(scan);
-
-	/*
-	 * The number of short runs found recently counts more than that found
-	 * before
-	 */
-	if (!scan->read_short_runs)
-	{
-		scan->short_skipped /= 2;
-		scan->short_of = scan->short_of / 2 + STRETCH_BLOCKS;
-	}
-}
-
-/*
- * Measure the time that blocks take under each rule, as long as they are read
- * from disk.  Called before a block is visited.
- */
-static void
-measure(PvBlockScan *scan, const PvScanBlock *block)
-{
-	instr_time	now,
-				taken;
-	RuleCost   *cost;
-	double		usecs;
-	bool		reads = pv_reader_reads(scan->reader);
-
-	if (scan->skipping->rule != PV_SKIP_ADAPTIVE ||
-		(!scan->measuring && !reads))
-		return;
-	scan->measured_blocks += block->passed;
-	if (scan->measuring && scan->measured_rule == block->short_runs_read &&
-		scan->measured_blocks < STRETCH_BLOCKS)
-		return;
-
-	INSTR_TIME_SET_CURRENT(now);
-	if (scan->measuring && reads)
-	{
-		cost = scan->measured_rule ? &scan->read_cost : &scan->skip_cost;
-		taken = now;
-		INSTR_TIME_SUBTRACT(taken, scan->measured_since);
-		usecs = INSTR_TIME_GET_DOUBLE(taken) * 1000000.0 /
-			scan->measured_blocks;
-		cost->fastest = cost->nstretches == 0 ? usecs :
-			Min(cost->fastest, usecs);
-		cost->nstretches = Min(cost->nstretches + 1, COST_HISTORY);
-		cost->usecs += (usecs - cost->usecs) / cost->nstretches;
-	}
-	scan->measuring = reads;
-	scan->measured_rule = block->short_runs_read;
-	scan->measured_blocks = 0;
-	scan->measured_since = now;
-}
-
-/*
- * The number of blocks from which on a run is skipped, depending on whether
- * some of it is not all-frozen.
- */
-static BlockNumber
-shortest_skip(const PvBlockScan *scan, bool some_not_frozen)
-{
-	if (scan->skipping->rule == PV_SKIP_AS_CORE ||
-		(some_not_frozen && !scan->skipping->short_unfrozen_runs))
-		return PV_CORE_SKIP_THRESHOLD;
-	return scan->read_short_runs ? PV_CORE_SKIP_THRESHOLD : 1;
 }
 
 /*
@@ -413,6 +214,7 @@ pass_skippable_run(PvBlockScan *scan)
 	BlockNumber run_start = scan->cur;
 	BlockNumber run_end;
 	BlockNumber limit = scan->range_end;
+	BlockNumber shortest = scan->skipping->shortest;
 	bool		some_not_frozen = false;
 	bool		is_long;
 
@@ -426,8 +228,11 @@ pass_skippable_run(PvBlockScan *scan)
 
 	run_end = find_run_end(scan, run_start, limit, &some_not_frozen);
 
+	if (some_not_frozen)
+		shortest = scan->skipping->shortest_unfrozen;
+
 	/* The continuation of a long run of our previous range is skipped too */
-	if (run_end - run_start < shortest_skip(scan, some_not_frozen) &&
+	if (run_end - run_start < shortest &&
 		run_start != scan->long_run_until)
 	{
 		scan->visit_until = run_end;
@@ -440,13 +245,10 @@ pass_skippable_run(PvBlockScan *scan)
 		run_start == scan->long_run_until;
 	run_end = Min(run_end, scan->range_end);
 	scan->long_run_until = is_long ? run_end : InvalidBlockNumber;
-	if (!is_long)
-	{
-		scan->short_skipped += run_end - run_start;
+	if (is_long)
+		pass_until(scan, run_end);
+	else
 		scan->skip_until = run_end;
-		return;
-	}
-	pass_until(scan, run_end);
 }
 
 /*
@@ -458,13 +260,11 @@ pass_short_run(PvBlockScan *scan)
 {
 	while (scan->cur < scan->skip_until)
 	{
-		PvSampleSize size = pv_sampler_size(scan->sampler);
-
-		if (pv_sampler_wants(scan->sampler, scan->cur))
+		if (pv_sample_wants(&scan->skipping->sample, scan->cur))
 			return true;
-		scan->skipped.pages[size]++;
-		scan->skipped.space[size] +=
-			pv_sampler_space(scan->sampler, scan->cur);
+		scan->skipped.pages++;
+		if (scan->skipping->sample.every > 0)
+			scan->skipped.space += GetRecordedFreeSpace(scan->rel, scan->cur);
 		pass_until(scan, scan->cur + 1);
 	}
 	return false;
@@ -490,7 +290,6 @@ decide_next(void *arg, void *about_block)
 			return InvalidBlockNumber;
 		if (!sampled)
 		{
-			enter_stretch(scan);
 			if (scan->cur >= scan->visit_until)
 				choice = choose_block(scan, scan->cur);
 			if (is_skippable(choice))
@@ -501,12 +300,10 @@ decide_next(void *arg, void *about_block)
 		}
 
 		block->sampled = sampled;
-		block->sample_size = pv_sampler_size(scan->sampler);
 		block->space = sampled ?
-			pv_sampler_space(scan->sampler, scan->cur) : 0;
+			GetRecordedFreeSpace(scan->rel, scan->cur) : 0;
 		block->blkno = scan->cur++;
 		block->passed = scan->passed + 1;
-		block->short_runs_read = scan->read_short_runs;
 		block->eager = choice == BLOCK_VISIT_EAGERLY;
 		block->skipped = scan->skipped;
 		scan->passed = 0;
@@ -539,7 +336,9 @@ pv_blockscan_claim(PvBlockScan *scan)
 		scan->range_start = scan->range_end =
 			pg_atomic_read_u32(&scan->shared->end);
 	go_to(scan, scan->range_start);
-	note_allowed(scan, scan->range_start, scan->range_end, false);
+#ifdef USE_ASSERT_CHECKING
+	memset(scan->allowed, 0, sizeof(scan->allowed));
+#endif
 	if (scan->reader != NULL)
 		pv_reader_restart(scan->reader);
 	return more;
@@ -561,7 +360,6 @@ pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block, Buffer *buf)
 	if (!pv_reader_next(scan->reader, buf, &about))
 		return false;
 	*block = *(PvScanBlock *) about;
-	measure(scan, block);
 	return true;
 }
 
@@ -620,21 +418,11 @@ pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum)
 {
 	BlockNumber passed = scan->passed;
 
-	pv_sample_add_skipped(sum, &scan->skipped);
+	sum->pages += scan->skipped.pages;
+	sum->space += scan->skipped.space;
 	memset(&scan->skipped, 0, sizeof(scan->skipped));
 	scan->passed = 0;
-	scan->measured_blocks += passed;
 	return passed;
-}
-
-/*
- * Learn from a page that was visited: its free space in bytes and its number
- * of tuples.  This decides how many pages are visited as a sample.
- */
-void
-pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples)
-{
-	pv_sampler_learn(scan->sampler, space, tuples);
 }
 
 /*
@@ -646,11 +434,9 @@ pv_blockscan_pause(PvBlockScan *scan)
 	if (BufferIsValid(scan->vmbuffer))
 		ReleaseBuffer(scan->vmbuffer);
 	scan->vmbuffer = InvalidBuffer;
-	pv_sampler_pause(scan->sampler);
 	if (scan->reader != NULL)
 		pv_reader_free(scan->reader);
 	scan->reader = NULL;
-	scan->measuring = false;	/* other phases come between */
 }
 
 /*
@@ -658,11 +444,8 @@ pv_blockscan_pause(PvBlockScan *scan)
  * block that a heap scan by this number of participants would visit.  Returns
  * whether it would skip a page that is all-visible but not all-frozen.
  *
- * It decides as one participant would that claims all ranges.  Tuples are
- * assumed to be alike, so that the sample is small as soon as each participant
- * has noticed that.  Eagerly scanned pages count as frozen.  Jumps count as
- * fast, because what they take is only measured in a vacuum.  The caller has
- * any lock on the table.
+ * It decides as one participant would that claims all ranges.  Eagerly scanned
+ * pages count as frozen.  The caller has any lock on the table.
  */
 bool
 pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
@@ -674,7 +457,6 @@ pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
 	PvEager		eager = {.plan = plan,.successes_left = &successes_left};
 	PvBlockScan *scan;
 	PvScanBlock block;
-	int			learning = participants * PV_SAMPLE_LEARN_EVERY;
 
 	eager.failures_left = palloc((plan->nregions + 1) *
 								 sizeof(pg_atomic_uint32));
@@ -691,8 +473,6 @@ pv_blockscan_preview(Relation rel, BlockNumber rel_pages, int participants,
 			if (block.eager)
 				pv_eager_count(&eager, block.blkno, true);
 			visit(block.blkno, arg);
-			if (learning > 0 && --learning == 0)
-				pv_sampler_assume(scan->sampler, PV_SAMPLE_SMALL);
 		}
 	}
 	pv_blockscan_pause(scan);

@@ -11,7 +11,6 @@
 #include "utils/relcache.h"
 
 #include "base/compat.h"
-#include "base/settings.h"
 #include "engine/claim.h"
 #include "engine/reader.h"
 #include "engine/sample.h"
@@ -30,8 +29,9 @@ typedef struct PvSkipping
 {
 	bool		all_frozen;		/* all-frozen blocks */
 	bool		all_visible;	/* also blocks that are only all-visible */
-	bool		short_unfrozen_runs;	/* also in runs that core reads */
-	PvSkipRule	rule;			/* minimum length of a run */
+	uint32		shortest;		/* runs of fewer blocks are read */
+	uint32		shortest_unfrozen;	/* the same for runs of which some blocks
+									 * are only all-visible */
 	PvSamplePlan sample;		/* pages to be visited in runs that core reads */
 } PvSkipping;
 
@@ -63,11 +63,9 @@ typedef struct PvScanBlock
 {
 	BlockNumber blkno;
 	BlockNumber passed;			/* blocks skipped before it, plus itself */
-	bool		short_runs_read;	/* the rule under which it was chosen */
 	bool		eager;			/* skippable, but scanned eagerly */
 	bool		sampled;		/* skippable, but chosen for the sample */
-	PvSampleSize sample_size;	/* if sampled: its sample, and its */
-	uint8		space;			/* space according to the free space map */
+	Size		space;			/* if sampled: its free space */
 	PvSkippedPages skipped;		/* pages before it that core would read */
 } PvScanBlock;
 
@@ -88,7 +86,6 @@ extern void pv_blockscan_range(const PvBlockScan *scan,
 							   BlockNumber *start, BlockNumber *end);
 extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
 extern BlockNumber pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum);
-extern void pv_blockscan_learn(PvBlockScan *scan, Size space, int tuples);
 extern void pv_blockscan_pause(PvBlockScan *scan);
 extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,
 								 int participants,
@@ -109,8 +106,5 @@ extern void pv_eager_count(const PvEager *eager, BlockNumber blkno,
 /* engine/visibility_map.c */
 extern void pv_map_count(Relation rel, BlockNumber rel_pages,
 						 BlockNumber *all_visible, BlockNumber *all_frozen);
-extern BlockNumber pv_map_pass_words(Relation rel, BlockNumber blkno,
-									 BlockNumber limit, bool frozen,
-									 bool *some_not_frozen, Buffer *vmbuffer);
 
 #endif							/* PV_DISPENSE_H */

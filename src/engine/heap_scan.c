@@ -37,13 +37,6 @@
 #define PROGRESS_EVERY_BLOCKS	32
 
 /*
- * Blocks after which the upper levels of the free space map are updated, if
- * there is no second heap pass; 8 GB as in core
- */
-#define FSM_EVERY_BLOCKS \
-	((BlockNumber) ((uint64) 8 * 1024 * 1024 * 1024 / BLCKSZ))
-
-/*
  * Blocks between two failsafe checks of a participant; core checks every 4 GB
  */
 #define FAILSAFE_EVERY_BLOCKS	1024
@@ -58,9 +51,6 @@ typedef struct HeapScan
 	BlockNumber unreported;		/* blocks passed since the last update of the
 								 * progress counter */
 	BlockNumber until_failsafe_check;
-	BlockNumber fsm_start;		/* consecutive blocks that have been scanned,
-								 * whose free space is not in the ... */
-	BlockNumber fsm_end;		/* ... upper levels of the map yet */
 } HeapScan;
 
 /*
@@ -264,9 +254,6 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (!found.map_is_done)
 		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis);
 
-	pv_blockscan_learn(self->blockscan,
-					   PageGetHeapFreeSpace(BufferGetPage(buf)),
-					   found.live_tuples + found.recently_dead_tuples);
 	if (dead_items_stay && will_vacuum_heap(self))
 		UnlockReleaseBuffer(buf);	/* the second heap pass records the space */
 	else
@@ -466,10 +453,11 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 	int64		before = counters->live_tuples;
 
 	visit_block(scan, block, buf);
-	pv_sample_add_skipped(&counters->sample.skipped, &block->skipped);
+	counters->sample.skipped.pages += block->skipped.pages;
+	counters->sample.skipped.space += block->skipped.space;
 	if (block->sampled)
-		pv_sample_add_page(&counters->sample.visited[block->sample_size],
-						   block->space, counters->live_tuples - before);
+		pv_sample_add_page(&counters->sample, block->space,
+						   counters->live_tuples - before);
 }
 
 /*
@@ -563,21 +551,9 @@ between_blocks(HeapScan *scan, BlockNumber passed, BlockNumber end,
 }
 
 /*
- * If there is no second heap pass, update the upper levels of the free space
- * map here.
- */
-static void
-vacuum_fsm(HeapScan *scan)
-{
-	if (scan->self->nindexes == 0)
-		FreeSpaceMapVacuumRange(scan->self->rel, scan->fsm_start,
-								scan->fsm_end);
-	scan->fsm_start = scan->fsm_end;
-}
-
-/*
  * No block of the range is left, or the scan stops before a block that was put
- * back.  Count the blocks that were skipped at the end.
+ * back.  Count the blocks that were skipped at the end.  If there is no second
+ * heap pass, update the upper levels of the free space map.
  */
 static void
 end_range(HeapScan *scan)
@@ -595,13 +571,8 @@ end_range(HeapScan *scan)
 									 &self->counters.sample.skipped),
 				   pv_blockscan_position(blockscan), true);
 
-	if (start != scan->fsm_end ||
-		end - scan->fsm_start > FSM_EVERY_BLOCKS)
-	{
-		vacuum_fsm(scan);
-		scan->fsm_start = start;
-	}
-	scan->fsm_end = end;
+	if (self->nindexes == 0)
+		FreeSpaceMapVacuumRange(self->rel, start, end);
 }
 
 /*
@@ -640,7 +611,6 @@ pv_scan_heap(PvParticipant *self)
 		end_range(&scan);
 	} while (!stopped && pv_blockscan_claim(self->blockscan));
 
-	vacuum_fsm(&scan);
 	if (scan.in_segment)
 		pv_deadtids_end_segment(self->store);
 	if (self->shared->collect_dead_items)

@@ -41,6 +41,12 @@
 /* Tables with at most this many pages skip by core's rule */
 #define CORES_RULE_PAGES		1024
 
+/*
+ * Other tables skip runs of at least this many pages.  To read one page or two
+ * more takes less time than a jump over them, which ends a larger read.
+ */
+#define SKIP_THRESHOLD			3
+
 #define STORE_RESERVE_MIN		((Size) 256 * 1024)
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
@@ -60,8 +66,8 @@
  * Where little time can be saved it is not worth being worse than core.  Core
  * reads short runs of skippable pages, so it freezes their tuples, can advance
  * relfrozenxid if all runs are short, and has exact tuple counts.  So core's
- * rule is used for small tables, and for short runs of pages that are not
- * all-frozen if there are few of these.
+ * rule is used for small tables, for short runs of pages that are not
+ * all-frozen if there are few of these, and where a sample would be all pages.
  */
 static void
 plan_skipping(PvVacuum *vac)
@@ -69,13 +75,13 @@ plan_skipping(PvVacuum *vac)
 	PvSkipping *skipping = &vac->plan.skipping;
 	BlockNumber rel_pages = vac->plan.rel_pages;
 	BlockNumber unfrozen;
+	bool		is_set = pv_guc_shortest_skip > 0;
 
-	skipping->rule = pv_guc_skip_rule;
-	if (skipping->rule == PV_SKIP_ADAPTIVE && rel_pages <= CORES_RULE_PAGES)
-		skipping->rule = PV_SKIP_AS_CORE;
+	skipping->shortest = is_set ? pv_guc_shortest_skip :
+		rel_pages <= CORES_RULE_PAGES ? PV_CORE_SKIP_THRESHOLD :
+		SKIP_THRESHOLD;
 	if ((vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING) ||
-		(skipping->rule == PV_SKIP_AS_CORE &&
-		 rel_pages < PV_CORE_SKIP_THRESHOLD))
+		rel_pages < skipping->shortest)
 		return;
 
 	pv_map_count(vac->rel, rel_pages, &vac->allvisible_before,
@@ -84,21 +90,15 @@ plan_skipping(PvVacuum *vac)
 
 	skipping->all_frozen = true;
 	skipping->all_visible = !vac->plan.aggressive &&
-		(pv_guc_skip_rule != PV_SKIP_ADAPTIVE ||
+		(is_set ||
 		 unfrozen > (rel_pages - vac->allvisible_before) * CHEAP_FRACTION);
-	skipping->short_unfrozen_runs = skipping->rule == PV_SKIP_ALL ||
-		(skipping->rule == PV_SKIP_ADAPTIVE && unfrozen > CORES_RULE_PAGES);
-
-	/*
-	 * If all of them would be in the sample, nothing is gained by deciding
-	 * page by page
-	 */
 	pv_sample_plan(&skipping->sample, pv_guc_sample_pages, rel_pages,
 				   skipping->all_visible ? vac->allvisible_before :
 				   vac->allfrozen_before);
-	if (skipping->sample.every[PV_SAMPLE_SMALL] == 1 &&
-		skipping->rule == PV_SKIP_ADAPTIVE)
-		skipping->rule = PV_SKIP_AS_CORE;
+	if (!is_set && skipping->sample.every == 1)
+		skipping->shortest = PV_CORE_SKIP_THRESHOLD;
+	skipping->shortest_unfrozen = is_set || unfrozen > CORES_RULE_PAGES ?
+		skipping->shortest : PV_CORE_SKIP_THRESHOLD;
 	if (skipping->all_visible)
 		pv_eager_plan(&vac->plan.eager, &vac->plan.cutoffs,
 					  pv_eager_failure_rate(vac->params), rel_pages, unfrozen);

@@ -60,8 +60,6 @@ struct PvReader
 #if PV_HAS_READ_STREAMS
 	ReadStream *stream;
 	bool		in_ring;		/* the stream reads into a ring */
-	int64		misses;			/* of this process, at the last call */
-	int			cached_run;		/* blocks since the last miss */
 #else
 	/* Window of blocks to be returned, oldest first */
 	PvLookahead ahead;
@@ -141,7 +139,7 @@ stream_must_end(const PvReader *reader)
 }
 
 static BlockNumber
-next_of_stream(ReadStream *stream, void *private_data, void *per_buffer_data)
+next_of_stream(ReadStream * stream, void *private_data, void *per_buffer_data)
 {
 	PvReader   *reader = private_data;
 
@@ -168,7 +166,6 @@ static void
 begin(PvReader *reader, int max_distance)
 {
 	begin_stream(reader);
-	reader->misses = pgBufferUsage.shared_blks_read;
 }
 
 /*
@@ -195,13 +192,6 @@ pv_reader_next(PvReader *reader, Buffer *buf, void **about_block)
 		replace_stream(reader);
 		*buf = read_stream_next_buffer(reader->stream, about_block);
 	}
-	if (pgBufferUsage.shared_blks_read == reader->misses)
-		reader->cached_run++;
-	else
-	{
-		reader->misses = pgBufferUsage.shared_blks_read;
-		reader->cached_run = 0;
-	}
 	return BufferIsValid(*buf);
 }
 
@@ -212,12 +202,6 @@ pv_reader_restart(PvReader *reader)
 		replace_stream(reader);
 	else
 		read_stream_reset(reader->stream);
-}
-
-bool
-pv_reader_reads(const PvReader *reader)
-{
-	return reader->cached_run < CACHED_RUN;
 }
 
 void
@@ -297,15 +281,6 @@ pv_reader_restart(PvReader *reader)
 {
 	reader->ended = false;
 	reader->nqueued = 0;
-}
-
-/*
- * Were blocks read from disk lately, rather than found in shared buffers?
- */
-bool
-pv_reader_reads(const PvReader *reader)
-{
-	return reader->ahead.active;
 }
 
 /*

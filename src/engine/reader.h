@@ -42,7 +42,6 @@ extern PvReader *pv_reader_create(Relation rel, PvRing *ring, int max_distance,
 								  PvNextBlock next_block, void *arg);
 extern bool pv_reader_next(PvReader *reader, Buffer *buf, void **about_block);
 extern void pv_reader_restart(PvReader *reader);
-extern bool pv_reader_reads(const PvReader *reader);
 extern void pv_reader_free(PvReader *reader);
 
 #endif							/* PV_READER_H */

@@ -69,7 +69,7 @@ my $skipped_sql = q{
 	DELETE FROM reading WHERE id % 20 = 0};
 $node->safe_psql('postgres', $skipped_sql);
 my @read;
-for my $setting ('sample_pages = 0', 'sample_pages = 4096', "skip_rule = 'core'")
+for my $setting ('sample_pages = 0', 'sample_pages = 512', "shortest_skip = 32")
 {
 	push @read, $node->safe_psql('postgres', qq{
 		SET parvacuum.$setting;
@@ -78,9 +78,9 @@ for my $setting ('sample_pages = 0', 'sample_pages = 4096', "skip_rule = 'core'"
 }
 my ($none, $sample, $core) = map { (split /\|/)[0] } @read;
 my @rows = map { (split /\|/)[1] } @read;
-cmp_ok($none, '<=', 1201, 'without a sample, only pages that have to be read are read');
+cmp_ok($none, '<=', 1220, 'without a sample, only pages that have to be read are read, and a few at the ends of ranges');
 cmp_ok($sample, '>', $none + 120, 'a sample is read as well');
-cmp_ok($sample, '<', $none + 350, 'the sample is small where pages are alike');
+cmp_ok($sample, '<', $none + 450, 'the sample is small');
 cmp_ok($core, '>=', 6000, 'by the rule of core, all pages are read');
 is($rows[1], 22800, 'with equal pages the estimate is exact');
 is($rows[2], 22800, 'the count of all pages is exact');

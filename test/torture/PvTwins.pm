@@ -185,13 +185,13 @@ sub vacuum_twins
 {
 	my ($alike) = @_;
 	my $truncate = chance(0.3) && !grep { $_ } values %open;
-	my $rule = one_of(qw(core core core core all));
+	my $shortest = one_of(32, 32, 32, 32, 1);
 	my $table_age = one_of(150000000, 0);
 	my %set = (
 		vacuum_freeze_min_age => one_of(50000000, 50000000, 0, int rand 20, int rand 60),
 		vacuum_multixact_freeze_min_age => one_of(5000000, 0, int rand 4),
 		vacuum_freeze_table_age => $table_age,
-		'parvacuum.skip_rule' => $rule);
+		'parvacuum.shortest_skip' => $shortest);
 	my $options = join ', ', 'TRUNCATE ' . ($truncate ? 'true' : 'false'), 'INDEX_CLEANUP ' . one_of(qw(auto on on off)),
 	  (chance(0.15) ? 'FREEZE' : ()), (chance(0.2) ? 'DISABLE_PAGE_SKIPPING' : ());
 
@@ -203,7 +203,7 @@ sub vacuum_twins
 	my $used = in_session('main', 'SELECT pg_snapshot_xmax(pg_current_snapshot())') - $next;
 	in_session('main', 'SET vacuum_freeze_min_age = ' . ($set{vacuum_freeze_min_age} + $used)) if $used > 0;
 	in_session('main', 'VACUUM (PARALLEL ' . one_of(0, 0, 1, 2) . ", $options) ours");
-	return $alike && $rule eq 'core';
+	return $alike && $shortest == 32;
 }
 
 sub end_all
