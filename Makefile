@@ -77,7 +77,6 @@ OBJS = \
 	src/entry/inprogress.o \
 	src/entry/labels.o \
 	src/entry/leader.o \
-	src/entry/option_labels.o \
 	src/entry/options.o \
 	src/entry/relation.o \
 	src/entry/rights.o \

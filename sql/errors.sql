@@ -105,7 +105,7 @@ RESET deadlock_timeout;
 -- settings
 SET parvacuum.engine = off;
 SET parvacuum.nonesuch = 1;
-SET parvacuum.cost_limit_scale = 2;
+SET parvacuum.urgent_score = 0;
 \set VERBOSITY sqlstate
 SET parvacuum.store_limit = -2;
 \set VERBOSITY default

@@ -44,7 +44,6 @@
 #include "entry/dispatch.h"
 #include "entry/failures.h"
 #include "entry/inprogress.h"
-#include "entry/option_labels.h"
 #include "entry/runs.h"
 #include "sched/candidates.h"
 #include "sched/launcher.h"
@@ -97,7 +96,6 @@ _PG_init(void)
 	pv_shmem_register(pv_history_shmem_size, pv_history_request_lock,
 					  pv_history_shmem_startup);
 	pv_shmem_register(pv_track_shmem_size, NULL, pv_track_shmem_startup);
-	pv_shmem_register(pv_labels_shmem_size, NULL, pv_labels_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_workers = pv_queue_nworkers;
 	pv_dispatch_leaves_alone = pv_need_leaves_alone;

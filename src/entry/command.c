@@ -36,7 +36,7 @@
  * preloaded, the rest in the session that executes the statement.  The
  * variables belong to the process.  Locks: on the table what
  * AlterTableGetLockLevel() says about what is left for core, which is at least
- * ShareUpdateExclusiveLock; and those of entry/option_labels.c.
+ * ShareUpdateExclusiveLock; and those of entry/labels.c.
  *
  * Core: tcop/utility.c, ProcessUtilitySlow; commands/tablecmds.c.
  *
@@ -66,20 +66,20 @@
 #include "base/compat.h"
 #include "base/guard.h"
 #include "entry/command.h"
-#include "entry/option_labels.h"
+#include "entry/labels.h"
 #include "entry/rights.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static object_access_hook_type prev_object_access = NULL;
 
 /*
- * The options of the table that the statement in progress is about to create;
+ * The label of the table that the statement in progress is about to create;
  * NULL if it creates none, or has created it.  Core stands between the two
- * hooks and cannot pass them on as an argument.  Only process_utility() and
- * the hook that uses them up set this, and process_utility() restores what was
+ * hooks and cannot pass it on as an argument.  Only process_utility() and the
+ * hook that uses it up set this, and process_utility() restores what was
  * before, after an error too.
  */
-static const PvOptions *new_table_options = NULL;
+static const char *new_table_label = NULL;
 
 /* The arguments of ProcessUtility other than the statement. */
 typedef struct UtilityCall
@@ -99,7 +99,7 @@ typedef struct UtilityCall
  * ----------------------------------------------------------------
  */
 
-/* Refuses relations that parvacuum never vacuums.  The relation is locked. */
+/* Refuse relations that parvacuum never vacuums.  The relation is locked. */
 static void
 check_can_have_options(Oid relid)
 {
@@ -131,13 +131,13 @@ check_can_have_options(Oid relid)
 }
 
 /*
- * The label provider: refuses what ALTER TABLE would have refused.  The caller
+ * The label provider: refuse what ALTER TABLE would have refused.  The caller
  * has checked that the user owns the object, and has locked it.
  */
 static void
 check_label(const ObjectAddress *object, const char *label)
 {
-	pv_options_announce_change();
+	pv_label_announce_change();
 	if (label == NULL)
 		return;					/* the label is being removed */
 
@@ -190,7 +190,8 @@ has_ours(const List *defs)
 }
 
 /*
- * Removes our elements from the list, and returns them as a list of their own.
+ * Remove our elements from the list, and return them as a list of their own,
+ * with the namespace as a part of their names.
  */
 static List *
 take_ours(List **defs)
@@ -204,6 +205,8 @@ take_ours(List **defs)
 
 		if (!is_ours(def))
 			continue;
+		def->defname = psprintf("%s.%s", def->defnamespace, def->defname);
+		def->defnamespace = NULL;
 		ours = lappend(ours, def);
 		*defs = foreach_delete_current(*defs, lc);
 	}
@@ -235,7 +238,7 @@ alter_is_ours(const AlterTableStmt *stmt)
 }
 
 /*
- * Returns the option list of a statement that creates a table, for reading it
+ * Return the option list of a statement that creates a table, for reading it
  * and for taking our elements out; NULL for every other statement.  EXPLAIN
  * may contain such a statement.
  */
@@ -262,7 +265,7 @@ creation_options(Node *stmt)
 	}
 }
 
-/* Returns the element if it is LIKE ... INCLUDING ALL, else NULL. */
+/* Return the element if it is LIKE ... INCLUDING ALL, else NULL. */
 static TableLikeClause *
 like_all_clause(Node *element)
 {
@@ -295,7 +298,7 @@ is_like_all(Node *stmt)
  * ----------------------------------------------------------------
  */
 
-/* Passes the statement to the next hook in the chain, or to core. */
+/* Pass the statement to the next hook in the chain, or to core. */
 static void
 pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 {
@@ -307,7 +310,7 @@ pass_on(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Takes our elements out of ALTER TABLE, and returns them as a list of
+ * Take our elements out of ALTER TABLE, and return them as a list of
  * subcommands that contain nothing else.  A subcommand without elements left
  * is removed: an empty SET () would need an exclusive lock.
  */
@@ -341,9 +344,9 @@ take_changes(AlterTableStmt *stmt)
 	return changes;
 }
 
-/* Applies the changes, in their order. */
-static void
-apply_changes(PvOptions *options, const List *changes)
+/* Apply the changes to an array of options, in their order. */
+static Datum
+apply_changes(Datum options, const List *changes)
 {
 	ListCell   *lc;
 
@@ -351,15 +354,14 @@ apply_changes(PvOptions *options, const List *changes)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-		if (cmd->subtype == AT_SetRelOptions)
-			pv_options_set(options, (List *) cmd->def);
-		else
-			pv_options_reset(options, (List *) cmd->def);
+		options = pv_options_change(options, (List *) cmd->def,
+									cmd->subtype == AT_ResetRelOptions);
 	}
+	return options;
 }
 
 /*
- * Executes ALTER TABLE, or a similar statement, with elements of ours in it.
+ * Execute ALTER TABLE, or a similar statement, with elements of ours in it.
  * pstmt is a copy.
  *
  * The table is looked up and locked here, with the lock that core's part will
@@ -371,7 +373,7 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 {
 	AlterTableStmt *stmt = (AlterTableStmt *) pstmt->utilityStmt;
 	List	   *changes = take_changes(stmt);
-	PvOptions	options = {0};
+	Datum		options;
 	Oid			relid;
 
 	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
@@ -382,13 +384,13 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 									 pv_check_owner, NULL);
 
 	if (!OidIsValid(relid))
-		apply_changes(&options, changes);
+		(void) apply_changes((Datum) 0, changes);
 	else
 	{
 		check_can_have_options(relid);
-		pv_options_read(relid, &options);
-		apply_changes(&options, changes);
-		pv_options_write(relid, &options);
+		options = apply_changes(pv_options_of_label(pv_label_read(relid)),
+								changes);
+		pv_label_write(relid, pv_options_label(options));
 		CommandCounterIncrement();
 		stmt->relation->schemaname =
 			get_namespace_name(get_rel_namespace(relid));
@@ -398,20 +400,20 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 }
 
 /*
- * Adds the options of the tables that the new table is LIKE, INCLUDING ALL:
+ * Return the options of the tables that the new table is LIKE, INCLUDING ALL:
  * those that these tables have themselves.  Core looks the tables up again, in
  * the schema that we found them in, checks that the user may read them, and
  * locks them as we do.
  */
-static void
-add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
+static Datum
+options_of_likes(const CreateStmt *stmt)
 {
+	Datum		options = (Datum) 0;
 	ListCell   *lc;
 
 	foreach(lc, stmt->tableElts)
 	{
 		TableLikeClause *like = like_all_clause(lfirst(lc));
-		PvOptions	theirs;
 		Oid			relid;
 
 		if (like == NULL)
@@ -421,32 +423,31 @@ add_options_of_likes(const CreateStmt *stmt, PvOptions *options)
 			continue;			/* core raises the error */
 		like->relation->schemaname =
 			get_namespace_name(get_rel_namespace(relid));
-		pv_options_read(relid, &theirs);
-		pv_options_merge(options, &theirs);
+		options = pv_options_merge(options,
+								   pv_options_of_label(pv_label_read(relid)));
 	}
+	return options;
 }
 
 /*
- * Executes a statement that creates a table, and has elements of ours in it or
+ * Execute a statement that creates a table, and has elements of ours in it or
  * LIKE a table that may have options.  pstmt is a copy.
  */
 static void
 create_table(PlannedStmt *pstmt, const UtilityCall *call)
 {
 	Node	   *stmt = pstmt->utilityStmt;
-	PvOptions	options = {0};
+	Datum		options = is_like_all(stmt) ?
+		options_of_likes((CreateStmt *) stmt) : (Datum) 0;
 
-	if (is_like_all(stmt))
-		add_options_of_likes((CreateStmt *) stmt, &options);
-	pv_options_set(&options, take_ours(creation_options(stmt)));
-
-	if (pv_options_any(&options))
-		new_table_options = &options;
+	options = pv_options_change(options, take_ours(creation_options(stmt)),
+								false);
+	new_table_label = pv_options_label(options);
 	pass_on(pstmt, call);
 }
 
 /*
- * Returns the name of a command that maintains tables and that PostgreSQL
+ * Return the name of a command that maintains tables and that PostgreSQL
  * allows in a read-only transaction, or NULL.
  *
  * Core: tcop/utility.c, ClassifyUtilityCommandAsReadOnly.
@@ -484,7 +485,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	dest, qc};
 	Node	   *stmt = pstmt->utilityStmt;
 	List	  **creation = creation_options(stmt);
-	const PvOptions *outer = new_table_options;
+	const char *outer = new_table_label;
 	bool		alters = IsA(stmt, AlterTableStmt) &&
 		alter_is_ours((AlterTableStmt *) stmt);
 	bool		creates = creation != NULL &&
@@ -501,7 +502,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		return;
 	}
 
-	new_table_options = NULL;
+	new_table_label = NULL;
 	PG_TRY();
 	{
 		if (alters)
@@ -513,7 +514,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	}
 	PG_FINALLY();
 	{
-		new_table_options = outer;
+		new_table_label = outer;
 	}
 	PG_END_TRY();
 }
@@ -542,18 +543,18 @@ label_new_table(Oid relid)
 
 	if (is_table)
 	{
-		pv_options_write(relid, new_table_options);
-		new_table_options = NULL;
+		pv_label_write(relid, new_table_label);
+		new_table_label = NULL;
 	}
 }
 
 /*
- * Our extension is dropped from this database; reports that its options stay.
+ * Our extension is dropped from this database: report that its options stay.
  */
 static void
 report_kept_options(void)
 {
-	int			n = pv_options_count();
+	int			n = pv_labels_count();
 
 	if (n > 0)
 		ereport(NOTICE,
@@ -573,11 +574,12 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		prev_object_access(access, classId, objectId, subId, arg);
 
 	if (access == OAT_POST_CREATE && classId == RelationRelationId &&
-		subId == 0 && new_table_options != NULL)
+		subId == 0 && new_table_label != NULL)
 		label_new_table(objectId);
 
-	if (access == OAT_DROP && classId == RelationRelationId && subId == 0)
-		pv_options_announce_drop(objectId);
+	if (access == OAT_DROP && classId == RelationRelationId && subId == 0 &&
+		pv_label_read(objectId) != NULL)
+		pv_label_announce_change();
 
 	if (access == OAT_DROP && classId == ExtensionRelationId)
 	{
@@ -589,7 +591,7 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 }
 
 /*
- * Installs the hooks and the label provider; may be called only while
+ * Install the hooks and the label provider; may be called only while
  * shared_preload_libraries are loaded.
  */
 void

@@ -68,7 +68,7 @@ PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 typedef struct PvChoice
 {
 	Oid			toast_parent;
-	PvEffectiveOptions options; /* of the table, or of a TOAST table's table */
+	PvOptions	options;		/* of the table, or of a TOAST table's table */
 	bool		wanted;			/* the engine is to vacuum it */
 	const char *declined;		/* if wanted: why it does not, or NULL */
 	bool		served;			/* its access method's function is ours, so
@@ -319,7 +319,7 @@ automatic_limit(void)
  * The same for a table with these options: the table can only lower it.
  */
 int
-pv_automatic_buffer_limit(const PvEffectiveOptions *options)
+pv_automatic_buffer_limit(const PvOptions *options)
 {
 	return lower_limit(options->value[PV_OPTION_BUFFER_USAGE_LIMIT],
 					   automatic_limit());

@@ -48,7 +48,7 @@ typedef struct PvRun
 typedef struct PvKnownTable
 {
 	Oid			toast_parent;	/* the table of a TOAST table, else invalid */
-	const PvEffectiveOptions *options;	/* of the table, or of toast_parent */
+	const PvOptions *options;	/* of the table, or of toast_parent */
 } PvKnownTable;
 
 /*
@@ -56,11 +56,11 @@ typedef struct PvKnownTable
  * for now?
  */
 typedef bool (*PvLeavesAlone) (Relation rel, Oid toast_parent,
-							   const PvEffectiveOptions *options);
+							   const PvOptions *options);
 extern PvLeavesAlone pv_dispatch_leaves_alone;
 
 extern void pv_dispatch_init(void);
-extern int	pv_automatic_buffer_limit(const PvEffectiveOptions *options);
+extern int	pv_automatic_buffer_limit(const PvOptions *options);
 extern const char *pv_dispatch_declines(const FormData_pg_class *form,
 										Oid toast_parent);
 extern void pv_dispatch_vacuum(Relation rel, VacuumParams *params,

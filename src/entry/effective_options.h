@@ -15,19 +15,12 @@
 
 #include "entry/options.h"
 
-extern void pv_options_default(PvEffectiveOptions *effective);
+extern void pv_options_default(PvOptions *options);
 extern void pv_options_look_up(Oid relid, bool is_partition,
-							   PvEffectiveOptions *effective);
+							   PvOptions *options);
 extern Oid	pv_toast_parent(Oid toast);
-
-/* For a vacuum: these never wait for a lock, and fail only when canceled. */
-extern bool pv_options_read_safely(void (*reader) (void *arg), void *arg,
-								   bool *unreadable);
-extern void pv_options_lock_if_free(Oid catalog, Oid index, const char *name);
-extern void pv_options_of(Relation rel, Oid toast_parent,
-						  PvEffectiveOptions *effective);
 extern void pv_options_find(Relation rel, Oid *toast_parent,
-							PvEffectiveOptions *effective);
+							PvOptions *options);
 
 /* The storage parameters autovacuum_*; false if there are none. */
 extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,

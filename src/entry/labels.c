@@ -1,15 +1,33 @@
 /*-------------------------------------------------------------------------
  *
  * labels.c
- *	  The options of all tables of a database, for a database scan.
+ *	  The options of tables in the catalog: their security labels.
  *
- * A database scan asks for the options of every table.  Owners decide how many
- * labels, partitions and levels of partitions there are.  So each label is
- * parsed once, each ancestor is asked for its own parent once, and what a table
- * costs is a lookup in a hash table.
+ * The options of a table are stored as its security label of the provider
+ * "parvacuum":
  *
- * A scheduler worker runs this, for itself.  As in entry/effective_options.c,
- * it takes locks on catalogs only if they are free, and no lock on a table.
+ *		SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, workers=4'
+ *
+ * A security label is the one place in the catalogs where an extension can tie
+ * a value to a table.  It is transactional, is dropped with the table, is
+ * dumped by pg_dump and is replicated, and parvacuum needs no tables of its
+ * own.
+ *
+ * Who runs this.  Changing: the session that executes the statement, with
+ * ShareUpdateExclusiveLock or more on the table, so that two changes of one
+ * table follow each other.  The session also holds a lock of our own until the
+ * transaction ends, so that all labels are not removed meanwhile.  Reading:
+ * any process that vacuums the table, the scheduler worker that scans the
+ * database, or a session that reads parvacuum_tables, at any time.  It takes
+ * AccessShareLock on catalogs, and no lock on a table.
+ *
+ * A vacuum must neither fail nor wait because of options.  It may be the one
+ * that prevents wraparound, and without parvacuum it would not read these
+ * catalogs.  So a process that vacuums takes locks on them only if they are
+ * free, and any error is caught in a subtransaction; see
+ * pv_labels_read_safely().
+ *
+ * Core: commands/seclabel.c.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,23 +38,306 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_seclabel.h"
+#include "commands/seclabel.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 
-#include "entry/effective_options.h"
 #include "entry/labels.h"
-#include "entry/option_labels.h"
 
-/* The last attempt to read these failed, and this process has given a warning. */
-static bool labels_unreadable = false;
-static bool parents_unreadable = false;
+/* ----------------------------------------------------------------
+ *		The label of one table
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Warn of a label that is not good, or of a window in it that this server
+ * cannot use, unless the last warning of this process was of the same table.
+ */
+static void
+warn_of_label(Oid relid, const char *label, bool good, const char *window)
+{
+	static Oid	warned_of = InvalidOid;
+	const char *relname;
+
+	if (good && window == NULL)
+	{
+		if (warned_of == relid)
+			warned_of = InvalidOid;
+		return;
+	}
+	relname = get_rel_name(relid);
+	if (warned_of == relid || relname == NULL)
+		return;
+	warned_of = relid;
+	ereport(WARNING,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 good ?
+			 errmsg("ignoring the parvacuum option \"window\" of table \"%s\"",
+					relname) :
+			 errmsg("ignoring the parvacuum options of table \"%s\"", relname),
+			 good ?
+			 errdetail("This server cannot use its value: \"%s\".", window) :
+			 errdetail("Its security label cannot be read: \"%s\".", label),
+			 errhint("Set the options again with ALTER TABLE.")));
+}
+
+/* Return the label of a table, or NULL. */
+char *
+pv_label_read(Oid relid)
+{
+	ObjectAddress address;
+
+	ObjectAddressSet(address, RelationRelationId, relid);
+	return GetSecurityLabel(&address, PV_NAMESPACE);
+}
+
+/*
+ * Read what the table says itself.  Its label may have been written into the
+ * catalog by hand, or by a later version of parvacuum.  If it is not good, it
+ * is ignored with a warning.
+ */
+void
+pv_label_parse(Oid relid, PvOptions *options)
+{
+	char	   *label = pv_label_read(relid);
+
+	if (label == NULL)
+		pv_options_clear(options);
+	else
+	{
+		bool		good = pv_options_parse(label, options);
+
+		warn_of_label(relid, label, good,
+					  options->value[PV_OPTION_WINDOW] == 0 ?
+					  options->window : NULL);
+	}
+}
+
+/*
+ * Lock all labels of ours in this database, until the transaction ends, or
+ * return false if other transactions hold a lock that conflicts, and the
+ * caller does not want to wait.  The lock is on an object that does not exist,
+ * and nothing else takes it.  A lock on pg_seclabel would make every session
+ * wait that drops an object.
+ */
+static bool
+lock_labels(LOCKMODE mode, bool wait)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, SecLabelRelationId,
+					   SecLabelRelationId, 0);
+	if (LockAcquire(&tag, mode, false, !wait) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	AcceptInvalidationMessages();
+	return true;
+}
+
+/*
+ * Announce, until the transaction ends, that this transaction changes a label,
+ * for pv_labels_remove().
+ */
+void
+pv_label_announce_change(void)
+{
+	(void) lock_labels(RowExclusiveLock, true);
+}
+
+/* Set the label of a table, or remove it if it is NULL; later commands see it. */
+void
+pv_label_write(Oid relid, const char *label)
+{
+	ObjectAddress address;
+
+	ObjectAddressSet(address, RelationRelationId, relid);
+	pv_label_announce_change();
+	SetSecurityLabel(&address, PV_NAMESPACE, label);
+}
+
+/*
+ * Count the tables of this database that have options, as this transaction
+ * sees them.  With remove, also delete their labels.
+ */
+static int
+visit_labels(bool remove)
+{
+	LOCKMODE	lockmode = remove ? RowExclusiveLock : AccessShareLock;
+	Relation	seclabel = table_open(SecLabelRelationId, lockmode);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			n = 0;
+
+	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
+				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
+	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (remove)
+			CatalogTupleDelete(seclabel, &tuple->t_self);
+		n++;
+	}
+	systable_endscan(scan);
+	table_close(seclabel, lockmode);
+
+	return n;
+}
+
+/*
+ * Return how many tables of this database have options, as this transaction
+ * sees them.
+ */
+int
+pv_labels_count(void)
+{
+	return visit_labels(false);
+}
+
+/*
+ * Remove the options of all tables of this database, and return how many
+ * tables had some.  Keep other transactions from changing any until this one
+ * ends.  Lock no table.
+ *
+ * This does not wait for transactions that are changing options.  Everybody
+ * who changes options or drops a table with options would wait behind it.
+ */
+int
+pv_labels_remove(void)
+{
+	if (!lock_labels(ShareRowExclusiveLock, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not remove the parvacuum options of all tables"),
+				 errdetail("Another transaction has changed or removed options of a table."),
+				 errhint("Wait until it has ended, or end its session, which has a lock in pg_locks with classid = 'pg_seclabel'::regclass.")));
+	return visit_labels(true);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Reading for a vacuum, which must neither wait nor fail
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Is this an error after which the transaction must not go on?
+ *
+ * A cancel is meant for the vacuum.  If this process is out of memory, core
+ * may have entered a lock into its local table without the memory that belongs
+ * to the entry.  Only the end of the whole transaction removes such an entry;
+ * to take the same lock before would crash the process.  Shared memory that is
+ * used up has the same code, and leaves no such entry.
+ *
+ * Core: storage/lmgr/lock.c, LockAcquireExtended, LockReleaseAll.
+ */
+static bool
+must_be_raised(const ErrorData *error)
+{
+	if (error->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
+		return error->message_id == NULL ||
+			strcmp(error->message_id, "out of shared memory") != 0;
+	return error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+}
+
+/*
+ * Call the reader.  Return false if it fails, the first time in this process
+ * with a warning.  All errors count the same, whether a catalog is damaged or
+ * locked.  Only a cancel, and that there is no memory left, are raised again.
+ *
+ * The reader runs in a subtransaction that is always rolled back.  That
+ * releases what an error leaves behind (locks, pins, open relations, LWLocks),
+ * and the locks on catalogs, which a long vacuum must not keep.  The result is
+ * allocated in the caller's memory context.
+ *
+ * This is sound where a vacuum reads its options, on all versions.  Core's
+ * vacuum_rel() has begun a transaction that is no block, pushed a snapshot,
+ * and opened and locked the table; all of this belongs to the outer
+ * transaction, and the end of a subtransaction leaves it alone.  The status
+ * flags that hide our xmin belong to the top transaction, too, and are not
+ * changed.  The reader writes nothing, so no XID is assigned.  Parallel mode,
+ * where subtransactions are forbidden, begins later.  So does the progress
+ * report, which a rollback would end.
+ *
+ * Core: pl/plpgsql/src/pl_exec.c, exec_stmt_block; access/transam/xact.c,
+ * AbortSubTransaction.
+ */
+bool
+pv_labels_read_safely(void (*reader) (void *arg), void *arg)
+{
+	static bool warned = false;
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		reader(arg);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+
+	if (error != NULL && must_be_raised(error))
+		ReThrowError(error);
+	if (error != NULL && !warned)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not read the parvacuum options of tables"),
+				 errdetail_internal("%s", error->message),
+				 errhint("Until they can be read, tables are vacuumed as if they had none.")));
+	warned |= error != NULL;
+	return error == NULL;
+}
+
+/*
+ * Lock a catalog and the index by which it is read, or raise an error if
+ * another session holds a lock that conflicts.
+ */
+void
+pv_labels_lock_if_free(Oid catalog, Oid index, const char *name)
+{
+	if (!ConditionalLockRelationOid(catalog, AccessShareLock) ||
+		(OidIsValid(index) &&
+		 !ConditionalLockRelationOid(index, AccessShareLock)))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("catalog \"%s\" is locked", name),
+				 errhint("Wait until the other session has released its lock.")));
+}
+
+/* ----------------------------------------------------------------
+ *		All labels, for a database scan
+ *
+ * A database scan asks for the options of every table.  Owners decide how many
+ * labels, partitions and levels of partitions there are.  So each label is
+ * parsed once, each ancestor is asked for its own parent once, and what a table
+ * costs is a lookup in a hash table.
+ * ----------------------------------------------------------------
+ */
 
 struct PvLabels
 {
@@ -45,13 +346,12 @@ struct PvLabels
 	HTAB	   *inherited;		/* LabelEntry: with what their ancestors say,
 								 * of those that a partition was asked for */
 	HTAB	   *parents;		/* ParentEntry, of partitions */
-	bool		parents_known;
 };
 
 typedef struct LabelEntry
 {
 	Oid			relid;			/* the key */
-	PvOptions	options;		/* but for those that are unusable */
+	PvOptions	options;
 } LabelEntry;
 
 typedef struct ParentEntry
@@ -83,28 +383,22 @@ make_tables(PvLabels *labels)
 								 sizeof(ParentEntry));
 }
 
-/* Enters what one label says that this server can use. */
+/* Enter what one label says.  Only a vacuum of the table warns of it. */
 static void
 enter_label(PvLabels *labels, Oid relid, const char *label)
 {
 	LabelEntry *entry = hash_search(labels->own, &relid, HASH_ENTER, NULL);
-	PvOptions  *options = &entry->options;
 
-	pv_options_of_label(relid, label, options);
-	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
-	{
-		options->given[i] = options->given[i] && !options->unusable[i];
-		if (options->given[i] && options->text[i] != NULL)
-			options->text[i] = MemoryContextStrdup(labels->context,
-												   options->text[i]);
-	}
+	(void) pv_options_parse(label, &entry->options);
+	if (entry->options.window != NULL)
+		entry->options.window = MemoryContextStrdup(labels->context,
+													entry->options.window);
 }
 
-/* Reader: all labels of tables. */
+/* Read all labels of tables. */
 static void
-read_labels(void *arg)
+read_labels(PvLabels *labels)
 {
-	PvLabels   *labels = arg;
 	MemoryContext per_label = AllocSetContextCreate(labels->context,
 													"parvacuum label",
 													ALLOCSET_SMALL_SIZES);
@@ -114,7 +408,7 @@ read_labels(void *arg)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	pv_options_lock_if_free(SecLabelRelationId, InvalidOid, "pg_seclabel");
+	pv_labels_lock_if_free(SecLabelRelationId, InvalidOid, "pg_seclabel");
 	seclabel = table_open(SecLabelRelationId, AccessShareLock);
 	ScanKeyInit(&key[0], Anum_pg_seclabel_provider, BTEqualStrategyNumber,
 				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
@@ -142,18 +436,17 @@ read_labels(void *arg)
 }
 
 /*
- * Reader: the parents of all partitions; a partition that is being detached
- * has none.
+ * Read the parents of all partitions; a partition that is being detached has
+ * none.
  */
 static void
-read_parents(void *arg)
+read_parents(PvLabels *labels)
 {
-	PvLabels   *labels = arg;
 	Relation	inherits;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	pv_options_lock_if_free(InheritsRelationId, InvalidOid, "pg_inherits");
+	pv_labels_lock_if_free(InheritsRelationId, InvalidOid, "pg_inherits");
 	inherits = table_open(InheritsRelationId, AccessShareLock);
 	scan = systable_beginscan(inherits, InvalidOid, false, NULL, 0, NULL);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -172,8 +465,24 @@ read_parents(void *arg)
 	table_close(inherits, AccessShareLock);
 }
 
+/* Return whether any table has options. */
+bool
+pv_labels_any(const PvLabels *labels)
+{
+	return hash_get_num_entries(labels->own) > 0;
+}
+
+/* Reader: all labels, and all parents if these are of use. */
+static void
+read_all(void *arg)
+{
+	read_labels(arg);
+	if (pv_labels_any(arg))
+		read_parents(arg);
+}
+
 /*
- * Reads the options of all tables of this database, into a memory context below
+ * Read the options of all tables of this database, into a memory context below
  * the current one; pv_labels_free() frees them.  There are none if they cannot
  * be read.
  */
@@ -186,14 +495,11 @@ pv_labels_read(void)
 											"parvacuum labels",
 											ALLOCSET_DEFAULT_SIZES);
 	make_tables(labels);
-	if (!pv_options_read_safely(read_labels, labels, &labels_unreadable))
+	if (!pv_labels_read_safely(read_all, labels))
 	{
 		MemoryContextReset(labels->context);
 		make_tables(labels);
 	}
-	if (pv_labels_any(labels))
-		labels->parents_known = pv_options_read_safely(read_parents, labels,
-													   &parents_unreadable);
 	return labels;
 }
 
@@ -202,13 +508,6 @@ pv_labels_free(PvLabels *labels)
 {
 	MemoryContextDelete(labels->context);
 	pfree(labels);
-}
-
-/* Has any table options? */
-bool
-pv_labels_any(const PvLabels *labels)
-{
-	return hash_get_num_entries(labels->own) > 0;
 }
 
 /* The parent of a partition; of other tables InvalidOid. */
@@ -222,7 +521,7 @@ parent_of(const PvLabels *labels, Oid relid)
 }
 
 /*
- * What a table that has partitions and its ancestors say, or NULL for
+ * Return what a table that has partitions and its ancestors say, or NULL for
  * InvalidOid.  This does not recurse, since owners decide about the depth.
  */
 static const PvOptions *
@@ -246,35 +545,30 @@ find_inherited(PvLabels *labels, Oid relid)
 		LabelEntry *entry = hash_search(labels->inherited, &next, HASH_ENTER,
 										NULL);
 
-		memset(&entry->options, 0, sizeof(PvOptions));
-		if (above != NULL)
-			entry->options = above->options;
+		pv_options_clear(&entry->options);
 		if (own != NULL)
-			pv_options_merge(&entry->options, &own->options);
+			pv_options_inherit(&entry->options, &own->options,
+							   PV_ORIGIN_TABLE);
+		if (above != NULL)
+			pv_options_inherit(&entry->options, &above->options,
+							   PV_ORIGIN_ANCESTOR);
 		above = entry;
 	}
 	list_free(path);
 	return above != NULL ? &above->options : NULL;
 }
 
-/*
- * Finds what a table and its ancestors say.  If its ancestors cannot be read, a
- * partition counts as one without options.
- */
+/* Enter what a table says and, if it is a partition, what its ancestors say. */
 void
 pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 			   PvOptions *options)
 {
 	const LabelEntry *own = hash_search(labels->own, &relid, HASH_FIND, NULL);
-	const PvOptions *inherited = NULL;
+	const PvOptions *inherited = is_partition ?
+		find_inherited(labels, parent_of(labels, relid)) : NULL;
 
-	memset(options, 0, sizeof(*options));
-	if (is_partition && !labels->parents_known)
-		return;
-	if (is_partition)
-		inherited = find_inherited(labels, parent_of(labels, relid));
-	if (inherited != NULL)
-		*options = *inherited;
 	if (own != NULL)
-		pv_options_merge(options, &own->options);
+		pv_options_inherit(options, &own->options, PV_ORIGIN_TABLE);
+	if (inherited != NULL)
+		pv_options_inherit(options, inherited, PV_ORIGIN_ANCESTOR);
 }

@@ -3,22 +3,25 @@
  * options.c
  *	  The options of a table as values and as text.
  *
- * option_table[] has one row for each option.  Parsing, validation, hints and
- * printing all use it, so a new option is one more row.
- *
  * Options occur as elements of a statement, "SET (parvacuum.workers = 4)", and
- * as the text of a security label (entry/option_labels.c):
+ * as the text of a security label (entry/labels.c):
  *
  *		enabled=true, workers=4
  *		enabled=true, window="Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00"
  *
+ * Between the two they are an array of the same form as pg_class.reloptions,
+ * with the names in full, "parvacuum.workers=4".  Core parses and checks that,
+ * as it does for the options of an operator class.
+ *
  * The text of a label is canonical: options in the order of their names, one
- * way to print each value, and text in double quotes.
+ * way to print each value, and a window in double quotes.  No other label is
+ * accepted or used.  So a label is good if it is the same when its values are
+ * printed again.
  *
  * Nothing here reads a catalog or has a state.  The session that executes the
  * statement runs this, and any process that reads a label.
  *
- * Core: access/common/reloptions.c, for the messages.
+ * Core: access/common/reloptions.c.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -28,10 +31,13 @@
 
 #include <math.h>
 
-#include "commands/defrem.h"
+#include "access/reloptions.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
 #include "postmaster/bgworker_internals.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -39,317 +45,250 @@
 #include "base/window.h"
 #include "entry/options.h"
 
-typedef enum OptionType
-{
-	OPTION_BOOL,
-	OPTION_NUMBER,
-	OPTION_TEXT
-} OptionType;
+/* The names in full, and without the namespace */
+#define PREFIX					PV_NAMESPACE "."
 
-/* What entering a value comes to. */
-typedef enum ValueOutcome
-{
-	VALUE_VALID,
-	VALUE_UNUSABLE,				/* entered, but only other servers can use it */
-	VALUE_INVALID				/* not entered */
-} ValueOutcome;
-
-typedef struct OptionDef
-{
-	const char *name;
-	OptionType	type;
-	const char *valid;			/* for the hint */
-	int			min;			/* of a number that is not 0 */
-	int			max;
-	int			unit;			/* GUC_UNIT_*, or 0 */
-	char	   *(*normal_form) (const char *text, bool *usable,
-								const char **detail);	/* of text */
-} OptionDef;
-
-static const OptionDef option_table[PV_NUM_OPTIONS] = {
-	[PV_OPTION_BUFFER_USAGE_LIMIT] = {
-		.name = "buffer_usage_limit",
-		.type = OPTION_NUMBER,
-		.valid = "Valid values are 0 and sizes between \"128kB\" and \"16GB\".",
-		.min = PV_MIN_BUFFER_USAGE_LIMIT,
-		.max = PV_MAX_BUFFER_USAGE_LIMIT,
-		.unit = GUC_UNIT_KB
-	},
-	[PV_OPTION_ENABLED] = {
-		.name = "enabled",
-		.type = OPTION_BOOL,
-		.valid = "Valid values are \"true\" and \"false\"."
-	},
-	[PV_OPTION_SWEEP] = {
-		.name = "sweep",
-		.type = OPTION_BOOL,
-		.valid = "Valid values are \"true\" and \"false\"."
-	},
-	[PV_OPTION_WINDOW] = {
-		.name = "window",
-		.type = OPTION_TEXT,
-		.valid = PV_WINDOW_HINT,
-		.normal_form = pv_window_normal_form
-	},
-	[PV_OPTION_WORKERS] = {
-		.name = "workers",
-		.type = OPTION_NUMBER,
-		.valid = "Valid values are whole numbers between 0 and 1024.",
-		.min = 1,
-		.max = MAX_PARALLEL_WORKER_LIMIT
-	},
+static const char *const names[PV_NUM_OPTIONS] = {
+	[PV_OPTION_BUFFER_USAGE_LIMIT] = PREFIX "buffer_usage_limit",
+	[PV_OPTION_ENABLED] = PREFIX "enabled",
+	[PV_OPTION_SWEEP] = PREFIX "sweep",
+	[PV_OPTION_WINDOW] = PREFIX "window",
+	[PV_OPTION_WORKERS] = PREFIX "workers",
 };
 
-StaticAssertDecl(MAX_PARALLEL_WORKER_LIMIT == 1024,
-				 "the hint of \"workers\" names its maximum");
-
-
-/* ----------------------------------------------------------------
- *		Names and values
- * ----------------------------------------------------------------
- */
-
-/* The option of that name, or PV_NUM_OPTIONS. */
-static PvOption
-find_option(const char *name)
+/* What core makes of an array of options */
+typedef struct Reloptions
 {
-	PvOption	i;
+	int32		vl_len_;		/* varlena header (do not touch directly!) */
+	int			value[PV_NUM_OPTIONS];	/* of a string its offset in this
+										 * struct, or 0 */
+} Reloptions;
 
-	for (i = 0; i < PV_NUM_OPTIONS; i++)
-	{
-		if (strcmp(option_table[i].name, name) == 0)
-			break;
-	}
-	return i;
-}
+#define OFFSET_OF(option) \
+	(offsetof(Reloptions, value) + (option) * sizeof(int))
 
-/* The names of all options, for a hint. */
-static char *
-valid_names(void)
-{
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
-		appendStringInfo(&buf, "%s\"%s.%s\"",
-						 i == 0 ? "" :
-						 i == PV_NUM_OPTIONS - 1 ? ", and " : ", ",
-						 PV_NAMESPACE, option_table[i].name);
-	return buf.data;
-}
-
-/*
- * The option that an element of a statement or of a label names, or an error.
- */
-static PvOption
-known_option(const char *name)
-{
-	PvOption	i = find_option(name);
-
-	if (i == PV_NUM_OPTIONS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unrecognized parameter \"%s.%s\"", PV_NAMESPACE, name),
-				 errhint("Valid parameters are %s.", valid_names())));
-	return i;
-}
-
-/* The name, without the namespace. */
+/* Return an option's name, without the namespace. */
 const char *
 pv_option_name(PvOption option)
 {
-	return option_table[option].name;
-}
-
-/* Parses a boolean; returns false if the text is none. */
-static bool
-parse_truth(const char *text, int *value)
-{
-	bool		truth;
-
-	if (!parse_bool(text, &truth))
-		return false;
-	*value = truth;
-	return true;
+	return names[option] + strlen(PREFIX);
 }
 
 /*
- * Parses a number; returns false if the option cannot have it.  parse_int()
- * would round fractions, and turn "100B" into 0, which has a meaning of its
- * own.
+ * Can a relation of this kind have options?  TOAST tables have those of their
+ * tables.
  */
-static bool
-parse_number(const OptionDef *def, const char *text, int *value)
+bool
+pv_relkind_has_options(char relkind)
 {
-	double		number;
-
-	if (!parse_real(text, &number, def->unit, NULL) ||
-		number != rint(number) ||
-		(number != 0 && (number < def->min || number > def->max)))
-		return false;
-	*value = (int) number;
-	return true;
+	return relkind == RELKIND_RELATION || relkind == RELKIND_MATVIEW ||
+		relkind == RELKIND_PARTITIONED_TABLE;
 }
 
-/*
- * Enters a value.  *detail says what is wrong with a value that is invalid or
- * unusable, where the hint does not say it all; otherwise it is NULL.
- */
-static ValueOutcome
-enter_value(PvOptions *options, PvOption i, const char *text,
-			const char **detail)
+/* Fill in that no option is given. */
+void
+pv_options_clear(PvOptions *options)
 {
-	const OptionDef *def = &option_table[i];
-
-	*detail = NULL;
-	options->unusable[i] = false;
-	switch (def->type)
+	options->window = NULL;
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
-		case OPTION_BOOL:
-			options->given[i] = parse_truth(text, &options->value[i]);
-			break;
-		case OPTION_NUMBER:
-			options->given[i] = parse_number(def, text, &options->value[i]);
-			break;
-		case OPTION_TEXT:
-			{
-				bool		usable;
-
-				options->text[i] = def->normal_form(text, &usable, detail);
-				options->given[i] = options->text[i] != NULL;
-				options->unusable[i] = options->given[i] && !usable;
-				break;
-			}
+		options->value[i] = PV_OPTION_NOT_GIVEN;
+		options->origin[i] = PV_ORIGIN_DEFAULT;
 	}
-	if (!options->given[i])
-		return VALUE_INVALID;
-	return options->unusable[i] ? VALUE_UNUSABLE : VALUE_VALID;
 }
 
 /*
- * Enters a value, or raises an error.  A value that this server cannot use is
- * an error in ALTER TABLE.  A label may have come from another server, in a
- * dump, and must not make the restore fail; there such a value only causes a
- * warning.
+ * Enter options that are given in a label, where no nearer label has given
+ * them.  A window that this server cannot use counts as not given.
  */
-static void
-set_value(PvOptions *options, PvOption i, const char *text, bool from_label)
+void
+pv_options_inherit(PvOptions *options, const PvOptions *more, PvOrigin origin)
 {
-	const OptionDef *def = &option_table[i];
-	const char *detail;
-	ValueOutcome outcome = enter_value(options, i, text, &detail);
+	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+	{
+		if (options->origin[i] <= PV_ORIGIN_ANCESTOR ||
+			more->origin[i] > PV_ORIGIN_ANCESTOR ||
+			(i == PV_OPTION_WINDOW && more->value[i] == 0))
+			continue;
+		options->value[i] = more->value[i];
+		options->origin[i] = origin;
+		if (i == PV_OPTION_WINDOW)
+			options->window = more->window;
+	}
+}
 
-	if (outcome == VALUE_INVALID ||
-		(outcome == VALUE_UNUSABLE && !from_label))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for parameter \"%s.%s\": \"%s\"",
-						PV_NAMESPACE, def->name, text),
-				 detail ? errdetail_internal("%s", detail) : 0,
-				 errhint("%s", def->valid)));
-	if (outcome == VALUE_UNUSABLE)
-		ereport(WARNING,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("parameter \"%s.%s\" has no effect on this server: \"%s\"",
-						PV_NAMESPACE, def->name, text),
-				 errdetail_internal("%s", detail),
-				 errhint("Set it again with ALTER TABLE.")));
+
+/* ----------------------------------------------------------------
+ *		Values
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Parse a size in kilobytes.  parse_int() would round fractions, and turn
+ * "100B" into 0, which has a meaning of its own.
+ */
+static bool
+parse_limit(const char *text, int *kilobytes)
+{
+	double		size;
+
+	if (!parse_real(text, &size, GUC_UNIT_KB, NULL) || size != rint(size) ||
+		(size != 0 && (size < PV_MIN_BUFFER_USAGE_LIMIT ||
+					   size > PV_MAX_BUFFER_USAGE_LIMIT)))
+		return false;
+	*kilobytes = (int) size;
+	return true;
 }
 
 static void
-refuse_repeated(PvOption i)
+raise_invalid(PvOption option, const char *text, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("parameter \"%s.%s\" specified more than once",
-					PV_NAMESPACE, option_table[i].name),
-			 errhint("Give each parameter one value.")));
+			 errmsg("invalid value for parameter \"%s\": \"%s\"",
+					names[option], text),
+			 detail ? errdetail_internal("%s", detail) : 0));
+}
+
+/* Validator of core; text is NULL for the default. */
+static void
+check_limit(const char *text)
+{
+	int			kilobytes;
+
+	if (text != NULL && !parse_limit(text, &kilobytes))
+		raise_invalid(PV_OPTION_BUFFER_USAGE_LIMIT, text, NULL);
+}
+
+/* The same. */
+static void
+check_window(const char *text)
+{
+	const char *detail;
+	bool		usable;
+
+	if (text != NULL &&
+		(pv_window_normal_form(text, &usable, &detail) == NULL || !usable))
+		raise_invalid(PV_OPTION_WINDOW, text, detail);
 }
 
 /*
- * SET (...): enters what the elements of a statement say.  An element without
- * a value means true, as with core's parameters.
+ * Have core parse an array of options.  With validate, raise an error for what
+ * is not valid.
  */
-void
-pv_options_set(PvOptions *options, const List *defs)
+static Reloptions *
+parse_array(Datum array, bool validate)
 {
-	bool		seen[PV_NUM_OPTIONS] = {false};
-	ListCell   *lc;
+	static relopt_enum_elt_def truths[] = {
+		{"true", true}, {"on", true}, {"yes", true}, {"1", true},
+		{"false", false}, {"off", false}, {"no", false}, {"0", false},
+		{NULL}
+	};
+	static const char *const valid_truths =
+		gettext_noop("Valid values are \"true\" and \"false\".");
+	local_relopts core;
 
-	foreach(lc, defs)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-		PvOption	i = known_option(def->defname);
-
-		if (seen[i])
-			refuse_repeated(i);
-		seen[i] = true;
-		set_value(options, i, def->arg ? defGetString(def) : "true", false);
-	}
+	init_local_reloptions(&core, sizeof(Reloptions));
+	add_local_string_reloption(&core, names[PV_OPTION_BUFFER_USAGE_LIMIT],
+							   NULL, NULL, check_limit, NULL,
+							   OFFSET_OF(PV_OPTION_BUFFER_USAGE_LIMIT));
+	add_local_enum_reloption(&core, names[PV_OPTION_ENABLED], NULL, truths,
+							 PV_OPTION_NOT_GIVEN, valid_truths,
+							 OFFSET_OF(PV_OPTION_ENABLED));
+	add_local_enum_reloption(&core, names[PV_OPTION_SWEEP], NULL, truths,
+							 PV_OPTION_NOT_GIVEN, valid_truths,
+							 OFFSET_OF(PV_OPTION_SWEEP));
+	add_local_string_reloption(&core, names[PV_OPTION_WINDOW], NULL, NULL,
+							   check_window, NULL,
+							   OFFSET_OF(PV_OPTION_WINDOW));
+	add_local_int_reloption(&core, names[PV_OPTION_WORKERS], NULL,
+							PV_OPTION_NOT_GIVEN, 0, MAX_PARALLEL_WORKER_LIMIT,
+							OFFSET_OF(PV_OPTION_WORKERS));
+	return build_local_reloptions(&core, array, validate);
 }
 
-/* RESET (...): removes the options that the elements name. */
-void
-pv_options_reset(PvOptions *options, const List *defs)
+/* Return the text of an option that core has parsed, or NULL. */
+static const char *
+text_of(const Reloptions *parsed, PvOption option)
 {
-	ListCell   *lc;
+	int			offset = parsed->value[option];
 
-	foreach(lc, defs)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-		PvOption	i = known_option(def->defname);
-
-		if (def->arg != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("RESET must not include values for parameters"),
-					 errhint("Write RESET (%s.%s).", PV_NAMESPACE, def->defname)));
-		options->given[i] = false;
-	}
-}
-
-/* Is any option given? */
-bool
-pv_options_any(const PvOptions *options)
-{
-	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
-	{
-		if (options->given[i])
-			return true;
-	}
-	return false;
-}
-
-/* The first option whose value this server cannot use, or PV_NUM_OPTIONS. */
-PvOption
-pv_options_first_unusable(const PvOptions *options)
-{
-	PvOption	i;
-
-	for (i = 0; i < PV_NUM_OPTIONS; i++)
-	{
-		if (options->unusable[i])
-			break;
-	}
-	return i;
+	return offset == 0 ? NULL : (const char *) parsed + offset;
 }
 
 /*
- * Enters the options that are given in "more"; they replace those given
- * before.
+ * Read the options in an array, leaving out those that are invalid.  Without
+ * validation core has accepted numbers that are out of bounds.
  */
-void
-pv_options_merge(PvOptions *options, const PvOptions *more)
+static void
+read_array(Datum array, PvOptions *options)
 {
+	const Reloptions *parsed = parse_array(array, false);
+	const char *limit = text_of(parsed, PV_OPTION_BUFFER_USAGE_LIMIT);
+	const char *window = text_of(parsed, PV_OPTION_WINDOW);
+	const char *detail;
+	bool		usable;
+
+	memcpy(options->value, parsed->value, sizeof(options->value));
+	if (options->value[PV_OPTION_WORKERS] < 0 ||
+		options->value[PV_OPTION_WORKERS] > MAX_PARALLEL_WORKER_LIMIT)
+		options->value[PV_OPTION_WORKERS] = PV_OPTION_NOT_GIVEN;
+	if (limit == NULL ||
+		!parse_limit(limit, &options->value[PV_OPTION_BUFFER_USAGE_LIMIT]))
+		options->value[PV_OPTION_BUFFER_USAGE_LIMIT] = PV_OPTION_NOT_GIVEN;
+	options->window = window == NULL ? NULL :
+		pv_window_normal_form(window, &usable, &detail);
+	options->value[PV_OPTION_WINDOW] = options->window == NULL ?
+		PV_OPTION_NOT_GIVEN : usable;
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
+		options->origin[i] = options->value[i] == PV_OPTION_NOT_GIVEN ?
+			PV_ORIGIN_DEFAULT : PV_ORIGIN_TABLE;
+}
+
+
+/* ----------------------------------------------------------------
+ *		The elements of a statement
+ * ----------------------------------------------------------------
+ */
+
+/* Error context callback: tell which options and values there are. */
+static void
+add_hint(void *arg)
+{
+	if (geterrcode() == ERRCODE_INVALID_PARAMETER_VALUE)
+		errhint("Valid are \"parvacuum.enabled\" and \"parvacuum.sweep\" with true or false, \"parvacuum.workers\" with 0 to %d, \"parvacuum.buffer_usage_limit\" with 0 or 128kB to 16GB, and \"parvacuum.window\" with text such as 'Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00'.",
+				MAX_PARALLEL_WORKER_LIMIT);
+}
+
+/*
+ * Return the options after SET (...) or RESET (...), whose elements have the
+ * names in full.  SET raises an error for unknown names and invalid values.  An
+ * element without a value means true, as with core's parameters.
+ */
+Datum
+pv_options_change(Datum array, List *defs, bool reset)
+{
+	ErrorContextCallback context = {
+		.previous = error_context_stack,
+		.callback = add_hint
+	};
+
+	if (!reset)
 	{
-		if (!more->given[i])
-			continue;
-		options->given[i] = true;
-		options->value[i] = more->value[i];
-		options->text[i] = more->text[i];
-		options->unusable[i] = more->unusable[i];
+		error_context_stack = &context;
+		(void) parse_array(transformRelOptions((Datum) 0, defs, NULL, NULL,
+											   false, false), true);
+		error_context_stack = context.previous;
 	}
+	return transformRelOptions(array, defs, NULL, NULL, false, reset);
+}
+
+/* Return the options of both arrays; those of the second one replace others. */
+Datum
+pv_options_merge(Datum array, Datum more)
+{
+	return transformRelOptions(array, untransformRelOptions(more), NULL, NULL,
+							   false, false);
 }
 
 
@@ -358,179 +297,127 @@ pv_options_merge(PvOptions *options, const PvOptions *more)
  * ----------------------------------------------------------------
  */
 
-/* Appends text in double quotes; a double quote in it is doubled. */
-static void
-append_quoted(StringInfo buf, const char *text)
-{
-	appendStringInfoChar(buf, '"');
-	for (; *text != '\0'; text++)
-	{
-		if (*text == '"')
-			appendStringInfoChar(buf, '"');
-		appendStringInfoChar(buf, *text);
-	}
-	appendStringInfoChar(buf, '"');
-}
-
-/* The canonical text, or NULL where no option is given. */
-char *
-pv_options_print(const PvOptions *options)
+/* Return the canonical text, or NULL where no option is given. */
+static char *
+print_options(const PvOptions *options)
 {
 	StringInfoData buf;
 
 	initStringInfo(&buf);
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
-		if (!options->given[i])
+		if (options->origin[i] == PV_ORIGIN_DEFAULT)
 			continue;
 		appendStringInfo(&buf, "%s%s=", buf.len > 0 ? ", " : "",
-						 option_table[i].name);
-		switch (option_table[i].type)
-		{
-			case OPTION_BOOL:
-				appendStringInfoString(&buf,
-									   options->value[i] ? "true" : "false");
-				break;
-			case OPTION_NUMBER:
-				appendStringInfo(&buf, "%d", options->value[i]);
-				break;
-			case OPTION_TEXT:
-				append_quoted(&buf, options->text[i]);
-				break;
-		}
+						 pv_option_name(i));
+		if (i == PV_OPTION_WINDOW)
+			appendStringInfo(&buf, "\"%s\"", options->window);
+		else if (i == PV_OPTION_ENABLED || i == PV_OPTION_SWEEP)
+			appendStringInfoString(&buf,
+								   options->value[i] ? "true" : "false");
+		else
+			appendStringInfo(&buf, "%d", options->value[i]);
 	}
 	return buf.len > 0 ? buf.data : NULL;
 }
 
-#define BLANKS		" \t\n\r\f"
-
-/*
- * Reads a value in a label, and moves *at behind it.  The value ends at a
- * comma or a blank, or is in double quotes.  Returns NULL if the closing quote
- * is missing.
- */
-static char *
-read_value(const char **at)
+/* Return the label for an array of options, or NULL if it has none. */
+char *
+pv_options_label(Datum array)
 {
-	const char *p = *at;
-	StringInfoData buf;
+	PvOptions	options;
 
-	if (*p != '"')
-	{
-		*at += strcspn(p, "," BLANKS);
-		return pnstrdup(p, *at - p);
-	}
-
-	initStringInfo(&buf);
-	for (p++; p[0] != '"' || p[1] == '"'; p++)
-	{
-		if (*p == '\0')
-			return NULL;
-		if (*p == '"')
-			p++;
-		appendStringInfoChar(&buf, *p);
-	}
-	*at = p + 1;
-	return buf.data;
+	read_array(array, &options);
+	return print_options(&options);
 }
 
 /*
- * Splits a text like 'name=value, name="value"', and passes each pair to the
- * function.  Returns false if the text is no such list, or if the function
- * returns false.
+ * Make an array of a label such as 'workers=1, window="never"'.  Return zero
+ * if the text is no such list.  Values are not checked.
  */
-static bool
-split_label(const char *label,
-			bool (*take) (PvOptions *options, const char *name,
-						  const char *value),
-			PvOptions *options)
+static Datum
+split_label(const char *label)
 {
+	ArrayBuildState *state = NULL;
 	const char *at = label;
 
-	do
+	for (;;)
 	{
-		char	   *name;
-		char	   *value;
-		size_t		len;
+		int			name_len = strcspn(at, "=");
+		const char *value = at + name_len + 1;
+		bool		quoted;
+		int			len;
 
-		at += strspn(at, BLANKS);
-		len = strcspn(at, "=,\"" BLANKS);
-		if (at[len] != '=')
-			return false;
-		name = pnstrdup(at, len);
-		at += len + 1;
-
-		value = read_value(&at);
-		at += strspn(at, BLANKS);
-		if (value == NULL || (*at != ',' && *at != '\0') ||
-			!take(options, name, value))
-			return false;
-	} while (*at++ == ',');
-	return true;
-}
-
-/* For a label that is being set: raises an error that says what is wrong. */
-static bool
-take_or_raise(PvOptions *options, const char *name, const char *value)
-{
-	PvOption	i = known_option(name);
-
-	if (options->given[i])
-		refuse_repeated(i);
-	set_value(options, i, value, true);
-	return true;
+		if (at[name_len] == '\0')
+			return (Datum) 0;
+		quoted = *value == '"';
+		value += quoted;
+		len = strcspn(value, quoted ? "\"" : ",");
+		state = accumArrayResult(state,
+								 CStringGetTextDatum(psprintf("%s%.*s=%.*s",
+															  PREFIX,
+															  name_len, at,
+															  len, value)),
+								 false, TEXTOID, CurrentMemoryContext);
+		at = value + len;
+		if (quoted && *at++ != '"')
+			return (Datum) 0;
+		if (*at == '\0')
+			return makeArrayResult(state, CurrentMemoryContext);
+		if (strncmp(at, ", ", 2) != 0)
+			return (Datum) 0;
+		at += 2;
+	}
 }
 
 /*
- * For a label that is in the catalog: returns false if the pair is not valid.
+ * Parse a label.  Return false if it is not what ALTER TABLE would have made;
+ * then no option is given.
  */
-static bool
-take_if_valid(PvOptions *options, const char *name, const char *value)
+bool
+pv_options_parse(const char *label, PvOptions *options)
 {
-	PvOption	i = find_option(name);
-	const char *detail;
+	const char *canonical;
 
-	return i != PV_NUM_OPTIONS && !options->given[i] &&
-		enter_value(options, i, value, &detail) != VALUE_INVALID;
+	read_array(split_label(label), options);
+	canonical = print_options(options);
+	if (canonical != NULL && strcmp(canonical, label) == 0)
+		return true;
+	pv_options_clear(options);
+	return false;
+}
+
+/* Return the options of a label, or zero if there are none or it is not good. */
+Datum
+pv_options_of_label(const char *label)
+{
+	PvOptions	options;
+
+	return label != NULL && pv_options_parse(label, &options) ?
+		split_label(label) : (Datum) 0;
 }
 
 /*
- * Refuses a label that ALTER TABLE would not have made.  The owner of a table
- * can set its label by hand, and a restored dump sets it.
+ * Refuse a label that ALTER TABLE would not have made.  The owner of a table
+ * can set its label by hand, and a restored dump sets it.  A dump may have come
+ * from another server, and must not fail because this one does not know a time
+ * zone, so that causes a warning only.
  */
 void
 pv_options_check_label(const char *label)
 {
-	PvOptions	options = {0};
-	char	   *canonical;
+	PvOptions	options;
 
-	if (!split_label(label, take_or_raise, &options) ||
-		(canonical = pv_options_print(&options)) == NULL)
+	if (!pv_options_parse(label, &options))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid security label for parvacuum: \"%s\"", label),
 				 errhint("Use ALTER TABLE ... SET (parvacuum.enabled), which sets the label.")));
-
-	if (strcmp(canonical, label) != 0)
-		ereport(ERROR,
+	if (options.value[PV_OPTION_WINDOW] == 0)
+		ereport(WARNING,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("security label for parvacuum is not in canonical form: \"%s\"",
-						label),
-				 errhint("Write \"%s\".", canonical)));
-}
-
-/*
- * Parses a label that is in the catalog.  Returns false if it cannot be read;
- * then no option is given.
- */
-bool
-pv_options_parse_label(const char *label, PvOptions *options)
-{
-	bool		readable;
-
-	memset(options, 0, sizeof(*options));
-	readable = split_label(label, take_if_valid, options);
-	if (!readable)
-		memset(options, 0, sizeof(*options));
-	return readable;
+				 errmsg("parameter \"%s\" has no effect on this server: \"%s\"",
+						names[PV_OPTION_WINDOW], options.window),
+				 errdetail("This server does not know its time zone."),
+				 errhint("Set it again with ALTER TABLE.")));
 }

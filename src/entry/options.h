@@ -21,21 +21,10 @@ typedef enum PvOption
 	PV_OPTION_BUFFER_USAGE_LIMIT,	/* kilobytes; 0: no ring of buffers */
 	PV_OPTION_ENABLED,			/* bool */
 	PV_OPTION_SWEEP,			/* bool: the scheduler sweeps its B-trees */
-	PV_OPTION_WINDOW,			/* text, as pv_window_print() writes it */
+	PV_OPTION_WINDOW,			/* bool: this server can use it */
 	PV_OPTION_WORKERS,			/* maximum number of workers; 0: none */
-	PV_NUM_OPTIONS				/* also: no option */
+	PV_NUM_OPTIONS
 } PvOption;
-
-/* What a table says itself. */
-typedef struct PvOptions
-{
-	bool		given[PV_NUM_OPTIONS];
-	int			value[PV_NUM_OPTIONS];	/* valid where given */
-	char	   *text[PV_NUM_OPTIONS];	/* of an option that is text,
-										 * allocated where it was set or read */
-	bool		unusable[PV_NUM_OPTIONS];	/* given, but this server cannot
-											 * use the value */
-} PvOptions;
 
 /* Nearest first. */
 typedef enum PvOrigin
@@ -49,28 +38,30 @@ typedef enum PvOrigin
 /* The value of an option that parvacuum decides itself. */
 #define PV_OPTION_NOT_GIVEN		(-1)
 
-/* What applies to a table, and where it comes from. */
-typedef struct PvEffectiveOptions
+/* What a label says, or what applies to a table, and where it comes from. */
+typedef struct PvOptions
 {
 	int			value[PV_NUM_OPTIONS];	/* PV_OPTION_NOT_GIVEN with
 										 * PV_ORIGIN_DEFAULT */
-	char	   *text[PV_NUM_OPTIONS];	/* as in PvOptions, never NULL for an
-										 * option that is text */
 	PvOrigin	origin[PV_NUM_OPTIONS];
-} PvEffectiveOptions;
+	char	   *window;			/* as pv_window_print() writes it, or NULL if
+								 * no label gives it */
+} PvOptions;
 
-/* Changing; errors for unknown names and invalid values. */
-extern void pv_options_set(PvOptions *options, const List *defs);
-extern void pv_options_reset(PvOptions *options, const List *defs);
-extern void pv_options_merge(PvOptions *options, const PvOptions *more);
-
-extern bool pv_options_any(const PvOptions *options);
 extern const char *pv_option_name(PvOption option);
-extern PvOption pv_options_first_unusable(const PvOptions *options);
+extern bool pv_relkind_has_options(char relkind);
+extern void pv_options_clear(PvOptions *options);
+extern void pv_options_inherit(PvOptions *options, const PvOptions *more,
+							   PvOrigin origin);
 
-/* As the text of a label, and back. */
-extern char *pv_options_print(const PvOptions *options);
+/* As an array like pg_class.reloptions, for the statements that set them */
+extern Datum pv_options_of_label(const char *label);
+extern Datum pv_options_change(Datum array, List *defs, bool reset);
+extern Datum pv_options_merge(Datum array, Datum more);
+extern char *pv_options_label(Datum array);
+
+/* As the text of a label */
+extern bool pv_options_parse(const char *label, PvOptions *options);
 extern void pv_options_check_label(const char *label);
-extern bool pv_options_parse_label(const char *label, PvOptions *options);
 
 #endif							/* PV_OPTIONS_H */

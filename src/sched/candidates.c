@@ -308,10 +308,9 @@ parse_window(const char *text, PvWindow *window)
 
 /* The window by a table's options, or by the setting. */
 void
-pv_need_window(const PvEffectiveOptions *options, PvWindow *window)
+pv_need_window(const PvOptions *options, PvWindow *window)
 {
-	parse_window(options->origin[PV_OPTION_WINDOW] <= PV_ORIGIN_ANCESTOR ?
-				 options->text[PV_OPTION_WINDOW] : NULL, window);
+	parse_window(options->window, window);
 }
 
 /*
@@ -367,7 +366,7 @@ pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
  */
 bool
 pv_need_leaves_alone(Relation rel, Oid toast_parent,
-					 const PvEffectiveOptions *options)
+					 const PvOptions *options)
 {
 	Form_pg_class form = rel->rd_rel;
 	AutoVacOpts parameters;
@@ -412,20 +411,14 @@ get_opt_in(Scan *scan, Form_pg_class form, OptIn *opt_in)
 {
 	PvOptions	options;
 
-	opt_in->served = pv_need_is_served(form->oid, pv_guc_enabled);
-	opt_in->sweep = pv_guc_sweep;
-	opt_in->window = NULL;
-	if (IsCatalogRelationOid(form->oid))
-		return;
-
-	pv_labels_find(scan->labels, form->oid, form->relispartition, &options);
-	if (options.given[PV_OPTION_ENABLED])
-		opt_in->served = pv_need_is_served(form->oid,
-										   options.value[PV_OPTION_ENABLED]);
-	if (options.given[PV_OPTION_SWEEP])
-		opt_in->sweep = options.value[PV_OPTION_SWEEP];
-	if (options.given[PV_OPTION_WINDOW])
-		opt_in->window = options.text[PV_OPTION_WINDOW];
+	pv_options_default(&options);
+	if (!IsCatalogRelationOid(form->oid))
+		pv_labels_find(scan->labels, form->oid, form->relispartition,
+					   &options);
+	opt_in->served = pv_need_is_served(form->oid,
+									   options.value[PV_OPTION_ENABLED] > 0);
+	opt_in->sweep = options.value[PV_OPTION_SWEEP] > 0;
+	opt_in->window = options.window;
 }
 
 /* Has the table wait if it is outside of its window and can wait. */

@@ -35,7 +35,7 @@ extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
 						  bool sweep, PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);
 extern bool pv_need_index_work(Oid relid);
-extern void pv_need_window(const PvEffectiveOptions *options,
+extern void pv_need_window(const PvOptions *options,
 						   PvWindow *window);
 extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,
 							   pg_time_t now);
@@ -44,6 +44,6 @@ extern PvWaitReason pv_need_leave_out_failed(Form_pg_class form,
 											 PvScore *score,
 											 TimestampTz *until);
 extern bool pv_need_leaves_alone(Relation rel, Oid toast_parent,
-								 const PvEffectiveOptions *options);
+								 const PvOptions *options);
 
 #endif							/* PV_NEED_H */

@@ -171,7 +171,7 @@ note_mark(const TableSweep *sweep, double versions)
  * parameters, NULL if there are none; full_name is for the log.
  */
 void
-pv_sweep_table(Relation rel, const PvEffectiveOptions *options,
+pv_sweep_table(Relation rel, const PvOptions *options,
 			   const AutoVacOpts *parameters, const char *full_name)
 {
 	TableSweep	sweep = {

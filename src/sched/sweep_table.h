@@ -14,7 +14,7 @@
 
 #include "entry/options.h"
 
-extern void pv_sweep_table(Relation rel, const PvEffectiveOptions *options,
+extern void pv_sweep_table(Relation rel, const PvOptions *options,
 						   const AutoVacOpts *parameters,
 						   const char *full_name);
 

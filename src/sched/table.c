@@ -305,7 +305,7 @@ recheck_need(PvTableWork *work, Relation rel)
 	bool		requested = OidIsValid(work->item.requester);
 	TimestampTz until;
 
-	pv_options_of(rel, work->item.toast_parent, &work->effective);
+	pv_options_find(rel, &work->item.toast_parent, &work->effective);
 	if (!requested &&
 		!pv_need_is_served(RelationGetRelid(rel),
 						   work->effective.value[PV_OPTION_ENABLED] > 0))

@@ -23,7 +23,7 @@ typedef struct PvTableWork
 	VacuumParams params;
 	bool		has_options;
 	AutoVacOpts options;		/* the table's options autovacuum_* */
-	PvEffectiveOptions effective;	/* parvacuum's options in effect */
+	PvOptions	effective;		/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
 	PvWaitReason failed;		/* what it needs has failed lately: for what

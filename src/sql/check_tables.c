@@ -82,7 +82,7 @@ typedef struct Checked
 	bool		has_own;
 	PvTableState state;
 	PvThresholds thresholds;
-	PvEffectiveOptions options; /* of the table, or a TOAST table's table */
+	PvOptions	options;		/* of the table, or a TOAST table's table */
 	bool		opted_in;
 } Checked;
 
@@ -415,7 +415,7 @@ check_options(PvAdviceList *list, const Checked *table)
 	static const PvOption of_scheduler[] = {
 		PV_OPTION_WINDOW, PV_OPTION_SWEEP
 	};
-	const PvEffectiveOptions *options = &table->options;
+	const PvOptions *options = &table->options;
 
 	if (!pv_shmem_attached() ||
 		table->form->relkind == RELKIND_TOASTVALUE)
@@ -538,7 +538,7 @@ check_cost(PvAdviceList *list, const Checked *table)
  */
 
 static bool
-has_opted_in(Form_pg_class form, PvEffectiveOptions *options)
+has_opted_in(Form_pg_class form, PvOptions *options)
 {
 	if (!pv_shmem_attached())
 		return false;

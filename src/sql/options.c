@@ -4,7 +4,7 @@
  *	  parvacuum_table_options() and parvacuum_reset_options().
  *
  * The session that calls them runs this.  Locks are those of
- * entry/option_labels.c.
+ * entry/labels.c.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -21,9 +21,10 @@
 #include "utils/syscache.h"
 
 #include "base/guard.h"
+#include "base/settings.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
-#include "entry/option_labels.h"
+#include "entry/labels.h"
 #include "entry/rights.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
@@ -51,9 +52,10 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Datum		values[OPTIONS_COLUMNS];
 	bool		nulls[OPTIONS_COLUMNS];
-	PvEffectiveOptions effective;
+	PvOptions	effective;
 	Form_pg_class form;
 	const char *declined = NULL;
+	const char *window;
 	TupleDesc	desc;
 	int			n = 0;
 
@@ -69,6 +71,8 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 	}
 
 	pv_options_look_up(relid, form->relispartition, &effective);
+	window = effective.window != NULL ? effective.window :
+		pv_window_print(&pv_guc_parsed_window);
 	if (form->relkind != RELKIND_PARTITIONED_TABLE)
 		declined = pv_dispatch_declines(form, InvalidOid);
 	ReleaseSysCache(tuple);
@@ -79,8 +83,8 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 		nulls[n] = effective.origin[i] == PV_ORIGIN_DEFAULT;
 		if (i == PV_OPTION_ENABLED || i == PV_OPTION_SWEEP)
 			values[n++] = BoolGetDatum(effective.value[i] > 0);
-		else if (effective.text[i] != NULL)
-			values[n++] = CStringGetTextDatum(effective.text[i]);
+		else if (i == PV_OPTION_WINDOW)
+			values[n++] = CStringGetTextDatum(window);
 		else
 			values[n++] = Int32GetDatum(effective.value[i]);
 		values[n++] = CStringGetTextDatum(origin_names[effective.origin[i]]);
@@ -109,5 +113,5 @@ parvacuum_reset_options(PG_FUNCTION_ARGS)
 	PreventCommandIfParallelMode(what);
 	pv_guard_check_function(what);
 	pv_check_may_reset_options();
-	PG_RETURN_INT32(pv_options_remove_all());
+	PG_RETURN_INT32(pv_labels_remove());
 }

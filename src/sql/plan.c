@@ -314,8 +314,8 @@ plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
 {
 	VacuumParams own = *params;
 	PvVacuumOptions options = {.started_by = PV_STARTED_BY_FUNCTION};
-	PvEffectiveOptions effective;
-	Oid			toast_parent;
+	PvOptions	effective;
+	Oid			toast_parent = InvalidOid;
 	const char *declined;
 	PvSurvey	survey;
 

@@ -102,7 +102,7 @@ sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
 {
 	Relation	heaprel;
 	Relation	indrel;
-	PvEffectiveOptions options;
+	PvOptions	options;
 
 	check_index_again(indexoid, heapoid);
 	heaprel = table_open(heapoid, RowExclusiveLock);
