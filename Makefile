@@ -69,7 +69,6 @@ OBJS = \
 	src/engine/sweep_page.o \
 	src/engine/truncate.o \
 	src/engine/vacuum.o \
-	src/engine/visibility_map.o \
 	src/entry/command.o \
 	src/entry/dispatch.o \
 	src/entry/effective_options.o \

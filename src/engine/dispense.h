@@ -35,12 +35,6 @@ typedef struct PvSkipping
 	PvSamplePlan sample;		/* pages to be visited in runs that core reads */
 } PvSkipping;
 
-/* The vacuum of a table with at most this many pages (1 MB) is soon done. */
-#define PV_SMALL_PAGES			(1024 * 1024 / BLCKSZ)
-
-/* Blocks whose bits are in one page of the map; the page has 24 other bytes */
-#define PV_MAP_PAGE_BLOCKS		((BLCKSZ - 24) * 4)
-
 /* The leader's plan of eager scanning; see engine/eager.c */
 typedef struct PvEagerPlan
 {
@@ -102,9 +96,5 @@ extern void pv_eager_init(const PvEager *eager);
 extern bool pv_eager_wants(const PvEager *eager, BlockNumber blkno);
 extern void pv_eager_count(const PvEager *eager, BlockNumber blkno,
 						   bool frozen);
-
-/* engine/visibility_map.c */
-extern void pv_map_count(Relation rel, BlockNumber rel_pages,
-						 BlockNumber *all_visible, BlockNumber *all_frozen);
 
 #endif							/* PV_DISPENSE_H */

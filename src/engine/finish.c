@@ -17,6 +17,7 @@
 
 #include "access/multixact.h"
 #include "access/transam.h"
+#include "access/visibilitymap.h"
 #include "commands/progress.h"
 #include "pgstat.h"
 #include "utils/inval.h"
@@ -149,7 +150,9 @@ pv_finish_statistics(PvVacuum *vac)
 	 */
 	if (vac->result->workers_launched > 0)
 		AcceptInvalidationMessages();
-	pv_map_count(vac->rel, rel_pages, &allvisible, &allfrozen);
+	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
+	allvisible = Min(allvisible, rel_pages);
+	allfrozen = Min(allfrozen, allvisible);
 
 	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
 					   allfrozen, details->nindexes > 0, new_relfrozenxid,

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/amapi.h"
+#include "access/visibilitymap.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -37,6 +38,9 @@
  * most this fraction of the number of pages that must be read
  */
 #define CHEAP_FRACTION			0.125
+
+/* Heap pages whose bits are in one page of the visibility map */
+#define MAP_PAGE_BLOCKS			((BLCKSZ - SizeOfPageHeaderData) * 4)
 
 /* Tables with at most this many pages skip by core's rule */
 #define CORES_RULE_PAGES		1024
@@ -84,8 +88,11 @@ plan_skipping(PvVacuum *vac)
 		rel_pages < skipping->shortest)
 		return;
 
-	pv_map_count(vac->rel, rel_pages, &vac->allvisible_before,
-				 &vac->allfrozen_before);
+	visibilitymap_count(vac->rel, &vac->allvisible_before,
+						&vac->allfrozen_before);
+	vac->allvisible_before = Min(vac->allvisible_before, rel_pages);
+	vac->allfrozen_before = Min(vac->allfrozen_before,
+								vac->allvisible_before);
 	unfrozen = vac->allvisible_before - vac->allfrozen_before;
 
 	skipping->all_frozen = true;
@@ -155,7 +162,7 @@ pages_of_work(const PvVacuum *vac)
 
 	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
 		vac->allfrozen_before;
-	pages += vac->plan.rel_pages / PV_MAP_PAGE_BLOCKS;
+	pages += vac->plan.rel_pages / MAP_PAGE_BLOCKS;
 
 	if (!vac->do_index_vacuuming ||
 		!pv_fetch_counts(vac->rel->rd_rel->relisshared,
