@@ -87,14 +87,11 @@ OBJS = \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \
-	src/sched/databases.o \
 	src/sched/deadline.o \
 	src/sched/entries.o \
 	src/sched/launcher.o \
-	src/sched/plan.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
-	src/sched/queue_scan.o \
 	src/sched/queue_shmem.o \
 	src/sched/sweep_table.o \
 	src/sched/table.o \

@@ -436,7 +436,7 @@ apply_window(Scan *scan, const char *text, PvItem *item)
 	item->reason = PV_WAIT_WINDOW;
 	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
 		PV_NEVER : time_t_to_timestamptz(opens);
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
+	pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
 }
 
 /* Adds a table to those found if it needs something. */

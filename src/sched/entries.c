@@ -3,13 +3,10 @@
  * entries.c
  *	  The tables in the scheduler's queue, their owners and their order.
  *
- * A table is one entry of a hash table, by database and OID.  A queued entry
- * is in a heap: of the database's first tables if it is in danger of
- * wraparound or urgent, else of its owner's.  Small and large tables have heaps
- * of their own, so that large ones can be passed over.
- *
- * These functions are the part of sched/queue.c that changes one entry, and
- * obey the rules that are said there.
+ * A queued entry is in a heap: of the database's first tables if it is in
+ * danger of wraparound or urgent, else of its owner's.  These functions are the
+ * part of sched/queue.c that changes one entry, and obey the rules that are
+ * said there.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -21,89 +18,62 @@
 
 #include "sched/queue.h"
 
-/* Places that a copy visits at a time; most of them may be free */
-#define PLACES_AT_ONCE			(16 * PV_QUEUE_BATCH)
-
 
 /* ----------------------------------------------------------------
  *		Owners
  * ----------------------------------------------------------------
  */
 
-PvOwner *
-pv_entry_find_owner(const PvQueues *queues, const PvDatabaseQueue *queue,
-					Oid role)
+static PvOwner *
+find_owner(const PvQueues *queues, const PvDatabaseQueue *queue, Oid role)
 {
 	PvOwnerKey	key = {queue->database, role};
 
 	return hash_search(queues->owners, &key, HASH_FIND, NULL);
 }
 
-/* The owner of tables, or a role that requests some; NULL: there is no room. */
-static PvOwner *
-make_owner(PvQueues *queues, PvDatabaseQueue *queue, Oid role)
-{
-	PvOwnerKey	key = {queue->database, role};
-	PvOwner    *owner = pv_entry_find_owner(queues, queue, role);
-
-	if (owner != NULL)
-		return owner;
-	if (hash_get_num_entries(queues->owners) >= PV_MAX_OWNERS)
-		return NULL;
-	owner = hash_search(queues->owners, &key, HASH_ENTER_NULL, NULL);
-	if (owner == NULL)
-		return NULL;
-	memset(owner->queued, 0, sizeof(owner->queued));
-	owner->nentries = owner->nrequests = 0;
-	return owner;
-}
-
-/* Has the owner anything in his heaps? */
-static bool
-has_queued(const PvOwner *owner)
-{
-	return owner->queued[PV_SIZE_SMALL] != NULL ||
-		owner->queued[PV_SIZE_LARGE] != NULL;
-}
-
+/* The entry is not its owner's any more. */
 static void
-drop_unused_owner(PvQueues *queues, PvOwner *owner)
+leave_owner(PvQueues *queues, PvQueueEntry *entry)
 {
-	if (owner->nentries > 0 || owner->nrequests > 0)
-		return;
-	(void) hash_search(queues->owners, &owner->key, HASH_REMOVE, NULL);
+	if (--entry->owner->nentries == 0)
+		(void) hash_search(queues->owners, &entry->owner->key, HASH_REMOVE,
+						   NULL);
+	entry->owner = NULL;
 }
 
-/* Sets the owner of an entry that is not queued; false: there is no room. */
-bool
+/*
+ * Sets the owner of an entry that is not queued.  There are no more owners than
+ * entries, so there is room.
+ */
+void
 pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
 				   PvQueueEntry *entry, Oid role)
 {
-	PvOwner    *old = entry->owner;
-	PvOwner    *owner = make_owner(queues, queue, role);
+	PvOwnerKey	key = {queue->database, role};
+	bool		found;
 
-	if (owner == NULL)
-		return false;
-	owner->nentries++;
-	entry->owner = owner;
-	entry->item.owner = role;
-	if (old != NULL)
+	if (entry->owner != NULL)
+		leave_owner(queues, entry);
+	entry->owner = hash_search(queues->owners, &key, HASH_ENTER, &found);
+	if (!found)
 	{
-		old->nentries--;
-		drop_unused_owner(queues, old);
+		memset(entry->owner->queued, 0, sizeof(PvHeaps));
+		entry->owner->nqueued = entry->owner->nentries = 0;
 	}
-	return true;
+	entry->owner->nentries++;
+	entry->item.owner = role;
 }
 
 /*
  * Puts an entry into the list of those that give way to others, or takes it
- * out, after its state or its requester has changed.
+ * out, after its state or its request has changed.
  */
 static void
 list_as_waiting(PvDatabaseQueue *queue, PvQueueEntry *entry)
 {
 	bool		gives_way = entry->item.state == PV_ITEM_WAITING &&
-		entry->requester == NULL;
+		!entry->item.requested;
 
 	if (gives_way == entry->gives_way)
 		return;
@@ -114,38 +84,15 @@ list_as_waiting(PvDatabaseQueue *queue, PvQueueEntry *entry)
 	entry->gives_way = gives_way;
 }
 
-/* The entry is not requested any more. */
+/* The entry is requested, or is not any more. */
 void
-pv_entry_clear_request(PvQueues *queues, PvDatabaseQueue *queue,
-					   PvQueueEntry *entry)
+pv_entry_set_request(PvDatabaseQueue *queue, PvQueueEntry *entry,
+					 bool requested, bool urgent)
 {
-	if (entry->requester == NULL)
-		return;
-	entry->requester->nrequests--;
-	queue->nrequests--;
-	drop_unused_owner(queues, entry->requester);
-	entry->requester = NULL;
-	entry->item.requester = InvalidOid;
-	entry->item.urgent = false;
+	queue->nrequests += (int) requested - (int) entry->item.requested;
+	entry->item.requested = requested;
+	entry->item.urgent = urgent;
 	list_as_waiting(queue, entry);
-}
-
-bool
-pv_entry_set_request(PvQueues *queues, PvDatabaseQueue *queue,
-					 PvQueueEntry *entry, const PvItem *request)
-{
-	PvOwner    *requester = make_owner(queues, queue, request->requester);
-
-	if (requester == NULL)
-		return false;
-	requester->nrequests++;
-	queue->nrequests++;
-	pv_entry_clear_request(queues, queue, entry);
-	entry->requester = requester;
-	entry->item.requester = request->requester;
-	entry->item.urgent = request->urgent;
-	list_as_waiting(queue, entry);
-	return true;
 }
 
 
@@ -215,9 +162,7 @@ pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs)
 	{
 		if (hash_get_num_entries(queues->charges) >= PV_MAX_CHARGES)
 			forget_least_charge(queues);
-		charge = hash_search(queues->charges, &role, HASH_ENTER_NULL, NULL);
-		if (charge == NULL)
-			return;
+		charge = hash_search(queues->charges, &role, HASH_ENTER, NULL);
 		charge->usecs = 0;
 		charge->at = queues->now;
 	}
@@ -258,25 +203,28 @@ compare_queued(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return pv_compare_order(&x, &y);
 }
 
-/* The first entry of a heap, or NULL. */
-static PvQueueEntry *
-first_of(pairingheap_node *root)
-{
-	return root == NULL ? NULL :
-		pairingheap_container(PvQueueEntry, heap_node, root);
-}
-
-/* The entry becomes the first one if it goes before that. */
+/*
+ * The first entry of some heaps, of the same owner, becomes the first one of all
+ * if it goes before that.
+ */
 static void
-choose(PvQueueEntry *entry, double charge, PvQueueEntry **first,
-	   PvOrder *order)
+choose(const PvHeaps heaps, bool large_too, double charge,
+	   PvQueueEntry **first, PvOrder *order)
 {
-	PvOrder		of_entry = pv_queue_order(&entry->item, charge);
+	for (int large = 0; large <= large_too; large++)
+	{
+		PvQueueEntry *entry;
+		PvOrder		of_entry;
 
-	if (*first != NULL && pv_compare_order(&of_entry, order) <= 0)
-		return;
-	*first = entry;
-	*order = of_entry;
+		if (heaps[large] == NULL)
+			continue;
+		entry = pairingheap_container(PvQueueEntry, heap_node, heaps[large]);
+		of_entry = pv_queue_order(&entry->item, charge);
+		if (*first != NULL && pv_compare_order(&of_entry, order) <= 0)
+			continue;
+		*first = entry;
+		*order = of_entry;
+	}
 }
 
 /*
@@ -290,31 +238,16 @@ pv_queue_first(const PvQueues *queues, const PvDatabaseQueue *queue,
 	PvQueueEntry *first = NULL;
 	dlist_iter	iter;
 
-	for (int size = 0; size < PV_NUM_SIZE_CLASSES; size++)
-	{
-		PvQueueEntry *entry = first_of(queue->first[size]);
-
-		if (entry != NULL && (size == PV_SIZE_SMALL || large_too))
-			choose(entry, 0, &first, order);
-	}
+	choose(queue->first, large_too, 0, &first, order);
 	if (first != NULL)
 		return first;
-
 	dlist_foreach(iter, unconstify(dlist_head *, &queue->owners))
 	{
 		const PvOwner *owner = dlist_container(PvOwner, node, iter.cur);
-		PvQueueEntry *small = first_of(owner->queued[PV_SIZE_SMALL]);
-		PvQueueEntry *large = large_too ?
-			first_of(owner->queued[PV_SIZE_LARGE]) : NULL;
-		double		charge;
 
-		if (small == NULL && large == NULL)
-			continue;
-		charge = pv_queue_charge(queues, owner->key.role);
-		if (small != NULL)
-			choose(small, charge, &first, order);
-		if (large != NULL)
-			choose(large, charge, &first, order);
+		if (owner->queued[0] != NULL || large_too)
+			choose(owner->queued, large_too,
+				   pv_queue_charge(queues, owner->key.role), &first, order);
 	}
 	return first;
 }
@@ -359,6 +292,13 @@ pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
 	list_as_waiting(queue, entry);
 }
 
+/* Is the queued entry in a heap of the database's first tables? */
+static bool
+is_of_first(const PvDatabaseQueue *queue, const PvQueueEntry *entry)
+{
+	return entry->heap == &queue->first[0] || entry->heap == &queue->first[1];
+}
+
 /*
  * Takes an entry out of its heap, if it is in one: before anything changes that
  * its place there depends on.  Core's pairing heap is used with a root of ours,
@@ -368,18 +308,16 @@ void
 pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry)
 {
 	pairingheap heap = {compare_queued, NULL, NULL};
-	bool		was_queued;
 
 	if (entry->heap == NULL)
 		return;
-	was_queued = has_queued(entry->owner);
 	heap.ph_root = *entry->heap;
 	pairingheap_remove(&heap, &entry->heap_node);
 	*entry->heap = heap.ph_root;
-	entry->heap = NULL;
 	queue->nqueued--;
-	if (was_queued && !has_queued(entry->owner))
+	if (!is_of_first(queue, entry) && --entry->owner->nqueued == 0)
 		dlist_delete(&entry->owner->node);
+	entry->heap = NULL;
 }
 
 void
@@ -387,21 +325,20 @@ pv_entry_enqueue(const PvQueues *queues, PvDatabaseQueue *queue,
 				 PvQueueEntry *entry)
 {
 	PvItem	   *item = &entry->item;
-	PvSizeClass size = pv_size_class(item);
+	bool		large = pv_is_large(item);
 	pairingheap heap = {compare_queued, NULL, NULL};
 
 	Assert(entry->heap == NULL);
 	pv_entry_set_state(queues, queue, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
 	item->again = false;
-	item->turn = pv_turn(&item->score, OidIsValid(item->requester),
-						 item->needed_since);
+	item->turn = pv_turn(&item->score, item->requested, item->needed_since);
 	if (pv_is_in_danger(item) || item->urgent)
-		entry->heap = &queue->first[size];
+		entry->heap = &queue->first[large];
 	else
 	{
-		if (!has_queued(entry->owner))
+		if (entry->owner->nqueued++ == 0)
 			dlist_push_tail(&queue->owners, &entry->owner->node);
-		entry->heap = &entry->owner->queued[size];
+		entry->heap = &entry->owner->queued[large];
 	}
 	heap.ph_root = *entry->heap;
 	pairingheap_add(&heap, &entry->heap_node);
@@ -415,9 +352,8 @@ pv_entry_remove(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
 	PvQueueShared *shared = queues->shared;
 
 	pv_entry_unqueue(queue, entry);
-	pv_entry_clear_request(queues, queue, entry);
-	entry->owner->nentries--;
-	drop_unused_owner(queues, entry->owner);
+	queue->nrequests -= entry->item.requested;
+	leave_owner(queues, entry);
 	if (entry->gives_way)
 		dlist_delete(&entry->wait_node);
 	dlist_delete(&entry->node);
@@ -436,7 +372,7 @@ static bool
 has_room(const PvQueues *queues, const PvDatabaseQueue *queue,
 		 const PvItem *item)
 {
-	const PvOwner *owner = pv_entry_find_owner(queues, queue, item->owner);
+	const PvOwner *owner = find_owner(queues, queue, item->owner);
 	int			n = queues->shared->nentries;
 
 	if (n >= queues->limit)
@@ -486,21 +422,14 @@ pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 		(item->reason != PV_WAIT_NONE || !make_room(queues, queue) ||
 		 !has_room(queues, queue, item)))
 		return NULL;
-	entry = hash_search(queues->entries, &item->key, HASH_ENTER_NULL, NULL);
-	if (entry == NULL)
-		return NULL;
-	entry->owner = entry->requester = NULL;
-	entry->gives_way = false;
-	if (!pv_entry_set_owner(queues, queue, entry, item->owner))
-	{
-		(void) hash_search(queues->entries, &item->key, HASH_REMOVE, NULL);
-		return NULL;
-	}
+	entry = hash_search(queues->entries, &item->key, HASH_ENTER, NULL);
 	entry->item = *item;
+	entry->owner = NULL;
+	pv_entry_set_owner(queues, queue, entry, item->owner);
+	entry->gives_way = false;
 	entry->item.state = PV_ITEM_WAITING;
-	entry->item.requester = InvalidOid;
-	entry->item.urgent = entry->item.again = entry->item.held = false;
-	entry->item.tried = false;
+	entry->item.requested = entry->item.urgent = entry->item.again = false;
+	entry->item.tried = entry->item.held = false;
 	entry->item.needed_since = queues->now;
 	entry->item.left.horizon = InvalidTransactionId;
 	entry->item.waited_for = PV_WAIT_NONE;
@@ -514,65 +443,4 @@ pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 	entry->place = shared->free_places[PV_QUEUE_SIZE - shared->nentries];
 	shared->places[entry->place] = entry;
 	return entry;
-}
-
-/*
- * Copies up to PV_QUEUE_BATCH items of a database, or of all databases if the
- * OID is invalid, from that place on.  Returns their number, and sets *place
- * to where to go on: PV_QUEUE_SIZE at the end.  If the lock is released between
- * two calls, a table that gets another place meanwhile may be copied twice.
- */
-int
-pv_queue_copy_some(const PvQueues *queues, Oid database, int *place,
-				   PvItem *items)
-{
-	int			end = Min(*place + PLACES_AT_ONCE, PV_QUEUE_SIZE);
-	int			n = 0;
-
-	for (; *place < end && n < PV_QUEUE_BATCH; (*place)++)
-	{
-		const PvQueueEntry *entry = queues->shared->places[*place];
-
-		if (entry == NULL ||
-			(OidIsValid(database) && entry->item.key.database != database))
-			continue;
-		items[n] = entry->item;
-		items[n++].charge = pv_queue_charge(queues, entry->item.owner);
-	}
-	return n;
-}
-
-
-/* ----------------------------------------------------------------
- *		The shared memory
- * ----------------------------------------------------------------
- */
-
-/* Sets up a queue without any entry; the hash tables are the caller's. */
-void
-pv_queue_init(PvQueueShared *shared)
-{
-	PvSchedulerCounters *counters = &shared->counters;
-
-	memset(shared, 0, sizeof(PvQueueShared));
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-	{
-		dlist_init(&shared->queues[i].owners);
-		dlist_init(&shared->queues[i].waiting);
-		dlist_init(&shared->queues[i].entries);
-	}
-	for (int i = 0; i < PV_QUEUE_SIZE; i++)
-		shared->free_places[i] = PV_QUEUE_SIZE - 1 - i;
-	pg_atomic_init_u32(&shared->nattached, 0);
-	pg_atomic_init_u64(&counters->database_scans, 0);
-	pg_atomic_init_u64(&counters->vacuums, 0);
-	pg_atomic_init_u64(&counters->analyzes, 0);
-	pg_atomic_init_u64(&counters->sweeps, 0);
-	pg_atomic_init_u64(&counters->not_needed, 0);
-	pg_atomic_init_u64(&counters->skipped_horizon, 0);
-	pg_atomic_init_u64(&counters->skipped_window, 0);
-	pg_atomic_init_u64(&counters->skipped_lock, 0);
-	pg_atomic_init_u64(&counters->errors, 0);
-	pg_atomic_init_u64(&counters->queue_full, 0);
-	pg_atomic_init_u64(&counters->no_process, 0);
 }

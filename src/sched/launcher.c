@@ -6,24 +6,20 @@
  * It is one background worker, registered at preload and started when recovery
  * is over.  It is connected to no database, only so far that it can read
  * pg_database and that pg_stat_activity shows it.  It publishes the cost units
- * per second that all scheduler workers may use together, by the configuration
- * as it is now, and writes the history to its file (stats/history.c).
+ * per second that all scheduler workers may use together, and writes the
+ * history to its file (stats/history.c).
  *
  * While parvacuum.scheduler is on, it starts scheduler workers
  * (sched/worker.c), in a loop:
  *
  *		look after the workers that were started
- *		read pg_database if that is due			(sched/databases.c)
- *		take a snapshot of the queue			(sched/queue.c)
- *		make a plan, and carry it out			(sched/plan.c)
+ *		read pg_database, once in a naptime
+ *		look at the queue						(sched/queue.c)
+ *		start workers							(sched/policy.c says for what)
  *		wait, until something is due or another process sets the latch
  *
- * Each database is scanned once in autovacuum_naptime, or less often if that
- * takes long: a worker is started there that queues what needs a vacuum and
- * begins with it.  More are added, one by one, as long as the queue lasts, up
- * to parvacuum.scheduler_workers in all databases together.  Nothing of what
- * is decided here is written here: which database gets the next worker, and
- * which gives one up, is in sched/plan.c and sched/policy.c.
+ * What it knows of the databases is in its own memory, and is worked out again
+ * after a restart.
  *
  * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
  *
@@ -35,6 +31,12 @@
 
 #include <signal.h>
 
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -43,8 +45,10 @@
 #include "replication/logicallauncher.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
@@ -52,25 +56,28 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "base/wait.h"
-#include "sched/databases.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sched/worker.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 
-
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			1
 
-/* A worker that was started and has not attached yet, by its slot */
+/*
+ * Milliseconds until the launcher looks again: when it has started workers, and
+ * when a worker is expected, or there was no process for one
+ */
+#define LOOK_AGAIN_MS			200
+#define LOOK_FOR_WORKER_MS		1000
+
+/* A worker that was started and has not been seen to attach, by its slot */
 typedef struct Started
 {
 	BackgroundWorkerHandle *handle; /* NULL: there is none */
 	uint32		token;
 	Oid			database;
-	TimestampTz started_at;
-	bool		ended;			/* by the launcher */
 } Started;
 
 static Started started[PV_MAX_SCHED_WORKERS];
@@ -78,12 +85,10 @@ static Started started[PV_MAX_SCHED_WORKERS];
 /* That was reported, and no worker was started since */
 static bool no_process_reported = false;
 
-/*
- * Milliseconds until the next plan: when workers were started, and while there
- * are none, or one is expected
- */
-#define LOOK_AGAIN_MS			200
-#define LOOK_FOR_WORKER_MS		1000
+/* The databases, in the order of their OIDs, and when they were last read */
+static PvDatabase *databases = NULL;
+static int	ndatabases = 0;
+static TimestampTz read_at = PV_NEVER;	/* they are to be read again */
 
 
 /* ----------------------------------------------------------------
@@ -209,89 +214,244 @@ pv_launcher_init(void)
 	}
 }
 
+/* ----------------------------------------------------------------
+ *		Databases
+ * ----------------------------------------------------------------
+ */
+
+static int
+compare_oids(const void *a, const void *b)
+{
+	Oid			left = ((const PvDatabase *) a)->oid;
+	Oid			right = ((const PvDatabase *) b)->oid;
+
+	return left == right ? 0 : left < right ? -1 : 1;
+}
+
+static PvDatabase *
+find_database(Oid oid)
+{
+	PvDatabase	key = {.oid = oid};
+
+	return ndatabases == 0 ? NULL :
+		bsearch(&key, databases, ndatabases, sizeof(PvDatabase), compare_oids);
+}
+
+static void
+note_database(Form_pg_database form, PvDatabase *database)
+{
+	const PvDatabase *known = find_database(form->oid);
+
+	if (known != NULL)
+		*database = *known;
+	else
+	{
+		memset(database, 0, sizeof(PvDatabase));
+		database->oid = form->oid;
+		database->due = pv_now();
+	}
+	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
+	database->age =
+		Max(pv_age_of_database(form->datfrozenxid, ReadNextTransactionId(),
+							   autovacuum_freeze_max_age),
+			pv_age_of_database(form->datminmxid, ReadNextMultiXactId(),
+							   MultiXactMemberFreezeThreshold()));
+}
+
+/*
+ * Removes what is queued for databases that were dropped, batch by batch.  The
+ * queues are those that there were before pg_database was read.
+ */
+static void
+drop_queues(const Oid *queued)
+{
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		bool		any = OidIsValid(queued[i]) &&
+			find_database(queued[i]) == NULL;
+
+		while (any)
+		{
+			PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+			PvDatabaseQueue *queue = pv_queue_find(queues, queued[i]);
+
+			any = queue != NULL && pv_queue_empty_some(queues, queue);
+			if (queue != NULL)
+			{
+				queue->scan_requested = queue->incomplete = false;
+				queue->scanned_at = PV_NEVER;
+				pv_queue_release(queues, queue);
+			}
+			pv_queue_unlock();
+		}
+	}
+}
+
+/*
+ * Reads pg_database.  A database that a failed DROP DATABASE has left invalid
+ * cannot be connected to, so it is left out.
+ */
+static void
+read_databases(void)
+{
+	Oid			queued[PV_MAX_QUEUES];
+	PvQueues   *queues = pv_queue_lock(LW_SHARED);
+	int			room = 64;
+	int			n = 0;
+	PvDatabase *found = MemoryContextAlloc(TopMemoryContext,
+										   room * sizeof(PvDatabase));
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+		queued[i] = queues->shared->queues[i].database;
+	pv_queue_unlock();
+
+	pgstat_report_activity(STATE_RUNNING,
+						   "autovacuum: reading pg_database (parvacuum)");
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (database_is_invalid_form(form))
+			continue;
+		if (n == room)
+		{
+			room *= 2;
+			found = repalloc_huge(found, room * sizeof(PvDatabase));
+		}
+		note_database(form, &found[n++]);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_UNDEFINED, "");
+
+	qsort(found, n, sizeof(PvDatabase), compare_oids);
+	if (databases != NULL)
+		pfree(databases);
+	databases = found;
+	ndatabases = n;
+	read_at = pv_now();
+	drop_queues(queued);
+}
+
+/*
+ * Forgets what the queue said before.  Nothing is due later than a naptime from
+ * now, even if the naptime was longer before, except for databases that rest.
+ */
+static void
+begin_description(PvDatabase *database, TimestampTz latest)
+{
+	database->due = Min(database->due, latest);
+	database->not_before = Min(database->not_before, latest);
+	database->has_queue = database->scanning = database->expected = false;
+	database->has_first = database->first_is_large = false;
+	database->nworkers = 0;
+	database->scan_requested = PV_NEVER;
+}
+
+/*
+ * Adds what the queue says.  Returns false if it has tables of a database that
+ * is not in the list.
+ */
+static bool
+describe_databases(PvDatabases *all)
+{
+	const PvQueues *queues = pv_queue_lock(LW_SHARED);
+	const PvQueueShared *shared = queues->shared;
+	bool		complete = true;
+
+	all->now = queues->now;
+	all->n = ndatabases;
+	all->list = databases;
+	pv_queue_count_free(queues, all);
+	for (int i = 0; i < ndatabases; i++)
+		begin_description(&databases[i], all->now + queues->naptime);
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		const PvDatabaseQueue *queue = &shared->queues[i];
+		PvDatabase *database = find_database(queue->database);
+
+		if (database != NULL)
+			pv_queue_describe(queues, queue, database);
+		else if (OidIsValid(queue->database) && queue->nqueued > 0)
+			complete = false;
+	}
+	pv_queue_unlock();
+	return complete;
+}
+
 
 /* ----------------------------------------------------------------
- *		Workers that were started
+ *		Workers
  * ----------------------------------------------------------------
  */
 
 /*
- * Ends a worker that has not attached for long.  It waits for the lock of its
- * database, which a session holds that renames it, for instance.  Meanwhile it
- * has a slot of the server's, which the owner of a few databases could take
- * from all others that way.
+ * Another worker is not started at once, and pg_database is read again,
+ * because the database may be gone.
  */
 static void
-end_if_late(Started *it, TimestampTz now)
+note_failure(PvDatabase *database)
 {
-	if (it->ended ||
-		!TimestampDifferenceExceeds(it->started_at, now, PV_LATE_AFTER_MS))
+	read_at = PV_NEVER;
+	if (database == NULL)
 		return;
-	TerminateBackgroundWorker(it->handle);
-	it->ended = true;
+	database->not_before =
+		TimestampTzPlusMilliseconds(pv_now(),
+									pv_start_again_after(database->nfailures));
+	database->due = database->not_before;
+	database->nfailures++;
 }
 
-/* The worker could not be started, or has ended before it attached. */
+/*
+ * Has a worker that was started attached, or ended before?  One that has not
+ * attached for long is ended.  It waits for the lock of its database, which a
+ * session holds that renames it, for instance.  Meanwhile it has a slot of the
+ * server's, which the owner of a few databases could take from all others that
+ * way.
+ */
 static void
-remove_worker(int slot)
+look_after(Started *it)
 {
+	PvDatabase *database = find_database(it->database);
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvWorkerSlot *it = &queues->shared->slots[slot];
-
-	if (it->used && it->token == started[slot].token && it->pid == 0)
-		pv_queue_remove_worker(queues, it);
-	pv_queue_unlock();
-}
-
-/* Has the worker attached?  Also true if it has ended since. */
-static bool
-has_attached(int slot)
-{
-	const PvWorkerSlot *it = &pv_queue_lock(LW_SHARED)->shared->slots[slot];
-	bool		attached = !it->used || it->token != started[slot].token ||
-		it->pid != 0;
-
-	pv_queue_unlock();
-	return attached;
-}
-
-/* One that was started in that slot: has it attached, or ended before? */
-static void
-look_after(int slot)
-{
-	Started    *it = &started[slot];
+	PvWorkerSlot *slot = &queues->shared->slots[it - started];
+	bool		attached = !slot->used || slot->token != it->token ||
+		slot->pid != 0;
+	bool		late = TimestampDifferenceExceeds(slot->since, queues->now,
+												  PV_LATE_AFTER_MS);
 	pid_t		pid;
+	bool		failed = !attached &&
+		GetBackgroundWorkerPid(it->handle, &pid) == BGWH_STOPPED;
 
-	if (has_attached(slot))
-		pv_databases_note_success(it->database);
-	else if (GetBackgroundWorkerPid(it->handle, &pid) == BGWH_STOPPED)
-	{
-		remove_worker(slot);
-		pv_databases_note_failure(it->database);
-	}
-	else
-	{
-		end_if_late(it, pv_now());
+	if (failed)
+		pv_queue_remove_worker(queues, slot);
+	pv_queue_unlock();
+
+	if (failed)
+		note_failure(database);
+	else if (attached && database != NULL)
+		database->nfailures = 0;
+	else if (!attached && late)
+		TerminateBackgroundWorker(it->handle);
+	if (!failed && !attached)
 		return;
-	}
 	pfree(it->handle);
 	it->handle = NULL;
-}
-
-static void
-look_after_started(void)
-{
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		if (started[i].handle != NULL)
-			look_after(i);
-	}
 }
 
 /* The server had no slot for a worker. */
 static void
 report_no_process(void)
 {
+	pv_sched_count(PV_COUNT_NO_PROCESS);
 	if (!no_process_reported)
 		ereport(LOG,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
@@ -301,63 +461,42 @@ report_no_process(void)
 	no_process_reported = true;
 }
 
-/* A slot for a worker of the database, or -1. */
-static int
-add_worker(Oid database, bool to_scan, bool large, uint32 *token)
-{
-	PvDatabaseQueue *queue;
-	PvQueues   *queues = pv_queue_lock_with(database, true, &queue);
-	PvWorkerSlot *slot = queue == NULL ? NULL :
-		pv_queue_add_worker(queues, queue, to_scan, large);
-	int			n = -1;
-
-	if (slot != NULL)
-	{
-		n = slot - queues->shared->slots;
-		*token = slot->token;
-		if (to_scan)
-			pv_queue_request_scan(queues, queue);
-	}
-	pv_queue_unlock();
-	return n;
-}
-
-/* Starts a worker for a database.  Returns false if the server has no process. */
+/* Starts a worker.  Returns false if the server has no process. */
 static bool
-launch(Oid database, bool to_scan, bool large, TimestampTz now,
-	   int naptime_ms)
+launch(const PvNextWorker *next, TimestampTz now)
 {
-	uint32		token;
-	int			slot = add_worker(database, to_scan, large, &token);
-	Started    *it;
+	PvDatabase *database = next->database;
+	PvDatabaseQueue *queue;
+	PvQueues   *queues = pv_queue_lock_with(database->oid, true, &queue);
+	PvWorkerSlot *slot = queue == NULL ? NULL :
+		pv_queue_add_worker(queues, queue, next->to_scan, next->large);
+	uint32		token = slot == NULL ? 0 : slot->token;
 	MemoryContext old_context;
+	Started    *it;
 	bool		good;
 
-	if (slot < 0)
+	pv_queue_unlock();
+	if (slot == NULL)
 		return true;
-	it = &started[slot];
+	it = &started[slot - queues->shared->slots];
 	if (it->handle != NULL)
 		pfree(it->handle);
 	it->token = token;
-	it->database = database;
-	it->started_at = now;
-	it->ended = false;
+	it->database = database->oid;
 	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(database, slot, token, &it->handle);
+	good = pv_sched_start(database->oid, it - started, token, &it->handle);
 	MemoryContextSwitchTo(old_context);
 	if (good)
 	{
 		no_process_reported = false;
-		pv_databases_note_start(database, now);
-		if (to_scan)
-			pv_databases_set_due(database,
-								 TimestampTzPlusMilliseconds(now, naptime_ms));
+		database->started_at = now;
+		if (next->to_scan)
+			database->due = now + queues->naptime;
 		return true;
 	}
-
 	it->handle = NULL;
-	remove_worker(slot);
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->no_process, 1);
+	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), slot);
+	pv_queue_unlock();
 	report_no_process();
 	return false;
 }
@@ -389,138 +528,96 @@ end_unresponsive(void)
 	return any;
 }
 
-
-/* ----------------------------------------------------------------
- *		Plans
- * ----------------------------------------------------------------
- */
-
 /* Has a worker of the database scan it, if there still is one. */
 static void
-request_scan(Oid database, TimestampTz now, int naptime_ms)
+request_scan(PvDatabase *database)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_find(queues, database);
-	bool		requested = queue != NULL && queue->nworkers > 0;
+	PvDatabaseQueue *queue = pv_queue_find(queues, database->oid);
 
-	if (requested)
-		pv_queue_request_scan(queues, queue);
-	pv_queue_unlock();
-	if (requested)
-		pv_databases_set_due(database,
-							 TimestampTzPlusMilliseconds(now, naptime_ms));
-}
-
-/*
- * Carries out a plan.  Returns the milliseconds until the next one.  When the
- * server has no process for a worker, it has none for the next one either.
- */
-static long
-carry_out(const PvPlan *plan, const PvSnapshot *snapshot, int naptime_ms)
-{
-	long		again = naptime_ms;
-	bool		no_process = false;
-
-	for (int i = 0; i < plan->n; i++)
+	if (queue != NULL && queue->nworkers > 0)
 	{
-		const PvAction *action = &plan->actions[i];
-		Oid			database = snapshot->databases[action->which].oid;
-
-		switch (action->kind)
-		{
-			case PV_ACTION_LAUNCH:
-			case PV_ACTION_LAUNCH_TO_SCAN:
-				if (!no_process)
-					no_process = !launch(database, action->kind ==
-										 PV_ACTION_LAUNCH_TO_SCAN,
-										 action->large, snapshot->now,
-										 naptime_ms);
-				again = Min(again, no_process ? LOOK_FOR_WORKER_MS :
-							LOOK_AGAIN_MS);
-				break;
-			case PV_ACTION_REQUEST_SCAN:
-				request_scan(database, snapshot->now, naptime_ms);
-				again = Min(again, LOOK_FOR_WORKER_MS);
-				break;
-			case PV_ACTION_CALL_BACK:
-				pv_queue_call_back(pv_queue_lock(LW_EXCLUSIVE));
-				pv_queue_unlock();
-				break;
-		}
+		pv_queue_request_scan(queues, queue);
+		database->due = queues->now + queues->naptime;
 	}
-	return no_process ? LOOK_FOR_WORKER_MS : again;
-}
-
-/* See pv_queue_count_free(). */
-static void
-count_free(PvSnapshot *snapshot)
-{
-	pv_queue_count_free(pv_queue_lock(LW_SHARED), snapshot);
 	pv_queue_unlock();
 }
 
 /*
  * Milliseconds until a database is due, or one that could not be connected to
- * is tried again; or sooner, if a worker is expected, or if a database may get
+ * is tried again; sooner if a worker is expected, or if a database may get
  * another one in a moment.
  */
 static long
-next_due(const PvSnapshot *snapshot)
+next_due(const PvDatabases *all)
 {
-	TimestampTz next = PG_INT64_MAX;
-	long		soon = LOOK_FOR_WORKER_MS;
+	TimestampTz next = all->now + autovacuum_naptime * USECS_PER_SEC;
 
-	for (int i = 0; i < snapshot->n; i++)
+	for (int i = 0; i < all->n; i++)
 	{
-		const PvPlanDatabase *database = &snapshot->databases[i];
+		const PvDatabase *database = &all->list[i];
 
-		if (database->counted || database->age > 1)
+		if (database->has_first && database->nworkers > 0 && all->nfree > 0)
+			return LOOK_AGAIN_MS;
+		if (database->expected || database->scan_requested != PV_NEVER)
+			next = all->now;
+		else if (database->counted || database->age > 1)
 			next = Min(next, Max(database->due, database->not_before));
-		if (database->expected)
-			next = Min(next, snapshot->now);
-		if (database->has_first && database->nworkers > 0 &&
-			snapshot->nfree > 0)
-			soon = LOOK_AGAIN_MS;
 	}
-	if (soon == LOOK_AGAIN_MS)
-		return soon;
-	return Max(TimestampDifferenceMilliseconds(snapshot->now, next), soon);
+	return Max(TimestampDifferenceMilliseconds(all->now, next),
+			   LOOK_FOR_WORKER_MS);
 }
 
 /*
- * Makes a plan, and carries it out.  Returns the milliseconds until the next
- * plan, if no other process sets the latch before, as a worker does that ends.
+ * Starts the workers that are due.  Returns the milliseconds until the launcher
+ * is to look again, if no other process sets the latch before, as a worker does
+ * that ends.
  */
 static long
 schedule(void)
 {
-	int			naptime_ms = autovacuum_naptime * 1000;
 	static int	nscans = 0;
-	PvSnapshot	snapshot = {.nscans = nscans};
-	PvPlan		plan;
-	PvPlanDatabase *databases;
-	long		again;
+	PvDatabases all = {.nscans = nscans};
+	PvNextWorker next;
+	bool		has_process = true;
+	long		longest = autovacuum_naptime * 1000;
 
-	look_after_started();
-	databases = pv_databases_list(naptime_ms, &snapshot.n);
-	snapshot.databases = databases;
-	/* after that, so that databases that are new are due already */
-	snapshot.now = pv_now();
-	count_free(&snapshot);
-	pv_plan(&snapshot, &plan);
-	nscans = plan.nscans;
-	again = carry_out(&plan, &snapshot, naptime_ms);
-	pfree(plan.actions);
-	pfree(databases);
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		if (started[i].handle != NULL)
+			look_after(&started[i]);
+	}
+	if (TimestampDifferenceExceeds(read_at, pv_now(),
+								   autovacuum_naptime * 1000))
+		read_databases();
+	if (!describe_databases(&all))
+	{
+		read_databases();
+		(void) describe_databases(&all);
+	}
 
-	databases = pv_databases_list(naptime_ms, &snapshot.n);
-	snapshot.databases = databases;
-	count_free(&snapshot);
-	again = Min(again, next_due(&snapshot));
-	pfree(databases);
-	return again;
+	for (int i = 0; i < all.n; i++)
+	{
+		if (!pv_has_to_scan(&all, &all.list[i]))
+			continue;
+		request_scan(&all.list[i]);
+		longest = Min(longest, LOOK_FOR_WORKER_MS);
+	}
+	while (has_process && pv_next_worker(&all, &next))
+	{
+		has_process = launch(&next, all.now);
+		longest = Min(longest, LOOK_AGAIN_MS);
+	}
+	nscans = all.nscans;
+	if (pv_has_to_call_back(&all))
+	{
+		pv_queue_call_back(pv_queue_lock(LW_EXCLUSIVE));
+		pv_queue_unlock();
+	}
+	if (!has_process)
+		return LOOK_FOR_WORKER_MS;
+	return Min(longest, next_due(&all));
 }
-
 
 /* ----------------------------------------------------------------
  *		The process
@@ -544,7 +641,6 @@ begin(void)
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 
-	pv_databases_init();
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	pv_queue_launcher_begin();

@@ -141,10 +141,9 @@
 
 /*
  * A database, and an owner in it, can have this many times the places that
- * would be left to others; one role can ask for one in this many places
+ * would be left to others
  */
 #define ROOM_FACTOR				4
-#define PART_OF_ROLE			16
 
 /*
  * Milliseconds until a worker is started again after a failure.  The time
@@ -152,6 +151,19 @@
  */
 #define START_AGAIN_AFTER_MS	1000
 #define LONGEST_START_AGAIN_MS	60000
+
+/*
+ * A database that has a worker gets another one when its queue has lasted for
+ * so many microseconds
+ */
+#define ANOTHER_WORKER_AFTER	INT64CONST(200000)
+
+/*
+ * After so many workers that were started for scans, one goes to where a table
+ * goes first.  Otherwise very many databases, or long scans, would keep all
+ * workers from tables.
+ */
+#define SCANS_IN_TURN			10
 
 /*
  * The ratio of a count to its threshold: above 1 only if the count exceeds the
@@ -331,16 +343,6 @@ pv_has_room(int places, int nentries, int of_database, int of_owner)
 		of_owner < ROOM_FACTOR * (for_database - of_database);
 }
 
-/*
- * The tables of one database that a role without maintenance rights on all
- * tables can ask for at a time.
- */
-int
-pv_share_of_role(int places)
-{
-	return Max(places / PART_OF_ROLE, 1);
-}
-
 /*-
  * Would another vacuum remove and freeze nothing, because the horizon is where
  * it was at the last one?  That is so unless
@@ -472,4 +474,179 @@ int64
 pv_rest_where_nothing(int64 naptime)
 {
 	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST), naptime);
+}
+
+/* The database is due for a scan. */
+static bool
+is_due(const PvDatabases *all, const PvDatabase *database)
+{
+	return (database->counted || database->age > 1) && !database->scanning &&
+		all->now >= database->due;
+}
+
+/* Is a worker that is in the database to scan it? */
+bool
+pv_has_to_scan(const PvDatabases *all, const PvDatabase *database)
+{
+	return database->nworkers > 0 && database->scan_requested == PV_NEVER &&
+		is_due(all, database);
+}
+
+/* Since when a worker should have come to scan the database, or PV_NEVER. */
+static TimestampTz
+to_scan_since(const PvDatabases *all, const PvDatabase *database)
+{
+	return database->scan_requested == PV_NEVER && database->nworkers == 0 &&
+		is_due(all, database) ? database->due : database->scan_requested;
+}
+
+static bool
+in_danger(const PvDatabase *database)
+{
+	return database->has_first && database->first.danger;
+}
+
+/*
+ * Does the database need a worker?  It gets one at a time.  Workers may be kept
+ * from a database for long, as by a session that holds its lock.  So one worker
+ * at a time tries the databases that have failed, however many they are.
+ */
+static bool
+needs_worker(const PvDatabases *all, const PvDatabase *database,
+			 bool failed_is_tried)
+{
+	return !database->expected && all->now >= database->not_before &&
+		(database->has_queue || !all->full) &&
+		(database->nfailures == 0 || !failed_is_tried) &&
+		(database->nworkers == 0 ||
+		 all->now - database->started_at >= ANOTHER_WORKER_AFTER) &&
+		(database->has_first || to_scan_since(all, database) != PV_NEVER);
+}
+
+static bool
+is_failed_tried(const PvDatabases *all)
+{
+	for (int i = 0; i < all->n; i++)
+	{
+		if (all->list[i].nfailures > 0 && all->list[i].expected)
+			return true;
+	}
+	return false;
+}
+
+/* Does the first table of a go before that of b? */
+static bool
+table_goes_first(const PvDatabase *a, const PvDatabase *b)
+{
+	return a->has_first &&
+		(!b->has_first || pv_compare_order(&a->first, &b->first) > 0);
+}
+
+/*
+ * Which database gets a worker first: one with a table in danger, one that is
+ * to be scanned, and among these one of a dangerous age, one whose table goes
+ * first.
+ */
+static bool
+goes_first(const PvDatabases *all, const PvDatabase *a, const PvDatabase *b)
+{
+	TimestampTz a_scan = in_danger(a) ? PV_NEVER : to_scan_since(all, a);
+	TimestampTz b_scan = in_danger(b) ? PV_NEVER : to_scan_since(all, b);
+
+	if (in_danger(a) != in_danger(b))
+		return in_danger(a);
+	if ((a_scan != PV_NEVER) != (b_scan != PV_NEVER))
+		return a_scan != PV_NEVER;
+	if (a_scan == PV_NEVER)
+		return table_goes_first(a, b);
+	if ((a->age > 1) != (b->age > 1))
+		return a->age > 1;
+	return a_scan < b_scan;
+}
+
+/*
+ * Is the first table of this database among the first large tables of all,
+ * for which there are places?
+ */
+static bool
+gets_large_place(const PvDatabases *all, const PvDatabase *database)
+{
+	int			nbefore = 0;
+
+	if (!database->has_first || !database->first_is_large ||
+		database->nfailures > 0)
+		return false;
+	for (int i = 0; i < all->n; i++)
+	{
+		const PvDatabase *other = &all->list[i];
+
+		nbefore += other->first_is_large && other->nfailures == 0 &&
+			table_goes_first(other, database) &&
+			needs_worker(all, other, true);
+	}
+	return nbefore < all->nlarge;
+}
+
+/*
+ * The next worker to be started, which is then expected.  Returns false if
+ * there is none.
+ */
+bool
+pv_next_worker(PvDatabases *all, PvNextWorker *next)
+{
+	bool		failed_is_tried = is_failed_tried(all);
+	bool		in_turn;
+	PvDatabase *first = NULL;
+	PvDatabase *first_by_table = NULL;
+
+	if (all->nfree <= 0)
+		return false;
+	for (int i = 0; i < all->n; i++)
+	{
+		PvDatabase *database = &all->list[i];
+
+		if (!needs_worker(all, database, failed_is_tried))
+			continue;
+		if (first == NULL || goes_first(all, database, first))
+			first = database;
+		if (first_by_table == NULL ||
+			table_goes_first(database, first_by_table))
+			first_by_table = database;
+	}
+	if (first == NULL)
+		return false;
+
+	in_turn = all->nscans >= SCANS_IN_TURN && !in_danger(first) &&
+		first_by_table->has_first;
+	next->database = in_turn ? first_by_table : first;
+	next->to_scan = !in_turn &&
+		to_scan_since(all, next->database) != PV_NEVER;
+	next->large = gets_large_place(all, next->database);
+
+	if (!in_danger(next->database))
+		all->nscans = next->to_scan ? all->nscans + 1 : 0;
+	all->nfree--;
+	all->nlarge -= next->large;
+	next->database->expected = true;
+	return true;
+}
+
+/*
+ * Is a worker to leave another database, because a table in danger waits where
+ * there is none?
+ */
+bool
+pv_has_to_call_back(const PvDatabases *all)
+{
+	bool		failed_is_tried = is_failed_tried(all);
+
+	for (int i = 0; i < all->n; i++)
+	{
+		const PvDatabase *database = &all->list[i];
+
+		if (database->nworkers == 0 && in_danger(database) &&
+			needs_worker(all, database, failed_is_tried))
+			return true;
+	}
+	return false;
 }

@@ -120,7 +120,6 @@ extern int	pv_compare_order(const PvOrder *a, const PvOrder *b);
 extern double pv_charge_left(double charge, int64 elapsed);
 extern bool pv_has_room(int places, int nentries, int of_database,
 						int of_owner);
-extern int	pv_share_of_role(int places);
 
 extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 								 TransactionId horizon);
@@ -155,5 +154,53 @@ extern double pv_age_of_database(uint32 then, uint32 next, int max_age);
 extern int	pv_start_again_after(int nfailures);
 extern int64 pv_rest_after_scan(int64 used);
 extern int64 pv_rest_where_nothing(int64 naptime);
+
+/* A database, as the launcher knows it. */
+typedef struct PvDatabase
+{
+	Oid			oid;
+	bool		counted;		/* the statistics have it: it is in use */
+	double		age;			/* as pv_age_of_database() has it */
+	TimestampTz due;			/* when it is to be scanned next */
+	TimestampTz started_at;		/* when a worker was last started for it */
+	TimestampTz not_before;		/* no worker is started before */
+	int			nfailures;		/* workers that have not attached, one after
+								 * the other */
+
+	/* by the queue */
+	bool		has_queue;
+	bool		scanning;
+	int			nworkers;
+	bool		expected;		/* one of them has not attached yet */
+	TimestampTz scan_requested; /* since then, or PV_NEVER */
+	bool		has_first;		/* a worker would take a table */
+	bool		first_is_large;
+	PvOrder		first;			/* its place in the order */
+} PvDatabase;
+
+/* All databases, at one moment, and what workers there may be. */
+typedef struct PvDatabases
+{
+	TimestampTz now;
+	int			nfree;			/* workers that may be started */
+	int			nlarge;			/* places at large tables that are free */
+	bool		full;			/* a database without a queue can have none */
+	int			nscans;			/* workers started for scans, one after the
+								 * other */
+	int			n;
+	PvDatabase *list;
+} PvDatabases;
+
+/* A worker to be started */
+typedef struct PvNextWorker
+{
+	PvDatabase *database;
+	bool		to_scan;		/* it is to scan the database first */
+	bool		large;			/* it has a place at large tables */
+} PvNextWorker;
+
+extern bool pv_next_worker(PvDatabases *all, PvNextWorker *next);
+extern bool pv_has_to_scan(const PvDatabases *all, const PvDatabase *database);
+extern bool pv_has_to_call_back(const PvDatabases *all);
 
 #endif							/* PV_POLICY_H */

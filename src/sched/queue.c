@@ -12,11 +12,15 @@
  *							+---------------------+
  *									next scan
  *
- * Which table goes first is in sched/policy.c, and the heaps of queued tables
- * are in sched/entries.c.
+ * A database scan offers all tables of the database that need something.  An
+ * entry that was not offered needs nothing any more, and is removed at the end,
+ * unless a role has requested it.  A table that finds no room is found again by
+ * a later scan, which comes at once when nothing of the database is queued any
+ * more.
  *
- * A database has a queue as long as it has an entry, a worker or a rest after
- * its scan.  How scans fill it is in sched/queue_scan.c.
+ * Which table goes first is in sched/policy.c, and the heaps of queued tables
+ * are in sched/entries.c.  A database has a queue as long as it has an entry, a
+ * worker or a rest after its scan.
  *
  * All functions here run under the lock, held exclusively unless they take the
  * queue as const.  They know no clock, no process and no setting but those in
@@ -31,9 +35,32 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+
 #include "access/transam.h"
 
 #include "sched/queue.h"
+
+/* Places that a copy visits at a time; most of them may be free */
+#define PLACES_AT_ONCE			(16 * PV_QUEUE_BATCH)
+
+/* Sets up a queue without any entry; the hash tables are the caller's. */
+void
+pv_queue_init(PvQueueShared *shared)
+{
+	memset(shared, 0, sizeof(PvQueueShared));
+	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	{
+		dlist_init(&shared->queues[i].owners);
+		dlist_init(&shared->queues[i].waiting);
+		dlist_init(&shared->queues[i].entries);
+	}
+	for (int i = 0; i < PV_QUEUE_SIZE; i++)
+		shared->free_places[i] = PV_QUEUE_SIZE - 1 - i;
+	pg_atomic_init_u32(&shared->nattached, 0);
+	for (int i = 0; i < PV_NCOUNTS; i++)
+		pg_atomic_init_u64(&shared->counts[i], 0);
+}
 
 
 /* ----------------------------------------------------------------
@@ -83,8 +110,8 @@ pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue)
  * Is the database to be scanned now?  It is at once if the last scan could not
  * queue all that it had found, and that is done.
  */
-bool
-pv_queue_wants_scan(const PvDatabaseQueue *queue)
+static bool
+wants_scan(const PvDatabaseQueue *queue)
 {
 	return !queue->scanning &&
 		(queue->scan_requested ||
@@ -102,55 +129,38 @@ pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
 }
 
 /*
- * How easily a queue can be given to another database: 0 not at all, 1 if a
- * request that waits is lost, 2 if tables are queued, which a scan finds again,
- * 3 if tables wait, 4 if it is empty.  Without from_others nothing is lost.
- */
-static int
-is_free(const PvDatabaseQueue *queue, bool from_others)
-{
-	if (queue->nworkers > 0 || pv_queue_wants_scan(queue))
-		return 0;
-	if (queue->nrequests > 0)
-		return from_others && queue->nqueued == 0 ? 1 : 0;
-	if (queue->nqueued > 0)
-		return from_others ? 2 : 0;
-	return queue->nentries > 0 ? 3 : 4;
-}
-
-/*
- * A queue for a database that has none, or NULL.  From another database where
- * tables are queued, it is the one whose first table comes last, unless that is
- * in danger.
+ * A queue for a database that has none, or NULL.  It is taken from a database
+ * without workers that has nothing queued and nothing requested; with
+ * from_others else from the one whose first table comes last, unless that is
+ * in danger.  A scan finds its tables again, but not its requests.
  */
 static PvDatabaseQueue *
 find_free_queue(const PvQueues *queues, bool from_others)
 {
 	int			n = Min(PV_MAX_QUEUES, queues->limit);
-	PvDatabaseQueue *best = NULL;
-	int			best_free = 0;
-	PvOrder		last;
+	PvDatabaseQueue *last = NULL;
+	PvOrder		last_order = {0};
 
 	for (int i = 0; i < n; i++)
 	{
 		PvDatabaseQueue *queue = &queues->shared->queues[i];
-		int			how_free;
-		PvOrder		order = {0};
+		bool		in_use = queue->nqueued > 0 || queue->nrequests > 0;
+		PvOrder		order = {.charge = in_use ? 0 : DBL_MAX};
 
 		if (!OidIsValid(queue->database))
 			return queue;
-		how_free = is_free(queue, from_others);
-		if (how_free == 2)
-			(void) pv_queue_first(queues, queue, true, &order);
-		if (how_free == 0 || how_free < best_free || order.danger ||
-			(how_free == best_free &&
-			 (how_free != 2 || pv_compare_order(&order, &last) >= 0)))
+		if (queue->nworkers > 0 || wants_scan(queue) ||
+			(in_use && !from_others))
 			continue;
-		best = queue;
-		best_free = how_free;
-		last = order;
+		(void) pv_queue_first(queues, queue, true, &order);
+		if (!order.danger &&
+			(last == NULL || pv_compare_order(&order, &last_order) < 0))
+		{
+			last = queue;
+			last_order = order;
+		}
 	}
-	return best;
+	return last;
 }
 
 /* Can a database that is due for a scan have no queue? */
@@ -188,8 +198,8 @@ pv_queue_make(PvQueues *queues, Oid database, bool from_others, bool *again)
 }
 
 /* No scan of the database should be requested before. */
-TimestampTz
-pv_queue_rests_until(const PvQueues *queues, const PvDatabaseQueue *queue)
+static TimestampTz
+rests_until(const PvQueues *queues, const PvDatabaseQueue *queue)
 {
 	return queue->scanned_at +
 		(queue->nothing ? pv_rest_where_nothing(queues->naptime) :
@@ -201,53 +211,39 @@ void
 pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue)
 {
 	if (queue->nworkers == 0 && queue->nentries == 0 &&
-		!pv_queue_wants_scan(queue) &&
-		pv_queue_rests_until(queues, queue) <= queues->now)
+		!wants_scan(queue) && rests_until(queues, queue) <= queues->now)
 		queue->database = InvalidOid;
 }
 
 
 /* ----------------------------------------------------------------
- *		Requests
+ *		Sessions
  * ----------------------------------------------------------------
  */
 
 /*
- * A role requests a table: item has its key, owner, size, requester and
- * urgency.  An urgent request that was there before remains.  A limited role
- * can have no more requests than its share.
+ * A role requests a table: item has its key, owner, size and urgency.  An
+ * urgent request that was there before remains.
  */
 PvEnqueueResult
-pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
-				 bool limited)
+pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 {
 	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
 											  item->key.relid);
-	const PvOwner *role = pv_entry_find_owner(queues, queue, item->requester);
-	bool		is_new = entry == NULL;
-	bool		running = entry != NULL &&
-		entry->item.state == PV_ITEM_RUNNING;
-	bool		before = entry != NULL && entry->requester != NULL &&
-		(entry->item.urgent || !item->urgent) &&
-		(!running || entry->item.again);
+	bool		running;
+	bool		before;
 
-	if (!before && limited && role != NULL &&
-		role->nrequests >= pv_share_of_role(queues->limit) &&
-		(entry == NULL || entry->requester != role))
-		return PV_ENQUEUE_SHARE;
 	if (entry == NULL)
 		entry = pv_entry_add(queues, queue, item);
 	if (entry == NULL)
 		return PV_ENQUEUE_FULL;
+	running = entry->item.state == PV_ITEM_RUNNING;
+	before = entry->item.requested &&
+		(entry->item.urgent || !item->urgent) &&
+		(!running || entry->item.again);
 	pv_entry_unqueue(queue, entry);
-	if (!before && !pv_entry_set_request(queues, queue, entry, item))
-	{
-		if (is_new)
-			pv_entry_remove(queues, queue, entry);
-		else if (!running)
-			pv_entry_enqueue(queues, queue, entry);
-		return PV_ENQUEUE_FULL;
-	}
+	if (!before)
+		pv_entry_set_request(queue, entry, true, item->urgent);
 	if (running)
 	{
 		entry->item.again = true;
@@ -256,20 +252,6 @@ pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item,
 	entry->item.held = false;
 	pv_entry_enqueue(queues, queue, entry);
 	return before ? PV_ENQUEUED_BEFORE : PV_ENQUEUED;
-}
-
-/* The worker that is at the item's table, or NULL. */
-static PvWorkerSlot *
-find_worker_at(const PvQueues *queues, const PvItem *item)
-{
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		if (slot->used && slot->busy && slot->pid == item->worker_pid)
-			return slot;
-	}
-	return NULL;
 }
 
 /*
@@ -290,20 +272,49 @@ pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 		return PV_WITHDRAWN_REFUSED;
 	if (entry->item.state == PV_ITEM_RUNNING)
 	{
+		PvWorkerSlot *slots = queues->shared->slots;
+
 		entry->item.again = false;
-		*slot = find_worker_at(queues, &entry->item);
-		return *slot != NULL ? PV_WITHDRAWN_RUNNING : PV_WITHDRAWN_NOTHING;
+		for (*slot = slots; !(*slot)->busy ||
+			 (*slot)->pid != entry->item.worker_pid; (*slot)++)
+			Assert(*slot < &slots[PV_MAX_SCHED_WORKERS - 1]);
+		return PV_WITHDRAWN_RUNNING;
 	}
 	pv_entry_unqueue(queue, entry);
-	pv_entry_clear_request(queues, queue, entry);
+	pv_entry_set_request(queue, entry, false, false);
 	pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING,
 					   PV_WAIT_CANCELED);
 	return PV_WITHDRAWN_DONE;
 }
 
+/*
+ * Copies up to PV_QUEUE_BATCH items of a database, or of all databases if the
+ * OID is invalid, from that place on.  Returns their number, and sets *place
+ * to where to go on: PV_QUEUE_SIZE at the end.
+ */
+int
+pv_queue_copy_some(const PvQueues *queues, Oid database, int *place,
+				   PvItem *items)
+{
+	int			end = Min(*place + PLACES_AT_ONCE, PV_QUEUE_SIZE);
+	int			n = 0;
+
+	for (; *place < end && n < PV_QUEUE_BATCH; (*place)++)
+	{
+		const PvQueueEntry *entry = queues->shared->places[*place];
+
+		if (entry == NULL ||
+			(OidIsValid(database) && entry->item.key.database != database))
+			continue;
+		items[n] = entry->item;
+		items[n++].charge = pv_queue_charge(queues, entry->item.owner);
+	}
+	return n;
+}
+
 
 /* ----------------------------------------------------------------
- *		Workers
+ *		The launcher
  * ----------------------------------------------------------------
  */
 
@@ -334,6 +345,47 @@ pv_queue_has_large_place(const PvQueues *queues)
 	return nlarge < pv_max_large(queues->nworkers);
 }
 
+/* Workers that may be started, and whether other databases can be scanned. */
+void
+pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
+{
+	int			nlarge;
+
+	all->nfree = queues->nworkers - count_workers(queues, &nlarge);
+	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
+	all->full = pv_queue_is_full(queues);
+}
+
+/*
+ * Adds what the queue of a database says to what is known of that.  Where a scan
+ * takes long, the next one is due later.
+ */
+void
+pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
+				  PvDatabase *database)
+{
+	const PvQueueEntry *first =
+		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
+					   &database->first);
+
+	database->due = Max(database->due, rests_until(queues, queue));
+	database->has_queue = true;
+	database->scanning = queue->scanning;
+	database->nworkers = queue->nworkers;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		database->expected |= slot->used && slot->pid == 0 &&
+			pv_queue_of(queues, slot) == queue;
+	}
+	if (wants_scan(queue))
+		database->scan_requested = queue->scan_requested ?
+			queue->requested_at : queue->scanned_at;
+	database->has_first = first != NULL;
+	database->first_is_large = first != NULL && pv_is_large(&first->item);
+}
+
 /*
  * A slot for a worker that is about to be started, for a scan or not, or NULL.
  * It has a place at large tables on demand.
@@ -358,10 +410,43 @@ pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
 		slot->to_scan = to_scan;
 		slot->large = large && pv_queue_has_large_place(queues);
 		queue->nworkers++;
+		if (to_scan)
+			pv_queue_request_scan(queues, queue);
 		return slot;
 	}
 	return NULL;
 }
+
+/*
+ * A table in danger of wraparound waits in a database that can have no worker.
+ * Has one worker leave that is at none, one at a small table if there is any,
+ * unless one is about to leave already.
+ */
+void
+pv_queue_call_back(PvQueues *queues)
+{
+	PvWorkerSlot *found = NULL;
+
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		if (!slot->used)
+			continue;
+		if (slot->leave)
+			return;
+		if (!slot->danger && (found == NULL || (found->large && !slot->large)))
+			found = slot;
+	}
+	if (found != NULL)
+		found->leave = true;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Workers
+ * ----------------------------------------------------------------
+ */
 
 static void
 become_idle(PvQueues *queues, PvWorkerSlot *slot)
@@ -448,7 +533,7 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 	slot->busy_since = queues->now;
 	slot->at = entry->item.key;
 	slot->owner = entry->item.owner;
-	slot->large = pv_size_class(&entry->item) == PV_SIZE_LARGE;
+	slot->large = pv_is_large(&entry->item);
 	slot->danger = pv_is_in_danger(&entry->item);
 	slot->canceled_at = PV_NEVER;
 	*item = entry->item;
@@ -467,16 +552,15 @@ pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
 	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
 											  item->key.relid);
-	bool		large = pv_size_class(item) == PV_SIZE_LARGE;
 	bool		may = slot->large || pv_queue_has_large_place(queues);
 
 	entry->item.score = item->score;
 	entry->item.pages = item->pages;
 	entry->item.held = item->held;
 	slot->danger = pv_is_in_danger(&entry->item);
-	if (large && !may)
+	if (pv_is_large(item) && !may)
 		return false;
-	slot->large = large;
+	slot->large = pv_is_large(item);
 	return true;
 }
 
@@ -515,7 +599,7 @@ pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 		reason != PV_WAIT_LOCK && !item->score.sweep;
 	if (!item->again &&
 		((done & PV_DONE_VACUUM) != 0 || reason != PV_WAIT_LOCK))
-		pv_entry_clear_request(queues, queue, entry);
+		pv_entry_set_request(queue, entry, false, false);
 	if (item->again)
 		pv_entry_enqueue(queues, queue, entry);
 	else if (reason == PV_WAIT_NONE)
@@ -548,13 +632,12 @@ pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
  * at the start of a process, so none stays for ever.
  */
 bool
-pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot,
-					  int nworkers)
+pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 {
 	int			nlarge;
 
 	return slot->leave ||
-		count_workers(queues, &nlarge) > nworkers ||
+		count_workers(queues, &nlarge) > queues->nworkers ||
 		pv_stay_is_over(queues->now - slot->since);
 }
 
@@ -572,64 +655,184 @@ pv_queue_all_idle(const PvQueues *queues, const PvDatabaseQueue *queue)
 	return true;
 }
 
-/*
- * A table in danger of wraparound waits in a database that can have no worker.
- * Has one worker leave that is at none, one at a small table if there is any,
- * unless one is about to leave already.
- */
-void
-pv_queue_call_back(PvQueues *queues)
-{
-	PvWorkerSlot *found = NULL;
-
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		if (!slot->used)
-			continue;
-		if (slot->leave)
-			return;
-		if (!slot->danger && (found == NULL || (found->large && !slot->large)))
-			found = slot;
-	}
-	if (found != NULL)
-		found->leave = true;
-}
-
 
 /* ----------------------------------------------------------------
- *		Snapshots for the launcher's plans (sched/plan.c)
+ *		Database scans
  * ----------------------------------------------------------------
  */
 
-/* Workers that may be started, and whether other databases can be scanned. */
-void
-pv_queue_count_free(const PvQueues *queues, PvSnapshot *snapshot)
+/*
+ * If a scan is to be done, this worker begins it, and must end it.  Returns
+ * whether it has begun one.
+ */
+bool
+pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 {
-	int			nlarge;
+	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 
-	snapshot->nfree = queues->nworkers - count_workers(queues, &nlarge);
-	snapshot->nlarge = pv_max_large(queues->nworkers) - nlarge;
-	snapshot->full = pv_queue_is_full(queues);
+	if (!wants_scan(queue))
+		return false;
+	queue->new_pass = queue->scan_requested;
+	queue->scan_requested = false;
+	queue->scanning = slot->scanning = true;
+	slot->queued_some = false;
+	slot->canceled_at = PV_NEVER;
+	queue->scan++;
+	return true;
 }
 
-/* Adds what the queue of a database says to what is known of that. */
-void
-pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
-				  PvPlanDatabase *database)
+/* The current scan has seen the entry. */
+static void
+mark_seen(PvDatabaseQueue *queue, PvQueueEntry *entry)
 {
-	const PvQueueEntry *first =
-		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
-					   &database->first);
+	entry->seen = queue->scan;
+	dlist_delete(&entry->node);
+	dlist_push_tail(&queue->entries, &entry->node);
+}
 
-	database->has_queue = true;
-	database->scanning = queue->scanning;
-	database->nworkers = queue->nworkers;
-	if (pv_queue_wants_scan(queue))
-		database->scan_requested = queue->scan_requested ?
-			queue->requested_at : queue->scanned_at;
-	database->has_first = first != NULL;
-	database->first_is_large = first != NULL &&
-		pv_size_class(&first->item) == PV_SIZE_LARGE;
+/*
+ * Does the horizon keep a vacuum of the table from all that it is needed for?
+ * The caller finds out whether its indexes have something else to do.
+ */
+bool
+pv_queue_is_held(const PvQueues *queues, const PvItem *item)
+{
+	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
+											  item->key.relid);
+
+	return entry != NULL &&
+		pv_vacuum_is_useless(&item->score, &entry->item.left, item->horizon);
+}
+
+/*
+ * A table that has an entry is offered: the entry gets the new score.  If a
+ * vacuum would remove nothing, the table goes on waiting, or is only analyzed.
+ */
+static void
+update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
+			 const PvItem *item)
+{
+	PvItem	   *known = &entry->item;
+	PvWaitReason reason = item->reason;
+
+	pv_entry_unqueue(queue, entry);
+	if (known->owner != item->owner)
+		pv_entry_set_owner(queues, queue, entry, item->owner);
+	known->score = item->score;
+	known->pages = item->pages;
+	known->toast_parent = item->toast_parent;
+	known->held = item->held && item->score.analyze && !known->requested;
+	if (item->held)
+	{
+		known->left.dead = Min(known->left.dead, item->score.dead);
+		pv_queue_count(queues, PV_COUNT_SKIPPED_HORIZON);
+		if (known->held)
+			pv_score_rest(&known->score, false, true, item->pages);
+		else
+			reason = PV_WAIT_HORIZON;
+	}
+	if (reason == PV_WAIT_NONE || known->requested)
+	{
+		/* the time outside of its window does not count as waiting */
+		if (known->reason == PV_WAIT_WINDOW)
+			known->needed_since = queues->now;
+		pv_entry_enqueue(queues, queue, entry);
+	}
+	else
+	{
+		pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING, reason);
+		known->wait_until = item->wait_until;
+	}
+}
+
+/*
+ * The current scan offers a table, with its score, to be queued, or to wait
+ * for item->reason until item->wait_until.  Those that wait get no more than
+ * half of all places.  Returns false if there is no room for one that is to be
+ * queued.
+ */
+bool
+pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
+{
+	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
+											  item->key.relid);
+	bool		waits = item->reason != PV_WAIT_NONE;
+
+	if (entry != NULL)
+		mark_seen(queue, entry);
+	else if (!waits || queues->shared->nentries < queues->limit / 2)
+	{
+		int			before = queues->shared->nentries;
+
+		entry = pv_entry_add(queues, queue, item);
+		slot->queued_some |= !waits && queues->shared->nentries > before;
+	}
+	if (entry == NULL)
+		return waits;
+	if (entry->item.state != PV_ITEM_RUNNING)
+		update_entry(queues, queue, entry, item);
+	return true;
+}
+
+/*
+ * All tables have been offered.  Visits up to PV_QUEUE_BATCH entries that were
+ * not, which come first in the list, and removes them, since they need nothing
+ * any more; those that a role has requested are queued.  Returns false if none
+ * is left.
+ */
+bool
+pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
+{
+	for (int i = 0; i < PV_QUEUE_BATCH; i++)
+	{
+		PvQueueEntry *entry;
+
+		if (dlist_is_empty(&queue->entries))
+			return false;
+		entry = dlist_head_element(PvQueueEntry, node, &queue->entries);
+		if (entry->seen == queue->scan)
+			return false;
+		mark_seen(queue, entry);
+		if (entry->item.state == PV_ITEM_RUNNING)
+			continue;
+		if (!entry->item.requested)
+			pv_entry_remove(queues, queue, entry);
+		else if (entry->item.state == PV_ITEM_WAITING)
+			pv_entry_enqueue(queues, queue, entry);
+	}
+	return true;
+}
+
+/*
+ * The scan ends, or has failed.  complete says that all it has found is queued
+ * or waits, nothing that no table has opted in, and used is the CPU time it
+ * took, in microseconds.
+ *
+ * Only a scan that was requested counts for when the next one is due.  If
+ * nothing could be queued without pushing out tables that wait, another scan
+ * at once would not do better.  Returns whether it is to be reported that the
+ * queue is full: once, until a scan is complete again.
+ */
+bool
+pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot, bool complete,
+				  bool nothing, int64 used)
+{
+	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	bool		report = !complete && !queue->reported_full;
+
+	queue->scanning = slot->scanning = false;
+	if (queue->new_pass)
+	{
+		queue->vacuumed |= !nothing;
+		queue->scanned_at = queues->now;
+		queue->scan_used = used;
+		queue->nothing = nothing;
+	}
+	queue->incomplete = !complete && slot->queued_some;
+	queue->reported_full = !complete;
+	pv_queue_count(queues, PV_COUNT_SCANS);
+	if (!complete)
+		pv_queue_count(queues, PV_COUNT_QUEUE_FULL);
+	return report;
 }

@@ -5,8 +5,8 @@
  *
  * All of it is in main shared memory, of fixed size, under one lightweight
  * lock.  A caller acquires the lock with pv_queue_lock(), calls functions of
- * sched/queue.c, and releases it.  Under the lock nothing fails, waits or is
- * allocated.
+ * sched/queue.c, and releases it.  Under the lock nothing fails or waits, and
+ * no memory is allocated.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,11 +20,11 @@
 #include "lib/pairingheap.h"
 #include "port/atomics.h"
 #include "storage/block.h"
+#include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "utils/hsearch.h"
 
 #include "base/settings.h"
-#include "sched/plan.h"
 #include "sched/policy.h"
 
 /* Places for tables of all databases; shared memory is reserved for them. */
@@ -32,9 +32,6 @@
 
 /* This many databases can have something queued at a time. */
 #define PV_MAX_QUEUES			128
-
-/* Owners of tables, each counted once for each database. */
-#define PV_MAX_OWNERS			PV_QUEUE_SIZE
 
 /* Owners whose worker time is known */
 #define PV_MAX_CHARGES			2048
@@ -44,23 +41,15 @@
 
 /*
  * While the lock is held no more entries than this are visited one after the
- * other, which takes some ten microseconds.  Where more are to be visited, the
- * lock is released in between.
+ * other.  Where more are to be visited, the lock is released in between.
  */
 #define PV_QUEUE_BATCH			64
-
-
-/* ----------------------------------------------------------------
- *		Tables
- * ----------------------------------------------------------------
- */
 
 typedef enum PvItemState
 {
 	PV_ITEM_QUEUED,
 	PV_ITEM_RUNNING,
-	PV_ITEM_WAITING				/* until the next scan of the database at
-								 * least */
+	PV_ITEM_WAITING				/* for the next scan of the database at least */
 } PvItemState;
 
 /* Why an item waits. */
@@ -97,15 +86,12 @@ typedef struct PvItem
 	Oid			toast_parent;	/* of a TOAST table */
 	BlockNumber pages;
 	PvScore		score;
-	Oid			requester;		/* the role that has asked for it, and has not
-								 * got it yet; invalid: none */
-	bool		urgent;			/* it may go before others */
+	bool		requested;		/* a role has asked for it */
+	bool		urgent;			/* ... and to go first */
 	bool		again;			/* it was requested while it was running */
 	bool		tried;			/* begun, and not completed */
 	bool		held;			/* a vacuum would do nothing, because of the
 								 * horizon */
-	bool		index_work;		/* offered: that is not so, because of its
-								 * indexes */
 	double		charge;			/* copy: of its owner, as in PvOrder */
 	TimestampTz turn;			/* as long as it is queued */
 	TimestampTz needed_since;	/* it needs something, or was last begun */
@@ -136,19 +122,14 @@ pv_is_in_danger(const PvItem *item)
 	return item->score.danger && !item->tried;
 }
 
-/* Small and large tables are queued apart. */
-typedef enum PvSizeClass
+static inline bool
+pv_is_large(const PvItem *item)
 {
-	PV_SIZE_SMALL,
-	PV_SIZE_LARGE,
-	PV_NUM_SIZE_CLASSES
-} PvSizeClass;
-
-static inline PvSizeClass
-pv_size_class(const PvItem *item)
-{
-	return item->pages >= PV_LARGE_PAGES ? PV_SIZE_LARGE : PV_SIZE_SMALL;
+	return item->pages >= PV_LARGE_PAGES;
 }
+
+/* Queued tables, small and large ones apart, so that these can be passed over */
+typedef pairingheap_node *PvHeaps[2];
 
 typedef struct PvOwnerKey
 {
@@ -156,13 +137,13 @@ typedef struct PvOwnerKey
 	Oid			role;
 } PvOwnerKey;
 
-/* The tables of one owner in a database, or what a role has requested there. */
+/* The tables of one owner in a database. */
 typedef struct PvOwner
 {
 	PvOwnerKey	key;
-	pairingheap_node *queued[PV_NUM_SIZE_CLASSES];	/* by their turns */
+	PvHeaps		queued;
+	int			nqueued;
 	int			nentries;
-	int			nrequests;
 	dlist_node	node;			/* in the list of the database, if he has
 								 * anything queued */
 } PvOwner;
@@ -174,13 +155,11 @@ typedef struct PvQueueEntry
 	int			place;			/* in PvQueueShared.places */
 	uint32		seen;			/* the last scan that has offered it */
 	PvOwner    *owner;
-	PvOwner    *requester;		/* NULL: it is not requested */
 	bool		gives_way;		/* it is in the list of those that wait */
 	pairingheap_node **heap;	/* that it is in, while it is queued */
 	pairingheap_node heap_node;
 	dlist_node	node;			/* in the list of the database */
-	dlist_node	wait_node;		/* in that of those that wait, see
-								 * pv_entry_set_state() */
+	dlist_node	wait_node;		/* in that of those that wait */
 } PvQueueEntry;
 
 /* Worker time of an owner of tables, in all databases. */
@@ -191,21 +170,14 @@ typedef struct PvCharge
 	TimestampTz at;
 } PvCharge;
 
-
-/* ----------------------------------------------------------------
- *		Databases and workers
- * ----------------------------------------------------------------
- */
-
 typedef struct PvDatabaseQueue
 {
 	Oid			database;		/* invalid: free */
 	int			nworkers;
 
 	/* tables */
-	pairingheap_node *first[PV_NUM_SIZE_CLASSES];	/* queued, in danger or
-													 * urgent */
-	dlist_head	owners;			/* those that have anything queued */
+	PvHeaps		first;			/* queued, in danger or urgent */
+	dlist_head	owners;			/* those that have anything else queued */
 	dlist_head	waiting;		/* tables that wait and are not requested */
 	dlist_head	entries;		/* those that the current scan has offered are
 								 * behind the others */
@@ -255,28 +227,28 @@ typedef struct PvWorkerSlot
 } PvWorkerSlot;
 
 /* What is counted since the server started. */
-typedef struct PvSchedulerCounters
+typedef enum PvCount
 {
-	pg_atomic_uint64 database_scans;
-	pg_atomic_uint64 vacuums;
-	pg_atomic_uint64 analyzes;
-	pg_atomic_uint64 sweeps;
-	pg_atomic_uint64 not_needed;	/* tables that needed nothing any more */
-	pg_atomic_uint64 skipped_horizon;
-	pg_atomic_uint64 skipped_window;
-	pg_atomic_uint64 skipped_lock;
-	pg_atomic_uint64 errors;
-	pg_atomic_uint64 queue_full;	/* scans that could not queue all they
-									 * found */
-	pg_atomic_uint64 no_process;	/* workers for which the server had no
-									 * process */
-} PvSchedulerCounters;
+	PV_COUNT_SCANS,				/* of databases */
+	PV_COUNT_VACUUMS,
+	PV_COUNT_ANALYZES,
+	PV_COUNT_SWEEPS,
+	PV_COUNT_NOT_NEEDED,		/* tables that needed nothing any more */
+	PV_COUNT_SKIPPED_HORIZON,
+	PV_COUNT_SKIPPED_WINDOW,
+	PV_COUNT_SKIPPED_LOCK,
+	PV_COUNT_ERRORS,
+	PV_COUNT_QUEUE_FULL,		/* scans that could not queue all they found */
+	PV_COUNT_NO_PROCESS,		/* workers for which the server had no process */
+	PV_NCOUNTS
+} PvCount;
 
 /* Everything is protected by the lock, but for atomics. */
 typedef struct PvQueueShared
 {
-	PvSchedulerCounters counters;
+	pg_atomic_uint64 counts[PV_NCOUNTS];
 	pg_atomic_uint32 nattached; /* workers */
+	Latch	   *launcher_latch; /* NULL: there is no launcher */
 	uint32		next_token;
 	int			nentries;
 	PvQueueEntry *places[PV_QUEUE_SIZE];	/* NULL: free */
@@ -308,11 +280,11 @@ pv_queue_of(const PvQueues *queues, const PvWorkerSlot *slot)
 	return &queues->shared->queues[slot->queue];
 }
 
-
-/* ----------------------------------------------------------------
- *		Functions to be called under the lock (sched/queue.c, queue_scan.c)
- * ----------------------------------------------------------------
- */
+static inline void
+pv_queue_count(const PvQueues *queues, PvCount what)
+{
+	pg_atomic_fetch_add_u64(&queues->shared->counts[what], 1);
+}
 
 /* What becomes of a table that a role asks for. */
 typedef enum PvEnqueueResult
@@ -320,8 +292,7 @@ typedef enum PvEnqueueResult
 	PV_ENQUEUED,
 	PV_ENQUEUED_BEFORE,			/* it was requested already */
 	PV_ENQUEUED_AGAIN,			/* it is being vacuumed, and then queued again */
-	PV_ENQUEUE_FULL,			/* there is no room for it */
-	PV_ENQUEUE_SHARE			/* the role has asked for as many as it may */
+	PV_ENQUEUE_FULL				/* there is no room for it */
 } PvEnqueueResult;
 
 /* What becomes of a request to give up a table. */
@@ -333,6 +304,11 @@ typedef enum PvWithdrawn
 	PV_WITHDRAWN_RUNNING		/* its worker is to be cancelled */
 } PvWithdrawn;
 
+/* ----------------------------------------------------------------
+ *		Functions to be called under the lock (sched/queue.c)
+ * ----------------------------------------------------------------
+ */
+
 extern void pv_queue_init(PvQueueShared *shared);
 
 /* Databases. */
@@ -342,27 +318,21 @@ extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database,
 extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
 extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
 extern bool pv_queue_is_full(const PvQueues *queues);
-extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
 extern void pv_queue_request_scan(const PvQueues *queues,
 								  PvDatabaseQueue *queue);
-extern TimestampTz pv_queue_rests_until(const PvQueues *queues,
-										const PvDatabaseQueue *queue);
-extern PvQueueEntry *pv_queue_first(const PvQueues *queues,
-									const PvDatabaseQueue *queue, bool large,
-									PvOrder *order);
+extern void pv_queue_count_free(const PvQueues *queues, PvDatabases *all);
+extern void pv_queue_describe(const PvQueues *queues,
+							  const PvDatabaseQueue *queue,
+							  PvDatabase *database);
 
 /* Tables. */
-extern PvQueueEntry *pv_queue_find_table(const PvQueues *queues, Oid database,
-										 Oid relid);
 extern PvEnqueueResult pv_queue_request(PvQueues *queues,
 										PvDatabaseQueue *queue,
-										const PvItem *item, bool limited);
+										const PvItem *item);
 extern PvWithdrawn pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 									 bool wraparound_too, PvWorkerSlot **slot);
 extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
 							   int *place, PvItem *items);
-extern PvOrder pv_queue_order(const PvItem *item, double charge);
-extern double pv_queue_charge(const PvQueues *queues, Oid role);
 
 /* Workers. */
 extern bool pv_queue_has_large_place(const PvQueues *queues);
@@ -377,7 +347,7 @@ extern void pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot);
 extern void pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(const PvQueues *queues,
-								  const PvWorkerSlot *slot, int nworkers);
+								  const PvWorkerSlot *slot);
 extern bool pv_queue_all_idle(const PvQueues *queues,
 							  const PvDatabaseQueue *queue);
 extern void pv_queue_call_back(PvQueues *queues);
@@ -391,27 +361,23 @@ extern bool pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue);
 extern bool pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot,
 							  bool complete, bool nothing, int64 used);
 
-/* Snapshots for plans. */
-extern void pv_queue_count_free(const PvQueues *queues, PvSnapshot *snapshot);
-extern void pv_queue_describe(const PvQueues *queues,
-							  const PvDatabaseQueue *queue,
-							  PvPlanDatabase *database);
-
-
 /* ----------------------------------------------------------------
- *		One entry, for sched/queue.c (sched/entries.c)
+ *		One entry (sched/entries.c)
  * ----------------------------------------------------------------
  */
 
-extern PvOwner *pv_entry_find_owner(const PvQueues *queues,
-									const PvDatabaseQueue *queue, Oid role);
-extern bool pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
-							   PvQueueEntry *entry, Oid role);
-extern void pv_entry_clear_request(PvQueues *queues, PvDatabaseQueue *queue,
-								   PvQueueEntry *entry);
-extern bool pv_entry_set_request(PvQueues *queues, PvDatabaseQueue *queue,
-								 PvQueueEntry *entry, const PvItem *request);
+extern PvQueueEntry *pv_queue_find_table(const PvQueues *queues, Oid database,
+										 Oid relid);
+extern PvQueueEntry *pv_queue_first(const PvQueues *queues,
+									const PvDatabaseQueue *queue, bool large,
+									PvOrder *order);
+extern PvOrder pv_queue_order(const PvItem *item, double charge);
+extern double pv_queue_charge(const PvQueues *queues, Oid role);
 extern void pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs);
+extern void pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
+							   PvQueueEntry *entry, Oid role);
+extern void pv_entry_set_request(PvDatabaseQueue *queue, PvQueueEntry *entry,
+								 bool requested, bool urgent);
 extern void pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
 							   PvQueueEntry *entry, PvItemState state,
 							   PvWaitReason reason);
@@ -422,7 +388,6 @@ extern void pv_entry_remove(PvQueues *queues, PvDatabaseQueue *queue,
 							PvQueueEntry *entry);
 extern PvQueueEntry *pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue,
 								  const PvItem *item);
-
 
 /* ----------------------------------------------------------------
  *		The lock and the processes (sched/queue_shmem.c)
@@ -437,9 +402,10 @@ extern PvQueues *pv_queue_lock(LWLockMode mode);
 extern PvQueues *pv_queue_lock_with(Oid database, bool from_others,
 									PvDatabaseQueue **queue);
 extern void pv_queue_unlock(void);
-extern PvSchedulerCounters *pv_queue_counters(void);
-extern int	pv_queue_nworkers(void);
 extern int	pv_queue_copy(Oid database, PvItem **items);
+extern void pv_sched_count(PvCount what);
+extern uint64 pv_sched_counted(PvCount what);
+extern int	pv_queue_nworkers(void);
 
 extern void pv_queue_launcher_begin(void);
 extern void pv_queue_wake_launcher(void);

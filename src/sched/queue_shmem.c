@@ -29,13 +29,6 @@
 
 #define LOCK_TRANCHE			"parvacuum_queue"
 
-typedef struct QueueShared
-{
-	Latch	   *launcher_latch; /* under the lock; NULL: there is no launcher */
-	PvQueueShared queues;
-} QueueShared;
-
-static QueueShared *shared = NULL;
 static PvQueues queues;
 static LWLock *lock = NULL;
 
@@ -51,11 +44,11 @@ static PvWorkerSlot *my_slot = NULL;
 Size
 pv_queue_shmem_size(void)
 {
-	Size		size = MAXALIGN(sizeof(QueueShared));
+	Size		size = MAXALIGN(sizeof(PvQueueShared));
 
 	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE,
 											 sizeof(PvQueueEntry)));
-	size = add_size(size, hash_estimate_size(PV_MAX_OWNERS, sizeof(PvOwner)));
+	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE, sizeof(PvOwner)));
 	return add_size(size, hash_estimate_size(PV_MAX_CHARGES,
 											 sizeof(PvCharge)));
 }
@@ -84,33 +77,36 @@ pv_queue_shmem_startup(void)
 {
 	bool		found;
 
-	shared = ShmemInitStruct("parvacuum queue", sizeof(QueueShared), &found);
+	queues.shared = ShmemInitStruct("parvacuum queue", sizeof(PvQueueShared),
+									&found);
 	if (!found)
-	{
-		shared->launcher_latch = NULL;
-		pv_queue_init(&shared->queues);
-	}
-	queues.shared = &shared->queues;
+		pv_queue_init(queues.shared);
 	queues.entries = make_hash("parvacuum queue entries", PV_QUEUE_SIZE,
 							   sizeof(PvItemKey), sizeof(PvQueueEntry));
-	queues.owners = make_hash("parvacuum queue owners", PV_MAX_OWNERS,
+	queues.owners = make_hash("parvacuum queue owners", PV_QUEUE_SIZE,
 							  sizeof(PvOwnerKey), sizeof(PvOwner));
 	queues.charges = make_hash("parvacuum queue charges", PV_MAX_CHARGES,
 							   sizeof(Oid), sizeof(PvCharge));
 	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
 }
 
-PvSchedulerCounters *
-pv_queue_counters(void)
+void
+pv_sched_count(PvCount what)
 {
-	return &shared->queues.counters;
+	pv_queue_count(&queues, what);
+}
+
+uint64
+pv_sched_counted(PvCount what)
+{
+	return pg_atomic_read_u64(&queues.shared->counts[what]);
 }
 
 /* The number of scheduler workers that are attached; takes no lock. */
 int
 pv_queue_nworkers(void)
 {
-	return (int) pg_atomic_read_u32(&shared->queues.nattached);
+	return (int) pg_atomic_read_u32(&queues.shared->nattached);
 }
 
 /*
@@ -217,7 +213,7 @@ static void
 launcher_exit(int code, Datum arg)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
-	shared->launcher_latch = NULL;
+	queues.shared->launcher_latch = NULL;
 	pv_queue_unlock();
 }
 
@@ -229,7 +225,7 @@ void
 pv_queue_launcher_begin(void)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
-	shared->launcher_latch = &MyProc->procLatch;
+	queues.shared->launcher_latch = &MyProc->procLatch;
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		PvWorkerSlot *slot = &queues.shared->slots[i];
@@ -245,8 +241,8 @@ pv_queue_launcher_begin(void)
 void
 pv_queue_wake_launcher(void)
 {
-	if (shared->launcher_latch != NULL)
-		SetLatch(shared->launcher_latch);
+	if (queues.shared->launcher_latch != NULL)
+		SetLatch(queues.shared->launcher_latch);
 }
 
 

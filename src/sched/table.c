@@ -183,7 +183,7 @@ open_table(const PvItem *item, bool vacuumed, bool *locked)
 										  ShareUpdateExclusiveLock);
 	if (*locked)
 	{
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_lock, 1);
+		pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 		pv_history_skipped(item->key.relid,
 						   vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,
 						   ShareUpdateExclusiveLock);
@@ -288,10 +288,37 @@ is_outside_window(const PvTableWork *work)
 {
 	PvWindow	window;
 
-	if (OidIsValid(work->item.requester))
+	if (work->item.requested)
 		return false;
 	pv_need_window(&work->effective, &window);
 	return pv_need_is_outside(&window, &work->item.score, time(NULL));
+}
+
+/*
+ * What the table, which is open, needs by its row of pg_class.  Of a shared
+ * catalog the relation cache may have the row of another database, with the age
+ * that it has there: it begins with a file of nailed relations, and the file of
+ * those that are shared is the same for all databases.
+ */
+static void
+score_table(PvTableWork *work, Relation rel)
+{
+	const AutoVacOpts *own = work->has_options ? &work->options : NULL;
+	bool		sweep = work->effective.value[PV_OPTION_SWEEP] > 0;
+	PvScore    *score = &work->item.score;
+	HeapTuple	tuple;
+
+	if (!rel->rd_rel->relisshared)
+	{
+		pv_need_score(rel->rd_rel, own, sweep, score);
+		return;
+	}
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u",
+			 RelationGetRelid(rel));
+	pv_need_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
+	ReleaseSysCache(tuple);
 }
 
 /*
@@ -302,7 +329,7 @@ static bool
 recheck_need(PvTableWork *work, Relation rel)
 {
 	PvScore    *score = &work->item.score;
-	bool		requested = OidIsValid(work->item.requester);
+	bool		requested = work->item.requested;
 	TimestampTz until;
 
 	pv_options_find(rel, &work->item.toast_parent, &work->effective);
@@ -312,9 +339,7 @@ recheck_need(PvTableWork *work, Relation rel)
 		return false;
 	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent,
 											  &work->options);
-	pv_need_score(rel->rd_rel,
-				  work->has_options ? &work->options : NULL,
-				  work->effective.value[PV_OPTION_SWEEP] > 0, score);
+	score_table(work, rel);
 
 	/* pg_class may have an old size, or one that the owner has made up */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
@@ -398,7 +423,7 @@ vacuum_table(PvTableWork *work, Relation rel)
 
 	pv_cost_open_balance();
 	work->done |= PV_DONE_VACUUM;
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->vacuums, 1);
+	pv_sched_count(PV_COUNT_VACUUMS);
 }
 
 /* Sweeps the B-trees of the table, which is locked and open. */
@@ -417,7 +442,7 @@ sweep_table(PvTableWork *work, Relation rel)
 
 	pv_cost_open_balance();
 	work->done |= PV_DONE_SWEEP;
-	pg_atomic_fetch_add_u64(&pv_queue_counters()->sweeps, 1);
+	pv_sched_count(PV_COUNT_SWEEPS);
 }
 
 /*
@@ -539,14 +564,14 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	{
 		if (rel != NULL && work->item.held)
 			*reason = PV_WAIT_HORIZON;
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->not_needed, 1);
+		pv_sched_count(PV_COUNT_NOT_NEEDED);
 	}
 	else if (work->failed != PV_WAIT_NONE)
 		*reason = work->failed;
 	else if (is_outside_window(work))
 	{
 		*reason = PV_WAIT_WINDOW;
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->skipped_window, 1);
+		pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
 	}
 	else if (!keeps_place(work))
 		outcome = OUTCOME_PUT_BACK;
@@ -634,7 +659,7 @@ analyze_table(PvTableWork *work)
 		relation_close(rel, NoLock);
 		pv_cost_charge_slept();
 		pv_cost_open_balance();
-		pg_atomic_fetch_add_u64(&pv_queue_counters()->analyzes, 1);
+		pv_sched_count(PV_COUNT_ANALYZES);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();

@@ -202,8 +202,8 @@ scan_database(void)
 	{
 		PvItem	   *item = &found.items[i];
 
-		item->index_work = item->score.vacuum && is_held(item) &&
-			pv_need_index_work(item->key.relid);
+		item->held = item->score.vacuum && item->reason == PV_WAIT_NONE &&
+			is_held(item) && !pv_need_index_work(item->key.relid);
 		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot, item);
 		pv_queue_unlock();
 	}
@@ -252,12 +252,10 @@ clean_up_after_error(bool log_locks)
 static void
 count_failure(PvWaitReason reason)
 {
-	PvSchedulerCounters *counters = pv_queue_counters();
-
 	if (reason == PV_WAIT_LOCK)
-		pg_atomic_fetch_add_u64(&counters->skipped_lock, 1);
+		pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 	else if (reason == PV_WAIT_ERROR)
-		pg_atomic_fetch_add_u64(&counters->errors, 1);
+		pv_sched_count(PV_COUNT_ERRORS);
 }
 
 /*
@@ -473,8 +471,7 @@ static bool
 should_leave(void)
 {
 	bool		leave = pv_queue_should_leave(pv_queue_lock(LW_SHARED),
-											  my_slot,
-											  pv_guc_scheduler_workers);
+											  my_slot);
 
 	pv_queue_unlock();
 	return leave;

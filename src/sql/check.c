@@ -191,8 +191,7 @@ static void
 check_worker_processes(PvAdviceList *list)
 {
 	PvProcesses processes;
-	uint64		missed =
-		pg_atomic_read_u64(&pv_queue_counters()->no_process);
+	uint64		missed = pv_sched_counted(PV_COUNT_NO_PROCESS);
 	int			wanted;
 
 	pv_launcher_processes(&processes);

@@ -50,8 +50,7 @@ typedef struct Request
 {
 	ReturnSetInfo *rsinfo;
 	bool		urgent;
-	bool		limited;		/* the role may only have its share of the
-								 * queue */
+	bool		limited;		/* the role may not vacuum all tables */
 	bool		has_place;		/* there was a place for a relation */
 	bool		reported;		/* that there was no place for another one */
 } Request;
@@ -76,32 +75,21 @@ put_row(Request *request, Oid relid, const char *result)
  * possible.
  */
 static void
-report_no_place(Request *request, PvEnqueueResult why)
+report_no_place(Request *request)
 {
-	int			elevel = request->has_place ? WARNING : ERROR;
-
 	if (request->reported)
 		return;
 	request->reported = true;
-	if (why == PV_ENQUEUE_FULL)
-		ereport(elevel,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("the scheduler's queue is full"),
-				 errhint("Use parvacuum_run(), or try again later.")));
-	else
-		ereport(elevel,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("too many tables enqueued by role \"%s\"",
-						GetUserNameFromId(GetUserId(), false)),
-				 errdetail("A role can have %d tables of a database in the scheduler's queue at a time, counting TOAST tables.",
-						   pv_share_of_role(Min(PV_QUEUE_SIZE,
-												pv_guc_queue_limit))),
-				 errhint("Use parvacuum_run(), or try again when some of them have been vacuumed.")));
+	ereport(request->has_place ? WARNING : ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+			 errmsg("the scheduler's queue is full"),
+			 errdetail("Places are kept for the tables of other owners and databases."),
+			 errhint("Use parvacuum_run(), or try again later.")));
 }
 
 /* Request a vacuum; see pv_queue_request(). */
 static PvEnqueueResult
-request_item(const PvItem *item, bool limited)
+request_item(const PvItem *item)
 {
 	PvDatabaseQueue *queue;
 	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);
@@ -109,7 +97,7 @@ request_item(const PvItem *item, bool limited)
 
 	if (queue != NULL)
 	{
-		result = pv_queue_request(queues, queue, item, limited);
+		result = pv_queue_request(queues, queue, item);
 		pv_queue_release(queues, queue);
 		pv_queue_wake_launcher();
 	}
@@ -130,23 +118,21 @@ enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
 		[PV_ENQUEUED_BEFORE] = "already queued",
 		[PV_ENQUEUED_AGAIN] = "being vacuumed, queued again",
 		[PV_ENQUEUE_FULL] = "no place",
-		[PV_ENQUEUE_SHARE] = "no place",
 	};
 	PvItem		item = {
 		.key = {MyDatabaseId, relid},
 		.owner = owner,
 		.toast_parent = toast_parent,
 		.pages = pages,
-		.requester = GetUserId(),
 		.urgent = request->urgent
 	};
 	PvEnqueueResult result;
 
 	if (!request->limited)
 		pv_failures_forget(relid, owner, true);
-	result = request_item(&item, request->limited);
-	if (result == PV_ENQUEUE_FULL || result == PV_ENQUEUE_SHARE)
-		report_no_place(request, result);
+	result = request_item(&item);
+	if (result == PV_ENQUEUE_FULL)
+		report_no_place(request);
 	else
 		request->has_place = true;
 	put_row(request, relid, words[result]);

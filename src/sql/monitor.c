@@ -42,7 +42,7 @@ action_name(const PvItem *item)
 		{"sweep", "sweep and analyze"},
 		{"vacuum", "vacuum and analyze"}
 	};
-	bool		vacuum = item->score.vacuum || OidIsValid(item->requester);
+	bool		vacuum = item->score.vacuum || item->requested;
 
 	if (!vacuum && !item->score.sweep)
 		return "analyze";
@@ -131,7 +131,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	{
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
-		bool		large = pv_size_class(item) == PV_SIZE_LARGE;
+		bool		large = pv_is_large(item);
 		const char *reason = reason_name(item, large, has_large_place);
 		const char *done = done_name(item);
 		Datum		values[QUEUE_COLUMNS];
@@ -164,7 +164,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		values[n++] = Float8GetDatum(item->score.xid);
 		values[n++] = Float8GetDatum(item->score.mxid);
 		values[n++] = Float8GetDatum(item->score.entries);
-		values[n++] = BoolGetDatum(OidIsValid(item->requester));
+		values[n++] = BoolGetDatum(item->requested);
 		values[n++] = BoolGetDatum(item->urgent);
 		nulls[n] = !sees_all;
 		values[n++] = Float8GetDatum(item->charge / USECS_PER_SEC);
@@ -184,7 +184,6 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 Datum
 parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 {
-	PvSchedulerCounters *counters;
 	Datum		values[STATS_COLUMNS];
 	bool		nulls[STATS_COLUMNS] = {0};
 	TupleDesc	desc;
@@ -194,21 +193,11 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	counters = pv_queue_counters();
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->database_scans));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->vacuums));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->analyzes));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->sweeps));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->not_needed));
-	values[n++] =
-		Int64GetDatum(pg_atomic_read_u64(&counters->skipped_horizon));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_window));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->skipped_lock));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->errors));
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->queue_full));
+	for (PvCount what = 0; what <= PV_COUNT_QUEUE_FULL; what++)
+		values[n++] = Int64GetDatum(pv_sched_counted(what));
 	values[n++] = Int64GetDatum(pv_cost_units());
 	values[n++] = Int64GetDatum(pv_cost_rate());
-	values[n++] = Int64GetDatum(pg_atomic_read_u64(&counters->no_process));
+	values[n++] = Int64GetDatum(pv_sched_counted(PV_COUNT_NO_PROCESS));
 	values[n++] = Int64GetDatum(pv_runs_refused());
 	Assert(n == STATS_COLUMNS);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),

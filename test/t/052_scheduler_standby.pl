@@ -55,6 +55,22 @@ ok($node->poll_query_until('template1', q{SELECT max(age(relfrozenxid)) < 10000 
 reload_with('parvacuum.enabled' => 'off');
 until_answer(q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'aged'::regclass}, 'true', 'an old table: it is young');
 
+# A shared catalog has an age of its own in each database.  The relation cache of a process may
+# begin with that of another one: with a file that a session of that database has written.
+reload_with('parvacuum.scheduler' => 'off');
+sql(q{DO $$ BEGIN FOR i IN 1 .. 95000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
+my $locker = $node->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE pg_subscription IN SHARE UPDATE EXCLUSIVE MODE');
+reload_with('parvacuum.scheduler' => 'on');
+until_answer(q{SELECT concat(count(*) FILTER (WHERE reason = 'lock'), ' ', count(*)) FROM parvacuum_queue_items()}, '4 4', 'a shared catalog: it is locked, and all others are young');
+reload_with('parvacuum.scheduler' => 'off');
+$locker->query_safe('COMMIT');
+$locker->quit;
+sql('VACUUM (FREEZE) pg_subscription');
+sql('SELECT 1');
+reload_with('parvacuum.scheduler' => 'on');
+ok($node->poll_query_until('template1', q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'pg_subscription'::regclass}), 'a shared catalog: it is vacuumed for its age in other databases');
+
 #
 # Recovery: the scheduler does nothing on a standby until that is promoted.
 #

@@ -316,7 +316,7 @@ CREATE FUNCTION parvacuum_test_call_back()
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, owner oid DEFAULT 10, role oid DEFAULT 10, urgent bool DEFAULT false, limited bool DEFAULT false)
+CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, owner oid DEFAULT 10, urgent bool DEFAULT false)
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

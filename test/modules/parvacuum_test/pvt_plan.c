@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pvt_plan.c
- *	  SQL functions that make the launcher's plan from a snapshot.
+ *	  SQL functions that say what the launcher does with databases.
  *
  * The databases are an array of composite values; see parvacuum_test--1.0.sql.
  *
@@ -18,7 +18,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "sched/plan.h"
 #include "sched/policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_plan);
@@ -48,7 +47,7 @@ field(HeapTupleHeader row, const char *name)
 }
 
 static void
-read_database(HeapTupleHeader row, PvPlanDatabase *database)
+read_database(HeapTupleHeader row, PvDatabase *database)
 {
 	memset(database, 0, sizeof(*database));
 	database->oid = DatumGetInt32(field(row, "database"));
@@ -57,7 +56,7 @@ read_database(HeapTupleHeader row, PvPlanDatabase *database)
 	database->due = ago(row, "overdue");
 	database->not_before = ago(row, "may_since");
 	database->started_at = ago(row, "stayed");
-	database->failed = DatumGetBool(field(row, "failed"));
+	database->nfailures = DatumGetBool(field(row, "failed"));
 	database->nworkers = DatumGetInt32(field(row, "workers"));
 	database->expected = DatumGetBool(field(row, "expected"));
 	database->scan_requested = ago(row, "requested");
@@ -69,42 +68,45 @@ read_database(HeapTupleHeader row, PvPlanDatabase *database)
 	database->first_is_large = DatumGetBool(field(row, "large"));
 }
 
-/* The actions, as text, in order. */
+static void
+add(ArrayBuildState *actions, const char *format, Oid database)
+{
+	(void) accumArrayResult(actions,
+							CStringGetTextDatum(psprintf(format, database)),
+							false, TEXTOID, CurrentMemoryContext);
+}
+
+/* What it does, as text, in order. */
 Datum
 parvacuum_test_plan(PG_FUNCTION_ARGS)
 {
-	static const char *const names[] = {
-		"launch", "launch to scan", "request scan", "call back for"
-	};
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
-	PvSnapshot	snapshot = {
+	PvDatabases all = {
 		.now = NOW,
 		.nfree = PG_GETARG_INT32(1),
 		.nlarge = PG_GETARG_INT32(2)
 	};
-	PvPlanDatabase *databases;
-	PvPlan		plan;
-	ArrayBuildState *actions = NULL;
+	PvNextWorker next;
+	ArrayBuildState *actions = initArrayResult(TEXTOID, CurrentMemoryContext,
+											   false);
 	Datum	   *elements;
 
 	deconstruct_array(array, ARR_ELEMTYPE(array), -1, false, TYPALIGN_DOUBLE,
-					  &elements, NULL, &snapshot.n);
-	databases = palloc(Max(snapshot.n, 1) * sizeof(PvPlanDatabase));
-	for (int i = 0; i < snapshot.n; i++)
-		read_database(DatumGetHeapTupleHeader(elements[i]), &databases[i]);
-	snapshot.databases = databases;
-	pv_plan(&snapshot, &plan);
+					  &elements, NULL, &all.n);
+	all.list = palloc(Max(all.n, 1) * sizeof(PvDatabase));
+	for (int i = 0; i < all.n; i++)
+		read_database(DatumGetHeapTupleHeader(elements[i]), &all.list[i]);
 
-	for (int i = 0; i < plan.n; i++)
+	for (int i = 0; i < all.n; i++)
 	{
-		const PvAction *action = &plan.actions[i];
-		char	   *text = psprintf("%s %u%s", names[action->kind],
-									databases[action->which].oid,
-									action->large ? ", large" : "");
-
-		actions = accumArrayResult(actions, CStringGetTextDatum(text), false,
-								   TEXTOID, CurrentMemoryContext);
+		if (pv_has_to_scan(&all, &all.list[i]))
+			add(actions, "request scan %u", all.list[i].oid);
 	}
-	PG_RETURN_DATUM(actions ? makeArrayResult(actions, CurrentMemoryContext) :
-					PointerGetDatum(construct_empty_array(TEXTOID)));
+	while (pv_next_worker(&all, &next))
+		add(actions, next.to_scan ? next.large ? "launch to scan %u, large" :
+			"launch to scan %u" : next.large ? "launch %u, large" : "launch %u",
+			next.database->oid);
+	if (pv_has_to_call_back(&all))
+		add(actions, "call back", 0);
+	PG_RETURN_DATUM(makeArrayResult(actions, CurrentMemoryContext));
 }

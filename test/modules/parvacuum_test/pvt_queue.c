@@ -72,9 +72,9 @@ pvt_queue_set_up(int limit, int nworkers)
 	pv_queue_init(pvt_queues.shared);
 	pvt_make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE,
 				  sizeof(PvItemKey), sizeof(PvQueueEntry));
-	pvt_make_hash(&pvt_queues.owners, "owners", PV_MAX_OWNERS,
+	pvt_make_hash(&pvt_queues.owners, "owners", PV_QUEUE_SIZE,
 				  sizeof(PvOwnerKey), sizeof(PvOwner));
-	pvt_make_hash(&pvt_queues.charges, "charges", PV_MAX_OWNERS,
+	pvt_make_hash(&pvt_queues.charges, "charges", PV_MAX_CHARGES,
 				  sizeof(Oid), sizeof(PvCharge));
 	pvt_queues.now = USECS_PER_DAY;
 	pvt_queues.naptime = 60 * USECS_PER_SEC;
@@ -125,8 +125,6 @@ pvt_queue_start(Oid database, bool to_scan, bool large)
 
 	if (slot == NULL)
 		return NULL;
-	if (to_scan)
-		pv_queue_request_scan(&pvt_queues, queue);
 	slot->pid = PVT_FIRST_PID + (slot - pvt_queues.shared->slots);
 	pg_atomic_fetch_add_u32(&pvt_queues.shared->nattached, 1);
 	return slot;
@@ -142,14 +140,14 @@ pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used)
 }
 
 PvEnqueueResult
-pvt_queue_request(const PvItem *item, bool limited)
+pvt_queue_request(const PvItem *item)
 {
 	PvDatabaseQueue *queue = pvt_queue_make(item->key.database, false);
 	PvEnqueueResult result = PV_ENQUEUE_FULL;
 
 	if (queue != NULL)
 	{
-		result = pv_queue_request(&pvt_queues, queue, item, limited);
+		result = pv_queue_request(&pvt_queues, queue, item);
 		pv_queue_release(&pvt_queues, queue);
 	}
 	return result;
@@ -176,7 +174,7 @@ typedef struct Counts
 } Counts;
 
 static void
-count(const PvDatabaseQueue *queue, Oid owner, Oid requester, Counts *counts)
+count(const PvDatabaseQueue *queue, Oid owner, Counts *counts)
 {
 	memset(counts, 0, sizeof(*counts));
 	for (int i = 0; i < pvt_queues.limit; i++)
@@ -189,10 +187,8 @@ count(const PvDatabaseQueue *queue, Oid owner, Oid requester, Counts *counts)
 		{
 			counts->nentries++;
 			counts->nqueued += entry->item.state == PV_ITEM_QUEUED;
+			counts->nrequests += entry->item.requested;
 		}
-		if (entry->requester != NULL &&
-			(!OidIsValid(requester) || entry->item.requester == requester))
-			counts->nrequests++;
 	}
 }
 
@@ -208,10 +204,9 @@ check_entry(int place, const PvQueueEntry *entry)
 	check(pv_queue_find_table(&pvt_queues, item->key.database,
 							  item->key.relid) == entry);
 	check(entry->owner->key.role == item->owner);
-	check((entry->requester != NULL) == OidIsValid(item->requester));
 	check((entry->heap != NULL) == (item->state == PV_ITEM_QUEUED));
 	check((item->worker_pid != 0) == (item->state == PV_ITEM_RUNNING));
-	check(entry->gives_way == (item->state == PV_ITEM_WAITING && entry->requester == NULL));
+	check(entry->gives_way == (item->state == PV_ITEM_WAITING && !item->requested));
 	check((item->reason != PV_WAIT_NONE) == (item->state == PV_ITEM_WAITING));
 	if (item->state == PV_ITEM_RUNNING)
 	{
@@ -265,7 +260,7 @@ check_queue(PvDatabaseQueue *queue)
 		check(queue->nentries == 0 && queue->nworkers == 0);
 		return;
 	}
-	count(queue, InvalidOid, InvalidOid, &counts);
+	count(queue, InvalidOid, &counts);
 	check(queue->nentries == counts.nentries);
 	check(queue->nqueued == counts.nqueued);
 	check(queue->nrequests == counts.nrequests);
@@ -280,10 +275,9 @@ check_queue(PvDatabaseQueue *queue)
 	{
 		const PvOwner *owner = dlist_container(PvOwner, node, iter.cur);
 
-		count(queue, owner->key.role, owner->key.role, &counts);
+		count(queue, owner->key.role, &counts);
 		check(owner->nentries == counts.nentries);
-		check(owner->nrequests == counts.nrequests);
-		check(owner->nentries > 0);
+		check(owner->nqueued > 0 && owner->nqueued <= counts.nqueued);
 	}
 	check_first(queue);
 }

@@ -30,7 +30,7 @@ extern PvWorkerSlot *pvt_queue_worker(int worker);
 extern PvDatabaseQueue *pvt_queue_make(Oid database, bool from_others);
 extern PvWorkerSlot *pvt_queue_start(Oid database, bool to_scan, bool large);
 extern bool pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used);
-extern PvEnqueueResult pvt_queue_request(const PvItem *item, bool limited);
+extern PvEnqueueResult pvt_queue_request(const PvItem *item);
 
 /*
  * Compares everything in the queue; raises an error if anything does not fit.

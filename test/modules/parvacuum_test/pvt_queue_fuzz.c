@@ -61,7 +61,6 @@ random_item(PvItem *item, Oid database, Oid relid)
 		item->score.wraparound = item->score.danger = item->score.xid > 1;
 	}
 	item->horizon = 100 + up_to(1);
-	item->index_work = one_in(4);
 }
 
 static PvWorkerSlot *
@@ -106,6 +105,8 @@ scan(PvWorkerSlot *slot)
 
 		random_item(&item, pv_queue_of(&pvt_queues, slot)->database, relid);
 		item.reason = one_in(6) ? PV_WAIT_WINDOW : PV_WAIT_NONE;
+		item.held = item.reason == PV_WAIT_NONE && !one_in(4) &&
+			pv_queue_is_held(&pvt_queues, &item);
 		complete &= pv_queue_offer(&pvt_queues, slot, &item);
 	}
 	if (one_in(10))
@@ -145,9 +146,8 @@ request(void)
 	{
 		0
 	};
-	item.requester = 10 + up_to(OWNERS - 1);
 	item.urgent = one_in(5);
-	(void) pvt_queue_request(&item, one_in(2));
+	(void) pvt_queue_request(&item);
 }
 
 static void

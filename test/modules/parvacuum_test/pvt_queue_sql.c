@@ -122,7 +122,8 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.modified = item.score.analyze ? item.score.total : 0;
 	item.score.xid = PG_GETARG_FLOAT8(8);
 	item.score.danger = item.score.wraparound = item.score.xid > 1;
-	item.index_work = PG_GETARG_BOOL(10);
+	item.held = item.reason == PV_WAIT_NONE && !PG_GETARG_BOOL(10) &&
+		pv_queue_is_held(&pvt_queues, &item);
 	fits = pv_queue_offer(&pvt_queues, slot, &item);
 	pvt_queue_check();
 	PG_RETURN_BOOL(fits);
@@ -191,9 +192,14 @@ parvacuum_test_finish(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_should_leave(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(pv_queue_should_leave(&pvt_queues,
-										 pvt_queue_worker(PG_GETARG_INT32(0)),
-										 PG_GETARG_INT32(1)));
+	int			nworkers = pvt_queues.nworkers;
+	bool		leaves;
+
+	pvt_queues.nworkers = PG_GETARG_INT32(1);
+	leaves = pv_queue_should_leave(&pvt_queues,
+								   pvt_queue_worker(PG_GETARG_INT32(0)));
+	pvt_queues.nworkers = nworkers;
+	PG_RETURN_BOOL(leaves);
 }
 
 Datum
@@ -210,17 +216,15 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 		[PV_ENQUEUED] = "queued",
 		[PV_ENQUEUED_BEFORE] = "before",
 		[PV_ENQUEUED_AGAIN] = "again",
-		[PV_ENQUEUE_FULL] = "full",
-		[PV_ENQUEUE_SHARE] = "share"
+		[PV_ENQUEUE_FULL] = "full"
 	};
 	PvItem		item = {
 		.key = {PG_GETARG_OID(0), PG_GETARG_OID(1)},
 		.owner = PG_GETARG_OID(2),
 		.pages = 1,
-		.requester = PG_GETARG_OID(3),
-		.urgent = PG_GETARG_BOOL(4)
+		.urgent = PG_GETARG_BOOL(3)
 	};
-	PvEnqueueResult result = pvt_queue_request(&item, PG_GETARG_BOOL(5));
+	PvEnqueueResult result = pvt_queue_request(&item);
 
 	pvt_queue_check();
 	PG_RETURN_TEXT_P(cstring_to_text(results[result]));
@@ -271,7 +275,7 @@ parvacuum_test_items(PG_FUNCTION_ARGS)
 			values[n++] = ObjectIdGetDatum(item->owner);
 			values[n++] = CStringGetTextDatum(states[item->state]);
 			values[n++] = CStringGetTextDatum(reasons[item->reason]);
-			values[n++] = BoolGetDatum(OidIsValid(item->requester));
+			values[n++] = BoolGetDatum(item->requested);
 			values[n++] = BoolGetDatum(item->score.vacuum);
 			values[n++] = BoolGetDatum(item->score.analyze);
 			values[n++] = Float8GetDatum((double) (pvt_queues.now -

@@ -3,7 +3,7 @@
  * pvt_simulate.c
  *	  The scheduler for some hours, with many databases and hostile owners.
  *
- * The queue, the policy and the launcher's plans are the real ones.  Simulated
+ * The queue and the policy are the real ones.  Simulated
  * are the clock, which advances by a second at a time, the tables and what
  * they need, the time that a vacuum takes, and the processes.  Nothing is
  * random, so each simulation gives the same result.
@@ -30,7 +30,6 @@
 #include "miscadmin.h"
 
 #include "pvt_queue.h"
-#include "sched/plan.h"
 #include "sched/policy.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
@@ -89,7 +88,7 @@ typedef struct Sim
 	int			nworkers;
 	int			nscans;
 	TimestampTz begin;
-	PvPlanDatabase *known;		/* to the launcher */
+	PvDatabase *known;		/* to the launcher */
 	SimWorker	workers[PV_MAX_SCHED_WORKERS];
 
 	/* what comes of it; in microseconds */
@@ -204,11 +203,10 @@ enqueue_all(SimDatabase *database)
 		PvItem		item = {
 			.key = {database->oid, database->tables[i].relid},
 			.owner = ADVERSARY,
-			.pages = database->tables[i].pages,
-			.requester = ADVERSARY
+			.pages = database->tables[i].pages
 		};
 
-		(void) pvt_queue_request(&item, true);
+		(void) pvt_queue_request(&item);
 	}
 }
 
@@ -294,7 +292,7 @@ begin_table(Sim *sim, SimWorker *worker)
 	table = find_table(worker->database, worker->item.key.relid);
 	score_table(table, &score);
 	worker->item.score = score;
-	if (OidIsValid(worker->item.requester))
+	if (worker->item.requested)
 		worker->item.score.vacuum = true;
 	if (!worker->item.score.vacuum)
 		pv_queue_finish(&pvt_queues, worker->slot, 0, PV_WAIT_NONE,
@@ -345,8 +343,7 @@ run(Sim *sim, SimWorker *worker)
 		end_table(worker);
 	while (!worker->slot->busy && !leaves)
 	{
-		leaves = pv_queue_should_leave(&pvt_queues, worker->slot,
-									   sim->nworkers);
+		leaves = pv_queue_should_leave(&pvt_queues, worker->slot);
 		if (leaves)
 			break;
 		if (pv_queue_begin_scan(&pvt_queues, worker->slot))
@@ -382,16 +379,16 @@ age_of(const SimDatabase *database)
 
 /* The OIDs of the databases are 1 and so on, so they are in order. */
 static void
-take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
+describe_databases(const Sim *sim, PvDatabases *all)
 {
-	snapshot->now = now();
-	pv_queue_count_free(&pvt_queues, snapshot);
+	all->now = now();
+	pv_queue_count_free(&pvt_queues, all);
 	for (int i = 0; i < sim->ndatabases; i++)
 	{
 		const SimDatabase *database = &sim->databases[i];
 		const PvDatabaseQueue *queue = pv_queue_find(&pvt_queues,
 													 database->oid);
-		PvPlanDatabase *known = &databases[i];
+		PvDatabase *known = &sim->known[i];
 
 		memset(known, 0, sizeof(*known));
 		known->oid = database->oid;
@@ -401,8 +398,8 @@ take_snapshot(const Sim *sim, PvSnapshot *snapshot, PvPlanDatabase *databases)
 		if (queue != NULL)
 			pv_queue_describe(&pvt_queues, queue, known);
 	}
-	snapshot->databases = databases;
-	snapshot->n = sim->ndatabases;
+	all->list = sim->known;
+	all->n = sim->ndatabases;
 }
 
 static void
@@ -434,33 +431,21 @@ start(Sim *sim, SimDatabase *database, bool to_scan, bool large)
 static void
 launch(Sim *sim)
 {
-	PvSnapshot	snapshot = {.nscans = sim->nscans};
-	PvPlan		plan;
+	PvDatabases all = {.nscans = sim->nscans};
+	PvNextWorker next;
 
-	take_snapshot(sim, &snapshot, sim->known);
-	pv_plan(&snapshot, &plan);
-	sim->nscans = plan.nscans;
-	for (int i = 0; i < plan.n; i++)
+	describe_databases(sim, &all);
+	for (int i = 0; i < all.n; i++)
 	{
-		SimDatabase *database = &sim->databases[plan.actions[i].which];
-
-		switch (plan.actions[i].kind)
-		{
-			case PV_ACTION_LAUNCH:
-				start(sim, database, false, plan.actions[i].large);
-				break;
-			case PV_ACTION_LAUNCH_TO_SCAN:
-				start(sim, database, true, plan.actions[i].large);
-				break;
-			case PV_ACTION_REQUEST_SCAN:
-				request_scan(database);
-				break;
-			case PV_ACTION_CALL_BACK:
-				pv_queue_call_back(&pvt_queues);
-				break;
-		}
+		if (pv_has_to_scan(&all, &all.list[i]))
+			request_scan(&sim->databases[i]);
 	}
-	pfree(plan.actions);
+	while (pv_next_worker(&all, &next))
+		start(sim, &sim->databases[next.database - all.list], next.to_scan,
+			  next.large);
+	sim->nscans = all.nscans;
+	if (pv_has_to_call_back(&all))
+		pv_queue_call_back(&pvt_queues);
 }
 
 
@@ -508,7 +493,7 @@ parvacuum_test_simulate(PG_FUNCTION_ARGS)
 	sim->nworkers = PG_GETARG_INT32(2);
 	pvt_queue_set_up(PG_GETARG_INT32(4), sim->nworkers);
 	sim->databases = palloc0(sim->ndatabases * sizeof(SimDatabase));
-	sim->known = palloc(sim->ndatabases * sizeof(PvPlanDatabase));
+	sim->known = palloc(sim->ndatabases * sizeof(PvDatabase));
 	for (int i = 0; i < sim->ndatabases; i++)
 		make_database(&sim->databases[i], i, i < nhot);
 

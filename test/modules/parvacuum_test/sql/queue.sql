@@ -50,7 +50,7 @@ SELECT parvacuum_test_queue(), parvacuum_test_start(2), scanned(0, '{1}'), parva
 SELECT taken(1);
 
 -- Requests: before others of the owner, though they need nothing; urgent ones before all but danger.  A scan does not remove them
-SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1,2,3}', '{20,10,10}', '{1,9,9}', '{1.1,0,0}'), parvacuum_test_enqueue(1, 4), parvacuum_test_enqueue(1, 5, urgent => true, role => 30), parvacuum_test_enqueue(1, 3);
+SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1,2,3}', '{20,10,10}', '{1,9,9}', '{1.1,0,0}'), parvacuum_test_enqueue(1, 4), parvacuum_test_enqueue(1, 5, urgent => true), parvacuum_test_enqueue(1, 3);
 SELECT parvacuum_test_enqueue(1, 5) AS before, parvacuum_test_enqueue(1, 4, urgent => true) AS more_urgent, parvacuum_test_start(1), scanned(0, '{1,2,3}', '{20,10,10}', '{1,9,9}', '{1.1,0,0}');
 SELECT * FROM list();
 SELECT taken();
@@ -61,10 +61,10 @@ SELECT * FROM list();
 SELECT reason, parvacuum_test_take(0), parvacuum_test_finish(0, reason, ''), first_is(reason), parvacuum_test_enqueue(1, 1)
 FROM unnest('{lock,error,canceled}'::text[]) reason;
 
--- A role has its share of requests, without limit or not
-SELECT parvacuum_test_queue(160);
-SELECT count(*) FILTER (WHERE result = 'queued') AS queued, count(*) FILTER (WHERE result = 'share') AS share FROM (SELECT parvacuum_test_enqueue(1, n::oid, limited => true) AS result FROM generate_series(1, 30) n) r;
-SELECT parvacuum_test_enqueue(1, 30, limited => true) AS limited, parvacuum_test_enqueue(1, 1, limited => true) AS before, parvacuum_test_enqueue(1, 30, role => 20, limited => true) AS of_another, parvacuum_test_enqueue(1, 31) AS unlimited;
+-- Requests of one owner leave room to others
+SELECT parvacuum_test_queue(100);
+SELECT count(*) FILTER (WHERE result = 'queued') AS queued, count(*) FILTER (WHERE result = 'full') AS full FROM (SELECT parvacuum_test_enqueue(1, n::oid) AS result FROM generate_series(1, 100) n) r;
+SELECT parvacuum_test_enqueue(1, 1) AS before, parvacuum_test_enqueue(1, 101, owner => 20) AS of_another, parvacuum_test_enqueue(2, 1) AS of_another_database;
 
 -- Given up: queued, running, waiting, against wraparound
 SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1,2,3}', ages => '{0,0,1.1}'), parvacuum_test_take(0) AS taken,
