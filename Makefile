@@ -87,15 +87,15 @@ OBJS = \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \
-	src/sched/deadline.o \
 	src/sched/entries.o \
 	src/sched/launcher.o \
+	src/sched/open_table.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
+	src/sched/queue_databases.o \
 	src/sched/queue_shmem.o \
 	src/sched/sweep_table.o \
 	src/sched/table.o \
-	src/sched/table_log.o \
 	src/sched/worker.o \
 	src/sql/blockers.o \
 	src/sql/call.o \

@@ -5,13 +5,9 @@
  *
  * A scheduler worker runs this: for all tables, in a scan of its database, and
  * for one table, when its turn has come (recheck).  The input is that of
- * autovacuum: the cumulative statistics, the ages in pg_class, the storage
- * parameters autovacuum_* and the settings behind them.  What follows from it
- * is decided in sched/policy.c.
- *
- * A database may have many thousands of tables and be scanned every minute, so
- * each of them takes little more than one lookup in the statistics.  The
- * options of parvacuum are read for all of them at once.
+ * autovacuum, and what follows from it is decided in sched/policy.c.  A database
+ * may have many thousands of tables and be scanned every minute, so each of them
+ * takes little more than one lookup in the statistics.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
@@ -196,17 +192,19 @@ can_sweep(Form_pg_class form)
 
 /*
  * What the table needs now; options are its storage parameters, NULL if there
- * are none.  sweep says whether it wants sweeps.
+ * are none.  sweep says whether it wants sweeps.  Return when it was last
+ * vacuumed or analyzed, or PV_NEVER.
  */
-static void
-score_table(Form_pg_class form, const AutoVacOpts *options, bool sweep,
-			PvScore *score, TimestampTz *done_at)
+TimestampTz
+pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
+			  PvScore *score)
 {
 	PvTableState state;
 	PvThresholds thresholds;
 	PvSweepMark mark;
+	TimestampTz done_at;
 
-	pv_need_state(form, &state, done_at);
+	pv_need_state(form, &state, &done_at);
 	state.may_sweep = sweep && can_sweep(form) &&
 		pv_history_sweep_mark(form->oid, form->relowner, &mark);
 	if (state.may_sweep)
@@ -216,16 +214,7 @@ score_table(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 	}
 	pv_need_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
-}
-
-/* The same, without the time. */
-void
-pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
-			  PvScore *score)
-{
-	TimestampTz done_at;
-
-	score_table(form, options, sweep, score, &done_at);
+	return done_at;
 }
 
 /*
@@ -324,7 +313,7 @@ pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
 }
 
 /*
- * Leaves out of the score what has failed lately (entry/failures.c).  If
+ * Leave out of the score what has failed lately (entry/failures.c).  If
  * nothing is left, returns what the table waits for, and until which time of
  * day; the score is not changed then.
  */
@@ -332,30 +321,27 @@ PvWaitReason
 pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
 						 PvScore *score, TimestampTz *until)
 {
-	PvScore		rest = *score;
-	TimestampTz end = PV_NEVER;
-	TimestampTz end_of_analyze = PV_NEVER;
+	TimestampTz of_analyze = PV_NEVER;
+	TimestampTz of_others = PV_NEVER;
 	bool		canceled = false;
+	bool		analyze;
 
 	if (score->analyze)
-		end_of_analyze = pv_failures_pause(form->oid, form->relowner, true,
-										   score->danger, &canceled);
-	if (end_of_analyze != PV_NEVER)
-		pv_score_not_analyze(&rest, pages);
-	if (rest.vacuum || rest.sweep)
-		end = pv_failures_pause(form->oid, form->relowner, false,
-								score->danger, &canceled);
-	if (end != PV_NEVER)
-		pv_score_rest(&rest, false, rest.analyze, pages);
-	if (rest.vacuum || rest.analyze || rest.sweep)
+		of_analyze = pv_failures_pause(form->oid, form->relowner, true,
+									   score->danger, &canceled);
+	if (score->vacuum || score->sweep)
+		of_others = pv_failures_pause(form->oid, form->relowner, false,
+									  score->danger, &canceled);
+	if (of_analyze == PV_NEVER && of_others == PV_NEVER)
+		return PV_WAIT_NONE;
+	analyze = score->analyze && of_analyze == PV_NEVER;
+	if (analyze || ((score->vacuum || score->sweep) && of_others == PV_NEVER))
 	{
-		*score = rest;
+		pv_score_rest(score, score->vacuum && of_others == PV_NEVER, analyze,
+					  score->sweep && of_others == PV_NEVER, pages);
 		return PV_WAIT_NONE;
 	}
-	end = end == PV_NEVER ? end_of_analyze : end;
-	if (end == PV_NEVER)
-		return PV_WAIT_NONE;
-	*until = pv_time_of_day(end);
+	*until = pv_time_of_day(of_others != PV_NEVER ? of_others : of_analyze);
 	return canceled ? PV_WAIT_CANCELED : PV_WAIT_ERROR;
 }
 
@@ -379,7 +365,8 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 		form->relpersistence == RELPERSISTENCE_TEMP)
 		return false;
 	has_parameters = pv_options_autovacuum(rel, toast_parent, &parameters);
-	pv_need_score(form, has_parameters ? &parameters : NULL, false, &score);
+	(void) pv_need_score(form, has_parameters ? &parameters : NULL, false,
+						 &score);
 	pv_need_window(options, &window);
 	return !score.danger &&
 		(pv_need_is_outside(&window, &score, time(NULL)) ||
@@ -389,10 +376,8 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 
 /*
  * Does the scheduler serve the table?  Catalogs are autovacuum's.  If that is
- * off, the scheduler serves them, shared ones included, and the few tables of
- * information_schema: all that has come with the server, whoever has opted in.
- * Else rows of dropped tables would fill the catalogs, and the oldest of them
- * would hold back datfrozenxid.
+ * off, the scheduler serves all that has come with the server, whoever has opted
+ * in.  Else the oldest of them would hold back datfrozenxid.
  */
 bool
 pv_need_is_served(Oid relid, bool opted_in)
@@ -439,7 +424,7 @@ apply_window(Scan *scan, const char *text, PvItem *item)
 	pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
 }
 
-/* Adds a table to those found if it needs something. */
+/* Add a table to those found if it needs something. */
 static void
 consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 		 const AutoVacOpts *options, const OptIn *opt_in)
@@ -449,7 +434,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	TimestampTz done_at;
 	PvItem	   *item;
 
-	score_table(form, options, opt_in->sweep, &score, &done_at);
+	done_at = pv_need_score(form, options, opt_in->sweep, &score);
 	if (!score.vacuum && !score.analyze && !score.sweep)
 		return;
 
@@ -533,7 +518,7 @@ consider_toast(Scan *scan, HeapTuple tuple)
 }
 
 /*
- * Calls the function for each table, or each TOAST table, of the database, in a
+ * Call the function for each table, or each TOAST table, of the database, in a
  * memory context of its own.
  */
 static void
@@ -588,7 +573,7 @@ compare_found(const void *a, const void *b)
 }
 
 /*
- * Finds all tables of this database that need something, the most urgent
+ * Find all tables of this database that need something, the most urgent
  * first.  If none can be served, pg_class is not read.  The caller is in a
  * transaction; the result is in its memory context.
  */

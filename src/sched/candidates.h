@@ -31,8 +31,9 @@ extern void pv_need_state(Form_pg_class form, PvTableState *state,
 						  TimestampTz *done_at);
 extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
 							   PvThresholds *thresholds);
-extern void pv_need_score(Form_pg_class form, const AutoVacOpts *options,
-						  bool sweep, PvScore *score);
+extern TimestampTz pv_need_score(Form_pg_class form,
+								 const AutoVacOpts *options, bool sweep,
+								 PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);
 extern bool pv_need_index_work(Oid relid);
 extern void pv_need_window(const PvOptions *options,

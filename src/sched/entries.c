@@ -43,7 +43,7 @@ leave_owner(PvQueues *queues, PvQueueEntry *entry)
 }
 
 /*
- * Sets the owner of an entry that is not queued.  There are no more owners than
+ * Set the owner of an entry that is not queued.  There are no more owners than
  * entries, so there is room.
  */
 void
@@ -66,7 +66,7 @@ pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
 }
 
 /*
- * Puts an entry into the list of those that give way to others, or takes it
+ * Put an entry into the list of those that give way to others, or takes it
  * out, after its state or its request has changed.
  */
 static void
@@ -123,12 +123,12 @@ pv_queue_charge(const PvQueues *queues, Oid role)
 		const PvWorkerSlot *slot = &queues->shared->slots[i];
 
 		if (slot->used && slot->busy && slot->owner == role)
-			usecs += Max(queues->now - slot->busy_since, 0);
+			usecs += Max(queues->now - slot->at_table.since, 0);
 	}
 	return usecs;
 }
 
-/* Makes room for another owner: forgets the one who was charged least. */
+/* Make room for another owner: forget the one who was charged least. */
 static void
 forget_least_charge(PvQueues *queues)
 {
@@ -300,7 +300,7 @@ is_of_first(const PvDatabaseQueue *queue, const PvQueueEntry *entry)
 }
 
 /*
- * Takes an entry out of its heap, if it is in one: before anything changes that
+ * Take an entry out of its heap, if it is in one: before anything changes that
  * its place there depends on.  Core's pairing heap is used with a root of ours,
  * because the address of the comparison function is valid in one process only.
  */
@@ -383,7 +383,7 @@ has_room(const PvQueues *queues, const PvDatabaseQueue *queue,
 }
 
 /*
- * Makes room: a table that waits gives way to one that is to be queued, one of
+ * Make room: a table that waits gives way to one that is to be queued, one of
  * the same database first, and the one that came last, or each would push out
  * the next that a scan offers.  The next scan finds it again.
  */
@@ -409,8 +409,8 @@ make_room(PvQueues *queues, PvDatabaseQueue *queue)
 }
 
 /*
- * Adds an entry for a table that has needed something since now, which is not
- * queued yet.  Returns NULL if there is no room for it.
+ * Add an entry for a table that has needed something since now, which is not
+ * queued yet.  Return NULL if there is no room for it.
  */
 PvQueueEntry *
 pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)

@@ -5,9 +5,8 @@
  *
  * It is one background worker, registered at preload and started when recovery
  * is over.  It is connected to no database, only so far that it can read
- * pg_database and that pg_stat_activity shows it.  It publishes the cost units
- * per second that all scheduler workers may use together, and writes the
- * history to its file (stats/history.c).
+ * pg_database.  It publishes the cost units per second that all scheduler workers
+ * may use together, and writes the history to its file (stats/history.c).
  *
  * While parvacuum.scheduler is on, it starts scheduler workers
  * (sched/worker.c), in a loop:
@@ -17,9 +16,6 @@
  *		look at the queue						(sched/queue.c)
  *		start workers							(sched/policy.c says for what)
  *		wait, until something is due or another process sets the latch
- *
- * What it knows of the databases is in its own memory, and is worked out again
- * after a restart.
  *
  * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
  *
@@ -82,8 +78,7 @@ typedef struct Started
 
 static Started started[PV_MAX_SCHED_WORKERS];
 
-/* That was reported, and no worker was started since */
-static bool no_process_reported = false;
+static bool no_process_reported = false;	/* and no worker started since */
 
 /* The databases, in the order of their OIDs, and when they were last read */
 static PvDatabase *databases = NULL;
@@ -112,7 +107,7 @@ publish_rate(void)
 	pv_cost_set_rate(rate);
 }
 
-/* Warns once if nothing is counted: then only ages say what needs a vacuum. */
+/* Warn once if nothing is counted: then only ages say what needs a vacuum. */
 static void
 report_counts(void)
 {
@@ -140,10 +135,7 @@ pv_launcher_processes(PvProcesses *processes)
 		processes->scheduler_workers = pv_guc_scheduler_workers;
 }
 
-/*
- * Warns if max_worker_processes is lower than the settings ask for: once, and
- * again when a reload has changed the number.
- */
+/* Warn once if max_worker_processes is lower than the settings ask for. */
 static void
 report_processes(void)
 {
@@ -170,20 +162,14 @@ report_processes(void)
 }
 
 /*
- * Postmaster: registers the launcher, while libraries are preloaded.
+ * Postmaster: register the launcher, while libraries are preloaded.  If there is
+ * no slot for it, report what all that needs.
  *
- * If there is no slot for it, the postmaster itself reports what all that
- * needs, since there is no launcher to do it; core only logs that there are
- * too many background workers.
- *
- * Only the launcher has a slot that is kept for it.  Dynamic background
- * workers, as scheduler workers are, cannot have one.  A static worker,
- * registered here, could wait for a database and run there, but it cannot
- * leave a database without exiting, and one that exits keeps its slot only if
- * it exits with an error: a line in the log for each database scan.  It would
- * be there whether the scheduler is on, which a reload decides, or not.  So
- * the slots of others are bounded instead, by max_parallel_workers and
- * parvacuum.max_runs, and it is reported when these sums do not fit.
+ * Only the launcher has a slot that is kept for it.  A static scheduler worker
+ * could have one, but it cannot leave a database without exiting, and keeps its
+ * slot only if it exits with an error.  So the slots of others are bounded, by
+ * max_parallel_workers and parvacuum.max_runs, and it is reported when these
+ * sums do not fit.
  */
 void
 pv_launcher_init(void)
@@ -258,10 +244,7 @@ note_database(Form_pg_database form, PvDatabase *database)
 							   MultiXactMemberFreezeThreshold()));
 }
 
-/*
- * Removes what is queued for databases that were dropped, batch by batch.  The
- * queues are those that there were before pg_database was read.
- */
+/* Empty those of these queues whose databases are gone, batch by batch. */
 static void
 drop_queues(const Oid *queued)
 {
@@ -288,8 +271,8 @@ drop_queues(const Oid *queued)
 }
 
 /*
- * Reads pg_database.  A database that a failed DROP DATABASE has left invalid
- * cannot be connected to, so it is left out.
+ * Read pg_database, but for databases that a failed DROP DATABASE has left
+ * invalid.
  */
 static void
 read_databases(void)
@@ -342,8 +325,8 @@ read_databases(void)
 }
 
 /*
- * Forgets what the queue said before.  Nothing is due later than a naptime from
- * now, even if the naptime was longer before, except for databases that rest.
+ * Forget what the queue said before.  Nothing is due later than a naptime from
+ * now, except for databases that rest.
  */
 static void
 begin_description(PvDatabase *database, TimestampTz latest)
@@ -356,10 +339,7 @@ begin_description(PvDatabase *database, TimestampTz latest)
 	database->scan_requested = PV_NEVER;
 }
 
-/*
- * Adds what the queue says.  Returns false if it has tables of a database that
- * is not in the list.
- */
+/* Add what the queue says.  Return false if it has an unknown database. */
 static bool
 describe_databases(PvDatabases *all)
 {
@@ -393,10 +373,7 @@ describe_databases(PvDatabases *all)
  * ----------------------------------------------------------------
  */
 
-/*
- * Another worker is not started at once, and pg_database is read again,
- * because the database may be gone.
- */
+/* The database may be gone, so pg_database is read again. */
 static void
 note_failure(PvDatabase *database)
 {
@@ -412,10 +389,8 @@ note_failure(PvDatabase *database)
 
 /*
  * Has a worker that was started attached, or ended before?  One that has not
- * attached for long is ended.  It waits for the lock of its database, which a
- * session holds that renames it, for instance.  Meanwhile it has a slot of the
- * server's, which the owner of a few databases could take from all others that
- * way.
+ * attached for long is ended: it waits for the lock of its database, and has a
+ * slot that others need.
  */
 static void
 look_after(Started *it)
@@ -461,7 +436,7 @@ report_no_process(void)
 	no_process_reported = true;
 }
 
-/* Starts a worker.  Returns false if the server has no process. */
+/* Start a worker.  Return false if the server has no process. */
 static bool
 launch(const PvNextWorker *next, TimestampTz now)
 {
@@ -502,12 +477,37 @@ launch(const PvNextWorker *next, TimestampTz now)
 }
 
 /*
- * Ends the workers that still are at what was cancelled some time ago.
- * Returns whether there is any worker that has not given up what was
- * cancelled.
+ * Is the worker at its table, or at functions of the owner there, for longer
+ * than it may be?  If settings change meanwhile, the longest time that they gave
+ * counts.
  */
 static bool
-end_unresponsive(void)
+is_late(PvWorkerSlot *slot, TimestampTz now)
+{
+	PvStage    *table = &slot->at_table;
+	PvStage    *owner = &slot->for_owner;
+	int64		least = pv_guc_longest_at_table * USECS_PER_SEC;
+	double		longest = pv_longest_at_table(table->pages, pv_cost_rate(),
+											  pv_guc_scheduler_workers, least);
+
+	table->longest = Max(table->longest, longest);
+	if (owner->since == PV_NEVER)
+		return now - table->since > table->longest;
+	longest = pv_longest_for_owner(owner->pages, owner->analyze,
+								   pv_cost_rate(), pv_guc_scheduler_workers,
+								   least);
+	owner->longest = Max(owner->longest, longest);
+	return now - table->since > table->longest ||
+		now - owner->since > owner->longest;
+}
+
+/*
+ * Cancel what takes too long, and end the workers that still are at what was
+ * canceled some time ago: a function may have caught the cancel.  Return
+ * whether any worker is at a table or a scan.
+ */
+static bool
+end_late(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	bool		any = false;
@@ -516,19 +516,26 @@ end_unresponsive(void)
 	{
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		if (!slot->used || slot->canceled_at == PV_NEVER ||
-			!(slot->busy || slot->scanning))
+		if (!slot->used || !(slot->busy || slot->scanning))
 			continue;
 		any = true;
-		if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
-									   PV_LATE_AFTER_MS))
-			(void) kill(slot->pid, SIGTERM);
+		if (slot->canceled_at != PV_NEVER)
+		{
+			if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
+										   PV_LATE_AFTER_MS))
+				(void) kill(slot->pid, SIGTERM);
+		}
+		else if (slot->busy && is_late(slot, queues->now))
+		{
+			slot->late = true;
+			(void) pv_queue_cancel(queues, slot);
+		}
 	}
 	pv_queue_unlock();
 	return any;
 }
 
-/* Has a worker of the database scan it, if there still is one. */
+/* Has a worker of the database scan it, if there is one. */
 static void
 request_scan(PvDatabase *database)
 {
@@ -544,9 +551,8 @@ request_scan(PvDatabase *database)
 }
 
 /*
- * Milliseconds until a database is due, or one that could not be connected to
- * is tried again; sooner if a worker is expected, or if a database may get
- * another one in a moment.
+ * Return the milliseconds until a database is due, or less if a worker is
+ * expected or may be added.
  */
 static long
 next_due(const PvDatabases *all)
@@ -569,9 +575,8 @@ next_due(const PvDatabases *all)
 }
 
 /*
- * Starts the workers that are due.  Returns the milliseconds until the launcher
- * is to look again, if no other process sets the latch before, as a worker does
- * that ends.
+ * Start the workers that are due.  Return the milliseconds until the launcher is
+ * to look again, if no other process sets its latch before.
  */
 static long
 schedule(void)
@@ -659,9 +664,8 @@ sooner(long a, long b)
 }
 
 /*
- * The launcher.  Signal handlers that only set flags are installed before any
- * signal can arrive; the one that background workers begin with raises FATAL
- * at once.
+ * The launcher.  Its signal handlers only set flags; the one that background
+ * workers begin with raises FATAL at once.
  */
 void
 parvacuum_launcher_main(Datum main_arg)
@@ -673,7 +677,7 @@ parvacuum_launcher_main(Datum main_arg)
 		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 
 		/* whether the scheduler is on or not */
-		if (end_unresponsive())
+		if (end_late())
 			timeout = sooner(timeout, LOOK_FOR_WORKER_MS);
 		timeout = sooner(timeout, pv_history_do_due());
 

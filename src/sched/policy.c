@@ -35,36 +35,23 @@
  *	   an old snapshot waits for a later scan.
  *	10. Failures.  A table that fails is left alone for a naptime, and twice as
  *	   long after each further failure (entry/failures.c).
- *	11. Time.  A table that takes longer than its size justifies is cancelled.
+ *	11. Time.  A table that takes longer than its size justifies is canceled.
  *	12. Room.  A database, and an owner in it, gets no more than four times the
  *	   places that this leaves to others.  A table in danger may take any
  *	   place.  Tables that wait give way to those that can be begun.  What
  *	   finds no room is found again by a later scan.
  *
- * Scores.  A table's score is the greatest of some ratios, each of a count to
- * the threshold at which autovacuum would act on it.  That is the idea of
+ * A table's score is the greatest of some ratios, each of a count to the
+ * threshold at which autovacuum would act on it.  That is the idea of
  * "Prioritization of tables for autovacuum" (Nathan Bossart, pgsql-hackers,
- * 2025).  Unless an age decides, small tables come first among equals, since
- * they delay others the least.
+ * 2025).  The server's setting says which age is dangerous: a table's own, lower
+ * one makes a vacuum due, but does not put it before others.
  *
- * The server's setting says which age is dangerous.  A table's own
- * autovacuum_freeze_max_age says when it is vacuumed for its age, but does not
- * put it before others.
- *
- * Sweeps.  Each update that is not HOT adds an entry to each index, and leaves
- * a dead one there.  The pages of a new B-tree are nine tenths full.  So if
- * entries are spread evenly, inserts split pages once a tenth of the rows has
- * been replaced, and a split cannot be undone.  A sweep has to come before
- * that, with some time to spare, and is due at half of it: 50 dead entries and
- * a twentieth of the rows.  Where rows are not replaced evenly, some pages are
- * full earlier.  Splits show that, as growth of the B-trees.  If they have
- * grown between two sweeps, the next one is due at half the threshold.
- *
- * Entries that are dead are those of the versions counted since the last
- * sweep, but no more than rows have died since the last vacuum, whoever
- * vacuumed.  A table that needs a vacuum is vacuumed and not swept.  If the
- * rows were never counted, no share of them is known, and there is no sweep
- * before they are.
+ * The pages of a new B-tree are nine tenths full, and each update that is not
+ * HOT adds an entry.  So inserts split pages once a tenth of the rows has been
+ * replaced, and a split cannot be undone.  A sweep is due at half of it, and at a
+ * quarter if the B-trees have grown, since some pages are full earlier where
+ * rows are not replaced evenly.
  *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
@@ -86,10 +73,7 @@
 /* Pages (10 MB) of a table that has half the advantage of an empty one */
 #define SIZE_OF_HALF_ADVANTAGE	(10 * 1024 * 1024 / BLCKSZ)
 
-/*
- * The lead of a table is this much for each doubling of its score, and the
- * score counts for no more than 4096, in microseconds
- */
+/* The lead of a table for each doubling of its score, in microseconds */
 #define LEAD_OF_DOUBLING		(5 * 60 * INT64CONST(1000000))
 #define MOST_SCORE				4096
 #define LONGEST_LEAD			(12 * LEAD_OF_DOUBLING)
@@ -104,9 +88,9 @@
 #define LONGEST_REST			(10 * 60 * INT64CONST(1000000))
 
 /*
- * What a worker may use for each page of a table, in cost units, before it
- * gives the table up: some forty times what it takes to read the page and to
- * dirty it.  Where functions of the owner run, each page is read once.
+ * Cost units that a worker may use for each page of a table: some forty times
+ * what it takes to read the page and to dirty it.  Where functions of the owner
+ * run, each page is read once.
  */
 #define MOST_UNITS_OF_PAGE		1000.0
 #define MOST_UNITS_FOR_OWNER	25.0
@@ -114,10 +98,7 @@
 /* ANALYZE reads no more pages, with the highest statistics target */
 #define MOST_SAMPLED			3000000
 
-/*
- * The rate that is counted on, in cost units per second, where there is no
- * limit, or a higher one: a slow disk may not allow more
- */
+/* Cost units per second that a slow disk allows; no more is counted on */
 #define RATE_OF_DISK			100000
 
 /*
@@ -165,10 +146,7 @@
  */
 #define SCANS_IN_TURN			10
 
-/*
- * The ratio of a count to its threshold: above 1 only if the count exceeds the
- * threshold, and finite for a threshold of 0.
- */
+/* Return count / threshold: above 1 only beyond it, and finite if that is 0. */
 static double
 ratio(double value, double threshold)
 {
@@ -206,8 +184,9 @@ total_score(const PvScore *score, BlockNumber pages)
 }
 
 /*
- * The dead entries that each B-tree may have.  The counts begin at 0 again
- * when the statistics are reset, as by a crash.
+ * Return the dead entries that each B-tree may have: those of the versions since
+ * the last sweep, but no more than rows have died since the last vacuum.  The
+ * counts begin at 0 again when the statistics are reset.
  */
 static double
 dead_entries(const PvTableState *state)
@@ -273,23 +252,16 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 	score->total = total_score(score, state->pages);
 }
 
-/* Only a vacuum, or only an analyze, or neither, is left to be done. */
+/* Leave this of what is to be done. */
 void
-pv_score_rest(PvScore *score, bool vacuum, bool analyze, BlockNumber pages)
+pv_score_rest(PvScore *score, bool vacuum, bool analyze, bool sweep,
+			  BlockNumber pages)
 {
 	score->vacuum = vacuum;
 	score->analyze = analyze;
-	score->sweep = false;
+	score->sweep = sweep;
 	score->danger &= vacuum;
 	score->wraparound = vacuum && (score->xid > 1 || score->mxid > 1);
-	score->total = total_score(score, pages);
-}
-
-/* The table is not to be analyzed. */
-void
-pv_score_not_analyze(PvScore *score, BlockNumber pages)
-{
-	score->analyze = false;
 	score->total = total_score(score, pages);
 }
 
@@ -331,8 +303,7 @@ pv_charge_left(double charge, int64 elapsed)
 
 /*
  * May a database that has so many entries get another one, for an owner who
- * has so many of these?  nentries of all places are taken.  So there always is
- * room for another owner, and for another database.
+ * has so many of these?  nentries of all places are taken.
  */
 bool
 pv_has_room(int places, int nentries, int of_database, int of_owner)
@@ -363,10 +334,7 @@ pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 		(!score->wraparound || (left->for_age && score->mxid <= 1));
 }
 
-/*
- * The workers that may be on large tables: all but one, which is left for
- * small tables.
- */
+/* The workers that may be on large tables: one is left for small ones. */
 int
 pv_max_large(int nworkers)
 {
@@ -381,9 +349,8 @@ pv_stay_is_over(int64 stayed)
 }
 
 /*
- * The time in which one of so many workers can use so many cost units, and
- * what there is in any case.  The rate of all of them is in cost units per
- * second, 0: no limit.  All times are in microseconds.
+ * Return the microseconds in which one of so many workers can use so many cost
+ * units, and what there is in any case.  The rate is that of all, 0: no limit.
  */
 static double
 time_for(double units, int64 rate, int nworkers, int64 least)
@@ -400,10 +367,7 @@ pv_longest_at_table(double pages, int64 rate, int nworkers, int64 least)
 	return time_for(pages * MOST_UNITS_OF_PAGE, rate, nworkers, least);
 }
 
-/*
- * How long may functions of the table's owner run, in ANALYZE or in the
- * cleanup of an index?
- */
+/* The same for functions of its owner, in ANALYZE or in the cleanup of an index */
 double
 pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
 					 int64 least)
@@ -414,11 +378,8 @@ pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
 }
 
 /*
- * The least that max_worker_processes must be so that each of these gets its
- * processes: all come out of one pool, the first that asks gets a slot, and
- * the server reserves none.  Core's logical replication launcher and
- * parvacuum's launcher are always there.  Parallel queries can have
- * max_parallel_workers of them, parvacuum's parallel workers included.  Those
+ * Return the least that max_worker_processes must be so that each of these gets
+ * its processes: all come out of one pool, and the server reserves none.  Those
  * of other extensions and of subscriptions, which are not known, come on top.
  */
 int
@@ -429,8 +390,8 @@ pv_processes_wanted(const PvProcesses *processes)
 }
 
 /*
- * The age of a database with this datfrozenxid or datminmxid, as a share of
- * the one that its tables are vacuumed for.
+ * Return the age of a database with this datfrozenxid or datminmxid, as a share
+ * of the one that its tables are vacuumed for.
  */
 double
 pv_age_of_database(uint32 then, uint32 next, int max_age)
@@ -441,9 +402,8 @@ pv_age_of_database(uint32 then, uint32 next, int max_age)
 }
 
 /*
- * Milliseconds after which a worker is started again in a database where one
- * has ended before it attached, as it does where the database is gone; after
- * that number of other failures, one after the other.
+ * Return the milliseconds after which a worker is started again where one has
+ * ended before it attached, after that number of other failures.
  */
 int
 pv_start_again_after(int nfailures)
@@ -456,9 +416,8 @@ pv_start_again_after(int nfailures)
 }
 
 /*
- * Microseconds without a scan of the database after one that has taken this
- * CPU time, also in microseconds.  The time of scans is lost for vacuums, and
- * where there are very many tables a naptime may be short compared to it.
+ * Return the microseconds without a scan of the database after one that has
+ * taken this CPU time.  The time of scans is lost for vacuums.
  */
 int64
 pv_rest_after_scan(int64 used)
@@ -466,10 +425,7 @@ pv_rest_after_scan(int64 used)
 	return Min(Max(used, 0), LONGEST_REST / REST_FACTOR) * REST_FACTOR;
 }
 
-/*
- * The same after a scan that has found that no table has opted in.  When one
- * does, it is noticed this much later at most.
- */
+/* The same after a scan that has found that no table has opted in. */
 int64
 pv_rest_where_nothing(int64 naptime)
 {
@@ -588,7 +544,7 @@ gets_large_place(const PvDatabases *all, const PvDatabase *database)
 }
 
 /*
- * The next worker to be started, which is then expected.  Returns false if
+ * The next worker to be started, which is then expected.  Return false if
  * there is none.
  */
 bool

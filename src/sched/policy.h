@@ -110,8 +110,7 @@ typedef struct PvOrder
 extern void pv_score_table(const PvTableState *state,
 						   const PvThresholds *thresholds, PvScore *score);
 extern void pv_score_rest(PvScore *score, bool vacuum, bool analyze,
-						  BlockNumber pages);
-extern void pv_score_not_analyze(PvScore *score, BlockNumber pages);
+						  bool sweep, BlockNumber pages);
 extern bool pv_has_grown(double pages, double pages_before);
 
 extern TimestampTz pv_turn(const PvScore *score, bool requested,
@@ -127,7 +126,7 @@ extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 /*
  * The launcher ends a worker that has not attached within this time: it waits
  * for the lock of its database, which ALTER DATABASE may hold.  A worker that
- * goes on for so long with what was cancelled is ended as well, and none waits
+ * goes on for so long with what was canceled is ended as well, and none waits
  * longer for a lock of a small table.
  */
 #define PV_LATE_AFTER_MS		10000

@@ -18,9 +18,8 @@
  * a later scan, which comes at once when nothing of the database is queued any
  * more.
  *
- * Which table goes first is in sched/policy.c, and the heaps of queued tables
- * are in sched/entries.c.  A database has a queue as long as it has an entry, a
- * worker or a rest after its scan.
+ * Which table goes first is in sched/policy.c.  The heaps of queued tables are
+ * in sched/entries.c, the queues of databases in sched/queue_databases.c.
  *
  * All functions here run under the lock, held exclusively unless they take the
  * queue as const.  They know no clock, no process and no setting but those in
@@ -35,185 +34,12 @@
  */
 #include "postgres.h"
 
-#include <float.h>
-
 #include "access/transam.h"
 
 #include "sched/queue.h"
 
 /* Places that a copy visits at a time; most of them may be free */
 #define PLACES_AT_ONCE			(16 * PV_QUEUE_BATCH)
-
-/* Sets up a queue without any entry; the hash tables are the caller's. */
-void
-pv_queue_init(PvQueueShared *shared)
-{
-	memset(shared, 0, sizeof(PvQueueShared));
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-	{
-		dlist_init(&shared->queues[i].owners);
-		dlist_init(&shared->queues[i].waiting);
-		dlist_init(&shared->queues[i].entries);
-	}
-	for (int i = 0; i < PV_QUEUE_SIZE; i++)
-		shared->free_places[i] = PV_QUEUE_SIZE - 1 - i;
-	pg_atomic_init_u32(&shared->nattached, 0);
-	for (int i = 0; i < PV_NCOUNTS; i++)
-		pg_atomic_init_u64(&shared->counts[i], 0);
-}
-
-
-/* ----------------------------------------------------------------
- *		Queues of databases
- * ----------------------------------------------------------------
- */
-
-/* The queue of a database, or NULL. */
-PvDatabaseQueue *
-pv_queue_find(const PvQueues *queues, Oid database)
-{
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-	{
-		if (queues->shared->queues[i].database == database)
-			return &queues->shared->queues[i];
-	}
-	return NULL;
-}
-
-/*
- * Removes up to PV_QUEUE_BATCH entries that are not running.  Returns whether
- * there was any.  A scan finds the tables again.
- */
-bool
-pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue)
-{
-	bool		any = false;
-
-	for (int i = Min(PV_QUEUE_BATCH, queue->nentries); i > 0; i--)
-	{
-		PvQueueEntry *entry = dlist_head_element(PvQueueEntry, node,
-												 &queue->entries);
-
-		if (entry->item.state != PV_ITEM_RUNNING)
-		{
-			pv_entry_remove(queues, queue, entry);
-			any = true;
-			continue;
-		}
-		dlist_delete(&entry->node);
-		dlist_push_tail(&queue->entries, &entry->node);
-	}
-	return any;
-}
-
-/*
- * Is the database to be scanned now?  It is at once if the last scan could not
- * queue all that it had found, and that is done.
- */
-static bool
-wants_scan(const PvDatabaseQueue *queue)
-{
-	return !queue->scanning &&
-		(queue->scan_requested ||
-		 (queue->incomplete && queue->nqueued == 0));
-}
-
-/* Has a worker scan the database. */
-void
-pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
-{
-	if (queue->scan_requested)
-		return;
-	queue->scan_requested = true;
-	queue->requested_at = queues->now;
-}
-
-/*
- * A queue for a database that has none, or NULL.  It is taken from a database
- * without workers that has nothing queued and nothing requested; with
- * from_others else from the one whose first table comes last, unless that is
- * in danger.  A scan finds its tables again, but not its requests.
- */
-static PvDatabaseQueue *
-find_free_queue(const PvQueues *queues, bool from_others)
-{
-	int			n = Min(PV_MAX_QUEUES, queues->limit);
-	PvDatabaseQueue *last = NULL;
-	PvOrder		last_order = {0};
-
-	for (int i = 0; i < n; i++)
-	{
-		PvDatabaseQueue *queue = &queues->shared->queues[i];
-		bool		in_use = queue->nqueued > 0 || queue->nrequests > 0;
-		PvOrder		order = {.charge = in_use ? 0 : DBL_MAX};
-
-		if (!OidIsValid(queue->database))
-			return queue;
-		if (queue->nworkers > 0 || wants_scan(queue) ||
-			(in_use && !from_others))
-			continue;
-		(void) pv_queue_first(queues, queue, true, &order);
-		if (!order.danger &&
-			(last == NULL || pv_compare_order(&order, &last_order) < 0))
-		{
-			last = queue;
-			last_order = order;
-		}
-	}
-	return last;
-}
-
-/* Can a database that is due for a scan have no queue? */
-bool
-pv_queue_is_full(const PvQueues *queues)
-{
-	return find_free_queue(queues, true) == NULL;
-}
-
-/*
- * The queue of a database that may not have one yet.  Returns NULL if there is
- * none.  With *again set one is being emptied: the caller is to release the
- * lock and to call this once more.
- */
-PvDatabaseQueue *
-pv_queue_make(PvQueues *queues, Oid database, bool from_others, bool *again)
-{
-	PvDatabaseQueue *queue = pv_queue_find(queues, database);
-
-	*again = false;
-	if (queue != NULL)
-		return queue;
-	queue = find_free_queue(queues, from_others);
-	if (queue == NULL)
-		return NULL;
-	*again = pv_queue_empty_some(queues, queue);
-	if (*again)
-		return NULL;
-	queue->database = database;
-	queue->scan_requested = queue->scanning = queue->nothing = false;
-	queue->incomplete = queue->reported_full = queue->vacuumed = false;
-	queue->scanned_at = PV_NEVER;
-	queue->scan_used = 0;
-	return queue;
-}
-
-/* No scan of the database should be requested before. */
-static TimestampTz
-rests_until(const PvQueues *queues, const PvDatabaseQueue *queue)
-{
-	return queue->scanned_at +
-		(queue->nothing ? pv_rest_where_nothing(queues->naptime) :
-		 pv_rest_after_scan(queue->scan_used));
-}
-
-/* Frees the queue if nothing needs it any more. */
-void
-pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue)
-{
-	if (queue->nworkers == 0 && queue->nentries == 0 &&
-		!wants_scan(queue) && rests_until(queues, queue) <= queues->now)
-		queue->database = InvalidOid;
-}
 
 
 /* ----------------------------------------------------------------
@@ -288,8 +114,8 @@ pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 }
 
 /*
- * Copies up to PV_QUEUE_BATCH items of a database, or of all databases if the
- * OID is invalid, from that place on.  Returns their number, and sets *place
+ * Copy up to PV_QUEUE_BATCH items of a database, or of all databases if the
+ * OID is invalid, from that place on.  Return their number, and set *place
  * to where to go on: PV_QUEUE_SIZE at the end.
  */
 int
@@ -314,136 +140,6 @@ pv_queue_copy_some(const PvQueues *queues, Oid database, int *place,
 
 
 /* ----------------------------------------------------------------
- *		The launcher
- * ----------------------------------------------------------------
- */
-
-/* The workers, and how many of them have a place at large tables. */
-static int
-count_workers(const PvQueues *queues, int *nlarge)
-{
-	int			n = 0;
-
-	*nlarge = 0;
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		const PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		n += slot->used;
-		*nlarge += slot->used && slot->large;
-	}
-	return n;
-}
-
-/* Is there a place for another worker at large tables? */
-bool
-pv_queue_has_large_place(const PvQueues *queues)
-{
-	int			nlarge;
-
-	(void) count_workers(queues, &nlarge);
-	return nlarge < pv_max_large(queues->nworkers);
-}
-
-/* Workers that may be started, and whether other databases can be scanned. */
-void
-pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
-{
-	int			nlarge;
-
-	all->nfree = queues->nworkers - count_workers(queues, &nlarge);
-	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
-	all->full = pv_queue_is_full(queues);
-}
-
-/*
- * Adds what the queue of a database says to what is known of that.  Where a scan
- * takes long, the next one is due later.
- */
-void
-pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
-				  PvDatabase *database)
-{
-	const PvQueueEntry *first =
-		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
-					   &database->first);
-
-	database->due = Max(database->due, rests_until(queues, queue));
-	database->has_queue = true;
-	database->scanning = queue->scanning;
-	database->nworkers = queue->nworkers;
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		const PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		database->expected |= slot->used && slot->pid == 0 &&
-			pv_queue_of(queues, slot) == queue;
-	}
-	if (wants_scan(queue))
-		database->scan_requested = queue->scan_requested ?
-			queue->requested_at : queue->scanned_at;
-	database->has_first = first != NULL;
-	database->first_is_large = first != NULL && pv_is_large(&first->item);
-}
-
-/*
- * A slot for a worker that is about to be started, for a scan or not, or NULL.
- * It has a place at large tables on demand.
- */
-PvWorkerSlot *
-pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
-					bool large)
-{
-	PvQueueShared *shared = queues->shared;
-
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &shared->slots[i];
-
-		if (slot->used)
-			continue;
-		memset(slot, 0, sizeof(*slot));
-		slot->used = true;
-		slot->token = ++shared->next_token;
-		slot->since = queues->now;
-		slot->queue = queue - shared->queues;
-		slot->to_scan = to_scan;
-		slot->large = large && pv_queue_has_large_place(queues);
-		queue->nworkers++;
-		if (to_scan)
-			pv_queue_request_scan(queues, queue);
-		return slot;
-	}
-	return NULL;
-}
-
-/*
- * A table in danger of wraparound waits in a database that can have no worker.
- * Has one worker leave that is at none, one at a small table if there is any,
- * unless one is about to leave already.
- */
-void
-pv_queue_call_back(PvQueues *queues)
-{
-	PvWorkerSlot *found = NULL;
-
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		if (!slot->used)
-			continue;
-		if (slot->leave)
-			return;
-		if (!slot->danger && (found == NULL || (found->large && !slot->large)))
-			found = slot;
-	}
-	if (found != NULL)
-		found->leave = true;
-}
-
-
-/* ----------------------------------------------------------------
  *		Workers
  * ----------------------------------------------------------------
  */
@@ -453,8 +149,9 @@ become_idle(PvQueues *queues, PvWorkerSlot *slot)
 {
 	if (slot->busy)
 		pv_entry_charge_owner(queues, slot->owner,
-							  queues->now - slot->busy_since);
+							  queues->now - slot->at_table.since);
 	slot->busy = slot->large = slot->danger = false;
+	slot->for_owner.since = PV_NEVER;
 	slot->canceled_at = PV_NEVER;
 }
 
@@ -488,7 +185,7 @@ static bool
 is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 {
 	int			nlarge;
-	int			n = count_workers(queues, &nlarge);
+	int			n = pv_queue_count_workers(queues, &nlarge);
 	bool		has_place = nlarge < pv_max_large(queues->nworkers);
 
 	for (int i = 0; i < PV_MAX_QUEUES && n >= queues->nworkers; i++)
@@ -506,7 +203,7 @@ is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 }
 
 /*
- * The worker takes the first table of its queue.  Returns false if there is
+ * The worker takes the first table of its queue.  Return false if there is
  * none for it; else *item is a copy of the table's item.
  *
  * It takes a large table only if the launcher has given it a place for that, as
@@ -530,7 +227,9 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 	pv_entry_set_state(queues, queue, entry, PV_ITEM_RUNNING, PV_WAIT_NONE);
 	entry->item.worker_pid = slot->pid;
 	slot->busy = true;
-	slot->busy_since = queues->now;
+	slot->late = false;
+	memset(&slot->at_table, 0, sizeof(PvStage));
+	slot->at_table.since = queues->now;
 	slot->at = entry->item.key;
 	slot->owner = entry->item.owner;
 	slot->large = pv_is_large(&entry->item);
@@ -543,7 +242,7 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 /*
  * The worker has rechecked its table, whose score and size may be others by
  * now: the size in pg_class, by which it was queued, may be old, or forged by
- * the table's owner.  Returns false if the table is large and there is no
+ * the table's owner.  Return false if the table is large and there is no
  * place for that.  It is to be put back then, but not before its lock is
  * released: the next worker would find it locked.
  */
@@ -581,7 +280,7 @@ pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
  * meanwhile, it is queued again.  When a waiting table is found to need
  * something again, it has waited since now.
  *
- * A vacuum fulfils a request.  A vacuum that was cancelled or failed ends it as
+ * A vacuum fulfils a request.  A vacuum that was canceled or failed ends it as
  * well.  The request stays if the table was locked before it could be vacuumed.
  */
 void
@@ -619,7 +318,7 @@ pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 		}
 		if (done != 0 || item->held)
 			pv_score_rest(&item->score, vacuum, item->score.analyze &&
-						  (done & PV_DONE_ANALYZE) == 0, item->pages);
+						  (done & PV_DONE_ANALYZE) == 0, false, item->pages);
 		item->done = done;
 		item->held = false;
 		pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING, reason);
@@ -637,7 +336,7 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 	int			nlarge;
 
 	return slot->leave ||
-		count_workers(queues, &nlarge) > queues->nworkers ||
+		pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
 		pv_stay_is_over(queues->now - slot->since);
 }
 
@@ -670,7 +369,7 @@ pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 {
 	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 
-	if (!wants_scan(queue))
+	if (!pv_queue_wants_scan(queue))
 		return false;
 	queue->new_pass = queue->scan_requested;
 	queue->scan_requested = false;
@@ -727,7 +426,7 @@ update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 		known->left.dead = Min(known->left.dead, item->score.dead);
 		pv_queue_count(queues, PV_COUNT_SKIPPED_HORIZON);
 		if (known->held)
-			pv_score_rest(&known->score, false, true, item->pages);
+			pv_score_rest(&known->score, false, true, false, item->pages);
 		else
 			reason = PV_WAIT_HORIZON;
 	}
@@ -748,7 +447,7 @@ update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 /*
  * The current scan offers a table, with its score, to be queued, or to wait
  * for item->reason until item->wait_until.  Those that wait get no more than
- * half of all places.  Returns false if there is no room for one that is to be
+ * half of all places.  Return false if there is no room for one that is to be
  * queued.
  */
 bool
@@ -776,9 +475,9 @@ pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 }
 
 /*
- * All tables have been offered.  Visits up to PV_QUEUE_BATCH entries that were
+ * All tables have been offered.  Visit up to PV_QUEUE_BATCH entries that were
  * not, which come first in the list, and removes them, since they need nothing
- * any more; those that a role has requested are queued.  Returns false if none
+ * any more; those that a role has requested are queued.  Return false if none
  * is left.
  */
 bool
@@ -811,7 +510,7 @@ pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
  *
  * Only a scan that was requested counts for when the next one is due.  If
  * nothing could be queued without pushing out tables that wait, another scan
- * at once would not do better.  Returns whether it is to be reported that the
+ * at once would not do better.  Return whether it is to be reported that the
  * queue is full: once, until a scan is complete again.
  */
 bool

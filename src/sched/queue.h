@@ -201,6 +201,15 @@ typedef struct PvDatabaseQueue
 	bool		vacuumed;		/* pg_database is to be updated */
 } PvDatabaseQueue;
 
+/* How long something may take, see sched/policy.c */
+typedef struct PvStage
+{
+	TimestampTz since;			/* PV_NEVER: it is not in progress */
+	double		pages;
+	bool		analyze;
+	double		longest;		/* microseconds, by the settings since then */
+} PvStage;
+
 /* A scheduler worker, or the place of one. */
 typedef struct PvWorkerSlot
 {
@@ -218,12 +227,14 @@ typedef struct PvWorkerSlot
 
 	/* the table that it is at */
 	bool		busy;
-	TimestampTz busy_since;
 	PvItemKey	at;
 	Oid			owner;
 	bool		large;			/* it has a place at large tables: given by
 								 * the launcher, or taken for the table */
 	bool		danger;			/* the table is in danger of wraparound */
+	PvStage		at_table;		/* while it is busy */
+	PvStage		for_owner;		/* functions of the owner run */
+	bool		late;			/* it was canceled, as that took too long */
 } PvWorkerSlot;
 
 /* What is counted since the server started. */
@@ -301,11 +312,11 @@ typedef enum PvWithdrawn
 	PV_WITHDRAWN_NOTHING,		/* there was nothing to give up */
 	PV_WITHDRAWN_DONE,
 	PV_WITHDRAWN_REFUSED,		/* its vacuum prevents wraparound */
-	PV_WITHDRAWN_RUNNING		/* its worker is to be cancelled */
+	PV_WITHDRAWN_RUNNING		/* its worker is to be canceled */
 } PvWithdrawn;
 
 /* ----------------------------------------------------------------
- *		Functions to be called under the lock (sched/queue.c)
+ *		Functions to be called under the lock (sched/queue*.c)
  * ----------------------------------------------------------------
  */
 
@@ -318,6 +329,7 @@ extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database,
 extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
 extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
 extern bool pv_queue_is_full(const PvQueues *queues);
+extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
 extern void pv_queue_request_scan(const PvQueues *queues,
 								  PvDatabaseQueue *queue);
 extern void pv_queue_count_free(const PvQueues *queues, PvDatabases *all);
@@ -335,6 +347,7 @@ extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
 							   int *place, PvItem *items);
 
 /* Workers. */
+extern int	pv_queue_count_workers(const PvQueues *queues, int *nlarge);
 extern bool pv_queue_has_large_place(const PvQueues *queues);
 extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues,
 										 PvDatabaseQueue *queue, bool to_scan,
@@ -411,7 +424,9 @@ extern void pv_queue_launcher_begin(void);
 extern void pv_queue_wake_launcher(void);
 
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
-extern void pv_queue_leave_place(void);
+extern void pv_queue_set_pages(double pages, bool by_owner);
+extern void pv_queue_begin_owner(BlockNumber pages, bool analyze);
+extern void pv_queue_end_owner(void);
 extern void pv_queue_forget_cancel(void);
 extern bool pv_queue_cancel(const PvQueues *queues, PvWorkerSlot *slot);
 

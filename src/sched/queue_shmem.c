@@ -69,7 +69,7 @@ make_hash(const char *name, int n, Size keysize, Size entrysize)
 }
 
 /*
- * Finds the shared memory or initializes it.  The caller holds
+ * Find the shared memory or initializes it.  The caller holds
  * AddinShmemInitLock.
  */
 void
@@ -110,7 +110,7 @@ pv_queue_nworkers(void)
 }
 
 /*
- * Acquires the lock, and returns the queue as it is now.  The moment and the
+ * Acquire the lock, and returns the queue as it is now.  The moment and the
  * settings are those of this call.
  */
 PvQueues *
@@ -161,7 +161,7 @@ compare_keys(const void *a, const void *b)
 	return x->relid < y->relid ? -1 : x->relid > y->relid;
 }
 
-/* Leaves one item of each table. */
+/* Leave one item of each table. */
 static int
 remove_doubles(PvItem *items, int n)
 {
@@ -177,8 +177,8 @@ remove_doubles(PvItem *items, int n)
 }
 
 /*
- * Copies the items of one database, or of all databases if the OID is invalid,
- * into a new array, and returns their number.  The lock is released again and
+ * Copy the items of one database, or of all databases if the OID is invalid,
+ * into a new array, and return their number.  The lock is released again and
  * again, so each item is as it was at some moment during the call.
  */
 int
@@ -262,7 +262,7 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * This process is the worker in that slot.  Returns NULL if the slot was given
+ * This process is the worker in that slot.  Return NULL if the slot was given
  * away.  Only this process changes what the slot says of its table.
  */
 PvWorkerSlot *
@@ -284,17 +284,52 @@ pv_queue_attach(int slot, uint32 token)
 }
 
 /*
- * This worker is about to run functions of the table's owner, which may take
- * long, so it does not count as one at a large table any more.
+ * This worker does not count as one at a large table any more.  The caller holds
+ * the lock.
+ */
+static void
+leave_place(void)
+{
+	if (my_slot->large)
+		pv_queue_wake_launcher();
+	my_slot->large = false;
+}
+
+/*
+ * The table of this worker has so many pages, indexes included; functions of
+ * its owner may run at any time, or not.
  */
 void
-pv_queue_leave_place(void)
+pv_queue_set_pages(double pages, bool by_owner)
 {
-	if (!my_slot->large)
-		return;
 	(void) pv_queue_lock(LW_EXCLUSIVE);
-	my_slot->large = false;
-	pv_queue_wake_launcher();
+	my_slot->at_table.pages = pages;
+	if (by_owner)
+		leave_place();
+	pv_queue_unlock();
+}
+
+/*
+ * Functions of the owner of a table of this size may run from now on, and may
+ * take long.
+ */
+void
+pv_queue_begin_owner(BlockNumber pages, bool analyze)
+{
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	my_slot->for_owner = (PvStage)
+	{
+		queues.now, pages, analyze, 0
+	};
+	leave_place();
+	pv_queue_unlock();
+}
+
+void
+pv_queue_end_owner(void)
+{
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	my_slot->for_owner.since = PV_NEVER;
 	pv_queue_unlock();
 }
 
@@ -320,9 +355,9 @@ pv_queue_forget_cancel(void)
 }
 
 /*
- * Cancels what a worker does.  A function of the table's owner may catch the
+ * Cancel what a worker does.  A function of the table's owner may catch the
  * error and go on, so the launcher is woken, which ends the process if it is
- * still there after a while.  Returns false if the process has just died,
+ * still there after a while.  Return false if the process has just died,
  * which restarts the server.  The caller holds the lock exclusively, see
  * pv_queue_forget_cancel().
  */

@@ -37,7 +37,7 @@
 #include "entry/dispatch.h"
 #include "entry/relation.h"
 #include "sched/candidates.h"
-#include "sched/sweep_table.h"
+#include "sched/table.h"
 #include "stats/history.h"
 #include "stats/history_run.h"
 #include "stats/usage.h"
@@ -49,8 +49,7 @@
 typedef struct TableSweep
 {
 	Relation	rel;
-	const AutoVacOpts *parameters;	/* storage parameters, or NULL */
-	const char *full_name;		/* for the log */
+	const PvTableWork *work;
 	int			buffer_usage_limit; /* kilobytes */
 	TimestampTz looked_at;		/* whether the table needs a vacuum */
 	double		pages;			/* of the B-trees whose former size is known */
@@ -66,7 +65,7 @@ is_sweepable(Relation indrel)
 		indrel->rd_index->indisready && indrel->rd_index->indislive;
 }
 
-/* Adds the size of an index, if that can be compared with an earlier one. */
+/* Add the size of an index, if that can be compared with an earlier one. */
 static void
 compare_size(TableSweep *sweep, Relation indrel)
 {
@@ -93,12 +92,12 @@ give_way_to_vacuum(void *arg)
 	if (!TimestampDifferenceExceeds(sweep->looked_at, now, LOOK_AFTER_MS))
 		return;
 	sweep->looked_at = now;
-	pv_need_score(sweep->rel->rd_rel, sweep->parameters, false, &score);
+	(void) pv_need_score(sweep->rel->rd_rel, sweep->work->own, false, &score);
 	if (score.vacuum)
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
 				 errmsg("canceling sweep of table \"%s\" because it needs a vacuum",
-						sweep->full_name)));
+						sweep->work->full_name)));
 }
 
 static void
@@ -126,7 +125,7 @@ sweep_index(TableSweep *sweep, Relation indrel)
 }
 
 /*
- * Sweeps all B-trees but those that another session has locked, such as ALTER
+ * Sweep all B-trees but those that another session has locked, such as ALTER
  * INDEX SET TABLESPACE.  Its owner could keep this process waiting, and what is
  * not swept does no harm.  The lock on the table keeps the list as it is.
  */
@@ -166,20 +165,17 @@ note_mark(const TableSweep *sweep, double versions)
 }
 
 /*
- * Sweeps the B-trees of the table, which is locked and open, and adds the
- * sweep to the history, also if it fails.  parameters are its storage
- * parameters, NULL if there are none; full_name is for the log.
+ * Sweep the B-trees of the table, which is locked and open, and adds the
+ * sweep to the history, also if it fails.
  */
 void
-pv_sweep_table(Relation rel, const PvOptions *options,
-			   const AutoVacOpts *parameters, const char *full_name)
+pv_sweep_table(Relation rel, const PvTableWork *work)
 {
 	TableSweep	sweep = {
 		.rel = rel,
-		.parameters = parameters,
-		.full_name = full_name,
+		.work = work,
 		.looked_at = GetCurrentTimestamp(),
-		.buffer_usage_limit = pv_automatic_buffer_limit(options)
+		.buffer_usage_limit = pv_automatic_buffer_limit(&work->effective)
 	};
 	PvResult	used = {.relid = RelationGetRelid(rel),.by_engine = true};
 	PvUsageStart usage;
@@ -188,7 +184,7 @@ pv_sweep_table(Relation rel, const PvOptions *options,
 	TimestampTz done_at;
 	int			min_duration;
 
-	pv_choose_log_min_duration(&params, parameters);
+	pv_choose_log_min_duration(&params, work->own);
 	min_duration = pv_log_min_duration(&params);
 	initStringInfo(&sweep.text);
 	pv_need_state(rel->rd_rel, &state, &done_at);
@@ -212,6 +208,6 @@ pv_sweep_table(Relation rel, const PvOptions *options,
 	if (min_duration >= 0 && used.elapsed_usecs / 1000 >= min_duration)
 		ereport(LOG,
 				(errmsg_internal("automatic sweep of table \"%s\"\n%s%s",
-								 full_name, sweep.text.data,
+								 work->full_name, sweep.text.data,
 								 pv_usage_text(&usage))));
 }

@@ -13,22 +13,13 @@
  * VACUUM and ANALYZE are a transaction each, as in core, and core's own commit
  * ends them.
  *
- * Tables are vacuumed one by one, through the relation_vacuum slot of heap's
- * table access method, where VACUUM commands arrive as well
- * (entry/dispatch.c).  They do not go through core's vacuum(), for these
- * reasons:
- *
- *	- it sets the cost balance to 0 before and after, so what is still to be
- *	  slept off is lost at each call
- *	- it takes the limits of vacuum_cost_* (from PG 16 on by
- *	  VacuumUpdateCosts()), not those of the scheduler, and turns the delay off
- *	  at the end
- *	- on PG 15 it reads all of pg_class to compute pg_database.datfrozenxid;
- *	  the scheduler worker does that once, when the queue is empty
- *
- * The guard (base/guard.c), which holds for the whole process, replaces
- * vacuum()'s own protection against being entered twice.  open_table()
- * replaces the checks that vacuum_rel() makes after it has locked the table.
+ * Tables are vacuumed through the relation_vacuum slot of heap's table access
+ * method, where VACUUM commands arrive as well (entry/dispatch.c), and not by
+ * core's vacuum(): that forgets what is left to be slept off, takes the limits of
+ * vacuum_cost_*, and on PG 15 reads all of pg_class each time to compute
+ * pg_database.datfrozenxid.  The guard (base/guard.c), which holds for the whole
+ * process, replaces its protection against being entered twice.
+ * sched/open_table.c replaces the checks that vacuum_rel() makes.
  *
  * A scheduler worker acts as the bootstrap superuser, and as the table's owner
  * where the owner's code may run, as VACUUM does.
@@ -54,7 +45,6 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
@@ -66,6 +56,7 @@
 
 #include "base/borrowed.h"
 #include "base/compat.h"
+#include "base/guard.h"
 #include "base/ring.h"
 #include "engine/index_vacuum.h"
 #include "entry/dispatch.h"
@@ -73,18 +64,20 @@
 #include "entry/failures.h"
 #include "entry/relation.h"
 #include "sched/candidates.h"
-#include "sched/deadline.h"
-#include "sched/sweep_table.h"
 #include "sched/table.h"
-#include "sched/table_log.h"
 #include "stats/history_run.h"
+#include "stats/usage.h"
 #include "throttle/cost.h"
 
-/* The ages to freeze by: the settings', or 0 as in autovacuum */
-static int	freeze_min_age;
-static int	freeze_table_age;
-static int	multixact_freeze_min_age;
-static int	multixact_freeze_table_age;
+/*
+ * How long to wait for locks that the vacuum of a large table needs when it
+ * has begun, in milliseconds.  Among them is the lock of its row in pg_class,
+ * at the end, when the vacuum may have taken hours.
+ */
+#define LONGEST_FOR_LARGE_MS	(10 * 60 * 1000)
+
+/* The database does not change: everything is frozen at once */
+static bool freeze_at_once;
 
 /* Memory for one table; core's ANALYZE finds it as PortalContext */
 static MemoryContext work_context = NULL;
@@ -92,138 +85,103 @@ static MemoryContext work_context = NULL;
 /* A ring of buffers for core's code; the engine creates its own */
 static BufferAccessStrategy ring = NULL;
 
+/* The name of this worker's database, which does not change meanwhile */
+static NameData database;
+
+/* The engine comes to functions of the owner, or has run them. */
+static void
+owner_hook(bool begins, BlockNumber pages)
+{
+	if (begins)
+		pv_queue_begin_owner(pages, false);
+	else
+		pv_queue_end_owner();
+}
 
 /*
- * Reads what the following vacuums depend on, when the worker starts and after
- * each reload.  In a database that does not change, a template or one that
- * does not allow connections, everything is frozen at once, and then never
- * again.
+ * To be called once, when the worker starts; each table uses memory of the
+ * context.  In a template or a database that does not allow connections,
+ * everything is frozen at once, and then never again.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 void
-pv_table_configure(void)
+pv_table_init(MemoryContext context)
 {
 	HeapTuple	tuple;
 	Form_pg_database form;
-	bool		at_once;
+
+	work_context = context;
+	MemoryContextSwitchTo(TopMemoryContext);
+	ring = pv_vacuum_strategy();
+	pv_owner_hook = owner_hook;
 
 	StartTransactionCommand();
 	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
 	form = (Form_pg_database) GETSTRUCT(tuple);
-	at_once = form->datistemplate || !form->datallowconn;
+	freeze_at_once = form->datistemplate || !form->datallowconn;
+	database = form->datname;
+	ereport(DEBUG1,
+			(errmsg_internal("parvacuum: processing database \"%s\"",
+							 NameStr(database))));
 	ReleaseSysCache(tuple);
 	CommitTransactionCommand();
-
-	freeze_min_age = at_once ? 0 : vacuum_freeze_min_age;
-	freeze_table_age = at_once ? 0 : vacuum_freeze_table_age;
-	multixact_freeze_min_age = at_once ? 0 : vacuum_multixact_freeze_min_age;
-	multixact_freeze_table_age = at_once ?
-		0 : vacuum_multixact_freeze_table_age;
 }
 
-/*
- * Is the relation still what was queued?  The caller has locked it.  On PG 15
- * a rule _RETURN can have made a view of it under the same OID, which has no
- * access method.  The OID of a dropped table can have been given to any other
- * relation.
- *
- * Core checks this after it has locked the relation, in vacuum_rel (V) and
- * analyze_rel (A) of commands/, or just before that, in autovacuum's
- * table_recheck_autovac (R):
- *
- *		it exists				V A R	open_table()
- *		rights of the caller	V A		not here: an autovacuum worker is a superuser,
- *										and so are we; parvacuum_enqueue() has
- *										checked its caller's rights
- *		kind of relation		V A		here
- *		partitioned tables		V		here: there is nothing to do
- *		foreign tables			A		here: autovacuum ignores them
- *		temporary tables		V A		here: all of them are other sessions'
- *		pg_statistic			A		analyze_rel() itself
- *		needs it, storage parameters	R	recheck_need()
- *		index_cleanup, truncate, eager freezing	V	choose_params()
- *		the parent of a TOAST table	V	here; V also keeps a lock on the parent
- */
-static bool
-is_as_queued(Relation rel, const PvItem *item)
+const char *
+pv_table_database(void)
 {
-	Form_pg_class form = rel->rd_rel;
-
-	return (form->relkind == RELKIND_RELATION ||
-			form->relkind == RELKIND_MATVIEW ||
-			form->relkind == RELKIND_TOASTVALUE) &&
-		rel->rd_tableam != NULL &&
-		form->relpersistence != RELPERSISTENCE_TEMP &&
-		pv_is_toast_of(rel, item->toast_parent);
+	return NameStr(database);
 }
 
 /*
- * Locks the table with ShareUpdateExclusiveLock and opens it.  Returns NULL if
- * another session has locked it (then *locked is true), or if it no longer
- * exists or is not what was queued.
- *
- * A scheduler worker does not wait for the lock, not even if the table is
- * old.  There will be another database scan, and a few locked tables would
- * make all others wait.  Core's forced autovacuum, which begins when the table
- * is a tenth older, does wait.
- *
- * RelationIdGetRelation() returns NULL for a relation that does not exist,
- * which cannot change while the lock is held.  try_relation_open() would look
- * it up in another cache first, which costs as much again for each table.
+ * Limit how long this process waits for a lock from now on, in milliseconds.
+ * It does not wait for the table itself.  But a table's owner can lock its
+ * indexes, or the row of a database in pg_database, and could keep all workers
+ * waiting.
  */
-static Relation
-open_table(const PvItem *item, bool vacuumed, bool *locked)
+void
+pv_table_limit_lock_waits(int ms)
 {
-	Relation	rel;
+	char		value[16];
 
-	*locked = !ConditionalLockRelationOid(item->key.relid,
-										  ShareUpdateExclusiveLock);
-	if (*locked)
-	{
-		pv_sched_count(PV_COUNT_SKIPPED_LOCK);
-		pv_history_skipped(item->key.relid,
-						   vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,
-						   ShareUpdateExclusiveLock);
-		pv_log_skipped_table(item->key.relid, vacuumed);
-		return NULL;
-	}
-	rel = RelationIdGetRelation(item->key.relid);
-	if (!RelationIsValid(rel))
-		return NULL;
-	if (!is_as_queued(rel, item))
-	{
-		RelationClose(rel);
-		return NULL;
-	}
-	pgstat_init_relation(rel);
-	return rel;
+	if (ms == LockTimeout)
+		return;
+	snprintf(value, sizeof(value), "%d", ms);
+	SetConfigOption("lock_timeout", value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/* An age to freeze by: the table's own, unless that is negative, or the setting's */
+static int
+freeze_age(int own, int setting)
+{
+	return own >= 0 ? own : freeze_at_once ? 0 : setting;
 }
 
 /*
- * Chooses VACUUM's parameters as autovacuum does.
+ * Choose VACUUM's parameters as autovacuum does.
  * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
 static void
 choose_params(PvTableWork *work, Relation rel)
 {
 	VacuumParams *params = &work->params;
-	const AutoVacOpts *own = work->has_options ? &work->options : NULL;
+	const AutoVacOpts *own = work->own;
 	StdRdOptions *options = (StdRdOptions *) rel->rd_options;
 
 	memset(params, 0, sizeof(*params));
-	params->freeze_min_age = own && own->freeze_min_age >= 0 ?
-		own->freeze_min_age : freeze_min_age;
-	params->freeze_table_age = own && own->freeze_table_age >= 0 ?
-		own->freeze_table_age : freeze_table_age;
+	params->freeze_min_age =
+		freeze_age(own ? own->freeze_min_age : -1, vacuum_freeze_min_age);
+	params->freeze_table_age =
+		freeze_age(own ? own->freeze_table_age : -1, vacuum_freeze_table_age);
 	params->multixact_freeze_min_age =
-		own && own->multixact_freeze_min_age >= 0 ?
-		own->multixact_freeze_min_age : multixact_freeze_min_age;
+		freeze_age(own ? own->multixact_freeze_min_age : -1,
+				   vacuum_multixact_freeze_min_age);
 	params->multixact_freeze_table_age =
-		own && own->multixact_freeze_table_age >= 0 ?
-		own->multixact_freeze_table_age : multixact_freeze_table_age;
+		freeze_age(own ? own->multixact_freeze_table_age : -1,
+				   vacuum_multixact_freeze_table_age);
 	params->is_wraparound = work->item.score.wraparound;
 
 	/* a vacuum to prevent wraparound is aggressive whatever the settings are */
@@ -256,12 +214,12 @@ choose_budget(const PvTableWork *work)
 {
 	PvCostBudget budget;
 
-	if (pv_cost_of_table(work->has_options ? &work->options : NULL, &budget))
+	if (pv_cost_of_table(work->own, &budget))
 		pv_cost_close_balance(budget.delay, budget.limit);
 }
 
 /*
- * Shows in pg_stat_activity what is done with the table, in the words of an
+ * Show in pg_stat_activity what is done with the table, in the words of an
  * autovacuum worker, by which others know a vacuum.
  * Core: postmaster/autovacuum.c, autovac_report_activity.
  */
@@ -303,26 +261,26 @@ is_outside_window(const PvTableWork *work)
 static void
 score_table(PvTableWork *work, Relation rel)
 {
-	const AutoVacOpts *own = work->has_options ? &work->options : NULL;
+	const AutoVacOpts *own = work->own;
 	bool		sweep = work->effective.value[PV_OPTION_SWEEP] > 0;
 	PvScore    *score = &work->item.score;
 	HeapTuple	tuple;
 
 	if (!rel->rd_rel->relisshared)
 	{
-		pv_need_score(rel->rd_rel, own, sweep, score);
+		(void) pv_need_score(rel->rd_rel, own, sweep, score);
 		return;
 	}
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for relation %u",
 			 RelationGetRelid(rel));
-	pv_need_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
+	(void) pv_need_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
 	ReleaseSysCache(tuple);
 }
 
 /*
- * Checks again what the table needs, with the table locked.  Returns false if
+ * Check again what the table needs, with the table locked.  Return false if
  * it needs nothing any more, or if it has opted out.
  */
 static bool
@@ -337,8 +295,8 @@ recheck_need(PvTableWork *work, Relation rel)
 		!pv_need_is_served(RelationGetRelid(rel),
 						   work->effective.value[PV_OPTION_ENABLED] > 0))
 		return false;
-	work->has_options = pv_options_autovacuum(rel, work->item.toast_parent,
-											  &work->options);
+	work->own = pv_options_autovacuum(rel, work->item.toast_parent,
+									  &work->options) ? &work->options : NULL;
 	score_table(work, rel);
 
 	/* pg_class may have an old size, or one that the owner has made up */
@@ -349,7 +307,7 @@ recheck_need(PvTableWork *work, Relation rel)
 								 GetOldestNonRemovableTransactionId(rel)) &&
 			!pv_indexes_have_work(rel);
 	if (work->item.held)
-		pv_score_rest(score, false, score->analyze, work->item.pages);
+		pv_score_rest(score, false, score->analyze, false, work->item.pages);
 	if (requested)
 	{
 		score->vacuum = true;
@@ -363,7 +321,7 @@ recheck_need(PvTableWork *work, Relation rel)
 	work->name = psprintf("%s.%s",
 						  get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
-	work->full_name = pv_full_relname(rel);
+	work->full_name = psprintf("%s.%s", NameStr(database), work->name);
 	return score->vacuum || score->analyze || score->sweep;
 }
 
@@ -398,7 +356,54 @@ become_oneself(const OwnIdentity *own)
 	SetUserIdAndSecContext(own->userid, own->sec_context);
 }
 
-/* Vacuums the table, which is locked and open. */
+/*
+ * Return the pages of an index.  Set *runs_functions if its cleanup may run
+ * functions of the owner.  An index that is locked counts as one without pages
+ * that may run them: a sweep does without it, and a vacuum waits for it later,
+ * as long as its deadline allows.  The caller has locked the table.
+ */
+static BlockNumber
+index_pages(Oid index, bool *runs_functions)
+{
+	Relation	indrel = pv_open_unlocked(index, AccessShareLock);
+	BlockNumber pages;
+
+	*runs_functions = true;
+	if (indrel == NULL)
+		return 0;
+	pages = RelationGetNumberOfBlocks(indrel);
+	*runs_functions = pv_index_cleanup_must_wait(indrel);
+	index_close(indrel, AccessShareLock);
+	return pages;
+}
+
+/*
+ * Set the size by which this worker may be at the table, which is open.  If
+ * that is large, it has more time from now on also for locks.  Core's code does
+ * not tell when it comes to functions of the owner, so the table has no place
+ * for a large one if there may be any.
+ */
+static void
+set_size(Relation rel, bool by_core)
+{
+	BlockNumber own_pages = RelationGetNumberOfBlocks(rel);
+	double		pages = own_pages;
+	bool		by_owner = false;
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		bool		runs_functions;
+
+		pages += index_pages(lfirst_oid(lc), &runs_functions);
+		by_owner |= by_core && runs_functions;
+	}
+	pv_queue_set_pages(pages, by_owner);
+	if (own_pages >= PV_LARGE_PAGES)
+		pv_table_limit_lock_waits(LONGEST_FOR_LARGE_MS);
+}
+
+/* Vacuum the table, which is locked and open. */
 static void
 vacuum_table(PvTableWork *work, Relation rel)
 {
@@ -406,9 +411,8 @@ vacuum_table(PvTableWork *work, Relation rel)
 	OwnIdentity own;
 	TransactionId next_xid;
 
-	pv_deadline_set_size(rel, work->effective.value[PV_OPTION_ENABLED] <= 0 ||
-						 pv_dispatch_declines(rel->rd_rel,
-											  work->item.toast_parent));
+	set_size(rel, work->effective.value[PV_OPTION_ENABLED] <= 0 ||
+			 pv_dispatch_declines(rel->rd_rel, work->item.toast_parent));
 	choose_params(work, rel);
 	if (work->params.is_wraparound)
 		pv_show_against_wraparound();
@@ -426,18 +430,16 @@ vacuum_table(PvTableWork *work, Relation rel)
 	pv_sched_count(PV_COUNT_VACUUMS);
 }
 
-/* Sweeps the B-trees of the table, which is locked and open. */
+/* Sweep the B-trees of the table, which is locked and open. */
 static void
 sweep_table(PvTableWork *work, Relation rel)
 {
 	OwnIdentity own;
 
-	pv_deadline_set_size(rel, false);
+	set_size(rel, false);
 	choose_budget(work);
 	become_owner(rel, &own);
-	pv_sweep_table(rel, &work->effective,
-				   work->has_options ? &work->options : NULL,
-				   work->full_name);
+	pv_sweep_table(rel, work);
 	become_oneself(&own);
 
 	pv_cost_open_balance();
@@ -459,24 +461,23 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 		return true;
 	if ((work->done & PV_DONE_VACUUM) == 0)
 		return false;
-	if (work->has_options && work->options.freeze_max_age >= 0)
-		max_age = Min(max_age, work->options.freeze_max_age);
+	if (work->own && work->own->freeze_max_age >= 0)
+		max_age = Min(max_age, work->own->freeze_max_age);
 	if (work->item.score.wraparound &&
 		(int32) (ReadNextTransactionId() - work->horizon) >
 		PV_AGE_SHARE * max_age)
 		return true;
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
-	pv_need_score(rel->rd_rel, work->has_options ? &work->options : NULL,
-				  false, &after);
+	(void) pv_need_score(rel->rd_rel, work->own,
+						 false, &after);
 	return after.dead > 1;
 }
 
 /*
- * Commit a vacuum.  The scheduler worker does not wait for its WAL otherwise.
- * But a transaction with an XID has locked the table against readers, to
+ * Commit a vacuum.  One with an XID has locked the table against readers, to
  * truncate it, and a standby keeps that lock until it has replayed the commit
- * record.
+ * record, so that is flushed.
  */
 static void
 commit_vacuum(void)
@@ -486,10 +487,7 @@ commit_vacuum(void)
 	CommitTransactionCommand();
 }
 
-/*
- * See pv_queue_recheck().  The launcher is woken where this worker has given up
- * a place for a large table.
- */
+/* See pv_queue_recheck().  Wake the launcher for a place that is given up. */
 static bool
 keeps_place(const PvTableWork *work)
 {
@@ -533,11 +531,9 @@ typedef enum VacuumOutcome
 } VacuumOutcome;
 
 /*
- * The first transaction: checks what the table needs, and vacuums it or sweeps
- * its B-trees.  *reason is set to what the table is to wait for, if it is to wait.
- *
- * PROC_IN_VACUUM is set before there is a snapshot, so that others ignore the
- * xmin of this transaction, as in core's vacuum_rel().
+ * The first transaction: check what the table needs, and vacuum it or sweep its
+ * B-trees.  Set *reason to what the table is to wait for.  PROC_IN_VACUUM is set
+ * before there is a snapshot, as in core's vacuum_rel().
  */
 static VacuumOutcome
 recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
@@ -555,7 +551,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	CHECK_FOR_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
 
-	rel = open_table(&work->item, false, &locked);
+	rel = pv_open_table(&work->item, false, &locked);
 	if (rel != NULL)
 		pv_failures_begin(rel, false);
 	if (locked)
@@ -598,7 +594,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 }
 
 /*
- * The second transaction: ANALYZE.  Returns false if another session has
+ * The second transaction: ANALYZE.  Return false if another session has
  * locked the table meanwhile.  The guard protects analyze_rel() from being
  * entered twice, as vacuum() does in core.
  *
@@ -614,25 +610,25 @@ analyze_table(PvTableWork *work)
 	PvResult	used = {0};
 	Relation	rel;
 	bool		locked;
+	int			min_duration;
 
 	memset(&params, 0, sizeof(params));
 	params.options = VACOPT_ANALYZE;
-	pv_choose_log_min_duration(&params,
-							   work->has_options ? &work->options : NULL);
+	pv_choose_log_min_duration(&params, work->own);
+	min_duration = pv_log_analyze_min_duration(&params);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	MemoryContextSwitchTo(work_context);
-	rel = open_table(&work->item, vacuumed, &locked);
+	rel = pv_open_table(&work->item, vacuumed, &locked);
 	if (rel != NULL)
 	{
 		pv_failures_begin(rel, true);
-		pv_deadline_set_size(rel, false);
-		pv_deadline_begin_owner(RelationGetNumberOfBlocks(rel), true);
+		set_size(rel, false);
+		pv_queue_begin_owner(RelationGetNumberOfBlocks(rel), true);
 		choose_budget(work);
 		pv_cost_flush();
-		pv_usage_start(&usage,
-					   pv_log_analyze_min_duration(&params) >= 0);
+		pv_usage_start(&usage, min_duration >= 0);
 		pv_history_begin_scheduled(rel, PV_WORK_ANALYZE, &used);
 		PG_TRY();
 		{
@@ -646,8 +642,12 @@ analyze_table(PvTableWork *work)
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
-		pv_log_analyze(rel, &params, &usage);
-		pv_deadline_end_owner();
+		if (min_duration >= 0 && used.elapsed_usecs / 1000 >= min_duration)
+			ereport(LOG,
+					(errmsg_internal("automatic analyze of table \"%s\"\n%s",
+									 work->full_name,
+									 pv_usage_text(&usage))));
+		pv_queue_end_owner();
 		/* as the ANALYZE of an autovacuum worker does, which this is not */
 		if (!vacuumed)
 		{
@@ -669,24 +669,14 @@ analyze_table(PvTableWork *work)
 
 /*
  * Does what the table needs, and sleeps off what is left of its cost when no
- * lock is held any more.  All memory is allocated in the context.
+ * lock is held any more.
  */
 void
-pv_table_do(PvTableWork *work, MemoryContext context)
+pv_table_do(PvTableWork *work)
 {
 	PvWaitReason reason;
-	VacuumOutcome outcome;
+	VacuumOutcome outcome = recheck_and_vacuum(work, &reason);
 
-	work_context = context;
-	if (ring == NULL)
-	{
-		/* it outlives the table */
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-		ring = pv_vacuum_strategy();
-		MemoryContextSwitchTo(old);
-	}
-	outcome = recheck_and_vacuum(work, &reason);
 	if (outcome == OUTCOME_PUT_BACK)
 	{
 		pv_queue_put_back(pv_queue_lock(LW_EXCLUSIVE), work->slot);

@@ -21,8 +21,8 @@ typedef struct PvTableWork
 	PvWorkerSlot *slot;			/* this worker's */
 	PvItem		item;			/* a copy of the queue's */
 	VacuumParams params;
-	bool		has_options;
-	AutoVacOpts options;		/* the table's options autovacuum_* */
+	const AutoVacOpts *own;		/* its storage parameters; NULL: it has none */
+	AutoVacOpts options;		/* storage for these */
 	PvOptions	effective;		/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
@@ -33,9 +33,17 @@ typedef struct PvTableWork
 	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;
 
-extern void pv_table_configure(void);
+extern void pv_table_init(MemoryContext context);
+extern const char *pv_table_database(void);
+extern void pv_table_limit_lock_waits(int ms);
+extern void pv_table_do(PvTableWork *work);
 extern void pv_table_finish(const PvTableWork *work, PvWaitReason reason,
 							TransactionId horizon);
-extern void pv_table_do(PvTableWork *work, MemoryContext context);
+
+/* sched/open_table.c */
+extern Relation pv_open_table(const PvItem *item, bool vacuumed, bool *locked);
+
+/* sched/sweep_table.c */
+extern void pv_sweep_table(Relation rel, const PvTableWork *work);
 
 #endif							/* PV_TABLE_H */

@@ -10,7 +10,7 @@
  *
  *		scan the database, if a scan is due
  *		pop --> do the table --> pop ...
- *		   cancelled, or an error: the table waits, and the worker goes on
+ *		   canceled, or an error: the table waits, and the worker goes on
  *
  * To other processes it is like an autovacuum worker, because it has
  * PROC_IS_AUTOVACUUM: a session that waits for one of its locks cancels it
@@ -50,10 +50,8 @@
 #include "base/settings.h"
 #include "entry/failures.h"
 #include "sched/candidates.h"
-#include "sched/deadline.h"
 #include "sched/queue.h"
 #include "sched/table.h"
-#include "sched/table_log.h"
 #include "sched/worker.h"
 #include "throttle/cost.h"
 
@@ -75,8 +73,8 @@ static emit_log_hook_type prev_emit_log = NULL;
  */
 
 /*
- * Launcher: asks the postmaster for a scheduler worker, for a place in shared
- * memory and a token that the worker shows there.  Returns false if there is
+ * Launcher: ask the postmaster for a scheduler worker, for a place in shared
+ * memory and a token that the worker shows there.  Return false if there is
  * no free slot for a background worker.
  */
 bool
@@ -94,7 +92,7 @@ pv_sched_start(Oid database, int worker, uint32 token,
 }
 
 /*
- * Sets what must not depend on the settings of roles and databases, and turns
+ * Set what must not depend on the settings of roles and databases, and turn
  * off the limits on statements.
  *
  * No commit waits for its WAL, because on a slow disk that would be most of
@@ -121,13 +119,13 @@ fix_settings(void)
 
 	for (size_t i = 0; i < lengthof(fixed); i++)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
-	pv_deadline_for_locks(PV_LATE_AFTER_MS);
+	pv_table_limit_lock_waits(PV_LATE_AFTER_MS);
 	if (PV_HAS_TRANSACTION_TIMEOUT)
 		SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /*
- * Keeps a warning of ANALYZE out of the log: that a statistics object cannot
+ * Keep a warning of ANALYZE out of the log: that a statistics object cannot
  * be computed, for instance because a column has a statistics target of 0.
  * Core does not raise it in an autovacuum worker, because it would be in the
  * log after each database scan, where the table's owner does not see it.
@@ -150,14 +148,20 @@ leave_out_statistics_warning(ErrorData *edata)
  * ----------------------------------------------------------------
  */
 
-/* See pv_queue_is_held(). */
+/*
+ * Would a vacuum of a table that was found do nothing, because of the horizon,
+ * and because its indexes have nothing to do?
+ */
 static bool
 is_held(const PvItem *item)
 {
-	bool		held = pv_queue_is_held(pv_queue_lock(LW_SHARED), item);
+	bool		held;
 
+	if (!item->score.vacuum || item->reason != PV_WAIT_NONE)
+		return false;
+	held = pv_queue_is_held(pv_queue_lock(LW_SHARED), item);
 	pv_queue_unlock();
-	return held;
+	return held && !pv_need_index_work(item->key.relid);
 }
 
 /*
@@ -183,7 +187,7 @@ end_scan(bool complete, bool nothing, int64 used)
 }
 
 /*
- * Finds the tables that need something, and queues them.  Tables for which
+ * Find the tables that need something, and queues them.  Tables for which
  * there is no room are found again by a later scan.
  */
 static void
@@ -202,8 +206,7 @@ scan_database(void)
 	{
 		PvItem	   *item = &found.items[i];
 
-		item->held = item->score.vacuum && item->reason == PV_WAIT_NONE &&
-			is_held(item) && !pv_need_index_work(item->key.relid);
+		item->held = is_held(item);
 		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot, item);
 		pv_queue_unlock();
 	}
@@ -213,7 +216,7 @@ scan_database(void)
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database \"%s\" need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
-						   found.n, pv_log_database())));
+						   found.n, pv_table_database())));
 	MemoryContextReset(work_context);
 }
 
@@ -224,9 +227,9 @@ scan_database(void)
  */
 
 /*
- * Logs an error or a cancel, ends the transaction, and makes the process ready
+ * Log an error or a cancel, end the transaction, and make the process ready
  * to go on.  A lock that could not be had is logged only if log_locks is true.
- * Returns what the table is to wait for.  The caller holds interrupts.
+ * Return what the table is to wait for.  The caller holds interrupts.
  */
 static PvWaitReason
 clean_up_after_error(bool log_locks)
@@ -248,7 +251,7 @@ clean_up_after_error(bool log_locks)
 	return reason;
 }
 
-/* Counts a table or a scan that failed. */
+/* Count a table or a scan that failed. */
 static void
 count_failure(PvWaitReason reason)
 {
@@ -259,8 +262,8 @@ count_failure(PvWaitReason reason)
 }
 
 /*
- * Makes the process go on with the next table after the table at hand, or the
- * scan, failed or was cancelled.
+ * Make the process go on with the next table after the table at hand, or the
+ * scan, failed or was canceled.
  */
 static void
 recover(PvTableWork *work)
@@ -277,8 +280,7 @@ recover(PvTableWork *work)
 				   work->item.score.sweep &&
 				   (work->done & PV_DONE_SWEEP) == 0 ? "sweep" : "analyze",
 				   work->full_name,
-				   pv_deadline_has_passed() ? ", which took too long" : "");
-	pv_deadline_end();
+				   my_slot->late ? ", which took too long" : "");
 	reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
 	count_failure(reason);
 	pv_failures_end(reason == PV_WAIT_CANCELED ?
@@ -293,11 +295,11 @@ recover(PvTableWork *work)
 }
 
 /*
- * Stores in pg_database how old the oldest table is, once after each database
+ * Store in pg_database how old the oldest table is, once after each database
  * scan: when the queue is empty, or, if that takes long, when the next scan
  * begins.
  *
- * If that fails or is cancelled, or another session has locked the database's
+ * If that fails or is canceled, or another session has locked the database's
  * row, it is done after the next scan, and this process goes on.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum, calls
@@ -319,7 +321,7 @@ finish_pass(bool even_if_busy)
 		return;
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: updating pg_database (parvacuum)");
-	pv_deadline_for_locks(LONGEST_FOR_DATABASE_MS);
+	pv_table_limit_lock_waits(LONGEST_FOR_DATABASE_MS);
 	PG_TRY();
 	{
 		StartTransactionCommand();
@@ -337,12 +339,12 @@ finish_pass(bool even_if_busy)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
-	pv_deadline_for_locks(PV_LATE_AFTER_MS);
+	pv_table_limit_lock_waits(PV_LATE_AFTER_MS);
 }
 
 /*
- * Scans the database if this worker is to do so, else takes the first table of
- * the queue.  Returns false if there is no table for this worker.
+ * Scan the database if this worker is to do so, else take the first table of
+ * the queue.  Return false if there is no table for this worker.
  */
 static bool
 next_step(void)
@@ -369,18 +371,14 @@ next_step(void)
 	if (to_scan)
 		finish_pass(true);
 
-	pv_deadline_for_locks(PV_LATE_AFTER_MS);
+	pv_table_limit_lock_waits(PV_LATE_AFTER_MS);
 
 	PG_TRY();
 	{
 		if (to_scan)
 			scan_database();
 		else
-		{
-			pv_deadline_begin();
-			pv_table_do(&work, work_context);
-			pv_deadline_end();
-		}
+			pv_table_do(&work);
 	}
 	PG_CATCH();
 	{
@@ -398,7 +396,7 @@ next_step(void)
  */
 
 /*
- * Gives core's code in this process as much memory as in an autovacuum worker.
+ * Give core's code in this process as much memory as in an autovacuum worker.
  */
 static void
 choose_work_mem(void)
@@ -411,8 +409,8 @@ choose_work_mem(void)
 }
 
 /*
- * Sleeps, for a second at most, if something is still to be slept off, and
- * returns whether it was so.  A cancel that comes meanwhile was for a table
+ * Sleep, for a second at most, if something is still to be slept off, and
+ * return whether it was so.  A cancel that comes meanwhile was for a table
  * that is done.
  */
 static bool
@@ -424,14 +422,6 @@ sleep_on(void)
 	slept = pv_cost_sleep_on();
 	RESUME_CANCEL_INTERRUPTS();
 	return slept;
-}
-
-/* Applies the settings, at start and after each reload. */
-static void
-apply_configuration(void)
-{
-	pv_table_configure();
-	choose_work_mem();
 }
 
 static void
@@ -450,31 +440,7 @@ apply_reload(void)
 	ProcessConfigFile(PGC_SIGHUP);
 	pv_vacuum_cost_delay = cost_delay;
 	pv_vacuum_cost_limit = cost_limit;
-	apply_configuration();
-}
-
-/*
- * Can the queue of this database be given to another one, so that nobody would
- * know any more that pg_database is to be updated?
- */
-static bool
-is_queue_full(void)
-{
-	bool		full = pv_queue_is_full(pv_queue_lock(LW_SHARED));
-
-	pv_queue_unlock();
-	return full;
-}
-
-/* See pv_queue_should_leave(). */
-static bool
-should_leave(void)
-{
-	bool		leave = pv_queue_should_leave(pv_queue_lock(LW_SHARED),
-											  my_slot);
-
-	pv_queue_unlock();
-	return leave;
+	choose_work_mem();
 }
 
 /*
@@ -489,6 +455,8 @@ parvacuum_sched_main(Datum main_arg)
 {
 	uint32		token;
 	Oid			database;
+	bool		leaves;
+	bool		full;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGINT, StatementCancelHandler);
@@ -512,12 +480,11 @@ parvacuum_sched_main(Datum main_arg)
 	pv_show_as_autovacuum();
 	pgstat_report_activity(STATE_RUNNING, "autovacuum: starting (parvacuum)");
 	fix_settings();
-	pv_deadline_init();
-	apply_configuration();
-	pv_log_begin();
+	choose_work_mem();
 	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
 										 ALLOCSET_DEFAULT_SIZES);
 	pv_set_portal_context(work_context);
+	pv_table_init(work_context);
 	pv_is_scheduler_worker = true;
 	pv_cost_open_balance();
 
@@ -527,11 +494,15 @@ parvacuum_sched_main(Datum main_arg)
 		QueryCancelPending = false;
 		CHECK_FOR_INTERRUPTS();
 		apply_reload();
-		if (!pv_guc_scheduler || should_leave())
-			break;
-		if (!sleep_on() && !next_step())
+		leaves = pv_queue_should_leave(pv_queue_lock(LW_SHARED), my_slot);
+		pv_queue_unlock();
+		if (leaves || !pv_guc_scheduler || (!sleep_on() && !next_step()))
 			break;
 	}
-	finish_pass(is_queue_full());
+
+	/* if this queue is given to another database, nobody would know of it */
+	full = pv_queue_is_full(pv_queue_lock(LW_SHARED));
+	pv_queue_unlock();
+	finish_pass(full);
 	pv_cost_flush();
 }

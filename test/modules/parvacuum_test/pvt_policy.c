@@ -123,7 +123,7 @@ parvacuum_test_sweep(PG_FUNCTION_ARGS)
 
 	pv_score_table(&state, &thresholds, &score);
 	if (PG_GETARG_BOOL(8))
-		pv_score_not_analyze(&score, state.pages);
+		pv_score_rest(&score, score.vacuum, false, score.sweep, state.pages);
 	values[n++] = Float8GetDatum(score.entries);
 	values[n++] = Float8GetDatum(score.total);
 	values[n++] = BoolGetDatum(score.sweep);

@@ -88,7 +88,7 @@ typedef struct Sim
 	int			nworkers;
 	int			nscans;
 	TimestampTz begin;
-	PvDatabase *known;		/* to the launcher */
+	PvDatabase *known;			/* to the launcher */
 	SimWorker	workers[PV_MAX_SCHED_WORKERS];
 
 	/* what comes of it; in microseconds */
