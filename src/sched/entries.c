@@ -66,7 +66,7 @@ pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
 }
 
 /*
- * Put an entry into the list of those that give way to others, or takes it
+ * Put an entry into the list of those that give way to others, or take it
  * out, after its state or its request has changed.
  */
 static void

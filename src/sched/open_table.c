@@ -51,7 +51,7 @@ is_as_queued(Relation rel, const PvItem *item)
 }
 
 /*
- * Record and logs that another session has locked the table: for VACUUM, or
+ * Record and log that another session has locked the table: for VACUUM, or
  * only for the ANALYZE after it.  The table is not locked, so its own parameters
  * are read from its row in pg_class.
  */

@@ -340,20 +340,6 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 		pv_stay_is_over(queues->now - slot->since);
 }
 
-/* Is no worker of the queue at a table? */
-bool
-pv_queue_all_idle(const PvQueues *queues, const PvDatabaseQueue *queue)
-{
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		const PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		if (slot->used && slot->busy && pv_queue_of(queues, slot) == queue)
-			return false;
-	}
-	return true;
-}
-
 
 /* ----------------------------------------------------------------
  *		Database scans

@@ -328,7 +328,6 @@ extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database,
 									  bool from_others, bool *again);
 extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
 extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
-extern bool pv_queue_is_full(const PvQueues *queues);
 extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
 extern void pv_queue_request_scan(const PvQueues *queues,
 								  PvDatabaseQueue *queue);
@@ -361,8 +360,6 @@ extern void pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(const PvQueues *queues,
 								  const PvWorkerSlot *slot);
-extern bool pv_queue_all_idle(const PvQueues *queues,
-							  const PvDatabaseQueue *queue);
 extern void pv_queue_call_back(PvQueues *queues);
 
 /* Database scans, by a worker. */

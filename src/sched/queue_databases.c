@@ -138,13 +138,6 @@ find_free_queue(const PvQueues *queues, bool from_others)
 	return last;
 }
 
-/* Can a database that is due for a scan have no queue? */
-bool
-pv_queue_is_full(const PvQueues *queues)
-{
-	return find_free_queue(queues, true) == NULL;
-}
-
 /*
  * The queue of a database that may not have one yet.  Return NULL if there is
  * none.  With *again set one is being emptied: the caller is to release the
@@ -232,7 +225,7 @@ pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 
 	all->nfree = queues->nworkers - pv_queue_count_workers(queues, &nlarge);
 	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
-	all->full = pv_queue_is_full(queues);
+	all->full = find_free_queue(queues, true) == NULL;
 }
 
 /*

@@ -32,8 +32,12 @@
 static PvQueues queues;
 static LWLock *lock = NULL;
 
-/* This process's slot, if it is a scheduler worker */
+/*
+ * This process's slot, if it is a scheduler worker, and whether it had a place
+ * at large tables when it acquired the lock
+ */
 static PvWorkerSlot *my_slot = NULL;
+static bool had_place;
 
 
 /* ----------------------------------------------------------------
@@ -69,7 +73,7 @@ make_hash(const char *name, int n, Size keysize, Size entrysize)
 }
 
 /*
- * Find the shared memory or initializes it.  The caller holds
+ * Find the shared memory or initialize it.  The caller holds
  * AddinShmemInitLock.
  */
 void
@@ -110,7 +114,7 @@ pv_queue_nworkers(void)
 }
 
 /*
- * Acquire the lock, and returns the queue as it is now.  The moment and the
+ * Acquire the lock, and return the queue as it is now.  The moment and the
  * settings are those of this call.
  */
 PvQueues *
@@ -121,6 +125,7 @@ pv_queue_lock(LWLockMode mode)
 	queues.naptime = autovacuum_naptime * USECS_PER_SEC;
 	queues.limit = Min(PV_QUEUE_SIZE, pv_guc_queue_limit);
 	queues.nworkers = pv_guc_scheduler_workers;
+	had_place = my_slot != NULL && my_slot->large;
 	return &queues;
 }
 
@@ -144,9 +149,22 @@ pv_queue_lock_with(Oid database, bool from_others, PvDatabaseQueue **queue)
 	}
 }
 
+/*
+ * Wake the launcher.  It does not look by itself whether a worker has given its
+ * place up, which is done below.  The caller holds the lock.
+ */
+void
+pv_queue_wake_launcher(void)
+{
+	if (queues.shared->launcher_latch != NULL)
+		SetLatch(queues.shared->launcher_latch);
+}
+
 void
 pv_queue_unlock(void)
 {
+	if (had_place && !my_slot->large)
+		pv_queue_wake_launcher();
 	LWLockRelease(lock);
 }
 
@@ -237,14 +255,6 @@ pv_queue_launcher_begin(void)
 	before_shmem_exit(launcher_exit, 0);
 }
 
-/* The caller holds the lock. */
-void
-pv_queue_wake_launcher(void)
-{
-	if (queues.shared->launcher_latch != NULL)
-		SetLatch(queues.shared->launcher_latch);
-}
-
 
 /* ----------------------------------------------------------------
  *		A worker
@@ -284,18 +294,6 @@ pv_queue_attach(int slot, uint32 token)
 }
 
 /*
- * This worker does not count as one at a large table any more.  The caller holds
- * the lock.
- */
-static void
-leave_place(void)
-{
-	if (my_slot->large)
-		pv_queue_wake_launcher();
-	my_slot->large = false;
-}
-
-/*
  * The table of this worker has so many pages, indexes included; functions of
  * its owner may run at any time, or not.
  */
@@ -304,14 +302,13 @@ pv_queue_set_pages(double pages, bool by_owner)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	my_slot->at_table.pages = pages;
-	if (by_owner)
-		leave_place();
+	my_slot->large &= !by_owner;
 	pv_queue_unlock();
 }
 
 /*
  * Functions of the owner of a table of this size may run from now on, and may
- * take long.
+ * take long.  So this worker does not count as one at a large table any more.
  */
 void
 pv_queue_begin_owner(BlockNumber pages, bool analyze)
@@ -321,7 +318,7 @@ pv_queue_begin_owner(BlockNumber pages, bool analyze)
 	{
 		queues.now, pages, analyze, 0
 	};
-	leave_place();
+	my_slot->large = false;
 	pv_queue_unlock();
 }
 

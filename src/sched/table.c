@@ -487,25 +487,20 @@ commit_vacuum(void)
 	CommitTransactionCommand();
 }
 
-/* See pv_queue_recheck().  Wake the launcher for a place that is given up. */
+/* See pv_queue_recheck(). */
 static bool
 keeps_place(const PvTableWork *work)
 {
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	bool		was_large = work->slot->large;
-	bool		goes_on = pv_queue_recheck(queues, work->slot, &work->item);
+	bool		goes_on = pv_queue_recheck(pv_queue_lock(LW_EXCLUSIVE),
+										   work->slot, &work->item);
 
-	if (was_large && !work->slot->large)
-		pv_queue_wake_launcher();
 	pv_queue_unlock();
 	return goes_on;
 }
 
 /*
  * The table is done, or cannot be done now, see pv_queue_finish().  If it was
- * put back before an error came, it is left alone.  The launcher is woken if
- * another worker may take a large table now, because it does not look for that
- * by itself.
+ * put back before an error came, it is left alone.
  */
 void
 pv_table_finish(const PvTableWork *work, PvWaitReason reason,
@@ -513,8 +508,6 @@ pv_table_finish(const PvTableWork *work, PvWaitReason reason,
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 
-	if (work->slot->large)
-		pv_queue_wake_launcher();
 	if (work->slot->busy)
 		pv_queue_finish(queues, work->slot, work->done, reason, horizon);
 	pv_queue_unlock();

@@ -187,7 +187,7 @@ end_scan(bool complete, bool nothing, int64 used)
 }
 
 /*
- * Find the tables that need something, and queues them.  Tables for which
+ * Find the tables that need something, and queue them.  Tables for which
  * there is no room are found again by a later scan.
  */
 static void
@@ -295,29 +295,22 @@ recover(PvTableWork *work)
 }
 
 /*
- * Store in pg_database how old the oldest table is, once after each database
- * scan: when the queue is empty, or, if that takes long, when the next scan
- * begins.
+ * Store in pg_database how old the oldest table is, when this worker leaves and
+ * anything was vacuumed, or the database was scanned.  If that fails or is
+ * canceled, or another session has locked the database's row, the next worker
+ * does it.
  *
- * If that fails or is canceled, or another session has locked the database's
- * row, it is done after the next scan, and this process goes on.
- *
- * Core: postmaster/autovacuum.c, do_autovacuum, calls
- * vac_update_datfrozenxid().
+ * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 static void
-finish_pass(bool even_if_busy)
+update_database(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_of(queues, my_slot);
-	bool		over = queue->vacuumed &&
-		(even_if_busy ||
-		 (queue->nqueued == 0 && pv_queue_all_idle(queues, queue)));
+	bool		due = pv_queue_of(queues, my_slot)->vacuumed;
 
-	if (over)
-		queue->vacuumed = false;
+	pv_queue_of(queues, my_slot)->vacuumed = false;
 	pv_queue_unlock();
-	if (!over)
+	if (!due)
 		return;
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: updating pg_database (parvacuum)");
@@ -352,24 +345,16 @@ next_step(void)
 	static PvTableWork work;	/* static, as it is read after an error */
 	PvQueues   *queues;
 	bool		to_scan;
-	bool		had_place;
 	bool		any;
 
 	memset(&work, 0, sizeof(work));
 	work.slot = my_slot;
 	queues = pv_queue_lock(LW_EXCLUSIVE);
 	to_scan = pv_queue_begin_scan(queues, my_slot);
-	had_place = my_slot->large;
 	any = to_scan || pv_queue_take(queues, my_slot, &work.item);
-	if (had_place && !my_slot->large)
-		pv_queue_wake_launcher();
 	pv_queue_unlock();
 	if (!any)
 		return false;
-
-	/* the scan before has not been completed by this yet */
-	if (to_scan)
-		finish_pass(true);
 
 	pv_table_limit_lock_waits(PV_LATE_AFTER_MS);
 
@@ -456,7 +441,6 @@ parvacuum_sched_main(Datum main_arg)
 	uint32		token;
 	Oid			database;
 	bool		leaves;
-	bool		full;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGINT, StatementCancelHandler);
@@ -499,10 +483,6 @@ parvacuum_sched_main(Datum main_arg)
 		if (leaves || !pv_guc_scheduler || (!sleep_on() && !next_step()))
 			break;
 	}
-
-	/* if this queue is given to another database, nobody would know of it */
-	full = pv_queue_is_full(pv_queue_lock(LW_SHARED));
-	pv_queue_unlock();
-	finish_pass(full);
+	update_database();
 	pv_cost_flush();
 }
