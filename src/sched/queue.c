@@ -101,9 +101,11 @@ pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 		PvWorkerSlot *slots = queues->shared->slots;
 
 		entry->item.again = false;
-		for (*slot = slots; !(*slot)->busy ||
-			 (*slot)->pid != entry->item.worker_pid; (*slot)++)
-			Assert(*slot < &slots[PV_MAX_SCHED_WORKERS - 1]);
+		for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+		{
+			if (slots[i].busy && slots[i].pid == entry->item.worker_pid)
+				*slot = &slots[i];
+		}
 		return PV_WITHDRAWN_RUNNING;
 	}
 	pv_entry_unqueue(queue, entry);
