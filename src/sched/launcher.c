@@ -504,7 +504,7 @@ is_late(PvWorkerSlot *slot, TimestampTz now)
 /*
  * Cancel what takes too long, and end the workers that still are at what was
  * canceled some time ago: a function may have caught the cancel.  Return
- * whether any worker is at a table or a scan.
+ * whether there is any worker.
  */
 static bool
 end_late(void)
@@ -516,9 +516,9 @@ end_late(void)
 	{
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
+		any |= slot->used;
 		if (!slot->used || !(slot->busy || slot->scanning))
 			continue;
-		any = true;
 		if (slot->canceled_at != PV_NEVER)
 		{
 			if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
