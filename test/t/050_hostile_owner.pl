@@ -278,9 +278,10 @@ ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relid = 'vict
 is(sql($stay), 'mallory.large_brin, mallory.large_i', 'large tables: both functions still stay');
 hostile('ALTER TABLE mallory.forged RESET (autovacuum_enabled)');
 ok(pv_await($node, q{SELECT size_class FROM parvacuum_queue WHERE relid = 'mallory.forged'::regclass AND state = 'running'}, 'small'), 'large tables: the file says how large a table is, not pg_class') or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
-# A worker reads the setting before its next table, so those that sleep are ended.
+# The longest time counts that the settings have given, so those that sleep are ended.
+my $end_all = q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
 pv_reload_with($node, 'parvacuum.longest_at_table' => '1s');
-sql(q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'});
+sql($end_all);
 my $end = -s $node->logfile;
 ok($node->wait_for_log(qr/ERROR:  .*canceling .*(?:\n.*){1,5}parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.mallory\.\w+", which took too long/, $end), 'large tables: a function that stays is cancelled');
 hostile($stays =~ s/BEGIN/BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;/r);
@@ -288,6 +289,7 @@ $end = -s $node->logfile;
 ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*terminating /, $end), 'large tables: one that ignores that is ended with its process');
 hostile($stays);
 pv_reload_with($node, 'parvacuum.longest_at_table' => '10min');
+sql($end_all);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relid IN ('mallory.large_i'::regclass, 'mallory.large_brin'::regclass, 'mallory.forged'::regclass) AND analyze_count > 0}, 3), 'large tables: all are analyzed when the functions let them') or diag sql('SELECT * FROM parvacuum_queue');
 sql("DROP TABLE $_") for qw(mallory.large_i mallory.large_brin mallory.forged victim.large);
 pv_reload_with($node, 'parvacuum.scheduler_workers' => 2);
