@@ -15,8 +15,8 @@
  *										pg_read_all_stats
  *		set the options of a table		its owner, as for ALTER TABLE
  *		remove all options				owner of the database, superusers
- *		use the whole queue, and give	superusers, from PG 17 on members of
- *		urgent requests					pg_maintain
+ *		make urgent requests, and end	superusers, from PG 17 on members of
+ *		pauses of tables				pg_maintain
  *		take all places for runs		superusers
  *		see tables of other databases,	members of pg_read_all_stats
  *		and PIDs
@@ -178,9 +178,9 @@ pv_may_take_all_runs(Oid role)
 	return superuser_arg(role);
 }
 
-/* May the current role use the whole queue, and make urgent requests? */
+/* May the current role make urgent requests, and end pauses of tables? */
 bool
-pv_may_use_whole_queue(void)
+pv_may_request_urgently(void)
 {
 	return pv_may_maintain_all(GetUserId());
 }

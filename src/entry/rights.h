@@ -24,7 +24,7 @@ extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
 
 /* Runs, the scheduler's queue, settings and options. */
 extern bool pv_may_take_all_runs(Oid role);
-extern bool pv_may_use_whole_queue(void);
+extern bool pv_may_request_urgently(void);
 extern void pv_refuse_urgent(void);
 extern bool pv_may_see_all(void);
 extern bool pv_may_see_session(Oid role);

@@ -220,7 +220,7 @@ check_relation(Oid relid)
 Datum
 parvacuum_enqueue(PG_FUNCTION_ARGS)
 {
-	Request		request = {.limited = !pv_may_use_whole_queue()};
+	Request		request = {.limited = !pv_may_request_urgently()};
 	Oid			relid;
 	ListCell   *lc;
 
