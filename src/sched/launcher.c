@@ -41,6 +41,7 @@
 #include "replication/logicallauncher.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -294,8 +295,15 @@ read_databases(void)
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: reading pg_database (parvacuum)");
 	StartTransactionCommand();
+	if (!ConditionalLockRelationOid(DatabaseRelationId, AccessShareLock))
+	{
+		CommitTransactionCommand();
+		pgstat_report_activity(STATE_UNDEFINED, "");
+		pfree(found);
+		return;
+	}
 	(void) GetTransactionSnapshot();
-	rel = table_open(DatabaseRelationId, AccessShareLock);
+	rel = table_open(DatabaseRelationId, NoLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
@@ -673,11 +681,17 @@ parvacuum_launcher_main(Datum main_arg)
 	begin();
 	for (;;)
 	{
-		long		timeout = pv_guc_scheduler ? schedule() : -1;
 		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+		bool		any = end_late();
+		long		timeout;
 
-		/* whether the scheduler is on or not */
-		if (end_late())
+		/*
+		 * Whether the scheduler is on or not, and first: a function of an
+		 * owner may have brought about what makes the rest fail, such as a
+		 * lock table that is full.
+		 */
+		timeout = pv_guc_scheduler ? schedule() : -1;
+		if (any)
 			timeout = sooner(timeout, LOOK_FOR_WORKER_MS);
 		timeout = sooner(timeout, pv_history_do_due());
 

@@ -401,6 +401,7 @@ update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 {
 	PvItem	   *known = &entry->item;
 	PvWaitReason reason = item->reason;
+	bool		held = item->held && pv_queue_is_held(queues, item);
 
 	pv_entry_unqueue(queue, entry);
 	if (known->owner != item->owner)
@@ -408,8 +409,8 @@ update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 	known->score = item->score;
 	known->pages = item->pages;
 	known->toast_parent = item->toast_parent;
-	known->held = item->held && item->score.analyze && !known->requested;
-	if (item->held)
+	known->held = held && item->score.analyze && !known->requested;
+	if (held)
 	{
 		known->left.dead = Min(known->left.dead, item->score.dead);
 		pv_queue_count(queues, PV_COUNT_SKIPPED_HORIZON);

@@ -199,6 +199,7 @@ typedef struct PvDatabaseQueue
 	bool		reported_full;	/* that was reported, and has not changed
 								 * since */
 	bool		vacuumed;		/* pg_database is to be updated */
+	TimestampTz updated_at;		/* it was last, or PV_NEVER */
 } PvDatabaseQueue;
 
 /* How long something may take, see sched/policy.c */

@@ -119,7 +119,8 @@ find_free_queue(const PvQueues *queues, bool from_others)
 	{
 		PvDatabaseQueue *queue = &queues->shared->queues[i];
 		bool		in_use = queue->nqueued > 0 || queue->nrequests > 0;
-		PvOrder		order = {.charge = in_use ? 0 : DBL_MAX};
+		PvOrder		order = {.charge = in_use ? 0 : DBL_MAX,
+		.turn = queue->nentries == 0};
 
 		if (!OidIsValid(queue->database))
 			return queue;
@@ -160,7 +161,7 @@ pv_queue_make(PvQueues *queues, Oid database, bool from_others, bool *again)
 	queue->database = database;
 	queue->scan_requested = queue->scanning = queue->nothing = false;
 	queue->incomplete = queue->reported_full = queue->vacuumed = false;
-	queue->scanned_at = PV_NEVER;
+	queue->scanned_at = queue->updated_at = PV_NEVER;
 	queue->scan_used = 0;
 	return queue;
 }

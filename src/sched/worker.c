@@ -296,9 +296,10 @@ recover(PvTableWork *work)
 
 /*
  * Store in pg_database how old the oldest table is, when this worker leaves and
- * anything was vacuumed, or the database was scanned.  If that fails or is
- * canceled, or another session has locked the database's row, the next worker
- * does it.
+ * anything was vacuumed, or the database was scanned.  As this reads all of
+ * pg_class, a database that always has tables queued gets it once in a naptime.
+ * A worker that is called back does not do it.  If it fails or is canceled, or
+ * another session has locked the database's row, a later worker does it.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -306,9 +307,16 @@ static void
 update_database(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	bool		due = pv_queue_of(queues, my_slot)->vacuumed;
+	PvDatabaseQueue *queue = pv_queue_of(queues, my_slot);
+	bool		due = queue->vacuumed && !my_slot->leave &&
+		(queue->nqueued == 0 ||
+		 queues->now - queue->updated_at >= queues->naptime);
 
-	pv_queue_of(queues, my_slot)->vacuumed = false;
+	if (due)
+	{
+		queue->vacuumed = false;
+		queue->updated_at = queues->now;
+	}
 	pv_queue_unlock();
 	if (!due)
 		return;
