@@ -110,6 +110,7 @@ OBJS = \
 	src/sql/options.o \
 	src/sql/plan.o \
 	src/sql/progress.o \
+	src/sql/row.o \
 	src/sql/run.o \
 	src/sql/survey.o \
 	src/sql/sweep.o \
@@ -124,7 +125,7 @@ OBJS = \
 	src/stats/lru.o \
 	src/stats/progress.o \
 	src/stats/records.o \
-	src/stats/records_image.o \
+	src/stats/result.o \
 	src/stats/usage.o \
 	src/store/container.o \
 	src/store/deadtids.o \

@@ -24,6 +24,62 @@ LANGUAGE C;
 SELECT parvacuum_check_preloaded();
 DROP FUNCTION parvacuum_check_preloaded();
 
+-- The figures of a vacuum, in the order of PV_FIGURES in src/stats/result.h.  The view of the
+-- history and the type of parvacuum_run_cluster() take their columns from here.
+
+CREATE TYPE parvacuum_result AS (
+    relid regclass,
+    workers_planned int,
+    workers_launched int,
+    pages_total bigint,
+    pages_scanned bigint,
+    pages_removed bigint,
+    tuples_removed bigint,
+    tuples_remaining bigint,
+    tuples_remaining_estimated bool,
+    tuples_recently_dead bigint,
+    tuples_missed bigint,
+    dead_items bigint,
+    index_scans int,
+    dead_tuple_bytes bigint,
+    heap_scan_ms double precision,
+    index_vacuum_ms double precision,
+    heap_vacuum_ms double precision,
+    index_cleanup_ms double precision,
+    truncate_ms double precision,
+    elapsed_ms double precision,
+    wal_records bigint,
+    wal_fpi bigint,
+    wal_bytes numeric,
+    buffers_hit bigint,
+    buffers_read bigint,
+    buffers_dirtied bigint,
+    oldest_xmin xid,
+    relfrozenxid_advanced bool,
+    index_scan_bypassed bool);
+
+COMMENT ON TYPE parvacuum_result IS
+'what a vacuum of a table has done, as parvacuum_run() returns it';
+
+-- Those of which there are totals
+
+CREATE TYPE parvacuum_sums AS (
+    pages_scanned bigint,
+    pages_removed bigint,
+    tuples_removed bigint,
+    dead_items bigint,
+    index_scans bigint,
+    elapsed_ms double precision,
+    wal_records bigint,
+    wal_fpi bigint,
+    wal_bytes numeric,
+    buffers_hit bigint,
+    buffers_read bigint,
+    buffers_dirtied bigint);
+
+COMMENT ON TYPE parvacuum_sums IS
+'what several vacuums have done, all in all';
+
 -- These two check rights themselves, by VACUUM's rules, so all roles may execute them.
 
 CREATE FUNCTION parvacuum_run(
@@ -35,37 +91,8 @@ CREATE FUNCTION parvacuum_run(
     "analyze" bool DEFAULT false,
     skip_locked bool DEFAULT false,
     disable_page_skipping bool DEFAULT false,
-    verbose bool DEFAULT false,
-    OUT relid regclass,
-    OUT workers_planned int,
-    OUT workers_launched int,
-    OUT pages_total bigint,
-    OUT pages_scanned bigint,
-    OUT pages_removed bigint,
-    OUT tuples_removed bigint,
-    OUT tuples_remaining bigint,
-    OUT tuples_remaining_estimated bool,
-    OUT tuples_recently_dead bigint,
-    OUT tuples_missed bigint,
-    OUT dead_items bigint,
-    OUT index_scans int,
-    OUT dead_tuple_bytes bigint,
-    OUT heap_scan_ms double precision,
-    OUT index_vacuum_ms double precision,
-    OUT heap_vacuum_ms double precision,
-    OUT index_cleanup_ms double precision,
-    OUT truncate_ms double precision,
-    OUT elapsed_ms double precision,
-    OUT wal_records bigint,
-    OUT wal_fpi bigint,
-    OUT wal_bytes numeric,
-    OUT buffers_hit bigint,
-    OUT buffers_read bigint,
-    OUT buffers_dirtied bigint,
-    OUT oldest_xmin xid,
-    OUT relfrozenxid_advanced bool,
-    OUT index_scan_bypassed bool)
-RETURNS SETOF record
+    verbose bool DEFAULT false)
+RETURNS SETOF parvacuum_result
 AS 'MODULE_PATHNAME', 'parvacuum_run'
 LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000 ROWS 10;
@@ -532,34 +559,7 @@ CREATE FUNCTION parvacuum_history_runs(
     OUT wraparound bool,
     OUT indexes int,
     OUT by_engine bool,
-    OUT workers_planned int,
-    OUT workers_launched int,
-    OUT pages_total bigint,
-    OUT pages_scanned bigint,
-    OUT pages_removed bigint,
-    OUT tuples_removed bigint,
-    OUT tuples_remaining bigint,
-    OUT tuples_remaining_estimated bool,
-    OUT tuples_recently_dead bigint,
-    OUT tuples_missed bigint,
-    OUT dead_items bigint,
-    OUT index_scans int,
-    OUT dead_tuple_bytes bigint,
-    OUT heap_scan_ms double precision,
-    OUT index_vacuum_ms double precision,
-    OUT heap_vacuum_ms double precision,
-    OUT index_cleanup_ms double precision,
-    OUT truncate_ms double precision,
-    OUT elapsed_ms double precision,
-    OUT wal_records bigint,
-    OUT wal_fpi bigint,
-    OUT wal_bytes numeric,
-    OUT buffers_hit bigint,
-    OUT buffers_read bigint,
-    OUT buffers_dirtied bigint,
-    OUT oldest_xmin xid,
-    OUT relfrozenxid_advanced bool,
-    OUT index_scan_bypassed bool)
+    OUT result parvacuum_result)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'parvacuum_history_runs'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
@@ -567,66 +567,46 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 COMMENT ON FUNCTION parvacuum_history_runs() IS
 'the last vacuums, sweeps and ANALYZEs, for parvacuum_history: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
 
-CREATE VIEW parvacuum_history AS
-SELECT h.run,
-       h.datid,
-       h.datname,
-       h.relid,
-       c.oid::pg_catalog.regclass AS relation,
-       h.schemaname,
-       h.relname,
-       h.started_by,
-       h.userid,
-       CASE WHEN h.userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.userid) END AS usename,
-       h.pid,
-       h.action,
-       h.runs,
-       h.since,
-       h.start_time,
-       h.end_time,
-       h.outcome,
-       h.sqlstate,
-       h.error,
-       h.lock_pid,
-       CASE WHEN h.lock_userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.lock_userid) END AS lock_usename,
-       h.lock_query,
-       h.blocker_kind,
-       h.blocker,
-       h.wraparound,
-       h.indexes,
-       h.by_engine,
-       h.workers_planned,
-       h.workers_launched,
-       h.pages_total,
-       h.pages_scanned,
-       h.pages_removed,
-       h.tuples_removed,
-       h.tuples_remaining,
-       h.tuples_remaining_estimated,
-       h.tuples_recently_dead,
-       h.tuples_missed,
-       h.dead_items,
-       h.index_scans,
-       h.dead_tuple_bytes,
-       h.heap_scan_ms,
-       h.index_vacuum_ms,
-       h.heap_vacuum_ms,
-       h.index_cleanup_ms,
-       h.truncate_ms,
-       h.elapsed_ms,
-       h.wal_records,
-       h.wal_fpi,
-       h.wal_bytes,
-       h.buffers_hit,
-       h.buffers_read,
-       h.buffers_dirtied,
-       h.oldest_xmin,
-       h.relfrozenxid_advanced,
-       h.index_scan_bypassed
-FROM parvacuum_history_runs() h
-     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) h.datid
-                                       AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-     LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.relid AND d.oid IS NOT NULL;
+DO $$
+BEGIN
+    EXECUTE pg_catalog.format($view$
+        CREATE VIEW parvacuum_history AS
+        SELECT h.run,
+               h.datid,
+               h.datname,
+               h.relid,
+               c.oid::pg_catalog.regclass AS relation,
+               h.schemaname,
+               h.relname,
+               h.started_by,
+               h.userid,
+               CASE WHEN h.userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.userid) END AS usename,
+               h.pid,
+               h.action,
+               h.runs,
+               h.since,
+               h.start_time,
+               h.end_time,
+               h.outcome,
+               h.sqlstate,
+               h.error,
+               h.lock_pid,
+               CASE WHEN h.lock_userid IS NOT NULL THEN pg_catalog.pg_get_userbyid(h.lock_userid) END AS lock_usename,
+               h.lock_query,
+               h.blocker_kind,
+               h.blocker,
+               h.wraparound,
+               h.indexes,
+               h.by_engine, %s
+        FROM parvacuum_history_runs() h
+             LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) h.datid
+                                               AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+             LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) h.relid AND d.oid IS NOT NULL
+        $view$, (SELECT pg_catalog.string_agg(pg_catalog.format('(h.result).%I', a.attname), ', ' ORDER BY a.attnum)
+                 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) a.attrelid
+                 WHERE c.reltype OPERATOR(pg_catalog.=) 'parvacuum_result'::pg_catalog.regtype::pg_catalog.oid AND a.attname OPERATOR(pg_catalog.<>) 'relid'));
+END
+$$;
 
 COMMENT ON VIEW parvacuum_history IS
 'the last vacuums of tables that parvacuum is enabled for, and what the scheduler did beside that, as action says (vacuum, sweep or analyze), numbered by "run": who asked for each, how it ended (done, canceled, error, terminated or skipped), the session that it gave way to or that had locked the table (lock_...), and what parvacuum_run() returns; those of one table that ended in the same way and did nothing are one row, which has the last of them, their number in runs, and in since when the first began; of the parvacuum.history_size rows each owner of tables has an equal share, if others need theirs; datname, schemaname and relname are names as they were; relation is NULL if the table is gone or in another database; other roles than members of pg_read_all_stats see their own tables in this database';
@@ -688,18 +668,7 @@ CREATE FUNCTION parvacuum_stats_tables(
     OUT errors bigint,
     OUT last_run timestamptz,
     OUT last_done timestamptz,
-    OUT tuples_removed bigint,
-    OUT dead_items bigint,
-    OUT pages_scanned bigint,
-    OUT pages_removed bigint,
-    OUT index_scans bigint,
-    OUT elapsed_ms double precision,
-    OUT wal_records bigint,
-    OUT wal_fpi bigint,
-    OUT wal_bytes numeric,
-    OUT buffers_hit bigint,
-    OUT buffers_read bigint,
-    OUT buffers_dirtied bigint,
+    OUT sums parvacuum_sums,
     OUT sweeps bigint,
     OUT last_sweep timestamptz)
 RETURNS SETOF record
@@ -720,18 +689,7 @@ SELECT s.datid,
        s.errors,
        s.last_run,
        s.last_done,
-       s.tuples_removed,
-       s.dead_items,
-       s.pages_scanned,
-       s.pages_removed,
-       s.index_scans,
-       s.elapsed_ms,
-       s.wal_records,
-       s.wal_fpi,
-       s.wal_bytes,
-       s.buffers_hit,
-       s.buffers_read,
-       s.buffers_dirtied,
+       (s.sums).*,
        s.sweeps,
        s.last_sweep
 FROM parvacuum_stats_tables() s
@@ -800,18 +758,7 @@ CREATE FUNCTION parvacuum_stats_about(
     OUT runs_by_core bigint,
     OUT runs_canceled bigint,
     OUT errors bigint,
-    OUT tuples_removed bigint,
-    OUT dead_items bigint,
-    OUT pages_scanned bigint,
-    OUT pages_removed bigint,
-    OUT index_scans bigint,
-    OUT elapsed_ms double precision,
-    OUT wal_records bigint,
-    OUT wal_fpi bigint,
-    OUT wal_bytes numeric,
-    OUT buffers_hit bigint,
-    OUT buffers_read bigint,
-    OUT buffers_dirtied bigint)
+    OUT sums parvacuum_sums)
 AS 'MODULE_PATHNAME', 'parvacuum_stats_about'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
@@ -828,18 +775,7 @@ SELECT a.runs,
        a.runs_by_core,
        a.runs_canceled,
        a.errors,
-       a.tuples_removed,
-       a.dead_items,
-       a.pages_scanned,
-       a.pages_removed,
-       a.index_scans,
-       a.elapsed_ms,
-       a.wal_records,
-       a.wal_fpi,
-       a.wal_bytes,
-       a.buffers_hit,
-       a.buffers_read,
-       a.buffers_dirtied
+       (a.sums).*
 FROM parvacuum_stats_about() a;
 
 COMMENT ON VIEW parvacuum_stats_info IS

@@ -407,42 +407,17 @@ COMMENT ON FUNCTION parvacuum_cluster_shards(regclass) IS
 
 -- A vacuum of all shards.
 
-CREATE TYPE parvacuum_cluster_run AS (
-    node text,
-    groupid int,
-    shardid bigint,
-    shard text,
-    outcome text,
-    error text,
-    relation text,
-    workers_planned int,
-    workers_launched int,
-    pages_total bigint,
-    pages_scanned bigint,
-    pages_removed bigint,
-    tuples_removed bigint,
-    tuples_remaining bigint,
-    tuples_remaining_estimated bool,
-    tuples_recently_dead bigint,
-    tuples_missed bigint,
-    dead_items bigint,
-    index_scans int,
-    dead_tuple_bytes bigint,
-    heap_scan_ms double precision,
-    index_vacuum_ms double precision,
-    heap_vacuum_ms double precision,
-    index_cleanup_ms double precision,
-    truncate_ms double precision,
-    elapsed_ms double precision,
-    wal_records bigint,
-    wal_fpi bigint,
-    wal_bytes numeric,
-    buffers_hit bigint,
-    buffers_read bigint,
-    buffers_dirtied bigint,
-    oldest_xmin xid,
-    relfrozenxid_advanced bool,
-    index_scan_bypassed bool);
+-- It has the columns of parvacuum_result, with the name of the relation instead of its OID.
+DO $$
+BEGIN
+    EXECUTE (
+        SELECT pg_catalog.concat('CREATE TYPE @extschema@.parvacuum_cluster_run AS (node text, groupid int, shardid bigint, shard text, outcome text, error text, relation text, ',
+                   pg_catalog.string_agg(pg_catalog.format('%I %s', a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum), ')')
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) a.attrelid AND c.relname OPERATOR(pg_catalog.=) 'parvacuum_result'
+             JOIN pg_catalog.pg_extension e ON e.extname OPERATOR(pg_catalog.=) 'parvacuum' AND e.extnamespace OPERATOR(pg_catalog.=) c.relnamespace
+        WHERE a.attname OPERATOR(pg_catalog.<>) 'relid');
+END
+$$;
 
 COMMENT ON TYPE parvacuum_cluster_run IS
 'a row of parvacuum_run_cluster()';

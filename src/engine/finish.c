@@ -30,38 +30,28 @@
 #include "stats/history_run.h"
 
 /*
- * Update pg_class for indexes with exact counts, keep what the report needs of
- * each index, and close the indexes.
+ * Update pg_class for indexes with exact counts, and close the indexes.
  */
 void
 pv_finish_indexes(PvVacuum *vac)
 {
 	PvParticipant *leader = &vac->leader;
-	PvReportDetails *details = &vac->details;
 	int			n = leader->nindexes;
 
-	details->nindexes = n;
-	details->indnames = palloc(Max(n, 1) * sizeof(char *));
-	details->indstats = palloc0(Max(n, 1) * sizeof(IndexBulkDeleteResult *));
-	details->indusecs = palloc0(Max(n, 1) * sizeof(int64));
-	details->tails = palloc0(Max(n, 1) * sizeof(PvBtreeTail));
-
+	vac->index_names = palloc(Max(n, 1) * sizeof(char *));
 	for (int i = 0; i < n; i++)
 	{
-		IndexBulkDeleteResult *istat = &leader->units[i].result.istat;
+		PvIndexResult *index = &leader->units[i].result;
+		Relation	indrel = leader->indrels[i];
 
-		details->indnames[i] =
-			pstrdup(RelationGetRelationName(leader->indrels[i]));
-		if (!leader->units[i].result.istat_valid)
+		vac->index_names[i] = pstrdup(RelationGetRelationName(indrel));
+		if (!index->istat_valid)
 			continue;
-		details->indstats[i] = istat;
-		details->indusecs[i] = leader->units[i].result.usecs;
-		details->tails[i] = leader->units[i].result.tail;
-		pv_history_note_index(leader->indrels[i], istat, details->indusecs[i]);
-		if (vac->do_index_cleanup && !pv_failsafe_triggered(&vac->leader) &&
-			!istat->estimated_count)
-			pv_update_relstats(leader->indrels[i], istat->num_pages,
-							   istat->num_index_tuples, 0, 0, false,
+		pv_history_note_index(indrel, &index->istat, index->usecs);
+		if (vac->do_index_cleanup && !pv_failsafe_triggered(leader) &&
+			!index->istat.estimated_count)
+			pv_update_relstats(indrel, index->istat.num_pages,
+							   index->istat.num_index_tuples, 0, 0, false,
 							   InvalidTransactionId, InvalidMultiXactId,
 							   NULL, NULL);
 	}
@@ -97,7 +87,6 @@ pv_finish_truncation(PvVacuum *vac)
 		pv_truncate_heap(&trunc);
 		vac->result->usecs[PV_PHASE_TRUNCATE] = pv_usecs_since(start);
 	}
-	vac->details.pages_remaining = trunc.rel_pages;
 	vac->result->pages_removed = vac->plan.rel_pages - trunc.rel_pages;
 }
 
@@ -110,8 +99,7 @@ pv_finish_truncation(PvVacuum *vac)
 void
 pv_finish_statistics(PvVacuum *vac)
 {
-	PvReportDetails *details = &vac->details;
-	BlockNumber rel_pages = details->pages_remaining;
+	BlockNumber rel_pages = vac->plan.rel_pages - vac->result->pages_removed;
 	BlockNumber allvisible,
 				allfrozen;
 	TransactionId new_relfrozenxid = vac->sum.NewRelfrozenXid;
@@ -155,19 +143,17 @@ pv_finish_statistics(PvVacuum *vac)
 	allfrozen = Min(allfrozen, allvisible);
 
 	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
-					   allfrozen, details->nindexes > 0, new_relfrozenxid,
+					   allfrozen, vac->leader.nindexes > 0, new_relfrozenxid,
 					   new_relminmxid, &frozenxid_updated, &minmulti_updated);
 	pv_report_vacuum(vac->rel, Max(vac->new_live_tuples, 0),
-					 vac->sum.recently_dead_tuples +
-					 vac->sum.missed_dead_tuples,
+					 vac->sum.tuples_recently_dead +
+					 vac->sum.tuples_missed,
 					 vac->starttime);
 
-	details->old_relfrozenxid = vac->plan.cutoffs.relfrozenxid;
-	details->old_relminmxid = vac->plan.cutoffs.relminmxid;
-	details->new_relfrozenxid = frozenxid_updated ? new_relfrozenxid :
-		InvalidTransactionId;
-	details->new_relminmxid = minmulti_updated ? new_relminmxid :
-		InvalidMultiXactId;
+	if (frozenxid_updated)
+		vac->new_relfrozenxid = new_relfrozenxid;
+	if (minmulti_updated)
+		vac->new_relminmxid = new_relminmxid;
 	vac->result->relfrozenxid_advanced = frozenxid_updated;
 }
 
@@ -182,12 +168,10 @@ pv_finish_phase(PvVacuum *vac)
 	PvResult   *result = vac->result;
 
 	result->pages_total = vac->plan.rel_pages;
-	result->pages_scanned = vac->sum.scanned_pages;
-	result->tuples_removed = vac->sum.tuples_deleted;
-	result->tuples_recently_dead = vac->sum.recently_dead_tuples;
-	result->tuples_missed = vac->sum.missed_dead_tuples;
-	result->dead_items = vac->sum.lpdead_items;
-	result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
+#define COPY(name, type, known, summed) result->name = vac->sum.name;
+	PV_FIGURES(COPY, PV_NO_FIGURE, PV_NO_FIGURE)
+#undef COPY
+		result->oldest_xmin = vac->plan.cutoffs.OldestXmin;
 
 	if (result->tuples_recently_dead > 0 && !vac->blocker_noted &&
 		vac->blocker.kind != PV_BLOCKER_NONE)
@@ -204,61 +188,12 @@ void
 pv_finish_result(PvVacuum *vac)
 {
 	PvResult   *result = vac->result;
-	BufferUsage buffers = {0};
-	WalUsage	wal = {0};
 
 	pv_finish_phase(vac);
 	pv_usage_since(&vac->usage, result);
 	result->tuples_remaining = (int64) Max(vac->new_live_tuples, 0);
-	result->remaining_estimated = vac->sum.scanned_pages < vac->plan.rel_pages;
+	result->remaining_estimated = vac->sum.pages_scanned < vac->plan.rel_pages;
 	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
-		vac->sum.lpdead_items > 0 &&
+		vac->sum.dead_items > 0 &&
 		(!vac->do_index_vacuuming || pv_failsafe_triggered(&vac->leader));
-
-	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &vac->usage.buffers);
-	WalUsageAccumDiff(&wal, &pgWalUsage, &vac->usage.wal);
-	vac->details.io_read_ms =
-		INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers));
-	vac->details.io_write_ms =
-		INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers));
-	vac->details.wal_buffers_full = pv_wal_buffers_full(&wal);
-	vac->details.wal_fpi_bytes = pv_wal_fpi_bytes(&wal);
-}
-
-/*
- * Report the vacuum if the user asked for that, or to the server log if
- * autovacuum's settings do.
- */
-void
-pv_finish_report(PvVacuum *vac)
-{
-	PvReportDetails *details = &vac->details;
-	int			min_duration = pv_log_min_duration(vac->params);
-
-	if (!vac->instrument ||
-		!(vac->verbose || min_duration == 0 ||
-		  vac->result->elapsed_usecs / 1000 >= min_duration))
-		return;
-
-	details->aggressive = vac->plan.aggressive;
-	details->is_wraparound = vac->params->is_wraparound;
-	details->verbose = vac->verbose;
-	details->failsafe = pv_failsafe_triggered(&vac->leader);
-	details->bypassed = !vac->do_index_vacuuming;
-	details->eager_pages = vac->sum.eager_pages;
-	details->frozen_pages = vac->sum.frozen_pages;
-	details->tuples_frozen = vac->sum.tuples_frozen;
-	details->new_visible_pages = vac->sum.new_visible_pages;
-	details->new_visible_frozen_pages = vac->sum.new_visible_frozen_pages;
-	details->new_frozen_pages = vac->sum.new_frozen_pages;
-	details->lpdead_item_pages = vac->sum.lpdead_item_pages;
-	details->missed_dead_pages = vac->sum.missed_dead_pages;
-	details->store_segments = vac->store_segments;
-	details->store_resets = vac->store_resets;
-	details->store_bytes = vac->store_bytes;
-	details->store_limit = vac->store_limit;
-	details->usage = &vac->usage;
-	details->blocker = &vac->blocker;
-	details->blocker_found_at = vac->starttime;
-	pv_report_end(&vac->leader.errinfo, vac->result, details);
 }

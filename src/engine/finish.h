@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * finish.h
- *	  What the leader does when its workers are gone.
+ *	  What the leader does when its workers are gone, and what it reports.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +15,9 @@ extern void pv_finish_truncation(PvVacuum *vac);
 extern void pv_finish_statistics(PvVacuum *vac);
 extern void pv_finish_phase(PvVacuum *vac);
 extern void pv_finish_result(PvVacuum *vac);
-extern void pv_finish_report(PvVacuum *vac);
+
+/* The text of VERBOSE and the log (report.c) */
+extern void pv_report_begin(const PvVacuum *vac);
+extern void pv_report_end(const PvVacuum *vac);
 
 #endif							/* PV_FINISH_H */

@@ -78,7 +78,7 @@ collect_dead_items(PvParticipant *self, BlockNumber blkno,
 				   const OffsetNumber *deadoffsets, int ndead)
 {
 	self->counters.lpdead_item_pages++;
-	self->counters.lpdead_items += ndead;
+	self->counters.dead_items += ndead;
 	if (will_vacuum_heap(self))
 		pv_deadtids_add_block(self->store, blkno, deadoffsets, ndead);
 }
@@ -219,9 +219,9 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 
 	pv_prune_freeze_page(self, buf, blkno, scan->vmbuffer, &found);
 
-	counters->tuples_deleted += found.ndeleted;
+	counters->tuples_removed += found.ndeleted;
 	counters->live_tuples += found.live_tuples;
-	counters->recently_dead_tuples += found.recently_dead_tuples;
+	counters->tuples_recently_dead += found.recently_dead_tuples;
 	if (found.hastup)
 		remember_nonempty(self, blkno);
 
@@ -233,7 +233,7 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (found.lpdead_items > 0 && !dead_items_stay)
 	{
 		counters->lpdead_item_pages++;
-		counters->lpdead_items += found.lpdead_items;
+		counters->dead_items += found.lpdead_items;
 		if (!found.marked_unused)
 			pv_page_mark_unused(self, buf, blkno, found.deadoffsets,
 								found.lpdead_items);
@@ -377,7 +377,7 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	counters->NewRelfrozenXid = found.relfrozenxid;
 	counters->NewRelminMxid = found.relminmxid;
 	counters->live_tuples += found.live_tuples;
-	counters->recently_dead_tuples += found.recently_dead_tuples;
+	counters->tuples_recently_dead += found.recently_dead_tuples;
 
 	/*
 	 * Without indexes, the dead items would have been set unused under a
@@ -390,7 +390,7 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 		found.lpdead_items = 0;
 	}
 
-	counters->missed_dead_tuples += found.missed_dead_tuples;
+	counters->tuples_missed += found.missed_dead_tuples;
 	if (found.missed_dead_tuples > 0)
 		counters->missed_dead_pages++;
 	if (found.hastup)
@@ -416,7 +416,7 @@ visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 	BlockNumber blkno = block->blkno;
 	bool		all_frozen;
 
-	self->counters.scanned_pages++;
+	self->counters.pages_scanned++;
 	self->counters.eager_pages += block->eager;
 	self->errinfo.blkno = blkno;
 

@@ -1,9 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * participant.c
- *	  What all participants share: counters, index units, the failsafe.
+ *	  What all participants share: error context, counters, index units, the
+ *	  failsafe.
  *
- * Leader and workers run this.  The failsafe flag is one atomic.  The first
+ * Leader and workers run this.  With the error callback an error in any
+ * process names the block, phase and index.  The failsafe flag is one atomic.  The first
  * participant that sees that the table's XIDs are dangerously old sets it.
  * The others notice at their next page or index.
  *
@@ -13,8 +15,94 @@
 
 #include "access/multixact.h"
 #include "access/transam.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "engine/participant.h"
+
+/*
+ * Store the names that an error message needs, while they can be looked up.
+ * Allocates in the current memory context.
+ */
+void
+pv_errorinfo_init(PvErrorInfo *info, Relation rel)
+{
+	info->phase = PV_PHASE_IDLE;
+	info->dbname = get_database_name(MyDatabaseId);
+	info->relnamespace = get_namespace_name(RelationGetNamespace(rel));
+	info->relname = pstrdup(RelationGetRelationName(rel));
+	info->indname = NULL;
+	info->blkno = InvalidBlockNumber;
+	info->offnum = InvalidOffsetNumber;
+}
+
+/*
+ * Context of an error in one of the heap passes.
+ */
+static void
+heap_pass_context(const PvErrorInfo *info, const char *doing)
+{
+	if (!BlockNumberIsValid(info->blkno))
+		errcontext("while %s relation \"%s.%s\"", doing,
+				   info->relnamespace, info->relname);
+	else if (!OffsetNumberIsValid(info->offnum))
+		errcontext("while %s block %u of relation \"%s.%s\"", doing,
+				   info->blkno, info->relnamespace, info->relname);
+	else
+		errcontext("while %s block %u offset %u of relation \"%s.%s\"", doing,
+				   info->blkno, info->offnum,
+				   info->relnamespace, info->relname);
+}
+
+/*
+ * Context of an error with an index, or of a leader that waits for those who
+ * are at one.
+ */
+static void
+index_pass_context(const PvErrorInfo *info, const char *doing)
+{
+	if (info->indname)
+		errcontext("while %s index \"%s\" of relation \"%s.%s\"", doing,
+				   info->indname, info->relnamespace, info->relname);
+	else
+		errcontext("while %s indexes of relation \"%s.%s\"", doing,
+				   info->relnamespace, info->relname);
+}
+
+/*
+ * Error context callback of every participant.
+ */
+void
+pv_error_callback(void *arg)
+{
+	const PvErrorInfo *info = arg;
+
+	switch (info->phase)
+	{
+		case PV_PHASE_SCAN:
+			heap_pass_context(info, "scanning");
+			break;
+		case PV_PHASE_VACUUM_HEAP:
+			heap_pass_context(info, "vacuuming");
+			break;
+		case PV_PHASE_INDEX:
+			index_pass_context(info, "vacuuming");
+			break;
+		case PV_PHASE_CLEANUP:
+			index_pass_context(info, "cleaning up");
+			break;
+		case PV_PHASE_TRUNCATE:
+			if (BlockNumberIsValid(info->blkno))
+				errcontext("while truncating relation \"%s.%s\" to %u blocks",
+						   info->relnamespace, info->relname, info->blkno);
+			break;
+		case PV_PHASE_IDLE:
+		case PV_PHASE_DONE:
+			break;
+	}
+}
 
 /*
  * Initialize counters.  The trackers of the oldest XIDs start at the newest
@@ -35,25 +123,12 @@ pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs)
 void
 pv_counters_add(PvCounters *sum, const PvCounters *part)
 {
-	sum->covered += part->covered;
+#define ADD(name, type, known, summed) sum->name += part->name;
+	PV_FIGURES(ADD, PV_NO_FIGURE, PV_NO_FIGURE)
+#undef ADD
+		sum->covered += part->covered;
 	sum->covered_sum += part->covered_sum;
-	sum->scanned_pages += part->scanned_pages;
-	sum->eager_pages += part->eager_pages;
-	sum->frozen_pages += part->frozen_pages;
-	sum->new_visible_pages += part->new_visible_pages;
-	sum->new_visible_frozen_pages += part->new_visible_frozen_pages;
-	sum->new_frozen_pages += part->new_frozen_pages;
-	sum->lpdead_item_pages += part->lpdead_item_pages;
-	sum->missed_dead_pages += part->missed_dead_pages;
 	sum->nonempty_pages = Max(sum->nonempty_pages, part->nonempty_pages);
-	sum->tuples_deleted += part->tuples_deleted;
-	sum->tuples_frozen += part->tuples_frozen;
-	sum->lpdead_items += part->lpdead_items;
-	sum->live_tuples += part->live_tuples;
-	sum->recently_dead_tuples += part->recently_dead_tuples;
-	sum->missed_dead_tuples += part->missed_dead_tuples;
-	sum->vacuumed_pages += part->vacuumed_pages;
-	sum->vacuumed_items += part->vacuumed_items;
 	pv_sample_add(&sum->sample, &part->sample);
 	if (TransactionIdPrecedes(part->NewRelfrozenXid, sum->NewRelfrozenXid))
 		sum->NewRelfrozenXid = part->NewRelfrozenXid;
@@ -71,7 +146,7 @@ report_work(PvParticipant *self)
 	PvShared   *shared = self->shared;
 	PvReported *reported = &self->reported;
 	PvReported	now = {
-		.blocks_read = self->counters.scanned_pages,
+		.blocks_read = self->counters.pages_scanned,
 		.dead_pages = self->counters.lpdead_item_pages,
 		.slept_usecs = pv_cost.slept_usecs - self->slept_before,
 	};

@@ -25,39 +25,35 @@
 #include "base/ring.h"
 #include "engine/dispense.h"
 #include "engine/index_order.h"
-#include "engine/report.h"
 #include "stats/progress.h"
+#include "stats/result.h"
 #include "store/deadtids.h"
 #include "throttle/cost.h"
+
+/* Position of a participant, for the context line of an error */
+typedef struct PvErrorInfo
+{
+	PvPhase		phase;
+	char	   *dbname;
+	char	   *relnamespace;
+	char	   *relname;
+	const char *indname;		/* in the index phases */
+	BlockNumber blkno;
+	OffsetNumber offnum;
+} PvErrorInfo;
 
 /* Counters of one participant; the leader adds them up between phases */
 typedef struct PvCounters
 {
+	PV_FIGURES(PV_FIGURE_MEMBER, PV_NO_FIGURE, PV_NO_FIGURE)
+
 	/*
 	 * Blocks that the first heap pass has visited or skipped: how many, and
 	 * the sum of their numbers
 	 */
 	uint64		covered;
 	uint64		covered_sum;
-	BlockNumber scanned_pages;
-	BlockNumber eager_pages;	/* of these, scanned eagerly */
-	BlockNumber frozen_pages;
-	BlockNumber new_visible_pages;	/* set all-visible in the map ... */
-	BlockNumber new_visible_frozen_pages;	/* ... of these, set all-frozen as
-											 * well ... */
-	BlockNumber new_frozen_pages;	/* ... and all-visible before, now set
-									 * all-frozen */
-	BlockNumber lpdead_item_pages;
-	BlockNumber missed_dead_pages;
 	BlockNumber nonempty_pages; /* last page with tuples, plus one */
-	int64		tuples_deleted;
-	int64		tuples_frozen;
-	int64		lpdead_items;
-	int64		live_tuples;
-	int64		recently_dead_tuples;
-	int64		missed_dead_tuples;
-	int64		vacuumed_pages;
-	int64		vacuumed_items;
 	PvSample	sample;			/* for pages that are skipped, though not by
 								 * core */
 
@@ -108,6 +104,14 @@ typedef struct PvBtreeShared
 	slock_t		mutex;
 	PvBtreeCounts counts;
 } PvBtreeShared;
+
+/* How one process finished a B-tree that several had vacuumed together */
+typedef struct PvBtreeTail
+{
+	bool		finished;		/* otherwise the rest is not valid */
+	int64		revisits;		/* pages visited again after splits */
+	int64		alone_usecs;
+} PvBtreeTail;
 
 /* What was done to one index, in all phases so far */
 typedef struct PvIndexResult
@@ -292,6 +296,8 @@ pv_failsafe_triggered(const PvParticipant *self)
 	return unlikely(pg_atomic_read_u32(&self->shared->failsafe) != 0);
 }
 
+extern void pv_errorinfo_init(PvErrorInfo *info, Relation rel);
+extern void pv_error_callback(void *arg);
 extern void pv_show_begin(PvParticipant *self, PvPhase phase);
 extern void pv_show(PvParticipant *self);
 extern void pv_tick(PvParticipant *self);

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * report.c
- *	  What a vacuum reports: error context, text of VERBOSE and the log.
+ *	  What a vacuum reports: the text of VERBOSE and the log.
  *
- * The error callback runs in leader and workers, so that an error in any
- * process names the block, phase and index.  The leader writes the texts.  The
- * lines of core's VACUUM on this version come first, in core's order, so that
- * programs that read logs continue to work.  Our own lines follow.
+ * Only the leader runs this.  The lines of core's VACUUM on this version come
+ * first, in core's order, so that programs that read logs continue to work.
+ * Our own lines follow.
  *
  * No locks; everything read here is private to this process.
  *
- * Core: access/heap/vacuumlazy.c, heap_vacuum_rel and vacuum_error_callback.
+ * Core: access/heap/vacuumlazy.c, heap_vacuum_rel.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,115 +17,31 @@
 
 #include "access/multixact.h"
 #include "access/transam.h"
-#include "commands/dbcommands.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "storage/bufmgr.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
+#include "pgstat.h"
 
 #include "base/compat.h"
-#include "engine/report.h"
-
-/*
- * Store the names that an error message needs, while they can be looked up.
- * Allocates in the current memory context.
- */
-void
-pv_errorinfo_init(PvErrorInfo *info, Relation rel)
-{
-	info->phase = PV_PHASE_IDLE;
-	info->dbname = get_database_name(MyDatabaseId);
-	info->relnamespace = get_namespace_name(RelationGetNamespace(rel));
-	info->relname = pstrdup(RelationGetRelationName(rel));
-	info->indname = NULL;
-	info->blkno = InvalidBlockNumber;
-	info->offnum = InvalidOffsetNumber;
-}
-
-/*
- * Context of an error in one of the heap passes.
- */
-static void
-heap_pass_context(const PvErrorInfo *info, const char *doing)
-{
-	if (!BlockNumberIsValid(info->blkno))
-		errcontext("while %s relation \"%s.%s\"", doing,
-				   info->relnamespace, info->relname);
-	else if (!OffsetNumberIsValid(info->offnum))
-		errcontext("while %s block %u of relation \"%s.%s\"", doing,
-				   info->blkno, info->relnamespace, info->relname);
-	else
-		errcontext("while %s block %u offset %u of relation \"%s.%s\"", doing,
-				   info->blkno, info->offnum,
-				   info->relnamespace, info->relname);
-}
-
-/*
- * Context of an error with an index, or of a leader that waits for those who
- * are at one.
- */
-static void
-index_pass_context(const PvErrorInfo *info, const char *doing)
-{
-	if (info->indname)
-		errcontext("while %s index \"%s\" of relation \"%s.%s\"", doing,
-				   info->indname, info->relnamespace, info->relname);
-	else
-		errcontext("while %s indexes of relation \"%s.%s\"", doing,
-				   info->relnamespace, info->relname);
-}
-
-/*
- * Error context callback of every participant.
- */
-void
-pv_error_callback(void *arg)
-{
-	const PvErrorInfo *info = arg;
-
-	switch (info->phase)
-	{
-		case PV_PHASE_SCAN:
-			heap_pass_context(info, "scanning");
-			break;
-		case PV_PHASE_VACUUM_HEAP:
-			heap_pass_context(info, "vacuuming");
-			break;
-		case PV_PHASE_INDEX:
-			index_pass_context(info, "vacuuming");
-			break;
-		case PV_PHASE_CLEANUP:
-			index_pass_context(info, "cleaning up");
-			break;
-		case PV_PHASE_TRUNCATE:
-			if (BlockNumberIsValid(info->blkno))
-				errcontext("while truncating relation \"%s.%s\" to %u blocks",
-						   info->relnamespace, info->relname, info->blkno);
-			break;
-		case PV_PHASE_IDLE:
-		case PV_PHASE_DONE:
-			break;
-	}
-}
+#include "engine/finish.h"
 
 /*
  * VACUUM (VERBOSE): report the begin of the vacuum.
  */
 void
-pv_report_begin(const PvErrorInfo *info, bool aggressive)
+pv_report_begin(const PvVacuum *vac)
 {
-	if (aggressive)
-		ereport(INFO,
-				(errmsg("aggressively vacuuming \"%s.%s.%s\"",
-						info->dbname, info->relnamespace, info->relname)));
-	else
-		ereport(INFO,
-				(errmsg("vacuuming \"%s.%s.%s\"",
-						info->dbname, info->relnamespace, info->relname)));
+	const PvErrorInfo *info = &vac->leader.errinfo;
+
+	ereport(INFO,
+			(vac->plan.aggressive ?
+			 errmsg("aggressively vacuuming \"%s.%s.%s\"",
+					info->dbname, info->relnamespace, info->relname) :
+			 errmsg("vacuuming \"%s.%s.%s\"",
+					info->dbname, info->relnamespace, info->relname)));
 }
 
 static double
-percent_of(BlockNumber part, BlockNumber whole)
+percent_of(int64 part, int64 whole)
 {
 	return whole == 0 ? 100.0 : 100.0 * part / whole;
 }
@@ -135,59 +50,62 @@ percent_of(BlockNumber part, BlockNumber whole)
  * The first line: which kind of vacuum this was.
  */
 static void
-append_headline(StringInfo buf, const PvErrorInfo *info,
-				const PvResult *result, const PvReportDetails *details)
+append_headline(StringInfo buf, const PvVacuum *vac)
 {
+	const PvErrorInfo *info = &vac->leader.errinfo;
 	const char *what;
 
-	if (details->verbose)
+	if (vac->verbose)
 		what = "finished vacuuming";
-	else if (details->is_wraparound)
-		what = details->aggressive ?
+	else if (vac->params->is_wraparound)
+		what = vac->plan.aggressive ?
 			"automatic aggressive vacuum to prevent wraparound of table" :
 			"automatic vacuum to prevent wraparound of table";
 	else
-		what = details->aggressive ?
+		what = vac->plan.aggressive ?
 			"automatic aggressive vacuum of table" : "automatic vacuum of table";
 
-	appendStringInfo(buf, "%s \"%s.%s.%s\": index scans: %d\n", what,
+	appendStringInfo(buf, "%s \"%s.%s.%s\": index scans: %lld\n", what,
 					 info->dbname, info->relnamespace, info->relname,
-					 result->index_scans);
+					 (long long) vac->result->index_scans);
 }
 
 static void
-append_frozen(StringInfo buf, const PvResult *result,
-			  const PvReportDetails *details)
+append_frozen(StringInfo buf, const PvResult *result)
 {
-	appendStringInfo(buf, "frozen: %u pages from table (%.2f%% of total) had %lld tuples frozen\n",
-					 details->frozen_pages,
-					 percent_of(details->frozen_pages, result->pages_total),
-					 (long long) details->tuples_frozen);
+	appendStringInfo(buf, "frozen: %lld pages from table (%.2f%% of total) had %lld tuples frozen\n",
+					 (long long) result->frozen_pages,
+					 percent_of(result->frozen_pages, result->pages_total),
+					 (long long) result->tuples_frozen);
 }
 
 static void
-append_map(StringInfo buf, const PvReportDetails *details)
+append_map(StringInfo buf, const PvResult *result)
 {
-	appendStringInfo(buf, "visibility map: %u pages set all-visible, %u pages set all-frozen (%u were all-visible)\n",
-					 details->new_visible_pages,
-					 details->new_visible_frozen_pages +
-					 details->new_frozen_pages,
-					 details->new_frozen_pages);
+	appendStringInfo(buf, "visibility map: %lld pages set all-visible, %lld pages set all-frozen (%lld were all-visible)\n",
+					 (long long) result->new_visible_pages,
+					 (long long) (result->new_visible_frozen_pages +
+								  result->new_frozen_pages),
+					 (long long) result->new_frozen_pages);
 }
 
 /*
  * Lines about the table's pages and tuples.
  */
 static void
-append_heap(StringInfo buf, const PvResult *result,
-			const PvReportDetails *details)
+append_heap(StringInfo buf, const PvVacuum *vac)
 {
-	appendStringInfo(buf, "pages: %u removed, %u remain, %u scanned (%.2f%% of total)",
-					 result->pages_removed, details->pages_remaining,
-					 result->pages_scanned,
+	const PvResult *result = vac->result;
+	const PvCutoffs *cutoffs = &vac->plan.cutoffs;
+
+	appendStringInfo(buf, "pages: %lld removed, %lld remain, %lld scanned (%.2f%% of total)",
+					 (long long) result->pages_removed,
+					 (long long) (result->pages_total - result->pages_removed),
+					 (long long) result->pages_scanned,
 					 percent_of(result->pages_scanned, result->pages_total));
 	if (PV_SCANS_EAGERLY)
-		appendStringInfo(buf, ", %u eagerly scanned", details->eager_pages);
+		appendStringInfo(buf, ", %lld eagerly scanned",
+						 (long long) result->eager_pages);
 	appendStringInfoChar(buf, '\n');
 
 	/* what core reports as remaining includes dead tuples */
@@ -198,70 +116,73 @@ append_heap(StringInfo buf, const PvResult *result,
 								  result->tuples_missed),
 					 (long long) result->tuples_recently_dead);
 	if (result->tuples_missed > 0)
-		appendStringInfo(buf, "tuples missed: %lld dead from %u pages not removed due to cleanup lock contention\n",
+		appendStringInfo(buf, "tuples missed: %lld dead from %lld pages not removed due to cleanup lock contention\n",
 						 (long long) result->tuples_missed,
-						 details->missed_dead_pages);
+						 (long long) result->missed_dead_pages);
 	appendStringInfo(buf, "removable cutoff: %u, which was %d XIDs old when operation ended\n",
-					 result->oldest_xmin,
-					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
-	if (TransactionIdIsValid(details->new_relfrozenxid))
+					 cutoffs->OldestXmin,
+					 (int32) (ReadNextTransactionId() - cutoffs->OldestXmin));
+	if (TransactionIdIsValid(vac->new_relfrozenxid))
 		appendStringInfo(buf, "new relfrozenxid: %u, which is %d XIDs ahead of previous value\n",
-						 details->new_relfrozenxid,
-						 (int32) (details->new_relfrozenxid -
-								  details->old_relfrozenxid));
-	if (MultiXactIdIsValid(details->new_relminmxid))
+						 vac->new_relfrozenxid,
+						 (int32) (vac->new_relfrozenxid -
+								  cutoffs->relfrozenxid));
+	if (MultiXactIdIsValid(vac->new_relminmxid))
 		appendStringInfo(buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
-						 details->new_relminmxid,
-						 (int32) (details->new_relminmxid -
-								  details->old_relminmxid));
+						 vac->new_relminmxid,
+						 (int32) (vac->new_relminmxid -
+								  cutoffs->relminmxid));
 	if (PV_REPORTS_FROZEN)
-		append_frozen(buf, result, details);
+		append_frozen(buf, result);
 	if (PV_REPORTS_MAP)
-		append_map(buf, details);
+		append_map(buf, result);
 }
 
 /*
  * Lines about dead items and the indexes that they were removed from.
  */
 static void
-append_indexes(StringInfo buf, const PvResult *result,
-			   const PvReportDetails *details)
+append_indexes(StringInfo buf, const PvVacuum *vac)
 {
+	const PvParticipant *leader = &vac->leader;
+	const PvResult *result = vac->result;
+	bool		failsafe = pv_failsafe_triggered(leader);
 	const char *what;
 	const char *verb;
-	BlockNumber pages = details->lpdead_item_pages;
+	int64		pages = result->lpdead_item_pages;
 	int64		items = result->dead_items;
 
 	/* If pruning leaves no dead line pointers, there is nothing to count */
-	if (details->nindexes == 0 && PV_PRUNES_TO_UNUSED)
+	if (leader->nindexes == 0 && PV_PRUNES_TO_UNUSED)
 		pages = items = 0;
 
-	if (details->failsafe)
+	if (failsafe)
 		what = "index scan bypassed by failsafe";
-	else if (details->bypassed)
+	else if (!vac->do_index_vacuuming)
 		what = "index scan bypassed";
 	else if (result->index_scans == 0)
 		what = "index scan not needed";
 	else
 		what = "index scan needed";
-	verb = details->failsafe || details->bypassed ?
+	verb = failsafe || !vac->do_index_vacuuming ?
 		"have %lld dead item identifiers\n" :
 		"had %lld dead item identifiers removed\n";
 
-	appendStringInfo(buf, "%s: %u pages from table (%.2f%% of total) ", what,
-					 pages, percent_of(pages, result->pages_total));
+	appendStringInfo(buf, "%s: %lld pages from table (%.2f%% of total) ", what,
+					 (long long) pages,
+					 percent_of(pages, result->pages_total));
 	appendStringInfo(buf, verb, (long long) items);
 
-	for (int i = 0; i < details->nindexes; i++)
+	for (int i = 0; i < leader->nindexes; i++)
 	{
-		IndexBulkDeleteResult *istat = details->indstats[i];
+		const PvIndexResult *index = &leader->units[i].result;
 
-		if (istat == NULL)
-			continue;
-		appendStringInfo(buf, "index \"%s\": pages: %u in total, %u newly deleted, %u currently deleted, %u reusable\n",
-						 details->indnames[i], istat->num_pages,
-						 istat->pages_newly_deleted, istat->pages_deleted,
-						 istat->pages_free);
+		if (index->istat_valid)
+			appendStringInfo(buf, "index \"%s\": pages: %u in total, %u newly deleted, %u currently deleted, %u reusable\n",
+							 vac->index_names[i], index->istat.num_pages,
+							 index->istat.pages_newly_deleted,
+							 index->istat.pages_deleted,
+							 index->istat.pages_free);
 	}
 }
 
@@ -269,49 +190,20 @@ append_indexes(StringInfo buf, const PvResult *result,
  * Lines about resource usage, for all participants together.
  */
 static void
-append_usage(StringInfo buf, const PvResult *result,
-			 const PvReportDetails *details)
+append_usage(StringInfo buf, const PvVacuum *vac)
 {
-	double		seconds = result->elapsed_usecs / 1000000.0;
-	double		mb_per_page = (double) BLCKSZ / (1024 * 1024);
-	double		read_rate = 0;
-	double		write_rate = 0;
-
-	if (seconds > 0)
-	{
-		read_rate = result->buffers_read * mb_per_page / seconds;
-		write_rate = result->buffers_dirtied * mb_per_page / seconds;
-	}
+	const char *memory = "";
 
 	if (pv_tracks_delays())
 		appendStringInfo(buf, "delay time: %.3f ms\n", pv_delay_ms());
-	if (track_io_timing)
-		appendStringInfo(buf, "I/O timings: read: %.3f ms, write: %.3f ms\n",
-						 details->io_read_ms, details->io_write_ms);
-	appendStringInfo(buf, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
-					 read_rate, write_rate);
-	appendStringInfo(buf, "buffer usage: %lld hits, %lld %s, %lld dirtied\n",
-					 (long long) result->buffers_hit,
-					 (long long) result->buffers_read, PV_READS_ARE_CALLED,
-					 (long long) result->buffers_dirtied);
-	appendStringInfo(buf, "WAL usage: %lld records, %lld full page images, %llu bytes",
-					 (long long) result->wal_records,
-					 (long long) result->wal_fpi,
-					 (unsigned long long) result->wal_bytes);
-	if (details->wal_fpi_bytes >= 0)
-		appendStringInfo(buf, ", %lld full page image bytes",
-						 (long long) details->wal_fpi_bytes);
-	if (details->wal_buffers_full >= 0)
-		appendStringInfo(buf, ", %lld buffers full",
-						 (long long) details->wal_buffers_full);
-	appendStringInfoChar(buf, '\n');
 	if (PV_REPORTS_STORE)
-		appendStringInfo(buf, "memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
-						 details->store_bytes / (1024.0 * 1024),
-						 details->store_resets,
-						 details->store_resets == 1 ? "reset" : "resets",
-						 details->store_limit / (1024.0 * 1024));
-	appendStringInfo(buf, "system usage: %s\n", pg_rusage_show(&details->usage->rusage));
+		memory = psprintf("memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
+						  vac->store_bytes / (1024.0 * 1024),
+						  vac->store_resets,
+						  vac->store_resets == 1 ? "reset" : "resets",
+						  vac->store_limit / (1024.0 * 1024));
+	pv_usage_append(buf, &vac->usage, vac->result, memory);
+	appendStringInfoChar(buf, '\n');
 }
 
 /*
@@ -320,19 +212,15 @@ append_usage(StringInfo buf, const PvResult *result,
  * process does alone.
  */
 static void
-append_index(StringInfo buf, const PvReportDetails *details, int i)
+append_index(StringInfo buf, const char *name, const PvIndexResult *index)
 {
-	const IndexBulkDeleteResult *istat = details->indstats[i];
-	const PvBtreeTail *tail = &details->tails[i];
-
 	appendStringInfo(buf, "index \"%s\": %.0f entries removed, %u pages, took %.3f ms",
-					 details->indnames[i], istat->tuples_removed,
-					 istat->num_pages,
-					 details->indusecs[i] / 1000.0);
-	if (tail->finished)
+					 name, index->istat.tuples_removed,
+					 index->istat.num_pages, index->usecs / 1000.0);
+	if (index->tail.finished)
 		appendStringInfo(buf, ", vacuumed by several processes, the last %.3f ms by one of them, pages visited again after splits: %lld",
-						 tail->alone_usecs / 1000.0,
-						 (long long) tail->revisits);
+						 index->tail.alone_usecs / 1000.0,
+						 (long long) index->tail.revisits);
 	appendStringInfoChar(buf, '\n');
 }
 
@@ -343,14 +231,14 @@ append_index(StringInfo buf, const PvReportDetails *details, int i)
  * command.  This process has the rights of the table's owner meanwhile.
  */
 static void
-append_blocker(StringInfo buf, const PvReportDetails *details)
+append_blocker(StringInfo buf, const PvVacuum *vac)
 {
 	/* the list of backends as it is now, should it have been read before */
 	pgstat_clear_backend_activity_snapshot();
 	appendStringInfoString(buf, "removable cutoff held back by: ");
-	pv_blocker_describe(buf, details->blocker,
-						details->verbose ? GetOuterUserId() : InvalidOid,
-						details->blocker_found_at);
+	pv_blocker_describe(buf, &vac->blocker,
+						vac->verbose ? GetOuterUserId() : InvalidOid,
+						vac->starttime);
 	appendStringInfoChar(buf, '\n');
 }
 
@@ -358,23 +246,26 @@ append_blocker(StringInfo buf, const PvReportDetails *details)
  * The lines that core's VACUUM does not have, or not on this version.
  */
 static void
-append_engine(StringInfo buf, const PvResult *result,
-			  const PvReportDetails *details)
+append_engine(StringInfo buf, const PvVacuum *vac)
 {
+	const PvResult *result = vac->result;
+
 	if (result->tuples_recently_dead > 0 &&
-		details->blocker->kind != PV_BLOCKER_NONE)
-		append_blocker(buf, details);
+		vac->blocker.kind != PV_BLOCKER_NONE)
+		append_blocker(buf, vac);
 	if (!PV_REPORTS_FROZEN)
-		append_frozen(buf, result, details);
+		append_frozen(buf, result);
 	if (!PV_REPORTS_MAP)
-		append_map(buf, details);
-	for (int i = 0; i < details->nindexes; i++)
+		append_map(buf, result);
+	for (int i = 0; i < vac->leader.nindexes; i++)
 	{
-		if (details->indstats[i] != NULL)
-			append_index(buf, details, i);
+		if (vac->leader.units[i].result.istat_valid)
+			append_index(buf, vac->index_names[i],
+						 &vac->leader.units[i].result);
 	}
-	appendStringInfo(buf, "engine: parvacuum, %d parallel workers launched (planned: %d)\n",
-					 result->workers_launched, result->workers_planned);
+	appendStringInfo(buf, "engine: parvacuum, %lld parallel workers launched (planned: %lld)\n",
+					 (long long) result->workers_launched,
+					 (long long) result->workers_planned);
 	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms, exit of workers %.3f ms\n",
 					 result->usecs[PV_PHASE_SCAN] / 1000.0,
 					 result->usecs[PV_PHASE_INDEX] / 1000.0,
@@ -382,29 +273,35 @@ append_engine(StringInfo buf, const PvResult *result,
 					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
 					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0,
 					 result->usecs[PV_PHASE_DONE] / 1000.0);
-	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, index scans: %d",
+	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, index scans: %lld",
 					 (long long) result->dead_tuple_bytes,
-					 (long long) details->store_segments,
-					 result->index_scans);
+					 (long long) vac->store_segments,
+					 (long long) result->index_scans);
 }
 
 /*
- * Report a finished vacuum: as INFO for VERBOSE, as LOG for autovacuum.
+ * Report a finished vacuum: as INFO if the user asked for that, or as LOG if
+ * autovacuum's settings do.
  */
 void
-pv_report_end(const PvErrorInfo *info, const PvResult *result,
-			  const PvReportDetails *details)
+pv_report_end(const PvVacuum *vac)
 {
+	int			min_duration = pv_log_min_duration(vac->params);
 	StringInfoData buf;
 
-	initStringInfo(&buf);
-	append_headline(&buf, info, result, details);
-	append_heap(&buf, result, details);
-	append_indexes(&buf, result, details);
-	append_usage(&buf, result, details);
-	append_engine(&buf, result, details);
+	if (!vac->instrument ||
+		!(vac->verbose || min_duration == 0 ||
+		  vac->result->elapsed_usecs / 1000 >= min_duration))
+		return;
 
-	ereport(details->verbose ? INFO : LOG,
+	initStringInfo(&buf);
+	append_headline(&buf, vac);
+	append_heap(&buf, vac);
+	append_indexes(&buf, vac);
+	append_usage(&buf, vac);
+	append_engine(&buf, vac);
+
+	ereport(vac->verbose ? INFO : LOG,
 			(errmsg_internal("%s", buf.data)));
 	pfree(buf.data);
 }

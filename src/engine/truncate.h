@@ -10,7 +10,7 @@
 
 #include "commands/vacuum.h"
 
-#include "engine/report.h"
+#include "engine/participant.h"
 
 /* A truncation that is tried */
 typedef struct PvTruncation

@@ -116,7 +116,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	pv_finish_phase(vac);
 	pv_progress_mode(vac->plan.aggressive, false);
 	if (vac->verbose)
-		pv_report_begin(&vac->leader.errinfo, vac->plan.aggressive);
+		pv_report_begin(vac);
 
 	PG_TRY();
 	{
@@ -137,7 +137,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	pgstat_progress_end_command();
 	pv_track_end();
 	pv_finish_result(vac);
-	pv_finish_report(vac);
+	pv_report_end(vac);
 }
 
 /*
@@ -269,7 +269,7 @@ check_coverage(const PvVacuum *vac)
 static void
 estimate_tuples(PvVacuum *vac)
 {
-	BlockNumber pages = vac->sum.scanned_pages;
+	BlockNumber pages = vac->sum.pages_scanned;
 	double		tuples = vac->sum.live_tuples;
 	BlockNumber skipped;
 	double		on_skipped;
@@ -279,13 +279,13 @@ estimate_tuples(PvVacuum *vac)
 		pages += skipped;
 		tuples += on_skipped;
 	}
-	Assert(vac->sum.scanned_pages + skipped <= vac->plan.rel_pages);
+	Assert(vac->sum.pages_scanned + skipped <= vac->plan.rel_pages);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
 								 vac->plan.rel_pages);
 	vac->new_live_tuples =
 		vac_estimate_reltuples(vac->rel, vac->plan.rel_pages, pages, tuples);
 	vac->new_rel_tuples = Max(vac->new_live_tuples, 0) +
-		vac->sum.recently_dead_tuples + vac->sum.missed_dead_tuples;
+		vac->sum.tuples_recently_dead + vac->sum.tuples_missed;
 }
 
 /*
@@ -295,7 +295,7 @@ estimate_tuples(PvVacuum *vac)
 static void
 count_store_use(PvVacuum *vac)
 {
-	int64		items = vac->sum.lpdead_items;
+	int64		items = vac->sum.dead_items;
 
 	if (vac->plan.nindexes == 0 || items == vac->lpdead_before)
 		return;
@@ -368,7 +368,7 @@ bypass_indexes(const PvVacuum *vac)
 	return vac->consider_bypass &&
 		pv_few_enough_to_bypass(vac->plan.rel_pages,
 								vac->sum.lpdead_item_pages,
-								vac->sum.lpdead_items);
+								vac->sum.dead_items);
 }
 
 /*
@@ -435,7 +435,7 @@ clean_up_indexes(PvVacuum *vac)
 		return;
 
 	shared->reltuples = vac->new_rel_tuples;
-	shared->estimated_count = vac->sum.scanned_pages < vac->plan.rel_pages;
+	shared->estimated_count = vac->sum.pages_scanned < vac->plan.rel_pages;
 	run_index_phase(vac, PV_PHASE_CLEANUP,
 					PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 }
@@ -580,6 +580,6 @@ leader_tick(PvParticipant *leader)
 	pv_cost_refresh(&leader->shared->cost);
 	pv_progress_line(vac);
 	report_eager_end(vac);
-	if (leader->counters.scanned_pages >= CHECK_ATTACHED_AFTER)
+	if (leader->counters.pages_scanned >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);
 }

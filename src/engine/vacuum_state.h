@@ -68,7 +68,9 @@ typedef struct PvVacuum
 	PvCounters	sum;			/* of all participants */
 	double		new_live_tuples;
 	double		new_rel_tuples;
-	PvReportDetails details;
+	char	  **index_names;	/* for the report, when they are closed */
+	TransactionId new_relfrozenxid; /* invalid if not advanced */
+	MultiXactId new_relminmxid; /* likewise */
 
 	/* State at the start */
 	TimestampTz starttime;

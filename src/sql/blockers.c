@@ -24,16 +24,15 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 #include "base/compat.h"
 #include "entry/rights.h"
+#include "sql/row.h"
 #include "stats/blocker.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_blockers);
 
-#define BLOCKERS_COLUMNS		15
 
 /* How long pg_terminate_backend() waits for the end of the process, in ms */
 #define TERMINATE_WAIT			5000
@@ -181,28 +180,32 @@ release_of(const PvBlocker *blocker, const PvBlockerDetails *details)
 	return NULL;
 }
 
-/* What the last vacuums had to keep, as far as the caller may see it */
+/* The totals of tables, which have what the last vacuums had to keep */
 typedef struct Kept
 {
-	bool		known;			/* is there a history? */
+	bool		known;			/* are there totals? */
 	int			n;
-	PvKeptRows *rows;
+	PvTableTotals *tables;		/* those that the caller may see */
 } Kept;
 
-/* Read the history, without tables that the caller may not see. */
+/* Read the totals, without tables that the caller may not see. */
 static void
 read_kept(Kept *kept)
 {
-	int			n = 0;
+	void	   *copy;
+	int			n;
 
-	kept->known = pv_history_keeps_runs();
-	kept->n = pv_history_kept(&kept->rows);
-	for (int i = 0; i < kept->n; i++)
+	kept->known = pv_history_has_totals();
+	n = pv_history_copy(PV_RECORD_TABLE, &copy);
+	kept->tables = copy;
+	kept->n = 0;
+	for (int i = 0; i < n; i++)
 	{
-		if (pv_may_see_table(kept->rows[i].datid, kept->rows[i].relid))
-			kept->rows[n++] = kept->rows[i];
+		const PvRecordHead *head = &kept->tables[i].head;
+
+		if (pv_may_see_table(head->key.database, head->table))
+			kept->tables[kept->n++] = kept->tables[i];
 	}
-	kept->n = n;
 }
 
 /*
@@ -219,79 +222,52 @@ kept_because_of(const Kept *kept, const PvBlocker *blocker,
 
 	for (int i = 0; i < kept->n; i++)
 	{
-		const PvKeptRows *row = &kept->rows[i];
+		const PvTableTotals *totals = &kept->tables[i];
 
-		if (row->holder_kind == (int) blocker->kind &&
-			row->holder_key == key && row->start_time >= details->began)
-			sum += row->tuples;
+		if (totals->holder_kind == (int) blocker->kind &&
+			totals->holder_key == key &&
+			totals->kept_start >= details->began)
+			sum += totals->kept;
 	}
 	return sum;
 }
 
-/* Set the next column to a text, or to NULL. */
 static void
-put_text(Datum *values, bool *nulls, int *n, const char *text)
+return_blocker(FunctionCallInfo fcinfo, const PvBlocker *blocker,
+			   const Kept *kept)
 {
-	nulls[*n] = text == NULL;
-	values[*n] = text ? CStringGetTextDatum(text) : (Datum) 0;
-	(*n)++;
-}
-
-static void
-put_name(Datum *values, bool *nulls, int *n, const char *name)
-{
-	nulls[*n] = name == NULL;
-	values[*n] = (Datum) 0;
-	if (name != NULL)
-	{
-		name = pv_readable(name, GetDatabaseEncoding());
-		values[*n] = DirectFunctionCall1(namein, CStringGetDatum(name));
-	}
-	(*n)++;
-}
-
-static void
-put_blocker(ReturnSetInfo *rsinfo, const PvBlocker *blocker, const Kept *kept)
-{
+	int			encoding = GetDatabaseEncoding();
 	TimestampTz now = GetCurrentTimestamp();
 	char	   *datname = OidIsValid(blocker->database) ?
 		get_database_name(blocker->database) : NULL;
 	PvBlockerDetails details;
-	Datum		values[BLOCKERS_COLUMNS];
-	bool		nulls[BLOCKERS_COLUMNS] = {0};
-	int			n = 0;
+	PvRow		row = {0};
 
 	pv_blocker_look_up(blocker, GetUserId(), &details);
 	if (details.gone)
 		return;
 
-	values[n++] = CStringGetTextDatum(details.kind);
-	nulls[n] = blocker->pid == 0;
-	values[n++] = Int32GetDatum(blocker->pid);
-	put_text(values, nulls, &n, details.name);
-	put_name(values, nulls, &n, details.role);
-	nulls[n] = !OidIsValid(blocker->database);
-	values[n++] = ObjectIdGetDatum(blocker->database);
-	put_name(values, nulls, &n, datname);
-	put_text(values, nulls, &n, what_is_held(blocker));
-	values[n++] = TransactionIdGetDatum(blocker->xmin);
-	values[n++] = Int32GetDatum((int32) (ReadNextTransactionId() -
-										 blocker->xmin));
-	nulls[n] = details.since == 0;
-	values[n++] = TimestampTzGetDatum(details.since);
-	nulls[n] = details.since == 0;
-	values[n++] = details.since == 0 ? (Datum) 0 :
-		DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
-							TimestampTzGetDatum(Min(details.since, now)));
-	nulls[n] = !kept->known || !details.visible;
-	values[n] = nulls[n] ? (Datum) 0 :
-		Int64GetDatum(kept_because_of(kept, blocker, &details));
-	n++;
-	put_text(values, nulls, &n, details.state);
-	put_text(values, nulls, &n, details.query);
-	put_text(values, nulls, &n, release_of(blocker, &details));
-	Assert(n == BLOCKERS_COLUMNS);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	pv_put_text(&row, details.kind, encoding);
+	pv_put_if(&row, blocker->pid != 0, Int32GetDatum(blocker->pid));
+	pv_put_text(&row, details.name, encoding);
+	pv_put_name(&row, details.role, encoding);
+	pv_put_oid(&row, blocker->database);
+	pv_put_name(&row, datname, encoding);
+	pv_put_text(&row, what_is_held(blocker), encoding);
+	pv_put(&row, TransactionIdGetDatum(blocker->xmin));
+	pv_put(&row, Int32GetDatum((int32) (ReadNextTransactionId() -
+										blocker->xmin)));
+	pv_put_time(&row, details.since);
+	pv_put_if(&row, details.since != 0,
+			  DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
+								  TimestampTzGetDatum(Min(details.since,
+														  now))));
+	pv_put_if(&row, kept->known && details.visible,
+			  Int64GetDatum(kept_because_of(kept, blocker, &details)));
+	pv_put_text(&row, details.state, encoding);
+	pv_put_text(&row, details.query, encoding);
+	pv_put_text(&row, release_of(blocker, &details), encoding);
+	pv_return_row(fcinfo, &row);
 }
 
 /*
@@ -335,7 +311,6 @@ horizon_of_table(Oid relid, PvHorizon *horizon)
 Datum
 parvacuum_blockers(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		of_all = PG_ARGISNULL(0);
 	PvHorizon	horizon = PV_HORIZON_SHARED;
 	bool		any = of_all ||
@@ -354,10 +329,9 @@ parvacuum_blockers(PG_FUNCTION_ARGS)
 	pgstat_clear_backend_activity_snapshot();
 	for (int i = 0; i < n; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
 		if (of_all || pv_blocker_affects(&blockers[i], horizon) ||
 			pv_blocker_is_cause(&blockers[i], blockers, n, horizon))
-			put_blocker(rsinfo, &blockers[i], &kept);
+			return_blocker(fcinfo, &blockers[i], &kept);
 	}
 	return (Datum) 0;
 }

@@ -201,12 +201,6 @@ static void
 set_started_by(Row *row, const PgBackendStatus *backend,
 			   const PvTracked *leader)
 {
-	static const char *const names[] = {
-		[PV_STARTED_BY_COMMAND] = "command",
-		[PV_STARTED_BY_AUTOVACUUM] = "autovacuum",
-		[PV_STARTED_BY_SCHEDULER] = "scheduler",
-		[PV_STARTED_BY_FUNCTION] = "function",
-	};
 	PvRunSeen	run;
 	PvStartedBy started_by = PV_STARTED_BY_COMMAND;
 
@@ -222,7 +216,7 @@ set_started_by(Row *row, const PgBackendStatus *backend,
 		started_by = PV_STARTED_BY_AUTOVACUUM;
 	else if (is_scheduler_worker(backend))
 		started_by = PV_STARTED_BY_SCHEDULER;
-	set_text(row, COL_STARTED_BY, names[started_by]);
+	set_text(row, COL_STARTED_BY, pv_started_by_name[started_by]);
 }
 
 /* What core shows of a vacuum on this major version. */

@@ -33,9 +33,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
-#include "utils/numeric.h"
 #include "utils/rel.h"
-#include "utils/tuplestore.h"
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
@@ -44,6 +42,7 @@
 #include "entry/run.h"
 #include "entry/run_begin.h"
 #include "sql/call.h"
+#include "sql/row.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_run);
 PG_FUNCTION_INFO_V1(parvacuum_call);
@@ -70,9 +69,7 @@ enum
 	ARG_VERBOSE
 };
 
-#define PV_RUN_COLUMNS			29
-
-/* The type parvacuum_cluster_run has so many more, before those. */
+/* The type parvacuum_cluster_run has so many more columns, before the others. */
 #define PV_CLUSTER_COLUMNS		6
 
 #define HINT_DEFAULT	"Omit the argument to use its default."
@@ -83,7 +80,7 @@ enum
  * ----------------------------------------------------------------
  */
 
-/* Returns an argument that must not be null. */
+/* Return an argument that must not be null. */
 static bool
 bool_arg(FunctionCallInfo fcinfo, int arg, const char *name)
 {
@@ -91,7 +88,7 @@ bool_arg(FunctionCallInfo fcinfo, int arg, const char *name)
 	return PG_GETARG_BOOL(arg);
 }
 
-/* Translates the number of workers into VacuumParams.nworkers. */
+/* Translate the number of workers into VacuumParams.nworkers. */
 static int
 nworkers_arg(FunctionCallInfo fcinfo)
 {
@@ -142,7 +139,7 @@ index_cleanup_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * Reads the arguments.  Looks nothing up in the catalogs.
+ * Read the arguments.  Look nothing up in the catalogs.
  *
  * Core: commands/vacuum.c, ExecVacuum.
  */
@@ -199,7 +196,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
  */
 
 /*
- * Opens the table without a lock.  This session must not hold a lock while the
+ * Open the table without a lock.  This session must not hold a lock while the
  * background leader works, since that could block the leader.  The leader
  * checks the table again, with a lock.
  */
@@ -219,7 +216,7 @@ peek_relation(Oid relid)
 }
 
 /*
- * Raises an error if this role cannot vacuum the relation, in another process.
+ * Raise an error if this role cannot vacuum the relation, in another process.
  */
 static void
 check_relation(Oid relid)
@@ -249,7 +246,7 @@ check_relation(Oid relid)
 }
 
 /*
- * Refuses a table that this transaction has locked against a vacuum.  Locks on
+ * Refuse a table that this transaction has locked against a vacuum.  Locks on
  * its partitions, or that block the leader through other sessions, are
  * detected while waiting (entry/run.c).
  */
@@ -276,67 +273,24 @@ check_not_locked(Oid relid)
  */
 
 /*
- * Puts one row into the result set, with null in the first so many columns.
- * For a table that core vacuumed only the resources used are known; the rest is
- * null too.
+ * Return a row, with the relation, its figures, and null in the first so many
+ * columns.
  */
 static void
-put_row(ReturnSetInfo *rsinfo, int before, Datum relation,
-		const PvResult *result)
+return_result(FunctionCallInfo fcinfo, int before, Datum relation,
+			  const PvResult *result)
 {
-	Datum		values[PV_CLUSTER_COLUMNS + PV_RUN_COLUMNS] = {0};
-	bool		nulls[PV_CLUSTER_COLUMNS + PV_RUN_COLUMNS];
-	bool		ours = result->by_engine;
-	int			n = before;
+	PvRow		row = {0};
 
-	memset(nulls, true, sizeof(nulls));
-
-/* known: always, or only after a vacuum by the engine */
-#define PUT(value, known) \
-	do { nulls[n] = !(known); values[n++] = (value); } while (0)
-#define PUT_MSECS(usecs, known) \
-	PUT(Float8GetDatum((usecs) / 1000.0), known)
-
-	PUT(relation, true);
-	PUT(Int32GetDatum(result->workers_planned), ours);
-	PUT(Int32GetDatum(result->workers_launched), ours);
-	PUT(Int64GetDatum((int64) result->pages_total), ours);
-	PUT(Int64GetDatum((int64) result->pages_scanned), ours);
-	PUT(Int64GetDatum((int64) result->pages_removed), ours);
-	PUT(Int64GetDatum(result->tuples_removed), ours);
-	PUT(Int64GetDatum(result->tuples_remaining), ours);
-	PUT(BoolGetDatum(result->remaining_estimated), ours);
-	PUT(Int64GetDatum(result->tuples_recently_dead), ours);
-	PUT(Int64GetDatum(result->tuples_missed), ours);
-	PUT(Int64GetDatum(result->dead_items), ours);
-	PUT(Int32GetDatum(result->index_scans), ours);
-	PUT(Int64GetDatum(result->dead_tuple_bytes), ours);
-	PUT_MSECS(result->usecs[PV_PHASE_SCAN], ours);
-	PUT_MSECS(result->usecs[PV_PHASE_INDEX], ours);
-	PUT_MSECS(result->usecs[PV_PHASE_VACUUM_HEAP], ours);
-	PUT_MSECS(result->usecs[PV_PHASE_CLEANUP], ours);
-	PUT_MSECS(result->usecs[PV_PHASE_TRUNCATE], ours);
-	PUT_MSECS(result->elapsed_usecs, true);
-	PUT(Int64GetDatum(result->wal_records), true);
-	PUT(Int64GetDatum(result->wal_fpi), true);
-	PUT(NumericGetDatum(int64_to_numeric((int64) result->wal_bytes)), true);
-	PUT(Int64GetDatum(result->buffers_hit), true);
-	PUT(Int64GetDatum(result->buffers_read), true);
-	PUT(Int64GetDatum(result->buffers_dirtied), true);
-	PUT(TransactionIdGetDatum(result->oldest_xmin), ours);
-	PUT(BoolGetDatum(result->relfrozenxid_advanced), ours);
-	PUT(BoolGetDatum(result->index_scan_bypassed), ours);
-#undef PUT_MSECS
-#undef PUT
-
-	if (n != rsinfo->setDesc->natts)
-		elog(ERROR, "unexpected number of columns: %d",
-			 rsinfo->setDesc->natts);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	while (row.n < before)
+		pv_put_if(&row, false, (Datum) 0);
+	pv_put(&row, relation);
+	pv_put_figures(&row, result, true);
+	pv_return_row(fcinfo, &row);
 }
 
 /*
- * Describes in full sentences what became of the rows, and why some of them
+ * Describe in full sentences what became of the rows, and why some of them
  * may have stayed.
  */
 static char *
@@ -355,16 +309,18 @@ describe_rows(const PvResult *result)
 						 "  %lld dead rows were left on pages that were in use.",
 						 (long long) result->tuples_missed);
 	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
-					 result->oldest_xmin,
-					 (int32) (ReadNextTransactionId() - result->oldest_xmin));
+					 (TransactionId) result->oldest_xmin,
+					 (int32) (ReadNextTransactionId() -
+							  (TransactionId) result->oldest_xmin));
 	appendStringInfo(&buf,
-					 "  It took %.3f s, with %d workers and %d index scans.",
+					 "  It took %.3f s, with %lld workers and %lld index scans.",
 					 result->elapsed_usecs / 1000000.0,
-					 result->workers_launched, result->index_scans);
+					 (long long) result->workers_launched,
+					 (long long) result->index_scans);
 	return buf.data;
 }
 
-/* Reports a table in a notice: what the procedure has instead of a row. */
+/* Report a table in a notice: what the procedure has instead of a row. */
 static void
 report_entry(const PvRunEntry *entry)
 {
@@ -390,7 +346,7 @@ report_entry(const PvRunEntry *entry)
  * ----------------------------------------------------------------
  */
 
-/* parvacuum_run(rel, ...): returns one row for each table vacuumed. */
+/* parvacuum_run(rel, ...): return one row for each table vacuumed. */
 Datum
 parvacuum_run(PG_FUNCTION_ARGS)
 {
@@ -414,15 +370,15 @@ parvacuum_run(PG_FUNCTION_ARGS)
 	{
 		PvRunEntry *entry = lfirst(lc);
 
-		put_row((ReturnSetInfo *) fcinfo->resultinfo, 0,
-				ObjectIdGetDatum(entry->result.relid), &entry->result);
+		return_result(fcinfo, 0, ObjectIdGetDatum(entry->result.relid),
+					  &entry->result);
 	}
 	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
 
 	return (Datum) 0;
 }
 
-/* CALL parvacuum(rel, ...): commits first; one notice for each table. */
+/* CALL parvacuum(rel, ...): commit first; one notice for each table. */
 Datum
 parvacuum_call(PG_FUNCTION_ARGS)
 {
@@ -468,7 +424,7 @@ use_default_search_path(void)
 	return nest_level;
 }
 
-/* Returns the run whose number is given. */
+/* Return the run whose number is given. */
 static PvBegun *
 run_arg(FunctionCallInfo fcinfo)
 {
@@ -485,7 +441,7 @@ run_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * parvacuum_cluster_begin(rel, ...): begins to vacuum a table and returns the
+ * parvacuum_cluster_begin(rel, ...): begin to vacuum a table and return the
  * number of the run.
  *
  * It may be called in a transaction block and by other functions.  What the
@@ -520,8 +476,8 @@ parvacuum_cluster_ended(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_cluster_result(run): returns a row for each table that was
- * vacuumed, without TOAST tables, and frees the run.
+ * parvacuum_cluster_result(run): return a row for each table that was
+ * vacuumed, without TOAST tables, and free the run.
  */
 Datum
 parvacuum_cluster_result(PG_FUNCTION_ARGS)
@@ -541,8 +497,8 @@ parvacuum_cluster_result(PG_FUNCTION_ARGS)
 		if (OidIsValid(entry->toast_parent))
 			continue;
 		name = DatumGetCString(DirectFunctionCall1(regclassout, relid));
-		put_row((ReturnSetInfo *) fcinfo->resultinfo, PV_CLUSTER_COLUMNS,
-				CStringGetTextDatum(name), &entry->result);
+		return_result(fcinfo, PV_CLUSTER_COLUMNS, CStringGetTextDatum(name),
+					  &entry->result);
 	}
 	AtEOXact_GUC(true, nest_level);
 	pv_run_end(run, NULL);
@@ -551,7 +507,7 @@ parvacuum_cluster_result(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_cluster_stop(run, sqlstate, message): ends a run, or if the number
+ * parvacuum_cluster_stop(run, sqlstate, message): end a run, or if the number
  * is 0, all runs that this session has begun and not ended.  The reason is for
  * the history.
  */

@@ -44,7 +44,6 @@
 
 #include "base/settings.h"
 #include "stats/history.h"
-#include "stats/history_file.h"
 
 #define LOCK_TRANCHE			"parvacuum_history"
 
@@ -97,52 +96,48 @@ pv_history_request_lock(void)
 		RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
 }
 
-/*
- * Copies all records to new memory, as they are in the file; NULL if there is
- * not enough memory.  The caller holds the lock, or is the only process.
- */
+/* Return room for any image of these records, or NULL. */
 static char *
-make_image(char *image, Size room, Size *size)
+allocate_image(void)
 {
-	if (pv_records_image_size(&shared->records) > room)
-		return NULL;
-	*size = pv_records_write_image(&shared->records, GetSystemIdentifier(),
-								   image);
-	return image;
-}
-
-/* Room for any image of these records, or NULL. */
-static char *
-allocate_image(Size *room)
-{
-	/* what is not in the image is smaller than the header of an image */
-	*room = pv_records_size(pv_guc_history_size, pv_guc_stats_size) + 1024;
-	return MemoryContextAllocExtended(TopMemoryContext, *room,
+	return MemoryContextAllocExtended(TopMemoryContext,
+									  pv_records_image_room(&shared->records),
 									  MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
 }
 
 /*
- * Postmaster, at its end: writes the file.  There are no other processes any
+ * Write an image of the records.  The caller holds the lock, or is the only
+ * process.
+ */
+static Size
+write_image(char *image)
+{
+	return pv_records_write_image(&shared->records, GetSystemIdentifier(),
+								  image);
+}
+
+/*
+ * Postmaster, at its end: write the file.  There are no other processes any
  * more.  After a crash the records may be damaged, and the file is kept.
  */
 static void
 write_at_exit(int code, Datum arg)
 {
 	char	   *image;
-	Size		room;
 	Size		size;
 
 	if (code != 0 || shared == NULL || shared->changing || !shared->unwritten)
 		return;
-	image = allocate_image(&room);
-	if (image == NULL || make_image(image, room, &size) == NULL)
+	image = allocate_image();
+	if (image == NULL)
 		return;
+	size = write_image(image);
 	pv_records_seal_image(image, size);
 	(void) pv_history_file_write(image, size);
 }
 
 /*
- * Finds the records, or initializes them from the file.  The caller holds
+ * Find the records, or initialize them from the file.  The caller holds
  * AddinShmemInitLock.
  */
 void
@@ -177,13 +172,6 @@ pv_history_exists(void)
 	return shared != NULL;
 }
 
-/* Are vacuums recorded, not only totals? */
-bool
-pv_history_keeps_runs(void)
-{
-	return shared != NULL && shared->records.max[PV_RECORD_RUN] > 0;
-}
-
 
 /* ----------------------------------------------------------------
  *		Changes
@@ -198,7 +186,7 @@ begin_change(void)
 	pg_write_barrier();
 }
 
-/* If this is the first change that is not in the file, wakes the launcher. */
+/* If this is the first change that is not in the file, wake the launcher. */
 static void
 end_change(void)
 {
@@ -215,7 +203,7 @@ end_change(void)
 }
 
 /*
- * Adds a vacuum, which gets its number, with what it did to indexes.  The
+ * Add a vacuum, which gets its number, with what it did to indexes.  The
  * caller has checked that there is a history.
  */
 void
@@ -302,53 +290,9 @@ pv_history_past(Oid relid, bool automatic, PvEtaPast *past)
 	LWLockRelease(lock);
 }
 
-/* The order of tables, and for each table of its vacuums, the newest first. */
-static int
-compare_kept(const void *a, const void *b)
-{
-	const PvKeptRows *x = a;
-	const PvKeptRows *y = b;
-
-	if (x->datid != y->datid)
-		return x->datid < y->datid ? -1 : 1;
-	if (x->relid != y->relid)
-		return x->relid < y->relid ? -1 : 1;
-	return x->run > y->run ? -1 : x->run < y->run;
-}
-
-/* The tables whose last vacuum had to keep dead rows. */
-int
-pv_history_kept(PvKeptRows **kept)
-{
-	PvKeptRows *rows;
-	int			n;
-	int			nkept = 0;
-
-	if (!pv_history_keeps_runs())
-		return 0;
-	*kept = rows = room_for(shared->records.max[PV_RECORD_RUN],
-							sizeof(PvKeptRows));
-	LWLockAcquire(lock, LW_SHARED);
-	n = pv_records_copy_kept(&shared->records, rows);
-	LWLockRelease(lock);
-
-	qsort(rows, n, sizeof(PvKeptRows), compare_kept);
-	for (int i = 0; i < n; i++)
-	{
-		bool		is_last = i == 0 || rows[i].relid != rows[i - 1].relid ||
-			rows[i].datid != rows[i - 1].datid;
-
-		if (is_last && rows[i].tuples > 0)
-			rows[nkept++] = rows[i];
-	}
-	return nkept;
-}
-
-/*
- * Are sweeps of tables remembered?  They are part of the totals.
- */
-static bool
-keeps_marks(void)
+/* Are there totals of tables?  What is known of sweeps is part of them. */
+bool
+pv_history_has_totals(void)
 {
 	return shared != NULL && shared->records.max[PV_RECORD_TABLE] > 0;
 }
@@ -369,7 +313,7 @@ pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark)
 	bool		has_room;
 
 	memset(mark, 0, sizeof(*mark));
-	if (!keeps_marks())
+	if (!pv_history_has_totals())
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
 	has_room = pv_records_has_room(&shared->records, MyDatabaseId, relid,
@@ -388,7 +332,7 @@ pv_history_index_pages(Oid indexrelid)
 {
 	BlockNumber pages;
 
-	if (!keeps_marks())
+	if (!pv_history_has_totals())
 		return 0;
 	LWLockAcquire(lock, LW_SHARED);
 	pages = pv_records_index_pages(&shared->records, MyDatabaseId, indexrelid);
@@ -396,23 +340,24 @@ pv_history_index_pages(Oid indexrelid)
 	return pages;
 }
 
-/* All zero if nothing is recorded. */
-void
-pv_history_info(PvHistoryInfo *info)
+/*
+ * Copy what is known of all records, without these, and return when the file
+ * was written.  All is zero if nothing is recorded.
+ */
+TimestampTz
+pv_history_info(PvRecords *info)
 {
+	TimestampTz written;
+
 	memset(info, 0, sizeof(*info));
 	if (shared == NULL)
-		return;
+		return 0;
 	LWLockAcquire(lock, LW_SHARED);
-	info->nruns = shared->records.nruns;
-	info->evictions = pv_records_evictions(&shared->records);
-	info->history_reset = shared->records.history_reset;
-	info->stats_reset = shared->records.stats_reset;
-	info->written = shared->written;
-	info->all = shared->records.all;
+	*info = shared->records;
+	written = shared->written;
 	LWLockRelease(lock);
+	return written;
 }
-
 
 /* The last vacuums of a table of this database, if they were not completed. */
 bool
@@ -420,7 +365,7 @@ pv_history_failures(Oid relid, PvTableTotals *totals, PvHistoryRun *last)
 {
 	bool		result;
 
-	if (!keeps_marks())
+	if (!pv_history_has_totals())
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
 	result = pv_records_failures(&shared->records, MyDatabaseId, relid, totals,
@@ -441,35 +386,49 @@ next_xid(void)
 	return U64FromFullTransactionId(ReadNextFullTransactionId());
 }
 
-/* Takes a sample if the last one is so many milliseconds old. */
+/* Take a sample if the last one is so many milliseconds old. */
 static void
 take_sample(int age_ms)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	uint64		next = next_xid();
+	PvRecords  *records = &shared->records;
+	PvXidSample sample = {GetCurrentTimestamp(), next_xid()};
+	TimestampTz last;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	pv_records_sample(&shared->records, now, next, age_ms);
+	last = records->nsamples == 0 ? 0 :
+		records->samples[(records->nsamples - 1) % PV_XID_SAMPLES].at;
+	if (last == 0 || last > sample.at ||
+		TimestampDifferenceExceeds(last, sample.at, age_ms))
+		records->samples[records->nsamples++ % PV_XID_SAMPLES] = sample;
 	LWLockRelease(lock);
 }
 
-/* The oldest sample in which that transaction ID had been assigned. */
+/*
+ * Return the oldest sample in which that transaction ID had been assigned, all
+ * zero if there is none.
+ */
 static PvXidSample
 oldest_sample(uint64 xid)
 {
 	PvXidSample sample = {0};
+	uint64		i;
 
 	if (shared == NULL)
 		return sample;
 	LWLockAcquire(lock, LW_SHARED);
-	sample = pv_records_oldest_sample(&shared->records, xid);
+	i = shared->records.nsamples > PV_XID_SAMPLES ?
+		shared->records.nsamples - PV_XID_SAMPLES : 0;
+	for (; i < shared->records.nsamples && sample.next_xid <= xid; i++)
+		sample = shared->records.samples[i % PV_XID_SAMPLES];
 	LWLockRelease(lock);
+	if (sample.next_xid <= xid)
+		memset(&sample, 0, sizeof(sample));
 	return sample;
 }
 
 /*
  * The transaction IDs that were assigned per second in the last *seconds, a
- * day at most.  Returns 0 if that is not known.
+ * day at most.  Return 0 if that is not known.
  */
 double
 pv_history_xid_rate(double *seconds)
@@ -485,7 +444,7 @@ pv_history_xid_rate(double *seconds)
 
 /*
  * Since when has something existed, at least, whose oldest transaction ID has
- * that age?  Returns 0 if that is not known.
+ * that age?  Return 0 if that is not known.
  */
 TimestampTz
 pv_history_known_since(uint64 xid_age)
@@ -501,7 +460,7 @@ pv_history_known_since(uint64 xid_age)
  * ----------------------------------------------------------------
  */
 
-/* The launcher has this latch from now on; takes a first sample. */
+/* The launcher has this latch from now on; take a first sample. */
 void
 pv_history_set_writer(Latch *latch)
 {
@@ -514,12 +473,12 @@ pv_history_set_writer(Latch *latch)
 }
 
 /*
- * Copies the records for the file, if they are to be written now.  Otherwise
- * sets *wait to the milliseconds until then, or to -1 if there is nothing to
+ * Copy the records for the file, if they are to be written now.  Otherwise
+ * set *wait to the milliseconds until then, or to -1 if there is nothing to
  * write.
  */
 static bool
-take_image(char *image, Size room, Size *size, long *wait)
+take_image(char *image, Size *size, long *wait)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	bool		taken = false;
@@ -533,16 +492,18 @@ take_image(char *image, Size room, Size *size, long *wait)
 	{
 		shared->retry_at = TimestampTzPlusMilliseconds(now,
 													   WRITE_INTERVAL_MS);
-		taken = image != NULL && make_image(image, room, size) != NULL;
+		taken = image != NULL;
 		shared->unwritten = !taken;
-		if (!taken)
+		if (taken)
+			*size = write_image(image);
+		else
 			*wait = WRITE_INTERVAL_MS;
 	}
 	LWLockRelease(lock);
 	return taken;
 }
 
-/* Notes whether the file was written. */
+/* Note whether the file was written. */
 static void
 note_written(bool good)
 {
@@ -555,22 +516,21 @@ note_written(bool good)
 }
 
 /*
- * Writes the file if that is due.  Returns the milliseconds until it will be
+ * Write the file if that is due.  Return the milliseconds until it will be
  * due, or -1 if there is nothing to write.
  */
 static long
 write_if_due(void)
 {
 	char	   *image;
-	Size		room;
 	Size		size;
 	long		wait;
 
 	/* without the lock first, since there is mostly nothing to do */
 	if (!shared->unwritten)
 		return -1;
-	image = allocate_image(&room);
-	if (take_image(image, room, &size, &wait))
+	image = allocate_image();
+	if (take_image(image, &size, &wait))
 	{
 		bool		good;
 
@@ -586,7 +546,7 @@ write_if_due(void)
 }
 
 /*
- * Launcher: takes a sample and writes the file if these are due.  Returns the
+ * Launcher: take a sample and write the file if these are due.  Return the
  * milliseconds until one of them will be due, or -1 if there is no history.
  */
 long

@@ -15,37 +15,25 @@
 #include "stats/eta.h"
 #include "stats/records.h"
 
-/* About all records */
-typedef struct PvHistoryInfo
-{
-	uint64		nruns;			/* vacuums recorded so far */
-	int64		evictions;		/* tables and indexes that lost their totals */
-	TimestampTz history_reset;
-	TimestampTz stats_reset;
-	TimestampTz written;		/* to the file; 0: not since the start */
-	PvTableTotals all;			/* of all tables since stats_reset */
-} PvHistoryInfo;
-
 extern Size pv_history_shmem_size(void);
 extern void pv_history_request_lock(void);
 extern void pv_history_shmem_startup(void);
 
 extern bool pv_history_exists(void);
-extern bool pv_history_keeps_runs(void);
+extern bool pv_history_has_totals(void);
 extern void pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes,
 						   int nindexes);
 extern void pv_history_reset_runs(void);
 extern void pv_history_reset_totals(void);
 
-/* Copies in a new array; they return the number of its elements. */
+/* Copies all of a kind to a new array; returns the number of elements. */
 extern int	pv_history_copy(PvRecordKind kind, void **to);
 extern bool pv_history_failures(Oid relid, PvTableTotals *totals,
 								PvHistoryRun *last);
-extern int	pv_history_kept(PvKeptRows **kept);
 extern bool pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark);
 extern BlockNumber pv_history_index_pages(Oid indexrelid);
 extern void pv_history_past(Oid relid, bool automatic, PvEtaPast *past);
-extern void pv_history_info(PvHistoryInfo *info);
+extern TimestampTz pv_history_info(PvRecords *info);
 
 /* Transaction IDs; 0 if not known */
 extern double pv_history_xid_rate(double *seconds);
@@ -54,5 +42,9 @@ extern TimestampTz pv_history_known_since(uint64 xid_age);
 /* The process that takes samples, and writes the file from time to time. */
 extern void pv_history_set_writer(Latch *latch);
 extern long pv_history_do_due(void);
+
+/* The file that keeps it while the server is down (history_file.c) */
+extern bool pv_history_file_write(const char *image, Size size);
+extern void pv_history_file_read(PvRecords *records);
 
 #endif							/* PV_HISTORY_H */

@@ -31,7 +31,7 @@
 #include "storage/fd.h"
 #include "utils/memutils.h"
 
-#include "stats/history_file.h"
+#include "stats/history.h"
 
 #define HISTORY_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/parvacuum.stat"
 #define NEW_FILE		HISTORY_FILE ".tmp"

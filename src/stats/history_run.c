@@ -261,7 +261,7 @@ new_index(Relation index, BlockNumber pages, int64 entries_removed,
 	memset(record, 0, sizeof(*record));
 	record->head.key.database = run.head.key.database;
 	record->head.key.relid = RelationGetRelid(index);
-	record->relid = run.head.key.relid;
+	record->head.table = run.head.key.relid;
 	record->encoding = run.encoding;
 	set_name(&record->indexrelname, RelationGetRelationName(index));
 	record->action = run.action;

@@ -12,7 +12,10 @@
  * those of others only as long as these have more, and failures replace no
  * successes where there are fewer of them.
  *
- * records_image.c reads and writes the block.
+ * An image of them, for a file, is a header that says what the file is and
+ * how long it must be, the records in use, the oldest first, and a checksum.
+ * It can be read into a block of another size, which then has the newest
+ * records.  Any sequence of bytes can be given to pv_records_read_image().
  *
  * This file knows nothing of processes, locks and clocks; the caller holds
  * whatever covers the memory.  Nothing here fails or allocates memory.
@@ -23,16 +26,51 @@
  */
 #include "postgres.h"
 
+#include "port/pg_crc32c.h"
 #include "utils/timestamp.h"
 
 #include "stats/records.h"
-#include "stats/records_state.h"
+
+/* "pvac" in memory of either byte order, which the magic number tells apart */
+#define IMAGE_MAGIC				0x70766163
+
+/* To be increased when the meaning of any field in the file changes */
+#define IMAGE_FORMAT			4
+
+/* What an image begins with */
+typedef struct ImageHeader
+{
+	uint32		magic;
+	uint32		format;
+	uint32		major;			/* version of PostgreSQL */
+	uint32		size[PV_RECORD_KINDS];	/* of a record */
+	uint32		count[PV_RECORD_KINDS]; /* records that follow */
+	uint64		cluster;		/* its system identifier */
+	PvRecords	records;		/* as they are in memory */
+} ImageHeader;
+
+static bool has_run(const PvRecords *records, const void *record);
+static void end_texts_of_run(void *record);
+static void end_texts_of_index(void *record);
 
 const uint32 pv_record_size[PV_RECORD_KINDS] = {
 	[PV_RECORD_RUN] = sizeof(PvHistoryRun),
 	[PV_RECORD_INDEX] = sizeof(PvHistoryIndex),
 	[PV_RECORD_TABLE] = sizeof(PvTableTotals),
 	[PV_RECORD_INDEX_TOTALS] = sizeof(PvIndexTotals)
+};
+
+/* The kinds of records; what is NULL does nothing */
+static const struct
+{
+	/* Is there still what the record belongs to? */
+	bool		(*is_valid) (const PvRecords *records, const void *record);
+
+	/* Ends texts that fill their array, whatever a file has there. */
+	void		(*end_texts) (void *record);
+}			kinds[PV_RECORD_KINDS] = {
+	[PV_RECORD_RUN] = {NULL, end_texts_of_run},
+	[PV_RECORD_INDEX] = {has_run, end_texts_of_index}
 };
 
 /* ----------------------------------------------------------------
@@ -76,8 +114,8 @@ pv_records_size(int history_size, int stats_size)
 }
 
 /* Which record of this kind is at which place? */
-PvLru *
-pv_records_lru(const PvRecords *records, PvRecordKind kind)
+static PvLru *
+records_lru(const PvRecords *records, PvRecordKind kind)
 {
 	return (PvLru *) ((char *) records + offset_of(records, kind));
 }
@@ -85,7 +123,7 @@ pv_records_lru(const PvRecords *records, PvRecordKind kind)
 static void *
 record_at(const PvRecords *records, PvRecordKind kind, int place)
 {
-	return (char *) pv_records_lru(records, kind) +
+	return (char *) records_lru(records, kind) +
 		MAXALIGN(pv_lru_size(records->max[kind])) +
 		(Size) place * pv_record_size[kind];
 }
@@ -96,7 +134,7 @@ find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
 	 uint64 number)
 {
 	PvLruKey	key = {database, relid, number};
-	int			place = pv_lru_find(pv_records_lru(records, kind), &key);
+	int			place = pv_lru_find(records_lru(records, kind), &key);
 
 	return place < 0 ? NULL : record_at(records, kind, place);
 }
@@ -106,15 +144,18 @@ find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
  * on.  A new one is all zero but for its head.  There must be records of this
  * kind.
  */
-void *
-pv_records_touch(PvRecords *records, PvRecordKind kind,
-				 const PvRecordHead *head, bool *known)
+static void *
+touch(PvRecords *records, PvRecordKind kind, const PvRecordHead *head,
+	  bool *known)
 {
+	PvLru	   *lru = records_lru(records, kind);
+	int64		evictions = lru->evictions;
 	int			place;
 	void	   *record;
 
-	*known = pv_lru_touch(pv_records_lru(records, kind), &head->key,
-						  head->group, &place);
+	*known = pv_lru_touch(lru, &head->key, head->group, &place);
+	if (kind == PV_RECORD_TABLE || kind == PV_RECORD_INDEX_TOTALS)
+		records->evictions += lru->evictions - evictions;
 	record = record_at(records, kind, place);
 	if (!*known)
 		memset(record, 0, pv_record_size[kind]);
@@ -122,83 +163,35 @@ pv_records_touch(PvRecords *records, PvRecordKind kind,
 	return record;
 }
 
-/* Initializes a block of pv_records_size() bytes. */
+/* Initialize a block of pv_records_size() bytes. */
 void
 pv_records_init(PvRecords *records, int history_size, int stats_size,
 				TimestampTz now)
 {
 	set_sizes(records, history_size, stats_size);
 	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
-		pv_lru_init(pv_records_lru(records, kind), records->max[kind]);
+		pv_lru_init(records_lru(records, kind), records->max[kind]);
 	records->history_reset = records->stats_reset = now;
 }
 
-/* Removes all vacuums from the history; numbers go on. */
+/* Remove all vacuums from the history; numbers go on. */
 void
 pv_records_reset_history(PvRecords *records, TimestampTz now)
 {
-	pv_lru_clear(pv_records_lru(records, PV_RECORD_RUN));
-	pv_lru_clear(pv_records_lru(records, PV_RECORD_INDEX));
+	pv_lru_clear(records_lru(records, PV_RECORD_RUN));
+	pv_lru_clear(records_lru(records, PV_RECORD_INDEX));
 	records->history_reset = now;
 }
 
-/* Removes all totals. */
+/* Remove all totals. */
 void
 pv_records_reset_stats(PvRecords *records, TimestampTz now)
 {
-	pv_lru_clear(pv_records_lru(records, PV_RECORD_TABLE));
-	pv_lru_clear(pv_records_lru(records, PV_RECORD_INDEX_TOTALS));
+	pv_lru_clear(records_lru(records, PV_RECORD_TABLE));
+	pv_lru_clear(records_lru(records, PV_RECORD_INDEX_TOTALS));
 	memset(&records->all, 0, sizeof(records->all));
+	records->evictions = 0;
 	records->stats_reset = now;
-}
-
-/* The number of tables and indexes that lost their totals to others. */
-int64
-pv_records_evictions(const PvRecords *records)
-{
-	return pv_records_lru(records, PV_RECORD_TABLE)->evictions +
-		pv_records_lru(records, PV_RECORD_INDEX_TOTALS)->evictions;
-}
-
-
-/* ----------------------------------------------------------------
- *		Transaction IDs
- * ----------------------------------------------------------------
- */
-
-/* Adds a sample if the last one is so many milliseconds old. */
-void
-pv_records_sample(PvRecords *records, TimestampTz now, uint64 next_xid,
-				  int age_ms)
-{
-	TimestampTz last = records->nsamples == 0 ? 0 :
-		records->samples[(records->nsamples - 1) % PV_XID_SAMPLES].at;
-	PvXidSample sample = {now, next_xid};
-
-	if (last == 0 || last > now ||
-		TimestampDifferenceExceeds(last, now, age_ms))
-		records->samples[records->nsamples++ % PV_XID_SAMPLES] = sample;
-}
-
-/*
- * The oldest sample in which that transaction ID had been assigned; all zero if
- * there is none.
- */
-PvXidSample
-pv_records_oldest_sample(const PvRecords *records, uint64 xid)
-{
-	PvXidSample none = {0};
-	uint64		i = records->nsamples > PV_XID_SAMPLES ?
-		records->nsamples - PV_XID_SAMPLES : 0;
-
-	for (; i < records->nsamples; i++)
-	{
-		const PvXidSample *sample = &records->samples[i % PV_XID_SAMPLES];
-
-		if (sample->next_xid > xid)
-			return *sample;
-	}
-	return none;
 }
 
 
@@ -227,7 +220,7 @@ row_number(const PvHistoryRun *run)
 		run->started_by << 8 | run->action << 4 | run->outcome;
 }
 
-/* Adds a run to the history; its head is complete. */
+/* Add a run to the history; its head is complete. */
 static void
 add_to_history(PvRecords *records, PvHistoryRun *run)
 {
@@ -236,7 +229,7 @@ add_to_history(PvRecords *records, PvHistoryRun *run)
 
 	run->runs = 1;
 	run->since = run->start_time;
-	row = pv_records_touch(records, PV_RECORD_RUN, &run->head, &known);
+	row = touch(records, PV_RECORD_RUN, &run->head, &known);
 	if (known)
 	{
 		run->runs += row->runs;
@@ -258,10 +251,18 @@ add_sweep(PvTableTotals *totals, const PvHistoryRun *run)
 	totals->mark = run->mark;
 }
 
+/* Was this a vacuum by the engine that was completed? */
+static bool
+is_complete(const PvHistoryRun *run)
+{
+	return run->action == PV_WORK_VACUUM && run->outcome == PV_OUTCOME_DONE &&
+		run->result.by_engine;
+}
+
 static void
 add_to_totals(PvTableTotals *totals, const PvHistoryRun *run)
 {
-	const PvResult *result = &run->result;
+	int64	   *sum = totals->sums;
 
 	if (run->outcome == PV_OUTCOME_SKIPPED)
 	{
@@ -270,22 +271,15 @@ add_to_totals(PvTableTotals *totals, const PvHistoryRun *run)
 		return;
 	}
 	totals->runs++;
-	totals->by_core += result->by_engine ? 0 : 1;
+	totals->by_core += run->result.by_engine ? 0 : 1;
 	totals->canceled += run->outcome == PV_OUTCOME_CANCELED ||
 		run->outcome == PV_OUTCOME_TERMINATED ? 1 : 0;
 	totals->errors += run->outcome == PV_OUTCOME_ERROR ? 1 : 0;
-	totals->tuples_removed += result->tuples_removed;
-	totals->dead_items += result->dead_items;
-	totals->pages_scanned += result->pages_scanned;
-	totals->pages_removed += result->pages_removed;
-	totals->index_scans += result->index_scans;
-	totals->elapsed_usecs += result->elapsed_usecs;
-	totals->wal_records += result->wal_records;
-	totals->wal_fpi += result->wal_fpi;
-	totals->wal_bytes += result->wal_bytes;
-	totals->buffers_hit += result->buffers_hit;
-	totals->buffers_read += result->buffers_read;
-	totals->buffers_dirtied += result->buffers_dirtied;
+	for (int i = 0; i < PV_NUM_FIGURES; i++)
+	{
+		if (pv_figures[i].summed)
+			*sum++ += pv_figure(&run->result, &pv_figures[i]);
+	}
 	totals->last_run = run->end_time;
 	totals->last_outcome = run->outcome;
 	totals->failed++;
@@ -294,13 +288,19 @@ add_to_totals(PvTableTotals *totals, const PvHistoryRun *run)
 		totals->last_done = run->end_time;
 		totals->failed = 0;
 	}
+	if (is_complete(run))
+	{
+		totals->kept = run->result.tuples_recently_dead;
+		totals->kept_start = run->start_time;
+		totals->holder_kind = run->holder_kind;
+		totals->holder_key = run->holder_key;
+	}
 }
 
 static void
 add_to_index(PvIndexTotals *totals, const PvHistoryRun *run,
 			 const PvHistoryIndex *index)
 {
-	totals->relid = index->relid;
 	totals->entries_removed += index->entries_removed;
 	totals->usecs += index->usecs;
 	totals->pages_total = index->pages_total;
@@ -326,7 +326,7 @@ head_of_totals(const PvRecordHead *record, Oid owner)
 	return head;
 }
 
-/* Adds a vacuum or a sweep to the totals of its table. */
+/* Add a vacuum or a sweep to the totals of its table. */
 static void
 add_to_table(PvRecords *records, const PvHistoryRun *run)
 {
@@ -340,7 +340,7 @@ add_to_table(PvRecords *records, const PvHistoryRun *run)
 		add_to_totals(&records->all, run);
 	if (records->max[PV_RECORD_TABLE] == 0)
 		return;
-	totals = pv_records_touch(records, PV_RECORD_TABLE, &head, &known);
+	totals = touch(records, PV_RECORD_TABLE, &head, &known);
 	if (run->action == PV_WORK_SWEEP)
 		add_sweep(totals, run);
 	else
@@ -348,7 +348,7 @@ add_to_table(PvRecords *records, const PvHistoryRun *run)
 }
 
 /*
- * Adds a run, which gets the next number, with what it did to indexes.  The
+ * Add a run, which gets the next number, with what it did to indexes.  The
  * heads have the relations; this completes them.
  */
 void
@@ -359,6 +359,7 @@ pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 
 	run->id = ++records->nruns;
 	run->head.key.number = row_number(run);
+	run->head.table = run->head.key.relid;
 	run->head.group = (uint64) run->owner << 1 |
 		(run->outcome != PV_OUTCOME_DONE ? 1 : 0);
 	if (records->max[PV_RECORD_RUN] > 0)
@@ -373,11 +374,11 @@ pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 		index->head.key.number = run->head.key.number;
 		index->head.group = run->head.group;
 		if (records->max[PV_RECORD_INDEX] > 0)
-			memcpy(pv_records_touch(records, PV_RECORD_INDEX, &index->head,
-									&known), index, sizeof(*index));
+			memcpy(touch(records, PV_RECORD_INDEX, &index->head,
+						 &known), index, sizeof(*index));
 		if (records->max[PV_RECORD_INDEX_TOTALS] > 0)
-			add_to_index(pv_records_touch(records, PV_RECORD_INDEX_TOTALS,
-										  &head, &known), run, index);
+			add_to_index(touch(records, PV_RECORD_INDEX_TOTALS,
+							   &head, &known), run, index);
 	}
 }
 
@@ -389,67 +390,35 @@ pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 
 /* Does the history still have the run that this index belongs to? */
 static bool
-has_run(const PvRecords *records, const PvHistoryIndex *index)
+has_run(const PvRecords *records, const void *record)
 {
+	const PvHistoryIndex *index = record;
 	const PvHistoryRun *run =
-		find(records, PV_RECORD_RUN, index->head.key.database, index->relid,
-			 index->head.key.number);
+		find(records, PV_RECORD_RUN, index->head.key.database,
+			 index->head.table, index->head.key.number);
 
 	return run != NULL && run->id == index->run;
 }
 
 /*
- * Copies all records of a kind, owner by owner, for each of them the oldest
- * first, and returns their number.  If "to" is NULL they are only counted.
+ * Copy all records of a kind, owner by owner, for each of them the oldest
+ * first, and return their number.  If "to" is NULL they are only counted.
  */
 int
 pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 {
-	const PvLru *lru = pv_records_lru(records, kind);
+	const PvLru *lru = records_lru(records, kind);
 	int			n = 0;
 
 	for (int i = pv_lru_next(lru, -1); i >= 0; i = pv_lru_next(lru, i))
 	{
 		const void *record = record_at(records, kind, i);
 
-		if (kind == PV_RECORD_INDEX && !has_run(records, record))
+		if (kinds[kind].is_valid && !kinds[kind].is_valid(records, record))
 			continue;
 		if (to != NULL)
 			memcpy((char *) to + (Size) n * pv_record_size[kind], record,
 				   pv_record_size[kind]);
-		n++;
-	}
-	return n;
-}
-
-/* Was this a vacuum by the engine that was completed? */
-static bool
-is_complete(const PvHistoryRun *run)
-{
-	return run->action == PV_WORK_VACUUM && run->outcome == PV_OUTCOME_DONE &&
-		run->result.by_engine;
-}
-
-/* What each vacuum by the engine that was completed had to keep. */
-int
-pv_records_copy_kept(const PvRecords *records, PvKeptRows *to)
-{
-	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
-	int			n = 0;
-
-	for (int i = 0; i < lru->nused; i++)
-	{
-		const PvHistoryRun *run = record_at(records, PV_RECORD_RUN, i);
-
-		if (!is_complete(run))
-			continue;
-		to[n].datid = run->head.key.database;
-		to[n].relid = run->head.key.relid;
-		to[n].run = run->id;
-		to[n].start_time = run->start_time;
-		to[n].holder_kind = run->holder_kind;
-		to[n].holder_key = run->holder_key;
-		to[n].tuples = run->result.tuples_recently_dead;
 		n++;
 	}
 	return n;
@@ -465,7 +434,7 @@ const PvHistoryRun *
 pv_records_last_run(const PvRecords *records, Oid datid, Oid relid,
 					bool automatic)
 {
-	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
+	const PvLru *lru = records_lru(records, PV_RECORD_RUN);
 	const PvHistoryRun *last = NULL;
 
 	for (int i = 0; i < lru->nused; i++)
@@ -484,7 +453,7 @@ pv_records_last_run(const PvRecords *records, Oid datid, Oid relid,
 }
 
 /*
- * Was the last vacuum of the table not completed?  Then sets *totals to its
+ * Was the last vacuum of the table not completed?  Then set *totals to its
  * totals, and *last to the last run that failed, all zero if the history has
  * none any more.
  */
@@ -494,7 +463,7 @@ pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
 {
 	const PvTableTotals *found = find(records, PV_RECORD_TABLE, datid, relid,
 									  0);
-	const PvLru *lru = pv_records_lru(records, PV_RECORD_RUN);
+	const PvLru *lru = records_lru(records, PV_RECORD_RUN);
 
 	memset(last, 0, sizeof(*last));
 	if (found == NULL || found->failed == 0)
@@ -520,7 +489,7 @@ bool
 pv_records_has_room(const PvRecords *records, Oid datid, Oid relid, Oid owner)
 {
 	return find(records, PV_RECORD_TABLE, datid, relid, 0) != NULL ||
-		pv_lru_has_room(pv_records_lru(records, PV_RECORD_TABLE), owner);
+		pv_lru_has_room(records_lru(records, PV_RECORD_TABLE), owner);
 }
 
 /* The mark of a table's last sweep; false if none is known. */
@@ -548,4 +517,172 @@ pv_records_index_pages(const PvRecords *records, Oid datid, Oid indexrelid)
 									   indexrelid, 0);
 
 	return totals == NULL ? 0 : totals->pages_total;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Images
+ * ----------------------------------------------------------------
+ */
+
+/* Return the number of bytes of so many records of a kind in an image. */
+static uint64
+part_size(PvRecordKind kind, uint64 count)
+{
+	return MAXALIGN64(count * pv_record_size[kind]);
+}
+
+/* Return the number of bytes that any image of this block may take. */
+Size
+pv_records_image_room(const PvRecords *records)
+{
+	Size		size = MAXALIGN(sizeof(ImageHeader)) + sizeof(pg_crc32c);
+
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+		size += part_size(kind, records->max[kind]);
+	return size;
+}
+
+/*
+ * Write an image, but not its checksum, so that the caller need not hold a
+ * lock for as long.  "cluster" identifies the cluster that the OIDs belong to.
+ * Return the size.
+ */
+Size
+pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
+{
+	ImageHeader *header = (ImageHeader *) image;
+	Size		size = MAXALIGN(sizeof(ImageHeader));
+
+	memset(image, 0, size);
+	header->magic = IMAGE_MAGIC;
+	header->format = IMAGE_FORMAT;
+	header->major = PG_MAJORVERSION_NUM;
+	memcpy(header->size, pv_record_size, sizeof(pv_record_size));
+	header->cluster = cluster;
+	header->records = *records;
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+	{
+		Size		used;
+
+		header->count[kind] = pv_records_copy(records, kind, image + size);
+		used = (Size) header->count[kind] * pv_record_size[kind];
+		memset(image + size + used, 0, MAXALIGN(used) - used);
+		size += MAXALIGN(used);
+	}
+	return size + sizeof(pg_crc32c);
+}
+
+static pg_crc32c
+checksum(const char *image, Size size)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, image, size - sizeof(pg_crc32c));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/* Add the checksum to an image. */
+void
+pv_records_seal_image(char *image, Size size)
+{
+	pg_crc32c	crc = checksum(image, size);
+
+	memcpy(image + size - sizeof(crc), &crc, sizeof(crc));
+}
+
+/* Return why this is not an image that we can read, or NULL. */
+static const char *
+problem_of_image(uint64 cluster, const char *image, Size size,
+				 ImageHeader *header)
+{
+	uint64		expected = MAXALIGN(sizeof(ImageHeader)) + sizeof(pg_crc32c);
+	pg_crc32c	crc;
+
+	if (size < expected)
+		return "It is too short.";
+	memcpy(header, image, sizeof(*header));
+	if (header->magic != IMAGE_MAGIC)
+		return "It is not a history of parvacuum.";
+	if (header->format != IMAGE_FORMAT ||
+		header->major != PG_MAJORVERSION_NUM ||
+		memcmp(header->size, pv_record_size, sizeof(pv_record_size)) != 0)
+		return "Another version of parvacuum or PostgreSQL has written it.";
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+		expected += part_size(kind, header->count[kind]);
+	if (size != expected)
+		return "It is too short or too long.";
+	memcpy(&crc, image + size - sizeof(crc), sizeof(crc));
+	if (!EQ_CRC32C(crc, checksum(image, size)))
+		return "Its checksum is wrong.";
+	if (header->cluster != cluster)
+		return "It belongs to another database cluster.";
+	if (header->records.nruns < header->count[PV_RECORD_RUN] ||
+		header->records.nruns > PG_INT64_MAX / 2)
+		return "Its numbers contradict each other.";
+	return NULL;
+}
+
+#define END_TEXT(array) ((array)[sizeof(array) - 1] = '\0')
+
+static void
+end_texts_of_run(void *record)
+{
+	PvHistoryRun *run = record;
+
+	END_TEXT(run->datname.data);
+	END_TEXT(run->schemaname.data);
+	END_TEXT(run->relname.data);
+	END_TEXT(run->blocker_kind.data);
+	END_TEXT(run->error);
+	END_TEXT(run->blocker);
+	END_TEXT(run->lock_query);
+}
+
+static void
+end_texts_of_index(void *record)
+{
+	END_TEXT(((PvHistoryIndex *) record)->indexrelname.data);
+}
+
+/*
+ * Read an image into a block that has just been initialized.  If there are
+ * fewer places, each owner keeps his newest records.  Return why it cannot be
+ * read, as a sentence, or NULL.  In the former case the block has not changed.
+ */
+const char *
+pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
+					  Size size)
+{
+	ImageHeader header;
+	const char *problem = problem_of_image(cluster, image, size, &header);
+	const char *from = image + MAXALIGN(sizeof(ImageHeader));
+
+	if (problem != NULL)
+		return problem;
+
+	memcpy(header.records.max, records->max, sizeof(records->max));
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+	{
+		uint32		n = records->max[kind] > 0 ? header.count[kind] : 0;
+
+		for (uint32 i = 0; i < n; i++)
+		{
+			const char *at = from + (Size) i * pv_record_size[kind];
+			PvRecordHead head;
+			void	   *record;
+			bool		known;
+
+			memcpy(&head, at, sizeof(head));
+			record = touch(records, kind, &head, &known);
+			memcpy(record, at, pv_record_size[kind]);
+			if (kinds[kind].end_texts)
+				kinds[kind].end_texts(record);
+		}
+		from += part_size(kind, header.count[kind]);
+	}
+	*records = header.records;
+	return NULL;
 }

@@ -45,40 +45,130 @@ typedef enum PvWork
 } PvWork;
 
 /*
- * What one vacuum of one heap relation did.  pv_vacuum_rel() fills it in,
- * parvacuum_run() returns it as a row, and VERBOSE shows it as text.  Block
- * and tuple counts are plain numbers, times are microseconds, memory is bytes.
- * Of a sweep or an ANALYZE by the scheduler, only the usage is known.
+ * The figures of a vacuum, each of them once.  Everything that counts, adds
+ * up, reports, stores or shows figures expands this list.
+ *
+ *		COUNTER		each participant counts it, and the leader adds them up
+ *		FIGURE		only the leader knows it
+ *		TIME		the time of a phase
+ *
+ * All are int64, and times are microseconds.  pages_total is the size at the
+ * start, pages_removed what truncation took, tuples_remaining live tuples,
+ * estimated if pages were skipped.  tuples_recently_dead may still be seen by
+ * a snapshot, tuples_missed are dead on pages that others had pinned.
+ * new_visible_frozen_pages are also new_visible_pages, new_frozen_pages were
+ * all-visible before.  vacuumed_... are of the second heap pass.
+ *
+ * The second column is the type in SQL, HIDDEN if VERBOSE alone shows it.  The
+ * order is that of the SQL type parvacuum_result.  The third column says
+ * whether the figure is known of any vacuum, of those by the engine, or only
+ * of those that it completed.  The fourth one says whether the totals have its
+ * sum, as then does the SQL type parvacuum_sums.
+ */
+#define PV_FIGURES(COUNTER, FIGURE, TIME) \
+	FIGURE(workers_planned, INT4, ENGINE, false) \
+	FIGURE(workers_launched, INT4, ENGINE, false) \
+	FIGURE(pages_total, INT8, ENGINE, false) \
+	COUNTER(pages_scanned, INT8, ENGINE, true) \
+	FIGURE(pages_removed, INT8, ENGINE, true) \
+	COUNTER(tuples_removed, INT8, ENGINE, true) \
+	FIGURE(tuples_remaining, INT8, DONE, false) \
+	FIGURE(remaining_estimated, BOOL, DONE, false) \
+	COUNTER(tuples_recently_dead, INT8, ENGINE, false) \
+	COUNTER(tuples_missed, INT8, ENGINE, false) \
+	COUNTER(dead_items, INT8, ENGINE, true) \
+	FIGURE(index_scans, INT4, ENGINE, true) \
+	FIGURE(dead_tuple_bytes, INT8, DONE, false) \
+	TIME(PV_PHASE_SCAN) \
+	TIME(PV_PHASE_INDEX) \
+	TIME(PV_PHASE_VACUUM_HEAP) \
+	TIME(PV_PHASE_CLEANUP) \
+	TIME(PV_PHASE_TRUNCATE) \
+	FIGURE(elapsed_usecs, MSECS, ANY, true) \
+	FIGURE(wal_records, INT8, ANY, true) \
+	FIGURE(wal_fpi, INT8, ANY, true) \
+	FIGURE(wal_bytes, NUMERIC, ANY, true) \
+	FIGURE(buffers_hit, INT8, ANY, true) \
+	FIGURE(buffers_read, INT8, ANY, true) \
+	FIGURE(buffers_dirtied, INT8, ANY, true) \
+	FIGURE(oldest_xmin, XID, ENGINE, false) \
+	FIGURE(relfrozenxid_advanced, BOOL, DONE, false) \
+	FIGURE(index_scan_bypassed, BOOL, DONE, false) \
+	COUNTER(eager_pages, HIDDEN, ENGINE, false) \
+	COUNTER(frozen_pages, HIDDEN, ENGINE, false) \
+	COUNTER(tuples_frozen, HIDDEN, ENGINE, false) \
+	COUNTER(new_visible_pages, HIDDEN, ENGINE, false) \
+	COUNTER(new_visible_frozen_pages, HIDDEN, ENGINE, false) \
+	COUNTER(new_frozen_pages, HIDDEN, ENGINE, false) \
+	COUNTER(lpdead_item_pages, HIDDEN, ENGINE, false) \
+	COUNTER(missed_dead_pages, HIDDEN, ENGINE, false) \
+	COUNTER(live_tuples, HIDDEN, ENGINE, false) \
+	COUNTER(vacuumed_pages, HIDDEN, ENGINE, false) \
+	COUNTER(vacuumed_items, HIDDEN, ENGINE, false)
+
+/* Members of a struct, and what is left out */
+#define PV_FIGURE_MEMBER(name, type, known, summed) int64 name;
+#define PV_NO_FIGURE(...)
+
+/*
+ * What one vacuum of one heap relation did.  pv_vacuum_rel() fills it in.  Of
+ * a vacuum by core's code, and of a sweep or an ANALYZE by the scheduler, only
+ * what was used is known.
  */
 typedef struct PvResult
 {
 	Oid			relid;			/* the relation vacuumed */
-	bool		by_engine;		/* false: vacuumed by core, only the usage is
-								 * known */
-	int			workers_planned;
-	int			workers_launched;
-	BlockNumber pages_total;	/* at the start */
-	BlockNumber pages_scanned;
-	BlockNumber pages_removed;	/* by truncation */
-	int64		tuples_removed;
-	int64		tuples_remaining;	/* live tuples */
-	bool		remaining_estimated;	/* pages were skipped */
-	int64		tuples_recently_dead;	/* still visible to some snapshot */
-	int64		tuples_missed;	/* dead, on pages pinned by other processes */
-	int64		dead_items;		/* LP_DEAD items collected */
-	int			index_scans;
-	int64		dead_tuple_bytes;	/* most memory that the store used */
+	bool		by_engine;		/* false: by core */
 	int64		usecs[PV_NUM_PHASES];
-	int64		elapsed_usecs;
-	int64		wal_records;
-	int64		wal_fpi;
-	uint64		wal_bytes;
-	int64		buffers_hit;
-	int64		buffers_read;
-	int64		buffers_dirtied;
-	TransactionId oldest_xmin;
-	bool		relfrozenxid_advanced;
-	bool		index_scan_bypassed;
+				PV_FIGURES(PV_FIGURE_MEMBER, PV_FIGURE_MEMBER, PV_NO_FIGURE)
 } PvResult;
+
+/* How a figure is shown in SQL */
+typedef enum PvFigureType
+{
+	PV_FIGURE_HIDDEN = 0,
+	PV_FIGURE_BOOL,
+	PV_FIGURE_INT4,
+	PV_FIGURE_INT8,
+	PV_FIGURE_NUMERIC,
+	PV_FIGURE_MSECS,			/* float8, in milliseconds */
+	PV_FIGURE_XID
+} PvFigureType;
+
+/* Of which vacuums a figure is known */
+typedef enum PvFigureKnown
+{
+	PV_KNOWN_ANY = 0,
+	PV_KNOWN_ENGINE,			/* by the engine */
+	PV_KNOWN_DONE				/* by the engine, and completed */
+} PvFigureKnown;
+
+/* A figure, as data */
+typedef struct PvFigure
+{
+	PvFigureType type;
+	PvFigureKnown known;
+	bool		summed;
+	Size		offset;			/* in PvResult */
+} PvFigure;
+
+#define PV_COUNT_FIGURE(...)	+1
+#define PV_COUNT_SUM(name, type, known, summed) +(summed)
+
+/* Number of figures, and of those that the totals have */
+#define PV_NUM_FIGURES \
+	(0 PV_FIGURES(PV_COUNT_FIGURE, PV_COUNT_FIGURE, PV_COUNT_FIGURE))
+#define PV_NUM_SUMS \
+	(0 PV_FIGURES(PV_COUNT_SUM, PV_COUNT_SUM, PV_NO_FIGURE))
+
+extern const PvFigure pv_figures[];
+extern const char *const pv_started_by_name[];
+
+/* The value of a figure. */
+static inline int64
+pv_figure(const PvResult *result, const PvFigure *figure)
+{
+	return *(const int64 *) ((const char *) result + figure->offset);
+}
 
 #endif							/* PV_RESULT_H */

@@ -17,15 +17,14 @@
  */
 #include "postgres.h"
 
-#include "lib/stringinfo.h"
 #include "storage/bufmgr.h"
 
 #include "base/compat.h"
 #include "stats/usage.h"
 
 /*
- * The work begins.  Processor time is measured only for a report, because that
- * takes system calls.
+ * Begin to measure.  Processor time is measured only for a report, because
+ * that takes system calls.
  */
 void
 pv_usage_start(PvUsageStart *start, bool for_report)
@@ -37,7 +36,7 @@ pv_usage_start(PvUsageStart *start, bool for_report)
 	INSTR_TIME_SET_CURRENT(start->time);
 }
 
-/* Sets what the result has of time, buffers and WAL, as used since then. */
+/* Set what the result has of time, buffers and WAL to what was used since. */
 void
 pv_usage_since(const PvUsageStart *start, PvResult *result)
 {
@@ -63,21 +62,52 @@ megabytes_per_second(int64 blocks, int64 usecs)
 		(double) blocks * BLCKSZ / (1024 * 1024) / (usecs / 1000000.0);
 }
 
-static void
-append_io_timings(StringInfo text, const PvUsageStart *start)
+/*
+ * Append lines about what was used since then, as core's VACUUM has them on
+ * this version.  pv_usage_start() must have been called for a report.  "used"
+ * is from pv_usage_since(), and "memory" a line of its own, or empty.
+ */
+void
+pv_usage_append(StringInfo text, const PvUsageStart *start,
+				const PvResult *used, const char *memory)
 {
 	BufferUsage buffers = {0};
+	WalUsage	wal = {0};
 
 	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &start->buffers);
-	appendStringInfo(text, "I/O timings: read: %.3f ms, write: %.3f ms\n",
-					 INSTR_TIME_GET_MILLISEC(pv_block_read_time(&buffers)),
-					 INSTR_TIME_GET_MILLISEC(pv_block_write_time(&buffers)));
+	WalUsageAccumDiff(&wal, &pgWalUsage, &start->wal);
+	if (track_io_timing)
+	{
+		instr_time	read = pv_block_read_time(&buffers);
+		instr_time	write = pv_block_write_time(&buffers);
+
+		appendStringInfo(text, "I/O timings: read: %.3f ms, write: %.3f ms\n",
+						 INSTR_TIME_GET_MILLISEC(read),
+						 INSTR_TIME_GET_MILLISEC(write));
+	}
+	appendStringInfo(text, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
+					 megabytes_per_second(used->buffers_read,
+										  used->elapsed_usecs),
+					 megabytes_per_second(used->buffers_dirtied,
+										  used->elapsed_usecs));
+	appendStringInfo(text, "buffer usage: %lld hits, %lld %s, %lld dirtied\n",
+					 (long long) used->buffers_hit,
+					 (long long) used->buffers_read, PV_READS_ARE_CALLED,
+					 (long long) used->buffers_dirtied);
+	appendStringInfo(text, "WAL usage: %lld records, %lld full page images, %lld bytes",
+					 (long long) used->wal_records, (long long) used->wal_fpi,
+					 (long long) used->wal_bytes);
+	if (pv_wal_fpi_bytes(&wal) >= 0)
+		appendStringInfo(text, ", %lld full page image bytes",
+						 (long long) pv_wal_fpi_bytes(&wal));
+	if (pv_wal_buffers_full(&wal) >= 0)
+		appendStringInfo(text, ", %lld buffers full",
+						 (long long) pv_wal_buffers_full(&wal));
+	appendStringInfo(text, "\n%ssystem usage: %s", memory,
+					 pg_rusage_show(&start->rusage));
 }
 
-/*
- * Returns lines about what was used since then, for the log, in new memory.
- * pv_usage_start() must have been called for a report.
- */
+/* Return these lines in new memory. */
 char *
 pv_usage_text(const PvUsageStart *start)
 {
@@ -86,21 +116,6 @@ pv_usage_text(const PvUsageStart *start)
 
 	pv_usage_since(start, &used);
 	initStringInfo(&text);
-	if (track_io_timing)
-		append_io_timings(&text, start);
-	appendStringInfo(&text, "avg read rate: %.3f MB/s, avg write rate: %.3f MB/s\n",
-					 megabytes_per_second(used.buffers_read,
-										  used.elapsed_usecs),
-					 megabytes_per_second(used.buffers_dirtied,
-										  used.elapsed_usecs));
-	appendStringInfo(&text, "buffer usage: %lld hits, %lld %s, %lld dirtied\n",
-					 (long long) used.buffers_hit,
-					 (long long) used.buffers_read, PV_READS_ARE_CALLED,
-					 (long long) used.buffers_dirtied);
-	appendStringInfo(&text, "WAL usage: %lld records, %lld full page images, %llu bytes\n",
-					 (long long) used.wal_records, (long long) used.wal_fpi,
-					 (unsigned long long) used.wal_bytes);
-	appendStringInfo(&text, "system usage: %s",
-					 pg_rusage_show(&start->rusage));
+	pv_usage_append(&text, start, &used, "");
 	return text.data;
 }

@@ -11,6 +11,7 @@
 #define PV_USAGE_H
 
 #include "executor/instrument.h"
+#include "lib/stringinfo.h"
 #include "portability/instr_time.h"
 #include "utils/pg_rusage.h"
 
@@ -37,6 +38,8 @@ pv_usecs_since(instr_time since)
 
 extern void pv_usage_start(PvUsageStart *start, bool for_report);
 extern void pv_usage_since(const PvUsageStart *start, PvResult *result);
+extern void pv_usage_append(StringInfo text, const PvUsageStart *start,
+							const PvResult *used, const char *memory);
 extern char *pv_usage_text(const PvUsageStart *start);
 
 #endif							/* PV_USAGE_H */

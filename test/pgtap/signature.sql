@@ -43,9 +43,9 @@ SELECT is(proisstrict, false, proname || ' is not strict') FROM func ORDER BY pr
 SELECT is(proacl::text, NULL, proname || ' may be called by all; rights are checked inside') FROM func ORDER BY proname;
 
 SELECT is(
-    array(SELECT format('%s %s', proargnames[i], format_type(proallargtypes[i], NULL))
-          FROM func, generate_subscripts(proallargtypes, 1) i
-          WHERE proname = 'parvacuum_run' AND proargmodes[i] = 'o' ORDER BY i),
+    array(SELECT format('%s %s', attname, format_type(atttypid, NULL))
+          FROM func JOIN pg_class c ON c.reltype = prorettype JOIN pg_attribute ON attrelid = c.oid
+          WHERE proname = 'parvacuum_run' ORDER BY attnum),
     ARRAY['relid regclass', 'workers_planned integer', 'workers_launched integer',
           'pages_total bigint', 'pages_scanned bigint', 'pages_removed bigint',
           'tuples_removed bigint', 'tuples_remaining bigint', 'tuples_remaining_estimated boolean',

@@ -36,7 +36,7 @@ unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'th
 
 # VACUUM and ANALYZE, by the engine and by core's code, with database and schema
 my $usage = q{I/O timings: read: \d+\.\d+ ms, write: \d+\.\d+ ms\n\tavg read rate: \d+\.\d+ MB/s, avg write rate: \d+\.\d+ MB/s\n\tbuffer usage: \d+ hits, \d+ (?:misses|reads), \d+ dirtied\n}
-  . q{\tWAL usage: \d+ records, \d+ full page images, \d+ bytes\n\tsystem usage: CPU: user: .* s, system: .* s, elapsed: .* s\n};
+  . q{\tWAL usage: \d+ records, \d+ full page images, \d+ bytes(?:, \d+ full page image bytes)?(?:, \d+ buffers full)?\n\tsystem usage: CPU: user: .* s, system: .* s, elapsed: .* s\n};
 my $logged = sub { return substr(slurp_file($node->logfile), $from) };
 my $prepare = sub { return $node->safe_psql('postgres', 'CREATE SCHEMA IF NOT EXISTS s; ' . join '; ', map { "CREATE TABLE s.$_->[0] (a int PRIMARY KEY) WITH ($_->[1]); INSERT INTO s.$_->[0] SELECT generate_series(1, 1000); DELETE FROM s.$_->[0] WHERE a % 2 = 0" } @_) };
 

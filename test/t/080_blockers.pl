@@ -510,15 +510,15 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 	$idle->quit;
 }
 
-# Without a history
+# Without totals
 {
 	pv_no_crash($node, 'the server');
-	$node->append_conf('postgresql.conf', 'parvacuum.history_size = 0');
+	$node->append_conf('postgresql.conf', 'parvacuum.stats_size = 0');
 	$node->restart;
 	my $idle = $node->background_psql('postgres');
 	$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
 	kept('t');
-	is(sql('SELECT kind, tuples_kept IS NULL FROM parvacuum_blockers'), 'idle in transaction|t', 'without a history it is not known what was kept');
+	is(sql('SELECT kind, tuples_kept IS NULL FROM parvacuum_blockers'), 'idle in transaction|t', 'without totals it is not known what was kept');
 	$idle->quit;
 }
 

@@ -1,0 +1,171 @@
+/*-------------------------------------------------------------------------
+ *
+ * row.c
+ *	  Rows that SQL functions return, column by column.
+ *
+ * Sessions run this.  It takes no locks.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+#include "utils/typcache.h"
+
+#include "sql/row.h"
+#include "stats/blocker.h"
+
+/* Add a column, NULL unless its value is known. */
+void
+pv_put_if(PvRow *row, bool known, Datum value)
+{
+	Assert(row->n < PV_MAX_COLUMNS);
+	row->nulls[row->n] = !known;
+	row->values[row->n++] = known ? value : (Datum) 0;
+}
+
+void
+pv_put_oid(PvRow *row, Oid value)
+{
+	pv_put_if(row, OidIsValid(value), ObjectIdGetDatum(value));
+}
+
+/* Add a time; 0 is shown as NULL. */
+void
+pv_put_time(PvRow *row, TimestampTz value)
+{
+	pv_put_if(row, value != 0, TimestampTzGetDatum(value));
+}
+
+/* Add a text of some database; an empty one is NULL. */
+void
+pv_put_text(PvRow *row, const char *text, int encoding)
+{
+	bool		known = text != NULL && text[0] != '\0';
+
+	pv_put_if(row, known, known ?
+			  CStringGetTextDatum(pv_readable(text, encoding)) : (Datum) 0);
+}
+
+void
+pv_put_name(PvRow *row, const char *name, int encoding)
+{
+	bool		known = name != NULL && name[0] != '\0';
+
+	if (known)
+		name = pv_readable(name, encoding);
+	pv_put_if(row, known, known ?
+			  DirectFunctionCall1(namein, CStringGetDatum(name)) : (Datum) 0);
+}
+
+/*
+ * Add a figure, as the type of its column demands.  Bytes of WAL are numeric,
+ * as they are in core's views.
+ */
+static void
+put_figure(PvRow *row, PvFigureType type, bool known, int64 value)
+{
+	Datum		datum = (Datum) 0;
+
+	switch (type)
+	{
+		case PV_FIGURE_HIDDEN:
+			return;
+		case PV_FIGURE_BOOL:
+			datum = BoolGetDatum(value != 0);
+			break;
+		case PV_FIGURE_INT4:
+			datum = Int32GetDatum((int32) value);
+			break;
+		case PV_FIGURE_INT8:
+			datum = Int64GetDatum(value);
+			break;
+		case PV_FIGURE_NUMERIC:
+			datum = NumericGetDatum(int64_to_numeric(value));
+			break;
+		case PV_FIGURE_MSECS:
+			datum = Float8GetDatum(value / 1000.0);
+			break;
+		case PV_FIGURE_XID:
+			datum = TransactionIdGetDatum((TransactionId) value);
+			known &= TransactionIdIsValid((TransactionId) value);
+			break;
+	}
+	pv_put_if(row, known, datum);
+}
+
+/*
+ * Add the columns of parvacuum_result after the first.  "done" says whether
+ * the vacuum was completed.
+ */
+void
+pv_put_figures(PvRow *row, const PvResult *result, bool done)
+{
+	for (int i = 0; i < PV_NUM_FIGURES; i++)
+	{
+		const PvFigure *figure = &pv_figures[i];
+
+		put_figure(row, figure->type,
+				   figure->known == PV_KNOWN_ANY ||
+				   (result->by_engine &&
+					(figure->known == PV_KNOWN_ENGINE || done)),
+				   pv_figure(result, figure));
+	}
+}
+
+/* Add the columns of parvacuum_sums, of which index_scans is an int8. */
+void
+pv_put_sums(PvRow *row, const int64 *sums)
+{
+	for (int i = 0; i < PV_NUM_FIGURES; i++)
+	{
+		PvFigureType type = pv_figures[i].type;
+
+		if (pv_figures[i].summed)
+			put_figure(row, type == PV_FIGURE_INT4 ? PV_FIGURE_INT8 : type,
+					   true, *sums++);
+	}
+}
+
+/* Return the row as a value of a composite type. */
+Datum
+pv_row_datum(TupleDesc desc, PvRow *row)
+{
+	if (row->n != desc->natts)
+		elog(ERROR, "row with %d columns instead of %d", row->n, desc->natts);
+	return HeapTupleGetDatum(heap_form_tuple(desc, row->values, row->nulls));
+}
+
+/* Add a column that is a row itself; desc describes the outer one. */
+void
+pv_put_row(PvRow *row, TupleDesc desc, PvRow *inner)
+{
+	Oid			type = TupleDescAttr(desc, row->n)->atttypid;
+	TupleDesc	inner_desc = lookup_rowtype_tupdesc(type, -1);
+
+	pv_put(row, pv_row_datum(inner_desc, inner));
+	ReleaseTupleDesc(inner_desc);
+}
+
+/* Add the row, which must have all columns, to the function's result. */
+void
+pv_return_row(FunctionCallInfo fcinfo, PvRow *row)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	CHECK_FOR_INTERRUPTS();
+	if (row->n != rsinfo->setDesc->natts)
+		elog(ERROR, "row with %d columns instead of %d", row->n,
+			 rsinfo->setDesc->natts);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values,
+						 row->nulls);
+}
