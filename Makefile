@@ -73,7 +73,6 @@ OBJS = \
 	src/entry/dispatch.o \
 	src/entry/effective_options.o \
 	src/entry/failures.o \
-	src/entry/inprogress.o \
 	src/entry/labels.o \
 	src/entry/leader.o \
 	src/entry/options.o \
@@ -82,8 +81,6 @@ OBJS = \
 	src/entry/run.o \
 	src/entry/run_begin.o \
 	src/entry/run_deadlock.o \
-	src/entry/run_table.o \
-	src/entry/runs.o \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \
@@ -123,8 +120,8 @@ OBJS = \
 	src/stats/history_run.o \
 	src/stats/lock_session.o \
 	src/stats/lru.o \
-	src/stats/progress.o \
 	src/stats/records.o \
+	src/stats/registry.o \
 	src/stats/result.o \
 	src/stats/usage.o \
 	src/store/container.o \
@@ -174,7 +171,7 @@ EXTRA_CLEAN = parvacuum-*.zip
 # What is tested under valgrind: every room, and what takes minutes without it left out
 VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skipping isolation \
 	units/container units/errors units/window units/order units/plan \
-	units/account units/runs units/history units/eta pgtap/progress pgtap/history pgtap/results \
+	units/account units/history units/eta pgtap/progress pgtap/history pgtap/results \
 	pgtap/options pgtap/sweep_deletes pgtap/plan 017 021 024 072
 
 PG_CONFIG ?= pg_config

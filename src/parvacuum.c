@@ -43,13 +43,11 @@
 #include "entry/command.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"
-#include "entry/inprogress.h"
-#include "entry/runs.h"
 #include "sched/candidates.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "stats/history.h"
-#include "stats/progress.h"
+#include "stats/registry.h"
 #include "throttle/cost.h"
 
 PG_MODULE_MAGIC;
@@ -89,13 +87,10 @@ _PG_init(void)
 					  pv_queue_shmem_startup);
 	pv_shmem_register(pv_failures_shmem_size, pv_failures_request_lock,
 					  pv_failures_shmem_startup);
-	pv_shmem_register(pv_runs_shmem_size, pv_runs_request_lock,
-					  pv_runs_shmem_startup);
-	pv_shmem_register(pv_inprogress_shmem_size, pv_inprogress_request_lock,
-					  pv_inprogress_shmem_startup);
 	pv_shmem_register(pv_history_shmem_size, pv_history_request_lock,
 					  pv_history_shmem_startup);
-	pv_shmem_register(pv_track_shmem_size, NULL, pv_track_shmem_startup);
+	pv_shmem_register(pv_registry_shmem_size, pv_registry_request_lock,
+					  pv_registry_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_workers = pv_queue_nworkers;
 	pv_dispatch_leaves_alone = pv_need_leaves_alone;

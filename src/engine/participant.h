@@ -25,8 +25,7 @@
 #include "base/ring.h"
 #include "engine/dispense.h"
 #include "engine/index_order.h"
-#include "stats/progress.h"
-#include "stats/result.h"
+#include "stats/registry.h"
 #include "store/deadtids.h"
 #include "throttle/cost.h"
 

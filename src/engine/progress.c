@@ -6,14 +6,14 @@
  * The leader runs this, from time to time while it works or waits.  It shows
  *
  *	 pg_stat_progress_vacuum	core's columns of this major version
- *	 parvacuum_progress			the same, and what stats/progress.h has
+ *	 parvacuum_progress			the same, and what stats/registry.h has
  *	 INFO lines					with VERBOSE, every parvacuum.progress_interval
  *
  * It adds up nothing itself: the participants count in atomics of PvShared.
  * It measures the time of each phase, from which stats/eta.c forecasts the
  * rest.
  *
- * Locks: none but the spinlock in stats/progress.c.  pv_progress_show() may
+ * Locks: none but the spinlock in stats/registry.c.  pv_progress_show() may
  * run while a page is locked, pv_progress_line() may not.
  *
  *-------------------------------------------------------------------------
@@ -301,7 +301,6 @@ pv_progress_open(PvVacuum *vac)
 		skippable = vac->allfrozen_before;
 
 	tracked->relid = plan->relid;
-	tracked->started_by = vac->options->started_by;
 	if (plan->rel_pages >= MIN_FORECAST_PAGES)
 		pv_history_past(plan->relid, plan->automatic, &tracked->past);
 	tracked->started_at = vac->starttime;

@@ -48,10 +48,9 @@
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
-#include "entry/inprogress.h"
 #include "entry/slot.h"
 #include "stats/history_run.h"
-#include "stats/progress.h"
+#include "stats/registry.h"
 #include "stats/usage.h"
 #include "throttle/cost.h"
 
@@ -377,8 +376,6 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 
 /*
  * Does this vacuum belong to a VACUUM command or to an autovacuum worker?
- * parvacuum_cancel() finds those in entry/inprogress.c, and the vacuums of
- * runs and of the scheduler in other ways.
  */
 static bool
 is_of_core(void)
@@ -407,26 +404,12 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 				 PvResult *result)
 {
 	PvVacuumOptions options;
+	bool		read_only;
 
 	set_vacuum_options(rel, choice, &options);
-	if (is_of_core())
-		pv_inprogress_begin(RelationGetRelid(rel), choice->toast_parent,
-							MyBackendType == B_AUTOVAC_WORKER);
-	PG_TRY();
-	{
-		bool		read_only = pv_forbid_writes();
-
-		pv_vacuum_rel(rel, params, bstrategy, &options, result);
-		pv_restore_read_only(read_only);
-		pv_inprogress_end(RelationGetRelationName(rel));
-	}
-	PG_CATCH();
-	{
-		pv_inprogress_abandon();
-		pv_track_end();
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	read_only = pv_forbid_writes();
+	pv_vacuum_rel(rel, params, bstrategy, &options, result);
+	pv_restore_read_only(read_only);
 }
 
 
@@ -464,13 +447,19 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 
 	PG_TRY();
 	{
+		/* parvacuum_cancel() leaves core's vacuums alone, if not of a run */
+		if (current_run != NULL || choice->declined == NULL)
+			pv_registry_begin(RelationGetRelid(rel), choice->toast_parent,
+							  started_by());
 		if (choice->declined == NULL)
 			vacuum_by_engine(rel, params, bstrategy, choice, result);
 		else
 			vacuum_declined(rel, params, bstrategy, choice, result);
+		pv_registry_end(RelationGetRelationName(rel));
 	}
 	PG_CATCH();
 	{
+		pv_registry_abandon();
 		pv_history_failed();
 		if (pv_is_autovacuum_worker())
 			pv_failures_end(geterrcode() == ERRCODE_QUERY_CANCELED ?
@@ -539,7 +528,7 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		return;
 
 	if (run != NULL)
-		run->begin_relation(run, RelationGetRelid(rel), choice.toast_parent);
+		run->begin_relation(run, RelationGetRelid(rel));
 	entry.toast_parent = choice.toast_parent;
 
 	if (choice.declined == NULL)

@@ -33,8 +33,7 @@ typedef struct PvRunEntry
 typedef struct PvRun
 {
 	/* called at the start and at the end of each vacuum, in its transaction */
-	void		(*begin_relation) (struct PvRun *run, Oid relid,
-								   Oid toast_parent);
+	void		(*begin_relation) (struct PvRun *run, Oid relid);
 	void		(*end_relation) (struct PvRun *run, const PvRunEntry *entry);
 
 	/* the caller left the decision on truncation open */

@@ -50,8 +50,8 @@
 #include "entry/dispatch.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
-#include "entry/run_segment.h"
-#include "entry/runs.h"
+#include "entry/run.h"
+#include "stats/registry.h"
 
 /* One background leader, for as long as its process lives. */
 typedef struct Leader
@@ -197,9 +197,8 @@ send_message(const Leader *leader, char type, const void *body, Size len)
 
 /* Callback of the run: the vacuum of a relation begins. */
 static void
-begin_relation(PvRun *run, Oid relid, Oid toast_parent)
+begin_relation(PvRun *run, Oid relid)
 {
-	pv_runs_begin_relation(relid, toast_parent);
 	send_message((Leader *) run, PV_MSG_BEGIN, &relid, sizeof(relid));
 }
 
@@ -207,7 +206,6 @@ begin_relation(PvRun *run, Oid relid, Oid toast_parent)
 static void
 end_relation(PvRun *run, const PvRunEntry *entry)
 {
-	pv_runs_end_relation();
 	send_message((Leader *) run, PV_MSG_RESULT, entry, sizeof(*entry));
 }
 
@@ -363,8 +361,8 @@ parvacuum_leader_main(Datum main_arg)
 
 	toc = attach_segment(main_arg, &segment);
 	shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
-	if (!pv_runs_attach(&shared->place))
-		refuse_to_run();
+	pv_registry_lead_run(shared->session_user_id, shared->caller_pid,
+						 shared->database_id, shared->request.relid);
 	attach_queue(&leader, toc, segment);
 	pv_history_set_reason(shm_toc_lookup(toc, PV_KEY_REASON, false));
 

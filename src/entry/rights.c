@@ -170,7 +170,7 @@ pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
 
 /*
  * May runs of that role take all places of parvacuum.max_runs?  The last place
- * is reserved for other roles otherwise, see entry/runs.c.
+ * is reserved for other roles otherwise, see stats/registry.c.
  */
 bool
 pv_may_take_all_runs(Oid role)

@@ -82,9 +82,7 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
-#include "entry/run_call.h"
-#include "entry/run_deadlock.h"
-#include "entry/run_segment.h"
+#include "stats/registry.h"
 
 /* Bytes of the queue from the leader to the caller. */
 #define QUEUE_SIZE				((Size) 16384)
@@ -168,24 +166,23 @@ fill_shared(PvRunShared *shared, const PvCall *call)
 	shared->role_is_superuser = OidIsValid(shared->role_id) &&
 		superuser_arg(shared->role_id);
 	shared->query_id = pgstat_get_my_query_id();
-	shared->place = call->place;
 	shared->request = *call->request;
 }
 
 /*
- * Takes a place among the runs of the cluster, which is kept until the leader
- * is gone.
+ * Count this one among the runs of the cluster, until the leader is gone.
  */
 static void
-take_place(PvCall *call)
+count_run(PvCall *call)
 {
 	Oid			role = GetSessionUserId();
-	PvRunAnswer answer = pv_runs_enter(role, pv_may_take_all_runs(role),
-									   call->request->relid, &call->place);
+	PvRunAnswer answer = pv_registry_begin_run(role,
+											   pv_may_take_all_runs(role));
 
-	if (answer == PV_RUN_GRANTED)
+	call->is_counted = answer == PV_RUN_GRANTED;
+	if (call->is_counted)
 		return;
-	pv_runs_count_refused();
+	pv_registry_count_refused();
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("too many runs of parvacuum to vacuum table \"%s\"",
@@ -200,8 +197,17 @@ take_place(PvCall *call)
 			 errhint("Use VACUUM, or increase \"parvacuum.max_runs\".")));
 }
 
+/* The leader is gone, or never came. */
+static void
+uncount_run(PvCall *call)
+{
+	if (call->is_counted)
+		pv_registry_end_run();
+	call->is_counted = false;
+}
+
 /*
- * Creates and fills the segment.  On error the end of the transaction removes
+ * Create and fill the segment.  On error the end of the transaction removes
  * it.
  */
 static void
@@ -299,7 +305,7 @@ start_leader(PvCall *call)
 
 	if (!registered)
 	{
-		pv_runs_count_refused();
+		pv_registry_count_refused();
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("could not start a process to vacuum table \"%s\"",
@@ -364,7 +370,7 @@ pv_call_make(const PvRequest *request)
 void
 pv_call_start(PvCall *call)
 {
-	take_place(call);
+	count_run(call);
 	create_segment(call);
 
 	/* our own catalog lookups must not hold back the horizon */
@@ -382,7 +388,7 @@ pv_call_start(PvCall *call)
  */
 
 /*
- * Ends the leader, waits until it is gone, and gives its place back.  Called
+ * End the leader, wait until it is gone, and no longer count the run.  Called
  * when the run ends early, by an error or by the exit of this process.
  *
  * The queue is detached first: a leader that reports its end into a full queue
@@ -402,7 +408,7 @@ pv_call_stop(PvCall *call)
 		pfree(call->handle);
 		call->handle = NULL;
 	}
-	pv_runs_leave(&call->place);
+	uncount_run(call);
 	show_statement(call);
 	RESUME_INTERRUPTS();
 }
@@ -573,7 +579,7 @@ pv_call_look(PvCall *call)
 	if (call->done && call->handle != NULL)
 	{
 		wait_until_detached(call);
-		pv_runs_leave(&call->place);
+		uncount_run(call);
 
 		/* the calling statement shows the work of the whole run */
 		InstrAccumParallelQuery(&call->usage.buffers, &call->usage.wal);

@@ -32,8 +32,7 @@
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
 
-#include "entry/run_begin.h"
-#include "entry/run_call.h"
+#include "entry/run.h"
 
 struct PvBegun
 {

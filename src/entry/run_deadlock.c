@@ -31,7 +31,7 @@
 
 #include "base/borrowed.h"
 #include "entry/relation.h"
-#include "entry/run_deadlock.h"
+#include "entry/run.h"
 
 /* A wait for a pin is a deadlock when it is seen that often. */
 #define PIN_WAITS_OF_DEADLOCK	2

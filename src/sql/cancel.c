@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cancel.c
- *	  parvacuum_cancel(): cancelling a vacuum.
+ *	  parvacuum_cancel(): canceling a vacuum.
  *
  * Given a table, it cancels any vacuum of the table by the engine, no matter
  * what started it: the scheduler, parvacuum_run() and CALL parvacuum(), a
@@ -10,9 +10,9 @@
  * there is pg_cancel_backend().  entry/rights.c has the rights.
  *
  * Exactness.  A request names a table, and must not hit a process that has
- * gone on to another table by the time the signal arrives.  These places
- * ensure that: for scheduler workers sched/queue_shmem.c, for background
- * leaders entry/runs.c, for all others entry/inprogress.c.
+ * gone on to another table by the time the signal arrives.
+ * sched/queue_shmem.c ensures that for scheduler workers, and
+ * stats/registry.c for all others.
  *
  * The session that calls the function runs this.
  *
@@ -30,13 +30,12 @@
 #include "postmaster/bgworker.h"
 #include "utils/builtins.h"
 
-#include "entry/inprogress.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
-#include "entry/runs.h"
 #include "sched/queue.h"
 #include "sched/worker.h"
 #include "sql/call.h"
+#include "stats/registry.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_cancel_pid);
 PG_FUNCTION_INFO_V1(parvacuum_cancel_table);
@@ -59,59 +58,26 @@ is_scheduler(int pid)
 	return type != NULL && strcmp(type, PV_SCHED_TYPE) == 0;
 }
 
-/*
- * Cancels a run if it is still vacuuming the table; an invalid OID stands for
- * any table.
- */
-static CancelOutcome
-cancel_run(const PvRunSeen *seen, Oid relid)
+/* May the current role cancel it? */
+static bool
+may_cancel(const PvVacuuming *vacuum)
 {
-	if (!pv_may_cancel_session(seen->role))
+	return vacuum->started_by == PV_STARTED_BY_AUTOVACUUM ?
+		pv_may_cancel_scheduler() : pv_may_cancel_session(vacuum->role);
+}
+
+/* Cancel it if it still is at the table; an invalid OID stands for any. */
+static CancelOutcome
+cancel(const PvVacuuming *vacuum, Oid relid)
+{
+	if (!may_cancel(vacuum))
 		return CANCEL_REFUSED;
-	return pv_runs_cancel(seen->token, MyDatabaseId, relid) ?
+	return pv_registry_cancel(vacuum, MyDatabaseId, relid) ?
 		CANCEL_DONE : CANCEL_NOTHING;
 }
 
-/* Cancels the runs that vacuum the table, or were asked to. */
-static CancelOutcome
-cancel_runs(Oid relid)
-{
-	PvRunSeen  *seen;
-	int			n = pv_runs_find(MyDatabaseId, relid, &seen);
-	CancelOutcome outcome = CANCEL_NOTHING;
-
-	for (int i = 0; i < n; i++)
-		outcome |= cancel_run(&seen[i], relid);
-	return outcome;
-}
-
 /*
- * Cancels the VACUUM commands, or the autovacuum workers, that vacuum the
- * table with the engine.
- */
-static CancelOutcome
-cancel_in_progress(List *vacuums, bool autovacuum)
-{
-	CancelOutcome outcome = CANCEL_NOTHING;
-	ListCell   *lc;
-
-	foreach(lc, vacuums)
-	{
-		PvInProgress *vacuum = lfirst(lc);
-
-		if (vacuum->autovacuum != autovacuum)
-			continue;
-		if (!(autovacuum ? pv_may_cancel_scheduler() :
-			  pv_may_cancel_session(vacuum->role)))
-			outcome |= CANCEL_REFUSED;
-		else if (pv_inprogress_cancel(vacuum))
-			outcome |= CANCEL_DONE;
-	}
-	return outcome;
-}
-
-/*
- * Cancels the scheduler's vacuum of the table; a queued table is taken out of
+ * Cancel the scheduler's vacuum of the table; a queued table is taken out of
  * the queue until the next database scan.
  */
 static CancelOutcome
@@ -133,8 +99,8 @@ cancel_scheduled(Oid relid)
 }
 
 /*
- * Cancels what that scheduler worker does, with a table or scanning its
- * database.  Returns false if it does neither.
+ * Cancel what that scheduler worker does, with a table or scanning its
+ * database.  Return false if it does neither.
  */
 static bool
 cancel_worker(int pid)
@@ -154,7 +120,7 @@ cancel_worker(int pid)
 }
 
 /*
- * Cancels all vacuums of the table by the engine.  If the current role has no
+ * Cancel all vacuums of the table by the engine.  If the current role has no
  * right to cancel one of them that is an error, or a warning if another one
  * was canceled.
  */
@@ -163,28 +129,34 @@ cancel_table(Oid relid)
 {
 	bool		may_withdraw = pv_may_cancel_scheduler() ||
 		pv_may_vacuum_oid(relid);
-	List	   *vacuums = pv_inprogress_find(MyDatabaseId, relid);
-	CancelOutcome runs = cancel_runs(relid);
-	CancelOutcome commands = cancel_in_progress(vacuums, false);
-	CancelOutcome autovacuums = cancel_in_progress(vacuums, true);
-	CancelOutcome scheduled = CANCEL_NOTHING;
-	bool		done;
+	CancelOutcome by[PV_STARTED_BY_FUNCTION + 1] = {CANCEL_NOTHING};
+	PvVacuuming *vacuums;
+	int			n = pv_registry_find(MyDatabaseId, relid, &vacuums);
+	bool		done = false;
 	int			elevel;
 
+	for (int i = 0; i < n; i++)
+	{
+		PvStartedBy started_by = vacuums[i].started_by;
+
+		if (started_by != PV_STARTED_BY_SCHEDULER)
+			by[started_by] |= cancel(&vacuums[i], relid);
+	}
 	if (may_withdraw)
-		scheduled = cancel_scheduled(relid);
-	done = ((runs | commands | autovacuums | scheduled) & CANCEL_DONE) != 0;
+		by[PV_STARTED_BY_SCHEDULER] = cancel_scheduled(relid);
+	for (size_t i = 0; i < lengthof(by); i++)
+		done |= (by[i] & CANCEL_DONE) != 0;
 	elevel = done ? WARNING : ERROR;
 
 	if (!done && !may_withdraw)
 		pv_refuse_cancel_table();
-	if (scheduled & CANCEL_REFUSED)
+	if (by[PV_STARTED_BY_SCHEDULER] & CANCEL_REFUSED)
 		pv_refuse_cancel_wraparound(elevel, pv_qualified_relname(relid));
-	if (runs & CANCEL_REFUSED)
+	if (by[PV_STARTED_BY_FUNCTION] & CANCEL_REFUSED)
 		pv_refuse_cancel_run(elevel);
-	if (commands & CANCEL_REFUSED)
+	if (by[PV_STARTED_BY_COMMAND] & CANCEL_REFUSED)
 		pv_refuse_cancel_command(elevel);
-	if (autovacuums & CANCEL_REFUSED)
+	if (by[PV_STARTED_BY_AUTOVACUUM] & CANCEL_REFUSED)
 		pv_refuse_cancel_autovacuum(elevel, pv_qualified_relname(relid));
 	return done;
 }
@@ -203,7 +175,7 @@ Datum
 parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 {
 	int			pid;
-	PvRunSeen	seen;
+	PvVacuuming vacuum;
 	CancelOutcome outcome;
 
 	check_call(fcinfo, "pid");
@@ -214,13 +186,14 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 			pv_refuse_cancel_scheduler();
 		PG_RETURN_BOOL(cancel_worker(pid));
 	}
-	if (!pv_runs_find_process(pid, &seen))
+	if (!pv_registry_find_process(pid, &vacuum) ||
+		vacuum.started_by != PV_STARTED_BY_FUNCTION)
 	{
 		ereport(WARNING,
 				(errmsg("PID %d is not a parvacuum process that vacuums a table", pid)));
 		PG_RETURN_BOOL(false);
 	}
-	outcome = cancel_run(&seen, InvalidOid);
+	outcome = cancel(&vacuum, InvalidOid);
 	if (outcome == CANCEL_REFUSED)
 		pv_refuse_cancel_run(ERROR);
 	PG_RETURN_BOOL(outcome == CANCEL_DONE);

@@ -22,9 +22,9 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "entry/rights.h"
-#include "entry/runs.h"
 #include "sched/queue.h"
 #include "sql/call.h"
+#include "stats/registry.h"
 #include "throttle/cost.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
@@ -198,7 +198,7 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum(pv_cost_units());
 	values[n++] = Int64GetDatum(pv_cost_rate());
 	values[n++] = Int64GetDatum(pv_sched_counted(PV_COUNT_NO_PROCESS));
-	values[n++] = Int64GetDatum(pv_runs_refused());
+	values[n++] = Int64GetDatum(pv_registry_runs_refused());
 	Assert(n == STATS_COLUMNS);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));

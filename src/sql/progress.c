@@ -5,15 +5,14 @@
  *
  * Sessions run this.  It combines what core shows of each running vacuum, with
  * the numbers that each major version has, and what our own vacuums show in
- * addition (stats/progress.c).  From the latter it computes when the vacuum
+ * addition (stats/registry.c).  From the latter it computes when the vacuum
  * will end (stats/eta.c).
  *
  * Rights.  Of a vacuum by another role, core's view shows only the process and
  * the database, except to members of pg_read_all_stats.  So does this
  * function, but it also lets the owner of a table see all vacuums of it.
  *
- * Locks: the spinlocks of stats/progress.c and the lock of the runs
- * (entry/runs.c), each for a moment.
+ * Locks: those of stats/registry.c, each for a moment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -22,6 +21,7 @@
 #include "postgres.h"
 
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -29,101 +29,56 @@
 #include "storage/procarray.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
 #include "base/shmem.h"
 #include "entry/rights.h"
-#include "entry/runs.h"
 #include "sched/worker.h"
-#include "stats/progress.h"
+#include "sql/row.h"
+#include "stats/registry.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_progress_items);
 
-/* The columns, in the order of the function's declaration */
-enum
-{
-	COL_PID,
-	COL_LEADER_PID,
-	COL_PARTICIPANT,
-	COL_DATID,
-	COL_RELID,
-	COL_STARTED_BY,
-	COL_CALLER_PID,
-	COL_STARTED_AT,
-	COL_PHASE,
-	COL_HEAP_BLKS_TOTAL,
-	COL_HEAP_BLKS_SCANNED,
-	COL_HEAP_BLKS_VACUUMED,
-	COL_INDEX_VACUUM_COUNT,
-	COL_MAX_DEAD_TUPLES,
-	COL_NUM_DEAD_TUPLES,
-	COL_MAX_DEAD_TUPLE_BYTES,
-	COL_DEAD_TUPLE_BYTES,
-	COL_NUM_DEAD_ITEM_IDS,
-	COL_INDEXES_TOTAL,
-	COL_INDEXES_PROCESSED,
-	COL_DELAY_TIME,
-	COL_MODE,
-	COL_INDEX_BLKS_TOTAL,
-	COL_INDEX_BLKS_VISITED,
-	COL_INDEX_SCANS_EXPECTED,
-	COL_RATE,
-	COL_PHASE_ETA,
-	COL_ETA,
-	COL_WORKERS,
-	COL_DELAY_MS,
-	COL_INDEXRELID,
-	COL_RANGE_START,
-	COL_RANGE_END,
-	COL_WAIT_EVENT_TYPE,
-	COL_WAIT_EVENT,
-	NUM_COLUMNS
-};
+#define NUM_COLUMNS				35
 
-/* A row that is being filled in; all columns are NULL at first */
-typedef struct Row
+/* What the rows of a vacuum have in common */
+typedef struct Head
 {
-	Datum		values[NUM_COLUMNS];
-	bool		nulls[NUM_COLUMNS];
-} Row;
+	Oid			datid;
+	Oid			relid;
+	PvStartedBy started_by;
+	int			caller_pid;		/* 0: none */
+	TimestampTz started_at;		/* 0: not known */
+} Head;
 
 static void
-set(Row *row, int column, Datum value)
+put_head(PvRow *row, const Head *head, int pid, const PvTrackedPart *part)
 {
-	row->values[column] = value;
-	row->nulls[column] = false;
+	pv_put(row, Int32GetDatum(pid));
+	pv_put_if(row, part != NULL, Int32GetDatum(part ? part->leader_pid : 0));
+	pv_put_if(row, part != NULL, Int32GetDatum(part ? part->participant : 0));
+	pv_put_oid(row, head->datid);
+	pv_put_oid(row, head->relid);
+	pv_put_text(row, pv_started_by_name[head->started_by],
+				GetDatabaseEncoding());
+	pv_put_if(row, head->caller_pid != 0, Int32GetDatum(head->caller_pid));
+	pv_put_time(row, head->started_at);
+}
+
+/* Add a number that is not known if it is negative. */
+static void
+put_count(PvRow *row, int64 value)
+{
+	pv_put_if(row, value >= 0, Int64GetDatum(value));
 }
 
 static void
-set_int(Row *row, int column, int64 value)
+put_nulls(PvRow *row, int n)
 {
-	set(row, column, Int64GetDatum(value));
-}
-
-static void
-set_text(Row *row, int column, const char *value)
-{
-	if (value != NULL)
-		set(row, column, CStringGetTextDatum(value));
-}
-
-/* A number that this major version may not have, which is -1 then */
-static void
-set_int_if_any(Row *row, int column, int64 value)
-{
-	if (value >= 0)
-		set_int(row, column, value);
-}
-
-static void
-put_row(ReturnSetInfo *rsinfo, Row *row)
-{
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values,
-						 row->nulls);
+	while (n-- > 0)
+		pv_put_if(row, false, (Datum) 0);
 }
 
 /*
@@ -174,13 +129,13 @@ phase_of_part(PvPhase phase)
 }
 
 static void
-set_wait_event(Row *row, int pid)
+put_wait_event(PvRow *row, int pid)
 {
 	PGPROC	   *proc = BackendPidGetProc(pid);
 	uint32		event = proc ? proc->wait_event_info : 0;
 
-	set_text(row, COL_WAIT_EVENT_TYPE, pgstat_get_wait_event_type(event));
-	set_text(row, COL_WAIT_EVENT, pgstat_get_wait_event(event));
+	pv_put_text(row, pgstat_get_wait_event_type(event), GetDatabaseEncoding());
+	pv_put_text(row, pgstat_get_wait_event(event), GetDatabaseEncoding());
 }
 
 static bool
@@ -194,137 +149,116 @@ is_scheduler_worker(const PgBackendStatus *backend)
 }
 
 /*
- * Who started the vacuum.  If core's code vacuums the table, or nothing is
- * tracked, leader is NULL, and the process itself tells.
+ * Find out who started the vacuum.  If core's code vacuums the table, the
+ * process itself tells.
  */
 static void
-set_started_by(Row *row, const PgBackendStatus *backend,
-			   const PvTracked *leader)
+find_starter(Head *head, const PgBackendStatus *backend)
 {
-	PvRunSeen	run;
-	PvStartedBy started_by = PV_STARTED_BY_COMMAND;
+	PvVacuuming vacuum;
 
-	if (pv_shmem_attached() && pv_runs_find_process(backend->st_procpid, &run))
+	if (pv_shmem_attached() &&
+		pv_registry_find_process(backend->st_procpid, &vacuum))
 	{
-		started_by = PV_STARTED_BY_FUNCTION;
-		if (run.caller_pid != 0)
-			set(row, COL_CALLER_PID, Int32GetDatum(run.caller_pid));
+		head->started_by = vacuum.started_by;
+		head->caller_pid = vacuum.caller_pid;
 	}
-	else if (leader != NULL)
-		started_by = leader->vacuum.started_by;
 	else if (backend->st_backendType == B_AUTOVAC_WORKER)
-		started_by = PV_STARTED_BY_AUTOVACUUM;
+		head->started_by = PV_STARTED_BY_AUTOVACUUM;
 	else if (is_scheduler_worker(backend))
-		started_by = PV_STARTED_BY_SCHEDULER;
-	set_text(row, COL_STARTED_BY, pv_started_by_name[started_by]);
+		head->started_by = PV_STARTED_BY_SCHEDULER;
 }
 
-/* What core shows of a vacuum on this major version. */
+/* Replace what core shows by what our own vacuum knows better. */
 static void
-set_core_columns(Row *row, const PgBackendStatus *backend)
+add_ours(PvCoreProgress *core, const PvTrackedVacuum *vacuum)
 {
-	const int64 *params = backend->st_progress_param;
-	PvCoreProgress core;
+	if (vacuum->store_limit > 0)
+	{
+		core->max_dead_tuple_bytes = vacuum->store_limit;
+		core->dead_tuple_bytes = vacuum->store_bytes;
+		core->num_dead_item_ids = vacuum->store_items;
+	}
+	core->indexes_total = vacuum->nindexes;
+	core->indexes_processed = vacuum->indexes_done;
+	core->mode = vacuum->failsafe ? "failsafe" :
+		vacuum->aggressive ? "aggressive" : "normal";
+}
 
-	pv_core_progress(params, &core);
-	set_text(row, COL_PHASE, phase_of_core(core.phase));
-	set_int(row, COL_HEAP_BLKS_TOTAL, core.heap_blks_total);
-	set_int(row, COL_HEAP_BLKS_SCANNED, core.heap_blks_scanned);
-	set_int(row, COL_HEAP_BLKS_VACUUMED, core.heap_blks_vacuumed);
-	set_int(row, COL_INDEX_VACUUM_COUNT, core.index_vacuum_count);
-	set_int_if_any(row, COL_MAX_DEAD_TUPLES, core.max_dead_tuples);
-	set_int_if_any(row, COL_NUM_DEAD_TUPLES, core.num_dead_tuples);
-	set_int_if_any(row, COL_MAX_DEAD_TUPLE_BYTES, core.max_dead_tuple_bytes);
-	set_int_if_any(row, COL_DEAD_TUPLE_BYTES, core.dead_tuple_bytes);
-	set_int_if_any(row, COL_NUM_DEAD_ITEM_IDS, core.num_dead_item_ids);
-	set_int_if_any(row, COL_INDEXES_TOTAL, core.indexes_total);
-	set_int_if_any(row, COL_INDEXES_PROCESSED, core.indexes_processed);
-	if (core.delay_time_ms >= 0)
-		set(row, COL_DELAY_TIME, Float8GetDatum(core.delay_time_ms));
-	set_text(row, COL_MODE, core.mode);
-	set_int(row, COL_INDEX_BLKS_TOTAL, core.index_blks_total);
-	set_int(row, COL_INDEX_BLKS_VISITED, core.index_blks_visited);
+static void
+put_progress(PvRow *row, const PvCoreProgress *core)
+{
+	pv_put_text(row, phase_of_core(core->phase), GetDatabaseEncoding());
+	put_count(row, core->heap_blks_total);
+	put_count(row, core->heap_blks_scanned);
+	put_count(row, core->heap_blks_vacuumed);
+	put_count(row, core->index_vacuum_count);
+	put_count(row, core->max_dead_tuples);
+	put_count(row, core->num_dead_tuples);
+	put_count(row, core->max_dead_tuple_bytes);
+	put_count(row, core->dead_tuple_bytes);
+	put_count(row, core->num_dead_item_ids);
+	put_count(row, core->indexes_total);
+	put_count(row, core->indexes_processed);
+	pv_put_if(row, core->delay_time_ms >= 0,
+			  Float8GetDatum(core->delay_time_ms));
+	pv_put_text(row, core->mode, GetDatabaseEncoding());
+	put_count(row, core->index_blks_total);
+	put_count(row, core->index_blks_visited);
 }
 
 /*
- * A moment that is expected so many microseconds after the measurement.  It is
- * not in the past, even if the measurement is old.  What is no number, or in
- * thousands of years, is not shown.
+ * Add a moment that is expected so many microseconds after the measurement.
+ * It is not in the past, even if the measurement is old.  What is no number, or
+ * in thousands of years, is not shown.
  */
 static void
-set_eta(Row *row, int column, TimestampTz as_of, double usecs)
+put_eta(PvRow *row, TimestampTz as_of, double usecs)
 {
-	if (!(usecs >= 0 && usecs <= 1e17))
-		return;
-	set(row, column,
-		TimestampTzGetDatum(Max(as_of + (TimestampTz) usecs,
-								GetCurrentTimestamp())));
+	bool		known = usecs >= 0 && usecs <= 1e17;
+
+	pv_put_time(row, !known ? 0 : Max(as_of + (TimestampTz) usecs,
+									  GetCurrentTimestamp()));
 }
 
-/*
- * What a vacuum of ours shows in addition.  slept_usecs is the sum over the
- * participants that there are, which is newer than that of the leader.
- */
+/* Add the columns that only our own vacuums have. */
 static void
-set_our_columns(Row *row, const PvTrackedVacuum *vacuum, int64 slept_usecs)
+put_ours(PvRow *row, const PvTrackedVacuum *vacuum, int64 slept_usecs)
 {
 	PvEta		eta;
 
-	set(row, COL_STARTED_AT, TimestampTzGetDatum(vacuum->started_at));
-	if (vacuum->store_limit > 0)
-	{
-		set_int(row, COL_MAX_DEAD_TUPLE_BYTES, vacuum->store_limit);
-		set_int(row, COL_DEAD_TUPLE_BYTES, vacuum->store_bytes);
-		set_int(row, COL_NUM_DEAD_ITEM_IDS, vacuum->store_items);
-	}
-	set_int(row, COL_INDEXES_TOTAL, vacuum->nindexes);
-	set_int(row, COL_INDEXES_PROCESSED, vacuum->indexes_done);
-	set_text(row, COL_MODE, vacuum->failsafe ? "failsafe" :
-			 vacuum->aggressive ? "aggressive" : "normal");
-	set(row, COL_WORKERS, Int32GetDatum(vacuum->workers));
-	set(row, COL_DELAY_MS,
-		Float8GetDatum(Max(slept_usecs, vacuum->slept_usecs) / 1000.0));
-
 	pv_eta(&vacuum->eta, &vacuum->past, &eta);
-	if (eta.index_scans >= 0)
-		set(row, COL_INDEX_SCANS_EXPECTED, Int32GetDatum(eta.index_scans));
-	if (eta.rate >= 0)
-		set(row, COL_RATE, Float8GetDatum(eta.rate));
-	set_eta(row, COL_PHASE_ETA, vacuum->as_of, eta.phase_usecs);
-	set_eta(row, COL_ETA, vacuum->as_of, eta.usecs);
+	pv_put_if(row, eta.index_scans >= 0, Int32GetDatum(eta.index_scans));
+	pv_put_if(row, eta.rate >= 0, Float8GetDatum(eta.rate));
+	put_eta(row, vacuum->as_of, eta.phase_usecs);
+	put_eta(row, vacuum->as_of, eta.usecs);
+	pv_put(row, Int32GetDatum(vacuum->workers));
+	pv_put_ms(row, slept_usecs);
 }
 
-/* The row of a participant. */
+/* Return the row of a participant. */
 static void
-put_participant(ReturnSetInfo *rsinfo, const Row *vacuum,
-				const PvTracked *tracked)
+return_participant(FunctionCallInfo fcinfo, const Head *head,
+				   const PvTracked *tracked)
 {
 	const PvTrackedPart *part = &tracked->part;
-	Row			row;
+	bool		in_range = part->range_end != InvalidBlockNumber;
+	PvRow		row = {0};
 
-	memset(row.nulls, true, sizeof(row.nulls));
-	for (int column = COL_DATID; column <= COL_STARTED_AT; column++)
-	{
-		row.values[column] = vacuum->values[column];
-		row.nulls[column] = vacuum->nulls[column];
-	}
-	set(&row, COL_PID, Int32GetDatum(tracked->pid));
-	set(&row, COL_LEADER_PID, Int32GetDatum(part->leader_pid));
-	set(&row, COL_PARTICIPANT, Int32GetDatum(part->participant));
-	set_text(&row, COL_PHASE, phase_of_part(part->phase));
-	set_int(&row, COL_HEAP_BLKS_SCANNED, part->heap_blks_scanned);
-	set_int(&row, COL_HEAP_BLKS_VACUUMED, part->heap_blks_vacuumed);
-	set_int(&row, COL_INDEX_BLKS_VISITED, part->index_blks_visited);
-	set(&row, COL_DELAY_MS, Float8GetDatum(part->slept_usecs / 1000.0));
-	if (OidIsValid(part->indexrelid))
-		set(&row, COL_INDEXRELID, ObjectIdGetDatum(part->indexrelid));
-	if (part->range_end != InvalidBlockNumber)
-	{
-		set_int(&row, COL_RANGE_START, part->range_start);
-		set_int(&row, COL_RANGE_END, part->range_end);
-	}
-	set_wait_event(&row, tracked->pid);
-	put_row(rsinfo, &row);
+	put_head(&row, head, tracked->pid, part);
+	pv_put_text(&row, phase_of_part(part->phase), GetDatabaseEncoding());
+	put_nulls(&row, 1);
+	pv_put_int8(&row, part->heap_blks_scanned);
+	pv_put_int8(&row, part->heap_blks_vacuumed);
+	put_nulls(&row, 11);		/* to index_blks_total */
+	pv_put_int8(&row, part->index_blks_visited);
+	put_nulls(&row, 5);			/* to workers */
+	pv_put_ms(&row, part->slept_usecs);
+	pv_put_oid(&row, part->indexrelid);
+	pv_put_if(&row, in_range, Int64GetDatum((int64) part->range_start));
+	pv_put_if(&row, in_range, Int64GetDatum((int64) part->range_end));
+	put_wait_event(&row, tracked->pid);
+	pv_return_row(fcinfo, &row);
 }
 
 /* Does this process take part in the vacuum of that leader? */
@@ -334,57 +268,71 @@ takes_part(const PvTracked *tracked, int leader_pid)
 	return tracked->takes_part && tracked->part.leader_pid == leader_pid;
 }
 
-/* The row of a vacuum, and those of its participants. */
+/*
+ * Return the row of a vacuum, and those of its participants.  The time that
+ * these have slept is newer than the sum that the leader knows.
+ */
 static void
-put_vacuum(ReturnSetInfo *rsinfo, const PgBackendStatus *backend,
-		   const PvTracked *tracked, int ntracked)
+return_vacuum(FunctionCallInfo fcinfo, const PgBackendStatus *backend,
+			  const PvTracked *tracked, int ntracked)
 {
 	int			pid = backend->st_procpid;
-	Oid			relid = backend->st_progress_command_target;
+	Head		head = {.datid = backend->st_databaseid};
 	const PvTracked *leader = NULL;
 	int64		slept_usecs = 0;
-	Row			row;
+	PvCoreProgress core;
+	PvRow		row = {0};
 
-	memset(row.nulls, true, sizeof(row.nulls));
-	set(&row, COL_PID, Int32GetDatum(pid));
-	set(&row, COL_DATID, ObjectIdGetDatum(backend->st_databaseid));
 	if (!may_see(backend))
 	{
-		put_row(rsinfo, &row);
+		pv_put(&row, Int32GetDatum(pid));
+		put_nulls(&row, 2);
+		pv_put_oid(&row, head.datid);
+		put_nulls(&row, NUM_COLUMNS - row.n);
+		pv_return_row(fcinfo, &row);
 		return;
 	}
 
+	head.relid = backend->st_progress_command_target;
 	for (int i = 0; i < ntracked; i++)
 	{
 		if (tracked[i].pid == pid && tracked[i].leads &&
-			tracked[i].vacuum.relid == relid)
+			tracked[i].vacuum.relid == head.relid)
 			leader = &tracked[i];
 		if (takes_part(&tracked[i], pid))
 			slept_usecs += tracked[i].part.slept_usecs;
 	}
-	set(&row, COL_RELID, ObjectIdGetDatum(relid));
-	set_started_by(&row, backend, leader);
-	set_core_columns(&row, backend);
+	find_starter(&head, backend);
+	pv_core_progress(backend->st_progress_param, &core);
 	if (leader != NULL)
-		set_our_columns(&row, &leader->vacuum, slept_usecs);
-	set_wait_event(&row, pid);
-	put_row(rsinfo, &row);
+	{
+		head.started_at = leader->vacuum.started_at;
+		add_ours(&core, &leader->vacuum);
+	}
+
+	put_head(&row, &head, pid, NULL);
+	put_progress(&row, &core);
+	if (leader != NULL)
+		put_ours(&row, &leader->vacuum,
+				 Max(slept_usecs, leader->vacuum.slept_usecs));
+	put_nulls(&row, NUM_COLUMNS - 2 - row.n);	/* those of participants */
+	put_wait_event(&row, pid);
+	pv_return_row(fcinfo, &row);
 
 	for (int i = 0; i < ntracked && leader != NULL; i++)
 	{
 		if (takes_part(&tracked[i], pid))
-			put_participant(rsinfo, &row, &tracked[i]);
+			return_participant(fcinfo, &head, &tracked[i]);
 	}
 }
 
 /*
- * parvacuum_progress_items(): returns one row for each running vacuum, and one
+ * parvacuum_progress_items(): return one row for each running vacuum, and one
  * for each process that takes part in it.
  */
 Datum
 parvacuum_progress_items(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int			nbackends = pgstat_fetch_stat_numbackends();
 	PvTracked  *tracked;
 	int			ntracked = pv_track_read(&tracked);
@@ -396,7 +344,7 @@ parvacuum_progress_items(PG_FUNCTION_ARGS)
 
 		if (backend != NULL &&
 			backend->st_progress_command == PROGRESS_COMMAND_VACUUM)
-			put_vacuum(rsinfo, backend, tracked, ntracked);
+			return_vacuum(fcinfo, backend, tracked, ntracked);
 	}
 	return (Datum) 0;
 }

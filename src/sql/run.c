@@ -40,7 +40,6 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
-#include "entry/run_begin.h"
 #include "sql/call.h"
 #include "sql/row.h"
 

@@ -359,47 +359,6 @@ CREATE FUNCTION parvacuum_test_tableam(internal)
 RETURNS table_am_handler STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- The table of runs: begins with none, and that number allowed.
-CREATE FUNCTION parvacuum_test_runs(max_runs int)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
--- A caller takes a place: the token, 0 if all places are taken, -1 if the role has its share.
-CREATE FUNCTION parvacuum_test_run_enter(pid int, database oid, role oid,
-										 is_superuser boolean, rel oid)
-RETURNS bigint STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_run_leave(pid int, token bigint)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_run_attach(pid int, token bigint)
-RETURNS boolean STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
--- A background leader begins with a table; 0: it has ended with it.
-CREATE FUNCTION parvacuum_test_run_at(pid int, rel oid, toast_parent oid DEFAULT 0)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_run_exit(pid int)
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_runs_find(database oid, rel oid)
-RETURNS text STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_runs_process(pid int)
-RETURNS bigint STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
--- The PID that was signalled; null: none.
-CREATE FUNCTION parvacuum_test_run_cancel(token bigint, database oid, rel oid)
-RETURNS int STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
 -- The launcher's plan.  Times are in seconds before the snapshot; negative ones are after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, may_since float8, stayed float8, failed bool,
 	workers int, expected bool, requested float8, turn float8, charge float8, danger float8, large bool);

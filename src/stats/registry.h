@@ -1,24 +1,43 @@
 /*-------------------------------------------------------------------------
  *
- * progress.h
- *	  What the processes that vacuum are doing, for others to see.
+ * registry.h
+ *	  The vacuums in progress: which process vacuums what, and how far it is.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
-#ifndef PV_PROGRESS_H
-#define PV_PROGRESS_H
+#ifndef PV_REGISTRY_H
+#define PV_REGISTRY_H
 
 #include "datatype/timestamp.h"
 
 #include "stats/eta.h"
 
+/* Whether a run of parvacuum_run() or CALL parvacuum() may begin */
+typedef enum PvRunAnswer
+{
+	PV_RUN_GRANTED,
+	PV_RUN_ALL_TAKEN,			/* all that parvacuum.max_runs allows */
+	PV_RUN_SHARE_TAKEN			/* all of them that one role may have */
+} PvRunAnswer;
+
+/* What others see of a vacuum, or of a run with all its vacuums */
+typedef struct PvVacuuming
+{
+	uint64		token;			/* identifies it; never used again */
+	int			slot;
+	int			pid;
+	PvStartedBy started_by;
+	int			caller_pid;		/* of a run; otherwise 0 */
+	Oid			role;			/* that logged in to the process, or to the
+								 * session that called for the run */
+} PvVacuuming;
+
 /* A vacuum, as its leader sees it */
 typedef struct PvTrackedVacuum
 {
 	Oid			relid;
-	PvStartedBy started_by;
 	TimestampTz started_at;
 	TimestampTz as_of;			/* when the rest was true */
 	bool		aggressive;
@@ -50,7 +69,7 @@ typedef struct PvTrackedPart
 	int64		slept_usecs;	/* for cost limits, in this vacuum */
 } PvTrackedPart;
 
-/* What a session gets to see of one process */
+/* What a session gets to see of how far one process is */
 typedef struct PvTracked
 {
 	int			pid;
@@ -60,15 +79,34 @@ typedef struct PvTracked
 	PvTrackedPart part;
 } PvTracked;
 
-extern Size pv_track_shmem_size(void);
-extern void pv_track_shmem_startup(void);
+extern Size pv_registry_shmem_size(void);
+extern void pv_registry_request_lock(void);
+extern void pv_registry_shmem_startup(void);
+
+/* The session that calls for a run */
+extern PvRunAnswer pv_registry_begin_run(Oid role, bool is_superuser);
+extern void pv_registry_end_run(void);
+extern void pv_registry_count_refused(void);
+
+/* Its background leader */
+extern void pv_registry_lead_run(Oid role, int caller_pid, Oid database,
+								 Oid named);
 
 /* The process that vacuums */
+extern void pv_registry_begin(Oid relid, Oid toast_parent,
+							  PvStartedBy started_by);
+extern void pv_registry_end(const char *relname);
+extern void pv_registry_abandon(void);
 extern void pv_track_vacuum(const PvTrackedVacuum *vacuum);
 extern void pv_track_part(const PvTrackedPart *part);
 extern void pv_track_end(void);
 
 /* Any session */
+extern uint64 pv_registry_runs_refused(void);
+extern int	pv_registry_find(Oid database, Oid relid, PvVacuuming **found);
+extern bool pv_registry_find_process(int pid, PvVacuuming *found);
+extern bool pv_registry_cancel(const PvVacuuming *vacuum, Oid database,
+							   Oid relid);
 extern int	pv_track_read(PvTracked **tracked);
 
-#endif							/* PV_PROGRESS_H */
+#endif							/* PV_REGISTRY_H */
