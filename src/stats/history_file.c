@@ -103,32 +103,6 @@ pv_history_file_write(const char *image, Size size)
 }
 
 /*
- * Read the open file into new memory.  If that is not possible, return NULL,
- * and set *problem to the reason.
- */
-static char *
-read_open_file(FILE *file, Size size, const char **problem)
-{
-	char	   *image = palloc_extended(size + 1,
-										MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
-
-	if (image == NULL)
-	{
-		*problem = "There is not enough memory to read it.";
-		return NULL;
-	}
-	errno = 0;
-	if (fread(image, 1, size, file) != size)
-	{
-		*problem = errno == 0 ? "It could not be read." :
-			psprintf("It could not be read: %m.");
-		pfree(image);
-		return NULL;
-	}
-	return image;
-}
-
-/*
  * Read the file into new memory, and set *size.  Return NULL if there is no
  * file, or if it could not be read; then *problem says why.  Open nothing but
  * a file: a pipe, for instance, could keep the server from starting.
@@ -136,8 +110,8 @@ read_open_file(FILE *file, Size size, const char **problem)
 static char *
 read_file(Size *size, const char **problem)
 {
-	FILE	   *file;
 	struct stat st;
+	FILE	   *file = NULL;
 	char	   *image;
 
 	*problem = NULL;
@@ -151,19 +125,21 @@ read_file(Size *size, const char **problem)
 		*problem = "It is not a regular file.";
 	else if (st.st_size > MAX_FILE_SIZE)
 		*problem = "It is too large.";
+	else if ((file = AllocateFile(HISTORY_FILE, PG_BINARY_R)) == NULL)
+		*problem = psprintf("It could not be opened: %m.");
 	if (*problem != NULL)
 		return NULL;
 
-	file = AllocateFile(HISTORY_FILE, PG_BINARY_R);
-	if (file == NULL)
-	{
-		*problem = psprintf("It could not be opened: %m.");
-		return NULL;
-	}
 	*size = (Size) st.st_size;
-	image = read_open_file(file, *size, problem);
+	image = palloc_extended(*size + 1, MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	errno = 0;
+	if (image == NULL)
+		*problem = "There is not enough memory to read it.";
+	else if (fread(image, 1, *size, file) != *size)
+		*problem = errno == 0 ? "It could not be read." :
+			psprintf("It could not be read: %m.");
 	FreeFile(file);
-	return image;
+	return *problem == NULL ? image : NULL;
 }
 
 /*
