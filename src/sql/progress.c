@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "commands/progress.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -94,12 +95,15 @@ may_see(const PgBackendStatus *backend)
 						 backend->st_progress_command_target);
 }
 
-/* A phase of a vacuum, as in core's view */
-static const char *
-phase_of_core(int64 phase)
+/*
+ * Add a phase, in the words of core's view.  Its numbers and PvPhase are the
+ * same but for the first one.
+ */
+static void
+put_phase(PvRow *row, const char *first, int64 phase)
 {
-	static const char *const names[] = {
-		"initializing",
+	static const char *const names[PV_NUM_PHASES] = {
+		NULL,
 		"scanning heap",
 		"vacuuming indexes",
 		"vacuuming heap",
@@ -108,24 +112,13 @@ phase_of_core(int64 phase)
 		"performing final cleanup",
 	};
 
-	return phase >= 0 && phase < (int64) lengthof(names) ? names[phase] : NULL;
-}
-
-/* What a participant does, in the same words */
-static const char *
-phase_of_part(PvPhase phase)
-{
-	static const char *const names[PV_NUM_PHASES] = {
-		[PV_PHASE_IDLE] = "waiting for others",
-		[PV_PHASE_SCAN] = "scanning heap",
-		[PV_PHASE_INDEX] = "vacuuming indexes",
-		[PV_PHASE_VACUUM_HEAP] = "vacuuming heap",
-		[PV_PHASE_CLEANUP] = "cleaning up indexes",
-		[PV_PHASE_TRUNCATE] = "truncating heap",
-		[PV_PHASE_DONE] = "performing final cleanup",
-	};
-
-	return names[phase];
+	StaticAssertStmt((int) PV_PHASE_SCAN == PROGRESS_VACUUM_PHASE_SCAN_HEAP &&
+					 (int) PV_PHASE_DONE ==
+					 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP,
+					 "phases must be numbered as in core");
+	pv_put_text(row, phase == 0 ? first :
+				phase > 0 && phase < PV_NUM_PHASES ? names[phase] : NULL,
+				GetDatabaseEncoding());
 }
 
 static void
@@ -188,7 +181,7 @@ add_ours(PvCoreProgress *core, const PvTrackedVacuum *vacuum)
 static void
 put_progress(PvRow *row, const PvCoreProgress *core)
 {
-	pv_put_text(row, phase_of_core(core->phase), GetDatabaseEncoding());
+	put_phase(row, "initializing", core->phase);
 	put_count(row, core->heap_blks_total);
 	put_count(row, core->heap_blks_scanned);
 	put_count(row, core->heap_blks_vacuumed);
@@ -246,7 +239,7 @@ return_participant(FunctionCallInfo fcinfo, const Head *head,
 	PvRow		row = {0};
 
 	put_head(&row, head, tracked->pid, part);
-	pv_put_text(&row, phase_of_part(part->phase), GetDatabaseEncoding());
+	put_phase(&row, "waiting for others", part->phase);
 	put_nulls(&row, 1);
 	pv_put_int8(&row, part->heap_blks_scanned);
 	pv_put_int8(&row, part->heap_blks_vacuumed);

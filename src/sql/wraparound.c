@@ -19,16 +19,15 @@
 #include "access/transam.h"
 #include "catalog/pg_database.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 #include "sql/check.h"
+#include "sql/row.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_wraparound);
-
-#define WRAPAROUND_COLUMNS		7
 
 /* The server assigns none of the last ones.  Core: SetTransactionIdLimit. */
 #define XIDS_KEPT_BACK			3000000
@@ -68,7 +67,6 @@ pv_wraparound_text(int64 age)
 Datum
 parvacuum_wraparound(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	double		seconds;
 	double		rate = pv_history_xid_rate(&seconds);
 	Relation	pg_database;
@@ -84,21 +82,16 @@ parvacuum_wraparound(PG_FUNCTION_ARGS)
 		int64		age = (int32) (ReadNextTransactionId() -
 								   form->datfrozenxid);
 		TimestampTz date = date_of(age, rate);
-		Datum		values[WRAPAROUND_COLUMNS] = {
-			ObjectIdGetDatum(form->oid),
-			NameGetDatum(&form->datname),
-			Int64GetDatum(age),
-			Int64GetDatum(xids_left(age)),
-			Float8GetDatum(rate),
-			Float8GetDatum(seconds),
-			TimestampTzGetDatum(date)
-		};
-		bool		nulls[WRAPAROUND_COLUMNS] = {0};
+		PvRow		row = {0};
 
-		nulls[4] = nulls[5] = rate <= 0;
-		nulls[6] = date == 0;
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
-							 nulls);
+		pv_put_oid(&row, form->oid);
+		pv_put_name(&row, NameStr(form->datname), GetDatabaseEncoding());
+		pv_put_int8(&row, age);
+		pv_put_int8(&row, xids_left(age));
+		pv_put_if(&row, rate > 0, Float8GetDatum(rate));
+		pv_put_if(&row, rate > 0, Float8GetDatum(seconds));
+		pv_put_time(&row, date);
+		pv_return_row(fcinfo, &row);
 	}
 	table_endscan(scan);
 	table_close(pg_database, AccessShareLock);
