@@ -259,7 +259,7 @@ Datum
 parvacuum_history_reset(PG_FUNCTION_ARGS)
 {
 	pv_check_preloaded("parvacuum_history_reset()");
-	pv_history_reset_runs();
+	pv_history_reset(false);
 	PG_RETURN_VOID();
 }
 
@@ -267,6 +267,6 @@ Datum
 parvacuum_stats_reset(PG_FUNCTION_ARGS)
 {
 	pv_check_preloaded("parvacuum_stats_reset()");
-	pv_history_reset_totals();
+	pv_history_reset(true);
 	PG_RETURN_VOID();
 }

@@ -214,28 +214,19 @@ pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes, int nindexes)
 	end_change();
 }
 
+/* Remove the vacuums from the history, or all totals. */
 void
-pv_history_reset_runs(void)
+pv_history_reset(bool totals)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
 	if (shared == NULL)
 		return;
 	begin_change();
-	pv_records_reset_history(&shared->records, now);
-	shared->retry_at = 0;
-	end_change();
-}
-
-void
-pv_history_reset_totals(void)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
-	if (shared == NULL)
-		return;
-	begin_change();
-	pv_records_reset_stats(&shared->records, now);
+	if (totals)
+		pv_records_reset_stats(&shared->records, now);
+	else
+		pv_records_reset_history(&shared->records, now);
 	shared->retry_at = 0;
 	end_change();
 }

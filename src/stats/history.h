@@ -23,8 +23,7 @@ extern bool pv_history_exists(void);
 extern bool pv_history_has_totals(void);
 extern void pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes,
 						   int nindexes);
-extern void pv_history_reset_runs(void);
-extern void pv_history_reset_totals(void);
+extern void pv_history_reset(bool totals);
 
 /* Copies all of a kind to a new array; returns the number of elements. */
 extern int	pv_history_copy(PvRecordKind kind, void **to);
