@@ -84,7 +84,7 @@ refuse_to_run(void)
 			 errhint("The session that asked for it may have ended.")));
 }
 
-/* Maps the segment, which stays mapped until the process ends. */
+/* Map the segment, which stays mapped until the process ends. */
 static shm_toc *
 attach_segment(Datum main_arg, dsm_segment **segment)
 {
@@ -99,7 +99,7 @@ attach_segment(Datum main_arg, dsm_segment **segment)
 }
 
 /*
- * Attaches to the queue.  From here on the caller gets what a client would
+ * Attach to the queue.  From here on the caller gets what a client would
  * get.
  */
 static void
@@ -116,7 +116,7 @@ attach_queue(Leader *leader, shm_toc *toc, dsm_segment *segment)
 }
 
 /*
- * Connects to the database, and acquires the caller's roles and settings.
+ * Connect to the database, and acquire the caller's roles and settings.
  *
  * The process connects as the bootstrap superuser and without the check of
  * datallowconn: the caller is connected, but its role may be one that cannot
@@ -151,7 +151,7 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 }
 
 /*
- * Sets what pg_stat_activity and the log show of this process and of its
+ * Set what pg_stat_activity and the log show of this process and of its
  * workers: the VACUUM command by which others know a vacuum.  The setting
  * application_name stays the caller's, but pg_stat_activity shows whose process
  * this is, also while it waits for a lock and is in no other view.
@@ -176,7 +176,7 @@ show_activity(shm_toc *toc, const PvRunShared *shared)
  */
 
 /*
- * Sends a message to the caller.  A caller that stops waiting stops us first.
+ * Send a message to the caller.  A caller that stops waiting stops us first.
  * If it is gone without that, its place in the process array is empty or
  * belongs to another process, and this process ends.
  */
@@ -210,7 +210,7 @@ end_relation(PvRun *run, const PvRunEntry *entry)
 }
 
 /*
- * Locks the table while we list what to vacuum.  With SKIP_LOCKED, returns
+ * Lock the table while we list what to vacuum.  With SKIP_LOCKED, return
  * false after a warning if the table is locked.
  */
 static bool
@@ -230,7 +230,7 @@ lock_for_look(const PvRequest *request)
 }
 
 /*
- * Returns one item for core's vacuum(), or NULL if the table no longer
+ * Return one item for core's vacuum(), or NULL if the table no longer
  * exists.  It has the OID, so that a table that is renamed in the meantime
  * stays the same table, and the name for the warning that it could not be
  * opened.
@@ -247,10 +247,10 @@ vacuum_item(Oid relid)
 }
 
 /*
- * Lists what to vacuum: the table, and its partitions or children, which
+ * List what to vacuum: the table, and its partitions or children, which
  * vacuum() does not look for itself if it is given an OID.  The partitioned
  * table stays in the list, for ANALYZE.  Takes an AccessShareLock on the table
- * and gives it back: vacuum() finds what changes afterwards, table by table.
+ * and give it back: vacuum() finds what changes afterwards, table by table.
  *
  * The table named must exist, and the caller must have the right to vacuum
  * it.  A partition without that right is left out with core's warning.
@@ -295,7 +295,7 @@ list_relations(const PvRequest *request)
 	return relations;
 }
 
-/* Calls core's vacuum(); within the run. */
+/* Call core's vacuum(); within the run. */
 static void
 call_vacuum(void *arg)
 {
@@ -306,7 +306,7 @@ call_vacuum(void *arg)
 }
 
 /*
- * Lets core vacuum all of it, in transactions of its own, and reports each
+ * Let core vacuum all of it, in transactions of its own, and report each
  * relation through the run.  vacuum() must be entered within a transaction,
  * and leaves within another one.  Its arguments must outlive both.  It keeps
  * its own data under PortalContext, which only sessions have.

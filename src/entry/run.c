@@ -146,7 +146,7 @@ vacuum_command(const PvRequest *request)
 }
 
 /*
- * Stores the caller's identity, which the leader acquires.  The current user
+ * Store the caller's identity, which the leader acquires.  The current user
  * is that of SET ROLE or the session's; sql/call.c has refused all others to
  * callers that wait.  To one that does not, the current user may also be that
  * of a SECURITY DEFINER function.
@@ -267,8 +267,8 @@ create_segment(PvCall *call)
 }
 
 /*
- * Waits until the leader of this session's previous run, if there was one, has
- * ended and so has freed its slot.  Returns false if there was none.
+ * Wait until the leader of this session's previous run, if there was one, has
+ * ended and so has freed its slot.  Return false if there was none.
  */
 static bool
 wait_for_last_leader(void)
@@ -282,7 +282,7 @@ wait_for_last_leader(void)
 	return true;
 }
 
-/* Asks the postmaster for the leader. */
+/* Ask the postmaster for the leader. */
 static void
 start_leader(PvCall *call)
 {
@@ -318,7 +318,7 @@ start_leader(PvCall *call)
 	shm_mq_set_handle(call->queue, call->handle);
 }
 
-/* Shows what this session executes.  The query identifier stays. */
+/* Show what this session executes.  The query identifier stays. */
 static void
 report_activity(const char *text)
 {
@@ -329,7 +329,7 @@ report_activity(const char *text)
 }
 
 /*
- * Shows this session as one that vacuums, with its own statement as a comment,
+ * Show this session as one that vacuums, with its own statement as a comment,
  * if it waits as such: without a snapshot or a transaction ID.
  */
 static void
@@ -366,7 +366,7 @@ pv_call_make(const PvRequest *request)
 	return call;
 }
 
-/* Starts the leader.  After an error the caller calls pv_call_stop(). */
+/* Start the leader.  After an error the caller calls pv_call_stop(). */
 void
 pv_call_start(PvCall *call)
 {
@@ -420,7 +420,7 @@ stop_leader(int code, Datum arg)
 }
 
 /*
- * Waits until a leader that has reported its end has released everything in
+ * Wait until a leader that has reported its end has released everything in
  * the server.  The rest of its exit is the kernel's work, which takes longer
  * the more shared memory the process had mapped.  The caller does not wait for
  * that.
@@ -450,7 +450,7 @@ add_context(void *arg)
 }
 
 /*
- * Raises here what the leader reported; does not return after an error.
+ * Raise here what the leader reported; do not return after an error.
  *
  * The leader's end is no reason for ours, so its FATAL becomes an ERROR.
  * Warnings and errors get our context; progress messages do without.  If the
@@ -485,7 +485,7 @@ raise_message(PvCall *call, const char *data, Size len)
 	MemoryContextReset(call->message_context);
 }
 
-/* Handles one message from the queue; the data may have any alignment. */
+/* Handle one message from the queue; the data may have any alignment. */
 static void
 handle_message(PvCall *call, const char *data, Size len)
 {
@@ -542,7 +542,7 @@ pv_call_check_deadlock(PvCall *call)
 }
 
 /*
- * Handles the messages that have come.  Returns whether the leader is done; then
+ * Handle the messages that have come.  Return whether the leader is done; then
  * it is gone.  Fails if it detaches without being done.
  */
 bool
@@ -588,7 +588,7 @@ pv_call_look(PvCall *call)
 	return call->done;
 }
 
-/* Waits until the leader is done. */
+/* Wait until the leader is done. */
 static void
 wait_for_leader(PvCall *call)
 {
@@ -634,7 +634,7 @@ leave_reason(PvCall *call)
 }
 
 /*
- * Lets a background leader do what is requested; returns a list of
+ * Let a background leader do what is requested; return a list of
  * PvRunEntry.  Errors of the leader are raised here.  On any error the leader
  * is gone before the error is passed on.
  */

@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(parvacuum_stats_about);
 PG_FUNCTION_INFO_V1(parvacuum_history_reset);
 PG_FUNCTION_INFO_V1(parvacuum_stats_reset);
 
-/* Adds the columns of a record; desc describes the row. */
+/* Add the columns of a record; desc describes the row. */
 typedef void (*PutRecord) (PvRow *row, TupleDesc desc, const void *record);
 
 /*

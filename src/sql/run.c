@@ -409,7 +409,7 @@ parvacuum_call(PG_FUNCTION_ARGS)
 /*
  * The functions of parvacuum_cluster have a search path of their own.  For a
  * run, and for names that are shown, the session's default is in effect, as it
- * is in the sessions on other servers.  Returns what ends that.
+ * is in the sessions on other servers.  Return what ends that.
  */
 static int
 use_default_search_path(void)

@@ -25,7 +25,7 @@ extern void pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes,
 						   int nindexes);
 extern void pv_history_reset(bool totals);
 
-/* Copies all of a kind to a new array; returns the number of elements. */
+/* Copy all of a kind to a new array; return the number of elements. */
 extern int	pv_history_copy(PvRecordKind kind, void **to);
 extern bool pv_history_failures(Oid relid, PvTableTotals *totals,
 								PvHistoryRun *last);

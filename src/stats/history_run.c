@@ -76,7 +76,7 @@ set_name(NameData *to, const char *name)
 		namestrcpy(to, name);
 }
 
-/* Copies as much of a text as there is room for, without half characters. */
+/* Copy as much of a text as there is room for, without half characters. */
 static void
 set_text(char *to, const char *text)
 {
@@ -146,7 +146,7 @@ add_at_exit(int code, Datum arg)
 }
 
 /*
- * Says where another process stores why it terminates this one.  That memory
+ * Say where another process stores why it terminates this one.  That memory
  * must stay until the callbacks of before_shmem_exit() have run.
  */
 void
