@@ -263,8 +263,11 @@ pass_short_run(PvBlockScan *scan)
 		if (pv_sample_wants(&scan->skipping->sample, scan->cur))
 			return true;
 		scan->skipped.pages++;
-		if (scan->skipping->sample.every > 0)
+		if (scan->skipping->sample.every > 0 && pv_sample_asks(scan->cur))
+		{
+			scan->skipped.asked++;
 			scan->skipped.space += GetRecordedFreeSpace(scan->rel, scan->cur);
+		}
 		pass_until(scan, scan->cur + 1);
 	}
 	return false;
@@ -418,8 +421,7 @@ pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum)
 {
 	BlockNumber passed = scan->passed;
 
-	sum->pages += scan->skipped.pages;
-	sum->space += scan->skipped.space;
+	pv_sample_add_skipped(sum, &scan->skipped);
 	memset(&scan->skipped, 0, sizeof(scan->skipped));
 	scan->passed = 0;
 	return passed;

@@ -453,8 +453,7 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 	int64		before = counters->live_tuples;
 
 	visit_block(scan, block, buf);
-	counters->sample.skipped.pages += block->skipped.pages;
-	counters->sample.skipped.space += block->skipped.space;
+	pv_sample_add_skipped(&counters->sample.skipped, &block->skipped);
 	if (block->sampled)
 		pv_sample_add_page(&counters->sample, block->space,
 						   counters->live_tuples - before);

@@ -29,7 +29,7 @@
  * known: the free space map says how full each page is.  So the sample is used
  * to find how the number of tuples depends on the free space, as a straight
  * line by least squares, and the line is applied to the free space of the
- * skipped pages.  If the free space map is wrong or empty, the line is
+ * skipped pages, of which a sixteenth is looked up.  If the free space map is wrong or empty, the line is
  * horizontal, and the estimate is the mean of the sample.
  *
  * Which pages: the table is divided into groups of the same number of blocks.
@@ -119,13 +119,33 @@ pv_sample_add_page(PvSample *sample, Size space, int64 tuples)
 }
 
 /*
+ * Is the free space of this page, which is skipped, to be looked up?  To do so
+ * costs as much as a page in shared buffers, so that is done for a few.
+ */
+bool
+pv_sample_asks(BlockNumber blkno)
+{
+	return murmurhash32(blkno) % 16 == 0;
+}
+
+/*
+ * Add pages that were skipped to the sum.
+ */
+void
+pv_sample_add_skipped(PvSkippedPages *sum, const PvSkippedPages *part)
+{
+	sum->pages += part->pages;
+	sum->asked += part->asked;
+	sum->space += part->space;
+}
+
+/*
  * Add what one participant knows to the sum.
  */
 void
 pv_sample_add(PvSample *sum, const PvSample *part)
 {
-	sum->skipped.pages += part->skipped.pages;
-	sum->skipped.space += part->skipped.space;
+	pv_sample_add_skipped(&sum->skipped, &part->skipped);
 	sum->pages += part->pages;
 	sum->tuples += part->tuples;
 	sum->space += part->space;
@@ -157,10 +177,12 @@ pv_sample_estimate(const PvSample *sample, BlockNumber *pages, double *tuples)
 		return false;
 	if (*pages == 0)
 		return true;
-	if (variance > 0)
+	if (variance > 0 && sample->skipped.asked > 0)
 		slope = Min(Max(covariance / variance, -1 / BYTES_PER_TUPLE), 0);
-	on_a_page = sample->tuples / n +
-		slope * ((double) sample->skipped.space / *pages - space);
+	on_a_page = sample->tuples / n;
+	if (slope < 0)
+		on_a_page += slope *
+			((double) sample->skipped.space / sample->skipped.asked - space);
 	*tuples = rint(Min(Max(on_a_page, 0), MaxHeapTuplesPerPage) * *pages);
 	return true;
 }

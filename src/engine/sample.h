@@ -22,7 +22,8 @@ typedef struct PvSamplePlan
 typedef struct PvSkippedPages
 {
 	BlockNumber pages;
-	int64		space;			/* sum of the free space */
+	BlockNumber asked;			/* of these, whose free space is known */
+	int64		space;			/* sum of the free space of these */
 } PvSkippedPages;
 
 /*
@@ -43,6 +44,9 @@ typedef struct PvSample
 extern void pv_sample_plan(PvSamplePlan *plan, BlockNumber pages,
 						   BlockNumber rel_pages, BlockNumber skippable);
 extern bool pv_sample_wants(const PvSamplePlan *plan, BlockNumber blkno);
+extern bool pv_sample_asks(BlockNumber blkno);
+extern void pv_sample_add_skipped(PvSkippedPages *sum,
+								  const PvSkippedPages *part);
 extern void pv_sample_add_page(PvSample *sample, Size space, int64 tuples);
 extern void pv_sample_add(PvSample *sum, const PvSample *part);
 extern bool pv_sample_estimate(const PvSample *sample, BlockNumber *pages,

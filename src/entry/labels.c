@@ -342,6 +342,7 @@ pv_labels_lock_if_free(Oid catalog, Oid index, const char *name)
 struct PvLabels
 {
 	MemoryContext context;		/* of all that follows */
+	bool		unreadable;		/* the labels could not be read */
 	HTAB	   *own;			/* LabelEntry: what tables say themselves */
 	HTAB	   *inherited;		/* LabelEntry: with what their ancestors say,
 								 * of those that a partition was asked for */
@@ -373,14 +374,20 @@ make_table(PvLabels *labels, const char *name, Size entrysize)
 }
 
 static void
+make_parents(PvLabels *labels)
+{
+	labels->parents = make_table(labels, "parents of partitions",
+								 sizeof(ParentEntry));
+}
+
+static void
 make_tables(PvLabels *labels)
 {
 	labels->own = make_table(labels, "options of parvacuum",
 							 sizeof(LabelEntry));
 	labels->inherited = make_table(labels, "options of parvacuum with ancestors",
 								   sizeof(LabelEntry));
-	labels->parents = make_table(labels, "parents of partitions",
-								 sizeof(ParentEntry));
+	make_parents(labels);
 }
 
 /* Enter what one label says.  Only a vacuum of the table warns of it. */
@@ -397,8 +404,9 @@ enter_label(PvLabels *labels, Oid relid, const char *label)
 
 /* Read all labels of tables. */
 static void
-read_labels(PvLabels *labels)
+read_labels(void *arg)
 {
+	PvLabels   *labels = arg;
 	MemoryContext per_label = AllocSetContextCreate(labels->context,
 													"parvacuum label",
 													ALLOCSET_SMALL_SIZES);
@@ -440,8 +448,9 @@ read_labels(PvLabels *labels)
  * none.
  */
 static void
-read_parents(PvLabels *labels)
+read_parents(void *arg)
 {
+	PvLabels   *labels = arg;
 	Relation	inherits;
 	SysScanDesc scan;
 	HeapTuple	tuple;
@@ -465,26 +474,18 @@ read_parents(PvLabels *labels)
 	table_close(inherits, AccessShareLock);
 }
 
-/* Return whether any table has options. */
+/* Return whether any table has options, as far as is known. */
 bool
 pv_labels_any(const PvLabels *labels)
 {
-	return hash_get_num_entries(labels->own) > 0;
-}
-
-/* Reader: all labels, and all parents if these are of use. */
-static void
-read_all(void *arg)
-{
-	read_labels(arg);
-	if (pv_labels_any(arg))
-		read_parents(arg);
+	return labels->unreadable || hash_get_num_entries(labels->own) > 0;
 }
 
 /*
  * Read the options of all tables of this database, into a memory context below
  * the current one; pv_labels_free() frees them.  There are none if they cannot
- * be read.
+ * be read.  If only the parents of partitions cannot be read, partitions
+ * inherit nothing.
  */
 PvLabels *
 pv_labels_read(void)
@@ -495,10 +496,17 @@ pv_labels_read(void)
 											"parvacuum labels",
 											ALLOCSET_DEFAULT_SIZES);
 	make_tables(labels);
-	if (!pv_labels_read_safely(read_all, labels))
+	labels->unreadable = !pv_labels_read_safely(read_labels, labels);
+	if (labels->unreadable)
 	{
 		MemoryContextReset(labels->context);
 		make_tables(labels);
+	}
+	else if (pv_labels_any(labels) &&
+			 !pv_labels_read_safely(read_parents, labels))
+	{
+		hash_destroy(labels->parents);
+		make_parents(labels);
 	}
 	return labels;
 }

@@ -40,6 +40,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 
 #include "base/settings.h"
 #include "base/window.h"
@@ -180,8 +181,9 @@ static Reloptions *
 parse_array(Datum array, bool validate)
 {
 	static relopt_enum_elt_def truths[] = {
-		{"true", true}, {"on", true}, {"yes", true}, {"1", true},
-		{"false", false}, {"off", false}, {"no", false}, {"0", false},
+		{"true", true}, {"t", true}, {"on", true}, {"yes", true},
+		{"y", true}, {"1", true}, {"false", false}, {"f", false},
+		{"off", false}, {"no", false}, {"n", false}, {"0", false},
 		{NULL}
 	};
 	static const char *const valid_truths =
@@ -371,20 +373,41 @@ split_label(const char *label)
 }
 
 /*
- * Parse a label.  Return false if it is not what ALTER TABLE would have made;
- * then no option is given.
+ * Parse a label, with the given function to compare texts.  Return false if it
+ * is not what ALTER TABLE would have made; then no option is given.  What core
+ * allocates is freed, as owners decide how many labels there are.
+ */
+static bool
+parse_label(const char *label, PvOptions *options,
+			int (*compare) (const char *, const char *))
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "parvacuum label",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	const char *canonical;
+	bool		good;
+
+	read_array(split_label(label), options);
+	canonical = print_options(options);
+	good = canonical != NULL && compare(canonical, label) == 0;
+	MemoryContextSwitchTo(caller);
+	if (!good)
+		pv_options_clear(options);
+	else if (options->window != NULL)
+		options->window = pstrdup(options->window);
+	MemoryContextDelete(context);
+	return good;
+}
+
+/*
+ * Parse a label that is in the catalog.  A time zone that the server has
+ * learned since then may be written in another case.
  */
 bool
 pv_options_parse(const char *label, PvOptions *options)
 {
-	const char *canonical;
-
-	read_array(split_label(label), options);
-	canonical = print_options(options);
-	if (canonical != NULL && strcmp(canonical, label) == 0)
-		return true;
-	pv_options_clear(options);
-	return false;
+	return parse_label(label, options, pg_strcasecmp);
 }
 
 /* Return the options of a label, or zero if there are none or it is not good. */
@@ -408,7 +431,7 @@ pv_options_check_label(const char *label)
 {
 	PvOptions	options;
 
-	if (!pv_options_parse(label, &options))
+	if (!parse_label(label, &options, strcmp))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid security label for parvacuum: \"%s\"", label),

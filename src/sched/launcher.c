@@ -86,7 +86,6 @@ static PvDatabase *databases = NULL;
 static int	ndatabases = 0;
 static TimestampTz read_at = PV_NEVER;	/* they are to be read again */
 
-
 /* ----------------------------------------------------------------
  *		The configuration
  * ----------------------------------------------------------------
@@ -100,11 +99,9 @@ publish_rate(void)
 	int64		rate;
 
 	pv_cost_of_autovacuum(&budget);
-	if (pv_guc_scheduler_max_cost >= 0)
-		rate = pv_guc_scheduler_max_cost;
-	else
-		rate = budget.delay > 0 ?
-			(int64) (budget.limit * 1000 / budget.delay) : 0;
+	rate = pv_guc_scheduler_max_cost;
+	if (rate < 0)
+		rate = budget.delay > 0 ? budget.limit * 1000 / budget.delay : 0;
 	pv_cost_set_rate(rate);
 }
 
@@ -282,8 +279,7 @@ read_databases(void)
 	PvQueues   *queues = pv_queue_lock(LW_SHARED);
 	int			room = 64;
 	int			n = 0;
-	PvDatabase *found = MemoryContextAlloc(TopMemoryContext,
-										   room * sizeof(PvDatabase));
+	PvDatabase *found;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
@@ -292,16 +288,13 @@ read_databases(void)
 		queued[i] = queues->shared->queues[i].database;
 	pv_queue_unlock();
 
-	pgstat_report_activity(STATE_RUNNING,
-						   "autovacuum: reading pg_database (parvacuum)");
 	StartTransactionCommand();
 	if (!ConditionalLockRelationOid(DatabaseRelationId, AccessShareLock))
 	{
 		CommitTransactionCommand();
-		pgstat_report_activity(STATE_UNDEFINED, "");
-		pfree(found);
 		return;
 	}
+	found = MemoryContextAlloc(TopMemoryContext, room * sizeof(PvDatabase));
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, NoLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
@@ -321,7 +314,6 @@ read_databases(void)
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
-	pgstat_report_activity(STATE_UNDEFINED, "");
 
 	qsort(found, n, sizeof(PvDatabase), compare_oids);
 	if (databases != NULL)
@@ -495,18 +487,17 @@ is_late(PvWorkerSlot *slot, TimestampTz now)
 	PvStage    *table = &slot->at_table;
 	PvStage    *owner = &slot->for_owner;
 	int64		least = pv_guc_longest_at_table * USECS_PER_SEC;
-	double		longest = pv_longest_at_table(table->pages, pv_cost_rate(),
-											  pv_guc_scheduler_workers, least);
+	int			workers = pv_guc_scheduler_workers;
+	double		at_table = pv_longest_at_table(table->pages, pv_cost_rate(),
+											   workers, least);
+	double		for_owner = pv_longest_for_owner(owner->pages, owner->analyze,
+												 pv_cost_rate(), workers,
+												 least);
 
-	table->longest = Max(table->longest, longest);
-	if (owner->since == PV_NEVER)
-		return now - table->since > table->longest;
-	longest = pv_longest_for_owner(owner->pages, owner->analyze,
-								   pv_cost_rate(), pv_guc_scheduler_workers,
-								   least);
-	owner->longest = Max(owner->longest, longest);
+	table->longest = Max(table->longest, at_table);
+	owner->longest = Max(owner->longest, for_owner);
 	return now - table->since > table->longest ||
-		now - owner->since > owner->longest;
+		(owner->since != PV_NEVER && now - owner->since > owner->longest);
 }
 
 /*
@@ -681,16 +672,11 @@ parvacuum_launcher_main(Datum main_arg)
 	begin();
 	for (;;)
 	{
-		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+		/* first, as an owner's function may have made the rest impossible */
 		bool		any = end_late();
-		long		timeout;
+		long		timeout = pv_guc_scheduler ? schedule() : -1;
+		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 
-		/*
-		 * Whether the scheduler is on or not, and first: a function of an
-		 * owner may have brought about what makes the rest fail, such as a
-		 * lock table that is full.
-		 */
-		timeout = pv_guc_scheduler ? schedule() : -1;
 		if (any)
 			timeout = sooner(timeout, LOOK_FOR_WORKER_MS);
 		timeout = sooner(timeout, pv_history_do_due());

@@ -192,7 +192,7 @@ typedef struct Kept
 static void
 read_kept(Kept *kept)
 {
-	void	   *copy;
+	void	   *copy = NULL;
 	int			n;
 
 	kept->known = pv_history_has_totals();

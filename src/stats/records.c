@@ -50,27 +50,12 @@ typedef struct ImageHeader
 } ImageHeader;
 
 static bool has_run(const PvRecords *records, const void *record);
-static void end_texts_of_run(void *record);
-static void end_texts_of_index(void *record);
 
 const uint32 pv_record_size[PV_RECORD_KINDS] = {
 	[PV_RECORD_RUN] = sizeof(PvHistoryRun),
 	[PV_RECORD_INDEX] = sizeof(PvHistoryIndex),
 	[PV_RECORD_TABLE] = sizeof(PvTableTotals),
 	[PV_RECORD_INDEX_TOTALS] = sizeof(PvIndexTotals)
-};
-
-/* The kinds of records; what is NULL does nothing */
-static const struct
-{
-	/* Is there still what the record belongs to? */
-	bool		(*is_valid) (const PvRecords *records, const void *record);
-
-	/* Ends texts that fill their array, whatever a file has there. */
-	void		(*end_texts) (void *record);
-}			kinds[PV_RECORD_KINDS] = {
-	[PV_RECORD_RUN] = {NULL, end_texts_of_run},
-	[PV_RECORD_INDEX] = {has_run, end_texts_of_index}
 };
 
 /* ----------------------------------------------------------------
@@ -414,7 +399,7 @@ pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 	{
 		const void *record = record_at(records, kind, i);
 
-		if (kinds[kind].is_valid && !kinds[kind].is_valid(records, record))
+		if (kind == PV_RECORD_INDEX && !has_run(records, record))
 			continue;
 		if (to != NULL)
 			memcpy((char *) to + (Size) n * pv_record_size[kind], record,
@@ -626,25 +611,42 @@ problem_of_image(uint64 cluster, const char *image, Size size,
 }
 
 #define END_TEXT(array) ((array)[sizeof(array) - 1] = '\0')
+#define REPAIR_ENUM(value, last, other) \
+	((value) = (unsigned) (value) <= (last) ? (value) : (other))
 
+/*
+ * End texts that fill their array, and replace values that readers use as an
+ * index, whatever a file has there.
+ */
 static void
-end_texts_of_run(void *record)
+repair(PvRecordKind kind, void *record)
 {
 	PvHistoryRun *run = record;
+	PvHistoryIndex *index = record;
+	PvTableTotals *totals = record;
 
-	END_TEXT(run->datname.data);
-	END_TEXT(run->schemaname.data);
-	END_TEXT(run->relname.data);
-	END_TEXT(run->blocker_kind.data);
-	END_TEXT(run->error);
-	END_TEXT(run->blocker);
-	END_TEXT(run->lock_query);
-}
-
-static void
-end_texts_of_index(void *record)
-{
-	END_TEXT(((PvHistoryIndex *) record)->indexrelname.data);
+	if (kind == PV_RECORD_RUN)
+	{
+		END_TEXT(run->datname.data);
+		END_TEXT(run->schemaname.data);
+		END_TEXT(run->relname.data);
+		END_TEXT(run->blocker_kind.data);
+		END_TEXT(run->error);
+		END_TEXT(run->blocker);
+		END_TEXT(run->lock_query);
+		REPAIR_ENUM(run->started_by, PV_STARTED_BY_FUNCTION,
+					PV_STARTED_BY_COMMAND);
+		REPAIR_ENUM(run->action, PV_WORK_ANALYZE, PV_WORK_VACUUM);
+		REPAIR_ENUM(run->outcome, PV_OUTCOME_SKIPPED, PV_OUTCOME_ERROR);
+	}
+	else if (kind == PV_RECORD_INDEX)
+	{
+		END_TEXT(index->indexrelname.data);
+		REPAIR_ENUM(index->action, PV_WORK_ANALYZE, PV_WORK_VACUUM);
+	}
+	else if (kind == PV_RECORD_TABLE)
+		REPAIR_ENUM(totals->last_outcome, PV_OUTCOME_SKIPPED,
+					PV_OUTCOME_ERROR);
 }
 
 /*
@@ -678,8 +680,7 @@ pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
 			memcpy(&head, at, sizeof(head));
 			record = touch(records, kind, &head, &known);
 			memcpy(record, at, pv_record_size[kind]);
-			if (kinds[kind].end_texts)
-				kinds[kind].end_texts(record);
+			repair(kind, record);
 		}
 		from += part_size(kind, header.count[kind]);
 	}

@@ -82,7 +82,8 @@ typedef struct RegistryShared
 {
 	pg_atomic_uint64 refused;
 	int			nslots;			/* never changes */
-	uint64		last_token;		/* under the lock */
+	uint64		last_token;		/* under the lock, like the rest */
+	int			nruns;			/* sum of the slots' runs */
 	Slot		slots[FLEXIBLE_ARRAY_MEMBER];
 } RegistryShared;
 
@@ -225,26 +226,24 @@ pv_registry_begin_run(Oid role, bool is_superuser)
 	int			share = is_superuser ?
 		pv_guc_max_runs : Max(pv_guc_max_runs - 1, 1);
 	Slot	   *slot = take_slot();
-	int			used = 0;
 	int			used_by_role = 0;
 	PvRunAnswer answer = PV_RUN_GRANTED;
 
 	if (slot == NULL)
 		elog(ERROR, "this process cannot start a run");
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < shared->nslots; i++)
+	for (int i = 0; i < shared->nslots && shared->nruns < pv_guc_max_runs; i++)
 	{
-		const Slot *other = &shared->slots[i];
-
-		used += other->runs;
-		used_by_role += other->caller == role ? other->runs : 0;
+		if (shared->slots[i].caller == role)
+			used_by_role += shared->slots[i].runs;
 	}
-	if (used >= pv_guc_max_runs)
+	if (shared->nruns >= pv_guc_max_runs)
 		answer = PV_RUN_ALL_TAKEN;
 	else if (used_by_role >= share)
 		answer = PV_RUN_SHARE_TAKEN;
 	else
 	{
+		shared->nruns++;
 		slot->runs++;
 		slot->caller = role;
 	}
@@ -259,6 +258,7 @@ pv_registry_end_run(void)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	Assert(mine->runs > 0);
 	mine->runs--;
+	shared->nruns--;
 	LWLockRelease(lock);
 }
 

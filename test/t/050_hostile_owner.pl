@@ -294,6 +294,25 @@ ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relid IN ('ma
 sql("DROP TABLE $_") for qw(mallory.large_i mallory.large_brin mallory.forged victim.large);
 pv_reload_with($node, 'parvacuum.scheduler_workers' => 2);
 
+# a function that takes all locks of the server before it stays: neither the launcher nor a
+# new session can do anything until it is ended
+sql('SET ROLE mallory', 'CREATE TABLE mallory.locks (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', q{CREATE FUNCTION mallory.locks(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'},
+	'CREATE INDEX ON mallory.locks (mallory.locks(id))', 'INSERT INTO mallory.locks SELECT i FROM generate_series(1, 1000) i',
+	q{CREATE OR REPLACE FUNCTION mallory.locks(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+		BEGIN
+			BEGIN PERFORM pg_advisory_lock(n) FROM generate_series(1, 10000000) n; EXCEPTION WHEN OTHERS THEN NULL; END;
+			LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;
+		END $$}, 'RESET ROLE');
+pv_reload_with($node, 'parvacuum.longest_at_table' => '1s');
+$end = -s $node->logfile;
+hostile('ALTER TABLE mallory.locks RESET (autovacuum_enabled)');
+ok($node->wait_for_log(qr/out of shared memory/, $end), 'locks: a function takes all');
+ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*terminating /, $end), 'locks: its process is ended');
+my $tries = 0;
+while (hostile('DROP FUNCTION mallory.locks CASCADE') =~ /out of shared memory/ && $tries++ < 100) { sleep 1; }
+pv_reload_with($node, 'parvacuum.longest_at_table' => '10min');
+others_are_served('functions that take all locks');
+
 # rows of pg_database
 sql("CREATE DATABASE mallory_$_ OWNER mallory") for 1 .. 4;
 $node->safe_psql("mallory_$_", 'SET SESSION AUTHORIZATION mallory; CREATE SCHEMA mallory; CREATE TABLE mallory.t (id int) WITH (parvacuum.enabled); INSERT INTO mallory.t SELECT generate_series(1, 1000)') for 1 .. 4;

@@ -371,14 +371,16 @@ parvacuum_test_records_damage(PG_FUNCTION_ARGS)
 #define IS_ENDLESS(array) (memchr(array, '\0', sizeof(array)) == NULL)
 
 /*
- * An image whose texts have no end, with the right checksum.  Returns how many
- * of them have none after it was read.
+ * An image whose texts have no end and whose values are absurd, with the right
+ * checksum.  Returns how many
+ * of them are still so after it was read.
  */
 Datum
 parvacuum_test_records_endless(PG_FUNCTION_ARGS)
 {
 	PvHistoryRun run;
 	PvHistoryIndex index;
+	PvTableTotals totals;
 	Size		size;
 	char	   *image;
 	int			n = 0;
@@ -393,11 +395,17 @@ parvacuum_test_records_endless(PG_FUNCTION_ARGS)
 	records = new_records(1, 1);
 	if (pv_records_read_image(records, CLUSTER, image, size) != NULL ||
 		pv_records_copy(records, PV_RECORD_RUN, &run) != 1 ||
-		pv_records_copy(records, PV_RECORD_INDEX, &index) != 1)
+		pv_records_copy(records, PV_RECORD_INDEX, &index) != 1 ||
+		pv_records_copy(records, PV_RECORD_TABLE, &totals) != 1)
 		elog(ERROR, "the image was not read");
 	n += IS_ENDLESS(run.datname.data) + IS_ENDLESS(run.schemaname.data) +
 		IS_ENDLESS(run.relname.data) + IS_ENDLESS(run.blocker_kind.data) +
 		IS_ENDLESS(run.error) + IS_ENDLESS(run.blocker) +
 		IS_ENDLESS(run.lock_query) + IS_ENDLESS(index.indexrelname.data);
+	n += (unsigned) run.started_by > PV_STARTED_BY_FUNCTION;
+	n += (unsigned) run.action > PV_WORK_ANALYZE;
+	n += (unsigned) run.outcome > PV_OUTCOME_SKIPPED;
+	n += (unsigned) index.action > PV_WORK_ANALYZE;
+	n += (unsigned) totals.last_outcome > PV_OUTCOME_SKIPPED;
 	PG_RETURN_INT32(n);
 }
