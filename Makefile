@@ -102,15 +102,15 @@ OBJS = \
 	src/sql/check_tables.o \
 	src/sql/cluster.o \
 	src/sql/enqueue.o \
-	src/sql/history.o \
+	src/sql/history_views.o \
 	src/sql/monitor.o \
-	src/sql/options.o \
-	src/sql/plan.o \
-	src/sql/progress.o \
+	src/sql/plan_function.o \
+	src/sql/progress_view.o \
 	src/sql/row.o \
-	src/sql/run.o \
+	src/sql/run_function.o \
 	src/sql/survey.o \
-	src/sql/sweep.o \
+	src/sql/sweep_function.o \
+	src/sql/tables.o \
 	src/sql/wraparound.o \
 	src/stats/blocker.o \
 	src/stats/blocker_details.o \

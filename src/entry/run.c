@@ -5,7 +5,7 @@
  *
  * A vacuum commits and begins transactions, which a function cannot do within
  * the transaction of its caller.  Therefore parvacuum_run() and CALL
- * parvacuum() (sql/run.c) start a background worker, the background leader
+ * parvacuum() (sql/run_function.c) start a background worker, the background leader
  * (entry/leader.c), and wait for it.  The leader acquires the caller's rights
  * and settings, passes the table to core's vacuum(), and leads the parallel
  * workers that the engine then uses.
@@ -29,7 +29,7 @@
  *
  * Waiting.  The caller sleeps on its latch, and the deadlock detector does not
  * know about latches.  So a caller that holds a lock which the leader needs is
- * refused where that shows beforehand (sql/run.c), and a waiting caller checks
+ * refused where that shows beforehand (sql/run_function.c), and a waiting caller checks
  * from time to time whether the leader waits for it (entry/run_deadlock.c).
  * Whatever ends the caller's wait, be it an error, a cancel, or the end of the
  * session, first terminates the leader and waits until it is gone.  The leader
@@ -39,7 +39,7 @@
  * Snapshots.  While the caller waits with a snapshot, dead rows that it might
  * see are not removed from any table of the database, and index builds with
  * CONCURRENTLY wait for the caller.  Therefore it waits without one where it can
- * (sql/run.c).  Then it is shown in pg_stat_activity as what it is, a session
+ * (sql/run_function.c).  Then it is shown in pg_stat_activity as what it is, a session
  * that vacuums: other tools wait for transactions, or complain of those that
  * take long, unless their text says VACUUM.
  *

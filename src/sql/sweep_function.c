@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * sweep.c
+ * sweep_function.c
  *	  parvacuum_sweep() and CALL parvacuum_sweep_index().
  *
  * Both delete dead row versions from the leaf pages of a B-tree, in this

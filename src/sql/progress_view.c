@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * progress.c
+ * progress_view.c
  *	  The function behind parvacuum_progress.
  *
  * Sessions run this.  It combines what core shows of each running vacuum, with

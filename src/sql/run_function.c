@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * run.c
+ * run_function.c
  *	  parvacuum_run() and CALL parvacuum(), and runs within a larger one.
  *
  * Both vacuum a table in a process of their own (entry/run.c), with the

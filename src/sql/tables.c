@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * options.c
+ * tables.c
  *	  parvacuum_table_options() and parvacuum_reset_options().
  *
  * The session that calls them runs this.  Locks are those of

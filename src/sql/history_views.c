@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * history.c
+ * history_views.c
  *	  The functions behind parvacuum_history, parvacuum_stats and their like.
  *
  * Sessions run this.  It copies the records, which takes their lock for a

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * plan.c
+ * plan_function.c
  *	  parvacuum_plan().
  *
  * The session that calls it runs this.  It takes AccessShareLock on one table
