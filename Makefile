@@ -172,7 +172,7 @@ EXTRA_CLEAN = parvacuum-*.zip
 VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skipping isolation \
 	units/container units/errors units/window units/order units/plan \
 	units/account units/history units/eta pgtap/progress pgtap/history pgtap/results \
-	pgtap/options pgtap/sweep_deletes pgtap/plan 017 021 024 072
+	pgtap/options pgtap/sweep_deletes pgtap/plan t/nbtree t/sched_tables t/small_map t/history_file
 
 PG_CONFIG ?= pg_config
 
@@ -190,7 +190,7 @@ demo-cluster:
 
 # PV_SECONDS is the length of each loop, PV_SEED the beginning of what is random.
 stress:
-	@PV_PARTS="001 002 004 014 018 019 056" PV_SECONDS=$${PV_SECONDS:-60} scripts/check
+	@PV_PARTS="t/engine t/stress t/terminate_many t/autovacuum_stress t/sweep_beside_work t/pages t/pages_standby" PV_SECONDS=$${PV_SECONDS:-60} scripts/check
 
 # FILES="crashes owner" chooses files of test/torture.
 torture:

@@ -1,5 +1,5 @@
 -- parvacuum_blockers and parvacuum_check(): their columns, who may call them, and that names
--- of others cannot change what they do.  test/t/080_blockers.pl and 081_check.pl make each
+-- of others cannot change what they do.  test/t/blockers.pl and check.pl make each
 -- row.
 \ir common.psql
 

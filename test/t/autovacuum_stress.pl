@@ -1,4 +1,4 @@
-# Autovacuum with our workers beside a busy application and DDL, for a minute: no
+# Autovacuum with our workers beside a busy application and DDL: no
 # statement fails, DDL gets its locks, no row is lost, no deleted row is visible, and
 # heap and indexes agree.
 
