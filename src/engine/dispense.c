@@ -134,8 +134,8 @@ note_allowed(PvBlockScan *scan, BlockNumber blkno, bool allowed)
 }
 
 /*
- * Pass blocks without visiting them, from the current one on.  However that was
- * decided, the map must have allowed it when it was read last.
+ * Pass blocks without visiting them, from the current one on.  In any case the
+ * map must have allowed it when it was read last.
  */
 static inline void
 pass_until(PvBlockScan *scan, BlockNumber end)
@@ -185,8 +185,8 @@ choose_block(PvBlockScan *scan, BlockNumber blkno)
 
 /*
  * Find the end of the skippable run that begins at a block, but do not look at
- * blocks from limit on.  *some_not_frozen becomes true if a block of the run is
- * not all-frozen.
+ * blocks from limit on.  *some_not_frozen becomes true if a block of the run
+ * is not all-frozen.
  */
 static BlockNumber
 find_run_end(PvBlockScan *scan, BlockNumber blkno, BlockNumber limit,
@@ -253,7 +253,7 @@ pass_skippable_run(PvBlockScan *scan)
 
 /*
  * Go on in a short run that is skipped, to its end or to a block of the
- * sample.  Returns true if there is such a block, at scan->cur.
+ * sample.  Return true if there is such a block, at scan->cur.
  */
 static bool
 pass_short_run(PvBlockScan *scan)
@@ -326,7 +326,7 @@ go_to(PvBlockScan *scan, BlockNumber blkno)
 }
 
 /*
- * Claim the next range, after all of the current one has been visited.  Returns
+ * Claim the next range, after all of the current one has been visited.  Return
  * false if nothing is left.
  */
 bool
@@ -348,7 +348,7 @@ pv_blockscan_claim(PvBlockScan *scan)
 }
 
 /*
- * Get the next block to visit in the range, pinned.  Returns false if there is
+ * Get the next block to visit in the range, pinned.  Return false if there is
  * none.
  */
 bool
@@ -380,9 +380,9 @@ pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
 }
 
 /*
- * The first block of the range that is not yet visited or skipped, or the end
- * of the range.  Valid when no further block was found, or the last one was put
- * back.
+ * Return the first block of the range that is not yet visited or skipped, or
+ * the end of the range.  Call this when no further block was found, or the
+ * last one was put back.
  */
 BlockNumber
 pv_blockscan_position(const PvBlockScan *scan)
@@ -391,8 +391,8 @@ pv_blockscan_position(const PvBlockScan *scan)
 }
 
 /*
- * The range that was claimed last.  Blocks of the one before it may still be
- * visited, because of reading ahead.
+ * Get the range that was claimed last.  Blocks of the one before it may still
+ * be visited, because of reading ahead.
  */
 void
 pv_blockscan_range(const PvBlockScan *scan, BlockNumber *start,
@@ -412,9 +412,9 @@ pv_blockscan_skippedallvis(const PvBlockScan *scan)
 }
 
 /*
- * The number of blocks that were passed after the last one that was visited;
- * those of them that core would read are added to *sum.  Valid as above; counts
- * each block once.
+ * Return the number of blocks that were passed after the last one that was
+ * visited, and add those of them that core would read to *sum.  Call this as
+ * above; it counts each block once.
  */
 BlockNumber
 pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum)
@@ -427,9 +427,7 @@ pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum)
 	return passed;
 }
 
-/*
- * The phase ends: keep the position, but no pin.
- */
+/* End the phase: keep the position, but no pin. */
 void
 pv_blockscan_pause(PvBlockScan *scan)
 {

@@ -148,9 +148,10 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 }
 
 /*
- * The number of pages that this vacuum has to read.  The visibility map gives
- * the number for the heap, and has pages itself.  The pages of B-trees are added
- * if the statistics show enough dead tuples that there will be an index scan.
+ * Return the number of pages that this vacuum has to read.  The visibility map
+ * gives the number for the heap, and has pages itself.  The pages of B-trees
+ * are added if the statistics show enough dead tuples that there will be an
+ * index scan.
  */
 static uint64
 pages_of_work(const PvVacuum *vac)
@@ -200,9 +201,9 @@ min_parallel_pages(void)
 }
 
 /*
- * The number of workers if the caller gave none: the number that the work is
- * worth, or the table's option if the work is worth any workers.  To find out
- * takes several lookups, which are not done if cap is 0.
+ * Return the number of workers if the caller gave none: the number that the
+ * work is worth, or the table's option if the work is worth any workers.  To
+ * find out takes several lookups, which are not done if cap is 0.
  */
 static int
 workers_by_option_or_work(const PvVacuum *vac, int cap)
@@ -224,13 +225,13 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
  *
  * A caller who gives a number gets it as far as the limits allow, and a notice
  * if they do not.  max_parallel_maintenance_workers limits what nobody has
- * asked for, and VACUUM (PARALLEL) as in core.  Any user may set it, so it does
- * not limit the argument of a function.
+ * asked for, and VACUUM (PARALLEL) as in core.  Any user may set it, so it
+ * does not limit the argument of a function.
  *
- * An autovacuum worker gives no number.  Up to PG 18 core sets
- * -1 for it, and that is not taken to mean that it wants no workers.  From PG 19
- * on core sets what the storage parameter of the table says, or 0; that is in
- * the options where the table has no option of ours.
+ * An autovacuum worker gives no number.  Up to PG 18 core sets -1 for it, and
+ * that is not taken to mean that it wants no workers.  From PG 19 on core sets
+ * what the storage parameter of the table says, or 0; that is in the options
+ * where the table has no option of ours.
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
  */
@@ -280,9 +281,7 @@ pv_plan_workers(PvVacuum *vac)
 	return cap;
 }
 
-/*
- * The memory that this vacuum may use, in kilobytes.
- */
+/* Return the memory that this vacuum may use, in kilobytes. */
 int
 pv_vacuum_work_mem(void)
 {
@@ -310,8 +309,8 @@ pv_plan_store_limit(void)
 
 /*
  * Read the sizes of the indexes, and decide how much of the store's memory is
- * kept for the bitmaps of B-trees, in bytes.  They get more if the store leaves
- * more.
+ * kept for the bitmaps of B-trees, in bytes.  They get more if the store
+ * leaves more.
  */
 Size
 pv_plan_bitmap_bytes(PvVacuum *vac)
@@ -323,8 +322,8 @@ pv_plan_bitmap_bytes(PvVacuum *vac)
 }
 
 /*
- * The number of dead items from which on the store counts as full, at the end
- * of a segment.
+ * Return the number of dead items from which on the store counts as full, at
+ * the end of a segment.
  */
 int64
 pv_plan_max_dead_items(void)
@@ -334,9 +333,9 @@ pv_plan_max_dead_items(void)
 }
 
 /*
- * The memory to reserve for the store at the start, in bytes.  It is estimated
- * from the number of dead tuples in the statistics.  An early reservation
- * matters where shared memory is scarce.
+ * Return the memory to reserve for the store at the start, in bytes.  It is
+ * estimated from the number of dead tuples in the statistics.  An early
+ * reservation matters where shared memory is scarce.
  */
 Size
 pv_plan_store_reserve(const PvVacuum *vac, Size limit)
@@ -393,7 +392,7 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 
 /*
  * Decide the size of the pool of participants, and what each participant gets.
- * Returns the number of workers.
+ * Return the number of workers.
  */
 int
 pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)

@@ -46,9 +46,7 @@ percent_of(int64 part, int64 whole)
 	return whole == 0 ? 100.0 : 100.0 * part / whole;
 }
 
-/*
- * The first line: which kind of vacuum this was.
- */
+/* Append the first line: which kind of vacuum this was. */
 static void
 append_headline(StringInfo buf, const PvVacuum *vac)
 {
@@ -89,9 +87,7 @@ append_map(StringInfo buf, const PvResult *result)
 					 (long long) result->new_frozen_pages);
 }
 
-/*
- * Lines about the table's pages and tuples.
- */
+/* Append lines about the table's pages and tuples. */
 static void
 append_heap(StringInfo buf, const PvVacuum *vac)
 {
@@ -139,7 +135,7 @@ append_heap(StringInfo buf, const PvVacuum *vac)
 }
 
 /*
- * Lines about dead items and the indexes that they were removed from.
+ * Append lines about dead items and the indexes that they were removed from.
  */
 static void
 append_indexes(StringInfo buf, const PvVacuum *vac)
@@ -186,9 +182,7 @@ append_indexes(StringInfo buf, const PvVacuum *vac)
 	}
 }
 
-/*
- * Lines about resource usage, for all participants together.
- */
+/* Append lines about resource usage, for all participants together. */
 static void
 append_usage(StringInfo buf, const PvVacuum *vac)
 {
@@ -207,9 +201,9 @@ append_usage(StringInfo buf, const PvVacuum *vac)
 }
 
 /*
- * A line about one index, over all index scans and the cleanup.  If several
- * processes shared the index, its time includes the part at the end that one
- * process does alone.
+ * Append a line about one index, over all index scans and the cleanup.  If
+ * several processes shared the index, its time includes the part at the end
+ * that one process does alone.
  */
 static void
 append_index(StringInfo buf, const char *name, const PvIndexResult *index)
@@ -225,10 +219,10 @@ append_index(StringInfo buf, const char *name, const PvIndexResult *index)
 }
 
 /*
- * A line about the oldest of those that kept dead rows from being removed.
- *
- * The log shows all about it, and VERBOSE what the user may see who gave the
- * command.  This process has the rights of the table's owner meanwhile.
+ * Append a line about the oldest of those that kept dead rows from being
+ * removed.  The log shows all about it, and VERBOSE what the user may see who
+ * gave the command.  This process has the rights of the table's owner
+ * meanwhile.
  */
 static void
 append_blocker(StringInfo buf, const PvVacuum *vac)
@@ -243,7 +237,7 @@ append_blocker(StringInfo buf, const PvVacuum *vac)
 }
 
 /*
- * The lines that core's VACUUM does not have, or not on this version.
+ * Append the lines that core's VACUUM does not have, or not on this version.
  */
 static void
 append_engine(StringInfo buf, const PvVacuum *vac)

@@ -29,8 +29,9 @@
  * known: the free space map says how full each page is.  So the sample is used
  * to find how the number of tuples depends on the free space, as a straight
  * line by least squares, and the line is applied to the free space of the
- * skipped pages, of which a sixteenth is looked up.  If the free space map is wrong or empty, the line is
- * horizontal, and the estimate is the mean of the sample.
+ * skipped pages, of which a sixteenth is looked up.  If the free space map is
+ * wrong or empty, the line is horizontal, and the estimate is the mean of the
+ * sample.
  *
  * Which pages: the table is divided into groups of the same number of blocks.
  * One block of each group, chosen by a hash of the group's number, is in the
@@ -70,8 +71,8 @@
  * Leader, before launch: choose the number of skippable pages to be visited if
  * all of them were in short runs.
  *
- * In a table with only skippable pages the sample has "pages" pages.  If only a
- * part of the table is skippable, the square of that fraction gives the same
+ * In a table with only skippable pages the sample has "pages" pages.  If only
+ * a part of the table is skippable, the square of that fraction gives the same
  * error in relation to the whole.  And if many pages have to be read anyway,
  * some more do not matter.
  */
@@ -155,7 +156,7 @@ pv_sample_add(PvSample *sum, const PvSample *part)
 
 /*
  * Estimate the live tuples on the pages that were skipped, and return the
- * number of these pages.  Returns false if there is no sample.
+ * number of these pages.  Return false if there is no sample.
  *
  * More free space never means more tuples, and a tuple takes a minimum number
  * of bytes.  These bounds limit the effect of a few unusual pages on the slope

@@ -565,7 +565,7 @@ report_kept_options(void)
 				 errhint("To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.")));
 }
 
-/* The object access hook: sees new tables, and what is dropped. */
+/* The object access hook: see new tables, and what is dropped. */
 static void
 object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 			  void *arg)

@@ -81,9 +81,9 @@ typedef struct PvChoice
  */
 
 /*
- * Returns why the engine leaves this relation to core although it is wanted,
- * as a sentence for the user, or NULL if the engine takes it.  No other
- * function decides this.  The TOAST table of a catalog counts as a catalog.
+ * Return why the engine leaves this relation to core although it is wanted, as
+ * a sentence for the user, or NULL if the engine takes it.  No other function
+ * decides this.  The TOAST table of a catalog counts as a catalog.
  */
 const char *
 pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
@@ -108,11 +108,13 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
 }
 
 /*
- * Decides which engine vacuums this relation.  A run wants ours whatever the
+ * Decide which engine vacuums this relation.  A run wants ours whatever the
  * options say.  If the caller knows the options of the table, the catalogs are
  * not read; the scheduler then wants it unless the table has been requested
- * without being enabled.  For the TOAST table of a catalog only a run looks
- * for its table: pg_depend, where we would look, is a catalog too.
+ * without being enabled.
+ *
+ * For the TOAST table of a catalog only a run looks for its table: pg_depend,
+ * where we would look, is a catalog too.
  */
 static void
 choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
@@ -142,7 +144,7 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 }
 
 /*
- * Applies what the table's own options say about truncation, for a caller that
+ * Apply what the table's own options say about truncation, for a caller that
  * left it open.  A table that forbids truncation is never truncated.  Core
  * must be given yes or no, while the engine may decide by what there is to
  * gain.
@@ -168,10 +170,10 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
  */
 
 /*
- * Lets the next function in the chain vacuum the relation, or the function of
+ * Let the next function in the chain vacuum the relation, or the function of
  * its access method if that is not ours.  It must be given a decision on
- * truncation.  It does not know the scheduler's cost balance, so the time it
- * has slept is charged afterwards.
+ * truncation.  It does not know the scheduler's cost balance, so charge the
+ * time it has slept afterwards.
  */
 static void
 call_previous(Relation rel, VacuumParams *params,
@@ -187,7 +189,7 @@ call_previous(Relation rel, VacuumParams *params,
 }
 
 /*
- * Lets the next function in the chain vacuum the relation, and measures from
+ * Let the next function in the chain vacuum the relation, and measure from
  * outside what that took: time in microseconds, blocks, WAL.
  */
 static void
@@ -204,10 +206,10 @@ vacuum_by_core(Relation rel, VacuumParams *params,
 }
 
 /*
- * The message level at which we say that core vacuums the table although the
- * engine was wanted.  The caller of a run always gets a notice, since it asked
- * for a parallel vacuum.  For a TOAST table that would only repeat the notice
- * for its table.
+ * Return the message level at which we say that core vacuums the table
+ * although the engine was wanted.  The caller of a run always gets a notice,
+ * since it asked for a parallel vacuum.  For a TOAST table that would only
+ * repeat the notice for its table.
  */
 static int
 level_of_decline(const PvChoice *choice, const VacuumParams *params)
@@ -231,11 +233,10 @@ has_log(const VacuumParams *params)
 }
 
 /*
- * Logs a vacuum by core's code.  In an autovacuum worker core has logged it,
+ * Log a vacuum by core's code.  In an autovacuum worker core has logged it,
  * and we say why we did not vacuum the table, but not for each catalog.  In a
- * scheduler worker core logs nothing.
- *
- * The number of index scans is still where core has shown it as progress.
+ * scheduler worker core logs nothing.  The number of index scans is still
+ * where core has shown it as progress.
  */
 static void
 log_vacuum_by_core(Relation rel, const VacuumParams *params,
@@ -261,8 +262,8 @@ log_vacuum_by_core(Relation rel, const VacuumParams *params,
 }
 
 /*
- * Lets core vacuum a table that the engine was wanted for, and says why:
- * before the vacuum to the user who asked for it, or after it in the log.
+ * Let core vacuum a table that the engine was wanted for, and say why: before
+ * the vacuum to the user who asked for it, or after it in the log.
  */
 static void
 vacuum_declined(Relation rel, VacuumParams *params,
@@ -290,7 +291,7 @@ vacuum_declined(Relation rel, VacuumParams *params,
  * ----------------------------------------------------------------
  */
 
-/* The lower of two limits in kilobytes, of which 0 means no limit. */
+/* Return the lower of two limits in kilobytes, of which 0 means no limit. */
 static int
 lower_limit(int a, int b)
 {
@@ -300,9 +301,9 @@ lower_limit(int a, int b)
 }
 
 /*
- * The most shared buffers, in kilobytes, that a vacuum may use as its ring if
- * no session waits for it.  What the owner of a database sets for the database
- * can only lower the default.
+ * Return the most shared buffers, in kilobytes, that a vacuum may use as its
+ * ring if no session waits for it.  What the owner of a database sets for the
+ * database can only lower the default.
  */
 static int
 automatic_limit(void)
@@ -337,14 +338,14 @@ started_by(void)
 }
 
 /*
- * Translates the options of the table for the engine; for a TOAST table, those
- * of its parent.  An autovacuum worker applies the cost limits that the
- * table's own storage parameters fix.  From PG 19 on a storage parameter also
- * gives the number of workers of a vacuum by autovacuum or the scheduler, where
- * our option does not.
+ * Translate the options of the table for the engine; for a TOAST table, those
+ * of its parent.
  *
- * A vacuum that no session waits for takes no more shared buffers than the
- * setting allows, whatever the owner of the table says.
+ * An autovacuum worker applies the cost limits that the table's own storage
+ * parameters fix.  From PG 19 on a storage parameter also gives the number of
+ * workers of a vacuum by autovacuum or the scheduler, where our option does
+ * not.  A vacuum that no session waits for takes no more shared buffers than
+ * the setting allows, whatever the owner of the table says.
  */
 static void
 set_vacuum_options(Relation rel, const PvChoice *choice,
@@ -384,16 +385,15 @@ is_of_core(void)
 }
 
 /*
- * Lets the engine vacuum the relation.
+ * Let the engine vacuum the relation.  Meanwhile the transaction is read-only
+ * for statements.
  *
- * Meanwhile the transaction is read-only as far as statements are concerned.
  * The cleanup of a BRIN index runs functions of the table's owner.  If one of
- * these wrote anything, the transaction would get an XID.  The snapshots of
- * other sessions leave that XID out, since the process has PROC_IN_VACUUM set:
- * they would take the written rows for aborted, and leave hint bits that say
- * so for ever.  A function that writes despite this is found by its XID, in
- * engine/index_am.c.  An error ends the transaction, and with it the
- * read-only state.
+ * these wrote anything, the transaction would get an XID, which the snapshots
+ * of other sessions leave out because of PROC_IN_VACUUM.  They would take the
+ * written rows for aborted, and leave hint bits that say so for good.  A
+ * function that writes despite this is found by its XID, in engine/index_am.c.
+ * An error ends the transaction, and with it the read-only state.
  *
  * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,
  * ExecCheckXactReadOnly; tcop/utility.c, PreventCommandIfReadOnly.
@@ -419,8 +419,8 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
  */
 
 /*
- * Is the vacuum to be in the history?  Core's vacuums of catalogs and temporary
- * tables are there only if a run or the scheduler asked for them.
+ * Is the vacuum to be in the history?  Core's vacuums of catalogs and
+ * temporary tables are there only if a run or the scheduler asked for them.
  */
 static bool
 is_recorded(Relation rel, const PvChoice *choice)
@@ -431,8 +431,8 @@ is_recorded(Relation rel, const PvChoice *choice)
 }
 
 /*
- * Vacuums a relation that the engine was wanted for, with the engine or not,
- * and adds the vacuum to the history, also if it fails.
+ * Vacuum a relation that the engine was wanted for, with the engine or not,
+ * and add the vacuum to the history, also if it fails.
  */
 static void
 vacuum_recorded(Relation rel, VacuumParams *params,
@@ -496,8 +496,8 @@ is_left_to_scheduler(Relation rel, const VacuumParams *params,
 }
 
 /*
- * Vacuums one relation, with the engine or with the next function in the
- * chain. known is what the caller knows of the table, or NULL.
+ * Vacuum one relation, with the engine or with the next function in the chain.
+ * known is what the caller knows of the table, or NULL.
  */
 static void
 vacuum_relation(Relation rel, VacuumParams *params,
@@ -569,7 +569,8 @@ guarded_vacuum(Relation rel, VacuumParams *params,
 }
 
 /*
- * What stands in heap's slot.  Locks and transaction are core's, see the top.
+ * This is what stands in heap's slot.  Locks and transaction are core's, see
+ * the top.
  */
 static void
 vacuum_from_slot(Relation rel, PvSlotParams *params,
@@ -580,7 +581,7 @@ vacuum_from_slot(Relation rel, PvSlotParams *params,
 	guarded_vacuum(rel, &own, bstrategy, NULL);
 }
 
-/* Takes heap's slot; may be called only while libraries are preloaded. */
+/* Take heap's slot.  Call this only while libraries are preloaded. */
 void
 pv_dispatch_init(void)
 {
@@ -588,7 +589,7 @@ pv_dispatch_init(void)
 }
 
 /*
- * Vacuums a table of which the caller knows the TOAST parent and the options,
+ * Vacuum a table of which the caller knows the TOAST parent and the options,
  * for a caller that is not core's vacuum_rel().  Locks, transaction, snapshot
  * and PROC_IN_VACUUM are the caller's, as for the slot.  params->truncate may
  * be VACOPTVALUE_AUTO.
@@ -609,7 +610,7 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 }
 
 /*
- * Calls the function, and has each relation that it vacuums in this process
+ * Call the function, and have each relation that it vacuums in this process
  * vacuumed by the engine, if possible, and reported to the run.  An error,
  * even one that would not end the process, leaves no run behind.
  */

@@ -334,8 +334,8 @@ pv_labels_lock_if_free(Oid catalog, Oid index, const char *name)
  *
  * A database scan asks for the options of every table.  Owners decide how many
  * labels, partitions and levels of partitions there are.  So each label is
- * parsed once, each ancestor is asked for its own parent once, and what a table
- * costs is a lookup in a hash table.
+ * parsed once, each ancestor is asked for its own parent once, and what a
+ * table costs is a lookup in a hash table.
  * ----------------------------------------------------------------
  */
 
@@ -518,7 +518,7 @@ pv_labels_free(PvLabels *labels)
 	pfree(labels);
 }
 
-/* The parent of a partition; of other tables InvalidOid. */
+/* Return the parent of a partition; of other tables InvalidOid. */
 static Oid
 parent_of(const PvLabels *labels, Oid relid)
 {

@@ -153,8 +153,8 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 /*
  * Set what pg_stat_activity and the log show of this process and of its
  * workers: the VACUUM command by which others know a vacuum.  The setting
- * application_name stays the caller's, but pg_stat_activity shows whose process
- * this is, also while it waits for a lock and is in no other view.
+ * application_name stays the caller's, but pg_stat_activity shows whose
+ * process this is, also while it waits for a lock and is in no other view.
  */
 static void
 show_activity(shm_toc *toc, const PvRunShared *shared)
@@ -338,8 +338,8 @@ vacuum_relations(Leader *leader)
  * The background leader.
  *
  * The handler of SIGTERM that background workers start with raises FATAL at
- * once, in critical sections too.  Therefore it is replaced by one that sets
- * an interrupt, before signals are unblocked.  SIGHUP stays ignored: the
+ * once, in critical sections too.  So replace it, before signals are
+ * unblocked, by one that sets an interrupt.  SIGHUP stays ignored: the
  * settings are those of the caller's statement.  SIGINT cancels, as in a
  * session.
  */

@@ -5,10 +5,10 @@
  *
  * A vacuum commits and begins transactions, which a function cannot do within
  * the transaction of its caller.  Therefore parvacuum_run() and CALL
- * parvacuum() (sql/run_function.c) start a background worker, the background leader
- * (entry/leader.c), and wait for it.  The leader acquires the caller's rights
- * and settings, passes the table to core's vacuum(), and leads the parallel
- * workers that the engine then uses.
+ * parvacuum() (sql/run_function.c) start a background worker, the background
+ * leader (entry/leader.c), and wait for it.  The leader acquires the caller's
+ * rights and settings, passes the table to core's vacuum(), and leads the
+ * parallel workers that the engine then uses.
  *
  *		caller								background leader
  *		------								-----------------
@@ -29,19 +29,19 @@
  *
  * Waiting.  The caller sleeps on its latch, and the deadlock detector does not
  * know about latches.  So a caller that holds a lock which the leader needs is
- * refused where that shows beforehand (sql/run_function.c), and a waiting caller checks
- * from time to time whether the leader waits for it (entry/run_deadlock.c).
- * Whatever ends the caller's wait, be it an error, a cancel, or the end of the
- * session, first terminates the leader and waits until it is gone.  The leader
- * finds the error in the segment and puts it into the history.  It checks at
- * each table whether its caller still exists.
+ * refused where that shows beforehand (sql/run_function.c), and a waiting
+ * caller checks from time to time whether the leader waits for it
+ * (entry/run_deadlock.c). Whatever ends the caller's wait, be it an error, a
+ * cancel, or the end of the session, first terminates the leader and waits
+ * until it is gone.  The leader finds the error in the segment and puts it
+ * into the history.  It checks at each table whether its caller still exists.
  *
  * Snapshots.  While the caller waits with a snapshot, dead rows that it might
  * see are not removed from any table of the database, and index builds with
- * CONCURRENTLY wait for the caller.  Therefore it waits without one where it can
- * (sql/run_function.c).  Then it is shown in pg_stat_activity as what it is, a session
- * that vacuums: other tools wait for transactions, or complain of those that
- * take long, unless their text says VACUUM.
+ * CONCURRENTLY wait for the caller.  Therefore it waits without one where it
+ * can (sql/run_function.c).  Then it is shown in pg_stat_activity as what it
+ * is, a session that vacuums: other tools wait for transactions, or complain
+ * of those that take long, unless their text says VACUUM.
  *
  * A caller that has other things to do meanwhile does not wait here: see
  * entry/run_begin.c.
@@ -101,9 +101,7 @@ static BackgroundWorkerHandle *last_leader = NULL;
  * ----------------------------------------------------------------
  */
 
-/*
- * The VACUUM command that does what is requested.
- */
+/* Return the VACUUM command that does what is requested. */
 static char *
 vacuum_command(const PvRequest *request)
 {
@@ -352,7 +350,7 @@ show_statement(PvCall *call)
 	call->is_shown = false;
 }
 
-/* What there is of a call before it is started */
+/* Describe a call before it is started. */
 PvCall *
 pv_call_make(const PvRequest *request)
 {
@@ -388,11 +386,10 @@ pv_call_start(PvCall *call)
  */
 
 /*
- * End the leader, wait until it is gone, and no longer count the run.  Called
- * when the run ends early, by an error or by the exit of this process.
- *
- * The queue is detached first: a leader that reports its end into a full queue
- * may be past the point where a signal would stop it.
+ * End the leader, wait until it is gone, and no longer count the run.  Call
+ * this when the run ends early, by an error or by the exit of this process.
+ * Detach the queue first: a leader that reports its end into a full queue may
+ * be past the point where a signal would stop it.
  */
 void
 pv_call_stop(PvCall *call)
@@ -440,7 +437,7 @@ wait_until_detached(PvCall *call)
 	call->handle = NULL;
 }
 
-/* Error context of the leader's errors, and of a cancel of the caller. */
+/* Add the context of the leader's errors, and of a cancel of the caller. */
 static void
 add_context(void *arg)
 {
@@ -528,8 +525,8 @@ handle_message(PvCall *call, const char *data, Size len)
 }
 
 /*
- * Called each time deadlock_timeout has passed without a message from the
- * leader.
+ * Look for a deadlock.  Call this each time deadlock_timeout has passed
+ * without a message from the leader.
  */
 void
 pv_call_check_deadlock(PvCall *call)
@@ -615,8 +612,8 @@ wait_for_leader(PvCall *call)
 }
 
 /*
- * Called in PG_CATCH.  Stores the error that ends the run, for the leader, which
- * is terminated next.  The leader knows the errors that are its own.
+ * In PG_CATCH: store the error that ends the run, for the leader, which is
+ * terminated next.  The leader knows its own errors.
  */
 static void
 leave_reason(PvCall *call)

@@ -5,9 +5,9 @@
  *
  * A scheduler worker runs this: for all tables, in a scan of its database, and
  * for one table, when its turn has come (recheck).  The input is that of
- * autovacuum, and what follows from it is decided in sched/policy.c.  A database
- * may have many thousands of tables and be scanned every minute, so each of them
- * takes little more than one lookup in the statistics.
+ * autovacuum, and what follows from it is decided in sched/policy.c.  A
+ * database may have many thousands of tables and be scanned every minute, so
+ * each of them takes little more than one lookup in the statistics.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
@@ -80,8 +80,8 @@ typedef struct Scan
 } Scan;
 
 /*
- * The age of a transaction or multixact; 0 if it is not a normal one, or not
- * past.
+ * Return the age of a transaction or multixact; 0 if it is not a normal one,
+ * or not past.
  */
 static int64
 age_of(uint32 then, uint32 first_normal, uint32 next)
@@ -92,8 +92,8 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
 }
 
 /*
- * The thresholds by settings and storage parameters; options is NULL if there
- * are none.
+ * Get the thresholds by settings and storage parameters; options is NULL if
+ * there are none.
  */
 void
 pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
@@ -153,8 +153,8 @@ pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
 }
 
 /*
- * The state of the table of this pg_class row, and when it was last vacuumed
- * or analyzed, or PV_NEVER.
+ * Get the state of the table of this pg_class row, and when it was last
+ * vacuumed or analyzed, or PV_NEVER.
  */
 void
 pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
@@ -191,9 +191,9 @@ can_sweep(Form_pg_class form)
 }
 
 /*
- * What the table needs now; options are its storage parameters, NULL if there
- * are none.  sweep says whether it wants sweeps.  Return when it was last
- * vacuumed or analyzed, or PV_NEVER.
+ * Find out what the table needs now; options are its storage parameters, NULL
+ * if there are none.  sweep says whether it wants sweeps.  Return when it was
+ * last vacuumed or analyzed, or PV_NEVER.
  */
 TimestampTz
 pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
@@ -260,9 +260,9 @@ pv_need_index_work(Oid relid)
 }
 
 /*
- * The removal horizon of a table; all that are no catalogs have the same.  To
- * determine it takes an open table.  If this one is locked, a later one is
- * used instead of waiting.
+ * Return the removal horizon of a table; all that are no catalogs have the
+ * same.  To determine it takes an open table.  If this one is locked, use a
+ * later one instead of waiting.
  */
 static TransactionId
 horizon_of(Scan *scan, Form_pg_class form)
@@ -285,7 +285,7 @@ horizon_of(Scan *scan, Form_pg_class form)
 	return scan->horizon;
 }
 
-/* The window of that text, or by the setting if it is NULL. */
+/* Get the window of that text, or by the setting if it is NULL. */
 static void
 parse_window(const char *text, PvWindow *window)
 {
@@ -295,7 +295,7 @@ parse_window(const char *text, PvWindow *window)
 		*window = pv_guc_parsed_window;
 }
 
-/* The window by a table's options, or by the setting. */
+/* Get the window by a table's options, or by the setting. */
 void
 pv_need_window(const PvOptions *options, PvWindow *window)
 {
@@ -376,8 +376,8 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 
 /*
  * Does the scheduler serve the table?  Catalogs are autovacuum's.  If that is
- * off, the scheduler serves all that has come with the server, whoever has opted
- * in.  Else the oldest of them would hold back datfrozenxid.
+ * off, the scheduler serves all that has come with the server, whoever has
+ * opted in.  Else the oldest of them would hold back datfrozenxid.
  */
 bool
 pv_need_is_served(Oid relid, bool opted_in)
@@ -462,9 +462,9 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 }
 
 /*
- * A TOAST table is scored by itself, but by its table's options if it has
- * none.  These are in a row of pg_class that may come later, so they are
- * collected before.
+ * Remember the options of a TOAST table's table.  A TOAST table is scored by
+ * itself, but by its table's options if it has none.  These are in a row of
+ * pg_class that may come later, so collect them before.
  */
 static void
 remember_toast(Scan *scan, Form_pg_class form, const OptIn *opt_in,
@@ -552,8 +552,9 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
 }
 
 /*
- * The order in which a scan offers tables, of which not all may find room:
- * those in danger, the oldest first, and then those that were done longest ago.
+ * Compare two tables by the order in which a scan offers them, of which not
+ * all may find room: those in danger, the oldest first, and then those that
+ * were done longest ago.
  */
 static int
 compare_found(const void *a, const void *b)

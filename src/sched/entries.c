@@ -4,9 +4,9 @@
  *	  The tables in the scheduler's queue, their owners and their order.
  *
  * A queued entry is in a heap: of the database's first tables if it is in
- * danger of wraparound or urgent, else of its owner's.  These functions are the
- * part of sched/queue.c that changes one entry, and obey the rules that are
- * said there.
+ * danger of wraparound or urgent, else of its owner's.  These functions are
+ * the part of sched/queue.c that changes one entry, and obey the rules that
+ * are said there.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -32,7 +32,7 @@ find_owner(const PvQueues *queues, const PvDatabaseQueue *queue, Oid role)
 	return hash_search(queues->owners, &key, HASH_FIND, NULL);
 }
 
-/* The entry is not its owner's any more. */
+/* Take the entry from its owner. */
 static void
 leave_owner(PvQueues *queues, PvQueueEntry *entry)
 {
@@ -84,7 +84,7 @@ list_as_waiting(PvDatabaseQueue *queue, PvQueueEntry *entry)
 	entry->gives_way = gives_way;
 }
 
-/* The entry is requested, or is not any more. */
+/* Mark the entry as requested, or not any more. */
 void
 pv_entry_set_request(PvDatabaseQueue *queue, PvQueueEntry *entry,
 					 bool requested, bool urgent)
@@ -108,8 +108,8 @@ charge_left(const PvQueues *queues, const PvCharge *charge)
 }
 
 /*
- * The worker time of that owner lately, in microseconds: what was charged to
- * him, and that of workers that are at his tables now.
+ * Return the worker time of that owner lately, in microseconds: what was
+ * charged to him, and that of workers that are at his tables now.
  */
 double
 pv_queue_charge(const PvQueues *queues, Oid role)
@@ -176,7 +176,7 @@ pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs)
  * ----------------------------------------------------------------
  */
 
-/* Its place in the order, where that has been charged to its owner. */
+/* Return its place in the order, if that has been charged to its owner. */
 PvOrder
 pv_queue_order(const PvItem *item, double charge)
 {
@@ -187,7 +187,10 @@ pv_queue_order(const PvItem *item, double charge)
 	};
 }
 
-/* The entries of a heap have the same owner, or do not go by that. */
+/*
+ * Compare two entries of a heap, which have the same owner, or do not go by
+ * that.
+ */
 static int
 compare_queued(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
@@ -204,8 +207,8 @@ compare_queued(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 }
 
 /*
- * The first entry of some heaps, of the same owner, becomes the first one of all
- * if it goes before that.
+ * Choose the first entry of some heaps of the same owner, if it goes before
+ * the first one of all.
  */
 static void
 choose(const PvHeaps heaps, bool large_too, double charge,
@@ -228,8 +231,8 @@ choose(const PvHeaps heaps, bool large_too, double charge,
 }
 
 /*
- * The table that a worker of the database would take now, with a place at
- * large tables or without, and its position in the order, or NULL.
+ * Return the table that a worker of the database would take now, with a place
+ * at large tables or without, and its position in the order, or NULL.
  */
 PvQueueEntry *
 pv_queue_first(const PvQueues *queues, const PvDatabaseQueue *queue,
@@ -258,7 +261,7 @@ pv_queue_first(const PvQueues *queues, const PvDatabaseQueue *queue,
  * ----------------------------------------------------------------
  */
 
-/* The entry of a table, or NULL. */
+/* Return the entry of a table, or NULL. */
 PvQueueEntry *
 pv_queue_find_table(const PvQueues *queues, Oid database, Oid relid)
 {
@@ -268,7 +271,7 @@ pv_queue_find_table(const PvQueues *queues, Oid database, Oid relid)
 }
 
 /*
- * The time is that since which the table is in this state.  A table that waits
+ * Set the state of a table, and since when it is in it.  A table that waits
  * has done so since it came to wait for this reason, also if it was queued and
  * begun again in between.  One that is queued may have been put back.
  */
@@ -301,8 +304,9 @@ is_of_first(const PvDatabaseQueue *queue, const PvQueueEntry *entry)
 
 /*
  * Take an entry out of its heap, if it is in one: before anything changes that
- * its place there depends on.  Core's pairing heap is used with a root of ours,
- * because the address of the comparison function is valid in one process only.
+ * its place there depends on.  Core's pairing heap is used with a root of
+ * ours, because the address of the comparison function is valid in one process
+ * only.
  */
 void
 pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry)

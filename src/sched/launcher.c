@@ -5,12 +5,12 @@
  *
  * It is one background worker, registered at preload and started when recovery
  * is over.  It is connected to no database, only so far that it can read
- * pg_database.  It publishes the cost units per second that all scheduler workers
- * may use together, and writes the history to its file (stats/history.c).
+ * pg_database.  It publishes the cost units per second that all scheduler
+ * workers may use together, and writes the history file (stats/history.c).
  *
- * While parvacuum.scheduler is on, it starts scheduler workers
- * (sched/worker.c), in a loop:
+ * Scheduler workers (sched/worker.c) are started in a loop:
  *
+ *		cancel, and then end, what takes too long
  *		look after the workers that were started
  *		read pg_database, once in a naptime
  *		look at the queue						(sched/queue.c)
@@ -63,8 +63,8 @@
 #define RESTART_AFTER			1
 
 /*
- * Milliseconds until the launcher looks again: when it has started workers, and
- * when a worker is expected, or there was no process for one
+ * Milliseconds until the launcher looks again: when it has started workers,
+ * and when a worker is expected, or there was no process for one
  */
 #define LOOK_AGAIN_MS			200
 #define LOOK_FOR_WORKER_MS		1000
@@ -91,7 +91,7 @@ static TimestampTz read_at = PV_NEVER;	/* they are to be read again */
  * ----------------------------------------------------------------
  */
 
-/* Tells scheduler workers what the configuration allows them now. */
+/* Tell scheduler workers what the configuration allows them now. */
 static void
 publish_rate(void)
 {
@@ -121,7 +121,7 @@ report_counts(void)
 	reported_once = missing;
 }
 
-/* The processes that the settings ask for. */
+/* Return the number of processes that the settings ask for. */
 void
 pv_launcher_processes(PvProcesses *processes)
 {
@@ -160,14 +160,14 @@ report_processes(void)
 }
 
 /*
- * Postmaster: register the launcher, while libraries are preloaded.  If there is
- * no slot for it, report what all that needs.
+ * Postmaster: register the launcher, while libraries are preloaded.  If there
+ * is no slot for it, report what all that needs.
  *
  * Only the launcher has a slot that is kept for it.  A static scheduler worker
- * could have one, but it cannot leave a database without exiting, and keeps its
- * slot only if it exits with an error.  So the slots of others are bounded, by
- * max_parallel_workers and parvacuum.max_runs, and it is reported when these
- * sums do not fit.
+ * could have one, but it cannot leave a database without exiting, and keeps
+ * its slot only if it exits with an error.  So the slots of others are
+ * bounded, by max_parallel_workers and parvacuum.max_runs, and it is reported
+ * when these sums do not fit.
  */
 void
 pv_launcher_init(void)
@@ -373,7 +373,7 @@ describe_databases(PvDatabases *all)
  * ----------------------------------------------------------------
  */
 
-/* The database may be gone, so pg_database is read again. */
+/* Note a failed start.  The database may be gone, so read pg_database again. */
 static void
 note_failure(PvDatabase *database)
 {
@@ -422,7 +422,7 @@ look_after(Started *it)
 	it->handle = NULL;
 }
 
-/* The server had no slot for a worker. */
+/* Report that the server had no slot for a worker. */
 static void
 report_no_process(void)
 {
@@ -478,8 +478,8 @@ launch(const PvNextWorker *next, TimestampTz now)
 
 /*
  * Is the worker at its table, or at functions of the owner there, for longer
- * than it may be?  If settings change meanwhile, the longest time that they gave
- * counts.
+ * than it may be?  If settings change meanwhile, the longest time that they
+ * gave counts.
  */
 static bool
 is_late(PvWorkerSlot *slot, TimestampTz now)
@@ -574,8 +574,8 @@ next_due(const PvDatabases *all)
 }
 
 /*
- * Start the workers that are due.  Return the milliseconds until the launcher is
- * to look again, if no other process sets its latch before.
+ * Start the workers that are due.  Return the milliseconds until the launcher
+ * is to look again, if no other process sets its latch before.
  */
 static long
 schedule(void)
@@ -653,7 +653,7 @@ begin(void)
 	follow_configuration();
 }
 
-/* The sooner of two times to wait, of which -1 means for ever. */
+/* Return the sooner of two times to wait, of which -1 means for ever. */
 static long
 sooner(long a, long b)
 {

@@ -45,14 +45,14 @@
  * A table's score is the greatest of some ratios, each of a count to the
  * threshold at which autovacuum would act on it.  That is the idea of
  * "Prioritization of tables for autovacuum" (Nathan Bossart, pgsql-hackers,
- * 2025).  The server's setting says which age is dangerous: a table's own, lower
- * one makes a vacuum due, but does not put it before others.
+ * 2025).  The server's setting says which age is dangerous: a table's own,
+ * lower one makes a vacuum due, but does not put it before others.
  *
  * The pages of a new B-tree are nine tenths full, and each update that is not
  * HOT adds an entry.  So inserts split pages once a tenth of the rows has been
- * replaced, and a split cannot be undone.  A sweep is due at half of it, and at a
- * quarter if the B-trees have grown, since some pages are full earlier where
- * rows are not replaced evenly.
+ * replaced, and a split cannot be undone.  A sweep is due at half of it, and
+ * at a quarter if the B-trees have grown, since some pages are full earlier
+ * where rows are not replaced evenly.
  *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
@@ -90,8 +90,8 @@
 
 /*
  * Cost units that a worker may use for each page of a table: some forty times
- * what it takes to read the page and to dirty it.  Where functions of the owner
- * run, each page is read once.
+ * what it takes to read the page and to dirty it.  Where functions of the
+ * owner run, each page is read once.
  */
 #define MOST_UNITS_OF_PAGE		1000.0
 #define MOST_UNITS_FOR_OWNER	25.0
@@ -158,7 +158,9 @@ ratio(double value, double threshold)
 	return value / threshold;
 }
 
-/* The ratio of an age to the one at which a table is vacuumed for it. */
+/*
+ * Return the ratio of an age to the one at which a table is vacuumed for it.
+ */
 static double
 age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 {
@@ -170,7 +172,7 @@ age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 	return score;
 }
 
-/* How urgent is what is to be done with a table of this size? */
+/* Return how urgent it is what is to be done with a table of this size. */
 static double
 total_score(const PvScore *score, BlockNumber pages)
 {
@@ -185,9 +187,9 @@ total_score(const PvScore *score, BlockNumber pages)
 }
 
 /*
- * Return the dead entries that each B-tree may have: those of the versions since
- * the last sweep, but no more than rows have died since the last vacuum.  The
- * counts begin at 0 again when the statistics are reset.
+ * Return the dead entries that each B-tree may have: those of the versions
+ * since the last sweep, but no more than rows have died since the last vacuum.
+ * The counts begin at 0 again when the statistics are reset.
  */
 static double
 dead_entries(const PvTableState *state)
@@ -209,7 +211,7 @@ pv_has_grown(double pages, double pages_before)
 	return pages - pages_before > Max(GROWN_PAGES, GROWN_SHARE * pages_before);
 }
 
-/* What is to be done with a table, and how urgently. */
+/* Find out what is to be done with a table, and how urgently. */
 void
 pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 			   PvScore *score)
@@ -266,7 +268,7 @@ pv_score_rest(PvScore *score, bool vacuum, bool analyze, bool sweep,
 	score->total = total_score(score, pages);
 }
 
-/* The turn of a table that has needed something since then. */
+/* Return the turn of a table that has needed something since then. */
 TimestampTz
 pv_turn(const PvScore *score, bool requested, TimestampTz needed_since)
 {
@@ -278,7 +280,10 @@ pv_turn(const PvScore *score, bool requested, TimestampTz needed_since)
 	return needed_since + (counts > 0 ? 0 : LONGEST_LEAD);
 }
 
-/* Which table goes first?  Above 0: a; below 0: b. */
+/*
+ * Compare two tables: a goes first if the result is above 0, b if it is below
+ * 0.
+ */
 int
 pv_compare_order(const PvOrder *a, const PvOrder *b)
 {
@@ -295,7 +300,7 @@ pv_compare_order(const PvOrder *a, const PvOrder *b)
 	return 0;
 }
 
-/* What is left of a charge after so many microseconds. */
+/* Return what is left of a charge after so many microseconds. */
 double
 pv_charge_left(double charge, int64 elapsed)
 {
@@ -335,7 +340,10 @@ pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 		(!score->wraparound || (left->for_age && score->mxid <= 1));
 }
 
-/* The workers that may be on large tables: one is left for small ones. */
+/*
+ * Return the number of workers that may be at large tables: one is left for
+ * small ones.
+ */
 int
 pv_max_large(int nworkers)
 {
@@ -361,14 +369,20 @@ time_for(double units, int64 rate, int nworkers, int64 least)
 	return least + units * 1e6 * nworkers / rate;
 }
 
-/* How long may a worker be at a table with so many pages, indexes included? */
+/*
+ * Return how long a worker may be at a table with so many pages, indexes
+ * included.
+ */
 double
 pv_longest_at_table(double pages, int64 rate, int nworkers, int64 least)
 {
 	return time_for(pages * MOST_UNITS_OF_PAGE, rate, nworkers, least);
 }
 
-/* The same for functions of its owner, in ANALYZE or in the cleanup of an index */
+/*
+ * The same for functions of its owner, in ANALYZE or in the cleanup of an
+ * index.
+ */
 double
 pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
 					 int64 least)
@@ -379,9 +393,10 @@ pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
 }
 
 /*
- * Return the least that max_worker_processes must be so that each of these gets
- * its processes: all come out of one pool, and the server reserves none.  Those
- * of other extensions and of subscriptions, which are not known, come on top.
+ * Return the least that max_worker_processes must be so that each of these
+ * gets its processes: all come out of one pool, and the server reserves none.
+ * Those of other extensions and of subscriptions, which are not known, come on
+ * top.
  */
 int
 pv_processes_wanted(const PvProcesses *processes)
@@ -391,8 +406,8 @@ pv_processes_wanted(const PvProcesses *processes)
 }
 
 /*
- * Return the age of a database with this datfrozenxid or datminmxid, as a share
- * of the one that its tables are vacuumed for.
+ * Return the age of a database with this datfrozenxid or datminmxid, as a
+ * share of the one that its tables are vacuumed for.
  */
 double
 pv_age_of_database(uint32 then, uint32 next, int max_age)
@@ -433,7 +448,7 @@ pv_rest_where_nothing(int64 naptime)
 	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST), naptime);
 }
 
-/* The database is due for a scan. */
+/* Is the database due for a scan? */
 static bool
 is_due(const PvDatabases *all, const PvDatabase *database)
 {
@@ -464,9 +479,10 @@ in_danger(const PvDatabase *database)
 }
 
 /*
- * Does the database need a worker?  It gets one at a time.  Workers may be kept
- * from a database for long, as by a session that holds its lock.  So one worker
- * at a time tries the databases that have failed, however many they are.
+ * Does the database need a worker?  It gets one at a time.  Workers may be
+ * kept from a database for long, as by a session that holds its lock.  So one
+ * worker at a time tries the databases that have failed, however many they
+ * are.
  */
 static bool
 needs_worker(const PvDatabases *all, const PvDatabase *database,
@@ -500,9 +516,9 @@ table_goes_first(const PvDatabase *a, const PvDatabase *b)
 }
 
 /*
- * Which database gets a worker first: one with a table in danger, one that is
- * to be scanned, and among these one of a dangerous age, one whose table goes
- * first.
+ * Does this database get a worker first?  One with a table in danger goes
+ * before one that is to be scanned, and among these one of a dangerous age,
+ * and that before one whose table goes first.
  */
 static bool
 goes_first(const PvDatabases *all, const PvDatabase *a, const PvDatabase *b)
@@ -545,7 +561,7 @@ gets_large_place(const PvDatabases *all, const PvDatabase *database)
 }
 
 /*
- * The next worker to be started, which is then expected.  Return false if
+ * Find the next worker to be started, which is then expected.  Return false if
  * there is none.
  */
 bool

@@ -13,10 +13,10 @@
  *									next scan
  *
  * A database scan offers all tables of the database that need something.  An
- * entry that was not offered needs nothing any more, and is removed at the end,
- * unless a role has requested it.  A table that finds no room is found again by
- * a later scan, which comes at once when nothing of the database is queued any
- * more.
+ * entry that was not offered needs nothing any more, and is removed at the
+ * end, unless a role has requested it.  A table that finds no room is found
+ * again by a later scan, which comes at once when nothing of the database is
+ * queued any more.
  *
  * Which table goes first is in sched/policy.c.  The heaps of queued tables are
  * in sched/entries.c, the queues of databases in sched/queue_databases.c.
@@ -48,7 +48,7 @@
  */
 
 /*
- * A role requests a table: item has its key, owner, size and urgency.  An
+ * Request a table for a role: item has its key, owner, size and urgency.  An
  * urgent request that was there before remains.
  */
 PvEnqueueResult
@@ -158,8 +158,8 @@ become_idle(PvQueues *queues, PvWorkerSlot *slot)
 }
 
 /*
- * The worker ends, or was not started.  What it was at, a table or a scan, is
- * left to the next scan.
+ * Remove a worker that ends, or was not started.  What it was at, a table or a
+ * scan, is left to the next scan.
  */
 void
 pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot)
@@ -208,10 +208,10 @@ is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
  * The worker takes the first table of its queue.  Return false if there is
  * none for it; else *item is a copy of the table's item.
  *
- * It takes a large table only if the launcher has given it a place for that, as
- * its first one.  So the places go to the first large tables of all databases,
- * and not to those where a worker happens to be.  In the same way a worker that
- * came for a scan leaves again if the first table is elsewhere.
+ * It takes a large table only if the launcher has given it a place for that,
+ * as its first one.  So the places go to the first large tables of all
+ * databases, and not to those where a worker happens to be.  In the same way a
+ * worker that came for a scan leaves again if the first table is elsewhere.
  */
 bool
 pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
@@ -265,7 +265,7 @@ pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	return true;
 }
 
-/* The table is queued again. */
+/* Queue the table again. */
 void
 pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
 {
@@ -283,7 +283,8 @@ pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
  * something again, it has waited since now.
  *
  * A vacuum fulfils a request.  A vacuum that was canceled or failed ends it as
- * well.  The request stays if the table was locked before it could be vacuumed.
+ * well.  The request stays if the table was locked before it could be
+ * vacuumed.
  */
 void
 pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
@@ -368,7 +369,7 @@ pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 	return true;
 }
 
-/* The current scan has seen the entry. */
+/* Mark the entry as seen by the current scan. */
 static void
 mark_seen(PvDatabaseQueue *queue, PvQueueEntry *entry)
 {
@@ -392,8 +393,8 @@ pv_queue_is_held(const PvQueues *queues, const PvItem *item)
 }
 
 /*
- * A table that has an entry is offered: the entry gets the new score.  If a
- * vacuum would remove nothing, the table goes on waiting, or is only analyzed.
+ * Give the entry of a table that is offered the new score.  If a vacuum would
+ * remove nothing, the table goes on waiting, or is only analyzed.
  */
 static void
 update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,

@@ -17,7 +17,7 @@
 
 #include "sched/queue.h"
 
-/* Sets up a queue without any entry; the hash tables are the caller's. */
+/* Set up a queue without any entry; the hash tables are the caller's. */
 void
 pv_queue_init(PvQueueShared *shared)
 {
@@ -41,7 +41,7 @@ pv_queue_init(PvQueueShared *shared)
  * ----------------------------------------------------------------
  */
 
-/* The queue of a database, or NULL. */
+/* Return the queue of a database, or NULL. */
 PvDatabaseQueue *
 pv_queue_find(const PvQueues *queues, Oid database)
 {
@@ -102,11 +102,11 @@ pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
 }
 
 /*
- * A queue for a database that has none, or NULL.  It is taken from a database
- * without workers that has nothing queued or requested; with from_others else
- * from the one whose first table comes last, unless that is in danger or there
- * are requests.  A scan finds its tables again.  A request that waits for a lock
- * is lost only if there is no other queue.
+ * Return a queue for a database that has none, or NULL.  Take it from a
+ * database without workers that has nothing queued or requested; with
+ * from_others else from the one whose first table comes last, unless that is
+ * in danger or there are requests.  A scan finds its tables again.  A request
+ * that waits for a lock is lost only if there is no other queue.
  */
 static PvDatabaseQueue *
 find_free_queue(const PvQueues *queues, bool from_others)
@@ -140,9 +140,9 @@ find_free_queue(const PvQueues *queues, bool from_others)
 }
 
 /*
- * The queue of a database that may not have one yet.  Return NULL if there is
- * none.  With *again set one is being emptied: the caller is to release the
- * lock and to call this once more.
+ * Return the queue of a database that may not have one yet, or NULL if there
+ * is none.  With *again set one is being emptied: release the lock and call
+ * this once more.
  */
 PvDatabaseQueue *
 pv_queue_make(PvQueues *queues, Oid database, bool from_others, bool *again)
@@ -191,7 +191,7 @@ pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue)
  * ----------------------------------------------------------------
  */
 
-/* The workers, and how many of them have a place at large tables. */
+/* Count the workers, and how many of them have a place at large tables. */
 int
 pv_queue_count_workers(const PvQueues *queues, int *nlarge)
 {
@@ -218,7 +218,10 @@ pv_queue_has_large_place(const PvQueues *queues)
 	return nlarge < pv_max_large(queues->nworkers);
 }
 
-/* Workers that may be started, and whether other databases can be scanned. */
+/*
+ * Count the workers that may be started, and find out whether other databases
+ * can be scanned.
+ */
 void
 pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 {
@@ -230,8 +233,8 @@ pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 }
 
 /*
- * Add what the queue of a database says to what is known of that.  Where a scan
- * takes long, the next one is due later.
+ * Add what the queue of a database says to what is known of that.  Where a
+ * scan takes long, the next one is due later.
  */
 void
 pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
@@ -260,8 +263,8 @@ pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 }
 
 /*
- * A slot for a worker that is about to be started, for a scan or not, or NULL.
- * It has a place at large tables on demand.
+ * Return a slot for a worker that is about to be started, for a scan or not,
+ * or NULL.  It has a place at large tables on demand.
  */
 PvWorkerSlot *
 pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
@@ -291,8 +294,8 @@ pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
 }
 
 /*
- * A table in danger of wraparound waits in a database that can have no worker.
- * Has one worker leave that is at none, one at a small table if there is any,
+ * Make one worker leave if a table in danger of wraparound waits in a database
+ * that can have no worker: one that is at none, else one at a small table,
  * unless one is about to leave already.
  */
 void

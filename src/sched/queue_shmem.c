@@ -106,7 +106,10 @@ pv_sched_counted(PvCount what)
 	return pg_atomic_read_u64(&queues.shared->counts[what]);
 }
 
-/* The number of scheduler workers that are attached; takes no lock. */
+/*
+ * Return the number of scheduler workers that are attached.  This takes no
+ * lock.
+ */
 int
 pv_queue_nworkers(void)
 {
@@ -150,8 +153,8 @@ pv_queue_lock_with(Oid database, bool from_others, PvDatabaseQueue **queue)
 }
 
 /*
- * Wake the launcher.  It does not look by itself whether a worker has given its
- * place up, which is done below.  The caller holds the lock.
+ * Wake the launcher.  It does not look by itself whether a worker has given
+ * its place up, which is done below.  The caller holds the lock.
  */
 void
 pv_queue_wake_launcher(void)
@@ -272,8 +275,8 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * This process is the worker in that slot.  Return NULL if the slot was given
- * away.  Only this process changes what the slot says of its table.
+ * Attach this process as the worker in that slot.  Return NULL if the slot was
+ * given away.  Only this process changes what the slot says of its table.
  */
 PvWorkerSlot *
 pv_queue_attach(int slot, uint32 token)

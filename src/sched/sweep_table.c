@@ -12,10 +12,10 @@
  * that has locked the table with ShareUpdateExclusiveLock.  So no vacuum is in
  * progress in the table, and whoever waits for the lock cancels the sweep.
  * When the table comes to need a vacuum, the sweep ends itself with an error,
- * and the next database scan queues the vacuum.  The
- * process has PROC_IN_VACUUM set: its snapshot, which it needs in order to have
- * horizons, does not hold back those of others or its own.  A sweep compares no
- * keys and evaluates no expressions, so nothing here calls code of the owner.
+ * and the next database scan queues the vacuum.  The process has
+ * PROC_IN_VACUUM set: its snapshot, which it needs in order to have horizons,
+ * does not hold back those of others or its own.  A sweep compares no keys and
+ * evaluates no expressions, so nothing here calls code of the owner.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -126,8 +126,8 @@ sweep_index(TableSweep *sweep, Relation indrel)
 
 /*
  * Sweep all B-trees but those that another session has locked, such as ALTER
- * INDEX SET TABLESPACE.  Its owner could keep this process waiting, and what is
- * not swept does no harm.  The lock on the table keeps the list as it is.
+ * INDEX SET TABLESPACE.  Its owner could keep this process waiting, and what
+ * is not swept does no harm.  The lock on the table keeps the list as it is.
  */
 static void
 sweep_indexes(TableSweep *sweep)
@@ -150,8 +150,8 @@ sweep_indexes(TableSweep *sweep)
 }
 
 /*
- * What is to be remembered: the versions that were counted before the sweep,
- * since it may have missed those that have died meanwhile.
+ * Note what is to be remembered: the versions that were counted before the
+ * sweep, since it may have missed those that have died meanwhile.
  */
 static void
 note_mark(const TableSweep *sweep, double versions)

@@ -15,10 +15,10 @@
  *
  * Tables are vacuumed through the relation_vacuum slot of heap's table access
  * method, where VACUUM commands arrive as well (entry/dispatch.c), and not by
- * core's vacuum(): that forgets what is left to be slept off, takes the limits of
- * vacuum_cost_*, and on PG 15 reads all of pg_class each time to compute
- * pg_database.datfrozenxid.  The guard (base/guard.c), which holds for the whole
- * process, replaces its protection against being entered twice.
+ * core's vacuum(): that forgets what is left to be slept off, takes the limits
+ * of vacuum_cost_*, and on PG 15 reads all of pg_class each time to compute
+ * pg_database.datfrozenxid.  The guard (base/guard.c), which holds for the
+ * whole process, replaces its protection against being entered twice.
  * sched/open_table.c replaces the checks that vacuum_rel() makes.
  *
  * A scheduler worker acts as the bootstrap superuser, and as the table's owner
@@ -153,7 +153,10 @@ pv_table_limit_lock_waits(int ms)
 	SetConfigOption("lock_timeout", value, PGC_SUSET, PGC_S_OVERRIDE);
 }
 
-/* An age to freeze by: the table's own, unless that is negative, or the setting's */
+/*
+ * Return an age to freeze by: the table's own, unless that is negative, or the
+ * setting's.
+ */
 static int
 freeze_age(int own, int setting)
 {
@@ -207,7 +210,8 @@ choose_params(PvTableWork *work, Relation rel)
 }
 
 /*
- * A table with cost limits of its own does not use the scheduler's balance.
+ * Choose the budget.  A table with cost limits of its own does not use the
+ * scheduler's balance.
  */
 static void
 choose_budget(const PvTableWork *work)
@@ -254,9 +258,9 @@ is_outside_window(const PvTableWork *work)
 
 /*
  * What the table, which is open, needs by its row of pg_class.  Of a shared
- * catalog the relation cache may have the row of another database, with the age
- * that it has there: it begins with a file of nailed relations, and the file of
- * those that are shared is the same for all databases.
+ * catalog the relation cache may have the row of another database, with the
+ * age that it has there: it begins with a file of nailed relations, and the
+ * file of those that are shared is the same for all databases.
  */
 static void
 score_table(PvTableWork *work, Relation rel)
@@ -379,9 +383,9 @@ index_pages(Oid index, bool *runs_functions)
 
 /*
  * Set the size by which this worker may be at the table, which is open.  If
- * that is large, it has more time from now on also for locks.  Core's code does
- * not tell when it comes to functions of the owner, so the table has no place
- * for a large one if there may be any.
+ * that is large, it has more time from now on also for locks.  Core's code
+ * does not tell when it comes to functions of the owner, so the table has no
+ * place for a large one if there may be any.
  */
 static void
 set_size(Relation rel, bool by_core)
@@ -524,9 +528,9 @@ typedef enum VacuumOutcome
 } VacuumOutcome;
 
 /*
- * The first transaction: check what the table needs, and vacuum it or sweep its
- * B-trees.  Set *reason to what the table is to wait for.  PROC_IN_VACUUM is set
- * before there is a snapshot, as in core's vacuum_rel().
+ * The first transaction: check what the table needs, and vacuum it or sweep
+ * its B-trees.  Set *reason to what the table is to wait for.  PROC_IN_VACUUM
+ * is set before there is a snapshot, as in core's vacuum_rel().
  */
 static VacuumOutcome
 recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)

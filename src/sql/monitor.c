@@ -34,7 +34,7 @@ PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 #define STATS_COLUMNS			14
 
 
-/* What is to be done with the table, as far as is known. */
+/* Return what is to be done with the table, as far as is known. */
 static const char *
 action_name(const PvItem *item)
 {
@@ -49,7 +49,7 @@ action_name(const PvItem *item)
 	return names[vacuum][item->score.analyze];
 }
 
-/* What the last worker that had the table has done with it, or NULL. */
+/* Return what the last worker that had the table has done with it, or NULL. */
 static const char *
 done_name(const PvItem *item)
 {
@@ -60,7 +60,7 @@ done_name(const PvItem *item)
 	return item->done & PV_DONE_ANALYZE ? "analyze" : NULL;
 }
 
-/* Why the table is not vacuumed now, or NULL. */
+/* Return why the table is not vacuumed now, or NULL. */
 static const char *
 reason_name(const PvItem *item, bool large, bool has_large_place)
 {
@@ -78,7 +78,7 @@ reason_name(const PvItem *item, bool large, bool has_large_place)
 	return names[item->reason];
 }
 
-/* The order of the rows: by database, and those queued by their order. */
+/* Order the rows: by database, and those queued by their order. */
 static int
 compare_items(const void *a, const void *b)
 {
@@ -95,14 +95,14 @@ compare_items(const void *a, const void *b)
 }
 
 /*
- * parvacuum_queue_items(): returns one row for each table that is queued,
- * being vacuumed, or waiting.
+ * parvacuum_queue_items(): return a row for each table that is queued, being
+ * vacuumed, or waiting.
  *
  * Roles that are not members of pg_read_all_stats get the rows of their own
- * database. pg_class and pg_stat_all_tables show all roles the sizes, ages and
- * counts of all tables there, and scores are computed from these.  They do not
- * get the PID, since pg_stat_progress_vacuum does not show them either which
- * process vacuums which table.
+ * database.  pg_class and pg_stat_all_tables show all roles the sizes, ages
+ * and counts of all tables there, and scores are computed from these.  They do
+ * not get the PID, since pg_stat_progress_vacuum does not show them either
+ * which process vacuums which table.
  */
 Datum
 parvacuum_queue_items(PG_FUNCTION_ARGS)
@@ -177,7 +177,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_scheduler_stats(): returns what was counted since the server
+ * parvacuum_scheduler_stats(): return what was counted since the server
  * started.  All roles may see it, like pg_stat_database: it has only sums over
  * the cluster, and nothing about a single table or process.
  */

@@ -237,7 +237,7 @@ pv_history_reset(bool totals)
  * ----------------------------------------------------------------
  */
 
-/* Room for so many records, before the lock is taken. */
+/* Allocate room for so many records, before the lock is taken. */
 static void *
 room_for(int n, Size size)
 {
@@ -245,7 +245,7 @@ room_for(int n, Size size)
 								  (Size) Max(n, 1) * size);
 }
 
-/* All records of a kind. */
+/* Copy all records of a kind. */
 int
 pv_history_copy(PvRecordKind kind, void **to)
 {
@@ -315,8 +315,8 @@ pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark)
 }
 
 /*
- * The pages that an index of this database had when it was last vacuumed or
- * swept, or 0.
+ * Return the pages that an index of this database had when it was last
+ * vacuumed or swept, or 0.
  */
 BlockNumber
 pv_history_index_pages(Oid indexrelid)
@@ -350,7 +350,10 @@ pv_history_info(PvRecords *info)
 	return written;
 }
 
-/* The last vacuums of a table of this database, if they were not completed. */
+/*
+ * Get the last vacuums of a table of this database, if they were not
+ * completed.
+ */
 bool
 pv_history_failures(Oid relid, PvTableTotals *totals, PvHistoryRun *last)
 {
@@ -418,8 +421,8 @@ oldest_sample(uint64 xid)
 }
 
 /*
- * The transaction IDs that were assigned per second in the last *seconds, a
- * day at most.  Return 0 if that is not known.
+ * Return the transaction IDs that were assigned per second in the last
+ * *seconds, a day at most; 0 if that is not known.
  */
 double
 pv_history_xid_rate(double *seconds)
@@ -434,8 +437,8 @@ pv_history_xid_rate(double *seconds)
 }
 
 /*
- * Since when has something existed, at least, whose oldest transaction ID has
- * that age?  Return 0 if that is not known.
+ * Return since when, at least, something has existed whose oldest transaction
+ * ID has that age; 0 if that is not known.
  */
 TimestampTz
 pv_history_known_since(uint64 xid_age)

@@ -26,8 +26,8 @@
  * PG_CATCH.  It ends the process from within the function that raised it, and
  * a callback adds the record, while the stack is still there.  The text of
  * such an error is in the log only.  A background leader, however, may be
- * terminated because of an error of its caller, who stores that error in memory
- * that both share.
+ * terminated because of an error of its caller, who stores that error in
+ * memory that both share.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -155,7 +155,7 @@ pv_history_set_reason(const PvHistoryReason *reason)
 	end_reason = reason;
 }
 
-/* The other process calls this: stores the error that is its reason. */
+/* The other process: store the error that is its reason. */
 void
 pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
 {
@@ -165,7 +165,9 @@ pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
 	reason->sqlerrcode = edata->sqlerrcode;
 }
 
-/* What is known of a relation, and who does something to it, from now on. */
+/*
+ * Note what is known of a relation, and who does something to it, from now on.
+ */
 static void
 begin_run(const FormData_pg_class *form, PvStartedBy started_by)
 {
@@ -187,10 +189,10 @@ begin_run(const FormData_pg_class *form, PvStartedBy started_by)
 }
 
 /*
- * A vacuum of the relation begins, which is open and locked.  It fills in
- * *result, at the latest by the time that it calls pv_history_done().  A role
- * asked for it if a session waits for it.  Within a transaction; reads the
- * catalog caches.
+ * Begin a vacuum of the relation, which is open and locked.  The vacuum fills
+ * in *result, at the latest by the time that it calls pv_history_done().  A
+ * role asked for it if a session waits for it.  The caller is in a
+ * transaction; this reads the catalog caches.
  */
 void
 pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
@@ -223,9 +225,9 @@ pv_history_begin_scheduled(Relation rel, PvWork action, const PvResult *result)
 }
 
 /*
- * The scheduler has not got the lock of a table in this mode, and goes on with
- * the next one.  Within a transaction; reads the catalog caches, and the locks
- * of all sessions.
+ * Note that the scheduler has not got the lock of a table in this mode, and
+ * goes on with the next one.  The caller is in a transaction; this reads the
+ * catalog caches, and the locks of all sessions.
  */
 void
 pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
@@ -248,7 +250,7 @@ pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 	pv_history_add(&run, NULL, 0);
 }
 
-/* A record for an index, which is open, or NULL if there is no room. */
+/* Return a record for an index, which is open, or NULL if there is no room. */
 static PvHistoryIndex *
 new_index(Relation index, BlockNumber pages, int64 entries_removed,
 		  int64 usecs)
@@ -272,8 +274,8 @@ new_index(Relation index, BlockNumber pages, int64 entries_removed,
 }
 
 /*
- * What the vacuum did to an index, which is open.  To be called once for each
- * index of the table, in any order.
+ * Note what the vacuum did to an index, which is open.  Call this once for
+ * each index of the table, in any order.
  */
 void
 pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
@@ -297,7 +299,7 @@ pv_history_note_swept(Relation index, BlockNumber pages,
 	(void) new_index(index, pages, entries_removed, usecs);
 }
 
-/* What is to be remembered of a sweep if it is completed. */
+/* Note what is to be remembered of a sweep if it is completed. */
 void
 pv_history_note_mark(const PvSweepMark *mark)
 {
@@ -305,8 +307,9 @@ pv_history_note_mark(const PvSweepMark *mark)
 }
 
 /*
- * What held back the horizon when the vacuum began, and so kept dead rows.  It
- * is described as it is now.  Within a transaction; reads the catalog caches.
+ * Note what held back the horizon when the vacuum began, and so kept dead
+ * rows.  It is described as it is now.  The caller is in a transaction; this
+ * reads the catalog caches.
  */
 void
 pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
@@ -330,8 +333,8 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 }
 
 /*
- * The vacuum is complete.  Most tables have a TOAST table that is empty and
- * stays so, of whose vacuums there is nothing to say.
+ * The vacuum is complete.  Do not record that of an empty TOAST table, which
+ * most tables have.
  */
 void
 pv_history_done(void)
@@ -342,11 +345,10 @@ pv_history_done(void)
 }
 
 /*
- * An automatic vacuum was canceled.  If a session waits for a lock that this
- * process still has, that is why: it was sent the signal when that session had
- * waited for deadlock_timeout.  The error says "user request" of any signal.
- *
- * Core: storage/lmgr/proc.c, ProcSleep.
+ * Note who waits for an automatic vacuum that was canceled.  If a session
+ * waits for a lock that this process still has, that is why: it was sent the
+ * signal when that session had waited for deadlock_timeout.  The error says
+ * "user request" of any signal.  Core: storage/lmgr/proc.c, ProcSleep.
  */
 static void
 note_who_waits(void)
@@ -362,7 +364,7 @@ note_who_waits(void)
 }
 
 /*
- * The vacuum has failed with the error that is being handled.  To be called in
+ * The vacuum has failed with the error that is being handled.  Call this in
  * PG_CATCH; the error stays as it is.
  */
 void

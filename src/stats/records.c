@@ -73,7 +73,7 @@ set_sizes(PvRecords *records, int history_size, int stats_size)
 	records->max[PV_RECORD_INDEX_TOTALS] = stats_size * PV_TOTALS_PER_TABLE;
 }
 
-/* The bytes from the beginning of the block to the PvLru of a kind. */
+/* Return the bytes from the beginning of the block to the PvLru of a kind. */
 static Size
 offset_of(const PvRecords *records, PvRecordKind kind)
 {
@@ -86,8 +86,8 @@ offset_of(const PvRecords *records, PvRecordKind kind)
 }
 
 /*
- * The size in bytes of a block for that many vacuums in the history, and that
- * many tables with totals.
+ * Return the size in bytes of a block for that many vacuums in the history,
+ * and that many tables with totals.
  */
 Size
 pv_records_size(int history_size, int stats_size)
@@ -113,7 +113,7 @@ record_at(const PvRecords *records, PvRecordKind kind, int place)
 		(Size) place * pv_record_size[kind];
 }
 
-/* The record with this key, or NULL. */
+/* Return the record with this key, or NULL. */
 static const void *
 find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
 	 uint64 number)
@@ -125,9 +125,9 @@ find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
 }
 
 /*
- * The record with this key, which is the last one used of its group from now
- * on.  A new one is all zero but for its head.  There must be records of this
- * kind.
+ * Return the record with this key, which is the last one used of its group
+ * from now on.  A new one is all zero but for its head.  There must be records
+ * of this kind.
  */
 static void *
 touch(PvRecords *records, PvRecordKind kind, const PvRecordHead *head,
@@ -186,10 +186,10 @@ pv_records_reset_stats(PvRecords *records, TimestampTz now)
  */
 
 /*
- * The number of the row of a run: its own, or one that it has in common with
- * those of the same relation that ended in the same way, if it did nothing.
- * Whatever changes a page writes WAL.  What a vacuum changes in pg_class for
- * the table and its indexes does not count.
+ * Return the number of the row of a run: its own, or one that it has in common
+ * with those of the same relation that ended in the same way, if it did
+ * nothing.  Whatever changes a page writes WAL.  What a vacuum changes in
+ * pg_class for the table and its indexes does not count.
  */
 static uint64
 row_number(const PvHistoryRun *run)
@@ -300,7 +300,7 @@ add_to_index(PvIndexTotals *totals, const PvHistoryRun *run,
 	totals->last_run = run->end_time;
 }
 
-/* The head of the totals of what a record is about. */
+/* Return the head of the totals of what a record is about. */
 static PvRecordHead
 head_of_totals(const PvRecordHead *record, Oid owner)
 {
@@ -477,7 +477,7 @@ pv_records_has_room(const PvRecords *records, Oid datid, Oid relid, Oid owner)
 		pv_lru_has_room(records_lru(records, PV_RECORD_TABLE), owner);
 }
 
-/* The mark of a table's last sweep; false if none is known. */
+/* Get the mark of a table's last sweep.  Return false if none is known. */
 bool
 pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
 					  PvSweepMark *mark)
@@ -492,8 +492,8 @@ pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
 }
 
 /*
- * The pages that an index had when it was last vacuumed or swept; 0 if that is
- * not known.
+ * Return the pages that an index had when it was last vacuumed or swept; 0 if
+ * that is not known.
  */
 BlockNumber
 pv_records_index_pages(const PvRecords *records, Oid datid, Oid indexrelid)
