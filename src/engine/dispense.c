@@ -263,7 +263,7 @@ pass_short_run(PvBlockScan *scan)
 		if (pv_sample_wants(&scan->skipping->sample, scan->cur))
 			return true;
 		scan->skipped.pages++;
-		if (scan->skipping->sample.every > 0 && pv_sample_asks(scan->cur))
+		if (pv_sample_asks(&scan->skipping->sample, scan->cur))
 		{
 			scan->skipped.asked++;
 			scan->skipped.space += GetRecordedFreeSpace(scan->rel, scan->cur);

@@ -29,9 +29,9 @@
  * known: the free space map says how full each page is.  So the sample is used
  * to find how the number of tuples depends on the free space, as a straight
  * line by least squares, and the line is applied to the free space of the
- * skipped pages, of which a sixteenth is looked up.  If the free space map is
- * wrong or empty, the line is horizontal, and the estimate is the mean of the
- * sample.
+ * skipped pages; of a large table only some are looked up.  If the free space
+ * map is wrong or empty, the line is horizontal, and the estimate is the mean
+ * of the sample.
  *
  * Which pages: the table is divided into groups of the same number of blocks.
  * One block of each group, chosen by a hash of the group's number, is in the
@@ -63,6 +63,12 @@
  */
 #define CHEAP_SHARE				0.0625
 
+/*
+ * Pages of a table whose free space may be looked up.  A lookup costs as much
+ * as to read a page in shared buffers.
+ */
+#define MAX_ASKED				8192
+
 /* Bytes that the smallest tuple takes */
 #define BYTES_PER_TUPLE \
 	((double) MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData))
@@ -88,6 +94,7 @@ pv_sample_plan(PvSamplePlan *plan, BlockNumber pages, BlockNumber rel_pages,
 	if (pages == 0 || skippable == 0)
 		return;
 	plan->every = Max((uint32) rint(skippable / Max(wanted, 1.0)), 1);
+	plan->asked = Max(rel_pages / MAX_ASKED, 1);
 	plan->seed = pg_prng_uint64(&pg_global_prng_state);
 }
 
@@ -120,13 +127,12 @@ pv_sample_add_page(PvSample *sample, Size space, int64 tuples)
 }
 
 /*
- * Is the free space of this page, which is skipped, to be looked up?  To do so
- * costs as much as a page in shared buffers, so that is done for a few.
+ * Is the free space of this page, which is skipped, to be looked up?
  */
 bool
-pv_sample_asks(BlockNumber blkno)
+pv_sample_asks(const PvSamplePlan *plan, BlockNumber blkno)
 {
-	return murmurhash32(blkno) % 16 == 0;
+	return plan->every > 0 && murmurhash32(blkno) % plan->asked == 0;
 }
 
 /*

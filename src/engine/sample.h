@@ -15,6 +15,8 @@
 typedef struct PvSamplePlan
 {
 	uint32		every;			/* one page of this many; 0: none */
+	uint32		asked;			/* of the others that are skipped, the free
+								 * space of one of this many is looked up */
 	uint64		seed;			/* of this vacuum */
 } PvSamplePlan;
 
@@ -44,7 +46,7 @@ typedef struct PvSample
 extern void pv_sample_plan(PvSamplePlan *plan, BlockNumber pages,
 						   BlockNumber rel_pages, BlockNumber skippable);
 extern bool pv_sample_wants(const PvSamplePlan *plan, BlockNumber blkno);
-extern bool pv_sample_asks(BlockNumber blkno);
+extern bool pv_sample_asks(const PvSamplePlan *plan, BlockNumber blkno);
 extern void pv_sample_add_skipped(PvSkippedPages *sum,
 								  const PvSkippedPages *part);
 extern void pv_sample_add_page(PvSample *sample, Size space, int64 tuples);

@@ -78,7 +78,7 @@ compare('scattered dead items', 'scattered', 0, "SET maintenance_work_mem = '1MB
 
 # Dead rows on few pages
 sql("CREATE TABLE rare (a int) WITH ($off)", 'INSERT INTO rare SELECT generate_series(1, 500000)', 'CREATE INDEX ON rare (a)');
-sql('DELETE FROM rare WHERE a BETWEEN 200000 AND 215000');
+sql('DELETE FROM rare WHERE a BETWEEN 200000 AND 250000');
 compare('rare dead rows', 'rare', 0);
 
 #
