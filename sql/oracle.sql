@@ -22,6 +22,8 @@ LANGUAGE sql AS $$
     SELECT oracle.make_twins(kind, 2000, ARRAY['btree', 'hash', 'gin', 'gist'], 60)
     UNION ALL SELECT 'SELECT pg_stat_force_next_flush()';
 $$;
+-- What this session has counted is in the statistics at once, not when a second is over.
+\set counted 'SELECT pg_stat_force_next_flush() \\g /dev/null'
 CREATE FUNCTION overwrite(fork text, command text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -58,6 +60,7 @@ SELECT faults();
 :both_vacuumed
 \o
 INSERT INTO ours VALUES (1);
+:counted
 SELECT faults();
 
 \echo 'a row changed:'
@@ -65,6 +68,7 @@ SELECT faults();
 :both_vacuumed
 \o
 UPDATE ours SET pad = 'changed' WHERE id = 333;
+:counted
 SELECT faults();
 
 \echo 'dead line pointers that should be unused:'
@@ -86,6 +90,7 @@ SELECT faults(true);
 
 \echo 'rows beyond the end of the twin:'
 INSERT INTO ours SELECT i FROM generate_series(1, 2000) i;
+:counted
 SELECT faults(true);
 
 \echo 'index entries that lead nowhere, and then to other rows:'
