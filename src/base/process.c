@@ -62,6 +62,15 @@ pv_process_describe(BackgroundWorker *worker, const char *type,
 	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
 }
 
+/* Is that process a background worker of this type? */
+bool
+pv_process_is(int pid, const char *type)
+{
+	const char *its_type = GetBackgroundWorkerTypeByPid(pid);
+
+	return its_type != NULL && strcmp(its_type, type) == 0;
+}
+
 /* Leader: its flag, while the flag is mapped and there are workers */
 static pg_atomic_uint32 *led_by_flag = NULL;
 

@@ -15,6 +15,7 @@
 
 extern void pv_process_describe(BackgroundWorker *worker, const char *type,
 								const char *function);
+extern bool pv_process_is(int pid, const char *type);
 extern void pv_process_lead(pg_atomic_uint32 *flag);
 extern void pv_process_give_up(void);
 extern void pv_process_work(pg_atomic_uint32 *leader_gave_up,

@@ -5,9 +5,9 @@
  *	  failsafe.
  *
  * Leader and workers run this.  With the error callback an error in any
- * process names the block, phase and index.  The failsafe flag is one atomic.  The first
- * participant that sees that the table's XIDs are dangerously old sets it.
- * The others notice at their next page or index.
+ * process names the block, phase and index.  The failsafe flag is one atomic.
+ * The first participant that sees that the table's XIDs are dangerously old
+ * sets it.  The others notice at their next page or index.
  *
  *-------------------------------------------------------------------------
  */

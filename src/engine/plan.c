@@ -112,6 +112,28 @@ plan_skipping(PvVacuum *vac)
 }
 
 /*
+ * Set what VACUUM finds in the table's own storage parameters.  index_cleanup
+ * remains if it is not VACOPTVALUE_UNSPECIFIED.
+ *
+ * Core: commands/vacuum.c, vacuum_rel.
+ */
+void
+pv_plan_reloptions(Relation rel, VacuumParams *params)
+{
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+	int			value = options != NULL ? (int) options->vacuum_index_cleanup :
+		(int) STDRD_OPTION_VACUUM_INDEX_CLEANUP_AUTO;
+
+	pv_choose_eager_failure_rate(params, rel);
+	if (params->index_cleanup != VACOPTVALUE_UNSPECIFIED)
+		return;
+	params->index_cleanup =
+		value == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON ? VACOPTVALUE_ENABLED :
+		value == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF ?
+		VACOPTVALUE_DISABLED : VACOPTVALUE_AUTO;
+}
+
+/*
  * Decide what this vacuum has to do.
  *
  * The cutoffs come first, the size of the table second.  The other way round,

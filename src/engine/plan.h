@@ -13,6 +13,7 @@
 /* Most bytes that the store takes for one block, all overhead included */
 #define PV_STORE_BYTES_PER_BLOCK	48
 
+extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
 extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
 extern int	pv_plan_workers(PvVacuum *vac);
 extern int	pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);

@@ -175,8 +175,7 @@ pv_sample_estimate(const PvSample *sample, BlockNumber *pages, double *tuples)
 	double		space = sample->space / n;
 	double		variance = sample->space_squares / n - space * space;
 	double		covariance = sample->products / n - sample->tuples / n * space;
-	double		slope = 0;
-	double		on_a_page;
+	double		on_a_page = sample->tuples / n;
 
 	*pages = sample->skipped.pages;
 	*tuples = 0;
@@ -185,10 +184,8 @@ pv_sample_estimate(const PvSample *sample, BlockNumber *pages, double *tuples)
 	if (*pages == 0)
 		return true;
 	if (variance > 0 && sample->skipped.asked > 0)
-		slope = Min(Max(covariance / variance, -1 / BYTES_PER_TUPLE), 0);
-	on_a_page = sample->tuples / n;
-	if (slope < 0)
-		on_a_page += slope *
+		on_a_page +=
+			Min(Max(covariance / variance, -1 / BYTES_PER_TUPLE), 0) *
 			((double) sample->skipped.space / sample->skipped.asked - space);
 	*tuples = rint(Min(Max(on_a_page, 0), MaxHeapTuplesPerPage) * *pages);
 	return true;

@@ -392,14 +392,13 @@ make_tables(PvLabels *labels)
 
 /* Enter what one label says.  Only a vacuum of the table warns of it. */
 static void
-enter_label(PvLabels *labels, Oid relid, const char *label)
+enter_label(PvLabels *labels, Oid relid, Datum value)
 {
 	LabelEntry *entry = hash_search(labels->own, &relid, HASH_ENTER, NULL);
+	char	   *label = TextDatumGetCString(value);
 
 	(void) pv_options_parse(label, &entry->options);
-	if (entry->options.window != NULL)
-		entry->options.window = MemoryContextStrdup(labels->context,
-													entry->options.window);
+	pfree(label);
 }
 
 /* Read all labels of tables. */
@@ -407,9 +406,6 @@ static void
 read_labels(void *arg)
 {
 	PvLabels   *labels = arg;
-	MemoryContext per_label = AllocSetContextCreate(labels->context,
-													"parvacuum label",
-													ALLOCSET_SMALL_SIZES);
 	MemoryContext outer;
 	Relation	seclabel;
 	ScanKeyData key[2];
@@ -423,7 +419,7 @@ read_labels(void *arg)
 	ScanKeyInit(&key[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber,
 				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
 	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
-	outer = MemoryContextSwitchTo(per_label);
+	outer = MemoryContextSwitchTo(labels->context);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
@@ -434,13 +430,11 @@ read_labels(void *arg)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!isnull && form->objsubid == 0)
-			enter_label(labels, form->objoid, TextDatumGetCString(label));
-		MemoryContextReset(per_label);
+			enter_label(labels, form->objoid, label);
 	}
 	MemoryContextSwitchTo(outer);
 	systable_endscan(scan);
 	table_close(seclabel, AccessShareLock);
-	MemoryContextDelete(per_label);
 }
 
 /*

@@ -270,7 +270,7 @@ drop_queues(const Oid *queued)
 
 /*
  * Read pg_database, but for databases that a failed DROP DATABASE has left
- * invalid.
+ * invalid.  If it is locked, the databases remain as they were last read.
  */
 static void
 read_databases(void)
@@ -534,7 +534,7 @@ end_late(void)
 	return any;
 }
 
-/* Has a worker of the database scan it, if there is one. */
+/* Have a worker of the database scan it, if there is one. */
 static void
 request_scan(PvDatabase *database)
 {

@@ -39,8 +39,7 @@
  *	12. Room.  A database, and an owner in it, gets no more than four times the
  *	   places that this leaves to others.  A table in danger may take any
  *	   place.  Tables that wait, and were not requested, give way to those
- *	   that can be begun.  What finds no room is found again by a later
- *	   scan.
+ *	   that can be begun.  What finds no room is found again by a later scan.
  *
  * A table's score is the greatest of some ratios, each of a count to the
  * threshold at which autovacuum would act on it.  That is the idea of

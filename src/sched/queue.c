@@ -81,7 +81,7 @@ pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 }
 
 /*
- * Has a table given up.  If it is queued, it waits for the next database scan.
+ * Give a table up.  If it is queued, it waits for the next database scan.
  * If a worker is at it, *slot is that worker.  A vacuum that prevents
  * wraparound is left alone unless that may be given up as well.
  */
@@ -350,7 +350,7 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
  */
 
 /*
- * If a scan is to be done, this worker begins it, and must end it.  Returns
+ * If a scan is to be done, this worker begins it, and must end it.  Return
  * whether it has begun one.
  */
 bool
@@ -466,7 +466,7 @@ pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 
 /*
  * All tables have been offered.  Visit up to PV_QUEUE_BATCH entries that were
- * not, which come first in the list, and removes them, since they need nothing
+ * not, which come first in the list, and remove them, since they need nothing
  * any more; those that a role has requested are queued.  Return false if none
  * is left.
  */

@@ -91,7 +91,7 @@ pv_queue_wants_scan(const PvDatabaseQueue *queue)
 		 (queue->incomplete && queue->nqueued == 0));
 }
 
-/* Has a worker scan the database. */
+/* Have a worker scan the database. */
 void
 pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
 {
@@ -102,11 +102,12 @@ pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
 }
 
 /*
- * Return a queue for a database that has none, or NULL.  Take it from a
- * database without workers that has nothing queued or requested; with
- * from_others else from the one whose first table comes last, unless that is
- * in danger or there are requests.  A scan finds its tables again.  A request
- * that waits for a lock is lost only if there is no other queue.
+ * Return a queue for a database that has none, or NULL.  It is taken from a
+ * database without workers that has nothing queued or requested, first from
+ * one where no table waits; with from_others else from the one whose first
+ * table comes last, unless that is in danger or there are requests.  A scan
+ * finds its tables again.  A request that waits for a lock is lost only if
+ * there is no other queue.
  */
 static PvDatabaseQueue *
 find_free_queue(const PvQueues *queues, bool from_others)

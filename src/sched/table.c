@@ -59,6 +59,7 @@
 #include "base/guard.h"
 #include "base/ring.h"
 #include "engine/index_vacuum.h"
+#include "engine/plan.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
@@ -172,7 +173,6 @@ choose_params(PvTableWork *work, Relation rel)
 {
 	VacuumParams *params = &work->params;
 	const AutoVacOpts *own = work->own;
-	StdRdOptions *options = (StdRdOptions *) rel->rd_options;
 
 	memset(params, 0, sizeof(*params));
 	params->freeze_min_age =
@@ -198,15 +198,8 @@ choose_params(PvTableWork *work, Relation rel)
 	 * itself
 	 */
 	params->nworkers = -1;
-	pv_choose_eager_failure_rate(params, rel);
-
-	params->index_cleanup = VACOPTVALUE_AUTO;
-	if (options != NULL &&
-		options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON)
-		params->index_cleanup = VACOPTVALUE_ENABLED;
-	if (options != NULL &&
-		options->vacuum_index_cleanup == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF)
-		params->index_cleanup = VACOPTVALUE_DISABLED;
+	params->index_cleanup = VACOPTVALUE_UNSPECIFIED;
+	pv_plan_reloptions(rel, params);
 }
 
 /*
@@ -338,7 +331,7 @@ typedef struct OwnIdentity
 } OwnIdentity;
 
 /*
- * Has functions of indexes run as the owner of the table.  They cannot change
+ * Let functions of indexes run as the owner of the table.  They cannot change
  * settings of this process.  An error restores all of it with the transaction.
  *
  * Core: commands/vacuum.c, vacuum_rel.
@@ -473,8 +466,7 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 		return true;
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
-	(void) pv_need_score(rel->rd_rel, work->own,
-						 false, &after);
+	(void) pv_need_score(rel->rd_rel, work->own, false, &after);
 	return after.dead > 1;
 }
 
@@ -665,7 +657,7 @@ analyze_table(PvTableWork *work)
 }
 
 /*
- * Does what the table needs, and sleeps off what is left of its cost when no
+ * Do what the table needs, and sleep off what is left of its cost when no
  * lock is held any more.
  */
 void

@@ -27,9 +27,9 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "postmaster/bgworker.h"
 #include "utils/builtins.h"
 
+#include "base/process.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "sched/queue.h"
@@ -48,15 +48,6 @@ typedef enum CancelOutcome
 	CANCEL_DONE = 1,
 	CANCEL_REFUSED = 2			/* the current role has no right to */
 } CancelOutcome;
-
-/* Is it a process of the scheduler? */
-static bool
-is_scheduler(int pid)
-{
-	const char *type = GetBackgroundWorkerTypeByPid(pid);
-
-	return type != NULL && strcmp(type, PV_SCHED_TYPE) == 0;
-}
 
 /* May the current role cancel it? */
 static bool
@@ -180,7 +171,7 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 
 	check_call(fcinfo, "pid");
 	pid = PG_GETARG_INT32(0);
-	if (is_scheduler(pid))
+	if (pv_process_is(pid, PV_SCHED_TYPE))
 	{
 		if (!pv_may_cancel_scheduler())
 			pv_refuse_cancel_scheduler();

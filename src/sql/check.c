@@ -26,16 +26,16 @@
 
 #include "access/xlog.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
-#include "postmaster/bgworker.h"
 #include "storage/dsm_impl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 #include "base/compat.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "base/shmem.h"
 #include "entry/rights.h"
@@ -43,11 +43,10 @@
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sql/check.h"
+#include "sql/row.h"
 #include "stats/blocker.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_check);
-
-#define CHECK_COLUMNS			9
 
 /* Where POSIX shared memory is on Linux */
 #define SHM_FOLDER				"/dev/shm"
@@ -233,12 +232,9 @@ is_running(const char *type)
 	for (int i = 1; i <= n; i++)
 	{
 		const PgBackendStatus *status = pv_backend_status(i);
-		const char *its_type;
 
-		if (status->st_backendType != B_BG_WORKER)
-			continue;
-		its_type = GetBackgroundWorkerTypeByPid(status->st_procpid);
-		if (its_type != NULL && strcmp(its_type, type) == 0)
+		if (status->st_backendType == B_BG_WORKER &&
+			pv_process_is(status->st_procpid, type))
 			return true;
 	}
 	return false;
@@ -439,14 +435,6 @@ compare_advice(const void *a, const void *b)
 	return order != 0 ? order : strcmp(x->subject, y->subject);
 }
 
-static void
-put_text(Datum *values, bool *nulls, int *n, const char *text)
-{
-	nulls[*n] = text == NULL;
-	values[*n] = text ? CStringGetTextDatum(text) : (Datum) 0;
-	(*n)++;
-}
-
 /* parvacuum_check(): return a row for each thing that should be changed. */
 Datum
 parvacuum_check(PG_FUNCTION_ARGS)
@@ -456,7 +444,7 @@ parvacuum_check(PG_FUNCTION_ARGS)
 		[PV_WARNING] = "warning",
 		[PV_ADVICE] = "advice",
 	};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			encoding = GetDatabaseEncoding();
 	PvAdviceList list = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -477,24 +465,19 @@ parvacuum_check(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < list.n; i++)
 	{
-		const PvAdvice *row = &list.rows[i];
-		Datum		values[CHECK_COLUMNS];
-		bool		nulls[CHECK_COLUMNS] = {0};
-		int			n = 0;
+		const PvAdvice *advice = &list.rows[i];
+		PvRow		row = {0};
 
-		put_text(values, nulls, &n, severities[row->severity]);
-		put_text(values, nulls, &n, row->name);
-		put_text(values, nulls, &n, row->subject);
-		nulls[n] = nulls[n + 1] = !OidIsValid(row->relid);
-		values[n++] = ObjectIdGetDatum(row->relid);
-		values[n++] = ObjectIdGetDatum(row->relid);
-		put_text(values, nulls, &n, row->reason);
-		put_text(values, nulls, &n, row->evidence);
-		put_text(values, nulls, &n, row->setting);
-		put_text(values, nulls, &n, row->advice);
-		Assert(n == CHECK_COLUMNS);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
-							 nulls);
+		pv_put_text(&row, severities[advice->severity], encoding);
+		pv_put_text(&row, advice->name, encoding);
+		pv_put_text(&row, advice->subject, encoding);
+		pv_put_oid(&row, advice->relid);
+		pv_put_oid(&row, advice->relid);
+		pv_put_text(&row, advice->reason, encoding);
+		pv_put_text(&row, advice->evidence, encoding);
+		pv_put_text(&row, advice->setting, encoding);
+		pv_put_text(&row, advice->advice, encoding);
+		pv_return_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }

@@ -16,11 +16,11 @@
 #include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 #include "base/settings.h"
 #include "entry/failures.h"
@@ -28,6 +28,7 @@
 #include "entry/rights.h"
 #include "sched/queue.h"
 #include "sql/call.h"
+#include "sql/row.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);
 
@@ -48,7 +49,7 @@ check_scheduler(void)
 /* One call of parvacuum_enqueue(). */
 typedef struct Request
 {
-	ReturnSetInfo *rsinfo;
+	FunctionCallInfo fcinfo;
 	bool		urgent;
 	bool		limited;		/* the role may not vacuum all tables */
 	bool		has_place;		/* there was a place for a relation */
@@ -59,14 +60,11 @@ typedef struct Request
 static void
 put_row(Request *request, Oid relid, const char *result)
 {
-	Datum		values[] = {
-		ObjectIdGetDatum(relid),
-		CStringGetTextDatum(result)
-	};
-	bool		nulls[lengthof(values)] = {false};
+	PvRow		row = {0};
 
-	tuplestore_putvalues(request->rsinfo->setResult, request->rsinfo->setDesc,
-						 values, nulls);
+	pv_put_oid(&row, relid);
+	pv_put_text(&row, result, GetDatabaseEncoding());
+	pv_return_row(request->fcinfo, &row);
 }
 
 /*
@@ -235,7 +233,7 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 		pv_refuse_urgent();
 	check_relation(relid);
 	InitMaterializedSRF(fcinfo, 0);
-	request.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	request.fcinfo = fcinfo;
 
 	foreach(lc, pv_expand_relation(relid, get_rel_relkind(relid)))
 	{

@@ -252,7 +252,7 @@ parvacuum_stats_about(PG_FUNCTION_ARGS)
 	pv_put_time(&row, written);
 	put_counts(&row, &info.all);
 	put_sums(&row, desc, &info.all);
-	return pv_row_datum(BlessTupleDesc(desc), &row);
+	return pv_row_result(fcinfo, &row);
 }
 
 Datum

@@ -12,26 +12,23 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 #include "base/clock.h"
 #include "base/settings.h"
 #include "entry/rights.h"
 #include "sched/queue.h"
 #include "sql/call.h"
+#include "sql/row.h"
 #include "stats/registry.h"
 #include "throttle/cost.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 
-#define QUEUE_COLUMNS			23
-#define STATS_COLUMNS			14
 
 
 /* Return what is to be done with the table, as far as is known. */
@@ -112,7 +109,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		[PV_ITEM_RUNNING] = "running",
 		[PV_ITEM_WAITING] = "waiting",
 	};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			encoding = GetDatabaseEncoding();
 	bool		sees_all = pv_may_see_all();
 	bool		has_large_place;
 	PvItem	   *items;
@@ -132,46 +129,36 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
 		bool		large = pv_is_large(item);
-		const char *reason = reason_name(item, large, has_large_place);
-		const char *done = done_name(item);
-		Datum		values[QUEUE_COLUMNS];
-		bool		nulls[QUEUE_COLUMNS] = {0};
-		int			n = 0;
+		PvRow		row = {0};
 
 		if (i == 0 || item->key.database != items[i - 1].key.database)
 			position = 0;
-		values[n++] = ObjectIdGetDatum(item->key.database);
-		values[n++] = ObjectIdGetDatum(item->key.relid);
-		values[n++] = CStringGetTextDatum(states[item->state]);
-		nulls[n] = reason == NULL;
-		values[n++] = reason ? CStringGetTextDatum(reason) : (Datum) 0;
-		values[n++] = TimestampTzGetDatum(pv_time_of_day(item->state_since));
-		nulls[n] = item->wait_until == 0;
-		values[n++] = TimestampTzGetDatum(item->wait_until);
-		nulls[n] = item->state != PV_ITEM_QUEUED;
-		values[n++] = Int32GetDatum(++position);
-		nulls[n] = !running || !sees_all;
-		values[n++] = Int32GetDatum(item->worker_pid);
-		values[n++] = CStringGetTextDatum(action_name(item));
-		nulls[n] = done == NULL;
-		values[n++] = done ? CStringGetTextDatum(done) : (Datum) 0;
-		values[n++] = BoolGetDatum(item->score.wraparound);
-		values[n++] = CStringGetTextDatum(large ? "large" : "small");
-		values[n++] = Float8GetDatum(item->score.total);
-		values[n++] = Float8GetDatum(item->score.dead);
-		values[n++] = Float8GetDatum(item->score.inserted);
-		values[n++] = Float8GetDatum(item->score.modified);
-		values[n++] = Float8GetDatum(item->score.xid);
-		values[n++] = Float8GetDatum(item->score.mxid);
-		values[n++] = Float8GetDatum(item->score.entries);
-		values[n++] = BoolGetDatum(item->requested);
-		values[n++] = BoolGetDatum(item->urgent);
-		nulls[n] = !sees_all;
-		values[n++] = Float8GetDatum(item->charge / USECS_PER_SEC);
-		values[n++] = Int64GetDatum(item->pages);
-		Assert(n == QUEUE_COLUMNS);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 values, nulls);
+		pv_put_oid(&row, item->key.database);
+		pv_put_oid(&row, item->key.relid);
+		pv_put_text(&row, states[item->state], encoding);
+		pv_put_text(&row, reason_name(item, large, has_large_place), encoding);
+		pv_put_time(&row, pv_time_of_day(item->state_since));
+		pv_put_time(&row, item->wait_until);
+		pv_put_if(&row, item->state == PV_ITEM_QUEUED,
+				  Int32GetDatum(++position));
+		pv_put_if(&row, running && sees_all, Int32GetDatum(item->worker_pid));
+		pv_put_text(&row, action_name(item), encoding);
+		pv_put_text(&row, done_name(item), encoding);
+		pv_put(&row, BoolGetDatum(item->score.wraparound));
+		pv_put_text(&row, large ? "large" : "small", encoding);
+		pv_put(&row, Float8GetDatum(item->score.total));
+		pv_put(&row, Float8GetDatum(item->score.dead));
+		pv_put(&row, Float8GetDatum(item->score.inserted));
+		pv_put(&row, Float8GetDatum(item->score.modified));
+		pv_put(&row, Float8GetDatum(item->score.xid));
+		pv_put(&row, Float8GetDatum(item->score.mxid));
+		pv_put(&row, Float8GetDatum(item->score.entries));
+		pv_put(&row, BoolGetDatum(item->requested));
+		pv_put(&row, BoolGetDatum(item->urgent));
+		pv_put_if(&row, sees_all,
+				  Float8GetDatum(item->charge / USECS_PER_SEC));
+		pv_put_int8(&row, item->pages);
+		pv_return_row(fcinfo, &row);
 	}
 	return (Datum) 0;
 }
@@ -184,22 +171,14 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 Datum
 parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 {
-	Datum		values[STATS_COLUMNS];
-	bool		nulls[STATS_COLUMNS] = {0};
-	TupleDesc	desc;
-	int			n = 0;
+	PvRow		row = {0};
 
 	pv_check_preloaded("parvacuum_scheduler_stats()");
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
 	for (PvCount what = 0; what <= PV_COUNT_QUEUE_FULL; what++)
-		values[n++] = Int64GetDatum(pv_sched_counted(what));
-	values[n++] = Int64GetDatum(pv_cost_units());
-	values[n++] = Int64GetDatum(pv_cost_rate());
-	values[n++] = Int64GetDatum(pv_sched_counted(PV_COUNT_NO_PROCESS));
-	values[n++] = Int64GetDatum(pv_registry_runs_refused());
-	Assert(n == STATS_COLUMNS);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+		pv_put_int8(&row, pv_sched_counted(what));
+	pv_put_int8(&row, pv_cost_units());
+	pv_put_int8(&row, pv_cost_rate());
+	pv_put_int8(&row, pv_sched_counted(PV_COUNT_NO_PROCESS));
+	pv_put_int8(&row, pv_registry_runs_refused());
+	return pv_row_result(fcinfo, &row);
 }

@@ -23,13 +23,13 @@
 #include "catalog/pg_class.h"
 #include "commands/vacuum.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
@@ -37,6 +37,7 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "sql/call.h"
+#include "sql/row.h"
 #include "sql/survey.h"
 #include "stats/history.h"
 
@@ -49,8 +50,6 @@ enum
 	ARG_FREEZE,
 	ARG_DISABLE_PAGE_SKIPPING
 };
-
-#define PLAN_COLUMNS			27
 
 #define HINT_DEFAULT	"Omit the argument to use its default."
 
@@ -213,8 +212,8 @@ reason_of(const PvSurvey *survey)
 
 /*
  * Return what the phases of a vacuum will take in *usecs, if they take as long
- * as in the last vacuum that a session asked for, and the sum; each of them may
- * be PV_ETA_UNKNOWN.
+ * as in the last vacuum that a session asked for, and the sum; each of them
+ * may be PV_ETA_UNKNOWN.
  */
 static double
 plan_times(Relation rel, const PvSurvey *survey, double *usecs)
@@ -242,75 +241,78 @@ plan_times(Relation rel, const PvSurvey *survey, double *usecs)
 	return sum;
 }
 
+/* Add a number; known says whether there is a survey. */
+static void
+put_count(PvRow *row, bool known, double value)
+{
+	pv_put_if(row, known, Int64GetDatum((int64) rint(value)));
+}
+
+/* Add a time, which may be PV_ETA_UNKNOWN, in milliseconds. */
+static void
+put_usecs(PvRow *row, bool known, double usecs)
+{
+	pv_put_if(row, known && usecs >= 0, Float8GetDatum(usecs / 1000));
+}
+
+static void
+put_xid(PvRow *row, bool known, TransactionId xid)
+{
+	pv_put_if(row, known && TransactionIdIsValid(xid),
+			  TransactionIdGetDatum(xid));
+}
+
 /*
- * Put one row into the result set.  survey is NULL if the engine would not
- * vacuum the table, or could not look at it; then there is a reason.
+ * Return one row.  survey is NULL if the engine would not vacuum the table, or
+ * could not look at it; then there is a reason.
  */
 static void
-put_row(ReturnSetInfo *rsinfo, Relation rel, const PvSurvey *survey,
-		const char *reason)
+return_plan(FunctionCallInfo fcinfo, Relation rel, const PvSurvey *survey,
+			const char *reason)
 {
 	static const PvSurvey none;
 	const PvSurvey *s = survey != NULL ? survey : &none;
 	bool		known = survey != NULL;
 	double		usecs[PV_NUM_PHASES] = {0};
-	double		elapsed = plan_times(rel, s, usecs);
-	Datum		values[PLAN_COLUMNS];
-	bool		nulls[PLAN_COLUMNS];
-	int			n = 0;
+	double		elapsed = known ? plan_times(rel, s, usecs) : PV_ETA_UNKNOWN;
+	PvRow		row = {0};
 
-#define PUT(value, is_known) \
-	do { nulls[n] = !(is_known); values[n++] = (value); } while (0)
-#define PUT_COUNT(value)	PUT(Int64GetDatum((int64) rint(value)), known)
-#define PUT_INT(value)		PUT(Int32GetDatum(value), known)
-#define PUT_MSECS(usecs) \
-	PUT(Float8GetDatum((usecs) / 1000), known && (usecs) >= 0)
-#define PUT_XID(value) \
-	PUT(TransactionIdGetDatum(value), known && TransactionIdIsValid(value))
-
-	PUT(ObjectIdGetDatum(RelationGetRelid(rel)), true);
-	PUT(ObjectIdGetDatum(RelationGetRelid(rel)), true);
-	PUT_COUNT(s->pages_total);
-	PUT_COUNT(s->pages_to_scan);
-	PUT_COUNT(s->pages_total - s->pages_to_scan);
-	PUT_COUNT(s->dead_tuples);
-	PUT_COUNT(s->recently_dead);
-	PUT_COUNT(s->dead_items);
-	PUT_INT(s->index_scans);
-	PUT_COUNT(s->store_bytes);
-	PUT_COUNT((double) s->store_limit);
-	PUT_INT(s->workers);
-	PUT_INT(s->nindexes);
-	PUT_MSECS(usecs[PV_PHASE_SCAN]);
-	PUT_MSECS(usecs[PV_PHASE_INDEX]);
-	PUT_MSECS(usecs[PV_PHASE_VACUUM_HEAP]);
-	PUT_MSECS(elapsed);
-	PUT(BoolGetDatum(s->aggressive), known);
-	PUT_COUNT(s->freeze_pages);
-	PUT_XID(s->cutoffs.OldestXmin);
-	PUT_XID(s->cutoffs.FreezeLimit);
-	PUT_XID(s->cutoffs.relfrozenxid);
-	PUT_XID(s->new_relfrozenxid);
-	PUT_XID(s->cutoffs.relminmxid);
-	PUT_XID(s->new_relminmxid);
-	PUT(BoolGetDatum(reason != NULL), true);
-	PUT(reason != NULL ? CStringGetTextDatum(reason) : (Datum) 0,
-		reason != NULL);
-#undef PUT_XID
-#undef PUT_MSECS
-#undef PUT_INT
-#undef PUT_COUNT
-#undef PUT
-
-	Assert(n == lengthof(values));
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	pv_put_oid(&row, RelationGetRelid(rel));
+	pv_put_oid(&row, RelationGetRelid(rel));
+	put_count(&row, known, s->pages_total);
+	put_count(&row, known, s->pages_to_scan);
+	put_count(&row, known, s->pages_total - s->pages_to_scan);
+	put_count(&row, known, s->dead_tuples);
+	put_count(&row, known, s->recently_dead);
+	put_count(&row, known, s->dead_items);
+	pv_put_if(&row, known, Int32GetDatum(s->index_scans));
+	put_count(&row, known, s->store_bytes);
+	put_count(&row, known, (double) s->store_limit);
+	pv_put_if(&row, known, Int32GetDatum(s->workers));
+	pv_put_if(&row, known, Int32GetDatum(s->nindexes));
+	put_usecs(&row, known, usecs[PV_PHASE_SCAN]);
+	put_usecs(&row, known, usecs[PV_PHASE_INDEX]);
+	put_usecs(&row, known, usecs[PV_PHASE_VACUUM_HEAP]);
+	put_usecs(&row, known, elapsed);
+	pv_put_if(&row, known, BoolGetDatum(s->aggressive));
+	put_count(&row, known, s->freeze_pages);
+	put_xid(&row, known, s->cutoffs.OldestXmin);
+	put_xid(&row, known, s->cutoffs.FreezeLimit);
+	put_xid(&row, known, s->cutoffs.relfrozenxid);
+	put_xid(&row, known, s->new_relfrozenxid);
+	put_xid(&row, known, s->cutoffs.relminmxid);
+	put_xid(&row, known, s->new_relminmxid);
+	pv_put(&row, BoolGetDatum(reason != NULL));
+	pv_put_text(&row, reason, GetDatabaseEncoding());
+	pv_return_row(fcinfo, &row);
 }
 
 /*
  * Plan the vacuum of one table, which is open and locked.
  */
 static void
-plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
+plan_relation(FunctionCallInfo fcinfo, Relation rel,
+			  const VacuumParams *params)
 {
 	VacuumParams own = *params;
 	PvVacuumOptions options = {.started_by = PV_STARTED_BY_FUNCTION};
@@ -323,21 +325,21 @@ plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
 	declined = pv_dispatch_declines(rel->rd_rel, toast_parent);
 	if (declined != NULL)
 	{
-		put_row(rsinfo, rel, NULL,
-				psprintf("PostgreSQL's own VACUUM would vacuum the table.  %s",
-						 declined));
+		return_plan(fcinfo, rel, NULL,
+					psprintf("PostgreSQL's own VACUUM would vacuum the table.  %s",
+							 declined));
 		return;
 	}
 	if (RecoveryInProgress() && !RelationNeedsWAL(rel))
 	{
-		put_row(rsinfo, rel, NULL,
-				"The server is in recovery.  It has no contents of unlogged tables.");
+		return_plan(fcinfo, rel, NULL,
+					"The server is in recovery.  It has no contents of unlogged tables.");
 		return;
 	}
 	options.workers = effective.value[PV_OPTION_WORKERS];
 	options.buffer_usage_limit = effective.value[PV_OPTION_BUFFER_USAGE_LIMIT];
 	pv_survey(rel, &own, &options, &survey);
-	put_row(rsinfo, rel, &survey, reason_of(&survey));
+	return_plan(fcinfo, rel, &survey, reason_of(&survey));
 }
 
 /*
@@ -346,8 +348,8 @@ plan_relation(ReturnSetInfo *rsinfo, Relation rel, const VacuumParams *params)
  * for toast_parent and "named".
  */
 static void
-plan_with_toast(ReturnSetInfo *rsinfo, Oid relid, Oid toast_parent, bool named,
-				const VacuumParams *params)
+plan_with_toast(FunctionCallInfo fcinfo, Oid relid, Oid toast_parent,
+				bool named, const VacuumParams *params)
 {
 	bool		usable;
 	char		relkind = check_relation(relid, toast_parent, named, &usable);
@@ -368,19 +370,19 @@ plan_with_toast(ReturnSetInfo *rsinfo, Oid relid, Oid toast_parent, bool named,
 	(void) check_relation(relid, toast_parent, named, &usable);
 	toastrelid = rel->rd_rel->reltoastrelid;
 	if (usable && rel->rd_rel->relkind == relkind && rel->rd_tableam != NULL)
-		plan_relation(rsinfo, rel, params);
+		plan_relation(fcinfo, rel, params);
 	relation_close(rel, AccessShareLock);
 	if (OidIsValid(toastrelid))
-		plan_with_toast(rsinfo, toastrelid, relid, false, params);
+		plan_with_toast(fcinfo, toastrelid, relid, false, params);
 }
 
 /*
- * parvacuum_plan(rel, ...): return a row for each table that would be vacuumed.
+ * parvacuum_plan(rel, ...): return a row for each table that would be
+ * vacuumed.
  */
 Datum
 parvacuum_plan(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	VacuumParams params;
 	Oid			relid;
 	bool		usable;
@@ -405,7 +407,7 @@ parvacuum_plan(PG_FUNCTION_ARGS)
 	foreach(lc, relids)
 	{
 		CHECK_FOR_INTERRUPTS();
-		plan_with_toast(rsinfo, lfirst_oid(lc), InvalidOid,
+		plan_with_toast(fcinfo, lfirst_oid(lc), InvalidOid,
 						lfirst_oid(lc) == relid, &params);
 		MemoryContextReset(of_table);
 	}

@@ -25,7 +25,6 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/acl.h"
@@ -34,6 +33,7 @@
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
+#include "base/process.h"
 #include "base/shmem.h"
 #include "entry/rights.h"
 #include "sched/worker.h"
@@ -131,16 +131,6 @@ put_wait_event(PvRow *row, int pid)
 	pv_put_text(row, pgstat_get_wait_event(event), GetDatabaseEncoding());
 }
 
-static bool
-is_scheduler_worker(const PgBackendStatus *backend)
-{
-	const char *type = NULL;
-
-	if (backend->st_backendType == B_BG_WORKER)
-		type = GetBackgroundWorkerTypeByPid(backend->st_procpid);
-	return type != NULL && strcmp(type, PV_SCHED_TYPE) == 0;
-}
-
 /*
  * Find out who started the vacuum.  If core's code vacuums the table, the
  * process itself tells.
@@ -158,7 +148,8 @@ find_starter(Head *head, const PgBackendStatus *backend)
 	}
 	else if (backend->st_backendType == B_AUTOVAC_WORKER)
 		head->started_by = PV_STARTED_BY_AUTOVACUUM;
-	else if (is_scheduler_worker(backend))
+	else if (backend->st_backendType == B_BG_WORKER &&
+			 pv_process_is(backend->st_procpid, PV_SCHED_TYPE))
 		head->started_by = PV_STARTED_BY_SCHEDULER;
 }
 
@@ -201,8 +192,8 @@ put_progress(PvRow *row, const PvCoreProgress *core)
 }
 
 /*
- * Add a moment that is expected so many microseconds after the measurement.
- * It is not in the past, even if the measurement is old.  What is no number, or
+ * Add a moment that is expected so many microseconds after the measurement.  It
+ * is not in the past, even if the measurement is old.  What is no number, or
  * in thousands of years, is not shown.
  */
 static void

@@ -136,12 +136,18 @@ pv_put_sums(PvRow *row, const int64 *sums)
 	}
 }
 
-/* Return the row as a value of a composite type. */
-Datum
-pv_row_datum(TupleDesc desc, PvRow *row)
+static void
+check_columns(PvRow *row, TupleDesc desc)
 {
 	if (row->n != desc->natts)
 		elog(ERROR, "row with %d columns instead of %d", row->n, desc->natts);
+}
+
+/* Return the row as a value of a composite type. */
+static Datum
+row_datum(TupleDesc desc, PvRow *row)
+{
+	check_columns(row, desc);
 	return HeapTupleGetDatum(heap_form_tuple(desc, row->values, row->nulls));
 }
 
@@ -152,7 +158,7 @@ pv_put_row(PvRow *row, TupleDesc desc, PvRow *inner)
 	Oid			type = TupleDescAttr(desc, row->n)->atttypid;
 	TupleDesc	inner_desc = lookup_rowtype_tupdesc(type, -1);
 
-	pv_put(row, pv_row_datum(inner_desc, inner));
+	pv_put(row, row_datum(inner_desc, inner));
 	ReleaseTupleDesc(inner_desc);
 }
 
@@ -163,9 +169,18 @@ pv_return_row(FunctionCallInfo fcinfo, PvRow *row)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	CHECK_FOR_INTERRUPTS();
-	if (row->n != rsinfo->setDesc->natts)
-		elog(ERROR, "row with %d columns instead of %d", row->n,
-			 rsinfo->setDesc->natts);
+	check_columns(row, rsinfo->setDesc);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values,
 						 row->nulls);
+}
+
+/* Return the row, which must have all columns, as the function's result. */
+Datum
+pv_row_result(FunctionCallInfo fcinfo, PvRow *row)
+{
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return row_datum(BlessTupleDesc(desc), row);
 }

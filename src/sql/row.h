@@ -35,7 +35,7 @@ extern void pv_put_figures(PvRow *row, const PvResult *result, bool done);
 extern void pv_put_sums(PvRow *row, const int64 *sums);
 extern void pv_put_row(PvRow *row, TupleDesc desc, PvRow *inner);
 extern void pv_return_row(FunctionCallInfo fcinfo, PvRow *row);
-extern Datum pv_row_datum(TupleDesc desc, PvRow *row);
+extern Datum pv_row_result(FunctionCallInfo fcinfo, PvRow *row);
 
 static inline void
 pv_put(PvRow *row, Datum value)

@@ -237,8 +237,8 @@ look_at_tuple(SurveyState *state, Buffer buf, HeapTuple tuple,
 }
 
 /*
- * Look at all line pointers of a page, which is locked.  A broken page may have
- * more of them than any page can have.
+ * Look at all line pointers of a page, which is locked.  A broken page may
+ * have more of them than any page can have.
  */
 static void
 look_at_page(SurveyState *state, Buffer buf, PageFindings *found)
@@ -400,8 +400,8 @@ describe_freezing(const SurveyState *state, bool skippedallvis,
 /*
  * Is the table so old that all of it must be frozen, while relfrozenxid has
  * come to the horizon?  Then each vacuum to prevent wraparound is useless
- * until what holds back the horizon lets go.  If the user asked for that kind of
- * vacuum, it says nothing about the age.
+ * until what holds back the horizon lets go.  If the user asked for that kind
+ * of vacuum, it says nothing about the age.
  */
 static bool
 is_stuck(const VacuumParams *params, const PvSurvey *survey)
@@ -418,10 +418,11 @@ is_stuck(const VacuumParams *params, const PvSurvey *survey)
 
 /*
  * Would a vacuum be of any use now?  It is if it removes something, freezes
- * something that is old enough, sets pages all-visible, has work in the cleanup
- * of an index, or is aggressive and so advances relfrozenxid.  Otherwise there
- * may be dead rows that are not removable yet, pages that cannot be set
- * all-visible, or an age that cannot be reduced, all because of the horizon.
+ * something that is old enough, sets pages all-visible, has work in the
+ * cleanup of an index, or is aggressive and so advances relfrozenxid.
+ * Otherwise there may be dead rows that are not removable yet, pages that
+ * cannot be set all-visible, or an age that cannot be reduced, all because of
+ * the horizon.
  */
 static PvUse
 use_of(Relation rel, const VacuumParams *params, const PvSurvey *survey)
@@ -444,27 +445,6 @@ use_of(Relation rel, const VacuumParams *params, const PvSurvey *survey)
  */
 
 /*
- * Resolve what VACUUM finds in the table's own storage parameters.
- *
- * Core: commands/vacuum.c, vacuum_rel.
- */
-static void
-resolve_params(Relation rel, VacuumParams *params)
-{
-	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
-	int			value = options != NULL ? (int) options->vacuum_index_cleanup :
-		(int) STDRD_OPTION_VACUUM_INDEX_CLEANUP_AUTO;
-
-	pv_choose_eager_failure_rate(params, rel);
-	if (params->index_cleanup != VACOPTVALUE_UNSPECIFIED)
-		return;
-	params->index_cleanup =
-		value == STDRD_OPTION_VACUUM_INDEX_CLEANUP_ON ? VACOPTVALUE_ENABLED :
-		value == STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF ?
-		VACOPTVALUE_DISABLED : VACOPTVALUE_AUTO;
-}
-
-/*
  * Find out what a vacuum of the table would do.  The caller holds
  * AccessShareLock on it, and has a snapshot.  params->index_cleanup may be
  * VACOPTVALUE_UNSPECIFIED, and params->nworkers is as for pv_vacuum_rel().
@@ -482,7 +462,7 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	bool		skippedallvis;
 
 	memset(survey, 0, sizeof(*survey));
-	resolve_params(rel, params);
+	pv_plan_reloptions(rel, params);
 	vac->rel = rel;
 	vac->params = params;
 	vac->options = options;

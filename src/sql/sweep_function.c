@@ -20,7 +20,6 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
-#include "funcapi.h"
 #include "portability/instr_time.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -30,6 +29,7 @@
 #include "entry/effective_options.h"
 #include "entry/rights.h"
 #include "sql/call.h"
+#include "sql/row.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
@@ -41,8 +41,6 @@ enum
 	ARG_WORKERS
 };
 
-#define SWEEP_COLUMNS			7
-
 static Oid
 index_arg(FunctionCallInfo fcinfo)
 {
@@ -51,8 +49,8 @@ index_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * Raises an error if the relation cannot be swept: it must be an index, and
- * the role must have the right to vacuum its table.  Returns the table.
+ * Raise an error if the relation cannot be swept: it must be an index, and
+ * the role must have the right to vacuum its table.  Return the table.
  */
 static Oid
 check_index(Oid indexoid)
@@ -75,7 +73,7 @@ check_index(Oid indexoid)
 	return relid;
 }
 
-/* The same, and checks that the index still belongs to that table. */
+/* The same, and check that the index still belongs to that table. */
 static void
 check_index_again(Oid indexoid, Oid heapoid)
 {
@@ -89,7 +87,7 @@ check_index_again(Oid indexoid, Oid heapoid)
 }
 
 /*
- * Sweeps an index that was found to belong to the table.  That may have been
+ * Sweep an index that was found to belong to the table.  That may have been
  * in another transaction, so everything is checked again before anything is
  * locked, since no role may lock what it has no right to.  It is checked once
  * more with the locks: by then the OID may belong to the index of another
@@ -152,7 +150,7 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_sweep(index, workers): deletes dead versions from a B-tree, in
+ * parvacuum_sweep(index, workers): delete dead versions from a B-tree, in
  * this transaction.
  */
 Datum
@@ -165,14 +163,9 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	PvSweepResult result;
 	instr_time	start;
 	instr_time	now;
-	TupleDesc	desc;
-	Datum		values[SWEEP_COLUMNS];
-	bool		nulls[SWEEP_COLUMNS] = {false};
-	int			n = 0;
+	PvRow		row = {0};
 
 	pv_check_server(what);
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	indexoid = index_arg(fcinfo);
 	heapoid = check_index(indexoid);
 
@@ -184,15 +177,12 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, start);
 
-	values[n++] = Int32GetDatum(result.workers_launched);
-	values[n++] = Int64GetDatum(result.pages_total);
-	values[n++] = Int64GetDatum(result.pages_visited);
-	values[n++] = Int64GetDatum(result.pages_changed);
-	values[n++] = Int64GetDatum(result.tuples_deleted);
-	values[n++] = Int64GetDatum(result.bytes_freed);
-	values[n++] = Float8GetDatum(INSTR_TIME_GET_MILLISEC(now));
-	Assert(n == SWEEP_COLUMNS);
-
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	pv_put(&row, Int32GetDatum(result.workers_launched));
+	pv_put_int8(&row, result.pages_total);
+	pv_put_int8(&row, result.pages_visited);
+	pv_put_int8(&row, result.pages_changed);
+	pv_put_int8(&row, result.tuples_deleted);
+	pv_put_int8(&row, result.bytes_freed);
+	pv_put(&row, Float8GetDatum(INSTR_TIME_GET_MILLISEC(now)));
+	return pv_row_result(fcinfo, &row);
 }

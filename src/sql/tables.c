@@ -12,9 +12,9 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -26,18 +26,16 @@
 #include "entry/effective_options.h"
 #include "entry/labels.h"
 #include "entry/rights.h"
+#include "sql/row.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
 PG_FUNCTION_INFO_V1(parvacuum_reset_options);
 
-/* A value and its origin for each option, and why the engine declines. */
-#define OPTIONS_COLUMNS		(2 * PV_NUM_OPTIONS + 1)
-
 /*
- * parvacuum_table_options(rel): for each option the value that applies to the
- * table and where it comes from, and why the engine would decline the table
- * although it is enabled.  Null if the relation is no table, or no longer
- * exists, since this takes no lock on it.
+ * parvacuum_table_options(rel): return for each option the value that applies
+ * to the table and where it comes from, and why the engine would decline the
+ * table although it is enabled.  Null if the relation is no table, or no
+ * longer exists, since this takes no lock on it.
  */
 Datum
 parvacuum_table_options(PG_FUNCTION_ARGS)
@@ -50,17 +48,13 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 	};
 	Oid			relid = PG_GETARG_OID(0);
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Datum		values[OPTIONS_COLUMNS];
-	bool		nulls[OPTIONS_COLUMNS];
+	int			encoding = GetDatabaseEncoding();
+	PvRow		row = {0};
 	PvOptions	effective;
 	Form_pg_class form;
 	const char *declined = NULL;
 	const char *window;
-	TupleDesc	desc;
-	int			n = 0;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	if (!HeapTupleIsValid(tuple))
 		PG_RETURN_NULL();
 	form = (Form_pg_class) GETSTRUCT(tuple);
@@ -77,29 +71,27 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 		declined = pv_dispatch_declines(form, InvalidOid);
 	ReleaseSysCache(tuple);
 
-	memset(nulls, 0, sizeof(nulls));
+	/* a value and its origin for each option, and why the engine declines */
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 	{
-		nulls[n] = effective.origin[i] == PV_ORIGIN_DEFAULT;
-		if (i == PV_OPTION_ENABLED || i == PV_OPTION_SWEEP)
-			values[n++] = BoolGetDatum(effective.value[i] > 0);
-		else if (i == PV_OPTION_WINDOW)
-			values[n++] = CStringGetTextDatum(window);
-		else
-			values[n++] = Int32GetDatum(effective.value[i]);
-		values[n++] = CStringGetTextDatum(origin_names[effective.origin[i]]);
-	}
-	nulls[n] = declined == NULL || effective.value[PV_OPTION_ENABLED] <= 0;
-	values[n] = nulls[n] ? (Datum) 0 : CStringGetTextDatum(declined);
-	Assert(n == OPTIONS_COLUMNS - 1);
+		bool		given = effective.origin[i] != PV_ORIGIN_DEFAULT;
 
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+		if (i == PV_OPTION_ENABLED || i == PV_OPTION_SWEEP)
+			pv_put_if(&row, given, BoolGetDatum(effective.value[i] > 0));
+		else if (i == PV_OPTION_WINDOW)
+			pv_put_if(&row, given, CStringGetTextDatum(window));
+		else
+			pv_put_if(&row, given, Int32GetDatum(effective.value[i]));
+		pv_put_text(&row, origin_names[effective.origin[i]], encoding);
+	}
+	pv_put_text(&row, effective.value[PV_OPTION_ENABLED] > 0 ? declined : NULL,
+				encoding);
+	return pv_row_result(fcinfo, &row);
 }
 
 /*
- * parvacuum_reset_options(): removes the options of all tables of this
- * database, and returns how many tables had some.  It needs no preloaded
+ * parvacuum_reset_options(): remove the options of all tables of this
+ * database, and return how many tables had some.  It needs no preloaded
  * library, so that it can be called after parvacuum was removed from
  * shared_preload_libraries.  The owner of one table uses ALTER TABLE ...
  * RESET.

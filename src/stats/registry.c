@@ -178,6 +178,7 @@ take_slot(void)
 
 	mine = &shared->slots[number];
 	LWLockAcquire(lock, LW_EXCLUSIVE);
+	shared->nruns -= mine->runs;
 	memset(mine, 0, offsetof(Slot, mutex));
 	mine->pid = MyProcPid;
 	LWLockRelease(lock);
