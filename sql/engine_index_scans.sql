@@ -6,9 +6,9 @@
 \i :oracle_sql
 CREATE EXTENSION IF NOT EXISTS parvacuum;
 
-\echo 'each participant has ten segments and more, and a round for each'
+\echo 'ten rounds and more, or as many fillings by participants at the same time'
 \o /dev/null
-SELECT oracle.trial('many ' || workers, 'scattered', 150000, workers, 'truncate small_store', ARRAY['btree', 'hash'], -1)
+SELECT oracle.trial('many ' || workers, 'scattered', 40000, workers, 'truncate small_store', ARRAY['btree', 'hash'], 200)
 FROM unnest(ARRAY[0, 3]) workers \gexec
 \o
 SELECT * FROM oracle.finding;
@@ -17,7 +17,7 @@ SELECT count(*), min((result->>'index_scans')::int * (1 + (result->>'workers_pla
 \echo 'some rounds of each access method'
 \o /dev/null
 TRUNCATE oracle.run;
-SELECT oracle.trial(format('%s %s', indexes, workers), 'scattered', 40000, workers, 'truncate small_store', indexes, 0)
+SELECT oracle.trial(format('%s %s', indexes, workers), 'scattered', 25000, workers, 'truncate small_store', indexes, 0)
 FROM (VALUES (ARRAY['duplicates', 'gist']), (ARRAY['spgist', 'gin', 'brin'])) AS v(indexes), unnest(ARRAY[0, 2]) workers \gexec
 \o
 SELECT * FROM oracle.finding;
@@ -26,7 +26,7 @@ SELECT count(*), min((result->>'index_scans')::int) > 1 AS some FROM oracle.run;
 \echo 'workers planned and none launched'
 \o /dev/null
 TRUNCATE oracle.run;
-SELECT oracle.trial(format('%s %s', kind, wishes), kind, 8000, 3, 'truncate no_workers ' || wishes, ARRAY['btree', 'hash', 'gin'], 400)
+SELECT oracle.trial(format('%s %s', kind, wishes), kind, 4000, 3, 'truncate no_workers ' || wishes, ARRAY['btree', 'hash', 'gin'], 800)
 FROM unnest(ARRAY['scattered', 'updates', 'tail']) kind, unnest(ARRAY['', 'small_store']) wishes \gexec
 \o
 SELECT * FROM oracle.finding;

@@ -75,7 +75,7 @@ for my $role ('postgres', 'pv_owner')
 	my $before = sql('SELECT vacuums FROM parvacuum_scheduler_stats()');
 	my @loops = map { start_loop($role_name, q{SELECT parvacuum_cancel('hit');}) } 1 .. 2;
 	my ($wrong, $hit) = ('', 0);
-	for my $round (1 .. 40)
+	for my $round (1 .. 20)
 	{
 		sql($sometimes);
 		pv_await($node, $active, 0) or die described();
@@ -86,7 +86,7 @@ for my $role ('postgres', 'pv_owner')
 	stop_loop($_) for @loops;
 	cmp_ok($hit, '>', 0, "$role: the table is cancelled");
 	is($wrong, '', "$role: no other table is cancelled");
-	cmp_ok(sql('SELECT vacuums FROM parvacuum_scheduler_stats()') - $before, '>=', 40 * @others, "$role: all others are vacuumed each time");
+	cmp_ok(sql('SELECT vacuums FROM parvacuum_scheduler_stats()') - $before, '>=', 20 * @others, "$role: all others are vacuumed each time");
 }
 my $log = slurp_file($node->logfile);
 my @tables = $log =~ /canceling statement due to user request.*?scheduled vacuum of table "postgres\.public\.(\w+)"/gs;

@@ -14,7 +14,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 # As many in each phase, as far as the time allows
-my $wanted = $ENV{PV_TERMINATIONS} // 120;
+my $wanted = $ENV{PV_TERMINATIONS} // 60;
 my $seconds = $ENV{PV_SECONDS} // 60;
 
 my $node = pv_node('many');

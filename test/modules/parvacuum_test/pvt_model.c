@@ -64,19 +64,17 @@ model_drop(PvtModel *model)
 	pfree(model);
 }
 
-/* Is the block in the model? */
-static bool
-model_has_block(const PvtModel *model, BlockNumber blk)
+/* Return the block in the model, or NULL. */
+static const ModelBlock *
+model_block(const PvtModel *model, BlockNumber blk)
 {
-	return hash_search(model->blocks, &blk, HASH_FIND, NULL) != NULL;
+	return hash_search(model->blocks, &blk, HASH_FIND, NULL);
 }
 
-/* Is the TID in the model? */
+/* Does the block of the model, or none, have that offset? */
 static bool
-model_probe(const PvtModel *model, BlockNumber blk, OffsetNumber off)
+block_has(const ModelBlock *block, OffsetNumber off)
 {
-	ModelBlock *block = hash_search(model->blocks, &blk, HASH_FIND, NULL);
-
 	return block != NULL && off <= PV_MAX_OFFSET && block->dead[off];
 }
 
@@ -354,27 +352,36 @@ pvt_store_fill(PvtStore *store, int handle, const PvtShape *shape,
  *-------------------------------------------------------------------------
  */
 
-/* Probe one TID and compare. */
+/* Probe one TID, of whose block the model has this, and compare. */
 static void
-check_probe(PvtStore *store, PvDeadTids *handle, BlockNumber blk, uint32 off)
+check_probe_in(PvDeadTids *handle, const ModelBlock *block, BlockNumber blk,
+			   uint32 off)
 {
 	ItemPointerData tid;
 	bool		got;
 
 	ItemPointerSet(&tid, blk, off);
 	got = pv_deadtids_probe(handle, &tid);
-	if (got != model_probe(store->model, blk, off))
+	if (got != block_has(block, off))
 		elog(ERROR, "TID (%u,%u) should %sbe in the store, but is %s",
 			 blk, off, got ? "not " : "", got ? "there" : "not there");
+}
+
+static void
+check_probe(PvtStore *store, PvDeadTids *handle, BlockNumber blk, uint32 off)
+{
+	check_probe_in(handle, model_block(store->model, blk), blk, off);
 }
 
 /* Probe all offsets of a block, also impossible ones. */
 static void
 check_probe_block(PvtStore *store, PvDeadTids *handle, BlockNumber blk)
 {
+	const ModelBlock *block = model_block(store->model, blk);
+
 	for (uint32 off = 0; off <= PVT_PROBE_OFFSETS; off++)
-		check_probe(store, handle, blk, off);
-	check_probe(store, handle, blk, PG_UINT16_MAX);
+		check_probe_in(handle, block, blk, off);
+	check_probe_in(handle, block, blk, PG_UINT16_MAX);
 }
 
 /*
@@ -440,9 +447,9 @@ check_batches(PvtStore *store, PvDeadTids *handle, pg_prng_state *prng)
 		random_tids(store, tids, n, prng);
 		for (int i = 0; i < n; i++)
 			expected +=
-				model_probe(store->model,
-							ItemPointerGetBlockNumberNoCheck(&tids[i]),
-							ItemPointerGetOffsetNumberNoCheck(&tids[i]));
+				block_has(model_block(store->model,
+									  ItemPointerGetBlockNumberNoCheck(&tids[i])),
+						  ItemPointerGetOffsetNumberNoCheck(&tids[i]));
 		if (pv_deadtids_probe_batch(handle, tids, n, dead) != expected)
 			elog(ERROR, "wrong number of dead items in a batch of %d", n);
 		for (int i = 0; i < n; i++)
@@ -517,7 +524,7 @@ check_single_blocks(PvtStore *store, PvDeadTids *handle)
 
 		if (n > 0)
 			check_block(store, blk, offsets, n);
-		else if (model_has_block(store->model, blk))
+		else if (model_block(store->model, blk) != NULL)
 			elog(ERROR, "block " UINT64_FORMAT " should be in the store", blk);
 	}
 }
