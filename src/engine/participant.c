@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * participant.c
- *	  What all participants share: error context, counters, index units, the
- *	  failsafe.
+ *	  What all participants share: error context, counters, the failsafe.
  *
  * Leader and workers run this.  With the error callback an error in any
  * process names the block, phase and index.  The failsafe flag is one atomic.
@@ -197,47 +196,6 @@ pv_tick(PvParticipant *self)
 	pv_show(self);
 	if (self->tick)
 		self->tick(self);
-}
-
-/*
- * Leader, before launch: initialize the units of index work.
- */
-void
-pv_units_init(PvIndexUnit *units, int nindexes)
-{
-	memset(units, 0, nindexes * sizeof(PvIndexUnit));
-	for (int i = 0; i < nindexes; i++)
-	{
-		pg_atomic_init_flag(&units[i].begun);
-		pg_atomic_init_u64(&units[i].began_at, 0);
-		pg_atomic_init_u64(&units[i].entries_seen, 0);
-	}
-}
-
-/*
- * Leader, when the workers are gone: copy the results of the indexes, and what
- * remains to be done, to the leader's own memory.  No B-tree is vacuumed by
- * several participants after that; only the progress counters of those that
- * were are kept.
- */
-void
-pv_units_keep(PvIndexUnit *to, PvIndexUnit *from, int nindexes)
-{
-	pv_units_init(to, nindexes);
-	for (int i = 0; i < nindexes; i++)
-	{
-		PvBtreeShared *btree = &from[i].btree;
-
-		to[i].kind = from[i].kind;
-		to[i].pages = from[i].pages;
-		to[i].done = from[i].done;
-		to[i].result = from[i].result;
-		pv_dispense_init(&to[i].btree.pages,
-						 pg_atomic_read_u32(&btree->pages.next),
-						 pg_atomic_read_u32(&btree->pages.end), 1, 1, 1);
-		pg_atomic_init_u32(&to[i].btree.pages_done,
-						   pg_atomic_read_u32(&btree->pages_done));
-	}
 }
 
 /*

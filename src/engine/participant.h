@@ -169,6 +169,8 @@ typedef struct PvVacuumPlan
 	BlockNumber rel_pages;
 	int			nindexes;
 	int			nslots;			/* leader and planned workers */
+	Size		store_limit;	/* bytes that the store may use */
+	Size		store_reserve;	/* of these, reserved for it at once */
 	Size		bitmap_bytes;	/* kept free beside the store, for the bitmaps
 								 * of all B-trees */
 	int			maintenance_work_mem_worker;	/* kilobytes */
@@ -235,7 +237,7 @@ typedef struct PvReported
 typedef struct PvParticipant
 {
 	PvShared   *shared;
-	PvSlot	   *slot;
+	PvSlot	   *slot;			/* its own; the leader's is the first of all */
 	PvIndexUnit *units;			/* in the order of indrels */
 	bool		is_leader;
 
@@ -304,7 +306,5 @@ extern void pv_tick(PvParticipant *self);
 extern void pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs);
 extern void pv_counters_add(PvCounters *sum, const PvCounters *part);
 extern bool pv_check_failsafe(PvParticipant *self);
-extern void pv_units_init(PvIndexUnit *units, int nindexes);
-extern void pv_units_keep(PvIndexUnit *to, PvIndexUnit *from, int nindexes);
 
 #endif							/* PV_PARTICIPANT_H */

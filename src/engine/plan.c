@@ -257,8 +257,8 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_compute_workers.
  */
-int
-pv_plan_workers(PvVacuum *vac)
+static int
+plan_workers(PvVacuum *vac)
 {
 	int			named = vac->params->nworkers;
 	int			cap = Min(max_parallel_maintenance_workers,
@@ -304,8 +304,8 @@ pv_plan_workers(PvVacuum *vac)
 }
 
 /* Return the memory that this vacuum may use, in kilobytes. */
-int
-pv_vacuum_work_mem(void)
+static int
+vacuum_work_mem(void)
 {
 	if (pv_is_automatic() && autovacuum_work_mem != -1)
 		return autovacuum_work_mem;
@@ -313,54 +313,12 @@ pv_vacuum_work_mem(void)
 }
 
 /*
- * The memory that the store of dead items may use, in bytes.
- *
- * The setting parvacuum.store_limit reduces it for tests.  Each item counts
- * six bytes then, because the store is too compact for a small table to need a
- * second index scan otherwise.
- */
-Size
-pv_plan_store_limit(void)
-{
-	int			kilobytes = pv_vacuum_work_mem();
-
-	if (pv_guc_store_limit >= 0)
-		kilobytes = Min(kilobytes, pv_guc_store_limit);
-	return (Size) kilobytes * 1024;
-}
-
-/*
- * Read the sizes of the indexes, and decide how much of the store's memory is
- * kept for the bitmaps of B-trees, in bytes.  They get more if the store
- * leaves more.
- */
-Size
-pv_plan_bitmap_bytes(PvVacuum *vac)
-{
-	Size		needed = pv_index_plan(&vac->leader);
-
-	return vac->do_index_vacuuming ?
-		Min(needed, pv_plan_store_limit() / BITMAPS_SHARE) : 0;
-}
-
-/*
- * Return the number of dead items from which on the store counts as full, at
- * the end of a segment.
- */
-int64
-pv_plan_max_dead_items(void)
-{
-	return pv_guc_store_limit < 0 ? PG_INT64_MAX :
-		(int64) (pv_plan_store_limit() / sizeof(ItemPointerData));
-}
-
-/*
  * Return the memory to reserve for the store at the start, in bytes.  It is
  * estimated from the number of dead tuples in the statistics.  An early
  * reservation matters where shared memory is scarce.
  */
-Size
-pv_plan_store_reserve(const PvVacuum *vac, Size limit)
+static Size
+store_reserve(const PvVacuum *vac, Size limit)
 {
 	uint64		blocks = vac->plan.rel_pages;
 	double		dead,
@@ -378,6 +336,33 @@ pv_plan_store_reserve(const PvVacuum *vac, Size limit)
 }
 
 /*
+ * Decide how much memory the store of dead items may use, in bytes, and how
+ * much of it is kept for the bitmaps of B-trees.  They get more if the store
+ * leaves more.  This reads the sizes of the indexes.
+ *
+ * The setting parvacuum.store_limit reduces the memory for tests.  Each item
+ * counts six bytes then, because the store is too compact for a small table to
+ * need a second index scan otherwise.
+ */
+static void
+plan_store(PvVacuum *vac)
+{
+	PvVacuumPlan *plan = &vac->plan;
+	bool		is_set = pv_guc_store_limit >= 0;
+	Size		bytes = (Size) 1024 *
+		(is_set ? Min(vacuum_work_mem(), pv_guc_store_limit) :
+		 vacuum_work_mem());
+	Size		bitmap_bytes = pv_index_plan(&vac->leader);
+
+	plan->bitmap_bytes = vac->do_index_vacuuming ?
+		Min(bitmap_bytes, bytes / BITMAPS_SHARE) : 0;
+	plan->store_limit = bytes - plan->bitmap_bytes;
+	plan->store_reserve = store_reserve(vac, plan->store_limit);
+	plan->max_dead_items = is_set ?
+		(int64) (bytes / sizeof(ItemPointerData)) : PG_INT64_MAX;
+}
+
+/*
  * Each worker's part of the memory, in kilobytes, for access methods that use
  * maintenance_work_mem.
  */
@@ -390,7 +375,7 @@ worker_work_mem(const PvVacuum *vac, int nworkers)
 		if (vac->leader.indrels[i]->rd_indam->amusemaintenanceworkmem)
 			users++;
 	users = Min(users, nworkers);
-	return pv_vacuum_work_mem() / Max(users, 1);
+	return vacuum_work_mem() / Max(users, 1);
 }
 
 /*
@@ -414,19 +399,15 @@ plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
 
 /*
  * Decide the size of the pool of participants, and what each participant gets.
- * Return the number of workers.
  */
-int
+void
 pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	PvVacuumPlan *plan = &vac->plan;
-	int			nworkers = pv_plan_workers(vac);
-	int			participants = nworkers + 1;
+	int			nworkers = plan_workers(vac);
 
-	plan->nslots = participants;
-	plan->bitmap_bytes = pv_plan_bitmap_bytes(vac);
-	plan_ring(vac, bstrategy, participants);
+	plan->nslots = nworkers + 1;
+	plan_ring(vac, bstrategy, plan->nslots);
+	plan_store(vac);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
-	plan->max_dead_items = pv_plan_max_dead_items();
-	return nworkers;
 }

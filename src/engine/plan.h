@@ -15,12 +15,6 @@
 
 extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
 extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
-extern int	pv_plan_workers(PvVacuum *vac);
-extern int	pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
-extern Size pv_plan_store_limit(void);
-extern Size pv_plan_bitmap_bytes(PvVacuum *vac);
-extern int64 pv_plan_max_dead_items(void);
-extern Size pv_plan_store_reserve(const PvVacuum *vac, Size limit);
-extern int	pv_vacuum_work_mem(void);
+extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 
 #endif							/* PV_VACUUM_PLAN_H */

@@ -24,7 +24,8 @@
  * counts only participants that have attached to it, so fewer workers than
  * planned, or none, are no special case.
  *
- *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | regions | store |
+ *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | regions
+ *	               store
  *	               text for activity
  *
  * The store grows beyond its reservation, up to its limit, by DSM segments of
@@ -53,14 +54,11 @@
 
 /* Small numbers are sufficient, because this table of contents is private */
 #define PV_KEY_SHARED		1
-#define PV_KEY_SLOTS		2
-#define PV_KEY_UNITS		3
-#define PV_KEY_STORE		4
-#define PV_KEY_STATEMENT	5	/* the statement that the leader executes, or
+#define PV_KEY_STORE		2
+#define PV_KEY_STATEMENT	3	/* the statement that the leader executes, or
 								 * ... */
-#define PV_KEY_ACTIVITY		6	/* ... what an autovacuum worker shows as its
+#define PV_KEY_ACTIVITY		4	/* ... what an autovacuum worker shows as its
 								 * activity */
-#define PV_KEY_REGIONS		7	/* of eager scanning */
 
 /*
  * Bytes that core adds to what we ask for: its copy of our state, a segment
@@ -79,11 +77,41 @@ wait_for_all(PvShared *shared)
 	BarrierArriveAndWait(&shared->barrier, pv_wait_event(PV_EVENT_BARRIER));
 }
 
-/* Initialize the shared part from the plan, in shared or local memory. */
-static void
-init_shared(PvShared *shared, const PvVacuumPlan *plan)
+/* Return the bytes of PvShared and of the arrays that follow it. */
+static Size
+shared_bytes(const PvVacuumPlan *plan)
 {
-	memset(shared, 0, sizeof(*shared));
+	return MAXALIGN(sizeof(PvShared)) +
+		MAXALIGN(plan->nslots * sizeof(PvSlot)) +
+		MAXALIGN(plan->nindexes * sizeof(PvIndexUnit)) +
+		MAXALIGN(plan->eager.nregions * sizeof(pg_atomic_uint32));
+}
+
+/* Find the arrays that follow PvShared, whose plan is set. */
+static void
+find_shared(PvParticipant *self, PvShared *shared)
+{
+	const PvVacuumPlan *plan = &shared->plan;
+	char	   *next = (char *) shared + MAXALIGN(sizeof(PvShared));
+
+	self->shared = shared;
+	self->slot = (PvSlot *) next;
+	next += MAXALIGN(plan->nslots * sizeof(PvSlot));
+	self->units = (PvIndexUnit *) next;
+	next += MAXALIGN(plan->nindexes * sizeof(PvIndexUnit));
+	self->eager.plan = &plan->eager;
+	self->eager.successes_left = &shared->eager_successes_left;
+	self->eager.failures_left = (pg_atomic_uint32 *) next;
+}
+
+/*
+ * Initialize PvShared and what follows it from the plan, in shared or local
+ * memory.  A slot that no worker uses must not change the sums.
+ */
+static void
+init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
+{
+	memset(shared, 0, shared_bytes(plan));
 	shared->plan = *plan;
 	shared->collect_dead_items = plan->collect_dead_items;
 	shared->phase = PV_PHASE_IDLE;
@@ -101,29 +129,19 @@ init_shared(PvShared *shared, const PvVacuumPlan *plan)
 	pg_atomic_init_u64(&shared->dead_pages, 0);
 	pg_atomic_init_u64(&shared->slept_usecs, 0);
 	pg_atomic_init_u32(&shared->indexes_done, 0);
-	pg_atomic_init_u32(&shared->eager_successes_left, 0);
-}
 
-/*
- * Initialize the slots.  A slot that no worker uses must not change the sums.
- */
-static void
-init_slots(PvSlot *slots, const PvVacuumPlan *plan)
-{
+	find_shared(leader, shared);
 	for (int i = 0; i < plan->nslots; i++)
 	{
-		pv_counters_init(&slots[i].counters, &plan->cutoffs);
-		slots[i].unvisited = plan->rel_pages;
+		pv_counters_init(&leader->slot[i].counters, &plan->cutoffs);
+		leader->slot[i].unvisited = plan->rel_pages;
 	}
-}
-
-/* Initialize the budgets of eager scanning. */
-static void
-init_eager(PvParticipant *leader, pg_atomic_uint32 *failures_left)
-{
-	leader->eager.plan = &leader->shared->plan.eager;
-	leader->eager.successes_left = &leader->shared->eager_successes_left;
-	leader->eager.failures_left = failures_left;
+	for (int i = 0; i < plan->nindexes; i++)
+	{
+		pg_atomic_init_flag(&leader->units[i].begun);
+		pg_atomic_init_u64(&leader->units[i].began_at, 0);
+		pg_atomic_init_u64(&leader->units[i].entries_seen, 0);
+	}
 	pv_eager_init(&leader->eager);
 }
 
@@ -132,31 +150,23 @@ init_eager(PvParticipant *leader, pg_atomic_uint32 *failures_left)
  * workers.
  */
 static void
-create_local(PvPool *pool, const PvVacuumPlan *plan, Size store_limit)
+create_local(PvParticipant *leader, const PvVacuumPlan *plan)
 {
-	PvParticipant *leader = pool->leader;
-	int			nindexes = plan->nindexes;
+	PvVacuumPlan alone = *plan;
 
-	leader->shared = palloc(sizeof(PvShared));
-	init_shared(leader->shared, plan);
-	leader->shared->plan.nslots = 1;
-	leader->slot = palloc0(sizeof(PvSlot));
-	init_slots(leader->slot, &leader->shared->plan);
-	leader->units = palloc(Max(nindexes, 1) * sizeof(PvIndexUnit));
-	pv_units_init(leader->units, nindexes);
-	init_eager(leader, palloc(Max(plan->eager.nregions, 1) *
-							  sizeof(pg_atomic_uint32)));
-	if (nindexes > 0)
-		leader->store = pv_deadtids_create_local(plan->rel_pages, store_limit);
+	alone.nslots = 1;
+	init_shared(leader, palloc(shared_bytes(&alone)), &alone);
+	if (plan->nindexes > 0)
+		leader->store = pv_deadtids_create_local(plan->rel_pages,
+												 plan->store_limit);
 }
 
-/* Allocate a part of the DSM segment, zeroed, and enter it under its key. */
+/* Allocate a part of the DSM segment, and enter it under its key. */
 static void *
 allocate_part(ParallelContext *pcxt, uint64 key, Size size)
 {
 	void	   *part = shm_toc_allocate(pcxt->toc, size);
 
-	memset(part, 0, size);
 	shm_toc_insert(pcxt->toc, key, part);
 	return part;
 }
@@ -181,35 +191,23 @@ activity_text(void)
 
 /* Fill the DSM segment.  text_size was estimated for the activity text. */
 static void
-fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
-			 Size store_reserve, Size text_size)
+fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_reserve,
+			 Size text_size)
 {
 	PvParticipant *leader = pool->leader;
 	ParallelContext *pcxt = pool->pcxt;
-	int			nindexes = plan->nindexes;
 
-	leader->shared = allocate_part(pcxt, PV_KEY_SHARED, sizeof(PvShared));
-	init_shared(leader->shared, plan);
-	leader->slot = allocate_part(pcxt, PV_KEY_SLOTS,
-								 mul_size(sizeof(PvSlot), plan->nslots));
-	init_slots(leader->slot, plan);
-	leader->units = allocate_part(pcxt, PV_KEY_UNITS,
-								  mul_size(sizeof(PvIndexUnit), nindexes));
-	pv_units_init(leader->units, nindexes);
-	init_eager(leader, allocate_part(pcxt, PV_KEY_REGIONS,
-									 mul_size(sizeof(pg_atomic_uint32),
-											  plan->eager.nregions)));
-	if (nindexes > 0)
+	init_shared(leader,
+				allocate_part(pcxt, PV_KEY_SHARED, shared_bytes(plan)), plan);
+	if (plan->nindexes > 0)
 	{
-		/* Not zeroed, because it may be large and most of it is used later */
 		Size		size = pv_deadtids_shared_size(plan->rel_pages,
 												   store_reserve);
-		void	   *store = shm_toc_allocate(pcxt->toc, size);
 
-		shm_toc_insert(pcxt->toc, PV_KEY_STORE, store);
-		leader->store = pv_deadtids_create_shared(store, pcxt->seg,
-												  plan->rel_pages,
-												  store_reserve, store_limit);
+		leader->store =
+			pv_deadtids_create_shared(allocate_part(pcxt, PV_KEY_STORE, size),
+									  pcxt->seg, plan->rel_pages,
+									  store_reserve, plan->store_limit);
 	}
 	memcpy(allocate_part(pcxt,
 						 debug_query_string ? PV_KEY_STATEMENT :
@@ -280,14 +278,14 @@ has_room(ParallelContext *pcxt, Size bytes)
 /*
  * Enter parallel mode and create everything that workers need.  If there is no
  * shared memory, leave parallel mode again and return false.  If memory is
- * scarce, reserve less than store_reserve for the store.
+ * scarce, reserve less for the store than was planned.
  */
 static bool
-create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
-			  Size store_reserve)
+create_shared(PvPool *pool, const PvVacuumPlan *plan)
 {
 	ParallelContext *pcxt;
 	Size		text_size = strlen(activity_text()) + 1;
+	Size		store_reserve = plan->store_reserve;
 	Size		least = plan->nslots * PV_DEADTIDS_ROOM;
 
 	EnterParallelMode();
@@ -297,11 +295,7 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 	/* Our context would be misleading in a worker's message */
 	pcxt->error_context_stack = pool->leader->outer_context;
 
-	estimate_part(pcxt, sizeof(PvShared));
-	estimate_part(pcxt, mul_size(sizeof(PvSlot), plan->nslots));
-	estimate_part(pcxt, mul_size(sizeof(PvIndexUnit), plan->nindexes));
-	estimate_part(pcxt, mul_size(sizeof(pg_atomic_uint32),
-								 plan->eager.nregions));
+	estimate_part(pcxt, shared_bytes(plan));
 	estimate_part(pcxt, text_size);
 	if (plan->nindexes > 0)
 	{
@@ -326,29 +320,25 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan, Size store_limit,
 	}
 
 	pool->pcxt = pcxt;
-	fill_segment(pool, plan, store_limit, store_reserve, text_size);
-
+	fill_segment(pool, plan, store_reserve, text_size);
 	return true;
 }
 
 /*
- * Leader: create the pool for a planned vacuum, with up to nworkers workers,
- * which are not started yet.  store_limit and store_reserve are bytes: the
- * most that the store may use, and what is reserved for it at once.
+ * Leader: create the pool for a planned vacuum.  Its workers are not started
+ * yet.
  */
 void
 pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
-			   const PvVacuumPlan *plan, int nworkers, Size store_limit,
-			   Size store_reserve)
+			   const PvVacuumPlan *plan)
 {
 	memset(pool, 0, sizeof(*pool));
 	pool->leader = leader;
 	pool->work = work;
-	pool->nworkers_planned = nworkers;
+	pool->nworkers_planned = plan->nslots - 1;
 
-	if (nworkers == 0 ||
-		!create_shared(pool, plan, store_limit, store_reserve))
-		create_local(pool, plan, store_limit);
+	if (pool->nworkers_planned == 0 || !create_shared(pool, plan))
+		create_local(leader, plan);
 	BarrierAttach(&leader->shared->barrier);
 }
 
@@ -481,45 +471,15 @@ dismiss_workers(PvPool *pool)
 }
 
 /*
- * Create what the leader needs after the shared memory is gone, in its own
- * memory.  Initialize atomics, locks and barriers again, with the values that
- * are still needed.
- */
-static void
-keep_shared(PvShared *to, PvShared *from)
-{
-	init_shared(to, &from->plan);
-	to->index_scans = from->index_scans;
-	to->reltuples = from->reltuples;
-	to->estimated_count = from->estimated_count;
-	pg_atomic_init_u32(&to->failsafe, pg_atomic_read_u32(&from->failsafe));
-	pg_atomic_init_u32(&to->eager_successes_left,
-					   pg_atomic_read_u32(&from->eager_successes_left));
-	pg_atomic_init_u32(&to->indexes_done,
-					   pg_atomic_read_u32(&from->indexes_done));
-	pg_atomic_init_u64(&to->blocks_passed,
-					   pg_atomic_read_u64(&from->blocks_passed));
-	pg_atomic_init_u64(&to->blocks_vacuumed,
-					   pg_atomic_read_u64(&from->blocks_vacuumed));
-	pg_atomic_init_u64(&to->blocks_read,
-					   pg_atomic_read_u64(&from->blocks_read));
-	pg_atomic_init_u64(&to->dead_pages,
-					   pg_atomic_read_u64(&from->dead_pages));
-	pg_atomic_init_u64(&to->slept_usecs,
-					   pg_atomic_read_u64(&from->slept_usecs));
-	pv_cost_keep(&to->cost, &from->cost);
-}
-
-/*
- * Leader: end the pool, and parallel mode with it.  Copy the results that are
- * needed later to local memory before.
+ * Leader: end the pool, and parallel mode with it.  Copy what is shared to
+ * local memory before, because the results are needed later.  No other process
+ * uses it any more, so it can be copied as it is.
  */
 void
 pv_pool_end(PvPool *pool)
 {
 	PvParticipant *leader = pool->leader;
-	PvShared   *shared;
-	PvIndexUnit *units;
+	Size		bytes = shared_bytes(&leader->shared->plan);
 
 	if (leader->store)
 		pv_deadtids_detach(leader->store);
@@ -528,21 +488,13 @@ pv_pool_end(PvPool *pool)
 		return;
 
 	dismiss_workers(pool);
-
-	units = palloc(Max(leader->nindexes, 1) * sizeof(PvIndexUnit));
-	pv_units_keep(units, leader->units, leader->nindexes);
-	shared = palloc(sizeof(PvShared));
-	keep_shared(shared, leader->shared);
+	find_shared(leader, memcpy(palloc(bytes), leader->shared, bytes));
 
 	pv_process_lead(NULL);
 	DestroyParallelContext(pool->pcxt);
 	ExitParallelMode();
 	pv_release_workers(pool->nworkers_launched);
-
 	pool->pcxt = NULL;
-	leader->units = units;
-	leader->shared = shared;
-	leader->slot = NULL;
 }
 
 /*
@@ -552,15 +504,9 @@ pv_pool_end(PvPool *pool)
 void
 pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 {
-	PvSlot	   *slots = shm_toc_lookup(toc, PV_KEY_SLOTS, false);
-
-	self->shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
+	find_shared(self, shm_toc_lookup(toc, PV_KEY_SHARED, false));
+	self->slot += ParallelWorkerNumber + 1;
 	pv_process_show_identity(&self->shared->leader_identity);
-	self->slot = &slots[ParallelWorkerNumber + 1];
-	self->units = shm_toc_lookup(toc, PV_KEY_UNITS, false);
-	self->eager.plan = &self->shared->plan.eager;
-	self->eager.successes_left = &self->shared->eager_successes_left;
-	self->eager.failures_left = shm_toc_lookup(toc, PV_KEY_REGIONS, false);
 	if (self->shared->plan.nindexes > 0)
 		self->store =
 			pv_deadtids_attach(shm_toc_lookup(toc, PV_KEY_STORE, false), seg);

@@ -43,8 +43,7 @@ extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
 extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
 
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
-						   PvPhaseFunction work, const PvVacuumPlan *plan,
-						   int nworkers, Size store_limit, Size store_reserve);
+						   PvPhaseFunction work, const PvVacuumPlan *plan);
 extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
 extern void pv_pool_check_attached(PvPool *pool);
 extern void pv_pool_end(PvPool *pool);

@@ -314,7 +314,7 @@ pv_progress_open(PvVacuum *vac)
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
 								 plan->rel_pages);
 	if (leader->store)
-		pv_progress_store(0, 0, vac->store_limit);
+		pv_progress_store(0, 0, plan->store_limit);
 	leader->tick_arg = vac;
 	leader->show = pv_progress_show;
 }

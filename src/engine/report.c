@@ -195,7 +195,8 @@ append_usage(StringInfo buf, const PvVacuum *vac)
 						  vac->store_bytes / (1024.0 * 1024),
 						  vac->store_resets,
 						  vac->store_resets == 1 ? "reset" : "resets",
-						  vac->store_limit / (1024.0 * 1024));
+						  (vac->plan.store_limit + vac->plan.bitmap_bytes) /
+						  (1024.0 * 1024));
 	pv_usage_append(buf, &vac->usage, vac->result, memory);
 	appendStringInfoChar(buf, '\n');
 }

@@ -181,19 +181,16 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	const PvVacuumPlan *plan = &vac->plan;
 	PvParticipant *leader = &vac->leader;
-	int			nworkers = pv_plan_pool(vac, bstrategy);
-	Size		limit = pv_plan_store_limit() - plan->bitmap_bytes;
 
-	vac->store_limit = pv_plan_store_limit();
+	pv_plan_pool(vac, bstrategy);
 	leader->is_leader = true;
 	leader->rel = vac->rel;
 	pv_ring_create(&leader->ring, plan->ring_kb);
 
-	pv_pool_create(&vac->pool, leader, pv_participate, plan, nworkers, limit,
-				   pv_plan_store_reserve(vac, limit));
+	pv_pool_create(&vac->pool, leader, pv_participate, plan);
 	open_budget(vac);
 	pv_dispense_init(&leader->shared->scan, 0, plan->rel_pages,
-					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS, nworkers + 1);
+					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS, plan->nslots);
 	pv_participant_init(leader);
 	pv_index_plan_together(leader);
 

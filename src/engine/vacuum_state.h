@@ -54,7 +54,6 @@ typedef struct PvVacuum
 	int64		lpdead_before;	/* dead items found before this index scan */
 	int			store_resets;	/* how often the store was emptied ... */
 	int64		store_bytes;	/* ... and its size then, added up */
-	Size		store_limit;
 	int64		vacuumed_before;	/* items set unused by earlier index
 									 * scans' heap passes ... */
 	int64		vacuumed_pages_before;	/* ... and the pages they were on */

@@ -340,8 +340,7 @@ describe_index_scans(const SurveyState *state, PvSurvey *survey)
 {
 	const PvVacuum *vac = state->vac;
 	const PvSegmentBuild *build = state->build;
-	Size		reserve = vac->plan.nslots == 1 ? 0 :
-		pv_plan_store_reserve(vac, survey->store_limit);
+	Size		reserve = vac->plan.nslots == 1 ? 0 : vac->plan.store_reserve;
 	double		bytes = 0;
 	double		fillings;
 
@@ -363,7 +362,7 @@ describe_index_scans(const SurveyState *state, PvSurvey *survey)
 
 	/* with a limit for tests, the store also counts as full by its items */
 	fillings = Max(bytes / Max(survey->store_limit, 1),
-				   survey->dead_items / pv_plan_max_dead_items());
+				   survey->dead_items / vac->plan.max_dead_items);
 	if (!(vac->consider_bypass && fillings <= 1 &&
 		  pv_few_enough_to_bypass(survey->pages_total,
 								  rint(survey->item_pages),
@@ -467,14 +466,13 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	vac->params = params;
 	vac->options = options;
 	pv_plan_vacuum(vac, AccessShareLock);
-	survey->workers = pv_plan_workers(vac);
-	plan->nslots = survey->workers + 1;
-	plan->bitmap_bytes = pv_plan_bitmap_bytes(vac);
+	pv_plan_pool(vac, NULL);
 
+	survey->workers = plan->nslots - 1;
 	survey->pages_total = plan->rel_pages;
 	survey->aggressive = plan->aggressive;
 	survey->cutoffs = plan->cutoffs;
-	survey->store_limit = pv_plan_store_limit() - plan->bitmap_bytes;
+	survey->store_limit = plan->store_limit;
 	state.oldest_xid = plan->cutoffs.OldestXmin;
 	state.oldest_mxid = plan->cutoffs.OldestMxact;
 	state.build = palloc(sizeof(PvSegmentBuild));

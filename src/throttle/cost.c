@@ -124,25 +124,6 @@ pv_cost_init(PvCostShared *shared, double scale)
 	saved.valid = true;
 }
 
-/*
- * Leader, after its workers have ended: initialize another shared part in its
- * own memory, with the current budget and settings.  No other process uses
- * either.
- */
-void
-pv_cost_keep(PvCostShared *to, PvCostShared *from)
-{
-	SpinLockInit(&to->mutex);
-	to->budget = from->budget;
-	to->nreloads = from->nreloads;
-	to->settings = from->settings;
-	to->nparticipants = 1;
-	to->on_balance = from->on_balance;
-	pg_atomic_init_u32(&to->nactive, 0);
-	pg_atomic_init_u32(&to->nunits, 0);
-	pg_atomic_init_u32(&to->epoch, pg_atomic_read_u32(&from->epoch));
-}
-
 /* Make every process that uses the shared part look at it again. */
 static void
 increment_epoch(PvCostShared *shared)

@@ -82,7 +82,6 @@ typedef struct PvOwnCosts
 } PvOwnCosts;
 
 extern void pv_cost_init(PvCostShared *shared, double scale);
-extern void pv_cost_keep(PvCostShared *to, PvCostShared *from);
 extern void pv_cost_follow_reloads(void);
 extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
 extern void pv_cost_begin_indexes(PvCostShared *shared, int nsharers);
