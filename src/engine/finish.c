@@ -24,9 +24,7 @@
 #include "utils/rel.h"
 
 #include "engine/dispense.h"
-#include "engine/finish.h"
-#include "engine/progress.h"
-#include "engine/truncate.h"
+#include "engine/vacuum.h"
 #include "stats/history_run.h"
 
 /*
@@ -59,38 +57,6 @@ pv_finish_indexes(PvVacuum *vac)
 }
 
 /*
- * Truncate empty pages at the end of the table, if that is wanted and
- * worthwhile.
- */
-void
-pv_finish_truncation(PvVacuum *vac)
-{
-	PvTruncation trunc;
-	instr_time	start;
-
-	trunc.rel = vac->rel;
-	trunc.bstrategy = pv_ring_next(&vac->leader.ring);
-	trunc.errinfo = &vac->leader.errinfo;
-	trunc.elevel = vac->verbose ? INFO : DEBUG2;
-	trunc.rel_pages = vac->plan.rel_pages;
-	trunc.nonempty_pages = vac->sum.nonempty_pages;
-
-	/*
-	 * With the failsafe on there may be no transaction ID left for a
-	 * truncation
-	 */
-	if (!pv_failsafe_triggered(&vac->leader) &&
-		pv_truncation_worthwhile(&trunc, vac->params->truncate))
-	{
-		INSTR_TIME_SET_CURRENT(start);
-		pv_progress_alone(vac, PV_PHASE_TRUNCATE);
-		pv_truncate_heap(&trunc);
-		vac->result->usecs[PV_PHASE_TRUNCATE] = pv_usecs_since(start);
-	}
-	vac->result->pages_removed = vac->plan.rel_pages - trunc.rel_pages;
-}
-
-/*
  * Update the table's row in pg_class and its cumulative statistics.
  *
  * If pages were skipped as all-visible, the XIDs on them are not known, so
@@ -99,7 +65,6 @@ pv_finish_truncation(PvVacuum *vac)
 void
 pv_finish_statistics(PvVacuum *vac)
 {
-	BlockNumber rel_pages = vac->plan.rel_pages - vac->result->pages_removed;
 	BlockNumber allvisible,
 				allfrozen;
 	TransactionId new_relfrozenxid = vac->sum.NewRelfrozenXid;
@@ -139,12 +104,13 @@ pv_finish_statistics(PvVacuum *vac)
 	if (vac->result->workers_launched > 0)
 		AcceptInvalidationMessages();
 	visibilitymap_count(vac->rel, &allvisible, &allfrozen);
-	allvisible = Min(allvisible, rel_pages);
+	allvisible = Min(allvisible, vac->rel_pages);
 	allfrozen = Min(allfrozen, allvisible);
 
-	pv_update_relstats(vac->rel, rel_pages, vac->new_live_tuples, allvisible,
-					   allfrozen, vac->leader.nindexes > 0, new_relfrozenxid,
-					   new_relminmxid, &frozenxid_updated, &minmulti_updated);
+	pv_update_relstats(vac->rel, vac->rel_pages, vac->new_live_tuples,
+					   allvisible, allfrozen, vac->leader.nindexes > 0,
+					   new_relfrozenxid, new_relminmxid, &frozenxid_updated,
+					   &minmulti_updated);
 	pv_report_vacuum(vac->rel, Max(vac->new_live_tuples, 0),
 					 vac->sum.tuples_recently_dead +
 					 vac->sum.tuples_missed,

@@ -31,7 +31,7 @@
 #include "base/settings.h"
 #include "engine/dispense.h"
 #include "engine/index_vacuum.h"
-#include "engine/plan.h"
+#include "engine/vacuum.h"
 
 /*
  * All-visible pages that are not all-frozen are all read if their number is at

@@ -27,8 +27,7 @@
 #include "utils/timestamp.h"
 
 #include "engine/index_vacuum.h"
-#include "engine/plan.h"
-#include "engine/progress.h"
+#include "engine/vacuum.h"
 #include "stats/history.h"
 
 /* Least size of a table whose last vacuum is looked up for the forecast */

@@ -16,7 +16,7 @@
 #include "lib/stringinfo.h"
 
 #include "base/settings.h"
-#include "engine/progress.h"
+#include "engine/vacuum.h"
 
 /*
  * Append a time for people: the unit is such that two or more digits make

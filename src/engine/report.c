@@ -22,7 +22,7 @@
 #include "pgstat.h"
 
 #include "base/compat.h"
-#include "engine/finish.h"
+#include "engine/vacuum.h"
 
 /*
  * VACUUM (VERBOSE): report the begin of the vacuum.

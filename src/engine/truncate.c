@@ -28,9 +28,8 @@
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
-#include "base/compat.h"
 #include "base/wait.h"
-#include "engine/truncate.h"
+#include "engine/vacuum.h"
 
 /*
  * Minimum number of empty pages for a truncation, or the reciprocal of their
@@ -53,36 +52,39 @@
 /*
  * Are there enough empty pages for a truncation?  It costs a lock, which is
  * replayed on standbys, and a scan of the buffer pool.  With VACOPTVALUE_AUTO
- * a few pages are not worth that, because the next rows will fill them.
+ * a few pages are not worth that, because the next rows will fill them.  With
+ * the failsafe on there may be no transaction ID left for it.
  */
-bool
-pv_truncation_worthwhile(const PvTruncation *trunc, VacOptValue wanted)
+static bool
+is_worthwhile(const PvVacuum *vac)
 {
-	BlockNumber freeable = trunc->rel_pages - trunc->nonempty_pages;
+	BlockNumber freeable = vac->rel_pages - vac->sum.nonempty_pages;
 
-	if (wanted == VACOPTVALUE_DISABLED || pv_truncation_forbidden())
+	if (vac->params->truncate == VACOPTVALUE_DISABLED ||
+		pv_truncation_forbidden() || pv_failsafe_triggered(&vac->leader))
 		return false;
-	if (wanted == VACOPTVALUE_AUTO && freeable < TRUNCATE_FEW_PAGES)
+	if (vac->params->truncate == VACOPTVALUE_AUTO &&
+		freeable < TRUNCATE_FEW_PAGES)
 		return false;
 	return freeable > 0 &&
 		(freeable >= TRUNCATE_MIN_PAGES ||
-		 freeable >= trunc->rel_pages / TRUNCATE_MIN_FRACTION);
+		 freeable >= vac->rel_pages / TRUNCATE_MIN_FRACTION);
 }
 
 /* Get the exclusive lock, if that is possible within a few seconds. */
 static bool
-lock_for_truncation(const PvTruncation *trunc)
+lock_for_truncation(const PvVacuum *vac)
 {
 	int			waited = 0;
 
-	while (!ConditionalLockRelation(trunc->rel, AccessExclusiveLock))
+	while (!ConditionalLockRelation(vac->rel, AccessExclusiveLock))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (waited >= LOCK_GIVE_UP_AFTER)
 		{
-			ereport(trunc->elevel,
+			ereport(pv_message_level(vac),
 					(errmsg("\"%s\": stopping truncate due to conflicting lock request",
-							trunc->errinfo->relname)));
+							vac->leader.errinfo.relname)));
 			return false;
 		}
 		(void) WaitLatch(MyLatch,
@@ -100,24 +102,18 @@ lock_for_truncation(const PvTruncation *trunc)
  * of the last check.
  */
 static bool
-check_for_waiters(const PvTruncation *trunc, instr_time *last_check)
+check_for_waiters(const PvVacuum *vac, instr_time *last_check)
 {
-	instr_time	now,
-				elapsed;
-
-	INSTR_TIME_SET_CURRENT(now);
-	elapsed = now;
-	INSTR_TIME_SUBTRACT(elapsed, *last_check);
-	if (INSTR_TIME_GET_MILLISEC(elapsed) < WAITER_CHECK_EVERY)
+	if (pv_usecs_since(*last_check) < WAITER_CHECK_EVERY * 1000)
 		return false;
 
-	*last_check = now;
-	if (!LockHasWaitersRelation(trunc->rel, AccessExclusiveLock))
+	INSTR_TIME_SET_CURRENT(*last_check);
+	if (!LockHasWaitersRelation(vac->rel, AccessExclusiveLock))
 		return false;
 
-	ereport(trunc->elevel,
+	ereport(pv_message_level(vac),
 			(errmsg("table \"%s\": suspending truncate due to conflicting lock request",
-					trunc->errinfo->relname)));
+					vac->leader.errinfo.relname)));
 	return true;
 }
 
@@ -126,7 +122,7 @@ check_for_waiters(const PvTruncation *trunc, instr_time *last_check)
  * which the kernel handles better than the reverse.
  */
 static void
-prefetch_down_to(const PvTruncation *trunc, BlockNumber blkno,
+prefetch_down_to(const PvVacuum *vac, BlockNumber blkno,
 				 BlockNumber *prefetched)
 {
 	BlockNumber first = blkno - blkno % PREFETCH_BLOCKS;
@@ -134,7 +130,7 @@ prefetch_down_to(const PvTruncation *trunc, BlockNumber blkno,
 	if (*prefetched <= blkno)
 		return;
 	for (BlockNumber b = first; b <= blkno; b++)
-		(void) PrefetchBuffer(trunc->rel, MAIN_FORKNUM, b);
+		(void) PrefetchBuffer(vac->rel, MAIN_FORKNUM, b);
 	*prefetched = first;
 }
 
@@ -143,14 +139,14 @@ prefetch_down_to(const PvTruncation *trunc, BlockNumber blkno,
  * index entries may still point to it.
  */
 static bool
-page_is_in_use(const PvTruncation *trunc, BlockNumber blkno)
+page_is_in_use(PvVacuum *vac, BlockNumber blkno)
 {
 	Buffer		buf;
 	Page		page;
 	bool		in_use = false;
 
-	buf = ReadBufferExtended(trunc->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							 trunc->bstrategy);
+	buf = ReadBufferExtended(vac->rel, MAIN_FORKNUM, blkno, RBM_NORMAL,
+							 pv_ring_next(&vac->leader.ring));
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buf);
 	if (!PageIsNew(page) && !PageIsEmpty(page))
@@ -172,25 +168,25 @@ page_is_in_use(const PvTruncation *trunc, BlockNumber blkno)
  * held as briefly as possible.
  */
 static BlockNumber
-count_pages_to_keep(PvTruncation *trunc, bool *suspended)
+count_pages_to_keep(PvVacuum *vac, bool *suspended)
 {
-	BlockNumber keep = trunc->rel_pages;
+	BlockNumber keep = vac->rel_pages;
 	BlockNumber prefetched = InvalidBlockNumber;
 	instr_time	last_check;
 
 	INSTR_TIME_SET_CURRENT(last_check);
-	pv_wait_point("truncate", RelationGetRelid(trunc->rel));
-	while (keep > trunc->nonempty_pages)
+	pv_wait_point("truncate", RelationGetRelid(vac->rel));
+	while (keep > vac->sum.nonempty_pages)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (keep % PREFETCH_BLOCKS == 0 &&
-			check_for_waiters(trunc, &last_check))
+			check_for_waiters(vac, &last_check))
 		{
 			*suspended = true;
 			return keep;
 		}
-		prefetch_down_to(trunc, keep - 1, &prefetched);
-		if (page_is_in_use(trunc, keep - 1))
+		prefetch_down_to(vac, keep - 1, &prefetched);
+		if (page_is_in_use(vac, keep - 1))
 			break;
 		keep--;
 	}
@@ -198,48 +194,57 @@ count_pages_to_keep(PvTruncation *trunc, bool *suspended)
 }
 
 /*
- * Try to truncate empty pages at the end of the table.  On return rel_pages is
- * the table's new size.  An error leaves the table as it was.
+ * Truncate empty pages at the end of the table, if that is wanted and
+ * worthwhile.  An error leaves the table as it was.
  */
 void
-pv_truncate_heap(PvTruncation *trunc)
+pv_truncate_heap(PvVacuum *vac)
 {
+	PvErrorInfo *errinfo = &vac->leader.errinfo;
 	bool		suspended;
 	BlockNumber keep;
+	instr_time	start;
 
+	vac->rel_pages = vac->plan.rel_pages;
+	if (!is_worthwhile(vac))
+		return;
+	INSTR_TIME_SET_CURRENT(start);
+	pv_progress_alone(vac, PV_PHASE_TRUNCATE);
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_TRUNCATE);
-	trunc->errinfo->phase = PV_PHASE_TRUNCATE;
+	errinfo->phase = PV_PHASE_TRUNCATE;
 
 	do
 	{
 		suspended = false;
-		trunc->errinfo->blkno = trunc->nonempty_pages;
-		if (!lock_for_truncation(trunc))
+		errinfo->blkno = vac->sum.nonempty_pages;
+		if (!lock_for_truncation(vac))
 			break;
 
 		/* If the table has grown, the old pages may have new rows, too */
-		if (RelationGetNumberOfBlocks(trunc->rel) != trunc->rel_pages)
-			keep = trunc->rel_pages;
+		if (RelationGetNumberOfBlocks(vac->rel) != vac->rel_pages)
+			keep = vac->rel_pages;
 		else
-			keep = count_pages_to_keep(trunc, &suspended);
-		trunc->errinfo->blkno = keep;
+			keep = count_pages_to_keep(vac, &suspended);
+		errinfo->blkno = keep;
 
-		if (keep >= trunc->rel_pages)
+		if (keep >= vac->rel_pages)
 		{
-			UnlockRelation(trunc->rel, AccessExclusiveLock);
+			UnlockRelation(vac->rel, AccessExclusiveLock);
 			break;
 		}
-		RelationTruncate(trunc->rel, keep);
+		RelationTruncate(vac->rel, keep);
 
 		/* Other sessions see the new size when they get their lock */
-		UnlockRelation(trunc->rel, AccessExclusiveLock);
-		ereport(trunc->elevel,
+		UnlockRelation(vac->rel, AccessExclusiveLock);
+		ereport(pv_message_level(vac),
 				(errmsg("table \"%s\": truncated %u to %u pages",
-						trunc->errinfo->relname, trunc->rel_pages, keep)));
-		trunc->rel_pages = keep;
-	} while (suspended && keep > trunc->nonempty_pages);
+						errinfo->relname, vac->rel_pages, keep)));
+		vac->rel_pages = keep;
+	} while (suspended && keep > vac->sum.nonempty_pages);
 
-	trunc->errinfo->phase = PV_PHASE_IDLE;
-	trunc->errinfo->blkno = InvalidBlockNumber;
+	errinfo->phase = PV_PHASE_IDLE;
+	errinfo->blkno = InvalidBlockNumber;
+	vac->result->pages_removed = vac->plan.rel_pages - vac->rel_pages;
+	vac->result->usecs[PV_PHASE_TRUNCATE] = pv_usecs_since(start);
 }

@@ -40,11 +40,8 @@
 
 #include "base/process.h"
 #include "base/settings.h"
-#include "engine/finish.h"
 #include "engine/index_vacuum.h"
 #include "engine/phases.h"
-#include "engine/plan.h"
-#include "engine/progress.h"
 #include "engine/vacuum.h"
 
 /* Most segments that a participant claims at once in the second heap pass */
@@ -130,7 +127,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	PG_END_TRY();
 
 	pv_finish_indexes(vac);
-	pv_finish_truncation(vac);
+	pv_truncate_heap(vac);
 	error_context_stack = errcallback.previous;
 
 	pv_finish_statistics(vac);
@@ -377,6 +374,8 @@ vacuum_heap(PvVacuum *vac)
 {
 	PvShared   *shared = vac->leader.shared;
 	int64		items = pv_deadtids_num_items(vac->leader.store);
+	int64		items_before = vac->sum.vacuumed_items;
+	int64		pages_before = vac->sum.vacuumed_pages;
 
 	pv_dispense_init(&shared->vacuum_heap, 0,
 					 pv_deadtids_nsegments(vac->leader.store), 1,
@@ -384,18 +383,15 @@ vacuum_heap(PvVacuum *vac)
 	run_phase(vac, PV_PHASE_VACUUM_HEAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 
 	/* Exactly the items in the store must have been set unused */
-	if (vac->sum.vacuumed_items - vac->vacuumed_before != items)
+	if (vac->sum.vacuumed_items - items_before != items)
 		elog(ERROR, "second heap pass freed %lld of %lld dead items",
-			 (long long) (vac->sum.vacuumed_items - vac->vacuumed_before),
+			 (long long) (vac->sum.vacuumed_items - items_before),
 			 (long long) items);
 
 	ereport(DEBUG2,
 			(errmsg("table \"%s\": removed %lld dead item identifiers in %u pages",
 					vac->leader.errinfo.relname, (long long) items,
-					(BlockNumber) (vac->sum.vacuumed_pages -
-								   vac->vacuumed_pages_before))));
-	vac->vacuumed_before = vac->sum.vacuumed_items;
-	vac->vacuumed_pages_before = vac->sum.vacuumed_pages;
+					(BlockNumber) (vac->sum.vacuumed_pages - pages_before))));
 }
 
 /*
@@ -557,7 +553,7 @@ report_eager_end(PvVacuum *vac)
 		pg_atomic_read_u32(&shared->eager_successes_left) > 0)
 		return;
 	vac->reported_eager_end = true;
-	ereport(vac->verbose ? INFO : DEBUG2,
+	ereport(pv_message_level(vac),
 			(errmsg("disabling eager scanning after freezing %u eagerly scanned blocks of relation \"%s.%s.%s\"",
 					vac->plan.eager.successes,
 					vac->leader.errinfo.dbname,

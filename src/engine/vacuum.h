@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * vacuum.h
- *	  The vacuum of one heap relation.
+ *	  The vacuum of one heap relation, as its leader sees it.
+ *
+ * One process reads and writes all of this: the leader.  What it shares with
+ * workers is in PvShared.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,13 +12,114 @@
 #define PV_VACUUM_H
 
 #include "commands/vacuum.h"
-#include "utils/relcache.h"
 
-#include "engine/vacuum_options.h"
-#include "stats/result.h"
+#include "engine/pool.h"
+#include "stats/blocker.h"
+#include "stats/usage.h"
+
+/* What a table's options, or its owner's settings, say about its vacuum */
+typedef struct PvVacuumOptions
+{
+	int			workers;		/* PV_WORKERS_BY_WORK, or a number */
+	int			buffer_usage_limit; /* kilobytes; 0: no ring of buffers */
+	PvOwnCosts	own_costs;		/* under an autovacuum worker */
+	PvStartedBy started_by;
+} PvVacuumOptions;
+
+/* PvVacuumOptions.workers: as many workers as the work is worth */
+#define PV_WORKERS_BY_WORK		(-1)
+
+/* Most bytes that the store takes for one block, all overhead included */
+#define PV_STORE_BYTES_PER_BLOCK	48
+
+/* What the leader shows, and measures for a forecast; see engine/progress.c */
+typedef struct PvVacuumProgress
+{
+	PvTrackedVacuum tracked;
+	double		began_at;		/* blocks passed when this heap scan began */
+	double		vacuumed_before;	/* pages, by earlier second heap passes */
+	instr_time	last_line;		/* of VERBOSE */
+	instr_time	mark;			/* when the phase was last measured ... */
+	double		mark_pages;		/* ... the pages that it had done, ... */
+	double		allowed_cost;	/* ... and the cost units per millisecond; 0:
+								 * no limit */
+} PvVacuumProgress;
+
+typedef struct PvVacuum
+{
+	Relation	rel;
+	VacuumParams *params;
+	const PvVacuumOptions *options;
+	PvResult   *result;
+	bool		verbose;
+	bool		instrument;
+
+	PvVacuumPlan plan;			/* copied to shared memory when the pool is
+								 * created */
+	PvParticipant leader;
+	PvPool		pool;
+
+	bool		do_index_vacuuming;
+	bool		do_index_cleanup;
+	bool		consider_bypass;
+	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
+	BlockNumber allfrozen_before;
+	BlockNumber rel_pages;		/* size of the table, after a truncation */
+	int64		store_segments;
+	int64		lpdead_before;	/* dead items found before this index scan */
+	int			store_resets;	/* how often the store was emptied ... */
+	int64		store_bytes;	/* ... and its size then, added up */
+	bool		reported_eager_end; /* the end of eager scanning was reported */
+	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
+								 * block */
+
+	PvBlocker	blocker;		/* what held back OldestXmin, for the report */
+	bool		blocker_noted;	/* the history has it */
+	PvVacuumProgress progress;
+	PvCounters	sum;			/* of all participants */
+	double		new_live_tuples;
+	double		new_rel_tuples;
+	char	  **index_names;	/* for the report, when they are closed */
+	TransactionId new_relfrozenxid; /* invalid if not advanced */
+	MultiXactId new_relminmxid; /* likewise */
+
+	/* State at the start */
+	TimestampTz starttime;
+	PvUsageStart usage;
+} PvVacuum;
+
+/* Return the level of messages that VERBOSE shows. */
+static inline int
+pv_message_level(const PvVacuum *vac)
+{
+	return vac->verbose ? INFO : DEBUG2;
+}
 
 extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
 						  BufferAccessStrategy bstrategy,
 						  const PvVacuumOptions *options, PvResult *result);
+
+/* engine/plan.c: what is decided before */
+extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
+extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
+extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
+
+/* engine/progress.c, engine/progress_line.c: what is shown meanwhile */
+extern void pv_progress_open(PvVacuum *vac);
+extern void pv_progress_begin_phase(PvVacuum *vac, PvPhase phase);
+extern void pv_progress_alone(PvVacuum *vac, PvPhase phase);
+extern void pv_progress_show(PvParticipant *leader);
+extern void pv_progress_line(PvVacuum *vac);
+
+/* engine/finish.c, engine/truncate.c: what is done when the workers are gone */
+extern void pv_finish_indexes(PvVacuum *vac);
+extern void pv_truncate_heap(PvVacuum *vac);
+extern void pv_finish_statistics(PvVacuum *vac);
+extern void pv_finish_phase(PvVacuum *vac);
+extern void pv_finish_result(PvVacuum *vac);
+
+/* engine/report.c: the text of VERBOSE and the log */
+extern void pv_report_begin(const PvVacuum *vac);
+extern void pv_report_end(const PvVacuum *vac);
 
 #endif							/* PV_VACUUM_H */

@@ -59,7 +59,7 @@
 #include "base/guard.h"
 #include "base/ring.h"
 #include "engine/index_vacuum.h"
-#include "engine/plan.h"
+#include "engine/vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"

@@ -41,7 +41,7 @@
 #include "base/compat_heap.h"
 #include "engine/dispense.h"
 #include "engine/index_vacuum.h"
-#include "engine/plan.h"
+#include "engine/vacuum.h"
 #include "sql/survey.h"
 #include "store/container.h"
 #include "store/deadtids.h"

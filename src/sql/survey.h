@@ -14,7 +14,7 @@
 #include "utils/relcache.h"
 
 #include "base/compat.h"
-#include "engine/vacuum_options.h"
+#include "engine/vacuum.h"
 
 /* Why a vacuum would be useless */
 typedef enum PvUse
