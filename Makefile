@@ -59,7 +59,6 @@ OBJS = \
 	src/engine/plan.o \
 	src/engine/pool.o \
 	src/engine/progress.o \
-	src/engine/progress_line.o \
 	src/engine/prune.o \
 	src/engine/reader.o \
 	src/engine/report.o \

@@ -14,7 +14,7 @@
  * rest.
  *
  * Locks: none but the spinlock in stats/registry.c.  pv_progress_show() may
- * run while a page is locked, pv_progress_line() may not.
+ * run while a page is locked, pv_report_progress() may not.
  *
  *-------------------------------------------------------------------------
  */

@@ -68,7 +68,6 @@ static void vacuum_heap(PvVacuum *vac);
 static void vacuum_free_space_map(PvVacuum *vac);
 static void clean_up_indexes(PvVacuum *vac);
 static void end_pool(PvVacuum *vac);
-static void clean_up_indexes_later(PvVacuum *vac);
 static void run_phase(PvVacuum *vac, PvPhase phase, int progress_phase);
 static void run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase);
 static void sum_up(PvVacuum *vac);
@@ -164,9 +163,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
 								 vac->plan.rel_pages);
 	clean_up_indexes(vac);
-
 	end_pool(vac);
-	clean_up_indexes_later(vac);
 }
 
 /*
@@ -435,7 +432,8 @@ clean_up_indexes(PvVacuum *vac)
 
 /*
  * End the workers and wait for their exit.  The exit takes time, because the
- * kernel unmaps the shared buffers that the worker has used.
+ * kernel unmaps the shared buffers that the worker has used.  Then clean up
+ * the indexes that had to wait for the end of parallel mode.
  */
 static void
 end_pool(PvVacuum *vac)
@@ -445,15 +443,6 @@ end_pool(PvVacuum *vac)
 	INSTR_TIME_SET_CURRENT(start);
 	pv_pool_end(&vac->pool);
 	vac->result->usecs[PV_PHASE_DONE] = pv_usecs_since(start);
-}
-
-/*
- * Index cleanup that had to wait for the end of parallel mode.
- */
-static void
-clean_up_indexes_later(PvVacuum *vac)
-{
-	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
 	pv_index_clean_up_later(&vac->leader);
@@ -571,7 +560,7 @@ leader_tick(PvParticipant *leader)
 	PvVacuum   *vac = leader->tick_arg;
 
 	pv_cost_refresh(&leader->shared->cost);
-	pv_progress_line(vac);
+	pv_report_progress(vac);
 	report_eager_end(vac);
 	if (leader->counters.pages_scanned >= CHECK_ATTACHED_AFTER)
 		pv_pool_check_attached(&vac->pool);

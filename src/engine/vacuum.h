@@ -104,12 +104,11 @@ extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
 extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
 extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 
-/* engine/progress.c, engine/progress_line.c: what is shown meanwhile */
+/* engine/progress.c: what is shown meanwhile */
 extern void pv_progress_open(PvVacuum *vac);
 extern void pv_progress_begin_phase(PvVacuum *vac, PvPhase phase);
 extern void pv_progress_alone(PvVacuum *vac, PvPhase phase);
 extern void pv_progress_show(PvParticipant *leader);
-extern void pv_progress_line(PvVacuum *vac);
 
 /* engine/finish.c, engine/truncate.c: what is done when the workers are gone */
 extern void pv_finish_indexes(PvVacuum *vac);
@@ -120,6 +119,7 @@ extern void pv_finish_result(PvVacuum *vac);
 
 /* engine/report.c: the text of VERBOSE and the log */
 extern void pv_report_begin(const PvVacuum *vac);
+extern void pv_report_progress(PvVacuum *vac);
 extern void pv_report_end(const PvVacuum *vac);
 
 #endif							/* PV_VACUUM_H */
