@@ -66,36 +66,6 @@ typedef enum BlockChoice
 	BLOCK_SKIP_FROZEN			/* all-frozen */
 } BlockChoice;
 
-struct PvBlockScan
-{
-	Relation	rel;
-	PvDispenseShared *shared;
-	const PvSkipping *skipping;
-	const PvEager *eager;
-	bool		skippedallvis;
-	BlockNumber range_start;
-	BlockNumber range_end;
-	BlockNumber cur;			/* next block of the range to decide about */
-	BlockNumber visit_until;	/* blocks before this are visited, although
-								 * all-visible */
-	BlockNumber skip_until;		/* blocks before this are skipped, except for
-								 * a sample */
-	BlockNumber long_run_until; /* end of the last skipped run, if core would
-								 * have skipped it too */
-	BlockNumber passed;			/* skipped since the last block to be visited */
-	PvSkippedPages skipped;		/* of these, the pages that core would read */
-	Buffer		vmbuffer;
-
-#ifdef USE_ASSERT_CHECKING
-	/* A bit for each block of the range that the map allows to skip */
-	uint8		allowed[PV_RANGE_MAX_BLOCKS / BITS_PER_BYTE];
-#endif
-
-	PvRing	   *ring;
-	PvReader   *reader;			/* of the blocks to be visited; NULL between
-								 * phases */
-};
-
 /*
  * Create a participant's state for the first heap pass, in the current memory
  * context.
@@ -380,41 +350,10 @@ pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block, Buffer buf)
 }
 
 /*
- * Return the first block of the range that is not yet visited or skipped, or
- * the end of the range.  Call this when no further block was found, or the
- * last one was put back.
- */
-BlockNumber
-pv_blockscan_position(const PvBlockScan *scan)
-{
-	return scan->cur;
-}
-
-/*
- * Get the range that was claimed last.  Blocks of the one before it may still
- * be visited, because of reading ahead.
- */
-void
-pv_blockscan_range(const PvBlockScan *scan, BlockNumber *start,
-				   BlockNumber *end)
-{
-	*start = scan->range_start;
-	*end = scan->range_end;
-}
-
-/*
- * Did we skip a page that is all-visible but not all-frozen?
- */
-bool
-pv_blockscan_skippedallvis(const PvBlockScan *scan)
-{
-	return scan->skippedallvis;
-}
-
-/*
  * Return the number of blocks that were passed after the last one that was
- * visited, and add those of them that core would read to *sum.  Call this as
- * above; it counts each block once.
+ * visited, and add those of them that core would read to *sum.  Call this when
+ * no further block was found, or the last one was put back.  It counts each
+ * block once.
  */
 BlockNumber
 pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum)

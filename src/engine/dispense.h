@@ -13,13 +13,44 @@
 #include "base/compat.h"
 #include "engine/claim.h"
 #include "engine/reader.h"
-#include "engine/sample.h"
 
 /* Largest range, in blocks */
 #define PV_RANGE_MAX_BLOCKS		4096
 
 /* Core reads runs of fewer skippable blocks than this */
 #define PV_CORE_SKIP_THRESHOLD	32
+
+/* The leader's plan, for all participants; see engine/sample.c */
+typedef struct PvSamplePlan
+{
+	uint32		every;			/* one page of this many; 0: none */
+	uint32		asked;			/* of the others that are skipped, the free
+								 * space of one of this many is looked up */
+	uint64		seed;			/* of this vacuum */
+} PvSamplePlan;
+
+/* Pages that were skipped */
+typedef struct PvSkippedPages
+{
+	BlockNumber pages;
+	BlockNumber asked;			/* of these, whose free space is known */
+	int64		space;			/* sum of the free space of these */
+} PvSkippedPages;
+
+/*
+ * What a participant knows about pages that are skipped, although core would
+ * read them: their number and free space, and sums over those of them that
+ * were visited as a sample.  Free space is in bytes, by the free space map.
+ */
+typedef struct PvSample
+{
+	PvSkippedPages skipped;
+	int64		pages;
+	int64		tuples;
+	int64		space;
+	int64		space_squares;
+	int64		products;		/* of tuples and space */
+} PvSample;
 
 /*
  * What the first heap pass may skip; the leader's decision for all
@@ -63,8 +94,39 @@ typedef struct PvScanBlock
 	PvSkippedPages skipped;		/* pages before it that core would read */
 } PvScanBlock;
 
-/* One participant's progress through its ranges */
-typedef struct PvBlockScan PvBlockScan;
+/*
+ * One participant's progress through its ranges.  Because of reading ahead,
+ * blocks of the range before may still be visited when one is claimed.
+ */
+typedef struct PvBlockScan
+{
+	Relation	rel;
+	PvDispenseShared *shared;
+	const PvSkipping *skipping;
+	const PvEager *eager;
+	bool		skippedallvis;	/* a skipped page was not all-frozen */
+	BlockNumber range_start;	/* the range that was claimed last */
+	BlockNumber range_end;
+	BlockNumber cur;			/* next block of the range to decide about */
+	BlockNumber visit_until;	/* blocks before this are visited, although
+								 * all-visible */
+	BlockNumber skip_until;		/* blocks before this are skipped, except for
+								 * a sample */
+	BlockNumber long_run_until; /* end of the last skipped run, if core would
+								 * have skipped it too */
+	BlockNumber passed;			/* skipped since the last block to be visited */
+	PvSkippedPages skipped;		/* of these, the pages that core would read */
+	Buffer		vmbuffer;
+
+#ifdef USE_ASSERT_CHECKING
+	/* A bit for each block of the range that the map allows to skip */
+	uint8		allowed[PV_RANGE_MAX_BLOCKS / BITS_PER_BYTE];
+#endif
+
+	PvRing	   *ring;
+	PvReader   *reader;			/* of the blocks to be visited; NULL between
+								 * phases */
+} PvBlockScan;
 
 extern PvBlockScan *pv_blockscan_create(Relation rel, PvRing *ring,
 										PvDispenseShared *shared,
@@ -75,10 +137,6 @@ extern bool pv_blockscan_next(PvBlockScan *scan, PvScanBlock *block,
 							  Buffer *buf);
 extern void pv_blockscan_put_back(PvBlockScan *scan, const PvScanBlock *block,
 								  Buffer buf);
-extern BlockNumber pv_blockscan_position(const PvBlockScan *scan);
-extern void pv_blockscan_range(const PvBlockScan *scan,
-							   BlockNumber *start, BlockNumber *end);
-extern bool pv_blockscan_skippedallvis(const PvBlockScan *scan);
 extern BlockNumber pv_blockscan_rest(PvBlockScan *scan, PvSkippedPages *sum);
 extern void pv_blockscan_pause(PvBlockScan *scan);
 extern bool pv_blockscan_preview(Relation rel, BlockNumber rel_pages,
@@ -96,5 +154,20 @@ extern void pv_eager_init(const PvEager *eager);
 extern bool pv_eager_wants(const PvEager *eager, BlockNumber blkno);
 extern void pv_eager_count(const PvEager *eager, BlockNumber blkno,
 						   bool frozen);
+
+/*
+ * engine/sample.c: the tuples on pages that are skipped, although core would
+ * read them
+ */
+extern void pv_sample_plan(PvSamplePlan *plan, BlockNumber pages,
+						   BlockNumber rel_pages, BlockNumber skippable);
+extern bool pv_sample_wants(const PvSamplePlan *plan, BlockNumber blkno);
+extern bool pv_sample_asks(const PvSamplePlan *plan, BlockNumber blkno);
+extern void pv_sample_add_skipped(PvSkippedPages *sum,
+								  const PvSkippedPages *part);
+extern void pv_sample_add_page(PvSample *sample, Size space, int64 tuples);
+extern void pv_sample_add(PvSample *sum, const PvSample *part);
+extern bool pv_sample_estimate(const PvSample *sample, BlockNumber *pages,
+							   double *tuples);
 
 #endif							/* PV_DISPENSE_H */

@@ -23,7 +23,6 @@
 #include "utils/inval.h"
 #include "utils/rel.h"
 
-#include "engine/dispense.h"
 #include "engine/vacuum.h"
 #include "stats/history_run.h"
 

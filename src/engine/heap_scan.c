@@ -53,36 +53,6 @@ typedef struct HeapScan
 	BlockNumber until_failsafe_check;
 } HeapScan;
 
-/*
- * Will the second heap pass visit pages with dead items?
- */
-static bool
-will_vacuum_heap(const PvParticipant *self)
-{
-	return self->shared->collect_dead_items && !pv_failsafe_triggered(self);
-}
-
-static void
-remember_nonempty(PvParticipant *self, BlockNumber blkno)
-{
-	if (blkno >= self->counters.nonempty_pages)
-		self->counters.nonempty_pages = blkno + 1;
-}
-
-/*
- * Count a page's dead items and, if they will be vacuumed, add them to the
- * store.  No page may be locked.
- */
-static void
-collect_dead_items(PvParticipant *self, BlockNumber blkno,
-				   const OffsetNumber *deadoffsets, int ndead)
-{
-	self->counters.lpdead_item_pages++;
-	self->counters.dead_items += ndead;
-	if (will_vacuum_heap(self))
-		pv_deadtids_add_block(self->store, blkno, deadoffsets, ndead);
-}
-
 /* Release the page and record its free space in the free space map. */
 static void
 release_and_record_space(const PvParticipant *self, Buffer buf,
@@ -92,6 +62,36 @@ release_and_record_space(const PvParticipant *self, Buffer buf,
 
 	UnlockReleaseBuffer(buf);
 	RecordPageWithFreeSpace(self->rel, blkno, freespace);
+}
+
+/*
+ * Count what stays on a page, and release it.  If the second heap pass will
+ * visit the page, it records the free space, and the dead items go to the
+ * store.
+ */
+static void
+count_and_release(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				  const PvPageResult *found)
+{
+	PvCounters *counters = &self->counters;
+	bool		is_collected = found->lpdead_items > 0 &&
+		self->shared->collect_dead_items && !pv_failsafe_triggered(self);
+
+	counters->live_tuples += found->live_tuples;
+	counters->tuples_recently_dead += found->recently_dead_tuples;
+	counters->dead_items += found->lpdead_items;
+	counters->lpdead_item_pages += found->lpdead_items > 0;
+	if (found->hastup)
+		counters->nonempty_pages = Max(counters->nonempty_pages, blkno + 1);
+
+	if (!is_collected)
+	{
+		release_and_record_space(self, buf, blkno);
+		return;
+	}
+	UnlockReleaseBuffer(buf);
+	pv_deadtids_add_block(self->store, blkno, found->deadoffsets,
+						  found->lpdead_items);
 }
 
 /*
@@ -215,30 +215,24 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	PvParticipant *self = scan->self;
 	PvCounters *counters = &self->counters;
 	PvPageResult found;
-	bool		dead_items_stay;
 
 	pv_prune_freeze_page(self, buf, blkno, scan->vmbuffer, &found);
-
 	counters->tuples_removed += found.ndeleted;
-	counters->live_tuples += found.live_tuples;
-	counters->tuples_recently_dead += found.recently_dead_tuples;
-	if (found.hastup)
-		remember_nonempty(self, blkno);
 
 	/*
 	 * Without indexes nothing points to dead items, so they can be set unused
 	 * now
 	 */
-	dead_items_stay = found.lpdead_items > 0 && self->nindexes > 0;
-	if (found.lpdead_items > 0 && !dead_items_stay)
+	if (found.lpdead_items > 0 && self->nindexes == 0)
 	{
 		counters->lpdead_item_pages++;
 		counters->dead_items += found.lpdead_items;
 		if (!found.marked_unused)
 			pv_page_mark_unused(self, buf, blkno, found.deadoffsets,
 								found.lpdead_items);
+		found.lpdead_items = 0;
 	}
-	if (dead_items_stay)
+	if (found.lpdead_items > 0)
 		found.vis.all_visible = false;
 	else if (found.recheck)
 		recheck_visibility(self, buf, blkno, &found);
@@ -246,7 +240,8 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (!PV_PRUNING_SETS_MAP)
 	{
 		PvMapDoubt	doubt = {
-			.kind = dead_items_stay ? PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT
+			.kind = found.lpdead_items > 0 ?
+			PV_MAP_HAS_DEAD_ITEMS : PV_MAP_NO_DOUBT
 		};
 
 		pv_page_repair_map(self, buf, blkno, scan->vmbuffer, doubt);
@@ -254,27 +249,17 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	if (!found.map_is_done)
 		pv_page_update_map(self, buf, blkno, scan->vmbuffer, &found.vis);
 
-	if (dead_items_stay && will_vacuum_heap(self))
-		UnlockReleaseBuffer(buf);	/* the second heap pass records the space */
-	else
-		release_and_record_space(self, buf, blkno);
-
-	if (dead_items_stay)
-		collect_dead_items(self, blkno, found.deadoffsets, found.lpdead_items);
+	count_and_release(self, buf, blkno, &found);
 	return found.vis.all_visible && found.vis.all_frozen;
 }
 
 /* What a no-prune scan has found on a page */
 typedef struct NoPruneResult
 {
-	bool		hastup;
-	int			live_tuples;
-	int			recently_dead_tuples;
+	PvPageResult page;			/* what is counted of it */
 	int			missed_dead_tuples;
-	int			lpdead_items;
 	TransactionId relfrozenxid;
 	MultiXactId relminmxid;
-	OffsetNumber deadoffsets[MaxHeapTuplesPerPage];
 } NoPruneResult;
 
 /*
@@ -302,13 +287,13 @@ noprune_tuple(const PvParticipant *self, Buffer buf, BlockNumber blkno,
 	{
 		case HEAPTUPLE_LIVE:
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			found->live_tuples++;
+			found->page.live_tuples++;
 			break;
 		case HEAPTUPLE_DEAD:
 			found->missed_dead_tuples++;
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
-			found->recently_dead_tuples++;
+			found->page.recently_dead_tuples++;
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			break;
@@ -325,11 +310,12 @@ noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	bool		enough = true;
 
-	found->hastup = false;
-	found->live_tuples = 0;
-	found->recently_dead_tuples = 0;
+	found->page.hastup = false;
+	found->page.live_tuples = 0;
+	found->page.recently_dead_tuples = 0;
+	found->page.lpdead_items = 0;
+	found->page.deadoffsets = found->page.room;
 	found->missed_dead_tuples = 0;
-	found->lpdead_items = 0;
 	found->relfrozenxid = self->counters.NewRelfrozenXid;
 	found->relminmxid = self->counters.NewRelminMxid;
 
@@ -342,10 +328,10 @@ noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			continue;
 		if (ItemIdIsDead(itemid))
 		{
-			found->deadoffsets[found->lpdead_items++] = offnum;
+			found->page.deadoffsets[found->page.lpdead_items++] = offnum;
 			continue;
 		}
-		found->hastup = true;
+		found->page.hastup = true;
 		if (ItemIdIsRedirected(itemid))
 			continue;
 
@@ -376,33 +362,22 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 
 	counters->NewRelfrozenXid = found.relfrozenxid;
 	counters->NewRelminMxid = found.relminmxid;
-	counters->live_tuples += found.live_tuples;
-	counters->tuples_recently_dead += found.recently_dead_tuples;
 
 	/*
 	 * Without indexes, the dead items would have been set unused under a
 	 * cleanup lock.  They count as missed, and prevent truncation.
 	 */
-	if (self->nindexes == 0 && found.lpdead_items > 0)
+	if (self->nindexes == 0 && found.page.lpdead_items > 0)
 	{
-		found.hastup = true;
-		found.missed_dead_tuples += found.lpdead_items;
-		found.lpdead_items = 0;
+		found.page.hastup = true;
+		found.missed_dead_tuples += found.page.lpdead_items;
+		found.page.lpdead_items = 0;
 	}
 
 	counters->tuples_missed += found.missed_dead_tuples;
 	if (found.missed_dead_tuples > 0)
 		counters->missed_dead_pages++;
-	if (found.hastup)
-		remember_nonempty(self, blkno);
-
-	if (found.lpdead_items > 0 && will_vacuum_heap(self))
-		UnlockReleaseBuffer(buf);
-	else
-		release_and_record_space(self, buf, blkno);
-	if (found.lpdead_items > 0)
-		collect_dead_items(self, blkno, found.deadoffsets,
-						   found.lpdead_items);
+	count_and_release(self, buf, blkno, &found.page);
 	return true;
 }
 
@@ -497,8 +472,8 @@ count_passed(HeapScan *scan)
 	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
 	self->part.heap_blks_scanned += scan->unreported;
 	scan->unreported = 0;
-	pv_blockscan_range(self->blockscan, &self->part.range_start,
-					   &self->part.range_end);
+	self->part.range_start = self->blockscan->range_start;
+	self->part.range_end = self->blockscan->range_end;
 }
 
 /*
@@ -559,19 +534,16 @@ end_range(HeapScan *scan)
 {
 	PvParticipant *self = scan->self;
 	PvBlockScan *blockscan = self->blockscan;
-	BlockNumber start,
-				end;
+	BlockNumber passed;
 
-	pv_blockscan_range(blockscan, &start, &end);
-	if (start == end)
+	if (blockscan->range_start == blockscan->range_end)
 		return;					/* none was claimed yet */
-	between_blocks(scan,
-				   pv_blockscan_rest(blockscan,
-									 &self->counters.sample.skipped),
-				   pv_blockscan_position(blockscan), true);
+	passed = pv_blockscan_rest(blockscan, &self->counters.sample.skipped);
+	between_blocks(scan, passed, blockscan->cur, true);
 
 	if (self->nindexes == 0)
-		FreeSpaceMapVacuumRange(self->rel, start, end);
+		FreeSpaceMapVacuumRange(self->rel, blockscan->range_start,
+								blockscan->range_end);
 }
 
 /*
@@ -618,8 +590,7 @@ pv_scan_heap(PvParticipant *self)
 		ReleaseBuffer(scan.vmbuffer);
 	pv_blockscan_pause(self->blockscan);
 
-	self->counters.skippedallvis |=
-		pv_blockscan_skippedallvis(self->blockscan);
-	self->slot->unvisited = pv_blockscan_position(self->blockscan);
+	self->counters.skippedallvis |= self->blockscan->skippedallvis;
+	self->slot->unvisited = self->blockscan->cur;
 	self->errinfo.blkno = InvalidBlockNumber;
 }

@@ -29,7 +29,6 @@
 #include "utils/rel.h"
 
 #include "base/settings.h"
-#include "engine/dispense.h"
 #include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 

@@ -55,7 +55,7 @@
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 
-#include "engine/sample.h"
+#include "engine/dispense.h"
 
 /*
  * The sample may always be as large as this fraction of the pages that have to
