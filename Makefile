@@ -125,7 +125,6 @@ OBJS = \
 	src/stats/usage.o \
 	src/store/container.o \
 	src/store/deadtids.o \
-	src/store/deadtids_read.o \
 	src/store/deadtids_write.o \
 	src/store/space.o \
 	src/throttle/balance.o \

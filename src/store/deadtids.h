@@ -76,7 +76,6 @@ extern int	pv_deadtids_probe_batch(PvDeadTids *store,
 extern int	pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
 								  OffsetNumber *offsets);
 extern uint32 pv_deadtids_nsegments(PvDeadTids *store);
-extern uint32 pv_deadtids_next_segment(PvDeadTids *store, uint32 segno);
 extern bool pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
 									  PvDeadTidsIter *iter);
 extern bool pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
