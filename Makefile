@@ -46,7 +46,6 @@ OBJS = \
 	src/engine/hot_chain.o \
 	src/engine/index_am.o \
 	src/engine/index_order.o \
-	src/engine/index_parallel.o \
 	src/engine/index_vacuum.o \
 	src/engine/index_work.o \
 	src/engine/nbtree.o \
@@ -54,7 +53,6 @@ OBJS = \
 	src/engine/nbtree_delete.o \
 	src/engine/nbtree_page.o \
 	src/engine/page.o \
-	src/engine/participant.o \
 	src/engine/phases.o \
 	src/engine/plan.o \
 	src/engine/pool.o \

@@ -30,7 +30,6 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
-#include "engine/phases.h"
 #include "engine/prune.h"
 
 /* Blocks between two updates of the progress counter, if they are visited */

@@ -20,7 +20,6 @@
 #include "utils/rel.h"
 
 #include "engine/page.h"
-#include "engine/phases.h"
 
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD	32

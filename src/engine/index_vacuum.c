@@ -17,7 +17,7 @@
  *
  * Index access methods define in which phases a worker may act for them.  What
  * workers may not do the leader does first.  What parallel mode does not allow
- * even to the leader waits until it has ended (engine/index_parallel.c).
+ * even to the leader waits until it has ended (engine/index_am.c).
  *
  * Locks: RowExclusiveLock on every index, taken by each participant.
  *

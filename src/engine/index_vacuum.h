@@ -20,19 +20,16 @@ extern void pv_index_progress(PvParticipant *leader);
 extern void pv_index_work(PvParticipant *self, PvPhase phase);
 extern void pv_index_clean_up_later(PvParticipant *leader);
 
-/* engine/index_am.c: one index, by its access method */
+/* engine/index_am.c: what parallel mode allows; one index, by its method */
+extern bool pv_index_allows_workers(const PvParticipant *leader,
+									bool automatic, const char **because_of);
+extern bool pv_index_cleanup_must_wait(Relation indrel);
+extern bool pv_index_worker_allowed(const IndexAmRoutine *amroutine,
+									PvPhase phase, int index_scans);
 extern void pv_index_process(PvParticipant *self, int i, PvPhase phase,
 							 IndexVacuumInfo *ivinfo);
 extern void pv_index_keep_result(PvParticipant *self, int i,
 								 IndexBulkDeleteResult *after);
-
-/* engine/index_parallel.c: what parallel mode allows */
-extern bool pv_index_allows_workers(const PvParticipant *leader,
-									bool automatic, const char **because_of);
-extern bool pv_index_knows_parallel_vacuum(Relation indrel);
-extern bool pv_index_cleanup_must_wait(Relation indrel);
-extern bool pv_index_worker_allowed(const IndexAmRoutine *amroutine,
-									PvPhase phase, int index_scans);
 
 /* engine/index_work.c: what there is to do, whatever is dead */
 extern bool pv_indexes_have_work(Relation rel);

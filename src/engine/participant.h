@@ -17,6 +17,8 @@
 #include "executor/instrument.h"
 #include "storage/barrier.h"
 #include "storage/condition_variable.h"
+#include "storage/dsm.h"
+#include "storage/shm_toc.h"
 #include "storage/spin.h"
 
 #include "base/borrowed.h"
@@ -297,6 +299,7 @@ pv_failsafe_triggered(const PvParticipant *self)
 	return unlikely(pg_atomic_read_u32(&self->shared->failsafe) != 0);
 }
 
+/* engine/phases.c */
 extern void pv_errorinfo_init(PvErrorInfo *info, Relation rel);
 extern void pv_error_callback(void *arg);
 extern void pv_show_begin(PvParticipant *self, PvPhase phase);
@@ -306,5 +309,12 @@ extern void pv_tick(PvParticipant *self);
 extern void pv_counters_init(PvCounters *counters, const PvCutoffs *cutoffs);
 extern void pv_counters_add(PvCounters *sum, const PvCounters *part);
 extern bool pv_check_failsafe(PvParticipant *self);
+extern void pv_participant_init(PvParticipant *self);
+extern void pv_participate(PvParticipant *self, PvPhase phase);
+extern PGDLLEXPORT void parvacuum_worker_main(dsm_segment *seg, shm_toc *toc);
+
+/* engine/heap_scan.c, engine/heap_vacuum.c: the heap passes */
+extern void pv_scan_heap(PvParticipant *self);
+extern void pv_vacuum_heap(PvParticipant *self);
 
 #endif							/* PV_PARTICIPANT_H */

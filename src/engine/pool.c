@@ -329,12 +329,10 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan)
  * yet.
  */
 void
-pv_pool_create(PvPool *pool, PvParticipant *leader, PvPhaseFunction work,
-			   const PvVacuumPlan *plan)
+pv_pool_create(PvPool *pool, PvParticipant *leader, const PvVacuumPlan *plan)
 {
 	memset(pool, 0, sizeof(*pool));
 	pool->leader = leader;
-	pool->work = work;
 	pool->nworkers_planned = plan->nslots - 1;
 
 	if (pool->nworkers_planned == 0 || !create_shared(pool, plan))
@@ -443,7 +441,7 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 		launch(pool);
 
 	wait_for_all(shared);
-	pool->work(leader, phase);
+	pv_participate(leader, phase);
 
 	/* an error in the following is one of this phase, too */
 	leader->errinfo.phase = phase;
@@ -534,7 +532,7 @@ pv_pool_detach(PvParticipant *self)
  * pool.
  */
 void
-pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work)
+pv_pool_work_until_done(PvParticipant *self)
 {
 	PvShared   *shared = self->shared;
 	bool		in_phase = BarrierAttach(&shared->barrier) % 2 != 0;
@@ -545,7 +543,7 @@ pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work)
 	while (shared->phase != PV_PHASE_DONE)
 	{
 		pg_atomic_fetch_add_u32(&shared->nbusy, 1);
-		work(self, shared->phase);
+		pv_participate(self, shared->phase);
 		if (pg_atomic_sub_fetch_u32(&shared->nbusy, 1) == 0)
 			ConditionVariableBroadcast(&shared->idle);
 		wait_for_all(shared);	/* the phase ends */

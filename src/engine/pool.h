@@ -12,14 +12,10 @@
 
 #include "engine/participant.h"
 
-/* What a participant does in a phase; the pool does not depend on it */
-typedef void (*PvPhaseFunction) (PvParticipant *self, PvPhase phase);
-
 /* The leader's handle */
 typedef struct PvPool
 {
 	PvParticipant *leader;
-	PvPhaseFunction work;
 	ParallelContext *pcxt;		/* NULL: there are no workers */
 	int			nworkers_planned;
 	int			nworkers_launched;
@@ -43,7 +39,7 @@ extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
 extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
 
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
-						   PvPhaseFunction work, const PvVacuumPlan *plan);
+						   const PvVacuumPlan *plan);
 extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
 extern void pv_pool_check_attached(PvPool *pool);
 extern void pv_pool_end(PvPool *pool);
@@ -51,6 +47,6 @@ extern void pv_pool_end(PvPool *pool);
 extern void pv_pool_attach(PvParticipant *self, dsm_segment *seg,
 						   shm_toc *toc);
 extern void pv_pool_detach(PvParticipant *self);
-extern void pv_pool_work_until_done(PvParticipant *self, PvPhaseFunction work);
+extern void pv_pool_work_until_done(PvParticipant *self);
 
 #endif							/* PV_POOL_H */

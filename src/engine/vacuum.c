@@ -41,7 +41,6 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "engine/index_vacuum.h"
-#include "engine/phases.h"
 #include "engine/vacuum.h"
 
 /* Most segments that a participant claims at once in the second heap pass */
@@ -181,7 +180,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	leader->rel = vac->rel;
 	pv_ring_create(&leader->ring, plan->ring_kb);
 
-	pv_pool_create(&vac->pool, leader, pv_participate, plan);
+	pv_pool_create(&vac->pool, leader, plan);
 	open_budget(vac);
 	pv_dispense_init(&leader->shared->scan, 0, plan->rel_pages,
 					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS, plan->nslots);

@@ -4,7 +4,7 @@
  *	  A model of the processes of one vacuum, and of what keeps its phases
  *	  apart.  scripts/models has spin explore every order of events in it.
  *
- * The model follows src/engine/pool.c, participant.c, worker.c, dispense.c,
+ * The model follows src/engine/pool.c, phases.c, dispense.c,
  * index_vacuum.c and src/base/use_count.h.  One step of the model is what is
  * one step in the code: an atomic instruction, or what a spinlock covers.  A
  * loop around a compare-and-exchange is one step where its attempts that fail
