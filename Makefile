@@ -63,7 +63,6 @@ OBJS = \
 	src/engine/reserve.o \
 	src/engine/sample.o \
 	src/engine/sweep.o \
-	src/engine/sweep_page.o \
 	src/engine/truncate.o \
 	src/engine/vacuum.o \
 	src/entry/command.o \

@@ -160,8 +160,6 @@ COMMENT ON FUNCTION parvacuum_plan(regclass, int, bool, bool) IS
 
 CREATE FUNCTION parvacuum_sweep(
     index regclass,
-    workers int DEFAULT NULL,
-    OUT workers_launched int,
     OUT pages_total bigint,
     OUT pages_visited bigint,
     OUT pages_changed bigint,
@@ -172,7 +170,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_sweep'
 LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000;
 
-COMMENT ON FUNCTION parvacuum_sweep(regclass, int) IS
+COMMENT ON FUNCTION parvacuum_sweep(regclass) IS
 'delete dead row versions from the leaf pages of a B-tree, so that insertions need not split the pages; needs no vacuum, runs concurrently with reads and writes, and keeps what the snapshot of this transaction might see';
 
 CREATE PROCEDURE parvacuum_sweep_index(index regclass)
@@ -180,7 +178,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_sweep_call'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE parvacuum_sweep_index(regclass) IS
-'the same as parvacuum_sweep(), by one process; commits first, takes a new snapshot every few pages, and has no snapshot while vacuum_cost_delay makes it sleep, so that a long sweep does not hold back the removal of dead rows';
+'the same as parvacuum_sweep(); commits first, takes a new snapshot every few pages, and has no snapshot while vacuum_cost_delay makes it sleep, so that a long sweep does not hold back the removal of dead rows';
 
 -- The progress of vacuums.  The view is not based on core's view: its columns change between
 -- major versions, which would break pg_upgrade.

@@ -9,9 +9,9 @@
  *	 |---------------|--------------------------------------|
  *	  claimed ranges  | 4096 | 4096 | 2048 |...| 128 | 128 |
  *
- * All participants of a vacuum and of a sweep claim.  Each claim is one
- * successful exchange of an atomic counter, so no unit is claimed twice and
- * none is left out.  No lock is needed.  "next" and "end" only grow, so a
+ * All participants of a vacuum claim.  Each claim is one successful exchange
+ * of an atomic counter, so no unit is claimed twice and none is left out.  No
+ * lock is needed.  "next" and "end" only grow, so a
  * claim that finds next unchanged has computed its size for what is left now,
  * or for an end that has moved since, which makes the range only smaller.
  *

@@ -222,6 +222,23 @@ min_parallel_pages(void)
 }
 
 /*
+ * Return the number of workers for a number of pages: one more each time that
+ * the threshold, which is in pages, is tripled, as for scans.
+ *
+ * Core: optimizer/path/allpaths.c, compute_parallel_worker.
+ */
+static int
+workers_for_pages(uint64 pages, int threshold_pages)
+{
+	uint64		threshold = Max(threshold_pages, 1);
+	int			nworkers = 0;
+
+	for (; pages >= threshold; threshold *= 3)
+		nworkers++;
+	return nworkers;
+}
+
+/*
  * Return the number of workers if the caller gave none: the number that the
  * work is worth, or the table's option if the work is worth any workers.  To
  * find out takes several lookups, which are not done if cap is 0.
@@ -238,7 +255,7 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
 	if (pages < min_parallel_pages())
 		return 0;
 	return option != PV_WORKERS_BY_WORK ? option :
-		pv_workers_for_pages(pages, min_parallel_table_scan_size);
+		workers_for_pages(pages, min_parallel_table_scan_size);
 }
 
 /*

@@ -341,49 +341,25 @@ pv_pool_create(PvPool *pool, PvParticipant *leader, const PvVacuumPlan *plan)
 }
 
 /*
- * Return the number of workers for a number of pages: one more each time that
- * the threshold, which is in pages, is tripled, as for scans.
- *
- * Core: optimizer/path/allpaths.c, compute_parallel_worker.
+ * Start the workers, if there are to be any, as many as parvacuum.max_workers
+ * and the server allow, but do not wait for them.
  */
-int
-pv_workers_for_pages(uint64 pages, int threshold_pages)
-{
-	uint64		threshold = Max(threshold_pages, 1);
-	int			nworkers = 0;
-
-	for (; pages >= threshold; threshold *= 3)
-		nworkers++;
-	return nworkers;
-}
-
-/*
- * Start the workers of a parallel context, as many as parvacuum.max_workers
- * and the server allow.  Return their number.  The caller releases as many
- * when they have ended.
- */
-int
-pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost)
-{
-	int			granted = pv_reserve_workers(pcxt->nworkers);
-
-	ReinitializeParallelWorkers(pcxt, granted);
-	LaunchParallelWorkers(pcxt);
-	cost->nparticipants = pcxt->nworkers_launched + 1;
-	pv_release_workers(granted - pcxt->nworkers_launched);
-	return pcxt->nworkers_launched;
-}
-
-/* Start the workers, if there are to be any, but do not wait for them. */
 static void
 launch(PvPool *pool)
 {
+	PvShared   *shared = pool->leader->shared;
+	int			granted;
+
 	pool->launched = true;
 	if (pool->pcxt == NULL)
 		return;
-	pv_process_lead(&pool->leader->shared->leader_gave_up);
-	pool->nworkers_launched = pv_launch_workers(pool->pcxt,
-												&pool->leader->shared->cost);
+	granted = pv_reserve_workers(pool->pcxt->nworkers);
+	pv_process_lead(&shared->leader_gave_up);
+	ReinitializeParallelWorkers(pool->pcxt, granted);
+	LaunchParallelWorkers(pool->pcxt);
+	pool->nworkers_launched = pool->pcxt->nworkers_launched;
+	shared->cost.nparticipants = pool->nworkers_launched + 1;
+	pv_release_workers(granted - pool->nworkers_launched);
 }
 
 /*

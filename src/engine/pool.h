@@ -35,8 +35,6 @@ extern void pv_release_workers(int n);
 extern bool pv_reserve_btree(void);
 extern void pv_release_btrees(void);
 
-extern int	pv_workers_for_pages(uint64 pages, int threshold_pages);
-extern int	pv_launch_workers(ParallelContext *pcxt, PvCostShared *cost);
 
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
 						   const PvVacuumPlan *plan);

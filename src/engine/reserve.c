@@ -4,15 +4,13 @@
  *	  What the vacuums of the cluster share: parallel workers, and entries
  *	  for B-trees that are being vacuumed.
  *
- * Leaders of vacuums and sweeps run this.  Main shared memory has an atomic
+ * Leaders of vacuums run this.  Main shared memory has an atomic
  * counter of each.  No locks.
  *
  * A leader reserves workers before it launches them, and releases them when
  * they have ended.  After an error the end of its transaction releases what is
  * left, also if the process exits, because that aborts the transaction first.
- * A vacuum of one relation is one transaction.  A sweep is a part of one, so
- * the abort of a subtransaction releases workers as well: the code that
- * catches the error may run for a long time.
+ * A vacuum of one relation is one transaction.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -48,9 +46,8 @@ static ReservedShared *shared = NULL;
 /* This process's part of btrees_in_use */
 static int	btrees_here = 0;
 
-/* This process's part of workers_in_use, and who reserved it */
+/* This process's part of workers_in_use */
 static int	reserved_here = 0;
-static SubTransactionId reserved_in = InvalidSubTransactionId;
 static bool callback_registered = false;
 
 Size
@@ -101,25 +98,12 @@ release_at_xact_end(XactEvent event, void *arg)
 	}
 }
 
-/*
- * A subtransaction has aborted, and its workers are gone.  The workers stay
- * reserved if it is a subtransaction of the one that reserved them.
- */
-static void
-release_at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
-					   SubTransactionId parentSubid, void *arg)
-{
-	if (event == SUBXACT_EVENT_ABORT_SUB && mySubid == reserved_in)
-		pv_release_workers(reserved_here);
-}
-
 static void
 watch_transaction(void)
 {
 	if (callback_registered)
 		return;
 	RegisterXactCallback(release_at_xact_end, NULL);
-	RegisterSubXactCallback(release_at_subxact_end, NULL);
 	callback_registered = true;
 }
 
@@ -183,7 +167,6 @@ pv_reserve_workers(int wanted)
 		return 0;
 
 	reserved_here += granted;
-	reserved_in = GetCurrentSubTransactionId();
 	return granted;
 }
 

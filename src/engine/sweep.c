@@ -11,22 +11,49 @@
  * sweep visits the leaf pages before the inserts do.
  *
  * A sweep need not be complete: it leaves a page that is split or added
- * meanwhile to the next one.  The participants visit pages in physical order,
- * in ranges that they claim from an atomic counter; engine/sweep_page.c has
- * the work on a page.  The index loses tuples, not pages: VACUUM deletes those
- * that become empty.
+ * meanwhile to the next one.  It visits pages in physical order.  The index
+ * loses tuples, not pages: VACUUM deletes those that become empty.
  *
  * Only B-trees support deletion outside of VACUUM in this form.  Hash and GiST
  * indexes delete by hints, other access methods not at all.
  *
- * The backend that calls parvacuum_sweep() runs this in its transaction, with
- * parallel workers; versions that its snapshot or an older one might see stay.
- * The backend that calls the procedure has no snapshot except one for each
- * range of pages.  A scheduler worker has no parallel workers, and others
- * ignore its snapshot, as in a vacuum.
+ * The backend that calls parvacuum_sweep() runs this in its transaction;
+ * versions that its snapshot or an older one might see stay.  The backend that
+ * calls the procedure has no snapshot except one for each range of pages.
+ * Others ignore the snapshot of a scheduler worker, as in a vacuum.
+ *
+ * For each leaf page that is at least half full:
+ *
+ *	 index page    share lock, pin       copy the heap TIDs
+ *	               pin                   drop those on all-visible heap pages
+ *	 heap pages    share lock, each      which of the others are dead to all?
+ *	 index page    write lock, pin       delete those that are still there
+ *	 none                                sleep according to vacuum_cost_delay
+ *
+ * The third and the fourth line are repeated, so that the write lock is held
+ * for a few heap pages at a time.  Under that lock core visits the heap pages
+ * of what is deleted once more, to find the snapshot conflict horizon for the
+ * WAL record.  So we keep the pins of at most PAGES_PER_HOLD heap
+ * pages until the deletion, and no heap page is read from disk under the write
+ * lock.
+ *
+ * The heap is read through a ring of buffers, as in VACUUM.  The ring loses a
+ * buffer whose page is pinned when it returns to it.  So the pins are also
+ * released after a number of reads that is smaller than the ring.
+ *
+ * Why may an index tuple be deleted some time after its heap tuple was found
+ * dead?  The heap tuple stays dead to all snapshots, unless its TID is given
+ * to another row.  For that VACUUM must have removed all index tuples with
+ * this TID.  To remove any from this page it needs a cleanup lock, which it
+ * cannot get while we have a pin.  So if there is an index tuple with this TID
+ * on the page, it is the one that we saw.  It may have gone, by a split or by
+ * an insert's own deletion; then it is not found again.
  *
  * Locks: RowExclusiveLock on table and index, as for an insert; VACUUM does
- * not conflict with it.  The locks on pages are in engine/sweep_page.c.
+ * not conflict with it.  Those on pages as listed, and never two at a time
+ * except inside core's deletion, which an insert calls in the same way.
+ *
+ * Core: access/nbtree/nbtutils.c, _bt_killitems, relies on the same argument.
  *
  * Discussion: pgsql-hackers, "Deleting older versions in unique indexes to
  * avoid page splits".
@@ -35,70 +62,335 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
-#include "access/xact.h"
+#include "access/heapam.h"
+#include "access/nbtree.h"
+#include "access/visibilitymap.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "optimizer/paths.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
-#include "storage/spin.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
-#include "base/process.h"
 #include "base/ring.h"
-#include "base/settings.h"
-#include "engine/claim.h"
-#include "engine/pool.h"
+#include "engine/nbtree.h"
 #include "engine/sweep.h"
 #include "throttle/cost.h"
 
-#define PV_KEY_SHARED			1
-#define PV_KEY_USAGE			2
-
-/* Largest size of a range, in pages */
-#define RANGE_MAX_PAGES			64
+/* Pages for which one snapshot is taken, if the caller has none */
+#define RANGE_PAGES				64
 
 /* Largest distance of reading ahead, for index pages and for heap pages */
 #define MAX_LOOKAHEAD			32
 
-/* What all participants share */
-typedef struct SweepShared
+/* A page with more free space than this is not swept, in bytes */
+#define ENOUGH_FREE_SPACE		(BLCKSZ / 2)
+
+/* Most heap pages that are visited under one write lock of a leaf page */
+#define PAGES_PER_HOLD			32
+
+typedef struct Sweep
 {
-	/* Set before launch, then read-only */
-	Oid			indexoid;
-	Oid			heapoid;
-	PvIdentity	leader_identity;
-	PvDispenseShared pages;
-	int			ring_kb;		/* of each participant; 0: no ring */
+	Relation	heaprel;
+	Relation	indrel;
+	BufferAccessStrategy index_ring;
+	PvRing		heap_ring;
+	GlobalVisState *vistest;
+	bool		own_snapshots;	/* one for each range, and none during a sleep */
+	Buffer		vmbuffer;
+	PvLookahead index_ahead;
+	PvLookahead heap_ahead;
+	PvSweepResult *counts;
 
-	PvCostShared cost;
+	/*
+	 * The current leaf page: the heap TIDs to be checked, sorted.  Those
+	 * found dead since the last deletion overwrite TIDs that were checked.
+	 */
+	int			ntids;
+	int			ndead;
+	ItemPointerData tids[MaxTIDsPerBTreePage];
 
-	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
+	/* Pins of the heap pages of dead TIDs, and when to release them */
+	int			npinned;
+	int			max_pinned;
+	Buffer		pinned[PAGES_PER_HOLD];
+	int64		reads_before;	/* reads of this process when the first page
+								 * was pinned */
+	int64		max_reads;
 
-	/* Under the mutex: what the participants that are done have counted */
-	slock_t		mutex;
-	PvSweepResult sum;
-} SweepShared;
-
-/* What a worker has used */
-typedef struct SweepUsage
-{
-	BufferUsage buffers;
-	WalUsage	wal;
-} SweepUsage;
+	/* For core's deletion */
+	TM_IndexDelete deltids[MaxTIDsPerBTreePage];
+	TM_IndexStatus status[MaxTIDsPerBTreePage];
+} Sweep;
 
 
 /*-------------------------------------------------------------------------
- * One participant
+ * One page
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Is this a leaf page from which tuples may be deleted, and does it have any?
+ */
+static bool
+is_live_leaf(Page page)
+{
+	BTPageOpaque opaque = BTPageGetOpaque(page);
+
+	return P_ISLEAF(opaque) && !P_IGNORE(opaque) &&
+		!P_INCOMPLETE_SPLIT(opaque) &&
+		P_FIRSTDATAKEY(opaque) <= PageGetMaxOffsetNumber(page);
+}
+
+/*
+ * Copy the heap TIDs of a page if it is to be swept.  The caller holds a lock
+ * on it.
+ */
+static bool
+copy_tids(Sweep *sweep, Page page)
+{
+	if (!is_live_leaf(page) || PageGetExactFreeSpace(page) > ENOUGH_FREE_SPACE)
+		return false;
+	sweep->ntids = pv_nbtree_list_tids(page, sweep->tids);
+	return sweep->ntids > 0;
+}
+
+/* Blocks read by this process, and blocks found in shared buffers or read */
+static int64
+blocks_read(void)
+{
+	return pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
+}
+
+static int64
+blocks_accessed(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.local_blks_hit +
+		blocks_read();
+}
+
+static int
+compare_tids(const void *a, const void *b)
+{
+	return ItemPointerCompare((ItemPointer) a, (ItemPointer) b);
+}
+
+/*
+ * Sort the TIDs, drop those on heap pages that are all-visible, and have the
+ * other heap pages read ahead.
+ */
+static void
+keep_doubtful(Sweep *sweep)
+{
+	BlockNumber blkno = InvalidBlockNumber;
+	bool		all_visible = false;
+	int			n = 0;
+
+	qsort(sweep->tids, sweep->ntids, sizeof(ItemPointerData), compare_tids);
+	for (int i = 0; i < sweep->ntids; i++)
+	{
+		if (ItemPointerGetBlockNumber(&sweep->tids[i]) != blkno)
+		{
+			blkno = ItemPointerGetBlockNumber(&sweep->tids[i]);
+			all_visible =
+				VM_ALL_VISIBLE(sweep->heaprel, blkno, &sweep->vmbuffer);
+			if (!all_visible)
+				pv_lookahead_block(&sweep->heap_ahead, sweep->heaprel, blkno);
+		}
+		if (!all_visible)
+			sweep->tids[n++] = sweep->tids[i];
+	}
+	sweep->ntids = n;
+}
+
+/*
+ * Is the row at this TID dead to all snapshots, in all its HOT versions?  The
+ * caller holds a lock on its page.
+ */
+static bool
+is_dead(const Sweep *sweep, Buffer buf, ItemPointer tid)
+{
+	SnapshotData nonvacuumable;
+	HeapTupleData tuple;
+	ItemPointerData at = *tid;
+
+	InitNonVacuumableSnapshot(nonvacuumable, sweep->vistest);
+	return ItemPointerGetOffsetNumber(tid) <=
+		PageGetMaxOffsetNumber(BufferGetPage(buf)) &&
+		!heap_hot_search_buffer(&at, sweep->heaprel, buf, &nonvacuumable,
+								&tuple, NULL, true);
+}
+
+/*
+ * Check the rows of one heap page, that of the TID at position next.  Keep the
+ * TIDs of dead rows, and a pin on the page if it has any.  Return the position
+ * of the next page's TIDs.
+ */
+static int
+visit_heap_page(Sweep *sweep, int next)
+{
+	BlockNumber blkno = ItemPointerGetBlockNumber(&sweep->tids[next]);
+	int			ndead = sweep->ndead;
+	Buffer		buf;
+
+	CHECK_FOR_INTERRUPTS();
+	if (sweep->npinned == 0)
+		sweep->reads_before = blocks_read();
+	buf = ReadBufferExtended(sweep->heaprel, MAIN_FORKNUM, blkno, RBM_NORMAL,
+							 pv_ring_next(&sweep->heap_ring));
+	LockBuffer(buf, BUFFER_LOCK_SHARE);
+	for (; next < sweep->ntids &&
+		 ItemPointerGetBlockNumber(&sweep->tids[next]) == blkno; next++)
+	{
+		if (is_dead(sweep, buf, &sweep->tids[next]))
+			sweep->tids[sweep->ndead++] = sweep->tids[next];
+	}
+	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
+
+	if (sweep->ndead > ndead)
+		sweep->pinned[sweep->npinned++] = buf;
+	else
+		ReleaseBuffer(buf);
+	return next;
+}
+
+/*
+ * Describe to core what is to be deleted from a page: those of the known dead
+ * TIDs that are still there, in page order.  The caller holds a write lock.
+ */
+static void
+describe_deletion(Sweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
+{
+	Page		page = BufferGetPage(buf);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	int			n = 0;
+
+	for (OffsetNumber off = P_FIRSTDATAKEY(BTPageGetOpaque(page));
+		 off <= maxoff; off = OffsetNumberNext(off))
+	{
+		ItemPointer tids;
+		int			nheap = pv_nbtree_heap_tids(page, off, &tids);
+
+		for (int i = 0; i < nheap && n < sweep->ndead; i++)
+		{
+			if (bsearch(&tids[i], sweep->tids, sweep->ndead,
+						sizeof(ItemPointerData), compare_tids) == NULL)
+				continue;
+			sweep->deltids[n].tid = tids[i];
+			sweep->deltids[n].id = n;
+			sweep->status[n].idxoffnum = off;
+			sweep->status[n].knowndeletable = true;
+			sweep->status[n].promising = false;
+			sweep->status[n].freespace = 0;
+			n++;
+		}
+	}
+	op->irel = sweep->indrel;
+	op->iblknum = BufferGetBlockNumber(buf);
+	op->bottomup = false;
+	op->bottomupfreespace = 0;
+	op->ndeltids = n;
+	op->deltids = sweep->deltids;
+	op->status = sweep->status;
+}
+
+/*
+ * Delete from a leaf page, and count what that took.  The caller holds a pin
+ * and a write lock.  Core accesses the heap pages of what is deleted, and
+ * nothing else.
+ */
+static void
+delete_described(Sweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
+{
+	Page		page = BufferGetPage(buf);
+	Size		free_space = PageGetExactFreeSpace(page);
+	int64		accessed = blocks_accessed();
+	int64		read = blocks_read();
+	int			ndead = op->ndeltids;
+
+	_bt_delitems_delete_check(sweep->indrel, buf, sweep->heaprel, op);
+
+	sweep->counts->tuples_deleted += ndead;
+	sweep->counts->bytes_freed += PageGetExactFreeSpace(page) - free_space;
+	sweep->counts->holds++;
+	sweep->counts->hold_reads += blocks_read() - read;
+	sweep->counts->pages_per_hold = Max(sweep->counts->pages_per_hold,
+										(int) (blocks_accessed() - accessed));
+}
+
+/*
+ * Delete what is known to be dead from a leaf page that is pinned, and release
+ * the pins of the heap pages.  Return whether any of it was still there.
+ */
+static bool
+delete_dead(Sweep *sweep, Buffer buf)
+{
+	TM_IndexDeleteOp op = {.ndeltids = 0};
+	bool		deletes;
+
+	_bt_lockbuf(sweep->indrel, buf, BT_WRITE);
+	if (is_live_leaf(BufferGetPage(buf)))
+		describe_deletion(sweep, buf, &op);
+	deletes = op.ndeltids > 0;
+	if (deletes)
+		delete_described(sweep, buf, &op);
+	_bt_unlockbuf(sweep->indrel, buf);
+
+	while (sweep->npinned > 0)
+		ReleaseBuffer(sweep->pinned[--sweep->npinned]);
+	sweep->ndead = 0;
+	return deletes;
+}
+
+/* Sweep a leaf page that is pinned and whose TIDs were copied. */
+static void
+sweep_leaf(Sweep *sweep, Buffer buf)
+{
+	int			next = 0;
+	bool		changed = false;
+
+	sweep->ndead = 0;
+	while (next < sweep->ntids)
+	{
+		next = visit_heap_page(sweep, next);
+		if (sweep->npinned > 0 &&
+			(next >= sweep->ntids || sweep->npinned >= sweep->max_pinned ||
+			 blocks_read() - sweep->reads_before >= sweep->max_reads))
+			changed |= delete_dead(sweep, buf);
+	}
+	if (changed)
+		sweep->counts->pages_changed++;
+}
+
+/* Sweep one page of any kind. */
+static void
+sweep_page(Sweep *sweep, BlockNumber blkno)
+{
+	BTPageOpaque opaque;
+	Buffer		buf =
+		pv_nbtree_read_page(sweep->indrel, blkno, sweep->index_ring, &opaque);
+	bool		visit = opaque != NULL && copy_tids(sweep, BufferGetPage(buf));
+
+	_bt_unlockbuf(sweep->indrel, buf);
+
+	if (visit)
+	{
+		sweep->counts->pages_visited++;
+		keep_doubtful(sweep);
+		sweep_leaf(sweep, buf);
+	}
+	ReleaseBuffer(buf);
+}
+
+
+/*-------------------------------------------------------------------------
+ * The index
  *-------------------------------------------------------------------------
  */
 
@@ -108,7 +400,7 @@ typedef struct SweepUsage
  * snapshot, so take one.
  */
 static void
-begin_range_snapshot(PvSweep *sweep)
+begin_range_snapshot(Sweep *sweep)
 {
 	if (sweep->own_snapshots)
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -117,7 +409,7 @@ begin_range_snapshot(PvSweep *sweep)
 }
 
 static void
-end_range_snapshot(const PvSweep *sweep)
+end_range_snapshot(const Sweep *sweep)
 {
 	if (!sweep->own_snapshots)
 		return;
@@ -131,23 +423,24 @@ end_range_snapshot(const PvSweep *sweep)
  * balance is charged at every page.
  */
 static void
-sleep_off_cost(PvSweep *sweep)
+sleep_off_cost(Sweep *sweep)
 {
 	if (pv_cost_uses_balance())
 	{
-		sweep->counts.usecs_slept += pv_cost_delay();
+		sweep->counts->usecs_slept += pv_cost_delay();
 		return;
 	}
 	if (!pv_cost_is_owing())
 		return;
 	end_range_snapshot(sweep);
-	sweep->counts.usecs_slept += pv_cost_delay_in_full();
+	sweep->counts->usecs_slept += pv_cost_delay_in_full();
 	begin_range_snapshot(sweep);
 }
 
 /* Sweep the pages of a range. */
 static void
-sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
+sweep_range(Sweep *sweep, BlockNumber start, BlockNumber end,
+			const PvSweepPoll *poll)
 {
 	BlockNumber asked = start;
 
@@ -157,30 +450,12 @@ sweep_range(PvSweep *sweep, BlockNumber start, BlockNumber end)
 		for (; asked < end && asked < blkno + sweep->index_ahead.distance;
 			 asked++)
 			pv_lookahead_block(&sweep->index_ahead, sweep->indrel, asked);
-		pv_sweep_page(sweep, blkno);
+		sweep_page(sweep, blkno);
 		sleep_off_cost(sweep);
-		if (sweep->poll != NULL)
-			sweep->poll->function(sweep->poll->arg);
+		if (poll != NULL)
+			poll->function(poll->arg);
 	}
 	end_range_snapshot(sweep);
-}
-
-/* Add the counters of this process to the shared ones. */
-static void
-add_counts(SweepShared *shared, const PvSweepResult *counts)
-{
-	PvSweepResult *sum = &shared->sum;
-
-	SpinLockAcquire(&shared->mutex);
-	sum->pages_visited += counts->pages_visited;
-	sum->pages_changed += counts->pages_changed;
-	sum->tuples_deleted += counts->tuples_deleted;
-	sum->bytes_freed += counts->bytes_freed;
-	sum->holds += counts->holds;
-	sum->hold_reads += counts->hold_reads;
-	sum->usecs_slept += counts->usecs_slept;
-	sum->pages_per_hold = Max(sum->pages_per_hold, counts->pages_per_hold);
-	SpinLockRelease(&shared->mutex);
 }
 
 /*
@@ -191,171 +466,64 @@ add_counts(SweepShared *shared, const PvSweepResult *counts)
  * Core: storage/buffer/bufmgr.c, LimitAdditionalPins.
  */
 static void
-limit_pins(PvSweep *sweep, int ring_kb)
+limit_pins(Sweep *sweep, int ring_kb)
 {
 	int			ring_blocks = ring_kb / (BLCKSZ / 1024);
 
 	sweep->max_pinned =
-		Max(1, Min(PV_SWEEP_PAGES_PER_HOLD, NBuffers / MaxBackends));
+		Max(1, Min(PAGES_PER_HOLD, NBuffers / MaxBackends));
 	sweep->max_reads = ring_kb == 0 ? PG_INT64_MAX : Max(1, ring_blocks / 2);
 }
 
 /*
- * Take part in a sweep, and add up what was done.
+ * Return the size of the ring of buffers in kilobytes, as for a vacuum of the
+ * table.
+ */
+static int
+plan_ring(int limit)
+{
+	BufferAccessStrategy asked_for = pv_vacuum_strategy();
+	int			size_kb = pv_ring_plan(asked_for, limit, 1);
+
+	FreeAccessStrategy(asked_for);
+	return size_kb;
+}
+
+/*
+ * Sweep all pages of a B-tree.
  *
  * If there is no snapshot, each range of pages gets its own.  A long sweep
  * then does not prevent the removal of versions that become dead meanwhile,
  * neither here nor in other tables.
  */
 static void
-participate(SweepShared *shared, Relation heaprel, Relation indrel,
-			const PvSweepPoll *poll)
+sweep_pages(Relation heaprel, Relation indrel, int buffer_usage_limit,
+			const PvSweepPoll *poll, PvSweepResult *result)
 {
-	PvSweep    *sweep = palloc0(sizeof(PvSweep));
-	BlockNumber start,
-				end;
+	Sweep	   *sweep = palloc0(sizeof(Sweep));
+	BlockNumber pages = (BlockNumber) result->pages_total;
+	int			ring_kb = plan_ring(buffer_usage_limit);
 
 	sweep->heaprel = heaprel;
 	sweep->indrel = indrel;
 	sweep->index_ring = GetAccessStrategy(BAS_BULKREAD);
-	pv_ring_create(&sweep->heap_ring, shared->ring_kb);
-	limit_pins(sweep, shared->ring_kb);
+	pv_ring_create(&sweep->heap_ring, ring_kb);
+	limit_pins(sweep, ring_kb);
 	sweep->own_snapshots = !ActiveSnapshotSet();
-	sweep->poll = poll;
 	sweep->vmbuffer = InvalidBuffer;
+	sweep->counts = result;
 	pv_lookahead_init(&sweep->index_ahead, indrel, MAX_LOOKAHEAD);
 	pv_lookahead_init(&sweep->heap_ahead, heaprel, MAX_LOOKAHEAD);
 
-	pv_cost_begin_work(&shared->cost);
-	while (pv_dispense_claim(&shared->pages, &start, &end))
-		sweep_range(sweep, start, end);
-	pv_cost_end_work();
+	for (BlockNumber start = BTREE_METAPAGE + 1; start < pages;
+		 start += Min(RANGE_PAGES, pages - start))
+		sweep_range(sweep, start, start + Min(RANGE_PAGES, pages - start),
+					poll);
 
 	if (BufferIsValid(sweep->vmbuffer))
 		ReleaseBuffer(sweep->vmbuffer);
 	FreeAccessStrategy(sweep->index_ring);
-	add_counts(shared, &sweep->counts);
 	pfree(sweep);
-}
-
-/* Do the work of a worker that has found the shared memory of its leader. */
-static void
-work_in_sweep(void *arg)
-{
-	SweepShared *shared = arg;
-	Relation	heaprel = table_open(shared->heapoid, RowExclusiveLock);
-	Relation	indrel = index_open(shared->indexoid, RowExclusiveLock);
-
-	participate(shared, heaprel, indrel, NULL);
-	index_close(indrel, RowExclusiveLock);
-	table_close(heaprel, RowExclusiveLock);
-}
-
-/* Entry point of a worker. */
-void
-parvacuum_sweep_worker(dsm_segment *seg, shm_toc *toc)
-{
-	SweepShared *shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
-	SweepUsage *usage = shm_toc_lookup(toc, PV_KEY_USAGE, false);
-
-	usage += ParallelWorkerNumber;
-	pv_process_show_identity(&shared->leader_identity);
-	pv_guard_process();
-	InstrStartParallelQuery();
-	pv_process_work(&shared->leader_gave_up, work_in_sweep, shared);
-	InstrEndParallelQuery(&usage->buffers, &usage->wal);
-}
-
-
-/*-------------------------------------------------------------------------
- * The sweep
- *-------------------------------------------------------------------------
- */
-
-/*
- * Return the size of each participant's ring of buffers in kilobytes, as for a
- * vacuum of the table.
- */
-static int
-plan_ring(int limit, int participants)
-{
-	BufferAccessStrategy asked_for = pv_vacuum_strategy();
-	int			size_kb = pv_ring_plan(asked_for, limit, participants);
-
-	FreeAccessStrategy(asked_for);
-	return size_kb;
-}
-
-static void
-init_shared(SweepShared *shared, Relation heaprel, Relation indrel,
-			BlockNumber pages, int nworkers, int buffer_usage_limit)
-{
-	memset(shared, 0, sizeof(SweepShared));
-	shared->indexoid = RelationGetRelid(indrel);
-	shared->heapoid = RelationGetRelid(heaprel);
-	pv_process_identity(&shared->leader_identity);
-	pv_dispense_init(&shared->pages, BTREE_METAPAGE + 1, pages, 1,
-					 RANGE_MAX_PAGES, nworkers + 1);
-	shared->ring_kb = plan_ring(buffer_usage_limit, nworkers + 1);
-	pv_cost_init(&shared->cost, 1.0);
-	pg_atomic_init_u32(&shared->leader_gave_up, 0);
-	SpinLockInit(&shared->mutex);
-	shared->sum.pages_total = pages;
-}
-
-/* Sweep without workers. */
-static void
-sweep_alone(Relation heaprel, Relation indrel, BlockNumber pages,
-			int buffer_usage_limit, const PvSweepPoll *poll,
-			PvSweepResult *result)
-{
-	SweepShared shared;
-
-	init_shared(&shared, heaprel, indrel, pages, 0, buffer_usage_limit);
-	participate(&shared, heaprel, indrel, poll);
-	*result = shared.sum;
-}
-
-/* Sweep with workers. */
-static void
-sweep_parallel(Relation heaprel, Relation indrel, BlockNumber pages,
-			   int nworkers, int buffer_usage_limit, const PvSweepPoll *poll,
-			   PvSweepResult *result)
-{
-	ParallelContext *pcxt;
-	SweepShared *shared;
-	SweepUsage *usage;
-	int			nlaunched = 0;
-
-	EnterParallelMode();
-	pcxt = CreateParallelContext("parvacuum", "parvacuum_sweep_worker", nworkers);
-	shm_toc_estimate_chunk(&pcxt->estimator, sizeof(SweepShared));
-	shm_toc_estimate_chunk(&pcxt->estimator, nworkers * sizeof(SweepUsage));
-	shm_toc_estimate_keys(&pcxt->estimator, 2);
-	InitializeParallelDSM(pcxt);
-
-	shared = shm_toc_allocate(pcxt->toc, sizeof(SweepShared));
-	init_shared(shared, heaprel, indrel, pages, nworkers, buffer_usage_limit);
-	shm_toc_insert(pcxt->toc, PV_KEY_SHARED, shared);
-	usage = shm_toc_allocate(pcxt->toc, nworkers * sizeof(SweepUsage));
-	memset(usage, 0, nworkers * sizeof(SweepUsage));
-	shm_toc_insert(pcxt->toc, PV_KEY_USAGE, usage);
-
-	/* Without a segment or workers, all is done in this process */
-	pv_process_lead(&shared->leader_gave_up);
-	if (pcxt->nworkers > 0)
-		nlaunched = pv_launch_workers(pcxt, &shared->cost);
-	participate(shared, heaprel, indrel, poll);
-	WaitForParallelWorkersToFinish(pcxt);
-	pv_process_lead(NULL);
-
-	for (int i = 0; i < nlaunched; i++)
-		InstrAccumParallelQuery(&usage[i].buffers, &usage[i].wal);
-	*result = shared->sum;
-	result->workers_launched = nlaunched;
-	DestroyParallelContext(pcxt);
-	ExitParallelMode();
-	pv_release_workers(nlaunched);
 }
 
 /* Raise an error if this index cannot be swept. */
@@ -378,30 +546,15 @@ check_index(Relation heaprel, Relation indrel)
 }
 
 /*
- * Return the number of workers.  If "wanted" is negative, the size of the
- * index decides.
- */
-static int
-plan_workers(Relation indrel, BlockNumber pages, int wanted)
-{
-	if (RelationUsesLocalBuffers(indrel) || IsInParallelMode())
-		return 0;
-	if (wanted < 0)
-		wanted = Min(pv_workers_for_pages(pages, min_parallel_index_scan_size),
-					 max_parallel_maintenance_workers);
-	return Min(wanted, pv_guc_max_workers);
-}
-
-/*
  * Sweep a B-tree under the session's cost limits.  A scheduler worker has set
  * its own before, and keeps them.
  */
 static void
-sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
-			int buffer_usage_limit, const PvSweepPoll *poll,
-			PvSweepResult *result)
+sweep_btree(Relation heaprel, Relation indrel, int buffer_usage_limit,
+			const PvSweepPoll *poll, PvSweepResult *result)
 {
 	bool		before = pv_guard_enter();
+	PvCostShared cost;
 
 	if (!pv_is_scheduler_worker)
 	{
@@ -410,16 +563,13 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 	}
 	PG_TRY();
 	{
-		if (nworkers > 0)
-			sweep_parallel(heaprel, indrel, pages, nworkers,
-						   buffer_usage_limit, poll, result);
-		else
-			sweep_alone(heaprel, indrel, pages, buffer_usage_limit, poll,
-						result);
+		pv_cost_init(&cost, 1.0);
+		pv_cost_begin_work(&cost);
+		sweep_pages(heaprel, indrel, buffer_usage_limit, poll, result);
+		pv_cost_end_work();
 	}
 	PG_FINALLY();
 	{
-		pv_process_give_up();
 		pv_cost_restore();
 		if (!pv_is_scheduler_worker)
 			VacuumCostActive = false;
@@ -431,27 +581,21 @@ sweep_btree(Relation heaprel, Relation indrel, BlockNumber pages, int nworkers,
 /*
  * Remove dead versions from a B-tree.
  *
- * nworkers is the number of workers as far as the limits allow; if it is
- * negative, the size of the index decides.  buffer_usage_limit is the table's
- * option, in kilobytes.  poll may be NULL.  The caller has locked the table
- * and the index with RowExclusiveLock, and has checked permissions under these
- * locks.  For an index of another access method there is only a notice.
+ * buffer_usage_limit is the table's option, in kilobytes.  poll may be NULL.
+ * The caller has locked the table and the index with RowExclusiveLock, and has
+ * checked permissions under these locks.  For an index of another access
+ * method there is only a notice.
  */
 void
-pv_sweep_index(Relation heaprel, Relation indrel, int nworkers,
-			   int buffer_usage_limit, const PvSweepPoll *poll,
-			   PvSweepResult *result)
+pv_sweep_index(Relation heaprel, Relation indrel, int buffer_usage_limit,
+			   const PvSweepPoll *poll, PvSweepResult *result)
 {
-	BlockNumber pages = RelationGetNumberOfBlocks(indrel);
-
 	memset(result, 0, sizeof(*result));
-	result->pages_total = pages;
+	result->pages_total = RelationGetNumberOfBlocks(indrel);
 	check_index(heaprel, indrel);
 	if (indrel->rd_rel->relam == BTREE_AM_OID)
 	{
-		sweep_btree(heaprel, indrel, pages,
-					plan_workers(indrel, pages, nworkers), buffer_usage_limit,
-					poll, result);
+		sweep_btree(heaprel, indrel, buffer_usage_limit, poll, result);
 		ereport(DEBUG1,
 				(errmsg_internal("sweep of index \"%s\": deleted under " INT64_FORMAT " write locks of leaf pages, at most %d heap pages under one lock, " INT64_FORMAT " reads under all of them, slept " INT64_FORMAT " us",
 								 RelationGetRelationName(indrel),

@@ -110,7 +110,7 @@ sweep_index(TableSweep *sweep, Relation indrel)
 
 	compare_size(sweep, indrel);
 	INSTR_TIME_SET_CURRENT(begin);
-	pv_sweep_index(sweep->rel, indrel, 0, sweep->buffer_usage_limit, &poll,
+	pv_sweep_index(sweep->rel, indrel, sweep->buffer_usage_limit, &poll,
 				   &result);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, begin);

@@ -34,18 +34,11 @@
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
 
-/* Positions of the arguments */
-enum
-{
-	ARG_INDEX,
-	ARG_WORKERS
-};
-
 static Oid
 index_arg(FunctionCallInfo fcinfo)
 {
-	pv_check_not_null(fcinfo, ARG_INDEX, "index", "Name an index.");
-	return PG_GETARG_OID(ARG_INDEX);
+	pv_check_not_null(fcinfo, 0, "index", "Name an index.");
+	return PG_GETARG_OID(0);
 }
 
 /*
@@ -96,7 +89,7 @@ check_index_again(Oid indexoid, Oid heapoid)
  * Core: access/brin/brin.c, brin_summarize_range.
  */
 static void
-sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
+sweep(Oid indexoid, Oid heapoid, PvSweepResult *result)
 {
 	Relation	heaprel;
 	Relation	indrel;
@@ -109,7 +102,7 @@ sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
 
 	/* a TOAST table has no options of its own, so the setting applies to it */
 	pv_options_look_up(heapoid, heaprel->rd_rel->relispartition, &options);
-	pv_sweep_index(heaprel, indrel, workers,
+	pv_sweep_index(heaprel, indrel,
 				   options.value[PV_OPTION_BUFFER_USAGE_LIMIT], NULL, result);
 	index_close(indrel, RowExclusiveLock);
 	table_close(heaprel, RowExclusiveLock);
@@ -117,8 +110,7 @@ sweep(Oid indexoid, Oid heapoid, int workers, PvSweepResult *result)
 
 /*
  * CALL parvacuum_sweep_index(index): the same in transactions of its own,
- * without a snapshot that holds anything back for long.  Therefore without
- * workers, which would need a snapshot.
+ * without a snapshot that holds anything back for long.
  */
 Datum
 parvacuum_sweep_call(PG_FUNCTION_ARGS)
@@ -137,7 +129,7 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 
 	/* other isolation levels keep the first snapshot to the end */
 	XactIsoLevel = XACT_READ_COMMITTED;
-	sweep(indexoid, heapoid, 0, &result);
+	sweep(indexoid, heapoid, &result);
 	ereport(NOTICE,
 			(errmsg("swept index \"%s\": " INT64_FORMAT " entries deleted from " INT64_FORMAT " of " INT64_FORMAT " pages, " INT64_FORMAT " bytes freed",
 					get_rel_name(indexoid), result.tuples_deleted,
@@ -150,7 +142,7 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 }
 
 /*
- * parvacuum_sweep(index, workers): delete dead versions from a B-tree, in
+ * parvacuum_sweep(index): delete dead versions from a B-tree, in
  * this transaction.
  */
 Datum
@@ -159,7 +151,6 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	const char *what = "parvacuum_sweep()";
 	Oid			indexoid;
 	Oid			heapoid;
-	int			workers;
 	PvSweepResult result;
 	instr_time	start;
 	instr_time	now;
@@ -169,15 +160,11 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	indexoid = index_arg(fcinfo);
 	heapoid = check_index(indexoid);
 
-	/* if negative, the engine decides */
-	workers = pv_workers_arg(fcinfo, ARG_WORKERS);
-
 	INSTR_TIME_SET_CURRENT(start);
-	sweep(indexoid, heapoid, workers, &result);
+	sweep(indexoid, heapoid, &result);
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_SUBTRACT(now, start);
 
-	pv_put(&row, Int32GetDatum(result.workers_launched));
 	pv_put_int8(&row, result.pages_total);
 	pv_put_int8(&row, result.pages_visited);
 	pv_put_int8(&row, result.pages_changed);

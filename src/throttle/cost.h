@@ -27,7 +27,7 @@ typedef struct PvCostBudget
 								 * 1 as much again */
 } PvCostBudget;
 
-/* In the memory that the participants of one vacuum, or sweep, share */
+/* In the memory that the participants of one vacuum share; a sweep has one */
 typedef struct PvCostShared
 {
 	/* Protected by the mutex; only the leader writes */

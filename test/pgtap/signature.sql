@@ -94,7 +94,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'function parvacuum_stats_indexes()',
           'function parvacuum_stats_reset()',
           'function parvacuum_stats_tables()',
-          'function parvacuum_sweep(regclass,integer)',
+          'function parvacuum_sweep(regclass)',
           'function parvacuum_sweep_index(regclass)',
           'function parvacuum_table_options(regclass)',
           'function parvacuum_wraparound()',

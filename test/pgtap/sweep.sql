@@ -3,7 +3,7 @@
 \ir common.psql
 \ir ../oracle.sql
 
-SELECT plan(54);
+SELECT plan(49);
 
 ------------------------------------------------------------------------------
 -- Signature
@@ -12,8 +12,7 @@ SELECT plan(54);
 CREATE TEMP VIEW func AS SELECT * FROM pg_proc WHERE proname = 'parvacuum_sweep';
 
 SELECT is(count(*), 1::bigint, 'one parvacuum_sweep') FROM func;
-SELECT is(pg_get_function_arguments(oid), 'index regclass, workers integer DEFAULT NULL::integer, OUT workers_launched integer, '
-    'OUT pages_total bigint, OUT pages_visited bigint, OUT pages_changed bigint, OUT tuples_deleted bigint, OUT bytes_freed bigint, '
+SELECT is(pg_get_function_arguments(oid), 'index regclass, OUT pages_total bigint, OUT pages_visited bigint, OUT pages_changed bigint, OUT tuples_deleted bigint, OUT bytes_freed bigint, '
     'OUT elapsed_ms double precision', 'arguments and columns of the result') FROM func;
 SELECT is(format('%s %s %s %s %s', prokind, provolatile, proparallel, proisstrict, proretset), 'f v u f f',
     'a function, volatile, parallel unsafe, not strict, one row') FROM func;
@@ -82,10 +81,6 @@ SELECT is((failure('e', 'SELECT parvacuum_sweep(''good'')')).detail, 'This opera
 SELECT is((failure('e', 'SELECT parvacuum_sweep(''child_pkey'')')).message, NULL, 'the index of a partition is accepted');
 SELECT is(attempt('RESET ALL', format('SELECT parvacuum_sweep(%L)', name)), unsuitable(split_part(name, '.', -1)), name)
 FROM unnest(ARRAY['pg_class_oid_index', 'pg_database_oid_index', 'pg_toast.pg_toast_2604_index']) name;
-SELECT fails('e', format('SELECT parvacuum_sweep(''good_pkey'', %s)', n), '22023', 'number of workers must be between 0 and 1024',
-    '0 means no workers.  NULL lets parvacuum decide.', format('%s workers', n))
-FROM unnest(ARRAY[-1, -2147483648, 1025, 2147483647]) n;
-SELECT is((failure('e', 'SELECT parvacuum_sweep(''good_pkey'', NULL)')).message, NULL, 'null workers are accepted');
 
 -- A temporary table of another session; sweep_deletes.sql has one of this session.
 SELECT dblink_exec('e', 'CREATE TEMP TABLE theirs (a int PRIMARY KEY); INSERT INTO theirs VALUES (1)') \g /dev/null
@@ -126,9 +121,9 @@ SELECT am, pg_relation_size('other_' || am) / current_setting('block_size')::int
 FROM unnest(ARRAY['hash', 'gist', 'gin', 'brin', 'spgist', 'bloom']) am;
 CREATE TEMP VIEW other_pages AS SELECT am, f.* FROM other_am, oracle.page_fill('other_' || am) f;
 CREATE TEMP TABLE other_before AS SELECT * FROM other_pages;
-SELECT is(ARRAY[r.workers_launched, r.pages_total, r.pages_visited, r.pages_changed, r.tuples_deleted, r.bytes_freed],
-    ARRAY[0, pages, 0, 0, 0, 0], am || ': no page is visited')
-FROM other_am, parvacuum_sweep('other_' || am, 2) r;
+SELECT is(ARRAY[r.pages_total, r.pages_visited, r.pages_changed, r.tuples_deleted, r.bytes_freed],
+    ARRAY[pages, 0, 0, 0, 0], am || ': no page is visited')
+FROM other_am, parvacuum_sweep('other_' || am) r;
 SET client_min_messages = warning;
 SELECT results_eq('SELECT * FROM other_pages', 'SELECT * FROM other_before', 'no index of another access method is changed');
 

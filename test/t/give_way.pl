@@ -1,5 +1,5 @@
 # Workers whose leader gives up end without a message in the log: where an autovacuum
-# gives way to a lock, where a VACUUM, a run or a sweep is cancelled, and where another
+# gives way to a lock, where a VACUUM or a run is cancelled, and where another
 # worker has failed.  A worker that is terminated itself, or has an error of its own,
 # reports it.
 
@@ -56,7 +56,7 @@ sql(map { "ALTER TABLE $_ SET (autovacuum_enabled = off)" } qw(stock ours));
 sql('ALTER TABLE ours SET (parvacuum.enabled, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)');
 my $progress = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'ours'::regclass AND phase = '%s'};
 
-# At this rate a sweep takes an hour.  Vacuums are held where they begin with a phase.
+# At this rate a vacuum takes hours.  Vacuums are held where they begin with a phase.
 my %slow = (vacuum_cost_delay => '100ms', vacuum_cost_limit => 1, vacuum_cost_page_hit => 100);
 my $holder = pv_hold($node, 'ours');
 
@@ -97,26 +97,13 @@ $holder->quit;
 #
 # A leader that is terminated itself
 #
-for my $command ('VACUUM (PARALLEL 2) ours', q{SELECT FROM parvacuum_sweep('ours_id_idx', 2)})
-{
-	new_dead_rows();
-	pv_new_log($node);
-	my $run = pv_start_run($node, $command, %slow);
-	ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), "$command, terminated: the vacuum has its workers");
-	sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
-	ok(!pv_finish($run), "$command, terminated: the vacuum ends");
-	ended("$command, terminated", fatal => 1);
-}
-
-#
-# A sweep
-#
-sql('CREATE TABLE swept AS SELECT i FROM generate_series(1, 50000) i', 'CREATE INDEX swept_i ON swept (i)', 'DELETE FROM swept WHERE i % 5 = 0');
-my $sweep = pv_start_run($node, q{SELECT parvacuum_sweep('swept_i', 2)}, %slow);
-ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), 'a sweep has its workers');
-sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$sweep->{tag}' AND backend_type = 'client backend'");
-ok(!pv_finish($sweep), 'a sweep is cancelled');
-ended('a sweep');
+new_dead_rows();
+pv_new_log($node);
+my $terminated = pv_start_run($node, 'VACUUM (PARALLEL 2) ours', %slow);
+ok(pv_await($node, "$workers AND wait_event = 'VacuumDelay'", 2), 'terminated: the vacuum has its workers');
+sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$terminated->{tag}' AND backend_type = 'client backend'");
+ok(!pv_finish($terminated), 'terminated: the vacuum ends');
+ended('terminated', fatal => 1);
 
 #
 # Workers that wait for a page to be unpinned: enough pages are pinned for the workers to

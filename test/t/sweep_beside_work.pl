@@ -43,7 +43,7 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX event_at ON event (at);
 	CREATE INDEX event_id ON event (id) INCLUDE (at);
 
-	CREATE TABLE swept (index regclass, workers int, launched int, pages_changed bigint, tuples_deleted bigint);
+	CREATE TABLE swept (index regclass, pages_changed bigint, tuples_deleted bigint);
 
 	-- Sweeps all B-trees of the tables, repeatedly.
 	CREATE PROCEDURE sweep_for(seconds float8) LANGUAGE plpgsql AS $$
@@ -52,15 +52,12 @@ $node->safe_psql('postgres', q{
 		indexes regclass[] := array(SELECT indexrelid::regclass FROM pg_index
 			WHERE indrelid IN ('account'::regclass, 'ledger'::regclass, 'event'::regclass));
 		i regclass;
-		w int := 0;
 	BEGIN
 		WHILE clock_timestamp() < stop LOOP
 			FOREACH i IN ARRAY indexes LOOP
-				w := 2 - w;
-				INSERT INTO swept SELECT i, w, r.workers_launched, r.pages_changed, r.tuples_deleted FROM parvacuum_sweep(i, w) r;
+				INSERT INTO swept SELECT i, r.pages_changed, r.tuples_deleted FROM parvacuum_sweep(i) r;
 				COMMIT;
 			END LOOP;
-			w := 2 - w;
 		END LOOP;
 	END $$;
 });
@@ -173,16 +170,15 @@ ok(pv_finish($_), 'a session that sweeps has ended without an error') or diag $_
 ok($pgbench->{handle}->finish, 'no scan missed a row');
 unlike($pgbench->{err}, qr/ERROR|aborted/, 'no transaction failed');
 my ($transactions) = $pgbench->{out} =~ /actually processed: (\d+)/;
-my ($sweeps, $deleted, $launched) = split /\|/, $node->safe_psql('postgres', 'SELECT count(*), sum(tuples_deleted), sum(launched) FROM swept');
-note "$sweeps sweeps with $launched workers deleted $deleted entries beside $n vacuums and " . ($transactions // 'no') . ' transactions';
+my ($sweeps, $deleted) = split /\|/, $node->safe_psql('postgres', 'SELECT count(*), sum(tuples_deleted) FROM swept');
+note "$sweeps sweeps deleted $deleted entries beside $n vacuums and " . ($transactions // 'no') . ' transactions';
 
 cmp_ok($n, '>', 5, 'vacuums ran beside the sweeps');
 is_deeply($failed, [], 'no vacuum failed');
 cmp_ok($transactions // 0, '>', 200, 'transactions ran beside the sweeps');
 is($node->safe_psql('postgres', q{
-	SELECT count(*) FROM pg_index LEFT JOIN (SELECT index, array_agg(DISTINCT workers ORDER BY workers) w FROM swept WHERE tuples_deleted > 0 GROUP BY 1) s ON index = indexrelid
-	WHERE indrelid IN ('account'::regclass, 'ledger'::regclass, 'event'::regclass) AND w IS DISTINCT FROM ARRAY[0, 2]}), 0,
-	'sweeps without and with workers deleted entries from each index');
+	SELECT count(*) FROM pg_index WHERE indrelid IN ('account'::regclass, 'ledger'::regclass, 'event'::regclass)
+		AND indexrelid NOT IN (SELECT index FROM swept WHERE tuples_deleted > 0)}), 0, 'sweeps deleted entries from each index');
 cmp_ok($node->safe_psql('postgres', $size), '>', $small, 'pages were split');
 all_is_whole('stress');
 standby_is_same('stress');
@@ -200,25 +196,20 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX seen_k ON seen (k);
 });
 pv_catch_up($node, $standby);
-for my $workers (0, 2)
-{
-	my $reader = $standby->background_psql('postgres');
-	my $count = 'SELECT count(*), sum(id) FROM seen WHERE k >= 0';
-	$reader->query_safe("SET $_ = $by_index{$_}") for sort keys %by_index;
-	my $before = $reader->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $count");
-	$node->safe_psql('postgres', "DELETE FROM seen WHERE id % 10 = $workers");
-	pv_catch_up($node, $standby);
-	is($node->safe_psql('postgres', "SELECT tuples_deleted FROM parvacuum_sweep('seen_k', $workers)"), 2000, "standby, $workers workers: a sweep deletes entries that the query needs");
-	ok($standby->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'}),
-		"standby, $workers workers: replay waits for the query");
-	is($reader->query_safe($count), $before, "standby, $workers workers: the query sees the same rows as before");
-	$reader->query_safe('COMMIT');
-	pv_catch_up($node, $standby);
-	isnt($reader->query_safe($count), $before, "standby, $workers workers: the next query sees the changes");
-	$reader->quit;
-}
-
-my $sweep = q{SELECT workers_launched FROM parvacuum_sweep('account_k', 2)};
+my $reader = $standby->background_psql('postgres');
+my $count = 'SELECT count(*), sum(id) FROM seen WHERE k >= 0';
+$reader->query_safe("SET $_ = $by_index{$_}") for sort keys %by_index;
+my $seen = $reader->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $count");
+$node->safe_psql('postgres', 'DELETE FROM seen WHERE id % 10 = 0');
+pv_catch_up($node, $standby);
+is($node->safe_psql('postgres', q{SELECT tuples_deleted FROM parvacuum_sweep('seen_k')}), 2000, 'standby: a sweep deletes entries that the query needs');
+ok($standby->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'}),
+	'standby: replay waits for the query');
+is($reader->query_safe($count), $seen, 'standby: the query sees the same rows as before');
+$reader->query_safe('COMMIT');
+pv_catch_up($node, $standby);
+isnt($reader->query_safe($count), $seen, 'standby: the next query sees the changes');
+$reader->quit;
 
 #
 # With few buffers, the heap has to be read from disk.  Then the server crashes.
@@ -229,8 +220,6 @@ $pgbench = start_work(120);
 @sweepers = map { pv_start_run($node, 'CALL sweep_for(120)', %checked) } 1 .. 2;
 my $before = $node->safe_psql('postgres', 'SELECT count(*) FROM swept');
 ok(pv_await($node, "SELECT (count(*) - $before > 30)::text FROM swept", 'true'), 'crash: sweeps are running');
-ok(pv_await($node, "SELECT (count(*) > 0)::text FROM pg_stat_activity WHERE application_name IN ('$sweepers[0]{tag}', '$sweepers[1]{tag}') AND backend_type = 'parallel worker'", 'true'),
-	'crash: with parallel workers');
 $node->stop('immediate');
 ok(!pv_finish($_), 'crash: a session that sweeps has failed') for @sweepers;
 $pgbench->{handle}->finish;
@@ -239,7 +228,6 @@ my $offset = -s $node->logfile;
 $node->start;
 like(substr(slurp_file($node->logfile), $offset), qr/not properly shut down; automatic recovery in progress/, 'crash: the server recovers');
 all_is_whole('crash');
-is($node->safe_psql('postgres', "SET client_min_messages = error; $sweep"), 2, 'crash: all workers are available');
 standby_is_same('crash');
 
 # The next vacuum removes all dead rows.

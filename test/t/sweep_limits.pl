@@ -35,12 +35,12 @@ fill();
 # Sweep.  Returns the messages and the numbers of EXPLAIN.
 sub sweep
 {
-	my ($index, $workers, %settings) = @_;
+	my ($index, %settings) = @_;
 	my ($rc, $out, $err) = $node->psql('postgres', join ";\n",
 		map({ "SET $_ = '$settings{$_}'" } sort keys %settings),
 		"SELECT FROM pg_stat_clear_snapshot(), parvacuum_sweep('pg_toast.pg_toast_' || 'spread'::regclass::oid || '_index')",    # fills the caches
 		'SET client_min_messages = debug1',
-		"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM parvacuum_sweep('$index', $workers)");
+		"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM parvacuum_sweep('$index')");
 	my %counted = (hit => 0, read => 0, dirtied => 0);
 	for my $kind (keys %counted) { $counted{$kind} = $1 if $out =~ /"Shared \u$kind Blocks": (\d+)/; }
 	($counted{ms}) = $out =~ /"Execution Time": ([\d.]+)/;
@@ -65,7 +65,7 @@ for my $index (sort keys %leaves)
 	my $pages = sql("WITH leaf AS (SELECT b, count(DISTINCT (t::text::point)[0]) n FROM generate_series(1, $leaves{$index} - 1) b, bt_page_items('$index', b) i,
 		unnest(coalesce(i.tids, ARRAY[i.htid])) t GROUP BY b) SELECT max(n) FROM leaf");
 	cmp_ok($pages, '>', 4 * $most, "$index: a leaf has entries of many heap pages");
-	my $s = sweep($index, 0);
+	my $s = sweep($index);
 	cmp_ok($s->{pages}, '<=', $most, "$index: no more than $most heap pages are visited under the lock of a leaf");
 	cmp_ok($s->{pages}, '>', $most / 2, "$index: heap pages are visited in batches");
 	cmp_ok($s->{holds}, '>=', $leaves{$index} / 2 * 4, "$index: the number of times that the lock is held");
@@ -80,25 +80,22 @@ is(pv_findings($node, 'spread'), '', 'the table is whole');
 my %slow = (vacuum_cost_delay => '1ms', vacuum_cost_limit => 40, vacuum_cost_page_hit => 1, vacuum_cost_page_miss => 2, vacuum_cost_page_dirty => 3);
 fill();
 sql('DELETE FROM spread WHERE id % 4 = 1');
-for my $case ([ spread_k => 0 ], [ spread_hash => 2 ])
+for my $index (qw(spread_k spread_hash))
 {
-	my ($index, $workers) = @$case;
-	my $s = sweep($index, $workers, %slow);
+	my $s = sweep($index, %slow);
 	my $units = $s->{hit} + 2 * $s->{read} + 3 * $s->{dirtied};
 	my $owed = $units / 40;
-	my $share = $workers + 1;
-	my $what = "$index, $workers workers";
-	note "$what: $units cost units, $s->{ms} ms, slept $s->{slept} us";
-	cmp_ok($units / $leaves{$index}, '>', 5 * 40, "$what: a leaf costs many times the limit");
-	cmp_ok($s->{ms}, '>=', 0.9 * $owed / $share, "$what: the sweep takes the time of its cost");
-	cmp_ok($s->{slept} / 1000, '>=', 0.9 * $owed, "$what: the process has slept for its cost");
-	cmp_ok($s->{slept} / 1000, '<=', 1.1 * $owed, "$what: the process has not slept longer");
-	is(dead($index), 0, "$what: all dead entries are deleted");
+	note "$index: $units cost units, $s->{ms} ms, slept $s->{slept} us";
+	cmp_ok($units / $leaves{$index}, '>', 5 * 40, "$index: a leaf costs many times the limit");
+	cmp_ok($s->{ms}, '>=', 0.9 * $owed, "$index: the sweep takes the time of its cost");
+	cmp_ok($s->{slept} / 1000, '>=', 0.9 * $owed, "$index: the process has slept for its cost");
+	cmp_ok($s->{slept} / 1000, '<=', 1.1 * $owed, "$index: the process has not slept longer");
+	is(dead($index), 0, "$index: all dead entries are deleted");
 }
 
 # A process that sleeps for long can be stopped.
 my %slower = (%slow, vacuum_cost_delay => '100ms', vacuum_cost_limit => 1);
-my $run = pv_start_run($node, q{SELECT parvacuum_sweep('spread_k', 0)}, %slower);
+my $run = pv_start_run($node, q{SELECT parvacuum_sweep('spread_k')}, %slower);
 my $asleep = qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND wait_event = 'VacuumDelay'};
 ok(pv_await($node, $asleep, 1), 'a sweep sleeps for a minute');
 is(sql("SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('spread_k') AND pinning_backends > 0"), 0, 'no leaf is pinned while it sleeps');
@@ -125,7 +122,7 @@ for my $case ([ '256kB', 32 ], [ '2MB', 256 ], [ 0, undef ])
 	sql('DELETE FROM spread WHERE id % 20 = ' . $round++);
 	$node->restart;
 	is(cached(), 0, "ring of $limit: nothing of the table is in shared buffers");
-	my $s = sweep('spread_k', 0, 'parvacuum.buffer_usage_limit' => $limit);
+	my $s = sweep('spread_k', 'parvacuum.buffer_usage_limit' => $limit);
 	if ($buffers)
 	{
 		# A buffer that the background writer inspects when the ring comes round is left
@@ -142,13 +139,13 @@ for my $case ([ '256kB', 32 ], [ '2MB', 256 ], [ 0, undef ])
 }
 sql('ALTER TABLE spread SET (parvacuum.buffer_usage_limit = 256)');
 $node->restart;
-sweep('spread_k', 0);
+sweep('spread_k');
 cmp_ok(cached(), '<=', 32 + 4, 'the option of the table applies');
 SKIP:
 {
 	skip 'there is no vacuum_buffer_usage_limit', 2 if $node->pg_version < 16;
 	$node->restart;
-	sweep('spread_k', 0, vacuum_buffer_usage_limit => '512kB');
+	sweep('spread_k', vacuum_buffer_usage_limit => '512kB');
 	cmp_ok(cached(), '<=', 64 + 4, 'vacuum_buffer_usage_limit overrides the option');
 	cmp_ok(cached(), '>', 32 + 4, 'vacuum_buffer_usage_limit is used');
 }
@@ -160,7 +157,7 @@ fill();
 sql('DELETE FROM spread WHERE id % 4 = 3');
 my $dead = dead('spread_hash');
 cmp_ok($dead, '>', 5000, 'few buffers: the index has enough dead entries');
-my $s = sweep('spread_hash', 0);
+my $s = sweep('spread_hash');
 is($s->{reads}, 0, 'few buffers: no heap page is read under the lock of a leaf');
 cmp_ok($s->{pages}, '<', $most, 'few buffers: fewer are pinned');
 is(dead('spread_hash'), 0, 'few buffers: all of those entries are deleted');

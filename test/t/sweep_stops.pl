@@ -1,5 +1,5 @@
-# Sweeps that are stopped: their workers or leaders are canceled or terminated, they are
-# delayed by cost limits, or stopped anywhere while a vacuum goes through the table.
+# Sweeps that are stopped: they are canceled or terminated, delayed by cost limits, or
+# stopped anywhere while a vacuum goes through the table.
 
 use strict;
 use warnings FATAL => 'all';
@@ -13,16 +13,12 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $node = pv_node('sweep_stops');
-$node->append_conf('postgresql.conf', "parvacuum.max_workers = 4\n");
 $node->start;
 pv_setup($node);
 
 #
-# Workers and leaders that are ended, and cost limits
+# Sweeps that are ended, and cost limits
 #
-$node->append_conf('postgresql.conf', "parvacuum.max_workers = 2\n");
-$node->reload;
-ok(pv_await($node, 'SHOW parvacuum.max_workers', 2), 'parvacuum.max_workers allows two workers');
 $node->safe_psql('postgres', q{
 	CREATE TABLE slow (id int, k int, words tsvector) WITH (autovacuum_enabled = off);
 	INSERT INTO slow SELECT i, i % 100 FROM generate_series(1, 50000) i;
@@ -31,81 +27,53 @@ $node->safe_psql('postgres', q{
 
 	CREATE FUNCTION try_sweep() RETURNS text LANGUAGE plpgsql AS $$
 	BEGIN
-		PERFORM parvacuum_sweep('slow_id', 2);
+		PERFORM parvacuum_sweep('slow_id');
 		RETURN 'swept';
-	EXCEPTION WHEN OTHERS THEN
+	EXCEPTION WHEN query_canceled THEN
 		RETURN SQLERRM;
 	END $$;
 });
 
-# A page costs ten milliseconds; in a sweep with workers, thirty.
+# A page costs ten milliseconds.
 my %slow = (vacuum_cost_delay => '10ms', vacuum_cost_limit => 200, vacuum_cost_page_hit => 200, vacuum_cost_page_miss => 200, vacuum_cost_page_dirty => 0);
-my %slower = (%slow, vacuum_cost_page_hit => 600, vacuum_cost_page_miss => 600);
-my $sweep = q{SELECT workers_launched FROM parvacuum_sweep('slow_id', 2)};
+my $sweep = q{SELECT pages_total > 0 FROM parvacuum_sweep('slow_id')};
 
 sub processes { return "SELECT count(*) FROM pg_stat_activity WHERE application_name = '$_[0]' AND $_[1]" }
 
-sub all_workers_can_be_had
+for my $how (qw(terminate cancel))
 {
-	my ($what) = @_;
-	ok(pv_await($node, q{
-		SELECT count(*) FROM (SELECT FROM pg_stat_activity WHERE backend_type = 'parallel worker'
-			UNION ALL SELECT FROM pg_locks WHERE relation = 'slow'::regclass AND mode = 'RowExclusiveLock') x}, 0), "$what: no worker and no lock remains") or diag pv_processes($node);
-	is($node->safe_psql('postgres', $sweep), 2, "$what: all workers are available");
-	return;
-}
-
-for my $case ([ terminate => 'parallel worker' ], [ terminate => 'client backend' ], [ cancel => 'parallel worker' ], [ cancel => 'client backend' ])
-{
-	my ($how, $whom) = @$case;
-	my $what = "$how $whom";
-	my $run = pv_start_run($node, $sweep, %slower);
-	ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 3), "$what: a sweep and its workers are delayed");
-	is($node->safe_psql('postgres', $sweep), 0, "$what: another sweep has no workers meanwhile");
-	is($node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
-		WHERE application_name = '$run->{tag}' AND backend_type = '$whom' LIMIT 1) x"), 1, "$what: the signal is sent");
-	ok(!pv_finish($run), "$what: the sweep fails");
-	like($run->{err}, qr/terminating .*due to administrator command|canceling statement due to user request/, "$what: the error has the reason");
-	all_workers_can_be_had($what);
+	my $run = pv_start_run($node, $sweep, %slow);
+	ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 1), "$how: a sweep is delayed");
+	is($node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 1, "$how: the signal is sent");
+	ok(!pv_finish($run), "$how: the sweep fails");
+	like($run->{err}, qr/terminating .*due to administrator command|canceling statement due to user request/, "$how: the error has the reason");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'slow'::regclass AND mode = 'RowExclusiveLock'}, 0), "$how: no lock remains") or diag pv_processes($node);
 }
 
 # A sweep fails in a subtransaction, and the transaction goes on.
 my $session = $node->background_psql('postgres', on_error_stop => 0);
 my $tag = 'savepoint';
-$session->query_safe("SET $_ = '$slower{$_}'") for sort keys %slower;
+$session->query_safe("SET $_ = '$slow{$_}'") for sort keys %slow;
 $session->query_safe("SET application_name = $tag; CREATE TABLE gin (words tsvector); CREATE INDEX gin_words ON gin USING gin (words) WITH (fastupdate = on); BEGIN");
 $session->query_until(qr/begun/, "\\echo begun\nSELECT try_sweep();\n");
-ok(pv_await($node, processes($tag, q{wait_event = 'VacuumDelay'}), 3), 'subtransaction: a sweep and its workers are delayed');
-$node->safe_psql('postgres', 'SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE ' . "application_name = '$tag' AND backend_type = 'parallel worker'");
-like($session->query_safe('SELECT 1'), qr/terminating .*due to administrator command/, 'subtransaction: the sweep fails');
-is($node->safe_psql('postgres', $sweep), 2, 'subtransaction: another sweep has both workers');
+ok(pv_await($node, processes($tag, q{wait_event = 'VacuumDelay'}), 1), 'subtransaction: a sweep is delayed');
+$node->safe_psql('postgres', "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name = '$tag'");
+like($session->query_safe('SELECT 1'), qr/canceling statement due to user request/, 'subtransaction: the sweep fails');
 is($session->query_safe(q{SELECT current_setting('vacuum_cost_delay') || ' ' || current_setting('vacuum_cost_limit')}), '10ms 200', 'subtransaction: the cost limits are the same as before');
 
 # If this session were still delayed, it would sleep for each page that this reads.
 $session->query_safe(q{SET statement_timeout = '15s'; SET vacuum_cost_delay = '100ms'});
 $session->query_safe(q{INSERT INTO gin SELECT to_tsvector('simple', string_agg(md5((i * 100 + j)::text), ' ')) FROM generate_series(1, 1000) i, generate_series(1, 20) j GROUP BY i});
 like($session->query(q{SELECT gin_clean_pending_list('gin_words')}), qr/^\d{3,}$/, 'subtransaction: cost-based delay is off again');
-is($session->query("SET vacuum_cost_delay = 0; $sweep"), 2, 'subtransaction: the next sweep has both workers');
-is($node->safe_psql('postgres', $sweep), 2, 'subtransaction: another sweep has both workers afterwards');
+is($session->query("SET vacuum_cost_delay = 0; $sweep"), 't', 'subtransaction: the next sweep succeeds');
 $session->query('COMMIT');
 $session->quit;
-all_workers_can_be_had('subtransaction');
 
-# The time that one process takes at least if it sleeps for each page
-my $run = pv_start_run($node, q{SELECT elapsed_ms >= 9.5 * (pages_total - 1) FROM parvacuum_sweep('slow_id', 0)}, %slow);
-ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 1), 'a sweep without workers is delayed');
-ok(pv_finish($run), 'a sweep without workers succeeds') or diag $run->{err};
-is($run->{out}, 't', 'a sweep without workers took the expected time');
-
-# EXPLAIN counts what all three participants have read: each page of the index and of the
-# heap.
-$run = pv_start_run($node, q{EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT parvacuum_sweep('slow_id', 2); SHOW vacuum_cost_delay; SHOW vacuum_cost_limit}, %slower);
-ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 3), 'a sweep with workers is delayed');
-ok(pv_finish($run), 'a sweep with workers succeeds') or diag $run->{err};
-my $blocks = 0;
-for my $kind (qw(Hit Read)) { $blocks += $1 if $run->{out} =~ /"Shared $kind Blocks": (\d+)/; }
-cmp_ok($blocks, '>=', $node->safe_psql('postgres', q{SELECT oracle.nblocks('slow_id') - 1 + oracle.nblocks('slow')}), 'the reads of all participants are counted');
-like($run->{out}, qr/\n10ms\n200$/, 'the cost limits are the same as before');
+# The time that it takes at least if it sleeps for each page
+my $run = pv_start_run($node, q{SELECT elapsed_ms >= 9.5 * (pages_total - 1) FROM parvacuum_sweep('slow_id')}, %slow);
+ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 1), 'a sweep is delayed');
+ok(pv_finish($run), 'a delayed sweep succeeds') or diag $run->{err};
+is($run->{out}, 't', 'a delayed sweep took the expected time');
 
 #
 # Sweeps are stopped anywhere, by SIGSTOP, while a vacuum goes through the table and new
@@ -164,13 +132,13 @@ sub outcome
 }
 
 my $missing = q{SELECT count(*), bt_index_check('frozen_k', true) FROM frozen};
-my $usecs = 1000 * $session{sweeper}->query_safe(q{SELECT elapsed_ms FROM parvacuum_sweep('frozen_k', 0)});
+my $usecs = 1000 * $session{sweeper}->query_safe(q{SELECT elapsed_ms FROM parvacuum_sweep('frozen_k')});
 my %seen = (BufferPin => 0, BufferContent => 0, done => 0, missed => 0);
 my @lost;
 my $end = time + 60;
 for (my $turn = 1; $seen{BufferPin} < 8 && time < $end; $turn++)
 {
-	my ($sweep, $vacuum) = ("SELECT tuples_deleted FROM parvacuum_sweep('frozen_k', 0) /* $turn */", "VACUUM frozen /* $turn */");
+	my ($sweep, $vacuum) = ("SELECT tuples_deleted FROM parvacuum_sweep('frozen_k') /* $turn */", "VACUUM frozen /* $turn */");
 	my $insert = "INSERT INTO frozen SELECT i, hashint4(i) & 31, repeat('x', 100) FROM generate_series($turn % 4, 60000, 4) i WHERE i > 0 /* $turn */";
 
 	$session{writer}->query_safe("DELETE FROM frozen WHERE id % 4 = $turn % 4");

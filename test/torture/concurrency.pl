@@ -278,7 +278,7 @@ my @vacuums = (
 	"VACUUM (SKIP_LOCKED) account, phoenix, bulk",
 	"VACUUM (ANALYZE) account",
 	"SET vacuum_freeze_min_age = 0; SET vacuum_multixact_freeze_min_age = 0; VACUUM account",
-	"SELECT parvacuum_sweep('account_k', 2)",
+	"SELECT parvacuum_sweep('account_k')",
 	"CALL parvacuum_sweep_index('account_k')",
 	"CALL parvacuum_sweep_index('ledger_id_idx')",
 	"SELECT FROM parvacuum_plan('account')",

@@ -122,7 +122,7 @@ sub vacuum_script
 
 sub enqueue_script { return join '', "\\o /dev/null\n", map { "SELECT parvacuum_enqueue('rows_main'), pg_sleep(0.05);\n" } 1 .. 200; }
 
-sub sweep_script { return join '', "\\o /dev/null\n", map { 'SELECT FROM parvacuum_sweep(\'' . one_of('rows_main_v', 'rows_main_pkey', 'rows_hot_pkey', 'rows_tail_v') . '\', workers => ' . int(rand 3) . ");\n" } 1 .. 200; }
+sub sweep_script { return join '', "\\o /dev/null\n", map { 'SELECT FROM parvacuum_sweep(\'' . one_of('rows_main_v', 'rows_main_pkey', 'rows_hot_pkey', 'rows_tail_v') . "');\n" } 1 .. 200; }
 
 # Start the clients, vacuums and sweeps.
 sub start_load

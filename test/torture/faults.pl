@@ -117,7 +117,7 @@ sub make_statement
 	my $workers = one_of(0, 0, 1, 2, 3);
 	my $settings = chance(0.3) ? "SET parvacuum.store_limit = '64kB'; " : '';
 	return $settings . one_of("VACUUM (PARALLEL $workers, INDEX_CLEANUP on) t", "VACUUM (PARALLEL $workers, FREEZE, DISABLE_PAGE_SKIPPING) t",
-		"VACUUM (PARALLEL $workers, ANALYZE) t", "SELECT * FROM parvacuum_run('t', workers => $workers)", "SELECT * FROM parvacuum_sweep('t_id_idx', workers => $workers)");
+		"VACUUM (PARALLEL $workers, ANALYZE) t", "SELECT * FROM parvacuum_run('t', workers => $workers)", "SELECT * FROM parvacuum_sweep('t_id_idx')");
 }
 
 # Core's own, when WAL or the file of a relation cannot be written, flushed or truncated
