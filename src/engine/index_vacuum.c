@@ -61,7 +61,8 @@ static bool
 is_large_btree(const PvParticipant *leader, int i)
 {
 	return leader->index_pages[i] >= MIN_PAGES_TOGETHER &&
-		pv_nbtree_handles(leader->indrels[i]);
+		leader->indrels[i]->rd_rel->relam == BTREE_AM_OID &&
+		leader->indrels[i]->rd_indam->ambulkdelete == btbulkdelete;
 }
 
 /*
@@ -121,16 +122,6 @@ pv_index_plan_together(PvParticipant *leader)
 			  larger_index_first, leader->index_pages);
 }
 
-/* Leader, after a phase: was every index processed? */
-bool
-pv_index_all_done(const PvParticipant *leader)
-{
-	for (int i = 0; i < leader->nindexes; i++)
-		if (!leader->units[i].done)
-			return false;
-	return true;
-}
-
 /*
  * Must all pages of this B-tree be visited, and can several participants do
  * that?
@@ -155,18 +146,11 @@ visit_btree(const PvParticipant *leader, int i, PvPhase phase)
 		_bt_vacuum_needs_cleanup(leader->indrels[i]);
 }
 
-/* Do several participants work on this index in this phase? */
-static bool
-is_shared(const PvIndexUnit *unit)
-{
-	return unit->kind == PV_UNIT_SHARED;
-}
-
 /* Return how many participants can work on this index at a time. */
 static int
 count_sharers(const PvParticipant *self, const PvIndexUnit *unit)
 {
-	return is_shared(unit) ? self->shared->plan.nslots : 1;
+	return unit->kind == PV_UNIT_SHARED ? self->shared->plan.nslots : 1;
 }
 
 /*
@@ -254,7 +238,7 @@ pv_index_progress(PvParticipant *leader)
 	{
 		PvIndexUnit *unit = &leader->units[i];
 
-		if (!is_shared(unit))
+		if (unit->kind != PV_UNIT_SHARED)
 			continue;
 		values[0] += pg_atomic_read_u32(&unit->btree.pages.end);
 		values[1] += pg_atomic_read_u32(&unit->btree.pages_done);
@@ -330,7 +314,7 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	self->part.indexrelid = RelationGetRelid(indrel);
 	pv_show(self);
 	note_begin(unit);
-	if (is_shared(unit))
+	if (unit->kind == PV_UNIT_SHARED)
 		completed = process_together(self, i, phase, &ivinfo);
 	else
 		pv_index_process(self, i, phase, &ivinfo);
@@ -361,7 +345,7 @@ next_unit(PvParticipant *self, PvUnitState *states)
 		state->kind = unit->kind;
 		state->begun = !pg_atomic_unlocked_test_flag(&unit->begun);
 		state->pages = unit->pages;
-		if (is_shared(unit) && state->begun)
+		if (unit->kind == PV_UNIT_SHARED && state->begun)
 			state->pages = pv_nbtree_pages_left(self, i);
 	}
 	return pv_order_next(states, self->nindexes, self->is_leader);

@@ -97,7 +97,6 @@
 #include "postgres.h"
 
 #include "access/nbtree.h"
-#include "catalog/pg_am.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -130,14 +129,6 @@
  * The leader, between phases
  *-------------------------------------------------------------------------
  */
-
-/* Is this an index that can be vacuumed here? */
-bool
-pv_nbtree_handles(Relation indrel)
-{
-	return indrel->rd_rel->relam == BTREE_AM_OID &&
-		indrel->rd_indam->ambulkdelete == btbulkdelete;
-}
 
 /* Before launch: initialize the shared part of an index. */
 void

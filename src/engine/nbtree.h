@@ -12,7 +12,6 @@
 
 #include "engine/participant.h"
 
-extern bool pv_nbtree_handles(Relation indrel);
 extern Size pv_nbtree_bitmap_bytes(BlockNumber pages);
 extern void pv_nbtree_init(PvBtreeShared *btree);
 extern bool pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase,
@@ -81,7 +80,6 @@ typedef struct PvBtreeScan
 	PvBtreeCounts counts;
 
 	/* Heap TIDs of the current page, and which of them are dead */
-	int			ntids;
 	ItemPointerData tids[MaxTIDsPerBTreePage];
 	bool		dead[MaxTIDsPerBTreePage];
 } PvBtreeScan;

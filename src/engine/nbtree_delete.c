@@ -28,14 +28,6 @@
 #include "base/wait.h"
 #include "engine/nbtree.h"
 
-/* Read a page out of order, and pin it. */
-static Buffer
-read_buffer(const PvBtreeScan *scan, BlockNumber blkno)
-{
-	return ReadBufferExtended(scan->indrel, MAIN_FORKNUM, blkno, RBM_NORMAL,
-							  pv_ring_next(&scan->self->ring));
-}
-
 static Buffer
 read_page(const PvBtreeScan *scan, BlockNumber blkno, BTPageOpaque *opaque)
 {
@@ -176,8 +168,12 @@ visit_leftovers(PvBtreeScan *scan)
 		for (; blkno < length; blkno++)
 		{
 			PvBtreeVisit visit;
+			Buffer		buf =
+				ReadBufferExtended(scan->indrel, MAIN_FORKNUM, blkno,
+								   RBM_NORMAL,
+								   pv_ring_next(&scan->self->ring));
 
-			pv_btree_visit_page(scan, blkno, read_buffer(scan, blkno), &visit);
+			pv_btree_visit_page(scan, blkno, buf, &visit);
 			if (visit.right < blkno)
 				revisit_from(scan, visit.right, blkno);
 			if (visit.empty)

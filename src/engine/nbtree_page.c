@@ -144,17 +144,18 @@ pv_btree_vacuum_leaf(PvBtreeScan *scan, Buffer buf, PvBtreeVisit *visit)
 
 	if (scan->bulk_delete)
 	{
-		scan->ntids = pv_nbtree_list_tids(page, scan->tids);
-		if (scan->ntids == PV_NBTREE_TOO_MANY_TIDS)
+		int			ntids = pv_nbtree_list_tids(page, scan->tids);
+
+		if (ntids == PV_NBTREE_TOO_MANY_TIDS)
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
 					 errmsg("index \"%s\" has a page with too many entries",
 							RelationGetRelationName(scan->indrel)),
 					 errhint("Check the index with amcheck, and REINDEX it.")));
-		ndead = pv_deadtids_probe_batch(scan->self->store, scan->tids,
-										scan->ntids, scan->dead);
+		ndead = pv_deadtids_probe_batch(scan->self->store, scan->tids, ntids,
+										scan->dead);
 		scan->counts.tuples_removed += ndead;
-		scan->counts.num_index_tuples += scan->ntids - ndead;
+		scan->counts.num_index_tuples += ntids - ndead;
 	}
 
 	/* Otherwise posting lists are not examined, and each counts as one tuple */

@@ -168,6 +168,19 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 	plan->collect_dead_items = plan->nindexes > 0 && vac->do_index_vacuuming;
 }
 
+/* Return the number of dead tuples by the statistics, -1 if there are none. */
+static double
+dead_tuples(const PvVacuum *vac)
+{
+	double		dead,
+				inserted,
+				modified;
+
+	return pv_fetch_counts(vac->rel->rd_rel->relisshared,
+						   RelationGetRelid(vac->rel), &dead, &inserted,
+						   &modified) ? dead : -1;
+}
+
 /*
  * Return the number of pages that this vacuum has to read.  The visibility map
  * gives the number for the heap, and has pages itself.  The pages of B-trees
@@ -178,19 +191,13 @@ static uint64
 pages_of_work(const PvVacuum *vac)
 {
 	uint64		pages = vac->plan.rel_pages;
-	double		dead,
-				inserted,
-				modified;
 
 	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
 		vac->allfrozen_before;
 	pages += vac->plan.rel_pages / MAP_PAGE_BLOCKS;
 
 	if (!vac->do_index_vacuuming ||
-		!pv_fetch_counts(vac->rel->rd_rel->relisshared,
-						 RelationGetRelid(vac->rel), &dead, &inserted,
-						 &modified) ||
-		dead <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
+		dead_tuples(vac) <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
 		return pages;
 
 	for (int i = 0; i < vac->leader.nindexes; i++)
@@ -337,14 +344,10 @@ static Size
 store_reserve(const PvVacuum *vac, Size limit)
 {
 	uint64		blocks = vac->plan.rel_pages;
-	double		dead,
-				inserted,
-				modified;
+	double		dead = dead_tuples(vac);
 	Size		reserve;
 
-	if (pv_fetch_counts(vac->rel->rd_rel->relisshared,
-						RelationGetRelid(vac->rel), &dead, &inserted,
-						&modified))
+	if (dead >= 0)
 		blocks = Min(blocks, (uint64) dead);
 	reserve = Max(blocks * PV_STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
 	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);

@@ -91,20 +91,10 @@ release_at_xact_end(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			pv_release_workers(reserved_here);
-			pv_release_btrees();
 			break;
 		default:
 			break;
 	}
-}
-
-static void
-watch_transaction(void)
-{
-	if (callback_registered)
-		return;
-	RegisterXactCallback(release_at_xact_end, NULL);
-	callback_registered = true;
 }
 
 /*
@@ -129,17 +119,13 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 
 /*
  * Reserve an entry for one more B-tree of this vacuum.  Return false if there
- * is none.  pv_release_btrees() or the end of the transaction releases all of
- * them.
+ * is none.  pv_release_btrees() must follow, also after an error.
  */
 bool
 pv_reserve_btree(void)
 {
-	Assert(IsTransactionState());
-
 	if (shared == NULL || btrees_here >= BTREES_OF_ONE)
 		return false;
-	watch_transaction();
 	if (reserve(&shared->btrees_in_use, 1, BTREES_OF_ALL) == 0)
 		return false;
 	btrees_here++;
@@ -161,7 +147,9 @@ pv_reserve_workers(int wanted)
 
 	if (shared == NULL || wanted <= 0)
 		return 0;
-	watch_transaction();
+	if (!callback_registered)
+		RegisterXactCallback(release_at_xact_end, NULL);
+	callback_registered = true;
 	granted = reserve(&shared->workers_in_use, wanted, pv_guc_max_workers);
 	if (granted == 0)
 		return 0;
