@@ -384,10 +384,8 @@ append_engine(StringInfo buf, const PvVacuum *vac)
 					 result->usecs[PV_PHASE_CLEANUP] / 1000.0,
 					 result->usecs[PV_PHASE_TRUNCATE] / 1000.0,
 					 result->usecs[PV_PHASE_DONE] / 1000.0);
-	appendStringInfo(buf, "dead item store: %lld bytes at most, %lld segments, index scans: %lld",
-					 (long long) result->dead_tuple_bytes,
-					 (long long) vac->store_segments,
-					 (long long) result->index_scans);
+	appendStringInfo(buf, "dead item store: %lld bytes at most",
+					 (long long) result->dead_tuple_bytes);
 }
 
 /*

@@ -221,11 +221,6 @@ scan_heap(PvVacuum *vac)
 		shared->collect_dead_items = false;
 	run_phase(vac, PV_PHASE_SCAN, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	report_eager_end(vac);
-
-	if (vac->leader.store)
-		vac->store_segments =
-			Max(vac->store_segments,
-				pv_deadtids_num_segments_used(vac->leader.store));
 	return pg_atomic_read_u32(&shared->nstopped) > 0;
 }
 

@@ -65,7 +65,6 @@ typedef struct PvVacuum
 	BlockNumber allvisible_before;	/* by the map, if anything is skipped */
 	BlockNumber allfrozen_before;
 	BlockNumber rel_pages;		/* size of the table, after a truncation */
-	int64		store_segments;
 	int64		lpdead_before;	/* dead items found before this index scan */
 	int			store_resets;	/* how often the store was emptied ... */
 	int64		store_bytes;	/* ... and its size then, added up */

@@ -121,7 +121,7 @@ SKIP:
 	sql('ALTER TABLE ours RESET (autovacuum_parallel_workers, parvacuum.workers)');
 }
 like($entry, qr/phases: heap scan [\d.]+ ms, index vacuum [\d.]+ ms, second heap pass [\d.]+ ms, index cleanup [\d.]+ ms/, 'opted in: the report has the phases');
-like($entry, qr/dead item store: \d+ bytes at most, \d+ segments, index scans: 1\n/, 'opted in: the report has the store and the index scans');
+like($entry, qr/dead item store: \d+ bytes at most\n/, 'opted in: the report has the store');
 
 like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 1)'), qr/1 parallel workers launched \(planned: 1\)/, 'workers = 1');
 like(autovacuum_of('ours', 'ALTER TABLE ours SET (parvacuum.workers = 0)'), qr/0 parallel workers launched \(planned: 0\)/, 'workers = 0');
