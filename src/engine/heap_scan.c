@@ -201,7 +201,7 @@ recheck_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	if (XLogNeedsFlush(found->commits_end) &&
 		BufferGetLSNAtomic(buf) < found->commits_end)
 		XLogFlush(found->commits_end);
-	pv_page_visibility(self, buf, blkno, &found->vis);
+	pv_page_visibility(self, buf, blkno, NULL, 0, true, &found->vis);
 }
 
 /*

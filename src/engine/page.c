@@ -27,37 +27,29 @@
 /* Blocks between two calls of XLogSetAsyncXactLSN() */
 #define PACE_EVERY_BLOCKS		64
 
-/* A check of a page's visibility */
-typedef struct PageCheck
-{
-	PvVisibility *vis;
-	const OffsetNumber *unused; /* dead items that count as unused already */
-	int			nunused;
-	bool		allow_update;	/* the horizon may be computed again */
-	TransactionId known_visible_xmin;	/* the last inserter found visible */
-} PageCheck;
-
 /*
  * Is this tuple live by its hint bits, and was the page's visibility adjusted
  * to its inserter already?  This is so for nearly all tuples.
  */
 static inline bool
-tuple_is_known_visible(HeapTupleHeader htup, const PageCheck *check)
+tuple_is_known_visible(HeapTupleHeader htup, TransactionId known_visible_xmin)
 {
 	const uint16 mask = HEAP_XMIN_FROZEN | HEAP_XMAX_INVALID |
 		HEAP_XMAX_IS_MULTI | HEAP_MOVED;
 
 	return (htup->t_infomask & mask) ==
 		(HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID) &&
-		HeapTupleHeaderGetRawXmin(htup) == check->known_visible_xmin;
+		HeapTupleHeaderGetRawXmin(htup) == known_visible_xmin;
 }
 
-/* Adjust the visibility of a page to one of its tuples. */
+/*
+ * Adjust the visibility of a page to one of its tuples.  Remember its inserter
+ * if that is visible.
+ */
 static void
 note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
-		   PageCheck *check)
+		   PvVisibility *vis, TransactionId *known_visible_xmin)
 {
-	PvVisibility *vis = check->vis;
 	TransactionId oldest_xmin = self->shared->plan.cutoffs.OldestXmin;
 	HeapTupleHeader htup = tuple->t_data;
 	TransactionId xmin;
@@ -86,17 +78,25 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 		return;					/* frozen: no conflict with any snapshot */
 	if (TransactionIdFollows(xmin, vis->conflict_horizon))
 		vis->conflict_horizon = xmin;
-	check->known_visible_xmin = xmin;
+	*known_visible_xmin = xmin;
 }
 
-/* Is every tuple on the page visible to all transactions, now and later? */
-static void
-check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
-		   PageCheck *check)
+/*
+ * Find the visibility of a page: is every tuple on it visible to all
+ * transactions, now and later?  The dead items in "unused" count as unused
+ * already.  allow_update says whether the horizon may be computed again.  The
+ * caller holds at least a share lock on the page.
+ *
+ * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
+ */
+void
+pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
+				   const OffsetNumber *unused, int nunused,
+				   bool allow_update, PvVisibility *vis)
 {
-	PvVisibility *vis = check->vis;
 	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	TransactionId known_visible_xmin = InvalidTransactionId;
 	HeapTupleData tuple;
 	int			nmatched = 0;
 
@@ -115,7 +115,7 @@ check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			continue;
 		if (ItemIdIsDead(itemid))
 		{
-			if (nmatched < check->nunused && check->unused[nmatched] == offnum)
+			if (nmatched < nunused && unused[nmatched] == offnum)
 			{
 				nmatched++;
 				continue;
@@ -126,36 +126,21 @@ check_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 		}
 
 		tuple.t_data = (HeapTupleHeader) PageGetItem(page, itemid);
-		if (tuple_is_known_visible(tuple.t_data, check))
+		if (tuple_is_known_visible(tuple.t_data, known_visible_xmin))
 			continue;
 
 		self->errinfo.offnum = offnum;
 		ItemPointerSet(&tuple.t_self, blkno, offnum);
 		tuple.t_len = ItemIdGetLength(itemid);
-		note_tuple(self, &tuple, buf, check);
+		note_tuple(self, &tuple, buf, vis, &known_visible_xmin);
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 
 	if (PV_MAP_BY_HORIZON && vis->all_visible &&
 		TransactionIdIsNormal(vis->conflict_horizon) &&
 		!pv_xid_is_removable(self->vistest, vis->conflict_horizon,
-							 check->allow_update))
+							 allow_update))
 		vis->all_visible = false;
-}
-
-/*
- * Find the visibility of a page.  The caller holds at least a share lock on
- * the page.
- *
- * Core: access/heap/vacuumlazy.c, heap_page_is_all_visible.
- */
-void
-pv_page_visibility(PvParticipant *self, Buffer buf, BlockNumber blkno,
-				   PvVisibility *vis)
-{
-	PageCheck	check = {.vis = vis,.allow_update = true};
-
-	check_page(self, buf, blkno, &check);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -169,9 +154,8 @@ pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 			   const PvVisibility *vis)
 {
 	PvVisibility seen;
-	PageCheck	check = {.vis = &seen,.allow_update = false};
 
-	check_page(self, buf, blkno, &check);
+	pv_page_visibility(self, buf, blkno, NULL, 0, false, &seen);
 	return !vis->all_visible ||
 		(seen.all_visible && seen.all_frozen == vis->all_frozen);
 }
@@ -398,12 +382,10 @@ pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	pv_page_repair_map(self, buf, blkno, vmbuffer, no_doubt);
 	if (PV_PRUNING_SETS_MAP)
 	{
-		PageCheck	check = {.vis = &vis,.unused = deadoffsets,
-		.nunused = ndead,.allow_update = true};
 		PvMapChange map;
 
 		check_items_dead(self, BufferGetPage(buf), blkno, deadoffsets, ndead);
-		check_page(self, buf, blkno, &check);
+		pv_page_visibility(self, buf, blkno, deadoffsets, ndead, true, &vis);
 		pv_page_plan_map(self, buf, blkno, vmbuffer, &vis, &map);
 		pv_set_items_unused(self->rel, buf, deadoffsets, ndead, &map);
 		pv_page_count_map(self, &map);
@@ -411,7 +393,7 @@ pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	else
 	{
 		pv_page_mark_unused(self, buf, blkno, deadoffsets, ndead);
-		pv_page_visibility(self, buf, blkno, &vis);
+		pv_page_visibility(self, buf, blkno, NULL, 0, true, &vis);
 		pv_page_update_map(self, buf, blkno, vmbuffer, &vis);
 	}
 }

@@ -40,7 +40,9 @@ extern void pv_page_vacuum(PvParticipant *self, Buffer buf, BlockNumber blkno,
 						   Buffer vmbuffer, OffsetNumber *deadoffsets,
 						   int ndead);
 extern void pv_page_visibility(PvParticipant *self, Buffer buf,
-							   BlockNumber blkno, PvVisibility *vis);
+							   BlockNumber blkno, const OffsetNumber *unused,
+							   int nunused, bool allow_update,
+							   PvVisibility *vis);
 extern void pv_page_plan_map(PvParticipant *self, Buffer buf,
 							 BlockNumber blkno, Buffer vmbuffer,
 							 const PvVisibility *vis, PvMapChange *map);

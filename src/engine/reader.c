@@ -149,7 +149,7 @@ next_of_stream(ReadStream * stream, void *private_data, void *per_buffer_data)
 }
 
 static void
-begin_stream(PvReader *reader)
+begin(PvReader *reader, int max_distance)
 {
 	BufferAccessStrategy strategy = pv_ring_next(reader->ring);
 
@@ -160,12 +160,6 @@ begin_stream(PvReader *reader)
 									PV_READ_STREAM_BATCHES : 0),
 								   strategy, reader->rel, MAIN_FORKNUM,
 								   next_of_stream, reader, reader->about_size);
-}
-
-static void
-begin(PvReader *reader, int max_distance)
-{
-	begin_stream(reader);
 }
 
 /*
@@ -179,7 +173,7 @@ replace_stream(PvReader *reader)
 		MemoryContextSwitchTo(GetMemoryChunkContext(reader));
 
 	read_stream_end(reader->stream);
-	begin_stream(reader);
+	begin(reader, 0);
 	MemoryContextSwitchTo(oldcontext);
 }
 
