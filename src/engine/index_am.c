@@ -292,8 +292,8 @@ empty_pending_list(const PvParticipant *self, Relation indrel,
 }
 
 /* Store the result of an access method in the unit. */
-void
-pv_index_keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
+static void
+keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
 {
 	PvIndexUnit *unit = &self->units[i];
 
@@ -357,5 +357,5 @@ pv_index_process(PvParticipant *self, int i, PvPhase phase,
 	if (!had_xid)
 		check_nothing_written(self->indrels[i]);
 
-	pv_index_keep_result(self, i, after);
+	keep_result(self, i, after);
 }

@@ -32,9 +32,9 @@
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
 #include "pgstat.h"
-#include "portability/instr_time.h"
 #include "utils/rel.h"
 
+#include "base/clock.h"
 #include "base/guard.h"
 #include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
@@ -258,35 +258,6 @@ pv_index_progress(PvParticipant *leader)
 						pg_atomic_read_u32(&leader->shared->indexes_done));
 }
 
-/*
- * Take part in an index that several participants work on.  Return true to the
- * participant that has completed it.  A cleanup ends with core's function,
- * which only stores our counts in the index.
- */
-static bool
-process_together(PvParticipant *self, int i, PvPhase phase,
-				 IndexVacuumInfo *ivinfo)
-{
-	PvIndexUnit *unit = &self->units[i];
-
-	if (!pv_nbtree_work(self, i, phase, ivinfo))
-		return false;
-	if (phase == PV_PHASE_CLEANUP)
-		pv_index_keep_result(self, i,
-							 index_vacuum_cleanup(ivinfo,
-												  &unit->result.istat));
-	return true;
-}
-
-static uint64
-now_usecs(void)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MICROSEC(now);
-}
-
 /* This process begins with the index.  Of several, the first one counts. */
 static void
 note_begin(PvIndexUnit *unit)
@@ -295,14 +266,7 @@ note_begin(PvIndexUnit *unit)
 
 	if (pg_atomic_read_u64(&unit->began_at) == 0)
 		(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset,
-											  now_usecs());
-}
-
-/* This process has completed the index. */
-static void
-note_end(PvIndexUnit *unit)
-{
-	unit->result.usecs += now_usecs() - pg_atomic_read_u64(&unit->began_at);
+											  pv_usecs_of_machine());
 }
 
 /*
@@ -324,17 +288,17 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	self->part.indexrelid = RelationGetRelid(indrel);
 	pv_show(self);
 	note_begin(unit);
-	if (unit->kind == PV_UNIT_SHARED)
-		completed = process_together(self, i, phase, &ivinfo);
-	else
+	if (unit->kind != PV_UNIT_SHARED)
 		pv_index_process(self, i, phase, &ivinfo);
-	if (completed)
-		note_end(unit);
+	else
+		completed = pv_nbtree_work(self, i, phase, &ivinfo);
 	self->errinfo.indname = NULL;
 	self->part.indexrelid = InvalidOid;
 	if (!completed)
 		return;					/* another participant will complete it */
 
+	unit->result.usecs +=
+		pv_usecs_of_machine() - pg_atomic_read_u64(&unit->began_at);
 	unit->done = true;
 	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
 	pv_cost_index_done(&shared->cost, count_sharers(self, unit));

@@ -28,8 +28,6 @@ extern bool pv_index_worker_allowed(const IndexAmRoutine *amroutine,
 									PvPhase phase, int index_scans);
 extern void pv_index_process(PvParticipant *self, int i, PvPhase phase,
 							 IndexVacuumInfo *ivinfo);
-extern void pv_index_keep_result(PvParticipant *self, int i,
-								 IndexBulkDeleteResult *after);
 
 /* engine/index_work.c: what there is to do, whatever is dead */
 extern bool pv_indexes_have_work(Relation rel);

@@ -19,12 +19,12 @@
 #include "postgres.h"
 
 #include "access/nbtree.h"
-#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "base/clock.h"
 #include "base/wait.h"
 #include "engine/nbtree.h"
 
@@ -227,10 +227,8 @@ pv_btree_finish(PvBtreeScan *scan)
 	IndexBulkDeleteResult stats = {0};
 	BTVacState	vstate = {0};
 	int64		newly_deleted;
-	instr_time	start;
-	instr_time	now;
+	int64		start = pv_usecs_of_machine();
 
-	INSTR_TIME_SET_CURRENT(start);
 	if (unit->result.istat_valid)
 		stats = unit->result.istat;
 	newly_deleted = stats.pages_newly_deleted;
@@ -264,8 +262,10 @@ pv_btree_finish(PvBtreeScan *scan)
 
 	unit->result.istat = stats;
 	unit->result.istat_valid = true;
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, start);
-	unit->result.tail.alone_usecs += INSTR_TIME_GET_MICROSEC(now);
+	unit->result.tail.alone_usecs += pv_usecs_of_machine() - start;
 	unit->result.tail.finished = true;
+
+	/* core's function only stores our counts in the index */
+	if (!scan->bulk_delete)
+		(void) index_vacuum_cleanup(scan->ivinfo, &unit->result.istat);
 }
