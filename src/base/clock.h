@@ -39,6 +39,13 @@ pv_usecs_of_machine(void)
 	return now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
 }
 
+/* Return the microseconds since pv_usecs_of_machine() has returned "begin". */
+static inline int64
+pv_usecs_since(int64 begin)
+{
+	return pv_usecs_of_machine() - begin;
+}
+
 static inline TimestampTz
 pv_now(void)
 {

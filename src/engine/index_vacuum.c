@@ -297,8 +297,7 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	if (!completed)
 		return;					/* another participant will complete it */
 
-	unit->result.usecs +=
-		pv_usecs_of_machine() - pg_atomic_read_u64(&unit->began_at);
+	unit->result.usecs += pv_usecs_since(pg_atomic_read_u64(&unit->began_at));
 	unit->done = true;
 	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
 	pv_cost_index_done(&shared->cost, count_sharers(self, unit));

@@ -262,7 +262,7 @@ pv_btree_finish(PvBtreeScan *scan)
 
 	unit->result.istat = stats;
 	unit->result.istat_valid = true;
-	unit->result.tail.alone_usecs += pv_usecs_of_machine() - start;
+	unit->result.tail.alone_usecs += pv_usecs_since(start);
 	unit->result.tail.finished = true;
 
 	/* core's function only stores our counts in the index */

@@ -150,13 +150,9 @@ measure_phase(PvVacuum *vac)
 	PvEtaMeasure *measure = &input->of[input->phase];
 	double		pages = pages_done(input);
 	double		allowed = allowed_cost(vac->leader.shared);
-	instr_time	now,
-				elapsed;
+	int64		now = pv_usecs_of_machine();
 
-	INSTR_TIME_SET_CURRENT(now);
-	elapsed = now;
-	INSTR_TIME_SUBTRACT(elapsed, progress->mark);
-	measure->usecs += INSTR_TIME_GET_MILLISEC(elapsed) * 1000;
+	measure->usecs += now - progress->mark;
 	measure->pages += pages - progress->mark_pages;
 	if (allowed != progress->allowed_cost)
 		memset(input->of, 0, sizeof(input->of));
@@ -308,7 +304,7 @@ pv_progress_open(PvVacuum *vac)
 	tracked->eta.to_read = plan->rel_pages - Min(skippable, plan->rel_pages);
 	for (int i = 0; i < leader->nindexes; i++)
 		tracked->eta.index_pages += leader->index_pages[i];
-	INSTR_TIME_SET_CURRENT(progress->last_line);
+	progress->last_line = pv_usecs_of_machine();
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
 								 plan->rel_pages);
@@ -334,7 +330,7 @@ pv_progress_begin_phase(PvVacuum *vac, PvPhase phase)
 		progress->vacuumed_before = input->vacuumed;
 	input->phase = phase;
 	input->index_done = 0;
-	INSTR_TIME_SET_CURRENT(progress->mark);
+	progress->mark = pv_usecs_of_machine();
 	progress->mark_pages = pages_done(input);
 	pv_progress_show(&vac->leader);
 }

@@ -141,7 +141,7 @@ pv_report_progress(PvVacuum *vac)
 		pv_usecs_since(vac->progress.last_line) <
 		pv_guc_progress_interval * INT64CONST(1000000))
 		return;
-	INSTR_TIME_SET_CURRENT(vac->progress.last_line);
+	vac->progress.last_line = pv_usecs_of_machine();
 
 	pv_eta(&tracked->eta, &tracked->past, &eta);
 	initStringInfo(&buf);

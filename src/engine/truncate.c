@@ -21,7 +21,6 @@
 #include "catalog/storage.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
@@ -102,12 +101,12 @@ lock_for_truncation(const PvVacuum *vac)
  * of the last check.
  */
 static bool
-check_for_waiters(const PvVacuum *vac, instr_time *last_check)
+check_for_waiters(const PvVacuum *vac, int64 *last_check)
 {
 	if (pv_usecs_since(*last_check) < WAITER_CHECK_EVERY * 1000)
 		return false;
 
-	INSTR_TIME_SET_CURRENT(*last_check);
+	*last_check = pv_usecs_of_machine();
 	if (!LockHasWaitersRelation(vac->rel, AccessExclusiveLock))
 		return false;
 
@@ -172,9 +171,8 @@ count_pages_to_keep(PvVacuum *vac, bool *suspended)
 {
 	BlockNumber keep = vac->rel_pages;
 	BlockNumber prefetched = InvalidBlockNumber;
-	instr_time	last_check;
+	int64		last_check = pv_usecs_of_machine();
 
-	INSTR_TIME_SET_CURRENT(last_check);
 	pv_wait_point("truncate", RelationGetRelid(vac->rel));
 	while (keep > vac->sum.nonempty_pages)
 	{
@@ -203,12 +201,12 @@ pv_truncate_heap(PvVacuum *vac)
 	PvErrorInfo *errinfo = &vac->leader.errinfo;
 	bool		suspended;
 	BlockNumber keep;
-	instr_time	start;
+	int64		start;
 
 	vac->rel_pages = vac->plan.rel_pages;
 	if (!is_worthwhile(vac))
 		return;
-	INSTR_TIME_SET_CURRENT(start);
+	start = pv_usecs_of_machine();
 	pv_progress_alone(vac, PV_PHASE_TRUNCATE);
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_TRUNCATE);

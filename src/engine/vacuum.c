@@ -433,13 +433,12 @@ clean_up_indexes(PvVacuum *vac)
 static void
 end_pool(PvVacuum *vac)
 {
-	instr_time	start;
+	int64		start = pv_usecs_of_machine();
 
-	INSTR_TIME_SET_CURRENT(start);
 	pv_pool_end(&vac->pool);
 	vac->result->usecs[PV_PHASE_DONE] = pv_usecs_since(start);
 
-	INSTR_TIME_SET_CURRENT(start);
+	start = pv_usecs_of_machine();
 	pv_index_clean_up_later(&vac->leader);
 	vac->result->usecs[PV_PHASE_CLEANUP] += pv_usecs_since(start);
 }
@@ -469,11 +468,11 @@ start_instruments(PvVacuum *vac)
 static void
 run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 {
-	instr_time	start;
+	int64		start;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, progress_phase);
 	pv_progress_begin_phase(vac, phase);
-	INSTR_TIME_SET_CURRENT(start);
+	start = pv_usecs_of_machine();
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += pv_usecs_since(start);
 	pv_progress_show(&vac->leader);

@@ -38,8 +38,8 @@ typedef struct PvVacuumProgress
 	PvTrackedVacuum tracked;
 	double		began_at;		/* blocks passed when this heap scan began */
 	double		vacuumed_before;	/* pages, by earlier second heap passes */
-	instr_time	last_line;		/* of VERBOSE */
-	instr_time	mark;			/* when the phase was last measured ... */
+	int64		last_line;		/* of VERBOSE, as pv_usecs_of_machine() */
+	int64		mark;			/* when the phase was last measured ... */
 	double		mark_pages;		/* ... the pages that it had done, ... */
 	double		allowed_cost;	/* ... and the cost units per millisecond; 0:
 								 * no limit */

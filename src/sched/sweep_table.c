@@ -26,7 +26,6 @@
 #include "access/genam.h"
 #include "catalog/pg_am.h"
 #include "lib/stringinfo.h"
-#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -105,18 +104,15 @@ sweep_index(TableSweep *sweep, Relation indrel)
 {
 	PvSweepPoll poll = {give_way_to_vacuum, sweep};
 	PvSweepResult result;
-	instr_time	begin;
-	instr_time	end;
+	int64		begin;
 
 	compare_size(sweep, indrel);
-	INSTR_TIME_SET_CURRENT(begin);
+	begin = pv_usecs_of_machine();
 	pv_sweep_index(sweep->rel, indrel, sweep->buffer_usage_limit, &poll,
 				   &result);
-	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, begin);
 	pv_history_note_swept(indrel, (BlockNumber) result.pages_total,
 						  result.tuples_deleted,
-						  INSTR_TIME_GET_MICROSEC(end));
+						  pv_usecs_since(begin));
 	appendStringInfo(&sweep->text,
 					 "index \"%s\": pages: " INT64_FORMAT " changed, " INT64_FORMAT " visited, " INT64_FORMAT " in total; entries: " INT64_FORMAT " removed\n",
 					 RelationGetRelationName(indrel), result.pages_changed,

@@ -20,10 +20,10 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
-#include "portability/instr_time.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "base/clock.h"
 #include "base/compat.h"
 #include "engine/sweep.h"
 #include "entry/effective_options.h"
@@ -152,24 +152,21 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	Oid			indexoid;
 	Oid			heapoid;
 	PvSweepResult result;
-	instr_time	start;
-	instr_time	now;
+	int64		start;
 	PvRow		row = {0};
 
 	pv_check_server(what);
 	indexoid = index_arg(fcinfo);
 	heapoid = check_index(indexoid);
 
-	INSTR_TIME_SET_CURRENT(start);
+	start = pv_usecs_of_machine();
 	sweep(indexoid, heapoid, &result);
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, start);
 
 	pv_put_int8(&row, result.pages_total);
 	pv_put_int8(&row, result.pages_visited);
 	pv_put_int8(&row, result.pages_changed);
 	pv_put_int8(&row, result.tuples_deleted);
 	pv_put_int8(&row, result.bytes_freed);
-	pv_put(&row, Float8GetDatum(INSTR_TIME_GET_MILLISEC(now)));
+	pv_put(&row, Float8GetDatum(pv_usecs_since(start) / 1000.0));
 	return pv_row_result(fcinfo, &row);
 }

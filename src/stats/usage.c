@@ -33,7 +33,7 @@ pv_usage_start(PvUsageStart *start, bool for_report)
 		pg_rusage_init(&start->rusage);
 	start->buffers = pgBufferUsage;
 	start->wal = pgWalUsage;
-	INSTR_TIME_SET_CURRENT(start->time);
+	start->time = pv_usecs_of_machine();
 }
 
 /* Set what the result has of time, buffers and WAL to what was used since. */

@@ -12,29 +12,19 @@
 
 #include "executor/instrument.h"
 #include "lib/stringinfo.h"
-#include "portability/instr_time.h"
 #include "utils/pg_rusage.h"
 
+#include "base/clock.h"
 #include "stats/result.h"
 
 /* The counters and clocks of the process when the work began */
 typedef struct PvUsageStart
 {
-	instr_time	time;
+	int64		time;			/* as pv_usecs_of_machine() */
 	BufferUsage buffers;
 	WalUsage	wal;
 	PGRUsage	rusage;			/* only for a report */
 } PvUsageStart;
-
-static inline int64
-pv_usecs_since(instr_time since)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, since);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
 
 extern void pv_usage_start(PvUsageStart *start, bool for_report);
 extern void pv_usage_since(const PvUsageStart *start, PvResult *result);
