@@ -43,9 +43,6 @@
 /* Smaller B-trees are vacuumed by one participant, with core's code */
 #define MIN_PAGES_TOGETHER		32
 
-/* Fewest bytes for the bitmaps of an index, if there is no memory for more */
-#define BITMAPS_LEAST			1024
-
 /* Compare two indexes for qsort_arg(): the larger one first. */
 static int
 larger_index_first(const void *a, const void *b, void *arg)
@@ -69,38 +66,35 @@ is_large_btree(const PvParticipant *leader, int i)
 }
 
 /*
- * Leader, before the pool is created: read the sizes of the indexes.  If they
- * are to be vacuumed, share out memory for the bitmaps of B-trees: at most
- * "most" bytes, or a few for each if that is more.  Return how many bytes it
- * is.
+ * Leader, before the pool is created: read the sizes of the indexes.  Return
+ * the bytes that the bitmaps of B-trees need.
  */
 Size
-pv_index_plan(PvParticipant *leader, bool vacuums_indexes, Size most)
+pv_index_plan(PvParticipant *leader)
 {
-	int			nindexes = Max(leader->nindexes, 1);
-	Size		wanted = 0;
-	Size		sum = 0;
+	Size		bytes = 0;
 
-	leader->index_pages = palloc(nindexes * sizeof(BlockNumber));
-	leader->bitmap_bytes = palloc0(nindexes * sizeof(Size));
+	leader->index_pages =
+		palloc(Max(leader->nindexes, 1) * sizeof(BlockNumber));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		leader->index_pages[i] = RelationGetNumberOfBlocks(leader->indrels[i]);
-		if (vacuums_indexes && is_large_btree(leader, i))
-			leader->bitmap_bytes[i] =
-				pv_nbtree_bitmap_bytes(leader->index_pages[i]);
-		wanted += leader->bitmap_bytes[i];
+		if (is_large_btree(leader, i))
+			bytes += pv_nbtree_bitmap_bytes(leader->index_pages[i]);
 	}
-	for (int i = 0; i < leader->nindexes; i++)
-	{
-		Size		bytes = leader->bitmap_bytes[i];
+	leader->bitmap_bytes = bytes;
+	return bytes;
+}
 
-		if (wanted > most && bytes > 0)
-			bytes = Max((double) bytes / wanted * most, BITMAPS_LEAST);
-		leader->bitmap_bytes[i] = MAXALIGN(bytes);
-		sum += leader->bitmap_bytes[i];
-	}
-	return sum;
+/*
+ * Leader: return the part of an index in the memory that is kept for the
+ * bitmaps of all of them.
+ */
+static Size
+memory_kept_for(const PvParticipant *leader, int i)
+{
+	return (uint64) pv_nbtree_bitmap_bytes(leader->index_pages[i]) *
+		leader->shared->plan.bitmap_bytes / leader->bitmap_bytes;
 }
 
 /*
@@ -111,7 +105,6 @@ void
 pv_index_plan_together(PvParticipant *leader)
 {
 	int			nindexes = Max(leader->nindexes, 1);
-	Size		bitmaps = 0;
 
 	leader->units_by_size = palloc(nindexes * sizeof(int));
 	leader->private_istats =
@@ -121,10 +114,9 @@ pv_index_plan_together(PvParticipant *leader)
 		PvIndexUnit *unit = &leader->units[i];
 
 		leader->units_by_size[i] = i;
-		unit->is_btree = leader->bitmap_bytes[i] > 0;
+		unit->is_btree = is_large_btree(leader, i);
 		if (unit->is_btree)
-			pv_nbtree_init(&unit->btree, bitmaps, leader->bitmap_bytes[i]);
-		bitmaps += leader->bitmap_bytes[i];
+			pv_nbtree_init(&unit->btree);
 	}
 	qsort_arg(leader->units_by_size, leader->nindexes, sizeof(int),
 			  larger_index_first, leader->index_pages);
@@ -188,17 +180,15 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 
 	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
 
-	/* The largest first, because there may not be entries for all */
+	/* The largest first, because there may not be enough for all */
 	for (int order = 0; order < leader->nindexes; order++)
 	{
 		int			i = leader->units_by_size[order];
 		PvIndexUnit *unit = &leader->units[i];
 
-		if (visit_btree(leader, i, phase))
-		{
-			pv_nbtree_begin(leader, i, phase);
+		if (visit_btree(leader, i, phase) &&
+			pv_nbtree_begin(leader, i, phase, memory_kept_for(leader, i)))
 			unit->kind = PV_UNIT_SHARED;
-		}
 		else if (phase == PV_PHASE_CLEANUP &&
 				 pv_index_cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;

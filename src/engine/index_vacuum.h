@@ -11,8 +11,7 @@
 #include "engine/participant.h"
 
 /* engine/index_vacuum.c: the indexes shared out among participants */
-extern Size pv_index_plan(PvParticipant *leader, bool vacuums_indexes,
-						  Size most);
+extern Size pv_index_plan(PvParticipant *leader);
 extern void pv_index_plan_together(PvParticipant *leader);
 extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
 extern void pv_index_end(PvParticipant *leader);

@@ -64,11 +64,13 @@
  * because a page may have new tuples by then, or may have been deleted
  * together with its left sibling.
  *
- * If there is enough memory for them, the bitmaps have a bit for each page of
- * the index, and some more.  A page beyond the bitmaps uses the bit of another page: a bit stands for all
+ * The store lends the memory of the bitmaps when the phase begins.  If there
+ * is enough, they have a bit for each page of the index, and some more.  A
+ * page beyond the bitmaps uses the bit of another page: a bit stands for all
  * pages whose number modulo the size of the bitmap is the same, and each of
  * them is visited.  An unnecessary visit does no harm, and at worst every page
- * is visited once more.  So no bitmap can overflow.
+ * is visited once more.  So no bitmap can overflow.  If there is no memory at
+ * all, one process vacuums the index with core's code.
  *
  * Reading continues from one range to the next.  A range is claimed when its
  * first page is to be read ahead, so its pages belong to this process before
@@ -119,21 +121,19 @@
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD			64
 
+/* Fewest bytes for the bitmaps of an index; so many exceed any limit */
+#define BITMAPS_LEAST			1024
+
 
 /*-------------------------------------------------------------------------
  * The leader, between phases
  *-------------------------------------------------------------------------
  */
 
-/*
- * Before launch: initialize the shared part of an index, whose bitmaps have
- * that many bytes from there on in the memory for all.
- */
+/* Before launch: initialize the shared part of an index. */
 void
-pv_nbtree_init(PvBtreeShared *btree, Size bitmaps, Size bytes)
+pv_nbtree_init(PvBtreeShared *btree)
 {
-	btree->bitmaps = bitmaps;
-	btree->nbits = pv_btree_bitmap_bits(bytes);
 	btree->cycleid = 0;
 	SpinLockInit(&btree->mutex);
 	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
@@ -142,18 +142,25 @@ pv_nbtree_init(PvBtreeShared *btree, Size bitmaps, Size bytes)
 }
 
 /*
- * Make an index available for this phase.  For a bulk deletion this registers
- * its cycle id, so the caller must make sure that pv_nbtree_end() is called
- * also after an error.
+ * Make an index available for this phase.  Return false if there is no memory
+ * for its bitmaps, of which "kept" bytes may exceed the limit of the store.
+ * For a bulk deletion this registers its cycle id, so the caller must make
+ * sure that pv_nbtree_end() is called also after an error.
  */
-void
-pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
+bool
+pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
 {
 	PvBtreeShared *btree = &leader->units[i].btree;
 	Relation	indrel = leader->indrels[i];
 
-	memset(leader->bitmaps + btree->bitmaps, 0, leader->bitmap_bytes[i]);
 	btree->cycleid = 0;
+	if (!pv_deadtids_lend(leader->store,
+						  pv_nbtree_bitmap_bytes(leader->index_pages[i]),
+						  Max(kept, BITMAPS_LEAST),
+						  Max(kept / 8, BITMAPS_LEAST),
+						  &btree->bitmaps))
+		return false;
+	btree->nbits = pv_btree_bitmap_bits(btree->bitmaps.bytes);
 	if (phase == PV_PHASE_INDEX)
 		btree->cycleid = _bt_start_vacuum(indrel);
 	memset(&btree->counts, 0, sizeof(btree->counts));
@@ -163,6 +170,7 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 					 leader->shared->plan.nslots);
 	pg_atomic_write_u32(&btree->pages_done, 0);
 	pg_atomic_write_u32(&btree->use_count, 0);
+	return true;
 }
 
 /* End the phase of an index, also after an error. */
@@ -375,7 +383,8 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 	scan->ivinfo = ivinfo;
 	scan->indrel = self->indrels[i];
 	scan->bulk_delete = phase == PV_PHASE_INDEX;
-	pv_btree_find_bitmaps(scan, self->bitmaps + unit->btree.bitmaps);
+	pv_btree_find_bitmaps(scan, pv_deadtids_lent(self->store,
+												 &unit->btree.bitmaps));
 	scan->reader = pv_reader_create(scan->indrel, &self->ring, MAX_LOOKAHEAD,
 									sizeof(PvBtreeRange), true, next_of_ranges,
 									scan);

@@ -13,8 +13,9 @@
 #include "engine/participant.h"
 
 extern Size pv_nbtree_bitmap_bytes(BlockNumber pages);
-extern void pv_nbtree_init(PvBtreeShared *btree, Size bitmaps, Size bytes);
-extern void pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase);
+extern void pv_nbtree_init(PvBtreeShared *btree);
+extern bool pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase,
+							Size kept);
 extern void pv_nbtree_end(PvParticipant *leader, int i);
 extern BlockNumber pv_nbtree_pages_left(const PvParticipant *self, int i);
 extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,

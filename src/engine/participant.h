@@ -91,12 +91,10 @@ typedef struct PvBtreeCounts
 /* A B-tree that several participants vacuum together; see engine/nbtree.c */
 typedef struct PvBtreeShared
 {
-	/* Set by the leader before launch */
-	Size		bitmaps;		/* where they begin in the memory for all */
-	BlockNumber nbits;			/* size of each of them, in bits */
-
 	/* Set by the leader between phases */
 	uint16		cycleid;		/* 0 in an index cleanup */
+	BlockNumber nbits;			/* size of each of its bitmaps, in bits */
+	PvLoan		bitmaps;		/* their memory, of the store */
 
 	/* Atomics */
 	PvDispenseShared pages;
@@ -175,7 +173,8 @@ typedef struct PvVacuumPlan
 	int			nslots;			/* leader and planned workers */
 	Size		store_limit;	/* bytes that the store may use */
 	Size		store_reserve;	/* of these, reserved for it at once */
-	Size		bitmap_bytes;	/* for the bitmaps of all B-trees */
+	Size		bitmap_bytes;	/* kept free beside the store, for the bitmaps
+								 * of all B-trees */
 	int			maintenance_work_mem_worker;	/* kilobytes */
 	int			ring_kb;		/* kilobytes, for each participant; 0: none */
 	bool		collect_dead_items; /* initial value of
@@ -242,7 +241,6 @@ typedef struct PvParticipant
 	PvShared   *shared;
 	PvSlot	   *slot;			/* its own; the leader's is the first of all */
 	PvIndexUnit *units;			/* in the order of indrels */
-	char	   *bitmaps;		/* of all B-trees */
 	bool		is_leader;
 
 	Relation	rel;
@@ -275,7 +273,7 @@ typedef struct PvParticipant
 	 * that, and the indexes in order of size, the largest first
 	 */
 	BlockNumber *index_pages;
-	Size	   *bitmap_bytes;	/* 0 if it is not vacuumed by several */
+	Size		bitmap_bytes;	/* that the bitmaps of their B-trees need */
 	int		   *units_by_size;
 
 	/* Leader: error context outside of this vacuum, for workers' messages */

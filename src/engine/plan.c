@@ -53,9 +53,8 @@
 #define STORE_RESERVE_MIN		((Size) 256 * 1024)
 #define STORE_RESERVE_MAX		((Size) 16 * 1024 * 1024)
 
-/* Largest part of the memory that the bitmaps of B-trees get */
+/* Largest part of the memory that is kept for the bitmaps of B-trees */
 #define BITMAPS_SHARE			8
-#define BITMAPS_MAX				((Size) 256 * 1024 * 1024)
 
 /*
  * Decide what the heap scan may skip.
@@ -356,9 +355,9 @@ store_reserve(const PvVacuum *vac, Size limit)
 }
 
 /*
- * Decide how much memory the bitmaps of B-trees have, in bytes, and how much of
- * the rest the store of dead items may use.  This reads the sizes of the
- * indexes.
+ * Decide how much memory the store of dead items may use, in bytes, and how
+ * much of it is kept for the bitmaps of B-trees.  They get more if the store
+ * leaves more.  This reads the sizes of the indexes.
  *
  * The setting parvacuum.store_limit reduces the memory for tests.  Each item
  * counts six bytes then, because the store is too compact for a small table to
@@ -372,11 +371,11 @@ plan_store(PvVacuum *vac)
 	Size		bytes = (Size) 1024 *
 		(is_set ? Min(vacuum_work_mem(), pv_guc_store_limit) :
 		 vacuum_work_mem());
+	Size		bitmap_bytes = pv_index_plan(&vac->leader);
 
-	plan->bitmap_bytes =
-		pv_index_plan(&vac->leader, vac->do_index_vacuuming,
-					  Min(bytes / BITMAPS_SHARE, BITMAPS_MAX));
-	plan->store_limit = bytes - Min(bytes, plan->bitmap_bytes);
+	plan->bitmap_bytes = vac->do_index_vacuuming ?
+		Min(bitmap_bytes, bytes / BITMAPS_SHARE) : 0;
+	plan->store_limit = bytes - plan->bitmap_bytes;
 	plan->store_reserve = store_reserve(vac, plan->store_limit);
 	plan->max_dead_items = is_set ?
 		(int64) (bytes / sizeof(ItemPointerData)) : PG_INT64_MAX;

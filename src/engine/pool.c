@@ -24,7 +24,7 @@
  * counts only participants that have attached to it, so fewer workers than
  * planned, or none, are no special case.
  *
- *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | regions | bitmaps
+ *	 DSM segment:  PvShared | PvSlot[] | PvIndexUnit[] | regions
  *	               store
  *	               text for activity
  *
@@ -84,8 +84,7 @@ shared_bytes(const PvVacuumPlan *plan)
 	return MAXALIGN(sizeof(PvShared)) +
 		MAXALIGN(plan->nslots * sizeof(PvSlot)) +
 		MAXALIGN(plan->nindexes * sizeof(PvIndexUnit)) +
-		MAXALIGN(plan->eager.nregions * sizeof(pg_atomic_uint32)) +
-		plan->bitmap_bytes;
+		MAXALIGN(plan->eager.nregions * sizeof(pg_atomic_uint32));
 }
 
 /* Find the arrays that follow PvShared, whose plan is set. */
@@ -103,8 +102,6 @@ find_shared(PvParticipant *self, PvShared *shared)
 	self->eager.plan = &plan->eager;
 	self->eager.successes_left = &shared->eager_successes_left;
 	self->eager.failures_left = (pg_atomic_uint32 *) next;
-	next += MAXALIGN(plan->eager.nregions * sizeof(pg_atomic_uint32));
-	self->bitmaps = next;
 }
 
 /*
@@ -448,15 +445,15 @@ dismiss_workers(PvPool *pool)
 }
 
 /*
- * Leader: end the pool, and parallel mode with it.  Copy what is shared, except
- * bitmaps, to local memory before, because the results are needed later.  No other process
+ * Leader: end the pool, and parallel mode with it.  Copy what is shared to
+ * local memory before, because the results are needed later.  No other process
  * uses it any more, so it can be copied as it is.
  */
 void
 pv_pool_end(PvPool *pool)
 {
 	PvParticipant *leader = pool->leader;
-	Size		bytes = (char *) leader->bitmaps - (char *) leader->shared;
+	Size		bytes = shared_bytes(&leader->shared->plan);
 
 	if (leader->store)
 		pv_deadtids_detach(leader->store);

@@ -313,6 +313,39 @@ pv_deadtids_reset(PvDeadTids *store)
 						pg_atomic_read_u32(&shared->generation) + 1);
 }
 
+/*
+ * Lend memory, zeroed, which the next reset takes back.  Lend less than
+ * "bytes" if the limit or the available memory does not allow more.  Up to
+ * "regardless" bytes may exceed the limit.  Return false if not even "least"
+ * bytes are available.  One participant calls this while no other writes.
+ */
+bool
+pv_deadtids_lend(PvDeadTids *store, Size bytes, Size regardless, Size least,
+				 PvLoan *loan)
+{
+	PvChunk		chunk;
+
+	bytes = Min(bytes, PV_EXTENT_MAX_BYTES / 2);
+	while (!pv_space_take(&store->space, bytes, bytes <= regardless, &chunk))
+	{
+		if (bytes <= least)
+			return false;
+		bytes = Max(bytes / 2, least);
+	}
+	loan->extent = chunk.extent;
+	loan->offset = (uint32) (chunk.next - chunk.base);
+	loan->bytes = bytes;
+	memset(chunk.next, 0, bytes);
+	return true;
+}
+
+/* Return the address of lent memory in this process. */
+void *
+pv_deadtids_lent(PvDeadTids *store, const PvLoan *loan)
+{
+	return pv_space_extent(&store->space, loan->extent) + loan->offset;
+}
+
 
 /*-------------------------------------------------------------------------
  * Figures.  Any participant may call these at any time; while others write,

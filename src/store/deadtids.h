@@ -39,6 +39,14 @@ typedef struct PvDeadTidsIter PvDeadTidsIter;
 #define PV_DEADTIDS_ROOM \
 	(PV_SPACE_UNIT + PV_SEGMENT_MAX_BYTES + PV_LEAF_BYTES(PV_LEAF_SEGMENTS))
 
+/* Memory that the store lends, and takes back with the next reset. */
+typedef struct PvLoan
+{
+	uint32		extent;
+	uint32		offset;			/* in the extent */
+	Size		bytes;
+} PvLoan;
+
 /* Creation and end. */
 extern Size pv_deadtids_shared_size(BlockNumber nblocks, Size reserve);
 extern PvDeadTids *pv_deadtids_create_local(BlockNumber nblocks, Size limit);
@@ -50,6 +58,9 @@ extern PvDeadTids *pv_deadtids_attach(PvDeadTidsShared *shared,
 									  dsm_segment *seg);
 extern void pv_deadtids_detach(PvDeadTids *store);
 extern void pv_deadtids_reset(PvDeadTids *store);
+extern bool pv_deadtids_lend(PvDeadTids *store, Size bytes, Size regardless,
+							 Size least, PvLoan *loan);
+extern void *pv_deadtids_lent(PvDeadTids *store, const PvLoan *loan);
 
 /* Writing, segment by segment. */
 extern bool pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno);
