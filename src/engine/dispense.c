@@ -54,6 +54,13 @@
 #include "engine/dispense.h"
 #include "store/container.h"
 
+/*
+ * A page of the visibility map is words behind the page header, with two bits
+ * for each block.
+ */
+#define BLOCKS_PER_WORD			32
+#define BLOCKS_PER_MAP_PAGE		((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * 4)
+
 /* Largest distance of reading ahead, in blocks */
 #define MAX_LOOKAHEAD			128
 
@@ -154,6 +161,37 @@ choose_block(PvBlockScan *scan, BlockNumber blkno)
 }
 
 /*
+ * Go from a block towards limit as long as whole words of the map say that all
+ * of their blocks are all-frozen.  Return the first block that is not passed.
+ * Huge tables are all-frozen but for a few pages, and looking at each block
+ * would take most of their vacuum.  No lock, as in core's function.
+ */
+static BlockNumber
+pass_frozen_words(PvBlockScan *scan, BlockNumber blkno, BlockNumber limit)
+{
+	if (!scan->skipping->all_frozen || blkno % BLOCKS_PER_WORD != 0)
+		return blkno;
+	for (; limit - blkno >= BLOCKS_PER_WORD; blkno += BLOCKS_PER_WORD)
+	{
+		uint8		mapbits = visibilitymap_get_status(scan->rel, blkno,
+													   &scan->vmbuffer);
+		const uint64 *words;
+
+		/* If the block is all-frozen, its page of the map is pinned */
+		if (!(mapbits & VISIBILITYMAP_ALL_FROZEN))
+			break;
+		words = (const uint64 *)
+			PageGetContents(BufferGetPage(scan->vmbuffer));
+		if (words[blkno % BLOCKS_PER_MAP_PAGE / BLOCKS_PER_WORD] !=
+			PG_UINT64_MAX)
+			break;
+		for (BlockNumber i = 0; i < BLOCKS_PER_WORD; i++)
+			note_allowed(scan, blkno + i, true);
+	}
+	return blkno;
+}
+
+/*
  * Find the end of the skippable run that begins at a block, but do not look at
  * blocks from limit on.  *some_not_frozen becomes true if a block of the run
  * is not all-frozen.
@@ -162,10 +200,17 @@ static BlockNumber
 find_run_end(PvBlockScan *scan, BlockNumber blkno, BlockNumber limit,
 			 bool *some_not_frozen)
 {
+	/* The table's last block is always visited */
+	BlockNumber last = pg_atomic_read_u32(&scan->shared->end) - 1;
+
 	for (; blkno < limit; blkno++)
 	{
-		BlockChoice choice = choose_block(scan, blkno);
+		BlockChoice choice;
 
+		blkno = pass_frozen_words(scan, blkno, Min(limit, last));
+		if (blkno >= limit)
+			break;
+		choice = choose_block(scan, blkno);
 		if (!is_skippable(choice))
 			break;
 		*some_not_frozen |= choice == BLOCK_SKIP_VISIBLE;

@@ -94,10 +94,7 @@ typedef struct PvScanBlock
 	PvSkippedPages skipped;		/* pages before it that core would read */
 } PvScanBlock;
 
-/*
- * One participant's progress through its ranges.  Because of reading ahead,
- * blocks of the range before may still be visited when one is claimed.
- */
+/* One participant's progress through its ranges */
 typedef struct PvBlockScan
 {
 	Relation	rel;

@@ -123,6 +123,19 @@ pv_index_plan_together(PvParticipant *leader)
 }
 
 /*
+ * Leader, after a phase: was every index processed?  No line pointer may become
+ * unused before that, so ask each of them, not a counter.
+ */
+bool
+pv_index_all_done(const PvParticipant *leader)
+{
+	for (int i = 0; i < leader->nindexes; i++)
+		if (!leader->units[i].done)
+			return false;
+	return true;
+}
+
+/*
  * Must all pages of this B-tree be visited, and can several participants do
  * that?
  *

@@ -15,6 +15,7 @@ extern Size pv_index_plan(PvParticipant *leader);
 extern void pv_index_plan_together(PvParticipant *leader);
 extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
 extern void pv_index_end(PvParticipant *leader);
+extern bool pv_index_all_done(const PvParticipant *leader);
 extern void pv_index_progress(PvParticipant *leader);
 extern void pv_index_work(PvParticipant *self, PvPhase phase);
 extern void pv_index_clean_up_later(PvParticipant *leader);

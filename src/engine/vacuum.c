@@ -326,8 +326,7 @@ vacuum_dead_items(PvVacuum *vac)
 		run_index_phase(vac, PV_PHASE_INDEX,
 						PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
 		if (!pv_failsafe_triggered(&vac->leader) &&
-			pg_atomic_read_u32(&shared->indexes_done) !=
-			(uint32) vac->plan.nindexes)
+			!pv_index_all_done(&vac->leader))
 			elog(ERROR, "not every index of \"%s\" was vacuumed",
 				 RelationGetRelationName(vac->rel));
 		shared->index_scans++;

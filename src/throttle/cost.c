@@ -8,7 +8,7 @@
  *	mode			process						what it may use
  *
  *	BUDGET			leader and workers of a		a share of the budget of the
- *					VACUUM, a run, or a sweep;	vacuum: vacuum_cost_limit, or
+ *					VACUUM or a run; a sweep;	vacuum: vacuum_cost_limit, or
  *					workers of an autovacuum	the table's own limit, and what
  *					worker; scheduler worker	the further participants add
  *					at a table with its own
