@@ -83,13 +83,13 @@ _PG_init(void)
 	pv_shmem_register(NULL, NULL, pv_wait_shmem_startup);
 	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);
 	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
-	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock,
+	pv_shmem_register(pv_queue_shmem_size, "parvacuum_queue",
 					  pv_queue_shmem_startup);
-	pv_shmem_register(pv_failures_shmem_size, pv_failures_request_lock,
+	pv_shmem_register(pv_failures_shmem_size, "parvacuum_failures",
 					  pv_failures_shmem_startup);
-	pv_shmem_register(pv_history_shmem_size, pv_history_request_lock,
+	pv_shmem_register(pv_history_shmem_size, "parvacuum_history",
 					  pv_history_shmem_startup);
-	pv_shmem_register(pv_registry_shmem_size, pv_registry_request_lock,
+	pv_shmem_register(pv_registry_shmem_size, "parvacuum_registry",
 					  pv_registry_shmem_startup);
 	pv_shmem_init();
 	pv_cost_count_workers = pv_queue_nworkers;

@@ -34,8 +34,9 @@
 typedef struct ShmemPart
 {
 	Size		(*size) (void); /* NULL: it needs no space */
-	void		(*request_lock) (void); /* NULL: it needs none */
-	void		(*startup) (void);	/* called with AddinShmemInitLock held */
+	const char *lock;			/* name of its lock; NULL: it has none */
+	void		(*startup) (LWLock *lock);	/* called with AddinShmemInitLock
+											 * held */
 } ShmemPart;
 
 static ShmemPart parts[MAX_PARTS];
@@ -56,8 +57,8 @@ request_shmem(void)
 	{
 		if (parts[i].size)
 			RequestAddinShmemSpace(parts[i].size());
-		if (parts[i].request_lock)
-			parts[i].request_lock();
+		if (parts[i].lock)
+			RequestNamedLWLockTranche(parts[i].lock, 1);
 	}
 }
 
@@ -73,22 +74,23 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	for (int i = 0; i < nparts; i++)
-		parts[i].startup();
+		parts[i].startup(parts[i].lock == NULL ? NULL :
+						 &GetNamedLWLockTranche(parts[i].lock)->lock);
 	LWLockRelease(AddinShmemInitLock);
 	attached = true;
 }
 
 /* Register a part, while shared_preload_libraries are loaded. */
 void
-pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
-				  void (*startup) (void))
+pv_shmem_register(Size (*size) (void), const char *lock,
+				  void (*startup) (LWLock *lock))
 {
 	Assert(process_shared_preload_libraries_in_progress);
 
 	if (nparts == MAX_PARTS)
 		elog(ERROR, "too many parts of shared memory");
 	parts[nparts].size = size;
-	parts[nparts].request_lock = request_lock;
+	parts[nparts].lock = lock;
 	parts[nparts].startup = startup;
 	nparts++;
 }

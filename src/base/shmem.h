@@ -11,8 +11,10 @@
 #ifndef PV_SHMEM_H
 #define PV_SHMEM_H
 
-extern void pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
-							  void (*startup) (void));
+#include "storage/lwlock.h"
+
+extern void pv_shmem_register(Size (*size) (void), const char *lock,
+							  void (*startup) (LWLock *lock));
 extern void pv_shmem_init(void);
 extern bool pv_shmem_attached(void);
 extern bool pv_dsm_has_room(Size bytes, Size more);

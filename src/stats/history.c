@@ -45,8 +45,6 @@
 #include "base/settings.h"
 #include "stats/history.h"
 
-#define LOCK_TRANCHE			"parvacuum_history"
-
 /* Milliseconds from one time that the file is written to the next */
 #define WRITE_INTERVAL_MS		60000
 
@@ -86,14 +84,6 @@ pv_history_shmem_size(void)
 		return 0;
 	return MAXALIGN(offsetof(HistoryShared, records) +
 					pv_records_size(pv_guc_history_size, pv_guc_stats_size));
-}
-
-/* Postmaster, when extensions ask for shared memory. */
-void
-pv_history_request_lock(void)
-{
-	if (is_wanted())
-		RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
 }
 
 /* Return room for any image of these records, or NULL. */
@@ -141,7 +131,7 @@ write_at_exit(int code, Datum arg)
  * AddinShmemInitLock.
  */
 void
-pv_history_shmem_startup(void)
+pv_history_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 
@@ -151,7 +141,7 @@ pv_history_shmem_startup(void)
 
 	shared = ShmemInitStruct("parvacuum history", pv_history_shmem_size(),
 							 &found);
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	lock = its_lock;
 	if (found)
 		return;
 

@@ -11,13 +11,13 @@
 #define PV_HISTORY_H
 
 #include "storage/latch.h"
+#include "storage/lwlock.h"
 
 #include "stats/eta.h"
 #include "stats/records.h"
 
 extern Size pv_history_shmem_size(void);
-extern void pv_history_request_lock(void);
-extern void pv_history_shmem_startup(void);
+extern void pv_history_shmem_startup(LWLock *its_lock);
 
 extern bool pv_history_exists(void);
 extern bool pv_history_has_totals(void);

@@ -56,8 +56,6 @@
 #include "base/settings.h"
 #include "stats/registry.h"
 
-#define LOCK_TRANCHE			"parvacuum_registry"
-
 typedef struct Slot
 {
 	/* under the lock */
@@ -106,22 +104,15 @@ pv_registry_shmem_size(void)
 					mul_size(MaxBackends, sizeof(Slot)));
 }
 
-/* Postmaster, when extensions request shared memory. */
-void
-pv_registry_request_lock(void)
-{
-	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
-}
-
 /* Find it or set it up.  The caller holds AddinShmemInitLock. */
 void
-pv_registry_shmem_startup(void)
+pv_registry_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 
 	shared = ShmemInitStruct("parvacuum registry", pv_registry_shmem_size(),
 							 &found);
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	lock = its_lock;
 	if (found)
 		return;
 	memset(shared, 0, pv_registry_shmem_size());
