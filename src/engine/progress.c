@@ -302,7 +302,11 @@ pv_progress_open(PvVacuum *vac)
 
 	tracked->relid = plan->relid;
 	if (plan->rel_pages >= MIN_FORECAST_PAGES)
-		pv_history_past(plan->relid, plan->automatic, &tracked->past);
+	{
+		pv_records_past(pv_history_lock(), MyDatabaseId, plan->relid,
+						plan->automatic, &tracked->past);
+		pv_history_unlock();
+	}
 	tracked->started_at = vac->starttime;
 	tracked->aggressive = plan->aggressive;
 	tracked->eta.blocks = plan->rel_pages;

@@ -205,10 +205,12 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 	TimestampTz done_at;
 
 	pv_need_state(form, &state, &done_at);
-	state.may_sweep = sweep && can_sweep(form) &&
-		pv_history_sweep_mark(form->oid, form->relowner, &mark);
-	if (state.may_sweep)
+	if (sweep && can_sweep(form))
 	{
+		state.may_sweep = pv_records_sweep_mark(pv_history_lock(),
+												MyDatabaseId, form->oid,
+												form->relowner, &mark);
+		pv_history_unlock();
 		state.versions_swept = mark.versions;
 		state.splits = mark.splits;
 	}

@@ -69,8 +69,11 @@ is_sweepable(Relation indrel)
 static void
 compare_size(TableSweep *sweep, Relation indrel)
 {
-	BlockNumber before = pv_history_index_pages(RelationGetRelid(indrel));
+	BlockNumber before = pv_records_index_pages(pv_history_lock(),
+												MyDatabaseId,
+												RelationGetRelid(indrel));
 
+	pv_history_unlock();
 	if (before == 0)
 		return;
 	sweep->pages += RelationGetNumberOfBlocks(indrel);
@@ -105,6 +108,7 @@ sweep_index(TableSweep *sweep, Relation indrel)
 {
 	PvSweepPoll poll = {give_way_to_vacuum, sweep};
 	PvSweepResult result;
+	IndexBulkDeleteResult istat = {0};
 	instr_time	begin;
 	instr_time	end;
 
@@ -114,9 +118,9 @@ sweep_index(TableSweep *sweep, Relation indrel)
 				   &result);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, begin);
-	pv_history_note_swept(indrel, (BlockNumber) result.pages_total,
-						  result.tuples_deleted,
-						  INSTR_TIME_GET_MICROSEC(end));
+	istat.num_pages = (BlockNumber) result.pages_total;
+	istat.tuples_removed = result.tuples_deleted;
+	pv_history_note_index(indrel, &istat, INSTR_TIME_GET_MICROSEC(end));
 	appendStringInfo(&sweep->text,
 					 "index \"%s\": pages: " INT64_FORMAT " changed, " INT64_FORMAT " visited, " INT64_FORMAT " in total; entries: " INT64_FORMAT " removed\n",
 					 RelationGetRelationName(indrel), result.pages_changed,
@@ -190,7 +194,8 @@ pv_sweep_table(Relation rel, const PvTableWork *work)
 	pv_need_state(rel->rd_rel, &state, &done_at);
 
 	pv_usage_start(&usage, min_duration >= 0);
-	pv_history_begin_scheduled(rel, PV_WORK_SWEEP, &used);
+	pv_history_begin(rel, PV_WORK_SWEEP, PV_STARTED_BY_SCHEDULER, false,
+					 &used);
 	PG_TRY();
 	{
 		sweep_indexes(&sweep);

@@ -618,7 +618,8 @@ analyze_table(PvTableWork *work)
 		choose_budget(work);
 		pv_cost_flush();
 		pv_usage_start(&usage, min_duration >= 0);
-		pv_history_begin_scheduled(rel, PV_WORK_ANALYZE, &used);
+		pv_history_begin(rel, PV_WORK_ANALYZE, PV_STARTED_BY_SCHEDULER, false,
+						 &used);
 		PG_TRY();
 		{
 			analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);

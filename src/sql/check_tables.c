@@ -380,9 +380,12 @@ check_failures(PvAdviceList *list, const Checked *table)
 	const char *error;
 	const PvThresholds *limits = &table->thresholds;
 	bool		in_danger;
+	bool		failed;
 
-	if (!pv_history_failures(table->form->oid, &totals, &last) ||
-		totals.failed < FAILURES)
+	failed = pv_records_failures(pv_history_lock(), MyDatabaseId,
+								 table->form->oid, &totals, &last);
+	pv_history_unlock();
+	if (!failed || totals.failed < FAILURES)
 		return;
 	vacuumed = pv_last_vacuum(table->form->relisshared, table->form->oid);
 	if (last.id != 0 && vacuumed > last.end_time)

@@ -13,7 +13,6 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
-#include "stats/eta.h"
 #include "stats/records.h"
 
 extern Size pv_history_shmem_size(void);
@@ -25,14 +24,9 @@ extern void pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes,
 						   int nindexes);
 extern void pv_history_reset(bool totals);
 
-/* Copy all of a kind to a new array; return the number of elements. */
+extern const PvRecords *pv_history_lock(void);
+extern void pv_history_unlock(void);
 extern int	pv_history_copy(PvRecordKind kind, void **to);
-extern bool pv_history_failures(Oid relid, PvTableTotals *totals,
-								PvHistoryRun *last);
-extern bool pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark);
-extern BlockNumber pv_history_index_pages(Oid indexrelid);
-extern void pv_history_past(Oid relid, bool automatic, PvEtaPast *past);
-extern TimestampTz pv_history_info(PvRecords *info);
 
 /* Transaction IDs; 0 if not known */
 extern double pv_history_xid_rate(double *seconds);

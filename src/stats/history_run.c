@@ -6,10 +6,9 @@
  * The process that vacuums runs this: the leader, not its workers.
  *
  *		pv_history_begin		names, times, who asked for it
- *		pv_history_begin_scheduled	the same, of a sweep or an ANALYZE
  *		pv_history_skipped		the scheduler has not got the table's lock: add it
- *		pv_history_note_index	the engine, for each index, when it is done
- *		pv_history_note_swept	the scheduler, for each index that it has swept
+ *		pv_history_note_index	for each index that was vacuumed or swept, when it is
+ *								done
  *		pv_history_note_blocker	the engine, if dead rows were kept
  *		pv_history_done			all is well: add it
  *		pv_history_failed		in PG_CATCH, with the error: add it
@@ -169,7 +168,7 @@ pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
  * Note what is known of a relation, and who does something to it, from now on.
  */
 static void
-begin_run(const FormData_pg_class *form, PvStartedBy started_by)
+begin_run(const FormData_pg_class *form, PvWork action, PvStartedBy started_by)
 {
 	is_open = false;
 	memset(&run, 0, sizeof(run));
@@ -184,19 +183,20 @@ begin_run(const FormData_pg_class *form, PvStartedBy started_by)
 	set_name(&run.datname, get_database_name(MyDatabaseId));
 	set_name(&run.schemaname, get_namespace_name(form->relnamespace));
 	set_name(&run.relname, NameStr(form->relname));
+	run.action = action;
 	run.started_by = started_by;
 	run.start_time = GetCurrentTimestamp();
 }
 
 /*
- * Begin a vacuum of the relation, which is open and locked.  The vacuum fills
- * in *result, at the latest by the time that it calls pv_history_done().  A
+ * Begin a vacuum of the relation, which is open and locked, or what the
+ * scheduler does beside vacuums.  It fills in *result, at the latest by the time that it calls pv_history_done().  A
  * role asked for it if a session waits for it.  The caller is in a
  * transaction; this reads the catalog caches.
  */
 void
-pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
-				 const PvResult *result)
+pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,
+				 bool wraparound, const PvResult *result)
 {
 	static bool watched = false;
 
@@ -206,7 +206,7 @@ pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
 		before_shmem_exit(add_at_exit, (Datum) 0);
 	watched = true;
 
-	begin_run(rel->rd_rel, started_by);
+	begin_run(rel->rd_rel, action, started_by);
 	run.wraparound = wraparound;
 	is_empty_toast = rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
 		RelationGetNumberOfBlocks(rel) == 0;
@@ -214,14 +214,6 @@ pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
 	caller_context = CurrentMemoryContext;
 	pv_usage_start(&usage, false);
 	is_open = true;
-}
-
-/* The same for what the scheduler does beside vacuums. */
-void
-pv_history_begin_scheduled(Relation rel, PvWork action, const PvResult *result)
-{
-	pv_history_begin(rel, PV_STARTED_BY_SCHEDULER, false, result);
-	run.action = action;
 }
 
 /*
@@ -240,9 +232,9 @@ pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tuple))
 		return;
-	begin_run((Form_pg_class) GETSTRUCT(tuple), PV_STARTED_BY_SCHEDULER);
+	begin_run((Form_pg_class) GETSTRUCT(tuple), action,
+			  PV_STARTED_BY_SCHEDULER);
 	ReleaseSysCache(tuple);
-	run.action = action;
 	run.outcome = PV_OUTCOME_SKIPPED;
 	run.end_time = run.start_time;
 	if (pv_find_lock_holder(relid, mode, &session))
@@ -250,15 +242,19 @@ pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 	pv_history_add(&run, NULL, 0);
 }
 
-/* Return a record for an index, which is open, or NULL if there is no room. */
-static PvHistoryIndex *
-new_index(Relation index, BlockNumber pages, int64 entries_removed,
-		  int64 usecs)
+/*
+ * Note what was done to an index, which is open.  Call this once for each
+ * index of the table, in any order.  Of a sweep only the size and the entries
+ * removed are known.
+ */
+void
+pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
+					  int64 usecs)
 {
 	PvHistoryIndex *record;
 
 	if (!is_open || run.nindexes++ >= PV_RECORD_MAX_INDEXES)
-		return NULL;
+		return;
 	record = &indexes[run.nindexes - 1];
 	memset(record, 0, sizeof(*record));
 	record->head.key.database = run.head.key.database;
@@ -267,36 +263,12 @@ new_index(Relation index, BlockNumber pages, int64 entries_removed,
 	record->encoding = run.encoding;
 	set_name(&record->indexrelname, RelationGetRelationName(index));
 	record->action = run.action;
-	record->entries_removed = entries_removed;
-	record->pages_total = pages;
-	record->usecs = usecs;
-	return record;
-}
-
-/*
- * Note what the vacuum did to an index, which is open.  Call this once for
- * each index of the table, in any order.
- */
-void
-pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
-					  int64 usecs)
-{
-	PvHistoryIndex *record = new_index(index, istat->num_pages,
-									   (int64) istat->tuples_removed, usecs);
-
-	if (record == NULL)
-		return;
+	record->entries_removed = (int64) istat->tuples_removed;
+	record->pages_total = istat->num_pages;
 	record->pages_newly_deleted = istat->pages_newly_deleted;
 	record->pages_deleted = istat->pages_deleted;
 	record->pages_free = istat->pages_free;
-}
-
-/* The same for a sweep of an index, which had so many pages before it. */
-void
-pv_history_note_swept(Relation index, BlockNumber pages,
-					  int64 entries_removed, int64 usecs)
-{
-	(void) new_index(index, pages, entries_removed, usecs);
+	record->usecs = usecs;
 }
 
 /* Note what is to be remembered of a sweep if it is completed. */

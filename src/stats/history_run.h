@@ -30,16 +30,13 @@ typedef struct PvHistoryReason
 extern void pv_history_set_reason(const PvHistoryReason *reason);
 extern void pv_history_fill_reason(PvHistoryReason *reason,
 								   const ErrorData *edata);
-extern void pv_history_begin(Relation rel, PvStartedBy started_by,
-							 bool wraparound, const PvResult *result);
+extern void pv_history_begin(Relation rel, PvWork action,
+							 PvStartedBy started_by, bool wraparound,
+							 const PvResult *result);
 extern void pv_history_note_index(Relation index,
 								  const IndexBulkDeleteResult *istat,
 								  int64 usecs);
-extern void pv_history_begin_scheduled(Relation rel, PvWork action,
-									   const PvResult *result);
 extern void pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode);
-extern void pv_history_note_swept(Relation index, BlockNumber pages,
-								  int64 entries_removed, int64 usecs);
 extern void pv_history_note_mark(const PvSweepMark *mark);
 extern void pv_history_note_blocker(const PvBlocker *blocker,
 									TimestampTz found_at);
