@@ -74,7 +74,8 @@ pv_guc_check_window(char **newval, void **extra, GucSource source)
 	PvWindow	window;
 	const char *detail;
 
-	if (pv_window_parse(*newval, &window, &detail))
+	(void) pv_window_parse(*newval, &window, &detail);
+	if (detail == NULL)
 		return true;
 	GUC_check_errdetail("%s", detail);
 	GUC_check_errhint(PV_WINDOW_HINT);
@@ -85,11 +86,9 @@ pv_guc_check_window(char **newval, void **extra, GucSource source)
 static void
 pv_guc_assign_window(const char *newval, void *extra)
 {
-	PvWindow	window;
 	const char *detail;
 
-	if (pv_window_parse(newval, &window, &detail))
-		pv_guc_parsed_window = window;
+	(void) pv_window_parse(newval, &pv_guc_parsed_window, &detail);
 }
 
 /* Define the settings of an administrator, for the whole cluster. */

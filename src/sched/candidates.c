@@ -293,7 +293,9 @@ parse_window(const char *text, PvWindow *window)
 {
 	const char *detail;
 
-	if (text == NULL || !pv_window_parse(text, window, &detail))
+	if (text != NULL)
+		(void) pv_window_parse(text, window, &detail);
+	if (text == NULL || detail != NULL)
 		*window = pv_guc_parsed_window;
 }
 
