@@ -280,7 +280,7 @@ pv_progress_show(PvParticipant *leader)
 	tracked->nindexes = in_indexes ? leader->nindexes : 0;
 	tracked->indexes_done = in_indexes ?
 		pg_atomic_read_u32(&leader->shared->indexes_done) : 0;
-	pv_track_vacuum(tracked);
+	pv_track(tracked, NULL);
 }
 
 /*
@@ -353,10 +353,9 @@ pv_progress_alone(PvVacuum *vac, PvPhase phase)
 	PvTrackedVacuum *tracked = &vac->progress.tracked;
 
 	vac->leader.part.phase = phase;
-	pv_track_part(&vac->leader.part);
 	tracked->eta.phase = phase;
 	tracked->as_of = GetCurrentTimestamp();
 	tracked->nindexes = 0;
 	tracked->indexes_done = 0;
-	pv_track_vacuum(tracked);
+	pv_track(tracked, &vac->leader.part);
 }

@@ -10,7 +10,7 @@
  *		process that vacuums			any session
  *		--------------------			-----------
  *		pv_registry_begin
- *		   pv_track_vacuum, _part		pv_track_read
+ *		   pv_track						pv_track_read
  *		   vacuum						pv_registry_find
  *		   vacuum			<-- SIGINT	pv_registry_cancel
  *		pv_registry_end, or
@@ -354,40 +354,27 @@ pv_registry_abandon(void)
 		clear_cancel();
 }
 
-/* Take the spinlock of what this process shows, or return NULL. */
-static PvTracked *
-lock_tracked(void)
+/*
+ * Show what this process does in a vacuum: its state, if this process leads
+ * it, and its own part.  NULL leaves what was shown before.
+ */
+void
+pv_track(const PvTrackedVacuum *vacuum, const PvTrackedPart *part)
 {
-	if (!pv_guc_track_progress || take_slot_to_vacuum() == NULL)
-		return NULL;
+	if (take_slot_to_vacuum() == NULL)
+		return;
 	SpinLockAcquire(&mine->mutex);
 	mine->tracked.pid = MyProcPid;
-	return &mine->tracked;
-}
-
-/* This process leads a vacuum, and that is its state. */
-void
-pv_track_vacuum(const PvTrackedVacuum *vacuum)
-{
-	PvTracked  *tracked = lock_tracked();
-
-	if (tracked == NULL)
-		return;
-	tracked->leads = true;
-	tracked->vacuum = *vacuum;
-	SpinLockRelease(&mine->mutex);
-}
-
-/* This process takes part in a vacuum, and that is what it is doing. */
-void
-pv_track_part(const PvTrackedPart *part)
-{
-	PvTracked  *tracked = lock_tracked();
-
-	if (tracked == NULL)
-		return;
-	tracked->takes_part = true;
-	tracked->part = *part;
+	if (vacuum != NULL)
+	{
+		mine->tracked.leads = true;
+		mine->tracked.vacuum = *vacuum;
+	}
+	if (part != NULL)
+	{
+		mine->tracked.takes_part = true;
+		mine->tracked.part = *part;
+	}
 	SpinLockRelease(&mine->mutex);
 }
 

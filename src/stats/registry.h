@@ -97,8 +97,8 @@ extern void pv_registry_begin(Oid relid, Oid toast_parent,
 							  PvStartedBy started_by);
 extern void pv_registry_end(const char *relname);
 extern void pv_registry_abandon(void);
-extern void pv_track_vacuum(const PvTrackedVacuum *vacuum);
-extern void pv_track_part(const PvTrackedPart *part);
+extern void pv_track(const PvTrackedVacuum *vacuum,
+					 const PvTrackedPart *part);
 extern void pv_track_end(void);
 
 /* Any session */
