@@ -13,9 +13,16 @@
 
 #include "storage/lwlock.h"
 
-extern void pv_shmem_register(Size (*size) (void), const char *lock,
-							  void (*startup) (LWLock *lock));
-extern void pv_shmem_init(void);
+/* The part of one module */
+typedef struct PvShmemPart
+{
+	Size		(*size) (void); /* NULL: it needs no space */
+	const char *lock;			/* name of its lock; NULL: it has none */
+	void		(*startup) (LWLock *lock);	/* called with AddinShmemInitLock
+											 * held */
+} PvShmemPart;
+
+extern void pv_shmem_init(const PvShmemPart *all_parts, int n);
 extern bool pv_shmem_attached(void);
 extern bool pv_dsm_has_room(Size bytes, Size more);
 
