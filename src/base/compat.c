@@ -11,7 +11,6 @@
 #include <ctype.h>
 
 #include "access/multixact.h"
-#include "postmaster/bgworker_internals.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/guc_tables.h"
@@ -263,42 +262,33 @@ pv_index_scans_shown(void)
 	return MyBEEntry->st_progress_param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
 }
 
-/* The same as pv_log_min_duration() for an ANALYZE. */
+/* Set that duration for VACUUM, and for ANALYZE. */
+void
+pv_set_log_min_duration(VacuumParams *params, int vacuum, int analyze)
+{
+#if PG_VERSION_NUM >= 190000
+	params->log_vacuum_min_duration = vacuum;
+	params->log_analyze_min_duration = analyze;
+#else
+	params->log_min_duration = vacuum;
+#endif
+}
+
+/*
+ * Return the same for a table with these storage parameters, which may be
+ * NULL, in an automatic VACUUM or ANALYZE.
+ */
 int
-pv_log_analyze_min_duration(const VacuumParams *params)
+pv_own_log_min_duration(const AutoVacOpts *own, bool analyze)
 {
 #if PG_VERSION_NUM >= 190000
-	return params->log_analyze_min_duration;
-#else
-	return params->log_min_duration;
-#endif
-}
-
-/* Set no log, for a vacuum that a user has asked for. */
-void
-pv_set_no_log(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 190000
-	params->log_vacuum_min_duration = -1;
-	params->log_analyze_min_duration = -1;
-#else
-	params->log_min_duration = -1;
-#endif
-}
-
-/* Set both as the table has them, else the server.  own may be NULL. */
-void
-pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
-{
-#if PG_VERSION_NUM >= 190000
-	params->log_vacuum_min_duration =
-		own && own->log_vacuum_min_duration >= 0 ?
+	if (analyze)
+		return own && own->log_analyze_min_duration >= 0 ?
+			own->log_analyze_min_duration : Log_autoanalyze_min_duration;
+	return own && own->log_vacuum_min_duration >= 0 ?
 		own->log_vacuum_min_duration : Log_autovacuum_min_duration;
-	params->log_analyze_min_duration =
-		own && own->log_analyze_min_duration >= 0 ?
-		own->log_analyze_min_duration : Log_autoanalyze_min_duration;
 #else
-	params->log_min_duration = own && own->log_min_duration >= 0 ?
+	return own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 #endif
 }
@@ -340,88 +330,49 @@ pv_autovacuum_parallel_workers(const AutoVacOpts *options)
  */
 
 /*
- * Return a table's entry in the cumulative statistics, and whether the caller
- * may free it.
- */
-static PgStat_StatTabEntry *
-fetch_statistics(bool shared, Oid relid, bool *may_free)
-{
-#if PG_VERSION_NUM >= 190000
-	return pgstat_fetch_stat_tabentry_ext(shared, relid, may_free);
-#else
-	*may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
-	return pgstat_fetch_stat_tabentry_ext(shared, relid);
-#endif
-}
-
-/* Return when the table was last vacuumed; 0 if that is not known. */
-TimestampTz
-pv_last_vacuum(bool shared, Oid relid)
-{
-	bool		may_free;
-	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
-	TimestampTz last;
-
-	if (entry == NULL)
-		return 0;
-#if PG_VERSION_NUM >= 160000
-	last = Max(entry->last_vacuum_time, entry->last_autovacuum_time);
-#else
-	last = Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp);
-#endif
-	if (may_free)
-		pfree(entry);
-	return last;
-}
-
-/*
- * Get what the cumulative statistics have counted of a table, and when it was
- * last vacuumed or analyzed, 0 if never.  *versions are the row versions that
- * have left dead entries in indexes, since the statistics were reset: of
- * updates that were not HOT, and of deletes.  Return false if the table is not
- * known.  This waits for no other process.  PG 16 renamed the members.
+ * Get what the cumulative statistics have counted of a table.  Return false,
+ * and zero, if the table is not known.  This waits for no other process.
  */
 bool
-pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
-						 double *inserted, double *modified,
-						 double *versions, TimestampTz *done_at)
+pv_fetch_counts(bool shared, Oid relid, PvCounts *counts)
 {
 	bool		may_free;
-	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
+	TimestampTz analyzed_at;
+#if PG_VERSION_NUM >= 190000
+	PgStat_StatTabEntry *entry =
+		pgstat_fetch_stat_tabentry_ext(shared, relid, &may_free);
+#else
+	PgStat_StatTabEntry *entry =
+		pgstat_fetch_stat_tabentry_ext(shared, relid);
 
+	may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
+#endif
+
+	memset(counts, 0, sizeof(*counts));
 	if (entry == NULL)
 		return false;
-	*versions = entry->tuples_updated - entry->tuples_hot_updated +
+	counts->versions = entry->tuples_updated - entry->tuples_hot_updated +
 		entry->tuples_deleted;
 #if PG_VERSION_NUM >= 160000
-	*dead = entry->dead_tuples;
-	*inserted = entry->ins_since_vacuum;
-	*modified = entry->mod_since_analyze;
-	*done_at =
-		Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
-			Max(entry->last_analyze_time, entry->last_autoanalyze_time));
+	counts->dead = entry->dead_tuples;
+	counts->inserted = entry->ins_since_vacuum;
+	counts->modified = entry->mod_since_analyze;
+	counts->vacuumed_at =
+		Max(entry->last_vacuum_time, entry->last_autovacuum_time);
+	analyzed_at = Max(entry->last_analyze_time, entry->last_autoanalyze_time);
 #else
-	*dead = entry->n_dead_tuples;
-	*inserted = entry->inserts_since_vacuum;
-	*modified = entry->changes_since_analyze;
-	*done_at =
-		Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
-			Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
+	counts->dead = entry->n_dead_tuples;
+	counts->inserted = entry->inserts_since_vacuum;
+	counts->modified = entry->changes_since_analyze;
+	counts->vacuumed_at =
+		Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp);
+	analyzed_at =
+		Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp);
 #endif
+	counts->done_at = Max(counts->vacuumed_at, analyzed_at);
 	if (may_free)
 		pfree(entry);
 	return true;
-}
-
-bool
-pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
-				double *modified)
-{
-	double		versions;
-	TimestampTz done_at;
-
-	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified,
-									&versions, &done_at);
 }
 
 /* PG 18 added the start time, and PG 19 passes the relation. */
@@ -562,35 +513,6 @@ pv_find_setting(const char *name)
 	}
 	return NULL;
 #endif
-}
-
-/*
- * Has the postmaster registered a background worker of that type?  Only for
- * the postmaster, because RegisterBackgroundWorker() does not return that.
- */
-bool
-pv_is_registered(const char *type)
-{
-#if PG_VERSION_NUM >= 180000
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &BackgroundWorkerList)
-	{
-		RegisteredBgWorker *worker =
-			dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
-#else
-	slist_iter	iter;
-
-	slist_foreach(iter, &BackgroundWorkerList)
-	{
-		RegisteredBgWorker *worker =
-			slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
-#endif
-
-		if (strcmp(worker->rw_worker.bgw_type, type) == 0)
-			return true;
-	}
-	return false;
 }
 
 /*

@@ -229,14 +229,10 @@ typedef VacuumParams PvSlotParams;
 #define PV_SETTING_BOOL(setting)	(&(setting)->_bool)
 #define PV_SETTING_INT(setting)		(&(setting)->_int)
 #define PV_SETTING_REAL(setting)	(&(setting)->_real)
-#define PV_SETTING_ENUM(setting)	(&(setting)->_enum)
-#define PV_ENUM_RECORD(setting)		(setting)
 #else
 #define PV_SETTING_BOOL(setting)	((struct config_bool *) (setting))
 #define PV_SETTING_INT(setting)		((struct config_int *) (setting))
 #define PV_SETTING_REAL(setting)	((struct config_real *) (setting))
-#define PV_SETTING_ENUM(setting)	((struct config_enum *) (setting))
-#define PV_ENUM_RECORD(setting)		PV_SETTING_ENUM(setting)
 #endif
 
 /* PG 19 made CLUSTER a kind of REPACK. */
@@ -480,14 +476,20 @@ pv_defer_cleanup_age(void)
 #endif
 }
 
-extern bool pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
-									 double *inserted, double *modified,
-									 double *versions, TimestampTz *done_at);
-extern TimestampTz pv_last_vacuum(bool shared, Oid relid);
-extern bool pv_fetch_counts(bool shared, Oid relid, double *dead,
-							double *inserted, double *modified);
+/* What the cumulative statistics have of a table */
+typedef struct PvCounts
+{
+	double		dead;
+	double		inserted;		/* since the last vacuum */
+	double		modified;		/* since the last ANALYZE */
+	double		versions;		/* that have left dead entries in indexes: by
+								 * updates that were not HOT, and by deletes */
+	TimestampTz vacuumed_at;	/* 0: never */
+	TimestampTz done_at;		/* vacuumed or analyzed */
+} PvCounts;
+
+extern bool pv_fetch_counts(bool shared, Oid relid, PvCounts *counts);
 extern struct config_generic *pv_find_setting(const char *name);
-extern bool pv_is_registered(const char *type);
 
 
 /* ----------------------------------------------------------------
@@ -616,10 +618,9 @@ extern double pv_eager_failure_rate(const VacuumParams *params);
 extern void pv_default_eager_failure_rate(VacuumParams *params);
 extern void pv_choose_eager_failure_rate(VacuumParams *params, Relation rel);
 extern int	pv_log_min_duration(const VacuumParams *params);
-extern int	pv_log_analyze_min_duration(const VacuumParams *params);
-extern void pv_set_no_log(VacuumParams *params);
-extern void pv_choose_log_min_duration(VacuumParams *params,
-									   const AutoVacOpts *own);
+extern void pv_set_log_min_duration(VacuumParams *params, int vacuum,
+									int analyze);
+extern int	pv_own_log_min_duration(const AutoVacOpts *own, bool analyze);
 extern int	pv_vacuum_max_threshold(const AutoVacOpts *options);
 extern int	pv_autovacuum_parallel_workers(const AutoVacOpts *options);
 

@@ -27,7 +27,7 @@
 #include "engine/finish.h"
 #include "engine/progress.h"
 #include "engine/truncate.h"
-#include "stats/history_run.h"
+#include "stats/history.h"
 
 /*
  * Update pg_class for indexes with exact counts, and close the indexes.

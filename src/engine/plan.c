@@ -179,9 +179,7 @@ static uint64
 pages_of_work(const PvVacuum *vac)
 {
 	uint64		pages = vac->plan.rel_pages;
-	double		dead,
-				inserted,
-				modified;
+	PvCounts	counts;
 
 	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
 		vac->allfrozen_before;
@@ -189,9 +187,8 @@ pages_of_work(const PvVacuum *vac)
 
 	if (!vac->do_index_vacuuming ||
 		!pv_fetch_counts(vac->rel->rd_rel->relisshared,
-						 RelationGetRelid(vac->rel), &dead, &inserted,
-						 &modified) ||
-		dead <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
+						 RelationGetRelid(vac->rel), &counts) ||
+		counts.dead <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
 		return pages;
 
 	for (int i = 0; i < vac->leader.nindexes; i++)
@@ -363,15 +360,12 @@ Size
 pv_plan_store_reserve(const PvVacuum *vac, Size limit)
 {
 	uint64		blocks = vac->plan.rel_pages;
-	double		dead,
-				inserted,
-				modified;
+	PvCounts	counts;
 	Size		reserve;
 
 	if (pv_fetch_counts(vac->rel->rd_rel->relisshared,
-						RelationGetRelid(vac->rel), &dead, &inserted,
-						&modified))
-		blocks = Min(blocks, (uint64) dead);
+						RelationGetRelid(vac->rel), &counts))
+		blocks = Min(blocks, (uint64) counts.dead);
 	reserve = Max(blocks * PV_STORE_BYTES_PER_BLOCK, STORE_RESERVE_MIN);
 	reserve = Min(Min(reserve, STORE_RESERVE_MAX), limit);
 	return Max(reserve, vac->plan.nslots * PV_DEADTIDS_ROOM);

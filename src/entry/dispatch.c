@@ -49,7 +49,7 @@
 #include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/slot.h"
-#include "stats/history_run.h"
+#include "stats/history.h"
 #include "stats/registry.h"
 #include "stats/usage.h"
 #include "throttle/cost.h"

@@ -159,13 +159,17 @@ pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
 void
 pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
 {
+	PvCounts	counts = {0};
+
 	memset(state, 0, sizeof(*state));
-	*done_at = PV_NEVER;
 	/* where nothing is counted, a vacuum does not reset old counts either */
 	state->counted = pgstat_track_counts &&
-		pv_fetch_counts_and_time(form->relisshared, form->oid, &state->dead,
-								 &state->inserted, &state->modified,
-								 &state->versions, done_at);
+		pv_fetch_counts(form->relisshared, form->oid, &counts);
+	state->dead = counts.dead;
+	state->inserted = counts.inserted;
+	state->modified = counts.modified;
+	state->versions = counts.versions;
+	*done_at = counts.done_at;
 	state->reltuples = form->reltuples;
 	state->pages = form->relpages;
 	state->xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,

@@ -39,7 +39,6 @@
 #include "sched/candidates.h"
 #include "sched/table.h"
 #include "stats/history.h"
-#include "stats/history_run.h"
 #include "stats/usage.h"
 
 /* Milliseconds after which to look again whether the table needs a vacuum */
@@ -183,13 +182,10 @@ pv_sweep_table(Relation rel, const PvTableWork *work)
 	};
 	PvResult	used = {.relid = RelationGetRelid(rel),.by_engine = true};
 	PvUsageStart usage;
-	VacuumParams params = {0};
 	PvTableState state;
 	TimestampTz done_at;
-	int			min_duration;
+	int			min_duration = pv_own_log_min_duration(work->own, false);
 
-	pv_choose_log_min_duration(&params, work->own);
-	min_duration = pv_log_min_duration(&params);
 	initStringInfo(&sweep.text);
 	pv_need_state(rel->rd_rel, &state, &done_at);
 

@@ -175,7 +175,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	pv_default_eager_failure_rate(params);
 
 	params->is_wraparound = false;
-	pv_set_no_log(params);
+	pv_set_log_min_duration(params, -1, -1);
 	params->index_cleanup = index_cleanup_arg(fcinfo);
 	params->nworkers = nworkers_arg(fcinfo);
 

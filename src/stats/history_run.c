@@ -35,6 +35,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
@@ -43,6 +44,7 @@
 #include "port/atomics.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/errcodes.h"
 #include "utils/lsyscache.h"
@@ -52,8 +54,6 @@
 #include "utils/timestamp.h"
 
 #include "stats/history.h"
-#include "stats/history_run.h"
-#include "stats/lock_session.h"
 #include "stats/usage.h"
 
 /* The vacuum of this process; valid while is_open */
@@ -87,6 +87,128 @@ set_text(char *to, const char *text)
 	to[len] = '\0';
 }
 
+/* ----------------------------------------------------------------
+ *		The session that is in the way
+ *
+ * It is looked for among all locks of the cluster, as pg_locks has them, which
+ * holds their lightweight locks for a moment.  Core: storage/lmgr/lock.c,
+ * GetLockStatusData.
+ * ----------------------------------------------------------------
+ */
+
+/* Is one of these locks in the way of another one? */
+static bool
+conflicts(LOCKMASK held, LOCKMODE wanted)
+{
+	for (LOCKMODE mode = 1; mode <= MaxLockMode; mode++)
+	{
+		if ((held & LOCKBIT_ON(mode)) && DoLockModesConflict(mode, wanted))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_same(const LOCKTAG *a, const LOCKTAG *b)
+{
+	return memcmp(a, b, sizeof(LOCKTAG)) == 0;
+}
+
+/* Note what the session does that has this lock, or waits for it. */
+static void
+note_session(const LockInstanceData *lock)
+{
+	const PgBackendStatus *status;
+
+	run.lock_pid = lock->pid;
+	if (lock->pid == 0)
+	{
+		set_text(run.lock_query, "prepared transaction");
+		return;
+	}
+	pgstat_clear_backend_activity_snapshot();
+	status = pv_status_of(lock->pid);
+	if (status == NULL)
+		return;
+	run.lock_role = status->st_userid;
+	set_text(run.lock_query, pgstat_clip_activity(status->st_activity_raw));
+}
+
+/*
+ * Note a session that has a lock of the relation, a shared one or one of this
+ * database, that is in the way of this mode, if there still is one.
+ */
+static void
+note_lock_holder(Oid relid, LOCKMODE mode)
+{
+	LockData   *data = GetLockStatusData();
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, IsSharedRelation(relid) ?
+						 InvalidOid : MyDatabaseId, relid);
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *lock = &data->locks[i];
+
+		if (lock->pid != MyProcPid && is_same(&lock->locktag, &tag) &&
+			conflicts(lock->holdMask, mode))
+		{
+			note_session(lock);
+			return;
+		}
+	}
+}
+
+/* Does this process have a lock that the other one waits for? */
+static bool
+waits_for_us(const LockInstanceData *waiter, const LockData *data)
+{
+	if (waiter->waitLockMode == NoLock || waiter->pid == MyProcPid)
+		return false;
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *ours = &data->locks[i];
+
+		if (ours->pid == MyProcPid &&
+			is_same(&ours->locktag, &waiter->locktag) &&
+			conflicts(ours->holdMask, waiter->waitLockMode))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Note who has waited longest for a lock that this process has.  An automatic
+ * vacuum that was canceled has given way to that session: it was sent the
+ * signal when the session had waited for deadlock_timeout.  The error says
+ * "user request" of any signal.  Core: storage/lmgr/proc.c, ProcSleep.
+ */
+static void
+note_lock_waiter(void)
+{
+	LockData   *data = GetLockStatusData();
+	const LockInstanceData *first = NULL;
+
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *lock = &data->locks[i];
+
+		if ((first == NULL || lock->waitStart < first->waitStart) &&
+			waits_for_us(lock, data))
+			first = lock;
+	}
+	if (first == NULL)
+		return;
+	note_session(first);
+	set_text(run.error, "gave way to a session that waits for a lock");
+}
+
+
+/* ----------------------------------------------------------------
+ *		The vacuum
+ * ----------------------------------------------------------------
+ */
+
 static void
 add_run(PvRunOutcome outcome)
 {
@@ -116,14 +238,6 @@ outcome_of_error(int sqlerrcode)
 		default:
 			return PV_OUTCOME_ERROR;
 	}
-}
-
-static void
-note_session(const PvLockSession *session)
-{
-	run.lock_pid = session->pid;
-	run.lock_role = session->role;
-	set_text(run.lock_query, session->query);
 }
 
 /* The process ends within a vacuum. */
@@ -225,7 +339,6 @@ void
 pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 {
 	HeapTuple	tuple;
-	PvLockSession session;
 
 	if (!pv_history_exists())
 		return;
@@ -237,8 +350,7 @@ pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 	ReleaseSysCache(tuple);
 	run.outcome = PV_OUTCOME_SKIPPED;
 	run.end_time = run.start_time;
-	if (pv_find_lock_holder(relid, mode, &session))
-		note_session(&session);
+	note_lock_holder(relid, mode);
 	pv_history_add(&run, NULL, 0);
 }
 
@@ -299,7 +411,7 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 	run.holder_key = pv_blocker_key(blocker);
 	set_name(&run.blocker_kind, details.kind);
 	initStringInfo(&text);
-	pv_blocker_describe(&text, blocker, InvalidOid, found_at);
+	pv_blocker_describe(&text, blocker, &details, found_at);
 	set_text(run.blocker, text.data);
 	pfree(text.data);
 }
@@ -314,25 +426,6 @@ pv_history_done(void)
 	if (is_open && !is_empty_toast)
 		add_run(PV_OUTCOME_DONE);
 	is_open = false;
-}
-
-/*
- * Note who waits for an automatic vacuum that was canceled.  If a session
- * waits for a lock that this process still has, that is why: it was sent the
- * signal when that session had waited for deadlock_timeout.  The error says
- * "user request" of any signal.  Core: storage/lmgr/proc.c, ProcSleep.
- */
-static void
-note_who_waits(void)
-{
-	PvLockSession session;
-
-	if ((run.started_by != PV_STARTED_BY_SCHEDULER &&
-		 run.started_by != PV_STARTED_BY_AUTOVACUUM) ||
-		!pv_find_lock_waiter(&session))
-		return;
-	note_session(&session);
-	set_text(run.error, "gave way to a session that waits for a lock");
 }
 
 /*
@@ -356,8 +449,10 @@ pv_history_failed(void)
 	if (edata->message != NULL)
 		set_text(run.error, edata->message);
 	FreeErrorData(edata);
-	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED)
-		note_who_waits();
+	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED &&
+		(run.started_by == PV_STARTED_BY_SCHEDULER ||
+		 run.started_by == PV_STARTED_BY_AUTOVACUUM))
+		note_lock_waiter();
 	MemoryContextSwitchTo(old_context);
 
 	add_run(outcome_of_error(run.sqlerrcode));
