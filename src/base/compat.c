@@ -210,28 +210,20 @@ pv_eager_failure_rate(const VacuumParams *params)
 }
 
 /*
- * Set that share as the server has it; vacuum() looks at the table's option.
+ * Set that share as the table has it, else as the server has it.  If rel is
+ * NULL, vacuum() looks at the table's option.
  */
-void
-pv_default_eager_failure_rate(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	params->max_eager_freeze_failure_rate =
-		vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
-/* Set that share as the table has it, else the server. */
 void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 {
 #if PG_VERSION_NUM >= 180000
-	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+	const StdRdOptions *options =
+		rel != NULL ? (const StdRdOptions *) rel->rd_options : NULL;
 
-	pv_default_eager_failure_rate(params);
-	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
-		params->max_eager_freeze_failure_rate =
-			options->vacuum_max_eager_freeze_failure_rate;
+	params->max_eager_freeze_failure_rate =
+		options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0 ?
+		options->vacuum_max_eager_freeze_failure_rate :
+		vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 

@@ -615,7 +615,6 @@ pv_truncation_forbidden(void)
 
 extern bool pv_may_truncate(Relation rel);
 extern double pv_eager_failure_rate(const VacuumParams *params);
-extern void pv_default_eager_failure_rate(VacuumParams *params);
 extern void pv_choose_eager_failure_rate(VacuumParams *params, Relation rel);
 extern int	pv_log_min_duration(const VacuumParams *params);
 extern void pv_set_log_min_duration(VacuumParams *params, int vacuum,

@@ -172,7 +172,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	params->freeze_table_age = freeze ? 0 : -1;
 	params->multixact_freeze_min_age = freeze ? 0 : -1;
 	params->multixact_freeze_table_age = freeze ? 0 : -1;
-	pv_default_eager_failure_rate(params);
+	pv_choose_eager_failure_rate(params, NULL);
 
 	params->is_wraparound = false;
 	pv_set_log_min_duration(params, -1, -1);

@@ -59,13 +59,10 @@
 typedef struct Slot
 {
 	/* under the lock */
-	int			pid;			/* the process that used the slot last */
-	int			runs;			/* that it has called for */
+	int			runs;			/* that the process has called for */
 	Oid			caller;			/* the role that called for them */
-	uint64		token;			/* 0: it vacuums nothing */
-	PvStartedBy started_by;
-	int			caller_pid;		/* of a run; otherwise 0 */
-	Oid			role;
+	PvVacuuming vacuum;			/* pid: of the process that used the slot
+								 * last; token 0: it vacuums nothing */
 	Oid			database;
 	Oid			named;			/* of a run, the table that was named */
 	Oid			relid;			/* the table at hand; invalid: none */
@@ -128,14 +125,14 @@ leave(bool is_exit)
 {
 	bool		canceled;
 
-	if (mine == NULL || mine->token == 0)
+	if (mine == NULL || mine->vacuum.token == 0)
 		return false;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	canceled = mine->canceled;
 	mine->relid = mine->toast_parent = InvalidOid;
-	if (is_exit || mine->caller_pid == 0)
+	if (is_exit || mine->vacuum.caller_pid == 0)
 	{
-		mine->token = 0;
+		mine->vacuum.token = 0;
 		mine->canceled = false;
 	}
 	LWLockRelease(lock);
@@ -171,7 +168,8 @@ take_slot(void)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->nruns -= mine->runs;
 	memset(mine, 0, offsetof(Slot, mutex));
-	mine->pid = MyProcPid;
+	mine->vacuum.slot = number;
+	mine->vacuum.pid = MyProcPid;
 	LWLockRelease(lock);
 	return mine;
 }
@@ -271,9 +269,9 @@ pv_registry_runs_refused(void)
 static void
 identify(PvStartedBy started_by, Oid role, Oid database)
 {
-	mine->token = ++shared->last_token;
-	mine->started_by = started_by;
-	mine->role = role;
+	mine->vacuum.token = ++shared->last_token;
+	mine->vacuum.started_by = started_by;
+	mine->vacuum.role = role;
 	mine->database = database;
 	mine->canceled = false;
 }
@@ -291,7 +289,7 @@ pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
 		elog(ERROR, "this process cannot lead a run");
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	identify(PV_STARTED_BY_FUNCTION, role, database);
-	mine->caller_pid = caller_pid;
+	mine->vacuum.caller_pid = caller_pid;
 	mine->named = named;
 	LWLockRelease(lock);
 }
@@ -313,7 +311,7 @@ pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
 	if (take_slot_to_vacuum() == NULL)
 		return;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (mine->caller_pid == 0)
+	if (mine->vacuum.caller_pid == 0)
 		identify(started_by, MyProc->roleId, MyDatabaseId);
 	mine->relid = relid;
 	mine->toast_parent = toast_parent;
@@ -403,22 +401,11 @@ pv_track_end(void)
 static bool
 is_at(const Slot *slot, Oid database, Oid relid)
 {
-	return slot->token != 0 &&
+	return slot->vacuum.token != 0 &&
 		(!OidIsValid(relid) ||
 		 (slot->database == database &&
 		  (slot->relid == relid || slot->toast_parent == relid ||
 		   slot->named == relid)));
-}
-
-static void
-show(const Slot *slot, PvVacuuming *seen)
-{
-	seen->token = slot->token;
-	seen->slot = slot - shared->slots;
-	seen->pid = slot->pid;
-	seen->started_by = slot->started_by;
-	seen->caller_pid = slot->caller_pid;
-	seen->role = slot->role;
 }
 
 /* Return the number of vacuums of a table, and those in a new array. */
@@ -432,7 +419,7 @@ pv_registry_find(Oid database, Oid relid, PvVacuuming **found)
 	for (int i = 0; i < shared->nslots && OidIsValid(relid); i++)
 	{
 		if (is_at(&shared->slots[i], database, relid))
-			show(&shared->slots[i], &(*found)[n++]);
+			(*found)[n++] = shared->slots[i].vacuum;
 	}
 	LWLockRelease(lock);
 	return n;
@@ -449,9 +436,9 @@ pv_registry_find_process(int pid, PvVacuuming *found)
 	{
 		const Slot *slot = &shared->slots[i];
 
-		done = slot->token != 0 && slot->pid == pid;
+		done = slot->vacuum.token != 0 && slot->vacuum.pid == pid;
 		if (done)
-			show(slot, found);
+			*found = slot->vacuum;
 	}
 	LWLockRelease(lock);
 	return done;
@@ -468,8 +455,9 @@ pv_registry_cancel(const PvVacuuming *vacuum, Oid database, Oid relid)
 	bool		done;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	done = slot->token == vacuum->token && is_at(slot, database, relid) &&
-		kill(slot->pid, SIGINT) == 0;
+	done = slot->vacuum.token == vacuum->token &&
+		is_at(slot, database, relid) &&
+		kill(slot->vacuum.pid, SIGINT) == 0;
 	slot->canceled |= done;
 	LWLockRelease(lock);
 	return done;
