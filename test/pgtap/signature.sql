@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(66);
+SELECT plan(65);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
