@@ -34,7 +34,7 @@
 #define IMAGE_MAGIC				0x70766163
 
 /* To be increased when the meaning of any field in the file changes */
-#define IMAGE_FORMAT			4
+#define IMAGE_FORMAT			5
 
 /* What an image begins with */
 typedef struct ImageHeader

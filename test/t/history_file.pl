@@ -88,7 +88,7 @@ $node->restart;
 mkdir "$file.tmp" or die;
 my $from = -s $node->logfile;
 vacuum(1);
-$node->wait_for_log(qr/LOG: .*could not create file "pg_stat\/parvacuum.stat.tmp": Is a directory/, $from);
+$node->wait_for_log(qr/LOG: .*could not write file "pg_stat\/parvacuum.stat.tmp": Is a directory/, $from);
 is($node->safe_psql('postgres', 'SELECT last_written FROM parvacuum_stats_info'), '', 'a file that cannot be written');
 rmdir "$file.tmp" or die;
 
