@@ -433,57 +433,53 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 #endif
 }
 
-/* Interpret the progress parameters of a process that vacuums. */
-void
-pv_core_progress(const int64 *params, PvCoreProgress *core)
-{
-	core->phase = params[PROGRESS_VACUUM_PHASE];
-	core->heap_blks_total = params[PROGRESS_VACUUM_TOTAL_HEAP_BLKS];
-	core->heap_blks_scanned = params[PROGRESS_VACUUM_HEAP_BLKS_SCANNED];
-	core->heap_blks_vacuumed = params[PROGRESS_VACUUM_HEAP_BLKS_VACUUMED];
-	core->index_vacuum_count = params[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
-	core->index_blks_total = params[PROGRESS_SCAN_BLOCKS_TOTAL];
-	core->index_blks_visited = params[PROGRESS_SCAN_BLOCKS_DONE];
-
+/* The progress parameter of each count; -1 if this major version has none */
+const int	pv_progress_param[PV_NUM_PROGRESS_COUNTS] = {
+	PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
+	PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
+	PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+	PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
 #if PG_VERSION_NUM >= 170000
-	core->max_dead_tuples = -1;
-	core->num_dead_tuples = -1;
-	core->max_dead_tuple_bytes = params[PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES];
-	core->dead_tuple_bytes = params[PROGRESS_VACUUM_DEAD_TUPLE_BYTES];
-	core->num_dead_item_ids = params[PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS];
-	core->indexes_total = params[PROGRESS_VACUUM_INDEXES_TOTAL];
-	core->indexes_processed = params[PROGRESS_VACUUM_INDEXES_PROCESSED];
+	-1, -1,
+	PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES,
+	PROGRESS_VACUUM_DEAD_TUPLE_BYTES,
+	PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS,
+	PROGRESS_VACUUM_INDEXES_TOTAL,
+	PROGRESS_VACUUM_INDEXES_PROCESSED
 #else
-	core->max_dead_tuples = params[PROGRESS_VACUUM_MAX_DEAD_TUPLES];
-	core->num_dead_tuples = params[PROGRESS_VACUUM_NUM_DEAD_TUPLES];
-	core->max_dead_tuple_bytes = -1;
-	core->dead_tuple_bytes = -1;
-	core->num_dead_item_ids = -1;
-	core->indexes_total = -1;
-	core->indexes_processed = -1;
+	PROGRESS_VACUUM_MAX_DEAD_TUPLES,
+	PROGRESS_VACUUM_NUM_DEAD_TUPLES,
+	-1, -1, -1, -1, -1
 #endif
+};
 
+/* Return how long the vacuum has slept, which PG 18 shows; before, -1. */
+double
+pv_progress_delay_ms(const int64 *params)
+{
 #if PG_VERSION_NUM >= 180000
-	core->delay_time_ms = params[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0;
+	return params[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0;
 #else
-	core->delay_time_ms = -1;
+	return -1;
 #endif
+}
 
-	core->mode = NULL;
+/* Return the mode of the vacuum, which PG 19 shows; before, NULL. */
+const char *
+pv_progress_mode_name(const int64 *params)
+{
 #if PG_VERSION_NUM >= 190000
 	switch (params[PROGRESS_VACUUM_MODE])
 	{
 		case PROGRESS_VACUUM_MODE_NORMAL:
-			core->mode = "normal";
-			break;
+			return "normal";
 		case PROGRESS_VACUUM_MODE_AGGRESSIVE:
-			core->mode = "aggressive";
-			break;
+			return "aggressive";
 		case PROGRESS_VACUUM_MODE_FAILSAFE:
-			core->mode = "failsafe";
-			break;
+			return "failsafe";
 	}
 #endif
+	return NULL;
 }
 
 /*

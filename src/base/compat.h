@@ -539,33 +539,26 @@ pv_report_rest_of_delays(void)
 extern int	pv_index_scans_shown(void);
 extern void pv_progress_store(Size bytes, int64 items, Size limit);
 
-/*
- * What core's view shows of a vacuum.  A number that this major version does
- * not have is -1, a text is NULL.
- */
-typedef struct PvCoreProgress
+/* The counts in core's view of a vacuum, from its first to its last version */
+typedef enum PvProgressCount
 {
-	int64		phase;
-	int64		heap_blks_total;
-	int64		heap_blks_scanned;
-	int64		heap_blks_vacuumed;
-	int64		index_vacuum_count;
-	int64		max_dead_tuples;	/* these two before PG 17 */
-	int64		num_dead_tuples;
-	int64		max_dead_tuple_bytes;	/* from here on since PG 17 */
-	int64		dead_tuple_bytes;
-	int64		num_dead_item_ids;
-	int64		indexes_total;
-	int64		indexes_processed;
-	double		delay_time_ms;	/* since PG 18 */
-	const char *mode;			/* since PG 19 */
+	PV_HEAP_BLKS_TOTAL,
+	PV_HEAP_BLKS_SCANNED,
+	PV_HEAP_BLKS_VACUUMED,
+	PV_INDEX_VACUUM_COUNT,
+	PV_MAX_DEAD_TUPLES,
+	PV_NUM_DEAD_TUPLES,
+	PV_MAX_DEAD_TUPLE_BYTES,
+	PV_DEAD_TUPLE_BYTES,
+	PV_NUM_DEAD_ITEM_IDS,
+	PV_INDEXES_TOTAL,
+	PV_INDEXES_PROCESSED,
+	PV_NUM_PROGRESS_COUNTS
+} PvProgressCount;
 
-	/* Ours, which core's view does not show */
-	int64		index_blks_total;
-	int64		index_blks_visited;
-} PvCoreProgress;
-
-extern void pv_core_progress(const int64 *params, PvCoreProgress *core);
+extern const int pv_progress_param[PV_NUM_PROGRESS_COUNTS];
+extern double pv_progress_delay_ms(const int64 *params);
+extern const char *pv_progress_mode_name(const int64 *params);
 
 extern void pv_progress_started_by(bool automatic, bool is_wraparound);
 extern void pv_progress_mode(bool aggressive, bool failsafe);
