@@ -148,22 +148,17 @@ leave_at_exit(int code, Datum arg)
 }
 
 /*
- * Return the slot of this process, or NULL if it has none.  A process that
- * has never used its slot finds there what the one before it has left.
+ * Take the slot of this process, where it finds what the process before it has
+ * left.  Only auxiliary processes have none, and these do not vacuum.
  */
-static Slot *
+static void
 take_slot(void)
 {
-	int			number;
+	int			number = MyProc - ProcGlobal->allProcs;
 
 	if (mine != NULL)
-		return mine;
-	if (shared == NULL || MyProc == NULL)
-		return NULL;
-	number = MyProc - ProcGlobal->allProcs;
-	if (number >= shared->nslots)
-		return NULL;
-
+		return;
+	Assert(number < shared->nslots);
 	mine = &shared->slots[number];
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->nruns -= mine->runs;
@@ -171,26 +166,21 @@ take_slot(void)
 	mine->vacuum.slot = number;
 	mine->vacuum.pid = MyProcPid;
 	LWLockRelease(lock);
-	return mine;
 }
 
 /*
- * Return the slot of this process for a vacuum, which it will leave at its
- * exit.  pv_registry_begin_run() cannot do that: it is called where callbacks
- * at exit come and go.
+ * Take it for a vacuum, and leave it at the exit.  pv_registry_begin_run()
+ * cannot do that: it is called where callbacks at exit come and go.
  */
-static Slot *
+static void
 take_slot_to_vacuum(void)
 {
 	static bool watched = false;
-	Slot	   *slot = take_slot();
 
-	if (slot != NULL && !watched)
-	{
+	take_slot();
+	if (!watched)
 		before_shmem_exit(leave_at_exit, 0);
-		watched = true;
-	}
-	return slot;
+	watched = true;
 }
 
 
@@ -215,12 +205,10 @@ pv_registry_begin_run(Oid role, bool is_superuser)
 {
 	int			share = is_superuser ?
 		pv_guc_max_runs : Max(pv_guc_max_runs - 1, 1);
-	Slot	   *slot = take_slot();
 	int			used_by_role = 0;
 	PvRunAnswer answer = PV_RUN_GRANTED;
 
-	if (slot == NULL)
-		elog(ERROR, "this process cannot start a run");
+	take_slot();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	for (int i = 0; i < shared->nslots && shared->nruns < pv_guc_max_runs; i++)
 	{
@@ -234,8 +222,8 @@ pv_registry_begin_run(Oid role, bool is_superuser)
 	else
 	{
 		shared->nruns++;
-		slot->runs++;
-		slot->caller = role;
+		mine->runs++;
+		mine->caller = role;
 	}
 	LWLockRelease(lock);
 	return answer;
@@ -285,8 +273,7 @@ identify(PvStartedBy started_by, Oid role, Oid database)
 void
 pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
 {
-	if (take_slot_to_vacuum() == NULL)
-		elog(ERROR, "this process cannot lead a run");
+	take_slot_to_vacuum();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	identify(PV_STARTED_BY_FUNCTION, role, database);
 	mine->vacuum.caller_pid = caller_pid;
@@ -308,8 +295,7 @@ pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
 void
 pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
 {
-	if (take_slot_to_vacuum() == NULL)
-		return;
+	take_slot_to_vacuum();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (mine->vacuum.caller_pid == 0)
 		identify(started_by, MyProc->roleId, MyDatabaseId);
@@ -359,8 +345,7 @@ pv_registry_abandon(void)
 void
 pv_track(const PvTrackedVacuum *vacuum, const PvTrackedPart *part)
 {
-	if (take_slot_to_vacuum() == NULL)
-		return;
+	take_slot_to_vacuum();
 	SpinLockAcquire(&mine->mutex);
 	mine->tracked.pid = MyProcPid;
 	if (vacuum != NULL)
