@@ -120,7 +120,7 @@ my $me = sql('SELECT session_user');
 	my $here = $node->background_psql('postgres');
 	$here->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 	is(kept('t'), 1, 'another database: they are if there is a snapshot in this one, which is as old');
-	is(line('t') =~ /, PID (\d+) / && $1, sql("SELECT pid FROM parvacuum_blockers WHERE datname = 'other'"), 'another database: the report names the cause, not the snapshot');
+	is(line('t') =~ /, PID (\d+),/ && $1, sql("SELECT pid FROM parvacuum_blockers WHERE datname = 'other'"), 'another database: the report names the cause, not the snapshot');
 	is(rows("string_agg(datname || ' ' || (xmin = (SELECT xmin FROM parvacuum_blockers WHERE datname = 'other')), ', ' ORDER BY datname)", 't'), 'other true, postgres true',
 		'another database: so does the function, beside the snapshot');
 	$here->query_safe('ROLLBACK');
@@ -140,7 +140,7 @@ my $me = sql('SELECT session_user');
 		sql('SELECT pg_current_xact_id()') for 1 .. 3;
 	}
 	is(rows('count(DISTINCT xmin::text)', 't'), 2, 'two snapshots: one is newer');
-	is(line('t') =~ /, PID (\d+) / && $1, sql('SELECT pid FROM parvacuum_blockers ORDER BY xmin_age DESC LIMIT 1'), 'two snapshots: the report names the older one');
+	is(line('t') =~ /, PID (\d+),/ && $1, sql('SELECT pid FROM parvacuum_blockers ORDER BY xmin_age DESC LIMIT 1'), 'two snapshots: the report names the older one');
 	$_->quit for @holders;
 }
 
@@ -156,7 +156,7 @@ my $me = sql('SELECT session_user');
 	is(rows('count(*), min(kind)', $_), '2|idle in transaction', "idle in transaction: they hold back $_") for qw(pg_class pg_database decoded);
 	is(kept('t'), 1, 'idle in transaction: dead rows are kept');
 	like(line('t'), qr/^idle in transaction, PID \d+, application "[^"]+", role "$me", since $time$/, 'idle in transaction: the report names it');
-	is(line('t') =~ /, PID (\d+) / && $1, sql("SELECT pid FROM parvacuum_blockers WHERE query LIKE '%current_xact%'"), 'idle in transaction: the report names the cause, not the snapshot');
+	is(line('t') =~ /, PID (\d+),/ && $1, sql("SELECT pid FROM parvacuum_blockers WHERE query LIKE '%current_xact%'"), 'idle in transaction: the report names the cause, not the snapshot');
 	is(rows('tuples_kept', 't', "query LIKE '%current_xact%'"), last_kept('t'), 'idle in transaction: the rows that the last vacuum kept');
 	is(rows('tuples_kept', 't', "query NOT LIKE '%current_xact%'"), 0, 'idle in transaction: they are not counted twice');
 	like(line('theirs', 'stranger'), qr/^session, PID \d+$/, 'idle in transaction: the report for another role has only the PID');
@@ -331,7 +331,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 		$cause->query_safe('BEGIN; SELECT pg_current_xact_id()');
 		sql('INSERT INTO t VALUES (3)', 'DELETE FROM t') for 1 .. 3;
 		awaited($kind, sprintf $held, $kind);
-		is(line('t') =~ /, PID (\d+) / && $1, sql("SELECT pid FROM parvacuum_blockers WHERE datname = 'other'"), "$kind: a transaction that the standby only sees is to blame");
+		is(line('t') =~ /, PID (\d+),/ && $1, sql("SELECT pid FROM parvacuum_blockers WHERE datname = 'other'"), "$kind: a transaction that the standby only sees is to blame");
 		$cause->quit;
 		ok(pv_await($node, sprintf("SELECT count(*) FROM parvacuum_blockers WHERE $held", $kind), '0'), "$kind: it lets go when that one ends");
 		next if $kind eq 'slot xmin';
@@ -456,7 +456,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 	pv_await($node, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE phase = 'scanning heap'", '1');
 	$idle->query_safe('COMMIT');
 	pv_finish($vacuum);
-	like($vacuum->{err}, qr/^removable cutoff held back by: session .*, whose transaction has ended$/m, 'a transaction that has ended');
+	like($vacuum->{err}, qr/^removable cutoff held back by: session, .*, whose transaction has ended$/m, 'a transaction that has ended');
 	$idle->quit;
 }
 
