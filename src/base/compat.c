@@ -11,8 +11,6 @@
 #include <ctype.h>
 
 #include "access/multixact.h"
-#include "storage/proc.h"
-#include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
@@ -198,17 +196,6 @@ pv_may_truncate(Relation rel)
 #endif
 }
 
-/* Return the share of failures that ends eager scanning of a region. */
-double
-pv_eager_failure_rate(const VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	return params->max_eager_freeze_failure_rate;
-#else
-	return 0;
-#endif
-}
-
 /*
  * Set that share as the table has it, else as the server has it.  If rel is
  * NULL, vacuum() looks at the table's option.
@@ -224,20 +211,6 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 		options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0 ?
 		options->vacuum_max_eager_freeze_failure_rate :
 		vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
-/*
- * Return the duration in milliseconds from which on an autovacuum of the table
- * is logged; -1 for no log.  PG 19 has one for VACUUM and one for ANALYZE.
- */
-int
-pv_log_min_duration(const VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 190000
-	return params->log_vacuum_min_duration;
-#else
-	return params->log_min_duration;
 #endif
 }
 
@@ -267,8 +240,9 @@ pv_set_log_min_duration(VacuumParams *params, int vacuum, int analyze)
 }
 
 /*
- * Return the same for a table with these storage parameters, which may be
- * NULL, in an automatic VACUUM or ANALYZE.
+ * Return the duration in milliseconds from which on an automatic VACUUM or
+ * ANALYZE of a table with these storage parameters, which may be NULL, is
+ * logged; -1 for no log.
  */
 int
 pv_own_log_min_duration(const AutoVacOpts *own, bool analyze)
@@ -299,22 +273,6 @@ pv_vacuum_max_threshold(const AutoVacOpts *options)
 	return -1;
 #endif
 }
-
-/*
- * Return the number of workers of an autovacuum by a table's storage
- * parameters, which PG 19 added; -1 if they do not say.  In those of a TOAST
- * table the member has no meaning.
- */
-int
-pv_autovacuum_parallel_workers(const AutoVacOpts *options)
-{
-#if PG_VERSION_NUM >= 190000
-	return options->autovacuum_parallel_workers;
-#else
-	return -1;
-#endif
-}
-
 
 /* ----------------------------------------------------------------
  *		Statistics, progress, settings
@@ -500,98 +458,5 @@ pv_find_setting(const char *name)
 			return settings[i];
 	}
 	return NULL;
-#endif
-}
-
-/*
- * Return the process that uses a replication slot, whose spinlock the caller
- * holds; 0 if there is none.  PG 19 keeps the number of the process.
- */
-int
-pv_slot_pid(const ReplicationSlot *slot)
-{
-#if PG_VERSION_NUM >= 190000
-	return slot->active_proc == INVALID_PROC_NUMBER ? 0 :
-		GetPGProcByNumber(slot->active_proc)->pid;
-#else
-	return slot->active_pid;
-#endif
-}
-
-/*
- * Has the slot been invalidated, so that it holds back nothing?  The caller
- * holds its spinlock.
- */
-bool
-pv_slot_is_invalid(const ReplicationSlot *slot)
-{
-#if PG_VERSION_NUM >= 160000
-	return slot->data.invalidated != RS_INVAL_NONE;
-#else
-	return slot->data.invalidated_at != InvalidXLogRecPtr &&
-		slot->data.restart_lsn == InvalidXLogRecPtr;
-#endif
-}
-
-
-/* ----------------------------------------------------------------
- *		Rights
- * ----------------------------------------------------------------
- */
-
-/* PG 16 has one function for the owners of all kinds of objects. */
-bool
-pv_owns_relation(Oid relid, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, role);
-#else
-	return pg_class_ownercheck(relid, role);
-#endif
-}
-
-bool
-pv_owns_database(Oid database, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(DatabaseRelationId, database, role);
-#else
-	return pg_database_ownercheck(database, role);
-#endif
-}
-
-/* May the role vacuum the table?  From PG 17 on that is a privilege. */
-bool
-pv_may_maintain(Oid relid, Oid role)
-{
-#if PG_VERSION_NUM >= 170000
-	return pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK;
-#else
-	return pv_owns_relation(relid, role);
-#endif
-}
-
-/* May the role vacuum all tables?  PG 17 has a predefined role for that. */
-bool
-pv_may_maintain_all(Oid role)
-{
-#if PG_VERSION_NUM >= 170000
-	return has_privs_of_role(role, ROLE_PG_MAINTAIN);
-#else
-	return superuser_arg(role);
-#endif
-}
-
-/*
- * May the current role cancel an autovacuum worker?  PG 18 has a predefined
- * role for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
- */
-bool
-pv_may_signal_autovacuum(void)
-{
-#if PG_VERSION_NUM >= 180000
-	return has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER);
-#else
-	return superuser();
 #endif
 }
