@@ -19,10 +19,10 @@
  * The file (stats/history_file.c) is written when there is something new and
  * a minute has passed since it was last written.  So a crash loses the
  * vacuums of the last minute.  The process that adds the first record after
- * the file was written wakes the launcher.  The launcher holds the lock only
- * to copy the records.  No process that vacuums writes the file, because it
- * would do so while its table is locked.  If the server has no slot for the
- * launcher, the file is written only at the end.
+ * the file was written wakes the launcher.  The launcher holds the lock, in
+ * shared mode, only to copy the records.  No process that vacuums writes the
+ * file, because it would do so while its table is locked.  If the server has no
+ * slot for the launcher, the file is written only at the end.
  *
  * An immediate shutdown kills processes, perhaps in the middle of a change.
  * "changing" says so, and then the postmaster keeps the file as it is.
