@@ -114,7 +114,6 @@ OBJS = \
 	src/stats/history.o \
 	src/stats/history_file.o \
 	src/stats/history_run.o \
-	src/stats/lock_session.o \
 	src/stats/lru.o \
 	src/stats/records.o \
 	src/stats/registry.o \

@@ -15,7 +15,7 @@
  * What is installed, and where:
  *
  *		settings				base/settings.c
- *		shared memory			base/shmem.c, for the parts registered below
+ *		shared memory			base/shmem.c, for the parts below
  *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides which engine vacuums
  *		ProcessUtility hook,	entry/command.c: options of tables in ALTER TABLE
  *		object access hook,		and CREATE TABLE
@@ -54,6 +54,16 @@ PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
 
+static const PvShmemPart shmem_parts[] = {
+	{NULL, NULL, pv_wait_shmem_startup},
+	{pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup},
+	{pv_cost_shmem_size, NULL, pv_cost_shmem_startup},
+	{pv_queue_shmem_size, "parvacuum_queue", pv_queue_shmem_startup},
+	{pv_failures_shmem_size, "parvacuum_failures", pv_failures_shmem_startup},
+	{pv_history_shmem_size, "parvacuum_history", pv_history_shmem_startup},
+	{pv_registry_shmem_size, "parvacuum_registry", pv_registry_shmem_startup},
+};
+
 /*
  * Called once in each process that loads the library, or by the postmaster for
  * all.
@@ -80,18 +90,7 @@ _PG_init(void)
 
 	pv_clock_init();
 
-	pv_shmem_register(NULL, NULL, pv_wait_shmem_startup);
-	pv_shmem_register(pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup);
-	pv_shmem_register(pv_cost_shmem_size, NULL, pv_cost_shmem_startup);
-	pv_shmem_register(pv_queue_shmem_size, pv_queue_request_lock,
-					  pv_queue_shmem_startup);
-	pv_shmem_register(pv_failures_shmem_size, pv_failures_request_lock,
-					  pv_failures_shmem_startup);
-	pv_shmem_register(pv_history_shmem_size, pv_history_request_lock,
-					  pv_history_shmem_startup);
-	pv_shmem_register(pv_registry_shmem_size, pv_registry_request_lock,
-					  pv_registry_shmem_startup);
-	pv_shmem_init();
+	pv_shmem_init(shmem_parts, lengthof(shmem_parts));
 	pv_cost_count_workers = pv_queue_nworkers;
 	pv_dispatch_leaves_alone = pv_need_leaves_alone;
 	pv_dispatch_init();

@@ -11,9 +11,6 @@
 #include <ctype.h>
 
 #include "access/multixact.h"
-#include "postmaster/bgworker_internals.h"
-#include "storage/proc.h"
-#include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
@@ -199,54 +196,21 @@ pv_may_truncate(Relation rel)
 #endif
 }
 
-/* Return the share of failures that ends eager scanning of a region. */
-double
-pv_eager_failure_rate(const VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	return params->max_eager_freeze_failure_rate;
-#else
-	return 0;
-#endif
-}
-
 /*
- * Set that share as the server has it; vacuum() looks at the table's option.
+ * Set that share as the table has it, else as the server has it.  If rel is
+ * NULL, vacuum() looks at the table's option.
  */
-void
-pv_default_eager_failure_rate(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	params->max_eager_freeze_failure_rate =
-		vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
-/* Set that share as the table has it, else the server. */
 void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 {
 #if PG_VERSION_NUM >= 180000
-	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+	const StdRdOptions *options =
+		rel != NULL ? (const StdRdOptions *) rel->rd_options : NULL;
 
-	pv_default_eager_failure_rate(params);
-	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
-		params->max_eager_freeze_failure_rate =
-			options->vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
-/*
- * Return the duration in milliseconds from which on an autovacuum of the table
- * is logged; -1 for no log.  PG 19 has one for VACUUM and one for ANALYZE.
- */
-int
-pv_log_min_duration(const VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 190000
-	return params->log_vacuum_min_duration;
-#else
-	return params->log_min_duration;
+	params->max_eager_freeze_failure_rate =
+		options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0 ?
+		options->vacuum_max_eager_freeze_failure_rate :
+		vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 
@@ -263,42 +227,34 @@ pv_index_scans_shown(void)
 	return MyBEEntry->st_progress_param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
 }
 
-/* The same as pv_log_min_duration() for an ANALYZE. */
+/* Set that duration for VACUUM, and for ANALYZE. */
+void
+pv_set_log_min_duration(VacuumParams *params, int vacuum, int analyze)
+{
+#if PG_VERSION_NUM >= 190000
+	params->log_vacuum_min_duration = vacuum;
+	params->log_analyze_min_duration = analyze;
+#else
+	params->log_min_duration = vacuum;
+#endif
+}
+
+/*
+ * Return the duration in milliseconds from which on an automatic VACUUM or
+ * ANALYZE of a table with these storage parameters, which may be NULL, is
+ * logged; -1 for no log.
+ */
 int
-pv_log_analyze_min_duration(const VacuumParams *params)
+pv_own_log_min_duration(const AutoVacOpts *own, bool analyze)
 {
 #if PG_VERSION_NUM >= 190000
-	return params->log_analyze_min_duration;
-#else
-	return params->log_min_duration;
-#endif
-}
-
-/* Set no log, for a vacuum that a user has asked for. */
-void
-pv_set_no_log(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 190000
-	params->log_vacuum_min_duration = -1;
-	params->log_analyze_min_duration = -1;
-#else
-	params->log_min_duration = -1;
-#endif
-}
-
-/* Set both as the table has them, else the server.  own may be NULL. */
-void
-pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
-{
-#if PG_VERSION_NUM >= 190000
-	params->log_vacuum_min_duration =
-		own && own->log_vacuum_min_duration >= 0 ?
+	if (analyze)
+		return own && own->log_analyze_min_duration >= 0 ?
+			own->log_analyze_min_duration : Log_autoanalyze_min_duration;
+	return own && own->log_vacuum_min_duration >= 0 ?
 		own->log_vacuum_min_duration : Log_autovacuum_min_duration;
-	params->log_analyze_min_duration =
-		own && own->log_analyze_min_duration >= 0 ?
-		own->log_analyze_min_duration : Log_autoanalyze_min_duration;
 #else
-	params->log_min_duration = own && own->log_min_duration >= 0 ?
+	return own && own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 #endif
 }
@@ -318,110 +274,55 @@ pv_vacuum_max_threshold(const AutoVacOpts *options)
 #endif
 }
 
-/*
- * Return the number of workers of an autovacuum by a table's storage
- * parameters, which PG 19 added; -1 if they do not say.  In those of a TOAST
- * table the member has no meaning.
- */
-int
-pv_autovacuum_parallel_workers(const AutoVacOpts *options)
-{
-#if PG_VERSION_NUM >= 190000
-	return options->autovacuum_parallel_workers;
-#else
-	return -1;
-#endif
-}
-
-
 /* ----------------------------------------------------------------
  *		Statistics, progress, settings
  * ----------------------------------------------------------------
  */
 
 /*
- * Return a table's entry in the cumulative statistics, and whether the caller
- * may free it.
- */
-static PgStat_StatTabEntry *
-fetch_statistics(bool shared, Oid relid, bool *may_free)
-{
-#if PG_VERSION_NUM >= 190000
-	return pgstat_fetch_stat_tabentry_ext(shared, relid, may_free);
-#else
-	*may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
-	return pgstat_fetch_stat_tabentry_ext(shared, relid);
-#endif
-}
-
-/* Return when the table was last vacuumed; 0 if that is not known. */
-TimestampTz
-pv_last_vacuum(bool shared, Oid relid)
-{
-	bool		may_free;
-	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
-	TimestampTz last;
-
-	if (entry == NULL)
-		return 0;
-#if PG_VERSION_NUM >= 160000
-	last = Max(entry->last_vacuum_time, entry->last_autovacuum_time);
-#else
-	last = Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp);
-#endif
-	if (may_free)
-		pfree(entry);
-	return last;
-}
-
-/*
- * Get what the cumulative statistics have counted of a table, and when it was
- * last vacuumed or analyzed, 0 if never.  *versions are the row versions that
- * have left dead entries in indexes, since the statistics were reset: of
- * updates that were not HOT, and of deletes.  Return false if the table is not
- * known.  This waits for no other process.  PG 16 renamed the members.
+ * Get what the cumulative statistics have counted of a table.  Return false,
+ * and zero, if the table is not known.  This waits for no other process.
  */
 bool
-pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
-						 double *inserted, double *modified,
-						 double *versions, TimestampTz *done_at)
+pv_fetch_counts(bool shared, Oid relid, PvCounts *counts)
 {
 	bool		may_free;
-	PgStat_StatTabEntry *entry = fetch_statistics(shared, relid, &may_free);
+	TimestampTz analyzed_at;
+#if PG_VERSION_NUM >= 190000
+	PgStat_StatTabEntry *entry =
+		pgstat_fetch_stat_tabentry_ext(shared, relid, &may_free);
+#else
+	PgStat_StatTabEntry *entry =
+		pgstat_fetch_stat_tabentry_ext(shared, relid);
 
+	may_free = pgstat_fetch_consistency == PGSTAT_FETCH_CONSISTENCY_NONE;
+#endif
+
+	memset(counts, 0, sizeof(*counts));
 	if (entry == NULL)
 		return false;
-	*versions = entry->tuples_updated - entry->tuples_hot_updated +
+	counts->versions = entry->tuples_updated - entry->tuples_hot_updated +
 		entry->tuples_deleted;
 #if PG_VERSION_NUM >= 160000
-	*dead = entry->dead_tuples;
-	*inserted = entry->ins_since_vacuum;
-	*modified = entry->mod_since_analyze;
-	*done_at =
-		Max(Max(entry->last_vacuum_time, entry->last_autovacuum_time),
-			Max(entry->last_analyze_time, entry->last_autoanalyze_time));
+	counts->dead = entry->dead_tuples;
+	counts->inserted = entry->ins_since_vacuum;
+	counts->modified = entry->mod_since_analyze;
+	counts->vacuumed_at =
+		Max(entry->last_vacuum_time, entry->last_autovacuum_time);
+	analyzed_at = Max(entry->last_analyze_time, entry->last_autoanalyze_time);
 #else
-	*dead = entry->n_dead_tuples;
-	*inserted = entry->inserts_since_vacuum;
-	*modified = entry->changes_since_analyze;
-	*done_at =
-		Max(Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp),
-			Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp));
+	counts->dead = entry->n_dead_tuples;
+	counts->inserted = entry->inserts_since_vacuum;
+	counts->modified = entry->changes_since_analyze;
+	counts->vacuumed_at =
+		Max(entry->vacuum_timestamp, entry->autovac_vacuum_timestamp);
+	analyzed_at =
+		Max(entry->analyze_timestamp, entry->autovac_analyze_timestamp);
 #endif
+	counts->done_at = Max(counts->vacuumed_at, analyzed_at);
 	if (may_free)
 		pfree(entry);
 	return true;
-}
-
-bool
-pv_fetch_counts(bool shared, Oid relid, double *dead, double *inserted,
-				double *modified)
-{
-	double		versions;
-	TimestampTz done_at;
-
-	return pv_fetch_counts_and_time(shared, relid, dead, inserted, modified,
-									&versions, &done_at);
 }
 
 /* PG 18 added the start time, and PG 19 passes the relation. */
@@ -490,57 +391,53 @@ pv_progress_store(Size bytes, int64 items, Size limit)
 #endif
 }
 
-/* Interpret the progress parameters of a process that vacuums. */
-void
-pv_core_progress(const int64 *params, PvCoreProgress *core)
-{
-	core->phase = params[PROGRESS_VACUUM_PHASE];
-	core->heap_blks_total = params[PROGRESS_VACUUM_TOTAL_HEAP_BLKS];
-	core->heap_blks_scanned = params[PROGRESS_VACUUM_HEAP_BLKS_SCANNED];
-	core->heap_blks_vacuumed = params[PROGRESS_VACUUM_HEAP_BLKS_VACUUMED];
-	core->index_vacuum_count = params[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
-	core->index_blks_total = params[PROGRESS_SCAN_BLOCKS_TOTAL];
-	core->index_blks_visited = params[PROGRESS_SCAN_BLOCKS_DONE];
-
+/* The progress parameter of each count; -1 if this major version has none */
+const int	pv_progress_param[PV_NUM_PROGRESS_COUNTS] = {
+	PROGRESS_VACUUM_TOTAL_HEAP_BLKS,
+	PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
+	PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+	PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
 #if PG_VERSION_NUM >= 170000
-	core->max_dead_tuples = -1;
-	core->num_dead_tuples = -1;
-	core->max_dead_tuple_bytes = params[PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES];
-	core->dead_tuple_bytes = params[PROGRESS_VACUUM_DEAD_TUPLE_BYTES];
-	core->num_dead_item_ids = params[PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS];
-	core->indexes_total = params[PROGRESS_VACUUM_INDEXES_TOTAL];
-	core->indexes_processed = params[PROGRESS_VACUUM_INDEXES_PROCESSED];
+	-1, -1,
+	PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES,
+	PROGRESS_VACUUM_DEAD_TUPLE_BYTES,
+	PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS,
+	PROGRESS_VACUUM_INDEXES_TOTAL,
+	PROGRESS_VACUUM_INDEXES_PROCESSED
 #else
-	core->max_dead_tuples = params[PROGRESS_VACUUM_MAX_DEAD_TUPLES];
-	core->num_dead_tuples = params[PROGRESS_VACUUM_NUM_DEAD_TUPLES];
-	core->max_dead_tuple_bytes = -1;
-	core->dead_tuple_bytes = -1;
-	core->num_dead_item_ids = -1;
-	core->indexes_total = -1;
-	core->indexes_processed = -1;
+	PROGRESS_VACUUM_MAX_DEAD_TUPLES,
+	PROGRESS_VACUUM_NUM_DEAD_TUPLES,
+	-1, -1, -1, -1, -1
 #endif
+};
 
+/* Return how long the vacuum has slept, which PG 18 shows; before, -1. */
+double
+pv_progress_delay_ms(const int64 *params)
+{
 #if PG_VERSION_NUM >= 180000
-	core->delay_time_ms = params[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0;
+	return params[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0;
 #else
-	core->delay_time_ms = -1;
+	return -1;
 #endif
+}
 
-	core->mode = NULL;
+/* Return the mode of the vacuum, which PG 19 shows; before, NULL. */
+const char *
+pv_progress_mode_name(const int64 *params)
+{
 #if PG_VERSION_NUM >= 190000
 	switch (params[PROGRESS_VACUUM_MODE])
 	{
 		case PROGRESS_VACUUM_MODE_NORMAL:
-			core->mode = "normal";
-			break;
+			return "normal";
 		case PROGRESS_VACUUM_MODE_AGGRESSIVE:
-			core->mode = "aggressive";
-			break;
+			return "aggressive";
 		case PROGRESS_VACUUM_MODE_FAILSAFE:
-			core->mode = "failsafe";
-			break;
+			return "failsafe";
 	}
 #endif
+	return NULL;
 }
 
 /*
@@ -561,127 +458,5 @@ pv_find_setting(const char *name)
 			return settings[i];
 	}
 	return NULL;
-#endif
-}
-
-/*
- * Has the postmaster registered a background worker of that type?  Only for
- * the postmaster, because RegisterBackgroundWorker() does not return that.
- */
-bool
-pv_is_registered(const char *type)
-{
-#if PG_VERSION_NUM >= 180000
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &BackgroundWorkerList)
-	{
-		RegisteredBgWorker *worker =
-			dlist_container(RegisteredBgWorker, rw_lnode, iter.cur);
-#else
-	slist_iter	iter;
-
-	slist_foreach(iter, &BackgroundWorkerList)
-	{
-		RegisteredBgWorker *worker =
-			slist_container(RegisteredBgWorker, rw_lnode, iter.cur);
-#endif
-
-		if (strcmp(worker->rw_worker.bgw_type, type) == 0)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Return the process that uses a replication slot, whose spinlock the caller
- * holds; 0 if there is none.  PG 19 keeps the number of the process.
- */
-int
-pv_slot_pid(const ReplicationSlot *slot)
-{
-#if PG_VERSION_NUM >= 190000
-	return slot->active_proc == INVALID_PROC_NUMBER ? 0 :
-		GetPGProcByNumber(slot->active_proc)->pid;
-#else
-	return slot->active_pid;
-#endif
-}
-
-/*
- * Has the slot been invalidated, so that it holds back nothing?  The caller
- * holds its spinlock.
- */
-bool
-pv_slot_is_invalid(const ReplicationSlot *slot)
-{
-#if PG_VERSION_NUM >= 160000
-	return slot->data.invalidated != RS_INVAL_NONE;
-#else
-	return slot->data.invalidated_at != InvalidXLogRecPtr &&
-		slot->data.restart_lsn == InvalidXLogRecPtr;
-#endif
-}
-
-
-/* ----------------------------------------------------------------
- *		Rights
- * ----------------------------------------------------------------
- */
-
-/* PG 16 has one function for the owners of all kinds of objects. */
-bool
-pv_owns_relation(Oid relid, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, role);
-#else
-	return pg_class_ownercheck(relid, role);
-#endif
-}
-
-bool
-pv_owns_database(Oid database, Oid role)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(DatabaseRelationId, database, role);
-#else
-	return pg_database_ownercheck(database, role);
-#endif
-}
-
-/* May the role vacuum the table?  From PG 17 on that is a privilege. */
-bool
-pv_may_maintain(Oid relid, Oid role)
-{
-#if PG_VERSION_NUM >= 170000
-	return pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK;
-#else
-	return pv_owns_relation(relid, role);
-#endif
-}
-
-/* May the role vacuum all tables?  PG 17 has a predefined role for that. */
-bool
-pv_may_maintain_all(Oid role)
-{
-#if PG_VERSION_NUM >= 170000
-	return has_privs_of_role(role, ROLE_PG_MAINTAIN);
-#else
-	return superuser_arg(role);
-#endif
-}
-
-/*
- * May the current role cancel an autovacuum worker?  PG 18 has a predefined
- * role for that.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
- */
-bool
-pv_may_signal_autovacuum(void)
-{
-#if PG_VERSION_NUM >= 180000
-	return has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER);
-#else
-	return superuser();
 #endif
 }

@@ -229,14 +229,10 @@ typedef VacuumParams PvSlotParams;
 #define PV_SETTING_BOOL(setting)	(&(setting)->_bool)
 #define PV_SETTING_INT(setting)		(&(setting)->_int)
 #define PV_SETTING_REAL(setting)	(&(setting)->_real)
-#define PV_SETTING_ENUM(setting)	(&(setting)->_enum)
-#define PV_ENUM_RECORD(setting)		(setting)
 #else
 #define PV_SETTING_BOOL(setting)	((struct config_bool *) (setting))
 #define PV_SETTING_INT(setting)		((struct config_int *) (setting))
 #define PV_SETTING_REAL(setting)	((struct config_real *) (setting))
-#define PV_SETTING_ENUM(setting)	((struct config_enum *) (setting))
-#define PV_ENUM_RECORD(setting)		PV_SETTING_ENUM(setting)
 #endif
 
 /* PG 19 made CLUSTER a kind of REPACK. */
@@ -271,17 +267,101 @@ extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
 #define pv_delay_point()		vacuum_delay_point()
 #endif
 
-/* PG 16 passes struct VacuumCutoffs. */
-static inline bool
-pv_failsafe_check(const PvCutoffs *cutoffs)
-{
+/*
+ * PG 16 passes struct VacuumCutoffs and the heap relation, and renamed the
+ * list of backends, whose numbers begin at 1.  It has a flag of its own for the
+ * failsafe, and notes why a slot was invalidated, so that it holds back nothing.
+ * It removed the setting vacuum_defer_cleanup_age, by which rows are kept for
+ * longer.
+ */
 #if PG_VERSION_NUM >= 160000
-	return vacuum_xid_failsafe_check(cutoffs);
+#define pv_failsafe_check(cutoffs)		vacuum_xid_failsafe_check(cutoffs)
+#define pv_btree_page_is_recyclable(heaprel, page) \
+	BTPageIsRecyclable(page, heaprel)
+#define pv_backend_status(number) \
+	(&pgstat_get_local_beentry_by_index(number)->backendStatus)
+#define pv_set_failsafe(active)			(VacuumFailsafeActive = (active))
+#define pv_slot_is_invalid(slot) \
+	((slot)->data.invalidated != RS_INVAL_NONE)
+#define pv_defer_cleanup_age()			0
 #else
-	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid,
-									 cutoffs->relminmxid);
+#define pv_failsafe_check(cutoffs) \
+	vacuum_xid_failsafe_check((cutoffs)->relfrozenxid, (cutoffs)->relminmxid)
+#define pv_btree_page_is_recyclable(heaprel, page)	BTPageIsRecyclable(page)
+#define pv_backend_status(number) \
+	(&pgstat_fetch_stat_local_beentry(number)->backendStatus)
+#define pv_set_failsafe(active)			((void) 0)
+#define pv_slot_is_invalid(slot) \
+	((slot)->data.invalidated_at != InvalidXLogRecPtr && \
+	 (slot)->data.restart_lsn == InvalidXLogRecPtr)
+#define pv_defer_cleanup_age()			vacuum_defer_cleanup_age
 #endif
-}
+
+/*
+ * PG 17 counts the time of shared blocks apart from that of local ones.  It has
+ * slots on a standby that follow those of the primary, and notes when a slot
+ * became inactive.  It lets extensions name their wait events.  It removed
+ * old_snapshot_threshold, which forbids truncation.  It runs functions of users
+ * with a safe search_path.
+ */
+#if PG_VERSION_NUM >= 170000
+#define pv_block_read_time(usage)		((usage)->shared_blk_read_time)
+#define pv_block_write_time(usage)		((usage)->shared_blk_write_time)
+#define pv_slot_is_synced(slot)			((slot)->data.synced)
+#define pv_slot_inactive_since(slot)	((slot)->inactive_since)
+#define pv_named_wait_event(name)		WaitEventExtensionNew(name)
+#define pv_truncation_forbidden()		false
+#define pv_restrict_search_path()		RestrictSearchPath()
+#else
+#define pv_block_read_time(usage)		((usage)->blk_read_time)
+#define pv_block_write_time(usage)		((usage)->blk_write_time)
+#define pv_slot_is_synced(slot)			false
+#define pv_slot_inactive_since(slot)	0
+#define pv_named_wait_event(name)		((void) (name), PG_WAIT_EXTENSION)
+#define pv_truncation_forbidden()		(old_snapshot_threshold >= 0)
+#define pv_restrict_search_path()		((void) 0)
+#endif
+
+/*
+ * PG 18 counts how often the WAL buffers were full; -1 is not known.  A share
+ * of failures ends eager scanning of a region.
+ */
+#if PG_VERSION_NUM >= 180000
+#define pv_wal_buffers_full(usage)		((usage)->wal_buffers_full)
+#define pv_eager_failure_rate(params) \
+	((params)->max_eager_freeze_failure_rate)
+#else
+#define pv_wal_buffers_full(usage)		INT64CONST(-1)
+#define pv_eager_failure_rate(params)	0.0
+#endif
+
+/*
+ * PG 19 counts the bytes of full page images; -1 is not known.  It has
+ * replication slots of its own for REPACK, and keeps the number of the process
+ * that uses a slot.  It has a duration for the log of VACUUM and another one for
+ * ANALYZE.  It has a storage parameter for the workers of an autovacuum; -1 is
+ * not set.  In those of a TOAST table the member has no meaning.
+ */
+#if PG_VERSION_NUM >= 190000
+#define pv_wal_fpi_bytes(usage)			((int64) (usage)->wal_fpi_bytes)
+#define pv_num_slots() \
+	(max_replication_slots + max_repack_replication_slots)
+#define pv_slot_pid(slot) \
+	((slot)->active_proc == INVALID_PROC_NUMBER ? 0 : \
+	 GetPGProcByNumber((slot)->active_proc)->pid)
+#define pv_log_min_duration(params)		((params)->log_vacuum_min_duration)
+#define pv_autovacuum_parallel_workers(options) \
+	((options)->autovacuum_parallel_workers)
+#else
+#define pv_wal_fpi_bytes(usage)			INT64CONST(-1)
+#define pv_num_slots()					max_replication_slots
+#define pv_slot_pid(slot)				((slot)->active_pid)
+#define pv_log_min_duration(params)		((params)->log_min_duration)
+#define pv_autovacuum_parallel_workers(options) (-1)
+#endif
+
+/* PG 17 replaced IsAutoVacuumWorkerProcess(). */
+#define pv_is_autovacuum_worker()		(MyBackendType == B_AUTOVAC_WORKER)
 
 /* PG 16 added heaprel. */
 static inline void
@@ -300,17 +380,6 @@ pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
 	info->message_level = DEBUG2;
 	info->num_heap_tuples = num_heap_tuples;
 	info->strategy = bstrategy;
-}
-
-/* PG 16 added heaprel. */
-static inline bool
-pv_btree_page_is_recyclable(Relation heaprel, Page page)
-{
-#if PG_VERSION_NUM >= 160000
-	return BTPageIsRecyclable(page, heaprel);
-#else
-	return BTPageIsRecyclable(page);
-#endif
 }
 
 /* PG 16 added vac_context, for what lives until the end of the command. */
@@ -367,127 +436,21 @@ pv_shmem_hash(const char *name, int size, HASHCTL *info)
 #endif
 }
 
-/* Return the bytes of full page images, which PG 19 counts; before, -1. */
-static inline int64
-pv_wal_fpi_bytes(const WalUsage *usage)
+
+/* What the cumulative statistics have of a table */
+typedef struct PvCounts
 {
-#if PG_VERSION_NUM >= 190000
-	return usage->wal_fpi_bytes;
-#else
-	return -1;
-#endif
-}
+	double		dead;
+	double		inserted;		/* since the last vacuum */
+	double		modified;		/* since the last ANALYZE */
+	double		versions;		/* that have left dead entries in indexes: by
+								 * updates that were not HOT, and by deletes */
+	TimestampTz vacuumed_at;	/* 0: never */
+	TimestampTz done_at;		/* vacuumed or analyzed */
+} PvCounts;
 
-/* PG 17 counts the time of shared blocks apart from that of local ones. */
-static inline instr_time
-pv_block_read_time(const BufferUsage *usage)
-{
-#if PG_VERSION_NUM >= 170000
-	return usage->shared_blk_read_time;
-#else
-	return usage->blk_read_time;
-#endif
-}
-
-static inline instr_time
-pv_block_write_time(const BufferUsage *usage)
-{
-#if PG_VERSION_NUM >= 170000
-	return usage->shared_blk_write_time;
-#else
-	return usage->blk_write_time;
-#endif
-}
-
-/*
- * Return how often the WAL buffers were full, which PG 18 counts; before, -1.
- */
-static inline int64
-pv_wal_buffers_full(const WalUsage *usage)
-{
-#if PG_VERSION_NUM >= 180000
-	return usage->wal_buffers_full;
-#else
-	return -1;
-#endif
-}
-
-/* PG 17 replaced IsAutoVacuumWorkerProcess(). */
-static inline bool
-pv_is_autovacuum_worker(void)
-{
-	return MyBackendType == B_AUTOVAC_WORKER;
-}
-
-/* PG 16 renamed the list of backends, whose numbers begin at 1. */
-static inline const PgBackendStatus *
-pv_backend_status(int number)
-{
-#if PG_VERSION_NUM >= 160000
-	return &pgstat_get_local_beentry_by_index(number)->backendStatus;
-#else
-	return &pgstat_fetch_stat_local_beentry(number)->backendStatus;
-#endif
-}
-
-/* PG 19 has replication slots of its own for REPACK. */
-static inline int
-pv_num_slots(void)
-{
-#if PG_VERSION_NUM >= 190000
-	return max_replication_slots + max_repack_replication_slots;
-#else
-	return max_replication_slots;
-#endif
-}
-
-extern int	pv_slot_pid(const ReplicationSlot *slot);
-extern bool pv_slot_is_invalid(const ReplicationSlot *slot);
-
-/* PG 17 has slots on a standby that follow those of the primary. */
-static inline bool
-pv_slot_is_synced(const ReplicationSlot *slot)
-{
-#if PG_VERSION_NUM >= 170000
-	return slot->data.synced;
-#else
-	return false;
-#endif
-}
-
-/* PG 17 notes when a slot became inactive; before, 0. */
-static inline TimestampTz
-pv_slot_inactive_since(const ReplicationSlot *slot)
-{
-#if PG_VERSION_NUM >= 170000
-	return slot->inactive_since;
-#else
-	return 0;
-#endif
-}
-
-/*
- * PG 16 removed the setting vacuum_defer_cleanup_age, by which rows are kept
- * for longer.
- */
-static inline int
-pv_defer_cleanup_age(void)
-{
-#if PG_VERSION_NUM >= 160000
-	return 0;
-#else
-	return vacuum_defer_cleanup_age;
-#endif
-}
-
-extern bool pv_fetch_counts_and_time(bool shared, Oid relid, double *dead,
-									 double *inserted, double *modified,
-									 double *versions, TimestampTz *done_at);
-extern TimestampTz pv_last_vacuum(bool shared, Oid relid);
-extern bool pv_fetch_counts(bool shared, Oid relid, double *dead,
-							double *inserted, double *modified);
+extern bool pv_fetch_counts(bool shared, Oid relid, PvCounts *counts);
 extern struct config_generic *pv_find_setting(const char *name);
-extern bool pv_is_registered(const char *type);
 
 
 /* ----------------------------------------------------------------
@@ -498,15 +461,6 @@ extern bool pv_is_registered(const char *type);
 extern void pv_apply_cost_settings(void);
 extern void pv_autovacuum_cost_settings(double *delay, int *limit);
 extern int	pv_autovacuum_cost_limit(void);
-
-/* PG 16 has a flag of its own for the failsafe. */
-static inline void
-pv_set_failsafe(bool active)
-{
-#if PG_VERSION_NUM >= 160000
-	VacuumFailsafeActive = active;
-#endif
-}
 
 /*
  * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.
@@ -537,33 +491,26 @@ pv_report_rest_of_delays(void)
 extern int	pv_index_scans_shown(void);
 extern void pv_progress_store(Size bytes, int64 items, Size limit);
 
-/*
- * What core's view shows of a vacuum.  A number that this major version does
- * not have is -1, a text is NULL.
- */
-typedef struct PvCoreProgress
+/* The counts in core's view of a vacuum, from its first to its last version */
+typedef enum PvProgressCount
 {
-	int64		phase;
-	int64		heap_blks_total;
-	int64		heap_blks_scanned;
-	int64		heap_blks_vacuumed;
-	int64		index_vacuum_count;
-	int64		max_dead_tuples;	/* these two before PG 17 */
-	int64		num_dead_tuples;
-	int64		max_dead_tuple_bytes;	/* from here on since PG 17 */
-	int64		dead_tuple_bytes;
-	int64		num_dead_item_ids;
-	int64		indexes_total;
-	int64		indexes_processed;
-	double		delay_time_ms;	/* since PG 18 */
-	const char *mode;			/* since PG 19 */
+	PV_HEAP_BLKS_TOTAL,
+	PV_HEAP_BLKS_SCANNED,
+	PV_HEAP_BLKS_VACUUMED,
+	PV_INDEX_VACUUM_COUNT,
+	PV_MAX_DEAD_TUPLES,
+	PV_NUM_DEAD_TUPLES,
+	PV_MAX_DEAD_TUPLE_BYTES,
+	PV_DEAD_TUPLE_BYTES,
+	PV_NUM_DEAD_ITEM_IDS,
+	PV_INDEXES_TOTAL,
+	PV_INDEXES_PROCESSED,
+	PV_NUM_PROGRESS_COUNTS
+} PvProgressCount;
 
-	/* Ours, which core's view does not show */
-	int64		index_blks_total;
-	int64		index_blks_visited;
-} PvCoreProgress;
-
-extern void pv_core_progress(const int64 *params, PvCoreProgress *core);
+extern const int pv_progress_param[PV_NUM_PROGRESS_COUNTS];
+extern double pv_progress_delay_ms(const int64 *params);
+extern const char *pv_progress_mode_name(const int64 *params);
 
 extern void pv_progress_started_by(bool automatic, bool is_wraparound);
 extern void pv_progress_mode(bool aggressive, bool failsafe);
@@ -583,45 +530,17 @@ pv_progress_indexes(int64 total, int64 done)
 #endif
 }
 
-/* PG 17 lets extensions name their wait events. */
-static inline uint32
-pv_named_wait_event(const char *name)
-{
-#if PG_VERSION_NUM >= 170000
-	return WaitEventExtensionNew(name);
-#else
-	return PG_WAIT_EXTENSION;
-#endif
-}
-
-
 /* ----------------------------------------------------------------
  *		Other behaviour: what VACUUM and ANALYZE do, by settings and options
  * ----------------------------------------------------------------
  */
 
-/* PG 17 removed old_snapshot_threshold, which forbids truncation. */
-static inline bool
-pv_truncation_forbidden(void)
-{
-#if PG_VERSION_NUM >= 170000
-	return false;
-#else
-	return old_snapshot_threshold >= 0;
-#endif
-}
-
 extern bool pv_may_truncate(Relation rel);
-extern double pv_eager_failure_rate(const VacuumParams *params);
-extern void pv_default_eager_failure_rate(VacuumParams *params);
 extern void pv_choose_eager_failure_rate(VacuumParams *params, Relation rel);
-extern int	pv_log_min_duration(const VacuumParams *params);
-extern int	pv_log_analyze_min_duration(const VacuumParams *params);
-extern void pv_set_no_log(VacuumParams *params);
-extern void pv_choose_log_min_duration(VacuumParams *params,
-									   const AutoVacOpts *own);
+extern void pv_set_log_min_duration(VacuumParams *params, int vacuum,
+									int analyze);
+extern int	pv_own_log_min_duration(const AutoVacOpts *own, bool analyze);
 extern int	pv_vacuum_max_threshold(const AutoVacOpts *options);
-extern int	pv_autovacuum_parallel_workers(const AutoVacOpts *options);
 
 /*
  * Return the share of a table that is not frozen, by which PG 18 weighs
@@ -638,31 +557,44 @@ pv_unfrozen_share(Form_pg_class form)
 	return 1;
 }
 
-/* PG 17 runs functions of users with a safe search_path. */
-static inline void
-pv_restrict_search_path(void)
-{
-#if PG_VERSION_NUM >= 170000
-	RestrictSearchPath();
-#endif
-}
-
-
 /* ----------------------------------------------------------------
  *		Rights
  * ----------------------------------------------------------------
  */
 
-extern bool pv_owns_relation(Oid relid, Oid role);
-extern bool pv_owns_database(Oid database, Oid role);
-extern bool pv_may_maintain(Oid relid, Oid role);
-extern bool pv_may_maintain_all(Oid role);
-extern bool pv_may_signal_autovacuum(void);
-
-/* The roles for which pv_may_signal_autovacuum() is true, for messages */
-#if PG_VERSION_NUM >= 180000
-#define PV_MAY_SIGNAL_AUTOVACUUM "roles with privileges of pg_signal_autovacuum_worker"
+/* PG 16 has one function for the owners of all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define pv_owns_relation(relid, role) \
+	object_ownercheck(RelationRelationId, relid, role)
+#define pv_owns_database(database, role) \
+	object_ownercheck(DatabaseRelationId, database, role)
 #else
+#define pv_owns_relation(relid, role)	pg_class_ownercheck(relid, role)
+#define pv_owns_database(database, role) \
+	pg_database_ownercheck(database, role)
+#endif
+
+/* PG 17 has a privilege and a predefined role for vacuuming. */
+#if PG_VERSION_NUM >= 170000
+#define pv_may_maintain(relid, role) \
+	(pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK)
+#define pv_may_maintain_all(role)	has_privs_of_role(role, ROLE_PG_MAINTAIN)
+#else
+#define pv_may_maintain(relid, role)	pv_owns_relation(relid, role)
+#define pv_may_maintain_all(role)	superuser_arg(role)
+#endif
+
+/*
+ * PG 18 has a predefined role for canceling autovacuum workers, named here as
+ * in messages.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
+ */
+#if PG_VERSION_NUM >= 180000
+#define pv_may_signal_autovacuum() \
+	has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER)
+#define PV_MAY_SIGNAL_AUTOVACUUM \
+	"roles with privileges of pg_signal_autovacuum_worker"
+#else
+#define pv_may_signal_autovacuum()	superuser()
 #define PV_MAY_SIGNAL_AUTOVACUUM "superusers"
 #endif
 

@@ -72,51 +72,31 @@ typedef struct PvCorePruning
 } PvCorePruning;
 
 /*
- * Does the tuple have an XID or MXID that this vacuum should remove?  Ratchet
- * the trackers back.  PG 16 renamed heap_tuple_would_freeze().
+ * pv_tuple_should_freeze: does the tuple have an XID or MXID that this vacuum
+ * should remove?  Ratchet the trackers back.  PG 16 renamed these functions.
  */
-static inline bool
-pv_tuple_should_freeze(HeapTupleHeader tuple, const PvCutoffs *cutoffs,
-					   TransactionId *NoFreezePageRelfrozenXid,
-					   MultiXactId *NoFreezePageRelminMxid)
-{
 #if PG_VERSION_NUM >= 160000
-	return heap_tuple_should_freeze(tuple, cutoffs, NoFreezePageRelfrozenXid,
-									NoFreezePageRelminMxid);
+#define pv_tuple_should_freeze		heap_tuple_should_freeze
+#define pv_advance_conflict_horizon HeapTupleHeaderAdvanceConflictHorizon
 #else
-	return heap_tuple_would_freeze(tuple, cutoffs->FreezeLimit,
-								   cutoffs->MultiXactCutoff,
-								   NoFreezePageRelfrozenXid,
-								   NoFreezePageRelminMxid);
+#define pv_tuple_should_freeze(tuple, cutoffs, relfrozenxid, relminmxid) \
+	heap_tuple_would_freeze(tuple, (cutoffs)->FreezeLimit, \
+							(cutoffs)->MultiXactCutoff, \
+							relfrozenxid, relminmxid)
+#define pv_advance_conflict_horizon HeapTupleHeaderAdvanceLatestRemovedXid
 #endif
-}
-
-/* PG 16 renamed HeapTupleHeaderAdvanceLatestRemovedXid(). */
-static inline void
-pv_advance_conflict_horizon(HeapTupleHeader htup, TransactionId *xid)
-{
-#if PG_VERSION_NUM >= 160000
-	HeapTupleHeaderAdvanceConflictHorizon(htup, xid);
-#else
-	HeapTupleHeaderAdvanceLatestRemovedXid(htup, xid);
-#endif
-}
 
 /*
  * Can no snapshot see the row versions that this XID has deleted?  The same
  * question for an inserter is whether all snapshots see what it has inserted.
  * From PG 19 on the caller says whether the horizon may be computed again.
  */
-static inline bool
-pv_xid_is_removable(GlobalVisState *vistest, TransactionId xid,
-					bool allow_update)
-{
 #if PG_VERSION_NUM >= 190000
-	return GlobalVisTestIsRemovableXid(vistest, xid, allow_update);
+#define pv_xid_is_removable			GlobalVisTestIsRemovableXid
 #else
-	return GlobalVisTestIsRemovableXid(vistest, xid);
+#define pv_xid_is_removable(vistest, xid, allow_update) \
+	GlobalVisTestIsRemovableXid(vistest, xid)
 #endif
-}
 
 /*
  * Clear a page's bits in the visibility map.  The caller holds an exclusive

@@ -77,9 +77,8 @@ static const Followed followed[] = {
 	{"vacuum_failsafe_age", &vacuum_failsafe_age, NULL},
 	{"vacuum_multixact_failsafe_age", &vacuum_multixact_failsafe_age, NULL},
 
-	/* how it reads and writes */
+	/* how it reads */
 	{"maintenance_io_concurrency", &maintenance_io_concurrency, NULL},
-	{"wal_compression", &wal_compression, NULL},
 
 	/* what is measured */
 	{"track_io_timing", NULL, &track_io_timing},
@@ -149,16 +148,7 @@ boot_value(struct config_generic *setting)
 			return psprintf("%d", PV_SETTING_INT(setting)->boot_val);
 		case PGC_REAL:
 			return psprintf("%.17g", PV_SETTING_REAL(setting)->boot_val);
-		case PGC_ENUM:
-			{
-				int			value = PV_SETTING_ENUM(setting)->boot_val;
-				const char *name =
-					config_enum_lookup_by_value(PV_ENUM_RECORD(setting),
-												value);
-
-				return pstrdup(name);
-			}
-		case PGC_STRING:
+		default:
 			break;
 	}
 	elog(ERROR, "setting \"%s\" has an unexpected type", setting->name);

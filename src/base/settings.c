@@ -37,7 +37,6 @@ int			pv_guc_scheduler_workers = 3;
 int			pv_guc_scheduler_max_cost = -1;
 int			pv_guc_history_size = 1000;
 int			pv_guc_stats_size = 5000;
-bool		pv_guc_track_progress = true;
 bool		pv_guc_enabled = false;
 bool		pv_guc_sweep = false;
 int			pv_guc_min_parallel_pages = PV_DEFAULT_MIN_PARALLEL_PAGES;
@@ -74,7 +73,8 @@ pv_guc_check_window(char **newval, void **extra, GucSource source)
 	PvWindow	window;
 	const char *detail;
 
-	if (pv_window_parse(*newval, &window, &detail))
+	(void) pv_window_parse(*newval, &window, &detail);
+	if (detail == NULL)
 		return true;
 	GUC_check_errdetail("%s", detail);
 	GUC_check_errhint(PV_WINDOW_HINT);
@@ -85,11 +85,9 @@ pv_guc_check_window(char **newval, void **extra, GucSource source)
 static void
 pv_guc_assign_window(const char *newval, void *extra)
 {
-	PvWindow	window;
 	const char *detail;
 
-	if (pv_window_parse(newval, &window, &detail))
-		pv_guc_parsed_window = window;
+	(void) pv_window_parse(newval, &pv_guc_parsed_window, &detail);
 }
 
 /* Define the settings of an administrator, for the whole cluster. */
@@ -206,15 +204,6 @@ define_sizes(void)
 							context,
 							0,
 							NULL, NULL, NULL);
-
-	DefineCustomBoolVariable("parvacuum.track_progress",
-							 "Shows what each process of a vacuum is doing, and when it will end, in parvacuum_progress.",
-							 "If it is off, the view has only the columns of pg_stat_progress_vacuum, and no shared memory is used for it.",
-							 &pv_guc_track_progress,
-							 true,
-							 context,
-							 0,
-							 NULL, NULL, NULL);
 }
 
 /* Define the settings of a session, for its own vacuums. */

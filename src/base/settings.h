@@ -38,9 +38,6 @@ extern int	pv_guc_stats_size;	/* tables with totals; 0: none */
 #define PV_MAX_SCHEDULER_WORKERS	64
 #define PV_MAX_RUNS					256
 
-/* Changed by a restart only */
-extern bool pv_guc_track_progress;	/* parvacuum_progress has details */
-
 /* For one session; changed by SET */
 extern bool pv_guc_enabled;		/* for tables without that option */
 extern bool pv_guc_sweep;		/* the same */

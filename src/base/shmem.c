@@ -4,10 +4,10 @@
  *	  parvacuum's parts of the main shared memory segment, and room for more
  *	  dynamic shared memory.
  *
- * Each module that keeps something there registers its part in _PG_init(): its
- * size, the lock that it needs, and how it is initialized.  Without preloading
- * there are no parts, and pv_shmem_attached() is false.  After a crash the
- * postmaster initializes the whole segment again.
+ * Each module that keeps something there has a part: its size, the lock that
+ * it needs, and how it is initialized.  Without preloading there are no parts,
+ * and pv_shmem_attached() is false.  After a crash the postmaster initializes
+ * the whole segment again.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -28,18 +28,8 @@
 
 #include "base/shmem.h"
 
-#define MAX_PARTS				16
-
-/* The part of one module */
-typedef struct ShmemPart
-{
-	Size		(*size) (void); /* NULL: it needs no space */
-	void		(*request_lock) (void); /* NULL: it needs none */
-	void		(*startup) (void);	/* called with AddinShmemInitLock held */
-} ShmemPart;
-
-static ShmemPart parts[MAX_PARTS];
-static int	nparts = 0;
+static const PvShmemPart *parts;
+static int	nparts;
 static bool attached = false;
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -56,8 +46,8 @@ request_shmem(void)
 	{
 		if (parts[i].size)
 			RequestAddinShmemSpace(parts[i].size());
-		if (parts[i].request_lock)
-			parts[i].request_lock();
+		if (parts[i].lock)
+			RequestNamedLWLockTranche(parts[i].lock, 1);
 	}
 }
 
@@ -73,32 +63,20 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	for (int i = 0; i < nparts; i++)
-		parts[i].startup();
+		parts[i].startup(parts[i].lock == NULL ? NULL :
+						 &GetNamedLWLockTranche(parts[i].lock)->lock);
 	LWLockRelease(AddinShmemInitLock);
 	attached = true;
 }
 
-/* Register a part, while shared_preload_libraries are loaded. */
+/* Install the hooks, while shared_preload_libraries are loaded. */
 void
-pv_shmem_register(Size (*size) (void), void (*request_lock) (void),
-				  void (*startup) (void))
+pv_shmem_init(const PvShmemPart *all_parts, int n)
 {
 	Assert(process_shared_preload_libraries_in_progress);
 
-	if (nparts == MAX_PARTS)
-		elog(ERROR, "too many parts of shared memory");
-	parts[nparts].size = size;
-	parts[nparts].request_lock = request_lock;
-	parts[nparts].startup = startup;
-	nparts++;
-}
-
-/* Install the hooks.  All parts must have been registered. */
-void
-pv_shmem_init(void)
-{
-	Assert(process_shared_preload_libraries_in_progress);
-
+	parts = all_parts;
+	nparts = n;
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shmem;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -57,7 +57,7 @@ static uint32 events[PV_NEVENTS];
  * may have used them up.  A vacuum must not fail for want of a name.
  */
 void
-pv_wait_shmem_startup(void)
+pv_wait_shmem_startup(LWLock *its_lock)
 {
 	for (int i = 0; i < PV_NEVENTS; i++)
 		events[i] = pv_named_wait_event(event_names[i]);

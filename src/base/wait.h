@@ -10,6 +10,8 @@
 #ifndef PV_WAIT_H
 #define PV_WAIT_H
 
+#include "storage/lwlock.h"
+
 #include "base/settings.h"
 
 /* What a process waits for; pg_stat_activity shows it (see base/wait.c) */
@@ -22,7 +24,7 @@ typedef enum PvWaitEvent
 	PV_NEVENTS
 } PvWaitEvent;
 
-extern void pv_wait_shmem_startup(void);
+extern void pv_wait_shmem_startup(LWLock *its_lock);
 extern uint32 pv_wait_event(PvWaitEvent event);
 extern void pv_wait_at(const char *place, Oid relid);
 

@@ -40,7 +40,9 @@
 
 #define DAYS_PER_WEEK		7
 #define MINUTES_PER_DAY		(HOURS_PER_DAY * MINS_PER_HOUR)
-#define MINUTES_PER_WEEK	(DAYS_PER_WEEK * MINUTES_PER_DAY)
+
+/* Enough for two spans on each day */
+#define MAX_SPANS			16
 
 /*
  * The longest time between two changes is two weeks and an hour, because a
@@ -149,41 +151,73 @@ read_time(const char **at, int *minute, int last)
 	return *minute <= last;
 }
 
-/* Read a span: days, if there are any, and times. */
-static bool
-read_span(const char **at, PvWindowSpan *span, const char **detail)
+/* Add the minutes of a span that begins on each of some days. */
+static void
+add_minutes(PvWindow *window, int first_day, int days, int begin, int end)
 {
+	int			length = end - begin + (end > begin ? 0 : MINUTES_PER_DAY);
+
+	for (int day = first_day; day < first_day + days; day++)
+	{
+		for (int i = 0; i < length; i++)
+		{
+			int			minute = (day * MINUTES_PER_DAY + begin + i) %
+				PV_MINUTES_PER_WEEK;
+
+			window->open[minute / 8] |= 1 << minute % 8;
+		}
+	}
+}
+
+/*
+ * Read a span, days, if there are any, and times, and append it in its normal
+ * form.
+ */
+static bool
+read_span(const char **at, PvWindow *window, StringInfo normal,
+		  const char **detail)
+{
+	int			first_day = 0;
+	int			days = DAYS_PER_WEEK;
+	int			begin,
+				end;
 	const char *start;
 
-	span->first_day = 0;
-	span->days = DAYS_PER_WEEK;
 	if (is_letter(**at))
 	{
 		int			last_day;
 
-		if (!read_day(at, &span->first_day))
+		if (!read_day(at, &first_day))
 			return complain(_("A day of the week"), *at, detail);
-		last_day = span->first_day;
+		last_day = first_day;
 		if (read_char(at, '-') && !read_day(at, &last_day))
 			return complain(_("A day of the week"), *at, detail);
 		skip_blanks(at);
-		span->days =
-			(last_day - span->first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
-		if (span->days == DAYS_PER_WEEK)
-			span->first_day = 0;
+		days = (last_day - first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
+		if (days < DAYS_PER_WEEK)
+			appendStringInfo(normal, "%.3s", day_names[first_day]);
+		if (days > 1 && days < DAYS_PER_WEEK)
+			appendStringInfo(normal, "-%.3s", day_names[last_day]);
+		if (days < DAYS_PER_WEEK)
+			appendStringInfoChar(normal, ' ');
 	}
 
 	start = *at;
-	if (!read_time(at, &span->begin, MINUTES_PER_DAY - 1))
+	if (!read_time(at, &begin, MINUTES_PER_DAY - 1))
 		return complain(_("A time from 00:00 to 23:59"), start, detail);
 	if (!read_char(at, '-'))
 		return complain(_("A hyphen"), *at, detail);
 	start = *at;
-	if (!read_time(at, &span->end, MINUTES_PER_DAY))
+	if (!read_time(at, &end, MINUTES_PER_DAY))
 		return complain(_("A time from 00:00 to 24:00"), start, detail);
-	if (span->end == 0)
-		span->end = MINUTES_PER_DAY;
+	if (end == 0)
+		end = MINUTES_PER_DAY;
 	skip_blanks(at);
+
+	appendStringInfo(normal, "%02d:%02d-%02d:%02d",
+					 begin / MINS_PER_HOUR, begin % MINS_PER_HOUR,
+					 end / MINS_PER_HOUR, end % MINS_PER_HOUR);
+	add_minutes(window, first_day, days, begin, end);
 	return true;
 }
 
@@ -259,135 +293,58 @@ is_word(const char *text, const char *word)
 }
 
 /*
- * Parse the text of a window, except for its time zone, whose name is copied;
- * it is empty if there is none.
+ * Parse the text of a window, and return its normal form in new memory.  Texts
+ * of the same spans, written in different ways, have the same normal form.
+ *
+ * If the text is not a window, return NULL, and set *detail to the reason, a
+ * translated sentence in new memory.  If this server does not know the time
+ * zone, set *detail as well, but return the text, with the name as it is
+ * written, because another server may know it.  Otherwise *detail is NULL.
  */
-static bool
-read_window(const char *text, PvWindow *window, char zone[TZ_STRLEN_MAX + 1],
-			const char **detail)
-{
-	zone[0] = '\0';
-	memset(window, 0, sizeof(*window));
-
-	skip_blanks(&text);
-	window->always = *text == '\0';
-	if (window->always || is_word(text, "never"))
-		return true;
-
-	do
-	{
-		if (window->nspans == PV_WINDOW_MAX_SPANS)
-		{
-			*detail = psprintf(_("It has more than %d spans."),
-							   PV_WINDOW_MAX_SPANS);
-			return false;
-		}
-		if (!read_span(&text, &window->spans[window->nspans++], detail))
-			return false;
-	} while (read_char(&text, ','));
-
-	if (*text != '\0' && !read_zone(text, zone))
-		return complain(_("A comma or the name of a time zone"), text, detail);
-	return true;
-}
-
-/*
- * Parse the text of a window.  If it is not a window, return false, set
- * *detail to the reason, a translated and allocated sentence, and leave
- * *window undefined.
- */
-bool
+char *
 pv_window_parse(const char *text, PvWindow *window, const char **detail)
 {
 	char		zone[TZ_STRLEN_MAX + 1];
+	int			nspans = 0;
+	StringInfoData normal;
 
-	if (!read_window(text, window, zone, detail))
-		return false;
-	if (zone[0] != '\0')
+	*detail = NULL;
+	memset(window, 0, sizeof(*window));
+	initStringInfo(&normal);
+
+	skip_blanks(&text);
+	window->always = *text == '\0';
+	if (window->always)
+		return normal.data;
+	if (is_word(text, "never"))
+		return pstrdup("never");
+
+	do
 	{
-		window->zone = find_zone(zone);
-		if (window->zone == NULL)
-			return complain(_("A comma or the name of a time zone"), zone, detail);
-	}
-	return true;
-}
-
-
-/* ----------------------------------------------------------------
- *		Printing
- * ----------------------------------------------------------------
- */
-
-/* Print the window with that name of a time zone; NULL for none. */
-static char *
-print_with_zone(const PvWindow *window, const char *zone)
-{
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	if (!window->always && window->nspans == 0)
-		appendStringInfoString(&buf, "never");
-	for (int i = 0; i < window->nspans; i++)
-	{
-		const PvWindowSpan *span = &window->spans[i];
-		int			last_day = (span->first_day + span->days - 1) %
-			DAYS_PER_WEEK;
-
-		if (i > 0)
-			appendStringInfoString(&buf, ", ");
-		if (span->days == 1)
-			appendStringInfo(&buf, "%.3s ", day_names[span->first_day]);
-		else if (span->days < DAYS_PER_WEEK)
-			appendStringInfo(&buf, "%.3s-%.3s ", day_names[span->first_day],
-							 day_names[last_day]);
-		appendStringInfo(&buf, "%02d:%02d-%02d:%02d",
-						 span->begin / MINS_PER_HOUR,
-						 span->begin % MINS_PER_HOUR,
-						 span->end / MINS_PER_HOUR, span->end % MINS_PER_HOUR);
-	}
-	if (zone != NULL)
-		appendStringInfo(&buf, " %s", zone);
-	return buf.data;
-}
-
-/*
- * Print the window into an allocated string.  Texts of the same window,
- * written in different ways, give the same string, which parses as the same
- * window.
- */
-char *
-pv_window_print(const PvWindow *window)
-{
-	return print_with_zone(window, window->zone != NULL ?
-						   pg_get_timezone_name(window->zone) : NULL);
-}
-
-/*
- * Return what pv_window_print() makes of the text.  If it is not a window,
- * return NULL, and set *detail to the reason.  If this server does not know
- * the time zone, keep its name as it is written, because another server may
- * know it.  Then *usable is false, and *detail is the reason.
- */
-char *
-pv_window_normal_form(const char *text, bool *usable, const char **detail)
-{
-	PvWindow	window;
-	char		zone[TZ_STRLEN_MAX + 1];
-
-	*usable = false;
-	if (!read_window(text, &window, zone, detail))
-		return NULL;
-	if (zone[0] != '\0')
-	{
-		window.zone = find_zone(zone);
-		if (window.zone == NULL)
+		if (++nspans > MAX_SPANS)
 		{
-			*detail = psprintf(_("This server has no time zone \"%s\"."), zone);
-			return print_with_zone(&window, zone);
+			*detail = psprintf(_("It has more than %d spans."), MAX_SPANS);
+			return NULL;
 		}
+		if (nspans > 1)
+			appendStringInfoString(&normal, ", ");
+		if (!read_span(&text, window, &normal, detail))
+			return NULL;
+	} while (read_char(&text, ','));
+
+	if (*text == '\0')
+		return normal.data;
+	if (!read_zone(text, zone))
+	{
+		complain(_("A comma or the name of a time zone"), text, detail);
+		return NULL;
 	}
-	*usable = true;
-	return pv_window_print(&window);
+	window->zone = find_zone(zone);
+	if (window->zone == NULL)
+		*detail = psprintf(_("This server has no time zone \"%s\"."), zone);
+	appendStringInfo(&normal, " %s", window->zone == NULL ? zone :
+					 pg_get_timezone_name(window->zone));
+	return normal.data;
 }
 
 
@@ -402,14 +359,6 @@ zone_of(const PvWindow *window)
 	return window->zone != NULL ? window->zone : log_timezone;
 }
 
-/* Return the minutes for which one span is open. */
-static int
-span_minutes(const PvWindowSpan *span)
-{
-	return span->end - span->begin +
-		(span->end > span->begin ? 0 : MINUTES_PER_DAY);
-}
-
 /*
  * Return the minute of the week, from Sunday on, that a clock on the wall
  * shows.
@@ -421,81 +370,30 @@ minute_of_week(const struct pg_tm *tm)
 		tm->tm_min;
 }
 
-/* Return the minutes from the second argument to the first, within a week. */
-static int
-minutes_after(int minute, int earlier)
+/* Is that minute open, counted from the beginning of any week? */
+static bool
+is_open_minute(const PvWindow *window, int minute)
 {
-	return (minute - earlier + MINUTES_PER_WEEK) % MINUTES_PER_WEEK;
+	minute %= PV_MINUTES_PER_WEEK;
+	return (window->open[minute / 8] & (1 << minute % 8)) != 0;
 }
 
 /* Is the window open at that time? */
 bool
 pv_window_is_open(const PvWindow *window, pg_time_t now)
 {
-	int			minute;
-
-	if (window->always || window->nspans == 0)
-		return window->always;
-	minute = minute_of_week(pg_localtime(&now, zone_of(window)));
-
-	for (int i = 0; i < window->nspans; i++)
-	{
-		const PvWindowSpan *span = &window->spans[i];
-
-		for (int day = span->first_day; day < span->first_day + span->days;
-			 day++)
-		{
-			int			begin = day * MINUTES_PER_DAY + span->begin;
-
-			if (minutes_after(minute, begin % MINUTES_PER_WEEK) <
-				span_minutes(span))
-				return true;
-		}
-	}
-	return false;
-}
-
-/*
- * Return the minutes, at least 1, until the clock shows a time at which a span
- * begins or ends.
- */
-static int
-minutes_to_edge(const PvWindow *window, int minute)
-{
-	int			result = MINUTES_PER_WEEK;
-
-	for (int i = 0; i < window->nspans; i++)
-	{
-		const PvWindowSpan *span = &window->spans[i];
-
-		for (int day = span->first_day; day < span->first_day + span->days;
-			 day++)
-		{
-			int			begin = day * MINUTES_PER_DAY + span->begin;
-			int			edges[2];
-
-			edges[0] = begin;
-			edges[1] = begin + span_minutes(span);
-			for (size_t e = 0; e < lengthof(edges); e++)
-			{
-				int			wait =
-					minutes_after(edges[e] % MINUTES_PER_WEEK, minute);
-
-				if (wait > 0)
-					result = Min(result, wait);
-			}
-		}
-	}
-	return result;
+	return window->always ||
+		is_open_minute(window,
+					   minute_of_week(pg_localtime(&now, zone_of(window))));
 }
 
 /*
  * Return when the window opens, if it is closed now, or closes, if it is open;
  * PV_WINDOW_NO_CHANGE if it never does.
  *
- * The loop visits the times at which that may be: the next edge of a span, for
- * a clock that is not put forward or back, or the time when the clock is put
- * forward or back, if that is earlier.
+ * The loop visits the times at which that may be: the next minute that
+ * differs, for a clock that is not put forward or back, or the time when the
+ * clock is put forward or back, if that is earlier.
  */
 pg_time_t
 pv_window_next_change(const PvWindow *window, pg_time_t now)
@@ -504,23 +402,27 @@ pv_window_next_change(const PvWindow *window, pg_time_t now)
 	bool		open = pv_window_is_open(window, now);
 	pg_time_t	t = now;
 
-	if (window->nspans == 0)
+	if (window->always)
 		return PV_WINDOW_NO_CHANGE;
 
 	while (t < now + LONGEST_WAIT)
 	{
 		struct pg_tm *tm = pg_localtime(&t, zone);
-		pg_time_t	edge = t - tm->tm_sec +
-			(pg_time_t) minutes_to_edge(window, minute_of_week(tm)) *
-			SECS_PER_MINUTE;
+		int			minute = minute_of_week(tm);
+		int			wait = 1;
 		pg_time_t	boundary;
 		long int	gmtoff;
 		int			isdst;
 
+		while (wait < PV_MINUTES_PER_WEEK &&
+			   is_open_minute(window, minute + wait) == open)
+			wait++;
+		wait = wait * SECS_PER_MINUTE - tm->tm_sec;
 		if (pg_next_dst_boundary(&t, &gmtoff, &isdst, &boundary,
 								 &gmtoff, &isdst, zone) == 1)
-			edge = Min(edge, boundary);
-		t = edge;
+			t = Min(t + wait, boundary);
+		else
+			t += wait;
 		if (pv_window_is_open(window, t) != open)
 			return t;
 	}

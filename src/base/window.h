@@ -12,9 +12,6 @@
 
 #include "pgtime.h"
 
-/* Enough for two spans on each day */
-#define PV_WINDOW_MAX_SPANS		16
-
 /* The hint for a text that is not a window; the detail is the reason */
 #define PV_WINDOW_HINT \
 	"Write spans of time such as \"Mon-Fri 22:00-06:00, Sat-Sun 00:00-24:00\", then a time zone or none."
@@ -22,16 +19,7 @@
 /* What pv_window_next_change() returns for a window that never changes */
 #define PV_WINDOW_NO_CHANGE		PG_INT64_MAX
 
-/* A span of time that begins on each of some consecutive days */
-typedef struct PvWindowSpan
-{
-	int			first_day;		/* 0 is Sunday */
-	int			days;			/* number of days from first_day on; 7: every
-								 * day */
-	int			begin;			/* minute of the day, from 0 to 1439 */
-	int			end;			/* from 1 to 1440; of the next day unless it
-								 * is later than begin */
-} PvWindowSpan;
+#define PV_MINUTES_PER_WEEK		(7 * 24 * 60)
 
 /*
  * A window.  It may be copied within one process, which loads its own time
@@ -39,17 +27,14 @@ typedef struct PvWindowSpan
  */
 typedef struct PvWindow
 {
-	bool		always;			/* always open; there are no spans */
-	int			nspans;			/* 0: never open, unless always */
-	PvWindowSpan spans[PV_WINDOW_MAX_SPANS];
+	bool		always;			/* the text is empty; there are no minutes */
+	uint8		open[PV_MINUTES_PER_WEEK / 8];	/* a bit for each minute, from
+												 * Sunday 00:00 on */
 	pg_tz	   *zone;			/* NULL: log_timezone */
 } PvWindow;
 
-extern bool pv_window_parse(const char *text, PvWindow *window,
-							const char **detail);
-extern char *pv_window_print(const PvWindow *window);
-extern char *pv_window_normal_form(const char *text, bool *usable,
-								   const char **detail);
+extern char *pv_window_parse(const char *text, PvWindow *window,
+							 const char **detail);
 extern bool pv_window_is_open(const PvWindow *window, pg_time_t now);
 extern pg_time_t pv_window_next_change(const PvWindow *window, pg_time_t now);
 

@@ -24,7 +24,7 @@
 #include "utils/rel.h"
 
 #include "engine/vacuum.h"
-#include "stats/history_run.h"
+#include "stats/history.h"
 
 /*
  * Update pg_class for indexes with exact counts, and close the indexes.

@@ -201,7 +201,7 @@ pv_show(PvParticipant *self)
 {
 	report_work(self);
 	self->part.slept_usecs = self->reported.slept_usecs;
-	pv_track_part(&self->part);
+	pv_track(NULL, &self->part);
 	if (self->show)
 		self->show(self);
 }

@@ -172,13 +172,11 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 static double
 dead_tuples(const PvVacuum *vac)
 {
-	double		dead,
-				inserted,
-				modified;
+	PvCounts	counts;
 
 	return pv_fetch_counts(vac->rel->rd_rel->relisshared,
-						   RelationGetRelid(vac->rel), &dead, &inserted,
-						   &modified) ? dead : -1;
+						   RelationGetRelid(vac->rel), &counts) ?
+		counts.dead : -1;
 }
 
 /*

@@ -29,7 +29,7 @@ typedef struct PvPool
  * vacuumed.
  */
 extern Size pv_reserve_shmem_size(void);
-extern void pv_reserve_shmem_startup(void);
+extern void pv_reserve_shmem_startup(LWLock *its_lock);
 extern int	pv_reserve_workers(int wanted);
 extern void pv_release_workers(int n);
 extern bool pv_reserve_btree(void);

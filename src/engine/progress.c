@@ -275,7 +275,7 @@ pv_progress_show(PvParticipant *leader)
 	tracked->nindexes = in_indexes ? leader->nindexes : 0;
 	tracked->indexes_done = in_indexes ?
 		pg_atomic_read_u32(&leader->shared->indexes_done) : 0;
-	pv_track_vacuum(tracked);
+	pv_track(tracked, NULL);
 }
 
 /*
@@ -297,7 +297,11 @@ pv_progress_open(PvVacuum *vac)
 
 	tracked->relid = plan->relid;
 	if (plan->rel_pages >= MIN_FORECAST_PAGES)
-		pv_history_past(plan->relid, plan->automatic, &tracked->past);
+	{
+		pv_records_past(pv_history_lock(), MyDatabaseId, plan->relid,
+						plan->automatic, &tracked->past);
+		pv_history_unlock();
+	}
 	tracked->started_at = vac->starttime;
 	tracked->aggressive = plan->aggressive;
 	tracked->eta.blocks = plan->rel_pages;
@@ -344,10 +348,9 @@ pv_progress_alone(PvVacuum *vac, PvPhase phase)
 	PvTrackedVacuum *tracked = &vac->progress.tracked;
 
 	vac->leader.part.phase = phase;
-	pv_track_part(&vac->leader.part);
 	tracked->eta.phase = phase;
 	tracked->as_of = GetCurrentTimestamp();
 	tracked->nindexes = 0;
 	tracked->indexes_done = 0;
-	pv_track_vacuum(tracked);
+	pv_track(tracked, &vac->leader.part);
 }

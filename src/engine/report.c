@@ -344,12 +344,14 @@ append_index(StringInfo buf, const char *name, const PvIndexResult *index)
 static void
 append_blocker(StringInfo buf, const PvVacuum *vac)
 {
+	PvBlockerDetails details;
+
 	/* the list of backends as it is now, should it have been read before */
 	pgstat_clear_backend_activity_snapshot();
+	pv_blocker_look_up(&vac->blocker,
+					   vac->verbose ? GetOuterUserId() : InvalidOid, &details);
 	appendStringInfoString(buf, "removable cutoff held back by: ");
-	pv_blocker_describe(buf, &vac->blocker,
-						vac->verbose ? GetOuterUserId() : InvalidOid,
-						vac->starttime);
+	pv_blocker_describe(buf, &vac->blocker, &details, vac->starttime);
 	appendStringInfoChar(buf, '\n');
 }
 

@@ -60,7 +60,7 @@ pv_reserve_shmem_size(void)
  * Find the counters or initialize them.  The caller holds AddinShmemInitLock.
  */
 void
-pv_reserve_shmem_startup(void)
+pv_reserve_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 

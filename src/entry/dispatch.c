@@ -49,7 +49,7 @@
 #include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/slot.h"
-#include "stats/history_run.h"
+#include "stats/history.h"
 #include "stats/registry.h"
 #include "stats/usage.h"
 #include "throttle/cost.h"
@@ -441,7 +441,8 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 {
 	memset(result, 0, sizeof(*result));
 	if (is_recorded(rel, choice))
-		pv_history_begin(rel, started_by(), params->is_wraparound, result);
+		pv_history_begin(rel, PV_WORK_VACUUM, started_by(),
+						 params->is_wraparound, result);
 	if (pv_is_autovacuum_worker())
 		pv_failures_begin(rel, false);
 

@@ -39,8 +39,6 @@
 #include "base/compat.h"
 #include "entry/failures.h"
 
-#define LOCK_TRANCHE			"parvacuum_failures"
-
 static HTAB *shared_failures = NULL;
 static LWLock *lock = NULL;
 
@@ -165,13 +163,7 @@ pv_failures_shmem_size(void)
 }
 
 void
-pv_failures_request_lock(void)
-{
-	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
-}
-
-void
-pv_failures_shmem_startup(void)
+pv_failures_shmem_startup(LWLock *its_lock)
 {
 	HASHCTL		info = {
 		.keysize = sizeof(PvFailureKey),
@@ -179,7 +171,7 @@ pv_failures_shmem_startup(void)
 	};
 
 	shared_failures = pv_shmem_hash("parvacuum failures", PV_MAX_FAILURES, &info);
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	lock = its_lock;
 }
 
 

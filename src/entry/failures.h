@@ -11,6 +11,7 @@
 #define PV_FAILURES_H
 
 #include "datatype/timestamp.h"
+#include "storage/lwlock.h"
 #include "utils/hsearch.h"
 #include "utils/rel.h"
 
@@ -56,8 +57,7 @@ extern const PvFailure *pv_failures_find(HTAB *failures,
 										 const PvFailureKey *key);
 
 extern Size pv_failures_shmem_size(void);
-extern void pv_failures_request_lock(void);
-extern void pv_failures_shmem_startup(void);
+extern void pv_failures_shmem_startup(LWLock *its_lock);
 
 extern void pv_failures_begin(Relation rel, bool analyze);
 extern void pv_failures_end(PvAttempt how);

@@ -165,11 +165,12 @@ check_limit(const char *text)
 static void
 check_window(const char *text)
 {
-	const char *detail;
-	bool		usable;
+	const char *detail = NULL;
+	PvWindow	window;
 
-	if (text != NULL &&
-		(pv_window_normal_form(text, &usable, &detail) == NULL || !usable))
+	if (text != NULL)
+		(void) pv_window_parse(text, &window, &detail);
+	if (detail != NULL)
 		raise_invalid(PV_OPTION_WINDOW, text, detail);
 }
 
@@ -229,7 +230,7 @@ read_array(Datum array, PvOptions *options)
 	const char *limit = text_of(parsed, PV_OPTION_BUFFER_USAGE_LIMIT);
 	const char *window = text_of(parsed, PV_OPTION_WINDOW);
 	const char *detail;
-	bool		usable;
+	PvWindow	unused;
 
 	memcpy(options->value, parsed->value, sizeof(options->value));
 	if (options->value[PV_OPTION_WORKERS] < 0 ||
@@ -239,9 +240,9 @@ read_array(Datum array, PvOptions *options)
 		!parse_limit(limit, &options->value[PV_OPTION_BUFFER_USAGE_LIMIT]))
 		options->value[PV_OPTION_BUFFER_USAGE_LIMIT] = PV_OPTION_NOT_GIVEN;
 	options->window = window == NULL ? NULL :
-		pv_window_normal_form(window, &usable, &detail);
+		pv_window_parse(window, &unused, &detail);
 	options->value[PV_OPTION_WINDOW] = options->window == NULL ?
-		PV_OPTION_NOT_GIVEN : usable;
+		PV_OPTION_NOT_GIVEN : detail == NULL;
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)
 		options->origin[i] = options->value[i] == PV_OPTION_NOT_GIVEN ?
 			PV_ORIGIN_DEFAULT : PV_ORIGIN_TABLE;

@@ -44,7 +44,7 @@ typedef struct PvOptions
 	int			value[PV_NUM_OPTIONS];	/* PV_OPTION_NOT_GIVEN with
 										 * PV_ORIGIN_DEFAULT */
 	PvOrigin	origin[PV_NUM_OPTIONS];
-	char	   *window;			/* as pv_window_print() writes it, or NULL if
+	char	   *window;			/* as pv_window_parse() returns it, or NULL if
 								 * no label gives it */
 } PvOptions;
 

@@ -18,7 +18,7 @@
 #include "storage/dsm.h"
 #include "storage/shm_mq.h"
 
-#include "stats/history_run.h"
+#include "stats/history.h"
 
 /* A table, which stands for its partitions too, and VACUUM's options. */
 typedef struct PvRequest

@@ -159,13 +159,17 @@ pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
 void
 pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
 {
+	PvCounts	counts = {0};
+
 	memset(state, 0, sizeof(*state));
-	*done_at = PV_NEVER;
 	/* where nothing is counted, a vacuum does not reset old counts either */
 	state->counted = pgstat_track_counts &&
-		pv_fetch_counts_and_time(form->relisshared, form->oid, &state->dead,
-								 &state->inserted, &state->modified,
-								 &state->versions, done_at);
+		pv_fetch_counts(form->relisshared, form->oid, &counts);
+	state->dead = counts.dead;
+	state->inserted = counts.inserted;
+	state->modified = counts.modified;
+	state->versions = counts.versions;
+	*done_at = counts.done_at;
 	state->reltuples = form->reltuples;
 	state->pages = form->relpages;
 	state->xid_age = age_of(form->relfrozenxid, FirstNormalTransactionId,
@@ -205,10 +209,12 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 	TimestampTz done_at;
 
 	pv_need_state(form, &state, &done_at);
-	state.may_sweep = sweep && can_sweep(form) &&
-		pv_history_sweep_mark(form->oid, form->relowner, &mark);
-	if (state.may_sweep)
+	if (sweep && can_sweep(form))
 	{
+		state.may_sweep = pv_records_sweep_mark(pv_history_lock(),
+												MyDatabaseId, form->oid,
+												form->relowner, &mark);
+		pv_history_unlock();
 		state.versions_swept = mark.versions;
 		state.splits = mark.splits;
 	}
@@ -291,7 +297,9 @@ parse_window(const char *text, PvWindow *window)
 {
 	const char *detail;
 
-	if (text == NULL || !pv_window_parse(text, window, &detail))
+	if (text != NULL)
+		(void) pv_window_parse(text, window, &detail);
+	if (text == NULL || detail != NULL)
 		*window = pv_guc_parsed_window;
 }
 

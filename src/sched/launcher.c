@@ -161,7 +161,7 @@ report_processes(void)
 
 /*
  * Postmaster: register the launcher, while libraries are preloaded.  If there
- * is no slot for it, report what all that needs.
+ * is no slot for it, core says so.
  *
  * Only the launcher has a slot that is kept for it.  A static scheduler worker
  * could have one, but it cannot leave a database without exiting, and keeps
@@ -182,20 +182,6 @@ pv_launcher_init(void)
 	pv_process_describe(&worker, PV_LAUNCHER_TYPE, "parvacuum_launcher_main");
 	worker.bgw_restart_time = RESTART_AFTER;
 	RegisterBackgroundWorker(&worker);
-
-	if (!pv_is_registered(PV_LAUNCHER_TYPE))
-	{
-		PvProcesses processes;
-
-		pv_launcher_processes(&processes);
-		ereport(WARNING,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("parvacuum's launcher cannot be started"),
-				 errdetail("\"max_worker_processes\" is %d, and should be %d at least for the settings as they are.  Without the launcher there is no scheduler.",
-						   max_worker_processes,
-						   pv_processes_wanted(&processes)),
-				 errhint("Increase \"max_worker_processes\" and restart the server.")));
-	}
 }
 
 /* ----------------------------------------------------------------

@@ -25,7 +25,7 @@
 #include "entry/effective_options.h"
 #include "entry/relation.h"
 #include "sched/table.h"
-#include "stats/history_run.h"
+#include "stats/history.h"
 
 /*
  * Is the relation still what was queued?  The caller has locked it.  On PG 15
@@ -59,7 +59,7 @@ static void
 note_skipped(Oid relid, bool vacuumed)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	VacuumParams params = {0};
+	int			min_duration;
 	AutoVacOpts own;
 	bool		has_own;
 	Form_pg_class form;
@@ -76,13 +76,13 @@ note_skipped(Oid relid, bool vacuumed)
 	has_own = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
 										 &own);
 	table_close(pg_class, AccessShareLock);
-	pv_choose_log_min_duration(&params, has_own ? &own : NULL);
+	min_duration = pv_own_log_min_duration(has_own ? &own : NULL, vacuumed);
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	schema = get_namespace_name(form->relnamespace);
 	name = psprintf("%s.%s.%s", pv_table_database(), schema ? schema : "",
 					NameStr(form->relname));
 	ReleaseSysCache(tuple);
-	if (pv_log_min_duration(&params) >= 0)
+	if (min_duration >= 0)
 		ereport(LOG,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 vacuumed ?

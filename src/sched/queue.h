@@ -406,8 +406,7 @@ extern PvQueueEntry *pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue,
  */
 
 extern Size pv_queue_shmem_size(void);
-extern void pv_queue_request_lock(void);
-extern void pv_queue_shmem_startup(void);
+extern void pv_queue_shmem_startup(LWLock *its_lock);
 
 extern PvQueues *pv_queue_lock(LWLockMode mode);
 extern PvQueues *pv_queue_lock_with(Oid database, bool from_others,

@@ -27,8 +27,6 @@
 #include "base/compat.h"
 #include "sched/queue.h"
 
-#define LOCK_TRANCHE			"parvacuum_queue"
-
 static PvQueues queues;
 static LWLock *lock = NULL;
 
@@ -57,13 +55,6 @@ pv_queue_shmem_size(void)
 											 sizeof(PvCharge)));
 }
 
-/* Postmaster, when extensions request shared memory. */
-void
-pv_queue_request_lock(void)
-{
-	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
-}
-
 static HTAB *
 make_hash(const char *name, int n, Size keysize, Size entrysize)
 {
@@ -77,7 +68,7 @@ make_hash(const char *name, int n, Size keysize, Size entrysize)
  * AddinShmemInitLock.
  */
 void
-pv_queue_shmem_startup(void)
+pv_queue_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 
@@ -91,7 +82,7 @@ pv_queue_shmem_startup(void)
 							  sizeof(PvOwnerKey), sizeof(PvOwner));
 	queues.charges = make_hash("parvacuum queue charges", PV_MAX_CHARGES,
 							   sizeof(Oid), sizeof(PvCharge));
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	lock = its_lock;
 }
 
 void

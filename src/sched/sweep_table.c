@@ -38,7 +38,6 @@
 #include "sched/candidates.h"
 #include "sched/table.h"
 #include "stats/history.h"
-#include "stats/history_run.h"
 #include "stats/usage.h"
 
 /* Milliseconds after which to look again whether the table needs a vacuum */
@@ -68,8 +67,11 @@ is_sweepable(Relation indrel)
 static void
 compare_size(TableSweep *sweep, Relation indrel)
 {
-	BlockNumber before = pv_history_index_pages(RelationGetRelid(indrel));
+	BlockNumber before = pv_records_index_pages(pv_history_lock(),
+												MyDatabaseId,
+												RelationGetRelid(indrel));
 
+	pv_history_unlock();
 	if (before == 0)
 		return;
 	sweep->pages += RelationGetNumberOfBlocks(indrel);
@@ -104,15 +106,16 @@ sweep_index(TableSweep *sweep, Relation indrel)
 {
 	PvSweepPoll poll = {give_way_to_vacuum, sweep};
 	PvSweepResult result;
+	IndexBulkDeleteResult istat = {0};
 	int64		begin;
 
 	compare_size(sweep, indrel);
 	begin = pv_usecs_of_machine();
 	pv_sweep_index(sweep->rel, indrel, sweep->buffer_usage_limit, &poll,
 				   &result);
-	pv_history_note_swept(indrel, (BlockNumber) result.pages_total,
-						  result.tuples_deleted,
-						  pv_usecs_since(begin));
+	istat.num_pages = (BlockNumber) result.pages_total;
+	istat.tuples_removed = result.tuples_deleted;
+	pv_history_note_index(indrel, &istat, pv_usecs_since(begin));
 	appendStringInfo(&sweep->text,
 					 "index \"%s\": pages: " INT64_FORMAT " changed, " INT64_FORMAT " visited, " INT64_FORMAT " in total; entries: " INT64_FORMAT " removed\n",
 					 RelationGetRelationName(indrel), result.pages_changed,
@@ -175,18 +178,16 @@ pv_sweep_table(Relation rel, const PvTableWork *work)
 	};
 	PvResult	used = {.relid = RelationGetRelid(rel),.by_engine = true};
 	PvUsageStart usage;
-	VacuumParams params = {0};
 	PvTableState state;
 	TimestampTz done_at;
-	int			min_duration;
+	int			min_duration = pv_own_log_min_duration(work->own, false);
 
-	pv_choose_log_min_duration(&params, work->own);
-	min_duration = pv_log_min_duration(&params);
 	initStringInfo(&sweep.text);
 	pv_need_state(rel->rd_rel, &state, &done_at);
 
 	pv_usage_start(&usage, min_duration >= 0);
-	pv_history_begin_scheduled(rel, PV_WORK_SWEEP, &used);
+	pv_history_begin(rel, PV_WORK_SWEEP, PV_STARTED_BY_SCHEDULER, false,
+					 &used);
 	PG_TRY();
 	{
 		sweep_indexes(&sweep);

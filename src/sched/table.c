@@ -66,7 +66,7 @@
 #include "entry/relation.h"
 #include "sched/candidates.h"
 #include "sched/table.h"
-#include "stats/history_run.h"
+#include "stats/history.h"
 #include "stats/usage.h"
 #include "throttle/cost.h"
 
@@ -190,7 +190,8 @@ choose_params(PvTableWork *work, Relation rel)
 	/* a vacuum to prevent wraparound is aggressive whatever the settings are */
 	if (params->is_wraparound)
 		params->freeze_table_age = params->multixact_freeze_table_age = 0;
-	pv_choose_log_min_duration(params, own);
+	pv_set_log_min_duration(params, pv_own_log_min_duration(own, false),
+							pv_own_log_min_duration(own, true));
 	params->truncate = VACOPTVALUE_AUTO;
 
 	/*
@@ -594,17 +595,12 @@ analyze_table(PvTableWork *work)
 {
 	bool		vacuumed = (work->done & PV_DONE_VACUUM) != 0;
 	OwnIdentity own;
-	VacuumParams params;
+	VacuumParams params = {.options = VACOPT_ANALYZE};
 	PvUsageStart usage;
 	PvResult	used = {0};
 	Relation	rel;
 	bool		locked;
-	int			min_duration;
-
-	memset(&params, 0, sizeof(params));
-	params.options = VACOPT_ANALYZE;
-	pv_choose_log_min_duration(&params, work->own);
-	min_duration = pv_log_analyze_min_duration(&params);
+	int			min_duration = pv_own_log_min_duration(work->own, true);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -618,7 +614,8 @@ analyze_table(PvTableWork *work)
 		choose_budget(work);
 		pv_cost_flush();
 		pv_usage_start(&usage, min_duration >= 0);
-		pv_history_begin_scheduled(rel, PV_WORK_ANALYZE, &used);
+		pv_history_begin(rel, PV_WORK_ANALYZE, PV_STARTED_BY_SCHEDULER, false,
+						 &used);
 		PG_TRY();
 		{
 			analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);

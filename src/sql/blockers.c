@@ -102,7 +102,8 @@ is_citus_gid(const char *gid)
 
 /*
  * ROLLBACK PREPARED works in the database of the transaction only.  There the
- * bytes of its identifier may mean other characters than here.
+ * bytes of its identifier may mean other characters than here, so then there
+ * is no statement, unless all are ASCII.
  *
  * Other nodes may have committed their parts of a transaction of Citus, and
  * this one would then lack it.
@@ -112,33 +113,16 @@ release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
 {
 	bool		here = blocker->database == MyDatabaseId;
 	bool		ascii = true;
-	StringInfoData buf;
 
 	for (const char *c = details->gid; *c != '\0'; c++)
 		ascii = ascii && !IS_HIGHBIT_SET(*c);
-	initStringInfo(&buf);
-	if (!here)
-		appendStringInfoString(&buf, "/* in its database */ ");
-	if (is_citus_gid(details->gid))
-		appendStringInfoString(&buf, "/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ ");
-	appendStringInfoString(&buf, "ROLLBACK PREPARED ");
-	if (ascii || (here && strcmp(details->gid, details->name) == 0))
-	{
-		appendStringInfoString(&buf, quote_literal_cstr(details->gid));
-		return buf.data;
-	}
-	appendStringInfoString(&buf, "E'");
-	for (const char *c = details->gid; *c != '\0'; c++)
-	{
-		if (IS_HIGHBIT_SET(*c))
-			appendStringInfo(&buf, "\\x%02x", (unsigned char) *c);
-		else if (*c == '\'' || *c == '\\')
-			appendStringInfo(&buf, "%c%c", *c, *c);
-		else
-			appendStringInfoChar(&buf, *c);
-	}
-	appendStringInfoChar(&buf, '\'');
-	return buf.data;
+	if (!ascii && (!here || strcmp(details->gid, details->name) != 0))
+		return NULL;
+	return psprintf("%s%sROLLBACK PREPARED %s",
+					here ? "" : "/* in its database */ ",
+					is_citus_gid(details->gid) ?
+					"/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ " : "",
+					quote_literal_cstr(details->gid));
 }
 
 /* Is the process executing something, that can be canceled? */
@@ -180,53 +164,26 @@ release_of(const PvBlocker *blocker, const PvBlockerDetails *details)
 	return NULL;
 }
 
-/* The totals of tables, which have what the last vacuums had to keep */
-typedef struct Kept
-{
-	bool		known;			/* are there totals? */
-	int			n;
-	PvTableTotals *tables;		/* those that the caller may see */
-} Kept;
-
-/* Read the totals, without tables that the caller may not see. */
-static void
-read_kept(Kept *kept)
-{
-	void	   *copy = NULL;
-	int			n;
-
-	kept->known = pv_history_has_totals();
-	n = pv_history_copy(PV_RECORD_TABLE, &copy);
-	kept->tables = copy;
-	kept->n = 0;
-	for (int i = 0; i < n; i++)
-	{
-		const PvRecordHead *head = &kept->tables[i].head;
-
-		if (pv_may_see_table(head->key.database, head->table))
-			kept->tables[kept->n++] = kept->tables[i];
-	}
-}
-
 /*
  * Sum up what was kept because of the blocker, in vacuums that have started
  * since it holds back: before, its PID or transaction ID may have been that of
- * another.
+ * another.  Leave out tables that the caller may not see.
  */
 static int64
-kept_because_of(const Kept *kept, const PvBlocker *blocker,
+kept_because_of(const PvTableTotals *tables, int n, const PvBlocker *blocker,
 				const PvBlockerDetails *details)
 {
 	uint64		key = pv_blocker_key(blocker);
 	int64		sum = 0;
 
-	for (int i = 0; i < kept->n; i++)
+	for (int i = 0; i < n; i++)
 	{
-		const PvTableTotals *totals = &kept->tables[i];
+		const PvTableTotals *totals = &tables[i];
 
 		if (totals->holder_kind == (int) blocker->kind &&
 			totals->holder_key == key &&
-			totals->kept_start >= details->began)
+			totals->kept_start >= details->began &&
+			pv_may_see_table(totals->head.key.database, totals->head.table))
 			sum += totals->kept;
 	}
 	return sum;
@@ -234,7 +191,7 @@ kept_because_of(const Kept *kept, const PvBlocker *blocker,
 
 static void
 return_blocker(FunctionCallInfo fcinfo, const PvBlocker *blocker,
-			   const Kept *kept)
+			   const PvTableTotals *tables, int ntables)
 {
 	int			encoding = GetDatabaseEncoding();
 	TimestampTz now = GetCurrentTimestamp();
@@ -262,8 +219,9 @@ return_blocker(FunctionCallInfo fcinfo, const PvBlocker *blocker,
 			  DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
 								  TimestampTzGetDatum(Min(details.since,
 														  now))));
-	pv_put_if(&row, kept->known && details.visible,
-			  Int64GetDatum(kept_because_of(kept, blocker, &details)));
+	pv_put_if(&row, pv_history_has_totals() && details.visible,
+			  Int64GetDatum(kept_because_of(tables, ntables, blocker,
+											&details)));
 	pv_put_text(&row, details.state, encoding);
 	pv_put_text(&row, details.query, encoding);
 	pv_put_text(&row, release_of(blocker, &details), encoding);
@@ -316,7 +274,8 @@ parvacuum_blockers(PG_FUNCTION_ARGS)
 	bool		any = of_all ||
 		horizon_of_table(PG_GETARG_OID(0), &horizon);
 	PvBlocker  *blockers;
-	Kept		kept;
+	void	   *tables = NULL;
+	int			ntables;
 	int			n;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -324,14 +283,14 @@ parvacuum_blockers(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 
 	n = pv_blockers_collect(&blockers);
-	read_kept(&kept);
+	ntables = pv_history_copy(PV_RECORD_TABLE, &tables);
 	/* who they are must be what is known now */
 	pgstat_clear_backend_activity_snapshot();
 	for (int i = 0; i < n; i++)
 	{
 		if (of_all || pv_blocker_affects(&blockers[i], horizon) ||
 			pv_blocker_is_cause(&blockers[i], blockers, n, horizon))
-			return_blocker(fcinfo, &blockers[i], &kept);
+			return_blocker(fcinfo, &blockers[i], tables, ntables);
 	}
 	return (Datum) 0;
 }

@@ -383,7 +383,7 @@ check_horizon(PvAdviceList *list)
 			 !TimestampDifferenceExceeds(details.since, now, LONG_HOLD_MS)))
 			continue;
 		initStringInfo(&who);
-		pv_blocker_describe(&who, &blockers[i], InvalidOid, now);
+		pv_blocker_describe(&who, &blockers[i], &details, now);
 		advise(list, warn ? PV_WARNING : PV_ADVICE, "horizon",
 			   setting_for(&blockers[i], &details),
 			   "Dead rows cannot be removed and tables cannot be frozen, because something may still see them.",

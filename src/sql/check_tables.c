@@ -289,13 +289,16 @@ check_neglect(PvAdviceList *list, const Checked *table)
 	const PvThresholds *limits = &table->thresholds;
 	double		threshold = limits->vacuum_base +
 		limits->vacuum_scale * Max(table->state.reltuples, 0);
+	PvCounts	counts;
 	TimestampTz last;
 	const char *when;
 
 	if (table->state.dead < threshold * NEGLECTED_SCORE ||
 		table->state.dead < 1)
 		return;
-	last = pv_last_vacuum(table->form->relisshared, table->form->oid);
+	(void) pv_fetch_counts(table->form->relisshared, table->form->oid,
+						   &counts);
+	last = counts.vacuumed_at;
 	if (last != 0 ?
 		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(),
 									NEGLECTED_MS) :
@@ -376,16 +379,20 @@ check_failures(PvAdviceList *list, const Checked *table)
 	};
 	PvTableTotals totals;
 	PvHistoryRun last;
-	TimestampTz vacuumed;
+	PvCounts	counts;
 	const char *error;
 	const PvThresholds *limits = &table->thresholds;
 	bool		in_danger;
+	bool		failed;
 
-	if (!pv_history_failures(table->form->oid, &totals, &last) ||
-		totals.failed < FAILURES)
+	failed = pv_records_failures(pv_history_lock(), MyDatabaseId,
+								 table->form->oid, &totals, &last);
+	pv_history_unlock();
+	if (!failed || totals.failed < FAILURES)
 		return;
-	vacuumed = pv_last_vacuum(table->form->relisshared, table->form->oid);
-	if (last.id != 0 && vacuumed > last.end_time)
+	(void) pv_fetch_counts(table->form->relisshared, table->form->oid,
+						   &counts);
+	if (last.id != 0 && counts.vacuumed_at > last.end_time)
 		return;
 	error = last.error[0] == '\0' ? "" :
 		psprintf(": %s", pv_readable(last.error, last.encoding));

@@ -237,19 +237,20 @@ Datum
 parvacuum_stats_about(PG_FUNCTION_ARGS)
 {
 	PvRecords	info;
-	TimestampTz written;
 	TupleDesc	desc;
 	PvRow		row = {0};
 
 	pv_check_preloaded("parvacuum_stats_info");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	written = pv_history_info(&info);
+	info = *pv_history_lock();
+	pv_history_unlock();
 	pv_put_int8(&row, (int64) info.nruns);
-	pv_put_int8(&row, info.evictions);
+	pv_put_int8(&row, info.of[PV_RECORD_TABLE].evictions +
+				info.of[PV_RECORD_INDEX_TOTALS].evictions);
 	pv_put_time(&row, info.stats_reset);
 	pv_put_time(&row, info.history_reset);
-	pv_put_time(&row, written);
+	pv_put_time(&row, info.written);
 	put_counts(&row, &info.all);
 	put_sums(&row, desc, &info.all);
 	return pv_row_result(fcinfo, &row);

@@ -228,7 +228,9 @@ plan_times(Relation rel, const PvSurvey *survey, double *usecs)
 	double		sum = 0;
 	PvEtaPast	past;
 
-	pv_history_past(RelationGetRelid(rel), false, &past);
+	pv_records_past(pv_history_lock(), MyDatabaseId, RelationGetRelid(rel),
+					false, &past);
+	pv_history_unlock();
 	for (PvPhase phase = PV_PHASE_SCAN; phase <= PV_PHASE_VACUUM_HEAP; phase++)
 	{
 		usecs[phase] =

@@ -68,13 +68,6 @@ put_head(PvRow *row, const Head *head, int pid, const PvTrackedPart *part)
 	pv_put_time(row, head->started_at);
 }
 
-/* Add a number that is not known if it is negative. */
-static void
-put_count(PvRow *row, int64 value)
-{
-	pv_put_if(row, value >= 0, Int64GetDatum(value));
-}
-
 static void
 put_nulls(PvRow *row, int n)
 {
@@ -153,42 +146,41 @@ find_starter(Head *head, const PgBackendStatus *backend)
 		head->started_by = PV_STARTED_BY_SCHEDULER;
 }
 
-/* Replace what core shows by what our own vacuum knows better. */
+/*
+ * Add what core's view shows, or what our own vacuum knows better, if it is
+ * one.
+ */
 static void
-add_ours(PvCoreProgress *core, const PvTrackedVacuum *vacuum)
+put_progress(PvRow *row, const int64 *params, const PvTrackedVacuum *ours)
 {
-	if (vacuum->store_limit > 0)
-	{
-		core->max_dead_tuple_bytes = vacuum->store_limit;
-		core->dead_tuple_bytes = vacuum->store_bytes;
-		core->num_dead_item_ids = vacuum->store_items;
-	}
-	core->indexes_total = vacuum->nindexes;
-	core->indexes_processed = vacuum->indexes_done;
-	core->mode = vacuum->failsafe ? "failsafe" :
-		vacuum->aggressive ? "aggressive" : "normal";
-}
+	int64		counts[PV_NUM_PROGRESS_COUNTS];
+	double		delay_ms = pv_progress_delay_ms(params);
+	const char *mode = pv_progress_mode_name(params);
 
-static void
-put_progress(PvRow *row, const PvCoreProgress *core)
-{
-	put_phase(row, "initializing", core->phase);
-	put_count(row, core->heap_blks_total);
-	put_count(row, core->heap_blks_scanned);
-	put_count(row, core->heap_blks_vacuumed);
-	put_count(row, core->index_vacuum_count);
-	put_count(row, core->max_dead_tuples);
-	put_count(row, core->num_dead_tuples);
-	put_count(row, core->max_dead_tuple_bytes);
-	put_count(row, core->dead_tuple_bytes);
-	put_count(row, core->num_dead_item_ids);
-	put_count(row, core->indexes_total);
-	put_count(row, core->indexes_processed);
-	pv_put_if(row, core->delay_time_ms >= 0,
-			  Float8GetDatum(core->delay_time_ms));
-	pv_put_text(row, core->mode, GetDatabaseEncoding());
-	put_count(row, core->index_blks_total);
-	put_count(row, core->index_blks_visited);
+	for (int i = 0; i < PV_NUM_PROGRESS_COUNTS; i++)
+		counts[i] = pv_progress_param[i] < 0 ? -1 :
+			params[pv_progress_param[i]];
+	if (ours != NULL && ours->store_limit > 0)
+	{
+		counts[PV_MAX_DEAD_TUPLE_BYTES] = ours->store_limit;
+		counts[PV_DEAD_TUPLE_BYTES] = ours->store_bytes;
+		counts[PV_NUM_DEAD_ITEM_IDS] = ours->store_items;
+	}
+	if (ours != NULL)
+	{
+		counts[PV_INDEXES_TOTAL] = ours->nindexes;
+		counts[PV_INDEXES_PROCESSED] = ours->indexes_done;
+		mode = ours->failsafe ? "failsafe" :
+			ours->aggressive ? "aggressive" : "normal";
+	}
+
+	put_phase(row, "initializing", params[PROGRESS_VACUUM_PHASE]);
+	for (int i = 0; i < PV_NUM_PROGRESS_COUNTS; i++)
+		pv_put_if(row, counts[i] >= 0, Int64GetDatum(counts[i]));
+	pv_put_if(row, delay_ms >= 0, Float8GetDatum(delay_ms));
+	pv_put_text(row, mode, GetDatabaseEncoding());
+	pv_put_int8(row, params[PROGRESS_SCAN_BLOCKS_TOTAL]);
+	pv_put_int8(row, params[PROGRESS_SCAN_BLOCKS_DONE]);
 }
 
 /*
@@ -264,7 +256,6 @@ return_vacuum(FunctionCallInfo fcinfo, const PgBackendStatus *backend,
 	Head		head = {.datid = backend->st_databaseid};
 	const PvTracked *leader = NULL;
 	int64		slept_usecs = 0;
-	PvCoreProgress core;
 	PvRow		row = {0};
 
 	if (!may_see(backend))
@@ -287,15 +278,12 @@ return_vacuum(FunctionCallInfo fcinfo, const PgBackendStatus *backend,
 			slept_usecs += tracked[i].part.slept_usecs;
 	}
 	find_starter(&head, backend);
-	pv_core_progress(backend->st_progress_param, &core);
 	if (leader != NULL)
-	{
 		head.started_at = leader->vacuum.started_at;
-		add_ours(&core, &leader->vacuum);
-	}
 
 	put_head(&row, &head, pid, NULL);
-	put_progress(&row, &core);
+	put_progress(&row, backend->st_progress_param,
+				 leader != NULL ? &leader->vacuum : NULL);
 	if (leader != NULL)
 		put_ours(&row, &leader->vacuum,
 				 Max(slept_usecs, leader->vacuum.slept_usecs));

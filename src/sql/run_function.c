@@ -172,10 +172,10 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	params->freeze_table_age = freeze ? 0 : -1;
 	params->multixact_freeze_min_age = freeze ? 0 : -1;
 	params->multixact_freeze_table_age = freeze ? 0 : -1;
-	pv_default_eager_failure_rate(params);
+	pv_choose_eager_failure_rate(params, NULL);
 
 	params->is_wraparound = false;
-	pv_set_no_log(params);
+	pv_set_log_min_duration(params, -1, -1);
 	params->index_cleanup = index_cleanup_arg(fcinfo);
 	params->nworkers = nworkers_arg(fcinfo);
 

@@ -55,6 +55,8 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 	Form_pg_class form;
 	const char *declined = NULL;
 	const char *window;
+	const char *detail;
+	PvWindow	of_setting;
 
 	if (!HeapTupleIsValid(tuple))
 		PG_RETURN_NULL();
@@ -67,7 +69,7 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 
 	pv_options_look_up(relid, form->relispartition, &effective);
 	window = effective.window != NULL ? effective.window :
-		pv_window_print(&pv_guc_parsed_window);
+		pv_window_parse(pv_guc_window, &of_setting, &detail);
 	if (form->relkind != RELKIND_PARTITIONED_TABLE)
 		declined = pv_dispatch_declines(form, InvalidOid);
 	ReleaseSysCache(tuple);

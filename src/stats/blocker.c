@@ -24,7 +24,7 @@
  *
  * Sessions and leaders of vacuums run this.  ProcArrayLock is held in shared
  * mode while processes are looked at, and after that
- * ReplicationSlotControlLock in shared mode.  Under both, nothing is
+ * ReplicationSlotControlLock in shared mode.  Under both, nothing fails or is
  * allocated.
  *
  * Core: storage/ipc/procarray.c, ComputeXidHorizons;
@@ -50,13 +50,12 @@
 #include "base/compat.h"
 #include "stats/blocker.h"
 
-/*
- * Called for each blocker, under a lock; must not fail or allocate.  Of a
- * process or prepared transaction there is the PGPROC, which may be one that
- * has ended: see is_running().
- */
-typedef void (*PvBlockerVisitor) (const PvBlocker *blocker,
-								  const PGPROC *proc, void *arg);
+/* The blockers that were found so far, in an array that has room for all */
+typedef struct Collection
+{
+	PvBlocker  *blockers;
+	int			n;
+} Collection;
 
 /* Return the older of two transaction IDs, of which any may be invalid. */
 static TransactionId
@@ -92,20 +91,6 @@ is_prepared(const PGPROC *proc)
 }
 
 /*
- * Is the process in the array of running ones?  One that is ending may have
- * left its xmin behind.  The caller holds ProcArrayLock.
- *
- * This searches the array.  To do so for each process would hold the lock for
- * a time that grows with the square of their number, while no transaction can
- * end.  So only those processes are looked at that matter.
- */
-static bool
-is_running(const PGPROC *proc)
-{
-	return proc->pid == 0 || BackendPidGetProcWithLock(proc->pid) == proc;
-}
-
-/*
  * Is this a parallel worker whose leader has the same snapshot, and so holds
  * back as much?  The leader may end at any time.  Then what is read here is of
  * no use, but does no harm, since the memory of processes is never freed.
@@ -126,8 +111,9 @@ is_shown_by_leader(const PGPROC *proc)
 		TransactionIdPrecedesOrEquals(xmin, held_by(proc));
 }
 
+/* Add a process or prepared transaction.  The caller holds ProcArrayLock. */
 static void
-visit_process(const PGPROC *proc, PvBlockerVisitor visit, void *arg)
+collect_process(const PGPROC *proc, Collection *collection)
 {
 	TransactionId xmin = held_by(proc);
 	PvBlocker	blocker = {0};
@@ -144,12 +130,12 @@ visit_process(const PGPROC *proc, PvBlockerVisitor visit, void *arg)
 	blocker.role = proc->roleId;
 	blocker.xmin = xmin;
 	blocker.xid = proc->xid;
-	visit(&blocker, proc, arg);
+	collection->blockers[collection->n++] = blocker;
 }
 
-/* Visit a replication slot.  The caller holds ReplicationSlotControlLock. */
+/* Add a replication slot.  The caller holds ReplicationSlotControlLock. */
 static void
-visit_slot(ReplicationSlot *slot, PvBlockerVisitor visit, void *arg)
+collect_slot(ReplicationSlot *slot, Collection *collection)
 {
 	PvBlocker	blocker = {0};
 	TransactionId xmin,
@@ -176,13 +162,13 @@ visit_slot(ReplicationSlot *slot, PvBlockerVisitor visit, void *arg)
 	{
 		blocker.kind = PV_BLOCKER_SLOT_XMIN;
 		blocker.xmin = xmin;
-		visit(&blocker, NULL, arg);
+		collection->blockers[collection->n++] = blocker;
 	}
 	if (TransactionIdIsValid(catalog_xmin))
 	{
 		blocker.kind = PV_BLOCKER_SLOT_CATALOG;
 		blocker.xmin = catalog_xmin;
-		visit(&blocker, NULL, arg);
+		collection->blockers[collection->n++] = blocker;
 	}
 }
 
@@ -196,24 +182,38 @@ num_processes(void)
 	return ProcGlobal->allProcCount + max_prepared_xacts;
 }
 
-/* Visit all blockers except this process. */
-static void
-visit_all(PvBlockerVisitor visit, void *arg)
+/*
+ * Collect all blockers of all databases except this process, in an array in
+ * the current memory context.  Return their number.  A process that is ending
+ * may have left its transaction ID behind; is_running() and
+ * pv_blocker_look_up() tell.
+ */
+int
+pv_blockers_collect(PvBlocker **blockers)
 {
 	int			nprocs = num_processes();
 	int			nslots = pv_num_slots();
+	Collection	collection = {0};
+
+	collection.blockers = MemoryContextAllocHuge(CurrentMemoryContext,
+												 (nprocs + 2 * nslots) *
+												 sizeof(PvBlocker));
 
 	LWLockAcquire(ProcArrayLock, LW_SHARED);
 	for (int i = 0; i < nprocs; i++)
-		visit_process(&ProcGlobal->allProcs[i], visit, arg);
+		collect_process(&ProcGlobal->allProcs[i], &collection);
 	LWLockRelease(ProcArrayLock);
 
-	if (nslots == 0)
-		return;
-	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < nslots; i++)
-		visit_slot(&ReplicationSlotCtl->replication_slots[i], visit, arg);
-	LWLockRelease(ReplicationSlotControlLock);
+	if (nslots > 0)
+	{
+		LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+		for (int i = 0; i < nslots; i++)
+			collect_slot(&ReplicationSlotCtl->replication_slots[i],
+						 &collection);
+		LWLockRelease(ReplicationSlotControlLock);
+	}
+	*blockers = collection.blockers;
+	return collection.n;
 }
 
 /*
@@ -254,68 +254,6 @@ pv_blocker_affects(const PvBlocker *blocker, PvHorizon horizon)
 			break;
 	}
 	return false;
-}
-
-typedef struct Collection
-{
-	PvBlocker  *blockers;
-	int			n;
-	int			max;
-} Collection;
-
-static void
-collect(const PvBlocker *blocker, const PGPROC *proc, void *arg)
-{
-	Collection *collection = arg;
-
-	if (collection->n < collection->max)
-		collection->blockers[collection->n++] = *blocker;
-}
-
-/*
- * Collect all blockers of all databases except this process, in an array in
- * the current memory context.  Return their number.  Processes that have ended
- * may be among them; pv_blocker_look_up() tells.
- */
-int
-pv_blockers_collect(PvBlocker **blockers)
-{
-	Collection	collection = {0};
-
-	collection.max = num_processes() + 2 * pv_num_slots();
-	collection.blockers = MemoryContextAllocHuge(CurrentMemoryContext,
-												 collection.max *
-												 sizeof(PvBlocker));
-	visit_all(collect, &collection);
-	*blockers = collection.blockers;
-	return collection.n;
-}
-
-typedef struct Search
-{
-	PvHorizon	horizon;
-	PvBlocker  *oldest;
-} Search;
-
-/*
- * Keep the blocker that is to blame.  A long transaction keeps the snapshots
- * of all that begin after it as old as itself.  So of several that are equally
- * old, it is the one whose own transaction ID that is.
- */
-static void
-keep_oldest(const PvBlocker *blocker, const PGPROC *proc, void *arg)
-{
-	Search	   *search = arg;
-	PvBlocker  *oldest = search->oldest;
-
-	if (!pv_blocker_affects(blocker, search->horizon))
-		return;
-	if (oldest->kind != PV_BLOCKER_NONE &&
-		!TransactionIdPrecedes(blocker->xmin, oldest->xmin) &&
-		(blocker->xmin != oldest->xmin || blocker->xid != blocker->xmin))
-		return;
-	if (proc == NULL || is_running(proc))
-		*oldest = *blocker;
 }
 
 /*
@@ -404,19 +342,51 @@ pv_blocker_is_cause(const PvBlocker *blocker, const PvBlocker *blockers,
 	return false;
 }
 
-typedef struct OwnerSearch
+/* Does the process still run, if the blocker is one? */
+static bool
+is_running(const PvBlocker *blocker)
 {
-	TransactionId xid;
-	PvBlocker  *owner;
-} OwnerSearch;
+	return (blocker->kind != PV_BLOCKER_PROCESS &&
+			blocker->kind != PV_BLOCKER_FEEDBACK) ||
+		BackendPidGetProc(blocker->pid) != NULL;
+}
 
-static void
-keep_owner(const PvBlocker *blocker, const PGPROC *proc, void *arg)
+/*
+ * Return the blocker of that horizon that is to blame, or NULL.  A long
+ * transaction keeps the snapshots of all that begin after it as old as itself.
+ * So of several that are equally old, it is the one whose own transaction ID
+ * that is.
+ */
+static const PvBlocker *
+oldest_blocker(const PvBlocker *blockers, int n, PvHorizon horizon)
 {
-	OwnerSearch *search = arg;
+	const PvBlocker *oldest = NULL;
 
-	if (blocker->xid == search->xid && proc != NULL && is_running(proc))
-		*search->owner = *blocker;
+	for (int i = 0; i < n; i++)
+	{
+		const PvBlocker *blocker = &blockers[i];
+
+		if (pv_blocker_affects(blocker, horizon) &&
+			(oldest == NULL ||
+			 TransactionIdPrecedes(blocker->xmin, oldest->xmin) ||
+			 (blocker->xmin == oldest->xmin &&
+			  blocker->xid == blocker->xmin)) &&
+			is_running(blocker))
+			oldest = blocker;
+	}
+	return oldest;
+}
+
+/* Return the transaction that has this ID and is still running, or NULL. */
+static const PvBlocker *
+transaction_with(TransactionId xid, const PvBlocker *blockers, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (blockers[i].xid == xid && is_running(&blockers[i]))
+			return &blockers[i];
+	}
+	return NULL;
 }
 
 /*
@@ -433,19 +403,20 @@ keep_owner(const PvBlocker *blocker, const PGPROC *proc, void *arg)
 bool
 pv_blocker_find(PvHorizon horizon, TransactionId cutoff, PvBlocker *blocker)
 {
-	Search		search = {.horizon = horizon,.oldest = blocker};
+	PvBlocker  *blockers;
+	int			n = pv_blockers_collect(&blockers);
+	const PvBlocker *oldest = oldest_blocker(blockers, n, horizon);
+	const PvBlocker *cause = NULL;
 	TransactionId xmin;
 
 	memset(blocker, 0, sizeof(*blocker));
-	visit_all(keep_oldest, &search);
-	if (blocker->kind == PV_BLOCKER_NONE)
-		return false;
-	if (may_have_cause(blocker))
-	{
-		OwnerSearch owner = {.xid = blocker->xmin,.owner = blocker};
-
-		visit_all(keep_owner, &owner);
-	}
+	if (oldest != NULL && may_have_cause(oldest))
+		cause = transaction_with(oldest->xmin, blockers, n);
+	if (cause != NULL)
+		oldest = cause;
+	if (oldest != NULL)
+		*blocker = *oldest;
+	pfree(blockers);
 
 	xmin = blocker->xmin;
 	if (blocker->kind < PV_BLOCKER_SLOT_XMIN)

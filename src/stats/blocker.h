@@ -88,6 +88,7 @@ extern const char *pv_readable(const char *text, int encoding);
 extern void pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,
 							   PvBlockerDetails *details);
 extern void pv_blocker_describe(StringInfo buf, const PvBlocker *blocker,
-								Oid viewer, TimestampTz found_at);
+								const PvBlockerDetails *details,
+								TimestampTz found_at);
 
 #endif							/* PV_BLOCKER_H */

@@ -263,107 +263,57 @@ pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,
 }
 
 /*
- * Append a name in quotes.  Others may have chosen it, so shorten it, and do
- * not let it begin a new line of the log.  It may also come from a database
- * with another encoding, as names of roles do, and then a client could not be
- * given it.
+ * Append a name in quotes, with a word before it, if it is known.  Others may
+ * have chosen the name, so shorten it, and do not let it begin a new line of
+ * the log.  It may also come from a database with another encoding, as names
+ * of roles do, and then a client could not be given it.
  */
 static void
-append_name(StringInfo buf, const char *name)
+append_name(StringInfo buf, const char *before, const char *name)
 {
-	const char *text = pv_readable(name, GetDatabaseEncoding());
-	int			len = pg_mbcliplen(text, strlen(text), MAX_NAME);
+	const char *text;
+	int			len;
 
-	appendStringInfoChar(buf, '"');
+	if (name == NULL || name[0] == '\0')
+		return;
+	text = pv_readable(name, GetDatabaseEncoding());
+	len = pg_mbcliplen(text, strlen(text), MAX_NAME);
+	appendStringInfo(buf, "%s \"", before);
 	for (int i = 0; i < len; i++)
 		appendStringInfoChar(buf, (unsigned char) text[i] < ' ' ||
 							 text[i] == '\x7f' ? '?' : text[i]);
 	appendStringInfoString(buf, text[len] != '\0' ? "...\"" : "\"");
 }
 
-static void
-append_process(StringInfo buf, const PvBlocker *blocker,
-			   const PvBlockerDetails *details, TimestampTz found_at)
+/*
+ * Append one line, without a newline, that says who the blocker is.  It was
+ * found at that time, and may have ended by the time of the details.
+ */
+void
+pv_blocker_describe(StringInfo buf, const PvBlocker *blocker,
+					const PvBlockerDetails *details, TimestampTz found_at)
 {
-	bool		named = details->name != NULL && details->name[0] != '\0';
-	const char *before = " (";
+	bool		is_process = blocker->kind == PV_BLOCKER_PROCESS ||
+		blocker->kind == PV_BLOCKER_FEEDBACK;
+	bool		is_slot = blocker->kind == PV_BLOCKER_SLOT_XMIN ||
+		blocker->kind == PV_BLOCKER_SLOT_CATALOG;
 
-	if (blocker->kind == PV_BLOCKER_FEEDBACK)
-		appendStringInfoString(buf, "feedback of a standby");
-	else
-		appendStringInfo(buf, "%s%s", details->kind,
-						 details->kind[0] == 'i' ? " session" : "");
-	appendStringInfo(buf, ", PID %d", blocker->pid);
-	if (named)
-	{
-		appendStringInfoString(buf, " (application ");
-		append_name(buf, details->name);
-		before = ", ";
-	}
-	if (details->role != NULL)
-	{
-		appendStringInfo(buf, "%srole ", before);
-		append_name(buf, details->role);
-	}
-	if (named || details->role != NULL)
-		appendStringInfoChar(buf, ')');
+	appendStringInfoString(buf, details->kind);
+	if (!is_process)
+		append_name(buf, "", details->name);
+	if (blocker->pid != 0)
+		appendStringInfo(buf, ", PID %d", blocker->pid);
+	if (is_process)
+		append_name(buf, ", application", details->name);
+	append_name(buf, ", role", details->role);
+	if (is_slot)
+		appendStringInfo(buf, ", %s", details->state);
 	if (details->gone)
 		appendStringInfoString(buf, ", which has ended");
-	else if (details->visible && blocker->kind == PV_BLOCKER_PROCESS &&
+	else if (blocker->kind == PV_BLOCKER_PROCESS && details->visible &&
 			 (details->since == 0 || details->since > found_at))
 		appendStringInfoString(buf, ", whose transaction has ended");
 	else if (details->since != 0)
-		appendStringInfo(buf, ", in a transaction since %s",
+		appendStringInfo(buf, "%s since %s", is_slot ? "" : ",",
 						 timestamptz_to_str(details->since));
-}
-
-/*
- * Append one line, without a newline, that says who the blocker is.  It was
- * found at that time, and may have ended since.
- */
-void
-pv_blocker_describe(StringInfo buf, const PvBlocker *blocker, Oid viewer,
-					TimestampTz found_at)
-{
-	PvBlockerDetails details;
-
-	pv_blocker_look_up(blocker, viewer, &details);
-	switch (blocker->kind)
-	{
-		case PV_BLOCKER_PROCESS:
-		case PV_BLOCKER_FEEDBACK:
-			append_process(buf, blocker, &details, found_at);
-			break;
-		case PV_BLOCKER_PREPARED:
-			if (details.gone)
-			{
-				appendStringInfo(buf, "prepared transaction %u, which has ended",
-								 blocker->xid);
-				break;
-			}
-			appendStringInfoString(buf, "prepared transaction ");
-			append_name(buf, details.name);
-			if (details.role != NULL)
-			{
-				appendStringInfoString(buf, " (role ");
-				append_name(buf, details.role);
-				appendStringInfoChar(buf, ')');
-			}
-			appendStringInfo(buf, ", prepared at %s",
-							 timestamptz_to_str(details.since));
-			break;
-		case PV_BLOCKER_SLOT_XMIN:
-		case PV_BLOCKER_SLOT_CATALOG:
-			appendStringInfo(buf, "%s of replication slot ",
-							 blocker->kind == PV_BLOCKER_SLOT_XMIN ? "xmin" :
-							 "catalog_xmin");
-			append_name(buf, details.name);
-			if (blocker->pid != 0)
-				appendStringInfo(buf, ", PID %d", blocker->pid);
-			else
-				appendStringInfoString(buf, ", which is inactive");
-			break;
-		case PV_BLOCKER_NONE:
-			break;
-	}
 }

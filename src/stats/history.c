@@ -7,7 +7,7 @@
  * lightweight lock.  The lock is held while a record is added, or while all
  * records of a kind are copied.  Under it nothing fails, waits or is
  * allocated.  If parvacuum.history_size and parvacuum.stats_size are 0, there
- * is neither memory nor a lock, and nothing is recorded.
+ * is no memory, and nothing is recorded.
  *
  *		process that vacuums	adds a vacuum when it has ended
  *								(stats/history_run.c)
@@ -19,10 +19,10 @@
  * The file (stats/history_file.c) is written when there is something new and
  * a minute has passed since it was last written.  So a crash loses the
  * vacuums of the last minute.  The process that adds the first record after
- * the file was written wakes the launcher.  The launcher holds the lock only
- * to copy the records.  No process that vacuums writes the file, because it
- * would do so while its table is locked.  If the server has no slot for the
- * launcher, the file is written only at the end.
+ * the file was written wakes the launcher.  The launcher holds the lock, in
+ * shared mode, only to copy the records.  No process that vacuums writes the
+ * file, because it would do so while its table is locked.  If the server has no
+ * slot for the launcher, the file is written only at the end.
  *
  * An immediate shutdown kills processes, perhaps in the middle of a change.
  * "changing" says so, and then the postmaster keeps the file as it is.
@@ -42,10 +42,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/clock.h"
 #include "base/settings.h"
 #include "stats/history.h"
-
-#define LOCK_TRANCHE			"parvacuum_history"
 
 /* Milliseconds from one time that the file is written to the next */
 #define WRITE_INTERVAL_MS		60000
@@ -58,13 +57,15 @@ typedef struct HistoryShared
 	/* all of it is under the lock */
 	bool		changing;		/* within a change */
 	bool		unwritten;		/* something is not in the file */
-	TimestampTz written;		/* when the file was written; 0: it was not */
-	TimestampTz retry_at;		/* the file is not written before that */
 	Latch	   *writer;			/* of the launcher, or NULL */
 	PvRecords	records;		/* their arrays follow */
 } HistoryShared;
 
 static HistoryShared *shared = NULL;
+
+/* Those of a server where nothing is recorded */
+static const PvRecords no_records;
+
 static LWLock *lock = NULL;
 
 
@@ -73,67 +74,60 @@ static LWLock *lock = NULL;
  * ----------------------------------------------------------------
  */
 
-static bool
-is_wanted(void)
-{
-	return pv_guc_history_size > 0 || pv_guc_stats_size > 0;
-}
-
+/* Return 0 if nothing is recorded. */
 Size
 pv_history_shmem_size(void)
 {
-	if (!is_wanted())
+	if (pv_guc_history_size == 0 && pv_guc_stats_size == 0)
 		return 0;
 	return MAXALIGN(offsetof(HistoryShared, records) +
 					pv_records_size(pv_guc_history_size, pv_guc_stats_size));
 }
 
-/* Postmaster, when extensions ask for shared memory. */
-void
-pv_history_request_lock(void)
-{
-	if (is_wanted())
-		RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
-}
-
-/* Return room for any image of these records, or NULL. */
-static char *
-allocate_image(void)
-{
-	return MemoryContextAllocExtended(TopMemoryContext,
-									  pv_records_image_room(&shared->records),
-									  MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
-}
-
 /*
- * Write an image of the records.  The caller holds the lock, or is the only
- * process.
+ * Write the file, and take note whether that was possible.  The launcher runs
+ * this, and the postmaster at its end, when there are no other processes any
+ * more.
  */
-static Size
-write_image(char *image)
+static void
+write_file(void)
 {
-	return pv_records_write_image(&shared->records, GetSystemIdentifier(),
+	char	   *image =
+		MemoryContextAllocExtended(TopMemoryContext,
+								   pv_records_image_room(&shared->records),
+								   MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	bool		alone = !IsUnderPostmaster;
+	bool		good;
+	Size		size;
+
+	if (image == NULL)
+		return;
+	if (!alone)
+		LWLockAcquire(lock, LW_SHARED);
+	size = pv_records_write_image(&shared->records, GetSystemIdentifier(),
 								  image);
+	shared->unwritten = false;	/* who sets it has the lock exclusively */
+	if (!alone)
+		LWLockRelease(lock);
+	good = pv_history_file_write(image, size);
+	pfree(image);
+
+	if (!alone)
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (good)
+		shared->records.written = GetCurrentTimestamp();
+	else
+		shared->unwritten = true;
+	if (!alone)
+		LWLockRelease(lock);
 }
 
-/*
- * Postmaster, at its end: write the file.  There are no other processes any
- * more.  After a crash the records may be damaged, and the file is kept.
- */
+/* After a crash the records may be damaged, and the file is kept. */
 static void
 write_at_exit(int code, Datum arg)
 {
-	char	   *image;
-	Size		size;
-
-	if (code != 0 || shared == NULL || shared->changing || !shared->unwritten)
-		return;
-	image = allocate_image();
-	if (image == NULL)
-		return;
-	size = write_image(image);
-	pv_records_seal_image(image, size);
-	(void) pv_history_file_write(image, size);
+	if (code == 0 && shared != NULL && !shared->changing && shared->unwritten)
+		write_file();
 }
 
 /*
@@ -141,17 +135,17 @@ write_at_exit(int code, Datum arg)
  * AddinShmemInitLock.
  */
 void
-pv_history_shmem_startup(void)
+pv_history_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 
 	shared = NULL;
-	if (!is_wanted())
+	if (pv_history_shmem_size() == 0)
 		return;
 
 	shared = ShmemInitStruct("parvacuum history", pv_history_shmem_size(),
 							 &found);
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	lock = its_lock;
 	if (found)
 		return;
 
@@ -227,7 +221,6 @@ pv_history_reset(bool totals)
 		pv_records_reset_stats(&shared->records, now);
 	else
 		pv_records_reset_history(&shared->records, now);
-	shared->retry_at = 0;
 	end_change();
 }
 
@@ -237,15 +230,27 @@ pv_history_reset(bool totals)
  * ----------------------------------------------------------------
  */
 
-/* Allocate room for so many records, before the lock is taken. */
-static void *
-room_for(int n, Size size)
+/*
+ * Lock the records for reading.  Nothing may fail until pv_history_unlock().
+ * If nothing is recorded, they are empty.
+ */
+const PvRecords *
+pv_history_lock(void)
 {
-	return MemoryContextAllocHuge(CurrentMemoryContext,
-								  (Size) Max(n, 1) * size);
+	if (shared == NULL)
+		return &no_records;
+	LWLockAcquire(lock, LW_SHARED);
+	return &shared->records;
 }
 
-/* Copy all records of a kind. */
+void
+pv_history_unlock(void)
+{
+	if (shared != NULL)
+		LWLockRelease(lock);
+}
+
+/* Return the number of records of a kind, and them in a new array. */
 int
 pv_history_copy(PvRecordKind kind, void **to)
 {
@@ -253,119 +258,21 @@ pv_history_copy(PvRecordKind kind, void **to)
 
 	if (shared == NULL)
 		return 0;
-	*to = room_for(shared->records.max[kind], pv_record_size[kind]);
+	*to = MemoryContextAllocHuge(CurrentMemoryContext,
+								 (Size) shared->records.of[kind].capacity *
+								 pv_record_size[kind]);
 	LWLockAcquire(lock, LW_SHARED);
 	n = pv_records_copy(&shared->records, kind, *to);
 	LWLockRelease(lock);
 	return n;
 }
 
-/*
- * Return in *past what the last vacuum of a table of this database took, of
- * those that are automatic or of those that a session asked for; all zero if
- * none is known.
- */
-void
-pv_history_past(Oid relid, bool automatic, PvEtaPast *past)
-{
-	const PvHistoryRun *run;
-
-	memset(past, 0, sizeof(*past));
-	if (shared == NULL || shared->records.max[PV_RECORD_RUN] == 0)
-		return;
-	LWLockAcquire(lock, LW_SHARED);
-	run = pv_records_last_run(&shared->records, MyDatabaseId, relid,
-							  automatic);
-	if (run != NULL)
-		pv_eta_past(&run->result, past);
-	LWLockRelease(lock);
-}
-
 /* Are there totals of tables?  What is known of sweeps is part of them. */
 bool
 pv_history_has_totals(void)
 {
-	return shared != NULL && shared->records.max[PV_RECORD_TABLE] > 0;
-}
-
-/*
- * Can the next sweep of a table of this database be remembered?  Then *mark is
- * what is remembered of the last one, all zero if there is nothing: the table
- * was not swept, or its totals were reset.
- *
- * If its owner has all places for totals that he can have, and none is this
- * table's, the answer is no.  Where more tables wanted sweeps than there are
- * places, each sweep would make another table lose its mark, and all would be
- * swept over and over.
- */
-bool
-pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark)
-{
-	bool		has_room;
-
-	memset(mark, 0, sizeof(*mark));
-	if (!pv_history_has_totals())
-		return false;
-	LWLockAcquire(lock, LW_SHARED);
-	has_room = pv_records_has_room(&shared->records, MyDatabaseId, relid,
-								   owner);
-	(void) pv_records_sweep_mark(&shared->records, MyDatabaseId, relid, mark);
-	LWLockRelease(lock);
-	return has_room;
-}
-
-/*
- * Return the pages that an index of this database had when it was last
- * vacuumed or swept, or 0.
- */
-BlockNumber
-pv_history_index_pages(Oid indexrelid)
-{
-	BlockNumber pages;
-
-	if (!pv_history_has_totals())
-		return 0;
-	LWLockAcquire(lock, LW_SHARED);
-	pages = pv_records_index_pages(&shared->records, MyDatabaseId, indexrelid);
-	LWLockRelease(lock);
-	return pages;
-}
-
-/*
- * Copy what is known of all records, without these, and return when the file
- * was written.  All is zero if nothing is recorded.
- */
-TimestampTz
-pv_history_info(PvRecords *info)
-{
-	TimestampTz written;
-
-	memset(info, 0, sizeof(*info));
-	if (shared == NULL)
-		return 0;
-	LWLockAcquire(lock, LW_SHARED);
-	*info = shared->records;
-	written = shared->written;
-	LWLockRelease(lock);
-	return written;
-}
-
-/*
- * Get the last vacuums of a table of this database, if they were not
- * completed.
- */
-bool
-pv_history_failures(Oid relid, PvTableTotals *totals, PvHistoryRun *last)
-{
-	bool		result;
-
-	if (!pv_history_has_totals())
-		return false;
-	LWLockAcquire(lock, LW_SHARED);
-	result = pv_records_failures(&shared->records, MyDatabaseId, relid, totals,
-								 last);
-	LWLockRelease(lock);
-	return result;
+	return shared != NULL &&
+		shared->records.of[PV_RECORD_TABLE].capacity > 0;
 }
 
 
@@ -404,17 +311,14 @@ take_sample(int age_ms)
 static PvXidSample
 oldest_sample(uint64 xid)
 {
+	const PvRecords *records = pv_history_lock();
+	uint64		i = records->nsamples > PV_XID_SAMPLES ?
+		records->nsamples - PV_XID_SAMPLES : 0;
 	PvXidSample sample = {0};
-	uint64		i;
 
-	if (shared == NULL)
-		return sample;
-	LWLockAcquire(lock, LW_SHARED);
-	i = shared->records.nsamples > PV_XID_SAMPLES ?
-		shared->records.nsamples - PV_XID_SAMPLES : 0;
-	for (; i < shared->records.nsamples && sample.next_xid <= xid; i++)
-		sample = shared->records.samples[i % PV_XID_SAMPLES];
-	LWLockRelease(lock);
+	for (; i < records->nsamples && sample.next_xid <= xid; i++)
+		sample = records->samples[i % PV_XID_SAMPLES];
+	pv_history_unlock();
 	if (sample.next_xid <= xid)
 		memset(&sample, 0, sizeof(sample));
 	return sample;
@@ -467,90 +371,26 @@ pv_history_set_writer(Latch *latch)
 }
 
 /*
- * Copy the records for the file, if they are to be written now.  Otherwise
- * set *wait to the milliseconds until then, or to -1 if there is nothing to
- * write.
- */
-static bool
-take_image(char *image, Size *size, long *wait)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	bool		taken = false;
-
-	*wait = -1;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (shared->unwritten && now < shared->retry_at &&
-		shared->retry_at - now <= WRITE_INTERVAL_MS * INT64CONST(1000))
-		*wait = TimestampDifferenceMilliseconds(now, shared->retry_at) + 1;
-	else if (shared->unwritten)
-	{
-		shared->retry_at = TimestampTzPlusMilliseconds(now,
-													   WRITE_INTERVAL_MS);
-		taken = image != NULL;
-		shared->unwritten = !taken;
-		if (taken)
-			*size = write_image(image);
-		else
-			*wait = WRITE_INTERVAL_MS;
-	}
-	LWLockRelease(lock);
-	return taken;
-}
-
-/* Note whether the file was written. */
-static void
-note_written(bool good)
-{
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (good)
-		shared->written = GetCurrentTimestamp();
-	else
-		shared->unwritten = true;
-	LWLockRelease(lock);
-}
-
-/*
- * Write the file if that is due.  Return the milliseconds until it will be
- * due, or -1 if there is nothing to write.
- */
-static long
-write_if_due(void)
-{
-	char	   *image;
-	Size		size;
-	long		wait;
-
-	/* without the lock first, since there is mostly nothing to do */
-	if (!shared->unwritten)
-		return -1;
-	image = allocate_image();
-	if (take_image(image, &size, &wait))
-	{
-		bool		good;
-
-		pv_records_seal_image(image, size);
-		good = pv_history_file_write(image, size);
-		note_written(good);
-		if (!good)
-			wait = WRITE_INTERVAL_MS;
-	}
-	if (image != NULL)
-		pfree(image);
-	return wait;
-}
-
-/*
  * Launcher: take a sample and write the file if these are due.  Return the
  * milliseconds until one of them will be due, or -1 if there is no history.
  */
 long
 pv_history_do_due(void)
 {
-	long		wait;
+	static TimestampTz not_before = 0;	/* when the file may be written again */
+	TimestampTz now = pv_now();
 
 	if (shared == NULL)
 		return -1;
 	take_sample(PV_XID_SAMPLE_MS);
-	wait = write_if_due();
-	return wait < 0 ? PV_XID_SAMPLE_MS : Min(wait, PV_XID_SAMPLE_MS);
+
+	/* without the lock, since there is mostly nothing to do */
+	if (!shared->unwritten)
+		return PV_XID_SAMPLE_MS;
+	if (now >= not_before)
+	{
+		not_before = now + WRITE_INTERVAL_MS * INT64CONST(1000);
+		write_file();
+	}
+	return (not_before - now) / 1000 + 1;
 }

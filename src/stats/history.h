@@ -10,14 +10,27 @@
 #ifndef PV_HISTORY_H
 #define PV_HISTORY_H
 
+#include "access/genam.h"
 #include "storage/latch.h"
+#include "storage/lockdefs.h"
+#include "storage/lwlock.h"
+#include "utils/relcache.h"
 
-#include "stats/eta.h"
+#include "stats/blocker.h"
 #include "stats/records.h"
 
+/*
+ * Why another process terminates this one, which fills it in before it sends
+ * the signal.
+ */
+typedef struct PvHistoryReason
+{
+	int			sqlerrcode;		/* 0: not known */
+	char		text[PV_RECORD_TEXT];
+} PvHistoryReason;
+
 extern Size pv_history_shmem_size(void);
-extern void pv_history_request_lock(void);
-extern void pv_history_shmem_startup(void);
+extern void pv_history_shmem_startup(LWLock *its_lock);
 
 extern bool pv_history_exists(void);
 extern bool pv_history_has_totals(void);
@@ -25,14 +38,9 @@ extern void pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes,
 						   int nindexes);
 extern void pv_history_reset(bool totals);
 
-/* Copy all of a kind to a new array; return the number of elements. */
+extern const PvRecords *pv_history_lock(void);
+extern void pv_history_unlock(void);
 extern int	pv_history_copy(PvRecordKind kind, void **to);
-extern bool pv_history_failures(Oid relid, PvTableTotals *totals,
-								PvHistoryRun *last);
-extern bool pv_history_sweep_mark(Oid relid, Oid owner, PvSweepMark *mark);
-extern BlockNumber pv_history_index_pages(Oid indexrelid);
-extern void pv_history_past(Oid relid, bool automatic, PvEtaPast *past);
-extern TimestampTz pv_history_info(PvRecords *info);
 
 /* Transaction IDs; 0 if not known */
 extern double pv_history_xid_rate(double *seconds);
@@ -41,6 +49,23 @@ extern TimestampTz pv_history_known_since(uint64 xid_age);
 /* The process that takes samples, and writes the file from time to time. */
 extern void pv_history_set_writer(Latch *latch);
 extern long pv_history_do_due(void);
+
+/* The vacuum in this process, until it is added (history_run.c) */
+extern void pv_history_set_reason(const PvHistoryReason *reason);
+extern void pv_history_fill_reason(PvHistoryReason *reason,
+								   const ErrorData *edata);
+extern void pv_history_begin(Relation rel, PvWork action,
+							 PvStartedBy started_by, bool wraparound,
+							 const PvResult *result);
+extern void pv_history_note_index(Relation index,
+								  const IndexBulkDeleteResult *istat,
+								  int64 usecs);
+extern void pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode);
+extern void pv_history_note_mark(const PvSweepMark *mark);
+extern void pv_history_note_blocker(const PvBlocker *blocker,
+									TimestampTz found_at);
+extern void pv_history_done(void);
+extern void pv_history_failed(void);
 
 /* The file that keeps it while the server is down (history_file.c) */
 extern bool pv_history_file_write(const char *image, Size size);

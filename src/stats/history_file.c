@@ -72,29 +72,20 @@ pv_history_file_write(const char *image, Size size)
 
 	/* what a crash or somebody else has left under this name is of no use */
 	(void) unlink(NEW_FILE);
-	file = AllocateFile(NEW_FILE, PG_BINARY_W);
-	if (file == NULL)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not create file \"%s\": %m", NEW_FILE)));
-		return false;
-	}
 	errno = 0;
-	good = fwrite(image, 1, size, file) == size;
-	if (!good && errno == 0)
-		errno = ENOSPC;
-	if (FreeFile(file) != 0)
+	file = AllocateFile(NEW_FILE, PG_BINARY_W);
+	good = file != NULL && fwrite(image, 1, size, file) == size;
+	if (file != NULL && FreeFile(file) != 0)
 		good = false;
 	if (!good)
 	{
+		if (errno == 0)
+			errno = ENOSPC;
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", NEW_FILE)));
-		(void) unlink(NEW_FILE);
-		return false;
 	}
-	if (durable_rename(NEW_FILE, HISTORY_FILE, LOG) != 0)
+	if (!good || durable_rename(NEW_FILE, HISTORY_FILE, LOG) != 0)
 	{
 		(void) unlink(NEW_FILE);
 		return false;

@@ -6,10 +6,9 @@
  * The process that vacuums runs this: the leader, not its workers.
  *
  *		pv_history_begin		names, times, who asked for it
- *		pv_history_begin_scheduled	the same, of a sweep or an ANALYZE
  *		pv_history_skipped		the scheduler has not got the table's lock: add it
- *		pv_history_note_index	the engine, for each index, when it is done
- *		pv_history_note_swept	the scheduler, for each index that it has swept
+ *		pv_history_note_index	for each index that was vacuumed or swept, when it is
+ *								done
  *		pv_history_note_blocker	the engine, if dead rows were kept
  *		pv_history_done			all is well: add it
  *		pv_history_failed		in PG_CATCH, with the error: add it
@@ -36,6 +35,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
@@ -44,6 +44,7 @@
 #include "port/atomics.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/errcodes.h"
 #include "utils/lsyscache.h"
@@ -53,8 +54,6 @@
 #include "utils/timestamp.h"
 
 #include "stats/history.h"
-#include "stats/history_run.h"
-#include "stats/lock_session.h"
 #include "stats/usage.h"
 
 /* The vacuum of this process; valid while is_open */
@@ -88,6 +87,128 @@ set_text(char *to, const char *text)
 	to[len] = '\0';
 }
 
+/* ----------------------------------------------------------------
+ *		The session that is in the way
+ *
+ * It is looked for among all locks of the cluster, as pg_locks has them, which
+ * holds their lightweight locks for a moment.  Core: storage/lmgr/lock.c,
+ * GetLockStatusData.
+ * ----------------------------------------------------------------
+ */
+
+/* Is one of these locks in the way of another one? */
+static bool
+conflicts(LOCKMASK held, LOCKMODE wanted)
+{
+	for (LOCKMODE mode = 1; mode <= MaxLockMode; mode++)
+	{
+		if ((held & LOCKBIT_ON(mode)) && DoLockModesConflict(mode, wanted))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_same(const LOCKTAG *a, const LOCKTAG *b)
+{
+	return memcmp(a, b, sizeof(LOCKTAG)) == 0;
+}
+
+/* Note what the session does that has this lock, or waits for it. */
+static void
+note_session(const LockInstanceData *lock)
+{
+	const PgBackendStatus *status;
+
+	run.lock_pid = lock->pid;
+	if (lock->pid == 0)
+	{
+		set_text(run.lock_query, "prepared transaction");
+		return;
+	}
+	pgstat_clear_backend_activity_snapshot();
+	status = pv_status_of(lock->pid);
+	if (status == NULL)
+		return;
+	run.lock_role = status->st_userid;
+	set_text(run.lock_query, pgstat_clip_activity(status->st_activity_raw));
+}
+
+/*
+ * Note a session that has a lock of the relation, a shared one or one of this
+ * database, that is in the way of this mode, if there still is one.
+ */
+static void
+note_lock_holder(Oid relid, LOCKMODE mode)
+{
+	LockData   *data = GetLockStatusData();
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, IsSharedRelation(relid) ?
+						 InvalidOid : MyDatabaseId, relid);
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *lock = &data->locks[i];
+
+		if (lock->pid != MyProcPid && is_same(&lock->locktag, &tag) &&
+			conflicts(lock->holdMask, mode))
+		{
+			note_session(lock);
+			return;
+		}
+	}
+}
+
+/* Does this process have a lock that the other one waits for? */
+static bool
+waits_for_us(const LockInstanceData *waiter, const LockData *data)
+{
+	if (waiter->waitLockMode == NoLock || waiter->pid == MyProcPid)
+		return false;
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *ours = &data->locks[i];
+
+		if (ours->pid == MyProcPid &&
+			is_same(&ours->locktag, &waiter->locktag) &&
+			conflicts(ours->holdMask, waiter->waitLockMode))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Note who has waited longest for a lock that this process has.  An automatic
+ * vacuum that was canceled has given way to that session: it was sent the
+ * signal when the session had waited for deadlock_timeout.  The error says
+ * "user request" of any signal.  Core: storage/lmgr/proc.c, ProcSleep.
+ */
+static void
+note_lock_waiter(void)
+{
+	LockData   *data = GetLockStatusData();
+	const LockInstanceData *first = NULL;
+
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LockInstanceData *lock = &data->locks[i];
+
+		if ((first == NULL || lock->waitStart < first->waitStart) &&
+			waits_for_us(lock, data))
+			first = lock;
+	}
+	if (first == NULL)
+		return;
+	note_session(first);
+	set_text(run.error, "gave way to a session that waits for a lock");
+}
+
+
+/* ----------------------------------------------------------------
+ *		The vacuum
+ * ----------------------------------------------------------------
+ */
+
 static void
 add_run(PvRunOutcome outcome)
 {
@@ -117,14 +238,6 @@ outcome_of_error(int sqlerrcode)
 		default:
 			return PV_OUTCOME_ERROR;
 	}
-}
-
-static void
-note_session(const PvLockSession *session)
-{
-	run.lock_pid = session->pid;
-	run.lock_role = session->role;
-	set_text(run.lock_query, session->query);
 }
 
 /* The process ends within a vacuum. */
@@ -169,7 +282,7 @@ pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
  * Note what is known of a relation, and who does something to it, from now on.
  */
 static void
-begin_run(const FormData_pg_class *form, PvStartedBy started_by)
+begin_run(const FormData_pg_class *form, PvWork action, PvStartedBy started_by)
 {
 	is_open = false;
 	memset(&run, 0, sizeof(run));
@@ -184,19 +297,20 @@ begin_run(const FormData_pg_class *form, PvStartedBy started_by)
 	set_name(&run.datname, get_database_name(MyDatabaseId));
 	set_name(&run.schemaname, get_namespace_name(form->relnamespace));
 	set_name(&run.relname, NameStr(form->relname));
+	run.action = action;
 	run.started_by = started_by;
 	run.start_time = GetCurrentTimestamp();
 }
 
 /*
- * Begin a vacuum of the relation, which is open and locked.  The vacuum fills
- * in *result, at the latest by the time that it calls pv_history_done().  A
+ * Begin a vacuum of the relation, which is open and locked, or what the
+ * scheduler does beside vacuums.  It fills in *result, at the latest by the time that it calls pv_history_done().  A
  * role asked for it if a session waits for it.  The caller is in a
  * transaction; this reads the catalog caches.
  */
 void
-pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
-				 const PvResult *result)
+pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,
+				 bool wraparound, const PvResult *result)
 {
 	static bool watched = false;
 
@@ -206,7 +320,7 @@ pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
 		before_shmem_exit(add_at_exit, (Datum) 0);
 	watched = true;
 
-	begin_run(rel->rd_rel, started_by);
+	begin_run(rel->rd_rel, action, started_by);
 	run.wraparound = wraparound;
 	is_empty_toast = rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
 		RelationGetNumberOfBlocks(rel) == 0;
@@ -214,14 +328,6 @@ pv_history_begin(Relation rel, PvStartedBy started_by, bool wraparound,
 	caller_context = CurrentMemoryContext;
 	pv_usage_start(&usage, false);
 	is_open = true;
-}
-
-/* The same for what the scheduler does beside vacuums. */
-void
-pv_history_begin_scheduled(Relation rel, PvWork action, const PvResult *result)
-{
-	pv_history_begin(rel, PV_STARTED_BY_SCHEDULER, false, result);
-	run.action = action;
 }
 
 /*
@@ -233,32 +339,34 @@ void
 pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 {
 	HeapTuple	tuple;
-	PvLockSession session;
 
 	if (!pv_history_exists())
 		return;
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tuple))
 		return;
-	begin_run((Form_pg_class) GETSTRUCT(tuple), PV_STARTED_BY_SCHEDULER);
+	begin_run((Form_pg_class) GETSTRUCT(tuple), action,
+			  PV_STARTED_BY_SCHEDULER);
 	ReleaseSysCache(tuple);
-	run.action = action;
 	run.outcome = PV_OUTCOME_SKIPPED;
 	run.end_time = run.start_time;
-	if (pv_find_lock_holder(relid, mode, &session))
-		note_session(&session);
+	note_lock_holder(relid, mode);
 	pv_history_add(&run, NULL, 0);
 }
 
-/* Return a record for an index, which is open, or NULL if there is no room. */
-static PvHistoryIndex *
-new_index(Relation index, BlockNumber pages, int64 entries_removed,
-		  int64 usecs)
+/*
+ * Note what was done to an index, which is open.  Call this once for each
+ * index of the table, in any order.  Of a sweep only the size and the entries
+ * removed are known.
+ */
+void
+pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
+					  int64 usecs)
 {
 	PvHistoryIndex *record;
 
 	if (!is_open || run.nindexes++ >= PV_RECORD_MAX_INDEXES)
-		return NULL;
+		return;
 	record = &indexes[run.nindexes - 1];
 	memset(record, 0, sizeof(*record));
 	record->head.key.database = run.head.key.database;
@@ -267,36 +375,12 @@ new_index(Relation index, BlockNumber pages, int64 entries_removed,
 	record->encoding = run.encoding;
 	set_name(&record->indexrelname, RelationGetRelationName(index));
 	record->action = run.action;
-	record->entries_removed = entries_removed;
-	record->pages_total = pages;
-	record->usecs = usecs;
-	return record;
-}
-
-/*
- * Note what the vacuum did to an index, which is open.  Call this once for
- * each index of the table, in any order.
- */
-void
-pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
-					  int64 usecs)
-{
-	PvHistoryIndex *record = new_index(index, istat->num_pages,
-									   (int64) istat->tuples_removed, usecs);
-
-	if (record == NULL)
-		return;
+	record->entries_removed = (int64) istat->tuples_removed;
+	record->pages_total = istat->num_pages;
 	record->pages_newly_deleted = istat->pages_newly_deleted;
 	record->pages_deleted = istat->pages_deleted;
 	record->pages_free = istat->pages_free;
-}
-
-/* The same for a sweep of an index, which had so many pages before it. */
-void
-pv_history_note_swept(Relation index, BlockNumber pages,
-					  int64 entries_removed, int64 usecs)
-{
-	(void) new_index(index, pages, entries_removed, usecs);
+	record->usecs = usecs;
 }
 
 /* Note what is to be remembered of a sweep if it is completed. */
@@ -327,7 +411,7 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 	run.holder_key = pv_blocker_key(blocker);
 	set_name(&run.blocker_kind, details.kind);
 	initStringInfo(&text);
-	pv_blocker_describe(&text, blocker, InvalidOid, found_at);
+	pv_blocker_describe(&text, blocker, &details, found_at);
 	set_text(run.blocker, text.data);
 	pfree(text.data);
 }
@@ -342,25 +426,6 @@ pv_history_done(void)
 	if (is_open && !is_empty_toast)
 		add_run(PV_OUTCOME_DONE);
 	is_open = false;
-}
-
-/*
- * Note who waits for an automatic vacuum that was canceled.  If a session
- * waits for a lock that this process still has, that is why: it was sent the
- * signal when that session had waited for deadlock_timeout.  The error says
- * "user request" of any signal.  Core: storage/lmgr/proc.c, ProcSleep.
- */
-static void
-note_who_waits(void)
-{
-	PvLockSession session;
-
-	if ((run.started_by != PV_STARTED_BY_SCHEDULER &&
-		 run.started_by != PV_STARTED_BY_AUTOVACUUM) ||
-		!pv_find_lock_waiter(&session))
-		return;
-	note_session(&session);
-	set_text(run.error, "gave way to a session that waits for a lock");
 }
 
 /*
@@ -384,8 +449,10 @@ pv_history_failed(void)
 	if (edata->message != NULL)
 		set_text(run.error, edata->message);
 	FreeErrorData(edata);
-	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED)
-		note_who_waits();
+	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED &&
+		(run.started_by == PV_STARTED_BY_SCHEDULER ||
+		 run.started_by == PV_STARTED_BY_AUTOVACUUM))
+		note_lock_waiter();
 	MemoryContextSwitchTo(old_context);
 
 	add_run(outcome_of_error(run.sqlerrcode));

@@ -1,23 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * lru.c
- *	  A bounded table of keys, whose groups share its places.
+ *	  A bounded table of records, whose groups share its places.
  *
- * It says at which place of an array the caller keeps what belongs to a key.
- * Each key is in a group.  A key that is new gets a free place.  If there is
- * none, the group with the most places gives up the one that it has not used
- * for the longest time, and the group of the new key counts with one more.  So
- * no group takes from others more than an equal share, and at its share it
- * takes from itself.
+ * Each record has a key and is in a group.  A new record gets a free place.
+ * If there is none, the group with the most records gives up the one that it
+ * has not used for the longest time, and the group of the new record counts
+ * with one more.  So no group takes from others more than an equal share, and
+ * at its share it takes from itself.
  *
- *		bucket [hash] --> node -- chain --> node
- *		group: newest <--> ... <--> oldest, a list of its nodes
- *
- * An operation looks through the groups at most, not through the nodes.  With
- * more groups than MAX_GROUPS, some are taken for one.
+ * An operation looks through the groups at most, not through the records.
+ * With more groups than MAX_GROUPS, some are taken for one.
  *
  * This file knows nothing of processes and locks; the caller holds whatever
- * covers the memory.  Nothing here fails or allocates memory.
+ * covers the memory.  That has pointers into itself, so all processes must
+ * have it at the same address.  Nothing here fails or allocates memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -29,268 +26,231 @@
 
 #include "stats/lru.h"
 
-#define NOWHERE					(-1)
 #define MAX_GROUPS				1024
 
+/* Precedes each record */
 typedef struct Node
 {
 	PvLruKey	key;
-	int			group;			/* index of its group */
-	int			chain;			/* next in the same bucket, or NOWHERE */
-	int			newer;			/* neighbours in the group, or NOWHERE */
-	int			older;
+	PvLruGroup *group;
+	dlist_node	in_group;
+	dlist_node	in_bucket;
 } Node;
 
-typedef struct Group
-{
-	uint64		key;
-	int			count;			/* 0: this one is free */
-	int			newest;			/* places, or NOWHERE */
-	int			oldest;
-} Group;
+#define NODE_SIZE				MAXALIGN(sizeof(Node))
 
-static inline Node *
-node_at(const PvLru *lru, int place)
+static inline void *
+record_of(Node *node)
 {
-	return (Node *) ((char *) lru + MAXALIGN(sizeof(PvLru))) + place;
+	return (char *) node + NODE_SIZE;
 }
 
-static inline int *
-buckets_of(const PvLru *lru)
+static inline Node *
+node_of(const void *record)
 {
-	return (int *) node_at(lru, lru->capacity);
+	return (Node *) ((char *) record - NODE_SIZE);
 }
 
 static inline int
-ngroups(const PvLru *lru)
+ngroups(int capacity)
 {
-	return Min(lru->capacity, MAX_GROUPS);
+	return Min(capacity, MAX_GROUPS);
 }
 
-static inline Group *
-group_at(const PvLru *lru, int group)
-{
-	char	   *groups = (char *) buckets_of(lru) +
-		MAXALIGN((Size) lru->capacity * sizeof(int));
-
-	return (Group *) groups + group;
-}
-
-/* Return the head of the chain of this key. */
-static int *
-bucket_of(const PvLru *lru, const PvLruKey *key)
-{
-	uint32		hash = hash_combine(murmurhash32(key->database),
-									murmurhash32(key->relid));
-
-	hash = hash_combine(hash, murmurhash32((uint32) key->number ^
-										   (uint32) (key->number >> 32)));
-	return &buckets_of(lru)[hash % lru->capacity];
-}
-
-/* Return the size in bytes of a table with that many places. */
+/* Return the size in bytes of the memory of such a table. */
 Size
-pv_lru_size(int capacity)
+pv_lru_size(int capacity, Size record_size)
 {
-	return MAXALIGN(sizeof(PvLru)) + (Size) capacity * sizeof(Node) +
-		MAXALIGN((Size) capacity * sizeof(int)) +
-		Min(capacity, MAX_GROUPS) * sizeof(Group);
+	return capacity * (NODE_SIZE + MAXALIGN(record_size) +
+					   sizeof(dlist_head)) +
+		ngroups(capacity) * sizeof(PvLruGroup);
 }
 
-/* Forget all keys, and how many were given up. */
+/* Initialize a table in memory of pv_lru_size() bytes. */
+void
+pv_lru_init(PvLru *lru, int capacity, Size record_size, void *memory)
+{
+	lru->capacity = capacity;
+	lru->node_size = NODE_SIZE + MAXALIGN(record_size);
+	lru->nodes = memory;
+	lru->buckets = (dlist_head *) (lru->nodes + capacity * lru->node_size);
+	lru->groups = (PvLruGroup *) (lru->buckets + capacity);
+	pv_lru_clear(lru);
+}
+
+/* Remove all records, and forget how many were given up. */
 void
 pv_lru_clear(PvLru *lru)
 {
 	lru->nused = 0;
 	lru->evictions = 0;
 	for (int i = 0; i < lru->capacity; i++)
-		buckets_of(lru)[i] = NOWHERE;
-	for (int i = 0; i < ngroups(lru); i++)
-		group_at(lru, i)->count = 0;
+		dlist_init(&lru->buckets[i]);
+	for (int i = 0; i < ngroups(lru->capacity); i++)
+	{
+		lru->groups[i].count = 0;
+		dlist_init(&lru->groups[i].records);
+	}
 }
 
-/* Initialize a table in memory of pv_lru_size() bytes. */
-void
-pv_lru_init(PvLru *lru, int capacity)
+static dlist_head *
+bucket_of(const PvLru *lru, const PvLruKey *key)
 {
-	lru->capacity = capacity;
-	pv_lru_clear(lru);
+	uint32		hash = hash_bytes((const unsigned char *) key, sizeof(*key));
+
+	return &lru->buckets[hash % lru->capacity];
 }
 
 /*
- * Return the index of a group, or, if it has no places, of a free one; if
- * there is none, that of a group that it is taken for.
+ * Return the group with this key, or, if it has no records, a free one; if
+ * there is none, the one that it is taken for.
  */
-static int
+static PvLruGroup *
 find_group(const PvLru *lru, uint64 key)
 {
-	int			unused = key % ngroups(lru);
+	PvLruGroup *unused = &lru->groups[key % ngroups(lru->capacity)];
 
-	for (int i = ngroups(lru) - 1; i >= 0; i--)
+	for (int i = ngroups(lru->capacity) - 1; i >= 0; i--)
 	{
-		if (group_at(lru, i)->count == 0)
-			unused = i;
-		else if (group_at(lru, i)->key == key)
-			return i;
+		PvLruGroup *group = &lru->groups[i];
+
+		if (group->count == 0)
+			unused = group;
+		else if (group->key == key)
+			return group;
 	}
 	return unused;
 }
 
-/* Take a place out of its group. */
 static void
-leave_group(PvLru *lru, int place)
+leave_group(Node *node)
 {
-	Node	   *node = node_at(lru, place);
-	Group	   *group = group_at(lru, node->group);
-
-	group->count--;
-	if (node->newer != NOWHERE)
-		node_at(lru, node->newer)->older = node->older;
-	else
-		group->newest = node->older;
-	if (node->older != NOWHERE)
-		node_at(lru, node->older)->newer = node->newer;
-	else
-		group->oldest = node->newer;
+	node->group->count--;
+	dlist_delete(&node->in_group);
 }
 
-/* Make a place, which is in no group, the newest of this one. */
+/* Make a record, which is in no group, the most recently used of this one. */
 static void
-join_group(PvLru *lru, int place, uint64 key)
+join_group(Node *node, PvLruGroup *group, uint64 key)
 {
-	int			i = find_group(lru, key);
-	Group	   *group = group_at(lru, i);
-	Node	   *node = node_at(lru, place);
-
-	if (group->count == 0)
-	{
+	if (group->count++ == 0)
 		group->key = key;
-		group->newest = group->oldest = NOWHERE;
-	}
-	node->group = i;
-	node->newer = NOWHERE;
-	node->older = group->newest;
-	if (group->newest != NOWHERE)
-		node_at(lru, group->newest)->newer = place;
-	else
-		group->oldest = place;
-	group->newest = place;
-	group->count++;
+	node->group = group;
+	dlist_push_head(&group->records, &node->in_group);
 }
 
-/*
- * Return the index of the group that gives up a place for a new key of a
- * group.
- */
-static int
+/* Return the group that gives up a place for a new record of a group. */
+static PvLruGroup *
 victim(const PvLru *lru, uint64 key)
 {
-	int			own = find_group(lru, key);
-	int			most = 0;
+	PvLruGroup *own = find_group(lru, key);
+	PvLruGroup *most = lru->groups;
 
-	for (int i = 1; i < ngroups(lru); i++)
+	for (int i = 1; i < ngroups(lru->capacity); i++)
 	{
-		if (group_at(lru, i)->count > group_at(lru, most)->count)
-			most = i;
+		if (lru->groups[i].count > most->count)
+			most = &lru->groups[i];
 	}
-	if (group_at(lru, own)->count > 0 &&
-		group_at(lru, own)->count + 1 >= group_at(lru, most)->count)
-		return own;
-	return most;
+	return own->count > 0 && own->count + 1 >= most->count ? own : most;
 }
 
-/* Take the place that gives way to a new key of the group. */
-static int
+/* Take the place that gives way to a new record of the group. */
+static Node *
 evict(PvLru *lru, uint64 group)
 {
-	int			place = group_at(lru, victim(lru, group))->oldest;
-	int		   *link = bucket_of(lru, &node_at(lru, place)->key);
+	Node	   *node = dlist_tail_element(Node, in_group,
+										  &victim(lru, group)->records);
 
-	while (*link != place)
-		link = &node_at(lru, *link)->chain;
-	*link = node_at(lru, place)->chain;
-	leave_group(lru, place);
+	dlist_delete(&node->in_bucket);
+	leave_group(node);
 	lru->evictions++;
-	return place;
+	return node;
 }
 
 /*
- * Return the place of a key, or -1 if it has none.  This is not a use of it.
+ * Return the record with this key, or NULL.  This is not a use of it.
  */
-int
+void *
 pv_lru_find(const PvLru *lru, const PvLruKey *key)
 {
-	int			i;
+	dlist_iter	iter;
 
 	if (lru->capacity == 0)
-		return NOWHERE;
-	i = *bucket_of(lru, key);
-	while (i != NOWHERE && (node_at(lru, i)->key.database != key->database ||
-							node_at(lru, i)->key.relid != key->relid ||
-							node_at(lru, i)->key.number != key->number))
-		i = node_at(lru, i)->chain;
-	return i;
+		return NULL;
+	dlist_foreach(iter, bucket_of(lru, key))
+	{
+		Node	   *node = dlist_container(Node, in_bucket, iter.cur);
+
+		if (memcmp(&node->key, key, sizeof(*key)) == 0)
+			return record_of(node);
+	}
+	return NULL;
 }
 
 /*
- * Set *place to the place of a key, which is in this group from now on, as its
- * most recently used one.  Return false if it is new there, so that the place
- * has what belonged to another key, or nothing.  The capacity must not be 0.
+ * Return the record with this key, which is in this group from now on, as its
+ * most recently used one.  Set *known to false if it is new, so that it has
+ * the contents of another one, or of the memory.  The capacity must not be 0.
  */
-bool
-pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group, int *place)
+void *
+pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group, bool *known)
 {
-	int			i = pv_lru_find(lru, key);
-	bool		known = i != NOWHERE;
+	void	   *record = pv_lru_find(lru, key);
+	Node	   *node;
 
-	if (known)
-		leave_group(lru, i);
+	*known = record != NULL;
+	if (*known)
+	{
+		node = node_of(record);
+		leave_group(node);
+	}
 	else
 	{
-		int		   *bucket = bucket_of(lru, key);
-
-		i = lru->nused < lru->capacity ? lru->nused++ : evict(lru, group);
-		node_at(lru, i)->key = *key;
-		node_at(lru, i)->chain = *bucket;
-		*bucket = i;
+		node = lru->nused == lru->capacity ? evict(lru, group) :
+			(Node *) (lru->nodes + lru->nused++ * lru->node_size);
+		node->key = *key;
+		dlist_push_head(bucket_of(lru, key), &node->in_bucket);
 	}
-	join_group(lru, i, group);
-	*place = i;
-	return known;
+	join_group(node, find_group(lru, group), group);
+	return record_of(node);
 }
 
 /*
- * Does a new key of this group get a place that the group does not lose
+ * Does a new record of this group get a place that the group does not lose
  * elsewhere?
  */
 bool
 pv_lru_has_room(const PvLru *lru, uint64 group)
 {
-	if (lru->nused < lru->capacity)
-		return true;
-	return lru->capacity > 0 &&
-		group_at(lru, victim(lru, group))->key != group;
+	return lru->nused < lru->capacity ||
+		(lru->capacity > 0 && victim(lru, group)->key != group);
 }
 
 /*
- * Return the place after this one, or the first one after -1, or -1 if there
- * is none: group by group, and those of a group from the oldest to the newest.
+ * Return the record after this one, or the first one after NULL, or NULL if
+ * there is none: group by group, and those of a group from the least recently
+ * used one on.
  */
-int
-pv_lru_next(const PvLru *lru, int place)
+void *
+pv_lru_next(const PvLru *lru, const void *record)
 {
-	int			group = -1;
+	PvLruGroup *group = lru->groups;
 
-	if (place != NOWHERE)
+	if (record != NULL)
 	{
-		if (node_at(lru, place)->newer != NOWHERE)
-			return node_at(lru, place)->newer;
-		group = node_at(lru, place)->group;
+		Node	   *node = node_of(record);
+
+		group = node->group;
+		if (dlist_has_prev(&group->records, &node->in_group))
+			return record_of(dlist_container(Node, in_group,
+											 node->in_group.prev));
+		group++;
 	}
-	while (++group < ngroups(lru))
+	for (; group < lru->groups + ngroups(lru->capacity); group++)
 	{
-		if (group_at(lru, group)->count > 0)
-			return group_at(lru, group)->oldest;
+		if (group->count > 0)
+			return record_of(dlist_tail_element(Node, in_group,
+												&group->records));
 	}
-	return NOWHERE;
+	return NULL;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lru.h
- *	  A bounded table of keys, whose groups share its places.
+ *	  A bounded table of records, whose groups share its places.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -10,6 +10,8 @@
 #ifndef PV_LRU_H
 #define PV_LRU_H
 
+#include "lib/ilist.h"
+
 typedef struct PvLruKey
 {
 	Oid			database;
@@ -17,24 +19,33 @@ typedef struct PvLruKey
 	uint64		number;			/* tells several of one relation apart */
 } PvLruKey;
 
-/*
- * The nodes, the buckets and the groups follow this header in memory.  It has
- * no pointers, so it can be at any address.
- */
+/* Who shares the places */
+typedef struct PvLruGroup
+{
+	uint64		key;
+	int			count;			/* of its records; 0: this one is free */
+	dlist_head	records;		/* the most recently used first */
+} PvLruGroup;
+
 typedef struct PvLru
 {
 	int			capacity;		/* does not change */
-	int			nused;			/* places in use are 0 .. nused - 1 */
-	int64		evictions;		/* keys given up so far */
+	Size		node_size;		/* of a record and what precedes it */
+	int			nused;
+	int64		evictions;		/* records given up so far */
+	char	   *nodes;
+	dlist_head *buckets;		/* one for each place */
+	PvLruGroup *groups;
 } PvLru;
 
-extern Size pv_lru_size(int capacity);
-extern void pv_lru_init(PvLru *lru, int capacity);
+extern Size pv_lru_size(int capacity, Size record_size);
+extern void pv_lru_init(PvLru *lru, int capacity, Size record_size,
+						void *memory);
 extern void pv_lru_clear(PvLru *lru);
-extern int	pv_lru_find(const PvLru *lru, const PvLruKey *key);
-extern bool pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group,
-						 int *place);
+extern void *pv_lru_find(const PvLru *lru, const PvLruKey *key);
+extern void *pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group,
+						  bool *known);
 extern bool pv_lru_has_room(const PvLru *lru, uint64 group);
-extern int	pv_lru_next(const PvLru *lru, int place);
+extern void *pv_lru_next(const PvLru *lru, const void *record);
 
 #endif							/* PV_LRU_H */

@@ -3,9 +3,8 @@
  * records.c
  *	  The last vacuums and the totals of tables and indexes, as data.
  *
- * This is one block of memory: PvRecords, with sizes, numbers and times of the
- * last resets, and then, for each kind of record, an array and the PvLru that
- * says which record is at which place (stats/lru.c).
+ * This is one block of memory: PvRecords, with numbers and times of the last
+ * resets, and then the records of each kind (stats/lru.c).
  *
  * The group of a record is the owner of the table, and, for runs, whether it
  * was completed.  So the vacuums of one owner's tables, however many, replace
@@ -35,7 +34,7 @@
 #define IMAGE_MAGIC				0x70766163
 
 /* To be increased when the meaning of any field in the file changes */
-#define IMAGE_FORMAT			4
+#define IMAGE_FORMAT			5
 
 /* What an image begins with */
 typedef struct ImageHeader
@@ -49,8 +48,6 @@ typedef struct ImageHeader
 	PvRecords	records;		/* as they are in memory */
 } ImageHeader;
 
-static bool has_run(const PvRecords *records, const void *record);
-
 const uint32 pv_record_size[PV_RECORD_KINDS] = {
 	[PV_RECORD_RUN] = sizeof(PvHistoryRun),
 	[PV_RECORD_INDEX] = sizeof(PvHistoryIndex),
@@ -63,26 +60,14 @@ const uint32 pv_record_size[PV_RECORD_KINDS] = {
  * ----------------------------------------------------------------
  */
 
+/* Set how many records of each kind there can be. */
 static void
-set_sizes(PvRecords *records, int history_size, int stats_size)
+set_capacities(int capacity[PV_RECORD_KINDS], int history_size, int stats_size)
 {
-	memset(records, 0, sizeof(*records));
-	records->max[PV_RECORD_RUN] = history_size;
-	records->max[PV_RECORD_INDEX] = history_size * PV_RECORDS_PER_RUN;
-	records->max[PV_RECORD_TABLE] = stats_size;
-	records->max[PV_RECORD_INDEX_TOTALS] = stats_size * PV_TOTALS_PER_TABLE;
-}
-
-/* Return the bytes from the beginning of the block to the PvLru of a kind. */
-static Size
-offset_of(const PvRecords *records, PvRecordKind kind)
-{
-	Size		offset = MAXALIGN(sizeof(PvRecords));
-
-	for (int i = 0; i < (int) kind; i++)
-		offset += MAXALIGN(pv_lru_size(records->max[i])) +
-			MAXALIGN((Size) records->max[i] * pv_record_size[i]);
-	return offset;
+	capacity[PV_RECORD_RUN] = history_size;
+	capacity[PV_RECORD_INDEX] = history_size * PV_RECORDS_PER_RUN;
+	capacity[PV_RECORD_TABLE] = stats_size;
+	capacity[PV_RECORD_INDEX_TOTALS] = stats_size * PV_TOTALS_PER_TABLE;
 }
 
 /*
@@ -92,25 +77,32 @@ offset_of(const PvRecords *records, PvRecordKind kind)
 Size
 pv_records_size(int history_size, int stats_size)
 {
-	PvRecords	records;
+	int			capacity[PV_RECORD_KINDS];
+	Size		size = MAXALIGN(sizeof(PvRecords));
 
-	set_sizes(&records, history_size, stats_size);
-	return offset_of(&records, PV_RECORD_KINDS);
+	set_capacities(capacity, history_size, stats_size);
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+		size += MAXALIGN(pv_lru_size(capacity[kind], pv_record_size[kind]));
+	return size;
 }
 
-/* Which record of this kind is at which place? */
-static PvLru *
-records_lru(const PvRecords *records, PvRecordKind kind)
+/* Initialize a block of pv_records_size() bytes. */
+void
+pv_records_init(PvRecords *records, int history_size, int stats_size,
+				TimestampTz now)
 {
-	return (PvLru *) ((char *) records + offset_of(records, kind));
-}
+	int			capacity[PV_RECORD_KINDS];
+	char	   *memory = (char *) records + MAXALIGN(sizeof(PvRecords));
 
-static void *
-record_at(const PvRecords *records, PvRecordKind kind, int place)
-{
-	return (char *) records_lru(records, kind) +
-		MAXALIGN(pv_lru_size(records->max[kind])) +
-		(Size) place * pv_record_size[kind];
+	memset(records, 0, sizeof(*records));
+	set_capacities(capacity, history_size, stats_size);
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+	{
+		pv_lru_init(&records->of[kind], capacity[kind], pv_record_size[kind],
+					memory);
+		memory += MAXALIGN(pv_lru_size(capacity[kind], pv_record_size[kind]));
+	}
+	records->history_reset = records->stats_reset = now;
 }
 
 /* Return the record with this key, or NULL. */
@@ -119,9 +111,8 @@ find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
 	 uint64 number)
 {
 	PvLruKey	key = {database, relid, number};
-	int			place = pv_lru_find(records_lru(records, kind), &key);
 
-	return place < 0 ? NULL : record_at(records, kind, place);
+	return pv_lru_find(&records->of[kind], &key);
 }
 
 /*
@@ -133,38 +124,21 @@ static void *
 touch(PvRecords *records, PvRecordKind kind, const PvRecordHead *head,
 	  bool *known)
 {
-	PvLru	   *lru = records_lru(records, kind);
-	int64		evictions = lru->evictions;
-	int			place;
-	void	   *record;
+	void	   *record = pv_lru_touch(&records->of[kind], &head->key,
+									  head->group, known);
 
-	*known = pv_lru_touch(lru, &head->key, head->group, &place);
-	if (kind == PV_RECORD_TABLE || kind == PV_RECORD_INDEX_TOTALS)
-		records->evictions += lru->evictions - evictions;
-	record = record_at(records, kind, place);
 	if (!*known)
 		memset(record, 0, pv_record_size[kind]);
 	memcpy(record, head, sizeof(*head));
 	return record;
 }
 
-/* Initialize a block of pv_records_size() bytes. */
-void
-pv_records_init(PvRecords *records, int history_size, int stats_size,
-				TimestampTz now)
-{
-	set_sizes(records, history_size, stats_size);
-	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
-		pv_lru_init(records_lru(records, kind), records->max[kind]);
-	records->history_reset = records->stats_reset = now;
-}
-
 /* Remove all vacuums from the history; numbers go on. */
 void
 pv_records_reset_history(PvRecords *records, TimestampTz now)
 {
-	pv_lru_clear(records_lru(records, PV_RECORD_RUN));
-	pv_lru_clear(records_lru(records, PV_RECORD_INDEX));
+	pv_lru_clear(&records->of[PV_RECORD_RUN]);
+	pv_lru_clear(&records->of[PV_RECORD_INDEX]);
 	records->history_reset = now;
 }
 
@@ -172,10 +146,9 @@ pv_records_reset_history(PvRecords *records, TimestampTz now)
 void
 pv_records_reset_stats(PvRecords *records, TimestampTz now)
 {
-	pv_lru_clear(records_lru(records, PV_RECORD_TABLE));
-	pv_lru_clear(records_lru(records, PV_RECORD_INDEX_TOTALS));
+	pv_lru_clear(&records->of[PV_RECORD_TABLE]);
+	pv_lru_clear(&records->of[PV_RECORD_INDEX_TOTALS]);
 	memset(&records->all, 0, sizeof(records->all));
-	records->evictions = 0;
 	records->stats_reset = now;
 }
 
@@ -323,7 +296,7 @@ add_to_table(PvRecords *records, const PvHistoryRun *run)
 		return;
 	if (run->action == PV_WORK_VACUUM)
 		add_to_totals(&records->all, run);
-	if (records->max[PV_RECORD_TABLE] == 0)
+	if (records->of[PV_RECORD_TABLE].capacity == 0)
 		return;
 	totals = touch(records, PV_RECORD_TABLE, &head, &known);
 	if (run->action == PV_WORK_SWEEP)
@@ -347,7 +320,7 @@ pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 	run->head.table = run->head.key.relid;
 	run->head.group = (uint64) run->owner << 1 |
 		(run->outcome != PV_OUTCOME_DONE ? 1 : 0);
-	if (records->max[PV_RECORD_RUN] > 0)
+	if (records->of[PV_RECORD_RUN].capacity > 0)
 		add_to_history(records, run);
 	add_to_table(records, run);
 	for (int i = 0; i < nindexes; i++)
@@ -358,10 +331,10 @@ pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 		index->run = run->id;
 		index->head.key.number = run->head.key.number;
 		index->head.group = run->head.group;
-		if (records->max[PV_RECORD_INDEX] > 0)
+		if (records->of[PV_RECORD_INDEX].capacity > 0)
 			memcpy(touch(records, PV_RECORD_INDEX, &index->head,
 						 &known), index, sizeof(*index));
-		if (records->max[PV_RECORD_INDEX_TOTALS] > 0)
+		if (records->of[PV_RECORD_INDEX_TOTALS].capacity > 0)
 			add_to_index(touch(records, PV_RECORD_INDEX_TOTALS,
 							   &head, &known), run, index);
 	}
@@ -392,13 +365,11 @@ has_run(const PvRecords *records, const void *record)
 int
 pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 {
-	const PvLru *lru = records_lru(records, kind);
+	const void *record = NULL;
 	int			n = 0;
 
-	for (int i = pv_lru_next(lru, -1); i >= 0; i = pv_lru_next(lru, i))
+	while ((record = pv_lru_next(&records->of[kind], record)) != NULL)
 	{
-		const void *record = record_at(records, kind, i);
-
 		if (kind == PV_RECORD_INDEX && !has_run(records, record))
 			continue;
 		if (to != NULL)
@@ -410,22 +381,21 @@ pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 }
 
 /*
- * Return the last vacuum of a table by the engine that was completed and has
- * scanned pages, or NULL: of those that autovacuum or the scheduler began, or
- * of those that a session asked for.  The former have other cost limits than
- * the latter, so their times say nothing about each other.
+ * Set *past to what the last vacuum of a table by the engine took that was
+ * completed and has scanned pages, all zero if there is none: of those that
+ * autovacuum or the scheduler began, or of those that a session asked for.
+ * The former have other cost limits than the latter, so their times say
+ * nothing about each other.
  */
-const PvHistoryRun *
-pv_records_last_run(const PvRecords *records, Oid datid, Oid relid,
-					bool automatic)
+void
+pv_records_past(const PvRecords *records, Oid datid, Oid relid,
+				bool automatic, PvEtaPast *past)
 {
-	const PvLru *lru = records_lru(records, PV_RECORD_RUN);
+	const PvHistoryRun *run = NULL;
 	const PvHistoryRun *last = NULL;
 
-	for (int i = 0; i < lru->nused; i++)
+	while ((run = pv_lru_next(&records->of[PV_RECORD_RUN], run)) != NULL)
 	{
-		const PvHistoryRun *run = record_at(records, PV_RECORD_RUN, i);
-
 		if (run->head.key.relid == relid && run->head.key.database == datid &&
 			is_complete(run) &&
 			(run->started_by == PV_STARTED_BY_AUTOVACUUM ||
@@ -434,7 +404,9 @@ pv_records_last_run(const PvRecords *records, Oid datid, Oid relid,
 			(last == NULL || run->id > last->id))
 			last = run;
 	}
-	return last;
+	memset(past, 0, sizeof(*past));
+	if (last != NULL)
+		pv_eta_past(&last->result, past);
 }
 
 /*
@@ -448,16 +420,14 @@ pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
 {
 	const PvTableTotals *found = find(records, PV_RECORD_TABLE, datid, relid,
 									  0);
-	const PvLru *lru = records_lru(records, PV_RECORD_RUN);
+	const PvHistoryRun *run = NULL;
 
 	memset(last, 0, sizeof(*last));
 	if (found == NULL || found->failed == 0)
 		return false;
 	*totals = *found;
-	for (int i = 0; i < lru->nused; i++)
+	while ((run = pv_lru_next(&records->of[PV_RECORD_RUN], run)) != NULL)
 	{
-		const PvHistoryRun *run = record_at(records, PV_RECORD_RUN, i);
-
 		if (run->head.key.relid == relid && run->head.key.database == datid &&
 			run->action == PV_WORK_VACUUM &&
 			run->outcome == found->last_outcome && run->id > last->id)
@@ -467,26 +437,25 @@ pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
 }
 
 /*
- * Does the table have totals, or can it have them without another one of its
- * owner losing its own?
+ * Can the next sweep of a table be remembered?  Then *mark is what is
+ * remembered of the last one, all zero if there is nothing: the table was not
+ * swept, or its totals were reset.
+ *
+ * If its owner has all places for totals that he can have, and none is this
+ * table's, the answer is no.  Where more tables wanted sweeps than there are
+ * places, each sweep would make another table lose its mark, and all would be
+ * swept over and over.
  */
 bool
-pv_records_has_room(const PvRecords *records, Oid datid, Oid relid, Oid owner)
-{
-	return find(records, PV_RECORD_TABLE, datid, relid, 0) != NULL ||
-		pv_lru_has_room(records_lru(records, PV_RECORD_TABLE), owner);
-}
-
-/* Get the mark of a table's last sweep.  Return false if none is known. */
-bool
 pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
-					  PvSweepMark *mark)
+					  Oid owner, PvSweepMark *mark)
 {
 	const PvTableTotals *totals = find(records, PV_RECORD_TABLE, datid, relid,
 									   0);
 
-	if (totals == NULL || totals->sweeps == 0)
-		return false;
+	memset(mark, 0, sizeof(*mark));
+	if (totals == NULL)
+		return pv_lru_has_room(&records->of[PV_RECORD_TABLE], owner);
 	*mark = totals->mark;
 	return true;
 }
@@ -524,38 +493,8 @@ pv_records_image_room(const PvRecords *records)
 	Size		size = MAXALIGN(sizeof(ImageHeader)) + sizeof(pg_crc32c);
 
 	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
-		size += part_size(kind, records->max[kind]);
+		size += part_size(kind, records->of[kind].capacity);
 	return size;
-}
-
-/*
- * Write an image, but not its checksum, so that the caller need not hold a
- * lock for as long.  "cluster" identifies the cluster that the OIDs belong to.
- * Return the size.
- */
-Size
-pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
-{
-	ImageHeader *header = (ImageHeader *) image;
-	Size		size = MAXALIGN(sizeof(ImageHeader));
-
-	memset(image, 0, size);
-	header->magic = IMAGE_MAGIC;
-	header->format = IMAGE_FORMAT;
-	header->major = PG_MAJORVERSION_NUM;
-	memcpy(header->size, pv_record_size, sizeof(pv_record_size));
-	header->cluster = cluster;
-	header->records = *records;
-	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
-	{
-		Size		used;
-
-		header->count[kind] = pv_records_copy(records, kind, image + size);
-		used = (Size) header->count[kind] * pv_record_size[kind];
-		memset(image + size + used, 0, MAXALIGN(used) - used);
-		size += MAXALIGN(used);
-	}
-	return size + sizeof(pg_crc32c);
 }
 
 static pg_crc32c
@@ -569,13 +508,38 @@ checksum(const char *image, Size size)
 	return crc;
 }
 
-/* Add the checksum to an image. */
-void
-pv_records_seal_image(char *image, Size size)
+/*
+ * Write an image.  "cluster" identifies the cluster that the OIDs belong to.
+ * Return the size.
+ */
+Size
+pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 {
-	pg_crc32c	crc = checksum(image, size);
+	ImageHeader *header = (ImageHeader *) image;
+	Size		size = MAXALIGN(sizeof(ImageHeader));
+	pg_crc32c	crc;
 
+	memset(image, 0, size);
+	header->magic = IMAGE_MAGIC;
+	header->format = IMAGE_FORMAT;
+	header->major = PG_MAJORVERSION_NUM;
+	memcpy(header->size, pv_record_size, sizeof(pv_record_size));
+	header->cluster = cluster;
+	header->records = *records;
+	header->records.written = 0;
+	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
+	{
+		Size		used;
+
+		header->count[kind] = pv_records_copy(records, kind, image + size);
+		used = (Size) header->count[kind] * pv_record_size[kind];
+		memset(image + size + used, 0, MAXALIGN(used) - used);
+		size += MAXALIGN(used);
+	}
+	size += sizeof(crc);
+	crc = checksum(image, size);
 	memcpy(image + size - sizeof(crc), &crc, sizeof(crc));
+	return size;
 }
 
 /* Return why this is not an image that we can read, or NULL. */
@@ -665,12 +629,11 @@ pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
 	if (problem != NULL)
 		return problem;
 
-	memcpy(header.records.max, records->max, sizeof(records->max));
 	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
 	{
-		uint32		n = records->max[kind] > 0 ? header.count[kind] : 0;
+		bool		wanted = records->of[kind].capacity > 0;
 
-		for (uint32 i = 0; i < n; i++)
+		for (uint32 i = 0; wanted && i < header.count[kind]; i++)
 		{
 			const char *at = from + (Size) i * pv_record_size[kind];
 			PvRecordHead head;
@@ -683,7 +646,9 @@ pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
 			repair(kind, record);
 		}
 		from += part_size(kind, header.count[kind]);
+		records->of[kind].evictions = header.records.of[kind].evictions;
 	}
+	memcpy(header.records.of, records->of, sizeof(records->of));
 	*records = header.records;
 	return NULL;
 }

@@ -12,6 +12,7 @@
 
 #include "datatype/timestamp.h"
 
+#include "stats/eta.h"
 #include "stats/lru.h"
 #include "stats/result.h"
 
@@ -170,19 +171,16 @@ typedef struct PvXidSample
 #define PV_XID_SAMPLES			144
 #define PV_XID_SAMPLE_MS		(10 * 60 * 1000)
 
-/*
- * The records.  For each kind of record, a PvLru and the array that it is for
- * follow this header in memory, which has no pointers.
- */
+/* The records.  The memory of their tables follows. */
 typedef struct PvRecords
 {
-	int			max[PV_RECORD_KINDS];	/* does not change; 0: there are none */
+	PvLru		of[PV_RECORD_KINDS];	/* capacity 0: there are none */
 	uint64		nruns;			/* recorded so far, also the newest number */
-	int64		evictions;		/* tables and indexes that lost their totals */
 	PvTableTotals all;			/* of all tables, also those without totals;
 								 * since the last reset */
 	TimestampTz history_reset;
 	TimestampTz stats_reset;
+	TimestampTz written;		/* to the file, since the server started */
 	uint64		nsamples;		/* taken so far; number n is at n modulo the
 								 * size */
 	PvXidSample samples[PV_XID_SAMPLES];
@@ -202,15 +200,12 @@ extern void pv_records_reset_stats(PvRecords *records, TimestampTz now);
 /* Copies; the arrays must have room for the maximum.  NULL: only the number. */
 extern int	pv_records_copy(const PvRecords *records, PvRecordKind kind,
 							void *to);
-extern const PvHistoryRun *pv_records_last_run(const PvRecords *records,
-											   Oid datid, Oid relid,
-											   bool automatic);
+extern void pv_records_past(const PvRecords *records, Oid datid, Oid relid,
+							bool automatic, PvEtaPast *past);
 extern bool pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
 								PvTableTotals *totals, PvHistoryRun *last);
-extern bool pv_records_has_room(const PvRecords *records, Oid datid,
-								Oid relid, Oid owner);
 extern bool pv_records_sweep_mark(const PvRecords *records, Oid datid,
-								  Oid relid, PvSweepMark *mark);
+								  Oid relid, Oid owner, PvSweepMark *mark);
 extern BlockNumber pv_records_index_pages(const PvRecords *records, Oid datid,
 										  Oid indexrelid);
 
@@ -218,7 +213,6 @@ extern BlockNumber pv_records_index_pages(const PvRecords *records, Oid datid,
 extern Size pv_records_image_room(const PvRecords *records);
 extern Size pv_records_write_image(const PvRecords *records, uint64 cluster,
 								   char *image);
-extern void pv_records_seal_image(char *image, Size size);
 extern const char *pv_records_read_image(PvRecords *records, uint64 cluster,
 										 const char *image, Size size);
 

@@ -10,7 +10,7 @@
  *		process that vacuums			any session
  *		--------------------			-----------
  *		pv_registry_begin
- *		   pv_track_vacuum, _part		pv_track_read
+ *		   pv_track						pv_track_read
  *		   vacuum						pv_registry_find
  *		   vacuum			<-- SIGINT	pv_registry_cancel
  *		pv_registry_end, or
@@ -56,18 +56,13 @@
 #include "base/settings.h"
 #include "stats/registry.h"
 
-#define LOCK_TRANCHE			"parvacuum_registry"
-
 typedef struct Slot
 {
 	/* under the lock */
-	int			pid;			/* the process that used the slot last */
-	int			runs;			/* that it has called for */
+	int			runs;			/* that the process has called for */
 	Oid			caller;			/* the role that called for them */
-	uint64		token;			/* 0: it vacuums nothing */
-	PvStartedBy started_by;
-	int			caller_pid;		/* of a run; otherwise 0 */
-	Oid			role;
+	PvVacuuming vacuum;			/* pid: of the process that used the slot
+								 * last; token 0: it vacuums nothing */
 	Oid			database;
 	Oid			named;			/* of a run, the table that was named */
 	Oid			relid;			/* the table at hand; invalid: none */
@@ -106,22 +101,15 @@ pv_registry_shmem_size(void)
 					mul_size(MaxBackends, sizeof(Slot)));
 }
 
-/* Postmaster, when extensions request shared memory. */
-void
-pv_registry_request_lock(void)
-{
-	RequestNamedLWLockTranche(LOCK_TRANCHE, 1);
-}
-
 /* Find it or set it up.  The caller holds AddinShmemInitLock. */
 void
-pv_registry_shmem_startup(void)
+pv_registry_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 
 	shared = ShmemInitStruct("parvacuum registry", pv_registry_shmem_size(),
 							 &found);
-	lock = &GetNamedLWLockTranche(LOCK_TRANCHE)->lock;
+	lock = its_lock;
 	if (found)
 		return;
 	memset(shared, 0, pv_registry_shmem_size());
@@ -137,14 +125,14 @@ leave(bool is_exit)
 {
 	bool		canceled;
 
-	if (mine == NULL || mine->token == 0)
+	if (mine == NULL || mine->vacuum.token == 0)
 		return false;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	canceled = mine->canceled;
 	mine->relid = mine->toast_parent = InvalidOid;
-	if (is_exit || mine->caller_pid == 0)
+	if (is_exit || mine->vacuum.caller_pid == 0)
 	{
-		mine->token = 0;
+		mine->vacuum.token = 0;
 		mine->canceled = false;
 	}
 	LWLockRelease(lock);
@@ -160,48 +148,39 @@ leave_at_exit(int code, Datum arg)
 }
 
 /*
- * Return the slot of this process, or NULL if it has none.  A process that
- * has never used its slot finds there what the one before it has left.
+ * Take the slot of this process, where it finds what the process before it has
+ * left.  Only auxiliary processes have none, and these do not vacuum.
  */
-static Slot *
+static void
 take_slot(void)
 {
-	int			number;
+	int			number = MyProc - ProcGlobal->allProcs;
 
 	if (mine != NULL)
-		return mine;
-	if (shared == NULL || MyProc == NULL)
-		return NULL;
-	number = MyProc - ProcGlobal->allProcs;
-	if (number >= shared->nslots)
-		return NULL;
-
+		return;
+	Assert(number < shared->nslots);
 	mine = &shared->slots[number];
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->nruns -= mine->runs;
 	memset(mine, 0, offsetof(Slot, mutex));
-	mine->pid = MyProcPid;
+	mine->vacuum.slot = number;
+	mine->vacuum.pid = MyProcPid;
 	LWLockRelease(lock);
-	return mine;
 }
 
 /*
- * Return the slot of this process for a vacuum, which it will leave at its
- * exit.  pv_registry_begin_run() cannot do that: it is called where callbacks
- * at exit come and go.
+ * Take it for a vacuum, and leave it at the exit.  pv_registry_begin_run()
+ * cannot do that: it is called where callbacks at exit come and go.
  */
-static Slot *
+static void
 take_slot_to_vacuum(void)
 {
 	static bool watched = false;
-	Slot	   *slot = take_slot();
 
-	if (slot != NULL && !watched)
-	{
+	take_slot();
+	if (!watched)
 		before_shmem_exit(leave_at_exit, 0);
-		watched = true;
-	}
-	return slot;
+	watched = true;
 }
 
 
@@ -226,12 +205,10 @@ pv_registry_begin_run(Oid role, bool is_superuser)
 {
 	int			share = is_superuser ?
 		pv_guc_max_runs : Max(pv_guc_max_runs - 1, 1);
-	Slot	   *slot = take_slot();
 	int			used_by_role = 0;
 	PvRunAnswer answer = PV_RUN_GRANTED;
 
-	if (slot == NULL)
-		elog(ERROR, "this process cannot start a run");
+	take_slot();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	for (int i = 0; i < shared->nslots && shared->nruns < pv_guc_max_runs; i++)
 	{
@@ -245,8 +222,8 @@ pv_registry_begin_run(Oid role, bool is_superuser)
 	else
 	{
 		shared->nruns++;
-		slot->runs++;
-		slot->caller = role;
+		mine->runs++;
+		mine->caller = role;
 	}
 	LWLockRelease(lock);
 	return answer;
@@ -280,9 +257,9 @@ pv_registry_runs_refused(void)
 static void
 identify(PvStartedBy started_by, Oid role, Oid database)
 {
-	mine->token = ++shared->last_token;
-	mine->started_by = started_by;
-	mine->role = role;
+	mine->vacuum.token = ++shared->last_token;
+	mine->vacuum.started_by = started_by;
+	mine->vacuum.role = role;
 	mine->database = database;
 	mine->canceled = false;
 }
@@ -296,11 +273,10 @@ identify(PvStartedBy started_by, Oid role, Oid database)
 void
 pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
 {
-	if (take_slot_to_vacuum() == NULL)
-		elog(ERROR, "this process cannot lead a run");
+	take_slot_to_vacuum();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	identify(PV_STARTED_BY_FUNCTION, role, database);
-	mine->caller_pid = caller_pid;
+	mine->vacuum.caller_pid = caller_pid;
 	mine->named = named;
 	LWLockRelease(lock);
 }
@@ -319,10 +295,9 @@ pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
 void
 pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
 {
-	if (take_slot_to_vacuum() == NULL)
-		return;
+	take_slot_to_vacuum();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (mine->caller_pid == 0)
+	if (mine->vacuum.caller_pid == 0)
 		identify(started_by, MyProc->roleId, MyDatabaseId);
 	mine->relid = relid;
 	mine->toast_parent = toast_parent;
@@ -363,40 +338,26 @@ pv_registry_abandon(void)
 		clear_cancel();
 }
 
-/* Take the spinlock of what this process shows, or return NULL. */
-static PvTracked *
-lock_tracked(void)
+/*
+ * Show what this process does in a vacuum: its state, if this process leads
+ * it, and its own part.  NULL leaves what was shown before.
+ */
+void
+pv_track(const PvTrackedVacuum *vacuum, const PvTrackedPart *part)
 {
-	if (!pv_guc_track_progress || take_slot_to_vacuum() == NULL)
-		return NULL;
+	take_slot_to_vacuum();
 	SpinLockAcquire(&mine->mutex);
 	mine->tracked.pid = MyProcPid;
-	return &mine->tracked;
-}
-
-/* This process leads a vacuum, and that is its state. */
-void
-pv_track_vacuum(const PvTrackedVacuum *vacuum)
-{
-	PvTracked  *tracked = lock_tracked();
-
-	if (tracked == NULL)
-		return;
-	tracked->leads = true;
-	tracked->vacuum = *vacuum;
-	SpinLockRelease(&mine->mutex);
-}
-
-/* This process takes part in a vacuum, and that is what it is doing. */
-void
-pv_track_part(const PvTrackedPart *part)
-{
-	PvTracked  *tracked = lock_tracked();
-
-	if (tracked == NULL)
-		return;
-	tracked->takes_part = true;
-	tracked->part = *part;
+	if (vacuum != NULL)
+	{
+		mine->tracked.leads = true;
+		mine->tracked.vacuum = *vacuum;
+	}
+	if (part != NULL)
+	{
+		mine->tracked.takes_part = true;
+		mine->tracked.part = *part;
+	}
 	SpinLockRelease(&mine->mutex);
 }
 
@@ -425,22 +386,11 @@ pv_track_end(void)
 static bool
 is_at(const Slot *slot, Oid database, Oid relid)
 {
-	return slot->token != 0 &&
+	return slot->vacuum.token != 0 &&
 		(!OidIsValid(relid) ||
 		 (slot->database == database &&
 		  (slot->relid == relid || slot->toast_parent == relid ||
 		   slot->named == relid)));
-}
-
-static void
-show(const Slot *slot, PvVacuuming *seen)
-{
-	seen->token = slot->token;
-	seen->slot = slot - shared->slots;
-	seen->pid = slot->pid;
-	seen->started_by = slot->started_by;
-	seen->caller_pid = slot->caller_pid;
-	seen->role = slot->role;
 }
 
 /* Return the number of vacuums of a table, and those in a new array. */
@@ -454,7 +404,7 @@ pv_registry_find(Oid database, Oid relid, PvVacuuming **found)
 	for (int i = 0; i < shared->nslots && OidIsValid(relid); i++)
 	{
 		if (is_at(&shared->slots[i], database, relid))
-			show(&shared->slots[i], &(*found)[n++]);
+			(*found)[n++] = shared->slots[i].vacuum;
 	}
 	LWLockRelease(lock);
 	return n;
@@ -471,9 +421,9 @@ pv_registry_find_process(int pid, PvVacuuming *found)
 	{
 		const Slot *slot = &shared->slots[i];
 
-		done = slot->token != 0 && slot->pid == pid;
+		done = slot->vacuum.token != 0 && slot->vacuum.pid == pid;
 		if (done)
-			show(slot, found);
+			*found = slot->vacuum;
 	}
 	LWLockRelease(lock);
 	return done;
@@ -490,8 +440,9 @@ pv_registry_cancel(const PvVacuuming *vacuum, Oid database, Oid relid)
 	bool		done;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	done = slot->token == vacuum->token && is_at(slot, database, relid) &&
-		kill(slot->pid, SIGINT) == 0;
+	done = slot->vacuum.token == vacuum->token &&
+		is_at(slot, database, relid) &&
+		kill(slot->vacuum.pid, SIGINT) == 0;
 	slot->canceled |= done;
 	LWLockRelease(lock);
 	return done;

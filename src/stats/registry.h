@@ -11,6 +11,7 @@
 #define PV_REGISTRY_H
 
 #include "datatype/timestamp.h"
+#include "storage/lwlock.h"
 
 #include "stats/eta.h"
 
@@ -80,8 +81,7 @@ typedef struct PvTracked
 } PvTracked;
 
 extern Size pv_registry_shmem_size(void);
-extern void pv_registry_request_lock(void);
-extern void pv_registry_shmem_startup(void);
+extern void pv_registry_shmem_startup(LWLock *its_lock);
 
 /* The session that calls for a run */
 extern PvRunAnswer pv_registry_begin_run(Oid role, bool is_superuser);
@@ -97,8 +97,8 @@ extern void pv_registry_begin(Oid relid, Oid toast_parent,
 							  PvStartedBy started_by);
 extern void pv_registry_end(const char *relname);
 extern void pv_registry_abandon(void);
-extern void pv_track_vacuum(const PvTrackedVacuum *vacuum);
-extern void pv_track_part(const PvTrackedPart *part);
+extern void pv_track(const PvTrackedVacuum *vacuum,
+					 const PvTrackedPart *part);
 extern void pv_track_end(void);
 
 /* Any session */

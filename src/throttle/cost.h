@@ -112,7 +112,7 @@ typedef int (*PvCountWorkers) (void);
 extern PvCountWorkers pv_cost_count_workers;
 
 extern Size pv_cost_shmem_size(void);
-extern void pv_cost_shmem_startup(void);
+extern void pv_cost_shmem_startup(LWLock *its_lock);
 extern int64 pv_cost_rate(void);
 extern int64 pv_cost_units(void);
 extern void pv_cost_set_rate(int64 rate);

@@ -81,7 +81,7 @@ pv_cost_shmem_size(void)
 
 /* Find the balance or initialize it.  The caller holds AddinShmemInitLock. */
 void
-pv_cost_shmem_startup(void)
+pv_cost_shmem_startup(LWLock *its_lock)
 {
 	bool		found;
 

@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(66);
+SELECT plan(65);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -118,7 +118,6 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.history_size', 'postmaster integer 1000 0..100000 '),
     ('parvacuum.stats_size', 'postmaster integer 5000 0..100000 '),
     ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
-    ('parvacuum.track_progress', 'postmaster bool on .. '),
     ('parvacuum.progress_interval', 'user integer 5 0..3600 s'),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),
     ('parvacuum.scheduler', 'sighup bool off .. '),

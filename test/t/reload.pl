@@ -128,7 +128,7 @@ $node->append_conf('postgresql.conf', "no_such_setting = 1\nautovacuum_vacuum_co
 $node->reload;
 advance(32, 'autovacuum goes on after a reload of a file with an error');
 $node->adjust_conf('postgresql.conf', 'no_such_setting', undef);
-for my $setting ('track_io_timing = on', 'wal_compression = on', 'parvacuum.autovacuum_cost_limit_scale = 0.5')
+for my $setting ('track_io_timing = on', 'parvacuum.autovacuum_cost_limit_scale = 0.5')
 {
 	my ($name) = $setting =~ /^(\S+)/;
 	my $default = sql("SHOW $name");
@@ -143,7 +143,7 @@ for my $setting ('track_io_timing = on', 'wal_compression = on', 'parvacuum.auto
 }
 $node->adjust_conf('postgresql.conf', 'autovacuum_vacuum_cost_delay', undef);
 
-sql(q{ALTER SYSTEM SET track_io_timing = on}, q{ALTER SYSTEM SET wal_compression = on}, q{ALTER SYSTEM SET maintenance_io_concurrency = 3},
+sql(q{ALTER SYSTEM SET track_io_timing = on}, q{ALTER SYSTEM SET maintenance_io_concurrency = 3},
 	$node->pg_version >= 18 ? q{ALTER SYSTEM SET track_cost_delay_timing = on} : 'SELECT 1', q{SELECT pg_reload_conf()});
 advance(64, 'the settings of measurements are in effect');
 sql('ALTER SYSTEM RESET autovacuum_vacuum_cost_limit', 'SELECT pg_reload_conf()');

@@ -47,6 +47,17 @@ new_records(int history_size, int stats_size)
 	return new;
 }
 
+/* A table with so many places, each of which has a number. */
+static PvLru *
+new_lru(int capacity)
+{
+	PvLru	   *lru = palloc(sizeof(PvLru));
+
+	pv_lru_init(lru, capacity, sizeof(int),
+				palloc0(pv_lru_size(capacity, sizeof(int))));
+	return lru;
+}
+
 /*
  * Uses these relations in turn, of which capital letters are of another group:
  * the places that they get, new ones with "*".
@@ -54,19 +65,23 @@ new_records(int history_size, int stats_size)
 Datum
 parvacuum_test_lru(PG_FUNCTION_ARGS)
 {
-	PvLru	   *lru = palloc(pv_lru_size(PG_GETARG_INT32(0)));
+	PvLru	   *lru = new_lru(PG_GETARG_INT32(0));
 	char	   *names = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	int			n = 0;
 	StringInfoData text;
 
 	initStringInfo(&text);
-	pv_lru_init(lru, PG_GETARG_INT32(0));
 	for (char *name = names; *name != '\0'; name++)
 	{
 		PvLruKey	key = {1, *name, 0};
-		int			place;
-		bool		known = pv_lru_touch(lru, &key, *name < 'a', &place);
+		bool		known;
+		int		   *place = pv_lru_touch(lru, &key, *name < 'a', &known);
 
-		appendStringInfo(&text, "%c%d%s ", *name, place, known ? "" : "*");
+		/* a place that was never used is zero */
+		if (*place == 0)
+			*place = ++n;
+		appendStringInfo(&text, "%c%d%s ", *name, *place - 1,
+						 known ? "" : "*");
 	}
 	appendStringInfo(&text, "evictions: %d", (int) lru->evictions);
 	PG_RETURN_TEXT_P(cstring_to_text(text.data));
@@ -83,13 +98,13 @@ parvacuum_test_lru_random(PG_FUNCTION_ARGS)
 	int			nkeys = PG_GETARG_INT32(1);
 	int			times = PG_GETARG_INT32(2);
 	int			ngroups = PG_GETARG_INT32(3);
-	PvLru	   *lru = palloc(pv_lru_size(capacity));
+	PvLru	   *lru = new_lru(capacity);
 	int		   *used_at = palloc0(nkeys * sizeof(int)); /* 0: has no place */
 	int		   *group_of = palloc0(nkeys * sizeof(int));
 	int		   *at_place = palloc0(capacity * sizeof(int));
 	int			differences = 0;
+	int			n = 0;
 
-	pv_lru_init(lru, capacity);
 	for (int now = 1; now <= times; now++)
 	{
 		int			i = pg_prng_uint64(&pg_global_prng_state) % nkeys;
@@ -99,6 +114,7 @@ parvacuum_test_lru_random(PG_FUNCTION_ARGS)
 		int		   *counts = palloc0(ngroups * sizeof(int));
 		int			nused = 0;
 		int			most = 0;
+		int		   *number;
 		int			place;
 		bool		known;
 
@@ -109,10 +125,13 @@ parvacuum_test_lru_random(PG_FUNCTION_ARGS)
 		}
 		for (int j = 0; j < ngroups; j++)
 			most = Max(most, counts[j]);
-		known = pv_lru_touch(lru, &key, group, &place);
+		number = pv_lru_touch(lru, &key, group, &known);
+		if (*number == 0)
+			*number = ++n;
+		place = *number - 1;
 		if (known != (used_at[i] > 0) || place < 0 || place >= capacity ||
 			(known && at_place[place] != i) ||
-			pv_lru_find(lru, &key) != place)
+			pv_lru_find(lru, &key) != number)
 			differences++;
 		else if (!known && nused == capacity)
 		{
@@ -209,10 +228,11 @@ parvacuum_test_records_mark(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	PvSweepMark mark;
 	BlockNumber pages = pv_records_index_pages(records, 1, relid * 100);
+	bool		has_room = pv_records_sweep_mark(records, 1, relid, 0, &mark);
 
-	if (!pv_records_sweep_mark(records, 1, relid, &mark))
+	if (mark.versions == 0)
 		PG_RETURN_TEXT_P(cstring_to_text(psprintf("none%s, %u",
-												  pv_records_has_room(records, 1, relid, 0) ?
+												  has_room ?
 												  "" : " and no room",
 												  pages)));
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%g:%s, %u", mark.versions,
@@ -243,7 +263,7 @@ parvacuum_test_records_number(PG_FUNCTION_ARGS)
 static void *
 copy_of(PvRecordKind kind, int *n)
 {
-	void	   *copy = palloc((Size) (records->max[kind] + 1) *
+	void	   *copy = palloc((Size) (records->of[kind].capacity + 1) *
 							  pv_record_size[kind]);
 
 	*n = pv_records_copy(records, kind, copy);
@@ -308,7 +328,8 @@ parvacuum_test_records_show(PG_FUNCTION_ARGS)
 		appendStringInfo(&text, "%u:%d,%d,%d ", totals[i].head.key.relid,
 						 (int) totals[i].runs, (int) totals[i].entries_removed,
 						 (int) totals[i].last_run);
-	appendStringInfo(&text, "/ %d %d %d", (int) records->evictions,
+	appendStringInfo(&text, "/ %d %d %d", (int) (records->of[PV_RECORD_TABLE].evictions +
+												 records->of[PV_RECORD_INDEX_TOTALS].evictions),
 					 (int) records->history_reset,
 					 (int) records->stats_reset);
 	PG_RETURN_TEXT_P(cstring_to_text(text.data));
@@ -323,7 +344,6 @@ make_image(Size *size)
 	*size = pv_records_write_image(records, CLUSTER, image);
 	if (*size > room)
 		elog(ERROR, "an image has no room");
-	pv_records_seal_image(image, *size);
 	return image;
 }
 
@@ -350,8 +370,8 @@ parvacuum_test_records_reload(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_records_damage(PG_FUNCTION_ARGS)
 {
-	PvRecords  *new = new_records(records->max[PV_RECORD_RUN],
-								  records->max[PV_RECORD_TABLE]);
+	PvRecords  *new = new_records(records->of[PV_RECORD_RUN].capacity,
+								  records->of[PV_RECORD_TABLE].capacity);
 	Size		size;
 	char	   *image = make_image(&size);
 	int			n = 0;

@@ -24,8 +24,9 @@ get_window(FunctionCallInfo fcinfo, PvWindow *window)
 {
 	const char *detail;
 
-	if (!pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), window,
-						 &detail))
+	(void) pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), window,
+						   &detail);
+	if (detail != NULL)
 		elog(ERROR, "%s", detail);
 }
 
@@ -38,12 +39,12 @@ parvacuum_test_window(PG_FUNCTION_ARGS)
 	const char *detail;
 	char	   *normal;
 
-	if (!pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), &window,
-						 &detail))
+	normal = pv_window_parse(text_to_cstring(PG_GETARG_TEXT_PP(0)), &window,
+							 &detail);
+	if (detail != NULL)
 		PG_RETURN_TEXT_P(cstring_to_text(detail));
 
-	normal = pv_window_print(&window);
-	if (!pv_window_parse(normal, &again, &detail))
+	if (strcmp(pv_window_parse(normal, &again, &detail), normal) != 0)
 		elog(ERROR, "normal form \"%s\" cannot be read: %s", normal, detail);
 	if (memcmp(&window, &again, sizeof(window)) != 0)
 		elog(ERROR, "normal form \"%s\" is another window", normal);
