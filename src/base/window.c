@@ -159,12 +159,14 @@ add_minutes(PvWindow *window, int first_day, int days, int begin, int end)
 
 	for (int day = first_day; day < first_day + days; day++)
 	{
-		for (int i = 0; i < length; i++)
+		for (int i = 0; i < length;)
 		{
 			int			minute = (day * MINUTES_PER_DAY + begin + i) %
 				PV_MINUTES_PER_WEEK;
+			bool		whole = minute % 8 == 0 && length - i >= 8;
 
-			window->open[minute / 8] |= 1 << minute % 8;
+			window->open[minute / 8] |= whole ? 0xFF : 1 << minute % 8;
+			i += whole ? 8 : 1;
 		}
 	}
 }

@@ -109,6 +109,7 @@ write_file(void)
 	shared->unwritten = false;	/* who sets it has the lock exclusively */
 	if (!alone)
 		LWLockRelease(lock);
+	pv_records_seal_image(image, size);
 	good = pv_history_file_write(image, size);
 	pfree(image);
 

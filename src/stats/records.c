@@ -509,15 +509,14 @@ checksum(const char *image, Size size)
 }
 
 /*
- * Write an image.  "cluster" identifies the cluster that the OIDs belong to.
- * Return the size.
+ * Write an image, but for its checksum.  "cluster" identifies the cluster that
+ * the OIDs belong to.  Return the size.
  */
 Size
 pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 {
 	ImageHeader *header = (ImageHeader *) image;
 	Size		size = MAXALIGN(sizeof(ImageHeader));
-	pg_crc32c	crc;
 
 	memset(image, 0, size);
 	header->magic = IMAGE_MAGIC;
@@ -536,10 +535,16 @@ pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 		memset(image + size + used, 0, MAXALIGN(used) - used);
 		size += MAXALIGN(used);
 	}
-	size += sizeof(crc);
-	crc = checksum(image, size);
+	return size + sizeof(pg_crc32c);
+}
+
+/* Add the checksum to an image of that size, which needs no lock. */
+void
+pv_records_seal_image(char *image, Size size)
+{
+	pg_crc32c	crc = checksum(image, size);
+
 	memcpy(image + size - sizeof(crc), &crc, sizeof(crc));
-	return size;
 }
 
 /* Return why this is not an image that we can read, or NULL. */

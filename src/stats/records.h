@@ -213,6 +213,7 @@ extern BlockNumber pv_records_index_pages(const PvRecords *records, Oid datid,
 extern Size pv_records_image_room(const PvRecords *records);
 extern Size pv_records_write_image(const PvRecords *records, uint64 cluster,
 								   char *image);
+extern void pv_records_seal_image(char *image, Size size);
 extern const char *pv_records_read_image(PvRecords *records, uint64 cluster,
 										 const char *image, Size size);
 

@@ -342,6 +342,7 @@ make_image(Size *size)
 	char	   *image = palloc(room);
 
 	*size = pv_records_write_image(records, CLUSTER, image);
+	pv_records_seal_image(image, *size);
 	if (*size > room)
 		elog(ERROR, "an image has no room");
 	return image;
