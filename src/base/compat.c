@@ -210,18 +210,6 @@ pv_eager_failure_rate(const VacuumParams *params)
 #endif
 }
 
-/*
- * Set that share as the server has it; vacuum() looks at the table's option.
- */
-void
-pv_default_eager_failure_rate(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 180000
-	params->max_eager_freeze_failure_rate =
-		vacuum_max_eager_freeze_failure_rate;
-#endif
-}
-
 /* Set that share as the table has it, else the server. */
 void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
@@ -229,7 +217,8 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 #if PG_VERSION_NUM >= 180000
 	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
 
-	pv_default_eager_failure_rate(params);
+	params->max_eager_freeze_failure_rate =
+		vacuum_max_eager_freeze_failure_rate;
 	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
 		params->max_eager_freeze_failure_rate =
 			options->vacuum_max_eager_freeze_failure_rate;
@@ -271,18 +260,6 @@ pv_log_analyze_min_duration(const VacuumParams *params)
 	return params->log_analyze_min_duration;
 #else
 	return params->log_min_duration;
-#endif
-}
-
-/* Set no log, for a vacuum that a user has asked for. */
-void
-pv_set_no_log(VacuumParams *params)
-{
-#if PG_VERSION_NUM >= 190000
-	params->log_vacuum_min_duration = -1;
-	params->log_analyze_min_duration = -1;
-#else
-	params->log_min_duration = -1;
 #endif
 }
 

@@ -192,13 +192,6 @@ typedef struct PvCutoffs
 #define PV_READ_STREAM_BATCHES	0
 #endif
 
-/* A table and its TOAST table; PG 16 allows to leave the table out. */
-#if PG_VERSION_NUM >= 160000
-#define PV_VACOPT_PROCESS_ALL	(VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST)
-#else
-#define PV_VACOPT_PROCESS_ALL	VACOPT_PROCESS_TOAST
-#endif
-
 /* PG 17 and 19 renamed the wait for the pins of others. */
 #if PG_VERSION_NUM >= 190000
 #define PV_WAIT_BUFFER_PIN_EVENT	WAIT_EVENT_BUFFER_CLEANUP
@@ -310,18 +303,6 @@ pv_btree_page_is_recyclable(Relation heaprel, Page page)
 	return BTPageIsRecyclable(page, heaprel);
 #else
 	return BTPageIsRecyclable(page);
-#endif
-}
-
-/* PG 16 added vac_context, for what lives until the end of the command. */
-static inline void
-pv_vacuum(List *relations, VacuumParams *params,
-		  BufferAccessStrategy bstrategy, MemoryContext vac_context)
-{
-#if PG_VERSION_NUM >= 160000
-	vacuum(relations, params, bstrategy, vac_context, true);
-#else
-	vacuum(relations, params, bstrategy, true);
 #endif
 }
 
@@ -613,11 +594,9 @@ pv_truncation_forbidden(void)
 
 extern bool pv_may_truncate(Relation rel);
 extern double pv_eager_failure_rate(const VacuumParams *params);
-extern void pv_default_eager_failure_rate(VacuumParams *params);
 extern void pv_choose_eager_failure_rate(VacuumParams *params, Relation rel);
 extern int	pv_log_min_duration(const VacuumParams *params);
 extern int	pv_log_analyze_min_duration(const VacuumParams *params);
-extern void pv_set_no_log(VacuumParams *params);
 extern void pv_choose_log_min_duration(VacuumParams *params,
 									   const AutoVacOpts *own);
 extern int	pv_vacuum_max_threshold(const AutoVacOpts *options);

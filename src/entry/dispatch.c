@@ -55,9 +55,9 @@
 #include "throttle/cost.h"
 
 /*
- * The run in progress in this process, or NULL.  Core's vacuum() stands
- * between the background leader and the slot and cannot pass it on as an
- * argument.  Only pv_dispatch_run() sets it, and clears it after an error too.
+ * The run of this process, if it is a background leader, or NULL.  Core's
+ * vacuum() stands between the leader and the slot and cannot pass it on as an
+ * argument.
  */
 static PvRun *current_run = NULL;
 
@@ -527,8 +527,6 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	if (run == NULL && is_left_to_scheduler(rel, params, &choice))
 		return;
 
-	if (run != NULL)
-		run->begin_relation(run, RelationGetRelid(rel));
 	entry.toast_parent = choice.toast_parent;
 
 	if (choice.declined == NULL)
@@ -610,25 +608,12 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 }
 
 /*
- * Call the function, and have each relation that it vacuums in this process
- * vacuumed by the engine, if possible, and reported to the run.  An error,
- * even one that would not end the process, leaves no run behind.
+ * From now on, have each relation that this process vacuums vacuumed by the
+ * engine, if possible, and reported to the run.
  */
 void
-pv_dispatch_run(PvRun *run, void (*function) (void *arg), void *arg)
+pv_dispatch_set_run(PvRun *run)
 {
-	Assert(current_run == NULL);
 	Assert(pv_slot_is_ours());
-
-	memset(&run->last, 0, sizeof(run->last));
 	current_run = run;
-	PG_TRY();
-	{
-		function(arg);
-	}
-	PG_FINALLY();
-	{
-		current_run = NULL;
-	}
-	PG_END_TRY();
 }

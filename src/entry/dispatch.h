@@ -32,8 +32,7 @@ typedef struct PvRunEntry
  */
 typedef struct PvRun
 {
-	/* called at the start and at the end of each vacuum, in its transaction */
-	void		(*begin_relation) (struct PvRun *run, Oid relid);
+	/* called at the end of each vacuum, in its transaction */
 	void		(*end_relation) (struct PvRun *run, const PvRunEntry *entry);
 
 	/* the caller left the decision on truncation open */
@@ -65,7 +64,6 @@ extern const char *pv_dispatch_declines(const FormData_pg_class *form,
 extern void pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 							   BufferAccessStrategy bstrategy,
 							   const PvKnownTable *known);
-extern void pv_dispatch_run(PvRun *run, void (*function) (void *arg),
-							void *arg);
+extern void pv_dispatch_set_run(PvRun *run);
 
 #endif							/* PV_DISPATCH_H */

@@ -438,6 +438,7 @@ show(const Slot *slot, PvVacuuming *seen)
 	seen->token = slot->token;
 	seen->slot = slot - shared->slots;
 	seen->pid = slot->pid;
+	seen->relid = slot->relid;
 	seen->started_by = slot->started_by;
 	seen->caller_pid = slot->caller_pid;
 	seen->role = slot->role;
