@@ -413,6 +413,6 @@ parvacuum_plan(PG_FUNCTION_ARGS)
 	}
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(of_table);
-	pv_report_left_out(relid, PV_LEFT_OUT_BY_PLAN);
+	pv_report_left_out(relid);
 	return (Datum) 0;
 }

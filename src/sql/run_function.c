@@ -312,7 +312,7 @@ parvacuum_run(PG_FUNCTION_ARGS)
 					  &entry->result);
 	}
 	pv_call_end(call, NULL);
-	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
+	pv_report_left_out(request.relid);
 
 	return (Datum) 0;
 }
@@ -338,7 +338,7 @@ parvacuum_call(PG_FUNCTION_ARGS)
 	foreach(lc, call->entries)
 		report_entry(lfirst(lc));
 	pv_call_end(call, NULL);
-	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
+	pv_report_left_out(request.relid);
 
 	PG_RETURN_VOID();
 }
