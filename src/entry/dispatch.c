@@ -189,23 +189,6 @@ call_previous(Relation rel, VacuumParams *params,
 }
 
 /*
- * Let the next function in the chain vacuum the relation, and measure from
- * outside what that took: time in microseconds, blocks, WAL.
- */
-static void
-vacuum_by_core(Relation rel, VacuumParams *params,
-			   BufferAccessStrategy bstrategy, bool served,
-			   const PvUsageStart *usage, PvResult *result)
-{
-	call_previous(rel, params, bstrategy, served);
-
-	memset(result, 0, sizeof(*result));
-	result->relid = RelationGetRelid(rel);
-	result->by_engine = false;
-	pv_usage_since(usage, result);
-}
-
-/*
  * Return the message level at which we say that core vacuums the table
  * although the engine was wanted.  The caller of a run always gets a notice,
  * since it asked for a parallel vacuum.  For a TOAST table that would only
@@ -262,8 +245,9 @@ log_vacuum_by_core(Relation rel, const VacuumParams *params,
 }
 
 /*
- * Let core vacuum a table that the engine was wanted for, and say why: before
- * the vacuum to the user who asked for it, or after it in the log.
+ * Let core vacuum a table that the engine was wanted for, and measure from
+ * outside what that takes.  Say why: before the vacuum to the user who asked
+ * for it, or after it in the log.
  */
 static void
 vacuum_declined(Relation rel, VacuumParams *params,
@@ -278,7 +262,9 @@ vacuum_declined(Relation rel, VacuumParams *params,
 			 errdetail("%s", choice->declined)));
 
 	pv_usage_start(&usage, has_log(params));
-	vacuum_by_core(rel, params, bstrategy, choice->served, &usage, result);
+	call_previous(rel, params, bstrategy, choice->served);
+	result->relid = RelationGetRelid(rel);
+	pv_usage_since(&usage, result);
 
 	if (has_log(params) &&
 		result->elapsed_usecs / 1000 >= pv_log_min_duration(params))
