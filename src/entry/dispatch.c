@@ -112,9 +112,6 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
  * options say.  If the caller knows the options of the table, the catalogs are
  * not read; the scheduler then wants it unless the table has been requested
  * without being enabled.
- *
- * For the TOAST table of a catalog only a run looks for its table: pg_depend,
- * where we would look, is a catalog too.
  */
 static void
 choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
@@ -127,8 +124,6 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 		choice->toast_parent = known->toast_parent;
 		choice->options = *known->options;
 	}
-	else if (current_run == NULL && IsCatalogRelation(rel))
-		pv_options_default(&choice->options);
 	else
 		pv_options_find(rel, &choice->toast_parent, &choice->options);
 
@@ -191,20 +186,16 @@ call_previous(Relation rel, VacuumParams *params,
 /*
  * Return the message level at which we say that core vacuums the table
  * although the engine was wanted.  The caller of a run always gets a notice,
- * since it asked for a parallel vacuum.  For a TOAST table that would only
- * repeat the notice for its table.
+ * since it asked for a parallel vacuum.  For a TOAST table, which follows its
+ * table, that would only repeat the notice for that.
  */
 static int
-level_of_decline(const PvChoice *choice, const VacuumParams *params)
+level_of_decline(Relation rel, const VacuumParams *params)
 {
 	if (current_run != NULL)
-	{
-		const PvResult *last = &current_run->last.result;
-		bool		reported = OidIsValid(choice->toast_parent) &&
-			last->relid == choice->toast_parent && !last->by_engine;
-
-		return reported ? DEBUG1 : NOTICE;
-	}
+		return rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
+			OidIsValid(current_run->last.result.relid) &&
+			!current_run->last.result.by_engine ? DEBUG1 : NOTICE;
 	return (params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG1;
 }
 
@@ -256,7 +247,7 @@ vacuum_declined(Relation rel, VacuumParams *params,
 {
 	PvUsageStart usage;
 
-	ereport(level_of_decline(choice, params),
+	ereport(level_of_decline(rel, params),
 			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
 					RelationGetRelationName(rel)),
 			 errdetail("%s", choice->declined)));
