@@ -166,32 +166,13 @@ check_relation(Oid relid, bool unlocked)
 {
 	Relation	rel;
 	char	   *relname;
-	char		relkind;
 
 	AcceptInvalidationMessages();
 	rel = RelationIdGetRelation(relid);
 	if (!RelationIsValid(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid),
-				 errhint("Name the table to be vacuumed.")));
-	relname = pstrdup(RelationGetRelationName(rel));
-	relkind = rel->rd_rel->relkind;
-
-	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW &&
-		relkind != RELKIND_TOASTVALUE && relkind != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot vacuum \"%s\"", relname),
-				 errdetail_relkind_not_supported(relkind),
-				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
-	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot vacuum temporary table \"%s\" in another process",
-						relname),
-				 errdetail("Only the session that created it can vacuum it."),
-				 errhint("Use VACUUM.")));
+		pv_raise_no_relation(relid);
+	relname = RelationGetRelationName(rel);
+	(void) pv_check_relation(rel->rd_rel, ERROR);
 	if (!pv_may_vacuum(relid, rel->rd_rel->relisshared))
 		pv_refuse_vacuum(ERROR, relname);
 	if (unlocked &&
