@@ -27,7 +27,6 @@
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
-#include "commands/progress.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "utils/builtins.h"
@@ -598,50 +597,6 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 }
 
 /*
- * Check for a vacuum that is at its second index scan now, which the
- * statistics do not show.
- */
-static void
-check_running(PvAdviceList *list, bool sees_all)
-{
-	int			n = pgstat_fetch_stat_numbackends();
-
-	for (int i = 1; i <= n; i++)
-	{
-		const PgBackendStatus *status = pv_backend_status(i);
-		const int64 *param = status->st_progress_param;
-		int64		scans = param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
-		Datum		relid =
-			ObjectIdGetDatum(status->st_progress_command_target);
-		HeapTuple	tuple;
-		Checked		table = {0};
-
-		if (status->st_progress_command != PROGRESS_COMMAND_VACUUM ||
-			status->st_databaseid != MyDatabaseId || scans < 1 ||
-			(scans < 2 && param[PROGRESS_VACUUM_PHASE] !=
-			 PROGRESS_VACUUM_PHASE_SCAN_HEAP))
-			continue;
-		tuple = SearchSysCache1(RELOID, relid);
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		table.form = (Form_pg_class) GETSTRUCT(tuple);
-		if (may_see(table.form, sees_all))
-		{
-			table.name = pv_qualified_name(table.form);
-			advise_table(list, &table, PV_ADVICE, "maintenance_memory",
-						 "maintenance_work_mem",
-						 "A vacuum of this table has filled the memory for dead rows, so it scans the indexes several times.",
-						 psprintf("PID %d has done " INT64_FORMAT " index scans, and read " INT64_FORMAT " of " INT64_FORMAT " pages",
-								  status->st_procpid, scans,
-								  param[PROGRESS_VACUUM_HEAP_BLKS_SCANNED],
-								  param[PROGRESS_VACUUM_TOTAL_HEAP_BLKS]),
-						 "Raise maintenance_work_mem or autovacuum_work_mem, or let vacuums come earlier.");
-		}
-		ReleaseSysCache(tuple);
-	}
-}
-
-/*
  * Check all tables and indexes of this database that the current role may see.
  * Of temporary tables, which come and go, only the ages matter to others.
  */
@@ -670,5 +625,4 @@ pv_check_tables(PvAdviceList *list)
 	}
 	table_endscan(scan);
 	table_close(pg_class, AccessShareLock);
-	check_running(list, sees_all);
 }
