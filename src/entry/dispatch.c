@@ -55,11 +55,14 @@
 #include "throttle/cost.h"
 
 /*
- * The run of this process, if it is a background leader, or NULL.  Core's
- * vacuum() stands between the leader and the slot and cannot pass it on as an
- * argument.
+ * Of a background leader: to whom each relation is reported, else NULL, whether
+ * the caller left the decision on truncation open, and the newest result, since
+ * a TOAST table may follow its table.  Core's vacuum() stands between the
+ * leader and the slot, and cannot pass them on as arguments.
  */
-static PvRun *current_run = NULL;
+static PvReportEntry report_to_run = NULL;
+static bool truncate_is_open = false;
+static PvResult last_result;
 
 PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
@@ -128,7 +131,7 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 		pv_options_find(rel, &choice->toast_parent, &choice->options);
 
 	choice->served = known == NULL || pv_slot_serves(rel);
-	enabled = current_run != NULL ||
+	enabled = report_to_run != NULL ||
 		choice->options.value[PV_OPTION_ENABLED] > 0;
 	choice->wanted = enabled || known != NULL;
 	if (choice->wanted && !enabled)
@@ -192,10 +195,11 @@ call_previous(Relation rel, VacuumParams *params,
 static int
 level_of_decline(Relation rel, const VacuumParams *params)
 {
-	if (current_run != NULL)
-		return rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
-			OidIsValid(current_run->last.result.relid) &&
-			!current_run->last.result.by_engine ? DEBUG1 : NOTICE;
+	bool		repeats = rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
+		OidIsValid(last_result.relid) && !last_result.by_engine;
+
+	if (report_to_run != NULL)
+		return repeats ? DEBUG1 : NOTICE;
 	return (params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG1;
 }
 
@@ -306,7 +310,7 @@ pv_automatic_buffer_limit(const PvOptions *options)
 static PvStartedBy
 started_by(void)
 {
-	if (current_run != NULL)
+	if (report_to_run != NULL)
 		return PV_STARTED_BY_FUNCTION;
 	if (pv_is_scheduler_worker)
 		return PV_STARTED_BY_SCHEDULER;
@@ -358,7 +362,7 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 static bool
 is_of_core(void)
 {
-	return current_run == NULL && !pv_is_scheduler_worker;
+	return report_to_run == NULL && !pv_is_scheduler_worker;
 }
 
 /*
@@ -425,7 +429,7 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 	PG_TRY();
 	{
 		/* parvacuum_cancel() leaves core's vacuums alone, if not of a run */
-		if (current_run != NULL || choice->declined == NULL)
+		if (report_to_run != NULL || choice->declined == NULL)
 			pv_registry_begin(RelationGetRelid(rel), choice->toast_parent,
 							  started_by());
 		if (choice->declined == NULL)
@@ -480,7 +484,7 @@ static void
 vacuum_relation(Relation rel, VacuumParams *params,
 				BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
-	PvRun	   *run = current_run;
+	bool		is_run = report_to_run != NULL;
 	PvRunEntry	entry;
 	PvChoice	choice;
 
@@ -488,7 +492,7 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	 * "off" works without reading catalogs.  Only a run and the scheduler,
 	 * which knows the options, report the reason.
 	 */
-	if (run == NULL && known == NULL && !pv_guc_engine)
+	if (!is_run && known == NULL && !pv_guc_engine)
 	{
 		call_previous(rel, params, bstrategy, true);
 		return;
@@ -501,24 +505,24 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		return;
 	}
 
-	if (run == NULL && is_left_to_scheduler(rel, params, &choice))
+	if (!is_run && is_left_to_scheduler(rel, params, &choice))
 		return;
 
 	entry.toast_parent = choice.toast_parent;
 
 	if (choice.declined == NULL)
 	{
-		if (run != NULL && run->truncate_is_open &&
+		if (truncate_is_open &&
 			params->truncate == VACOPTVALUE_ENABLED)
 			params->truncate = VACOPTVALUE_AUTO;
 		resolve_truncate(rel, params, false);
 	}
 	vacuum_recorded(rel, params, bstrategy, &choice, &entry.result);
 
-	if (run != NULL)
+	if (is_run)
 	{
-		run->last = entry;
-		run->end_relation(run, &run->last);
+		last_result = entry.result;
+		report_to_run(&entry);
 	}
 }
 
@@ -586,11 +590,12 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 
 /*
  * From now on, have each relation that this process vacuums vacuumed by the
- * engine, if possible, and reported to the run.
+ * engine, if possible, and reported.
  */
 void
-pv_dispatch_set_run(PvRun *run)
+pv_dispatch_for_run(PvReportEntry report, bool is_open)
 {
 	Assert(pv_slot_is_ours());
-	current_run = run;
+	report_to_run = report;
+	truncate_is_open = is_open;
 }

@@ -45,15 +45,9 @@
 #include "entry/run.h"
 #include "stats/registry.h"
 
-/* One background leader, for as long as its process lives. */
-typedef struct Leader
-{
-	PvRun		run;			/* first, so that the run's callback finds us */
-
-	/* the caller, to see whether it still exists */
-	PGPROC	   *caller_proc;
-	int			caller_pid;
-} Leader;
+/* The caller, to see whether it still exists */
+static PGPROC *caller_proc;
+static int	caller_pid;
 
 
 /* ----------------------------------------------------------------
@@ -83,13 +77,13 @@ attach_segment(Datum main_arg, dsm_segment **segment)
  * get.
  */
 static void
-attach_queue(Leader *leader, shm_toc *toc, dsm_segment *segment)
+attach_queue(shm_toc *toc, dsm_segment *segment)
 {
 	shm_mq	   *queue = shm_toc_lookup(toc, PV_KEY_QUEUE, false);
 
 	shm_mq_set_sender(queue, MyProc);
 	pq_redirect_to_shm_mq(segment, shm_mq_attach(queue, segment, NULL));
-	leader->caller_proc = shm_mq_get_receiver(queue);
+	caller_proc = shm_mq_get_receiver(queue);
 }
 
 /*
@@ -157,11 +151,11 @@ show_activity(const PvRunShared *shared)
  * belongs to another process, and this process ends.
  */
 static void
-send_message(const Leader *leader, char type, const void *body, Size len)
+send_message(char type, const void *body, Size len)
 {
 	StringInfoData message;
 
-	if (leader->caller_proc->pid != leader->caller_pid)
+	if (caller_proc->pid != caller_pid)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONNECTION_DOES_NOT_EXIST),
 				 errmsg("terminating background leader of parvacuum because its caller is gone")));
@@ -171,11 +165,11 @@ send_message(const Leader *leader, char type, const void *body, Size len)
 	pq_endmessage(&message);
 }
 
-/* Callback of the run: the relation has been vacuumed. */
+/* Report a relation that has been vacuumed. */
 static void
-end_relation(PvRun *run, const PvRunEntry *entry)
+report_entry(const PvRunEntry *entry)
 {
-	send_message((Leader *) run, PV_MSG_RESULT, entry, sizeof(*entry));
+	send_message(PV_MSG_RESULT, entry, sizeof(*entry));
 }
 
 /*
@@ -220,7 +214,6 @@ parvacuum_leader_main(Datum main_arg)
 	dsm_segment *segment;
 	shm_toc    *toc;
 	const PvRunShared *shared;
-	Leader		leader = {0};
 	PvUsage		usage;
 
 	pqsignal(SIGTERM, die);
@@ -234,13 +227,11 @@ parvacuum_leader_main(Datum main_arg)
 	shared = shm_toc_lookup(toc, PV_KEY_SHARED, false);
 	pv_registry_lead_run(shared->session_user_id, shared->caller_pid,
 						 shared->database_id, shared->relid);
-	attach_queue(&leader, toc, segment);
+	attach_queue(toc, segment);
 	pv_history_set_reason(&shared->reason);
 
-	leader.caller_pid = shared->caller_pid;
-	leader.run.end_relation = end_relation;
-	leader.run.truncate_is_open = shared->truncate_is_open;
-	pv_dispatch_set_run(&leader.run);
+	caller_pid = shared->caller_pid;
+	pv_dispatch_for_run(report_entry, shared->truncate_is_open);
 
 	become_caller(toc, shared);
 	show_activity(shared);
@@ -250,5 +241,5 @@ parvacuum_leader_main(Datum main_arg)
 	execute(debug_query_string);
 	InstrEndParallelQuery(&usage.buffers, &usage.wal);
 
-	send_message(&leader, PV_MSG_DONE, &usage, sizeof(usage));
+	send_message(PV_MSG_DONE, &usage, sizeof(usage));
 }
