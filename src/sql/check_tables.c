@@ -91,25 +91,6 @@ may_see(Form_pg_class form, bool sees_all)
 	return sees_all || has_privs_of_role(GetUserId(), form->relowner);
 }
 
-static void
-advise_table(PvAdviceList *list, const Checked *table, PvSeverity severity,
-			 const char *name, const char *setting, const char *reason,
-			 const char *evidence, const char *advice)
-{
-	PvAdvice	row = {
-		.severity = severity,
-		.name = name,
-		.subject = table->name,
-		.relid = table->form->oid,
-		.setting = setting,
-		.reason = reason,
-		.evidence = evidence,
-		.advice = advice
-	};
-
-	pv_advise(list, &row);
-}
-
 
 /* ----------------------------------------------------------------
  *		Ages
@@ -139,24 +120,24 @@ check_age(PvAdviceList *list, const Checked *table)
 
 	if (age_is_late(table->state.xid_age, limits->danger_age,
 					limits->failsafe_age, &severity))
-		advise_table(list, table, severity, "wraparound",
-					 "autovacuum_freeze_max_age",
-					 "The table has not been frozen for so long that transaction IDs may run out.",
-					 psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
-							  table->state.xid_age, limits->danger_age,
-							  limits->failsafe_age,
-							  pv_wraparound_text(table->state.xid_age)),
-					 advice);
+		pv_advise(list, table->form, severity, "wraparound",
+				  "autovacuum_freeze_max_age",
+				  "The table has not been frozen for so long that transaction IDs may run out.",
+				  psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
+						   table->state.xid_age, limits->danger_age,
+						   limits->failsafe_age,
+						   pv_wraparound_text(table->state.xid_age)),
+				  advice);
 	if (age_is_late(table->state.mxid_age, limits->multixact_danger_age,
 					limits->multixact_failsafe_age, &severity))
-		advise_table(list, table, severity, "wraparound",
-					 "autovacuum_multixact_freeze_max_age",
-					 "The table has not been frozen for so long that multixact IDs may run out.",
-					 psprintf("relminmxid is " INT64_FORMAT " multixacts old, autovacuum_multixact_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
-							  table->state.mxid_age,
-							  limits->multixact_danger_age,
-							  limits->multixact_failsafe_age),
-					 advice);
+		pv_advise(list, table->form, severity, "wraparound",
+				  "autovacuum_multixact_freeze_max_age",
+				  "The table has not been frozen for so long that multixact IDs may run out.",
+				  psprintf("relminmxid is " INT64_FORMAT " multixacts old, autovacuum_multixact_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
+						   table->state.mxid_age,
+						   limits->multixact_danger_age,
+						   limits->multixact_failsafe_age),
+				  advice);
 }
 
 /*
@@ -169,24 +150,21 @@ check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
 			   int failsafe_age, bool has_date)
 {
 	int64		failsafe = Max(failsafe_age, max_age * 1.05);
-	PvAdvice	row = {
-		.name = "wraparound",
-		.setting = setting,
-		.reason = "A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out."
-	};
+	PvSeverity	severity;
+	PvAdvice   *row;
 
-	if (!age_is_late(age, max_age, failsafe, &row.severity))
+	if (!age_is_late(age, max_age, failsafe, &severity))
 		return;
-	row.subject = psprintf("database %s",
-						   quote_identifier(NameStr(form->datname)));
-	row.evidence =
-		psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT "%s",
-				 column, age, unit, setting, max_age, failsafe,
-				 has_date ? pv_wraparound_text(age) : "");
-	row.advice = form->datallowconn ?
-		"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
-		"Allow connections to that database and VACUUM (FREEZE) its tables.";
-	pv_advise(list, &row);
+	row = pv_advise(list, NULL, severity, "wraparound", setting,
+					"A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out.",
+					psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT "%s",
+							 column, age, unit, setting, max_age, failsafe,
+							 has_date ? pv_wraparound_text(age) : ""),
+					form->datallowconn ?
+					"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
+					"Allow connections to that database and VACUUM (FREEZE) its tables.");
+	row->subject = psprintf("database %s",
+							quote_identifier(NameStr(form->datname)));
 }
 
 /*
@@ -304,25 +282,25 @@ check_neglect(PvAdviceList *list, const Checked *table)
 		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
 	if (waits_for_horizon(table->form->oid))
 	{
-		advise_table(list, table, PV_WARNING, "not_vacuumed", NULL,
-					 "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.",
-					 psprintf("%.0f dead rows, due from %.0f on; %s",
-							  table->state.dead, threshold, when),
-					 "See the column \"release\" of parvacuum_blockers.");
+		pv_advise(list, table->form, PV_WARNING, "not_vacuumed", NULL,
+				  "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.",
+				  psprintf("%.0f dead rows, due from %.0f on; %s",
+						   table->state.dead, threshold, when),
+				  "See the column \"release\" of parvacuum_blockers.");
 		return;
 	}
-	advise_table(list, table, PV_WARNING, "not_vacuumed",
-				 limits->enabled ? "autovacuum_max_workers" :
-				 "autovacuum_enabled",
-				 limits->enabled ?
-				 "The table has been due for a vacuum for long, and does not get one." :
-				 "The table is due for a vacuum, and autovacuum is off for it.",
-				 psprintf("%.0f dead rows, due from %.0f on; %s",
-						  table->state.dead, threshold, when),
-				 limits->enabled ?
-				 "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
-				 psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
-						  table->owner, table->of_toast ? "toast." : ""));
+	pv_advise(list, table->form, PV_WARNING, "not_vacuumed",
+			  limits->enabled ? "autovacuum_max_workers" :
+			  "autovacuum_enabled",
+			  limits->enabled ?
+			  "The table has been due for a vacuum for long, and does not get one." :
+			  "The table is due for a vacuum, and autovacuum is off for it.",
+			  psprintf("%.0f dead rows, due from %.0f on; %s",
+					   table->state.dead, threshold, when),
+			  limits->enabled ?
+			  "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
+			  psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
+					   table->owner, table->of_toast ? "toast." : ""));
 }
 
 /*
@@ -390,16 +368,16 @@ check_failures(PvAdviceList *list, const Checked *table)
 		psprintf(": %s", pv_readable(last.error, last.encoding));
 	in_danger = table->state.xid_age > limits->danger_age ||
 		table->state.mxid_age > limits->multixact_danger_age;
-	advise_table(list, table, in_danger ? PV_CRITICAL : PV_WARNING,
-				 kinds[totals.last_outcome].name, NULL,
-				 kinds[totals.last_outcome].reason,
-				 psprintf(INT64_FORMAT " vacuums in a row were %s%s%s%s",
-						  totals.failed, kinds[totals.last_outcome].verb,
-						  last.id == 0 ? "" :
-						  psprintf(" at %s",
-								   timestamptz_to_str(last.end_time)),
-						  error, session_text(&last)),
-				 kinds[totals.last_outcome].advice);
+	pv_advise(list, table->form, in_danger ? PV_CRITICAL : PV_WARNING,
+			  kinds[totals.last_outcome].name, NULL,
+			  kinds[totals.last_outcome].reason,
+			  psprintf(INT64_FORMAT " vacuums in a row were %s%s%s%s",
+					   totals.failed, kinds[totals.last_outcome].verb,
+					   last.id == 0 ? "" :
+					   psprintf(" at %s",
+								timestamptz_to_str(last.end_time)),
+					   error, session_text(&last)),
+			  kinds[totals.last_outcome].advice);
 }
 
 /*
@@ -429,17 +407,17 @@ check_options(PvAdviceList *list, const Checked *table)
 			(option == PV_OPTION_SWEEP && options->value[option] <= 0) ||
 			(table->opted_in && (by_engine || pv_guc_scheduler)))
 			continue;
-		advise_table(list, table, PV_ADVICE, "no_effect",
-					 table->opted_in ? "parvacuum.scheduler" :
-					 "parvacuum.enabled",
-					 "The table has an option that has no effect.",
-					 psprintf("parvacuum.%s is set, parvacuum.%s is off",
-							  pv_option_name(option),
-							  table->opted_in ? "scheduler" : "enabled"),
-					 table->opted_in ?
-					 "Set parvacuum.scheduler to on: autovacuum does not follow this option." :
-					 psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s).",
-							  table->name, pv_option_name(option)));
+		pv_advise(list, table->form, PV_ADVICE, "no_effect",
+				  table->opted_in ? "parvacuum.scheduler" :
+				  "parvacuum.enabled",
+				  "The table has an option that has no effect.",
+				  psprintf("parvacuum.%s is set, parvacuum.%s is off",
+						   pv_option_name(option),
+						   table->opted_in ? "scheduler" : "enabled"),
+				  table->opted_in ?
+				  "Set parvacuum.scheduler to on: autovacuum does not follow this option." :
+				  psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s).",
+						   table->name, pv_option_name(option)));
 	}
 }
 
@@ -470,15 +448,15 @@ check_memory(PvAdviceList *list, const Checked *table)
 		bytes = items * sizeof(ItemPointerData);
 	if (bytes <= limit)
 		return;
-	advise_table(list, table, PV_ADVICE, "maintenance_memory",
-				 autovacuum_work_mem >= 0 ? "autovacuum_work_mem" :
-				 "maintenance_work_mem",
-				 "The dead rows of this table do not fit into the memory for them, so its indexes are scanned several times.",
-				 psprintf("%.0f dead rows when a vacuum is due take %.0f MB, the limit is %.0f MB: %.0f index scans",
-						  items, bytes / (1024 * 1024), limit / (1024 * 1024),
-						  ceil(bytes / limit)),
-				 psprintf("Set it to %.0f MB or more, or let vacuums come earlier (autovacuum_vacuum_scale_factor).",
-						  ceil(bytes / (1024 * 1024))));
+	pv_advise(list, table->form, PV_ADVICE, "maintenance_memory",
+			  autovacuum_work_mem >= 0 ? "autovacuum_work_mem" :
+			  "maintenance_work_mem",
+			  "The dead rows of this table do not fit into the memory for them, so its indexes are scanned several times.",
+			  psprintf("%.0f dead rows when a vacuum is due take %.0f MB, the limit is %.0f MB: %.0f index scans",
+					   items, bytes / (1024 * 1024), limit / (1024 * 1024),
+					   ceil(bytes / limit)),
+			  psprintf("Set it to %.0f MB or more, or let vacuums come earlier (autovacuum_vacuum_scale_factor).",
+					   ceil(bytes / (1024 * 1024))));
 }
 
 /*
@@ -519,15 +497,15 @@ check_cost(PvAdviceList *list, const Checked *table)
 		(VacuumCostPageMiss + VacuumCostPageDirty) / rate / (24 * 60 * 60);
 	if (days <= LONG_VACUUM_DAYS)
 		return;
-	advise_table(list, table,
-				 days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
-				 "cost_limits", setting,
-				 "Within the cost limits, the vacuum that freezes this table takes days.",
-				 psprintf("%u pages at %d cost units each, %.0f cost units per second: %.1f days",
-						  table->state.pages,
-						  VacuumCostPageMiss + VacuumCostPageDirty, rate,
-						  days),
-				 "Raise the cost limit, for all tables or as a storage parameter of this one.");
+	pv_advise(list, table->form,
+			  days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
+			  "cost_limits", setting,
+			  "Within the cost limits, the vacuum that freezes this table takes days.",
+			  psprintf("%u pages at %d cost units each, %.0f cost units per second: %.1f days",
+					   table->state.pages,
+					   VacuumCostPageMiss + VacuumCostPageDirty, rate,
+					   days),
+			  "Raise the cost limit, for all tables or as a storage parameter of this one.");
 }
 
 
