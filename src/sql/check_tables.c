@@ -18,7 +18,6 @@
 #include "postgres.h"
 
 #include <math.h>
-#include <sys/stat.h>
 
 #include "access/multixact.h"
 #include "access/table.h"
@@ -205,27 +204,14 @@ pv_check_databases(PvAdviceList *list)
  */
 
 /*
- * Return when the database was created; 0 if that is not known.  Its copy of
- * this file is never changed.
- */
-static TimestampTz
-database_created(void)
-{
-	struct stat st;
-	char	   *path = psprintf("%s/PG_VERSION", DatabasePath);
-
-	return stat(path, &st) == 0 ? time_t_to_timestamptz(st.st_mtime) : 0;
-}
-
-/*
- * Could it have had a vacuum by now?  Not in the first naptimes of the server,
- * the database and the table.  The age of the table's rows says since when it
- * has existed at least, if transaction IDs were sampled.
+ * Could it have had a vacuum by now?  Not in the first naptimes of the server
+ * and the table.  The age of the table's rows says since when it has existed at
+ * least, if transaction IDs were sampled.
  */
 static bool
 had_its_chance(const Checked *table)
 {
-	TimestampTz since = Max(PgStartTime, database_created());
+	TimestampTz since = PgStartTime;
 
 	if (pv_history_exists())
 	{

@@ -24,7 +24,6 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "catalog/pg_class.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -34,7 +33,6 @@
 #include "utils/inval.h"
 #include "utils/rel.h"
 
-#include "base/compat.h"
 #include "entry/dispatch.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
