@@ -357,15 +357,6 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 }
 
 /*
- * Does this vacuum belong to a VACUUM command or to an autovacuum worker?
- */
-static bool
-is_of_core(void)
-{
-	return report_to_run == NULL && !pv_is_scheduler_worker;
-}
-
-/*
  * Let the engine vacuum the relation.  Meanwhile the transaction is read-only
  * for statements.
  *
@@ -406,7 +397,8 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 static bool
 is_recorded(Relation rel, const PvChoice *choice)
 {
-	return choice->declined == NULL || !is_of_core() ||
+	return choice->declined == NULL || report_to_run != NULL ||
+		pv_is_scheduler_worker ||
 		(!IsCatalogRelation(rel) &&
 		 rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP);
 }

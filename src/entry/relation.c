@@ -139,14 +139,6 @@ pv_is_toast_of(Relation rel, Oid toast_parent)
 #define CITUS_TABLE_COLUMN		"logicalrelid"
 #define CITUS_TABLE_ATTNUM		1
 
-/* What is left out */
-typedef enum PvSharding
-{
-	PV_NOT_SHARDED,
-	PV_SHARDED_BY_CITUS,		/* everything: the table is a shell */
-	PV_FOREIGN_PARTITIONS		/* the partitions that are foreign tables */
-} PvSharding;
-
 /*
  * Is this really the catalog of Citus?  Where there is no Citus, an
  * administrator may have given that name to anything.
@@ -216,30 +208,17 @@ has_foreign_partitions(Oid relid)
 }
 
 /*
- * What does a vacuum of the table on this server leave out?  A partitioned
- * table of Citus is one of Citus.
- */
-static PvSharding
-sharding_of(Oid relid)
-{
-	if (is_sharded_by_citus(relid))
-		return PV_SHARDED_BY_CITUS;
-	return has_foreign_partitions(relid) ?
-		PV_FOREIGN_PARTITIONS : PV_NOT_SHARDED;
-}
-
-/*
  * Report what a function had to leave out of the table that the caller named,
- * because its result looks as if it were about the whole table.  Call this
- * last, so that a call that fails has only its error.
+ * because its result looks as if it were about the whole table.  A partitioned
+ * table of Citus is one of Citus.  Call this last, so that a call that fails
+ * has only its error.
  */
 void
 pv_report_left_out(Oid relid)
 {
-	PvSharding	sharding = sharding_of(relid);
-	bool		citus = sharding == PV_SHARDED_BY_CITUS;
+	bool		citus = is_sharded_by_citus(relid);
 
-	if (sharding == PV_NOT_SHARDED)
+	if (!citus && !has_foreign_partitions(relid))
 		return;
 	ereport(NOTICE,
 			(errmsg("%s of table \"%s\" are left out",

@@ -54,7 +54,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -131,20 +130,6 @@ pv_refuse_plan(int elevel, const char *relname)
 			 errmsg("permission denied to plan a vacuum of table \"%s\"",
 					relname),
 			 errhint("Only roles that may vacuum the table, and members of pg_read_all_stats, can do that.")));
-}
-
-/*
- * Raise an error if the current role may not sweep the indexes of the table.
- */
-void
-pv_check_may_sweep(Oid relid)
-{
-	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to sweep an index of table \"%s\"",
-						get_rel_name(relid)),
-				 errhint("Only roles that may vacuum the table can do that.")));
 }
 
 /*
