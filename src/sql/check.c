@@ -20,9 +20,7 @@
  */
 #include "postgres.h"
 
-#ifndef WIN32
 #include <sys/statvfs.h>
-#endif
 
 #include "access/xlog.h"
 #include "funcapi.h"
@@ -267,7 +265,6 @@ check_automatic(PvAdviceList *list)
 static void
 check_shared_memory(PvAdviceList *list)
 {
-#ifndef WIN32
 	uint64		work_mem =
 		(uint64) Max(maintenance_work_mem, autovacuum_work_mem) * 1024;
 	struct statvfs fs;
@@ -286,7 +283,6 @@ check_shared_memory(PvAdviceList *list)
 					   (uint64) fs.f_bavail * fs.f_frsize / (1024 * 1024),
 					   work_mem / (1024 * 1024)),
 			  "Enlarge " SHM_FOLDER " (in a container, its option for the size of shared memory), or lower maintenance_work_mem.");
-#endif
 }
 
 static void
