@@ -253,7 +253,7 @@ check_neglect(PvAdviceList *list, const Checked *table)
 	double		threshold = limits->vacuum_base +
 		limits->vacuum_scale * Max(table->state.reltuples, 0);
 	TimestampTz last;
-	const char *when;
+	bool		waits;
 
 	if (table->state.dead < threshold * NEGLECTED_SCORE ||
 		table->state.dead < 1)
@@ -264,25 +264,20 @@ check_neglect(PvAdviceList *list, const Checked *table)
 									NEGLECTED_MS) :
 		!had_its_chance(table))
 		return;
-	when = last == 0 ? "never vacuumed" :
-		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
-	if (waits_for_horizon(table->form->oid))
-	{
-		pv_advise(list, table->form, PV_WARNING, "not_vacuumed", NULL,
-				  "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.",
-				  psprintf("%.0f dead rows, due from %.0f on; %s",
-						   table->state.dead, threshold, when),
-				  "See the column \"release\" of parvacuum_blockers.");
-		return;
-	}
+	waits = waits_for_horizon(table->form->oid);
 	pv_advise(list, table->form, PV_WARNING, "not_vacuumed",
-			  limits->enabled ? "autovacuum_max_workers" :
+			  waits ? NULL : limits->enabled ? "autovacuum_max_workers" :
 			  "autovacuum_enabled",
+			  waits ?
+			  "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows." :
 			  limits->enabled ?
 			  "The table has been due for a vacuum for long, and does not get one." :
 			  "The table is due for a vacuum, and autovacuum is off for it.",
-			  psprintf("%.0f dead rows, due from %.0f on; %s",
-					   table->state.dead, threshold, when),
+			  psprintf("%.0f dead rows, due from %.0f on; %s%s",
+					   table->state.dead, threshold,
+					   last == 0 ? "never vacuumed" : "last vacuumed ",
+					   last == 0 ? "" : timestamptz_to_str(last)),
+			  waits ? "See the column \"release\" of parvacuum_blockers." :
 			  limits->enabled ?
 			  "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
 			  psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
@@ -372,24 +367,18 @@ check_failures(PvAdviceList *list, const Checked *table)
 static void
 check_options(PvAdviceList *list, const Checked *table)
 {
-	static const PvOption of_engine[] = {
-		PV_OPTION_WORKERS, PV_OPTION_BUFFER_USAGE_LIMIT
-	};
-	static const PvOption of_scheduler[] = {
-		PV_OPTION_WINDOW, PV_OPTION_SWEEP
-	};
 	const PvOptions *options = &table->options;
 
 	if (!pv_shmem_attached() ||
 		table->form->relkind == RELKIND_TOASTVALUE)
 		return;
-	for (size_t i = 0; i < lengthof(of_engine) + lengthof(of_scheduler); i++)
+	for (PvOption option = 0; option < PV_NUM_OPTIONS; option++)
 	{
-		bool		by_engine = i < lengthof(of_engine);
-		PvOption	option = by_engine ? of_engine[i] :
-			of_scheduler[i - lengthof(of_engine)];
+		bool		by_engine = option == PV_OPTION_WORKERS ||
+			option == PV_OPTION_BUFFER_USAGE_LIMIT;
 
-		if (options->origin[option] != PV_ORIGIN_TABLE ||
+		if (option == PV_OPTION_ENABLED ||
+			options->origin[option] != PV_ORIGIN_TABLE ||
 			(option == PV_OPTION_SWEEP && options->value[option] <= 0) ||
 			(table->opted_in && (by_engine || pv_guc_scheduler)))
 			continue;
