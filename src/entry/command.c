@@ -65,7 +65,6 @@
 
 #include "base/compat.h"
 #include "base/guard.h"
-#include "entry/command.h"
 #include "entry/labels.h"
 #include "entry/rights.h"
 

@@ -43,7 +43,6 @@
 
 #include "base/compat.h"
 #include "base/settings.h"
-#include "entry/effective_options.h"
 #include "entry/labels.h"
 
 

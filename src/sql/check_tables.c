@@ -36,7 +36,7 @@
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/rights.h"
 #include "sched/candidates.h"
 #include "sql/check.h"

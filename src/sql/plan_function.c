@@ -33,7 +33,7 @@
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "sql/call.h"

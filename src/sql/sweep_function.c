@@ -27,7 +27,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "engine/sweep.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/rights.h"
 #include "sql/call.h"
 #include "sql/row.h"
