@@ -196,21 +196,18 @@ pv_may_truncate(Relation rel)
 #endif
 }
 
-/*
- * Set that share as the table has it, else as the server has it.  If rel is
- * NULL, vacuum() looks at the table's option.
- */
+/* Set that share as the table has it, else as the server has it. */
 void
 pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 {
 #if PG_VERSION_NUM >= 180000
-	const StdRdOptions *options =
-		rel != NULL ? (const StdRdOptions *) rel->rd_options : NULL;
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
 
 	params->max_eager_freeze_failure_rate =
-		options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0 ?
-		options->vacuum_max_eager_freeze_failure_rate :
 		vacuum_max_eager_freeze_failure_rate;
+	if (options != NULL && options->vacuum_max_eager_freeze_failure_rate >= 0)
+		params->max_eager_freeze_failure_rate =
+			options->vacuum_max_eager_freeze_failure_rate;
 #endif
 }
 

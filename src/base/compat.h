@@ -192,13 +192,6 @@ typedef struct PvCutoffs
 #define PV_READ_STREAM_BATCHES	0
 #endif
 
-/* A table and its TOAST table; PG 16 allows to leave the table out. */
-#if PG_VERSION_NUM >= 160000
-#define PV_VACOPT_PROCESS_ALL	(VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST)
-#else
-#define PV_VACOPT_PROCESS_ALL	VACOPT_PROCESS_TOAST
-#endif
-
 /* PG 17 and 19 renamed the wait for the pins of others. */
 #if PG_VERSION_NUM >= 190000
 #define PV_WAIT_BUFFER_PIN_EVENT	WAIT_EVENT_BUFFER_CLEANUP
@@ -380,18 +373,6 @@ pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
 	info->message_level = DEBUG2;
 	info->num_heap_tuples = num_heap_tuples;
 	info->strategy = bstrategy;
-}
-
-/* PG 16 added vac_context, for what lives until the end of the command. */
-static inline void
-pv_vacuum(List *relations, VacuumParams *params,
-		  BufferAccessStrategy bstrategy, MemoryContext vac_context)
-{
-#if PG_VERSION_NUM >= 160000
-	vacuum(relations, params, bstrategy, vac_context, true);
-#else
-	vacuum(relations, params, bstrategy, true);
-#endif
 }
 
 /* PG 18 added num_all_frozen_pages. */

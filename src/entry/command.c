@@ -65,7 +65,6 @@
 
 #include "base/compat.h"
 #include "base/guard.h"
-#include "entry/command.h"
 #include "entry/labels.h"
 #include "entry/rights.h"
 
@@ -80,18 +79,6 @@ static object_access_hook_type prev_object_access = NULL;
  * before, after an error too.
  */
 static const char *new_table_label = NULL;
-
-/* The arguments of ProcessUtility other than the statement. */
-typedef struct UtilityCall
-{
-	const char *queryString;
-	bool		readOnlyTree;
-	ProcessUtilityContext context;
-	ParamListInfo params;
-	QueryEnvironment *queryEnv;
-	DestReceiver *dest;
-	QueryCompletion *qc;
-} UtilityCall;
 
 
 /* ----------------------------------------------------------------
@@ -298,17 +285,6 @@ is_like_all(Node *stmt)
  * ----------------------------------------------------------------
  */
 
-/* Pass the statement to the next hook in the chain, or to core. */
-static void
-pass_on(PlannedStmt *pstmt, const UtilityCall *call)
-{
-	ProcessUtility_hook_type next =
-		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
-
-	next(pstmt, call->queryString, call->readOnlyTree, call->context,
-		 call->params, call->queryEnv, call->dest, call->qc);
-}
-
 /*
  * Take our elements out of ALTER TABLE, and return them as a list of
  * subcommands that contain nothing else.  A subcommand without elements left
@@ -361,17 +337,16 @@ apply_changes(Datum options, const List *changes)
 }
 
 /*
- * Execute ALTER TABLE, or a similar statement, with elements of ours in it.
- * pstmt is a copy.
+ * Execute our part of ALTER TABLE, or of a similar statement, and take it out
+ * of the statement.
  *
  * The table is looked up and locked here, with the lock that core's part will
  * need.  Then its schema is added to its name, so that core cannot find
  * another table.  The options are checked even if IF EXISTS finds no table.
  */
 static void
-alter_table(PlannedStmt *pstmt, const UtilityCall *call)
+alter_table(AlterTableStmt *stmt)
 {
-	AlterTableStmt *stmt = (AlterTableStmt *) pstmt->utilityStmt;
 	List	   *changes = take_changes(stmt);
 	Datum		options;
 	Oid			relid;
@@ -395,8 +370,6 @@ alter_table(PlannedStmt *pstmt, const UtilityCall *call)
 		stmt->relation->schemaname =
 			get_namespace_name(get_rel_namespace(relid));
 	}
-
-	pass_on(pstmt, call);
 }
 
 /*
@@ -430,20 +403,18 @@ options_of_likes(const CreateStmt *stmt)
 }
 
 /*
- * Execute a statement that creates a table, and has elements of ours in it or
- * LIKE a table that may have options.  pstmt is a copy.
+ * Return the label of the table that a statement creates, and take our elements
+ * out of the statement.
  */
-static void
-create_table(PlannedStmt *pstmt, const UtilityCall *call)
+static const char *
+take_label(Node *stmt)
 {
-	Node	   *stmt = pstmt->utilityStmt;
 	Datum		options = is_like_all(stmt) ?
 		options_of_likes((CreateStmt *) stmt) : (Datum) 0;
 
 	options = pv_options_change(options, take_ours(creation_options(stmt)),
 								false);
-	new_table_label = pv_options_label(options);
-	pass_on(pstmt, call);
+	return pv_options_label(options);
 }
 
 /*
@@ -481,36 +452,31 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				QueryEnvironment *queryEnv, DestReceiver *dest,
 				QueryCompletion *qc)
 {
-	UtilityCall call = {queryString, readOnlyTree, context, params, queryEnv,
-	dest, qc};
+	ProcessUtility_hook_type next =
+		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
 	Node	   *stmt = pstmt->utilityStmt;
 	List	  **creation = creation_options(stmt);
-	const char *outer = new_table_label;
 	bool		alters = IsA(stmt, AlterTableStmt) &&
 		alter_is_ours((AlterTableStmt *) stmt);
 	bool		creates = creation != NULL &&
 		(has_ours(*creation) || is_like_all(stmt));
-	const char *maintenance;
+	PlannedStmt *volatile changed =
+		alters || creates ? copyObject(pstmt) : pstmt;
+	const char *const label =
+		creates ? take_label(changed->utilityStmt) : NULL;
+	const char *const outer = new_table_label;
+	const char *maintenance = maintenance_command(stmt);
 
-	maintenance = maintenance_command(stmt);
 	if (maintenance != NULL)
 		pv_guard_check_command(maintenance);
+	if (alters)
+		alter_table((AlterTableStmt *) changed->utilityStmt);
 
-	if (!alters && !creates && outer == NULL)
-	{
-		pass_on(pstmt, &call);
-		return;
-	}
-
-	new_table_label = NULL;
 	PG_TRY();
 	{
-		if (alters)
-			alter_table(copyObject(pstmt), &call);
-		else if (creates)
-			create_table(copyObject(pstmt), &call);
-		else
-			pass_on(pstmt, &call);
+		new_table_label = label;
+		next(changed, queryString, readOnlyTree, context, params, queryEnv,
+			 dest, qc);
 	}
 	PG_FINALLY();
 	{

@@ -46,8 +46,8 @@
 #include "base/settings.h"
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
-#include "entry/effective_options.h"
 #include "entry/failures.h"
+#include "entry/labels.h"
 #include "entry/slot.h"
 #include "stats/history.h"
 #include "stats/registry.h"
@@ -55,11 +55,14 @@
 #include "throttle/cost.h"
 
 /*
- * The run in progress in this process, or NULL.  Core's vacuum() stands
- * between the background leader and the slot and cannot pass it on as an
- * argument.  Only pv_dispatch_run() sets it, and clears it after an error too.
+ * Of a background leader: to whom each relation is reported, else NULL, whether
+ * the caller left the decision on truncation open, and the newest result, since
+ * a TOAST table may follow its table.  Core's vacuum() stands between the
+ * leader and the slot, and cannot pass them on as arguments.
  */
-static PvRun *current_run = NULL;
+static PvReportEntry report_to_run = NULL;
+static bool truncate_is_open = false;
+static PvResult last_result;
 
 PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
@@ -112,9 +115,6 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
  * options say.  If the caller knows the options of the table, the catalogs are
  * not read; the scheduler then wants it unless the table has been requested
  * without being enabled.
- *
- * For the TOAST table of a catalog only a run looks for its table: pg_depend,
- * where we would look, is a catalog too.
  */
 static void
 choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
@@ -127,13 +127,11 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 		choice->toast_parent = known->toast_parent;
 		choice->options = *known->options;
 	}
-	else if (current_run == NULL && IsCatalogRelation(rel))
-		pv_options_default(&choice->options);
 	else
 		pv_options_find(rel, &choice->toast_parent, &choice->options);
 
 	choice->served = known == NULL || pv_slot_serves(rel);
-	enabled = current_run != NULL ||
+	enabled = report_to_run != NULL ||
 		choice->options.value[PV_OPTION_ENABLED] > 0;
 	choice->wanted = enabled || known != NULL;
 	if (choice->wanted && !enabled)
@@ -189,39 +187,19 @@ call_previous(Relation rel, VacuumParams *params,
 }
 
 /*
- * Let the next function in the chain vacuum the relation, and measure from
- * outside what that took: time in microseconds, blocks, WAL.
- */
-static void
-vacuum_by_core(Relation rel, VacuumParams *params,
-			   BufferAccessStrategy bstrategy, bool served,
-			   const PvUsageStart *usage, PvResult *result)
-{
-	call_previous(rel, params, bstrategy, served);
-
-	memset(result, 0, sizeof(*result));
-	result->relid = RelationGetRelid(rel);
-	result->by_engine = false;
-	pv_usage_since(usage, result);
-}
-
-/*
  * Return the message level at which we say that core vacuums the table
  * although the engine was wanted.  The caller of a run always gets a notice,
- * since it asked for a parallel vacuum.  For a TOAST table that would only
- * repeat the notice for its table.
+ * since it asked for a parallel vacuum.  For a TOAST table, which follows its
+ * table, that would only repeat the notice for that.
  */
 static int
-level_of_decline(const PvChoice *choice, const VacuumParams *params)
+level_of_decline(Relation rel, const VacuumParams *params)
 {
-	if (current_run != NULL)
-	{
-		const PvResult *last = &current_run->last.result;
-		bool		reported = OidIsValid(choice->toast_parent) &&
-			last->relid == choice->toast_parent && !last->by_engine;
+	bool		repeats = rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
+		OidIsValid(last_result.relid) && !last_result.by_engine;
 
-		return reported ? DEBUG1 : NOTICE;
-	}
+	if (report_to_run != NULL)
+		return repeats ? DEBUG1 : NOTICE;
 	return (params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG1;
 }
 
@@ -262,8 +240,9 @@ log_vacuum_by_core(Relation rel, const VacuumParams *params,
 }
 
 /*
- * Let core vacuum a table that the engine was wanted for, and say why: before
- * the vacuum to the user who asked for it, or after it in the log.
+ * Let core vacuum a table that the engine was wanted for, and measure from
+ * outside what that takes.  Say why: before the vacuum to the user who asked
+ * for it, or after it in the log.
  */
 static void
 vacuum_declined(Relation rel, VacuumParams *params,
@@ -272,13 +251,15 @@ vacuum_declined(Relation rel, VacuumParams *params,
 {
 	PvUsageStart usage;
 
-	ereport(level_of_decline(choice, params),
+	ereport(level_of_decline(rel, params),
 			(errmsg("PostgreSQL's own VACUUM vacuums table \"%s\"",
 					RelationGetRelationName(rel)),
 			 errdetail("%s", choice->declined)));
 
 	pv_usage_start(&usage, has_log(params));
-	vacuum_by_core(rel, params, bstrategy, choice->served, &usage, result);
+	call_previous(rel, params, bstrategy, choice->served);
+	result->relid = RelationGetRelid(rel);
+	pv_usage_since(&usage, result);
 
 	if (has_log(params) &&
 		result->elapsed_usecs / 1000 >= pv_log_min_duration(params))
@@ -329,7 +310,7 @@ pv_automatic_buffer_limit(const PvOptions *options)
 static PvStartedBy
 started_by(void)
 {
-	if (current_run != NULL)
+	if (report_to_run != NULL)
 		return PV_STARTED_BY_FUNCTION;
 	if (pv_is_scheduler_worker)
 		return PV_STARTED_BY_SCHEDULER;
@@ -376,15 +357,6 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 }
 
 /*
- * Does this vacuum belong to a VACUUM command or to an autovacuum worker?
- */
-static bool
-is_of_core(void)
-{
-	return current_run == NULL && !pv_is_scheduler_worker;
-}
-
-/*
  * Let the engine vacuum the relation.  Meanwhile the transaction is read-only
  * for statements.
  *
@@ -425,7 +397,8 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 static bool
 is_recorded(Relation rel, const PvChoice *choice)
 {
-	return choice->declined == NULL || !is_of_core() ||
+	return choice->declined == NULL || report_to_run != NULL ||
+		pv_is_scheduler_worker ||
 		(!IsCatalogRelation(rel) &&
 		 rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP);
 }
@@ -449,7 +422,7 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 	PG_TRY();
 	{
 		/* parvacuum_cancel() leaves core's vacuums alone, if not of a run */
-		if (current_run != NULL || choice->declined == NULL)
+		if (report_to_run != NULL || choice->declined == NULL)
 			pv_registry_begin(RelationGetRelid(rel), choice->toast_parent,
 							  started_by());
 		if (choice->declined == NULL)
@@ -504,7 +477,7 @@ static void
 vacuum_relation(Relation rel, VacuumParams *params,
 				BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
-	PvRun	   *run = current_run;
+	bool		is_run = report_to_run != NULL;
 	PvRunEntry	entry;
 	PvChoice	choice;
 
@@ -512,7 +485,7 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	 * "off" works without reading catalogs.  Only a run and the scheduler,
 	 * which knows the options, report the reason.
 	 */
-	if (run == NULL && known == NULL && !pv_guc_engine)
+	if (!is_run && known == NULL && !pv_guc_engine)
 	{
 		call_previous(rel, params, bstrategy, true);
 		return;
@@ -525,26 +498,24 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		return;
 	}
 
-	if (run == NULL && is_left_to_scheduler(rel, params, &choice))
+	if (!is_run && is_left_to_scheduler(rel, params, &choice))
 		return;
 
-	if (run != NULL)
-		run->begin_relation(run, RelationGetRelid(rel));
 	entry.toast_parent = choice.toast_parent;
 
 	if (choice.declined == NULL)
 	{
-		if (run != NULL && run->truncate_is_open &&
+		if (truncate_is_open &&
 			params->truncate == VACOPTVALUE_ENABLED)
 			params->truncate = VACOPTVALUE_AUTO;
 		resolve_truncate(rel, params, false);
 	}
 	vacuum_recorded(rel, params, bstrategy, &choice, &entry.result);
 
-	if (run != NULL)
+	if (is_run)
 	{
-		run->last = entry;
-		run->end_relation(run, &run->last);
+		last_result = entry.result;
+		report_to_run(&entry);
 	}
 }
 
@@ -611,25 +582,13 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 }
 
 /*
- * Call the function, and have each relation that it vacuums in this process
- * vacuumed by the engine, if possible, and reported to the run.  An error,
- * even one that would not end the process, leaves no run behind.
+ * From now on, have each relation that this process vacuums vacuumed by the
+ * engine, if possible, and reported.
  */
 void
-pv_dispatch_run(PvRun *run, void (*function) (void *arg), void *arg)
+pv_dispatch_for_run(PvReportEntry report, bool is_open)
 {
-	Assert(current_run == NULL);
 	Assert(pv_slot_is_ours());
-
-	memset(&run->last, 0, sizeof(run->last));
-	current_run = run;
-	PG_TRY();
-	{
-		function(arg);
-	}
-	PG_FINALLY();
-	{
-		current_run = NULL;
-	}
-	PG_END_TRY();
+	report_to_run = report;
+	truncate_is_open = is_open;
 }

@@ -25,23 +25,8 @@ typedef struct PvRunEntry
 	PvResult	result;
 } PvRunEntry;
 
-/*
- * A run is one call of parvacuum_run() or CALL parvacuum(), seen from the
- * process that vacuums.  It outlives the transactions of the vacuums in it.
- * Only its own process touches it.
- */
-typedef struct PvRun
-{
-	/* called at the start and at the end of each vacuum, in its transaction */
-	void		(*begin_relation) (struct PvRun *run, Oid relid);
-	void		(*end_relation) (struct PvRun *run, const PvRunEntry *entry);
-
-	/* the caller left the decision on truncation open */
-	bool		truncate_is_open;
-
-	/* the newest entry, since a TOAST table may follow its table */
-	PvRunEntry	last;
-} PvRun;
+/* Called at the end of each vacuum of a run, in its transaction */
+typedef void (*PvReportEntry) (const PvRunEntry *entry);
 
 /* What a caller that is not core knows of the table that it vacuums. */
 typedef struct PvKnownTable
@@ -65,7 +50,6 @@ extern const char *pv_dispatch_declines(const FormData_pg_class *form,
 extern void pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 							   BufferAccessStrategy bstrategy,
 							   const PvKnownTable *known);
-extern void pv_dispatch_run(PvRun *run, void (*function) (void *arg),
-							void *arg);
+extern void pv_dispatch_for_run(PvReportEntry report, bool truncate_is_open);
 
 #endif							/* PV_DISPATCH_H */

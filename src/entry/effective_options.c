@@ -43,7 +43,6 @@
 
 #include "base/compat.h"
 #include "base/settings.h"
-#include "entry/effective_options.h"
 #include "entry/labels.h"
 
 
@@ -132,30 +131,6 @@ pv_toast_parent(Oid toast)
 	return parent;
 }
 
-/*
- * The same by a scan of pg_class.  Nothing depends on catalogs that initdb has
- * made, so their TOAST tables have no dependency.
- */
-static Oid
-parent_by_scan(Oid toast)
-{
-	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			parent = InvalidOid;
-
-	ScanKeyInit(&key, Anum_pg_class_reltoastrelid, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(toast));
-	scan = systable_beginscan(pg_class, InvalidOid, false, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		parent = ((Form_pg_class) GETSTRUCT(tuple))->oid;
-	systable_endscan(scan);
-	table_close(pg_class, AccessShareLock);
-	return parent;
-}
-
 /* What the reader is asked for, and its answer */
 typedef struct Request
 {
@@ -166,8 +141,7 @@ typedef struct Request
 
 /*
  * Reader: the options that apply to a table, and the table that a TOAST table
- * belongs to.  A catalog has no options, and they are not looked up:
- * pg_seclabel, where we would look, is a catalog too.
+ * belongs to.
  */
 static void
 read_options(void *arg)
@@ -185,12 +159,10 @@ read_options(void *arg)
 								   "pg_depend");
 			request->toast_parent = pv_toast_parent(relid);
 		}
-		if (!OidIsValid(request->toast_parent))
-			request->toast_parent = parent_by_scan(relid);
 		relid = request->toast_parent;
 		is_partition = OidIsValid(relid) && get_rel_relispartition(relid);
 	}
-	if (!OidIsValid(relid) || IsCatalogRelationOid(relid))
+	if (!OidIsValid(relid))
 		return;
 	pv_labels_lock_if_free(SecLabelRelationId, SecLabelObjectIndexId,
 						   "pg_seclabel");
@@ -205,6 +177,9 @@ read_options(void *arg)
  * *toast_parent is the table that a TOAST table belongs to, if the caller knows
  * it; else it is found as well, and stays invalid if it cannot be found.  If
  * the catalogs cannot be read, the table counts as one without options.
+ *
+ * A catalog has no options, and neither has its TOAST table.  They are not
+ * looked up: pg_depend and pg_seclabel, where we would look, are catalogs too.
  */
 void
 pv_options_find(Relation rel, Oid *toast_parent, PvOptions *options)
@@ -216,7 +191,7 @@ pv_options_find(Relation rel, Oid *toast_parent, PvOptions *options)
 	};
 
 	pv_options_default(options);
-	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE && IsCatalogRelation(rel))
+	if (IsCatalogRelation(rel))
 		return;
 	if (!pv_labels_read_safely(read_options, &request))
 		pv_options_default(options);

@@ -11,7 +11,7 @@
  *
  *		begin --> done								no failure any more
  *		  |
- *		  +-----> failed, cancelled, process exits	one more failure
+ *		  +-----> failed, canceled, process exits	one more failure
  *
  * Memory is bounded.  A role that has more failing tables than
  * PV_MAX_FAILURES_OF_ROLE in a database has one entry for all others of its
@@ -51,7 +51,7 @@ static PvFailureKey attempt;
  * ----------------------------------------------------------------
  */
 
-/* Microseconds for which a table is left alone after so many failures. */
+/* Return the microseconds for which a table is left alone after failures. */
 int64
 pv_pause_after(int count, int64 naptime, bool danger)
 {
@@ -74,7 +74,7 @@ is_old(const PvFailure *failure, TimestampTz now)
 }
 
 /*
- * Removes old entries, and returns the number of those that the role has in
+ * Remove old entries, and return the number of those that the role has in
  * the database.  This is a walk over all of them.
  */
 static int
@@ -102,7 +102,7 @@ find_exactly(HTAB *failures, const PvFailureKey *key)
 	return hash_search(failures, key, HASH_FIND, NULL);
 }
 
-/* The entry for all further tables of the role. */
+/* Return the key of the entry for all further tables of the role. */
 static PvFailureKey
 key_of_rest(const PvFailureKey *key)
 {
@@ -113,7 +113,7 @@ key_of_rest(const PvFailureKey *key)
 }
 
 /*
- * Counts a failure of the table.  If there is no room for another entry, the
+ * Count a failure of the table.  If there is no room for another entry, the
  * failure does not count.
  */
 void
@@ -140,7 +140,7 @@ pv_failures_add(HTAB *failures, const PvFailureKey *key, bool canceled,
 	failure->canceled = canceled;
 }
 
-/* What is known of the table's failures, or NULL. */
+/* Return what is known of the table's failures, or NULL. */
 const PvFailure *
 pv_failures_find(HTAB *failures, const PvFailureKey *key)
 {
@@ -223,7 +223,7 @@ pv_failures_end(PvAttempt how)
 	attempt.relid = InvalidOid;
 }
 
-/* Forgets that a vacuum of the table has failed, or its ANALYZE as well. */
+/* Forget that a vacuum of the table has failed, or its ANALYZE as well. */
 void
 pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 {
@@ -238,8 +238,8 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 }
 
 /*
- * Is the table to be left alone because it has failed?  Returns until when, by
- * pv_now(), or 0; and whether it was cancelled.  A table in danger of
+ * Is the table to be left alone because it has failed?  Return until when, by
+ * pv_now(), or 0; and whether it was canceled.  A table in danger of
  * wraparound does not wait for the failures of others.
  */
 TimestampTz

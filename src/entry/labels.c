@@ -342,63 +342,55 @@ pv_labels_lock_if_free(Oid catalog, Oid index, const char *name)
 struct PvLabels
 {
 	MemoryContext context;		/* of all that follows */
-	bool		unreadable;		/* the labels could not be read */
-	HTAB	   *own;			/* LabelEntry: what tables say themselves */
-	HTAB	   *inherited;		/* LabelEntry: with what their ancestors say,
-								 * of those that a partition was asked for */
-	HTAB	   *parents;		/* ParentEntry, of partitions */
+	bool		any;			/* there are labels, or they are unreadable */
+	bool		inherits;		/* the parents could be read */
+	HTAB	   *tables;			/* LabelEntry */
 };
 
+/* A table with a label, or with a parent */
 typedef struct LabelEntry
 {
 	Oid			relid;			/* the key */
+	Oid			parent;			/* of a partition, or of another child */
+	bool		complete;		/* the options have those of ancestors */
 	PvOptions	options;
 } LabelEntry;
 
-typedef struct ParentEntry
+static LabelEntry *
+find_entry(const PvLabels *labels, Oid relid)
 {
-	Oid			relid;			/* the key */
-	Oid			parent;
-} ParentEntry;
-
-static HTAB *
-make_table(PvLabels *labels, const char *name, Size entrysize)
-{
-	HASHCTL		info = {
-		.keysize = sizeof(Oid),
-		.entrysize = entrysize,
-		.hcxt = labels->context
-	};
-
-	return hash_create(name, 64, &info, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	return hash_search(labels->tables, &relid, HASH_FIND, NULL);
 }
 
-static void
-make_parents(PvLabels *labels)
+/* Return the entry of a table.  A new one says nothing. */
+static LabelEntry *
+make_entry(PvLabels *labels, Oid relid)
 {
-	labels->parents = make_table(labels, "parents of partitions",
-								 sizeof(ParentEntry));
-}
+	bool		found;
+	LabelEntry *entry = hash_search(labels->tables, &relid, HASH_ENTER,
+									&found);
 
-static void
-make_tables(PvLabels *labels)
-{
-	labels->own = make_table(labels, "options of parvacuum",
-							 sizeof(LabelEntry));
-	labels->inherited = make_table(labels, "options of parvacuum with ancestors",
-								   sizeof(LabelEntry));
-	make_parents(labels);
+	if (!found)
+	{
+		entry->parent = InvalidOid;
+		entry->complete = false;
+		pv_options_clear(&entry->options);
+	}
+	return entry;
 }
 
 /* Enter what one label says.  Only a vacuum of the table warns of it. */
 static void
 enter_label(PvLabels *labels, Oid relid, Datum value)
 {
-	LabelEntry *entry = hash_search(labels->own, &relid, HASH_ENTER, NULL);
 	char	   *label = TextDatumGetCString(value);
+	PvOptions	options;
 
-	(void) pv_options_parse(label, &entry->options);
+	(void) pv_options_parse(label, &options);
+	pv_options_inherit(&make_entry(labels, relid)->options, &options,
+					   PV_ORIGIN_TABLE);
 	pfree(label);
+	labels->any = true;
 }
 
 /* Read all labels of tables. */
@@ -455,14 +447,10 @@ read_parents(void *arg)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_inherits form = (Form_pg_inherits) GETSTRUCT(tuple);
-		ParentEntry *entry;
 
 		CHECK_FOR_INTERRUPTS();
-		if (form->inhdetachpending)
-			continue;
-		entry = hash_search(labels->parents, &form->inhrelid, HASH_ENTER,
-							NULL);
-		entry->parent = form->inhparent;
+		if (!form->inhdetachpending)
+			make_entry(labels, form->inhrelid)->parent = form->inhparent;
 	}
 	systable_endscan(scan);
 	table_close(inherits, AccessShareLock);
@@ -472,36 +460,33 @@ read_parents(void *arg)
 bool
 pv_labels_any(const PvLabels *labels)
 {
-	return labels->unreadable || hash_get_num_entries(labels->own) > 0;
+	return labels->any;
 }
 
 /*
  * Read the options of all tables of this database, into a memory context below
- * the current one; pv_labels_free() frees them.  There are none if they cannot
- * be read.  If only the parents of partitions cannot be read, partitions
- * inherit nothing.
+ * the current one; pv_labels_free() frees them.  If they cannot be read, what
+ * has been read until then counts.  If only the parents of partitions cannot
+ * be read, partitions inherit nothing.
  */
 PvLabels *
 pv_labels_read(void)
 {
 	PvLabels   *labels = palloc0(sizeof(PvLabels));
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(LabelEntry)
+	};
 
-	labels->context = AllocSetContextCreate(CurrentMemoryContext,
-											"parvacuum labels",
-											ALLOCSET_DEFAULT_SIZES);
-	make_tables(labels);
-	labels->unreadable = !pv_labels_read_safely(read_labels, labels);
-	if (labels->unreadable)
-	{
-		MemoryContextReset(labels->context);
-		make_tables(labels);
-	}
-	else if (pv_labels_any(labels) &&
-			 !pv_labels_read_safely(read_parents, labels))
-	{
-		hash_destroy(labels->parents);
-		make_parents(labels);
-	}
+	labels->context = info.hcxt =
+		AllocSetContextCreate(CurrentMemoryContext, "parvacuum labels",
+							  ALLOCSET_DEFAULT_SIZES);
+	labels->tables = hash_create("options of parvacuum", 64, &info,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	if (!pv_labels_read_safely(read_labels, labels))
+		labels->any = true;
+	labels->inherits = labels->any &&
+		pv_labels_read_safely(read_parents, labels);
 	return labels;
 }
 
@@ -512,52 +497,35 @@ pv_labels_free(PvLabels *labels)
 	pfree(labels);
 }
 
-/* Return the parent of a partition; of other tables InvalidOid. */
-static Oid
-parent_of(const PvLabels *labels, Oid relid)
-{
-	const ParentEntry *entry = hash_search(labels->parents, &relid, HASH_FIND,
-										   NULL);
-
-	return entry != NULL ? entry->parent : InvalidOid;
-}
-
 /*
- * Return what a table that has partitions and its ancestors say, or NULL for
- * InvalidOid.  This does not recurse, since owners decide about the depth.
+ * Have the options of a partition include those of its ancestors, and return
+ * its entry, or NULL.  This does not recurse, since owners decide about the
+ * depth.
  */
-static const PvOptions *
-find_inherited(PvLabels *labels, Oid relid)
+static LabelEntry *
+complete_entry(PvLabels *labels, Oid relid)
 {
 	List	   *path = NIL;
-	const LabelEntry *above = NULL;
+	LabelEntry *entry;
+	LabelEntry *above;
 
-	while (OidIsValid(relid) &&
-		   (above = hash_search(labels->inherited, &relid, HASH_FIND,
-								NULL)) == NULL)
+	while ((entry = find_entry(labels, relid)) != NULL && !entry->complete)
 	{
-		path = lappend_oid(path, relid);
-		relid = parent_of(labels, relid);
+		path = lappend(path, entry);
+		relid = entry->parent;
 	}
+	above = entry;
 	for (int i = list_length(path) - 1; i >= 0; i--)
 	{
-		Oid			next = list_nth_oid(path, i);
-		const LabelEntry *own = hash_search(labels->own, &next, HASH_FIND,
-											NULL);
-		LabelEntry *entry = hash_search(labels->inherited, &next, HASH_ENTER,
-										NULL);
-
-		pv_options_clear(&entry->options);
-		if (own != NULL)
-			pv_options_inherit(&entry->options, &own->options,
-							   PV_ORIGIN_TABLE);
+		entry = list_nth(path, i);
 		if (above != NULL)
 			pv_options_inherit(&entry->options, &above->options,
 							   PV_ORIGIN_ANCESTOR);
+		entry->complete = true;
 		above = entry;
 	}
 	list_free(path);
-	return above != NULL ? &above->options : NULL;
+	return above;
 }
 
 /* Enter what a table says and, if it is a partition, what its ancestors say. */
@@ -565,12 +533,9 @@ void
 pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 			   PvOptions *options)
 {
-	const LabelEntry *own = hash_search(labels->own, &relid, HASH_FIND, NULL);
-	const PvOptions *inherited = is_partition ?
-		find_inherited(labels, parent_of(labels, relid)) : NULL;
+	const LabelEntry *entry = is_partition && labels->inherits ?
+		complete_entry(labels, relid) : find_entry(labels, relid);
 
-	if (own != NULL)
-		pv_options_inherit(options, &own->options, PV_ORIGIN_TABLE);
-	if (inherited != NULL)
-		pv_options_inherit(options, inherited, PV_ORIGIN_ANCESTOR);
+	if (entry != NULL)
+		pv_options_inherit(options, &entry->options, PV_ORIGIN_TABLE);
 }

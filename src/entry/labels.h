@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * labels.h
- *	  The options of tables in the catalog: their security labels.
+ *	  The options of tables: in statements, in the catalog, and which apply.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -10,15 +10,21 @@
 #ifndef PV_LABELS_H
 #define PV_LABELS_H
 
+#include "access/htup.h"
+#include "utils/rel.h"
+
 #include "entry/options.h"
 
-/* One table */
+/* The statements that set them (command.c) */
+extern void pv_command_init(void);
+
+/* The label of one table */
 extern char *pv_label_read(Oid relid);
 extern void pv_label_parse(Oid relid, PvOptions *options);
 extern void pv_label_write(Oid relid, const char *label);
 extern void pv_label_announce_change(void);
 
-/* All tables of this database */
+/* All labels of this database */
 extern int	pv_labels_count(void);
 extern int	pv_labels_remove(void);
 
@@ -34,5 +40,20 @@ extern void pv_labels_free(PvLabels *labels);
 extern bool pv_labels_any(const PvLabels *labels);
 extern void pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 						   PvOptions *options);
+
+/* Which options apply to one table (effective_options.c) */
+extern void pv_options_default(PvOptions *options);
+extern void pv_options_look_up(Oid relid, bool is_partition,
+							   PvOptions *options);
+extern Oid	pv_toast_parent(Oid toast);
+extern void pv_options_find(Relation rel, Oid *toast_parent,
+							PvOptions *options);
+
+/* The storage parameters autovacuum_*; false if there are none. */
+extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
+									   AutoVacOpts *options);
+extern bool pv_options_autovacuum(Relation rel, Oid toast_parent,
+								  AutoVacOpts *options);
+extern int	pv_options_autovacuum_workers(Relation rel, Oid toast_parent);
 
 #endif							/* PV_LABELS_H */

@@ -99,8 +99,9 @@ pv_options_clear(PvOptions *options)
 }
 
 /*
- * Enter options that are given in a label, where no nearer label has given
- * them.  A window that this server cannot use counts as not given.
+ * Enter options that are given in labels, where no nearer label has given
+ * them.  They come from the given origin, or from farther away.  A window that
+ * this server cannot use counts as not given.
  */
 void
 pv_options_inherit(PvOptions *options, const PvOptions *more, PvOrigin origin)
@@ -112,7 +113,7 @@ pv_options_inherit(PvOptions *options, const PvOptions *more, PvOrigin origin)
 			(i == PV_OPTION_WINDOW && more->value[i] == 0))
 			continue;
 		options->value[i] = more->value[i];
-		options->origin[i] = origin;
+		options->origin[i] = Max(origin, more->origin[i]);
 		if (i == PV_OPTION_WINDOW)
 			options->window = more->window;
 	}

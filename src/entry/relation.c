@@ -139,14 +139,6 @@ pv_is_toast_of(Relation rel, Oid toast_parent)
 #define CITUS_TABLE_COLUMN		"logicalrelid"
 #define CITUS_TABLE_ATTNUM		1
 
-/* What is left out */
-typedef enum PvSharding
-{
-	PV_NOT_SHARDED,
-	PV_SHARDED_BY_CITUS,		/* everything: the table is a shell */
-	PV_FOREIGN_PARTITIONS		/* the partitions that are foreign tables */
-} PvSharding;
-
 /*
  * Is this really the catalog of Citus?  Where there is no Citus, an
  * administrator may have given that name to anything.
@@ -216,79 +208,24 @@ has_foreign_partitions(Oid relid)
 }
 
 /*
- * What does a vacuum of the table on this server leave out?  A partitioned
- * table of Citus is one of Citus.
- */
-static PvSharding
-sharding_of(Oid relid)
-{
-	if (is_sharded_by_citus(relid))
-		return PV_SHARDED_BY_CITUS;
-	return has_foreign_partitions(relid) ?
-		PV_FOREIGN_PARTITIONS : PV_NOT_SHARDED;
-}
-
-/* The message about what was left out */
-static int
-left_out_message(PvLeftOutBy by, bool citus, const char *relname)
-{
-	switch (by)
-	{
-		case PV_LEFT_OUT_BY_RUN:
-			return citus ?
-				errmsg("shards of table \"%s\" were not vacuumed", relname) :
-				errmsg("foreign partitions of table \"%s\" were not vacuumed", relname);
-		case PV_LEFT_OUT_BY_PLAN:
-			return citus ?
-				errmsg("shards of table \"%s\" are not in the plan", relname) :
-				errmsg("foreign partitions of table \"%s\" are not in the plan", relname);
-		case PV_LEFT_OUT_BY_ENQUEUE:
-			return citus ?
-				errmsg("shards of table \"%s\" were not queued", relname) :
-				errmsg("foreign partitions of table \"%s\" were not queued", relname);
-	}
-	return 0;
-}
-
-/* How the caller can do it */
-static int
-left_out_hint(PvLeftOutBy by, bool citus)
-{
-	switch (by)
-	{
-		case PV_LEFT_OUT_BY_RUN:
-			return citus ?
-				errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.") :
-				errhint("Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.");
-		case PV_LEFT_OUT_BY_PLAN:
-			return citus ?
-				errhint("Call parvacuum_plan() for the shards, on the nodes that have them.") :
-				errhint("Call parvacuum_plan() on the servers that have these tables.");
-		case PV_LEFT_OUT_BY_ENQUEUE:
-			return citus ?
-				errhint("Call parvacuum_enqueue() for the shards, on the nodes that have them.") :
-				errhint("Call parvacuum_enqueue() on the servers that have these tables.");
-	}
-	return 0;
-}
-
-/*
  * Report what a function had to leave out of the table that the caller named,
- * because its result looks as if it were about the whole table.  Call this
- * last, so that a call that fails has only its error.
+ * because its result looks as if it were about the whole table.  A partitioned
+ * table of Citus is one of Citus.  Call this last, so that a call that fails
+ * has only its error.
  */
 void
-pv_report_left_out(Oid relid, PvLeftOutBy by)
+pv_report_left_out(Oid relid)
 {
-	PvSharding	sharding = sharding_of(relid);
-	bool		citus = sharding == PV_SHARDED_BY_CITUS;
+	bool		citus = is_sharded_by_citus(relid);
 
-	if (sharding == PV_NOT_SHARDED)
+	if (!citus && !has_foreign_partitions(relid))
 		return;
 	ereport(NOTICE,
-			(left_out_message(by, citus, pv_qualified_relname(relid)),
+			(errmsg("%s of table \"%s\" are left out",
+					citus ? "shards" : "foreign partitions",
+					pv_qualified_relname(relid)),
 			 citus ?
 			 errdetail("The table is managed by Citus, and on this server it is an empty shell.") :
 			 errdetail("VACUUM skips foreign tables."),
-			 left_out_hint(by, citus)));
+			 errhint("Call the function on the servers that have them, or use parvacuum_run_cluster() of the extension parvacuum_cluster.")));
 }

@@ -15,19 +15,11 @@
 #include "storage/lockdefs.h"
 #include "utils/rel.h"
 
-/* The functions that report what they leave out */
-typedef enum PvLeftOutBy
-{
-	PV_LEFT_OUT_BY_RUN,
-	PV_LEFT_OUT_BY_PLAN,
-	PV_LEFT_OUT_BY_ENQUEUE
-} PvLeftOutBy;
-
 extern List *pv_expand_relation(Oid relid, char relkind);
 extern char *pv_qualified_relname(Oid relid);
 extern char *pv_quoted_relname(Oid relid);
 extern Relation pv_open_unlocked(Oid relid, LOCKMODE lockmode);
 extern bool pv_is_toast_of(Relation rel, Oid toast_parent);
-extern void pv_report_left_out(Oid relid, PvLeftOutBy by);
+extern void pv_report_left_out(Oid relid);
 
 #endif							/* PV_RELATION_H */

@@ -54,7 +54,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -131,20 +130,6 @@ pv_refuse_plan(int elevel, const char *relname)
 			 errmsg("permission denied to plan a vacuum of table \"%s\"",
 					relname),
 			 errhint("Only roles that may vacuum the table, and members of pg_read_all_stats, can do that.")));
-}
-
-/*
- * Raise an error if the current role may not sweep the indexes of the table.
- */
-void
-pv_check_may_sweep(Oid relid)
-{
-	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to sweep an index of table \"%s\"",
-						get_rel_name(relid)),
-				 errhint("Only roles that may vacuum the table can do that.")));
 }
 
 /*
@@ -265,7 +250,7 @@ pv_check_may_reset_options(void)
 
 
 /* ----------------------------------------------------------------
- *		Cancelling
+ *		Canceling
  * ----------------------------------------------------------------
  */
 
@@ -294,62 +279,32 @@ pv_may_cancel_session(Oid role)
 }
 
 /*
- * Report that the current role may not cancel something: as an error, or at
- * the given level, which is a warning if something else was canceled.
+ * Report, at the given level, that the current role may not cancel something.
  */
 void
-pv_refuse_cancel_table(void)
+pv_refuse_cancel(PvCancelKind kind, int elevel)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to cancel a vacuum"),
-			 errhint("Only roles that may vacuum the table, and " PV_MAY_SIGNAL_AUTOVACUUM ", can cancel it.")));
-}
+	static const struct
+	{
+		const char *what;
+		const char *hint;
+	}			texts[] = {
+		[PV_CANCEL_TABLE] = {"a vacuum",
+		"Only roles that may vacuum the table, and " PV_MAY_SIGNAL_AUTOVACUUM ", can cancel it."},
+		[PV_CANCEL_WRAPAROUND] = {"a vacuum that prevents wraparound",
+		"Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it."},
+		[PV_CANCEL_WORKER] = {"a scheduler worker of parvacuum",
+		"Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table."},
+		[PV_CANCEL_RUN] = {"a run of parvacuum",
+		"Only roles that may cancel its caller can cancel it."},
+		[PV_CANCEL_COMMAND] = {"a VACUUM command",
+		"Only roles that may cancel its session can cancel it."},
+		[PV_CANCEL_AUTOVACUUM] = {"an autovacuum",
+		"Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it."},
+	};
 
-void
-pv_refuse_cancel_wraparound(int elevel, const char *relname)
-{
 	ereport(elevel,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to cancel the vacuum of table \"%s\"",
-					relname),
-			 errdetail("It prevents transaction ID wraparound."),
-			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
-}
-
-void
-pv_refuse_cancel_scheduler(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to cancel a scheduler worker of parvacuum"),
-			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it by its PID.  Roles that may vacuum a table can cancel the vacuum of that table.")));
-}
-
-void
-pv_refuse_cancel_run(int elevel)
-{
-	ereport(elevel,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to cancel a run of parvacuum"),
-			 errhint("Only roles that may cancel its caller can cancel it.")));
-}
-
-void
-pv_refuse_cancel_command(int elevel)
-{
-	ereport(elevel,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to cancel a VACUUM command"),
-			 errhint("Only roles that may cancel its session can cancel it.")));
-}
-
-void
-pv_refuse_cancel_autovacuum(int elevel, const char *relname)
-{
-	ereport(elevel,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied to cancel the autovacuum of table \"%s\"",
-					relname),
-			 errhint("Only " PV_MAY_SIGNAL_AUTOVACUUM " can cancel it.")));
+			 errmsg("permission denied to cancel %s", texts[kind].what),
+			 errhint("%s", texts[kind].hint)));
 }

@@ -18,7 +18,6 @@ extern bool pv_may_vacuum_oid(Oid relid);
 extern void pv_refuse_vacuum(int elevel, const char *relname);
 extern bool pv_may_plan(Oid relid, bool is_shared);
 extern void pv_refuse_plan(int elevel, const char *relname);
-extern void pv_check_may_sweep(Oid relid);
 extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
 						   void *arg);
 
@@ -32,14 +31,19 @@ extern bool pv_may_see_table(Oid database, Oid relid);
 extern bool pv_may_see_settings(void);
 extern void pv_check_may_reset_options(void);
 
-/* Cancelling. */
+/* Canceling. */
+typedef enum PvCancelKind
+{
+	PV_CANCEL_TABLE,			/* any vacuum of a table */
+	PV_CANCEL_WRAPAROUND,		/* one by the scheduler */
+	PV_CANCEL_WORKER,			/* a scheduler worker, by its PID */
+	PV_CANCEL_RUN,
+	PV_CANCEL_COMMAND,
+	PV_CANCEL_AUTOVACUUM
+} PvCancelKind;
+
 extern bool pv_may_cancel_scheduler(void);
 extern bool pv_may_cancel_session(Oid role);
-extern void pv_refuse_cancel_table(void);
-extern void pv_refuse_cancel_wraparound(int elevel, const char *relname);
-extern void pv_refuse_cancel_scheduler(void);
-extern void pv_refuse_cancel_run(int elevel);
-extern void pv_refuse_cancel_command(int elevel);
-extern void pv_refuse_cancel_autovacuum(int elevel, const char *relname);
+extern void pv_refuse_cancel(PvCancelKind kind, int elevel);
 
 #endif							/* PV_RIGHTS_H */

@@ -19,7 +19,6 @@
 
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/array.h"
@@ -30,8 +29,8 @@
 #include "utils/snapmgr.h"
 
 #include "base/borrowed.h"
-#include "entry/relation.h"
 #include "entry/run.h"
+#include "stats/registry.h"
 
 /* A wait for a pin is a deadlock when it is seen that often. */
 #define PIN_WAITS_OF_DEADLOCK	2
@@ -70,29 +69,6 @@ waits_for_our_lock(int pid)
 }
 
 /*
- * Find what a process waits for, among the locks of that kind.  Return false
- * if it does not.  Core: utils/adt/lockfuncs.c, pg_lock_status.
- */
-static bool
-find_awaited_lock(int pid, LockTagType type, LOCKTAG *tag)
-{
-	LockData   *locks = GetLockStatusData();
-
-	for (int i = 0; i < locks->nelements; i++)
-	{
-		const LockInstanceData *lock = &locks->locks[i];
-
-		if (lock->pid == pid && lock->waitLockMode != NoLock &&
-			lock->locktag.locktag_type == type)
-		{
-			*tag = lock->locktag;
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
  * Does the leader, or one of its workers, wait for all pins on a page to go
  * away, while our own statement reads that table and so may hold a pin?  No
  * lock shows this.
@@ -101,17 +77,19 @@ find_awaited_lock(int pid, LockTagType type, LOCKTAG *tag)
  * be out of date by a moment.  So the caller of this asks more than once.
  */
 static bool
-waits_for_our_pin(int leader_pid, Oid relid)
+waits_for_our_pin(int leader_pid)
 {
 	PGPROC	   *leader = BackendPidGetProc(leader_pid);
+	PvVacuuming vacuum;
 	bool		in_use = false;
 	Relation	rel;
 
-	if (leader == NULL || !OidIsValid(relid) ||
-		!pv_group_waits_for_pin(leader))
+	if (leader == NULL || !pv_group_waits_for_pin(leader) ||
+		!pv_registry_find_process(leader_pid, &vacuum) ||
+		!OidIsValid(vacuum.relid))
 		return false;
 
-	rel = RelationIdGetRelation(relid);
+	rel = RelationIdGetRelation(vacuum.relid);
 	if (RelationIsValid(rel))
 	{
 		in_use = CheckRelationLockedByMe(rel, AccessShareLock, true);
@@ -123,58 +101,33 @@ waits_for_our_pin(int leader_pid, Oid relid)
 }
 
 /*
- * Report that the leader waits for a table, and a process that has locked it
- * waits for the end of our transaction: it builds an index with CONCURRENTLY
- * and waits for older snapshots, or it waits for all who had locked a table.
- */
-static void
-report_wait_for_statement(int leader_pid, int waiter_pid,
-						  const char *relname)
-{
-	LOCKTAG		tag;
-	bool		known = find_awaited_lock(leader_pid, LOCKTAG_RELATION, &tag);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-			 errmsg("cannot vacuum table \"%s\" while another session waits for this statement to end",
-					known ?
-					pv_qualified_relname(tag.locktag_field2) : relname),
-			 errdetail("Process %d, which vacuums for this session, waits for process %d, which has locked the table and waits for the snapshot or a lock of this statement.\nProcess %d: %s",
-					   leader_pid, waiter_pid, waiter_pid,
-					   pgstat_get_backend_current_activity(waiter_pid, true)),
-			 errhint("Use CALL parvacuum(...), or call parvacuum_run() in a SELECT that reads no table.")));
-}
-
-/*
- * Raise an error if the leader waits for us, while we wait for it.  relname is
- * the table that was named, current the relation that is being vacuumed, if
- * any.  pin_waits counts consecutive sightings of a wait for a pin; it is 0 at
+ * Raise an error if the leader waits for us, while we wait for it.  It may do
+ * so through a process that has locked the table and waits for the end of our
+ * transaction: that builds an index with CONCURRENTLY and waits for older
+ * snapshots, or it waits for all who had locked a table.
+ *
+ * pin_waits counts consecutive sightings of a wait for a pin; it is 0 at
  * first.
  */
 void
-pv_run_check_deadlock(int leader_pid, const char *relname, Oid current,
-					  int *pin_waits)
+pv_run_check_deadlock(int leader_pid, int *pin_waits)
 {
 	int			waiter = waits_for_our_lock(leader_pid);
-	LOCKTAG		tag;
 
-	if (waiter != 0 &&
-		find_awaited_lock(waiter, LOCKTAG_VIRTUALTRANSACTION, &tag))
-		report_wait_for_statement(leader_pid, waiter, relname);
-	if (waiter != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("deadlock detected"),
-				 errdetail("Process %d, which vacuums for this session, waits for a lock that this session holds, and this session waits for it.",
-						   leader_pid),
-				 errhint("Do not use the tables to be vacuumed in the same statement or transaction.")));
-
-	*pin_waits = waits_for_our_pin(leader_pid, current) ? *pin_waits + 1 : 0;
-	if (*pin_waits >= PIN_WAITS_OF_DEADLOCK)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-				 errmsg("deadlock detected"),
-				 errdetail("Process %d, which vacuums for this session, waits for a page of a table that this statement reads.",
-						   leader_pid),
-				 errhint("Do not use the tables to be vacuumed in the same statement or transaction.")));
+	*pin_waits = waits_for_our_pin(leader_pid) ? *pin_waits + 1 : 0;
+	if (waiter == 0 && *pin_waits < PIN_WAITS_OF_DEADLOCK)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 waiter == 0 ?
+			 errdetail("Process %d, which vacuums for this session, waits for a page of a table that this statement reads.",
+					   leader_pid) :
+			 waiter == leader_pid ?
+			 errdetail("Process %d, which vacuums for this session, waits for a lock that this session holds.",
+					   leader_pid) :
+			 errdetail("Process %d, which vacuums for this session, waits for process %d, which waits for the snapshot or a lock of this statement.\nProcess %d: %s",
+					   leader_pid, waiter, waiter,
+					   pgstat_get_backend_current_activity(waiter, true)),
+			 errhint("Do not use the tables to be vacuumed in the same statement or transaction, or use CALL parvacuum(...).")));
 }

@@ -29,10 +29,8 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-#ifndef WIN32
 #include <sys/mman.h>
-#endif
+#include <unistd.h>
 
 #include "access/tableam.h"
 #include "miscadmin.h"
@@ -65,7 +63,6 @@ minor_is_supported(void)
 		PV_MIN_SERVER_VERSION;
 }
 
-#ifndef WIN32
 /*
  * Find the protection of the memory at an address, in the kernel's list of the
  * mappings of this process.  Return false if there is no such list.
@@ -131,14 +128,6 @@ store_slot(PvVacuumFunction *slot, PvVacuumFunction value)
 
 	return true;
 }
-#else
-static bool
-store_slot(PvVacuumFunction *slot, PvVacuumFunction value)
-{
-	errno = ENOSYS;
-	return false;
-}
-#endif
 
 /*
  * Take the slot over, or warn once that this is not possible; the server

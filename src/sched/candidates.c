@@ -39,7 +39,6 @@
 #include "base/compat.h"
 #include "base/settings.h"
 #include "engine/index_vacuum.h"
-#include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
 #include "entry/relation.h"

@@ -22,7 +22,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/relation.h"
 #include "sched/table.h"
 #include "stats/history.h"

@@ -345,3 +345,53 @@ pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 
 	return workers;
 }
+
+
+/* ----------------------------------------------------------------
+ *		The table
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Report, at the given level, that another process cannot vacuum a relation of
+ * this kind, or one that is temporary.  Return false then.
+ */
+bool
+pv_check_relation(Form_pg_class form, int elevel)
+{
+	const char *relname = NameStr(form->relname);
+
+	if (form->relkind != RELKIND_RELATION &&
+		form->relkind != RELKIND_MATVIEW &&
+		form->relkind != RELKIND_TOASTVALUE &&
+		form->relkind != RELKIND_PARTITIONED_TABLE)
+	{
+		ereport(elevel,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot vacuum \"%s\"", relname),
+				 errdetail_relkind_not_supported(form->relkind),
+				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
+		return false;
+	}
+	if (form->relpersistence == RELPERSISTENCE_TEMP)
+	{
+		ereport(elevel,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot vacuum temporary table \"%s\" in another process",
+						relname),
+				 errdetail("Only the session that created it can vacuum it."),
+				 errhint("Use VACUUM.")));
+		return false;
+	}
+	return true;
+}
+
+/* Raise an error: there is no such relation. */
+void
+pv_raise_no_relation(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("relation with OID %u does not exist", relid),
+			 errhint("Name the table to be vacuumed.")));
+}

@@ -10,6 +10,7 @@
 #ifndef PV_CALL_H
 #define PV_CALL_H
 
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 
 /* The server. */
@@ -33,5 +34,9 @@ extern void pv_renew_snapshot(void);
 extern void pv_check_not_null(FunctionCallInfo fcinfo, int arg,
 							  const char *name, const char *hint);
 extern int	pv_workers_arg(FunctionCallInfo fcinfo, int arg);
+
+/* The table. */
+extern bool pv_check_relation(Form_pg_class form, int elevel);
+extern void pv_raise_no_relation(Oid relid);
 
 #endif							/* PV_CALL_H */

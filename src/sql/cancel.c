@@ -30,7 +30,6 @@
 #include "utils/builtins.h"
 
 #include "base/process.h"
-#include "entry/relation.h"
 #include "entry/rights.h"
 #include "sched/queue.h"
 #include "sched/worker.h"
@@ -140,15 +139,15 @@ cancel_table(Oid relid)
 	elevel = done ? WARNING : ERROR;
 
 	if (!done && !may_withdraw)
-		pv_refuse_cancel_table();
+		pv_refuse_cancel(PV_CANCEL_TABLE, ERROR);
 	if (by[PV_STARTED_BY_SCHEDULER] & CANCEL_REFUSED)
-		pv_refuse_cancel_wraparound(elevel, pv_qualified_relname(relid));
+		pv_refuse_cancel(PV_CANCEL_WRAPAROUND, elevel);
 	if (by[PV_STARTED_BY_FUNCTION] & CANCEL_REFUSED)
-		pv_refuse_cancel_run(elevel);
+		pv_refuse_cancel(PV_CANCEL_RUN, elevel);
 	if (by[PV_STARTED_BY_COMMAND] & CANCEL_REFUSED)
-		pv_refuse_cancel_command(elevel);
+		pv_refuse_cancel(PV_CANCEL_COMMAND, elevel);
 	if (by[PV_STARTED_BY_AUTOVACUUM] & CANCEL_REFUSED)
-		pv_refuse_cancel_autovacuum(elevel, pv_qualified_relname(relid));
+		pv_refuse_cancel(PV_CANCEL_AUTOVACUUM, elevel);
 	return done;
 }
 
@@ -174,7 +173,7 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 	if (pv_process_is(pid, PV_SCHED_TYPE))
 	{
 		if (!pv_may_cancel_scheduler())
-			pv_refuse_cancel_scheduler();
+			pv_refuse_cancel(PV_CANCEL_WORKER, ERROR);
 		PG_RETURN_BOOL(cancel_worker(pid));
 	}
 	if (!pv_registry_find_process(pid, &vacuum) ||
@@ -186,7 +185,7 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 	}
 	outcome = cancel(&vacuum, InvalidOid);
 	if (outcome == CANCEL_REFUSED)
-		pv_refuse_cancel_run(ERROR);
+		pv_refuse_cancel(PV_CANCEL_RUN, ERROR);
 	PG_RETURN_BOOL(outcome == CANCEL_DONE);
 }
 

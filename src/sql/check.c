@@ -20,9 +20,7 @@
  */
 #include "postgres.h"
 
-#ifndef WIN32
 #include <sys/statvfs.h>
-#endif
 
 #include "access/xlog.h"
 #include "funcapi.h"
@@ -58,20 +56,6 @@ PG_FUNCTION_INFO_V1(parvacuum_check);
 #define LONG_HOLD_MS			(60 * 60 * 1000)
 #define TOO_LONG_HOLD_MS		(24 * 60 * 60 * 1000)
 
-/* Add a row.  The struct is copied, its strings are not. */
-void
-pv_advise(PvAdviceList *list, const PvAdvice *advice)
-{
-	if (list->n == list->room)
-	{
-		list->room = Max(2 * list->room, 64);
-		list->rows = list->rows == NULL ?
-			palloc(list->room * sizeof(PvAdvice)) :
-			repalloc_huge(list->rows, list->room * sizeof(PvAdvice));
-	}
-	list->rows[list->n++] = *advice;
-}
-
 /* Return the name of a relation with its schema, quoted where necessary. */
 char *
 pv_qualified_name(Form_pg_class form)
@@ -82,42 +66,34 @@ pv_qualified_name(Form_pg_class form)
 									  NameStr(form->relname));
 }
 
-/* Add advice about a relation, for which no setting is to be changed. */
-void
-pv_advise_relation(PvAdviceList *list, Form_pg_class form, const char *subject,
-				   const char *name, const char *reason, const char *evidence,
-				   const char *advice)
+/*
+ * Add a row about a relation, or without one about the server.  Return it, until
+ * another one is added.  The strings are not copied.
+ */
+PvAdvice *
+pv_advise(PvAdviceList *list, Form_pg_class form, PvSeverity severity,
+		  const char *name, const char *setting, const char *reason,
+		  const char *evidence, const char *advice)
 {
-	PvAdvice	row = {
-		.severity = PV_ADVICE,
-		.name = name,
-		.subject = subject,
-		.relid = form->oid,
-		.reason = reason,
-		.evidence = evidence,
-		.advice = advice
-	};
+	PvAdvice   *row;
 
-	pv_advise(list, &row);
-}
-
-/* Add a row about the server. */
-static void
-advise(PvAdviceList *list, PvSeverity severity, const char *name,
-	   const char *setting, const char *reason, const char *evidence,
-	   const char *advice)
-{
-	PvAdvice	row = {
-		.severity = severity,
-		.name = name,
-		.subject = "server",
-		.setting = setting,
-		.reason = reason,
-		.evidence = evidence,
-		.advice = advice
-	};
-
-	pv_advise(list, &row);
+	if (list->n == list->room)
+	{
+		list->room = Max(2 * list->room, 64);
+		list->rows = list->rows == NULL ?
+			palloc(list->room * sizeof(PvAdvice)) :
+			repalloc_huge(list->rows, list->room * sizeof(PvAdvice));
+	}
+	row = &list->rows[list->n++];
+	row->severity = severity;
+	row->name = name;
+	row->subject = form == NULL ? "server" : pv_qualified_name(form);
+	row->relid = form == NULL ? InvalidOid : form->oid;
+	row->setting = setting;
+	row->reason = reason;
+	row->evidence = evidence;
+	row->advice = advice;
+	return row;
 }
 
 
@@ -146,28 +122,30 @@ check_preload(PvAdviceList *list)
 {
 	if (!pv_shmem_attached())
 	{
-		advise(list, PV_CRITICAL, "preload", "shared_preload_libraries",
-			   "parvacuum is not preloaded, so PostgreSQL's own VACUUM vacuums all tables.",
-			   preloaded_libraries(),
-			   pv_built_for_other() != NULL ?
-			   "Build and install parvacuum for this server, and restart the server." :
-			   "Add parvacuum to the end of shared_preload_libraries and restart the server.");
+		pv_advise(list, NULL, PV_CRITICAL, "preload",
+				  "shared_preload_libraries",
+				  "parvacuum is not preloaded, so PostgreSQL's own VACUUM vacuums all tables.",
+				  preloaded_libraries(),
+				  pv_built_for_other() != NULL ?
+				  "Build and install parvacuum for this server, and restart the server." :
+				  "Add parvacuum to the end of shared_preload_libraries and restart the server.");
 		return false;
 	}
 	if (!pv_slot_is_ours())
-		advise(list, PV_CRITICAL, "engine", NULL, pv_slot_problem(),
-			   psprintf("PostgreSQL %s",
-						GetConfigOption("server_version", false, false)),
-			   "See the WARNING in the server log from the last server start.");
+		pv_advise(list, NULL, PV_CRITICAL, "engine", NULL, pv_slot_problem(),
+				  psprintf("PostgreSQL %s",
+						   GetConfigOption("server_version", false, false)),
+				  "See the WARNING in the server log from the last server start.");
 	else if (!pv_slot_is_first())
-		advise(list, PV_WARNING, "preload_order", "shared_preload_libraries",
-			   "A library that is preloaded after parvacuum has taken over the vacuum of heap tables, and may not pass it on.",
-			   preloaded_libraries(),
-			   "Put parvacuum at the end of shared_preload_libraries and restart the server.");
+		pv_advise(list, NULL, PV_WARNING, "preload_order",
+				  "shared_preload_libraries",
+				  "A library that is preloaded after parvacuum has taken over the vacuum of heap tables, and may not pass it on.",
+				  preloaded_libraries(),
+				  "Put parvacuum at the end of shared_preload_libraries and restart the server.");
 	if (!pv_guc_engine)
-		advise(list, PV_WARNING, "engine", "parvacuum.engine",
-			   "The engine is switched off, so PostgreSQL's own VACUUM vacuums all tables.",
-			   "parvacuum.engine = off", "Set parvacuum.engine to on and reload.");
+		pv_advise(list, NULL, PV_WARNING, "engine", "parvacuum.engine",
+				  "The engine is switched off, so PostgreSQL's own VACUUM vacuums all tables.",
+				  "parvacuum.engine = off", "Set parvacuum.engine to on and reload.");
 	return true;
 }
 
@@ -179,11 +157,11 @@ check_minor(PvAdviceList *list)
 											   false));
 
 	if (running < PV_BUILT_FOR)
-		advise(list, PV_WARNING, "old_minor", NULL,
-			   "The server is an older minor release than the one that parvacuum was compiled for, and misses corrections.",
-			   psprintf("the server is %d, parvacuum was compiled for %d",
-						running, PV_BUILT_FOR),
-			   "Install the newest minor release of PostgreSQL and restart the server.");
+		pv_advise(list, NULL, PV_WARNING, "old_minor", NULL,
+				  "The server is an older minor release than the one that parvacuum was compiled for, and misses corrections.",
+				  psprintf("the server is %d, parvacuum was compiled for %d",
+						   running, PV_BUILT_FOR),
+				  "Install the newest minor release of PostgreSQL and restart the server.");
 }
 
 static void
@@ -197,14 +175,15 @@ check_worker_processes(PvAdviceList *list)
 	wanted = pv_processes_wanted(&processes);
 	if (max_worker_processes >= wanted)
 		return;
-	advise(list, missed > 0 ? PV_WARNING : PV_ADVICE, "worker_processes",
-		   "max_worker_processes",
-		   "There are fewer places for processes than the settings ask for, so vacuums may get no workers, and runs and the scheduler no process.",
-		   psprintf("max_worker_processes is %d, at least %d are asked for: max_parallel_workers %d, parvacuum.max_runs %d, scheduler %d, launchers; the scheduler found no place " UINT64_FORMAT " times",
-					max_worker_processes, wanted, processes.parallel_workers,
-					processes.runs, processes.scheduler_workers, missed),
-		   psprintf("Set max_worker_processes to %d or more and restart the server.",
-					wanted));
+	pv_advise(list, NULL, missed > 0 ? PV_WARNING : PV_ADVICE,
+			  "worker_processes", "max_worker_processes",
+			  "There are fewer places for processes than the settings ask for, so vacuums may get no workers, and runs and the scheduler no process.",
+			  psprintf("max_worker_processes is %d, at least %d are asked for: max_parallel_workers %d, parvacuum.max_runs %d, scheduler %d, launchers; the scheduler found no place " UINT64_FORMAT " times",
+					   max_worker_processes, wanted,
+					   processes.parallel_workers,
+					   processes.runs, processes.scheduler_workers, missed),
+			  psprintf("Set max_worker_processes to %d or more and restart the server.",
+					   wanted));
 }
 
 /* Check settings that only the scheduler follows, without a scheduler. */
@@ -215,12 +194,12 @@ check_without_scheduler(PvAdviceList *list)
 
 	if (pv_guc_scheduler || (!has_window && !pv_guc_sweep))
 		return;
-	advise(list, PV_ADVICE, "no_effect", "parvacuum.scheduler",
-		   "A setting has no effect, because only the scheduler follows it.",
-		   psprintf("parvacuum.%s is set, parvacuum.scheduler is off",
-					has_window ? "window" : "sweep"),
-		   psprintf("Set parvacuum.scheduler to on, or reset parvacuum.%s.",
-					has_window ? "window" : "sweep"));
+	pv_advise(list, NULL, PV_ADVICE, "no_effect", "parvacuum.scheduler",
+			  "A setting has no effect, because only the scheduler follows it.",
+			  psprintf("parvacuum.%s is set, parvacuum.scheduler is off",
+					   has_window ? "window" : "sweep"),
+			  psprintf("Set parvacuum.scheduler to on, or reset parvacuum.%s.",
+					   has_window ? "window" : "sweep"));
 }
 
 /* Is there a background worker of that type? */
@@ -250,25 +229,26 @@ check_automatic(PvAdviceList *list)
 	if (RecoveryInProgress())
 		return;
 	if (pv_guc_scheduler && !is_running(PV_LAUNCHER_TYPE))
-		advise(list, PV_CRITICAL, "scheduler_process", "max_worker_processes",
-			   "The scheduler is on, but its launcher is not running.",
-			   psprintf("parvacuum.scheduler = on, max_worker_processes = %d",
-						max_worker_processes),
-			   "Raise max_worker_processes, restart the server, and see its log.");
+		pv_advise(list, NULL, PV_CRITICAL, "scheduler_process",
+				  "max_worker_processes",
+				  "The scheduler is on, but its launcher is not running.",
+				  psprintf("parvacuum.scheduler = on, max_worker_processes = %d",
+						   max_worker_processes),
+				  "Raise max_worker_processes, restart the server, and see its log.");
 	if (!pgstat_track_counts)
-		advise(list, PV_CRITICAL, "autovacuum", "track_counts",
-			   "Nobody counts dead rows, so neither autovacuum nor the scheduler knows which table needs a vacuum.",
-			   "track_counts = off", "Set track_counts to on and reload.");
+		pv_advise(list, NULL, PV_CRITICAL, "autovacuum", "track_counts",
+				  "Nobody counts dead rows, so neither autovacuum nor the scheduler knows which table needs a vacuum.",
+				  "track_counts = off", "Set track_counts to on and reload.");
 	else if (!AutoVacuumingActive() && !pv_guc_scheduler)
-		advise(list, PV_CRITICAL, "autovacuum", "autovacuum",
-			   "Nothing vacuums tables by itself.",
-			   "autovacuum = off, parvacuum.scheduler = off",
-			   "Set autovacuum or parvacuum.scheduler to on and reload.");
+		pv_advise(list, NULL, PV_CRITICAL, "autovacuum", "autovacuum",
+				  "Nothing vacuums tables by itself.",
+				  "autovacuum = off, parvacuum.scheduler = off",
+				  "Set autovacuum or parvacuum.scheduler to on and reload.");
 	else if (!AutoVacuumingActive() && !pv_guc_enabled)
-		advise(list, PV_WARNING, "autovacuum", "autovacuum",
-			   "The scheduler vacuums only system catalogs and tables that opted in, and nothing vacuums the others before they are in danger of wraparound.",
-			   "autovacuum = off, parvacuum.scheduler = on, parvacuum.enabled = off",
-			   "Set autovacuum or parvacuum.enabled to on and reload.");
+		pv_advise(list, NULL, PV_WARNING, "autovacuum", "autovacuum",
+				  "The scheduler vacuums only system catalogs and tables that opted in, and nothing vacuums the others before they are in danger of wraparound.",
+				  "autovacuum = off, parvacuum.scheduler = on, parvacuum.enabled = off",
+				  "Set autovacuum or parvacuum.enabled to on and reload.");
 }
 
 
@@ -285,7 +265,6 @@ check_automatic(PvAdviceList *list)
 static void
 check_shared_memory(PvAdviceList *list)
 {
-#ifndef WIN32
 	uint64		work_mem =
 		(uint64) Max(maintenance_work_mem, autovacuum_work_mem) * 1024;
 	struct statvfs fs;
@@ -297,14 +276,13 @@ check_shared_memory(PvAdviceList *list)
 	total = (uint64) fs.f_blocks * fs.f_frsize;
 	if (total + (uint64) min_dynamic_shared_memory * 1024 * 1024 >= work_mem)
 		return;
-	advise(list, PV_WARNING, "shared_memory", "maintenance_work_mem",
-		   SHM_FOLDER " is smaller than the memory that one vacuum with workers may use.",
-		   psprintf(SHM_FOLDER " has " UINT64_FORMAT " MB, " UINT64_FORMAT " MB free; maintenance_work_mem or autovacuum_work_mem is " UINT64_FORMAT " MB",
-					total / (1024 * 1024),
-					(uint64) fs.f_bavail * fs.f_frsize / (1024 * 1024),
-					work_mem / (1024 * 1024)),
-		   "Enlarge " SHM_FOLDER " (in a container, its option for the size of shared memory), or lower maintenance_work_mem.");
-#endif
+	pv_advise(list, NULL, PV_WARNING, "shared_memory", "maintenance_work_mem",
+			  SHM_FOLDER " is smaller than the memory that one vacuum with workers may use.",
+			  psprintf(SHM_FOLDER " has " UINT64_FORMAT " MB, " UINT64_FORMAT " MB free; maintenance_work_mem or autovacuum_work_mem is " UINT64_FORMAT " MB",
+					   total / (1024 * 1024),
+					   (uint64) fs.f_bavail * fs.f_frsize / (1024 * 1024),
+					   work_mem / (1024 * 1024)),
+			  "Enlarge " SHM_FOLDER " (in a container, its option for the size of shared memory), or lower maintenance_work_mem.");
 }
 
 static void
@@ -315,14 +293,14 @@ check_ring(PvAdviceList *list)
 
 	if (pv_guc_buffer_usage_limit == 0 || ring_kb >= SMALL_RING_KB)
 		return;
-	advise(list, PV_ADVICE, "ring",
-		   most_kb < SMALL_RING_KB ? "shared_buffers" :
-		   "parvacuum.buffer_usage_limit",
-		   "The ring of buffers is so small that a vacuum waits for the WAL to be flushed each time it reuses a buffer.",
-		   psprintf("parvacuum.buffer_usage_limit is %d kB, an eighth of shared_buffers is %d kB",
-					pv_guc_buffer_usage_limit, most_kb),
-		   most_kb < SMALL_RING_KB ? "Raise shared_buffers." :
-		   "Raise parvacuum.buffer_usage_limit, or reset it to 16 MB.");
+	pv_advise(list, NULL, PV_ADVICE, "ring",
+			  most_kb < SMALL_RING_KB ? "shared_buffers" :
+			  "parvacuum.buffer_usage_limit",
+			  "The ring of buffers is so small that a vacuum waits for the WAL to be flushed each time it reuses a buffer.",
+			  psprintf("parvacuum.buffer_usage_limit is %d kB, an eighth of shared_buffers is %d kB",
+					   pv_guc_buffer_usage_limit, most_kb),
+			  most_kb < SMALL_RING_KB ? "Raise shared_buffers." :
+			  "Raise parvacuum.buffer_usage_limit, or reset it to 16 MB.");
 }
 
 
@@ -384,19 +362,20 @@ check_horizon(PvAdviceList *list)
 			continue;
 		initStringInfo(&who);
 		pv_blocker_describe(&who, &blockers[i], &details, now);
-		advise(list, warn ? PV_WARNING : PV_ADVICE, "horizon",
-			   setting_for(&blockers[i], &details),
-			   "Dead rows cannot be removed and tables cannot be frozen, because something may still see them.",
-			   psprintf("%s; %d transactions old", who.data,
-						(int32) (next - blockers[i].xmin)),
-			   "See the column \"release\" of parvacuum_blockers.");
+		pv_advise(list, NULL, warn ? PV_WARNING : PV_ADVICE, "horizon",
+				  setting_for(&blockers[i], &details),
+				  "Dead rows cannot be removed and tables cannot be frozen, because something may still see them.",
+				  psprintf("%s; %d transactions old", who.data,
+						   (int32) (next - blockers[i].xmin)),
+				  "See the column \"release\" of parvacuum_blockers.");
 	}
 	if (pv_defer_cleanup_age() > 0 && !RecoveryInProgress())
-		advise(list, PV_ADVICE, "horizon", "vacuum_defer_cleanup_age",
-			   "All dead rows are kept for longer than needed.",
-			   psprintf("vacuum_defer_cleanup_age = %d",
-						pv_defer_cleanup_age()),
-			   "Set vacuum_defer_cleanup_age to 0, and use hot_standby_feedback or a replication slot.");
+		pv_advise(list, NULL, PV_ADVICE, "horizon",
+				  "vacuum_defer_cleanup_age",
+				  "All dead rows are kept for longer than needed.",
+				  psprintf("vacuum_defer_cleanup_age = %d",
+						   pv_defer_cleanup_age()),
+				  "Set vacuum_defer_cleanup_age to 0, and use hot_standby_feedback or a replication slot.");
 }
 
 /* Check all that concerns the server. */

@@ -42,11 +42,10 @@ typedef struct PvAdviceList
 	PvAdvice   *rows;
 } PvAdviceList;
 
-extern void pv_advise(PvAdviceList *list, const PvAdvice *advice);
-extern void pv_advise_relation(PvAdviceList *list, Form_pg_class form,
-							   const char *subject, const char *name,
-							   const char *reason, const char *evidence,
-							   const char *advice);
+extern PvAdvice *pv_advise(PvAdviceList *list, Form_pg_class form,
+						   PvSeverity severity, const char *name,
+						   const char *setting, const char *reason,
+						   const char *evidence, const char *advice);
 extern char *pv_qualified_name(Form_pg_class form);
 extern void pv_check_server_settings(PvAdviceList *list);
 extern void pv_check_databases(PvAdviceList *list);

@@ -95,12 +95,12 @@ pv_check_free_space(PvAdviceList *list, Form_pg_class form)
 	if (share < 1 - 1 / GROWN_FACTOR || pages < GROWN_PAGES)
 		return;
 	name = pv_qualified_name(form);
-	pv_advise_relation(list, form, name, "free_space",
-					   "Most of the table is free space, which each scan of the table reads.",
-					   psprintf("%u pages, about %.0f %% of them free (an estimate, from the free space map)",
-								pages, share * 100),
-					   psprintf("If there will not be as many rows again, rewrite it: VACUUM (FULL) %s, which locks the table meanwhile.  Vacuum it more often, so that it does not grow.",
-								name));
+	pv_advise(list, form, PV_ADVICE, "free_space", NULL,
+			  "Most of the table is free space, which each scan of the table reads.",
+			  psprintf("%u pages, about %.0f %% of them free (an estimate, from the free space map)",
+					   pages, share * 100),
+			  psprintf("If there will not be as many rows again, rewrite it: VACUUM (FULL) %s, which locks the table meanwhile.  Vacuum it more often, so that it does not grow.",
+					   name));
 }
 
 /*
@@ -203,12 +203,12 @@ pv_check_index(PvAdviceList *list, Form_pg_class form)
 							pages, share * 100);
 	}
 	name = pv_qualified_name(form);
-	pv_advise_relation(list, form, name, "grown_index",
-					   "The index is much larger than its entries need, which slows down index scans and vacuums.",
-					   evidence,
-					   psprintf("REINDEX INDEX %s%s%s; to keep it small, vacuum the table more often%s.",
-								concurrently ? "CONCURRENTLY " : "", name,
-								concurrently ? "" : ", which locks the table meanwhile",
-								form->relam == BTREE_AM_OID ?
-								" or call parvacuum_sweep()" : ""));
+	pv_advise(list, form, PV_ADVICE, "grown_index", NULL,
+			  "The index is much larger than its entries need, which slows down index scans and vacuums.",
+			  evidence,
+			  psprintf("REINDEX INDEX %s%s%s; to keep it small, vacuum the table more often%s.",
+					   concurrently ? "CONCURRENTLY " : "", name,
+					   concurrently ? "" : ", which locks the table meanwhile",
+					   form->relam == BTREE_AM_OID ?
+					   " or call parvacuum_sweep()" : ""));
 }

@@ -27,7 +27,6 @@
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
-#include "commands/progress.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "utils/builtins.h"
@@ -38,7 +37,7 @@
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/rights.h"
 #include "sched/candidates.h"
 #include "sql/check.h"
@@ -92,25 +91,6 @@ may_see(Form_pg_class form, bool sees_all)
 	return sees_all || has_privs_of_role(GetUserId(), form->relowner);
 }
 
-static void
-advise_table(PvAdviceList *list, const Checked *table, PvSeverity severity,
-			 const char *name, const char *setting, const char *reason,
-			 const char *evidence, const char *advice)
-{
-	PvAdvice	row = {
-		.severity = severity,
-		.name = name,
-		.subject = table->name,
-		.relid = table->form->oid,
-		.setting = setting,
-		.reason = reason,
-		.evidence = evidence,
-		.advice = advice
-	};
-
-	pv_advise(list, &row);
-}
-
 
 /* ----------------------------------------------------------------
  *		Ages
@@ -140,24 +120,24 @@ check_age(PvAdviceList *list, const Checked *table)
 
 	if (age_is_late(table->state.xid_age, limits->danger_age,
 					limits->failsafe_age, &severity))
-		advise_table(list, table, severity, "wraparound",
-					 "autovacuum_freeze_max_age",
-					 "The table has not been frozen for so long that transaction IDs may run out.",
-					 psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
-							  table->state.xid_age, limits->danger_age,
-							  limits->failsafe_age,
-							  pv_wraparound_text(table->state.xid_age)),
-					 advice);
+		pv_advise(list, table->form, severity, "wraparound",
+				  "autovacuum_freeze_max_age",
+				  "The table has not been frozen for so long that transaction IDs may run out.",
+				  psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
+						   table->state.xid_age, limits->danger_age,
+						   limits->failsafe_age,
+						   pv_wraparound_text(table->state.xid_age)),
+				  advice);
 	if (age_is_late(table->state.mxid_age, limits->multixact_danger_age,
 					limits->multixact_failsafe_age, &severity))
-		advise_table(list, table, severity, "wraparound",
-					 "autovacuum_multixact_freeze_max_age",
-					 "The table has not been frozen for so long that multixact IDs may run out.",
-					 psprintf("relminmxid is " INT64_FORMAT " multixacts old, autovacuum_multixact_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
-							  table->state.mxid_age,
-							  limits->multixact_danger_age,
-							  limits->multixact_failsafe_age),
-					 advice);
+		pv_advise(list, table->form, severity, "wraparound",
+				  "autovacuum_multixact_freeze_max_age",
+				  "The table has not been frozen for so long that multixact IDs may run out.",
+				  psprintf("relminmxid is " INT64_FORMAT " multixacts old, autovacuum_multixact_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
+						   table->state.mxid_age,
+						   limits->multixact_danger_age,
+						   limits->multixact_failsafe_age),
+				  advice);
 }
 
 /*
@@ -170,24 +150,21 @@ check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
 			   int failsafe_age, bool has_date)
 {
 	int64		failsafe = Max(failsafe_age, max_age * 1.05);
-	PvAdvice	row = {
-		.name = "wraparound",
-		.setting = setting,
-		.reason = "A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out."
-	};
+	PvSeverity	severity;
+	PvAdvice   *row;
 
-	if (!age_is_late(age, max_age, failsafe, &row.severity))
+	if (!age_is_late(age, max_age, failsafe, &severity))
 		return;
-	row.subject = psprintf("database %s",
-						   quote_identifier(NameStr(form->datname)));
-	row.evidence =
-		psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT "%s",
-				 column, age, unit, setting, max_age, failsafe,
-				 has_date ? pv_wraparound_text(age) : "");
-	row.advice = form->datallowconn ?
-		"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
-		"Allow connections to that database and VACUUM (FREEZE) its tables.";
-	pv_advise(list, &row);
+	row = pv_advise(list, NULL, severity, "wraparound", setting,
+					"A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out.",
+					psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT "%s",
+							 column, age, unit, setting, max_age, failsafe,
+							 has_date ? pv_wraparound_text(age) : ""),
+					form->datallowconn ?
+					"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
+					"Allow connections to that database and VACUUM (FREEZE) its tables.");
+	row->subject = psprintf("database %s",
+							quote_identifier(NameStr(form->datname)));
 }
 
 /*
@@ -291,7 +268,7 @@ check_neglect(PvAdviceList *list, const Checked *table)
 		limits->vacuum_scale * Max(table->state.reltuples, 0);
 	PvCounts	counts;
 	TimestampTz last;
-	const char *when;
+	bool		waits;
 
 	if (table->state.dead < threshold * NEGLECTED_SCORE ||
 		table->state.dead < 1)
@@ -304,29 +281,24 @@ check_neglect(PvAdviceList *list, const Checked *table)
 									NEGLECTED_MS) :
 		!had_its_chance(table))
 		return;
-	when = last == 0 ? "never vacuumed" :
-		psprintf("last vacuumed %s", pstrdup(timestamptz_to_str(last)));
-	if (waits_for_horizon(table->form->oid))
-	{
-		advise_table(list, table, PV_WARNING, "not_vacuumed", NULL,
-					 "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.",
-					 psprintf("%.0f dead rows, due from %.0f on; %s",
-							  table->state.dead, threshold, when),
-					 "See the column \"release\" of parvacuum_blockers.");
-		return;
-	}
-	advise_table(list, table, PV_WARNING, "not_vacuumed",
-				 limits->enabled ? "autovacuum_max_workers" :
-				 "autovacuum_enabled",
-				 limits->enabled ?
-				 "The table has been due for a vacuum for long, and does not get one." :
-				 "The table is due for a vacuum, and autovacuum is off for it.",
-				 psprintf("%.0f dead rows, due from %.0f on; %s",
-						  table->state.dead, threshold, when),
-				 limits->enabled ?
-				 "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
-				 psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
-						  table->owner, table->of_toast ? "toast." : ""));
+	waits = waits_for_horizon(table->form->oid);
+	pv_advise(list, table->form, PV_WARNING, "not_vacuumed",
+			  waits ? NULL : limits->enabled ? "autovacuum_max_workers" :
+			  "autovacuum_enabled",
+			  waits ?
+			  "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows." :
+			  limits->enabled ?
+			  "The table has been due for a vacuum for long, and does not get one." :
+			  "The table is due for a vacuum, and autovacuum is off for it.",
+			  psprintf("%.0f dead rows, due from %.0f on; %s%s",
+					   table->state.dead, threshold,
+					   last == 0 ? "never vacuumed" : "last vacuumed ",
+					   last == 0 ? "" : timestamptz_to_str(last)),
+			  waits ? "See the column \"release\" of parvacuum_blockers." :
+			  limits->enabled ?
+			  "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
+			  psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
+					   table->owner, table->of_toast ? "toast." : ""));
 }
 
 /*
@@ -398,16 +370,16 @@ check_failures(PvAdviceList *list, const Checked *table)
 		psprintf(": %s", pv_readable(last.error, last.encoding));
 	in_danger = table->state.xid_age > limits->danger_age ||
 		table->state.mxid_age > limits->multixact_danger_age;
-	advise_table(list, table, in_danger ? PV_CRITICAL : PV_WARNING,
-				 kinds[totals.last_outcome].name, NULL,
-				 kinds[totals.last_outcome].reason,
-				 psprintf(INT64_FORMAT " vacuums in a row were %s%s%s%s",
-						  totals.failed, kinds[totals.last_outcome].verb,
-						  last.id == 0 ? "" :
-						  psprintf(" at %s",
-								   timestamptz_to_str(last.end_time)),
-						  error, session_text(&last)),
-				 kinds[totals.last_outcome].advice);
+	pv_advise(list, table->form, in_danger ? PV_CRITICAL : PV_WARNING,
+			  kinds[totals.last_outcome].name, NULL,
+			  kinds[totals.last_outcome].reason,
+			  psprintf(INT64_FORMAT " vacuums in a row were %s%s%s%s",
+					   totals.failed, kinds[totals.last_outcome].verb,
+					   last.id == 0 ? "" :
+					   psprintf(" at %s",
+								timestamptz_to_str(last.end_time)),
+					   error, session_text(&last)),
+			  kinds[totals.last_outcome].advice);
 }
 
 /*
@@ -416,38 +388,32 @@ check_failures(PvAdviceList *list, const Checked *table)
 static void
 check_options(PvAdviceList *list, const Checked *table)
 {
-	static const PvOption of_engine[] = {
-		PV_OPTION_WORKERS, PV_OPTION_BUFFER_USAGE_LIMIT
-	};
-	static const PvOption of_scheduler[] = {
-		PV_OPTION_WINDOW, PV_OPTION_SWEEP
-	};
 	const PvOptions *options = &table->options;
 
 	if (!pv_shmem_attached() ||
 		table->form->relkind == RELKIND_TOASTVALUE)
 		return;
-	for (size_t i = 0; i < lengthof(of_engine) + lengthof(of_scheduler); i++)
+	for (PvOption option = 0; option < PV_NUM_OPTIONS; option++)
 	{
-		bool		by_engine = i < lengthof(of_engine);
-		PvOption	option = by_engine ? of_engine[i] :
-			of_scheduler[i - lengthof(of_engine)];
+		bool		by_engine = option == PV_OPTION_WORKERS ||
+			option == PV_OPTION_BUFFER_USAGE_LIMIT;
 
-		if (options->origin[option] != PV_ORIGIN_TABLE ||
+		if (option == PV_OPTION_ENABLED ||
+			options->origin[option] != PV_ORIGIN_TABLE ||
 			(option == PV_OPTION_SWEEP && options->value[option] <= 0) ||
 			(table->opted_in && (by_engine || pv_guc_scheduler)))
 			continue;
-		advise_table(list, table, PV_ADVICE, "no_effect",
-					 table->opted_in ? "parvacuum.scheduler" :
-					 "parvacuum.enabled",
-					 "The table has an option that has no effect.",
-					 psprintf("parvacuum.%s is set, parvacuum.%s is off",
-							  pv_option_name(option),
-							  table->opted_in ? "scheduler" : "enabled"),
-					 table->opted_in ?
-					 "Set parvacuum.scheduler to on: autovacuum does not follow this option." :
-					 psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s).",
-							  table->name, pv_option_name(option)));
+		pv_advise(list, table->form, PV_ADVICE, "no_effect",
+				  table->opted_in ? "parvacuum.scheduler" :
+				  "parvacuum.enabled",
+				  "The table has an option that has no effect.",
+				  psprintf("parvacuum.%s is set, parvacuum.%s is off",
+						   pv_option_name(option),
+						   table->opted_in ? "scheduler" : "enabled"),
+				  table->opted_in ?
+				  "Set parvacuum.scheduler to on: autovacuum does not follow this option." :
+				  psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s).",
+						   table->name, pv_option_name(option)));
 	}
 }
 
@@ -478,15 +444,15 @@ check_memory(PvAdviceList *list, const Checked *table)
 		bytes = items * sizeof(ItemPointerData);
 	if (bytes <= limit)
 		return;
-	advise_table(list, table, PV_ADVICE, "maintenance_memory",
-				 autovacuum_work_mem >= 0 ? "autovacuum_work_mem" :
-				 "maintenance_work_mem",
-				 "The dead rows of this table do not fit into the memory for them, so its indexes are scanned several times.",
-				 psprintf("%.0f dead rows when a vacuum is due take %.0f MB, the limit is %.0f MB: %.0f index scans",
-						  items, bytes / (1024 * 1024), limit / (1024 * 1024),
-						  ceil(bytes / limit)),
-				 psprintf("Set it to %.0f MB or more, or let vacuums come earlier (autovacuum_vacuum_scale_factor).",
-						  ceil(bytes / (1024 * 1024))));
+	pv_advise(list, table->form, PV_ADVICE, "maintenance_memory",
+			  autovacuum_work_mem >= 0 ? "autovacuum_work_mem" :
+			  "maintenance_work_mem",
+			  "The dead rows of this table do not fit into the memory for them, so its indexes are scanned several times.",
+			  psprintf("%.0f dead rows when a vacuum is due take %.0f MB, the limit is %.0f MB: %.0f index scans",
+					   items, bytes / (1024 * 1024), limit / (1024 * 1024),
+					   ceil(bytes / limit)),
+			  psprintf("Set it to %.0f MB or more, or let vacuums come earlier (autovacuum_vacuum_scale_factor).",
+					   ceil(bytes / (1024 * 1024))));
 }
 
 /*
@@ -527,15 +493,15 @@ check_cost(PvAdviceList *list, const Checked *table)
 		(VacuumCostPageMiss + VacuumCostPageDirty) / rate / (24 * 60 * 60);
 	if (days <= LONG_VACUUM_DAYS)
 		return;
-	advise_table(list, table,
-				 days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
-				 "cost_limits", setting,
-				 "Within the cost limits, the vacuum that freezes this table takes days.",
-				 psprintf("%u pages at %d cost units each, %.0f cost units per second: %.1f days",
-						  table->state.pages,
-						  VacuumCostPageMiss + VacuumCostPageDirty, rate,
-						  days),
-				 "Raise the cost limit, for all tables or as a storage parameter of this one.");
+	pv_advise(list, table->form,
+			  days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
+			  "cost_limits", setting,
+			  "Within the cost limits, the vacuum that freezes this table takes days.",
+			  psprintf("%u pages at %d cost units each, %.0f cost units per second: %.1f days",
+					   table->state.pages,
+					   VacuumCostPageMiss + VacuumCostPageDirty, rate,
+					   days),
+			  "Raise the cost limit, for all tables or as a storage parameter of this one.");
 }
 
 
@@ -605,50 +571,6 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 }
 
 /*
- * Check for a vacuum that is at its second index scan now, which the
- * statistics do not show.
- */
-static void
-check_running(PvAdviceList *list, bool sees_all)
-{
-	int			n = pgstat_fetch_stat_numbackends();
-
-	for (int i = 1; i <= n; i++)
-	{
-		const PgBackendStatus *status = pv_backend_status(i);
-		const int64 *param = status->st_progress_param;
-		int64		scans = param[PROGRESS_VACUUM_NUM_INDEX_VACUUMS];
-		Datum		relid =
-			ObjectIdGetDatum(status->st_progress_command_target);
-		HeapTuple	tuple;
-		Checked		table = {0};
-
-		if (status->st_progress_command != PROGRESS_COMMAND_VACUUM ||
-			status->st_databaseid != MyDatabaseId || scans < 1 ||
-			(scans < 2 && param[PROGRESS_VACUUM_PHASE] !=
-			 PROGRESS_VACUUM_PHASE_SCAN_HEAP))
-			continue;
-		tuple = SearchSysCache1(RELOID, relid);
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		table.form = (Form_pg_class) GETSTRUCT(tuple);
-		if (may_see(table.form, sees_all))
-		{
-			table.name = pv_qualified_name(table.form);
-			advise_table(list, &table, PV_ADVICE, "maintenance_memory",
-						 "maintenance_work_mem",
-						 "A vacuum of this table has filled the memory for dead rows, so it scans the indexes several times.",
-						 psprintf("PID %d has done " INT64_FORMAT " index scans, and read " INT64_FORMAT " of " INT64_FORMAT " pages",
-								  status->st_procpid, scans,
-								  param[PROGRESS_VACUUM_HEAP_BLKS_SCANNED],
-								  param[PROGRESS_VACUUM_TOTAL_HEAP_BLKS]),
-						 "Raise maintenance_work_mem or autovacuum_work_mem, or let vacuums come earlier.");
-		}
-		ReleaseSysCache(tuple);
-	}
-}
-
-/*
  * Check all tables and indexes of this database that the current role may see.
  * Of temporary tables, which come and go, only the ages matter to others.
  */
@@ -677,5 +599,4 @@ pv_check_tables(PvAdviceList *list)
 	}
 	table_endscan(scan);
 	table_close(pg_class, AccessShareLock);
-	check_running(list, sees_all);
 }

@@ -241,6 +241,6 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 		enqueue_one(&request, lfirst_oid(lc),
 					lfirst_oid(lc) == relid ? ERROR : WARNING);
 	}
-	pv_report_left_out(relid, PV_LEFT_OUT_BY_ENQUEUE);
+	pv_report_left_out(relid);
 	return (Datum) 0;
 }

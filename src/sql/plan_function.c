@@ -33,7 +33,7 @@
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "sql/call.h"
@@ -91,77 +91,35 @@ read_params(FunctionCallInfo fcinfo, VacuumParams *params)
  */
 
 /*
- * Report that the table is gone, which is an error for the one that was named.
- */
-static void
-report_gone(Oid relid)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_TABLE),
-			 errmsg("relation with OID %u does not exist", relid),
-			 errhint("Name the table to be vacuumed.")));
-}
-
-/*
- * Check the kind of a relation and the rights, without a lock on it.  Return
- * its kind.  For the named table everything is an error.  Partitions and TOAST
- * tables that are gone are passed over, and those that the role has no rights
- * for, with a warning, as in a run; *usable becomes false then.
+ * Check the kind of a relation and the rights, without a lock on it.  For the
+ * named table everything is an error.  Partitions and TOAST tables that are
+ * gone are passed over, and those that the role has no rights for, with a
+ * warning, as in a run.  Return false then.
  *
  * If a TOAST table is planned because its table is, the rights on that table
  * count, as in VACUUM.  toast_parent is that table, or invalid.
  */
-static char
-check_relation(Oid relid, Oid toast_parent, bool named, bool *usable)
+static bool
+check_relation(Oid relid, Oid toast_parent, bool named)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	int			elevel = named ? ERROR : WARNING;
 	Form_pg_class form;
-	char		relkind;
-	char	   *relname;
-	bool		is_shared;
-	bool		is_temporary;
 
-	*usable = false;
 	if (!HeapTupleIsValid(tuple))
 	{
 		if (named)
-			report_gone(relid);
-		return '\0';
+			pv_raise_no_relation(relid);
+		return false;
 	}
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	relkind = form->relkind;
-	relname = pstrdup(NameStr(form->relname));
-	is_shared = form->relisshared;
-	is_temporary = form->relpersistence == RELPERSISTENCE_TEMP;
-	ReleaseSysCache(tuple);
-
-	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW &&
-		relkind != RELKIND_TOASTVALUE && relkind != RELKIND_PARTITIONED_TABLE)
-	{
-		ereport(named ? ERROR : WARNING,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot vacuum \"%s\"", relname),
-				 errdetail_relkind_not_supported(relkind),
-				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
-		return relkind;
-	}
-	if (is_temporary)
-	{
-		ereport(named ? ERROR : WARNING,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot plan a vacuum of temporary table \"%s\"",
-						relname),
-				 errdetail("PostgreSQL's own VACUUM vacuums temporary tables, in the session that created them.")));
-		return relkind;
-	}
-	if (!pv_may_plan(OidIsValid(toast_parent) ? toast_parent : relid,
-					 is_shared))
-	{
-		pv_refuse_plan(named ? ERROR : WARNING, relname);
-		return relkind;
-	}
-	*usable = true;
-	return relkind;
+	if (!pv_check_relation(form, elevel))
+		return false;
+	if (pv_may_plan(OidIsValid(toast_parent) ? toast_parent : relid,
+					form->relisshared))
+		return true;
+	pv_refuse_plan(elevel, NameStr(form->relname));
+	return false;
 }
 
 
@@ -353,25 +311,23 @@ static void
 plan_with_toast(FunctionCallInfo fcinfo, Oid relid, Oid toast_parent,
 				bool named, const VacuumParams *params)
 {
-	bool		usable;
-	char		relkind = check_relation(relid, toast_parent, named, &usable);
 	Relation	rel;
 	Oid			toastrelid;
 
-	if (!usable || relkind == RELKIND_PARTITIONED_TABLE)
+	if (!check_relation(relid, toast_parent, named) ||
+		get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
 		return;
 	rel = try_relation_open(relid, AccessShareLock);
 	if (rel == NULL)
 	{
 		if (named)
-			report_gone(relid);
+			pv_raise_no_relation(relid);
 		return;
 	}
 
 	/* It may have changed while this session waited for the lock */
-	(void) check_relation(relid, toast_parent, named, &usable);
 	toastrelid = rel->rd_rel->reltoastrelid;
-	if (usable && rel->rd_rel->relkind == relkind && rel->rd_tableam != NULL)
+	if (check_relation(relid, toast_parent, named) && rel->rd_tableam != NULL)
 		plan_relation(fcinfo, rel, params);
 	relation_close(rel, AccessShareLock);
 	if (OidIsValid(toastrelid))
@@ -387,8 +343,6 @@ parvacuum_plan(PG_FUNCTION_ARGS)
 {
 	VacuumParams params;
 	Oid			relid;
-	bool		usable;
-	char		relkind;
 	List	   *relids;
 	ListCell   *lc;
 	MemoryContext of_table;
@@ -399,9 +353,9 @@ parvacuum_plan(PG_FUNCTION_ARGS)
 	pv_check_not_null(fcinfo, ARG_REL, "rel", "Name the table to be vacuumed.");
 	read_params(fcinfo, &params);
 	relid = PG_GETARG_OID(ARG_REL);
-	relkind = check_relation(relid, InvalidOid, true, &usable);
+	(void) check_relation(relid, InvalidOid, true);
 
-	relids = pv_expand_relation(relid, relkind);
+	relids = pv_expand_relation(relid, get_rel_relkind(relid));
 	of_table = AllocSetContextCreate(CurrentMemoryContext,
 									 "parvacuum plan of a table",
 									 ALLOCSET_DEFAULT_SIZES);
@@ -415,6 +369,6 @@ parvacuum_plan(PG_FUNCTION_ARGS)
 	}
 	MemoryContextSwitchTo(before);
 	MemoryContextDelete(of_table);
-	pv_report_left_out(relid, PV_LEFT_OUT_BY_PLAN);
+	pv_report_left_out(relid);
 	return (Datum) 0;
 }

@@ -24,8 +24,6 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "catalog/pg_class.h"
-#include "commands/vacuum.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -35,7 +33,6 @@
 #include "utils/inval.h"
 #include "utils/rel.h"
 
-#include "base/compat.h"
 #include "entry/dispatch.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
@@ -49,10 +46,6 @@ PG_FUNCTION_INFO_V1(parvacuum_cluster_begin);
 PG_FUNCTION_INFO_V1(parvacuum_cluster_ended);
 PG_FUNCTION_INFO_V1(parvacuum_cluster_result);
 PG_FUNCTION_INFO_V1(parvacuum_cluster_stop);
-
-/* VacuumParams.nworkers: values with a meaning of their own */
-#define NWORKERS_ENGINE_DECIDES	0
-#define NWORKERS_NONE			(-1)
 
 /* Positions of the arguments, the same in both SQL forms. */
 enum
@@ -79,113 +72,75 @@ enum
  * ----------------------------------------------------------------
  */
 
-/* Return an argument that must not be null. */
-static bool
-bool_arg(FunctionCallInfo fcinfo, int arg, const char *name)
+/* Add an option to the command if the argument says so; it has no NULL. */
+static void
+add_if_true(FunctionCallInfo fcinfo, int arg, const char *name,
+			StringInfo options, const char *option)
 {
 	pv_check_not_null(fcinfo, arg, name, HINT_DEFAULT);
-	return PG_GETARG_BOOL(arg);
-}
-
-/* Translate the number of workers into VacuumParams.nworkers. */
-static int
-nworkers_arg(FunctionCallInfo fcinfo)
-{
-	int			workers = pv_workers_arg(fcinfo, ARG_WORKERS);
-
-	if (workers == PV_WORKERS_NOT_GIVEN)
-		return NWORKERS_ENGINE_DECIDES;
-	return workers == 0 ? NWORKERS_NONE : workers;
+	if (PG_GETARG_BOOL(arg))
+		appendStringInfo(options, ", %s", option);
 }
 
 /*
- * The values of VACUUM's INDEX_CLEANUP.  The default is 'auto'.  VACUUM by
- * default asks the table's storage parameter vacuum_index_cleanup first, so
- * 'auto' leaves the option unspecified.
+ * Add VACUUM's INDEX_CLEANUP.  The default is 'auto'.  VACUUM by default asks
+ * the table's storage parameter vacuum_index_cleanup first, so 'auto' adds
+ * nothing.
  */
-static VacOptValue
-index_cleanup_arg(FunctionCallInfo fcinfo)
+static void
+add_index_cleanup(FunctionCallInfo fcinfo, StringInfo options)
 {
-	static const struct
-	{
-		const char *name;
-		VacOptValue value;
-	}			values[] = {
-		{"auto", VACOPTVALUE_UNSPECIFIED},
-		{"on", VACOPTVALUE_ENABLED},
-		{"true", VACOPTVALUE_ENABLED},
-		{"1", VACOPTVALUE_ENABLED},
-		{"off", VACOPTVALUE_DISABLED},
-		{"false", VACOPTVALUE_DISABLED},
-		{"0", VACOPTVALUE_DISABLED},
-	};
 	char	   *given;
+	bool		value;
 
 	pv_check_not_null(fcinfo, ARG_INDEX_CLEANUP, "index_cleanup",
 					  HINT_DEFAULT);
 	given = text_to_cstring(PG_GETARG_TEXT_PP(ARG_INDEX_CLEANUP));
-	for (size_t i = 0; i < lengthof(values); i++)
-	{
-		if (pg_strcasecmp(given, values[i].name) == 0)
-			return values[i].value;
-	}
-
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid value for index_cleanup: \"%s\"", given),
-			 errhint("Valid values are \"auto\", \"on\", and \"off\".")));
-	return VACOPTVALUE_UNSPECIFIED; /* keep compiler quiet */
+	if (pg_strcasecmp(given, "auto") == 0)
+		return;
+	if (!parse_bool(given, &value))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for index_cleanup: \"%s\"", given),
+				 errhint("Valid values are \"auto\", \"on\", and \"off\".")));
+	appendStringInfo(options, ", INDEX_CLEANUP %s", value ? "on" : "off");
 }
 
 /*
- * Read the arguments.  Look nothing up in the catalogs.
- *
- * Core: commands/vacuum.c, ExecVacuum.
+ * Translate the arguments into a VACUUM command.  Of the catalogs, look only
+ * the name of the table up.
  */
 static void
 read_request(FunctionCallInfo fcinfo, PvRequest *request)
 {
-	VacuumParams *params = &request->params;
-	bool		freeze;
+	StringInfoData options;
+	int			workers;
 
 	pv_check_not_null(fcinfo, ARG_REL, "rel",
 					  "Name the table to be vacuumed.");
+	initStringInfo(&options);
+	add_if_true(fcinfo, ARG_FREEZE, "freeze", &options, "FREEZE");
+	add_if_true(fcinfo, ARG_ANALYZE, "analyze", &options, "ANALYZE");
+	add_if_true(fcinfo, ARG_VERBOSE, "verbose", &options, "VERBOSE");
+	add_if_true(fcinfo, ARG_SKIP_LOCKED, "skip_locked", &options,
+				"SKIP_LOCKED");
+	add_if_true(fcinfo, ARG_DISABLE_PAGE_SKIPPING, "disable_page_skipping",
+				&options, "DISABLE_PAGE_SKIPPING");
+	add_index_cleanup(fcinfo, &options);
+	if (!PG_ARGISNULL(ARG_TRUNCATE))
+		appendStringInfo(&options, ", TRUNCATE %s",
+						 PG_GETARG_BOOL(ARG_TRUNCATE) ? "on" : "off");
+	workers = pv_workers_arg(fcinfo, ARG_WORKERS);
+	if (workers != PV_WORKERS_NOT_GIVEN)
+		appendStringInfo(&options, ", PARALLEL %d", workers);
 
-	memset(request, 0, sizeof(*request));
 	request->relid = PG_GETARG_OID(ARG_REL);
-	freeze = bool_arg(fcinfo, ARG_FREEZE, "freeze");
-
-	params->options = VACOPT_VACUUM | PV_VACOPT_PROCESS_ALL;
-	if (freeze)
-		params->options |= VACOPT_FREEZE;
-	if (bool_arg(fcinfo, ARG_ANALYZE, "analyze"))
-		params->options |= VACOPT_ANALYZE;
-	if (bool_arg(fcinfo, ARG_SKIP_LOCKED, "skip_locked"))
-		params->options |= VACOPT_SKIP_LOCKED;
-	if (bool_arg(fcinfo, ARG_DISABLE_PAGE_SKIPPING, "disable_page_skipping"))
-		params->options |= VACOPT_DISABLE_PAGE_SKIPPING;
-	if (bool_arg(fcinfo, ARG_VERBOSE, "verbose"))
-		params->options |= VACOPT_VERBOSE;
-
-	/* -1: the settings and the storage parameters of the table decide */
-	params->freeze_min_age = freeze ? 0 : -1;
-	params->freeze_table_age = freeze ? 0 : -1;
-	params->multixact_freeze_min_age = freeze ? 0 : -1;
-	params->multixact_freeze_table_age = freeze ? 0 : -1;
-	pv_choose_eager_failure_rate(params, NULL);
-
-	params->is_wraparound = false;
-	pv_set_log_min_duration(params, -1, -1);
-	params->index_cleanup = index_cleanup_arg(fcinfo);
-	params->nworkers = nworkers_arg(fcinfo);
-
-	/* if unspecified, core asks the table, and the engine weighs the gain */
-	if (PG_ARGISNULL(ARG_TRUNCATE))
-		params->truncate = VACOPTVALUE_UNSPECIFIED;
-	else if (PG_GETARG_BOOL(ARG_TRUNCATE))
-		params->truncate = VACOPTVALUE_ENABLED;
-	else
-		params->truncate = VACOPTVALUE_DISABLED;
+	request->truncate_is_open = PG_ARGISNULL(ARG_TRUNCATE);
+	request->command = psprintf("VACUUM %s%s%s%s",
+								options.len > 0 ? "(" : "",
+								options.len > 0 ? options.data + 2 : "",
+								options.len > 0 ? ") " : "",
+								pv_quoted_relname(request->relid));
 }
 
 
@@ -195,73 +150,37 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
  */
 
 /*
- * Open the table without a lock.  This session must not hold a lock while the
- * background leader works, since that could block the leader.  The leader
+ * Raise an error if this role cannot vacuum the relation, in another process.
+ * With unlocked, also refuse a table that this transaction has locked against
+ * a vacuum.  Locks on its partitions, or that block the leader through other
+ * sessions, are detected while waiting (entry/run.c).
+ *
+ * The table is opened without a lock.  This session must not hold one while
+ * the background leader works, since that could block the leader.  VACUUM
  * checks the table again, with a lock.
  */
-static Relation
-peek_relation(Oid relid)
+static void
+check_relation(Oid relid, bool unlocked)
 {
 	Relation	rel;
+	char	   *relname;
 
 	AcceptInvalidationMessages();
 	rel = RelationIdGetRelation(relid);
 	if (!RelationIsValid(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid),
-				 errhint("Name the table to be vacuumed.")));
-	return rel;
-}
-
-/*
- * Raise an error if this role cannot vacuum the relation, in another process.
- */
-static void
-check_relation(Oid relid)
-{
-	Relation	rel = peek_relation(relid);
-	char	   *relname = pstrdup(RelationGetRelationName(rel));
-	char		relkind = rel->rd_rel->relkind;
-
-	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW &&
-		relkind != RELKIND_TOASTVALUE && relkind != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot vacuum \"%s\"", relname),
-				 errdetail_relkind_not_supported(relkind),
-				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
-	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot vacuum temporary table \"%s\" in another process",
-						relname),
-				 errdetail("Only the session that created it can vacuum it."),
-				 errhint("Use VACUUM.")));
+		pv_raise_no_relation(relid);
+	relname = RelationGetRelationName(rel);
+	(void) pv_check_relation(rel->rd_rel, ERROR);
 	if (!pv_may_vacuum(relid, rel->rd_rel->relisshared))
 		pv_refuse_vacuum(ERROR, relname);
-
-	RelationClose(rel);
-}
-
-/*
- * Refuse a table that this transaction has locked against a vacuum.  Locks on
- * its partitions, or that block the leader through other sessions, are
- * detected while waiting (entry/run.c).
- */
-static void
-check_not_locked(Oid relid)
-{
-	Relation	rel = peek_relation(relid);
-
-	if (CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))
+	if (unlocked &&
+		CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot vacuum table \"%s\" because this session has locked it",
-						RelationGetRelationName(rel)),
+						relname),
 				 errdetail("The vacuum runs in another process, which would wait for that lock."),
 				 errhint("Release the lock first.")));
-
 	RelationClose(rel);
 }
 
@@ -351,28 +270,28 @@ parvacuum_run(PG_FUNCTION_ARGS)
 {
 	const char *what = "parvacuum_run()";
 	PvRequest	request;
-	List	   *entries;
+	PvCall	   *call;
 	ListCell   *lc;
 
 	pv_check_server(what);
 	pv_check_function_call(fcinfo, what);
 	InitMaterializedSRF(fcinfo, 0);
 	read_request(fcinfo, &request);
-	check_relation(request.relid);
-	check_not_locked(request.relid);
+	check_relation(request.relid, true);
 
 	pv_release_snapshot(fcinfo);
-	entries = pv_run_in_background(&request);
+	call = pv_call_and_wait(&request);
 	pv_renew_snapshot();
 
-	foreach(lc, entries)
+	foreach(lc, call->entries)
 	{
 		PvRunEntry *entry = lfirst(lc);
 
 		return_result(fcinfo, 0, ObjectIdGetDatum(entry->result.relid),
 					  &entry->result);
 	}
-	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
+	pv_call_end(call, NULL);
+	pv_report_left_out(request.relid);
 
 	return (Datum) 0;
 }
@@ -383,19 +302,22 @@ parvacuum_call(PG_FUNCTION_ARGS)
 {
 	const char *what = "CALL parvacuum()";
 	PvRequest	request;
+	PvCall	   *call;
 	ListCell   *lc;
 
 	pv_check_server(what);
 	pv_check_procedure_call(fcinfo, what);
 	read_request(fcinfo, &request);
-	check_relation(request.relid);
+	check_relation(request.relid, false);
 
 	pv_commit_procedure();
-	check_not_locked(request.relid);
+	check_relation(request.relid, true);
 
-	foreach(lc, pv_run_in_background(&request))
+	call = pv_call_and_wait(&request);
+	foreach(lc, call->entries)
 		report_entry(lfirst(lc));
-	pv_report_left_out(request.relid, PV_LEFT_OUT_BY_RUN);
+	pv_call_end(call, NULL);
+	pv_report_left_out(request.relid);
 
 	PG_RETURN_VOID();
 }
@@ -424,11 +346,11 @@ use_default_search_path(void)
 }
 
 /* Return the run whose number is given. */
-static PvBegun *
+static PvCall *
 run_arg(FunctionCallInfo fcinfo)
 {
 	int			number = PG_GETARG_INT32(0);
-	PvBegun    *run = number == PV_ANY_RUN ? NULL : pv_run_find(number);
+	PvCall	   *run = number == PV_ANY_RUN ? NULL : pv_call_find(number);
 
 	if (run == NULL)
 		ereport(ERROR,
@@ -453,25 +375,24 @@ parvacuum_cluster_begin(PG_FUNCTION_ARGS)
 	const char *what = "parvacuum_run_cluster()";
 	PvRequest	request;
 	int			nest_level;
-	int			run;
+	PvCall	   *run;
 
 	pv_check_server(what);
 	read_request(fcinfo, &request);
-	check_relation(request.relid);
-	check_not_locked(request.relid);
+	check_relation(request.relid, true);
 
 	nest_level = use_default_search_path();
-	run = pv_run_begin(&request);
+	run = pv_call_begin(&request, false);
 	AtEOXact_GUC(true, nest_level);
 
-	PG_RETURN_INT32(run);
+	PG_RETURN_INT32(run->number);
 }
 
 /* parvacuum_cluster_ended(run): has it ended?  Its error is raised here. */
 Datum
 parvacuum_cluster_ended(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(pv_run_look(run_arg(fcinfo)));
+	PG_RETURN_BOOL(pv_call_look(run_arg(fcinfo)));
 }
 
 /*
@@ -481,13 +402,13 @@ parvacuum_cluster_ended(PG_FUNCTION_ARGS)
 Datum
 parvacuum_cluster_result(PG_FUNCTION_ARGS)
 {
-	PvBegun    *run = run_arg(fcinfo);
+	PvCall	   *run = run_arg(fcinfo);
 	int			nest_level;
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	nest_level = use_default_search_path();
-	foreach(lc, pv_run_entries(run))
+	foreach(lc, run->entries)
 	{
 		PvRunEntry *entry = lfirst(lc);
 		Datum		relid = ObjectIdGetDatum(entry->result.relid);
@@ -500,7 +421,7 @@ parvacuum_cluster_result(PG_FUNCTION_ARGS)
 					  &entry->result);
 	}
 	AtEOXact_GUC(true, nest_level);
-	pv_run_end(run, NULL);
+	pv_call_end(run, NULL);
 
 	return (Datum) 0;
 }
@@ -516,15 +437,15 @@ parvacuum_cluster_stop(PG_FUNCTION_ARGS)
 	int			number = PG_GETARG_INT32(0);
 	ErrorData	reason = {0};
 	char	   *state = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	PvBegun    *run;
+	PvCall	   *run;
 
 	reason.message = text_to_cstring(PG_GETARG_TEXT_PP(2));
 	reason.sqlerrcode = strlen(state) == 5 ?
 		MAKE_SQLSTATE(state[0], state[1], state[2], state[3], state[4]) :
 		ERRCODE_INTERNAL_ERROR;
 
-	while ((run = pv_run_find(number)) != NULL)
-		pv_run_end(run, &reason);
+	while ((run = pv_call_find(number)) != NULL)
+		pv_call_end(run, &reason);
 
 	PG_RETURN_VOID();
 }

@@ -18,6 +18,7 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "utils/lsyscache.h"
@@ -26,7 +27,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "engine/sweep.h"
-#include "entry/effective_options.h"
+#include "entry/labels.h"
 #include "entry/rights.h"
 #include "sql/call.h"
 #include "sql/row.h"
@@ -62,7 +63,8 @@ check_index(Oid indexoid)
 				 errmsg("cannot sweep \"%s\"", get_rel_name(indexoid)),
 				 errdetail_relkind_not_supported(relkind),
 				 errhint("Only indexes can be swept; of a partitioned index, those of its partitions.")));
-	pv_check_may_sweep(relid);
+	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
+		pv_refuse_vacuum(ERROR, get_rel_name(relid));
 	return relid;
 }
 

@@ -24,7 +24,6 @@
 #include "base/guard.h"
 #include "base/settings.h"
 #include "entry/dispatch.h"
-#include "entry/effective_options.h"
 #include "entry/labels.h"
 #include "entry/rights.h"
 #include "sql/row.h"

@@ -65,7 +65,6 @@ typedef struct Slot
 								 * last; token 0: it vacuums nothing */
 	Oid			database;
 	Oid			named;			/* of a run, the table that was named */
-	Oid			relid;			/* the table at hand; invalid: none */
 	Oid			toast_parent;	/* of that, if it is a TOAST table */
 	bool		canceled;
 
@@ -129,7 +128,7 @@ leave(bool is_exit)
 		return false;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	canceled = mine->canceled;
-	mine->relid = mine->toast_parent = InvalidOid;
+	mine->vacuum.relid = mine->toast_parent = InvalidOid;
 	if (is_exit || mine->vacuum.caller_pid == 0)
 	{
 		mine->vacuum.token = 0;
@@ -299,7 +298,7 @@ pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (mine->vacuum.caller_pid == 0)
 		identify(started_by, MyProc->roleId, MyDatabaseId);
-	mine->relid = relid;
+	mine->vacuum.relid = relid;
 	mine->toast_parent = toast_parent;
 	LWLockRelease(lock);
 }
@@ -389,7 +388,7 @@ is_at(const Slot *slot, Oid database, Oid relid)
 	return slot->vacuum.token != 0 &&
 		(!OidIsValid(relid) ||
 		 (slot->database == database &&
-		  (slot->relid == relid || slot->toast_parent == relid ||
+		  (slot->vacuum.relid == relid || slot->toast_parent == relid ||
 		   slot->named == relid)));
 }
 

@@ -29,6 +29,7 @@ typedef struct PvVacuuming
 	uint64		token;			/* identifies it; never used again */
 	int			slot;
 	int			pid;
+	Oid			relid;			/* the table at hand; invalid: none */
 	PvStartedBy started_by;
 	int			caller_pid;		/* of a run; otherwise 0 */
 	Oid			role;			/* that logged in to the process, or to the

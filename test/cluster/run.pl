@@ -78,9 +78,9 @@ is(sql(q{SELECT bool_and(shard = 'public.' || relation AND shardid::text = subst
 is(sql(q{SELECT count(*), count(*) FILTER (WHERE shard <> 'public.' || relation) FROM parvacuum_run_cluster('dist', shards_at_once_per_node => 4)}),
 	'8|0', 'several at a time: each row has the result of its shard');
 my ($rc, $out, $err) = $coordinator->psql('postgres', q{SELECT * FROM parvacuum_run('dist')});
-like($err, qr/Use parvacuum_run_cluster\(\) of the extension parvacuum_cluster/, 'parvacuum_run() points to it');
+like($err, qr/or use parvacuum_run_cluster\(\) of the extension parvacuum_cluster/, 'parvacuum_run() points to it');
 ($rc, $out, $err) = $coordinator->psql('postgres', q{SELECT * FROM parvacuum_plan('dist')});
-like($err, qr/shards of table "public.dist" are not in the plan\n.*\n.*Call parvacuum_plan\(\) for the shards/, 'parvacuum_plan() says that it is not about them');
+like($err, qr/shards of table "public.dist" are left out\n.*\n.*Call the function on the servers that have them/, 'parvacuum_plan() says that it is not about them');
 is(sql(q{SELECT count(*) FROM run_command_on_placements('dist', $$SELECT jsonb_agg(to_jsonb(p)) FROM parvacuum_plan('%s') p$$) WHERE success}), 8, 'it can be called for them');
 ($rc, $out, $err) = $coordinator->psql('postgres', q{SET statement_timeout = '60s'; BEGIN; TRUNCATE dist; SELECT parvacuum_run_cluster('dist')});
 like($err, qr/cannot vacuum the shards of table "public.dist" because this session has locked them/, 'a transaction that has locked the shards would wait for itself');

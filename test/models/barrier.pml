@@ -12,7 +12,7 @@
  *
  * There are a leader and two workers.  Each worker may be refused, or start
  * at any time, or fail to start.  It may fail in its work.  The leader may be
- * cancelled wherever it serves interrupts.  The table has a few blocks, each
+ * canceled wherever it serves interrupts.  The table has a few blocks, each
  * with one dead item.  Each item has an entry in two indexes.  One index is
  * for one process.  The other is a B-tree of some ranges, which all share.
  * The store may be full once, and then there are two index scans.

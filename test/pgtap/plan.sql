@@ -312,7 +312,7 @@ SELECT fails('e', 'SELECT parvacuum_plan(NULL)', '22004', 'argument "rel" must n
 SELECT fails('e', format('SELECT parvacuum_plan(''held'', %s => NULL)', name), '22004', format('argument "%s" must not be null', name), 'Omit the argument to use its default.', name)
 FROM unnest('{freeze,disable_page_skipping}'::text[]) name;
 SELECT fails('e', 'SELECT parvacuum_plan(''held'', workers => -1)', '22023', 'number of workers must be between 0 and 1024', '0 means no workers.  NULL lets parvacuum decide.', 'a negative number of workers');
-SELECT is(f.state || ' ' || f.message || ' / ' || f.detail, '0A000 cannot plan a vacuum of temporary table "temporary" / PostgreSQL''s own VACUUM vacuums temporary tables, in the session that created them.', 'a temporary table')
+SELECT is(f.state || ' ' || f.message || ' / ' || f.detail, '0A000 cannot vacuum temporary table "temporary" in another process / Only the session that created it can vacuum it.', 'a temporary table')
 FROM failure('e', 'SELECT parvacuum_plan(''temporary'')') f;
 
 -- Partitions and children that cannot be vacuumed are left out with a warning.
@@ -327,8 +327,9 @@ SELECT is((SELECT string_agg(relid::regclass::text, ' ') FROM parvacuum_plan('mi
 RESET client_min_messages;
 \if :has_children
 \set said `psql -XqAt -d :'conninfo' -c 'SELECT count(*) FROM parvacuum_plan($$heir_of$$)' 2>&1 | grep -v LOCATION`
-SELECT is(:'said'::text, $$WARNING:  cannot plan a vacuum of temporary table "heir"
-DETAIL:  PostgreSQL's own VACUUM vacuums temporary tables, in the session that created them.
+SELECT is(:'said'::text, $$WARNING:  cannot vacuum temporary table "heir" in another process
+DETAIL:  Only the session that created it can vacuum it.
+HINT:  Use VACUUM.
 1$$, 'a temporary table as a child: a warning, and no row');
 \else
 SELECT skip('VACUUM does not include children', 1);

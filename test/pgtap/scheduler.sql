@@ -232,7 +232,7 @@ BEGIN
     RETURN NEXT is(in_queue('state = ''queued'''), 'owned', 'it is queued: ' || s);
     RETURN NEXT is(answer(s, 'SELECT parvacuum_cancel(''owned'')'), 'true', 'cancel: ' || s);
     RETURN NEXT is(in_queue('state = ''waiting'' AND reason = ''canceled'''), 'owned', 'it waits: ' || s);
-    RETURN NEXT is(answer(s, 'SELECT parvacuum_cancel(''owned'')'), 'false', 'cancelled already: ' || s);
+    RETURN NEXT is(answer(s, 'SELECT parvacuum_cancel(''owned'')'), 'false', 'canceled already: ' || s);
 END $$;
 SELECT may_do_both(s) FROM unnest(ARRAY['SET ROLE pv_owner', 'SET SESSION AUTHORIZATION pv_member', 'SET SESSION AUTHORIZATION pv_super']) s;
 SELECT is(attempt(s, 'SELECT parvacuum_enqueue(''owned'')'), refusal('owned'), 'enqueue: ' || s)

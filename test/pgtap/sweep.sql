@@ -36,7 +36,7 @@ ALTER TABLE owned OWNER TO pv_owner;
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON owned TO pv_other;
 
 CREATE FUNCTION refusal(name text) RETURNS text LANGUAGE sql AS $$
-    SELECT format('42501: permission denied to sweep an index of table "%s" / Only roles that may vacuum the table can do that.', name)
+    SELECT format('42501: permission denied to vacuum table "%s" / Only its owner, the owner of the database, a superuser, or from PostgreSQL 17 on a role with the privilege MAINTAIN can vacuum a table.', name)
 $$;
 CREATE FUNCTION unsuitable(name text) RETURNS text LANGUAGE sql AS $$
     SELECT format('42809: cannot sweep index "%s" / VACUUM removes dead versions from their indexes.', name)

@@ -100,8 +100,8 @@ note "$n statements of DDL beside " . ($transactions // 'no') . " transactions; 
 my $log = slurp_file($node->logfile);
 my $vacuums = () = $log =~ /of table "postgres\.public\.(?:account|ledger_low|ledger_high)"[^"]*(?:index "[^"]*"[^"]*)*engine: parvacuum/g;
 my $helped = () = $log =~ /engine: parvacuum, [12] parallel workers launched/g;
-my $cancelled = () = $log =~ /canceling autovacuum task/g;
-note "$vacuums vacuums by the engine under autovacuum, $helped with workers, $cancelled gave way";
+my $canceled = () = $log =~ /canceling autovacuum task/g;
+note "$vacuums vacuums by the engine under autovacuum, $helped with workers, $canceled gave way";
 
 is_deeply(\@failed, [], 'no statement of DDL failed');
 cmp_ok($n, '>', $seconds / 10, 'statements of DDL ran');
@@ -109,7 +109,7 @@ unlike($pgbench->{err}, qr/error|abort/i, 'no transaction failed') or diag $pgbe
 cmp_ok($transactions // 0, '>', 200, 'transactions ran');
 cmp_ok($vacuums, '>', 3, 'autovacuum ran');
 cmp_ok($helped, '>', 3, 'autovacuum had workers');
-cmp_ok($cancelled, '>', 0, 'autovacuum gave way to locks');
+cmp_ok($canceled, '>', 0, 'autovacuum gave way to locks');
 
 my $sums = q{SELECT count(*), sum(balance) + (SELECT coalesce(sum(amount), 0) FROM ledger) FROM account};
 is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');

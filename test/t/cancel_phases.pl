@@ -1,4 +1,4 @@
-# A vacuum is cancelled or terminated in each of its phases, by each of its processes,
+# A vacuum is canceled or terminated in each of its phases, by each of its processes,
 # and its configuration is reloaded.  Afterwards the table is whole, nothing remains of
 # the vacuum, and the next one has the result of stock VACUUM.
 

@@ -371,17 +371,6 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 sql('ALTER TABLE t RESET (parvacuum.enabled, parvacuum.workers, parvacuum.window)');
 none('no_effect', 'a table without options');
 
-# A vacuum that needs several index scans
-{
-	sql('CREATE TABLE busy (id int PRIMARY KEY) WITH (fillfactor = 10, parvacuum.enabled)', 'INSERT INTO busy SELECT generate_series(1, 40000)', 'DELETE FROM busy WHERE id % 2 = 0');
-	my $vacuum = pv_start_run($node, 'VACUUM (PARALLEL 0) busy', 'parvacuum.store_limit' => 0, vacuum_cost_delay => '20ms', vacuum_cost_limit => 200);
-	ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE evidence LIKE 'PID % has done % index scans, and read % of % pages'}, '1'), 'a vacuum with several index scans');
-	$vacuum->{handle}->kill_kill;
-	sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'VACUUM (PARALLEL%'});
-	pv_await($node, 'SELECT count(*) FROM pg_stat_progress_vacuum', '0');
-	sql('DROP TABLE busy');
-}
-
 # -- rights
 
 with('pg_class', 't', 'relpages = 1000000000', sub {

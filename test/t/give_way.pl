@@ -1,5 +1,5 @@
 # Workers whose leader gives up end without a message in the log: where an autovacuum
-# gives way to a lock, where a VACUUM or a run is cancelled, and where another
+# gives way to a lock, where a VACUUM or a run is canceled, and where another
 # worker has failed.  A worker that is terminated itself, or has an error of its own,
 # reports it.
 
@@ -85,7 +85,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 		pv_await_held($node, 3, $what);
 		is(sql(sprintf($progress, $phase)), 1, "$what: the phase");
 		sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend'");
-		ok(!pv_finish($run), "$what: it is cancelled");
+		ok(!pv_finish($run), "$what: it is canceled");
 
 		# A background leader is terminated by SIGTERM, and reports it.
 		ended($what, whose => $command =~ /^VACUUM/ ? '' : 'parallel worker');

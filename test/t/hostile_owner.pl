@@ -246,7 +246,7 @@ hostile(q{CREATE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE pl
 	q{CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 		BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$});
 ok(pv_await($node, $at_tables, 2), 'functions: both processes sleep');
-is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is cancelled") for 1, 2;
+is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is canceled") for 1, 2;
 hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE sql AS $$SELECT i$$');
 others_are_served('functions that ignore a cancel');
 like(slurp_file($node->logfile), qr/parvacuum scheduler worker FATAL:  .*terminating /, 'functions: the processes were ended');
@@ -283,7 +283,7 @@ my $end_all = q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WH
 pv_reload_with($node, 'parvacuum.longest_at_table' => '1s');
 sql($end_all);
 my $end = -s $node->logfile;
-ok($node->wait_for_log(qr/ERROR:  .*canceling .*(?:\n.*){1,5}parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.mallory\.\w+", which took too long/, $end), 'large tables: a function that stays is cancelled');
+ok($node->wait_for_log(qr/ERROR:  .*canceling .*(?:\n.*){1,5}parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.mallory\.\w+", which took too long/, $end), 'large tables: a function that stays is canceled');
 hostile($stays =~ s/BEGIN/BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;/r);
 $end = -s $node->logfile;
 ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*terminating /, $end), 'large tables: one that ignores that is ended with its process');

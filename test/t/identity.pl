@@ -130,7 +130,7 @@ for my $caller (sort keys %cancels)
 			}
 			ok(pv_await($node, "SELECT count(*) $at_it", 1), "a run of $caller") or diag pv_processes($node);
 			my $what = $by eq 'table' ? q{'run'} : sql("SELECT pid $at_it");
-			is(error_of($role, "SELECT parvacuum_cancel($what)"), $expected, "a run of $caller, cancelled by $role by its $by");
+			is(error_of($role, "SELECT parvacuum_cancel($what)"), $expected, "a run of $caller, canceled by $role by its $by");
 			next if $expected ne '';
 			ok(!pv_finish($run), 'the run ends');
 			like($run->{err}, qr/canceling statement due to user request/, 'the caller gets the error');

@@ -86,7 +86,7 @@ for my $workers (0, 1)
 }
 
 #
-# A worker is the one that deletes pages, and the leader, which waits for it, is cancelled.
+# A worker is the one that deletes pages, and the leader, which waits for it, is canceled.
 # Either may be that one, so this is repeated until it is the worker.
 #
 {

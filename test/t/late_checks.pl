@@ -152,7 +152,7 @@ sql('CREATE ROLE old_owner LOGIN', 'CREATE ROLE new_owner', 'CREATE TABLE sold (
 for my $call ("SELECT * FROM parvacuum_sweep('sold_i')", "CALL parvacuum_sweep_index('sold_i')", "SELECT * FROM parvacuum_sweep('sold_j')")
 {
 	my $change = $call =~ /sold_j/ ? 'DROP INDEX sold_j' : 'ALTER TABLE sold OWNER TO new_owner';
-	my $said = $call =~ /sold_j/ ? qr/ERROR:.*could not open relation with OID|ERROR:.*relation with OID \d+ does not exist/ : qr/ERROR:  permission denied to sweep an index of table "sold"/;
+	my $said = $call =~ /sold_j/ ? qr/ERROR:.*could not open relation with OID|ERROR:.*relation with OID \d+ does not exist/ : qr/ERROR:  permission denied to vacuum table "sold"/;
 
 	sql('ALTER TABLE sold OWNER TO old_owner');
 	$session->query_safe('BEGIN; LOCK TABLE sold IN ACCESS EXCLUSIVE MODE');
@@ -180,7 +180,7 @@ for my $right (@rights)
 		$session->query_safe($revoke) if $revoked;
 		$session->query_safe('COMMIT');
 		is(pv_finish($call) ? 'done' : 'refused', $revoked ? 'refused' : 'done', $revoked ? "$revoke: it is refused" : "$grant: the procedure ends");
-		like($call->{err}, $revoked ? qr/ERROR:  permission denied to sweep an index of table "sold"/ : qr/NOTICE:  swept index "sold_i"/, 'the error has the reason');
+		like($call->{err}, $revoked ? qr/ERROR:  permission denied to vacuum table "sold"/ : qr/NOTICE:  swept index "sold_i"/, 'the error has the reason');
 	}
 }
 $session->quit;

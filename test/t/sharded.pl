@@ -41,16 +41,16 @@ sub call_of { return messages("CALL parvacuum('$_[0]', workers => 0)", $_[1]); }
 
 # Core warns of each foreign table.
 my $skipped = q{WARNING:  skipping "split_2" --- cannot vacuum non-tables or special system tables};
-my $foreign = q{NOTICE:  foreign partitions of table "public.split" were not vacuumed
+my $foreign = q{NOTICE:  foreign partitions of table "public.split" are left out
 DETAIL:  VACUUM skips foreign tables.
-HINT:  Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum the tables on other PostgreSQL servers as well.};
+HINT:  Call the function on the servers that have them, or use parvacuum_run_cluster() of the extension parvacuum_cluster.};
 
 sub citus_notice
 {
 	my ($table) = @_;
-	return qq{NOTICE:  shards of table "public.$table" were not vacuumed
+	return qq{NOTICE:  shards of table "public.$table" are left out
 DETAIL:  The table is managed by Citus, and on this server it is an empty shell.
-HINT:  Use parvacuum_run_cluster() of the extension parvacuum_cluster to vacuum its shards.};
+HINT:  Call the function on the servers that have them, or use parvacuum_run_cluster() of the extension parvacuum_cluster.};
 }
 
 # How often a message has the words
@@ -148,20 +148,12 @@ is(run_of('dist'), citus_notice('dist'), 'Citus: the catalog with OIDs');
 # Plans and requests look as if they were about the whole table as well.
 #
 sql(q{DELETE FROM pg_dist_partition WHERE logicalrelid = 'split'::regclass});
-sub notice_of
-{
-	my ($what, $detail, $function, $where) = @_;
-	return qq{NOTICE:  $what\nDETAIL:  $detail\nHINT:  Call $function() $where.};
-}
-my @shell = ('The table is managed by Citus, and on this server it is an empty shell.', 'for the shards, on the nodes that have them');
-my @servers = ('VACUUM skips foreign tables.', 'on the servers that have these tables');
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
-for my $case ([ parvacuum_plan => 'are not in the plan' ], [ parvacuum_enqueue => 'were not queued' ])
+for my $function (qw(parvacuum_plan parvacuum_enqueue))
 {
-	my ($function, $end) = @$case;
 	my $call = "SELECT FROM $function('%s')";
-	is(messages(sprintf $call, 'dist'), notice_of(qq{shards of table "public.dist" $end}, $shell[0], $function, $shell[1]), "$function(): a table of Citus");
-	like(messages(sprintf $call, 'split'), qr/(?:^|\n)\Q${\ notice_of(qq{foreign partitions of table "public.split" $end}, $servers[0], $function, $servers[1])}\E$/, "$function(): foreign partitions");
+	is(messages(sprintf $call, 'dist'), citus_notice('dist'), "$function(): a table of Citus");
+	like(messages(sprintf $call, 'split'), qr/(?:^|\n)\Q$foreign\E$/, "$function(): foreign partitions");
 	is(messages(sprintf $call, 'other'), '', "$function(): an ordinary table");
 	my $error = messages(sprintf($call, 'dist'), 'pv_other');
 	like($error, qr/^ERROR:  permission denied/, "$function(): no right on the table: an error");

@@ -62,15 +62,15 @@ is($node->safe_psql('postgres', "$index_only SELECT count(*) FROM changed WHERE 
 is(pv_findings($node, 'changed'), '', 'changed: the table is whole');
 $session->quit;
 
-$session = make_table('cancelled');
-$holder = pv_hold($node, 'cancelled');
-$run = pv_start_run($node, 'VACUUM cancelled', %held);
-ok(pv_await($node, $scanned, 1), 'cancelled: a vacuum is running');
+$session = make_table('canceled');
+$holder = pv_hold($node, 'canceled');
+$run = pv_start_run($node, 'VACUUM canceled', %held);
+ok(pv_await($node, $scanned, 1), 'canceled: a vacuum is running');
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
-ok(!pv_finish($run), 'cancelled: the vacuum fails');
+ok(!pv_finish($run), 'canceled: the vacuum fails');
 $holder->quit;
-is(fetches_of($session, 'cancelled'), 0, 'cancelled: the session has learned of the map');
-is(pv_findings($node, 'cancelled'), '', 'cancelled: the table is whole');
+is(fetches_of($session, 'canceled'), 0, 'canceled: the session has learned of the map');
+is(pv_findings($node, 'canceled'), '', 'canceled: the table is whole');
 $session->quit;
 
 $node->stop;

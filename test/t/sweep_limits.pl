@@ -99,8 +99,8 @@ my $run = pv_start_run($node, q{SELECT parvacuum_sweep('spread_k')}, %slower);
 my $asleep = qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND wait_event = 'VacuumDelay'};
 ok(pv_await($node, $asleep, 1), 'a sweep sleeps for a minute');
 is(sql("SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('spread_k') AND pinning_backends > 0"), 0, 'no leaf is pinned while it sleeps');
-is(sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 't', 'the sleeping sweep is cancelled');
-ok(!pv_finish($run), 'the cancelled sweep fails');
+is(sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 't', 'the sleeping sweep is canceled');
+ok(!pv_finish($run), 'the canceled sweep fails');
 like($run->{err}, qr/canceling statement due to user request/, 'soon');
 
 # The procedure does not hold back the horizon while it sleeps.
@@ -108,7 +108,7 @@ $run = pv_start_run($node, q{CALL parvacuum_sweep_index('spread_hash')}, %slower
 $asleep = qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND wait_event = 'VacuumDelay'};
 ok(pv_await($node, "$asleep AND backend_xmin IS NULL AND backend_xid IS NULL", 1), 'the procedure sleeps without a snapshot');
 sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$run->{tag}'");
-ok(!pv_finish($run), 'the sleeping sweep is cancelled');
+ok(!pv_finish($run), 'the sleeping sweep is canceled');
 
 #
 # The ring of buffers

@@ -68,7 +68,7 @@ for my $lock (sort keys %locks)
 	is(vacuum('VACUUM (VERBOSE) ours'), '0 engine 0', "$lock, released: the engine vacuums the table");
 }
 
-# Cancelling works there, too.
+# Canceling works there, too.
 $session->query_safe('BEGIN; LOCK TABLE pg_seclabel IN ACCESS EXCLUSIVE MODE');
 pv_reload_with($node, 'parvacuum.engine' => 'off');
 is(vacuum('VACUUM (VERBOSE) ours', 'SET client_min_messages = debug1', 'VACUUM ours', 'VACUUM plain'), '0 core 0', 'engine off: the options are not read');

@@ -518,7 +518,7 @@ pv_figure($round, 'rounds of loads beside vacuums, each with the oracle at the e
 pv_figure($figure{vacuum}, 'vacuums and sweeps beside loads');
 pv_figure($figure{load}, 'transactions beside vacuums');
 pv_figure($figure{change}, 'statements of DDL beside vacuums');
-pv_figure($figure{cancel} // 0, 'vacuums cancelled');
+pv_figure($figure{cancel} // 0, 'vacuums canceled');
 pv_figure($figure{check}, 'invariants checked beside vacuums');
 
 pv_no_crash($node, 'the server');

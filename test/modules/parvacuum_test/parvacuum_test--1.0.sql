@@ -349,7 +349,7 @@ CREATE FUNCTION parvacuum_test_simulate(databases int, hot_databases int, worker
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Leaves an empty page of a B-tree as a cancelled deletion leaves it.  Always fails.
+-- Leaves an empty page of a B-tree as a canceled deletion leaves it.  Always fails.
 CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
