@@ -463,30 +463,44 @@ pv_labels_any(const PvLabels *labels)
 	return labels->any;
 }
 
+/* Make an empty table, in the context of the labels. */
+static void
+make_table(PvLabels *labels)
+{
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(LabelEntry),
+		.hcxt = labels->context
+	};
+
+	labels->tables = hash_create("options of parvacuum", 64, &info,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
 /*
  * Read the options of all tables of this database, into a memory context below
- * the current one; pv_labels_free() frees them.  If they cannot be read, what
- * has been read until then counts.  If only the parents of partitions cannot
- * be read, partitions inherit nothing.
+ * the current one; pv_labels_free() frees them.  If they cannot be read, no
+ * table has any.  If only the parents of partitions cannot be read, partitions
+ * inherit nothing.
  */
 PvLabels *
 pv_labels_read(void)
 {
 	PvLabels   *labels = palloc0(sizeof(PvLabels));
-	HASHCTL		info = {
-		.keysize = sizeof(Oid),
-		.entrysize = sizeof(LabelEntry)
-	};
 
-	labels->context = info.hcxt =
-		AllocSetContextCreate(CurrentMemoryContext, "parvacuum labels",
-							  ALLOCSET_DEFAULT_SIZES);
-	labels->tables = hash_create("options of parvacuum", 64, &info,
-								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	labels->context = AllocSetContextCreate(CurrentMemoryContext,
+											"parvacuum labels",
+											ALLOCSET_DEFAULT_SIZES);
+	make_table(labels);
 	if (!pv_labels_read_safely(read_labels, labels))
+	{
+		hash_destroy(labels->tables);
+		make_table(labels);
 		labels->any = true;
-	labels->inherits = labels->any &&
-		pv_labels_read_safely(read_parents, labels);
+	}
+	else
+		labels->inherits = labels->any &&
+			pv_labels_read_safely(read_parents, labels);
 	return labels;
 }
 

@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "commands/vacuum.h"
@@ -26,22 +27,28 @@
 #include "libpq/pqmq.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "parser/parse_node.h"
 #include "parser/parser.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/shm_mq.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "base/borrowed.h"
 #include "base/process.h"
 #include "entry/dispatch.h"
+#include "entry/relation.h"
+#include "entry/rights.h"
 #include "entry/run.h"
 #include "stats/registry.h"
 
@@ -173,15 +180,84 @@ report_entry(const PvRunEntry *entry)
 }
 
 /*
- * Execute the VACUUM command.  It looks the table up by its name, as in the
- * caller's session.  vacuum() must be entered within a transaction, and leaves
- * within another one.  What it works on must outlive both, so that is under
- * PortalContext, which only sessions have.
+ * Lock the table while we list what to vacuum.  With SKIP_LOCKED, return
+ * false after a warning if the table is locked.
+ */
+static bool
+lock_for_look(const PvRunShared *run)
+{
+	if (!run->skip_locked)
+		LockRelationOid(run->relid, AccessShareLock);
+	else if (!ConditionalLockRelationOid(run->relid, AccessShareLock))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("skipping vacuum of table \"%s\" because it is locked",
+						pv_qualified_relname(run->relid))));
+		return false;
+	}
+	return true;
+}
+
+/*
+ * List what to vacuum: the table, and its partitions or children, which
+ * vacuum() does not look for itself if it is given an OID.  With the OID the
+ * table stays the same one if it is renamed meanwhile, and no right to use its
+ * schema is needed.  The name is for the warning that it could not be opened.
+ * The partitioned table stays in the list, for ANALYZE.  vacuum() finds what
+ * changes after this look, table by table.
+ *
+ * The table named must exist, and the caller must have the right to vacuum
+ * it.  A partition without that right is left out with core's warning.
+ *
+ * Core: commands/vacuum.c, expand_vacuum_rel.
+ */
+static List *
+list_relations(const PvRunShared *run)
+{
+	List	   *relations = NIL;
+	ListCell   *lc;
+	HeapTuple	tuple;
+	Form_pg_class form;
+
+	if (!lock_for_look(run))
+		return NIL;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(run->relid));
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u no longer exists", run->relid),
+				 errhint("It was dropped when the vacuum was about to begin.")));
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (!pv_may_vacuum(run->relid, form->relisshared))
+		pv_refuse_vacuum(ERROR, NameStr(form->relname));
+	foreach(lc, pv_expand_relation(run->relid, form->relkind))
+	{
+		Oid			relid = lfirst_oid(lc);
+		char	   *name = get_rel_name(relid);
+		char	   *schema = get_namespace_name(get_rel_namespace(relid));
+		RangeVar   *range = makeRangeVar(schema, name, -1);
+
+		if (name != NULL && schema != NULL)
+			relations = lappend(relations,
+								makeVacuumRelation(range, relid, NIL));
+	}
+	ReleaseSysCache(tuple);
+	UnlockRelationOid(run->relid, AccessShareLock);
+	return relations;
+}
+
+/*
+ * Execute the VACUUM command, on the relations that its table stands for.
+ * vacuum() must be entered within a transaction, and leaves within another
+ * one.  What it works on must outlive both, so that is under PortalContext,
+ * which only sessions have.
  */
 static void
-execute(const char *command)
+execute(const char *command, const PvRunShared *run)
 {
 	MemoryContext old_context;
+	VacuumStmt *vacuum;
 	RawStmt    *statement;
 	ParseState *state;
 
@@ -194,8 +270,11 @@ execute(const char *command)
 	old_context = MemoryContextSwitchTo(PortalContext);
 	statement = linitial_node(RawStmt, raw_parser(command, RAW_PARSE_DEFAULT));
 	state = make_parsestate(NULL);
+	vacuum = castNode(VacuumStmt, statement->stmt);
+	vacuum->rels = list_relations(run);
 	MemoryContextSwitchTo(old_context);
-	ExecVacuum(state, castNode(VacuumStmt, statement->stmt), true);
+	if (vacuum->rels != NIL)
+		ExecVacuum(state, vacuum, true);
 	CommitTransactionCommand();
 }
 
@@ -238,7 +317,7 @@ parvacuum_leader_main(Datum main_arg)
 
 	memset(&usage, 0, sizeof(usage));
 	InstrStartParallelQuery();
-	execute(debug_query_string);
+	execute(debug_query_string, shared);
 	InstrEndParallelQuery(&usage.buffers, &usage.wal);
 
 	send_message(PV_MSG_DONE, &usage, sizeof(usage));

@@ -39,7 +39,8 @@
  * it by an error or by the exit of the session, its resource owner detaches
  * the segment.  Whoever detaches it first terminates the leader and waits until
  * it is gone.  The leader finds the caller's error in the segment and puts it
- * into the history.  It checks at each table whether its caller still exists.
+ * into the history.  When a table is done, it checks whether its caller still
+ * exists.
  *
  * Waiting.  The caller sleeps on its latch, and the deadlock detector does not
  * know about latches.  So a caller that holds a lock which the leader needs is
@@ -114,9 +115,9 @@ report_activity(const char *text)
 }
 
 /*
- * Wait until the leader is gone, and no longer count the run.  Terminate the
- * leader if it is not done.  Detach the queue first: a leader that reports its
- * end into a full queue may be past the point where a signal would stop it.
+ * Terminate the leader if it is not done, and wait until it is gone.  No longer
+ * count the run.  Detach the queue first: a leader that reports its end into a
+ * full queue may be past the point where a signal would stop it.
  */
 static void
 leave(PvCall *call)
@@ -127,7 +128,8 @@ leave(PvCall *call)
 		if (!call->done)
 			TerminateBackgroundWorker(call->handle);
 		shm_mq_detach(call->queue);
-		WaitForBackgroundWorkerShutdown(call->handle);
+		if (!call->done)
+			WaitForBackgroundWorkerShutdown(call->handle);
 		pfree(call->handle);
 		call->handle = NULL;
 	}
@@ -191,6 +193,7 @@ fill_shared(PvRunShared *shared, const PvRequest *request, bool waits)
 		superuser_arg(shared->role_id);
 	shared->query_id = pgstat_get_my_query_id();
 	shared->relid = request->relid;
+	shared->skip_locked = request->skip_locked;
 	shared->truncate_is_open = request->truncate_is_open;
 	strcpy(shared->command, request->command);
 }
@@ -350,6 +353,8 @@ pv_call_begin(const PvRequest *request, bool waits)
 		CurrentResourceOwner = old_owner;
 		if (call->segment != NULL)
 			dsm_detach(call->segment);
+		MemoryContextSwitchTo(old_context);
+		MemoryContextDelete(context);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -497,7 +502,17 @@ check_deadlock(PvCall *call)
 		return;
 	call->looked_at = now;
 	if (GetBackgroundWorkerPid(call->handle, &pid) == BGWH_STARTED)
+	{
+		/* what pg_blocking_pids() allocates grows with max_connections */
+		MemoryContext look = AllocSetContextCreate(call->context,
+												   "parvacuum deadlock check",
+												   ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old_context = MemoryContextSwitchTo(look);
+
 		pv_run_check_deadlock(pid, &call->pin_waits);
+		MemoryContextSwitchTo(old_context);
+		MemoryContextDelete(look);
+	}
 }
 
 /*
@@ -521,6 +536,8 @@ pv_call_look(PvCall *call)
 		check_deadlock(call);
 	else if (call->handle != NULL)
 	{
+		/* it has nothing to do any more but to end */
+		WaitForBackgroundWorkerShutdown(call->handle);
 		leave(call);
 
 		/* the calling statement shows the work of the whole run */

@@ -24,6 +24,7 @@
 typedef struct PvRequest
 {
 	Oid			relid;
+	bool		skip_locked;
 	const char *command;		/* VACUUM of that table, with its options */
 	bool		truncate_is_open;	/* they do not decide on truncation */
 } PvRequest;
@@ -61,6 +62,7 @@ typedef struct PvRunShared
 	bool		role_is_superuser;
 	uint64		query_id;
 	Oid			relid;
+	bool		skip_locked;
 	bool		truncate_is_open;
 	PvHistoryReason reason;		/* why the caller ends the run early */
 	char		command[FLEXIBLE_ARRAY_MEMBER];

@@ -135,6 +135,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 		appendStringInfo(&options, ", PARALLEL %d", workers);
 
 	request->relid = PG_GETARG_OID(ARG_REL);
+	request->skip_locked = PG_GETARG_BOOL(ARG_SKIP_LOCKED);
 	request->truncate_is_open = PG_ARGISNULL(ARG_TRUNCATE);
 	request->command = psprintf("VACUUM %s%s%s%s",
 								options.len > 0 ? "(" : "",
