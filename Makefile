@@ -85,7 +85,6 @@ OBJS = \
 	src/sched/open_table.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
-	src/sched/queue_databases.o \
 	src/sched/queue_shmem.o \
 	src/sched/sweep_table.o \
 	src/sched/table.o \

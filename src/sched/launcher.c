@@ -242,30 +242,34 @@ note_database(Form_pg_database form, PvDatabase *database)
 							   MultiXactMemberFreezeThreshold()));
 }
 
-/* Empty those of these queues whose databases are gone, batch by batch. */
+/*
+ * Remove the queues of databases that are gone, batch by batch.  One that was
+ * made after that moment may be of a new database.
+ */
 static void
-drop_queues(const Oid *queued)
+drop_queues(TimestampTz made_before)
 {
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	bool		more;
+
+	do
 	{
-		bool		any = OidIsValid(queued[i]) &&
-			find_database(queued[i]) == NULL;
+		PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+		dlist_mutable_iter iter;
 
-		while (any)
+		more = false;
+		dlist_foreach_modify(iter, &queues->shared->databases)
 		{
-			PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-			PvDatabaseQueue *queue = pv_queue_find(queues, queued[i]);
+			PvDatabaseQueue *queue = dlist_container(PvDatabaseQueue, node,
+													 iter.cur);
 
-			any = queue != NULL && pv_queue_empty_some(queues, queue);
-			if (queue != NULL)
-			{
-				queue->scan_requested = queue->incomplete = false;
-				queue->scanned_at = PV_NEVER;
-				pv_queue_release(queues, queue);
-			}
-			pv_queue_unlock();
+			if (queue->made_at < made_before &&
+				find_database(queue->database) == NULL)
+				more = pv_queue_drop_some(queues, queue);
+			if (more)
+				break;
 		}
-	}
+		pv_queue_unlock();
+	} while (more);
 }
 
 /*
@@ -275,18 +279,13 @@ drop_queues(const Oid *queued)
 static void
 read_databases(void)
 {
-	Oid			queued[PV_MAX_QUEUES];
-	PvQueues   *queues = pv_queue_lock(LW_SHARED);
+	TimestampTz begun = pv_now();
 	int			room = 64;
 	int			n = 0;
 	PvDatabase *found;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
-
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-		queued[i] = queues->shared->queues[i].database;
-	pv_queue_unlock();
 
 	StartTransactionCommand();
 	if (!ConditionalLockRelationOid(DatabaseRelationId, AccessShareLock))
@@ -321,7 +320,7 @@ read_databases(void)
 	databases = found;
 	ndatabases = n;
 	read_at = pv_now();
-	drop_queues(queued);
+	drop_queues(begun);
 }
 
 /*
@@ -344,8 +343,8 @@ static bool
 describe_databases(PvDatabases *all)
 {
 	const PvQueues *queues = pv_queue_lock(LW_SHARED);
-	const PvQueueShared *shared = queues->shared;
 	bool		complete = true;
+	dlist_iter	iter;
 
 	all->now = queues->now;
 	all->n = ndatabases;
@@ -353,15 +352,16 @@ describe_databases(PvDatabases *all)
 	pv_queue_count_free(queues, all);
 	for (int i = 0; i < ndatabases; i++)
 		begin_description(&databases[i], all->now + queues->naptime);
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	dlist_foreach(iter, &queues->shared->databases)
 	{
-		const PvDatabaseQueue *queue = &shared->queues[i];
+		const PvDatabaseQueue *queue =
+			dlist_container(PvDatabaseQueue, node, iter.cur);
 		PvDatabase *database = find_database(queue->database);
 
 		if (database != NULL)
 			pv_queue_describe(queues, queue, database);
-		else if (OidIsValid(queue->database) && queue->nqueued > 0)
-			complete = false;
+		else
+			complete &= queue->nqueued == 0;
 	}
 	pv_queue_unlock();
 	return complete;
@@ -441,8 +441,8 @@ static bool
 launch(const PvNextWorker *next, TimestampTz now)
 {
 	PvDatabase *database = next->database;
-	PvDatabaseQueue *queue;
-	PvQueues   *queues = pv_queue_lock_with(database->oid, true, &queue);
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvDatabaseQueue *queue = pv_queue_make(queues, database->oid);
 	PvWorkerSlot *slot = queue == NULL ? NULL :
 		pv_queue_add_worker(queues, queue, next->to_scan, next->large);
 	uint32		token = slot == NULL ? 0 : slot->token;
@@ -516,7 +516,7 @@ end_late(void)
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
 		any |= slot->used;
-		if (!slot->used || !(slot->busy || slot->scanning))
+		if (slot->entry == NULL && !slot->scanning)
 			continue;
 		if (slot->canceled_at != PV_NEVER)
 		{
@@ -524,7 +524,7 @@ end_late(void)
 										   PV_LATE_AFTER_MS))
 				(void) kill(slot->pid, SIGTERM);
 		}
-		else if (slot->busy && is_late(slot, queues->now))
+		else if (slot->entry != NULL && is_late(slot, queues->now))
 		{
 			slot->late = true;
 			(void) pv_queue_cancel(queues, slot);

@@ -30,8 +30,8 @@
 /* Places for tables of all databases; shared memory is reserved for them. */
 #define PV_QUEUE_SIZE			PV_MAX_QUEUE_LIMIT
 
-/* This many databases can have something queued at a time. */
-#define PV_MAX_QUEUES			128
+/* Databases that the scheduler can serve */
+#define PV_MAX_QUEUES			8192
 
 /* Owners whose worker time is known */
 #define PV_MAX_CHARGES			2048
@@ -152,14 +152,16 @@ typedef struct PvOwner
 typedef struct PvQueueEntry
 {
 	PvItem		item;
+	struct PvDatabaseQueue *queue;
 	int			place;			/* in PvQueueShared.places */
 	uint32		seen;			/* the last scan that has offered it */
 	PvOwner    *owner;
-	bool		gives_way;		/* it is in the list of those that wait */
+	bool		gives_way;		/* it is in the lists of those that wait */
 	pairingheap_node **heap;	/* that it is in, while it is queued */
 	pairingheap_node heap_node;
 	dlist_node	node;			/* in the list of the database */
 	dlist_node	wait_node;		/* in that of those that wait */
+	dlist_node	wait_node_of_all;	/* the same, of all databases */
 } PvQueueEntry;
 
 /* Worker time of an owner of tables, in all databases. */
@@ -170,9 +172,12 @@ typedef struct PvCharge
 	TimestampTz at;
 } PvCharge;
 
+/* A database that the scheduler has been to, or that has something queued */
 typedef struct PvDatabaseQueue
 {
-	Oid			database;		/* invalid: free */
+	Oid			database;		/* the key of the hash table */
+	TimestampTz made_at;
+	dlist_node	node;			/* in the list of all */
 	int			nworkers;
 
 	/* tables */
@@ -183,7 +188,6 @@ typedef struct PvDatabaseQueue
 								 * behind the others */
 	int			nentries;
 	int			nqueued;
-	int			nrequests;
 
 	/* database scans */
 	bool		scan_requested;
@@ -218,7 +222,7 @@ typedef struct PvWorkerSlot
 	int			pid;			/* 0: the process has not attached yet */
 	uint32		token;			/* identifies this use of the slot */
 	TimestampTz since;
-	int			queue;			/* index of its database's queue */
+	PvDatabaseQueue *queue;		/* of its database */
 	bool		leave;			/* it is to leave after the current table */
 	bool		to_scan;		/* it was started for a scan, and has taken no
 								 * table */
@@ -227,13 +231,10 @@ typedef struct PvWorkerSlot
 	TimestampTz canceled_at;	/* what it is at; PV_NEVER: it was not */
 
 	/* the table that it is at */
-	bool		busy;
-	PvItemKey	at;
-	Oid			owner;
+	PvQueueEntry *entry;		/* NULL: none */
 	bool		large;			/* it has a place at large tables: given by
 								 * the launcher, or taken for the table */
-	bool		danger;			/* the table is in danger of wraparound */
-	PvStage		at_table;		/* while it is busy */
+	PvStage		at_table;		/* while it is at one */
 	PvStage		for_owner;		/* functions of the owner run */
 	bool		late;			/* it was canceled, as that took too long */
 } PvWorkerSlot;
@@ -265,7 +266,8 @@ typedef struct PvQueueShared
 	int			nentries;
 	PvQueueEntry *places[PV_QUEUE_SIZE];	/* NULL: free */
 	int			free_places[PV_QUEUE_SIZE]; /* those free, and last freed last */
-	PvDatabaseQueue queues[PV_MAX_QUEUES];
+	dlist_head	databases;		/* PvDatabaseQueue */
+	dlist_head	waiting;		/* as in PvDatabaseQueue, of all databases */
 	PvWorkerSlot slots[PV_MAX_SCHED_WORKERS];
 } PvQueueShared;
 
@@ -276,6 +278,7 @@ typedef struct PvQueueShared
 typedef struct PvQueues
 {
 	PvQueueShared *shared;
+	HTAB	   *databases;		/* PvDatabaseQueue by OID */
 	HTAB	   *entries;		/* PvQueueEntry by PvItemKey */
 	HTAB	   *owners;			/* PvOwner by PvOwnerKey */
 	HTAB	   *charges;		/* PvCharge by role */
@@ -284,13 +287,6 @@ typedef struct PvQueues
 	int			limit;			/* places that may be used */
 	int			nworkers;		/* workers that there may be */
 } PvQueues;
-
-/* The queue of a worker's database. */
-static inline PvDatabaseQueue *
-pv_queue_of(const PvQueues *queues, const PvWorkerSlot *slot)
-{
-	return &queues->shared->queues[slot->queue];
-}
 
 static inline void
 pv_queue_count(const PvQueues *queues, PvCount what)
@@ -317,19 +313,11 @@ typedef enum PvWithdrawn
 } PvWithdrawn;
 
 /* ----------------------------------------------------------------
- *		Functions to be called under the lock (sched/queue*.c)
+ *		Functions to be called under the lock (sched/queue.c)
  * ----------------------------------------------------------------
  */
 
-extern void pv_queue_init(PvQueueShared *shared);
-
 /* Databases. */
-extern PvDatabaseQueue *pv_queue_find(const PvQueues *queues, Oid database);
-extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database,
-									  bool from_others, bool *again);
-extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
-extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
-extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
 extern void pv_queue_request_scan(const PvQueues *queues,
 								  PvDatabaseQueue *queue);
 extern void pv_queue_count_free(const PvQueues *queues, PvDatabases *all);
@@ -373,9 +361,14 @@ extern bool pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot,
 							  bool complete, bool nothing, int64 used);
 
 /* ----------------------------------------------------------------
- *		One entry (sched/entries.c)
+ *		Databases, and one entry (sched/entries.c)
  * ----------------------------------------------------------------
  */
+
+extern void pv_queue_init(PvQueueShared *shared);
+extern PvDatabaseQueue *pv_queue_find(const PvQueues *queues, Oid database);
+extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database);
+extern bool pv_queue_drop_some(PvQueues *queues, PvDatabaseQueue *queue);
 
 extern PvQueueEntry *pv_queue_find_table(const PvQueues *queues, Oid database,
 										 Oid relid);
@@ -385,18 +378,15 @@ extern PvQueueEntry *pv_queue_first(const PvQueues *queues,
 extern PvOrder pv_queue_order(const PvItem *item, double charge);
 extern double pv_queue_charge(const PvQueues *queues, Oid role);
 extern void pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs);
-extern void pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
-							   PvQueueEntry *entry, Oid role);
-extern void pv_entry_set_request(PvDatabaseQueue *queue, PvQueueEntry *entry,
+extern void pv_entry_set_owner(PvQueues *queues, PvQueueEntry *entry,
+							   Oid role);
+extern void pv_entry_set_request(const PvQueues *queues, PvQueueEntry *entry,
 								 bool requested, bool urgent);
-extern void pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
-							   PvQueueEntry *entry, PvItemState state,
-							   PvWaitReason reason);
-extern void pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry);
-extern void pv_entry_enqueue(const PvQueues *queues, PvDatabaseQueue *queue,
-							 PvQueueEntry *entry);
-extern void pv_entry_remove(PvQueues *queues, PvDatabaseQueue *queue,
-							PvQueueEntry *entry);
+extern void pv_entry_set_state(const PvQueues *queues, PvQueueEntry *entry,
+							   PvItemState state, PvWaitReason reason);
+extern void pv_entry_unqueue(PvQueueEntry *entry);
+extern void pv_entry_enqueue(const PvQueues *queues, PvQueueEntry *entry);
+extern void pv_entry_remove(PvQueues *queues, PvQueueEntry *entry);
 extern PvQueueEntry *pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue,
 								  const PvItem *item);
 
@@ -410,8 +400,6 @@ extern void pv_queue_request_lock(void);
 extern void pv_queue_shmem_startup(void);
 
 extern PvQueues *pv_queue_lock(LWLockMode mode);
-extern PvQueues *pv_queue_lock_with(Oid database, bool from_others,
-									PvDatabaseQueue **queue);
 extern void pv_queue_unlock(void);
 extern int	pv_queue_copy(Oid database, PvItem **items);
 extern void pv_sched_count(PvCount what);

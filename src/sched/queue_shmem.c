@@ -14,6 +14,7 @@
 
 #include <signal.h>
 
+#include "lib/qunique.h"
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
@@ -50,6 +51,8 @@ pv_queue_shmem_size(void)
 {
 	Size		size = MAXALIGN(sizeof(PvQueueShared));
 
+	size = add_size(size, hash_estimate_size(PV_MAX_QUEUES,
+											 sizeof(PvDatabaseQueue)));
 	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE,
 											 sizeof(PvQueueEntry)));
 	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE, sizeof(PvOwner)));
@@ -85,6 +88,8 @@ pv_queue_shmem_startup(void)
 									&found);
 	if (!found)
 		pv_queue_init(queues.shared);
+	queues.databases = make_hash("parvacuum queue databases", PV_MAX_QUEUES,
+								 sizeof(Oid), sizeof(PvDatabaseQueue));
 	queues.entries = make_hash("parvacuum queue entries", PV_QUEUE_SIZE,
 							   sizeof(PvItemKey), sizeof(PvQueueEntry));
 	queues.owners = make_hash("parvacuum queue owners", PV_QUEUE_SIZE,
@@ -133,26 +138,6 @@ pv_queue_lock(LWLockMode mode)
 }
 
 /*
- * The same, exclusively, with the queue of a database that may not have one
- * yet, or NULL; see pv_queue_make().  While another queue is emptied for it,
- * the lock is released after each batch of entries.
- */
-PvQueues *
-pv_queue_lock_with(Oid database, bool from_others, PvDatabaseQueue **queue)
-{
-	for (;;)
-	{
-		bool		again;
-
-		*queue = pv_queue_make(pv_queue_lock(LW_EXCLUSIVE), database,
-							   from_others, &again);
-		if (!again)
-			return &queues;
-		pv_queue_unlock();
-	}
-}
-
-/*
  * Wake the launcher.  It does not look by itself whether a worker has given
  * its place up, which is done below.  The caller holds the lock.
  */
@@ -182,25 +167,12 @@ compare_keys(const void *a, const void *b)
 	return x->relid < y->relid ? -1 : x->relid > y->relid;
 }
 
-/* Leave one item of each table. */
-static int
-remove_doubles(PvItem *items, int n)
-{
-	int			kept = 0;
-
-	qsort(items, n, sizeof(PvItem), compare_keys);
-	for (int i = 0; i < n; i++)
-	{
-		if (kept == 0 || compare_keys(&items[kept - 1], &items[i]) != 0)
-			items[kept++] = items[i];
-	}
-	return kept;
-}
-
 /*
  * Copy the items of one database, or of all databases if the OID is invalid,
  * into a new array, and return their number.  The lock is released again and
- * again, so each item is as it was at some moment during the call.
+ * again, so each item is as it was at some moment during the call.  A table
+ * that has left the queue and come again meanwhile may be there twice at
+ * first.
  */
 int
 pv_queue_copy(Oid database, PvItem **items)
@@ -221,7 +193,8 @@ pv_queue_copy(Oid database, PvItem **items)
 								*items + n);
 		pv_queue_unlock();
 	}
-	return remove_doubles(*items, n);
+	qsort(*items, n, sizeof(PvItem), compare_keys);
+	return qunique(*items, n, sizeof(PvItem), compare_keys);
 }
 
 

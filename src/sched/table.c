@@ -504,7 +504,7 @@ pv_table_finish(const PvTableWork *work, PvWaitReason reason,
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 
-	if (work->slot->busy)
+	if (work->slot->entry != NULL)
 		pv_queue_finish(queues, work->slot, work->done, reason, horizon);
 	pv_queue_unlock();
 	pv_queue_forget_cancel();

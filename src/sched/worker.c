@@ -174,7 +174,7 @@ end_scan(bool complete, bool nothing, int64 used)
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	bool		report;
 
-	while (pv_queue_remove_unseen(queues, pv_queue_of(queues, my_slot)))
+	while (pv_queue_remove_unseen(queues, my_slot->queue))
 	{
 		pv_queue_unlock();
 		queues = pv_queue_lock(LW_EXCLUSIVE);
@@ -269,7 +269,6 @@ static void
 recover(PvTableWork *work)
 {
 	PvWaitReason reason;
-	PvQueues   *queues;
 
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(work_context);
@@ -285,9 +284,9 @@ recover(PvTableWork *work)
 	count_failure(reason);
 	pv_failures_end(reason == PV_WAIT_CANCELED ?
 					PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
-	queues = pv_queue_lock(LW_EXCLUSIVE);
+	(void) pv_queue_lock(LW_EXCLUSIVE);
 	if (my_slot->scanning)
-		pv_queue_of(queues, my_slot)->scanning = my_slot->scanning = false;
+		my_slot->queue->scanning = my_slot->scanning = false;
 	pv_queue_unlock();
 	pv_table_finish(work, reason, InvalidTransactionId);
 	pv_cost_open_balance();
@@ -307,7 +306,7 @@ static void
 update_database(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_of(queues, my_slot);
+	PvDatabaseQueue *queue = my_slot->queue;
 	bool		due = queue->vacuumed && !my_slot->leave &&
 		(queue->nqueued == 0 ||
 		 queues->now - queue->updated_at >= queues->naptime);
@@ -334,7 +333,8 @@ update_database(void)
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(work_context);
 		count_failure(clean_up_after_error(false));
-		pv_queue_of(pv_queue_lock(LW_EXCLUSIVE), my_slot)->vacuumed = true;
+		(void) pv_queue_lock(LW_EXCLUSIVE);
+		queue->vacuumed = true;
 		my_slot->canceled_at = PV_NEVER;
 		pv_queue_unlock();
 		RESUME_INTERRUPTS();

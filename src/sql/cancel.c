@@ -103,7 +103,7 @@ cancel_worker(int pid)
 	{
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		if (slot->used && slot->pid == pid && (slot->busy || slot->scanning))
+		if (slot->pid == pid && (slot->entry != NULL || slot->scanning))
 			canceled = pv_queue_cancel(queues, slot);
 	}
 	pv_queue_unlock();

@@ -89,14 +89,13 @@ report_no_place(Request *request)
 static PvEnqueueResult
 request_item(const PvItem *item)
 {
-	PvDatabaseQueue *queue;
-	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvDatabaseQueue *queue = pv_queue_make(queues, MyDatabaseId);
 	PvEnqueueResult result = PV_ENQUEUE_FULL;
 
 	if (queue != NULL)
 	{
 		result = pv_queue_request(queues, queue, item);
-		pv_queue_release(queues, queue);
 		pv_queue_wake_launcher();
 	}
 	pv_queue_unlock();

@@ -96,14 +96,14 @@ scan(PvWorkerSlot *slot)
 	bool		complete = true;
 
 	if (one_in(2))
-		pv_queue_request_scan(&pvt_queues, pv_queue_of(&pvt_queues, slot));
-	if (slot->busy || !pv_queue_begin_scan(&pvt_queues, slot))
+		pv_queue_request_scan(&pvt_queues, slot->queue);
+	if (slot->entry != NULL || !pv_queue_begin_scan(&pvt_queues, slot))
 		return;
 	for (Oid relid = 1 + up_to(3); relid <= TABLES; relid += 1 + up_to(3))
 	{
 		PvItem		item;
 
-		random_item(&item, pv_queue_of(&pvt_queues, slot)->database, relid);
+		random_item(&item, slot->queue->database, relid);
 		item.reason = one_in(6) ? PV_WAIT_WINDOW : PV_WAIT_NONE;
 		item.held = item.reason == PV_WAIT_NONE && !one_in(4) &&
 			pv_queue_is_held(&pvt_queues, &item);
@@ -121,11 +121,11 @@ work(PvWorkerSlot *slot)
 {
 	PvItem		item;
 
-	if (!slot->busy)
+	if (slot->entry == NULL)
 		(void) pv_queue_take(&pvt_queues, slot, &item);
 	else if (one_in(3))
 	{
-		random_item(&item, slot->at.database, slot->at.relid);
+		random_item(&item, slot->entry->item.key.database, slot->entry->item.key.relid);
 		if (!pv_queue_recheck(&pvt_queues, slot, &item))
 			pv_queue_put_back(&pvt_queues, slot);
 	}
@@ -202,7 +202,7 @@ parvacuum_test_queue_fuzz(PG_FUNCTION_ARGS)
 		step();
 		pvt_queue_check();
 		for (int j = 0; j < PV_MAX_SCHED_WORKERS; j++)
-			taken += pvt_queues.shared->slots[j].busy;
+			taken += pvt_queues.shared->slots[j].entry != NULL;
 	}
 	PG_RETURN_INT32(taken);
 }

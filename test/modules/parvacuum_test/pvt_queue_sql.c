@@ -107,7 +107,7 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 {
 	PvWorkerSlot *slot = pvt_queue_worker(PG_GETARG_INT32(0));
 	PvItem		item = {
-		.key = {pv_queue_of(&pvt_queues, slot)->database, PG_GETARG_OID(1)},
+		.key = {slot->queue->database, PG_GETARG_OID(1)},
 		.owner = PG_GETARG_OID(2),
 		.pages = (BlockNumber) PG_GETARG_INT64(4),
 		.reason = reason_of(text_arg(fcinfo, 5)),
@@ -161,8 +161,7 @@ Datum
 parvacuum_test_recheck(PG_FUNCTION_ARGS)
 {
 	PvWorkerSlot *slot = pvt_queue_worker(PG_GETARG_INT32(0));
-	PvItem		item = pv_queue_find_table(&pvt_queues, slot->at.database,
-										   slot->at.relid)->item;
+	PvItem		item = slot->entry->item;
 	bool		goes_on;
 
 	item.pages = (BlockNumber) PG_GETARG_INT64(1);

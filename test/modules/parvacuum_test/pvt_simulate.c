@@ -337,11 +337,11 @@ run(Sim *sim, SimWorker *worker)
 {
 	bool		leaves = false;
 
-	if (!worker->there || (worker->slot->busy && worker->until > now()))
+	if (!worker->there || (worker->slot->entry != NULL && worker->until > now()))
 		return;
-	if (worker->slot->busy)
+	if (worker->slot->entry != NULL)
 		end_table(worker);
-	while (!worker->slot->busy && !leaves)
+	while (worker->slot->entry == NULL && !leaves)
 	{
 		leaves = pv_queue_should_leave(&pvt_queues, worker->slot);
 		if (leaves)
