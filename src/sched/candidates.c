@@ -17,32 +17,26 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
-#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
-#include "storage/procarray.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
-#include "engine/index_vacuum.h"
 #include "entry/effective_options.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
-#include "entry/relation.h"
 #include "sched/candidates.h"
 #include "stats/history.h"
 
@@ -72,10 +66,6 @@ typedef struct Scan
 	PvLabels   *labels;			/* the options of parvacuum */
 	MemoryContext result;		/* of what is found */
 	HTAB	   *toast;			/* ToastParent by TOAST table */
-	TransactionId shared_horizon;
-	TransactionId catalog_horizon;
-	TransactionId horizon;		/* of tables that are no catalogs; invalid
-								 * until it is needed */
 	pg_time_t	now;
 } Scan;
 
@@ -215,74 +205,6 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 	pv_need_thresholds(form, options, &thresholds);
 	pv_score_table(&state, &thresholds, score);
 	return done_at;
-}
-
-/*
- * Have the indexes of a table, in which a vacuum would remove nothing,
- * something else for it to do?  If the table is locked, there is nothing to be
- * done now.
- *
- * A damaged index must not keep the other tables of the database from being
- * found.  So an error ends a subtransaction only, and the vacuum of the table
- * will raise it again.
- */
-bool
-pv_need_index_work(Oid relid)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool has_work = false;
-
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
-	{
-		Relation	rel = pv_open_unlocked(relid, AccessShareLock);
-
-		if (rel != NULL)
-		{
-			has_work = pv_indexes_have_work(rel);
-			relation_close(rel, AccessShareLock);
-		}
-	}
-	PG_CATCH();
-	{
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		has_work = true;
-	}
-	PG_END_TRY();
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return has_work;
-}
-
-/*
- * Return the removal horizon of a table; all that are no catalogs have the
- * same.  To determine it takes an open table.  If this one is locked, use a
- * later one instead of waiting.
- */
-static TransactionId
-horizon_of(Scan *scan, Form_pg_class form)
-{
-	Relation	rel;
-
-	if (form->relisshared)
-		return scan->shared_horizon;
-	if (IsCatalogRelationOid(form->oid))
-		return scan->catalog_horizon;
-	if (TransactionIdIsValid(scan->horizon))
-		return scan->horizon;
-
-	rel = pv_open_unlocked(form->oid, AccessShareLock);
-	if (rel != NULL)
-	{
-		scan->horizon = GetOldestNonRemovableTransactionId(rel);
-		relation_close(rel, AccessShareLock);
-	}
-	return scan->horizon;
 }
 
 /* Get the window of that text, or by the setting if it is NULL. */
@@ -454,7 +376,6 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->pages = form->relpages;
 	item->score = score;
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
-	item->horizon = horizon_of(scan, form);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);
 	if (item->reason == PV_WAIT_NONE)
@@ -601,8 +522,6 @@ pv_need_scan(PvFound *found)
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.toast = hash_create("TOAST tables", 256, &info,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	scan.shared_horizon = GetOldestNonRemovableTransactionId(NULL);
-	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
 
 	for_each_table(&scan, false, consider_table);
 	for_each_table(&scan, true, consider_toast);

@@ -35,7 +35,6 @@ extern TimestampTz pv_need_score(Form_pg_class form,
 								 const AutoVacOpts *options, bool sweep,
 								 PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);
-extern bool pv_need_index_work(Oid relid);
 extern void pv_need_window(const PvOptions *options,
 						   PvWindow *window);
 extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,

@@ -390,7 +390,7 @@ pv_entry_enqueue(const PvQueues *queues, PvQueueEntry *entry)
 {
 	PvDatabaseQueue *queue = entry->queue;
 	PvItem	   *item = &entry->item;
-	bool		large = pv_is_large(item);
+	bool		large = pv_wants_large_place(item);
 	pairingheap heap = {compare_queued, NULL, NULL};
 
 	Assert(entry->heap == NULL);

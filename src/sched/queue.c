@@ -75,7 +75,7 @@ pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 		entry->item.again = true;
 		return PV_ENQUEUED_AGAIN;
 	}
-	entry->item.held = false;
+	entry->item.maybe_held = false;
 	pv_entry_enqueue(queues, entry);
 	return before ? PV_ENQUEUED_BEFORE : PV_ENQUEUED;
 }
@@ -243,7 +243,8 @@ pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 		database->scan_requested = queue->scan_requested ?
 			queue->requested_at : queue->scanned_at;
 	database->has_first = first != NULL;
-	database->first_is_large = first != NULL && pv_is_large(&first->item);
+	database->first_is_large = first != NULL &&
+		pv_wants_large_place(&first->item);
 }
 
 /*
@@ -404,7 +405,7 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 	slot->late = false;
 	memset(&slot->at_table, 0, sizeof(PvStage));
 	slot->at_table.since = queues->now;
-	slot->large = pv_is_large(&entry->item);
+	slot->large = pv_wants_large_place(&entry->item);
 	slot->canceled_at = PV_NEVER;
 	*item = entry->item;
 	return true;
@@ -425,7 +426,7 @@ pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 
 	known->score = item->score;
 	known->pages = item->pages;
-	known->held = item->held;
+	known->maybe_held = false;
 	if (pv_is_large(item) && !may)
 		return false;
 	slot->large = pv_is_large(item);
@@ -448,6 +449,8 @@ pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
  * A vacuum fulfils a request.  A vacuum that was canceled or failed ends it as
  * well.  The request stays if the table was locked before it could be
  * vacuumed.
+ *
+ * horizon is the one before the vacuum, if it was begun.
  */
 void
 pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
@@ -473,18 +476,18 @@ pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 		bool		vacuum = reason == PV_WAIT_HORIZON ||
 			(item->score.vacuum && (done & PV_DONE_VACUUM) == 0);
 
-		if (!item->held)
+		if (TransactionIdIsValid(horizon))
 		{
 			item->left.horizon = reason == PV_WAIT_HORIZON ?
 				horizon : InvalidTransactionId;
 			item->left.dead = item->score.dead;
 			item->left.for_age = item->score.wraparound;
 		}
-		if (done != 0 || item->held)
+		if (done != 0 || reason == PV_WAIT_HORIZON)
 			pv_score_rest(&item->score, vacuum, item->score.analyze &&
 						  (done & PV_DONE_ANALYZE) == 0, false, item->pages);
 		item->done = done;
-		item->held = false;
+		item->maybe_held = false;
 		pv_entry_set_state(queues, entry, PV_ITEM_WAITING, reason);
 	}
 }
@@ -538,30 +541,11 @@ mark_seen(PvQueueEntry *entry)
 	dlist_push_tail(&entry->queue->entries, &entry->node);
 }
 
-/*
- * Does the horizon keep a vacuum of the table from all that it is needed for?
- * The caller finds out whether its indexes have something else to do.
- */
-bool
-pv_queue_is_held(const PvQueues *queues, const PvItem *item)
-{
-	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
-											  item->key.relid);
-
-	return entry != NULL &&
-		pv_vacuum_is_useless(&item->score, &entry->item.left, item->horizon);
-}
-
-/*
- * Give the entry of a table that is offered the new score.  If a vacuum would
- * remove nothing, the table goes on waiting, or is only analyzed.
- */
+/* Give the entry of a table that is offered the new score, and queue it. */
 static void
 update_entry(PvQueues *queues, PvQueueEntry *entry, const PvItem *item)
 {
 	PvItem	   *known = &entry->item;
-	PvWaitReason reason = item->reason;
-	bool		held = item->held && pv_queue_is_held(queues, item);
 
 	pv_entry_unqueue(entry);
 	if (known->owner != item->owner)
@@ -569,17 +553,10 @@ update_entry(PvQueues *queues, PvQueueEntry *entry, const PvItem *item)
 	known->score = item->score;
 	known->pages = item->pages;
 	known->toast_parent = item->toast_parent;
-	known->held = held && item->score.analyze && !known->requested;
-	if (held)
-	{
-		known->left.dead = Min(known->left.dead, item->score.dead);
-		pv_queue_count(queues, PV_COUNT_SKIPPED_HORIZON);
-		if (known->held)
-			pv_score_rest(&known->score, false, true, false, item->pages);
-		else
-			reason = PV_WAIT_HORIZON;
-	}
-	if (reason == PV_WAIT_NONE || known->requested)
+	known->left.dead = Min(known->left.dead, item->score.dead);
+	known->maybe_held = TransactionIdIsValid(known->left.horizon) &&
+		!known->requested;
+	if (item->reason == PV_WAIT_NONE || known->requested)
 	{
 		/* the time outside of its window does not count as waiting */
 		if (known->reason == PV_WAIT_WINDOW)
@@ -588,7 +565,7 @@ update_entry(PvQueues *queues, PvQueueEntry *entry, const PvItem *item)
 	}
 	else
 	{
-		pv_entry_set_state(queues, entry, PV_ITEM_WAITING, reason);
+		pv_entry_set_state(queues, entry, PV_ITEM_WAITING, item->reason);
 		known->wait_until = item->wait_until;
 	}
 }

@@ -90,8 +90,8 @@ typedef struct PvItem
 	bool		urgent;			/* ... and to go first */
 	bool		again;			/* it was requested while it was running */
 	bool		tried;			/* begun, and not completed */
-	bool		held;			/* a vacuum would do nothing, because of the
-								 * horizon */
+	bool		maybe_held;		/* the horizon has held back its dead rows at
+								 * the last vacuum, and may do so still */
 	double		charge;			/* copy: of its owner, as in PvOrder */
 	TimestampTz turn;			/* as long as it is queued */
 	TimestampTz needed_since;	/* it needs something, or was last begun */
@@ -101,7 +101,6 @@ typedef struct PvItem
 	TimestampTz waits_since;	/* for waited_for */
 	TimestampTz wait_until;		/* time of day; PV_NEVER: until the next
 								 * database scan */
-	TransactionId horizon;		/* offered: the horizon now */
 	PvLeft		left;			/* by its last vacuum */
 	int			worker_pid;		/* while running, else 0 */
 	uint8		state;			/* a PvItemState */
@@ -126,6 +125,16 @@ static inline bool
 pv_is_large(const PvItem *item)
 {
 	return item->pages >= PV_LARGE_PAGES;
+}
+
+/*
+ * Is it to wait for a place at large tables?  A worker finds out first whether
+ * the horizon holds it back, which takes no time.
+ */
+static inline bool
+pv_wants_large_place(const PvItem *item)
+{
+	return pv_is_large(item) && !item->maybe_held;
 }
 
 /* Queued tables, small and large ones apart, so that these can be passed over */
@@ -353,7 +362,6 @@ extern void pv_queue_call_back(PvQueues *queues);
 
 /* Database scans, by a worker. */
 extern bool pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot);
-extern bool pv_queue_is_held(const PvQueues *queues, const PvItem *item);
 extern bool pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot,
 						   const PvItem *item);
 extern bool pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue);

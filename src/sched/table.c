@@ -298,13 +298,15 @@ recheck_need(PvTableWork *work, Relation rel)
 
 	/* pg_class may have an old size, or one that the owner has made up */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
-	if (work->item.held)
-		work->item.held =
-			pv_vacuum_is_useless(score, &work->item.left,
-								 GetOldestNonRemovableTransactionId(rel)) &&
-			!pv_indexes_have_work(rel);
-	if (work->item.held)
+	if (!requested && score->vacuum &&
+		pv_vacuum_is_useless(score, &work->item.left,
+							 GetOldestNonRemovableTransactionId(rel)) &&
+		!pv_indexes_have_work(rel))
+	{
+		work->held = true;
 		pv_score_rest(score, false, score->analyze, false, work->item.pages);
+		pv_sched_count(PV_COUNT_SKIPPED_HORIZON);
+	}
 	if (requested)
 	{
 		score->vacuum = true;
@@ -454,7 +456,7 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	PvScore		after;
 	int			max_age = autovacuum_freeze_max_age;
 
-	if (work->item.held)
+	if (work->held)
 		return true;
 	if ((work->done & PV_DONE_VACUUM) == 0)
 		return false;
@@ -499,13 +501,13 @@ keeps_place(const PvTableWork *work)
  * put back before an error came, it is left alone.
  */
 void
-pv_table_finish(const PvTableWork *work, PvWaitReason reason,
-				TransactionId horizon)
+pv_table_finish(const PvTableWork *work, PvWaitReason reason)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 
 	if (work->slot->entry != NULL)
-		pv_queue_finish(queues, work->slot, work->done, reason, horizon);
+		pv_queue_finish(queues, work->slot, work->done, reason,
+						work->horizon);
 	pv_queue_unlock();
 	pv_queue_forget_cancel();
 }
@@ -547,9 +549,10 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 		*reason = PV_WAIT_LOCK;
 	else if (rel == NULL || !recheck_need(work, rel))
 	{
-		if (rel != NULL && work->item.held)
+		if (work->held)
 			*reason = PV_WAIT_HORIZON;
-		pv_sched_count(PV_COUNT_NOT_NEEDED);
+		else
+			pv_sched_count(PV_COUNT_NOT_NEEDED);
 	}
 	else if (work->failed != PV_WAIT_NONE)
 		*reason = work->failed;
@@ -680,7 +683,7 @@ pv_table_do(PvTableWork *work)
 
 	/* A cancel that comes now was for this table, which is done */
 	QueryCancelPending = false;
-	pv_table_finish(work, reason, work->horizon);
+	pv_table_finish(work, reason);
 	(void) pgstat_report_stat(false);
 	pv_cost_poll();
 	pv_delay_point();

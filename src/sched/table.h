@@ -26,6 +26,8 @@ typedef struct PvTableWork
 	PvOptions	effective;		/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
+	bool		held;			/* a vacuum would do nothing, because of the
+								 * horizon */
 	PvWaitReason failed;		/* what it needs has failed lately: for what
 								 * it waits */
 	uint8		done;			/* PV_DONE_* */
@@ -37,8 +39,7 @@ extern void pv_table_init(MemoryContext context);
 extern const char *pv_table_database(void);
 extern void pv_table_limit_lock_waits(int ms);
 extern void pv_table_do(PvTableWork *work);
-extern void pv_table_finish(const PvTableWork *work, PvWaitReason reason,
-							TransactionId horizon);
+extern void pv_table_finish(const PvTableWork *work, PvWaitReason reason);
 
 /* sched/open_table.c */
 extern Relation pv_open_table(const PvItem *item, bool vacuumed, bool *locked);

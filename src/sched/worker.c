@@ -149,22 +149,6 @@ leave_out_statistics_warning(ErrorData *edata)
  */
 
 /*
- * Would a vacuum of a table that was found do nothing, because of the horizon,
- * and because its indexes have nothing to do?
- */
-static bool
-is_held(const PvItem *item)
-{
-	bool		held;
-
-	if (!item->score.vacuum || item->reason != PV_WAIT_NONE)
-		return false;
-	held = pv_queue_is_held(pv_queue_lock(LW_SHARED), item);
-	pv_queue_unlock();
-	return held && !pv_need_index_work(item->key.relid);
-}
-
-/*
  * All tables have been offered, see pv_queue_end_scan().  The lock is released
  * after each batch of entries that were not.
  */
@@ -204,10 +188,8 @@ scan_database(void)
 	pv_need_scan(&found);
 	for (int i = 0; i < found.n; i++)
 	{
-		PvItem	   *item = &found.items[i];
-
-		item->held = is_held(item);
-		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot, item);
+		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot,
+								   &found.items[i]);
 		pv_queue_unlock();
 	}
 	CommitTransactionCommand();
@@ -288,7 +270,7 @@ recover(PvTableWork *work)
 	if (my_slot->scanning)
 		my_slot->queue->scanning = my_slot->scanning = false;
 	pv_queue_unlock();
-	pv_table_finish(work, reason, InvalidTransactionId);
+	pv_table_finish(work, reason);
 	pv_cost_open_balance();
 	RESUME_INTERRUPTS();
 }

@@ -224,6 +224,12 @@ CREATE FUNCTION parvacuum_test_rest(used bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Would a vacuum be useless after one that has left dead rows of a score of 2 at the horizon 100?
+CREATE FUNCTION parvacuum_test_is_useless(horizon int DEFAULT 100, dead float8 DEFAULT 2, inserted float8 DEFAULT 0, old bool DEFAULT false,
+	mxid float8 DEFAULT 0, was_old bool DEFAULT false)
+RETURNS bool STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION parvacuum_test_policy(OUT age_share float8, OUT large_pages bigint)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -285,8 +291,7 @@ AS 'MODULE_PATHNAME';
 
 -- False if there was no room for it.
 CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, owner oid DEFAULT 10, score float8 DEFAULT 2, pages bigint DEFAULT 1,
-	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0,
-	horizon int DEFAULT 0, index_work bool DEFAULT false)
+	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0)
 RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

@@ -60,7 +60,6 @@ random_item(PvItem *item, Oid database, Oid relid)
 		item->score.xid = 1 + up_to(100) / 100.0;
 		item->score.wraparound = item->score.danger = item->score.xid > 1;
 	}
-	item->horizon = 100 + up_to(1);
 }
 
 static PvWorkerSlot *
@@ -105,8 +104,6 @@ scan(PvWorkerSlot *slot)
 
 		random_item(&item, slot->queue->database, relid);
 		item.reason = one_in(6) ? PV_WAIT_WINDOW : PV_WAIT_NONE;
-		item.held = item.reason == PV_WAIT_NONE && !one_in(4) &&
-			pv_queue_is_held(&pvt_queues, &item);
 		complete &= pv_queue_offer(&pvt_queues, slot, &item);
 	}
 	if (one_in(10))

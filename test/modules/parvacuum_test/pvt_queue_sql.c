@@ -110,8 +110,7 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 		.key = {slot->queue->database, PG_GETARG_OID(1)},
 		.owner = PG_GETARG_OID(2),
 		.pages = (BlockNumber) PG_GETARG_INT64(4),
-		.reason = reason_of(text_arg(fcinfo, 5)),
-		.horizon = PG_GETARG_INT32(9)
+		.reason = reason_of(text_arg(fcinfo, 5))
 	};
 	bool		fits;
 
@@ -122,8 +121,6 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.modified = item.score.analyze ? item.score.total : 0;
 	item.score.xid = PG_GETARG_FLOAT8(8);
 	item.score.danger = item.score.wraparound = item.score.xid > 1;
-	item.held = item.reason == PV_WAIT_NONE && !PG_GETARG_BOOL(10) &&
-		pv_queue_is_held(&pvt_queues, &item);
 	fits = pv_queue_offer(&pvt_queues, slot, &item);
 	pvt_queue_check();
 	PG_RETURN_BOOL(fits);

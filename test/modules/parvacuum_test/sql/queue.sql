@@ -105,13 +105,11 @@ SELECT parvacuum_test_queue(), parvacuum_test_start(1), parvacuum_test_begin_sca
 SELECT * FROM list();
 SELECT parvacuum_test_start(1), scanned(0, '{1,2}', scores => '{2,4}'), taken();
 
--- Held back by the horizon: it waits, or is only analyzed, until the horizon moves, the dead rows double, or the indexes have work
-SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1}'), parvacuum_test_take(0), parvacuum_test_finish(0, 'horizon', horizon => 100);
-SELECT what, parvacuum_test_start(1) > 0 AS started, parvacuum_test_begin_scan(0), CASE what
-		WHEN 'the same' THEN parvacuum_test_offer(0, 1, horizon => 100) WHEN 'analyze' THEN parvacuum_test_offer(0, 1, horizon => 100, "analyze" => true)
-		WHEN 'index work' THEN parvacuum_test_offer(0, 1, horizon => 100, index_work => true) WHEN 'twice the rows' THEN parvacuum_test_offer(0, 1, horizon => 100, score => 4.1)
-		WHEN 'another horizon' THEN parvacuum_test_offer(0, 1, horizon => 101) END AS fits, parvacuum_test_end_scan(0), first_is(what)
-FROM unnest('{the same,analyze,index work,twice the rows,another horizon}'::text[]) what;
+-- Held back by the horizon at the last vacuum, or not any more: any worker takes it, to look; if it is large and is to be vacuumed, it waits for a place
+SELECT parvacuum_test_queue(), parvacuum_test_start(1), parvacuum_test_start(1, large => true), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 1, pages => 10000), parvacuum_test_end_scan(0);
+SELECT parvacuum_test_take(0) AS none, parvacuum_test_take(1) AS large, parvacuum_test_finish(1, 'horizon', 'vacuum', 100), first_is('');
+SELECT parvacuum_test_start(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 1, pages => 10000), parvacuum_test_end_scan(0), parvacuum_test_take(0) AS any, parvacuum_test_finish(0, 'horizon', ''), first_is('');
+SELECT parvacuum_test_start(1), parvacuum_test_begin_scan(0), parvacuum_test_offer(0, 1, pages => 10000), parvacuum_test_end_scan(0), parvacuum_test_take(0) AS any, parvacuum_test_start(1, large => true), parvacuum_test_start(1, large => true), parvacuum_test_recheck(0, 10000) AS put_back, parvacuum_test_take(0) AS none, parvacuum_test_take(5) AS large;
 
 -- More tables than places: an owner leaves some to another, a database to another; the scan is reported once, and done again when the queue is empty
 SELECT parvacuum_test_queue(100), parvacuum_test_start(1);
