@@ -286,32 +286,32 @@ pv_set_no_log(VacuumParams *params)
 #endif
 }
 
-/* Set both as the table has them, else the server.  own may be NULL. */
+/* Set both as the table has them, else the server. */
 void
 pv_choose_log_min_duration(VacuumParams *params, const AutoVacOpts *own)
 {
 #if PG_VERSION_NUM >= 190000
 	params->log_vacuum_min_duration =
-		own && own->log_vacuum_min_duration >= 0 ?
+		own->log_vacuum_min_duration >= 0 ?
 		own->log_vacuum_min_duration : Log_autovacuum_min_duration;
 	params->log_analyze_min_duration =
-		own && own->log_analyze_min_duration >= 0 ?
+		own->log_analyze_min_duration >= 0 ?
 		own->log_analyze_min_duration : Log_autoanalyze_min_duration;
 #else
-	params->log_min_duration = own && own->log_min_duration >= 0 ?
+	params->log_min_duration = own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 #endif
 }
 
 /*
  * Return the limit of the threshold of dead rows, which PG 18 added; -1 for no
- * limit.  options may be NULL.
+ * limit.
  */
 int
 pv_vacuum_max_threshold(const AutoVacOpts *options)
 {
 #if PG_VERSION_NUM >= 180000
-	return options != NULL && options->vacuum_max_threshold >= -1 ?
+	return options->vacuum_max_threshold >= -1 ?
 		options->vacuum_max_threshold : autovacuum_vac_max_thresh;
 #else
 	return -1;

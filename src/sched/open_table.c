@@ -61,7 +61,6 @@ note_skipped(Oid relid, bool vacuumed)
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	VacuumParams params = {0};
 	AutoVacOpts own;
-	bool		has_own;
 	Form_pg_class form;
 	Relation	pg_class;
 	const char *schema;
@@ -73,10 +72,10 @@ note_skipped(Oid relid, bool vacuumed)
 	if (!HeapTupleIsValid(tuple))
 		return;
 	pg_class = table_open(RelationRelationId, AccessShareLock);
-	has_own = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
-										 &own);
+	pv_options_no_autovacuum(&own);
+	(void) pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class), &own);
 	table_close(pg_class, AccessShareLock);
-	pv_choose_log_min_duration(&params, has_own ? &own : NULL);
+	pv_choose_log_min_duration(&params, &own);
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	schema = get_namespace_name(form->relnamespace);
 	name = psprintf("%s.%s.%s", pv_table_database(), schema ? schema : "",

@@ -33,8 +33,6 @@
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/transam.h"
@@ -172,18 +170,18 @@ static void
 choose_params(PvTableWork *work, Relation rel)
 {
 	VacuumParams *params = &work->params;
-	const AutoVacOpts *own = work->own;
+	const AutoVacOpts *own = &work->own;
 
 	memset(params, 0, sizeof(*params));
 	params->freeze_min_age =
-		freeze_age(own ? own->freeze_min_age : -1, vacuum_freeze_min_age);
+		freeze_age(own->freeze_min_age, vacuum_freeze_min_age);
 	params->freeze_table_age =
-		freeze_age(own ? own->freeze_table_age : -1, vacuum_freeze_table_age);
+		freeze_age(own->freeze_table_age, vacuum_freeze_table_age);
 	params->multixact_freeze_min_age =
-		freeze_age(own ? own->multixact_freeze_min_age : -1,
+		freeze_age(own->multixact_freeze_min_age,
 				   vacuum_multixact_freeze_min_age);
 	params->multixact_freeze_table_age =
-		freeze_age(own ? own->multixact_freeze_table_age : -1,
+		freeze_age(own->multixact_freeze_table_age,
 				   vacuum_multixact_freeze_table_age);
 	params->is_wraparound = work->item.score.wraparound;
 
@@ -211,7 +209,7 @@ choose_budget(const PvTableWork *work)
 {
 	PvCostBudget budget;
 
-	if (pv_cost_of_table(work->own, &budget))
+	if (pv_cost_of_table(&work->own, &budget))
 		pv_cost_close_balance(budget.delay, budget.limit);
 }
 
@@ -235,21 +233,6 @@ show_activity(const PvTableWork *work)
 }
 
 /*
- * Is it outside the table's window now?  A table that a user has asked for
- * does not wait for its window.
- */
-static bool
-is_outside_window(const PvTableWork *work)
-{
-	PvWindow	window;
-
-	if (work->item.requested)
-		return false;
-	pv_need_window(&work->effective, &window);
-	return pv_need_is_outside(&window, &work->item.score, time(NULL));
-}
-
-/*
  * What the table, which is open, needs by its row of pg_class.  Of a shared
  * catalog the relation cache may have the row of another database, with the
  * age that it has there: it begins with a file of nailed relations, and the
@@ -258,7 +241,7 @@ is_outside_window(const PvTableWork *work)
 static void
 score_table(PvTableWork *work, Relation rel)
 {
-	const AutoVacOpts *own = work->own;
+	const AutoVacOpts *own = &work->own;
 	bool		sweep = work->effective.value[PV_OPTION_SWEEP] > 0;
 	PvScore    *score = &work->item.score;
 	HeapTuple	tuple;
@@ -292,8 +275,7 @@ recheck_need(PvTableWork *work, Relation rel)
 		!pv_need_is_served(RelationGetRelid(rel),
 						   work->effective.value[PV_OPTION_ENABLED] > 0))
 		return false;
-	work->own = pv_options_autovacuum(rel, work->item.toast_parent,
-									  &work->options) ? &work->options : NULL;
+	pv_options_autovacuum(rel, work->item.toast_parent, &work->own);
 	score_table(work, rel);
 
 	/* pg_class may have an old size, or one that the owner has made up */
@@ -460,15 +442,15 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 		return true;
 	if ((work->done & PV_DONE_VACUUM) == 0)
 		return false;
-	if (work->own && work->own->freeze_max_age >= 0)
-		max_age = Min(max_age, work->own->freeze_max_age);
+	if (work->own.freeze_max_age >= 0)
+		max_age = Min(max_age, work->own.freeze_max_age);
 	if (work->item.score.wraparound &&
 		(int32) (ReadNextTransactionId() - work->horizon) >
 		PV_AGE_SHARE * max_age)
 		return true;
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
-	(void) pv_need_score(rel->rd_rel, work->own, false, &after);
+	(void) pv_need_score(rel->rd_rel, &work->own, false, &after);
 	return after.dead > 1;
 }
 
@@ -532,6 +514,7 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	const PvScore *score = &work->item.score;
 	VacuumOutcome outcome = OUTCOME_SKIPPED;
 	PvAttempt	attempt = PV_ATTEMPT_LEFT;
+	PvWindow	window;
 	Relation	rel;
 	bool		locked;
 
@@ -556,7 +539,8 @@ recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
 	}
 	else if (work->failed != PV_WAIT_NONE)
 		*reason = work->failed;
-	else if (is_outside_window(work))
+	else if (!work->item.requested &&
+			 pv_need_is_outside(work->effective.window, score, &window))
 	{
 		*reason = PV_WAIT_WINDOW;
 		pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
@@ -606,7 +590,7 @@ analyze_table(PvTableWork *work)
 
 	memset(&params, 0, sizeof(params));
 	params.options = VACOPT_ANALYZE;
-	pv_choose_log_min_duration(&params, work->own);
+	pv_choose_log_min_duration(&params, &work->own);
 	min_duration = pv_log_analyze_min_duration(&params);
 
 	StartTransactionCommand();

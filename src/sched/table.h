@@ -21,8 +21,7 @@ typedef struct PvTableWork
 	PvWorkerSlot *slot;			/* this worker's */
 	PvItem		item;			/* a copy of the queue's */
 	VacuumParams params;
-	const AutoVacOpts *own;		/* its storage parameters; NULL: it has none */
-	AutoVacOpts options;		/* storage for these */
+	AutoVacOpts own;			/* its storage parameters */
 	PvOptions	effective;		/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
