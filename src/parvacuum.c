@@ -92,7 +92,6 @@ _PG_init(void)
 	pv_shmem_register(pv_registry_shmem_size, pv_registry_request_lock,
 					  pv_registry_shmem_startup);
 	pv_shmem_init();
-	pv_cost_count_workers = pv_queue_nworkers;
 	pv_dispatch_leaves_alone = pv_need_leaves_alone;
 	pv_dispatch_init();
 	pv_command_init();

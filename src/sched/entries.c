@@ -34,7 +34,6 @@ pv_queue_init(PvQueueShared *shared)
 	dlist_init(&shared->waiting);
 	for (int i = 0; i < PV_QUEUE_SIZE; i++)
 		shared->free_places[i] = PV_QUEUE_SIZE - 1 - i;
-	pg_atomic_init_u32(&shared->nattached, 0);
 	for (int i = 0; i < PV_NCOUNTS; i++)
 		pg_atomic_init_u64(&shared->counts[i], 0);
 }

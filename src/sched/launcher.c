@@ -55,7 +55,6 @@
 #include "base/wait.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
-#include "sched/worker.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 
@@ -105,32 +104,17 @@ publish_rate(void)
 	pv_cost_set_rate(rate);
 }
 
-/* Warn once if nothing is counted: then only ages say what needs a vacuum. */
-static void
-report_counts(void)
+/*
+ * Return the least that max_worker_processes must be so that everything that
+ * the settings ask for gets its processes: all come out of one pool, and the
+ * server reserves none.  Those of other extensions and of subscriptions, which
+ * are not known, come on top.
+ */
+int
+pv_processes_wanted(void)
 {
-	static bool reported_once = false;
-	bool		missing = pv_guc_scheduler && !pgstat_track_counts;
-
-	if (missing && !reported_once)
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("parvacuum's scheduler vacuums tables only for their age"),
-				 errdetail("Dead rows and changes are not counted."),
-				 errhint("Enable the \"track_counts\" setting.")));
-	reported_once = missing;
-}
-
-/* Return the number of processes that the settings ask for. */
-void
-pv_launcher_processes(PvProcesses *processes)
-{
-	memset(processes, 0, sizeof(*processes));
-	processes->logical_replication = max_logical_replication_workers > 0;
-	processes->parallel_workers = max_parallel_workers;
-	processes->runs = pv_guc_max_runs;
-	if (pv_guc_scheduler)
-		processes->scheduler_workers = pv_guc_scheduler_workers;
+	return 1 + (max_logical_replication_workers > 0) + max_parallel_workers +
+		pv_guc_max_runs + PV_SCHED_WORKERS_WANTED;
 }
 
 /* Warn once if max_worker_processes is lower than the settings ask for. */
@@ -138,11 +122,8 @@ static void
 report_processes(void)
 {
 	static int	reported = 0;
-	PvProcesses processes;
-	int			wanted;
+	int			wanted = pv_processes_wanted();
 
-	pv_launcher_processes(&processes);
-	wanted = pv_processes_wanted(&processes);
 	if (wanted <= max_worker_processes)
 		reported = 0;
 	else if (wanted != reported)
@@ -151,9 +132,8 @@ report_processes(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
 				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
-						   max_worker_processes, wanted,
-						   processes.parallel_workers, processes.runs,
-						   processes.scheduler_workers),
+						   max_worker_processes, wanted, max_parallel_workers,
+						   pv_guc_max_runs, PV_SCHED_WORKERS_WANTED),
 				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
 		reported = wanted;
 	}
@@ -184,18 +164,12 @@ pv_launcher_init(void)
 	RegisterBackgroundWorker(&worker);
 
 	if (!pv_is_registered(PV_LAUNCHER_TYPE))
-	{
-		PvProcesses processes;
-
-		pv_launcher_processes(&processes);
 		ereport(WARNING,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("parvacuum's launcher cannot be started"),
 				 errdetail("\"max_worker_processes\" is %d, and should be %d at least for the settings as they are.  Without the launcher there is no scheduler.",
-						   max_worker_processes,
-						   pv_processes_wanted(&processes)),
+						   max_worker_processes, pv_processes_wanted()),
 				 errhint("Increase \"max_worker_processes\" and restart the server.")));
-	}
 }
 
 /* ----------------------------------------------------------------
@@ -632,7 +606,6 @@ static void
 follow_configuration(void)
 {
 	publish_rate();
-	report_counts();
 	report_processes();
 }
 

@@ -81,9 +81,6 @@
 /* Half of what was charged to an owner is written off in this time */
 #define CHARGE_HALF_LIFE		(10 * 60 * INT64CONST(1000000))
 
-/* A worker stays in its database for no longer than this */
-#define LONGEST_STAY			(10 * INT64CONST(1000000))
-
 /* The longest rest of a database between two scans */
 #define LONGEST_REST			(10 * 60 * INT64CONST(1000000))
 
@@ -349,13 +346,6 @@ pv_max_large(int nworkers)
 	return Max(nworkers - 1, 1);
 }
 
-/* Is a worker to leave that has been in its database for so long? */
-bool
-pv_stay_is_over(int64 stayed)
-{
-	return stayed > LONGEST_STAY;
-}
-
 /*
  * Return the microseconds in which one of so many workers can use so many cost
  * units, and what there is in any case.  The rate is that of all, 0: no limit.
@@ -392,19 +382,6 @@ pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
 }
 
 /*
- * Return the least that max_worker_processes must be so that each of these
- * gets its processes: all come out of one pool, and the server reserves none.
- * Those of other extensions and of subscriptions, which are not known, come on
- * top.
- */
-int
-pv_processes_wanted(const PvProcesses *processes)
-{
-	return 1 + processes->logical_replication + processes->parallel_workers +
-		processes->runs + processes->scheduler_workers;
-}
-
-/*
  * Return the age of a database with this datfrozenxid or datminmxid, as a
  * share of the one that its tables are vacuumed for.
  */
@@ -432,19 +409,16 @@ pv_start_again_after(int nfailures)
 
 /*
  * Return the microseconds without a scan of the database after one that has
- * taken this CPU time.  The time of scans is lost for vacuums.
+ * taken this CPU time, or has found that no table has opted in.  The time of
+ * scans is lost for vacuums.
  */
 int64
-pv_rest_after_scan(int64 used)
+pv_rest_after_scan(int64 used, bool nothing, int64 naptime)
 {
+	if (nothing)
+		return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST),
+				   naptime);
 	return Min(Max(used, 0), LONGEST_REST / REST_FACTOR) * REST_FACTOR;
-}
-
-/* The same after a scan that has found that no table has opted in. */
-int64
-pv_rest_where_nothing(int64 naptime)
-{
-	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST), naptime);
 }
 
 /* Is the database due for a scan? */

@@ -131,28 +131,18 @@ extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
  */
 #define PV_LATE_AFTER_MS		10000
 
+/* A worker leaves its database after this time, in microseconds */
+#define PV_LONGEST_STAY			(10 * INT64CONST(1000000))
+
 extern int	pv_max_large(int nworkers);
-extern bool pv_stay_is_over(int64 stayed);
 extern double pv_longest_at_table(double pages, int64 rate, int nworkers,
 								  int64 least);
 extern double pv_longest_for_owner(double pages, bool analyze, int64 rate,
 								   int nworkers, int64 least);
 
-/* Background workers that the settings ask for. */
-typedef struct PvProcesses
-{
-	bool		logical_replication;	/* core's launcher for it */
-	int			parallel_workers;	/* max_parallel_workers */
-	int			runs;			/* parvacuum.max_runs */
-	int			scheduler_workers;
-} PvProcesses;
-
-extern int	pv_processes_wanted(const PvProcesses *processes);
-
 extern double pv_age_of_database(uint32 then, uint32 next, int max_age);
 extern int	pv_start_again_after(int nfailures);
-extern int64 pv_rest_after_scan(int64 used);
-extern int64 pv_rest_where_nothing(int64 naptime);
+extern int64 pv_rest_after_scan(int64 used, bool nothing, int64 naptime);
 
 /* A database, as the launcher knows it. */
 typedef struct PvDatabase

@@ -166,15 +166,6 @@ pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
 	queue->requested_at = queues->now;
 }
 
-/* No scan of the database should be requested before. */
-static TimestampTz
-rests_until(const PvQueues *queues, const PvDatabaseQueue *queue)
-{
-	return queue->scanned_at +
-		(queue->nothing ? pv_rest_where_nothing(queues->naptime) :
-		 pv_rest_after_scan(queue->scan_used));
-}
-
 /* Count the workers, and how many of them have a place at large tables. */
 int
 pv_queue_count_workers(const PvQueues *queues, int *nlarge)
@@ -228,7 +219,10 @@ pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
 					   &database->first);
 
-	database->due = Max(database->due, rests_until(queues, queue));
+	database->due =
+		Max(database->due, queue->scanned_at +
+			pv_rest_after_scan(queue->scan_used, queue->nothing,
+							   queues->naptime));
 	database->has_queue = true;
 	database->scanning = queue->scanning;
 	database->nworkers = queue->nworkers;
@@ -341,8 +335,6 @@ pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot)
 		pv_queue_finish(queues, slot, 0, PV_WAIT_ERROR, InvalidTransactionId);
 	if (slot->scanning)
 		queue->scanning = false;
-	if (slot->pid != 0)
-		pg_atomic_fetch_sub_u32(&queues->shared->nattached, 1);
 	slot->used = slot->scanning = false;
 	queue->nworkers--;
 	if (slot->pid == 0 && queue->nworkers == 0)
@@ -503,7 +495,7 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 
 	return slot->leave ||
 		pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
-		pv_stay_is_over(queues->now - slot->since);
+		queues->now - slot->since > PV_LONGEST_STAY;
 }
 
 

@@ -269,7 +269,6 @@ typedef enum PvCount
 typedef struct PvQueueShared
 {
 	pg_atomic_uint64 counts[PV_NCOUNTS];
-	pg_atomic_uint32 nattached; /* workers */
 	Latch	   *launcher_latch; /* NULL: there is no launcher */
 	uint32		next_token;
 	int			nentries;
@@ -412,7 +411,6 @@ extern void pv_queue_unlock(void);
 extern int	pv_queue_copy(Oid database, PvItem **items);
 extern void pv_sched_count(PvCount what);
 extern uint64 pv_sched_counted(PvCount what);
-extern int	pv_queue_nworkers(void);
 
 extern void pv_queue_launcher_begin(void);
 extern void pv_queue_wake_launcher(void);

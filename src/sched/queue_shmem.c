@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "sched/queue.h"
+#include "throttle/cost.h"
 
 #define LOCK_TRANCHE			"parvacuum_queue"
 
@@ -109,16 +110,6 @@ uint64
 pv_sched_counted(PvCount what)
 {
 	return pg_atomic_read_u64(&queues.shared->counts[what]);
-}
-
-/*
- * Return the number of scheduler workers that are attached.  This takes no
- * lock.
- */
-int
-pv_queue_nworkers(void)
-{
-	return (int) pg_atomic_read_u32(&queues.shared->nattached);
 }
 
 /*
@@ -244,6 +235,7 @@ worker_exit(int code, Datum arg)
 	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), my_slot);
 	pv_queue_wake_launcher();
 	pv_queue_unlock();
+	pv_cost_count_worker(-1);
 	my_slot = NULL;
 }
 
@@ -260,12 +252,14 @@ pv_queue_attach(int slot, uint32 token)
 	{
 		it->pid = MyProcPid;
 		it->since = queues.now;
-		pg_atomic_fetch_add_u32(&queues.shared->nattached, 1);
 		my_slot = it;
 	}
 	pv_queue_unlock();
 	if (my_slot != NULL)
+	{
+		pv_cost_count_worker(1);
 		before_shmem_exit(worker_exit, 0);
+	}
 	return my_slot;
 }
 

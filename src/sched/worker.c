@@ -52,7 +52,7 @@
 #include "sched/candidates.h"
 #include "sched/queue.h"
 #include "sched/table.h"
-#include "sched/worker.h"
+#include "sched/launcher.h"
 #include "throttle/cost.h"
 
 /* How long to wait for the lock of the row in pg_database, in milliseconds */

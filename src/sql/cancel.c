@@ -33,7 +33,7 @@
 #include "entry/relation.h"
 #include "entry/rights.h"
 #include "sched/queue.h"
-#include "sched/worker.h"
+#include "sched/launcher.h"
 #include "sql/call.h"
 #include "stats/registry.h"
 

@@ -104,18 +104,13 @@ extern void pv_cost_autovacuum_budget(PvCostBudget *budget);
 extern void pv_cost_weigh_pages(double times);
 extern void pv_cost_autovacuum_end(bool failsafe);
 
-/*
- * throttle/cost_scheduler.c: the scheduler's cost balance.  _PG_init() sets
- * the function that counts the scheduler workers.
- */
-typedef int (*PvCountWorkers) (void);
-extern PvCountWorkers pv_cost_count_workers;
-
+/* throttle/cost_scheduler.c: the scheduler's cost balance */
 extern Size pv_cost_shmem_size(void);
 extern void pv_cost_shmem_startup(void);
 extern int64 pv_cost_rate(void);
 extern int64 pv_cost_units(void);
 extern void pv_cost_set_rate(int64 rate);
+extern void pv_cost_count_worker(int change);
 
 extern void pv_cost_open_balance(void);
 extern void pv_cost_close_balance(double delay, int limit);

@@ -232,7 +232,7 @@ parvacuum_test_longest(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_rest(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(pv_rest_after_scan(PG_GETARG_INT64(0)));
+	PG_RETURN_INT64(pv_rest_after_scan(PG_GETARG_INT64(0), false, 0));
 }
 
 /* The constants of the policy. */

@@ -116,7 +116,6 @@ pvt_queue_start(Oid database, bool to_scan, bool large)
 	if (slot == NULL)
 		return NULL;
 	slot->pid = PVT_FIRST_PID + (slot - pvt_queues.shared->slots);
-	pg_atomic_fetch_add_u32(&pvt_queues.shared->nattached, 1);
 	return slot;
 }
 
