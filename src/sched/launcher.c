@@ -587,11 +587,6 @@ schedule(void)
 		longest = Min(longest, LOOK_AGAIN_MS);
 	}
 	nscans = all.nscans;
-	if (pv_has_to_call_back(&all))
-	{
-		pv_queue_call_back(pv_queue_lock(LW_EXCLUSIVE));
-		pv_queue_unlock();
-	}
 	if (!has_process)
 		return LOOK_FOR_WORKER_MS;
 	return Min(longest, next_due(&all));

@@ -26,9 +26,8 @@
  *	   then to one that is due for a scan, the longest overdue first, and after
  *	   ten of these to the one whose first table goes first.
  *	7. Stay.  A worker leaves its database when nothing is queued there, or
- *	   after ten seconds, or for a table in danger in a database without a
- *	   worker.  One that came for a scan leaves again if the first table is
- *	   elsewhere and all workers are in use.
+ *	   after ten seconds.  One that came for a scan leaves again if the first
+ *	   table is elsewhere and all workers are in use.
  *	8. Large tables.  All workers but one may be on pages of large tables.  The
  *	   places go to the first of them in all databases.
  *	9. Waiting.  A table that is locked, outside of its window, or held back by
@@ -575,24 +574,4 @@ pv_next_worker(PvDatabases *all, PvNextWorker *next)
 	all->nlarge -= next->large;
 	next->database->expected = true;
 	return true;
-}
-
-/*
- * Is a worker to leave another database, because a table in danger waits where
- * there is none?
- */
-bool
-pv_has_to_call_back(const PvDatabases *all)
-{
-	bool		failed_is_tried = is_failed_tried(all);
-
-	for (int i = 0; i < all->n; i++)
-	{
-		const PvDatabase *database = &all->list[i];
-
-		if (database->nworkers == 0 && in_danger(database) &&
-			needs_worker(all, database, failed_is_tried))
-			return true;
-	}
-	return false;
 }

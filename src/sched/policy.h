@@ -190,6 +190,5 @@ typedef struct PvNextWorker
 
 extern bool pv_next_worker(PvDatabases *all, PvNextWorker *next);
 extern bool pv_has_to_scan(const PvDatabases *all, const PvDatabase *database);
-extern bool pv_has_to_call_back(const PvDatabases *all);
 
 #endif							/* PV_POLICY_H */

@@ -272,33 +272,6 @@ pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
 	return NULL;
 }
 
-/*
- * Make one worker leave if a table in danger of wraparound waits in a database
- * that can have no worker: one that is at none, else one at a small table,
- * unless one is about to leave already.
- */
-void
-pv_queue_call_back(PvQueues *queues)
-{
-	PvWorkerSlot *found = NULL;
-
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &queues->shared->slots[i];
-
-		if (!slot->used)
-			continue;
-		if (slot->leave)
-			return;
-		if (slot->entry != NULL && pv_is_in_danger(&slot->entry->item))
-			continue;
-		if (found == NULL || (found->large && !slot->large))
-			found = slot;
-	}
-	if (found != NULL)
-		found->leave = true;
-}
-
 
 /* ----------------------------------------------------------------
  *		Workers
@@ -493,8 +466,7 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 {
 	int			nlarge;
 
-	return slot->leave ||
-		pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
+	return pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
 		queues->now - slot->since > PV_LONGEST_STAY;
 }
 

@@ -232,7 +232,6 @@ typedef struct PvWorkerSlot
 	uint32		token;			/* identifies this use of the slot */
 	TimestampTz since;
 	PvDatabaseQueue *queue;		/* of its database */
-	bool		leave;			/* it is to leave after the current table */
 	bool		to_scan;		/* it was started for a scan, and has taken no
 								 * table */
 	bool		scanning;
@@ -357,7 +356,6 @@ extern void pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(const PvQueues *queues,
 								  const PvWorkerSlot *slot);
-extern void pv_queue_call_back(PvQueues *queues);
 
 /* Database scans, by a worker. */
 extern bool pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot);

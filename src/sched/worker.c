@@ -279,8 +279,8 @@ recover(PvTableWork *work)
  * Store in pg_database how old the oldest table is, when this worker leaves and
  * anything was vacuumed, or the database was scanned.  As this reads all of
  * pg_class, a database that always has tables queued gets it once in a naptime.
- * A worker that is called back does not do it.  If it fails or is canceled, or
- * another session has locked the database's row, a later worker does it.
+ * If it fails or is canceled, or another session has locked the database's row,
+ * a later worker does it.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -289,7 +289,7 @@ update_database(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	PvDatabaseQueue *queue = my_slot->queue;
-	bool		due = queue->vacuumed && !my_slot->leave &&
+	bool		due = queue->vacuumed &&
 		(queue->nqueued == 0 ||
 		 queues->now - queue->updated_at >= queues->naptime);
 

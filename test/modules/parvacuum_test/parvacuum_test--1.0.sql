@@ -317,10 +317,6 @@ CREATE FUNCTION parvacuum_test_should_leave(worker int, workers int DEFAULT 64)
 RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
-CREATE FUNCTION parvacuum_test_call_back()
-RETURNS void STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
 CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, owner oid DEFAULT 10, urgent bool DEFAULT false)
 RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';

@@ -106,7 +106,5 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 		add(actions, next.to_scan ? next.large ? "launch to scan %u, large" :
 			"launch to scan %u" : next.large ? "launch %u, large" : "launch %u",
 			next.database->oid);
-	if (pv_has_to_call_back(&all))
-		add(actions, "call back", 0);
 	PG_RETURN_DATUM(makeArrayResult(actions, CurrentMemoryContext));
 }

@@ -31,7 +31,6 @@ PG_FUNCTION_INFO_V1(parvacuum_test_take);
 PG_FUNCTION_INFO_V1(parvacuum_test_recheck);
 PG_FUNCTION_INFO_V1(parvacuum_test_finish);
 PG_FUNCTION_INFO_V1(parvacuum_test_should_leave);
-PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
 PG_FUNCTION_INFO_V1(parvacuum_test_enqueue);
 PG_FUNCTION_INFO_V1(parvacuum_test_withdraw);
 PG_FUNCTION_INFO_V1(parvacuum_test_items);
@@ -196,13 +195,6 @@ parvacuum_test_should_leave(PG_FUNCTION_ARGS)
 								   pvt_queue_worker(PG_GETARG_INT32(0)));
 	pvt_queues.nworkers = nworkers;
 	PG_RETURN_BOOL(leaves);
-}
-
-Datum
-parvacuum_test_call_back(PG_FUNCTION_ARGS)
-{
-	pv_queue_call_back(&pvt_queues);
-	PG_RETURN_VOID();
 }
 
 Datum

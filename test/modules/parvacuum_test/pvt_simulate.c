@@ -444,8 +444,6 @@ launch(Sim *sim)
 		start(sim, &sim->databases[next.database - all.list], next.to_scan,
 			  next.large);
 	sim->nscans = all.nscans;
-	if (pv_has_to_call_back(&all))
-		pv_queue_call_back(&pvt_queues);
 }
 
 
