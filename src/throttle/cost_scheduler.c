@@ -35,7 +35,6 @@
 #include "base/borrowed.h"
 #include "base/clock.h"
 #include "base/compat.h"
-#include "throttle/balance.h"
 #include "throttle/cost.h"
 
 /* Least microseconds of the rate that are charged at a time */
