@@ -82,7 +82,6 @@ OBJS = \
 	src/sched/candidates.o \
 	src/sched/entries.o \
 	src/sched/launcher.o \
-	src/sched/open_table.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
 	src/sched/queue_shmem.o \

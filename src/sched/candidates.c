@@ -161,9 +161,9 @@ can_sweep(Form_pg_class form)
  * whether it wants sweeps.  Return when it was last vacuumed or analyzed, or
  * PV_NEVER.
  */
-TimestampTz
-pv_need_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
-			  PvScore *score)
+static TimestampTz
+get_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
+		  PvScore *score)
 {
 	PvTableState state;
 	PvThresholds thresholds;
@@ -181,6 +181,31 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
 	pv_need_thresholds(form, own, &thresholds);
 	pv_score_table(&state, &thresholds, score);
 	return done_at;
+}
+
+/*
+ * The same for an open table.  Of a shared catalog the relation cache may have
+ * the row of pg_class of another database, with the age that it has there: it
+ * begins with a file of nailed relations, and the file of those that are shared
+ * is the same for all databases.
+ */
+void
+pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
+				 PvScore *score)
+{
+	HeapTuple	tuple;
+
+	if (!rel->rd_rel->relisshared)
+	{
+		(void) get_score(rel->rd_rel, own, sweep, score);
+		return;
+	}
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u",
+			 RelationGetRelid(rel));
+	(void) get_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
+	ReleaseSysCache(tuple);
 }
 
 /*
@@ -251,7 +276,7 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 		form->relpersistence == RELPERSISTENCE_TEMP)
 		return false;
 	pv_options_autovacuum(rel, toast_parent, &own);
-	(void) pv_need_score(form, &own, false, &score);
+	pv_need_score_of(rel, &own, false, &score);
 	return !score.danger &&
 		(pv_need_is_outside(options->window, &score, &window) ||
 		 pv_failures_pause(form->oid, form->relowner, false, false,
@@ -298,7 +323,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	TimestampTz done_at;
 	PvItem	   *item;
 
-	done_at = pv_need_score(form, &options->own, options->sweep, &score);
+	done_at = get_score(form, &options->own, options->sweep, &score);
 	if (!score.vacuum && !score.analyze && !score.sweep)
 		return;
 

@@ -31,9 +31,8 @@ extern void pv_need_state(Form_pg_class form, PvTableState *state,
 						  TimestampTz *done_at);
 extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *own,
 							   PvThresholds *thresholds);
-extern TimestampTz pv_need_score(Form_pg_class form,
-								 const AutoVacOpts *own, bool sweep,
-								 PvScore *score);
+extern void pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
+							 PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);
 extern bool pv_need_is_outside(const char *text, const PvScore *score,
 							   PvWindow *window);

@@ -91,7 +91,7 @@ give_way_to_vacuum(void *arg)
 	if (!TimestampDifferenceExceeds(sweep->looked_at, now, LOOK_AFTER_MS))
 		return;
 	sweep->looked_at = now;
-	(void) pv_need_score(sweep->rel->rd_rel, &sweep->work->own, false, &score);
+	pv_need_score_of(sweep->rel, &sweep->work->own, false, &score);
 	if (score.vacuum)
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),

@@ -50,16 +50,13 @@
 #include "base/settings.h"
 #include "entry/failures.h"
 #include "sched/candidates.h"
+#include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sched/table.h"
-#include "sched/launcher.h"
 #include "throttle/cost.h"
 
 /* How long to wait for the lock of the row in pg_database, in milliseconds */
 #define LONGEST_FOR_DATABASE_MS	1000
-
-/* Memory for one table; core's ANALYZE finds it as PortalContext */
-static MemoryContext work_context = NULL;
 
 /* This worker, in the queue */
 static PvWorkerSlot *my_slot = NULL;
@@ -184,7 +181,7 @@ scan_database(void)
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: looking for tables (parvacuum)");
 	StartTransactionCommand();
-	MemoryContextSwitchTo(work_context);
+	MemoryContextSwitchTo(PortalContext);
 	pv_need_scan(&found);
 	for (int i = 0; i < found.n; i++)
 	{
@@ -199,7 +196,7 @@ scan_database(void)
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database \"%s\" need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
 						   found.n, pv_table_database())));
-	MemoryContextReset(work_context);
+	MemoryContextReset(PortalContext);
 }
 
 
@@ -209,9 +206,10 @@ scan_database(void)
  */
 
 /*
- * Log an error or a cancel, end the transaction, and make the process ready
- * to go on.  A lock that could not be had is logged only if log_locks is true.
- * Return what the table is to wait for.  The caller holds interrupts.
+ * Log and count an error or a cancel, end the transaction, and make the
+ * process ready to go on.  A lock that could not be had is logged only if
+ * log_locks is true.  Return what the table is to wait for.  The caller holds
+ * interrupts.
  */
 static PvWaitReason
 clean_up_after_error(bool log_locks)
@@ -230,17 +228,11 @@ clean_up_after_error(bool log_locks)
 	AbortOutOfAnyTransaction();
 	FlushErrorState();
 	QueryCancelPending = false;
-	return reason;
-}
-
-/* Count a table or a scan that failed. */
-static void
-count_failure(PvWaitReason reason)
-{
 	if (reason == PV_WAIT_LOCK)
 		pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 	else if (reason == PV_WAIT_ERROR)
 		pv_sched_count(PV_COUNT_ERRORS);
+	return reason;
 }
 
 /*
@@ -250,10 +242,8 @@ count_failure(PvWaitReason reason)
 static void
 recover(PvTableWork *work)
 {
-	PvWaitReason reason;
-
 	HOLD_INTERRUPTS();
-	MemoryContextSwitchTo(work_context);
+	MemoryContextSwitchTo(PortalContext);
 	if (work->full_name)
 		errcontext("parvacuum's scheduled %s of table \"%s\"%s",
 				   work->item.score.vacuum &&
@@ -262,15 +252,15 @@ recover(PvTableWork *work)
 				   (work->done & PV_DONE_SWEEP) == 0 ? "sweep" : "analyze",
 				   work->full_name,
 				   my_slot->late ? ", which took too long" : "");
-	reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
-	count_failure(reason);
-	pv_failures_end(reason == PV_WAIT_CANCELED ?
+	work->put_back = false;
+	work->reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
+	pv_failures_end(work->reason == PV_WAIT_CANCELED ?
 					PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	if (my_slot->scanning)
 		my_slot->queue->scanning = my_slot->scanning = false;
 	pv_queue_unlock();
-	pv_table_finish(work, reason);
+	pv_table_finish(work);
 	pv_cost_open_balance();
 	RESUME_INTERRUPTS();
 }
@@ -313,8 +303,8 @@ update_database(void)
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(work_context);
-		count_failure(clean_up_after_error(false));
+		MemoryContextSwitchTo(PortalContext);
+		(void) clean_up_after_error(false);
 		(void) pv_queue_lock(LW_EXCLUSIVE);
 		queue->vacuumed = true;
 		my_slot->canceled_at = PV_NEVER;
@@ -360,7 +350,7 @@ next_step(void)
 		recover(&work);
 	}
 	PG_END_TRY();
-	MemoryContextReset(work_context);
+	MemoryContextReset(PortalContext);
 	return true;
 }
 
@@ -455,10 +445,10 @@ parvacuum_sched_main(Datum main_arg)
 	pgstat_report_activity(STATE_RUNNING, "autovacuum: starting (parvacuum)");
 	fix_settings();
 	choose_work_mem();
-	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
-										 ALLOCSET_DEFAULT_SIZES);
-	pv_set_portal_context(work_context);
-	pv_table_init(work_context);
+	pv_set_portal_context(AllocSetContextCreate(TopMemoryContext,
+												"parvacuum table",
+												ALLOCSET_DEFAULT_SIZES));
+	pv_table_init();
 	pv_is_scheduler_worker = true;
 	pv_cost_open_balance();
 

@@ -32,8 +32,8 @@
 #include "base/process.h"
 #include "entry/relation.h"
 #include "entry/rights.h"
-#include "sched/queue.h"
 #include "sched/launcher.h"
+#include "sched/queue.h"
 #include "sql/call.h"
 #include "stats/registry.h"
 
