@@ -11,7 +11,6 @@
  * Scheduler workers (sched/worker.c) are started in a loop:
  *
  *		cancel, and then end, what takes too long
- *		look after the workers that were started
  *		read pg_database, once in a naptime
  *		look at the queue						(sched/queue.c)
  *		start workers							(sched/policy.c says for what)
@@ -67,16 +66,6 @@
  */
 #define LOOK_AGAIN_MS			200
 #define LOOK_FOR_WORKER_MS		1000
-
-/* A worker that was started and has not been seen to attach, by its slot */
-typedef struct Started
-{
-	BackgroundWorkerHandle *handle; /* NULL: there is none */
-	uint32		token;
-	Oid			database;
-} Started;
-
-static Started started[PV_MAX_SCHED_WORKERS];
 
 static bool no_process_reported = false;	/* and no worker started since */
 
@@ -198,16 +187,8 @@ find_database(Oid oid)
 static void
 note_database(Form_pg_database form, PvDatabase *database)
 {
-	const PvDatabase *known = find_database(form->oid);
-
-	if (known != NULL)
-		*database = *known;
-	else
-	{
-		memset(database, 0, sizeof(PvDatabase));
-		database->oid = form->oid;
-		database->due = pv_now();
-	}
+	memset(database, 0, sizeof(PvDatabase));
+	database->oid = form->oid;
 	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
 	database->age =
 		Max(pv_age_of_database(form->datfrozenxid, ReadNextTransactionId(),
@@ -298,21 +279,10 @@ read_databases(void)
 }
 
 /*
- * Forget what the queue said before.  Nothing is due later than a naptime from
- * now, except for databases that rest.
+ * Add what the queue says.  Return false if pg_database is to be read again:
+ * it has an unknown database, or no worker could connect to one, which may be
+ * gone.
  */
-static void
-begin_description(PvDatabase *database, TimestampTz latest)
-{
-	database->due = Min(database->due, latest);
-	database->not_before = Min(database->not_before, latest);
-	database->has_queue = database->scanning = database->expected = false;
-	database->has_first = database->first_is_large = false;
-	database->nworkers = 0;
-	database->scan_requested = PV_NEVER;
-}
-
-/* Add what the queue says.  Return false if it has an unknown database. */
 static bool
 describe_databases(PvDatabases *all)
 {
@@ -324,8 +294,6 @@ describe_databases(PvDatabases *all)
 	all->n = ndatabases;
 	all->list = databases;
 	pv_queue_count_free(queues, all);
-	for (int i = 0; i < ndatabases; i++)
-		begin_description(&databases[i], all->now + queues->naptime);
 	dlist_foreach(iter, &queues->shared->databases)
 	{
 		const PvDatabaseQueue *queue =
@@ -334,8 +302,8 @@ describe_databases(PvDatabases *all)
 
 		if (database != NULL)
 			pv_queue_describe(queues, queue, database);
-		else
-			complete &= queue->nqueued == 0;
+		complete &= database != NULL ? queue->failed_at < read_at :
+			queue->nqueued == 0;
 	}
 	pv_queue_unlock();
 	return complete;
@@ -346,55 +314,6 @@ describe_databases(PvDatabases *all)
  *		Workers
  * ----------------------------------------------------------------
  */
-
-/* Note a failed start.  The database may be gone, so read pg_database again. */
-static void
-note_failure(PvDatabase *database)
-{
-	read_at = PV_NEVER;
-	if (database == NULL)
-		return;
-	database->not_before =
-		TimestampTzPlusMilliseconds(pv_now(),
-									pv_start_again_after(database->nfailures));
-	database->due = database->not_before;
-	database->nfailures++;
-}
-
-/*
- * Has a worker that was started attached, or ended before?  One that has not
- * attached for long is ended: it waits for the lock of its database, and has a
- * slot that others need.
- */
-static void
-look_after(Started *it)
-{
-	PvDatabase *database = find_database(it->database);
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvWorkerSlot *slot = &queues->shared->slots[it - started];
-	bool		attached = !slot->used || slot->token != it->token ||
-		slot->pid != 0;
-	bool		late = TimestampDifferenceExceeds(slot->since, queues->now,
-												  PV_LATE_AFTER_MS);
-	pid_t		pid;
-	bool		failed = !attached &&
-		GetBackgroundWorkerPid(it->handle, &pid) == BGWH_STOPPED;
-
-	if (failed)
-		pv_queue_remove_worker(queues, slot);
-	pv_queue_unlock();
-
-	if (failed)
-		note_failure(database);
-	else if (attached && database != NULL)
-		database->nfailures = 0;
-	else if (!attached && late)
-		TerminateBackgroundWorker(it->handle);
-	if (!failed && !attached)
-		return;
-	pfree(it->handle);
-	it->handle = NULL;
-}
 
 /* Report that the server had no slot for a worker. */
 static void
@@ -412,38 +331,22 @@ report_no_process(void)
 
 /* Start a worker.  Return false if the server has no process. */
 static bool
-launch(const PvNextWorker *next, TimestampTz now)
+launch(const PvNextWorker *next)
 {
-	PvDatabase *database = next->database;
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_make(queues, database->oid);
+	PvDatabaseQueue *queue = pv_queue_make(queues, next->database->oid);
 	PvWorkerSlot *slot = queue == NULL ? NULL :
 		pv_queue_add_worker(queues, queue, next->to_scan, next->large);
 	uint32		token = slot == NULL ? 0 : slot->token;
-	MemoryContext old_context;
-	Started    *it;
-	bool		good;
 
 	pv_queue_unlock();
 	if (slot == NULL)
 		return true;
-	it = &started[slot - queues->shared->slots];
-	if (it->handle != NULL)
-		pfree(it->handle);
-	it->token = token;
-	it->database = database->oid;
-	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(database->oid, it - started, token, &it->handle);
-	MemoryContextSwitchTo(old_context);
-	if (good)
+	if (pv_sched_start(slot - queues->shared->slots, token))
 	{
 		no_process_reported = false;
-		database->started_at = now;
-		if (next->to_scan)
-			database->due = now + queues->naptime;
 		return true;
 	}
-	it->handle = NULL;
 	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), slot);
 	pv_queue_unlock();
 	report_no_process();
@@ -475,6 +378,39 @@ is_late(PvWorkerSlot *slot, TimestampTz now)
 }
 
 /*
+ * End the worker if it is not connected to its database yet, because it waits
+ * for the database's lock, and has a process that others need.
+ */
+static void
+end_connecting(PvQueues *queues, PvWorkerSlot *slot)
+{
+	if (!TimestampDifferenceExceeds(slot->since, queues->now,
+									PV_LATE_AFTER_MS))
+		return;
+	if (slot->pid != 0)
+		(void) kill(slot->pid, SIGTERM);
+	else
+		pv_queue_fail_worker(queues, slot);
+}
+
+/* Cancel what takes too long, and end the worker if it goes on with it. */
+static void
+end_working(PvQueues *queues, PvWorkerSlot *slot)
+{
+	if (slot->canceled_at != PV_NEVER)
+	{
+		if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
+									   PV_LATE_AFTER_MS))
+			(void) kill(slot->pid, SIGTERM);
+	}
+	else if (slot->entry != NULL && is_late(slot, queues->now))
+	{
+		slot->late = true;
+		(void) pv_queue_cancel(queues, slot);
+	}
+}
+
+/*
  * Cancel what takes too long, and end the workers that still are at what was
  * canceled some time ago: a function may have caught the cancel.  Return
  * whether there is any worker.
@@ -490,37 +426,13 @@ end_late(void)
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
 		any |= slot->used;
-		if (slot->entry == NULL && !slot->scanning)
-			continue;
-		if (slot->canceled_at != PV_NEVER)
-		{
-			if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
-										   PV_LATE_AFTER_MS))
-				(void) kill(slot->pid, SIGTERM);
-		}
-		else if (slot->entry != NULL && is_late(slot, queues->now))
-		{
-			slot->late = true;
-			(void) pv_queue_cancel(queues, slot);
-		}
+		if (slot->used && !slot->connected)
+			end_connecting(queues, slot);
+		else if (slot->entry != NULL || slot->scanning)
+			end_working(queues, slot);
 	}
 	pv_queue_unlock();
 	return any;
-}
-
-/* Have a worker of the database scan it, if there is one. */
-static void
-request_scan(PvDatabase *database)
-{
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_find(queues, database->oid);
-
-	if (queue != NULL && queue->nworkers > 0)
-	{
-		pv_queue_request_scan(queues, queue);
-		database->due = queues->now + queues->naptime;
-	}
-	pv_queue_unlock();
 }
 
 /*
@@ -538,7 +450,7 @@ next_due(const PvDatabases *all)
 
 		if (database->has_first && database->nworkers > 0 && all->nfree > 0)
 			return LOOK_AGAIN_MS;
-		if (database->expected || database->scan_requested != PV_NEVER)
+		if (database->expected)
 			next = all->now;
 		else if (database->counted || database->age > 1)
 			next = Min(next, Max(database->due, database->not_before));
@@ -560,11 +472,6 @@ schedule(void)
 	bool		has_process = true;
 	long		longest = autovacuum_naptime * 1000;
 
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		if (started[i].handle != NULL)
-			look_after(&started[i]);
-	}
 	if (TimestampDifferenceExceeds(read_at, pv_now(),
 								   autovacuum_naptime * 1000))
 		read_databases();
@@ -574,16 +481,9 @@ schedule(void)
 		(void) describe_databases(&all);
 	}
 
-	for (int i = 0; i < all.n; i++)
-	{
-		if (!pv_has_to_scan(&all, &all.list[i]))
-			continue;
-		request_scan(&all.list[i]);
-		longest = Min(longest, LOOK_FOR_WORKER_MS);
-	}
 	while (has_process && pv_next_worker(&all, &next))
 	{
-		has_process = launch(&next, all.now);
+		has_process = launch(&next);
 		longest = Min(longest, LOOK_AGAIN_MS);
 	}
 	nscans = all.nscans;

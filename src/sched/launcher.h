@@ -24,8 +24,7 @@
 
 extern void pv_launcher_init(void);
 extern int	pv_processes_wanted(void);
-extern bool pv_sched_start(Oid database, int worker, uint32 token,
-						   BackgroundWorkerHandle **handle);
+extern bool pv_sched_start(int worker, uint32 token);
 
 /* Entry points; the postmaster finds them by name. */
 extern PGDLLEXPORT void parvacuum_launcher_main(Datum main_arg);

@@ -123,11 +123,11 @@
 #define ROOM_FACTOR				4
 
 /*
- * Milliseconds until a worker is started again after a failure.  The time
+ * Microseconds until a worker is started again after a failure.  The time
  * doubles with each further failure, up to the longest.
  */
-#define START_AGAIN_AFTER_MS	1000
-#define LONGEST_START_AGAIN_MS	60000
+#define START_AGAIN_AFTER		INT64CONST(1000000)
+#define LONGEST_START_AGAIN		(60 * INT64CONST(1000000))
 
 /*
  * A database that has a worker gets another one when its queue has lasted for
@@ -393,17 +393,13 @@ pv_age_of_database(uint32 then, uint32 next, int max_age)
 }
 
 /*
- * Return the milliseconds after which a worker is started again where one has
- * ended before it attached, after that number of other failures.
+ * Return the microseconds after which a worker is started again where one has
+ * ended before it was connected, after that number of other failures.
  */
-int
+int64
 pv_start_again_after(int nfailures)
 {
-	int			ms = START_AGAIN_AFTER_MS;
-
-	for (int i = 0; i < nfailures && ms < LONGEST_START_AGAIN_MS; i++)
-		ms *= 2;
-	return Min(ms, LONGEST_START_AGAIN_MS);
+	return Min(START_AGAIN_AFTER << Min(nfailures, 6), LONGEST_START_AGAIN);
 }
 
 /*
@@ -420,28 +416,20 @@ pv_rest_after_scan(int64 used, bool nothing, int64 naptime)
 	return Min(Max(used, 0), LONGEST_REST / REST_FACTOR) * REST_FACTOR;
 }
 
-/* Is the database due for a scan? */
-static bool
-is_due(const PvDatabases *all, const PvDatabase *database)
-{
-	return (database->counted || database->age > 1) && !database->scanning &&
-		all->now >= database->due;
-}
-
-/* Is a worker that is in the database to scan it? */
-bool
-pv_has_to_scan(const PvDatabases *all, const PvDatabase *database)
-{
-	return database->nworkers > 0 && database->scan_requested == PV_NEVER &&
-		is_due(all, database);
-}
-
-/* Since when a worker should have come to scan the database, or PV_NEVER. */
+/*
+ * Since when a worker should have come to scan the database, or PV_NEVER.  One
+ * that is there already begins the scan when it is done with its table.  What
+ * was never scanned is due since a moment just after PV_NEVER.
+ */
 static TimestampTz
 to_scan_since(const PvDatabases *all, const PvDatabase *database)
 {
-	return database->scan_requested == PV_NEVER && database->nworkers == 0 &&
-		is_due(all, database) ? database->due : database->scan_requested;
+	bool		in_use = database->counted || database->age > 1;
+	TimestampTz since = database->due +
+		(database->nworkers > 0 ? ANOTHER_WORKER_AFTER : 0);
+
+	return in_use && !database->scanning && all->now >= since ?
+		Max(since, PV_NEVER + 1) : PV_NEVER;
 }
 
 static bool

@@ -145,25 +145,18 @@ pv_queue_copy_some(const PvQueues *queues, Oid database, int *place,
  */
 
 /*
- * Is the database to be scanned now?  It is at once if the last scan could not
- * queue all that it had found, and that is done.
+ * Return when the database is to be scanned next.  It is at once if the last
+ * scan could not queue all that it had found, and that is done.  Where a scan
+ * takes long, the next one is due later.
  */
-static bool
-wants_scan(const PvDatabaseQueue *queue)
+static TimestampTz
+due_at(const PvQueues *queues, const PvDatabaseQueue *queue)
 {
-	return !queue->scanning &&
-		(queue->scan_requested ||
-		 (queue->incomplete && queue->nqueued == 0));
-}
-
-/* Have a worker scan the database. */
-void
-pv_queue_request_scan(const PvQueues *queues, PvDatabaseQueue *queue)
-{
-	if (queue->scan_requested)
-		return;
-	queue->scan_requested = true;
-	queue->requested_at = queues->now;
+	if (queue->incomplete && queue->nqueued == 0)
+		return queue->scanned_at;
+	return Max(queue->begun_at + queues->naptime, queue->scanned_at +
+			   pv_rest_after_scan(queue->scan_used, queue->nothing,
+								  queues->naptime));
 }
 
 /* Count the workers, and how many of them have a place at large tables. */
@@ -207,10 +200,7 @@ pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 	all->full = hash_get_num_entries(queues->databases) >= PV_MAX_QUEUES;
 }
 
-/*
- * Add what the queue of a database says to what is known of that.  Where a
- * scan takes long, the next one is due later.
- */
+/* Set what the queue of a database says about that. */
 void
 pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 				  PvDatabase *database)
@@ -219,23 +209,22 @@ pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
 					   &database->first);
 
-	database->due =
-		Max(database->due, queue->scanned_at +
-			pv_rest_after_scan(queue->scan_used, queue->nothing,
-							   queues->naptime));
+	database->due = due_at(queues, queue);
+	database->started_at = queue->started_at;
+	database->nfailures = queue->nfailures;
+	database->not_before = queue->nfailures == 0 ? PV_NEVER :
+		queue->failed_at + pv_start_again_after(queue->nfailures - 1);
 	database->has_queue = true;
 	database->scanning = queue->scanning;
 	database->nworkers = queue->nworkers;
+	database->expected = false;
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		const PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		database->expected |= slot->used && slot->pid == 0 &&
+		database->expected |= slot->used && !slot->connected &&
 			slot->queue == queue;
 	}
-	if (wants_scan(queue))
-		database->scan_requested = queue->scan_requested ?
-			queue->requested_at : queue->scanned_at;
 	database->has_first = first != NULL;
 	database->first_is_large = first != NULL &&
 		pv_wants_large_place(&first->item);
@@ -265,8 +254,7 @@ pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
 		slot->to_scan = to_scan;
 		slot->large = large && pv_queue_has_large_place(queues);
 		queue->nworkers++;
-		if (to_scan)
-			pv_queue_request_scan(queues, queue);
+		queue->started_at = queues->now;
 		return slot;
 	}
 	return NULL;
@@ -310,8 +298,15 @@ pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot)
 		queue->scanning = false;
 	slot->used = slot->scanning = false;
 	queue->nworkers--;
-	if (slot->pid == 0 && queue->nworkers == 0)
-		queue->scan_requested = false;	/* it will be due again */
+}
+
+/* Remove a worker that could not connect to its database. */
+void
+pv_queue_fail_worker(PvQueues *queues, PvWorkerSlot *slot)
+{
+	slot->queue->nfailures++;
+	slot->queue->failed_at = queues->now;
+	pv_queue_remove_worker(queues, slot);
 }
 
 /*
@@ -360,9 +355,9 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 
 	slot->large = false;
 	if (entry == NULL ||
-		(slot->to_scan && is_first_elsewhere(queues, &order)))
+		(slot->to_scan && !slot->took && is_first_elsewhere(queues, &order)))
 		return false;
-	slot->to_scan = false;
+	slot->took = true;
 	pv_entry_unqueue(entry);
 	pv_entry_set_state(queues, entry, PV_ITEM_RUNNING, PV_WAIT_NONE);
 	entry->item.worker_pid = slot->pid;
@@ -477,18 +472,19 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
  */
 
 /*
- * If a scan is to be done, this worker begins it, and must end it.  Return
- * whether it has begun one.
+ * If a scan is due, this worker begins it, and must end it.  Return whether it
+ * has begun one.  A worker that was not started for that takes a table first,
+ * or databases whose scans are long would have time for nothing else.
  */
 bool
 pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 {
 	PvDatabaseQueue *queue = slot->queue;
 
-	if (!wants_scan(queue))
+	if (queue->scanning || queues->now < due_at(queues, queue) ||
+		(!slot->to_scan && !slot->took))
 		return false;
-	queue->new_pass = queue->scan_requested;
-	queue->scan_requested = false;
+	queue->begun_at = queues->now;
 	queue->scanning = slot->scanning = true;
 	slot->queued_some = false;
 	slot->canceled_at = PV_NEVER;
@@ -598,10 +594,9 @@ pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
  * or waits, nothing that no table has opted in, and used is the CPU time it
  * took, in microseconds.
  *
- * Only a scan that was requested counts for when the next one is due.  If
- * nothing could be queued without pushing out tables that wait, another scan
- * at once would not do better.  Return whether it is to be reported that the
- * queue is full: once, until a scan is complete again.
+ * If nothing could be queued without pushing out tables that wait, another
+ * scan at once would not do better.  Return whether it is to be reported that
+ * the queue is full: once, until a scan is complete again.
  */
 bool
 pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot, bool complete,
@@ -611,13 +606,10 @@ pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot, bool complete,
 	bool		report = !complete && !queue->reported_full;
 
 	queue->scanning = slot->scanning = false;
-	if (queue->new_pass)
-	{
-		queue->vacuumed |= !nothing;
-		queue->scanned_at = queues->now;
-		queue->scan_used = used;
-		queue->nothing = nothing;
-	}
+	queue->vacuumed |= !nothing;
+	queue->scanned_at = queues->now;
+	queue->scan_used = used;
+	queue->nothing = nothing;
 	queue->incomplete = !complete && slot->queued_some;
 	queue->reported_full = !complete;
 	pv_queue_count(queues, PV_COUNT_SCANS);

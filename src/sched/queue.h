@@ -188,6 +188,10 @@ typedef struct PvDatabaseQueue
 	TimestampTz made_at;
 	dlist_node	node;			/* in the list of all */
 	int			nworkers;
+	TimestampTz started_at;		/* when a worker was last started */
+	int			nfailures;		/* workers that could not connect, one after
+								 * the other */
+	TimestampTz failed_at;		/* the last of these */
 
 	/* tables */
 	PvHeaps		first;			/* queued, in danger or urgent */
@@ -199,14 +203,12 @@ typedef struct PvDatabaseQueue
 	int			nqueued;
 
 	/* database scans */
-	bool		scan_requested;
-	TimestampTz requested_at;
 	bool		scanning;
 	uint32		scan;			/* number of the last one */
-	TimestampTz scanned_at;		/* end of the last requested scan, or PV_NEVER */
+	TimestampTz begun_at;		/* of the last one, or PV_NEVER */
+	TimestampTz scanned_at;		/* its end */
 	int64		scan_used;		/* microseconds of CPU time that it took */
 	bool		nothing;		/* it found that no table has opted in */
-	bool		new_pass;		/* the current scan was requested */
 	bool		incomplete;		/* the last scan could not queue all it has
 								 * found */
 	bool		reported_full;	/* that was reported, and has not changed
@@ -229,11 +231,12 @@ typedef struct PvWorkerSlot
 {
 	bool		used;
 	int			pid;			/* 0: the process has not attached yet */
+	bool		connected;		/* to the database */
 	uint32		token;			/* identifies this use of the slot */
 	TimestampTz since;
 	PvDatabaseQueue *queue;		/* of its database */
-	bool		to_scan;		/* it was started for a scan, and has taken no
-								 * table */
+	bool		to_scan;		/* it was started for a scan */
+	bool		took;			/* it has taken a table */
 	bool		scanning;
 	bool		queued_some;	/* the current scan has queued something */
 	TimestampTz canceled_at;	/* what it is at; PV_NEVER: it was not */
@@ -325,8 +328,6 @@ typedef enum PvWithdrawn
  */
 
 /* Databases. */
-extern void pv_queue_request_scan(const PvQueues *queues,
-								  PvDatabaseQueue *queue);
 extern void pv_queue_count_free(const PvQueues *queues, PvDatabases *all);
 extern void pv_queue_describe(const PvQueues *queues,
 							  const PvDatabaseQueue *queue,
@@ -348,6 +349,7 @@ extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues,
 										 PvDatabaseQueue *queue, bool to_scan,
 										 bool large);
 extern void pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot);
+extern void pv_queue_fail_worker(PvQueues *queues, PvWorkerSlot *slot);
 extern bool pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item);
 extern bool pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot,
 							 const PvItem *item);
@@ -414,6 +416,7 @@ extern void pv_queue_launcher_begin(void);
 extern void pv_queue_wake_launcher(void);
 
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
+extern void pv_queue_set_connected(void);
 extern void pv_queue_set_pages(double pages, bool by_owner);
 extern void pv_queue_begin_owner(BlockNumber pages, bool analyze);
 extern void pv_queue_end_owner(void);

@@ -232,7 +232,11 @@ pv_queue_launcher_begin(void)
 static void
 worker_exit(int code, Datum arg)
 {
-	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), my_slot);
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	if (my_slot->connected)
+		pv_queue_remove_worker(&queues, my_slot);
+	else
+		pv_queue_fail_worker(&queues, my_slot);
 	pv_queue_wake_launcher();
 	pv_queue_unlock();
 	pv_cost_count_worker(-1);
@@ -240,8 +244,10 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * Attach this process as the worker in that slot.  Return NULL if the slot was
- * given away.  Only this process changes what the slot says of its table.
+ * Attach this process as the worker in that slot, before it connects to the
+ * database.  So it leaves the slot after its transaction has released all
+ * locks.  Return NULL if the slot was given away.  Only this process changes
+ * what the slot says of its table.
  */
 PvWorkerSlot *
 pv_queue_attach(int slot, uint32 token)
@@ -261,6 +267,17 @@ pv_queue_attach(int slot, uint32 token)
 		before_shmem_exit(worker_exit, 0);
 	}
 	return my_slot;
+}
+
+/* This worker is connected to its database, where its stay begins. */
+void
+pv_queue_set_connected(void)
+{
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	my_slot->connected = true;
+	my_slot->since = queues.now;
+	my_slot->queue->nfailures = 0;
+	pv_queue_unlock();
 }
 
 /*

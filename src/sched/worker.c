@@ -75,17 +75,14 @@ static emit_log_hook_type prev_emit_log = NULL;
  * no free slot for a background worker.
  */
 bool
-pv_sched_start(Oid database, int worker, uint32 token,
-			   BackgroundWorkerHandle **handle)
+pv_sched_start(int worker, uint32 token)
 {
 	BackgroundWorker bgworker;
 
 	pv_process_describe(&bgworker, PV_SCHED_TYPE, "parvacuum_sched_main");
 	bgworker.bgw_main_arg = Int32GetDatum(worker);
 	memcpy(bgworker.bgw_extra, &token, sizeof(token));
-	memcpy(bgworker.bgw_extra + sizeof(token), &database, sizeof(database));
-	bgworker.bgw_notify_pid = MyProcPid;
-	return RegisterDynamicBackgroundWorker(&bgworker, handle);
+	return RegisterDynamicBackgroundWorker(&bgworker, NULL);
 }
 
 /*
@@ -419,7 +416,6 @@ void
 parvacuum_sched_main(Datum main_arg)
 {
 	uint32		token;
-	Oid			database;
 	bool		leaves;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -428,13 +424,13 @@ parvacuum_sched_main(Datum main_arg)
 	BackgroundWorkerUnblockSignals();
 
 	memcpy(&token, MyBgworkerEntry->bgw_extra, sizeof(token));
-	memcpy(&database, MyBgworkerEntry->bgw_extra + sizeof(token),
-		   sizeof(database));
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid,
-											  BGWORKER_BYPASS_ALLOWCONN);
 	my_slot = pv_queue_attach(DatumGetInt32(main_arg), token);
 	if (my_slot == NULL)
 		return;
+	BackgroundWorkerInitializeConnectionByOid(my_slot->queue->database,
+											  InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
+	pv_queue_set_connected();
 
 	/* functions of indexes must not start another vacuum here */
 	pv_guard_process();

@@ -350,7 +350,7 @@ CREATE FUNCTION parvacuum_test_simulate(databases int, hot_databases int, worker
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
--- Leaves an empty page of a B-tree as a cancelled deletion leaves it.  Always fails.
+-- Leaves an empty page of a B-tree as a canceled deletion leaves it.  Always fails.
 CREATE FUNCTION parvacuum_test_leave_half_dead(index regclass, block bigint)
 RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -362,14 +362,14 @@ AS 'MODULE_PATHNAME';
 
 -- The launcher's plan.  Times are in seconds before the snapshot; negative ones are after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, may_since float8, stayed float8, failed bool,
-	workers int, expected bool, requested float8, turn float8, charge float8, danger float8, large bool);
+	workers int, expected bool, turn float8, charge float8, danger float8, large bool);
 
 -- A turn that is NULL means that nothing is queued, danger is the age of the first table, 0 if it is not in danger.
 CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, turn float8 DEFAULT NULL, workers int DEFAULT 0, charge float8 DEFAULT 0,
 	danger float8 DEFAULT 0, age float8 DEFAULT 0.1, may_since float8 DEFAULT 100, failed bool DEFAULT false, counted bool DEFAULT true,
-	expected bool DEFAULT false, requested float8 DEFAULT NULL, large bool DEFAULT false, stayed float8 DEFAULT 100)
+	expected bool DEFAULT false, large bool DEFAULT false, stayed float8 DEFAULT 100)
 RETURNS parvacuum_test_database LANGUAGE sql IMMUTABLE
-RETURN ROW(database, counted, age, overdue, may_since, stayed, failed, workers, expected, requested, turn, charge, danger, large)::parvacuum_test_database;
+RETURN ROW(database, counted, age, overdue, may_since, stayed, failed, workers, expected, turn, charge, danger, large)::parvacuum_test_database;
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], free int DEFAULT 3, large int DEFAULT 2) RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

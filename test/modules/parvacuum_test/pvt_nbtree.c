@@ -2,7 +2,7 @@
  *
  * pvt_nbtree.c
  *	  A SQL function that leaves a page of a B-tree half-dead, as a vacuum does
- *	  that is cancelled while it deletes the page.
+ *	  that is canceled while it deletes the page.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

@@ -116,6 +116,9 @@ pvt_queue_start(Oid database, bool to_scan, bool large)
 	if (slot == NULL)
 		return NULL;
 	slot->pid = PVT_FIRST_PID + (slot - pvt_queues.shared->slots);
+	slot->connected = true;
+	if (to_scan)
+		slot->queue->begun_at = slot->queue->scanned_at = PV_NEVER;
 	return slot;
 }
 

@@ -95,7 +95,7 @@ scan(PvWorkerSlot *slot)
 	bool		complete = true;
 
 	if (one_in(2))
-		pv_queue_request_scan(&pvt_queues, slot->queue);
+		slot->queue->begun_at = slot->queue->scanned_at = PV_NEVER;
 	if (slot->entry != NULL || !pv_queue_begin_scan(&pvt_queues, slot))
 		return;
 	for (Oid relid = 1 + up_to(3); relid <= TABLES; relid += 1 + up_to(3))

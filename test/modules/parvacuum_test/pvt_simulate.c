@@ -35,7 +35,6 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
 
 #define SECOND					INT64CONST(1000000)
-#define NAPTIME					(60 * SECOND)
 #define MAX_AGE					INT64CONST(200000000)
 
 #define QUIET_TABLES			4	/* of each database; the first comes to a
@@ -69,7 +68,7 @@ typedef struct SimDatabase
 	bool		hot;
 	int			ntables;
 	SimTable   *tables;
-	TimestampTz due;
+	TimestampTz due;			/* for the first time */
 } SimDatabase;
 
 typedef struct SimWorker
@@ -403,15 +402,6 @@ describe_databases(const Sim *sim, PvDatabases *all)
 }
 
 static void
-request_scan(SimDatabase *database)
-{
-	PvDatabaseQueue *queue = pv_queue_find(&pvt_queues, database->oid);
-
-	pv_queue_request_scan(&pvt_queues, queue);
-	database->due = now() + NAPTIME;
-}
-
-static void
 start(Sim *sim, SimDatabase *database, bool to_scan, bool large)
 {
 	PvWorkerSlot *slot = pvt_queue_start(database->oid, to_scan, large);
@@ -424,8 +414,6 @@ start(Sim *sim, SimDatabase *database, bool to_scan, bool large)
 	worker->there = true;
 	worker->slot = slot;
 	worker->database = database;
-	if (to_scan)
-		request_scan(database);
 }
 
 static void
@@ -435,11 +423,6 @@ launch(Sim *sim)
 	PvNextWorker next;
 
 	describe_databases(sim, &all);
-	for (int i = 0; i < all.n; i++)
-	{
-		if (pv_has_to_scan(&all, &all.list[i]))
-			request_scan(&sim->databases[i]);
-	}
 	while (pv_next_worker(&all, &next))
 		start(sim, &sim->databases[next.database - all.list], next.to_scan,
 			  next.large);

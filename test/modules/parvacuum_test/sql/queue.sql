@@ -55,7 +55,7 @@ SELECT parvacuum_test_enqueue(1, 5) AS before, parvacuum_test_enqueue(1, 4, urge
 SELECT * FROM list();
 SELECT taken();
 
--- Requested while it is running: queued again; done, failed and cancelled it is over, locked it is not
+-- Requested while it is running: queued again; done, failed and canceled it is over, locked it is not
 SELECT parvacuum_test_queue(), parvacuum_test_start(1), parvacuum_test_enqueue(1, 1), parvacuum_test_take(0), parvacuum_test_enqueue(1, 1), parvacuum_test_finish(0);
 SELECT * FROM list();
 SELECT reason, parvacuum_test_take(0), parvacuum_test_finish(0, reason, ''), first_is(reason), parvacuum_test_enqueue(1, 1)
