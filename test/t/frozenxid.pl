@@ -54,7 +54,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0), 'no worker remains');
 
 # A session is in the way.  The end of a scan waits for it for a moment, and then leaves
-# the update to the next scan; or it is cancelled.
+# the update to the next scan; or it is canceled.
 make_oldest('second');
 sql('DROP TABLE second');
 my $session = $node->background_psql('postgres');
@@ -64,7 +64,7 @@ my $waits = q{FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation = '
 ok(pv_await($node, "SELECT count(*) $waits", 1), 'the end of a database scan waits');
 ok(pv_await($node, "SELECT count(*) $waits", 0), 'the worker ends within seconds');
 unlike(slurp_file($node->logfile), qr/lock timeout/, 'the timeout is not logged');
-ok($node->poll_query_until('postgres', "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) $waits"), 'the next worker is cancelled');
+ok($node->poll_query_until('postgres', "SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) $waits"), 'the next worker is canceled');
 ok($node->wait_for_log(qr/ERROR:  canceling statement due to user request/), 'the cancel is logged');
 $session->query_safe('COMMIT');
 $session->quit;

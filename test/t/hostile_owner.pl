@@ -246,7 +246,7 @@ hostile(q{CREATE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE pl
 	q{CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 		BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$});
 ok(pv_await($node, $at_tables, 2), 'functions: both processes sleep');
-is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is cancelled") for 1, 2;
+is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is canceled") for 1, 2;
 hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE sql AS $$SELECT i$$');
 others_are_served('functions that ignore a cancel');
 like(slurp_file($node->logfile), qr/parvacuum scheduler worker FATAL:  .*terminating /, 'functions: the processes were ended');

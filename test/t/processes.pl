@@ -128,9 +128,9 @@ pv_reload_with($node, 'parvacuum.max_runs' => 1);
 my $of_caller = q{SELECT pid FROM pg_stat_activity WHERE query ~ 'parvacuum_run' AND backend_type = 'client backend' AND pid <> pg_backend_pid()};
 my $of_leader = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'};
 my %ends = (
-	'the caller is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_caller) x",
+	'the caller is canceled' => "SELECT pg_cancel_backend(pid) FROM ($of_caller) x",
 	'the caller is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_caller) x",
-	'the background leader is cancelled' => "SELECT pg_cancel_backend(pid) FROM ($of_leader) x",
+	'the background leader is canceled' => "SELECT pg_cancel_backend(pid) FROM ($of_leader) x",
 	'the background leader is terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_leader) x",
 	'both are terminated' => "SELECT pg_terminate_backend(pid) FROM ($of_leader UNION ALL $of_caller) x");
 for my $what (sort keys %ends)
