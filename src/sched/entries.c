@@ -60,7 +60,7 @@ pv_queue_make(PvQueues *queues, Oid database)
 	queue = hash_search(queues->databases, &database, HASH_ENTER, NULL);
 	memset(queue, 0, sizeof(PvDatabaseQueue));
 	queue->database = database;
-	queue->made_at = queues->now;
+	queue->known_at = queues->now;
 	dlist_init(&queue->owners);
 	dlist_init(&queue->waiting);
 	dlist_init(&queue->entries);

@@ -69,10 +69,9 @@
 
 static bool no_process_reported = false;	/* and no worker started since */
 
-/* The databases, in the order of their OIDs, and when they were last read */
-static PvDatabase *databases = NULL;
-static int	ndatabases = 0;
-static TimestampTz read_at = PV_NEVER;	/* they are to be read again */
+/* The databases, and when they were last read */
+static PvDatabases all;
+static TimestampTz read_at = PV_NEVER;
 
 /* ----------------------------------------------------------------
  *		The configuration
@@ -166,24 +165,6 @@ pv_launcher_init(void)
  * ----------------------------------------------------------------
  */
 
-static int
-compare_oids(const void *a, const void *b)
-{
-	Oid			left = ((const PvDatabase *) a)->oid;
-	Oid			right = ((const PvDatabase *) b)->oid;
-
-	return left == right ? 0 : left < right ? -1 : 1;
-}
-
-static PvDatabase *
-find_database(Oid oid)
-{
-	PvDatabase	key = {.oid = oid};
-
-	return ndatabases == 0 ? NULL :
-		bsearch(&key, databases, ndatabases, sizeof(PvDatabase), compare_oids);
-}
-
 static void
 note_database(Form_pg_database form, PvDatabase *database)
 {
@@ -199,10 +180,10 @@ note_database(Form_pg_database form, PvDatabase *database)
 
 /*
  * Remove the queues of databases that are gone, batch by batch.  One that was
- * made after that moment may be of a new database.
+ * made after that moment, when pg_database was read, may be of a new database.
  */
 static void
-drop_queues(TimestampTz made_before)
+drop_queues(TimestampTz begun)
 {
 	bool		more;
 
@@ -211,15 +192,21 @@ drop_queues(TimestampTz made_before)
 		PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 		dlist_mutable_iter iter;
 
+		for (int i = 0; i < all.n; i++)
+		{
+			PvDatabaseQueue *queue = pv_queue_find(queues, all.list[i].oid);
+
+			if (queue != NULL)
+				queue->known_at = queues->now;
+		}
 		more = false;
 		dlist_foreach_modify(iter, &queues->shared->databases)
 		{
 			PvDatabaseQueue *queue = dlist_container(PvDatabaseQueue, node,
 													 iter.cur);
 
-			if (queue->made_at < made_before &&
-				find_database(queue->database) == NULL)
-				more = pv_queue_drop_some(queues, queue);
+			more = queue->known_at < begun &&
+				pv_queue_drop_some(queues, queue);
 			if (more)
 				break;
 		}
@@ -269,44 +256,39 @@ read_databases(void)
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
 
-	qsort(found, n, sizeof(PvDatabase), compare_oids);
-	if (databases != NULL)
-		pfree(databases);
-	databases = found;
-	ndatabases = n;
+	if (all.list != NULL)
+		pfree(all.list);
+	all.list = found;
+	all.n = n;
 	read_at = pv_now();
 	drop_queues(begun);
 }
 
 /*
  * Add what the queue says.  Return false if pg_database is to be read again:
- * it has an unknown database, or no worker could connect to one, which may be
- * gone.
+ * there is a queue of an unknown database, or no worker could connect to one,
+ * which may be gone.
  */
 static bool
-describe_databases(PvDatabases *all)
+describe_databases(void)
 {
 	const PvQueues *queues = pv_queue_lock(LW_SHARED);
-	bool		complete = true;
-	dlist_iter	iter;
+	int			nunknown = hash_get_num_entries(queues->databases);
+	bool		any_failed = false;
 
-	all->now = queues->now;
-	all->n = ndatabases;
-	all->list = databases;
-	pv_queue_count_free(queues, all);
-	dlist_foreach(iter, &queues->shared->databases)
+	pv_queue_count_free(queues, &all);
+	for (int i = 0; i < all.n; i++)
 	{
-		const PvDatabaseQueue *queue =
-			dlist_container(PvDatabaseQueue, node, iter.cur);
-		PvDatabase *database = find_database(queue->database);
+		const PvDatabaseQueue *queue = pv_queue_find(queues, all.list[i].oid);
 
-		if (database != NULL)
-			pv_queue_describe(queues, queue, database);
-		complete &= database != NULL ? queue->failed_at < read_at :
-			queue->nqueued == 0;
+		if (queue == NULL)
+			continue;
+		nunknown--;
+		any_failed |= queue->failed_at >= read_at;
+		pv_queue_describe(queues, queue, &all.list[i]);
 	}
 	pv_queue_unlock();
-	return complete;
+	return nunknown == 0 && !any_failed;
 }
 
 
@@ -334,9 +316,8 @@ static bool
 launch(const PvNextWorker *next)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_make(queues, next->database->oid);
-	PvWorkerSlot *slot = queue == NULL ? NULL :
-		pv_queue_add_worker(queues, queue, next->to_scan, next->large);
+	PvWorkerSlot *slot = pv_queue_add_worker(queues, next->database->oid,
+											 next->to_scan, next->large);
 	uint32		token = slot == NULL ? 0 : slot->token;
 
 	pv_queue_unlock();
@@ -440,22 +421,22 @@ end_late(void)
  * expected or may be added.
  */
 static long
-next_due(const PvDatabases *all)
+next_due(void)
 {
-	TimestampTz next = all->now + autovacuum_naptime * USECS_PER_SEC;
+	TimestampTz next = all.now + autovacuum_naptime * USECS_PER_SEC;
 
-	for (int i = 0; i < all->n; i++)
+	for (int i = 0; i < all.n; i++)
 	{
-		const PvDatabase *database = &all->list[i];
+		const PvDatabase *database = &all.list[i];
 
-		if (database->has_first && database->nworkers > 0 && all->nfree > 0)
+		if (database->has_first && database->nworkers > 0 && all.nfree > 0)
 			return LOOK_AGAIN_MS;
 		if (database->expected)
-			next = all->now;
+			next = all.now;
 		else if (database->counted || database->age > 1)
 			next = Min(next, Max(database->due, database->not_before));
 	}
-	return Max(TimestampDifferenceMilliseconds(all->now, next),
+	return Max(TimestampDifferenceMilliseconds(all.now, next),
 			   LOOK_FOR_WORKER_MS);
 }
 
@@ -466,8 +447,6 @@ next_due(const PvDatabases *all)
 static long
 schedule(void)
 {
-	static int	nscans = 0;
-	PvDatabases all = {.nscans = nscans};
 	PvNextWorker next;
 	bool		has_process = true;
 	long		longest = autovacuum_naptime * 1000;
@@ -475,10 +454,10 @@ schedule(void)
 	if (TimestampDifferenceExceeds(read_at, pv_now(),
 								   autovacuum_naptime * 1000))
 		read_databases();
-	if (!describe_databases(&all))
+	if (!describe_databases())
 	{
 		read_databases();
-		(void) describe_databases(&all);
+		(void) describe_databases();
 	}
 
 	while (has_process && pv_next_worker(&all, &next))
@@ -486,10 +465,9 @@ schedule(void)
 		has_process = launch(&next);
 		longest = Min(longest, LOOK_AGAIN_MS);
 	}
-	nscans = all.nscans;
 	if (!has_process)
 		return LOOK_FOR_WORKER_MS;
-	return Min(longest, next_due(&all));
+	return Min(longest, next_due());
 }
 
 /* ----------------------------------------------------------------

@@ -52,15 +52,19 @@
  * urgent request that was there before remains.
  */
 PvEnqueueResult
-pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
+pv_queue_request(PvQueues *queues, const PvItem *item)
 {
 	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
 											  item->key.relid);
+	PvDatabaseQueue *queue;
 	bool		running;
 	bool		before;
 
 	if (entry == NULL)
-		entry = pv_entry_add(queues, queue, item);
+	{
+		queue = pv_queue_make(queues, item->key.database);
+		entry = queue != NULL ? pv_entry_add(queues, queue, item) : NULL;
+	}
 	if (entry == NULL)
 		return PV_ENQUEUE_FULL;
 	running = entry->item.state == PV_ITEM_RUNNING;
@@ -195,6 +199,7 @@ pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 {
 	int			nlarge;
 
+	all->now = queues->now;
 	all->nfree = queues->nworkers - pv_queue_count_workers(queues, &nlarge);
 	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
 	all->full = hash_get_num_entries(queues->databases) >= PV_MAX_QUEUES;
@@ -235,12 +240,12 @@ pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
  * or NULL.  It has a place at large tables on demand.
  */
 PvWorkerSlot *
-pv_queue_add_worker(PvQueues *queues, PvDatabaseQueue *queue, bool to_scan,
-					bool large)
+pv_queue_add_worker(PvQueues *queues, Oid database, bool to_scan, bool large)
 {
 	PvQueueShared *shared = queues->shared;
+	PvDatabaseQueue *queue = pv_queue_make(queues, database);
 
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS && queue != NULL; i++)
 	{
 		PvWorkerSlot *slot = &shared->slots[i];
 

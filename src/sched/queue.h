@@ -185,7 +185,7 @@ typedef struct PvCharge
 typedef struct PvDatabaseQueue
 {
 	Oid			database;		/* the key of the hash table */
-	TimestampTz made_at;
+	TimestampTz known_at;		/* that it exists */
 	dlist_node	node;			/* in the list of all */
 	int			nworkers;
 	TimestampTz started_at;		/* when a worker was last started */
@@ -334,9 +334,7 @@ extern void pv_queue_describe(const PvQueues *queues,
 							  PvDatabase *database);
 
 /* Tables. */
-extern PvEnqueueResult pv_queue_request(PvQueues *queues,
-										PvDatabaseQueue *queue,
-										const PvItem *item);
+extern PvEnqueueResult pv_queue_request(PvQueues *queues, const PvItem *item);
 extern PvWithdrawn pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 									 bool wraparound_too, PvWorkerSlot **slot);
 extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
@@ -345,9 +343,8 @@ extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
 /* Workers. */
 extern int	pv_queue_count_workers(const PvQueues *queues, int *nlarge);
 extern bool pv_queue_has_large_place(const PvQueues *queues);
-extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues,
-										 PvDatabaseQueue *queue, bool to_scan,
-										 bool large);
+extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues, Oid database,
+										 bool to_scan, bool large);
 extern void pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot);
 extern void pv_queue_fail_worker(PvQueues *queues, PvWorkerSlot *slot);
 extern bool pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item);

@@ -108,10 +108,8 @@ pvt_queue_worker(int worker)
 PvWorkerSlot *
 pvt_queue_start(Oid database, bool to_scan, bool large)
 {
-	PvWorkerSlot *slot = pv_queue_add_worker(&pvt_queues,
-											 pv_queue_make(&pvt_queues,
-														   database),
-											 to_scan, large);
+	PvWorkerSlot *slot = pv_queue_add_worker(&pvt_queues, database, to_scan,
+											 large);
 
 	if (slot == NULL)
 		return NULL;
@@ -128,14 +126,6 @@ pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used)
 	while (pv_queue_remove_unseen(&pvt_queues, slot->queue))
 		 /* batch by batch */ ;
 	return pv_queue_end_scan(&pvt_queues, slot, complete, false, used);
-}
-
-PvEnqueueResult
-pvt_queue_request(const PvItem *item)
-{
-	return pv_queue_request(&pvt_queues,
-							pv_queue_make(&pvt_queues, item->key.database),
-							item);
 }
 
 

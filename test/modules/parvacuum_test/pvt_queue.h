@@ -29,7 +29,6 @@ extern PvWorkerSlot *pvt_queue_worker(int worker);
  */
 extern PvWorkerSlot *pvt_queue_start(Oid database, bool to_scan, bool large);
 extern bool pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used);
-extern PvEnqueueResult pvt_queue_request(const PvItem *item);
 
 /*
  * Compares everything in the queue; raises an error if anything does not fit.

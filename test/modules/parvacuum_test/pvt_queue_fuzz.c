@@ -144,7 +144,7 @@ request(void)
 		0
 	};
 	item.urgent = one_in(5);
-	(void) pvt_queue_request(&item);
+	(void) pv_queue_request(&pvt_queues, &item);
 }
 
 static void

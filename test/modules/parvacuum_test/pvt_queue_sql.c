@@ -212,7 +212,7 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 		.pages = 1,
 		.urgent = PG_GETARG_BOOL(3)
 	};
-	PvEnqueueResult result = pvt_queue_request(&item);
+	PvEnqueueResult result = pv_queue_request(&pvt_queues, &item);
 
 	pvt_queue_check();
 	PG_RETURN_TEXT_P(cstring_to_text(results[result]));

@@ -205,7 +205,7 @@ enqueue_all(SimDatabase *database)
 			.pages = database->tables[i].pages
 		};
 
-		(void) pvt_queue_request(&item);
+		(void) pv_queue_request(&pvt_queues, &item);
 	}
 }
 
@@ -380,7 +380,6 @@ age_of(const SimDatabase *database)
 static void
 describe_databases(const Sim *sim, PvDatabases *all)
 {
-	all->now = now();
 	pv_queue_count_free(&pvt_queues, all);
 	for (int i = 0; i < sim->ndatabases; i++)
 	{
