@@ -81,10 +81,8 @@ OBJS = \
 	src/sched/candidates.o \
 	src/sched/entries.o \
 	src/sched/launcher.o \
-	src/sched/open_table.o \
 	src/sched/policy.o \
 	src/sched/queue.o \
-	src/sched/queue_databases.o \
 	src/sched/queue_shmem.o \
 	src/sched/sweep_table.o \
 	src/sched/table.o \

@@ -91,7 +91,6 @@ _PG_init(void)
 	pv_clock_init();
 
 	pv_shmem_init(shmem_parts, lengthof(shmem_parts));
-	pv_cost_count_workers = pv_queue_nworkers;
 	pv_dispatch_leaves_alone = pv_need_leaves_alone;
 	pv_dispatch_init();
 	pv_command_init();

@@ -238,33 +238,32 @@ pv_set_log_min_duration(VacuumParams *params, int vacuum, int analyze)
 
 /*
  * Return the duration in milliseconds from which on an automatic VACUUM or
- * ANALYZE of a table with these storage parameters, which may be NULL, is
- * logged; -1 for no log.
+ * ANALYZE of a table with these storage parameters is logged; -1 for no log.
  */
 int
 pv_own_log_min_duration(const AutoVacOpts *own, bool analyze)
 {
 #if PG_VERSION_NUM >= 190000
 	if (analyze)
-		return own && own->log_analyze_min_duration >= 0 ?
+		return own->log_analyze_min_duration >= 0 ?
 			own->log_analyze_min_duration : Log_autoanalyze_min_duration;
-	return own && own->log_vacuum_min_duration >= 0 ?
+	return own->log_vacuum_min_duration >= 0 ?
 		own->log_vacuum_min_duration : Log_autovacuum_min_duration;
 #else
-	return own && own->log_min_duration >= 0 ?
+	return own->log_min_duration >= 0 ?
 		own->log_min_duration : Log_autovacuum_min_duration;
 #endif
 }
 
 /*
  * Return the limit of the threshold of dead rows, which PG 18 added; -1 for no
- * limit.  options may be NULL.
+ * limit.
  */
 int
 pv_vacuum_max_threshold(const AutoVacOpts *options)
 {
 #if PG_VERSION_NUM >= 180000
-	return options != NULL && options->vacuum_max_threshold >= -1 ?
+	return options->vacuum_max_threshold >= -1 ?
 		options->vacuum_max_threshold : autovacuum_vac_max_thresh;
 #else
 	return -1;

@@ -43,7 +43,9 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/guc.h"
 
+#include "base/compat.h"
 #include "base/guard.h"
 
 static bool guarded = false;
@@ -101,4 +103,27 @@ pv_guard_check_function(const char *what)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("cannot execute %s within security-restricted operation", what),
 				 errhint("Do not use it in functions of indexes, statistics objects, and materialized views.")));
+}
+
+/*
+ * Let functions of a table run as its owner.  They cannot change settings of
+ * this process.  An error restores all of it with the transaction.
+ *
+ * Core: commands/vacuum.c, vacuum_rel.
+ */
+void
+pv_become_owner(Oid owner, PvFormerUser *own)
+{
+	GetUserIdAndSecContext(&own->userid, &own->sec_context);
+	SetUserIdAndSecContext(owner,
+						   own->sec_context | SECURITY_RESTRICTED_OPERATION);
+	own->nestlevel = NewGUCNestLevel();
+	pv_restrict_search_path();
+}
+
+void
+pv_become_oneself(const PvFormerUser *own)
+{
+	AtEOXact_GUC(false, own->nestlevel);
+	SetUserIdAndSecContext(own->userid, own->sec_context);
 }

@@ -18,6 +18,17 @@ extern void pv_guard_process(void);
 extern void pv_guard_check_command(const char *command);
 extern void pv_guard_check_function(const char *what);
 
+/* What pv_become_oneself() restores */
+typedef struct PvFormerUser
+{
+	Oid			userid;
+	int			sec_context;
+	int			nestlevel;
+} PvFormerUser;
+
+extern void pv_become_owner(Oid owner, PvFormerUser *own);
+extern void pv_become_oneself(const PvFormerUser *own);
+
 /*
  * Called before a vacuum runs functions of the owner of a table with so many
  * pages, and afterwards unless they fail.  NULL: nothing is called.

@@ -348,9 +348,9 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 		options->buffer_usage_limit =
 			pv_automatic_buffer_limit(&choice->options);
 	}
-	if (pv_is_autovacuum_worker() &&
-		pv_options_autovacuum(rel, choice->toast_parent, &parameters))
+	if (pv_is_autovacuum_worker())
 	{
+		pv_options_autovacuum(rel, choice->toast_parent, &parameters);
 		options->own_costs.delay = parameters.vacuum_cost_delay >= 0;
 		options->own_costs.limit = parameters.vacuum_cost_limit > 0;
 	}

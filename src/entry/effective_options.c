@@ -39,6 +39,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #include "base/compat.h"
@@ -204,9 +205,26 @@ pv_options_find(Relation rel, Oid *toast_parent, PvOptions *options)
  * ----------------------------------------------------------------
  */
 
+/* Set the parameters of a table that has none of its own: core's defaults. */
+void
+pv_options_no_autovacuum(AutoVacOpts *options)
+{
+	static StdRdOptions *none = NULL;
+
+	if (none == NULL)
+	{
+		MemoryContext old_context = MemoryContextSwitchTo(TopMemoryContext);
+
+		none = (StdRdOptions *) heap_reloptions(RELKIND_RELATION, (Datum) 0,
+												false);
+		MemoryContextSwitchTo(old_context);
+	}
+	*options = none->autovacuum;
+}
+
 /*
- * Read the storage parameters autovacuum_* in a pg_class row.  Return false if
- * there are none.
+ * Read the storage parameters autovacuum_* in a pg_class row.  If there are
+ * none, leave the options as they are, and return false.
  */
 bool
 pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
@@ -225,38 +243,34 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 }
 
 /* The same for a table that is not open. */
-static bool
+static void
 read_autovacuum_of(Oid relid, AutoVacOpts *options)
 {
 	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		found = false;
 
 	if (HeapTupleIsValid(tuple))
 	{
-		found = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
-										   options);
+		(void) pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
+										  options);
 		ReleaseSysCache(tuple);
 	}
 	table_close(pg_class, AccessShareLock);
-	return found;
 }
 
 /*
- * The same for an open table.  A TOAST table without parameters has those of
+ * Get the parameters of an open table.  A TOAST table without any has those of
  * its table.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
  */
-bool
+void
 pv_options_autovacuum(Relation rel, Oid toast_parent, AutoVacOpts *options)
 {
+	pv_options_no_autovacuum(options);
 	if (rel->rd_options != NULL)
-	{
 		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
-		return true;
-	}
-	return OidIsValid(toast_parent) &&
+	else if (OidIsValid(toast_parent))
 		read_autovacuum_of(toast_parent, options);
 }
 
@@ -272,12 +286,14 @@ int
 pv_options_autovacuum_workers(Relation rel, Oid toast_parent)
 {
 	AutoVacOpts options;
-	bool		found;
 
 	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
-		found = pv_options_autovacuum(rel, InvalidOid, &options);
+		pv_options_autovacuum(rel, InvalidOid, &options);
 	else
-		found = OidIsValid(toast_parent) &&
+	{
+		pv_options_no_autovacuum(&options);
+		if (OidIsValid(toast_parent))
 			read_autovacuum_of(toast_parent, &options);
-	return found ? pv_autovacuum_parallel_workers(&options) : -1;
+	}
+	return pv_autovacuum_parallel_workers(&options);
 }

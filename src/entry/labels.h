@@ -49,10 +49,11 @@ extern Oid	pv_toast_parent(Oid toast);
 extern void pv_options_find(Relation rel, Oid *toast_parent,
 							PvOptions *options);
 
-/* The storage parameters autovacuum_*; false if there are none. */
+/* The storage parameters autovacuum_* */
+extern void pv_options_no_autovacuum(AutoVacOpts *options);
 extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 									   AutoVacOpts *options);
-extern bool pv_options_autovacuum(Relation rel, Oid toast_parent,
+extern void pv_options_autovacuum(Relation rel, Oid toast_parent,
 								  AutoVacOpts *options);
 extern int	pv_options_autovacuum_workers(Relation rel, Oid toast_parent);
 

@@ -17,51 +17,37 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
-#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
-#include "storage/procarray.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/settings.h"
-#include "engine/index_vacuum.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
-#include "entry/relation.h"
 #include "sched/candidates.h"
 #include "stats/history.h"
 
-/* What a table says about the scheduler */
-typedef struct OptIn
+/* What a table says about the scheduler, for itself and for its TOAST table */
+typedef struct TableOptions
 {
-	bool		served;			/* the scheduler serves it */
-	bool		sweep;			/* and it wants sweeps */
+	Oid			toast;			/* the key of Scan.options */
+	Oid			table;
+	bool		sweep;			/* it wants sweeps */
 	const char *window;			/* NULL: the setting */
-} OptIn;
-
-/* A table whose options its TOAST table may have to follow */
-typedef struct ToastParent
-{
-	Oid			toast;			/* the key */
-	Oid			parent;
-	OptIn		opt_in;
-	bool		has_options;
-	AutoVacOpts options;
-} ToastParent;
+	AutoVacOpts own;
+} TableOptions;
 
 /* A scan of all tables */
 typedef struct Scan
@@ -70,12 +56,7 @@ typedef struct Scan
 	Relation	pg_class;
 	PvLabels   *labels;			/* the options of parvacuum */
 	MemoryContext result;		/* of what is found */
-	HTAB	   *toast;			/* ToastParent by TOAST table */
-	TransactionId shared_horizon;
-	TransactionId catalog_horizon;
-	TransactionId horizon;		/* of tables that are no catalogs; invalid
-								 * until it is needed */
-	pg_time_t	now;
+	HTAB	   *options;		/* TableOptions by TOAST table */
 } Scan;
 
 /*
@@ -90,27 +71,12 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
 	return then >= first_normal && age > 0 ? age : 0;
 }
 
-/*
- * Get the thresholds by settings and storage parameters; options is NULL if
- * there are none.
- */
+/* Get the thresholds by settings and storage parameters. */
 void
-pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
+pv_need_thresholds(Form_pg_class form, const AutoVacOpts *own,
 				   PvThresholds *thresholds)
 {
-	static const AutoVacOpts none = {
-		.enabled = true,
-		.vacuum_threshold = -1,
-		.vacuum_ins_threshold = -2,
-		.analyze_threshold = -1,
-		.freeze_max_age = -1,
-		.multixact_freeze_max_age = -1,
-		.vacuum_scale_factor = -1,
-		.vacuum_ins_scale_factor = -1,
-		.analyze_scale_factor = -1
-	};
-	const AutoVacOpts *own = options ? options : &none;
-	int			most = pv_vacuum_max_threshold(options);
+	int			most = pv_vacuum_max_threshold(own);
 
 	thresholds->enabled = own->enabled;
 	thresholds->vacuum_base = own->vacuum_threshold >= 0 ?
@@ -194,13 +160,13 @@ can_sweep(Form_pg_class form)
 }
 
 /*
- * Find out what the table needs now; options are its storage parameters, NULL
- * if there are none.  sweep says whether it wants sweeps.  Return when it was
- * last vacuumed or analyzed, or PV_NEVER.
+ * Find out what the table with these storage parameters needs now; sweep says
+ * whether it wants sweeps.  Return when it was last vacuumed or analyzed, or
+ * PV_NEVER.
  */
-TimestampTz
-pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
-			  PvScore *score)
+static TimestampTz
+get_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
+		  PvScore *score)
 {
 	PvTableState state;
 	PvThresholds thresholds;
@@ -217,82 +183,42 @@ pv_need_score(Form_pg_class form, const AutoVacOpts *options, bool sweep,
 		state.versions_swept = mark.versions;
 		state.splits = mark.splits;
 	}
-	pv_need_thresholds(form, options, &thresholds);
+	pv_need_thresholds(form, own, &thresholds);
 	pv_score_table(&state, &thresholds, score);
 	return done_at;
 }
 
 /*
- * Have the indexes of a table, in which a vacuum would remove nothing,
- * something else for it to do?  If the table is locked, there is nothing to be
- * done now.
- *
- * A damaged index must not keep the other tables of the database from being
- * found.  So an error ends a subtransaction only, and the vacuum of the table
- * will raise it again.
+ * The same for an open table.  Of a shared catalog the relation cache may have
+ * the row of pg_class of another database, with the age that it has there: it
+ * begins with a file of nailed relations, and the file of those that are shared
+ * is the same for all databases.
  */
-bool
-pv_need_index_work(Oid relid)
+void
+pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
+				 PvScore *score)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool has_work = false;
+	HeapTuple	tuple;
 
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
+	if (!rel->rd_rel->relisshared)
 	{
-		Relation	rel = pv_open_unlocked(relid, AccessShareLock);
-
-		if (rel != NULL)
-		{
-			has_work = pv_indexes_have_work(rel);
-			relation_close(rel, AccessShareLock);
-		}
+		(void) get_score(rel->rd_rel, own, sweep, score);
+		return;
 	}
-	PG_CATCH();
-	{
-		if (geterrcode() == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-		has_work = true;
-	}
-	PG_END_TRY();
-	RollbackAndReleaseCurrentSubTransaction();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return has_work;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u",
+			 RelationGetRelid(rel));
+	(void) get_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
+	ReleaseSysCache(tuple);
 }
 
 /*
- * Return the removal horizon of a table; all that are no catalogs have the
- * same.  To determine it takes an open table.  If this one is locked, use a
- * later one instead of waiting.
+ * Does a table with this score wait for its window?  An urgent one does not.
+ * The text gives the window; NULL: it is that of the setting.
  */
-static TransactionId
-horizon_of(Scan *scan, Form_pg_class form)
-{
-	Relation	rel;
-
-	if (form->relisshared)
-		return scan->shared_horizon;
-	if (IsCatalogRelationOid(form->oid))
-		return scan->catalog_horizon;
-	if (TransactionIdIsValid(scan->horizon))
-		return scan->horizon;
-
-	rel = pv_open_unlocked(form->oid, AccessShareLock);
-	if (rel != NULL)
-	{
-		scan->horizon = GetOldestNonRemovableTransactionId(rel);
-		relation_close(rel, AccessShareLock);
-	}
-	return scan->horizon;
-}
-
-/* Get the window of that text, or by the setting if it is NULL. */
-static void
-parse_window(const char *text, PvWindow *window)
+bool
+pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)
 {
 	const char *detail;
 
@@ -300,23 +226,9 @@ parse_window(const char *text, PvWindow *window)
 		(void) pv_window_parse(text, window, &detail);
 	if (text == NULL || detail != NULL)
 		*window = pv_guc_parsed_window;
-}
-
-/* Get the window by a table's options, or by the setting. */
-void
-pv_need_window(const PvOptions *options, PvWindow *window)
-{
-	parse_window(options->window, window);
-}
-
-/*
- * Does a table with this score wait for its window?  An urgent one does not.
- */
-bool
-pv_need_is_outside(const PvWindow *window, const PvScore *score, pg_time_t now)
-{
 	return !window->always && !score->wraparound &&
-		score->total < pv_guc_urgent_score && !pv_window_is_open(window, now);
+		score->total < pv_guc_urgent_score &&
+		!pv_window_is_open(window, time(NULL));
 }
 
 /*
@@ -362,8 +274,7 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 					 const PvOptions *options)
 {
 	Form_pg_class form = rel->rd_rel;
-	AutoVacOpts parameters;
-	bool		has_parameters;
+	AutoVacOpts own;
 	PvScore		score;
 	PvWindow	window;
 	bool		canceled;
@@ -371,12 +282,10 @@ pv_need_leaves_alone(Relation rel, Oid toast_parent,
 	if (!pv_guc_scheduler || form->relisshared ||
 		form->relpersistence == RELPERSISTENCE_TEMP)
 		return false;
-	has_parameters = pv_options_autovacuum(rel, toast_parent, &parameters);
-	(void) pv_need_score(form, has_parameters ? &parameters : NULL, false,
-						 &score);
-	pv_need_window(options, &window);
+	pv_options_autovacuum(rel, toast_parent, &own);
+	pv_need_score_of(rel, &own, false, &score);
 	return !score.danger &&
-		(pv_need_is_outside(&window, &score, time(NULL)) ||
+		(pv_need_is_outside(options->window, &score, &window) ||
 		 pv_failures_pause(form->oid, form->relowner, false, false,
 						   &canceled) != PV_NEVER);
 }
@@ -394,37 +303,17 @@ pv_need_is_served(Oid relid, bool opted_in)
 	return opted_in && !IsCatalogRelationOid(relid);
 }
 
-/*
- * Is the table served, for which window, and with sweeps?  A catalog, which
- * the engine does not vacuum, follows the settings.
- */
-static void
-get_opt_in(Scan *scan, Form_pg_class form, OptIn *opt_in)
-{
-	PvOptions	options;
-
-	pv_options_default(&options);
-	if (!IsCatalogRelationOid(form->oid))
-		pv_labels_find(scan->labels, form->oid, form->relispartition,
-					   &options);
-	opt_in->served = pv_need_is_served(form->oid,
-									   options.value[PV_OPTION_ENABLED] > 0);
-	opt_in->sweep = options.value[PV_OPTION_SWEEP] > 0;
-	opt_in->window = options.window;
-}
-
 /* Has the table wait if it is outside of its window and can wait. */
 static void
-apply_window(Scan *scan, const char *text, PvItem *item)
+apply_window(const char *text, PvItem *item)
 {
 	PvWindow	window;
 	pg_time_t	opens;
 
-	parse_window(text, &window);
-	if (!pv_need_is_outside(&window, &item->score, scan->now))
+	if (!pv_need_is_outside(text, &item->score, &window))
 		return;
 
-	opens = pv_window_next_change(&window, scan->now);
+	opens = pv_window_next_change(&window, time(NULL));
 	item->reason = PV_WAIT_WINDOW;
 	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
 		PV_NEVER : time_t_to_timestamptz(opens);
@@ -434,14 +323,14 @@ apply_window(Scan *scan, const char *text, PvItem *item)
 /* Add a table to those found if it needs something. */
 static void
 consider(Scan *scan, Form_pg_class form, Oid toast_parent,
-		 const AutoVacOpts *options, const OptIn *opt_in)
+		 const TableOptions *options)
 {
 	PvFound    *found = scan->found;
 	PvScore		score;
 	TimestampTz done_at;
 	PvItem	   *item;
 
-	done_at = pv_need_score(form, options, opt_in->sweep, &score);
+	done_at = get_score(form, &options->own, options->sweep, &score);
 	if (!score.vacuum && !score.analyze && !score.sweep)
 		return;
 
@@ -461,67 +350,56 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->pages = form->relpages;
 	item->score = score;
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
-	item->horizon = horizon_of(scan, form);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);
 	if (item->reason == PV_WAIT_NONE)
-		apply_window(scan, opt_in->window, item);
+		apply_window(options->window, item);
 }
 
-/*
- * Remember the options of a TOAST table's table.  A TOAST table is scored by
- * itself, but by its table's options if it has none.  These are in a row of
- * pg_class that may come later, so collect them before.
- */
-static void
-remember_toast(Scan *scan, Form_pg_class form, const OptIn *opt_in,
-			   const AutoVacOpts *options)
-{
-	ToastParent *entry;
-
-	if (!OidIsValid(form->reltoastrelid))
-		return;
-	entry = hash_search(scan->toast, &form->reltoastrelid, HASH_ENTER, NULL);
-	entry->parent = form->oid;
-	entry->opt_in = *opt_in;
-	entry->has_options = options != NULL;
-	if (options)
-		entry->options = *options;
-}
-
+/* Consider a table, if the scheduler serves it. */
 static void
 consider_table(Scan *scan, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-	OptIn		opt_in;
-	AutoVacOpts options;
-	bool		has_options;
+	TableOptions options = {.toast = form->reltoastrelid,.table = form->oid};
+	PvOptions	ours;
 
-	get_opt_in(scan, form, &opt_in);
-	if (!opt_in.served)
+	/* a catalog, which the engine does not vacuum, follows the settings */
+	pv_options_default(&ours);
+	if (!IsCatalogRelationOid(form->oid))
+		pv_labels_find(scan->labels, form->oid, form->relispartition, &ours);
+	if (!pv_need_is_served(form->oid, ours.value[PV_OPTION_ENABLED] > 0))
 		return;
-	has_options = pv_options_read_autovacuum(tuple,
-											 RelationGetDescr(scan->pg_class),
-											 &options);
-	remember_toast(scan, form, &opt_in, has_options ? &options : NULL);
-	consider(scan, form, InvalidOid, has_options ? &options : NULL, &opt_in);
+	options.sweep = ours.value[PV_OPTION_SWEEP] > 0;
+	options.window = ours.window;
+	pv_options_no_autovacuum(&options.own);
+	(void) pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
+									  &options.own);
+	if (OidIsValid(options.toast))
+		*(TableOptions *) hash_search(scan->options, &options.toast,
+									  HASH_ENTER, NULL) = options;
+	consider(scan, form, InvalidOid, &options);
 }
 
+/*
+ * Consider a TOAST table.  It is scored by itself, but by its table's storage
+ * parameters if it has none.  These are in a row of pg_class that may come
+ * later, so all tables are considered before.
+ */
 static void
 consider_toast(Scan *scan, HeapTuple tuple)
 {
 	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-	ToastParent *entry = hash_search(scan->toast, &form->oid, HASH_FIND, NULL);
-	AutoVacOpts options;
+	const TableOptions *of_table = hash_search(scan->options, &form->oid,
+											   HASH_FIND, NULL);
+	TableOptions options;
 
-	if (entry == NULL)
+	if (of_table == NULL)
 		return;
-	if (pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
-								   &options))
-		consider(scan, form, entry->parent, &options, &entry->opt_in);
-	else
-		consider(scan, form, entry->parent,
-				 entry->has_options ? &entry->options : NULL, &entry->opt_in);
+	options = *of_table;
+	(void) pv_options_read_autovacuum(tuple, RelationGetDescr(scan->pg_class),
+									  &options.own);
+	consider(scan, form, options.table, &options);
 }
 
 /*
@@ -591,12 +469,11 @@ pv_need_scan(PvFound *found)
 	Scan		scan = {.found = found,.result = CurrentMemoryContext};
 	HASHCTL		info = {
 		.keysize = sizeof(Oid),
-		.entrysize = sizeof(ToastParent),
+		.entrysize = sizeof(TableOptions),
 		.hcxt = CurrentMemoryContext
 	};
 
 	memset(found, 0, sizeof(*found));
-	scan.now = time(NULL);
 	scan.labels = pv_labels_read();
 	if (!pv_guc_enabled && AutoVacuumingActive() &&
 		!pv_labels_any(scan.labels))
@@ -606,15 +483,13 @@ pv_need_scan(PvFound *found)
 		return;
 	}
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
-	scan.toast = hash_create("TOAST tables", 256, &info,
-							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	scan.shared_horizon = GetOldestNonRemovableTransactionId(NULL);
-	scan.catalog_horizon = GetOldestNonRemovableTransactionId(scan.pg_class);
+	scan.options = hash_create("TOAST tables", 256, &info,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	for_each_table(&scan, false, consider_table);
 	for_each_table(&scan, true, consider_toast);
 
-	hash_destroy(scan.toast);
+	hash_destroy(scan.options);
 	pv_labels_free(scan.labels);
 	table_close(scan.pg_class, AccessShareLock);
 	if (found->n > 1)

@@ -29,17 +29,13 @@ typedef struct PvFound
 extern void pv_need_scan(PvFound *found);
 extern void pv_need_state(Form_pg_class form, PvTableState *state,
 						  TimestampTz *done_at);
-extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *options,
+extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *own,
 							   PvThresholds *thresholds);
-extern TimestampTz pv_need_score(Form_pg_class form,
-								 const AutoVacOpts *options, bool sweep,
-								 PvScore *score);
+extern void pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
+							 PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);
-extern bool pv_need_index_work(Oid relid);
-extern void pv_need_window(const PvOptions *options,
-						   PvWindow *window);
-extern bool pv_need_is_outside(const PvWindow *window, const PvScore *score,
-							   pg_time_t now);
+extern bool pv_need_is_outside(const char *text, const PvScore *score,
+							   PvWindow *window);
 extern PvWaitReason pv_need_leave_out_failed(Form_pg_class form,
 											 BlockNumber pages,
 											 PvScore *score,

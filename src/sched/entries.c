@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * entries.c
- *	  The tables in the scheduler's queue, their owners and their order.
+ *	  The databases and tables in the scheduler's queue, the owners of tables,
+ *	  and their order.
  *
  * A queued entry is in a heap: of the database's first tables if it is in
  * danger of wraparound or urgent, else of its owner's.  These functions are
@@ -20,17 +21,77 @@
 
 
 /* ----------------------------------------------------------------
- *		Owners
+ *		Databases
  * ----------------------------------------------------------------
  */
 
-static PvOwner *
-find_owner(const PvQueues *queues, const PvDatabaseQueue *queue, Oid role)
+/* Set up a queue without any entry; the hash tables are the caller's. */
+void
+pv_queue_init(PvQueueShared *shared)
 {
-	PvOwnerKey	key = {queue->database, role};
-
-	return hash_search(queues->owners, &key, HASH_FIND, NULL);
+	memset(shared, 0, sizeof(PvQueueShared));
+	dlist_init(&shared->databases);
+	dlist_init(&shared->waiting);
+	for (int i = 0; i < PV_QUEUE_SIZE; i++)
+		shared->free_places[i] = PV_QUEUE_SIZE - 1 - i;
+	for (int i = 0; i < PV_NCOUNTS; i++)
+		pg_atomic_init_u64(&shared->counts[i], 0);
 }
+
+/* Return the queue of a database, or NULL. */
+PvDatabaseQueue *
+pv_queue_find(const PvQueues *queues, Oid database)
+{
+	return hash_search(queues->databases, &database, HASH_FIND, NULL);
+}
+
+/*
+ * Return the queue of a database that may not have one yet, or NULL if there
+ * are too many databases.
+ */
+PvDatabaseQueue *
+pv_queue_make(PvQueues *queues, Oid database)
+{
+	PvDatabaseQueue *queue = pv_queue_find(queues, database);
+
+	if (queue != NULL ||
+		hash_get_num_entries(queues->databases) >= PV_MAX_QUEUES)
+		return queue;
+	queue = hash_search(queues->databases, &database, HASH_ENTER, NULL);
+	memset(queue, 0, sizeof(PvDatabaseQueue));
+	queue->database = database;
+	queue->known_at = queues->now;
+	dlist_init(&queue->owners);
+	dlist_init(&queue->waiting);
+	dlist_init(&queue->entries);
+	dlist_push_tail(&queues->shared->databases, &queue->node);
+	return queue;
+}
+
+/*
+ * The database is gone.  Remove up to PV_QUEUE_BATCH of its entries, and its
+ * queue when there is none left.  Return false if nothing more can be removed.
+ */
+bool
+pv_queue_drop_some(PvQueues *queues, PvDatabaseQueue *queue)
+{
+	if (queue->nworkers > 0)
+		return false;
+	for (int i = Min(PV_QUEUE_BATCH, queue->nentries); i > 0; i--)
+		pv_entry_remove(queues, dlist_head_element(PvQueueEntry, node,
+												   &queue->entries));
+	if (queue->nentries > 0)
+		return true;
+	dlist_delete(&queue->node);
+	(void) hash_search(queues->databases, &queue->database, HASH_REMOVE, NULL);
+	return false;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Owners
+ * ----------------------------------------------------------------
+ */
 
 /* Take the entry from its owner. */
 static void
@@ -47,10 +108,9 @@ leave_owner(PvQueues *queues, PvQueueEntry *entry)
  * entries, so there is room.
  */
 void
-pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
-				   PvQueueEntry *entry, Oid role)
+pv_entry_set_owner(PvQueues *queues, PvQueueEntry *entry, Oid role)
 {
-	PvOwnerKey	key = {queue->database, role};
+	PvOwnerKey	key = {entry->item.key.database, role};
 	bool		found;
 
 	if (entry->owner != NULL)
@@ -66,33 +126,36 @@ pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
 }
 
 /*
- * Put an entry into the list of those that give way to others, or take it
+ * Put an entry into the lists of those that give way to others, or take it
  * out, after its state or its request has changed.
  */
 static void
-list_as_waiting(PvDatabaseQueue *queue, PvQueueEntry *entry)
+list_as_waiting(const PvQueues *queues, PvQueueEntry *entry, bool gives_way)
 {
-	bool		gives_way = entry->item.state == PV_ITEM_WAITING &&
-		!entry->item.requested;
-
 	if (gives_way == entry->gives_way)
 		return;
-	if (gives_way)
-		dlist_push_tail(&queue->waiting, &entry->wait_node);
-	else
-		dlist_delete(&entry->wait_node);
 	entry->gives_way = gives_way;
+	if (gives_way)
+	{
+		dlist_push_tail(&entry->queue->waiting, &entry->wait_node);
+		dlist_push_tail(&queues->shared->waiting, &entry->wait_node_of_all);
+	}
+	else
+	{
+		dlist_delete(&entry->wait_node);
+		dlist_delete(&entry->wait_node_of_all);
+	}
 }
 
 /* Mark the entry as requested, or not any more. */
 void
-pv_entry_set_request(PvDatabaseQueue *queue, PvQueueEntry *entry,
+pv_entry_set_request(const PvQueues *queues, PvQueueEntry *entry,
 					 bool requested, bool urgent)
 {
-	queue->nrequests += (int) requested - (int) entry->item.requested;
 	entry->item.requested = requested;
 	entry->item.urgent = urgent;
-	list_as_waiting(queue, entry);
+	list_as_waiting(queues, entry,
+					entry->item.state == PV_ITEM_WAITING && !requested);
 }
 
 
@@ -122,7 +185,7 @@ pv_queue_charge(const PvQueues *queues, Oid role)
 	{
 		const PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		if (slot->used && slot->busy && slot->owner == role)
+		if (slot->entry != NULL && slot->entry->item.owner == role)
 			usecs += Max(queues->now - slot->at_table.since, 0);
 	}
 	return usecs;
@@ -276,8 +339,8 @@ pv_queue_find_table(const PvQueues *queues, Oid database, Oid relid)
  * begun again in between.  One that is queued may have been put back.
  */
 void
-pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
-				   PvQueueEntry *entry, PvItemState state, PvWaitReason reason)
+pv_entry_set_state(const PvQueues *queues, PvQueueEntry *entry,
+				   PvItemState state, PvWaitReason reason)
 {
 	PvItem	   *item = &entry->item;
 
@@ -292,14 +355,8 @@ pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
 	item->reason = reason;
 	item->wait_until = PV_NEVER;
 	item->worker_pid = 0;
-	list_as_waiting(queue, entry);
-}
-
-/* Is the queued entry in a heap of the database's first tables? */
-static bool
-is_of_first(const PvDatabaseQueue *queue, const PvQueueEntry *entry)
-{
-	return entry->heap == &queue->first[0] || entry->heap == &queue->first[1];
+	list_as_waiting(queues, entry,
+					state == PV_ITEM_WAITING && !item->requested);
 }
 
 /*
@@ -309,8 +366,11 @@ is_of_first(const PvDatabaseQueue *queue, const PvQueueEntry *entry)
  * only.
  */
 void
-pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry)
+pv_entry_unqueue(PvQueueEntry *entry)
 {
+	PvDatabaseQueue *queue = entry->queue;
+	bool		is_of_first = entry->heap == &queue->first[0] ||
+		entry->heap == &queue->first[1];
 	pairingheap heap = {compare_queued, NULL, NULL};
 
 	if (entry->heap == NULL)
@@ -319,21 +379,21 @@ pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry)
 	pairingheap_remove(&heap, &entry->heap_node);
 	*entry->heap = heap.ph_root;
 	queue->nqueued--;
-	if (!is_of_first(queue, entry) && --entry->owner->nqueued == 0)
+	if (!is_of_first && --entry->owner->nqueued == 0)
 		dlist_delete(&entry->owner->node);
 	entry->heap = NULL;
 }
 
 void
-pv_entry_enqueue(const PvQueues *queues, PvDatabaseQueue *queue,
-				 PvQueueEntry *entry)
+pv_entry_enqueue(const PvQueues *queues, PvQueueEntry *entry)
 {
+	PvDatabaseQueue *queue = entry->queue;
 	PvItem	   *item = &entry->item;
-	bool		large = pv_is_large(item);
+	bool		large = pv_wants_large_place(item);
 	pairingheap heap = {compare_queued, NULL, NULL};
 
 	Assert(entry->heap == NULL);
-	pv_entry_set_state(queues, queue, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
+	pv_entry_set_state(queues, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
 	item->again = false;
 	item->turn = pv_turn(&item->score, item->requested, item->needed_since);
 	if (pv_is_in_danger(item) || item->urgent)
@@ -351,17 +411,15 @@ pv_entry_enqueue(const PvQueues *queues, PvDatabaseQueue *queue,
 }
 
 void
-pv_entry_remove(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry)
+pv_entry_remove(PvQueues *queues, PvQueueEntry *entry)
 {
 	PvQueueShared *shared = queues->shared;
 
-	pv_entry_unqueue(queue, entry);
-	queue->nrequests -= entry->item.requested;
+	pv_entry_unqueue(entry);
+	list_as_waiting(queues, entry, false);
 	leave_owner(queues, entry);
-	if (entry->gives_way)
-		dlist_delete(&entry->wait_node);
 	dlist_delete(&entry->node);
-	queue->nentries--;
+	entry->queue->nentries--;
 	shared->places[entry->place] = NULL;
 	shared->free_places[PV_QUEUE_SIZE - shared->nentries] = entry->place;
 	shared->nentries--;
@@ -376,7 +434,8 @@ static bool
 has_room(const PvQueues *queues, const PvDatabaseQueue *queue,
 		 const PvItem *item)
 {
-	const PvOwner *owner = find_owner(queues, queue, item->owner);
+	PvOwnerKey	key = {queue->database, item->owner};
+	const PvOwner *owner = hash_search(queues->owners, &key, HASH_FIND, NULL);
 	int			n = queues->shared->nentries;
 
 	if (n >= queues->limit)
@@ -394,21 +453,18 @@ has_room(const PvQueues *queues, const PvDatabaseQueue *queue,
 static bool
 make_room(PvQueues *queues, PvDatabaseQueue *queue)
 {
-	PvDatabaseQueue *all = queues->shared->queues;
+	PvQueueShared *shared = queues->shared;
+	PvQueueEntry *entry;
 
-	if (dlist_is_empty(&queue->waiting) &&
-		queues->shared->nentries < queues->limit)
+	if (!dlist_is_empty(&queue->waiting))
+		entry = dlist_tail_element(PvQueueEntry, wait_node, &queue->waiting);
+	else if (shared->nentries >= queues->limit &&
+			 !dlist_is_empty(&shared->waiting))
+		entry = dlist_tail_element(PvQueueEntry, wait_node_of_all,
+								   &shared->waiting);
+	else
 		return false;
-	for (int i = 0; i < PV_MAX_QUEUES && dlist_is_empty(&queue->waiting); i++)
-	{
-		if (!dlist_is_empty(&all[i].waiting))
-			queue = &all[i];
-	}
-	if (dlist_is_empty(&queue->waiting))
-		return false;
-	pv_entry_remove(queues, queue,
-					dlist_tail_element(PvQueueEntry, wait_node,
-									   &queue->waiting));
+	pv_entry_remove(queues, entry);
 	return true;
 }
 
@@ -427,19 +483,15 @@ pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 		 !has_room(queues, queue, item)))
 		return NULL;
 	entry = hash_search(queues->entries, &item->key, HASH_ENTER, NULL);
-	entry->item = *item;
-	entry->owner = NULL;
-	pv_entry_set_owner(queues, queue, entry, item->owner);
-	entry->gives_way = false;
+	memset(entry, 0, sizeof(PvQueueEntry));
+	entry->item.key = item->key;
+	entry->item.pages = item->pages;
+	entry->item.toast_parent = item->toast_parent;
+	entry->item.score = item->score;
 	entry->item.state = PV_ITEM_WAITING;
-	entry->item.requested = entry->item.urgent = entry->item.again = false;
-	entry->item.tried = entry->item.held = false;
 	entry->item.needed_since = queues->now;
-	entry->item.left.horizon = InvalidTransactionId;
-	entry->item.waited_for = PV_WAIT_NONE;
-	entry->item.done = 0;
-	entry->item.worker_pid = 0;
-	entry->heap = NULL;
+	entry->queue = queue;
+	pv_entry_set_owner(queues, entry, item->owner);
 	entry->seen = queue->scan;
 	dlist_push_tail(&queue->entries, &entry->node);
 	queue->nentries++;

@@ -11,7 +11,6 @@
  * Scheduler workers (sched/worker.c) are started in a loop:
  *
  *		cancel, and then end, what takes too long
- *		look after the workers that were started
  *		read pg_database, once in a naptime
  *		look at the queue						(sched/queue.c)
  *		start workers							(sched/policy.c says for what)
@@ -55,7 +54,6 @@
 #include "base/wait.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
-#include "sched/worker.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 
@@ -69,22 +67,11 @@
 #define LOOK_AGAIN_MS			200
 #define LOOK_FOR_WORKER_MS		1000
 
-/* A worker that was started and has not been seen to attach, by its slot */
-typedef struct Started
-{
-	BackgroundWorkerHandle *handle; /* NULL: there is none */
-	uint32		token;
-	Oid			database;
-} Started;
-
-static Started started[PV_MAX_SCHED_WORKERS];
-
 static bool no_process_reported = false;	/* and no worker started since */
 
-/* The databases, in the order of their OIDs, and when they were last read */
-static PvDatabase *databases = NULL;
-static int	ndatabases = 0;
-static TimestampTz read_at = PV_NEVER;	/* they are to be read again */
+/* The databases, and when they were last read */
+static PvDatabases all;
+static TimestampTz read_at = PV_NEVER;
 
 /* ----------------------------------------------------------------
  *		The configuration
@@ -105,32 +92,17 @@ publish_rate(void)
 	pv_cost_set_rate(rate);
 }
 
-/* Warn once if nothing is counted: then only ages say what needs a vacuum. */
-static void
-report_counts(void)
+/*
+ * Return the least that max_worker_processes must be so that everything that
+ * the settings ask for gets its processes: all come out of one pool, and the
+ * server reserves none.  Those of other extensions and of subscriptions, which
+ * are not known, come on top.
+ */
+int
+pv_processes_wanted(void)
 {
-	static bool reported_once = false;
-	bool		missing = pv_guc_scheduler && !pgstat_track_counts;
-
-	if (missing && !reported_once)
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("parvacuum's scheduler vacuums tables only for their age"),
-				 errdetail("Dead rows and changes are not counted."),
-				 errhint("Enable the \"track_counts\" setting.")));
-	reported_once = missing;
-}
-
-/* Return the number of processes that the settings ask for. */
-void
-pv_launcher_processes(PvProcesses *processes)
-{
-	memset(processes, 0, sizeof(*processes));
-	processes->logical_replication = max_logical_replication_workers > 0;
-	processes->parallel_workers = max_parallel_workers;
-	processes->runs = pv_guc_max_runs;
-	if (pv_guc_scheduler)
-		processes->scheduler_workers = pv_guc_scheduler_workers;
+	return 1 + (max_logical_replication_workers > 0) + max_parallel_workers +
+		pv_guc_max_runs + PV_SCHED_WORKERS_WANTED;
 }
 
 /* Warn once if max_worker_processes is lower than the settings ask for. */
@@ -138,11 +110,8 @@ static void
 report_processes(void)
 {
 	static int	reported = 0;
-	PvProcesses processes;
-	int			wanted;
+	int			wanted = pv_processes_wanted();
 
-	pv_launcher_processes(&processes);
-	wanted = pv_processes_wanted(&processes);
 	if (wanted <= max_worker_processes)
 		reported = 0;
 	else if (wanted != reported)
@@ -151,9 +120,8 @@ report_processes(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("\"max_worker_processes\" is too low for parvacuum's settings"),
 				 errdetail("It is %d, and should be %d at least: for parallel workers (\"max_parallel_workers\" is %d), runs (\"parvacuum.max_runs\" is %d), the scheduler (%d), and launchers.",
-						   max_worker_processes, wanted,
-						   processes.parallel_workers, processes.runs,
-						   processes.scheduler_workers),
+						   max_worker_processes, wanted, max_parallel_workers,
+						   pv_guc_max_runs, PV_SCHED_WORKERS_WANTED),
 				 errhint("Increase \"max_worker_processes\" and restart the server, or lower the others.")));
 		reported = wanted;
 	}
@@ -189,37 +157,11 @@ pv_launcher_init(void)
  * ----------------------------------------------------------------
  */
 
-static int
-compare_oids(const void *a, const void *b)
-{
-	Oid			left = ((const PvDatabase *) a)->oid;
-	Oid			right = ((const PvDatabase *) b)->oid;
-
-	return left == right ? 0 : left < right ? -1 : 1;
-}
-
-static PvDatabase *
-find_database(Oid oid)
-{
-	PvDatabase	key = {.oid = oid};
-
-	return ndatabases == 0 ? NULL :
-		bsearch(&key, databases, ndatabases, sizeof(PvDatabase), compare_oids);
-}
-
 static void
 note_database(Form_pg_database form, PvDatabase *database)
 {
-	const PvDatabase *known = find_database(form->oid);
-
-	if (known != NULL)
-		*database = *known;
-	else
-	{
-		memset(database, 0, sizeof(PvDatabase));
-		database->oid = form->oid;
-		database->due = pv_now();
-	}
+	memset(database, 0, sizeof(PvDatabase));
+	database->oid = form->oid;
 	database->counted = pgstat_fetch_stat_dbentry(form->oid) != NULL;
 	database->age =
 		Max(pv_age_of_database(form->datfrozenxid, ReadNextTransactionId(),
@@ -228,30 +170,40 @@ note_database(Form_pg_database form, PvDatabase *database)
 							   MultiXactMemberFreezeThreshold()));
 }
 
-/* Empty those of these queues whose databases are gone, batch by batch. */
+/*
+ * Remove the queues of databases that are gone, batch by batch.  One that was
+ * made after that moment, when pg_database was read, may be of a new database.
+ */
 static void
-drop_queues(const Oid *queued)
+drop_queues(TimestampTz begun)
 {
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	bool		more;
+
+	do
 	{
-		bool		any = OidIsValid(queued[i]) &&
-			find_database(queued[i]) == NULL;
+		PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+		dlist_mutable_iter iter;
 
-		while (any)
+		for (int i = 0; i < all.n; i++)
 		{
-			PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-			PvDatabaseQueue *queue = pv_queue_find(queues, queued[i]);
+			PvDatabaseQueue *queue = pv_queue_find(queues, all.list[i].oid);
 
-			any = queue != NULL && pv_queue_empty_some(queues, queue);
 			if (queue != NULL)
-			{
-				queue->scan_requested = queue->incomplete = false;
-				queue->scanned_at = PV_NEVER;
-				pv_queue_release(queues, queue);
-			}
-			pv_queue_unlock();
+				queue->known_at = queues->now;
 		}
-	}
+		more = false;
+		dlist_foreach_modify(iter, &queues->shared->databases)
+		{
+			PvDatabaseQueue *queue = dlist_container(PvDatabaseQueue, node,
+													 iter.cur);
+
+			more = queue->known_at < begun &&
+				pv_queue_drop_some(queues, queue);
+			if (more)
+				break;
+		}
+		pv_queue_unlock();
+	} while (more);
 }
 
 /*
@@ -261,18 +213,13 @@ drop_queues(const Oid *queued)
 static void
 read_databases(void)
 {
-	Oid			queued[PV_MAX_QUEUES];
-	PvQueues   *queues = pv_queue_lock(LW_SHARED);
+	TimestampTz begun = pv_now();
 	int			room = 64;
 	int			n = 0;
 	PvDatabase *found;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
-
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-		queued[i] = queues->shared->queues[i].database;
-	pv_queue_unlock();
 
 	StartTransactionCommand();
 	if (!ConditionalLockRelationOid(DatabaseRelationId, AccessShareLock))
@@ -301,56 +248,39 @@ read_databases(void)
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
 
-	qsort(found, n, sizeof(PvDatabase), compare_oids);
-	if (databases != NULL)
-		pfree(databases);
-	databases = found;
-	ndatabases = n;
+	if (all.list != NULL)
+		pfree(all.list);
+	all.list = found;
+	all.n = n;
 	read_at = pv_now();
-	drop_queues(queued);
+	drop_queues(begun);
 }
 
 /*
- * Forget what the queue said before.  Nothing is due later than a naptime from
- * now, except for databases that rest.
+ * Add what the queue says.  Return false if pg_database is to be read again:
+ * there is a queue of an unknown database, or no worker could connect to one,
+ * which may be gone.
  */
-static void
-begin_description(PvDatabase *database, TimestampTz latest)
-{
-	database->due = Min(database->due, latest);
-	database->not_before = Min(database->not_before, latest);
-	database->has_queue = database->scanning = database->expected = false;
-	database->has_first = database->first_is_large = false;
-	database->nworkers = 0;
-	database->scan_requested = PV_NEVER;
-}
-
-/* Add what the queue says.  Return false if it has an unknown database. */
 static bool
-describe_databases(PvDatabases *all)
+describe_databases(void)
 {
 	const PvQueues *queues = pv_queue_lock(LW_SHARED);
-	const PvQueueShared *shared = queues->shared;
-	bool		complete = true;
+	int			nunknown = hash_get_num_entries(queues->databases);
+	bool		any_failed = false;
 
-	all->now = queues->now;
-	all->n = ndatabases;
-	all->list = databases;
-	pv_queue_count_free(queues, all);
-	for (int i = 0; i < ndatabases; i++)
-		begin_description(&databases[i], all->now + queues->naptime);
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
+	pv_queue_count_free(queues, &all);
+	for (int i = 0; i < all.n; i++)
 	{
-		const PvDatabaseQueue *queue = &shared->queues[i];
-		PvDatabase *database = find_database(queue->database);
+		const PvDatabaseQueue *queue = pv_queue_find(queues, all.list[i].oid);
 
-		if (database != NULL)
-			pv_queue_describe(queues, queue, database);
-		else if (OidIsValid(queue->database) && queue->nqueued > 0)
-			complete = false;
+		if (queue == NULL)
+			continue;
+		nunknown--;
+		any_failed |= queue->failed_at >= read_at;
+		pv_queue_describe(queues, queue, &all.list[i]);
 	}
 	pv_queue_unlock();
-	return complete;
+	return nunknown == 0 && !any_failed;
 }
 
 
@@ -358,55 +288,6 @@ describe_databases(PvDatabases *all)
  *		Workers
  * ----------------------------------------------------------------
  */
-
-/* Note a failed start.  The database may be gone, so read pg_database again. */
-static void
-note_failure(PvDatabase *database)
-{
-	read_at = PV_NEVER;
-	if (database == NULL)
-		return;
-	database->not_before =
-		TimestampTzPlusMilliseconds(pv_now(),
-									pv_start_again_after(database->nfailures));
-	database->due = database->not_before;
-	database->nfailures++;
-}
-
-/*
- * Has a worker that was started attached, or ended before?  One that has not
- * attached for long is ended: it waits for the lock of its database, and has a
- * slot that others need.
- */
-static void
-look_after(Started *it)
-{
-	PvDatabase *database = find_database(it->database);
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvWorkerSlot *slot = &queues->shared->slots[it - started];
-	bool		attached = !slot->used || slot->token != it->token ||
-		slot->pid != 0;
-	bool		late = TimestampDifferenceExceeds(slot->since, queues->now,
-												  PV_LATE_AFTER_MS);
-	pid_t		pid;
-	bool		failed = !attached &&
-		GetBackgroundWorkerPid(it->handle, &pid) == BGWH_STOPPED;
-
-	if (failed)
-		pv_queue_remove_worker(queues, slot);
-	pv_queue_unlock();
-
-	if (failed)
-		note_failure(database);
-	else if (attached && database != NULL)
-		database->nfailures = 0;
-	else if (!attached && late)
-		TerminateBackgroundWorker(it->handle);
-	if (!failed && !attached)
-		return;
-	pfree(it->handle);
-	it->handle = NULL;
-}
 
 /* Report that the server had no slot for a worker. */
 static void
@@ -424,38 +305,21 @@ report_no_process(void)
 
 /* Start a worker.  Return false if the server has no process. */
 static bool
-launch(const PvNextWorker *next, TimestampTz now)
+launch(const PvNextWorker *next)
 {
-	PvDatabase *database = next->database;
-	PvDatabaseQueue *queue;
-	PvQueues   *queues = pv_queue_lock_with(database->oid, true, &queue);
-	PvWorkerSlot *slot = queue == NULL ? NULL :
-		pv_queue_add_worker(queues, queue, next->to_scan, next->large);
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvWorkerSlot *slot = pv_queue_add_worker(queues, next->database->oid,
+											 next->to_scan, next->large);
 	uint32		token = slot == NULL ? 0 : slot->token;
-	MemoryContext old_context;
-	Started    *it;
-	bool		good;
 
 	pv_queue_unlock();
 	if (slot == NULL)
 		return true;
-	it = &started[slot - queues->shared->slots];
-	if (it->handle != NULL)
-		pfree(it->handle);
-	it->token = token;
-	it->database = database->oid;
-	old_context = MemoryContextSwitchTo(TopMemoryContext);
-	good = pv_sched_start(database->oid, it - started, token, &it->handle);
-	MemoryContextSwitchTo(old_context);
-	if (good)
+	if (pv_sched_start(slot - queues->shared->slots, token))
 	{
 		no_process_reported = false;
-		database->started_at = now;
-		if (next->to_scan)
-			database->due = now + queues->naptime;
 		return true;
 	}
-	it->handle = NULL;
 	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), slot);
 	pv_queue_unlock();
 	report_no_process();
@@ -487,6 +351,39 @@ is_late(PvWorkerSlot *slot, TimestampTz now)
 }
 
 /*
+ * End the worker if it is not connected to its database yet, because it waits
+ * for the database's lock, and has a process that others need.
+ */
+static void
+end_connecting(PvQueues *queues, PvWorkerSlot *slot)
+{
+	if (!TimestampDifferenceExceeds(slot->since, queues->now,
+									PV_LATE_AFTER_MS))
+		return;
+	if (slot->pid != 0)
+		(void) kill(slot->pid, SIGTERM);
+	else
+		pv_queue_fail_worker(queues, slot);
+}
+
+/* Cancel what takes too long, and end the worker if it goes on with it. */
+static void
+end_working(PvQueues *queues, PvWorkerSlot *slot)
+{
+	if (slot->canceled_at != PV_NEVER)
+	{
+		if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
+									   PV_LATE_AFTER_MS))
+			(void) kill(slot->pid, SIGTERM);
+	}
+	else if (slot->entry != NULL && is_late(slot, queues->now))
+	{
+		slot->late = true;
+		(void) pv_queue_cancel(queues, slot);
+	}
+}
+
+/*
  * Cancel what takes too long, and end the workers that still are at what was
  * canceled some time ago: a function may have caught the cancel.  Return
  * whether there is any worker.
@@ -502,37 +399,13 @@ end_late(void)
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
 		any |= slot->used;
-		if (!slot->used || !(slot->busy || slot->scanning))
-			continue;
-		if (slot->canceled_at != PV_NEVER)
-		{
-			if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
-										   PV_LATE_AFTER_MS))
-				(void) kill(slot->pid, SIGTERM);
-		}
-		else if (slot->busy && is_late(slot, queues->now))
-		{
-			slot->late = true;
-			(void) pv_queue_cancel(queues, slot);
-		}
+		if (slot->used && !slot->connected)
+			end_connecting(queues, slot);
+		else if (slot->entry != NULL || slot->scanning)
+			end_working(queues, slot);
 	}
 	pv_queue_unlock();
 	return any;
-}
-
-/* Have a worker of the database scan it, if there is one. */
-static void
-request_scan(PvDatabase *database)
-{
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_find(queues, database->oid);
-
-	if (queue != NULL && queue->nworkers > 0)
-	{
-		pv_queue_request_scan(queues, queue);
-		database->due = queues->now + queues->naptime;
-	}
-	pv_queue_unlock();
 }
 
 /*
@@ -540,22 +413,22 @@ request_scan(PvDatabase *database)
  * expected or may be added.
  */
 static long
-next_due(const PvDatabases *all)
+next_due(void)
 {
-	TimestampTz next = all->now + autovacuum_naptime * USECS_PER_SEC;
+	TimestampTz next = all.now + autovacuum_naptime * USECS_PER_SEC;
 
-	for (int i = 0; i < all->n; i++)
+	for (int i = 0; i < all.n; i++)
 	{
-		const PvDatabase *database = &all->list[i];
+		const PvDatabase *database = &all.list[i];
 
-		if (database->has_first && database->nworkers > 0 && all->nfree > 0)
+		if (database->has_first && database->nworkers > 0 && all.nfree > 0)
 			return LOOK_AGAIN_MS;
-		if (database->expected || database->scan_requested != PV_NEVER)
-			next = all->now;
+		if (database->expected)
+			next = all.now;
 		else if (database->counted || database->age > 1)
 			next = Min(next, Max(database->due, database->not_before));
 	}
-	return Max(TimestampDifferenceMilliseconds(all->now, next),
+	return Max(TimestampDifferenceMilliseconds(all.now, next),
 			   LOOK_FOR_WORKER_MS);
 }
 
@@ -566,47 +439,27 @@ next_due(const PvDatabases *all)
 static long
 schedule(void)
 {
-	static int	nscans = 0;
-	PvDatabases all = {.nscans = nscans};
 	PvNextWorker next;
 	bool		has_process = true;
 	long		longest = autovacuum_naptime * 1000;
 
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		if (started[i].handle != NULL)
-			look_after(&started[i]);
-	}
 	if (TimestampDifferenceExceeds(read_at, pv_now(),
 								   autovacuum_naptime * 1000))
 		read_databases();
-	if (!describe_databases(&all))
+	if (!describe_databases())
 	{
 		read_databases();
-		(void) describe_databases(&all);
+		(void) describe_databases();
 	}
 
-	for (int i = 0; i < all.n; i++)
-	{
-		if (!pv_has_to_scan(&all, &all.list[i]))
-			continue;
-		request_scan(&all.list[i]);
-		longest = Min(longest, LOOK_FOR_WORKER_MS);
-	}
 	while (has_process && pv_next_worker(&all, &next))
 	{
-		has_process = launch(&next, all.now);
+		has_process = launch(&next);
 		longest = Min(longest, LOOK_AGAIN_MS);
-	}
-	nscans = all.nscans;
-	if (pv_has_to_call_back(&all))
-	{
-		pv_queue_call_back(pv_queue_lock(LW_EXCLUSIVE));
-		pv_queue_unlock();
 	}
 	if (!has_process)
 		return LOOK_FOR_WORKER_MS;
-	return Min(longest, next_due(&all));
+	return Min(longest, next_due());
 }
 
 /* ----------------------------------------------------------------
@@ -618,7 +471,6 @@ static void
 follow_configuration(void)
 {
 	publish_rate();
-	report_counts();
 	report_processes();
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * launcher.h
- *	  The process that follows the configuration, and has databases vacuumed.
+ *	  The processes of the scheduler: the launcher, and scheduler workers.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -10,15 +10,24 @@
 #ifndef PV_LAUNCHER_H
 #define PV_LAUNCHER_H
 
-#include "sched/policy.h"
+#include "postmaster/bgworker.h"
 
-/* The type of its process, as in pg_stat_activity */
+#include "base/settings.h"
+
+/* Their types, as in pg_stat_activity */
 #define PV_LAUNCHER_TYPE		"parvacuum launcher"
+#define PV_SCHED_TYPE			"parvacuum scheduler worker"
+
+/* The number of scheduler workers that the settings ask for */
+#define PV_SCHED_WORKERS_WANTED \
+	(pv_guc_scheduler ? pv_guc_scheduler_workers : 0)
 
 extern void pv_launcher_init(void);
-extern void pv_launcher_processes(PvProcesses *processes);
+extern int	pv_processes_wanted(void);
+extern bool pv_sched_start(int worker, uint32 token);
 
-/* The launcher; the postmaster finds it by name. */
+/* Entry points; the postmaster finds them by name. */
 extern PGDLLEXPORT void parvacuum_launcher_main(Datum main_arg);
+extern PGDLLEXPORT void parvacuum_sched_main(Datum main_arg);
 
 #endif							/* PV_LAUNCHER_H */

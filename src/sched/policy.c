@@ -26,9 +26,8 @@
  *	   then to one that is due for a scan, the longest overdue first, and after
  *	   ten of these to the one whose first table goes first.
  *	7. Stay.  A worker leaves its database when nothing is queued there, or
- *	   after ten seconds, or for a table in danger in a database without a
- *	   worker.  One that came for a scan leaves again if the first table is
- *	   elsewhere and all workers are in use.
+ *	   after ten seconds.  One that came for a scan leaves again if the first
+ *	   table is elsewhere and all workers are in use.
  *	8. Large tables.  All workers but one may be on pages of large tables.  The
  *	   places go to the first of them in all databases.
  *	9. Waiting.  A table that is locked, outside of its window, or held back by
@@ -81,9 +80,6 @@
 /* Half of what was charged to an owner is written off in this time */
 #define CHARGE_HALF_LIFE		(10 * 60 * INT64CONST(1000000))
 
-/* A worker stays in its database for no longer than this */
-#define LONGEST_STAY			(10 * INT64CONST(1000000))
-
 /* The longest rest of a database between two scans */
 #define LONGEST_REST			(10 * 60 * INT64CONST(1000000))
 
@@ -127,11 +123,11 @@
 #define ROOM_FACTOR				4
 
 /*
- * Milliseconds until a worker is started again after a failure.  The time
+ * Microseconds until a worker is started again after a failure.  The time
  * doubles with each further failure, up to the longest.
  */
-#define START_AGAIN_AFTER_MS	1000
-#define LONGEST_START_AGAIN_MS	60000
+#define START_AGAIN_AFTER		INT64CONST(1000000)
+#define LONGEST_START_AGAIN		(60 * INT64CONST(1000000))
 
 /*
  * A database that has a worker gets another one when its queue has lasted for
@@ -349,13 +345,6 @@ pv_max_large(int nworkers)
 	return Max(nworkers - 1, 1);
 }
 
-/* Is a worker to leave that has been in its database for so long? */
-bool
-pv_stay_is_over(int64 stayed)
-{
-	return stayed > LONGEST_STAY;
-}
-
 /*
  * Return the microseconds in which one of so many workers can use so many cost
  * units, and what there is in any case.  The rate is that of all, 0: no limit.
@@ -392,19 +381,6 @@ pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
 }
 
 /*
- * Return the least that max_worker_processes must be so that each of these
- * gets its processes: all come out of one pool, and the server reserves none.
- * Those of other extensions and of subscriptions, which are not known, come on
- * top.
- */
-int
-pv_processes_wanted(const PvProcesses *processes)
-{
-	return 1 + processes->logical_replication + processes->parallel_workers +
-		processes->runs + processes->scheduler_workers;
-}
-
-/*
  * Return the age of a database with this datfrozenxid or datminmxid, as a
  * share of the one that its tables are vacuumed for.
  */
@@ -417,58 +393,43 @@ pv_age_of_database(uint32 then, uint32 next, int max_age)
 }
 
 /*
- * Return the milliseconds after which a worker is started again where one has
- * ended before it attached, after that number of other failures.
+ * Return the microseconds after which a worker is started again where one has
+ * ended before it was connected, after that number of other failures.
  */
-int
+int64
 pv_start_again_after(int nfailures)
 {
-	int			ms = START_AGAIN_AFTER_MS;
-
-	for (int i = 0; i < nfailures && ms < LONGEST_START_AGAIN_MS; i++)
-		ms *= 2;
-	return Min(ms, LONGEST_START_AGAIN_MS);
+	return Min(START_AGAIN_AFTER << Min(nfailures, 6), LONGEST_START_AGAIN);
 }
 
 /*
  * Return the microseconds without a scan of the database after one that has
- * taken this CPU time.  The time of scans is lost for vacuums.
+ * taken this CPU time, or has found that no table has opted in.  The time of
+ * scans is lost for vacuums.
  */
 int64
-pv_rest_after_scan(int64 used)
+pv_rest_after_scan(int64 used, bool nothing, int64 naptime)
 {
+	if (nothing)
+		return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST),
+				   naptime);
 	return Min(Max(used, 0), LONGEST_REST / REST_FACTOR) * REST_FACTOR;
 }
 
-/* The same after a scan that has found that no table has opted in. */
-int64
-pv_rest_where_nothing(int64 naptime)
-{
-	return Max(Min(naptime * NAPTIMES_WHERE_NOTHING, LONGEST_REST), naptime);
-}
-
-/* Is the database due for a scan? */
-static bool
-is_due(const PvDatabases *all, const PvDatabase *database)
-{
-	return (database->counted || database->age > 1) && !database->scanning &&
-		all->now >= database->due;
-}
-
-/* Is a worker that is in the database to scan it? */
-bool
-pv_has_to_scan(const PvDatabases *all, const PvDatabase *database)
-{
-	return database->nworkers > 0 && database->scan_requested == PV_NEVER &&
-		is_due(all, database);
-}
-
-/* Since when a worker should have come to scan the database, or PV_NEVER. */
+/*
+ * Since when a worker should have come to scan the database, or PV_NEVER.  One
+ * that is there already begins the scan when it is done with its table.  What
+ * was never scanned is due since a moment just after PV_NEVER.
+ */
 static TimestampTz
 to_scan_since(const PvDatabases *all, const PvDatabase *database)
 {
-	return database->scan_requested == PV_NEVER && database->nworkers == 0 &&
-		is_due(all, database) ? database->due : database->scan_requested;
+	bool		in_use = database->counted || database->age > 1;
+	TimestampTz since = database->due +
+		(database->nworkers > 0 ? ANOTHER_WORKER_AFTER : 0);
+
+	return in_use && !database->scanning && all->now >= since ?
+		Max(since, PV_NEVER + 1) : PV_NEVER;
 }
 
 static bool
@@ -601,24 +562,4 @@ pv_next_worker(PvDatabases *all, PvNextWorker *next)
 	all->nlarge -= next->large;
 	next->database->expected = true;
 	return true;
-}
-
-/*
- * Is a worker to leave another database, because a table in danger waits where
- * there is none?
- */
-bool
-pv_has_to_call_back(const PvDatabases *all)
-{
-	bool		failed_is_tried = is_failed_tried(all);
-
-	for (int i = 0; i < all->n; i++)
-	{
-		const PvDatabase *database = &all->list[i];
-
-		if (database->nworkers == 0 && in_danger(database) &&
-			needs_worker(all, database, failed_is_tried))
-			return true;
-	}
-	return false;
 }

@@ -124,35 +124,25 @@ extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
 								 TransactionId horizon);
 
 /*
- * The launcher ends a worker that has not attached within this time: it waits
+ * The launcher ends a worker that is not connected within this time: it waits
  * for the lock of its database, which ALTER DATABASE may hold.  A worker that
  * goes on for so long with what was canceled is ended as well, and none waits
  * longer for a lock of a small table.
  */
 #define PV_LATE_AFTER_MS		10000
 
+/* A worker leaves its database after this time, in microseconds */
+#define PV_LONGEST_STAY			(10 * INT64CONST(1000000))
+
 extern int	pv_max_large(int nworkers);
-extern bool pv_stay_is_over(int64 stayed);
 extern double pv_longest_at_table(double pages, int64 rate, int nworkers,
 								  int64 least);
 extern double pv_longest_for_owner(double pages, bool analyze, int64 rate,
 								   int nworkers, int64 least);
 
-/* Background workers that the settings ask for. */
-typedef struct PvProcesses
-{
-	bool		logical_replication;	/* core's launcher for it */
-	int			parallel_workers;	/* max_parallel_workers */
-	int			runs;			/* parvacuum.max_runs */
-	int			scheduler_workers;
-} PvProcesses;
-
-extern int	pv_processes_wanted(const PvProcesses *processes);
-
 extern double pv_age_of_database(uint32 then, uint32 next, int max_age);
-extern int	pv_start_again_after(int nfailures);
-extern int64 pv_rest_after_scan(int64 used);
-extern int64 pv_rest_where_nothing(int64 naptime);
+extern int64 pv_start_again_after(int nfailures);
+extern int64 pv_rest_after_scan(int64 used, bool nothing, int64 naptime);
 
 /* A database, as the launcher knows it. */
 typedef struct PvDatabase
@@ -160,18 +150,17 @@ typedef struct PvDatabase
 	Oid			oid;
 	bool		counted;		/* the statistics have it: it is in use */
 	double		age;			/* as pv_age_of_database() has it */
-	TimestampTz due;			/* when it is to be scanned next */
-	TimestampTz started_at;		/* when a worker was last started for it */
-	TimestampTz not_before;		/* no worker is started before */
-	int			nfailures;		/* workers that have not attached, one after
-								 * the other */
 
 	/* by the queue */
 	bool		has_queue;
+	TimestampTz due;			/* when it is to be scanned next */
+	TimestampTz started_at;		/* when a worker was last started for it */
+	TimestampTz not_before;		/* no worker is started before */
+	int			nfailures;		/* workers that could not connect, one after
+								 * the other */
 	bool		scanning;
 	int			nworkers;
-	bool		expected;		/* one of them has not attached yet */
-	TimestampTz scan_requested; /* since then, or PV_NEVER */
+	bool		expected;		/* one of them is not connected yet */
 	bool		has_first;		/* a worker would take a table */
 	bool		first_is_large;
 	PvOrder		first;			/* its place in the order */
@@ -199,7 +188,5 @@ typedef struct PvNextWorker
 } PvNextWorker;
 
 extern bool pv_next_worker(PvDatabases *all, PvNextWorker *next);
-extern bool pv_has_to_scan(const PvDatabases *all, const PvDatabase *database);
-extern bool pv_has_to_call_back(const PvDatabases *all);
 
 #endif							/* PV_POLICY_H */

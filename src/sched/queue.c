@@ -18,15 +18,15 @@
  * again by a later scan, which comes at once when nothing of the database is
  * queued any more.
  *
- * Which table goes first is in sched/policy.c.  The heaps of queued tables are
- * in sched/entries.c, the queues of databases in sched/queue_databases.c.
+ * Which table goes first is in sched/policy.c.  The lists of databases and of
+ * tables, and the heaps of those that are queued, are in sched/entries.c.
  *
  * All functions here run under the lock, held exclusively unless they take the
  * queue as const.  They know no clock, no process and no setting but those in
  * PvQueues, so that unit tests can compile them a second time.  They raise no
  * errors and allocate only in the hash tables, which have room for all.  Each
  * visits one entry, or up to PV_QUEUE_BATCH of them, and walks over all
- * workers, queues, or owners of a database.
+ * workers, databases, or owners of a database.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -52,31 +52,35 @@
  * urgent request that was there before remains.
  */
 PvEnqueueResult
-pv_queue_request(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
+pv_queue_request(PvQueues *queues, const PvItem *item)
 {
 	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
 											  item->key.relid);
+	PvDatabaseQueue *queue;
 	bool		running;
 	bool		before;
 
 	if (entry == NULL)
-		entry = pv_entry_add(queues, queue, item);
+	{
+		queue = pv_queue_make(queues, item->key.database);
+		entry = queue != NULL ? pv_entry_add(queues, queue, item) : NULL;
+	}
 	if (entry == NULL)
 		return PV_ENQUEUE_FULL;
 	running = entry->item.state == PV_ITEM_RUNNING;
 	before = entry->item.requested &&
 		(entry->item.urgent || !item->urgent) &&
 		(!running || entry->item.again);
-	pv_entry_unqueue(queue, entry);
+	pv_entry_unqueue(entry);
 	if (!before)
-		pv_entry_set_request(queue, entry, true, item->urgent);
+		pv_entry_set_request(queues, entry, true, item->urgent);
 	if (running)
 	{
 		entry->item.again = true;
 		return PV_ENQUEUED_AGAIN;
 	}
-	entry->item.held = false;
-	pv_entry_enqueue(queues, queue, entry);
+	entry->item.maybe_held = false;
+	pv_entry_enqueue(queues, entry);
 	return before ? PV_ENQUEUED_BEFORE : PV_ENQUEUED;
 }
 
@@ -90,7 +94,6 @@ pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 				  bool wraparound_too, PvWorkerSlot **slot)
 {
 	PvQueueEntry *entry = pv_queue_find_table(queues, database, relid);
-	PvDatabaseQueue *queue = pv_queue_find(queues, database);
 
 	if (entry == NULL || entry->item.state == PV_ITEM_WAITING)
 		return PV_WITHDRAWN_NOTHING;
@@ -103,15 +106,14 @@ pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 		entry->item.again = false;
 		for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 		{
-			if (slots[i].busy && slots[i].pid == entry->item.worker_pid)
+			if (slots[i].entry == entry)
 				*slot = &slots[i];
 		}
 		return PV_WITHDRAWN_RUNNING;
 	}
-	pv_entry_unqueue(queue, entry);
-	pv_entry_set_request(queue, entry, false, false);
-	pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING,
-					   PV_WAIT_CANCELED);
+	pv_entry_unqueue(entry);
+	pv_entry_set_request(queues, entry, false, false);
+	pv_entry_set_state(queues, entry, PV_ITEM_WAITING, PV_WAIT_CANCELED);
 	return PV_WITHDRAWN_DONE;
 }
 
@@ -142,19 +144,148 @@ pv_queue_copy_some(const PvQueues *queues, Oid database, int *place,
 
 
 /* ----------------------------------------------------------------
+ *		The launcher
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Return when the database is to be scanned next.  It is at once if the last
+ * scan could not queue all that it had found, and that is done.  Where a scan
+ * takes long, the next one is due later.
+ */
+static TimestampTz
+due_at(const PvQueues *queues, const PvDatabaseQueue *queue)
+{
+	if (queue->incomplete && queue->nqueued == 0)
+		return queue->scanned_at;
+	return Max(queue->begun_at + queues->naptime, queue->scanned_at +
+			   pv_rest_after_scan(queue->scan_used, queue->nothing,
+								  queues->naptime));
+}
+
+/* Count the workers, and how many of them have a place at large tables. */
+int
+pv_queue_count_workers(const PvQueues *queues, int *nlarge)
+{
+	int			n = 0;
+
+	*nlarge = 0;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		n += slot->used;
+		*nlarge += slot->used && slot->large;
+	}
+	return n;
+}
+
+/* Is there a place for another worker at large tables? */
+bool
+pv_queue_has_large_place(const PvQueues *queues)
+{
+	int			nlarge;
+
+	(void) pv_queue_count_workers(queues, &nlarge);
+	return nlarge < pv_max_large(queues->nworkers);
+}
+
+/*
+ * Count the workers that may be started, and find out whether there is room
+ * for other databases.
+ */
+void
+pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
+{
+	int			nlarge;
+
+	all->now = queues->now;
+	all->nfree = queues->nworkers - pv_queue_count_workers(queues, &nlarge);
+	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
+	all->full = hash_get_num_entries(queues->databases) >= PV_MAX_QUEUES;
+}
+
+/* Set what the queue of a database says about that. */
+void
+pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
+				  PvDatabase *database)
+{
+	const PvQueueEntry *first =
+		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
+					   &database->first);
+
+	database->due = due_at(queues, queue);
+	database->started_at = queue->started_at;
+	database->nfailures = queue->nfailures;
+	database->not_before = queue->nfailures == 0 ? PV_NEVER :
+		queue->failed_at + pv_start_again_after(queue->nfailures - 1);
+	database->has_queue = true;
+	database->scanning = queue->scanning;
+	database->nworkers = queue->nworkers;
+	database->expected = false;
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
+	{
+		const PvWorkerSlot *slot = &queues->shared->slots[i];
+
+		database->expected |= slot->used && !slot->connected &&
+			slot->queue == queue;
+	}
+	database->has_first = first != NULL;
+	database->first_is_large = first != NULL &&
+		pv_wants_large_place(&first->item);
+}
+
+/*
+ * Return a slot for a worker that is about to be started, for a scan or not,
+ * or NULL.  It has a place at large tables on demand.
+ */
+PvWorkerSlot *
+pv_queue_add_worker(PvQueues *queues, Oid database, bool to_scan, bool large)
+{
+	PvQueueShared *shared = queues->shared;
+	PvDatabaseQueue *queue = pv_queue_make(queues, database);
+
+	for (int i = 0; i < PV_MAX_SCHED_WORKERS && queue != NULL; i++)
+	{
+		PvWorkerSlot *slot = &shared->slots[i];
+
+		if (slot->used)
+			continue;
+		memset(slot, 0, sizeof(*slot));
+		slot->used = true;
+		slot->token = ++shared->next_token;
+		slot->since = queues->now;
+		slot->queue = queue;
+		slot->to_scan = to_scan;
+		slot->large = large && pv_queue_has_large_place(queues);
+		queue->nworkers++;
+		queue->started_at = queues->now;
+		return slot;
+	}
+	return NULL;
+}
+
+
+/* ----------------------------------------------------------------
  *		Workers
  * ----------------------------------------------------------------
  */
 
-static void
-become_idle(PvQueues *queues, PvWorkerSlot *slot)
+/*
+ * The worker leaves its table, whose owner is charged for the time.  The
+ * caller does with the entry what is to be done.
+ */
+static PvQueueEntry *
+leave_table(PvQueues *queues, PvWorkerSlot *slot)
 {
-	if (slot->busy)
-		pv_entry_charge_owner(queues, slot->owner,
-							  queues->now - slot->at_table.since);
-	slot->busy = slot->large = slot->danger = false;
-	slot->for_owner.since = PV_NEVER;
-	slot->canceled_at = PV_NEVER;
+	PvQueueEntry *entry = slot->entry;
+
+	pv_entry_charge_owner(queues, entry->item.owner,
+						  queues->now - slot->at_table.since);
+	slot->entry = NULL;
+	slot->large = false;
+	slot->for_owner.since = slot->canceled_at = PV_NEVER;
+	return entry;
 }
 
 /*
@@ -164,19 +295,23 @@ become_idle(PvQueues *queues, PvWorkerSlot *slot)
 void
 pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot)
 {
-	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvDatabaseQueue *queue = slot->queue;
 
-	if (slot->busy)
+	if (slot->entry != NULL)
 		pv_queue_finish(queues, slot, 0, PV_WAIT_ERROR, InvalidTransactionId);
 	if (slot->scanning)
 		queue->scanning = false;
-	if (slot->pid != 0)
-		pg_atomic_fetch_sub_u32(&queues->shared->nattached, 1);
-	slot->used = false;
+	slot->used = slot->scanning = false;
 	queue->nworkers--;
-	if (slot->pid == 0 && queue->nworkers == 0)
-		queue->scan_requested = false;	/* it will be due again */
-	pv_queue_release(queues, queue);
+}
+
+/* Remove a worker that could not connect to its database. */
+void
+pv_queue_fail_worker(PvQueues *queues, PvWorkerSlot *slot)
+{
+	slot->queue->nfailures++;
+	slot->queue->failed_at = queues->now;
+	pv_queue_remove_worker(queues, slot);
 }
 
 /*
@@ -189,14 +324,17 @@ is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 	int			nlarge;
 	int			n = pv_queue_count_workers(queues, &nlarge);
 	bool		has_place = nlarge < pv_max_large(queues->nworkers);
+	dlist_iter	iter;
 
-	for (int i = 0; i < PV_MAX_QUEUES && n >= queues->nworkers; i++)
+	if (n < queues->nworkers)
+		return false;
+	dlist_foreach(iter, &queues->shared->databases)
 	{
-		const PvDatabaseQueue *queue = &queues->shared->queues[i];
+		const PvDatabaseQueue *queue =
+			dlist_container(PvDatabaseQueue, node, iter.cur);
 		PvOrder		other;
 
-		if (OidIsValid(queue->database) && queue->nworkers == 0 &&
-			queue->nqueued > 0 &&
+		if (queue->nworkers == 0 && queue->nqueued > 0 &&
 			pv_queue_first(queues, queue, has_place, &other) != NULL &&
 			pv_compare_order(&other, order) > 0)
 			return true;
@@ -216,26 +354,23 @@ is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 bool
 pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 {
-	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
 	PvOrder		order;
-	PvQueueEntry *entry = pv_queue_first(queues, queue, slot->large, &order);
+	PvQueueEntry *entry = pv_queue_first(queues, slot->queue, slot->large,
+										 &order);
 
 	slot->large = false;
 	if (entry == NULL ||
-		(slot->to_scan && is_first_elsewhere(queues, &order)))
+		(slot->to_scan && !slot->took && is_first_elsewhere(queues, &order)))
 		return false;
-	slot->to_scan = false;
-	pv_entry_unqueue(queue, entry);
-	pv_entry_set_state(queues, queue, entry, PV_ITEM_RUNNING, PV_WAIT_NONE);
+	slot->took = true;
+	pv_entry_unqueue(entry);
+	pv_entry_set_state(queues, entry, PV_ITEM_RUNNING, PV_WAIT_NONE);
 	entry->item.worker_pid = slot->pid;
-	slot->busy = true;
+	slot->entry = entry;
 	slot->late = false;
 	memset(&slot->at_table, 0, sizeof(PvStage));
 	slot->at_table.since = queues->now;
-	slot->at = entry->item.key;
-	slot->owner = entry->item.owner;
-	slot->large = pv_is_large(&entry->item);
-	slot->danger = pv_is_in_danger(&entry->item);
+	slot->large = pv_wants_large_place(&entry->item);
 	slot->canceled_at = PV_NEVER;
 	*item = entry->item;
 	return true;
@@ -251,14 +386,12 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 bool
 pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
-	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
-											  item->key.relid);
+	PvItem	   *known = &slot->entry->item;
 	bool		may = slot->large || pv_queue_has_large_place(queues);
 
-	entry->item.score = item->score;
-	entry->item.pages = item->pages;
-	entry->item.held = item->held;
-	slot->danger = pv_is_in_danger(&entry->item);
+	known->score = item->score;
+	known->pages = item->pages;
+	known->maybe_held = false;
 	if (pv_is_large(item) && !may)
 		return false;
 	slot->large = pv_is_large(item);
@@ -269,11 +402,7 @@ pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 void
 pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
 {
-	PvQueueEntry *entry = pv_queue_find_table(queues, slot->at.database,
-											  slot->at.relid);
-
-	pv_entry_enqueue(queues, pv_queue_of(queues, slot), entry);
-	become_idle(queues, slot);
+	pv_entry_enqueue(queues, leave_table(queues, slot));
 }
 
 /*
@@ -285,48 +414,47 @@ pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
  * A vacuum fulfils a request.  A vacuum that was canceled or failed ends it as
  * well.  The request stays if the table was locked before it could be
  * vacuumed.
+ *
+ * horizon is the one before the vacuum, if it was begun.
  */
 void
 pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 				PvWaitReason reason, TransactionId horizon)
 {
-	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
-	PvQueueEntry *entry = pv_queue_find_table(queues, slot->at.database,
-											  slot->at.relid);
+	PvQueueEntry *entry = leave_table(queues, slot);
 	PvItem	   *item = &entry->item;
 
-	queue->vacuumed |= (done & PV_DONE_VACUUM) != 0;
+	entry->queue->vacuumed |= (done & PV_DONE_VACUUM) != 0;
 	item->needed_since = queues->now;
 	item->tried = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW &&
 		reason != PV_WAIT_LOCK && !item->score.sweep;
 	if (!item->again &&
 		((done & PV_DONE_VACUUM) != 0 || reason != PV_WAIT_LOCK))
-		pv_entry_set_request(queue, entry, false, false);
+		pv_entry_set_request(queues, entry, false, false);
 	if (item->again)
-		pv_entry_enqueue(queues, queue, entry);
+		pv_entry_enqueue(queues, entry);
 	else if (reason == PV_WAIT_NONE)
-		pv_entry_remove(queues, queue, entry);
+		pv_entry_remove(queues, entry);
 	else
 	{
 		/* if it waits for the horizon, it is the vacuum that waits */
 		bool		vacuum = reason == PV_WAIT_HORIZON ||
 			(item->score.vacuum && (done & PV_DONE_VACUUM) == 0);
 
-		if (!item->held)
+		if (TransactionIdIsValid(horizon))
 		{
 			item->left.horizon = reason == PV_WAIT_HORIZON ?
 				horizon : InvalidTransactionId;
 			item->left.dead = item->score.dead;
 			item->left.for_age = item->score.wraparound;
 		}
-		if (done != 0 || item->held)
+		if (done != 0 || reason == PV_WAIT_HORIZON)
 			pv_score_rest(&item->score, vacuum, item->score.analyze &&
 						  (done & PV_DONE_ANALYZE) == 0, false, item->pages);
 		item->done = done;
-		item->held = false;
-		pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING, reason);
+		item->maybe_held = false;
+		pv_entry_set_state(queues, entry, PV_ITEM_WAITING, reason);
 	}
-	become_idle(queues, slot);
 }
 
 /*
@@ -338,9 +466,8 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 {
 	int			nlarge;
 
-	return slot->leave ||
-		pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
-		pv_stay_is_over(queues->now - slot->since);
+	return pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
+		queues->now - slot->since > PV_LONGEST_STAY;
 }
 
 
@@ -350,18 +477,19 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
  */
 
 /*
- * If a scan is to be done, this worker begins it, and must end it.  Return
- * whether it has begun one.
+ * If a scan is due, this worker begins it, and must end it.  Return whether it
+ * has begun one.  A worker that was not started for that takes a table first,
+ * or databases whose scans are long would have time for nothing else.
  */
 bool
 pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 {
-	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvDatabaseQueue *queue = slot->queue;
 
-	if (!pv_queue_wants_scan(queue))
+	if (queue->scanning || queues->now < due_at(queues, queue) ||
+		(!slot->to_scan && !slot->took))
 		return false;
-	queue->new_pass = queue->scan_requested;
-	queue->scan_requested = false;
+	queue->begun_at = queues->now;
 	queue->scanning = slot->scanning = true;
 	slot->queued_some = false;
 	slot->canceled_at = PV_NEVER;
@@ -371,65 +499,38 @@ pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 
 /* Mark the entry as seen by the current scan. */
 static void
-mark_seen(PvDatabaseQueue *queue, PvQueueEntry *entry)
+mark_seen(PvQueueEntry *entry)
 {
-	entry->seen = queue->scan;
+	entry->seen = entry->queue->scan;
 	dlist_delete(&entry->node);
-	dlist_push_tail(&queue->entries, &entry->node);
+	dlist_push_tail(&entry->queue->entries, &entry->node);
 }
 
-/*
- * Does the horizon keep a vacuum of the table from all that it is needed for?
- * The caller finds out whether its indexes have something else to do.
- */
-bool
-pv_queue_is_held(const PvQueues *queues, const PvItem *item)
-{
-	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
-											  item->key.relid);
-
-	return entry != NULL &&
-		pv_vacuum_is_useless(&item->score, &entry->item.left, item->horizon);
-}
-
-/*
- * Give the entry of a table that is offered the new score.  If a vacuum would
- * remove nothing, the table goes on waiting, or is only analyzed.
- */
+/* Give the entry of a table that is offered the new score, and queue it. */
 static void
-update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
-			 const PvItem *item)
+update_entry(PvQueues *queues, PvQueueEntry *entry, const PvItem *item)
 {
 	PvItem	   *known = &entry->item;
-	PvWaitReason reason = item->reason;
-	bool		held = item->held && pv_queue_is_held(queues, item);
 
-	pv_entry_unqueue(queue, entry);
+	pv_entry_unqueue(entry);
 	if (known->owner != item->owner)
-		pv_entry_set_owner(queues, queue, entry, item->owner);
+		pv_entry_set_owner(queues, entry, item->owner);
 	known->score = item->score;
 	known->pages = item->pages;
 	known->toast_parent = item->toast_parent;
-	known->held = held && item->score.analyze && !known->requested;
-	if (held)
-	{
-		known->left.dead = Min(known->left.dead, item->score.dead);
-		pv_queue_count(queues, PV_COUNT_SKIPPED_HORIZON);
-		if (known->held)
-			pv_score_rest(&known->score, false, true, false, item->pages);
-		else
-			reason = PV_WAIT_HORIZON;
-	}
-	if (reason == PV_WAIT_NONE || known->requested)
+	known->left.dead = Min(known->left.dead, item->score.dead);
+	known->maybe_held = TransactionIdIsValid(known->left.horizon) &&
+		!known->requested;
+	if (item->reason == PV_WAIT_NONE || known->requested)
 	{
 		/* the time outside of its window does not count as waiting */
 		if (known->reason == PV_WAIT_WINDOW)
 			known->needed_since = queues->now;
-		pv_entry_enqueue(queues, queue, entry);
+		pv_entry_enqueue(queues, entry);
 	}
 	else
 	{
-		pv_entry_set_state(queues, queue, entry, PV_ITEM_WAITING, reason);
+		pv_entry_set_state(queues, entry, PV_ITEM_WAITING, item->reason);
 		known->wait_until = item->wait_until;
 	}
 }
@@ -443,13 +544,13 @@ update_entry(PvQueues *queues, PvDatabaseQueue *queue, PvQueueEntry *entry,
 bool
 pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
-	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvDatabaseQueue *queue = slot->queue;
 	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
 											  item->key.relid);
 	bool		waits = item->reason != PV_WAIT_NONE;
 
 	if (entry != NULL)
-		mark_seen(queue, entry);
+		mark_seen(entry);
 	else if (!waits || queues->shared->nentries < queues->limit / 2)
 	{
 		int			before = queues->shared->nentries;
@@ -460,7 +561,7 @@ pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	if (entry == NULL)
 		return waits;
 	if (entry->item.state != PV_ITEM_RUNNING)
-		update_entry(queues, queue, entry, item);
+		update_entry(queues, entry, item);
 	return true;
 }
 
@@ -482,13 +583,13 @@ pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
 		entry = dlist_head_element(PvQueueEntry, node, &queue->entries);
 		if (entry->seen == queue->scan)
 			return false;
-		mark_seen(queue, entry);
+		mark_seen(entry);
 		if (entry->item.state == PV_ITEM_RUNNING)
 			continue;
 		if (!entry->item.requested)
-			pv_entry_remove(queues, queue, entry);
+			pv_entry_remove(queues, entry);
 		else if (entry->item.state == PV_ITEM_WAITING)
-			pv_entry_enqueue(queues, queue, entry);
+			pv_entry_enqueue(queues, entry);
 	}
 	return true;
 }
@@ -498,26 +599,22 @@ pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
  * or waits, nothing that no table has opted in, and used is the CPU time it
  * took, in microseconds.
  *
- * Only a scan that was requested counts for when the next one is due.  If
- * nothing could be queued without pushing out tables that wait, another scan
- * at once would not do better.  Return whether it is to be reported that the
- * queue is full: once, until a scan is complete again.
+ * If nothing could be queued without pushing out tables that wait, another
+ * scan at once would not do better.  Return whether it is to be reported that
+ * the queue is full: once, until a scan is complete again.
  */
 bool
 pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot, bool complete,
 				  bool nothing, int64 used)
 {
-	PvDatabaseQueue *queue = pv_queue_of(queues, slot);
+	PvDatabaseQueue *queue = slot->queue;
 	bool		report = !complete && !queue->reported_full;
 
 	queue->scanning = slot->scanning = false;
-	if (queue->new_pass)
-	{
-		queue->vacuumed |= !nothing;
-		queue->scanned_at = queues->now;
-		queue->scan_used = used;
-		queue->nothing = nothing;
-	}
+	queue->vacuumed |= !nothing;
+	queue->scanned_at = queues->now;
+	queue->scan_used = used;
+	queue->nothing = nothing;
 	queue->incomplete = !complete && slot->queued_some;
 	queue->reported_full = !complete;
 	pv_queue_count(queues, PV_COUNT_SCANS);

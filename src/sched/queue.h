@@ -30,8 +30,8 @@
 /* Places for tables of all databases; shared memory is reserved for them. */
 #define PV_QUEUE_SIZE			PV_MAX_QUEUE_LIMIT
 
-/* This many databases can have something queued at a time. */
-#define PV_MAX_QUEUES			128
+/* Databases that the scheduler can serve */
+#define PV_MAX_QUEUES			8192
 
 /* Owners whose worker time is known */
 #define PV_MAX_CHARGES			2048
@@ -90,8 +90,8 @@ typedef struct PvItem
 	bool		urgent;			/* ... and to go first */
 	bool		again;			/* it was requested while it was running */
 	bool		tried;			/* begun, and not completed */
-	bool		held;			/* a vacuum would do nothing, because of the
-								 * horizon */
+	bool		maybe_held;		/* the horizon has held back its dead rows at
+								 * the last vacuum, and may do so still */
 	double		charge;			/* copy: of its owner, as in PvOrder */
 	TimestampTz turn;			/* as long as it is queued */
 	TimestampTz needed_since;	/* it needs something, or was last begun */
@@ -101,7 +101,6 @@ typedef struct PvItem
 	TimestampTz waits_since;	/* for waited_for */
 	TimestampTz wait_until;		/* time of day; PV_NEVER: until the next
 								 * database scan */
-	TransactionId horizon;		/* offered: the horizon now */
 	PvLeft		left;			/* by its last vacuum */
 	int			worker_pid;		/* while running, else 0 */
 	uint8		state;			/* a PvItemState */
@@ -128,6 +127,16 @@ pv_is_large(const PvItem *item)
 	return item->pages >= PV_LARGE_PAGES;
 }
 
+/*
+ * Is it to wait for a place at large tables?  A worker finds out first whether
+ * the horizon holds it back, which takes no time.
+ */
+static inline bool
+pv_wants_large_place(const PvItem *item)
+{
+	return pv_is_large(item) && !item->maybe_held;
+}
+
 /* Queued tables, small and large ones apart, so that these can be passed over */
 typedef pairingheap_node *PvHeaps[2];
 
@@ -152,14 +161,16 @@ typedef struct PvOwner
 typedef struct PvQueueEntry
 {
 	PvItem		item;
+	struct PvDatabaseQueue *queue;
 	int			place;			/* in PvQueueShared.places */
 	uint32		seen;			/* the last scan that has offered it */
 	PvOwner    *owner;
-	bool		gives_way;		/* it is in the list of those that wait */
+	bool		gives_way;		/* it is in the lists of those that wait */
 	pairingheap_node **heap;	/* that it is in, while it is queued */
 	pairingheap_node heap_node;
 	dlist_node	node;			/* in the list of the database */
 	dlist_node	wait_node;		/* in that of those that wait */
+	dlist_node	wait_node_of_all;	/* the same, of all databases */
 } PvQueueEntry;
 
 /* Worker time of an owner of tables, in all databases. */
@@ -170,10 +181,17 @@ typedef struct PvCharge
 	TimestampTz at;
 } PvCharge;
 
+/* A database that the scheduler has been to, or that has something queued */
 typedef struct PvDatabaseQueue
 {
-	Oid			database;		/* invalid: free */
+	Oid			database;		/* the key of the hash table */
+	TimestampTz known_at;		/* that it exists */
+	dlist_node	node;			/* in the list of all */
 	int			nworkers;
+	TimestampTz started_at;		/* when a worker was last started */
+	int			nfailures;		/* workers that could not connect, one after
+								 * the other */
+	TimestampTz failed_at;		/* the last of these */
 
 	/* tables */
 	PvHeaps		first;			/* queued, in danger or urgent */
@@ -183,17 +201,14 @@ typedef struct PvDatabaseQueue
 								 * behind the others */
 	int			nentries;
 	int			nqueued;
-	int			nrequests;
 
 	/* database scans */
-	bool		scan_requested;
-	TimestampTz requested_at;
 	bool		scanning;
 	uint32		scan;			/* number of the last one */
-	TimestampTz scanned_at;		/* end of the last requested scan, or PV_NEVER */
+	TimestampTz begun_at;		/* of the last one, or PV_NEVER */
+	TimestampTz scanned_at;		/* its end */
 	int64		scan_used;		/* microseconds of CPU time that it took */
 	bool		nothing;		/* it found that no table has opted in */
-	bool		new_pass;		/* the current scan was requested */
 	bool		incomplete;		/* the last scan could not queue all it has
 								 * found */
 	bool		reported_full;	/* that was reported, and has not changed
@@ -216,24 +231,21 @@ typedef struct PvWorkerSlot
 {
 	bool		used;
 	int			pid;			/* 0: the process has not attached yet */
+	bool		connected;		/* to the database */
 	uint32		token;			/* identifies this use of the slot */
 	TimestampTz since;
-	int			queue;			/* index of its database's queue */
-	bool		leave;			/* it is to leave after the current table */
-	bool		to_scan;		/* it was started for a scan, and has taken no
-								 * table */
+	PvDatabaseQueue *queue;		/* of its database */
+	bool		to_scan;		/* it was started for a scan */
+	bool		took;			/* it has taken a table */
 	bool		scanning;
 	bool		queued_some;	/* the current scan has queued something */
 	TimestampTz canceled_at;	/* what it is at; PV_NEVER: it was not */
 
 	/* the table that it is at */
-	bool		busy;
-	PvItemKey	at;
-	Oid			owner;
+	PvQueueEntry *entry;		/* NULL: none */
 	bool		large;			/* it has a place at large tables: given by
 								 * the launcher, or taken for the table */
-	bool		danger;			/* the table is in danger of wraparound */
-	PvStage		at_table;		/* while it is busy */
+	PvStage		at_table;		/* while it is at one */
 	PvStage		for_owner;		/* functions of the owner run */
 	bool		late;			/* it was canceled, as that took too long */
 } PvWorkerSlot;
@@ -259,13 +271,13 @@ typedef enum PvCount
 typedef struct PvQueueShared
 {
 	pg_atomic_uint64 counts[PV_NCOUNTS];
-	pg_atomic_uint32 nattached; /* workers */
 	Latch	   *launcher_latch; /* NULL: there is no launcher */
 	uint32		next_token;
 	int			nentries;
 	PvQueueEntry *places[PV_QUEUE_SIZE];	/* NULL: free */
 	int			free_places[PV_QUEUE_SIZE]; /* those free, and last freed last */
-	PvDatabaseQueue queues[PV_MAX_QUEUES];
+	dlist_head	databases;		/* PvDatabaseQueue */
+	dlist_head	waiting;		/* as in PvDatabaseQueue, of all databases */
 	PvWorkerSlot slots[PV_MAX_SCHED_WORKERS];
 } PvQueueShared;
 
@@ -276,6 +288,7 @@ typedef struct PvQueueShared
 typedef struct PvQueues
 {
 	PvQueueShared *shared;
+	HTAB	   *databases;		/* PvDatabaseQueue by OID */
 	HTAB	   *entries;		/* PvQueueEntry by PvItemKey */
 	HTAB	   *owners;			/* PvOwner by PvOwnerKey */
 	HTAB	   *charges;		/* PvCharge by role */
@@ -284,13 +297,6 @@ typedef struct PvQueues
 	int			limit;			/* places that may be used */
 	int			nworkers;		/* workers that there may be */
 } PvQueues;
-
-/* The queue of a worker's database. */
-static inline PvDatabaseQueue *
-pv_queue_of(const PvQueues *queues, const PvWorkerSlot *slot)
-{
-	return &queues->shared->queues[slot->queue];
-}
 
 static inline void
 pv_queue_count(const PvQueues *queues, PvCount what)
@@ -317,30 +323,18 @@ typedef enum PvWithdrawn
 } PvWithdrawn;
 
 /* ----------------------------------------------------------------
- *		Functions to be called under the lock (sched/queue*.c)
+ *		Functions to be called under the lock (sched/queue.c)
  * ----------------------------------------------------------------
  */
 
-extern void pv_queue_init(PvQueueShared *shared);
-
 /* Databases. */
-extern PvDatabaseQueue *pv_queue_find(const PvQueues *queues, Oid database);
-extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database,
-									  bool from_others, bool *again);
-extern bool pv_queue_empty_some(PvQueues *queues, PvDatabaseQueue *queue);
-extern void pv_queue_release(PvQueues *queues, PvDatabaseQueue *queue);
-extern bool pv_queue_wants_scan(const PvDatabaseQueue *queue);
-extern void pv_queue_request_scan(const PvQueues *queues,
-								  PvDatabaseQueue *queue);
 extern void pv_queue_count_free(const PvQueues *queues, PvDatabases *all);
 extern void pv_queue_describe(const PvQueues *queues,
 							  const PvDatabaseQueue *queue,
 							  PvDatabase *database);
 
 /* Tables. */
-extern PvEnqueueResult pv_queue_request(PvQueues *queues,
-										PvDatabaseQueue *queue,
-										const PvItem *item);
+extern PvEnqueueResult pv_queue_request(PvQueues *queues, const PvItem *item);
 extern PvWithdrawn pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 									 bool wraparound_too, PvWorkerSlot **slot);
 extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
@@ -349,10 +343,10 @@ extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
 /* Workers. */
 extern int	pv_queue_count_workers(const PvQueues *queues, int *nlarge);
 extern bool pv_queue_has_large_place(const PvQueues *queues);
-extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues,
-										 PvDatabaseQueue *queue, bool to_scan,
-										 bool large);
+extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues, Oid database,
+										 bool to_scan, bool large);
 extern void pv_queue_remove_worker(PvQueues *queues, PvWorkerSlot *slot);
+extern void pv_queue_fail_worker(PvQueues *queues, PvWorkerSlot *slot);
 extern bool pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item);
 extern bool pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot,
 							 const PvItem *item);
@@ -361,11 +355,9 @@ extern void pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(const PvQueues *queues,
 								  const PvWorkerSlot *slot);
-extern void pv_queue_call_back(PvQueues *queues);
 
 /* Database scans, by a worker. */
 extern bool pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot);
-extern bool pv_queue_is_held(const PvQueues *queues, const PvItem *item);
 extern bool pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot,
 						   const PvItem *item);
 extern bool pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue);
@@ -373,9 +365,14 @@ extern bool pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot,
 							  bool complete, bool nothing, int64 used);
 
 /* ----------------------------------------------------------------
- *		One entry (sched/entries.c)
+ *		Databases, and one entry (sched/entries.c)
  * ----------------------------------------------------------------
  */
+
+extern void pv_queue_init(PvQueueShared *shared);
+extern PvDatabaseQueue *pv_queue_find(const PvQueues *queues, Oid database);
+extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database);
+extern bool pv_queue_drop_some(PvQueues *queues, PvDatabaseQueue *queue);
 
 extern PvQueueEntry *pv_queue_find_table(const PvQueues *queues, Oid database,
 										 Oid relid);
@@ -385,18 +382,15 @@ extern PvQueueEntry *pv_queue_first(const PvQueues *queues,
 extern PvOrder pv_queue_order(const PvItem *item, double charge);
 extern double pv_queue_charge(const PvQueues *queues, Oid role);
 extern void pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs);
-extern void pv_entry_set_owner(PvQueues *queues, PvDatabaseQueue *queue,
-							   PvQueueEntry *entry, Oid role);
-extern void pv_entry_set_request(PvDatabaseQueue *queue, PvQueueEntry *entry,
+extern void pv_entry_set_owner(PvQueues *queues, PvQueueEntry *entry,
+							   Oid role);
+extern void pv_entry_set_request(const PvQueues *queues, PvQueueEntry *entry,
 								 bool requested, bool urgent);
-extern void pv_entry_set_state(const PvQueues *queues, PvDatabaseQueue *queue,
-							   PvQueueEntry *entry, PvItemState state,
-							   PvWaitReason reason);
-extern void pv_entry_unqueue(PvDatabaseQueue *queue, PvQueueEntry *entry);
-extern void pv_entry_enqueue(const PvQueues *queues, PvDatabaseQueue *queue,
-							 PvQueueEntry *entry);
-extern void pv_entry_remove(PvQueues *queues, PvDatabaseQueue *queue,
-							PvQueueEntry *entry);
+extern void pv_entry_set_state(const PvQueues *queues, PvQueueEntry *entry,
+							   PvItemState state, PvWaitReason reason);
+extern void pv_entry_unqueue(PvQueueEntry *entry);
+extern void pv_entry_enqueue(const PvQueues *queues, PvQueueEntry *entry);
+extern void pv_entry_remove(PvQueues *queues, PvQueueEntry *entry);
 extern PvQueueEntry *pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue,
 								  const PvItem *item);
 
@@ -409,18 +403,16 @@ extern Size pv_queue_shmem_size(void);
 extern void pv_queue_shmem_startup(LWLock *its_lock);
 
 extern PvQueues *pv_queue_lock(LWLockMode mode);
-extern PvQueues *pv_queue_lock_with(Oid database, bool from_others,
-									PvDatabaseQueue **queue);
 extern void pv_queue_unlock(void);
 extern int	pv_queue_copy(Oid database, PvItem **items);
 extern void pv_sched_count(PvCount what);
 extern uint64 pv_sched_counted(PvCount what);
-extern int	pv_queue_nworkers(void);
 
 extern void pv_queue_launcher_begin(void);
 extern void pv_queue_wake_launcher(void);
 
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
+extern void pv_queue_set_connected(void);
 extern void pv_queue_set_pages(double pages, bool by_owner);
 extern void pv_queue_begin_owner(BlockNumber pages, bool analyze);
 extern void pv_queue_end_owner(void);

@@ -14,6 +14,7 @@
 
 #include <signal.h>
 
+#include "lib/qunique.h"
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
@@ -26,6 +27,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "sched/queue.h"
+#include "throttle/cost.h"
 
 static PvQueues queues;
 static LWLock *lock = NULL;
@@ -48,6 +50,8 @@ pv_queue_shmem_size(void)
 {
 	Size		size = MAXALIGN(sizeof(PvQueueShared));
 
+	size = add_size(size, hash_estimate_size(PV_MAX_QUEUES,
+											 sizeof(PvDatabaseQueue)));
 	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE,
 											 sizeof(PvQueueEntry)));
 	size = add_size(size, hash_estimate_size(PV_QUEUE_SIZE, sizeof(PvOwner)));
@@ -76,6 +80,8 @@ pv_queue_shmem_startup(LWLock *its_lock)
 									&found);
 	if (!found)
 		pv_queue_init(queues.shared);
+	queues.databases = make_hash("parvacuum queue databases", PV_MAX_QUEUES,
+								 sizeof(Oid), sizeof(PvDatabaseQueue));
 	queues.entries = make_hash("parvacuum queue entries", PV_QUEUE_SIZE,
 							   sizeof(PvItemKey), sizeof(PvQueueEntry));
 	queues.owners = make_hash("parvacuum queue owners", PV_QUEUE_SIZE,
@@ -98,16 +104,6 @@ pv_sched_counted(PvCount what)
 }
 
 /*
- * Return the number of scheduler workers that are attached.  This takes no
- * lock.
- */
-int
-pv_queue_nworkers(void)
-{
-	return (int) pg_atomic_read_u32(&queues.shared->nattached);
-}
-
-/*
  * Acquire the lock, and return the queue as it is now.  The moment and the
  * settings are those of this call.
  */
@@ -121,26 +117,6 @@ pv_queue_lock(LWLockMode mode)
 	queues.nworkers = pv_guc_scheduler_workers;
 	had_place = my_slot != NULL && my_slot->large;
 	return &queues;
-}
-
-/*
- * The same, exclusively, with the queue of a database that may not have one
- * yet, or NULL; see pv_queue_make().  While another queue is emptied for it,
- * the lock is released after each batch of entries.
- */
-PvQueues *
-pv_queue_lock_with(Oid database, bool from_others, PvDatabaseQueue **queue)
-{
-	for (;;)
-	{
-		bool		again;
-
-		*queue = pv_queue_make(pv_queue_lock(LW_EXCLUSIVE), database,
-							   from_others, &again);
-		if (!again)
-			return &queues;
-		pv_queue_unlock();
-	}
 }
 
 /*
@@ -173,25 +149,12 @@ compare_keys(const void *a, const void *b)
 	return x->relid < y->relid ? -1 : x->relid > y->relid;
 }
 
-/* Leave one item of each table. */
-static int
-remove_doubles(PvItem *items, int n)
-{
-	int			kept = 0;
-
-	qsort(items, n, sizeof(PvItem), compare_keys);
-	for (int i = 0; i < n; i++)
-	{
-		if (kept == 0 || compare_keys(&items[kept - 1], &items[i]) != 0)
-			items[kept++] = items[i];
-	}
-	return kept;
-}
-
 /*
  * Copy the items of one database, or of all databases if the OID is invalid,
  * into a new array, and return their number.  The lock is released again and
- * again, so each item is as it was at some moment during the call.
+ * again, so each item is as it was at some moment during the call.  A table
+ * that has left the queue and come again meanwhile may be there twice at
+ * first.
  */
 int
 pv_queue_copy(Oid database, PvItem **items)
@@ -212,7 +175,8 @@ pv_queue_copy(Oid database, PvItem **items)
 								*items + n);
 		pv_queue_unlock();
 	}
-	return remove_doubles(*items, n);
+	qsort(*items, n, sizeof(PvItem), compare_keys);
+	return qunique(*items, n, sizeof(PvItem), compare_keys);
 }
 
 
@@ -259,15 +223,22 @@ pv_queue_launcher_begin(void)
 static void
 worker_exit(int code, Datum arg)
 {
-	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), my_slot);
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	if (my_slot->connected)
+		pv_queue_remove_worker(&queues, my_slot);
+	else
+		pv_queue_fail_worker(&queues, my_slot);
 	pv_queue_wake_launcher();
 	pv_queue_unlock();
+	pv_cost_count_worker(-1);
 	my_slot = NULL;
 }
 
 /*
- * Attach this process as the worker in that slot.  Return NULL if the slot was
- * given away.  Only this process changes what the slot says of its table.
+ * Attach this process as the worker in that slot, before it connects to the
+ * database.  So it leaves the slot after its transaction has released all
+ * locks.  Return NULL if the slot was given away.  Only this process changes
+ * what the slot says of its table.
  */
 PvWorkerSlot *
 pv_queue_attach(int slot, uint32 token)
@@ -278,13 +249,26 @@ pv_queue_attach(int slot, uint32 token)
 	{
 		it->pid = MyProcPid;
 		it->since = queues.now;
-		pg_atomic_fetch_add_u32(&queues.shared->nattached, 1);
 		my_slot = it;
 	}
 	pv_queue_unlock();
 	if (my_slot != NULL)
+	{
+		pv_cost_count_worker(1);
 		before_shmem_exit(worker_exit, 0);
+	}
 	return my_slot;
+}
+
+/* This worker is connected to its database, where its stay begins. */
+void
+pv_queue_set_connected(void)
+{
+	(void) pv_queue_lock(LW_EXCLUSIVE);
+	my_slot->connected = true;
+	my_slot->since = queues.now;
+	my_slot->queue->nfailures = 0;
+	pv_queue_unlock();
 }
 
 /*

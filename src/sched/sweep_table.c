@@ -93,7 +93,7 @@ give_way_to_vacuum(void *arg)
 	if (!TimestampDifferenceExceeds(sweep->looked_at, now, LOOK_AFTER_MS))
 		return;
 	sweep->looked_at = now;
-	(void) pv_need_score(sweep->rel->rd_rel, sweep->work->own, false, &score);
+	pv_need_score_of(sweep->rel, &sweep->work->own, false, &score);
 	if (score.vacuum)
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
@@ -180,7 +180,7 @@ pv_sweep_table(Relation rel, const PvTableWork *work)
 	PvUsageStart usage;
 	PvTableState state;
 	TimestampTz done_at;
-	int			min_duration = pv_own_log_min_duration(work->own, false);
+	int			min_duration = pv_own_log_min_duration(&work->own, false);
 
 	initStringInfo(&sweep.text);
 	pv_need_state(rel->rd_rel, &state, &done_at);

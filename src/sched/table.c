@@ -19,7 +19,10 @@
  * of vacuum_cost_*, and on PG 15 reads all of pg_class each time to compute
  * pg_database.datfrozenxid.  The guard (base/guard.c), which holds for the
  * whole process, replaces its protection against being entered twice.
- * sched/open_table.c replaces the checks that vacuum_rel() makes.
+ * open_table() replaces the checks that vacuum_rel() makes.
+ *
+ * All is done in PortalContext, the memory for one table, where core's ANALYZE
+ * looks for it.
  *
  * A scheduler worker acts as the bootstrap superuser, and as the table's owner
  * where the owner's code may run, as VACUUM does.
@@ -33,18 +36,18 @@
  */
 #include "postgres.h"
 
-#include <time.h>
-
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
@@ -80,9 +83,6 @@
 /* The database does not change: everything is frozen at once */
 static bool freeze_at_once;
 
-/* Memory for one table; core's ANALYZE finds it as PortalContext */
-static MemoryContext work_context = NULL;
-
 /* A ring of buffers for core's code; the engine creates its own */
 static BufferAccessStrategy ring = NULL;
 
@@ -100,19 +100,18 @@ owner_hook(bool begins, BlockNumber pages)
 }
 
 /*
- * To be called once, when the worker starts; each table uses memory of the
- * context.  In a template or a database that does not allow connections,
- * everything is frozen at once, and then never again.
+ * To be called once, when the worker starts.  In a template or a database that
+ * does not allow connections, everything is frozen at once, and then never
+ * again.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 void
-pv_table_init(MemoryContext context)
+pv_table_init(void)
 {
 	HeapTuple	tuple;
 	Form_pg_database form;
 
-	work_context = context;
 	MemoryContextSwitchTo(TopMemoryContext);
 	ring = pv_vacuum_strategy();
 	pv_owner_hook = owner_hook;
@@ -155,6 +154,90 @@ pv_table_limit_lock_waits(int ms)
 }
 
 /*
+ * Is the relation still what was queued?  The caller has locked it.  On PG 15
+ * a rule _RETURN can have made a view of it under the same OID, which has no
+ * access method.  The OID of a dropped table can have been given to any other
+ * relation.
+ *
+ * Core: vacuum_rel and analyze_rel of commands/ check this after they have
+ * locked the relation, and the rights of the caller.  We are a superuser, as an
+ * autovacuum worker is, and parvacuum_enqueue() has checked its caller's rights.
+ */
+static bool
+is_as_queued(Relation rel, const PvItem *item)
+{
+	Form_pg_class form = rel->rd_rel;
+
+	return (form->relkind == RELKIND_RELATION ||
+			form->relkind == RELKIND_MATVIEW ||
+			form->relkind == RELKIND_TOASTVALUE) &&
+		rel->rd_tableam != NULL &&
+		form->relpersistence != RELPERSISTENCE_TEMP &&
+		pv_is_toast_of(rel, item->toast_parent);
+}
+
+/* Count, record and log that another session has locked the table. */
+static void
+note_skipped(const PvTableWork *work, bool vacuumed)
+{
+	Oid			relid = work->item.key.relid;
+	const char *name = pv_qualified_relname(relid);
+
+	pv_sched_count(PV_COUNT_SKIPPED_LOCK);
+	pv_history_skipped(relid, vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,
+					   ShareUpdateExclusiveLock);
+	if (Log_autovacuum_min_duration >= 0)
+		ereport(LOG,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 vacuumed ?
+				 errmsg("parvacuum's scheduler skipped analyze of table \"%s.%s\"", NameStr(database), name) :
+				 errmsg("parvacuum's scheduler skipped table \"%s.%s\"", NameStr(database), name),
+				 errdetail("Another session has locked it.")));
+}
+
+/*
+ * Lock the table with ShareUpdateExclusiveLock and open it: for VACUUM, or
+ * only for the ANALYZE after it.  Return NULL if another session has locked
+ * it, so that it waits, or if it no longer exists or is not what was queued.
+ *
+ * A scheduler worker does not wait for the lock, not even if the table is
+ * old.  There will be another database scan, and a few locked tables would
+ * make all others wait.  Core's forced autovacuum, which begins when the table
+ * is a tenth older, does wait.
+ *
+ * RelationIdGetRelation() returns NULL for a relation that does not exist,
+ * which cannot change while the lock is held.  try_relation_open() would look
+ * it up in another cache first, which costs as much again for each table.
+ *
+ * Core: postmaster/autovacuum.c, table_recheck_autovac; commands/vacuum.c,
+ * vacuum_open_relation, vacuum_rel.
+ */
+static Relation
+open_table(PvTableWork *work, bool vacuumed)
+{
+	const PvItem *item = &work->item;
+	Relation	rel;
+
+	if (!ConditionalLockRelationOid(item->key.relid, ShareUpdateExclusiveLock))
+	{
+		note_skipped(work, vacuumed);
+		if (work->reason == PV_WAIT_NONE)
+			work->reason = PV_WAIT_LOCK;
+		return NULL;
+	}
+	rel = RelationIdGetRelation(item->key.relid);
+	if (!RelationIsValid(rel))
+		return NULL;
+	if (!is_as_queued(rel, item))
+	{
+		RelationClose(rel);
+		return NULL;
+	}
+	pgstat_init_relation(rel);
+	return rel;
+}
+
+/*
  * Return an age to freeze by: the table's own, unless that is negative, or the
  * setting's.
  */
@@ -172,18 +255,18 @@ static void
 choose_params(PvTableWork *work, Relation rel)
 {
 	VacuumParams *params = &work->params;
-	const AutoVacOpts *own = work->own;
+	const AutoVacOpts *own = &work->own;
 
 	memset(params, 0, sizeof(*params));
 	params->freeze_min_age =
-		freeze_age(own ? own->freeze_min_age : -1, vacuum_freeze_min_age);
+		freeze_age(own->freeze_min_age, vacuum_freeze_min_age);
 	params->freeze_table_age =
-		freeze_age(own ? own->freeze_table_age : -1, vacuum_freeze_table_age);
+		freeze_age(own->freeze_table_age, vacuum_freeze_table_age);
 	params->multixact_freeze_min_age =
-		freeze_age(own ? own->multixact_freeze_min_age : -1,
+		freeze_age(own->multixact_freeze_min_age,
 				   vacuum_multixact_freeze_min_age);
 	params->multixact_freeze_table_age =
-		freeze_age(own ? own->multixact_freeze_table_age : -1,
+		freeze_age(own->multixact_freeze_table_age,
 				   vacuum_multixact_freeze_table_age);
 	params->is_wraparound = work->item.score.wraparound;
 
@@ -212,7 +295,7 @@ choose_budget(const PvTableWork *work)
 {
 	PvCostBudget budget;
 
-	if (pv_cost_of_table(work->own, &budget))
+	if (pv_cost_of_table(&work->own, &budget))
 		pv_cost_close_balance(budget.delay, budget.limit);
 }
 
@@ -236,48 +319,6 @@ show_activity(const PvTableWork *work)
 }
 
 /*
- * Is it outside the table's window now?  A table that a user has asked for
- * does not wait for its window.
- */
-static bool
-is_outside_window(const PvTableWork *work)
-{
-	PvWindow	window;
-
-	if (work->item.requested)
-		return false;
-	pv_need_window(&work->effective, &window);
-	return pv_need_is_outside(&window, &work->item.score, time(NULL));
-}
-
-/*
- * What the table, which is open, needs by its row of pg_class.  Of a shared
- * catalog the relation cache may have the row of another database, with the
- * age that it has there: it begins with a file of nailed relations, and the
- * file of those that are shared is the same for all databases.
- */
-static void
-score_table(PvTableWork *work, Relation rel)
-{
-	const AutoVacOpts *own = work->own;
-	bool		sweep = work->effective.value[PV_OPTION_SWEEP] > 0;
-	PvScore    *score = &work->item.score;
-	HeapTuple	tuple;
-
-	if (!rel->rd_rel->relisshared)
-	{
-		(void) pv_need_score(rel->rd_rel, own, sweep, score);
-		return;
-	}
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u",
-			 RelationGetRelid(rel));
-	(void) pv_need_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
-	ReleaseSysCache(tuple);
-}
-
-/*
  * Check again what the table needs, with the table locked.  Return false if
  * it needs nothing any more, or if it has opted out.
  */
@@ -293,26 +334,28 @@ recheck_need(PvTableWork *work, Relation rel)
 		!pv_need_is_served(RelationGetRelid(rel),
 						   work->effective.value[PV_OPTION_ENABLED] > 0))
 		return false;
-	work->own = pv_options_autovacuum(rel, work->item.toast_parent,
-									  &work->options) ? &work->options : NULL;
-	score_table(work, rel);
+	pv_options_autovacuum(rel, work->item.toast_parent, &work->own);
+	pv_need_score_of(rel, &work->own,
+					 work->effective.value[PV_OPTION_SWEEP] > 0, score);
 
 	/* pg_class may have an old size, or one that the owner has made up */
 	work->item.pages = RelationGetNumberOfBlocks(rel);
-	if (work->item.held)
-		work->item.held =
-			pv_vacuum_is_useless(score, &work->item.left,
-								 GetOldestNonRemovableTransactionId(rel)) &&
-			!pv_indexes_have_work(rel);
-	if (work->item.held)
+	if (!requested && score->vacuum &&
+		pv_vacuum_is_useless(score, &work->item.left,
+							 GetOldestNonRemovableTransactionId(rel)) &&
+		!pv_indexes_have_work(rel))
+	{
+		work->held = true;
 		pv_score_rest(score, false, score->analyze, false, work->item.pages);
+		pv_sched_count(PV_COUNT_SKIPPED_HORIZON);
+	}
 	if (requested)
 	{
 		score->vacuum = true;
 		score->sweep = false;
 	}
 
-	work->failed = pv_need_leave_out_failed(rel->rd_rel, work->item.pages,
+	work->reason = pv_need_leave_out_failed(rel->rd_rel, work->item.pages,
 											score, &until);
 
 	/* rel has the name at hand, which get_rel_name() would have to look up */
@@ -321,37 +364,6 @@ recheck_need(PvTableWork *work, Relation rel)
 						  RelationGetRelationName(rel));
 	work->full_name = psprintf("%s.%s", NameStr(database), work->name);
 	return score->vacuum || score->analyze || score->sweep;
-}
-
-/* What become_oneself() restores */
-typedef struct OwnIdentity
-{
-	Oid			userid;
-	int			sec_context;
-	int			nestlevel;
-} OwnIdentity;
-
-/*
- * Let functions of indexes run as the owner of the table.  They cannot change
- * settings of this process.  An error restores all of it with the transaction.
- *
- * Core: commands/vacuum.c, vacuum_rel.
- */
-static void
-become_owner(Relation rel, OwnIdentity *own)
-{
-	GetUserIdAndSecContext(&own->userid, &own->sec_context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   own->sec_context | SECURITY_RESTRICTED_OPERATION);
-	own->nestlevel = NewGUCNestLevel();
-	pv_restrict_search_path();
-}
-
-static void
-become_oneself(const OwnIdentity *own)
-{
-	AtEOXact_GUC(false, own->nestlevel);
-	SetUserIdAndSecContext(own->userid, own->sec_context);
 }
 
 /*
@@ -406,7 +418,7 @@ static void
 vacuum_table(PvTableWork *work, Relation rel)
 {
 	PvKnownTable known = {work->item.toast_parent, &work->effective};
-	OwnIdentity own;
+	PvFormerUser own;
 	TransactionId next_xid;
 
 	set_size(rel, work->effective.value[PV_OPTION_ENABLED] <= 0 ||
@@ -419,9 +431,9 @@ vacuum_table(PvTableWork *work, Relation rel)
 	work->horizon = GetOldestNonRemovableTransactionId(rel);
 	work->horizon_is_newest = work->horizon == next_xid;
 
-	become_owner(rel, &own);
+	pv_become_owner(rel->rd_rel->relowner, &own);
 	pv_dispatch_vacuum(rel, &work->params, ring, &known);
-	become_oneself(&own);
+	pv_become_oneself(&own);
 
 	pv_cost_open_balance();
 	work->done |= PV_DONE_VACUUM;
@@ -432,13 +444,13 @@ vacuum_table(PvTableWork *work, Relation rel)
 static void
 sweep_table(PvTableWork *work, Relation rel)
 {
-	OwnIdentity own;
+	PvFormerUser own;
 
 	set_size(rel, false);
 	choose_budget(work);
-	become_owner(rel, &own);
+	pv_become_owner(rel->rd_rel->relowner, &own);
 	pv_sweep_table(rel, work);
-	become_oneself(&own);
+	pv_become_oneself(&own);
 
 	pv_cost_open_balance();
 	work->done |= PV_DONE_SWEEP;
@@ -455,19 +467,19 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 	PvScore		after;
 	int			max_age = autovacuum_freeze_max_age;
 
-	if (work->item.held)
+	if (work->held)
 		return true;
 	if ((work->done & PV_DONE_VACUUM) == 0)
 		return false;
-	if (work->own && work->own->freeze_max_age >= 0)
-		max_age = Min(max_age, work->own->freeze_max_age);
+	if (work->own.freeze_max_age >= 0)
+		max_age = Min(max_age, work->own.freeze_max_age);
 	if (work->item.score.wraparound &&
 		(int32) (ReadNextTransactionId() - work->horizon) >
 		PV_AGE_SHARE * max_age)
 		return true;
 	if (work->item.score.dead <= 1 || work->horizon_is_newest)
 		return false;
-	(void) pv_need_score(rel->rd_rel, work->own, false, &after);
+	pv_need_score_of(rel, &work->own, false, &after);
 	return after.dead > 1;
 }
 
@@ -484,173 +496,177 @@ commit_vacuum(void)
 	CommitTransactionCommand();
 }
 
-/* See pv_queue_recheck(). */
-static bool
-keeps_place(const PvTableWork *work)
-{
-	bool		goes_on = pv_queue_recheck(pv_queue_lock(LW_EXCLUSIVE),
-										   work->slot, &work->item);
-
-	pv_queue_unlock();
-	return goes_on;
-}
-
 /*
- * The table is done, or cannot be done now, see pv_queue_finish().  If it was
- * put back before an error came, it is left alone.
+ * The table is done, or cannot be done now, or is to be put back; see
+ * pv_queue_finish().  If it has left the worker before an error came, it is
+ * left alone.
  */
 void
-pv_table_finish(const PvTableWork *work, PvWaitReason reason,
-				TransactionId horizon)
+pv_table_finish(const PvTableWork *work)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 
-	if (work->slot->busy)
-		pv_queue_finish(queues, work->slot, work->done, reason, horizon);
+	if (work->slot->entry != NULL && work->put_back)
+	{
+		pv_queue_put_back(queues, work->slot);
+		pv_queue_wake_launcher();
+	}
+	else if (work->slot->entry != NULL)
+		pv_queue_finish(queues, work->slot, work->done, work->reason,
+						work->horizon);
 	pv_queue_unlock();
 	pv_queue_forget_cancel();
 }
 
-/* How the first transaction has ended */
-typedef enum VacuumOutcome
+/*
+ * Is the table, which is open, to be vacuumed, swept or analyzed now?  If not,
+ * set what it waits for, or that it is to be put back.
+ */
+static bool
+may_begin(PvTableWork *work, Relation rel)
 {
-	OUTCOME_DONE,				/* vacuumed or swept, if that was needed;
-								 * ANALYZE is next */
-	OUTCOME_SKIPPED,			/* nothing is to be done now */
-	OUTCOME_PUT_BACK			/* it is large, and there is no place */
-} VacuumOutcome;
+	PvWindow	window;
+
+	if (!recheck_need(work, rel))
+	{
+		if (work->held)
+			work->reason = PV_WAIT_HORIZON;
+		else
+			pv_sched_count(PV_COUNT_NOT_NEEDED);
+		return false;
+	}
+	if (work->reason != PV_WAIT_NONE)
+		return false;
+	if (!work->item.requested &&
+		pv_need_is_outside(work->effective.window, &work->item.score, &window))
+	{
+		work->reason = PV_WAIT_WINDOW;
+		pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
+		return false;
+	}
+	work->put_back = !pv_queue_recheck(pv_queue_lock(LW_EXCLUSIVE),
+									   work->slot, &work->item);
+	pv_queue_unlock();
+	return !work->put_back;
+}
 
 /*
  * The first transaction: check what the table needs, and vacuum it or sweep
- * its B-trees.  Set *reason to what the table is to wait for.  PROC_IN_VACUUM
- * is set before there is a snapshot, as in core's vacuum_rel().
+ * its B-trees.  Return whether ANALYZE may follow.  PROC_IN_VACUUM is set
+ * before there is a snapshot, as in core's vacuum_rel().
  */
-static VacuumOutcome
-recheck_and_vacuum(PvTableWork *work, PvWaitReason *reason)
+static bool
+recheck_and_vacuum(PvTableWork *work)
 {
 	const PvScore *score = &work->item.score;
-	VacuumOutcome outcome = OUTCOME_SKIPPED;
-	PvAttempt	attempt = PV_ATTEMPT_LEFT;
+	bool		begins = false;
 	Relation	rel;
-	bool		locked;
 
-	*reason = PV_WAIT_NONE;
 	StartTransactionCommand();
 	pv_show_in_vacuum();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	CHECK_FOR_INTERRUPTS();
-	MemoryContextSwitchTo(work_context);
+	MemoryContextSwitchTo(PortalContext);
 
-	rel = pv_open_table(&work->item, false, &locked);
+	rel = open_table(work, false);
 	if (rel != NULL)
+	{
 		pv_failures_begin(rel, false);
-	if (locked)
-		*reason = PV_WAIT_LOCK;
-	else if (rel == NULL || !recheck_need(work, rel))
-	{
-		if (rel != NULL && work->item.held)
-			*reason = PV_WAIT_HORIZON;
+		begins = may_begin(work, rel);
+	}
+	else if (work->reason == PV_WAIT_NONE)
 		pv_sched_count(PV_COUNT_NOT_NEEDED);
-	}
-	else if (work->failed != PV_WAIT_NONE)
-		*reason = work->failed;
-	else if (is_outside_window(work))
+	if (begins)
 	{
-		*reason = PV_WAIT_WINDOW;
-		pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
-	}
-	else if (!keeps_place(work))
-		outcome = OUTCOME_PUT_BACK;
-	else
-	{
-		outcome = OUTCOME_DONE;
 		show_activity(work);
-		if (score->vacuum || score->sweep)
-			attempt = PV_ATTEMPT_DONE;
 		if (score->vacuum)
 			vacuum_table(work, rel);
 		else if (score->sweep)
 			sweep_table(work, rel);
 		if (horizon_is_in_the_way(work, rel))
-			*reason = PV_WAIT_HORIZON;
+			work->reason = PV_WAIT_HORIZON;
 	}
 
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
 	commit_vacuum();
-	pv_failures_end(attempt);
-	return outcome;
+	pv_failures_end(begins && (score->vacuum || score->sweep) ?
+					PV_ATTEMPT_DONE : PV_ATTEMPT_LEFT);
+	return begins;
 }
 
 /*
- * The second transaction: ANALYZE.  Return false if another session has
- * locked the table meanwhile.  The guard protects analyze_rel() from being
- * entered twice, as vacuum() does in core.
+ * Analyze the table, which is locked and open.  The guard protects
+ * analyze_rel() from being entered twice, as vacuum() does in core.
  *
  * Core: commands/vacuum.c, vacuum.
  */
-static bool
-analyze_table(PvTableWork *work)
+static void
+analyze_table(PvTableWork *work, Relation rel)
 {
-	bool		vacuumed = (work->done & PV_DONE_VACUUM) != 0;
-	OwnIdentity own;
+	PvFormerUser own;
 	VacuumParams params = {.options = VACOPT_ANALYZE};
 	PvUsageStart usage;
 	PvResult	used = {0};
+	int			min_duration = pv_own_log_min_duration(&work->own, true);
+
+	set_size(rel, false);
+	pv_queue_begin_owner(RelationGetNumberOfBlocks(rel), true);
+	choose_budget(work);
+	pv_cost_flush();
+	pv_usage_start(&usage, min_duration >= 0);
+	pv_history_begin(rel, PV_WORK_ANALYZE, PV_STARTED_BY_SCHEDULER, false,
+					 &used);
+	PG_TRY();
+	{
+		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
+		pv_usage_since(&usage, &used);
+		pv_history_done();
+	}
+	PG_CATCH();
+	{
+		pv_history_failed();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (min_duration >= 0 && used.elapsed_usecs / 1000 >= min_duration)
+		ereport(LOG,
+				(errmsg_internal("automatic analyze of table \"%s\"\n%s",
+								 work->full_name, pv_usage_text(&usage))));
+	pv_queue_end_owner();
+	/* as the ANALYZE of an autovacuum worker does, which this is not */
+	if ((work->done & PV_DONE_VACUUM) == 0)
+	{
+		pv_become_owner(rel->rd_rel->relowner, &own);
+		pv_index_empty_pending_lists(rel);
+		pv_become_oneself(&own);
+	}
+	work->done |= PV_DONE_ANALYZE;
+	pv_cost_charge_slept();
+	pv_cost_open_balance();
+	pv_sched_count(PV_COUNT_ANALYZES);
+}
+
+/* The second transaction: ANALYZE, unless the table is locked meanwhile. */
+static void
+analyze(PvTableWork *work)
+{
 	Relation	rel;
-	bool		locked;
-	int			min_duration = pv_own_log_min_duration(work->own, true);
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	MemoryContextSwitchTo(work_context);
-	rel = pv_open_table(&work->item, vacuumed, &locked);
+	MemoryContextSwitchTo(PortalContext);
+	rel = open_table(work, (work->done & PV_DONE_VACUUM) != 0);
 	if (rel != NULL)
 	{
 		pv_failures_begin(rel, true);
-		set_size(rel, false);
-		pv_queue_begin_owner(RelationGetNumberOfBlocks(rel), true);
-		choose_budget(work);
-		pv_cost_flush();
-		pv_usage_start(&usage, min_duration >= 0);
-		pv_history_begin(rel, PV_WORK_ANALYZE, PV_STARTED_BY_SCHEDULER, false,
-						 &used);
-		PG_TRY();
-		{
-			analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
-			pv_usage_since(&usage, &used);
-			pv_history_done();
-		}
-		PG_CATCH();
-		{
-			pv_history_failed();
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		if (min_duration >= 0 && used.elapsed_usecs / 1000 >= min_duration)
-			ereport(LOG,
-					(errmsg_internal("automatic analyze of table \"%s\"\n%s",
-									 work->full_name,
-									 pv_usage_text(&usage))));
-		pv_queue_end_owner();
-		/* as the ANALYZE of an autovacuum worker does, which this is not */
-		if (!vacuumed)
-		{
-			become_owner(rel, &own);
-			pv_index_empty_pending_lists(rel);
-			become_oneself(&own);
-		}
-		work->done |= PV_DONE_ANALYZE;
+		analyze_table(work, rel);
 		relation_close(rel, NoLock);
-		pv_cost_charge_slept();
-		pv_cost_open_balance();
-		pv_sched_count(PV_COUNT_ANALYZES);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	pv_failures_end(PV_ATTEMPT_DONE);
-	return !locked;
 }
 
 /*
@@ -660,24 +676,12 @@ analyze_table(PvTableWork *work)
 void
 pv_table_do(PvTableWork *work)
 {
-	PvWaitReason reason;
-	VacuumOutcome outcome = recheck_and_vacuum(work, &reason);
-
-	if (outcome == OUTCOME_PUT_BACK)
-	{
-		pv_queue_put_back(pv_queue_lock(LW_EXCLUSIVE), work->slot);
-		pv_queue_wake_launcher();
-		pv_queue_unlock();
-		pv_queue_forget_cancel();
-		return;
-	}
-	if (outcome == OUTCOME_DONE && work->item.score.analyze &&
-		!analyze_table(work) && reason == PV_WAIT_NONE)
-		reason = PV_WAIT_LOCK;
+	if (recheck_and_vacuum(work) && work->item.score.analyze)
+		analyze(work);
 
 	/* A cancel that comes now was for this table, which is done */
 	QueryCancelPending = false;
-	pv_table_finish(work, reason, work->horizon);
+	pv_table_finish(work);
 	(void) pgstat_report_stat(false);
 	pv_cost_poll();
 	pv_delay_point();

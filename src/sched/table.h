@@ -21,27 +21,24 @@ typedef struct PvTableWork
 	PvWorkerSlot *slot;			/* this worker's */
 	PvItem		item;			/* a copy of the queue's */
 	VacuumParams params;
-	const AutoVacOpts *own;		/* its storage parameters; NULL: it has none */
-	AutoVacOpts options;		/* storage for these */
+	AutoVacOpts own;			/* its storage parameters */
 	PvOptions	effective;		/* parvacuum's options in effect */
 	TransactionId horizon;		/* oldest nonremovable XID before the vacuum */
 	bool		horizon_is_newest;	/* no older snapshot or transaction then */
-	PvWaitReason failed;		/* what it needs has failed lately: for what
-								 * it waits */
+	bool		held;			/* a vacuum would do nothing, because of the
+								 * horizon */
+	PvWaitReason reason;		/* what it is to wait for */
+	bool		put_back;		/* it is large, and there is no place */
 	uint8		done;			/* PV_DONE_* */
 	char	   *name;			/* with its schema, for pg_stat_activity */
 	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;
 
-extern void pv_table_init(MemoryContext context);
+extern void pv_table_init(void);
 extern const char *pv_table_database(void);
 extern void pv_table_limit_lock_waits(int ms);
 extern void pv_table_do(PvTableWork *work);
-extern void pv_table_finish(const PvTableWork *work, PvWaitReason reason,
-							TransactionId horizon);
-
-/* sched/open_table.c */
-extern Relation pv_open_table(const PvItem *item, bool vacuumed, bool *locked);
+extern void pv_table_finish(const PvTableWork *work);
 
 /* sched/sweep_table.c */
 extern void pv_sweep_table(Relation rel, const PvTableWork *work);

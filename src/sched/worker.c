@@ -50,16 +50,13 @@
 #include "base/settings.h"
 #include "entry/failures.h"
 #include "sched/candidates.h"
+#include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sched/table.h"
-#include "sched/worker.h"
 #include "throttle/cost.h"
 
 /* How long to wait for the lock of the row in pg_database, in milliseconds */
 #define LONGEST_FOR_DATABASE_MS	1000
-
-/* Memory for one table; core's ANALYZE finds it as PortalContext */
-static MemoryContext work_context = NULL;
 
 /* This worker, in the queue */
 static PvWorkerSlot *my_slot = NULL;
@@ -78,17 +75,14 @@ static emit_log_hook_type prev_emit_log = NULL;
  * no free slot for a background worker.
  */
 bool
-pv_sched_start(Oid database, int worker, uint32 token,
-			   BackgroundWorkerHandle **handle)
+pv_sched_start(int worker, uint32 token)
 {
 	BackgroundWorker bgworker;
 
 	pv_process_describe(&bgworker, PV_SCHED_TYPE, "parvacuum_sched_main");
 	bgworker.bgw_main_arg = Int32GetDatum(worker);
 	memcpy(bgworker.bgw_extra, &token, sizeof(token));
-	memcpy(bgworker.bgw_extra + sizeof(token), &database, sizeof(database));
-	bgworker.bgw_notify_pid = MyProcPid;
-	return RegisterDynamicBackgroundWorker(&bgworker, handle);
+	return RegisterDynamicBackgroundWorker(&bgworker, NULL);
 }
 
 /*
@@ -149,22 +143,6 @@ leave_out_statistics_warning(ErrorData *edata)
  */
 
 /*
- * Would a vacuum of a table that was found do nothing, because of the horizon,
- * and because its indexes have nothing to do?
- */
-static bool
-is_held(const PvItem *item)
-{
-	bool		held;
-
-	if (!item->score.vacuum || item->reason != PV_WAIT_NONE)
-		return false;
-	held = pv_queue_is_held(pv_queue_lock(LW_SHARED), item);
-	pv_queue_unlock();
-	return held && !pv_need_index_work(item->key.relid);
-}
-
-/*
  * All tables have been offered, see pv_queue_end_scan().  The lock is released
  * after each batch of entries that were not.
  */
@@ -174,7 +152,7 @@ end_scan(bool complete, bool nothing, int64 used)
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	bool		report;
 
-	while (pv_queue_remove_unseen(queues, pv_queue_of(queues, my_slot)))
+	while (pv_queue_remove_unseen(queues, my_slot->queue))
 	{
 		pv_queue_unlock();
 		queues = pv_queue_lock(LW_EXCLUSIVE);
@@ -200,14 +178,12 @@ scan_database(void)
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: looking for tables (parvacuum)");
 	StartTransactionCommand();
-	MemoryContextSwitchTo(work_context);
+	MemoryContextSwitchTo(PortalContext);
 	pv_need_scan(&found);
 	for (int i = 0; i < found.n; i++)
 	{
-		PvItem	   *item = &found.items[i];
-
-		item->held = is_held(item);
-		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot, item);
+		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot,
+								   &found.items[i]);
 		pv_queue_unlock();
 	}
 	CommitTransactionCommand();
@@ -217,7 +193,7 @@ scan_database(void)
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database \"%s\" need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
 						   found.n, pv_table_database())));
-	MemoryContextReset(work_context);
+	MemoryContextReset(PortalContext);
 }
 
 
@@ -227,9 +203,10 @@ scan_database(void)
  */
 
 /*
- * Log an error or a cancel, end the transaction, and make the process ready
- * to go on.  A lock that could not be had is logged only if log_locks is true.
- * Return what the table is to wait for.  The caller holds interrupts.
+ * Log and count an error or a cancel, end the transaction, and make the
+ * process ready to go on.  A lock that could not be had is logged only if
+ * log_locks is true.  Return what the table is to wait for.  The caller holds
+ * interrupts.
  */
 static PvWaitReason
 clean_up_after_error(bool log_locks)
@@ -248,17 +225,11 @@ clean_up_after_error(bool log_locks)
 	AbortOutOfAnyTransaction();
 	FlushErrorState();
 	QueryCancelPending = false;
-	return reason;
-}
-
-/* Count a table or a scan that failed. */
-static void
-count_failure(PvWaitReason reason)
-{
 	if (reason == PV_WAIT_LOCK)
 		pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 	else if (reason == PV_WAIT_ERROR)
 		pv_sched_count(PV_COUNT_ERRORS);
+	return reason;
 }
 
 /*
@@ -268,11 +239,8 @@ count_failure(PvWaitReason reason)
 static void
 recover(PvTableWork *work)
 {
-	PvWaitReason reason;
-	PvQueues   *queues;
-
 	HOLD_INTERRUPTS();
-	MemoryContextSwitchTo(work_context);
+	MemoryContextSwitchTo(PortalContext);
 	if (work->full_name)
 		errcontext("parvacuum's scheduled %s of table \"%s\"%s",
 				   work->item.score.vacuum &&
@@ -281,15 +249,15 @@ recover(PvTableWork *work)
 				   (work->done & PV_DONE_SWEEP) == 0 ? "sweep" : "analyze",
 				   work->full_name,
 				   my_slot->late ? ", which took too long" : "");
-	reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
-	count_failure(reason);
-	pv_failures_end(reason == PV_WAIT_CANCELED ?
+	work->put_back = false;
+	work->reason = clean_up_after_error(Log_autovacuum_min_duration >= 0);
+	pv_failures_end(work->reason == PV_WAIT_CANCELED ?
 					PV_ATTEMPT_CANCELED : PV_ATTEMPT_FAILED);
-	queues = pv_queue_lock(LW_EXCLUSIVE);
+	(void) pv_queue_lock(LW_EXCLUSIVE);
 	if (my_slot->scanning)
-		pv_queue_of(queues, my_slot)->scanning = my_slot->scanning = false;
+		my_slot->queue->scanning = my_slot->scanning = false;
 	pv_queue_unlock();
-	pv_table_finish(work, reason, InvalidTransactionId);
+	pv_table_finish(work);
 	pv_cost_open_balance();
 	RESUME_INTERRUPTS();
 }
@@ -298,8 +266,8 @@ recover(PvTableWork *work)
  * Store in pg_database how old the oldest table is, when this worker leaves and
  * anything was vacuumed, or the database was scanned.  As this reads all of
  * pg_class, a database that always has tables queued gets it once in a naptime.
- * A worker that is called back does not do it.  If it fails or is canceled, or
- * another session has locked the database's row, a later worker does it.
+ * If it fails or is canceled, or another session has locked the database's row,
+ * a later worker does it.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -307,8 +275,8 @@ static void
 update_database(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvDatabaseQueue *queue = pv_queue_of(queues, my_slot);
-	bool		due = queue->vacuumed && !my_slot->leave &&
+	PvDatabaseQueue *queue = my_slot->queue;
+	bool		due = queue->vacuumed &&
 		(queue->nqueued == 0 ||
 		 queues->now - queue->updated_at >= queues->naptime);
 
@@ -332,9 +300,10 @@ update_database(void)
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(work_context);
-		count_failure(clean_up_after_error(false));
-		pv_queue_of(pv_queue_lock(LW_EXCLUSIVE), my_slot)->vacuumed = true;
+		MemoryContextSwitchTo(PortalContext);
+		(void) clean_up_after_error(false);
+		(void) pv_queue_lock(LW_EXCLUSIVE);
+		queue->vacuumed = true;
 		my_slot->canceled_at = PV_NEVER;
 		pv_queue_unlock();
 		RESUME_INTERRUPTS();
@@ -378,7 +347,7 @@ next_step(void)
 		recover(&work);
 	}
 	PG_END_TRY();
-	MemoryContextReset(work_context);
+	MemoryContextReset(PortalContext);
 	return true;
 }
 
@@ -447,7 +416,6 @@ void
 parvacuum_sched_main(Datum main_arg)
 {
 	uint32		token;
-	Oid			database;
 	bool		leaves;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -456,13 +424,13 @@ parvacuum_sched_main(Datum main_arg)
 	BackgroundWorkerUnblockSignals();
 
 	memcpy(&token, MyBgworkerEntry->bgw_extra, sizeof(token));
-	memcpy(&database, MyBgworkerEntry->bgw_extra + sizeof(token),
-		   sizeof(database));
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid,
-											  BGWORKER_BYPASS_ALLOWCONN);
 	my_slot = pv_queue_attach(DatumGetInt32(main_arg), token);
 	if (my_slot == NULL)
 		return;
+	BackgroundWorkerInitializeConnectionByOid(my_slot->queue->database,
+											  InvalidOid,
+											  BGWORKER_BYPASS_ALLOWCONN);
+	pv_queue_set_connected();
 
 	/* functions of indexes must not start another vacuum here */
 	pv_guard_process();
@@ -473,10 +441,10 @@ parvacuum_sched_main(Datum main_arg)
 	pgstat_report_activity(STATE_RUNNING, "autovacuum: starting (parvacuum)");
 	fix_settings();
 	choose_work_mem();
-	work_context = AllocSetContextCreate(TopMemoryContext, "parvacuum table",
-										 ALLOCSET_DEFAULT_SIZES);
-	pv_set_portal_context(work_context);
-	pv_table_init(work_context);
+	pv_set_portal_context(AllocSetContextCreate(TopMemoryContext,
+												"parvacuum table",
+												ALLOCSET_DEFAULT_SIZES));
+	pv_table_init();
 	pv_is_scheduler_worker = true;
 	pv_cost_open_balance();
 

@@ -31,8 +31,8 @@
 
 #include "base/process.h"
 #include "entry/rights.h"
+#include "sched/launcher.h"
 #include "sched/queue.h"
-#include "sched/worker.h"
 #include "sql/call.h"
 #include "stats/registry.h"
 
@@ -102,7 +102,7 @@ cancel_worker(int pid)
 	{
 		PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		if (slot->used && slot->pid == pid && (slot->busy || slot->scanning))
+		if (slot->pid == pid && (slot->entry != NULL || slot->scanning))
 			canceled = pv_queue_cancel(queues, slot);
 	}
 	pv_queue_unlock();

@@ -167,21 +167,17 @@ check_minor(PvAdviceList *list)
 static void
 check_worker_processes(PvAdviceList *list)
 {
-	PvProcesses processes;
 	uint64		missed = pv_sched_counted(PV_COUNT_NO_PROCESS);
-	int			wanted;
+	int			wanted = pv_processes_wanted();
 
-	pv_launcher_processes(&processes);
-	wanted = pv_processes_wanted(&processes);
 	if (max_worker_processes >= wanted)
 		return;
 	pv_advise(list, NULL, missed > 0 ? PV_WARNING : PV_ADVICE,
 			  "worker_processes", "max_worker_processes",
 			  "There are fewer places for processes than the settings ask for, so vacuums may get no workers, and runs and the scheduler no process.",
 			  psprintf("max_worker_processes is %d, at least %d are asked for: max_parallel_workers %d, parvacuum.max_runs %d, scheduler %d, launchers; the scheduler found no place " UINT64_FORMAT " times",
-					   max_worker_processes, wanted,
-					   processes.parallel_workers,
-					   processes.runs, processes.scheduler_workers, missed),
+					   max_worker_processes, wanted, max_parallel_workers,
+					   pv_guc_max_runs, PV_SCHED_WORKERS_WANTED, missed),
 			  psprintf("Set max_worker_processes to %d or more and restart the server.",
 					   wanted));
 }

@@ -78,7 +78,6 @@ typedef struct Checked
 	const char *owner;			/* the table that storage parameters are of */
 	bool		of_toast;		/* and they are those of its TOAST table */
 	AutoVacOpts own;
-	bool		has_own;
 	PvTableState state;
 	PvThresholds thresholds;
 	PvOptions	options;		/* of the table, or a TOAST table's table */
@@ -249,8 +248,7 @@ waits_for_horizon(Oid relid)
 	if (!pv_shmem_attached())
 		return false;
 	entry = pv_queue_find_table(pv_queue_lock(LW_SHARED), MyDatabaseId, relid);
-	waits = entry != NULL && entry->item.state == PV_ITEM_WAITING &&
-		entry->item.reason == PV_WAIT_HORIZON;
+	waits = entry != NULL && entry->item.waited_for == PV_WAIT_HORIZON;
 	pv_queue_unlock();
 	return waits;
 }
@@ -463,8 +461,7 @@ static double
 cost_rate(const Checked *table, const char **setting)
 {
 	PvCostBudget budget;
-	bool		has_limits =
-		pv_cost_of_table(table->has_own ? &table->own : NULL, &budget);
+	bool		has_limits = pv_cost_of_table(&table->own, &budget);
 
 	*setting = "autovacuum_vacuum_cost_limit";
 	if (table->opted_in && pv_guc_scheduler && !has_limits)
@@ -528,9 +525,11 @@ static void
 read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
 {
 	HeapTuple	parent = NULL;
+	bool		has_own;
 
 	table->owner = table->name;
-	table->has_own = pv_options_read_autovacuum(tuple, desc, &table->own);
+	pv_options_no_autovacuum(&table->own);
+	has_own = pv_options_read_autovacuum(tuple, desc, &table->own);
 	if (table->form->relkind != RELKIND_TOASTVALUE)
 	{
 		table->opted_in = has_opted_in(table->form, &table->options);
@@ -539,10 +538,10 @@ read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
 	parent = SearchSysCache1(RELOID, pv_toast_parent(table->form->oid));
 	if (!HeapTupleIsValid(parent))
 		return;
-	table->of_toast = table->has_own;
+	table->of_toast = has_own;
 	table->owner = pv_qualified_name((Form_pg_class) GETSTRUCT(parent));
-	if (!table->has_own)
-		table->has_own = pv_options_read_autovacuum(parent, desc, &table->own);
+	if (!has_own)
+		(void) pv_options_read_autovacuum(parent, desc, &table->own);
 	table->opted_in = has_opted_in((Form_pg_class) GETSTRUCT(parent),
 								   &table->options);
 	ReleaseSysCache(parent);
@@ -557,8 +556,7 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 	table.name = pv_qualified_name(table.form);
 	read_options(&table, tuple, desc);
 	pv_need_state(table.form, &table.state, &done_at);
-	pv_need_thresholds(table.form, table.has_own ? &table.own : NULL,
-					   &table.thresholds);
+	pv_need_thresholds(table.form, &table.own, &table.thresholds);
 	check_age(list, &table);
 	if (table.form->relpersistence == RELPERSISTENCE_TEMP)
 		return;

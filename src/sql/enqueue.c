@@ -85,24 +85,6 @@ report_no_place(Request *request)
 			 errhint("Use parvacuum_run(), or try again later.")));
 }
 
-/* Request a vacuum; see pv_queue_request(). */
-static PvEnqueueResult
-request_item(const PvItem *item)
-{
-	PvDatabaseQueue *queue;
-	PvQueues   *queues = pv_queue_lock_with(MyDatabaseId, false, &queue);
-	PvEnqueueResult result = PV_ENQUEUE_FULL;
-
-	if (queue != NULL)
-	{
-		result = pv_queue_request(queues, queue, item);
-		pv_queue_release(queues, queue);
-		pv_queue_wake_launcher();
-	}
-	pv_queue_unlock();
-	return result;
-}
-
 /*
  * Queue one relation, and put the result into a row.  If the role may have all
  * that it likes, former failures of the relation do not count any more.
@@ -128,7 +110,9 @@ enqueue_relation(Request *request, Oid relid, Oid owner, Oid toast_parent,
 
 	if (!request->limited)
 		pv_failures_forget(relid, owner, true);
-	result = request_item(&item);
+	result = pv_queue_request(pv_queue_lock(LW_EXCLUSIVE), &item);
+	pv_queue_wake_launcher();
+	pv_queue_unlock();
 	if (result == PV_ENQUEUE_FULL)
 		report_no_place(request);
 	else

@@ -36,7 +36,7 @@
 #include "base/process.h"
 #include "base/shmem.h"
 #include "entry/rights.h"
-#include "sched/worker.h"
+#include "sched/launcher.h"
 #include "sql/row.h"
 #include "stats/registry.h"
 

@@ -27,7 +27,7 @@
  */
 #include "postgres.h"
 
-#include "throttle/balance.h"
+#include "throttle/cost.h"
 
 /* Microseconds that an unused balance saves up */
 #define MAX_CREDIT				50000

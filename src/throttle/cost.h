@@ -105,17 +105,29 @@ extern void pv_cost_weigh_pages(double times);
 extern void pv_cost_autovacuum_end(bool failsafe);
 
 /*
- * throttle/cost_scheduler.c: the scheduler's cost balance.  _PG_init() sets
- * the function that counts the scheduler workers.
+ * throttle/balance.c: one cost balance of several processes, which charge it
+ * without a lock.
  */
-typedef int (*PvCountWorkers) (void);
-extern PvCountWorkers pv_cost_count_workers;
+typedef struct PvCostBalance
+{
+	pg_atomic_uint64 charged_until; /* until then the rate is used up; in
+									 * microseconds of the callers' clock */
+	pg_atomic_uint64 units;		/* all that was ever charged */
+} PvCostBalance;
 
+extern void pv_balance_init(PvCostBalance *balance);
+extern void pv_balance_change_rate(PvCostBalance *balance, int64 old_rate,
+								   int64 new_rate, int64 now);
+extern int64 pv_balance_charge(PvCostBalance *balance, int64 units,
+							   int64 units_per_sec, int64 now);
+
+/* throttle/cost_scheduler.c: that of the scheduler */
 extern Size pv_cost_shmem_size(void);
 extern void pv_cost_shmem_startup(LWLock *its_lock);
 extern int64 pv_cost_rate(void);
 extern int64 pv_cost_units(void);
 extern void pv_cost_set_rate(int64 rate);
+extern void pv_cost_count_worker(int change);
 
 extern void pv_cost_open_balance(void);
 extern void pv_cost_close_balance(double delay, int limit);

@@ -83,16 +83,14 @@ pv_cost_of_autovacuum(PvCostBudget *budget)
 }
 
 /*
- * Get the limits of a table with these storage parameters, NULL for none.
- * Return whether the table has limits of its own, which the scheduler's budget
- * does not include.  A cost limit without a delay has no effect.
+ * Get the limits of a table with these storage parameters.  Return whether the
+ * table has limits of its own, which the scheduler's budget does not include.
+ * A cost limit without a delay has no effect.
  */
 bool
 pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget)
 {
 	pv_cost_of_autovacuum(budget);
-	if (options == NULL)
-		return false;
 	if (options->vacuum_cost_limit > 0)
 		budget->limit = options->vacuum_cost_limit;
 	if (options->vacuum_cost_delay < 0)

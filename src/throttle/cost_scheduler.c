@@ -35,7 +35,6 @@
 #include "base/borrowed.h"
 #include "base/clock.h"
 #include "base/compat.h"
-#include "throttle/balance.h"
 #include "throttle/cost.h"
 
 /* Least microseconds of the rate that are charged at a time */
@@ -59,11 +58,10 @@ typedef struct BalanceShared
 	PvCostBalance balance;
 	pg_atomic_uint64 rate;		/* cost units per second, 0: no limit; written
 								 * by the launcher at each reload */
+	pg_atomic_uint32 nworkers;	/* scheduler workers */
 } BalanceShared;
 
 static BalanceShared *shared_balance = NULL;
-
-PvCountWorkers pv_cost_count_workers = NULL;
 
 /* The state of this process, valid while its mode is PV_COST_SCHEDULER */
 static struct
@@ -90,6 +88,7 @@ pv_cost_shmem_startup(LWLock *its_lock)
 	{
 		pv_balance_init(&shared_balance->balance);
 		pg_atomic_init_u64(&shared_balance->rate, 0);
+		pg_atomic_init_u32(&shared_balance->nworkers, 0);
 	}
 }
 
@@ -127,6 +126,13 @@ pv_cost_set_rate(int64 rate)
 						   pv_usecs_of_machine());
 }
 
+/* Count one scheduler worker more, or less. */
+void
+pv_cost_count_worker(int change)
+{
+	pg_atomic_fetch_add_u32(&shared_balance->nworkers, change);
+}
+
 static int64
 charge_units(int64 units, int64 rate)
 {
@@ -141,8 +147,9 @@ charge_units(int64 units, int64 rate)
 static void
 set_sleep(int64 rate, int64 usecs)
 {
-	pv_set_core_sleep(rate * usecs / 1000000 / Max(pv_cost_count_workers(), 1),
-					  usecs);
+	int			n = (int) pg_atomic_read_u32(&shared_balance->nworkers);
+
+	pv_set_core_sleep(rate * usecs / 1000000 / Max(n, 1), usecs);
 }
 
 /* All that was done has been charged. */

@@ -1,5 +1,4 @@
-# The scheduler and databases that are dropped, copied, renamed, locked, invalid or urgent,
-# and more databases than it has queues.
+# The scheduler and databases that are dropped, copied, renamed, locked, invalid or urgent.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,9 +17,6 @@ autovacuum_freeze_max_age = 100000
 vacuum_freeze_min_age = 0
 parvacuum.scheduler = on
 });
-
-my $workers = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'};
-my $launcher = q{FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'};
 
 make_keyed(qw(busy t_ended t_truncated t_last));
 
@@ -129,26 +125,6 @@ go_on('an invalid database');
 until_answer("SELECT count(*) FROM parvacuum_queue_items() WHERE datid = $oid", 0, 'an invalid database: its queue is removed');
 cmp_ok(times_logged('FATAL: .*invalid', $from), '<', 10, 'an invalid database: workers do not try to connect again and again');
 sql('DROP DATABASE invalid');
-
-#
-# More databases than queues: those that have a queue are served, then the others.  A new
-# launcher considers databases in the order in which they were created.
-#
-sub make_small_table { return $node->safe_psql($_[0], 'CREATE EXTENSION parvacuum; CREATE TABLE small AS SELECT 1 AS i'); }
-sql("CREATE DATABASE $_"), make_small_table($_) for qw(queue_1 queue_2);
-reload_with('parvacuum.queue_limit' => 2);
-my $gone = sql("SELECT pid $launcher");
-sql("SELECT pg_terminate_backend($gone)");
-until_answer("SELECT count(*) $workers", 0, 'more databases than queues: no worker is left');
-$node->safe_psql($_, q{SELECT parvacuum_enqueue('small')}) for qw(queue_1 queue_2);
-is(sql(q{SELECT count(DISTINCT datid) FROM parvacuum_queue_items() WHERE state = 'queued'}), 2, 'more databases than queues: all queues are used');
-until_answer("SELECT count(*) $launcher AND pid <> $gone", 1, 'more databases than queues: the launcher is started again');
-$count = vacuums('t_last');
-make_keyed_dead('t_last');
-until_vacuumed('t_last', $count + 1, 'more databases than queues: the database without a queue is served');
-ok($node->poll_query_until($_, 'SELECT vacuum_count > 0 FROM pg_stat_user_tables'), "more databases than queues: $_ is served") for qw(queue_1 queue_2);
-sql('DROP DATABASE queue_1', 'DROP DATABASE queue_2');
-reload_with('parvacuum.queue_limit' => 32768);
 
 $node->stop;
 pv_no_crash($node, 'the server');

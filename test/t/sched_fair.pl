@@ -7,35 +7,15 @@ use warnings FATAL => 'all';
 
 use FindBin;
 use lib $FindBin::RealBin;
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
+use PvScheduler;
 use PvTest;
 use Test::More;
 
-my $node = pv_node('scheduler_fair');
-$node->append_conf('postgresql.conf', q{
-autovacuum_naptime = 1s
-autovacuum_vacuum_cost_delay = 0
+sched_start('scheduler_fair', q{
 autovacuum_freeze_max_age = 100000
 vacuum_freeze_min_age = 0
 parvacuum.scheduler_workers = 1
-parvacuum.wait_at = scan
 });
-$node->start;
-pv_setup($node);
-
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
-
-sub reload_with { return pv_reload_with($node, @_); }
-sub vacuum_sql { return "(SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass)"; }
-sub described { return join "\n", sql('SELECT * FROM parvacuum_queue LIMIT 50'), sql('SELECT * FROM parvacuum_scheduler_stats()'), pv_processes($node); }
-
-sub until_answer
-{
-	my ($query, $answer, $what) = @_;
-	ok(pv_await($node, $query, $answer), $what) or die "$what: ", described();
-	return;
-}
 
 sub burn
 {
@@ -66,7 +46,7 @@ sql(map { "VACUUM FREEZE $_" } @hot, qw(hot_large old old_large));
 #
 # While his tables fill the queue
 #
-reload_with('parvacuum.scheduler_max_cost' => 2000);
+set_speed(2000);
 reload_with('parvacuum.scheduler' => 'on');
 my $bench;
 {
@@ -86,12 +66,11 @@ $bench->{handle}->kill_kill;
 #
 # While his large table has the only place for large tables
 #
-my $active = q{SELECT count(*) FROM parvacuum_queue_items() WHERE state <> 'waiting'};
 reload_with('parvacuum.scheduler_max_cost' => 0, 'parvacuum.scheduler_workers' => 2);
 until_answer($active, 0, 'the queue becomes empty');
 sql(map { "VACUUM FREEZE $_" } @hot, qw(hot_large old old_large));
 until_answer($active, 0, 'no table needs a vacuum any more');
-my $holder = pv_hold($node, 'hot_large');
+hold('hot_large');
 sql('SET ROLE hostile', 'UPDATE hot_large SET id = id WHERE id % 15 = 0');
 my $on_large = q{SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM parvacuum_queue WHERE state = 'running' AND size_class = 'large'};
 until_answer($on_large, 'hot_large', 'his large table is being vacuumed');
@@ -105,7 +84,7 @@ $count = sql('SELECT ' . vacuum_sql('old'));
 sql(q{SELECT parvacuum_enqueue('old')});
 until_answer('SELECT ' . vacuum_sql('old') . " > $count", 'true', 'a worker for small tables is left');
 is(sql($on_large), 'hot_large', 'the vacuum of his table still goes on');
-$holder->quit;
+release();
 until_answer($active, 0, 'the queue becomes empty at the end');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(hot_1 hot_large old old_large);
 

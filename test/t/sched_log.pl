@@ -81,11 +81,12 @@ $node->wait_for_log(qr/automatic analyze of table "postgres\.s\.its_own"/, $from
 like($logged->(), qr/automatic vacuum of table "postgres\.s\.its_own"/, 'a parameter of the table');
 unlike($logged->(), qr/automatic (?:vacuum|analyze) of table "postgres\.s\.(?:silent|short)"/, 'without it, and with a longer time');
 
-# A table that is locked, with the parameter
-$prepare->([ 'locked', "parvacuum.enabled, $logs" ], [ 'locked_silent', 'parvacuum.enabled' ]);
+# A table that is locked, by the setting
+pv_reload_with($node, map { $_ => 0 } @log_settings);
+$prepare->([ 'locked', 'parvacuum.enabled' ]);
 my $locker = $node->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE s.locked, s.locked_silent');
-$node->safe_psql('postgres', q{SELECT parvacuum_enqueue(c.oid::regclass) FROM pg_class c WHERE relname IN ('locked', 'locked_silent')});
+$locker->query_safe('BEGIN; LOCK TABLE s.locked');
+$node->safe_psql('postgres', q{SELECT parvacuum_enqueue('s.locked')});
 $node->wait_for_log(qr/LOG: .*parvacuum's scheduler skipped table "postgres\.s\.locked"/, $from);
 $locker->quit;
 

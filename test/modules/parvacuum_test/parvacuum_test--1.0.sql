@@ -224,6 +224,12 @@ CREATE FUNCTION parvacuum_test_rest(used bigint)
 RETURNS bigint IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
+-- Would a vacuum be useless after one that has left dead rows of a score of 2 at the horizon 100?
+CREATE FUNCTION parvacuum_test_is_useless(horizon int DEFAULT 100, dead float8 DEFAULT 2, inserted float8 DEFAULT 0, old bool DEFAULT false,
+	mxid float8 DEFAULT 0, was_old bool DEFAULT false)
+RETURNS bool STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
 CREATE FUNCTION parvacuum_test_policy(OUT age_share float8, OUT large_pages bigint)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
@@ -285,8 +291,7 @@ AS 'MODULE_PATHNAME';
 
 -- False if there was no room for it.
 CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, owner oid DEFAULT 10, score float8 DEFAULT 2, pages bigint DEFAULT 1,
-	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0,
-	horizon int DEFAULT 0, index_work bool DEFAULT false)
+	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0)
 RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -310,10 +315,6 @@ AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_should_leave(worker int, workers int DEFAULT 64)
 RETURNS bool STRICT LANGUAGE C
-AS 'MODULE_PATHNAME';
-
-CREATE FUNCTION parvacuum_test_call_back()
-RETURNS void STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_enqueue(database oid, rel oid, owner oid DEFAULT 10, urgent bool DEFAULT false)
@@ -361,14 +362,14 @@ AS 'MODULE_PATHNAME';
 
 -- The launcher's plan.  Times are in seconds before the snapshot; negative ones are after it.
 CREATE TYPE parvacuum_test_database AS (database int, counted bool, age float8, overdue float8, may_since float8, stayed float8, failed bool,
-	workers int, expected bool, requested float8, turn float8, charge float8, danger float8, large bool);
+	workers int, expected bool, turn float8, charge float8, danger float8, large bool);
 
 -- A turn that is NULL means that nothing is queued, danger is the age of the first table, 0 if it is not in danger.
 CREATE FUNCTION parvacuum_test_database(database int, overdue float8 DEFAULT -30, turn float8 DEFAULT NULL, workers int DEFAULT 0, charge float8 DEFAULT 0,
 	danger float8 DEFAULT 0, age float8 DEFAULT 0.1, may_since float8 DEFAULT 100, failed bool DEFAULT false, counted bool DEFAULT true,
-	expected bool DEFAULT false, requested float8 DEFAULT NULL, large bool DEFAULT false, stayed float8 DEFAULT 100)
+	expected bool DEFAULT false, large bool DEFAULT false, stayed float8 DEFAULT 100)
 RETURNS parvacuum_test_database LANGUAGE sql IMMUTABLE
-RETURN ROW(database, counted, age, overdue, may_since, stayed, failed, workers, expected, requested, turn, charge, danger, large)::parvacuum_test_database;
+RETURN ROW(database, counted, age, overdue, may_since, stayed, failed, workers, expected, turn, charge, danger, large)::parvacuum_test_database;
 
 CREATE FUNCTION parvacuum_test_plan(databases parvacuum_test_database[], free int DEFAULT 3, large int DEFAULT 2) RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

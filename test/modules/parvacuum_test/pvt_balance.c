@@ -18,7 +18,7 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "throttle/balance.h"
+#include "throttle/cost.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_test_account);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge);

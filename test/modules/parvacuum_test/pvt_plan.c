@@ -59,7 +59,6 @@ read_database(HeapTupleHeader row, PvDatabase *database)
 	database->nfailures = DatumGetBool(field(row, "failed"));
 	database->nworkers = DatumGetInt32(field(row, "workers"));
 	database->expected = DatumGetBool(field(row, "expected"));
-	database->scan_requested = ago(row, "requested");
 	database->first.turn = ago(row, "turn");
 	database->has_first = database->first.turn != PV_NEVER;
 	database->first.charge = DatumGetFloat8(field(row, "charge"));
@@ -96,17 +95,9 @@ parvacuum_test_plan(PG_FUNCTION_ARGS)
 	all.list = palloc(Max(all.n, 1) * sizeof(PvDatabase));
 	for (int i = 0; i < all.n; i++)
 		read_database(DatumGetHeapTupleHeader(elements[i]), &all.list[i]);
-
-	for (int i = 0; i < all.n; i++)
-	{
-		if (pv_has_to_scan(&all, &all.list[i]))
-			add(actions, "request scan %u", all.list[i].oid);
-	}
 	while (pv_next_worker(&all, &next))
 		add(actions, next.to_scan ? next.large ? "launch to scan %u, large" :
 			"launch to scan %u" : next.large ? "launch %u, large" : "launch %u",
 			next.database->oid);
-	if (pv_has_to_call_back(&all))
-		add(actions, "call back", 0);
 	PG_RETURN_DATUM(makeArrayResult(actions, CurrentMemoryContext));
 }

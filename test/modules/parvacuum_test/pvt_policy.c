@@ -24,6 +24,7 @@ PG_FUNCTION_INFO_V1(parvacuum_test_goes_first);
 PG_FUNCTION_INFO_V1(parvacuum_test_has_room);
 PG_FUNCTION_INFO_V1(parvacuum_test_charge_left);
 PG_FUNCTION_INFO_V1(parvacuum_test_rest);
+PG_FUNCTION_INFO_V1(parvacuum_test_is_useless);
 PG_FUNCTION_INFO_V1(parvacuum_test_policy);
 
 /* A row of the function's type; none of its columns is NULL. */
@@ -231,7 +232,7 @@ parvacuum_test_longest(PG_FUNCTION_ARGS)
 Datum
 parvacuum_test_rest(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64(pv_rest_after_scan(PG_GETARG_INT64(0)));
+	PG_RETURN_INT64(pv_rest_after_scan(PG_GETARG_INT64(0), false, 0));
 }
 
 /* The constants of the policy. */
@@ -243,4 +244,19 @@ parvacuum_test_policy(PG_FUNCTION_ARGS)
 	values[0] = Float8GetDatum(PV_AGE_SHARE);
 	values[1] = Int64GetDatum(PV_LARGE_PAGES);
 	return row_of(fcinfo, values);
+}
+
+/* Would a vacuum be useless after one at the horizon 100? */
+Datum
+parvacuum_test_is_useless(PG_FUNCTION_ARGS)
+{
+	PvScore		score = {
+		.dead = PG_GETARG_FLOAT8(1),
+		.inserted = PG_GETARG_FLOAT8(2),
+		.mxid = PG_GETARG_FLOAT8(4),
+		.wraparound = PG_GETARG_BOOL(3) || PG_GETARG_FLOAT8(4) > 1
+	};
+	PvLeft		left = {100, 2, PG_GETARG_BOOL(5)};
+
+	PG_RETURN_BOOL(pv_vacuum_is_useless(&score, &left, PG_GETARG_INT32(0)));
 }

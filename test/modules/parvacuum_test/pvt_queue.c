@@ -70,6 +70,8 @@ pvt_queue_set_up(int limit, int nworkers)
 	pvt_queues.shared = MemoryContextAlloc(TopMemoryContext,
 										   sizeof(PvQueueShared));
 	pv_queue_init(pvt_queues.shared);
+	pvt_make_hash(&pvt_queues.databases, "databases", PV_MAX_QUEUES,
+				  sizeof(Oid), sizeof(PvDatabaseQueue));
 	pvt_make_hash(&pvt_queues.entries, "entries", PV_QUEUE_SIZE,
 				  sizeof(PvItemKey), sizeof(PvQueueEntry));
 	pvt_make_hash(&pvt_queues.owners, "owners", PV_QUEUE_SIZE,
@@ -102,55 +104,28 @@ pvt_queue_worker(int worker)
  * ----------------------------------------------------------------
  */
 
-PvDatabaseQueue *
-pvt_queue_make(Oid database, bool from_others)
-{
-	PvDatabaseQueue *queue;
-	bool		again;
-
-	do
-	{
-		queue = pv_queue_make(&pvt_queues, database, from_others, &again);
-	} while (again);
-	return queue;
-}
-
 /* A worker that has attached, or NULL. */
 PvWorkerSlot *
 pvt_queue_start(Oid database, bool to_scan, bool large)
 {
-	PvDatabaseQueue *queue = pvt_queue_make(database, true);
-	PvWorkerSlot *slot = queue == NULL ? NULL :
-		pv_queue_add_worker(&pvt_queues, queue, to_scan, large);
+	PvWorkerSlot *slot = pv_queue_add_worker(&pvt_queues, database, to_scan,
+											 large);
 
 	if (slot == NULL)
 		return NULL;
 	slot->pid = PVT_FIRST_PID + (slot - pvt_queues.shared->slots);
-	pg_atomic_fetch_add_u32(&pvt_queues.shared->nattached, 1);
+	slot->connected = true;
+	if (to_scan)
+		slot->queue->begun_at = slot->queue->scanned_at = PV_NEVER;
 	return slot;
 }
 
 bool
 pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used)
 {
-	while (pv_queue_remove_unseen(&pvt_queues,
-								  pv_queue_of(&pvt_queues, slot)))
+	while (pv_queue_remove_unseen(&pvt_queues, slot->queue))
 		 /* batch by batch */ ;
 	return pv_queue_end_scan(&pvt_queues, slot, complete, false, used);
-}
-
-PvEnqueueResult
-pvt_queue_request(const PvItem *item)
-{
-	PvDatabaseQueue *queue = pvt_queue_make(item->key.database, false);
-	PvEnqueueResult result = PV_ENQUEUE_FULL;
-
-	if (queue != NULL)
-	{
-		result = pv_queue_request(&pvt_queues, queue, item);
-		pv_queue_release(&pvt_queues, queue);
-	}
-	return result;
 }
 
 
@@ -170,7 +145,6 @@ typedef struct Counts
 {
 	int			nentries;
 	int			nqueued;
-	int			nrequests;
 } Counts;
 
 static void
@@ -187,7 +161,6 @@ count(const PvDatabaseQueue *queue, Oid owner, Counts *counts)
 		{
 			counts->nentries++;
 			counts->nqueued += entry->item.state == PV_ITEM_QUEUED;
-			counts->nrequests += entry->item.requested;
 		}
 	}
 }
@@ -200,7 +173,7 @@ check_entry(int place, const PvQueueEntry *entry)
 												 item->key.database);
 
 	check(entry->place == place);
-	check(queue != NULL);
+	check(queue != NULL && entry->queue == queue);
 	check(pv_queue_find_table(&pvt_queues, item->key.database,
 							  item->key.relid) == entry);
 	check(entry->owner->key.role == item->owner);
@@ -213,8 +186,8 @@ check_entry(int place, const PvQueueEntry *entry)
 		const PvWorkerSlot *slot =
 			pvt_queue_worker(item->worker_pid - PVT_FIRST_PID);
 
-		check(slot->busy && slot->at.relid == item->key.relid);
-		check(pv_queue_of(&pvt_queues, slot) == queue);
+		check(slot->entry == entry);
+		check(slot->queue == queue);
 	}
 }
 
@@ -255,20 +228,14 @@ check_queue(PvDatabaseQueue *queue)
 	dlist_iter	iter;
 	int			nworkers = 0;
 
-	if (!OidIsValid(queue->database))
-	{
-		check(queue->nentries == 0 && queue->nworkers == 0);
-		return;
-	}
 	count(queue, InvalidOid, &counts);
 	check(queue->nentries == counts.nentries);
 	check(queue->nqueued == counts.nqueued);
-	check(queue->nrequests == counts.nrequests);
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		const PvWorkerSlot *slot = &pvt_queues.shared->slots[i];
 
-		nworkers += slot->used && pv_queue_of(&pvt_queues, slot) == queue;
+		nworkers += slot->used && slot->queue == queue;
 	}
 	check(queue->nworkers == nworkers);
 	dlist_foreach(iter, &queue->owners)
@@ -287,6 +254,7 @@ pvt_queue_check(void)
 {
 	const PvQueueShared *shared = pvt_queues.shared;
 	bool	   *seen = palloc0(PV_QUEUE_SIZE);
+	dlist_iter	iter;
 	int			n = 0;
 
 	for (int i = 0; i < pvt_queues.limit; i++)
@@ -306,7 +274,7 @@ pvt_queue_check(void)
 		check(!seen[shared->free_places[i]]);
 		seen[shared->free_places[i]] = true;
 	}
-	for (int i = 0; i < PV_MAX_QUEUES; i++)
-		check_queue(&pvt_queues.shared->queues[i]);
+	dlist_foreach(iter, &pvt_queues.shared->databases)
+		check_queue(dlist_container(PvDatabaseQueue, node, iter.cur));
 	pfree(seen);
 }

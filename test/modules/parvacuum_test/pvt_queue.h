@@ -27,10 +27,8 @@ extern PvWorkerSlot *pvt_queue_worker(int worker);
 /*
  * What other files do under the lock, where that is more than a call.
  */
-extern PvDatabaseQueue *pvt_queue_make(Oid database, bool from_others);
 extern PvWorkerSlot *pvt_queue_start(Oid database, bool to_scan, bool large);
 extern bool pvt_queue_end_scan(PvWorkerSlot *slot, bool complete, int64 used);
-extern PvEnqueueResult pvt_queue_request(const PvItem *item);
 
 /*
  * Compares everything in the queue; raises an error if anything does not fit.

@@ -60,7 +60,6 @@ random_item(PvItem *item, Oid database, Oid relid)
 		item->score.xid = 1 + up_to(100) / 100.0;
 		item->score.wraparound = item->score.danger = item->score.xid > 1;
 	}
-	item->horizon = 100 + up_to(1);
 }
 
 static PvWorkerSlot *
@@ -96,17 +95,15 @@ scan(PvWorkerSlot *slot)
 	bool		complete = true;
 
 	if (one_in(2))
-		pv_queue_request_scan(&pvt_queues, pv_queue_of(&pvt_queues, slot));
-	if (slot->busy || !pv_queue_begin_scan(&pvt_queues, slot))
+		slot->queue->begun_at = slot->queue->scanned_at = PV_NEVER;
+	if (slot->entry != NULL || !pv_queue_begin_scan(&pvt_queues, slot))
 		return;
 	for (Oid relid = 1 + up_to(3); relid <= TABLES; relid += 1 + up_to(3))
 	{
 		PvItem		item;
 
-		random_item(&item, pv_queue_of(&pvt_queues, slot)->database, relid);
+		random_item(&item, slot->queue->database, relid);
 		item.reason = one_in(6) ? PV_WAIT_WINDOW : PV_WAIT_NONE;
-		item.held = item.reason == PV_WAIT_NONE && !one_in(4) &&
-			pv_queue_is_held(&pvt_queues, &item);
 		complete &= pv_queue_offer(&pvt_queues, slot, &item);
 	}
 	if (one_in(10))
@@ -121,11 +118,11 @@ work(PvWorkerSlot *slot)
 {
 	PvItem		item;
 
-	if (!slot->busy)
+	if (slot->entry == NULL)
 		(void) pv_queue_take(&pvt_queues, slot, &item);
 	else if (one_in(3))
 	{
-		random_item(&item, slot->at.database, slot->at.relid);
+		random_item(&item, slot->entry->item.key.database, slot->entry->item.key.relid);
 		if (!pv_queue_recheck(&pvt_queues, slot, &item))
 			pv_queue_put_back(&pvt_queues, slot);
 	}
@@ -147,7 +144,7 @@ request(void)
 		0
 	};
 	item.urgent = one_in(5);
-	(void) pvt_queue_request(&item);
+	(void) pv_queue_request(&pvt_queues, &item);
 }
 
 static void
@@ -202,7 +199,7 @@ parvacuum_test_queue_fuzz(PG_FUNCTION_ARGS)
 		step();
 		pvt_queue_check();
 		for (int j = 0; j < PV_MAX_SCHED_WORKERS; j++)
-			taken += pvt_queues.shared->slots[j].busy;
+			taken += pvt_queues.shared->slots[j].entry != NULL;
 	}
 	PG_RETURN_INT32(taken);
 }

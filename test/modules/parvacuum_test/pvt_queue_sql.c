@@ -31,7 +31,6 @@ PG_FUNCTION_INFO_V1(parvacuum_test_take);
 PG_FUNCTION_INFO_V1(parvacuum_test_recheck);
 PG_FUNCTION_INFO_V1(parvacuum_test_finish);
 PG_FUNCTION_INFO_V1(parvacuum_test_should_leave);
-PG_FUNCTION_INFO_V1(parvacuum_test_call_back);
 PG_FUNCTION_INFO_V1(parvacuum_test_enqueue);
 PG_FUNCTION_INFO_V1(parvacuum_test_withdraw);
 PG_FUNCTION_INFO_V1(parvacuum_test_items);
@@ -107,11 +106,10 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 {
 	PvWorkerSlot *slot = pvt_queue_worker(PG_GETARG_INT32(0));
 	PvItem		item = {
-		.key = {pv_queue_of(&pvt_queues, slot)->database, PG_GETARG_OID(1)},
+		.key = {slot->queue->database, PG_GETARG_OID(1)},
 		.owner = PG_GETARG_OID(2),
 		.pages = (BlockNumber) PG_GETARG_INT64(4),
-		.reason = reason_of(text_arg(fcinfo, 5)),
-		.horizon = PG_GETARG_INT32(9)
+		.reason = reason_of(text_arg(fcinfo, 5))
 	};
 	bool		fits;
 
@@ -122,8 +120,6 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.modified = item.score.analyze ? item.score.total : 0;
 	item.score.xid = PG_GETARG_FLOAT8(8);
 	item.score.danger = item.score.wraparound = item.score.xid > 1;
-	item.held = item.reason == PV_WAIT_NONE && !PG_GETARG_BOOL(10) &&
-		pv_queue_is_held(&pvt_queues, &item);
 	fits = pv_queue_offer(&pvt_queues, slot, &item);
 	pvt_queue_check();
 	PG_RETURN_BOOL(fits);
@@ -161,8 +157,7 @@ Datum
 parvacuum_test_recheck(PG_FUNCTION_ARGS)
 {
 	PvWorkerSlot *slot = pvt_queue_worker(PG_GETARG_INT32(0));
-	PvItem		item = pv_queue_find_table(&pvt_queues, slot->at.database,
-										   slot->at.relid)->item;
+	PvItem		item = slot->entry->item;
 	bool		goes_on;
 
 	item.pages = (BlockNumber) PG_GETARG_INT64(1);
@@ -203,13 +198,6 @@ parvacuum_test_should_leave(PG_FUNCTION_ARGS)
 }
 
 Datum
-parvacuum_test_call_back(PG_FUNCTION_ARGS)
-{
-	pv_queue_call_back(&pvt_queues);
-	PG_RETURN_VOID();
-}
-
-Datum
 parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 {
 	static const char *const results[] = {
@@ -224,7 +212,7 @@ parvacuum_test_enqueue(PG_FUNCTION_ARGS)
 		.pages = 1,
 		.urgent = PG_GETARG_BOOL(3)
 	};
-	PvEnqueueResult result = pvt_queue_request(&item);
+	PvEnqueueResult result = pv_queue_request(&pvt_queues, &item);
 
 	pvt_queue_check();
 	PG_RETURN_TEXT_P(cstring_to_text(results[result]));

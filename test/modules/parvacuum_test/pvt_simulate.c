@@ -35,7 +35,6 @@
 PG_FUNCTION_INFO_V1(parvacuum_test_simulate);
 
 #define SECOND					INT64CONST(1000000)
-#define NAPTIME					(60 * SECOND)
 #define MAX_AGE					INT64CONST(200000000)
 
 #define QUIET_TABLES			4	/* of each database; the first comes to a
@@ -69,7 +68,7 @@ typedef struct SimDatabase
 	bool		hot;
 	int			ntables;
 	SimTable   *tables;
-	TimestampTz due;
+	TimestampTz due;			/* for the first time */
 } SimDatabase;
 
 typedef struct SimWorker
@@ -206,7 +205,7 @@ enqueue_all(SimDatabase *database)
 			.pages = database->tables[i].pages
 		};
 
-		(void) pvt_queue_request(&item);
+		(void) pv_queue_request(&pvt_queues, &item);
 	}
 }
 
@@ -337,11 +336,11 @@ run(Sim *sim, SimWorker *worker)
 {
 	bool		leaves = false;
 
-	if (!worker->there || (worker->slot->busy && worker->until > now()))
+	if (!worker->there || (worker->slot->entry != NULL && worker->until > now()))
 		return;
-	if (worker->slot->busy)
+	if (worker->slot->entry != NULL)
 		end_table(worker);
-	while (!worker->slot->busy && !leaves)
+	while (worker->slot->entry == NULL && !leaves)
 	{
 		leaves = pv_queue_should_leave(&pvt_queues, worker->slot);
 		if (leaves)
@@ -381,7 +380,6 @@ age_of(const SimDatabase *database)
 static void
 describe_databases(const Sim *sim, PvDatabases *all)
 {
-	all->now = now();
 	pv_queue_count_free(&pvt_queues, all);
 	for (int i = 0; i < sim->ndatabases; i++)
 	{
@@ -403,15 +401,6 @@ describe_databases(const Sim *sim, PvDatabases *all)
 }
 
 static void
-request_scan(SimDatabase *database)
-{
-	PvDatabaseQueue *queue = pv_queue_find(&pvt_queues, database->oid);
-
-	pv_queue_request_scan(&pvt_queues, queue);
-	database->due = now() + NAPTIME;
-}
-
-static void
 start(Sim *sim, SimDatabase *database, bool to_scan, bool large)
 {
 	PvWorkerSlot *slot = pvt_queue_start(database->oid, to_scan, large);
@@ -424,8 +413,6 @@ start(Sim *sim, SimDatabase *database, bool to_scan, bool large)
 	worker->there = true;
 	worker->slot = slot;
 	worker->database = database;
-	if (to_scan)
-		request_scan(database);
 }
 
 static void
@@ -435,17 +422,10 @@ launch(Sim *sim)
 	PvNextWorker next;
 
 	describe_databases(sim, &all);
-	for (int i = 0; i < all.n; i++)
-	{
-		if (pv_has_to_scan(&all, &all.list[i]))
-			request_scan(&sim->databases[i]);
-	}
 	while (pv_next_worker(&all, &next))
 		start(sim, &sim->databases[next.database - all.list], next.to_scan,
 			  next.large);
 	sim->nscans = all.nscans;
-	if (pv_has_to_call_back(&all))
-		pv_queue_call_back(&pvt_queues);
 }
 
 

@@ -140,6 +140,10 @@ SELECT parvacuum_test_has_room(1000, 950, 900, 900) AS too_many, parvacuum_test_
 -- After a scan there is none for fifty times the CPU time that it took, up to ten minutes.
 SELECT used, parvacuum_test_rest(used) FROM unnest('{-5,0,1,50000,11999999,12000000,12000001,9223372036854775807}'::bigint[]) used;
 
+-- Useless: a vacuum that finds the horizon where the last one did, unless the dead rows have doubled, rows were inserted, or only this one is for its age or its multixacts.
+SELECT parvacuum_test_is_useless() AS the_same, parvacuum_test_is_useless(101) AS another_horizon, parvacuum_test_is_useless(dead => 4) AS nearly_twice, parvacuum_test_is_useless(dead => 4.1) AS twice,
+	parvacuum_test_is_useless(inserted => 1.1) AS inserted, parvacuum_test_is_useless(old => true) AS old_now, parvacuum_test_is_useless(old => true, was_old => true) AS old_before, parvacuum_test_is_useless(mxid => 1.1, was_old => true) AS multixacts;
+
 -- Sweeps: more dead entries than 50 and 0.05 * 10000000.  A sweep has no score, and an hour
 -- less of lead than anything else.
 SELECT versions, s.* FROM unnest('{0,500050,500051,1000000}'::int[]) versions, parvacuum_test_sweep(versions) s;
