@@ -242,9 +242,9 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 	return true;
 }
 
-/* The same for a table that is not open. */
-static void
-read_autovacuum_of(Oid relid, AutoVacOpts *options)
+/* The same for a table that is not open, and may no longer exist. */
+void
+pv_options_autovacuum_of(Oid relid, AutoVacOpts *options)
 {
 	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
@@ -271,7 +271,7 @@ pv_options_autovacuum(Relation rel, Oid toast_parent, AutoVacOpts *options)
 	if (rel->rd_options != NULL)
 		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
 	else if (OidIsValid(toast_parent))
-		read_autovacuum_of(toast_parent, options);
+		pv_options_autovacuum_of(toast_parent, options);
 }
 
 /*
@@ -293,7 +293,7 @@ pv_options_autovacuum_workers(Relation rel, Oid toast_parent)
 	{
 		pv_options_no_autovacuum(&options);
 		if (OidIsValid(toast_parent))
-			read_autovacuum_of(toast_parent, &options);
+			pv_options_autovacuum_of(toast_parent, &options);
 	}
 	return pv_autovacuum_parallel_workers(&options);
 }

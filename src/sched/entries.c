@@ -70,7 +70,7 @@ pv_queue_make(PvQueues *queues, Oid database)
 
 /*
  * The database is gone.  Remove up to PV_QUEUE_BATCH of its entries, and its
- * queue when there is none left.  Return false if nothing more can be removed.
+ * queue if there is none left.  Return false if a worker is still there.
  */
 bool
 pv_queue_drop_some(PvQueues *queues, PvDatabaseQueue *queue)
@@ -80,11 +80,13 @@ pv_queue_drop_some(PvQueues *queues, PvDatabaseQueue *queue)
 	for (int i = Min(PV_QUEUE_BATCH, queue->nentries); i > 0; i--)
 		pv_entry_remove(queues, dlist_head_element(PvQueueEntry, node,
 												   &queue->entries));
-	if (queue->nentries > 0)
-		return true;
-	dlist_delete(&queue->node);
-	(void) hash_search(queues->databases, &queue->database, HASH_REMOVE, NULL);
-	return false;
+	if (queue->nentries == 0)
+	{
+		dlist_delete(&queue->node);
+		(void) hash_search(queues->databases, &queue->database, HASH_REMOVE,
+						   NULL);
+	}
+	return true;
 }
 
 

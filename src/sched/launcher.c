@@ -177,20 +177,23 @@ note_database(Form_pg_database form, PvDatabase *database)
 static void
 drop_queues(TimestampTz begun)
 {
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	bool		more;
+
+	for (int i = 0; i < all.n; i++)
+	{
+		PvDatabaseQueue *queue = pv_queue_find(queues, all.list[i].oid);
+
+		if (queue != NULL)
+			queue->known_at = queues->now;
+	}
+	pv_queue_unlock();
 
 	do
 	{
-		PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 		dlist_mutable_iter iter;
 
-		for (int i = 0; i < all.n; i++)
-		{
-			PvDatabaseQueue *queue = pv_queue_find(queues, all.list[i].oid);
-
-			if (queue != NULL)
-				queue->known_at = queues->now;
-		}
+		queues = pv_queue_lock(LW_EXCLUSIVE);
 		more = false;
 		dlist_foreach_modify(iter, &queues->shared->databases)
 		{

@@ -214,11 +214,13 @@ pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 		pv_queue_first(queues, queue, pv_queue_has_large_place(queues),
 					   &database->first);
 
-	database->due = due_at(queues, queue);
 	database->started_at = queue->started_at;
 	database->nfailures = queue->nfailures;
 	database->not_before = queue->nfailures == 0 ? PV_NEVER :
 		queue->failed_at + pv_start_again_after(queue->nfailures - 1);
+
+	/* So one that cannot be connected to is not always the longest overdue */
+	database->due = Max(due_at(queues, queue), database->not_before);
 	database->has_queue = true;
 	database->scanning = queue->scanning;
 	database->nworkers = queue->nworkers;
@@ -379,20 +381,19 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 /*
  * The worker has rechecked its table, whose score and size may be others by
  * now: the size in pg_class, by which it was queued, may be old, or forged by
- * the table's owner.  Return false if the table is large and there is no
- * place for that.  It is to be put back then, but not before its lock is
- * released: the next worker would find it locked.
+ * the table's owner.  Return false if the table is large and was not taken for
+ * a place for large tables, which may be the turn of another one.  It is to be
+ * put back then, but not before its lock is released: the next worker would
+ * find it locked.
  */
 bool
 pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
 	PvItem	   *known = &slot->entry->item;
-	bool		may = slot->large || pv_queue_has_large_place(queues);
-
 	known->score = item->score;
 	known->pages = item->pages;
 	known->maybe_held = false;
-	if (pv_is_large(item) && !may)
+	if (pv_is_large(item) && !slot->large)
 		return false;
 	slot->large = pv_is_large(item);
 	return true;

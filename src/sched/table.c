@@ -182,11 +182,14 @@ note_skipped(const PvTableWork *work, bool vacuumed)
 {
 	Oid			relid = work->item.key.relid;
 	const char *name = pv_qualified_relname(relid);
+	AutoVacOpts own;
 
+	pv_options_no_autovacuum(&own);
+	pv_options_autovacuum_of(relid, &own);
 	pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 	pv_history_skipped(relid, vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,
 					   ShareUpdateExclusiveLock);
-	if (Log_autovacuum_min_duration >= 0)
+	if (pv_own_log_min_duration(&own, vacuumed) >= 0)
 		ereport(LOG,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 vacuumed ?

@@ -82,6 +82,7 @@ pv_sched_start(int worker, uint32 token)
 	pv_process_describe(&bgworker, PV_SCHED_TYPE, "parvacuum_sched_main");
 	bgworker.bgw_main_arg = Int32GetDatum(worker);
 	memcpy(bgworker.bgw_extra, &token, sizeof(token));
+	bgworker.bgw_notify_pid = MyProcPid;	/* also of the slot's release */
 	return RegisterDynamicBackgroundWorker(&bgworker, NULL);
 }
 

@@ -248,7 +248,9 @@ waits_for_horizon(Oid relid)
 	if (!pv_shmem_attached())
 		return false;
 	entry = pv_queue_find_table(pv_queue_lock(LW_SHARED), MyDatabaseId, relid);
-	waits = entry != NULL && entry->item.waited_for == PV_WAIT_HORIZON;
+	waits = entry != NULL &&
+		(entry->item.state == PV_ITEM_WAITING ?
+		 entry->item.reason == PV_WAIT_HORIZON : entry->item.maybe_held);
 	pv_queue_unlock();
 	return waits;
 }

@@ -59,7 +59,7 @@ done_name(const PvItem *item)
 
 /* Return why the table is not vacuumed now, or NULL. */
 static const char *
-reason_name(const PvItem *item, bool large, bool has_large_place)
+reason_name(const PvItem *item, bool has_large_place)
 {
 	static const char *const names[] = {
 		[PV_WAIT_NONE] = NULL,
@@ -70,7 +70,8 @@ reason_name(const PvItem *item, bool large, bool has_large_place)
 		[PV_WAIT_ERROR] = "error",
 	};
 
-	if (item->state == PV_ITEM_QUEUED && large && !has_large_place)
+	if (item->state == PV_ITEM_QUEUED && pv_wants_large_place(item) &&
+		!has_large_place)
 		return "large tables";
 	return names[item->reason];
 }
@@ -128,7 +129,6 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	{
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
-		bool		large = pv_is_large(item);
 		PvRow		row = {0};
 
 		if (i == 0 || item->key.database != items[i - 1].key.database)
@@ -136,7 +136,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		pv_put_oid(&row, item->key.database);
 		pv_put_oid(&row, item->key.relid);
 		pv_put_text(&row, states[item->state], encoding);
-		pv_put_text(&row, reason_name(item, large, has_large_place), encoding);
+		pv_put_text(&row, reason_name(item, has_large_place), encoding);
 		pv_put_time(&row, pv_time_of_day(item->state_since));
 		pv_put_time(&row, item->wait_until);
 		pv_put_if(&row, item->state == PV_ITEM_QUEUED,
@@ -145,7 +145,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		pv_put_text(&row, action_name(item), encoding);
 		pv_put_text(&row, done_name(item), encoding);
 		pv_put(&row, BoolGetDatum(item->score.wraparound));
-		pv_put_text(&row, large ? "large" : "small", encoding);
+		pv_put_text(&row, pv_is_large(item) ? "large" : "small", encoding);
 		pv_put(&row, Float8GetDatum(item->score.total));
 		pv_put(&row, Float8GetDatum(item->score.dead));
 		pv_put(&row, Float8GetDatum(item->score.inserted));

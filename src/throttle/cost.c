@@ -412,10 +412,11 @@ pv_cost_sleep(void)
  */
 
 /*
- * Sleep once for what is owed, and subtract what the time slept is worth from
- * the balance.  Measure that time, because a signal may end a sleep early and
- * the kernel may prolong it.  So the balance may become negative.  Return the
- * microseconds slept.
+ * Sleep once for what is owed, or for some of it, and subtract what the time
+ * slept is worth from the balance.  That is one unit at least, since only whole
+ * units can be subtracted.  Measure the time, because a signal may end a sleep
+ * early and the kernel may prolong it.  So the balance may become negative.
+ * Return the microseconds slept.
  */
 static int64
 nap(double usecs_per_unit)
@@ -426,7 +427,7 @@ nap(double usecs_per_unit)
 	int64		slept;
 
 	pgstat_report_wait_start(WAIT_EVENT_VACUUM_DELAY);
-	pg_usleep((long) Max(Min(owed, MAX_NAP_USECS), 1));
+	pg_usleep((long) Max(Min(owed, Max(MAX_NAP_USECS, usecs_per_unit)), 1));
 	pgstat_report_wait_end();
 
 	/* As in core's delay point; so short a sleep cannot wait for a latch */
