@@ -381,19 +381,22 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 /*
  * The worker has rechecked its table, whose score and size may be others by
  * now: the size in pg_class, by which it was queued, may be old, or forged by
- * the table's owner.  Return false if the table is large and was not taken for
- * a place for large tables, which may be the turn of another one.  It is to be
- * put back then, but not before its lock is released: the next worker would
- * find it locked.
+ * the table's owner.  Return false if the table is large and there is no
+ * place for that, or it may be the turn of another one, because this one was
+ * taken only to see whether it is held back.  It is to be put back then, but
+ * not before its lock is released: the next worker would find it locked.
  */
 bool
 pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 {
 	PvItem	   *known = &slot->entry->item;
+	bool		may = slot->large ||
+		(!known->maybe_held && pv_queue_has_large_place(queues));
+
 	known->score = item->score;
 	known->pages = item->pages;
 	known->maybe_held = false;
-	if (pv_is_large(item) && !slot->large)
+	if (pv_is_large(item) && !may)
 		return false;
 	slot->large = pv_is_large(item);
 	return true;
