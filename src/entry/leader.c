@@ -7,8 +7,8 @@
  * parvacuum() start.  entry/run.c has the protocol between it and its caller.
  * It connects to the caller's database, acquires the caller's roles and
  * settings, and executes a VACUUM command as the caller's session would.  That
- * leads to heap's slot and so to the engine (entry/dispatch.c).  Rights, locks
- * and the list of relations are those of VACUUM.
+ * leads to heap's slot and so to the engine (entry/dispatch.c).  Rights and
+ * locks are those of VACUUM.
  *
  * An error ends the process: bgworker.c sends it to the caller and exits.
  *

@@ -3,7 +3,7 @@
  * policy.c
  *	  The rules of the scheduler.
  *
- * Every constant of the scheduler is here.  These are pure functions: they use
+ * Every constant of the scheduler is here or in policy.h.  These are pure functions: they use
  * no catalogs, statistics, clock or settings, so they can be tested without
  * any of these.  The rules are those of docs/scheduler.md:
  *

@@ -495,6 +495,7 @@ pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
 		return false;
 	queue->begun_at = queues->now;
 	queue->scanning = slot->scanning = true;
+	queue->incomplete = false;
 	slot->queued_some = false;
 	slot->canceled_at = PV_NEVER;
 	queue->scan++;

@@ -185,6 +185,8 @@ note_skipped(const PvTableWork *work, bool vacuumed)
 	AutoVacOpts own;
 
 	pv_options_no_autovacuum(&own);
+	if (OidIsValid(work->item.toast_parent))
+		pv_options_autovacuum_of(work->item.toast_parent, &own);
 	pv_options_autovacuum_of(relid, &own);
 	pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 	pv_history_skipped(relid, vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,

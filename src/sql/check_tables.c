@@ -250,7 +250,8 @@ waits_for_horizon(Oid relid)
 	entry = pv_queue_find_table(pv_queue_lock(LW_SHARED), MyDatabaseId, relid);
 	waits = entry != NULL &&
 		(entry->item.state == PV_ITEM_WAITING ?
-		 entry->item.reason == PV_WAIT_HORIZON : entry->item.maybe_held);
+		 entry->item.reason == PV_WAIT_HORIZON :
+		 entry->item.maybe_held && entry->item.waited_for == PV_WAIT_HORIZON);
 	pv_queue_unlock();
 	return waits;
 }

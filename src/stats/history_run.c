@@ -304,9 +304,9 @@ begin_run(const FormData_pg_class *form, PvWork action, PvStartedBy started_by)
 
 /*
  * Begin a vacuum of the relation, which is open and locked, or what the
- * scheduler does beside vacuums.  It fills in *result, at the latest by the time that it calls pv_history_done().  A
- * role asked for it if a session waits for it.  The caller is in a
- * transaction; this reads the catalog caches.
+ * scheduler does beside vacuums.  It fills in *result, at the latest by the
+ * time that it calls pv_history_done().  A role asked for it if a session waits
+ * for it.  The caller is in a transaction; this reads the catalog caches.
  */
 void
 pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,

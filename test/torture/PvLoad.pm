@@ -146,7 +146,7 @@ sub vacuum_statement
 		"@set CALL parvacuum($arguments)",
 		"@set VACUUM ($options) $table",
 		"@set VACUUM ($options) $table",
-		'SELECT parvacuum_sweep(\'' . one_of(qw(account_k account_single account_pkey ledger_id)) . '\', ' . int(rand 3) . ')');
+		'SELECT parvacuum_sweep(\'' . one_of(qw(account_k account_single account_pkey ledger_id)) . '\')');
 }
 
 # Make rows of a table dead, and begin a vacuum of it that takes some seconds.  The update

@@ -18,7 +18,7 @@ use Time::HiRes qw(sleep time);
 
 faults_node('memory', q{
 parvacuum.scheduler = on
-parvacuum.scheduler_naptime = 1s
+autovacuum_naptime = 1s
 });
 my %count = (map { $_ => 0 } qw(rounds failed errors core));
 my %messages;
