@@ -303,7 +303,8 @@ sql('SET ROLE mallory', 'CREATE TABLE mallory.locks (id int) WITH (parvacuum.ena
 			BEGIN FOR n IN 1 .. 10000000 LOOP PERFORM pg_advisory_lock(n); END LOOP; EXCEPTION WHEN OTHERS THEN NULL; END;
 			LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;
 		END $$}, 'RESET ROLE');
-pv_reload_with($node, 'parvacuum.longest_at_table' => '1s');
+# long enough to take them beside other work
+pv_reload_with($node, 'parvacuum.longest_at_table' => '8s');
 $end = -s $node->logfile;
 hostile('ALTER TABLE mallory.locks RESET (autovacuum_enabled)');
 ok($node->wait_for_log(qr/out of shared memory/, $end), 'locks: a function takes all');

@@ -87,7 +87,8 @@ for my $workers (0, 1)
 
 #
 # A worker is the one that deletes pages, and the leader, which waits for it, is canceled.
-# Either may be that one, so this is repeated until it is the worker.
+# Either may be that one, so this is repeated until it is the worker.  It goes slowly, so that
+# the leader has not done all before the worker is there.
 #
 {
 	my $what = 'a leader that waits';
@@ -97,7 +98,7 @@ for my $workers (0, 1)
 	for (1 .. 30)
 	{
 		$gate->query_safe('SELECT pg_advisory_lock(28790)');
-		my $run = pv_start_run($node, 'VACUUM (PARALLEL 1, INDEX_CLEANUP on) t', 'parvacuum.wait_at' => 'nbtree\ deletion');
+		my $run = pv_start_run($node, 'VACUUM (PARALLEL 1, INDEX_CLEANUP on) t', vacuum_cost_delay => '2ms', vacuum_cost_limit => 20, 'parvacuum.wait_at' => 'nbtree\ deletion');
 		my $me = "application_name = '$run->{tag}'";
 		pv_await($node, "SELECT count(*) FROM pg_stat_activity WHERE $me AND wait_event = 'advisory'", 1);
 		my $leader_waits = sql("SELECT count(*) FROM pg_stat_activity WHERE $me AND wait_event = 'advisory' AND backend_type = 'parallel worker'");
