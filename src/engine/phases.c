@@ -43,7 +43,7 @@
 
 /*
  * Store the names that an error message needs, while they can be looked up.
- * Allocates in the current memory context.
+ * This allocates in the current memory context.
  */
 void
 pv_errorinfo_init(PvErrorInfo *info, Relation rel)

@@ -11,7 +11,8 @@
 #include "utils/relcache.h"
 
 /*
- * Called between two pages, with no page locked or pinned.  It may raise an error, which ends the sweep.
+ * Called between two pages, with no page locked or pinned.  It may raise an
+ * error, which ends the sweep.
  */
 typedef struct PvSweepPoll
 {

@@ -243,24 +243,37 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 }
 
 /* The same for a table that is not open, and may no longer exist. */
-void
-pv_options_autovacuum_of(Oid relid, AutoVacOpts *options)
+static bool
+read_autovacuum_of(Oid relid, AutoVacOpts *options)
 {
-	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Relation	pg_class;
+	bool		any;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		(void) pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
-										  options);
-		ReleaseSysCache(tuple);
-	}
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	pg_class = table_open(RelationRelationId, AccessShareLock);
+	any = pv_options_read_autovacuum(tuple, RelationGetDescr(pg_class),
+									 options);
 	table_close(pg_class, AccessShareLock);
+	ReleaseSysCache(tuple);
+	return any;
 }
 
 /*
- * Get the parameters of an open table.  A TOAST table without any has those of
- * its table.
+ * Get the parameters of a table that is not open, and may no longer exist.  A
+ * TOAST table without any has those of its table.
+ */
+void
+pv_options_autovacuum_of(Oid relid, Oid toast_parent, AutoVacOpts *options)
+{
+	pv_options_no_autovacuum(options);
+	if (!read_autovacuum_of(relid, options))
+		(void) read_autovacuum_of(toast_parent, options);
+}
+
+/*
+ * The same for an open table.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
  */
@@ -270,8 +283,8 @@ pv_options_autovacuum(Relation rel, Oid toast_parent, AutoVacOpts *options)
 	pv_options_no_autovacuum(options);
 	if (rel->rd_options != NULL)
 		*options = ((StdRdOptions *) rel->rd_options)->autovacuum;
-	else if (OidIsValid(toast_parent))
-		pv_options_autovacuum_of(toast_parent, options);
+	else
+		(void) read_autovacuum_of(toast_parent, options);
 }
 
 /*
@@ -290,10 +303,6 @@ pv_options_autovacuum_workers(Relation rel, Oid toast_parent)
 	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
 		pv_options_autovacuum(rel, InvalidOid, &options);
 	else
-	{
-		pv_options_no_autovacuum(&options);
-		if (OidIsValid(toast_parent))
-			pv_options_autovacuum_of(toast_parent, &options);
-	}
+		pv_options_autovacuum_of(toast_parent, InvalidOid, &options);
 	return pv_autovacuum_parallel_workers(&options);
 }

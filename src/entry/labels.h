@@ -53,7 +53,8 @@ extern void pv_options_find(Relation rel, Oid *toast_parent,
 extern void pv_options_no_autovacuum(AutoVacOpts *options);
 extern bool pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 									   AutoVacOpts *options);
-extern void pv_options_autovacuum_of(Oid relid, AutoVacOpts *options);
+extern void pv_options_autovacuum_of(Oid relid, Oid toast_parent,
+									 AutoVacOpts *options);
 extern void pv_options_autovacuum(Relation rel, Oid toast_parent,
 								  AutoVacOpts *options);
 extern int	pv_options_autovacuum_workers(Relation rel, Oid toast_parent);

@@ -141,7 +141,7 @@ leave(PvCall *call)
 	RESUME_INTERRUPTS();
 }
 
-/* The segment is detached: nothing of the run outlives it. */
+/* The segment is detached, which ends the run. */
 static void
 end_with_segment(dsm_segment *segment, Datum arg)
 {

@@ -215,7 +215,8 @@ pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
 
 /*
  * Does a table with this score wait for its window?  An urgent one does not.
- * The text gives the window; NULL: it is that of the setting.
+ * Set *window to that of the text, or of the setting if the text is NULL or
+ * this server does not know its time zone.
  */
 bool
 pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)
@@ -303,7 +304,7 @@ pv_need_is_served(Oid relid, bool opted_in)
 	return opted_in && !IsCatalogRelationOid(relid);
 }
 
-/* Has the table wait if it is outside of its window and can wait. */
+/* Have the table wait if it is outside of its window and can wait. */
 static void
 apply_window(const char *text, PvItem *item)
 {

@@ -3,9 +3,9 @@
  * policy.c
  *	  The rules of the scheduler.
  *
- * Every constant of the scheduler is here or in policy.h.  These are pure functions: they use
- * no catalogs, statistics, clock or settings, so they can be tested without
- * any of these.  The rules are those of docs/scheduler.md:
+ * Every constant of the scheduler is here or in policy.h.  These are pure
+ * functions: they use no catalogs, statistics, clock or settings, so they can
+ * be tested without any of these.  The rules are those of docs/scheduler.md:
  *
  *	1. Need.  A table is vacuumed and analyzed where autovacuum would do it, by
  *	   the same thresholds; for its age from nine tenths of

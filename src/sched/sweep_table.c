@@ -164,7 +164,7 @@ note_mark(const TableSweep *sweep, double versions)
 }
 
 /*
- * Sweep the B-trees of the table, which is locked and open, and adds the
+ * Sweep the B-trees of the table, which is locked and open, and add the
  * sweep to the history, also if it fails.
  */
 void

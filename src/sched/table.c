@@ -184,10 +184,7 @@ note_skipped(const PvTableWork *work, bool vacuumed)
 	const char *name = pv_qualified_relname(relid);
 	AutoVacOpts own;
 
-	pv_options_no_autovacuum(&own);
-	if (OidIsValid(work->item.toast_parent))
-		pv_options_autovacuum_of(work->item.toast_parent, &own);
-	pv_options_autovacuum_of(relid, &own);
+	pv_options_autovacuum_of(relid, work->item.toast_parent, &own);
 	pv_sched_count(PV_COUNT_SKIPPED_LOCK);
 	pv_history_skipped(relid, vacuumed ? PV_WORK_ANALYZE : PV_WORK_VACUUM,
 					   ShareUpdateExclusiveLock);
