@@ -92,9 +92,10 @@ sub finish_batch
 	($last) = $errors =~ /:(\d+): [^\n]*\n*\z/ if !$last && $status;
 	$tried += $status ? $last // 0 : $batch->{size};
 	$lost++ if $status;
-	while ($errors =~ /:(\d+): (?:ERROR|FATAL):  (\w{5}): ([^\n]*)(?:\n(?!psql:)[^\n]*)*?\n?(?:LOCATION:  (\S+), (\S+):\d+)?/g)
+	while ($errors =~ /:(\d+): (?:ERROR|FATAL):  (\w{5}): ([^\n]*)((?:\n(?!psql:)[^\n]*)*)/g)
 	{
-		my ($line, $state, $message, $function, $file) = ($1, $2, $3, $4, $5);
+		my ($line, $state, $message, $rest) = ($1, $2, $3, $4);
+		my ($function, $file) = $rest =~ /^LOCATION:  (\S+), (\S+):\d+/m ? ($1, $2) : ('unknown', 'unknown');
 		$failed++;
 		$states{$state}++;
 		push @internal, "batch $batch->{number}, line $line, $batch->{role}: $message ($function, $file)" if $state eq 'XX000' || $state =~ /^XX00/;
