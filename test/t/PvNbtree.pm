@@ -38,7 +38,7 @@ sub nbtree_stop
 	return;
 }
 
-sub sql { return $node->safe_psql('postgres', join '; ', @_); }
+sub sql { return pv_sql($node, @_); }
 
 sub make_functions
 {

@@ -54,7 +54,7 @@ parvacuum.scheduler_workers = 3
 	return;
 }
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 sub reload_with { return pv_reload_with($node, @_); }
 

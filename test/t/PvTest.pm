@@ -13,7 +13,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(pv_bare_node pv_node pv_setup pv_trial pv_findings pv_start_run pv_finish
+our @EXPORT = qw(pv_bare_node pv_node pv_sql pv_setup pv_trial pv_findings pv_start_run pv_finish
   pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place pv_reload_with pv_repeat_until pv_lengthen %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
@@ -110,6 +110,54 @@ sub pv_catch_up
 	my ($primary, $standby) = @_;
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	return;
+}
+
+# Sessions that stay open, by the name of their server
+my %open;
+
+# Execute statements and return their output, as safe_psql does in the database postgres.  A
+# new psql and a new backend for each question would cost a test more than its answers, so a
+# session is used again.  It is left as a new one would be, and what it has counted is sent
+# to the statistics.  Settings of the role or the database are those of the first call.
+sub pv_sql
+{
+	my ($node, @statements) = @_;
+	my $name = $node->name;
+	my $out;
+
+	# The session would note each statement.
+	no warnings 'redefine';
+	local *PostgreSQL::Test::BackgroundPsql::note = sub { };
+
+	if ($open{$name} && !eval { $open{$name}->query_safe(q{DO 'BEGIN END'}); 1 })
+	{
+		delete $open{$name};
+	}
+	if (!$open{$name})
+	{
+		local $ENV{PGOPTIONS} = '-c client_min_messages=error';
+		$open{$name} = $node->background_psql('postgres', timeout => 10 * $PostgreSQL::Test::Utils::timeout_default);
+		$open{$name}->set_query_timer_restart;
+	}
+	if (!eval { $out = $open{$name}->query_safe(join(";\n", @statements, "\\o\nDO 'BEGIN PERFORM pg_stat_force_next_flush(); END'", 'DISCARD ALL')); 1 })
+	{
+		my $why = delete($open{$name})->{stderr} || $@;
+		die "error running SQL: $why\nwhile running: @statements\n";
+	}
+	return $out;
+}
+
+# A server does not wait for these sessions when it stops, and says nothing of them.
+for my $method (qw(stop restart kill9))
+{
+	no strict 'refs';
+	no warnings 'redefine';
+	my $core = \&{"PostgreSQL::Test::Cluster::$method"};
+	*{"PostgreSQL::Test::Cluster::$method"} = sub {
+		my $session = delete $open{ $_[0]->name };
+		eval { $session->quit } if $session;
+		goto &$core;
+	};
 }
 
 # A session beside the test, which may last longer than one of its statements may.
@@ -228,7 +276,7 @@ sub pv_differences
 sub pv_findings
 {
 	my ($node, $table) = @_;
-	return $node->safe_psql('postgres', "SELECT * FROM oracle.check_table('$table')");
+	return pv_sql($node, "SELECT * FROM oracle.check_table('$table')");
 }
 
 # Start a statement in a session of its own, with settings, and return at once.
@@ -261,7 +309,7 @@ sub pv_finish
 sub pv_await
 {
 	my ($node, $query, $answer) = @_;
-	return $node->safe_psql('postgres', "SELECT await(\$\$$query\$\$, '$answer')") eq 't';
+	return pv_sql($node, "SELECT await(\$\$$query\$\$, '$answer')") eq 't';
 }
 
 # Transactions on the tables account and ledger that do not change the sum over both:

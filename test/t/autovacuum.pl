@@ -32,7 +32,7 @@ pv_setup($node);
 my $options = 'autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000';
 my $round = 0;
 
-sub sql { return $node->safe_psql('postgres', join '; ', @_); }
+sub sql { return pv_sql($node, @_); }
 
 sub reload_with
 {

@@ -39,7 +39,7 @@ ALTER TABLE theirs OWNER TO stranger;
 my $trap = q{RETURNS bool LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'trapped'; END$$};
 $node->safe_psql('postgres', "CREATE FUNCTION $_ $trap") for 'pg_drop_replication_slot(text)', 'pg_terminate_backend(int, int)';
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # The number of dead rows that a vacuum keeps, of one that was deleted just now
 sub kept

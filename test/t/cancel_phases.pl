@@ -17,12 +17,12 @@ $node->start;
 pv_setup($node);
 
 # Leader and workers are held when they begin with a phase.
-$node->safe_psql('postgres',
+pv_sql($node,
 	"\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 6000, ARRAY['btree', 'gin', 'hash'], 400) \\gexec\n");
 my $holder = pv_hold($node, 'ours');
 my $run = "SELECT workers_launched FROM parvacuum_run('ours', workers => 2, index_cleanup => 'on'";
 
-my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+my $born = pv_sql($node, 'SELECT pg_postmaster_start_time()');
 
 my %process = (
 	caller => 'application_name = \'TAG\' AND backend_type = \'client backend\'',
@@ -36,7 +36,7 @@ my $round = 0;
 sub new_dead_rows
 {
 	$round++;
-	$node->safe_psql('postgres', "DELETE FROM $_ WHERE id % 97 = $round") for qw(stock ours);
+	pv_sql($node, "DELETE FROM $_ WHERE id % 97 = $round") for qw(stock ours);
 	return;
 }
 
@@ -47,8 +47,8 @@ sub run_until
 	new_dead_rows();
 	my $started = pv_start_run($node, "$run) WHERE relid = 'ours'::regclass", 'parvacuum.wait_at' => $pv_place{$phase});
 	pv_await_held($node, 3, $what);
-	is($node->safe_psql('postgres', q{SELECT phase FROM pg_stat_progress_vacuum}), $phase, "$what: the run shows the phase");
-	is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM pg_index WHERE indrelid = 'ours'::regclass) - indexes_total
+	is(pv_sql($node, q{SELECT phase FROM pg_stat_progress_vacuum}), $phase, "$what: the run shows the phase");
+	is(pv_sql($node, q{SELECT (SELECT count(*) FROM pg_index WHERE indrelid = 'ours'::regclass) - indexes_total
 		FROM pg_stat_progress_vacuum}), 0, "$what: the run shows the number of indexes") if $phase =~ /indexes/ && $node->pg_version >= 17;
 	return $started;
 }
@@ -75,7 +75,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 			my $what = "$phase, $how $who";
 			my $started = run_until($phase, $what);
 			my $where = $process{$who} =~ s{TAG}{$started->{tag}}r;
-			is($node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $where LIMIT 1) x"),
+			is(pv_sql($node, "SELECT count(pg_${how}_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE $where LIMIT 1) x"),
 				1, "$what: the process exists");
 
 			ok(!pv_finish($started), "$what: the run fails");
@@ -92,7 +92,7 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 	$holder->query_safe('SELECT pg_advisory_unlock_all()');
 	ok(pv_finish($started), "$phase, reload: the run goes on") or diag $started->{err};
 	is($started->{out}, 2, "$phase, reload: the run has its workers");
-	is($node->safe_psql('postgres', 'SHOW work_mem'), 4000 + $round . 'kB', "$phase, reload: the new settings are in effect");
+	is(pv_sql($node, 'SHOW work_mem'), 4000 + $round . 'kB', "$phase, reload: the new settings are in effect");
 	all_is_quiet("$phase, reload");
 	is(pv_findings($node, 'ours'), '', "$phase, reload: the table is whole");
 	$holder = pv_hold($node, 'ours');
@@ -100,15 +100,15 @@ for my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap', 'cleaning
 
 # One more run completes all that was interrupted, with the result of stock VACUUM.
 new_dead_rows();
-$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) stock');
-is($node->safe_psql('postgres', "$run, disable_page_skipping => true) WHERE relid = 'ours'::regclass"), 2, 'a run at the end succeeds');
+pv_sql($node, 'VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) stock');
+is(pv_sql($node, "$run, disable_page_skipping => true) WHERE relid = 'ours'::regclass"), 2, 'a run at the end succeeds');
 is(pv_differences($node), '', 'the table equals the twin that stock VACUUM has vacuumed');
 
 # Workers that were terminated must have returned their slots: in the pool of background
 # workers and in parvacuum.max_workers.
-is($node->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('ours', workers => 8) WHERE relid = 'ours'::regclass"),
+is(pv_sql($node, "SELECT workers_launched FROM parvacuum_run('ours', workers => 8) WHERE relid = 'ours'::regclass"),
 	8, 'all workers are available at the end');
-is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
+is(pv_sql($node, 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
 pv_no_crash($node, 'the server');
 
 $node->stop;

@@ -26,7 +26,7 @@ max_wal_senders = 5
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 my $settings = '';
 

@@ -21,7 +21,7 @@ pv_setup($node);
 my $port = $node->port;
 my $host = $node->host;
 my $me = $node->safe_psql('postgres', 'SELECT current_user');
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub error_of { my ($rc, $out, $err) = $node->psql('postgres', join(";\n", @_)); return $err; }
 sub as_role { my ($role, @statements) = @_; return sql("SET SESSION AUTHORIZATION $role", @statements); }
 

@@ -21,7 +21,7 @@ for my $n ($node, $one, $two)
 	$n->safe_psql('postgres', 'CREATE EXTENSION parvacuum');
 }
 pv_setup($_) for $node, $one, $two;
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub error_of { my ($rc, $out, $err) = $node->psql('postgres', $_[0]); return $err; }
 
 # The result of a run, and how often each shard was vacuumed since the last call
@@ -138,7 +138,7 @@ sub most_at_once
 	sql($fill);
 	times_vacuumed();
 	$_->safe_psql('postgres', q{ALTER ROLE CURRENT_USER SET vacuum_cost_delay = '20ms'; ALTER ROLE CURRENT_USER SET vacuum_cost_limit = 30}) for $node, $one, $two;
-	my $shards = sql("SELECT count(*) FROM parvacuum_run_cluster('p', workers => 0$arguments) WHERE outcome = 'done'");
+	my $shards = $node->safe_psql('postgres', "SELECT count(*) FROM parvacuum_run_cluster('p', workers => 0$arguments) WHERE outcome = 'done'");
 	$_->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL') for $node, $one, $two;
 	my @vacuums;
 	for my $n ($node, $one, $two)

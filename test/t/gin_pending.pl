@@ -28,7 +28,7 @@ max_parallel_maintenance_workers = 4
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # Sessions that insert never empty the list.  Each of two clients adds 800 keys a second,
 # and the vacuum can insert some hundreds.

@@ -24,7 +24,7 @@ pv_setup($node);
 
 my $round = 0;
 
-sub sql { return $node->safe_psql('postgres', join '; ', @_); }
+sub sql { return pv_sql($node, @_); }
 
 my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
 

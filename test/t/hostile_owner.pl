@@ -30,7 +30,7 @@ parvacuum.scheduler_workers = 2
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # A statement of the hostile owner; returns its output and its errors.
 sub hostile

@@ -25,7 +25,7 @@ parvacuum.autovacuum_workers = 2
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # The error of a statement of a role, empty if there is none
 sub error_of

@@ -24,7 +24,7 @@ parvacuum.autovacuum_workers = 2
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 if (($node->psql('postgres', 'CREATE EXTENSION parvacuum_test'))[0] != 0)
 {

@@ -14,7 +14,7 @@ my $node = pv_node('units');
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 my $gate = $node->background_psql('postgres');
 $gate->set_query_timer_restart;

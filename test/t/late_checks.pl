@@ -23,7 +23,7 @@ parvacuum.scheduler_workers = 1
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub vacuum_sql { return "SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass"; }
 sub item { return "SELECT coalesce((SELECT concat_ws(' ', state, reason) FROM parvacuum_queue_items() WHERE relid = $_[0]), 'none')"; }
 sub until_vacuumed

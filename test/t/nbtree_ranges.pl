@@ -18,7 +18,7 @@ $node->append_conf('postgresql.conf', "max_connections = 26\nmax_worker_processe
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 my $gate = $node->background_psql('postgres');
 $gate->set_query_timer_restart;

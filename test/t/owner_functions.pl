@@ -21,7 +21,7 @@ max_parallel_maintenance_workers = 2
 });
 $node->start;
 pv_setup($node);
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 sql(q{CREATE FUNCTION number_of(t text) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
 		RETURN t::int; EXCEPTION WHEN invalid_text_representation THEN RETURN -1; END $$},

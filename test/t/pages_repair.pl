@@ -21,7 +21,7 @@ use constant { BLOCK => 8192, FLAGS => 10, PRUNE_XID => 20, ALL_VISIBLE => 4 };
 pages_node('pages_repair', "wal_log_hints = on\n");
 my $major = $node->pg_version->major;
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # Change bytes of a file of the server that is down.
 sub patch

@@ -16,7 +16,7 @@ $node->append_conf('postgresql.conf', "wal_keep_size = '1GB'\n");
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # Plans a vacuum of a table and then vacuums it.  The figures differ by less than 30 %,
 # or by less than a small number: of pages that both may choose at random.

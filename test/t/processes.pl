@@ -14,7 +14,7 @@ use Test::More;
 my $node = pv_node('processes');
 my $made = 0;
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub restart_with
 {
 	my (%settings) = @_;

@@ -18,7 +18,7 @@ my $node = pv_node('progress');
 $node->append_conf('postgresql.conf', "autovacuum = off\nshared_buffers = 2MB\ncheckpoint_timeout = 1h\nmax_wal_size = 4GB\n");
 $node->start;
 pv_setup($node);
-sub sql { return $node->safe_psql('postgres', $_[0]); }
+sub sql { return pv_sql($node, @_); }
 
 sub fill
 {

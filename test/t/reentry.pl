@@ -25,7 +25,7 @@ log_error_verbosity = default
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub sql_of_owner { return $node->psql('postgres', join(";\n", @_), extra_params => [ '-U', 'owner' ], on_error_stop => 1); }
 
 # The attempts.  On some servers functions of indexes run with a safe search path.

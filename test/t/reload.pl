@@ -28,7 +28,7 @@ parvacuum.min_parallel_pages = 0
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # The lines of the log about the table, when they are there
 sub entry

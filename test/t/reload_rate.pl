@@ -67,7 +67,7 @@ pv_setup($node);
 sub at { return "FROM pg_stat_progress_vacuum JOIN pg_stat_activity USING (pid) WHERE relid = '$_[0]'::regclass AND backend_type = 'autovacuum worker'"; }
 
 # The speed: a table of many pages, and another one for core to vacuum at the same time
-sub sql { return $node->safe_psql('postgres', join '; ', @_); }
+sub sql { return pv_sql($node, @_); }
 sql('CREATE TABLE big (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled)',
 	'CREATE TABLE other (id int, pad text) WITH (autovacuum_enabled = off)',
 	map { ("ALTER TABLE $_ SET (autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 1000000000)", "INSERT INTO $_ SELECT i, repeat('x', 1900) FROM generate_series(1, 40000) i",

@@ -17,7 +17,7 @@ $node->append_conf('postgresql.conf', 'autovacuum_naptime = 1s');
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # The report of a vacuum, after settings for it
 sub said

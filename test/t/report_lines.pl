@@ -20,7 +20,7 @@ log_autovacuum_min_duration = 0
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # The lines of a report without their numbers, and with one name for both twins
 sub shapes

@@ -20,7 +20,7 @@ parvacuum.scheduler = on
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub described { return join "\n", sql('SELECT * FROM parvacuum_queue LIMIT 50'), sql('SELECT * FROM pg_stat_user_tables'), pv_processes($node); }
 
 sub until_answer

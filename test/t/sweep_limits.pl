@@ -15,7 +15,7 @@ my $node = pv_node('sweep_limits');
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # Each leaf of these indexes has entries of hundreds of heap pages.
 sql('CREATE EXTENSION pg_buffercache', q{

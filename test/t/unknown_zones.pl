@@ -16,7 +16,7 @@ my $node = pv_node('zones');
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub attempt { return $node->psql('postgres', join(";\n", @_), on_error_stop => 1); }
 sub times_of { my ($text, $pattern) = @_; my $n = () = $text =~ /$pattern/g; return $n; }
 

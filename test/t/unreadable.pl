@@ -23,7 +23,7 @@ log_error_verbosity = default
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 my $warning = qr/WARNING:  could not read the parvacuum options of tables\n/;
 sub count_warnings { my $n = () = $_[0] =~ /$warning/g; return $n; }
 

@@ -18,7 +18,7 @@ $node->append_conf('postgresql.conf', "log_min_messages = debug1\nautovacuum_nap
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 # What a statement says, and what the server has logged when it started
 sub said { my ($rc, $out, $err) = $node->psql('postgres', join ";\n", @_); return $err; }

@@ -66,7 +66,7 @@ sub faults_start
 	return;
 }
 
-sub faults_sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub faults_sql { return pv_sql($node, @_); }
 
 sub put
 {

@@ -44,7 +44,7 @@ log_error_verbosity = default
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 sub quietly { return sql('SET client_min_messages = error', @_); }
 sql(q{CREATE TABLE locked AS SELECT 1 AS i});
 sql(q{ALTER DATABASE template0 ALLOW_CONNECTIONS true});

@@ -47,7 +47,7 @@ my $version = $node->pg_version->major;
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $csv = "$dir/bulk";
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 #
 # Tables

@@ -28,7 +28,7 @@ my $data = $node->data_dir;
 my (%count, %core_crashes);
 my $checksums = 0;
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, @_); }
 
 #
 # Damage.  Each takes a reference to a page of 8192 bytes.
