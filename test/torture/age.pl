@@ -63,9 +63,8 @@ sub make_segment
 {
 	my ($dir, $name) = @_;
 	my $path = $node->data_dir . "/$dir/$name";
-	return if -e $path;
-	open my $file, '>', $path or die "$path: $!";
-	print $file "\0" x (32 * 8192);
+	open my $file, '>>', $path or die "$path: $!";
+	print $file "\0" x (32 * 8192 - -s $path);
 	close $file or die;
 	return;
 }
