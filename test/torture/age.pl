@@ -58,7 +58,7 @@ my @old = map { "old_$_" } 1 .. 4;
 # Moving the cluster on
 #
 
-# A segment of a simple LRU file that does not exist yet, full of zeros
+# Make a segment of a simple LRU file as long as it can be, with zeros at the end.
 sub make_segment
 {
 	my ($dir, $name) = @_;
