@@ -22,6 +22,7 @@
 #include "access/rmgr.h"
 #include "access/visibilitymap.h"
 #include "access/xlog.h"
+#include "catalog/catversion.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -356,10 +357,13 @@ extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
 /* PG 17 replaced IsAutoVacuumWorkerProcess(). */
 #define pv_is_autovacuum_worker()		(MyBackendType == B_AUTOVAC_WORKER)
 
-/* PG 16 added heaprel. */
+/*
+ * PG 16 added heaprel, and PG 19 is_autovacuum, between its beta 2 and its
+ * release candidate.
+ */
 static inline void
 pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
-			   double num_heap_tuples, bool estimated_count,
+			   bool automatic, double num_heap_tuples, bool estimated_count,
 			   BufferAccessStrategy bstrategy)
 {
 	memset(info, 0, sizeof(*info));
@@ -368,6 +372,9 @@ pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
 	info->heaprel = heaprel;
 #endif
 	info->analyze_only = false;
+#if PG_VERSION_NUM >= 190000 && CATALOG_VERSION_NO >= 202610061
+	info->is_autovacuum = automatic;
+#endif
 	info->report_progress = false;
 	info->estimated_count = estimated_count;
 	info->message_level = DEBUG2;

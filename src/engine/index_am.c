@@ -249,7 +249,8 @@ dead_item_callback(ItemPointer tid, void *state)
  *
  * GIN does it by itself the first time that a vacuum comes to the index, in
  * the bulk deletion, or in the cleanup if there was no bulk deletion.  We do
- * it instead, and also in later index scans.
+ * it instead, and also in later index scans.  The minor releases of autumn
+ * 2026 do it in every bulk deletion; then little is left for them.
  *
  * A later index scan can have dead items with entries in the pending list, for
  * rows that were inserted after the first index scan by a transaction that

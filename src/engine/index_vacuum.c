@@ -285,8 +285,9 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	bool		completed = true;
 
 	(void) pv_cost_delay();
-	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->reltuples,
-				   shared->estimated_count, pv_ring_next(&self->ring));
+	pv_ivinfo_init(&ivinfo, indrel, self->rel, shared->plan.automatic,
+				   shared->reltuples, shared->estimated_count,
+				   pv_ring_next(&self->ring));
 	self->errinfo.indname = RelationGetRelationName(indrel);
 	self->part.indexrelid = RelationGetRelid(indrel);
 	pv_show(self);
