@@ -104,6 +104,7 @@ OBJS = \
 	src/sql/survey.o \
 	src/sql/sweep_function.o \
 	src/sql/tables.o \
+	src/sql/versions.o \
 	src/sql/wraparound.o \
 	src/stats/blocker.o \
 	src/stats/blocker_details.o \
@@ -214,6 +215,11 @@ PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 ifneq ($(wildcard $(PGXS)),)
 include $(dir $(firstword $(MAKEFILE_LIST)))src/build.mk
 include $(PGXS)
+
+# Before PostgreSQL 16 a library exports all its symbols.
+ifeq ($(PORTNAME), linux)
+SHLIB_LINK += -Wl,--version-script=$(srcdir)/src/exports.map
+endif
 else
 all install installcheck uninstall clean:
 	@echo '$(PG_CONFIG) does not belong to a PostgreSQL server to build for.' >&2

@@ -16,13 +16,14 @@ BEGIN
 END
 $$;
 
--- Warns if the library is not preloaded, with the line for postgresql.conf
+-- Refuses a library that is older than the extension, and warns if it is not preloaded, with the
+-- line for postgresql.conf.
 
-CREATE FUNCTION parvacuum_check_preloaded() RETURNS void
-AS 'MODULE_PATHNAME', 'parvacuum_check_preloaded'
+CREATE FUNCTION parvacuum_check_library() RETURNS void
+AS 'MODULE_PATHNAME'
 LANGUAGE C;
-SELECT parvacuum_check_preloaded();
-DROP FUNCTION parvacuum_check_preloaded();
+SELECT parvacuum_check_library();
+DROP FUNCTION parvacuum_check_library();
 
 -- The figures of a vacuum, in the order of PV_FIGURES in src/stats/result.h.  The view of the
 -- history and the type of parvacuum_run_cluster() take their columns from here.

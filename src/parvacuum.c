@@ -38,6 +38,7 @@
 #include "base/compat.h"
 #include "base/settings.h"
 #include "base/shmem.h"
+#include "base/version.h"
 #include "base/wait.h"
 #include "engine/pool.h"
 #include "entry/dispatch.h"
@@ -46,11 +47,16 @@
 #include "sched/candidates.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
+#include "sql/versions.h"
 #include "stats/history.h"
 #include "stats/registry.h"
 #include "throttle/cost.h"
 
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "parvacuum", .version = PV_VERSION);
+#else
 PG_MODULE_MAGIC;
+#endif
 
 extern PGDLLEXPORT void _PG_init(void);
 
@@ -73,6 +79,7 @@ _PG_init(void)
 {
 	const char *other = pv_built_for_other();
 
+	pv_versions_init();
 	pv_guc_init();
 
 	if (!process_shared_preload_libraries_in_progress)

@@ -30,6 +30,7 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 
 #include "libpq/pqsignal.h"
@@ -42,6 +43,23 @@
 #include "base/process.h"
 
 /*
+ * Return the path of this library, as core knows it.  A process that is to run
+ * a function of the library then finds it among those that it has, and needs
+ * no file.  By its name it would be looked for in dynamic_library_path, and a
+ * package may remove or replace the file while the server is running.
+ *
+ * Core: utils/fmgr/dfmgr.c, load_external_function, internal_load_library.
+ */
+const char *
+pv_process_library(void)
+{
+	static char inside = 0;
+	Dl_info		info;
+
+	return dladdr(&inside, &info) != 0 ? info.dli_fname : "parvacuum";
+}
+
+/*
  * Describe a background worker to the postmaster.  It connects to a database,
  * does not run on a standby, and is not restarted when it ends.  Its type,
  * which pg_stat_activity shows, is also its name.  The function is in this
@@ -51,6 +69,8 @@ void
 pv_process_describe(BackgroundWorker *worker, const char *type,
 					const char *function)
 {
+	const char *library = pv_process_library();
+
 	memset(worker, 0, sizeof(*worker));
 	strlcpy(worker->bgw_name, type, BGW_MAXLEN);
 	strlcpy(worker->bgw_type, type, BGW_MAXLEN);
@@ -58,7 +78,9 @@ pv_process_describe(BackgroundWorker *worker, const char *type,
 		BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker->bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker->bgw_library_name, "parvacuum", BGW_MAXLEN);
+	strlcpy(worker->bgw_library_name,
+			strlen(library) < sizeof(worker->bgw_library_name) ?
+			library : "parvacuum", sizeof(worker->bgw_library_name));
 	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
 }
 

@@ -13,6 +13,7 @@
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
 
+extern const char *pv_process_library(void);
 extern void pv_process_describe(BackgroundWorker *worker, const char *type,
 								const char *function);
 extern bool pv_process_is(int pid, const char *type);

@@ -26,6 +26,7 @@
 #include "utils/guc.h"
 
 #include "base/settings.h"
+#include "base/version.h"
 
 bool		pv_guc_engine = true;
 int			pv_guc_max_workers = 8;
@@ -51,6 +52,7 @@ int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
 int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
 int			pv_guc_longest_at_table = 600;
 char	   *pv_guc_wait_at = "";
+static char *shown_version = PV_VERSION;
 
 /* Accept 0 and sizes for which core makes a ring. */
 static bool
@@ -94,6 +96,15 @@ pv_guc_assign_window(const char *newval, void *extra)
 static void
 define_cluster_settings(void)
 {
+	DefineCustomStringVariable("parvacuum.version",
+							   "Shows the version of the library that is loaded.",
+							   NULL,
+							   &shown_version,
+							   PV_VERSION,
+							   PGC_INTERNAL,
+							   GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
+							   NULL, NULL, NULL);
+
 	DefineCustomBoolVariable("parvacuum.engine",
 							 "Enables parvacuum's engine.",
 							 "If it is off, PostgreSQL's own VACUUM vacuums all tables, whatever else is set.",

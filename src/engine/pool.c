@@ -289,7 +289,7 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan)
 	Size		least = plan->nslots * PV_DEADTIDS_ROOM;
 
 	EnterParallelMode();
-	pcxt = CreateParallelContext("parvacuum", "parvacuum_worker_main",
+	pcxt = CreateParallelContext(pv_process_library(), "parvacuum_worker_main",
 								 pool->nworkers_planned);
 
 	/* Our context would be misleading in a worker's message */

@@ -35,8 +35,6 @@
 #include "entry/slot.h"
 #include "sql/call.h"
 
-PG_FUNCTION_INFO_V1(parvacuum_check_preloaded);
-
 
 /* ----------------------------------------------------------------
  *		The server
@@ -88,13 +86,9 @@ pv_check_preloaded(const char *what)
 				 hint_to_preload()));
 }
 
-/*
- * For the script of CREATE EXTENSION, which drops the function again: warn if
- * the library is not preloaded.  That is no error, since it can be preloaded
- * later.
- */
-Datum
-parvacuum_check_preloaded(PG_FUNCTION_ARGS)
+/* Warn if the library is not preloaded. */
+void
+pv_warn_unless_preloaded(void)
 {
 	if (!pv_shmem_attached())
 		ereport(WARNING,
@@ -102,7 +96,6 @@ parvacuum_check_preloaded(PG_FUNCTION_ARGS)
 				 errmsg("parvacuum is not preloaded"),
 				 errdetail("Until it is, its functions raise an error, and all tables are vacuumed by PostgreSQL's own VACUUM."),
 				 hint_to_preload()));
-	PG_RETURN_VOID();
 }
 
 /*

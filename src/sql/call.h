@@ -15,6 +15,7 @@
 
 /* The server. */
 extern void pv_check_preloaded(const char *what);
+extern void pv_warn_unless_preloaded(void);
 extern void pv_check_server(const char *what);
 
 /* The place of the call. */

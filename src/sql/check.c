@@ -36,12 +36,14 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "base/shmem.h"
+#include "base/version.h"
 #include "entry/rights.h"
 #include "entry/slot.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sql/check.h"
 #include "sql/row.h"
+#include "sql/versions.h"
 #include "stats/blocker.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_check);
@@ -162,6 +164,39 @@ check_minor(PvAdviceList *list)
 				  psprintf("the server is %d, parvacuum was compiled for %d",
 						   running, PV_BUILT_FOR),
 				  "Install the newest minor release of PostgreSQL and restart the server.");
+}
+
+/* Do the library, its file and the extensions of this database differ? */
+static void
+check_versions(PvAdviceList *list)
+{
+	const char *evidence;
+
+	if (pv_library_replaced(&evidence))
+		pv_advise(list, NULL, PV_ADVICE, "library_file", NULL,
+				  "The file of the library was replaced, and the server goes on with the one that it has loaded.",
+				  evidence, "Restart the server.");
+	for (int i = 0; i < PV_NUM_EXTENSIONS; i++)
+	{
+		char	   *version;
+		int			order = pv_extension_compare(pv_extensions[i], &version);
+
+		if (order == 0)
+			continue;
+		evidence = psprintf("extension %s is %s, the library that is loaded is %s",
+							pv_extensions[i], version, PV_VERSION);
+		if (order < 0)
+			pv_advise(list, NULL, PV_ADVICE, "extension_version", NULL,
+					  "The extension of this database is older than the library, and lacks what is new.",
+					  evidence,
+					  psprintf("ALTER EXTENSION %s UPDATE", pv_extensions[i]));
+		else
+			pv_advise(list, NULL, PV_WARNING, "extension_version", NULL,
+					  "The extension of this database is newer than the library, so new columns are NULL, and new functions fail.",
+					  evidence,
+					  psprintf("Install parvacuum %s or later, and restart the server.",
+							   version));
+	}
 }
 
 static void
@@ -386,6 +421,7 @@ pv_check_server_settings(PvAdviceList *list)
 	}
 	check_automatic(list);
 	check_minor(list);
+	check_versions(list);
 	check_shared_memory(list);
 	check_horizon(list);
 }

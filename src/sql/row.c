@@ -22,6 +22,7 @@
 #include "utils/typcache.h"
 
 #include "sql/row.h"
+#include "sql/versions.h"
 #include "stats/blocker.h"
 
 /* Add a column, NULL unless its value is known. */
@@ -136,18 +137,26 @@ pv_put_sums(PvRow *row, const int64 *sums)
 	}
 }
 
+/*
+ * Make the row fit its description.  They differ if the extension of this
+ * database has another version than the library: the newer of them has more
+ * columns, behind all others.  What the library does not know is NULL.
+ */
 static void
-check_columns(PvRow *row, TupleDesc desc)
+fit_columns(PvRow *row, TupleDesc desc)
 {
-	if (row->n != desc->natts)
+	if (row->n != desc->natts &&
+		(desc->natts > PV_MAX_COLUMNS || pv_versions_agree()))
 		elog(ERROR, "row with %d columns instead of %d", row->n, desc->natts);
+	while (row->n < desc->natts)
+		pv_put_if(row, false, (Datum) 0);
 }
 
 /* Return the row as a value of a composite type. */
 static Datum
 row_datum(TupleDesc desc, PvRow *row)
 {
-	check_columns(row, desc);
+	fit_columns(row, desc);
 	return HeapTupleGetDatum(heap_form_tuple(desc, row->values, row->nulls));
 }
 
@@ -155,9 +164,16 @@ row_datum(TupleDesc desc, PvRow *row)
 void
 pv_put_row(PvRow *row, TupleDesc desc, PvRow *inner)
 {
-	Oid			type = TupleDescAttr(desc, row->n)->atttypid;
-	TupleDesc	inner_desc = lookup_rowtype_tupdesc(type, -1);
+	TupleDesc	inner_desc;
 
+	/* fit_columns() says why there may be no such column */
+	if (row->n >= desc->natts)
+	{
+		pv_put_if(row, false, (Datum) 0);
+		return;
+	}
+	inner_desc =
+		lookup_rowtype_tupdesc(TupleDescAttr(desc, row->n)->atttypid, -1);
 	pv_put(row, row_datum(inner_desc, inner));
 	ReleaseTupleDesc(inner_desc);
 }
@@ -169,7 +185,7 @@ pv_return_row(FunctionCallInfo fcinfo, PvRow *row)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	CHECK_FOR_INTERRUPTS();
-	check_columns(row, rsinfo->setDesc);
+	fit_columns(row, rsinfo->setDesc);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values,
 						 row->nulls);
 }

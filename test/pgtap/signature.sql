@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(65);
+SELECT plan(66);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -114,6 +114,7 @@ SELECT is(format('%s %s %s %s..%s %s', context, vartype, boot_val, min_val, max_
           expected, name)
 FROM pg_settings JOIN (VALUES
     ('parvacuum.engine', 'sighup bool on .. '),
+    ('parvacuum.version', 'internal string 1.0.0 .. '),
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.history_size', 'postmaster integer 1000 0..100000 '),
     ('parvacuum.stats_size', 'postmaster integer 5000 0..100000 '),

@@ -113,6 +113,7 @@ my %bad = (
 	'it is empty' => [ '', qr/It is too short/ ],
 	'another version' => [ substr($good, 0, 4) . pack('L', 99) . substr($good, 8), qr/Another version of parvacuum or PostgreSQL has written it/ ],
 	'another major version' => [ substr($good, 0, 8) . pack('L', 14) . substr($good, 12), qr/Another version of parvacuum or PostgreSQL has written it/ ],
+	'another byte order' => [ scalar reverse(substr($good, 0, 4)) . substr($good, 4), qr/It is not a history of parvacuum/ ],
 	'something else' => [ 'x' x 5000, qr/It is not a history of parvacuum/ ],
 	'one byte is wrong' => [ substr($good, 0, 2000) . chr(255 ^ ord substr($good, 2000, 1)) . substr($good, 2001), qr/Its checksum is wrong/ ]);
 

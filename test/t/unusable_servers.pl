@@ -137,7 +137,7 @@ SKIP:
 	like($log, qr/WARNING: .*parvacuum does not work with PostgreSQL \S+.*\n.*It was built for PostgreSQL 15beta1\./, 'built for a pre-release: the log has a warning');
 	unlike(dead_rows_go('built for a pre-release'), $ours, 'built for a pre-release: core vacuums the table');
 	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'built for a pre-release: it has no process');
-	sql("CREATE FUNCTION check_built() RETURNS void LANGUAGE c AS 'parvacuum', 'parvacuum_check_preloaded'");
+	sql("CREATE FUNCTION check_built() RETURNS void LANGUAGE c AS 'parvacuum', 'parvacuum_check_library'");
 	like(said('SELECT check_built()'), qr/WARNING:  parvacuum is not preloaded\n.*\nHINT:  Build and install parvacuum for this server/, 'built for a pre-release: the hint says what to do');
 	restart_with("dynamic_library_path = '\$libdir'\nparvacuum.scheduler = off\n");
 	like(dead_rows_go('built for this server'), $ours, 'built for this server: the engine vacuums the table');
