@@ -21,7 +21,6 @@
 # test/parvacuum.conf.
 
 EXTENSION = parvacuum parvacuum_cluster
-EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" parvacuum.control)
 
 MODULE_big = parvacuum
 OBJS = \
@@ -229,5 +228,8 @@ endif
 
 endif
 
+# The archive for PGXN, which names it by the version in META.json
+DIST = parvacuum-$(shell sed -n '/"version"/{s/.*: *"\(.*\)".*/\1/p;q;}' META.json)
+
 dist:
-	git archive --format zip --prefix=parvacuum-$(EXTVERSION)/ -o parvacuum-$(EXTVERSION).zip HEAD
+	git archive --format zip --prefix=$(DIST)/ -o $(DIST).zip HEAD

@@ -54,6 +54,15 @@ missing_to_model() {
     command -v spin >/dev/null || echo spin
 }
 
+# Needed by scripts/check_packaging and scripts/check_archive.
+missing_to_check_packaging() {
+    command -v git >/dev/null || echo git
+    command -v unzip >/dev/null || echo unzip
+    command -v rpmbuild >/dev/null || echo rpm
+    command -v rpmlint >/dev/null || echo rpmlint
+    command -v pgxn >/dev/null || echo pgxnclient
+}
+
 # Needed by scripts/analyze.
 missing_to_analyze() {
     command -v clang-tidy >/dev/null || command -v clang-tidy-14 >/dev/null || echo clang-tidy
