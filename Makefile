@@ -10,6 +10,8 @@
 #	make coverage			count the lines that the tests run
 #	make valgrind			run some tests under valgrind
 #	make analyze			look for faults without running anything
+#	make package			build the Debian package, and try it in a system of its own
+#	make cross			compile for arm64, and run the unit tests there
 #
 # "demo", "demo-cluster", "check" and "mutants" install missing packages (on Debian), build
 # and install the extension, and use servers of their own.  The other targets are those of
@@ -167,9 +169,9 @@ VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skippi
 
 PG_CONFIG ?= pg_config
 
-.PHONY: demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze dist
+.PHONY: demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze package cross dist
 
-ifneq ($(filter demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze,$(MAKECMDGOALS)),)
+ifneq ($(filter demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze package cross,$(MAKECMDGOALS)),)
 
 # These targets must work without a server to build for.
 demo check:
@@ -208,6 +210,12 @@ valgrind:
 analyze:
 	@PV_PARTS=analyze scripts/check
 
+package:
+	@scripts/package $(FOLDER)
+
+cross:
+	@scripts/cross
+
 else
 
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
@@ -219,6 +227,23 @@ include $(PGXS)
 ifeq ($(PORTNAME), linux)
 SHLIB_LINK += -Wl,--version-script=$(srcdir)/src/exports.map
 endif
+
+# What is used beside the server, in a folder of its own: the report, and the files for monitoring
+TOOLS = $(DESTDIR)$(datadir)/parvacuum
+MONITORING = README.md postgres_exporter.yml grafana/parvacuum.json pgwatch/parvacuum.yaml
+
+.PHONY: install-tools uninstall-tools
+install: install-tools
+uninstall: uninstall-tools
+
+install-tools:
+	$(MKDIR_P) '$(TOOLS)/monitoring/grafana' '$(TOOLS)/monitoring/pgwatch'
+	$(INSTALL_SCRIPT) $(srcdir)/scripts/report '$(TOOLS)/'
+	$(INSTALL_DATA) $(srcdir)/scripts/report.sql $(srcdir)/scripts/report.html '$(TOOLS)/'
+	set -e; for file in $(MONITORING); do $(INSTALL_DATA) $(srcdir)/monitoring/$$file '$(TOOLS)'/monitoring/$$file; done
+
+uninstall-tools:
+	rm -rf '$(TOOLS)'
 else
 all install installcheck uninstall clean:
 	@echo '$(PG_CONFIG) does not belong to a PostgreSQL server to build for.' >&2

@@ -68,6 +68,22 @@ missing_to_analyze() {
     command -v clang-tidy >/dev/null || command -v clang-tidy-14 >/dev/null || echo clang-tidy
 }
 
+# Needed by scripts/package.  The tools that build the package are installed only in a system
+# that it makes.
+missing_to_package() {
+    command -v mmdebstrap >/dev/null || echo mmdebstrap
+    command -v git >/dev/null || echo git
+    command -v ip >/dev/null || echo iproute2
+}
+
+# Needed by scripts/cross.
+missing_to_cross() {
+    command -v mmdebstrap >/dev/null || echo mmdebstrap
+    command -v qemu-aarch64 >/dev/null || echo qemu-user
+    command -v aarch64-linux-gnu-gcc >/dev/null || echo gcc-aarch64-linux-gnu
+    [[ -e /usr/aarch64-linux-gnu/include/stdio.h ]] || echo libc6-dev-arm64-cross
+}
+
 # The packages for what is missing. $1 is demo or check.
 missing_packages() {
     missing_compiler
