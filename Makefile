@@ -1,6 +1,6 @@
 # parvacuum: VACUUM in parallel
 #
-#	make demo			compare with stock VACUUM on five million rows
+#	make demo			compare with stock VACUUM on four million rows
 #	make demo-cluster ROWS=5000000	the same in a cluster of Citus
 #	make check			run all tests
 #	make stress			run the tests under load for longer

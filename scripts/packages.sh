@@ -116,12 +116,15 @@ may_install() {
 }
 
 # A package that is missing may require newer packages of a server that is installed.  They
-# are upgraded only if no such server is running: an upgrade restarts it.  The simulation
-# shows the old version of what is upgraded in brackets.
+# are upgraded only if no such server is running: an upgrade restarts it.  Where may_upgrade is
+# "no", as in the demo, they are not upgraded at all.  The simulation shows the old version of
+# what is upgraded in brackets.
 keep_servers() {
     local upgraded
     upgraded=$("$@" --simulate | sed -n 's/^Inst \(postgresql[^ ]*\) \[.*/\1/p' | xargs)
     [[ -n $upgraded ]] || return 0
+    [[ ${may_upgrade:-yes} != no ]] || die "That would upgrade the server that is installed: $upgraded
+Upgrade it first, or name another server: PG_CONFIG=..."
     ! pg_lsclusters --no-header 2>/dev/null | grep -q online || die "That would upgrade packages of a running server: $upgraded
 Upgrade them first, or name another server: PG_CONFIG=..."
     say "No server is running, so these are upgraded: $upgraded"

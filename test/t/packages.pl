@@ -39,6 +39,14 @@ my $newer = "Inst postgresql-15 [15.1-0] (15.2-0 Debian [amd64])\nInst postgresq
 ok($good, 'a package that requires a newer server is installed if none is running') or diag $out;
 like($out, qr/these are upgraded: postgresql-15\n/, 'it is said that the server is upgraded');
 
+{
+	local $ENV{may_upgrade} = 'no';
+	($good, $out, $log) = install($newer, 'postgresql-server-dev-15');
+	ok(!$good, 'the demo does not upgrade it');
+	like($out, qr/would upgrade the server that is installed: postgresql-15\n/, 'the server is named');
+	unlike($log =~ s/.*--simulate\n//r, qr/install/, 'and nothing is installed');
+}
+
 append_to_file("$dir/clusters", "15 other 5433 online postgres\n");
 ($good, $out, $log) = install($newer, 'postgresql-server-dev-15');
 ok(!$good, 'but not if one is');
