@@ -12,6 +12,7 @@
 #	make analyze			look for faults without running anything
 #	make package			build the Debian package, and try it in a system of its own
 #	make cross			compile for arm64, and run the unit tests there
+#	make release-check		see whether this commit can be released
 #
 # "demo", "demo-cluster", "check" and "mutants" install missing packages (on Debian), build
 # and install the extension, and use servers of their own.  The other targets are those of
@@ -169,9 +170,9 @@ VALGRIND_PARTS = regress/run regress/errors regress/oracle regress/engine_skippi
 
 PG_CONFIG ?= pg_config
 
-.PHONY: demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze package cross dist
+.PHONY: demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze package cross release-check dist
 
-ifneq ($(filter demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze package cross,$(MAKECMDGOALS)),)
+ifneq ($(filter demo demo-cluster check stress torture check-all check-style mutants coverage valgrind analyze package cross release-check,$(MAKECMDGOALS)),)
 
 # These targets must work without a server to build for.
 demo check:
@@ -215,6 +216,10 @@ package:
 
 cross:
 	@scripts/cross
+
+# CHECKS="version documents" chooses what is looked at.
+release-check:
+	@scripts/release-check $(CHECKS)
 
 else
 
