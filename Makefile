@@ -231,6 +231,7 @@ include $(PGXS)
 # Before PostgreSQL 16 a library exports all its symbols.
 ifeq ($(PORTNAME), linux)
 SHLIB_LINK += -Wl,--version-script=$(srcdir)/src/exports.map
+$(shlib): $(srcdir)/src/exports.map
 endif
 
 # What is used beside the server, in a folder of its own: the report, and the files for monitoring

@@ -81,6 +81,10 @@ CREATE TYPE parvacuum_sums AS (
 COMMENT ON TYPE parvacuum_sums IS
 'what several vacuums have done, all in all';
 
+-- A table of such a type would keep an update of the extension from adding columns.
+
+REVOKE USAGE ON TYPE parvacuum_result, parvacuum_sums FROM PUBLIC;
+
 -- These two check rights themselves, by VACUUM's rules, so all roles may execute them.
 
 CREATE FUNCTION parvacuum_run(

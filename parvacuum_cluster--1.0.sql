@@ -422,6 +422,9 @@ $$;
 COMMENT ON TYPE parvacuum_cluster_run IS
 'a row of parvacuum_run_cluster()';
 
+-- As with the types of parvacuum
+REVOKE USAGE ON TYPE parvacuum_cluster_run FROM PUBLIC;
+
 CREATE FUNCTION parvacuum_cluster_row(task jsonb) RETURNS SETOF parvacuum_cluster_run
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp

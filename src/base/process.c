@@ -33,6 +33,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 
+#include "common/string.h"
 #include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -78,7 +79,9 @@ pv_process_describe(BackgroundWorker *worker, const char *type,
 		BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker->bgw_restart_time = BGW_NEVER_RESTART;
+	/* the postmaster copies it as ASCII, and of a limited length */
 	strlcpy(worker->bgw_library_name,
+			pg_is_ascii(library) &&
 			strlen(library) < sizeof(worker->bgw_library_name) ?
 			library : "parvacuum", sizeof(worker->bgw_library_name));
 	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);

@@ -146,7 +146,7 @@ static void
 fit_columns(PvRow *row, TupleDesc desc)
 {
 	if (row->n != desc->natts &&
-		(desc->natts > PV_MAX_COLUMNS || pv_versions_agree()))
+		(desc->natts > PV_MAX_COLUMNS || !pv_columns_may_differ()))
 		elog(ERROR, "row with %d columns instead of %d", row->n, desc->natts);
 	while (row->n < desc->natts)
 		pv_put_if(row, false, (Datum) 0);

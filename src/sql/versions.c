@@ -115,18 +115,27 @@ pv_extension_compare(const char *name, char **version)
 	return *version == NULL ? 0 : compare_with_library(*version);
 }
 
-/* Have the extensions of this database the version of the library? */
+/*
+ * May rows have other columns than the library knows, behind all others?  So
+ * they may if an extension of this database has another minor version, but not
+ * if it has another major one, in which a column may be anything.
+ */
 bool
-pv_versions_agree(void)
+pv_columns_may_differ(void)
 {
-	char	   *version;
+	bool		differ = false;
 
 	for (int i = 0; i < PV_NUM_EXTENSIONS; i++)
 	{
-		if (pv_extension_compare(pv_extensions[i], &version) != 0)
+		char	   *version;
+
+		if (pv_extension_compare(pv_extensions[i], &version) == 0)
+			continue;
+		if (atoi(version) != atoi(PV_VERSION))
 			return false;
+		differ = true;
 	}
-	return true;
+	return differ;
 }
 
 /*

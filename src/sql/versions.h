@@ -16,7 +16,7 @@ extern const char *const pv_extensions[PV_NUM_EXTENSIONS];
 
 extern void pv_versions_init(void);
 extern int	pv_extension_compare(const char *name, char **version);
-extern bool pv_versions_agree(void);
+extern bool pv_columns_may_differ(void);
 extern bool pv_library_replaced(const char **evidence);
 
 #endif							/* PV_VERSIONS_H */

@@ -2,7 +2,7 @@
 -- a warning for a partition; and the role of the background leader.
 \ir common.psql
 
-SELECT plan(26);
+SELECT plan(27);
 
 SELECT forget_role(r) FROM unnest(ARRAY['pv_owner', 'pv_member', 'pv_other', 'pv_dba', 'pv_super']) r \g /dev/null
 CREATE ROLE pv_owner NOLOGIN;
@@ -27,6 +27,10 @@ FROM unnest(ARRAY['SET ROLE pv_owner', 'SET SESSION AUTHORIZATION pv_member']) s
 SELECT is(attempt(s, 'SELECT parvacuum_run(''owned'')'), refusal('owned'), s)
 FROM unnest(ARRAY['SET ROLE pv_other', 'SET SESSION AUTHORIZATION pv_other', 'SET SESSION AUTHORIZATION pv_super; SET ROLE pv_other']) s;
 SELECT is(attempt('SET ROLE pv_other', 'CALL parvacuum(''owned'')'), refusal('owned'), 'CALL: SET ROLE pv_other');
+
+-- A table that would be in the way of an update of the extension
+SELECT alike(attempt('SET ROLE pv_other', 'CREATE TEMP TABLE typed OF parvacuum_result'), '42501: permission denied for type parvacuum_result%',
+    'a type of the extension is not for tables of others');
 
 -- The owner of the database, who may vacuum all tables except shared catalogs
 CREATE FUNCTION set_owner(name text) RETURNS void LANGUAGE plpgsql AS $$

@@ -38,7 +38,7 @@ system_or_bail('mkdir', '-p', $lib, $share);
 system_or_bail('cp', output_of("$config --pkglibdir") . '/parvacuum.so', $lib);
 system_or_bail('cp', (map { glob output_of("$config --sharedir") . "/extension/$_" } 'parvacuum.control', 'parvacuum--*.sql', 'parvacuum_cluster*'), $share);
 my ($version) = slurp_file("$share/parvacuum.control") =~ /^default_version = '(.*)'/m;
-append_to_file("$share/parvacuum--$version--next.sql", q{CREATE FUNCTION next_version() RETURNS void AS 'MODULE_PATHNAME', 'parvacuum_check_preloaded' LANGUAGE C;});
+append_to_file("$share/parvacuum--$version--next.sql", q{CREATE FUNCTION next_version() RETURNS void AS 'MODULE_PATHNAME', 'parvacuum_check_library' LANGUAGE C;});
 append_to_file("$share/parvacuum_cluster--$version--next.sql", q{CREATE FUNCTION next_cluster(server oid) RETURNS bool AS 'MODULE_PATHNAME', 'parvacuum_cluster_by_postgres' LANGUAGE C STRICT;});
 system_or_bail('chmod', '-R', 'a-w', $image);
 my $contents = output_of("cd $image && find . -ls");

@@ -217,6 +217,11 @@ is(sql(q{SELECT next_figure IS NULL, index_scan_bypassed FROM parvacuum_history 
 	'a newer extension: the new column is NULL');
 like(error_of("SELECT $_"), qr/ERROR:  could not find function "parvacuum_\w*next" in file/, "a newer extension: $_ is not there") for 'parvacuum_next()', 'parvacuum_wraparound()';
 
+# In another major version a column may be anything.
+sql(q{UPDATE pg_extension SET extversion = '99.0' WHERE extname = 'parvacuum'});
+like(error_of(q{SELECT parvacuum_run('t')}), qr/ERROR:  row with \d+ columns instead of \d+/, 'an extension of another major version: its columns are not filled with NULL');
+sql("UPDATE pg_extension SET extversion = '$next_minor' WHERE extname = 'parvacuum'");
+
 # An option that only the next version knows
 sql(q{UPDATE pg_seclabel SET label = label || ', zeal=7' WHERE objoid = 't'::regclass});
 my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE) t');
