@@ -29,7 +29,8 @@ sub output_of
 # A server without parvacuum
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $private = output_of("PG_CONFIG=$config $FindBin::RealBin/../../scripts/private_server $dir/server");
-is(output_of("find $dir/server -name 'parvacuum*' ! -name 'parvacuum_test*'"), '', 'the server has no parvacuum of its own');
+my @folders = map { output_of("$private $_") } qw(--pkglibdir --sharedir);
+is(output_of("find @folders -name 'parvacuum*' ! -name 'parvacuum_test*'"), '', 'the server has no parvacuum of its own');
 
 # The folder, with another version of each extension
 my $image = "$dir/extensions/parvacuum";
