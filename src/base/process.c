@@ -79,7 +79,7 @@ pv_process_describe(BackgroundWorker *worker, const char *type,
 		BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker->bgw_restart_time = BGW_NEVER_RESTART;
-	/* the postmaster copies it as ASCII, and of a limited length */
+	/* The postmaster truncates it, and replaces what is not ASCII. */
 	strlcpy(worker->bgw_library_name,
 			pg_is_ascii(library) &&
 			strlen(library) < sizeof(worker->bgw_library_name) ?

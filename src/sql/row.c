@@ -138,9 +138,9 @@ pv_put_sums(PvRow *row, const int64 *sums)
 }
 
 /*
- * Make the row fit its description.  They differ if the extension of this
- * database has another version than the library: the newer of them has more
- * columns, behind all others.  What the library does not know is NULL.
+ * Make the row fit its description.  They may differ if the extension of this
+ * database has another minor version than the library: the newer of them has
+ * more columns, behind all others.  What the library does not know is NULL.
  */
 static void
 fit_columns(PvRow *row, TupleDesc desc)
