@@ -104,11 +104,15 @@ sub pv_node
 	return $node;
 }
 
-# Wait until a standby has replayed all WAL of its primary, flushed or not.
+# Wait until a standby has replayed all WAL of its primary.  The message is one more record,
+# which is flushed: if the record before it has filled a page, the end of the WAL is behind a
+# page header that is not written before the next record.
 sub pv_catch_up
 {
 	my ($primary, $standby) = @_;
-	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	my $end = $primary->lsn('insert');
+	$primary->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'catch up', '')});
+	$primary->wait_for_catchup($standby, 'replay', $end);
 	return;
 }
 

@@ -127,7 +127,7 @@ do
 	$bench->{handle}->finish;
 	my ($transactions) = $bench->{out} =~ /actually processed: (\d+)/;
 	$done{transactions} += $transactions // 0;
-	$publisher->wait_for_catchup('s', 'replay', $publisher->lsn('insert'));
+	pv_catch_up($publisher, 's');
 	my $expected = $publisher->safe_psql('postgres', $rows);
 	is($subscriber->safe_psql('postgres', $rows), $expected, "$what: the subscriber has the rows of the publisher");
 	$done{rows} += (split /\|/, $_)[1] for split /\n/, $expected;
