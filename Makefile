@@ -50,6 +50,7 @@ OBJS = \
 	src/engine/index_order.o \
 	src/engine/index_vacuum.o \
 	src/engine/index_work.o \
+	src/engine/keep.o \
 	src/engine/nbtree.o \
 	src/engine/nbtree_bitmap.o \
 	src/engine/nbtree_delete.o \
@@ -98,6 +99,7 @@ OBJS = \
 	src/sql/cluster.o \
 	src/sql/enqueue.o \
 	src/sql/history_views.o \
+	src/sql/kept_view.o \
 	src/sql/monitor.o \
 	src/sql/plan_function.o \
 	src/sql/progress_view.o \
@@ -114,6 +116,7 @@ OBJS = \
 	src/stats/history.o \
 	src/stats/history_file.o \
 	src/stats/history_run.o \
+	src/stats/kept.o \
 	src/stats/lru.o \
 	src/stats/records.o \
 	src/stats/registry.o \
@@ -121,6 +124,7 @@ OBJS = \
 	src/stats/usage.o \
 	src/store/container.o \
 	src/store/deadtids.o \
+	src/store/deadtids_file.o \
 	src/store/deadtids_write.o \
 	src/store/space.o \
 	src/throttle/balance.o \

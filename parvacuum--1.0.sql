@@ -57,7 +57,10 @@ CREATE TYPE parvacuum_result AS (
     buffers_dirtied bigint,
     oldest_xmin xid,
     relfrozenxid_advanced bool,
-    index_scan_bypassed bool);
+    index_scan_bypassed bool,
+    items_kept bigint,
+    items_taken_over bigint,
+    indexes_taken_over int);
 
 COMMENT ON TYPE parvacuum_result IS
 'what a vacuum of a table has done, as parvacuum_run() returns it';
@@ -76,7 +79,8 @@ CREATE TYPE parvacuum_sums AS (
     wal_bytes numeric,
     buffers_hit bigint,
     buffers_read bigint,
-    buffers_dirtied bigint);
+    buffers_dirtied bigint,
+    items_taken_over bigint);
 
 COMMENT ON TYPE parvacuum_sums IS
 'what several vacuums have done, all in all';
@@ -750,6 +754,55 @@ COMMENT ON VIEW parvacuum_index_stats IS
 'totals of all vacuums of each index, and of all sweeps of it by the scheduler, since parvacuum_stats_info.stats_reset: runs and last_run are vacuums, entries_removed and elapsed_ms are of both; pages_total and pages_reusable are those of the last one';
 
 GRANT SELECT ON parvacuum_index_stats TO PUBLIC;
+
+-- What interrupted vacuums have kept.
+
+CREATE FUNCTION parvacuum_kept_items(
+    OUT datid oid,
+    OUT relid oid,
+    OUT since timestamptz,
+    OUT bytes bigint,
+    OUT items bigint,
+    OUT indexes int,
+    OUT indexes_done int,
+    OUT pages bigint,
+    OUT pages_begun bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'parvacuum_kept_items'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_kept_items() IS
+'dead items that interrupted vacuums have kept, for parvacuum_kept: for members of pg_read_all_stats those of all tables, for other roles those of their own tables in this database';
+
+CREATE VIEW parvacuum_kept AS
+SELECT k.datid,
+       d.datname,
+       k.relid,
+       c.oid::pg_catalog.regclass AS relation,
+       k.since,
+       k.bytes,
+       k.items,
+       k.indexes,
+       k.indexes_done,
+       k.pages,
+       k.pages_begun
+FROM parvacuum_kept_items() k
+     LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) k.datid
+     LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) k.relid
+                                    AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+
+COMMENT ON VIEW parvacuum_kept IS
+'the tables of which dead items are kept, by a vacuum in progress or by one that was interrupted, so that the next vacuum by parvacuum goes on with them: since when, the bytes of their temporary file, how many of the indexes have been vacuumed of them, and on how many pages of the table the second heap pass has begun; any other vacuum of the table drops them, and so does a restart; the setting parvacuum.keep_limit is the most that all files may have';
+
+GRANT SELECT ON parvacuum_kept TO PUBLIC;
+
+CREATE FUNCTION parvacuum_drop_kept(rel regclass)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'parvacuum_drop_kept'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_drop_kept(regclass) IS
+'drop what an interrupted vacuum of a table has kept, so that the next one begins anew; return false if there is nothing';
 
 CREATE FUNCTION parvacuum_stats_about(
     OUT runs bigint,

@@ -49,6 +49,7 @@
 #include "sched/queue.h"
 #include "sql/versions.h"
 #include "stats/history.h"
+#include "stats/kept.h"
 #include "stats/registry.h"
 #include "throttle/cost.h"
 
@@ -68,6 +69,7 @@ static const PvShmemPart shmem_parts[] = {
 	{pv_failures_shmem_size, "parvacuum_failures", pv_failures_shmem_startup},
 	{pv_history_shmem_size, "parvacuum_history", pv_history_shmem_startup},
 	{pv_registry_shmem_size, "parvacuum_registry", pv_registry_shmem_startup},
+	{pv_kept_shmem_size, "parvacuum_kept", pv_kept_shmem_startup},
 };
 
 /*

@@ -186,6 +186,17 @@ typedef struct PvCutoffs
 } PvCutoffs;
 #endif
 
+/* PG 16 renamed what names the file of a relation. */
+#if PG_VERSION_NUM >= 160000
+typedef RelFileLocator PvLocator;
+#define pv_locator(rel)				((rel)->rd_locator)
+#define pv_locator_equals(a, b)		RelFileLocatorEquals(a, b)
+#else
+typedef RelFileNode PvLocator;
+#define pv_locator(rel)				((rel)->rd_node)
+#define pv_locator_equals(a, b)		RelFileNodeEquals(a, b)
+#endif
+
 /* PG 18 lets a read stream submit several reads at once. */
 #if PG_VERSION_NUM >= 180000
 #define PV_READ_STREAM_BATCHES	READ_STREAM_USE_BATCHING

@@ -50,6 +50,7 @@ int			pv_guc_store_limit = -1;
 int			pv_guc_shortest_skip = 0;
 int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
 int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
+int			pv_guc_keep_limit = 1024 * 1024;
 int			pv_guc_longest_at_table = 600;
 char	   *pv_guc_wait_at = "";
 static char *shown_version = PV_VERSION;
@@ -197,6 +198,15 @@ define_sizes(void)
 {
 	GucContext	context = process_shared_preload_libraries_in_progress ?
 		PGC_POSTMASTER : PGC_SIGHUP;
+
+	DefineCustomIntVariable("parvacuum.keep_limit",
+							"Sets the disk space for dead items that vacuums keep, so that the next one goes on if they are interrupted.",
+							"It is for all tables of the cluster together; 0 means that nothing is kept.",
+							&pv_guc_keep_limit,
+							1024 * 1024, 0, MAX_KILOBYTES,
+							PGC_SIGHUP,
+							GUC_UNIT_KB,
+							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.history_size",
 							"Sets the number of vacuums that the history keeps.",

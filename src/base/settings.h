@@ -27,6 +27,8 @@ extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
 extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of
 										 * them; 0 no limit, -1 as autovacuum
 										 * has it */
+extern int	pv_guc_keep_limit;	/* kilobytes of dead items that vacuums keep;
+								 * 0: none */
 extern int	pv_guc_longest_at_table;	/* seconds, see sched/policy.c */
 
 extern int	pv_guc_history_size;	/* vacuums in the history; 0: none */

@@ -39,4 +39,12 @@ pv_wait_point(const char *place, Oid relid)
 		pv_wait_at(place, relid);
 }
 
+/* The same for a place that has a number. */
+static inline void
+pv_wait_point_number(const char *place, uint32 number, Oid relid)
+{
+	if (unlikely(pv_guc_wait_at[0] != '\0'))
+		pv_wait_at(psprintf("%s %u", place, number), relid);
+}
+
 #endif							/* PV_WAIT_H */

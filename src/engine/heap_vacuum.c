@@ -19,6 +19,7 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
+#include "base/wait.h"
 #include "engine/page.h"
 
 /* Largest distance of reading ahead, in pages */
@@ -147,6 +148,9 @@ pv_vacuum_heap(PvParticipant *self)
 	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno,
 							 &vac->end))
 	{
+		/* Before the first page: what has begun nobody may take over */
+		pv_kept_begin_segments(&self->shared->kept, vac->end);
+		pv_wait_point_number("segment", vac->segno, RelationGetRelid(self->rel));
 		self->part.range_start = vac->segno * PV_SEGMENT_BLOCKS;
 		self->part.range_end = vac->end * PV_SEGMENT_BLOCKS;
 		pv_reader_restart(vac->reader);

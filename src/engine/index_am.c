@@ -117,6 +117,17 @@ pv_index_cleanup_must_wait(Relation indrel)
 }
 
 /*
+ * When the bulk deletion of the index is complete, are the entries gone for
+ * good?  We do not know that of access methods that are not core's.  One may
+ * delete in a transaction, or in its cleanup.
+ */
+bool
+pv_index_stays_done(Relation indrel)
+{
+	return indrel->rd_rel->relam < FirstNormalObjectId;
+}
+
+/*
  * May a worker process this index in this phase?  An index with conditional
  * cleanup has next to nothing to clean up after a bulk deletion, so the leader
  * does that, as in core.

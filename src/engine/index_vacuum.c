@@ -36,6 +36,7 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
+#include "base/wait.h"
 #include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
 #include "engine/pool.h"
@@ -199,6 +200,15 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		int			i = leader->units_by_size[order];
 		PvIndexUnit *unit = &leader->units[i];
 
+		if (phase == PV_PHASE_INDEX && leader->index_is_done != NULL &&
+			leader->index_is_done[i])
+		{
+			unit->kind = PV_UNIT_SINGLE;
+			unit->done = true;
+			(void) pg_atomic_test_set_flag(&unit->begun);
+			pg_atomic_fetch_add_u32(&leader->shared->indexes_done, 1);
+			continue;
+		}
 		if (visit_btree(leader, i, phase) &&
 			pv_nbtree_begin(leader, i, phase, memory_kept_for(leader, i)))
 			unit->kind = PV_UNIT_SHARED;
@@ -292,6 +302,9 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	self->part.indexrelid = RelationGetRelid(indrel);
 	pv_show(self);
 	note_begin(unit);
+	if (phase == PV_PHASE_INDEX)
+		pv_wait_point(RelationGetRelationName(indrel),
+					  RelationGetRelid(self->rel));
 	if (unit->kind != PV_UNIT_SHARED)
 		pv_index_process(self, i, phase, &ivinfo);
 	else
@@ -303,6 +316,9 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 
 	unit->result.usecs += pv_usecs_since(pg_atomic_read_u64(&unit->began_at));
 	unit->done = true;
+	if (phase == PV_PHASE_INDEX && shared->keeps_indexes &&
+		pv_index_stays_done(indrel))
+		pv_kept_index_done(&shared->kept, indrel);
 	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
 	pv_cost_index_done(&shared->cost, count_sharers(self, unit));
 }

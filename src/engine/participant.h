@@ -27,6 +27,7 @@
 #include "base/ring.h"
 #include "engine/dispense.h"
 #include "engine/index_order.h"
+#include "stats/kept.h"
 #include "stats/registry.h"
 #include "store/deadtids.h"
 #include "throttle/cost.h"
@@ -195,6 +196,9 @@ typedef struct PvShared
 
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;
+	PvKeptRef	kept;			/* what is kept of the items in the store */
+	bool		keeps_indexes;	/* all that is kept is in the store, so an
+								 * index that is done is done for good */
 	bool		collect_dead_items; /* the heap scan fills the store */
 	int			index_scans;	/* completed or in progress */
 	double		reltuples;		/* for index access methods */
@@ -269,10 +273,13 @@ typedef struct PvParticipant
 	IndexBulkDeleteResult **private_istats;
 
 	/*
-	 * Leader: pages of each index when the vacuum began, what follows from
-	 * that, and the indexes in order of size, the largest first
+	 * Leader: pages of each index when the vacuum began, which of them are
+	 * done, what follows from the pages, and the indexes in order of size, the
+	 * largest first
 	 */
 	BlockNumber *index_pages;
+	bool	   *index_is_done;	/* for what an earlier vacuum has kept; NULL: no
+								 * such index */
 	Size		bitmap_bytes;	/* that the bitmaps of their B-trees need */
 	int		   *units_by_size;
 

@@ -147,6 +147,7 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 	VacuumParams *params = vac->params;
 
 	plan->relid = RelationGetRelid(vac->rel);
+	(void) pv_kept_find(vac->rel, &vac->kept);
 	plan->automatic = pv_is_automatic();
 	plan->aggressive = pv_get_cutoffs(vac->rel, params, &plan->cutoffs);
 	pv_blocker_find(pv_horizon_of(vac->rel), plan->cutoffs.OldestXmin,
@@ -183,7 +184,7 @@ dead_tuples(const PvVacuum *vac)
  * Return the number of pages that this vacuum has to read.  The visibility map
  * gives the number for the heap, and has pages itself.  The pages of B-trees
  * are added if the statistics show enough dead tuples that there will be an
- * index scan.
+ * index scan, or if one is left from an earlier vacuum.
  */
 static uint64
 pages_of_work(const PvVacuum *vac)
@@ -195,7 +196,8 @@ pages_of_work(const PvVacuum *vac)
 	pages += vac->plan.rel_pages / MAP_PAGE_BLOCKS;
 
 	if (!vac->do_index_vacuuming ||
-		dead_tuples(vac) <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES)
+		(vac->kept.ref.token == 0 &&
+		 dead_tuples(vac) <= vac->plan.rel_pages * PV_BYPASS_THRESHOLD_PAGES))
 		return pages;
 
 	for (int i = 0; i < vac->leader.nindexes; i++)

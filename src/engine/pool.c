@@ -341,15 +341,18 @@ pv_pool_create(PvPool *pool, PvParticipant *leader, const PvVacuumPlan *plan)
 }
 
 /*
- * Start the workers, if there are to be any, as many as parvacuum.max_workers
- * and the server allow, but do not wait for them.
+ * Start the workers, if there are to be any and they have not been started, as
+ * many as parvacuum.max_workers and the server allow, but do not wait for
+ * them.
  */
-static void
-launch(PvPool *pool)
+void
+pv_pool_launch(PvPool *pool)
 {
 	PvShared   *shared = pool->leader->shared;
 	int			granted;
 
+	if (pool->launched)
+		return;
 	pool->launched = true;
 	if (pool->pcxt == NULL)
 		return;
@@ -413,9 +416,7 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 	PvShared   *shared = leader->shared;
 
 	shared->phase = phase;
-	if (!pool->launched)
-		launch(pool);
-
+	pv_pool_launch(pool);
 	wait_for_all(shared);
 	pv_participate(leader, phase);
 

@@ -38,6 +38,7 @@ extern void pv_release_btrees(void);
 
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
 						   const PvVacuumPlan *plan);
+extern void pv_pool_launch(PvPool *pool);
 extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
 extern void pv_pool_check_attached(PvPool *pool);
 extern void pv_pool_end(PvPool *pool);

@@ -379,6 +379,11 @@ append_engine(StringInfo buf, const PvVacuum *vac)
 	appendStringInfo(buf, "engine: parvacuum, %lld parallel workers launched (planned: %lld)\n",
 					 (long long) result->workers_launched,
 					 (long long) result->workers_planned);
+	if (result->items_taken_over > 0)
+		appendStringInfo(buf, "taken over from an interrupted vacuum: %lld dead item identifiers, %lld of %d indexes were done\n",
+						 (long long) result->items_taken_over,
+						 (long long) result->indexes_taken_over,
+						 vac->leader.nindexes);
 	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms, exit of workers %.3f ms\n",
 					 result->usecs[PV_PHASE_SCAN] / 1000.0,
 					 result->usecs[PV_PHASE_INDEX] / 1000.0,

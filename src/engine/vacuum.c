@@ -9,6 +9,8 @@
  * snapshot is active, and the process is marked PROC_IN_VACUUM.
  *
  *	 plan        leader   cutoffs, indexes, number of workers (engine/plan.c)
+ *	 take over   all      index scan and second heap pass that an interrupted
+ *	                      vacuum has left undone (engine/keep.c)
  *	 scan heap   all      prune, freeze, collect dead items, until the table
  *	                      is done or the store of dead items is full
  *	 index scan  all      remove the dead items from every index
@@ -56,6 +58,7 @@ static void start_instruments(PvVacuum *vac);
 static void vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_budget(PvVacuum *vac);
+static void finish_kept_items(PvVacuum *vac);
 static bool scan_heap(PvVacuum *vac);
 static void check_coverage(const PvVacuum *vac);
 static void estimate_tuples(PvVacuum *vac);
@@ -63,7 +66,8 @@ static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
-static void vacuum_heap(PvVacuum *vac);
+static void vacuum_indexes(PvVacuum *vac);
+static void vacuum_heap(PvVacuum *vac, uint32 end);
 static void vacuum_free_space_map(PvVacuum *vac);
 static void clean_up_indexes(PvVacuum *vac);
 static void end_pool(PvVacuum *vac);
@@ -98,6 +102,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	vac->params = params;
 	vac->options = options;
 	vac->result = result;
+	vac->new_live_tuples = -1;
 	start_instruments(vac);
 
 	pv_errorinfo_init(&vac->leader.errinfo, rel);
@@ -145,6 +150,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 
 	open_pool(vac, bstrategy);
 	(void) pv_check_failsafe(&vac->leader);
+	finish_kept_items(vac);
 	do
 	{
 		more = scan_heap(vac);
@@ -208,6 +214,32 @@ open_budget(PvVacuum *vac)
 }
 
 /*
+ * Finish the index scan of an earlier vacuum that was interrupted
+ * (engine/keep.c).  If its items do not fit into the store, do that part by
+ * part.
+ */
+static void
+finish_kept_items(PvVacuum *vac)
+{
+	PvParticipant *leader = &vac->leader;
+	uint32		next;
+
+	if (!pv_keep_take_over(vac))
+		return;
+	next = vac->kept.begun;
+	while (pv_keep_load(vac, &next))
+	{
+		vacuum_indexes(vac);
+		if (pv_failsafe_triggered(leader))
+			break;
+		vacuum_heap(vac, next);
+		pv_deadtids_reset(leader->store);
+	}
+	pv_deadtids_reset(leader->store);
+	pv_keep_end(vac);
+}
+
+/*
  * First heap pass.  It continues where the previous call stopped.  Returns
  * true if it stopped again because the store is full.
  */
@@ -250,6 +282,10 @@ check_coverage(const PvVacuum *vac)
  * with the number of tuples that the sample gives for them (engine/sample.c).
  * If there is no sample, because there were only a few such pages, they count
  * like the pages that core skips.
+ *
+ * The pages that are skipped have as many tuples as those of the whole table
+ * had.  An interrupted vacuum that was taken over has counted later than
+ * pg_class says.
  */
 static void
 estimate_tuples(PvVacuum *vac)
@@ -267,8 +303,13 @@ estimate_tuples(PvVacuum *vac)
 	Assert(vac->sum.pages_scanned + skipped <= vac->plan.rel_pages);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
 								 vac->plan.rel_pages);
-	vac->new_live_tuples =
-		vac_estimate_reltuples(vac->rel, vac->plan.rel_pages, pages, tuples);
+	if (vac->kept.ref.token != 0 && vac->kept.live_tuples >= 0)
+		vac->new_live_tuples = tuples + vac->kept.live_tuples /
+			Max(vac->kept.pages, 1) * (vac->plan.rel_pages - pages);
+	else
+		vac->new_live_tuples =
+			vac_estimate_reltuples(vac->rel, vac->plan.rel_pages, pages,
+								   tuples);
 	vac->new_rel_tuples = Max(vac->new_live_tuples, 0) +
 		vac->sum.tuples_recently_dead + vac->sum.tuples_missed;
 }
@@ -321,14 +362,8 @@ vacuum_dead_items(PvVacuum *vac)
 		vac->do_index_vacuuming = false;
 	else if (!pv_check_failsafe(&vac->leader))
 	{
-		shared->reltuples = vac->rel->rd_rel->reltuples;
-		shared->estimated_count = true;
-		run_index_phase(vac, PV_PHASE_INDEX,
-						PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-		if (!pv_failsafe_triggered(&vac->leader) &&
-			!pv_index_all_done(&vac->leader))
-			elog(ERROR, "not every index of \"%s\" was vacuumed",
-				 RelationGetRelationName(vac->rel));
+		pv_keep_items(vac);
+		vacuum_indexes(vac);
 		shared->index_scans++;
 		vac->result->index_scans = shared->index_scans;
 		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
@@ -336,8 +371,29 @@ vacuum_dead_items(PvVacuum *vac)
 
 		/* With the failsafe on, some indexes may not have been vacuumed */
 		if (!pv_failsafe_triggered(&vac->leader))
-			vacuum_heap(vac);
+		{
+			vacuum_heap(vac, pv_deadtids_nsegments(vac->leader.store));
+			pv_keep_end(vac);
+		}
 	}
+}
+
+/*
+ * Remove the items in the store from all indexes.  If the failsafe triggers
+ * meanwhile, some of them are left out.
+ */
+static void
+vacuum_indexes(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	shared->reltuples = vac->rel->rd_rel->reltuples;
+	shared->estimated_count = true;
+	run_index_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+	if (!pv_failsafe_triggered(&vac->leader) &&
+		!pv_index_all_done(&vac->leader))
+		elog(ERROR, "not every index of \"%s\" was vacuumed",
+			 RelationGetRelationName(vac->rel));
 }
 
 /*
@@ -357,19 +413,18 @@ bypass_indexes(const PvVacuum *vac)
 }
 
 /*
- * Second heap pass, for all items in the store.  Every index must have been
- * vacuumed completely.
+ * Second heap pass, for all items in the store, which are in the segments
+ * before "end".  Every index must have been vacuumed completely.
  */
 static void
-vacuum_heap(PvVacuum *vac)
+vacuum_heap(PvVacuum *vac, uint32 end)
 {
 	PvShared   *shared = vac->leader.shared;
 	int64		items = pv_deadtids_num_items(vac->leader.store);
 	int64		items_before = vac->sum.vacuumed_items;
 	int64		pages_before = vac->sum.vacuumed_pages;
 
-	pv_dispense_init(&shared->vacuum_heap, 0,
-					 pv_deadtids_nsegments(vac->leader.store), 1,
+	pv_dispense_init(&shared->vacuum_heap, 0, end, 1,
 					 VACUUM_HEAP_MAX_SEGMENTS, shared->plan.nslots);
 	run_phase(vac, PV_PHASE_VACUUM_HEAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 
@@ -494,6 +549,8 @@ run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 {
 	Datum		leader = PointerGetDatum(&vac->leader);
 
+	/* here, because it adds a callback for the exit of the process */
+	pv_pool_launch(&vac->pool);
 	PG_ENSURE_ERROR_CLEANUP(end_index_phase, leader);
 	{
 		pv_index_prepare(&vac->leader, phase);

@@ -15,6 +15,7 @@
 
 #include "engine/pool.h"
 #include "stats/blocker.h"
+#include "stats/kept.h"
 #include "stats/usage.h"
 
 /* What a table's options, or its owner's settings, say about its vacuum */
@@ -24,6 +25,8 @@ typedef struct PvVacuumOptions
 	int			buffer_usage_limit; /* kilobytes; 0: no ring of buffers */
 	PvOwnCosts	own_costs;		/* under an autovacuum worker */
 	PvStartedBy started_by;
+	bool		may_keep;		/* every vacuum of the table is one that we
+								 * would know of */
 } PvVacuumOptions;
 
 /* PvVacuumOptions.workers: as many workers as the work is worth */
@@ -68,6 +71,8 @@ typedef struct PvVacuum
 	int64		lpdead_before;	/* dead items found before this index scan */
 	int			store_resets;	/* how often the store was emptied ... */
 	int64		store_bytes;	/* ... and its size then, added up */
+	PvKept		kept;			/* what an earlier vacuum has kept, as it was when
+								 * this one began; token 0: nothing */
 	bool		reported_eager_end; /* the end of eager scanning was reported */
 	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
 								 * block */
@@ -102,6 +107,12 @@ extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
 extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
 extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
 extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
+
+/* engine/keep.c: dead items that outlive an interrupted vacuum */
+extern void pv_keep_items(PvVacuum *vac);
+extern void pv_keep_end(PvVacuum *vac);
+extern bool pv_keep_take_over(PvVacuum *vac);
+extern bool pv_keep_load(PvVacuum *vac, uint32 *first);
 
 /* engine/progress.c: what is shown meanwhile */
 extern void pv_progress_open(PvVacuum *vac);

@@ -52,7 +52,9 @@
 #include "catalog/objectaccess.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_tablespace.h"
 #include "commands/extension.h"
 #include "commands/seclabel.h"
 #include "commands/tablecmds.h"
@@ -67,6 +69,7 @@
 #include "base/guard.h"
 #include "entry/labels.h"
 #include "entry/rights.h"
+#include "stats/kept.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static object_access_hook_type prev_object_access = NULL;
@@ -531,6 +534,22 @@ report_kept_options(void)
 				 errhint("To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.")));
 }
 
+/*
+ * Drop what vacuums have kept of a table or a database that is dropped.  A new
+ * database can have the OID of an old one, and a file in a tablespace would
+ * keep that from being dropped.  The rights have been checked.
+ */
+static void
+drop_kept_items(ObjectAccessType access, Oid classId, Oid objectId)
+{
+	if (classId == DatabaseRelationId)
+		pv_kept_drop_database(objectId);
+	else if (classId == TableSpaceRelationId)
+		pv_kept_drop_tablespace(objectId);
+	else if (classId == RelationRelationId && access == OAT_DROP)
+		(void) pv_kept_drop_table(objectId);
+}
+
 /* The object access hook: see new tables, and what is dropped. */
 static void
 object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
@@ -546,6 +565,9 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	if (access == OAT_DROP && classId == RelationRelationId && subId == 0 &&
 		pv_label_read(objectId) != NULL)
 		pv_label_announce_change();
+
+	if (subId == 0 && (access == OAT_DROP || access == OAT_POST_CREATE))
+		drop_kept_items(access, classId, objectId);
 
 	if (access == OAT_DROP && classId == ExtensionRelationId)
 	{

@@ -50,6 +50,7 @@
 #include "entry/labels.h"
 #include "entry/slot.h"
 #include "stats/history.h"
+#include "stats/kept.h"
 #include "stats/registry.h"
 #include "stats/usage.h"
 #include "throttle/cost.h"
@@ -171,12 +172,15 @@ resolve_truncate(Relation rel, VacuumParams *params, bool for_core)
  * Let the next function in the chain vacuum the relation, or the function of
  * its access method if that is not ours.  It must be given a decision on
  * truncation.  It does not know the scheduler's cost balance, so charge the
- * time it has slept afterwards.
+ * time it has slept afterwards.  Nor does it know what a vacuum by the engine
+ * has kept, which is not valid when it has begun.
  */
 static void
 call_previous(Relation rel, VacuumParams *params,
 			  BufferAccessStrategy bstrategy, bool served)
 {
+	pv_kept_drop_file_of(rel);
+	(void) pv_kept_drop_table(RelationGetRelid(rel));
 	resolve_truncate(rel, params, true);
 	pv_cost_flush();
 	if (served)
@@ -336,6 +340,7 @@ set_vacuum_options(Relation rel, const PvChoice *choice,
 
 	memset(options, 0, sizeof(*options));
 	options->started_by = started_by();
+	options->may_keep = pv_slot_is_first();
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
@@ -574,6 +579,8 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 		!pv_slot_serves(rel))
 	{
 		/* whoever has taken the slot after us comes first, and may call us */
+		pv_kept_drop_file_of(rel);
+		(void) pv_kept_drop_table(RelationGetRelid(rel));
 		resolve_truncate(rel, params, true);
 		table_relation_vacuum(rel, params, bstrategy);
 	}

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
 
@@ -112,6 +113,7 @@ put_run(PvRow *row, TupleDesc desc, const void *record)
 
 	/* a sweep and an ANALYZE have only what was used */
 	result.by_engine &= run->action == PV_WORK_VACUUM;
+	figures.types[0] = REGCLASSOID;
 	pv_put_oid(&figures, run->head.key.relid);
 	pv_put_figures(&figures, &result, done);
 	pv_put_row(row, desc, &figures);

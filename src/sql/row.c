@@ -13,6 +13,7 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -71,42 +72,53 @@ pv_put_name(PvRow *row, const char *name, int encoding)
 /*
  * Add a figure, as the type of its column demands.  Bytes of WAL are numeric,
  * as they are in core's views.
+ *
+ * Figures are columns of types that have names.  The owner of such a type can
+ * change its columns, so fit_columns() compares.
  */
 static void
 put_figure(PvRow *row, PvFigureType type, bool known, int64 value)
 {
 	Datum		datum = (Datum) 0;
+	Oid			column = InvalidOid;
 
 	switch (type)
 	{
 		case PV_FIGURE_HIDDEN:
 			return;
 		case PV_FIGURE_BOOL:
+			column = BOOLOID;
 			datum = BoolGetDatum(value != 0);
 			break;
 		case PV_FIGURE_INT4:
+			column = INT4OID;
 			datum = Int32GetDatum((int32) value);
 			break;
 		case PV_FIGURE_INT8:
+			column = INT8OID;
 			datum = Int64GetDatum(value);
 			break;
 		case PV_FIGURE_NUMERIC:
+			column = NUMERICOID;
 			datum = NumericGetDatum(int64_to_numeric(value));
 			break;
 		case PV_FIGURE_MSECS:
+			column = FLOAT8OID;
 			datum = Float8GetDatum(value / 1000.0);
 			break;
 		case PV_FIGURE_XID:
+			column = XIDOID;
 			datum = TransactionIdGetDatum((TransactionId) value);
 			known &= TransactionIdIsValid((TransactionId) value);
 			break;
 	}
+	row->types[row->n] = column;
 	pv_put_if(row, known, datum);
 }
 
 /*
- * Add the columns of parvacuum_result after the first.  "done" says whether
- * the vacuum was completed.
+ * Add the columns of parvacuum_result after the first.
+ * "done" says whether the vacuum was completed.
  */
 void
 pv_put_figures(PvRow *row, const PvResult *result, bool done)
@@ -145,6 +157,16 @@ pv_put_sums(PvRow *row, const int64 *sums)
 static void
 fit_columns(PvRow *row, TupleDesc desc)
 {
+	for (int i = 0; i < Min(row->n, desc->natts); i++)
+	{
+		if (OidIsValid(row->types[i]) &&
+			TupleDescAttr(desc, i)->atttypid != row->types[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("column %d of a type of extension \"parvacuum\" has been changed",
+							i + 1),
+					 errhint("Drop the extension and create it again.")));
+	}
 	if (row->n != desc->natts &&
 		(desc->natts > PV_MAX_COLUMNS || !pv_columns_may_differ()))
 		elog(ERROR, "row with %d columns instead of %d", row->n, desc->natts);

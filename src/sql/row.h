@@ -24,6 +24,7 @@ typedef struct PvRow
 	int			n;				/* columns so far */
 	Datum		values[PV_MAX_COLUMNS];
 	bool		nulls[PV_MAX_COLUMNS];
+	Oid			types[PV_MAX_COLUMNS];	/* 0: not checked; see put_figure() */
 } PvRow;
 
 extern void pv_put_if(PvRow *row, bool known, Datum value);

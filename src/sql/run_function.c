@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -203,6 +204,7 @@ return_result(FunctionCallInfo fcinfo, int before, Datum relation,
 
 	while (row.n < before)
 		pv_put_if(&row, false, (Datum) 0);
+	row.types[before] = before == 0 ? REGCLASSOID : TEXTOID;
 	pv_put(&row, relation);
 	pv_put_figures(&row, result, true);
 	pv_return_row(fcinfo, &row);

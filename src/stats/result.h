@@ -57,7 +57,10 @@ typedef enum PvWork
  * estimated if pages were skipped.  tuples_recently_dead may still be seen by
  * a snapshot, tuples_missed are dead on pages that others had pinned.
  * new_visible_frozen_pages are also new_visible_pages, new_frozen_pages were
- * all-visible before.  vacuumed_... are of the second heap pass.
+ * all-visible before.  vacuumed_... are of the second heap pass.  items_kept are
+ * dead items that the next vacuum takes over if this one fails.
+ * items_taken_over were kept so by an earlier vacuum, which was done with
+ * indexes_taken_over of the indexes.
  *
  * The second column is the type in SQL, HIDDEN if VERBOSE alone shows it.  The
  * order is that of the SQL type parvacuum_result.  The third column says
@@ -94,6 +97,9 @@ typedef enum PvWork
 	FIGURE(oldest_xmin, XID, ENGINE, false) \
 	FIGURE(relfrozenxid_advanced, BOOL, DONE, false) \
 	FIGURE(index_scan_bypassed, BOOL, DONE, false) \
+	FIGURE(items_kept, INT8, ENGINE, false) \
+	FIGURE(items_taken_over, INT8, ENGINE, true) \
+	FIGURE(indexes_taken_over, INT4, ENGINE, false) \
 	COUNTER(eager_pages, HIDDEN, ENGINE, false) \
 	COUNTER(frozen_pages, HIDDEN, ENGINE, false) \
 	COUNTER(tuples_frozen, HIDDEN, ENGINE, false) \

@@ -554,6 +554,62 @@ pv_segment_pack_inline(const PvSegmentBuild *build)
 }
 
 /*
+ * Return where the last container of a packed segment ends that these locators
+ * refer to; "head" if there are none.
+ */
+static int
+end_of_containers(const char *segment, const uint16 *locators, int n, int head)
+{
+	int			end = head;
+
+	for (int i = 0; i < n; i++)
+	{
+		const uint8 *c = (const uint8 *) segment + PV_LOCATOR_POS(locators[i]);
+
+		if (locators[i] & PV_LOCATOR_RUN)
+			continue;
+		end = Max(end, (int) PV_LOCATOR_POS(locators[i]) +
+				  pv_container_bytes(PV_LOCATOR_KIND(locators[i]), c));
+	}
+	return end;
+}
+
+/* Return the size of a packed segment in bytes; 0 if it is inline. */
+int
+pv_segment_bytes(const char *segment, PvSegmentLayout layout)
+{
+	const PvUniformSegment *uniform = (const PvUniformSegment *) segment;
+	const PvRankedSegment *ranked = (const PvRankedSegment *) segment;
+	const PvDirectSegment *direct = (const PvDirectSegment *) segment;
+	int			n = PV_SEGMENT_BLOCKS;
+
+	if (layout == PV_SEG_RANKED || layout == PV_SEG_RANKED_MATRIX)
+		n = pv_popcount64(ranked->present[0]) +
+			pv_popcount64(ranked->present[1]);
+	switch (layout)
+	{
+		case PV_SEG_ABSENT:
+		case PV_SEG_INLINE:
+			break;
+		case PV_SEG_UNIFORM:
+			return end_of_containers(segment, &uniform->locator, 1,
+									 PV_UNIFORM_HEAD_BYTES);
+		case PV_SEG_RANKED:
+			return end_of_containers(segment, ranked->locators, n,
+									 PV_RANKED_HEAD_BYTES(n));
+		case PV_SEG_DIRECT:
+			return end_of_containers(segment, direct->locators, n,
+									 sizeof(PvDirectSegment));
+		case PV_SEG_RANKED_MATRIX:
+			return PV_MATRIX_HEAD_BYTES +
+				n * ((const PvRankedMatrix *) segment)->matrix.stride;
+		case PV_SEG_DIRECT_MATRIX:
+			return sizeof(PvMatrix) + n * ((const PvMatrix *) segment)->stride;
+	}
+	return 0;
+}
+
+/*
  * Write the offsets of block idx of an inline segment.  Return their number, 0
  * if the segment has another block.
  */

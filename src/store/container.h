@@ -400,6 +400,7 @@ extern PvSegmentPlan pv_segment_plan(const PvSegmentBuild *build);
 extern void pv_segment_pack(const PvSegmentBuild *build,
 							const PvSegmentPlan *plan, char *out);
 extern uint32 pv_segment_pack_inline(const PvSegmentBuild *build);
+extern int	pv_segment_bytes(const char *segment, PvSegmentLayout layout);
 extern int	pv_segment_decode(const char *segment, PvSegmentLayout layout,
 							  uint32 idx, OffsetNumber *offsets);
 extern int	pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets);

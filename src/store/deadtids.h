@@ -81,6 +81,20 @@ extern bool pv_deadtids_segment_begin(PvDeadTids *store, uint32 segno,
 extern bool pv_deadtids_segment_next(PvDeadTidsIter *iter, BlockNumber *blk,
 									 OffsetNumber *offsets, int *n);
 
+/* Writing to a file, and reading it; see store/deadtids_file.c. */
+typedef enum PvDeadTidsRead
+{
+	PV_READ_ALL,				/* up to the end of the file */
+	PV_READ_FULL,				/* the store is full */
+	PV_READ_DAMAGED
+} PvDeadTidsRead;
+
+extern uint64 pv_deadtids_file_bytes(PvDeadTids *store);
+extern bool pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file,
+							  uint64 *bytes);
+extern PvDeadTidsRead pv_deadtids_read(PvDeadTids *store, uint32 first,
+									   FILE *file, uint32 *end);
+
 /* Figures. */
 extern int64 pv_deadtids_num_items(PvDeadTids *store);
 extern int64 pv_deadtids_num_segments_used(PvDeadTids *store);

@@ -1,7 +1,7 @@
 -- The rows of parvacuum_run(), and the effect of its arguments.
 \ir common.psql
 
-SELECT plan(70);
+SELECT plan(72);
 
 CREATE TEMP VIEW block_size AS SELECT current_setting('block_size')::int AS b;
 
@@ -170,6 +170,12 @@ SELECT relid::text INTO heirs_alone FROM parvacuum_run('heir');
 SELECT set_eq('SELECT relid FROM heirs',
     CASE WHEN current_setting('server_version_num')::int >= 180000 THEN ARRAY['heir_of', 'heir'] ELSE ARRAY['heir_of'] END, 'a parent, from 18 on with its children');
 SELECT set_eq('SELECT relid FROM heirs_alone', ARRAY['heir'], 'a child alone');
+
+-- The owner of the type can change what no view needs.
+ALTER TYPE parvacuum_result ALTER ATTRIBUTE relid TYPE text;
+SELECT throws_ok('SELECT * FROM parvacuum_history_runs()', '42804', 'column 1 of a type of extension "parvacuum" has been changed', 'a type that was changed');
+ALTER TYPE parvacuum_result ALTER ATTRIBUTE relid TYPE regclass;
+SELECT ok((SELECT pages_total > 0 FROM parvacuum_run('plain')), 'the type as it was');
 
 SELECT * FROM finish();
 DROP SCHEMA t CASCADE;

@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(66);
+SELECT plan(67);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -56,7 +56,7 @@ SELECT is(
           'wal_records bigint', 'wal_fpi bigint', 'wal_bytes numeric',
           'buffers_hit bigint', 'buffers_read bigint', 'buffers_dirtied bigint',
           'oldest_xmin xid', 'relfrozenxid_advanced boolean',
-          'index_scan_bypassed boolean'],
+          'index_scan_bypassed boolean', 'items_kept bigint', 'items_taken_over bigint', 'indexes_taken_over integer'],
     'columns of the result');
 
 -- Comments
@@ -80,10 +80,12 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'function parvacuum_cancel(regclass)',
           'function parvacuum_cancel(text)',
           'function parvacuum_check()',
+          'function parvacuum_drop_kept(regclass)',
           'function parvacuum_enqueue(regclass,boolean)',
           'function parvacuum_history_indexes()',
           'function parvacuum_history_reset()',
           'function parvacuum_history_runs()',
+          'function parvacuum_kept_items()',
           'function parvacuum_plan(regclass,integer,boolean,boolean)',
           'function parvacuum_progress_items()',
           'function parvacuum_queue_items()',
@@ -102,6 +104,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'view parvacuum_history',
           'view parvacuum_index_history',
           'view parvacuum_index_stats',
+          'view parvacuum_kept',
           'view parvacuum_progress',
           'view parvacuum_queue',
           'view parvacuum_stats',
@@ -118,6 +121,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.history_size', 'postmaster integer 1000 0..100000 '),
     ('parvacuum.stats_size', 'postmaster integer 5000 0..100000 '),
+    ('parvacuum.keep_limit', 'sighup integer 1048576 0..2147483647 kB'),
     ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
     ('parvacuum.progress_interval', 'user integer 5 0..3600 s'),
     ('parvacuum.min_parallel_pages', 'user integer 4096 0..2147483647 8kB'),

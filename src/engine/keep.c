@@ -1,0 +1,337 @@
+/*-------------------------------------------------------------------------
+ *
+ * keep.c
+ *	  Dead items that outlive an interrupted vacuum: written before the index
+ *	  scan, and taken over by the next vacuum of the table.
+ *
+ * A vacuum that is interrupted in an index scan has used the most time for
+ * what the next one would do again.  So the leader writes the items of the
+ * store to a file before the index scan begins (pv_keep_items), and all
+ * participants note in shared memory what they have done since
+ * (stats/kept.c).  If the vacuum completes the index scan, that is dropped
+ * (pv_keep_end).  Otherwise the next vacuum by the engine first does what is
+ * left of it: the indexes that are not noted as done, and the second heap pass
+ * for the segments on which it has not begun.  Then it runs as usual, with
+ * cutoffs of its own from the beginning.
+ *
+ * No live index entry is removed, and no index entry outlives its item:
+ *
+ * - A kept item is a dead line pointer on a segment on which the second heap
+ *	 pass has not begun.  Only a vacuum makes a dead line pointer unused:
+ *	 the second heap pass, and pruning in a table without indexes.  Every vacuum
+ *	 of a heap table comes to our slot, with ShareUpdateExclusiveLock on the
+ *	 table.  There it drops what is kept before it changes a page, or it is the
+ *	 one that takes it over.  If another library has taken the slot after us,
+ *	 nothing is kept.  So a kept item is dead.  The second heap pass checks
+ *	 that, too.
+ * - No entry is made in an index for a dead line pointer.  An entry is made for
+ *	 a tuple, by the transaction that inserts it before that ends, or by the
+ *	 build of an index.  So each entry for a kept item is one that is to be
+ *	 removed, and it does no harm to look for them again.
+ * - An index that is noted as done had no entries for any kept item, and gets
+ *	 none, as long as it has the same file.  A file is named by its tablespace,
+ *	 database and number.  ALTER INDEX SET TABLESPACE copies entries to another
+ *	 file, and ALTER TABLE can give the file of one index to another one.
+ *	 Neither is the index that was noted.  An index made meanwhile is vacuumed,
+ *	 too.  It has no entries for kept items, which are not worth a rule.
+ * - What a segment's second heap pass has begun on is not kept any more, because
+ *	 that is noted before the first page is changed.  An item that was made
+ *	 unused can have a new row, and be dead again with entries in all indexes.
+ * - A table whose file has been replaced, as by CLUSTER or TRUNCATE, is another
+ *	 one.  Files of tables get shorter only in a vacuum.
+ * - All workers of a vacuum have ended when its lock on the table is released,
+ *	 also after an error.  So they have noted what they did.
+ *
+ * To the indexes it is one more index scan of this vacuum.  GIN empties its
+ * pending list in each of them (engine/index_am.c).
+ *
+ * A vacuum of a library that only another process has loaded does not come to
+ * our slot.  If it was completed, the statistics know it, and what was kept
+ * before is not taken over.
+ *
+ * Only the leader runs this, between phases.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "utils/rel.h"
+
+#include "base/settings.h"
+#include "base/wait.h"
+#include "engine/index_vacuum.h"
+#include "engine/vacuum.h"
+
+/*
+ * A vacuum of a table with fewer pages, those of its indexes included, is soon
+ * repeated, unless it is worth workers
+ */
+#define KEEP_MIN_PAGES			1024
+
+/* What the file begins with */
+typedef struct FileHead
+{
+	uint64		life;			/* of the server; see stats/kept.c */
+	uint64		token;
+	PvLocator	locator;
+} FileHead;
+
+/* Return the pages of the table and of its indexes. */
+static uint64
+pages_to_vacuum(const PvVacuum *vac)
+{
+	uint64		pages = vac->plan.rel_pages;
+
+	for (int i = 0; i < vac->leader.nindexes; i++)
+		pages += vac->leader.index_pages[i];
+	return pages;
+}
+
+/* Fill in what a file must begin with, and return its path. */
+static char *
+describe_file(const PvKept *kept, FileHead *head)
+{
+	char	   *path = palloc(MAXPGPATH);
+
+	memset(head, 0, sizeof(*head));
+	head->life = pv_kept_path(kept, path);
+	head->token = kept->ref.token;
+	head->locator = kept->locator;
+	return path;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Keeping
+ * ----------------------------------------------------------------
+ */
+
+/* Open a new file in the folder of temporary files, which may have to be made. */
+static FILE *
+create_file(const char *path)
+{
+	FILE	   *file = AllocateFile(path, PG_BINARY_W);
+	char		folder[MAXPGPATH];
+
+	if (file != NULL || errno != ENOENT)
+		return file;
+	strlcpy(folder, path, sizeof(folder));
+	get_parent_directory(folder);
+	(void) MakePGDirectory(folder);
+	return AllocateFile(path, PG_BINARY_W);
+}
+
+/* Write the items of the store.  Return false, with errno set, if that failed. */
+static bool
+write_items(const PvVacuum *vac, PvKept *kept)
+{
+	FileHead	head;
+	char	   *path = describe_file(kept, &head);
+	FILE	   *file;
+	uint64		bytes = sizeof(head);
+	bool		good;
+
+	errno = 0;
+	file = create_file(path);
+	good = file != NULL && fwrite(&head, sizeof(head), 1, file) == 1 &&
+		pv_deadtids_write(vac->leader.store, PG_UINT32_MAX, file, &bytes);
+	if (file != NULL && FreeFile(file) != 0)
+		good = false;
+	if (!good && errno == 0)
+		errno = ENOSPC;
+	pfree(path);
+	kept->bytes = bytes;
+	kept->items = pv_deadtids_num_items(vac->leader.store);
+	kept->nsegments = pv_deadtids_nsegments(vac->leader.store);
+	kept->live_tuples = vac->new_live_tuples;
+	kept->pages = vac->plan.rel_pages;
+	kept->nindexes = vac->leader.nindexes;
+	return good;
+}
+
+/* Give up what could not be written.  Somebody may have dropped it before. */
+static void
+give_up(int code, Datum arg)
+{
+	const PvKept *kept = (const PvKept *) DatumGetPointer(arg);
+
+	(void) pv_kept_drop(&kept->ref);
+	pv_kept_remove_file(kept);
+}
+
+/*
+ * Before an index scan: keep the items in the store.  If that is not possible,
+ * the vacuum goes on without it.
+ */
+void
+pv_keep_items(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+	PvKept		kept;
+	bool		written;
+
+	if (!vac->options->may_keep || pv_guc_keep_limit == 0 ||
+		pages_to_vacuum(vac) <
+		(uint64) Min(KEEP_MIN_PAGES, pv_guc_min_parallel_pages))
+		return;
+	if (!pv_kept_reserve(vac->rel, sizeof(FileHead) +
+						 pv_deadtids_file_bytes(vac->leader.store), &kept))
+	{
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("parvacuum does not keep the dead items of table \"%s.%s.%s\" for the case that its vacuum is interrupted",
+						vac->leader.errinfo.dbname,
+						vac->leader.errinfo.relnamespace,
+						vac->leader.errinfo.relname),
+				 errdetail("The setting parvacuum.keep_limit leaves no room for them."),
+				 errhint("Consider increasing \"parvacuum.keep_limit\".")));
+		return;
+	}
+	PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&kept));
+	{
+		written = write_items(vac, &kept);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&kept));
+	if (!written)
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not write the dead items of table \"%s.%s.%s\" to a temporary file: %m",
+						vac->leader.errinfo.dbname,
+						vac->leader.errinfo.relnamespace,
+						vac->leader.errinfo.relname),
+				 errdetail("If its vacuum is interrupted, the next one begins anew.")));
+	if (!written || !pv_kept_complete(&kept))
+	{
+		give_up(0, PointerGetDatum(&kept));
+		return;
+	}
+	shared->kept = kept.ref;
+	shared->keeps_indexes = true;
+	vac->result->items_kept = kept.items;
+}
+
+/* The index scan is complete, or there is none: nothing is kept any more. */
+void
+pv_keep_end(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	(void) pv_kept_drop(&shared->kept);
+	shared->kept.token = 0;
+	shared->keeps_indexes = false;
+	vac->leader.index_is_done = NULL;
+	vac->result->items_kept = 0;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Taking over
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Can this vacuum do what an earlier one has left?  The failsafe leaves
+ * indexes alone, and so do the options of some vacuums.
+ */
+static bool
+can_take_over(const PvVacuum *vac)
+{
+	return vac->options->may_keep && vac->do_index_vacuuming &&
+		vac->leader.nindexes > 0 && !vac->kept.stale &&
+		vac->kept.nsegments <= pv_deadtids_nsegments(vac->leader.store) &&
+		!pv_failsafe_triggered(&vac->leader);
+}
+
+/*
+ * Before the first heap pass: take over what an earlier vacuum has kept, or
+ * drop it.  Return whether there is anything to be finished.
+ */
+bool
+pv_keep_take_over(PvVacuum *vac)
+{
+	PvParticipant *leader = &vac->leader;
+	PvKept	   *kept = &vac->kept;
+	int			ndone = 0;
+
+	pv_kept_drop_file_of(vac->rel);
+	if (kept->ref.token == 0)
+		return false;
+	if (!can_take_over(vac) || !pv_kept_take_over(kept))
+	{
+		(void) pv_kept_drop(&kept->ref);
+		kept->ref.token = 0;
+		return false;
+	}
+	leader->index_is_done = palloc(leader->nindexes * sizeof(bool));
+	for (int i = 0; i < leader->nindexes; i++)
+	{
+		leader->index_is_done[i] = pv_kept_has_index(kept, leader->indrels[i]);
+		ndone += leader->index_is_done[i];
+	}
+	leader->shared->kept = kept->ref;
+	vac->result->items_kept = kept->items;
+	vac->result->indexes_taken_over = ndone;
+	ereport(pv_message_level(vac),
+			(errmsg("finishing an interrupted vacuum of \"%s.%s.%s\": %d of %d indexes are done, and the second heap pass on %u of %u segments of the table",
+					leader->errinfo.dbname, leader->errinfo.relnamespace,
+					leader->errinfo.relname, ndone, leader->nindexes,
+					kept->begun, kept->nsegments)));
+	return true;
+}
+
+static void
+report_damaged(const PvVacuum *vac, const char *path)
+{
+	ereport(LOG,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("could not read the dead items that an interrupted vacuum of table \"%s.%s.%s\" has kept in file \"%s\"",
+					vac->leader.errinfo.dbname,
+					vac->leader.errinfo.relnamespace,
+					vac->leader.errinfo.relname, path),
+			 errdetail("The vacuum begins anew.")));
+}
+
+/*
+ * Read kept items from segment *first on into the empty store, as many as it
+ * has room for, and move *first on behind them.  Return false if there are
+ * none left.  If they cannot be read, or somebody has dropped them, the vacuum
+ * finds those items itself.
+ */
+bool
+pv_keep_load(PvVacuum *vac, uint32 *first)
+{
+	PvParticipant *leader = &vac->leader;
+	FileHead	expected;
+	FileHead	head;
+	char	   *path;
+	FILE	   *file;
+	uint32		end = 0;
+	PvDeadTidsRead outcome = PV_READ_DAMAGED;
+
+	if (*first >= vac->kept.nsegments)
+		return false;
+	path = describe_file(&vac->kept, &expected);
+	file = AllocateFile(path, PG_BINARY_R);
+	if (file == NULL && errno == ENOENT)
+		return false;
+	if (file != NULL && fread(&head, sizeof(head), 1, file) == 1 &&
+		memcmp(&head, &expected, sizeof(head)) == 0)
+		outcome = pv_deadtids_read(leader->store, *first, file, &end);
+	if (file != NULL)
+		FreeFile(file);
+	if (outcome == PV_READ_DAMAGED)
+	{
+		report_damaged(vac, path);
+		vac->result->indexes_taken_over = 0;
+		return false;
+	}
+	leader->shared->keeps_indexes = outcome == PV_READ_ALL;
+	*first = end;
+	vac->result->items_taken_over += pv_deadtids_num_items(leader->store);
+	return pv_deadtids_num_items(leader->store) > 0;
+}

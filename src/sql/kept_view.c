@@ -1,0 +1,81 @@
+/*-------------------------------------------------------------------------
+ *
+ * kept_view.c
+ *	  The functions behind parvacuum_kept: what interrupted vacuums have kept.
+ *
+ * Sessions run this.  It takes the lock of stats/kept.c.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/lsyscache.h"
+
+#include "entry/rights.h"
+#include "sql/call.h"
+#include "sql/row.h"
+#include "stats/kept.h"
+#include "store/container.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_kept_items);
+PG_FUNCTION_INFO_V1(parvacuum_drop_kept);
+
+/*
+ * parvacuum_kept_items(): return a row for each table of which dead items are
+ * kept and that the current role may see.  A vacuum in progress may have kept
+ * them.
+ */
+Datum
+parvacuum_kept_items(PG_FUNCTION_ARGS)
+{
+	PvKept	   *list;
+	int			n;
+
+	pv_check_preloaded("parvacuum_kept");
+	InitMaterializedSRF(fcinfo, 0);
+	n = pv_kept_list(&list);
+	for (int i = 0; i < n; i++)
+	{
+		const PvKept *kept = &list[i];
+		PvRow		row = {0};
+
+		if (!pv_may_see_table(kept->database, kept->relid))
+			continue;
+		pv_put_oid(&row, kept->database);
+		pv_put_oid(&row, kept->relid);
+		pv_put_time(&row, kept->since);
+		pv_put_int8(&row, (int64) kept->bytes);
+		pv_put_int8(&row, kept->items);
+		pv_put(&row, Int32GetDatum(kept->nindexes));
+		pv_put(&row, Int32GetDatum(kept->ndone));
+		pv_put_int8(&row, (int64) kept->nsegments * PV_SEGMENT_BLOCKS);
+		pv_put_int8(&row, (int64) Min(kept->begun, kept->nsegments) *
+					PV_SEGMENT_BLOCKS);
+		pv_return_row(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * parvacuum_drop_kept(rel): drop what is kept of a table that the current role
+ * may vacuum.  Return whether there was anything.
+ */
+Datum
+parvacuum_drop_kept(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	char	   *relname = get_rel_name(relid);
+
+	pv_check_preloaded("parvacuum_drop_kept()");
+	if (relname == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	if (!pv_may_vacuum_oid(relid))
+		pv_refuse_vacuum(ERROR, relname);
+	PG_RETURN_BOOL(pv_kept_drop_table(relid));
+}

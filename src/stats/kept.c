@@ -1,0 +1,581 @@
+/*-------------------------------------------------------------------------
+ *
+ * kept.c
+ *	  The dead items that vacuums keep, should they be interrupted.
+ *
+ * Before the engine vacuums indexes, it writes the dead items to a file and
+ * enters the table here.  From then on it notes here which indexes are done,
+ * and on which segments of the table the second heap pass has begun.  If it is
+ * interrupted, nothing has to be written any more.  The next vacuum of the
+ * table finishes what is left (engine/keep.c).
+ *
+ * engine/keep.c also says why that is right.  What it takes of this file:
+ *
+ * - Everything is in main shared memory but the items themselves.  So it ends
+ *	 with the life of the server: a restart, a crash or a promotion leaves
+ *	 nothing.  The files have the names of temporary files, which core removes
+ *	 when the server starts.  If they should stay, nothing refers to them.
+ * - A number ("token") is never used again in one life of the server.  Who
+ *	 notes something gives the token, and nothing happens if what it stands for
+ *	 has been dropped.
+ * - What is noted is seen by whoever locks the table afterwards.
+ *
+ * The vacuum that keeps its items and the one that takes them over hold
+ * ShareUpdateExclusiveLock on the table, so there is one at a time.  Its
+ * workers note things, too.  Others only drop what is kept, which is always
+ * right: what nobody finishes the next vacuum finds again.
+ *
+ * The files of all tables together have parvacuum.keep_limit.  If there is no
+ * room for one more, the owner of tables who has the most gives way, with what
+ * was kept first.  So nobody can take the room of others.
+ *
+ * One lightweight lock covers all.  It is held for a short time, and not while
+ * files are written or removed.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "common/file_utils.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/shmem.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "base/settings.h"
+#include "stats/kept.h"
+
+typedef struct Slot
+{
+	bool		complete;		/* the file has been written */
+	PvKept		kept;			/* token 0: the slot is free */
+} Slot;
+
+typedef struct KeptShared
+{
+	uint64		life;			/* a number made at random with this memory */
+	uint64		last_token;
+	pg_atomic_uint32 nused;		/* slots in use, to be read without the lock */
+	Slot		slots[PV_KEPT_SLOTS];
+} KeptShared;
+
+/* Which slots are meant */
+typedef bool (*Matches) (const PvKept *kept, const void *arg);
+
+/* Vacuums that may take over the same without getting any further */
+#define MAX_IDLE				2
+
+static KeptShared *shared = NULL;
+static LWLock *lock;
+
+Size
+pv_kept_shmem_size(void)
+{
+	return sizeof(KeptShared);
+}
+
+/* Find it or set it up.  The caller holds AddinShmemInitLock. */
+void
+pv_kept_shmem_startup(LWLock *its_lock)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("parvacuum kept items", pv_kept_shmem_size(),
+							 &found);
+	lock = its_lock;
+	if (found)
+		return;
+	memset(shared, 0, pv_kept_shmem_size());
+	pg_atomic_init_u32(&shared->nused, 0);
+	if (!pg_strong_random(&shared->life, sizeof(shared->life)))
+		ereport(FATAL,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+}
+
+/*
+ * Write the path of the file of the items, of MAXPGPATH bytes.  Return the
+ * number that names this life of the server, which the file has, too.
+ */
+uint64
+pv_kept_path(const PvKept *kept, char *path)
+{
+	char		folder[MAXPGPATH];
+
+	TempTablespacePath(folder, kept->tablespace);
+	snprintf(path, MAXPGPATH, "%s/%s_parvacuum_%016llx.%llu", folder,
+			 PG_TEMP_FILE_PREFIX, (unsigned long long) shared->life,
+			 (unsigned long long) kept->ref.token);
+	return shared->life;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Dropping
+ * ----------------------------------------------------------------
+ */
+
+/* Free a slot.  The caller holds the lock, and removes the file afterwards. */
+static void
+free_slot(Slot *slot)
+{
+	slot->kept.ref.token = 0;
+	slot->complete = false;
+	pg_atomic_fetch_sub_u32(&shared->nused, 1);
+}
+
+/* Remove the file of what is no longer kept.  There may be none. */
+void
+pv_kept_remove_file(const PvKept *kept)
+{
+	char		path[MAXPGPATH];
+
+	(void) pv_kept_path(kept, path);
+	if (unlink(path) != 0 && errno != ENOENT)
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", path)));
+}
+
+/*
+ * Drop all that matches.  A file that another process has open can still be
+ * read.  Return whether there was anything.
+ */
+static bool
+drop_all(Matches matches, const void *arg)
+{
+	bool		any = false;
+
+	if (shared == NULL)
+		return false;
+	for (int i = 0; i < PV_KEPT_SLOTS &&
+		 pg_atomic_read_u32(&shared->nused) > 0; i++)
+	{
+		Slot	   *slot = &shared->slots[i];
+		PvKept		dropped;
+		bool		found;
+
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		found = slot->kept.ref.token != 0 && matches(&slot->kept, arg);
+		if (found)
+		{
+			dropped = slot->kept;
+			free_slot(slot);
+		}
+		LWLockRelease(lock);
+		if (found)
+			pv_kept_remove_file(&dropped);
+		any |= found;
+	}
+	return any;
+}
+
+static bool
+is_of_table(const PvKept *kept, const void *relid)
+{
+	return kept->relid == *(const Oid *) relid &&
+		kept->database == MyDatabaseId;
+}
+
+static bool
+is_of_database(const PvKept *kept, const void *database)
+{
+	return kept->database == *(const Oid *) database;
+}
+
+static bool
+is_in_tablespace(const PvKept *kept, const void *tablespace)
+{
+	return kept->tablespace == *(const Oid *) tablespace;
+}
+
+/* Is it of the file of this table, although of another table? */
+static bool
+is_of_file(const PvKept *kept, const void *arg)
+{
+	Relation	rel = (Relation) unconstify(void *, arg);
+
+	return pv_locator_equals(kept->locator, pv_locator(rel)) &&
+		!(kept->relid == RelationGetRelid(rel) &&
+		  kept->database == MyDatabaseId);
+}
+
+/* Drop what is kept of a table of this database.  Return false if nothing is. */
+bool
+pv_kept_drop_table(Oid relid)
+{
+	return drop_all(is_of_table, &relid);
+}
+
+/*
+ * A vacuum of the table begins.  Drop what is kept of another table that had
+ * the same file, as tools that swap files can make it have again.
+ */
+void
+pv_kept_drop_file_of(Relation rel)
+{
+	(void) drop_all(is_of_file, rel);
+}
+
+void
+pv_kept_drop_database(Oid database)
+{
+	(void) drop_all(is_of_database, &database);
+}
+
+/* Drop all whose files would keep the tablespace from being dropped. */
+void
+pv_kept_drop_tablespace(Oid tablespace)
+{
+	(void) drop_all(is_in_tablespace, &tablespace);
+}
+
+/*
+ * Return the slot if what it has is meant, else NULL.  The caller holds the
+ * lock.
+ */
+static Slot *
+find_slot(const PvKeptRef *ref)
+{
+	Slot	   *slot = &shared->slots[ref->slot];
+
+	return ref->token != 0 && slot->kept.ref.token == ref->token ? slot : NULL;
+}
+
+/* Drop it.  Return false if that has been done before. */
+bool
+pv_kept_drop(const PvKeptRef *ref)
+{
+	Slot	   *slot;
+	PvKept		dropped;
+
+	if (ref->token == 0)
+		return false;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_slot(ref);
+	if (slot != NULL)
+	{
+		dropped = slot->kept;
+		free_slot(slot);
+	}
+	LWLockRelease(lock);
+	if (slot != NULL)
+		pv_kept_remove_file(&dropped);
+	return slot != NULL;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Keeping
+ * ----------------------------------------------------------------
+ */
+
+/* What is kept of tables of one owner */
+typedef struct OwnersPart
+{
+	uint64		bytes;
+	int			slots;
+	Slot	   *oldest;			/* NULL: nothing */
+} OwnersPart;
+
+/* Add up what is kept of the tables of one owner.  The caller holds the lock. */
+static OwnersPart
+part_of(Oid owner)
+{
+	OwnersPart	part = {0};
+
+	for (int i = 0; i < PV_KEPT_SLOTS; i++)
+	{
+		Slot	   *slot = &shared->slots[i];
+
+		if (slot->kept.ref.token == 0 || slot->kept.owner != owner)
+			continue;
+		part.bytes += slot->kept.bytes;
+		part.slots++;
+		if (part.oldest == NULL ||
+			slot->kept.ref.token < part.oldest->kept.ref.token)
+			part.oldest = slot;
+	}
+	return part;
+}
+
+/*
+ * Return the slot that makes room for another one: the oldest one of the owner
+ * who has the most bytes, or the most slots if there is no other one.  What is
+ * wanted counts for its owner.  Return NULL if he would have the most, but has
+ * nothing to give.  The caller holds the lock.
+ */
+static Slot *
+find_oldest(const PvKept *wanted, bool by_slots)
+{
+	OwnersPart	most = part_of(wanted->owner);
+
+	most.bytes += wanted->bytes;
+	most.slots++;
+	for (int i = 0; i < PV_KEPT_SLOTS; i++)
+	{
+		const PvKept *kept = &shared->slots[i].kept;
+		OwnersPart	part;
+
+		if (kept->ref.token == 0 || kept->owner == wanted->owner)
+			continue;
+		part = part_of(kept->owner);
+		if (by_slots ? part.slots > most.slots : part.bytes > most.bytes)
+			most = part;
+	}
+	return most.oldest;
+}
+
+/*
+ * Return a free slot if there is room for that many bytes more, else NULL.
+ * The caller holds the lock.
+ */
+static Slot *
+find_room(uint64 bytes, bool *by_slots)
+{
+	Slot	   *room = NULL;
+
+	for (int i = 0; i < PV_KEPT_SLOTS; i++)
+	{
+		if (shared->slots[i].kept.ref.token == 0)
+			room = &shared->slots[i];
+		else
+			bytes += shared->slots[i].kept.bytes;
+	}
+	*by_slots = room == NULL;
+	return bytes <= (uint64) pv_guc_keep_limit * 1024 ? room : NULL;
+}
+
+/*
+ * Enter what is wanted, if there is room.  Otherwise drop what makes room for
+ * it, and set *dropped to that, with token 0 if nothing can be dropped.
+ */
+static bool
+try_to_enter(PvKept *wanted, PvKept *dropped)
+{
+	bool		by_slots;
+	Slot	   *slot;
+	Slot	   *oldest = NULL;
+
+	dropped->ref.token = 0;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_room(wanted->bytes, &by_slots);
+	if (slot != NULL)
+	{
+		wanted->ref.slot = slot - shared->slots;
+		wanted->ref.token = ++shared->last_token;
+		slot->kept = *wanted;
+		pg_atomic_fetch_add_u32(&shared->nused, 1);
+	}
+	else
+		oldest = find_oldest(wanted, by_slots);
+	if (oldest != NULL)
+	{
+		*dropped = oldest->kept;
+		free_slot(oldest);
+	}
+	LWLockRelease(lock);
+	return slot != NULL;
+}
+
+/* Return when the table was vacuumed last by the statistics, 0 if never. */
+static TimestampTz
+last_vacuum(Relation rel)
+{
+	PvCounts	counts;
+
+	return pv_fetch_counts(rel->rd_rel->relisshared, RelationGetRelid(rel),
+						   &counts) ? counts.vacuumed_at : 0;
+}
+
+/*
+ * Reserve a slot for the dead items of the table, and "bytes" bytes at most
+ * for their file, and begin to fill in *kept.  What was kept of the table
+ * before is dropped.  Return false if there is no room.  The caller must write
+ * the file and call pv_kept_complete(), or pv_kept_drop() and
+ * pv_kept_remove_file(), also after an error.
+ */
+bool
+pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)
+{
+	PvKept		dropped;
+
+	(void) pv_kept_drop_table(RelationGetRelid(rel));
+	memset(kept, 0, sizeof(*kept));
+	kept->database = MyDatabaseId;
+	kept->tablespace = MyDatabaseTableSpace;
+	kept->relid = RelationGetRelid(rel);
+	kept->locator = pv_locator(rel);
+	kept->owner = rel->rd_rel->relowner;
+	kept->since = GetCurrentTimestamp();
+	kept->bytes = bytes;
+	kept->vacuumed_at = last_vacuum(rel);
+
+	while (!try_to_enter(kept, &dropped))
+	{
+		if (dropped.ref.token == 0)
+			return false;
+		pv_kept_remove_file(&dropped);
+	}
+	return true;
+}
+
+/*
+ * The file is complete.  *kept has what is known of it, and no index that is
+ * done.  From now on the items are kept.  Return false if they have been
+ * dropped meanwhile.
+ */
+bool
+pv_kept_complete(const PvKept *kept)
+{
+	Slot	   *slot;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_slot(&kept->ref);
+	if (slot != NULL)
+	{
+		slot->kept = *kept;
+		slot->complete = true;
+	}
+	LWLockRelease(lock);
+	return slot != NULL;
+}
+
+/* Is the index one of those that are done, with the same file? */
+bool
+pv_kept_has_index(const PvKept *kept, Relation indrel)
+{
+	PvLocator	locator = pv_locator(indrel);
+
+	for (int i = 0; i < kept->ndone; i++)
+	{
+		if (kept->done[i].indexrelid == RelationGetRelid(indrel) &&
+			pv_locator_equals(kept->done[i].locator, locator))
+			return true;
+	}
+	return false;
+}
+
+/* The index has no entries for the kept items any more. */
+void
+pv_kept_index_done(const PvKeptRef *ref, Relation indrel)
+{
+	Slot	   *slot;
+
+	if (ref->token == 0)
+		return;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_slot(ref);
+	if (slot != NULL && slot->kept.ndone < PV_KEPT_MAX_INDEXES)
+	{
+		PvKeptIndex *done = &slot->kept.done[slot->kept.ndone++];
+
+		done->indexrelid = RelationGetRelid(indrel);
+		done->locator = pv_locator(indrel);
+		slot->kept.idle = 0;
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * The second heap pass is about to change pages of the segments before "end".
+ * It claims segments in ascending order, so those from the highest "end" on
+ * have not been begun.
+ */
+void
+pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)
+{
+	Slot	   *slot;
+
+	if (ref->token == 0)
+		return;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_slot(ref);
+	if (slot != NULL)
+	{
+		slot->kept.begun = Max(slot->kept.begun, end);
+		slot->kept.idle = 0;
+	}
+	LWLockRelease(lock);
+}
+
+
+/* ----------------------------------------------------------------
+ *		Looking
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Find what is kept of a table of this database.  Return false if nothing is.
+ * A slot that the caller must know of was entered by a process that had the
+ * lock on the table before, so the number of slots is not too old.
+ */
+bool
+pv_kept_find(Relation rel, PvKept *kept)
+{
+	Oid			relid = RelationGetRelid(rel);
+	bool		found = false;
+
+	if (shared == NULL || pg_atomic_read_u32(&shared->nused) == 0)
+		return false;
+	LWLockAcquire(lock, LW_SHARED);
+	for (int i = 0; i < PV_KEPT_SLOTS && !found; i++)
+	{
+		const Slot *slot = &shared->slots[i];
+
+		found = slot->complete && is_of_table(&slot->kept, &relid);
+		if (found)
+			*kept = slot->kept;
+	}
+	LWLockRelease(lock);
+
+	/*
+	 * A vacuum that the statistics know of and we do not was done by a library
+	 * that this process has not loaded
+	 */
+	if (found &&
+		(!pv_locator_equals(kept->locator, pv_locator(rel)) ||
+		 kept->vacuumed_at != last_vacuum(rel)))
+		kept->stale = true;
+	return found;
+}
+
+/*
+ * A vacuum begins to finish what was found.  Return false if vacuums have tried
+ * that before and got no further, so that another one should rather begin
+ * anew, or if it has been dropped.
+ */
+bool
+pv_kept_take_over(const PvKept *kept)
+{
+	Slot	   *slot;
+	bool		good;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_slot(&kept->ref);
+	good = slot != NULL && slot->kept.idle++ < MAX_IDLE;
+	LWLockRelease(lock);
+	return good;
+}
+
+/* Return the number of tables of which items are kept, and a new array. */
+int
+pv_kept_list(PvKept **list)
+{
+	int			n = 0;
+
+	*list = palloc(PV_KEPT_SLOTS * sizeof(PvKept));
+	LWLockAcquire(lock, LW_SHARED);
+	for (int i = 0; i < PV_KEPT_SLOTS; i++)
+	{
+		if (shared->slots[i].complete)
+			(*list)[n++] = shared->slots[i].kept;
+	}
+	LWLockRelease(lock);
+	return n;
+}

@@ -1,0 +1,134 @@
+# A vacuum is interrupted in an index scan or in the second heap pass.  The next one goes on
+# with the dead items that were kept, and repeats nothing that is done.  A vacuum by stock,
+# another file of the table and others drop them.  The result is that of stock VACUUM.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('keep');
+$node->append_conf('postgresql.conf', "log_min_messages = log\n");
+$node->start;
+pv_setup($node);
+
+sub sql { return pv_sql($node, @_) }
+
+# Tables of six segments, with an index of each kind.  The largest B-tree is vacuumed by all
+# participants together, the others by one.
+sql("\\o /dev/null\nSELECT * FROM oracle.make_twins('none', 16000, ARRAY['btree', 'gin', 'hash', 'gist', 'brin', 'spgist'], 400) \\gexec\n");
+my @indexes = split /\n/, sql(q{SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'ours'::regclass ORDER BY 1});
+my $nindexes = @indexes;
+my $holder = pv_hold($node, 'ours');
+my $round = 0;
+
+sub new_dead_rows
+{
+	$round++;
+	sql("DELETE FROM $_ WHERE id % 83 = $round") for qw(stock ours);
+	return;
+}
+
+sub kept
+{
+	return sql(q{SELECT count(*), coalesce(sum(items), 0), coalesce(sum(indexes_done), 0), coalesce(sum(pages_begun), 0) FROM parvacuum_kept});
+}
+
+sub files { return scalar grep { /parvacuum/ } slurp_dir_or_nothing($node->data_dir . '/base/pgsql_tmp') }
+
+sub slurp_dir_or_nothing
+{
+	my ($dir) = @_;
+	opendir(my $handle, $dir) or return;
+	my @names = readdir $handle;
+	closedir $handle;
+	return @names;
+}
+
+# A run that is held at a place, by all processes that come there.
+sub start_run
+{
+	my ($place, $workers, $what) = @_;
+	my $run = pv_start_run($node, "SELECT items_taken_over, indexes_taken_over, items_kept FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on')"
+		  . " WHERE relid = 'ours'::regclass", 'parvacuum.wait_at' => $place =~ s/ /\\ /r);
+	ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted}, 'true'), "$what: it is held");
+	return $run;
+}
+
+sub interrupt
+{
+	my ($run, $how, $what) = @_;
+	sql("SELECT pg_${how}_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'");
+	ok(!pv_finish($run), "$what: the run fails");
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'ours'::regclass}, 0), "$what: it has released its locks");
+	return;
+}
+
+# The run that follows.
+sub finish
+{
+	my ($workers) = @_;
+	return sql("SELECT items_taken_over, indexes_taken_over, items_kept FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on') WHERE relid = 'ours'::regclass");
+}
+
+sub whole
+{
+	my ($what) = @_;
+	sql('VACUUM (INDEX_CLEANUP ON) stock');
+	is(pv_differences($node, 'reltuples'), '', "$what: the table is like one that stock has vacuumed");
+	my ($stock, $ours) = split /\|/, sql(q{SELECT (SELECT reltuples FROM pg_class WHERE oid = 'stock'::regclass), reltuples FROM pg_class WHERE oid = 'ours'::regclass});
+	cmp_ok(abs($stock - $ours), '<=', $stock / 100, "$what: it has about as many tuples: $ours instead of $stock");
+	return;
+}
+
+finish(0);
+whole('at first');
+is(kept(), '0|0|0|0', 'nothing is kept of a vacuum that was not interrupted');
+is(files(), 0, 'there is no file');
+
+for my $workers (0, 2)
+{
+	for my $how (qw(cancel terminate))
+	{
+		# in each index: those that come before it are done
+		for my $index (@indexes)
+		{
+			my $what = "$how at $index, $workers workers";
+			new_dead_rows();
+			my $dead = sql(q{SELECT count(*) FROM generate_series(1, 16000) id WHERE id % 83 = } . $round);
+			my $run = start_run($index, $workers, $what);
+			is(files(), 1, "$what: there is a file");
+			interrupt($run, $how, $what);
+			my (undef, $items, $done) = split /\|/, kept();
+			is($items, $dead, "$what: the dead items are kept");
+			cmp_ok($done, '<', $nindexes, "$what: at least this index is not done");
+			is(finish($workers), "$items|$done|0", "$what: the next run goes on");
+			is(kept(), '0|0|0|0', "$what: then nothing is kept");
+			is(files(), 0, "$what: and there is no file");
+			whole($what);
+		}
+
+		# in the second heap pass, at the third segment
+		my $what = "$how in the second heap pass, $workers workers";
+		new_dead_rows();
+		my $run = start_run('segment 2', $workers, $what);
+		interrupt($run, $how, $what);
+		my (undef, $items, $done, $begun) = split /\|/, kept();
+		is($done, $nindexes, "$what: all indexes are done");
+		cmp_ok($begun, '>=', 384, "$what: the segment has been begun");
+		my ($taken, $indexes) = split /\|/, finish($workers);
+		is($indexes, $nindexes, "$what: no index is vacuumed again");
+		cmp_ok($taken, '<', $items, "$what: what was begun is not taken over");
+		whole($what);
+	}
+}
+
+$holder->quit;
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();

@@ -1,0 +1,201 @@
+# What happens to dead items that an interrupted vacuum has kept when something else happens
+# to the table, its indexes, its database or the server before the next vacuum.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvTest;
+use Test::More;
+
+my $node = pv_node('dropped');
+$node->start;
+pv_setup($node);
+sub sql { return pv_sql($node, @_) }
+
+my $space = PostgreSQL::Test::Utils::tempdir;
+sql("CREATE TABLESPACE elsewhere LOCATION '$space'");
+sql('CREATE EXTENSION pg_surgery');
+
+# A new table, with indexes of which the B-trees "first" and "second" are vacuumed in this
+# order.  Each keeps its dead items when it is canceled in the second one.
+my $take = q{SELECT items_taken_over || ' ' || indexes_taken_over FROM parvacuum_run('t', workers => 1, index_cleanup => 'on') WHERE relid = 't'::regclass};
+
+sub make_table
+{
+	my ($persistence) = @_;
+	sql("DROP TABLE IF EXISTS t; CREATE $persistence TABLE t (id int, k int, v int, arr int[]) WITH (autovacuum_enabled = off);
+		INSERT INTO t SELECT i, i, 0, ARRAY[i] FROM generate_series(1, 30000) i;
+		CREATE INDEX first ON t (id) INCLUDE (arr, k); CREATE INDEX second ON t (k); CREATE INDEX pending ON t USING gin (arr);
+		DELETE FROM t WHERE id % 10 = 0");
+	return;
+}
+
+sub interrupt
+{
+	my ($what, $where, $ndone) = @_;
+	my $holder = pv_hold($node, 't');
+	my $run = pv_start_run($node, $take, 'parvacuum.wait_at' => $where);
+	ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted}, 'true'), "$what: the run is held");
+	ok(pv_await($node, 'SELECT indexes_done FROM parvacuum_kept', $ndone), "$what: the other indexes are done") if defined $ndone;
+	sql(q{SELECT parvacuum_cancel('t'::regclass)});
+	ok(!pv_finish($run), "$what: the run is canceled");
+	$holder->quit;
+	return;
+}
+
+sub files
+{
+	my $n = 0;
+	for my $dir (glob($node->data_dir . '/base/pgsql_tmp'), glob($node->data_dir . '/pg_tblspc/*/*/pgsql_tmp'))
+	{
+		opendir(my $handle, $dir) or next;
+		$n += grep { /parvacuum/ } readdir $handle;
+		closedir $handle;
+	}
+	return $n;
+}
+
+my $rows = 27000;
+
+# The case: what is done, what the run that follows takes over, and what remains of the rows.
+sub try_case
+{
+	my ($what, $statements, $expected, %other) = @_;
+	make_table($other{persistence} // '');
+	interrupt($what, 'second', 2);
+	is(sql('SELECT items, indexes_done, pages_begun FROM parvacuum_kept'), '3000|2|0', "$what: the items are kept, and two indexes are done");
+	is(files(), 1, "$what: in a file");
+	ref $statements ? $statements->() : sql($statements);
+	is(sql($take), $expected, "$what: the next run takes over $expected");
+	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: then nothing is kept");
+	is(files(), 0, "$what: and there is no file");
+	is(sql('SELECT count(*) FROM t'), $other{rows} // $rows, "$what: no row is lost");
+	is(pv_findings($node, 't'), '', "$what: the table is whole");
+	sql('INSERT INTO t SELECT i, i, 1, ARRAY[i] FROM generate_series(1, 3000) i') unless $other{read_only};
+	is(pv_findings($node, 't'), '', "$what: new rows do not have old entries");
+	return;
+}
+
+try_case('nothing happened', 'SELECT 1', '3000 2');
+try_case('the table was changed', 'UPDATE t SET v = 1 WHERE id % 7 = 1; DELETE FROM t WHERE id % 7 = 2; INSERT INTO t SELECT i, i, 1, ARRAY[i] FROM generate_series(1, 3000) i', '3000 2', rows => 26143);
+try_case('VACUUM by stock', 'SET parvacuum.enabled = off; VACUUM t', '0 0');
+try_case('VACUUM by the engine, but not of indexes', 'SELECT FROM parvacuum_run(\'t\', index_cleanup => \'off\')', '0 0');
+try_case('parvacuum_drop_kept()', 'SELECT parvacuum_drop_kept(\'t\')', '0 0');
+try_case('TRUNCATE', 'TRUNCATE t', '0 0', rows => 0);
+try_case('CLUSTER', 'CLUSTER t USING first', '0 0');
+try_case('VACUUM FULL', 'VACUUM FULL t', '0 0');
+try_case('SET UNLOGGED', 'ALTER TABLE t SET UNLOGGED', '0 0');
+try_case('a column of another type', 'ALTER TABLE t ALTER k TYPE bigint', '0 0');
+try_case('a column of a type that is alike', 'ALTER TABLE t ADD w varchar(10); ALTER TABLE t ALTER w TYPE varchar(20)', '3000 2');
+try_case('a table in another tablespace', 'ALTER TABLE t SET TABLESPACE elsewhere', '0 0');
+try_case('REINDEX of an index that is done', 'REINDEX INDEX first', '3000 1');
+try_case('REINDEX of the one that is not', 'REINDEX INDEX second', '3000 2');
+try_case('REINDEX CONCURRENTLY', 'REINDEX TABLE CONCURRENTLY t', '3000 0');
+try_case('CREATE INDEX', 'CREATE INDEX third ON t (v)', '3000 2');
+try_case('CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY third ON t (v)', '3000 2');
+try_case('an index that is done in another tablespace', 'ALTER INDEX first SET TABLESPACE elsewhere', '3000 1');
+try_case('an index that is not done in another tablespace', 'ALTER INDEX second SET TABLESPACE elsewhere', '3000 2');
+try_case('the same, rolled back', 'BEGIN; ALTER INDEX first SET TABLESPACE elsewhere; ROLLBACK', '3000 2');
+try_case('an index is dropped', 'DROP INDEX second', '3000 2');
+try_case('all indexes are dropped', 'DROP INDEX first, second, pending', '0 0');
+try_case('an invalid index', sub {
+	my ($rc) = $node->psql('postgres', 'CREATE UNIQUE INDEX CONCURRENTLY bad ON t (v)');
+	isnt($rc, 0, 'the index cannot be made');
+}, '3000 2');
+try_case('two-phase commit', sub {
+	$node->safe_psql('postgres', q{BEGIN; DELETE FROM t WHERE id = 1; PREPARE TRANSACTION 'p'});
+	is(sql($take), '3000 2', 'a prepared transaction does not matter');
+	sql(q{COMMIT PREPARED 'p'});
+}, '0 0', rows => 26999);
+try_case('prepared REINDEX', sub {
+	$node->safe_psql('postgres', q{BEGIN; REINDEX INDEX first; PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'});
+}, '3000 1');
+try_case('pg_surgery', q{SELECT heap_force_kill('t', ARRAY['(0,1)']::tid[])}, '3000 2', rows => 26999);
+try_case('entries in the pending list', 'ALTER INDEX pending SET (fastupdate = on); INSERT INTO t SELECT i, i, 2, ARRAY[i] FROM generate_series(1, 100) i; DELETE FROM t WHERE v = 2', '3000 2');
+try_case('an unlogged table', 'SELECT 1', '3000 2', persistence => 'UNLOGGED');
+try_case('DROP TABLE', sub { sql('DROP TABLE t'); is(files(), 0, 'the file is gone with the table'); make_table('') }, '0 0');
+try_case('the limit is lowered', sub { pv_reload_with($node, 'parvacuum.keep_limit' => '0') }, '3000 2');
+pv_reload_with($node, 'parvacuum.keep_limit' => '1GB');
+try_case('a damaged file', sub {
+	my ($file) = glob($node->data_dir . '/base/pgsql_tmp/pgsql_tmp_parvacuum*');
+	open(my $handle, '+<', $file) or die "$file: $!";
+	seek($handle, 60, 0);
+	print $handle "x" x 16;
+	close $handle;
+}, '0 0');
+try_case('a file that is cut off', sub {
+	my ($file) = glob($node->data_dir . '/base/pgsql_tmp/pgsql_tmp_parvacuum*');
+	truncate($file, (-s $file) - 4) or die "$file: $!";
+}, '0 0');
+try_case('a restart', sub { $node->restart }, '0 0');
+try_case('a crash', sub {
+	$node->stop('immediate');
+	$node->start;
+}, '0 0');
+
+# Nothing is kept: no room, no folder, a small table.
+sub try_without
+{
+	my ($what, $prepare, $undo) = @_;
+	make_table('');
+	$prepare->() if $prepare;
+	interrupt($what, 'second');
+	$undo->() if $undo;
+	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: nothing is kept");
+	is(files(), 0, "$what: there is no file");
+	is(sql($take), '0 0', "$what: nothing is taken over");
+	is(pv_findings($node, 't'), '', "$what: the table is whole");
+	return;
+}
+pv_reload_with($node, 'parvacuum.keep_limit' => '1kB');
+try_without('a limit that is too low');
+like(pv_new_log($node), qr/parvacuum does not keep the dead items/, 'the log says so');
+pv_reload_with($node, 'parvacuum.keep_limit' => '0');
+try_without('keeping is off');
+pv_reload_with($node, 'parvacuum.keep_limit' => '1GB');
+my $folder = $node->data_dir . '/base/pgsql_tmp';
+try_without('no folder', sub {
+	rmdir $folder or die "$folder: $!";
+	append_to_file($folder, 'in the way');
+}, sub { unlink $folder });
+like(pv_new_log($node), qr/could not write the dead items/, 'the log says that, too');
+
+# Vacuums that get no further give up what they have taken over.
+make_table('');
+interrupt("first of four", 'second');
+interrupt("$_ of four", 'second') for qw(second third);
+is(sql($take), '0 0', 'what two vacuums could not finish is not taken over again');
+is(pv_findings($node, 't'), '', 'after that the table is whole');
+
+# What is kept of a database is gone with it, and its tablespace can be dropped.
+sub keep_in_other
+{
+	my ($what) = @_;
+	sql('CREATE DATABASE other TABLESPACE elsewhere', q{ALTER DATABASE other SET parvacuum.wait_at = 'second'});
+	$node->safe_psql('other', 'CREATE EXTENSION parvacuum; CREATE TABLE t (id int); INSERT INTO t SELECT generate_series(1, 30000);
+		CREATE INDEX second ON t (id); DELETE FROM t WHERE id % 10 = 0');
+	my $holder = $node->background_psql('other', on_error_stop => 1);
+	$holder->query_safe(q{SELECT pg_advisory_lock(28790, 't'::regclass::oid::int)});
+	my ($rc, $out, $err) = $node->psql('other', q{SET statement_timeout = '2s'; SELECT FROM parvacuum_run('t', index_cleanup => 'on')});
+	like($err, qr/statement timeout/, "$what: a run is canceled");
+	$holder->quit;
+	is(sql(q{SELECT datname, items FROM parvacuum_kept}), 'other|3000', "$what: its items are kept");
+	return;
+}
+sql('DROP TABLE t');
+keep_in_other('DROP DATABASE');
+sql('DROP DATABASE other');
+is(files(), 0, 'the file is gone with the database');
+keep_in_other('DROP TABLESPACE');
+sql('ALTER DATABASE other SET TABLESPACE pg_default');
+is(files(), 1, 'the file is where the database was');
+sql('DROP TABLESPACE elsewhere');
+is(files(), 0, 'it does not keep the tablespace from being dropped');
+is(sql('SELECT count(*) FROM parvacuum_kept'), 0, 'nothing is kept in the end');
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
