@@ -39,8 +39,10 @@ OBJS = \
 	src/base/shmem.o \
 	src/base/wait.o \
 	src/base/window.o \
+	src/engine/coverage.o \
 	src/engine/dispense.o \
 	src/engine/eager.o \
+	src/engine/early_end.o \
 	src/engine/finish.o \
 	src/engine/freeze.o \
 	src/engine/heap_scan.o \

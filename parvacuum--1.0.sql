@@ -60,7 +60,8 @@ CREATE TYPE parvacuum_result AS (
     index_scan_bypassed bool,
     items_kept bigint,
     items_taken_over bigint,
-    indexes_taken_over int);
+    indexes_taken_over int,
+    ended_early bool);
 
 COMMENT ON TYPE parvacuum_result IS
 'what a vacuum of a table has done, as parvacuum_run() returns it';
@@ -100,13 +101,14 @@ CREATE FUNCTION parvacuum_run(
     "analyze" bool DEFAULT false,
     skip_locked bool DEFAULT false,
     disable_page_skipping bool DEFAULT false,
-    verbose bool DEFAULT false)
+    verbose bool DEFAULT false,
+    time_limit interval DEFAULT NULL)
 RETURNS SETOF parvacuum_result
 AS 'MODULE_PATHNAME', 'parvacuum_run'
 LANGUAGE C VOLATILE PARALLEL UNSAFE CALLED ON NULL INPUT
 COST 1000000 ROWS 10;
 
-COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
+COMMENT ON FUNCTION parvacuum_run(regclass, int, bool, text, bool, bool, bool, bool, bool, interval) IS
 'vacuum a table in parallel, in a process of its own, and return a row for each table and TOAST table vacuumed; tuples_remaining does not include dead rows, which are counted in tuples_recently_dead and tuples_missed, and is an estimate if tuples_remaining_estimated is true; a SELECT that reads no table waits without a snapshot, and the snapshot of any other statement holds back the removal of dead rows during the whole run, as CALL parvacuum() never does';
 
 CREATE PROCEDURE parvacuum(
@@ -118,11 +120,12 @@ CREATE PROCEDURE parvacuum(
     "analyze" bool DEFAULT false,
     skip_locked bool DEFAULT false,
     disable_page_skipping bool DEFAULT false,
-    verbose bool DEFAULT false)
+    verbose bool DEFAULT false,
+    time_limit interval DEFAULT NULL)
 AS 'MODULE_PATHNAME', 'parvacuum_call'
 LANGUAGE C;
 
-COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool) IS
+COMMENT ON PROCEDURE parvacuum(regclass, int, bool, text, bool, bool, bool, bool, bool, interval) IS
 'vacuum a table in parallel, in a process of its own; commits first, waits without a snapshot, and reports each table and TOAST table vacuumed in a notice';
 
 -- What a vacuum would do.  It checks rights itself.
@@ -766,7 +769,9 @@ CREATE FUNCTION parvacuum_kept_items(
     OUT indexes int,
     OUT indexes_done int,
     OUT pages bigint,
-    OUT pages_begun bigint)
+    OUT pages_scanned bigint,
+    OUT pages_begun bigint,
+    OUT ended_early bool)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'parvacuum_kept_items'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
@@ -785,7 +790,9 @@ SELECT k.datid,
        k.indexes,
        k.indexes_done,
        k.pages,
-       k.pages_begun
+       k.pages_scanned,
+       k.pages_begun,
+       k.ended_early
 FROM parvacuum_kept_items() k
      LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) k.datid
      LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) k.relid

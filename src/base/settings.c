@@ -51,6 +51,7 @@ int			pv_guc_shortest_skip = 0;
 int			pv_guc_sample_pages = PV_DEFAULT_SAMPLE_PAGES;
 int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
 int			pv_guc_keep_limit = 1024 * 1024;
+int			pv_guc_yield_interval = 60;
 int			pv_guc_longest_at_table = 600;
 char	   *pv_guc_wait_at = "";
 static char *shown_version = PV_VERSION;
@@ -206,6 +207,15 @@ define_sizes(void)
 							1024 * 1024, 0, MAX_KILOBYTES,
 							PGC_SIGHUP,
 							GUC_UNIT_KB,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("parvacuum.yield_interval",
+							"Sets the time between two times that a vacuum lets other sessions have its table, and goes on afterwards.",
+							"It is for vacuums that prevent wraparound, and for parvacuum_run(); 0 means that they do not.",
+							&pv_guc_yield_interval,
+							60, 0, 86400,
+							PGC_SIGHUP,
+							GUC_UNIT_S,
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.history_size",

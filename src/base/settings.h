@@ -29,6 +29,8 @@ extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of
 										 * has it */
 extern int	pv_guc_keep_limit;	/* kilobytes of dead items that vacuums keep;
 								 * 0: none */
+extern int	pv_guc_yield_interval;	/* seconds between two times that a vacuum
+									 * ends early for others; 0: never */
 extern int	pv_guc_longest_at_table;	/* seconds, see sched/policy.c */
 
 extern int	pv_guc_history_size;	/* vacuums in the history; 0: none */

@@ -42,7 +42,8 @@ pv_finish_indexes(PvVacuum *vac)
 		Relation	indrel = leader->indrels[i];
 
 		vac->index_names[i] = pstrdup(RelationGetRelationName(indrel));
-		if (!index->istat_valid)
+		/* Before the cleanup, some access methods do not know their pages */
+		if (!index->istat_valid || vac->ended_early)
 			continue;
 		pv_history_note_index(indrel, &index->istat, index->usecs);
 		if (vac->do_index_cleanup && !pv_failsafe_triggered(leader) &&
@@ -81,14 +82,17 @@ pv_finish_statistics(PvVacuum *vac)
 		new_relminmxid = InvalidMultiXactId;
 	}
 
-	/* What was seen cannot be older than the values in pg_class */
-	Assert(!TransactionIdIsValid(new_relfrozenxid) ||
+	/*
+	 * What was seen cannot be older than the values in pg_class.  If an earlier
+	 * vacuum has seen a part of the table, its cutoffs were older than ours.
+	 */
+	Assert(vac->goes_on || !TransactionIdIsValid(new_relfrozenxid) ||
 		   new_relfrozenxid == vac->plan.cutoffs.OldestXmin ||
 		   TransactionIdPrecedesOrEquals(vac->plan.aggressive ?
 										 vac->plan.cutoffs.FreezeLimit :
 										 vac->plan.cutoffs.relfrozenxid,
 										 new_relfrozenxid));
-	Assert(!MultiXactIdIsValid(new_relminmxid) ||
+	Assert(vac->goes_on || !MultiXactIdIsValid(new_relminmxid) ||
 		   new_relminmxid == vac->plan.cutoffs.OldestMxact ||
 		   MultiXactIdPrecedesOrEquals(vac->plan.aggressive ?
 									   vac->plan.cutoffs.MultiXactCutoff :
@@ -155,9 +159,16 @@ pv_finish_result(PvVacuum *vac)
 	PvResult   *result = vac->result;
 
 	pv_finish_phase(vac);
+	if (vac->ended_early)
+	{
+		result->ended_early =
+			pg_atomic_read_u32(&vac->leader.shared->early_end);
+		vac->new_live_tuples = vac->rel->rd_rel->reltuples;
+	}
 	pv_usage_since(&vac->usage, result);
 	result->tuples_remaining = (int64) Max(vac->new_live_tuples, 0);
-	result->remaining_estimated = vac->sum.pages_scanned < vac->plan.rel_pages;
+	result->remaining_estimated = vac->ended_early ||
+		vac->sum.pages_scanned < vac->plan.rel_pages;
 	result->index_scan_bypassed = vac->plan.nindexes > 0 &&
 		vac->sum.dead_items > 0 &&
 		(!vac->do_index_vacuuming || pv_failsafe_triggered(&vac->leader));

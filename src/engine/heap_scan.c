@@ -47,6 +47,7 @@ typedef struct HeapScan
 	Buffer		vmbuffer;
 	bool		in_segment;
 	uint32		segno;
+	bool		has_visited;	/* at least one block */
 	BlockNumber unreported;		/* blocks passed since the last update of the
 								 * progress counter */
 	BlockNumber until_failsafe_check;
@@ -438,8 +439,9 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
  *
  * Return false if the store has no room for the segment, or had none for
  * another participant.  Then there will be another index scan, and this
- * participant should not do the rest of the heap scan alone.  Still, every
- * participant that finds room does at least one segment.
+ * participant should not do the rest of the heap scan alone.  Return false as
+ * well if the vacuum ends early.  Still, every participant that finds room does
+ * at least one segment.
  */
 static bool
 enter_segment(HeapScan *scan, BlockNumber blkno)
@@ -453,6 +455,7 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 		pv_deadtids_end_segment(scan->self->store);
 		scan->in_segment = false;
 		if (pg_atomic_read_u32(&scan->self->shared->nstopped) > 0 ||
+			pv_ends_early(scan->self) ||
 			pv_deadtids_num_items(scan->self->store) >=
 			scan->self->shared->plan.max_dead_items)
 			return false;
@@ -460,6 +463,22 @@ enter_segment(HeapScan *scan, BlockNumber blkno)
 	scan->in_segment = pv_deadtids_begin_segment(scan->self->store, segno);
 	scan->segno = segno;
 	return scan->in_segment;
+}
+
+/*
+ * Must this participant stop before the next block that is visited?  Each does
+ * at least one segment.
+ */
+static bool
+must_stop(HeapScan *scan, BlockNumber blkno)
+{
+	if (scan->self->shared->collect_dead_items)
+		return !enter_segment(scan, blkno);
+	if (scan->has_visited && scan->segno != PV_SEGMENT_OF(blkno) &&
+		pv_ends_early(scan->self))
+		return true;
+	scan->segno = PV_SEGMENT_OF(blkno);
+	return false;
 }
 
 /* Add the blocks passed since the last time to the progress. */
@@ -546,8 +565,8 @@ end_range(HeapScan *scan)
 }
 
 /*
- * Take part in the first heap pass, until no block is left or the store is
- * full.
+ * Take part in the first heap pass, until no block is left, the store is full,
+ * or the vacuum ends early.
  */
 void
 pv_scan_heap(PvParticipant *self)
@@ -566,21 +585,23 @@ pv_scan_heap(PvParticipant *self)
 	{
 		while (pv_blockscan_next(self->blockscan, &block, &buf))
 		{
-			if (self->shared->collect_dead_items &&
-				!enter_segment(&scan, block.blkno))
+			if (must_stop(&scan, block.blkno))
 			{
 				pv_blockscan_put_back(self->blockscan, &block, buf);
-				pg_atomic_fetch_add_u32(&self->shared->nstopped, 1);
 				stopped = true;
 				break;
 			}
 			scan_block(&scan, &block, buf);
+			scan.has_visited = true;
 			pv_page_pace_wal(self);
 			between_blocks(&scan, block.passed, block.blkno + 1, false);
 		}
 		end_range(&scan);
+		stopped |= scan.has_visited && pv_ends_early(self);
 	} while (!stopped && pv_blockscan_claim(self->blockscan));
 
+	if (stopped)
+		pg_atomic_fetch_add_u32(&self->shared->nstopped, 1);
 	if (scan.in_segment)
 		pv_deadtids_end_segment(self->store);
 	if (self->shared->collect_dead_items)
@@ -590,6 +611,8 @@ pv_scan_heap(PvParticipant *self)
 	pv_blockscan_pause(self->blockscan);
 
 	self->counters.skippedallvis |= self->blockscan->skippedallvis;
-	self->slot->unvisited = self->blockscan->cur;
+	self->slot->unvisited =
+		self->blockscan->cur < self->blockscan->range_end ?
+		self->blockscan->cur : self->shared->plan.rel_pages;
 	self->errinfo.blkno = InvalidBlockNumber;
 }

@@ -134,7 +134,10 @@ vacuum_segments(HeapVacuum *vac)
 	}
 }
 
-/* Take part in the second heap pass, until no segment is left. */
+/*
+ * Take part in the second heap pass, until no segment is left or the vacuum
+ * ends early.
+ */
 void
 pv_vacuum_heap(PvParticipant *self)
 {
@@ -145,7 +148,8 @@ pv_vacuum_heap(PvParticipant *self)
 	vac->reader = pv_reader_create(self->rel, &self->ring, MAX_LOOKAHEAD,
 								   sizeof(VacuumBlock), true, next_block, vac);
 
-	while (pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno,
+	while (!pv_ends_early(self) &&
+		   pv_dispense_claim(&self->shared->vacuum_heap, &vac->segno,
 							 &vac->end))
 	{
 		/* Before the first page: what has begun nobody may take over */

@@ -192,7 +192,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 {
 	int			nsharers = 0;
 
-	pg_atomic_write_u32(&leader->shared->indexes_done, 0);
+	leader->shared->indexes_before = 0;
 
 	/* The largest first, because there may not be enough for all */
 	for (int order = 0; order < leader->nindexes; order++)
@@ -206,7 +206,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 			unit->kind = PV_UNIT_SINGLE;
 			unit->done = true;
 			(void) pg_atomic_test_set_flag(&unit->begun);
-			pg_atomic_fetch_add_u32(&leader->shared->indexes_done, 1);
+			leader->shared->indexes_before++;
 			continue;
 		}
 		if (visit_btree(leader, i, phase) &&
@@ -228,6 +228,8 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 		if (unit->kind != PV_UNIT_LATER)
 			nsharers += count_sharers(leader, unit);
 	}
+	pg_atomic_write_u32(&leader->shared->indexes_done,
+						leader->shared->indexes_before);
 	pv_cost_begin_indexes(&leader->shared->cost, nsharers);
 }
 
@@ -354,7 +356,8 @@ pv_index_work(PvParticipant *self, PvPhase phase)
 	while ((i = next_unit(self, states)) != PV_ORDER_NONE)
 	{
 		/* After an unfinished index scan there is no second heap pass */
-		if (phase == PV_PHASE_INDEX && pv_check_failsafe(self))
+		if (phase == PV_PHASE_INDEX &&
+			(pv_check_failsafe(self) || pv_ends_early(self)))
 			break;
 
 		/* If another participant was faster, ask again */

@@ -57,11 +57,16 @@
 
 #include <unistd.h>
 
+#include "access/multixact.h"
+#include "access/transam.h"
 #include "miscadmin.h"
+#include "postmaster/autovacuum.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
+#include "base/process.h"
 #include "base/settings.h"
 #include "base/wait.h"
 #include "engine/index_vacuum.h"
@@ -126,31 +131,28 @@ create_file(const char *path)
 	return AllocateFile(path, PG_BINARY_W);
 }
 
-/* Write the items of the store.  Return false, with errno set, if that failed. */
+/*
+ * Write the items in the segments before "end".  Return false, with errno set,
+ * if that failed.
+ */
 static bool
-write_items(const PvVacuum *vac, PvKept *kept)
+write_items(PvDeadTids *store, uint32 end, PvKept *kept)
 {
 	FileHead	head;
 	char	   *path = describe_file(kept, &head);
 	FILE	   *file;
-	uint64		bytes = sizeof(head);
 	bool		good;
 
+	kept->bytes = sizeof(head);
 	errno = 0;
 	file = create_file(path);
 	good = file != NULL && fwrite(&head, sizeof(head), 1, file) == 1 &&
-		pv_deadtids_write(vac->leader.store, PG_UINT32_MAX, file, &bytes);
+		(store == NULL || pv_deadtids_write(store, end, file, &kept->bytes));
 	if (file != NULL && FreeFile(file) != 0)
 		good = false;
 	if (!good && errno == 0)
 		errno = ENOSPC;
 	pfree(path);
-	kept->bytes = bytes;
-	kept->items = pv_deadtids_num_items(vac->leader.store);
-	kept->nsegments = pv_deadtids_nsegments(vac->leader.store);
-	kept->live_tuples = vac->new_live_tuples;
-	kept->pages = vac->plan.rel_pages;
-	kept->nindexes = vac->leader.nindexes;
 	return good;
 }
 
@@ -164,67 +166,148 @@ give_up(int code, Datum arg)
 	pv_kept_remove_file(kept);
 }
 
-/*
- * Before an index scan: keep the items in the store.  If that is not possible,
- * the vacuum goes on without it.
- */
-void
-pv_keep_items(PvVacuum *vac)
+/* Note how far the heap scan is: the blocks before this one are done. */
+static void
+describe_scan(const PvVacuum *vac, BlockNumber upto, PvKeptScan *scan)
 {
-	PvShared   *shared = vac->leader.shared;
+	const PvCounters *sum = &vac->sum;
+
+	BlockNumber start = vac->goes_on ? vac->kept.scan.upto : 0;
+	double		share;
+
+	scan->upto = upto - upto % PV_SEGMENT_BLOCKS;
+
+	/* Other blocks that were scanned will be scanned again */
+	share = (double) (Max(scan->upto, start) - start) / Max(sum->covered, 1);
+	scan->pages = sum->pages_scanned * share;
+	scan->tuples = sum->live_tuples * share;
+	if (vac->goes_on)
+	{
+		scan->pages += vac->kept.scan.pages;
+		scan->tuples += vac->kept.scan.tuples;
+	}
+	scan->tuples_recently_dead = sum->tuples_recently_dead;
+	scan->tuples_missed = sum->tuples_missed;
+	scan->nonempty_pages = sum->nonempty_pages;
+	scan->skippedallvis = sum->skippedallvis;
+	scan->relfrozenxid = sum->NewRelfrozenXid;
+	scan->relminmxid = sum->NewRelminMxid;
+	scan->freeze_min_age = vac->params->freeze_min_age;
+	scan->index_vacuuming = vac->do_index_vacuuming;
+}
+
+/*
+ * Keep the items in the segments before "end"; the heap scan has done the
+ * blocks before upto.  Return false, after a message to the log, if that is not
+ * possible.
+ */
+static bool
+keep(PvVacuum *vac, uint32 end, BlockNumber upto, bool goes_on)
+{
+	PvDeadTids *store = vac->leader.store;
+	const PvErrorInfo *info = &vac->leader.errinfo;
 	PvKept		kept;
 	bool		written;
 
-	if (!vac->options->may_keep || pv_guc_keep_limit == 0 ||
-		pages_to_vacuum(vac) <
-		(uint64) Min(KEEP_MIN_PAGES, pv_guc_min_parallel_pages))
-		return;
 	if (!pv_kept_reserve(vac->rel, sizeof(FileHead) +
-						 pv_deadtids_file_bytes(vac->leader.store), &kept))
+						 (store ? pv_deadtids_file_bytes(store) : 0), &kept))
 	{
 		ereport(LOG,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("parvacuum does not keep the dead items of table \"%s.%s.%s\" for the case that its vacuum is interrupted",
-						vac->leader.errinfo.dbname,
-						vac->leader.errinfo.relnamespace,
-						vac->leader.errinfo.relname),
+						info->dbname, info->relnamespace, info->relname),
 				 errdetail("The setting parvacuum.keep_limit leaves no room for them."),
 				 errhint("Consider increasing \"parvacuum.keep_limit\".")));
-		return;
+		return false;
 	}
+	kept.items = store ? pv_deadtids_count_before(store, end) : 0;
+	kept.nsegments = end;
+	kept.live_tuples = vac->new_live_tuples;
+	kept.pages = vac->plan.rel_pages;
+	kept.nindexes = vac->leader.nindexes;
+	kept.yielded_at = vac->kept.yielded_at;
+	describe_scan(vac, upto, &kept.scan);
+	kept.scan.goes_on = goes_on;
+
 	PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&kept));
 	{
-		written = write_items(vac, &kept);
+		written = write_items(store, end, &kept);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(&kept));
 	if (!written)
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not write the dead items of table \"%s.%s.%s\" to a temporary file: %m",
-						vac->leader.errinfo.dbname,
-						vac->leader.errinfo.relnamespace,
-						vac->leader.errinfo.relname),
+						info->dbname, info->relnamespace, info->relname),
 				 errdetail("If its vacuum is interrupted, the next one begins anew.")));
 	if (!written || !pv_kept_complete(&kept))
 	{
 		give_up(0, PointerGetDatum(&kept));
-		return;
+		return false;
 	}
-	shared->kept = kept.ref;
-	shared->keeps_indexes = true;
+	vac->leader.shared->kept = kept.ref;
 	vac->result->items_kept = kept.items;
+	return true;
+}
+
+/*
+ * Before an index scan: keep the items in the store.  If that is not possible,
+ * the vacuum goes on without it.  The heap scan has done the blocks before
+ * upto.
+ *
+ * The items that this vacuum has taken over are in the store, too, if they have
+ * been kept until now.  They must not be kept any longer in any case.
+ */
+void
+pv_keep_items(PvVacuum *vac, BlockNumber upto)
+{
+	bool		worth = pages_to_vacuum(vac) >=
+		(uint64) Min(KEEP_MIN_PAGES, pv_guc_min_parallel_pages);
+
+	if (vac->options->may_keep && pv_guc_keep_limit > 0 && worth &&
+		keep(vac, pv_deadtids_nsegments(vac->leader.store), upto, false))
+		vac->leader.shared->keeps_indexes = true;
+	(void) pv_kept_drop(&vac->kept.ref);
+}
+
+/*
+ * The heap scan ends early.  Keep what it has collected from the blocks before
+ * upto, and how far it is.  Return false if that is not possible.  Other blocks
+ * may have been scanned, too; the next vacuum will do that again.
+ */
+bool
+pv_keep_scanned(PvVacuum *vac, BlockNumber upto)
+{
+	if (!vac->options->may_keep || pv_guc_keep_limit == 0 ||
+		upto < PV_SEGMENT_BLOCKS ||
+		!keep(vac, upto / PV_SEGMENT_BLOCKS, upto, true))
+		return false;
+	return pv_keep_end_early(vac);
+}
+
+/*
+ * The vacuum ends early.  If what is kept is of this vacuum, so is what is
+ * known of its heap scan.  Return false if nothing is kept.
+ */
+bool
+pv_keep_end_early(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+	bool		yields =
+		pg_atomic_read_u32(&shared->early_end) == PV_END_YIELD;
+
+	return pv_kept_end_early(&shared->kept,
+							 shared->kept.token != vac->kept.ref.token,
+							 yields ? GetCurrentTimestamp() : 0);
 }
 
 /* The index scan is complete, or there is none: nothing is kept any more. */
 void
 pv_keep_end(PvVacuum *vac)
 {
-	PvShared   *shared = vac->leader.shared;
-
-	(void) pv_kept_drop(&shared->kept);
-	shared->kept.token = 0;
-	shared->keeps_indexes = false;
-	vac->leader.index_is_done = NULL;
+	(void) pv_kept_drop(&vac->leader.shared->kept);
+	(void) pv_kept_drop(&vac->kept.ref);
+	pv_keep_let_go(vac);
 	vac->result->items_kept = 0;
 }
 
@@ -241,10 +324,51 @@ pv_keep_end(PvVacuum *vac)
 static bool
 can_take_over(const PvVacuum *vac)
 {
-	return vac->options->may_keep && vac->do_index_vacuuming &&
-		vac->leader.nindexes > 0 && !vac->kept.stale &&
-		vac->kept.nsegments <= pv_deadtids_nsegments(vac->leader.store) &&
+	const PvKept *kept = &vac->kept;
+	bool		can_finish = vac->do_index_vacuuming &&
+		vac->leader.nindexes > 0 &&
+		kept->nsegments <= pv_deadtids_nsegments(vac->leader.store);
+
+	return vac->options->may_keep && !kept->stale &&
+		(kept->items == 0 || can_finish) &&
 		!pv_failsafe_triggered(&vac->leader);
+}
+
+/*
+ * Is what the vacuum before has left behind old, so that this one would not
+ * advance relfrozenxid far enough?  Half of the ages that autovacuum acts by is
+ * old.
+ */
+static bool
+has_left_old(const PvKeptScan *scan)
+{
+	return (int32) (ReadNextTransactionId() - scan->relfrozenxid) >
+		autovacuum_freeze_max_age / 2 ||
+		(int32) (ReadNextMultiXactId() - scan->relminmxid) >
+		autovacuum_multixact_freeze_max_age / 2;
+}
+
+/*
+ * Can this vacuum go on with the heap scan of the one before?  Not if that has
+ * had other options, or has skipped pages that this one has to read.  A vacuum
+ * that somebody asks for does so only if it is a slice, too, or was to be
+ * completed: it is to remove what is dead now.
+ */
+static bool
+can_go_on(const PvVacuum *vac)
+{
+	const PvKept *kept = &vac->kept;
+	const PvKeptScan *scan = &kept->scan;
+	bool		wanted = pv_is_automatic() || vac->options->deadline != 0 ||
+		(vac->options->yields && kept->yielded_at != 0);
+
+	return wanted && scan->goes_on && scan->upto > 0 &&
+		scan->upto <= vac->plan.rel_pages &&
+		scan->freeze_min_age == vac->params->freeze_min_age &&
+		scan->index_vacuuming == vac->do_index_vacuuming &&
+		(vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING) == 0 &&
+		!(vac->plan.aggressive &&
+		  (scan->skippedallvis || has_left_old(scan)));
 }
 
 /*
@@ -267,7 +391,8 @@ pv_keep_take_over(PvVacuum *vac)
 		kept->ref.token = 0;
 		return false;
 	}
-	leader->index_is_done = palloc(leader->nindexes * sizeof(bool));
+	vac->goes_on = can_go_on(vac);
+	leader->index_is_done = palloc(Max(leader->nindexes, 1) * sizeof(bool));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		leader->index_is_done[i] = pv_kept_has_index(kept, leader->indrels[i]);
@@ -277,11 +402,51 @@ pv_keep_take_over(PvVacuum *vac)
 	vac->result->items_kept = kept->items;
 	vac->result->indexes_taken_over = ndone;
 	ereport(pv_message_level(vac),
-			(errmsg("finishing an interrupted vacuum of \"%s.%s.%s\": %d of %d indexes are done, and the second heap pass on %u of %u segments of the table",
+			(errmsg("going on with an interrupted vacuum of \"%s.%s.%s\"",
 					leader->errinfo.dbname, leader->errinfo.relnamespace,
-					leader->errinfo.relname, ndone, leader->nindexes,
-					kept->begun, kept->nsegments)));
+					leader->errinfo.relname),
+			 errdetail("It has found %lld dead items.  %d of %d indexes are done, and %u pages of the second heap pass.  The heap scan begins with page %u.",
+					   (long long) kept->items, ndone, leader->nindexes,
+					   kept->begun * PV_SEGMENT_BLOCKS,
+					   vac->goes_on ? kept->scan.upto : 0)));
 	return true;
+}
+
+/*
+ * Can the items that are kept be put together with those of the rest of the
+ * heap scan, for one index scan?  Not if that has begun, or if items are kept
+ * of a segment that will be scanned again.
+ */
+bool
+pv_keep_collects(const PvKept *kept)
+{
+	return kept->ndone == 0 && kept->begun == 0 &&
+		kept->nsegments <= kept->scan.upto / PV_SEGMENT_BLOCKS;
+}
+
+/* What follows is not what is noted of the kept items. */
+void
+pv_keep_let_go(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	shared->kept.token = 0;
+	shared->keeps_indexes = false;
+	vac->leader.index_is_done = NULL;
+}
+
+/* Add what an earlier vacuum knew of the blocks that it had scanned. */
+void
+pv_keep_add_scanned(const PvKeptScan *scan, PvCounters *sum)
+{
+	if (TransactionIdPrecedes(scan->relfrozenxid, sum->NewRelfrozenXid))
+		sum->NewRelfrozenXid = scan->relfrozenxid;
+	if (MultiXactIdPrecedes(scan->relminmxid, sum->NewRelminMxid))
+		sum->NewRelminMxid = scan->relminmxid;
+	sum->tuples_recently_dead += scan->tuples_recently_dead;
+	sum->tuples_missed += scan->tuples_missed;
+	sum->nonempty_pages = Max(sum->nonempty_pages, scan->nonempty_pages);
+	sum->skippedallvis |= scan->skippedallvis;
 }
 
 static void
@@ -300,7 +465,7 @@ report_damaged(const PvVacuum *vac, const char *path)
  * Read kept items from segment *first on into the empty store, as many as it
  * has room for, and move *first on behind them.  Return false if there are
  * none left.  If they cannot be read, or somebody has dropped them, the vacuum
- * finds those items itself.
+ * scans the whole table, and finds those items itself.
  */
 bool
 pv_keep_load(PvVacuum *vac, uint32 *first)
@@ -313,12 +478,15 @@ pv_keep_load(PvVacuum *vac, uint32 *first)
 	uint32		end = 0;
 	PvDeadTidsRead outcome = PV_READ_DAMAGED;
 
-	if (*first >= vac->kept.nsegments)
+	if (*first >= vac->kept.nsegments || vac->kept.items == 0)
 		return false;
 	path = describe_file(&vac->kept, &expected);
 	file = AllocateFile(path, PG_BINARY_R);
 	if (file == NULL && errno == ENOENT)
+	{
+		vac->goes_on = false;
 		return false;
+	}
 	if (file != NULL && fread(&head, sizeof(head), 1, file) == 1 &&
 		memcmp(&head, &expected, sizeof(head)) == 0)
 		outcome = pv_deadtids_read(leader->store, *first, file, &end);
@@ -327,6 +495,7 @@ pv_keep_load(PvVacuum *vac, uint32 *first)
 	if (outcome == PV_READ_DAMAGED)
 	{
 		report_damaged(vac, path);
+		vac->goes_on = false;
 		vac->result->indexes_taken_over = 0;
 		return false;
 	}

@@ -212,6 +212,14 @@ claims_enough(const PvBtreeScan *scan)
 		pages_unclaimed(pages) / pages->participants < CLAIM_AHEAD_PAGES;
 }
 
+/* Is this index given up, because the index scan is? */
+static bool
+is_given_up(const PvBtreeScan *scan)
+{
+	return pv_failsafe_triggered(scan->self) ||
+		(scan->bulk_delete && pv_ends_early(scan->self));
+}
+
 /*
  * Callback of the reader: return the next page to be read ahead.  It must
  * neither wait nor read anything, so it does not look at the length of the
@@ -226,7 +234,7 @@ next_of_ranges(void *arg, void *about_block)
 	{
 		PvBtreeRange range;
 
-		if (pv_failsafe_triggered(scan->self) || claims_enough(scan) ||
+		if (is_given_up(scan) || claims_enough(scan) ||
 			!pv_dispense_claim(&scan->btree->pages, &range.start, &range.end))
 			return InvalidBlockNumber;
 		scan->reading = range;
@@ -303,7 +311,7 @@ find_more_pages(PvBtreeScan *scan)
 {
 	PvDispenseShared *pages = &scan->btree->pages;
 
-	if (pv_failsafe_triggered(scan->self))
+	if (is_given_up(scan))
 		return false;
 	if (pages_unclaimed(pages) == 0)
 		pv_dispense_extend(pages, pv_btree_length(scan->indrel));
@@ -391,7 +399,7 @@ pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 
 	scan_ranges(scan);
 	pv_reader_free(scan->reader);
-	finisher = leave(scan) && !pv_failsafe_triggered(self);
+	finisher = leave(scan) && !is_given_up(scan);
 	if (finisher)
 		pv_btree_finish(scan);
 	pfree(scan);

@@ -75,7 +75,8 @@ typedef struct PvCounters
 typedef struct PvSlot
 {
 	PvCounters	counters;
-	BlockNumber unvisited;		/* first claimed block that is not yet scanned */
+	BlockNumber unvisited;		/* first claimed block that is not yet scanned;
+								 * the size of the table if there is none */
 	BufferUsage buffer_usage;
 	WalUsage	wal_usage;
 } PvSlot;
@@ -180,6 +181,10 @@ typedef struct PvVacuumPlan
 	int			ring_kb;		/* kilobytes, for each participant; 0: none */
 	bool		collect_dead_items; /* initial value of
 									 * PvShared.collect_dead_items */
+	Oid			locked_too;		/* a table that is not unlocked before the end;
+								 * invalid: none */
+	bool		must_progress;	/* it ends early in an index scan only when an
+								 * index is done */
 	int64		max_dead_items; /* for tests: dead items after which an index
 								 * scan begins */
 } PvVacuumPlan;
@@ -196,6 +201,10 @@ typedef struct PvShared
 
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;
+	TimestampTz deadline;		/* when it ends early; 0: never */
+	TimestampTz yields_from;	/* from when on it ends early for a session that
+								 * waits for the table; 0: never */
+	uint32		indexes_before; /* that were done before this phase */
 	PvKeptRef	kept;			/* what is kept of the items in the store */
 	bool		keeps_indexes;	/* all that is kept is in the store, so an
 								 * index that is done is done for good */
@@ -216,6 +225,7 @@ typedef struct PvShared
 	/* Atomics */
 	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
+	pg_atomic_uint32 early_end; /* PvEarlyEnd */
 	pg_atomic_uint32 nstopped;	/* participants whose heap scan a full store
 								 * stopped */
 	pg_atomic_uint64 blocks_passed; /* progress of the heap scan */
@@ -260,6 +270,8 @@ typedef struct PvParticipant
 	PvTrackedPart part;			/* for parvacuum_progress */
 	int64		slept_before;	/* pv_cost.slept_usecs at the start */
 	PvReported	reported;
+	TimestampTz looked_at;		/* the last look for waiting sessions ... */
+	TimestampTz waiting_since;	/* ... and since when there have been any */
 	uint32		nreloads_checked;	/* number of reloads known at the last
 									 * failsafe check */
 	int			blocks_unpaced; /* blocks since the last call of
@@ -305,6 +317,22 @@ pv_failsafe_triggered(const PvParticipant *self)
 {
 	return unlikely(pg_atomic_read_u32(&self->shared->failsafe) != 0);
 }
+
+/*
+ * Does the vacuum end early?  The failsafe comes first.  Once a participant has
+ * seen this, it stays so until the end of the phase.
+ */
+static inline bool
+pv_ends_early(const PvParticipant *self)
+{
+	uint32		end = pg_atomic_read_u32(&self->shared->early_end);
+
+	return unlikely(end != PV_END_NONE) && !pv_failsafe_triggered(self);
+}
+
+/* engine/early_end.c */
+extern void pv_look_for_early_end(PvParticipant *self);
+extern void pv_forbid_early_end(PvShared *shared);
 
 /* engine/phases.c */
 extern void pv_errorinfo_init(PvErrorInfo *info, Relation rel);

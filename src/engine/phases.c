@@ -214,6 +214,7 @@ void
 pv_tick(PvParticipant *self)
 {
 	pv_show(self);
+	pv_look_for_early_end(self);
 	if (self->tick)
 		self->tick(self);
 }

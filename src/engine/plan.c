@@ -429,4 +429,6 @@ pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	plan_ring(vac, bstrategy, plan->nslots);
 	plan_store(vac);
 	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
+	plan->locked_too = vac->options->toast_parent;
+	plan->must_progress = vac->kept.idle > 0;
 }

@@ -122,6 +122,7 @@ init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
 	ConditionVariableInit(&shared->idle);
 	pg_atomic_init_u32(&shared->leader_gave_up, 0);
 	pg_atomic_init_u32(&shared->failsafe, 0);
+	pg_atomic_init_u32(&shared->early_end, PV_END_NONE);
 	pg_atomic_init_u32(&shared->nstopped, 0);
 	pg_atomic_init_u64(&shared->blocks_passed, 0);
 	pg_atomic_init_u64(&shared->blocks_vacuumed, 0);

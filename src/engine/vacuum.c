@@ -58,16 +58,18 @@ static void start_instruments(PvVacuum *vac);
 static void vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_budget(PvVacuum *vac);
+static void set_early_end(PvVacuum *vac);
 static void finish_kept_items(PvVacuum *vac);
+static bool end_heap_scan_early(PvVacuum *vac);
+static bool must_end(const PvVacuum *vac);
 static bool scan_heap(PvVacuum *vac);
-static void check_coverage(const PvVacuum *vac);
-static void estimate_tuples(PvVacuum *vac);
 static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
 static void vacuum_indexes(PvVacuum *vac);
-static void vacuum_heap(PvVacuum *vac, uint32 end);
+static bool vacuum_index_scan(PvVacuum *vac, uint32 end);
+static bool vacuum_heap(PvVacuum *vac, uint32 end);
 static void vacuum_free_space_map(PvVacuum *vac);
 static void clean_up_indexes(PvVacuum *vac);
 static void end_pool(PvVacuum *vac);
@@ -130,10 +132,12 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	PG_END_TRY();
 
 	pv_finish_indexes(vac);
-	pv_truncate_heap(vac);
+	if (!vac->ended_early)
+		pv_truncate_heap(vac);
 	error_context_stack = errcallback.previous;
 
-	pv_finish_statistics(vac);
+	if (!vac->ended_early)
+		pv_finish_statistics(vac);
 	pgstat_progress_end_command();
 	pv_track_end();
 	pv_finish_result(vac);
@@ -151,23 +155,33 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	open_pool(vac, bstrategy);
 	(void) pv_check_failsafe(&vac->leader);
 	finish_kept_items(vac);
-	do
+	for (more = true; more && !vac->ended_early;)
 	{
 		more = scan_heap(vac);
+		if (more && end_heap_scan_early(vac))
+			break;
 		if (more)
 			vac->consider_bypass = false;	/* there are several index scans */
 		else
 		{
-			check_coverage(vac);
-			estimate_tuples(vac);
+			pv_scan_check_coverage(vac);
+			pv_scan_estimate_tuples(vac);
 		}
 		vacuum_indexes_and_heap(vac);
 		vacuum_free_space_map(vac);
-	} while (more);
+	}
+	if (vac->ended_early)
+	{
+		if (vac->sum.vacuumed_pages > 0)
+			FreeSpaceMapVacuumRange(vac->rel, 0, vac->plan.rel_pages);
+		end_pool(vac);
+		return;
+	}
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
 								 vac->plan.rel_pages);
 	clean_up_indexes(vac);
+	(void) pv_kept_drop(&vac->kept.ref);
 	end_pool(vac);
 }
 
@@ -188,6 +202,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 
 	pv_pool_create(&vac->pool, leader, plan);
 	open_budget(vac);
+	set_early_end(vac);
 	pv_dispense_init(&leader->shared->scan, 0, plan->rel_pages,
 					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS, plan->nslots);
 	pv_participant_init(leader);
@@ -195,6 +210,22 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 
 	leader->tick = leader_tick;
 	pv_progress_open(vac);
+}
+
+/*
+ * Set when the vacuum ends early.  If the one before has let another session
+ * have the table, the interval begins now, when this one has it again.
+ */
+static void
+set_early_end(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	shared->deadline = vac->options->deadline;
+	if (vac->options->yields && pv_guc_yield_interval > 0)
+		shared->yields_from = vac->kept.yielded_at == 0 ? vac->starttime :
+			TimestampTzPlusMilliseconds(vac->starttime,
+										pv_guc_yield_interval * 1000.0);
 }
 
 /*
@@ -216,32 +247,74 @@ open_budget(PvVacuum *vac)
 /*
  * Finish the index scan of an earlier vacuum that was interrupted
  * (engine/keep.c).  If its items do not fit into the store, do that part by
- * part.
+ * part.  If that vacuum has ended early by itself, go on with its heap scan,
+ * too, and collect more items before the index scan if it had not begun.
  */
 static void
 finish_kept_items(PvVacuum *vac)
 {
 	PvParticipant *leader = &vac->leader;
-	uint32		next;
+	const PvKept *kept = &vac->kept;
+	uint32		next = kept->begun;
 
 	if (!pv_keep_take_over(vac))
 		return;
-	next = vac->kept.begun;
+	if (vac->goes_on && pv_keep_collects(kept) &&
+		(kept->items == 0 || (pv_keep_load(vac, &next) &&
+							  next >= kept->nsegments)))
+	{
+		vac->consider_bypass = false;
+		pv_keep_let_go(vac);
+		pv_scan_go_on(vac);
+		return;
+	}
+	if (leader->store)
+		pv_deadtids_reset(leader->store);
+	vac->result->items_taken_over = 0;
+	next = kept->begun;
 	while (pv_keep_load(vac, &next))
 	{
-		vacuum_indexes(vac);
-		if (pv_failsafe_triggered(leader))
+		if (!vacuum_index_scan(vac, next))
 			break;
-		vacuum_heap(vac, next);
 		pv_deadtids_reset(leader->store);
 	}
-	pv_deadtids_reset(leader->store);
+	if (leader->store)
+		pv_deadtids_reset(leader->store);
+	if (vac->ended_early)
+		return;
 	pv_keep_end(vac);
+	if (vac->goes_on)
+		pv_scan_go_on(vac);
+}
+
+/*
+ * After a part of the heap scan that is not the last one: end the vacuum if it
+ * is to end early.  If what was scanned cannot be kept, that would be lost.
+ * Then the vacuum goes on, unless it has to end in any case.
+ */
+static bool
+end_heap_scan_early(PvVacuum *vac)
+{
+	if (!pv_ends_early(&vac->leader))
+		return false;
+	vac->ended_early = pv_keep_scanned(vac, pv_scan_done_upto(vac)) ||
+		must_end(vac);
+	if (!vac->ended_early)
+		pv_forbid_early_end(vac->leader.shared);
+	return vac->ended_early;
+}
+
+/* Does the vacuum end although nothing is kept? */
+static bool
+must_end(const PvVacuum *vac)
+{
+	return vac->options->ends_in_any_case &&
+		pg_atomic_read_u32(&vac->leader.shared->early_end) == PV_END_TIME;
 }
 
 /*
  * First heap pass.  It continues where the previous call stopped.  Returns
- * true if it stopped again because the store is full.
+ * true if it stopped again, because the store is full or the vacuum ends early.
  */
 static bool
 scan_heap(PvVacuum *vac)
@@ -253,65 +326,10 @@ scan_heap(PvVacuum *vac)
 		shared->collect_dead_items = false;
 	run_phase(vac, PV_PHASE_SCAN, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	report_eager_end(vac);
-	return pg_atomic_read_u32(&shared->nstopped) > 0;
-}
 
-/*
- * Make sure that each block of the table was visited or skipped once, after the
- * last one.  A block that was left out could have an XID that relfrozenxid
- * passes.
- */
-static void
-check_coverage(const PvVacuum *vac)
-{
-	uint64		blocks = vac->plan.rel_pages;
-
-	if (vac->sum.covered != blocks ||
-		vac->sum.covered_sum != blocks * (Max(blocks, 1) - 1) / 2)
-		elog(ERROR, "heap scan of \"%s\" passed %llu blocks of %llu, or some of them twice",
-			 RelationGetRelationName(vac->rel),
-			 (unsigned long long) vac->sum.covered,
-			 (unsigned long long) blocks);
-}
-
-/*
- * Estimate the number of tuples in the table, after the last heap page was
- * seen.
- *
- * Pages that were skipped although core would have read them count as scanned,
- * with the number of tuples that the sample gives for them (engine/sample.c).
- * If there is no sample, because there were only a few such pages, they count
- * like the pages that core skips.
- *
- * The pages that are skipped have as many tuples as those of the whole table
- * had.  An interrupted vacuum that was taken over has counted later than
- * pg_class says.
- */
-static void
-estimate_tuples(PvVacuum *vac)
-{
-	BlockNumber pages = vac->sum.pages_scanned;
-	double		tuples = vac->sum.live_tuples;
-	BlockNumber skipped;
-	double		on_skipped;
-
-	if (pv_sample_estimate(&vac->sum.sample, &skipped, &on_skipped))
-	{
-		pages += skipped;
-		tuples += on_skipped;
-	}
-	Assert(vac->sum.pages_scanned + skipped <= vac->plan.rel_pages);
-	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED,
-								 vac->plan.rel_pages);
-	if (vac->kept.ref.token != 0 && vac->kept.live_tuples >= 0)
-		vac->new_live_tuples = tuples + vac->kept.live_tuples /
-			Max(vac->kept.pages, 1) * (vac->plan.rel_pages - pages);
-	else
-		vac->new_live_tuples =
-			vac_estimate_reltuples(vac->rel, vac->plan.rel_pages, pages,
-								   tuples);
-	vac->new_rel_tuples = Max(vac->new_live_tuples, 0) +
-		vac->sum.tuples_recently_dead + vac->sum.tuples_missed;
+	/* One that ends early may stop when the others have done all that is left */
+	return pg_atomic_read_u32(&shared->nstopped) > 0 &&
+		pv_scan_done_upto(vac) < vac->plan.rel_pages;
 }
 
 /*
@@ -362,25 +380,54 @@ vacuum_dead_items(PvVacuum *vac)
 		vac->do_index_vacuuming = false;
 	else if (!pv_check_failsafe(&vac->leader))
 	{
-		pv_keep_items(vac);
-		vacuum_indexes(vac);
+		pv_keep_items(vac, pv_scan_done_upto(vac));
+		if (vacuum_index_scan(vac,
+							  pv_deadtids_nsegments(vac->leader.store)))
+			pv_keep_end(vac);
 		shared->index_scans++;
 		vac->result->index_scans = shared->index_scans;
 		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
 									 shared->index_scans);
-
-		/* With the failsafe on, some indexes may not have been vacuumed */
-		if (!pv_failsafe_triggered(&vac->leader))
-		{
-			vacuum_heap(vac, pv_deadtids_nsegments(vac->leader.store));
-			pv_keep_end(vac);
-		}
 	}
 }
 
 /*
+ * Remove the items in the store, which are in the segments before "end", from
+ * all indexes and then from the heap.  Return false if that is not complete:
+ * because of the failsafe, or because the vacuum ends early.
+ */
+static bool
+vacuum_index_scan(PvVacuum *vac, uint32 end)
+{
+	PvParticipant *leader = &vac->leader;
+
+	vacuum_indexes(vac);
+	while (pv_ends_early(leader) && !vac->ended_early)
+	{
+		vac->ended_early = pv_keep_end_early(vac) || must_end(vac);
+		if (vac->ended_early)
+			break;
+		pv_forbid_early_end(leader->shared);
+		vacuum_indexes(vac);	/* again, because some were left out */
+	}
+
+	/* With the failsafe on, some indexes may not have been vacuumed */
+	if (pv_failsafe_triggered(leader) || vac->ended_early)
+		return false;
+	if (vacuum_heap(vac, end))
+		return true;
+	if (!pv_failsafe_triggered(leader))
+	{
+		/* If it is not kept any more, the next heap scan finds what is left */
+		(void) pv_keep_end_early(vac);
+		vac->ended_early = true;
+	}
+	return false;
+}
+
+/*
  * Remove the items in the store from all indexes.  If the failsafe triggers
- * meanwhile, some of them are left out.
+ * meanwhile, or the vacuum ends early, some of them are left out.
  */
 static void
 vacuum_indexes(PvVacuum *vac)
@@ -391,7 +438,7 @@ vacuum_indexes(PvVacuum *vac)
 	shared->estimated_count = true;
 	run_index_phase(vac, PV_PHASE_INDEX, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
 	if (!pv_failsafe_triggered(&vac->leader) &&
-		!pv_index_all_done(&vac->leader))
+		!pv_ends_early(&vac->leader) && !pv_index_all_done(&vac->leader))
 		elog(ERROR, "not every index of \"%s\" was vacuumed",
 			 RelationGetRelationName(vac->rel));
 }
@@ -414,9 +461,10 @@ bypass_indexes(const PvVacuum *vac)
 
 /*
  * Second heap pass, for all items in the store, which are in the segments
- * before "end".  Every index must have been vacuumed completely.
+ * before "end".  Every index must have been vacuumed completely.  Return false
+ * if the vacuum ends early before all are unused.
  */
-static void
+static bool
 vacuum_heap(PvVacuum *vac, uint32 end)
 {
 	PvShared   *shared = vac->leader.shared;
@@ -429,6 +477,9 @@ vacuum_heap(PvVacuum *vac, uint32 end)
 	run_phase(vac, PV_PHASE_VACUUM_HEAP, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 
 	/* Exactly the items in the store must have been set unused */
+	if (vac->sum.vacuumed_items - items_before < items &&
+		pg_atomic_read_u32(&shared->early_end) != PV_END_NONE)
+		return false;
 	if (vac->sum.vacuumed_items - items_before != items)
 		elog(ERROR, "second heap pass freed %lld of %lld dead items",
 			 (long long) (vac->sum.vacuumed_items - items_before),
@@ -438,6 +489,7 @@ vacuum_heap(PvVacuum *vac, uint32 end)
 			(errmsg("table \"%s\": removed %lld dead item identifiers in %u pages",
 					vac->leader.errinfo.relname, (long long) items,
 					(BlockNumber) (vac->sum.vacuumed_pages - pages_before))));
+	return true;
 }
 
 /*
@@ -448,14 +500,10 @@ vacuum_heap(PvVacuum *vac, uint32 end)
 static void
 vacuum_free_space_map(PvVacuum *vac)
 {
-	PvShared   *shared = vac->leader.shared;
-	BlockNumber upto =
-		Min(pg_atomic_read_u32(&shared->scan.next), shared->plan.rel_pages);
+	BlockNumber upto = pv_scan_done_upto(vac);
 
 	if (vac->plan.nindexes == 0)
 		return;
-	for (int i = 0; i < shared->plan.nslots; i++)
-		upto = Min(upto, vac->leader.slot[i].unvisited);
 	if (upto > vac->fsm_vacuumed)
 		FreeSpaceMapVacuumRange(vac->rel, vac->fsm_vacuumed, upto);
 	vac->fsm_vacuumed = upto;
@@ -574,6 +622,8 @@ sum_up(PvVacuum *vac)
 	pv_counters_init(&vac->sum, &shared->plan.cutoffs);
 	for (int i = 0; i < shared->plan.nslots; i++)
 		pv_counters_add(&vac->sum, &vac->leader.slot[i].counters);
+	if (vac->goes_on)
+		pv_keep_add_scanned(&vac->kept.scan, &vac->sum);
 	vac->result->workers_planned = vac->pool.nworkers_planned;
 	vac->result->workers_launched = vac->pool.nworkers_launched;
 	pv_finish_phase(vac);

@@ -25,6 +25,11 @@ typedef struct PvVacuumOptions
 	int			buffer_usage_limit; /* kilobytes; 0: no ring of buffers */
 	PvOwnCosts	own_costs;		/* under an autovacuum worker */
 	PvStartedBy started_by;
+	TimestampTz deadline;		/* when it ends early; 0: never */
+	bool		ends_in_any_case;	/* then, even if nothing can be kept */
+	bool		yields;			/* it ends early for sessions that wait for the
+								 * table */
+	Oid			toast_parent;	/* a TOAST table's table, if that is locked */
 	bool		may_keep;		/* every vacuum of the table is one that we
 								 * would know of */
 } PvVacuumOptions;
@@ -73,6 +78,8 @@ typedef struct PvVacuum
 	int64		store_bytes;	/* ... and its size then, added up */
 	PvKept		kept;			/* what an earlier vacuum has kept, as it was when
 								 * this one began; token 0: nothing */
+	bool		goes_on;		/* with the heap scan of that one */
+	bool		ended_early;	/* before it was complete; see engine/early_end.c */
 	bool		reported_eager_end; /* the end of eager scanning was reported */
 	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
 								 * block */
@@ -108,11 +115,22 @@ extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
 extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
 extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 
+/* engine/coverage.c: what the heap scan has come to */
+extern BlockNumber pv_scan_done_upto(const PvVacuum *vac);
+extern void pv_scan_go_on(PvVacuum *vac);
+extern void pv_scan_check_coverage(const PvVacuum *vac);
+extern void pv_scan_estimate_tuples(PvVacuum *vac);
+
 /* engine/keep.c: dead items that outlive an interrupted vacuum */
-extern void pv_keep_items(PvVacuum *vac);
+extern void pv_keep_items(PvVacuum *vac, BlockNumber upto);
+extern bool pv_keep_scanned(PvVacuum *vac, BlockNumber upto);
+extern bool pv_keep_end_early(PvVacuum *vac);
 extern void pv_keep_end(PvVacuum *vac);
 extern bool pv_keep_take_over(PvVacuum *vac);
+extern bool pv_keep_collects(const PvKept *kept);
+extern void pv_keep_let_go(PvVacuum *vac);
 extern bool pv_keep_load(PvVacuum *vac, uint32 *first);
+extern void pv_keep_add_scanned(const PvKeptScan *scan, PvCounters *sum);
 
 /* engine/progress.c: what is shown meanwhile */
 extern void pv_progress_open(PvVacuum *vac);

@@ -57,13 +57,21 @@
 
 /*
  * Of a background leader: to whom each relation is reported, else NULL, whether
- * the caller left the decision on truncation open, and the newest result, since
- * a TOAST table may follow its table.  Core's vacuum() stands between the
+ * the caller left the decision on truncation open, when the run ends early, and
+ * the newest result, since a TOAST table may follow its table.  Core's vacuum() stands between the
  * leader and the slot, and cannot pass them on as arguments.
  */
 static PvReportEntry report_to_run = NULL;
 static bool truncate_is_open = false;
+static TimestampTz run_deadline = 0;
+static bool run_yields = false;
 static PvResult last_result;
+
+/* The table whose vacuum by this process has ended early, if it was the last */
+static Oid	ended_early_at = InvalidOid;
+
+/* The last vacuum has ended early, or was not begun for that reason */
+static bool is_incomplete = false;
 
 PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
@@ -74,6 +82,7 @@ typedef struct PvChoice
 	PvOptions	options;		/* of the table, or of a TOAST table's table */
 	bool		wanted;			/* the engine is to vacuum it */
 	const char *declined;		/* if wanted: why it does not, or NULL */
+	TimestampTz deadline;		/* when the vacuum ends early; 0: never */
 	bool		served;			/* its access method's function is ours, so
 								 * the previous one stands for it */
 } PvChoice;
@@ -123,8 +132,10 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 	bool		enabled;
 
 	memset(choice, 0, sizeof(*choice));
+	choice->deadline = run_deadline;
 	if (known != NULL)
 	{
+		choice->deadline = known->deadline;
 		choice->toast_parent = known->toast_parent;
 		choice->options = *known->options;
 	}
@@ -331,16 +342,25 @@ started_by(void)
  * workers of a vacuum by autovacuum or the scheduler, where our option does
  * not.  A vacuum that no session waits for takes no more shared buffers than
  * the setting allows, whatever the owner of the table says.
+ *
+ * Core cancels an automatic vacuum for others, unless it prevents wraparound.
+ * That and a run end early for others.  A VACUUM command does neither.
  */
 static void
-set_vacuum_options(Relation rel, const PvChoice *choice,
-				   PvVacuumOptions *options)
+set_vacuum_options(Relation rel, const VacuumParams *params,
+				   const PvChoice *choice, PvVacuumOptions *options)
 {
 	AutoVacOpts parameters;
 
 	memset(options, 0, sizeof(*options));
 	options->started_by = started_by();
 	options->may_keep = pv_slot_is_first();
+	options->deadline = choice->deadline;
+	options->ends_in_any_case = report_to_run != NULL;
+	options->yields = report_to_run != NULL ? run_yields :
+		params->is_wraparound;
+	if (report_to_run != NULL)
+		options->toast_parent = choice->toast_parent;
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
@@ -383,7 +403,7 @@ vacuum_by_engine(Relation rel, VacuumParams *params,
 	PvVacuumOptions options;
 	bool		read_only;
 
-	set_vacuum_options(rel, choice, &options);
+	set_vacuum_options(rel, params, choice, &options);
 	read_only = pv_forbid_writes();
 	pv_vacuum_rel(rel, params, bstrategy, &options, result);
 	pv_restore_read_only(read_only);
@@ -475,6 +495,23 @@ is_left_to_scheduler(Relation rel, const VacuumParams *params,
 }
 
 /*
+ * Is it too late to begin with this table, because the time is over?  Or is it
+ * the TOAST table of a table that this run has left for others?  They wait
+ * until vacuum() is done with both.
+ */
+static bool
+is_left_out(Relation rel, const PvChoice *choice, bool *is_late)
+{
+	*is_late = choice->deadline != 0 &&
+		GetCurrentTimestamp() >= choice->deadline;
+	return *is_late ||
+		(report_to_run != NULL &&
+		 rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
+		 OidIsValid(ended_early_at) &&
+		 choice->toast_parent == ended_early_at);
+}
+
+/*
  * Vacuum one relation, with the engine or with the next function in the chain.
  * known is what the caller knows of the table, or NULL.
  */
@@ -485,6 +522,7 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	bool		is_run = report_to_run != NULL;
 	PvRunEntry	entry;
 	PvChoice	choice;
+	bool		is_late;
 
 	/*
 	 * "off" works without reading catalogs.  Only a run and the scheduler,
@@ -507,6 +545,19 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		return;
 
 	entry.toast_parent = choice.toast_parent;
+	is_incomplete = is_left_out(rel, &choice, &is_late);
+	if (is_incomplete)
+	{
+		if (!is_run || !is_late)
+			return;
+		memset(&entry.result, 0, sizeof(entry.result));
+		entry.result.relid = RelationGetRelid(rel);
+		entry.result.by_engine = true;
+		entry.result.ended_early = PV_END_TIME;
+		report_to_run(&entry);
+		return;
+	}
+	ended_early_at = InvalidOid;
 
 	if (choice.declined == NULL)
 	{
@@ -516,6 +567,9 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		resolve_truncate(rel, params, false);
 	}
 	vacuum_recorded(rel, params, bstrategy, &choice, &entry.result);
+	is_incomplete = entry.result.ended_early != PV_END_NONE;
+	if (is_incomplete)
+		ended_early_at = RelationGetRelid(rel);
 
 	if (is_run)
 	{
@@ -569,12 +623,13 @@ pv_dispatch_init(void)
  * Vacuum a table of which the caller knows the TOAST parent and the options,
  * for a caller that is not core's vacuum_rel().  Locks, transaction, snapshot
  * and PROC_IN_VACUUM are the caller's, as for the slot.  params->truncate may
- * be VACOPTVALUE_AUTO.
+ * be VACOPTVALUE_AUTO.  Return false if the vacuum has ended early.
  */
-void
+bool
 pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 				   BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
+	is_incomplete = false;
 	if (rel->rd_rel->relam == HEAP_TABLE_AM_OID && pv_slot_is_ours() &&
 		!pv_slot_serves(rel))
 	{
@@ -586,16 +641,21 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 	}
 	else
 		guarded_vacuum(rel, params, bstrategy, known);
+	return !is_incomplete;
 }
 
 /*
  * From now on, have each relation that this process vacuums vacuumed by the
- * engine, if possible, and reported.
+ * engine, if possible, and reported.  End early at the deadline, unless it is
+ * 0, and for sessions that wait if it yields.
  */
 void
-pv_dispatch_for_run(PvReportEntry report, bool is_open)
+pv_dispatch_for_run(PvReportEntry report, bool is_open, TimestampTz deadline,
+					bool yields)
 {
 	Assert(pv_slot_is_ours());
 	report_to_run = report;
 	truncate_is_open = is_open;
+	run_deadline = deadline;
+	run_yields = yields;
 }

@@ -33,6 +33,7 @@ typedef struct PvKnownTable
 {
 	Oid			toast_parent;	/* the table of a TOAST table, else invalid */
 	const PvOptions *options;	/* of the table, or of toast_parent */
+	TimestampTz deadline;		/* when its vacuum ends early; 0: never */
 } PvKnownTable;
 
 /*
@@ -47,9 +48,10 @@ extern void pv_dispatch_init(void);
 extern int	pv_automatic_buffer_limit(const PvOptions *options);
 extern const char *pv_dispatch_declines(const FormData_pg_class *form,
 										Oid toast_parent);
-extern void pv_dispatch_vacuum(Relation rel, VacuumParams *params,
+extern bool pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 							   BufferAccessStrategy bstrategy,
 							   const PvKnownTable *known);
-extern void pv_dispatch_for_run(PvReportEntry report, bool truncate_is_open);
+extern void pv_dispatch_for_run(PvReportEntry report, bool truncate_is_open,
+								TimestampTz deadline, bool yields);
 
 #endif							/* PV_DISPATCH_H */

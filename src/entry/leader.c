@@ -56,6 +56,9 @@
 static PGPROC *caller_proc;
 static int	caller_pid;
 
+/* OIDs of relations that were left for other sessions, in PortalContext */
+static List *yielded = NIL;
+
 
 /* ----------------------------------------------------------------
  *		Becoming the caller
@@ -172,10 +175,21 @@ send_message(char type, const void *body, Size len)
 	pq_endmessage(&message);
 }
 
-/* Report a relation that has been vacuumed. */
+/*
+ * Report a relation that has been vacuumed.  One whose vacuum has ended early
+ * for another session is vacuumed again, and reported then.
+ */
 static void
 report_entry(const PvRunEntry *entry)
 {
+	if (entry->result.ended_early == PV_END_YIELD)
+	{
+		MemoryContext old_context = MemoryContextSwitchTo(PortalContext);
+
+		yielded = lappend_oid(yielded, entry->result.relid);
+		MemoryContextSwitchTo(old_context);
+		return;
+	}
 	send_message(PV_MSG_RESULT, entry, sizeof(*entry));
 }
 
@@ -248,6 +262,36 @@ list_relations(const PvRunShared *run)
 }
 
 /*
+ * Return the relations that were left for other sessions, in a list like that
+ * of list_relations().  They waited longer, so they have the table before it is
+ * locked again.
+ */
+static List *
+take_yielded(void)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(PortalContext);
+	List	   *relations = NIL;
+	ListCell   *lc;
+
+	foreach(lc, yielded)
+	{
+		Oid			relid = lfirst_oid(lc);
+		char	   *name = get_rel_name(relid);
+		char	   *schema = get_namespace_name(get_rel_namespace(relid));
+
+		if (name != NULL && schema != NULL)
+			relations = lappend(relations,
+								makeVacuumRelation(makeRangeVar(schema, name,
+																-1),
+												   relid, NIL));
+	}
+	list_free(yielded);
+	yielded = NIL;
+	MemoryContextSwitchTo(old_context);
+	return relations;
+}
+
+/*
  * Execute the VACUUM command, on the relations that its table stands for.
  * vacuum() must be entered within a transaction, and leaves within another
  * one.  What it works on must outlive both, so that is under PortalContext,
@@ -273,8 +317,11 @@ execute(const char *command, const PvRunShared *run)
 	vacuum = castNode(VacuumStmt, statement->stmt);
 	vacuum->rels = list_relations(run);
 	MemoryContextSwitchTo(old_context);
-	if (vacuum->rels != NIL)
+	while (vacuum->rels != NIL)
+	{
 		ExecVacuum(state, vacuum, true);
+		vacuum->rels = take_yielded();
+	}
 	CommitTransactionCommand();
 }
 
@@ -310,7 +357,8 @@ parvacuum_leader_main(Datum main_arg)
 	pv_history_set_reason(&shared->reason);
 
 	caller_pid = shared->caller_pid;
-	pv_dispatch_for_run(report_entry, shared->truncate_is_open);
+	pv_dispatch_for_run(report_entry, shared->truncate_is_open,
+						shared->deadline, !shared->skip_locked);
 
 	become_caller(toc, shared);
 	show_activity(shared);

@@ -195,6 +195,7 @@ fill_shared(PvRunShared *shared, const PvRequest *request, bool waits)
 	shared->relid = request->relid;
 	shared->skip_locked = request->skip_locked;
 	shared->truncate_is_open = request->truncate_is_open;
+	shared->deadline = request->deadline;
 	strcpy(shared->command, request->command);
 }
 

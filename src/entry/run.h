@@ -27,6 +27,7 @@ typedef struct PvRequest
 	bool		skip_locked;
 	const char *command;		/* VACUUM of that table, with its options */
 	bool		truncate_is_open;	/* they do not decide on truncation */
+	TimestampTz deadline;		/* when the run ends early; 0: never */
 } PvRequest;
 
 /* What pg_stat_activity shows as backend_type. */
@@ -64,6 +65,7 @@ typedef struct PvRunShared
 	Oid			relid;
 	bool		skip_locked;
 	bool		truncate_is_open;
+	TimestampTz deadline;
 	PvHistoryReason reason;		/* why the caller ends the run early */
 	char		command[FLEXIBLE_ARRAY_MEMBER];
 } PvRunShared;

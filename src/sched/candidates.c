@@ -233,6 +233,23 @@ pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)
 }
 
 /*
+ * Return when the vacuum of a table with this score must end, because its
+ * window closes, which is open now; 0 if it need not.
+ */
+TimestampTz
+pv_need_deadline(const PvWindow *window, const PvScore *score)
+{
+	pg_time_t	now = time(NULL);
+	pg_time_t	closes;
+
+	if (window->always || score->wraparound ||
+		score->total >= pv_guc_urgent_score)
+		return 0;
+	closes = pv_window_next_change(window, now);
+	return closes == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(closes);
+}
+
+/*
  * Leave out of the score what has failed lately (entry/failures.c).  If
  * nothing is left, returns what the table waits for, and until which time of
  * day; the score is not changed then.

@@ -34,6 +34,8 @@ extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *own,
 extern void pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
 							 PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);
+extern TimestampTz pv_need_deadline(const PvWindow *window,
+									const PvScore *score);
 extern bool pv_need_is_outside(const char *text, const PvScore *score,
 							   PvWindow *window);
 extern PvWaitReason pv_need_leave_out_failed(Form_pg_class form,

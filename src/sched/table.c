@@ -419,7 +419,10 @@ set_size(Relation rel, bool by_core)
 static void
 vacuum_table(PvTableWork *work, Relation rel)
 {
-	PvKnownTable known = {work->item.toast_parent, &work->effective};
+	PvKnownTable known = {
+		work->item.toast_parent, &work->effective, work->deadline
+	};
+	bool		complete;
 	PvFormerUser own;
 	TransactionId next_xid;
 
@@ -434,12 +437,15 @@ vacuum_table(PvTableWork *work, Relation rel)
 	work->horizon_is_newest = work->horizon == next_xid;
 
 	pv_become_owner(rel->rd_rel->relowner, &own);
-	pv_dispatch_vacuum(rel, &work->params, ring, &known);
+	complete = pv_dispatch_vacuum(rel, &work->params, ring, &known);
 	pv_become_oneself(&own);
 
 	pv_cost_open_balance();
-	work->done |= PV_DONE_VACUUM;
 	pv_sched_count(PV_COUNT_VACUUMS);
+	if (complete)
+		work->done |= PV_DONE_VACUUM;
+	else
+		work->put_back = true;
 }
 
 /* Sweep the B-trees of the table, which is locked and open. */
@@ -546,6 +552,8 @@ may_begin(PvTableWork *work, Relation rel)
 		pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
 		return false;
 	}
+	if (!work->item.requested)
+		work->deadline = pv_need_deadline(&window, &work->item.score);
 	work->put_back = !pv_queue_recheck(pv_queue_lock(LW_EXCLUSIVE),
 									   work->slot, &work->item);
 	pv_queue_unlock();

@@ -28,6 +28,7 @@ typedef struct PvTableWork
 	bool		held;			/* a vacuum would do nothing, because of the
 								 * horizon */
 	PvWaitReason reason;		/* what it is to wait for */
+	TimestampTz deadline;		/* when its vacuum ends early; 0: never */
 	bool		put_back;		/* it is large, and there is no place */
 	uint8		done;			/* PV_DONE_* */
 	char	   *name;			/* with its schema, for pg_stat_activity */

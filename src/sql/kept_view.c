@@ -52,9 +52,11 @@ parvacuum_kept_items(PG_FUNCTION_ARGS)
 		pv_put_int8(&row, kept->items);
 		pv_put(&row, Int32GetDatum(kept->nindexes));
 		pv_put(&row, Int32GetDatum(kept->ndone));
-		pv_put_int8(&row, (int64) kept->nsegments * PV_SEGMENT_BLOCKS);
-		pv_put_int8(&row, (int64) Min(kept->begun, kept->nsegments) *
-					PV_SEGMENT_BLOCKS);
+		pv_put_int8(&row, kept->pages);
+		pv_put_int8(&row, kept->scan.goes_on ? kept->scan.upto : kept->pages);
+		pv_put_int8(&row, Min((int64) kept->begun * PV_SEGMENT_BLOCKS,
+							  kept->pages));
+		pv_put(&row, BoolGetDatum(kept->scan.goes_on));
 		pv_return_row(fcinfo, &row);
 	}
 	return (Datum) 0;

@@ -59,7 +59,8 @@ enum
 	ARG_ANALYZE,
 	ARG_SKIP_LOCKED,
 	ARG_DISABLE_PAGE_SKIPPING,
-	ARG_VERBOSE
+	ARG_VERBOSE,
+	ARG_TIME_LIMIT				/* not for sharded tables */
 };
 
 /* The type parvacuum_cluster_run has so many more columns, before the others. */
@@ -107,6 +108,28 @@ add_index_cleanup(FunctionCallInfo fcinfo, StringInfo options)
 	appendStringInfo(options, ", INDEX_CLEANUP %s", value ? "on" : "off");
 }
 
+/* Return when the run ends early, 0 if it does not. */
+static TimestampTz
+deadline_arg(FunctionCallInfo fcinfo)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz deadline;
+	Datum		sum;
+
+	if (PG_NARGS() <= ARG_TIME_LIMIT || PG_ARGISNULL(ARG_TIME_LIMIT))
+		return 0;
+	sum = DirectFunctionCall2(timestamptz_pl_interval,
+							  TimestampTzGetDatum(now),
+							  PG_GETARG_DATUM(ARG_TIME_LIMIT));
+	deadline = DatumGetTimestampTz(sum);
+	if (deadline <= now)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("time_limit must be greater than zero"),
+				 errhint(HINT_DEFAULT)));
+	return deadline;
+}
+
 /*
  * Translate the arguments into a VACUUM command.  Of the catalogs, look only
  * the name of the table up.
@@ -138,6 +161,7 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	request->relid = PG_GETARG_OID(ARG_REL);
 	request->skip_locked = PG_GETARG_BOOL(ARG_SKIP_LOCKED);
 	request->truncate_is_open = PG_ARGISNULL(ARG_TRUNCATE);
+	request->deadline = deadline_arg(fcinfo);
 	request->command = psprintf("VACUUM %s%s%s%s",
 								options.len > 0 ? "(" : "",
 								options.len > 0 ? options.data + 2 : "",

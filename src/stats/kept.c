@@ -505,6 +505,30 @@ pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)
 }
 
 
+/*
+ * The vacuum ends early by itself, for another session unless yielded_at is 0.
+ * With goes_on the next one is to go on with the heap scan, too.  Return false
+ * if nothing is kept.
+ */
+bool
+pv_kept_end_early(const PvKeptRef *ref, bool goes_on, TimestampTz yielded_at)
+{
+	Slot	   *slot;
+
+	if (ref->token == 0)
+		return false;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	slot = find_slot(ref);
+	if (slot != NULL)
+	{
+		slot->kept.scan.goes_on |= goes_on;
+		slot->kept.yielded_at = yielded_at;
+	}
+	LWLockRelease(lock);
+	return slot != NULL;
+}
+
+
 /* ----------------------------------------------------------------
  *		Looking
  * ----------------------------------------------------------------

@@ -38,6 +38,26 @@ typedef struct PvKeptIndex
 	PvLocator	locator;
 } PvKeptIndex;
 
+/*
+ * How far the heap scan was.  If the vacuum has ended early by itself, the next
+ * one goes on from there.
+ */
+typedef struct PvKeptScan
+{
+	bool		goes_on;
+	BlockNumber upto;			/* the blocks before this one are done */
+	double		pages;			/* that were scanned, ... */
+	double		tuples;			/* ... and the live tuples on them */
+	BlockNumber nonempty_pages; /* last page with tuples, plus one */
+	bool		skippedallvis;
+	TransactionId relfrozenxid; /* oldest XID and MXID that remain */
+	MultiXactId relminmxid;
+	int64		tuples_recently_dead;
+	int64		tuples_missed;
+	int			freeze_min_age; /* that the vacuum was given */
+	bool		index_vacuuming;	/* it has collected dead items */
+} PvKeptScan;
+
 /* What is kept of one table */
 typedef struct PvKept
 {
@@ -53,9 +73,13 @@ typedef struct PvKept
 	double		live_tuples;	/* that the heap scan has found; -1 if it had not
 								 * come to the end of the table */
 	BlockNumber pages;			/* of the table */
-	uint32		nsegments;		/* of the table, in blocks / PV_SEGMENT_BLOCKS */
+	uint32		nsegments;		/* its items are in the segments before this
+								 * one */
 	uint32		begun;			/* the second heap pass has begun on the
 								 * segments before this one */
+	PvKeptScan	scan;
+	TimestampTz yielded_at;		/* when a vacuum ended early for another session;
+								 * 0: none */
 	TimestampTz vacuumed_at;	/* the last vacuum by the statistics */
 	bool		stale;			/* found to be of another file, or of one that
 								 * was vacuumed since */
@@ -74,6 +98,8 @@ extern bool pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept);
 extern bool pv_kept_complete(const PvKept *kept);
 extern void pv_kept_index_done(const PvKeptRef *ref, Relation indrel);
 extern void pv_kept_begin_segments(const PvKeptRef *ref, uint32 end);
+extern bool pv_kept_end_early(const PvKeptRef *ref, bool goes_on,
+							  TimestampTz yielded_at);
 
 /* The next vacuum of the table, with the same lock */
 extern bool pv_kept_find(Relation rel, PvKept *kept);

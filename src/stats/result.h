@@ -36,6 +36,14 @@ typedef enum PvStartedBy
 	PV_STARTED_BY_FUNCTION		/* a background leader */
 } PvStartedBy;
 
+/* Why a vacuum ends before it is complete; see engine/early_end.c */
+typedef enum PvEarlyEnd
+{
+	PV_END_NONE = 0,
+	PV_END_TIME,				/* its time is over */
+	PV_END_YIELD				/* another session waits for the table */
+} PvEarlyEnd;
+
 /* What was done to a table */
 typedef enum PvWork
 {
@@ -60,7 +68,7 @@ typedef enum PvWork
  * all-visible before.  vacuumed_... are of the second heap pass.  items_kept are
  * dead items that the next vacuum takes over if this one fails.
  * items_taken_over were kept so by an earlier vacuum, which was done with
- * indexes_taken_over of the indexes.
+ * indexes_taken_over of the indexes.  ended_early is PvEarlyEnd.
  *
  * The second column is the type in SQL, HIDDEN if VERBOSE alone shows it.  The
  * order is that of the SQL type parvacuum_result.  The third column says
@@ -100,6 +108,7 @@ typedef enum PvWork
 	FIGURE(items_kept, INT8, ENGINE, false) \
 	FIGURE(items_taken_over, INT8, ENGINE, true) \
 	FIGURE(indexes_taken_over, INT4, ENGINE, false) \
+	FIGURE(ended_early, BOOL, ENGINE, false) \
 	COUNTER(eager_pages, HIDDEN, ENGINE, false) \
 	COUNTER(frozen_pages, HIDDEN, ENGINE, false) \
 	COUNTER(tuples_frozen, HIDDEN, ENGINE, false) \

@@ -90,6 +90,7 @@ typedef enum PvDeadTidsRead
 } PvDeadTidsRead;
 
 extern uint64 pv_deadtids_file_bytes(PvDeadTids *store);
+extern int64 pv_deadtids_count_before(PvDeadTids *store, uint32 end);
 extern bool pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file,
 							  uint64 *bytes);
 extern PvDeadTidsRead pv_deadtids_read(PvDeadTids *store, uint32 first,

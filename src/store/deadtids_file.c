@@ -82,6 +82,28 @@ pv_deadtids_file_bytes(PvDeadTids *store)
 		(pv_deadtids_num_segments_used(store) + 1) * sizeof(Record);
 }
 
+/* Return the number of items in the segments before "end". */
+int64
+pv_deadtids_count_before(PvDeadTids *store, uint32 end)
+{
+	int64		items = 0;
+	PvDeadTidsIter iter;
+	OffsetNumber offsets[PV_MAX_OFFSET];
+	BlockNumber blk;
+	int			n;
+
+	if (end >= store->nsegments)
+		return pv_deadtids_num_items(store);
+	for (uint32 segno = 0; segno < end; segno++)
+	{
+		if (!pv_deadtids_segment_begin(store, segno, &iter))
+			continue;
+		while (pv_deadtids_segment_next(&iter, &blk, offsets, &n))
+			items += n;
+	}
+	return items;
+}
+
 /*
  * Write the segments before "end" to a file, and add what that takes to
  * *bytes.  Return false, with errno set, if that failed.

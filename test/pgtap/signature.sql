@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(67);
+SELECT plan(68);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -56,7 +56,7 @@ SELECT is(
           'wal_records bigint', 'wal_fpi bigint', 'wal_bytes numeric',
           'buffers_hit bigint', 'buffers_read bigint', 'buffers_dirtied bigint',
           'oldest_xmin xid', 'relfrozenxid_advanced boolean',
-          'index_scan_bypassed boolean', 'items_kept bigint', 'items_taken_over bigint', 'indexes_taken_over integer'],
+          'index_scan_bypassed boolean', 'items_kept bigint', 'items_taken_over bigint', 'indexes_taken_over integer', 'ended_early boolean'],
     'columns of the result');
 
 -- Comments
@@ -74,7 +74,7 @@ FROM pg_extension WHERE extname = 'parvacuum';
 SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg_depend
                WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND classid <> 'pg_type'::regclass
                    AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'parvacuum') ORDER BY 1),
-    ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
+    ARRAY['function parvacuum(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean,interval)',
           'function parvacuum_blockers(regclass)',
           'function parvacuum_cancel(integer)',
           'function parvacuum_cancel(regclass)',
@@ -90,7 +90,7 @@ SELECT is(array(SELECT pg_describe_object(classid, objid, 0) COLLATE "C" FROM pg
           'function parvacuum_progress_items()',
           'function parvacuum_queue_items()',
           'function parvacuum_reset_options()',
-          'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean)',
+          'function parvacuum_run(regclass,integer,boolean,text,boolean,boolean,boolean,boolean,boolean,interval)',
           'function parvacuum_scheduler_stats()',
           'function parvacuum_stats_about()',
           'function parvacuum_stats_indexes()',
@@ -121,6 +121,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.max_workers', 'sighup integer 8 0..1024 '),
     ('parvacuum.history_size', 'postmaster integer 1000 0..100000 '),
     ('parvacuum.stats_size', 'postmaster integer 5000 0..100000 '),
+    ('parvacuum.yield_interval', 'sighup integer 60 0..86400 s'),
     ('parvacuum.keep_limit', 'sighup integer 1048576 0..2147483647 kB'),
     ('parvacuum.max_runs', 'sighup integer 4 0..256 '),
     ('parvacuum.progress_interval', 'user integer 5 0..3600 s'),
