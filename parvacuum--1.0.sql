@@ -161,7 +161,8 @@ CREATE FUNCTION parvacuum_plan(
     OUT relminmxid xid,
     OUT new_relminmxid xid,
     OUT useless bool,
-    OUT reason text)
+    OUT reason text,
+    OUT items_kept bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'parvacuum_plan'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED CALLED ON NULL INPUT

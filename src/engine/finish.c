@@ -83,8 +83,9 @@ pv_finish_statistics(PvVacuum *vac)
 	}
 
 	/*
-	 * What was seen cannot be older than the values in pg_class.  If an earlier
-	 * vacuum has seen a part of the table, its cutoffs were older than ours.
+	 * What was seen cannot be older than the values in pg_class.  If an
+	 * earlier vacuum has seen a part of the table, its cutoffs were older
+	 * than ours.
 	 */
 	Assert(vac->goes_on || !TransactionIdIsValid(new_relfrozenxid) ||
 		   new_relfrozenxid == vac->plan.cutoffs.OldestXmin ||

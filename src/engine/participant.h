@@ -75,8 +75,9 @@ typedef struct PvCounters
 typedef struct PvSlot
 {
 	PvCounters	counters;
-	BlockNumber unvisited;		/* first claimed block that is not yet scanned;
-								 * the size of the table if there is none */
+	BlockNumber unvisited;		/* first claimed block that is not yet
+								 * scanned; the size of the table if there is
+								 * none */
 	BufferUsage buffer_usage;
 	WalUsage	wal_usage;
 } PvSlot;
@@ -181,8 +182,8 @@ typedef struct PvVacuumPlan
 	int			ring_kb;		/* kilobytes, for each participant; 0: none */
 	bool		collect_dead_items; /* initial value of
 									 * PvShared.collect_dead_items */
-	Oid			locked_too;		/* a table that is not unlocked before the end;
-								 * invalid: none */
+	Oid			locked_too;		/* a table that is not unlocked before the
+								 * end; invalid: none */
 	bool		must_progress;	/* it ends early in an index scan only when an
 								 * index is done */
 	int64		max_dead_items; /* for tests: dead items after which an index
@@ -202,8 +203,8 @@ typedef struct PvShared
 	/* Written by the leader between phases, read by all within them */
 	PvPhase		phase;
 	TimestampTz deadline;		/* when it ends early; 0: never */
-	TimestampTz yields_from;	/* from when on it ends early for a session that
-								 * waits for the table; 0: never */
+	TimestampTz yields_from;	/* from when on it ends early for a session
+								 * that waits for the table; 0: never */
 	uint32		indexes_before; /* that were done before this phase */
 	PvKeptRef	kept;			/* what is kept of the items in the store */
 	bool		keeps_indexes;	/* all that is kept is in the store, so an
@@ -286,12 +287,12 @@ typedef struct PvParticipant
 
 	/*
 	 * Leader: pages of each index when the vacuum began, which of them are
-	 * done, what follows from the pages, and the indexes in order of size, the
-	 * largest first
+	 * done, what follows from the pages, and the indexes in order of size,
+	 * the largest first
 	 */
 	BlockNumber *index_pages;
-	bool	   *index_is_done;	/* for what an earlier vacuum has kept; NULL: no
-								 * such index */
+	bool	   *index_is_done;	/* for what an earlier vacuum has kept; NULL:
+								 * no such index */
 	Size		bitmap_bytes;	/* that the bitmaps of their B-trees need */
 	int		   *units_by_size;
 

@@ -27,8 +27,8 @@ typedef struct PvVacuumOptions
 	PvStartedBy started_by;
 	TimestampTz deadline;		/* when it ends early; 0: never */
 	bool		ends_in_any_case;	/* then, even if nothing can be kept */
-	bool		yields;			/* it ends early for sessions that wait for the
-								 * table */
+	bool		yields;			/* it ends early for sessions that wait for
+								 * the table */
 	Oid			toast_parent;	/* a TOAST table's table, if that is locked */
 	bool		may_keep;		/* every vacuum of the table is one that we
 								 * would know of */
@@ -76,10 +76,11 @@ typedef struct PvVacuum
 	int64		lpdead_before;	/* dead items found before this index scan */
 	int			store_resets;	/* how often the store was emptied ... */
 	int64		store_bytes;	/* ... and its size then, added up */
-	PvKept		kept;			/* what an earlier vacuum has kept, as it was when
-								 * this one began; token 0: nothing */
+	PvKept		kept;			/* what an earlier vacuum has kept, as it was
+								 * when this one began; token 0: nothing */
 	bool		goes_on;		/* with the heap scan of that one */
-	bool		ended_early;	/* before it was complete; see engine/early_end.c */
+	bool		ended_early;	/* before it was complete; see
+								 * engine/early_end.c */
 	bool		reported_eager_end; /* the end of eager scanning was reported */
 	BlockNumber fsm_vacuumed;	/* the free space map is vacuumed below this
 								 * block */

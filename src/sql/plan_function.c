@@ -264,6 +264,7 @@ return_plan(FunctionCallInfo fcinfo, Relation rel, const PvSurvey *survey,
 	put_xid(&row, known, s->new_relminmxid);
 	pv_put(&row, BoolGetDatum(reason != NULL));
 	pv_put_text(&row, reason, GetDatabaseEncoding());
+	put_count(&row, known, s->items_kept);
 	pv_return_row(fcinfo, &row);
 }
 

@@ -345,6 +345,9 @@ describe_index_scans(const SurveyState *state, PvSurvey *survey)
 	double		fillings;
 
 	survey->nindexes = vac->plan.nindexes;
+	if (vac->kept.ref.token != 0 && !vac->kept.stale &&
+		vac->do_index_vacuuming && survey->nindexes > 0)
+		survey->items_kept = vac->kept.items;
 	for (int i = 0; i < survey->nindexes; i++)
 		survey->index_pages += vac->leader.index_pages[i];
 	if (!vac->do_index_vacuuming || survey->nindexes == 0 ||

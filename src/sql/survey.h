@@ -46,6 +46,8 @@ typedef struct PvSurvey
 	double		visible_pages;	/* pages that become all-visible */
 	double		young_pages;	/* with rows that may not be visible to all */
 
+	int64		items_kept;		/* by an interrupted vacuum, to be taken over */
+
 	int			nindexes;
 	double		index_pages;	/* of all indexes */
 	int			index_scans;

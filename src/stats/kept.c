@@ -559,8 +559,8 @@ pv_kept_find(Relation rel, PvKept *kept)
 	LWLockRelease(lock);
 
 	/*
-	 * A vacuum that the statistics know of and we do not was done by a library
-	 * that this process has not loaded
+	 * A vacuum that the statistics know of and we do not was done by a
+	 * library that this process has not loaded
 	 */
 	if (found &&
 		(!pv_locator_equals(kept->locator, pv_locator(rel)) ||

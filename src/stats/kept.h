@@ -70,16 +70,16 @@ typedef struct PvKept
 	TimestampTz since;
 	uint64		bytes;			/* of the file of the items */
 	int64		items;
-	double		live_tuples;	/* that the heap scan has found; -1 if it had not
-								 * come to the end of the table */
+	double		live_tuples;	/* that the heap scan has found; -1 if it had
+								 * not come to the end of the table */
 	BlockNumber pages;			/* of the table */
 	uint32		nsegments;		/* its items are in the segments before this
 								 * one */
 	uint32		begun;			/* the second heap pass has begun on the
 								 * segments before this one */
 	PvKeptScan	scan;
-	TimestampTz yielded_at;		/* when a vacuum ended early for another session;
-								 * 0: none */
+	TimestampTz yielded_at;		/* when a vacuum ended early for another
+								 * session; 0: none */
 	TimestampTz vacuumed_at;	/* the last vacuum by the statistics */
 	bool		stale;			/* found to be of another file, or of one that
 								 * was vacuumed since */

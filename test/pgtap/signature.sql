@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(68);
+SELECT plan(70);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -19,7 +19,8 @@ INSERT INTO arg VALUES
     (6, 'analyze', 'boolean', 'false'),
     (7, 'skip_locked', 'boolean', 'false'),
     (8, 'disable_page_skipping', 'boolean', 'false'),
-    (9, 'verbose', 'boolean', 'false');
+    (9, 'verbose', 'boolean', 'false'),
+    (10, 'time_limit', 'interval', 'NULL::interval');
 CREATE TEMP VIEW func AS
 SELECT * FROM pg_proc WHERE proname IN ('parvacuum_run', 'parvacuum');
 
@@ -29,7 +30,7 @@ SELECT is((SELECT array_agg(format_type(t, NULL) ORDER BY o)
            FROM unnest(proargtypes::oid[]) WITH ORDINALITY x(t, o)),
           (SELECT array_agg(type ORDER BY n) FROM arg),
           proname || ': argument types') FROM func ORDER BY proname;
-SELECT is(proargnames[1:9], (SELECT array_agg(name ORDER BY n) FROM arg),
+SELECT is(proargnames[1:10], (SELECT array_agg(name ORDER BY n) FROM arg),
           proname || ': argument names') FROM func ORDER BY proname;
 SELECT is(pg_get_function_arg_default(oid, n), "default",
           format('%s: default of %s', proname, name))
