@@ -69,7 +69,7 @@ sub try_case
 	interrupt($what, 'second', 2);
 	is(sql('SELECT items, indexes_done, pages_begun FROM parvacuum_kept'), '3000|2|0', "$what: the items are kept, and two indexes are done");
 	is(files(), 1, "$what: in a file");
-	is(sql(q{SELECT items_kept FROM parvacuum_plan('t')}), 3000, "$what: the plan has them") if $what eq 'nothing happened';
+	is(sql(q{SELECT items_kept FROM parvacuum_plan('t') WHERE relid = 't'::regclass}), 3000, "$what: the plan has them") if $what eq 'nothing happened';
 	ref $statements ? $statements->() : sql($statements);
 	is(sql($take), $expected, "$what: the next run takes over $expected");
 	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: then nothing is kept");
