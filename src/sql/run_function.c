@@ -31,9 +31,9 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/timestamp.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "entry/dispatch.h"
 #include "entry/relation.h"
