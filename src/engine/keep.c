@@ -405,9 +405,10 @@ pv_keep_take_over(PvVacuum *vac)
 			(errmsg("going on with an interrupted vacuum of \"%s.%s.%s\"",
 					leader->errinfo.dbname, leader->errinfo.relnamespace,
 					leader->errinfo.relname),
-			 errdetail("It has found %lld dead items.  %d of %d indexes are done, and %u pages of the second heap pass.  The heap scan begins with page %u.",
+			 errdetail("It has found %lld dead items.  %d of %d indexes are done, and the second heap pass has come to page %u.  The heap scan %s page %u.",
 					   (long long) kept->items, ndone, leader->nindexes,
 					   kept->begun * PV_SEGMENT_BLOCKS,
+					   vac->goes_on ? "goes on with" : "begins with",
 					   vac->goes_on ? kept->scan.upto : 0)));
 	return true;
 }

@@ -45,8 +45,11 @@
 #include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 
-/* Most segments that a participant claims at once in the second heap pass */
-#define VACUUM_HEAP_MAX_SEGMENTS		32
+/*
+ * Most segments that a participant claims at once in the second heap pass.  If
+ * the vacuum is interrupted, what was claimed is not taken over.
+ */
+#define VACUUM_HEAP_MAX_SEGMENTS		8
 
 /*
  * Number of pages after which the leader makes sure that its workers have
@@ -68,6 +71,7 @@ static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
 static void vacuum_indexes(PvVacuum *vac);
+static void count_index_scan(PvVacuum *vac);
 static bool vacuum_index_scan(PvVacuum *vac, uint32 end);
 static bool vacuum_heap(PvVacuum *vac, uint32 end);
 static void vacuum_free_space_map(PvVacuum *vac);
@@ -276,6 +280,7 @@ finish_kept_items(PvVacuum *vac)
 	{
 		if (!vacuum_index_scan(vac, next))
 			break;
+		count_index_scan(vac);
 		pv_deadtids_reset(leader->store);
 	}
 	if (leader->store)
@@ -374,8 +379,6 @@ vacuum_indexes_and_heap(PvVacuum *vac)
 static void
 vacuum_dead_items(PvVacuum *vac)
 {
-	PvShared   *shared = vac->leader.shared;
-
 	if (bypass_indexes(vac))
 		vac->do_index_vacuuming = false;
 	else if (!pv_check_failsafe(&vac->leader))
@@ -384,11 +387,18 @@ vacuum_dead_items(PvVacuum *vac)
 		if (vacuum_index_scan(vac,
 							  pv_deadtids_nsegments(vac->leader.store)))
 			pv_keep_end(vac);
-		shared->index_scans++;
-		vac->result->index_scans = shared->index_scans;
-		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
-									 shared->index_scans);
+		if (!vac->ended_early)
+			count_index_scan(vac);
 	}
+}
+
+static void
+count_index_scan(PvVacuum *vac)
+{
+	int			n = ++vac->leader.shared->index_scans;
+
+	vac->result->index_scans = n;
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, n);
 }
 
 /*

@@ -11,9 +11,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "entry/rights.h"
 #include "sql/call.h"
@@ -62,15 +65,32 @@ parvacuum_kept_items(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* Return the TOAST table of a table, or InvalidOid. */
+static Oid
+toast_of(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			toast = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		toast = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid;
+		ReleaseSysCache(tuple);
+	}
+	return toast;
+}
+
 /*
  * parvacuum_drop_kept(rel): drop what is kept of a table that the current role
- * may vacuum.  Return whether there was anything.
+ * may vacuum, and of its TOAST table.  Return whether there was anything.
  */
 Datum
 parvacuum_drop_kept(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 	char	   *relname = get_rel_name(relid);
+	bool		dropped;
+	Oid			toast;
 
 	pv_check_preloaded("parvacuum_drop_kept()");
 	if (relname == NULL)
@@ -79,5 +99,9 @@ parvacuum_drop_kept(PG_FUNCTION_ARGS)
 				 errmsg("relation with OID %u does not exist", relid)));
 	if (!pv_may_vacuum_oid(relid))
 		pv_refuse_vacuum(ERROR, relname);
-	PG_RETURN_BOOL(pv_kept_drop_table(relid));
+	dropped = pv_kept_drop_table(relid);
+	toast = toast_of(relid);
+	if (OidIsValid(toast))
+		dropped |= pv_kept_drop_table(toast);
+	PG_RETURN_BOOL(dropped);
 }
