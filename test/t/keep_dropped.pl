@@ -71,6 +71,7 @@ sub try_case
 	is(files(), 1, "$what: in a file");
 	is(sql(q{SELECT items_kept FROM parvacuum_plan('t') WHERE relid = 't'::regclass}), 3000, "$what: the plan has them") if $what eq 'nothing happened';
 	ref $statements ? $statements->() : sql($statements);
+	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: nothing is kept when it has begun") if $what =~ /^VACUUM by/;
 	is(sql($take), $expected, "$what: the next run takes over $expected");
 	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: then nothing is kept");
 	is(files(), 0, "$what: and there is no file");
