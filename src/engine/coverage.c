@@ -44,8 +44,6 @@ pv_scan_go_on(PvVacuum *vac)
 					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS,
 					 shared->plan.nslots);
 	pg_atomic_write_u64(&shared->blocks_passed, start);
-	if (vac->kept.items == 0)
-		vac->fsm_vacuumed = start;
 }
 
 /*
