@@ -201,7 +201,7 @@ define_sizes(void)
 		PGC_POSTMASTER : PGC_SIGHUP;
 
 	DefineCustomIntVariable("parvacuum.keep_limit",
-							"Sets the disk space for dead items that vacuums keep, so that the next one goes on if they are interrupted.",
+							"Sets the disk space for the dead items that vacuums keep in case they are interrupted.",
 							"It is for all tables of the cluster together; 0 means that nothing is kept.",
 							&pv_guc_keep_limit,
 							1024 * 1024, 0, MAX_KILOBYTES,
@@ -210,8 +210,8 @@ define_sizes(void)
 							NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.yield_interval",
-							"Sets the time between two times that a vacuum lets other sessions have its table, and goes on afterwards.",
-							"It is for vacuums that prevent wraparound, and for parvacuum_run(); 0 means that they do not.",
+							"Sets the least time for which a vacuum works before it lets another session have its table again.",
+							"It applies to vacuums that prevent wraparound and to parvacuum_run(); 0 means that they never let others have the table.",
 							&pv_guc_yield_interval,
 							60, 0, 86400,
 							PGC_SIGHUP,

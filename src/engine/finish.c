@@ -42,6 +42,7 @@ pv_finish_indexes(PvVacuum *vac)
 		Relation	indrel = leader->indrels[i];
 
 		vac->index_names[i] = pstrdup(RelationGetRelationName(indrel));
+
 		/* Before the cleanup, some access methods do not know their pages */
 		if (!index->istat_valid || vac->ended_early)
 			continue;

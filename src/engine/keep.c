@@ -33,10 +33,11 @@
  *	 database and number.  ALTER INDEX SET TABLESPACE copies entries to another
  *	 file, and ALTER TABLE can give the file of one index to another one.
  *	 Neither is the index that was noted.  An index made meanwhile is vacuumed,
- *	 too.  It has no entries for kept items, which are not worth a rule.
- * - What a segment's second heap pass has begun on is not kept any more, because
- *	 that is noted before the first page is changed.  An item that was made
- *	 unused can have a new row, and be dead again with entries in all indexes.
+ *	 too, although it has no entries for kept items.
+ * - A segment on which the second heap pass has begun is not kept any more.
+ *	 That it begins is noted before its first page is changed.  An item that was
+ *	 made unused can have a new row, and be dead again with entries in all
+ *	 indexes.
  * - A table whose file has been replaced, as by CLUSTER or TRUNCATE, is another
  *	 one.  Files of tables get shorter only in a vacuum.
  * - All workers of a vacuum have ended when its lock on the table is released,
@@ -55,21 +56,15 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "access/multixact.h"
 #include "access/transam.h"
-#include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#include "base/process.h"
 #include "base/settings.h"
-#include "base/wait.h"
-#include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 
 /*
@@ -162,7 +157,7 @@ give_up(int code, Datum arg)
 {
 	const PvKept *kept = (const PvKept *) DatumGetPointer(arg);
 
-	(void) pv_kept_drop(&kept->ref);
+	pv_kept_drop(&kept->ref);
 	pv_kept_remove_file(kept);
 }
 
@@ -171,7 +166,6 @@ static void
 describe_scan(const PvVacuum *vac, BlockNumber upto, PvKeptScan *scan)
 {
 	const PvCounters *sum = &vac->sum;
-
 	BlockNumber start = vac->goes_on ? vac->kept.scan.upto : 0;
 	double		share;
 
@@ -267,7 +261,7 @@ pv_keep_items(PvVacuum *vac, BlockNumber upto)
 	if (vac->options->may_keep && pv_guc_keep_limit > 0 && worth &&
 		keep(vac, pv_deadtids_nsegments(vac->leader.store), upto, false))
 		vac->leader.shared->keeps_indexes = true;
-	(void) pv_kept_drop(&vac->kept.ref);
+	pv_kept_drop(&vac->kept.ref);
 }
 
 /*
@@ -305,8 +299,8 @@ pv_keep_end_early(PvVacuum *vac)
 void
 pv_keep_end(PvVacuum *vac)
 {
-	(void) pv_kept_drop(&vac->leader.shared->kept);
-	(void) pv_kept_drop(&vac->kept.ref);
+	pv_kept_drop(&vac->leader.shared->kept);
+	pv_kept_drop(&vac->kept.ref);
 	pv_keep_let_go(vac);
 	vac->result->items_kept = 0;
 }
@@ -382,15 +376,12 @@ pv_keep_take_over(PvVacuum *vac)
 	PvKept	   *kept = &vac->kept;
 	int			ndone = 0;
 
-	pv_kept_drop_file_of(vac->rel);
+	if (kept->ref.token != 0 &&
+		(!can_take_over(vac) || !pv_kept_take_over(kept)))
+		kept->ref.token = 0;
+	pv_kept_begin_vacuum(vac->rel, &kept->ref);
 	if (kept->ref.token == 0)
 		return false;
-	if (!can_take_over(vac) || !pv_kept_take_over(kept))
-	{
-		(void) pv_kept_drop(&kept->ref);
-		kept->ref.token = 0;
-		return false;
-	}
 	vac->goes_on = can_go_on(vac);
 	leader->index_is_done = palloc(Max(leader->nindexes, 1) * sizeof(bool));
 	for (int i = 0; i < leader->nindexes; i++)

@@ -227,8 +227,8 @@ typedef struct PvShared
 	pg_atomic_uint32 leader_gave_up;	/* see base/process.c */
 	pg_atomic_uint32 failsafe;	/* the wraparound failsafe has triggered */
 	pg_atomic_uint32 early_end; /* PvEarlyEnd */
-	pg_atomic_uint32 nstopped;	/* participants whose heap scan a full store
-								 * stopped */
+	pg_atomic_uint32 nstopped;	/* participants that have stopped their heap
+								 * scan before its end */
 	pg_atomic_uint64 blocks_passed; /* progress of the heap scan */
 	pg_atomic_uint64 blocks_vacuumed;	/* progress of the second heap pass */
 	pg_atomic_uint64 blocks_read;	/* of those passed */

@@ -64,7 +64,7 @@ static void open_budget(PvVacuum *vac);
 static void set_early_end(PvVacuum *vac);
 static void finish_kept_items(PvVacuum *vac);
 static bool end_heap_scan_early(PvVacuum *vac);
-static bool must_end(const PvVacuum *vac);
+static bool end_early(PvVacuum *vac, bool is_kept);
 static bool scan_heap(PvVacuum *vac);
 static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
@@ -185,7 +185,7 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
 								 vac->plan.rel_pages);
 	clean_up_indexes(vac);
-	(void) pv_kept_drop(&vac->kept.ref);
+	pv_kept_drop(&vac->kept.ref);
 	end_pool(vac);
 }
 
@@ -260,28 +260,24 @@ finish_kept_items(PvVacuum *vac)
 	PvParticipant *leader = &vac->leader;
 	const PvKept *kept = &vac->kept;
 	uint32		next = kept->begun;
+	bool		loaded;
 
 	if (!pv_keep_take_over(vac))
 		return;
+	loaded = pv_keep_load(vac, &next);
 	if (vac->goes_on && pv_keep_collects(kept) &&
-		(kept->items == 0 || (pv_keep_load(vac, &next) &&
-							  next >= kept->nsegments)))
+		(kept->items == 0 || (loaded && next >= kept->nsegments)))
 	{
 		vac->consider_bypass = false;
 		pv_keep_let_go(vac);
 		pv_scan_go_on(vac);
 		return;
 	}
-	if (leader->store)
-		pv_deadtids_reset(leader->store);
-	vac->result->items_taken_over = 0;
-	next = kept->begun;
-	while (pv_keep_load(vac, &next))
+	while (loaded && vacuum_index_scan(vac, next))
 	{
-		if (!vacuum_index_scan(vac, next))
-			break;
 		count_index_scan(vac);
 		pv_deadtids_reset(leader->store);
+		loaded = pv_keep_load(vac, &next);
 	}
 	if (leader->store)
 		pv_deadtids_reset(leader->store);
@@ -292,29 +288,29 @@ finish_kept_items(PvVacuum *vac)
 		pv_scan_go_on(vac);
 }
 
-/*
- * After a part of the heap scan that is not the last one: end the vacuum if it
- * is to end early.  If what was scanned cannot be kept, that would be lost.
- * Then the vacuum goes on, unless it has to end in any case.
- */
+/* After a part of the heap scan that is not the last one: end if it is time. */
 static bool
 end_heap_scan_early(PvVacuum *vac)
 {
-	if (!pv_ends_early(&vac->leader))
-		return false;
-	vac->ended_early = pv_keep_scanned(vac, pv_scan_done_upto(vac)) ||
-		must_end(vac);
-	if (!vac->ended_early)
-		pv_forbid_early_end(vac->leader.shared);
-	return vac->ended_early;
+	return pv_ends_early(&vac->leader) &&
+		end_early(vac, pv_keep_scanned(vac, pv_scan_done_upto(vac)));
 }
 
-/* Does the vacuum end although nothing is kept? */
+/*
+ * End the vacuum early if what it has done is kept, or if it has to end in any
+ * case.  Otherwise it goes on.  Return whether it ends.
+ */
 static bool
-must_end(const PvVacuum *vac)
+end_early(PvVacuum *vac, bool is_kept)
 {
-	return vac->options->ends_in_any_case &&
-		pg_atomic_read_u32(&vac->leader.shared->early_end) == PV_END_TIME;
+	PvShared   *shared = vac->leader.shared;
+
+	vac->ended_early = is_kept ||
+		(vac->options->ends_in_any_case &&
+		 pg_atomic_read_u32(&shared->early_end) == PV_END_TIME);
+	if (!vac->ended_early)
+		pv_forbid_early_end(shared);
+	return vac->ended_early;
 }
 
 /*
@@ -412,17 +408,15 @@ vacuum_index_scan(PvVacuum *vac, uint32 end)
 	PvParticipant *leader = &vac->leader;
 
 	vacuum_indexes(vac);
-	while (pv_ends_early(leader) && !vac->ended_early)
+	while (pv_ends_early(leader))
 	{
-		vac->ended_early = pv_keep_end_early(vac) || must_end(vac);
-		if (vac->ended_early)
-			break;
-		pv_forbid_early_end(leader->shared);
+		if (end_early(vac, pv_keep_end_early(vac)))
+			return false;
 		vacuum_indexes(vac);	/* again, because some were left out */
 	}
 
 	/* With the failsafe on, some indexes may not have been vacuumed */
-	if (pv_failsafe_triggered(leader) || vac->ended_early)
+	if (pv_failsafe_triggered(leader))
 		return false;
 	if (vacuum_heap(vac, end))
 		return true;

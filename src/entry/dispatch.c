@@ -57,21 +57,16 @@
 
 /*
  * Of a background leader: to whom each relation is reported, else NULL, whether
- * the caller left the decision on truncation open, when the run ends early, and
- * the newest result, since a TOAST table may follow its table.  Core's vacuum() stands between the
- * leader and the slot, and cannot pass them on as arguments.
+ * the caller left the decision on truncation open, when the run ends early, 0
+ * if never, whether it does so for sessions that wait, and the newest result,
+ * since a TOAST table may follow its table.  Core's vacuum() stands between
+ * the leader and the slot, and cannot pass them on as arguments.
  */
 static PvReportEntry report_to_run = NULL;
 static bool truncate_is_open = false;
 static TimestampTz run_deadline = 0;
 static bool run_yields = false;
 static PvResult last_result;
-
-/* The table whose vacuum by this process has ended early, if it was the last */
-static Oid	ended_early_at = InvalidOid;
-
-/* The last vacuum has ended early, or was not begun for that reason */
-static bool is_incomplete = false;
 
 PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
@@ -190,8 +185,7 @@ static void
 call_previous(Relation rel, VacuumParams *params,
 			  BufferAccessStrategy bstrategy, bool served)
 {
-	pv_kept_drop_file_of(rel);
-	(void) pv_kept_drop_table(RelationGetRelid(rel));
+	pv_kept_begin_vacuum(rel, NULL);
 	resolve_truncate(rel, params, true);
 	pv_cost_flush();
 	if (served)
@@ -507,15 +501,16 @@ is_left_out(Relation rel, const PvChoice *choice, bool *is_late)
 	return *is_late ||
 		(report_to_run != NULL &&
 		 rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
-		 OidIsValid(ended_early_at) &&
-		 choice->toast_parent == ended_early_at);
+		 last_result.ended_early != PV_END_NONE &&
+		 choice->toast_parent == last_result.relid);
 }
 
 /*
  * Vacuum one relation, with the engine or with the next function in the chain.
- * known is what the caller knows of the table, or NULL.
+ * known is what the caller knows of the table, or NULL.  Return false if the
+ * vacuum has ended early, or was not begun because it would have.
  */
-static void
+static bool
 vacuum_relation(Relation rel, VacuumParams *params,
 				BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
@@ -531,33 +526,30 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	if (!is_run && known == NULL && !pv_guc_engine)
 	{
 		call_previous(rel, params, bstrategy, true);
-		return;
+		return true;
 	}
 
 	choose(rel, known, &choice);
 	if (!choice.wanted)
 	{
 		call_previous(rel, params, bstrategy, true);
-		return;
+		return true;
 	}
 
 	if (!is_run && is_left_to_scheduler(rel, params, &choice))
-		return;
+		return true;
 
 	entry.toast_parent = choice.toast_parent;
-	is_incomplete = is_left_out(rel, &choice, &is_late);
-	if (is_incomplete)
+	if (is_left_out(rel, &choice, &is_late))
 	{
-		if (!is_run || !is_late)
-			return;
 		memset(&entry.result, 0, sizeof(entry.result));
 		entry.result.relid = RelationGetRelid(rel);
 		entry.result.by_engine = true;
 		entry.result.ended_early = PV_END_TIME;
-		report_to_run(&entry);
-		return;
+		if (is_run && is_late)
+			report_to_run(&entry);
+		return false;
 	}
-	ended_early_at = InvalidOid;
 
 	if (choice.declined == NULL)
 	{
@@ -567,36 +559,36 @@ vacuum_relation(Relation rel, VacuumParams *params,
 		resolve_truncate(rel, params, false);
 	}
 	vacuum_recorded(rel, params, bstrategy, &choice, &entry.result);
-	is_incomplete = entry.result.ended_early != PV_END_NONE;
-	if (is_incomplete)
-		ended_early_at = RelationGetRelid(rel);
 
 	if (is_run)
 	{
 		last_result = entry.result;
 		report_to_run(&entry);
 	}
+	return entry.result.ended_early == PV_END_NONE;
 }
 
 /*
  * The same, while the process is guarded against functions of the table's
  * owner that would start another vacuum (base/guard.c).
  */
-static void
+static bool
 guarded_vacuum(Relation rel, VacuumParams *params,
 			   BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
 	bool		before = pv_guard_enter();
+	volatile bool complete = false;
 
 	PG_TRY();
 	{
-		vacuum_relation(rel, params, bstrategy, known);
+		complete = vacuum_relation(rel, params, bstrategy, known);
 	}
 	PG_FINALLY();
 	{
 		pv_guard_leave(before);
 	}
 	PG_END_TRY();
+	return complete;
 }
 
 /*
@@ -609,7 +601,7 @@ vacuum_from_slot(Relation rel, PvSlotParams *params,
 {
 	VacuumParams own = *params;
 
-	guarded_vacuum(rel, &own, bstrategy, NULL);
+	(void) guarded_vacuum(rel, &own, bstrategy, NULL);
 }
 
 /* Take heap's slot.  Call this only while libraries are preloaded. */
@@ -629,19 +621,15 @@ bool
 pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 				   BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
-	is_incomplete = false;
-	if (rel->rd_rel->relam == HEAP_TABLE_AM_OID && pv_slot_is_ours() &&
-		!pv_slot_serves(rel))
-	{
-		/* whoever has taken the slot after us comes first, and may call us */
-		pv_kept_drop_file_of(rel);
-		(void) pv_kept_drop_table(RelationGetRelid(rel));
-		resolve_truncate(rel, params, true);
-		table_relation_vacuum(rel, params, bstrategy);
-	}
-	else
-		guarded_vacuum(rel, params, bstrategy, known);
-	return !is_incomplete;
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID || !pv_slot_is_ours() ||
+		pv_slot_serves(rel))
+		return guarded_vacuum(rel, params, bstrategy, known);
+
+	/* whoever has taken the slot after us comes first, and may call us */
+	pv_kept_begin_vacuum(rel, NULL);
+	resolve_truncate(rel, params, true);
+	table_relation_vacuum(rel, params, bstrategy);
+	return true;
 }
 
 /*

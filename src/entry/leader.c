@@ -214,12 +214,28 @@ lock_for_look(const PvRunShared *run)
 }
 
 /*
+ * Add a relation to a list for vacuum(), unless it is gone.  The name is for the
+ * warning that it could not be opened.
+ */
+static List *
+add_relation(List *relations, Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+	char	   *schema = get_namespace_name(get_rel_namespace(relid));
+
+	if (name == NULL || schema == NULL)
+		return relations;
+	return lappend(relations,
+				   makeVacuumRelation(makeRangeVar(schema, name, -1), relid,
+									  NIL));
+}
+
+/*
  * List what to vacuum: the table, and its partitions or children, which
  * vacuum() does not look for itself if it is given an OID.  With the OID the
  * table stays the same one if it is renamed meanwhile, and no right to use its
- * schema is needed.  The name is for the warning that it could not be opened.
- * The partitioned table stays in the list, for ANALYZE.  vacuum() finds what
- * changes after this look, table by table.
+ * schema is needed.  The partitioned table stays in the list, for ANALYZE.
+ * vacuum() finds what changes after this look, table by table.
  *
  * The table named must exist, and the caller must have the right to vacuum
  * it.  A partition without that right is left out with core's warning.
@@ -246,16 +262,7 @@ list_relations(const PvRunShared *run)
 	if (!pv_may_vacuum(run->relid, form->relisshared))
 		pv_refuse_vacuum(ERROR, NameStr(form->relname));
 	foreach(lc, pv_expand_relation(run->relid, form->relkind))
-	{
-		Oid			relid = lfirst_oid(lc);
-		char	   *name = get_rel_name(relid);
-		char	   *schema = get_namespace_name(get_rel_namespace(relid));
-		RangeVar   *range = makeRangeVar(schema, name, -1);
-
-		if (name != NULL && schema != NULL)
-			relations = lappend(relations,
-								makeVacuumRelation(range, relid, NIL));
-	}
+		relations = add_relation(relations, lfirst_oid(lc));
 	ReleaseSysCache(tuple);
 	UnlockRelationOid(run->relid, AccessShareLock);
 	return relations;
@@ -263,8 +270,8 @@ list_relations(const PvRunShared *run)
 
 /*
  * Return the relations that were left for other sessions, in a list like that
- * of list_relations().  They waited longer, so they have the table before it is
- * locked again.
+ * of list_relations().  These sessions have waited already, so they get the
+ * table before this process does.
  */
 static List *
 take_yielded(void)
@@ -274,17 +281,7 @@ take_yielded(void)
 	ListCell   *lc;
 
 	foreach(lc, yielded)
-	{
-		Oid			relid = lfirst_oid(lc);
-		char	   *name = get_rel_name(relid);
-		char	   *schema = get_namespace_name(get_rel_namespace(relid));
-
-		if (name != NULL && schema != NULL)
-			relations = lappend(relations,
-								makeVacuumRelation(makeRangeVar(schema, name,
-																-1),
-												   relid, NIL));
-	}
+		relations = add_relation(relations, lfirst_oid(lc));
 	list_free(yielded);
 	yielded = NIL;
 	MemoryContextSwitchTo(old_context);

@@ -213,8 +213,16 @@ pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
 	ReleaseSysCache(tuple);
 }
 
+/* Is a table with this score bound to the window?  An urgent one is not. */
+static bool
+is_bound_to(const PvWindow *window, const PvScore *score)
+{
+	return !window->always && !score->wraparound &&
+		score->total < pv_guc_urgent_score;
+}
+
 /*
- * Does a table with this score wait for its window?  An urgent one does not.
+ * Does a table with this score wait for its window?
  * Set *window to that of the text, or of the setting if the text is NULL or
  * this server does not know its time zone.
  */
@@ -227,25 +235,22 @@ pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)
 		(void) pv_window_parse(text, window, &detail);
 	if (text == NULL || detail != NULL)
 		*window = pv_guc_parsed_window;
-	return !window->always && !score->wraparound &&
-		score->total < pv_guc_urgent_score &&
+	return is_bound_to(window, score) &&
 		!pv_window_is_open(window, time(NULL));
 }
 
 /*
- * Return when the vacuum of a table with this score must end, because its
- * window closes, which is open now; 0 if it need not.
+ * Return when the window, which is open now, closes, so that the vacuum of a
+ * table with this score must end; 0 if it need not.
  */
 TimestampTz
 pv_need_deadline(const PvWindow *window, const PvScore *score)
 {
-	pg_time_t	now = time(NULL);
 	pg_time_t	closes;
 
-	if (window->always || score->wraparound ||
-		score->total >= pv_guc_urgent_score)
+	if (!is_bound_to(window, score))
 		return 0;
-	closes = pv_window_next_change(window, now);
+	closes = pv_window_next_change(window, time(NULL));
 	return closes == PV_WINDOW_NO_CHANGE ? 0 : time_t_to_timestamptz(closes);
 }
 

@@ -29,7 +29,8 @@ typedef struct PvTableWork
 								 * horizon */
 	PvWaitReason reason;		/* what it is to wait for */
 	TimestampTz deadline;		/* when its vacuum ends early; 0: never */
-	bool		put_back;		/* it is large, and there is no place */
+	bool		put_back;		/* it is large, and there is no place, or its
+								 * vacuum has ended early */
 	uint8		done;			/* PV_DONE_* */
 	char	   *name;			/* with its schema, for pg_stat_activity */
 	char	   *full_name;		/* with database and schema, for the log */

@@ -94,9 +94,7 @@ parvacuum_drop_kept(PG_FUNCTION_ARGS)
 
 	pv_check_preloaded("parvacuum_drop_kept()");
 	if (relname == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		pv_raise_no_relation(relid);
 	if (!pv_may_vacuum_oid(relid))
 		pv_refuse_vacuum(ERROR, relname);
 	dropped = pv_kept_drop_table(relid);

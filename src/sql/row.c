@@ -117,8 +117,8 @@ put_figure(PvRow *row, PvFigureType type, bool known, int64 value)
 }
 
 /*
- * Add the columns of parvacuum_result after the first.
- * "done" says whether the vacuum was completed.
+ * Add the columns of parvacuum_result after the first.  "done" says whether
+ * the vacuum was completed.
  */
 void
 pv_put_figures(PvRow *row, const PvResult *result, bool done)

@@ -143,36 +143,60 @@ pv_kept_remove_file(const PvKept *kept)
 }
 
 /*
+ * Free the first slot that matches, and set *dropped to what it had.  Return
+ * false if there is none.  The free slots are behind those in use, mostly, so
+ * look no further than all of these.
+ */
+static bool
+drop_first(Matches matches, const void *arg, PvKept *dropped)
+{
+	uint32		left;
+	bool		found = false;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	left = pg_atomic_read_u32(&shared->nused);
+	for (int i = 0; left > 0 && !found; i++)
+	{
+		Slot	   *slot = &shared->slots[i];
+
+		if (slot->kept.ref.token == 0)
+			continue;
+		left--;
+		found = matches(&slot->kept, arg);
+		if (found)
+		{
+			*dropped = slot->kept;
+			free_slot(slot);
+		}
+	}
+	LWLockRelease(lock);
+	return found;
+}
+
+/*
  * Drop all that matches.  A file that another process has open can still be
  * read.  Return whether there was anything.
  */
 static bool
 drop_all(Matches matches, const void *arg)
 {
+	PvKept		dropped;
 	bool		any = false;
 
-	if (shared == NULL)
+	if (shared == NULL || pg_atomic_read_u32(&shared->nused) == 0)
 		return false;
-	for (int i = 0; i < PV_KEPT_SLOTS &&
-		 pg_atomic_read_u32(&shared->nused) > 0; i++)
+	while (drop_first(matches, arg, &dropped))
 	{
-		Slot	   *slot = &shared->slots[i];
-		PvKept		dropped;
-		bool		found;
-
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		found = slot->kept.ref.token != 0 && matches(&slot->kept, arg);
-		if (found)
-		{
-			dropped = slot->kept;
-			free_slot(slot);
-		}
-		LWLockRelease(lock);
-		if (found)
-			pv_kept_remove_file(&dropped);
-		any |= found;
+		pv_kept_remove_file(&dropped);
+		any = true;
 	}
 	return any;
+}
+
+static bool
+is_named(const PvKept *kept, const void *ref)
+{
+	return kept->ref.token == ((const PvKeptRef *) ref)->token;
 }
 
 static bool
@@ -194,15 +218,46 @@ is_in_tablespace(const PvKept *kept, const void *tablespace)
 	return kept->tablespace == *(const Oid *) tablespace;
 }
 
-/* Is it of the file of this table, although of another table? */
-static bool
-is_of_file(const PvKept *kept, const void *arg)
+/* A vacuum that begins, and what it takes over */
+typedef struct BeginningVacuum
 {
-	Relation	rel = (Relation) unconstify(void *, arg);
+	Relation	rel;
+	uint64		token;			/* 0: nothing */
+} BeginningVacuum;
 
-	return pv_locator_equals(kept->locator, pv_locator(rel)) &&
-		!(kept->relid == RelationGetRelid(rel) &&
-		  kept->database == MyDatabaseId);
+/*
+ * Does the vacuum make it invalid?  Tools that swap the files of tables can
+ * make another table have this file again.
+ */
+static bool
+is_invalidated(const PvKept *kept, const void *arg)
+{
+	const BeginningVacuum *vacuum = arg;
+	Oid			relid = RelationGetRelid(vacuum->rel);
+
+	return kept->ref.token != vacuum->token &&
+		(is_of_table(kept, &relid) ||
+		 pv_locator_equals(kept->locator, pv_locator(vacuum->rel)));
+}
+
+/*
+ * A vacuum of the table begins.  Drop what is kept of the table or of its file,
+ * but for what the vacuum takes over, which may be NULL.
+ */
+void
+pv_kept_begin_vacuum(Relation rel, const PvKeptRef *taken_over)
+{
+	BeginningVacuum vacuum = {rel, taken_over ? taken_over->token : 0};
+
+	(void) drop_all(is_invalidated, &vacuum);
+}
+
+/* Drop it, if that has not been done before. */
+void
+pv_kept_drop(const PvKeptRef *ref)
+{
+	if (ref->token != 0)
+		(void) drop_all(is_named, ref);
 }
 
 /* Drop what is kept of a table of this database.  Return false if nothing is. */
@@ -210,16 +265,6 @@ bool
 pv_kept_drop_table(Oid relid)
 {
 	return drop_all(is_of_table, &relid);
-}
-
-/*
- * A vacuum of the table begins.  Drop what is kept of another table that had
- * the same file, as tools that swap files can make it have again.
- */
-void
-pv_kept_drop_file_of(Relation rel)
-{
-	(void) drop_all(is_of_file, rel);
 }
 
 void
@@ -233,40 +278,6 @@ void
 pv_kept_drop_tablespace(Oid tablespace)
 {
 	(void) drop_all(is_in_tablespace, &tablespace);
-}
-
-/*
- * Return the slot if what it has is meant, else NULL.  The caller holds the
- * lock.
- */
-static Slot *
-find_slot(const PvKeptRef *ref)
-{
-	Slot	   *slot = &shared->slots[ref->slot];
-
-	return ref->token != 0 && slot->kept.ref.token == ref->token ? slot : NULL;
-}
-
-/* Drop it.  Return false if that has been done before. */
-bool
-pv_kept_drop(const PvKeptRef *ref)
-{
-	Slot	   *slot;
-	PvKept		dropped;
-
-	if (ref->token == 0)
-		return false;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	slot = find_slot(ref);
-	if (slot != NULL)
-	{
-		dropped = slot->kept;
-		free_slot(slot);
-	}
-	LWLockRelease(lock);
-	if (slot != NULL)
-		pv_kept_remove_file(&dropped);
-	return slot != NULL;
 }
 
 
@@ -332,15 +343,15 @@ find_oldest(const PvKept *wanted, bool by_slots)
 }
 
 /*
- * Return a free slot if there is room for that many bytes more, else NULL.
- * The caller holds the lock.
+ * Return the first free slot if there is room for that many bytes more, else
+ * NULL.  The caller holds the lock.
  */
 static Slot *
 find_room(uint64 bytes, bool *by_slots)
 {
 	Slot	   *room = NULL;
 
-	for (int i = 0; i < PV_KEPT_SLOTS; i++)
+	for (int i = PV_KEPT_SLOTS - 1; i >= 0; i--)
 	{
 		if (shared->slots[i].kept.ref.token == 0)
 			room = &shared->slots[i];
@@ -426,6 +437,24 @@ pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)
 }
 
 /*
+ * Lock the slot of what is meant, and return it.  The caller must release the
+ * lock.  If it has been dropped, return NULL without the lock.
+ */
+static Slot *
+lock_slot(const PvKeptRef *ref)
+{
+	Slot	   *slot = &shared->slots[ref->slot];
+
+	if (ref->token == 0)
+		return NULL;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (slot->kept.ref.token == ref->token)
+		return slot;
+	LWLockRelease(lock);
+	return NULL;
+}
+
+/*
  * The file is complete.  *kept has what is known of it, and no index that is
  * done.  From now on the items are kept.  Return false if they have been
  * dropped meanwhile.
@@ -433,17 +462,14 @@ pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)
 bool
 pv_kept_complete(const PvKept *kept)
 {
-	Slot	   *slot;
+	Slot	   *slot = lock_slot(&kept->ref);
 
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	slot = find_slot(&kept->ref);
-	if (slot != NULL)
-	{
-		slot->kept = *kept;
-		slot->complete = true;
-	}
+	if (slot == NULL)
+		return false;
+	slot->kept = *kept;
+	slot->complete = true;
 	LWLockRelease(lock);
-	return slot != NULL;
+	return true;
 }
 
 /* Is the index one of those that are done, with the same file? */
@@ -465,13 +491,11 @@ pv_kept_has_index(const PvKept *kept, Relation indrel)
 void
 pv_kept_index_done(const PvKeptRef *ref, Relation indrel)
 {
-	Slot	   *slot;
+	Slot	   *slot = lock_slot(ref);
 
-	if (ref->token == 0)
+	if (slot == NULL)
 		return;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	slot = find_slot(ref);
-	if (slot != NULL && slot->kept.ndone < PV_KEPT_MAX_INDEXES)
+	if (slot->kept.ndone < PV_KEPT_MAX_INDEXES)
 	{
 		PvKeptIndex *done = &slot->kept.done[slot->kept.ndone++];
 
@@ -490,20 +514,14 @@ pv_kept_index_done(const PvKeptRef *ref, Relation indrel)
 void
 pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)
 {
-	Slot	   *slot;
+	Slot	   *slot = lock_slot(ref);
 
-	if (ref->token == 0)
+	if (slot == NULL)
 		return;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	slot = find_slot(ref);
-	if (slot != NULL)
-	{
-		slot->kept.begun = Max(slot->kept.begun, end);
-		slot->kept.idle = 0;
-	}
+	slot->kept.begun = Max(slot->kept.begun, end);
+	slot->kept.idle = 0;
 	LWLockRelease(lock);
 }
-
 
 /*
  * The vacuum ends early by itself, for another session unless yielded_at is 0.
@@ -513,19 +531,32 @@ pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)
 bool
 pv_kept_end_early(const PvKeptRef *ref, bool goes_on, TimestampTz yielded_at)
 {
-	Slot	   *slot;
+	Slot	   *slot = lock_slot(ref);
 
-	if (ref->token == 0)
+	if (slot == NULL)
 		return false;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	slot = find_slot(ref);
-	if (slot != NULL)
-	{
-		slot->kept.scan.goes_on |= goes_on;
-		slot->kept.yielded_at = yielded_at;
-	}
+	slot->kept.scan.goes_on |= goes_on;
+	slot->kept.yielded_at = yielded_at;
 	LWLockRelease(lock);
-	return slot != NULL;
+	return true;
+}
+
+/*
+ * A vacuum begins to finish what was found.  Return false if vacuums have tried
+ * that before and got no further, so that this one should rather begin anew, or
+ * if it has been dropped.
+ */
+bool
+pv_kept_take_over(const PvKept *kept)
+{
+	Slot	   *slot = lock_slot(&kept->ref);
+	bool		good;
+
+	if (slot == NULL)
+		return false;
+	good = slot->kept.idle++ < MAX_IDLE;
+	LWLockRelease(lock);
+	return good;
 }
 
 
@@ -543,15 +574,18 @@ bool
 pv_kept_find(Relation rel, PvKept *kept)
 {
 	Oid			relid = RelationGetRelid(rel);
+	uint32		left;
 	bool		found = false;
 
 	if (shared == NULL || pg_atomic_read_u32(&shared->nused) == 0)
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < PV_KEPT_SLOTS && !found; i++)
+	left = pg_atomic_read_u32(&shared->nused);
+	for (int i = 0; left > 0 && !found; i++)
 	{
 		const Slot *slot = &shared->slots[i];
 
+		left -= slot->kept.ref.token != 0;
 		found = slot->complete && is_of_table(&slot->kept, &relid);
 		if (found)
 			*kept = slot->kept;
@@ -560,31 +594,13 @@ pv_kept_find(Relation rel, PvKept *kept)
 
 	/*
 	 * A vacuum that the statistics know of and we do not was done by a
-	 * library that this process has not loaded
+	 * library that this process has not loaded.
 	 */
 	if (found &&
 		(!pv_locator_equals(kept->locator, pv_locator(rel)) ||
 		 kept->vacuumed_at != last_vacuum(rel)))
 		kept->stale = true;
 	return found;
-}
-
-/*
- * A vacuum begins to finish what was found.  Return false if vacuums have tried
- * that before and got no further, so that another one should rather begin
- * anew, or if it has been dropped.
- */
-bool
-pv_kept_take_over(const PvKept *kept)
-{
-	Slot	   *slot;
-	bool		good;
-
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	slot = find_slot(&kept->ref);
-	good = slot != NULL && slot->kept.idle++ < MAX_IDLE;
-	LWLockRelease(lock);
-	return good;
 }
 
 /* Return the number of tables of which items are kept, and a new array. */

@@ -103,6 +103,7 @@ extern bool pv_kept_end_early(const PvKeptRef *ref, bool goes_on,
 
 /* The next vacuum of the table, with the same lock */
 extern bool pv_kept_find(Relation rel, PvKept *kept);
+extern void pv_kept_begin_vacuum(Relation rel, const PvKeptRef *taken_over);
 extern bool pv_kept_take_over(const PvKept *kept);
 extern bool pv_kept_has_index(const PvKept *kept, Relation indrel);
 
@@ -110,8 +111,7 @@ extern uint64 pv_kept_path(const PvKept *kept, char *path);
 extern void pv_kept_remove_file(const PvKept *kept);
 
 /* Anybody, at any time */
-extern bool pv_kept_drop(const PvKeptRef *ref);
-extern void pv_kept_drop_file_of(Relation rel);
+extern void pv_kept_drop(const PvKeptRef *ref);
 extern bool pv_kept_drop_table(Oid relid);
 extern void pv_kept_drop_database(Oid database);
 extern void pv_kept_drop_tablespace(Oid tablespace);

@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_sql pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place pv_reload_with pv_repeat_until pv_lengthen %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place $pv_held pv_kept_files pv_is_like_stock pv_reload_with pv_repeat_until pv_lengthen %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -187,6 +187,9 @@ sub pv_hold
 	return $session;
 }
 
+# Is any process held there?
+our $pv_held = q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted};
+
 # Wait until this many processes are held there.  One test.
 sub pv_await_held
 {
@@ -275,6 +278,24 @@ sub pv_differences
 	return $node->safe_psql('postgres', qq{
 		SELECT * FROM oracle.compare('stock', 'ours', true, false) WHERE what NOT IN ($but)
 		UNION ALL SELECT * FROM oracle.check_table('ours')});
+}
+
+# Vacuum the table stock, and compare its twin, which has been vacuumed.  Two tests.
+sub pv_is_like_stock
+{
+	my ($node, $vacuum, $what) = @_;
+	pv_sql($node, $vacuum);
+	is(pv_differences($node, 'reltuples'), '', "$what: the table is like one that stock has vacuumed");
+	my ($stock, $ours) = split /\|/, pv_sql($node, q{SELECT (SELECT reltuples FROM pg_class WHERE oid = 'stock'::regclass), reltuples FROM pg_class WHERE oid = 'ours'::regclass});
+	cmp_ok(abs($stock - $ours), '<=', $stock / 100, "$what: it has about as many tuples: $ours instead of $stock");
+	return;
+}
+
+# The number of files of dead items that are kept, in all tablespaces
+sub pv_kept_files
+{
+	my ($node) = @_;
+	return pv_sql($node, q{SELECT count(*) FROM pg_tablespace t, pg_ls_tmpdir(t.oid) WHERE spcname <> 'pg_global' AND name LIKE '%parvacuum%'});
 }
 
 sub pv_findings

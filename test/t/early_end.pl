@@ -30,15 +30,7 @@ sub make_tables
 	return;
 }
 
-sub is_like_stock
-{
-	my ($what) = @_;
-	sql('VACUUM (INDEX_CLEANUP ON, FREEZE) stock');
-	is(pv_differences($node, 'reltuples'), '', "$what: the table is like one that stock has vacuumed");
-	my ($stock, $ours) = split /\|/, sql(q{SELECT (SELECT reltuples FROM pg_class WHERE oid = 'stock'::regclass), reltuples FROM pg_class WHERE oid = 'ours'::regclass});
-	cmp_ok(abs($stock - $ours), '<=', $stock / 100, "$what: it has about as many tuples: $ours instead of $stock");
-	return;
-}
+sub is_like_stock { return pv_is_like_stock($node, 'VACUUM (INDEX_CLEANUP ON, FREEZE) stock', $_[0]) }
 
 # A run that is held at a place until its time is over.  Then each process does as little as
 # it can.  Returns what the run returns.  One that came too late to the place is repeated.
@@ -54,7 +46,7 @@ sub slice_at
 		$held = 'f';
 		while ($held ne 't' && $run->{handle}->pump_nb)
 		{
-			$held = sql(q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted});
+			$held = sql($pv_held);
 			usleep(10_000);
 		}
 		usleep(1_000_000 * ($seconds + 0.05)) if $held eq 't';

@@ -39,24 +39,13 @@ sub kept
 	return sql(q{SELECT count(*), coalesce(sum(items), 0), coalesce(sum(indexes_done), 0), coalesce(sum(pages_begun), 0) FROM parvacuum_kept});
 }
 
-sub files { return scalar grep { /parvacuum/ } slurp_dir_or_nothing($node->data_dir . '/base/pgsql_tmp') }
-
-sub slurp_dir_or_nothing
-{
-	my ($dir) = @_;
-	opendir(my $handle, $dir) or return;
-	my @names = readdir $handle;
-	closedir $handle;
-	return @names;
-}
-
 # A run that is held at a place, by all processes that come there.
 sub start_run
 {
 	my ($place, $workers, $what) = @_;
 	my $run = pv_start_run($node, "SELECT items_taken_over, indexes_taken_over, items_kept FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on')"
 		  . " WHERE relid = 'ours'::regclass", 'parvacuum.wait_at' => $place =~ s/ /\\ /r);
-	ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted}, 'true'), "$what: it is held");
+	ok(pv_await($node, $pv_held, 'true'), "$what: it is held");
 	return $run;
 }
 
@@ -76,20 +65,12 @@ sub finish
 	return sql("SELECT items_taken_over, indexes_taken_over, items_kept FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on') WHERE relid = 'ours'::regclass");
 }
 
-sub whole
-{
-	my ($what) = @_;
-	sql('VACUUM (INDEX_CLEANUP ON) stock');
-	is(pv_differences($node, 'reltuples'), '', "$what: the table is like one that stock has vacuumed");
-	my ($stock, $ours) = split /\|/, sql(q{SELECT (SELECT reltuples FROM pg_class WHERE oid = 'stock'::regclass), reltuples FROM pg_class WHERE oid = 'ours'::regclass});
-	cmp_ok(abs($stock - $ours), '<=', $stock / 100, "$what: it has about as many tuples: $ours instead of $stock");
-	return;
-}
+sub whole { return pv_is_like_stock($node, 'VACUUM (INDEX_CLEANUP ON) stock', $_[0]) }
 
 finish(0);
 whole('at first');
 is(kept(), '0|0|0|0', 'nothing is kept of a vacuum that was not interrupted');
-is(files(), 0, 'there is no file');
+is(pv_kept_files($node), 0, 'there is no file');
 
 for my $workers (0, 2)
 {
@@ -102,14 +83,14 @@ for my $workers (0, 2)
 			new_dead_rows();
 			my $dead = sql(q{SELECT count(*) FROM generate_series(1, 16000) id WHERE id % 83 = } . $round);
 			my $run = start_run($index, $workers, $what);
-			is(files(), 1, "$what: there is a file");
+			is(pv_kept_files($node), 1, "$what: there is a file");
 			interrupt($run, $how, $what);
 			my (undef, $items, $done) = split /\|/, kept();
 			is($items, $dead, "$what: the dead items are kept");
 			cmp_ok($done, '<', $nindexes, "$what: at least this index is not done");
 			is(finish($workers), "$items|$done|0", "$what: the next run goes on");
 			is(kept(), '0|0|0|0', "$what: then nothing is kept");
-			is(files(), 0, "$what: and there is no file");
+			is(pv_kept_files($node), 0, "$what: and there is no file");
 			whole($what);
 		}
 

@@ -39,24 +39,12 @@ sub interrupt
 	my ($what, $where, $ndone) = @_;
 	my $holder = pv_hold($node, 't');
 	my $run = pv_start_run($node, $take, 'parvacuum.wait_at' => $where);
-	ok(pv_await($node, q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted}, 'true'), "$what: the run is held");
+	ok(pv_await($node, $pv_held, 'true'), "$what: the run is held");
 	ok(pv_await($node, 'SELECT indexes_done FROM parvacuum_kept', $ndone), "$what: the other indexes are done") if defined $ndone;
 	sql(q{SELECT parvacuum_cancel('t'::regclass)});
 	ok(!pv_finish($run), "$what: the run is canceled");
 	$holder->quit;
 	return;
-}
-
-sub files
-{
-	my $n = 0;
-	for my $dir (glob($node->data_dir . '/base/pgsql_tmp'), glob($node->data_dir . '/pg_tblspc/*/*/pgsql_tmp'))
-	{
-		opendir(my $handle, $dir) or next;
-		$n += grep { /parvacuum/ } readdir $handle;
-		closedir $handle;
-	}
-	return $n;
 }
 
 my $rows = 27000;
@@ -68,13 +56,13 @@ sub try_case
 	make_table($other{persistence} // '');
 	interrupt($what, 'second', 2);
 	is(sql('SELECT items, indexes_done, pages_begun FROM parvacuum_kept'), '3000|2|0', "$what: the items are kept, and two indexes are done");
-	is(files(), 1, "$what: in a file");
+	is(pv_kept_files($node), 1, "$what: in a file");
 	is(sql(q{SELECT items_kept FROM parvacuum_plan('t') WHERE relid = 't'::regclass}), 3000, "$what: the plan has them") if $what eq 'nothing happened';
 	ref $statements ? $statements->() : sql($statements);
 	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: nothing is kept when it has begun") if $what =~ /^VACUUM by/;
 	is(sql($take), $expected, "$what: the next run takes over $expected");
 	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: then nothing is kept");
-	is(files(), 0, "$what: and there is no file");
+	is(pv_kept_files($node), 0, "$what: and there is no file");
 	is(sql('SELECT count(*) FROM t'), $other{rows} // $rows, "$what: no row is lost");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 	sql('INSERT INTO t SELECT i, i, 1, ARRAY[i] FROM generate_series(1, 3000) i') unless $other{read_only};
@@ -87,6 +75,12 @@ try_case('the table was changed', 'UPDATE t SET v = 1 WHERE id % 7 = 1; DELETE F
 try_case('VACUUM by stock', 'SET parvacuum.enabled = off; VACUUM t', '0 0');
 try_case('VACUUM by the engine, but not of indexes', 'SELECT FROM parvacuum_run(\'t\', index_cleanup => \'off\')', '0 0');
 try_case('parvacuum_drop_kept()', 'SELECT parvacuum_drop_kept(\'t\')', '0 0');
+sql('CREATE ROLE stranger');
+try_case('a role without rights', sub {
+	my ($rc, $out, $err) = $node->psql('postgres', q{SET ROLE stranger; SELECT parvacuum_drop_kept('t')});
+	like($err, qr/permission denied to vacuum table "t"/, 'it cannot drop what is kept');
+	is(sql('SET ROLE stranger', 'SELECT count(*) FROM parvacuum_kept'), 0, 'and does not see it');
+}, '3000 2');
 try_case('TRUNCATE', 'TRUNCATE t', '0 0', rows => 0);
 try_case('CLUSTER', 'CLUSTER t USING first', '0 0');
 try_case('VACUUM FULL', 'VACUUM FULL t', '0 0');
@@ -119,7 +113,7 @@ try_case('prepared REINDEX', sub {
 try_case('pg_surgery', q{SELECT heap_force_kill('t', ARRAY['(0,1)']::tid[])}, '3000 2', rows => 26999);
 try_case('entries in the pending list', 'ALTER INDEX pending SET (fastupdate = on); INSERT INTO t SELECT i, i, 2, ARRAY[i] FROM generate_series(1, 100) i; DELETE FROM t WHERE v = 2', '3000 2');
 try_case('an unlogged table', 'SELECT 1', '3000 2', persistence => 'UNLOGGED');
-try_case('DROP TABLE', sub { sql('DROP TABLE t'); is(files(), 0, 'the file is gone with the table'); make_table('') }, '0 0');
+try_case('DROP TABLE', sub { sql('DROP TABLE t'); is(pv_kept_files($node), 0, 'the file is gone with the table'); make_table('') }, '0 0');
 try_case('the limit is lowered', sub { pv_reload_with($node, 'parvacuum.keep_limit' => '0') }, '3000 2');
 pv_reload_with($node, 'parvacuum.keep_limit' => '1GB');
 try_case('a damaged file', sub {
@@ -148,7 +142,7 @@ sub try_without
 	interrupt($what, 'second');
 	$undo->() if $undo;
 	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: nothing is kept");
-	is(files(), 0, "$what: there is no file");
+	is(pv_kept_files($node), 0, "$what: there is no file");
 	is(sql($take), '0 0', "$what: nothing is taken over");
 	is(pv_findings($node, 't'), '', "$what: the table is whole");
 	return;
@@ -191,12 +185,12 @@ sub keep_in_other
 sql('DROP TABLE t');
 keep_in_other('DROP DATABASE');
 sql('DROP DATABASE other');
-is(files(), 0, 'the file is gone with the database');
+is(pv_kept_files($node), 0, 'the file is gone with the database');
 keep_in_other('DROP TABLESPACE');
 sql('ALTER DATABASE other SET TABLESPACE pg_default');
-is(files(), 1, 'the file is where the database was');
+is(pv_kept_files($node), 1, 'the file is where the database was');
 sql('DROP TABLESPACE elsewhere');
-is(files(), 0, 'it does not keep the tablespace from being dropped');
+is(pv_kept_files($node), 0, 'it does not keep the tablespace from being dropped');
 is(sql('SELECT count(*) FROM parvacuum_kept'), 0, 'nothing is kept in the end');
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -22,7 +22,6 @@ my $space = PostgreSQL::Test::Utils::tempdir;
 pv_sql($node, "CREATE TABLESPACE elsewhere LOCATION '$space'");
 
 my %done = map { $_ => 0 } qw(rounds interrupted taken_over indexes slices yields ddl);
-my $held = q{SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 28790 AND NOT granted};
 my @kinds = qw(btree duplicates changing partial expression hash gist spgist gin brin);
 my $rows;
 
@@ -57,7 +56,7 @@ sub interrupt
 	my $run = pv_start_run($node, "SELECT items_taken_over, indexes_taken_over, ended_early FROM parvacuum_run('ours', workers => $workers, index_cleanup => 'on', freeze => true$limit) WHERE relid = 'ours'::regclass",
 		'parvacuum.wait_at' => $place =~ s/ /\\ /gr, maintenance_work_mem => one_of('1MB', '64MB'));
 	my $until = time + 1;
-	usleep(5_000) while $holder && time < $until && sql($held) ne 't' && $run->{handle}->pump_nb;
+	usleep(5_000) while $holder && time < $until && sql($pv_held) ne 't' && $run->{handle}->pump_nb;
 	usleep(rand 50_000) unless $holder;
 	if ($limit eq '')
 	{
@@ -120,7 +119,7 @@ while (time < $end)
 	is(sql(q{SELECT age(relfrozenxid) <= (SELECT age(relfrozenxid) FROM pg_class WHERE oid = 'stock'::regclass) + 200 FROM pg_class WHERE oid = 'ours'::regclass}), 't', "$what: relfrozenxid has advanced");
 	sql('DROP TABLE stock, ours');
 }
-is(sql(q{SELECT count(*) FROM pg_ls_tmpdir() WHERE name LIKE '%parvacuum%'}), 0, 'no file is left');
+is(pv_kept_files($node), 0, 'no file is left');
 pv_figure($done{rounds}, 'tables, each like its twin in the end');
 pv_figure($done{interrupted}, 'vacuums canceled or terminated');
 pv_figure($done{taken_over}, 'dead items taken over');
