@@ -131,18 +131,17 @@ create_file(const char *path)
  * if that failed.
  */
 static bool
-write_items(PvDeadTids *store, uint32 end, PvKept *kept)
+write_items(PvDeadTids *store, uint32 end, const PvKept *kept)
 {
 	FileHead	head;
 	char	   *path = describe_file(kept, &head);
 	FILE	   *file;
 	bool		good;
 
-	kept->bytes = sizeof(head);
 	errno = 0;
 	file = create_file(path);
 	good = file != NULL && fwrite(&head, sizeof(head), 1, file) == 1 &&
-		(store == NULL || pv_deadtids_write(store, end, file, &kept->bytes));
+		(store == NULL || pv_deadtids_write(store, end, file));
 	if (file != NULL && FreeFile(file) != 0)
 		good = false;
 	if (!good && errno == 0)
@@ -204,7 +203,8 @@ keep(PvVacuum *vac, uint32 end, BlockNumber upto, bool goes_on)
 	bool		written;
 
 	if (!pv_kept_reserve(vac->rel, sizeof(FileHead) +
-						 (store ? pv_deadtids_file_bytes(store) : 0), &kept))
+						 (store ? pv_deadtids_file_bytes(store, end) : 0),
+						 &kept))
 	{
 		ereport(LOG,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

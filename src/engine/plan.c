@@ -57,7 +57,7 @@
 #define BITMAPS_SHARE			8
 
 /*
- * Decide what the heap scan may skip.
+ * Decide what the heap scan may skip, by the visibility map as it is now.
  *
  * relfrozenxid can advance if no page is skipped that is all-visible but not
  * all-frozen.  So all of these are read if they are few in comparison with the
@@ -72,8 +72,8 @@
  * rule is used for small tables, for short runs of pages that are not
  * all-frozen if there are few of these, and where a sample would be all pages.
  */
-static void
-plan_skipping(PvVacuum *vac)
+void
+pv_plan_skipping(PvVacuum *vac)
 {
 	PvSkipping *skipping = &vac->plan.skipping;
 	BlockNumber rel_pages = vac->plan.rel_pages;
@@ -105,9 +105,15 @@ plan_skipping(PvVacuum *vac)
 		skipping->shortest = PV_CORE_SKIP_THRESHOLD;
 	skipping->shortest_unfrozen = is_set || unfrozen > CORES_RULE_PAGES ?
 		skipping->shortest : PV_CORE_SKIP_THRESHOLD;
-	if (skipping->all_visible)
-		pv_eager_plan(&vac->plan.eager, &vac->plan.cutoffs,
-					  pv_eager_failure_rate(vac->params), rel_pages, unfrozen);
+}
+
+/* Return the number of pages that the heap scan has to read. */
+BlockNumber
+pv_pages_to_read(const PvVacuum *vac)
+{
+	return vac->plan.rel_pages -
+		(vac->plan.skipping.all_visible ? vac->allvisible_before :
+		 vac->allfrozen_before);
 }
 
 /*
@@ -155,7 +161,11 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
 		plan->aggressive = true;
 	plan->rel_pages = RelationGetNumberOfBlocks(vac->rel);
-	plan_skipping(vac);
+	pv_plan_skipping(vac);
+	if (plan->skipping.all_visible)
+		pv_eager_plan(&plan->eager, &plan->cutoffs,
+					  pv_eager_failure_rate(params), plan->rel_pages,
+					  vac->allvisible_before - vac->allfrozen_before);
 
 	vac->do_index_vacuuming = params->index_cleanup != VACOPTVALUE_DISABLED;
 	vac->do_index_cleanup = vac->do_index_vacuuming;
@@ -189,10 +199,8 @@ dead_tuples(const PvVacuum *vac)
 static uint64
 pages_of_work(const PvVacuum *vac)
 {
-	uint64		pages = vac->plan.rel_pages;
+	uint64		pages = pv_pages_to_read(vac);
 
-	pages -= vac->plan.skipping.all_visible ? vac->allvisible_before :
-		vac->allfrozen_before;
 	pages += vac->plan.rel_pages / MAP_PAGE_BLOCKS;
 
 	if (!vac->do_index_vacuuming ||

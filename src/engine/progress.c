@@ -288,12 +288,6 @@ pv_progress_open(PvVacuum *vac)
 	PvTrackedVacuum *tracked = &progress->tracked;
 	PvParticipant *leader = &vac->leader;
 	const PvVacuumPlan *plan = &vac->plan;
-	BlockNumber skippable = 0;
-
-	if (plan->skipping.all_visible)
-		skippable = vac->allvisible_before;
-	else if (plan->skipping.all_frozen)
-		skippable = vac->allfrozen_before;
 
 	tracked->relid = plan->relid;
 	if (plan->rel_pages >= MIN_FORECAST_PAGES)
@@ -305,7 +299,7 @@ pv_progress_open(PvVacuum *vac)
 	tracked->started_at = vac->starttime;
 	tracked->aggressive = plan->aggressive;
 	tracked->eta.blocks = plan->rel_pages;
-	tracked->eta.to_read = plan->rel_pages - Min(skippable, plan->rel_pages);
+	tracked->eta.to_read = pv_pages_to_read(vac);
 	for (int i = 0; i < leader->nindexes; i++)
 		tracked->eta.index_pages += leader->index_pages[i];
 	progress->last_line = pv_usecs_of_machine();
@@ -328,8 +322,11 @@ pv_progress_begin_phase(PvVacuum *vac, PvPhase phase)
 	PvEtaInput *input = &progress->tracked.eta;
 
 	if (phase == PV_PHASE_SCAN)
+	{
 		progress->began_at =
 			pg_atomic_read_u64(&vac->leader.shared->blocks_passed);
+		input->to_read = pv_pages_to_read(vac);
+	}
 	if (phase == PV_PHASE_VACUUM_HEAP)
 		progress->vacuumed_before = input->vacuumed;
 	input->phase = phase;

@@ -71,7 +71,6 @@ static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
 static void vacuum_indexes(PvVacuum *vac);
-static void count_index_scan(PvVacuum *vac);
 static bool vacuum_index_scan(PvVacuum *vac, uint32 end);
 static bool vacuum_heap(PvVacuum *vac, uint32 end);
 static void vacuum_free_space_map(PvVacuum *vac);
@@ -275,7 +274,6 @@ finish_kept_items(PvVacuum *vac)
 	}
 	while (loaded && vacuum_index_scan(vac, next))
 	{
-		count_index_scan(vac);
 		pv_deadtids_reset(leader->store);
 		loaded = pv_keep_load(vac, &next);
 	}
@@ -284,6 +282,10 @@ finish_kept_items(PvVacuum *vac)
 	if (vac->ended_early)
 		return;
 	pv_keep_end(vac);
+
+	/* Pages without dead items may be all-visible now, and need not be read */
+	pv_plan_skipping(vac);
+	leader->shared->plan.skipping = vac->plan.skipping;
 	if (vac->goes_on)
 		pv_scan_go_on(vac);
 }
@@ -383,18 +385,7 @@ vacuum_dead_items(PvVacuum *vac)
 		if (vacuum_index_scan(vac,
 							  pv_deadtids_nsegments(vac->leader.store)))
 			pv_keep_end(vac);
-		if (!vac->ended_early)
-			count_index_scan(vac);
 	}
-}
-
-static void
-count_index_scan(PvVacuum *vac)
-{
-	int			n = ++vac->leader.shared->index_scans;
-
-	vac->result->index_scans = n;
-	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, n);
 }
 
 /*
@@ -406,6 +397,7 @@ static bool
 vacuum_index_scan(PvVacuum *vac, uint32 end)
 {
 	PvParticipant *leader = &vac->leader;
+	int			n;
 
 	vacuum_indexes(vac);
 	while (pv_ends_early(leader))
@@ -414,6 +406,9 @@ vacuum_index_scan(PvVacuum *vac, uint32 end)
 			return false;
 		vacuum_indexes(vac);	/* again, because some were left out */
 	}
+	n = ++leader->shared->index_scans;
+	vac->result->index_scans = n;
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, n);
 
 	/* With the failsafe on, some indexes may not have been vacuumed */
 	if (pv_failsafe_triggered(leader))

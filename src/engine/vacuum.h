@@ -114,6 +114,8 @@ extern void pv_vacuum_rel(Relation rel, VacuumParams *params,
 /* engine/plan.c: what is decided before */
 extern void pv_plan_reloptions(Relation rel, VacuumParams *params);
 extern void pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock);
+extern void pv_plan_skipping(PvVacuum *vac);
+extern BlockNumber pv_pages_to_read(const PvVacuum *vac);
 extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 
 /* engine/coverage.c: what the heap scan has come to */

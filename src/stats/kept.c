@@ -405,11 +405,11 @@ last_vacuum(Relation rel)
 }
 
 /*
- * Reserve a slot for the dead items of the table, and "bytes" bytes at most
- * for their file, and begin to fill in *kept.  What was kept of the table
- * before is dropped.  Return false if there is no room.  The caller must write
- * the file and call pv_kept_complete(), or pv_kept_drop() and
- * pv_kept_remove_file(), also after an error.
+ * Reserve a slot for the dead items of the table, and the bytes of their file,
+ * and begin to fill in *kept.  What was kept of the table before is dropped.
+ * Return false if there is no room.  The caller must write the file and call
+ * pv_kept_complete(), or pv_kept_drop() and pv_kept_remove_file(), also after
+ * an error.
  */
 bool
 pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)

@@ -89,10 +89,9 @@ typedef enum PvDeadTidsRead
 	PV_READ_DAMAGED
 } PvDeadTidsRead;
 
-extern uint64 pv_deadtids_file_bytes(PvDeadTids *store);
+extern uint64 pv_deadtids_file_bytes(PvDeadTids *store, uint32 end);
 extern int64 pv_deadtids_count_before(PvDeadTids *store, uint32 end);
-extern bool pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file,
-							  uint64 *bytes);
+extern bool pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file);
 extern PvDeadTidsRead pv_deadtids_read(PvDeadTids *store, uint32 first,
 									   FILE *file, uint32 *end);
 

@@ -66,20 +66,47 @@ checksum(const Record *record, const void *packed)
 
 /* Write a record and its segment.  Return false if that failed. */
 static bool
-write_record(Record *record, const void *packed, FILE *file, uint64 *bytes)
+write_record(Record *record, const void *packed, FILE *file)
 {
 	record->crc = checksum(record, packed);
-	*bytes += sizeof(Record) + record->bytes;
 	return fwrite(record, sizeof(Record), 1, file) == 1 &&
 		(record->bytes == 0 || fwrite(packed, record->bytes, 1, file) == 1);
 }
 
-/* Return a limit for the bytes that all segments take in a file. */
-uint64
-pv_deadtids_file_bytes(PvDeadTids *store)
+/*
+ * Fill in the record of a segment, but for the checksum, and open the segment.
+ * Return false if it has no items.
+ */
+static bool
+open_segment(PvDeadTids *store, uint32 segno, PvDeadTidsIter *iter,
+			 Record *record)
 {
-	return pv_deadtids_memory(store) +
-		(pv_deadtids_num_segments_used(store) + 1) * sizeof(Record);
+	memset(record, 0, sizeof(Record));
+	if (!pv_deadtids_segment_begin(store, segno, iter))
+		return false;
+	record->segno = segno;
+	record->content = PV_ENTRY_LAYOUT(iter->entry);
+	if (record->content == PV_SEG_INLINE)
+		record->content = iter->entry;
+	else
+		record->bytes = pv_segment_bytes(iter->segment, record->content);
+	return true;
+}
+
+/* Return the bytes that the segments before "end" take in a file. */
+uint64
+pv_deadtids_file_bytes(PvDeadTids *store, uint32 end)
+{
+	uint64		bytes = sizeof(Record);
+	PvDeadTidsIter iter;
+	Record		record;
+
+	for (uint32 segno = 0; segno < Min(end, store->nsegments); segno++)
+	{
+		if (open_segment(store, segno, &iter, &record))
+			bytes += sizeof(Record) + record.bytes;
+	}
+	return bytes;
 }
 
 /* Return the number of items in the segments before "end". */
@@ -105,32 +132,26 @@ pv_deadtids_count_before(PvDeadTids *store, uint32 end)
 }
 
 /*
- * Write the segments before "end" to a file, and add what that takes to
- * *bytes.  Return false, with errno set, if that failed.
+ * Write the segments before "end" to a file.  Return false, with errno set, if
+ * that failed.
  */
 bool
-pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file, uint64 *bytes)
+pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file)
 {
 	Record		last = {.segno = END_SEGMENT};
 
 	for (uint32 segno = 0; segno < Min(end, store->nsegments); segno++)
 	{
 		PvDeadTidsIter iter;
-		Record		record = {.segno = segno};
+		Record		record;
 
 		if (segno % SEGMENTS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!pv_deadtids_segment_begin(store, segno, &iter))
-			continue;
-		record.content = PV_ENTRY_LAYOUT(iter.entry);
-		if (record.content == PV_SEG_INLINE)
-			record.content = iter.entry;
-		else
-			record.bytes = pv_segment_bytes(iter.segment, record.content);
-		if (!write_record(&record, iter.segment, file, bytes))
+		if (open_segment(store, segno, &iter, &record) &&
+			!write_record(&record, iter.segment, file))
 			return false;
 	}
-	return write_record(&last, NULL, file, bytes);
+	return write_record(&last, NULL, file);
 }
 
 /* Read a record and its segment.  Return false if it is damaged. */

@@ -109,7 +109,68 @@ for my $workers (0, 2)
 	}
 }
 
+# Of ten indexes, a vacuum that is canceled in one of them repeats no more than that one, and
+# next to no page of the table.
+sub pages_read
+{
+	my ($table) = @_;
+	return split /\|/, sql("SELECT heap_blks_read + heap_blks_hit, idx_blks_read + idx_blks_hit FROM pg_statio_user_tables WHERE relid = '$table'::regclass");
+}
+
+sub pages_for
+{
+	my ($table, $vacuum) = @_;
+	sql("CREATE TABLE $table (id int) WITH (autovacuum_enabled = off)", "INSERT INTO $table SELECT i FROM generate_series(1, 100000) i",
+		(map { "CREATE INDEX ${table}_$_ ON $table (id)" } 0 .. 9), "DELETE FROM $table WHERE id % 5 = 0");
+	my ($heap, $index) = pages_read($table);
+	$vacuum->("SELECT indexes_taken_over FROM parvacuum_run('$table', workers => 0, index_cleanup => 'on') WHERE relid = '$table'::regclass");
+	my ($heap_now, $index_now) = pages_read($table);
+	return ($heap_now - $heap, $index_now - $index);
+}
+
+my ($heap, $index) = pages_for('straight', sub { sql($_[0]) });
+my ($heap_twice, $index_twice) = pages_for('broken', sub {
+	my ($statement) = @_;
+	my $gate = pv_hold($node, 'broken');
+	my $run = pv_start_run($node, $statement, 'parvacuum.wait_at' => 'broken_8');
+	ok(pv_await($node, $pv_held, 'true'), 'ten indexes: it is held');
+	my $done = sql('SELECT indexes_done FROM parvacuum_kept');
+	cmp_ok($done, '>=', 5, 'ten indexes: most are done');
+	sql(q{SELECT parvacuum_cancel('broken'::regclass)});
+	ok(!pv_finish($run), 'ten indexes: it is canceled');
+	$gate->quit;
+	is(sql($statement), $done, 'ten indexes: the next run goes on');
+});
+note "pages of the table: $heap, $heap_twice with a break; of the indexes: $index, $index_twice";
+cmp_ok($heap_twice, '<=', 1.05 * $heap, 'ten indexes: next to no page of the table is read again');
+cmp_ok($index_twice, '<=', 1.1 * $index, 'ten indexes: no more than one index is read again');
+
 $holder->quit;
 pv_no_crash($node, 'the server');
+
+# A process is killed in each phase, and the server restarts.
+$node->append_conf('postgresql.conf', "restart_after_crash = on\n");
+$node->reload;
+for my $remove (qw(on off))
+{
+	pv_reload_with($node, remove_temp_files_after_crash => $remove);
+	for my $place ('scan', $indexes[0], 'segment 2', 'cleanup')
+	{
+		my $what = "kill at $place, files are removed: $remove";
+		new_dead_rows();
+		my $gate = pv_hold($node, 'ours');
+		my $run = start_run($place, 1, $what);
+		my $pid = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'});
+		kill 'KILL', $pid;
+		ok(!pv_finish($run), "$what: the run fails");
+		$gate->quit;
+		ok($node->poll_query_until('postgres', 'SELECT 1', '1'), "$what: the server restarts");
+		is(kept(), '0|0|0|0', "$what: nothing is kept");
+		is(pv_kept_files($node), 0, "$what: there is no file") if $remove eq 'on';
+		is(finish(1), '0|0|0', "$what: nothing is taken over");
+		is(pv_findings($node, 'ours'), '', "$what: the table is whole");
+		is(sql('SELECT count(*), sum(id) FROM ours'), sql('SELECT count(*), sum(id) FROM stock'), "$what: it has the same rows");
+	}
+}
 $node->stop;
 done_testing();

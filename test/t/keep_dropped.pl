@@ -148,7 +148,7 @@ sub try_without
 	return;
 }
 pv_reload_with($node, 'parvacuum.keep_limit' => '1kB');
-try_without('a limit that is too low');
+try_without('a limit that is too low', sub { sql('DELETE FROM t WHERE hashint4(id) % 7 = 0') });
 like(pv_new_log($node), qr/parvacuum does not keep the dead items/, 'the log says so');
 pv_reload_with($node, 'parvacuum.keep_limit' => '0');
 try_without('keeping is off');
@@ -159,6 +159,36 @@ try_without('no folder', sub {
 	append_to_file($folder, 'in the way');
 }, sub { unlink $folder });
 like(pv_new_log($node), qr/could not write the dead items/, 'the log says that, too');
+
+# If there is no room for one more, the owner who has most gives way, with what is oldest.
+sub keep_one
+{
+	my ($owner, $table, $nrows) = @_;
+	sql("CREATE UNLOGGED TABLE $table (id int) WITH (autovacuum_enabled = off)", "ALTER TABLE $table OWNER TO $owner",
+		"INSERT INTO $table SELECT generate_series(1, $nrows)", "CREATE INDEX ${table}_id ON $table (id)", "DELETE FROM $table WHERE hashint4(id) % 3 = 0");
+	my $gate = pv_hold($node, $table);
+	my $run = pv_start_run($node, "SELECT FROM parvacuum_run('$table', index_cleanup => 'on')", 'parvacuum.wait_at' => "${table}_id");
+	ok(pv_await($node, $pv_held, 'true'), "$table: it is held");
+	sql("SELECT parvacuum_cancel('$table'::regclass)");
+	ok(!pv_finish($run), "$table: it is canceled");
+	$gate->quit;
+	return sql(q{SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM parvacuum_kept});
+}
+sql('CREATE ROLE greedy; CREATE ROLE modest');
+sql('SELECT parvacuum_drop_kept(relation) FROM parvacuum_kept');
+my ($large, $small) = (300000, 90000);
+keep_one('greedy', 'g1', $large);
+my $bytes = sql('SELECT bytes FROM parvacuum_kept');
+pv_reload_with($node, 'parvacuum.keep_limit' => int($bytes * 3.1 / 1024) . 'kB');
+keep_one('greedy', 'g2', $large);
+is(keep_one('modest', 'm1', $large), 'g1 g2 m1', 'there is room for three tables');
+is(keep_one('modest', 'm2', $small), 'g2 m1 m2', 'then the owner with the most gives way');
+is(keep_one('modest', 'm3', $small), 'g2 m1 m2 m3', 'so there is room again');
+is(keep_one('modest', 'm4', $large), 'g2 m2 m3 m4', 'who asks for more has the most himself');
+is(keep_one('greedy', 'g3', $large), 'g3 m2 m3 m4', 'and so has this one');
+sql("SELECT FROM parvacuum_run('$_')") for qw(g3 m2 m3 m4);
+is(sql('SELECT count(*) FROM parvacuum_kept'), 0, 'all are finished');
+pv_reload_with($node, 'parvacuum.keep_limit' => '1GB');
 
 # Vacuums that get no further give up what they have taken over.
 make_table('');

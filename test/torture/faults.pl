@@ -184,6 +184,36 @@ sub fail_once
 faults_sql('CREATE TABLE noted (i int) WITH (autovacuum_enabled = off, parvacuum.enabled)');
 fail_once(@$_) for [ create => 0 ], [ write => 0 ], [ sync => 0 ], [ rename => 0 ], [ sync => 1 ], [ sync => 2 ];
 
+# The file of dead items cannot be made, written or read.  The vacuum goes on without it.
+sub fail_to_keep
+{
+	my ($kind, $error) = @_;
+	my $what = "dead items, $kind, $error";
+	faults_sql('CREATE TABLE IF NOT EXISTS kept (id int) WITH (autovacuum_enabled = off)', 'INSERT INTO kept SELECT generate_series(1, 30000)',
+		'CREATE INDEX IF NOT EXISTS kept_id ON kept (id)', 'DELETE FROM kept WHERE id % 3 = 0');
+	my $rows = faults_sql('SELECT count(*) FROM kept');
+	my $gate = pv_hold($node, 'kept');
+	my @fault = (kinds => [$kind], error => $error, path => '*pgsql_tmp_parvacuum*', times => 1000000);
+	faults_arm(@fault) unless $kind eq 'read';
+	my $run = pv_start_run($node, q{SELECT FROM parvacuum_run('kept', index_cleanup => 'on')}, 'parvacuum.wait_at' => 'kept_id');
+	ok(pv_await($node, $pv_held, 'true'), "$what: the vacuum goes on");
+	is(faults_sql('SELECT count(*) FROM parvacuum_kept'), $kind eq 'read' ? 1 : 0, "$what: whether they are kept");
+	faults_sql(q{SELECT parvacuum_cancel('kept'::regclass)});
+	ok(!pv_finish($run), "$what: it is canceled");
+	$gate->quit;
+	faults_arm(@fault) if $kind eq 'read';
+	is(faults_sql(q{SELECT items_taken_over, index_scans FROM parvacuum_run('kept', index_cleanup => 'on') WHERE relid = 'kept'::regclass}), '0|1', "$what: the next vacuum begins anew");
+	my (undef, $injected) = faults_disarm();
+	cmp_ok($injected, '>', 0, "$what: calls have failed");
+	like(faults_new_log(), qr/LOG: .*could not (?:read|write) the dead items/, "$what: the log has it");
+	is(pv_kept_files($node), 0, "$what: there is no file");
+	is(faults_sql('SELECT count(*) FROM kept'), $rows, "$what: no row is lost");
+	is(pv_findings($node, 'kept'), '', "$what: the table is whole");
+	return;
+}
+fail_to_keep(@$_) for [ create => 'ENOSPC' ], [ write => 'ENOSPC' ], [ write => 'part' ], [ read => 'EIO' ], [ read => 'part' ];
+faults_sql('DROP TABLE kept');
+
 my $until = time + pv_seconds(1, 6);
 my $n = 0;
 while (time < $until)
