@@ -620,7 +620,7 @@ END
 $$;
 
 COMMENT ON VIEW parvacuum_history IS
-'the last vacuums of tables that parvacuum is enabled for, and what the scheduler did beside that, as action says (vacuum, sweep or analyze), numbered by "run": who asked for each, how it ended (done, canceled, error, terminated or skipped), the session that it gave way to or that had locked the table (lock_...), and what parvacuum_run() returns; those of one table that ended in the same way and did nothing are one row, which has the last of them, their number in runs, and in since when the first began; of the parvacuum.history_size rows each owner of tables has an equal share, if others need theirs; datname, schemaname and relname are names as they were; relation is NULL if the table is gone or in another database; other roles than members of pg_read_all_stats see their own tables in this database';
+'the last vacuums of tables that parvacuum is enabled for, and what the scheduler did beside that, as action says (vacuum, sweep or analyze), numbered by "run": who asked for each, how it ended (done, canceled, error, terminated or skipped), the session that it gave way to or ended early for, or that had locked the table (lock_...), and what parvacuum_run() returns; those of one table that ended in the same way and did nothing are one row, which has the last of them, their number in runs, and in since when the first began; of the parvacuum.history_size rows each owner of tables has an equal share, if others need theirs; datname, schemaname and relname are names as they were; relation is NULL if the table is gone or in another database; other roles than members of pg_read_all_stats see their own tables in this database';
 
 GRANT SELECT ON parvacuum_history TO PUBLIC;
 

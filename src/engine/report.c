@@ -384,6 +384,11 @@ append_engine(StringInfo buf, const PvVacuum *vac)
 						 (long long) result->items_taken_over,
 						 (long long) result->indexes_taken_over,
 						 vac->leader.nindexes);
+	if (result->ended_early != PV_END_NONE)
+		appendStringInfo(buf, "ended early: %s\n",
+						 result->ended_early == PV_END_YIELD ?
+						 "another session waits for the table" :
+						 "the time is over");
 	appendStringInfo(buf, "phases: heap scan %.3f ms, index vacuum %.3f ms, second heap pass %.3f ms, index cleanup %.3f ms, truncation %.3f ms, exit of workers %.3f ms\n",
 					 result->usecs[PV_PHASE_SCAN] / 1000.0,
 					 result->usecs[PV_PHASE_INDEX] / 1000.0,

@@ -178,12 +178,10 @@ waits_for_us(const LockInstanceData *waiter, const LockData *data)
 }
 
 /*
- * Note who has waited longest for a lock that this process has.  An automatic
- * vacuum that was canceled has given way to that session: it was sent the
- * signal when the session had waited for deadlock_timeout.  The error says
- * "user request" of any signal.  Core: storage/lmgr/proc.c, ProcSleep.
+ * Note who has waited longest for a lock that this process has.  Return false
+ * if nobody waits.
  */
-static void
+static bool
 note_lock_waiter(void)
 {
 	LockData   *data = GetLockStatusData();
@@ -197,10 +195,9 @@ note_lock_waiter(void)
 			waits_for_us(lock, data))
 			first = lock;
 	}
-	if (first == NULL)
-		return;
-	note_session(first);
-	set_text(run.error, "gave way to a session that waits for a lock");
+	if (first != NULL)
+		note_session(first);
+	return first != NULL;
 }
 
 
@@ -423,6 +420,8 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 void
 pv_history_done(void)
 {
+	if (is_open && progress->ended_early == PV_END_YIELD)
+		(void) note_lock_waiter();
 	if (is_open && !is_empty_toast)
 		add_run(PV_OUTCOME_DONE);
 	is_open = false;
@@ -449,10 +448,18 @@ pv_history_failed(void)
 	if (edata->message != NULL)
 		set_text(run.error, edata->message);
 	FreeErrorData(edata);
+
+	/*
+	 * An automatic vacuum that was canceled has given way to that session: it
+	 * was sent the signal when the session had waited for deadlock_timeout.
+	 * The error says "user request" of any signal.  Core:
+	 * storage/lmgr/proc.c, ProcSleep.
+	 */
 	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED &&
 		(run.started_by == PV_STARTED_BY_SCHEDULER ||
-		 run.started_by == PV_STARTED_BY_AUTOVACUUM))
-		note_lock_waiter();
+		 run.started_by == PV_STARTED_BY_AUTOVACUUM) &&
+		note_lock_waiter())
+		set_text(run.error, "gave way to a session that waits for a lock");
 	MemoryContextSwitchTo(old_context);
 
 	add_run(outcome_of_error(run.sqlerrcode));

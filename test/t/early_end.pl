@@ -159,16 +159,18 @@ for my $workers (0, 2)
 	make_tables('btree', 'gin', 'hash');
 	sql('CHECKPOINT');
 	my $started = waits_behind($what, 'ALTER TABLE ours ALTER v SET STATISTICS 50', sub {
-		return pv_start_run($node, "SELECT ended_early, index_scans + indexes_taken_over FROM parvacuum_run('ours', workers => $workers, freeze => true, index_cleanup => 'on') WHERE relid = 'ours'::regclass",
+		return pv_start_run($node, "SELECT ended_early, index_scans + indexes_taken_over FROM parvacuum_run('ours', workers => $workers, freeze => true, index_cleanup => 'on', verbose => true) WHERE relid = 'ours'::regclass",
 			vacuum_cost_delay => '10ms', vacuum_cost_limit => $workers ? 20 : 60);
 	});
 	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'}), 1, "$what: it is still there");
 	ok(pv_finish($started), "$what: it is complete");
 	like($started->{out}, qr/^f\|[1-9]/, "$what: one row says so");
+	like($started->{err}, qr/^ended early: another session waits for the table$/m, "$what: so do the messages of the part before");
 	sql('VACUUM (FREEZE) ours');
 	is_like_stock($what);
 	cmp_ok(sql(q{SELECT count(*) FROM parvacuum_history WHERE relname = 'ours' AND ended_early AND start_time > now() - interval '1 minute'}), '>', 0, "$what: the history has the part before")
 	  or diag sql(q{SELECT relname, outcome, ended_early, runs, start_time, elapsed_ms FROM parvacuum_history ORDER BY run DESC LIMIT 5});
+	like(sql(q{SELECT lock_query FROM parvacuum_history WHERE relname = 'ours' AND ended_early ORDER BY run DESC LIMIT 1}), qr/^ALTER TABLE ours/, "$what: and the session that was let in");
 }
 
 # Once in parvacuum.yield_interval is enough: sessions that come again and again do not stop it.
