@@ -156,6 +156,7 @@ REGRESS = \
 
 ISOLATION = \
 	cleanup_lock \
+	kept \
 	lock_conflict \
 	options \
 	snapshot \

@@ -129,12 +129,12 @@ pv_index_stays_done(Relation indrel)
 
 /*
  * May a worker process this index in this phase?  An index with conditional
- * cleanup has next to nothing to clean up after a bulk deletion, so the leader
- * does that, as in core.
+ * cleanup has next to nothing to clean up after a bulk deletion ("vacuumed"),
+ * so the leader does that, as in core.
  */
 bool
 pv_index_worker_allowed(const IndexAmRoutine *amroutine, PvPhase phase,
-						int index_scans)
+						bool vacuumed)
 {
 	uint8		options = amroutine->amparallelvacuumoptions;
 
@@ -142,8 +142,7 @@ pv_index_worker_allowed(const IndexAmRoutine *amroutine, PvPhase phase,
 		return (options & VACUUM_OPTION_PARALLEL_BULKDEL) != 0;
 	if (options & VACUUM_OPTION_PARALLEL_CLEANUP)
 		return true;
-	return (options & VACUUM_OPTION_PARALLEL_COND_CLEANUP) != 0 &&
-		index_scans == 0;
+	return (options & VACUUM_OPTION_PARALLEL_COND_CLEANUP) != 0 && !vacuumed;
 }
 
 /*

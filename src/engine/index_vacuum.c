@@ -216,7 +216,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 				 pv_index_cleanup_must_wait(leader->indrels[i]))
 			unit->kind = PV_UNIT_LATER;
 		else if (pv_index_worker_allowed(leader->indrels[i]->rd_indam, phase,
-										 leader->shared->index_scans))
+										 unit->result.istat_valid))
 			unit->kind = PV_UNIT_SINGLE;
 		else
 			unit->kind = PV_UNIT_LEADER_ONLY;

@@ -26,7 +26,7 @@ extern bool pv_index_allows_workers(const PvParticipant *leader,
 extern bool pv_index_cleanup_must_wait(Relation indrel);
 extern bool pv_index_stays_done(Relation indrel);
 extern bool pv_index_worker_allowed(const IndexAmRoutine *amroutine,
-									PvPhase phase, int index_scans);
+									PvPhase phase, bool vacuumed);
 extern void pv_index_process(PvParticipant *self, int i, PvPhase phase,
 							 IndexVacuumInfo *ivinfo);
 

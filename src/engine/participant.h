@@ -160,8 +160,9 @@ typedef struct PvIndexUnit
 } PvIndexUnit;
 
 /*
- * What the leader decides before the workers are launched.  It does not change
- * afterwards.  It has no atomics and no locks, so it can be copied.
+ * What the leader decides before the workers are launched.  Only what may be
+ * skipped can change afterwards, before the heap scan.  It has no atomics and
+ * no locks, so it can be copied.
  */
 typedef struct PvVacuumPlan
 {
@@ -192,7 +193,7 @@ typedef struct PvVacuumPlan
 
 /*
  * A vacuum in progress.  The plan and what identifies the leader are set before
- * launch and are read-only from then on.
+ * launch.
  */
 typedef struct PvShared
 {
@@ -210,7 +211,7 @@ typedef struct PvShared
 	bool		keeps_indexes;	/* all that is kept is in the store, so an
 								 * index that is done is done for good */
 	bool		collect_dead_items; /* the heap scan fills the store */
-	int			index_scans;	/* completed or in progress */
+	int			index_scans;	/* complete, since the heap scan began */
 	double		reltuples;		/* for index access methods */
 	bool		estimated_count;
 

@@ -5,7 +5,8 @@
  *
  * Only the leader runs this, before there are workers.  pv_plan_vacuum()
  * decides what is to be done: cutoffs, what the heap scan may skip, whether
- * indexes are vacuumed.  pv_plan_pool() decides with how many workers and how
+ * indexes are vacuumed.  What may be skipped is decided again when an index
+ * scan was taken over from an interrupted vacuum.  pv_plan_pool() decides with how many workers and how
  * much memory.  The result is vac->plan, which all participants read.
  *
  * Locks: ShareUpdateExclusiveLock on the table, from the caller;

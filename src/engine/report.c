@@ -105,7 +105,8 @@ static void
 append_expected(StringInfo buf, const PvTrackedVacuum *tracked,
 				const PvEta *eta)
 {
-	int			present = tracked->eta.index_scans + 1;
+	int			present = tracked->eta.index_scans +
+		(tracked->eta.phase != PV_PHASE_VACUUM_HEAP);
 
 	if (eta->index_scans > 1 && tracked->eta.phase != PV_PHASE_CLEANUP)
 		appendStringInfo(buf, ", index scan %d of about %d",

@@ -71,6 +71,7 @@ static void vacuum_indexes_and_heap(PvVacuum *vac);
 static void vacuum_dead_items(PvVacuum *vac);
 static bool bypass_indexes(const PvVacuum *vac);
 static void vacuum_indexes(PvVacuum *vac);
+static void count_index_scan(PvVacuum *vac);
 static bool vacuum_index_scan(PvVacuum *vac, uint32 end);
 static bool vacuum_heap(PvVacuum *vac, uint32 end);
 static void vacuum_free_space_map(PvVacuum *vac);
@@ -283,11 +284,17 @@ finish_kept_items(PvVacuum *vac)
 		return;
 	pv_keep_end(vac);
 
+	/* To the forecast and to others, what follows is a new vacuum */
+	leader->shared->index_scans = 0;
+	if (vac->goes_on)
+	{
+		pv_scan_go_on(vac);
+		return;
+	}
+
 	/* Pages without dead items may be all-visible now, and need not be read */
 	pv_plan_skipping(vac);
 	leader->shared->plan.skipping = vac->plan.skipping;
-	if (vac->goes_on)
-		pv_scan_go_on(vac);
 }
 
 /* After a part of the heap scan that is not the last one: end if it is time. */
@@ -388,6 +395,20 @@ vacuum_dead_items(PvVacuum *vac)
 	}
 }
 
+/* An index scan is complete.  Count it, if this vacuum had a part in it. */
+static void
+count_index_scan(PvVacuum *vac)
+{
+	PvShared   *shared = vac->leader.shared;
+
+	if (shared->indexes_before == (uint32) vac->leader.nindexes)
+		return;
+	shared->index_scans++;
+	vac->result->index_scans++;
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
+								 vac->result->index_scans);
+}
+
 /*
  * Remove the items in the store, which are in the segments before "end", from
  * all indexes and then from the heap.  Return false if that is not complete:
@@ -397,7 +418,6 @@ static bool
 vacuum_index_scan(PvVacuum *vac, uint32 end)
 {
 	PvParticipant *leader = &vac->leader;
-	int			n;
 
 	vacuum_indexes(vac);
 	while (pv_ends_early(leader))
@@ -406,9 +426,7 @@ vacuum_index_scan(PvVacuum *vac, uint32 end)
 			return false;
 		vacuum_indexes(vac);	/* again, because some were left out */
 	}
-	n = ++leader->shared->index_scans;
-	vac->result->index_scans = n;
-	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, n);
+	count_index_scan(vac);
 
 	/* With the failsafe on, some indexes may not have been vacuumed */
 	if (pv_failsafe_triggered(leader))

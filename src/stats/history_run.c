@@ -177,12 +177,19 @@ waits_for_us(const LockInstanceData *waiter, const LockData *data)
 	return false;
 }
 
+static bool
+is_index(const LOCKTAG *tag)
+{
+	return tag->locktag_type == LOCKTAG_RELATION &&
+		get_rel_relkind(tag->locktag_field2) == RELKIND_INDEX;
+}
+
 /*
- * Note who has waited longest for a lock that this process has.  Return false
- * if nobody waits.
+ * Note who has waited longest for a lock that this process has, or for one but
+ * those of indexes, which takes a transaction.  Return false if nobody waits.
  */
 static bool
-note_lock_waiter(void)
+note_lock_waiter(bool indexes_too)
 {
 	LockData   *data = GetLockStatusData();
 	const LockInstanceData *first = NULL;
@@ -192,7 +199,8 @@ note_lock_waiter(void)
 		const LockInstanceData *lock = &data->locks[i];
 
 		if ((first == NULL || lock->waitStart < first->waitStart) &&
-			waits_for_us(lock, data))
+			waits_for_us(lock, data) &&
+			(indexes_too || !is_index(&lock->locktag)))
 			first = lock;
 	}
 	if (first != NULL)
@@ -420,11 +428,15 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 void
 pv_history_done(void)
 {
-	if (is_open && progress->ended_early == PV_END_YIELD)
-		(void) note_lock_waiter();
-	if (is_open && !is_empty_toast)
-		add_run(PV_OUTCOME_DONE);
+	if (!is_open)
+		return;
+
+	/* closed first, so that an error here does not lead to another entry */
 	is_open = false;
+	if (progress->ended_early == PV_END_YIELD)
+		(void) note_lock_waiter(false);
+	if (!is_empty_toast)
+		add_run(PV_OUTCOME_DONE);
 }
 
 /*
@@ -458,7 +470,7 @@ pv_history_failed(void)
 	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED &&
 		(run.started_by == PV_STARTED_BY_SCHEDULER ||
 		 run.started_by == PV_STARTED_BY_AUTOVACUUM) &&
-		note_lock_waiter())
+		note_lock_waiter(true))
 		set_text(run.error, "gave way to a session that waits for a lock");
 	MemoryContextSwitchTo(old_context);
 

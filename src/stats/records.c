@@ -171,6 +171,7 @@ row_number(const PvHistoryRun *run)
 
 	if (result->tuples_removed > 0 || result->dead_items > 0 ||
 		result->pages_removed > 0 || result->index_scans > 0 ||
+		result->ended_early != 0 ||
 		(run->outcome == PV_OUTCOME_DONE &&
 		 result->wal_records > 2 + run->nindexes))
 		return run->id;
@@ -382,8 +383,9 @@ pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 
 /*
  * Set *past to what the last vacuum of a table by the engine took that was
- * completed and has scanned pages, all zero if there is none: of those that
- * autovacuum or the scheduler began, or of those that a session asked for.
+ * completed, all of it by itself, and has scanned pages, all zero if there is
+ * none: of those that autovacuum or the scheduler began, or of those that a
+ * session asked for.
  * The former have other cost limits than the latter, so their times say
  * nothing about each other.
  */
@@ -401,6 +403,8 @@ pv_records_past(const PvRecords *records, Oid datid, Oid relid,
 			(run->started_by == PV_STARTED_BY_AUTOVACUUM ||
 			 run->started_by == PV_STARTED_BY_SCHEDULER) == automatic &&
 			run->result.pages_scanned > 0 &&
+			run->result.ended_early == PV_END_NONE &&
+			run->result.items_taken_over == 0 &&
 			(last == NULL || run->id > last->id))
 			last = run;
 	}

@@ -103,6 +103,8 @@ pv_deadtids_file_bytes(PvDeadTids *store, uint32 end)
 
 	for (uint32 segno = 0; segno < Min(end, store->nsegments); segno++)
 	{
+		if (segno % SEGMENTS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
 		if (open_segment(store, segno, &iter, &record))
 			bytes += sizeof(Record) + record.bytes;
 	}
