@@ -80,10 +80,14 @@ for my $case ([ 0, 'btree', 'gin', 'hash' ], [ 2, 'btree', 'gin', 'hash' ], [ 0 
 		$scanned = $upto;
 		is(frozenxid(), $before, "$what, slice $slices: relfrozenxid stays");
 		sql('BEGIN; INSERT INTO ours SELECT * FROM ours LIMIT 1; ROLLBACK') if $slices < 3;
+
+		# an XID on a page that was scanned before
+		sql("BEGIN; SELECT FROM $_ WHERE id = 1 FOR UPDATE; COMMIT") for $slices == 1 ? qw(stock ours) : ();
 	}
 	cmp_ok($slices, '>=', 3, "$what: there were $slices slices");
 	is($early, 'f', "$what: the last one is complete");
 	is(sql('SELECT count(*) FROM parvacuum_kept'), 0, "$what: nothing is kept any more");
+	is(pv_findings($node, 'ours'), '', "$what: relfrozenxid is that of all slices");
 	is(sql(qq{SELECT age('$before'::xid) > age('} . frozenxid() . q{'::xid)}), 't', "$what: relfrozenxid has advanced");
 	my $pages = sql(q{SELECT pg_relation_size('ours') / current_setting('block_size')::int});
 	cmp_ok($read, '<=', $pages * ($workers ? 2 : 1) + 10, "$what: $read pages were read of a table of $pages");
