@@ -239,10 +239,13 @@ my $number = 0;
 my $end = time + pv_seconds(1, 6);
 my $next_look = my $next_mode = time;
 
-# Prepared transactions hold back the horizon, and no vacuum can do anything about it.
+# Prepared transactions hold back the horizon, and no vacuum can do anything about it.  So does
+# an ANALYZE by core's autovacuum, which waits for a function of the owner for as long as that
+# takes.
 sub end_prepared
 {
 	my ($age) = @_;
+	sql(qq{SELECT pg_terminate_backend(b.pid) FROM parvacuum_blockers b JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'autovacuum worker' AND duration > interval '$age'});
 	my $prepared = sql(qq{SELECT format('ROLLBACK PREPARED %L;', gid) FROM pg_prepared_xacts WHERE prepared <= now() - interval '$age'});
 	$node->psql('postgres', $prepared, on_error_stop => 0) if $prepared ne '';
 	return;
