@@ -151,15 +151,16 @@ pv_no_crash($node, 'the server');
 # A process is killed in each phase, and the server restarts.
 $node->append_conf('postgresql.conf', "restart_after_crash = on\n");
 $node->reload;
-for my $remove (qw(on off))
+for my $case ([ 0, 'on' ], [ 2, 'off' ])
 {
+	my ($workers, $remove) = @$case;
 	pv_reload_with($node, remove_temp_files_after_crash => $remove);
 	for my $place ('scan', $indexes[0], 'segment 2', 'cleanup')
 	{
-		my $what = "kill at $place, files are removed: $remove";
+		my $what = "kill at $place, $workers workers, files are removed: $remove";
 		new_dead_rows();
 		my $gate = pv_hold($node, 'ours');
-		my $run = start_run($place, 1, $what);
+		my $run = start_run($place, $workers, $what);
 		my $pid = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum background leader'});
 		kill 'KILL', $pid;
 		ok(!pv_finish($run), "$what: the run fails");
@@ -167,7 +168,7 @@ for my $remove (qw(on off))
 		ok($node->poll_query_until('postgres', 'SELECT 1', '1'), "$what: the server restarts");
 		is(kept(), '0|0|0|0', "$what: nothing is kept");
 		is(pv_kept_files($node), 0, "$what: there is no file") if $remove eq 'on';
-		is(finish(1), '0|0|0', "$what: nothing is taken over");
+		is(finish($workers), '0|0|0', "$what: nothing is taken over");
 		is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 		is(sql('SELECT count(*), sum(id) FROM ours'), sql('SELECT count(*), sum(id) FROM stock'), "$what: it has the same rows");
 	}
