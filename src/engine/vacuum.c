@@ -292,7 +292,10 @@ finish_kept_items(PvVacuum *vac)
 		return;
 	}
 
-	/* Pages without dead items may be all-visible now, and need not be read */
+	/*
+	 * Pages without dead items may be all-visible now, and need not be read.
+	 * The plan of what is scanned eagerly stays.
+	 */
 	pv_plan_skipping(vac);
 	leader->shared->plan.skipping = vac->plan.skipping;
 }
