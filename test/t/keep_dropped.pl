@@ -36,12 +36,13 @@ sub make_table
 
 sub interrupt
 {
-	my ($what, $where, $ndone) = @_;
-	my $holder = pv_hold($node, 't');
-	my $run = pv_start_run($node, $take, 'parvacuum.wait_at' => $where);
+	my ($what, $where, $ndone, $table) = @_;
+	$table //= 't';
+	my $holder = pv_hold($node, $table);
+	my $run = pv_start_run($node, "SELECT FROM parvacuum_run('$table', workers => 1, index_cleanup => 'on')", 'parvacuum.wait_at' => $where);
 	ok(pv_await($node, $pv_held, 'true'), "$what: the run is held");
 	ok(pv_await($node, 'SELECT indexes_done FROM parvacuum_kept', $ndone), "$what: the other indexes are done") if defined $ndone;
-	sql(q{SELECT parvacuum_cancel('t'::regclass)});
+	sql("SELECT parvacuum_cancel('$table'::regclass)");
 	ok(!pv_finish($run), "$what: the run is canceled");
 	$holder->quit;
 	return;
@@ -166,12 +167,7 @@ sub keep_one
 	my ($owner, $table, $nrows) = @_;
 	sql("CREATE UNLOGGED TABLE $table (id int) WITH (autovacuum_enabled = off)", "ALTER TABLE $table OWNER TO $owner",
 		"INSERT INTO $table SELECT generate_series(1, $nrows)", "CREATE INDEX ${table}_id ON $table (id)", "DELETE FROM $table WHERE hashint4(id) % 3 = 0");
-	my $gate = pv_hold($node, $table);
-	my $run = pv_start_run($node, "SELECT FROM parvacuum_run('$table', index_cleanup => 'on')", 'parvacuum.wait_at' => "${table}_id");
-	ok(pv_await($node, $pv_held, 'true'), "$table: it is held");
-	sql("SELECT parvacuum_cancel('$table'::regclass)");
-	ok(!pv_finish($run), "$table: it is canceled");
-	$gate->quit;
+	interrupt($table, "${table}_id", undef, $table);
 	return sql(q{SELECT string_agg(relation::text, ' ' ORDER BY relation::text) FROM parvacuum_kept});
 }
 sql('CREATE ROLE greedy; CREATE ROLE modest');

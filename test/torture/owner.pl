@@ -242,7 +242,7 @@ my $next_look = my $next_mode = time;
 # Prepared transactions hold back the horizon, and no vacuum can do anything about it.  So does
 # an ANALYZE by core's autovacuum, which waits for a function of the owner for as long as that
 # takes.
-sub end_prepared
+sub end_holders
 {
 	my ($age) = @_;
 	sql(qq{SELECT pg_terminate_backend(b.pid) FROM parvacuum_blockers b JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'autovacuum worker' AND duration > interval '$age'});
@@ -317,7 +317,7 @@ while (%running)
 		$node->psql('postgres', join(';', map { "UPDATE mallory.slow_$_ SET id = id" } 1 .. $PvOwner::slow), connstr => connstr('mallory') . " options='-c lock_timeout=50'");
 
 		# Prepared transactions and settings of roles would stop all that follows.
-		end_prepared('1 s');
+		end_holders('1 s');
 		$node->psql('postgres', join ';', map { "ALTER ROLE $_ RESET ALL" } @hostile) if chance(0.2);
 		$next_look = time + 1;
 	}
@@ -345,7 +345,7 @@ sub until_served
 	}
 	return;
 }
-end_prepared('0 s');
+end_holders('0 s');
 until_served();
 if (!$served)
 {
@@ -383,7 +383,7 @@ note "internal errors of core: $_" for @internal[ 0 .. ($#internal > 9 ? 9 : $#i
 # owner may stay in them for as long as they like, as without parvacuum.
 sql('ALTER SYSTEM SET autovacuum = off', 'ALTER SYSTEM SET parvacuum.scheduler = off', 'SELECT pg_reload_conf()',
 	q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('mallory', 'nothing', 'reader', 'keeper') OR backend_type = 'autovacuum worker'});
-end_prepared('0 s');
+end_holders('0 s');
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%' AND backend_type <> 'parvacuum launcher' OR backend_type IN ('parallel worker', 'autovacuum worker') OR usename IN ('mallory', 'nothing', 'reader', 'keeper')}, 0), 'no process is left') or diag pv_processes($node);
 is(sql(q{SELECT * FROM pg_locks WHERE pid IS DISTINCT FROM pg_backend_pid() AND pid NOT IN (SELECT pid FROM pg_stat_activity WHERE application_name = 'resident')}), '', 'no lock is left');
 is(sql(q{SELECT * FROM parvacuum_progress}), '', 'no progress is left');
