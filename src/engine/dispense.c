@@ -21,7 +21,7 @@
  *	          visiting   decided, being read
  *
  * The leader has decided for the whole vacuum which blocks are skippable, and
- * how short a run of them is read nevertheless (engine/plan.c, pv_plan_skipping).
+ * how short a run of them is read nevertheless (pv_plan_skipping()).
  * Core reads all runs of fewer than 32 skippable blocks, for the sake of the
  * kernel's readahead and of relfrozenxid.  We read ahead ourselves, so a jump
  * costs no more than reading a few blocks.

@@ -223,7 +223,10 @@ keep(PvVacuum *vac, uint32 end, BlockNumber upto, bool goes_on)
 	describe_scan(vac, upto, &kept.scan);
 	kept.scan.goes_on = goes_on;
 
-	/* In mid-scan: the pages that the next one skips are those scanned so far */
+	/*
+	 * Before the end of the heap scan the number of rows is not known.  Most
+	 * pages that the next vacuum skips are those that were scanned so far.
+	 */
 	if (kept.live_tuples < 0 && kept.scan.pages > 0)
 		kept.live_tuples = kept.scan.tuples / kept.scan.pages * kept.pages;
 

@@ -211,7 +211,8 @@ typedef struct PvShared
 	bool		keeps_indexes;	/* all that is kept is in the store, so an
 								 * index that is done is done for good */
 	bool		collect_dead_items; /* the heap scan fills the store */
-	int			index_scans;	/* complete, since the heap scan began */
+	int			index_scans;	/* complete; 0 again after those of an earlier
+								 * vacuum */
 	double		reltuples;		/* for index access methods */
 	bool		estimated_count;
 

@@ -105,6 +105,7 @@ static void
 append_expected(StringInfo buf, const PvTrackedVacuum *tracked,
 				const PvEta *eta)
 {
+	/* The second heap pass belongs to an index scan that has been counted */
 	int			present = tracked->eta.index_scans +
 		(tracked->eta.phase != PV_PHASE_VACUUM_HEAP);
 

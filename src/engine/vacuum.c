@@ -284,7 +284,7 @@ finish_kept_items(PvVacuum *vac)
 		return;
 	pv_keep_end(vac);
 
-	/* To the forecast and to others, what follows is a new vacuum */
+	/* The forecast of the heap scan must not count what was taken over */
 	leader->shared->index_scans = 0;
 	if (vac->goes_on)
 	{

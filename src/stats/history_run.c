@@ -185,8 +185,9 @@ is_index(const LOCKTAG *tag)
 }
 
 /*
- * Note who has waited longest for a lock that this process has, or for one but
- * those of indexes, which takes a transaction.  Return false if nobody waits.
+ * Note who has waited longest for a lock that this process has.  Return false
+ * if nobody waits.  Without indexes_too, who waits for an index is not meant;
+ * the caller is in a transaction then, as this reads the catalog caches.
  */
 static bool
 note_lock_waiter(bool indexes_too)

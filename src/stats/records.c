@@ -171,7 +171,7 @@ row_number(const PvHistoryRun *run)
 
 	if (result->tuples_removed > 0 || result->dead_items > 0 ||
 		result->pages_removed > 0 || result->index_scans > 0 ||
-		result->ended_early != 0 ||
+		result->ended_early != PV_END_NONE ||
 		(run->outcome == PV_OUTCOME_DONE &&
 		 result->wal_records > 2 + run->nindexes))
 		return run->id;
@@ -382,12 +382,11 @@ pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 }
 
 /*
- * Set *past to what the last vacuum of a table by the engine took that was
- * completed, all of it by itself, and has scanned pages, all zero if there is
- * none: of those that autovacuum or the scheduler began, or of those that a
- * session asked for.
- * The former have other cost limits than the latter, so their times say
- * nothing about each other.
+ * Set *past to what the last vacuum of a table by the engine took that has
+ * scanned pages and done all of its work itself, all zero if there is none: of
+ * those that autovacuum or the scheduler began, or of those that a session
+ * asked for.  The former have other cost limits than the latter, so their times
+ * say nothing about each other.
  */
 void
 pv_records_past(const PvRecords *records, Oid datid, Oid relid,
